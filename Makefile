@@ -1,0 +1,79 @@
+# The two commands that matter are `make demo` and `make test`.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+GO ?= go
+BIN := $(CURDIR)/bin
+
+# Tools run at the versions named here; Go fetches and caches them.
+CONTROLLER_GEN := $(GO) run sigs.k8s.io/controller-tools/cmd/controller-gen@v0.21.0
+GOLANGCI_LINT := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.2
+
+.PHONY: help
+help: ## Show this help.
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+##
+
+.PHONY: demo
+demo: build demo-build ## Start everything on this machine, tell the story, and stay up to be tried.
+	@$(BIN)/demo --bin $(BIN)
+
+.PHONY: demo-once
+demo-once: build demo-build ## Do the same and end; fail at the first step that fails.
+	@$(BIN)/demo --bin $(BIN) --once
+
+.PHONY: demo-build
+demo-build:
+	@$(GO) build -o $(BIN)/demo ./test/e2e/cmd/demo
+
+.PHONY: build
+build: ## Build the components and the kubectl plugin into bin/.
+	@mkdir -p $(BIN)
+	$(GO) build -o $(BIN)/ ./konnector/cmd/... ./gitbridge/cmd/... ./backend/cmd/...
+
+.PHONY: test
+test: ## Run all tests, on real API servers, Crossplane, Dex and Git.
+	$(GO) run ./test/env/cmd/testenv build
+	$(GO) test -race -timeout 30m ./...
+
+.PHONY: test-unit
+test-unit: ## Run the tests that need nothing but Go and git.
+	$(GO) test -short ./...
+
+.PHONY: fuzz
+fuzz: ## Run each fuzz target for a minute.
+	@for target in $$(grep -rl --include=*_test.go '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
+		for f in $$(grep -ho '^func Fuzz[A-Za-z]*' $$target/*_test.go | cut -c6-); do \
+			echo "$$target $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime 1m $$target; done; done
+
+.PHONY: lint
+lint: ## Check format, vet and the rules of .golangci.yml.
+	$(GOLANGCI_LINT) run
+
+.PHONY: generate
+generate: ## Write CRDs, RBAC, deep copies and the manifests that the plugin installs.
+	$(CONTROLLER_GEN) object paths=./konnector/api/... paths=./backend/api/...
+	$(CONTROLLER_GEN) crd paths=./konnector/api/... output:crd:artifacts:config=kustomize/crds/app
+	$(CONTROLLER_GEN) crd paths=./backend/api/... output:crd:artifacts:config=kustomize/crds/control-plane
+	$(CONTROLLER_GEN) rbac:roleName=gitbind-konnector paths=./konnector/... output:rbac:artifacts:config=kustomize/rbac/konnector
+	$(CONTROLLER_GEN) rbac:roleName=gitbind-gitbridge paths=./gitbridge/... output:rbac:artifacts:config=kustomize/rbac/gitbridge
+	$(CONTROLLER_GEN) rbac:roleName=gitbind-backend paths=./backend/... output:rbac:artifacts:config=kustomize/rbac/backend
+	$(GO) test ./konnector/internal/cli/install -run TestManifestIsCurrent -update
+
+.PHONY: check-generated
+check-generated: ## Fail when generated files are not current.
+	$(MAKE) --no-print-directory generate
+	@git diff --exit-code -- '*.yaml' '*zz_generated*' || { echo 'Generated files are not current: run make generate and commit.'; exit 1; }
+	@untracked=$$(git ls-files --others --exclude-standard -- kustomize '*zz_generated*'); \
+		[ -z "$$untracked" ] || { echo "Generated files are not committed: $$untracked"; exit 1; }
+
+.PHONY: testenv
+testenv: ## Start two clusters with Crossplane and Dex, without gitbind, until Ctrl-C.
+	$(GO) run ./test/env/cmd/testenv up
+
+.PHONY: clean
+clean: ## Remove what was built here (the parts in the user's cache stay).
+	rm -rf $(BIN)

@@ -1,0 +1,158 @@
+package claim
+
+import (
+	"errors"
+	"fmt"
+
+	"sigs.k8s.io/yaml"
+)
+
+// APIVersion is that of the kinds in this package.
+const APIVersion = "gitbind.dev/v1alpha1"
+
+// Result says what became of a file on main.
+type Result string
+
+const (
+	// Applied says that the control plane has what the file says.
+	Applied Result = "Applied"
+	// Invalid says that the file cannot be a claim; Problem says why.
+	Invalid Result = "Invalid"
+	// Denied says that the control plane or a policy refuses it.
+	Denied Result = "Denied"
+	// Held says that nothing is done until a person decides.
+	Held Result = "Held"
+	// Failed says that it could not be done for now, and is tried again.
+	Failed Result = "Failed"
+	// Deleting says that the file is gone and the service is not yet.
+	Deleting Result = "Deleting"
+	// Gone is the tombstone: the service is gone.
+	Gone Result = "Gone"
+	// Lost says that it was applied once and is missing on the control plane.
+	Lost Result = "Lost"
+)
+
+// Status is a ClaimStatus: the bridge's answer to one path of main, on the
+// branch status. It holds no time and nothing that changes by itself.
+type Status struct {
+	APIVersion string     `json:"apiVersion"`
+	Kind       string     `json:"kind"`
+	Metadata   StatusMeta `json:"metadata"`
+	// Answers names the version of the file that this is about.
+	Answers Answers `json:"answers"`
+	Result  Result  `json:"result"`
+	// Message is for people; empty when there is nothing to say.
+	Message string `json:"message,omitempty"`
+	// Problem is set when Result is Invalid or Denied.
+	Problem *Problem `json:"problem,omitempty"`
+	// UID is that of the claim in the app cluster, as the konnector's commits
+	// named it last.
+	UID string `json:"uid,omitempty"`
+	// Object is "<namespace>/<name>" of the object on the control plane, from
+	// when it was applied until it is known to be gone as it should.
+	Object string `json:"object,omitempty"`
+	// Status is the status of the object on the control plane, as it is.
+	Status map[string]any `json:"status,omitempty"`
+}
+
+// StatusMeta names the claim; it is empty for a file that is none.
+type StatusMeta struct {
+	Name      string `json:"name,omitempty"`
+	Namespace string `json:"namespace,omitempty"`
+}
+
+// Answers is the version of a file: the Git hash of its content, and the
+// commit of main in which the bridge saw it first. For a removed file Blob is
+// empty and Commit is the first one without it.
+type Answers struct {
+	Blob   string `json:"blob,omitempty"`
+	Commit string `json:"commit"`
+}
+
+// EncodeStatus writes a ClaimStatus. Equal ones give equal bytes.
+func EncodeStatus(s *Status) ([]byte, error) {
+	o := object{{"apiVersion", APIVersion}, {"kind", "ClaimStatus"}}
+	if s.Metadata != (StatusMeta{}) {
+		o = append(o, field{"metadata", object{{"name", s.Metadata.Name}, {"namespace", s.Metadata.Namespace}}})
+	}
+	answers := object{}.with("blob", s.Answers.Blob).with("commit", s.Answers.Commit)
+	o = append(o, field{"answers", answers}, field{"result", string(s.Result)})
+	o = o.with("message", s.Message)
+	if p := s.Problem; p != nil {
+		at := object{{"file", p.File}}
+		if p.Line > 0 {
+			at = append(at, field{"line", p.Line})
+		}
+		o = append(o, field{"problem", append(at, field{"reason", p.Reason})})
+	}
+	o = o.with("uid", s.UID).with("object", s.Object)
+	if len(s.Status) > 0 {
+		o = append(o, field{"status", s.Status})
+	}
+	b, err := marshal(o)
+	if err != nil {
+		return nil, fmt.Errorf("encode ClaimStatus: %w", err)
+	}
+	return b, nil
+}
+
+// DecodeStatus reads a ClaimStatus.
+func DecodeStatus(data []byte) (*Status, error) {
+	var s Status
+	if err := yaml.Unmarshal(data, &s, preserveInts); err != nil {
+		return nil, fmt.Errorf("decode ClaimStatus: %w", err)
+	}
+	if s.APIVersion != APIVersion || s.Kind != "ClaimStatus" {
+		return nil, fmt.Errorf("decode ClaimStatus: is a %s %s", s.APIVersion, s.Kind)
+	}
+	if s.Status != nil {
+		s.Status = numbers(s.Status).(map[string]any)
+	}
+	return &s, nil
+}
+
+// ObservedPath is where the Observed of the branch status lies.
+const ObservedPath = "observed.yaml"
+
+// Observed says how far the branch status has come.
+type Observed struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	// Commit is the commit of main that the tree answers: all effects of it
+	// were issued.
+	Commit string `json:"commit"`
+	// Sequence grows with each commit of an epoch.
+	Sequence int64 `json:"sequence"`
+	// Epoch names this life of the branch.
+	Epoch string `json:"epoch"`
+}
+
+// EncodeObserved writes an Observed.
+func EncodeObserved(o Observed) ([]byte, error) {
+	b, err := marshal(object{
+		{"apiVersion", APIVersion},
+		{"kind", "Observed"},
+		{"commit", o.Commit},
+		{"sequence", o.Sequence},
+		{"epoch", o.Epoch},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encode Observed: %w", err)
+	}
+	return b, nil
+}
+
+// DecodeObserved reads an Observed.
+func DecodeObserved(data []byte) (Observed, error) {
+	var o Observed
+	if err := yaml.Unmarshal(data, &o); err != nil {
+		return Observed{}, fmt.Errorf("decode Observed: %w", err)
+	}
+	switch {
+	case o.APIVersion != APIVersion || o.Kind != "Observed":
+		return Observed{}, fmt.Errorf("decode Observed: is a %s %s", o.APIVersion, o.Kind)
+	case o.Epoch == "":
+		return Observed{}, errors.New("decode Observed: epoch is missing")
+	}
+	return o, nil
+}

@@ -1,0 +1,135 @@
+// Package gitstore is the store on a Git repository behind HTTP. It speaks
+// Git's smart protocol itself, on go-git's plumbing: one request for a push,
+// one for a fetch of a tip that the host named, two otherwise. It keeps no clone: only the
+// newest tree of each branch, in memory.
+//
+// It does not follow redirects, does not speak ssh, and trusts nothing that the
+// remote sends: sizes, counts and depths have limits, and every object is
+// hashed.
+package gitstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"golang.org/x/time/rate"
+
+	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/gitbridge/store/internal/branch"
+)
+
+// Options say which repository, and how to reach it.
+type Options struct {
+	// URL is the repository's address over http or https, without credentials.
+	URL string
+	// Credentials, if not nil, gives the HTTP basic credential. It is asked
+	// again when the remote answered 401.
+	Credentials func(ctx context.Context) (user, password string, err error)
+	// Client makes the requests. Its handling of redirects is not used.
+	// Default: one with its own connections.
+	Client *http.Client
+	// Committer is the committer of every commit.
+	Committer store.Signature
+	// Now is the clock. Default: time.Now.
+	Now func() time.Time
+	// MaxPack is how many bytes one answer of the remote may have; its content
+	// may take four times as much. Default: 256 MiB.
+	MaxPack int64
+	// Stall is how long the remote may keep silent before a request is given
+	// up. Default: one minute.
+	Stall time.Duration
+	// TrustHints says that the hints of FetchTip come from the host itself, over
+	// a connection that is as safe as the one to the repository: then a fetch is
+	// one request. Otherwise the branch is looked up at the same time, as a
+	// forged hint could name a commit that nobody merged.
+	TrustHints bool
+	// PushesPerMinute is the budget of all branches of this repository, which
+	// may be saved up for a minute. 0 is no limit.
+	PushesPerMinute int
+}
+
+// Repository is one remote repository. Its branches share connections and the
+// budget of pushes.
+type Repository struct {
+	options Options
+	http    *transport
+	wait    func(context.Context) error
+
+	mu       sync.Mutex
+	branches map[string]*branch.Client
+}
+
+const defaultMaxPack = 256 << 20
+
+// Open checks the options. It does not ask the remote for anything.
+func Open(o Options) (*Repository, error) {
+	u, err := url.Parse(o.URL)
+	switch {
+	case err != nil:
+		// The error would repeat the URL, and what may be in it.
+		return nil, errors.New("open repository: its URL cannot be parsed")
+	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return nil, fmt.Errorf("open repository %s: only http and https URLs are supported", u.Redacted())
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return nil, fmt.Errorf("open repository %s://%s%s: its URL must hold no credentials, query or fragment", u.Scheme, u.Host, u.Path)
+	}
+	o.MaxPack = cmp.Or(o.MaxPack, defaultMaxPack)
+	o.Stall = cmp.Or(o.Stall, time.Minute)
+	if o.Client == nil {
+		o.Client = newClient()
+	}
+	client := *o.Client
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	r := &Repository{
+		options: o,
+		http: &transport{
+			url:         strings.TrimRight(o.URL, "/"),
+			client:      &client,
+			credentials: o.Credentials,
+			limit:       o.MaxPack,
+			increment:   defaultIncrement,
+			stall:       o.Stall,
+		},
+		branches: map[string]*branch.Client{},
+	}
+	if n := o.PushesPerMinute; n > 0 {
+		r.wait = rate.NewLimiter(rate.Every(time.Minute/time.Duration(n)), n).Wait
+	}
+	return r, nil
+}
+
+func newClient() *http.Client {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.DialContext = (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext
+	t.MaxIdleConnsPerHost = 8
+	// Packs are compressed already.
+	t.DisableCompression = true
+	return &http.Client{Transport: t}
+}
+
+// Branch returns the branch of that name ("main", not "refs/heads/main"); the
+// same one for the same name. It need not exist: the first Update creates it,
+// with a history of its own. A name that Git does not allow is every call's
+// error.
+func (r *Repository) Branch(name string) store.Branch {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if b, ok := r.branches[name]; ok {
+		return b
+	}
+	b := branch.New(
+		&remote{http: r.http, ref: plumbing.NewBranchReferenceName(name)},
+		branch.Options{Committer: r.options.Committer, Now: r.options.Now, TrustHints: r.options.TrustHints, Wait: r.wait},
+	)
+	r.branches[name] = b
+	return b
+}

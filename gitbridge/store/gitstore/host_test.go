@@ -1,0 +1,235 @@
+package gitstore_test
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/cgi"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/gitbridge/store/gitstore"
+)
+
+var committer = store.Signature{Name: "committer", Email: "committer@example.org"}
+
+// host is a bare repository behind git http-backend, with faults.
+type host struct {
+	t      testing.TB
+	dir    string
+	server *httptest.Server
+	// backend is git's own program.
+	backend http.Handler
+
+	lose, breaks, pushes atomic.Int64
+	requests             atomic.Int64
+	connections          atomic.Int64
+	then                 atomic.Pointer[func()]
+
+	mu sync.Mutex
+	// password, if not "", is asked for.
+	password string
+	// intercept, if not nil, may answer a request itself.
+	intercept func(w http.ResponseWriter, r *http.Request) bool
+}
+
+func newHost(t testing.TB) *host {
+	h := &host{t: t, dir: filepath.Join(t.TempDir(), "repo.git")}
+	h.git("init", "-q", "--bare", "--initial-branch=main", h.dir)
+	h.git("config", "http.receivepack", "true")
+	h.git("config", "uploadpack.allowFilter", "true")
+	h.git("config", "gc.auto", "0")
+	h.git("config", "receive.autogc", "false")
+	path, err := exec.Command("git", "--exec-path").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.backend = &cgi.Handler{
+		Path:   filepath.Join(strings.TrimSpace(string(path)), "git-http-backend"),
+		Env:    []string{"GIT_PROJECT_ROOT=" + filepath.Dir(h.dir), "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=test"},
+		Stderr: t.Output(),
+	}
+	h.server = httptest.NewUnstartedServer(http.HandlerFunc(h.serve))
+	h.server.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			h.connections.Add(1)
+		}
+	}
+	h.server.Start()
+	t.Cleanup(h.server.Close)
+	return h
+}
+
+func (h *host) serve(w http.ResponseWriter, r *http.Request) {
+	h.requests.Add(1)
+	if h.breaks.Add(-1) >= 0 {
+		panic(http.ErrAbortHandler)
+	}
+	h.mu.Lock()
+	password, intercept := h.password, h.intercept
+	h.mu.Unlock()
+	if _, got, _ := r.BasicAuth(); got != password {
+		http.Error(w, "who are you?", http.StatusUnauthorized)
+		return
+	}
+	if intercept != nil && intercept(w, r) {
+		return
+	}
+	if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/git-receive-pack") {
+		h.backend.ServeHTTP(w, r)
+		return
+	}
+	answer := httptest.NewRecorder()
+	h.backend.ServeHTTP(answer, r)
+	if bytes.Contains(answer.Body.Bytes(), []byte("ok refs/")) {
+		h.pushes.Add(1)
+		if h.lose.Add(-1) >= 0 {
+			if then := h.then.Load(); *then != nil {
+				(*then)()
+			}
+			panic(http.ErrAbortHandler)
+		}
+	}
+	for k, v := range answer.Header() {
+		w.Header()[k] = v
+	}
+	w.WriteHeader(answer.Code)
+	_, _ = w.Write(answer.Body.Bytes())
+}
+
+func (h *host) set(f func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f()
+}
+
+func (h *host) url() string { return h.server.URL + "/repo.git" }
+
+func (h *host) open(o gitstore.Options) *gitstore.Repository {
+	h.t.Helper()
+	o.URL, o.Committer = h.url(), committer
+	r, err := gitstore.Open(o)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return r
+}
+
+func (h *host) Branch(name string) store.Branch {
+	return h.open(gitstore.Options{}).Branch(name)
+}
+
+func (h *host) LoseAnswers(n int, then func()) {
+	h.then.Store(&then)
+	h.lose.Store(int64(n))
+}
+
+func (h *host) Break(n int) { h.breaks.Store(int64(n)) }
+func (h *host) Pushes() int { return int(h.pushes.Load()) }
+
+func (h *host) Reject(path, words string) {
+	hook := filepath.Join(h.dir, "hooks", "pre-receive")
+	if path == "" {
+		if err := os.Remove(hook); err != nil {
+			h.t.Fatal(err)
+		}
+		return
+	}
+	script := fmt.Sprintf(`#!/bin/sh
+while read old new ref; do
+	if git cat-file -e $new:%s 2>/dev/null; then
+		echo "%s" >&2
+		exit 1
+	fi
+done
+`, path, words)
+	if err := os.WriteFile(hook, []byte(script), 0o755); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *host) Force(branch string, to store.Hash) {
+	if to == "" {
+		h.git("update-ref", "-d", "refs/heads/"+branch)
+		return
+	}
+	h.git("update-ref", "refs/heads/"+branch, string(to))
+}
+
+// Collect packs everything and writes bitmaps, as git gc does in a bare
+// repository.
+func (h *host) Collect() {
+	h.git("gc", "-q", "--prune=now")
+	if bitmaps, _ := filepath.Glob(filepath.Join(h.dir, "objects", "pack", "*.bitmap")); len(bitmaps) == 0 {
+		h.t.Error("the remote has no bitmaps")
+	}
+}
+
+func (h *host) History(branch string) (commits []store.Commit) {
+	h.t.Helper()
+	out := h.git("log", "--format=%H%x00%an%x00%ae%x00%cn%x00%ce%x00%ct%x00%B%x00", "--topo-order", branch)
+	fields := strings.Split(out, "\x00")
+	for len(fields) >= 7 {
+		var seconds int64
+		if _, err := fmt.Sscan(fields[5], &seconds); err != nil {
+			h.t.Fatal(err)
+		}
+		commits = append(commits, store.Commit{
+			Hash:      store.Hash(strings.TrimSpace(fields[0])),
+			Author:    store.Signature{Name: fields[1], Email: fields[2]},
+			Committer: store.Signature{Name: fields[3], Email: fields[4]},
+			Time:      time.Unix(seconds, 0),
+			Message:   fields[6],
+		})
+		fields = fields[7:]
+	}
+	return commits
+}
+
+// git runs the stock program in the repository.
+func (h *host) git(args ...string) string {
+	h.t.Helper()
+	return h.gitIn(h.dir, args...)
+}
+
+func (h *host) gitIn(dir string, args ...string) string {
+	h.t.Helper()
+	cmd := exec.Command("git", args...)
+	if _, err := os.Stat(dir); err == nil {
+		cmd.Dir = dir
+	}
+	cmd.Env = append(os.Environ(),
+		"GIT_AUTHOR_NAME=Person", "GIT_AUTHOR_EMAIL=person@example.org",
+		"GIT_COMMITTER_NAME=Person", "GIT_COMMITTER_EMAIL=person@example.org",
+		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		h.t.Fatalf("git %s: %v: %s", strings.Join(args, " "), err, stderr.String())
+	}
+	return string(out)
+}
+
+// check is what the stock program says of the repository in the end.
+func (h *host) check() {
+	h.t.Helper()
+	if out := h.git("fsck", "--strict", "--full", "--no-dangling"); strings.TrimSpace(out) != "" {
+		h.t.Errorf("git fsck: %s", out)
+	}
+	if strings.TrimSpace(h.git("for-each-ref")) == "" {
+		return
+	}
+	clone := filepath.Join(h.t.TempDir(), "clone")
+	h.git("clone", "-q", "--no-checkout", h.url(), clone)
+	h.gitIn(clone, "fsck", "--strict")
+}

@@ -1,0 +1,67 @@
+package gitstore
+
+import (
+	"bytes"
+	"compress/zlib"
+	"crypto/sha1"
+	"encoding/binary"
+	"io"
+	"sync"
+
+	"github.com/go-git/go-git/v5/plumbing"
+
+	"gitbind.dev/gitbridge/store/internal/object"
+)
+
+// Making a zlib writer costs more than using it.
+var (
+	fast = sync.Pool{New: func() any { w, _ := zlib.NewWriterLevel(nil, zlib.BestSpeed); return w }}
+	// Trees are hashes mostly, which cannot be compressed.
+	stored = sync.Pool{New: func() any { w, _ := zlib.NewWriterLevel(nil, zlib.NoCompression); return w }}
+)
+
+var packTypes = map[object.Kind]plumbing.ObjectType{
+	object.Commit: plumbing.CommitObject,
+	object.Tree:   plumbing.TreeObject,
+	object.Blob:   plumbing.BlobObject,
+	object.Tag:    plumbing.TagObject,
+}
+
+// writePack appends a pack of objects, without deltas: the remote computes
+// better ones later than could be computed for one push.
+func writePack(b *bytes.Buffer, objects []object.Object) error {
+	start := b.Len()
+	b.WriteString("PACK")
+	header := binary.BigEndian.AppendUint32(b.AvailableBuffer(), 2)
+	b.Write(binary.BigEndian.AppendUint32(header, uint32(len(objects))))
+	for _, o := range objects {
+		if err := writeObject(b, o); err != nil {
+			return err
+		}
+	}
+	sum := sha1.Sum(b.Bytes()[start:])
+	b.Write(sum[:])
+	return nil
+}
+
+func writeObject(b *bytes.Buffer, o object.Object) error {
+	size := uint64(len(o.Data))
+	first := byte(packTypes[o.Kind])<<4 | byte(size&15)
+	for size >>= 4; size > 0; size >>= 7 {
+		b.WriteByte(first | 0x80)
+		first = byte(size & 0x7f)
+	}
+	b.WriteByte(first)
+
+	pool := &fast
+	if o.Kind == object.Tree {
+		pool = &stored
+	}
+	w := pool.Get().(*zlib.Writer)
+	defer pool.Put(w)
+	w.Reset(b)
+	if _, err := io.Copy(w, bytes.NewReader(o.Data)); err != nil {
+		return err
+	}
+	return w.Close()
+}

@@ -1,0 +1,142 @@
+package gitstore
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/format/pktline"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
+
+	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/gitbridge/store/internal/branch"
+)
+
+// maxReport is how much of the answer to a push is read.
+const maxReport = 1 << 20
+
+// Push is one request: the remote need not be asked where the branch is, since
+// it compares with Old itself.
+func (r *remote) Push(ctx context.Context, p branch.Push) error {
+	body, err := r.encodePush(p)
+	if err != nil {
+		return err
+	}
+	answer, err := r.http.post(ctx, receivePack, body)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = answer.Close() }()
+	report, words, err := readReport(io.LimitReader(answer, maxReport))
+	if err != nil {
+		if words != "" {
+			err = fmt.Errorf("%w: the remote says: %s", err, words)
+		}
+		return err
+	}
+	return r.judge(ctx, p, report, words)
+}
+
+func (r *remote) encodePush(p branch.Push) ([]byte, error) {
+	if err := r.ref.Validate(); err != nil {
+		return nil, fmt.Errorf("branch %q: %w", r.ref.Short(), err)
+	}
+	req := packp.NewReferenceUpdateRequest()
+	for _, c := range []capability.Capability{capability.ReportStatus, capability.Sideband64k} {
+		_ = req.Capabilities.Set(c)
+	}
+	req.Commands = []*packp.Command{{
+		Name: r.ref,
+		Old:  plumbing.NewHash(string(p.Old)),
+		New:  plumbing.NewHash(string(p.New().Head())),
+	}}
+	var b bytes.Buffer
+	if err := req.Encode(&b); err != nil {
+		return nil, err
+	}
+	if err := writePack(&b, p.Objects); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// readReport reads the answer to a push, and what hooks said. Some servers
+// answer without the sideband that was asked for.
+func readReport(r io.Reader) (report *packp.ReportStatus, words string, err error) {
+	buffered := bufio.NewReader(r)
+	report = packp.NewReportStatus()
+	if start, _ := buffered.Peek(len("0000unpack")); bytes.HasSuffix(start, []byte("unpack")) {
+		return report, "", report.Decode(buffered)
+	}
+	var said bytes.Buffer
+	demuxer := sideband.NewDemuxer(sideband.Sideband64k, buffered)
+	demuxer.Progress = &said
+	err = report.Decode(demuxer)
+	// Hooks may speak after the report, too.
+	_, _ = io.Copy(io.Discard, demuxer)
+	var refused *pktline.ErrorLine
+	if errors.As(err, &refused) {
+		said.WriteString(refused.Text)
+	}
+	const enough = 2000
+	words = oneLine(said.String())
+	if len(words) > enough {
+		words = strings.ToValidUTF8(words[:enough], "") + "…"
+	}
+	return report, words, err
+}
+
+// The reasons that Git gives, in all its versions, when somebody else was
+// first or is just now at work.
+var conflictReasons = []string{
+	"failed to update ref",
+	"cannot lock ref",
+	"fetch first",
+	"non-fast-forward",
+	"stale info",
+	"incorrect old value provided",
+	"reference already exists",
+	"reference does not exist",
+	"missing necessary objects",
+}
+
+// judge finds out what the remote's report means.
+func (r *remote) judge(ctx context.Context, p branch.Push, report *packp.ReportStatus, words string) error {
+	if report.UnpackStatus != "ok" {
+		return fmt.Errorf("the remote could not unpack: %s", join(report.UnpackStatus, words))
+	}
+	for _, c := range report.CommandStatuses {
+		if c.ReferenceName != r.ref {
+			continue
+		}
+		if c.Status == "ok" {
+			return nil
+		}
+		for _, reason := range conflictReasons {
+			if strings.Contains(c.Status, reason) {
+				return fmt.Errorf("%w: %s", store.ErrConflict, join(c.Status, words))
+			}
+		}
+		// Reasons are for people. Where the branch is tells for sure whether
+		// somebody was first.
+		if head, err := r.Head(ctx); err == nil && head != p.Old {
+			return fmt.Errorf("%w: %s", store.ErrConflict, join(c.Status, words))
+		}
+		return fmt.Errorf("%w: %s", store.ErrRejected, join(c.Status, words))
+	}
+	return errors.New("the remote says nothing about " + r.ref.String())
+}
+
+func join(reason, words string) string {
+	if reason = oneLine(reason); words != "" {
+		return reason + ": " + words
+	}
+	return reason
+}

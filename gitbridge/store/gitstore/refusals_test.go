@@ -1,0 +1,219 @@
+package gitstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/gitbridge/store/gitstore"
+	"gitbind.dev/gitbridge/store/storetest"
+)
+
+func TestACredentialIsAskedForAgainWhenItIsRefused(t *testing.T) {
+	h := newHost(t)
+	h.password = "first"
+	current, asked := "first", 0
+	b := h.open(gitstore.Options{Credentials: func(context.Context) (string, string, error) {
+		asked++
+		if current == "" {
+			return "", "", errors.New("no credential there")
+		}
+		return "konnector", current, nil
+	}}).Branch("main")
+	update(t, b, storetest.Put("x", "1"))
+	update(t, b, storetest.Put("x", "2"))
+	h.set(func() { h.password = "second" })
+	current = "second"
+	update(t, b, storetest.Put("x", "3"))
+	fetch(t, b)
+	if asked != 2 {
+		t.Errorf("asked %d times, want 2", asked)
+	}
+
+	h.set(func() { h.password = "third" })
+	_, err := b.Fetch(t.Context())
+	if !errors.Is(err, store.ErrUnauthorized) || !strings.Contains(err.Error(), "who are you?") || strings.Contains(err.Error(), "second") {
+		t.Errorf("fetch with an old one: %v", err)
+	}
+	if _, err := b.Update(t.Context(), storetest.Put("x", "4")); !errors.Is(err, store.ErrUnauthorized) {
+		t.Errorf("push with an old one: %v", err)
+	}
+	current = ""
+	if _, err := b.Fetch(t.Context()); err == nil || !strings.Contains(err.Error(), "no credential there") {
+		t.Errorf("fetch without one: %v", err)
+	}
+	if _, err := h.Branch("main").Fetch(t.Context()); !errors.Is(err, store.ErrUnauthorized) {
+		t.Errorf("nobody: %v", err)
+	}
+}
+
+func TestOpenRefusesURLsThatItWouldNotUse(t *testing.T) {
+	for _, url := range []string{"", "git@example.org:repo.git", "ssh://example.org/repo.git", "file:///repo.git", "https://", "https://user:secret@example.org/repo.git", "https://example.org/repo.git?token=secret", "http://[::1", "https://u:secret@exa mple.org"} {
+		_, err := gitstore.Open(gitstore.Options{URL: url})
+		if err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}
+
+func TestBranchNamesThatGitDoesNotAllow(t *testing.T) {
+	h := newHost(t)
+	update(t, h.Branch("main"), storetest.Put("x", "1"))
+	for _, name := range []string{"", "a b", "a\n0000", "a..b", "/a", "a/", "a.lock", "x\x00y"} {
+		b := h.Branch(name)
+		if _, err := b.Fetch(t.Context()); err == nil {
+			t.Errorf("fetch %q is no error", name)
+		}
+		if _, err := b.Update(t.Context(), storetest.Put("x", "1")); err == nil {
+			t.Errorf("update %q is no error", name)
+		}
+	}
+	update(t, h.Branch("conflicts/b.example.org/team-a/orders/1"), storetest.Put("x", "1"))
+}
+
+// answer is what a remote that is no friend answers to every request.
+func answer(status int, contentType, body string) func(http.ResponseWriter, *http.Request) bool {
+	return func(w http.ResponseWriter, _ *http.Request) bool {
+		w.Header().Set("Content-Type", contentType)
+		w.Header().Set("Location", "https://example.org/elsewhere")
+		w.WriteHeader(status)
+		_, _ = fmt.Fprint(w, body)
+		return true
+	}
+}
+
+func TestAnswersThatAreNotGits(t *testing.T) {
+	h := newHost(t)
+	update(t, h.Branch("main"), storetest.Put("x", "1"))
+	const refs = "application/x-git-upload-pack-advertisement"
+	line := func(s string) string { return fmt.Sprintf("%04x%s", len(s)+4, s) }
+	for name, c := range map[string]struct {
+		answer func(http.ResponseWriter, *http.Request) bool
+		want   string
+		is     error
+	}{
+		"no such repository": {answer(404, "text/plain", "no\nsuch\x1b thing"), "404 Not Found: no such thing", store.ErrRepositoryNotFound},
+		"forbidden":          {answer(403, "text/html", "<html>"), "403 Forbidden", store.ErrUnauthorized},
+		"moved":              {answer(301, "text/plain", ""), "redirects to https://example.org/elsewhere", store.ErrRepositoryNotFound},
+		"broken":             {answer(502, "text/plain", "bad gateway"), "502 Bad Gateway: bad gateway", nil},
+		"login page":         {answer(200, "text/html", "<html>"), "does not answer as a Git repository", nil},
+		"nothing":            {answer(200, refs, ""), "", nil},
+		"no lines":           {answer(200, refs, "hello"), "invalid pkt-len", nil},
+		"cut off":            {answer(200, refs, line("# service=git-upload-pack\n")+"0000"+line(strings.Repeat("1", 40)+" refs/heads/x\x00caps\n")), "unexpected EOF", nil},
+		"refused":            {answer(200, refs, line("ERR come back later\n")), "come back later", nil},
+		"odd hash":           {answer(200, refs, line(strings.Repeat("x", 40)+" refs/heads/main\x00caps\n")+"0000"), "object name", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h.set(func() { h.intercept = c.answer })
+			snap, err := h.Branch("main").Fetch(t.Context())
+			if c.want == "" {
+				if err != nil || snap.Head() != "" {
+					t.Errorf("%v, %v", snap.Head(), err)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), c.want) || c.is != nil && !errors.Is(err, c.is) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestPacksThatAreNotGits(t *testing.T) {
+	h := newHost(t)
+	update(t, h.Branch("main"), storetest.Put("x", "1"))
+	for name, c := range map[string]struct{ body, want string }{
+		"nothing":      {"", "empty packfile"},
+		"no pack":      {"0000" + "0008NAK\nhello", "pack"},
+		"half a pack":  {"0000" + "0008NAK\nPACK\x00\x00\x00\x02\x00\x00\x00\x02\x90", "EOF"},
+		"too many":     {"0000" + "0008NAK\nPACK\x00\x00\x00\x02\xff\xff\xff\xff", "too large"},
+		"unknown type": {"0000" + "0008NAK\nPACK\x00\x00\x00\x02\x00\x00\x00\x01\x50", "type 5"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h.set(func() {
+				h.intercept = func(w http.ResponseWriter, r *http.Request) bool {
+					if r.Method != http.MethodPost {
+						return false
+					}
+					return answer(200, "application/x-git-upload-pack-result", c.body)(w, r)
+				}
+			})
+			_, err := h.Branch("main").Fetch(t.Context())
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestAnswersHaveLimits(t *testing.T) {
+	h := newHost(t)
+	incompressible := make([]byte, 0, 100_000)
+	for i := range 100_000 {
+		incompressible = append(incompressible, byte(i*i*i>>7^i>>3))
+	}
+	update(t, h.Branch("main"), storetest.Put("x", string(incompressible)))
+	if _, err := h.open(gitstore.Options{MaxPack: 10_000}).Branch("main").Fetch(t.Context()); err == nil || !strings.Contains(err.Error(), "too large") {
+		t.Errorf("large pack: %v", err)
+	}
+	// 900 kB that travel as less than 10.
+	update(t, h.Branch("main"), storetest.Put("x", strings.Repeat("x", 900_000)))
+	if _, err := h.open(gitstore.Options{MaxPack: 10_000}).Branch("main").Fetch(t.Context()); err == nil || !strings.Contains(err.Error(), "too large") {
+		t.Errorf("large content: %v", err)
+	}
+
+	silent := make(chan struct{})
+	defer close(silent)
+	h.set(func() {
+		h.intercept = func(w http.ResponseWriter, r *http.Request) bool {
+			select {
+			case <-silent:
+			case <-r.Context().Done():
+			}
+			return true
+		}
+	})
+	if _, err := h.open(gitstore.Options{Stall: 50 * time.Millisecond}).Branch("main").Fetch(t.Context()); err == nil || !strings.Contains(err.Error(), "no answer for 50ms") {
+		t.Errorf("silent remote: %v", err)
+	}
+	h.set(func() {
+		h.intercept = func(w http.ResponseWriter, r *http.Request) bool {
+			w.Header().Set("Content-Type", "application/x-git-upload-pack-advertisement")
+			_, _ = fmt.Fprint(w, "001e# service=git-upload-pack\n")
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+			return true
+		}
+	})
+	if _, err := h.open(gitstore.Options{Stall: 50 * time.Millisecond}).Branch("main").Fetch(t.Context()); err == nil || !strings.Contains(err.Error(), "no answer for 50ms") {
+		t.Errorf("remote that falls silent: %v", err)
+	}
+}
+
+func TestABudgetDelaysPushesAndGathersEdits(t *testing.T) {
+	h := newHost(t)
+	b := h.open(gitstore.Options{PushesPerMinute: 60}).Branch("main")
+	for i := range 60 {
+		update(t, b, storetest.Put("x", fmt.Sprint(i)))
+	}
+	start, done := time.Now(), make(chan error)
+	for i := range 10 {
+		go func() {
+			_, err := b.Update(t.Context(), storetest.Put(fmt.Sprint("y", i), "1"))
+			done <- err
+		}()
+	}
+	for range 10 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	if n := h.Pushes(); n > 62 {
+		t.Errorf("%d pushes in %s", n, time.Since(start))
+	}
+}

@@ -1,0 +1,277 @@
+package gitstore
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/format/pktline"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
+
+	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/gitbridge/store/internal/branch"
+	"gitbind.dev/gitbridge/store/internal/object"
+)
+
+const (
+	// defaultIncrement is how many objects are taken for what changed since the
+	// last fetch.
+	defaultIncrement = 20_000
+	// maxObjects is how many objects are taken at all.
+	maxObjects = 4 << 20
+	// maxObject is how large an object is read, as others may be differences
+	// from it.
+	maxObject = 32 << 20
+	maxDepth  = 128
+	maxFiles  = 1 << 20
+	// inflation is how much more than a pack its content may have.
+	inflation = 4
+)
+
+// remote is one branch as it is reached over HTTP.
+type remote struct {
+	http *transport
+	ref  plumbing.ReferenceName
+}
+
+var _ branch.Remote = (*remote)(nil)
+
+// Head reads what upload-pack says at the beginning: all refs, one per line,
+// with the capabilities behind the first.
+func (r *remote) Head(ctx context.Context) (head store.Hash, err error) {
+	if err := r.ref.Validate(); err != nil {
+		return "", fmt.Errorf("branch %q: %w", r.ref.Short(), err)
+	}
+	body, err := r.http.refs(ctx, uploadPack)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = body.Close() }()
+	lines := pktline.NewScanner(body)
+	first, ended := true, false
+	for lines.Scan() {
+		line := strings.TrimSuffix(string(lines.Bytes()), "\n")
+		// The service's name and a flush come first.
+		if line == "" || strings.HasPrefix(line, "# service=") {
+			ended = line == "" && !first
+			continue
+		}
+		line, capabilities, _ := strings.Cut(line, "\x00")
+		if first {
+			r.http.learn(capabilities)
+			first = false
+		}
+		hash, name, _ := strings.Cut(line, " ")
+		if name != string(r.ref) {
+			continue
+		}
+		if _, err := object.ParseID(hash); err != nil {
+			return "", fmt.Errorf("read refs: %w", err)
+		}
+		head = store.Hash(hash)
+	}
+	switch {
+	case lines.Err() != nil:
+		return "", fmt.Errorf("read refs: %w", lines.Err())
+	case !first && !ended:
+		return "", fmt.Errorf("read refs: %w", io.ErrUnexpectedEOF)
+	}
+	return head, nil
+}
+
+func (t *transport) learn(capabilities string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.capabilities = map[string]bool{}
+	for c := range strings.FieldsSeq(capabilities) {
+		t.capabilities[c] = true
+	}
+}
+
+// Load asks for what follows on what is known. What is known is declared
+// shallow, since just its tree is at hand: otherwise a remote with bitmaps takes
+// all older content for known, too.
+//
+// When somebody merges what was begun long ago, that would be the whole history
+// of it, with all its trees. Then, and at the beginning, the one commit is asked
+// for: a depth makes the remote go through all files, where otherwise it goes
+// through those that changed.
+func (r *remote) Load(ctx context.Context, tip store.Hash, known *store.Snapshot) (*store.Snapshot, []store.Commit, error) {
+	want, err := object.ParseID(tip)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", branch.ErrGone, err)
+	}
+	ways := []struct {
+		known   *store.Snapshot
+		depth   packp.DepthCommits
+		objects int
+	}{{known, 0, r.http.increment}, {known, 1, maxObjects}, {nil, 1, maxObjects}}
+	if known.Head() == "" {
+		ways = ways[2:]
+	}
+	for _, way := range ways {
+		req := newRequest(want)
+		_ = req.Capabilities.Set(capability.Shallow)
+		req.Depth = way.depth
+		if have, err := object.ParseID(way.known.Head()); err == nil {
+			req.Haves = []plumbing.Hash{plumbing.Hash(have)}
+			req.Shallows = []plumbing.Hash{plumbing.Hash(have)}
+		}
+		var p *pack
+		p, err = r.uploadPack(ctx, req, packLimits{objects: way.objects, object: maxObject, all: inflation * r.http.limit})
+		if errors.Is(err, errManyObjects) {
+			continue
+		} else if err != nil {
+			return nil, nil, err
+		}
+		var snap *store.Snapshot
+		if snap, err = p.snapshot(want, way.known); err == nil {
+			commits, err := p.commits()
+			return snap, commits, err
+		}
+		// The remote may think that more is known than what is.
+		if !errors.Is(err, object.ErrMissing) {
+			break
+		}
+	}
+	return nil, nil, err
+}
+
+func newRequest(want object.ID) *packp.UploadPackRequest {
+	req := packp.NewUploadPackRequest()
+	req.Wants = []plumbing.Hash{plumbing.Hash(want)}
+	for _, c := range []capability.Capability{capability.OFSDelta, capability.NoProgress} {
+		_ = req.Capabilities.Set(c)
+	}
+	return req
+}
+
+func (p *pack) snapshot(tip object.ID, known *store.Snapshot) (*store.Snapshot, error) {
+	o, ok := p.objects[tip]
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("%w: commit %s", object.ErrMissing, tip)
+	case o.Kind != object.Commit || o.Data == nil:
+		return nil, fmt.Errorf("%s is no commit, but a %s of %d bytes", tip, o.Kind, o.Size)
+	}
+	commit, err := object.DecodeCommit(o.Data)
+	if err != nil {
+		return nil, fmt.Errorf("commit %s: %w", tip, err)
+	}
+	b := object.Builder{
+		Received:  func(id object.ID) (object.Received, bool) { r, ok := p.objects[id]; return r, ok },
+		Old:       known.Root(),
+		Limits:    object.Limits{Depth: maxDepth, Files: maxFiles, File: store.MaxFile},
+		LostFiles: p.lost,
+	}
+	root, err := b.Build(commit.Tree)
+	if err != nil {
+		return nil, fmt.Errorf("commit %s: %w", tip, err)
+	}
+	return store.NewSnapshot(store.NewCommit(tip, commit), root), nil
+}
+
+// commits are those in a pack, in no order.
+func (p *pack) commits() ([]store.Commit, error) {
+	var commits []store.Commit
+	for id, o := range p.objects {
+		if o.Kind != object.Commit || o.Data == nil {
+			continue
+		}
+		c, err := object.DecodeCommit(o.Data)
+		if err != nil {
+			return nil, fmt.Errorf("commit %s: %w", id, err)
+		}
+		commits = append(commits, store.NewCommit(id, c))
+	}
+	return commits, nil
+}
+
+// uploadPack asks for a pack. The error is branch.ErrGone if the remote does
+// not offer what is wanted.
+func (r *remote) uploadPack(ctx context.Context, req *packp.UploadPackRequest, limits packLimits) (*pack, error) {
+	var b bytes.Buffer
+	if err := errors.Join(req.Validate(), req.UploadRequest.Encode(&b), req.UploadHaves.Encode(&b, false), pktline.NewEncoder(&b).EncodeString("done\n")); err != nil {
+		return nil, err
+	}
+	body, err := r.http.post(ctx, uploadPack, b.Bytes())
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = body.Close() }()
+
+	res := packp.NewUploadPackResponse(req)
+	if err := res.Decode(io.NopCloser(bufio.NewReaderSize(body, 64<<10))); err != nil {
+		var words *pktline.ErrorLine
+		if errors.As(err, &words) {
+			return nil, fmt.Errorf("%w: %s", branch.ErrGone, oneLine(words.Text))
+		}
+		return nil, fmt.Errorf("read answer: %w", err)
+	}
+	return readPack(res, limits)
+}
+
+// Log asks for the commits alone, if the remote can do that.
+func (r *remote) Log(ctx context.Context, since, to store.Hash) ([]store.Commit, error) {
+	commits, err := r.logTo(ctx, since, to)
+	if !errors.Is(err, branch.ErrGone) {
+		return commits, err
+	}
+	// Only heads can be asked for everywhere.
+	head, err := r.Head(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case head == "":
+		return nil, fmt.Errorf("%w: there is no branch %s", branch.ErrGone, r.ref.Short())
+	}
+	return r.logTo(ctx, since, head)
+}
+
+func (r *remote) logTo(ctx context.Context, since, to store.Hash) ([]store.Commit, error) {
+	want, err := object.ParseID(to)
+	if err != nil {
+		return nil, err
+	}
+	req := newRequest(want)
+	if have, err := object.ParseID(since); err == nil {
+		req.Haves = []plumbing.Hash{plumbing.Hash(have)}
+	}
+	filters, err := r.can(ctx, capability.Filter)
+	if err != nil {
+		return nil, err
+	}
+	if filters {
+		_ = req.Capabilities.Set(capability.Filter)
+		req.Filter = packp.FilterTreeDepth(0)
+	}
+	p, err := r.uploadPack(ctx, req, packLimits{objects: maxObjects, object: maxObject, all: inflation * r.http.limit, only: object.Commit})
+	if err != nil {
+		return nil, err
+	}
+	return p.commits()
+}
+
+// can says whether the remote has a capability. It is asked if it did not say
+// so yet.
+func (r *remote) can(ctx context.Context, c capability.Capability) (bool, error) {
+	has := func() (bool, bool) {
+		r.http.mu.Lock()
+		defer r.http.mu.Unlock()
+		return r.http.capabilities[string(c)], r.http.capabilities != nil
+	}
+	if yes, known := has(); known {
+		return yes, nil
+	}
+	if _, err := r.Head(ctx); err != nil {
+		return false, err
+	}
+	yes, _ := has()
+	return yes, nil
+}

@@ -1,0 +1,296 @@
+// Package branch is what all implementations of store.Branch have in common:
+// what is known of a remote branch, the queue of edits, the commits made of
+// them, and what to do when somebody else was first or an answer never came.
+// It knows nothing of how a remote is reached.
+package branch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/gitbridge/store/internal/object"
+)
+
+// Remote is one branch of a remote. Each method is one exchange with it (Load
+// and Log may need a second one), and ends in bounded time whatever ctx says.
+// One exchange is under way at a time, beside Log, and Head beside Load.
+type Remote interface {
+	// Head asks where the branch is; "" if it does not exist.
+	Head(ctx context.Context) (store.Hash, error)
+
+	// Load gets the snapshot of a tip, and perhaps the commits before it. What
+	// known has need not travel again. The error is ErrGone when the branch is
+	// elsewhere by now.
+	Load(ctx context.Context, tip store.Hash, known *store.Snapshot) (*store.Snapshot, []store.Commit, error)
+
+	// Push moves the branch, if it is where it is thought to be. An error that
+	// is ErrConflict, ErrRejected, ErrUnauthorized or ErrRepositoryNotFound is
+	// the remote's answer: nothing was changed. After any other one the outcome
+	// is not known.
+	Push(ctx context.Context, p Push) error
+
+	// Log gets the commits that to has and since has not, in any order, and
+	// perhaps more. Since may be "".
+	Log(ctx context.Context, since, to store.Hash) ([]store.Commit, error)
+}
+
+// Push is what is to be pushed.
+type Push struct {
+	// Old is where the branch is thought to be; "" if it is to be created.
+	Old store.Hash
+	// Commits are the new ones, oldest first. The last one becomes the head.
+	Commits []*store.Snapshot
+	// Objects are those that the remote lacks, commits included.
+	Objects []object.Object
+}
+
+// New is where the branch shall be.
+func (p Push) New() *store.Snapshot { return p.Commits[len(p.Commits)-1] }
+
+// ErrGone says that the branch is not, or no longer, at a commit.
+var ErrGone = errors.New("the branch is at another commit")
+
+// Options are the parts of a Client that do not come from the remote.
+type Options struct {
+	Committer store.Signature
+	Now       func() time.Time
+	// TrustHints says that hints come from the remote itself. Otherwise it is
+	// asked, too: a forged one could name a commit that is no part of the branch.
+	TrustHints bool
+	// Wait, if not nil, waits for the right to push.
+	Wait func(ctx context.Context) error
+}
+
+// Client is a store.Branch.
+type Client struct {
+	remote  Remote
+	options Options
+
+	// turn is held while the remote is asked, so that what is known never goes
+	// back to an older state. It is a channel so that waiting can be given up.
+	turn chan struct{}
+
+	mu   sync.Mutex
+	snap *store.Snapshot
+	// certain is false until the first answer, and after a push of which the
+	// outcome is not known: then the remote is asked before edits are run.
+	certain bool
+	// started and finished count fetches: who waited while one began and ended
+	// needs none of their own.
+	started, finished uint64
+	queue             []*pending
+	writing           bool
+	commits           commitCache
+}
+
+var _ store.Branch = (*Client)(nil)
+
+// New returns a client that knows nothing yet.
+func New(r Remote, o Options) *Client {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Client{remote: r, options: o, turn: make(chan struct{}, 1)}
+}
+
+// Snapshot is what is known.
+func (c *Client) Snapshot() *store.Snapshot {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.snapshot()
+}
+
+func (c *Client) snapshot() *store.Snapshot {
+	if c.snap == nil {
+		return &store.Snapshot{}
+	}
+	return c.snap
+}
+
+// Fetch asks the remote.
+func (c *Client) Fetch(ctx context.Context) (*store.Snapshot, error) {
+	return c.FetchTip(ctx, "")
+}
+
+// FetchTip asks the remote for a commit that is said to be the head.
+func (c *Client) FetchTip(ctx context.Context, tip store.Hash) (*store.Snapshot, error) {
+	c.mu.Lock()
+	seen, need := c.isHead(tip), c.started+1
+	snap := c.snapshot()
+	c.mu.Unlock()
+	if seen {
+		return snap, nil
+	}
+
+	if err := c.takeTurn(ctx); err != nil {
+		return nil, err
+	}
+	defer c.endTurn()
+
+	c.mu.Lock()
+	// Others may have done it while this one waited.
+	done := c.isHead(tip) || c.finished >= need
+	snap = c.snapshot()
+	c.started++
+	number := c.started
+	c.mu.Unlock()
+	if done {
+		return snap, nil
+	}
+
+	hinted, taken, err := c.loadHint(ctx, tip)
+	if err != nil || taken {
+		return hinted, err
+	}
+	if snap, err = c.fetch(ctx, hinted); err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	// Those who wait asked for the head, so a hint would not do for them.
+	c.finished = number
+	c.mu.Unlock()
+	return snap, nil
+}
+
+func (c *Client) isHead(tip store.Hash) bool {
+	return tip != "" && c.certain && c.snap.Head() == tip
+}
+
+func (c *Client) takeTurn(ctx context.Context) error {
+	select {
+	case c.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (c *Client) endTurn() { <-c.turn }
+
+// learn takes a snapshot as the newest.
+func (c *Client) learn(s *store.Snapshot) *store.Snapshot {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.snap, c.certain = s, true
+	if s.Head() != "" {
+		c.commits.add(s.Commit())
+	}
+	return c.snapshot()
+}
+
+const fetchTries = 5
+
+// loadHint gets what a hint names, and takes it if the branch is there.
+func (c *Client) loadHint(ctx context.Context, hint store.Hash) (s *store.Snapshot, taken bool, err error) {
+	c.mu.Lock()
+	known := c.snap
+	_, old := c.commits.byID[hint]
+	c.mu.Unlock()
+	if hint == "" || old || known.Head() == "" {
+		return nil, false, nil
+	}
+	isThere := func() (bool, error) {
+		// What follows on what is known is no older, at least.
+		return c.follows(known.Head(), hint), nil
+	}
+	if !c.options.TrustHints {
+		isThere = c.askHead(ctx, hint)
+	}
+	s, err = c.load(ctx, hint, known)
+	there, headErr := isThere()
+	switch {
+	case errors.Is(err, ErrGone):
+		return nil, false, nil
+	case err != nil, headErr != nil:
+		return nil, false, fmt.Errorf("fetch: %w", cmp.Or(err, headErr))
+	case there:
+		return c.learn(s), true, nil
+	}
+	return s, false, nil
+}
+
+// askHead asks, while other things go on, whether the branch is at a commit.
+func (c *Client) askHead(ctx context.Context, at store.Hash) (answer func() (bool, error)) {
+	var head store.Hash
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		head, err = c.remote.Head(ctx)
+	}()
+	return func() (bool, error) {
+		<-done
+		return head == at, err
+	}
+}
+
+// fetch asks for the head, and gets it unless it is at hand.
+func (c *Client) fetch(ctx context.Context, atHand *store.Snapshot) (*store.Snapshot, error) {
+	c.mu.Lock()
+	known := c.snap
+	c.mu.Unlock()
+	wait := backoff.ExponentialBackOff{InitialInterval: 5 * time.Millisecond, Multiplier: 2, RandomizationFactor: 0.5, MaxInterval: time.Second}
+	for range fetchTries {
+		head, err := c.remote.Head(ctx)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("fetch: %w", err)
+		case head == "":
+			return c.learn(nil), nil
+		case head == known.Head():
+			return c.learn(known), nil
+		case head == atHand.Head():
+			return c.learn(atHand), nil
+		}
+		s, err := c.load(ctx, head, known)
+		switch {
+		case err == nil:
+			return c.learn(s), nil
+		case !errors.Is(err, ErrGone):
+			return nil, fmt.Errorf("fetch: %w", err)
+		}
+		if err := sleep(ctx, wait.NextBackOff()); err != nil {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("fetch: %w", ErrGone)
+}
+
+// load gets a snapshot, and keeps the commits that came with it.
+func (c *Client) load(ctx context.Context, tip store.Hash, known *store.Snapshot) (*store.Snapshot, error) {
+	s, commits, err := c.remote.Load(ctx, tip, known)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	// The oldest first: they are forgotten first.
+	for _, commit := range slices.Backward(newestFirst(commits)) {
+		c.commits.add(commit)
+	}
+	return s, err
+}
+
+// follows says whether a commit is known to come after another one.
+func (c *Client) follows(old, new store.Hash) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, descends, _ := c.commits.log(old, new)
+	return descends
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,263 @@
+package branch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"gitbind.dev/gitbridge/store"
+)
+
+const (
+	// maxBatch bounds a push, and so how long the first edit in it waits.
+	maxBatch = 2000
+	// conflictTries is how often edits are run again because others were first.
+	conflictTries = 30
+	// pushTries is how often the same commits are pushed, and how often the
+	// remote is asked what became of them.
+	pushTries = 3
+	// maxRejections is how many rejections are taken to find the edits of a
+	// batch that the remote does not want.
+	maxRejections = 32
+)
+
+// pending is an edit that waits for its answer.
+type pending struct {
+	ctx  context.Context
+	edit store.Edit
+	// done has room for the one answer, as nobody may be waiting for it.
+	done chan answer
+}
+
+type answer struct {
+	snap *store.Snapshot
+	err  error
+}
+
+func (p *pending) answer(s *store.Snapshot, err error) {
+	select {
+	case p.done <- answer{s, err}:
+	default:
+	}
+}
+
+// Update queues an edit, and waits.
+func (c *Client) Update(ctx context.Context, e store.Edit) (*store.Snapshot, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	p := &pending{ctx: ctx, edit: e, done: make(chan answer, 1)}
+	c.mu.Lock()
+	c.queue = append(c.queue, p)
+	start := !c.writing
+	c.writing = true
+	c.mu.Unlock()
+	if start {
+		// It has no context of ours: others' edits travel with this one.
+		go c.write(context.WithoutCancel(ctx))
+	}
+	select {
+	case a := <-p.done:
+		return a.snap, a.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// write pushes until the queue is empty. At most one runs for each branch.
+func (c *Client) write(ctx context.Context) {
+	for c.waiting() {
+		// The queue grows meanwhile, and fetches go on.
+		var err error
+		if c.options.Wait != nil {
+			err = c.options.Wait(ctx)
+		}
+		_ = c.takeTurn(ctx)
+		batch := c.take()
+		if err != nil {
+			answerAll(batch, nil, fmt.Errorf("push: %w", err))
+		} else {
+			rejections := maxRejections
+			c.process(ctx, batch, &rejections)
+		}
+		c.endTurn()
+	}
+}
+
+// waiting says whether there is something to write, and ends the writing if
+// not.
+func (c *Client) waiting() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.writing = len(c.queue) > 0
+	if !c.writing {
+		c.queue = nil
+	}
+	return c.writing
+}
+
+func (c *Client) take() []*pending {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := min(len(c.queue), maxBatch)
+	batch := c.queue[:n:n]
+	c.queue = c.queue[n:]
+	return batch
+}
+
+func answerAll(batch []*pending, s *store.Snapshot, err error) {
+	for _, p := range batch {
+		p.answer(s, err)
+	}
+}
+
+// process runs edits on the newest tree and pushes, until the remote has them
+// or a reason not to is known. A batch that is rejected is divided until the
+// edits at fault are alone: theirs must not be the others' error.
+func (c *Client) process(ctx context.Context, batch []*pending, rejections *int) {
+	wait := backoff.ExponentialBackOff{InitialInterval: 5 * time.Millisecond, Multiplier: 1.7, RandomizationFactor: 0.9, MaxInterval: time.Second}
+	var err error
+	for range conflictTries {
+		var base *store.Snapshot
+		if base, err = c.base(ctx); err != nil {
+			break
+		}
+		var push Push
+		push, batch = c.prepare(base, batch)
+		if len(push.Commits) == 0 {
+			answerAll(batch, base, nil)
+			return
+		}
+		var landed *store.Snapshot
+		if landed, err = c.push(ctx, push); err == nil {
+			answerAll(batch, landed, nil)
+			return
+		}
+		if errors.Is(err, store.ErrRejected) {
+			*rejections--
+			batch, err = c.divide(ctx, batch, rejections, err)
+			break
+		}
+		if !errors.Is(err, store.ErrConflict) {
+			break
+		}
+		_ = sleep(ctx, wait.NextBackOff())
+	}
+	answerAll(batch, nil, fmt.Errorf("push: %w", err))
+}
+
+// divide processes the halves of a batch that was rejected. What it returns is
+// still to be answered, with that error.
+func (c *Client) divide(ctx context.Context, batch []*pending, rejections *int, err error) ([]*pending, error) {
+	if len(batch) == 1 {
+		return batch, err
+	}
+	half := len(batch) / 2
+	for _, n := range []int{half, len(batch) - half} {
+		if *rejections <= 0 {
+			// Not wrapped: these edits themselves were not judged.
+			return batch, fmt.Errorf("not tried alone, as too much else was refused: %s", err.Error())
+		}
+		c.process(ctx, batch[:n], rejections)
+		batch = batch[n:]
+	}
+	return nil, nil
+}
+
+// base is the newest tree, by asking the remote only where that is not known.
+func (c *Client) base(ctx context.Context) (*store.Snapshot, error) {
+	c.mu.Lock()
+	certain, snap := c.certain, c.snapshot()
+	c.mu.Unlock()
+	if certain {
+		return snap, nil
+	}
+	return c.fetch(ctx, nil)
+}
+
+func (c *Client) doubt() {
+	c.mu.Lock()
+	c.certain = false
+	c.mu.Unlock()
+}
+
+// push pushes, and finds out what became of it if no answer came. It returns
+// the snapshot that the remote has.
+func (c *Client) push(ctx context.Context, p Push) (*store.Snapshot, error) {
+	wait := backoff.ExponentialBackOff{InitialInterval: 50 * time.Millisecond, Multiplier: 3, RandomizationFactor: 0.5, MaxInterval: time.Second}
+	var unknown error
+	for range pushTries {
+		err := c.remote.Push(ctx, p)
+		switch {
+		case err == nil:
+			return c.landed(p), nil
+		case errors.Is(err, store.ErrConflict):
+			c.doubt()
+			if unknown == nil {
+				return nil, err
+			}
+			// Perhaps it was our own push, unanswered, that was first.
+			return c.find(ctx, p, err)
+		case isAnswer(err):
+			return nil, err
+		}
+		unknown = err
+		c.doubt()
+		landed, err := c.settle(ctx, p, unknown)
+		if err == nil || errors.Is(err, store.ErrConflict) {
+			return landed, err
+		}
+		_ = sleep(ctx, wait.NextBackOff())
+	}
+	return nil, unknown
+}
+
+func isAnswer(err error) bool {
+	return errors.Is(err, store.ErrRejected) || errors.Is(err, store.ErrUnauthorized) || errors.Is(err, store.ErrRepositoryNotFound)
+}
+
+func (c *Client) landed(p Push) *store.Snapshot {
+	c.mu.Lock()
+	for _, s := range p.Commits {
+		c.commits.add(s.Commit())
+	}
+	c.mu.Unlock()
+	return c.learn(p.New())
+}
+
+// settle asks where the branch is after a push without an answer. The error
+// is unknown if it is still where it was: the same commits may be pushed again,
+// since they cannot land twice.
+func (c *Client) settle(ctx context.Context, p Push, unknown error) (*store.Snapshot, error) {
+	head, err := c.remote.Head(ctx)
+	switch {
+	case err != nil, head == p.Old:
+		return nil, unknown
+	case head == p.New().Head():
+		return c.landed(p), nil
+	}
+	return c.find(ctx, p, fmt.Errorf("%w: after %w", store.ErrConflict, unknown))
+}
+
+// find looks for the push's commits below the branch's head. The error is
+// otherwise, if they are not there.
+func (c *Client) find(ctx context.Context, p Push, otherwise error) (*store.Snapshot, error) {
+	snap, err := c.fetch(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	if snap.Head() == "" {
+		return nil, otherwise
+	}
+	_, descends, err := c.log(ctx, p.New().Head(), snap.Head())
+	switch {
+	case err != nil:
+		return nil, err
+	case descends:
+		return snap, nil
+	}
+	return nil, otherwise
+}

@@ -1,0 +1,154 @@
+package object
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Received is an object that a remote sent.
+type Received struct {
+	Kind Kind
+	Size int64
+	// Data is the content, or nil if it was too large to keep.
+	Data []byte
+}
+
+// Limits protect against trees that only look small.
+type Limits struct {
+	// Depth is how deep folders may lie in each other.
+	Depth int
+	// Files is how many files a tree may hold.
+	Files int
+	// File is the size up to which a file's content is kept.
+	File int64
+}
+
+var (
+	// ErrMissing says that an object is neither received nor in the old tree.
+	ErrMissing = errors.New("object missing")
+	// ErrLimit says that a tree is beyond a limit.
+	ErrLimit = errors.New("tree too large")
+)
+
+// Builder makes a tree of received objects, and takes what was not received
+// from an old tree.
+type Builder struct {
+	Received func(ID) (Received, bool)
+	// Old is the tree that the remote was told of; may be nil.
+	Old    *Node
+	Limits Limits
+	// LostFiles says that some large objects could not be read, so that a file
+	// may be missing. It is then in the tree as one too large to keep.
+	LostFiles bool
+
+	made  map[ID]*Node
+	index map[ID]*Node
+}
+
+// Build makes the tree of that name.
+func (b *Builder) Build(root ID) (*Node, error) {
+	b.made = map[ID]*Node{EmptyTree: {ID: EmptyTree, Mode: ModeFolder}}
+	return b.folder(root, b.Old, 0)
+}
+
+// folder makes one folder; old is what was at its path, a good guess.
+func (b *Builder) folder(id ID, old *Node, depth int) (*Node, error) {
+	if old != nil && old.ID == id && old.IsFolder() {
+		return old, nil
+	}
+	if n, ok := b.made[id]; ok && n.IsFolder() {
+		return n, nil
+	}
+	if depth > b.Limits.Depth {
+		return nil, fmt.Errorf("%w: folders more than %d deep", ErrLimit, b.Limits.Depth)
+	}
+	r, ok := b.Received(id)
+	if !ok {
+		if n := b.inOld(id); n != nil && n.IsFolder() {
+			return n, nil
+		}
+		return nil, fmt.Errorf("%w: tree %s", ErrMissing, id)
+	}
+	if r.Kind != Tree || r.Data == nil {
+		return nil, malformed("%s %s of %d bytes in the place of a tree", r.Kind, id, r.Size)
+	}
+	entries, err := DecodeTree(r.Data)
+	if err != nil {
+		return nil, fmt.Errorf("tree %s: %w", id, err)
+	}
+	n := &Node{ID: id, Mode: ModeFolder, children: make([]child, len(entries))}
+	for i, e := range entries {
+		c, err := b.entry(e, old.child(e.Name), depth)
+		if err != nil {
+			return nil, err
+		}
+		n.children[i] = child{e.Name, c}
+		if n.Files += c.Files; n.Files > b.Limits.Files {
+			return nil, fmt.Errorf("%w: more than %d files", ErrLimit, b.Limits.Files)
+		}
+	}
+	b.made[id] = n
+	return n, nil
+}
+
+func (b *Builder) entry(e Entry, old *Node, depth int) (*Node, error) {
+	if e.Mode == ModeFolder {
+		return b.folder(e.ID, old, depth+1)
+	}
+	if old != nil && old.ID == e.ID && old.Mode == e.Mode {
+		return old, nil
+	}
+	n := &Node{ID: e.ID, Mode: e.Mode, Files: 1}
+	if e.Mode == ModeSubmodule {
+		return n, nil
+	}
+	if m := b.made[e.ID]; m != nil && !m.IsFolder() {
+		n.Size, n.data = m.Size, m.data
+		return n, nil
+	}
+	switch r, ok := b.Received(e.ID); {
+	case ok && r.Kind != Blob:
+		return nil, malformed("%s %s in the place of a file", r.Kind, e.ID)
+	case ok:
+		if n.Size = r.Size; r.Size <= b.Limits.File && r.Data != nil {
+			// An allocation of its own, as the tree outlives what was received.
+			n.data = append(make([]byte, 0, len(r.Data)), r.Data...)
+		}
+	default:
+		o := b.inOld(e.ID)
+		if o == nil || o.IsFolder() {
+			if !b.LostFiles {
+				return nil, fmt.Errorf("%w: file %s", ErrMissing, e.ID)
+			}
+			o = &Node{Size: b.Limits.File + 1}
+		}
+		n.Size, n.data = o.Size, o.data
+	}
+	b.made[e.ID] = n
+	return n, nil
+}
+
+// inOld looks for an object anywhere in the old tree: a moved file is not sent
+// again.
+func (b *Builder) inOld(id ID) *Node {
+	if b.index == nil {
+		b.index = map[ID]*Node{}
+		b.indexFolder(b.Old)
+	}
+	return b.index[id]
+}
+
+func (b *Builder) indexFolder(n *Node) {
+	if n == nil || b.index[n.ID] != nil {
+		return
+	}
+	b.index[n.ID] = n
+	for _, c := range n.children {
+		switch {
+		case c.IsFolder():
+			b.indexFolder(c.Node)
+		case c.Mode != ModeSubmodule:
+			b.index[c.ID] = c.Node
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// Condition types of a ClusterBinding.
+const (
+	// ConditionReady says that namespace, rights, repository and credentials
+	// exist. The backend writes it.
+	ConditionReady = "Ready"
+	// ConditionSynced says that the bridge follows the repository and has
+	// answered what is in it. The bridge writes it.
+	ConditionSynced = "Synced"
+)
+
+// ClusterBinding is one app cluster, as the control plane knows it: who owns
+// it, which repository and which tenant namespace are its own. Its name is the
+// opaque cluster id; a name that a client gave proves nothing.
+//
+// Deleting it removes the tenant namespace with its credentials and rights. The
+// repository stays on the Git host until an operator removes it there.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,categories=gitbind,shortName=cb
+// +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.spec.displayName`
+// +kubebuilder:printcolumn:name="Owner",type=string,JSONPath=`.spec.owner.username`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Synced",type=string,JSONPath=`.status.conditions[?(@.type=="Synced")].status`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type ClusterBinding struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   ClusterBindingSpec   `json:"spec"`
+	Status ClusterBindingStatus `json:"status,omitempty"`
+}
+
+// ClusterBindingSpec says whose cluster this is.
+type ClusterBindingSpec struct {
+	// DisplayName is the name that the owner gave the cluster, for people.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	DisplayName string `json:"displayName"`
+
+	// ClusterUID is the UID of the app cluster's namespace kube-system. With
+	// owner it tells a cluster that connects again from a new one.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	ClusterUID string `json:"clusterUID,omitempty"`
+
+	// Owner is the identity that connected the cluster.
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="owner cannot be changed: a ClusterBinding belongs to the identity that created it"
+	Owner Owner `json:"owner"`
+}
+
+// Owner is an OIDC identity. Issuer and subject identify it; username is how
+// the control plane's RBAC knows it.
+type Owner struct {
+	// +kubebuilder:validation:MinLength=1
+	Issuer string `json:"issuer"`
+	// +kubebuilder:validation:MinLength=1
+	Subject string `json:"subject"`
+	// +kubebuilder:validation:MinLength=1
+	Username string `json:"username"`
+}
+
+// ClusterBindingStatus is what exists for the cluster, and how far the bridge
+// has come.
+type ClusterBindingStatus struct {
+	// TenantNamespace is the namespace on the control plane that holds this
+	// cluster's ServiceAccount, credentials and exports.
+	// +optional
+	TenantNamespace string `json:"tenantNamespace,omitempty"`
+
+	// Repository is the cluster's Git repository.
+	// +optional
+	Repository *Repository `json:"repository,omitempty"`
+
+	// Bridge is what the bridge must remember across restarts.
+	// +optional
+	Bridge *BridgeStatus `json:"bridge,omitempty"`
+
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// Repository names a Git repository.
+type Repository struct {
+	// URL is the HTTP(S) clone URL.
+	URL string `json:"url"`
+}
+
+// BridgeStatus is written by the bridge before it acts on a later commit.
+type BridgeStatus struct {
+	// AcceptedCommit is the last commit of main that the bridge accepted.
+	// Removals are acted on only in a main that descends from it.
+	// +optional
+	AcceptedCommit string `json:"acceptedCommit,omitempty"`
+	// Epoch identifies this life of the status branch.
+	// +optional
+	Epoch string `json:"epoch,omitempty"`
+}
+
+// ClusterBindingList is a list of ClusterBindings.
+//
+// +kubebuilder:object:root=true
+type ClusterBindingList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []ClusterBinding `json:"items"`
+}

@@ -1,0 +1,92 @@
+package v1alpha1
+
+import "time"
+
+// What the backend says over HTTP, as JSON. Requests carry an OIDC ID token as
+// bearer token, except GET /v1/info.
+
+// Info answers GET /v1/info: what a client needs in order to sign in.
+//
+// +kubebuilder:object:generate=false
+type Info struct {
+	Version  string   `json:"version"`
+	Issuer   string   `json:"issuer"`
+	ClientID string   `json:"clientID"`
+	Scopes   []string `json:"scopes"`
+}
+
+// ConnectRequest is the body of POST /v1/clusters. The same owner and
+// ClusterUID give the same cluster again, with a new credential.
+//
+// +kubebuilder:object:generate=false
+type ConnectRequest struct {
+	Name       string `json:"name"`
+	ClusterUID string `json:"clusterUID"`
+}
+
+// Cluster answers POST /v1/clusters and is an item of GET /v1/clusters.
+//
+// +kubebuilder:object:generate=false
+type Cluster struct {
+	ID            string `json:"id"`
+	Name          string `json:"name"`
+	RepositoryURL string `json:"repositoryURL"`
+	// Credential is for the konnector, and only in the answer to a connect.
+	Credential *Credential `json:"credential,omitempty"`
+}
+
+// Credential is an HTTP basic credential for one repository and its events.
+//
+// +kubebuilder:object:generate=false
+type Credential struct {
+	Username string    `json:"username"`
+	Password string    `json:"password"`
+	Expires  time.Time `json:"expires"`
+}
+
+// Offer is an item of GET /v1/catalog: an API that the caller may bind.
+//
+// +kubebuilder:object:generate=false
+type Offer struct {
+	Name        string      `json:"name"`
+	API         ExportedAPI `json:"api"`
+	Kind        string      `json:"kind"`
+	Description string      `json:"description,omitempty"`
+}
+
+// BindRequest is the body of POST /v1/clusters/{id}/bindings: it grants one
+// offer to the cluster. Offer is the template's name.
+//
+// +kubebuilder:object:generate=false
+type BindRequest struct {
+	Offer string `json:"offer"`
+}
+
+// Binding answers a bind.
+//
+// +kubebuilder:object:generate=false
+type Binding struct {
+	// Name is "<plural>.<group>", the name for the APIServiceBinding.
+	Name  string `json:"name"`
+	Offer string `json:"offer"`
+}
+
+// Error is the body of every answer with a status of 400 and above.
+//
+// +kubebuilder:object:generate=false
+type Error struct {
+	// Message says what is wrong and what to do, for the person who asked.
+	Message string `json:"message"`
+}
+
+// RefEvent is the data of a server-sent event "ref" of GET
+// /v1/events?cluster=ID: a branch has moved. A subscriber first gets one event
+// for each branch as it stands.
+//
+// +kubebuilder:object:generate=false
+type RefEvent struct {
+	// Ref is the full name, for example "refs/heads/main".
+	Ref string `json:"ref"`
+	// Hash is the new head, empty when the branch was removed.
+	Hash string `json:"hash"`
+}

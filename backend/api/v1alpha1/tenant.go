@@ -1,0 +1,58 @@
+package v1alpha1
+
+import "regexp"
+
+// What the backend makes for each cluster, and the bridge finds there. All
+// follows from the cluster's id, the name of its ClusterBinding.
+
+// Labels and annotations on the control plane.
+const (
+	// LabelCluster holds the cluster's id, on each namespace of a cluster.
+	LabelCluster = "gitbind.dev/cluster"
+	// LabelClusterUID holds the UID of the ClusterBinding: a namespace of an
+	// earlier one with the same name is not used.
+	LabelClusterUID = "gitbind.dev/cluster-uid"
+	// LabelOffered, with value "true", marks the ClusterRoles by which
+	// operators offer APIs.
+	LabelOffered = "gitbind.dev/offered"
+)
+
+// Objects in the tenant namespace.
+const (
+	// TenantServiceAccount is whom the bridge acts as, and what a tenant's
+	// rights are bound to.
+	TenantServiceAccount = "gitbind-tenant"
+	// BridgeSecret has the bridge's credential for the repository: keys
+	// username and password.
+	BridgeSecret = "gitbind-bridge"
+	// KonnectorSecret has what is kept of the konnector's credential: keys
+	// username, sha256 and expires (RFC 3339).
+	KonnectorSecret = "gitbind-konnector"
+	// BridgeImpersonation is the Role, and its binding, by which the bridge may
+	// act as TenantServiceAccount of this one namespace.
+	BridgeImpersonation = "gitbind-bridge-impersonate"
+)
+
+// Where backend and bridge run, and the rights that operators give them.
+const (
+	SystemNamespace      = "gitbind-system"
+	BridgeServiceAccount = "gitbind-gitbridge"
+	// OfferedAPIs is the ClusterRole that collects, by LabelOffered, the rights
+	// that backend and bridge may hand on to tenants.
+	OfferedAPIs = "gitbind-offered-apis"
+)
+
+var clusterID = regexp.MustCompile(`^[a-z][a-z0-9]{0,59}$`)
+
+// ValidClusterID tells whether a text can be a cluster's id. An id becomes part
+// of names, paths and URLs: it has no dot, no slash, no dash and no upper case,
+// and is short enough for TenantNamespace to be a name.
+func ValidClusterID(id string) bool { return clusterID.MatchString(id) }
+
+// TenantNamespace is the namespace of a cluster's ServiceAccount, credentials
+// and exports.
+func TenantNamespace(id string) string { return "gb-" + id }
+
+// TenantRole is the ClusterRole with all rights that were granted to a cluster.
+// It has no effect but through RoleBindings in the cluster's claim namespaces.
+func TenantRole(id string) string { return "gitbind:tenant:" + id }

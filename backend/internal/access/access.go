@@ -1,0 +1,188 @@
+// Package access decides who may reach a cluster's repository and its events:
+// the cluster's konnector and the bridge with their tokens, and the cluster's
+// owner with an ID token. It hands out no credential, and it does not tell a
+// cluster that does not exist from one that is somebody else's.
+package access
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/backend/internal/credential"
+	"gitbind.dev/backend/internal/login"
+	"gitbind.dev/backend/internal/refusal"
+)
+
+// Verifier proves an identity from a raw ID token, or refuses.
+type Verifier interface {
+	Verify(ctx context.Context, rawIDToken string) (login.Identity, error)
+}
+
+// Authenticator lets callers in.
+//
+// Tokens are compared with what caches hold, so that a push costs no request to
+// the API server and agents go on while it is away. A token is refused only
+// after the API server itself was asked: a cache may not have heard yet of a
+// credential that was issued a moment ago.
+type Authenticator struct {
+	// Clusters reads ClusterBindings.
+	Clusters client.Reader
+	// Konnector and Bridge are caches of the Secrets of that name.
+	Konnector, Bridge client.Reader
+	// Live reads Secrets and ClusterBindings from the API server.
+	Live  client.Reader
+	Login Verifier
+	// Now is for tests; nil means time.Now.
+	Now func() time.Time
+}
+
+// lookupTimeout bounds each search for a credential or a cluster.
+const lookupTimeout = 5 * time.Second
+
+// within gets an object, in time: a cache that has never been filled would wait
+// for ever.
+func within(ctx context.Context, r client.Reader, key client.ObjectKey, o client.Object) error {
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	return r.Get(ctx, key, o)
+}
+
+// errWho is for everybody who is not let in. What is wrong with a token that
+// nobody issued is nobody's business.
+func errWho() error {
+	return refusal.New(refusal.Unauthenticated, "the credential does not count here: agents use the one that they were given, people an ID token as the password")
+}
+
+func errNoCluster() error {
+	return refusal.New(refusal.NotFound, "no such cluster, or it is not yours")
+}
+
+// Authenticate tells who makes a request about one cluster: by HTTP basic with
+// a token or an ID token, or by an ID token as bearer token.
+func (a *Authenticator) Authenticate(r *http.Request, cluster string) (Caller, error) {
+	ctx := r.Context()
+	if raw, ok := BearerToken(r); ok {
+		return a.owner(ctx, cluster, raw)
+	}
+	username, password, ok := r.BasicAuth()
+	if !ok || password == "" {
+		return Caller{}, refusal.New(refusal.Unauthenticated, "a credential is needed: agents use the one that they were given, people an ID token as the password")
+	}
+	switch username {
+	case credential.KonnectorUser:
+		return a.agent(ctx, cluster, password, Konnector, v1alpha1.KonnectorSecret, a.Konnector, a.judgeKonnector)
+	case credential.BridgeUser:
+		return a.agent(ctx, cluster, password, Bridge, v1alpha1.BridgeSecret, a.Bridge, judgeBridge)
+	}
+	return a.owner(ctx, cluster, password)
+}
+
+// BearerToken takes the bearer token from a request.
+func BearerToken(r *http.Request) (token string, ok bool) {
+	scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " ")
+	return strings.TrimSpace(token), ok && strings.EqualFold(scheme, "Bearer")
+}
+
+// judge tells whether a token is the one that a Secret is about: nil, or why
+// not.
+type judge func(s *corev1.Secret, token string) error
+
+func (a *Authenticator) judgeKonnector(s *corev1.Secret, token string) error {
+	if !credential.Matches(string(s.Data["sha256"]), token) {
+		return errWho()
+	}
+	expires, err := time.Parse(time.RFC3339, string(s.Data["expires"]))
+	if err != nil || !a.now().Before(expires) {
+		return refusal.New(refusal.Unauthenticated, "the credential has expired: connect the cluster again with kubectl gitbind connect")
+	}
+	return nil
+}
+
+func judgeBridge(s *corev1.Secret, token string) error {
+	password := string(s.Data["password"])
+	// Both sides hashed: the comparison then takes the same time for each
+	// token, whatever its length.
+	if password == "" || !credential.Matches(credential.Hash(password), token) {
+		return errWho()
+	}
+	return nil
+}
+
+func (a *Authenticator) agent(ctx context.Context, cluster, token string, role Role, secret string, cache client.Reader, is judge) (Caller, error) {
+	// Before anything is looked up: a cluster's id becomes part of a name.
+	if !v1alpha1.ValidClusterID(cluster) {
+		return Caller{}, errWho()
+	}
+	key := client.ObjectKey{Namespace: v1alpha1.TenantNamespace(cluster), Name: secret}
+	who := Caller{Role: role, Cluster: cluster, Name: role.String()}
+	var s corev1.Secret
+	if err := within(ctx, cache, key, &s); err == nil && is(&s, token) == nil {
+		return who, nil
+	}
+	s = corev1.Secret{}
+	switch err := within(ctx, a.Live, key, &s); {
+	case apierrors.IsNotFound(err):
+		return Caller{}, errWho()
+	case err != nil:
+		return Caller{}, refusal.Because(err, refusal.Unavailable, "credentials cannot be looked at just now: try again")
+	}
+	if err := is(&s, token); err != nil {
+		return Caller{}, err
+	}
+	return who, nil
+}
+
+// owner lets in the person to whom the cluster belongs.
+func (a *Authenticator) owner(ctx context.Context, cluster, raw string) (Caller, error) {
+	id, err := a.Login.Verify(ctx, raw)
+	if err != nil {
+		return Caller{}, err
+	}
+	if _, err := OwnCluster(ctx, a.Clusters, a.Live, id, cluster); err != nil {
+		return Caller{}, err
+	}
+	return Caller{Role: Owner, Cluster: cluster, Name: id.Username}, nil
+}
+
+// OwnCluster gives a cluster if it belongs to this identity, and refuses with
+// NotFound if not. It asks live for what cached does not know.
+func OwnCluster(ctx context.Context, cached, live client.Reader, id login.Identity, cluster string) (*v1alpha1.ClusterBinding, error) {
+	if !v1alpha1.ValidClusterID(cluster) {
+		return nil, errNoCluster()
+	}
+	var cb v1alpha1.ClusterBinding
+	key := client.ObjectKey{Name: cluster}
+	err := within(ctx, cached, key, &cb)
+	if apierrors.IsNotFound(err) {
+		err = within(ctx, live, key, &cb)
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, errNoCluster()
+	case err != nil:
+		return nil, refusal.Because(err, refusal.Unavailable, "clusters cannot be looked at just now: try again")
+	case !Owns(id, &cb):
+		return nil, errNoCluster()
+	}
+	return &cb, nil
+}
+
+// Owns tells whether a cluster belongs to an identity: by issuer and subject,
+// never by a name.
+func Owns(id login.Identity, cb *v1alpha1.ClusterBinding) bool {
+	return id.Issuer != "" && id.Subject != "" && cb.Spec.Owner.Issuer == id.Issuer && cb.Spec.Owner.Subject == id.Subject
+}
+
+func (a *Authenticator) now() time.Time {
+	if a.Now != nil {
+		return a.Now()
+	}
+	return time.Now()
+}

@@ -1,0 +1,36 @@
+package access
+
+import "fmt"
+
+// Role is in what part a caller comes to a repository.
+type Role int
+
+const (
+	// Konnector is the agent of the app cluster that the repository is for.
+	Konnector Role = iota + 1
+	// Bridge is gitbridge.
+	Bridge
+	// Owner is the person who connected the cluster.
+	Owner
+)
+
+func (r Role) String() string {
+	switch r {
+	case Konnector:
+		return "konnector"
+	case Bridge:
+		return "bridge"
+	case Owner:
+		return "owner"
+	}
+	return fmt.Sprintf("role %d", int(r))
+}
+
+// Caller is who makes a request, once that is proven.
+type Caller struct {
+	Role Role
+	// Cluster is the id of the one cluster that the caller was let in for.
+	Cluster string
+	// Name is for logs and people: the username, or the role.
+	Name string
+}

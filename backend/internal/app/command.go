@@ -1,0 +1,51 @@
+// Package app is the backend's command: flags, and the wiring of all its parts.
+// It decides nothing that a part could decide.
+package app
+
+import (
+	"log/slog"
+	"os"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+// NewCommand is the command "backend". It runs until its context ends.
+func NewCommand() *cobra.Command {
+	o := &options{}
+	cmd := &cobra.Command{
+		Use:   "backend",
+		Short: "gitbind's service on the control plane",
+		Long: `The backend signs people in, connects their clusters, grants them APIs, keeps
+one Git repository for each cluster, and tells agents when a branch has moved.
+
+It needs a control plane with gitbind's CRDs and the ClusterRole
+gitbind-backend, an OIDC issuer, the git program (2.36 or newer), and a
+directory that outlives it.`,
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
+			return run(cmd.Context(), *o, newLog(o.verbose))
+		},
+	}
+	o.addFlags(cmd.Flags())
+	return cmd
+}
+
+// newLog is the process's log, for our own code and for the libraries' too.
+func newLog(verbose bool) *slog.Logger {
+	level := slog.LevelInfo
+	if verbose {
+		level = slog.LevelDebug
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	ctrl.SetLogger(logr.FromSlogHandler(log.Handler()))
+	klog.SetSlogLogger(log)
+	return log
+}

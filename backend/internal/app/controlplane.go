@@ -1,0 +1,220 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/go-logr/logr"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/backend/internal/controller/apiserviceexport"
+	"gitbind.dev/backend/internal/controller/apiserviceexporttemplate"
+	"gitbind.dev/backend/internal/controller/clusterbinding"
+	"gitbind.dev/backend/internal/githost"
+)
+
+// controlPlane is the backend's manager, and two caches beside it: of Secrets
+// only those two names may be read, so each has a cache of its own.
+type controlPlane struct {
+	manager.Manager
+	konnectorSecrets, bridgeSecrets cache.Cache
+	discovery                       *discovery.DiscoveryClient
+}
+
+// forever is for what waits until the API server answers: the process is to go
+// on by itself, however long that takes.
+const forever = 10 * 365 * 24 * time.Hour
+
+func newControlPlane(kubeconfig string, log *slog.Logger) (*controlPlane, error) {
+	cfg, err := restConfig(kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
+	}
+	of, err := labels.NewRequirement(v1alpha1.LabelCluster, selection.Exists, nil)
+	if err != nil {
+		return nil, err
+	}
+	ofCluster := cache.ByObject{Label: labels.NewSelector().Add(*of)}
+	grace := 3 * time.Second
+	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
+		Scheme:                  scheme,
+		MapperProvider:          func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return kinds(), nil },
+		Logger:                  logr.FromSlogHandler(log.Handler()),
+		Metrics:                 metricsserver.Options{BindAddress: "0"},
+		GracefulShutdownTimeout: &grace,
+		Controller: ctrlconfig.Controller{
+			CacheSyncTimeout: forever,
+			// The names would have to be unique for metrics, which are off.
+			SkipNameValidation: ptr.To(true),
+			// That of v0.24.1 may wait for ever for a worker that has left, with
+			// its lock held, when the process is told to stop.
+			UsePriorityQueue: ptr.To(false),
+		},
+		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
+		Cache: cache.Options{
+			DefaultTransform: cache.TransformStripManagedFields(),
+			ByObject: map[client.Object]cache.ByObject{
+				&corev1.Namespace{}:                         ofCluster,
+				&corev1.ServiceAccount{}:                    ofCluster,
+				&rbacv1.Role{}:                              ofCluster,
+				&rbacv1.RoleBinding{}:                       ofCluster,
+				&apiextensionsv1.CustomResourceDefinition{}: {Transform: apiserviceexporttemplate.StripSchemas},
+			},
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("control plane: %w", err)
+	}
+	c := &controlPlane{Manager: mgr}
+	if c.konnectorSecrets, err = c.secretCache(v1alpha1.KonnectorSecret); err != nil {
+		return nil, err
+	}
+	if c.bridgeSecrets, err = c.secretCache(v1alpha1.BridgeSecret); err != nil {
+		return nil, err
+	}
+	if err := c.Add(manager.RunnableFunc(c.fillKonnectorSecrets)); err != nil {
+		return nil, err
+	}
+	c.discovery, err = discovery.NewDiscoveryClientForConfigAndClient(cfg, mgr.GetHTTPClient())
+	return c, err
+}
+
+// kinds are all that the backend touches. They are known here, so that it starts
+// while the API server is away and cannot be asked.
+func kinds() meta.RESTMapper {
+	m := meta.NewDefaultRESTMapper(nil)
+	for _, gvk := range []schema.GroupVersionKind{
+		corev1.SchemeGroupVersion.WithKind("Namespace"),
+		rbacv1.SchemeGroupVersion.WithKind("ClusterRole"),
+		apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"),
+		authorizationv1.SchemeGroupVersion.WithKind("SubjectAccessReview"),
+		v1alpha1.GroupVersion.WithKind("ClusterBinding"),
+		v1alpha1.GroupVersion.WithKind("APIServiceExportTemplate"),
+	} {
+		m.Add(gvk, meta.RESTScopeRoot)
+	}
+	for _, gvk := range []schema.GroupVersionKind{
+		corev1.SchemeGroupVersion.WithKind("ServiceAccount"),
+		corev1.SchemeGroupVersion.WithKind("Secret"),
+		rbacv1.SchemeGroupVersion.WithKind("Role"),
+		rbacv1.SchemeGroupVersion.WithKind("RoleBinding"),
+		v1alpha1.GroupVersion.WithKind("APIServiceExport"),
+	} {
+		m.Add(gvk, meta.RESTScopeNamespace)
+	}
+	return m
+}
+
+func restConfig(kubeconfig string) (*rest.Config, error) {
+	var cfg *rest.Config
+	var err error
+	if kubeconfig != "" {
+		cfg, err = clientcmd.BuildConfigFromFlags("", kubeconfig)
+	} else {
+		cfg, err = ctrl.GetConfig()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig: %w", err)
+	}
+	// The API server's own priority and fairness is the limit.
+	cfg.QPS = -1
+	cfg.UserAgent = "gitbind-backend"
+	return cfg, nil
+}
+
+// secretCache holds the Secrets of one name, in all namespaces.
+func (c *controlPlane) secretCache(name string) (cache.Cache, error) {
+	secrets, err := cache.New(c.GetConfig(), cache.Options{
+		HTTPClient:       c.GetHTTPClient(),
+		Scheme:           c.GetScheme(),
+		Mapper:           c.GetRESTMapper(),
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{
+			&corev1.Secret{}: {Field: fields.OneTermEqualSelector("metadata.name", name)},
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return secrets, c.Add(secrets)
+}
+
+// fillKonnectorSecrets has their cache filled before the first konnector comes.
+// No controller watches them, and so no one else would.
+func (c *controlPlane) fillKonnectorSecrets(ctx context.Context) error {
+	_ = wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+		_, err := c.konnectorSecrets.GetInformer(ctx, &corev1.Secret{})
+		return err == nil, nil // the API server is away: try again
+	})
+	return nil
+}
+
+func (c *controlPlane) addControllers(host githost.Host) error {
+	workers := controller.Options{MaxConcurrentReconciles: 8}
+	if err := (&clusterbinding.Reconciler{Client: c.GetClient(), Live: c.GetAPIReader(), Host: host, Now: time.Now}).AddToManager(c, c.bridgeSecrets, workers); err != nil {
+		return err
+	}
+	if err := (&apiserviceexport.Reconciler{Client: c.GetClient(), Now: time.Now}).AddToManager(c, workers); err != nil {
+		return err
+	}
+	return (&apiserviceexporttemplate.Reconciler{Client: c.GetClient(), Now: time.Now}).AddToManager(c, workers)
+}
+
+// run runs caches and controllers until ctx ends. It does not wait long for them
+// then: while the API server is away, client-go's caches sleep through the end,
+// and there is nothing in them to save.
+func (c *controlPlane) run(ctx context.Context, log *slog.Logger) error {
+	err := c.Start(ctx)
+	if err != nil && ctx.Err() != nil {
+		log.Info("Ended before all caches and controllers had", "error", err)
+		err = nil
+	}
+	return err
+}
+
+// synced tells whether the backend has seen the control plane's objects.
+func (c *controlPlane) synced(ctx context.Context) error {
+	for _, all := range []cache.Cache{c.GetCache(), c.konnectorSecrets, c.bridgeSecrets} {
+		if !all.WaitForCacheSync(ctx) {
+			return fmt.Errorf("the control plane's objects have not been read yet")
+		}
+	}
+	return nil
+}
+
+// reachable tells whether the API server answers.
+func (c *controlPlane) reachable(ctx context.Context) error {
+	return c.discovery.RESTClient().Get().AbsPath("/version").Do(ctx).Error()
+}

@@ -1,0 +1,352 @@
+package app
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/test/env"
+)
+
+// fixture is a control plane, an issuer, and a backend that runs with no other
+// rights than its own ServiceAccount's.
+type fixture struct {
+	*env.Env
+	// t is the whole test, which the backend outlives a part of.
+	t *testing.T
+	// admin is the control plane's administrator.
+	admin client.Client
+	cfg   *rest.Config
+	// opts are the backend's; url and health are its addresses.
+	opts        options
+	url, health string
+	stop        func()
+	tokens      map[string]string
+}
+
+func start(t *testing.T) *fixture {
+	t.Helper()
+	ctrl.SetLogger(logr.Discard()) // what the libraries say has no place in a test's output
+	e := env.StartForTest(t, env.Options{Clusters: []string{env.Control}, Dex: true})
+	f := &fixture{Env: e, t: t, tokens: map[string]string{}}
+	control := e.Cluster(env.Control)
+	f.kubectl(t, "apply", "--server-side", "-k", "../../../kustomize/processes/control-plane")
+	f.kubectl(t, "wait", "--for=condition=Established", "crd", "--all")
+	if err := control.Rediscover(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.cfg = control.Config()
+	f.admin = newClient(t, f.cfg)
+	kubeconfig, err := control.KubeconfigFor(t.Context(), v1alpha1.SystemNamespace, "gitbind-backend")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.url, f.health = "http://"+freeAddress(t), "http://"+freeAddress(t)
+	f.opts = options{
+		listen: strings.TrimPrefix(f.url, "http://"), healthListen: strings.TrimPrefix(f.health, "http://"), publicURL: f.url,
+		gitDir: filepath.Join(t.TempDir(), "git"), kubeconfig: kubeconfig,
+		issuer: e.Dex.Issuer, clientID: e.Dex.ClientID, usernameClaim: "email", prefix: "oidc:", credentialLifetime: time.Hour,
+	}
+	f.run(t)
+	for _, user := range []string{env.Alice, env.Bob} {
+		if f.tokens[user], err = e.Dex.IDToken(t.Context(), user); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return f
+}
+
+// run starts the backend, and waits until it can sign people in.
+func (f *fixture) run(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	var out logBuffer
+	log := slog.New(slog.NewTextHandler(&out, nil))
+	go func() { done <- run(ctx, f.opts, log) }()
+	stopped := false
+	f.stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-done; err != nil {
+			f.t.Errorf("the backend ended with %v", err)
+		}
+	}
+	f.t.Cleanup(func() {
+		f.stop()
+		if f.t.Failed() {
+			f.t.Logf("the backend's log:\n%s", out.String())
+		}
+	})
+	eventually(t, "the backend is ready", func() error {
+		for _, path := range []string{"/readyz", "/readyz/oidc"} {
+			if status, words := f.healthOf(path); status != http.StatusOK {
+				return fmt.Errorf("%s: %s", path, words)
+			}
+		}
+		return nil
+	})
+}
+
+// logBuffer is a log that is written to and read at the same time.
+type logBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func newClient(t *testing.T, cfg *rest.Config) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(cfg, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// healthOf asks for the backend's health; status is 0 while it does not listen.
+func (f *fixture) healthOf(path string) (status int, words string) {
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, f.health+path, nil)
+	if err != nil {
+		return 0, err.Error()
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer resp.Body.Close()
+	b, _ := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(b)
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// eventually waits for a condition, with a deadline.
+func eventually(t *testing.T, what string, is func() error) {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		err := is()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within 30 s: %v", what, err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func (f *fixture) kubectl(t *testing.T, args ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), f.Kubectl, args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+f.Cluster(env.Control).Kubeconfig)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+// call makes a request of the JSON API; answer may be nil.
+func (f *fixture) call(t *testing.T, token, method, path string, body, answer any) (status int, message string) {
+	t.Helper()
+	var in io.Reader
+	if body != nil {
+		b, err := json.Marshal(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if raw, ok := body.(string); ok {
+			b = []byte(raw)
+		}
+		in = bytes.NewReader(b)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), method, f.url+path, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp.StatusCode >= 400 {
+		var e v1alpha1.Error
+		if err := json.Unmarshal(b, &e); err != nil || e.Message == "" {
+			t.Errorf("%s %s: status %d with the body %q, want words", method, path, resp.StatusCode, b)
+		}
+		return resp.StatusCode, e.Message
+	}
+	if answer != nil {
+		if err := json.Unmarshal(b, answer); err != nil {
+			t.Fatalf("%s %s: %v in %q", method, path, err, b)
+		}
+	}
+	return resp.StatusCode, ""
+}
+
+// connect connects a cluster for a user, who must be able to.
+func (f *fixture) connect(t *testing.T, user, uid string) v1alpha1.Cluster {
+	t.Helper()
+	var c v1alpha1.Cluster
+	status, message := f.call(t, f.tokens[user], "POST", "/v1/clusters", v1alpha1.ConnectRequest{Name: "test", ClusterUID: uid}, &c)
+	if status != http.StatusOK {
+		t.Fatalf("connect: %d %s", status, message)
+	}
+	return c
+}
+
+// gitRemote runs git ls-remote with a credential, and gives what it says.
+func gitRemote(t *testing.T, url, user, password string) (string, error) {
+	t.Helper()
+	return git(t, "", "ls-remote", withCredential(url, user, password))
+}
+
+func withCredential(url, user, password string) string {
+	return strings.Replace(url, "http://", "http://"+user+":"+password+"@", 1)
+}
+
+func git(t *testing.T, dir string, args ...string) (string, error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "git", args...)
+	cmd.Dir = dir
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0", "LC_ALL=C"}
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// listen opens a cluster's events, and gives their data.
+func (f *fixture) listen(t *testing.T, id, user, password string) <-chan v1alpha1.RefEvent {
+	t.Helper()
+	r, _ := http.NewRequestWithContext(t.Context(), "GET", f.url+"/v1/events?cluster="+id, nil)
+	r.SetBasicAuth(user, password)
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { resp.Body.Close() })
+	if resp.StatusCode != http.StatusOK {
+		t.Fatalf("events: %s", resp.Status)
+	}
+	events := make(chan v1alpha1.RefEvent, 100)
+	go func() {
+		defer close(events)
+		for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+			var e v1alpha1.RefEvent
+			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok && json.Unmarshal([]byte(data), &e) == nil {
+				events <- e
+			}
+		}
+	}()
+	return events
+}
+
+// next is the next event.
+func next(t *testing.T, events <-chan v1alpha1.RefEvent) v1alpha1.RefEvent {
+	t.Helper()
+	select {
+	case e, ok := <-events:
+		if !ok {
+			t.Fatal("the stream of events ended")
+		}
+		return e
+	case <-time.After(20 * time.Second):
+		t.Fatal("no event within 20 s")
+	}
+	return v1alpha1.RefEvent{}
+}
+
+func (f *fixture) binding(t *testing.T, id string) *v1alpha1.ClusterBinding {
+	t.Helper()
+	var cb v1alpha1.ClusterBinding
+	if err := f.admin.Get(t.Context(), client.ObjectKey{Name: id}, &cb); err != nil {
+		t.Fatal(err)
+	}
+	return &cb
+}
+
+func (f *fixture) bridgeSecret(t *testing.T, id string) (password string) {
+	t.Helper()
+	var s corev1.Secret
+	if err := f.admin.Get(t.Context(), client.ObjectKey{Namespace: v1alpha1.TenantNamespace(id), Name: v1alpha1.BridgeSecret}, &s); err != nil {
+		t.Fatal(err)
+	}
+	return string(s.Data["password"])
+}
+
+// condition waits until an object's condition has a status, and gives its
+// reason.
+func (f *fixture) condition(t *testing.T, o client.Object, conditions func() []metav1.Condition, kind string, want metav1.ConditionStatus) *metav1.Condition {
+	t.Helper()
+	var c *metav1.Condition
+	eventually(t, fmt.Sprintf("%s %s=%s", o.GetName(), kind, want), func() error {
+		if err := f.admin.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+			return err
+		}
+		if c = meta.FindStatusCondition(conditions(), kind); c == nil || c.Status != want {
+			return fmt.Errorf("condition is %+v", c)
+		}
+		return nil
+	})
+	return c
+}

@@ -1,0 +1,81 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// probeTimeout bounds each check.
+const probeTimeout = 2 * time.Second
+
+// check is one thing that health tells of. Readiness hangs on the critical ones
+// only: agents need the Git host even while nobody can sign in, and must not
+// lose it because a proxy takes the backend out of service.
+type check struct {
+	name     string
+	probe    func(context.Context) error
+	critical bool
+}
+
+// health serves /healthz (the process runs), /readyz (it serves, with all
+// checks in words) and /readyz/<check> (one check).
+type health struct {
+	checks []check
+}
+
+func (h *health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	path := strings.TrimSuffix(r.URL.Path, "/")
+	switch name, one := strings.CutPrefix(path, "/readyz/"); {
+	case path == "/healthz":
+		fmt.Fprintln(w, "ok")
+	case path == "/readyz":
+		h.ready(r.Context(), w)
+	case one:
+		h.one(r.Context(), w, name)
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+func (h *health) ready(ctx context.Context, w http.ResponseWriter) {
+	status := http.StatusOK
+	var words strings.Builder
+	for _, c := range h.checks {
+		err := c.run(ctx)
+		switch {
+		case err == nil:
+			fmt.Fprintf(&words, "[+] %s: ok\n", c.name)
+		case c.critical:
+			status = http.StatusServiceUnavailable
+			fmt.Fprintf(&words, "[-] %s: %v\n", c.name, err)
+		default:
+			fmt.Fprintf(&words, "[-] %s: %v (the rest goes on)\n", c.name, err)
+		}
+	}
+	w.WriteHeader(status)
+	fmt.Fprint(w, words.String())
+}
+
+func (h *health) one(ctx context.Context, w http.ResponseWriter, name string) {
+	for _, c := range h.checks {
+		if c.name != name {
+			continue
+		}
+		if err := c.run(ctx); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+		return
+	}
+	http.Error(w, "no such check", http.StatusNotFound)
+}
+
+func (c check) run(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	return c.probe(ctx)
+}

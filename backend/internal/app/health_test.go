@@ -1,0 +1,58 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+func TestReadinessHangsOnWhatIsCritical(t *testing.T) {
+	fine := func(context.Context) error { return nil }
+	broken := func(context.Context) error { return errors.New("away") }
+	h := &health{checks: []check{{name: "git-host", probe: fine, critical: true}, {name: "oidc", probe: broken}}}
+	for _, c := range []struct {
+		path   string
+		status int
+		words  string
+	}{
+		{"/healthz", 200, "ok"},
+		{"/readyz", 200, "[-] oidc: away (the rest goes on)"},
+		{"/readyz/", 200, "[+] git-host: ok"},
+		{"/readyz/git-host", 200, "ok"},
+		{"/readyz/oidc", 503, "away"},
+		{"/readyz/x", 404, "no such check"},
+		{"/", 404, ""},
+	} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, c.path, nil))
+		if w.Code != c.status || !strings.Contains(w.Body.String(), c.words) {
+			t.Errorf("%s: %d %s", c.path, w.Code, w.Body)
+		}
+	}
+	h.checks[0].probe = broken
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", nil))
+	if w.Code != http.StatusServiceUnavailable {
+		t.Errorf("without the Git host: %d", w.Code)
+	}
+}
+
+func TestFlagsAreChecked(t *testing.T) {
+	for _, c := range []struct{ args, words string }{
+		{"", "--public-url is required"},
+		{"--public-url=x --git-dir=d --oidc-issuer=i", "no http or https URL"},
+		{"--public-url=http://x --git-dir=d", "--oidc-issuer is required"},
+		{"--public-url=http://x --git-dir=d --oidc-issuer=i --credential-lifetime=1s", "a minute or longer"},
+		{"--public-url=http://x --git-dir=d --oidc-issuer=i --oidc-username-prefix=", "prefix"},
+		{"extra", "unknown command"},
+	} {
+		cmd := NewCommand()
+		cmd.SetArgs(strings.Fields(c.args))
+		if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), c.words) {
+			t.Errorf("%q: %v, want %q", c.args, err, c.words)
+		}
+	}
+}

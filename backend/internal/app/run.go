@@ -1,0 +1,179 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/backend/internal/access"
+	"gitbind.dev/backend/internal/events"
+	"gitbind.dev/backend/internal/githost/embedded"
+	"gitbind.dev/backend/internal/login"
+	"gitbind.dev/backend/internal/onboarding"
+)
+
+// stopTimeout is how long requests have to end when the process is told to.
+const stopTimeout = 20 * time.Second
+
+// run wires everything and serves until ctx ends.
+func run(ctx context.Context, o options, log *slog.Logger) error {
+	signIn, err := login.New(login.Config{
+		Issuer: o.issuer, ClientID: o.clientID, UsernameClaim: o.usernameClaim, Prefix: o.prefix, CAFile: o.caFile, Log: log,
+	})
+	if err != nil {
+		return err
+	}
+	cluster, err := newControlPlane(o.kubeconfig, log)
+	if err != nil {
+		return err
+	}
+	auth := &access.Authenticator{
+		Clusters: cluster.GetClient(), Konnector: cluster.konnectorSecrets, Bridge: cluster.bridgeSecrets,
+		Live: cluster.GetAPIReader(), Login: signIn,
+	}
+	hub := events.NewHub()
+	host, err := embedded.New(ctx, embedded.Config{
+		Dir: o.gitDir, PublicURL: o.publicURL, Authenticator: auth, Moved: hub.Publish, Log: log,
+	})
+	if err != nil {
+		return err
+	}
+	if err := cluster.addControllers(host); err != nil {
+		return err
+	}
+
+	api := http.NewServeMux()
+	(&events.Handler{Hub: hub, Heads: host.Heads, Authenticator: auth, Log: log}).Mount(api)
+	(&onboarding.Service{
+		Client: cluster.GetClient(), Live: cluster.GetAPIReader(), Login: signIn, Host: host,
+		Info: v1alpha1.Info{
+			Version: version(), Issuer: o.issuer, ClientID: o.clientID,
+			Scopes: []string{"openid", "email", "profile", "groups"},
+		},
+		CredentialLifetime: o.credentialLifetime, Log: log,
+	}).Mount(api)
+
+	health := &health{checks: []check{
+		{name: "git-host", probe: host.Ready, critical: true},
+		{name: "caches", probe: cluster.synced, critical: true},
+		{name: "api-server", probe: cluster.reachable},
+		{name: "oidc", probe: func(context.Context) error { return signIn.Ready() }},
+	}}
+	public := newServer(routes(host, api), log)
+	public.RegisterOnShutdown(hub.Close)
+	// Now, so that a port that is taken is an error before anything runs.
+	listeners, err := listen(ctx, log, o.listen, o.healthListen)
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for i, s := range []*http.Server{public, newServer(health, log)} {
+		if listeners[i] != nil {
+			group.Go(func() error { return serve(ctx, s, listeners[i]) })
+		}
+	}
+	log.Info("Starting", "version", version(), "publicURL", o.publicURL, "gitDir", o.gitDir)
+	group.Go(func() error { return signIn.Run(ctx) })
+	group.Go(func() error { return host.Run(ctx) })
+	group.Go(func() error { return cluster.run(ctx, log) })
+	return group.Wait()
+}
+
+// routes sends Git's requests to the host as they came: a mux would tidy their
+// paths up first.
+func routes(host http.Handler, api http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/git/") {
+			host.ServeHTTP(w, r)
+			return
+		}
+		api.ServeHTTP(w, r)
+	})
+}
+
+// listen opens all addresses; the listener of an empty one is nil.
+func listen(ctx context.Context, log *slog.Logger, addresses ...string) ([]net.Listener, error) {
+	listeners := make([]net.Listener, len(addresses))
+	for i, address := range addresses {
+		if address == "" {
+			continue
+		}
+		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+		if err != nil {
+			for _, open := range listeners[:i] {
+				if open != nil {
+					err = errors.Join(err, open.Close())
+				}
+			}
+			return nil, err
+		}
+		log.Info("Listening", "address", l.Addr().String())
+		listeners[i] = l
+	}
+	return listeners, nil
+}
+
+// newServer is a server without limits on whole requests: fetches and events
+// may last. Those who read bodies and write answers set deadlines as they go.
+func newServer(h http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           boundBodies(h, bodyTimeout),
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}
+}
+
+// bodyTimeout is how long a client may leave a body unsent that nobody reads.
+const bodyTimeout = 30 * time.Second
+
+// boundBodies gives bodies a deadline before and after a handler: net/http reads
+// on after one that did not want the body, and waits for ever for a client that
+// does not send it. Handlers that read one have deadlines of their own.
+func boundBodies(h http.Handler, timeout time.Duration) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 {
+			bound := func() { _ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(timeout)) }
+			bound()
+			defer bound()
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// serve runs a server until ctx ends, and lets requests end then.
+func serve(ctx context.Context, s *http.Server, l net.Listener) error {
+	stopped := make(chan error, 1)
+	go func() {
+		<-ctx.Done()
+		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+		defer cancel()
+		stopped <- s.Shutdown(stopping)
+	}()
+	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve %s: %w", l.Addr(), err)
+	}
+	if err := <-stopped; err != nil {
+		return errors.Join(fmt.Errorf("stop %s: %w", l.Addr(), err), s.Close())
+	}
+	return nil
+}
+
+// version is the module's, as the go command recorded it.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "(devel)"
+	}
+	return info.Main.Version
+}

@@ -1,0 +1,190 @@
+// Package clusterbinding makes what each app cluster needs on the control plane
+// (tenant namespace, ServiceAccount, the bridge's right to act as it and its
+// credential, repository) and says in the condition Ready that it is there.
+//
+// It refuses to take over a namespace that is not the cluster's own, and to
+// replace a repository that was there and is gone. Deleting a ClusterBinding
+// removes everything but the repository, through the owner reference of the
+// tenant namespace: what was ordered, by whom and when stays with the Git host
+// until an operator removes it there.
+package clusterbinding
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/backend/internal/controller/status"
+	"gitbind.dev/backend/internal/credential"
+	"gitbind.dev/backend/internal/githost"
+)
+
+// Reconciler reconciles ClusterBindings.
+type Reconciler struct {
+	// Client reads from a cache and writes to the API server.
+	Client client.Client
+	// Live reads from the API server.
+	Live client.Reader
+	Host githost.Host
+	Now  func() time.Time
+}
+
+// +kubebuilder:rbac:groups=gitbind.dev,resources=clusterbindings,verbs=get;list;watch
+// +kubebuilder:rbac:groups=gitbind.dev,resources=clusterbindings/status,verbs=get;patch
+// +kubebuilder:rbac:groups="",resources=namespaces;serviceaccounts,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups="",resources=secrets,resourceNames=gitbind-bridge,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups="",resources=secrets,resourceNames=gitbind-konnector,verbs=list;watch
+//
+// Held only to be handed on to the bridge, tenant by tenant:
+// +kubebuilder:rbac:groups="",resources=serviceaccounts,resourceNames=gitbind-tenant,verbs=impersonate
+
+// step is one thing that a cluster needs.
+type step struct {
+	name string
+	do   func(context.Context, *v1alpha1.ClusterBinding) error
+}
+
+func (r *Reconciler) steps() []step {
+	return []step{
+		{"tenant namespace", r.namespace},
+		{"ServiceAccount", r.apply(func(cb *v1alpha1.ClusterBinding) runtime.ApplyConfiguration { return serviceAccount(cb) })},
+		{"bridge's role", r.apply(func(cb *v1alpha1.ClusterBinding) runtime.ApplyConfiguration { return impersonation(cb) })},
+		{"bridge's role binding", r.apply(func(cb *v1alpha1.ClusterBinding) runtime.ApplyConfiguration { return impersonationBinding(cb) })},
+		{"bridge's credential", r.bridgeCredential},
+		{"repository", r.repository},
+	}
+}
+
+// Reconcile makes what is missing, and reports.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var cb v1alpha1.ClusterBinding
+	if err := r.Client.Get(ctx, req.NamespacedName, &cb); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if cb.DeletionTimestamp != nil {
+		return ctrl.Result{}, nil // the garbage collector removes what it owns
+	}
+	err := r.make(ctx, &cb)
+	if reportErr := r.report(ctx, &cb, err); reportErr != nil {
+		return ctrl.Result{}, errors.Join(err, reportErr)
+	}
+	if errors.Is(err, errTaken) || errors.Is(err, errRepositoryGone) {
+		// Reported; it takes somebody else to change it, and not all of that
+		// is watched.
+		return ctrl.Result{RequeueAfter: 15 * time.Second}, nil
+	}
+	return ctrl.Result{}, err
+}
+
+func (r *Reconciler) make(ctx context.Context, cb *v1alpha1.ClusterBinding) error {
+	if !v1alpha1.ValidClusterID(cb.Name) {
+		return fmt.Errorf("%w: %q cannot be a cluster's id: connect the cluster with kubectl gitbind connect instead", errTaken, cb.Name)
+	}
+	for _, s := range r.steps() {
+		if err := s.do(ctx, cb); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	return nil
+}
+
+// apply is the step that applies one object.
+func (r *Reconciler) apply(desired func(*v1alpha1.ClusterBinding) runtime.ApplyConfiguration) func(context.Context, *v1alpha1.ClusterBinding) error {
+	return func(ctx context.Context, cb *v1alpha1.ClusterBinding) error {
+		return r.Client.Apply(ctx, desired(cb), status.FieldOwner, client.ForceOwnership)
+	}
+}
+
+func (r *Reconciler) namespace(ctx context.Context, cb *v1alpha1.ClusterBinding) error {
+	var ns corev1.Namespace
+	// Live: a namespace without our label is not in the cache.
+	err := r.Live.Get(ctx, client.ObjectKey{Name: v1alpha1.TenantNamespace(cb.Name)}, &ns)
+	if err == nil {
+		err = mayUse(&ns, cb)
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	return r.Client.Apply(ctx, namespace(cb), status.FieldOwner, client.ForceOwnership)
+}
+
+// bridgeCredential makes a token where there is none. One that is there stays:
+// to rotate it, delete the Secret.
+func (r *Reconciler) bridgeCredential(ctx context.Context, cb *v1alpha1.ClusterBinding) error {
+	var s corev1.Secret
+	key := client.ObjectKey{Namespace: v1alpha1.TenantNamespace(cb.Name), Name: v1alpha1.BridgeSecret}
+	if err := r.Live.Get(ctx, key, &s); client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	if len(s.Data["password"]) > 0 {
+		return nil
+	}
+	return r.Client.Apply(ctx, bridgeSecret(cb, credential.New(credential.BridgePrefix)), status.FieldOwner, client.ForceOwnership)
+}
+
+// errRepositoryGone says that a repository that was there is not there now.
+var errRepositoryGone = errors.New("the repository is gone from the Git host: restore it from a backup; to begin with an empty one instead, remove status.repository (agents then hold until a person accepts it)")
+
+func (r *Reconciler) repository(ctx context.Context, cb *v1alpha1.ClusterBinding) error {
+	exists, err := r.Host.Exists(ctx, cb.Name)
+	if err != nil || exists {
+		return err
+	}
+	if cb.Status.Repository != nil {
+		return errRepositoryGone
+	}
+	return r.Host.Create(ctx, cb.Name)
+}
+
+// report writes the condition Ready and what exists.
+func (r *Reconciler) report(ctx context.Context, cb *v1alpha1.ClusterBinding, err error) error {
+	part := status.Part{
+		Kind: "ClusterBinding", Object: cb,
+		Present:   cb.Status.Conditions,
+		Condition: readiness(err),
+		Fields:    map[string]any{},
+	}
+	// What was said once stays said: a repository that was there must not be
+	// made anew after some other step failed.
+	ns, repo := cb.Status.TenantNamespace, cb.Status.Repository
+	if err == nil {
+		ns, repo = v1alpha1.TenantNamespace(cb.Name), &v1alpha1.Repository{URL: r.Host.URL(cb.Name)}
+		part.Changed = ns != cb.Status.TenantNamespace || cb.Status.Repository == nil || *repo != *cb.Status.Repository
+	}
+	if ns != "" {
+		part.Fields["tenantNamespace"] = ns
+	}
+	if repo != nil {
+		part.Fields["repository"] = map[string]any{"url": repo.URL}
+	}
+	// It may have been deleted meanwhile.
+	return client.IgnoreNotFound(part.Apply(ctx, r.Client, r.Now()))
+}
+
+// readiness maps the outcome to the condition Ready.
+func readiness(err error) metav1.Condition {
+	c := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse}
+	switch {
+	case err == nil:
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, "Ready", "namespace, rights, repository and credentials exist"
+	case errors.Is(err, errTaken):
+		c.Reason, c.Message = "InTheWay", err.Error()
+	case errors.Is(err, errRepositoryGone):
+		c.Reason, c.Message = "RepositoryGone", errRepositoryGone.Error()
+	case apierrors.IsForbidden(err):
+		c.Reason, c.Message = "Forbidden", "the backend lacks a right: apply its ClusterRole gitbind-backend again; its log says which"
+	default:
+		c.Reason, c.Message = "Failed", "not all of it could be made; it is tried again, and the backend's log says why"
+	}
+	return c
+}

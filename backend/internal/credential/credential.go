@@ -1,0 +1,46 @@
+// Package credential makes and compares the tokens that open one repository:
+// the konnector's and the bridge's. It keeps nothing, and it never returns
+// whether a token was nearly right.
+package credential
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
+)
+
+// Prefixes of tokens, so that secret scanners and people recognise them.
+const (
+	KonnectorPrefix = "gbk_"
+	BridgePrefix    = "gbb_"
+)
+
+// Usernames of HTTP basic.
+const (
+	KonnectorUser = "konnector"
+	BridgeUser    = "bridge"
+)
+
+// New is a new token of 256 random bits.
+func New(prefix string) string {
+	var b [32]byte
+	// crypto/rand.Read never fails: it ends the program when the system has no
+	// randomness to give.
+	_, _ = rand.Read(b[:])
+	return prefix + base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+// Hash is what is kept of a token: hexadecimal SHA-256. A token has 256 random
+// bits, so neither salt nor a slow hash would add anything.
+func Hash(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
+}
+
+// Matches tells, in constant time, whether hash is that of token. An empty
+// hash matches nothing.
+func Matches(hash, token string) bool {
+	return hash != "" && subtle.ConstantTimeCompare([]byte(hash), []byte(Hash(token))) == 1
+}

@@ -1,0 +1,150 @@
+package events
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/backend/internal/access"
+	"gitbind.dev/backend/internal/refusal"
+)
+
+const (
+	// keepAlive is how often a silent stream shows that it lives. It is also
+	// how often the subscriber's credential is looked at again.
+	keepAlive = 15 * time.Second
+	// writeTimeout is how long a subscriber may leave what it is sent.
+	writeTimeout = 30 * time.Second
+)
+
+// Authenticator tells who makes a request about one cluster, or refuses.
+type Authenticator interface {
+	Authenticate(r *http.Request, cluster string) (access.Caller, error)
+}
+
+// Heads are the branches of a cluster's repository, as they are.
+type Heads func(ctx context.Context, cluster string) ([]v1alpha1.RefEvent, error)
+
+// Handler serves GET /v1/events?cluster=ID.
+type Handler struct {
+	Hub           *Hub
+	Heads         Heads
+	Authenticator Authenticator
+	Log           *slog.Logger
+	// KeepAlive is for tests; 0 means 15 seconds.
+	KeepAlive time.Duration
+}
+
+// Mount adds the handler's route.
+func (h *Handler) Mount(mux *http.ServeMux) { mux.Handle("GET /v1/events", h) }
+
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if err := h.serve(w, r); err != nil {
+		if status, _ := refusal.Answer(err); status == http.StatusUnauthorized {
+			w.Header().Set("WWW-Authenticate", `Basic realm="gitbind", charset="UTF-8"`)
+		}
+		refusal.WriteJSON(h.Log, w, r, err)
+	}
+}
+
+// serve gives an error only as long as nothing is written.
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
+	cluster := r.URL.Query().Get("cluster")
+	if _, err := h.Authenticator.Authenticate(r, cluster); err != nil {
+		return err
+	}
+	// Before the heads are read: a move in between is then told twice, and not
+	// at all otherwise.
+	sub, ok := h.Hub.subscribe(cluster)
+	if !ok {
+		return refusal.New(refusal.Unavailable, "too many listeners for this cluster: close some, or try again")
+	}
+	defer h.Hub.unsubscribe(cluster, sub)
+	heads, err := h.Heads(r.Context(), cluster)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Accel-Buffering", "no")
+	s := &stream{w: w, ctl: http.NewResponseController(w), told: map[string]string{}}
+	if err := s.send(heads); err != nil {
+		return nil // the subscriber left
+	}
+	h.follow(r, cluster, sub, s)
+	return nil
+}
+
+// follow sends moves until either side leaves, or the credential no longer
+// counts.
+func (h *Handler) follow(r *http.Request, cluster string, sub *subscription, s *stream) {
+	interval := h.KeepAlive
+	if interval == 0 {
+		interval = keepAlive
+	}
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		var err error
+		select {
+		case <-r.Context().Done():
+			return
+		case <-sub.done:
+			return
+		case <-sub.wake:
+			err = s.send(sub.take())
+		case <-tick.C:
+			_, refused := h.Authenticator.Authenticate(r, cluster)
+			if refused != nil && !refusal.Is(refused, refusal.Unavailable) {
+				h.Log.InfoContext(r.Context(), "Listener's credential no longer counts", "cluster", cluster, "error", refused)
+				return
+			}
+			err = s.comment("keep-alive")
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// stream writes server-sent events.
+type stream struct {
+	w    io.Writer
+	ctl  *http.ResponseController
+	told map[string]string
+}
+
+// send writes an event for each branch whose head the subscriber does not know.
+func (s *stream) send(events []v1alpha1.RefEvent) error {
+	_ = s.ctl.SetWriteDeadline(time.Now().Add(writeTimeout))
+	for _, e := range events {
+		if hash, known := s.told[e.Ref]; known && hash == e.Hash {
+			continue
+		}
+		data, err := json.Marshal(e)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(s.w, "event: ref\ndata: %s\n\n", data); err != nil {
+			return err
+		}
+		s.told[e.Ref] = e.Hash
+		if e.Hash == "" {
+			delete(s.told, e.Ref)
+		}
+	}
+	return s.ctl.Flush()
+}
+
+func (s *stream) comment(text string) error {
+	_ = s.ctl.SetWriteDeadline(time.Now().Add(writeTimeout))
+	if _, err := fmt.Fprintf(s.w, ": %s\n\n", text); err != nil {
+		return err
+	}
+	return s.ctl.Flush()
+}

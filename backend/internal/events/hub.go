@@ -1,0 +1,112 @@
+// Package events tells agents that a branch has moved: a hub that the Git host
+// publishes to, and GET /v1/events. It keeps no history and promises no
+// delivery of every move: a subscriber always learns the newest head of each
+// branch, and nobody's slowness holds up a push.
+package events
+
+import (
+	"sync"
+
+	"gitbind.dev/backend/api/v1alpha1"
+)
+
+// maxSubscribers bounds the open streams of one cluster: two agents, their
+// successors, and some people.
+const maxSubscribers = 64
+
+// Hub passes moves on to those who listen.
+type Hub struct {
+	mu     sync.Mutex
+	closed bool
+	subs   map[string]map[*subscription]struct{}
+}
+
+// NewHub is a hub without subscribers.
+func NewHub() *Hub { return &Hub{subs: map[string]map[*subscription]struct{}{}} }
+
+// Publish tells the subscribers of a cluster about a branch. It does not block.
+// Calls for one branch must come in the order of its moves.
+func (h *Hub) Publish(cluster string, e v1alpha1.RefEvent) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for s := range h.subs[cluster] {
+		s.add(e)
+	}
+}
+
+// Close ends all subscriptions, present and future: the process ends.
+func (h *Hub) Close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return
+	}
+	h.closed = true
+	for _, subs := range h.subs {
+		for s := range subs {
+			close(s.done)
+		}
+	}
+	h.subs = nil
+}
+
+// subscribe gives a subscription, or false when there are too many.
+func (h *Hub) subscribe(cluster string) (*subscription, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed || len(h.subs[cluster]) >= maxSubscribers {
+		return nil, false
+	}
+	s := &subscription{newest: map[string]v1alpha1.RefEvent{}, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	if h.subs[cluster] == nil {
+		h.subs[cluster] = map[*subscription]struct{}{}
+	}
+	h.subs[cluster][s] = struct{}{}
+	return s, true
+}
+
+func (h *Hub) unsubscribe(cluster string, s *subscription) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.subs[cluster], s)
+	if len(h.subs[cluster]) == 0 {
+		delete(h.subs, cluster)
+	}
+}
+
+// subscription holds what one subscriber has not taken yet: the newest head of
+// each branch, in the order in which the branches moved first.
+type subscription struct {
+	wake chan struct{}
+	done chan struct{}
+
+	mu     sync.Mutex
+	order  []string
+	newest map[string]v1alpha1.RefEvent
+}
+
+func (s *subscription) add(e v1alpha1.RefEvent) {
+	s.mu.Lock()
+	if _, waits := s.newest[e.Ref]; !waits {
+		s.order = append(s.order, e.Ref)
+	}
+	s.newest[e.Ref] = e
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default: // it is awake already, and will find this one too
+	}
+}
+
+// take gives what has come since the last call.
+func (s *subscription) take() []v1alpha1.RefEvent {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	events := make([]v1alpha1.RefEvent, 0, len(s.order))
+	for _, ref := range s.order {
+		events = append(events, s.newest[ref])
+	}
+	s.order = s.order[:0]
+	clear(s.newest)
+	return events
+}

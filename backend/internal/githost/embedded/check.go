@@ -1,0 +1,337 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/go-git/go-git/v5/plumbing"
+
+	"gitbind.dev/backend/internal/access"
+)
+
+// maxNewCommits bounds the commits that a push may bring to a branch on which
+// each of them is compared with its parents.
+const maxNewCommits = 5000
+
+// maxRootTree bounds the root folder that a commit is judged by, at about 20,000
+// names: the konnector's own is one of a few.
+const maxRootTree = 1 << 20
+
+// check applies the rules to one push. It reads the refs as they are; because a
+// push is refused unless its old values are those, and git sets a ref only if
+// it still has the old value, what was checked is what is applied.
+type check struct {
+	ctx    context.Context
+	caller access.Caller
+	repo   *repository
+	reader *reader
+	// pack holds the commits and trees that the push brings.
+	pack map[plumbing.Hash]object
+	// commits are those of pack, read.
+	commits map[plumbing.Hash]commit
+	// compared are the pairs of root trees that share all outside bindings/.
+	compared map[[2]plumbing.Hash]bool
+}
+
+// newCheck is the check of one push. Its reader must be closed.
+func newCheck(ctx context.Context, repo *repository, caller access.Caller) *check {
+	return &check{
+		ctx: ctx, caller: caller, repo: repo,
+		reader:  &reader{repo: repo, ctx: ctx},
+		commits: map[plumbing.Hash]commit{}, compared: map[[2]plumbing.Hash]bool{},
+	}
+}
+
+// push applies the rules to all of a push. The error is a *ruling when a rule
+// says no; one ref that is refused refuses the whole.
+func (c *check) push(req *pushRequest, pack io.Reader, size int64) error {
+	if size > 0 {
+		var err error
+		c.pack, err = readPack(pack, defaultPackLimits, c.reader)
+		if errors.Is(err, errPack) || errors.Is(err, errPackLimit) {
+			return &ruling{req.Commands[0].Ref, err.Error()}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, cmd := range req.Commands {
+		if err := c.command(cmd); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// command applies the rules to one ref update.
+func (c *check) command(cmd command) error {
+	err := c.update(cmd)
+	if errors.Is(err, errObject) {
+		return &ruling{cmd.Ref, err.Error()}
+	}
+	return err
+}
+
+func (c *check) update(cmd command) error {
+	if cmd.remove() {
+		return nil
+	}
+	fresh, exits, err := c.walk(cmd)
+	if err != nil {
+		return err
+	}
+	if !cmd.create() && !mayForce(c.caller.Role, cmd.Ref) {
+		if err := c.forward(cmd, exits); err != nil {
+			return err
+		}
+	}
+	for _, name := range fresh {
+		if err := c.identity(cmd, name); err != nil {
+			return err
+		}
+	}
+	if !onlyBindings(c.caller.Role) {
+		return nil
+	}
+	return c.paths(cmd, fresh, exits)
+}
+
+// walk goes from the new head down: fresh are the commits that the push brings,
+// exits those of the repository on which they stand.
+func (c *check) walk(cmd command) (fresh, exits []plumbing.Hash, err error) {
+	seen := map[plumbing.Hash]bool{}
+	queue := []plumbing.Hash{cmd.New}
+	for len(queue) > 0 {
+		name := queue[0]
+		queue = queue[1:]
+		if seen[name] {
+			continue
+		}
+		seen[name] = true
+		if _, ours := c.pack[name]; name == cmd.Old || !ours {
+			if err := c.known(cmd, name); err != nil {
+				return nil, nil, err
+			}
+			exits = append(exits, name)
+			continue
+		}
+		commit, err := c.commit(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		fresh = append(fresh, name)
+		queue = append(queue, commit.Parents...)
+	}
+	return fresh, exits, nil
+}
+
+// known refuses a push whose new commits stand on something that is no commit
+// of this repository.
+func (c *check) known(cmd command, name plumbing.Hash) error {
+	if name == cmd.Old {
+		return nil
+	}
+	ok, err := c.reader.hasCommit(name)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return &ruling{cmd.Ref, fmt.Sprintf("neither the push nor the repository has commit %s", short(name.String()))}
+	}
+	return nil
+}
+
+// forward refuses an update that loses commits.
+func (c *check) forward(cmd command, exits []plumbing.Hash) error {
+	if slices.Contains(exits, cmd.Old) {
+		return nil
+	}
+	for _, exit := range exits {
+		ok, err := c.repo.isAncestor(c.ctx, cmd.Old, exit)
+		if err != nil || ok {
+			return err
+		}
+	}
+	return &ruling{cmd.Ref, "this would rewrite history that others have built on; commits are taken back with git revert"}
+}
+
+// identity refuses a new commit in somebody else's name. A commit that the
+// repository has was judged when it came, from whoever brought it: people merge
+// branches of the konnector.
+func (c *check) identity(cmd command, name plumbing.Hash) error {
+	commit, err := c.commit(name)
+	if err != nil {
+		return err
+	}
+	why := identityRule(c.caller, commit)
+	if why == "" {
+		return nil
+	}
+	// Asked only now: it is rare, and may cost a process.
+	had, err := c.reader.hasCommit(name)
+	if err != nil || had {
+		return err
+	}
+	return &ruling{cmd.Ref, fmt.Sprintf("commit %s is refused: %s", short(name.String()), why)}
+}
+
+// paths compares every commit that is new to the branch with each of its
+// parents: those that the push brings, and those that the repository has from
+// elsewhere, such as somebody's change branch.
+func (c *check) paths(cmd command, fresh, exits []plumbing.Hash) error {
+	base := cmd.Old
+	if cmd.create() {
+		var err error
+		if base, err = readRef(c.repo.dir, mainRef); err != nil {
+			return err
+		}
+	}
+	fromElsewhere := slices.DeleteFunc(slices.Clone(exits), func(h plumbing.Hash) bool { return h == base })
+	if len(fromElsewhere) > 0 {
+		more, err := c.repo.commitsBetween(c.ctx, fromElsewhere, base, maxNewCommits+1)
+		if err != nil {
+			return err
+		}
+		fresh = append(slices.Clone(fresh), more...)
+	}
+	if len(fresh) > maxNewCommits {
+		return &ruling{cmd.Ref, fmt.Sprintf("more than %d commits that are new to this branch", maxNewCommits)}
+	}
+	for _, name := range fresh {
+		outside, err := c.outside(name)
+		if err != nil {
+			return err
+		}
+		if outside == "" {
+			continue
+		}
+		had, err := c.onBranch(name, base)
+		if err != nil {
+			return err
+		}
+		if !had {
+			return &ruling{cmd.Ref, outsideWords(outside, name.String())}
+		}
+	}
+	return nil
+}
+
+// onBranch tells whether a commit that the push brings is on the branch
+// already: clients may send more than is needed.
+func (c *check) onBranch(name, base plumbing.Hash) (bool, error) {
+	if base.IsZero() {
+		return false, nil
+	}
+	had, err := c.reader.hasCommit(name)
+	if err != nil || !had {
+		return false, err
+	}
+	return c.repo.isAncestor(c.ctx, name, base)
+}
+
+// outside gives the first name outside bindings/ in which a commit differs from
+// one of its parents, or "".
+func (c *check) outside(name plumbing.Hash) (string, error) {
+	commit, err := c.commit(name)
+	if err != nil {
+		return "", err
+	}
+	if len(commit.Parents) == 0 {
+		return c.changed(emptyTree, commit.Tree)
+	}
+	for _, p := range commit.Parents {
+		parent, err := c.commit(p)
+		if err != nil {
+			return "", err
+		}
+		if n, err := c.changed(parent.Tree, commit.Tree); n != "" || err != nil {
+			return n, err
+		}
+	}
+	return "", nil
+}
+
+// changed gives the first name outside bindings/ in which two root trees
+// differ, or "". Many commits may name the same few trees: each pair is compared
+// once.
+func (c *check) changed(before, after plumbing.Hash) (string, error) {
+	// Nothing here waits for git, which would notice the end of the push.
+	if err := c.ctx.Err(); err != nil {
+		return "", err
+	}
+	pair := [2]plumbing.Hash{before, after}
+	if c.compared[pair] {
+		return "", nil
+	}
+	parent, err := c.tree(before)
+	if err != nil {
+		return "", err
+	}
+	child, err := c.tree(after)
+	if err != nil {
+		return "", err
+	}
+	name := changeOutside(parent, child)
+	c.compared[pair] = name == ""
+	return name, nil
+}
+
+func (c *check) commit(name plumbing.Hash) (commit, error) {
+	if known, ok := c.commits[name]; ok {
+		return known, nil
+	}
+	o, err := c.object(name, plumbing.CommitObject)
+	if err != nil {
+		return commit{}, err
+	}
+	parsed, err := parseCommit(o.Data)
+	if err != nil {
+		return commit{}, err
+	}
+	c.commits[name] = parsed
+	return parsed, nil
+}
+
+func (c *check) tree(name plumbing.Hash) ([]treeEntry, error) {
+	o, err := c.object(name, plumbing.TreeObject)
+	if err != nil {
+		return nil, err
+	}
+	if len(o.Data) > maxRootTree {
+		return nil, fmt.Errorf("%w: a root folder of %d bytes, at most %d", errObject, len(o.Data), maxRootTree)
+	}
+	return parseTree(o.Data)
+}
+
+// object finds an object in the push, or else in the repository.
+func (c *check) object(name plumbing.Hash, want plumbing.ObjectType) (object, error) {
+	o, ok := c.pack[name]
+	if !ok {
+		var err error
+		if o, ok, err = c.reader.object(name); err != nil {
+			return object{}, err
+		}
+	}
+	if !ok {
+		return object{}, fmt.Errorf("%w: no %s %s", errObject, want, name)
+	}
+	if o.Type != want {
+		return object{}, fmt.Errorf("%w: %s is a %s, not a %s", errObject, name, o.Type, want)
+	}
+	return o, nil
+}
+
+// remember keeps what the next push will be compared with: the commits that
+// this one brought, and their root trees.
+func (c *check) remember() {
+	for name, commit := range c.commits {
+		for _, h := range []plumbing.Hash{name, commit.Tree} {
+			if o, ok := c.pack[h]; ok {
+				c.repo.objects.put(h, o)
+			}
+		}
+	}
+}

@@ -1,0 +1,14 @@
+// Package embedded is the Git host that comes with the backend: a front end in
+// Go over ordinary bare repositories and the git program. Git does what Git is
+// good at (quarantine, compare-and-swap, connectivity, storage); the front end
+// authenticates, and looks at every push before git sees it: which branches,
+// which new commits, whose identity, which paths.
+//
+// It refuses the dumb protocol, tags and any other ref, push options and
+// certificates, and it never reads a slow client's request while it holds a
+// repository's queue.
+//
+// The rules are pure functions (rules.go, ident.go); what they are applied to
+// is taken from the received pack and, where that does not suffice, from the
+// repository (check.go).
+package embedded

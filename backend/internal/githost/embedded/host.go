@@ -1,0 +1,219 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/backend/internal/access"
+	"gitbind.dev/backend/internal/githost"
+	"gitbind.dev/backend/internal/refusal"
+)
+
+// Authenticator tells who makes a request about one cluster, or refuses with a
+// refusal: Unauthenticated when nobody is let in, NotFound for somebody known
+// to whom this cluster is none.
+type Authenticator interface {
+	Authenticate(r *http.Request, cluster string) (access.Caller, error)
+}
+
+// Config is what a Host is made of.
+type Config struct {
+	// Dir holds the repositories. One Host per directory.
+	Dir string
+	// PublicURL is under which clients reach the backend, without a slash at
+	// its end.
+	PublicURL string
+	// Authenticator lets callers in.
+	Authenticator Authenticator
+	// Moved is told of each branch that a push moved, in the order of the
+	// moves of one repository. It must not block: the next push waits for it.
+	Moved func(cluster string, e v1alpha1.RefEvent)
+	// MaxPush is the largest push, in bytes; 0 means 64 MiB.
+	MaxPush int64
+	// RepackAfter is the number of pushes after which a repository is
+	// repacked; 0 means 100.
+	RepackAfter int64
+	Log         *slog.Logger
+}
+
+const (
+	// maxReceives and maxUploads bound the requests in work at the same time,
+	// over all repositories. A push may hold 100 MiB while it is checked.
+	maxReceives = 16
+	maxUploads  = 64
+	// maxPushes bounds the pushes to one repository that are being read or
+	// wait, so that no tenant's slow or many clients cost the others anything.
+	maxPushes = 8
+	// maxFetches bounds the fetches from one repository, for the same reason: a
+	// client takes what git writes as slowly as it likes.
+	maxFetches = 16
+	// maxWait is how long a request waits for its place.
+	maxWait = 20 * time.Second
+
+	objectCacheSize = 2 << 20
+)
+
+// Host is the embedded Git host. It is an http.Handler for everything below
+// /git/.
+type Host struct {
+	cfg      Config
+	git      *git
+	receives chan struct{}
+	uploads  chan struct{}
+	repack   chan *repository
+	started  time.Time
+
+	mu    sync.Mutex
+	repos map[string]*repository
+}
+
+var _ githost.Host = (*Host)(nil)
+
+// New opens the directory of repositories, and makes it where it is not there.
+// It fails when git is missing or too old.
+func New(ctx context.Context, cfg Config) (*Host, error) {
+	g, err := newGit(ctx, cfg.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("open Git host: %w", err)
+	}
+	if err := sweep(g.dir); err != nil {
+		return nil, fmt.Errorf("open Git host: %w", err)
+	}
+	if cfg.MaxPush == 0 {
+		cfg.MaxPush = 64 << 20
+	}
+	if cfg.RepackAfter == 0 {
+		cfg.RepackAfter = 100
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	return &Host{
+		cfg:      cfg,
+		git:      g,
+		receives: make(chan struct{}, maxReceives),
+		uploads:  make(chan struct{}, maxUploads),
+		repack:   make(chan *repository, 1024),
+		started:  time.Now(),
+		repos:    map[string]*repository{},
+	}, nil
+}
+
+// sweep removes what an end in the middle of a create has left.
+func sweep(dir string) error {
+	left, err := filepath.Glob(filepath.Join(dir, newPrefix+"*"))
+	if err != nil {
+		return err
+	}
+	for _, path := range left {
+		if err := os.RemoveAll(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Create implements githost.Host.
+func (h *Host) Create(ctx context.Context, id string) error {
+	if _, ok, err := h.repository(id); err != nil || ok {
+		return err
+	}
+	if err := h.open(id).create(ctx, time.Now()); err != nil {
+		return fmt.Errorf("create repository %s: %w", id, err)
+	}
+	return nil
+}
+
+// Exists implements githost.Host.
+func (h *Host) Exists(_ context.Context, id string) (bool, error) {
+	_, ok, err := h.repository(id)
+	return ok, err
+}
+
+// URL implements githost.Host.
+func (h *Host) URL(id string) string {
+	return strings.TrimSuffix(h.cfg.PublicURL, "/") + "/git/" + id + ".git"
+}
+
+// Ready tells whether the directory of repositories can be written.
+func (h *Host) Ready(context.Context) error {
+	f, err := os.CreateTemp(h.git.dir, ".ready-")
+	if err != nil {
+		return fmt.Errorf("git host: %w", err)
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+// Heads are the branches of a cluster's repository, as they are now.
+func (h *Host) Heads(ctx context.Context, id string) ([]v1alpha1.RefEvent, error) {
+	repo, ok, err := h.repository(id)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return nil, refusal.New(refusal.NotFound, "repository not found")
+	}
+	heads, err := repo.heads(ctx)
+	if err != nil {
+		return nil, err
+	}
+	events := make([]v1alpha1.RefEvent, 0, len(heads))
+	for ref, hash := range heads {
+		events = append(events, v1alpha1.RefEvent{Ref: ref, Hash: hash.String()})
+	}
+	sort.Slice(events, func(i, j int) bool { return events[i].Ref < events[j].Ref })
+	return events, nil
+}
+
+// repository gives the repository with this id; ok is false when there is
+// none.
+func (h *Host) repository(id string) (repo *repository, ok bool, err error) {
+	// It becomes part of a path on disk.
+	if !v1alpha1.ValidClusterID(id) {
+		return nil, false, fmt.Errorf("%q is no repository id", abbreviate(id))
+	}
+	// Asked each time: an operator may remove a repository while we run.
+	ok, err = h.open(id).exists()
+	h.mu.Lock()
+	if err != nil || !ok {
+		delete(h.repos, id)
+	}
+	repo = h.repos[id]
+	h.mu.Unlock()
+	if err != nil || !ok || repo != nil {
+		return repo, ok, err
+	}
+	repo = h.open(id)
+	if err := repo.sweepLocks(h.started); err != nil {
+		return nil, false, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if first, ok := h.repos[id]; ok {
+		return first, true, nil
+	}
+	h.repos[id] = repo
+	return repo, true, nil
+}
+
+func (h *Host) open(id string) *repository {
+	return &repository{
+		id:       id,
+		dir:      filepath.Join(h.git.dir, id+".git"),
+		git:      h.git,
+		pushing:  make(chan struct{}, maxPushes),
+		fetching: make(chan struct{}, maxFetches),
+		turn:     make(chan struct{}, 1),
+		objects:  newCache(objectCacheSize),
+	}
+}

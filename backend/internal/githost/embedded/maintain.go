@@ -1,0 +1,95 @@
+package embedded
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// repackTimeout bounds one repack.
+const repackTimeout = 30 * time.Minute
+
+// countPush asks for a repack once a repository has had enough pushes, each of
+// which left a pack. What other processes left counts too: the first push that
+// this process sees looks at what is there.
+func (h *Host) countPush(repo *repository) {
+	n := repo.pushes.Add(1)
+	if n == 1 {
+		n = repo.pushes.Add(repo.packs())
+	}
+	if n < h.cfg.RepackAfter {
+		return
+	}
+	select {
+	case h.repack <- repo:
+		repo.pushes.Store(1)
+	default: // the worker is far behind; the next push asks again
+	}
+}
+
+// packs counts the packs that a repository has.
+func (r *repository) packs() int64 {
+	entries, err := os.ReadDir(filepath.Join(r.dir, "objects", "pack"))
+	if err != nil {
+		return 0 // it decides only when to repack
+	}
+	var n int64
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), ".pack") {
+			n++
+		}
+	}
+	return n
+}
+
+// Run repacks repositories, one at a time, until ctx ends. Pushes and fetches
+// go on meanwhile: git keeps old packs until the new one is in place.
+func (h *Host) Run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case repo := <-h.repack:
+			h.repackOne(ctx, repo)
+		}
+	}
+}
+
+// repackOne rolls the many small packs of single pushes into few of growing
+// size: the cost follows what is new, not the size of the repository. Once a day
+// it also lets go of what no branch has reached for two weeks, such as a status
+// history that was cut; that costs as much as the repository is large.
+func (h *Host) repackOne(ctx context.Context, repo *repository) {
+	ctx, cancel := context.WithTimeout(ctx, repackTimeout)
+	defer cancel()
+	args := []string{"repack", "-d", "-q", "--geometric=2", "--write-midx"}
+	full := repo.collectedBefore(time.Now().Add(-collectEvery))
+	if full {
+		args = []string{"gc", "--quiet", "--prune=2.weeks.ago"}
+	}
+	before, start := repo.packs(), time.Now()
+	_, err := repo.git.output(ctx, repo.dir, nil, args...)
+	if err == nil && full {
+		err = os.WriteFile(repo.collected(), nil, 0o600)
+	}
+	if err != nil {
+		if ctx.Err() == nil {
+			h.cfg.Log.Error("Repack failed", "cluster", repo.id, "error", err)
+		}
+		return
+	}
+	h.cfg.Log.Info("Repacked", "cluster", repo.id, "full", full, "packsBefore", before, "packs", repo.packs(), "took", time.Since(start).Round(time.Millisecond).String())
+}
+
+// collectEvery is how often what nobody reaches is let go.
+const collectEvery = 24 * time.Hour
+
+// collected is a file whose age tells when that was last done.
+func (r *repository) collected() string { return filepath.Join(r.dir, "gitbind-collected") }
+
+func (r *repository) collectedBefore(t time.Time) bool {
+	info, err := os.Stat(r.collected())
+	return err != nil || info.ModTime().Before(t)
+}

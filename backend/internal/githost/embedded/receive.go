@@ -1,0 +1,194 @@
+package embedded
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/go-git/go-git/v5/plumbing"
+
+	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/backend/internal/access"
+	"gitbind.dev/backend/internal/refusal"
+)
+
+const (
+	// receiveTimeout bounds the checks of one push and git's own work on it.
+	receiveTimeout = 5 * time.Minute
+	// staleReason is what a program looks for: somebody pushed first.
+	staleReason = "fetch first"
+)
+
+// receive serves a push.
+func (h *Host) receive(w http.ResponseWriter, r *http.Request, repo *repository, caller access.Caller) error {
+	leave, err := enter(r.Context(), repo.pushing)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	// All of it, before anybody waits for this push: clients may be slow.
+	body, err := newSpool(w, r, h.cfg.MaxPush)
+	if err != nil {
+		return err
+	}
+	defer body.close()
+
+	ctx, cancel := context.WithTimeout(r.Context(), receiveTimeout)
+	defer cancel()
+	answer, err := h.push(ctx, repo, caller, body)
+	if err != nil {
+		return err
+	}
+	out := &progressWriter{w: w, ctl: http.NewResponseController(w)}
+	// A client that went away will find the outcome in the refs.
+	_, _ = out.Write(answer)
+	return nil
+}
+
+// push judges a push and, if nothing is against it, has git do it. The answer
+// is in the protocol's own form.
+func (h *Host) push(ctx context.Context, repo *repository, caller access.Caller, body *spool) ([]byte, error) {
+	head := body.from(0)
+	req, err := parsePushRequest(head)
+	if err != nil {
+		return nil, refusal.Because(err, refusal.Invalid, "this is no push that can be read: %v", err)
+	}
+	if len(req.Commands) == 0 {
+		return nil, nil // git asks whether it would be let in
+	}
+	packAt, err := head.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range req.Commands {
+		if why := refRule(caller.Role, c); why != "" {
+			return h.refused(req, repo, caller, &ruling{c.Ref, why}), nil
+		}
+	}
+
+	// The repository's turn first: one repository takes one place of all.
+	if err := repo.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer repo.unlock()
+	leave, err := enter(ctx, h.receives)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+
+	before, moved, err := repo.present(req)
+	if err != nil {
+		return nil, err
+	}
+	if moved != "" {
+		return stalePush(req, moved), nil
+	}
+	c := newCheck(ctx, repo, caller)
+	defer c.reader.close()
+	err = c.push(req, body.from(packAt), body.size-packAt)
+	if no := (*ruling)(nil); errors.As(err, &no) {
+		return h.refused(req, repo, caller, no), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	answer, err := repo.receivePack(ctx, caller, req, body.from(0))
+	// Whatever git answered, or whether it was stopped: the refs tell.
+	if h.announce(repo, caller, req, before) == len(req.Commands) {
+		c.remember()
+	}
+	return answer, err
+}
+
+// present gives the values of a push's refs, or the first ref that does not
+// have the value that the push starts from.
+func (r *repository) present(req *pushRequest) (before []plumbing.Hash, moved string, err error) {
+	for _, c := range req.Commands {
+		now, err := readRef(r.dir, c.Ref)
+		if err != nil {
+			return nil, "", err
+		}
+		if now != c.Old {
+			return nil, c.Ref, nil
+		}
+		before = append(before, now)
+	}
+	return before, "", nil
+}
+
+// refused is the answer to a push that the rules are against.
+func (h *Host) refused(req *pushRequest, repo *repository, caller access.Caller, no *ruling) []byte {
+	h.cfg.Log.Info("Push refused", "cluster", repo.id, "by", accessName(caller), "ref", no.Ref, "reason", no.Words)
+	reasons := make([]string, len(req.Commands))
+	for i, c := range req.Commands {
+		reasons[i] = "gitbind: " + no.Words
+		if c.Ref != no.Ref {
+			reasons[i] = "gitbind: not done, because " + no.Ref + " was refused"
+		}
+	}
+	return refusedPush(req, "gitbind: "+strings.TrimPrefix(no.Ref, "refs/heads/")+": "+no.Words, reasons)
+}
+
+// stalePush is the answer to a push whose ref has moved meanwhile.
+func stalePush(req *pushRequest, ref string) []byte {
+	reasons := make([]string, len(req.Commands))
+	for i := range reasons {
+		reasons[i] = staleReason
+	}
+	return refusedPush(req, "gitbind: "+strings.TrimPrefix(ref, "refs/heads/")+" has moved since you fetched: fetch, then push again", reasons)
+}
+
+// receivePack has git do the push. It keeps the objects apart until it has seen
+// that they are whole, and sets a ref only from the value that was judged.
+func (r *repository) receivePack(ctx context.Context, caller access.Caller, req *pushRequest, stdin io.Reader) ([]byte, error) {
+	// The rules have said as much already; git looks once more.
+	args := []string{"-c", "receive.denyDeletes=true"}
+	for _, c := range req.Commands {
+		if c.remove() {
+			args = nil
+		}
+	}
+	if caller.Role != access.Bridge {
+		args = append(args, "-c", "receive.denyNonFastForwards=true")
+	}
+	cmd := r.git.command(ctx, r.dir, append(args, "receive-pack", "--stateless-rpc", ".")...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, &stdout, &stderr
+	if err := cmd.Run(); err != nil && stdout.Len() == 0 {
+		return nil, fmt.Errorf("git receive-pack: %w: %s", err, abbreviate(strings.TrimSpace(stderr.String())))
+	}
+	return stdout.Bytes(), nil
+}
+
+// announce tells of the branches that a push has moved, and how many.
+func (h *Host) announce(repo *repository, caller access.Caller, req *pushRequest, before []plumbing.Hash) (moved int) {
+	for i, c := range req.Commands {
+		now, err := readRef(repo.dir, c.Ref)
+		if err != nil {
+			h.cfg.Log.Error("Ref not readable after a push", "cluster", repo.id, "ref", c.Ref, "error", err)
+			continue
+		}
+		if now == before[i] {
+			continue
+		}
+		moved++
+		e := v1alpha1.RefEvent{Ref: c.Ref}
+		if !now.IsZero() {
+			e.Hash = now.String()
+		}
+		if h.cfg.Moved != nil {
+			h.cfg.Moved(repo.id, e)
+		}
+		h.cfg.Log.Debug("Push", "cluster", repo.id, "by", accessName(caller), "ref", c.Ref, "hash", e.Hash)
+	}
+	if moved > 0 {
+		h.countPush(repo)
+	}
+	return moved
+}

@@ -1,0 +1,51 @@
+package embedded
+
+import (
+	"strings"
+)
+
+// maxSideBand is the most that one packet of side-band-64k carries.
+const maxSideBand = 65515
+
+// refusedPush is the answer to a push that git never sees: in the protocol's
+// own form, so that stock git shows the words and exits non-zero, and so that a
+// program reads a final no. words are for people; reasons are one line for each
+// ref, in the order of the commands.
+func refusedPush(req *pushRequest, words string, reasons []string) []byte {
+	var report []byte
+	if req.ReportStatus {
+		report = appendPkt(report, "unpack ok\n")
+		for i, c := range req.Commands {
+			report = appendPkt(report, "ng "+c.Ref+" "+oneLine(reasons[i])+"\n")
+		}
+		report = append(report, flushPkt...)
+	}
+	if !req.SideBand {
+		return report
+	}
+	var out []byte
+	if words != "" {
+		out = appendBand(out, 2, []byte(words+"\n"))
+	}
+	out = appendBand(out, 1, report)
+	return append(out, flushPkt...)
+}
+
+// appendBand appends data on one band of side-band-64k.
+func appendBand(out []byte, band byte, data []byte) []byte {
+	for len(data) > 0 {
+		n := min(len(data), maxSideBand)
+		out = appendPkt(out, string(band)+string(data[:n]))
+		data = data[n:]
+	}
+	return out
+}
+
+// oneLine makes s fit a line of the report.
+func oneLine(s string) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) > 1000 {
+		s = s[:1000] + "…"
+	}
+	return s
+}

@@ -1,0 +1,162 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-git/go-git/v5/plumbing"
+)
+
+// repository is one bare repository.
+type repository struct {
+	id  string
+	dir string
+	git *git
+	// pushing holds a place for each push that is being read, waits or is done.
+	pushing chan struct{}
+	// fetching holds a place for each fetch that is being read, waits or is
+	// sent.
+	fetching chan struct{}
+	// turn is the repository's queue: git does one push at a time.
+	turn chan struct{}
+	// pushes counts those since the last repack that this process knows of.
+	pushes atomic.Int64
+	// objects remembers commits and trees across pushes.
+	objects *cache
+}
+
+// lock waits for this repository's turn.
+func (r *repository) lock(ctx context.Context) error {
+	select {
+	case r.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (r *repository) unlock() { <-r.turn }
+
+// heads are all branches.
+func (r *repository) heads(ctx context.Context) (map[string]plumbing.Hash, error) {
+	out, err := r.git.output(ctx, r.dir, nil, "for-each-ref", "--format=%(objectname) %(refname)", "refs/heads/")
+	if err != nil {
+		return nil, err
+	}
+	heads := map[string]plumbing.Hash{}
+	for line := range strings.Lines(string(out)) {
+		if hash, ref, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " "); ok {
+			heads[ref] = plumbing.NewHash(hash)
+		}
+	}
+	return heads, nil
+}
+
+// isAncestor tells whether the commit old is reachable from commit. Both must
+// be in the repository.
+func (r *repository) isAncestor(ctx context.Context, old, commit plumbing.Hash) (bool, error) {
+	out, err := r.git.output(ctx, r.dir, nil, "rev-list", "--max-count=1", old.String(), "^"+commit.String())
+	if err != nil {
+		return false, err
+	}
+	return len(out) == 0, nil
+}
+
+// commitsBetween are the commits that are reachable from tips and not from
+// base, at most limit of them; a zero base excludes nothing.
+func (r *repository) commitsBetween(ctx context.Context, tips []plumbing.Hash, base plumbing.Hash, limit int) ([]plumbing.Hash, error) {
+	args := []string{"rev-list", fmt.Sprintf("--max-count=%d", limit)}
+	for _, tip := range tips {
+		args = append(args, tip.String())
+	}
+	if !base.IsZero() {
+		args = append(args, "^"+base.String())
+	}
+	out, err := r.git.output(ctx, r.dir, nil, args...)
+	if err != nil {
+		return nil, err
+	}
+	var commits []plumbing.Hash
+	for _, line := range strings.Fields(string(out)) {
+		commits = append(commits, plumbing.NewHash(line))
+	}
+	return commits, nil
+}
+
+// newPrefix begins the name of a repository that is not whole yet. No id does.
+const newPrefix = ".new-"
+
+// create makes a bare repository with its first commit, in a temporary
+// directory that is renamed when it is whole: one that exists is complete.
+func (r *repository) create(ctx context.Context, now time.Time) error {
+	tmp, err := os.MkdirTemp(r.git.dir, newPrefix+r.id+"-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+	if _, err := r.git.output(ctx, tmp, nil, "init", "--quiet", "--bare", "--template=", "--initial-branch=main", "."); err != nil {
+		return err
+	}
+	if _, err := r.git.output(ctx, tmp, firstCommit(now), "fast-import", "--quiet"); err != nil {
+		return err
+	}
+	if err := os.Rename(tmp, r.dir); err != nil {
+		if ok, _ := r.exists(); ok {
+			return nil // somebody else was first
+		}
+		return err
+	}
+	return syncDir(r.git.dir)
+}
+
+// exists tells whether the repository is there. It was whole when it got its
+// name, so that HEAD is enough to look for.
+func (r *repository) exists() (bool, error) {
+	_, err := os.Stat(filepath.Join(r.dir, "HEAD"))
+	if os.IsNotExist(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// clockStep is by how much a file's time may lie before the clock's.
+const clockStep = 100 * time.Millisecond
+
+// sweepLocks removes the lock files that a git left which was killed before this
+// process started, by a power cut for example: nobody could push to their branch
+// again. Nobody else's git works in the directory.
+func (r *repository) sweepLocks(before time.Time) error {
+	return filepath.WalkDir(r.dir, func(path string, e fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // gone since the folder was read
+		}
+		if err != nil || e.IsDir() || !strings.HasSuffix(path, ".lock") {
+			return err
+		}
+		info, err := e.Info()
+		if err == nil && info.ModTime().Before(before.Add(-clockStep)) {
+			err = os.Remove(path)
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	})
+}
+
+// syncDir makes a rename in dir durable.
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.Sync()
+}

@@ -1,0 +1,107 @@
+package embedded
+
+import (
+	"fmt"
+	"strings"
+
+	"gitbind.dev/backend/internal/access"
+)
+
+const (
+	mainRef   = "refs/heads/main"
+	statusRef = "refs/heads/status"
+
+	changesPrefix   = "refs/heads/changes/"
+	conflictsPrefix = "refs/heads/conflicts/"
+
+	// bindingsDir is the one folder of the root that the konnector writes.
+	bindingsDir = "bindings"
+)
+
+// ruling is why a push is refused: which ref, and the words for its author.
+type ruling struct {
+	Ref   string
+	Words string
+}
+
+func (r *ruling) Error() string { return r.Ref + ": " + r.Words }
+
+// proposal tells whether ref is a branch of one proposed change, or one that
+// keeps a version that lost a conflict.
+func proposal(ref string) bool {
+	for _, prefix := range []string{changesPrefix, conflictsPrefix} {
+		if rest, ok := strings.CutPrefix(ref, prefix); ok && rest != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// refRule tells whether a caller in this role may make this update at all,
+// whatever is in it. It gives "" or the reason why not.
+func refRule(role access.Role, c command) string {
+	switch {
+	case c.Ref == mainRef && role == access.Bridge:
+		return "the bridge writes the branch status and nothing else: main says what should be, and belongs to the konnector and to people"
+	case c.Ref == statusRef && role != access.Bridge:
+		return "the branch status says what is, and only the bridge writes it"
+	case c.Ref == mainRef || c.Ref == statusRef:
+		if c.remove() {
+			return "this branch cannot be deleted"
+		}
+		return ""
+	case proposal(c.Ref) && role == access.Bridge:
+		return "the bridge writes the branch status and nothing else"
+	case proposal(c.Ref):
+		return ""
+	case strings.HasPrefix(c.Ref, "refs/tags/"):
+		return "this repository has no tags: push a branch changes/… instead"
+	}
+	return "only the branches main, changes/… and conflicts/… can be pushed"
+}
+
+// mayForce tells whether a branch may be set to a commit that does not descend
+// from its head: only the status branch, whose history the bridge cuts.
+func mayForce(role access.Role, ref string) bool {
+	return role == access.Bridge && ref == statusRef
+}
+
+// onlyBindings tells whether commits by this role may change files below
+// bindings/ and no others.
+func onlyBindings(role access.Role) bool { return role == access.Konnector }
+
+// changeOutside compares two root trees and gives the first name outside
+// bindings/ that they do not share, or "". A root in which bindings is no
+// folder counts as changed there.
+func changeOutside(parent, child []treeEntry) string {
+	before := map[string]treeEntry{}
+	for _, e := range parent {
+		if e.Name != bindingsDir {
+			before[e.Name] = e
+		}
+	}
+	for _, e := range child {
+		if e.Name == bindingsDir {
+			if e.Mode != modeDir {
+				return e.Name
+			}
+			continue
+		}
+		if before[e.Name] != e {
+			return e.Name
+		}
+		delete(before, e.Name)
+	}
+	for _, e := range parent {
+		if _, gone := before[e.Name]; gone {
+			return e.Name
+		}
+	}
+	return ""
+}
+
+func outsideWords(name string, commit string) string {
+	return fmt.Sprintf("the konnector changes files below bindings/ and no others; commit %s changes %q", short(commit), abbreviate(name))
+}
+
+func short(hash string) string { return hash[:min(len(hash), 10)] }

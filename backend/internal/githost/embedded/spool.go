@@ -1,0 +1,147 @@
+package embedded
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	"gitbind.dev/backend/internal/refusal"
+)
+
+// spoolInMemory is how much of a request stays in memory; what is larger goes
+// to a temporary file.
+const spoolInMemory = 1 << 20
+
+// idleTimeout is how long a client may go without sending or taking a byte.
+const idleTimeout = 30 * time.Second
+
+// spool is a request's body, whole and uncompressed, read before anything else
+// waits for it.
+type spool struct {
+	memory []byte
+	file   *os.File
+	size   int64
+}
+
+// newSpool reads the body of r, at most limit bytes of it before and after
+// decompression.
+func newSpool(w http.ResponseWriter, r *http.Request, limit int64) (*spool, error) {
+	ctl := http.NewResponseController(w)
+	body := io.Reader(&progressReader{r: http.MaxBytesReader(w, r.Body, limit), ctl: ctl})
+	// A deadline that stays would end the request while git works on it. Not
+	// every writer has deadlines (tests); then there is none to clear.
+	defer func() { _ = ctl.SetReadDeadline(time.Time{}) }()
+
+	switch encoding := r.Header.Get("Content-Encoding"); encoding {
+	case "", "identity":
+	case "gzip", "x-gzip":
+		z, err := gzip.NewReader(body)
+		if err != nil {
+			return nil, bodyError(err, limit)
+		}
+		body = z
+	default:
+		return nil, refusal.New(refusal.Invalid, "content encoding %q is not supported: send gzip or none", abbreviate(encoding))
+	}
+
+	s := &spool{}
+	if err := s.fill(io.LimitReader(body, limit+1)); err != nil {
+		s.close()
+		return nil, bodyError(err, limit)
+	}
+	if s.size > limit {
+		s.close()
+		return nil, tooLarge(limit)
+	}
+	return s, nil
+}
+
+func (s *spool) fill(r io.Reader) error {
+	var head bytes.Buffer
+	n, err := io.CopyN(&head, r, spoolInMemory)
+	s.size = n
+	if errors.Is(err, io.EOF) {
+		s.memory = head.Bytes()
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if s.file, err = os.CreateTemp("", "gitbind-push-*"); err != nil {
+		return err
+	}
+	// Nobody else has a use for its name.
+	if err := os.Remove(s.file.Name()); err != nil {
+		return err
+	}
+	if _, err := s.file.Write(head.Bytes()); err != nil {
+		return err
+	}
+	n, err = io.Copy(s.file, r)
+	s.size += n
+	return err
+}
+
+// from reads the body, starting at an offset. Readers do not disturb each
+// other.
+func (s *spool) from(offset int64) io.ReadSeeker {
+	if s.file != nil {
+		return io.NewSectionReader(s.file, offset, s.size-offset)
+	}
+	return bytes.NewReader(s.memory[offset:])
+}
+
+func (s *spool) close() {
+	if s.file != nil {
+		s.file.Close()
+	}
+}
+
+func bodyError(err error, limit int64) error {
+	var tooMany *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooMany):
+		return tooLarge(limit)
+	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum), errors.Is(err, io.ErrUnexpectedEOF):
+		return refusal.Because(err, refusal.Invalid, "the request's body is damaged: send it again")
+	}
+	return fmt.Errorf("read request: %w", err)
+}
+
+func tooLarge(limit int64) error {
+	return refusal.New(refusal.TooLarge, "the push is larger than %d MiB: push fewer commits at a time, and keep large files elsewhere", limit>>20)
+}
+
+// progressReader gives a client idleTimeout for each read.
+type progressReader struct {
+	r   io.Reader
+	ctl *http.ResponseController
+}
+
+func (p *progressReader) Read(b []byte) (int, error) {
+	_ = p.ctl.SetReadDeadline(time.Now().Add(idleTimeout))
+	return p.r.Read(b)
+}
+
+// progressWriter gives a client idleTimeout for each write, and sends on what
+// git wrote without waiting for more.
+type progressWriter struct {
+	w       io.Writer
+	ctl     *http.ResponseController
+	written bool
+}
+
+func (p *progressWriter) Write(b []byte) (int, error) {
+	p.written = true
+	_ = p.ctl.SetWriteDeadline(time.Now().Add(idleTimeout))
+	n, err := p.w.Write(b)
+	if err == nil {
+		_ = p.ctl.Flush()
+	}
+	return n, err
+}

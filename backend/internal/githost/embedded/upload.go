@@ -1,0 +1,73 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os/exec"
+	"regexp"
+	"strings"
+)
+
+// maxUploadRequest bounds what a client may say when it fetches: wants, haves
+// and filters.
+const maxUploadRequest = 8 << 20
+
+// protocol is the header in which git says which version it speaks.
+var protocol = regexp.MustCompile(`^version=[012](:[a-z0-9=-]+)*$`)
+
+// setProtocol passes the client's protocol version on, and tells whether it is
+// version 2.
+func setProtocol(cmd *exec.Cmd, r *http.Request) bool {
+	v := r.Header.Get("Git-Protocol")
+	if len(v) > 100 || !protocol.MatchString(v) {
+		return false
+	}
+	cmd.Env = append(cmd.Env, "GIT_PROTOCOL="+v)
+	return strings.HasPrefix(v, "version=2")
+}
+
+// upload serves a fetch. The request is read whole before git is started, so
+// that a slow client costs memory and no process; the answer is streamed.
+func (h *Host) upload(w http.ResponseWriter, r *http.Request, repo *repository) error {
+	done, err := enter(r.Context(), repo.fetching)
+	if err != nil {
+		return err
+	}
+	defer done()
+	body, err := newSpool(w, r, maxUploadRequest)
+	if err != nil {
+		return err
+	}
+	defer body.close()
+	leave, err := enter(r.Context(), h.uploads)
+	if err != nil {
+		return err
+	}
+	defer leave()
+
+	cmd := repo.git.command(r.Context(), repo.dir, "upload-pack", "--stateless-rpc", ".")
+	setProtocol(cmd, r)
+	out := &progressWriter{w: w, ctl: http.NewResponseController(w)}
+	var stderr strings.Builder
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = body.from(0), out, &stderr
+	err = cmd.Run()
+	switch {
+	case err == nil || r.Context().Err() != nil:
+		return nil
+	case !out.written:
+		return gitError("upload-pack", fmt.Errorf("%w: %s", err, abbreviate(stderr.String())))
+	}
+	// Git has told the client in its own protocol what is wrong, and half a pack
+	// is no pack: every client checks its sum.
+	h.cfg.Log.InfoContext(r.Context(), "Fetch failed", "cluster", repo.id, "error", err, "git", abbreviate(strings.TrimSpace(stderr.String())))
+	return nil
+}
+
+func gitError(program string, err error) error {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && len(exit.Stderr) > 0 {
+		return fmt.Errorf("git %s: %w: %s", program, err, abbreviate(strings.TrimSpace(string(exit.Stderr))))
+	}
+	return fmt.Errorf("git %s: %w", program, err)
+}

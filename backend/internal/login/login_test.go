@@ -1,0 +1,252 @@
+package login
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"encoding/base64"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/coreos/go-oidc/v3/oidc/oidctest"
+	"github.com/google/go-cmp/cmp"
+
+	"gitbind.dev/backend/internal/refusal"
+	"gitbind.dev/test/env"
+)
+
+const client = "gitbind-cli"
+
+// issuer is an OIDC issuer whose keys a test holds, and can switch off.
+type issuer struct {
+	url  string
+	key  *rsa.PrivateKey
+	down atomic.Bool
+}
+
+func newIssuer(t *testing.T) *issuer {
+	t.Helper()
+	i := &issuer{key: newKey(t)}
+	s := &oidctest.Server{PublicKeys: []oidctest.PublicKey{{PublicKey: i.key.Public(), KeyID: "k", Algorithm: oidc.RS256}}}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if i.down.Load() {
+			http.Error(w, "down", http.StatusBadGateway)
+			return
+		}
+		s.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	s.SetIssuer(server.URL)
+	i.url = server.URL
+	return i
+}
+
+func newKey(t *testing.T) *rsa.PrivateKey {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// claimsOf are the claims of a good token, with changes.
+func (i *issuer) claimsOf(changes map[string]any) string {
+	c := map[string]any{
+		"iss": i.url, "sub": "u1", "aud": client, "exp": time.Now().Add(time.Hour).Unix(), "iat": time.Now().Unix(),
+		"email": "alice@example.com", "email_verified": true, "groups": []string{"dev"},
+	}
+	for k, v := range changes {
+		if c[k] = v; v == nil {
+			delete(c, k)
+		}
+	}
+	b, _ := json.Marshal(c)
+	return string(b)
+}
+
+func (i *issuer) token(changes map[string]any) string {
+	return oidctest.SignIDToken(i.key, "k", oidc.RS256, i.claimsOf(changes))
+}
+
+func verifier(t *testing.T, issuer string, change ...func(*Config)) *Verifier {
+	t.Helper()
+	cfg := Config{Issuer: issuer, ClientID: client, UsernameClaim: ClaimEmail, Prefix: "oidc:", Log: slog.New(slog.DiscardHandler)}
+	for _, f := range change {
+		f(&cfg)
+	}
+	v, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = v.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	return v
+}
+
+func waitReady(t *testing.T, v *Verifier) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); v.Ready() != nil; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal(v.Ready())
+		}
+	}
+}
+
+func TestAGoodTokenGivesAnIdentity(t *testing.T) {
+	i := newIssuer(t)
+	for _, c := range []struct {
+		name   string
+		claim  string
+		token  map[string]any
+		want   Identity
+		refuse string
+	}{
+		{name: "verified address", claim: ClaimEmail, want: Identity{i.url, "u1", "oidc:alice@example.com", []string{"oidc:dev"}}},
+		{name: "subject", claim: ClaimSubject, token: map[string]any{"email": nil, "groups": nil}, want: Identity{i.url, "u1", "oidc:u1", nil}},
+		{name: "several audiences", claim: ClaimEmail, token: map[string]any{"aud": []string{"x", client}}, want: Identity{i.url, "u1", "oidc:alice@example.com", []string{"oidc:dev"}}},
+		{name: "unverified address", claim: ClaimEmail, token: map[string]any{"email_verified": false}, refuse: "no verified email address"},
+		{name: "address that says nothing about it", claim: ClaimEmail, token: map[string]any{"email_verified": nil}, refuse: "no verified email address"},
+		{name: "no address", claim: ClaimEmail, token: map[string]any{"email": nil}, refuse: "no verified email address"},
+		{name: "no subject", claim: ClaimSubject, token: map[string]any{"sub": nil}, refuse: "no subject"},
+	} {
+		v := verifier(t, i.url, func(cfg *Config) { cfg.UsernameClaim = c.claim })
+		waitReady(t, v)
+		got, err := v.Verify(t.Context(), i.token(c.token))
+		if c.refuse != "" {
+			refused(t, c.name, err, refusal.Unauthenticated, c.refuse)
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s: (-want +got)\n%s", c.name, diff)
+		}
+	}
+}
+
+func refused(t *testing.T, name string, err error, kind refusal.Kind, words string) {
+	t.Helper()
+	if _, got := refusal.Answer(err); !refusal.Is(err, kind) || !strings.Contains(got, words) {
+		t.Errorf("%s: got %v, want the words %q", name, err, words)
+	}
+}
+
+func TestTokensThatAreRefused(t *testing.T) {
+	i := newIssuer(t)
+	v := verifier(t, i.url)
+	waitReady(t, v)
+	stranger := newKey(t)
+	part := func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
+	good := strings.Split(i.token(nil), ".")
+	for name, c := range map[string]struct{ token, words string }{
+		"a token signed with somebody else's key":           {oidctest.SignIDToken(stranger, "k", oidc.RS256, i.claimsOf(nil)), "signature is not the issuer's"},
+		"a token signed with a key that the issuer has not": {oidctest.SignIDToken(stranger, "other", oidc.RS256, i.claimsOf(nil)), "signature is not the issuer's"},
+		"a token for another audience":                      {i.token(map[string]any{"aud": "another"}), "for another client"},
+		"an expired token":                                  {i.token(map[string]any{"exp": time.Now().Add(-time.Minute).Unix()}), "has expired"},
+		"a token without an expiry":                         {i.token(map[string]any{"exp": nil}), "has expired"},
+		"a token that is not valid yet":                     {i.token(map[string]any{"nbf": time.Now().Add(time.Hour).Unix()}), "not valid"},
+		"a token that says another issuer":                  {i.token(map[string]any{"iss": "https://evil.example.com"}), "from another issuer"},
+		"a token of another issuer":                         {oidctest.SignIDToken(stranger, "k", oidc.RS256, i.claimsOf(map[string]any{"iss": "https://evil.example.com"})), "from another issuer"},
+		"a token whose claims were changed":                 {good[0] + "." + part(i.claimsOf(map[string]any{"sub": "admin"})) + "." + good[2], "signature is not the issuer's"},
+		"a token that says it needs no signature":           {part(`{"alg":"none"}`) + "." + part(i.claimsOf(nil)) + ".", "signature is not the issuer's"},
+		"a token signed with the public key as a secret":    {part(`{"alg":"HS256","kid":"k"}`) + "." + part(i.claimsOf(nil)) + "." + part("x"), "signature is not the issuer's"},
+		"no token":       {"hello", "no ID token"},
+		"an empty token": {"", "no ID token"},
+	} {
+		_, err := v.Verify(t.Context(), c.token)
+		refused(t, name, err, refusal.Unauthenticated, c.words)
+	}
+}
+
+func TestAnIssuerThatIsDownIsWaitedFor(t *testing.T) {
+	i := newIssuer(t)
+	i.down.Store(true)
+	v := verifier(t, i.url)
+	_, err := v.Verify(t.Context(), i.token(nil))
+	refused(t, "down", err, refusal.Unavailable, "issuer cannot be reached")
+	if v.Ready() == nil {
+		t.Error("ready without an issuer")
+	}
+	i.down.Store(false)
+	waitReady(t, v)
+	if _, err := v.Verify(t.Context(), i.token(nil)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAnIssuerThatGoesDownLaterIsNoFaultOfTheToken(t *testing.T) {
+	i := newIssuer(t)
+	v := verifier(t, i.url)
+	waitReady(t, v)
+	i.down.Store(true)
+	_, err := v.Verify(t.Context(), i.token(nil)) // its key has not been fetched yet
+	refused(t, "keys not there", err, refusal.Unavailable, "keys cannot be fetched")
+	i.down.Store(false)
+	// go-oidc lets a request that comes at once share the failed fetch.
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		if _, err = v.Verify(t.Context(), i.token(nil)); err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+	i.down.Store(true)
+	if _, err := v.Verify(t.Context(), i.token(nil)); err != nil {
+		t.Errorf("with known keys: %v", err)
+	}
+}
+
+func TestConfigurationIsChecked(t *testing.T) {
+	for name, cfg := range map[string]Config{
+		"no issuer":     {ClientID: client, UsernameClaim: ClaimEmail, Prefix: "oidc:"},
+		"no client":     {Issuer: "https://x", UsernameClaim: ClaimEmail, Prefix: "oidc:"},
+		"another claim": {Issuer: "https://x", ClientID: client, UsernameClaim: "name", Prefix: "oidc:"},
+		"no prefix":     {Issuer: "https://x", ClientID: client, UsernameClaim: ClaimEmail},
+		"system names":  {Issuer: "https://x", ClientID: client, UsernameClaim: ClaimEmail, Prefix: "system:"},
+		"no CA file":    {Issuer: "https://x", ClientID: client, UsernameClaim: ClaimEmail, Prefix: "oidc:", CAFile: "/nonexistent"},
+	} {
+		if _, err := New(cfg); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+func TestSignInAtDex(t *testing.T) {
+	e := env.StartForTest(t, env.Options{Clusters: []string{}, Dex: true})
+	v := verifier(t, e.Dex.Issuer)
+	waitReady(t, v)
+	raw, err := e.Dex.IDToken(t.Context(), env.Alice)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := v.Verify(t.Context(), raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id.Username != "oidc:"+env.Alice || id.Issuer != e.Dex.Issuer || id.Subject == "" {
+		t.Errorf("got %+v", id)
+	}
+	// Signed by Dex, changed afterwards.
+	parts := strings.Split(raw, ".")
+	payload, _ := base64.RawURLEncoding.DecodeString(parts[1])
+	parts[1] = base64.RawURLEncoding.EncodeToString([]byte(strings.Replace(string(payload), env.Alice, env.Bob, 1)))
+	_, err = v.Verify(t.Context(), strings.Join(parts, "."))
+	refused(t, "changed", err, refusal.Unauthenticated, "signature is not the issuer's")
+
+	other := verifier(t, e.Dex.Issuer, func(c *Config) { c.ClientID = "another" })
+	waitReady(t, other)
+	_, err = other.Verify(t.Context(), raw)
+	refused(t, "audience", err, refusal.Unauthenticated, "for another client")
+}

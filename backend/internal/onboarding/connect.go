@@ -1,0 +1,146 @@
+package onboarding
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/backend/internal/access"
+	"gitbind.dev/backend/internal/credential"
+	"gitbind.dev/backend/internal/login"
+	"gitbind.dev/backend/internal/refusal"
+)
+
+// connect makes a cluster for its owner, or finds the one that is there, and
+// gives its konnector a new credential. The old one ends with it.
+func (s *Service) connect(ctx context.Context, who login.Identity, in connectInput) (*v1alpha1.Cluster, error) {
+	cb, err := s.claimBinding(ctx, who, in)
+	if err != nil {
+		return nil, err
+	}
+	if cb, err = s.waitReady(ctx, cb); err != nil {
+		return nil, err
+	}
+	cred, err := s.issue(ctx, cb)
+	if err != nil {
+		return nil, err
+	}
+	s.Log.InfoContext(ctx, "Connected", "cluster", cb.Name, "name", in.displayName, "owner", who.Username)
+	answer := s.describe(cb)
+	answer.Credential = cred
+	return &answer, nil
+}
+
+// claimBinding finds or makes the one ClusterBinding of this owner and cluster.
+// That there is only one is the API server's doing: all who connect the same
+// cluster create the same name.
+func (s *Service) claimBinding(ctx context.Context, who login.Identity, in connectInput) (*v1alpha1.ClusterBinding, error) {
+	for n := range maxCandidates {
+		cb := &v1alpha1.ClusterBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: clusterID(who.Issuer, who.Subject, in.clusterUID, n)},
+			Spec: v1alpha1.ClusterBindingSpec{
+				DisplayName: in.displayName,
+				ClusterUID:  in.clusterUID,
+				Owner:       v1alpha1.Owner{Issuer: who.Issuer, Subject: who.Subject, Username: who.Username},
+			},
+		}
+		err := s.Client.Create(ctx, cb, fieldOwner)
+		if err == nil {
+			return cb, nil
+		}
+		if !apierrors.IsAlreadyExists(err) {
+			return nil, trouble(fmt.Errorf("create ClusterBinding: %w", err))
+		}
+		if err := s.Live.Get(ctx, client.ObjectKeyFromObject(cb), cb); err != nil {
+			return nil, trouble(fmt.Errorf("get ClusterBinding: %w", err))
+		}
+		if !access.Owns(who, cb) || cb.Spec.ClusterUID != in.clusterUID {
+			continue
+		}
+		return cb, s.reconnect(ctx, cb, in)
+	}
+	return nil, fmt.Errorf("no id left for cluster %s of %s", in.clusterUID, who.Username)
+}
+
+// reconnect brings a ClusterBinding that is there up to date.
+func (s *Service) reconnect(ctx context.Context, cb *v1alpha1.ClusterBinding, in connectInput) error {
+	if cb.DeletionTimestamp != nil {
+		return refusal.New(refusal.Conflict, "cluster %s is being removed from the control plane: connect again when it is gone", cb.Name)
+	}
+	if cb.Spec.DisplayName == in.displayName {
+		return nil
+	}
+	before := cb.DeepCopy()
+	cb.Spec.DisplayName = in.displayName
+	return trouble(s.Client.Patch(ctx, cb, client.MergeFrom(before), fieldOwner))
+}
+
+// waitReady waits for the controller to have made all that this version of a
+// ClusterBinding needs.
+func (s *Service) waitReady(ctx context.Context, asked *v1alpha1.ClusterBinding) (*v1alpha1.ClusterBinding, error) {
+	// The cache is asked, in memory: looking often costs nothing.
+	const often = 10 * time.Millisecond
+	var cb v1alpha1.ClusterBinding
+	var ready *metav1.Condition
+	err := wait.PollUntilContextCancel(ctx, often, true, func(ctx context.Context) (bool, error) {
+		if err := s.Client.Get(ctx, client.ObjectKeyFromObject(asked), &cb); err != nil {
+			return false, client.IgnoreNotFound(err)
+		}
+		ready = meta.FindStatusCondition(cb.Status.Conditions, v1alpha1.ConditionReady)
+		return ready != nil && ready.Status == metav1.ConditionTrue && ready.ObservedGeneration >= asked.Generation, nil
+	})
+	if err == nil {
+		return &cb, nil
+	}
+	if ready != nil && ready.Status == metav1.ConditionFalse {
+		return nil, refusal.Because(err, refusal.Unavailable, "the cluster is not set up yet (%s): try again", ready.Message)
+	}
+	return nil, refusal.Because(err, refusal.Unavailable, "the cluster is not set up yet: try again")
+}
+
+// issue replaces the konnector's credential. Only its hash is kept.
+func (s *Service) issue(ctx context.Context, cb *v1alpha1.ClusterBinding) (*v1alpha1.Credential, error) {
+	cred := &v1alpha1.Credential{
+		Username: credential.KonnectorUser,
+		Password: credential.New(credential.KonnectorPrefix),
+		Expires:  s.now().Add(s.CredentialLifetime).UTC().Truncate(time.Second),
+	}
+	secret := corev1ac.Secret(v1alpha1.KonnectorSecret, cb.Status.TenantNamespace).
+		WithLabels(map[string]string{v1alpha1.LabelCluster: cb.Name}).
+		WithData(map[string][]byte{
+			"username": []byte(cred.Username),
+			"sha256":   []byte(credential.Hash(cred.Password)),
+			"expires":  []byte(cred.Expires.Format(time.RFC3339)),
+		})
+	if err := s.Client.Apply(ctx, secret, fieldOwner, client.ForceOwnership); err != nil {
+		return nil, trouble(fmt.Errorf("apply Secret %s: %w", v1alpha1.KonnectorSecret, err))
+	}
+	return cred, nil
+}
+
+// clusters are the caller's own.
+func (s *Service) clusters(ctx context.Context, who login.Identity) ([]v1alpha1.Cluster, error) {
+	var list v1alpha1.ClusterBindingList
+	if err := s.Client.List(ctx, &list); err != nil {
+		return nil, trouble(fmt.Errorf("list ClusterBindings: %w", err))
+	}
+	own := []v1alpha1.Cluster{}
+	for i := range list.Items {
+		if cb := &list.Items[i]; access.Owns(who, cb) {
+			own = append(own, s.describe(cb))
+		}
+	}
+	return own, nil
+}
+
+func (s *Service) describe(cb *v1alpha1.ClusterBinding) v1alpha1.Cluster {
+	return v1alpha1.Cluster{ID: cb.Name, Name: cb.Spec.DisplayName, RepositoryURL: s.Host.URL(cb.Name)}
+}

@@ -1,0 +1,21 @@
+// Package onboarding lets people connect their clusters and bind APIs:
+// GET /v1/info, POST and GET /v1/clusters, POST /v1/clusters/{id}/bindings and
+// GET /v1/catalog, as backend/api/v1alpha1 describes them.
+//
+// It writes what was asked for as objects (a ClusterBinding, an
+// APIServiceExport) and leaves to the controllers what follows from them. Who
+// may bind what is the control plane's RBAC, asked with a SubjectAccessReview
+// for the person's own name; a cluster belongs to the identity that connected
+// it, and is not there for anybody else. It refuses to take a name, an owner or
+// an id from the request: all of these follow from the ID token.
+//
+// A request is read once into a typed input (input.go), the flows work on that
+// (connect.go, bind.go, catalog.go), and failures are refusals that become HTTP
+// in one place (http.go).
+//
+// +kubebuilder:rbac:groups=gitbind.dev,resources=clusterbindings,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups=gitbind.dev,resources=apiserviceexporttemplates,verbs=get;list;watch
+// +kubebuilder:rbac:groups=gitbind.dev,resources=apiserviceexports,verbs=get;create
+// +kubebuilder:rbac:groups="",resources=secrets,resourceNames=gitbind-konnector,verbs=get;create;patch
+// +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
+package onboarding

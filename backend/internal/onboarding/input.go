@@ -1,0 +1,96 @@
+package onboarding
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"regexp"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/backend/internal/refusal"
+)
+
+// maxBody bounds a request: all of them are a few names.
+const maxBody = 64 << 10
+
+// bodyTimeout is how long a client may take to send it.
+const bodyTimeout = 10 * time.Second
+
+// connectInput is a connect that can be carried out.
+type connectInput struct {
+	displayName string
+	clusterUID  string
+}
+
+// uid is what the UID of a namespace may look like: more than Kubernetes makes.
+var uid = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
+
+func parseConnect(w http.ResponseWriter, r *http.Request) (connectInput, error) {
+	var body v1alpha1.ConnectRequest
+	if err := decode(w, r, &body); err != nil {
+		return connectInput{}, err
+	}
+	if n := utf8.RuneCountInString(body.Name); n == 0 || n > 63 || !printable(body.Name) {
+		return connectInput{}, refusal.New(refusal.Invalid, "name: give the cluster a name of 1 to 63 printable characters")
+	}
+	if !uid.MatchString(body.ClusterUID) {
+		return connectInput{}, refusal.New(refusal.Invalid, "clusterUID: give the UID of the cluster's namespace kube-system")
+	}
+	return connectInput{displayName: body.Name, clusterUID: body.ClusterUID}, nil
+}
+
+func printable(s string) bool {
+	for _, c := range s {
+		if !unicode.IsPrint(c) || c == utf8.RuneError {
+			return false
+		}
+	}
+	return true
+}
+
+// bindInput is a bind that can be carried out. The cluster is not yet known to
+// be the caller's.
+type bindInput struct {
+	cluster  string
+	template string
+}
+
+func parseBind(w http.ResponseWriter, r *http.Request) (bindInput, error) {
+	var body v1alpha1.BindRequest
+	if err := decode(w, r, &body); err != nil {
+		return bindInput{}, err
+	}
+	if len(validation.IsDNS1123Subdomain(body.Offer)) > 0 {
+		return bindInput{}, refusal.New(refusal.Invalid, "offer: give the name of an offer in the catalogue")
+	}
+	return bindInput{cluster: r.PathValue("id"), template: body.Offer}, nil
+}
+
+// decode reads one JSON object, strictly: a misspelt field is an error, not a
+// default.
+func decode(w http.ResponseWriter, r *http.Request, into any) error {
+	// Clients may be slow, but not for ever; afterwards there is no deadline
+	// again, as the server takes one that passes for a client that left.
+	ctl := http.NewResponseController(w)
+	_ = ctl.SetReadDeadline(time.Now().Add(bodyTimeout))
+	defer func() { _ = ctl.SetReadDeadline(time.Time{}) }()
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		var tooLarge *http.MaxBytesError
+		if errors.As(err, &tooLarge) {
+			return refusal.New(refusal.TooLarge, "the request is larger than %d KiB", maxBody>>10)
+		}
+		return refusal.Because(err, refusal.Invalid, "the request is no JSON of the expected form: %v", err)
+	}
+	if err := d.Decode(&struct{}{}); !errors.Is(err, io.EOF) {
+		return refusal.New(refusal.Invalid, "the request has more than one JSON object")
+	}
+	return nil
+}

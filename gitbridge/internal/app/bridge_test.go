@@ -1,0 +1,72 @@
+package app_test
+
+import (
+	"testing"
+
+	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/test/env"
+)
+
+const (
+	postgresqlFile = "../export/testdata/postgresqlinstances.live.yaml"
+	cachesFile     = "../export/testdata/namespacedxr.live.yaml"
+
+	nano  = "  service: a9s-postgresql13\n  plan: postgresql-single-nano"
+	small = "  service: a9s-postgresql13\n  plan: postgresql-single-small"
+)
+
+// apis are those that the control plane of the tests offers: one has the shape
+// of a Crossplane claim, one that of a namespaced composite, and one is nothing
+// of Crossplane's.
+type apis struct{ postgresql, caches, widgets v1alpha1.ExportedAPI }
+
+// TestBridge shares one control plane between its cases, which have a tenant
+// each.
+func TestBridge(t *testing.T) {
+	w := newWorld(t, env.Options{})
+	offers := apis{w.define(postgresqlFile), w.define(cachesFile), w.define("testdata/plain.yaml")}
+	// Otherwise it takes half a minute until its objects are deleted.
+	w.must(w.control().Rediscover(t.Context()))
+	w.startBridge()
+	for _, test := range []struct {
+		name string
+		run  func(*world, apis)
+	}{
+		{"a claim lives and goes", testLife},
+		{"the history of status reads well", testHistory},
+		{"a service is gone when it is really gone", testDeleteWaits},
+		{"a claim that comes back while it goes is ordered anew afterwards", testBackWhileGoing},
+		{"a namespaced composite", testComposite},
+		{"an API that is not Crossplane's", testPlain},
+		{"an export is published, follows its definition, and is withdrawn", testExport},
+		{"bad input is refused by name and stops nothing else", testBadInput},
+		{"a bad change leaves the service as it is", testBadChange},
+		{"what an app cluster must not set does not pass", testMachinery},
+		{"a policy's denial is passed on", testPolicy},
+		{"equal names of two app clusters never meet", testTwoTenants},
+		{"a hostile repository reaches nothing but its own", testHostile},
+		{"a namespace that the bridge did not make is not used", testForeignNamespace},
+		{"a claim waits for its rights", testLateRights},
+		{"an object that somebody deleted is lost, and not made anew", testLost},
+		{"a main that does not descend deletes nothing", testRewritten},
+		// Before the host goes down, after which conditions still change.
+		{"a restart writes nothing", testRestart},
+		{"a refused credential is said, and read again", testCredential},
+		{"a Git host that is down is said, and waited for", testHostDown},
+		{"a deleted ClusterBinding deletes nothing else", testClusterBindingDeleted},
+		{"what came and went while the bridge was away gets its tombstone", testCameAndWent},
+		{"a file that was removed while the bridge was away is deleted", testRemovedWhileAway},
+		{"an API server that was down is waited for", testAPIServerDown},
+	} {
+		if !t.Run(test.name, func(t *testing.T) { test.run(w.with(t), offers) }) && w.bridge.ready("/ping") == 0 {
+			t.Fatal("the bridge does not run any more")
+		}
+	}
+}
+
+// with gives a world's tools to another test.
+func (w *world) with(t *testing.T) *world {
+	out := *w
+	out.T = t
+	return &out
+}

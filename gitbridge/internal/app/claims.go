@@ -1,0 +1,66 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"gitbind.dev/gitbridge/internal/controller/claim"
+	"gitbind.dev/gitbridge/internal/controller/clusterbinding"
+	"gitbind.dev/gitbridge/internal/session"
+	"gitbind.dev/gitbridge/internal/tenant"
+)
+
+// claimsFactory makes the claim controller of each followed cluster.
+type claimsFactory struct {
+	config  *rest.Config
+	apis    claim.APIs
+	objects claim.Objects
+	log     logr.Logger
+	workers int
+}
+
+func (f claimsFactory) of(cluster tenant.Cluster) (clusterbinding.Claims, error) {
+	as := rest.CopyConfig(f.config)
+	as.Impersonate = rest.ImpersonationConfig{UserName: cluster.User()}
+	as.WarningHandlerWithContext = rest.NoWarnings{}
+	c := &claim.Controller{APIs: f.apis, Objects: f.objects, Log: f.log, Workers: f.workers, Now: time.Now}
+	var err error
+	if c.Bridge, c.BridgeObjects, err = clients(f.config); err != nil {
+		return nil, err
+	}
+	if c.Tenant, c.TenantObjects, err = clients(as); err != nil {
+		return nil, err
+	}
+	return &claims{controller: c, queue: claim.NewQueue()}, nil
+}
+
+func clients(config *rest.Config) (kubernetes.Interface, dynamic.Interface, error) {
+	http, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	typed, err := kubernetes.NewForConfigAndClient(config, http)
+	if err != nil {
+		return nil, nil, err
+	}
+	objects, err := dynamic.NewForConfigAndClient(config, http)
+	return typed, objects, err
+}
+
+// claims is the claim controller of one cluster, with its queue.
+type claims struct {
+	controller *claim.Controller
+	queue      *claim.Queue
+}
+
+func (c *claims) Enqueue(path string, urgent bool) { c.queue.Enqueue(path, urgent) }
+
+func (c *claims) Run(ctx context.Context, s *session.Session) error {
+	c.controller.Session = s
+	return c.controller.Run(ctx, c.queue)
+}

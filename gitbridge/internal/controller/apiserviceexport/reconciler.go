@@ -1,0 +1,193 @@
+// Package apiserviceexport publishes the exports of each app cluster: the
+// definition that the cluster shall install goes into the export's status, and
+// from there to the branch status. It grants nothing, and an API that cannot be
+// had any more stays published until its export is deleted.
+package apiserviceexport
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/internal/decision"
+	"gitbind.dev/gitbridge/internal/export"
+	"gitbind.dev/gitbridge/internal/offered"
+	"gitbind.dev/gitbridge/internal/session"
+	"gitbind.dev/gitbridge/internal/statusbranch"
+)
+
+// byDefinition finds the exports of a definition.
+const byDefinition = "definition"
+
+// Exports tells what an export comes to.
+type Exports interface {
+	Export(ctx context.Context, e *v1alpha1.APIServiceExport) (offered.API, error)
+}
+
+// Reconciler publishes exports.
+type Reconciler struct {
+	Client   client.Client
+	Exports  Exports
+	Sessions *session.Registry
+
+	events chan event.GenericEvent
+
+	mu sync.Mutex
+	// published is what the claims of an export were last looked at with.
+	published map[types.NamespacedName]string
+}
+
+// SetupWithManager adds the reconciler to a manager.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
+	r.events, r.published = make(chan event.GenericEvent, 1024), map[types.NamespacedName]string{}
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.APIServiceExport{}, byDefinition, func(o client.Object) []string {
+		return []string{o.(*v1alpha1.APIServiceExport).Spec.API.BindingName()}
+	}); err != nil {
+		return err
+	}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("apiserviceexport").
+		For(&v1alpha1.APIServiceExport{}).
+		WatchesMetadata(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.ofDefinition),
+			builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
+		WatchesRawSource(source.Channel(r.events, &handler.EnqueueRequestForObject{})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 8}).
+		Complete(r)
+}
+
+func (r *Reconciler) ofDefinition(ctx context.Context, definition client.Object) []reconcile.Request {
+	var exports v1alpha1.APIServiceExportList
+	if err := r.Client.List(ctx, &exports, client.MatchingFields{byDefinition: definition.GetName()}); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Exports of a changed definition are not looked at", "definition", definition.GetName())
+		return nil
+	}
+	var requests []reconcile.Request
+	for _, e := range exports.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&e)})
+	}
+	return requests
+}
+
+// Began has all exports of a cluster looked at, also those that are on its
+// branch status only: status can be written now.
+func (r *Reconciler) Began(ctx context.Context, s *session.Session) {
+	names := map[string]bool{}
+	for entry := range s.Status.Snapshot().List(claim.Root) {
+		binding, file, ok := strings.Cut(strings.TrimPrefix(entry.Path, claim.Root+"/"), "/")
+		if ok && claim.Root+"/"+binding+"/"+file == claim.ExportPath(binding) {
+			names[binding] = true
+		}
+	}
+	var exports v1alpha1.APIServiceExportList
+	if err := r.Client.List(ctx, &exports, client.InNamespace(s.Cluster.Namespace)); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Exports are not looked at", "cluster", s.Cluster.ID)
+	}
+	for _, e := range exports.Items {
+		names[e.Name] = true
+	}
+	for name := range names {
+		e := &v1alpha1.APIServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: s.Cluster.Namespace, Name: name}}
+		select {
+		case r.events <- event.GenericEvent{Object: e}:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Reconcile publishes one export.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	s := r.Sessions.In(req.Namespace)
+	var e v1alpha1.APIServiceExport
+	switch err := r.Client.Get(ctx, req.NamespacedName, &e); {
+	case err != nil && !apierrors.IsNotFound(err):
+		return ctrl.Result{}, err
+	case err != nil, e.DeletionTimestamp != nil:
+		return ctrl.Result{}, r.withdraw(ctx, s, req.NamespacedName)
+	}
+	api, err := r.Exports.Export(ctx, &e)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	defer r.lookAtClaims(s, req.NamespacedName, api)
+	switch {
+	case api.Access != decision.Granted:
+		return ctrl.Result{}, r.say(ctx, &e, nil, no(string(api.Access), api.Why))
+	case s == nil || s.View().Main == nil:
+		// It comes again when the repository is followed. What was published
+		// before still is.
+		if meta.FindStatusCondition(e.Status.Conditions, v1alpha1.ConditionPublished) != nil {
+			return ctrl.Result{}, nil
+		}
+		return ctrl.Result{}, r.say(ctx, &e, api.Definition, no("NotFollowed", "the repository is not followed yet"))
+	}
+	data, err := export.File(&e, api.Snapshot)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if err := s.Write(ctx, statusbranch.Change{
+		Path: claim.ExportPath(e.Name), Data: data, Subject: "status: export " + e.Name,
+	}); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{}, r.say(ctx, &e, api.Definition, metav1.Condition{
+		Status: metav1.ConditionTrue, Reason: "Published", Message: "the app cluster can install the API",
+	})
+}
+
+// withdraw takes an export off the branch. Its claims are answered anew, and
+// nothing of them is deleted.
+func (r *Reconciler) withdraw(ctx context.Context, s *session.Session, name types.NamespacedName) error {
+	if s == nil || s.View().Main == nil {
+		return nil
+	}
+	if err := s.Write(ctx, statusbranch.Change{
+		Path: claim.ExportPath(name.Name), Subject: "status: withdraw " + name.Name,
+	}); err != nil {
+		return fmt.Errorf("withdraw %s: %w", name.Name, err)
+	}
+	r.lookAtClaims(s, name, offered.API{Access: decision.NotBound})
+	return nil
+}
+
+// lookAtClaims has the claims of an export looked at when it is another one than
+// before.
+func (r *Reconciler) lookAtClaims(s *session.Session, name types.NamespacedName, api offered.API) {
+	now := string(api.Access)
+	if api.Definition != nil {
+		now += " " + api.Version
+	}
+	r.mu.Lock()
+	was, known := r.published[name]
+	if api.Access == decision.NotBound {
+		delete(r.published, name)
+	} else {
+		r.published[name] = now
+	}
+	r.mu.Unlock()
+	if s != nil && (!known || was != now) {
+		s.EnqueueBinding(name.Name)
+	}
+}
+
+func no(reason, message string) metav1.Condition {
+	return metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: message}
+}

@@ -1,0 +1,156 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/internal/decision"
+	"gitbind.dev/gitbridge/internal/tenant"
+)
+
+// outcome is what a step came to.
+type outcome struct {
+	// answer is the ClaimStatus, nil for none.
+	answer *claim.Status
+	// again asks for another step at once, failing for one after a while that
+	// grows, and later for one after that long.
+	again, failing bool
+	later          time.Duration
+}
+
+// act decides about a path, and does it.
+func (c *Controller) act(ctx context.Context, s *step) (outcome, error) {
+	d := decision.Decide(s.Facts)
+	if d.Effect == decision.Ask {
+		u, err := c.ask(ctx, s)
+		if err != nil {
+			return outcome{}, err
+		}
+		s.Live, s.Certain = c.living(s.Key, u), true
+		d = decision.Decide(s.Facts)
+	}
+	switch d.Effect {
+	case decision.Apply:
+		return c.apply(ctx, s)
+	case decision.Delete:
+		return c.remove(ctx, s)
+	default:
+		return outcome{answer: d.Answer, again: d.Again}, nil
+	}
+}
+
+// ask asks the API server itself for the object, nil if there is none.
+func (c *Controller) ask(ctx context.Context, s *step) (*unstructured.Unstructured, error) {
+	u, err := c.BridgeObjects.Resource(s.api.Resource).Namespace(c.Session.Cluster.ClaimNamespace(s.Key.Namespace)).
+		Get(ctx, s.Key.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		c.memory.gone(s.Path)
+		return nil, nil
+	}
+	return u, err
+}
+
+// apply makes the object say what the file says.
+func (c *Controller) apply(ctx context.Context, s *step) (outcome, error) {
+	if o, ok := c.memory.refusal(s.Path, s.File.Applied, c.Now()); ok {
+		o.answer = s.Refused(o.answer.Result, o.answer.Message, o.answer.Problem)
+		return o, nil
+	}
+	if s.object == nil {
+		entry, _ := s.view.Main.Entry(s.Path)
+		if err := c.decode(s, entry); err != nil {
+			return outcome{}, err
+		}
+		if s.File.Problem != nil {
+			return outcome{answer: decision.Decide(s.Facts).Answer}, nil
+		}
+	}
+	if err := c.namespaces.ensure(ctx, s.Key.Namespace); err != nil {
+		return c.refuse(ctx, s, err)
+	}
+	data, err := s.object.MarshalJSON()
+	if err != nil {
+		return outcome{}, err
+	}
+	u, err := c.patch(ctx, s, data)
+	if apierrors.IsForbidden(err) {
+		// Rights take a moment to reach the API server after they were granted,
+		// and an error does not tell them from a policy's consent.
+		switch allowed, askErr := c.mayApply(ctx, s); {
+		case askErr != nil:
+			return outcome{}, askErr
+		case !allowed:
+			err = errNoRights
+		default:
+			u, err = c.patch(ctx, s, data)
+		}
+	}
+	if err != nil {
+		return c.refuse(ctx, s, err)
+	}
+	live := c.living(s.Key, u)
+	if live.Applied != s.File.Applied {
+		return outcome{}, fmt.Errorf("apply %s: the API server answered with another object", s.Key)
+	}
+	c.memory.wasApplied(s.Path, u)
+	return outcome{answer: s.Applied(live, s.File.Note)}, nil
+}
+
+func (c *Controller) patch(ctx context.Context, s *step, data []byte) (*unstructured.Unstructured, error) {
+	force := true
+	return c.TenantObjects.Resource(s.api.Resource).Namespace(s.object.GetNamespace()).
+		Patch(ctx, s.object.GetName(), types.ApplyPatchType, data, metav1.PatchOptions{
+			FieldManager: tenant.FieldOwner, Force: &force, FieldValidation: metav1.FieldValidationStrict,
+		})
+}
+
+// errNotOurs says that an object does not carry the labels of the claim that it
+// is to be deleted for.
+var errNotOurs = errors.New("the object on the control plane does not carry this claim's labels")
+
+// remove deletes the object of a claim whose file was removed.
+func (c *Controller) remove(ctx context.Context, s *step) (outcome, error) {
+	// The commit without the file is written down first: a later head that does
+	// not have it is another history.
+	if err := c.Session.Accept(ctx, s.view.Generation); err != nil {
+		return outcome{}, fmt.Errorf("accept %s: %w", s.Head, err)
+	}
+	u, err := c.ask(ctx, s)
+	if err != nil {
+		return outcome{}, err
+	}
+	if u == nil {
+		// Watching will show it in a moment.
+		return outcome{answer: s.Deleting(s.Live, ""), failing: true}, nil
+	}
+	live := c.living(s.Key, u)
+	if err := c.delete(ctx, s, u); err != nil {
+		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+			return outcome{}, err
+		}
+		return outcome{answer: s.Deleting(live, "it cannot be deleted yet: "+c.words(err)), failing: true}, nil
+	}
+	c.memory.works(s.Path)
+	return outcome{answer: s.Deleting(live, "")}, nil
+}
+
+// delete deletes exactly the object that was read, and with it what it owns.
+func (c *Controller) delete(ctx context.Context, s *step, u *unstructured.Unstructured) error {
+	id, key, ok := tenant.Origin(s.Key.Binding, u.GetNamespace(), u.GetName(), u.GetLabels())
+	if !ok || id != c.Session.Cluster.ID || key != s.Key {
+		return errNotOurs
+	}
+	uid, version, foreground := u.GetUID(), u.GetResourceVersion(), metav1.DeletePropagationForeground
+	return c.TenantObjects.Resource(s.api.Resource).Namespace(u.GetNamespace()).Delete(ctx, u.GetName(), metav1.DeleteOptions{
+		Preconditions:     &metav1.Preconditions{UID: &uid, ResourceVersion: &version},
+		PropagationPolicy: &foreground,
+	})
+}

@@ -1,0 +1,120 @@
+package claim
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/internal/statusbranch"
+	"gitbind.dev/gitbridge/store"
+)
+
+// answer writes a path's ClaimStatus, if it says something else than the present
+// one, and returns how long to wait if it may not be written yet.
+func (c *Controller) answer(ctx context.Context, s *step, answer *claim.Status) (time.Duration, error) {
+	change := statusbranch.Change{Path: claim.StatusPath(s.Path), Subject: subject(s, answer)}
+	if !s.Held {
+		change.Answers, change.As = s.Path, s.view.Generation
+	}
+	if answer != nil {
+		var err error
+		if change.Data, err = encode(answer); err != nil {
+			return 0, err
+		}
+	}
+	if same, err := c.is(change.Path, change.Data); err != nil || same {
+		if same && change.Answers != "" {
+			c.Session.Status.Done(s.Path, s.view.Generation)
+			c.Session.Answered(s.Path, uid(answer))
+		}
+		return 0, err
+	}
+	if onlyStatus(s.Present, answer) {
+		if change.Answers != "" {
+			c.Session.Status.Done(s.Path, s.view.Generation)
+		}
+		if wait := c.memory.spend(s.Path, c.Now()); wait > 0 {
+			return wait, nil
+		}
+	}
+	if err := c.Session.Write(ctx, change); err != nil {
+		return 0, err
+	}
+	c.Session.Answered(s.Path, uid(answer))
+	return 0, nil
+}
+
+// encode leaves out a status that is too large for a file.
+func encode(answer *claim.Status) ([]byte, error) {
+	data, err := claim.EncodeStatus(answer)
+	if err != nil || len(data) <= store.MaxFile {
+		return data, err
+	}
+	small := *answer
+	small.Status = nil
+	small.Message = "its status is too large to travel"
+	return claim.EncodeStatus(&small)
+}
+
+func (c *Controller) is(path string, data []byte) (bool, error) {
+	present, err := c.Session.Status.Snapshot().Read(path)
+	if errors.Is(err, store.ErrNotExist) {
+		return data == nil, nil
+	}
+	return data != nil && bytes.Equal(present, data), err
+}
+
+// onlyStatus reports whether an answer differs from the present one in nothing
+// but what the control plane's object says of itself.
+func onlyStatus(present, answer *claim.Status) bool {
+	if present == nil || answer == nil {
+		return false
+	}
+	a, b := *present, *answer
+	a.Status, b.Status = nil, nil
+	a.APIVersion, a.Kind = b.APIVersion, b.Kind
+	return reflect.DeepEqual(a, b)
+}
+
+func uid(answer *claim.Status) string {
+	if answer == nil {
+		return ""
+	}
+	return answer.UID
+}
+
+// subject is the line about an answer in the history of status.
+func subject(s *step, answer *claim.Status) string {
+	what := s.Path
+	if s.IsClaim {
+		what = s.Key.String()
+	}
+	switch {
+	case answer == nil:
+		return "status: nothing more of " + what
+	case !onlyStatus(s.Present, answer):
+		return fmt.Sprintf("status: %s %s", answer.Result, what)
+	case ready(answer) != "" && ready(answer) != ready(s.Present):
+		return fmt.Sprintf("status: Ready=%s %s", ready(answer), what)
+	default:
+		return "status: update " + what
+	}
+}
+
+// ready is the status of the condition Ready, "" if there is none.
+func ready(answer *claim.Status) string {
+	conditions, _, _ := unstructured.NestedSlice(answer.Status, "conditions")
+	for _, c := range conditions {
+		if m, ok := c.(map[string]any); ok && m["type"] == "Ready" {
+			status, _ := m["status"].(string)
+			return status
+		}
+	}
+	return ""
+}

@@ -1,0 +1,137 @@
+// Package claim brings the claims of one app cluster from main to the control
+// plane, and answers each path of main on status. It works on one path at a
+// time, from what is now rather than from what happened, and may be ended at
+// any instant.
+//
+// Everything that a file says is applied and deleted as the tenant's
+// ServiceAccount. The bridge's own rights are used to read, and to make the
+// namespaces that claims lie in.
+package claim
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"gitbind.dev/gitbridge/internal/offered"
+	"gitbind.dev/gitbridge/internal/session"
+)
+
+// Request names one path of main.
+type Request struct{ Path string }
+
+// APIs tells which APIs an app cluster may use.
+type APIs interface {
+	Resolve(ctx context.Context, namespace, binding string) (offered.API, error)
+}
+
+// Objects are those that were applied, as far as watching tells.
+type Objects interface {
+	Watch(ctx context.Context, kind schema.GroupVersionKind, binding string) error
+	Get(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error)
+}
+
+// Controller works for one app cluster.
+type Controller struct {
+	Session *session.Session
+	APIs    APIs
+	Objects Objects
+	// Bridge and BridgeObjects have the bridge's own rights, Tenant and
+	// TenantObjects those of the cluster's ServiceAccount.
+	Bridge        kubernetes.Interface
+	BridgeObjects dynamic.Interface
+	Tenant        kubernetes.Interface
+	TenantObjects dynamic.Interface
+	Log           logr.Logger
+	Workers       int
+	Now           func() time.Time
+
+	queue      *Queue
+	limiter    workqueue.TypedRateLimiter[string]
+	namespaces namespaces
+	memory     memory
+}
+
+// Run works off the queue until ctx ends.
+func (c *Controller) Run(ctx context.Context, queue *Queue) error {
+	c.queue = queue
+	c.limiter = workqueue.NewTypedItemExponentialFailureRateLimiter[string](retryFirst, retryLast)
+	c.namespaces.cluster, c.namespaces.client = c.Session.Cluster, c.Bridge
+	many, no := true, false
+	workers, err := controller.NewTypedUnmanaged("claim", controller.TypedOptions[Request]{
+		// One for each app cluster, and so that none waits for another's host.
+		SkipNameValidation:      &many,
+		MaxConcurrentReconciles: c.Workers,
+		Reconciler:              c,
+		NewQueue: func(string, workqueue.TypedRateLimiter[Request]) workqueue.TypedRateLimitingInterface[Request] {
+			return queue
+		},
+		UsePriorityQueue: &no,
+		LogConstructor: func(r *Request) logr.Logger {
+			log := c.Log.WithValues("controller", "claim", "cluster", c.Session.Cluster.ID)
+			if r != nil {
+				log = log.WithValues("path", r.Path)
+			}
+			return log
+		},
+	})
+	if err != nil {
+		return err
+	}
+	return workers.Start(ctx)
+}
+
+// patience is how long something may fail before it is answered.
+const patience = 3 * time.Second
+
+// Reconcile answers one path.
+func (c *Controller) Reconcile(ctx context.Context, r Request) (reconcile.Result, error) {
+	view := c.Session.View()
+	if view.Main == nil && !view.Held {
+		// Nothing counts yet: all paths come again when something does.
+		return reconcile.Result{}, nil
+	}
+	step, err := c.look(ctx, view, r.Path)
+	if err != nil {
+		return c.retry(ctx, r.Path, err)
+	}
+	outcome, err := c.act(ctx, step)
+	if err != nil {
+		return c.retry(ctx, r.Path, err)
+	}
+	wait, err := c.answer(ctx, step, outcome.answer)
+	if err != nil {
+		return c.retry(ctx, r.Path, err)
+	}
+	switch {
+	case outcome.again:
+		c.queue.Enqueue(r.Path, true)
+	case outcome.failing:
+		wait = c.limiter.When(r.Path)
+	default:
+		c.limiter.Forget(r.Path)
+		if outcome.later > 0 && wait == 0 {
+			wait = outcome.later
+		}
+	}
+	return reconcile.Result{RequeueAfter: wait}, nil
+}
+
+// retry is for trouble that passes, and that others tell people about: the
+// ClusterBinding's condition, or this path's answer when it lasts.
+func (c *Controller) retry(ctx context.Context, path string, err error) (reconcile.Result, error) {
+	if ctx.Err() != nil {
+		return reconcile.Result{}, nil
+	}
+	wait := c.memory.untilImpatient(path, c.Now(), c.limiter.When(path))
+	c.Log.V(1).Info("A path is tried again", "cluster", c.Session.Cluster.ID, "path", path, "after", wait.String(), "reason", err.Error())
+	return reconcile.Result{RequeueAfter: wait}, nil
+}

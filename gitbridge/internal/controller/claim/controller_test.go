@@ -1,0 +1,331 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/yaml"
+
+	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/internal/crossplane"
+	"gitbind.dev/gitbridge/internal/decision"
+	"gitbind.dev/gitbridge/internal/export"
+	"gitbind.dev/gitbridge/internal/offered"
+	claimschema "gitbind.dev/gitbridge/internal/schema"
+	"gitbind.dev/gitbridge/internal/session"
+	"gitbind.dev/gitbridge/internal/tenant"
+	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/gitbridge/store/memstore"
+)
+
+// fixture is the controller with an API server whose errors are chosen. What it
+// does with a real one is tested in internal/app.
+type fixture struct {
+	*testing.T
+	*Controller
+	remote *memstore.Remote
+	people store.Branch
+	now    time.Time
+	path   string
+
+	watchErr, rememberErr error
+	live                  *unstructured.Unstructured
+	// patch answers an apply.
+	patch func() error
+	// allowed answers whether the tenant may apply.
+	allowed bool
+	calls   []string
+	// follow waits until the session is at main's head.
+	follow func()
+}
+
+var (
+	binding  = "postgresqlinstances.anynines.com"
+	kind     = schema.GroupVersionKind{Group: "anynines.com", Version: "v1", Kind: "PostgresqlInstance"}
+	resource = schema.GroupVersionResource{Group: "anynines.com", Version: "v1", Resource: "postgresqlinstances"}
+	forbids  = apierrors.NewForbidden(resource.GroupResource(), "orders", errors.New("no"))
+)
+
+const good = "apiVersion: anynines.com/v1\nkind: PostgresqlInstance\nmetadata: {name: orders, namespace: team-a}\nspec:\n  service: a9s-postgresql13\n  plan: postgresql-single-nano\n"
+
+func start(t *testing.T) *fixture {
+	f := &fixture{T: t, remote: memstore.New(), now: time.Unix(1000, 0), allowed: true,
+		path: claim.Key{Binding: binding, Namespace: "team-a", Name: "orders"}.Path()}
+	f.patch = func() error { return nil }
+	f.people = f.remote.Branch("main")
+	f.push(good)
+
+	cluster := tenant.Cluster{ID: "k3x9d2abqw", UID: "u", Namespace: "gb-k3x9d2abqw"}
+	s := session.New(session.Options{
+		Cluster: cluster, Main: f.remote.Branch("main"), Status: f.remote.Branch("status"), Now: time.Now,
+		Remember: func(context.Context, session.Memory) error { return f.rememberErr },
+		Enqueue:  func(string, bool) {}, Began: func() {}, Changed: func() {},
+	})
+	bridge, tenantClient := fake.NewClientset(), fake.NewClientset()
+	tenantClient.PrependReactor("create", "selfsubjectaccessreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
+		f.calls = append(f.calls, "may I?")
+		return true, &authorizationv1.SelfSubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: f.allowed}}, nil
+	})
+	kinds := map[schema.GroupVersionResource]string{resource: "PostgresqlInstanceList"}
+	bridgeObjects := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds)
+	bridgeObjects.PrependReactor("get", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+		if f.live == nil {
+			return true, nil, apierrors.NewNotFound(resource.GroupResource(), "orders")
+		}
+		return true, f.live, nil
+	})
+	tenantObjects := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds)
+	tenantObjects.PrependReactor("patch", "*", f.reactToPatch)
+	tenantObjects.PrependReactor("delete", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+		f.calls = append(f.calls, "delete")
+		return true, nil, f.patch()
+	})
+	f.Controller = &Controller{
+		Session: s, APIs: f, Objects: f, Bridge: bridge, BridgeObjects: bridgeObjects, Tenant: tenantClient, TenantObjects: tenantObjects,
+		Log: logr.Discard(), Workers: 1, Now: func() time.Time { return f.now },
+	}
+	f.queue, f.limiter = NewQueue(), workqueue.NewTypedItemExponentialFailureRateLimiter[string](retryFirst, retryLast)
+	f.namespaces.cluster, f.namespaces.client = cluster, bridge
+
+	ctx, cancel := context.WithCancel(t.Context())
+	wake := make(chan store.Hash, 1)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.Run(ctx, wake, nil)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+		f.queue.ShutDown()
+	})
+	f.follow = func() {
+		t.Helper()
+		for deadline := time.Now().Add(10 * time.Second); s.View().Main.Head() != f.remote.Head("main"); time.Sleep(time.Millisecond) {
+			store.Tell(wake, "")
+			if time.Now().After(deadline) {
+				t.Fatal("main is not followed")
+			}
+		}
+	}
+	f.follow()
+	return f
+}
+
+func (f *fixture) reactToPatch(action clienttesting.Action) (bool, runtime.Object, error) {
+	f.calls = append(f.calls, "apply")
+	if err := f.patch(); err != nil {
+		return true, nil, err
+	}
+	u := &unstructured.Unstructured{}
+	if err := u.UnmarshalJSON(action.(clienttesting.PatchAction).GetPatch()); err != nil {
+		return true, nil, err
+	}
+	u.SetUID("1")
+	u.SetResourceVersion(fmt.Sprint(10 + len(f.calls)))
+	f.live = u
+	return true, u, nil
+}
+
+// push puts the claim's file on main; "" removes it.
+func (f *fixture) push(content string) {
+	f.Helper()
+	_, err := f.people.Update(f.Context(), store.Edit{Author: store.Signature{Name: "alice", Email: "a@example.org"}, Subject: "change", Apply: func(t *store.Tree) error {
+		if err := t.Write("README.md", []byte("hello")); err != nil {
+			return err
+		}
+		if content == "" {
+			return t.Remove(f.path)
+		}
+		return t.Write(f.path, []byte(content))
+	}})
+	if err != nil {
+		f.Fatal(err)
+	}
+}
+
+// step runs the controller once, and returns the answer and what it did.
+func (f *fixture) step() (*claim.Status, []string, time.Duration) {
+	f.Helper()
+	f.calls = nil
+	result, err := f.Reconcile(f.Context(), Request{Path: f.path})
+	if err != nil {
+		f.Fatal(err)
+	}
+	answer, err := f.Session.Present(f.path)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return answer, f.calls, result.RequeueAfter
+}
+
+func (f *fixture) Resolve(context.Context, string, string) (offered.API, error) {
+	data, err := os.ReadFile("../../export/testdata/postgresqlinstances.live.yaml")
+	if err != nil {
+		return offered.API{}, err
+	}
+	var live apiextensionsv1.CustomResourceDefinition
+	if err := yaml.Unmarshal(data, &live); err != nil {
+		return offered.API{}, err
+	}
+	crd, err := export.CRD(&live, v1alpha1.ExportedAPI{Group: kind.Group, Version: kind.Version, Resource: resource.Resource})
+	if err != nil {
+		return offered.API{}, err
+	}
+	s, err := claimschema.New(crd)
+	return offered.API{Access: decision.Granted, Definition: &offered.Definition{
+		Binding: binding, Kind: kind, Resource: resource, Shape: crossplane.Claim, Schema: s, Version: "1",
+	}}, err
+}
+
+func (f *fixture) Watch(context.Context, schema.GroupVersionKind, string) error { return f.watchErr }
+
+func (f *fixture) Get(context.Context, schema.GroupVersionKind, string, string) (*unstructured.Unstructured, error) {
+	return f.live, nil
+}
+
+func TestRightsThatArriveBetweenTwoCallsAreNoDenial(t *testing.T) {
+	f := start(t)
+	tries := 0
+	f.patch = func() error {
+		if tries++; tries == 1 {
+			return forbids
+		}
+		return nil
+	}
+	answer, calls, _ := f.step()
+	if diff := cmp.Diff([]string{"apply", "may I?", "may I?", "apply"}, calls); diff != "" || answer == nil || answer.Result != claim.Applied {
+		t.Errorf("answer %+v, calls %v", answer, calls)
+	}
+}
+
+func TestAForbiddenClaimWithRightsIsDenied(t *testing.T) {
+	f := start(t)
+	f.patch = func() error { return forbids }
+	answer, _, wait := f.step()
+	if answer == nil || answer.Result != claim.Denied || wait != reconsiderForbidden {
+		t.Fatalf("answer %+v, again after %s", answer, wait)
+	}
+	// It is not sent again for every event, but now and then.
+	for range 3 {
+		if _, calls, _ := f.step(); len(calls) > 0 {
+			t.Errorf("calls %v for a file that was refused", calls)
+		}
+	}
+	f.now = f.now.Add(reconsiderForbidden)
+	f.patch = func() error { return nil }
+	if answer, _, _ := f.step(); answer.Result != claim.Applied {
+		t.Errorf("answer %+v", answer)
+	}
+}
+
+func TestMissingRightsAreWaitedForAndThenSaid(t *testing.T) {
+	f := start(t)
+	f.patch, f.allowed = func() error { return forbids }, false
+	answer, _, wait := f.step()
+	if answer != nil || wait == 0 || wait > patience {
+		t.Fatalf("answer %+v, again after %s", answer, wait)
+	}
+	f.now = f.now.Add(patience)
+	answer, _, wait = f.step()
+	if answer == nil || answer.Result != claim.Failed || wait == 0 {
+		t.Fatalf("answer %+v, again after %s", answer, wait)
+	}
+	f.patch = func() error { return nil }
+	if answer, _, _ := f.step(); answer.Result != claim.Applied {
+		t.Errorf("answer %+v", answer)
+	}
+}
+
+func TestNothingIsDeletedThatCouldNotBeRemembered(t *testing.T) {
+	f := start(t)
+	f.step()
+	f.push("")
+	f.follow()
+	f.rememberErr = errors.New("the API server does not answer")
+	if answer, calls, wait := f.step(); slices.Contains(calls, "delete") || answer.Result != claim.Applied || wait == 0 {
+		t.Errorf("answer %s, calls %v, again after %s", answer.Result, calls, wait)
+	}
+	f.rememberErr = nil
+	if answer, calls, _ := f.step(); !slices.Contains(calls, "delete") || answer.Result != claim.Deleting {
+		t.Errorf("answer %s, calls %v", answer.Result, calls)
+	}
+}
+
+func TestADeleteThatIsRefusedIsTriedAgain(t *testing.T) {
+	f := start(t)
+	f.step()
+	f.push("")
+	f.follow()
+	f.patch = func() error {
+		return apierrors.NewForbidden(resource.GroupResource(), "orders", errors.New("in use by a Usage"))
+	}
+	answer, _, wait := f.step()
+	if answer.Result != claim.Deleting || answer.Answers.Blob != "" || wait == 0 || !strings.Contains(answer.Message, "in use by a Usage") {
+		t.Errorf("answer %+v, again after %s", answer, wait)
+	}
+	f.patch = func() error { return nil }
+	if answer, calls, _ := f.step(); !slices.Contains(calls, "delete") || answer.Message != "" {
+		t.Errorf("answer %+v, calls %v", answer, calls)
+	}
+	// Somebody else changed it in between: decide anew.
+	f.patch = func() error {
+		return apierrors.NewConflict(resource.GroupResource(), "orders", errors.New("changed"))
+	}
+	if answer, _, wait := f.step(); answer.Message != "" || wait == 0 {
+		t.Errorf("answer %+v, again after %s", answer, wait)
+	}
+	f.live = nil
+	if answer, _, _ := f.step(); answer.Result != claim.Gone {
+		t.Errorf("answer %+v", answer)
+	}
+}
+
+func TestAForeignObjectIsNotDeleted(t *testing.T) {
+	f := start(t)
+	f.step()
+	f.push("")
+	f.follow()
+	f.live = f.live.DeepCopy()
+	f.live.SetLabels(nil)
+	f.live.SetResourceVersion("99")
+	answer, calls, _ := f.step()
+	if slices.Contains(calls, "delete") || answer.Result != claim.Deleting || !strings.Contains(answer.Message, "labels") {
+		t.Errorf("answer %+v, calls %v", answer, calls)
+	}
+}
+
+func TestAKindThatCannotBeWatchedIsSaidWhenItLasts(t *testing.T) {
+	f := start(t)
+	f.watchErr = errors.New("watch: forbidden")
+	if answer, calls, wait := f.step(); answer != nil || len(calls) > 0 || wait == 0 {
+		t.Errorf("answer %+v, calls %v, again after %s", answer, calls, wait)
+	}
+	f.now = f.now.Add(unwatched)
+	if answer, calls, _ := f.step(); answer == nil || answer.Result != claim.Failed || len(calls) > 0 {
+		t.Errorf("answer %+v, calls %v", answer, calls)
+	}
+	f.watchErr = nil
+	if answer, _, _ := f.step(); answer.Result != claim.Applied {
+		t.Errorf("answer %+v", answer)
+	}
+}

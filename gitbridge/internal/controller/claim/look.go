@@ -1,0 +1,212 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/internal/decision"
+	"gitbind.dev/gitbridge/internal/offered"
+	"gitbind.dev/gitbridge/internal/session"
+	"gitbind.dev/gitbridge/internal/tenant"
+	"gitbind.dev/gitbridge/internal/transform"
+	"gitbind.dev/gitbridge/store"
+)
+
+// step is all about one path that is known now.
+type step struct {
+	decision.Facts
+	view session.View
+	api  offered.API
+	// data is the file's, and object what becomes of it: both only when the
+	// file was read.
+	data   []byte
+	object *unstructured.Unstructured
+}
+
+// look gathers the facts about a path.
+func (c *Controller) look(ctx context.Context, view session.View, path string) (*step, error) {
+	s := &step{view: view}
+	s.Path, s.Head, s.Held = path, string(view.Main.Head()), view.Held
+	var err error
+	if s.Key, err = claim.ParsePath(path); err == nil {
+		s.IsClaim = true
+	}
+	if s.Present, err = c.Session.Present(path); err != nil {
+		return nil, err
+	}
+	s.UID = c.Session.UID(path)
+	entry, exists := view.Main.Entry(path)
+	if !s.IsClaim {
+		if exists {
+			s.File = &decision.File{Blob: string(entry.Hash), Problem: c.stray(view.Main, entry)}
+		}
+		return s, nil
+	}
+	if s.api, err = c.APIs.Resolve(ctx, c.Session.Cluster.Namespace, s.Key.Binding); err != nil {
+		return nil, err
+	}
+	s.Access = s.api.Access
+	if s.Access == decision.Granted {
+		if err := c.findLive(ctx, s); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case s.Held:
+	case exists:
+		return s, c.readFile(s, entry)
+	case s.Live != nil, s.Present != nil:
+		seen := store.Hash("")
+		if s.Present != nil && s.Present.Answers.Blob != "" {
+			seen = store.Hash(s.Present.Answers.Commit)
+		}
+		s.Removed, err = c.Session.Removed(ctx, path, seen)
+		return s, err
+	}
+	return s, nil
+}
+
+func (c *Controller) findLive(ctx context.Context, s *step) error {
+	if err := c.Objects.Watch(ctx, s.api.Kind, s.Key.Binding); err != nil {
+		if c.memory.failingFor(s.Key.Binding, c.Now()) < unwatched {
+			return err
+		}
+		s.Access = decision.NotServed
+		return nil
+	}
+	c.memory.works(s.Key.Binding)
+	u, err := c.Objects.Get(ctx, s.api.Kind, c.Session.Cluster.ClaimNamespace(s.Key.Namespace), s.Key.Name)
+	if err != nil {
+		return err
+	}
+	// Watching may be behind what the bridge itself did a moment ago.
+	s.Live = c.living(s.Key, c.memory.newest(s.Path, u))
+	return nil
+}
+
+// unwatched is how long a kind may not be watched before its claims are answered
+// without: not so soon that a short absence of the API server is told as an
+// answer to every claim.
+const unwatched = time.Minute
+
+// living is an object as decisions see it, nil unless it is the claim's.
+func (c *Controller) living(key claim.Key, u *unstructured.Unstructured) *decision.Live {
+	if u == nil {
+		return nil
+	}
+	id, origin, ok := tenant.Origin(key.Binding, u.GetNamespace(), u.GetName(), u.GetLabels())
+	l := &decision.Live{Name: u.GetNamespace() + "/" + u.GetName(), Terminating: u.GetDeletionTimestamp() != nil}
+	l.Status, _ = u.Object["status"].(map[string]any)
+	if ok && id == c.Session.Cluster.ID && origin == key {
+		l.Applied = u.GetAnnotations()[tenant.AppliedAnnotation]
+	}
+	return l
+}
+
+// readFile reads a claim file, unless what it says was applied before.
+func (c *Controller) readFile(s *step, entry store.Entry) error {
+	s.File = &decision.File{Blob: string(entry.Hash)}
+	if s.Access != decision.Granted {
+		return nil
+	}
+	s.File.Applied = transform.Applied(s.File.Blob, s.api.Shape, s.api.Kind.GroupVersion().String())
+	if p := s.Present; p != nil && p.Result == claim.Applied && p.Answers.Blob == s.File.Blob &&
+		s.Live != nil && s.Live.Applied == s.File.Applied {
+		s.File.Note = p.Message
+		return nil
+	}
+	return c.decode(s, entry)
+}
+
+func (c *Controller) decode(s *step, entry store.Entry) error {
+	file, err := read(s.view.Main, entry)
+	if err != nil {
+		return err
+	}
+	s.data = file.Data
+	decoded, err := claim.Decode(file, s.api.Kind.Kind)
+	if s.File.Problem = problem(err); err != nil {
+		return nil
+	}
+	if want := s.api.Kind.GroupVersion().String(); decoded.APIVersion != want {
+		s.File.Problem = s.at("apiVersion", fmt.Sprintf("apiVersion is %q, but the API is bound as %q", decoded.APIVersion, want))
+		return nil
+	}
+	var left []string
+	object, left, err := transform.Object(transform.Input{
+		Claim: decoded, Cluster: c.Session.Cluster, Binding: s.Key.Binding, Shape: s.api.Shape,
+		APIVersion: decoded.APIVersion, Kind: decoded.Kind, Blob: s.File.Blob, Commit: s.Head,
+	})
+	if err != nil {
+		return err
+	}
+	// What is left out for being the control plane's is no fault of the file.
+	judged := *decoded
+	judged.Spec = maps.Clone(decoded.Spec)
+	for _, field := range left {
+		delete(judged.Spec, field)
+	}
+	if problems := s.api.Schema.Problems(&judged); len(problems) > 0 {
+		messages := make([]string, 0, maxProblems)
+		for _, p := range problems[:min(len(problems), maxProblems)] {
+			messages = append(messages, p.Message)
+		}
+		s.File.Problem = s.at(problems[0].Field, strings.Join(messages, "; "))
+		return nil
+	}
+	s.object = object
+	if len(left) > 0 {
+		s.File.Note = "left out, as it is the control plane's to set: spec." + strings.Join(left, ", spec.")
+	}
+	return nil
+}
+
+// maxProblems is how many problems of one file are told at once.
+const maxProblems = 5
+
+// at is a problem at a field of the file.
+func (s *step) at(field, reason string) *claim.Problem {
+	return &claim.Problem{File: s.Path, Line: claim.LineOf(s.data, field), Reason: reason}
+}
+
+// stray says why a file that lies at no claim's path is refused.
+func (c *Controller) stray(main *store.Snapshot, entry store.Entry) *claim.Problem {
+	if lower := strings.ToLower(entry.Path); lower != entry.Path {
+		if _, ok := main.Entry(lower); ok {
+			return &claim.Problem{File: entry.Path, Reason: fmt.Sprintf("differs from %s by upper and lower case only: remove it or give it another name", lower)}
+		}
+	}
+	// The path alone is enough to refuse it. An answer is text, a path need not
+	// be.
+	_, err := claim.Decode(claim.File{Path: entry.Path, Mode: uint32(entry.Mode), Size: entry.Size}, "")
+	p := problem(err)
+	p.File = strings.ToValidUTF8(p.File, "\ufffd")
+	return p
+}
+
+// read reads a file as far as it can be: a claim file that is too large, or none
+// at all, is refused for what its entry says.
+func read(main *store.Snapshot, entry store.Entry) (claim.File, error) {
+	f := claim.File{Path: entry.Path, Mode: uint32(entry.Mode), Size: entry.Size}
+	if entry.Mode != store.Regular || entry.Size > claim.MaxFileSize {
+		return f, nil
+	}
+	var err error
+	f.Data, err = main.Read(entry.Path)
+	return f, err
+}
+
+func problem(err error) *claim.Problem {
+	var p *claim.Problem
+	if errors.As(err, &p) {
+		return p
+	}
+	return nil
+}

@@ -1,0 +1,187 @@
+package claim
+
+import (
+	"strconv"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// memory is what spares work, and nothing that a decision could be wrong
+// without.
+type memory struct {
+	mu sync.Mutex
+	// applied are the objects that this process applied and that watching has
+	// not shown yet.
+	applied map[string]*unstructured.Unstructured
+	// refused are the last refusals, so that a refused file is not sent to the
+	// API server for each event on its object.
+	refused map[string]refusal
+	// failing says since when something fails.
+	failing map[string]time.Time
+	budgets map[string]budget
+}
+
+type refusal struct {
+	file    string
+	outcome outcome
+	until   time.Time
+}
+
+// newest is the newer one of what watching shows and what was applied.
+func (m *memory) newest(path string, watched *unstructured.Unstructured) *unstructured.Unstructured {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	applied := m.applied[path]
+	if applied == nil {
+		return watched
+	}
+	if watched != nil && watched.GetUID() == applied.GetUID() && version(watched) < version(applied) {
+		return applied
+	}
+	if watched == nil {
+		// Not shown yet, or gone again: which of the two, the API server knows.
+		return nil
+	}
+	delete(m.applied, path)
+	return watched
+}
+
+func (m *memory) wasApplied(path string, u *unstructured.Unstructured) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.applied == nil {
+		m.applied = map[string]*unstructured.Unstructured{}
+	}
+	m.applied[path] = u
+	delete(m.refused, path)
+	delete(m.failing, path)
+}
+
+// gone says that the API server has no object.
+func (m *memory) gone(path string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.applied, path)
+}
+
+// version is an object's resourceVersion, which grows.
+func version(u *unstructured.Unstructured) uint64 {
+	v, err := strconv.ParseUint(u.GetResourceVersion(), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return v
+}
+
+func (m *memory) refuse(path string, r refusal) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.refused == nil {
+		m.refused = map[string]refusal{}
+	}
+	m.refused[path] = r
+}
+
+// refusal is the last one of a path, if it is of this file and still stands.
+func (m *memory) refusal(path, file string, now time.Time) (outcome, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, ok := m.refused[path]
+	if !ok || r.file != file || !now.Before(r.until) {
+		return outcome{}, false
+	}
+	return r.outcome, true
+}
+
+// failingFor says how long a path has been failing.
+func (m *memory) failingFor(path string, now time.Time) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.failing == nil {
+		m.failing = map[string]time.Time{}
+	}
+	since, ok := m.failing[path]
+	if !ok {
+		m.failing[path], since = now, now
+	}
+	return now.Sub(since)
+}
+
+// untilImpatient shortens a wait so that a failure is answered when patience is
+// over, and not long after.
+func (m *memory) untilImpatient(path string, now time.Time, wait time.Duration) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if since, ok := m.failing[path]; ok {
+		if rest := patience - now.Sub(since); rest > 0 {
+			return min(wait, rest)
+		}
+	}
+	return wait
+}
+
+func (m *memory) works(path string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.failing, path)
+}
+
+// spend takes a commit out of a path's budget, or says how long to wait for one.
+func (m *memory) spend(path string, now time.Time) (wait time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.budgets == nil {
+		m.budgets = map[string]budget{}
+	}
+	m.budgets[path], wait = m.budgets[path].spend(now)
+	m.forgetFull(now)
+	return wait
+}
+
+// forgetFull drops budgets that are full again, now and then.
+func (m *memory) forgetFull(now time.Time) {
+	const many = 1000
+	if len(m.budgets) < many || len(m.budgets)&(len(m.budgets)-1) != 0 {
+		return
+	}
+	for path, b := range m.budgets {
+		if now.Sub(b.at) > burst*every {
+			delete(m.budgets, path)
+		}
+	}
+}
+
+const (
+	// The first change of a claim's status is committed at once. One that comes
+	// soon after waits a little for more, as controllers go back and forth
+	// before they are done; and there is a bound to how many there are.
+	soon     = time.Second
+	together = 60 * time.Millisecond
+	burst    = 3
+	every    = time.Second
+)
+
+// budget is how many commits a claim's status may still cause, and when.
+type budget struct {
+	spent float64
+	at    time.Time
+	// due is until when changes are gathered.
+	due time.Time
+}
+
+// spend takes a commit out of the budget, or says how long to wait for one.
+func (b budget) spend(now time.Time) (budget, time.Duration) {
+	if b.due.IsZero() && !b.at.IsZero() && now.Sub(b.at) < soon {
+		b.due = now.Add(together)
+	}
+	if wait := b.due.Sub(now); wait > 0 {
+		return b, wait
+	}
+	spent := max(0, b.spent-float64(now.Sub(b.at))/float64(every))
+	if over := spent + 1 - burst; over > 0 {
+		return b, max(time.Duration(over*float64(every)), time.Millisecond)
+	}
+	return budget{spent: spent + 1, at: now}, 0
+}

@@ -1,0 +1,123 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/gitbridge/internal/tenant"
+)
+
+var (
+	// errForeignNamespace says that somebody else made the namespace, or
+	// changed it.
+	errForeignNamespace = errors.New("the namespace is not this cluster's")
+	// errTerminatingNamespace says that the namespace is going.
+	errTerminatingNamespace = errors.New("the namespace is being deleted")
+)
+
+// namespaces makes the claim namespaces of one cluster, each once.
+type namespaces struct {
+	cluster tenant.Cluster
+	client  kubernetes.Interface
+
+	mu    sync.Mutex
+	ready map[string]*sync.Mutex
+	done  map[string]bool
+}
+
+// ensure makes the namespace for the claims of one namespace of the app cluster,
+// with the tenant's rights in it.
+func (n *namespaces) ensure(ctx context.Context, namespace string) error {
+	lock := n.lock(namespace)
+	lock.Lock()
+	defer lock.Unlock()
+	if n.isDone(namespace) {
+		return nil
+	}
+	if err := n.make(ctx, namespace); err != nil {
+		return err
+	}
+	if err := n.bind(ctx, n.cluster.ClaimNamespace(namespace)); err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.done[namespace] = true
+	return nil
+}
+
+// forget has a namespace looked at again before it is used.
+func (n *namespaces) forget(namespace string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.done, namespace)
+}
+
+func (n *namespaces) lock(namespace string) *sync.Mutex {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.ready == nil {
+		n.ready, n.done = map[string]*sync.Mutex{}, map[string]bool{}
+	}
+	if n.ready[namespace] == nil {
+		n.ready[namespace] = &sync.Mutex{}
+	}
+	return n.ready[namespace]
+}
+
+func (n *namespaces) isDone(namespace string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.done[namespace]
+}
+
+func (n *namespaces) make(ctx context.Context, namespace string) error {
+	want := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name:        n.cluster.ClaimNamespace(namespace),
+		Labels:      map[string]string{tenant.ClusterLabel: n.cluster.ID, tenant.ClusterUIDLabel: n.cluster.UID},
+		Annotations: map[string]string{tenant.NamespaceLabel: namespace},
+	}}
+	got, err := n.client.CoreV1().Namespaces().Get(ctx, want.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		got, err = n.client.CoreV1().Namespaces().Create(ctx, want, metav1.CreateOptions{FieldManager: tenant.FieldOwner})
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("make namespace %s: %w", want.Name, err)
+	case got.Labels[tenant.ClusterLabel] != n.cluster.ID, got.Labels[tenant.ClusterUIDLabel] != n.cluster.UID,
+		got.Annotations[tenant.NamespaceLabel] != namespace:
+		return fmt.Errorf("use namespace %s: %w", want.Name, errForeignNamespace)
+	case got.DeletionTimestamp != nil:
+		return fmt.Errorf("use namespace %s: %w", want.Name, errTerminatingNamespace)
+	}
+	return nil
+}
+
+// bind gives the tenant its rights in a claim namespace.
+func (n *namespaces) bind(ctx context.Context, name string) error {
+	want := &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: tenant.RoleBinding, Labels: map[string]string{tenant.ClusterLabel: n.cluster.ID}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: n.cluster.ClusterRole()},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: n.cluster.Namespace, Name: v1alpha1.TenantServiceAccount}},
+	}
+	got, err := n.client.RbacV1().RoleBindings(name).Get(ctx, want.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		got, err = n.client.RbacV1().RoleBindings(name).Create(ctx, want, metav1.CreateOptions{FieldManager: tenant.FieldOwner})
+	}
+	if err != nil {
+		return fmt.Errorf("make the tenant's role binding in %s: %w", name, err)
+	}
+	if got.RoleRef != want.RoleRef || len(got.Subjects) != 1 || got.Subjects[0] != want.Subjects[0] {
+		return fmt.Errorf("use the role binding in %s: %w", name, errForeignNamespace)
+	}
+	return nil
+}

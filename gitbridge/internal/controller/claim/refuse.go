@@ -1,0 +1,137 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"gitbind.dev/gitbridge/claim"
+)
+
+// A file that the API server refuses is sent again when it changes, and after
+// this time, as what refuses it may have changed.
+const reconsider = 2 * time.Minute
+
+// reconsiderForbidden is that time where the API server forbids it: one that has
+// just started forbids much until it knows all roles and namespaces.
+const reconsiderForbidden = 10 * time.Second
+
+// refuse turns an error of applying a file into an answer for its author. What
+// may pass is answered only when it does not.
+func (c *Controller) refuse(ctx context.Context, s *step, err error) (outcome, error) {
+	if ctx.Err() != nil {
+		return outcome{}, err
+	}
+	v := judge(s, err)
+	if v.result == claim.Failed {
+		c.namespaces.forget(s.Key.Namespace)
+		c.Log.V(1).Info("A claim could not be applied", "cluster", c.Session.Cluster.ID, "path", s.Path, "reason", err.Error())
+		if c.memory.failingFor(s.Path, c.Now()) < patience && !errors.Is(err, errForeignNamespace) {
+			return outcome{}, err
+		}
+		return outcome{answer: s.Refused(v.result, v.message, nil), failing: true}, nil
+	}
+	c.memory.works(s.Path)
+	after := reconsider
+	if apierrors.IsForbidden(err) {
+		after = reconsiderForbidden
+	}
+	o := outcome{answer: s.Refused(v.result, v.message, v.problem), later: after}
+	c.memory.refuse(s.Path, refusal{file: s.File.Applied, outcome: o, until: c.Now().Add(after - time.Second)})
+	return o, nil
+}
+
+// errNoRights says that the tenant may not use the API in the namespace.
+var errNoRights = errors.New("the tenant has no right on the API")
+
+// verdict is what an error means for a file.
+type verdict struct {
+	result  claim.Result
+	message string
+	problem *claim.Problem
+}
+
+// judge says what an error means: that the file is wrong, that the control plane
+// does not want it, or that it is to be tried again.
+func judge(s *step, err error) verdict {
+	var status apierrors.APIStatus
+	switch {
+	case errors.Is(err, errNoRights):
+		return verdict{result: claim.Failed, message: fmt.Sprintf("this cluster has no right on %s on the control plane (yet): it is tried again", s.Key.Binding)}
+	case errors.Is(err, errForeignNamespace):
+		return verdict{result: claim.Failed, message: "the namespace for this claim on the control plane is not this cluster's: its operator must look at it"}
+	case errors.Is(err, errTerminatingNamespace), apierrors.HasStatusCause(err, "NamespaceTerminating"):
+		return verdict{result: claim.Failed, message: "the namespace for this claim on the control plane is being deleted: it is tried again"}
+	case !errors.As(err, &status):
+		return verdict{result: claim.Failed, message: "the control plane does not answer: it is tried again"}
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+		return invalid(s, status.Status())
+	case apierrors.IsForbidden(err):
+		p := &claim.Problem{File: s.Path, Reason: status.Status().Message}
+		return verdict{result: claim.Denied, problem: p}
+	default:
+		return verdict{result: claim.Failed, message: fmt.Sprintf("the control plane could not take it (%s): it is tried again", code(status.Status()))}
+	}
+}
+
+// invalid tells where in the file the fault is. A policy names no field.
+func invalid(s *step, status metav1.Status) verdict {
+	var causes []metav1.StatusCause
+	if status.Details != nil {
+		causes = slices.DeleteFunc(slices.Clone(status.Details.Causes), func(cause metav1.StatusCause) bool { return cause.Field == "" || cause.Field == "<nil>" })
+	}
+	if len(causes) == 0 {
+		return verdict{result: claim.Denied, problem: &claim.Problem{File: s.Path, Reason: status.Message}}
+	}
+	var reasons []string
+	for _, cause := range causes[:min(len(causes), maxProblems)] {
+		reasons = append(reasons, cause.Field+": "+cause.Message)
+	}
+	return verdict{result: claim.Invalid, problem: s.at(causes[0].Field, strings.Join(reasons, "; "))}
+}
+
+func code(status metav1.Status) string {
+	if status.Reason != "" {
+		return string(status.Reason)
+	}
+	return fmt.Sprint(status.Code)
+}
+
+// words are what an API server says, for people.
+func (c *Controller) words(err error) string {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		return status.Status().Message
+	}
+	if errors.Is(err, errNotOurs) {
+		return err.Error()
+	}
+	return "the control plane does not answer"
+}
+
+// mayApply asks whether the tenant has the rights that it takes to apply a file.
+func (c *Controller) mayApply(ctx context.Context, s *step) (bool, error) {
+	for _, verb := range []string{"patch", "create"} {
+		review, err := c.Tenant.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
+			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Namespace: c.Session.Cluster.ClaimNamespace(s.Key.Namespace), Verb: verb, Name: s.Key.Name,
+				Group: s.api.Resource.Group, Version: s.api.Resource.Version, Resource: s.api.Resource.Resource,
+			}},
+		}, metav1.CreateOptions{})
+		if apierrors.IsForbidden(err) {
+			// Impersonation itself is not granted yet.
+			return false, nil
+		}
+		if err != nil || !review.Status.Allowed {
+			return false, err
+		}
+	}
+	return true, nil
+}

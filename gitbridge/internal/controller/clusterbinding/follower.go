@@ -1,0 +1,135 @@
+package clusterbinding
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/internal/session"
+	"gitbind.dev/gitbridge/internal/tenant"
+	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/gitbridge/store/gitstore"
+	"gitbind.dev/gitbridge/store/notify"
+)
+
+// follower follows one repository.
+type follower struct {
+	cluster tenant.Cluster
+	url     string
+	session *session.Session
+	status  *status
+	stop    func()
+}
+
+func (f *follower) is(b *v1alpha1.ClusterBinding) bool {
+	return f.cluster == clusterOf(b) && f.url == b.Status.Repository.URL
+}
+
+func clusterOf(b *v1alpha1.ClusterBinding) tenant.Cluster {
+	return tenant.Cluster{ID: b.Name, UID: string(b.UID), Namespace: b.Status.TenantNamespace}
+}
+
+// begin starts to follow.
+func (r *Reconciler) begin(b *v1alpha1.ClusterBinding) (*follower, error) {
+	if !v1alpha1.ValidClusterID(b.Name) {
+		return nil, fmt.Errorf("%q is no cluster id: lower-case letters and digits, beginning with a letter", b.Name)
+	}
+	f := &follower{cluster: clusterOf(b), url: b.Status.Repository.URL, status: newStatus(r.Client, b)}
+	credentials := r.credentials(f.cluster.Namespace)
+	name, email := claim.BridgeIdentity()
+	repository, err := gitstore.Open(gitstore.Options{
+		URL: f.url, Credentials: credentials, Committer: store.Signature{Name: name, Email: email},
+		TrustHints: notify.FromHost(r.BackendURL, f.url),
+	})
+	if err != nil {
+		return nil, err
+	}
+	claims, err := r.Claims(f.cluster)
+	if err != nil {
+		return nil, err
+	}
+	f.session = session.New(session.Options{
+		Cluster: f.cluster, Main: repository.Branch("main"), Status: repository.Branch("status"),
+		Memory: f.status.memory, Approved: store.Hash(b.Annotations[session.ApproveAnnotation]),
+		Remember: f.status.remember,
+		Enqueue:  claims.Enqueue,
+		Began:    func() { r.Began(f.session) },
+		Changed:  func() { r.changed(b.Name) },
+		Now:      r.Now,
+	})
+
+	ctx, cancel := context.WithCancel(r.base)
+	var wg sync.WaitGroup
+	f.stop = func() {
+		cancel()
+		r.Sessions.Remove(f.session)
+		wg.Wait()
+	}
+	r.Sessions.Add(f.session)
+	log := ctrl.LoggerFrom(ctx).WithName("follow").WithValues("cluster", b.Name)
+	wakeMain, wakeStatus := make(chan store.Hash, 1), make(chan store.Hash, 1)
+	start := func(do func()) {
+		r.wait.Add(1)
+		wg.Go(func() {
+			defer r.wait.Done()
+			do()
+		})
+	}
+	start(func() { f.session.Run(ctx, wakeMain, wakeStatus) })
+	start(func() {
+		if err := claims.Run(ctx, f.session); err != nil {
+			log.Error(err, "Claims are not worked on")
+		}
+	})
+	if r.BackendURL != "" {
+		start(func() {
+			notify.Listen(ctx, notify.Options{
+				URL: r.BackendURL, ClusterID: b.Name, Credentials: credentials,
+				OnEvent: func(ref string, hash store.Hash) {
+					switch ref {
+					case "refs/heads/main":
+						store.Tell(wakeMain, hash)
+					case "refs/heads/status":
+						store.Tell(wakeStatus, hash)
+					case "":
+						store.Tell(wakeMain, "")
+						store.Tell(wakeStatus, "")
+					}
+				},
+				OnError: func(err error) {
+					f.session.Listening(err)
+					if err != nil {
+						// The Git host may be out of reach too: find out.
+						store.Tell(wakeMain, "")
+					}
+				},
+			})
+		})
+	}
+	log.Info("Following", "repository", f.url)
+	return f, nil
+}
+
+// credentials reads the bridge's credential, which is asked for again when it is
+// refused.
+func (r *Reconciler) credentials(namespace string) func(context.Context) (user, password string, err error) {
+	return func(ctx context.Context) (string, string, error) {
+		var secret corev1.Secret
+		err := r.Server.Get(ctx, client.ObjectKey{Namespace: namespace, Name: v1alpha1.BridgeSecret}, &secret)
+		user, password := string(secret.Data["username"]), string(secret.Data["password"])
+		switch {
+		case apierrors.IsNotFound(err), err == nil && (user == "" || password == ""):
+			return "", "", session.ErrNoCredential
+		case err != nil:
+			return "", "", fmt.Errorf("get Secret %s/%s: %w", namespace, v1alpha1.BridgeSecret, err)
+		}
+		return user, password, nil
+	}
+}

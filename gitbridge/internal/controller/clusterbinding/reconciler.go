@@ -1,0 +1,164 @@
+// Package clusterbinding follows the repository of each ClusterBinding that is
+// ready, and says in its condition Synced how that goes. Deleting a
+// ClusterBinding ends the following, and deletes nothing else.
+package clusterbinding
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/gitbridge/internal/session"
+	"gitbind.dev/gitbridge/internal/tenant"
+	"gitbind.dev/gitbridge/store"
+)
+
+// Reconciler keeps one follower for each ClusterBinding.
+type Reconciler struct {
+	// Client reads from a cache; Server does not.
+	Client client.Client
+	Server client.Reader
+	// BackendURL is where events come from; "" for none.
+	BackendURL string
+	Sessions   *session.Registry
+	// Claims works off the claims of a followed cluster until ctx ends.
+	Claims func(tenant.Cluster) (Claims, error)
+	// Began is told when status of a cluster can be written.
+	Began func(*session.Session)
+	Now   func() time.Time
+
+	base   context.Context
+	based  chan struct{}
+	events chan event.GenericEvent
+
+	mu        sync.Mutex
+	followers map[string]*follower
+	wait      sync.WaitGroup
+}
+
+// Claims is the claim controller of one cluster.
+type Claims interface {
+	Enqueue(path string, urgent bool)
+	Run(ctx context.Context, s *session.Session) error
+}
+
+// SetupWithManager adds the reconciler to a manager.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	r.based, r.events, r.followers = make(chan struct{}), make(chan event.GenericEvent, 1024), map[string]*follower{}
+	if err := mgr.Add(r); err != nil {
+		return err
+	}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("clusterbinding").
+		For(&v1alpha1.ClusterBinding{}).
+		WatchesRawSource(source.Channel(r.events, &handler.EnqueueRequestForObject{})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 8}).
+		Complete(r)
+}
+
+// Start lets followers begin, and returns when ctx has ended and all followers
+// with it.
+func (r *Reconciler) Start(ctx context.Context) error {
+	r.base = ctx
+	close(r.based)
+	<-ctx.Done()
+	r.wait.Wait()
+	return nil
+}
+
+// Reconcile follows one ClusterBinding.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	select {
+	case <-r.based:
+	case <-ctx.Done():
+		return ctrl.Result{}, nil
+	}
+	var b v1alpha1.ClusterBinding
+	switch err := r.Client.Get(ctx, req.NamespacedName, &b); {
+	case apierrors.IsNotFound(err):
+		r.stop(req.Name)
+		return ctrl.Result{}, nil
+	case err != nil:
+		return ctrl.Result{}, err
+	case b.DeletionTimestamp != nil:
+		r.stop(req.Name)
+		return ctrl.Result{}, nil
+	}
+	f, err := r.follow(ctx, &b)
+	if err != nil || f == nil {
+		return ctrl.Result{}, err
+	}
+	if commit := b.Annotations[session.ApproveAnnotation]; commit != "" {
+		if err := f.session.Approve(ctx, store.Hash(commit)); err != nil {
+			return ctrl.Result{}, fmt.Errorf("approve main at %s: %w", commit, err)
+		}
+	}
+	return ctrl.Result{}, f.status.say(ctx, &b, f.session.Condition())
+}
+
+// follow gives the follower of a binding. It is nil as long as the backend has
+// not made what is to be followed.
+func (r *Reconciler) follow(ctx context.Context, b *v1alpha1.ClusterBinding) (*follower, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.followers[b.Name]
+	ready := b.Status.Repository != nil && b.Status.TenantNamespace != "" && meta.IsStatusConditionTrue(b.Status.Conditions, v1alpha1.ConditionReady)
+	if !ready {
+		// What is followed already works without the backend.
+		return known, nil
+	}
+	if known != nil && known.is(b) {
+		return known, nil
+	}
+	if known != nil {
+		delete(r.followers, b.Name)
+		known.stop()
+	}
+	f, err := r.begin(b)
+	if err != nil {
+		err = fmt.Errorf("follow %s: %w", b.Status.Repository.URL, err)
+		condition := session.Condition{Status: "False", Reason: "NotFollowed", Message: err.Error()}
+		return nil, errors.Join(err, newStatus(r.Client, b).say(ctx, b, condition))
+	}
+	r.followers[b.Name] = f
+	return f, nil
+}
+
+func (r *Reconciler) stop(name string) {
+	r.mu.Lock()
+	f := r.followers[name]
+	delete(r.followers, name)
+	r.mu.Unlock()
+	if f != nil {
+		f.stop()
+	}
+}
+
+// changed has a binding's condition looked at.
+func (r *Reconciler) changed(name string) {
+	b := &v1alpha1.ClusterBinding{}
+	b.Name = name
+	select {
+	case r.events <- event.GenericEvent{Object: b}:
+	case <-r.base.Done():
+	}
+}
+
+// binding names a ClusterBinding and its life.
+type binding struct {
+	name string
+	uid  types.UID
+}

@@ -1,0 +1,79 @@
+package crossplane_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"gitbind.dev/gitbridge/internal/crossplane"
+)
+
+func TestShapeOf(t *testing.T) {
+	for category, want := range map[string]crossplane.Shape{
+		"claim": crossplane.Claim, "composite": crossplane.Composite, "managed": crossplane.Plain,
+	} {
+		var crd apiextensionsv1.CustomResourceDefinition
+		crd.Spec.Names.Categories = []string{"other", category}
+		if got := crossplane.ShapeOf(&crd); got != want {
+			t.Errorf("category %s: shape %s, want %s", category, got, want)
+		}
+	}
+}
+
+func TestStrip(t *testing.T) {
+	ref := map[string]any{"name": "x"}
+	all := func() map[string]any {
+		return map[string]any{
+			"plan": "small", "compositionRef": ref, "crossplane": ref,
+			"resourceRef": ref, "compositeDeletePolicy": "Background", "writeConnectionSecretToRef": ref,
+			"compositionSelector": ref, "compositionRevisionRef": ref, "compositionRevisionSelector": ref,
+			"compositionUpdatePolicy": "Manual", "publishConnectionDetailsTo": ref,
+		}
+	}
+	tests := []struct {
+		shape         crossplane.Shape
+		kept, removed []string
+	}{
+		{crossplane.Claim, []string{"compositionRef", "crossplane", "plan"}, []string{
+			"compositeDeletePolicy", "compositionRevisionRef", "compositionRevisionSelector", "compositionSelector",
+			"compositionUpdatePolicy", "publishConnectionDetailsTo", "resourceRef", "writeConnectionSecretToRef",
+		}},
+		{crossplane.Composite, []string{
+			"compositeDeletePolicy", "compositionRef", "compositionRevisionRef", "compositionRevisionSelector", "compositionSelector",
+			"compositionUpdatePolicy", "plan", "publishConnectionDetailsTo", "resourceRef", "writeConnectionSecretToRef",
+		}, []string{"crossplane"}},
+		{crossplane.Plain, []string{
+			"compositeDeletePolicy", "compositionRef", "compositionRevisionRef", "compositionRevisionSelector", "compositionSelector",
+			"compositionUpdatePolicy", "crossplane", "plan", "publishConnectionDetailsTo", "resourceRef", "writeConnectionSecretToRef",
+		}, nil},
+	}
+	for _, test := range tests {
+		spec := all()
+		if diff := cmp.Diff(test.removed, test.shape.Strip(spec)); diff != "" {
+			t.Errorf("%s: removed (-want +got): %s", test.shape, diff)
+		}
+		for _, field := range test.kept {
+			if _, ok := spec[field]; !ok {
+				t.Errorf("%s: %s was removed", test.shape, field)
+			}
+		}
+		if len(spec) != len(test.kept) {
+			t.Errorf("%s: %d fields are left, want %d", test.shape, len(spec), len(test.kept))
+		}
+	}
+}
+
+func TestSteerKeepsAClaimUntilItsServiceIsGone(t *testing.T) {
+	for shape, want := range map[crossplane.Shape]map[string]any{
+		crossplane.Claim:     {"compositeDeletePolicy": "Foreground"},
+		crossplane.Composite: {},
+		crossplane.Plain:     {},
+	} {
+		spec := map[string]any{}
+		shape.Steer(spec)
+		if diff := cmp.Diff(want, spec); diff != "" {
+			t.Errorf("%s (-want +got): %s", shape, diff)
+		}
+	}
+}

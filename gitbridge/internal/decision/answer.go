@@ -1,0 +1,114 @@
+package decision
+
+import "gitbind.dev/gitbridge/claim"
+
+// Applied is the answer when the control plane has what the file says.
+func (f Facts) Applied(live *Live, note string) *claim.Status {
+	s := f.status(claim.Applied)
+	s.Message, s.Object, s.Status = note, live.Name, live.Status
+	return s
+}
+
+// Refused is the answer when the file could not be applied.
+func (f Facts) Refused(result claim.Result, message string, problem *claim.Problem) *claim.Status {
+	return f.refused(result, message, problem)
+}
+
+// Deleting is the answer when the removal was passed on; message says what is
+// in its way.
+func (f Facts) Deleting(live *Live, message string) *claim.Status {
+	s := f.status(claim.Deleting)
+	s.Message, s.Object, s.Status = message, live.Name, live.Status
+	return s
+}
+
+// refused leaves what is there as it is, and shows it.
+func (f Facts) refused(result claim.Result, message string, problem *claim.Problem) *claim.Status {
+	s := f.status(result)
+	s.Message, s.Problem = message, problem
+	if problem != nil && message == "" {
+		s.Message = problem.Reason
+	}
+	f.keepObject(s)
+	return s
+}
+
+func (f Facts) invalid() *claim.Status { return f.refused(claim.Invalid, "", f.File.Problem) }
+
+func (f Facts) terminating() *claim.Status {
+	if f.File == nil {
+		return f.Deleting(f.Live, "")
+	}
+	s := f.Deleting(f.Live, "it is being deleted on the control plane, though its file is on main")
+	if f.removalBegan() {
+		s.Answers = f.Present.Answers
+		s.Message = "a delete that has begun cannot be undone: it will be ordered anew when it is gone, because its file is back on main"
+	}
+	return s
+}
+
+func (f Facts) heldRemoval(message string) *claim.Status {
+	s := f.status(claim.Held)
+	s.Message = message
+	f.keepObject(s)
+	return s
+}
+
+// gone is the tombstone.
+func (f Facts) gone() *claim.Status {
+	s := f.status(claim.Gone)
+	switch {
+	case f.removalBegan():
+		s.Answers = f.Present.Answers
+	case f.Present != nil && f.Present.Result == claim.Gone:
+		s.Answers = claim.Answers{Commit: f.Head}
+	}
+	return s
+}
+
+// mirrored is the present answer with the present state of the object.
+func (f Facts) mirrored() *claim.Status {
+	if f.Present == nil || f.Live == nil || f.Present.Result == claim.Gone {
+		return f.Present
+	}
+	s := *f.Present
+	s.Status = f.Live.Status
+	return &s
+}
+
+func (f Facts) keepObject(s *claim.Status) {
+	switch {
+	case f.Live != nil:
+		s.Object, s.Status = f.Live.Name, f.Live.Status
+	case f.wasApplied():
+		s.Object = f.Present.Object
+		if s.Result != claim.Lost {
+			s.Status = f.Present.Status
+		}
+	}
+}
+
+func (f Facts) status(result claim.Result) *claim.Status {
+	s := &claim.Status{Result: result, Answers: f.answers(), UID: f.UID}
+	if f.IsClaim {
+		s.Metadata = claim.StatusMeta{Name: f.Key.Name, Namespace: f.Key.Namespace}
+	}
+	// A claim after a tombstone is another one.
+	if s.UID == "" && f.Present != nil && (f.Present.Result != claim.Gone || result == claim.Gone) {
+		s.UID = f.Present.UID
+	}
+	return s
+}
+
+// answers names the version that is answered: since when it is on main, as far
+// as the bridge saw.
+func (f Facts) answers() claim.Answers {
+	blob := ""
+	if f.File != nil {
+		blob = f.File.Blob
+	}
+	if f.Present != nil && f.Present.Answers.Blob == blob && f.Present.Answers.Commit != "" {
+		return f.Present.Answers
+	}
+	return claim.Answers{Blob: blob, Commit: f.Head}
+}

@@ -1,0 +1,248 @@
+package decision_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"gitbind.dev/gitbridge/claim"
+	. "gitbind.dev/gitbridge/internal/decision"
+)
+
+const (
+	object = "gb-k3x9d2abqw-team-a/orders"
+	head   = "head"
+	seen   = "seen"
+)
+
+var key = claim.Key{Binding: "postgresqlinstances.anynines.com", Namespace: "team-a", Name: "orders"}
+
+// facts are of a granted claim; each case says what else there is.
+func facts(change func(*Facts)) Facts {
+	f := Facts{Path: key.Path(), Key: key, IsClaim: true, Head: head, Access: Granted}
+	change(&f)
+	return f
+}
+
+func file(f *Facts) { f.File = &File{Blob: "b1", Applied: "a1"} }
+func badFile(f *Facts) {
+	f.File = &File{Blob: "b1", Problem: &claim.Problem{File: f.Path, Line: 3, Reason: "bad"}}
+}
+func live(f *Facts) {
+	f.Live = &Live{Name: object, Applied: "a1", Status: map[string]any{"ready": true}}
+}
+func olderLive(f *Facts)  { live(f); f.Live.Applied = "a0" }
+func goingLive(f *Facts)  { live(f); f.Live.Terminating = true }
+func certain(f *Facts)    { f.Certain = true }
+func removed(f *Facts)    { f.Removed = true }
+func held(f *Facts)       { f.Held = true }
+func uid(f *Facts)        { f.UID = "u2" }
+func notBound(f *Facts)   { f.Access = NotBound }
+func notGranted(f *Facts) { f.Access = NotGranted }
+func notServed(f *Facts)  { f.Access = NotServed }
+func noClaim(f *Facts)    { f.IsClaim, f.Path, f.Key = false, "bindings/x", claim.Key{} }
+
+func present(result claim.Result, blob string, change ...func(*claim.Status)) func(*Facts) {
+	return func(f *Facts) {
+		f.Present = &claim.Status{
+			Metadata: claim.StatusMeta{Name: "orders", Namespace: "team-a"},
+			Answers:  claim.Answers{Blob: blob, Commit: seen}, Result: result, UID: "u1",
+		}
+		for _, c := range change {
+			c(f.Present)
+		}
+	}
+}
+
+func withObject(s *claim.Status) { s.Object = object }
+
+func applied(blob string) func(*Facts) { return present(claim.Applied, blob, withObject) }
+
+func deleting(f *Facts) { present(claim.Deleting, "", withObject)(f) }
+
+// want is an answer in short: result, answers, object and a part of the message.
+type want struct {
+	effect       Effect
+	result       claim.Result
+	blob, commit string
+	uid, object  string
+	message      string
+	status       bool
+	again        bool
+	none         bool
+}
+
+func TestDecide(t *testing.T) {
+	tests := []struct {
+		name  string
+		facts []func(*Facts)
+		want  want
+	}{
+		// A file is there.
+		{"a new file is applied", list(file), want{effect: Apply}},
+		{"a changed file is applied", list(file, olderLive, applied("b0")), want{effect: Apply}},
+		{"what is applied is answered", list(file, live), want{result: claim.Applied, blob: "b1", commit: head, object: object, status: true}},
+		{"the commit that had it first stays", list(file, live, applied("b1")), want{result: claim.Applied, blob: "b1", commit: seen, uid: "u1", object: object, status: true}},
+		{"a newer uid is taken", list(file, live, applied("b1"), uid), want{result: claim.Applied, blob: "b1", commit: seen, uid: "u2", object: object, status: true}},
+		{"a bad new file changes nothing", list(badFile), want{result: claim.Invalid, blob: "b1", commit: head, message: "bad"}},
+		{"a bad file leaves its object as it is", list(badFile, olderLive, applied("b0")), want{result: claim.Invalid, blob: "b1", commit: head, uid: "u1", object: object, status: true, message: "bad"}},
+		{"a mended file is applied", list(file, olderLive, present(claim.Invalid, "b0", withObject)), want{effect: Apply}},
+		{"an API that is not bound", list(file, notBound), want{result: claim.Invalid, blob: "b1", commit: head, message: "is not bound"}},
+		{"an API that is not granted yet", list(file, notGranted), want{result: claim.Held, blob: "b1", commit: head, message: "not granted"}},
+		{"an API that is unbound keeps what it knows", list(file, notBound, applied("b1")), want{result: claim.Invalid, blob: "b1", commit: seen, uid: "u1", object: object, message: "is not bound"}},
+		{"an API that is not served", list(file, notServed), want{result: claim.Failed, blob: "b1", commit: head, message: "does not serve"}},
+		{"a missing object is asked for", list(file, applied("b1")), want{effect: Ask}},
+		{"an object that was applied and is missing is lost", list(file, applied("b1"), certain), want{result: claim.Lost, blob: "b1", commit: seen, uid: "u1", object: object, message: "missing on the control plane"}},
+		{"a lost one stays lost when its file changes", list(file, present(claim.Lost, "b0", withObject), certain), want{result: claim.Lost, blob: "b1", commit: head, uid: "u1", object: object, message: "missing"}},
+		{"a lost one that is back is applied", list(file, olderLive, present(claim.Lost, "b1", withObject)), want{effect: Apply}},
+		{"one that was bad since is lost too", list(file, present(claim.Invalid, "b0", withObject), certain), want{result: claim.Lost, blob: "b1", commit: head, uid: "u1", object: object, message: "missing"}},
+		{"one that never was applied is applied", list(file, present(claim.Denied, "b1")), want{effect: Apply}},
+		{"an object that goes by itself is shown", list(file, goingLive, applied("b1")), want{result: claim.Deleting, blob: "b1", commit: seen, uid: "u1", object: object, status: true, message: "though its file is on main"}},
+		{"and is lost when it is gone", list(file, present(claim.Deleting, "b1", withObject), certain), want{result: claim.Lost, blob: "b1", commit: seen, uid: "u1", object: object, message: "missing"}},
+
+		// A file is back.
+		{"a delete that has begun goes on though the file is back", list(file, goingLive, deleting), want{result: claim.Deleting, commit: seen, uid: "u1", object: object, status: true, message: "cannot be undone"}},
+		{"then comes the tombstone", list(file, deleting, certain), want{result: claim.Gone, commit: seen, uid: "u1", again: true}},
+		{"not before the API server was asked", list(file, deleting), want{effect: Ask}},
+		{"and then the file is applied", list(file, present(claim.Gone, "")), want{effect: Apply}},
+		{"with a life of its own", list(file, live, present(claim.Gone, "")), want{result: claim.Applied, blob: "b1", commit: head, object: object, status: true}},
+		{"a delete that was refused so far is withdrawn", list(file, olderLive, deleting), want{effect: Apply}},
+
+		// A file is not there.
+		{"nothing at all", nil, want{none: true}},
+		{"created and removed before the bridge looked", list(uid), want{result: claim.Gone, commit: head, uid: "u2"}},
+		{"a removed file deletes its object", list(live, applied("b1"), removed), want{effect: Delete}},
+		{"a missing file does not", list(live, applied("b1")), want{result: claim.Held, commit: head, uid: "u1", object: object, status: true, message: "nothing was deleted"}},
+		{"an object without an answer is not deleted either", list(live), want{result: claim.Held, commit: head, object: object, status: true, message: "nothing was deleted"}},
+		{"what is held stays held", list(live, present(claim.Held, "", withObject)), want{result: claim.Held, commit: seen, uid: "u1", object: object, status: true, message: "nothing was deleted"}},
+		{"a delete that was refused is tried again", list(live, deleting), want{effect: Delete}},
+		{"a delete under way", list(goingLive, deleting), want{result: claim.Deleting, commit: seen, uid: "u1", object: object, status: true}},
+		{"its end is asked for", list(deleting), want{effect: Ask}},
+		{"its end", list(deleting, certain), want{result: claim.Gone, commit: seen, uid: "u1"}},
+		{"a tombstone stays", list(present(claim.Gone, "")), want{result: claim.Gone, commit: seen, uid: "u1"}},
+		{"a tombstone of another life", list(present(claim.Gone, ""), uid), want{result: claim.Gone, commit: head, uid: "u2"}},
+		{"a bad file that is removed", list(present(claim.Invalid, "b0"), certain), want{result: claim.Gone, commit: head, uid: "u1"}},
+		{"it might have been applied a moment ago", list(present(claim.Failed, "b0")), want{effect: Ask}},
+		{"a lost one is removed", list(present(claim.Lost, "b0", withObject), certain, removed), want{result: claim.Gone, commit: head, uid: "u1"}},
+		{"a lost one just lacks its file", list(present(claim.Lost, "b0", withObject), certain), want{result: claim.Held, commit: head, uid: "u1", object: object, message: "nothing was deleted"}},
+		{"an API that was taken away", list(applied("b1"), removed, notBound), want{result: claim.Held, commit: head, uid: "u1", object: object, message: "no right"}},
+		{"an API that was never there", list(present(claim.Invalid, "b1"), notBound), want{result: claim.Gone, commit: head, uid: "u1"}},
+
+		// Files that are no claims.
+		{"a file in the wrong place", list(badFile, noClaim), want{result: claim.Invalid, blob: "b1", commit: head, message: "bad"}},
+		{"is forgotten when it goes", list(noClaim, present(claim.Invalid, "b1")), want{none: true}},
+
+		// Main is not followed.
+		{"held: a file is not applied", list(file, held), want{none: true}},
+		{"held: a removal deletes nothing", list(live, applied("b1"), removed, held), want{result: claim.Applied, blob: "b1", commit: seen, uid: "u1", object: object, status: true}},
+		{"held: status goes on", list(file, olderLive, applied("b0"), held), want{result: claim.Applied, blob: "b0", commit: seen, uid: "u1", object: object, status: true}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			f := facts(func(f *Facts) {
+				for _, change := range test.facts {
+					change(f)
+				}
+			})
+			if test.want.effect == "" {
+				test.want.effect = Nothing
+			}
+			got := Decide(f)
+			message := ""
+			short := want{effect: got.Effect, again: got.Again, none: got.Effect == Nothing && got.Answer == nil}
+			if a := got.Answer; a != nil {
+				short.result, short.blob, short.commit, short.uid = a.Result, a.Answers.Blob, a.Answers.Commit, a.UID
+				short.object, short.status, message = a.Object, a.Status != nil, a.Message
+				if f.IsClaim != (a.Metadata.Name == "orders") {
+					t.Errorf("metadata = %+v", a.Metadata)
+				}
+				if (a.Result == claim.Invalid) != (a.Problem != nil) {
+					t.Errorf("%s with problem %v", a.Result, a.Problem)
+				}
+			}
+			if !strings.Contains(message, test.want.message) || test.want.message == "" && message != "" {
+				t.Errorf("message = %q, want one with %q", message, test.want.message)
+			}
+			test.want.message = ""
+			if diff := cmp.Diff(test.want, short, cmp.AllowUnexported(want{})); diff != "" {
+				t.Errorf("(-want +got): %s", diff)
+			}
+		})
+	}
+}
+
+func list(changes ...func(*Facts)) []func(*Facts) { return changes }
+
+func anyFacts(t *rapid.T) Facts {
+	pick := func(name string, options ...func(*Facts)) func(*Facts) {
+		return rapid.SampledFrom(append(options, func(*Facts) {})).Draw(t, name)
+	}
+	results := rapid.SampledFrom([]claim.Result{claim.Applied, claim.Invalid, claim.Denied, claim.Held, claim.Failed, claim.Deleting, claim.Gone, claim.Lost}).Draw(t, "result")
+	blob := rapid.SampledFrom([]string{"", "b0", "b1"}).Draw(t, "blob")
+	return facts(func(f *Facts) {
+		for _, change := range []func(*Facts){
+			pick("file", file, badFile), pick("live", live, olderLive, goingLive), pick("certain", certain), pick("removed", removed),
+			pick("held", held), pick("uid", uid), pick("access", notBound, notGranted, notServed),
+			pick("present", present(results, blob), present(results, blob, withObject)),
+		} {
+			change(f)
+		}
+	})
+}
+
+func TestNothingIsDeletedWithoutARemoval(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := anyFacts(t)
+		began := f.Present != nil && f.Present.Result == claim.Deleting && f.Present.Answers.Blob == ""
+		if d := Decide(f); d.Effect == Delete && (f.File != nil || f.Held || f.Live == nil || !f.Removed && !began) {
+			t.Fatalf("deletes: %+v", f)
+		}
+	})
+}
+
+func TestWhatWasAppliedIsNotMadeAnew(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := anyFacts(t)
+		if d := Decide(f); d.Effect == Apply && f.Live == nil && f.Present != nil && f.Present.Object != "" && f.Present.Result != claim.Gone {
+			t.Fatalf("makes anew: %+v", f)
+		}
+	})
+}
+
+func TestATombstoneIsCertain(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := anyFacts(t)
+		d := Decide(f)
+		if d.Answer == nil || d.Answer.Result != claim.Gone || f.Present == nil || f.Present.Result == claim.Gone {
+			return
+		}
+		if f.Live != nil || f.Access == Granted && !f.Certain || f.Held {
+			t.Fatalf("says gone: %+v", f)
+		}
+	})
+}
+
+// TestAnswersAreStable: to decide again with the answer in place changes nothing.
+func TestAnswersAreStable(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := anyFacts(t)
+		first := Decide(f)
+		if first.Effect != Nothing || first.Again {
+			return
+		}
+		f.Present, f.UID = first.Answer, ""
+		second := Decide(f)
+		if second.Effect == Ask {
+			f.Certain = true
+			second = Decide(f)
+		}
+		if second.Effect != Nothing {
+			t.Fatalf("%s after the answer %+v to %+v", second.Effect, first.Answer, f)
+		}
+		if diff := cmp.Diff(first.Answer, second.Answer); diff != "" {
+			t.Fatalf("(-first +second): %s", diff)
+		}
+	})
+}

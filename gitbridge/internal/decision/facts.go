@@ -1,0 +1,95 @@
+// Package decision says, from facts alone, what the bridge does about one path
+// of main and what it answers. It is pure: it reads nothing and changes
+// nothing, so the same facts always give the same decision.
+//
+// What it guards: nothing is deleted because it is missing, and an object that
+// was there and is gone is never made anew by itself.
+package decision
+
+import "gitbind.dev/gitbridge/claim"
+
+// Facts are what is known of one path of main.
+type Facts struct {
+	Path string
+	// Key is the claim's; IsClaim is false for a path that is none.
+	Key     claim.Key
+	IsClaim bool
+	// Head is the commit of main that File is of.
+	Head string
+	// File is nil when main has none at the path.
+	File *File
+	// Access says whether the cluster may use the API.
+	Access Access
+	// Live is the object on the control plane, nil if there is none, as far as
+	// watching tells; Certain says that the API server itself was asked.
+	Live    *Live
+	Certain bool
+	// Present is the answer that is on status, nil if there is none.
+	Present *claim.Status
+	// Held says that main is not followed at present.
+	Held bool
+	// Removed says that a commit after one with the file removed it, rather than
+	// that main just lacks the file.
+	Removed bool
+	// UID is that of the claim in the app cluster, where commits named it since
+	// the last answer.
+	UID string
+}
+
+// File is a file on main.
+type File struct {
+	Blob string
+	// Problem is why the file is refused, nil if it is not.
+	Problem *claim.Problem
+	// Applied is the hash that its object carries once applied.
+	Applied string
+	// Note is for people, beside a success.
+	Note string
+}
+
+// Live is an object on the control plane.
+type Live struct {
+	// Name is "<namespace>/<name>".
+	Name        string
+	Terminating bool
+	// Applied is the hash that the object carries.
+	Applied string
+	Status  map[string]any
+}
+
+// Access is whether an app cluster may use an API.
+type Access string
+
+// What access there can be.
+const (
+	Granted    Access = "Granted"
+	NotBound   Access = "NotBound"   // there is no export
+	NotGranted Access = "NotGranted" // there is one, without rights yet
+	NotServed  Access = "NotServed"  // the control plane has no such API
+)
+
+// Effect is what to do on the control plane.
+type Effect string
+
+const (
+	// Nothing is to be done but to answer.
+	Nothing Effect = "Nothing"
+	// Ask the API server for the object, and decide again with Certain.
+	Ask Effect = "Ask"
+	// Apply the file, and answer with Facts.Applied or Facts.Refused.
+	Apply Effect = "Apply"
+	// Delete the object, and answer with Facts.Deleting.
+	Delete Effect = "Delete"
+)
+
+// Decision is what to do, and what to answer.
+type Decision struct {
+	Effect Effect
+	// Answer is the ClaimStatus, nil for none, when Effect is Nothing. It shares
+	// memory with the facts.
+	Answer *claim.Status
+	// Again asks for another decision once the answer is written.
+	Again bool
+}
+
+func answer(s *claim.Status) Decision { return Decision{Effect: Nothing, Answer: s} }

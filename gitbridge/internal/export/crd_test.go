@@ -1,0 +1,141 @@
+package export_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+
+	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/gitbridge/internal/export"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+func TestCRD(t *testing.T) {
+	tests := []struct {
+		name string
+		api  v1alpha1.ExportedAPI
+	}{
+		{"postgresqlinstances", v1alpha1.ExportedAPI{Group: "anynines.com", Version: "v1", Resource: "postgresqlinstances"}},
+		{"namespacedxr", v1alpha1.ExportedAPI{Group: "example.org", Version: "v1", Resource: "caches"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			live := load(t, test.name+".live.yaml")
+			before := live.DeepCopy()
+			got, err := export.CRD(live, test.api)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(before, live); diff != "" {
+				t.Errorf("the live definition was changed: %s", diff)
+			}
+			data := file(t, test.api, got)
+			golden := filepath.Join("testdata", test.name+".export.yaml")
+			if *update {
+				if err := os.WriteFile(golden, data, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), string(data)); diff != "" {
+				t.Errorf("%s (-want +got): %s", golden, diff)
+			}
+			again, err := export.CRD(live, test.api)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(data, file(t, test.api, again)) {
+				t.Error("a second export differs")
+			}
+		})
+	}
+}
+
+func TestMachineryIsNotRequired(t *testing.T) {
+	live := load(t, "postgresqlinstances.live.yaml")
+	schema := live.Spec.Versions[0].Schema.OpenAPIV3Schema
+	spec := schema.Properties["spec"]
+	spec.Required = append(spec.Required, "resourceRef")
+	schema.Properties["spec"] = spec
+	got, err := export.CRD(live, v1alpha1.ExportedAPI{Group: "anynines.com", Version: "v1", Resource: "postgresqlinstances"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"service", "plan"}, got.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Required); diff != "" {
+		t.Errorf("required (-want +got): %s", diff)
+	}
+}
+
+func TestCRDRefuses(t *testing.T) {
+	postgresql := v1alpha1.ExportedAPI{Group: "anynines.com", Version: "v1", Resource: "postgresqlinstances"}
+	tests := []struct {
+		name   string
+		change func(*apiextensionsv1.CustomResourceDefinition)
+		want   string
+	}{
+		{"an API that is not namespaced", func(crd *apiextensionsv1.CustomResourceDefinition) {
+			crd.Spec.Scope = apiextensionsv1.ClusterScoped
+		}, "is not namespaced"},
+		{"a version that is not there", func(crd *apiextensionsv1.CustomResourceDefinition) {
+			crd.Spec.Versions[0].Name = "v2"
+		}, "does not serve version v1"},
+		{"a version that is not served", func(crd *apiextensionsv1.CustomResourceDefinition) {
+			crd.Spec.Versions[0].Served = false
+		}, "does not serve version v1"},
+		{"an API without a schema", func(crd *apiextensionsv1.CustomResourceDefinition) {
+			crd.Spec.Versions[0].Schema = nil
+		}, "has no schema"},
+		{"an API whose status has our field", func(crd *apiextensionsv1.CustomResourceDefinition) {
+			status := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"]
+			status.Properties["gitbind"] = apiextensionsv1.JSONSchemaProps{Type: "string"}
+		}, "has a field named gitbind already"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			live := load(t, "postgresqlinstances.live.yaml")
+			test.change(live)
+			if _, err := export.CRD(live, postgresql); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got error %v, want one with %q", err, test.want)
+			}
+		})
+	}
+}
+
+func load(t *testing.T, name string) *apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var crd apiextensionsv1.CustomResourceDefinition
+	if err := yaml.UnmarshalStrict(data, &crd); err != nil {
+		t.Fatal(err)
+	}
+	return &crd
+}
+
+func file(t *testing.T, api v1alpha1.ExportedAPI, crd *apiextensionsv1.CustomResourceDefinition) []byte {
+	t.Helper()
+	snapshot, err := export.Snapshot(crd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &v1alpha1.APIServiceExport{Spec: v1alpha1.APIServiceExportSpec{Template: "offer", API: api}}
+	e.Name, e.Namespace = api.BindingName(), "gb-k3x9d2abqw"
+	data, err := export.File(e, snapshot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}

@@ -1,0 +1,48 @@
+package export
+
+import (
+	"encoding/json"
+	"fmt"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"gitbind.dev/backend/api/v1alpha1"
+)
+
+// Snapshot is a definition as it lies in an export's status.crd. Equal
+// definitions give equal bytes.
+func Snapshot(crd *apiextensionsv1.CustomResourceDefinition) (*runtime.RawExtension, error) {
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(crd)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", crd.Name, err)
+	}
+	// What an API server says of a definition that it serves.
+	delete(object, "status")
+	if meta, ok := object["metadata"].(map[string]any); ok {
+		delete(meta, "creationTimestamp")
+	}
+	raw, err := json.Marshal(object)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", crd.Name, err)
+	}
+	return &runtime.RawExtension{Raw: raw}, nil
+}
+
+// File is an export as it lies on the branch status. What only the control
+// plane has to do with stays behind. Equal exports give equal bytes.
+func File(e *v1alpha1.APIServiceExport, crd *runtime.RawExtension) ([]byte, error) {
+	out := map[string]any{
+		"apiVersion": v1alpha1.GroupVersion.String(),
+		"kind":       "APIServiceExport",
+		"metadata":   map[string]any{"name": e.Name},
+		"spec":       e.Spec,
+		"status":     map[string]any{"crd": crd},
+	}
+	data, err := yaml.Marshal(out)
+	if err != nil {
+		return nil, fmt.Errorf("encode export %s: %w", e.Name, err)
+	}
+	return data, nil
+}

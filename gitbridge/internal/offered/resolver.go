@@ -1,0 +1,153 @@
+// Package offered tells which APIs of the control plane an app cluster may use,
+// and what the bridge must know of each. It reads exports and definitions; it
+// grants nothing.
+package offered
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/gitbridge/internal/crossplane"
+	"gitbind.dev/gitbridge/internal/decision"
+	"gitbind.dev/gitbridge/internal/export"
+	claimschema "gitbind.dev/gitbridge/internal/schema"
+)
+
+// API is one API, as an app cluster may or may not use it.
+type API struct {
+	Access decision.Access
+	// Why says, unless Access is Granted, what is in the way.
+	Why string
+	// The rest is set when Access is Granted.
+	*Definition
+}
+
+// Definition is what a definition on the control plane says.
+type Definition struct {
+	// Binding is "<plural>.<group>".
+	Binding  string
+	Kind     schema.GroupVersionKind
+	Resource schema.GroupVersionResource
+	Shape    crossplane.Shape
+	Schema   *claimschema.Schema
+	// Snapshot is the definition for app clusters.
+	Snapshot *runtime.RawExtension
+	// Version changes whenever the definition does.
+	Version string
+}
+
+// Resolver answers from a cache of exports and of the metadata of definitions,
+// and reads a definition itself only when it is another one than before.
+type Resolver struct {
+	Cache  client.Reader
+	Server client.Reader
+
+	mu          sync.Mutex
+	definitions map[v1alpha1.ExportedAPI]*Definition
+}
+
+// Resolve looks up a binding of the cluster with that tenant namespace.
+func (r *Resolver) Resolve(ctx context.Context, namespace, binding string) (API, error) {
+	var e v1alpha1.APIServiceExport
+	err := r.Cache.Get(ctx, client.ObjectKey{Namespace: namespace, Name: binding}, &e)
+	switch {
+	case apierrors.IsNotFound(err):
+		return API{Access: decision.NotBound, Why: "it is not bound"}, nil
+	case err != nil:
+		return API{}, fmt.Errorf("get export %s: %w", binding, err)
+	}
+	return r.Export(ctx, &e)
+}
+
+// Export looks up what an export grants.
+func (r *Resolver) Export(ctx context.Context, e *v1alpha1.APIServiceExport) (API, error) {
+	switch {
+	case e.DeletionTimestamp != nil:
+		return API{Access: decision.NotBound, Why: "it is being unbound"}, nil
+	case e.Name != e.Spec.API.BindingName():
+		return API{Access: decision.NotGranted, Why: fmt.Sprintf("the export must be named %s", e.Spec.API.BindingName())}, nil
+	case !meta.IsStatusConditionTrue(e.Status.Conditions, v1alpha1.ConditionGranted):
+		return API{Access: decision.NotGranted, Why: "the rights on it are not granted yet"}, nil
+	}
+	definition, why, err := r.definition(ctx, e.Spec.API)
+	switch {
+	case err != nil:
+		return API{}, err
+	case definition == nil:
+		return API{Access: decision.NotServed, Why: why}, nil
+	}
+	return API{Access: decision.Granted, Definition: definition}, nil
+}
+
+// definition is nil where the API cannot be had; why says so.
+func (r *Resolver) definition(ctx context.Context, api v1alpha1.ExportedAPI) (d *Definition, why string, err error) {
+	name := api.BindingName()
+	known := &metav1.PartialObjectMetadata{}
+	known.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
+	switch err := r.Cache.Get(ctx, client.ObjectKey{Name: name}, known); {
+	case apierrors.IsNotFound(err):
+		return nil, "the control plane has no API " + name, nil
+	case err != nil:
+		return nil, "", fmt.Errorf("get definition %s: %w", name, err)
+	}
+	r.mu.Lock()
+	d = r.definitions[api]
+	r.mu.Unlock()
+	if d != nil && d.Version == string(known.UID)+"/"+known.ResourceVersion {
+		return d, "", nil
+	}
+
+	var live apiextensionsv1.CustomResourceDefinition
+	switch err := r.Server.Get(ctx, client.ObjectKey{Name: name}, &live); {
+	case apierrors.IsNotFound(err):
+		return nil, "the control plane has no API " + name, nil
+	case err != nil:
+		return nil, "", fmt.Errorf("get definition %s: %w", name, err)
+	}
+	if !established(&live) {
+		return nil, "the control plane does not serve " + name + " yet", nil
+	}
+	crd, err := export.CRD(&live, api)
+	if err != nil {
+		return nil, err.Error(), nil
+	}
+	d = &Definition{
+		Binding:  name,
+		Kind:     schema.GroupVersionKind{Group: api.Group, Version: api.Version, Kind: live.Spec.Names.Kind},
+		Resource: schema.GroupVersionResource{Group: api.Group, Version: api.Version, Resource: api.Resource},
+		Shape:    crossplane.ShapeOf(&live),
+		Version:  string(live.UID) + "/" + live.ResourceVersion,
+	}
+	if d.Schema, err = claimschema.New(crd); err != nil {
+		return nil, err.Error(), nil
+	}
+	if d.Snapshot, err = export.Snapshot(crd); err != nil {
+		return nil, err.Error(), nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.definitions == nil {
+		r.definitions = map[v1alpha1.ExportedAPI]*Definition{}
+	}
+	r.definitions[api] = d
+	return d, "", nil
+}
+
+func established(crd *apiextensionsv1.CustomResourceDefinition) bool {
+	for _, c := range crd.Status.Conditions {
+		if c.Type == apiextensionsv1.Established {
+			return c.Status == apiextensionsv1.ConditionTrue
+		}
+	}
+	return false
+}

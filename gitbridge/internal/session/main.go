@@ -1,0 +1,249 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/internal/decision"
+	"gitbind.dev/gitbridge/internal/statusbranch"
+	"gitbind.dev/gitbridge/store"
+)
+
+// Hold is why main is not followed, and what can be done.
+type Hold struct {
+	Reason  string
+	Message string
+}
+
+// Approve takes a commit of main for a new begin: nothing that it lacks is
+// deleted, all that it has is applied.
+func (s *Session) Approve(ctx context.Context, commit store.Hash) error {
+	s.following.Lock()
+	defer s.following.Unlock()
+	if s.approved == commit {
+		return nil
+	}
+	s.approved = commit
+	if s.seen == nil || s.seen.Head() != commit || !s.View().Held {
+		return nil
+	}
+	return s.consider(ctx, s.seen)
+}
+
+func (s *Session) onMain(ctx context.Context, new *store.Snapshot) error {
+	s.following.Lock()
+	defer s.following.Unlock()
+	s.seen = new
+	return s.consider(ctx, new)
+}
+
+// consider decides whether a head of main counts, and if so has what it changed
+// looked at.
+func (s *Session) consider(ctx context.Context, new *store.Snapshot) error {
+	view := s.View()
+	accepted := view.Main.Head()
+	if accepted == "" {
+		accepted = s.Memory().Accepted
+	}
+	commits, descends, err := s.options.Main.Log(ctx, accepted, new.Head())
+	if err != nil {
+		return fmt.Errorf("compare main with %s: %w", accepted.Short(), err)
+	}
+	hold := judge(new, accepted, descends, s.lost)
+	begin := accepted == ""
+	if hold != nil && s.approved != "" && s.approved == new.Head() {
+		hold, begin = nil, true
+	}
+	if hold != nil {
+		s.hold(hold)
+		return nil
+	}
+	if begin {
+		if err := s.begin(ctx, new); err != nil {
+			return err
+		}
+	}
+	s.take(view.Main, new, commits, begin)
+	return nil
+}
+
+// judge says why a head of main does not count, nil if it does.
+func judge(new *store.Snapshot, accepted store.Hash, descends, statusLost bool) *Hold {
+	const wayOn = "Nothing is applied or deleted meanwhile. To take main as it is, annotate this ClusterBinding: " + ApproveAnnotation + "=%s"
+	head := new.Head()
+	switch {
+	case head == "":
+		return &Hold{"MainMissing", "the repository has no branch main. Nothing is applied or deleted until it has"}
+	case accepted != "" && !descends:
+		return &Hold{"MainRewritten", fmt.Sprintf("main is at %s, which does not descend from %s, the last commit that was accepted. "+wayOn, head.Short(), accepted, head)}
+	case accepted != "" && new.Files() == 0:
+		return &Hold{"MainEmptied", fmt.Sprintf("main was emptied by commit %s. "+wayOn, head.Short(), head)}
+	case statusLost:
+		return &Hold{"StatusLost", fmt.Sprintf("the branch status is not the one that was written here, so it is not known what was applied before. "+wayOn, head)}
+	}
+	return nil
+}
+
+// ApproveAnnotation is on a ClusterBinding and names the commit of main that a person
+// takes for a new begin.
+const ApproveAnnotation = "gitbind.dev/approve-main"
+
+func (s *Session) hold(h *Hold) {
+	s.mu.Lock()
+	was := s.view.Held
+	s.view.Held = true
+	s.mu.Unlock()
+	s.health.hold(h)
+	if !was && s.View().Main == nil {
+		// The state of what was applied before is still answered.
+		s.enqueueAll(nil)
+	}
+}
+
+// begin keeps what was answered before and main lacks from being deleted, and
+// writes down from where main is followed.
+func (s *Session) begin(ctx context.Context, main *store.Snapshot) error {
+	if s.lost {
+		s.lost = false
+		s.open(newEpoch(), statusbranch.Observed(s.Status.Snapshot()))
+	}
+	// An epoch that is remembered is one that the branch has.
+	if err := s.Status.Start(ctx); err != nil {
+		return err
+	}
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(64)
+	for path := range s.paths(nil, claim.Root) {
+		key, err := claim.ParsePath(path)
+		if err != nil {
+			continue
+		}
+		if _, ok := main.Entry(path); ok {
+			continue
+		}
+		present, err := s.Present(path)
+		if err != nil || present == nil || present.Answers.Blob == "" {
+			continue
+		}
+		group.Go(func() error {
+			data, err := claim.EncodeStatus(decision.Unproven(path, key, string(main.Head()), present))
+			if err != nil {
+				return err
+			}
+			return s.Status.Write(groupCtx, statusbranch.Change{Path: claim.StatusPath(path), Data: data, Subject: "status: Held " + key.String()})
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return s.remember(ctx, main.Head())
+}
+
+// take makes a head the one that counts.
+func (s *Session) take(old, new *store.Snapshot, commits []store.Commit, begin bool) {
+	paths := map[string]bool{}
+	if old == nil || begin {
+		for path := range s.paths(new, claim.Root) {
+			paths[path] = true
+		}
+	}
+	removed := map[string]bool{}
+	for c := range store.Diff(old, new, claim.Root) {
+		if claim.IsReserved(c.Path) {
+			continue
+		}
+		paths[c.Path] = true
+		removed[c.Path] = c.New == nil && !begin
+	}
+	uids := map[string]string{}
+	for _, c := range commits { // newest first
+		for _, t := range claim.ParseObjectTrailers(c.Message) {
+			if path := t.Key.Path(); uids[path] == "" {
+				uids[path] = t.UID
+				// It may have come and gone between two looks.
+				paths[path] = true
+			}
+		}
+	}
+
+	s.mu.Lock()
+	maps.Copy(s.uids, uids)
+	if begin {
+		clear(s.removed)
+	}
+	for path, gone := range removed {
+		if gone {
+			s.removed[path] = true
+		} else {
+			delete(s.removed, path)
+		}
+	}
+	s.view = View{Main: new, Generation: s.Status.Advance(new.Head(), slices.Collect(maps.Keys(paths)))}
+	s.mu.Unlock()
+	s.health.hold(nil)
+	if old == nil {
+		s.options.Began()
+	}
+	for path := range paths {
+		s.options.Enqueue(path, old != nil)
+	}
+	s.rememberLater()
+}
+
+func (s *Session) enqueueAll(main *store.Snapshot) {
+	for path := range s.paths(main, claim.Root) {
+		s.options.Enqueue(path, false)
+	}
+}
+
+// paths goes through the paths of main below a folder that have, or may want, an
+// answer. One may come twice.
+func (s *Session) paths(main *store.Snapshot, folder string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for e := range main.List(folder) {
+			if !claim.IsReserved(e.Path) && !yield(e.Path) {
+				return
+			}
+		}
+		status := s.Status.Snapshot()
+		for e := range status.List(folder) {
+			if _, err := claim.ParsePath(e.Path); err == nil && !yield(e.Path) {
+				return
+			}
+		}
+		for e := range status.List(claim.RefusedRoot) {
+			data, err := status.Read(e.Path)
+			if err != nil {
+				continue
+			}
+			answer, err := claim.DecodeStatus(data)
+			if err == nil && answer.Problem != nil && strings.HasPrefix(answer.Problem.File, folder+"/") && !yield(answer.Problem.File) {
+				return
+			}
+		}
+	}
+}
+
+// Present is the answer to a path that is on status, nil if there is none or it
+// cannot be read.
+func (s *Session) Present(path string) (*claim.Status, error) {
+	return present(s.Status.Snapshot(), path)
+}
+
+func present(status *store.Snapshot, path string) (*claim.Status, error) {
+	file := claim.StatusPath(path)
+	if _, ok := status.Entry(file); !ok {
+		return nil, nil
+	}
+	data, err := status.Read(file)
+	if err != nil {
+		return nil, err
+	}
+	return claim.DecodeStatus(data)
+}

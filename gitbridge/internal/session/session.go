@@ -1,0 +1,183 @@
+// Package session follows the repository of one app cluster: it says which
+// commit of main counts, which of its paths wait for an answer, and whether a
+// file that main lacks was removed by somebody.
+//
+// It refuses to follow a main that does not descend from the last commit that it
+// accepted, and a branch status that is not the one it wrote: then nothing is
+// changed on the control plane until a person decides. It applies and deletes
+// nothing itself.
+package session
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/internal/answered"
+	"gitbind.dev/gitbridge/internal/statusbranch"
+	"gitbind.dev/gitbridge/internal/tenant"
+	"gitbind.dev/gitbridge/store"
+)
+
+// Memory is what outlives the process: it is kept in the ClusterBinding.
+type Memory struct {
+	// Accepted is the last commit of main that was accepted, as far as it was
+	// written down; "" before the first contact.
+	Accepted store.Hash
+	// Epoch is that of the branch status.
+	Epoch string
+}
+
+// Options are the parts of a Session.
+type Options struct {
+	Cluster      tenant.Cluster
+	Main, Status store.Branch
+	Memory       Memory
+	// Approved is the commit of main that a person accepted as a new begin.
+	Approved store.Hash
+	// Remember writes the memory down.
+	Remember func(context.Context, Memory) error
+	// Enqueue has a path of main looked at. Urgent is what just changed.
+	Enqueue func(path string, urgent bool)
+	// Began is told when the first commit of main counts: from then on status
+	// can be written.
+	Began func()
+	// Changed is told when Condition may say something else.
+	Changed func()
+	Now     func() time.Time
+}
+
+// Session is one followed repository.
+type Session struct {
+	Cluster tenant.Cluster
+	Status  *statusbranch.Branch
+
+	options Options
+	health  health
+	// opened is closed when the branch status is known.
+	opened chan struct{}
+
+	// following is held while a new head is considered.
+	following sync.Mutex
+	seen      *store.Snapshot
+	approved  store.Hash
+	lost      bool
+
+	mu      sync.Mutex
+	view    View
+	uids    map[string]string
+	removed map[string]bool
+
+	// remembering is held while the memory is written.
+	remembering sync.Mutex
+	memory      Memory
+	epoch       string
+	remembered  answered.Generation
+	later       *time.Timer
+}
+
+// View is the newest commit of main that counts.
+type View struct {
+	// Main is nil before the first.
+	Main       *store.Snapshot
+	Generation answered.Generation
+	// Held says that main went elsewhere since.
+	Held bool
+}
+
+// New returns a session that does nothing before Run.
+func New(o Options) *Session {
+	s := &Session{
+		Cluster: o.Cluster, Status: statusbranch.New(o.Status, o.Now), options: o,
+		opened: make(chan struct{}), approved: o.Approved, memory: o.Memory,
+		uids: map[string]string{}, removed: map[string]bool{},
+	}
+	s.health.changed, s.health.now = o.Changed, o.Now
+	return s
+}
+
+// Opened is closed when the branch status is known: before, no path can be
+// answered.
+func (s *Session) Opened() <-chan struct{} { return s.opened }
+
+// Run follows the repository until ctx ends. Wake gives hints, by branch.
+func (s *Session) Run(ctx context.Context, wakeMain, wakeStatus <-chan store.Hash) {
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		store.Follow(ctx, store.FollowOptions{
+			Branch: s.options.Status, Wake: wakeStatus, Poll: 5 * time.Minute,
+			OnChange: func(_ context.Context, _, new *store.Snapshot) error { return s.onStatus(new) },
+			OnError:  func(err error) { s.health.set(opening, err) },
+		})
+	})
+	defer wg.Wait()
+	select {
+	case <-s.opened:
+	case <-ctx.Done():
+		return
+	}
+	wg.Go(func() { s.Status.Settle(ctx, s.pushed) })
+	store.Follow(ctx, store.FollowOptions{
+		Branch: s.options.Main, Wake: wakeMain,
+		OnChange: func(ctx context.Context, _, new *store.Snapshot) error { return s.onMain(ctx, new) },
+		OnError:  func(err error) { s.health.set(fetching, err) },
+	})
+	s.close(context.WithoutCancel(ctx))
+}
+
+// View is the newest commit that counts.
+func (s *Session) View() View {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.view
+}
+
+// UID is that of the claim at a path, if commits named it since its last answer.
+func (s *Session) UID(path string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.uids[path]
+}
+
+// Write answers a path, or writes another file of status.
+func (s *Session) Write(ctx context.Context, c statusbranch.Change) error {
+	err := s.Status.Write(ctx, c)
+	if ctx.Err() == nil {
+		s.pushed(err)
+	}
+	return err
+}
+
+// Answered says that the answer to a path is on status, with this UID.
+func (s *Session) Answered(path, uid string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.uids[path] == uid {
+		delete(s.uids, path)
+	}
+}
+
+// Removed reports whether a commit removed the file at a path that main lacks,
+// after the bridge had seen it in the commit seen ("" if it is not known to
+// have).
+func (s *Session) Removed(ctx context.Context, path string, seen store.Hash) (bool, error) {
+	s.mu.Lock()
+	removed, head := s.removed[path], s.view.Main.Head()
+	s.mu.Unlock()
+	if removed || seen == "" {
+		return removed, nil
+	}
+	_, descends, err := s.options.Main.Log(ctx, seen, head)
+	return descends, err
+}
+
+// Enqueue has a path looked at.
+func (s *Session) Enqueue(path string, urgent bool) { s.options.Enqueue(path, urgent) }
+
+// EnqueueBinding has all claims of a binding looked at.
+func (s *Session) EnqueueBinding(binding string) {
+	for path := range s.paths(s.View().Main, claim.BindingPath(binding)) {
+		s.options.Enqueue(path, false)
+	}
+}

@@ -1,0 +1,302 @@
+package session_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/internal/session"
+	"gitbind.dev/gitbridge/internal/statusbranch"
+	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/gitbridge/store/memstore"
+)
+
+func TestChangedPathsAreLookedAt(t *testing.T) {
+	w := newWorld(t)
+	w.commit("Add", map[string]string{path("a"): "1", path("b"): "1", "bindings/odd": "x", "bindings/" + binding + "/request.yaml": "x", "docs/x": "x"})
+	r := w.start()
+	r.follows()
+	if diff := cmp.Diff([]string{path("a"), path("b"), "bindings/odd"}, w.queued()); diff != "" {
+		t.Errorf("at first (-want +got): %s", diff)
+	}
+	w.commit("Change", map[string]string{path("a"): "2", "docs/x": "y"})
+	r.follows()
+	if diff := cmp.Diff([]string{path("a") + " !"}, w.queued()); diff != "" {
+		t.Errorf("then (-want +got): %s", diff)
+	}
+}
+
+func TestAClaimThatCameAndWentIsLookedAt(t *testing.T) {
+	w := newWorld(t)
+	r := w.start()
+	r.follows()
+	trailer := func(uid string) store.Trailer {
+		key, _ := claim.ParsePath(path("a"))
+		return store.Trailer{Key: claim.TrailerObject, Value: claim.ObjectTrailer{Key: key, UID: uid, Generation: 1}.String()}
+	}
+	w.commit("Add", map[string]string{path("a"): "1"}, trailer("u1"))
+	w.commit("Remove", map[string]string{path("a"): ""}, trailer("u1"))
+	w.commit("Add", map[string]string{path("a"): "1"}, trailer("u2"))
+	w.commit("Remove", map[string]string{path("a"): ""}, trailer("u2"))
+	r.follows()
+	if diff := cmp.Diff([]string{path("a") + " !"}, w.queued()); diff != "" {
+		t.Errorf("queue (-want +got): %s", diff)
+	}
+	if got := r.UID(path("a")); got != "u2" {
+		t.Errorf("uid = %q, want the last one, u2", got)
+	}
+	r.Answered(path("a"), "u2")
+	if got := r.UID(path("a")); got != "" {
+		t.Errorf("uid = %q after the answer", got)
+	}
+}
+
+func TestARemovalIsKnown(t *testing.T) {
+	w := newWorld(t)
+	added := w.commit("Add", map[string]string{path("a"): "1", path("b"): "1", path("c"): "1"})
+	r := w.start()
+	r.follows()
+	w.commit("Remove", map[string]string{path("a"): ""})
+	r.follows()
+	r.wantRemoved("a", "", true)
+	r.wantRemoved("b", "", false)
+
+	r.stop()
+	w.commit("Remove while nobody looks", map[string]string{path("b"): ""})
+	again := w.start()
+	again.follows()
+	again.wantRemoved("b", added, true)
+	again.wantRemoved("b", "", false)
+	again.wantRemoved("b", "0123456789012345678901234567890123456789", false)
+
+	w.commit("Put back", map[string]string{path("b"): "1"})
+	again.follows()
+	w.commit("Remove", map[string]string{path("b"): ""})
+	again.follows()
+	again.wantRemoved("b", "", true)
+}
+
+func TestAcceptWritesDownOnceWhatItIsAskedFor(t *testing.T) {
+	w := newWorld(t)
+	r := w.start()
+	r.follows()
+	memory, first := w.remembered()
+	if memory.Accepted != w.remote.Head("main") || memory.Epoch == "" || first != 1 {
+		t.Errorf("after the first contact: %+v in %d writes", memory, first)
+	}
+	for i := range 3 {
+		w.commit("Change", map[string]string{path("a"): fmt.Sprint(i)})
+		r.follows()
+	}
+	if _, writes := w.remembered(); writes != first {
+		t.Errorf("%d writes, want none for commits that nothing depends on", writes-first)
+	}
+	for range 3 {
+		if err := r.Accept(t.Context(), r.View().Generation); err != nil {
+			t.Fatal(err)
+		}
+	}
+	memory, writes := w.remembered()
+	if writes != first+1 || memory.Accepted != w.remote.Head("main") {
+		t.Errorf("%+v after %d writes, want main's head after one", memory, writes-first)
+	}
+	w.commit("Change", map[string]string{path("a"): "last"})
+	r.follows()
+	r.stop()
+	if memory, _ := w.remembered(); memory.Accepted != w.remote.Head("main") {
+		t.Error("what was followed last is not written down at the end")
+	}
+}
+
+func TestAMainThatDoesNotDescendIsNotFollowed(t *testing.T) {
+	for _, restarted := range []bool{false, true} {
+		t.Run(fmt.Sprintf("restarted=%v", restarted), func(t *testing.T) {
+			w := newWorld(t)
+			old := w.remote.Head("main")
+			w.commit("Add", map[string]string{path("a"): "1", path("b"): "1"})
+			r := w.start()
+			r.follows()
+			r.answer(path("a"), claim.Applied)
+			r.answer(path("b"), claim.Applied)
+			accepted := w.remote.Head("main")
+			if restarted {
+				r.stop()
+			}
+			w.remote.ForceHead("main", old)
+			if restarted {
+				r = w.start()
+			}
+			w.queued()
+			r.wantHeld("MainRewritten")
+			if v := r.View(); v.Main.Head() == old {
+				t.Error("the rewritten main counts")
+			}
+			if !strings.Contains(r.Condition().Message, string(accepted)) || !strings.Contains(r.Condition().Message, session.ApproveAnnotation+"="+string(old)) {
+				t.Errorf("message = %q", r.Condition().Message)
+			}
+
+			t.Run("until it is repaired", func(t *testing.T) {
+				w.remote.ForceHead("main", accepted)
+				r.follows()
+			})
+			w.remote.ForceHead("main", old)
+			r.wantHeld("MainRewritten")
+			t.Run("or a person approves", func(t *testing.T) {
+				if err := r.Approve(t.Context(), old); err != nil {
+					t.Fatal(err)
+				}
+				if v := r.View(); v.Held || v.Main.Head() != old {
+					t.Errorf("view = %+v", v)
+				}
+				for _, name := range []string{"a", "b"} {
+					if s := w.status(path(name)); s.Result != claim.Held || s.Answers.Blob != "" {
+						t.Errorf("%s: %+v, want it held", name, s)
+					}
+					r.wantRemoved(name, "", false)
+				}
+				if memory, _ := w.remembered(); memory.Accepted != old {
+					t.Errorf("remembered %s", memory.Accepted)
+				}
+			})
+		})
+	}
+}
+
+func TestTheFirstContactDeletesNothing(t *testing.T) {
+	w := newWorld(t)
+	seen := w.commit("Add", map[string]string{path("a"): "1", path("b"): "1", path("c"): "1"})
+	r := w.start()
+	r.follows()
+	r.answer(path("a"), claim.Applied)
+	r.answer(path("b"), claim.Applied)
+	w.commit("Remove", map[string]string{path("c"): ""})
+	r.follows()
+	r.answer(path("c"), claim.Deleting)
+	r.stop()
+
+	w.commit("Remove", map[string]string{path("a"): ""})
+	w.mu.Lock()
+	w.memory = session.Memory{} // the ClusterBinding was made anew
+	w.mu.Unlock()
+	again := w.start()
+	again.follows()
+	if s := w.status(path("a")); s.Result != claim.Held || s.Answers.Blob != "" {
+		t.Errorf("a: %+v, want it held", s)
+	}
+	if s := w.status(path("b")); s.Result != claim.Applied {
+		t.Errorf("b: %+v", s)
+	}
+	if s := w.status(path("c")); s.Result != claim.Deleting {
+		t.Errorf("c: %+v: a delete that began goes on", s)
+	}
+	_ = seen
+	memory, _ := w.remembered()
+	if memory.Accepted != w.remote.Head("main") {
+		t.Error("the begin is not written down")
+	}
+}
+
+func TestAnEmptiedMainIsNotFollowed(t *testing.T) {
+	w := newWorld(t)
+	w.commit("Add", map[string]string{path("a"): "1"})
+	r := w.start()
+	r.follows()
+	w.commit("Remove all", map[string]string{path("a"): "", "README.md": ""})
+	r.wantHeld("MainEmptied")
+	w.remote.ForceHead("main", "")
+	r.wantHeld("MainMissing")
+}
+
+func TestALostStatusBranchIsSaid(t *testing.T) {
+	for _, restarted := range []bool{false, true} {
+		t.Run(fmt.Sprintf("restarted=%v", restarted), func(t *testing.T) {
+			w := newWorld(t)
+			w.commit("Add", map[string]string{path("a"): "1"})
+			r := w.start()
+			r.follows()
+			r.answer(path("a"), claim.Applied)
+			if restarted {
+				r.stop()
+			}
+			w.remote.ForceHead("status", "")
+			if restarted {
+				r = w.start()
+			} else if err := r.Write(t.Context(), statusbranch.Change{Path: "x", Data: []byte("x"), Subject: "x"}); !errors.Is(err, statusbranch.ErrForeign) {
+				t.Errorf("write on the lost branch: %v", err)
+			}
+			r.wantHeld("StatusLost")
+			before, _ := w.remembered()
+			if err := r.Approve(t.Context(), w.remote.Head("main")); err != nil {
+				t.Fatal(err)
+			}
+			r.follows()
+			if after, _ := w.remembered(); after.Epoch == before.Epoch || after.Epoch == "" {
+				t.Errorf("epoch %q after %q", after.Epoch, before.Epoch)
+			}
+		})
+	}
+}
+
+func TestAStatusBranchFromABackupIsAnsweredAnew(t *testing.T) {
+	w := newWorld(t)
+	w.commit("Add", map[string]string{path("a"): "1", path("b"): "1"})
+	r := w.start()
+	r.follows()
+	r.answer(path("a"), claim.Applied)
+	backup := w.remote.Head("status")
+	r.answer(path("b"), claim.Applied)
+	w.queued()
+	store.Tell(r.wakeStatus, "")
+	w.remote.ForceHead("status", backup)
+	store.Tell(r.wakeStatus, "")
+	w.eventually("all is looked at", func() bool {
+		store.Tell(r.wakeStatus, "")
+		return slices.Equal(w.queued(), []string{path("a"), path("b")})
+	})
+	if r.View().Held {
+		t.Error("held")
+	}
+	r.answer(path("b"), claim.Applied)
+	if o := statusbranch.Observed(r.Status.Snapshot()); o.Commit != string(w.remote.Head("main")) {
+		t.Errorf("observed = %+v", o)
+	}
+}
+
+func TestConditionsSayWhatIsWrong(t *testing.T) {
+	for _, test := range []struct {
+		err    error
+		reason string
+	}{
+		{fmt.Errorf("fetch: %w", store.ErrUnauthorized), "CredentialRefused"},
+		{fmt.Errorf("fetch: %w", store.ErrRepositoryNotFound), "RepositoryNotFound"},
+		{fmt.Errorf("get credential: %w", session.ErrNoCredential), "CredentialMissing"},
+		{errors.New("read tcp 127.0.0.1:4711->127.0.0.1:8080: connection reset"), "RepositoryUnreachable"},
+	} {
+		t.Run(test.reason, func(t *testing.T) {
+			w := newWorld(t)
+			var mu sync.Mutex
+			fault := test.err
+			w.remote.SetFault(func(memstore.Call) error {
+				mu.Lock()
+				defer mu.Unlock()
+				return fault
+			})
+			r := w.start()
+			w.eventually(test.reason, func() bool { return r.Condition().Reason == test.reason })
+			if c := r.Condition(); c.Status != "False" || strings.Contains(c.Message, "4711") {
+				t.Errorf("condition = %+v", c)
+			}
+			mu.Lock()
+			fault = nil
+			mu.Unlock()
+			r.follows()
+			w.eventually("it says that it works", func() bool { return r.Condition().Reason == "Following" })
+		})
+	}
+}

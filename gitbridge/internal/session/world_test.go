@@ -1,0 +1,213 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/internal/session"
+	"gitbind.dev/gitbridge/internal/statusbranch"
+	"gitbind.dev/gitbridge/internal/tenant"
+	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/gitbridge/store/memstore"
+)
+
+const binding = "caches.example.org"
+
+func path(name string) string {
+	return claim.Key{Binding: binding, Namespace: "team-a", Name: name}.Path()
+}
+
+// world is a repository, and what a control plane remembers of it.
+type world struct {
+	*testing.T
+	remote *memstore.Remote
+	people store.Branch
+
+	mu     sync.Mutex
+	memory session.Memory
+	writes int
+	queue  []string
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{T: t, remote: memstore.New()}
+	w.people = w.remote.Branch("main")
+	w.commit("Begin", map[string]string{"README.md": "hello"})
+	return w
+}
+
+// commit changes files on main; "" removes one.
+func (w *world) commit(subject string, files map[string]string, trailers ...store.Trailer) store.Hash {
+	w.Helper()
+	snap, err := w.people.Update(w.Context(), store.Edit{
+		Author: store.Signature{Name: "alice", Email: "alice@example.org"}, Subject: subject, Trailers: trailers,
+		Apply: func(t *store.Tree) error {
+			for path, content := range files {
+				err := t.Write(path, []byte(content))
+				if content == "" {
+					err = t.Remove(path)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return snap.Head()
+}
+
+func (w *world) remember(_ context.Context, m session.Memory) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.memory = m
+	w.writes++
+	return nil
+}
+
+func (w *world) remembered() (session.Memory, int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.memory, w.writes
+}
+
+// queued are the paths that were to be looked at since the last call, sorted,
+// urgent ones with a "!".
+func (w *world) queued() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := w.queue
+	w.queue = nil
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+type run struct {
+	*session.Session
+	w                    *world
+	wakeMain, wakeStatus chan store.Hash
+	stop                 func()
+}
+
+func (w *world) start() *run {
+	w.Helper()
+	memory, _ := w.remembered()
+	return w.startWith(session.Options{Memory: memory})
+}
+
+func (w *world) startWith(o session.Options) *run {
+	w.Helper()
+	o.Cluster = tenant.Cluster{ID: "k3x9d2abqw", UID: "u", Namespace: "gb-k3x9d2abqw"}
+	o.Main, o.Status = w.remote.Branch("main"), w.remote.Branch("status")
+	o.Remember, o.Changed, o.Now = w.remember, func() {}, time.Now
+	o.Began = func() {}
+	o.Enqueue = func(path string, urgent bool) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if urgent {
+			path += " !"
+		}
+		w.queue = append(w.queue, path)
+	}
+	r := &run{Session: session.New(o), w: w, wakeMain: make(chan store.Hash, 1), wakeStatus: make(chan store.Hash, 1)}
+	ctx, cancel := context.WithCancel(w.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.Run(ctx, r.wakeMain, r.wakeStatus)
+	}()
+	r.stop = sync.OnceFunc(func() {
+		cancel()
+		<-done
+	})
+	w.Cleanup(r.stop)
+	return r
+}
+
+// follows waits until the session is at main's head, and not held.
+func (r *run) follows() {
+	r.w.Helper()
+	r.w.eventually("main is followed", func() bool {
+		store.Tell(r.wakeMain, "")
+		v := r.View()
+		return v.Main.Head() == r.w.remote.Head("main") && !v.Held
+	})
+}
+
+func (r *run) wantHeld(reason string) {
+	r.w.Helper()
+	defer func() {
+		if r.w.Failed() {
+			r.w.Logf("held: %v, condition: %+v", r.View().Held, r.Condition())
+		}
+	}()
+	r.w.eventually(reason, func() bool {
+		store.Tell(r.wakeMain, "")
+		return r.View().Held && r.Condition().Reason == reason
+	})
+	if c := r.Condition(); c.Status != "False" || c.Message == "" {
+		r.w.Errorf("condition = %+v", c)
+	}
+}
+
+// answer does what the claim controller would.
+func (r *run) answer(path string, result claim.Result) {
+	r.w.Helper()
+	v := r.View()
+	s := &claim.Status{Result: result, Answers: claim.Answers{Commit: string(v.Main.Head())}}
+	if e, ok := v.Main.Entry(path); ok {
+		s.Answers.Blob = string(e.Hash)
+	}
+	data, err := claim.EncodeStatus(s)
+	if err != nil {
+		r.w.Fatal(err)
+	}
+	if err := r.Write(r.w.Context(), statusbranch.Change{Path: claim.StatusPath(path), Data: data, Subject: "status: x", Answers: path, As: v.Generation}); err != nil {
+		r.w.Fatal(err)
+	}
+}
+
+func (w *world) status(path string) *claim.Status {
+	w.Helper()
+	snap, err := w.remote.Branch("status").Fetch(w.Context())
+	if err != nil {
+		w.Fatal(err)
+	}
+	data, err := snap.Read(claim.StatusPath(path))
+	if errors.Is(err, store.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		w.Fatal(err)
+	}
+	s, err := claim.DecodeStatus(data)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return s
+}
+
+func (w *world) eventually(what string, ok func() bool) {
+	w.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			w.Fatal("never: ", what)
+		}
+	}
+}
+
+func (r *run) wantRemoved(name string, seen store.Hash, want bool) {
+	r.w.Helper()
+	got, err := r.Removed(r.w.Context(), path(name), seen)
+	if err != nil || got != want {
+		r.w.Errorf("removed(%s, seen %s) = %v, %v; want %v", name, seen.Short(), got, err, want)
+	}
+}

@@ -1,0 +1,258 @@
+// Package statusbranch writes the branch status of one repository: answers to
+// paths of main, and observed.yaml, which says how far they have come. It
+// decides nothing about claims, and it is the branch's only writer.
+package statusbranch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/internal/answered"
+	"gitbind.dev/gitbridge/store"
+)
+
+// Quiet is how long after the last commit there is one of observed.yaml alone.
+const Quiet = time.Second
+
+// Branch is the branch status.
+type Branch struct {
+	git store.Branch
+	now func() time.Time
+
+	mu      sync.Mutex
+	tracker answered.Tracker
+	// flying are the writes that were not acknowledged yet, by path of main.
+	flying map[string]flight
+	epoch  string
+	// sequence is the highest that was given out, observed what the remote is
+	// known to have.
+	sequence int64
+	observed claim.Observed
+	last     time.Time
+	// dirty wakes Settle.
+	dirty chan struct{}
+}
+
+// flight is a write under way.
+type flight struct {
+	path string
+	data []byte // nil: the file is to go
+	as   answered.Generation
+}
+
+// New takes a branch of which nothing is known yet.
+func New(git store.Branch, now func() time.Time) *Branch {
+	return &Branch{git: git, now: now, flying: map[string]flight{}, dirty: make(chan struct{}, 1)}
+}
+
+// Snapshot is the newest tree.
+func (b *Branch) Snapshot() *store.Snapshot { return b.git.Snapshot() }
+
+// Open says in which epoch to write, and what the branch says of itself. Where
+// the two differ, nothing can be written before Start. It may be called again
+// when the branch turns out to be another one.
+func (b *Branch) Open(epoch string, o claim.Observed) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.epoch, b.observed, b.sequence = epoch, o, max(b.sequence, o.Sequence)
+	b.wake()
+}
+
+// Epoch is the one to write in.
+func (b *Branch) Epoch() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.epoch
+}
+
+// Advance takes in a commit of main, with the paths that wait for an answer.
+func (b *Branch) Advance(head store.Hash, paths []string) answered.Generation {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	defer b.wake()
+	return b.tracker.Advance(head, paths)
+}
+
+// Done says that the tree answers a path of main already.
+func (b *Branch) Done(mainPath string, as answered.Generation) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.tracker.Done(mainPath, as)
+	b.wake()
+}
+
+// IsAnswered reports whether all paths of a generation have their answers.
+func (b *Branch) IsAnswered(g answered.Generation) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.tracker.IsAnswered(g)
+}
+
+// Change is one file to write.
+type Change struct {
+	Path string
+	// Data is the content, nil to remove the file.
+	Data []byte
+	// Subject is for the commit.
+	Subject string
+	// Answers, if not "", is the path of main that this answers, as it is in a
+	// generation.
+	Answers string
+	As      answered.Generation
+}
+
+// Write makes a change, and returns when the remote has it. With it goes
+// observed.yaml. What is there already makes no commit.
+func (b *Branch) Write(ctx context.Context, c Change) error {
+	if c.Answers != "" {
+		b.mu.Lock()
+		b.flying[c.Answers] = flight{path: c.Path, data: c.Data, as: c.As}
+		b.mu.Unlock()
+	}
+	err := b.update(ctx, false, c.Subject, func(t *store.Tree) (bool, error) { return put(t, c.Path, c.Data) })
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.flying, c.Answers)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", c.Path, err)
+	}
+	if c.Answers != "" {
+		b.tracker.Done(c.Answers, c.As)
+	}
+	b.wake()
+	return nil
+}
+
+// ErrForeign says that the branch is not the one that was written here: it was
+// lost, or set back. Nothing was written.
+var ErrForeign = errors.New("the branch status is not as it was written here")
+
+// IsForeign reports whether the newest known tree is not the one that was
+// written here.
+func (b *Branch) IsForeign() bool {
+	b.mu.Lock()
+	epoch, sequence := b.epoch, b.observed.Sequence
+	b.mu.Unlock()
+	// The snapshot has what was acknowledged before it was taken.
+	o := Observed(b.git.Snapshot())
+	return o.Epoch != epoch || o.Sequence < sequence
+}
+
+func (b *Branch) isForeign(o claim.Observed) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return o.Epoch != b.epoch || o.Sequence < b.observed.Sequence
+}
+
+// update makes a change, and with it one of observed.yaml. Only a start may be
+// made on a foreign branch.
+func (b *Branch) update(ctx context.Context, start bool, subject string, change func(*store.Tree) (bool, error)) error {
+	var observed claim.Observed
+	_, err := b.git.Update(ctx, store.Edit{
+		Author:  author(),
+		Subject: subject,
+		Apply: func(t *store.Tree) error {
+			observed = claim.Observed{}
+			changed, err := change(t)
+			if err != nil || !changed {
+				return err
+			}
+			if !start && b.isForeign(Observed(t)) {
+				return ErrForeign
+			}
+			observed, err = b.observe(t)
+			return err
+		},
+	})
+	if err != nil || observed.Epoch == "" {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.last = b.now()
+	if observed.Epoch == b.epoch && observed.Sequence > b.observed.Sequence {
+		b.observed = observed
+	}
+	return nil
+}
+
+func put(t *store.Tree, path string, data []byte) (changed bool, err error) {
+	present, err := t.Read(path)
+	switch {
+	case err != nil && !errors.Is(err, store.ErrNotExist):
+		return false, err
+	case data == nil && err != nil, data != nil && err == nil && bytes.Equal(present, data):
+		return false, nil
+	case data == nil:
+		return true, t.Remove(path)
+	default:
+		return true, t.Write(path, data)
+	}
+}
+
+// observe writes observed.yaml. A write that is in the same tree counts as an
+// answer: both get there, or neither.
+func (b *Branch) observe(t *store.Tree) (claim.Observed, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	head := b.tracker.AnsweredWith(func(path string, generation answered.Generation) bool {
+		f, ok := b.flying[path]
+		return ok && f.as >= generation && f.isIn(t)
+	})
+	present := Observed(t)
+	if head == "" {
+		// Nothing was answered by this process yet.
+		head = store.Hash(present.Commit)
+	}
+	b.sequence = max(b.sequence, present.Sequence) + 1
+	o := claim.Observed{Commit: string(head), Sequence: b.sequence, Epoch: b.epoch}
+	data, err := claim.EncodeObserved(o)
+	if err != nil {
+		return claim.Observed{}, err
+	}
+	return o, t.Write(claim.ObservedPath, data)
+}
+
+func (f flight) isIn(t *store.Tree) bool {
+	data, err := t.Read(f.path)
+	if err != nil {
+		return f.data == nil && errors.Is(err, store.ErrNotExist)
+	}
+	return f.data != nil && bytes.Equal(data, f.data)
+}
+
+// Reader is a tree or a snapshot.
+type Reader interface {
+	Read(path string) ([]byte, error)
+}
+
+// Observed is what a tree of status says of itself. It is zero when it says
+// nothing that can be read: the next change writes it anew.
+func Observed(r Reader) claim.Observed {
+	data, err := r.Read(claim.ObservedPath)
+	if err != nil {
+		return claim.Observed{}
+	}
+	o, err := claim.DecodeObserved(data)
+	if err != nil {
+		return claim.Observed{}
+	}
+	return o
+}
+
+func author() store.Signature {
+	name, email := claim.BridgeIdentity()
+	return store.Signature{Name: name, Email: email}
+}
+
+func (b *Branch) wake() {
+	select {
+	case b.dirty <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,233 @@
+package statusbranch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/internal/answered"
+	"gitbind.dev/gitbridge/internal/statusbranch"
+	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/gitbridge/store/memstore"
+)
+
+type fixture struct {
+	*testing.T
+	remote *memstore.Remote
+	branch *statusbranch.Branch
+}
+
+func start(t *testing.T) *fixture {
+	remote := memstore.New()
+	b := statusbranch.New(remote.Branch("status"), time.Now)
+	b.Open("e1", claim.Observed{})
+	if err := b.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return &fixture{T: t, remote: remote, branch: b}
+}
+
+func (f *fixture) write(c statusbranch.Change) {
+	f.Helper()
+	if err := f.branch.Write(f.Context(), c); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// tree is the remote's, as another client sees it.
+func (f *fixture) tree() *store.Snapshot {
+	f.Helper()
+	s, err := f.remote.Branch("status").Fetch(f.Context())
+	if err != nil {
+		f.Fatal(err)
+	}
+	return s
+}
+
+func (f *fixture) wantObserved(want string) {
+	f.Helper()
+	if got := statusbranch.Observed(f.tree()); got.Commit != want || got.Epoch != "e1" {
+		f.Errorf("observed = %+v, want commit %q", got, want)
+	}
+}
+
+func answer(path string, as answered.Generation) statusbranch.Change {
+	return statusbranch.Change{Path: path, Data: []byte("answer " + fmt.Sprint(as)), Subject: "status: Applied " + path, Answers: path, As: as}
+}
+
+func TestObservedTravelsWithTheLastAnswer(t *testing.T) {
+	f := start(t)
+	one := f.branch.Advance("one", []string{"a", "b"})
+	f.write(answer("a", one))
+	f.wantObserved("")
+	f.write(answer("b", one))
+	f.wantObserved("one")
+	if got := f.tree().Commit().Message; !strings.HasPrefix(got, "status: Applied b") {
+		t.Errorf("message %q", got)
+	}
+	first := statusbranch.Observed(f.tree()).Sequence
+	f.write(statusbranch.Change{Path: "a", Subject: "status: remove a"})
+	if got := statusbranch.Observed(f.tree()); got.Sequence <= first || got.Commit != "one" {
+		t.Errorf("observed = %+v after sequence %d", got, first)
+	}
+}
+
+func TestWhatIsThereMakesNoCommit(t *testing.T) {
+	f := start(t)
+	f.write(answer("a", 0))
+	before := f.tree().Head()
+	f.write(answer("a", 0))
+	f.write(statusbranch.Change{Path: "never-there"})
+	if got := f.tree().Head(); got != before {
+		t.Errorf("a commit for nothing: %s", f.tree().Commit().Message)
+	}
+}
+
+func TestAnswersThatTravelTogetherAreSeenTogether(t *testing.T) {
+	f := start(t)
+	one := f.branch.Advance("one", []string{"a", "b", "c"})
+	release := make(chan struct{})
+	var once sync.Once
+	f.remote.SetFault(func(c memstore.Call) error {
+		if c.Op == memstore.Push && !c.After {
+			once.Do(func() { <-release })
+		}
+		return nil
+	})
+	var wg sync.WaitGroup
+	for _, p := range []string{"a", "b", "c"} {
+		wg.Go(func() { f.write(answer(p, one)) })
+	}
+	time.AfterFunc(50*time.Millisecond, func() { close(release) })
+	wg.Wait()
+	f.wantObserved("one")
+}
+
+func TestAnAnswerThatDidNotArriveIsNotObserved(t *testing.T) {
+	f := start(t)
+	one := f.branch.Advance("one", []string{"a", "b"})
+	f.remote.SetFault(func(c memstore.Call) error {
+		if c.Op == memstore.Push && !c.After {
+			return fmt.Errorf("%w: no", store.ErrRejected)
+		}
+		return nil
+	})
+	if err := f.branch.Write(t.Context(), answer("a", one)); !errors.Is(err, store.ErrRejected) {
+		t.Fatalf("got %v", err)
+	}
+	f.remote.SetFault(nil)
+	f.write(answer("b", one))
+	f.wantObserved("")
+	if f.branch.IsAnswered(one) {
+		t.Error("answered without a")
+	}
+	f.write(answer("a", one))
+	f.wantObserved("one")
+}
+
+func TestObservedAloneWaitsForQuiet(t *testing.T) {
+	f := start(t)
+	var mu sync.Mutex
+	var pushes []time.Time
+	f.remote.SetFault(func(c memstore.Call) error {
+		if c.Op == memstore.Push && c.After {
+			mu.Lock()
+			defer mu.Unlock()
+			pushes = append(pushes, time.Now())
+		}
+		return nil
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go f.branch.Settle(ctx, func(err error) {
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	f.branch.Advance("readme", nil)
+	f.eventually("readme")
+	f.branch.Advance("readme-2", nil)
+	f.eventually("readme-2")
+	mu.Lock()
+	defer mu.Unlock()
+	if len(pushes) != 2 { // the begin is not counted
+		t.Fatalf("%d pushes, want 2", len(pushes))
+	}
+	if apart := pushes[1].Sub(pushes[0]); apart < statusbranch.Quiet-50*time.Millisecond {
+		t.Errorf("the second commit came after %s", apart)
+	}
+}
+
+func TestARestartGoesOnWithTheSequence(t *testing.T) {
+	f := start(t)
+	one := f.branch.Advance("one", []string{"a"})
+	f.write(answer("a", one))
+	before := statusbranch.Observed(f.tree())
+
+	again := statusbranch.New(f.remote.Branch("status"), time.Now)
+	again.Open("e1", before)
+	if err := again.Write(t.Context(), statusbranch.Change{Path: "b", Data: []byte("b"), Subject: "status: b"}); err != nil {
+		t.Fatal(err)
+	}
+	after := statusbranch.Observed(f.tree())
+	if after.Sequence <= before.Sequence || after.Commit != "one" {
+		t.Errorf("observed went from %+v to %+v", before, after)
+	}
+}
+
+func TestABranchThatSomebodyElseChangedIsLeftAlone(t *testing.T) {
+	for what, change := range map[string]func(*fixture, store.Hash){
+		"lost":     func(f *fixture, _ store.Hash) { f.remote.ForceHead("status", "") },
+		"set back": func(f *fixture, begin store.Hash) { f.remote.ForceHead("status", begin) },
+		"unreadable": func(f *fixture, _ store.Hash) {
+			_, err := f.remote.Branch("status").Update(t.Context(), store.Edit{Subject: "break", Apply: func(tree *store.Tree) error {
+				return tree.Write(claim.ObservedPath, []byte("no: [yaml"))
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			f := start(t)
+			f.write(answer("a", 0))
+			begin := f.tree().Head()
+			f.write(answer("b", 0))
+			change(f, begin)
+			before := f.remote.Head("status")
+			if err := f.branch.Write(t.Context(), answer("c", 0)); !errors.Is(err, statusbranch.ErrForeign) {
+				t.Errorf("got %v", err)
+			}
+			if got := f.remote.Head("status"); got != before {
+				t.Error("it was written")
+			}
+			if !f.branch.IsForeign() {
+				t.Error("it is not said")
+			}
+			f.branch.Open("e2", statusbranch.Observed(f.tree()))
+			if err := f.branch.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			f.write(answer("c", 0))
+			if got := statusbranch.Observed(f.tree()); got.Epoch != "e2" || got.Sequence < 4 {
+				t.Errorf("observed = %+v", got)
+			}
+		})
+	}
+}
+
+func (f *fixture) eventually(commit string) {
+	f.Helper()
+	deadline := time.Now().Add(5 * time.Second)
+	for statusbranch.Observed(f.tree()).Commit != commit {
+		if time.Now().After(deadline) {
+			f.Fatalf("observed = %+v, want %s", statusbranch.Observed(f.tree()), commit)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}

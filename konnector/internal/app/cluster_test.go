@@ -1,0 +1,155 @@
+package app_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"os/exec"
+	"sync"
+	"testing"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/test/env"
+)
+
+// cluster is the app cluster of all tests here, with everything in it that
+// `kubectl gitbind connect` would install, but the konnector itself.
+type cluster struct {
+	env       *env.Env
+	admin     *rest.Config
+	client    client.Client
+	konnector *rest.Config
+	alice     client.Client
+}
+
+var (
+	shared     *cluster
+	sharedOnce sync.Once
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	// What this package's tests want to see comes by each konnector's context.
+	ctrl.SetLogger(logr.Discard())
+	code := m.Run()
+	if shared != nil {
+		if err := shared.env.Stop(context.Background()); err != nil {
+			log.Print(err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+func appCluster(t testing.TB) *cluster {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a real API server: not with -short")
+	}
+	sharedOnce.Do(func() {
+		c, err := startCluster()
+		if err != nil {
+			t.Fatal(err)
+		}
+		shared = c
+	})
+	if shared == nil {
+		t.Fatal("the app cluster did not start")
+	}
+	return shared
+}
+
+func startCluster() (*cluster, error) {
+	ctx := context.Background()
+	e, err := env.Start(ctx, env.Options{Clusters: []string{env.App}})
+	if err != nil {
+		return nil, err
+	}
+	c := &cluster{env: e}
+	if err := c.install(ctx); err != nil {
+		return nil, fmt.Errorf("%w; %w", err, e.Stop(ctx))
+	}
+	return c, nil
+}
+
+func (c *cluster) install(ctx context.Context) error {
+	app := c.env.Cluster(env.App)
+	c.admin = app.Config()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return err
+		}
+	}
+	var err error
+	if c.client, err = client.New(c.admin, client.Options{Scheme: scheme}); err != nil {
+		return err
+	}
+	apply := exec.Command(c.env.Kubectl, "--kubeconfig", app.Kubeconfig, "apply", "--server-side", "-k", "../../../kustomize/processes/konnector")
+	if out, err := apply.CombinedOutput(); err != nil {
+		return fmt.Errorf("kubectl apply: %w: %s", err, out)
+	}
+	kubeconfig, err := app.KubeconfigFor(ctx, "gitbind-system", "konnector")
+	if err != nil {
+		return err
+	}
+	if c.konnector, err = clientcmd.BuildConfigFromFlags("", kubeconfig); err != nil {
+		return err
+	}
+	// A developer, who may do everything with claims.
+	if kubeconfig, err = app.UserKubeconfig("alice", "developers"); err != nil {
+		return err
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return err
+	}
+	config.QPS = -1
+	if c.alice, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
+		return err
+	}
+	return c.client.Create(ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "developers"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "Group", Name: "developers"}},
+	})
+}
+
+// grant gives the konnector its rights on one API, as `kubectl gitbind bind`
+// does.
+func (c *cluster) grant(ctx context.Context, plural, group string) error {
+	name := "gitbind:api:" + plural + "." + group
+	role := &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{group}, Resources: []string{plural}, Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete"}},
+			{APIGroups: []string{group}, Resources: []string{plural + "/status"}, Verbs: []string{"get", "update", "patch"}},
+		},
+	}
+	if err := c.client.Create(ctx, role); err != nil {
+		return err
+	}
+	return c.client.Create(ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "gitbind-system", Name: "konnector"}},
+	})
+}
+
+func namespace(name string) *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}

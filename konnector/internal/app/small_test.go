@@ -1,0 +1,35 @@
+package app_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"gitbind.dev/gitbridge/claim"
+)
+
+func errorf(format string, args ...any) error { return fmt.Errorf(format, args...) }
+
+func cmpError(want, got any) error {
+	if diff := cmp.Diff(want, got); diff != "" {
+		return errors.New(diff)
+	}
+	return nil
+}
+
+func median(d []time.Duration) time.Duration {
+	slices.Sort(d)
+	return d[len(d)/2]
+}
+
+// answerGone is a tombstone for another object, or of an older removal.
+func (w *world) answerGone(name, uid, commit string) {
+	w.Helper()
+	key := w.key(name)
+	data, err := claim.EncodeStatus(&claim.Status{Result: claim.Gone, UID: uid, Answers: claim.Answers{Commit: commit}})
+	w.must(err)
+	w.put(w.bridge, "status of "+key.String(), key.Path(), data)
+}

@@ -1,0 +1,182 @@
+// Package base keeps, on a claim in the app cluster, the version that cluster
+// and Git last agreed on. It reads and writes the annotation, and takes no
+// decision from it: what cannot be read, or belongs to another object, is no
+// base.
+package base
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/konnector/api/v1alpha1"
+)
+
+// Base is the version of a claim that cluster and Git last agreed on.
+type Base struct {
+	// UID is that of the object in the app cluster. It is empty on an object
+	// that was created together with its base: see Read.
+	UID types.UID
+	// Connection is the UID of the Connection under which they agreed.
+	Connection types.UID
+	// Commit is a commit of main that holds this version.
+	Commit string
+	// Blob is the Git hash of the file that said it.
+	Blob string
+	// Generation is that of the object that said it.
+	Generation int64
+	// Removed says that the file is gone since, and that this is settled: the
+	// object is to go too, whatever comes to lie at the path.
+	Removed bool
+	// Claim is the version, normalized.
+	Claim *claim.Claim
+}
+
+// maxContent is the most that a base may unpack to, in bytes: twice what etcd
+// takes, so that a forged one cannot fill the memory.
+const maxContent = 3 << 20
+
+// maxAnnotation is the longest base, in bytes. All annotations of an object
+// together may have 256 KiB.
+const maxAnnotation = 192 << 10
+
+// ErrTooLarge says that a claim is too large for its base to fit beside it.
+var ErrTooLarge = errors.New("claim is too large to be kept in sync")
+
+type annotation struct {
+	UID        types.UID `json:"uid"`
+	Connection types.UID `json:"connection,omitempty"`
+	Commit     string    `json:"commit,omitempty"`
+	Blob       string    `json:"blob,omitempty"`
+	Generation int64     `json:"generation,omitempty"`
+	Removed    bool      `json:"removed,omitempty"`
+	// Content is gzip, then base64, of content as JSON with sorted keys.
+	Content string `json:"content"`
+}
+
+type content struct {
+	APIVersion  string            `json:"apiVersion"`
+	Kind        string            `json:"kind"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+	Spec        map[string]any    `json:"spec"`
+}
+
+// Encode gives the annotation's value. Equal bases give equal ones.
+func (b *Base) Encode() (string, error) {
+	packed, err := pack(content{
+		APIVersion: b.Claim.APIVersion, Kind: b.Claim.Kind,
+		Labels: b.Claim.Labels, Annotations: b.Claim.Annotations, Spec: b.Claim.Spec,
+	})
+	if err != nil {
+		return "", fmt.Errorf("encode base: %w", err)
+	}
+	out, err := json.Marshal(annotation{
+		UID: b.UID, Connection: b.Connection, Commit: b.Commit, Blob: b.Blob, Generation: b.Generation, Removed: b.Removed, Content: packed,
+	})
+	if err != nil {
+		return "", fmt.Errorf("encode base: %w", err)
+	}
+	if len(out) > maxAnnotation {
+		return "", fmt.Errorf("encode base: %w: packed it has %d bytes, the most is %d", ErrTooLarge, len(out), maxAnnotation)
+	}
+	return string(out), nil
+}
+
+// Read takes the base from an object; nil when it has none of its own.
+//
+// Nobody knows an object's UID before it exists, so an object that is created
+// from a file carries a base without one. Such a base counts only while the
+// object's status names the object's own UID: the status is written after the
+// creation, and is not taken over when somebody saves the object and creates it
+// anew from what was saved.
+func Read(u *unstructured.Unstructured) *Base {
+	value, ok := u.GetAnnotations()[v1alpha1.BaseAnnotation]
+	if !ok {
+		return nil
+	}
+	var a annotation
+	if err := json.Unmarshal([]byte(value), &a); err != nil {
+		return nil
+	}
+	owner := a.UID
+	if owner == "" {
+		owner = statusUID(u)
+	}
+	if owner == "" || owner != u.GetUID() {
+		return nil
+	}
+	c, err := unpack(a.Content)
+	if err != nil {
+		return nil
+	}
+	return &Base{
+		UID: u.GetUID(), Connection: a.Connection, Commit: a.Commit, Blob: a.Blob, Generation: a.Generation, Removed: a.Removed,
+		Claim: &claim.Claim{
+			APIVersion: c.APIVersion, Kind: c.Kind, Namespace: u.GetNamespace(), Name: u.GetName(),
+			Labels: c.Labels, Annotations: c.Annotations, Spec: c.Spec,
+		},
+	}
+}
+
+func statusUID(u *unstructured.Unstructured) types.UID {
+	uid, _, _ := unstructured.NestedString(u.Object, "status", "gitbind", "uid")
+	return types.UID(uid)
+}
+
+func pack(c content) (string, error) {
+	plain, err := json.Marshal(c)
+	if err != nil {
+		return "", err
+	}
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := w.Write(plain); err != nil {
+		return "", err
+	}
+	if err := w.Close(); err != nil {
+		return "", err
+	}
+	return base64.StdEncoding.EncodeToString(b.Bytes()), nil
+}
+
+func unpack(packed string) (content, error) {
+	var c content
+	data, err := base64.StdEncoding.DecodeString(packed)
+	if err != nil {
+		return c, err
+	}
+	r, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return c, err
+	}
+	plain, err := io.ReadAll(io.LimitReader(r, maxContent+1))
+	if err != nil {
+		return c, err
+	}
+	if len(plain) > maxContent {
+		return c, ErrTooLarge
+	}
+	if err := json.Unmarshal(plain, &c); err != nil {
+		return c, err
+	}
+	if c.Kind == "" || c.APIVersion == "" {
+		return c, errors.New("no claim")
+	}
+	// Again with Kubernetes' own decoder: whole numbers are int64 in a spec.
+	var all map[string]any
+	if err := utiljson.Unmarshal(plain, &all); err != nil {
+		return c, err
+	}
+	c.Spec, _ = all["spec"].(map[string]any)
+	return c, nil
+}

@@ -1,0 +1,198 @@
+package base
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"pgregory.net/rapid"
+
+	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/konnector/api/v1alpha1"
+)
+
+func object(uid, annotation string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{}}
+	u.SetAPIVersion("anynines.com/v1")
+	u.SetKind("PostgresqlInstance")
+	u.SetNamespace("team-a")
+	u.SetName("orders")
+	u.SetUID("")
+	if uid != "" {
+		u.Object["metadata"].(map[string]any)["uid"] = uid
+	}
+	if annotation != "" {
+		u.SetAnnotations(map[string]string{v1alpha1.BaseAnnotation: annotation})
+	}
+	return u
+}
+
+func orders(spec map[string]any) *claim.Claim {
+	return &claim.Claim{
+		APIVersion: "anynines.com/v1", Kind: "PostgresqlInstance", Namespace: "team-a", Name: "orders",
+		Labels: map[string]string{"team": "a"}, Spec: spec,
+	}
+}
+
+func encode(t *testing.T, b *Base) string {
+	t.Helper()
+	s, err := b.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestWhatIsWrittenIsRead(t *testing.T) {
+	want := &Base{
+		UID: "u1", Connection: "c1", Commit: "1234", Blob: "5678", Generation: 7, Removed: true,
+		Claim: orders(map[string]any{"plan": "small", "size": int64(3), "ratio": 0.5, "list": []any{"a", int64(1)}, "none": nil}),
+	}
+	s := encode(t, want)
+	if diff := cmp.Diff(want, Read(object("u1", s))); diff != "" {
+		t.Error(diff)
+	}
+	if s != encode(t, want) {
+		t.Error("equal bases give different annotations")
+	}
+}
+
+func TestWhatIsWrittenIsReadForAnySpec(t *testing.T) {
+	var value func(depth int) *rapid.Generator[any]
+	value = func(depth int) *rapid.Generator[any] {
+		leaf := rapid.OneOf(
+			rapid.Map(rapid.String(), func(s string) any { return strings.ToValidUTF8(s, "?") }),
+			rapid.Map(rapid.Int64(), func(i int64) any { return i }),
+			rapid.Map(rapid.Bool(), func(b bool) any { return b }),
+		)
+		if depth == 0 {
+			return leaf
+		}
+		return rapid.OneOf(leaf,
+			rapid.Map(rapid.SliceOfN(value(depth-1), 0, 3), func(l []any) any { return l }),
+			rapid.Map(rapid.MapOfN(rapid.StringMatching(`[a-z]{1,5}`), value(depth-1), 0, 3), func(m map[string]any) any { return m }),
+		)
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		spec := rapid.MapOfN(rapid.StringMatching(`[a-z]{1,5}`), value(3), 0, 4).Draw(rt, "spec")
+		b := &Base{UID: "u1", Claim: orders(spec)}
+		s, err := b.Encode()
+		if err != nil {
+			rt.Fatal(err)
+		}
+		if diff := cmp.Diff(b, Read(object("u1", s))); diff != "" {
+			rt.Fatal(diff)
+		}
+	})
+}
+
+func TestNoBase(t *testing.T) {
+	good := encode(t, &Base{UID: "u1", Claim: orders(map[string]any{"plan": "small"})})
+	unbound := encode(t, &Base{Claim: orders(map[string]any{"plan": "small"})})
+	replaced := func(key, value string) string {
+		var m map[string]any
+		if err := json.Unmarshal([]byte(good), &m); err != nil {
+			t.Fatal(err)
+		}
+		m[key] = value
+		b, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	for name, tc := range map[string]struct{ uid, annotation string }{
+		"there is none":                                   {"u1", ""},
+		"of another object":                               {"u2", good},
+		"of an object that does not exist yet":            {"", good},
+		"no JSON":                                         {"u1", "v1:" + good},
+		"content is not base64":                           {"u1", replaced("content", "%%%")},
+		"content is not gzip":                             {"u1", replaced("content", "aGVsbG8=")},
+		"content is no JSON":                              {"u1", replaced("content", gzipped(t, []byte("hello")))},
+		"content is no claim":                             {"u1", replaced("content", gzipped(t, []byte(`{"a":1}`)))},
+		"content unpacks to more than a claim can have":   {"u1", replaced("content", gzipped(t, []byte(`{"kind":"`+strings.Repeat("a", 8<<20)+`"}`)))},
+		"made with the object, whose status is not there": {"u1", unbound},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if b := Read(object(tc.uid, tc.annotation)); b != nil {
+				t.Errorf("got %+v", b)
+			}
+		})
+	}
+}
+
+// An object that the konnector created carries a base without UID, which its
+// status makes its own.
+func TestBaseMadeWithItsObject(t *testing.T) {
+	u := object("u1", encode(t, &Base{Commit: "1234", Claim: orders(map[string]any{"plan": "small"})}))
+	if err := unstructured.SetNestedField(u.Object, "u1", "status", "gitbind", "uid"); err != nil {
+		t.Fatal(err)
+	}
+	b := Read(u)
+	if b == nil || b.UID != "u1" || b.Commit != "1234" {
+		t.Fatalf("got %+v", b)
+	}
+	if err := unstructured.SetNestedField(u.Object, "u0", "status", "gitbind", "uid"); err != nil {
+		t.Fatal(err)
+	}
+	if b := Read(u); b != nil {
+		t.Errorf("the status is of another object, yet got %+v", b)
+	}
+}
+
+func TestTooLarge(t *testing.T) {
+	spec := map[string]any{}
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := range 20_000 {
+		spec[fmt.Sprint("k", i)] = fmt.Sprint(r.Uint64())
+	}
+	if _, err := (&Base{UID: "u1", Claim: orders(spec)}).Encode(); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func gzipped(t *testing.T, data []byte) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := w.Write(data); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return base64.StdEncoding.EncodeToString(b.Bytes())
+}
+
+func FuzzRead(f *testing.F) {
+	s, err := (&Base{UID: "u1", Claim: orders(map[string]any{"plan": "small"})}).Encode()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(s)
+	f.Add(`{"uid":"u1","content":""}`)
+	f.Fuzz(func(t *testing.T, value string) {
+		b := Read(object("u1", value))
+		if b == nil {
+			return
+		}
+		again, err := b.Encode()
+		if errors.Is(err, ErrTooLarge) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(b, Read(object("u1", again))); diff != "" {
+			t.Error(diff)
+		}
+	})
+}

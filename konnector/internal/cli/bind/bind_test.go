@@ -1,0 +1,151 @@
+package bind
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/yaml"
+
+	backendv1alpha1 "gitbind.dev/backend/api/v1alpha1"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+var postgresql = backendv1alpha1.ExportedAPI{Group: "anynines.com", Version: "v1", Resource: "postgresqlinstances"}
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", name, diff)
+	}
+}
+
+func TestTheKonnectorGetsRightsOnTheOneAPIOnly(t *testing.T) {
+	var all []string
+	for _, o := range objects("default", postgresql, false) {
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		delete(content, "status")
+		data, err := yaml.Marshal(content)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, string(data))
+	}
+	golden(t, "objects.yaml", []byte(strings.Join(all, "---\n")))
+}
+
+func TestNoAggregateLeavesPeopleOut(t *testing.T) {
+	for _, o := range objects("default", postgresql, true) {
+		if len(o.GetLabels()) > 0 {
+			t.Errorf("%s is aggregated", o.GetName())
+		}
+	}
+}
+
+func TestAControlPlaneCannotMakeUsGrantWhatIsNotItsOwn(t *testing.T) {
+	for _, api := range []backendv1alpha1.ExportedAPI{
+		{Group: "", Resource: "secrets"},
+		{Group: "apps", Resource: "deployments"},
+		{Group: "rbac.authorization.k8s.io", Resource: "clusterroles"},
+		{Group: "k8s.io", Resource: "x"},
+		{Group: "gitbind.dev", Resource: "connections"},
+		{Group: "x.gitbind.dev", Resource: "connections"},
+		{Group: "node.kubernetes.io", Resource: "x"},
+		{Group: "example.com", Resource: "*"},
+		{Group: "*.com", Resource: "databases"},
+		{Group: "example.com", Resource: "databases/status"},
+		{Group: "com", Resource: "secrets.example"},
+		{Group: "example.com", Resource: ""},
+		{Group: "Example.com", Resource: "databases"},
+	} {
+		if err := grantable(api); err == nil {
+			t.Errorf("%+v is granted", api)
+		}
+	}
+	if err := grantable(postgresql); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFind(t *testing.T) {
+	catalog := []backendv1alpha1.Offer{
+		{Name: "postgresql", API: postgresql},
+		{Name: "backup", API: backendv1alpha1.ExportedAPI{Group: "anynines.com", Resource: "backups"}},
+	}
+	got, err := find(catalog, []string{"backup", "postgresqlinstances.anynines.com"})
+	if err != nil || len(got) != 2 || got[0].Name != "backup" || got[1].Name != "postgresql" {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if _, err := find(catalog, []string{"postgresql", "mysql"}); err == nil || !strings.Contains(err.Error(), "backup, postgresql") {
+		t.Errorf("error is %v", err)
+	}
+	if _, err := find(nil, []string{"mysql"}); err == nil {
+		t.Error("found in an empty catalog")
+	}
+}
+
+func TestExample(t *testing.T) {
+	data, err := os.ReadFile("testdata/crd.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var crd apiextensionsv1.CustomResourceDefinition
+	if err := yaml.UnmarshalStrict(data, &crd); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := writeExample(&out, &crd, "team-a"); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "example.txt", out.Bytes())
+}
+
+func TestProbeAnswers(t *testing.T) {
+	kind := schema.GroupKind{Group: "anynines.com", Kind: "PostgresqlInstance"}
+	resource := schema.GroupResource{Group: "anynines.com", Resource: "postgresqlinstances"}
+	invalid := func(paths ...string) error {
+		var errs field.ErrorList
+		for _, p := range paths {
+			errs = append(errs, field.Invalid(field.NewPath(p), "x", "is wrong"))
+		}
+		return apierrors.NewInvalid(kind, "gitbind-probe", errs)
+	}
+	for what, c := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"created":                           {nil, true},
+		"schema is not known yet":           {apierrors.NewServiceUnavailable("not found"), false},
+		"annotation was seen":               {invalid("metadata.annotations"), false},
+		"annotation was seen, and the spec": {invalid("spec.plan", "metadata.annotations"), false},
+		"annotation was dropped, spec bad":  {invalid("spec.plan"), true},
+		"another policy refuses it":         {apierrors.NewForbidden(resource, "x", nil), true},
+	} {
+		if got := attributes(c.err); got != c.want {
+			t.Errorf("%s: %t", what, got)
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package bind
+
+import (
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	backendv1alpha1 "gitbind.dev/backend/api/v1alpha1"
+	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/policies/attribution"
+)
+
+// objects are what binding one API applies, in order.
+func objects(connection string, api backendv1alpha1.ExportedAPI, noAggregate bool) []client.Object {
+	out := []client.Object{
+		attribution.ForBinding(api.Group, api.Resource),
+		konnectorRole(api),
+		konnectorRoleBinding(api),
+	}
+	if !noAggregate {
+		out = append(out,
+			peopleRole(api, "view", []string{"get", "list", "watch"}),
+			// As for other objects, but no deletecollection: one request that
+			// deletes every service of a namespace is nobody's daily work.
+			peopleRole(api, "edit", []string{"create", "update", "patch", "delete"}),
+		)
+	}
+	return append(out, &konnectorv1alpha1.APIServiceBinding{
+		TypeMeta:   metav1.TypeMeta{APIVersion: konnectorv1alpha1.GroupVersion.String(), Kind: "APIServiceBinding"},
+		ObjectMeta: metav1.ObjectMeta{Name: api.BindingName()},
+		Spec:       konnectorv1alpha1.APIServiceBindingSpec{Connection: connection},
+	})
+}
+
+// roleName is that of the konnector's role for an API, and the begin of others.
+func roleName(api backendv1alpha1.ExportedAPI) string { return "gitbind:api:" + api.BindingName() }
+
+func konnectorRole(api backendv1alpha1.ExportedAPI) *rbacv1.ClusterRole {
+	rule := func(suffix string, verbs ...string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{APIGroups: []string{api.Group}, Resources: []string{api.Resource + suffix}, Verbs: verbs}
+	}
+	return clusterRole(roleName(api), nil,
+		rule("", "get", "list", "watch", "create", "update", "patch", "delete"),
+		rule("/status", "get", "update", "patch"),
+		rule("/finalizers", "update", "patch"),
+	)
+}
+
+func konnectorRoleBinding(api backendv1alpha1.ExportedAPI) *rbacv1.ClusterRoleBinding {
+	return &rbacv1.ClusterRoleBinding{
+		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRoleBinding"},
+		ObjectMeta: metav1.ObjectMeta{Name: roleName(api)},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: roleName(api)},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: appcluster.SystemNamespace, Name: "konnector"}},
+	}
+}
+
+// peopleRole adds the API to the ClusterRole "view" or "edit" that every
+// cluster has, as other extensions do.
+func peopleRole(api backendv1alpha1.ExportedAPI, aggregate string, verbs []string) *rbacv1.ClusterRole {
+	labels := map[string]string{"rbac.authorization.k8s.io/aggregate-to-" + aggregate: "true"}
+	return clusterRole(roleName(api)+":"+aggregate, labels, rbacv1.PolicyRule{APIGroups: []string{api.Group}, Resources: []string{api.Resource}, Verbs: verbs})
+}
+
+func clusterRole(name string, labels map[string]string, rules ...rbacv1.PolicyRule) *rbacv1.ClusterRole {
+	return &rbacv1.ClusterRole{
+		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
+		Rules:      rules,
+	}
+}
+
+func isAttribution(o client.Object) bool {
+	_, ok := o.(*admissionv1.MutatingAdmissionPolicyBinding)
+	return ok
+}

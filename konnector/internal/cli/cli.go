@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+
+	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/bind"
+	"gitbind.dev/konnector/internal/cli/catalog"
+	"gitbind.dev/konnector/internal/cli/connect"
+	"gitbind.dev/konnector/internal/cli/get"
+	"gitbind.dev/konnector/internal/cli/gitcredential"
+	"gitbind.dev/konnector/internal/cli/logout"
+	"gitbind.dev/konnector/internal/cli/session"
+	"gitbind.dev/konnector/internal/cli/signin"
+	"gitbind.dev/konnector/internal/cli/usage"
+)
+
+// Exit codes.
+const (
+	exitOK = iota
+	exitFailed
+	exitUsage
+	exitInterrupted = 130
+)
+
+// Run runs the plugin with arguments and gives its exit code.
+func Run(ctx context.Context, version string, args []string, in io.Reader, out, errOut io.Writer) int {
+	root := command(version, errOut)
+	root.SetArgs(args)
+	root.SetIn(in)
+	root.SetOut(out)
+	root.SetErr(errOut)
+	ran, err := root.ExecuteContextC(ctx)
+	var wrong *usage.Error
+	switch {
+	case err == nil:
+		return exitOK
+	case ctx.Err() != nil:
+		fmt.Fprintln(errOut, "interrupted")
+		return exitInterrupted
+	case errors.As(err, &wrong):
+		fmt.Fprintf(errOut, "error: %v\nSee '%s --help'.\n", err, ran.CommandPath())
+		return exitUsage
+	}
+	fmt.Fprintf(errOut, "error: %v\n", err)
+	if apierrors.IsForbidden(err) {
+		fmt.Fprintln(errOut, "Your own rights in this cluster do not suffice: ask somebody who administers it, or choose another --context.")
+	}
+	return exitFailed
+}
+
+func command(version string, errOut io.Writer) *cobra.Command {
+	flags := kubeFlags()
+	cluster := func() (*appcluster.Cluster, error) { return appcluster.Open(flags) }
+	signIn := func() (*signin.SignIn, error) {
+		sessions, err := session.Default()
+		if err != nil {
+			return nil, err
+		}
+		return &signin.SignIn{
+			Sessions: sessions, HTTP: &http.Client{Timeout: time.Minute},
+			Out: errOut, OpenBrowser: signin.OpenBrowser, Now: time.Now,
+		}, nil
+	}
+	root := &cobra.Command{
+		Use:   "kubectl-gitbind",
+		Short: "Order services from a control plane, through Git",
+		Long: `Order services from a control plane, through Git: connect this cluster, bind an
+API, and create its objects with kubectl. Each change becomes a commit that the
+control plane acts on, and the status comes back the same way.`,
+		Example: `  kubectl gitbind connect https://gitbind.example.com
+  kubectl gitbind catalog
+  kubectl gitbind bind postgresql
+  kubectl gitbind get`,
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl gitbind"},
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	flags.AddFlags(root.PersistentFlags())
+	root.AddCommand(
+		connect.Command(cluster, signIn), catalog.Command(cluster, signIn), bind.Command(cluster, signIn),
+		get.Command(cluster), gitcredential.Command(signIn), logout.Command(signIn), versionCommand(version),
+	)
+	markUsageErrors(root)
+	return root
+}
+
+// kubeFlags are kubectl's own, without those that mean nothing here.
+func kubeFlags() *genericclioptions.ConfigFlags {
+	flags := genericclioptions.NewConfigFlags(true)
+	flags.CacheDir, flags.DisableCompression = nil, nil
+	return flags
+}
+
+// markUsageErrors marks what cobra says of wrong arguments and flags.
+func markUsageErrors(root *cobra.Command) {
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usage.Error{Err: err} })
+	for _, cmd := range append(root.Commands(), root) {
+		check := cmd.Args
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				return &usage.Error{Err: err}
+			}
+			return nil
+		}
+	}
+}
+
+func versionCommand(version string) *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Print the plugin's version",
+		Example: "  kubectl gitbind version",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), "kubectl-gitbind "+version)
+			return err
+		},
+	}
+}

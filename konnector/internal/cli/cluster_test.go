@@ -1,0 +1,103 @@
+package cli_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"gitbind.dev/test/env"
+)
+
+// other is an app cluster that nobody connects.
+const other = "other"
+
+// TestCluster is what needs real API servers, a real OpenID Connect provider
+// and a real backend. There is no konnector: the scripts write its statuses.
+func TestCluster(t *testing.T) {
+	e := env.StartForTest(t, env.Options{Clusters: []string{env.App, other, env.Control}, Dex: true})
+	root, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	vars := map[string]string{
+		"KUSTOMIZE":      filepath.Join(root, "kustomize"),
+		"ISSUER":         e.Dex.Issuer,
+		"PERSON":         env.Alice,
+		"PASSWORD":       env.AlicePassword,
+		"ADMIN":          e.Cluster(env.App).Kubeconfig,
+		"DORA":           user(t, e.Cluster(env.App), "dora"),
+		"CONTROL":        e.Cluster(env.Control).Kubeconfig,
+		"ADMIN_OF_OTHER": e.Cluster(other).Kubeconfig,
+		"DORA_OF_OTHER":  user(t, e.Cluster(other), "dora"),
+	}
+	vars["BACKEND"] = startBackend(t, e, root)
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/cluster",
+		Setup: func(s *testscript.Env) error {
+			home(s)
+			// The plugin first, then the environment's kubectl.
+			plugin, rest, _ := strings.Cut(s.Getenv("PATH"), string(filepath.ListSeparator))
+			s.Setenv("PATH", strings.Join([]string{plugin, filepath.Dir(e.Kubectl), rest}, string(filepath.ListSeparator)))
+			for name, value := range vars {
+				s.Setenv(name, value)
+			}
+			return nil
+		},
+	})
+}
+
+func user(t *testing.T, c *env.Cluster, name string) (kubeconfig string) {
+	t.Helper()
+	kubeconfig, err := c.UserKubeconfig(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kubeconfig
+}
+
+// startBackend runs the backend with its own rights on a control plane that
+// offers one API, which alice may bind.
+func startBackend(t *testing.T, e *env.Env, root string) (url string) {
+	t.Helper()
+	control := e.Cluster(env.Control)
+	run(t, root, e.Kubectl, "--kubeconfig="+control.Kubeconfig, "apply", "--server-side", "-k", "kustomize/processes/control-plane")
+	run(t, root, e.Kubectl, "--kubeconfig="+control.Kubeconfig, "wait", "--for=condition=Established", "crd", "--all")
+	run(t, root, e.Kubectl, "--kubeconfig="+control.Kubeconfig, "apply", "-f", "konnector/internal/cli/testdata/offer.yaml")
+	binary := filepath.Join(t.TempDir(), "backend")
+	run(t, root, "go", "build", "-o", binary, "./backend/cmd/backend")
+	kubeconfig, err := control.KubeconfigFor(t.Context(), "gitbind-system", "gitbind-backend")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := func(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
+	_, ports, err := e.Run(t.Context(), env.Program{
+		Name: "backend", Path: binary, Ports: 2,
+		Args: func(ports []int) []string {
+			return []string{
+				"--kubeconfig=" + kubeconfig, "--git-dir=" + filepath.Join(e.Dir, "git"),
+				"--listen=" + address(ports[0]), "--public-url=http://" + address(ports[0]),
+				"--health-listen=" + address(ports[1]), "--oidc-issuer=" + e.Dex.Issuer,
+			}
+		},
+		Ready: func(ports []int) string { return "http://" + address(ports[1]) + "/readyz" },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, root, e.Kubectl, "--kubeconfig="+control.Kubeconfig, "wait", "--for=condition=Offered", "apiserviceexporttemplate/database")
+	return "http://" + address(ports[0])
+}
+
+func run(t *testing.T, dir, name string, args ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Dir, cmd.Env = dir, os.Environ()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", cmd, err, out)
+	}
+}

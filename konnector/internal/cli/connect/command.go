@@ -1,0 +1,98 @@
+package connect
+
+import (
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/install"
+	"gitbind.dev/konnector/internal/cli/session"
+	"gitbind.dev/konnector/internal/cli/signin"
+	"gitbind.dev/konnector/internal/cli/usage"
+)
+
+type options struct {
+	name, clusterName string
+	install           install.Options
+	signin            signin.Flags
+	noWait            bool
+	timeout           time.Duration
+}
+
+// Command is `kubectl gitbind connect`.
+func Command(cluster appcluster.Opener, signIn signin.Opener) *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Use:   "connect URL",
+		Short: "Connect this cluster to a control plane",
+		Long: `Connect this cluster to the control plane whose backend is at URL.
+
+You sign in with your browser (or with --device). Then gitbind's kinds, its
+rights, the attribution policy and the konnector are installed, and the
+konnector gets a Git repository and the credential for it. For that you need the
+rights of a cluster administrator in this cluster, and none in the control plane.
+
+Run it again to bring the installation up to date or to replace the credential.`,
+		Example: `  # Connect the cluster of the current context
+  kubectl gitbind connect https://gitbind.example.com
+
+  # From a machine without a browser, and another cluster
+  kubectl gitbind connect https://gitbind.example.com --device --context staging`,
+		Args: oneURL,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			in, err := o.input(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			if in.Cluster, err = cluster(); err != nil {
+				return err
+			}
+			if in.SignIn, err = signIn(); err != nil {
+				return err
+			}
+			return Do(cmd.Context(), in)
+		},
+	}
+	o.addFlags(cmd)
+	return cmd
+}
+
+func oneURL(_ *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return errors.New("give one URL, that of the control plane's backend: kubectl gitbind connect URL")
+	}
+	return nil
+}
+
+func (o *options) addFlags(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.StringVar(&o.name, "name", "", "name of the Connection (default: the URL's host, or \"default\")")
+	fs.StringVar(&o.clusterName, "cluster-name", "", "how the control plane's people know this cluster (default: the kubeconfig's context)")
+	fs.BoolVar(&o.install.NoDeployment, "no-deployment", false, "do not run the konnector in this cluster: it runs elsewhere, with the rights of its ServiceAccount")
+	fs.StringVar(&o.install.Image, "image", "", "the konnector's image (default: that of this version)")
+	fs.BoolVar(&o.noWait, "no-wait", false, "do not wait until the konnector has reached the repository")
+	fs.DurationVar(&o.timeout, "timeout", 2*time.Minute, "how long to wait for that")
+	o.signin.AddTo(fs)
+}
+
+func (o *options) input(cmd *cobra.Command, url string) (in Input, err error) {
+	in = Input{
+		Name: o.name, ClusterName: o.clusterName, Install: o.install, Timeout: o.timeout,
+		Out: cmd.OutOrStdout(),
+	}
+	for _, pair := range [][]string{{"no-deployment", "image"}, {"no-wait", "timeout"}} {
+		if err := usage.Exclusive(cmd.Flags(), pair...); err != nil {
+			return in, err
+		}
+	}
+	if o.noWait {
+		in.Timeout = 0
+	}
+	if in.BackendURL, err = session.BackendURL(url); err != nil {
+		return in, err
+	}
+	in.How, err = o.signin.How(cmd.InOrStdin())
+	return in, err
+}

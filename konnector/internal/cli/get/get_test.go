@@ -1,0 +1,78 @@
+package get
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/konnector/internal/cli/output"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func fixture(t *testing.T) found {
+	t.Helper()
+	data, err := os.ReadFile("testdata/objects.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var objects struct {
+		Connections []konnectorv1alpha1.Connection        `json:"connections"`
+		Bindings    []konnectorv1alpha1.APIServiceBinding `json:"bindings"`
+		Claims      []map[string]any                      `json:"claims"`
+	}
+	if err := yaml.UnmarshalStrict(data, &objects); err != nil {
+		t.Fatal(err)
+	}
+	f := found{connections: objects.Connections, bindings: objects.Bindings}
+	for _, c := range objects.Claims {
+		f.claims = append(f.claims, claim{object: unstructured.Unstructured{Object: c}, binding: "postgresqlinstances.anynines.com"})
+	}
+	return f
+}
+
+func TestOutput(t *testing.T) {
+	f := fixture(t)
+	for name, write := range map[string]func(*bytes.Buffer) error{
+		"table.txt": func(b *bytes.Buffer) error { return f.tables(b, false) },
+		"wide.txt":  func(b *bytes.Buffer) error { return f.tables(b, true) },
+		"names.txt": func(b *bytes.Buffer) error { return f.names(b) },
+		"unbound.txt": func(b *bytes.Buffer) error {
+			return found{connections: f.connections[1:]}.tables(b, false)
+		},
+		"list.yaml": func(b *bytes.Buffer) error {
+			list, err := f.list()
+			if err != nil {
+				return err
+			}
+			return output.Data(b, output.YAML, list)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got bytes.Buffer
+			if err := write(&got); err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join("testdata", name)
+			if *update {
+				if err := os.WriteFile(path, got.Bytes(), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got.String()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,55 @@
+package get
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+)
+
+// list is all of it as kubectl prints several kinds: one List.
+func (f found) list() (map[string]any, error) {
+	items := []any{}
+	add := func(kind string, object any) error {
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+		if err != nil {
+			return fmt.Errorf("print %s: %w", kind, err)
+		}
+		content["apiVersion"], content["kind"] = konnectorv1alpha1.GroupVersion.String(), kind
+		items = append(items, content)
+		return nil
+	}
+	for i := range f.connections {
+		if err := add("Connection", &f.connections[i]); err != nil {
+			return nil, err
+		}
+	}
+	for i := range f.bindings {
+		if err := add("APIServiceBinding", &f.bindings[i]); err != nil {
+			return nil, err
+		}
+	}
+	for _, c := range f.claims {
+		items = append(items, c.object.Object)
+	}
+	return map[string]any{"apiVersion": "v1", "kind": "List", "items": items}, nil
+}
+
+func (f found) names(w io.Writer) error {
+	var b strings.Builder
+	for _, c := range f.connections {
+		fmt.Fprintf(&b, "connection.gitbind.dev/%s\n", c.Name)
+	}
+	for _, c := range f.bindings {
+		fmt.Fprintf(&b, "apiservicebinding.gitbind.dev/%s\n", c.Name)
+	}
+	for _, c := range f.claims {
+		group := c.object.GroupVersionKind().Group
+		fmt.Fprintf(&b, "%s.%s/%s\n", strings.ToLower(c.object.GetKind()), group, c.object.GetName())
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

@@ -1,0 +1,68 @@
+package install
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+)
+
+var update = flag.Bool("update", false, "write the built-in manifest anew")
+
+func TestManifestIsCurrent(t *testing.T) {
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), "../../../../kustomize/konnector")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := resources.AsYaml()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile("konnector.yaml", want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if !bytes.Equal(manifest, want) {
+		t.Fatalf("konnector.yaml is not what kustomize/konnector gives: run make generate\n%s", cmp.Diff(string(want), string(manifest)))
+	}
+}
+
+func kinds(t *testing.T, o Options) (out []string, deployment *unstructured.Unstructured) {
+	t.Helper()
+	objects, err := Objects(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, u := range objects {
+		out = append(out, u.GetKind()+"/"+u.GetName())
+		if u.GetKind() == "Deployment" {
+			deployment = u
+		}
+	}
+	return out, deployment
+}
+
+func TestObjects(t *testing.T) {
+	all, deployment := kinds(t, Options{Image: "registry.example.com/konnector:v1"})
+	containers, _, err := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "containers")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := containers[0].(map[string]any)["image"]; got != "registry.example.com/konnector:v1" {
+		t.Errorf("image is %v", got)
+	}
+	without, deployment := kinds(t, Options{NoDeployment: true})
+	if deployment != nil || len(without) != len(all)-1 {
+		t.Errorf("without the Deployment it installs %v", without)
+	}
+	if all[0] != "Namespace/gitbind-system" {
+		t.Errorf("the first is %s, but the others need the namespace", all[0])
+	}
+}

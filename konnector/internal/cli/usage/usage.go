@@ -1,0 +1,35 @@
+// Package usage tells a wrong way to call a command from what goes wrong later:
+// programs see it in the exit code, people are led to the help.
+package usage
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// Error is a wrong way to call a command.
+type Error struct{ Err error }
+
+func (e *Error) Error() string { return e.Err.Error() }
+func (e *Error) Unwrap() error { return e.Err }
+
+// Errorf is fmt.Errorf for an Error.
+func Errorf(format string, args ...any) error {
+	return &Error{Err: fmt.Errorf(format, args...)}
+}
+
+// Exclusive refuses two of these flags together.
+func Exclusive(fs *pflag.FlagSet, names ...string) error {
+	var given []string
+	for _, name := range names {
+		if fs.Changed(name) {
+			given = append(given, "--"+name)
+		}
+	}
+	if len(given) > 1 {
+		return Errorf("%s exclude each other", strings.Join(given, " and "))
+	}
+	return nil
+}

@@ -1,0 +1,286 @@
+package claim
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	contract "gitbind.dev/gitbridge/claim"
+	"gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/konnector/internal/base"
+	"gitbind.dev/konnector/internal/decision"
+)
+
+// fieldOwner is the konnector in managedFields.
+const fieldOwner = client.FieldOwner("gitbind-konnector")
+
+var errTooLarge = base.ErrTooLarge
+
+// act does what was decided, and returns the object as it is then; nil when it
+// is gone. The error is errMoved when what was decided on is no more.
+func (r *reconciler) act(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
+	switch a := l.decision.Action; a {
+	case decision.Record:
+		return r.record(ctx, l)
+	case decision.Commit:
+		return r.commit(ctx, l)
+	case decision.Write:
+		return r.write(ctx, l)
+	case decision.Create:
+		return r.create(ctx, l)
+	case decision.Delete:
+		return r.delete(ctx, l)
+	case decision.RemoveFile:
+		return r.removeFile(ctx, l)
+	case decision.RecordRemoved:
+		return r.recordRemoved(ctx, l.object, *l.base)
+	case decision.Release:
+		return r.release(ctx, l)
+	default:
+		return nil, fmt.Errorf("act on %s: no such action: %s", l.key, a)
+	}
+}
+
+// agreed is the base for a version that is in the file as it is.
+func (r *reconciler) agreed(l *look, version *contract.Claim) base.Base {
+	b := base.Base{Connection: r.api().Repository.ConnectionUID, Commit: string(l.view.Main.Head()), Claim: version}
+	if l.object != nil {
+		b.UID, b.Generation = l.object.GetUID(), l.object.GetGeneration()
+	}
+	if l.file != nil {
+		b.Blob = string(l.file.Hash)
+	}
+	return b
+}
+
+// record keeps the object's version, which is the file's, as base.
+func (r *reconciler) record(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
+	b := r.agreed(l, l.facts.Live)
+	value, err := b.Encode()
+	if err != nil {
+		return nil, err
+	}
+	return r.patch(ctx, l.object, metadata{base: &value, finalizer: true, changedBy: new("")})
+}
+
+// write makes the object say what the file says, the base with it.
+func (r *reconciler) write(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
+	b := r.agreed(l, l.facts.File)
+	if !reflect.DeepEqual(l.facts.File.Spec, l.facts.Live.Spec) {
+		b.Generation++
+	}
+	value, err := b.Encode()
+	if err != nil {
+		return nil, err
+	}
+	u := l.object.DeepCopy()
+	l.facts.File.WriteTo(u)
+	metadata{base: &value, changedBy: new("")}.writeTo(u)
+	controllerutil.AddFinalizer(u, v1alpha1.Finalizer)
+	if err := r.client.Update(ctx, u, fieldOwner); err != nil {
+		return nil, r.refused(l, err)
+	}
+	return r.asTaken(ctx, u, b)
+}
+
+// create makes the object that the file says. Its base cannot name its UID, and
+// counts once the status does (package base). Should this process end between
+// the two, the object has no base, which changes nothing as long as it equals
+// the file, and harms nothing after.
+func (r *reconciler) create(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
+	b := r.agreed(l, l.facts.File)
+	b.Generation = 1
+	value, err := b.Encode()
+	if err != nil {
+		return nil, err
+	}
+	u := l.facts.File.Object()
+	u.SetGroupVersionKind(r.api().Kind)
+	metadata{base: &value}.writeTo(u)
+	controllerutil.AddFinalizer(u, v1alpha1.Finalizer)
+	switch err := r.client.Create(ctx, u, fieldOwner); {
+	case apierrors.IsNotFound(err):
+		return nil, &refusedError{words: "no such namespace", noNamespace: true}
+	case apierrors.IsAlreadyExists(err):
+		return nil, errMoved
+	case err != nil:
+		return nil, r.refused(l, err)
+	}
+	// From here on it counts: nobody else can have made it.
+	if err := unstructured.SetNestedField(u.Object, string(u.GetUID()), "status", "gitbind", "uid"); err != nil {
+		return nil, err
+	}
+	return r.asTaken(ctx, u, b)
+}
+
+// asTaken records what the API server made of the file, where a webhook made it
+// something else. Otherwise that would look like an edit.
+func (r *reconciler) asTaken(ctx context.Context, u *unstructured.Unstructured, b base.Base) (*unstructured.Unstructured, error) {
+	taken := r.api().schema.Normalize(contract.FromObject(u))
+	if contract.Equal(taken, b.Claim) && u.GetGeneration() == b.Generation {
+		return u, nil
+	}
+	b.UID, b.Generation, b.Claim = u.GetUID(), u.GetGeneration(), taken
+	value, err := b.Encode()
+	if err != nil {
+		return nil, err
+	}
+	return r.patch(ctx, u, metadata{base: &value})
+}
+
+// delete deletes the object because its file is gone. What led to it is saved
+// first; and that the claim is to go is kept with the base, so that a file that
+// comes back is not removed a second time.
+func (r *reconciler) delete(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
+	if err := r.api().Repository.SaveAccepted(ctx); err != nil {
+		return nil, err
+	}
+	u, err := r.recordRemoved(ctx, l.object, *l.base)
+	if err != nil {
+		return nil, err
+	}
+	err = r.client.Delete(ctx, u, client.Preconditions{UID: new(u.GetUID()), ResourceVersion: new(u.GetResourceVersion())})
+	if err != nil {
+		return nil, moved(err)
+	}
+	return r.get(ctx, r.live, l.key)
+}
+
+func (r *reconciler) recordRemoved(ctx context.Context, u *unstructured.Unstructured, b base.Base) (*unstructured.Unstructured, error) {
+	if b.Removed && b.UID == u.GetUID() {
+		return u, nil
+	}
+	b.UID, b.Removed = u.GetUID(), true
+	value, err := b.Encode()
+	if err != nil {
+		return nil, err
+	}
+	return r.patch(ctx, u, metadata{base: &value})
+}
+
+// release takes the finalizer off. The object goes then, unless others hold it.
+func (r *reconciler) release(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
+	return r.patch(ctx, l.object, metadata{release: true})
+}
+
+// metadata is what the konnector changes of an object's metadata.
+type metadata struct {
+	// base and changedBy are values of annotations, "" for none; nil leaves
+	// them as they are.
+	base, changedBy *string
+	finalizer       bool
+	release         bool
+}
+
+func (m metadata) annotations() map[string]*string {
+	out := map[string]*string{}
+	for k, v := range map[string]*string{v1alpha1.BaseAnnotation: m.base, v1alpha1.ChangedByAnnotation: m.changedBy} {
+		switch {
+		case v == nil:
+		case *v == "":
+			out[k] = nil
+		default:
+			out[k] = v
+		}
+	}
+	return out
+}
+
+func (m metadata) writeTo(u *unstructured.Unstructured) {
+	a := u.GetAnnotations()
+	if a == nil {
+		a = map[string]string{}
+	}
+	for k, v := range m.annotations() {
+		if v == nil {
+			delete(a, k)
+		} else {
+			a[k] = *v
+		}
+	}
+	u.SetAnnotations(a)
+}
+
+// patch changes metadata, provided that the object is as it was.
+func (r *reconciler) patch(ctx context.Context, u *unstructured.Unstructured, m metadata) (*unstructured.Unstructured, error) {
+	meta := map[string]any{"resourceVersion": u.GetResourceVersion()}
+	if a := m.annotations(); len(a) > 0 {
+		meta["annotations"] = a
+	}
+	changed := u.DeepCopy()
+	if m.finalizer && controllerutil.AddFinalizer(changed, v1alpha1.Finalizer) ||
+		m.release && controllerutil.RemoveFinalizer(changed, v1alpha1.Finalizer) {
+		// Not nil, which would mean no change.
+		meta["finalizers"] = append([]string{}, changed.GetFinalizers()...)
+	}
+	data, err := json.Marshal(map[string]any{"metadata": meta})
+	if err != nil {
+		return nil, err
+	}
+	if err := r.client.Patch(ctx, changed, client.RawPatch(types.MergePatchType, data), fieldOwner); err != nil {
+		return nil, moved(err)
+	}
+	if m.release {
+		return nil, nil
+	}
+	return changed, nil
+}
+
+// moved turns the answers that mean "decide anew" into errMoved.
+func moved(err error) error {
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return errMoved
+	}
+	return err
+}
+
+// refused turns the API server's no to what a file says into words for its
+// author, with the line where that can be found.
+func (r *reconciler) refused(l *look, err error) error {
+	var status apierrors.APIStatus
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return errMoved
+	}
+	if !errors.As(err, &status) {
+		return err
+	}
+	s := status.Status()
+	switch s.Code {
+	case http.StatusBadRequest, http.StatusForbidden, http.StatusUnprocessableEntity, http.StatusRequestEntityTooLarge:
+		return &refusedError{words: r.words(l, s)}
+	}
+	return err
+}
+
+func (r *reconciler) words(l *look, s metav1.Status) string {
+	if s.Details == nil || len(s.Details.Causes) == 0 {
+		return s.Message
+	}
+	data, err := l.view.Main.Read(l.key.Path())
+	if err != nil {
+		return s.Message
+	}
+	var all []string
+	for _, c := range s.Details.Causes {
+		words := c.Message
+		if c.Field != "" {
+			words = c.Field + ": " + words
+		}
+		if line := contract.LineOf(data, c.Field); line > 0 {
+			words = fmt.Sprintf("line %d: %s", line, words)
+		}
+		all = append(all, words)
+	}
+	return strings.Join(all, "; ")
+}

@@ -1,0 +1,214 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	contract "gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/konnector/internal/base"
+	"gitbind.dev/konnector/internal/decision"
+	"gitbind.dev/konnector/internal/repository"
+)
+
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
+
+// look is what is known of one claim at one moment, and what follows from it.
+type look struct {
+	key    contract.Key
+	object *unstructured.Unstructured
+	base   *base.Base
+	view   repository.View
+	// file is the entry on main; nil when there is none.
+	file *store.Entry
+	// answer is the control plane's; nil when there is none.
+	answer   *contract.Status
+	facts    decision.Facts
+	decision decision.Decision
+}
+
+// sight is where to look: in the cache, to find out whether there is anything to
+// do, or at the API server, before anything is done.
+type sight struct {
+	client.Reader
+	object *unstructured.Unstructured
+	// refusal is why the API server did not take the file a moment ago, if it
+	// did not.
+	refusal *refusedError
+}
+
+// look gathers facts and decides.
+func (r *reconciler) look(ctx context.Context, key contract.Key, at sight) (*look, error) {
+	view, err := r.api().Repository.View(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l := &look{key: key, object: at.object, view: view}
+	l.facts = decision.Facts{Key: key, Unfit: key.Validate(), Replaced: view.Replaced}
+	if at.refusal != nil {
+		l.facts.Refusal, l.facts.NamespaceMissing = at.refusal.words, at.refusal.noNamespace
+	}
+	if err := r.lookAtObject(ctx, l, at); err != nil {
+		return nil, err
+	}
+	r.lookAtFile(l)
+	if data, err := view.Status.Read(key.Path()); err == nil {
+		if l.answer, err = contract.DecodeStatus(data); err != nil {
+			// As good as none: what is wrong there is not for this cluster to say.
+			l.answer = nil
+		}
+	}
+	return l, r.decide(ctx, l)
+}
+
+func (r *reconciler) lookAtObject(ctx context.Context, l *look, at sight) error {
+	if l.object == nil {
+		return nil
+	}
+	schema, f := r.api().schema, &l.facts
+	f.Live = schema.Normalize(contract.FromObject(l.object))
+	f.Finalizer = controllerutil.ContainsFinalizer(l.object, v1alpha1.Finalizer)
+	if l.base = base.Read(l.object); l.base != nil {
+		f.Base = schema.Normalize(l.base.Claim)
+		f.BaseRemoved = l.base.Removed
+		f.Touched = l.base.Generation != l.object.GetGeneration() || len(changedBy(l.object)) > 0
+		f.BaseCurrent = l.base.Connection == r.api().Repository.ConnectionUID
+	}
+	if l.object.GetDeletionTimestamp() == nil {
+		return nil
+	}
+	f.Terminating = true
+	var err error
+	f.Ending, err = ending(ctx, at, l.key)
+	return err
+}
+
+// lookAtFile reads the file, unless it is the one that the base was made from.
+func (r *reconciler) lookAtFile(l *look) {
+	entry, ok := l.view.Main.Entry(l.key.Path())
+	if !ok {
+		return
+	}
+	l.file = &entry
+	if l.base != nil && l.base.Blob == string(entry.Hash) {
+		l.facts.File = l.facts.Base
+		return
+	}
+	// A file that is too large to be kept has its size.
+	data, err := l.view.Main.Read(entry.Path)
+	if err != nil && !errors.Is(err, store.ErrTooLarge) && entry.Mode != store.Submodule {
+		l.facts.Problem = err
+		return
+	}
+	schema := r.api().schema
+	c, err := contract.Decode(contract.File{Path: entry.Path, Mode: uint32(entry.Mode), Size: entry.Size, Data: data}, schema.Kind())
+	if err != nil {
+		l.facts.Problem = err
+		return
+	}
+	l.facts.File = schema.Normalize(c)
+}
+
+// decide answers the questions that a decision has.
+func (r *reconciler) decide(ctx context.Context, l *look) error {
+	repo := r.api().Repository
+	for {
+		l.decision = decision.For(l.facts)
+		switch l.decision.Action {
+		case decision.Rebase:
+			// That is what happened, so it holds from now on. It is written
+			// together with what follows from it.
+			l.facts.Base, l.facts.OwnWork = l.facts.File, decision.Unasked
+			continue
+		case decision.Ask:
+		default:
+			return nil
+		}
+		var yes bool
+		var err error
+		switch l.decision.Question {
+		case decision.AskOwnWork:
+			yes, err = repo.OwnWork(ctx, baseCommit(l.base), repository.Pushed{Key: l.key, Blob: l.file.Hash}, l.object.GetUID())
+			l.facts.OwnWork = answer(yes)
+		case decision.AskContinues:
+			yes, err = repo.Continues(ctx, baseCommit(l.base))
+			l.facts.Continues = answer(yes && l.facts.BaseCurrent)
+		case decision.AskGone:
+			yes, err = r.gone(ctx, l)
+			l.facts.Gone = answer(yes)
+		default:
+			return fmt.Errorf("decide on %s: no answer to %s", l.key, l.decision.Question)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func answer(yes bool) decision.Answer {
+	if yes {
+		return decision.Yes
+	}
+	return decision.No
+}
+
+func baseCommit(b *base.Base) store.Hash {
+	if b == nil {
+		return ""
+	}
+	return store.Hash(b.Commit)
+}
+
+// gone reports whether nothing of a claim, whose file is not on main, is left on
+// the control plane. Either it says so of this object; or of this path, after a
+// removal that came later than the version that this object had in Git, which is
+// how a claim ends that only pull requests ever touched; or it never heard of it
+// and has answered main as it is.
+func (r *reconciler) gone(ctx context.Context, l *look) (bool, error) {
+	if l.answer == nil {
+		data, err := l.view.Status.Read(contract.ObservedPath)
+		if err != nil {
+			return false, nil
+		}
+		observed, err := contract.DecodeObserved(data)
+		return err == nil && observed.Commit != "" && observed.Commit == string(l.view.Main.Head()), nil
+	}
+	if l.answer.Result != contract.Gone {
+		return false, nil
+	}
+	if types.UID(l.answer.UID) == l.object.GetUID() {
+		return true, nil
+	}
+	return r.api().Repository.Follows(ctx, baseCommit(l.base), store.Hash(l.answer.Answers.Commit))
+}
+
+// ending finds what takes an object along with it. The one who is asked must know
+// at least as much as whoever said that the object is being deleted.
+func ending(ctx context.Context, from client.Reader, key contract.Key) (decision.Ending, error) {
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	if err := from.Get(ctx, types.NamespacedName{Name: key.Namespace}, namespace); client.IgnoreNotFound(err) != nil {
+		return "", fmt.Errorf("get namespace %s: %w", key.Namespace, err)
+	}
+	if namespace.DeletionTimestamp != nil {
+		return decision.NamespaceEnds, nil
+	}
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := from.Get(ctx, types.NamespacedName{Name: key.Binding}, crd); client.IgnoreNotFound(err) != nil {
+		return "", fmt.Errorf("get CustomResourceDefinition %s: %w", key.Binding, err)
+	}
+	if crd.DeletionTimestamp != nil {
+		return decision.APIEnds, nil
+	}
+	return "", nil
+}

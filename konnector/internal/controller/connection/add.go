@@ -1,0 +1,49 @@
+package connection
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"gitbind.dev/konnector/api/v1alpha1"
+)
+
+const workers = 4
+
+// AddToManager starts the controller with the manager. Secret and Connection
+// may come in any order.
+func (r *Reconciler) AddToManager(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("connection").
+		For(&v1alpha1.Connection{}).
+		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.connectionsOf)).
+		WatchesRawSource(source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
+			r.Pool.OnChange(func(connection string) {
+				q.Add(ctrl.Request{NamespacedName: types.NamespacedName{Name: connection}})
+			})
+			return nil
+		})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		Complete(r)
+}
+
+func (r *Reconciler) connectionsOf(ctx context.Context, secret client.Object) []ctrl.Request {
+	var all v1alpha1.ConnectionList
+	if err := r.Client.List(ctx, &all); err != nil {
+		return nil
+	}
+	var out []ctrl.Request
+	for _, c := range all.Items {
+		if c.Spec.SecretRef.Namespace == secret.GetNamespace() && c.Spec.SecretRef.Name == secret.GetName() {
+			out = append(out, ctrl.Request{NamespacedName: types.NamespacedName{Name: c.Name}})
+		}
+	}
+	return out
+}

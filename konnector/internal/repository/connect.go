@@ -1,0 +1,40 @@
+package repository
+
+import (
+	"context"
+	"fmt"
+
+	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/gitbridge/store/gitstore"
+	"gitbind.dev/gitbridge/store/notify"
+	"gitbind.dev/konnector/api/v1alpha1"
+)
+
+// Credentials gives the HTTP basic credential as it is now.
+type Credentials func(ctx context.Context) (user, password string, err error)
+
+// Connect is the Remote of a Connection: Git over HTTP, and the backend's
+// events. It asks nobody for anything yet.
+func Connect(c v1alpha1.ConnectionSpec, credentials Credentials) (Remote, error) {
+	name, email := claim.Identity(Committer, c.ClusterID)
+	repo, err := gitstore.Open(gitstore.Options{
+		URL:         c.RepositoryURL,
+		Credentials: credentials,
+		Committer:   store.Signature{Name: name, Email: email},
+		TrustHints:  notify.FromHost(c.BackendURL, c.RepositoryURL),
+	})
+	if err != nil {
+		return Remote{}, fmt.Errorf("open %s: %w", c.RepositoryURL, err)
+	}
+	remote := Remote{Main: repo.Branch("main"), Status: repo.Branch("status")}
+	if c.BackendURL != "" {
+		remote.Listen = func(ctx context.Context, onEvent func(string, store.Hash), onError func(error)) {
+			notify.Listen(ctx, notify.Options{
+				URL: c.BackendURL, ClusterID: c.ClusterID, Credentials: credentials,
+				OnEvent: onEvent, OnError: onError,
+			})
+		}
+	}
+	return remote, nil
+}

@@ -1,0 +1,47 @@
+package repository
+
+import (
+	"strings"
+
+	"gitbind.dev/gitbridge/claim"
+)
+
+// Change is what happened to one binding.
+type Change struct {
+	// Claims are those whose file on main, or ClaimStatus on status, changed.
+	Claims []claim.Key
+	// Export says that the binding's export changed.
+	Export bool
+	// Observed says that the control plane has seen a newer main.
+	Observed bool
+	// Recovered says that the repository can be reached again.
+	Recovered bool
+}
+
+type subscription struct {
+	binding string
+	fn      func(Change)
+}
+
+// Subscribe calls fn with what happens to a binding, until the returned
+// function is called. It must not block, and must not call back.
+func (r *Repository) Subscribe(binding string, fn func(Change)) (cancel func()) {
+	s := &subscription{binding, fn}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.subscribers[s] = struct{}{}
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.subscribers, s)
+	}
+}
+
+// exportOf is the binding that a path is the export of.
+func exportOf(path string) (string, bool) {
+	parts := strings.Split(path, "/")
+	if len(parts) != 3 || claim.ExportPath(parts[1]) != path {
+		return "", false
+	}
+	return parts[1], true
+}

@@ -1,0 +1,230 @@
+// Package crossplaneapi tests the APIs beside it on a real Crossplane.
+package crossplaneapi
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+
+	"gitbind.dev/test/env"
+)
+
+// TestPostgresql runs a claim through its life: the steps build on each other.
+func TestPostgresql(t *testing.T) {
+	e := env.StartForTest(t, env.Options{Clusters: []string{env.Control}, Crossplane: true})
+	cluster := &cluster{T: t, Client: newClient(t, e.Cluster(env.Control))}
+	cluster.apply("../crds/control-plane")
+	cluster.apply(".")
+	cluster.eventually("the API is offered", func() string { return cluster.condition(definition(), "Offered") }, "True")
+
+	order := claim("postgresql-single-nano")
+	cluster.eventually("the claim is taken", func() string { return problem(cluster.serverSide(order)) }, "")
+	cluster.eventually("the claim is ready", func() string { return cluster.condition(claim(""), "Ready") }, "True")
+	cluster.wantOrder(map[string]string{
+		"service": "a9s-postgresql13", "plan": "postgresql-single-nano", "expose": "Internal",
+		"replicas": "1", "disk": "3Gi", "cpu": "2", "memory": "1Gi",
+		"parameters": `{"logStatement":"ddl","maxConnections":120}`,
+	})
+
+	cluster.mustServerSide(claim("postgresql-replica-big"))
+	cluster.wantOrder(map[string]string{
+		"service": "a9s-postgresql13", "plan": "postgresql-replica-big", "expose": "Internal",
+		"replicas": "3", "disk": "100Gi", "cpu": "4", "memory": "16Gi",
+		"parameters": `{"logStatement":"ddl","maxConnections":120}`,
+	})
+
+	for _, refused := range []struct{ field, value, want string }{
+		{"plan", "postgresql-replica-small", "plan cannot become smaller"},
+		{"plan", "postgresql-single-big", "plan cannot go from replica back to single"},
+		{"plan", "postgresql-huge", `Unsupported value: "postgresql-huge"`},
+		{"service", "a9s-postgresql14", "service cannot be changed"},
+		{"expose", "Everybody", `Unsupported value: "Everybody"`},
+	} {
+		changed := claim("postgresql-replica-big")
+		_ = unstructured.SetNestedField(changed.Object, refused.value, "spec", refused.field)
+		if got := problem(cluster.serverSide(changed)); !strings.Contains(got, refused.want) || !strings.Contains(got, "spec."+refused.field) {
+			t.Errorf("%s: %s: got %q, want it refused with %q", refused.field, refused.value, got, refused.want)
+		}
+	}
+
+	t.Run("what the service says of itself becomes status", func(t *testing.T) {
+		if managed, ok, _ := unstructured.NestedMap(cluster.get(claim("")).Object, "status", "managed"); ok {
+			t.Errorf("status.managed = %v before the service said anything", managed)
+		}
+		answer := &unstructured.Unstructured{Object: map[string]any{"data": map[string]any{"clusterStatus": "Running", "readyReplicas": "3"}}}
+		answer.SetGroupVersionKind(orderConfigMap().GroupVersionKind())
+		answer.SetNamespace("default")
+		answer.SetName(orderConfigMap().GetName())
+		if err := cluster.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(answer), client.FieldOwner("the-service")); err != nil {
+			t.Fatal(err)
+		}
+		cluster.eventually("status.managed", func() string {
+			managed, _, _ := unstructured.NestedMap(cluster.get(claim("")).Object, "status", "managed")
+			data, _ := json.Marshal(managed)
+			return string(data)
+		}, `{"clusterStatus":"Running","readyReplicas":3}`)
+	})
+
+	// For half a minute provider-kubernetes waits for what it created to appear,
+	// even when it is deleted meanwhile.
+	cluster.eventually("the service is half a minute old", func() string {
+		return strconv.FormatBool(time.Since(cluster.get(claim("")).GetCreationTimestamp().Time) > 33*time.Second)
+	}, "true")
+	// Then the garbage collector has learned of the new kinds, too.
+	if err := cluster.Delete(t.Context(), claim(""), client.PropagationPolicy("Foreground")); err != nil {
+		t.Fatal(err)
+	}
+	cluster.eventually("the claim is gone", func() string { return cluster.existence(claim("")) }, "gone")
+	if got := cluster.existence(orderConfigMap()); got != "gone" {
+		t.Errorf("the order is %s after the claim has gone", got)
+	}
+}
+
+func claim(plan string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "anynines.com/v1",
+		"kind":       "PostgresqlInstance",
+		"metadata":   map[string]any{"name": "orders", "namespace": "default"},
+		"spec": map[string]any{
+			"service": "a9s-postgresql13", "plan": plan, "expose": "Internal",
+			"parameters":     map[string]any{"maxConnections": int64(120), "logStatement": "ddl"},
+			"compositionRef": map[string]any{"name": "a8s-postgresql"},
+		},
+	}}
+}
+
+func orderConfigMap() *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap",
+		"metadata": map[string]any{"name": "postgresql-orders", "namespace": "default"},
+	}}
+}
+
+func definition() *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.crossplane.io", Version: "v1", Kind: "CompositeResourceDefinition"})
+	u.SetName("xpostgresqlinstances.anynines.com")
+	return u
+}
+
+type cluster struct {
+	*testing.T
+	client.Client
+}
+
+func newClient(t *testing.T, c *env.Cluster) client.Client {
+	t.Helper()
+	cl, err := client.New(c.Config(), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cl
+}
+
+// apply applies a kustomization, its definitions first.
+func (c *cluster) apply(dir string) {
+	c.Helper()
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
+	if err != nil {
+		c.Fatal(err)
+	}
+	for _, r := range resources.Resources() {
+		data, err := r.MarshalJSON()
+		if err != nil {
+			c.Fatal(err)
+		}
+		u := &unstructured.Unstructured{}
+		if err := u.UnmarshalJSON(data); err != nil {
+			c.Fatal(err)
+		}
+		c.eventually("apply "+u.GetKind()+" "+u.GetName(), func() string { return problem(c.serverSide(u)) }, "")
+	}
+}
+
+func (c *cluster) serverSide(u *unstructured.Unstructured) error {
+	return c.Apply(c.Context(), client.ApplyConfigurationFromUnstructured(u.DeepCopy()), client.FieldOwner("test"), client.ForceOwnership)
+}
+
+func (c *cluster) mustServerSide(u *unstructured.Unstructured) {
+	c.Helper()
+	if err := c.serverSide(u); err != nil {
+		c.Fatal(err)
+	}
+}
+
+func (c *cluster) get(u *unstructured.Unstructured) *unstructured.Unstructured {
+	c.Helper()
+	if err := c.Get(c.Context(), client.ObjectKeyFromObject(u), u); err != nil {
+		c.Fatal(err)
+	}
+	return u
+}
+
+func (c *cluster) existence(u *unstructured.Unstructured) string {
+	switch err := c.Get(c.Context(), client.ObjectKeyFromObject(u), u); {
+	case apierrors.IsNotFound(err):
+		return "gone"
+	case err != nil:
+		return err.Error()
+	}
+	return "there"
+}
+
+func (c *cluster) condition(u *unstructured.Unstructured, kind string) string {
+	conditions, _, _ := unstructured.NestedSlice(c.get(u).Object, "status", "conditions")
+	for _, condition := range conditions {
+		if m, _ := condition.(map[string]any); m["type"] == kind {
+			return m["status"].(string)
+		}
+	}
+	return "missing"
+}
+
+func (c *cluster) wantOrder(want map[string]string) {
+	c.Helper()
+	c.eventually("the order", func() string {
+		order := orderConfigMap()
+		if c.existence(order) != "there" {
+			return "missing"
+		}
+		got, _, _ := unstructured.NestedStringMap(order.Object, "data")
+		return cmp.Diff(want, got)
+	}, "")
+}
+
+func (c *cluster) eventually(what string, got func() string, want string) {
+	c.Helper()
+	ctx, cancel := context.WithTimeout(c.Context(), time.Minute)
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		last := got()
+		if last == want {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			c.Fatalf("%s: got %q, want %q", what, last, want)
+		}
+	}
+}
+
+func problem(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}

@@ -1,0 +1,167 @@
+// Package kustomize_test applies the manifests to real API servers.
+package kustomize_test
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"gitbind.dev/test/env"
+)
+
+type cluster struct {
+	*env.Cluster
+	kubectl string
+	client  kubernetes.Interface
+}
+
+func open(t *testing.T, e *env.Env, name string) cluster {
+	t.Helper()
+	c := e.Cluster(name)
+	client, err := kubernetes.NewForConfig(c.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cluster{Cluster: c, kubectl: e.Kubectl, client: client}
+}
+
+// apply applies an overlay, twice: the second time must be as good as the first.
+func (c cluster) apply(t *testing.T, overlay string) {
+	t.Helper()
+	for range 2 {
+		cmd := exec.CommandContext(t.Context(), c.kubectl, "--kubeconfig="+c.Kubeconfig, "apply", "--server-side", "-k", overlay)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", overlay, err, out)
+		}
+	}
+}
+
+// podsAreAllowed creates, as a dry run, the pod of each Deployment in our
+// namespace, whose pod security level is "restricted".
+func (c cluster) podsAreAllowed(t *testing.T, want int) {
+	t.Helper()
+	deployments, err := c.client.AppsV1().Deployments("gitbind-system").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(deployments.Items) != want {
+		t.Errorf("%d Deployments, want %d", len(deployments.Items), want)
+	}
+	for _, d := range deployments.Items {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "probe", Labels: d.Spec.Template.Labels}, Spec: d.Spec.Template.Spec}
+		if err := c.eventually(t, func(ctx context.Context) error {
+			_, err := c.client.CoreV1().Pods("gitbind-system").Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			return err
+		}); err != nil {
+			t.Errorf("the pod of %s is refused: %v", d.Name, err)
+		}
+		if d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType || *d.Spec.Replicas != 1 {
+			t.Errorf("two of %s could run at once", d.Name)
+		}
+	}
+}
+
+func (c cluster) eventually(t *testing.T, try func(context.Context) error) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for {
+		err := try(ctx)
+		if err == nil || apierrors.IsInvalid(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+func TestManifests(t *testing.T) {
+	e := env.StartForTest(t, env.Options{})
+	app, control := open(t, e, env.App), open(t, e, env.Control)
+
+	t.Run("app cluster", func(t *testing.T) {
+		app.apply(t, "processes/konnector")
+		app.podsAreAllowed(t, 0)
+		app.apply(t, "konnector")
+		app.podsAreAllowed(t, 1)
+	})
+	t.Run("control plane", func(t *testing.T) {
+		control.apply(t, "processes/control-plane")
+		control.podsAreAllowed(t, 0)
+		control.apply(t, "control-plane")
+		control.podsAreAllowed(t, 2)
+	})
+	t.Run("an offered API becomes a right of backend and bridge", func(t *testing.T) {
+		offer := &rbacv1.ClusterRole{
+			ObjectMeta: metav1.ObjectMeta{Name: "offer-databases", Labels: map[string]string{"gitbind.dev/offered": "true"}},
+			Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"example.com"}, Resources: []string{"databases"}, Verbs: []string{"get"}}},
+		}
+		if _, err := control.client.RbacV1().ClusterRoles().Create(t.Context(), offer, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"gitbind-backend", "gitbind-gitbridge"} {
+			if err := control.eventually(t, func(ctx context.Context) error { return control.may(ctx, name, "get", "example.com", "databases") }); err != nil {
+				t.Error(err)
+			}
+		}
+		control.apply(t, "control-plane")
+		if err := control.may(t.Context(), "gitbind-backend", "get", "example.com", "databases"); err != nil {
+			t.Errorf("applying again took it away: %v", err)
+		}
+	})
+	t.Run("nobody is an administrator", func(t *testing.T) {
+		for _, c := range []struct {
+			cluster cluster
+			account string
+		}{{app, "konnector"}, {control, "gitbind-backend"}, {control, "gitbind-gitbridge"}} {
+			for _, right := range [][3]string{
+				{"*", "*", "*"}, {"create", "", "pods"}, {"list", "", "secrets"}, {"impersonate", "", "users"},
+				{"escalate", "rbac.authorization.k8s.io", "clusterroles"}, {"bind", "rbac.authorization.k8s.io", "clusterroles"},
+				{"create", "admissionregistration.k8s.io", "mutatingadmissionpolicybindings"},
+			} {
+				if c.cluster.may(t.Context(), c.account, right[0], right[1], right[2]) == nil {
+					t.Errorf("%s may %v", c.account, right)
+				}
+			}
+		}
+	})
+}
+
+// may asks the API server whether a ServiceAccount of ours has a right in the
+// whole cluster.
+func (c cluster) may(ctx context.Context, account, verb, group, resource string) error {
+	config := c.Config()
+	config.Impersonate.UserName = "system:serviceaccount:gitbind-system:" + account
+	config.Impersonate.Groups = []string{"system:serviceaccounts", "system:authenticated"}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	review, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, selfReview(verb, group, resource), metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	if !review.Status.Allowed {
+		return fmt.Errorf("%s may not %s %s.%s: %s", account, verb, resource, group, review.Status.Reason)
+	}
+	return nil
+}
+
+func selfReview(verb, group, resource string) *authorizationv1.SelfSubjectAccessReview {
+	return &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: verb, Group: group, Resource: resource},
+	}}
+}

@@ -1,0 +1,208 @@
+// Package platform runs all of gitbind on real parts: the components as
+// processes, each with its own least rights, in an environment of package env.
+// The demo and the end-to-end tests stand on it.
+package platform
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"gitbind.dev/test/env"
+)
+
+// Options say what to run.
+type Options struct {
+	// AppClusters are the names of the app clusters; env.App when empty.
+	AppClusters []string
+	// Dir holds everything and is kept; a temporary one is used when empty.
+	Dir string
+	// Bin holds the built components; they are built when it is empty.
+	Bin string
+	// Progress is told what is going on; nobody when nil.
+	Progress io.Writer
+}
+
+// Platform is a control plane with gitbind, and app clusters that may connect.
+type Platform struct {
+	*env.Env
+	// Bin holds the components.
+	Bin string
+	// BackendURL is the backend's base URL.
+	BackendURL string
+	// GitDir holds the repositories of the embedded host.
+	GitDir string
+
+	Backend, Bridge *env.Process
+
+	mu         sync.Mutex
+	konnectors map[string]*env.Process
+}
+
+// Start starts the environment, installs gitbind's manifests and the first API
+// on the control plane, and runs backend and bridge.
+func Start(ctx context.Context, o Options) (*Platform, error) {
+	if len(o.AppClusters) == 0 {
+		o.AppClusters = []string{env.App}
+	}
+	if o.Progress == nil {
+		o.Progress = io.Discard
+	}
+	e, err := env.Start(ctx, env.Options{
+		Dir: o.Dir, Clusters: append([]string{env.Control}, o.AppClusters...),
+		Crossplane: true, Dex: true, Progress: o.Progress,
+	})
+	if err != nil {
+		return nil, err
+	}
+	p := &Platform{Env: e, Bin: o.Bin, GitDir: filepath.Join(e.Dir, "git"), konnectors: map[string]*env.Process{}}
+	if err := p.start(ctx); err != nil {
+		return nil, errors.Join(err, e.Stop(context.WithoutCancel(ctx)))
+	}
+	return p, nil
+}
+
+func (p *Platform) start(ctx context.Context) error {
+	group, gctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return p.install(gctx) })
+	group.Go(func() error { return p.build(gctx) })
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	if err := p.startBackend(ctx); err != nil {
+		return err
+	}
+	return p.startBridge(ctx)
+}
+
+// build builds the components, unless they were given.
+func (p *Platform) build(ctx context.Context) error {
+	if p.Bin != "" {
+		return nil
+	}
+	p.Bin = filepath.Join(p.Dir, "bin")
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", p.Bin+string(filepath.Separator),
+		"./konnector/cmd/...", "./gitbridge/cmd/...", "./backend/cmd/...")
+	cmd.Dir = Root()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build the components: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// Root is the checkout's top folder.
+func Root() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(file), "..", "..", "..")
+}
+
+// install installs on the control plane what an operator installs there.
+func (p *Platform) install(ctx context.Context) error {
+	control := p.Cluster(env.Control).Kubeconfig
+	apply := func(args ...string) error {
+		_, err := p.Kubectl(ctx, control, append([]string{"apply", "--server-side", "--force-conflicts"}, args...)...)
+		return err
+	}
+	if err := apply("-k", filepath.Join(Root(), "kustomize", "processes", "control-plane")); err != nil {
+		return err
+	}
+	if err := apply("-f", filepath.Join(Root(), "test", "e2e", "platform", "who-may-bind.yaml")); err != nil {
+		return err
+	}
+	if err := apply("-k", filepath.Join(Root(), "kustomize", "crossplane-api")); err != nil {
+		return err
+	}
+	_, err := p.Kubectl(ctx, control, "wait", "--for=condition=Offered", "--timeout=2m", "xrd/xpostgresqlinstances.anynines.com")
+	if err != nil {
+		return err
+	}
+	// Otherwise the first deletes may wait for half a minute.
+	return p.Cluster(env.Control).Rediscover(ctx)
+}
+
+func (p *Platform) startBackend(ctx context.Context) error {
+	kubeconfig, err := p.Cluster(env.Control).KubeconfigFor(ctx, "gitbind-system", "gitbind-backend")
+	if err != nil {
+		return err
+	}
+	var ports []int
+	p.Backend, ports, err = p.Run(ctx, env.Program{
+		Name: "backend", Path: filepath.Join(p.Bin, "backend"), Ports: 2,
+		Args: func(ports []int) []string {
+			return []string{
+				"--kubeconfig=" + kubeconfig, "--git-dir=" + p.GitDir,
+				"--listen=" + address(ports[0]), "--public-url=http://" + address(ports[0]),
+				"--health-listen=" + address(ports[1]),
+				"--oidc-issuer=" + p.Dex.Issuer, "--oidc-client-id=" + p.Dex.ClientID,
+			}
+		},
+		Ready: func(ports []int) string { return "http://" + address(ports[1]) + "/readyz" },
+	})
+	if err != nil {
+		return err
+	}
+	p.BackendURL = "http://" + address(ports[0])
+	_, err = p.Kubectl(ctx, p.Control(), "wait", "--for=condition=Offered", "--timeout=2m", "apiserviceexporttemplate/postgresql")
+	return err
+}
+
+func (p *Platform) startBridge(ctx context.Context) error {
+	kubeconfig, err := p.Cluster(env.Control).KubeconfigFor(ctx, "gitbind-system", "gitbind-gitbridge")
+	if err != nil {
+		return err
+	}
+	p.Bridge, err = p.runAgent(ctx, "gitbridge", "gitbridge", kubeconfig, "--backend-url="+p.BackendURL)
+	return err
+}
+
+// StartKonnector runs the konnector of an app cluster, once its manifests are
+// installed there.
+func (p *Platform) StartKonnector(ctx context.Context, cluster string) (*env.Process, error) {
+	kubeconfig, err := p.Cluster(cluster).KubeconfigFor(ctx, "gitbind-system", "konnector")
+	if err != nil {
+		return nil, err
+	}
+	k, err := p.runAgent(ctx, "konnector-"+cluster, "konnector", kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.konnectors[cluster] = k
+	return k, nil
+}
+
+// Konnector is the one of an app cluster, nil before StartKonnector.
+func (p *Platform) Konnector(cluster string) *env.Process {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.konnectors[cluster]
+}
+
+func (p *Platform) runAgent(ctx context.Context, name, binary, kubeconfig string, args ...string) (*env.Process, error) {
+	process, _, err := p.Run(ctx, env.Program{
+		Name: name, Path: filepath.Join(p.Bin, binary), Ports: 1,
+		Args: func(ports []int) []string {
+			return append([]string{"--kubeconfig=" + kubeconfig, "--health-listen=" + address(ports[0])}, args...)
+		},
+		Ready: func(ports []int) string { return "http://" + address(ports[0]) + "/healthz" },
+	})
+	return process, err
+}
+
+func address(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
+
+// Home is a user's home directory, where the kubectl plugin keeps its tokens.
+func (p *Platform) Home(user string) string {
+	home := filepath.Join(p.Dir, "home", user)
+	_ = os.MkdirAll(home, 0o700)
+	return home
+}

@@ -1,0 +1,268 @@
+package e2e
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/watch"
+
+	"gitbind.dev/test/e2e/platform"
+	"gitbind.dev/test/env"
+)
+
+const (
+	nano  = "postgresql-single-nano"
+	small = "postgresql-single-small"
+)
+
+// TestTwoClusters runs everything that needs more than one app cluster, or
+// breaks something, on one platform.
+func TestTwoClusters(t *testing.T) {
+	p := start(t, platform.Options{AppClusters: []string{env.App, "app2"}})
+	alice := connect(t, p, env.Alice, env.App)
+	bob := connect(t, p, env.Bob, "app2")
+
+	t.Run("A14_equal namespaces and names of two clusters never touch", func(t *testing.T) { testIsolation(t, alice, bob) })
+	t.Run("a stranger reads nothing and binds nothing", func(t *testing.T) { testStrangers(t, alice, bob) })
+	t.Run("every kind of bad file is refused by name and stops nothing", func(t *testing.T) { testBadFiles(t, alice) })
+	t.Run("D2_a pull request adds, changes and removes a claim", func(t *testing.T) { testPullRequest(t, alice) })
+	t.Run("D9_the backend is down and comes back", func(t *testing.T) { testBackendDown(t, alice) })
+	t.Run("D8_the control plane's API server is down and comes back", func(t *testing.T) { testControlPlaneDown(t, alice) })
+	t.Run("agents restart and write nothing", func(t *testing.T) { testRestart(t, alice) })
+}
+
+func testIsolation(t *testing.T, alice, bob *tenant) {
+	alice.apply(t, manifest("same", nano))
+	bob.apply(t, manifest("same", small))
+	a := alice.until(t, alice.control, "alice's claim is there", alice.there("same", nano))
+	b := bob.until(t, bob.control, "bob's claim is there", bob.there("same", small))
+	if a.Object.GetUID() == b.Object.GetUID() {
+		t.Fatal("two clusters share one object")
+	}
+	must(t)(bob.Kubectl(t.Context(), bob.admin(), "delete", "postgresqlinstance", "same", "-n", "team-a"))
+	bob.until(t, bob.control, "bob's claim is gone", func(e platform.Event) bool {
+		return e.Type == watch.Deleted && e.Object.GetUID() == b.Object.GetUID()
+	})
+	out := must(t)(alice.Kubectl(t.Context(), alice.Control(), "get", "postgresqlinstance", "same", "-n", alice.claimNamespace(), "-o", "jsonpath={.metadata.uid} {.spec.plan} {.metadata.deletionTimestamp}"))
+	if want := string(a.Object.GetUID()) + " " + nano + " "; out != want {
+		t.Errorf("alice's claim is %q, want %q", out, want)
+	}
+}
+
+func testStrangers(t *testing.T, alice, bob *tenant) {
+	ctx := t.Context()
+	url, err := alice.CloneURL(ctx, alice.cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := bob.Git(ctx, bob.user, t.TempDir(), "clone", url); err == nil {
+		t.Errorf("bob cloned alice's repository: %s", out)
+	}
+	// Carol may sign in, but nobody let her bind anything.
+	token, err := alice.Dex.IDToken(ctx, env.Carol)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct{ token, method, path, body, status, words string }{
+		"no token":                  {"", "GET", "/v1/catalog", "", "401", "sign in"},
+		"no token, nonsense":        {"nonsense", "GET", "/v1/catalog", "", "401", ""},
+		"another user's cluster":    {token, "POST", "/v1/clusters/" + alice.id + "/bindings", `{"offer":"postgresql"}`, "404", "not yours"},
+		"forged signature":          {token[:len(token)-8] + "AAAAAAAA", "GET", "/v1/clusters", "", "401", ""},
+		"somebody without an offer": {token, "GET", "/v1/catalog", "", "200", "[]"},
+	} {
+		status, body := request(t, tc.method, alice.BackendURL+tc.path, tc.token, tc.body)
+		if status != tc.status || !strings.Contains(strings.ToLower(body), tc.words) {
+			t.Errorf("%s: %s %s; want %s with %q", name, status, body, tc.status, tc.words)
+		}
+		if strings.Contains(body, "goroutine") || strings.Contains(body, "oidc:") {
+			t.Errorf("%s: the refusal shows internals: %s", name, body)
+		}
+	}
+}
+
+func testBadFiles(t *testing.T, c *tenant) {
+	c.push(t, "Add a good claim and many bad ones", func(dir string) {
+		a := claims + "team-a/"
+		write(t, dir, a+"good.yaml", manifest("good", nano))
+		write(t, dir, a+"no-yaml.yaml", "a: [1\n")
+		write(t, dir, a+"kind.yaml", strings.Replace(manifest("kind", nano), "PostgresqlInstance", "Secret", 1))
+		write(t, dir, a+"namespace.yaml", strings.Replace(manifest("namespace", nano), "team-a", "kube-system", 1))
+		write(t, dir, a+"large.yaml", manifest("large", nano)+"#"+strings.Repeat("x", 1<<20))
+		write(t, dir, a+"empty.yaml", "")
+		write(t, dir, a+"two.yaml", manifest("two", nano)+"---\n"+manifest("two", nano))
+		write(t, dir, a+"unknown-field.yaml", manifest("unknown-field", nano)+"  colour: red\n")
+		write(t, dir, a+"bad-plan.yaml", manifest("bad-plan", "enormous"))
+		write(t, dir, a+"Upper.yaml", manifest("Upper", nano))
+		write(t, dir, "bindings/secrets.core/claims/team-a/unbound.yaml", "apiVersion: core/v1\nkind: Secret\nmetadata: {name: unbound, namespace: team-a}\n")
+		if err := os.Symlink("good.yaml", filepath.Join(dir, a, "link.yaml")); err != nil {
+			t.Fatal(err)
+		}
+	})
+	c.until(t, c.control, "the good claim is there", c.there("good", nano))
+	c.until(t, c.app, "the good claim is in the app cluster", has("good", nano))
+	a := claims + "team-a/"
+	out := c.get(t,
+		a+"no-yaml.yaml", a+"kind.yaml:2", a+"namespace.yaml:5", a+"large.yaml", a+"empty.yaml", a+"two.yaml:9",
+		a+"unknown-field.yaml:9", a+"bad-plan.yaml:8", a+"Upper.yaml", "bindings/secrets.core/claims/team-a/unbound.yaml", a+"link.yaml")
+	t.Logf("kubectl gitbind get prints\n%s", out)
+	c.push(t, "Remove the bad ones", func(dir string) {
+		for _, path := range strings.Fields(must(t)(c.Git(t.Context(), c.user, dir, "ls-files", "bindings"))) {
+			if data, _ := os.ReadFile(filepath.Join(dir, path)); string(data) == manifest("good", nano) && !isLink(dir, path) {
+				continue
+			}
+			if strings.Contains(path, "/same.yaml") {
+				continue
+			}
+			if err := os.Remove(filepath.Join(dir, path)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	eventually(t, "nothing is refused any more", func(ctx context.Context) (string, bool) {
+		out, err := c.Kubectl(ctx, c.admin(), "get", "connections.gitbind.dev", "-o", "jsonpath={.items[0].status.refused}")
+		return out, err == nil && out == ""
+	})
+}
+
+func isLink(dir, path string) bool {
+	info, err := os.Lstat(filepath.Join(dir, path))
+	return err == nil && info.Mode()&os.ModeSymlink != 0
+}
+
+func testPullRequest(t *testing.T, c *tenant) {
+	path := claims + "team-a/by-git.yaml"
+	c.push(t, "Order by Git", func(dir string) { write(t, dir, path, "# ordered by Git\n"+manifest("by-git", nano)) })
+	c.until(t, c.control, "the claim is on the control plane", c.there("by-git", nano))
+	c.until(t, c.app, "the claim is in the app cluster", has("by-git", nano))
+	c.push(t, "Change by Git", func(dir string) { write(t, dir, path, "# ordered by Git\n"+manifest("by-git", small)) })
+	c.until(t, c.control, "the control plane follows", c.there("by-git", small))
+	c.until(t, c.app, "the app cluster follows", has("by-git", small))
+	c.push(t, "Cancel by Git", func(dir string) {
+		data, err := os.ReadFile(filepath.Join(dir, path))
+		if err != nil || !strings.HasPrefix(string(data), "# ordered by Git") {
+			t.Fatalf("the file is not as it was written (%v):\n%s", err, data)
+		}
+		if err := os.Remove(filepath.Join(dir, path)); err != nil {
+			t.Fatal(err)
+		}
+	})
+	gone := func(e platform.Event) bool { return e.Type == watch.Deleted && e.Object.GetName() == "by-git" }
+	there := c.until(t, c.control, "the service is gone", gone)
+	here := c.until(t, c.app, "the claim is gone", gone)
+	if here.At.Before(there.At) {
+		t.Errorf("the claim was gone %s before its service", there.At.Sub(here.At))
+	}
+}
+
+func testBackendDown(t *testing.T, c *tenant) {
+	ctx := t.Context()
+	if err := c.Backend.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	c.apply(t, manifest("while-down", nano))
+	eventually(t, "the Connection says that the Git host is out of reach", func(ctx context.Context) (string, bool) {
+		out, err := c.Kubectl(ctx, c.admin(), "get", "connections.gitbind.dev", "-o", `jsonpath={.items[0].status.conditions[?(@.type=="Ready")].status}`)
+		return out, err == nil && out == "False"
+	})
+	if err := c.Backend.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	c.until(t, c.control, "the claim arrives by itself", c.there("while-down", nano))
+	eventually(t, "the Connection is ready again", func(ctx context.Context) (string, bool) {
+		out, err := c.Kubectl(ctx, c.admin(), "get", "connections.gitbind.dev", "-o", `jsonpath={.items[0].status.conditions[?(@.type=="Ready")].status}`)
+		return out, err == nil && out == "True"
+	})
+}
+
+func testControlPlaneDown(t *testing.T, c *tenant) {
+	ctx := t.Context()
+	if err := c.Cluster(env.Control).APIServer.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	c.apply(t, manifest("control-down", nano))
+	eventually(t, "the commit is on main all the same", func(ctx context.Context) (string, bool) {
+		out, err := c.Git(ctx, c.user, filepath.Join(c.GitDir, c.id+".git"), "ls-tree", "-r", "--name-only", "main")
+		return out, err == nil && strings.Contains(out, "control-down")
+	})
+	if err := c.Cluster(env.Control).APIServer.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the claim arrives by itself", func(ctx context.Context) (string, bool) {
+		out, err := c.Kubectl(ctx, c.Control(), "get", "postgresqlinstance", "control-down", "-n", c.claimNamespace(), "-o", "jsonpath={.spec.plan}")
+		return out, err == nil && out == nano
+	})
+}
+
+// testRestart kills both agents, starts them again, sends a change through and
+// sees that nothing else was written.
+func testRestart(t *testing.T, c *tenant) {
+	ctx := t.Context()
+	eventually(t, "every claim is ready, so that Crossplane has nothing left to write", func(ctx context.Context) (string, bool) {
+		out, err := c.Kubectl(ctx, c.admin(), "get", "postgresqlinstances", "-n", "team-a", "-o",
+			`jsonpath={range .items[*]}{.metadata.name}={.status.gitbind.conditions[?(@.type=="Ready")].status},{.status.gitbind.conditions[?(@.type=="Applied")].status} {end}`)
+		return out, err == nil && strings.Count(out, "=True,True ") == strings.Count(out, "=")
+	})
+	before := c.versions(t)
+	for _, agent := range []*env.Process{c.Bridge, c.Konnector(c.cluster)} {
+		if err := agent.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		if err := agent.Start(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.apply(t, manifest("after-restart", nano))
+	eventually(t, "the new claim is ready", func(ctx context.Context) (string, bool) {
+		out, err := c.Kubectl(ctx, c.admin(), "get", "postgresqlinstance", "after-restart", "-n", "team-a", "-o", "jsonpath={.status.gitbind.conditions}")
+		return out, err == nil && strings.Contains(out, `"status":"True","type":"Ready"`)
+	})
+	after := c.versions(t)
+	for object, version := range before {
+		if after[object] != version {
+			t.Errorf("%s was written: resourceVersion %s → %s", object, version, after[object])
+		}
+	}
+}
+
+// versions are the resourceVersions of the tenant's claims in both clusters.
+func (c *tenant) versions(t *testing.T) map[string]string {
+	t.Helper()
+	versions := map[string]string{}
+	for side, args := range map[string][2]string{"app": {c.admin(), "team-a"}, "control": {c.Control(), c.claimNamespace()}} {
+		out := must(t)(c.Kubectl(t.Context(), args[0], "get", "postgresqlinstances", "-n", args[1],
+			"-o", `jsonpath={range .items[*]}{.metadata.name} {.metadata.resourceVersion}{"\n"}{end}`))
+		for line := range strings.Lines(out) {
+			if f := strings.Fields(line); len(f) == 2 {
+				versions[side+" "+f[0]] = f[1]
+			}
+		}
+	}
+	return versions
+}
+
+func request(t *testing.T, method, url, token, body string) (status, answer string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strconv.Itoa(resp.StatusCode), string(data)
+}

@@ -1,0 +1,332 @@
+package story
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/watch"
+
+	"gitbind.dev/test/e2e/platform"
+	"gitbind.dev/test/env"
+)
+
+const (
+	namespace = "team-a"
+	name      = "orders"
+	file      = "bindings/postgresqlinstances.anynines.com/claims/" + namespace + "/" + name + ".yaml"
+
+	nano  = "postgresql-single-nano"
+	small = "postgresql-single-small"
+	big   = "postgresql-single-big"
+)
+
+func manifest(plan string) string {
+	return fmt.Sprintf(`apiVersion: anynines.com/v1
+kind: PostgresqlInstance
+metadata:
+  name: %s
+  namespace: %s
+spec:
+  service: a9s-postgresql13
+  plan: %s
+  expose: Internal
+  parameters:
+    maxConnections: 120
+`, name, namespace, plan)
+}
+
+func (s *Story) connect(ctx context.Context) error {
+	out, err := s.Platform.Connect(ctx, env.Alice, env.App)
+	s.show(out)
+	return err
+}
+
+func (s *Story) bind(ctx context.Context) error {
+	p := s.Platform
+	out, err := p.Plugin(ctx, env.Alice, p.App(), "bind", "postgresql")
+	s.show(out)
+	if err != nil {
+		return err
+	}
+	if s.developer, err = p.Developer(ctx, env.App, "dora"); err != nil {
+		return err
+	}
+	if _, err := p.Kubectl(ctx, p.App(), "create", "namespace", namespace); err != nil {
+		return err
+	}
+	// The watches outlive this step; they end with the API servers.
+	whole := context.WithoutCancel(ctx)
+	if s.app, err = p.Watch(whole, env.App, platform.PostgresqlInstances); err != nil {
+		return err
+	}
+	s.control, err = p.Watch(whole, env.Control, platform.PostgresqlInstances)
+	return err
+}
+
+func (s *Story) order(ctx context.Context) error {
+	s.show(manifest(nano))
+	applied, err := s.apply(ctx, nano)
+	if err != nil {
+		return err
+	}
+	there, err := s.control.Until(ctx, "the claim is in the control plane", planIs(nano))
+	if err != nil {
+		return err
+	}
+	s.say("in the control plane it is %s/%s", there.Object.GetNamespace(), there.Object.GetName())
+	s.measured("apply → claim in the control plane, the namespace's first", there.At.Sub(applied))
+	return nil
+}
+
+// apply applies the claim as dora, and returns when the app cluster had it.
+func (s *Story) apply(ctx context.Context, plan string) (time.Time, error) {
+	path := filepath.Join(s.Platform.Dir, "claim.yaml")
+	if err := os.WriteFile(path, []byte(manifest(plan)), 0o600); err != nil {
+		return time.Time{}, err
+	}
+	if _, err := s.Platform.Kubectl(ctx, s.developer, "apply", "-f", path); err != nil {
+		return time.Time{}, err
+	}
+	e, err := s.app.Until(ctx, "the app cluster has it", planIs(plan))
+	return e.At, err
+}
+
+func planIs(plan string) func(platform.Event) bool {
+	return func(e platform.Event) bool {
+		return e.Object.GetName() == name && platform.Is(e.Object, plan, "spec", "plan")
+	}
+}
+
+func (s *Story) showCommit(ctx context.Context) error {
+	url, err := s.Platform.CloneURL(ctx, env.App)
+	if err != nil {
+		return err
+	}
+	s.clone = filepath.Join(s.Platform.Dir, "clone")
+	if _, err := s.Platform.Git(ctx, env.Alice, s.Platform.Dir, "clone", "--quiet", url, s.clone); err != nil {
+		return err
+	}
+	out, err := s.git(ctx, "log", "-1", "--stat", "--patch", "--format=commit %h%nAuthor:    %an <%ae>%nCommitter: %cn%n%n%B")
+	if err != nil {
+		return err
+	}
+	s.show(out)
+	author, err := s.git(ctx, "log", "-1", "--format=%an", "--", file)
+	if err != nil {
+		return err
+	}
+	if got := strings.TrimSpace(author); got != "dora" {
+		return fmt.Errorf("the commit's author is %q, not dora", got)
+	}
+	return nil
+}
+
+func (s *Story) becomesReady(ctx context.Context) error {
+	return s.statusTravels(ctx, nano, time.Time{})
+}
+
+// statusTravels waits until the claim with this plan is ready on the control
+// plane, at or after a time, and then in the app cluster, and measures the way.
+func (s *Story) statusTravels(ctx context.Context, plan string, since time.Time) error {
+	ready := func(fields ...string) func(platform.Event) bool {
+		return func(e platform.Event) bool {
+			return !e.At.Before(since) && planIs(plan)(e) && platform.Condition(e.Object, "Ready", fields...) == "True"
+		}
+	}
+	there, err := s.control.Until(ctx, "the claim is ready in the control plane", ready("status", "conditions"))
+	if err != nil {
+		return err
+	}
+	s.say("ready in the control plane")
+	here, err := s.app.Until(ctx, "the claim is ready in the app cluster", func(e platform.Event) bool {
+		conditions := []string{"status", "gitbind", "conditions"}
+		return ready(conditions...)(e) && platform.Condition(e.Object, "Applied", conditions...) == "True"
+	})
+	if err != nil {
+		return err
+	}
+	if since.IsZero() {
+		s.measured("status in the control plane → status in the app cluster", here.At.Sub(there.At))
+	}
+	out, err := s.Platform.Kubectl(ctx, s.developer, "get", "postgresqlinstances", "-n", namespace)
+	s.show(out)
+	return err
+}
+
+func (s *Story) changeByKubectl(ctx context.Context) error {
+	applied, err := s.apply(ctx, small)
+	if err != nil {
+		return err
+	}
+	there, err := s.control.Until(ctx, "the control plane has the new plan", planIs(small))
+	if err != nil {
+		return err
+	}
+	s.measured("apply → claim changed in the control plane", there.At.Sub(applied))
+	return s.statusTravels(ctx, small, applied)
+}
+
+func (s *Story) changeByGit(ctx context.Context) error {
+	if _, err := s.git(ctx, "pull", "--quiet", "--rebase"); err != nil {
+		return err
+	}
+	if err := s.edit(file, small, big); err != nil {
+		return err
+	}
+	out, err := s.git(ctx, "diff", "--unified=1")
+	if err != nil {
+		return err
+	}
+	s.show(out)
+	if _, err := s.git(ctx, "commit", "--quiet", "--all", "--message", "Give orders the big plan"); err != nil {
+		return err
+	}
+	began := time.Now()
+	if _, err := s.git(ctx, "push", "--quiet"); err != nil {
+		return err
+	}
+	there, err := s.control.Until(ctx, "the control plane has the pushed plan", planIs(big))
+	if err != nil {
+		return err
+	}
+	here, err := s.app.Until(ctx, "the app cluster has the pushed plan", planIs(big))
+	if err != nil {
+		return err
+	}
+	s.measured("git push begun → claim changed in the control plane", there.At.Sub(began))
+	s.measured("git push begun → claim changed in the app cluster", here.At.Sub(began))
+	return nil
+}
+
+func (s *Story) breakFile(ctx context.Context) error {
+	const broken = "bindings/postgresqlinstances.anynines.com/claims/" + namespace + "/broken.yaml"
+	data := strings.Replace(manifest(nano), "name: "+name, "name: somebody-elses", 1)
+	if err := os.WriteFile(filepath.Join(s.clone, broken), []byte(data), 0o600); err != nil {
+		return err
+	}
+	if err := s.commitAndPush(ctx, "Add a claim with a wrong name"); err != nil {
+		return err
+	}
+	out, err := s.refused(ctx, func(out string) bool { return strings.Contains(out, broken+":4") })
+	if err != nil {
+		return err
+	}
+	s.show(out)
+	if err := os.Remove(filepath.Join(s.clone, broken)); err != nil {
+		return err
+	}
+	if err := s.commitAndPush(ctx, "Remove it again"); err != nil {
+		return err
+	}
+	_, err = s.refused(ctx, func(out string) bool { return !strings.Contains(out, broken) })
+	return err
+}
+
+// refused asks `kubectl gitbind get` until its answer is as wanted.
+func (s *Story) refused(ctx context.Context, wanted func(string) bool) (string, error) {
+	for {
+		out, err := s.Platform.Plugin(ctx, env.Alice, s.Platform.App(), "get")
+		if err == nil && wanted(out) {
+			return out, nil
+		}
+		if ctx.Err() != nil {
+			return "", fmt.Errorf("kubectl gitbind get: %w; it printed\n%s", context.Cause(ctx), out)
+		}
+	}
+}
+
+func (s *Story) delete(ctx context.Context) error {
+	s.say("provider-kubernetes keeps what it made for half a minute at least")
+	began := time.Now()
+	if _, err := s.Platform.Kubectl(ctx, s.developer, "delete", "postgresqlinstance", name, "-n", namespace, "--wait=false"); err != nil {
+		return err
+	}
+	deleted := func(e platform.Event) bool { return e.Type == watch.Deleted && e.Object.GetName() == name }
+	there, err := s.control.Until(ctx, "the claim is gone in the control plane", deleted)
+	if err != nil {
+		return err
+	}
+	here, err := s.app.Until(ctx, "the claim is gone in the app cluster", deleted)
+	if err != nil {
+		return err
+	}
+	if here.At.Before(there.At) {
+		return fmt.Errorf("the claim was gone in the app cluster %s before the service was", there.At.Sub(here.At))
+	}
+	s.measured("delete → gone in the control plane", there.At.Sub(began))
+	s.measured("gone there → gone in the app cluster", here.At.Sub(there.At))
+	if _, err := s.git(ctx, "pull", "--quiet", "--rebase"); err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(s.clone, file)); !os.IsNotExist(err) {
+		return fmt.Errorf("%s is still on main (%w)", file, err)
+	}
+	out, err := s.git(ctx, "show", "origin/status:"+file)
+	s.show("its tombstone on the branch status:\n" + out)
+	return err
+}
+
+func (s *Story) inspect(ctx context.Context) error {
+	p := s.Platform
+	for _, branch := range []string{"main", "status"} {
+		out, err := s.git(ctx, "log", "--format=%h  %<(18,trunc)%an  %s", "origin/"+branch)
+		if err != nil {
+			return err
+		}
+		s.show(branch + ":\n" + out)
+	}
+	id, err := p.ClusterID(ctx, env.App)
+	if err != nil {
+		return err
+	}
+	bare := filepath.Join(p.GitDir, id+".git")
+	if _, err := p.Git(ctx, env.Alice, bare, "fsck", "--full", "--strict", "--no-dangling"); err != nil {
+		return err
+	}
+	again := filepath.Join(p.Dir, "clone-again")
+	url, err := p.CloneURL(ctx, env.App)
+	if err != nil {
+		return err
+	}
+	if _, err := p.Git(ctx, env.Alice, p.Dir, "clone", "--quiet", url, again); err != nil {
+		return err
+	}
+	if _, err := p.Git(ctx, env.Alice, again, "fsck", "--full", "--strict"); err != nil {
+		return err
+	}
+	s.say("git fsck and a fresh clone are clean")
+	return nil
+}
+
+func (s *Story) git(ctx context.Context, args ...string) (string, error) {
+	return s.Platform.Git(ctx, env.Alice, s.clone, args...)
+}
+
+func (s *Story) commitAndPush(ctx context.Context, message string) error {
+	for _, args := range [][]string{
+		{"add", "--all"}, {"commit", "--quiet", "--message", message}, {"pull", "--quiet", "--rebase"}, {"push", "--quiet"},
+	} {
+		if _, err := s.git(ctx, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// edit replaces a text in a file of the clone.
+func (s *Story) edit(path, old, new string) error {
+	path = filepath.Join(s.clone, path)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	changed := strings.Replace(string(data), old, new, 1)
+	if changed == string(data) {
+		return fmt.Errorf("%s does not say %q", path, old)
+	}
+	return os.WriteFile(path, []byte(changed), 0o600)
+}

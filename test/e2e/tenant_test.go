@@ -1,0 +1,176 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gitbind.dev/test/e2e/platform"
+)
+
+// tenant is a connected app cluster with PostgreSQL bound, and a clone of its
+// repository.
+type tenant struct {
+	*platform.Platform
+	cluster, user string
+	id            string
+	clone         string
+	// app and control see every change of the tenant's claims, and of
+	// everybody's on the control plane.
+	app, control *platform.Watch
+}
+
+const claims = "bindings/postgresqlinstances.anynines.com/claims/"
+
+func connect(t *testing.T, p *platform.Platform, user, cluster string) *tenant {
+	t.Helper()
+	ctx := t.Context()
+	must(t)(p.Connect(ctx, user, cluster))
+	c := &tenant{Platform: p, cluster: cluster, user: user}
+	must(t)(p.Plugin(ctx, user, c.admin(), "bind", "postgresql"))
+	must(t)(p.Kubectl(ctx, c.admin(), "create", "namespace", "team-a"))
+	var err error
+	if c.id, err = p.ClusterID(ctx, cluster); err != nil {
+		t.Fatal(err)
+	}
+	url, err := p.CloneURL(ctx, cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.clone = filepath.Join(t.TempDir(), "clone")
+	must(t)(p.Git(ctx, user, p.Dir, "clone", "--quiet", url, c.clone))
+	if c.app, err = p.Watch(ctx, cluster, platform.PostgresqlInstances); err != nil {
+		t.Fatal(err)
+	}
+	if c.control, err = p.Watch(ctx, "control", platform.PostgresqlInstances); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func must(t *testing.T) func(string, error) string {
+	t.Helper()
+	return func(out string, err error) string {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+}
+
+func (c *tenant) admin() string { return c.Cluster(c.cluster).Kubeconfig }
+
+// claimNamespace is where the bridge puts the claims of team-a.
+func (c *tenant) claimNamespace() string { return "gb-" + c.id + "-team-a" }
+
+func manifest(name, plan string) string {
+	return fmt.Sprintf(`apiVersion: anynines.com/v1
+kind: PostgresqlInstance
+metadata:
+  name: %s
+  namespace: team-a
+spec:
+  service: a9s-postgresql13
+  plan: %s
+`, name, plan)
+}
+
+// apply applies a manifest with kubectl.
+func (c *tenant) apply(t *testing.T, yaml string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "claim.yaml")
+	if err := os.WriteFile(path, []byte(yaml), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	must(t)(c.Kubectl(t.Context(), c.admin(), "apply", "-f", path))
+}
+
+// push commits what change does to the clone, and pushes it.
+func (c *tenant) push(t *testing.T, message string, change func(dir string)) {
+	t.Helper()
+	ctx := t.Context()
+	must(t)(c.Git(ctx, c.user, c.clone, "pull", "--quiet", "--rebase"))
+	change(c.clone)
+	must(t)(c.Git(ctx, c.user, c.clone, "add", "--all"))
+	must(t)(c.Git(ctx, c.user, c.clone, "commit", "--quiet", "--message", message))
+	// The konnector may have been first.
+	for range 5 {
+		must(t)(c.Git(ctx, c.user, c.clone, "pull", "--quiet", "--rebase"))
+		if _, err := c.Git(ctx, c.user, c.clone, "push", "--quiet"); err == nil {
+			return
+		}
+	}
+	must(t)(c.Git(ctx, c.user, c.clone, "push", "--quiet"))
+}
+
+func write(t *testing.T, dir, path, data string) {
+	t.Helper()
+	path = filepath.Join(dir, path)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(data), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// eventually asks until the answer holds, for at most a minute.
+func eventually(t *testing.T, what string, ask func(context.Context) (answer string, ok bool)) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for {
+		answer, ok := ask(ctx)
+		if ok {
+			return answer
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("wait until %s: %v; the last answer was\n%s", what, context.Cause(ctx), answer)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// get asks `kubectl gitbind get` until it prints all of these.
+func (c *tenant) get(t *testing.T, want ...string) string {
+	t.Helper()
+	return eventually(t, fmt.Sprintf("kubectl gitbind get prints %q", want), func(ctx context.Context) (string, bool) {
+		out, err := c.Plugin(ctx, c.user, c.admin(), "get")
+		for _, w := range want {
+			if err != nil || !strings.Contains(out, w) {
+				return out, false
+			}
+		}
+		return out, true
+	})
+}
+
+func (c *tenant) until(t *testing.T, w *platform.Watch, what string, match func(platform.Event) bool) platform.Event {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	e, err := w.Until(ctx, what, match)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// there is the tenant's claim on the control plane, with this plan.
+func (c *tenant) there(name, plan string) func(platform.Event) bool {
+	return func(e platform.Event) bool {
+		return e.Object.GetNamespace() == c.claimNamespace() && has(name, plan)(e)
+	}
+}
+
+func has(name, plan string) func(platform.Event) bool {
+	return func(e platform.Event) bool {
+		return e.Object.GetName() == name && platform.Is(e.Object, plan, "spec", "plan")
+	}
+}

@@ -1,0 +1,11 @@
+//go:build !linux
+
+package env
+
+import "syscall"
+
+// childAttributes keep a child from our terminal's signals, so that it is
+// stopped in order. Nothing ends it when we are killed.
+func childAttributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true}
+}

@@ -1,0 +1,100 @@
+package env
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/crypto/bcrypt"
+)
+
+// The users that Dex knows: their e-mail addresses and passwords. None of them
+// has any right until somebody grants it.
+const (
+	Alice         = "alice@example.com"
+	AlicePassword = "alice-test-password"
+	Bob           = "bob@example.com"
+	BobPassword   = "bob-test-password"
+	Carol         = "carol@example.com"
+	CarolPassword = "carol-test-password"
+)
+
+// ClientID is the public client that Dex knows. It may use the authorization
+// code grant with PKCE and a redirect to any port and path of
+// http://localhost (Dex refuses 127.0.0.1 there), the device code grant, and
+// refresh tokens.
+const ClientID = "gitbind-cli"
+
+// Dex is a running OpenID Connect provider.
+type Dex struct {
+	Issuer   string // http://127.0.0.1:PORT/dex
+	ClientID string
+	Users    []User
+	Process  *Process
+}
+
+// A User can sign in to Dex.
+type User struct {
+	Email    string // claim "email", verified
+	Name     string // claim "name"
+	Password string
+}
+
+func (e *Env) startDex(ctx context.Context) (*Dex, error) {
+	defer e.phase("Dex")()
+	d := &Dex{ClientID: ClientID, Users: []User{
+		{Email: Alice, Name: "alice", Password: AlicePassword},
+		{Email: Bob, Name: "bob", Password: BobPassword},
+		{Email: Carol, Name: "carol", Password: CarolPassword},
+	}}
+	return d, withPorts(ctx, 1, func(ctx context.Context, ports []int) error {
+		d.Issuer = "http://" + address(ports[0]) + "/dex"
+		config, err := d.config(ports[0])
+		if err != nil {
+			return err
+		}
+		path := filepath.Join(e.Dir, "dex.json")
+		if err := os.WriteFile(path, config, 0o600); err != nil {
+			return err
+		}
+		d.Process = e.process(dex, dex, []string{"serve", path}, httpReady(d.Issuer+"/healthz", nil))
+		return d.Process.Start(ctx)
+	})
+}
+
+func (d *Dex) config(port int) ([]byte, error) {
+	type object map[string]any
+	var passwords []object
+	for _, u := range d.Users {
+		hash, err := bcrypt.GenerateFromPassword([]byte(u.Password), bcrypt.DefaultCost)
+		if err != nil {
+			return nil, fmt.Errorf("hash the password of %s: %w", u.Email, err)
+		}
+		passwords = append(passwords, object{"email": u.Email, "username": u.Name, "userID": "id-of-" + u.Name, "hash": string(hash)})
+	}
+	return json.Marshal(object{
+		"issuer":  d.Issuer,
+		"storage": object{"type": "memory"},
+		"web":     object{"http": address(port)},
+		"oauth2": object{
+			"skipApprovalScreen": true,
+			"grantTypes": []string{
+				"authorization_code", "refresh_token", "urn:ietf:params:oauth:grant-type:device_code",
+			},
+		},
+		"staticClients":    []object{{"id": d.ClientID, "name": "gitbind", "public": true}},
+		"enablePasswordDB": true,
+		"staticPasswords":  passwords,
+	})
+}
+
+func (d *Dex) user(email string) (User, error) {
+	for _, u := range d.Users {
+		if u.Email == email {
+			return u, nil
+		}
+	}
+	return User{}, fmt.Errorf("sign in to Dex: there is no user %s", email)
+}

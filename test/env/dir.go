@@ -1,0 +1,67 @@
+package env
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+const temporaryPrefix = "gitbind-env-"
+
+// makeDir makes the environment's directory and holds it until unlock.
+func (e *Env) makeDir(dir string) error {
+	e.temporary = dir == ""
+	if e.temporary {
+		removeLeftovers()
+		var err error
+		if dir, err = os.MkdirTemp("", temporaryPrefix); err != nil {
+			return err
+		}
+	}
+	var err error
+	if e.Dir, err = filepath.Abs(dir); err != nil {
+		return err
+	}
+	for _, sub := range []string{"logs", "kubeconfigs"} {
+		if err := os.MkdirAll(filepath.Join(e.Dir, sub), 0o700); err != nil {
+			return err
+		}
+	}
+	if e.unlock, err = tryLock(e.Dir); errors.Is(err, syscall.EWOULDBLOCK) {
+		return fmt.Errorf("use %s: another environment runs there", e.Dir)
+	}
+	return err
+}
+
+// removeLeftovers removes the temporary directories of processes that were
+// killed: each holds a few hundred megabytes.
+func removeLeftovers() {
+	dirs, _ := filepath.Glob(filepath.Join(os.TempDir(), temporaryPrefix+"*"))
+	for _, dir := range dirs {
+		// A young one may be about to be locked.
+		if info, err := os.Stat(dir); err != nil || time.Since(info.ModTime()) < time.Minute {
+			continue
+		}
+		if unlock, err := tryLock(dir); err == nil {
+			os.RemoveAll(dir)
+			unlock()
+		}
+	}
+}
+
+// tryLock takes the lock of a directory, which the kernel releases with the
+// process. The error is EWOULDBLOCK when somebody else holds it.
+func tryLock(dir string) (unlock func(), err error) {
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock %s: %w", dir, err)
+	}
+	return func() { f.Close() }, nil
+}

@@ -1,0 +1,50 @@
+package env
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestOneEnvironmentPerDirectory(t *testing.T) {
+	dir := t.TempDir()
+	first, second := &Env{}, &Env{}
+	fatal(t, first.makeDir(dir))
+	if err := second.makeDir(dir); err == nil || !strings.Contains(err.Error(), "another environment runs there") {
+		t.Errorf("got %v, want a refusal", err)
+	}
+	first.unlock()
+	fatal(t, second.makeDir(dir))
+	second.unlock()
+}
+
+func TestLeftoversAreRemoved(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	temporary := func(age time.Duration) string {
+		e := &Env{}
+		fatal(t, e.makeDir(""))
+		t.Cleanup(e.unlock)
+		then := time.Now().Add(-age)
+		fatal(t, os.Chtimes(e.Dir, then, then))
+		return e.Dir
+	}
+	inUse := temporary(time.Hour)
+	abandoned := filepath.Join(os.TempDir(), temporaryPrefix+"abandoned")
+	fatal(t, os.Mkdir(abandoned, 0o700))
+	then := time.Now().Add(-time.Hour)
+	fatal(t, os.Chtimes(abandoned, then, then))
+	others := filepath.Join(os.TempDir(), "of-somebody-else")
+	fatal(t, os.Mkdir(others, 0o700))
+
+	removeLeftovers()
+	if _, err := os.Stat(abandoned); !os.IsNotExist(err) {
+		t.Errorf("the abandoned directory is still there: %v", err)
+	}
+	for _, dir := range []string{inUse, others} {
+		if _, err := os.Stat(dir); err != nil {
+			t.Error(err)
+		}
+	}
+}

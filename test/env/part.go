@@ -1,0 +1,139 @@
+package env
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+)
+
+// A part is one program of the environment. Its version is what the go.mod of
+// its module below parts/ says.
+type part struct {
+	name    string   // of the program, and of its entry in the cache
+	dir     string   // of its module, below parts/
+	module  string   // that holds its source
+	pkg     string   // package of the program, relative to module
+	cgo     bool     // whether it can only be built with a C compiler
+	ldflags string   // VERSION stands for the module's version
+	files   []string // directories of the module that are kept beside the program
+	edits   []edit
+	asset   string   // name below $KUBEBUILDER_ASSETS, if it may be used instead
+	minimum [2]int   // version that an asset must have at least
+	flags   []string // that make the asset say its version
+}
+
+// An edit changes a source file for the build, for what a program has no flag
+// for. It must match exactly once, so that a new version is looked at.
+type edit struct {
+	file, old, new string
+}
+
+const (
+	etcd              = "etcd"
+	apiServer         = "kube-apiserver"
+	controllerManager = "kube-controller-manager"
+	kubectl           = "kubectl"
+	crossplane        = "crossplane"
+	function          = "function-patch-and-transform"
+	provider          = "provider-kubernetes"
+	dex               = "dex"
+)
+
+const kubeVersion = "-X k8s.io/component-base/version.gitVersion=VERSION " +
+	"-X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36"
+
+// allParts are in the order in which they are built: what others wait for
+// comes first.
+func allParts() []part {
+	return []part{
+		{
+			name: etcd, dir: "etcd", module: "go.etcd.io/etcd/server/v3",
+			asset: "etcd", minimum: [2]int{3, 5}, flags: []string{"--version"},
+		},
+		{
+			name: apiServer, dir: "kubernetes", module: "k8s.io/kubernetes", pkg: "/cmd/kube-apiserver",
+			ldflags: kubeVersion,
+			// 1.36 is the first that serves MutatingAdmissionPolicy v1.
+			asset: "kube-apiserver", minimum: [2]int{1, 36}, flags: []string{"--version"},
+		},
+		{
+			name: controllerManager, dir: "kubernetes", module: "k8s.io/kubernetes", pkg: "/cmd/kube-controller-manager",
+			ldflags: kubeVersion,
+			asset:   "kube-controller-manager", minimum: [2]int{1, 36}, flags: []string{"--version"},
+		},
+		{
+			name: kubectl, dir: "kubernetes", module: "k8s.io/kubernetes", pkg: "/cmd/kubectl",
+			ldflags: kubeVersion,
+			asset:   "kubectl", minimum: [2]int{1, 28}, flags: []string{"version", "--client"},
+		},
+		{
+			name: dex, dir: "dex", module: "github.com/dexidp/dex", pkg: "/cmd/dex",
+			cgo: true,
+		},
+		{
+			name: crossplane, dir: "crossplane", module: "github.com/crossplane/crossplane/v2", pkg: "/cmd/crossplane",
+			ldflags: "-X github.com/crossplane/crossplane/v2/internal/version.version=VERSION",
+			files:   []string{"cluster/crds", "cluster/webhookconfigurations"},
+		},
+		{
+			name: function, dir: "function-patch-and-transform", module: "github.com/crossplane-contrib/function-patch-and-transform",
+		},
+		{
+			name: provider, dir: "provider-kubernetes", module: "github.com/crossplane-contrib/provider-kubernetes", pkg: "/cmd/provider",
+			files: []string{"package/crds"},
+			// It listens on fixed ports of all addresses, 8080 for metrics and
+			// 9443 for its webhook: two environments would exclude each other.
+			ldflags: "-X sigs.k8s.io/controller-runtime/pkg/metrics/server.DefaultBindAddress=0",
+			edits: []edit{{
+				file: "cmd/provider/main.go",
+				old:  "\t\t\tCertDir: certDir,\n",
+				new: "\t\t\tCertDir: certDir,\n\t\t\tHost: \"127.0.0.1\",\n" +
+					"\t\t\tPort: func() (port int) { _, _ = fmt.Sscan(os.Getenv(\"WEBHOOK_PORT\"), &port); return port }(),\n",
+			}},
+		},
+	}
+}
+
+// sourceDir is where the modules of the parts are. They cannot be embedded,
+// because a module's files do not include those of nested modules.
+func sourceDir() (string, error) {
+	_, file, _, ok := runtime.Caller(0)
+	dir := filepath.Join(filepath.Dir(file), "parts")
+	if _, err := os.Stat(dir); !ok || err != nil {
+		return "", fmt.Errorf("find the modules of the parts: %s is not there: run from a checkout of gitbind, built without -trimpath", dir)
+	}
+	return dir, nil
+}
+
+// version reads the part's version from the go.mod of its module.
+func (p part) version(mod []byte) (string, error) {
+	re := regexp.MustCompile(`(?m)^\s*(?:require\s+)?` + regexp.QuoteMeta(p.module) + `\s+(v\S+)`)
+	m := re.FindSubmatch(mod)
+	if m == nil {
+		return "", fmt.Errorf("parts/%s/go.mod does not require %s", p.dir, p.module)
+	}
+	return string(m[1]), nil
+}
+
+// identify says the part's version and the name of its entry in the cache,
+// which changes with all that its program is made from.
+func (p part) identify(source string) (version, entry string, err error) {
+	mod, err := os.ReadFile(filepath.Join(source, p.dir, "go.mod"))
+	if err != nil {
+		return "", "", err
+	}
+	sum, err := os.ReadFile(filepath.Join(source, p.dir, "go.sum"))
+	if err != nil {
+		return "", "", err
+	}
+	if version, err = p.version(mod); err != nil {
+		return "", "", err
+	}
+	h := sha256.New()
+	fmt.Fprintf(h, "%q %q %q %v %q %q %q %s/%s", mod, sum, p.pkg, p.cgo, p.ldflags, p.files, p.edits, runtime.GOOS, runtime.GOARCH)
+	return version, fmt.Sprintf("%s-%s-%s", p.name, version, hex.EncodeToString(h.Sum(nil))[:12]), nil
+}

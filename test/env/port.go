@@ -1,0 +1,52 @@
+package env
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+)
+
+// Ports are taken from below the range that the kernel takes the ports of
+// outgoing connections from. Otherwise a client that tries to reach a stopped
+// API server might sit on the very port that the server wants back.
+const firstPort, lastPort = 20000, 32000
+
+// errPortTaken is why a process did not start that found its port in use.
+var errPortTaken = errors.New("the port was taken by another process meanwhile")
+
+// freePort is a port of 127.0.0.1 that nobody listens on at this moment.
+func freePort() (int, error) {
+	for range 100 {
+		port := firstPort + rand.IntN(lastPort-firstPort)
+		l, err := net.Listen("tcp", address(port))
+		if err != nil {
+			continue
+		}
+		return port, l.Close()
+	}
+	return 0, fmt.Errorf("find a free port between %d and %d on 127.0.0.1", firstPort, lastPort)
+}
+
+func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+
+// withPorts calls start with n free ports. Between choosing a port and
+// listening on it another process may take it; then start is called again,
+// with other ports, and may find what it left behind.
+func withPorts(ctx context.Context, n int, start func(ctx context.Context, ports []int) error) error {
+	for attempt := 1; ; attempt++ {
+		ports := make([]int, n)
+		for i := range ports {
+			var err error
+			if ports[i], err = freePort(); err != nil {
+				return err
+			}
+		}
+		err := start(ctx, ports)
+		if attempt == 5 || !errors.Is(err, errPortTaken) {
+			return err
+		}
+	}
+}

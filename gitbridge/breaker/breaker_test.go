@@ -102,6 +102,7 @@ func TestAllowsPush(t *testing.T) {
 		{"one in each of three", nil, []string{path("a", 0), path("b", 0), path("c", 0)}, map[string]int{"a.example.org": 9, "b.example.org": 9, "c.example.org": 9}, true},
 		{"two in each of two", nil, slices.Concat(paths("a", 0, 2), paths("b", 0, 2)), map[string]int{"a.example.org": 9, "b.example.org": 9}, false},
 		{"half of the smaller one", nil, slices.Concat(paths("a", 0, 1), paths("b", 0, 2)), map[string]int{"a.example.org": 9, "b.example.org": 3}, false},
+		{"one that passed before is not judged again", ago(time.Minute, paths("b", 0, 2)...), []string{path("b", 0), path("a", 0)}, map[string]int{"a.example.org": 9, "b.example.org": 1}, true},
 		{"a binding that is not touched any more does not count", ago(time.Minute, paths("b", 0, 2)...), paths("a", 0, 1), map[string]int{"a.example.org": 9}, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

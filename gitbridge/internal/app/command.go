@@ -21,6 +21,7 @@ type Options struct {
 	BackendURL    string
 	HealthListen  string
 	MetricsListen string
+	PprofListen   string
 	Workers       int
 	Verbose       bool
 }
@@ -59,6 +60,7 @@ nothing of its own: it may be stopped and started again at any time.`,
 	flags.StringVar(&o.BackendURL, "backend-url", "", "address of the backend, which tells when a repository changed; without it repositories are looked at once a minute")
 	flags.StringVar(&o.HealthListen, "health-listen", o.HealthListen, "address for /healthz and /readyz; 0 for none")
 	flags.StringVar(&o.MetricsListen, "metrics-listen", o.MetricsListen, "address for /metrics; 0 for none")
+	flags.StringVar(&o.PprofListen, "pprof-listen", "0", "address for /debug/pprof; 0 for none")
 	flags.IntVar(&o.Workers, "workers", o.Workers, "how many claims of one app cluster are worked on at once")
 	flags.BoolVarP(&o.Verbose, "verbose", "v", false, "log what is tried again, too")
 	return cmd

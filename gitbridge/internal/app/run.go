@@ -42,6 +42,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 		Scheme:                  scheme,
 		Metrics:                 server.Options{BindAddress: o.MetricsListen},
 		HealthProbeBindAddress:  o.HealthListen,
+		PprofBindAddress:        o.PprofListen,
 		GracefulShutdownTimeout: &shutdown,
 		Controller: controllers.Controller{
 			// Its workers may not end with controller-runtime v0.24.1.

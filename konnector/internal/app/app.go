@@ -37,6 +37,8 @@ type Options struct {
 	Config *rest.Config
 	// HealthListen and MetricsListen are addresses; "0" for none.
 	HealthListen, MetricsListen string
+	// PprofListen is an address for profiles; "" or "0" for none.
+	PprofListen string
 	// Namespace is where the Secrets of Connections lie.
 	Namespace string
 	// Workers is how many claims of one API are worked on at once.
@@ -118,6 +120,7 @@ func manager(ctx context.Context, o Options) (ctrl.Manager, error) {
 			UsePriorityQueue: new(false),
 		},
 		HealthProbeBindAddress: o.HealthListen,
+		PprofBindAddress:       o.PprofListen,
 		Metrics:                server.Options{BindAddress: o.MetricsListen},
 	})
 }

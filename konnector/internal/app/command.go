@@ -50,6 +50,7 @@ brings here what others commit. It holds no credential for the control plane.
 	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the app cluster (default: $KUBECONFIG, or the pod's own ServiceAccount)")
 	f.StringVar(&o.HealthListen, "health-listen", ":8081", "address of /healthz and /readyz; 0 for none")
 	f.StringVar(&o.MetricsListen, "metrics-listen", "0", "address of /metrics; 0 for none")
+	f.StringVar(&o.PprofListen, "pprof-listen", "0", "address of /debug/pprof; 0 for none")
 	f.StringVar(&o.Namespace, "namespace", "gitbind-system", "namespace of the Secrets that Connections refer to")
 	f.IntVar(&o.Workers, "workers", 256, "how many claims of one API are worked on at once")
 	f.BoolVarP(&verbose, "verbose", "v", false, "log details")

@@ -27,6 +27,12 @@ type Options struct {
 	Dir string
 	// Bin holds the built components; they are built when it is empty.
 	Bin string
+	// Plain leaves Crossplane out: the API on offer is a namespaced
+	// CustomResourceDefinition, to whose objects nothing happens. It is what
+	// gitbind itself costs.
+	Plain bool
+	// Profile has the agents serve their profiles.
+	Profile bool
 	// Progress is told what is going on; nobody when nil.
 	Progress io.Writer
 }
@@ -43,6 +49,10 @@ type Platform struct {
 
 	Backend, Bridge *env.Process
 
+	plain   bool
+	profile bool
+	// Profiles are where, by the process' name.
+	Profiles   map[string]string
 	mu         sync.Mutex
 	konnectors map[string]*env.Process
 }
@@ -58,12 +68,12 @@ func Start(ctx context.Context, o Options) (*Platform, error) {
 	}
 	e, err := env.Start(ctx, env.Options{
 		Dir: o.Dir, Clusters: append([]string{env.Control}, o.AppClusters...),
-		Crossplane: true, Dex: true, Progress: o.Progress,
+		Crossplane: !o.Plain, Dex: true, Progress: o.Progress,
 	})
 	if err != nil {
 		return nil, err
 	}
-	p := &Platform{Env: e, Bin: o.Bin, GitDir: filepath.Join(e.Dir, "git"), konnectors: map[string]*env.Process{}}
+	p := &Platform{Env: e, Bin: o.Bin, plain: o.Plain, profile: o.Profile, GitDir: filepath.Join(e.Dir, "git"), Profiles: map[string]string{}, konnectors: map[string]*env.Process{}}
 	if err := p.start(ctx); err != nil {
 		return nil, errors.Join(err, e.Stop(context.WithoutCancel(ctx)))
 	}
@@ -116,6 +126,12 @@ func (p *Platform) install(ctx context.Context) error {
 	}
 	if err := apply("-f", filepath.Join(Root(), "test", "e2e", "platform", "who-may-bind.yaml")); err != nil {
 		return err
+	}
+	if p.plain {
+		if err := apply("-f", filepath.Join(Root(), "test", "e2e", "platform", "plain-api.yaml")); err != nil {
+			return err
+		}
+		return p.Cluster(env.Control).Rediscover(ctx)
 	}
 	if err := apply("-k", filepath.Join(Root(), "kustomize", "crossplane-api")); err != nil {
 		return err
@@ -188,13 +204,22 @@ func (p *Platform) Konnector(cluster string) *env.Process {
 }
 
 func (p *Platform) runAgent(ctx context.Context, name, binary, kubeconfig string, args ...string) (*env.Process, error) {
-	process, _, err := p.Run(ctx, env.Program{
-		Name: name, Path: filepath.Join(p.Bin, binary), Ports: 1,
+	process, ports, err := p.Run(ctx, env.Program{
+		Name: name, Path: filepath.Join(p.Bin, binary), Ports: 2,
 		Args: func(ports []int) []string {
-			return append([]string{"--kubeconfig=" + kubeconfig, "--health-listen=" + address(ports[0])}, args...)
+			args := append([]string{"--kubeconfig=" + kubeconfig, "--health-listen=" + address(ports[0])}, args...)
+			if p.profile {
+				args = append(args, "--pprof-listen="+address(ports[1]))
+			}
+			return args
 		},
 		Ready: func(ports []int) string { return "http://" + address(ports[0]) + "/healthz" },
 	})
+	if err == nil && p.profile {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.Profiles[name] = "http://" + address(ports[1]) + "/debug/pprof/"
+	}
 	return process, err
 }
 

@@ -57,6 +57,13 @@ type Branch interface {
 	// told that it is theirs.
 	Update(ctx context.Context, e Edit) (*Snapshot, error)
 
+	// UpdateFrom is Update for a branch that may have to be created: then its
+	// first commit has from, a snapshot of another branch of this repository, as
+	// its parent and its tree. On a branch that exists it is Update, so that the
+	// same edit made again is no change. An edit that changes nothing of from
+	// creates no branch, and its snapshot is from.
+	UpdateFrom(ctx context.Context, from *Snapshot, e Edit) (*Snapshot, error)
+
 	// Log returns the commits that to has and since has not, newest first, and
 	// whether since is an ancestor of to (or equal to it). With since "" it is
 	// the whole history, and descends is false. Commits have messages and

@@ -16,9 +16,11 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
+	"weak"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"golang.org/x/time/rate"
@@ -64,8 +66,10 @@ type Repository struct {
 	http    *transport
 	wait    func(context.Context) error
 
-	mu       sync.Mutex
-	branches map[string]*branch.Client
+	mu sync.Mutex
+	// branches are those that somebody holds: a repository can have very many
+	// that live for one commit.
+	branches map[string]weak.Pointer[branch.Client]
 }
 
 const defaultMaxPack = 256 << 20
@@ -99,7 +103,7 @@ func Open(o Options) (*Repository, error) {
 			increment:   defaultIncrement,
 			stall:       o.Stall,
 		},
-		branches: map[string]*branch.Client{},
+		branches: map[string]weak.Pointer[branch.Client]{},
 	}
 	if n := o.PushesPerMinute; n > 0 {
 		r.wait = rate.NewLimiter(rate.Every(time.Minute/time.Duration(n)), n).Wait
@@ -117,19 +121,30 @@ func newClient() *http.Client {
 }
 
 // Branch returns the branch of that name ("main", not "refs/heads/main"); the
-// same one for the same name. It need not exist: the first Update creates it,
+// same one for the same name, as long as somebody holds it: what is known of a
+// branch is forgotten with it. It need not exist: the first Update creates it,
 // with a history of its own. A name that Git does not allow is every call's
 // error.
 func (r *Repository) Branch(name string) store.Branch {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if b, ok := r.branches[name]; ok {
+	if b := r.branches[name].Value(); b != nil {
 		return b
 	}
 	b := branch.New(
 		&remote{http: r.http, ref: plumbing.NewBranchReferenceName(name)},
 		branch.Options{Committer: r.options.Committer, Now: r.options.Now, TrustHints: r.options.TrustHints, Wait: r.wait},
 	)
-	r.branches[name] = b
+	r.branches[name] = weak.Make(b)
+	runtime.AddCleanup(b, r.forget, name)
 	return b
+}
+
+// forget drops the entry of a branch that nobody holds any more.
+func (r *Repository) forget(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.branches[name].Value() == nil {
+		delete(r.branches, name)
+	}
 }

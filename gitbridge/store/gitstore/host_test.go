@@ -40,6 +40,8 @@ type host struct {
 	password string
 	// intercept, if not nil, may answer a request itself.
 	intercept func(w http.ResponseWriter, r *http.Request) bool
+	// wrap, if not nil, sees the answers.
+	wrap func(http.ResponseWriter) http.ResponseWriter
 }
 
 func newHost(t testing.TB) *host {
@@ -75,8 +77,11 @@ func (h *host) serve(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	h.mu.Lock()
-	password, intercept := h.password, h.intercept
+	password, intercept, wrap := h.password, h.intercept, h.wrap
 	h.mu.Unlock()
+	if wrap != nil {
+		w = wrap(w)
+	}
 	if _, got, _ := r.BasicAuth(); got != password {
 		http.Error(w, "who are you?", http.StatusUnauthorized)
 		return

@@ -170,6 +170,11 @@ func (b *remoteBranch) Push(ctx context.Context, p branch.Push) error {
 		if r.heads[b.name] != p.Old {
 			return fmt.Errorf("%w: %s is at %s", store.ErrConflict, b.name, r.heads[b.name].Short())
 		}
+		for _, parent := range p.Commits[0].Commit().Parents {
+			if r.commits[parent] == nil {
+				return fmt.Errorf("%w: missing necessary objects: %s", store.ErrConflict, parent.Short())
+			}
+		}
 		for _, s := range p.Commits {
 			r.commits[s.Head()] = s
 		}

@@ -237,6 +237,11 @@ func (c *Client) fetch(ctx context.Context, atHand *store.Snapshot) (*store.Snap
 	c.mu.Lock()
 	known := c.snap
 	c.mu.Unlock()
+	return c.fetchFrom(ctx, known, atHand)
+}
+
+// fetchFrom is fetch by what is known, here or of another branch.
+func (c *Client) fetchFrom(ctx context.Context, known, atHand *store.Snapshot) (*store.Snapshot, error) {
 	wait := backoff.ExponentialBackOff{InitialInterval: 5 * time.Millisecond, Multiplier: 2, RandomizationFactor: 0.5, MaxInterval: time.Second}
 	for range fetchTries {
 		head, err := c.remote.Head(ctx)

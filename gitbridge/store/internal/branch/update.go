@@ -28,6 +28,8 @@ const (
 type pending struct {
 	ctx  context.Context
 	edit store.Edit
+	// from is where the branch begins if it does not exist.
+	from *store.Snapshot
 	// done has room for the one answer, as nobody may be waiting for it.
 	done chan answer
 }
@@ -46,10 +48,19 @@ func (p *pending) answer(s *store.Snapshot, err error) {
 
 // Update queues an edit, and waits.
 func (c *Client) Update(ctx context.Context, e store.Edit) (*store.Snapshot, error) {
+	return c.update(ctx, nil, e)
+}
+
+// UpdateFrom queues an edit of a branch that may not exist, and waits.
+func (c *Client) UpdateFrom(ctx context.Context, from *store.Snapshot, e store.Edit) (*store.Snapshot, error) {
+	return c.update(ctx, from, e)
+}
+
+func (c *Client) update(ctx context.Context, from *store.Snapshot, e store.Edit) (*store.Snapshot, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
-	p := &pending{ctx: ctx, edit: e, done: make(chan answer, 1)}
+	p := &pending{ctx: ctx, edit: e, from: from, done: make(chan answer, 1)}
 	c.mu.Lock()
 	c.queue = append(c.queue, p)
 	start := !c.writing
@@ -122,11 +133,16 @@ func (c *Client) process(ctx context.Context, batch []*pending, rejections *int)
 	var err error
 	for range conflictTries {
 		var base *store.Snapshot
-		if base, err = c.base(ctx); err != nil {
+		if base, err = c.base(ctx, begin(batch)); err != nil {
 			break
 		}
 		var push Push
+		old := base.Head()
+		if from := begin(batch); old == "" && from != nil {
+			base = from
+		}
 		push, batch = c.prepare(base, batch)
+		push.Old = old
 		if len(push.Commits) == 0 {
 			answerAll(batch, base, nil)
 			return
@@ -167,13 +183,28 @@ func (c *Client) divide(ctx context.Context, batch []*pending, rejections *int, 
 	return nil, nil
 }
 
+// begin is where the branch begins if it does not exist, if one of its edits
+// says so. The others find it created.
+func begin(batch []*pending) *store.Snapshot {
+	for _, p := range batch {
+		if p.from.Head() != "" && p.ctx.Err() == nil {
+			return p.from
+		}
+	}
+	return nil
+}
+
 // base is the newest tree, by asking the remote only where that is not known.
-func (c *Client) base(ctx context.Context) (*store.Snapshot, error) {
+// What the branch may have begun from need not travel.
+func (c *Client) base(ctx context.Context, from *store.Snapshot) (*store.Snapshot, error) {
 	c.mu.Lock()
 	certain, snap := c.certain, c.snapshot()
 	c.mu.Unlock()
 	if certain {
 		return snap, nil
+	}
+	if snap.Head() == "" {
+		return c.fetchFrom(ctx, from, nil)
 	}
 	return c.fetch(ctx, nil)
 }

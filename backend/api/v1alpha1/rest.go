@@ -22,6 +22,11 @@ type Info struct {
 type ConnectRequest struct {
 	Name       string `json:"name"`
 	ClusterUID string `json:"clusterUID"`
+	// Reclaim is the id or the name of a cluster of the same owner that was lost
+	// and that this one takes the place of. It keeps its name.
+	Reclaim string `json:"reclaim,omitempty"`
+	// Force reclaims even a cluster whose konnector was seen a moment ago.
+	Force bool `json:"force,omitempty"`
 }
 
 // Cluster answers POST /v1/clusters and is an item of GET /v1/clusters.
@@ -31,6 +36,9 @@ type Cluster struct {
 	ID            string `json:"id"`
 	Name          string `json:"name"`
 	RepositoryURL string `json:"repositoryURL"`
+	// Offers are those that the cluster was granted, by name; only in the answer
+	// to a connect.
+	Offers []string `json:"offers,omitempty"`
 	// Credential is for the konnector, and only in the answer to a connect.
 	Credential *Credential `json:"credential,omitempty"`
 }

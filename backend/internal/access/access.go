@@ -8,6 +8,7 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -41,6 +42,18 @@ type Authenticator struct {
 	Login Verifier
 	// Now is for tests; nil means time.Now.
 	Now func() time.Time
+
+	// seen has, by cluster, when its konnector was let in last.
+	seen sync.Map
+}
+
+// KonnectorSeen is when a cluster's konnector showed its credential last, since
+// this process began; zero when it has not. A konnector that runs does so each
+// minute or more often.
+func (a *Authenticator) KonnectorSeen(cluster string) time.Time {
+	at, _ := a.seen.Load(cluster)
+	t, _ := at.(time.Time)
+	return t
 }
 
 // lookupTimeout bounds each search for a credential or a cluster.
@@ -77,7 +90,11 @@ func (a *Authenticator) Authenticate(r *http.Request, cluster string) (Caller, e
 	}
 	switch username {
 	case credential.KonnectorUser:
-		return a.agent(ctx, cluster, password, Konnector, v1alpha1.KonnectorSecret, a.Konnector, a.judgeKonnector)
+		who, err := a.agent(ctx, cluster, password, Konnector, v1alpha1.KonnectorSecret, a.Konnector, a.judgeKonnector)
+		if err == nil {
+			a.seen.Store(cluster, a.now())
+		}
+		return who, err
 	case credential.BridgeUser:
 		return a.agent(ctx, cluster, password, Bridge, v1alpha1.BridgeSecret, a.Bridge, judgeBridge)
 	}

@@ -171,3 +171,20 @@ func TestANewCredentialCountsBeforeTheCacheKnowsIt(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestOnlyAKonnectorThatWasLetInWasSeen(t *testing.T) {
+	live := fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(objects()...).Build()
+	a := authenticator(t, nil, live)
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+	for _, c := range []struct{ user, password string }{{"konnector", "gbk_wrong"}, {"bridge", "gbb_" + cluster}, {"person", "alice"}} {
+		r.SetBasicAuth(c.user, c.password)
+		_, _ = a.Authenticate(r, cluster)
+		if at := a.KonnectorSeen(cluster); !at.IsZero() {
+			t.Errorf("%s: seen at %s", c.user, at)
+		}
+	}
+	r.SetBasicAuth("konnector", "gbk_"+cluster)
+	if _, err := a.Authenticate(r, cluster); err != nil || !a.KonnectorSeen(cluster).Equal(now) {
+		t.Errorf("seen at %s, %v", a.KonnectorSeen(cluster), err)
+	}
+}

@@ -59,7 +59,7 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 			Version: version(), Issuer: o.issuer, ClientID: o.clientID,
 			Scopes: []string{"openid", "email", "profile", "groups"},
 		},
-		CredentialLifetime: o.credentialLifetime, Log: log,
+		CredentialLifetime: o.credentialLifetime, KonnectorSeen: auth.KonnectorSeen, Log: log,
 	}).Mount(api)
 
 	health := &health{checks: []check{

@@ -3,6 +3,7 @@ package onboarding
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -33,16 +34,42 @@ func (s *Service) connect(ctx context.Context, who login.Identity, in connectInp
 	if err != nil {
 		return nil, err
 	}
-	s.Log.InfoContext(ctx, "Connected", "cluster", cb.Name, "name", in.displayName, "owner", who.Username)
+	s.Log.InfoContext(ctx, "Connected", "cluster", cb.Name, "name", cb.Spec.DisplayName, "owner", who.Username)
 	answer := s.describe(cb)
 	answer.Credential = cred
-	return &answer, nil
+	answer.Offers, err = s.granted(ctx, cb)
+	return &answer, err
+}
+
+// granted are the offers that a cluster has, by name.
+func (s *Service) granted(ctx context.Context, cb *v1alpha1.ClusterBinding) ([]string, error) {
+	var list v1alpha1.APIServiceExportList
+	if err := s.Client.List(ctx, &list, client.InNamespace(cb.Status.TenantNamespace)); err != nil {
+		return nil, trouble(fmt.Errorf("list APIServiceExports: %w", err))
+	}
+	var names []string
+	for i := range list.Items {
+		names = append(names, list.Items[i].Spec.Template)
+	}
+	slices.Sort(names)
+	return names, nil
 }
 
 // claimBinding finds or makes the one ClusterBinding of this owner and cluster.
 // That there is only one is the API server's doing: all who connect the same
 // cluster create the same name.
 func (s *Service) claimBinding(ctx context.Context, who login.Identity, in connectInput) (*v1alpha1.ClusterBinding, error) {
+	own, err := s.own(ctx, who)
+	if err != nil {
+		return nil, err
+	}
+	if in.reclaim != "" {
+		return s.reclaim(ctx, own, in)
+	}
+	// A cluster that was reclaimed has the id of the one before it.
+	if cb := withUID(own, in.clusterUID); cb != nil {
+		return cb, s.reconnect(ctx, cb, in)
+	}
 	for n := range maxCandidates {
 		cb := &v1alpha1.ClusterBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: clusterID(who.Issuer, who.Subject, in.clusterUID, n)},
@@ -73,7 +100,7 @@ func (s *Service) claimBinding(ctx context.Context, who login.Identity, in conne
 // reconnect brings a ClusterBinding that is there up to date.
 func (s *Service) reconnect(ctx context.Context, cb *v1alpha1.ClusterBinding, in connectInput) error {
 	if cb.DeletionTimestamp != nil {
-		return refusal.New(refusal.Conflict, "cluster %s is being removed from the control plane: connect again when it is gone", cb.Name)
+		return errLeaving(cb)
 	}
 	if cb.Spec.DisplayName == in.displayName {
 		return nil

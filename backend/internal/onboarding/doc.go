@@ -13,9 +13,11 @@
 // (connect.go, bind.go, catalog.go), and failures are refusals that become HTTP
 // in one place (http.go).
 //
+// A cluster that was lost and built anew takes its old place with reclaim.go.
+//
 // +kubebuilder:rbac:groups=gitbind.dev,resources=clusterbindings,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=gitbind.dev,resources=apiserviceexporttemplates,verbs=get;list;watch
-// +kubebuilder:rbac:groups=gitbind.dev,resources=apiserviceexports,verbs=get;create
+// +kubebuilder:rbac:groups=gitbind.dev,resources=apiserviceexports,verbs=get;list;watch;create
 // +kubebuilder:rbac:groups="",resources=secrets,resourceNames=gitbind-konnector,verbs=get;create;patch
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 package onboarding

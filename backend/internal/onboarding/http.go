@@ -34,7 +34,10 @@ type Service struct {
 	Info  v1alpha1.Info
 	// CredentialLifetime is how long a konnector's credential counts.
 	CredentialLifetime time.Duration
-	Log                *slog.Logger
+	// KonnectorSeen is when a cluster's konnector was here last; zero when that
+	// is not known.
+	KonnectorSeen func(cluster string) time.Time
+	Log           *slog.Logger
 	// Now is for tests; nil means time.Now.
 	Now func() time.Time
 }

@@ -26,6 +26,10 @@ const bodyTimeout = 10 * time.Second
 type connectInput struct {
 	displayName string
 	clusterUID  string
+	// reclaim is the id or name of the cluster whose place this one takes; ""
+	// for none.
+	reclaim string
+	force   bool
 }
 
 // uid is what the UID of a namespace may look like: more than Kubernetes makes.
@@ -42,7 +46,10 @@ func parseConnect(w http.ResponseWriter, r *http.Request) (connectInput, error) 
 	if !uid.MatchString(body.ClusterUID) {
 		return connectInput{}, refusal.New(refusal.Invalid, "clusterUID: give the UID of the cluster's namespace kube-system")
 	}
-	return connectInput{displayName: body.Name, clusterUID: body.ClusterUID}, nil
+	if body.Force && body.Reclaim == "" {
+		return connectInput{}, refusal.New(refusal.Invalid, "force: it is for reclaim")
+	}
+	return connectInput{displayName: body.Name, clusterUID: body.ClusterUID, reclaim: body.Reclaim, force: body.Force}, nil
 }
 
 func printable(s string) bool {

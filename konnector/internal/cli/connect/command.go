@@ -17,6 +17,8 @@ type options struct {
 	name, clusterName string
 	install           install.Options
 	signin            signin.Flags
+	reclaim           string
+	force             bool
 	noWait            bool
 	timeout           time.Duration
 }
@@ -34,12 +36,20 @@ rights, the attribution policy and the konnector are installed, and the
 konnector gets a Git repository and the credential for it. For that you need the
 rights of a cluster administrator in this cluster, and none in the control plane.
 
-Run it again to bring the installation up to date or to replace the credential.`,
+Run it again to bring the installation up to date or to replace the credential.
+
+A cluster that was lost and built anew takes its old place with --reclaim: it
+gets the repository and the services of the lost one, whose credential ends. The
+control plane refuses that to everybody but the owner of the lost cluster, and
+while its konnector was seen within the last five minutes.`,
 		Example: `  # Connect the cluster of the current context
   kubectl gitbind connect https://gitbind.example.com
 
   # From a machine without a browser, and another cluster
-  kubectl gitbind connect https://gitbind.example.com --device --context staging`,
+  kubectl gitbind connect https://gitbind.example.com --device --context staging
+
+  # Put a rebuilt cluster in the place of the one that was called "prod"
+  kubectl gitbind connect https://gitbind.example.com --reclaim prod`,
 		Args: oneURL,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			in, err := o.input(cmd, args[0])
@@ -70,6 +80,8 @@ func (o *options) addFlags(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.StringVar(&o.name, "name", "", "name of the Connection (default: the URL's host, or \"default\")")
 	fs.StringVar(&o.clusterName, "cluster-name", "", "how the control plane's people know this cluster (default: the kubeconfig's context)")
+	fs.StringVar(&o.reclaim, "reclaim", "", "take the place of this cluster of yours (its id, or its name), which was lost")
+	fs.BoolVar(&o.force, "force", false, "with --reclaim: even if its konnector was seen a moment ago")
 	fs.BoolVar(&o.install.NoDeployment, "no-deployment", false, "do not run the konnector in this cluster: it runs elsewhere, with the rights of its ServiceAccount")
 	fs.StringVar(&o.install.Image, "image", "", "the konnector's image (default: that of this version)")
 	fs.BoolVar(&o.noWait, "no-wait", false, "do not wait until the konnector has reached the repository")
@@ -80,9 +92,13 @@ func (o *options) addFlags(cmd *cobra.Command) {
 func (o *options) input(cmd *cobra.Command, url string) (in Input, err error) {
 	in = Input{
 		Name: o.name, ClusterName: o.clusterName, Install: o.install, Timeout: o.timeout,
+		Reclaim: o.reclaim, Force: o.force,
 		Out: cmd.OutOrStdout(),
 	}
-	for _, pair := range [][]string{{"no-deployment", "image"}, {"no-wait", "timeout"}} {
+	if o.force && o.reclaim == "" {
+		return in, usage.Errorf("--force is for --reclaim")
+	}
+	for _, pair := range [][]string{{"no-deployment", "image"}, {"no-wait", "timeout"}, {"reclaim", "cluster-name"}} {
 		if err := usage.Exclusive(cmd.Flags(), pair...); err != nil {
 			return in, err
 		}

@@ -44,7 +44,11 @@ type Input struct {
 	// ClusterName is how people know the cluster; the kubeconfig's context when
 	// empty.
 	ClusterName string
-	Install     install.Options
+	// Reclaim is the id or the name of the lost cluster whose place this one
+	// takes; Force does so even if it seems to live.
+	Reclaim string
+	Force   bool
+	Install install.Options
 	// Timeout of the wait for the Connection; no wait when 0.
 	Timeout time.Duration
 
@@ -59,6 +63,9 @@ func Do(ctx context.Context, in Input) error {
 		return err
 	}
 	if in.Name, err = chooseName(in.Name, in.BackendURL, connections); err != nil {
+		return err
+	}
+	if err := checkNew(in, connections); err != nil {
 		return err
 	}
 	uid, err := in.Cluster.UID(ctx)
@@ -79,7 +86,7 @@ func Do(ctx context.Context, in Input) error {
 	}
 	// The new credential takes the old one's place at once, so it is asked for
 	// when nothing stands between it and the konnector any more.
-	answer, err := backend.Connect(ctx, backendv1alpha1.ConnectRequest{Name: displayName(in), ClusterUID: uid})
+	answer, err := backend.Connect(ctx, backendv1alpha1.ConnectRequest{Name: displayName(in), ClusterUID: uid, Reclaim: in.Reclaim, Force: in.Force})
 	if err != nil {
 		return err
 	}
@@ -97,7 +104,19 @@ func Do(ctx context.Context, in Input) error {
 	if err := wait(ctx, in, say); err != nil {
 		return err
 	}
-	printNext(in, connection)
+	printNext(in, connection, answer.Offers)
+	return nil
+}
+
+// checkNew refuses to let a cluster take the place of another one that has a
+// place of its own: its claims would be mixed with the other's.
+func checkNew(in Input, connections []konnectorv1alpha1.Connection) error {
+	for _, c := range connections {
+		if in.Reclaim != "" && c.Name == in.Name && c.Spec.ClusterID != in.Reclaim {
+			return fmt.Errorf("this cluster is connected to %s already, as cluster %s: --reclaim is for a cluster that was built anew and is not connected yet. To renew its credential, connect without --reclaim",
+				in.BackendURL, c.Spec.ClusterID)
+		}
+	}
 	return nil
 }
 
@@ -130,7 +149,7 @@ func chooseName(wanted, backendURL string, connections []konnectorv1alpha1.Conne
 func checkSame(connections []konnectorv1alpha1.Connection, connection *konnectorv1alpha1.Connection) error {
 	for _, c := range connections {
 		if c.Name == connection.Name && c.Spec.ClusterID != connection.Spec.ClusterID {
-			return fmt.Errorf("the connection %q is cluster %s, which somebody else connected: it belongs to them. Sign in as that person (kubectl gitbind logout, then connect again); your own would be cluster %s",
+			return fmt.Errorf("the connection %q is cluster %s, which is not yours: somebody else connected it, or another cluster of yours has reclaimed it. Sign in as its owner (kubectl gitbind logout, then connect again); yours is cluster %s",
 				c.Name, c.Spec.ClusterID, connection.Spec.ClusterID)
 		}
 	}
@@ -214,15 +233,21 @@ func wait(ctx context.Context, in Input, say func(string)) error {
 	return err
 }
 
-func printNext(in Input, connection *konnectorv1alpha1.Connection) {
-	fmt.Fprintf(in.Out, `
-Connected to %s as %q (cluster %s).
-
-See what you can order, and make it an API of this cluster:
+func printNext(in Input, connection *konnectorv1alpha1.Connection, offers []string) {
+	fmt.Fprintf(in.Out, "\nConnected to %s as %q (cluster %s).\n\n", in.BackendURL, in.Name, connection.Spec.ClusterID)
+	if in.Reclaim != "" && len(offers) > 0 {
+		fmt.Fprintf(in.Out, `Bind its APIs again. Its claims then come back from Git, with their services as they
+are; namespaces that are missing are said by "kubectl gitbind get":
+  kubectl gitbind bind %s
+`, strings.Join(offers, " "))
+	} else {
+		fmt.Fprint(in.Out, `See what you can order, and make it an API of this cluster:
   kubectl gitbind catalog
   kubectl gitbind bind NAME
-
+`)
+	}
+	fmt.Fprintf(in.Out, `
 All of it is in Git. A clone that signs in as you:
   git clone -c credential.helper='!kubectl-gitbind git-credential' %s
-`, in.BackendURL, in.Name, connection.Spec.ClusterID, connection.Spec.RepositoryURL)
+`, connection.Spec.RepositoryURL)
 }

@@ -1,0 +1,117 @@
+package onboarding
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/backend/internal/access"
+	"gitbind.dev/backend/internal/login"
+	"gitbind.dev/backend/internal/refusal"
+)
+
+// unseen is how long a konnector must have kept away for its cluster to count as
+// lost: a few times as long as the longest that one keeps quiet.
+const unseen = 5 * time.Minute
+
+// reclaim gives the place of a cluster that was lost to the one that was built
+// anew: id, repository and services stay, and the credential that is issued
+// afterwards ends the old one. Whose it is follows from the ID token; which one
+// is meant must be said, as nothing else tells a cluster that was rebuilt from
+// one more.
+func (s *Service) reclaim(ctx context.Context, own []v1alpha1.ClusterBinding, in connectInput) (*v1alpha1.ClusterBinding, error) {
+	cb, err := named(own, in.reclaim)
+	if err != nil {
+		return nil, err
+	}
+	if cb.DeletionTimestamp != nil {
+		return nil, errLeaving(cb)
+	}
+	if cb.Spec.ClusterUID == in.clusterUID {
+		return cb, nil // done before, and the answer did not arrive
+	}
+	if other := withUID(own, in.clusterUID); other != nil {
+		return nil, refusal.New(refusal.Conflict, "this cluster was connected as cluster %s (%s) since it was built: if nothing was ordered there, a platform operator removes that one first (kubectl delete clusterbinding %s)",
+			other.Name, other.Spec.DisplayName, other.Name)
+	}
+	if ago := s.now().Sub(s.KonnectorSeen(cb.Name)); ago < unseen && !in.force {
+		return nil, refusal.New(refusal.Conflict, "the konnector of cluster %s (%s) was here %s ago: it would lose its repository to this cluster. If that is wanted, stop it and try again %s after that, or use --force",
+			cb.Name, cb.Spec.DisplayName, ago.Round(time.Second), unseen)
+	}
+	before := cb.DeepCopy()
+	cb.Spec.ClusterUID = in.clusterUID
+	// Of two clusters that reclaim the same one, the second is told.
+	err = s.Client.Patch(ctx, cb, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), fieldOwner)
+	if err != nil {
+		return nil, trouble(fmt.Errorf("patch ClusterBinding: %w", err))
+	}
+	s.Log.InfoContext(ctx, "Reclaimed", "cluster", cb.Name, "from", before.Spec.ClusterUID, "by", in.clusterUID)
+	return cb, nil
+}
+
+// own are the person's clusters, as the API server has them: a cache may not
+// know yet of one that was reclaimed a moment ago, and a second one would be
+// made.
+func (s *Service) own(ctx context.Context, who login.Identity) ([]v1alpha1.ClusterBinding, error) {
+	var list v1alpha1.ClusterBindingList
+	if err := s.Live.List(ctx, &list); err != nil {
+		return nil, trouble(fmt.Errorf("list ClusterBindings: %w", err))
+	}
+	var own []v1alpha1.ClusterBinding
+	for _, cb := range list.Items {
+		if access.Owns(who, &cb) {
+			own = append(own, cb)
+		}
+	}
+	return own, nil
+}
+
+func withUID(own []v1alpha1.ClusterBinding, clusterUID string) *v1alpha1.ClusterBinding {
+	for i := range own {
+		if own[i].Spec.ClusterUID == clusterUID {
+			return &own[i]
+		}
+	}
+	return nil
+}
+
+// named finds a cluster by its id, or by its name if only one has it.
+func named(own []v1alpha1.ClusterBinding, name string) (*v1alpha1.ClusterBinding, error) {
+	var found []*v1alpha1.ClusterBinding
+	for i := range own {
+		switch cb := &own[i]; name {
+		case cb.Name:
+			return cb, nil
+		case cb.Spec.DisplayName:
+			found = append(found, cb)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return nil, refusal.New(refusal.NotFound, "you have no cluster %q: %s", name, listed(own))
+	case 1:
+		return found[0], nil
+	}
+	return nil, refusal.New(refusal.Conflict, "several of your clusters are called %q: give the id. %s", name, listed(own))
+}
+
+func listed(own []v1alpha1.ClusterBinding) string {
+	if len(own) == 0 {
+		return "none belongs to you"
+	}
+	text := "yours are"
+	for i, cb := range own {
+		if i > 0 {
+			text += ","
+		}
+		text += fmt.Sprintf(" %s (%s)", cb.Name, cb.Spec.DisplayName)
+	}
+	return text
+}
+
+func errLeaving(cb *v1alpha1.ClusterBinding) error {
+	return refusal.New(refusal.Conflict, "cluster %s is being removed from the control plane: connect again when it is gone", cb.Name)
+}

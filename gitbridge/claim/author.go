@@ -43,6 +43,11 @@ const (
 	TrailerObject = "Gitbind-Object"
 	// TrailerCluster names the app cluster.
 	TrailerCluster = "Gitbind-Cluster"
+	// TrailerApproved says, in a commit that removes a claim's file, that a
+	// person has approved the removal in the app cluster: its value is the path.
+	// It counts only in a commit of the konnector, whose identity hosts refuse
+	// from anybody else.
+	TrailerApproved = "Gitbind-Approved"
 )
 
 // ObjectTrailer ties a change of a file to the object that it came from.
@@ -54,6 +59,22 @@ type ObjectTrailer struct {
 	// Blob is the Git hash of the file that the change made; "" for none. It
 	// tells the one who made it, after a crash, that the file is still theirs.
 	Blob string
+}
+
+// ParseApproved takes from a commit message the paths of the claims whose removal
+// was approved. Lines that name none are passed over.
+func ParseApproved(message string) []string {
+	var out []string
+	for line := range strings.SplitSeq(message, "\n") {
+		path, ok := strings.CutPrefix(strings.TrimSpace(line), TrailerApproved+": ")
+		if !ok {
+			continue
+		}
+		if _, err := ParsePath(path); err == nil {
+			out = append(out, path)
+		}
+	}
+	return out
 }
 
 // String is the trailer's value.

@@ -32,6 +32,19 @@ const (
 	Lost Result = "Lost"
 )
 
+// Reason says in one word why a removal is held.
+type Reason string
+
+const (
+	// NotRemoved says that main lacks the file, and no commit that was followed
+	// removed it.
+	NotRemoved Reason = "NotRemoved"
+	// ManyRemovals says that it was removed together with too many others.
+	ManyRemovals Reason = "ManyRemovals"
+	// Moved says that the claim seems to be in another file now.
+	Moved Reason = "Moved"
+)
+
 // Status is a ClaimStatus: the bridge's answer to one path of main, on the
 // branch status. It holds no time and nothing that changes by itself.
 type Status struct {
@@ -41,6 +54,8 @@ type Status struct {
 	// Answers names the version of the file that this is about.
 	Answers Answers `json:"answers"`
 	Result  Result  `json:"result"`
+	// Reason is set when a removal is held.
+	Reason Reason `json:"reason,omitempty"`
 	// Message is for people; empty when there is nothing to say.
 	Message string `json:"message,omitempty"`
 	// Problem is set when Result is Invalid or Denied.
@@ -48,6 +63,9 @@ type Status struct {
 	// UID is that of the claim in the app cluster, as the konnector's commits
 	// named it last.
 	UID string `json:"uid,omitempty"`
+	// Since is of a tombstone: the time of main's head when it was set, as RFC
+	// 3339 in UTC. It is kept for 30 days from then.
+	Since string `json:"since,omitempty"`
 	// Object is "<namespace>/<name>" of the object on the control plane, from
 	// when it was applied until it is known to be gone as it should.
 	Object string `json:"object,omitempty"`
@@ -77,7 +95,7 @@ func EncodeStatus(s *Status) ([]byte, error) {
 	}
 	answers := object{}.with("blob", s.Answers.Blob).with("commit", s.Answers.Commit)
 	o = append(o, field{"answers", answers}, field{"result", string(s.Result)})
-	o = o.with("message", s.Message)
+	o = o.with("reason", string(s.Reason)).with("message", s.Message)
 	if p := s.Problem; p != nil {
 		at := object{{"file", p.File}}
 		if p.Line > 0 {
@@ -85,7 +103,7 @@ func EncodeStatus(s *Status) ([]byte, error) {
 		}
 		o = append(o, field{"problem", append(at, field{"reason", p.Reason})})
 	}
-	o = o.with("uid", s.UID).with("object", s.Object)
+	o = o.with("uid", s.UID).with("since", s.Since).with("object", s.Object)
 	if len(s.Status) > 0 {
 		o = append(o, field{"status", s.Status})
 	}
@@ -125,17 +143,24 @@ type Observed struct {
 	Sequence int64 `json:"sequence"`
 	// Epoch names this life of the branch.
 	Epoch string `json:"epoch"`
+	// Cut is the sequence at which the branch's history begins, 0 for the first
+	// one of the epoch.
+	Cut int64 `json:"cut,omitempty"`
 }
 
 // EncodeObserved writes an Observed.
 func EncodeObserved(o Observed) ([]byte, error) {
-	b, err := marshal(object{
+	out := object{
 		{"apiVersion", APIVersion},
 		{"kind", "Observed"},
 		{"commit", o.Commit},
 		{"sequence", o.Sequence},
 		{"epoch", o.Epoch},
-	})
+	}
+	if o.Cut > 0 {
+		out = append(out, field{"cut", o.Cut})
+	}
+	b, err := marshal(out)
 	if err != nil {
 		return nil, fmt.Errorf("encode Observed: %w", err)
 	}

@@ -24,7 +24,7 @@ func TestStatusAndObservedSurviveTheirFiles(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	o := Observed{APIVersion: APIVersion, Kind: "Observed", Commit: "c", Sequence: 4, Epoch: "e"}
+	o := Observed{APIVersion: APIVersion, Kind: "Observed", Commit: "c", Sequence: 4, Epoch: "e", Cut: 2}
 	data, _ = EncodeObserved(o)
 	if got, err := DecodeObserved(data); err != nil || got != o {
 		t.Errorf("got %v, %v", got, err)
@@ -75,5 +75,21 @@ func TestIdentityCannotForgeALine(t *testing.T) {
 		if name, email := Identity(user, "k3"); name != want[0] || email != want[1] {
 			t.Errorf("Identity(%q) = %q, %q", user, name, email)
 		}
+	}
+}
+
+func TestApprovedTrailersAreFoundAmongOtherWords(t *testing.T) {
+	path := Key{Binding: "postgresqlinstances.anynines.com", Namespace: "team-a", Name: "orders"}.Path()
+	message := "claim: delete\n\n" + TrailerApproved + ": everything\nI say Gitbind-Approved: " + path + "\n" +
+		TrailerApproved + ": " + path + "\n" + TrailerApproved + ": bindings/../../x\n"
+	if diff := cmp.Diff([]string{path}, ParseApproved(message)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestApprovedPathsAreFoundAmongOtherWords(t *testing.T) {
+	message := "claim: remove\n\nGitbind-Approved:nonsense\n" + TrailerApproved + ": " + ordersKey.Path() + "\n" + TrailerApproved + ": other\nSigned-off-by: x\n"
+	if diff := cmp.Diff([]string{ordersKey.Path(), "other"}, ParseApproved(message)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }

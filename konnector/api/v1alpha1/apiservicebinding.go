@@ -57,6 +57,13 @@ type APIServiceBindingStatus struct {
 	// +optional
 	Kind string `json:"kind,omitempty"`
 
+	// Namespaces are those that hold objects of this API, the first thousand by
+	// name. A policy that a person may install refuses to delete them.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=1000
+	Namespaces []string `json:"namespaces,omitempty"`
+
 	// HeldFiles counts the claim files on main for which no object could be
 	// created in this cluster, for example because their namespace is missing.
 	// +optional

@@ -9,6 +9,24 @@ const ConditionReady = "Ready"
 // happens in the repository. Without it the konnector looks once a minute.
 const ConditionEvents = "Events"
 
+// ConditionRemovals of a Connection says whether removals are held because they
+// are too many at once.
+const ConditionRemovals = "Removals"
+
+// Annotations on a Connection, by which a person decides.
+const (
+	// ApproveMainAnnotation names a commit of main, or "none" for a main that
+	// does not exist: it counts from there on, though it does not continue the
+	// history that was accepted. It is acted on once.
+	ApproveMainAnnotation = "gitbind.dev/approve-main"
+	// ApproveRemovalsAnnotation names a commit of main: what it lacks may be
+	// deleted here, and what was being deleted when the annotation was seen may be
+	// removed from main, however many these are. It is acted on once.
+	ApproveRemovalsAnnotation = "gitbind.dev/approve-removals"
+	// ApproveNone is the commit of a main that does not exist.
+	ApproveNone = "none"
+)
+
 // Connection is one control plane, as an app cluster sees it: one repository
 // and the credential for it.
 //
@@ -48,6 +66,37 @@ type ConnectionSpec struct {
 
 	// SecretRef names the Secret with keys username and password.
 	SecretRef SecretReference `json:"secretRef"`
+
+	// Namespaces limits which namespaces' claims belong to this connection. Each
+	// is a name, in which "*" stands for any characters. Without any, all do. A
+	// claim elsewhere is left alone, and says so.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:items:Pattern=`^[a-z0-9*]([-a-z0-9*]*[a-z0-9*])?$`
+	Namespaces []string `json:"namespaces,omitempty"`
+
+	// Removals limits how many claims may go without a person's approval.
+	// +optional
+	Removals *RemovalLimits `json:"removals,omitempty"`
+}
+
+// RemovalLimits say how many removals are too many at once. At least two that
+// are half of a binding's claims are always too many.
+type RemovalLimits struct {
+	// Most is how many claims may be removed within Window. With 0 each removal
+	// needs an approval.
+	// +optional
+	// +kubebuilder:default=3
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=200
+	Most *int32 `json:"most,omitempty"`
+	// Window is a duration from 1m to 24h.
+	// +optional
+	// +kubebuilder:default="10m"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m') && duration(self) <= duration('24h')",message="window must be from 1m to 24h"
+	Window *metav1.Duration `json:"window,omitempty"`
 }
 
 // SecretReference names a Secret.
@@ -65,6 +114,26 @@ type ConnectionStatus struct {
 	// +optional
 	AcceptedCommit string `json:"acceptedCommit,omitempty"`
 
+	// Observed is how far the branch status was seen to come. Nothing is let go of
+	// on the word of a status that is older or another one.
+	// +optional
+	Observed *ObservedStatus `json:"observed,omitempty"`
+
+	// Removals are the claims whose removal passed lately without an approval.
+	// +optional
+	// +kubebuilder:validation:MaxItems=201
+	Removals []Removal `json:"removals,omitempty"`
+
+	// Moves are claim files that were seen to move: their claims are not deleted
+	// for it.
+	// +optional
+	// +kubebuilder:validation:MaxItems=100
+	Moves []Move `json:"moves,omitempty"`
+
+	// Approved are the approvals that were acted on last.
+	// +optional
+	Approved *Approvals `json:"approved,omitempty"`
+
 	// RefusedFiles counts the files on main that the bridge refused.
 	// +optional
 	RefusedFiles int `json:"refusedFiles,omitempty"`
@@ -77,6 +146,42 @@ type ConnectionStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// ObservedStatus names a state of the branch status.
+type ObservedStatus struct {
+	// Epoch is the life of the branch.
+	Epoch string `json:"epoch"`
+	// Sequence grows with each commit of an epoch.
+	// +optional
+	Sequence int64 `json:"sequence,omitempty"`
+}
+
+// Removal is a claim whose removal passed.
+type Removal struct {
+	// Path of its file on main.
+	Path string      `json:"path"`
+	Time metav1.Time `json:"time"`
+}
+
+// Move is a claim file that went from one path to another.
+type Move struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+}
+
+// Approvals are annotations as they were when they were acted on.
+type Approvals struct {
+	// Main is the value of gitbind.dev/approve-main.
+	// +optional
+	Main string `json:"main,omitempty"`
+	// Removals is the value of gitbind.dev/approve-removals.
+	// +optional
+	Removals string `json:"removals,omitempty"`
+	// RemovalsTime is when that was seen: deletes that began later are not
+	// covered.
+	// +optional
+	RemovalsTime *metav1.Time `json:"removalsTime,omitempty"`
 }
 
 // RefusedFile is a file on main that the bridge does not act on.

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 
 	"gitbind.dev/gitbridge/store"
@@ -36,7 +37,7 @@ func (c *connections) ensure(ctx context.Context, r *Reconciler, conn *v1alpha1.
 	defer c.mu.Unlock()
 	repo := r.Pool.Get(conn.Name)
 	before := c.open[conn.Name]
-	if repo != nil && before != nil && before.uid == conn.UID && before.spec == conn.Spec {
+	if repo != nil && before != nil && before.uid == conn.UID && equality.Semantic.DeepEqual(before.spec, conn.Spec) {
 		if old := before.credential.Swap(&cred); *old != cred || repo.Suspended() {
 			repo.Resume()
 		}
@@ -47,7 +48,7 @@ func (c *connections) ensure(ctx context.Context, r *Reconciler, conn *v1alpha1.
 	if err != nil {
 		return nil, err
 	}
-	now := &connected{uid: conn.UID, spec: conn.Spec}
+	now := &connected{uid: conn.UID, spec: *conn.Spec.DeepCopy()}
 	now.credential.Store(&cred)
 	remote, err := repository.Connect(conn.Spec, func(context.Context) (string, string, error) {
 		cred := now.credential.Load()

@@ -37,6 +37,9 @@ func BridgeIdentity() (name, email string) {
 	return "gitbridge", "gitbridge@control-plane." + ReservedDomain
 }
 
+// Konnector is the user as whom an app cluster's konnector commits.
+const Konnector = "konnector"
+
 // Keys of commit trailers.
 const (
 	// TrailerObject names a changed object: see ObjectTrailer.

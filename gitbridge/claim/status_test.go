@@ -86,10 +86,3 @@ func TestApprovedTrailersAreFoundAmongOtherWords(t *testing.T) {
 		t.Error(diff)
 	}
 }
-
-func TestApprovedPathsAreFoundAmongOtherWords(t *testing.T) {
-	message := "claim: remove\n\nGitbind-Approved:nonsense\n" + TrailerApproved + ": " + ordersKey.Path() + "\n" + TrailerApproved + ": other\nSigned-off-by: x\n"
-	if diff := cmp.Diff([]string{ordersKey.Path(), "other"}, ParseApproved(message)); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-}

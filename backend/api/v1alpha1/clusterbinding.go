@@ -12,6 +12,20 @@ const (
 	ConditionSynced = "Synced"
 )
 
+// Annotations on a ClusterBinding, by which a person decides.
+const (
+	// ApproveMainAnnotation names a commit of main, which counts from there on
+	// though it does not continue what was accepted.
+	ApproveMainAnnotation = "gitbind.dev/approve-main"
+	// ApproveRemovalsAnnotation names a commit of main: services whose files it
+	// lacks may go, however many these are.
+	ApproveRemovalsAnnotation = "gitbind.dev/approve-removals"
+	// RecreateEmptyAnnotation names paths of main, or folders of them, by commas
+	// or lines: what is missing of them on the control plane is made anew. The
+	// bridge removes it when it is done.
+	RecreateEmptyAnnotation = "gitbind.dev/recreate-empty"
+)
+
 // ClusterBinding is one app cluster, as the control plane knows it: who owns
 // it, which repository and which tenant namespace are its own. Its name is the
 // opaque cluster id; a name that a client gave proves nothing.
@@ -51,6 +65,32 @@ type ClusterBindingSpec struct {
 	// Owner is the identity that connected the cluster.
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="owner cannot be changed: a ClusterBinding belongs to the identity that created it"
 	Owner Owner `json:"owner"`
+
+	// Removals limits how many services may go without a person's approval.
+	// +optional
+	Removals *RemovalLimits `json:"removals,omitempty"`
+
+	// Suspended stops the bridge for this cluster: nothing is applied, deleted or
+	// answered. What was pushed meanwhile is acted on afterwards.
+	// +optional
+	Suspended bool `json:"suspended,omitempty"`
+}
+
+// RemovalLimits say how many removals are too many at once. At least two that
+// are half of a binding's claims are always too many.
+type RemovalLimits struct {
+	// Most is how many claims may be removed within Window. With 0 each removal
+	// needs an approval.
+	// +optional
+	// +kubebuilder:default=3
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=200
+	Most *int32 `json:"most,omitempty"`
+	// Window is a duration from 1m to 24h.
+	// +optional
+	// +kubebuilder:default="10m"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m') && duration(self) <= duration('24h')",message="window must be from 1m to 24h"
+	Window *metav1.Duration `json:"window,omitempty"`
 }
 
 // Owner is an OIDC identity. Issuer and subject identify it; username is how
@@ -101,6 +141,21 @@ type BridgeStatus struct {
 	// Epoch identifies this life of the status branch.
 	// +optional
 	Epoch string `json:"epoch,omitempty"`
+	// Sequence is one that the status branch has reached.
+	// +optional
+	Sequence int64 `json:"sequence,omitempty"`
+	// Removals are the claims whose removal passed lately without an approval.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=201
+	Removals []Removal `json:"removals,omitempty"`
+}
+
+// Removal is one that passed.
+type Removal struct {
+	// Path is that of the claim's file on main.
+	Path string      `json:"path"`
+	Time metav1.Time `json:"time"`
 }
 
 // ClusterBindingList is a list of ClusterBindings.

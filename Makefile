@@ -43,6 +43,11 @@ test: ## Run all tests, on real API servers, Crossplane, Dex and Git.
 test-unit: ## Run the tests that need nothing but Go and git.
 	$(GO) test -short ./...
 
+.PHONY: bench
+bench: build ## Measure gitbind beside a bare client and write docs/bench (SIZES=1000,10000; QUICK=1 for a minute or two).
+	$(GO) build -o $(BIN)/bench ./test/bench/cmd/bench
+	$(BIN)/bench --bin $(BIN) $(if $(SIZES),--sizes $(SIZES)) $(if $(QUICK),--quick)
+
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for a minute.
 	@for target in $$(grep -rl --include=*_test.go '^func Fuzz' . | xargs -n1 dirname | sort -u); do \

@@ -84,13 +84,13 @@ func Prepare(ctx context.Context, dir, scratch, from string, by Identity, paths 
 	if _, err := git(ctx, "", by, nil, "clone", "--quiet", "--bare", "--shared", dir, scratch); err != nil {
 		return nil, err
 	}
+	if _, err := git(ctx, scratch, by, nil, "read-tree", from); err != nil {
+		return nil, err
+	}
 	var pushes []Push
 	for n, path := range paths {
 		blob, err := git(ctx, scratch, by, bytes.NewReader(content(path, n)), "hash-object", "-w", "--stdin")
 		if err != nil {
-			return nil, err
-		}
-		if _, err := git(ctx, scratch, by, nil, "read-tree", from); err != nil {
 			return nil, err
 		}
 		if _, err := git(ctx, scratch, by, nil, "update-index", "--cacheinfo", "100644,"+strings.TrimSpace(string(blob))+","+path); err != nil {

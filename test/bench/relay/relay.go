@@ -91,11 +91,20 @@ func get(i cache.SharedIndexInformer, key string) *unstructured.Unstructured {
 	return o.(*unstructured.Unstructured)
 }
 
-// up creates what is not there yet.
+// up creates what is not there yet, and updates what differs.
 func (r *Relay) up(ctx context.Context, key string) error {
 	mine := get(r.here, key)
-	if mine == nil || get(r.there, key) != nil {
+	if mine == nil {
 		return nil
+	}
+	if theirs := get(r.there, key); theirs != nil {
+		if reflect.DeepEqual(mine.Object["spec"], theirs.Object["spec"]) {
+			return nil
+		}
+		o := &unstructured.Unstructured{Object: maps.Clone(theirs.Object)}
+		o.Object["spec"] = mine.Object["spec"]
+		_, err := r.To.Resource(r.Resource).Namespace(o.GetNamespace()).Update(ctx, o, metav1.UpdateOptions{})
+		return err
 	}
 	o := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": mine.GetAPIVersion(), "kind": mine.GetKind(), "spec": mine.Object["spec"],

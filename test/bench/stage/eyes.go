@@ -3,6 +3,7 @@ package stage
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -54,13 +55,12 @@ func watch(ctx context.Context, config *rest.Config, resources ...schema.GroupVe
 		if err != nil {
 			return nil, err
 		}
-		stream, err := client.Get().Resource(r.Resource).Param("watch", "true").Stream(ctx)
+		stream, err := open(ctx, client, r, "")
 		if err != nil {
 			return nil, err
 		}
 		go func() {
-			defer stream.Close()
-			err := e.read(r, stream)
+			err := e.follow(ctx, client, r, stream)
 			e.mu.Lock()
 			defer e.mu.Unlock()
 			e.ended = fmt.Errorf("the watch of %s ended: %w", r.Resource, err)
@@ -68,6 +68,26 @@ func watch(ctx context.Context, config *rest.Config, resources ...schema.GroupVe
 		}()
 	}
 	return e, nil
+}
+
+func open(ctx context.Context, client rest.Interface, r schema.GroupVersionResource, after string) (io.ReadCloser, error) {
+	return client.Get().Resource(r.Resource).Param("watch", "true").Param("resourceVersion", after).Stream(ctx)
+}
+
+// follow goes on where a watch ended: API servers end those of a kind whose
+// definition changes.
+func (e *Eyes) follow(ctx context.Context, client rest.Interface, r schema.GroupVersionResource, stream io.ReadCloser) error {
+	for after := ""; ; {
+		var err error
+		after, err = e.read(r, stream, after)
+		_ = stream.Close()
+		if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return err
+		}
+		if stream, err = open(ctx, client, r, after); err != nil {
+			return err
+		}
+	}
 }
 
 // event is what is read of a watch event.
@@ -85,15 +105,17 @@ type event struct {
 	}
 }
 
-func (e *Eyes) read(r schema.GroupVersionResource, stream io.Reader) error {
+// read reads a watch to its end, and returns the last version that it has seen.
+func (e *Eyes) read(r schema.GroupVersionResource, stream io.Reader, after string) (string, error) {
 	for d := json.NewDecoder(stream); ; {
 		var v event
 		if err := d.Decode(&v); err != nil {
-			return err
+			return after, err
 		}
 		if v.Type == "ERROR" {
-			return fmt.Errorf("the API server says no")
+			return after, errors.New("the API server says no")
 		}
+		after = v.Object.Metadata.ResourceVersion
 		e.note(r, v)
 	}
 }

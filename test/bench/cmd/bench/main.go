@@ -1,0 +1,64 @@
+// Command bench measures gitbind beside what a bare client could do, and writes
+// the figures down.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"gitbind.dev/test/bench/measure"
+)
+
+func main() {
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx)
+	cancel()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	o := measure.Options{Progress: os.Stderr}
+	sizes := flag.String("sizes", "", "how many claims, divided by commas (default 1000,10000; 300 with --quick)")
+	out := flag.String("out", "docs/bench", "folder of the page; - for none")
+	flag.BoolVar(&o.Quick, "quick", false, "few samples")
+	flag.BoolVar(&o.NoEngine, "no-engine", false, "leave out the pushes on large repositories")
+	flag.StringVar(&o.Bin, "bin", "", "folder of the built components (default: they are built)")
+	flag.StringVar(&o.Profiles, "profiles", "", "folder for CPU and allocation profiles of the agents during bursts")
+	flag.Parse()
+	switch {
+	case *sizes != "":
+	case o.Quick:
+		*sizes = "300"
+	default:
+		*sizes = "1000,10000"
+	}
+	for s := range strings.SplitSeq(*sizes, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(s))
+		if err != nil || n < 1 {
+			return fmt.Errorf("--sizes: %q is no number of claims", s)
+		}
+		o.Sizes = append(o.Sizes, n)
+	}
+	report, err := measure.All(ctx, o)
+	if err != nil {
+		return err
+	}
+	if *out != "-" {
+		if err := report.Write(*out); err != nil {
+			return err
+		}
+	}
+	for _, f := range report.Missed() {
+		fmt.Fprintf(os.Stderr, "missed: %s at %d: %g %s, target %s\n", f.Name, f.Size, f.P50, f.Unit, f.Target)
+	}
+	return nil
+}

@@ -1,0 +1,134 @@
+package figure
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Report is all of a run.
+type Report struct {
+	Figures []Figure
+	// Usages are what the processes used, in the order in which they were
+	// noted.
+	Usages []Usage
+
+	Began  time.Time
+	Took   time.Duration
+	Cores  int
+	Memory uint64
+	System string
+	Quick  bool
+}
+
+// Usage is what one process used for one thing.
+type Usage struct {
+	During, Process string
+	Size            int
+	CPU             time.Duration
+	Peak            uint64
+}
+
+// Add adds figures.
+func (r *Report) Add(f ...Figure) { r.Figures = append(r.Figures, f...) }
+
+// Write writes latest.json, README.md and the plots into a folder.
+func (r *Report) Write(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	data, err := json.MarshalIndent(r.Figures, "", "  ")
+	if err != nil {
+		return err
+	}
+	files := map[string][]byte{"latest.json": append(data, '\n'), "README.md": []byte(r.page())}
+	for name, svg := range r.plots() {
+		files[name] = []byte(svg)
+	}
+	for name, data := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Report) page() string {
+	var b strings.Builder
+	b.WriteString(introduction)
+	fmt.Fprintf(&b, "This run began on %s and took %s, on %d cores and %.0f GiB (%s).",
+		r.Began.UTC().Format("2006-01-02 15:04 UTC"), r.Took.Round(time.Second), r.Cores, float64(r.Memory)/(1<<30), r.System)
+	if r.Quick {
+		b.WriteString(" It was a quick one, of few samples.")
+	}
+	b.WriteString("\n\n## Figures\n\n| figure | size | p50 | p99 | floor | ratio | target | met |\n|---|---:|---:|---:|---:|---:|---|---|\n")
+	for _, f := range r.Figures {
+		fmt.Fprintf(&b, "| %s | %s | %s %s | %s | %s | %s | %s | %s |\n", f.Name, thousands(f.Size), number(f.P50), f.Unit,
+			optional(f.P99), optional(f.Floor), optional(f.Ratio), f.Target, met(f.OK))
+	}
+	b.WriteString("\n![Ratios to the floor](ratios.svg)\n\n![Median times](times.svg)\n\n## Processes\n\nCPU time and the highest resident memory since the process began. All share the cores.\n\n| during | size | process | CPU | peak memory |\n|---|---:|---|---:|---:|\n")
+	for _, u := range r.Usages {
+		fmt.Fprintf(&b, "| %s | %s | %s | %.2f s | %.0f MiB |\n", u.During, thousands(u.Size), u.Process, u.CPU.Seconds(), float64(u.Peak)/(1<<20))
+	}
+	return b.String()
+}
+
+const introduction = `# What gitbind costs
+
+Written by ` + "`make bench`" + `, with the plots, from [latest.json](latest.json). Quote the ratios:
+everything runs on one machine (both API servers with their etcds, the Git host, the
+agents, the clients that measure), so absolute times say as much of the machine as
+of gitbind.
+
+The *floor* is measured in the same run, in turns with what it is compared with:
+
+- for claims, a bare client-go relay: it watches a resource in one API server, creates
+  and updates each object in the other, and writes the status back; 16 workers each
+  way, no rate limit. The resource has the same schema, the objects are as large, and
+  the same "data services" report their status.
+- for pushes, packs that git made beforehand, sent by a bare HTTP client to the same
+  host.
+
+Claims are of about 600 bytes, spread over ten namespaces (files of 100,000: over a
+hundred). API writes are counted by the API servers themselves (without leases),
+commits by git. A change of "restart" is applied at the moment at which the agent is
+started again. Growth is that of a repacked clone.
+
+`
+
+func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+
+func optional(v *float64) string {
+	if v == nil {
+		return ""
+	}
+	return number(*v)
+}
+
+func met(ok *bool) string {
+	switch {
+	case ok == nil:
+		return ""
+	case *ok:
+		return "yes"
+	}
+	return "**no**"
+}
+
+func thousands(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// Missed are the figures that missed their targets.
+func (r *Report) Missed() []Figure {
+	return slices.DeleteFunc(slices.Clone(r.Figures), func(f Figure) bool { return f.OK == nil || *f.OK })
+}

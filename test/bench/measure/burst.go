@@ -1,0 +1,203 @@
+package measure
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"gitbind.dev/test/bench/figure"
+	"gitbind.dev/test/bench/stage"
+	"gitbind.dev/test/env"
+)
+
+// burst is what came of many objects at once.
+type burst struct {
+	// up is from the first apply to the last object on the control plane, round
+	// to the last status in the app cluster.
+	up, round time.Duration
+	// own is how long each took on its own, up.
+	own figure.Samples
+}
+
+// burst creates objects and waits for all of them, and for all of their
+// statuses.
+func (r *run) burst(ctx context.Context, resource schema.GroupVersionResource, n int) (burst, error) {
+	ctx, cancel := deadline(ctx, 2*time.Minute+time.Duration(n)*50*time.Millisecond, "a burst")
+	defer cancel()
+	names := r.newNames("b", n)
+	began := time.Now()
+	if err := r.create(ctx, resource, names); err != nil {
+		return burst{}, err
+	}
+	there, err := r.SeenControl.UntilAll(ctx, resource, names, stage.There)
+	if err != nil {
+		return burst{}, err
+	}
+	here, err := r.SeenApp.UntilAll(ctx, resource, names, returned(resource))
+	if err != nil {
+		return burst{}, err
+	}
+	var b burst
+	for i, s := range there {
+		b.up = max(b.up, s.First.Sub(began))
+		b.own.Milliseconds(s.First.Sub(here[i].First))
+		b.round = max(b.round, here[i].Reported.Sub(began))
+	}
+	return b, nil
+}
+
+// bursts measures bursts in turns with the relay's.
+func (r *run) bursts(ctx context.Context) error {
+	rounds := 1
+	if r.size <= 1000 && !r.Quick {
+		rounds = 3
+	}
+	var up, upFloor, round, roundFloor, own, ownFloor figure.Samples
+	for i := range rounds {
+		floor, err := r.burst(ctx, stage.Floor, r.size)
+		if err != nil {
+			return fmt.Errorf("the relay: %w", err)
+		}
+		if err := r.Quiet(ctx, time.Second); err != nil {
+			return err
+		}
+		subject, err := r.countedBurst(ctx, i == 0)
+		if err != nil {
+			return err
+		}
+		upFloor.Seconds(floor.up)
+		roundFloor.Seconds(floor.round)
+		up.Seconds(subject.up)
+		round.Seconds(subject.round)
+		own, ownFloor = append(own, subject.own...), append(ownFloor, floor.own...)
+	}
+	r.add(figure.Of("burst: first apply → last claim on the control plane", r.size, "s", up, upFloor).Judged(figure.RatioAtMost(2, "≤ 2 × the floor")))
+	r.add(figure.Of("burst: first apply → last status in the app cluster", r.size, "s", round, roundFloor))
+	r.add(figure.Of("burst: each claim's own way to the control plane", r.size, "ms", own, ownFloor))
+	return nil
+}
+
+// countedBurst is a burst of claims; the first one's cost is noted.
+func (r *run) countedBurst(ctx context.Context, note bool) (burst, error) {
+	before, err := r.count(ctx)
+	if err != nil {
+		return burst{}, err
+	}
+	end := r.profile(ctx, "burst")
+	b, err := r.burst(ctx, stage.Subject, r.size)
+	end()
+	if err != nil {
+		return burst{}, err
+	}
+	used, err := r.Usages()
+	if err != nil {
+		return burst{}, err
+	}
+	if err := r.Quiet(ctx, time.Second); err != nil {
+		return burst{}, err
+	}
+	after, err := r.count(ctx)
+	if err != nil || !note {
+		return b, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(used)) {
+		r.report.Usages = append(r.report.Usages, figure.Usage{
+			During: "a burst of claims", Size: r.size, Process: name,
+			CPU: used[name].CPU - before.usages[name].CPU, Peak: used[name].Peak,
+		})
+	}
+	c, n := after.since(before), float64(r.size)
+	// The services' own report is one write per claim, the person's another.
+	r.add(figure.One("burst: writes in the app cluster per claim and its status", r.size, "writes", float64(c.app)/n-1).Judged(figure.AtMost(3, "≤ 2 for the claim, 1 for its status")))
+	r.add(figure.One("burst: writes on the control plane per claim", r.size, "writes", float64(c.control)/n-1).Judged(figure.AtMost(1, "1")))
+	r.add(figure.One("burst: commits on main per claim", r.size, "commits", float64(c.main)/n))
+	r.add(figure.One("burst: commits on status per claim", r.size, "commits", float64(c.status)/n))
+	return b, nil
+}
+
+// counts are what was written so far.
+type counts struct {
+	app, control, main, status int
+	// rest are writes to anything else.
+	rest   stage.Writes
+	usages map[string]stage.Usage
+}
+
+func (r *run) count(ctx context.Context) (counts, error) {
+	var c counts
+	var err error
+	if c.main, c.status, err = r.Commits(ctx); err != nil {
+		return c, err
+	}
+	if c.usages, err = r.Usages(); err != nil {
+		return c, err
+	}
+	c.rest = stage.Writes{}
+	for cluster, n := range map[string]*int{env.App: &c.app, env.Control: &c.control} {
+		w, err := r.Writes(ctx, cluster)
+		if err != nil {
+			return c, err
+		}
+		*n = w.Of(stage.Subject.Resource)
+		for k, v := range w {
+			c.rest[cluster+": "+k] = v
+		}
+	}
+	return c, nil
+}
+
+func (c counts) since(before counts) counts {
+	return counts{
+		app: c.app - before.app, control: c.control - before.control,
+		main: c.main - before.main, status: c.status - before.status, rest: c.rest.Since(before.rest),
+	}
+}
+
+// measured are the processes that are gitbind.
+func (r *run) measured() []*env.Process {
+	return []*env.Process{r.Konnector(env.App), r.Bridge, r.Backend}
+}
+
+// profile takes the agents' CPU profiles until it is ended, if asked for.
+func (r *run) profile(ctx context.Context, name string) (end func()) {
+	if r.Profiles == "" {
+		return func() {}
+	}
+	var group errgroup.Group
+	for process, url := range r.Platform.Profiles {
+		for _, what := range []string{"profile?seconds=8", "allocs?seconds=8"} {
+			group.Go(func() error {
+				req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+what, nil)
+				if err != nil {
+					return err
+				}
+				res, err := http.DefaultClient.Do(req)
+				if err != nil {
+					return err
+				}
+				defer res.Body.Close()
+				f, err := os.Create(filepath.Join(r.Options.Profiles, fmt.Sprintf("%s-%s-%d-%s.pprof", name, process, r.size, what[:6])))
+				if err != nil {
+					return err
+				}
+				defer f.Close()
+				_, err = io.Copy(f, res.Body)
+				return err
+			})
+		}
+	}
+	return func() {
+		if err := group.Wait(); err != nil {
+			r.say("no profile: %v", err)
+		}
+	}
+}

@@ -1,0 +1,178 @@
+// Package measure takes the figures of DESIGN's section on speed, each beside
+// its floor.
+package measure
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/prometheus/procfs"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"gitbind.dev/test/bench/figure"
+	"gitbind.dev/test/bench/relay"
+	"gitbind.dev/test/bench/stage"
+)
+
+// Options say what to measure.
+type Options struct {
+	// Sizes are how many claims there are; each has a platform of its own.
+	Sizes []int
+	// Quick takes fewer samples.
+	Quick bool
+	// NoEngine leaves out what needs large repositories.
+	NoEngine bool
+	// Bin holds the built components.
+	Bin string
+	// Profiles is a folder for the agents' CPU profiles during bursts; "" for
+	// none.
+	Profiles string
+	// Progress is told what goes on.
+	Progress io.Writer
+}
+
+// namespaces are over how many the claims are spread.
+const namespaces = 10
+
+// run measures on one platform.
+type run struct {
+	*stage.Stage
+	Options
+	size   int
+	report *figure.Report
+	relay  *relay.Relay
+	// names counts the names given out, so that each is new.
+	names int
+}
+
+// All takes all figures.
+func All(ctx context.Context, o Options) (*figure.Report, error) {
+	r := &figure.Report{Began: time.Now(), Quick: o.Quick, Cores: runtime.NumCPU(), System: runtime.GOOS + "/" + runtime.GOARCH}
+	if fs, err := procfs.NewDefaultFS(); err == nil {
+		if m, err := fs.Meminfo(); err == nil && m.MemTotal != nil {
+			r.Memory = *m.MemTotal << 10
+		}
+	}
+	for i, size := range o.Sizes {
+		// Pushes have repositories of their own, and need a platform only once.
+		last := i == len(o.Sizes)-1
+		if err := one(ctx, o, size, last && !o.NoEngine, r); err != nil {
+			return nil, fmt.Errorf("measure at %d: %w", size, err)
+		}
+	}
+	r.Took = time.Since(r.Began)
+	return r, nil
+}
+
+func one(ctx context.Context, o Options, size int, engine bool, report *figure.Report) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r := &run{Options: o, size: size, report: report}
+	r.say("start a platform")
+	r.Stage, err = stage.Start(ctx, stage.Options{Bin: o.Bin, Namespaces: namespaces, Profile: o.Profiles != "", Progress: o.Progress})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%w\n%s", err, r.logs())
+		}
+		if stop := r.Stop(context.WithoutCancel(ctx)); err == nil {
+			err = stop
+		}
+	}()
+	r.relay = &relay.Relay{Resource: stage.Floor, From: r.App, To: r.Control}
+	if err := r.relay.Run(ctx); err != nil {
+		return err
+	}
+	steps := []struct {
+		name string
+		do   func(context.Context) error
+	}{
+		{"bursts", r.bursts}, {"single changes", r.singles}, {"restarts", r.restarts}, {"idleness", r.idle},
+	}
+	if engine {
+		steps = append(steps, struct {
+			name string
+			do   func(context.Context) error
+		}{"pushes", r.pushes})
+	}
+	for _, s := range steps {
+		r.say("%s", s.name)
+		if err := s.do(ctx); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	return nil
+}
+
+func (r *run) say(format string, args ...any) {
+	fmt.Fprintf(r.Progress, "%s  %6d  %s\n", time.Now().Format("15:04:05"), r.size, fmt.Sprintf(format, args...))
+}
+
+func (r *run) add(f figure.Figure) {
+	r.report.Add(f)
+	text := fmt.Sprintf("  %s: %g %s", f.Name, f.P50, f.Unit)
+	if f.Ratio != nil {
+		text += fmt.Sprintf(", %g times the floor of %g", *f.Ratio, *f.Floor)
+	}
+	if f.OK != nil && !*f.OK {
+		text += " MISSED: " + f.Target
+	}
+	r.say("%s", text)
+}
+
+// logs are the ends of the logs of what is measured.
+func (r *run) logs() string {
+	const end = 3000
+	var out string
+	for _, p := range r.measured() {
+		data, err := os.ReadFile(p.LogPath)
+		if err != nil {
+			continue
+		}
+		out += fmt.Sprintf("the end of %s:\n%s\n", filepath.Base(p.LogPath), data[max(0, len(data)-end):])
+	}
+	return out
+}
+
+// newNames are for objects that are to be made.
+func (r *run) newNames(prefix string, n int) []string {
+	names := make([]string, n)
+	for i := range names {
+		r.names++
+		names[i] = fmt.Sprintf("%s-%06d", prefix, r.names)
+	}
+	return names
+}
+
+// creators is how many clients create at once.
+const creators = 16
+
+// create creates objects, spread over the namespaces.
+func (r *run) create(ctx context.Context, resource schema.GroupVersionResource, names []string) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(creators)
+	for i, name := range names {
+		group.Go(func() error { return r.Create(ctx, resource, stage.Namespace(i%namespaces), name) })
+	}
+	return group.Wait()
+}
+
+// deadline is for a wait that should be over long before.
+func deadline(ctx context.Context, d time.Duration, what string) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, d, fmt.Errorf("%s: not within %s", what, d))
+}
+
+// returned is a claim of which the app cluster knows all that there is to know.
+func returned(resource schema.GroupVersionResource) func(stage.Sight) bool {
+	return func(s stage.Sight) bool {
+		return stage.Returned(s) && (resource == stage.Floor || s.Applied)
+	}
+}

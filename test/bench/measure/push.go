@@ -1,0 +1,210 @@
+package measure
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/uuid"
+
+	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/gitbridge/store/gitstore"
+	"gitbind.dev/test/bench/bare"
+	"gitbind.dev/test/bench/figure"
+	"gitbind.dev/test/bench/stage"
+	"gitbind.dev/test/env"
+)
+
+// growth is by how much n changes have grown the repository, once it is packed.
+func (r *run) growth(ctx context.Context, n int, before string) error {
+	dir, err := os.MkdirTemp(r.Dir, "growth")
+	if err != nil {
+		return err
+	}
+	clone := filepath.Join(dir, "clone.git")
+	if _, err := stage.Git(ctx, dir, "clone", "--quiet", "--mirror", "--no-local", r.Repository(), clone); err != nil {
+		return err
+	}
+	if _, err := stage.Git(ctx, clone, "gc", "--quiet"); err != nil {
+		return err
+	}
+	for i, branch := range []string{"main", "status"} {
+		out, err := stage.Git(ctx, clone, "rev-list", "--disk-usage", "--objects", branch, "^"+strings.Fields(before)[i])
+		if err != nil {
+			return err
+		}
+		size, err := strconv.Atoi(out)
+		if err != nil {
+			return err
+		}
+		f := figure.One("growth of "+branch+", packed, per changed claim", r.size, "bytes", float64(size)/float64(n))
+		if branch == "main" {
+			f = f.Judged(figure.AtMost(1024, "≤ 1 KiB"))
+		}
+		r.add(f)
+	}
+	return os.RemoveAll(dir)
+}
+
+// repository is one that pushes are measured on.
+type repository struct {
+	files, commits, folders int
+	name                    string
+}
+
+// pushes measures one change, push acknowledged, in turns with a bare push.
+func (r *run) pushes(ctx context.Context) error {
+	all := []repository{
+		{files: 1000, commits: 1, folders: 10, name: "one change, push acknowledged"},
+		{files: 1000, commits: 20_000, folders: 10, name: "the same after 20,000 commits"},
+		{files: 10_000, commits: 1, folders: 10, name: "one change, push acknowledged"},
+		{files: 100_000, commits: 1, folders: 100, name: "one change, push acknowledged"},
+	}
+	n := 60
+	if r.Quick {
+		n = 15
+	}
+	var first float64
+	for i, repo := range all {
+		subject, floor, err := r.push(ctx, repo, n)
+		if err != nil {
+			return fmt.Errorf("%d files, %d commits: %w", repo.files, repo.commits, err)
+		}
+		f := figure.Of(repo.name, repo.files, "ms", subject, floor)
+		switch {
+		case i == 0:
+			first = f.P50
+			f = f.Judged(figure.AtMost(20, "p50 ≤ 20 ms"))
+		case repo.commits > 1:
+			f = f.Judged(figure.AtMost(1.5*first, "≤ 1.5 × of the first"))
+		}
+		r.add(f)
+		own := figure.One(repo.name+": beyond a bare push", repo.files, "ms", subject.At(0.5)-floor.At(0.5))
+		r.add(own.Judged(figure.AtMost(2, "≤ 2 ms")))
+	}
+	return nil
+}
+
+// push measures n pushes on a new repository.
+func (r *run) push(ctx context.Context, repo repository, n int) (subject, floor figure.Samples, err error) {
+	r.say("  a repository of %d files and %d commits", repo.files, repo.commits)
+	cluster, err := r.register(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	name, email := claim.Identity("konnector", cluster.ID)
+	by := bare.Identity{Name: name, Email: email}
+	paths := make([]string, repo.files)
+	for i := range paths {
+		paths[i] = claim.Key{Binding: stage.Subject.Resource + "." + stage.Subject.Group, Namespace: stage.Namespace(i % repo.folders), Name: fmt.Sprintf("c-%06d", i)}.Path()
+	}
+	dir := filepath.Join(r.GitDir, cluster.ID+".git")
+	const measuredBranch, bareBranch = "changes/measured", "changes/bare"
+	head, err := bare.Fill(ctx, dir, by, bare.History{Branch: measuredBranch, Files: paths, Commits: repo.commits, Content: content})
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, err := stage.Git(ctx, dir, "update-ref", "refs/heads/"+bareBranch, head); err != nil {
+		return nil, nil, err
+	}
+	scratch := filepath.Join(r.Dir, "scratch-"+cluster.ID+".git")
+	defer os.RemoveAll(scratch)
+	changed := make([]string, n)
+	for i := range changed {
+		changed[i] = paths[i*len(paths)/n]
+	}
+	prepared, err := bare.Prepare(ctx, dir, scratch, head, by, changed, func(p string, i int) []byte { return content(p, repo.commits+i) })
+	if err != nil {
+		return nil, nil, err
+	}
+
+	client := &bare.Client{URL: cluster.RepositoryURL, User: cluster.Credential.Username, Password: cluster.Credential.Password}
+	engine, err := gitstore.Open(gitstore.Options{
+		URL: cluster.RepositoryURL, Committer: store.Signature{Name: name, Email: email},
+		Credentials: func(context.Context) (string, string, error) {
+			return cluster.Credential.Username, cluster.Credential.Password, nil
+		},
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	branch := engine.Branch(measuredBranch)
+	if _, err := branch.Fetch(ctx); err != nil {
+		return nil, nil, err
+	}
+	for i, path := range changed {
+		began := time.Now()
+		if err := client.Push(ctx, bareBranch, prepared[i]); err != nil {
+			return nil, nil, err
+		}
+		floor.Milliseconds(time.Since(began))
+		data := content(path, repo.commits+n+i)
+		began = time.Now()
+		_, err := branch.Update(ctx, store.Edit{
+			Author: store.Signature{Name: name, Email: email}, Subject: "claim: update",
+			Apply: func(t *store.Tree) error { return t.Write(path, data) },
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+		subject.Milliseconds(time.Since(began))
+	}
+	return subject, floor, nil
+}
+
+// content is a claim's file, another one for each n.
+func content(path string, n int) []byte {
+	key, err := claim.ParsePath(path)
+	if err != nil {
+		return []byte(path)
+	}
+	o := stage.Object(stage.Subject, key.Namespace, key.Name)
+	c := claim.FromObject(o)
+	c.Spec["parameters"] = map[string]any{"maxConnections": int64(100 + n), "logStatement": "ddl"}
+	data, err := claim.Encode(c)
+	if err != nil {
+		panic(err) // the object is ours
+	}
+	return data
+}
+
+// register makes a cluster known to the backend that does not exist: it has a
+// repository that nobody else pushes to.
+func (r *run) register(ctx context.Context) (*v1alpha1.Cluster, error) {
+	token, err := r.Dex.IDToken(ctx, env.Bob)
+	if err != nil {
+		return nil, err
+	}
+	body, err := json.Marshal(v1alpha1.ConnectRequest{Name: "bench", ClusterUID: string(uuid.NewUUID())})
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.BackendURL+"/v1/clusters", bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	req.Header.Set("Content-Type", "application/json")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	var out v1alpha1.Cluster
+	if err := json.NewDecoder(res.Body).Decode(&out); err != nil {
+		return nil, err
+	}
+	if out.Credential == nil {
+		return nil, fmt.Errorf("register a cluster: %s", res.Status)
+	}
+	return &out, nil
+}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
@@ -64,7 +63,7 @@ func (c *Cluster) Wait(ctx context.Context, gvk schema.GroupVersionKind, name, c
 		states.becomes(got)
 		return false, nil
 	}
-	_, err := watchtools.UntilWithSync(waiting, c.named(gvk, name), &unstructured.Unstructured{}, nil, met)
+	_, err := watchtools.UntilWithSync(waiting, c.one(gvk, client.ObjectKey{Name: name}), &unstructured.Unstructured{}, nil, met)
 	last := states.last()
 	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
 		return &NotReady{Kind: gvk.Kind, Name: name, After: timeout, Condition: last}
@@ -85,20 +84,16 @@ func find(u *unstructured.Unstructured, condition string) *metav1.Condition {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &status); err != nil {
 		return nil
 	}
-	got := meta.FindStatusCondition(status.Status.Conditions, condition)
-	if got == nil || got.ObservedGeneration != 0 && got.ObservedGeneration < u.GetGeneration() {
-		return nil
-	}
-	return got
+	return Current(status.Status.Conditions, condition, u.GetGeneration())
 }
 
-// named lists and watches one object.
-func (c *Cluster) named(gvk schema.GroupVersionKind, name string) cache.ListerWatcher {
+// one lists and watches one object.
+func (c *Cluster) one(gvk schema.GroupVersionKind, key client.ObjectKey) cache.ListerWatcher {
 	one := func(o metav1.ListOptions) (*unstructured.UnstructuredList, *client.ListOptions) {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 		o.FieldSelector = ""
-		return list, &client.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name), Raw: &o}
+		return list, &client.ListOptions{Namespace: key.Namespace, FieldSelector: fields.OneTermEqualSelector("metadata.name", key.Name), Raw: &o}
 	}
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {

@@ -12,14 +12,18 @@ func Command(cluster appcluster.Opener) *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:   "get",
-		Short: "Show connections, bindings, claims and refused files",
+		Short: "Show connections, bindings, claims, and what waits for a decision",
 		Long: `Show what became of everything: the connections of this cluster, the bound APIs,
 the claims in all namespaces that you may see (-n limits them to one), and the
 files in the repository that were refused or have no object here, with the reason.
 
   READY    the service is ready, as its provider says
   APPLIED  the control plane has what the claim says
-  COMMIT   the commit that holds the claim`,
+  COMMIT   the commit that holds the claim
+
+Unknown is what the konnector has not looked at yet; while no konnector runs, that
+is everything, and it says so. What waits for a person's decision stands below
+the tables, with the command that shows it.`,
 		Example: `  # Everything
   kubectl gitbind get
 

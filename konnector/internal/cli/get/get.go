@@ -11,6 +11,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -39,6 +40,8 @@ type found struct {
 	connections []konnectorv1alpha1.Connection
 	bindings    []konnectorv1alpha1.APIServiceBinding
 	claims      []claim
+	// absent says since when no konnector is there; "" when one is.
+	absent string
 }
 
 // claim is one claim, and the binding that it belongs to.
@@ -75,6 +78,14 @@ func (in Input) read(ctx context.Context) (found, error) {
 		return found{}, fmt.Errorf("this cluster is not connected to a control plane: kubectl gitbind connect URL")
 	}
 	out := found{connections: connections}
+	now := time.Now()
+	absent, err := in.Cluster.KonnectorAbsent(ctx, now)
+	if err != nil {
+		return found{}, err
+	}
+	if absent != nil {
+		out.absent = absent.Say(now)
+	}
 	var bindings konnectorv1alpha1.APIServiceBindingList
 	if err := in.Cluster.List(ctx, &bindings); apierrors.IsForbidden(err) {
 		return found{}, fmt.Errorf("list bindings: %w: the ClusterRole gitbind-view lets you", err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
 
 	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
@@ -33,9 +34,23 @@ func fixture(t *testing.T) found {
 	}
 	f := found{connections: objects.Connections, bindings: objects.Bindings}
 	for _, c := range objects.Claims {
-		f.claims = append(f.claims, claim{object: unstructured.Unstructured{Object: c}, binding: "postgresqlinstances.anynines.com"})
+		f.claims = append(f.claims, claim{object: unstructured.Unstructured{Object: numbers(t, c)}, binding: "postgresqlinstances.anynines.com"})
 	}
 	return f
+}
+
+// numbers makes whole numbers what the API server's client makes of them.
+func numbers(t *testing.T, c map[string]any) map[string]any {
+	t.Helper()
+	data, err := utiljson.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out map[string]any
+	if err := utiljson.Unmarshal(data, &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
 }
 
 func TestOutput(t *testing.T) {
@@ -44,6 +59,11 @@ func TestOutput(t *testing.T) {
 		"table.txt": func(b *bytes.Buffer) error { return f.tables(b, false) },
 		"wide.txt":  func(b *bytes.Buffer) error { return f.tables(b, true) },
 		"names.txt": func(b *bytes.Buffer) error { return f.names(b) },
+		"absent.txt": func(b *bytes.Buffer) error {
+			absent := f
+			absent.absent = "konnector not seen for 5m"
+			return absent.tables(b, false)
+		},
 		"unbound.txt": func(b *bytes.Buffer) error {
 			return found{connections: f.connections[1:]}.tables(b, false)
 		},

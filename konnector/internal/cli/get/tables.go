@@ -9,9 +9,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/output"
 )
 
@@ -22,7 +23,10 @@ type table struct {
 }
 
 func (f found) tables(w io.Writer, wide bool) error {
-	tables := []table{connectionTable(f.connections, wide), bindingTable(f.bindings), f.claimTable(wide)}
+	tables := []table{f.connectionTable(wide), f.bindingTable(), f.claimTable(wide)}
+	if f.absent != "" {
+		fmt.Fprintf(w, "%s: what follows is what it said last.\n\n", f.absent)
+	}
 	printed := 0
 	for _, t := range tables {
 		if len(t.rows) == 0 {
@@ -39,18 +43,19 @@ func (f found) tables(w io.Writer, wide bool) error {
 	if len(f.bindings) == 0 {
 		fmt.Fprintln(w, "\nNothing is bound. To see what you may bind: kubectl gitbind catalog")
 	}
+	f.decisions(w)
 	f.refused(w)
 	f.held(w)
 	return nil
 }
 
-func connectionTable(connections []konnectorv1alpha1.Connection, wide bool) table {
+func (f found) connectionTable(wide bool) table {
 	t := table{header: []string{"CONNECTION", "READY", "CLUSTER", "REPOSITORY", "MESSAGE"}}
 	if wide {
 		t.header = []string{"CONNECTION", "READY", "CLUSTER", "REPOSITORY", "BACKEND", "COMMIT", "MESSAGE"}
 	}
-	for _, c := range connections {
-		ready, message := condition(c.Status.Conditions, konnectorv1alpha1.ConditionReady)
+	for _, c := range f.connections {
+		ready, message := f.condition(c.Status.Conditions, konnectorv1alpha1.ConditionReady, c.Generation)
 		row := []string{c.Name, ready, c.Spec.ClusterID, c.Spec.RepositoryURL}
 		if wide {
 			row = append(row, c.Spec.BackendURL, short(c.Status.AcceptedCommit))
@@ -60,10 +65,10 @@ func connectionTable(connections []konnectorv1alpha1.Connection, wide bool) tabl
 	return t
 }
 
-func bindingTable(bindings []konnectorv1alpha1.APIServiceBinding) table {
+func (f found) bindingTable() table {
 	t := table{header: []string{"BINDING", "CONNECTION", "READY", "MESSAGE"}}
-	for _, b := range bindings {
-		ready, message := condition(b.Status.Conditions, konnectorv1alpha1.ConditionReady)
+	for _, b := range f.bindings {
+		ready, message := f.condition(b.Status.Conditions, konnectorv1alpha1.ConditionReady, b.Generation)
 		t.rows = append(t.rows, []string{b.Name, b.Spec.Connection, ready, message})
 	}
 	return t
@@ -75,40 +80,51 @@ func (f found) claimTable(wide bool) table {
 		t.header = []string{"CLAIM", "KIND", "READY", "COMMITTED", "APPLIED", "HELD", "COMMIT", "BINDING", "MESSAGE"}
 	}
 	for _, c := range f.claims {
-		s := statusOf(c)
-		ready, _ := condition(s.Conditions, "Ready")
-		committed, _ := condition(s.Conditions, "Committed")
-		applied, _ := condition(s.Conditions, "Applied")
-		held, _ := condition(s.Conditions, "Held")
+		s := appcluster.StatusOf(&c.object)
+		is := func(kind string) string {
+			status, _ := f.condition(s.Conditions, kind, c.object.GetGeneration())
+			return status
+		}
 		name := c.object.GetNamespace() + "/" + c.object.GetName()
 		if wide {
-			t.rows = append(t.rows, []string{name, c.object.GetKind(), ready, committed, applied, held, s.Commit, c.binding, output.Line(s.Message)})
+			t.rows = append(t.rows, []string{name, c.object.GetKind(), is("Ready"), is("Committed"), is("Applied"), is("Held"), s.Commit, c.binding, messageOf(&c.object, s)})
 		} else {
-			t.rows = append(t.rows, []string{name, c.object.GetKind(), ready, applied, short(s.Commit), output.Line(s.Message)})
+			t.rows = append(t.rows, []string{name, c.object.GetKind(), is("Ready"), is("Applied"), short(s.Commit), messageOf(&c.object, s)})
 		}
 	}
 	return t
 }
 
-// status is what the konnector writes into status.gitbind.
-type status struct {
-	Conditions []metav1.Condition `json:"conditions"`
-	Commit     string             `json:"commit"`
-	Message    string             `json:"message"`
+// unseen is said of what was changed since the konnector looked at it.
+const unseen = "was changed, and the konnector has not looked at it since"
+
+// messageOf is what a claim's owner should know first.
+func messageOf(u *unstructured.Unstructured, s appcluster.ClaimStatus) string {
+	switch {
+	case len(s.Conditions) > 0 && appcluster.Current(s.Conditions, s.Conditions[0].Type, u.GetGeneration()) == nil:
+		return unseen
+	case s.Message == "" && u.GetDeletionTimestamp() != nil:
+		return "is being deleted"
+	}
+	return output.Line(s.Message)
 }
 
-func statusOf(c claim) status {
-	var s struct {
-		Status struct {
-			Gitbind status `json:"gitbind"`
-		} `json:"status"`
+// decisions lists the claims that wait for one, with the command that shows what
+// there is to decide.
+func (f found) decisions(w io.Writer) {
+	var rows [][]string
+	for _, c := range f.claims {
+		if h := appcluster.StatusOf(&c.object).Hold; h != nil && len(h.Choices) > 0 {
+			u := &c.object
+			rows = append(rows, []string{"  " + u.GetNamespace() + "/" + u.GetName(), h.Reason,
+				fmt.Sprintf("kubectl gitbind resolve %s/%s -n %s", c.binding, u.GetName(), u.GetNamespace())})
+		}
 	}
-	// What is no status of ours is shown as none: it is another tool's doing.
-	_ = runtime.DefaultUnstructuredConverter.FromUnstructured(c.object.Object, &s)
-	if c.object.GetDeletionTimestamp() != nil && s.Status.Gitbind.Message == "" {
-		s.Status.Gitbind.Message = "is being deleted"
+	if len(rows) == 0 {
+		return
 	}
-	return s.Status.Gitbind
+	fmt.Fprintln(w, "\nWaiting for a decision:")
+	_ = output.Rows(w, rows[0], rows[1:])
 }
 
 // refused prints each refused file as compilers do, so that editors find the
@@ -163,10 +179,17 @@ func of(shown, all int) string {
 	return fmt.Sprintf(", %d of %d", shown, all)
 }
 
-// condition is a condition's status, and what it says when it is not true.
-func condition(conditions []metav1.Condition, kind string) (status, message string) {
-	c := meta.FindStatusCondition(conditions, kind)
-	if c == nil {
+// condition is a condition's status, and what it says when it is not true. One
+// of an earlier generation, and every one while no konnector is there, is
+// Unknown: green of yesterday would lie.
+func (f found) condition(conditions []metav1.Condition, kind string, generation int64) (status, message string) {
+	c := appcluster.Current(conditions, kind, generation)
+	switch {
+	case f.absent != "":
+		return "Unknown", ""
+	case c == nil && meta.FindStatusCondition(conditions, kind) != nil:
+		return "Unknown", unseen
+	case c == nil:
 		return "Unknown", ""
 	}
 	if c.Status != metav1.ConditionTrue {

@@ -1,0 +1,55 @@
+package appcluster
+
+import (
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// ClaimStatus is what the konnector says of a claim, in status.gitbind.
+type ClaimStatus struct {
+	Conditions []metav1.Condition `json:"conditions"`
+	Commit     string             `json:"commit"`
+	Message    string             `json:"message"`
+	// Hold is absent while nothing waits for a person.
+	Hold *Hold `json:"hold"`
+}
+
+// Hold is a claim that waits for a person's decision.
+type Hold struct {
+	Reason string `json:"reason"`
+	// Token names exactly what is decided on: after another edit it is another
+	// one. It is empty when there is nothing to choose.
+	Token   string   `json:"token"`
+	Choices []string `json:"choices"`
+	// Kept is the branch with the object's version, if that was committed.
+	Kept string `json:"kept"`
+	// File is what main says, as YAML in the canonical form; empty when main has
+	// no file there, or one that is no claim.
+	File string `json:"file"`
+}
+
+// StatusOf reads status.gitbind. Of what is no status of ours it is empty: that
+// is another tool's doing.
+func StatusOf(u *unstructured.Unstructured) ClaimStatus {
+	var s struct {
+		Status struct {
+			Gitbind ClaimStatus `json:"gitbind"`
+		} `json:"status"`
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &s); err != nil {
+		return ClaimStatus{}
+	}
+	return s.Status.Gitbind
+}
+
+// Current is a condition that is about an object of this generation; nil when
+// nobody has looked at that yet.
+func Current(conditions []metav1.Condition, kind string, generation int64) *metav1.Condition {
+	c := meta.FindStatusCondition(conditions, kind)
+	if c == nil || c.ObservedGeneration != 0 && c.ObservedGeneration < generation {
+		return nil
+	}
+	return c
+}

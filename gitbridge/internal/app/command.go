@@ -13,6 +13,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/gitbridge/lease"
 )
 
 // Options are the flags.
@@ -24,11 +27,15 @@ type Options struct {
 	PprofListen   string
 	Workers       int
 	Verbose       bool
+	// Lease is how one of several bridges comes to work. The zero value is for
+	// one that is alone.
+	Lease lease.Options
 }
 
 // NewCommand returns the command gitbridge.
 func NewCommand() *cobra.Command {
-	o := Options{HealthListen: "127.0.0.1:8082", MetricsListen: "0", Workers: 128}
+	o := Options{HealthListen: "127.0.0.1:8082", MetricsListen: "0", Workers: 128, Lease: lease.Default()}
+	o.Lease.Namespace, o.Lease.Name = v1alpha1.SystemNamespace, "gitbind-gitbridge"
 	cmd := &cobra.Command{
 		Use:   "gitbridge",
 		Short: "Bring claims from Git to the control plane, and their status back",
@@ -37,7 +44,8 @@ plane. Each claim file on main is applied as the tenant's ServiceAccount; what
 becomes of it is committed to the branch status.
 
 It runs next to Crossplane, as the ServiceAccount gitbind-gitbridge, and keeps
-nothing of its own: it may be stopped and started again at any time.`,
+nothing of its own: it may be stopped and started again at any time. Of several,
+one works: the one that holds the Lease. One that loses it ends.`,
 		Example: `  gitbridge --backend-url https://gitbind.example.org
   gitbridge --kubeconfig control.yaml --backend-url http://127.0.0.1:8080 --health-listen 127.0.0.1:8082`,
 		Args:          cobra.NoArgs,
@@ -62,6 +70,11 @@ nothing of its own: it may be stopped and started again at any time.`,
 	flags.StringVar(&o.MetricsListen, "metrics-listen", o.MetricsListen, "address for /metrics; 0 for none")
 	flags.StringVar(&o.PprofListen, "pprof-listen", "0", "address for /debug/pprof; 0 for none")
 	flags.IntVar(&o.Workers, "workers", o.Workers, "how many claims of one app cluster are worked on at once")
+	flags.BoolVar(&o.Lease.Elect, "leader-elect", o.Lease.Elect, "work only while the Lease gitbind-gitbridge is held, so that several may run")
+	flags.StringVar(&o.Lease.Identity, "lease-identity", "", "who holds the Lease, such as the pod's name; no two processes may share it (default: a random one)")
+	flags.DurationVar(&o.Lease.Duration, "lease-duration", o.Lease.Duration, "after how long without a renewal another may take the Lease")
+	flags.DurationVar(&o.Lease.Renew, "lease-renew", o.Lease.Renew, "after how long without a renewal the holder ends")
+	flags.DurationVar(&o.Lease.Retry, "lease-retry", o.Lease.Retry, "how long to wait between two tries to renew or to take the Lease")
 	flags.BoolVarP(&o.Verbose, "verbose", "v", false, "log what is tried again, too")
 	return cmd
 }

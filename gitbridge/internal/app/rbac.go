@@ -10,3 +10,5 @@ package app
 // +kubebuilder:rbac:groups="",resources=secrets,resourceNames=gitbind-bridge,verbs=get
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;create
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=rolebindings,verbs=get;create
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=gitbind-system,resources=leases,verbs=create
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=gitbind-system,resources=leases,resourceNames=gitbind-gitbridge,verbs=get;update

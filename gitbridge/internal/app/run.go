@@ -23,13 +23,19 @@ import (
 	"gitbind.dev/gitbridge/internal/live"
 	"gitbind.dev/gitbridge/internal/offered"
 	"gitbind.dev/gitbridge/internal/session"
+	"gitbind.dev/gitbridge/lease"
 )
 
-// Run bridges until ctx ends.
+// Run bridges until ctx ends, or the lease is lost.
 func Run(ctx context.Context, config *rest.Config, o Options) error {
 	config = rest.CopyConfig(config)
 	config.QPS = -1
 	config.UserAgent = "gitbridge"
+	elected, err := lease.New(config, o.Lease)
+	if err != nil {
+		return err
+	}
+	config.Wrap(elected.Guard)
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -38,7 +44,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	}
 	shutdown := 20 * time.Second
 	no, yes := false, true
-	mgr, err := ctrl.NewManager(config, ctrl.Options{
+	options := ctrl.Options{
 		Scheme:                  scheme,
 		Metrics:                 server.Options{BindAddress: o.MetricsListen},
 		HealthProbeBindAddress:  o.HealthListen,
@@ -50,24 +56,29 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 			// Each app cluster has a controller of claims.
 			SkipNameValidation: &yes,
 		},
-	})
+	}
+	elected.Configure(&options)
+	mgr, err := ctrl.NewManager(config, options)
 	if err != nil {
 		return fmt.Errorf("connect to the control plane: %w", err)
 	}
 	sessions := &session.Registry{}
-	if err := addControllers(ctx, mgr, config, o, sessions); err != nil {
+	if err := addControllers(ctx, mgr, config, o, sessions, elected); err != nil {
 		return err
 	}
 	if err := addChecks(mgr, sessions); err != nil {
 		return err
 	}
-	if err := mgr.Start(ctx); err != nil && !errors.Is(err, context.Canceled) {
+	if err := elected.Tell(mgr); err != nil {
+		return err
+	}
+	if err := elected.Explain(mgr.Start(ctx)); err != nil && !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("run: %w", err)
 	}
 	return nil
 }
 
-func addControllers(ctx context.Context, mgr ctrl.Manager, config *rest.Config, o Options, sessions *session.Registry) error {
+func addControllers(ctx context.Context, mgr ctrl.Manager, config *rest.Config, o Options, sessions *session.Registry, elected *lease.Lease) error {
 	objects, err := live.New(config, mgr.GetRESTMapper(), func(clusterID string, key claim.Key, now bool) {
 		if s := sessions.Get(clusterID); s != nil {
 			s.Enqueue(key.Path(), now)
@@ -87,7 +98,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, config *rest.Config, 
 	claims := claimsFactory{config: config, apis: resolver, objects: objects, log: mgr.GetLogger(), workers: o.Workers}
 	bindings := &clusterbinding.Reconciler{
 		Client: mgr.GetClient(), Server: mgr.GetAPIReader(), BackendURL: o.BackendURL,
-		Sessions: sessions, Claims: claims.of, Now: time.Now,
+		Sessions: sessions, Claims: claims.of, Guard: elected.Guard, Now: time.Now,
 		Began: func(s *session.Session) { go exports.Began(ctx, s) },
 	}
 	if err := bindings.SetupWithManager(mgr); err != nil {

@@ -39,6 +39,9 @@ type Options struct {
 	// Client makes the requests. Its handling of redirects is not used.
 	// Default: one with its own connections.
 	Client *http.Client
+	// Guard, if not nil, is put around what sends the requests, and may refuse
+	// some.
+	Guard func(http.RoundTripper) http.RoundTripper
 	// Committer is the committer of every commit.
 	Committer store.Signature
 	// Now is the clock. Default: time.Now.
@@ -92,6 +95,9 @@ func Open(o Options) (*Repository, error) {
 		o.Client = newClient()
 	}
 	client := *o.Client
+	if o.Guard != nil {
+		client.Transport = o.Guard(cmp.Or(client.Transport, http.DefaultTransport))
+	}
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	r := &Repository{
 		options: o,

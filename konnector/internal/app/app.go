@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"gitbind.dev/gitbridge/lease"
 	"gitbind.dev/konnector/api/v1alpha1"
 	"gitbind.dev/konnector/internal/controller/apiservicebinding"
 	"gitbind.dev/konnector/internal/controller/claim"
@@ -30,6 +31,8 @@ import (
 )
 
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch;update
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=gitbind-system,resources=leases,verbs=create
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=gitbind-system,resources=leases,resourceNames=gitbind-konnector,verbs=get;update
 
 // Options say for which cluster, and how.
 type Options struct {
@@ -43,11 +46,18 @@ type Options struct {
 	Namespace string
 	// Workers is how many claims of one API are worked on at once.
 	Workers int
+	// Lease is how one of several konnectors comes to work. The zero value is
+	// for one that is alone.
+	Lease lease.Options
 }
 
-// Run works until ctx ends.
+// Run works until ctx ends, or the lease is lost.
 func Run(ctx context.Context, o Options) error {
-	mgr, err := manager(ctx, o)
+	elected, err := lease.New(o.Config, o.Lease)
+	if err != nil {
+		return fmt.Errorf("start konnector: %w", err)
+	}
+	mgr, err := manager(ctx, o, elected)
 	if err != nil {
 		return fmt.Errorf("start konnector: %w", err)
 	}
@@ -72,9 +82,11 @@ func Run(ctx context.Context, o Options) error {
 		Live:      mgr.GetAPIReader(),
 		Pool:      pool,
 		Namespace: o.Namespace,
+		Guard:     elected.Guard,
 		Now:       time.Now,
 	}
 	for what, err := range map[string]error{
+		"lease":              elected.Tell(mgr),
 		"repositories":       mgr.Add(pool),
 		"claims":             mgr.Add(bindings.Claims),
 		"connections":        connections.AddToManager(mgr),
@@ -87,10 +99,10 @@ func Run(ctx context.Context, o Options) error {
 			return fmt.Errorf("set up %s: %w", what, err)
 		}
 	}
-	return mgr.Start(ctx)
+	return elected.Explain(mgr.Start(ctx))
 }
 
-func manager(ctx context.Context, o Options) (ctrl.Manager, error) {
+func manager(ctx context.Context, o Options, elected *lease.Lease) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -101,7 +113,8 @@ func manager(ctx context.Context, o Options) (ctrl.Manager, error) {
 	// The API server has its own priority and fairness.
 	cfg.QPS = -1
 	rest.AddUserAgent(cfg, "gitbind-konnector")
-	return ctrl.NewManager(cfg, ctrl.Options{
+	cfg.Wrap(elected.Guard)
+	options := ctrl.Options{
 		Scheme: scheme,
 		Logger: ctrl.LoggerFrom(ctx),
 		Cache: cache.Options{
@@ -122,7 +135,9 @@ func manager(ctx context.Context, o Options) (ctrl.Manager, error) {
 		HealthProbeBindAddress: o.HealthListen,
 		PprofBindAddress:       o.PprofListen,
 		Metrics:                server.Options{BindAddress: o.MetricsListen},
-	})
+	}
+	elected.Configure(&options)
+	return ctrl.NewManager(cfg, options)
 }
 
 func cachesFilled(c cache.Cache) healthz.Checker {

@@ -9,11 +9,13 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"gitbind.dev/gitbridge/lease"
 )
 
 // Command is the program's command line.
 func Command() *cobra.Command {
-	var o Options
+	o := Options{Lease: lease.Default()}
 	var kubeconfig string
 	var verbose bool
 	cmd := &cobra.Command{
@@ -24,6 +26,8 @@ func Command() *cobra.Command {
 It follows the Git repository of each Connection, installs the APIs that are
 bound by APIServiceBindings, commits the claims that people make here, and
 brings here what others commit. It holds no credential for the control plane.
+
+Of several, one works: the one that holds the Lease. One that loses it ends.
 
 "kubectl gitbind connect" installs what it needs in the cluster.`,
 		Args:         cobra.NoArgs,
@@ -43,6 +47,7 @@ brings here what others commit. It holds no credential for the control plane.
 				return fmt.Errorf("load kubeconfig: %w", err)
 			}
 			o.Config = config
+			o.Lease.Namespace, o.Lease.Name = o.Namespace, "gitbind-konnector"
 			return Run(ctrl.LoggerInto(cmd.Context(), log), o)
 		},
 	}
@@ -53,6 +58,11 @@ brings here what others commit. It holds no credential for the control plane.
 	f.StringVar(&o.PprofListen, "pprof-listen", "0", "address of /debug/pprof; 0 for none")
 	f.StringVar(&o.Namespace, "namespace", "gitbind-system", "namespace of the Secrets that Connections refer to")
 	f.IntVar(&o.Workers, "workers", 256, "how many claims of one API are worked on at once")
+	f.BoolVar(&o.Lease.Elect, "leader-elect", o.Lease.Elect, "work only while the Lease gitbind-konnector is held, so that several may run")
+	f.StringVar(&o.Lease.Identity, "lease-identity", "", "who holds the Lease, such as the pod's name; no two processes may share it (default: a random one)")
+	f.DurationVar(&o.Lease.Duration, "lease-duration", o.Lease.Duration, "after how long without a renewal another may take the Lease")
+	f.DurationVar(&o.Lease.Renew, "lease-renew", o.Lease.Renew, "after how long without a renewal the holder ends")
+	f.DurationVar(&o.Lease.Retry, "lease-retry", o.Lease.Retry, "how long to wait between two tries to renew or to take the Lease")
 	f.BoolVarP(&verbose, "verbose", "v", false, "log details")
 	return cmd
 }

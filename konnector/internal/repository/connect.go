@@ -3,6 +3,7 @@ package repository
 import (
 	"context"
 	"fmt"
+	"net/http"
 
 	"gitbind.dev/gitbridge/claim"
 	"gitbind.dev/gitbridge/store"
@@ -15,13 +16,14 @@ import (
 type Credentials func(ctx context.Context) (user, password string, err error)
 
 // Connect is the Remote of a Connection: Git over HTTP, and the backend's
-// events. It asks nobody for anything yet.
-func Connect(c v1alpha1.ConnectionSpec, credentials Credentials) (Remote, error) {
+// events. What is sent to Git passes guard. It asks nobody for anything yet.
+func Connect(c v1alpha1.ConnectionSpec, credentials Credentials, guard func(http.RoundTripper) http.RoundTripper) (Remote, error) {
 	name, email := claim.Identity(Committer, c.ClusterID)
 	repo, err := gitstore.Open(gitstore.Options{
 		URL:         c.RepositoryURL,
 		Credentials: credentials,
 		Committer:   store.Signature{Name: name, Email: email},
+		Guard:       guard,
 		TrustHints:  notify.FromHost(c.BackendURL, c.RepositoryURL),
 	})
 	if err != nil {

@@ -46,7 +46,7 @@ func (r *Reconciler) begin(b *v1alpha1.ClusterBinding) (*follower, error) {
 	name, email := claim.BridgeIdentity()
 	repository, err := gitstore.Open(gitstore.Options{
 		URL: f.url, Credentials: credentials, Committer: store.Signature{Name: name, Email: email},
-		TrustHints: notify.FromHost(r.BackendURL, f.url),
+		Guard: r.Guard, TrustHints: notify.FromHost(r.BackendURL, f.url),
 	})
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
@@ -38,6 +39,9 @@ type Reconciler struct {
 	Claims func(tenant.Cluster) (Claims, error)
 	// Began is told when status of a cluster can be written.
 	Began func(*session.Session)
+	// Guard, if not nil, is put around what sends requests to Git, and refuses
+	// those that this process must not send.
+	Guard func(http.RoundTripper) http.RoundTripper
 	Now   func() time.Time
 
 	base   context.Context

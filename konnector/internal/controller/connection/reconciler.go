@@ -6,6 +6,7 @@ package connection
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,7 +39,10 @@ type Reconciler struct {
 	Pool   *repository.Pool
 	// Namespace is where the Secrets of Connections lie.
 	Namespace string
-	Now       func() time.Time
+	// Guard, if not nil, is put around what sends requests to Git, and refuses
+	// those that this process must not send.
+	Guard func(http.RoundTripper) http.RoundTripper
+	Now   func() time.Time
 
 	connected connections
 }

@@ -63,9 +63,18 @@ func (r *run) bursts(ctx context.Context) error {
 	}
 	var up, upFloor, round, roundFloor, own, ownFloor figure.Samples
 	for i := range rounds {
+		before, err := r.Usages()
+		if err != nil {
+			return err
+		}
 		floor, err := r.burst(ctx, stage.Floor, r.size)
 		if err != nil {
 			return fmt.Errorf("the relay: %w", err)
+		}
+		if i == 0 {
+			if err := r.noteUsages("a burst through the relay", before); err != nil {
+				return err
+			}
 		}
 		if err := r.Quiet(ctx, time.Second); err != nil {
 			return err
@@ -98,9 +107,10 @@ func (r *run) countedBurst(ctx context.Context, note bool) (burst, error) {
 	if err != nil {
 		return burst{}, err
 	}
-	used, err := r.Usages()
-	if err != nil {
-		return burst{}, err
+	if note {
+		if err := r.noteUsages("a burst of claims", before.usages); err != nil {
+			return burst{}, err
+		}
 	}
 	if err := r.Quiet(ctx, time.Second); err != nil {
 		return burst{}, err
@@ -109,27 +119,39 @@ func (r *run) countedBurst(ctx context.Context, note bool) (burst, error) {
 	if err != nil || !note {
 		return b, err
 	}
-	for _, name := range slices.Sorted(maps.Keys(used)) {
-		r.report.Usages = append(r.report.Usages, figure.Usage{
-			During: "a burst of claims", Size: r.size, Process: name,
-			CPU: used[name].CPU - before.usages[name].CPU, Peak: used[name].Peak,
-		})
-	}
 	c, n := after.since(before), float64(r.size)
+	app, control := c.writes()
+	r.say("  requests: %v and %v", map[string]int(c.app.Of(stage.Subject.Resource)), map[string]int(c.control.Of(stage.Subject.Resource)))
+	r.add(figure.One("burst: requests to both API servers per claim", r.size, "requests", float64(c.app.All()+c.control.All())/n))
 	// The services' own report is one write per claim, the person's another.
-	r.add(figure.One("burst: writes in the app cluster per claim and its status", r.size, "writes", float64(c.app)/n-1).Judged(figure.AtMost(3, "≤ 2 for the claim, 1 for its status")))
-	r.add(figure.One("burst: writes on the control plane per claim", r.size, "writes", float64(c.control)/n-1).Judged(figure.AtMost(1, "1")))
+	r.add(figure.One("burst: writes in the app cluster per claim and its status", r.size, "writes", app/n-1).Judged(figure.AtMost(3, "≤ 2 for the claim, 1 for its status")))
+	r.add(figure.One("burst: writes on the control plane per claim", r.size, "writes", control/n-1).Judged(figure.AtMost(1, "1")))
 	r.add(figure.One("burst: commits on main per claim", r.size, "commits", float64(c.main)/n))
 	r.add(figure.One("burst: commits on status per claim", r.size, "commits", float64(c.status)/n))
 	return b, nil
 }
 
-// counts are what was written so far.
+// noteUsages notes what each process has used since.
+func (r *run) noteUsages(during string, before map[string]stage.Usage) error {
+	used, err := r.Usages()
+	if err != nil {
+		return err
+	}
+	var all time.Duration
+	for _, name := range slices.Sorted(maps.Keys(used)) {
+		cpu := used[name].CPU - before[name].CPU
+		all += cpu
+		r.report.Usages = append(r.report.Usages, figure.Usage{During: during, Size: r.size, Process: name, CPU: cpu, Peak: used[name].Peak})
+	}
+	r.say("  CPU of %s: %s", during, all)
+	return nil
+}
+
+// counts are what was asked and written so far.
 type counts struct {
-	app, control, main, status int
-	// rest are writes to anything else.
-	rest   stage.Writes
-	usages map[string]stage.Usage
+	main, status int
+	app, control stage.Requests
+	usages       map[string]stage.Usage
 }
 
 func (r *run) count(ctx context.Context) (counts, error) {
@@ -141,25 +163,23 @@ func (r *run) count(ctx context.Context) (counts, error) {
 	if c.usages, err = r.Usages(); err != nil {
 		return c, err
 	}
-	c.rest = stage.Writes{}
-	for cluster, n := range map[string]*int{env.App: &c.app, env.Control: &c.control} {
-		w, err := r.Writes(ctx, cluster)
-		if err != nil {
-			return c, err
-		}
-		*n = w.Of(stage.Subject.Resource)
-		for k, v := range w {
-			c.rest[cluster+": "+k] = v
-		}
+	if c.app, err = r.Requests(ctx, env.App); err != nil {
+		return c, err
 	}
-	return c, nil
+	c.control, err = r.Requests(ctx, env.Control)
+	return c, err
 }
 
 func (c counts) since(before counts) counts {
 	return counts{
-		app: c.app - before.app, control: c.control - before.control,
-		main: c.main - before.main, status: c.status - before.status, rest: c.rest.Since(before.rest),
+		main: c.main - before.main, status: c.status - before.status,
+		app: c.app.Since(before.app), control: c.control.Since(before.control),
 	}
+}
+
+// writes are those to claims in both clusters.
+func (c counts) writes() (app, control float64) {
+	return float64(c.app.Writes().Of(stage.Subject.Resource).All()), float64(c.control.Writes().Of(stage.Subject.Resource).All())
 }
 
 // measured are the processes that are gitbind.

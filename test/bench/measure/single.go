@@ -105,13 +105,15 @@ func (r *run) inTurns(ctx context.Context, n int, kind string, change func(conte
 		return err
 	}
 	c, per := after.since(before), 1/float64(n)
+	app, control := c.writes()
+	r.say("  requests for %d changes of %s: %v and %v", n, kind, map[string]int(c.app.Of(stage.Subject.Resource)), map[string]int(c.control.Of(stage.Subject.Resource)))
 	if kind == "status" {
-		r.add(figure.One("writes in the app cluster per status change", r.size, "writes", float64(c.app)*per).Judged(figure.AtMost(1, "1")))
+		r.add(figure.One("writes in the app cluster per status change", r.size, "writes", app*per).Judged(figure.AtMost(1, "1")))
 		r.add(figure.One("commits on status per status change", r.size, "commits", float64(c.status)*per))
 		return nil
 	}
-	r.add(figure.One("writes in the app cluster per edit, beside the person's", r.size, "writes", float64(c.app)*per-1).Judged(figure.AtMost(2, "≤ 2")))
-	r.add(figure.One("writes on the control plane per edit", r.size, "writes", float64(c.control)*per).Judged(figure.AtMost(1, "1")))
+	r.add(figure.One("writes in the app cluster per edit, beside the person's", r.size, "writes", app*per-1).Judged(figure.AtMost(2, "≤ 2")))
+	r.add(figure.One("writes on the control plane per edit", r.size, "writes", control*per).Judged(figure.AtMost(1, "1")))
 	r.add(figure.One("commits on main per edit", r.size, "commits", float64(c.main)*per).Judged(figure.AtMost(1, "1")))
 	r.add(figure.One("commits on status per edit", r.size, "commits", float64(c.status)*per))
 	return r.growth(ctx, n, mainBefore)
@@ -230,10 +232,11 @@ func (r *run) restartInPeace(ctx context.Context, p *env.Process) (int, error) {
 		return 0, err
 	}
 	c := after.since(before)
-	if n := c.app + c.control + c.main + c.status; n > 0 || c.rest.All() > 0 {
-		r.say("  after a restart in peace: %d commits on main, %d on status, writes %v", c.main, c.status, map[string]int(c.rest))
+	app, control := c.writes()
+	if all := c.app.Writes().All() + c.control.Writes().All(); all+c.main+c.status > 0 {
+		r.say("  after a restart in peace: %d commits on main, %d on status, writes %v and %v", c.main, c.status, map[string]int(c.app.Writes()), map[string]int(c.control.Writes()))
 	}
-	return c.app + c.control + c.main + c.status, nil
+	return int(app+control) + c.main + c.status, nil
 }
 
 // idle looks whether nothing happens where nothing is going on.
@@ -259,10 +262,11 @@ func (r *run) idle(ctx context.Context) error {
 		return err
 	}
 	c := after.since(before)
-	if c.rest.All() > 0 {
-		r.say("  while idle: %v", map[string]int(c.rest))
+	writes := c.app.Writes().All() + c.control.Writes().All()
+	if writes > 0 {
+		r.say("  while idle: %v and %v", map[string]int(c.app.Writes()), map[string]int(c.control.Writes()))
 	}
-	r.add(figure.One("idle: writes to both API servers in "+rest.String(), r.size, "writes", float64(c.rest.All())).Judged(figure.AtMost(0, "0")))
+	r.add(figure.One("idle: writes to both API servers in "+rest.String(), r.size, "writes", float64(writes)).Judged(figure.AtMost(0, "0")))
 	r.add(figure.One("idle: commits in "+rest.String(), r.size, "commits", float64(c.main+c.status)).Judged(figure.AtMost(0, "0")))
 	for _, p := range r.measured() {
 		u := after.usages[p.Name]

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -30,18 +31,20 @@ type Usage struct {
 const userHZ = 100
 
 // Of is the usage of a process so far.
-func Of(p *env.Process) (Usage, error) {
-	proc, err := procfs.NewProc(p.PID())
+func Of(p *env.Process) (Usage, error) { return of(p.Name, p.PID()) }
+
+func of(name string, pid int) (Usage, error) {
+	proc, err := procfs.NewProc(pid)
 	if err != nil {
-		return Usage{}, fmt.Errorf("look at %s: %w", p.Name, err)
+		return Usage{}, fmt.Errorf("look at %s: %w", name, err)
 	}
 	stat, err := proc.Stat()
 	if err != nil {
-		return Usage{}, fmt.Errorf("look at %s: %w", p.Name, err)
+		return Usage{}, fmt.Errorf("look at %s: %w", name, err)
 	}
 	status, err := proc.NewStatus()
 	if err != nil {
-		return Usage{}, fmt.Errorf("look at %s: %w", p.Name, err)
+		return Usage{}, fmt.Errorf("look at %s: %w", name, err)
 	}
 	ticks := int(stat.UTime) + int(stat.STime) + int(stat.CUTime) + int(stat.CSTime)
 	return Usage{CPU: time.Duration(ticks) * time.Second / userHZ, Resident: status.VmRSS, Peak: status.VmHWM}, nil
@@ -60,16 +63,19 @@ func (s *Stage) Usages() (map[string]Usage, error) {
 		}
 		out[p.Name] = u
 	}
-	return out, nil
+	// The clients, the relay and the eyes.
+	own, err := of("the measuring process", os.Getpid())
+	out["the measuring process"] = own
+	return out, err
 }
 
-// Writes counts the writes that an API server has taken, by
-// "VERB resource[/subresource]", as it counts them itself. Leases are not among
-// them, nor questions that have the form of writes.
-type Writes map[string]int
+// Requests counts what an API server was asked, by "VERB resource[/subresource]",
+// as it counts that itself. Leases are not among them, nor questions that have the
+// form of writes, nor watches. What failed ends in the answer's code.
+type Requests map[string]int
 
-// Writes are those of a cluster so far.
-func (s *Stage) Writes(ctx context.Context, cluster string) (Writes, error) {
+// Requests are those of a cluster so far.
+func (s *Stage) Requests(ctx context.Context, cluster string) (Requests, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(s.Cluster(cluster).Config())
 	if err != nil {
 		return nil, err
@@ -83,27 +89,36 @@ func (s *Stage) Writes(ctx context.Context, cluster string) (Writes, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the metrics of %s: %w", cluster, err)
 	}
-	out := Writes{}
+	out := Requests{}
 	for _, m := range families[requestTotal].GetMetric() {
 		l := labels(m)
-		switch l["verb"] {
-		case "POST", "PUT", "PATCH", "APPLY", "DELETE", "DELETECOLLECTION":
-		default:
+		if l["verb"] == "WATCH" || l["resource"] == "" || l["resource"] == "leases" || strings.HasSuffix(l["resource"], "reviews") || l["dry_run"] != "" || l["subresource"] == "token" {
 			continue
 		}
-		if l["resource"] == "leases" || strings.HasSuffix(l["resource"], "reviews") || l["dry_run"] != "" || l["subresource"] == "token" {
-			continue
-		}
-		if code, _ := strconv.Atoi(l["code"]); code >= 300 {
-			continue
-		}
-		what := l["resource"]
+		what := l["verb"] + " " + l["resource"]
 		if l["subresource"] != "" {
 			what += "/" + l["subresource"]
 		}
-		out[l["verb"]+" "+what] += int(m.GetCounter().GetValue())
+		if code, _ := strconv.Atoi(l["code"]); code >= 300 {
+			what += " " + l["code"]
+		}
+		out[what] += int(m.GetCounter().GetValue())
 	}
 	return out, nil
+}
+
+// Writes are those that changed something, or might have.
+func (r Requests) Writes() Requests {
+	out := Requests{}
+	for k, n := range r {
+		switch verb, rest, _ := strings.Cut(k, " "); verb {
+		case "POST", "PUT", "PATCH", "APPLY", "DELETE", "DELETECOLLECTION":
+			if !strings.Contains(rest, " ") {
+				out[k] = n
+			}
+		}
+	}
+	return out
 }
 
 const requestTotal = "apiserver_request_total"
@@ -127,9 +142,9 @@ func labels(m *dto.Metric) map[string]string {
 	return out
 }
 
-// Since are the writes after others were counted.
-func (w Writes) Since(before Writes) Writes {
-	out := maps.Clone(w)
+// Since are the requests after others were counted.
+func (r Requests) Since(before Requests) Requests {
+	out := maps.Clone(r)
 	for k, n := range before {
 		if out[k] -= n; out[k] == 0 {
 			delete(out, k)
@@ -138,22 +153,21 @@ func (w Writes) Since(before Writes) Writes {
 	return out
 }
 
-// Of are how many there are of one resource.
-func (w Writes) Of(resource string) int {
-	n := 0
-	for k, v := range w {
-		_, what, _ := strings.Cut(k, " ")
-		if what, _, _ = strings.Cut(what, "/"); what == resource {
-			n += v
+// Of are those for one resource.
+func (r Requests) Of(resource string) Requests {
+	out := Requests{}
+	for k, n := range r {
+		if what := strings.Fields(k)[1]; what == resource || strings.HasPrefix(what, resource+"/") {
+			out[k] = n
 		}
 	}
-	return n
+	return out
 }
 
 // All are how many there are.
-func (w Writes) All() int {
+func (r Requests) All() int {
 	n := 0
-	for _, v := range w {
+	for _, v := range r {
 		n += v
 	}
 	return n
@@ -204,11 +218,11 @@ func (s *Stage) state(ctx context.Context) (string, error) {
 	}
 	text := fmt.Sprintf("%d commits on main, %d on status", main, status)
 	for _, cluster := range []string{env.App, env.Control} {
-		w, err := s.Writes(ctx, cluster)
+		all, err := s.Requests(ctx, cluster)
 		if err != nil {
 			return "", err
 		}
-		text += fmt.Sprintf(", %v in %s", map[string]int(w), cluster)
+		text += fmt.Sprintf(", %v in %s", map[string]int(all.Writes()), cluster)
 	}
 	return text, nil
 }

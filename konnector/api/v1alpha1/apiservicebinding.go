@@ -14,6 +14,13 @@ const (
 	// ChangedByAnnotation holds the users who changed a claim since its last
 	// commit, one a line. The attribution policy writes it.
 	ChangedByAnnotation = "gitbind.dev/changed-by"
+	// PauseAnnotation with the value "true" leaves a claim as it is, in the
+	// cluster and in Git. A person sets it.
+	PauseAnnotation = "gitbind.dev/pause"
+	// ResolveAnnotation holds a person's decision on a claim that is held:
+	// "<choice>.<token>", both of them out of status.gitbind.hold. The konnector
+	// removes it when it has acted.
+	ResolveAnnotation = "gitbind.dev/resolve"
 	// ConnectionAnnotation names, on an installed CRD, the Connection that it
 	// came from; it marks the CRD as the konnector's own.
 	ConnectionAnnotation = "gitbind.dev/connection"
@@ -49,7 +56,25 @@ type APIServiceBindingSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="connection cannot be changed: unbind, then bind again"
 	Connection string `json:"connection"`
+
+	// Writer says where claims of this API may be changed. With Git, a change in
+	// the cluster is undone, and kept on a branch conflicts/…; with Cluster, a
+	// file that others changed is held until a person decides.
+	// +optional
+	// +kubebuilder:default=Both
+	Writer Writer `json:"writer,omitempty"`
 }
+
+// Writer says who may change claims.
+// +kubebuilder:validation:Enum=Both;Cluster;Git
+type Writer string
+
+// The writers.
+const (
+	WriterBoth    Writer = "Both"
+	WriterCluster Writer = "Cluster"
+	WriterGit     Writer = "Git"
+)
 
 // APIServiceBindingStatus says whether the API can be used.
 type APIServiceBindingStatus struct {

@@ -64,6 +64,14 @@ type Branch interface {
 	// creates no branch, and its snapshot is from.
 	UpdateFrom(ctx context.Context, from *Snapshot, e Edit) (*Snapshot, error)
 
+	// Cut makes an edit on the newest tree, which may change nothing, and commits
+	// the tree as the beginning of a new history: the commit has no parent, and
+	// takes the place of the head that it was made on. It is for branches that
+	// nobody builds on. Where the remote does not allow that, the error is
+	// ErrRejected; otherwise errors are those of Update. Readers of the branch
+	// see the edit and nothing else.
+	Cut(ctx context.Context, e Edit) (*Snapshot, error)
+
 	// Log returns the commits that to has and since has not, newest first, and
 	// whether since is an ancestor of to (or equal to it). With since "" it is
 	// the whole history, and descends is false. Commits have messages and

@@ -33,33 +33,43 @@ func TestABranchThatBeginsAtAnotherSendsAndFetchesWhatDiffers(t *testing.T) {
 	main := r.Branch("main")
 	update(t, main, fill(5000))
 	from := update(t, main, storetest.Put("bindings/b/claims/ns-1/1.yaml", "x"))
-	var sent, received atomic.Int64
-	h.set(func() {
-		h.intercept = func(w http.ResponseWriter, r *http.Request) bool {
-			if strings.HasSuffix(r.URL.Path, "git-receive-pack") {
-				sent.Add(r.ContentLength)
+	var received atomic.Int64
+	h.set(func() { h.wrap = func(w http.ResponseWriter) http.ResponseWriter { return &measured{w, &received} } })
+	sent := h.sentBytes(func() {
+		for i := range 3 {
+			b := r.Branch(fmt.Sprint("conflicts/b/ns-1/1/", i))
+			if _, err := b.UpdateFrom(t.Context(), from, storetest.Put("bindings/b/claims/ns-1/1.yaml", fmt.Sprint("lost ", i))); err != nil {
+				t.Fatal(err)
 			}
-			return false
+			// Another process, that did not see it, makes it again.
+			again := h.open(gitstore.Options{}).Branch(fmt.Sprint("conflicts/b/ns-1/1/", i))
+			if _, err := again.UpdateFrom(t.Context(), from, storetest.Put("bindings/b/claims/ns-1/1.yaml", fmt.Sprint("lost ", i))); err != nil {
+				t.Fatal(err)
+			}
 		}
-		h.wrap = func(w http.ResponseWriter) http.ResponseWriter { return &measured{w, &received} }
 	})
-	for i := range 3 {
-		b := r.Branch(fmt.Sprint("conflicts/b/ns-1/1/", i))
-		if _, err := b.UpdateFrom(t.Context(), from, storetest.Put("bindings/b/claims/ns-1/1.yaml", fmt.Sprint("lost ", i))); err != nil {
-			t.Fatal(err)
-		}
-		// Another process, that did not see it, makes it again.
-		again := h.open(gitstore.Options{}).Branch(fmt.Sprint("conflicts/b/ns-1/1/", i))
-		if _, err := again.UpdateFrom(t.Context(), from, storetest.Put("bindings/b/claims/ns-1/1.yaml", fmt.Sprint("lost ", i))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n := sent.Load() / 3; n > 10_000 {
+	if n := sent / 3; n > 10_000 {
 		t.Errorf("%d bytes sent for each", n)
 	}
 	if n := received.Load() / 6; n > 10_000 {
 		t.Errorf("%d bytes received for each", n)
 	}
+}
+
+// sentBytes is how much is pushed while something is done.
+func (h *host) sentBytes(do func()) int64 {
+	var n atomic.Int64
+	h.set(func() {
+		h.intercept = func(_ http.ResponseWriter, r *http.Request) bool {
+			if strings.HasSuffix(r.URL.Path, "git-receive-pack") {
+				n.Add(r.ContentLength)
+			}
+			return false
+		}
+	})
+	defer h.set(func() { h.intercept = nil })
+	do()
+	return n.Load()
 }
 
 // measured counts what is answered.

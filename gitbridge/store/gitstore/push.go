@@ -93,13 +93,16 @@ func readReport(r io.Reader) (report *packp.ReportStatus, words string, err erro
 	return report, words, err
 }
 
+// notForward is the reason for which remotes refuse to lose commits.
+const notForward = "non-fast-forward"
+
 // The reasons that Git gives, in all its versions, when somebody else was
 // first or is just now at work.
 var conflictReasons = []string{
 	"failed to update ref",
 	"cannot lock ref",
 	"fetch first",
-	"non-fast-forward",
+	notForward,
 	"stale info",
 	"incorrect old value provided",
 	"reference already exists",
@@ -120,6 +123,10 @@ func (r *remote) judge(ctx context.Context, p branch.Push, report *packp.ReportS
 			return nil
 		}
 		for _, reason := range conflictReasons {
+			if p.Cuts() && reason == notForward {
+				// It is this one's own doing, not somebody else's.
+				continue
+			}
 			if strings.Contains(c.Status, reason) {
 				return fmt.Errorf("%w: %s", store.ErrConflict, join(c.Status, words))
 			}

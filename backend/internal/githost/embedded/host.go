@@ -72,6 +72,8 @@ type Host struct {
 	uploads  chan struct{}
 	repack   chan *repository
 	started  time.Time
+	// now is the clock that old objects' age is told by.
+	now func() time.Time
 
 	mu    sync.Mutex
 	repos map[string]*repository
@@ -105,6 +107,7 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 		uploads:  make(chan struct{}, maxUploads),
 		repack:   make(chan *repository, 1024),
 		started:  time.Now(),
+		now:      time.Now,
 		repos:    map[string]*repository{},
 	}, nil
 }

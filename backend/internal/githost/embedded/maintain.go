@@ -2,6 +2,8 @@ package embedded
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -65,14 +67,14 @@ func (h *Host) repackOne(ctx context.Context, repo *repository) {
 	ctx, cancel := context.WithTimeout(ctx, repackTimeout)
 	defer cancel()
 	args := []string{"repack", "-d", "-q", "--geometric=2", "--write-midx"}
-	full := repo.collectedBefore(time.Now().Add(-collectEvery))
+	full := repo.collectedBefore(h.now().Add(-collectEvery))
 	if full {
-		args = []string{"gc", "--quiet", "--prune=2.weeks.ago"}
+		args = []string{"gc", "--quiet", fmt.Sprintf("--prune=@%d +0000", h.now().Add(-keepLost).Unix())}
 	}
 	before, start := repo.packs(), time.Now()
 	_, err := repo.git.output(ctx, repo.dir, nil, args...)
 	if err == nil && full {
-		err = os.WriteFile(repo.collected(), nil, 0o600)
+		err = errors.Join(os.WriteFile(repo.collected(), nil, 0o600), os.Chtimes(repo.collected(), h.now(), h.now()))
 	}
 	if err != nil {
 		if ctx.Err() == nil {
@@ -83,8 +85,12 @@ func (h *Host) repackOne(ctx context.Context, repo *repository) {
 	h.cfg.Log.Info("Repacked", "cluster", repo.id, "full", full, "packsBefore", before, "packs", repo.packs(), "took", time.Since(start).Round(time.Millisecond).String())
 }
 
-// collectEvery is how often what nobody reaches is let go.
-const collectEvery = 24 * time.Hour
+const (
+	// collectEvery is how often what nobody reaches is let go.
+	collectEvery = 24 * time.Hour
+	// keepLost is how long it is kept: somebody may want it back.
+	keepLost = 14 * 24 * time.Hour
+)
 
 // collected is a file whose age tells when that was last done.
 func (r *repository) collected() string { return filepath.Join(r.dir, "gitbind-collected") }

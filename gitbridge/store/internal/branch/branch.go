@@ -55,6 +55,9 @@ type Push struct {
 // New is where the branch shall be.
 func (p Push) New() *store.Snapshot { return p.Commits[len(p.Commits)-1] }
 
+// Cuts says that the new history does not contain the old one.
+func (p Push) Cuts() bool { return p.Old != "" && len(p.Commits[0].Commit().Parents) == 0 }
+
 // ErrGone says that the branch is not, or no longer, at a commit.
 var ErrGone = errors.New("the branch is at another commit")
 

@@ -30,18 +30,28 @@ func (c *Client) prepare(base *store.Snapshot, batch []*pending) (Push, []*pendi
 			continue
 		}
 		going = append(going, p)
-		if changes := editor.Changes(mark); len(changes) > 0 {
+		changes := editor.Changes(mark)
+		if p.cut && base.Head() != "" {
+			// It is alone.
+			groups.add(p.edit, changes)
+			return c.commit(base, groups, true), going
+		}
+		if len(changes) > 0 {
 			groups.add(p.edit, changes)
 		}
 	}
-	return c.commit(base, groups), going
+	return c.commit(base, groups, false), going
 }
 
-// commit makes the commits and collects their objects.
-func (c *Client) commit(base *store.Snapshot, g *groups) Push {
+// commit makes the commits and collects their objects. With cut there is one,
+// whatever it changes, and it has no parent.
+func (c *Client) commit(base *store.Snapshot, g *groups, cut bool) Push {
 	push := Push{Old: base.Head()}
 	editor := object.NewEditor(base.Root())
 	head := base.Head()
+	if cut {
+		head = ""
+	}
 	// Objects of one push are sent once.
 	sent := map[object.ID]bool{}
 	emit := func(o object.Object) {
@@ -52,7 +62,7 @@ func (c *Client) commit(base *store.Snapshot, g *groups) Push {
 	}
 	now := c.options.Now()
 	for _, group := range g.list {
-		if !group.apply(editor) {
+		if !group.apply(editor) && !cut {
 			continue
 		}
 		root := editor.Freeze(emit)

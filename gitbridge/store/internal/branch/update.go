@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -30,6 +31,8 @@ type pending struct {
 	edit store.Edit
 	// from is where the branch begins if it does not exist.
 	from *store.Snapshot
+	// cut says that the edit's commit is to have no parent.
+	cut bool
 	// done has room for the one answer, as nobody may be waiting for it.
 	done chan answer
 }
@@ -48,19 +51,25 @@ func (p *pending) answer(s *store.Snapshot, err error) {
 
 // Update queues an edit, and waits.
 func (c *Client) Update(ctx context.Context, e store.Edit) (*store.Snapshot, error) {
-	return c.update(ctx, nil, e)
+	return c.update(&pending{ctx: ctx, edit: e})
 }
 
 // UpdateFrom queues an edit of a branch that may not exist, and waits.
 func (c *Client) UpdateFrom(ctx context.Context, from *store.Snapshot, e store.Edit) (*store.Snapshot, error) {
-	return c.update(ctx, from, e)
+	return c.update(&pending{ctx: ctx, edit: e, from: from})
 }
 
-func (c *Client) update(ctx context.Context, from *store.Snapshot, e store.Edit) (*store.Snapshot, error) {
+// Cut queues an edit that begins a new history, and waits.
+func (c *Client) Cut(ctx context.Context, e store.Edit) (*store.Snapshot, error) {
+	return c.update(&pending{ctx: ctx, edit: e, cut: true})
+}
+
+func (c *Client) update(p *pending) (*store.Snapshot, error) {
+	ctx := p.ctx
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
-	p := &pending{ctx: ctx, edit: e, from: from, done: make(chan answer, 1)}
+	p.done = make(chan answer, 1)
 	c.mu.Lock()
 	c.queue = append(c.queue, p)
 	start := !c.writing
@@ -110,10 +119,15 @@ func (c *Client) waiting() bool {
 	return c.writing
 }
 
+// take takes what is to be pushed at once: a cut travels alone, as the commits
+// of others would be cut with it.
 func (c *Client) take() []*pending {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := min(len(c.queue), maxBatch)
+	if i := slices.IndexFunc(c.queue[:n], func(p *pending) bool { return p.cut }); i >= 0 {
+		n = max(i, 1)
+	}
 	batch := c.queue[:n:n]
 	c.queue = c.queue[n:]
 	return batch

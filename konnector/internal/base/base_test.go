@@ -196,3 +196,47 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+func TestFitsIsWhetherItCanBeEncoded(t *testing.T) {
+	random := rand.NewChaCha8([32]byte{})
+	for _, n := range []int{1, 100 << 10, 143 << 10, 150 << 10, 200 << 10} {
+		noise := make([]byte, n)
+		_, _ = random.Read(noise)
+		for kind, text := range map[string]string{"noise": base64.StdEncoding.EncodeToString(noise), "the same": strings.Repeat("x", n)} {
+			b := &Base{UID: "u1", Claim: orders(map[string]any{"text": text})}
+			_, err := b.Encode()
+			if fits := b.Fits(); (fits == nil) != (err == nil) {
+				t.Errorf("%d bytes of %s: fits %v, encode %v", n, kind, fits, err)
+			}
+		}
+	}
+}
+
+func benchmarked() *Base {
+	return &Base{UID: "u1", Connection: "c1", Commit: "1234", Blob: "5678", Claim: orders(map[string]any{
+		"service": "a9s-postgresql13", "plan": "postgresql-single-nano", "expose": "Internal",
+		"parameters": map[string]any{"maxConnections": int64(120), "logStatement": "ddl"},
+	})}
+}
+
+func BenchmarkEncode(b *testing.B) {
+	base := benchmarked()
+	for b.Loop() {
+		if _, err := base.Encode(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkRead(b *testing.B) {
+	s, err := benchmarked().Encode()
+	if err != nil {
+		b.Fatal(err)
+	}
+	u := object("u1", s)
+	for b.Loop() {
+		if Read(u) == nil {
+			b.Fatal("it is not read")
+		}
+	}
+}

@@ -32,7 +32,7 @@ func (r *reconciler) commit(ctx context.Context, l *look) (*unstructured.Unstruc
 		return nil, err
 	}
 	b := r.agreed(l, l.facts.Live)
-	if _, err := b.Encode(); err != nil {
+	if err := b.Fits(); err != nil {
 		return nil, err
 	}
 	users := changedBy(u)

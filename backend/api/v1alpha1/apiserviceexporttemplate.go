@@ -2,8 +2,15 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// ConditionOffered says that the template's API is served and can be bound.
-const ConditionOffered = "Offered"
+// Condition types of an APIServiceExportTemplate.
+const (
+	// ConditionOffered says that the template's API is served and can be bound.
+	// The backend writes it.
+	ConditionOffered = "Offered"
+	// ConditionTransformValid says that the template's patches can be used. The
+	// bridge writes it.
+	ConditionTransformValid = "TransformValid"
+)
 
 // APIServiceExportTemplate is an offer by a platform operator: one API that app
 // clusters may bind. Who may bind it is RBAC: verb "bind" on
@@ -15,6 +22,7 @@ const ConditionOffered = "Offered"
 // +kubebuilder:printcolumn:name="Resource",type=string,JSONPath=`.spec.api.resource`
 // +kubebuilder:printcolumn:name="Group",type=string,JSONPath=`.spec.api.group`
 // +kubebuilder:printcolumn:name="Offered",type=string,JSONPath=`.status.conditions[?(@.type=="Offered")].status`
+// +kubebuilder:printcolumn:name="Transform",type=string,JSONPath=`.status.conditions[?(@.type=="TransformValid")].status`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type APIServiceExportTemplate struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -32,6 +40,45 @@ type APIServiceExportTemplateSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Description string `json:"description,omitempty"`
+
+	// Transform changes each claim before it is applied on the control plane. The
+	// file in Git and the claim in the app cluster stay as they are; what was
+	// changed is shown in the claim's status on the branch status.
+	// +optional
+	Transform *Transform `json:"transform,omitempty"`
+}
+
+// Transform says what the platform makes of a claim.
+type Transform struct {
+	// Patches are applied in this order, each to what the one before it made.
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	Patches []Patch `json:"patches"`
+}
+
+// Patch is a kustomize patch of the claim as it is on the control plane. It may
+// change metadata.labels, metadata.annotations and spec, and nothing else.
+type Patch struct {
+	// Patch is YAML: a strategic merge patch (a part of the object) or a JSON
+	// patch (RFC 6902, a list of operations).
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=65536
+	Patch string `json:"patch"`
+
+	// Target chooses the claims that are patched; without it all are.
+	// +optional
+	Target *PatchTarget `json:"target,omitempty"`
+}
+
+// PatchTarget chooses claims.
+type PatchTarget struct {
+	// LabelSelector is on the labels of the claim, to which gitbind.dev/cluster
+	// (the cluster's id), gitbind.dev/namespace and gitbind.dev/name belong:
+	// "tier=gold,gitbind.dev/cluster in (k3x9, a7c2)".
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	LabelSelector string `json:"labelSelector"`
 }
 
 // ExportedAPI names one version of one namespaced resource of the control

@@ -5,6 +5,7 @@ package transform
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"maps"
 
@@ -22,21 +23,40 @@ type Input struct {
 	Cluster tenant.Cluster
 	Binding string
 	Shape   crossplane.Shape
+	// Template is nil for a template that changes nothing.
+	Template *Template
 	// APIVersion and Kind are those of the bound API.
 	APIVersion, Kind string
 	// Blob is the claim file's hash, and Commit the commit of main.
 	Blob, Commit string
 }
 
-// Object is the object to apply, and the fields of spec, sorted, that were left
-// out because they are not an app cluster's to set.
-func Object(in Input) (object *unstructured.Unstructured, left []string, err error) {
+// Result is what became of a claim.
+type Result struct {
+	Object *unstructured.Unstructured
+	// Left are the fields of spec, sorted, that were left out because they are
+	// not an app cluster's to set.
+	Left []string
+	// Effective are the fields of spec that the template changed, as they are
+	// applied, with null for what it took away; nil for none.
+	Effective map[string]any
+	// Overruled are the paths, sorted, of those for which the claim says
+	// something else.
+	Overruled []string
+}
+
+// ErrAnother says that a template made of a claim another object than the
+// claim's own, which is never applied.
+var ErrAnother = errors.New("another object")
+
+// Object makes the object to apply. A TemplateError is the operator's to mend.
+func Object(in Input) (Result, error) {
 	key := claim.Key{Binding: in.Binding, Namespace: in.Claim.Namespace, Name: in.Claim.Name}
 	spec := runtime.DeepCopyJSON(in.Claim.Spec)
 	if spec == nil {
 		spec = map[string]any{}
 	}
-	left = in.Shape.Strip(spec)
+	out := Result{Left: in.Shape.Strip(spec)}
 	in.Shape.Steer(spec)
 
 	u := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
@@ -44,27 +64,69 @@ func Object(in Input) (object *unstructured.Unstructured, left []string, err err
 	u.SetKind(in.Kind)
 	u.SetNamespace(in.Cluster.ClaimNamespace(key.Namespace))
 	u.SetName(key.Name)
-	labels := travelling(in.Claim.Labels)
-	maps.Copy(labels, in.Cluster.Labels(key))
-	u.SetLabels(labels)
-	annotations := travelling(in.Claim.Annotations)
-	maps.Copy(annotations, in.Cluster.Annotations(key))
-	annotations[tenant.AppliedAnnotation] = Applied(in.Blob, in.Shape, in.APIVersion)
-	annotations[tenant.CommitAnnotation] = in.Commit
-	u.SetAnnotations(annotations)
-
-	if err := same(u, key, in); err != nil {
-		return nil, nil, err
+	mark(u, in, key, travelling(in.Claim.Labels), travelling(in.Claim.Annotations))
+	if in.Template != nil {
+		object, err := in.Template.apply(u.Object, u.GetLabels())
+		if err != nil {
+			return Result{}, err
+		}
+		u = &unstructured.Unstructured{Object: object}
+		if err := clean(u, in.Template.name); err != nil {
+			return Result{}, err
+		}
+		mark(u, in, key, u.GetLabels(), u.GetAnnotations())
+		effective, _, _ := unstructured.NestedMap(u.Object, "spec")
+		out.Effective, out.Overruled = differences(spec, effective)
 	}
-	return u, left, nil
+	if err := same(u, key, in); err != nil {
+		return Result{}, err
+	}
+	out.Object = u
+	return out, nil
 }
 
-// same refuses an object that is not the claim's own. Nothing above makes one;
-// it is the last gate before the API server for whatever comes to transform.
+// mark puts on an object what leads back to its claim, whatever else it says.
+func mark(u *unstructured.Unstructured, in Input, key claim.Key, labels, annotations map[string]string) {
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	maps.Copy(labels, in.Cluster.Labels(key))
+	u.SetLabels(labels)
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	maps.Copy(annotations, in.Cluster.Annotations(key))
+	annotations[tenant.AppliedAnnotation] = Applied(in.Blob, in.Shape, in.APIVersion, in.Template)
+	annotations[tenant.CommitAnnotation] = in.Commit
+	u.SetAnnotations(annotations)
+}
+
+// clean refuses what patches wrote where none may write, or in another shape
+// than objects have. A patch that was compiled cannot, but by what it copies.
+func clean(u *unstructured.Unstructured, template string) error {
+	bad := func(what string) error { return &TemplateError{Template: template, Reason: what} }
+	metadata, ok := u.Object["metadata"].(map[string]any)
+	if !ok {
+		return bad("takes the metadata away")
+	}
+	for _, name := range []string{"labels", "annotations"} {
+		if _, _, err := unstructured.NestedStringMap(metadata, name); err != nil {
+			return bad("sets metadata." + name + " to something that is not text")
+		}
+	}
+	if _, _, err := unstructured.NestedMap(u.Object, "spec"); err != nil {
+		return bad("sets spec to something that is no object")
+	}
+	return nil
+}
+
+// same refuses an object that is not the claim's own. It is the last gate before
+// the API server for whatever a template makes.
 func same(u *unstructured.Unstructured, key claim.Key, in Input) error {
 	id, origin, ok := tenant.Origin(in.Binding, u.GetNamespace(), u.GetName(), u.GetLabels())
-	if !ok || id != in.Cluster.ID || origin != key || u.GetKind() != in.Claim.Kind || u.GroupVersionKind().Group != key.Group() {
-		return fmt.Errorf("transform %s: became %s %s/%s, which is another object", key, u.GetKind(), u.GetNamespace(), u.GetName())
+	if !ok || id != in.Cluster.ID || origin != key || u.GetKind() != in.Claim.Kind || u.GetAPIVersion() != in.Claim.APIVersion ||
+		u.GroupVersionKind().Group != key.Group() {
+		return fmt.Errorf("transform %s: became %s %s/%s: %w", key, u.GetKind(), u.GetNamespace(), u.GetName(), ErrAnother)
 	}
 	return nil
 }
@@ -74,10 +136,10 @@ func same(u *unstructured.Unstructured, key claim.Key, in Input) error {
 const revision = "1"
 
 // Applied is a hash of all that goes into the object of a claim file: an object
-// that carries it need not be applied. Of a template nothing goes in so far.
-func Applied(blob string, shape crossplane.Shape, apiVersion string) string {
+// that carries it need not be applied.
+func Applied(blob string, shape crossplane.Shape, apiVersion string, t *Template) string {
 	hash := sha256.New()
-	for _, part := range []string{revision, blob, string(shape), apiVersion} {
+	for _, part := range []string{revision, blob, string(shape), apiVersion, t.Revision()} {
 		fmt.Fprintf(hash, "%d:%s", len(part), part)
 	}
 	return fmt.Sprintf("%x", hash.Sum(nil))[:32]

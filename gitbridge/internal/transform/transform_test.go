@@ -1,7 +1,7 @@
 package transform_test
 
 import (
-	"strings"
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -28,9 +28,9 @@ func input() transform.Input {
 }
 
 func TestObject(t *testing.T) {
-	got, left, err := transform.Object(input())
-	if err != nil || left != nil {
-		t.Fatal(left, err)
+	result, err := transform.Object(input())
+	if err != nil || result.Left != nil || result.Effective != nil {
+		t.Fatal(result, err)
 	}
 	want := map[string]any{
 		"apiVersion": "anynines.com/v1",
@@ -41,12 +41,12 @@ func TestObject(t *testing.T) {
 				"team": "a", "gitbind.dev/cluster": "k3x9d2abqw", "gitbind.dev/namespace": "team-a", "gitbind.dev/name": "orders",
 			},
 			"annotations": map[string]any{
-				"note": "hi", "gitbind.dev/applied": transform.Applied("b10b", crossplane.Claim, "anynines.com/v1"), "gitbind.dev/commit": "c0",
+				"note": "hi", "gitbind.dev/applied": transform.Applied("b10b", crossplane.Claim, "anynines.com/v1", nil), "gitbind.dev/commit": "c0",
 			},
 		},
 		"spec": map[string]any{"plan": "small", "compositeDeletePolicy": "Foreground"},
 	}
-	if diff := cmp.Diff(want, got.Object); diff != "" {
+	if diff := cmp.Diff(want, result.Object.Object); diff != "" {
 		t.Errorf("(-want +got): %s", diff)
 	}
 }
@@ -57,15 +57,15 @@ func TestMachineryDoesNotPassFromAnAppCluster(t *testing.T) {
 		"plan": "small", "resourceRef": map[string]any{"name": "somebody-elses"}, "compositeDeletePolicy": "Background",
 		"compositionRevisionRef": map[string]any{"name": "old"}, "compositionRef": map[string]any{"name": "a8s-postgresql"},
 	}
-	got, left, err := transform.Object(in)
+	got, err := transform.Object(in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"compositeDeletePolicy", "compositionRevisionRef", "resourceRef"}, left); diff != "" {
+	if diff := cmp.Diff([]string{"compositeDeletePolicy", "compositionRevisionRef", "resourceRef"}, got.Left); diff != "" {
 		t.Errorf("left out (-want +got): %s", diff)
 	}
 	want := map[string]any{"plan": "small", "compositeDeletePolicy": "Foreground", "compositionRef": map[string]any{"name": "a8s-postgresql"}}
-	if diff := cmp.Diff(want, got.Object["spec"]); diff != "" {
+	if diff := cmp.Diff(want, got.Object.Object["spec"]); diff != "" {
 		t.Errorf("spec (-want +got): %s", diff)
 	}
 	if _, ok := in.Claim.Spec["resourceRef"]; !ok {
@@ -88,10 +88,11 @@ func TestSteeringMetadataDoesNotPassFromAnAppCluster(t *testing.T) {
 	in.Claim.Labels[tenant.ClusterLabel] = "aaaaaaaaaa"
 	in.Claim.Labels[tenant.NamespaceLabel] = "team-b"
 	in.Claim.Annotations[tenant.AppliedAnnotation] = "forged"
-	got, _, err := transform.Object(in)
+	result, err := transform.Object(in)
 	if err != nil {
 		t.Fatal(err)
 	}
+	got := result.Object
 	for _, key := range forbidden {
 		if got.GetLabels()[key] != "" || got.GetAnnotations()[key] != "" {
 			t.Errorf("%s passed", key)
@@ -109,21 +110,21 @@ func TestAnotherObjectIsRefused(t *testing.T) {
 	} {
 		in := input()
 		change(&in)
-		if u, _, err := transform.Object(in); err == nil || !strings.Contains(err.Error(), "another object") {
-			t.Errorf("%s: got %v, %v", what, u, err)
+		if result, err := transform.Object(in); !errors.Is(err, transform.ErrAnother) {
+			t.Errorf("%s: got %v, %v", what, result, err)
 		}
 	}
 }
 
 func TestAppliedTellsWhatWentIn(t *testing.T) {
-	base := transform.Applied("b", crossplane.Claim, "g/v1")
-	if base != transform.Applied("b", crossplane.Claim, "g/v1") {
+	base := transform.Applied("b", crossplane.Claim, "g/v1", nil)
+	if base != transform.Applied("b", crossplane.Claim, "g/v1", nil) {
 		t.Error("equal parts, other hash")
 	}
 	for what, other := range map[string]string{
-		"blob":    transform.Applied("c", crossplane.Claim, "g/v1"),
-		"shape":   transform.Applied("b", crossplane.Plain, "g/v1"),
-		"version": transform.Applied("b", crossplane.Claim, "g/v2"),
+		"blob":    transform.Applied("c", crossplane.Claim, "g/v1", nil),
+		"shape":   transform.Applied("b", crossplane.Plain, "g/v1", nil),
+		"version": transform.Applied("b", crossplane.Claim, "g/v2", nil),
 	} {
 		if other == base {
 			t.Errorf("another %s, equal hash", what)

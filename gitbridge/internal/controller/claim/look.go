@@ -116,7 +116,7 @@ func (c *Controller) readFile(s *step, entry store.Entry) error {
 	if s.Access != decision.Granted {
 		return nil
 	}
-	s.File.Applied = transform.Applied(s.File.Blob, s.api.Shape, s.api.Kind.GroupVersion().String())
+	s.File.Applied = transform.Applied(s.File.Blob, s.api.Shape, s.api.Kind.GroupVersion().String(), nil)
 	if p := s.Present; p != nil && p.Result == claim.Applied && p.Answers.Blob == s.File.Blob &&
 		s.Live != nil && s.Live.Applied == s.File.Applied {
 		s.File.Note = p.Message
@@ -139,8 +139,7 @@ func (c *Controller) decode(s *step, entry store.Entry) error {
 		s.File.Problem = s.at("apiVersion", fmt.Sprintf("apiVersion is %q, but the API is bound as %q", decoded.APIVersion, want))
 		return nil
 	}
-	var left []string
-	object, left, err := transform.Object(transform.Input{
+	made, err := transform.Object(transform.Input{
 		Claim: decoded, Cluster: c.Session.Cluster, Binding: s.Key.Binding, Shape: s.api.Shape,
 		APIVersion: decoded.APIVersion, Kind: decoded.Kind, Blob: s.File.Blob, Commit: s.Head,
 	})
@@ -150,7 +149,7 @@ func (c *Controller) decode(s *step, entry store.Entry) error {
 	// What is left out for being the control plane's is no fault of the file.
 	judged := *decoded
 	judged.Spec = maps.Clone(decoded.Spec)
-	for _, field := range left {
+	for _, field := range made.Left {
 		delete(judged.Spec, field)
 	}
 	if problems := s.api.Schema.Problems(&judged); len(problems) > 0 {
@@ -161,9 +160,9 @@ func (c *Controller) decode(s *step, entry store.Entry) error {
 		s.File.Problem = s.at(problems[0].Field, strings.Join(messages, "; "))
 		return nil
 	}
-	s.object = object
-	if len(left) > 0 {
-		s.File.Note = "left out, as it is the control plane's to set: spec." + strings.Join(left, ", spec.")
+	s.object = made.Object
+	if len(made.Left) > 0 {
+		s.File.Note = "left out, as it is the control plane's to set: spec." + strings.Join(made.Left, ", spec.")
 	}
 	return nil
 }

@@ -165,6 +165,13 @@ func (r *Repository) statusChanged(s *store.Snapshot) error {
 	r.statusSeen, r.statusKnown = s, true
 	refused := r.refused.update(old, s)
 	r.mu.Unlock()
+	if now := r.statusReplaced(s); now != r.statusTold {
+		r.statusTold = now
+		r.stateChanged()
+		if now == "" {
+			r.tellRecovered()
+		}
+	}
 	r.contact()
 	if refused {
 		r.stateChanged()

@@ -18,6 +18,8 @@ type Health struct {
 	Main, Status, Events error
 	// Replaced says in words that main does not continue what was accepted.
 	Replaced string
+	// StatusReplaced says in words that status does not continue what was seen.
+	StatusReplaced string
 }
 
 // Err is what keeps the repository from being used; nil when nothing does.
@@ -31,11 +33,15 @@ func (h Health) Err() error {
 // Health returns what works now.
 func (r *Repository) Health() Health {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	h := r.health
+	h, status := r.health, ""
 	if r.replaced {
 		h.Replaced = r.replacedWords()
 	}
+	if r.statusKnown {
+		status = r.statusWords
+	}
+	r.mu.Unlock()
+	h.StatusReplaced = r.statusReplacedWords(status)
 	return h
 }
 

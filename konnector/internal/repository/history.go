@@ -16,51 +16,82 @@ import (
 // continue what was accepted before.
 func (r *Repository) accept(ctx context.Context) (*store.Snapshot, string, error) {
 	main := r.Remote.Main.Snapshot()
-	if words, known := r.judged(main.Head()); known {
+	if words, known := r.judgedMain(main.Head()); known {
 		return main, words, nil
 	}
 	r.accepting.Lock()
 	defer r.accepting.Unlock()
 	// It is read again: an older one would look as if it went back.
 	main = r.Remote.Main.Snapshot()
-	if words, known := r.judged(main.Head()); known {
+	if words, known := r.judgedMain(main.Head()); known {
 		return main, words, nil
 	}
 	r.mu.Lock()
-	accepted := r.accepted
+	accepted, tree := r.memory.Accepted, r.acceptedTree
 	r.mu.Unlock()
 	continues, passed, err := r.continues(ctx, accepted, main)
 	if err != nil {
 		return nil, "", fmt.Errorf("history of main since %s: %w", accepted.Short(), err)
 	}
+	if continues && tree != nil {
+		if err := r.noteMoves(ctx, tree, main, passed); err != nil {
+			return nil, "", err
+		}
+	}
 	r.mu.Lock()
 	recovered := continues && r.replaced
 	if continues {
-		r.replaced = false
-		r.accepted = main.Head()
-		r.ancestors[main.Head()] = true
-		for _, h := range passed {
-			r.ancestors[h] = true
-		}
+		r.take(main, passed)
 	} else {
 		r.replaced, r.replacedBy = true, main.Head()
 	}
 	r.mu.Unlock()
-	if recovered {
+	if recovered || r.someRefused() {
+		// Those who wait may be fewer now.
 		r.tellRecovered()
 	}
 	r.stateChanged()
-	words, _ := r.judged(main.Head())
+	words, _ := r.judgedMain(main.Head())
 	return main, words, nil
 }
 
-func (r *Repository) judged(head store.Hash) (words string, known bool) {
+// maxRecent is how many heads are remembered with what they held.
+const maxRecent = 64
+
+// take makes a head the accepted one. The caller holds mu.
+func (r *Repository) take(main *store.Snapshot, passed []store.Commit) {
+	r.replaced = false
+	if r.memory.Accepted != main.Head() {
+		r.keep(func(m *Memory) { m.Accepted = main.Head() })
+	}
+	r.acceptedTree = main
+	r.ancestors[main.Head()] = true
+	for _, c := range passed {
+		r.ancestors[c.Hash] = true
+	}
+	if _, ok := r.recent[main.Head()]; !ok {
+		r.recent[main.Head()] = main
+		r.recentHeads = append(r.recentHeads, main.Head())
+	}
+	if len(r.recentHeads) > maxRecent {
+		delete(r.recent, r.recentHeads[0])
+		r.recentHeads = r.recentHeads[1:]
+	}
+}
+
+func (r *Repository) someRefused() bool {
+	r.judging.Lock()
+	defer r.judging.Unlock()
+	return r.anyRefused()
+}
+
+func (r *Repository) judgedMain(head store.Hash) (words string, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
 	case r.replaced && head == r.replacedBy:
 		return r.replacedWords(), true
-	case !r.replaced && head == r.accepted:
+	case !r.replaced && head == r.memory.Accepted && (r.acceptedTree != nil || head == ""):
 		return "", true
 	}
 	return "", false
@@ -68,106 +99,35 @@ func (r *Repository) judged(head store.Hash) (words string, known bool) {
 
 func (r *Repository) replacedWords() string {
 	what := fmt.Sprintf("at %s, which does not contain it", r.replacedBy.Short())
-	yes := fmt.Sprintf("set status.acceptedCommit of Connection %s to %s", r.Connection, r.replacedBy)
 	if r.replacedBy == "" {
-		what, yes = "gone", fmt.Sprintf("clear status.acceptedCommit of Connection %s", r.Connection)
+		what = "gone"
 	}
-	return fmt.Sprintf("Branch main was at commit %s and is now %s: the repository was restored from a backup, rewritten or replaced. Nothing is written in either direction. Push the missing commits to main; or, if it is right as it is now, %s.", r.accepted.Short(), what, yes)
+	return fmt.Sprintf("Branch main was at commit %s and is now %s: the repository was restored from a backup, rewritten or replaced. Nothing is written in either direction. Push the missing commits to main; or, if it is right as it is now: kubectl gitbind approve --main %s. Nothing that it lacks is deleted for that.", r.memory.Accepted.Short(), what, approvable(r.replacedBy))
 }
 
 // continues reports whether a head descends from what was accepted, and which
 // commits lie between.
-func (r *Repository) continues(ctx context.Context, accepted store.Hash, head *store.Snapshot) (bool, []store.Hash, error) {
+func (r *Repository) continues(ctx context.Context, accepted store.Hash, head *store.Snapshot) (bool, []store.Commit, error) {
 	switch {
-	case accepted == "":
+	case accepted == "", accepted == head.Head():
 		return true, nil, nil
 	case head.Head() == "":
 		return false, nil, nil
 	}
-	for _, p := range head.Commit().Parents {
-		if p == accepted {
-			return true, nil, nil
-		}
+	if slices.Equal(head.Commit().Parents, []store.Hash{accepted}) {
+		return true, []store.Commit{head.Commit()}, nil
 	}
 	commits, descends, err := r.Remote.Main.Log(ctx, accepted, head.Head())
 	if err != nil || !descends {
 		return false, nil, err
 	}
-	passed := make([]store.Hash, 0, len(commits))
-	for _, c := range commits {
-		passed = append(passed, c.Hash)
-	}
-	return true, passed, nil
-}
-
-// Reconsider looks whether a person has decided what is right, while main does
-// not continue what was accepted: read returns what is saved as accepted, and
-// where that is not what was saved from here, it counts.
-func (r *Repository) Reconsider(ctx context.Context, read func(context.Context) (store.Hash, error)) error {
-	// Nothing is saved meanwhile, so what differs was not written by us, except
-	// where the answer to a write of ours was lost.
-	r.saving.Lock()
-	defer r.saving.Unlock()
-	commit, err := read(ctx)
-	if err != nil {
-		return err
-	}
-	r.mu.Lock()
-	own := commit == r.saved || r.ancestors[commit] && commit != r.replacedBy
-	if !r.replaced || own {
-		r.mu.Unlock()
-		return nil
-	}
-	r.accepted, r.saved = commit, commit
-	r.replaced, r.replacedBy = false, ""
-	r.ancestors = map[store.Hash]bool{}
-	r.mu.Unlock()
-	r.tellRecovered()
-	r.Wake()
-	return nil
-}
-
-// Accepted is the last commit of main that was accepted, and the one that is
-// saved.
-func (r *Repository) Accepted() (commit, saved store.Hash) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.accepted, r.saved
-}
-
-// Saved is told what was saved by others.
-func (r *Repository) Saved(commit store.Hash) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.saved = commit
-}
-
-// SaveAccepted makes sure that what was accepted is saved: before anything is
-// deleted because of it.
-func (r *Repository) SaveAccepted(ctx context.Context) error {
-	r.saving.Lock()
-	defer r.saving.Unlock()
-	commit, saved := r.Accepted()
-	if commit == saved {
-		return nil
-	}
-	if err := r.Save(ctx, commit); err != nil {
-		return fmt.Errorf("save accepted commit %s: %w", commit.Short(), err)
-	}
-	r.Saved(commit)
-	return nil
-}
-
-func (r *Repository) stateChanged() {
-	if r.OnState != nil {
-		r.OnState()
-	}
+	return true, commits, nil
 }
 
 // Continues reports whether main, as it was accepted, descends from a commit.
 func (r *Repository) Continues(ctx context.Context, from store.Hash) (bool, error) {
 	r.mu.Lock()
-	head, known := r.accepted, r.ancestors[from]
+	head, known := r.memory.Accepted, r.ancestors[from]
 	r.mu.Unlock()
 	if known || from == "" {
 		return known, nil
@@ -178,7 +138,7 @@ func (r *Repository) Continues(ctx context.Context, from store.Hash) (bool, erro
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.accepted == head {
+	if r.memory.Accepted == head {
 		r.ancestors[from] = true
 		for _, c := range commits {
 			r.ancestors[c.Hash] = true
@@ -197,12 +157,14 @@ func (r *Repository) Follows(ctx context.Context, from, to store.Hash) (bool, er
 }
 
 // OwnWork reports whether a claim's file is as this cluster's konnector pushed it
-// last, and that for the object with this UID. Since is a commit of main after
-// which that was; "" if that is not known.
-func (r *Repository) OwnWork(ctx context.Context, since store.Hash, file Pushed, uid types.UID) (bool, error) {
-	head, _ := r.Accepted()
+// last, and that for the object with this UID as it was at this generation or
+// before. Since is a commit of main after which that was; "" if that is not
+// known. A push of a later generation shows that the object was restored from a
+// backup: Git has what came after it, and is ahead.
+func (r *Repository) OwnWork(ctx context.Context, since store.Hash, file Pushed, uid types.UID, generation int64) (bool, error) {
+	head := r.Accepted()
 	if since == "" {
-		return r.own.has(ctx, r, head, file, uid)
+		return r.ownWork.has(ctx, r, head, file, uid, generation)
 	}
 	commits, descends, err := r.Remote.Main.Log(ctx, since, head)
 	if err != nil || !descends {
@@ -211,7 +173,7 @@ func (r *Repository) OwnWork(ctx context.Context, since store.Hash, file Pushed,
 	for _, c := range commits {
 		for _, t := range r.trailers(c) {
 			if t.Key == file.Key {
-				return t.Blob == string(file.Blob) && t.UID == string(uid), nil
+				return t.Blob == string(file.Blob) && t.UID == string(uid) && t.Generation <= generation, nil
 			}
 		}
 	}
@@ -224,10 +186,16 @@ type Pushed struct {
 	Blob store.Hash
 }
 
-// trailers are those of a commit of ours. That goes by the committer: hosts
-// refuse the identity from anybody else.
+// own reports whether a commit is this cluster's konnector's. That goes by the
+// committer: hosts refuse the identity from anybody else.
+func (r *Repository) own(c store.Commit) bool {
+	_, email := claim.Identity(Committer, r.ClusterID)
+	return c.Committer.Email == email
+}
+
+// trailers are those of a commit of ours.
 func (r *Repository) trailers(c store.Commit) []claim.ObjectTrailer {
-	if _, email := claim.Identity(Committer, r.ClusterID); c.Committer.Email != email {
+	if !r.own(c) {
 		return nil
 	}
 	return claim.ParseObjectTrailers(c.Message)
@@ -242,7 +210,7 @@ type ownWork struct {
 	last map[claim.Key]claim.ObjectTrailer
 }
 
-func (o *ownWork) has(ctx context.Context, r *Repository, head store.Hash, file Pushed, uid types.UID) (bool, error) {
+func (o *ownWork) has(ctx context.Context, r *Repository, head store.Hash, file Pushed, uid types.UID, generation int64) (bool, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.upTo != head {
@@ -265,7 +233,7 @@ func (o *ownWork) has(ctx context.Context, r *Repository, head store.Hash, file 
 		o.upTo = head
 	}
 	t := o.last[file.Key]
-	return t.Blob == string(file.Blob) && t.UID == string(uid), nil
+	return t.Blob == string(file.Blob) && t.UID == string(uid) && t.Generation <= generation, nil
 }
 
 // Committer is the name under which the konnector commits.

@@ -7,10 +7,15 @@ package repository
 import (
 	"context"
 	"errors"
+	"path"
+	"slices"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"gitbind.dev/gitbridge/breaker"
+	"gitbind.dev/gitbridge/claim"
 	"gitbind.dev/gitbridge/store"
 )
 
@@ -29,11 +34,16 @@ type Options struct {
 	Connection    string
 	ConnectionUID types.UID
 	ClusterID     string
-	// Accepted is the last commit of main that was accepted, as it was saved;
-	// "" for first contact.
-	Accepted store.Hash
-	// Save keeps what was accepted where it outlives this process.
-	Save func(ctx context.Context, accepted store.Hash) error
+	// Namespaces limits which namespaces' claims belong here; none for all. In
+	// each "*" stands for any characters.
+	Namespaces []string
+	// Limits say how many removals are too many at once.
+	Limits breaker.Limits
+	// Memory is what was saved last.
+	Memory Memory
+	// Save keeps it where it outlives this process.
+	Save func(ctx context.Context, m Memory) error
+	Now  func() time.Time
 	// OnState is called when Health, Refused or Accepted may have changed. It
 	// must not block.
 	OnState func()
@@ -44,16 +54,39 @@ type Repository struct {
 	Options
 	wakeMain, wakeStatus chan store.Hash
 
-	// accepting is held while a new head is looked at, saving while it is saved.
-	accepting, saving sync.Mutex
-	own               ownWork
+	// accepting is held while a new head is looked at, saving while Memory is
+	// saved, judging while removals are judged. Whoever holds one of them may take
+	// a later one, and mu.
+	accepting, judging, saving sync.Mutex
+	ownWork                    ownWork
 
-	mu       sync.Mutex
-	accepted store.Hash
-	saved    store.Hash
+	// These belong to judging.
+	waits                map[claim.Key]*wait
+	judged               *judged
+	refusedAt            store.Hash
+	refusedCount         int
+	filesHead, blobsHead store.Hash
+	files                map[string]int
+	blobs                map[store.Hash]string
+
+	mu                    sync.Mutex
+	memory                Memory
+	version, savedVersion int64
+	tracked               map[string]Claims
+	// acceptedTree is what the accepted head holds; nil before it was seen.
+	acceptedTree *store.Snapshot
+	// recent is what the heads held that were accepted last.
+	recent      map[store.Hash]*store.Snapshot
+	recentHeads []store.Hash
 	// replacedBy is a head that does not continue what was accepted.
 	replaced   bool
 	replacedBy store.Hash
+	// statusWords say what is wrong with the snapshot of status at statusHead.
+	statusJudged bool
+	statusHead   store.Hash
+	statusWords  string
+	// statusTold is what was said of it last; it belongs to whoever follows.
+	statusTold string
 	// ancestors are commits known to be part of what was accepted.
 	ancestors map[store.Hash]bool
 	suspended bool
@@ -73,8 +106,10 @@ func New(o Options) *Repository {
 		Options:     o,
 		wakeMain:    make(chan store.Hash, 1),
 		wakeStatus:  make(chan store.Hash, 1),
-		accepted:    o.Accepted,
-		saved:       o.Accepted,
+		memory:      o.Memory.clone(),
+		tracked:     map[string]Claims{},
+		waits:       map[claim.Key]*wait{},
+		recent:      map[store.Hash]*store.Snapshot{},
 		ancestors:   map[store.Hash]bool{},
 		resumed:     make(chan struct{}),
 		subscribers: map[*subscription]struct{}{},
@@ -94,6 +129,9 @@ type View struct {
 	// Replaced says in words that Main does not continue what was accepted; ""
 	// when it does.
 	Replaced string
+	// StatusReplaced says in words that Status does not continue what was seen of
+	// that branch; "" when it does.
+	StatusReplaced string
 }
 
 // View returns the newest that is known: at least what any Update that has
@@ -109,7 +147,19 @@ func (r *Repository) View(ctx context.Context) (View, error) {
 	if err != nil {
 		return View{}, err
 	}
-	return View{Main: main, Status: r.Remote.Status.Snapshot(), Replaced: replaced}, nil
+	status := r.Remote.Status.Snapshot()
+	return View{
+		Main: main, Status: status, Replaced: replaced,
+		StatusReplaced: r.statusReplacedWords(r.statusReplaced(status)),
+	}, nil
+}
+
+// Serves reports whether the claims of a namespace belong here.
+func (r *Repository) Serves(namespace string) bool {
+	return len(r.Namespaces) == 0 || slices.ContainsFunc(r.Namespaces, func(pattern string) bool {
+		ok, err := path.Match(pattern, namespace)
+		return ok && err == nil
+	})
 }
 
 // Update commits an edit to main.

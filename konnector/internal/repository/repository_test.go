@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 
+	"gitbind.dev/gitbridge/breaker"
 	"gitbind.dev/gitbridge/claim"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/gitbridge/store/memstore"
@@ -37,24 +38,35 @@ type world struct {
 	bridge store.Branch
 
 	mu      sync.Mutex
-	saved   []store.Hash
+	saved   []Memory
+	now     time.Time
 	changes []Change
 	moved   *sync.Cond
 }
 
 func newWorld(t *testing.T, accepted store.Hash, remote *memstore.Remote) *world {
-	w := &world{T: t, remote: remote, person: remote.Branch("main"), bridge: remote.Branch("status")}
+	return newWorldThatRemembers(t, Memory{Accepted: accepted}, remote)
+}
+
+func newWorldThatRemembers(t *testing.T, memory Memory, remote *memstore.Remote) *world {
+	w := &world{now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), T: t, remote: remote, person: remote.Branch("main"), bridge: remote.Branch("status")}
 	w.moved = sync.NewCond(&w.mu)
 	name, email := claim.Identity(Committer, cluster)
 	remote.Committer = store.Signature{Name: name, Email: email}
 	w.repo = New(Options{
 		Remote:     Remote{Main: remote.Branch("main"), Status: remote.Branch("status")},
-		Connection: "default", ConnectionUID: "c1", ClusterID: cluster, Accepted: accepted,
-		Save: func(_ context.Context, h store.Hash) error {
+		Connection: "default", ConnectionUID: "c1", ClusterID: cluster, Memory: memory,
+		Limits: breaker.Default(),
+		Save: func(_ context.Context, m Memory) error {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			w.saved = append(w.saved, h)
+			w.saved = append(w.saved, m)
 			return nil
+		},
+		Now: func() time.Time {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return w.now
 		},
 		OnState: func() { w.signal(nil) },
 	})
@@ -190,7 +202,7 @@ func TestMainThatContinuesIsAccepted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if diff := cmp.Diff([]store.Hash{head}, w.saved); diff != "" {
+	if diff := cmp.Diff([]Memory{{Accepted: head}}, w.saved); diff != "" {
 		t.Errorf("saved: %s", diff)
 	}
 	for from, want := range map[store.Hash]bool{first: true, head: true, "": false, "1234567890123456789012345678901234567890": false} {
@@ -226,21 +238,23 @@ func TestMainThatWentBackIsNotAccepted(t *testing.T) {
 		t.Error("the fork was accepted")
 	}
 
-	// What was saved from here is no decision.
-	reconsider := func(h store.Hash) {
-		if err := w.repo.Reconsider(t.Context(), func(context.Context) (store.Hash, error) { return h, nil }); err != nil {
+	// Only a word for just this head is a decision.
+	for _, h := range []store.Hash{"", last, backup} {
+		if err := w.repo.ApproveMain(t.Context(), string(h)); err != nil {
 			t.Fatal(err)
 		}
-	}
-	for _, h := range []store.Hash{"", last} {
-		reconsider(h)
 		if w.view().Replaced == "" {
 			t.Fatalf("%q was taken for a decision", h)
 		}
 	}
-	reconsider(forked)
+	if err := w.repo.ApproveMain(t.Context(), string(forked)); err != nil {
+		t.Fatal(err)
+	}
 	if v := w.view(); v.Replaced != "" {
 		t.Errorf("a person said that it is right, yet: %s", v.Replaced)
+	}
+	if got := w.saved[len(w.saved)-1]; got.Accepted != forked || got.Approved.Main != string(forked) {
+		t.Errorf("saved: %+v", got)
 	}
 	if ok, err := w.repo.Continues(t.Context(), last); ok || err != nil {
 		t.Errorf("what was lost still counts: %v %v", ok, err)
@@ -316,7 +330,7 @@ func TestOwnWork(t *testing.T) {
 	check := func(since store.Hash, uid types.UID, want bool) {
 		t.Helper()
 		e, _ := w.view().Main.Entry(orders.Path())
-		if got, err := w.repo.OwnWork(t.Context(), since, Pushed{orders, e.Hash}, uid); err != nil || got != want {
+		if got, err := w.repo.OwnWork(t.Context(), since, Pushed{orders, e.Hash}, uid, 1); err != nil || got != want {
 			t.Errorf("since %s for %s: %v %v", since.Short(), uid, got, err)
 		}
 	}
@@ -326,6 +340,9 @@ func TestOwnWork(t *testing.T) {
 	check(start, "u1", true)
 	check("", "u1", true)
 	check(start, "u2", false)
+	if old, err := w.repo.OwnWork(t.Context(), start, Pushed{orders, blob}, "u1", 0); err != nil || old {
+		t.Errorf("an object that is older than the push: %v %v", old, err)
+	}
 	middle := own("u2", "2")
 	check(start, "u1", false)
 	check("", "u1", false)

@@ -164,6 +164,11 @@ func (r *running) followGit(ctx context.Context, q workqueue.TypedRateLimitingIn
 	r.queue = q
 	r.mu.Unlock()
 	api := r.reconciler.api()
+	untrack, err := api.Repository.Track(ctx, api.Binding, tracked{r.reconciler})
+	if err != nil {
+		return err
+	}
+	context.AfterFunc(ctx, untrack)
 	cancel := api.Repository.Subscribe(api.Binding, func(c repository.Change) {
 		for _, key := range c.Claims {
 			q.Add(request(key))

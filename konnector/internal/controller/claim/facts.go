@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -138,7 +139,7 @@ func (r *reconciler) decide(ctx context.Context, l *look) error {
 		var err error
 		switch l.decision.Question {
 		case decision.AskOwnWork:
-			yes, err = repo.OwnWork(ctx, baseCommit(l.base), repository.Pushed{Key: l.key, Blob: l.file.Hash}, l.object.GetUID())
+			yes, err = repo.OwnWork(ctx, baseCommit(l.base), repository.Pushed{Key: l.key, Blob: l.file.Hash}, l.object.GetUID(), pushable(l))
 			l.facts.OwnWork = answer(yes)
 		case decision.AskContinues:
 			yes, err = repo.Continues(ctx, baseCommit(l.base))
@@ -153,6 +154,16 @@ func (r *reconciler) decide(ctx context.Context, l *look) error {
 			return err
 		}
 	}
+}
+
+// pushable is the newest generation of the object of which the file may be what
+// was pushed: the present one, if it says the same.
+func pushable(l *look) int64 {
+	generation := l.object.GetGeneration()
+	if l.facts.File != nil && !reflect.DeepEqual(l.facts.File.Spec, l.facts.Live.Spec) {
+		generation--
+	}
+	return generation
 }
 
 func answer(yes bool) decision.Answer {
@@ -175,6 +186,10 @@ func baseCommit(b *base.Base) store.Hash {
 // how a claim ends that only pull requests ever touched; or it never heard of it
 // and has answered main as it is.
 func (r *reconciler) gone(ctx context.Context, l *look) (bool, error) {
+	if l.view.StatusReplaced != "" {
+		// It may be older than the object, or another cluster's.
+		return false, nil
+	}
 	if l.answer == nil {
 		data, err := l.view.Status.Read(contract.ObservedPath)
 		if err != nil {

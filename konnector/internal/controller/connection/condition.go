@@ -2,9 +2,13 @@ package connection
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
 
+	"gitbind.dev/gitbridge/breaker"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/konnector/api/v1alpha1"
 	"gitbind.dev/konnector/internal/repository"
@@ -27,11 +31,32 @@ func ready(repo *repository.Repository, p *problem) metav1.Condition {
 		return no("Connecting", "The repository is being read.")
 	case h.Replaced != "":
 		return no("HistoryReplaced", h.Replaced)
+	case h.StatusReplaced != "":
+		return no("StatusReplaced", h.StatusReplaced)
 	}
 	return metav1.Condition{
 		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: "Connected",
 		Message: "The repository is followed.",
 	}
+}
+
+// removals is the condition Removals.
+func removals(l breaker.Limits, files, objects int, at store.Hash) metav1.Condition {
+	c := metav1.Condition{Type: v1alpha1.ConditionRemovals, Status: metav1.ConditionTrue, Reason: "NoneHeld", Message: "No removal waits for an approval."}
+	var what []string
+	if files > 0 {
+		what = append(what, fmt.Sprintf("the files of %d claims are gone from main", files))
+	}
+	if objects > 0 {
+		what = append(what, fmt.Sprintf("%d claims are being deleted here", objects))
+	}
+	if len(what) == 0 {
+		return c
+	}
+	c.Status, c.Reason = metav1.ConditionFalse, "TooManyAtOnce"
+	c.Message = fmt.Sprintf("Held: %s, in all more than %d within %s, or at least half of a binding. No service is deleted for them. If all of that is right: kubectl gitbind approve --removals %s. Each one alone: kubectl gitbind resolve.",
+		strings.Join(what, " and "), l.Most, duration.HumanDuration(l.Window), at)
+	return c
 }
 
 // connecting: neither does it work yet, nor has anything failed.

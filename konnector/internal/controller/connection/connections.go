@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 
-	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/konnector/api/v1alpha1"
 	"gitbind.dev/konnector/internal/repository"
 )
@@ -44,7 +43,7 @@ func (c *connections) ensure(ctx context.Context, r *Reconciler, conn *v1alpha1.
 		return nil, nil
 	}
 
-	accepted, err := r.savedCommit(ctx, conn)
+	memory, err := r.saved(ctx, conn)
 	if err != nil {
 		return nil, err
 	}
@@ -65,8 +64,9 @@ func (c *connections) ensure(ctx context.Context, r *Reconciler, conn *v1alpha1.
 	c.open[conn.Name] = now
 	name, uid := conn.Name, conn.UID
 	r.Pool.Open(ctx, repository.Options{
-		Remote: remote, Connection: name, ConnectionUID: uid, ClusterID: conn.Spec.ClusterID, Accepted: accepted,
-		Save: func(ctx context.Context, commit store.Hash) error { return r.save(ctx, name, uid, commit) },
+		Remote: remote, Connection: name, ConnectionUID: uid, ClusterID: conn.Spec.ClusterID,
+		Namespaces: conn.Spec.Namespaces, Limits: limits(conn.Spec.Removals), Memory: memory, Now: r.Now,
+		Save: func(ctx context.Context, m repository.Memory) error { return r.save(ctx, name, uid, m) },
 	})
 	return nil, nil
 }
@@ -77,8 +77,8 @@ func (c *connections) forget(name string) {
 	delete(c.open, name)
 }
 
-// untilSave is how long to wait before the accepted commit is saved for its own
-// sake. The first one is saved at once.
+// untilSave is how long to wait before what is to be remembered is saved for its
+// own sake. The first one is saved at once.
 func (c *connections) untilSave(conn *v1alpha1.Connection, now time.Time) time.Duration {
 	if conn.Status.AcceptedCommit == "" {
 		return 0

@@ -1,6 +1,7 @@
-// Package connection opens the repository of each Connection, and says on the
-// Connection whether it can be used, which commit of main was accepted, and
-// which files the control plane refuses. It touches no claim.
+// Package connection opens the repository of each Connection, passes on what a
+// person approves there, and says on the Connection whether it can be used, what
+// must be remembered of it, which files the control plane refuses, and how many
+// removals wait for an approval. It touches no claim.
 package connection
 
 import (
@@ -18,7 +19,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/konnector/api/v1alpha1"
 	"gitbind.dev/konnector/internal/repository"
 )
@@ -27,7 +27,7 @@ import (
 // +kubebuilder:rbac:groups=gitbind.dev,resources=connections/status,verbs=get;update;patch
 // +kubebuilder:rbac:groups="",namespace=gitbind-system,resources=secrets,verbs=get;list;watch
 
-// saveInterval is how often the accepted commit is written when nothing else
+// saveInterval is how often what is to be remembered is written when nothing else
 // is to be written. What depends on it saves it at once.
 const saveInterval = time.Minute
 
@@ -67,12 +67,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	repo := r.Pool.Get(conn.Name)
-	if repo != nil && repo.Health().Replaced != "" {
-		if err := repo.Reconsider(ctx, func(ctx context.Context) (store.Hash, error) { return r.savedCommit(ctx, conn) }); err != nil {
-			return ctrl.Result{}, err
-		}
+	tracked, err := r.tracked(ctx, conn, repo)
+	if err != nil {
+		return ctrl.Result{}, err
 	}
-	return r.report(ctx, conn, repo, problem)
+	if err := r.approvals(ctx, conn, repo, tracked); err != nil {
+		return ctrl.Result{}, err
+	}
+	return r.report(ctx, conn, look{repo: repo, problem: problem, tracked: tracked})
 }
 
 // problem is what a person must change before the repository can be used.
@@ -98,52 +100,99 @@ func (r *Reconciler) close(name string) {
 	r.Pool.Close(name)
 }
 
-// savedCommit reads what is saved, from the API server: an older value from a
-// cache would look as if a person had set it.
-func (r *Reconciler) savedCommit(ctx context.Context, conn *v1alpha1.Connection) (store.Hash, error) {
-	live := &v1alpha1.Connection{}
-	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(conn), live); err != nil {
-		return "", fmt.Errorf("get connection %s: %w", conn.Name, err)
+// tracked reports whether all that is bound through a Connection is known, so
+// that removals can be counted.
+func (r *Reconciler) tracked(ctx context.Context, conn *v1alpha1.Connection, repo *repository.Repository) (bool, error) {
+	if repo == nil || !repo.Health().Contacted {
+		return false, nil
 	}
-	return store.Hash(live.Status.AcceptedCommit), nil
+	var all v1alpha1.APIServiceBindingList
+	if err := r.Client.List(ctx, &all); err != nil {
+		return false, fmt.Errorf("list bindings: %w", err)
+	}
+	for _, b := range all.Items {
+		if b.Spec.Connection == conn.Name && meta.IsStatusConditionTrue(b.Status.Conditions, v1alpha1.ConditionReady) && !repo.Tracks(b.Name) {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
-// save writes the accepted commit.
-func (r *Reconciler) save(ctx context.Context, name string, uid types.UID, commit store.Hash) error {
+// approvals passes on what a person has decided.
+func (r *Reconciler) approvals(ctx context.Context, conn *v1alpha1.Connection, repo *repository.Repository, tracked bool) error {
+	if repo == nil || !repo.Health().Contacted {
+		return nil
+	}
+	if err := repo.ApproveMain(ctx, conn.Annotations[v1alpha1.ApproveMainAnnotation]); err != nil {
+		return fmt.Errorf("approve main: %w", err)
+	}
+	if !tracked {
+		return nil
+	}
+	if err := repo.ApproveRemovals(ctx, conn.Annotations[v1alpha1.ApproveRemovalsAnnotation]); err != nil {
+		return fmt.Errorf("approve removals: %w", err)
+	}
+	return nil
+}
+
+// saved reads what is remembered, from the API server.
+func (r *Reconciler) saved(ctx context.Context, conn *v1alpha1.Connection) (repository.Memory, error) {
+	live := &v1alpha1.Connection{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(conn), live); err != nil {
+		return repository.Memory{}, fmt.Errorf("get connection %s: %w", conn.Name, err)
+	}
+	return recall(live.Status), nil
+}
+
+// save writes what is to be remembered.
+func (r *Reconciler) save(ctx context.Context, name string, uid types.UID, m repository.Memory) error {
 	for {
 		live := &v1alpha1.Connection{}
 		if err := r.Live.Get(ctx, types.NamespacedName{Name: name}, live); err != nil {
 			return client.IgnoreNotFound(err)
 		}
-		if live.UID != uid || live.Status.AcceptedCommit == string(commit) {
+		before := live.Status.DeepCopy()
+		remember(&live.Status, m)
+		if live.UID != uid || equality.Semantic.DeepEqual(*before, live.Status) {
 			return nil
 		}
-		live.Status.AcceptedCommit = string(commit)
 		if err := r.Client.Status().Update(ctx, live); !apierrors.IsConflict(err) {
 			return err
 		}
 	}
 }
 
+// look is what a status is made from.
+type look struct {
+	repo    *repository.Repository
+	problem *problem
+	// tracked says that removals can be counted.
+	tracked bool
+}
+
 // report writes the status, if it says anything new.
-func (r *Reconciler) report(ctx context.Context, conn *v1alpha1.Connection, repo *repository.Repository, p *problem) (ctrl.Result, error) {
+func (r *Reconciler) report(ctx context.Context, conn *v1alpha1.Connection, l look) (ctrl.Result, error) {
 	want := conn.DeepCopy()
-	var accepted store.Hash
-	var unsaved bool
-	if p == nil && connecting(repo) && meta.IsStatusConditionTrue(conn.Status.Conditions, v1alpha1.ConditionReady) {
+	repo := l.repo
+	if l.problem == nil && connecting(repo) && meta.IsStatusConditionTrue(conn.Status.Conditions, v1alpha1.ConditionReady) {
 		// It was ready when the process before this one ended: no news yet.
 		return ctrl.Result{}, nil
 	}
+	var memory repository.Memory
+	var version int64
+	var unsaved bool
 	if repo != nil {
-		var saved store.Hash
-		accepted, saved = repo.Accepted()
-		unsaved = accepted != saved && repo.Health().Replaced == ""
+		memory, version, unsaved = repo.Memory()
 		if repo.Health().Contacted {
 			want.Status.RefusedFiles, want.Status.Refused = repo.Refused()
 		}
 	}
-	setCondition(want, ready(repo, p))
-	setCondition(want, events(conn, repo, p))
+	setCondition(want, ready(repo, l.problem))
+	setCondition(want, events(conn, repo, l.problem))
+	result, err := r.reportRemovals(ctx, want, l)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
 
 	changed := !equality.Semantic.DeepEqual(conn.Status, want.Status)
 	if unsaved && !changed {
@@ -152,10 +201,10 @@ func (r *Reconciler) report(ctx context.Context, conn *v1alpha1.Connection, repo
 		}
 	}
 	if !unsaved && !changed {
-		return ctrl.Result{}, nil
+		return result, nil
 	}
 	if unsaved {
-		want.Status.AcceptedCommit = string(accepted)
+		remember(&want.Status, memory)
 	}
 	if err := r.Client.Status().Update(ctx, want); err != nil {
 		if apierrors.IsConflict(err) {
@@ -165,8 +214,26 @@ func (r *Reconciler) report(ctx context.Context, conn *v1alpha1.Connection, repo
 		return ctrl.Result{}, fmt.Errorf("update status: %w", err)
 	}
 	if unsaved {
-		repo.Saved(accepted)
+		repo.Saved(version)
 		r.connected.savedAt(conn, r.Now())
+	}
+	return result, nil
+}
+
+// reportRemovals says how many removals are held as too many.
+func (r *Reconciler) reportRemovals(ctx context.Context, want *v1alpha1.Connection, l look) (ctrl.Result, error) {
+	if l.problem != nil || !l.tracked || l.repo.Health().Replaced != "" {
+		// What was said last still holds.
+		return ctrl.Result{}, nil
+	}
+	files, objects, at, err := l.repo.HeldRemovals(ctx)
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("count removals: %w", err)
+	}
+	setCondition(want, removals(l.repo.Limits, files, objects, at))
+	if files+objects > 0 {
+		// What a person does to an object is not told here.
+		return ctrl.Result{RequeueAfter: saveInterval}, nil
 	}
 	return ctrl.Result{}, nil
 }

@@ -19,6 +19,7 @@ import (
 	"gitbind.dev/konnector/internal/cli/get"
 	"gitbind.dev/konnector/internal/cli/gitcredential"
 	"gitbind.dev/konnector/internal/cli/logout"
+	"gitbind.dev/konnector/internal/cli/resolve"
 	"gitbind.dev/konnector/internal/cli/session"
 	"gitbind.dev/konnector/internal/cli/signin"
 	"gitbind.dev/konnector/internal/cli/usage"
@@ -90,7 +91,7 @@ control plane acts on, and the status comes back the same way.`,
 	flags.AddFlags(root.PersistentFlags())
 	root.AddCommand(
 		connect.Command(cluster, signIn), catalog.Command(cluster, signIn), bind.Command(cluster, signIn),
-		get.Command(cluster), gitcredential.Command(signIn), logout.Command(signIn), versionCommand(version),
+		get.Command(cluster), resolve.Command(cluster), gitcredential.Command(signIn), logout.Command(signIn), versionCommand(version),
 	)
 	markUsageErrors(root)
 	return root

@@ -37,6 +37,8 @@ type Cluster struct {
 	Context        string
 	Namespace      string
 	NamespaceGiven bool
+
+	mapper func() (meta.RESTMapper, error)
 }
 
 // Opener opens the cluster once a command knows that it needs it.
@@ -59,7 +61,7 @@ func Open(flags *genericclioptions.ConfigFlags) (*Cluster, error) {
 		return nil, fmt.Errorf("find the app cluster: %w", err)
 	}
 	config.QPS = -1
-	out := &Cluster{Context: raw.CurrentContext}
+	out := &Cluster{Context: raw.CurrentContext, mapper: flags.ToRESTMapper}
 	if *flags.Context != "" {
 		out.Context = *flags.Context
 	}

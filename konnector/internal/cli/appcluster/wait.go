@@ -45,31 +45,56 @@ func Say(c metav1.Condition) string {
 // Wait waits until a condition of a cluster-scoped object is true. It tells
 // each other state of the condition that lasts, once.
 func (c *Cluster) Wait(ctx context.Context, gvk schema.GroupVersionKind, name, condition string, timeout time.Duration, tell func(metav1.Condition)) error {
-	waiting, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	states := announcer{tell: tell}
-	met := func(e watch.Event) (bool, error) {
-		u, ok := e.Object.(*unstructured.Unstructured)
-		if !ok || e.Type == watch.Deleted {
-			return false, fmt.Errorf("%s %s was deleted", gvk.Kind, name)
-		}
-		got := find(u, condition)
-		if got == nil {
-			return false, nil
-		}
-		if got.Status == metav1.ConditionTrue {
+	var gone bool
+	err := c.Until(ctx, Watched{Kind: gvk, Key: client.ObjectKey{Name: name}, Tell: tell}, timeout, func(u *unstructured.Unstructured) (bool, *metav1.Condition) {
+		if gone = u == nil; gone {
 			return true, nil
 		}
-		states.becomes(got)
-		return false, nil
+		got := find(u, condition)
+		return got != nil && got.Status == metav1.ConditionTrue, got
+	})
+	if err == nil && gone {
+		return fmt.Errorf("%s %s was deleted", gvk.Kind, name)
 	}
-	_, err := watchtools.UntilWithSync(waiting, c.one(gvk, client.ObjectKey{Name: name}), &unstructured.Unstructured{}, nil, met)
+	return err
+}
+
+// Watched is one object to wait for.
+type Watched struct {
+	Kind schema.GroupVersionKind
+	Key  client.ObjectKey
+	// Tell gets each state that lasts, once.
+	Tell func(metav1.Condition)
+}
+
+// Until waits until an object is as wanted. as gets the object, nil while there
+// is none, and says whether that is it, and else the state that it is in, if
+// there is one to tell. The error is a NotReady when time is up.
+func (c *Cluster) Until(ctx context.Context, w Watched, timeout time.Duration, as func(*unstructured.Unstructured) (bool, *metav1.Condition)) error {
+	waiting, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	states := announcer{tell: w.Tell}
+	look := func(u *unstructured.Unstructured) bool {
+		done, state := as(u)
+		if !done && state != nil {
+			states.becomes(state)
+		}
+		return done
+	}
+	absent := func(s cache.Store) (bool, error) { return len(s.List()) == 0 && look(nil), nil }
+	_, err := watchtools.UntilWithSync(waiting, c.one(w.Kind, w.Key), &unstructured.Unstructured{}, absent, func(e watch.Event) (bool, error) {
+		u, ok := e.Object.(*unstructured.Unstructured)
+		if !ok || e.Type == watch.Deleted {
+			u = nil
+		}
+		return look(u), nil
+	})
 	last := states.last()
 	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
-		return &NotReady{Kind: gvk.Kind, Name: name, After: timeout, Condition: last}
+		return &NotReady{Kind: w.Kind.Kind, Name: w.Key.Name, After: timeout, Condition: last}
 	}
 	if err != nil {
-		return fmt.Errorf("wait for %s %s: %w", gvk.Kind, name, errors.Join(context.Cause(ctx), err))
+		return fmt.Errorf("wait for %s %s: %w", w.Kind.Kind, w.Key.Name, errors.Join(context.Cause(ctx), err))
 	}
 	return nil
 }

@@ -16,7 +16,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
@@ -111,8 +110,7 @@ func (in Input) read(ctx context.Context) (found, error) {
 // claims lists the objects of a bound API: none while it is not installed, and
 // those of the person's own namespace when all are too much to ask.
 func (in Input) claims(ctx context.Context, binding string) ([]unstructured.Unstructured, error) {
-	resource, group, _ := strings.Cut(binding, ".")
-	gvk, err := in.Cluster.RESTMapper().KindFor(schema.GroupVersionResource{Group: group, Resource: resource})
+	gvk, err := in.Cluster.KindOf(binding)
 	if meta.IsNoMatchError(err) {
 		return nil, nil
 	}

@@ -1,0 +1,103 @@
+package appcluster
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"gitbind.dev/gitbridge/claim"
+	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/konnector/internal/cli/usage"
+)
+
+// ClaimName is a claim that a person named.
+type ClaimName struct {
+	Kind schema.GroupVersionKind
+	// Key has the binding, "<plural>.<group>".
+	Key claim.Key
+}
+
+// Name understands KIND/NAME as kubectl does: a kind, a plural, a singular or a
+// short name, with or without its group.
+func (c *Cluster) Name(arg string) (ClaimName, error) {
+	word, name, ok := strings.Cut(arg, "/")
+	if !ok || word == "" || name == "" || strings.Contains(name, "/") {
+		return ClaimName{}, usage.Errorf("%q names no claim: give KIND/NAME, for example postgresqlinstances.anynines.com/orders", arg)
+	}
+	mapper, err := c.mapper()
+	if err != nil {
+		return ClaimName{}, fmt.Errorf("ask for the cluster's APIs: %w", err)
+	}
+	mapping, err := mappingFor(mapper, word)
+	if meta.IsNoMatchError(err) {
+		return ClaimName{}, fmt.Errorf("this cluster has no API %q: kubectl gitbind get lists those that are bound", word)
+	}
+	if err != nil {
+		return ClaimName{}, fmt.Errorf("look for the API %s: %w", word, err)
+	}
+	if mapping.Scope.Name() != meta.RESTScopeNameNamespace {
+		return ClaimName{}, fmt.Errorf("%s is no claim: claims are in namespaces", arg)
+	}
+	return ClaimName{
+		Kind: mapping.GroupVersionKind,
+		Key:  claim.Key{Binding: mapping.Resource.GroupResource().String(), Namespace: c.Namespace, Name: name},
+	}, nil
+}
+
+// KindOf is the kind of a bound API, "<plural>.<group>". The error is one of
+// meta.IsNoMatchError while the API is not installed.
+func (c *Cluster) KindOf(binding string) (schema.GroupVersionKind, error) {
+	resource, group, _ := strings.Cut(binding, ".")
+	return c.RESTMapper().KindFor(schema.GroupVersionResource{Group: group, Resource: resource})
+}
+
+// mappingFor is what kubectl does with the word before the slash.
+func mappingFor(mapper meta.RESTMapper, word string) (*meta.RESTMapping, error) {
+	full, resource := schema.ParseResourceArg(word)
+	var kind schema.GroupVersionKind
+	if full != nil {
+		kind, _ = mapper.KindFor(*full)
+	}
+	if kind.Empty() {
+		kind, _ = mapper.KindFor(resource.WithVersion(""))
+	}
+	if !kind.Empty() {
+		return mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	}
+	fullKind, groupKind := schema.ParseKindArg(word)
+	if fullKind != nil {
+		if mapping, err := mapper.RESTMapping(fullKind.GroupKind(), fullKind.Version); err == nil {
+			return mapping, nil
+		}
+	}
+	return mapper.RESTMapping(groupKind)
+}
+
+// Claim reads a claim. One without an object says why there is none, where the
+// konnector told.
+func (c *Cluster) Claim(ctx context.Context, n ClaimName) (*unstructured.Unstructured, error) {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(n.Kind)
+	err := c.Get(ctx, client.ObjectKey{Namespace: n.Key.Namespace, Name: n.Key.Name}, u)
+	if err == nil {
+		return u, nil
+	}
+	if !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("read %s: %w", n.Key, err)
+	}
+	var binding konnectorv1alpha1.APIServiceBinding
+	if c.Get(ctx, client.ObjectKey{Name: n.Key.Binding}, &binding) == nil {
+		for _, h := range binding.Status.Held {
+			if h.Path == n.Key.Path() {
+				return nil, fmt.Errorf("%s has no object in this cluster: %s (%s)", n.Key, h.Message, h.Reason)
+			}
+		}
+	}
+	return nil, fmt.Errorf("there is no %s: see kubectl gitbind get", n.Key)
+}

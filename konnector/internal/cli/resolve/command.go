@@ -1,0 +1,137 @@
+package resolve
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/output"
+	"gitbind.dev/konnector/internal/cli/terminal"
+	"gitbind.dev/konnector/internal/cli/usage"
+)
+
+type options struct {
+	take, format string
+	yes, dryRun  bool
+	timeout      time.Duration
+}
+
+// Command is `kubectl gitbind resolve`.
+func Command(cluster appcluster.Opener) *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Use:   "resolve KIND/NAME",
+		Short: "Decide about a claim that is held",
+		Long: `Decide about a claim that is held, because cluster and Git say different things,
+or because a removal needs a person's word.
+
+It shows what the object in the cluster and the file on main changed since both
+last agreed, and which choices there are. On a terminal it asks; a script says
+--take and --yes. Then it waits until the konnector has acted, and says what came
+of it. The decision is about exactly what was shown: after another edit it counts
+for nothing, and nothing happens.
+
+  cluster  commit what the object says
+  file     make the object what the file says, and keep what it says on a branch
+  delete   let the removal go on
+  release  let the object go without the service, and create it again
+  keep     undo the removal of the file
+
+It needs the right to change the claim, and none in the control plane or in Git.`,
+		Example: `  # Show what is to decide, and decide
+  kubectl gitbind resolve postgresqlinstances.anynines.com/orders -n team-a
+
+  # Take what Git says, in a script
+  kubectl gitbind resolve postgresqlinstance/orders -n team-a --take file --yes`,
+		Args: oneClaim,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			in, err := o.input(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			if in.Cluster, err = cluster(); err != nil {
+				return err
+			}
+			return Do(cmd.Context(), in)
+		},
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			c, err := cluster()
+			if err != nil || len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return held(cmd.Context(), c), cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&o.take, "take", "", "the decision: cluster, file, delete, release or keep")
+	fs.BoolVarP(&o.yes, "yes", "y", false, "with --take: do not ask whether to go on")
+	fs.BoolVar(&o.dryRun, "dry-run", false, "show, and change nothing")
+	fs.StringVarP(&o.format, "output", "o", "", "show it as json or yaml")
+	fs.DurationVar(&o.timeout, "timeout", time.Minute, "how long to wait until the konnector has acted; 0 for not at all")
+	_ = cmd.RegisterFlagCompletionFunc("take", cobra.FixedCompletions(names(), cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+func oneClaim(_ *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return errors.New("name one claim: kubectl gitbind resolve KIND/NAME; kubectl gitbind get lists those that are held")
+	}
+	return nil
+}
+
+func (o *options) input(cmd *cobra.Command, name string) (in Input, err error) {
+	in = Input{
+		Name: name, Take: o.take, Yes: o.yes, DryRun: o.dryRun, Timeout: o.timeout,
+		Terminal: terminal.Open(cmd.InOrStdin(), cmd.OutOrStdout()),
+	}
+	if err := check(o.take); err != nil {
+		return in, err
+	}
+	if o.yes && o.take == "" {
+		return in, usage.Errorf("--yes is for --take")
+	}
+	if err := usage.Exclusive(cmd.Flags(), "output", "take"); err != nil {
+		return in, err
+	}
+	in.Format, err = output.ParseFormat(o.format)
+	if err == nil && in.Format != output.Table && in.Format != output.JSON && in.Format != output.YAML {
+		err = usage.Errorf("-o %q: it is one of json, yaml", o.format)
+	}
+	return in, err
+}
+
+// held are the names of the claims in the person's namespace for which there is
+// something to decide. What cannot be read is not offered.
+func held(ctx context.Context, c *appcluster.Cluster) []string {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	var bindings konnectorv1alpha1.APIServiceBindingList
+	if c.List(ctx, &bindings) != nil {
+		return nil
+	}
+	var out []string
+	for _, b := range bindings.Items {
+		kind, err := c.KindOf(b.Name)
+		if err != nil {
+			continue
+		}
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		if c.List(ctx, list, client.InNamespace(c.Namespace)) != nil {
+			continue
+		}
+		for i := range list.Items {
+			u := &list.Items[i]
+			if h := appcluster.StatusOf(u).Hold; h != nil && len(h.Choices) > 0 {
+				out = append(out, b.Name+"/"+u.GetName()+"\t"+h.Reason)
+			}
+		}
+	}
+	return out
+}

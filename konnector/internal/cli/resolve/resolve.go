@@ -1,0 +1,174 @@
+// Package resolve lets a person decide about a claim that is held: it shows what
+// there is to decide, writes the decision on the claim, and waits until the
+// konnector has acted on it.
+//
+// It decides nothing, and changes neither the claim's content nor Git: that is
+// the konnector's, which does it only if the claim and main are still what the
+// person was shown.
+package resolve
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/output"
+	"gitbind.dev/konnector/internal/cli/terminal"
+	"gitbind.dev/konnector/internal/cli/usage"
+)
+
+// Input is what the person asked for.
+type Input struct {
+	Cluster *appcluster.Cluster
+	// Name is KIND/NAME.
+	Name string
+	// Take is the decision; empty to ask.
+	Take        string
+	Yes, DryRun bool
+	Format      output.Format
+	// Timeout of the wait for the konnector; no wait when 0.
+	Timeout  time.Duration
+	Terminal *terminal.Terminal
+}
+
+// Do shows, asks, writes and waits.
+func Do(ctx context.Context, in Input) error {
+	name, err := in.Cluster.Name(in.Name)
+	if err != nil {
+		return err
+	}
+	u, err := in.Cluster.Claim(ctx, name)
+	if err != nil {
+		return err
+	}
+	status := appcluster.StatusOf(u)
+	if status.Hold == nil || len(status.Hold.Choices) == 0 {
+		return in.nothing(u, name, status)
+	}
+	r, err := newReport(name.Key, u, status, time.Now())
+	if err != nil {
+		return err
+	}
+	if in.Format != output.Table {
+		return output.Data(in.Terminal.Out, in.Format, r)
+	}
+	r.print(in.Terminal)
+	choice, err := in.choose(r)
+	if err != nil || choice == "" {
+		return err
+	}
+	if in.DryRun {
+		_, err := fmt.Fprintf(in.Terminal.Out, "Nothing was changed. It would be: %s, %s.\n", choice, does(choice))
+		return err
+	}
+	if err := in.answer(ctx, u, choice+"."+r.Token); err != nil {
+		return err
+	}
+	if in.Timeout == 0 {
+		_, err := fmt.Fprintln(in.Terminal.Out, "The konnector is told.")
+		return err
+	}
+	return in.wait(ctx, name, u, decided{choice: choice, token: r.Token})
+}
+
+// nothing says that there is nothing to decide, which a script that wanted to
+// must know.
+func (in Input) nothing(u *unstructured.Unstructured, name appcluster.ClaimName, s appcluster.ClaimStatus) error {
+	if in.Format != output.Table {
+		r := report{Claim: name.Key.Binding + "/" + name.Key.Name, Namespace: name.Key.Namespace, Name: name.Key.Name, Path: name.Key.Path(), Message: s.Message}
+		if s.Hold != nil {
+			r.Reason = s.Hold.Reason
+		}
+		return output.Data(in.Terminal.Out, in.Format, r)
+	}
+	text := "is not held"
+	if len(s.Conditions) == 0 {
+		text = "is not looked after by a konnector"
+	}
+	for _, kind := range []string{"Held", "Conflict"} {
+		if c := appcluster.Current(s.Conditions, kind, u.GetGeneration()); c != nil && c.Status == "True" {
+			text = "leaves nothing to choose: " + appcluster.Say(*c)
+			break
+		}
+	}
+	if in.Take != "" {
+		return fmt.Errorf("%s %s", name.Key, text)
+	}
+	_, err := fmt.Fprintf(in.Terminal.Out, "%s %s\n", name.Key, text)
+	return err
+}
+
+// choose gives the decision; "" when the person took none.
+func (in Input) choose(r report) (string, error) {
+	t := in.Terminal
+	if in.Take != "" {
+		if !slices.Contains(r.Choices, in.Take) {
+			return "", fmt.Errorf("--take %s is not possible here: choose from %s", in.Take, strings.Join(r.Choices, ", "))
+		}
+		if in.Yes || in.DryRun {
+			return in.Take, nil
+		}
+		if !t.Interactive {
+			return "", usage.Errorf("nobody is there to ask: add --yes")
+		}
+		ok, err := t.Confirm(in.Take + ": " + does(in.Take) + ". Go on?")
+		if err != nil || !ok {
+			return "", errors.Join(err, errUndecided)
+		}
+		return in.Take, nil
+	}
+	fmt.Fprintln(t.Out, "You can:")
+	for i, c := range r.Choices {
+		fmt.Fprintf(t.Out, "  %d  %-8s %s\n", i+1, c, does(c))
+	}
+	switch {
+	case in.DryRun:
+		return "", nil
+	case !t.Interactive:
+		return "", usage.Errorf("nothing is decided: choose with --take %s, and --yes", strings.Join(r.Choices, "|"))
+	}
+	answer, err := t.Ask("Which? (Enter leaves it held) ")
+	if err != nil {
+		return "", err
+	}
+	if i, err := strconv.Atoi(answer); err == nil && i >= 1 && i <= len(r.Choices) {
+		return r.Choices[i-1], nil
+	}
+	if slices.Contains(r.Choices, answer) {
+		return answer, nil
+	}
+	return "", errUndecided
+}
+
+var errUndecided = errors.New("nothing was decided: the claim stays held")
+
+// answer writes the decision on the claim.
+func (in Input) answer(ctx context.Context, u *unstructured.Unstructured, value string) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		// Another object of the same name is another claim.
+		"uid":         u.GetUID(),
+		"annotations": map[string]string{konnectorv1alpha1.ResolveAnnotation: value},
+	}})
+	if err != nil {
+		return err
+	}
+	target := u.DeepCopy()
+	if err := in.Cluster.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch), client.FieldOwner("kubectl-gitbind")); err != nil {
+		return fmt.Errorf("tell the konnector: %w", err)
+	}
+	if target.GetAnnotations()[konnectorv1alpha1.ResolveAnnotation] != value {
+		return fmt.Errorf("tell the konnector: the cluster's policies took the annotation %s off again: the attribution policy may be older than this plugin (kubectl gitbind connect brings it up to date)", konnectorv1alpha1.ResolveAnnotation)
+	}
+	return nil
+}

@@ -1,0 +1,174 @@
+package resolve
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/yaml"
+
+	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/konnector/internal/base"
+	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/terminal"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func object(t *testing.T, manifest string) *unstructured.Unstructured {
+	t.Helper()
+	data, err := yaml.YAMLToJSON([]byte(manifest))
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := &unstructured.Unstructured{}
+	if err := utiljson.Unmarshal(data, &u.Object); err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+const torn = `
+apiVersion: anynines.com/v1
+kind: PostgresqlInstance
+metadata:
+  name: orders
+  namespace: team-a
+  uid: u1
+  generation: 3
+  annotations: {gitbind.dev/changed-by: dora}
+  managedFields:
+  - {manager: gitbind-konnector, operation: Update, time: "2026-11-21T11:00:00Z"}
+  - {manager: kubectl-edit, operation: Update, time: "2026-11-21T11:57:00Z"}
+  - {manager: provider, operation: Update, subresource: status, time: "2026-11-21T11:59:00Z"}
+spec: {plan: big, volumes: 2}
+status:
+  gitbind:
+    commit: 4f1c2b3a9d8e7f60514233445566778899aabbcc
+    message: both were changed
+    hold:
+      reason: BothChanged
+      token: abcdef0123
+      choices: [cluster, file]
+      kept: conflicts/postgresqlinstances.anynines.com/team-a/orders/0011223344
+      file: |
+        apiVersion: anynines.com/v1
+        kind: PostgresqlInstance
+        metadata:
+          name: orders
+          namespace: team-a
+        spec:
+          plan: huge
+          volumes: 1
+`
+
+var key = claim.Key{Binding: "postgresqlinstances.anynines.com", Namespace: "team-a", Name: "orders"}
+
+func TestReport(t *testing.T) {
+	u := object(t, torn)
+	agreed := claim.FromObject(u)
+	agreed.Spec = map[string]any{"plan": "small", "volumes": int64(1)}
+	b := base.Base{UID: "u1", Commit: "0a1b2c3d4e", Claim: agreed}
+	value, err := b.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	annotations := u.GetAnnotations()
+	annotations[v1alpha1.BaseAnnotation] = value
+	u.SetAnnotations(annotations)
+	r, err := newReport(key, u, appcluster.StatusOf(u), time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	r.print(&terminal.Terminal{Out: &out})
+	const golden = "testdata/report.txt"
+	if *update {
+		if err := os.WriteFile(golden, out.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), out.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestOutcome(t *testing.T) {
+	const (
+		answered   = `metadata: {uid: u1, annotations: {gitbind.dev/resolve: file.t1}}`
+		unanswered = `metadata: {uid: u1}`
+		held       = `status: {gitbind: {hold: {reason: BothChanged, token: t1}}}`
+		heldAnew   = `status: {gitbind: {hold: {reason: FileRefused, token: t2}}}`
+		agreed     = `status: {gitbind: {commit: 4f1c2b3a9d, conditions: [{type: Committed, status: "True"}]}}`
+		unsent     = `status: {gitbind: {conditions: [{type: Committed, status: "False", reason: RepositoryUnreachable}]}}`
+	)
+	for _, c := range []struct {
+		what, choice, manifest string
+		said, failed           string
+	}{
+		{"told", "file", answered + "\n" + held, "", ""},
+		{"acted, not yet said so", "file", unanswered + "\n" + held, "", ""},
+		{"said, the annotation still there", "file", answered + "\n" + agreed, "", ""},
+		{"acted", "file", unanswered + "\n" + agreed, "cluster and Git agree, at commit 4f1c2b3a", ""},
+		{"not pushed yet", "cluster", unanswered + "\n" + unsent, "", ""},
+		{"edited meanwhile", "file", answered + "\n" + heldAnew, "", "nothing was done"},
+		{"acted, and held again", "file", unanswered + "\n" + heldAnew, "", "held again: FileRefused"},
+		{"another person was first", "cluster", answered + "\n" + held, "", "decided otherwise: file.t1"},
+		{"the removal goes on", "delete", `metadata: {uid: u1, deletionTimestamp: "2026-11-21T12:00:00Z"}`, "until the service is gone", ""},
+		{"let go, not created again", "release", unanswered + "\n" + agreed, "", ""},
+		{"created again", "release", `metadata: {uid: u2}`, "created again from the file", ""},
+		{"gone", "delete", "", "the object is gone", ""},
+		{"gone, to be created again", "release", "", "", ""},
+	} {
+		var u *unstructured.Unstructured
+		if c.manifest != "" {
+			u = object(t, c.manifest)
+		}
+		got := decided{choice: c.choice, token: "t1"}.of("u1", u)
+		if got.done != (c.said != "") || !strings.Contains(got.said, c.said) || (got.failed != "") != (c.failed != "") || !strings.Contains(got.failed, c.failed) {
+			t.Errorf("%s: %+v", c.what, got)
+		}
+	}
+}
+
+func TestChoose(t *testing.T) {
+	r := report{Choices: []string{"cluster", "delete"}}
+	for _, c := range []struct {
+		what, take, answer string
+		alone, yes         bool
+		want, err          string
+	}{
+		{what: "by number", answer: "2\n", want: "delete"},
+		{what: "by name", answer: "cluster\n", want: "cluster"},
+		{what: "nothing", answer: "\n", err: "stays held"},
+		{what: "a number that is none", answer: "3\n", err: "stays held"},
+		{what: "a choice of other claims", answer: "keep\n", err: "stays held"},
+		{what: "nobody there", alone: true, err: "--take cluster|delete"},
+		{what: "by flag, confirmed", take: "delete", answer: "y\n", want: "delete"},
+		{what: "by flag, not confirmed", take: "delete", answer: "\n", err: "stays held"},
+		{what: "by flag, nobody there", take: "delete", alone: true, err: "add --yes"},
+		{what: "by flag, sure", take: "delete", yes: true, alone: true, want: "delete"},
+		{what: "by flag, not possible", take: "file", yes: true, err: "choose from cluster, delete"},
+	} {
+		var out bytes.Buffer
+		in := Input{Take: c.take, Yes: c.yes, Terminal: &terminal.Terminal{In: strings.NewReader(c.answer), Out: &out, Interactive: !c.alone}}
+		got, err := in.choose(r)
+		switch {
+		case c.err == "" && (err != nil || got != c.want):
+			t.Errorf("%s: %q, %v", c.what, got, err)
+		case c.err != "" && (err == nil || got != "" || !strings.Contains(err.Error(), c.err)):
+			t.Errorf("%s: %q, %v, want an error with %q", c.what, got, err, c.err)
+		}
+	}
+}

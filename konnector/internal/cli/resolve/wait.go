@@ -1,0 +1,106 @@
+package resolve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/konnector/internal/cli/appcluster"
+)
+
+// decided is a decision that the konnector was told.
+type decided struct {
+	choice, token string
+}
+
+// outcome is what became of a decision, by one look at the claim.
+type outcome struct {
+	// done says that the konnector has acted.
+	done bool
+	// failed says that it will not, and why.
+	failed string
+	// said is for the person.
+	said string
+}
+
+// of judges a claim as it is after the decision was written; nil for no object.
+func (d decided) of(before types.UID, u *unstructured.Unstructured) outcome {
+	if u == nil {
+		if d.choice == "release" {
+			return outcome{} // it is created again
+		}
+		return outcome{done: true, said: "done: the object is gone"}
+	}
+	if u.GetUID() != before {
+		return outcome{done: true, said: "done: the object was created again from the file"}
+	}
+	h := appcluster.StatusOf(u).Hold
+	answer := u.GetAnnotations()[konnectorv1alpha1.ResolveAnnotation]
+	mine := answer == d.choice+"."+d.token
+	switch {
+	case h != nil && h.Token != d.token && mine:
+		return outcome{failed: "the claim or main was changed meanwhile, so nothing was done. Look again"}
+	case h != nil && h.Token != d.token:
+		return outcome{failed: "the konnector acted, and the claim is held again: " + h.Reason + ". Look again"}
+	case h != nil && !mine && answer != "":
+		return outcome{failed: "somebody else decided otherwise: " + answer}
+	case h != nil || answer != "":
+		return outcome{}
+	case d.choice == "release":
+		return outcome{} // until it was created again
+	case u.GetDeletionTimestamp() != nil:
+		return outcome{done: true, said: "done: the removal goes on; the object stays until the service is gone"}
+	}
+	s := appcluster.StatusOf(u)
+	if c := appcluster.Current(s.Conditions, "Committed", u.GetGeneration()); c == nil || c.Status != metav1.ConditionTrue {
+		return outcome{} // for example not pushed yet
+	}
+	return outcome{done: true, said: "done: cluster and Git agree, at commit " + s.Commit[:min(len(s.Commit), 8)]}
+}
+
+// wait waits until the konnector has acted.
+func (in Input) wait(ctx context.Context, name appcluster.ClaimName, u *unstructured.Unstructured, d decided) error {
+	var last outcome
+	watched := appcluster.Watched{Kind: name.Kind, Key: client.ObjectKeyFromObject(u), Tell: func(c metav1.Condition) {
+		fmt.Fprintln(in.Terminal.Out, "  "+appcluster.Say(c))
+	}}
+	err := in.Cluster.Until(ctx, watched, in.Timeout, func(now *unstructured.Unstructured) (bool, *metav1.Condition) {
+		last = d.of(u.GetUID(), now)
+		return last.done || last.failed != "", trouble(now)
+	})
+	var late *appcluster.NotReady
+	if errors.As(err, &late) {
+		err = fmt.Errorf("the konnector has not acted within %s", in.Timeout)
+		if late.Condition != nil {
+			err = fmt.Errorf("%w: %s", err, appcluster.Say(*late.Condition))
+		}
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w. The decision stands on the claim, and counts as soon as a konnector looks; to take it back: kubectl annotate %s/%s -n %s %s-",
+			err, name.Key.Binding, name.Key.Name, name.Key.Namespace, konnectorv1alpha1.ResolveAnnotation)
+	case last.failed != "":
+		return fmt.Errorf("%s: %s", name.Key, last.failed)
+	}
+	_, err = fmt.Fprintln(in.Terminal.Out, last.said)
+	return err
+}
+
+// trouble is what keeps a decision from being carried out, for example that the
+// Git host is out of reach.
+func trouble(u *unstructured.Unstructured) *metav1.Condition {
+	if u == nil {
+		return nil
+	}
+	c := appcluster.Current(appcluster.StatusOf(u).Conditions, "Committed", u.GetGeneration())
+	if c == nil || c.Status == metav1.ConditionTrue || c.Reason == "Held" {
+		return nil
+	}
+	return c
+}

@@ -58,15 +58,11 @@ type wait struct {
 	group []string
 }
 
-// judged is what was found out at one moment, and serves for a moment more.
+// judged is what waited for a head of main when it was looked up last.
 type judged struct {
-	at   time.Time
 	head store.Hash
 	all  map[claim.Key]waiting
 }
-
-// judgedFor is how long what waits is not looked up again to say no.
-const judgedFor = time.Second
 
 const (
 	wordsFile   = "Its file is gone from main, as one of many at once, or moved: nothing is deleted until a person has approved all of them (kubectl describe connection %s says how many, and how), or decides on this one: kubectl gitbind resolve, with --take delete to delete it, or --take keep to put its file back."
@@ -95,8 +91,8 @@ func (r *Repository) MayRemove(ctx context.Context, key claim.Key, file bool, ba
 	if r.passed(key.Path()) {
 		return "", nil
 	}
-	if no, ok := r.stillRefused(view.Main, key, file); ok {
-		return no, nil
+	if no, err := r.stillRefused(ctx, view.Main, key, file); err != nil || no {
+		return r.no(file), err
 	}
 	all, err := r.waiting(ctx, view.Main)
 	if err != nil {
@@ -130,17 +126,25 @@ func (r *Repository) judge(ctx context.Context, main *store.Snapshot, me waiting
 		mine.group = nil
 		return "", nil
 	}
-	var group []string
+	// All that came within a window is counted; what was refused does not pass
+	// together with what comes after it.
+	var counted, group []string
+	var together []*wait
 	inGroup := map[string]int{}
 	for _, w := range all {
-		if w.file != me.file || now.Sub(r.waitOf(w).since) >= r.Limits.Window && w.Key != me.Key {
+		theirs := r.waitOf(w)
+		if w.file != me.file || now.Sub(theirs.since) >= r.Limits.Window && w.Key != me.Key {
 			continue
 		}
 		if yes, err := r.approved(ctx, main, w); err != nil {
 			return "", err
-		} else if !yes {
-			group = append(group, w.Key.Path())
-			inGroup[w.Key.Binding]++
+		} else if yes {
+			continue
+		}
+		counted = append(counted, w.Key.Path())
+		inGroup[w.Key.Binding]++
+		if !theirs.refused {
+			group, together = append(group, w.Key.Path()), append(together, theirs)
 		}
 	}
 	had := func(binding string) int {
@@ -150,13 +154,15 @@ func (r *Repository) judge(ctx context.Context, main *store.Snapshot, me waiting
 		}
 		return n
 	}
-	if !mine.refused && r.Limits.AllowsPush(r.memoryRemovals(), group, had, now) {
+	if !mine.refused && r.Limits.AllowsPush(r.memoryRemovals(), counted, had, now) {
 		mine.group = group
 		return "", nil
 	}
 	if !mine.refused {
-		mine.refused = true
-		defer r.stateChanged()
+		for _, theirs := range together {
+			theirs.refused = true
+		}
+		r.stateChanged()
 	}
 	return r.no(me.file), nil
 }
@@ -168,17 +174,19 @@ func (r *Repository) no(file bool) string {
 	return fmt.Sprintf(wordsObject, r.Connection)
 }
 
-// stillRefused says no from memory, where that was found out a moment ago.
-func (r *Repository) stillRefused(main *store.Snapshot, key claim.Key, file bool) (string, bool) {
+// stillRefused says no from memory: for those that were refused together with
+// another one, there is nothing to look up.
+func (r *Repository) stillRefused(ctx context.Context, main *store.Snapshot, key claim.Key, file bool) (bool, error) {
 	j := r.judged
-	if j == nil || j.head != main.Head() || r.Now().Sub(j.at) >= judgedFor {
-		return "", false
+	if j == nil || j.head != main.Head() {
+		return false, nil
 	}
 	w, ok := j.all[key]
-	if !ok || w.file != file || !r.waits[key].refused || r.waits[key].approved {
-		return "", false
+	if !ok || w.file != file || !r.waits[key].refused {
+		return false, nil
 	}
-	return r.no(file), true
+	yes, err := r.approved(ctx, main, w)
+	return !yes, err
 }
 
 // Removing notes that a claim is about to be removed, and saves that together
@@ -272,7 +280,7 @@ func (r *Repository) waiting(ctx context.Context, main *store.Snapshot) (map[cla
 		}
 		r.waitOf(w)
 	}
-	r.judged = &judged{r.Now(), main.Head(), all}
+	r.judged = &judged{main.Head(), all}
 	return all, nil
 }
 

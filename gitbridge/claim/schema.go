@@ -22,21 +22,37 @@ type Schema struct {
 // NewSchema takes the schema of the storage version of a CRD.
 func NewSchema(crd *apiextensionsv1.CustomResourceDefinition) (*Schema, error) {
 	for _, v := range crd.Spec.Versions {
-		if !v.Storage || v.Schema == nil || v.Schema.OpenAPIV3Schema == nil {
+		if !v.Storage {
 			continue
 		}
-		var internal apiextensions.JSONSchemaProps
-		if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(v.Schema.OpenAPIV3Schema, &internal, nil); err != nil {
-			return nil, fmt.Errorf("schema of %s: %w", crd.Name, err)
-		}
-		s, err := structural.NewStructural(&internal)
+		_, s, err := VersionSchema(crd, v.Name)
 		if err != nil {
-			return nil, fmt.Errorf("schema of %s: %w", crd.Name, err)
+			return nil, err
 		}
 		spec := s.Properties["spec"]
 		return &Schema{apiVersion: crd.Spec.Group + "/" + v.Name, kind: crd.Spec.Names.Kind, spec: &spec}, nil
 	}
 	return nil, fmt.Errorf("schema of %s: no storage version with a schema", crd.Name)
+}
+
+// VersionSchema reads the schema of one version of a CRD: as values are
+// validated by it, and as they are pruned and get their defaults by it.
+func VersionSchema(crd *apiextensionsv1.CustomResourceDefinition, version string) (*apiextensions.JSONSchemaProps, *structural.Structural, error) {
+	for _, v := range crd.Spec.Versions {
+		if v.Name != version || v.Schema == nil || v.Schema.OpenAPIV3Schema == nil {
+			continue
+		}
+		var props apiextensions.JSONSchemaProps
+		if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(v.Schema.OpenAPIV3Schema, &props, nil); err != nil {
+			return nil, nil, fmt.Errorf("schema of %s: %w", crd.Name, err)
+		}
+		s, err := structural.NewStructural(&props)
+		if err != nil {
+			return nil, nil, fmt.Errorf("schema of %s: %w", crd.Name, err)
+		}
+		return &props, s, nil
+	}
+	return nil, nil, fmt.Errorf("schema of %s: no schema in version %s", crd.Name, version)
 }
 
 // Kind is the API's kind.

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
@@ -31,16 +30,11 @@ type Schema struct {
 
 // New takes the schema of an exported definition, which has one version.
 func New(crd *apiextensionsv1.CustomResourceDefinition) (*Schema, error) {
-	var internal apiextensions.JSONSchemaProps
-	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(crd.Spec.Versions[0].Schema.OpenAPIV3Schema, &internal, nil); err != nil {
-		return nil, fmt.Errorf("schema of %s: %w", crd.Name, err)
-	}
-	s, err := structural.NewStructural(&internal)
+	props, s, err := claim.VersionSchema(crd, crd.Spec.Versions[0].Name)
 	if err != nil {
-		return nil, fmt.Errorf("schema of %s: %w", crd.Name, err)
+		return nil, err
 	}
-	spec := s.Properties["spec"]
-	properties := internal.Properties["spec"]
+	spec, properties := s.Properties["spec"], props.Properties["spec"]
 	validator, _, err := validation.NewSchemaValidator(&properties)
 	if err != nil {
 		return nil, fmt.Errorf("schema of %s: %w", crd.Name, err)

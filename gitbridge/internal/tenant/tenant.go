@@ -35,6 +35,8 @@ const (
 	// CommitAnnotation the commit of main that it came from.
 	AppliedAnnotation = "gitbind.dev/applied"
 	CommitAnnotation  = "gitbind.dev/commit"
+	// FieldsAnnotation is a digest of which fields were applied.
+	FieldsAnnotation = "gitbind.dev/fields"
 )
 
 // Cluster is one app cluster, as the control plane knows it.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"os/exec"
 	"sync"
@@ -35,6 +36,8 @@ type Process struct {
 	dir     string
 	ready   func(ctx context.Context) error // nil once it can be used
 	spawner *spawner
+	// readyURL is what ready asks, if it asks a URL.
+	readyURL *url.URL
 
 	mu  sync.Mutex
 	run *run
@@ -67,6 +70,28 @@ func (p *Process) Done() <-chan struct{} {
 		return nil
 	}
 	return p.run.done
+}
+
+// ExitCode is that of a process that has ended: -1 when a signal ended it, and
+// when it runs or never ran.
+func (p *Process) ExitCode() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.run == nil || !p.run.ended() {
+		return -1
+	}
+	return p.run.cmd.ProcessState.ExitCode()
+}
+
+// ReadyURL is another path of the server that is asked whether the process is
+// ready; "" if there is none.
+func (p *Process) ReadyURL(path string) string {
+	if p.readyURL == nil {
+		return ""
+	}
+	u := *p.readyURL
+	u.Path = path
+	return u.String()
 }
 
 // Start starts the process and returns when it is ready. When that fails the

@@ -2,6 +2,7 @@ package env
 
 import (
 	"context"
+	"net/url"
 	"os"
 )
 
@@ -21,7 +22,11 @@ type Program struct {
 func (e *Env) Run(ctx context.Context, p Program) (process *Process, ports []int, err error) {
 	err = withPorts(ctx, p.Ports, func(ctx context.Context, free []int) error {
 		ports = free
-		process = e.process(p.Name, "", p.Args(free), httpReady(p.Ready(free), nil))
+		ready := p.Ready(free)
+		process = e.process(p.Name, "", p.Args(free), httpReady(ready, nil))
+		if process.readyURL, err = url.Parse(ready); err != nil {
+			return err
+		}
 		process.path, process.env = p.Path, append(os.Environ(), p.Env...)
 		return process.Start(ctx)
 	})

@@ -12,11 +12,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
 
 	"gitbind.dev/test/env"
+	"gitbind.dev/test/proxy"
 )
 
 // Options say what to run.
@@ -33,6 +35,12 @@ type Options struct {
 	Plain bool
 	// Profile has the agents serve their profiles.
 	Profile bool
+	// Network puts proxies between the components and the servers they use.
+	Network bool
+	// Replicas is how many of each agent run, of which one works: one by default.
+	Replicas int
+	// AgentArgs are further arguments of both agents.
+	AgentArgs []string
 	// Progress is told what is going on; nobody when nil.
 	Progress io.Writer
 }
@@ -48,13 +56,19 @@ type Platform struct {
 	GitDir string
 
 	Backend, Bridge *env.Process
+	// Bridges are all replicas, the one that began first among them.
+	Bridges []*env.Process
+	// Network is nil unless it was asked for.
+	Network *Network
 
-	plain   bool
-	profile bool
+	plain     bool
+	profile   bool
+	replicas  int
+	agentArgs []string
 	// Profiles are where, by the process' name.
 	Profiles   map[string]string
 	mu         sync.Mutex
-	konnectors map[string]*env.Process
+	konnectors map[string][]*env.Process
 }
 
 // Start starts the environment, installs gitbind's manifests and the first API
@@ -73,11 +87,30 @@ func Start(ctx context.Context, o Options) (*Platform, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Platform{Env: e, Bin: o.Bin, plain: o.Plain, profile: o.Profile, GitDir: filepath.Join(e.Dir, "git"), Profiles: map[string]string{}, konnectors: map[string]*env.Process{}}
+	p := &Platform{
+		Env: e, Bin: o.Bin, plain: o.Plain, profile: o.Profile, replicas: max(1, o.Replicas), agentArgs: o.AgentArgs,
+		GitDir: filepath.Join(e.Dir, "git"), Profiles: map[string]string{}, konnectors: map[string][]*env.Process{},
+	}
+	if o.Network {
+		git, err := proxy.StartHTTP("")
+		if err != nil {
+			return nil, errors.Join(err, e.Stop(context.WithoutCancel(ctx)))
+		}
+		p.Network = &Network{git: git, api: map[string]*proxy.Proxy{}}
+	}
 	if err := p.start(ctx); err != nil {
-		return nil, errors.Join(err, e.Stop(context.WithoutCancel(ctx)))
+		return nil, errors.Join(err, p.Stop(context.WithoutCancel(ctx)))
 	}
 	return p, nil
+}
+
+// Stop ends everything.
+func (p *Platform) Stop(ctx context.Context) error {
+	err := p.Env.Stop(ctx)
+	if p.Network != nil {
+		p.Network.close()
+	}
+	return err
 }
 
 func (p *Platform) start(ctx context.Context) error {
@@ -145,7 +178,7 @@ func (p *Platform) install(ctx context.Context) error {
 }
 
 func (p *Platform) startBackend(ctx context.Context) error {
-	kubeconfig, err := p.Cluster(env.Control).KubeconfigFor(ctx, "gitbind-system", "gitbind-backend")
+	kubeconfig, err := p.kubeconfigFor(ctx, env.Control, "gitbind-backend", "backend")
 	if err != nil {
 		return err
 	}
@@ -155,7 +188,7 @@ func (p *Platform) startBackend(ctx context.Context) error {
 		Args: func(ports []int) []string {
 			return []string{
 				"--kubeconfig=" + kubeconfig, "--git-dir=" + p.GitDir,
-				"--listen=" + address(ports[0]), "--public-url=http://" + address(ports[0]),
+				"--listen=" + address(ports[0]), "--public-url=http://" + p.publicAddress(address(ports[0])),
 				"--health-listen=" + address(ports[1]),
 				"--oidc-issuer=" + p.Dex.Issuer, "--oidc-client-id=" + p.Dex.ClientID,
 			}
@@ -165,42 +198,68 @@ func (p *Platform) startBackend(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.BackendURL = "http://" + address(ports[0])
+	p.BackendURL = "http://" + p.publicAddress(address(ports[0]))
 	_, err = p.Kubectl(ctx, p.Control(), "wait", "--for=condition=Offered", "--timeout=2m", "apiserviceexporttemplate/postgresql")
 	return err
 }
 
 func (p *Platform) startBridge(ctx context.Context) error {
-	kubeconfig, err := p.Cluster(env.Control).KubeconfigFor(ctx, "gitbind-system", "gitbind-gitbridge")
-	if err != nil {
-		return err
+	var err error
+	p.Bridges, err = p.runAgents(ctx, env.Control, "gitbridge", "gitbind-gitbridge", "gitbridge", "--backend-url="+p.BackendURL)
+	if err == nil {
+		p.Bridge = p.Bridges[0]
 	}
-	p.Bridge, err = p.runAgent(ctx, "gitbridge", "gitbridge", kubeconfig, "--backend-url="+p.BackendURL)
 	return err
 }
 
 // StartKonnector runs the konnector of an app cluster, once its manifests are
 // installed there.
 func (p *Platform) StartKonnector(ctx context.Context, cluster string) (*env.Process, error) {
-	kubeconfig, err := p.Cluster(cluster).KubeconfigFor(ctx, "gitbind-system", "konnector")
-	if err != nil {
-		return nil, err
-	}
-	k, err := p.runAgent(ctx, "konnector-"+cluster, "konnector", kubeconfig)
+	all, err := p.runAgents(ctx, cluster, "konnector-"+cluster, "konnector", "konnector")
 	if err != nil {
 		return nil, err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.konnectors[cluster] = k
-	return k, nil
+	p.konnectors[cluster] = all
+	return all[0], nil
 }
 
-// Konnector is the one of an app cluster, nil before StartKonnector.
+// Konnector is the first one of an app cluster, nil before StartKonnector.
 func (p *Platform) Konnector(cluster string) *env.Process {
+	if all := p.Konnectors(cluster); len(all) > 0 {
+		return all[0]
+	}
+	return nil
+}
+
+// Konnectors are all replicas of an app cluster's.
+func (p *Platform) Konnectors(cluster string) []*env.Process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.konnectors[cluster]
+}
+
+// runAgents runs the replicas of an agent. The first one's name is name.
+func (p *Platform) runAgents(ctx context.Context, cluster, name, account, binary string, args ...string) ([]*env.Process, error) {
+	var all []*env.Process
+	for i := range p.replicas {
+		name := name
+		if i > 0 {
+			name += fmt.Sprintf("-%d", i+1)
+		}
+		kubeconfig, err := p.kubeconfigFor(ctx, cluster, account, name)
+		if err != nil {
+			return nil, err
+		}
+		// As a pod's name: who starts anew in its place goes on with its Lease.
+		one, err := p.runAgent(ctx, name, binary, kubeconfig, slices.Concat(args, p.agentArgs, []string{"--lease-identity=" + name})...)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, nil
 }
 
 func (p *Platform) runAgent(ctx context.Context, name, binary, kubeconfig string, args ...string) (*env.Process, error) {

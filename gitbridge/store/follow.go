@@ -46,7 +46,7 @@ func Tell(wake chan Hash, hint Hash) {
 // Delays between tries that fail.
 const (
 	followRetry    = time.Second
-	followRetryMax = time.Minute
+	followRetryMax = 15 * time.Second
 )
 
 // Follow keeps calling OnChange for what happens on a branch until ctx ends.

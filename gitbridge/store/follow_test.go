@@ -179,7 +179,7 @@ func TestFollowReportsAndSurvivesABrokenRemote(t *testing.T) {
 		store.Tell(f.wake, "")
 		f.want("fetch: broken")
 		time.Sleep(10 * time.Minute)
-		if n := len(f.told()); n < 10 || n > 25 {
+		if n := len(f.told()); n < 30 || n > 60 {
 			t.Errorf("%d tries in 10 minutes", n)
 		}
 		f.broken.Store(false)

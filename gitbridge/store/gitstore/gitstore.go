@@ -23,7 +23,6 @@ import (
 	"weak"
 
 	"github.com/go-git/go-git/v5/plumbing"
-	"golang.org/x/time/rate"
 
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/gitbridge/store/internal/branch"
@@ -58,7 +57,9 @@ type Options struct {
 	// forged hint could name a commit that nobody merged.
 	TrustHints bool
 	// PushesPerMinute is the budget of all branches of this repository, which
-	// may be saved up for a minute. 0 is no limit.
+	// may be saved up for a minute. It is shared by all who open the repository in
+	// this process. 0 is the default, 6 for github.com and no limit elsewhere;
+	// less is no limit.
 	PushesPerMinute int
 }
 
@@ -67,7 +68,6 @@ type Options struct {
 type Repository struct {
 	options Options
 	http    *transport
-	wait    func(context.Context) error
 
 	mu sync.Mutex
 	// branches are those that somebody holds: a repository can have very many
@@ -108,11 +108,9 @@ func Open(o Options) (*Repository, error) {
 			limit:       o.MaxPack,
 			increment:   defaultIncrement,
 			stall:       o.Stall,
+			pace:        paceOf(u, o.PushesPerMinute),
 		},
 		branches: map[string]weak.Pointer[branch.Client]{},
-	}
-	if n := o.PushesPerMinute; n > 0 {
-		r.wait = rate.NewLimiter(rate.Every(time.Minute/time.Duration(n)), n).Wait
 	}
 	return r, nil
 }
@@ -139,7 +137,7 @@ func (r *Repository) Branch(name string) store.Branch {
 	}
 	b := branch.New(
 		&remote{http: r.http, ref: plumbing.NewBranchReferenceName(name)},
-		branch.Options{Committer: r.options.Committer, Now: r.options.Now, TrustHints: r.options.TrustHints, Wait: r.wait},
+		branch.Options{Committer: r.options.Committer, Now: r.options.Now, TrustHints: r.options.TrustHints, Pace: branchPace{r.http.pace, name}},
 	)
 	r.branches[name] = weak.Make(b)
 	runtime.AddCleanup(b, r.forget, name)

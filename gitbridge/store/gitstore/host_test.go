@@ -33,6 +33,7 @@ type host struct {
 	lose, breaks, pushes atomic.Int64
 	requests             atomic.Int64
 	connections          atomic.Int64
+	processes            atomic.Int64
 	then                 atomic.Pointer[func()]
 
 	mu sync.Mutex
@@ -73,6 +74,10 @@ func newHost(t testing.TB) *host {
 
 func (h *host) serve(w http.ResponseWriter, r *http.Request) {
 	h.requests.Add(1)
+	if strings.HasPrefix(r.URL.Path, "/process-") {
+		_, path, _ := strings.Cut(r.URL.Path[1:], "/")
+		r.URL.Path = "/" + path
+	}
 	if h.breaks.Add(-1) >= 0 {
 		panic(http.ErrAbortHandler)
 	}
@@ -121,7 +126,10 @@ func (h *host) url() string { return h.server.URL + "/repo.git" }
 
 func (h *host) open(o gitstore.Options) *gitstore.Repository {
 	h.t.Helper()
-	o.URL, o.Committer = h.url(), committer
+	if o.URL == "" {
+		o.URL = h.url()
+	}
+	o.Committer = committer
 	r, err := gitstore.Open(o)
 	if err != nil {
 		h.t.Fatal(err)
@@ -129,8 +137,11 @@ func (h *host) open(o gitstore.Options) *gitstore.Repository {
 	return r
 }
 
+// Branch is one of a process of its own: those who open the same URL know of
+// each other.
 func (h *host) Branch(name string) store.Branch {
-	return h.open(gitstore.Options{}).Branch(name)
+	url := fmt.Sprintf("%s/process-%d/repo.git", h.server.URL, h.processes.Add(1))
+	return h.open(gitstore.Options{URL: url}).Branch(name)
 }
 
 func (h *host) LoseAnswers(n int, then func()) {

@@ -23,6 +23,7 @@ type transport struct {
 	limit       int64
 	increment   int
 	stall       time.Duration
+	pace        *pace
 
 	mu sync.Mutex
 	// known is the credential that was given last, if there is one.
@@ -41,6 +42,9 @@ const (
 
 // errTooMuch says that an answer was longer than allowed.
 var errTooMuch = errors.New("the remote's answer is too large")
+
+// errSilent says that the remote did not answer.
+var errSilent = errors.New("no answer")
 
 // refs asks a service for what it has. The caller closes the answer.
 func (t *transport) refs(ctx context.Context, service string) (io.ReadCloser, error) {
@@ -115,6 +119,9 @@ func (t *transport) credential(ctx context.Context, refused bool) (*credential, 
 
 // once makes one request. It is given up when the remote keeps silent.
 func (t *transport) once(ctx context.Context, newRequest func(context.Context) (*http.Request, error), c *credential) (*http.Response, error) {
+	if err := t.pace.obey(ctx, t.pace.askedUntil()); err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	req, err := newRequest(ctx)
 	if err != nil {
@@ -126,16 +133,23 @@ func (t *transport) once(ctx context.Context, newRequest func(context.Context) (
 		req.SetBasicAuth(c.user, c.password)
 	}
 	timer := time.AfterFunc(t.stall, func() {
-		cancel(fmt.Errorf("no answer for %s", t.stall))
+		cancel(fmt.Errorf("%w for %s", errSilent, t.stall))
 	})
 	res, err := t.client.Do(req)
 	if err != nil {
 		timer.Stop()
 		err = withCause(ctx, err)
+		t.pace.noAnswer(ctx)
 		cancel(nil)
 		return nil, err
 	}
-	res.Body = &body{ReadCloser: res.Body, ctx: ctx, cancel: cancel, timer: timer, stall: t.stall, left: t.limit}
+	res.Body = &body{ReadCloser: res.Body, ctx: ctx, cancel: cancel, timer: timer, stall: t.stall, left: t.limit, pace: t.pace}
+	if d, ok := retryAfter(res, time.Now()); ok {
+		t.pace.leave(d)
+	}
+	if res.StatusCode >= http.StatusInternalServerError || res.StatusCode == http.StatusTooManyRequests {
+		res.Body.(*body).failed = true
+	}
 	return res, nil
 }
 
@@ -155,16 +169,21 @@ type body struct {
 	timer  *time.Timer
 	stall  time.Duration
 	left   int64
+	// failed says that it is no answer, or not whole.
+	failed bool
+	pace   *pace
 }
 
 func (b *body) Read(p []byte) (int, error) {
 	if b.left <= 0 {
+		b.failed = true
 		return 0, errTooMuch
 	}
 	b.timer.Reset(b.stall)
 	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
 	b.left -= int64(n)
 	if err != nil && !errors.Is(err, io.EOF) {
+		b.failed = true
 		err = withCause(b.ctx, err)
 	}
 	return n, err
@@ -175,6 +194,11 @@ func (b *body) Read(p []byte) (int, error) {
 func (b *body) Close() error {
 	_, _ = io.CopyN(io.Discard, b.ReadCloser, 4096)
 	b.timer.Stop()
+	if b.failed {
+		b.pace.noAnswer(b.ctx)
+	} else {
+		b.pace.reached()
+	}
 	err := b.ReadCloser.Close()
 	b.cancel(nil)
 	return err

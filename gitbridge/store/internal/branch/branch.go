@@ -68,9 +68,27 @@ type Options struct {
 	// TrustHints says that hints come from the remote itself. Otherwise it is
 	// asked, too: a forged one could name a commit that is no part of the branch.
 	TrustHints bool
-	// Wait, if not nil, waits for the right to push.
-	Wait func(ctx context.Context) error
+	// Pace, if not nil, is kept to.
+	Pace Pace
 }
+
+// Pace is how often a remote is asked, and by how many writers at once. Each
+// method waits, and gives up with an error where that would take too long.
+type Pace interface {
+	// Lock waits until nobody else writes the branch.
+	Lock(ctx context.Context) (unlock func(), err error)
+	// Rest waits while the remote is to be left alone.
+	Rest(ctx context.Context) error
+	// Budget waits until a push is within the budget.
+	Budget(ctx context.Context) error
+}
+
+// freely is the pace of who has none.
+type freely struct{}
+
+func (freely) Lock(context.Context) (func(), error) { return func() {}, nil }
+func (freely) Rest(context.Context) error           { return nil }
+func (freely) Budget(context.Context) error         { return nil }
 
 // Client is a store.Branch.
 type Client struct {
@@ -100,6 +118,9 @@ var _ store.Branch = (*Client)(nil)
 func New(r Remote, o Options) *Client {
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Pace == nil {
+		o.Pace = freely{}
 	}
 	return &Client{remote: r, options: o, turn: make(chan struct{}, 1)}
 }
@@ -133,6 +154,9 @@ func (c *Client) FetchTip(ctx context.Context, tip store.Hash) (*store.Snapshot,
 		return snap, nil
 	}
 
+	if err := c.options.Pace.Rest(ctx); err != nil {
+		return nil, fmt.Errorf("fetch: %w", err)
+	}
 	if err := c.takeTurn(ctx); err != nil {
 		return nil, err
 	}

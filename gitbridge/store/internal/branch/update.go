@@ -91,20 +91,33 @@ func (c *Client) update(p *pending) (*store.Snapshot, error) {
 func (c *Client) write(ctx context.Context) {
 	for c.waiting() {
 		// The queue grows meanwhile, and fetches go on.
-		var err error
-		if c.options.Wait != nil {
-			err = c.options.Wait(ctx)
+		unlock, err := c.begin(ctx)
+		if err != nil {
+			answerAll(c.take(), nil, fmt.Errorf("push: %w", err))
+			continue
 		}
 		_ = c.takeTurn(ctx)
 		batch := c.take()
-		if err != nil {
-			answerAll(batch, nil, fmt.Errorf("push: %w", err))
-		} else {
-			rejections := maxRejections
-			c.process(ctx, batch, &rejections)
-		}
+		rejections := maxRejections
+		c.process(ctx, batch, &rejections)
 		c.endTurn()
+		unlock()
 	}
+}
+
+// begin waits until it is time to push.
+func (c *Client) begin(ctx context.Context) (unlock func(), err error) {
+	if err := c.options.Pace.Rest(ctx); err != nil {
+		return nil, err
+	}
+	if unlock, err = c.options.Pace.Lock(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.options.Pace.Budget(ctx); err != nil {
+		unlock()
+		return nil, err
+	}
+	return unlock, nil
 }
 
 // waiting says whether there is something to write, and ends the writing if
@@ -146,13 +159,16 @@ func (c *Client) process(ctx context.Context, batch []*pending, rejections *int)
 	wait := backoff.ExponentialBackOff{InitialInterval: 5 * time.Millisecond, Multiplier: 1.7, RandomizationFactor: 0.9, MaxInterval: time.Second}
 	var err error
 	for range conflictTries {
+		if err = c.options.Pace.Budget(ctx); err != nil {
+			break
+		}
 		var base *store.Snapshot
-		if base, err = c.base(ctx, begin(batch)); err != nil {
+		if base, err = c.base(ctx, origin(batch)); err != nil {
 			break
 		}
 		var push Push
 		old := base.Head()
-		if from := begin(batch); old == "" && from != nil {
+		if from := origin(batch); old == "" && from != nil {
 			base = from
 		}
 		push, batch = c.prepare(base, batch)
@@ -197,9 +213,9 @@ func (c *Client) divide(ctx context.Context, batch []*pending, rejections *int, 
 	return nil, nil
 }
 
-// begin is where the branch begins if it does not exist, if one of its edits
+// origin is where the branch begins if it does not exist, if one of its edits
 // says so. The others find it created.
-func begin(batch []*pending) *store.Snapshot {
+func origin(batch []*pending) *store.Snapshot {
 	for _, p := range batch {
 		if p.from.Head() != "" && p.ctx.Err() == nil {
 			return p.from
@@ -251,6 +267,9 @@ func (c *Client) push(ctx context.Context, p Push) (*store.Snapshot, error) {
 		}
 		unknown = err
 		c.doubt()
+		if err := c.options.Pace.Rest(ctx); err != nil {
+			return nil, fmt.Errorf("%w: %w", unknown, err)
+		}
 		landed, err := c.settle(ctx, p, unknown)
 		if err == nil || errors.Is(err, store.ErrConflict) {
 			return landed, err

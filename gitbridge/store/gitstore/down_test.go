@@ -1,0 +1,156 @@
+package gitstore_test
+
+import (
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/gitbridge/store/gitstore"
+	"gitbind.dev/gitbridge/store/storetest"
+)
+
+// Many claims and two followers want something all the time; the host must not
+// notice more than one of them.
+func TestAHostThatIsDownIsAskedSeldomAndFoundAtOnceWhenItIsBack(t *testing.T) {
+	h := newHost(t)
+	defer h.check()
+	r := h.open(gitstore.Options{})
+	main, status := r.Branch("main"), r.Branch("status")
+	update(t, main, storetest.Put("x", "1"))
+	update(t, status, storetest.Put("x", "1"))
+
+	h.Break(1 << 30)
+	asked := h.requests.Load()
+	start := time.Now()
+	var all sync.WaitGroup
+	var done, back atomic.Int64
+	const writers = 50
+	for w := range writers {
+		all.Go(func() {
+			// As a controller does, which tries again whenever it is told to.
+			for t.Context().Err() == nil {
+				if _, err := main.Update(t.Context(), storetest.Put(fmt.Sprint("ns/", w), "1")); err == nil {
+					done.Add(1)
+					return
+				}
+			}
+		})
+	}
+	for _, b := range []store.Branch{main, status} {
+		all.Go(func() {
+			for t.Context().Err() == nil {
+				if _, err := b.Fetch(t.Context()); err == nil {
+					back.Add(1)
+					return
+				}
+			}
+		})
+	}
+	for time.Since(start) < 6*time.Second {
+		time.Sleep(100 * time.Millisecond)
+	}
+	n, outage := h.requests.Load()-asked, time.Since(start)
+	t.Logf("%d requests in %s", n, outage.Round(time.Millisecond))
+	if n > 10*int64(outage/time.Second) {
+		t.Errorf("%d requests in %s", n, outage)
+	}
+	h.Break(0)
+	start = time.Now()
+	all.Wait()
+	if done.Load() != writers || back.Load() != 2 || time.Since(start) > 6*time.Second {
+		t.Errorf("%d of %d edits, %d fetches, %s after the host was back", done.Load(), writers, back.Load(), time.Since(start))
+	}
+	if got := fetch(t, h.Branch("main")).Files(); got != writers+1 {
+		t.Errorf("%d files", got)
+	}
+}
+
+func TestABusyHostIsAskedAgainWhenItSaysSo(t *testing.T) {
+	h := newHost(t)
+	defer h.check()
+	b := h.Branch("main")
+	update(t, b, storetest.Put("x", "1"))
+	var refusals atomic.Int64
+	var refusedAt, askedAt atomic.Int64
+	h.set(func() {
+		h.intercept = func(w http.ResponseWriter, r *http.Request) bool {
+			now := time.Now().UnixNano()
+			if refusals.Add(1) == 1 {
+				refusedAt.Store(now)
+				w.Header().Set("Retry-After", "1")
+				http.Error(w, "busy", http.StatusServiceUnavailable)
+				return true
+			}
+			askedAt.CompareAndSwap(0, now)
+			return false
+		}
+	})
+	update(t, b, storetest.Put("x", "2"))
+	if pause := time.Duration(askedAt.Load() - refusedAt.Load()); pause < time.Second {
+		t.Errorf("it was asked again after %s", pause)
+	}
+
+	h.set(func() { h.intercept = answerRetry(http.StatusTooManyRequests, "300") })
+	start, asked := time.Now(), h.requests.Load()
+	for range 5 {
+		if _, err := b.Update(t.Context(), storetest.Put("x", "3")); err == nil {
+			t.Error("it went through")
+		}
+		if _, err := b.Fetch(t.Context()); err == nil {
+			t.Error("it went through")
+		}
+	}
+	if n := h.requests.Load() - asked; n != 1 || time.Since(start) > 5*time.Second {
+		t.Errorf("%d requests, %s", n, time.Since(start))
+	}
+	h.set(func() { h.intercept = nil })
+}
+
+func answerRetry(status int, after string) func(http.ResponseWriter, *http.Request) bool {
+	return func(w http.ResponseWriter, _ *http.Request) bool {
+		w.Header().Set("Retry-After", after)
+		http.Error(w, "busy", status)
+		return true
+	}
+}
+
+// Both branches, and whoever else in the process opened the same repository,
+// draw on one budget, and nobody pushes against oneself.
+func TestAllWhoOpenARepositoryShareItsBudgetAndItsTurns(t *testing.T) {
+	h := newHost(t)
+	defer h.check()
+	const perMinute = 60
+	main := h.open(gitstore.Options{PushesPerMinute: perMinute}).Branch("main")
+	again := h.open(gitstore.Options{URL: h.server.URL + "/repo.git/"}).Branch("main")
+	status := h.open(gitstore.Options{}).Branch("status")
+	start := time.Now()
+	for i := range perMinute / 3 {
+		for _, b := range []store.Branch{main, again, status} {
+			update(t, b, storetest.Put("x", fmt.Sprint(i)))
+		}
+	}
+	if spent := time.Since(start); spent > time.Minute/perMinute*10 {
+		t.Skipf("the machine is too slow: %s", spent)
+	}
+	before := h.Pushes()
+	var all sync.WaitGroup
+	for i, b := range []store.Branch{main, again, status} {
+		for j := range 5 {
+			all.Go(func() {
+				if _, err := b.Update(t.Context(), storetest.Put(fmt.Sprint("y", i, j), "1")); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	all.Wait()
+	// A second for each; some were saved up while those before were made.
+	least := time.Duration(h.Pushes()-perMinute-1)*(time.Minute/perMinute) - time.Second
+	if n := h.Pushes() - before; n > 6 || time.Since(start) < least {
+		t.Errorf("%d pushes in %s, want at least %s", n, time.Since(start), least)
+	}
+}

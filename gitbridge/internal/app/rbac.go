@@ -4,8 +4,8 @@ package app
 // gitbind-offered-apis gives it on the offered APIs, and the right to
 // impersonate that the backend gives it in each tenant namespace.
 //
-// +kubebuilder:rbac:groups=gitbind.dev,resources=clusterbindings;apiserviceexports,verbs=get;list;watch
-// +kubebuilder:rbac:groups=gitbind.dev,resources=clusterbindings/status;apiserviceexports/status,verbs=get;patch
+// +kubebuilder:rbac:groups=gitbind.dev,resources=clusterbindings;apiserviceexports;apiserviceexporttemplates,verbs=get;list;watch
+// +kubebuilder:rbac:groups=gitbind.dev,resources=clusterbindings/status;apiserviceexports/status;apiserviceexporttemplates/status,verbs=get;patch
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=secrets,resourceNames=gitbind-bridge,verbs=get
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;create

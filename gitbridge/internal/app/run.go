@@ -19,6 +19,7 @@ import (
 	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/gitbridge/claim"
 	"gitbind.dev/gitbridge/internal/controller/apiserviceexport"
+	"gitbind.dev/gitbridge/internal/controller/apiserviceexporttemplate"
 	"gitbind.dev/gitbridge/internal/controller/clusterbinding"
 	"gitbind.dev/gitbridge/internal/live"
 	"gitbind.dev/gitbridge/internal/offered"
@@ -95,11 +96,16 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, config *rest.Config, 
 	if err := exports.SetupWithManager(ctx, mgr); err != nil {
 		return fmt.Errorf("set up the controller of exports: %w", err)
 	}
+	templates := &apiserviceexporttemplate.Reconciler{Client: mgr.GetClient(), Now: time.Now}
+	if err := templates.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("set up the controller of templates: %w", err)
+	}
 	claims := claimsFactory{config: config, apis: resolver, objects: objects, log: mgr.GetLogger(), workers: o.Workers}
 	bindings := &clusterbinding.Reconciler{
 		Client: mgr.GetClient(), Server: mgr.GetAPIReader(), BackendURL: o.BackendURL,
 		Sessions: sessions, Claims: claims.of, Guard: elected.Guard, Now: time.Now,
-		Began: func(s *session.Session) { go exports.Began(ctx, s) },
+		History: o.StatusHistory,
+		Began:   func(s *session.Session) { go exports.Began(ctx, s) },
 	}
 	if err := bindings.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set up the controller of cluster bindings: %w", err)

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/internal/drift"
 	"gitbind.dev/gitbridge/internal/tenant"
 )
 
@@ -69,7 +70,7 @@ func (o *Objects) Start(ctx context.Context) error { return o.cache.Start(ctx) }
 func slim(object any) (any, error) {
 	if u, ok := object.(*unstructured.Unstructured); ok {
 		delete(u.Object, "spec")
-		u.SetManagedFields(nil)
+		drift.Slim(u)
 	}
 	return object, nil
 }

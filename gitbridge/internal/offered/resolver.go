@@ -5,6 +5,7 @@ package offered
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -19,8 +20,10 @@ import (
 	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/gitbridge/internal/crossplane"
 	"gitbind.dev/gitbridge/internal/decision"
+	"gitbind.dev/gitbridge/internal/drift"
 	"gitbind.dev/gitbridge/internal/export"
 	claimschema "gitbind.dev/gitbridge/internal/schema"
+	"gitbind.dev/gitbridge/internal/transform"
 )
 
 // API is one API, as an app cluster may or may not use it.
@@ -30,6 +33,22 @@ type API struct {
 	Why string
 	// The rest is set when Access is Granted.
 	*Definition
+	// Template is what the platform makes of claims, nil for nothing. Where it
+	// cannot be used, Unusable says why.
+	Template *transform.Template
+	Unusable *transform.TemplateError
+}
+
+// Revision is another one whenever claims may come out as another object.
+func (a API) Revision() string {
+	switch {
+	case a.Definition == nil:
+		return string(a.Access)
+	case a.Unusable != nil:
+		return a.Version + " " + a.Unusable.Error()
+	default:
+		return a.Version + " " + a.Template.Revision()
+	}
 }
 
 // Definition is what a definition on the control plane says.
@@ -40,6 +59,8 @@ type Definition struct {
 	Resource schema.GroupVersionResource
 	Shape    crossplane.Shape
 	Schema   *claimschema.Schema
+	// Fields tells which fields of an applied object are the bridge's.
+	Fields *drift.Fields
 	// Snapshot is the definition for app clusters.
 	Snapshot *runtime.RawExtension
 	// Version changes whenever the definition does.
@@ -47,13 +68,22 @@ type Definition struct {
 }
 
 // Resolver answers from a cache of exports and of the metadata of definitions,
-// and reads a definition itself only when it is another one than before.
+// and reads a definition itself only when it is another one than before. A
+// template's patches are read once for each generation.
 type Resolver struct {
 	Cache  client.Reader
 	Server client.Reader
 
 	mu          sync.Mutex
 	definitions map[v1alpha1.ExportedAPI]*Definition
+	templates   map[string]compiled
+}
+
+// compiled is what a template came to.
+type compiled struct {
+	of       string
+	template *transform.Template
+	unusable *transform.TemplateError
 }
 
 // Resolve looks up a binding of the cluster with that tenant namespace.
@@ -86,7 +116,49 @@ func (r *Resolver) Export(ctx context.Context, e *v1alpha1.APIServiceExport) (AP
 	case definition == nil:
 		return API{Access: decision.NotServed, Why: why}, nil
 	}
-	return API{Access: decision.Granted, Definition: definition}, nil
+	c, err := r.template(ctx, e.Spec.Template)
+	if err != nil {
+		return API{}, err
+	}
+	return API{Access: decision.Granted, Definition: definition, Template: c.template, Unusable: c.unusable}, nil
+}
+
+// template reads a template's patches. One that is gone cannot be used: what it
+// set for claims must not vanish with it.
+func (r *Resolver) template(ctx context.Context, name string) (compiled, error) {
+	var t v1alpha1.APIServiceExportTemplate
+	err := r.Cache.Get(ctx, client.ObjectKey{Name: name}, &t)
+	if apierrors.IsNotFound(err) {
+		// An export may be seen before its template is.
+		err = r.Server.Get(ctx, client.ObjectKey{Name: name}, &t)
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		return compiled{unusable: &transform.TemplateError{Template: name, Reason: "does not exist any more"}}, nil
+	case err != nil:
+		return compiled{}, fmt.Errorf("get template %s: %w", name, err)
+	}
+	return r.read(&t)
+}
+
+// read reads a template's patches once for each generation.
+func (r *Resolver) read(t *v1alpha1.APIServiceExportTemplate) (compiled, error) {
+	of := fmt.Sprintf("%s/%d", t.UID, t.Generation)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c, ok := r.templates[t.Name]; ok && c.of == of {
+		return c, nil
+	}
+	template, err := transform.Compile(t.Name, t.Spec.Transform)
+	c := compiled{of: of, template: template}
+	if err != nil && !errors.As(err, &c.unusable) {
+		return compiled{}, err
+	}
+	if r.templates == nil {
+		r.templates = map[string]compiled{}
+	}
+	r.templates[t.Name] = c
+	return c, nil
 }
 
 // definition is nil where the API cannot be had; why says so.
@@ -129,6 +201,9 @@ func (r *Resolver) definition(ctx context.Context, api v1alpha1.ExportedAPI) (d 
 		Version:  string(live.UID) + "/" + live.ResourceVersion,
 	}
 	if d.Schema, err = claimschema.New(crd); err != nil {
+		return nil, err.Error(), nil
+	}
+	if d.Fields, err = drift.NewFields(&live, api.Version); err != nil {
 		return nil, err.Error(), nil
 	}
 	if d.Snapshot, err = export.Snapshot(crd); err != nil {

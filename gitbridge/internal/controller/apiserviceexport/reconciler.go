@@ -34,8 +34,11 @@ import (
 	"gitbind.dev/gitbridge/internal/statusbranch"
 )
 
-// byDefinition finds the exports of a definition.
-const byDefinition = "definition"
+// byDefinition finds the exports of a definition, byTemplate those of a template.
+const (
+	byDefinition = "definition"
+	byTemplate   = "template"
+)
 
 // Exports tells what an export comes to.
 type Exports interface {
@@ -58,32 +61,42 @@ type Reconciler struct {
 // SetupWithManager adds the reconciler to a manager.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
 	r.events, r.published = make(chan event.GenericEvent, 1024), map[types.NamespacedName]string{}
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.APIServiceExport{}, byDefinition, func(o client.Object) []string {
-		return []string{o.(*v1alpha1.APIServiceExport).Spec.API.BindingName()}
-	}); err != nil {
-		return err
+	for index, value := range map[string]func(*v1alpha1.APIServiceExport) string{
+		byDefinition: func(e *v1alpha1.APIServiceExport) string { return e.Spec.API.BindingName() },
+		byTemplate:   func(e *v1alpha1.APIServiceExport) string { return e.Spec.Template },
+	} {
+		if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.APIServiceExport{}, index, func(o client.Object) []string {
+			return []string{value(o.(*v1alpha1.APIServiceExport))}
+		}); err != nil {
+			return err
+		}
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("apiserviceexport").
 		For(&v1alpha1.APIServiceExport{}).
-		WatchesMetadata(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.ofDefinition),
+		WatchesMetadata(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.of(byDefinition)),
 			builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
+		Watches(&v1alpha1.APIServiceExportTemplate{}, handler.EnqueueRequestsFromMapFunc(r.of(byTemplate)),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Channel(r.events, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 8}).
 		Complete(r)
 }
 
-func (r *Reconciler) ofDefinition(ctx context.Context, definition client.Object) []reconcile.Request {
-	var exports v1alpha1.APIServiceExportList
-	if err := r.Client.List(ctx, &exports, client.MatchingFields{byDefinition: definition.GetName()}); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Exports of a changed definition are not looked at", "definition", definition.GetName())
-		return nil
+// of maps a definition, or a template, to its exports.
+func (r *Reconciler) of(index string) handler.MapFunc {
+	return func(ctx context.Context, o client.Object) []reconcile.Request {
+		var exports v1alpha1.APIServiceExportList
+		if err := r.Client.List(ctx, &exports, client.MatchingFields{index: o.GetName()}); err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Exports are not looked at", "changed", index, "name", o.GetName())
+			return nil
+		}
+		var requests []reconcile.Request
+		for _, e := range exports.Items {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&e)})
+		}
+		return requests
 	}
-	var requests []reconcile.Request
-	for _, e := range exports.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&e)})
-	}
-	return requests
 }
 
 // Began has all exports of a cluster looked at, also those that are on its
@@ -131,7 +144,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	switch {
 	case api.Access != decision.Granted:
 		return ctrl.Result{}, r.say(ctx, &e, nil, no(string(api.Access), api.Why))
-	case s == nil || s.View().Main == nil:
+	case s == nil || s.View().Main == nil || s.Stalled() != nil:
 		// It comes again when the repository is followed. What was published
 		// before still is.
 		if meta.FindStatusCondition(e.Status.Conditions, v1alpha1.ConditionPublished) != nil {
@@ -156,7 +169,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // withdraw takes an export off the branch. Its claims are answered anew, and
 // nothing of them is deleted.
 func (r *Reconciler) withdraw(ctx context.Context, s *session.Session, name types.NamespacedName) error {
-	if s == nil || s.View().Main == nil {
+	if s == nil || s.View().Main == nil || s.Stalled() != nil {
+		// It comes again when status can be written.
 		return nil
 	}
 	if err := s.Write(ctx, statusbranch.Change{
@@ -171,10 +185,7 @@ func (r *Reconciler) withdraw(ctx context.Context, s *session.Session, name type
 // lookAtClaims has the claims of an export looked at when it is another one than
 // before.
 func (r *Reconciler) lookAtClaims(s *session.Session, name types.NamespacedName, api offered.API) {
-	now := string(api.Access)
-	if api.Definition != nil {
-		now += " " + api.Version
-	}
+	now := api.Revision()
 	r.mu.Lock()
 	was, known := r.published[name]
 	if api.Access == decision.NotBound {

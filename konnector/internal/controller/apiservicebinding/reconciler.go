@@ -73,14 +73,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.unbind(ctx, req.Name)
 		return ctrl.Result{}, nil
 	}
-	kind, missing, err := r.bind(ctx, b)
+	api, missing, err := r.bind(ctx, b)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	if missing != nil && missing.stop {
 		r.Claims.Stop(ctx, b.Name)
 	}
-	if err := r.report(ctx, b, kind, missing); err != nil {
+	if err := r.report(ctx, b, api, missing); err != nil {
 		if apierrors.IsConflict(err) {
 			return ctrl.Result{RequeueAfter: conflictWait}, nil
 		}
@@ -99,30 +99,29 @@ func (r *Reconciler) unbind(ctx context.Context, binding string) {
 }
 
 // bind goes step by step; each needs the one before.
-func (r *Reconciler) bind(ctx context.Context, b *v1alpha1.APIServiceBinding) (kind string, missing *notReady, err error) {
+func (r *Reconciler) bind(ctx context.Context, b *v1alpha1.APIServiceBinding) (api claim.API, missing *notReady, err error) {
 	if err := checkName(b.Name); err != nil {
-		return "", &notReady{reason: "NameInvalid", message: fmt.Sprintf("This binding can never work: %s. Delete it.", err), stop: true}, nil
+		return api, &notReady{reason: "NameInvalid", message: fmt.Sprintf("This binding can never work: %s. Delete it.", err), stop: true}, nil
 	}
 	repo, missing, err := r.repository(ctx, b)
 	if missing != nil || err != nil {
-		return "", missing, err
+		return api, missing, err
 	}
 	want, missing, err := r.wanted(ctx, b, repo)
 	if missing != nil || err != nil {
-		return "", missing, err
+		return api, missing, err
 	}
 	crd, missing, err := r.install(ctx, want)
 	if missing != nil || err != nil {
-		return "", missing, err
+		return api, missing, err
 	}
-	kind = crd.Spec.Names.Kind
-	api, err := claim.NewAPI(crd, repo)
+	api, err = claim.NewAPI(crd, repo)
 	if err != nil {
-		return kind, &notReady{reason: "ExportInvalid", message: "The API's schema cannot be used: " + err.Error()}, nil
+		return api, &notReady{reason: "ExportInvalid", message: "The API's schema cannot be used: " + err.Error()}, nil
 	}
 	api.Held = b.Status.Held
 	missing, err = r.start(ctx, api)
-	return kind, missing, err
+	return api, missing, err
 }
 
 // repository finds the open repository of the binding's Connection.
@@ -156,6 +155,10 @@ func (r *Reconciler) wanted(ctx context.Context, b *v1alpha1.APIServiceBinding, 
 	}
 	path := contract.ExportPath(b.Name)
 	data, err := view.Status.Read(path)
+	if view.StatusReplaced != "" {
+		// What it grants may be yesterday's, or another cluster's.
+		return r.installed(ctx, b, view.StatusReplaced)
+	}
 	if errors.Is(err, store.ErrNotExist) {
 		return nil, &notReady{reason: "WaitingForExport", message: fmt.Sprintf("The control plane has not published %s on branch status: the API is not granted to this cluster yet (kubectl gitbind bind), or the control plane is not running.", path)}, nil
 	}
@@ -165,6 +168,19 @@ func (r *Reconciler) wanted(ctx context.Context, b *v1alpha1.APIServiceBinding, 
 	crd, err := definition(b.Name, b.Spec.Connection, data)
 	if err != nil {
 		return nil, &notReady{reason: "ExportInvalid", message: fmt.Sprintf("%s on branch status cannot be used: %s.", path, err)}, nil
+	}
+	return crd, nil, nil
+}
+
+// installed is the definition as it is, where Git cannot be asked.
+func (r *Reconciler) installed(ctx context.Context, b *v1alpha1.APIServiceBinding, why string) (*apiextensionsv1.CustomResourceDefinition, *notReady, error) {
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	err := r.Live.Get(ctx, client.ObjectKey{Name: b.Name}, crd)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, nil, fmt.Errorf("get CustomResourceDefinition %s: %w", b.Name, err)
+	}
+	if err != nil || crd.Annotations[v1alpha1.ConnectionAnnotation] != b.Spec.Connection {
+		return nil, &notReady{reason: "StatusReplaced", message: why}, nil
 	}
 	return crd, nil, nil
 }
@@ -267,13 +283,17 @@ func (r *Reconciler) served(ctx context.Context, api claim.API) (bool, error) {
 }
 
 // report writes the status, if it says anything new.
-func (r *Reconciler) report(ctx context.Context, b *v1alpha1.APIServiceBinding, kind string, missing *notReady) error {
+func (r *Reconciler) report(ctx context.Context, b *v1alpha1.APIServiceBinding, api claim.API, missing *notReady) error {
 	want := b.DeepCopy()
-	if kind != "" {
-		want.Status.Kind = kind
+	if api.Kind.Kind != "" {
+		want.Status.Kind = api.Kind.Kind
 	}
 	if missing == nil {
 		want.Status.HeldFiles, want.Status.Held = r.Claims.Held(b.Name)
+		var err error
+		if want.Status.Namespaces, err = r.Claims.Namespaces(ctx, api); err != nil {
+			return err
+		}
 	}
 	c := metav1.Condition{
 		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: "Bound",

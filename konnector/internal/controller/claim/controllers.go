@@ -36,7 +36,7 @@ type Controllers struct {
 	// is under way they wait together for the next one, so more of them make
 	// larger batches.
 	Workers int
-	// OnChange is called with a binding when State or Held may say something
+	// OnChange is called with a binding when Held or Namespaces may say something
 	// new. It must not block.
 	OnChange func(binding string)
 
@@ -134,7 +134,8 @@ func (c *Controllers) start(ctx context.Context, api API) error {
 	}
 	objects := &unstructured.Unstructured{}
 	objects.SetGroupVersionKind(api.Kind)
-	if err := kept.Watch(source.Kind[client.Object](c.Cache, objects, &handler.EnqueueRequestForObject{})); err != nil {
+	placed := &namespaces{onChange: func() { c.OnChange(api.Binding) }}
+	if err := kept.Watch(source.Kind[client.Object](c.Cache, objects, &handler.EnqueueRequestForObject{}, placed.predicate())); err != nil {
 		return fmt.Errorf("watch %s: %w", api.Kind, err)
 	}
 	if err := kept.Watch(source.Func(r.followGit)); err != nil {

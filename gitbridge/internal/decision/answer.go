@@ -47,9 +47,12 @@ func (f Facts) terminating() *claim.Status {
 	return s
 }
 
-func (f Facts) heldRemoval(message string) *claim.Status {
+func (f Facts) heldRemoval(r Removal) *claim.Status {
 	s := f.status(claim.Held)
-	s.Message = message
+	s.Reason, s.Message = r.Reason, r.Message
+	if r.Commit != "" {
+		s.Answers = claim.Answers{Commit: r.Commit}
+	}
 	f.keepObject(s)
 	return s
 }
@@ -57,6 +60,7 @@ func (f Facts) heldRemoval(message string) *claim.Status {
 // gone is the tombstone.
 func (f Facts) gone() *claim.Status {
 	s := f.status(claim.Gone)
+	s.Since = f.HeadTime
 	switch {
 	case f.removalBegan():
 		s.Answers = f.Present.Answers

@@ -42,12 +42,11 @@ func (f Facts) present() Decision {
 		return Decision{Effect: Nothing, Answer: f.gone(), Again: true}
 	case f.File.Problem != nil:
 		return answer(f.invalid())
-	case f.Live == nil && f.wasApplied():
-		if !f.Certain {
-			return Decision{Effect: Ask}
-		}
+	case f.Live == nil && f.wasApplied() && !f.Certain:
+		return Decision{Effect: Ask}
+	case f.Live == nil && f.wasApplied() && !f.Recreate:
 		return answer(f.refused(claim.Lost, fmt.Sprintf("%s was applied once and is missing on the control plane. It is not made anew by itself, "+
-			"because it would be empty: restore it there, or remove the file and add it again", f.Present.Object), nil))
+			"because it would be empty. Restore it there; or, for an empty one: kubectl gitbind approve --recreate-empty %s", f.Present.Object, f.Path), nil))
 	case f.Live == nil || f.Live.Applied != f.File.Applied:
 		return Decision{Effect: Apply}
 	default:
@@ -77,7 +76,7 @@ func (f Facts) absent() Decision {
 	case !f.wasApplied(), f.removalBegan():
 		return answer(f.gone())
 	case f.Access != Granted:
-		return answer(f.heldRemoval(fmt.Sprintf("its file is gone, but this cluster has no right on %s any more: nothing was deleted", f.Key.Binding)))
+		return answer(f.heldRemoval(Removal{Message: fmt.Sprintf("its file is gone, but this cluster has no right on %s any more: nothing was deleted", f.Key.Binding)}))
 	default:
 		return f.removed()
 	}
@@ -87,21 +86,48 @@ func (f Facts) absent() Decision {
 // main.
 func (f Facts) removed() Decision {
 	switch {
-	case !f.Removed && !f.removalBegan():
-		return answer(f.heldRemoval("its file is not on main, but no commit that the bridge followed removed it: nothing was deleted. " +
-			"Put the file back, and then remove it if the service shall go"))
+	case f.Removal == nil && !f.removalBegan():
+		return answer(f.heldRemoval(Removal{Reason: claim.NotRemoved, Message: "its file is not on main, but no commit that the bridge followed removed it: " +
+			"nothing was deleted. Put the file back, and then remove it if the service shall go"}))
+	case f.Removal != nil && f.Removal.Reason == claim.NotRemoved:
+		return answer(f.heldRemoval(*f.Removal))
 	case f.Live == nil:
 		return answer(f.gone())
+	case f.Removal != nil && f.Removal.Reason != "":
+		return answer(f.heldRemoval(*f.Removal))
 	default:
 		return Decision{Effect: Delete}
 	}
 }
 
-// Unproven is the answer for a claim that was answered before main was followed
-// from here on, and whose file main lacks. It stays so until the file is back.
-func Unproven(path string, key claim.Key, head string, present *claim.Status) *claim.Status {
-	f := Facts{Path: path, Key: key, IsClaim: true, Head: head, Present: present}
-	return f.removed().Answer
+// Unproven is the removal of a file that main lacks, where it is not known that
+// a commit after one with the file removed it.
+func Unproven(head string) *Removal {
+	return &Removal{Commit: head, Reason: claim.NotRemoved, Message: fmt.Sprintf("its file is not on main, but no commit that the bridge followed removed it: "+
+		"nothing was deleted. To keep the service, put its file back. To let it go: kubectl gitbind approve --removals %s", head)}
+}
+
+// Many is a removal that came with too many others.
+func Many(head string, together int) *Removal {
+	others := "after others"
+	if together > 1 {
+		others = fmt.Sprintf("together with %d others", together-1)
+	}
+	return &Removal{Commit: head, Reason: claim.ManyRemovals, Message: fmt.Sprintf("its file was removed %s: more than may go at once unless a person approves, "+
+		"so nothing was deleted. To keep the service, put its file back. To let it go: kubectl gitbind approve --removals %s", others, head)}
+}
+
+// Moved is a removal of a claim that seems to be in another file now.
+func Moved(head, to string) *Removal {
+	return &Removal{Commit: head, Reason: claim.Moved, Message: fmt.Sprintf("its file was removed, and %s looks like it: a moved file makes a new, empty service, "+
+		"so nothing was deleted. To keep the service, put its file back. To let it go: kubectl gitbind approve --removals %s", to, head)}
+}
+
+// Held is the answer for a claim whose removal is held, as long as nothing else
+// is known of it.
+func Held(path string, key claim.Key, r *Removal, present *claim.Status) *claim.Status {
+	f := Facts{Path: path, Key: key, IsClaim: true, Present: present}
+	return f.heldRemoval(*r)
 }
 
 // wasApplied says that there was an object, and that it is not known to have

@@ -15,13 +15,14 @@ const (
 	object = "gb-k3x9d2abqw-team-a/orders"
 	head   = "head"
 	seen   = "seen"
+	now    = "2026-11-21T12:00:00Z"
 )
 
 var key = claim.Key{Binding: "postgresqlinstances.anynines.com", Namespace: "team-a", Name: "orders"}
 
 // facts are of a granted claim; each case says what else there is.
 func facts(change func(*Facts)) Facts {
-	f := Facts{Path: key.Path(), Key: key, IsClaim: true, Head: head, Access: Granted}
+	f := Facts{Path: key.Path(), Key: key, IsClaim: true, Head: head, HeadTime: now, Access: Granted}
 	change(&f)
 	return f
 }
@@ -36,7 +37,11 @@ func live(f *Facts) {
 func olderLive(f *Facts)  { live(f); f.Live.Applied = "a0" }
 func goingLive(f *Facts)  { live(f); f.Live.Terminating = true }
 func certain(f *Facts)    { f.Certain = true }
-func removed(f *Facts)    { f.Removed = true }
+func removed(f *Facts)    { f.Removal = &Removal{Commit: head} }
+func many(f *Facts)       { f.Removal = Many(head, 5) }
+func moved(f *Facts)      { f.Removal = Moved(head, "another.yaml") }
+func unproven(f *Facts)   { f.Removal = Unproven(head) }
+func recreate(f *Facts)   { f.Recreate = true }
 func held(f *Facts)       { f.Held = true }
 func uid(f *Facts)        { f.UID = "u2" }
 func notBound(f *Facts)   { f.Access = NotBound }
@@ -69,6 +74,8 @@ type want struct {
 	blob, commit string
 	uid, object  string
 	message      string
+	reason       claim.Reason
+	since        string
 	status       bool
 	again        bool
 	none         bool
@@ -97,6 +104,8 @@ func TestDecide(t *testing.T) {
 		{"an object that was applied and is missing is lost", list(file, applied("b1"), certain), want{result: claim.Lost, blob: "b1", commit: seen, uid: "u1", object: object, message: "missing on the control plane"}},
 		{"a lost one stays lost when its file changes", list(file, present(claim.Lost, "b0", withObject), certain), want{result: claim.Lost, blob: "b1", commit: head, uid: "u1", object: object, message: "missing"}},
 		{"a lost one that is back is applied", list(file, olderLive, present(claim.Lost, "b1", withObject)), want{effect: Apply}},
+		{"a lost one that a person wants empty is made anew", list(file, present(claim.Lost, "b1", withObject), certain, recreate), want{effect: Apply}},
+		{"not before the API server was asked", list(file, present(claim.Lost, "b1", withObject), recreate), want{effect: Ask}},
 		{"one that was bad since is lost too", list(file, present(claim.Invalid, "b0", withObject), certain), want{result: claim.Lost, blob: "b1", commit: head, uid: "u1", object: object, message: "missing"}},
 		{"one that never was applied is applied", list(file, present(claim.Denied, "b1")), want{effect: Apply}},
 		{"an object that goes by itself is shown", list(file, goingLive, applied("b1")), want{result: claim.Deleting, blob: "b1", commit: seen, uid: "u1", object: object, status: true, message: "though its file is on main"}},
@@ -104,7 +113,7 @@ func TestDecide(t *testing.T) {
 
 		// A file is back.
 		{"a delete that has begun goes on though the file is back", list(file, goingLive, deleting), want{result: claim.Deleting, commit: seen, uid: "u1", object: object, status: true, message: "cannot be undone"}},
-		{"then comes the tombstone", list(file, deleting, certain), want{result: claim.Gone, commit: seen, uid: "u1", again: true}},
+		{"then comes the tombstone", list(file, deleting, certain), want{result: claim.Gone, since: now, commit: seen, uid: "u1", again: true}},
 		{"not before the API server was asked", list(file, deleting), want{effect: Ask}},
 		{"and then the file is applied", list(file, present(claim.Gone, "")), want{effect: Apply}},
 		{"with a life of its own", list(file, live, present(claim.Gone, "")), want{result: claim.Applied, blob: "b1", commit: head, object: object, status: true}},
@@ -112,23 +121,29 @@ func TestDecide(t *testing.T) {
 
 		// A file is not there.
 		{"nothing at all", nil, want{none: true}},
-		{"created and removed before the bridge looked", list(uid), want{result: claim.Gone, commit: head, uid: "u2"}},
+		{"created and removed before the bridge looked", list(uid), want{result: claim.Gone, since: now, commit: head, uid: "u2"}},
 		{"a removed file deletes its object", list(live, applied("b1"), removed), want{effect: Delete}},
-		{"a missing file does not", list(live, applied("b1")), want{result: claim.Held, commit: head, uid: "u1", object: object, status: true, message: "nothing was deleted"}},
-		{"an object without an answer is not deleted either", list(live), want{result: claim.Held, commit: head, object: object, status: true, message: "nothing was deleted"}},
-		{"what is held stays held", list(live, present(claim.Held, "", withObject)), want{result: claim.Held, commit: seen, uid: "u1", object: object, status: true, message: "nothing was deleted"}},
+		{"a missing file does not", list(live, applied("b1")), want{result: claim.Held, reason: claim.NotRemoved, commit: head, uid: "u1", object: object, status: true, message: "nothing was deleted"}},
+		{"an object without an answer is not deleted either", list(live), want{result: claim.Held, reason: claim.NotRemoved, commit: head, object: object, status: true, message: "nothing was deleted"}},
+		{"a removal among many is held", list(live, applied("b1"), many), want{result: claim.Held, reason: claim.ManyRemovals, commit: head, uid: "u1", object: object, status: true, message: "together with 4 others: more than"}},
+		{"also where its delete had begun for another one", list(live, deleting, many), want{result: claim.Held, reason: claim.ManyRemovals, commit: head, uid: "u1", object: object, status: true, message: "approve --removals head"}},
+		{"a moved file is held", list(live, applied("b1"), moved), want{result: claim.Held, reason: claim.Moved, commit: head, uid: "u1", object: object, status: true, message: "another.yaml looks like it"}},
+		{"what nobody removed names the commit since when it is missing", list(live, present(claim.Held, "", withObject), unproven), want{result: claim.Held, reason: claim.NotRemoved, commit: head, uid: "u1", object: object, status: true, message: "approve --removals head"}},
+		{"what is held and went by itself is gone", list(applied("b1"), many, certain), want{result: claim.Gone, since: now, commit: head, uid: "u1"}},
+		{"not if nobody removed it", list(applied("b1"), unproven, certain), want{result: claim.Held, reason: claim.NotRemoved, commit: head, uid: "u1", object: object, message: "nothing was deleted"}},
+		{"what is held stays held", list(live, present(claim.Held, "", withObject)), want{result: claim.Held, reason: claim.NotRemoved, commit: seen, uid: "u1", object: object, status: true, message: "nothing was deleted"}},
 		{"a delete that was refused is tried again", list(live, deleting), want{effect: Delete}},
 		{"a delete under way", list(goingLive, deleting), want{result: claim.Deleting, commit: seen, uid: "u1", object: object, status: true}},
 		{"its end is asked for", list(deleting), want{effect: Ask}},
-		{"its end", list(deleting, certain), want{result: claim.Gone, commit: seen, uid: "u1"}},
+		{"its end", list(deleting, certain), want{result: claim.Gone, since: now, commit: seen, uid: "u1"}},
 		{"a tombstone stays", list(present(claim.Gone, "")), want{result: claim.Gone, commit: seen, uid: "u1"}},
-		{"a tombstone of another life", list(present(claim.Gone, ""), uid), want{result: claim.Gone, commit: head, uid: "u2"}},
-		{"a bad file that is removed", list(present(claim.Invalid, "b0"), certain), want{result: claim.Gone, commit: head, uid: "u1"}},
+		{"a tombstone of another life", list(present(claim.Gone, ""), uid), want{result: claim.Gone, since: now, commit: head, uid: "u2"}},
+		{"a bad file that is removed", list(present(claim.Invalid, "b0"), certain), want{result: claim.Gone, since: now, commit: head, uid: "u1"}},
 		{"it might have been applied a moment ago", list(present(claim.Failed, "b0")), want{effect: Ask}},
-		{"a lost one is removed", list(present(claim.Lost, "b0", withObject), certain, removed), want{result: claim.Gone, commit: head, uid: "u1"}},
-		{"a lost one just lacks its file", list(present(claim.Lost, "b0", withObject), certain), want{result: claim.Held, commit: head, uid: "u1", object: object, message: "nothing was deleted"}},
+		{"a lost one is removed", list(present(claim.Lost, "b0", withObject), certain, removed), want{result: claim.Gone, since: now, commit: head, uid: "u1"}},
+		{"a lost one just lacks its file", list(present(claim.Lost, "b0", withObject), certain), want{result: claim.Held, reason: claim.NotRemoved, commit: head, uid: "u1", object: object, message: "nothing was deleted"}},
 		{"an API that was taken away", list(applied("b1"), removed, notBound), want{result: claim.Held, commit: head, uid: "u1", object: object, message: "no right"}},
-		{"an API that was never there", list(present(claim.Invalid, "b1"), notBound), want{result: claim.Gone, commit: head, uid: "u1"}},
+		{"an API that was never there", list(present(claim.Invalid, "b1"), notBound), want{result: claim.Gone, since: now, commit: head, uid: "u1"}},
 
 		// Files that are no claims.
 		{"a file in the wrong place", list(badFile, noClaim), want{result: claim.Invalid, blob: "b1", commit: head, message: "bad"}},
@@ -155,6 +170,7 @@ func TestDecide(t *testing.T) {
 			if a := got.Answer; a != nil {
 				short.result, short.blob, short.commit, short.uid = a.Result, a.Answers.Blob, a.Answers.Commit, a.UID
 				short.object, short.status, message = a.Object, a.Status != nil, a.Message
+				short.reason, short.since = a.Reason, a.Since
 				if f.IsClaim != (a.Metadata.Name == "orders") {
 					t.Errorf("metadata = %+v", a.Metadata)
 				}
@@ -183,7 +199,8 @@ func anyFacts(t *rapid.T) Facts {
 	blob := rapid.SampledFrom([]string{"", "b0", "b1"}).Draw(t, "blob")
 	return facts(func(f *Facts) {
 		for _, change := range []func(*Facts){
-			pick("file", file, badFile), pick("live", live, olderLive, goingLive), pick("certain", certain), pick("removed", removed),
+			pick("file", file, badFile), pick("live", live, olderLive, goingLive), pick("certain", certain), pick("removal", removed, many, moved, unproven),
+			pick("recreate", recreate),
 			pick("held", held), pick("uid", uid), pick("access", notBound, notGranted, notServed),
 			pick("present", present(results, blob), present(results, blob, withObject)),
 		} {
@@ -196,7 +213,8 @@ func TestNothingIsDeletedWithoutARemoval(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := anyFacts(t)
 		began := f.Present != nil && f.Present.Result == claim.Deleting && f.Present.Answers.Blob == ""
-		if d := Decide(f); d.Effect == Delete && (f.File != nil || f.Held || f.Live == nil || !f.Removed && !began) {
+		passed := f.Removal != nil && f.Removal.Reason == ""
+		if d := Decide(f); d.Effect == Delete && (f.File != nil || f.Held || f.Live == nil || !passed && (f.Removal != nil || !began)) {
 			t.Fatalf("deletes: %+v", f)
 		}
 	})
@@ -205,7 +223,7 @@ func TestNothingIsDeletedWithoutARemoval(t *testing.T) {
 func TestWhatWasAppliedIsNotMadeAnew(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := anyFacts(t)
-		if d := Decide(f); d.Effect == Apply && f.Live == nil && f.Present != nil && f.Present.Object != "" && f.Present.Result != claim.Gone {
+		if d := Decide(f); d.Effect == Apply && f.Live == nil && f.Present != nil && f.Present.Object != "" && f.Present.Result != claim.Gone && !f.Recreate {
 			t.Fatalf("makes anew: %+v", f)
 		}
 	})
@@ -245,4 +263,33 @@ func TestAnswersAreStable(t *testing.T) {
 			t.Fatalf("(-first +second): %s", diff)
 		}
 	})
+}
+
+func TestLoss(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		facts []func(*Facts)
+		want  bool
+	}{
+		{"applied and there", list(file, live, applied("b1")), false},
+		{"applied and missing", list(file, applied("b1")), true},
+		{"applied and going", list(file, goingLive, applied("b1")), true},
+		{"applied, and its API is not served", list(file, notServed, applied("b1")), true},
+		{"applied, and its API was taken away by a person", list(file, notBound, applied("b1")), false},
+		{"bad since", list(badFile, present(claim.Invalid, "b0", withObject)), true},
+		{"never applied", list(file, present(claim.Denied, "b1")), false},
+		{"its delete was asked for", list(file, goingLive, deleting), false},
+		{"its file is removed", list(removed, applied("b1")), false},
+		{"a person wants it empty", list(file, applied("b1"), recreate), false},
+		{"main is not followed", list(file, applied("b1"), held), false},
+	} {
+		f := facts(func(f *Facts) {
+			for _, change := range test.facts {
+				change(f)
+			}
+		})
+		if got := f.Loss(); got != test.want {
+			t.Errorf("%s: loss = %v", test.name, got)
+		}
+	}
 }

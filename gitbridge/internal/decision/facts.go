@@ -28,9 +28,12 @@ type Facts struct {
 	Present *claim.Status
 	// Held says that main is not followed at present.
 	Held bool
-	// Removed says that a commit after one with the file removed it, rather than
-	// that main just lacks the file.
-	Removed bool
+	// HeadTime is the time of the commit Head, as RFC 3339.
+	HeadTime string
+	// Removal is how the file went that main lacks, nil where that is not known.
+	Removal *Removal
+	// Recreate says that a person wants the object made anew if it is missing.
+	Recreate bool
 	// UID is that of the claim in the app cluster, where commits named it since
 	// the last answer.
 	UID string
@@ -45,6 +48,16 @@ type File struct {
 	Applied string
 	// Note is for people, beside a success.
 	Note string
+}
+
+// Removal is how a file went.
+type Removal struct {
+	// Commit is main's head when it was noticed.
+	Commit string
+	// Reason says why nothing is deleted for it, and Message says so to people;
+	// both are "" when the object may go.
+	Reason  claim.Reason
+	Message string
 }
 
 // Live is an object on the control plane.

@@ -87,12 +87,25 @@ func (s *Session) pushed(err error) {
 // Listening is told how listening to events goes.
 func (s *Session) Listening(err error) { s.health.set(listening, err) }
 
-// Works reports whether the repository can be read and written.
-func (s *Session) Works() bool { return s.Condition().Status == "True" }
+// Works reports whether the repository can be followed.
+func (s *Session) Works() bool { return s.health.condition().Status == "True" }
 
 // Condition is how it goes, in words.
 func (s *Session) Condition() Condition {
-	h := &s.health
+	c := s.health.condition()
+	if c.Status != "True" {
+		return c
+	}
+	if stalled := s.Stalled(); stalled != nil {
+		return Condition{"False", stalled.Reason, stalled.Message}
+	}
+	if message := s.heldRemovals(); message != "" {
+		return Condition{"False", "RemovalsHeld", message}
+	}
+	return c
+}
+
+func (h *health) condition() Condition {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, slot := range []slot{fetching, opening, pushing} {

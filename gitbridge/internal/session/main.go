@@ -69,13 +69,25 @@ func (s *Session) consider(ctx context.Context, new *store.Snapshot) error {
 			return err
 		}
 	}
-	s.take(view.Main, new, commits, begin)
+	missing, err := s.missing(ctx, view.Main, new, commits, begin)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	switch {
+	case begin:
+		s.base = new.Head()
+	case s.base == "":
+		s.base = accepted
+	}
+	s.mu.Unlock()
+	s.take(view.Main, new, commits, missing)
 	return nil
 }
 
 // judge says why a head of main does not count, nil if it does.
 func judge(new *store.Snapshot, accepted store.Hash, descends, statusLost bool) *Hold {
-	const wayOn = "Nothing is applied or deleted meanwhile. To take main as it is, annotate this ClusterBinding: " + ApproveAnnotation + "=%s"
+	const wayOn = "Nothing is applied or deleted meanwhile. To take main as it is: kubectl gitbind approve --main %s"
 	head := new.Head()
 	switch {
 	case head == "":
@@ -89,10 +101,6 @@ func judge(new *store.Snapshot, accepted store.Hash, descends, statusLost bool) 
 	}
 	return nil
 }
-
-// ApproveAnnotation is on a ClusterBinding and names the commit of main that a person
-// takes for a new begin.
-const ApproveAnnotation = "gitbind.dev/approve-main"
 
 func (s *Session) hold(h *Hold) {
 	s.mu.Lock()
@@ -111,7 +119,7 @@ func (s *Session) hold(h *Hold) {
 func (s *Session) begin(ctx context.Context, main *store.Snapshot) error {
 	if s.lost {
 		s.lost = false
-		s.open(newEpoch(), statusbranch.Observed(s.Status.Snapshot()))
+		s.open(newEpoch(), statusbranch.Observed(s.Status.Snapshot()), 0)
 	}
 	// An epoch that is remembered is one that the branch has.
 	if err := s.Status.Start(ctx); err != nil {
@@ -128,11 +136,11 @@ func (s *Session) begin(ctx context.Context, main *store.Snapshot) error {
 			continue
 		}
 		present, err := s.Present(path)
-		if err != nil || present == nil || present.Answers.Blob == "" {
+		if err != nil || present == nil || present.Answers.Blob == "" && present.Result != claim.Held {
 			continue
 		}
 		group.Go(func() error {
-			data, err := claim.EncodeStatus(decision.Unproven(path, key, string(main.Head()), present))
+			data, err := claim.EncodeStatus(decision.Held(path, key, decision.Unproven(string(main.Head())), present))
 			if err != nil {
 				return err
 			}
@@ -146,20 +154,22 @@ func (s *Session) begin(ctx context.Context, main *store.Snapshot) error {
 }
 
 // take makes a head the one that counts.
-func (s *Session) take(old, new *store.Snapshot, commits []store.Commit, begin bool) {
+func (s *Session) take(old, new *store.Snapshot, commits []store.Commit, missing judged) {
 	paths := map[string]bool{}
-	if old == nil || begin {
+	if missing.all {
 		for path := range s.paths(new, claim.Root) {
 			paths[path] = true
 		}
 	}
-	removed := map[string]bool{}
+	var back []string
 	for c := range store.Diff(old, new, claim.Root) {
 		if claim.IsReserved(c.Path) {
 			continue
 		}
 		paths[c.Path] = true
-		removed[c.Path] = c.New == nil && !begin
+		if c.New != nil {
+			back = append(back, c.Path)
+		}
 	}
 	uids := map[string]string{}
 	for _, c := range commits { // newest first
@@ -174,16 +184,14 @@ func (s *Session) take(old, new *store.Snapshot, commits []store.Commit, begin b
 
 	s.mu.Lock()
 	maps.Copy(s.uids, uids)
-	if begin {
-		clear(s.removed)
+	if missing.all {
+		clear(s.removals)
 	}
-	for path, gone := range removed {
-		if gone {
-			s.removed[path] = true
-		} else {
-			delete(s.removed, path)
-		}
+	for _, path := range back {
+		delete(s.removals, path)
 	}
+	maps.Copy(s.removals, missing.removals)
+	s.pass(missing.passed)
 	s.view = View{Main: new, Generation: s.Status.Advance(new.Head(), slices.Collect(maps.Keys(paths)))}
 	s.mu.Unlock()
 	s.health.hold(nil)

@@ -21,10 +21,12 @@ const lazily = time.Minute
 func (s *Session) Accept(ctx context.Context, g answered.Generation) error {
 	s.remembering.Lock()
 	defer s.remembering.Unlock()
-	if s.remembered >= g {
+	s.mu.Lock()
+	view, changes := s.view, s.changes
+	s.mu.Unlock()
+	if s.remembered >= g && s.saved == changes {
 		return nil
 	}
-	view := s.View()
 	if err := s.write(ctx, view.Main.Head()); err != nil {
 		return err
 	}
@@ -39,14 +41,18 @@ func (s *Session) remember(ctx context.Context, accepted store.Hash) error {
 }
 
 func (s *Session) write(ctx context.Context, accepted store.Hash) error {
-	m := Memory{Accepted: accepted, Epoch: s.epoch}
-	if m == s.memory {
+	s.mu.Lock()
+	changes := s.changes
+	removals := s.limits.Recent(s.passed, s.options.Now())
+	s.mu.Unlock()
+	m := Memory{Accepted: accepted, Epoch: s.epoch, Sequence: s.Status.Sequence(), Removals: removals}
+	if m.Accepted == s.memory.Accepted && m.Epoch == s.memory.Epoch && changes == s.saved {
 		return nil
 	}
 	if err := s.options.Remember(ctx, m); err != nil {
 		return err
 	}
-	s.memory = m
+	s.memory, s.saved = m, changes
 	return nil
 }
 
@@ -100,27 +106,43 @@ func (s *Session) onStatus(new *store.Snapshot) error {
 	s.following.Lock()
 	defer s.following.Unlock()
 	observed := statusbranch.Observed(new)
-	remembered := s.Memory().Epoch
-	s.lost = remembered != "" && remembered != observed.Epoch
-	s.open(cmp.Or(remembered, observed.Epoch, newEpoch()), observed)
+	remembered := s.Memory()
+	s.lost = remembered.Epoch != "" && remembered.Epoch != observed.Epoch
+	if remembered.Epoch == "" && observed.Epoch != "" {
+		s.mu.Lock()
+		s.anew, s.stalled = true, &Hold{"Checking", "this ClusterBinding is new, but its repository was answered before: nothing is done until it is known whether all services are there"}
+		s.mu.Unlock()
+	}
+	reached := int64(0)
+	if !s.lost && observed.Sequence < remembered.Sequence {
+		// It was set back to a backup while nobody looked. What was given out
+		// since is not known, and must not be given out again.
+		reached = remembered.Sequence + leap
+	}
+	s.open(cmp.Or(remembered.Epoch, observed.Epoch, newEpoch()), observed, reached)
 	close(s.opened)
 	return nil
 }
 
+// leap is more than the commits that are made between two times at which the
+// sequence is written down.
+const leap = 1 << 20
+
 // open says in which epoch to write. It is written down with the next commit of
 // main that is accepted.
-func (s *Session) open(epoch string, observed claim.Observed) {
+func (s *Session) open(epoch string, observed claim.Observed, reached int64) {
 	s.remembering.Lock()
 	defer s.remembering.Unlock()
 	s.epoch, s.remembered = epoch, 0
-	s.Status.Open(epoch, observed)
+	s.Status.Open(epoch, observed, reached)
 }
 
 func newEpoch() string { return rand.Text()[:10] }
 
 // compareStatus finds a branch status that somebody else changed. When it is an
-// older one, such as from a backup, all answers are given again; when it is
-// another one, nothing is known any more of what was applied.
+// older one, such as from a backup, or has what the bridge wrote last
+// that was in this one's place, all answers are given again; when it is another
+// one, nothing is known any more of what was applied.
 func (s *Session) compareStatus() {
 	s.following.Lock()
 	defer s.following.Unlock()
@@ -135,6 +157,6 @@ func (s *Session) compareStatus() {
 		}
 		return
 	}
-	s.Status.Open(got.Epoch, got)
+	s.Status.Open(got.Epoch, got, 0)
 	s.enqueueAll(s.View().Main)
 }

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"gitbind.dev/gitbridge/breaker"
 	"gitbind.dev/gitbridge/claim"
 	"gitbind.dev/gitbridge/internal/answered"
 	"gitbind.dev/gitbridge/internal/statusbranch"
@@ -25,8 +26,11 @@ type Memory struct {
 	// Accepted is the last commit of main that was accepted, as far as it was
 	// written down; "" before the first contact.
 	Accepted store.Hash
-	// Epoch is that of the branch status.
-	Epoch string
+	// Epoch is that of the branch status, and Sequence one that it has reached.
+	Epoch    string
+	Sequence int64
+	// Removals are those that passed lately.
+	Removals []breaker.Removal
 }
 
 // Options are the parts of a Session.
@@ -36,6 +40,8 @@ type Options struct {
 	Memory       Memory
 	// Approved is the commit of main that a person accepted as a new begin.
 	Approved store.Hash
+	// Limits say how many removals may pass by themselves.
+	Limits breaker.Limits
 	// Remember writes the memory down.
 	Remember func(context.Context, Memory) error
 	// Enqueue has a path of main looked at. Urgent is what just changed.
@@ -64,16 +70,30 @@ type Session struct {
 	approved  store.Hash
 	lost      bool
 
-	mu      sync.Mutex
-	view    View
-	uids    map[string]string
-	removed map[string]bool
+	mu   sync.Mutex
+	view View
+	uids map[string]string
+	// removals are the claims that main lacks and that are not known to be gone.
+	removals map[string]*Removal
+	// passed are the removals that passed lately, changes counts how often that
+	// changed, and base is from where main is followed.
+	passed  []breaker.Removal
+	changes int
+	base    store.Hash
+	limits  breaker.Limits
+	// stalled is why nothing at all is done, and anew says that this session
+	// begins on a branch status that is not its own.
+	stalled         *Hold
+	anew, suspended bool
+	// recreate is what is to be made anew, and recreated the list that was.
+	recreate, recreated string
 
 	// remembering is held while the memory is written.
 	remembering sync.Mutex
 	memory      Memory
 	epoch       string
 	remembered  answered.Generation
+	saved       int
 	later       *time.Timer
 }
 
@@ -91,7 +111,7 @@ func New(o Options) *Session {
 	s := &Session{
 		Cluster: o.Cluster, Status: statusbranch.New(o.Status, o.Now), options: o,
 		opened: make(chan struct{}), approved: o.Approved, memory: o.Memory,
-		uids: map[string]string{}, removed: map[string]bool{},
+		uids: map[string]string{}, removals: map[string]*Removal{}, passed: o.Memory.Removals, limits: o.Limits,
 	}
 	s.health.changed, s.health.now = o.Changed, o.Now
 	return s
@@ -149,27 +169,26 @@ func (s *Session) Write(ctx context.Context, c statusbranch.Change) error {
 	return err
 }
 
-// Answered says that the answer to a path is on status, with this UID.
-func (s *Session) Answered(path, uid string) {
+// Answered says that the answer to a path is on status; nil for none.
+func (s *Session) Answered(path string, answer *claim.Status) {
+	uid := ""
+	if answer != nil {
+		uid = answer.UID
+	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.uids[path] == uid {
 		delete(s.uids, path)
 	}
-}
-
-// Removed reports whether a commit removed the file at a path that main lacks,
-// after the bridge had seen it in the commit seen ("" if it is not known to
-// have).
-func (s *Session) Removed(ctx context.Context, path string, seen store.Hash) (bool, error) {
-	s.mu.Lock()
-	removed, head := s.removed[path], s.view.Main.Head()
-	s.mu.Unlock()
-	if removed || seen == "" {
-		return removed, nil
+	wasHeld := false
+	if answer == nil || answer.Result == claim.Gone {
+		r := s.removals[path]
+		wasHeld = r != nil && r.Reason != ""
+		delete(s.removals, path)
 	}
-	_, descends, err := s.options.Main.Log(ctx, seen, head)
-	return descends, err
+	s.mu.Unlock()
+	if wasHeld {
+		s.options.Changed()
+	}
 }
 
 // Enqueue has a path looked at.

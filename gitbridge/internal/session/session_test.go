@@ -51,35 +51,10 @@ func TestAClaimThatCameAndWentIsLookedAt(t *testing.T) {
 	if got := r.UID(path("a")); got != "u2" {
 		t.Errorf("uid = %q, want the last one, u2", got)
 	}
-	r.Answered(path("a"), "u2")
+	r.Answered(path("a"), &claim.Status{UID: "u2"})
 	if got := r.UID(path("a")); got != "" {
 		t.Errorf("uid = %q after the answer", got)
 	}
-}
-
-func TestARemovalIsKnown(t *testing.T) {
-	w := newWorld(t)
-	added := w.commit("Add", map[string]string{path("a"): "1", path("b"): "1", path("c"): "1"})
-	r := w.start()
-	r.follows()
-	w.commit("Remove", map[string]string{path("a"): ""})
-	r.follows()
-	r.wantRemoved("a", "", true)
-	r.wantRemoved("b", "", false)
-
-	r.stop()
-	w.commit("Remove while nobody looks", map[string]string{path("b"): ""})
-	again := w.start()
-	again.follows()
-	again.wantRemoved("b", added, true)
-	again.wantRemoved("b", "", false)
-	again.wantRemoved("b", "0123456789012345678901234567890123456789", false)
-
-	w.commit("Put back", map[string]string{path("b"): "1"})
-	again.follows()
-	w.commit("Remove", map[string]string{path("b"): ""})
-	again.follows()
-	again.wantRemoved("b", "", true)
 }
 
 func TestAcceptWritesDownOnceWhatItIsAskedFor(t *testing.T) {
@@ -137,7 +112,7 @@ func TestAMainThatDoesNotDescendIsNotFollowed(t *testing.T) {
 			if v := r.View(); v.Main.Head() == old {
 				t.Error("the rewritten main counts")
 			}
-			if !strings.Contains(r.Condition().Message, string(accepted)) || !strings.Contains(r.Condition().Message, session.ApproveAnnotation+"="+string(old)) {
+			if !strings.Contains(r.Condition().Message, string(accepted)) || !strings.Contains(r.Condition().Message, "approve --main "+string(old)) {
 				t.Errorf("message = %q", r.Condition().Message)
 			}
 
@@ -155,10 +130,10 @@ func TestAMainThatDoesNotDescendIsNotFollowed(t *testing.T) {
 					t.Errorf("view = %+v", v)
 				}
 				for _, name := range []string{"a", "b"} {
-					if s := w.status(path(name)); s.Result != claim.Held || s.Answers.Blob != "" {
+					if s := w.status(path(name)); s.Result != claim.Held || s.Answers.Blob != "" || s.Reason != claim.NotRemoved {
 						t.Errorf("%s: %+v, want it held", name, s)
 					}
-					r.wantRemoved(name, "", false)
+					r.wantRemoval(name, "", claim.NotRemoved)
 				}
 				if memory, _ := w.remembered(); memory.Accepted != old {
 					t.Errorf("remembered %s", memory.Accepted)

@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"gitbind.dev/gitbridge/breaker"
 	"gitbind.dev/gitbridge/claim"
 	"gitbind.dev/gitbridge/internal/session"
 	"gitbind.dev/gitbridge/internal/statusbranch"
@@ -109,6 +111,7 @@ func (w *world) startWith(o session.Options) *run {
 	o.Main, o.Status = w.remote.Branch("main"), w.remote.Branch("status")
 	o.Remember, o.Changed, o.Now = w.remember, func() {}, time.Now
 	o.Began = func() {}
+	o.Limits = cmp.Or(o.Limits, breaker.Default())
 	o.Enqueue = func(path string, urgent bool) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -164,8 +167,14 @@ func (r *run) answer(path string, result claim.Result) {
 	v := r.View()
 	s := &claim.Status{Result: result, Answers: claim.Answers{Commit: string(v.Main.Head())}}
 	if e, ok := v.Main.Entry(path); ok {
-		s.Answers.Blob = string(e.Hash)
+		s.Answers.Blob, s.Object = string(e.Hash), "gb-k3x9d2abqw-team-a/x"
 	}
+	r.write(path, s)
+}
+
+func (r *run) write(path string, s *claim.Status) {
+	r.w.Helper()
+	v := r.View()
 	data, err := claim.EncodeStatus(s)
 	if err != nil {
 		r.w.Fatal(err)
@@ -204,10 +213,13 @@ func (w *world) eventually(what string, ok func() bool) {
 	}
 }
 
-func (r *run) wantRemoved(name string, seen store.Hash, want bool) {
+// wantRemoval looks at a claim that main lacks; the reason is that for which it is
+// held.
+func (r *run) wantRemoval(name string, seen store.Hash, want claim.Reason) session.Removal {
 	r.w.Helper()
-	got, err := r.Removed(r.w.Context(), path(name), seen)
-	if err != nil || got != want {
-		r.w.Errorf("removed(%s, seen %s) = %v, %v; want %v", name, seen.Short(), got, err, want)
+	got, err := r.Removal(r.w.Context(), path(name), session.Seen{Answered: seen})
+	if err != nil || got.Reason != want {
+		r.w.Errorf("removal of %s, seen %s: %q %q, %v; want %q", name, seen.Short(), got.Reason, got.Message, err, want)
 	}
+	return got
 }

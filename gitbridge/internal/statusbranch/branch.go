@@ -34,6 +34,10 @@ type Branch struct {
 	sequence int64
 	observed claim.Observed
 	last     time.Time
+	// graves are the tombstones, and history is after how many commits the
+	// branch begins anew.
+	graves  graves
+	history int64
 	// dirty wakes Settle.
 	dirty chan struct{}
 }
@@ -47,20 +51,35 @@ type flight struct {
 
 // New takes a branch of which nothing is known yet.
 func New(git store.Branch, now func() time.Time) *Branch {
-	return &Branch{git: git, now: now, flying: map[string]flight{}, dirty: make(chan struct{}, 1)}
+	return &Branch{git: git, now: now, flying: map[string]flight{}, history: History, dirty: make(chan struct{}, 1)}
+}
+
+// SetHistory says after how many commits the branch begins anew.
+func (b *Branch) SetHistory(commits int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.history = commits
 }
 
 // Snapshot is the newest tree.
 func (b *Branch) Snapshot() *store.Snapshot { return b.git.Snapshot() }
 
-// Open says in which epoch to write, and what the branch says of itself. Where
-// the two differ, nothing can be written before Start. It may be called again
-// when the branch turns out to be another one.
-func (b *Branch) Open(epoch string, o claim.Observed) {
+// Open says in which epoch to write, what the branch says of itself, and which
+// sequence it is known to have reached beyond that. Where the epochs differ,
+// nothing can be written before Start. It may be called again when the branch
+// turns out to be another one.
+func (b *Branch) Open(epoch string, o claim.Observed, reached int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.epoch, b.observed, b.sequence = epoch, o, max(b.sequence, o.Sequence)
+	b.epoch, b.observed, b.sequence = epoch, o, max(b.sequence, o.Sequence, reached)
 	b.wake()
+}
+
+// Sequence is the highest that the remote is known to have.
+func (b *Branch) Sequence() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.observed.Sequence
 }
 
 // Epoch is the one to write in.
@@ -104,6 +123,8 @@ type Change struct {
 	// generation.
 	Answers string
 	As      answered.Generation
+	// Since is that of a tombstone.
+	Since string
 }
 
 // Write makes a change, and returns when the remote has it. With it goes
@@ -124,12 +145,15 @@ func (b *Branch) Write(ctx context.Context, c Change) error {
 	if c.Answers != "" {
 		b.tracker.Done(c.Answers, c.As)
 	}
+	if c.Since != "" {
+		b.bury(c.Path, c.Since)
+	}
 	b.wake()
 	return nil
 }
 
 // ErrForeign says that the branch is not the one that was written here: it was
-// lost, or set back. Nothing was written.
+// lost, set back, or written by another bridge. Nothing was written.
 var ErrForeign = errors.New("the branch status is not as it was written here")
 
 // IsForeign reports whether the newest known tree is not the one that was
@@ -140,13 +164,21 @@ func (b *Branch) IsForeign() bool {
 	b.mu.Unlock()
 	// The snapshot has what was acknowledged before it was taken.
 	o := Observed(b.git.Snapshot())
-	return o.Epoch != epoch || o.Sequence < sequence
+	return o.Epoch != epoch || o.Sequence < sequence || b.isBeyond(o)
 }
 
 func (b *Branch) isForeign(o claim.Observed) bool {
 	b.mu.Lock()
+	older := o.Epoch != b.epoch || o.Sequence < b.observed.Sequence
+	b.mu.Unlock()
+	return older || b.isBeyond(o)
+}
+
+// isBeyond reports whether a sequence was given out by somebody else.
+func (b *Branch) isBeyond(o claim.Observed) bool {
+	b.mu.Lock()
 	defer b.mu.Unlock()
-	return o.Epoch != b.epoch || o.Sequence < b.observed.Sequence
+	return o.Sequence > b.sequence
 }
 
 // update makes a change, and with it one of observed.yaml. Only a start may be
@@ -165,7 +197,10 @@ func (b *Branch) update(ctx context.Context, start bool, subject string, change 
 			if !start && b.isForeign(Observed(t)) {
 				return ErrForeign
 			}
-			observed, err = b.observe(t)
+			if err := b.clear(t); err != nil {
+				return err
+			}
+			observed, err = b.observe(t, false)
 			return err
 		},
 	})
@@ -197,7 +232,7 @@ func put(t *store.Tree, path string, data []byte) (changed bool, err error) {
 
 // observe writes observed.yaml. A write that is in the same tree counts as an
 // answer: both get there, or neither.
-func (b *Branch) observe(t *store.Tree) (claim.Observed, error) {
+func (b *Branch) observe(t *store.Tree, cut bool) (claim.Observed, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	head := b.tracker.AnsweredWith(func(path string, generation answered.Generation) bool {
@@ -210,7 +245,10 @@ func (b *Branch) observe(t *store.Tree) (claim.Observed, error) {
 		head = store.Hash(present.Commit)
 	}
 	b.sequence = max(b.sequence, present.Sequence) + 1
-	o := claim.Observed{Commit: string(head), Sequence: b.sequence, Epoch: b.epoch}
+	o := claim.Observed{Commit: string(head), Sequence: b.sequence, Epoch: b.epoch, Cut: present.Cut}
+	if cut {
+		o.Cut = o.Sequence
+	}
 	data, err := claim.EncodeObserved(o)
 	if err != nil {
 		return claim.Observed{}, err

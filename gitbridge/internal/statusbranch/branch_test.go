@@ -25,7 +25,7 @@ type fixture struct {
 func start(t *testing.T) *fixture {
 	remote := memstore.New()
 	b := statusbranch.New(remote.Branch("status"), time.Now)
-	b.Open("e1", claim.Observed{})
+	b.Open("e1", claim.Observed{}, 0)
 	if err := b.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func TestARestartGoesOnWithTheSequence(t *testing.T) {
 	before := statusbranch.Observed(f.tree())
 
 	again := statusbranch.New(f.remote.Branch("status"), time.Now)
-	again.Open("e1", before)
+	again.Open("e1", before, 0)
 	if err := again.Write(t.Context(), statusbranch.Change{Path: "b", Data: []byte("b"), Subject: "status: b"}); err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +209,7 @@ func TestABranchThatSomebodyElseChangedIsLeftAlone(t *testing.T) {
 			if !f.branch.IsForeign() {
 				t.Error("it is not said")
 			}
-			f.branch.Open("e2", statusbranch.Observed(f.tree()))
+			f.branch.Open("e2", statusbranch.Observed(f.tree()), 0)
 			if err := f.branch.Start(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -2,6 +2,8 @@ package statusbranch
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"gitbind.dev/gitbridge/claim"
@@ -24,6 +26,13 @@ func (b *Branch) Settle(ctx context.Context, onError func(error)) {
 		}
 		behind, wait := b.behind()
 		switch {
+		case b.isLong():
+			err := b.cut(ctx)
+			if ctx.Err() != nil {
+				return
+			}
+			onError(err)
+			timer.Reset(retry)
 		case !behind:
 		case wait > 0:
 			timer.Reset(wait)
@@ -69,4 +78,48 @@ func (b *Branch) observeAlone(ctx context.Context) error {
 		defer b.mu.Unlock()
 		return b.isBehind(present), nil
 	})
+}
+
+// History is after how many commits the branch begins anew, if nothing else is
+// said.
+const History = 10_000
+
+// isLong reports whether the branch's history is to be cut. Several changes may
+// be in one commit, so there are at most as many commits as sequences.
+func (b *Branch) isLong() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.observed.Sequence-b.observed.Cut >= b.history && b.observed.Epoch == b.epoch
+}
+
+// cut lets the branch begin anew: the tree is the same, and so is the epoch.
+func (b *Branch) cut(ctx context.Context) error {
+	var observed claim.Observed
+	_, err := b.git.Cut(ctx, store.Edit{
+		Author: author(), Subject: "status: begin anew, as the history became long",
+		Apply: func(t *store.Tree) error {
+			if b.isForeign(Observed(t)) {
+				return ErrForeign
+			}
+			var err error
+			observed, err = b.observe(t, true)
+			return err
+		},
+	})
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case errors.Is(err, store.ErrRejected):
+		// The host does not let this branch be replaced: a long history is no
+		// harm, and to ask again soon is of no use.
+		b.history *= 2
+		return nil
+	case err != nil:
+		return fmt.Errorf("cut the history of status: %w", err)
+	}
+	b.last = b.now()
+	if observed.Epoch == b.epoch && observed.Sequence > b.observed.Sequence {
+		b.observed = observed
+	}
+	return nil
 }

@@ -24,18 +24,26 @@ type outcome struct {
 	// grows, and later for one after that long.
 	again, failing bool
 	later          time.Duration
+	// wait says to answer nothing yet, and to look again after that long.
+	wait time.Duration
 }
 
 // act decides about a path, and does it.
 func (c *Controller) act(ctx context.Context, s *step) (outcome, error) {
 	d := decision.Decide(s.Facts)
 	if d.Effect == decision.Ask {
-		u, err := c.ask(ctx, s)
-		if err != nil {
+		var err error
+		if d, err = c.ask(ctx, s); err != nil {
 			return outcome{}, err
 		}
-		s.Live, s.Certain = c.living(s.Key, u), true
-		d = decision.Decide(s.Facts)
+	}
+	switch {
+	case !s.Loss():
+		c.losses.isThere(s.Path)
+	case !decision.WasLost(s.Present):
+		if wait, err := c.lose(ctx, s.Path); wait > 0 || err != nil {
+			return outcome{wait: wait}, err
+		}
 	}
 	switch d.Effect {
 	case decision.Apply:
@@ -47,8 +55,18 @@ func (c *Controller) act(ctx context.Context, s *step) (outcome, error) {
 	}
 }
 
-// ask asks the API server itself for the object, nil if there is none.
-func (c *Controller) ask(ctx context.Context, s *step) (*unstructured.Unstructured, error) {
+// ask decides on what the API server itself has.
+func (c *Controller) ask(ctx context.Context, s *step) (decision.Decision, error) {
+	var err error
+	if s.found, err = c.get(ctx, s); err != nil {
+		return decision.Decision{}, err
+	}
+	s.Live, s.Certain = c.living(s.Key, s.found), true
+	return decision.Decide(s.Facts), nil
+}
+
+// get asks the API server itself for the object, nil if there is none.
+func (c *Controller) get(ctx context.Context, s *step) (*unstructured.Unstructured, error) {
 	u, err := c.BridgeObjects.Resource(s.api.Resource).Namespace(c.Session.Cluster.ClaimNamespace(s.Key.Namespace)).
 		Get(ctx, s.Key.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -76,11 +94,14 @@ func (c *Controller) apply(ctx context.Context, s *step) (outcome, error) {
 	if err := c.namespaces.ensure(ctx, s.Key.Namespace); err != nil {
 		return c.refuse(ctx, s, err)
 	}
-	data, err := s.object.MarshalJSON()
+	data, err := on(s.object, s.found).MarshalJSON()
 	if err != nil {
 		return outcome{}, err
 	}
 	u, err := c.patch(ctx, s, data)
+	if isStale(err) {
+		return c.applyAnew(ctx, s)
+	}
 	if apierrors.IsForbidden(err) {
 		// Rights take a moment to reach the API server after they were granted,
 		// and an error does not tell them from a policy's consent.
@@ -104,6 +125,51 @@ func (c *Controller) apply(ctx context.Context, s *step) (outcome, error) {
 	return outcome{answer: s.Applied(live, s.File.Note)}, nil
 }
 
+// applyAnew decides on what is there, where watching was behind. It is tried once:
+// what changes that often is looked at again later.
+func (c *Controller) applyAnew(ctx context.Context, s *step) (outcome, error) {
+	if s.Certain {
+		return outcome{}, errStale
+	}
+	d, err := c.ask(ctx, s)
+	switch {
+	case err != nil:
+		return outcome{}, err
+	case d.Effect == decision.Apply:
+		return c.apply(ctx, s)
+	}
+	return outcome{}, errStale
+}
+
+// errStale says that an object is not as it was when it was decided on.
+var errStale = errors.New("the object on the control plane changed meanwhile")
+
+// isStale reports whether a write was refused because it was made on another
+// state: also an object that was to be created and is there.
+func isStale(err error) bool {
+	if apierrors.IsConflict(err) {
+		return true
+	}
+	cause, ok := apierrors.StatusCause(err, metav1.CauseTypeFieldValueInvalid)
+	return apierrors.IsInvalid(err) && ok && cause.Field == "metadata.resourceVersion"
+}
+
+// on is an object to be applied on exactly what was found, or where nothing was.
+// A bridge that was stopped between decision and write, and was replaced, can
+// then not put an old version in the place of its successor's.
+func on(object, found *unstructured.Unstructured) *unstructured.Unstructured {
+	out := object.DeepCopy()
+	if found == nil {
+		// An API server creates with this version, and updates with none but
+		// the present one.
+		out.SetResourceVersion("0")
+		return out
+	}
+	out.SetUID(found.GetUID())
+	out.SetResourceVersion(found.GetResourceVersion())
+	return out
+}
+
 func (c *Controller) patch(ctx context.Context, s *step, data []byte) (*unstructured.Unstructured, error) {
 	force := true
 	return c.TenantObjects.Resource(s.api.Resource).Namespace(s.object.GetNamespace()).
@@ -112,24 +178,36 @@ func (c *Controller) patch(ctx context.Context, s *step, data []byte) (*unstruct
 		})
 }
 
+// errMoved says that main has the file again.
+var errMoved = errors.New("the file came back meanwhile")
+
 // errNotOurs says that an object does not carry the labels of the claim that it
 // is to be deleted for.
 var errNotOurs = errors.New("the object on the control plane does not carry this claim's labels")
 
 // remove deletes the object of a claim whose file was removed.
 func (c *Controller) remove(ctx context.Context, s *step) (outcome, error) {
-	// The commit without the file is written down first: a later head that does
-	// not have it is another history.
-	if err := c.Session.Accept(ctx, s.view.Generation); err != nil {
-		return outcome{}, fmt.Errorf("accept %s: %w", s.Head, err)
-	}
-	u, err := c.ask(ctx, s)
+	u, err := c.get(ctx, s)
 	if err != nil {
 		return outcome{}, err
 	}
 	if u == nil {
 		// Watching will show it in a moment.
 		return outcome{answer: s.Deleting(s.Live, ""), failing: true}, nil
+	}
+	s.found = u
+	if to := c.movedTo(s); to != "" {
+		held := c.Session.HoldMoved(s.Path, to)
+		s.Removal = &held
+		return outcome{answer: decision.Decide(s.Facts).Answer}, nil
+	}
+	if _, back := c.Session.View().Main.Entry(s.Path); back {
+		return outcome{}, errMoved
+	}
+	// The commit without the file is written down first: a later head that does
+	// not have it is another history.
+	if err := c.Session.Accept(ctx, s.view.Generation); err != nil {
+		return outcome{}, fmt.Errorf("accept %s: %w", s.Head, err)
 	}
 	live := c.living(s.Key, u)
 	if err := c.delete(ctx, s, u); err != nil {

@@ -27,11 +27,12 @@ func (c *Controller) answer(ctx context.Context, s *step, answer *claim.Status) 
 		if change.Data, err = encode(answer); err != nil {
 			return 0, err
 		}
+		change.Since = answer.Since
 	}
 	if same, err := c.is(change.Path, change.Data); err != nil || same {
 		if same && change.Answers != "" {
 			c.Session.Status.Done(s.Path, s.view.Generation)
-			c.Session.Answered(s.Path, uid(answer))
+			c.Session.Answered(s.Path, answer)
 		}
 		return 0, err
 	}
@@ -46,7 +47,7 @@ func (c *Controller) answer(ctx context.Context, s *step, answer *claim.Status) 
 	if err := c.Session.Write(ctx, change); err != nil {
 		return 0, err
 	}
-	c.Session.Answered(s.Path, uid(answer))
+	c.Session.Answered(s.Path, answer)
 	return 0, nil
 }
 
@@ -80,13 +81,6 @@ func onlyStatus(present, answer *claim.Status) bool {
 	a.Status, b.Status = nil, nil
 	a.APIVersion, a.Kind = b.APIVersion, b.Kind
 	return reflect.DeepEqual(a, b)
-}
-
-func uid(answer *claim.Status) string {
-	if answer == nil {
-		return ""
-	}
-	return answer.UID
 }
 
 // subject is the line about an answer in the history of status.

@@ -10,6 +10,7 @@ package claim
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -58,6 +59,7 @@ type Controller struct {
 	limiter    workqueue.TypedRateLimiter[string]
 	namespaces namespaces
 	memory     memory
+	losses     losses
 }
 
 // Run works off the queue until ctx ends.
@@ -86,6 +88,11 @@ func (c *Controller) Run(ctx context.Context, queue *Queue) error {
 	if err != nil {
 		return err
 	}
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	watching.Go(func() { c.watchLosses(ctx) })
 	return workers.Start(ctx)
 }
 
@@ -95,8 +102,8 @@ const patience = 3 * time.Second
 // Reconcile answers one path.
 func (c *Controller) Reconcile(ctx context.Context, r Request) (reconcile.Result, error) {
 	view := c.Session.View()
-	if view.Main == nil && !view.Held {
-		// Nothing counts yet: all paths come again when something does.
+	if view.Main == nil && !view.Held || c.Session.Stalled() != nil {
+		// Nothing counts yet, or nothing may be done: all paths come again.
 		return reconcile.Result{}, nil
 	}
 	step, err := c.look(ctx, view, r.Path)
@@ -106,6 +113,9 @@ func (c *Controller) Reconcile(ctx context.Context, r Request) (reconcile.Result
 	outcome, err := c.act(ctx, step)
 	if err != nil {
 		return c.retry(ctx, r.Path, err)
+	}
+	if outcome.wait > 0 {
+		return reconcile.Result{RequeueAfter: outcome.wait}, nil
 	}
 	wait, err := c.answer(ctx, step, outcome.answer)
 	if err != nil {

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/gitbridge/breaker"
 	"gitbind.dev/gitbridge/claim"
 	"gitbind.dev/gitbridge/internal/crossplane"
 	"gitbind.dev/gitbridge/internal/decision"
@@ -76,7 +77,7 @@ func start(t *testing.T) *fixture {
 
 	cluster := tenant.Cluster{ID: "k3x9d2abqw", UID: "u", Namespace: "gb-k3x9d2abqw"}
 	s := session.New(session.Options{
-		Cluster: cluster, Main: f.remote.Branch("main"), Status: f.remote.Branch("status"), Now: time.Now,
+		Cluster: cluster, Main: f.remote.Branch("main"), Status: f.remote.Branch("status"), Now: time.Now, Limits: breaker.Default(),
 		Remember: func(context.Context, session.Memory) error { return f.rememberErr },
 		Enqueue:  func(string, bool) {}, Began: func() {}, Changed: func() {},
 	})

@@ -28,12 +28,18 @@ type step struct {
 	// file was read.
 	data   []byte
 	object *unstructured.Unstructured
+	// found is what Live is of: writes are made on exactly that.
+	found *unstructured.Unstructured
+	// removal is how the file went, as far as it matters.
+	removal session.Removal
 }
 
 // look gathers the facts about a path.
 func (c *Controller) look(ctx context.Context, view session.View, path string) (*step, error) {
 	s := &step{view: view}
 	s.Path, s.Head, s.Held = path, string(view.Main.Head()), view.Held
+	s.HeadTime = c.headTime(view)
+	s.Recreate = c.Session.Recreates(path)
 	var err error
 	if s.Key, err = claim.ParsePath(path); err == nil {
 		s.IsClaim = true
@@ -63,14 +69,44 @@ func (c *Controller) look(ctx context.Context, view session.View, path string) (
 	case exists:
 		return s, c.readFile(s, entry)
 	case s.Live != nil, s.Present != nil:
-		seen := store.Hash("")
-		if s.Present != nil && s.Present.Answers.Blob != "" {
-			seen = store.Hash(s.Present.Answers.Commit)
-		}
-		s.Removed, err = c.Session.Removed(ctx, path, seen)
-		return s, err
+		return s, c.findRemoval(ctx, s)
 	}
 	return s, nil
+}
+
+// headTime is the time of main's head, which a clock that is wrong does not put
+// into the future.
+func (c *Controller) headTime(view session.View) string {
+	at := view.Main.Commit().Time
+	if now := c.Now(); at.After(now) {
+		at = now
+	}
+	return at.UTC().Format(time.RFC3339)
+}
+
+// findRemoval says how the file went, unless there is nothing left to decide.
+func (c *Controller) findRemoval(ctx context.Context, s *step) error {
+	p := s.Present
+	if s.Live == nil && p != nil && p.Result == claim.Gone {
+		return nil
+	}
+	began := p != nil && p.Result == claim.Deleting && p.Answers.Blob == ""
+	if began && !c.Session.IsRemovalKnown(s.Path) {
+		return nil
+	}
+	var seen session.Seen
+	if p != nil && p.Answers.Blob != "" {
+		seen.Answered = store.Hash(p.Answers.Commit)
+	}
+	if s.found != nil {
+		seen.Applied = store.Hash(s.found.GetAnnotations()[tenant.CommitAnnotation])
+	}
+	var err error
+	if s.removal, err = c.Session.Removal(ctx, s.Path, seen); err != nil {
+		return err
+	}
+	s.Removal = &s.removal.Removal
+	return nil
 }
 
 func (c *Controller) findLive(ctx context.Context, s *step) error {
@@ -87,7 +123,8 @@ func (c *Controller) findLive(ctx context.Context, s *step) error {
 		return err
 	}
 	// Watching may be behind what the bridge itself did a moment ago.
-	s.Live = c.living(s.Key, c.memory.newest(s.Path, u))
+	s.found = c.memory.newest(s.Path, u)
+	s.Live = c.living(s.Key, s.found)
 	return nil
 }
 

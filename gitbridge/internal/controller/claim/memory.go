@@ -59,6 +59,13 @@ func (m *memory) wasApplied(path string, u *unstructured.Unstructured) {
 	delete(m.failing, path)
 }
 
+// isUnseen reports whether an object was applied that watching has not shown yet.
+func (m *memory) isUnseen(path string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.applied[path] != nil
+}
+
 // gone says that the API server has no object.
 func (m *memory) gone(path string) {
 	m.mu.Lock()

@@ -1,6 +1,7 @@
 package clusterbinding
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/gitbridge/claim"
 	"gitbind.dev/gitbridge/internal/session"
+	"gitbind.dev/gitbridge/internal/statusbranch"
 	"gitbind.dev/gitbridge/internal/tenant"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/gitbridge/store/gitstore"
@@ -41,7 +43,7 @@ func (r *Reconciler) begin(b *v1alpha1.ClusterBinding) (*follower, error) {
 	if !v1alpha1.ValidClusterID(b.Name) {
 		return nil, fmt.Errorf("%q is no cluster id: lower-case letters and digits, beginning with a letter", b.Name)
 	}
-	f := &follower{cluster: clusterOf(b), url: b.Status.Repository.URL, status: newStatus(r.Client, b)}
+	f := &follower{cluster: clusterOf(b), url: b.Status.Repository.URL, status: newStatus(r.Client, r.Server, b)}
 	credentials := r.credentials(f.cluster.Namespace)
 	name, email := claim.BridgeIdentity()
 	repository, err := gitstore.Open(gitstore.Options{
@@ -57,13 +59,16 @@ func (r *Reconciler) begin(b *v1alpha1.ClusterBinding) (*follower, error) {
 	}
 	f.session = session.New(session.Options{
 		Cluster: f.cluster, Main: repository.Branch("main"), Status: repository.Branch("status"),
-		Memory: f.status.memory, Approved: store.Hash(b.Annotations[session.ApproveAnnotation]),
+		Memory: f.status.memory, Approved: store.Hash(b.Annotations[v1alpha1.ApproveMainAnnotation]),
+		Limits:   limits(b),
 		Remember: f.status.remember,
 		Enqueue:  claims.Enqueue,
 		Began:    func() { r.Began(f.session) },
 		Changed:  func() { r.changed(b.Name) },
 		Now:      r.Now,
 	})
+
+	f.session.Status.SetHistory(cmp.Or(r.History, statusbranch.History))
 
 	ctx, cancel := context.WithCancel(r.base)
 	var wg sync.WaitGroup

@@ -24,7 +24,6 @@ import (
 	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/gitbridge/internal/session"
 	"gitbind.dev/gitbridge/internal/tenant"
-	"gitbind.dev/gitbridge/store"
 )
 
 // Reconciler keeps one follower for each ClusterBinding.
@@ -43,6 +42,9 @@ type Reconciler struct {
 	// those that this process must not send.
 	Guard func(http.RoundTripper) http.RoundTripper
 	Now   func() time.Time
+	// History is after how many commits a branch status begins anew; 0 for the
+	// default.
+	History int64
 
 	base   context.Context
 	based  chan struct{}
@@ -105,12 +107,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil || f == nil {
 		return ctrl.Result{}, err
 	}
-	if commit := b.Annotations[session.ApproveAnnotation]; commit != "" {
-		if err := f.session.Approve(ctx, store.Hash(commit)); err != nil {
-			return ctrl.Result{}, fmt.Errorf("approve main at %s: %w", commit, err)
-		}
-	}
-	return ctrl.Result{}, f.status.say(ctx, &b, f.session.Condition())
+	err = r.decide(ctx, f, &b)
+	return ctrl.Result{}, errors.Join(err, f.status.say(ctx, &b, f.session.Condition()))
 }
 
 // follow gives the follower of a binding. It is nil as long as the backend has
@@ -124,18 +122,22 @@ func (r *Reconciler) follow(ctx context.Context, b *v1alpha1.ClusterBinding) (*f
 		// What is followed already works without the backend.
 		return known, nil
 	}
-	if known != nil && known.is(b) {
+	if known != nil && known.is(b) && !known.status.isSuperseded() {
 		return known, nil
 	}
 	if known != nil {
 		delete(r.followers, b.Name)
 		known.stop()
+		// What is in mind of it may be older than what was written.
+		if err := r.Server.Get(ctx, client.ObjectKeyFromObject(b), b); err != nil {
+			return nil, fmt.Errorf("get ClusterBinding: %w", err)
+		}
 	}
 	f, err := r.begin(b)
 	if err != nil {
 		err = fmt.Errorf("follow %s: %w", b.Status.Repository.URL, err)
 		condition := session.Condition{Status: "False", Reason: "NotFollowed", Message: err.Error()}
-		return nil, errors.Join(err, newStatus(r.Client, b).say(ctx, b, condition))
+		return nil, errors.Join(err, newStatus(r.Client, r.Server, b).say(ctx, b, condition))
 	}
 	r.followers[b.Name] = f
 	return f, nil

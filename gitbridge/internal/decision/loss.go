@@ -1,0 +1,16 @@
+package decision
+
+import "gitbind.dev/gitbridge/claim"
+
+// Loss reports whether the answer says that a service goes, or is gone, which
+// nobody removed from main: many of those at once say more about the control
+// plane than about each.
+func (f Facts) Loss() bool {
+	return f.File != nil && !f.Held && f.wasApplied() && !f.removalBegan() && !f.Recreate &&
+		(f.Access == NotServed || f.Access == Granted && (f.Live == nil || f.Live.Terminating))
+}
+
+// WasLost says that the present answer says so already.
+func WasLost(present *claim.Status) bool {
+	return present != nil && present.Result == claim.Lost
+}

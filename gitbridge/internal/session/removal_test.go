@@ -1,0 +1,426 @@
+package session_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"gitbind.dev/gitbridge/breaker"
+	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/internal/session"
+	"gitbind.dev/gitbridge/store"
+)
+
+// ordered are claims a, b, c … on main, applied and answered.
+func ordered(w *world, r *run, n int) []string {
+	w.Helper()
+	var names []string
+	files := map[string]string{}
+	for i := range n {
+		names = append(names, string(rune('a'+i)))
+		files[path(names[i])] = "1"
+	}
+	w.commit("Order", files)
+	r.follows()
+	for _, name := range names {
+		r.answer(path(name), claim.Applied)
+	}
+	return names
+}
+
+func (w *world) remove(names ...string) store.Hash {
+	w.Helper()
+	files := map[string]string{}
+	for _, name := range names {
+		files[path(name)] = ""
+	}
+	return w.commit("Remove", files)
+}
+
+// konnector removes claims as the app cluster's agent does, each with a commit.
+func (w *world) konnector(at time.Time, names ...string) store.Hash {
+	w.Helper()
+	name, email := claim.Identity(claim.Konnector, "k3x9d2abqw")
+	w.remote.Committer, w.remote.Now = store.Signature{Name: name, Email: email}, func() time.Time { return at }
+	defer func() { w.remote.Committer, w.remote.Now = store.Signature{Name: "alice"}, nil }()
+	people := w.people
+	defer func() { w.people = people }()
+	w.people = w.remote.Branch("main")
+	files, trailers := map[string]string{}, []store.Trailer{}
+	for _, name := range names {
+		name, approved := strings.CutSuffix(name, "!")
+		files[path(name)] = ""
+		key, _ := claim.ParsePath(path(name))
+		trailers = append(trailers, store.Trailer{Key: claim.TrailerObject, Value: claim.ObjectTrailer{Key: key, UID: "u", Generation: 2}.String()})
+		if approved {
+			trailers = append(trailers, store.Trailer{Key: claim.TrailerApproved, Value: path(name)})
+		}
+	}
+	return w.commit("claim: remove", files, trailers...)
+}
+
+func TestARemovalIsKnown(t *testing.T) {
+	w := newWorld(t)
+	r := w.start()
+	r.follows()
+	ordered(w, r, 9)
+	w.remove("a")
+	r.follows()
+	r.wantRemoval("a", "", "")
+	added := w.remote.Head("main")
+	w.commit("Add what is not answered", map[string]string{path("x"): "1"})
+	r.follows()
+	seen := w.remote.Head("main")
+
+	r.stop()
+	w.remove("b", "x")
+	again := w.start()
+	again.follows()
+	again.wantRemoval("b", "", "")
+	again.wantRemoval("x", seen, "")
+	again.wantRemoval("y", "", claim.NotRemoved)
+	again.wantRemoval("z", "0123456789012345678901234567890123456789", claim.NotRemoved)
+	_ = added
+
+	w.commit("Put back", map[string]string{path("b"): "1"})
+	again.follows()
+	w.remove("b")
+	again.follows()
+	again.wantRemoval("b", "", "")
+}
+
+// An object that was applied and not answered says itself from which commit it
+// is, which counts since main is followed from there.
+func TestAnObjectTellsOfItsFile(t *testing.T) {
+	w := newWorld(t)
+	begin := w.remote.Head("main")
+	r := w.start()
+	r.follows()
+	applied := w.commit("Add", map[string]string{path("a"): "1"})
+	r.follows()
+	w.remove("a")
+	r.follows()
+	r.Answered(path("a"), nil) // as if it had not been looked at
+	got, err := r.Removal(t.Context(), path("a"), session.Seen{Applied: applied})
+	if err != nil || got.Reason != "" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	r.stop()
+
+	w.commit("Change", map[string]string{path("b"): "1"})
+	w.mu.Lock()
+	w.memory.Accepted = w.remote.Head("main")
+	w.mu.Unlock()
+	again := w.start()
+	again.follows()
+	for _, applied := range []store.Hash{applied, begin} {
+		if got, err := again.Removal(t.Context(), path("a"), session.Seen{Applied: applied}); err != nil || got.Reason != claim.NotRemoved {
+			t.Errorf("from before main is followed: %+v, %v", got, err)
+		}
+	}
+}
+
+func TestManyRemovalsAreHeldUntilAPersonApproves(t *testing.T) {
+	for _, when := range []string{"while it looks", "while it is away", "and restarted afterwards"} {
+		t.Run(when, func(t *testing.T) {
+			w := newWorld(t)
+			r := w.start()
+			r.follows()
+			names := ordered(w, r, 10)
+			if when == "while it is away" {
+				r.stop()
+			}
+			head := w.remove(names[:4]...)
+			if when == "while it is away" {
+				r = w.start()
+			}
+			r.follows()
+			if when == "and restarted afterwards" {
+				for _, name := range names[:4] {
+					r.answerHeld(name)
+				}
+				r.stop()
+				r = w.start()
+				r.follows()
+			}
+			for _, name := range names[:4] {
+				got := r.wantRemoval(name, "", claim.ManyRemovals)
+				if !strings.Contains(got.Message, "with 3 others") || !strings.Contains(got.Message, "--removals "+string(head)) {
+					t.Errorf("message %q", got.Message)
+				}
+			}
+			if c := r.Condition(); c.Reason != "RemovalsHeld" || c.Status != "False" || !strings.Contains(c.Message, "4 services") || !strings.Contains(c.Message, string(head)) {
+				t.Errorf("condition %+v", c)
+			}
+			if !r.Works() {
+				t.Error("to hold is no trouble")
+			}
+			// What was held does not count.
+			w.commit("Later", map[string]string{path("e"): ""})
+			r.follows()
+			r.wantRemoval("e", "", "")
+
+			w.queued()
+			for _, wrong := range []store.Hash{w.remote.History("main")[2].Hash, "0123456789012345678901234567890123456789"} {
+				if err := r.ApproveRemovals(t.Context(), wrong); err != nil && !strings.Contains(err.Error(), "no such commit") {
+					t.Fatal(err)
+				}
+			}
+			r.wantRemoval("a", "", claim.ManyRemovals)
+			if err := r.ApproveRemovals(t.Context(), w.remote.Head("main")); err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range names[:4] {
+				if got := r.wantRemoval(name, "", ""); !got.Approved {
+					t.Error("not approved")
+				}
+			}
+			if got := w.queued(); len(got) != 4 {
+				t.Errorf("queue %v", got)
+			}
+			if c := r.Condition(); c.Reason != "Following" {
+				t.Errorf("condition %+v", c)
+			}
+		})
+	}
+}
+
+// answerHeld does what the claim controller would for a removal that is held.
+func (r *run) answerHeld(name string) {
+	r.w.Helper()
+	got, err := r.Removal(r.w.Context(), path(name), session.Seen{})
+	if err != nil || got.Reason == "" {
+		r.w.Fatalf("%+v, %v", got, err)
+	}
+	r.write(path(name), &claim.Status{Result: claim.Held, Reason: got.Reason, Message: got.Message, Answers: claim.Answers{Commit: got.Commit}, Object: "x/" + name})
+}
+
+func TestWhatPassedOutlivesTheProcess(t *testing.T) {
+	w := newWorld(t)
+	r := w.start()
+	r.follows()
+	ordered(w, r, 10)
+	for _, name := range []string{"a", "b", "c"} {
+		w.remove(name)
+		r.follows()
+		r.wantRemoval(name, "", "")
+		if err := r.Accept(t.Context(), r.View().Generation); err != nil {
+			t.Fatal(err)
+		}
+	}
+	memory, writes := w.remembered()
+	if len(memory.Removals) != 3 || memory.Removals[2].Path != path("c") || memory.Sequence == 0 {
+		t.Errorf("remembered %+v", memory)
+	}
+	if err := r.Accept(t.Context(), r.View().Generation); err != nil {
+		t.Fatal(err)
+	}
+	if _, again := w.remembered(); again != writes {
+		t.Error("what is written down is written again")
+	}
+	r.stop()
+	w.remove("d")
+	again := w.start()
+	again.follows()
+	again.wantRemoval("d", "", claim.ManyRemovals)
+	// That which passed before and is not gone yet is not asked about again.
+	again.wantRemoval("c", "", "")
+}
+
+func TestLimitsAreSettings(t *testing.T) {
+	w := newWorld(t)
+	r := w.startWith(session.Options{Limits: breaker.Limits{Most: 0, Window: time.Minute}})
+	r.follows()
+	ordered(w, r, 9)
+	w.remove("a")
+	r.follows()
+	r.wantRemoval("a", "", claim.ManyRemovals)
+	r.SetLimits(breaker.Limits{Most: 5, Window: time.Minute})
+	w.remove("b", "c", "d", "e")
+	r.follows()
+	r.wantRemoval("e", "", "")
+}
+
+// A bridge that was away takes the konnector's commits one by one, whatever its
+// clock says, and people's pushes as one.
+func TestRemovalsCountWhenTheKonnectorMadeThem(t *testing.T) {
+	day := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC) // a clock that is wrong
+	w := newWorld(t)
+	r := w.start()
+	r.follows()
+	ordered(w, r, 20)
+	r.stop()
+	for i, name := range []string{"a", "b", "c", "d", "e"} {
+		w.konnector(day.Add(time.Duration(i)*time.Hour), name)
+	}
+	for i, name := range []string{"f", "g", "h", "i"} {
+		w.konnector(day.Add(10*time.Hour+time.Duration(i)*time.Second), name)
+	}
+	w.konnector(day.Add(20*time.Hour), "j!", "k!", "l!", "m!")
+	r = w.start()
+	r.follows()
+	want := map[string]claim.Reason{"i": claim.ManyRemovals}
+	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m"} {
+		got := r.wantRemoval(name, "", want[name])
+		if approved := name >= "j"; got.Approved != approved {
+			t.Errorf("%s: approved %v", name, got.Approved)
+		}
+	}
+}
+
+func TestAnApprovalCountsInTheKonnectorsCommitsOnly(t *testing.T) {
+	w := newWorld(t)
+	r := w.start()
+	r.follows()
+	names := ordered(w, r, 10)
+	files, trailers := map[string]string{}, []store.Trailer{}
+	for _, name := range names[:5] {
+		files[path(name)] = ""
+		trailers = append(trailers, store.Trailer{Key: claim.TrailerApproved, Value: path(name)})
+	}
+	w.commit("Remove", files, trailers...)
+	r.follows()
+	r.wantRemoval("a", "", claim.ManyRemovals)
+}
+
+// What the konnector made and deleted before the bridge could answer it is
+// deleted, and what nobody can have seen removed is not.
+func TestARemovalOfWhatWasNotAnsweredIsKnownByItsTrailer(t *testing.T) {
+	w := newWorld(t)
+	r := w.start()
+	r.follows()
+	ordered(w, r, 9)
+	w.commit("Add", map[string]string{path("x"): "1"})
+	r.follows()
+	r.stop()
+	w.konnector(time.Now(), "x")
+	again := w.start()
+	again.follows()
+	again.wantRemoval("x", "", "")
+}
+
+func TestAMoveIsHeldAndCountsForNothing(t *testing.T) {
+	w := newWorld(t)
+	r := w.start()
+	r.follows()
+	ordered(w, r, 10)
+	for i, name := range []string{"a", "b", "c", "d"} {
+		w.commit("Move", map[string]string{path(name): "", path("new-" + name): "1"})
+		r.follows()
+		got := r.wantRemoval(name, "", "")
+		if diff := cmp.Diff([]string{path("new-" + name)}, got.With); diff != "" {
+			t.Errorf("%d: %s", i, diff)
+		}
+		held := r.HoldMoved(path(name), path("new-"+name))
+		if held.Reason != claim.Moved || !strings.Contains(held.Message, path("new-"+name)) {
+			t.Errorf("%+v", held)
+		}
+		r.wantRemoval(name, "", claim.Moved)
+	}
+	if err := r.ApproveRemovals(t.Context(), w.remote.Head("main")); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.wantRemoval("a", "", ""); !got.Approved {
+		t.Error("not approved")
+	}
+}
+
+func TestAMoveWhileNobodyLooks(t *testing.T) {
+	w := newWorld(t)
+	r := w.start()
+	r.follows()
+	ordered(w, r, 10)
+	r.stop()
+	w.commit("Move", map[string]string{path("a"): "", path("new"): "1"})
+	r = w.start()
+	r.follows()
+	if got := r.wantRemoval("a", "", ""); !slices.Contains(got.With, path("new")) {
+		t.Errorf("came with %v", got.With)
+	}
+}
+
+// What no commit removed goes only when its very commit is named: an approval of
+// other removals is none of it.
+func TestWhatNobodyRemovedIsApprovedByItsOwnCommit(t *testing.T) {
+	w := newWorld(t)
+	old := w.remote.Head("main")
+	r := w.start()
+	r.follows()
+	ordered(w, r, 2)
+	w.remote.ForceHead("main", old)
+	r.wantHeld("MainRewritten")
+	if err := r.Approve(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	r.follows()
+	later := w.commit("Go on", map[string]string{path("x"): "1"})
+	r.follows()
+	if err := r.ApproveRemovals(t.Context(), later); err != nil {
+		t.Fatal(err)
+	}
+	r.wantRemoval("a", "", claim.NotRemoved)
+	r.stop()
+	r = w.start()
+	r.follows()
+	r.wantRemoval("a", "", claim.NotRemoved)
+	if err := r.ApproveRemovals(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	r.wantRemoval("a", "", "")
+	r.wantRemoval("b", "", "")
+}
+
+// A removal that was held on a history that is no more is not approved with
+// another one.
+func TestAHeldRemovalOfAnotherHistory(t *testing.T) {
+	w := newWorld(t)
+	old := w.remote.Head("main")
+	r := w.start()
+	r.follows()
+	names := ordered(w, r, 8)
+	w.remove(names[:4]...)
+	r.follows()
+	for _, name := range names[:4] {
+		r.answerHeld(name)
+	}
+	w.remote.ForceHead("main", old)
+	r.wantHeld("MainRewritten")
+	if err := r.Approve(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	r.follows()
+	for _, name := range names {
+		r.wantRemoval(name, "", claim.NotRemoved)
+	}
+	if err := r.ApproveRemovals(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	r.wantRemoval("a", "", "")
+}
+
+func TestManyUnknownCommitsAreAskedForAtOnce(t *testing.T) {
+	w := newWorld(t)
+	r := w.start()
+	r.follows()
+	for i := range 20 {
+		name := fmt.Sprintf("n%d", i)
+		w.commit("Add", map[string]string{path(name): "1"})
+		r.follows()
+		r.answer(path(name), claim.Applied)
+	}
+	r.stop()
+	files := map[string]string{}
+	for i := range 20 {
+		files[path(fmt.Sprintf("n%d", i))] = ""
+	}
+	w.commit("Remove", files)
+	r = w.start()
+	r.follows()
+	for i := range 20 {
+		r.wantRemoval(fmt.Sprintf("n%d", i), "", claim.ManyRemovals)
+	}
+}

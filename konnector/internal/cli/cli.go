@@ -13,6 +13,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/approve"
 	"gitbind.dev/konnector/internal/cli/bind"
 	"gitbind.dev/konnector/internal/cli/catalog"
 	"gitbind.dev/konnector/internal/cli/connect"
@@ -91,7 +92,7 @@ control plane acts on, and the status comes back the same way.`,
 	flags.AddFlags(root.PersistentFlags())
 	root.AddCommand(
 		connect.Command(cluster, signIn), catalog.Command(cluster, signIn), bind.Command(cluster, signIn),
-		get.Command(cluster), resolve.Command(cluster), gitcredential.Command(signIn), logout.Command(signIn), versionCommand(version),
+		get.Command(cluster), resolve.Command(cluster), approve.Command(cluster), gitcredential.Command(signIn), logout.Command(signIn), versionCommand(version),
 	)
 	markUsageErrors(root)
 	return root

@@ -20,6 +20,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	backendv1alpha1 "gitbind.dev/backend/api/v1alpha1"
 	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
 )
 
@@ -70,7 +71,7 @@ func Open(flags *genericclioptions.ConfigFlags) (*Cluster, error) {
 		return nil, fmt.Errorf("find the namespace: %w", err)
 	}
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, konnectorv1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, konnectorv1alpha1.AddToScheme, backendv1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, err
 		}

@@ -1,0 +1,110 @@
+package approve
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"gitbind.dev/gitbridge/claim"
+	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/konnector/internal/cli/appcluster"
+)
+
+// connections are those of an app cluster with what waits there; ok is false
+// when the cluster is none.
+func (in Input) connections(ctx context.Context) (all []*holder, ok bool, err error) {
+	connections, err := in.Cluster.Connections(ctx)
+	if apierrors.IsForbidden(err) || err == nil && len(connections) == 0 {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	for i := range connections {
+		h := ofConnection(&connections[i])
+		if h.RemovalsHeld {
+			if err := in.listHeld(ctx, h); err != nil {
+				return nil, false, err
+			}
+		}
+		all = append(all, h)
+	}
+	return all, true, nil
+}
+
+// ofConnection is what a Connection says.
+func ofConnection(c *konnectorv1alpha1.Connection) *holder {
+	h := &holder{kind: "Connection", Name: c.Name, Holder: "Connection " + c.Name}
+	if ready := meta.FindStatusCondition(c.Status.Conditions, konnectorv1alpha1.ConditionReady); ready != nil &&
+		(ready.Reason == "HistoryReplaced" || ready.Reason == "StatusReplaced") {
+		h.Main = ready.Message
+	}
+	if meta.IsStatusConditionFalse(c.Status.Conditions, konnectorv1alpha1.ConditionRemovals) {
+		h.RemovalsHeld = true
+		h.Message = meta.FindStatusCondition(c.Status.Conditions, konnectorv1alpha1.ConditionRemovals).Message
+	}
+	return h
+}
+
+// listHeld lists the claims of a Connection whose removal is one of many.
+func (in Input) listHeld(ctx context.Context, h *holder) error {
+	var bindings konnectorv1alpha1.APIServiceBindingList
+	if err := in.Cluster.List(ctx, &bindings); err != nil {
+		return fmt.Errorf("list bindings: %w", err)
+	}
+	var unseen []string
+	for _, b := range bindings.Items {
+		kind, err := in.Cluster.KindOf(b.Name)
+		if b.Spec.Connection != h.Name || meta.IsNoMatchError(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("look for the API %s: %w", b.Name, err)
+		}
+		claims := &unstructured.UnstructuredList{}
+		claims.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		switch err := in.Cluster.List(ctx, claims); {
+		case apierrors.IsForbidden(err):
+			unseen = append(unseen, b.Name)
+			continue
+		case err != nil:
+			return fmt.Errorf("list %s: %w", b.Name, err)
+		}
+		for i := range claims.Items {
+			if item, ok := heldRemoval(b.Name, &claims.Items[i]); ok {
+				h.Removals = append(h.Removals, item)
+			}
+		}
+	}
+	if len(unseen) > 0 {
+		h.Note = "you may not list " + strings.Join(unseen, ", ")
+	}
+	return nil
+}
+
+func heldRemoval(binding string, u *unstructured.Unstructured) (Item, bool) {
+	hold := appcluster.StatusOf(u).Hold
+	if hold == nil || hold.Reason != string(claim.ManyRemovals) {
+		return Item{}, false
+	}
+	key := claim.Key{Binding: binding, Namespace: u.GetNamespace(), Name: u.GetName()}
+	text := "its file is gone from main"
+	if u.GetDeletionTimestamp() != nil {
+		text = "it is being deleted here"
+	}
+	return Item{Claim: key.String(), Path: key.Path(), Reason: hold.Reason, Message: text}, true
+}
+
+// doneIn reports whether the konnector has acted on all of the approval.
+func (c chosen) doneIn(now *konnectorv1alpha1.Connection) bool {
+	a := now.Status.Approved
+	if a == nil {
+		return false
+	}
+	main, removals := c.annotations[konnectorv1alpha1.ApproveMainAnnotation], c.annotations[konnectorv1alpha1.ApproveRemovalsAnnotation]
+	return (main == "" || a.Main == main) && (removals == "" || a.Removals == removals)
+}

@@ -1,0 +1,257 @@
+// Package approve lists what agents hold until a person approves it, and writes
+// the approval: a commit of main, or a path, on the Connection of an app cluster
+// or on the ClusterBinding of a control plane.
+//
+// It deletes nothing itself. What an approval covers, the agents judge; the
+// package shows it by name first, as far as the person may see it.
+package approve
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"gitbind.dev/gitbridge/claim"
+	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/output"
+	"gitbind.dev/konnector/internal/cli/terminal"
+	"gitbind.dev/konnector/internal/cli/usage"
+)
+
+// Approval is what a person approves.
+type Approval struct {
+	// Main and Removals are commits of main.
+	Main, Removals string
+	// RecreateEmpty are paths on main.
+	RecreateEmpty []string
+}
+
+// Input is what the person asked for.
+type Input struct {
+	Cluster *appcluster.Cluster
+	Approval
+	// Connection and ClusterBinding limit it to one, by name.
+	Connection, ClusterBinding string
+	Yes, DryRun                bool
+	Format                     output.Format
+	// Timeout of the wait for the agent; no wait when 0.
+	Timeout  time.Duration
+	Terminal *terminal.Terminal
+	// Notes are for what could not be shown.
+	Notes io.Writer
+}
+
+var commit = regexp.MustCompile(`^[0-9a-f]{40}([0-9a-f]{24})?$`)
+
+// check refuses what no agent would act on.
+func (a Approval) check() error {
+	if a.Main != "" && a.Main != konnectorv1alpha1.ApproveNone && !commit.MatchString(a.Main) {
+		return usage.Errorf("--main %q: give the whole hash of a commit, as it is shown", a.Main)
+	}
+	if a.Removals != "" && !commit.MatchString(a.Removals) {
+		return usage.Errorf("--removals %q: give the whole hash of a commit, as it is shown", a.Removals)
+	}
+	for _, path := range a.RecreateEmpty {
+		if _, err := claim.ParsePath(path); err != nil {
+			return usage.Errorf("--recreate-empty %q: give the path of a claim on main, as it is shown", path)
+		}
+	}
+	return nil
+}
+
+func (a Approval) empty() bool { return a.Main == "" && a.Removals == "" && len(a.RecreateEmpty) == 0 }
+
+// Do lists, or approves.
+func Do(ctx context.Context, in Input) error {
+	all, err := in.find(ctx)
+	if err != nil {
+		return err
+	}
+	switch {
+	case in.Format != output.Table:
+		return output.Data(in.Terminal.Out, in.Format, map[string]any{"holders": all})
+	case in.empty():
+		return list(in.Terminal.Out, all)
+	}
+	chosen, err := in.choose(all)
+	if err != nil {
+		return err
+	}
+	for _, c := range chosen {
+		c.show(in.Terminal.Out)
+	}
+	if in.DryRun {
+		_, err := fmt.Fprintln(in.Terminal.Out, "Nothing was changed.")
+		return err
+	}
+	if !in.Yes {
+		if !in.Terminal.Interactive {
+			return usage.Errorf("nobody is there to ask: add --yes")
+		}
+		if ok, err := in.Terminal.Confirm("Go on?"); err != nil || !ok {
+			return errors.Join(err, errors.New("nothing was approved"))
+		}
+	}
+	for _, c := range chosen {
+		if err := in.approve(ctx, c); err != nil {
+			return fmt.Errorf("%s: %w", c.Holder, err)
+		}
+	}
+	return nil
+}
+
+// find lists who holds what. A cluster can be both: an app cluster, and a
+// control plane.
+func (in Input) find(ctx context.Context) ([]*holder, error) {
+	var all []*holder
+	app, isApp, err := in.connections(ctx)
+	if err != nil {
+		return nil, err
+	}
+	control, isControl, err := in.clusterBindings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !isApp && !isControl {
+		return nil, errors.New("this is neither a connected cluster nor a control plane of gitbind, or you may not see that: choose another --context")
+	}
+	for _, h := range append(app, control...) {
+		named := in.Connection == "" && in.ClusterBinding == "" ||
+			h.kind == "Connection" && h.Name == in.Connection || h.kind == "ClusterBinding" && h.Name == in.ClusterBinding
+		if named {
+			all = append(all, h)
+		}
+	}
+	switch {
+	case len(all) == 0 && in.Connection != "":
+		return nil, fmt.Errorf("there is no Connection %s", in.Connection)
+	case len(all) == 0 && in.ClusterBinding != "":
+		return nil, fmt.Errorf("there is no ClusterBinding %s", in.ClusterBinding)
+	}
+	return all, nil
+}
+
+// chosen is one who holds something that the approval is about.
+type chosen struct {
+	*holder
+	annotations map[string]string
+	main        bool
+	removals    []Item
+	recreate    []string
+}
+
+// choose finds whom an approval is for: of each kind at most one, because a
+// commit is one repository's, and a path says nothing about which.
+func (in Input) choose(all []*holder) ([]chosen, error) {
+	var out []chosen
+	for _, kind := range []string{"Connection", "ClusterBinding"} {
+		var of []chosen
+		for _, h := range all {
+			if h.kind != kind {
+				continue
+			}
+			if c := in.of(h); len(c.annotations) > 0 {
+				of = append(of, c)
+			}
+		}
+		if len(of) > 1 {
+			var names []string
+			for _, c := range of {
+				names = append(names, c.Name)
+			}
+			flag := map[string]string{"Connection": "--connection", "ClusterBinding": "--cluster"}[kind]
+			return nil, fmt.Errorf("the %ss %s wait for that: choose one with %s", kind, strings.Join(names, ", "), flag)
+		}
+		out = append(out, of...)
+	}
+	if len(out) == 0 {
+		return nil, errors.New("nothing waits for that: kubectl gitbind approve lists what does")
+	}
+	return out, nil
+}
+
+// of is the part of an approval that is about one holder.
+func (in Input) of(h *holder) chosen {
+	c := chosen{holder: h, annotations: map[string]string{}}
+	if in.Main != "" && h.Main != "" {
+		c.main = true
+		c.annotations[konnectorv1alpha1.ApproveMainAnnotation] = in.Main
+	}
+	if in.Removals != "" && h.RemovalsHeld {
+		c.removals = h.Removals
+		c.annotations[konnectorv1alpha1.ApproveRemovalsAnnotation] = in.Removals
+	}
+	for _, path := range in.RecreateEmpty {
+		if h.lost(path) {
+			c.recreate = append(c.recreate, path)
+		}
+	}
+	if len(c.recreate) > 0 {
+		c.annotations[recreateAnnotation] = strings.Join(c.recreate, ",")
+	}
+	return c
+}
+
+// show says by name what will be deleted, or be made anew and empty.
+func (c chosen) show(w io.Writer) {
+	fmt.Fprintf(w, "%s:\n", c.Holder)
+	if c.main {
+		fmt.Fprintf(w, "  main counts from this commit on. Nothing that it lacks is deleted for that.\n")
+	}
+	if c.annotations[konnectorv1alpha1.ApproveRemovalsAnnotation] != "" {
+		fmt.Fprintf(w, "  These services are DELETED, as far as their removal is in that commit:\n")
+		for _, r := range c.removals {
+			fmt.Fprintf(w, "    %s\n", r.Claim)
+		}
+		if len(c.removals) == 0 {
+			fmt.Fprintf(w, "    (they could not be listed: %s)\n", output.Line(c.Note))
+		}
+	}
+	if len(c.recreate) > 0 {
+		fmt.Fprintf(w, "  These services are made anew, EMPTY:\n")
+		for _, path := range c.recreate {
+			fmt.Fprintf(w, "    %s\n", path)
+		}
+	}
+}
+
+// approve writes the approval, and waits until it took effect.
+func (in Input) approve(ctx context.Context, c chosen) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": c.annotations}})
+	if err != nil {
+		return err
+	}
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(c.gvk())
+	u.SetName(c.Name)
+	if err := in.Cluster.Patch(ctx, u, client.RawPatch(types.MergePatchType, patch), client.FieldOwner("kubectl-gitbind")); err != nil {
+		return fmt.Errorf("approve: %w", err)
+	}
+	if in.Timeout == 0 {
+		_, err := fmt.Fprintf(in.Terminal.Out, "%s: approved\n", c.Holder)
+		return err
+	}
+	err = in.Cluster.Until(ctx, appcluster.Watched{Kind: c.gvk(), Key: client.ObjectKey{Name: c.Name}}, in.Timeout, c.done)
+	var late *appcluster.NotReady
+	if errors.As(err, &late) {
+		return fmt.Errorf("approved, and not acted on within %s: is the commit still part of main, and does the agent run? kubectl gitbind approve says what waits", in.Timeout)
+	}
+	if err != nil {
+		return err
+	}
+	if err := in.awaitRemovals(ctx, c); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(in.Terminal.Out, "%s: approved, and acted on\n", c.Holder)
+	return err
+}

@@ -1,0 +1,118 @@
+package approve
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	backendv1alpha1 "gitbind.dev/backend/api/v1alpha1"
+	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+)
+
+const (
+	hash  = "4f1c2b3a9d8e7f60514233445566778899aabbcc"
+	path  = "bindings/databases.example.com/claims/team-a/orders.yaml"
+	other = "bindings/databases.example.com/claims/team-a/stock.yaml"
+)
+
+func TestCheck(t *testing.T) {
+	for _, c := range []struct {
+		a  Approval
+		ok bool
+	}{
+		{Approval{Main: hash, Removals: hash, RecreateEmpty: []string{path}}, true},
+		{Approval{Main: "none"}, true},
+		{Approval{Main: "4f1c2b3a"}, false},
+		{Approval{Main: "main"}, false},
+		{Approval{Removals: "none"}, false},
+		{Approval{Removals: strings.ToUpper(hash)}, false},
+		{Approval{RecreateEmpty: []string{"team-a/orders"}}, false},
+		{Approval{RecreateEmpty: []string{"bindings/databases.example.com/claims/team-a/a,b.yaml"}}, false},
+	} {
+		if err := c.a.check(); (err == nil) != c.ok {
+			t.Errorf("%+v: %v", c.a, err)
+		}
+	}
+}
+
+func TestAnApprovalIsForOneRepository(t *testing.T) {
+	rewritten := func(kind, name string) *holder { return &holder{kind: kind, Name: name, Main: "main was rewritten"} }
+	lost := func(name string) *holder {
+		return &holder{kind: "ClusterBinding", Name: name, Lost: []Item{{Path: path}}}
+	}
+	fine := &holder{kind: "Connection", Name: "fine"}
+	for _, c := range []struct {
+		what      string
+		a         Approval
+		all       []*holder
+		want, err string
+	}{
+		{"the one that waits", Approval{Main: hash}, []*holder{fine, rewritten("Connection", "a")}, "a", ""},
+		{"both sides on one cluster", Approval{Main: hash}, []*holder{rewritten("Connection", "a"), rewritten("ClusterBinding", "b")}, "a b", ""},
+		{"nothing waits", Approval{Main: hash}, []*holder{fine}, "", "nothing waits for that"},
+		{"something else waits", Approval{Removals: hash}, []*holder{rewritten("Connection", "a")}, "", "nothing waits for that"},
+		{"two wait", Approval{Main: hash}, []*holder{rewritten("ClusterBinding", "a"), rewritten("ClusterBinding", "b")}, "", "choose one with --cluster"},
+		{"lost", Approval{RecreateEmpty: []string{path}}, []*holder{lost("a")}, "a", ""},
+		{"the same path lost in two clusters", Approval{RecreateEmpty: []string{path}}, []*holder{lost("a"), lost("b")}, "", "choose one with --cluster"},
+		{"a path that is not lost", Approval{RecreateEmpty: []string{other}}, []*holder{lost("a")}, "", "nothing waits for that"},
+	} {
+		got, err := Input{Approval: c.a}.choose(c.all)
+		var names []string
+		for _, g := range got {
+			names = append(names, g.Name)
+		}
+		switch {
+		case c.err == "" && (err != nil || strings.Join(names, " ") != c.want):
+			t.Errorf("%s: %v, %v", c.what, names, err)
+		case c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)):
+			t.Errorf("%s: %v, %v", c.what, names, err)
+		}
+	}
+}
+
+func TestWhatIsDeletedOrEmptiedIsShownByName(t *testing.T) {
+	h := &holder{
+		kind: "ClusterBinding", Holder: "Cluster a (prod)", RemovalsHeld: true,
+		Removals: []Item{{Claim: "team-a/orders (databases.example.com)", Path: path}}, Lost: []Item{{Path: other}},
+	}
+	c := Input{Approval: Approval{Removals: hash, RecreateEmpty: []string{other}}}.of(h)
+	var out bytes.Buffer
+	c.show(&out)
+	const want = `Cluster a (prod):
+  These services are DELETED, as far as their removal is in that commit:
+    team-a/orders (databases.example.com)
+  These services are made anew, EMPTY:
+    bindings/databases.example.com/claims/team-a/stock.yaml
+`
+	if out.String() != want {
+		t.Errorf("got:\n%s", out.String())
+	}
+}
+
+func TestDone(t *testing.T) {
+	removals := chosen{annotations: map[string]string{konnectorv1alpha1.ApproveRemovalsAnnotation: hash}, holder: &holder{}}
+	connection := func(a *konnectorv1alpha1.Approvals) *konnectorv1alpha1.Connection {
+		return &konnectorv1alpha1.Connection{Status: konnectorv1alpha1.ConnectionStatus{Approved: a}}
+	}
+	if removals.doneIn(connection(nil)) || removals.doneIn(connection(&konnectorv1alpha1.Approvals{Main: hash, Removals: "other"})) ||
+		!removals.doneIn(connection(&konnectorv1alpha1.Approvals{Removals: hash})) {
+		t.Error("removals of a Connection")
+	}
+	synced := func(reason string) *backendv1alpha1.ClusterBinding {
+		return &backendv1alpha1.ClusterBinding{Status: backendv1alpha1.ClusterBindingStatus{Conditions: []metav1.Condition{
+			{Type: backendv1alpha1.ConditionSynced, Status: metav1.ConditionFalse, Reason: reason, Message: "m"},
+		}}}
+	}
+	main := chosen{main: true, holder: &holder{}}
+	if main.doneOn(synced("MainRewritten")) || !main.doneOn(synced("Following")) {
+		t.Error("main of a ClusterBinding")
+	}
+	empty := chosen{recreate: []string{path}, holder: &holder{}}
+	waiting := synced("Following")
+	waiting.Annotations = map[string]string{recreateAnnotation: path}
+	if empty.doneOn(waiting) || !empty.doneOn(synced("Following")) {
+		t.Error("a service that is made anew")
+	}
+}

@@ -1,0 +1,96 @@
+package approve
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/output"
+	"gitbind.dev/konnector/internal/cli/terminal"
+	"gitbind.dev/konnector/internal/cli/usage"
+)
+
+type options struct {
+	Approval
+	connection, cluster, format string
+	yes, dryRun                 bool
+	timeout                     time.Duration
+}
+
+// Command is `kubectl gitbind approve`.
+func Command(cluster appcluster.Opener) *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Use:   "approve",
+		Short: "List what waits for an approval, and approve it",
+		Long: `List what waits for a person's approval, and approve it.
+
+In an app cluster these are a main that does not continue the history that was
+accepted, and removals that are too many at once. On a control plane they are
+these, for each cluster, and services that were lost. Each agent asks for its own
+approval; a removal that was approved in the app cluster is not asked for again.
+
+An approval names the commit that was looked at, so that it is for nothing that
+comes later. Whatever is about to be deleted, or made anew and empty, is listed by
+name before you are asked.`,
+		Example: `  # What waits, in the cluster of the current context
+  kubectl gitbind approve
+
+  # Let the removals go on that main has at a commit
+  kubectl gitbind approve --removals 4f1c2b3a9d8e7f60514233445566778899aabbcc
+
+  # Accept a main that was rewritten or restored
+  kubectl gitbind approve --main 4f1c2b3a9d8e7f60514233445566778899aabbcc
+
+  # On a control plane: make a lost service anew, though it will be empty
+  kubectl gitbind approve --cluster k3x9d2abqwzr4t6m \
+    --recreate-empty bindings/postgresqlinstances.anynines.com/claims/team-a/orders.yaml`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			in, err := o.input(cmd)
+			if err != nil {
+				return err
+			}
+			if in.Cluster, err = cluster(); err != nil {
+				return err
+			}
+			return Do(cmd.Context(), in)
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&o.Main, "main", "", "accept main as it is at this commit")
+	fs.StringVar(&o.Removals, "removals", "", "let go what main lacks at this commit, and what is being deleted")
+	fs.StringSliceVar(&o.RecreateEmpty, "recreate-empty", nil, "make the lost service of this path on main anew; it will be empty")
+	fs.StringVar(&o.connection, "connection", "", "only this Connection, by name")
+	fs.StringVar(&o.cluster, "cluster", "", "only this ClusterBinding, by name (the cluster's id)")
+	fs.BoolVarP(&o.yes, "yes", "y", false, "do not ask whether to go on")
+	fs.BoolVar(&o.dryRun, "dry-run", false, "show what would be approved, and change nothing")
+	fs.StringVarP(&o.format, "output", "o", "", "list as json or yaml")
+	fs.DurationVar(&o.timeout, "timeout", time.Minute, "how long to wait until it took effect; 0 for not at all")
+	return cmd
+}
+
+func (o *options) input(cmd *cobra.Command) (in Input, err error) {
+	in = Input{
+		Approval: o.Approval, Connection: o.connection, ClusterBinding: o.cluster,
+		Yes: o.yes, DryRun: o.dryRun, Timeout: o.timeout,
+		Terminal: terminal.Open(cmd.InOrStdin(), cmd.OutOrStdout()), Notes: cmd.ErrOrStderr(),
+	}
+	for _, other := range []string{"main", "removals", "recreate-empty"} {
+		if err := usage.Exclusive(cmd.Flags(), "output", other); err != nil {
+			return in, err
+		}
+	}
+	if err := usage.Exclusive(cmd.Flags(), "connection", "cluster"); err != nil {
+		return in, err
+	}
+	if err := in.Approval.check(); err != nil {
+		return in, err
+	}
+	in.Format, err = output.ParseFormat(o.format)
+	if err == nil && in.Format != output.Table && in.Format != output.JSON && in.Format != output.YAML {
+		err = usage.Errorf("-o %q: it is one of json, yaml", o.format)
+	}
+	return in, err
+}

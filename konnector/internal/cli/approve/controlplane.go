@@ -1,0 +1,168 @@
+package approve
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	backendv1alpha1 "gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/gitbridge/store/gitstore"
+)
+
+// Reasons of the condition Synced for which main waits for an approval, and the
+// one of removals.
+var mainReasons = map[string]bool{"MainRewritten": true, "MainEmptied": true, "StatusLost": true}
+
+const removalsReason = "RemovalsHeld"
+
+// clusterBindings are those of a control plane with what waits there; ok is
+// false when the cluster is none.
+func (in Input) clusterBindings(ctx context.Context) (all []*holder, ok bool, err error) {
+	var list backendv1alpha1.ClusterBindingList
+	switch err := in.Cluster.List(ctx, &list); {
+	case meta.IsNoMatchError(err), apierrors.IsForbidden(err):
+		return nil, false, nil
+	case err != nil:
+		return nil, false, fmt.Errorf("list ClusterBindings: %w", err)
+	}
+	for i := range list.Items {
+		cb := &list.Items[i]
+		if in.ClusterBinding != "" && cb.Name != in.ClusterBinding {
+			continue
+		}
+		h := ofClusterBinding(cb)
+		if status, main, err := in.fetch(ctx, cb); err != nil {
+			h.Note = "the repository cannot be read, so claims are not listed by name: " + err.Error()
+		} else {
+			h.answered(status, main)
+		}
+		all = append(all, h)
+	}
+	return all, true, nil
+}
+
+// ofClusterBinding is what a ClusterBinding says.
+func ofClusterBinding(cb *backendv1alpha1.ClusterBinding) *holder {
+	h := &holder{kind: "ClusterBinding", Name: cb.Name, Holder: fmt.Sprintf("Cluster %s (%s)", cb.Name, cb.Spec.DisplayName)}
+	synced := meta.FindStatusCondition(cb.Status.Conditions, backendv1alpha1.ConditionSynced)
+	switch {
+	case synced == nil:
+	case mainReasons[synced.Reason]:
+		h.Main = synced.Message
+	case synced.Reason == removalsReason:
+		h.RemovalsHeld, h.Message = true, synced.Message
+	}
+	return h
+}
+
+// fetchTimeout bounds how long one repository may take to be read.
+const fetchTimeout = 20 * time.Second
+
+// fetch reads a cluster's repository with the bridge's credential, which whoever
+// may approve on a control plane can read, too.
+func (in Input) fetch(ctx context.Context, cb *backendv1alpha1.ClusterBinding) (status, main *store.Snapshot, err error) {
+	if cb.Status.Repository == nil {
+		return nil, nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	defer cancel()
+	var secret corev1.Secret
+	key := client.ObjectKey{Namespace: backendv1alpha1.TenantNamespace(cb.Name), Name: backendv1alpha1.BridgeSecret}
+	if err := in.Cluster.Get(ctx, key, &secret); err != nil {
+		return nil, nil, fmt.Errorf("read the Secret %s: %w", key, err)
+	}
+	repo, err := gitstore.Open(gitstore.Options{
+		URL: cb.Status.Repository.URL,
+		Credentials: func(context.Context) (string, string, error) {
+			return string(secret.Data["username"]), string(secret.Data["password"]), nil
+		},
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	if status, err = repo.Branch("status").Fetch(ctx); err != nil {
+		return nil, nil, err
+	}
+	main, err = repo.Branch("main").Fetch(ctx)
+	return status, main, err
+}
+
+// answered lists what the bridge has answered as lost, and the removals that it
+// holds.
+func (h *holder) answered(status, main *store.Snapshot) {
+	for e := range status.List(claim.Root) {
+		key, err := claim.ParsePath(e.Path)
+		if err != nil {
+			continue
+		}
+		data, err := status.Read(e.Path)
+		if err != nil {
+			continue
+		}
+		s, err := claim.DecodeStatus(data)
+		if err != nil {
+			continue
+		}
+		item := Item{Claim: key.String(), Path: e.Path, Reason: string(s.Reason), Message: s.Message}
+		_, there := main.Entry(e.Path)
+		switch {
+		case s.Result == claim.Lost:
+			h.Lost = append(h.Lost, item)
+		case s.Result == claim.Held && s.Reason != "" && !there:
+			h.RemovalsHeld = true
+			h.Removals = append(h.Removals, item)
+		}
+	}
+}
+
+// doneOn reports whether the bridge has taken up the approval.
+func (c chosen) doneOn(now *backendv1alpha1.ClusterBinding) bool {
+	return (!c.main || ofClusterBinding(now).Main == "") &&
+		(len(c.recreate) == 0 || now.Annotations[recreateAnnotation] == "")
+}
+
+// awaitRemovals waits until the bridge holds none of the removals any more that
+// were approved on a control plane: it says so in the repository.
+func (in Input) awaitRemovals(ctx context.Context, c chosen) error {
+	if c.kind != "ClusterBinding" || len(c.removals) == 0 {
+		return nil
+	}
+	var cb backendv1alpha1.ClusterBinding
+	if err := in.Cluster.Get(ctx, client.ObjectKey{Name: c.Name}, &cb); err != nil {
+		return fmt.Errorf("read ClusterBinding %s: %w", c.Name, err)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, in.Timeout, fmt.Errorf("approved, and not acted on within %s: was the commit that of these removals? kubectl gitbind approve says what waits", in.Timeout))
+	defer cancel()
+	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+		status, main, err := in.fetch(ctx, &cb)
+		if err != nil {
+			return false, err
+		}
+		var now holder
+		now.answered(status, main)
+		for _, r := range c.removals {
+			if slices.Contains(now.Removals, r) {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+	return interrupted(ctx, err)
+}
+
+// interrupted prefers the reason why a context ended to what that caused.
+func interrupted(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		return cause
+	}
+	return err
+}

@@ -1,0 +1,116 @@
+package approve
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	backendv1alpha1 "gitbind.dev/backend/api/v1alpha1"
+	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/konnector/internal/cli/output"
+)
+
+const recreateAnnotation = backendv1alpha1.RecreateEmptyAnnotation
+
+// holder is a Connection or a ClusterBinding, and what is held there.
+type holder struct {
+	// Holder names it for people, Name is the object's.
+	Holder string `json:"holder"`
+	Name   string `json:"name"`
+	// Main says why main does not count; "" when it does.
+	Main string `json:"main,omitempty"`
+	// RemovalsHeld says that removals wait, and Message why; Removals lists them,
+	// as far as they can be seen.
+	RemovalsHeld bool   `json:"removalsHeld,omitempty"`
+	Message      string `json:"message,omitempty"`
+	Removals     []Item `json:"removals,omitempty"`
+	// Lost are services that are missing on the control plane.
+	Lost []Item `json:"lost,omitempty"`
+	// Note says what could not be seen.
+	Note string `json:"note,omitempty"`
+
+	kind string
+}
+
+// Item is one claim that waits.
+type Item struct {
+	Claim   string `json:"claim"`
+	Path    string `json:"path"`
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message"`
+}
+
+func (h *holder) gvk() schema.GroupVersionKind {
+	return konnectorv1alpha1.GroupVersion.WithKind(h.kind)
+}
+
+func (h *holder) lost(path string) bool {
+	return slices.ContainsFunc(h.Lost, func(i Item) bool { return i.Path == path })
+}
+
+func (h *holder) waits() bool { return h.Main != "" || h.RemovalsHeld || len(h.Lost) > 0 }
+
+// list prints what waits, and with each the words of who holds it: they say what
+// to type.
+func list(w io.Writer, all []*holder) error {
+	printed := 0
+	for _, h := range all {
+		if !h.waits() && h.Note == "" {
+			continue
+		}
+		if printed++; printed > 1 {
+			fmt.Fprintln(w)
+		}
+		fmt.Fprintf(w, "%s:\n", h.Holder)
+		if h.Main != "" {
+			fmt.Fprintf(w, "  main: %s\n", output.Line(h.Main))
+		}
+		if h.RemovalsHeld {
+			fmt.Fprintln(w, strings.TrimRight("  removals: "+output.Line(h.Message), " "))
+			items(w, h.Removals)
+		}
+		if len(h.Lost) > 0 {
+			fmt.Fprintln(w, "  lost services:")
+			items(w, h.Lost)
+		}
+		if h.Note != "" {
+			fmt.Fprintf(w, "  (%s)\n", output.Line(h.Note))
+		}
+	}
+	if printed > 0 {
+		return nil
+	}
+	_, err := fmt.Fprintln(w, "Nothing waits for an approval.")
+	return err
+}
+
+func items(w io.Writer, items []Item) {
+	for _, i := range items {
+		fmt.Fprintf(w, "    %s: %s\n", i.Claim, output.Line(i.Message))
+	}
+}
+
+// done judges an object after the approval was written: as Until wants it.
+func (c chosen) done(u *unstructured.Unstructured) (bool, *metav1.Condition) {
+	if u == nil {
+		return false, nil
+	}
+	if c.kind == "Connection" {
+		var now konnectorv1alpha1.Connection
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &now) != nil {
+			return false, nil
+		}
+		return c.doneIn(&now), nil
+	}
+	var now backendv1alpha1.ClusterBinding
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &now) != nil {
+		return false, nil
+	}
+	return c.doneOn(&now), nil
+}

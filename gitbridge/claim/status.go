@@ -146,6 +146,9 @@ type Observed struct {
 	// Cut is the sequence at which the branch's history begins, 0 for the first
 	// one of the epoch.
 	Cut int64 `json:"cut,omitempty"`
+	// Writer names the process that wrote it, so that one that takes over
+	// notices what the last one did after it looked.
+	Writer string `json:"writer,omitempty"`
 }
 
 // EncodeObserved writes an Observed.
@@ -160,6 +163,7 @@ func EncodeObserved(o Observed) ([]byte, error) {
 	if o.Cut > 0 {
 		out = append(out, field{"cut", o.Cut})
 	}
+	out = out.with("writer", o.Writer)
 	b, err := marshal(out)
 	if err != nil {
 		return nil, fmt.Errorf("encode Observed: %w", err)

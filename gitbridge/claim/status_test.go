@@ -24,7 +24,7 @@ func TestStatusAndObservedSurviveTheirFiles(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	o := Observed{APIVersion: APIVersion, Kind: "Observed", Commit: "c", Sequence: 4, Epoch: "e", Cut: 2}
+	o := Observed{APIVersion: APIVersion, Kind: "Observed", Commit: "c", Sequence: 4, Epoch: "e", Cut: 2, Writer: "w"}
 	data, _ = EncodeObserved(o)
 	if got, err := DecodeObserved(data); err != nil || got != o {
 		t.Errorf("got %v, %v", got, err)

@@ -6,6 +6,7 @@ package statusbranch
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync"
@@ -29,6 +30,9 @@ type Branch struct {
 	// flying are the writes that were not acknowledged yet, by path of main.
 	flying map[string]flight
 	epoch  string
+	// writer is this process, and opened the sequence that it found.
+	writer string
+	opened int64
 	// sequence is the highest that was given out, observed what the remote is
 	// known to have.
 	sequence int64
@@ -51,7 +55,7 @@ type flight struct {
 
 // New takes a branch of which nothing is known yet.
 func New(git store.Branch, now func() time.Time) *Branch {
-	return &Branch{git: git, now: now, flying: map[string]flight{}, history: History, dirty: make(chan struct{}, 1)}
+	return &Branch{git: git, now: now, flying: map[string]flight{}, writer: rand.Text()[:10], history: History, dirty: make(chan struct{}, 1)}
 }
 
 // SetHistory says after how many commits the branch begins anew.
@@ -71,7 +75,7 @@ func (b *Branch) Snapshot() *store.Snapshot { return b.git.Snapshot() }
 func (b *Branch) Open(epoch string, o claim.Observed, reached int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.epoch, b.observed, b.sequence = epoch, o, max(b.sequence, o.Sequence, reached)
+	b.epoch, b.observed, b.sequence, b.opened = epoch, o, max(b.sequence, o.Sequence, reached), o.Sequence
 	b.wake()
 }
 
@@ -174,11 +178,11 @@ func (b *Branch) isForeign(o claim.Observed) bool {
 	return older || b.isBeyond(o)
 }
 
-// isBeyond reports whether a sequence was given out by somebody else.
+// isBeyond reports whether somebody else wrote since the branch was opened.
 func (b *Branch) isBeyond(o claim.Observed) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return o.Sequence > b.sequence
+	return o.Sequence > b.opened && o.Writer != b.writer
 }
 
 // update makes a change, and with it one of observed.yaml. Only a start may be
@@ -245,7 +249,7 @@ func (b *Branch) observe(t *store.Tree, cut bool) (claim.Observed, error) {
 		head = store.Hash(present.Commit)
 	}
 	b.sequence = max(b.sequence, present.Sequence) + 1
-	o := claim.Observed{Commit: string(head), Sequence: b.sequence, Epoch: b.epoch, Cut: present.Cut}
+	o := claim.Observed{Commit: string(head), Sequence: b.sequence, Epoch: b.epoch, Cut: present.Cut, Writer: b.writer}
 	if cut {
 		o.Cut = o.Sequence
 	}

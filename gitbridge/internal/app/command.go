@@ -15,6 +15,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/gitbridge/internal/statusbranch"
 	"gitbind.dev/gitbridge/lease"
 )
 
@@ -26,6 +27,8 @@ type Options struct {
 	MetricsListen string
 	PprofListen   string
 	Workers       int
+	// StatusHistory is after how many commits a branch status begins anew.
+	StatusHistory int64
 	Verbose       bool
 	// Lease is how one of several bridges comes to work. The zero value is for
 	// one that is alone.
@@ -34,7 +37,7 @@ type Options struct {
 
 // NewCommand returns the command gitbridge.
 func NewCommand() *cobra.Command {
-	o := Options{HealthListen: "127.0.0.1:8082", MetricsListen: "0", Workers: 128, Lease: lease.Default()}
+	o := Options{HealthListen: "127.0.0.1:8082", MetricsListen: "0", Workers: 128, StatusHistory: statusbranch.History, Lease: lease.Default()}
 	o.Lease.Namespace, o.Lease.Name = v1alpha1.SystemNamespace, "gitbind-gitbridge"
 	cmd := &cobra.Command{
 		Use:   "gitbridge",
@@ -70,6 +73,7 @@ one works: the one that holds the Lease. One that loses it ends.`,
 	flags.StringVar(&o.MetricsListen, "metrics-listen", o.MetricsListen, "address for /metrics; 0 for none")
 	flags.StringVar(&o.PprofListen, "pprof-listen", "0", "address for /debug/pprof; 0 for none")
 	flags.IntVar(&o.Workers, "workers", o.Workers, "how many claims of one app cluster are worked on at once")
+	flags.Int64Var(&o.StatusHistory, "status-history", o.StatusHistory, "after about how many commits the history of a branch status is cut")
 	flags.BoolVar(&o.Lease.Elect, "leader-elect", o.Lease.Elect, "work only while the Lease gitbind-gitbridge is held, so that several may run")
 	flags.StringVar(&o.Lease.Identity, "lease-identity", "", "who holds the Lease, such as the pod's name; no two processes may share it (default: a random one)")
 	flags.DurationVar(&o.Lease.Duration, "lease-duration", o.Lease.Duration, "after how long without a renewal another may take the Lease")
@@ -82,6 +86,9 @@ one works: the one that holds the Lease. One that loses it ends.`,
 func (o *Options) validate() error {
 	if o.Workers < 1 {
 		return fmt.Errorf("--workers is %d: at least 1", o.Workers)
+	}
+	if o.StatusHistory < 1 {
+		return fmt.Errorf("--status-history is %d: at least 1", o.StatusHistory)
 	}
 	if o.BackendURL == "" {
 		return nil

@@ -63,7 +63,7 @@ func (c *Cluster) startEtcd(ctx context.Context) (clientURL string, err error) {
 	defer c.env.phase(c.Name + ": etcd")()
 	err = withPorts(ctx, 2, func(ctx context.Context, ports []int) error {
 		// A member that could not listen has written the ports down.
-		data := filepath.Join(c.dir, "etcd")
+		data := c.etcdData()
 		if err := os.RemoveAll(data); err != nil {
 			return err
 		}

@@ -33,6 +33,7 @@ func TestClusters(t *testing.T) {
 	t.Run("a user is who the kubeconfig says", func(t *testing.T) { testUser(t, app) })
 	t.Run("a mutating admission policy sees the user", func(t *testing.T) { testMutatingPolicy(t, app) })
 	t.Run("an API server comes back on its port with its data", func(t *testing.T) { testRestart(t, e.Cluster(Control)) })
+	t.Run("a restored cluster is as it was", func(t *testing.T) { testRestore(t, e.Cluster(Control)) })
 }
 
 func testNamespaceDeletion(t *testing.T, c *Cluster) {
@@ -191,5 +192,23 @@ func fatal(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+func testRestore(t *testing.T, c *Cluster) {
+	client := clientFor(t, c.Kubeconfig)
+	ctx := testContext(t)
+	createNamespace(t, client, "before")
+	snapshot, err := c.Snapshot(ctx)
+	fatal(t, err)
+	createNamespace(t, client, "after")
+	fatal(t, client.CoreV1().Namespaces().Delete(ctx, "before", metav1.DeleteOptions{}))
+	fatal(t, c.Restore(ctx, snapshot))
+	ns, err := client.CoreV1().Namespaces().Get(ctx, "before", metav1.GetOptions{})
+	if err != nil || ns.DeletionTimestamp != nil {
+		t.Errorf("what was there: %v %v", ns, err)
+	}
+	if _, err := client.CoreV1().Namespaces().Get(ctx, "after", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("what came later: %v", err)
 	}
 }

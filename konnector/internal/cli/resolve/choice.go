@@ -17,7 +17,18 @@ var choices = []struct{ name, does string }{
 	{"keep", "put the file back on main as the object says: the removal is undone"},
 }
 
-func does(choice string) string {
+// lost is what the choices do after a conflict was lost: cluster and file say the
+// same by then, and the version that lost is kept on a branch.
+var lost = map[string]string{
+	"cluster": "bring back the version that lost, and commit it",
+	"file":    "leave things as they are",
+}
+
+// does says what a choice does.
+func (r report) does(choice string) string {
+	if text := lost[choice]; text != "" && !r.Held {
+		return text
+	}
 	for _, c := range choices {
 		if c.name == choice {
 			return c.does

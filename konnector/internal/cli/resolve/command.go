@@ -27,9 +27,10 @@ func Command(cluster appcluster.Opener) *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
 		Use:   "resolve KIND/NAME",
-		Short: "Decide about a claim that is held",
+		Short: "Decide about a claim that is held, or lost a conflict",
 		Long: `Decide about a claim that is held, because cluster and Git say different things,
-or because a removal needs a person's word.
+or because a removal needs a person's word; or about one whose version in the
+cluster lost a conflict.
 
 It shows what the object in the cluster and the file on main changed since both
 last agreed, and which choices there are. On a terminal it asks; a script says
@@ -65,7 +66,7 @@ It needs the right to change the claim, and none in the control plane or in Git.
 			if err != nil || len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			return held(cmd.Context(), c), cobra.ShellCompDirectiveNoFileComp
+			return undecided(cmd.Context(), c), cobra.ShellCompDirectiveNoFileComp
 		},
 	}
 	fs := cmd.Flags()
@@ -106,9 +107,9 @@ func (o *options) input(cmd *cobra.Command, name string) (in Input, err error) {
 	return in, err
 }
 
-// held are the names of the claims in the person's namespace for which there is
+// undecided are the names of the claims in the person's namespace for which there is
 // something to decide. What cannot be read is not offered.
-func held(ctx context.Context, c *appcluster.Cluster) []string {
+func undecided(ctx context.Context, c *appcluster.Cluster) []string {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
 	var bindings konnectorv1alpha1.APIServiceBindingList

@@ -20,14 +20,17 @@ import (
 
 // report is what there is to decide on.
 type report struct {
-	Claim     string   `json:"claim"`
-	Namespace string   `json:"namespace"`
-	Name      string   `json:"name"`
-	Path      string   `json:"path"`
-	Reason    string   `json:"reason"`
-	Message   string   `json:"message"`
-	Token     string   `json:"token,omitempty"`
-	Choices   []string `json:"choices,omitempty"`
+	Claim     string `json:"claim"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Path      string `json:"path"`
+	// Held says that nothing is done meanwhile. Otherwise a conflict was lost, and
+	// the file's version is in both places.
+	Held    bool     `json:"held"`
+	Reason  string   `json:"reason"`
+	Message string   `json:"message"`
+	Token   string   `json:"token,omitempty"`
+	Choices []string `json:"choices,omitempty"`
 	// Kept is the branch that has the object's version.
 	Kept string `json:"kept,omitempty"`
 	// ChangedBy are the users who changed the object since its last commit, as
@@ -50,7 +53,7 @@ func newReport(key claim.Key, u *unstructured.Unstructured, s appcluster.ClaimSt
 	h := s.Hold
 	r := report{
 		Claim: key.Binding + "/" + key.Name, Namespace: key.Namespace, Name: key.Name, Path: key.Path(),
-		Reason: h.Reason, Message: s.Message, Token: h.Token, Choices: h.Choices, Kept: h.Kept,
+		Held: held(u, s), Reason: h.Reason, Message: s.Message, Token: h.Token, Choices: h.Choices, Kept: h.Kept,
 		ChangedBy: changedBy(u), Deleting: u.GetDeletionTimestamp() != nil, File: h.File,
 		managers: managers(u, now),
 	}
@@ -66,6 +69,11 @@ func newReport(key claim.Key, u *unstructured.Unstructured, s appcluster.ClaimSt
 		r.Base, r.agreed = string(text), b.Commit
 	}
 	return r, nil
+}
+
+func held(u *unstructured.Unstructured, s appcluster.ClaimStatus) bool {
+	c := appcluster.Current(s.Conditions, "Held", u.GetGeneration())
+	return c != nil && c.Status == metav1.ConditionTrue
 }
 
 // changedBy are the users whom the attribution policy noted.
@@ -89,7 +97,11 @@ func managers(u *unstructured.Unstructured, now time.Time) []string {
 
 // print shows it to a person.
 func (r report) print(t *terminal.Terminal) {
-	fmt.Fprintf(t.Out, "%s in %s is held: %s\n%s\n\n", r.Claim, r.Namespace, r.Reason, r.Message)
+	state := "lost a conflict"
+	if r.Held {
+		state = "is held"
+	}
+	fmt.Fprintf(t.Out, "%s in %s %s: %s\n%s\n\n", r.Claim, r.Namespace, state, r.Reason, r.Message)
 	if who := r.who(); who != "" {
 		fmt.Fprintln(t.Out, who)
 	}
@@ -106,9 +118,12 @@ func (r report) print(t *terminal.Terminal) {
 		fmt.Fprintf(t.Out, "Who changed the file: git log -p %s -- %s\n", since, r.Path)
 	}
 	if r.Kept != "" {
-		fmt.Fprintf(t.Out, "The object's version is kept: git diff origin/main...origin/%s\n", r.Kept)
+		fmt.Fprintf(t.Out, "The version that lost is kept: git diff origin/main...origin/%s\n", r.Kept)
 	}
 	fmt.Fprintln(t.Out)
+	if !r.Held {
+		return
+	}
 	const cluster, main = "the object in the cluster", "the file on main"
 	if r.Base == "" || r.File == "" {
 		if r.File != "" {

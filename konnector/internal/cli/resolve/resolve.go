@@ -69,7 +69,7 @@ func Do(ctx context.Context, in Input) error {
 		return err
 	}
 	if in.DryRun {
-		_, err := fmt.Fprintf(in.Terminal.Out, "Nothing was changed. It would be: %s, %s.\n", choice, does(choice))
+		_, err := fmt.Fprintf(in.Terminal.Out, "Nothing was changed. It would be: %s, %s.\n", choice, r.does(choice))
 		return err
 	}
 	if err := in.answer(ctx, u, choice+"."+r.Token); err != nil {
@@ -122,7 +122,7 @@ func (in Input) choose(r report) (string, error) {
 		if !t.Interactive {
 			return "", usage.Errorf("nobody is there to ask: add --yes")
 		}
-		ok, err := t.Confirm(in.Take + ": " + does(in.Take) + ". Go on?")
+		ok, err := t.Confirm(in.Take + ": " + r.does(in.Take) + ". Go on?")
 		if err != nil || !ok {
 			return "", errors.Join(err, errUndecided)
 		}
@@ -130,7 +130,7 @@ func (in Input) choose(r report) (string, error) {
 	}
 	fmt.Fprintln(t.Out, "You can:")
 	for i, c := range r.Choices {
-		fmt.Fprintf(t.Out, "  %d  %-8s %s\n", i+1, c, does(c))
+		fmt.Fprintf(t.Out, "  %d  %-8s %s\n", i+1, c, r.does(c))
 	}
 	switch {
 	case in.DryRun:
@@ -138,7 +138,7 @@ func (in Input) choose(r report) (string, error) {
 	case !t.Interactive:
 		return "", usage.Errorf("nothing is decided: choose with --take %s, and --yes", strings.Join(r.Choices, "|"))
 	}
-	answer, err := t.Ask("Which? (Enter leaves it held) ")
+	answer, err := t.Ask("Which? (Enter leaves it as it is) ")
 	if err != nil {
 		return "", err
 	}
@@ -151,7 +151,7 @@ func (in Input) choose(r report) (string, error) {
 	return "", errUndecided
 }
 
-var errUndecided = errors.New("nothing was decided: the claim stays held")
+var errUndecided = errors.New("nothing was decided: the claim stays as it is")
 
 // answer writes the decision on the claim.
 func (in Input) answer(ctx context.Context, u *unstructured.Unstructured, value string) error {

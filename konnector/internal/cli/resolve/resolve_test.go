@@ -53,11 +53,11 @@ status:
   gitbind:
     commit: 4f1c2b3a9d8e7f60514233445566778899aabbcc
     message: both were changed
+    conditions: [{type: Held, status: "True", reason: BothChanged, observedGeneration: 3}]
     hold:
       reason: BothChanged
       token: abcdef0123
       choices: [cluster, file]
-      kept: conflicts/postgresqlinstances.anynines.com/team-a/orders/0011223344
       file: |
         apiVersion: anynines.com/v1
         kind: PostgresqlInstance
@@ -101,6 +101,26 @@ func TestReport(t *testing.T) {
 	}
 	if diff := cmp.Diff(string(want), out.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestAConflictThatWasLostShowsTheBranch(t *testing.T) {
+	u := object(t, torn)
+	s := appcluster.StatusOf(u)
+	s.Conditions[0].Status, s.Hold.Kept = "False", "conflicts/postgresqlinstances.anynines.com/team-a/orders/0011223344"
+	r, err := newReport(key, u, s, time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	r.print(&terminal.Terminal{Out: &out})
+	for _, want := range []string{"orders in team-a lost a conflict: BothChanged", "git diff origin/main...origin/" + s.Hold.Kept} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is not in:\n%s", want, out.String())
+		}
+	}
+	if r.does("cluster") != lost["cluster"] {
+		t.Errorf("cluster does %q", r.does("cluster"))
 	}
 }
 
@@ -151,12 +171,12 @@ func TestChoose(t *testing.T) {
 	}{
 		{what: "by number", answer: "2\n", want: "delete"},
 		{what: "by name", answer: "cluster\n", want: "cluster"},
-		{what: "nothing", answer: "\n", err: "stays held"},
-		{what: "a number that is none", answer: "3\n", err: "stays held"},
-		{what: "a choice of other claims", answer: "keep\n", err: "stays held"},
+		{what: "nothing", answer: "\n", err: "stays as it is"},
+		{what: "a number that is none", answer: "3\n", err: "stays as it is"},
+		{what: "a choice of other claims", answer: "keep\n", err: "stays as it is"},
 		{what: "nobody there", alone: true, err: "--take cluster|delete"},
 		{what: "by flag, confirmed", take: "delete", answer: "y\n", want: "delete"},
-		{what: "by flag, not confirmed", take: "delete", answer: "\n", err: "stays held"},
+		{what: "by flag, not confirmed", take: "delete", answer: "\n", err: "stays as it is"},
 		{what: "by flag, nobody there", take: "delete", alone: true, err: "add --yes"},
 		{what: "by flag, sure", take: "delete", yes: true, alone: true, want: "delete"},
 		{what: "by flag, not possible", take: "file", yes: true, err: "choose from cluster, delete"},

@@ -78,7 +78,7 @@ func testRewritten(w *world, apis apis) {
 	w.host.run(t.id, "update-ref", "refs/heads/main", begin)
 	w.host.tell(t.id)
 	w.annotate(t.clusterBinding(), "gitbind.dev/approve-main", begin)
-	t.wantSynced("Following")
+	t.wantSynced("RemovalsHeld")
 	t.wantAnswer(orders, claim.Held, "nothing was deleted")
 	t.wantAnswer(later, claim.Held, "nothing was deleted")
 	if t.object(orders) == nil || t.object(later) == nil {

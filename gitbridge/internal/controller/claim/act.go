@@ -13,6 +13,7 @@ import (
 
 	"gitbind.dev/gitbridge/claim"
 	"gitbind.dev/gitbridge/internal/decision"
+	"gitbind.dev/gitbridge/internal/drift"
 	"gitbind.dev/gitbridge/internal/tenant"
 )
 
@@ -48,10 +49,14 @@ func (c *Controller) act(ctx context.Context, s *step) (outcome, error) {
 	switch d.Effect {
 	case decision.Apply:
 		return c.apply(ctx, s)
+	case decision.Correct:
+		return c.correct(ctx, s)
 	case decision.Delete:
 		return c.remove(ctx, s)
 	default:
-		return outcome{answer: d.Answer, again: d.Again}, nil
+		// What is said of a fight is taken back when it is over.
+		_, rest := c.fights.Words(s.Path, c.Now())
+		return outcome{answer: d.Answer, again: d.Again, later: rest}, nil
 	}
 }
 
@@ -87,7 +92,7 @@ func (c *Controller) apply(ctx context.Context, s *step) (outcome, error) {
 		if err := c.decode(s, entry); err != nil {
 			return outcome{}, err
 		}
-		if s.File.Problem != nil {
+		if s.object == nil {
 			return outcome{answer: decision.Decide(s.Facts).Answer}, nil
 		}
 	}
@@ -117,10 +122,12 @@ func (c *Controller) apply(ctx context.Context, s *step) (outcome, error) {
 	if err != nil {
 		return c.refuse(ctx, s, err)
 	}
+	c.fights.Applied(s.Path, drift.Found(u))
 	live := c.living(s.Key, u)
 	if live.Applied != s.File.Applied {
 		return outcome{}, fmt.Errorf("apply %s: the API server answered with another object", s.Key)
 	}
+	drift.Slim(u)
 	c.memory.wasApplied(s.Path, u)
 	return outcome{answer: s.Applied(live, s.File.Note)}, nil
 }

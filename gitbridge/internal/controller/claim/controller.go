@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"gitbind.dev/gitbridge/internal/drift"
 	"gitbind.dev/gitbridge/internal/offered"
 	"gitbind.dev/gitbridge/internal/session"
 )
@@ -60,6 +61,7 @@ type Controller struct {
 	namespaces namespaces
 	memory     memory
 	losses     losses
+	fights     drift.Fights
 }
 
 // Run works off the queue until ctx ends.

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -50,11 +51,20 @@ type fixture struct {
 
 	watchErr, rememberErr error
 	live                  *unstructured.Unstructured
+	// others are the objects of other claims, by name, and watched what watching
+	// shows in the place of live.
+	others  map[string]*unstructured.Unstructured
+	watched func() *unstructured.Unstructured
+	// sent is what was applied last.
+	sent *unstructured.Unstructured
 	// patch answers an apply.
 	patch func() error
+	// notServed takes the API away.
+	notServed bool
 	// allowed answers whether the tenant may apply.
 	allowed bool
 	calls   []string
+	version int
 	// follow waits until the session is at main's head.
 	follow func()
 }
@@ -88,11 +98,13 @@ func start(t *testing.T) *fixture {
 	})
 	kinds := map[schema.GroupVersionResource]string{resource: "PostgresqlInstanceList"}
 	bridgeObjects := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds)
-	bridgeObjects.PrependReactor("get", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
-		if f.live == nil {
+	bridgeObjects.PrependReactor("get", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		f.calls = append(f.calls, "get")
+		u := f.object(action.(clienttesting.GetAction).GetName())
+		if u == nil {
 			return true, nil, apierrors.NewNotFound(resource.GroupResource(), "orders")
 		}
-		return true, f.live, nil
+		return true, u, nil
 	})
 	tenantObjects := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds)
 	tenantObjects.PrependReactor("patch", "*", f.reactToPatch)
@@ -141,23 +153,63 @@ func (f *fixture) reactToPatch(action clienttesting.Action) (bool, runtime.Objec
 	if err := u.UnmarshalJSON(action.(clienttesting.PatchAction).GetPatch()); err != nil {
 		return true, nil, err
 	}
+	f.sent = u.DeepCopy()
+	// As an API server does.
+	switch is := f.object(u.GetName()); {
+	case is != nil && u.GetResourceVersion() == "0":
+		details := field.ErrorList{field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update")}
+		return true, nil, apierrors.NewInvalid(kind.GroupKind(), u.GetName(), details)
+	case is == nil && u.GetUID() != "", is != nil && (u.GetResourceVersion() != is.GetResourceVersion() || u.GetUID() != is.GetUID()):
+		return true, nil, apierrors.NewConflict(resource.GroupResource(), u.GetName(), errors.New("the object has been modified"))
+	}
+	f.version++
 	u.SetUID("1")
-	u.SetResourceVersion(fmt.Sprint(10 + len(f.calls)))
-	f.live = u
+	u.SetResourceVersion(fmt.Sprint(f.version))
+	f.set(u.GetName(), u)
 	return true, u, nil
+}
+
+// object is what the API server has.
+func (f *fixture) object(name string) *unstructured.Unstructured {
+	if name == "orders" {
+		return f.live
+	}
+	return f.others[name]
+}
+
+func (f *fixture) set(name string, u *unstructured.Unstructured) {
+	if name == "orders" {
+		f.live = u
+		return
+	}
+	if f.others == nil {
+		f.others = map[string]*unstructured.Unstructured{}
+	}
+	f.others[name] = u
 }
 
 // push puts the claim's file on main; "" removes it.
 func (f *fixture) push(content string) {
 	f.Helper()
+	f.pushAll(map[string]string{f.path: content})
+}
+
+func (f *fixture) pushAll(files map[string]string) {
+	f.Helper()
 	_, err := f.people.Update(f.Context(), store.Edit{Author: store.Signature{Name: "alice", Email: "a@example.org"}, Subject: "change", Apply: func(t *store.Tree) error {
 		if err := t.Write("README.md", []byte("hello")); err != nil {
 			return err
 		}
-		if content == "" {
-			return t.Remove(f.path)
+		for path, content := range files {
+			err := t.Write(path, []byte(content))
+			if content == "" {
+				err = t.Remove(path)
+			}
+			if err != nil {
+				return err
+			}
 		}
-		return t.Write(f.path, []byte(content))
+		return nil
 	}})
 	if err != nil {
 		f.Fatal(err)
@@ -167,12 +219,17 @@ func (f *fixture) push(content string) {
 // step runs the controller once, and returns the answer and what it did.
 func (f *fixture) step() (*claim.Status, []string, time.Duration) {
 	f.Helper()
+	return f.stepAt(f.path)
+}
+
+func (f *fixture) stepAt(path string) (*claim.Status, []string, time.Duration) {
+	f.Helper()
 	f.calls = nil
-	result, err := f.Reconcile(f.Context(), Request{Path: f.path})
+	result, err := f.Reconcile(f.Context(), Request{Path: path})
 	if err != nil {
 		f.Fatal(err)
 	}
-	answer, err := f.Session.Present(f.path)
+	answer, err := f.Session.Present(path)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -180,6 +237,9 @@ func (f *fixture) step() (*claim.Status, []string, time.Duration) {
 }
 
 func (f *fixture) Resolve(context.Context, string, string) (offered.API, error) {
+	if f.notServed {
+		return offered.API{Access: decision.NotServed}, nil
+	}
 	data, err := os.ReadFile("../../export/testdata/postgresqlinstances.live.yaml")
 	if err != nil {
 		return offered.API{}, err
@@ -200,8 +260,11 @@ func (f *fixture) Resolve(context.Context, string, string) (offered.API, error) 
 
 func (f *fixture) Watch(context.Context, schema.GroupVersionKind, string) error { return f.watchErr }
 
-func (f *fixture) Get(context.Context, schema.GroupVersionKind, string, string) (*unstructured.Unstructured, error) {
-	return f.live, nil
+func (f *fixture) Get(_ context.Context, _ schema.GroupVersionKind, _, name string) (*unstructured.Unstructured, error) {
+	if name == "orders" && f.watched != nil {
+		return f.watched(), nil
+	}
+	return f.object(name), nil
 }
 
 func TestRightsThatArriveBetweenTwoCallsAreNoDenial(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 	"time"
 
@@ -12,10 +11,10 @@ import (
 
 	"gitbind.dev/gitbridge/claim"
 	"gitbind.dev/gitbridge/internal/decision"
+	"gitbind.dev/gitbridge/internal/drift"
 	"gitbind.dev/gitbridge/internal/offered"
 	"gitbind.dev/gitbridge/internal/session"
 	"gitbind.dev/gitbridge/internal/tenant"
-	"gitbind.dev/gitbridge/internal/transform"
 	"gitbind.dev/gitbridge/store"
 )
 
@@ -28,6 +27,8 @@ type step struct {
 	// file was read.
 	data   []byte
 	object *unstructured.Unstructured
+	// patched are the fields that the platform's template set.
+	patched map[string]any
 	// found is what Live is of: writes are made on exactly that.
 	found *unstructured.Unstructured
 	// removal is how the file went, as far as it matters.
@@ -141,75 +142,11 @@ func (c *Controller) living(key claim.Key, u *unstructured.Unstructured) *decisi
 	id, origin, ok := tenant.Origin(key.Binding, u.GetNamespace(), u.GetName(), u.GetLabels())
 	l := &decision.Live{Name: u.GetNamespace() + "/" + u.GetName(), Terminating: u.GetDeletionTimestamp() != nil}
 	l.Status, _ = u.Object["status"].(map[string]any)
+	l.Drifted = c.fights.IsDrift(key.Path(), drift.Found(u))
 	if ok && id == c.Session.Cluster.ID && origin == key {
 		l.Applied = u.GetAnnotations()[tenant.AppliedAnnotation]
 	}
 	return l
-}
-
-// readFile reads a claim file, unless what it says was applied before.
-func (c *Controller) readFile(s *step, entry store.Entry) error {
-	s.File = &decision.File{Blob: string(entry.Hash)}
-	if s.Access != decision.Granted {
-		return nil
-	}
-	s.File.Applied = transform.Applied(s.File.Blob, s.api.Shape, s.api.Kind.GroupVersion().String(), nil)
-	if p := s.Present; p != nil && p.Result == claim.Applied && p.Answers.Blob == s.File.Blob &&
-		s.Live != nil && s.Live.Applied == s.File.Applied {
-		s.File.Note = p.Message
-		return nil
-	}
-	return c.decode(s, entry)
-}
-
-func (c *Controller) decode(s *step, entry store.Entry) error {
-	file, err := read(s.view.Main, entry)
-	if err != nil {
-		return err
-	}
-	s.data = file.Data
-	decoded, err := claim.Decode(file, s.api.Kind.Kind)
-	if s.File.Problem = problem(err); err != nil {
-		return nil
-	}
-	if want := s.api.Kind.GroupVersion().String(); decoded.APIVersion != want {
-		s.File.Problem = s.at("apiVersion", fmt.Sprintf("apiVersion is %q, but the API is bound as %q", decoded.APIVersion, want))
-		return nil
-	}
-	made, err := transform.Object(transform.Input{
-		Claim: decoded, Cluster: c.Session.Cluster, Binding: s.Key.Binding, Shape: s.api.Shape,
-		APIVersion: decoded.APIVersion, Kind: decoded.Kind, Blob: s.File.Blob, Commit: s.Head,
-	})
-	if err != nil {
-		return err
-	}
-	// What is left out for being the control plane's is no fault of the file.
-	judged := *decoded
-	judged.Spec = maps.Clone(decoded.Spec)
-	for _, field := range made.Left {
-		delete(judged.Spec, field)
-	}
-	if problems := s.api.Schema.Problems(&judged); len(problems) > 0 {
-		messages := make([]string, 0, maxProblems)
-		for _, p := range problems[:min(len(problems), maxProblems)] {
-			messages = append(messages, p.Message)
-		}
-		s.File.Problem = s.at(problems[0].Field, strings.Join(messages, "; "))
-		return nil
-	}
-	s.object = made.Object
-	if len(made.Left) > 0 {
-		s.File.Note = "left out, as it is the control plane's to set: spec." + strings.Join(made.Left, ", spec.")
-	}
-	return nil
-}
-
-// maxProblems is how many problems of one file are told at once.
-const maxProblems = 5
-
-// at is a problem at a field of the file.
-func (s *step) at(field, reason string) *claim.Problem {
-	return &claim.Problem{File: s.Path, Line: claim.LineOf(s.data, field), Reason: reason}
 }
 
 // stray says why a file that lies at no claim's path is refused.

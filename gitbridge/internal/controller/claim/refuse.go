@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -30,6 +31,9 @@ func (c *Controller) refuse(ctx context.Context, s *step, err error) (outcome, e
 		return outcome{}, err
 	}
 	v := judge(s, err)
+	if v.problem != nil && len(s.patched) > 0 {
+		v.problem.Reason += fmt.Sprintf(" (the platform's template %s set spec.%s)", s.api.Template.Name(), strings.Join(slices.Sorted(maps.Keys(s.patched)), ", spec."))
+	}
 	if v.result == claim.Failed {
 		c.namespaces.forget(s.Key.Namespace)
 		c.Log.V(1).Info("A claim could not be applied", "cluster", c.Session.Cluster.ID, "path", s.Path, "reason", err.Error())

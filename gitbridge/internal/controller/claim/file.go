@@ -1,0 +1,137 @@
+package claim
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/internal/decision"
+	"gitbind.dev/gitbridge/internal/schema"
+	"gitbind.dev/gitbridge/internal/transform"
+	"gitbind.dev/gitbridge/store"
+)
+
+// readFile reads a claim file, unless what it says was applied before.
+func (c *Controller) readFile(s *step, entry store.Entry) error {
+	s.File = &decision.File{Blob: string(entry.Hash)}
+	if s.Access != decision.Granted {
+		return nil
+	}
+	p := s.Present
+	answered := p != nil && p.Result == claim.Applied && p.Reason == "" && p.Answers.Blob == s.File.Blob && s.Live != nil
+	if s.api.Unusable != nil {
+		if answered {
+			// It stays as it was applied.
+			s.File.Applied, s.Live.Drifted = s.Live.Applied, false
+			s.File.Note, s.File.Effective = p.Message, p.Effective
+			return nil
+		}
+		s.File.Refusal = &decision.Refusal{Result: claim.Failed, Message: s.api.Unusable.Error() + ". Its operator must mend it"}
+		return nil
+	}
+	s.File.Applied = transform.Applied(s.File.Blob, s.api.Shape, s.api.Kind.GroupVersion().String(), s.api.Template)
+	s.File.Contest, _ = c.fights.Words(s.Path, c.Now())
+	if answered && s.File.Contest == "" && s.Live.Applied == s.File.Applied && !s.Live.Drifted {
+		s.File.Note, s.File.Effective = p.Message, p.Effective
+		return nil
+	}
+	return c.decode(s, entry)
+}
+
+func (c *Controller) decode(s *step, entry store.Entry) error {
+	file, err := read(s.view.Main, entry)
+	if err != nil {
+		return err
+	}
+	s.data = file.Data
+	decoded, err := claim.Decode(file, s.api.Kind.Kind)
+	if s.File.Problem = problem(err); err != nil {
+		return nil
+	}
+	if want := s.api.Kind.GroupVersion().String(); decoded.APIVersion != want {
+		s.File.Problem = s.at("apiVersion", fmt.Sprintf("apiVersion is %q, but the API is bound as %q", decoded.APIVersion, want))
+		return nil
+	}
+	made, err := transform.Object(transform.Input{
+		Claim: decoded, Cluster: c.Session.Cluster, Binding: s.Key.Binding, Shape: s.api.Shape, Template: s.api.Template,
+		APIVersion: decoded.APIVersion, Kind: decoded.Kind, Blob: s.File.Blob, Commit: s.Head,
+	})
+	var bad *transform.TemplateError
+	switch {
+	case errors.As(err, &bad):
+		s.File.Refusal = &decision.Refusal{Result: claim.Failed, Message: bad.Error() + ". Its operator must mend it"}
+		return nil
+	case errors.Is(err, transform.ErrAnother):
+		s.File.Refusal = &decision.Refusal{Result: claim.Denied, Message: fmt.Sprintf("the platform's template %s makes of this claim another object (%s), "+
+			"and nothing but the claim's own is applied. Its operator must mend it", s.api.Template.Name(), err)}
+		return nil
+	case err != nil:
+		return err
+	}
+	if s.judge(decoded, made); s.File.Problem != nil || s.File.Refusal != nil {
+		return nil
+	}
+	if err := s.api.Fields.Mark(made.Object); err != nil {
+		// The API server will say better what is wrong with it.
+		c.Log.V(1).Info("The fields of a claim are not marked", "cluster", c.Session.Cluster.ID, "path", s.Path, "reason", err.Error())
+	}
+	s.object, s.patched, s.File.Effective = made.Object, made.Effective, made.Effective
+	var notes []string
+	if len(made.Left) > 0 {
+		notes = append(notes, "left out, as it is the control plane's to set: spec."+strings.Join(made.Left, ", spec."))
+	}
+	if len(made.Overruled) > 0 {
+		notes = append(notes, "set by the platform, whatever the claim says: "+strings.Join(made.Overruled, ", "))
+	}
+	s.File.Note = strings.Join(notes, "; ")
+	return nil
+}
+
+// judge says what is wrong with what becomes of a file: the file, where it says
+// so itself, and otherwise the template.
+func (s *step) judge(decoded *claim.Claim, made transform.Result) {
+	problems := s.problems(decoded, made.Object.Object["spec"])
+	if len(problems) == 0 {
+		return
+	}
+	if s.api.Template != nil {
+		own := s.problems(decoded, decoded.Spec)
+		theirs := slices.DeleteFunc(slices.Clone(problems), func(p schema.Problem) bool { return slices.Contains(own, p) })
+		if len(theirs) == len(problems) {
+			s.File.Refusal = &decision.Refusal{Result: claim.Failed, Message: fmt.Sprintf("the platform's template %s makes of this claim one that is not valid: %s. "+
+				"Its operator must mend it", s.api.Template.Name(), told(theirs))}
+			return
+		}
+		problems = slices.DeleteFunc(problems, func(p schema.Problem) bool { return !slices.Contains(own, p) })
+	}
+	s.File.Problem = s.at(problems[0].Field, told(problems))
+}
+
+// problems judges a spec without what is not an app cluster's to set: that is no
+// fault of the file.
+func (s *step) problems(decoded *claim.Claim, spec any) []schema.Problem {
+	judged := *decoded
+	fields, _ := spec.(map[string]any)
+	judged.Spec = maps.Clone(fields)
+	s.api.Shape.Strip(judged.Spec)
+	return s.api.Schema.Problems(&judged)
+}
+
+// maxProblems is how many problems of one file are told at once.
+const maxProblems = 5
+
+func told(problems []schema.Problem) string {
+	messages := make([]string, 0, maxProblems)
+	for _, p := range problems[:min(len(problems), maxProblems)] {
+		messages = append(messages, p.Message)
+	}
+	return strings.Join(messages, "; ")
+}
+
+// at is a problem at a field of the file.
+func (s *step) at(field, reason string) *claim.Problem {
+	return &claim.Problem{File: s.Path, Line: claim.LineOf(s.data, field), Reason: reason}
+}

@@ -1,0 +1,371 @@
+package claim
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"gitbind.dev/gitbridge/claim"
+)
+
+func pathOf(name string) string {
+	return claim.Key{Binding: binding, Namespace: "team-a", Name: name}.Path()
+}
+
+func manifest(name string) string { return strings.ReplaceAll(good, "orders", name) }
+
+// many are n claims beside orders, applied and answered.
+func (f *fixture) many(n int) []string {
+	f.Helper()
+	files := map[string]string{}
+	var names []string
+	for i := range n {
+		names = append(names, fmt.Sprintf("db-%d", i))
+		files[pathOf(names[i])] = manifest(names[i])
+	}
+	f.pushAll(files)
+	f.follow()
+	f.step()
+	for _, name := range names {
+		if answer, _, _ := f.stepAt(pathOf(name)); answer == nil || answer.Result != claim.Applied {
+			f.Fatalf("%s: %+v", name, answer)
+		}
+		f.stepAt(pathOf(name)) // watching shows it
+	}
+	return names
+}
+
+func (f *fixture) judge() {
+	f.Helper()
+	f.losses.mu.Lock()
+	defer f.losses.mu.Unlock()
+	if err := f.judgeLosses(f.Context()); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// settle looks at a path until it is known how many vanished.
+func (f *fixture) settle(path string) (*claim.Status, []string) {
+	f.Helper()
+	if _, _, wait := f.stepAt(path); wait == 0 || wait > settling {
+		f.Fatalf("again after %s, want to wait for more", wait)
+	}
+	f.now = f.now.Add(settling)
+	answer, calls, _ := f.stepAt(path)
+	return answer, calls
+}
+
+func TestOneThatVanishedIsLostAndMadeAnewOnlyIfAPersonWantsIt(t *testing.T) {
+	f := start(t)
+	f.many(5)
+	f.live = nil
+	if answer, calls := f.settle(f.path); answer.Result != claim.Lost || slices.Contains(calls, "apply") || !strings.Contains(answer.Message, "--recreate-empty "+f.path) {
+		t.Fatalf("answer %+v, calls %v", answer, calls)
+	}
+	if f.Session.Stalled() != nil {
+		t.Error("one is not many")
+	}
+	f.Session.Recreate("bindings/other/,\n" + pathOf("db-1"))
+	if answer, calls, _ := f.step(); answer.Result != claim.Lost || slices.Contains(calls, "apply") {
+		t.Errorf("another was approved: answer %+v, calls %v", answer, calls)
+	}
+	f.Session.Recreate(f.path)
+	if f.isRecreated(t.Context()) {
+		t.Error("done before it is there")
+	}
+	if answer, calls, _ := f.step(); answer.Result != claim.Applied || !slices.Contains(calls, "apply") || f.sent.GetResourceVersion() != "0" {
+		t.Errorf("answer %+v, calls %v", answer, calls)
+	}
+	if !f.isRecreated(t.Context()) {
+		t.Error("not done")
+	}
+	// What was approved was approved once.
+	f.Session.Recreated(f.path)
+	f.live = nil
+	if answer, calls := f.settle(f.path); answer.Result != claim.Lost || slices.Contains(calls, "apply") {
+		t.Errorf("answer %+v, calls %v", answer, calls)
+	}
+}
+
+func TestWhenManyVanishNothingIsDone(t *testing.T) {
+	f := start(t)
+	names := f.many(9)
+	before := f.remote.Head("status")
+	kept := map[string]*unstructured.Unstructured{}
+	for _, name := range names[:4] {
+		kept[name] = f.others[name]
+		f.others[name] = nil
+	}
+	f.settle(pathOf("db-0"))
+	hold := f.Session.Stalled()
+	if hold == nil || hold.Reason != "ControlPlaneLost" || !strings.Contains(hold.Message, "4 of 10 services") || !strings.Contains(hold.Message, pathOf("db-0")) {
+		t.Fatalf("stalled %+v", hold)
+	}
+	// Neither removals nor changes nor anything else.
+	f.pushAll(map[string]string{f.path: "", pathOf("db-8"): strings.ReplaceAll(manifest("db-8"), "nano", "small"), pathOf("db-9"): manifest("db-9")})
+	f.follow()
+	for _, path := range []string{f.path, pathOf("db-0"), pathOf("db-1"), pathOf("db-8"), pathOf("db-9")} {
+		if _, calls, wait := f.stepAt(path); len(calls) > 0 || wait > 0 {
+			t.Errorf("%s: calls %v, again after %s", path, calls, wait)
+		}
+	}
+	if got := f.remote.Head("status"); got != before {
+		t.Error("something was answered")
+	}
+	f.judge()
+	if f.Session.Stalled() == nil {
+		t.Fatal("it goes on though nothing is back")
+	}
+
+	t.Run("until they are back", func(t *testing.T) {
+		for name, u := range kept {
+			f.others[name] = u
+		}
+		f.judge()
+		if hold := f.Session.Stalled(); hold != nil {
+			t.Fatalf("stalled %+v", hold)
+		}
+		if answer, _, _ := f.stepAt(pathOf("db-0")); answer.Result != claim.Applied {
+			t.Errorf("answer %+v", answer)
+		}
+	})
+	t.Run("or a person wants them anew", func(t *testing.T) {
+		for _, name := range names[:4] {
+			f.others[name] = nil
+		}
+		f.settle(pathOf("db-0"))
+		if f.Session.Stalled() == nil {
+			t.Fatal("it goes on")
+		}
+		f.Session.Recreate(claim.ClaimsPath(binding))
+		f.judge()
+		if f.Session.Stalled() != nil {
+			t.Fatal("it does not go on")
+		}
+		for _, name := range names[:4] {
+			if answer, calls, _ := f.stepAt(pathOf(name)); answer.Result != claim.Applied || !slices.Contains(calls, "apply") {
+				t.Errorf("answer %+v, calls %v", answer, calls)
+			}
+		}
+	})
+}
+
+func TestWhatGoesOneAfterTheOtherIsManyToo(t *testing.T) {
+	f := start(t)
+	names := f.many(19)
+	for i, name := range names[:4] {
+		f.others[name] = nil
+		answer, _ := f.settle(pathOf(name))
+		if lost := answer.Result == claim.Lost; lost != (i < 3) || (f.Session.Stalled() == nil) != lost {
+			t.Errorf("%d: answer %s, stalled %+v", i, answer.Result, f.Session.Stalled())
+		}
+		f.now = f.now.Add(time.Minute)
+	}
+}
+
+func TestAnAPIThatIsNotServedAnyMoreIsALoss(t *testing.T) {
+	f := start(t)
+	f.many(3)
+	f.notServed = true
+	f.settle(pathOf("db-0"))
+	if f.Session.Stalled() == nil {
+		t.Error("it goes on")
+	}
+}
+
+func TestAnObjectThatGoesIsALossAndOneOfOursIsNot(t *testing.T) {
+	f := start(t)
+	names := f.many(9)
+	for _, name := range names[:4] {
+		f.others[name] = f.others[name].DeepCopy()
+		f.others[name].SetDeletionTimestamp(&metav1.Time{Time: time.Unix(1, 0)})
+	}
+	f.pushAll(map[string]string{pathOf(names[0]): ""})
+	f.follow()
+	if answer, _, _ := f.stepAt(pathOf(names[0])); answer.Result != claim.Deleting {
+		t.Errorf("answer %+v", answer)
+	}
+	answer, _ := f.settle(pathOf(names[1]))
+	if answer.Result != claim.Deleting || f.Session.Stalled() != nil {
+		t.Errorf("three: answer %+v, stalled %+v", answer, f.Session.Stalled())
+	}
+}
+
+func TestAnApplyIsMadeOnWhatWasDecidedOn(t *testing.T) {
+	f := start(t)
+	f.step()
+	if got := f.sent.GetResourceVersion(); got != "0" || f.sent.GetUID() != "" {
+		t.Errorf("created with version %q", got)
+	}
+	f.push(strings.ReplaceAll(good, "nano", "small"))
+	f.follow()
+	version := f.live.GetResourceVersion()
+	if answer, calls, _ := f.step(); answer.Result != claim.Applied || !slices.Equal(calls, []string{"apply"}) {
+		t.Errorf("answer %+v, calls %v", answer, calls)
+	}
+	if f.sent.GetResourceVersion() != version || f.sent.GetUID() != "1" {
+		t.Errorf("applied on version %q of %q, want %s", f.sent.GetResourceVersion(), f.sent.GetUID(), version)
+	}
+}
+
+// A bridge was stopped after it had decided, and its successor applied a newer
+// version: the old one must not take its place.
+func TestAnOldVersionDoesNotTakeThePlaceOfANewerOne(t *testing.T) {
+	for _, exists := range []bool{false, true} {
+		t.Run(fmt.Sprintf("exists=%v", exists), func(t *testing.T) {
+			f := start(t)
+			if exists {
+				f.step()
+				f.push(strings.ReplaceAll(good, "nano", "small"))
+				f.follow()
+			}
+			step, err := f.look(t.Context(), f.Session.View(), f.path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// Here it sleeps, and meanwhile:
+			newer := strings.ReplaceAll(good, "nano", "big")
+			f.push(newer)
+			f.version += 10
+			successor := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"plan": "postgresql-single-big"}}}
+			successor.SetName("orders")
+			successor.SetUID("1")
+			successor.SetResourceVersion(fmt.Sprint(f.version))
+			f.live = successor
+			if _, err := f.patchAs(step); !isStale(err) {
+				t.Errorf("got %v", err)
+			}
+			if f.live != successor {
+				t.Error("an old version took its place")
+			}
+		})
+	}
+}
+
+func (f *fixture) patchAs(s *step) (*unstructured.Unstructured, error) {
+	data, err := on(s.object, s.found).MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return f.Controller.patch(f.Context(), s, data)
+}
+
+func TestWatchingThatIsBehindIsMadeUpFor(t *testing.T) {
+	f := start(t)
+	f.step()
+	old := f.live
+	f.live = old.DeepCopy()
+	f.live.SetResourceVersion("99") // the provider wrote status
+	f.version = 99
+	f.watched = func() *unstructured.Unstructured { return old }
+	f.push(strings.ReplaceAll(good, "nano", "small"))
+	f.follow()
+	if answer, calls, _ := f.step(); answer.Result != claim.Applied || !slices.Equal(calls, []string{"apply", "get", "apply"}) {
+		t.Errorf("answer %+v, calls %v", answer, calls)
+	}
+	// It was made before watching shows it.
+	f.watched = func() *unstructured.Unstructured { return nil }
+	f.memory.gone(f.path)
+	f.pushAll(map[string]string{pathOf("x"): manifest("x")})
+	f.follow()
+	if answer, _, _ := f.stepAt(pathOf("x")); answer.Result != claim.Applied {
+		t.Errorf("answer %+v", answer)
+	}
+}
+
+func TestAMovedFileDeletesNothing(t *testing.T) {
+	other := pathOf("payments")
+	for _, test := range []struct {
+		name  string
+		files map[string]string
+		want  string
+	}{
+		{"to another name", map[string]string{other: manifest("payments")}, other},
+		{"with a default written out", map[string]string{other: manifest("payments") + "  expose: Internal\n"}, ""},
+		{"to another place, unchanged", map[string]string{"bindings/" + binding + "/claims/team-b/orders.yaml": good}, "claims/team-b/orders.yaml"},
+		{"out of the way", map[string]string{"bindings/old/orders.txt": good}, "bindings/old/orders.txt"},
+		{"another order", map[string]string{other: strings.ReplaceAll(manifest("payments"), "nano", "small")}, ""},
+		{"nowhere", nil, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f := start(t)
+			f.step()
+			f.live = f.live.DeepCopy()
+			_ = unstructured.SetNestedField(f.live.Object, "by the provider", "spec", "resourceRef")
+			files := map[string]string{f.path: ""}
+			for path, content := range test.files {
+				files[path] = content
+			}
+			f.pushAll(files)
+			f.follow()
+			answer, calls, _ := f.step()
+			if held := test.want != ""; held != (answer.Result == claim.Held) || held == slices.Contains(calls, "delete") || held && answer.Reason != claim.Moved {
+				t.Fatalf("answer %+v, calls %v", answer, calls)
+			}
+			if !strings.Contains(answer.Message, test.want) {
+				t.Errorf("message %q", answer.Message)
+			}
+			if test.want == "" {
+				return
+			}
+			if err := f.Session.ApproveRemovals(t.Context(), f.remote.Head("main")); err != nil {
+				t.Fatal(err)
+			}
+			if answer, calls, _ := f.step(); answer.Result != claim.Deleting || !slices.Contains(calls, "delete") {
+				t.Errorf("approved: answer %+v, calls %v", answer, calls)
+			}
+		})
+	}
+}
+
+func TestAFileThatIsBackIsNotDeleted(t *testing.T) {
+	f := start(t)
+	f.step()
+	f.push("")
+	f.follow()
+	step, err := f.look(t.Context(), f.Session.View(), f.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.push(good)
+	f.follow()
+	f.calls = nil
+	if _, err := f.act(t.Context(), step); !errors.Is(err, errMoved) || slices.Contains(f.calls, "delete") {
+		t.Errorf("got %v, calls %v", err, f.calls)
+	}
+}
+
+func TestATombstoneSaysSinceWhen(t *testing.T) {
+	f := start(t)
+	f.now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	f.remote.Now = func() time.Time { return f.now.Add(-time.Hour) }
+	f.people = f.remote.Branch("main")
+	f.step()
+	f.push("")
+	f.follow()
+	f.step()
+	f.live = nil
+	want := f.now.Add(-time.Hour).UTC().Format(time.RFC3339)
+	if answer, _, _ := f.step(); answer.Result != claim.Gone || answer.Since != want {
+		t.Errorf("answer %+v, want it since %s", answer, want)
+	}
+	// A clock in the future does not keep it for ever.
+	f.remote.Now = func() time.Time { return f.now.Add(1000 * time.Hour) }
+	f.people = f.remote.Branch("main")
+	f.push(good)
+	f.follow()
+	f.step()
+	f.push("")
+	f.follow()
+	f.step()
+	f.live = nil
+	if answer, _, _ := f.step(); answer.Result != claim.Gone || answer.Since != f.now.UTC().Format(time.RFC3339) {
+		t.Errorf("answer %+v", answer)
+	}
+}

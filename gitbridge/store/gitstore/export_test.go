@@ -1,5 +1,7 @@
 package gitstore
 
+import "time"
+
 // SetIncrement sets how many objects are taken for what changed.
 func (r *Repository) SetIncrement(n int) { r.http.increment = n }
 
@@ -9,3 +11,6 @@ func (r *Repository) Branches() int {
 	defer r.mu.Unlock()
 	return len(r.branches)
 }
+
+// SetMost sets how long a request may take.
+func (r *Repository) SetMost(d time.Duration) { r.http.most = d }

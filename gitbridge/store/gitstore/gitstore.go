@@ -46,7 +46,7 @@ type Options struct {
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
 	// MaxPack is how many bytes one answer of the remote may have; its content
-	// may take four times as much. Default: 256 MiB.
+	// may take twice as much. Default: 256 MiB.
 	MaxPack int64
 	// Stall is how long the remote may keep silent before a request is given
 	// up. Default: one minute.
@@ -75,7 +75,11 @@ type Repository struct {
 	branches map[string]weak.Pointer[branch.Client]
 }
 
-const defaultMaxPack = 256 << 20
+const (
+	defaultMaxPack = 256 << 20
+	// mostTime is enough for the largest pack over a poor line.
+	mostTime = 15 * time.Minute
+)
 
 // Open checks the options. It does not ask the remote for anything.
 func Open(o Options) (*Repository, error) {
@@ -108,6 +112,7 @@ func Open(o Options) (*Repository, error) {
 			limit:       o.MaxPack,
 			increment:   defaultIncrement,
 			stall:       o.Stall,
+			most:        mostTime,
 			pace:        paceOf(u, o.PushesPerMinute),
 		},
 		branches: map[string]weak.Pointer[branch.Client]{},

@@ -219,6 +219,17 @@ func (h *host) git(args ...string) string {
 
 func (h *host) gitIn(dir string, args ...string) string {
 	h.t.Helper()
+	cmd := h.gitCommand(dir, args...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		h.t.Fatalf("git %s: %v: %s", strings.Join(args, " "), err, stderr.String())
+	}
+	return string(out)
+}
+
+func (h *host) gitCommand(dir string, args ...string) *exec.Cmd {
 	cmd := exec.Command("git", args...)
 	if _, err := os.Stat(dir); err == nil {
 		cmd.Dir = dir
@@ -227,13 +238,7 @@ func (h *host) gitIn(dir string, args ...string) string {
 		"GIT_AUTHOR_NAME=Person", "GIT_AUTHOR_EMAIL=person@example.org",
 		"GIT_COMMITTER_NAME=Person", "GIT_COMMITTER_EMAIL=person@example.org",
 		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null")
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		h.t.Fatalf("git %s: %v: %s", strings.Join(args, " "), err, stderr.String())
-	}
-	return string(out)
+	return cmd
 }
 
 // check is what the stock program says of the repository in the end.

@@ -17,7 +17,7 @@ import (
 	"gitbind.dev/gitbridge/store/internal/object"
 )
 
-var generous = packLimits{objects: maxObjects, object: maxObject, all: 1 << 30}
+var generous = packLimits{objects: maxObjects, object: maxObject, large: 1 << 30, all: 1 << 30}
 
 // deltaRepository has a history in which Git finds differences worth storing.
 func deltaRepository(t testing.TB) string {
@@ -113,13 +113,13 @@ func TestPacksAreReadAsGitReadsThem(t *testing.T) {
 			}
 		}
 
-		p, err = readPack(bytes.NewReader(data), packLimits{objects: maxObjects, object: maxObject, all: 1 << 30, only: object.Commit})
+		p, err = readPack(bytes.NewReader(data), packLimits{objects: maxObjects, object: maxObject, large: 1 << 30, all: 1 << 30, only: object.Commit})
 		if err != nil || len(p.objects) != 10 {
 			t.Errorf("%s, only commits: %d, %v", name, len(p.objects), err)
 		}
 
 		// The files are too large, the folders are not.
-		p, err = readPack(bytes.NewReader(data), packLimits{objects: maxObjects, object: 5000, all: 1 << 30})
+		p, err = readPack(bytes.NewReader(data), packLimits{objects: maxObjects, object: 5000, large: 1 << 30, all: 1 << 30})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -260,7 +260,7 @@ func FuzzReadPack(f *testing.F) {
 	f.Add(b.Bytes())
 	f.Add(packOfDeltas(f, file))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		limits := packLimits{objects: maxObjects, object: 1 << 16, all: 1 << 20}
+		limits := packLimits{objects: maxObjects, object: 1 << 16, large: 1 << 20, all: 1 << 20}
 		p, err := readPack(bytes.NewReader(data), limits)
 		if err != nil {
 			return
@@ -269,7 +269,7 @@ func FuzzReadPack(f *testing.F) {
 			if o.Data != nil && object.Sum(o.Kind, o.Data) != id {
 				t.Errorf("%s is not %s", o.Data, id)
 			}
-			_, _ = p.snapshot(id, nil)
+			_, _, _ = p.snapshot(id, nil)
 		}
 	})
 }

@@ -29,6 +29,9 @@ type packLimits struct {
 	// object is how large an object may be to be kept. Larger ones are hashed
 	// and forgotten.
 	object int64
+	// large is how large all kept files may be that are large by themselves.
+	// Others are hashed and forgotten, too.
+	large int64
 	// all is how large all kept objects may be.
 	all int64
 	// only, if not "", is the one kind that is kept.
@@ -43,7 +46,8 @@ type pack struct {
 	lost bool
 
 	limits packLimits
-	kept   int64
+	// kept and keptLarge are how many bytes are kept, at all and of large files.
+	kept, keptLarge int64
 	// byOffset are objects by their place, for deltas that refer to it.
 	byOffset map[int64]object.ID
 	waiting  waiting
@@ -135,7 +139,7 @@ func (p *pack) next(scanner *packfile.Scanner) error {
 	if !ok {
 		return fmt.Errorf("%w: object of type %d", errPack, h.Type)
 	}
-	if h.Length > p.limits.object || p.limits.only != "" && kind != p.limits.only {
+	if h.Length > p.limits.object || p.limits.only != "" && kind != p.limits.only || !p.hasRoom(kind, h.Length) {
 		return p.skip(scanner, h, kind)
 	}
 	data, err := p.inflate(scanner, h.Length)
@@ -144,6 +148,18 @@ func (p *pack) next(scanner *packfile.Scanner) error {
 	}
 	p.add(h.Offset, kind, data)
 	return nil
+}
+
+// hasRoom says whether a file's content may be kept, and counts it.
+func (p *pack) hasRoom(kind object.Kind, size int64) bool {
+	if kind != object.Blob || size <= largeFile {
+		return true
+	}
+	if p.keptLarge+size > p.limits.large {
+		return false
+	}
+	p.keptLarge += size
+	return true
 }
 
 // inflate reads an object's content.
@@ -242,7 +258,7 @@ func (p *pack) apply(base object.Received, d delta) error {
 	if err != nil {
 		return err
 	}
-	if size > p.limits.object {
+	if size > p.limits.object || !p.hasRoom(base.Kind, size) {
 		p.lost = true
 		return nil
 	}

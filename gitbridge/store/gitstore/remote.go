@@ -28,10 +28,14 @@ const (
 	// maxObject is how large an object is read, as others may be differences
 	// from it.
 	maxObject = 32 << 20
-	maxDepth  = 128
-	maxFiles  = 1 << 20
+	// largeFile is from which size on files count as large, and largeFiles how
+	// many bytes of them are kept: beyond, they are named, and cannot be read.
+	largeFile  = 64 << 10
+	largeFiles = 128 << 20
+	maxDepth   = 128
+	maxFiles   = 1 << 20
 	// inflation is how much more than a pack its content may have.
-	inflation = 4
+	inflation = 2
 )
 
 // remote is one branch as it is reached over HTTP.
@@ -115,7 +119,7 @@ func (r *remote) Load(ctx context.Context, tip store.Hash, known *store.Snapshot
 	if known.Head() == "" {
 		ways = ways[2:]
 	}
-	for _, way := range ways {
+	for i, way := range ways {
 		req := newRequest(want)
 		_ = req.Capabilities.Set(capability.Shallow)
 		req.Depth = way.depth
@@ -124,14 +128,20 @@ func (r *remote) Load(ctx context.Context, tip store.Hash, known *store.Snapshot
 			req.Shallows = []plumbing.Hash{plumbing.Hash(have)}
 		}
 		var p *pack
-		p, err = r.uploadPack(ctx, req, packLimits{objects: way.objects, object: maxObject, all: inflation * r.http.limit})
+		p, err = r.uploadPack(ctx, req, packLimits{objects: way.objects, object: maxObject, large: min(largeFiles, r.http.limit/2), all: inflation * r.http.limit})
 		if errors.Is(err, errManyObjects) {
 			continue
 		} else if err != nil {
 			return nil, nil, err
 		}
 		var snap *store.Snapshot
-		if snap, err = p.snapshot(want, way.known); err == nil {
+		var lost bool
+		if snap, lost, err = p.snapshot(want, way.known); err == nil && lost && i < len(ways)-1 {
+			// It is the difference from an older version that was too large, which
+			// does not come where the older commits do not.
+			continue
+		}
+		if err == nil {
 			commits, err := p.commits()
 			return snap, commits, err
 		}
@@ -152,17 +162,19 @@ func newRequest(want object.ID) *packp.UploadPackRequest {
 	return req
 }
 
-func (p *pack) snapshot(tip object.ID, known *store.Snapshot) (*store.Snapshot, error) {
+// snapshot is the tree at a commit. Lost says that files of it could not be
+// read, and are there as ones too large to keep.
+func (p *pack) snapshot(tip object.ID, known *store.Snapshot) (_ *store.Snapshot, lost bool, err error) {
 	o, ok := p.objects[tip]
 	switch {
 	case !ok:
-		return nil, fmt.Errorf("%w: commit %s", object.ErrMissing, tip)
+		return nil, false, fmt.Errorf("%w: commit %s", object.ErrMissing, tip)
 	case o.Kind != object.Commit || o.Data == nil:
-		return nil, fmt.Errorf("%s is no commit, but a %s of %d bytes", tip, o.Kind, o.Size)
+		return nil, false, fmt.Errorf("%s is no commit, but a %s of %d bytes", tip, o.Kind, o.Size)
 	}
 	commit, err := object.DecodeCommit(o.Data)
 	if err != nil {
-		return nil, fmt.Errorf("commit %s: %w", tip, err)
+		return nil, false, fmt.Errorf("commit %s: %w", tip, err)
 	}
 	b := object.Builder{
 		Received:  func(id object.ID) (object.Received, bool) { r, ok := p.objects[id]; return r, ok },
@@ -172,9 +184,9 @@ func (p *pack) snapshot(tip object.ID, known *store.Snapshot) (*store.Snapshot, 
 	}
 	root, err := b.Build(commit.Tree)
 	if err != nil {
-		return nil, fmt.Errorf("commit %s: %w", tip, err)
+		return nil, false, fmt.Errorf("commit %s: %w", tip, err)
 	}
-	return store.NewSnapshot(store.NewCommit(tip, commit), root), nil
+	return store.NewSnapshot(store.NewCommit(tip, commit), root), b.Lost, nil
 }
 
 // commits are those in a pack, in no order.

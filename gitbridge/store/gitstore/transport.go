@@ -23,7 +23,9 @@ type transport struct {
 	limit       int64
 	increment   int
 	stall       time.Duration
-	pace        *pace
+	// most is how long a request may take in all.
+	most time.Duration
+	pace *pace
 
 	mu sync.Mutex
 	// known is the credential that was given last, if there is one.
@@ -123,6 +125,9 @@ func (t *transport) once(ctx context.Context, newRequest func(context.Context) (
 		return nil, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
+	// A remote that never falls silent and never ends must end, too.
+	end := time.AfterFunc(t.most, func() { cancel(fmt.Errorf("%w that ended within %s", errSilent, t.most)) })
+	context.AfterFunc(ctx, func() { end.Stop() })
 	req, err := newRequest(ctx)
 	if err != nil {
 		cancel(nil)

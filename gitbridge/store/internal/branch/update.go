@@ -257,10 +257,8 @@ func (c *Client) push(ctx context.Context, p Push) (*store.Snapshot, error) {
 			return c.landed(p), nil
 		case errors.Is(err, store.ErrConflict):
 			c.doubt()
-			if unknown == nil {
-				return nil, err
-			}
-			// Perhaps it was our own push, unanswered, that was first.
+			// Perhaps it was our own push that was first: unanswered, or brought
+			// twice by something on the way.
 			return c.find(ctx, p, err)
 		case isAnswer(err):
 			return nil, err

@@ -40,6 +40,8 @@ type Builder struct {
 	// LostFiles says that some large objects could not be read, so that a file
 	// may be missing. It is then in the tree as one too large to keep.
 	LostFiles bool
+	// Lost says, afterwards, that one is.
+	Lost bool
 
 	made  map[ID]*Node
 	index map[ID]*Node
@@ -120,6 +122,7 @@ func (b *Builder) entry(e Entry, old *Node, depth int) (*Node, error) {
 			if !b.LostFiles {
 				return nil, fmt.Errorf("%w: file %s", ErrMissing, e.ID)
 			}
+			b.Lost = true
 			o = &Node{Size: b.Limits.File + 1}
 		}
 		n.Size, n.data = o.Size, o.data

@@ -32,7 +32,8 @@ const (
 	Lost Result = "Lost"
 )
 
-// Reason says in one word why a removal is held.
+// Reason says in one word why a removal is held, or what is the matter with a
+// claim that is applied.
 type Reason string
 
 const (
@@ -43,6 +44,9 @@ const (
 	ManyRemovals Reason = "ManyRemovals"
 	// Moved says that the claim seems to be in another file now.
 	Moved Reason = "Moved"
+	// Contested says, of a claim that is applied, that somebody on the control
+	// plane keeps changing it.
+	Contested Reason = "Contested"
 )
 
 // Status is a ClaimStatus: the bridge's answer to one path of main, on the
@@ -54,7 +58,7 @@ type Status struct {
 	// Answers names the version of the file that this is about.
 	Answers Answers `json:"answers"`
 	Result  Result  `json:"result"`
-	// Reason is set when a removal is held.
+	// Reason is set when a removal is held, and when a claim is contested.
 	Reason Reason `json:"reason,omitempty"`
 	// Message is for people; empty when there is nothing to say.
 	Message string `json:"message,omitempty"`
@@ -69,6 +73,9 @@ type Status struct {
 	// Object is "<namespace>/<name>" of the object on the control plane, from
 	// when it was applied until it is known to be gone as it should.
 	Object string `json:"object,omitempty"`
+	// Effective are the fields of spec that the platform's template changed, as
+	// they are applied; null for one that it took away.
+	Effective map[string]any `json:"effective,omitempty"`
 	// Status is the status of the object on the control plane, as it is.
 	Status map[string]any `json:"status,omitempty"`
 }
@@ -104,6 +111,9 @@ func EncodeStatus(s *Status) ([]byte, error) {
 		o = append(o, field{"problem", append(at, field{"reason", p.Reason})})
 	}
 	o = o.with("uid", s.UID).with("since", s.Since).with("object", s.Object)
+	if len(s.Effective) > 0 {
+		o = append(o, field{"effective", s.Effective})
+	}
 	if len(s.Status) > 0 {
 		o = append(o, field{"status", s.Status})
 	}
@@ -122,6 +132,9 @@ func DecodeStatus(data []byte) (*Status, error) {
 	}
 	if s.APIVersion != APIVersion || s.Kind != "ClaimStatus" {
 		return nil, fmt.Errorf("decode ClaimStatus: is a %s %s", s.APIVersion, s.Kind)
+	}
+	if s.Effective != nil {
+		s.Effective = numbers(s.Effective).(map[string]any)
 	}
 	if s.Status != nil {
 		s.Status = numbers(s.Status).(map[string]any)

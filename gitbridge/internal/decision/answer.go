@@ -6,6 +6,13 @@ import "gitbind.dev/gitbridge/claim"
 func (f Facts) Applied(live *Live, note string) *claim.Status {
 	s := f.status(claim.Applied)
 	s.Message, s.Object, s.Status = note, live.Name, live.Status
+	if f.File == nil {
+		return s
+	}
+	s.Effective = f.File.Effective
+	if f.File.Contest != "" {
+		s.Reason, s.Message = claim.Contested, f.File.Contest
+	}
 	return s
 }
 

@@ -47,8 +47,12 @@ func (f Facts) present() Decision {
 	case f.Live == nil && f.wasApplied() && !f.Recreate:
 		return answer(f.refused(claim.Lost, fmt.Sprintf("%s was applied once and is missing on the control plane. It is not made anew by itself, "+
 			"because it would be empty. Restore it there; or, for an empty one: kubectl gitbind approve --recreate-empty %s", f.Present.Object, f.Path), nil))
+	case f.File.Refusal != nil:
+		return answer(f.refused(f.File.Refusal.Result, f.File.Refusal.Message, nil))
 	case f.Live == nil || f.Live.Applied != f.File.Applied:
 		return Decision{Effect: Apply}
+	case f.Live.Drifted:
+		return Decision{Effect: Correct}
 	default:
 		return answer(f.Applied(f.Live, f.File.Note))
 	}

@@ -46,8 +46,21 @@ type File struct {
 	Problem *claim.Problem
 	// Applied is the hash that its object carries once applied.
 	Applied string
-	// Note is for people, beside a success.
-	Note string
+	// Refusal says why it cannot be applied although it is a good file, nil if it
+	// can.
+	Refusal *Refusal
+	// Note is for people, beside a success, and Effective are the fields of spec
+	// that the platform's template changed.
+	Note      string
+	Effective map[string]any
+	// Contest says, for people, that somebody keeps changing what is applied.
+	Contest string
+}
+
+// Refusal is what a file is answered with that is not applied.
+type Refusal struct {
+	Result  claim.Result
+	Message string
 }
 
 // Removal is how a file went.
@@ -67,6 +80,8 @@ type Live struct {
 	Terminating bool
 	// Applied is the hash that the object carries.
 	Applied string
+	// Drifted says that somebody changed, or took away, what was applied.
+	Drifted bool
 	Status  map[string]any
 }
 
@@ -91,6 +106,9 @@ const (
 	Ask Effect = "Ask"
 	// Apply the file, and answer with Facts.Applied or Facts.Refused.
 	Apply Effect = "Apply"
+	// Correct is to apply the file again where the object is not as it was
+	// applied, and to answer likewise.
+	Correct Effect = "Correct"
 	// Delete the object, and answer with Facts.Deleting.
 	Delete Effect = "Delete"
 )

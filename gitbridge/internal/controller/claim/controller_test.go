@@ -30,6 +30,7 @@ import (
 	"gitbind.dev/gitbridge/claim"
 	"gitbind.dev/gitbridge/internal/crossplane"
 	"gitbind.dev/gitbridge/internal/decision"
+	"gitbind.dev/gitbridge/internal/drift"
 	"gitbind.dev/gitbridge/internal/export"
 	"gitbind.dev/gitbridge/internal/offered"
 	claimschema "gitbind.dev/gitbridge/internal/schema"
@@ -252,9 +253,13 @@ func (f *fixture) Resolve(context.Context, string, string) (offered.API, error) 
 	if err != nil {
 		return offered.API{}, err
 	}
+	fields, err := drift.NewFields(&live, kind.Version)
+	if err != nil {
+		return offered.API{}, err
+	}
 	s, err := claimschema.New(crd)
 	return offered.API{Access: decision.Granted, Definition: &offered.Definition{
-		Binding: binding, Kind: kind, Resource: resource, Shape: crossplane.Claim, Schema: s, Version: "1",
+		Binding: binding, Kind: kind, Resource: resource, Shape: crossplane.Claim, Schema: s, Fields: fields, Version: "1",
 	}}, err
 }
 

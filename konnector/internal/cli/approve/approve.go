@@ -32,7 +32,7 @@ import (
 type Approval struct {
 	// Main and Removals are commits of main.
 	Main, Removals string
-	// RecreateEmpty are paths on main.
+	// RecreateEmpty are paths of claims on main, or of folders of them.
 	RecreateEmpty []string
 }
 
@@ -53,6 +53,8 @@ type Input struct {
 
 var commit = regexp.MustCompile(`^[0-9a-f]{40}([0-9a-f]{24})?$`)
 
+var underRoot = regexp.MustCompile(`^` + claim.Root + `(/[a-z0-9][a-z0-9.-]*)*/?$`)
+
 // check refuses what no agent would act on.
 func (a Approval) check() error {
 	if a.Main != "" && a.Main != konnectorv1alpha1.ApproveNone && !commit.MatchString(a.Main) {
@@ -62,8 +64,8 @@ func (a Approval) check() error {
 		return usage.Errorf("--removals %q: give the whole hash of a commit, as it is shown", a.Removals)
 	}
 	for _, path := range a.RecreateEmpty {
-		if _, err := claim.ParsePath(path); err != nil {
-			return usage.Errorf("--recreate-empty %q: give the path of a claim on main, as it is shown", path)
+		if !underRoot.MatchString(path) {
+			return usage.Errorf("--recreate-empty %q: give the path of a claim on main, as it is shown, or of a folder", path)
 		}
 	}
 	return nil
@@ -147,7 +149,8 @@ type chosen struct {
 	annotations map[string]string
 	main        bool
 	removals    []Item
-	recreate    []string
+	// recreate are the paths that were given, and empty the claims there.
+	recreate, empty []string
 }
 
 // choose finds whom an approval is for: of each kind at most one, because a
@@ -188,12 +191,19 @@ func (in Input) of(h *holder) chosen {
 		c.annotations[konnectorv1alpha1.ApproveMainAnnotation] = in.Main
 	}
 	if in.Removals != "" && h.RemovalsHeld {
-		c.removals = h.Removals
+		for _, r := range h.Removals {
+			// One that nobody was seen making goes only by the very commit that its
+			// answer names.
+			if r.Commit == in.Removals || r.Reason != string(claim.NotRemoved) {
+				c.removals = append(c.removals, r)
+			}
+		}
 		c.annotations[konnectorv1alpha1.ApproveRemovalsAnnotation] = in.Removals
 	}
 	for _, path := range in.RecreateEmpty {
-		if h.lost(path) {
+		if under := h.lost(path); len(under) > 0 {
 			c.recreate = append(c.recreate, path)
+			c.empty = append(c.empty, under...)
 		}
 	}
 	if len(c.recreate) > 0 {
@@ -218,8 +228,8 @@ func (c chosen) show(w io.Writer) {
 		}
 	}
 	if len(c.recreate) > 0 {
-		fmt.Fprintf(w, "  These services are made anew, EMPTY:\n")
-		for _, path := range c.recreate {
+		fmt.Fprintf(w, "  These services are made anew, EMPTY, where they are missing:\n")
+		for _, path := range c.empty {
 			fmt.Fprintf(w, "    %s\n", path)
 		}
 	}

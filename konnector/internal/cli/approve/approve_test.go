@@ -28,7 +28,9 @@ func TestCheck(t *testing.T) {
 		{Approval{Main: "main"}, false},
 		{Approval{Removals: "none"}, false},
 		{Approval{Removals: strings.ToUpper(hash)}, false},
+		{Approval{RecreateEmpty: []string{"bindings/databases.example.com/"}}, true},
 		{Approval{RecreateEmpty: []string{"team-a/orders"}}, false},
+		{Approval{RecreateEmpty: []string{"bindings/../x"}}, false},
 		{Approval{RecreateEmpty: []string{"bindings/databases.example.com/claims/team-a/a,b.yaml"}}, false},
 	} {
 		if err := c.a.check(); (err == nil) != c.ok {
@@ -41,6 +43,9 @@ func TestAnApprovalIsForOneRepository(t *testing.T) {
 	rewritten := func(kind, name string) *holder { return &holder{kind: kind, Name: name, Main: "main was rewritten"} }
 	lost := func(name string) *holder {
 		return &holder{kind: "ClusterBinding", Name: name, Lost: []Item{{Path: path}}}
+	}
+	all := func(name string) *holder {
+		return &holder{kind: "ClusterBinding", Name: name, AllLost: "many are missing", applied: []string{path, other}}
 	}
 	fine := &holder{kind: "Connection", Name: "fine"}
 	for _, c := range []struct {
@@ -56,6 +61,7 @@ func TestAnApprovalIsForOneRepository(t *testing.T) {
 		{"two wait", Approval{Main: hash}, []*holder{rewritten("ClusterBinding", "a"), rewritten("ClusterBinding", "b")}, "", "choose one with --cluster"},
 		{"lost", Approval{RecreateEmpty: []string{path}}, []*holder{lost("a")}, "a", ""},
 		{"the same path lost in two clusters", Approval{RecreateEmpty: []string{path}}, []*holder{lost("a"), lost("b")}, "", "choose one with --cluster"},
+		{"all lost, by folder", Approval{RecreateEmpty: []string{"bindings/databases.example.com"}}, []*holder{all("a")}, "a", ""},
 		{"a path that is not lost", Approval{RecreateEmpty: []string{other}}, []*holder{lost("a")}, "", "nothing waits for that"},
 	} {
 		got, err := Input{Approval: c.a}.choose(c.all)
@@ -83,7 +89,7 @@ func TestWhatIsDeletedOrEmptiedIsShownByName(t *testing.T) {
 	const want = `Cluster a (prod):
   These services are DELETED, as far as their removal is in that commit:
     team-a/orders (databases.example.com)
-  These services are made anew, EMPTY:
+  These services are made anew, EMPTY, where they are missing:
     bindings/databases.example.com/claims/team-a/stock.yaml
 `
 	if out.String() != want {

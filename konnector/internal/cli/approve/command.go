@@ -43,7 +43,8 @@ name before you are asked.`,
   # Accept a main that was rewritten or restored
   kubectl gitbind approve --main 4f1c2b3a9d8e7f60514233445566778899aabbcc
 
-  # On a control plane: make a lost service anew, though it will be empty
+  # On a control plane: make a lost service anew, though it will be empty; a folder
+  # stands for all in it
   kubectl gitbind approve --cluster k3x9d2abqwzr4t6m \
     --recreate-empty bindings/postgresqlinstances.anynines.com/claims/team-a/orders.yaml`,
 		Args: cobra.NoArgs,
@@ -61,7 +62,7 @@ name before you are asked.`,
 	fs := cmd.Flags()
 	fs.StringVar(&o.Main, "main", "", "accept main as it is at this commit")
 	fs.StringVar(&o.Removals, "removals", "", "let go what main lacks at this commit, and what is being deleted")
-	fs.StringSliceVar(&o.RecreateEmpty, "recreate-empty", nil, "make the lost service of this path on main anew; it will be empty")
+	fs.StringSliceVar(&o.RecreateEmpty, "recreate-empty", nil, "make the lost service of this path on main anew, or all in a folder; they will be empty")
 	fs.StringVar(&o.connection, "connection", "", "only this Connection, by name")
 	fs.StringVar(&o.cluster, "cluster", "", "only this ClusterBinding, by name (the cluster's id)")
 	fs.BoolVarP(&o.yes, "yes", "y", false, "do not ask whether to go on")

@@ -18,11 +18,14 @@ import (
 	"gitbind.dev/gitbridge/store/gitstore"
 )
 
-// Reasons of the condition Synced for which main waits for an approval, and the
-// one of removals.
+// Reasons of the condition Synced for which main waits for an approval, and those
+// of removals and of many services that are missing.
 var mainReasons = map[string]bool{"MainRewritten": true, "MainEmptied": true, "StatusLost": true}
 
-const removalsReason = "RemovalsHeld"
+const (
+	removalsReason = "RemovalsHeld"
+	lostReason     = "ControlPlaneLost"
+)
 
 // clusterBindings are those of a control plane with what waits there; ok is
 // false when the cluster is none.
@@ -60,6 +63,8 @@ func ofClusterBinding(cb *backendv1alpha1.ClusterBinding) *holder {
 		h.Main = synced.Message
 	case synced.Reason == removalsReason:
 		h.RemovalsHeld, h.Message = true, synced.Message
+	case synced.Reason == lostReason:
+		h.AllLost = synced.Message
 	}
 	return h
 }
@@ -112,8 +117,11 @@ func (h *holder) answered(status, main *store.Snapshot) {
 		if err != nil {
 			continue
 		}
-		item := Item{Claim: key.String(), Path: e.Path, Reason: string(s.Reason), Message: s.Message}
+		item := Item{Claim: key.String(), Path: e.Path, Reason: string(s.Reason), Commit: s.Answers.Commit, Message: s.Message}
 		_, there := main.Entry(e.Path)
+		if there && s.Object != "" {
+			h.applied = append(h.applied, e.Path)
+		}
 		switch {
 		case s.Result == claim.Lost:
 			h.Lost = append(h.Lost, item)
@@ -149,12 +157,8 @@ func (in Input) awaitRemovals(ctx context.Context, c chosen) error {
 		}
 		var now holder
 		now.answered(status, main)
-		for _, r := range c.removals {
-			if slices.Contains(now.Removals, r) {
-				return false, nil
-			}
-		}
-		return true, nil
+		left := slices.ContainsFunc(c.removals, func(r Item) bool { return r.Commit == in.Removals && slices.Contains(now.Removals, r) })
+		return !left, nil
 	})
 	return interrupted(ctx, err)
 }

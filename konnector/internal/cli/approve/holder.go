@@ -3,7 +3,6 @@ package approve
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,19 +29,25 @@ type holder struct {
 	RemovalsHeld bool   `json:"removalsHeld,omitempty"`
 	Message      string `json:"message,omitempty"`
 	Removals     []Item `json:"removals,omitempty"`
-	// Lost are services that are missing on the control plane.
-	Lost []Item `json:"lost,omitempty"`
+	// AllLost says why nothing at all is done: many services are missing on the
+	// control plane. Lost are those that were answered as lost one by one.
+	AllLost string `json:"allLost,omitempty"`
+	Lost    []Item `json:"lost,omitempty"`
 	// Note says what could not be seen.
 	Note string `json:"note,omitempty"`
 
 	kind string
+	// applied are the paths of the claims that were applied once.
+	applied []string
 }
 
 // Item is one claim that waits.
 type Item struct {
-	Claim   string `json:"claim"`
-	Path    string `json:"path"`
-	Reason  string `json:"reason,omitempty"`
+	Claim  string `json:"claim"`
+	Path   string `json:"path"`
+	Reason string `json:"reason,omitempty"`
+	// Commit is main's head when the bridge noticed that the file is gone.
+	Commit  string `json:"commit,omitempty"`
 	Message string `json:"message"`
 }
 
@@ -50,11 +55,29 @@ func (h *holder) gvk() schema.GroupVersionKind {
 	return konnectorv1alpha1.GroupVersion.WithKind(h.kind)
 }
 
-func (h *holder) lost(path string) bool {
-	return slices.ContainsFunc(h.Lost, func(i Item) bool { return i.Path == path })
+// lost are the claims at a path, or in a folder, that may be made anew.
+func (h *holder) lost(path string) []string {
+	var out []string
+	add := func(p string) {
+		if p == path || strings.HasPrefix(p, strings.TrimSuffix(path, "/")+"/") {
+			out = append(out, p)
+		}
+	}
+	if h.AllLost != "" {
+		for _, p := range h.applied {
+			add(p)
+		}
+		return out
+	}
+	for _, i := range h.Lost {
+		add(i.Path)
+	}
+	return out
 }
 
-func (h *holder) waits() bool { return h.Main != "" || h.RemovalsHeld || len(h.Lost) > 0 }
+func (h *holder) waits() bool {
+	return h.Main != "" || h.RemovalsHeld || h.AllLost != "" || len(h.Lost) > 0
+}
 
 // list prints what waits, and with each the words of who holds it: they say what
 // to type.
@@ -74,6 +97,9 @@ func list(w io.Writer, all []*holder) error {
 		if h.RemovalsHeld {
 			fmt.Fprintln(w, strings.TrimRight("  removals: "+output.Line(h.Message), " "))
 			items(w, h.Removals)
+		}
+		if h.AllLost != "" {
+			fmt.Fprintf(w, "  services: %s\n", output.Line(h.AllLost))
 		}
 		if len(h.Lost) > 0 {
 			fmt.Fprintln(w, "  lost services:")

@@ -113,9 +113,10 @@ func (c *Controllers) Ensure(ctx context.Context, api API) error {
 }
 
 func (c *Controllers) start(ctx context.Context, api API) error {
+	own := &written{}
 	r := &running{
 		reconciler: &reconciler{
-			cached: c.Cache, live: c.Live, client: c.Client, recorder: c.Recorder,
+			cached: c.Cache, live: c.Live, client: notingClient{c.Client, own}, written: own, recorder: c.Recorder,
 			held: newHeldFiles(api.Held, func() { c.OnChange(api.Binding) }),
 		},
 		done: make(chan struct{}),

@@ -42,6 +42,9 @@ type reconciler struct {
 	// pending are claims to look at again when the control plane has seen a
 	// newer main, or the repository can be used again.
 	pending keys
+	written *written
+	// waiting are claims whose answer from the control plane is due any moment.
+	waiting waits
 	held    *heldFiles
 	work    gate
 }
@@ -59,12 +62,18 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	object = r.written.newest(req.NamespacedName, object)
 	l, err := r.look(ctx, key, sight{Reader: r.cached, object: object})
 	if err != nil {
 		return r.trouble(key, err)
 	}
-	if l.settled() && !r.statusDiffers(l, nil) {
-		return r.finished(l, nil), nil
+	if l.settled() {
+		// The cache will do for what the API server takes only from somebody who
+		// knows the newest version.
+		result, err := r.settle(ctx, l, settling{})
+		if !errors.Is(err, errMoved) {
+			return result, err
+		}
 	}
 	if l.decision.Action == decision.Create {
 		// If it is there after all, it cannot be created.
@@ -82,20 +91,23 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // bringInStep looks and acts until there is nothing left to do.
 func (r *reconciler) bringInStep(ctx context.Context, key contract.Key, object *unstructured.Unstructured) (ctrl.Result, error) {
 	var refusal *refusedError
+	created := false
 	for range maxRounds {
 		l, err := r.look(ctx, key, sight{r.live, object, refusal})
 		if err != nil {
 			return r.trouble(key, err)
 		}
 		if l.settled() {
-			if err = r.report(ctx, l, nil); err == nil {
-				return r.finished(l, refusal), nil
+			var result ctrl.Result
+			if result, err = r.settle(ctx, l, settling{refusal: refusal, now: created}); err == nil {
+				return result, nil
 			}
 		} else {
 			object, err = r.act(ctx, l)
 		}
 		if err == nil && l.decision.Action == decision.Create {
 			// Its status makes its base count.
+			created = true
 			var cancel context.CancelFunc
 			ctx, cancel = finish(ctx)
 			defer cancel()
@@ -113,6 +125,36 @@ func (r *reconciler) bringInStep(ctx context.Context, key contract.Key, object *
 		}
 	}
 	return ctrl.Result{RequeueAfter: time.Second}, nil
+}
+
+// soon is how long the control plane has for its answer, until the app cluster is
+// told that it is waited for. It mostly comes before, and then the status is
+// written once for one change.
+const soon = time.Second
+
+// settling is how a claim came to be settled.
+type settling struct {
+	refusal *refusedError
+	// now says that the status must not wait.
+	now bool
+}
+
+// settle says what there is to say where nothing else is to be done.
+func (r *reconciler) settle(ctx context.Context, l *look, s settling) (ctrl.Result, error) {
+	if !r.statusDiffers(l, nil) {
+		r.waiting.end(l.key)
+		return r.finished(l, s.refusal), nil
+	}
+	if s.refusal == nil && !s.now && l.answerIsDue() {
+		if rest := r.waiting.rest(l.key, string(l.file.Hash), soon); rest > 0 {
+			return ctrl.Result{RequeueAfter: rest}, nil
+		}
+	}
+	if err := r.report(ctx, l, nil); err != nil {
+		return ctrl.Result{}, err
+	}
+	r.waiting.end(l.key)
+	return r.finished(l, s.refusal), nil
 }
 
 // finishTime is how long a process that is to end may take to keep what it has

@@ -1,0 +1,96 @@
+package claim
+
+import (
+	"context"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// written are objects as this process wrote them last, until the cache shows
+// them: who looks at the cache a moment after a write would decide on what was
+// before it. Losing one does no harm.
+type written struct {
+	mu      sync.Mutex
+	objects map[types.NamespacedName]*unstructured.Unstructured
+}
+
+func (w *written) note(o client.Object) {
+	u, ok := o.(*unstructured.Unstructured)
+	if !ok || u.GetResourceVersion() == "" {
+		return
+	}
+	u = u.DeepCopy()
+	u.SetManagedFields(nil)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.objects == nil {
+		w.objects = map[types.NamespacedName]*unstructured.Unstructured{}
+	}
+	w.objects[client.ObjectKeyFromObject(u)] = u
+}
+
+// newest is the newer one of what the cache shows of an object and what was
+// written to it.
+func (w *written) newest(name types.NamespacedName, cached *unstructured.Unstructured) *unstructured.Unstructured {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ours := w.objects[name]
+	if ours == nil {
+		return cached
+	}
+	if cached != nil && cached.GetUID() == ours.GetUID() {
+		order, err := resourceversion.CompareResourceVersion(cached.GetResourceVersion(), ours.GetResourceVersion())
+		if err == nil && order < 0 {
+			return ours
+		}
+	}
+	delete(w.objects, name)
+	return cached
+}
+
+// notingClient notes what it writes.
+type notingClient struct {
+	client.Client
+	written *written
+}
+
+func (c notingClient) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
+	return c.noted(o, c.Client.Create(ctx, o, opts...))
+}
+
+func (c notingClient) Patch(ctx context.Context, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	return c.noted(o, c.Client.Patch(ctx, o, patch, opts...))
+}
+
+func (c notingClient) Update(ctx context.Context, o client.Object, opts ...client.UpdateOption) error {
+	err := c.Client.Update(ctx, o, opts...)
+	var all client.UpdateOptions
+	if all.ApplyOptions(opts); len(all.DryRun) > 0 {
+		return err
+	}
+	return c.noted(o, err)
+}
+
+func (c notingClient) Status() client.SubResourceWriter {
+	return notingStatus{c.Client.Status(), c}
+}
+
+func (c notingClient) noted(o client.Object, err error) error {
+	if err == nil {
+		c.written.note(o)
+	}
+	return err
+}
+
+type notingStatus struct {
+	client.SubResourceWriter
+	client notingClient
+}
+
+func (s notingStatus) Update(ctx context.Context, o client.Object, opts ...client.SubResourceUpdateOption) error {
+	return s.client.noted(o, s.SubResourceWriter.Update(ctx, o, opts...))
+}

@@ -26,6 +26,8 @@ type burst struct {
 	up, round time.Duration
 	// own is how long each took on its own, up.
 	own figure.Samples
+	// cpu is what all processes used until then.
+	cpu time.Duration
 }
 
 // burst creates objects and waits for all of them, and for all of their
@@ -61,7 +63,7 @@ func (r *run) bursts(ctx context.Context) error {
 	if r.size <= 1000 && !r.Quick {
 		rounds = 3
 	}
-	var up, upFloor, round, roundFloor, own, ownFloor figure.Samples
+	var up, upFloor, round, roundFloor, own, ownFloor, cpu, cpuFloor figure.Samples
 	for i := range rounds {
 		before, err := r.Usages()
 		if err != nil {
@@ -71,11 +73,11 @@ func (r *run) bursts(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("the relay: %w", err)
 		}
-		if i == 0 {
-			if err := r.noteUsages("a burst through the relay", before); err != nil {
-				return err
-			}
+		spent, err := r.noteUsages("a burst through the relay", before, i == 0)
+		if err != nil {
+			return err
 		}
+		cpuFloor.Seconds(spent)
 		if err := r.Quiet(ctx, time.Second); err != nil {
 			return err
 		}
@@ -87,10 +89,12 @@ func (r *run) bursts(ctx context.Context) error {
 		roundFloor.Seconds(floor.round)
 		up.Seconds(subject.up)
 		round.Seconds(subject.round)
+		cpu.Seconds(subject.cpu)
 		own, ownFloor = append(own, subject.own...), append(ownFloor, floor.own...)
 	}
 	r.add(figure.Of("burst: first apply → last claim on the control plane", r.size, "s", up, upFloor).Judged(figure.RatioAtMost(2, "≤ 2 × the floor")))
 	r.add(figure.Of("burst: first apply → last status in the app cluster", r.size, "s", round, roundFloor))
+	r.add(figure.Of("burst: CPU of all processes until then", r.size, "s", cpu, cpuFloor))
 	r.add(figure.Of("burst: each claim's own way to the control plane", r.size, "ms", own, ownFloor))
 	return nil
 }
@@ -107,10 +111,8 @@ func (r *run) countedBurst(ctx context.Context, note bool) (burst, error) {
 	if err != nil {
 		return burst{}, err
 	}
-	if note {
-		if err := r.noteUsages("a burst of claims", before.usages); err != nil {
-			return burst{}, err
-		}
+	if b.cpu, err = r.noteUsages("a burst of claims", before.usages, note); err != nil {
+		return burst{}, err
 	}
 	if err := r.Quiet(ctx, time.Second); err != nil {
 		return burst{}, err
@@ -131,20 +133,21 @@ func (r *run) countedBurst(ctx context.Context, note bool) (burst, error) {
 	return b, nil
 }
 
-// noteUsages notes what each process has used since.
-func (r *run) noteUsages(during string, before map[string]stage.Usage) error {
+// noteUsages gives what all processes have used since, and notes what each has.
+func (r *run) noteUsages(during string, before map[string]stage.Usage, note bool) (all time.Duration, err error) {
 	used, err := r.Usages()
 	if err != nil {
-		return err
+		return 0, err
 	}
-	var all time.Duration
 	for _, name := range slices.Sorted(maps.Keys(used)) {
 		cpu := used[name].CPU - before[name].CPU
 		all += cpu
-		r.report.Usages = append(r.report.Usages, figure.Usage{During: during, Size: r.size, Process: name, CPU: cpu, Peak: used[name].Peak})
+		if note {
+			r.report.Usages = append(r.report.Usages, figure.Usage{During: during, Size: r.size, Process: name, CPU: cpu, Peak: used[name].Peak})
+		}
 	}
 	r.say("  CPU of %s: %s", during, all)
-	return nil
+	return all, nil
 }
 
 // counts are what was asked and written so far.

@@ -161,10 +161,28 @@ func TestAnswersHaveLimits(t *testing.T) {
 	if _, err := h.open(gitstore.Options{MaxPack: 10_000}).Branch("main").Fetch(t.Context()); err == nil || !strings.Contains(err.Error(), "too large") {
 		t.Errorf("large pack: %v", err)
 	}
-	// 900 kB that travel as less than 10.
-	update(t, h.Branch("main"), storetest.Put("x", strings.Repeat("x", 900_000)))
+	// 60 kB that travel as less than 10.
+	update(t, h.Branch("main"), storetest.Put("x", strings.Repeat("x", 60_000)))
 	if _, err := h.open(gitstore.Options{MaxPack: 10_000}).Branch("main").Fetch(t.Context()); err == nil || !strings.Contains(err.Error(), "too large") {
 		t.Errorf("large content: %v", err)
+	}
+	// Large files are named, and those that there is no room for are not kept.
+	large, other := strings.Repeat("x", 900_000), strings.Repeat("y", 900_000)
+	update(t, h.Branch("main"), store.Edit{Author: storetest.Author, Subject: "claim: put", Apply: func(t *store.Tree) error {
+		return errors.Join(t.Write("x", []byte("small")), t.Write("large/1", []byte(large+"1")), t.Write("large/2", []byte(other+"2")))
+	}})
+	snap := fetch(t, h.open(gitstore.Options{MaxPack: 2_000_000}).Branch("main"))
+	kept := 0
+	for e := range snap.List("large") {
+		switch data, err := snap.Read(e.Path); {
+		case err == nil && len(data) == len(large)+1:
+			kept++
+		case !errors.Is(err, store.ErrTooLarge) || e.Size != int64(len(large)+1):
+			t.Errorf("%s of %d bytes: %v", e.Path, e.Size, err)
+		}
+	}
+	if data, err := snap.Read("x"); kept != 1 || err != nil || string(data) != "small" {
+		t.Errorf("%d large files are kept, %v", kept, err)
 	}
 
 	silent := make(chan struct{})

@@ -218,10 +218,13 @@ func (s *suite) contend() {
 	var all sync.WaitGroup
 	for w := range writers {
 		b := s.remote.Branch("main")
+		// The same commit made by two would be both's.
+		edit := increment("counter")
+		edit.Author.Name = fmt.Sprint("writer ", w)
 		for g := range goroutines {
 			all.Go(func() {
 				for i := range edits {
-					if _, err := b.Update(s.ctx, increment("counter")); err != nil {
+					if _, err := b.Update(s.ctx, edit); err != nil {
 						s.Error(err)
 					}
 					path := fmt.Sprintf("ns/%d-%d-%d", w, g, i)

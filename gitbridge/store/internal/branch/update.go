@@ -259,7 +259,12 @@ func (c *Client) push(ctx context.Context, p Push) (*store.Snapshot, error) {
 			c.doubt()
 			// Perhaps it was our own push that was first: unanswered, or brought
 			// twice by something on the way.
-			return c.find(ctx, p, err)
+			landed, doubt := c.find(ctx, p, err)
+			if doubt != nil && unknown == nil {
+				// It is far more likely that it was somebody else's.
+				return nil, err
+			}
+			return landed, doubt
 		case isAnswer(err):
 			return nil, err
 		}
@@ -307,19 +312,25 @@ func (c *Client) settle(ctx context.Context, p Push, unknown error) (*store.Snap
 // find looks for the push's commits below the branch's head. The error is
 // otherwise, if they are not there.
 func (c *Client) find(ctx context.Context, p Push, otherwise error) (*store.Snapshot, error) {
-	snap, err := c.fetch(ctx, nil)
-	if err != nil {
-		return nil, err
+	for tries := 1; ; tries++ {
+		snap, err := c.fetch(ctx, nil)
+		if err != nil {
+			return nil, err
+		}
+		if snap.Head() == "" {
+			return nil, otherwise
+		}
+		_, descends, err := c.log(ctx, p.New().Head(), snap.Head())
+		switch {
+		case errors.Is(err, ErrGone) && tries < fetchTries:
+			// It moved on meanwhile.
+			c.doubt()
+		case err != nil:
+			return nil, err
+		case descends:
+			return snap, nil
+		default:
+			return nil, otherwise
+		}
 	}
-	if snap.Head() == "" {
-		return nil, otherwise
-	}
-	_, descends, err := c.log(ctx, p.New().Head(), snap.Head())
-	switch {
-	case err != nil:
-		return nil, err
-	case descends:
-		return snap, nil
-	}
-	return nil, otherwise
 }

@@ -116,7 +116,7 @@ func (c *Controllers) start(ctx context.Context, api API) error {
 	own := &written{}
 	r := &running{
 		reconciler: &reconciler{
-			cached: c.Cache, live: c.Live, client: notingClient{c.Client, own}, written: own, recorder: c.Recorder,
+			cached: c.Cache, live: c.Live, client: newNotingClient(c.Client, own), written: own, reports: turns{most: maxReports}, recorder: c.Recorder,
 			held: newHeldFiles(api.Held, func() { c.OnChange(api.Binding) }),
 		},
 		done: make(chan struct{}),
@@ -165,6 +165,7 @@ func (r *running) followGit(ctx context.Context, q workqueue.TypedRateLimitingIn
 	r.mu.Lock()
 	r.queue = q
 	r.mu.Unlock()
+	r.reconciler.enqueue = func(key contract.Key) { q.Add(request(key)) }
 	api := r.reconciler.api()
 	untrack, err := api.Repository.Track(ctx, api.Binding, tracked{r.reconciler})
 	if err != nil {

@@ -43,6 +43,9 @@ type reconciler struct {
 	// newer main, or the repository can be used again.
 	pending keys
 	written *written
+	// reports are turns to write a status, enqueue calls who waits for one.
+	reports turns
+	enqueue func(contract.Key)
 	// waiting are claims whose answer from the control plane is due any moment.
 	waiting waits
 	held    *heldFiles
@@ -58,6 +61,11 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	defer r.work.leave()
 	key := contract.Key{Binding: r.api().Binding, Namespace: req.Namespace, Name: req.Name}
+	defer func() {
+		for _, next := range r.reports.next() {
+			r.enqueue(next)
+		}
+	}()
 	object, err := r.get(ctx, r.cached, key)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -127,6 +135,11 @@ func (r *reconciler) bringInStep(ctx context.Context, key contract.Key, object *
 	return ctrl.Result{RequeueAfter: time.Second}, nil
 }
 
+// maxReports is how many statuses are written at once: as many as an API server
+// with time on its hands takes in some milliseconds, and few beside those that
+// people keep it busy with.
+const maxReports = 4
+
 // soon is how long the control plane has for its answer, until the app cluster is
 // told that it is waited for. It mostly comes before, and then the status is
 // written once for one change.
@@ -149,6 +162,12 @@ func (r *reconciler) settle(ctx context.Context, l *look, s settling) (ctrl.Resu
 		if rest := r.waiting.rest(l.key, string(l.file.Hash), soon); rest > 0 {
 			return ctrl.Result{RequeueAfter: rest}, nil
 		}
+	}
+	if !s.now && s.refusal == nil {
+		if !r.reports.take(l.key) {
+			return ctrl.Result{}, nil
+		}
+		defer r.reports.end()
 	}
 	if err := r.report(ctx, l, nil); err != nil {
 		return ctrl.Result{}, err
@@ -218,7 +237,7 @@ func (r *reconciler) finished(l *look, refusal *refusedError) ctrl.Result {
 	} else {
 		r.held.clear(l.key)
 	}
-	if d.Action == decision.Wait || d.Reason == decision.HistoryReplaced {
+	if d.Action == decision.Wait || d.Reason == decision.HistoryReplaced || d.Reason == decision.ManyRemovals || l.view.StatusReplaced != "" {
 		r.pending.add(l.key)
 		// What it waits for may have come before it was on the list.
 		repo := r.api().Repository

@@ -56,6 +56,16 @@ func (w *written) newest(name types.NamespacedName, cached *unstructured.Unstruc
 type notingClient struct {
 	client.Client
 	written *written
+	// patches has room for as many patches as are sent at once. They record what
+	// was done, after many a push for hundreds of claims together.
+	patches chan struct{}
+}
+
+// maxPatches are few, as maxReports are.
+const maxPatches = 8
+
+func newNotingClient(c client.Client, w *written) notingClient {
+	return notingClient{c, w, make(chan struct{}, maxPatches)}
 }
 
 func (c notingClient) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
@@ -63,6 +73,12 @@ func (c notingClient) Create(ctx context.Context, o client.Object, opts ...clien
 }
 
 func (c notingClient) Patch(ctx context.Context, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	select {
+	case c.patches <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-c.patches }()
 	return c.noted(o, c.Client.Patch(ctx, o, patch, opts...))
 }
 

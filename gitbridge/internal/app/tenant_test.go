@@ -87,7 +87,7 @@ func (t *tenant) bind(api v1alpha1.ExportedAPI) {
 	t.grant(t.apis...)
 	e := &v1alpha1.APIServiceExport{
 		ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.TenantNamespace(t.id), Name: api.BindingName()},
-		Spec:       v1alpha1.APIServiceExportSpec{Template: "offer", API: api},
+		Spec:       v1alpha1.APIServiceExportSpec{Template: api.BindingName(), API: api},
 	}
 	t.must(t.admin.Create(t.Context(), e))
 	t.backendSays("APIServiceExport", e.Namespace, e.Name, map[string]any{"conditions": yes(v1alpha1.ConditionGranted)})

@@ -114,9 +114,13 @@ func (w *world) define(file string) v1alpha1.ExportedAPI {
 	return api
 }
 
-// awaitOffer waits until an API is served, and its rights can be handed on.
+// awaitOffer offers an API, and waits until it is served, and its rights can be
+// handed on.
 func (w *world) awaitOffer(api v1alpha1.ExportedAPI) {
 	w.Helper()
+	w.must(w.admin.Create(w.Context(), &v1alpha1.APIServiceExportTemplate{
+		ObjectMeta: metav1.ObjectMeta{Name: api.BindingName()}, Spec: v1alpha1.APIServiceExportTemplateSpec{API: api},
+	}))
 	w.eventually("the API is served, and its rights can be handed on", func() error {
 		var got apiextensionsv1.CustomResourceDefinition
 		if err := w.admin.Get(w.Context(), client.ObjectKey{Name: api.BindingName()}, &got); err != nil {
@@ -226,7 +230,7 @@ func credentials(password string) func(context.Context) (string, string, error) 
 	return func(context.Context) (string, string, error) { return "somebody", password, nil }
 }
 
-var kinds = map[string]string{"postgresqlinstances.anynines.com": "PostgresqlInstance", "caches.example.org": "Cache", "widgets.example.net": "Widget"}
+var kinds = map[string]string{"postgresqlinstances.anynines.com": "PostgresqlInstance", "caches.example.org": "Cache", "widgets.example.net": "Widget", "brokers.example.net": "Broker"}
 
 // path is where a claim of an API lies.
 func path(api v1alpha1.ExportedAPI, namespace, name string) string {

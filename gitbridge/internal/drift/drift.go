@@ -10,6 +10,7 @@ package drift
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -58,7 +59,7 @@ func NewFields(live *apiextensionsv1.CustomResourceDefinition, version string) (
 }
 
 // Mark puts on an object that is to be applied which fields will be the
-// bridge's.
+// bridge's. The error of one that does not fit its definition says where.
 func (f *Fields) Mark(u *unstructured.Unstructured) error {
 	annotations := u.GetAnnotations()
 	if annotations == nil {
@@ -68,7 +69,9 @@ func (f *Fields) Mark(u *unstructured.Unstructured) error {
 	u.SetAnnotations(annotations)
 	set, err := f.of(u)
 	if err != nil {
-		return fmt.Errorf("mark the fields of %s/%s: %w", u.GetNamespace(), u.GetName(), err)
+		delete(annotations, tenant.FieldsAnnotation)
+		u.SetAnnotations(annotations)
+		return err
 	}
 	content, err := set.ToJSON()
 	if err != nil {
@@ -94,13 +97,28 @@ var nobodys = fieldpath.NewSet(
 func (f *Fields) of(u *unstructured.Unstructured) (*fieldpath.Set, error) {
 	value, err := f.object.FromUnstructured(u.Object)
 	if err != nil {
-		return nil, err
+		return nil, words(err)
 	}
 	set, err := value.ToFieldSet()
 	if err != nil {
 		return nil, err
 	}
 	return set.Difference(nobodys), nil
+}
+
+// words leave out of an error what is meant for those who wrote the library.
+func words(err error) error {
+	var all typed.ValidationErrors
+	if !errors.As(err, &all) {
+		return err
+	}
+	var lines []string
+	for _, e := range all {
+		message, _, _ := strings.Cut(e.ErrorMessage, ", got ")
+		lines = append(lines, strings.TrimPrefix(e.Path, ".")+": "+message)
+	}
+	slices.Sort(lines)
+	return errors.New(strings.Join(lines, "; "))
 }
 
 // foundKey is where Slim keeps what Found says.

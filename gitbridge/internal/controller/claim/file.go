@@ -74,7 +74,14 @@ func (c *Controller) decode(s *step, entry store.Entry) error {
 	if s.judge(decoded, made); s.File.Problem != nil || s.File.Refusal != nil {
 		return nil
 	}
-	if err := s.api.Fields.Mark(made.Object); err != nil {
+	switch err := s.api.Fields.Mark(made.Object); {
+	case err != nil && s.api.Template != nil:
+		// What the template set in fields that app clusters do not know, an API
+		// server refuses with no more than a code.
+		s.File.Refusal = &decision.Refusal{Result: claim.Failed, Message: fmt.Sprintf("the platform's template %s makes of this claim one that is not valid: %s. "+
+			"Its operator must mend it", s.api.Template.Name(), err)}
+		return nil
+	case err != nil:
 		// The API server will say better what is wrong with it.
 		c.Log.V(1).Info("The fields of a claim are not marked", "cluster", c.Session.Cluster.ID, "path", s.Path, "reason", err.Error())
 	}

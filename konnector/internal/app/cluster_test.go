@@ -73,6 +73,25 @@ func appCluster(t testing.TB) *cluster {
 	return shared
 }
 
+// ownCluster is an app cluster for one test, which may do to it what others would
+// not survive.
+func ownCluster(t testing.TB) *cluster {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a real API server: not with -short")
+	}
+	c, err := startCluster()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.env.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
 func startCluster() (*cluster, error) {
 	ctx := context.Background()
 	e, err := env.Start(ctx, env.Options{Clusters: []string{env.App}})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -145,37 +144,6 @@ func TestMissingNamespaceIsShownAndMadeGood(t *testing.T) {
 	w.namespace = key.Namespace
 	w.committed("orders")
 	w.heldFile("", "")
-}
-
-func TestBothMadeIndependentlyIsHeld(t *testing.T) {
-	w := newLoop(t)
-	w.stop()
-	w.commit("orders", "service: a9s-postgresql13", "plan: big")
-	w.apply("orders", spec("small"))
-	w.start()
-	w.conditionIs("orders", "Held", "BothExist")
-	w.objectIs("orders", plan("small"))
-	w.fileIs("orders", plan("big"))
-	w.setSpec("orders", "big", "plan")
-	w.committed("orders")
-	w.conditionIs("orders", "Held", "None")
-}
-
-func TestBothChangedIsHeld(t *testing.T) {
-	w := newLoop(t)
-	w.apply("orders", spec("small"))
-	w.committed("orders")
-	w.stop()
-	w.commit("orders", "service: a9s-postgresql13", "plan: big")
-	w.setSpec("orders", "medium", "plan")
-	w.start()
-	w.conditionIs("orders", "Held", "BothChanged")
-	w.objectIs("orders", plan("medium"))
-	w.fileIs("orders", plan("big"))
-	// Deleting decides nothing as long as Git has another wish.
-	w.deleteObject("orders")
-	w.conditionIs("orders", "Held", "DeletedAndChanged")
-	w.fileIs("orders", plan("big"))
 }
 
 func TestMainThatWentBackDeletesNothing(t *testing.T) {
@@ -330,23 +298,6 @@ func TestRestartedAtAnyMoment(t *testing.T) {
 		w.objectIs(n, plan(p))
 	}
 	w.host.run("-C", w.host.dir, "fsck", "--strict")
-}
-
-func TestEventSaysWhatIsHeld(t *testing.T) {
-	w := newLoop(t)
-	w.stop()
-	w.commit("orders", "service: a9s-postgresql13", "plan: big")
-	u := w.apply("orders", spec("small"))
-	w.start()
-	w.conditionIs("orders", "Held", "BothExist")
-	w.eventually("an Event", func() error {
-		out, err := exec.Command(w.env.Kubectl, "--kubeconfig", w.env.Cluster("app").Kubeconfig, "-n", w.namespace, "get", "events.events.k8s.io",
-			"-o", "jsonpath={.items[?(@.regarding.uid==\""+string(u.GetUID())+"\")].reason}").CombinedOutput()
-		if err != nil || !strings.Contains(string(out), "BothExist") {
-			return errorf("%s %v", out, err)
-		}
-		return nil
-	})
 }
 
 func isTrue(conditions []metav1.Condition, kind string) bool {

@@ -62,8 +62,9 @@ type world struct {
 }
 
 // newWorld makes everything but the konnector's process.
-func newWorld(t *testing.T) *world {
-	c := appCluster(t)
+func newWorld(t *testing.T) *world { return newWorldIn(t, appCluster(t)) }
+
+func newWorldIn(t *testing.T, c *cluster) *world {
 	n := worlds.Add(1)
 	w := &world{
 		T: t, cluster: c, host: newHost(t), name: fmt.Sprintf("w%d", n),
@@ -125,6 +126,11 @@ func newAttributedLoop(t *testing.T) *world {
 
 func (w *world) loop() *world {
 	w.publish(nil)
+	return w.loopPublished()
+}
+
+// loopPublished is loop for an API that the test has published.
+func (w *world) loopPublished() *world {
 	w.must(w.client.Create(w.Context(), w.secret()))
 	w.must(w.client.Create(w.Context(), w.connection))
 	w.bind()

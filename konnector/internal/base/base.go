@@ -20,6 +20,8 @@ import (
 
 	"gitbind.dev/gitbridge/claim"
 	"gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/konnector/internal/decision"
+	"gitbind.dev/konnector/internal/flipflop"
 )
 
 // Base is the version of a claim that cluster and Git last agreed on.
@@ -38,6 +40,11 @@ type Base struct {
 	// Removed says that the file is gone since, and that this is settled: the
 	// object is to go too, whatever comes to lie at the path.
 	Removed bool
+	// Lost is the conflict that the object's version lost before, until somebody
+	// has looked at it, or edits the object.
+	Lost *decision.Lost
+	// Turns are the last writes on either side.
+	Turns []flipflop.Turn
 	// Claim is the version, normalized.
 	Claim *claim.Claim
 }
@@ -60,6 +67,10 @@ type annotation struct {
 	Blob       string    `json:"blob,omitempty"`
 	Generation int64     `json:"generation,omitempty"`
 	Removed    bool      `json:"removed,omitempty"`
+
+	Lost  *decision.Lost  `json:"lost,omitempty"`
+	Turns []flipflop.Turn `json:"turns,omitempty"`
+
 	// Content is gzip, then base64, of content as JSON with sorted keys.
 	Content string `json:"content"`
 }
@@ -79,8 +90,8 @@ func (b *Base) Fits() error {
 	if err != nil {
 		return fmt.Errorf("encode base: %w", err)
 	}
-	// What cannot be compressed grows by less than this.
-	const rest = 2 << 10
+	// What cannot be compressed grows by less than this, with all that is beside it.
+	const rest = 8 << 10
 	if base64.StdEncoding.EncodedLen(len(plain))+rest <= maxAnnotation {
 		return nil
 	}
@@ -102,7 +113,8 @@ func (b *Base) Encode() (string, error) {
 		return "", fmt.Errorf("encode base: %w", err)
 	}
 	out, err := json.Marshal(annotation{
-		UID: b.UID, Connection: b.Connection, Commit: b.Commit, Blob: b.Blob, Generation: b.Generation, Removed: b.Removed, Content: packed,
+		UID: b.UID, Connection: b.Connection, Commit: b.Commit, Blob: b.Blob, Generation: b.Generation, Removed: b.Removed,
+		Lost: b.Lost, Turns: b.Turns, Content: packed,
 	})
 	if err != nil {
 		return "", fmt.Errorf("encode base: %w", err)
@@ -142,6 +154,7 @@ func Read(u *unstructured.Unstructured) *Base {
 	}
 	return &Base{
 		UID: u.GetUID(), Connection: a.Connection, Commit: a.Commit, Blob: a.Blob, Generation: a.Generation, Removed: a.Removed,
+		Lost: a.Lost, Turns: a.Turns,
 		Claim: &claim.Claim{
 			APIVersion: c.APIVersion, Kind: c.Kind, Namespace: u.GetNamespace(), Name: u.GetName(),
 			Labels: c.Labels, Annotations: c.Annotations, Spec: c.Spec,

@@ -17,6 +17,8 @@ import (
 
 	"gitbind.dev/gitbridge/claim"
 	"gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/konnector/internal/decision"
+	"gitbind.dev/konnector/internal/flipflop"
 )
 
 func object(uid, annotation string) *unstructured.Unstructured {
@@ -54,6 +56,8 @@ func encode(t *testing.T, b *Base) string {
 func TestWhatIsWrittenIsRead(t *testing.T) {
 	want := &Base{
 		UID: "u1", Connection: "c1", Commit: "1234", Blob: "5678", Generation: 7, Removed: true,
+		Lost:  &decision.Lost{Reason: decision.BothChanged, Branch: "conflicts/b/team-a/orders/1", Fields: []string{"spec.plan"}, Users: []string{"alice"}},
+		Turns: []flipflop.Turn{{At: 1, Git: true, Since: "12", Fields: []string{"a:b"}}, {At: 2, Fields: []string{"c:d"}}},
 		Claim: orders(map[string]any{"plan": "small", "size": int64(3), "ratio": 0.5, "list": []any{"a", int64(1)}, "none": nil}),
 	}
 	s := encode(t, want)

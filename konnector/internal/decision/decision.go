@@ -4,11 +4,16 @@
 // that the facts still hold when the action takes effect.
 package decision
 
-import "gitbind.dev/gitbridge/claim"
+import (
+	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/konnector/api/v1alpha1"
+)
 
 // Facts are what is known of one claim.
 type Facts struct {
 	Key claim.Key
+	// UID is the object's.
+	UID string
 	// Unfit is why the object's name cannot be a path in Git; nil if it can.
 	Unfit error
 
@@ -23,12 +28,18 @@ type Facts struct {
 	Terminating bool
 	// Ending is why, where that is not the object itself.
 	Ending Ending
+	// Paused says that a person wants the claim left as it is.
+	Paused bool
+	// Resolve is a person's decision, "<choice>.<token>"; "" for none.
+	Resolve string
 
 	// File is the file on main, normalized; nil when there is none, or it has
 	// a Problem. Where it is byte by byte the one that Base was made from, it
 	// is Base: a file that nobody touched has not changed, even if new defaults
 	// or a webhook make the API server read more into it.
 	File *claim.Claim
+	// FileBlob is Git's name of its content; "" for no file.
+	FileBlob string
 	// Problem is why the file on main cannot be read as a claim.
 	Problem error
 	// NamespaceMissing says that the object's namespace does not exist.
@@ -36,15 +47,26 @@ type Facts struct {
 	// Refusal is why the API server does not take what the file says, in its
 	// own words.
 	Refusal string
+	// MergeRefusal is why it does not take what a merge makes of both sides,
+	// LostRefusal why the version that lost cannot be brought back.
+	MergeRefusal, LostRefusal string
 
 	// Base is the version that both last agreed on, normalized; nil for none.
 	Base *claim.Claim
 	// BaseRemoved says that since Base both agreed that the claim goes.
 	BaseRemoved bool
 	// BaseCurrent is false when Base holds what it should, but was made under
-	// another Connection.
+	// another Connection, or at a commit that is no part of main any more.
 	BaseCurrent bool
+	// Lost is the conflict that the object's version lost; nil when there was
+	// none, or it is over.
+	Lost *Lost
 
+	// Writer says who may change claims of this API; "" is Both.
+	Writer v1alpha1.Writer
+	// Elsewhere says, in words, that the claim's namespace does not belong to the
+	// Connection; "" when it does.
+	Elsewhere string
 	// Replaced says that main no longer continues the history that was
 	// accepted, in words; "" when it does.
 	Replaced string
@@ -58,6 +80,31 @@ type Facts struct {
 	Continues Answer
 	// Gone: the control plane says that nothing of this claim is left.
 	Gone Answer
+	// Merges: both sides changed other fields since Base, and Merged is what
+	// comes of it. If not, Fields are those that both changed.
+	Merges Answer
+	Merged *claim.Claim
+	Fields []string
+	// Flips: the object's change is one more turn of a field that goes to and
+	// fro between cluster and Git. FlipWords name it and who writes it.
+	Flips     Answer
+	FlipWords string
+	// MayRemove: the claim's removal is not one of too many. If not,
+	// RemovalHeld says why, in words.
+	MayRemove   Answer
+	RemovalHeld string
+}
+
+// Lost is a conflict that Git won.
+type Lost struct {
+	// Reason is that of the decision to give way.
+	Reason Reason `json:"reason"`
+	// Branch keeps the version that lost.
+	Branch string `json:"branch"`
+	// Fields are those that both changed; none where nothing was in common.
+	Fields []string `json:"fields,omitempty"`
+	// Users are those who changed the version that lost.
+	Users []string `json:"users,omitempty"`
 }
 
 // Answer is to a question of fact.
@@ -95,6 +142,13 @@ const (
 	Rebase Action = "Rebase"
 	// Write puts the file's version into the object.
 	Write Action = "Write"
+	// Merge puts what both sides changed into the file and into the object.
+	Merge Action = "Merge"
+	// GiveWay keeps the object's version on a branch, and puts the file's version
+	// into the object.
+	GiveWay Action = "GiveWay"
+	// TakeBack puts the version that lost a conflict into the object again.
+	TakeBack Action = "TakeBack"
 	// Create makes the object from the file.
 	Create Action = "Create"
 	// Delete deletes the object.
@@ -121,12 +175,15 @@ const (
 	AskOwnWork   Question = "OwnWork"
 	AskContinues Question = "Continues"
 	AskGone      Question = "Gone"
+	AskMerge     Question = "Merge"
+	AskFlips     Question = "Flips"
+	AskMayRemove Question = "MayRemove"
 )
 
-// Reason says in one word why a claim is held.
+// Reason says in one word why a claim is held, or what it gave way to.
 type Reason string
 
-// The reasons of a Hold.
+// The reasons.
 const (
 	HistoryReplaced   Reason = "HistoryReplaced"
 	BothExist         Reason = "BothExist"
@@ -141,16 +198,28 @@ const (
 	NamespaceDeleted  Reason = "NamespaceDeleted"
 	APIDeleted        Reason = "APIDeleted"
 	NameUnfit         Reason = "NameUnfit"
+	FlipFlop          Reason = "FlipFlop"
 	ManyRemovals      Reason = "ManyRemovals"
+	NotServed         Reason = "NotServed"
+	GitWrites         Reason = "GitWrites"
+	ClusterWrites     Reason = "ClusterWrites"
+	Paused            Reason = "Paused"
 )
 
-// Decision is what to do, and for a Hold why.
+// Decision is what to do. For a Hold it has the reason and a message; for Nothing
+// it has them while a conflict that the object lost is to be looked at.
 type Decision struct {
 	Action   Action
 	Question Question
 	Reason   Reason
 	// Message says what happened and what to do, to the object's owner.
 	Message string
+	// Choices are the decisions that a person can take here, and Token names
+	// what they are about: another edit makes another one.
+	Choices []Choice
+	Token   string
+	// Chosen is the person's decision that led to this one; "" for none.
+	Chosen Choice
 }
 
 func do(a Action) Decision    { return Decision{Action: a} }
@@ -158,9 +227,18 @@ func ask(q Question) Decision { return Decision{Action: Ask, Question: q} }
 
 // For decides. Its cases are the rows of the table in the design, section 4.
 func For(f Facts) Decision {
+	if f.Paused && f.Live != nil {
+		return f.hold(Paused)
+	}
+	if f.Elsewhere != "" {
+		return f.elsewhere()
+	}
 	d := f.decide()
 	if f.Replaced != "" && d.Action != Nothing && d.Action != Wait {
 		return f.hold(HistoryReplaced)
+	}
+	if d.Chosen == "" && (d.Action == Delete || d.Action == RemoveFile) {
+		return f.gate(d)
 	}
 	return d
 }
@@ -176,108 +254,28 @@ func (f Facts) decide() Decision {
 	}
 }
 
-// absent is for a claim that has no object. Its absence says nothing: it never
-// removes a file.
-func (f Facts) absent() Decision {
+// elsewhere is for a claim that is none of this Connection's business.
+func (f Facts) elsewhere() Decision {
 	switch {
-	case f.Problem != nil:
-		return f.hold(FileInvalid)
-	case f.File == nil:
+	case f.Live == nil && f.File == nil && f.Problem == nil, f.Terminating && !f.Finalizer:
 		return do(Nothing)
-	case f.NamespaceMissing:
-		return f.hold(NamespaceMissing)
-	case f.Refusal != "":
-		return f.hold(FileRefused)
-	default:
-		return do(Create)
-	}
-}
-
-// present is for an object that is to stay.
-func (f Facts) present() Decision {
-	switch {
-	case f.Unfit != nil:
-		return f.hold(NameUnfit)
-	case f.Problem != nil:
-		return f.hold(FileInvalid)
-	case f.File == nil:
-		return f.fileAbsent()
-	case claim.Equal(f.Live, f.File):
-		if f.Finalizer && f.BaseCurrent && !f.BaseRemoved && !f.Touched && claim.Equal(f.Live, f.Base) {
-			return do(Nothing)
-		}
-		return do(Record)
-	case f.Base == nil:
-		return f.whoChanged(do(Rebase), f.hold(BothExist))
-	case f.liveChanged() && f.fileChanged():
-		// Here a merge will look whether they touch the same fields.
-		return f.whoChanged(do(Rebase), f.hold(BothChanged))
-	case f.liveChanged():
-		return do(Commit)
-	case f.Touched && f.OwnWork != No:
-		// The file may be the way there, pushed by this agent, of which Base
-		// does not know; then this is the way back.
-		return f.whoChanged(do(Rebase), do(Write))
-	case f.Refusal != "":
-		return f.hold(FileRefused)
-	default:
-		return do(Write)
-	}
-}
-
-// fileAbsent is for an object that is to stay and has no file.
-func (f Facts) fileAbsent() Decision {
-	switch {
-	case f.Base == nil:
-		return do(Commit)
-	case f.liveChanged(), f.Touched:
-		return f.hold(ChangedAndRemoved)
-	}
-	switch f.Continues {
-	case Unasked:
-		return ask(AskContinues)
-	case Yes:
-		return do(Delete)
-	default:
-		return f.hold(FileMissing)
-	}
-}
-
-// terminating is for an object whose delete has begun: by its user, by this
-// agent because the file went, or with its namespace or API.
-func (f Facts) terminating() Decision {
-	switch {
-	case !f.Finalizer:
-		// Released by a person. When it is gone and the file is there, it is
-		// created anew.
-		return do(Nothing)
-	case f.File == nil && f.Problem == nil:
-		return f.terminatingFileAbsent()
-	case f.BaseRemoved:
-		return f.hold(FileCameBack)
-	case f.Ending == NamespaceEnds:
-		return f.hold(NamespaceDeleted)
-	case f.Ending == APIEnds:
-		return f.hold(APIDeleted)
-	case f.Problem != nil:
-		return f.hold(DeletedAndChanged)
-	case claim.Equal(f.Live, f.File), f.Base != nil && !f.fileChanged():
-		return do(RemoveFile)
-	default:
-		return f.whoChanged(do(RemoveFile), f.hold(DeletedAndChanged))
-	}
-}
-
-func (f Facts) terminatingFileAbsent() Decision {
-	switch {
-	case f.Gone == Unasked:
-		return ask(AskGone)
-	case f.Gone == Yes:
+	case f.Terminating && f.Base == nil:
+		// It never was.
 		return do(Release)
-	case f.Base != nil && !f.BaseRemoved:
-		return do(RecordRemoved)
 	default:
-		return do(Wait)
+		return f.hold(NotServed)
+	}
+}
+
+// gate lets a removal pass, unless it is one of too many.
+func (f Facts) gate(d Decision) Decision {
+	switch f.MayRemove {
+	case Unasked:
+		return ask(AskMayRemove)
+	case Yes:
+		return d
+	default:
+		return f.hold(ManyRemovals)
 	}
 }
 

@@ -2,11 +2,10 @@ package decision
 
 import (
 	"errors"
-	"fmt"
-	"strings"
 	"testing"
 
 	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/konnector/api/v1alpha1"
 )
 
 var key = claim.Key{Binding: "postgresqlinstances.anynines.com", Namespace: "team-a", Name: "orders"}
@@ -21,7 +20,9 @@ func version(plan string) *claim.Claim {
 var (
 	old    = version("old")
 	edit   = version("edited in the cluster")
+	edit2  = version("edited in the cluster again")
 	other  = version("edited in Git")
+	lost   = &Lost{Reason: BothChanged, Branch: "conflicts/b/team-a/orders/1234567890", Fields: []string{"spec.plan"}, Users: []string{"alice"}}
 	errBad = errors.New("bindings/…/orders.yaml:3: spec is no object")
 )
 
@@ -37,19 +38,24 @@ func TestFor(t *testing.T) {
 		want Action
 		why  Reason
 		ask  Question
+		// foreign says that the base is not of this main, or Connection.
+		foreign bool
 	}{
 		{row: "equal, base recorded", f: Facts{Live: old, File: old, Base: old, Finalizer: true, BaseCurrent: true}, want: Nothing},
 		{row: "equal, there and back", f: Facts{Live: old, File: old, Base: old, Touched: true, Finalizer: true, BaseCurrent: true}, want: Record},
 		{row: "equal, no base", f: Facts{Live: old, File: old, Finalizer: true}, want: Record},
 		{row: "equal, base is older", f: Facts{Live: edit, File: edit, Base: old, Finalizer: true, BaseCurrent: true}, want: Record},
-		{row: "equal, base of an earlier connection", f: Facts{Live: old, File: old, Base: old, Finalizer: true}, want: Record},
+		{row: "equal, base of an earlier connection", f: Facts{Live: old, File: old, Base: old, Finalizer: true}, want: Record, foreign: true},
 		{row: "equal, finalizer taken off", f: Facts{Live: old, File: old, Base: old, BaseCurrent: true}, want: Record},
 		{row: "equal, a removal was reverted before the delete", f: Facts{Live: old, File: old, Base: old, Finalizer: true, BaseCurrent: true, BaseRemoved: true}, want: Record},
 
 		{row: "changed | = base", f: Facts{Live: edit, File: old, Base: old}, want: Commit},
+		{row: "changed | = base, not known whether that goes to and fro", f: Facts{Live: edit, File: old, Base: old}, want: Ask, ask: AskFlips},
+		{row: "changed | = base, to and fro", f: Facts{Live: edit, File: old, Base: old, Flips: yes}, want: Hold, why: FlipFlop},
 		{row: "new, no base | absent", f: Facts{Live: edit}, want: Commit},
 		{row: "new, no base | present, differs", f: Facts{Live: edit, File: other}, want: Ask, ask: AskOwnWork},
-		{row: "new, no base | present, differs, of others", f: Facts{Live: edit, File: other, OwnWork: no}, want: Hold, why: BothExist},
+		{row: "new, no base | present, differs, of others", f: Facts{Live: edit, File: other, OwnWork: no}, want: GiveWay, why: BothExist},
+		{row: "new, no base | present, differs, refused by the API server", f: Facts{Live: edit, File: other, OwnWork: no, Refusal: "spec.plan"}, want: Hold, why: FileRefused},
 		{row: "no base yet | pushed by ourselves", f: Facts{Live: edit, File: other, OwnWork: yes}, want: Rebase},
 		{row: "= base | changed", f: Facts{Live: old, File: other, Base: old}, want: Write},
 
@@ -60,10 +66,16 @@ func TestFor(t *testing.T) {
 		{row: "= base | removed", f: Facts{Live: old, Base: old}, want: Ask, ask: AskContinues},
 		{row: "= base | removed by a commit since", f: Facts{Live: old, Base: old, Continues: yes}, want: Delete},
 		{row: "= base | removed, was to go already", f: Facts{Live: old, Base: old, BaseRemoved: true, Continues: yes}, want: Delete},
+		{row: "= base | removed, one of many?", f: Facts{Live: old, Base: old, Continues: yes}, want: Ask, ask: AskMayRemove},
+		{row: "= base | removed, one of many", f: Facts{Live: old, Base: old, Continues: yes, MayRemove: no, RemovalHeld: "five at once"}, want: Hold, why: ManyRemovals},
 		{row: "= base | not there, and no commit removed it", f: Facts{Live: old, Base: old, Continues: no}, want: Hold, why: FileMissing},
 
 		{row: "changed | changed", f: Facts{Live: edit, File: other, Base: old}, want: Ask, ask: AskOwnWork},
-		{row: "changed | changed by others", f: Facts{Live: edit, File: other, Base: old, OwnWork: no}, want: Hold, why: BothChanged},
+		{row: "changed | changed by others", f: Facts{Live: edit, File: other, Base: old, OwnWork: no}, want: Ask, ask: AskMerge},
+		{row: "changed | changed, other fields", f: Facts{Live: edit, File: other, Base: old, OwnWork: no, Merges: yes}, want: Merge},
+		{row: "changed | changed, same field", f: Facts{Live: edit, File: other, Base: old, OwnWork: no, Merges: no}, want: GiveWay, why: BothChanged},
+		{row: "changed | changed, other fields, the API server refuses both together", f: Facts{Live: edit, File: other, Base: old, OwnWork: no, Merges: yes, MergeRefusal: "spec"}, want: GiveWay, why: BothChanged},
+		{row: "changed | changed, the API server refuses the file", f: Facts{Live: edit, File: other, Base: old, OwnWork: no, Merges: no, Refusal: "spec"}, want: Hold, why: FileRefused},
 		{row: "changed | changed by ourselves", f: Facts{Live: edit, File: other, Base: old, OwnWork: yes}, want: Rebase},
 		{row: "changed | removed", f: Facts{Live: edit, Base: old, Continues: yes}, want: Hold, why: ChangedAndRemoved},
 
@@ -74,6 +86,8 @@ func TestFor(t *testing.T) {
 		{row: "absent | no claim", f: Facts{Problem: errBad}, want: Hold, why: FileInvalid},
 
 		{row: "terminating by a user | = base", f: Facts{Live: old, Terminating: true, Finalizer: true, File: old, Base: old}, want: RemoveFile},
+		{row: "terminating by a user, one of many? | = base", f: Facts{Live: old, Terminating: true, Finalizer: true, File: old, Base: old}, want: Ask, ask: AskMayRemove},
+		{row: "terminating by a user, one of many | = base", f: Facts{Live: old, Terminating: true, Finalizer: true, File: old, Base: old, MayRemove: no, RemovalHeld: "five at once"}, want: Hold, why: ManyRemovals},
 		{row: "terminating by a user, edited before | = base", f: Facts{Live: edit, Terminating: true, Finalizer: true, File: old, Base: old}, want: RemoveFile},
 		{row: "terminating by a user | = CR, no base", f: Facts{Live: edit, Terminating: true, Finalizer: true, File: edit}, want: RemoveFile},
 		{row: "terminating by a user | = CR, base is older", f: Facts{Live: edit, Terminating: true, Finalizer: true, File: edit, Base: old}, want: RemoveFile},
@@ -97,138 +111,56 @@ func TestFor(t *testing.T) {
 		{row: "absent | present", f: Facts{File: other}, want: Create},
 		{row: "absent | absent", f: Facts{}, want: Nothing},
 
+		{row: "equal, a conflict was lost", f: Facts{Live: old, File: old, Base: old, Finalizer: true, BaseCurrent: true, Lost: lost}, want: Nothing, why: BothChanged},
+		{row: "changed after a conflict was lost | = base", f: Facts{Live: edit, File: old, Base: old, Lost: lost}, want: Commit},
+
+		{row: "Git writes: changed | = base", f: Facts{Live: edit, File: old, Base: old, Writer: v1alpha1.WriterGit}, want: GiveWay, why: GitWrites},
+		{row: "Git writes: changed | changed", f: Facts{Live: edit, File: other, Base: old, OwnWork: no, Writer: v1alpha1.WriterGit}, want: GiveWay, why: GitWrites},
+		{row: "Git writes: new | absent", f: Facts{Live: edit, Writer: v1alpha1.WriterGit}, want: Hold, why: GitWrites},
+		{row: "Git writes: = base | changed", f: Facts{Live: old, File: other, Base: old, Writer: v1alpha1.WriterGit}, want: Write},
+		{row: "Git writes: = base | removed", f: Facts{Live: old, Base: old, Continues: yes, Writer: v1alpha1.WriterGit}, want: Delete},
+		{row: "Git writes: terminating by a user | = base", f: Facts{Live: old, Terminating: true, Finalizer: true, File: old, Base: old, Writer: v1alpha1.WriterGit}, want: Hold, why: GitWrites},
+		{row: "the cluster writes: changed | = base", f: Facts{Live: edit, File: old, Base: old, Writer: v1alpha1.WriterCluster}, want: Commit},
+		{row: "the cluster writes: = base | changed", f: Facts{Live: old, File: other, Base: old, Writer: v1alpha1.WriterCluster}, want: Hold, why: ClusterWrites},
+		{row: "the cluster writes: = base | removed", f: Facts{Live: old, Base: old, Continues: yes, Writer: v1alpha1.WriterCluster}, want: Hold, why: ClusterWrites},
+		{row: "the cluster writes: changed | changed", f: Facts{Live: edit, File: other, Base: old, OwnWork: no, Writer: v1alpha1.WriterCluster}, want: Hold, why: ClusterWrites},
+		{row: "the cluster writes: new | present, differs", f: Facts{Live: edit, File: other, OwnWork: no, Writer: v1alpha1.WriterCluster}, want: Hold, why: ClusterWrites},
+		{row: "the cluster writes: absent | present", f: Facts{File: other, Writer: v1alpha1.WriterCluster}, want: Create},
+		{row: "paused", f: Facts{Live: edit, File: old, Base: old, Paused: true}, want: Hold, why: Paused},
+		{row: "paused, terminating", f: Facts{Live: old, File: old, Base: old, Paused: true, Terminating: true, Finalizer: true}, want: Hold, why: Paused},
+
 		{row: "name too long for a path", f: Facts{Live: edit, Unfit: errors.New("name of 220 characters: the longest is 200")}, want: Hold, why: NameUnfit},
 		{row: "name too long for a path, terminating", f: Facts{Live: edit, Unfit: errors.New("name of 220 characters"), Terminating: true, Finalizer: true, Gone: yes}, want: Release},
+
+		{row: "= base that is not of this main | differs", f: Facts{Live: old, File: other, Base: old}, want: Ask, ask: AskOwnWork, foreign: true},
+		{row: "= base that is not of this main | differs, of others", f: Facts{Live: old, File: other, Base: old, OwnWork: no}, want: GiveWay, why: BothExist, foreign: true},
+		{row: "changed, base not of this main | differs, of others", f: Facts{Live: edit, File: other, Base: old, OwnWork: no, Merges: yes}, want: GiveWay, why: BothExist, foreign: true},
+		{row: "changed, base not of this main | = base", f: Facts{Live: edit, File: old, Base: old}, want: Commit, foreign: true},
+
+		{row: "not of this connection", f: Facts{Live: edit, Elsewhere: "not here"}, want: Hold, why: NotServed},
+		{row: "not of this connection any more", f: Facts{Live: old, File: other, Base: old, Elsewhere: "not here"}, want: Hold, why: NotServed},
+		{row: "not of this connection, a file alone", f: Facts{File: other, Elsewhere: "not here"}, want: Hold, why: NotServed},
+		{row: "not of this connection, neither", f: Facts{Elsewhere: "not here"}, want: Nothing},
+		{row: "never of this connection, terminating", f: Facts{Live: edit, Terminating: true, Finalizer: true, Elsewhere: "not here"}, want: Release},
+		{row: "not of this connection any more, terminating", f: Facts{Live: old, File: old, Base: old, Terminating: true, Finalizer: true, Elsewhere: "not here"}, want: Hold, why: NotServed},
+		{row: "not of this connection, released", f: Facts{Live: old, File: old, Base: old, Terminating: true, Elsewhere: "not here"}, want: Nothing},
 
 		{row: "main was replaced, yet equal", f: Facts{Live: old, File: old, Base: old, Finalizer: true, BaseCurrent: true, Replaced: "The repository was restored."}, want: Nothing},
 		{row: "main was replaced", f: Facts{Live: edit, File: old, Base: old, Replaced: "The repository was restored."}, want: Hold, why: HistoryReplaced},
 	} {
 		t.Run(tc.row, func(t *testing.T) {
 			tc.f.Key = key
+			tc.f.BaseCurrent = tc.f.Base != nil && !tc.foreign
+			if tc.f.MayRemove == Unasked && tc.ask != AskMayRemove {
+				tc.f.MayRemove = yes
+			}
+			if tc.f.Flips == Unasked && tc.ask != AskFlips {
+				tc.f.Flips = no
+			}
 			d := For(tc.f)
 			if d.Action != tc.want || d.Reason != tc.why || d.Question != tc.ask {
 				t.Errorf("got %s %s%s, want %s %s%s", d.Action, d.Reason, d.Question, tc.want, tc.why, tc.ask)
 			}
 		})
-	}
-}
-
-// The promises hold for each combination of facts, however unlikely.
-func TestForKeepsThePromises(t *testing.T) {
-	n := 0
-	for f := range everything() {
-		n++
-		d := For(f)
-		for _, p := range promises {
-			if broken := p.broken(f, d); broken {
-				t.Fatalf("%s: %s %s for %s", p.name, d.Action, d.Reason, describe(f))
-			}
-		}
-	}
-	if n < 10_000 {
-		t.Errorf("only %d combinations", n)
-	}
-}
-
-var promises = []struct {
-	name   string
-	broken func(f Facts, d Decision) bool
-}{
-	{"an object is deleted only when its file was removed since both agreed, and nobody edited it", func(f Facts, d Decision) bool {
-		return d.Action == Delete && (f.Base == nil || !claim.Equal(f.Live, f.Base) || f.File != nil || f.Problem != nil || f.Continues != Yes || f.Terminating || f.Touched)
-	}},
-	{"a file is removed only for a user's delete of the object that it says", func(f Facts, d Decision) bool {
-		known := claim.Equal(f.Live, f.File) || f.OwnWork == Yes || f.Base != nil && claim.Equal(f.File, f.Base)
-		return d.Action == RemoveFile && (!f.Terminating || f.Ending != "" || f.BaseRemoved || !known)
-	}},
-	{"an object is not overwritten when it has an edit that is not in Git", func(f Facts, d Decision) bool {
-		return d.Action == Write && (f.Base == nil || !claim.Equal(f.Live, f.Base) || f.Touched && f.OwnWork != No)
-	}},
-	{"a file is not overwritten when it has an edit that is not in the cluster", func(f Facts, d Decision) bool {
-		untouched := f.Base != nil && claim.Equal(f.File, f.Base)
-		return d.Action == Commit && f.File != nil && !untouched
-	}},
-	{"a file that cannot be read is left alone", func(f Facts, d Decision) bool {
-		return f.Problem != nil && d.Action != Hold && d.Action != Nothing
-	}},
-	{"what the API server refused is not tried again", func(f Facts, d Decision) bool {
-		return f.Refusal != "" && (d.Action == Write || d.Action == Create)
-	}},
-	{"the finalizer stays until the control plane says that nothing is left", func(f Facts, d Decision) bool {
-		return d.Action == Release && (f.Gone != Yes || !f.Terminating || f.File != nil || f.Problem != nil)
-	}},
-	{"nothing is written in either direction while main's history is in doubt", func(f Facts, d Decision) bool {
-		return f.Replaced != "" && d.Action != Hold && d.Action != Nothing && d.Action != Wait
-	}},
-	{"the absence of an object removes nothing", func(f Facts, d Decision) bool {
-		return f.Live == nil && d.Action != Nothing && d.Action != Create && d.Action != Hold
-	}},
-	{"an object that terminates gets no new content", func(f Facts, d Decision) bool {
-		return f.Terminating && (d.Action == Write || d.Action == Create || d.Action == Commit || d.Action == Record)
-	}},
-	{"a hold says why and what to do", func(f Facts, d Decision) bool {
-		return (d.Action == Hold) != (d.Reason != "" && len(d.Message) > 20)
-	}},
-	{"an answered question is not asked again", func(f Facts, d Decision) bool {
-		answered := map[Question]Answer{AskOwnWork: f.OwnWork, AskContinues: f.Continues, AskGone: f.Gone}
-		return d.Action == Ask && answered[d.Question] != Unasked
-	}},
-}
-
-func everything() func(yield func(Facts) bool) {
-	bools := []bool{false, true}
-	answers := []Answer{Unasked, No, Yes}
-	return func(yield func(Facts) bool) {
-		for _, live := range []*claim.Claim{nil, old, edit} {
-			for _, file := range []*claim.Claim{nil, old, edit, other} {
-				for _, base := range []*claim.Claim{nil, old} {
-					for bits := range 1 << 7 {
-						for _, ending := range []Ending{"", NamespaceEnds, APIEnds} {
-							for _, answer := range answers {
-								bit := func(i int) bool { return bools[bits>>i&1] }
-								f := Facts{
-									Key: key, Live: live, File: file, Base: base, Ending: ending,
-									Touched: bit(6), Finalizer: bit(0), Terminating: bit(1) && live != nil,
-									BaseRemoved: bit(3) && base != nil, BaseCurrent: bit(4) && base != nil,
-									OwnWork: answer, Continues: answer, Gone: answer,
-								}
-								if bit(5) {
-									f.Refusal = "spec.plan: Unsupported value"
-								}
-								if bit(2) && file == nil {
-									f.Problem = errBad
-								}
-								if !yield(f) {
-									return
-								}
-								f.Replaced = "The repository was restored from a backup."
-								if !yield(f) {
-									return
-								}
-							}
-						}
-					}
-				}
-			}
-		}
-	}
-}
-
-func describe(f Facts) string {
-	plan := func(c *claim.Claim) any {
-		if c == nil {
-			return "none"
-		}
-		return c.Spec["plan"]
-	}
-	return fmt.Sprintf("live %q, file %q, base %q, %+v", plan(f.Live), plan(f.File), plan(f.Base), f)
-}
-
-func TestMessagesNameTheFile(t *testing.T) {
-	for _, why := range []Reason{BothExist, BothChanged, ChangedAndRemoved, FileMissing, FileRefused, DeletedAndChanged, FileCameBack, NamespaceDeleted} {
-		d := Facts{Key: key, Ending: NamespaceEnds}.hold(why)
-		if !strings.Contains(d.Message, key.Path()) {
-			t.Errorf("%s: %q does not name the file", why, d.Message)
-		}
 	}
 }

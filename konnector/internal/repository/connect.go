@@ -29,7 +29,7 @@ func Connect(c v1alpha1.ConnectionSpec, credentials Credentials, guard func(http
 	if err != nil {
 		return Remote{}, fmt.Errorf("open %s: %w", c.RepositoryURL, err)
 	}
-	remote := Remote{Main: repo.Branch("main"), Status: repo.Branch("status")}
+	remote := Remote{Main: repo.Branch("main"), Status: repo.Branch("status"), Branch: repo.Branch}
 	if c.BackendURL != "" {
 		remote.Listen = func(ctx context.Context, onEvent func(string, store.Hash), onError func(error)) {
 			notify.Listen(ctx, notify.Options{

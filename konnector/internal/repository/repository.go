@@ -22,6 +22,8 @@ import (
 // Remote is how a repository is reached.
 type Remote struct {
 	Main, Status store.Branch
+	// Branch is any other one.
+	Branch func(name string) store.Branch
 	// Listen, if not nil, calls onEvent for each ref that moves, until ctx
 	// ends, and onError with what does not work, nil when it works again.
 	Listen func(ctx context.Context, onEvent func(ref string, hash store.Hash), onError func(error))

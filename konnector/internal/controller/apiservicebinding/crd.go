@@ -116,8 +116,29 @@ func prepare(v *apiextensionsv1.CustomResourceDefinitionVersion) {
 	if !ok {
 		ours = apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}
 	}
-	ours = withProperty(ours, "uid", apiextensionsv1.JSONSchemaProps{Type: "string", Description: "The UID of this object: what is said here is about no other."})
+	ours = withProperty(ours, "uid", text("The UID of this object: what is said here is about no other."))
+	ours = withProperty(ours, "hold", hold())
 	*root = withProperty(*root, "status", withProperty(status, "gitbind", ours))
+}
+
+func text(description string) apiextensionsv1.JSONSchemaProps {
+	return apiextensionsv1.JSONSchemaProps{Type: "string", Description: description}
+}
+
+func hold() apiextensionsv1.JSONSchemaProps {
+	item := text("")
+	return apiextensionsv1.JSONSchemaProps{
+		Type:        "object",
+		Description: "What a person is to decide: kubectl gitbind resolve.",
+		Properties: map[string]apiextensionsv1.JSONSchemaProps{
+			"reason": text("One word for programs."),
+			"token":  text("It names what is decided on: after another change it is another one."),
+			"choices": {Type: "array", Description: "What can be decided: cluster, file, delete, release or keep.",
+				Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &item}},
+			"kept": text("The branch that keeps the version of this object that lost a conflict."),
+			"file": text("What the file on main says."),
+		},
+	}
 }
 
 func withProperty(s apiextensionsv1.JSONSchemaProps, name string, p apiextensionsv1.JSONSchemaProps) apiextensionsv1.JSONSchemaProps {

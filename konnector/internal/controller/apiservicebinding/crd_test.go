@@ -70,7 +70,8 @@ func TestDefinition(t *testing.T) {
 	}
 	v := got.Spec.Versions[0]
 	status := v.Schema.OpenAPIV3Schema.Properties["status"]
-	if v.Subresources.Status == nil || status.Properties["gitbind"].Properties["uid"].Type != "string" {
+	ours := status.Properties["gitbind"].Properties
+	if v.Subresources.Status == nil || ours["uid"].Type != "string" || ours["hold"].Properties["token"].Type != "string" {
 		t.Errorf("there is no room for our status: %+v", status)
 	}
 }
@@ -88,7 +89,7 @@ func TestDefinitionKeepsTheFieldsOfOurStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	status := got.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"]
-	if ours := status.Properties["gitbind"]; len(status.Properties) != 2 || len(ours.Properties) != 2 || ours.XPreserveUnknownFields != nil {
+	if ours := status.Properties["gitbind"]; len(status.Properties) != 2 || len(ours.Properties) != 3 || ours.XPreserveUnknownFields != nil {
 		t.Errorf("got %+v", status)
 	}
 }

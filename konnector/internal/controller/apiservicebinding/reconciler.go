@@ -119,7 +119,7 @@ func (r *Reconciler) bind(ctx context.Context, b *v1alpha1.APIServiceBinding) (a
 	if err != nil {
 		return api, &notReady{reason: "ExportInvalid", message: "The API's schema cannot be used: " + err.Error()}, nil
 	}
-	api.Held = b.Status.Held
+	api.Held, api.Writer = b.Status.Held, b.Spec.Writer
 	missing, err = r.start(ctx, api)
 	return api, missing, err
 }

@@ -3,14 +3,10 @@ package claim
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"net/http"
 	"reflect"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -36,7 +32,13 @@ func (r *reconciler) act(ctx context.Context, l *look) (*unstructured.Unstructur
 	case decision.Commit:
 		return r.commit(ctx, l)
 	case decision.Write:
-		return r.write(ctx, l)
+		return r.write(ctx, l, nil)
+	case decision.Merge:
+		return r.merge(ctx, l)
+	case decision.GiveWay:
+		return r.giveWay(ctx, l)
+	case decision.TakeBack:
+		return r.takeBack(ctx, l)
 	case decision.Create:
 		return r.create(ctx, l)
 	case decision.Delete:
@@ -67,17 +69,30 @@ func (r *reconciler) agreed(l *look, version *contract.Claim) base.Base {
 // record keeps the object's version, which is the file's, as base.
 func (r *reconciler) record(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
 	b := r.agreed(l, l.facts.Live)
+	if !l.facts.Touched && l.decision.Chosen == "" {
+		b.Lost = l.facts.Lost
+	}
 	value, err := b.Encode()
 	if err != nil {
 		return nil, err
 	}
-	return r.patch(ctx, l.object, metadata{base: &value, finalizer: true, changedBy: new("")})
+	return r.patch(ctx, l.object, metadata{base: &value, finalizer: true, changedBy: new(""), resolve: l.resolved()})
 }
 
-// write makes the object say what the file says, the base with it.
-func (r *reconciler) write(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
+// write makes the object say what the file says, the base with it, and what the
+// object's own version lost to it.
+func (r *reconciler) write(ctx context.Context, l *look, lost *decision.Lost) (*unstructured.Unstructured, error) {
 	b := r.agreed(l, l.facts.File)
-	if !reflect.DeepEqual(l.facts.File.Spec, l.facts.Live.Spec) {
+	b.Turns = r.turnOfGit(l)
+	if b.Lost = lost; lost == nil && l.decision.Chosen == "" {
+		b.Lost = l.facts.Lost
+	}
+	return r.update(ctx, l, l.facts.File, b)
+}
+
+// update makes the object say a version, and keeps it as base.
+func (r *reconciler) update(ctx context.Context, l *look, version *contract.Claim, b base.Base) (*unstructured.Unstructured, error) {
+	if !reflect.DeepEqual(version.Spec, l.facts.Live.Spec) {
 		b.Generation++
 	}
 	value, err := b.Encode()
@@ -85,8 +100,8 @@ func (r *reconciler) write(ctx context.Context, l *look) (*unstructured.Unstruct
 		return nil, err
 	}
 	u := l.object.DeepCopy()
-	l.facts.File.WriteTo(u)
-	metadata{base: &value, changedBy: new("")}.writeTo(u)
+	version.WriteTo(u)
+	metadata{base: &value, changedBy: new(""), resolve: l.resolved()}.writeTo(u)
 	controllerutil.AddFinalizer(u, v1alpha1.Finalizer)
 	if err := r.client.Update(ctx, u, fieldOwner); err != nil {
 		return nil, r.refused(l, err)
@@ -111,7 +126,7 @@ func (r *reconciler) create(ctx context.Context, l *look) (*unstructured.Unstruc
 	controllerutil.AddFinalizer(u, v1alpha1.Finalizer)
 	switch err := r.client.Create(ctx, u, fieldOwner); {
 	case apierrors.IsNotFound(err):
-		return nil, &refusedError{words: "no such namespace", noNamespace: true}
+		return nil, &refusedError{refusals{file: "no such namespace", noNamespace: true}}
 	case apierrors.IsAlreadyExists(err):
 		return nil, errMoved
 	case err != nil:
@@ -143,7 +158,7 @@ func (r *reconciler) asTaken(ctx context.Context, u *unstructured.Unstructured, 
 // first; and that the claim is to go is kept with the base, so that a file that
 // comes back is not removed a second time.
 func (r *reconciler) delete(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
-	if err := r.api().Repository.SaveAccepted(ctx); err != nil {
+	if err := r.removing(ctx, l); err != nil {
 		return nil, err
 	}
 	u, err := r.recordRemoved(ctx, l.object, *l.base)
@@ -155,6 +170,16 @@ func (r *reconciler) delete(ctx context.Context, l *look) (*unstructured.Unstruc
 		return nil, moved(err)
 	}
 	return r.get(ctx, r.live, l.key)
+}
+
+// removing notes a removal before it is done. One that a person has decided on is
+// not counted against others.
+func (r *reconciler) removing(ctx context.Context, l *look) error {
+	repo := r.api().Repository
+	if l.decision.Chosen != "" {
+		return repo.SaveAccepted(ctx)
+	}
+	return repo.Removing(ctx, l.key)
 }
 
 func (r *reconciler) recordRemoved(ctx context.Context, u *unstructured.Unstructured, b base.Base) (*unstructured.Unstructured, error) {
@@ -171,21 +196,23 @@ func (r *reconciler) recordRemoved(ctx context.Context, u *unstructured.Unstruct
 
 // release takes the finalizer off. The object goes then, unless others hold it.
 func (r *reconciler) release(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
-	return r.patch(ctx, l.object, metadata{release: true})
+	return r.patch(ctx, l.object, metadata{release: true, resolve: l.resolved()})
 }
 
 // metadata is what the konnector changes of an object's metadata.
 type metadata struct {
-	// base and changedBy are values of annotations, "" for none; nil leaves
-	// them as they are.
-	base, changedBy *string
-	finalizer       bool
-	release         bool
+	// base, changedBy and resolve are values of annotations, "" for none; nil
+	// leaves them as they are.
+	base, changedBy, resolve *string
+	finalizer                bool
+	release                  bool
 }
 
 func (m metadata) annotations() map[string]*string {
 	out := map[string]*string{}
-	for k, v := range map[string]*string{v1alpha1.BaseAnnotation: m.base, v1alpha1.ChangedByAnnotation: m.changedBy} {
+	for k, v := range map[string]*string{
+		v1alpha1.BaseAnnotation: m.base, v1alpha1.ChangedByAnnotation: m.changedBy, v1alpha1.ResolveAnnotation: m.resolve,
+	} {
 		switch {
 		case v == nil:
 		case *v == "":
@@ -243,44 +270,4 @@ func moved(err error) error {
 		return errMoved
 	}
 	return err
-}
-
-// refused turns the API server's no to what a file says into words for its
-// author, with the line where that can be found.
-func (r *reconciler) refused(l *look, err error) error {
-	var status apierrors.APIStatus
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return errMoved
-	}
-	if !errors.As(err, &status) {
-		return err
-	}
-	s := status.Status()
-	switch s.Code {
-	case http.StatusBadRequest, http.StatusForbidden, http.StatusUnprocessableEntity, http.StatusRequestEntityTooLarge:
-		return &refusedError{words: r.words(l, s)}
-	}
-	return err
-}
-
-func (r *reconciler) words(l *look, s metav1.Status) string {
-	if s.Details == nil || len(s.Details.Causes) == 0 {
-		return s.Message
-	}
-	data, err := l.view.Main.Read(l.key.Path())
-	if err != nil {
-		return s.Message
-	}
-	var all []string
-	for _, c := range s.Details.Causes {
-		words := c.Message
-		if c.Field != "" {
-			words = c.Field + ": " + words
-		}
-		if line := contract.LineOf(data, c.Field); line > 0 {
-			words = fmt.Sprintf("line %d: %s", line, words)
-		}
-		all = append(all, words)
-	}
-	return strings.Join(all, "; ")
 }

@@ -25,10 +25,14 @@ type API struct {
 	// Held are the held files as they were listed before this process began.
 	Held []v1alpha1.HeldFile
 
+	// Writer says who may change claims; "" is Both.
+	Writer v1alpha1.Writer
+
 	// revision tells one state of the definition from another.
 	revision string
 	schema   *contract.Schema
-	status   *structural.Structural
+	// spec and status are the schemas of these fields.
+	spec, status *structural.Structural
 }
 
 // NewAPI takes from a definition, as it is installed, what keeping its objects
@@ -55,8 +59,8 @@ func NewAPI(crd *apiextensionsv1.CustomResourceDefinition, repo *repository.Repo
 		if err != nil {
 			return API{}, fmt.Errorf("schema of %s: %w", crd.Name, err)
 		}
-		status := whole.Properties["status"]
-		api.status = &status
+		spec, status := whole.Properties["spec"], whole.Properties["status"]
+		api.spec, api.status = &spec, &status
 	}
 	return api, nil
 }

@@ -19,19 +19,16 @@ import (
 
 // commit puts the object's version into its file.
 func (r *reconciler) commit(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
-	u := l.object
-	if !l.facts.Finalizer {
-		// Before the first effect outside: a delete must wait for us.
-		var err error
-		if u, err = r.patch(ctx, u, metadata{finalizer: true}); err != nil {
-			return nil, err
-		}
+	u, err := r.withFinalizer(ctx, l)
+	if err != nil {
+		return nil, err
 	}
 	data, err := contract.Encode(l.facts.Live)
 	if err != nil {
 		return nil, err
 	}
 	b := r.agreed(l, l.facts.Live)
+	b.Turns = r.turnOfCluster(l)
 	if err := b.Fits(); err != nil {
 		return nil, err
 	}
@@ -55,7 +52,14 @@ func (r *reconciler) commit(ctx context.Context, l *look) (*unstructured.Unstruc
 // removeFile takes the file off main because the object is being deleted. Who
 // deleted it, the API server does not say.
 func (r *reconciler) removeFile(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
-	c := change{verb: "delete", apply: func(t *store.Tree) error { return t.Remove(l.key.Path()) }}
+	repo := r.api().Repository
+	c := change{
+		verb: "delete", approved: l.decision.Chosen != "" || repo.Approved(l.key),
+		apply: func(t *store.Tree) error { return t.Remove(l.key.Path()) },
+	}
+	if err := r.removing(ctx, l); err != nil {
+		return nil, err
+	}
 	if _, err := r.push(ctx, l, c); err != nil {
 		return nil, err
 	}
@@ -72,42 +76,52 @@ type change struct {
 	verb  string
 	users []string
 	// blob is the hash of the new file; "" for none.
-	blob  string
-	apply func(*store.Tree) error
+	blob string
+	// approved says that a person has approved the removal.
+	approved bool
+	apply    func(*store.Tree) error
 }
 
 // push commits to main, if the file is still the one that was decided on.
 func (r *reconciler) push(ctx context.Context, l *look, c change) (*store.Snapshot, error) {
-	repo := r.api().Repository
-	authors := make([]store.Signature, 0, len(c.users)+1)
-	for _, user := range c.users {
-		authors = append(authors, identity(user, repo.ClusterID))
+	path, apply := l.key.Path(), c.apply
+	c.apply = func(t *store.Tree) error {
+		entry, ok := t.Entry(path)
+		if ok != (l.file != nil) || ok && (entry.Hash != l.file.Hash || entry.Mode != l.file.Mode) {
+			return errMoved
+		}
+		return apply(t)
 	}
-	if len(authors) == 0 {
-		authors = append(authors, identity(contract.UnknownUser, repo.ClusterID))
-	}
-	path := l.key.Path()
-	s, err := repo.Update(ctx, store.Edit{
-		Author: authors[0], CoAuthors: authors[1:],
-		Subject: fmt.Sprintf("claim: %s %s", c.verb, l.key),
-		Trailers: []store.Trailer{
-			{Key: contract.TrailerCluster, Value: repo.ClusterID},
-			{Key: contract.TrailerObject, Value: contract.ObjectTrailer{
-				Key: l.key, UID: string(l.object.GetUID()), Generation: l.object.GetGeneration(), Blob: c.blob,
-			}.String()},
-		},
-		Apply: func(t *store.Tree) error {
-			entry, ok := t.Entry(path)
-			if ok != (l.file != nil) || ok && (entry.Hash != l.file.Hash || entry.Mode != l.file.Mode) {
-				return errMoved
-			}
-			return c.apply(t)
-		},
-	})
+	s, err := r.api().Repository.Update(ctx, r.edit(l, c))
 	if err != nil && !errors.Is(err, errMoved) {
 		return nil, fmt.Errorf("push %s: %w", l.key, err)
 	}
 	return s, err
+}
+
+// edit is a change as a commit of those who made it.
+func (r *reconciler) edit(l *look, c change) store.Edit {
+	cluster := r.api().Repository.ClusterID
+	authors := make([]store.Signature, 0, len(c.users)+1)
+	for _, user := range c.users {
+		authors = append(authors, identity(user, cluster))
+	}
+	if len(authors) == 0 {
+		authors = append(authors, identity(contract.UnknownUser, cluster))
+	}
+	trailers := []store.Trailer{
+		{Key: contract.TrailerCluster, Value: cluster},
+		{Key: contract.TrailerObject, Value: contract.ObjectTrailer{
+			Key: l.key, UID: string(l.object.GetUID()), Generation: l.object.GetGeneration(), Blob: c.blob,
+		}.String()},
+	}
+	if c.approved {
+		trailers = append(trailers, store.Trailer{Key: contract.TrailerApproved, Value: l.key.Path()})
+	}
+	return store.Edit{
+		Author: authors[0], CoAuthors: authors[1:],
+		Subject: fmt.Sprintf("claim: %s %s", c.verb, l.key), Trailers: trailers, Apply: c.apply,
+	}
 }
 
 func identity(user, cluster string) store.Signature {
@@ -131,7 +145,7 @@ func (r *reconciler) recordPushed(ctx context.Context, l *look, u *unstructured.
 		if err != nil {
 			return nil, err
 		}
-		m := metadata{base: &value, changedBy: new("")}
+		m := metadata{base: &value, changedBy: new(""), resolve: l.resolved()}
 		if !first && !b.Removed {
 			m.changedBy = r.uncredited(u, b.Claim, credited)
 		}

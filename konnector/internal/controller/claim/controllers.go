@@ -100,7 +100,7 @@ func (c *Controllers) Ensure(ctx context.Context, api API) error {
 			}
 		default:
 			if before.Kind == api.Kind && before.Repository == api.Repository {
-				if before.revision != api.revision {
+				if before.revision != api.revision || before.Writer != api.Writer {
 					r.reconciler.current.Store(&api)
 					r.enqueueAll(ctx)
 				}

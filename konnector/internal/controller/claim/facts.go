@@ -19,6 +19,7 @@ import (
 	"gitbind.dev/konnector/api/v1alpha1"
 	"gitbind.dev/konnector/internal/base"
 	"gitbind.dev/konnector/internal/decision"
+	"gitbind.dev/konnector/internal/merge"
 	"gitbind.dev/konnector/internal/repository"
 )
 
@@ -33,7 +34,9 @@ type look struct {
 	// file is the entry on main; nil when there is none.
 	file *store.Entry
 	// answer is the control plane's; nil when there is none.
-	answer   *contract.Status
+	answer *contract.Status
+	// refusals are what the API server has said a moment ago.
+	refusals refusals
 	facts    decision.Facts
 	decision decision.Decision
 }
@@ -55,15 +58,21 @@ func (r *reconciler) look(ctx context.Context, key contract.Key, at sight) (*loo
 		return nil, err
 	}
 	l := &look{key: key, object: at.object, view: view}
-	l.facts = decision.Facts{Key: key, Unfit: key.Validate(), Replaced: view.Replaced}
 	if at.refusal != nil {
-		l.facts.Refusal, l.facts.NamespaceMissing = at.refusal.words, at.refusal.noNamespace
+		l.refusals = at.refusal.refusals
+	}
+	l.facts = decision.Facts{
+		Key: key, Unfit: key.Validate(), Replaced: view.Replaced, Writer: r.api().Writer,
+		Refusal: l.refusals.file, MergeRefusal: l.refusals.merge, LostRefusal: l.refusals.lost, NamespaceMissing: l.refusals.noNamespace,
+	}
+	if repo := r.api().Repository; !repo.Serves(key.Namespace) {
+		l.facts.Elsewhere = fmt.Sprintf("Namespace %s is not among spec.namespaces of Connection %s: nothing is committed or created for it.", key.Namespace, repo.Connection)
 	}
 	if err := r.lookAtObject(ctx, l, at); err != nil {
 		return nil, err
 	}
 	r.lookAtFile(l)
-	if data, err := view.Status.Read(key.Path()); err == nil {
+	if data, err := view.Status.Read(key.Path()); err == nil && view.StatusReplaced == "" {
 		if l.answer, err = contract.DecodeStatus(data); err != nil {
 			// As good as none: what is wrong there is not for this cluster to say.
 			l.answer = nil
@@ -78,10 +87,13 @@ func (r *reconciler) lookAtObject(ctx context.Context, l *look, at sight) error 
 	}
 	schema, f := r.api().schema, &l.facts
 	f.Live = schema.Normalize(contract.FromObject(l.object))
+	annotations := l.object.GetAnnotations()
+	f.UID, f.Resolve = string(l.object.GetUID()), annotations[v1alpha1.ResolveAnnotation]
+	f.Paused = annotations[v1alpha1.PauseAnnotation] == "true"
 	f.Finalizer = controllerutil.ContainsFinalizer(l.object, v1alpha1.Finalizer)
 	if l.base = base.Read(l.object); l.base != nil {
 		f.Base = schema.Normalize(l.base.Claim)
-		f.BaseRemoved = l.base.Removed
+		f.BaseRemoved, f.Lost = l.base.Removed, l.base.Lost
 		f.Touched = l.base.Generation != l.object.GetGeneration() || len(changedBy(l.object)) > 0
 		f.BaseCurrent = l.base.Connection == r.api().Repository.ConnectionUID
 	}
@@ -100,7 +112,7 @@ func (r *reconciler) lookAtFile(l *look) {
 	if !ok {
 		return
 	}
-	l.file = &entry
+	l.file, l.facts.FileBlob = &entry, string(entry.Hash)
 	if l.base != nil && l.base.Blob == string(entry.Hash) {
 		l.facts.File = l.facts.Base
 		return
@@ -122,7 +134,6 @@ func (r *reconciler) lookAtFile(l *look) {
 
 // decide answers the questions that a decision has.
 func (r *reconciler) decide(ctx context.Context, l *look) error {
-	repo := r.api().Repository
 	for {
 		l.decision = decision.For(l.facts)
 		switch l.decision.Action {
@@ -135,25 +146,46 @@ func (r *reconciler) decide(ctx context.Context, l *look) error {
 		default:
 			return nil
 		}
-		var yes bool
-		var err error
-		switch l.decision.Question {
-		case decision.AskOwnWork:
-			yes, err = repo.OwnWork(ctx, baseCommit(l.base), repository.Pushed{Key: l.key, Blob: l.file.Hash}, l.object.GetUID(), pushable(l))
-			l.facts.OwnWork = answer(yes)
-		case decision.AskContinues:
-			yes, err = repo.Continues(ctx, baseCommit(l.base))
-			l.facts.Continues = answer(yes && l.facts.BaseCurrent)
-		case decision.AskGone:
-			yes, err = r.gone(ctx, l)
-			l.facts.Gone = answer(yes)
-		default:
-			return fmt.Errorf("decide on %s: no answer to %s", l.key, l.decision.Question)
-		}
-		if err != nil {
+		if err := r.answer(ctx, l); err != nil {
 			return err
 		}
 	}
+}
+
+// answer finds out what a decision asks for.
+func (r *reconciler) answer(ctx context.Context, l *look) error {
+	repo := r.api().Repository
+	var yes bool
+	var err error
+	switch l.decision.Question {
+	case decision.AskOwnWork:
+		yes, err = repo.OwnWork(ctx, baseCommit(l.base), repository.Pushed{Key: l.key, Blob: l.file.Hash}, l.object.GetUID(), pushable(l))
+		l.facts.OwnWork = answerOf(yes)
+	case decision.AskContinues:
+		yes, err = repo.Continues(ctx, baseCommit(l.base))
+		l.facts.Continues = answerOf(yes && l.facts.BaseCurrent)
+	case decision.AskGone:
+		yes, err = r.gone(ctx, l)
+		l.facts.Gone = answerOf(yes)
+	case decision.AskMerge:
+		r.askMerge(l)
+	case decision.AskFlips:
+		err = r.flips(ctx, l)
+	case decision.AskMayRemove:
+		l.facts.RemovalHeld, err = repo.MayRemove(ctx, l.key, !l.facts.Terminating, l.facts.Base)
+		l.facts.MayRemove = answerOf(l.facts.RemovalHeld == "")
+	default:
+		return fmt.Errorf("decide on %s: no answer to %s", l.key, l.decision.Question)
+	}
+	return err
+}
+
+// askMerge looks whether both sides changed other fields.
+func (r *reconciler) askMerge(l *look) {
+	f := &l.facts
+	merged, fields := merge.Claims(r.api().spec, f.Base, f.Live, f.File)
+	f.Merges, f.Fields = answerOf(len(fields) == 0), fields
+	f.Merged = r.api().schema.Normalize(merged)
 }
 
 // pushable is the newest generation of the object of which the file may be what
@@ -166,7 +198,7 @@ func pushable(l *look) int64 {
 	return generation
 }
 
-func answer(yes bool) decision.Answer {
+func answerOf(yes bool) decision.Answer {
 	if yes {
 		return decision.Yes
 	}
@@ -196,7 +228,14 @@ func (r *reconciler) gone(ctx context.Context, l *look) (bool, error) {
 			return false, nil
 		}
 		observed, err := contract.DecodeObserved(data)
-		return err == nil && observed.Commit != "" && observed.Commit == string(l.view.Main.Head()), nil
+		if err != nil || observed.Commit == "" || observed.Commit != string(l.view.Main.Head()) {
+			return false, nil
+		}
+		if l.base == nil {
+			return true, nil
+		}
+		// One that knows nothing of this main's past may know nothing of the service.
+		return r.api().Repository.Continues(ctx, baseCommit(l.base))
 	}
 	if l.answer.Result != contract.Gone {
 		return false, nil

@@ -268,14 +268,6 @@ func (r *reconciler) get(ctx context.Context, from client.Reader, key contract.K
 // errMoved says that something is not any more what was decided on.
 var errMoved = errors.New("changed meanwhile")
 
-// refusedError is the API server's answer to what a file says.
-type refusedError struct {
-	words       string
-	noNamespace bool
-}
-
-func (e *refusedError) Error() string { return "refused: " + e.words }
-
 // isFinal reports whether trying again does not help.
 func isFinal(err error) bool {
 	return errors.Is(err, store.ErrRejected) || errors.Is(err, errTooLarge)

@@ -22,6 +22,7 @@ const (
 	conditionApplied   = "Applied"
 	conditionReady     = "Ready"
 	conditionHeld      = "Held"
+	conditionConflict  = "Conflict"
 )
 
 // condition is one of status.gitbind.conditions. It has no time, so that it
@@ -93,24 +94,31 @@ func objectOf(v any) map[string]any {
 // status is what the object's status should be: the provider's as it is, and
 // ours beside it.
 func (r *reconciler) status(l *look, trouble error) map[string]any {
-	out := map[string]any{}
-	if l.answer != nil {
+	var out map[string]any
+	switch {
+	case l.view.StatusReplaced != "":
+		// What the control plane said last.
+		out = maps.Clone(objectOf(l.object.Object["status"]))
+	case l.answer != nil:
 		out = maps.Clone(l.answer.Status)
-		if out == nil {
-			out = map[string]any{}
-		}
 	}
-	committed, applied, held := committed(l, trouble), applied(l), held(l)
+	if out == nil {
+		out = map[string]any{}
+	}
+	committed, applied, held, conflict := committed(l, trouble), applied(l), held(l), conflict(l)
 	ready := ready(out)
 	ours := map[string]any{
 		"uid":     string(l.object.GetUID()),
-		"message": summary(held, committed, applied, ready),
+		"message": summary(held, committed, conflict, applied, ready),
+	}
+	if h := toDecide(l); h != nil {
+		ours["hold"] = h
 	}
 	if l.base != nil && l.base.Commit != "" {
 		ours["commit"] = l.base.Commit
 	}
 	var conditions []any
-	for _, c := range []condition{committed, applied, ready, held} {
+	for _, c := range []condition{committed, applied, ready, held, conflict} {
 		conditions = append(conditions, c.object(l.object.GetGeneration()))
 	}
 	ours["conditions"] = conditions
@@ -119,12 +127,14 @@ func (r *reconciler) status(l *look, trouble error) map[string]any {
 }
 
 // summary is the one line that people see first.
-func summary(held, committed, applied, ready condition) string {
+func summary(held, committed, conflict, applied, ready condition) string {
 	switch {
 	case held.status == "True":
 		return held.message
 	case committed.status != "True":
 		return committed.message
+	case conflict.status == "True":
+		return conflict.message
 	case applied.status != "True":
 		return applied.message
 	case ready.status != "True":
@@ -153,6 +163,9 @@ func applied(l *look) condition {
 	c := condition{kind: conditionApplied, status: "Unknown", reason: "Waiting", message: "The control plane has not answered yet."}
 	a := l.answer
 	switch {
+	case l.view.StatusReplaced != "":
+		c.reason, c.message = "StatusReplaced", l.view.StatusReplaced
+		return c
 	case a == nil:
 		return c
 	case l.file == nil && a.Result == contract.Deleting:
@@ -203,18 +216,11 @@ func ready(status map[string]any) condition {
 	return condition{conditionReady, "Unknown", "NotReported", "The control plane has not reported yet whether the service is ready."}
 }
 
-func held(l *look) condition {
-	if l.decision.Action == decision.Hold {
-		return condition{conditionHeld, "True", string(l.decision.Reason), l.decision.Message}
-	}
-	return condition{conditionHeld, "False", "None", ""}
-}
-
 // tell makes an Event of what a person should know, when it is new.
 func (r *reconciler) tell(l *look, trouble error) {
-	for _, c := range []condition{held(l), committed(l, trouble), applied(l)} {
-		bad := c.status == "False" && c.kind != conditionHeld && c.reason != "Held" && c.reason != string(contract.Deleting)
-		if c.kind == conditionHeld {
+	for _, c := range []condition{held(l), conflict(l), committed(l, trouble), applied(l)} {
+		bad := c.status == "False" && c.reason != "Held" && c.reason != string(contract.Deleting)
+		if c.kind == conditionHeld || c.kind == conditionConflict {
 			bad = c.status == "True"
 		}
 		if bad && c.reason != reasonOf(l.object, c.kind) {

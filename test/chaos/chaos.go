@@ -1,0 +1,348 @@
+// Package chaos has people use gitbind while everything around it fails: a load
+// of creates, edits on both sides, deletes and status changes, while processes
+// are killed and stopped and the network between them is cut. When all is good
+// again it looks from the outside whether anything was lost.
+//
+// Both the schedule of faults and what the people do are functions of a seed, as
+// far as machines repeat themselves. It decides nothing about gitbind.
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"gitbind.dev/test/e2e/platform"
+	"gitbind.dev/test/env"
+)
+
+// Options say what is to happen.
+type Options struct {
+	Seed uint64
+	// For is how long the load lasts, and with it the faults.
+	For time.Duration
+	// Plan makes the faults. Default: Plan.
+	Plan func(*rand.Rand, time.Duration, Targets) []Fault
+	// Crossplane delivers some of the claims.
+	Crossplane bool
+	// Pause is how long each person waits between two things, on average.
+	Pause time.Duration
+	// Settle is how long it may take until all agree after the last fault.
+	Settle time.Duration
+	// Dir and Bin are the platform's.
+	Dir, Bin string
+	// Out is told what happens.
+	Out io.Writer
+}
+
+// Report is what came of a run.
+type Report struct {
+	Seed       uint64
+	Faults     int
+	Counts     Counts
+	Violations []Violation
+}
+
+// Err is an error if something must not be as it is.
+func (r *Report) Err() error {
+	if len(r.Violations) == 0 {
+		return nil
+	}
+	return fmt.Errorf("seed %d: %d violations, the first: %s", r.Seed, len(r.Violations), r.Violations[0])
+}
+
+// leases are shorter than an agent's default, so that some run out.
+var leases = []string{"--lease-duration=4s", "--lease-renew=3s", "--lease-retry=500ms"}
+
+const leaseDuration = 4 * time.Second
+
+// user is who has connected the app cluster and pushes commits.
+const user = env.Alice
+
+// run is one run.
+type run struct {
+	*platform.Platform
+	options  Options
+	journal  *Journal
+	injector *injector
+	sides    *sides
+	lives    *lives
+	numbers  numbers
+
+	developers []*developer
+	author     *author
+	operator   *operator
+}
+
+// Run does everything once, on a platform of its own. The error is about the run
+// itself: what it found is in the report.
+func Run(ctx context.Context, o Options) (report *Report, err error) {
+	p, err := platform.Start(ctx, platform.Options{
+		Dir: o.Dir, Bin: o.Bin, Plain: !o.Crossplane, Network: true, Replicas: 2, AgentArgs: leases, Progress: o.Out,
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, p.Stop(context.WithoutCancel(ctx))) }()
+	r := &run{Platform: p, options: o, journal: &Journal{began: time.Now()}, lives: &lives{seen: map[string][]string{}}}
+	r.injector = &injector{platform: p, say: r.say, down: map[string]bool{}}
+	if err := r.prepare(ctx); err != nil {
+		return nil, fmt.Errorf("prepare: %w", err)
+	}
+	plan := o.Plan
+	if plan == nil {
+		plan = Plan
+	}
+	faults := plan(rand.New(rand.NewPCG(o.Seed, 0)), o.For, r.targets())
+	r.journal.began = time.Now()
+	r.say("seed %d: %d faults within %s", o.Seed, len(faults), o.For)
+	if err := r.work(ctx, faults); err != nil {
+		return nil, err
+	}
+	return r.report(ctx, len(faults))
+}
+
+func (r *run) say(format string, args ...any) {
+	fmt.Fprintln(r.options.Out, r.journal.note(format, args...))
+}
+
+// targets are what faults can happen to, in an order that is always the same.
+func (r *run) targets() Targets {
+	t := Targets{Lease: leaseDuration, Links: r.Network.Links(), Servers: []string{r.Backend.Name}}
+	slices.SortFunc(t.Links, func(a, b platform.Link) int { return strings.Compare(a.String(), b.String()) })
+	for _, p := range slices.Concat(r.Konnectors(env.App), r.Bridges) {
+		t.Agents = append(t.Agents, p.Name)
+	}
+	for _, name := range []string{env.App, env.Control} {
+		t.Servers = append(t.Servers, r.Cluster(name).APIServer.Name)
+	}
+	return t
+}
+
+// work runs the load and the faults, and returns when all is good again and
+// nobody has anything left to do.
+func (r *run) work(ctx context.Context, faults []Fault) error {
+	running, stop := context.WithCancel(ctx)
+	load, end := context.WithTimeout(ctx, r.options.For)
+	defer end()
+	var helpers, people sync.WaitGroup
+	defer helpers.Wait()
+	defer stop()
+	helpers.Go(func() { r.injector.keep(running) })
+	helpers.Go(func() { r.lives.look(running, r.sides) })
+	for i, d := range r.developers {
+		people.Go(func() { d.work(running, load, rand.New(rand.NewPCG(r.options.Seed, uint64(100+i)))) })
+	}
+	people.Go(func() { r.author.work(running, load, rand.New(rand.NewPCG(r.options.Seed, 1))) })
+	people.Go(func() { r.operator.work(running, load, rand.New(rand.NewPCG(r.options.Seed, 2))) })
+	r.injector.inject(ctx, faults)
+	people.Wait()
+	r.say("the load and the faults have ended: %s", r.journal.counts())
+	for deadline := time.Now().Add(2 * time.Minute); !r.injector.allRun(); sleep(ctx, 50*time.Millisecond) {
+		if time.Now().After(deadline) || ctx.Err() != nil {
+			return errors.New("not all processes run again")
+		}
+	}
+	r.say("all processes run")
+	r.settle(ctx)
+	return ctx.Err()
+}
+
+// settle waits until all agree, or patience is over.
+func (r *run) settle(ctx context.Context) {
+	began := time.Now()
+	c := r.checker()
+	for deadline := began.Add(r.options.Settle); time.Now().Before(deadline) && ctx.Err() == nil; sleep(ctx, 500*time.Millisecond) {
+		st, err := r.sides.read(ctx)
+		if err != nil {
+			continue
+		}
+		if c.agree(st); len(c.found) == 0 {
+			r.say("all agree %s after the last process was there", time.Since(began).Round(100*time.Millisecond))
+			return
+		}
+	}
+	r.say("not all agree after %s", r.options.Settle)
+}
+
+func (r *run) checker() *checker {
+	return &checker{apis: r.sides.apis, journal: r.journal, lives: r.lives, counts: Counts{}}
+}
+
+// report checks everything once more, and tells.
+func (r *run) report(ctx context.Context, faults int) (*Report, error) {
+	st, err := r.sides.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := r.checker()
+	c.agree(st)
+	if err := c.history(ctx, r.sides); err != nil {
+		return nil, err
+	}
+	if _, err := r.sides.git(ctx, "fsck", "--full", "--no-dangling", "--no-progress"); err != nil {
+		c.fail("", "%v", err)
+	} else {
+		c.ok("repositories that git fsck finds clean")
+	}
+	if err := r.quiet(ctx, c); err != nil {
+		return nil, err
+	}
+	report := &Report{Seed: r.options.Seed, Faults: faults, Counts: c.counts, Violations: c.found}
+	r.tell(ctx, report)
+	return report, nil
+}
+
+func (r *run) tell(ctx context.Context, report *Report) {
+	out := r.options.Out
+	told := map[string]bool{}
+	for _, v := range report.Violations {
+		if v.Claim == "" || told[v.Claim] || len(told) > 5 {
+			continue
+		}
+		told[v.Claim] = true
+		fmt.Fprintf(out, "\nWhat happened to %s:\n%s", v.Claim, r.journal.Timeline(v.Claim))
+		binding, rest, _ := strings.Cut(v.Claim, " ")
+		log, err := r.sides.git(ctx, "log", "--date=format:%H:%M:%S", "--format=%h %cd %an: %s", "main", "--", "bindings/"+binding+"/claims/"+rest+".yaml")
+		fmt.Fprintf(out, "Its commits, newest first (%v):\n%s", err, log)
+	}
+	fmt.Fprintf(out, "\nSeed %d, %d faults. Checked:\n", report.Seed, report.Faults)
+	for _, what := range sortedKeys(report.Counts) {
+		fmt.Fprintf(out, "  %6d %s\n", report.Counts[what], what)
+	}
+	for _, v := range report.Violations {
+		fmt.Fprintf(out, "VIOLATION %s\n", v)
+	}
+	if len(report.Violations) == 0 {
+		fmt.Fprintln(out, "No violation.")
+	}
+}
+
+// prepare connects the app cluster, binds the APIs and engages the people.
+func (r *run) prepare(ctx context.Context) error {
+	control := r.Control()
+	if _, err := r.Kubectl(ctx, control, "apply", "--server-side", "-f", filepath.Join(platform.Root(), "test", "chaos", "api.yaml")); err != nil {
+		return err
+	}
+	if _, err := r.Kubectl(ctx, control, "wait", "--for=condition=Offered", "--timeout=1m", "apiserviceexporttemplate/widgets"); err != nil {
+		return err
+	}
+	// Otherwise no object of the new kind goes for half a minute.
+	if err := r.Cluster(env.Control).Rediscover(ctx); err != nil {
+		return err
+	}
+	if _, err := r.Connect(ctx, user, env.App); err != nil {
+		return err
+	}
+	for _, offer := range []string{"postgresql", "widgets"} {
+		if _, err := r.Plugin(ctx, user, r.App(), "bind", offer); err != nil {
+			return err
+		}
+	}
+	for _, namespace := range []string{"team-a", "team-b"} {
+		if _, err := r.Kubectl(ctx, r.App(), "create", "namespace", namespace); err != nil {
+			return err
+		}
+	}
+	if err := r.allowManyRemovals(ctx); err != nil {
+		return err
+	}
+	return r.engage(ctx)
+}
+
+// allowManyRemovals lifts the limits of both agents: the load deletes more than
+// people do.
+func (r *run) allowManyRemovals(ctx context.Context) error {
+	const limits = `{"spec":{"removals":{"most":200,"window":"1m"}}}`
+	for kubeconfig, kind := range map[string]string{r.App(): "connections.gitbind.dev", r.Control(): "clusterbindings.gitbind.dev"} {
+		name, err := r.Kubectl(ctx, kubeconfig, "get", kind, "-o", "name")
+		if err != nil {
+			return err
+		}
+		if _, err := r.Kubectl(ctx, kubeconfig, "patch", strings.TrimSpace(name), "--type=merge", "-p", limits); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const developers = 3
+
+func (r *run) engage(ctx context.Context) error {
+	id, err := r.ClusterID(ctx, env.App)
+	if err != nil {
+		return err
+	}
+	widgets, databases := widgets(), postgresql(r.options.Crossplane)
+	r.sides = &sides{apis: []*api{widgets, databases}, clusterID: id, repository: filepath.Join(r.GitDir, id+".git")}
+	if r.sides.app, err = client(r.Cluster(env.App).Config()); err != nil {
+		return err
+	}
+	if r.sides.control, err = client(r.Cluster(env.Control).Config()); err != nil {
+		return err
+	}
+	kubeconfig, err := r.Developer(ctx, env.App, "dora")
+	if err != nil {
+		return err
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return err
+	}
+	config.QPS = -1
+	dora, err := client(config)
+	if err != nil {
+		return err
+	}
+	url, err := r.CloneURL(ctx, env.App)
+	if err != nil {
+		return err
+	}
+	clone := filepath.Join(r.Dir, "clone")
+	if _, err := r.Git(ctx, user, r.Dir, "clone", "--quiet", url, clone); err != nil {
+		return err
+	}
+	r.author = &author{dir: clone, journal: r.journal, numbers: &r.numbers, pause: 3 * r.options.Pause}
+	r.author.git = func(ctx context.Context, args ...string) (string, error) { return r.Git(ctx, user, clone, args...) }
+	made := 0
+	r.author.fresh = func() *claim {
+		made++
+		// A file that goes while an equal one comes would look like a moved one.
+		return &claim{api: widgets, namespace: "team-b", name: fmt.Sprintf("git-%d", made), size: fmt.Sprintf("size-%d", made)}
+	}
+	for i := range developers {
+		d := &developer{client: dora, journal: r.journal, numbers: &r.numbers, pause: r.options.Pause}
+		add := func(a *api, n int, name string, both bool) {
+			for j := range n {
+				c := &claim{api: a, namespace: "team-a", name: fmt.Sprintf("%s-%d-%d", name, i, j), both: both}
+				d.claims = append(d.claims, c)
+				if both {
+					r.author.both = append(r.author.both, c)
+				}
+			}
+		}
+		add(widgets, 6, "own", false)
+		add(widgets, 3, "merged", true)
+		add(widgets, 2, "shared", true)
+		add(databases, 1, "database", true)
+		r.developers = append(r.developers, d)
+	}
+	r.operator = &operator{client: r.sides.control, api: widgets, journal: r.journal, numbers: &r.numbers, pause: 2 * r.options.Pause}
+	return nil
+}
+
+func client(config *rest.Config) (dynamic.Interface, error) {
+	config.Timeout = 2 * patience
+	return dynamic.NewForConfig(config)
+}

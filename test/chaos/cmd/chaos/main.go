@@ -1,0 +1,41 @@
+// Command chaos lets everything around gitbind fail for a while, and sees
+// whether anything is lost.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"gitbind.dev/test/chaos"
+)
+
+func main() {
+	o := chaos.Options{Out: os.Stdout, Crossplane: true}
+	flag.Uint64Var(&o.Seed, "seed", 0, "what faults and load are made of (default: one by chance)")
+	flag.DurationVar(&o.For, "for", 5*time.Minute, "how long the load and the faults last")
+	flag.DurationVar(&o.Pause, "pause", 150*time.Millisecond, "how long each person waits between two things, on average")
+	flag.DurationVar(&o.Settle, "settle", 2*time.Minute, "how long it may take until all agree afterwards")
+	flag.BoolVar(&o.Crossplane, "crossplane", true, "deliver some of the claims by Crossplane")
+	flag.StringVar(&o.Dir, "dir", "", "folder for data, logs and kubeconfigs, kept afterwards (default: a temporary one)")
+	flag.StringVar(&o.Bin, "bin", "", "folder with the built components (default: build them)")
+	flag.Parse()
+	if o.Seed == 0 {
+		o.Seed = rand.Uint64N(1_000_000)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	report, err := chaos.Run(ctx, o)
+	stop()
+	if err == nil {
+		err = report.Err()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "chaos:", err)
+		os.Exit(1)
+	}
+}

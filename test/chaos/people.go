@@ -1,0 +1,354 @@
+package chaos
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/yaml"
+)
+
+// numbers gives each write its own value.
+type numbers struct{ n atomic.Int64 }
+
+func (n *numbers) next() int { return int(n.n.Add(1)) }
+
+// patience is how long a person waits for an answer.
+const patience = 5 * time.Second
+
+// developer changes claims in the app cluster. Its claims are its own: nobody
+// else creates or deletes them.
+type developer struct {
+	client  dynamic.Interface
+	journal *Journal
+	numbers *numbers
+	claims  []*claim
+	pause   time.Duration
+}
+
+// work changes claims until load ends. What was begun is brought to its end, as
+// long as run lasts.
+func (d *developer) work(run, load context.Context, rng *rand.Rand) {
+	for load.Err() == nil {
+		c := d.claims[rng.IntN(len(d.claims))]
+		switch roll := rng.IntN(100); {
+		case !c.there:
+			d.create(run, c)
+		case roll < 12 && !c.both:
+			d.delete(run, c)
+		default:
+			fields := c.api.cluster
+			if c.both && strings.HasPrefix(c.name, "shared") && roll < 40 {
+				fields = c.api.shared
+			}
+			field := fields[rng.IntN(len(fields))]
+			d.edit(run, c, field, roll > 90 && !c.api.delivered)
+		}
+		sleep(load, time.Duration(rng.Int64N(int64(2*d.pause))))
+	}
+}
+
+func (d *developer) objects(c *claim) dynamic.ResourceInterface {
+	return d.client.Resource(c.api.resource).Namespace(c.namespace)
+}
+
+// create creates a claim, and finds out whether it did.
+func (d *developer) create(run context.Context, c *claim) {
+	sent := time.Now()
+	for first := true; run.Err() == nil; first = false {
+		ctx, cancel := context.WithTimeout(run, patience)
+		u, err := d.objects(c).Create(ctx, c.object(), metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) && !first {
+			u, err = d.objects(c).Get(ctx, c.name, metav1.GetOptions{})
+		}
+		cancel()
+		switch {
+		case err == nil && u.GetDeletionTimestamp() == nil:
+			c.life++
+			c.there, c.uid = true, string(u.GetUID())
+			d.journal.write(Entry{Sent: sent, Side: Cluster, Op: Create, Claim: c.key(), Life: c.life, Outcome: Accepted, Note: c.uid})
+			return
+		case apierrors.IsAlreadyExists(err), err == nil:
+			// The one before is still going.
+			return
+		case refused(err):
+			d.journal.write(Entry{Sent: sent, Side: Cluster, Op: Create, Claim: c.key(), Life: c.life + 1, Outcome: Refused, Note: err.Error()})
+			return
+		}
+		sleep(run, 200*time.Millisecond)
+	}
+}
+
+// delete deletes a claim, and sees to it that it was.
+func (d *developer) delete(run context.Context, c *claim) {
+	sent := time.Now()
+	uid := types.UID(c.uid)
+	for run.Err() == nil {
+		ctx, cancel := context.WithTimeout(run, patience)
+		err := d.objects(c).Delete(ctx, c.name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+		cancel()
+		if err == nil || apierrors.IsNotFound(err) {
+			c.there = false
+			d.journal.write(Entry{Sent: sent, Side: Cluster, Op: Delete, Claim: c.key(), Life: c.life, Outcome: Accepted})
+			return
+		}
+		if refused(err) {
+			d.journal.write(Entry{Sent: sent, Side: Cluster, Op: Delete, Claim: c.key(), Life: c.life, Outcome: Refused, Note: err.Error()})
+			return
+		}
+		sleep(run, 200*time.Millisecond)
+	}
+}
+
+// edit changes one field, or removes it.
+func (d *developer) edit(run context.Context, c *claim, field string, remove bool) {
+	e := Entry{Sent: time.Now(), Side: Cluster, Op: Edit, Claim: c.key(), Life: c.life, Field: field}
+	var value any
+	if !remove {
+		value = c.api.value(field, d.numbers.next())
+		e.Value = fmt.Sprint(value)
+	}
+	spec := map[string]any{}
+	if err := unstructured.SetNestedField(spec, value, strings.Split(field, ".")...); err != nil {
+		panic(err)
+	}
+	data, err := json.Marshal(map[string]any{"spec": spec})
+	if err != nil {
+		panic(err)
+	}
+	ctx, cancel := context.WithTimeout(run, patience)
+	defer cancel()
+	_, err = d.objects(c).Patch(ctx, c.name, types.MergePatchType, data, metav1.PatchOptions{})
+	switch {
+	case err == nil:
+		e.Outcome = Accepted
+	case refused(err):
+		e.Outcome, e.Note = Refused, err.Error()
+	default:
+		e.Outcome, e.Note = Unknown, err.Error()
+	}
+	d.journal.write(e)
+}
+
+// refused tells an answer of the API server from trouble on the way to it.
+func refused(err error) bool {
+	// An API server that has just begun knows no roles yet.
+	starting := apierrors.IsForbidden(err) && strings.Contains(err.Error(), "cannot")
+	return !starting && (apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsNotFound(err) || apierrors.IsConflict(err))
+}
+
+// author changes files in a clone, with the stock git program.
+type author struct {
+	git     func(ctx context.Context, args ...string) (string, error)
+	dir     string
+	journal *Journal
+	numbers *numbers
+	// own are claims that live in Git alone as far as people are concerned;
+	// both are those that a developer made.
+	own, both []*claim
+	// fresh makes another claim of its own.
+	fresh func() *claim
+	pause time.Duration
+}
+
+// work pushes commits until load ends, of one to three changes each.
+func (a *author) work(run, load context.Context, rng *rand.Rand) {
+	for load.Err() == nil {
+		edits := map[string]*change{}
+		for range 1 + rng.IntN(3) {
+			if e := a.choose(rng); edits[e.claim.key()] == nil {
+				edits[e.claim.key()] = e
+			}
+		}
+		a.push(run, edits)
+		sleep(load, time.Duration(rng.Int64N(int64(2*a.pause))))
+	}
+}
+
+// change is what is to become of a file.
+type change struct {
+	entry Entry
+	claim *claim
+	value any
+	done  bool
+}
+
+func (a *author) choose(rng *rand.Rand) *change {
+	var there []*claim
+	for _, c := range a.own {
+		if c.there {
+			there = append(there, c)
+		}
+	}
+	roll := rng.IntN(100)
+	switch {
+	case len(there) < 4 || roll < 10:
+		c := a.fresh()
+		a.own = append(a.own, c)
+		return &change{claim: c, entry: Entry{Op: Create, Life: 1}}
+	case roll < 18:
+		c := there[rng.IntN(len(there))]
+		return &change{claim: c, entry: Entry{Op: Delete, Life: 1}}
+	}
+	c, fields := a.both[rng.IntN(len(a.both))], []string(nil)
+	if roll < 60 {
+		c = there[rng.IntN(len(there))]
+	}
+	fields = c.api.git
+	if strings.HasPrefix(c.name, "shared") && rng.IntN(3) == 0 {
+		fields = c.api.shared
+	}
+	field := fields[rng.IntN(len(fields))]
+	value := c.api.value(field, a.numbers.next())
+	return &change{claim: c, value: value, entry: Entry{Op: Edit, Life: 1, Field: field, Value: fmt.Sprint(value)}}
+}
+
+// push makes the changes on the newest main, until the host has them.
+func (a *author) push(run context.Context, changes map[string]*change) {
+	sent := time.Now()
+	var last error
+	for run.Err() == nil {
+		if last = a.attempt(run, changes); last == nil {
+			break
+		}
+		sleep(run, 100*time.Millisecond)
+	}
+	for _, c := range changes {
+		e := c.entry
+		e.Sent, e.Side, e.Claim, e.Outcome = sent, Git, c.claim.key(), Accepted
+		switch {
+		case last != nil:
+			e.Outcome, e.Note = Unknown, last.Error()
+		case !c.done:
+			e.Outcome, e.Note = Refused, "there is no file to change"
+		case e.Op == Create:
+			c.claim.there, c.claim.life = true, 1
+		case e.Op == Delete:
+			c.claim.there = false
+		}
+		a.journal.write(e)
+	}
+}
+
+func (a *author) attempt(run context.Context, changes map[string]*change) error {
+	ctx, cancel := context.WithTimeout(run, 4*patience)
+	defer cancel()
+	for _, args := range [][]string{{"fetch", "--quiet", "origin", "main"}, {"reset", "--quiet", "--hard", "FETCH_HEAD"}} {
+		if _, err := a.git(ctx, args...); err != nil {
+			return err
+		}
+	}
+	for _, c := range changes {
+		if err := a.make(c); err != nil {
+			return err
+		}
+	}
+	if _, err := a.git(ctx, "add", "--all"); err != nil {
+		return err
+	}
+	if out, err := a.git(ctx, "status", "--porcelain"); err != nil || out == "" {
+		// The host has it: an answer was lost.
+		return err
+	}
+	if _, err := a.git(ctx, "commit", "--quiet", "--message", "Change by Git"); err != nil {
+		return err
+	}
+	_, err := a.git(ctx, "push", "--quiet", "origin", "HEAD:main")
+	return err
+}
+
+// make changes one file. It may be called again.
+func (a *author) make(c *change) error {
+	path := filepath.Join(a.dir, c.claim.path())
+	var object map[string]any
+	switch data, err := os.ReadFile(path); {
+	case os.IsNotExist(err) && c.entry.Op == Create:
+		object = c.claim.object().Object
+	case os.IsNotExist(err):
+		// With a delete, an earlier try may have been the one.
+		c.done = c.entry.Op == Delete
+		return nil
+	case err != nil:
+		return err
+	case c.entry.Op == Create:
+		c.done = true
+		return nil
+	case c.entry.Op == Delete:
+		c.done = true
+		return os.Remove(path)
+	default:
+		if err := yaml.Unmarshal(data, &object); err != nil {
+			return err
+		}
+		if err := unstructured.SetNestedField(object, c.value, append([]string{"spec"}, strings.Split(c.entry.Field, ".")...)...); err != nil {
+			return err
+		}
+	}
+	data, err := yaml.Marshal(object)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	c.done = true
+	return os.WriteFile(path, data, 0o644)
+}
+
+// operator writes status on the control plane, in the place of what delivers.
+type operator struct {
+	client  dynamic.Interface
+	api     *api
+	journal *Journal
+	numbers *numbers
+	pause   time.Duration
+}
+
+func (o *operator) work(run, load context.Context, rng *rand.Rand) {
+	for load.Err() == nil {
+		ctx, cancel := context.WithTimeout(run, patience)
+		o.write(ctx, rng)
+		cancel()
+		sleep(load, time.Duration(rng.Int64N(int64(2*o.pause))))
+	}
+}
+
+func (o *operator) write(ctx context.Context, rng *rand.Rand) {
+	list, err := o.client.Resource(o.api.resource).List(ctx, metav1.ListOptions{})
+	if err != nil || len(list.Items) == 0 {
+		return
+	}
+	u := list.Items[rng.IntN(len(list.Items))]
+	value := fmt.Sprintf("v%06d", o.numbers.next())
+	e := Entry{Sent: time.Now(), Side: Control, Op: Status, Claim: o.api.binding() + " " + fromTenant(u.GetNamespace()) + "/" + u.GetName(), Field: "status.seen", Value: value}
+	_, err = o.client.Resource(o.api.resource).Namespace(u.GetNamespace()).Patch(ctx, u.GetName(), types.MergePatchType,
+		fmt.Appendf(nil, `{"status":{"seen":%q}}`, value), metav1.PatchOptions{}, "status")
+	switch {
+	case err == nil:
+		e.Outcome = Accepted
+	case refused(err):
+		e.Outcome, e.Note = Refused, err.Error()
+	default:
+		e.Outcome, e.Note = Unknown, err.Error()
+	}
+	o.journal.write(e)
+}
+
+// sleep is the pause of a person between two things.
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}

@@ -48,6 +48,10 @@ bench: build ## Measure gitbind beside a bare client and write docs/bench (SIZES
 	$(GO) build -o $(BIN)/bench ./test/bench/cmd/bench
 	$(BIN)/bench --bin $(BIN) $(if $(SIZES),--sizes $(SIZES)) $(if $(QUICK),--quick)
 
+.PHONY: chaos
+chaos: build ## Let everything fail for a while and see what is lost: make chaos SEED=1 FOR=5m
+	$(GO) run ./test/chaos/cmd/chaos --bin $(BIN) --seed $(or $(SEED),0) --for $(or $(FOR),5m)
+
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for a minute.
 	@for target in $$(grep -rl --include=*_test.go '^func Fuzz' . | xargs -n1 dirname | sort -u); do \

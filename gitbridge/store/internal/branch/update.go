@@ -15,6 +15,8 @@ import (
 const (
 	// maxBatch bounds a push, and so how long the first edit in it waits.
 	maxBatch = 2000
+	// maxGather bounds how long edits that keep coming are gathered.
+	maxGather = 100 * time.Millisecond
 	// conflictTries is how often edits are run again because others were first.
 	conflictTries = 30
 	// pushTries is how often the same commits are pushed, and how often the
@@ -88,8 +90,15 @@ func (c *Client) update(p *pending) (*store.Snapshot, error) {
 }
 
 // write pushes until the queue is empty. At most one runs for each branch.
+//
+// A push costs the host and whoever follows the branch about as much for one edit
+// as for many. So where several came while the one before was under way, those
+// that follow wait as long again for more of their kind; the first edit after a
+// while never waits.
 func (c *Client) write(ctx context.Context) {
+	var gather time.Duration
 	for c.waiting() {
+		_ = sleep(ctx, gather)
 		// The queue grows meanwhile, and fetches go on.
 		unlock, err := c.begin(ctx)
 		if err != nil {
@@ -98,8 +107,12 @@ func (c *Client) write(ctx context.Context) {
 		}
 		_ = c.takeTurn(ctx)
 		batch := c.take()
-		rejections := maxRejections
+		rejections, began := maxRejections, time.Now()
 		c.process(ctx, batch, &rejections)
+		gather = 0
+		if len(batch) > 1 {
+			gather = min(time.Since(began), maxGather)
+		}
 		c.endTurn()
 		unlock()
 	}

@@ -114,6 +114,11 @@ type ConnectionStatus struct {
 	// +optional
 	AcceptedCommit string `json:"acceptedCommit,omitempty"`
 
+	// BegunAt is the commit from which main counts since a person approved it;
+	// empty where it was followed from the beginning.
+	// +optional
+	BegunAt string `json:"begunAt,omitempty"`
+
 	// Observed is how far the branch status was seen to come. Nothing is let go of
 	// on the word of a status that is older or another one.
 	// +optional

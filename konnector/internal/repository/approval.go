@@ -49,7 +49,10 @@ func (r *Repository) ApproveMain(ctx context.Context, words string) error {
 	}
 	now := observedIn(status)
 	err := r.decide(ctx, func(m *Memory) {
-		m.Accepted, m.Approved.Main = head, words
+		m.Approved.Main = words
+		if replaced {
+			m.Accepted, m.Begun = head, head
+		}
 		if foreign {
 			m.Observed = now
 		}

@@ -147,6 +147,19 @@ func (r *Repository) Continues(ctx context.Context, from store.Hash) (bool, erro
 	return true, nil
 }
 
+// Agreed reports whether what an object and its file agreed on at a commit of main
+// still counts. It does as long as main was never rewritten; after that, if the
+// commit is part of it.
+func (r *Repository) Agreed(ctx context.Context, at store.Hash) (bool, error) {
+	r.mu.Lock()
+	begun := r.memory.Begun
+	r.mu.Unlock()
+	if begun == "" {
+		return true, nil
+	}
+	return r.Continues(ctx, at)
+}
+
 // Follows reports whether one commit of main came after another.
 func (r *Repository) Follows(ctx context.Context, from, to store.Hash) (bool, error) {
 	if from == "" || to == "" || from == to {

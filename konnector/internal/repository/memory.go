@@ -14,6 +14,9 @@ import (
 type Memory struct {
 	// Accepted is the last commit of main that was accepted; "" for first contact.
 	Accepted store.Hash
+	// Begun is the commit from which main counts since a person said so; "" where
+	// it was followed from first contact on.
+	Begun store.Hash
 	// Observed is how far the branch status was seen to come.
 	Observed Observed
 	// Removals are those that passed lately without an approval.

@@ -95,7 +95,12 @@ func (r *reconciler) lookAtObject(ctx context.Context, l *look, at sight) error 
 		f.Base = schema.Normalize(l.base.Claim)
 		f.BaseRemoved, f.Lost = l.base.Removed, l.base.Lost
 		f.Touched = l.base.Generation != l.object.GetGeneration() || len(changedBy(l.object)) > 0
-		f.BaseCurrent = l.base.Connection == r.api().Repository.ConnectionUID
+		if l.base.Connection == r.api().Repository.ConnectionUID {
+			var err error
+			if f.BaseCurrent, err = r.api().Repository.Agreed(ctx, store.Hash(l.base.Commit)); err != nil {
+				return err
+			}
+		}
 	}
 	if l.object.GetDeletionTimestamp() == nil {
 		return nil

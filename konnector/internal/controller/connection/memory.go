@@ -13,7 +13,7 @@ import (
 
 // recall is what a Connection's status remembers.
 func recall(s v1alpha1.ConnectionStatus) repository.Memory {
-	m := repository.Memory{Accepted: store.Hash(s.AcceptedCommit)}
+	m := repository.Memory{Accepted: store.Hash(s.AcceptedCommit), Begun: store.Hash(s.BegunAt)}
 	if o := s.Observed; o != nil {
 		m.Observed = repository.Observed{Epoch: o.Epoch, Sequence: o.Sequence}
 	}
@@ -34,7 +34,7 @@ func recall(s v1alpha1.ConnectionStatus) repository.Memory {
 
 // remember is the inverse of recall.
 func remember(s *v1alpha1.ConnectionStatus, m repository.Memory) {
-	s.AcceptedCommit = string(m.Accepted)
+	s.AcceptedCommit, s.BegunAt = string(m.Accepted), string(m.Begun)
 	s.Observed, s.Removals, s.Moves, s.Approved = nil, nil, nil, nil
 	if o := m.Observed; o.Epoch != "" {
 		s.Observed = &v1alpha1.ObservedStatus{Epoch: o.Epoch, Sequence: o.Sequence}

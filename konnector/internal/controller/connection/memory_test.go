@@ -18,7 +18,7 @@ func TestWhatIsRememberedIsRecalled(t *testing.T) {
 	for _, m := range []repository.Memory{
 		{},
 		{
-			Accepted: "a1", Observed: repository.Observed{Epoch: "e1", Sequence: 7},
+			Accepted: "a1", Begun: "b1", Observed: repository.Observed{Epoch: "e1", Sequence: 7},
 			Removals: []breaker.Removal{{Path: "bindings/x", At: at}},
 			Moves:    []repository.Move{{From: "a", To: "b"}},
 			Approved: repository.Approved{Main: "m", Removals: "r", RemovalsUpTo: at},

@@ -3,6 +3,7 @@ package app_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/cgi"
@@ -133,6 +134,34 @@ func (h *host) serve(w http.ResponseWriter, r *http.Request) {
 	if strings.HasSuffix(r.URL.Path, "/git-receive-pack") && bytes.Contains(answer.Body.Bytes(), []byte("ok refs/")) {
 		h.tell(repository)
 	}
+}
+
+// explode keeps each object in a file of its own.
+func (h *host) explode(repository string) {
+	h.t.Helper()
+	packs, err := filepath.Glob(filepath.Join(h.dir(repository), "objects/pack/*.pack"))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for _, pack := range packs {
+		data, err := os.ReadFile(pack)
+		if err == nil {
+			err = errors.Join(os.Remove(pack), os.Remove(strings.TrimSuffix(pack, ".pack")+".idx"))
+		}
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		cmd := h.command(repository, "unpack-objects", "-q")
+		cmd.Stdin = bytes.NewReader(data)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			h.t.Fatalf("unpack: %v: %s", err, out)
+		}
+	}
+}
+
+// loose is the file of an object.
+func (h *host) loose(repository, id string) string {
+	return filepath.Join(h.dir(repository), "objects", id[:2], id[2:])
 }
 
 // heads are the branches as they are.

@@ -35,7 +35,17 @@ func (w *world) tenant(apis ...v1alpha1.ExportedAPI) *tenant {
 	repository := w.host.open(t.id, t.password)
 	t.main, t.status = repository.Branch("main"), repository.Branch("status")
 	t.push("Begin", map[string]string{"README.md": "hello"})
+	t.setUp()
+	for _, api := range apis {
+		t.bind(api)
+	}
+	return t
+}
 
+// setUp makes what the control plane has of the tenant.
+func (t *tenant) setUp() {
+	t.Helper()
+	w := t.world
 	namespace := v1alpha1.TenantNamespace(t.id)
 	b := &v1alpha1.ClusterBinding{ObjectMeta: metav1.ObjectMeta{Name: t.id}, Spec: v1alpha1.ClusterBindingSpec{
 		DisplayName: "test", Owner: v1alpha1.Owner{Issuer: "https://issuer.example.org", Subject: "1", Username: "oidc:alice@example.org"},
@@ -60,10 +70,6 @@ func (w *world) tenant(apis ...v1alpha1.ExportedAPI) *tenant {
 	w.backendSays("ClusterBinding", "", t.id, map[string]any{
 		"repository": map[string]any{"url": w.host.url(t.id)}, "tenantNamespace": namespace, "conditions": yes(v1alpha1.ConditionReady),
 	})
-	for _, api := range apis {
-		t.bind(api)
-	}
-	return t
 }
 
 // backendSays writes the backend's fields of a status.

@@ -98,13 +98,7 @@ func (w *world) apply(u *unstructured.Unstructured) error {
 // define installs a definition from a file and offers its API.
 func (w *world) define(file string) v1alpha1.ExportedAPI {
 	w.Helper()
-	data, err := os.ReadFile(file)
-	w.must(err)
-	var crd apiextensionsv1.CustomResourceDefinition
-	w.must(yaml.Unmarshal(data, &crd))
-	crd.ObjectMeta = metav1.ObjectMeta{Name: crd.Name}
-	crd.Status = apiextensionsv1.CustomResourceDefinitionStatus{}
-	w.must(w.admin.Create(w.Context(), &crd))
+	crd := w.createDefinition(file)
 	api := v1alpha1.ExportedAPI{Group: crd.Spec.Group, Version: "v1", Resource: crd.Spec.Names.Plural}
 	w.must(w.admin.Create(w.Context(), &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: "offer-" + crd.Name, Labels: map[string]string{v1alpha1.LabelOffered: "true"}},
@@ -112,6 +106,19 @@ func (w *world) define(file string) v1alpha1.ExportedAPI {
 	}))
 	w.awaitOffer(api)
 	return api
+}
+
+// createDefinition installs a definition from a file.
+func (w *world) createDefinition(file string) *apiextensionsv1.CustomResourceDefinition {
+	w.Helper()
+	data, err := os.ReadFile(file)
+	w.must(err)
+	var crd apiextensionsv1.CustomResourceDefinition
+	w.must(yaml.Unmarshal(data, &crd))
+	crd.ObjectMeta = metav1.ObjectMeta{Name: crd.Name}
+	crd.Status = apiextensionsv1.CustomResourceDefinitionStatus{}
+	w.must(w.admin.Create(w.Context(), &crd))
+	return &crd
 }
 
 // awaitOffer offers an API, and waits until it is served, and its rights can be

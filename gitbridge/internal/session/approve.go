@@ -79,19 +79,19 @@ func (s *Session) IsRemovalKnown(path string) bool {
 // wasRemoved reports whether a commit that was followed removed a file. An
 // object's own word counts only since main is followed from here.
 func (s *Session) wasRemoved(ctx context.Context, head, base store.Hash, seen Seen) (bool, error) {
-	chain := []store.Hash{seen.Answered, head}
-	if seen.Answered == "" {
-		if seen.Applied == "" || base == "" {
-			return false, nil
-		}
-		chain = []store.Hash{base, seen.Applied, head}
+	since := seen.Answered
+	if since == "" {
+		since = seen.Applied
 	}
-	for i, since := range chain[:len(chain)-1] {
-		if _, descends, err := s.options.Main.Log(ctx, since, chain[i+1]); err != nil || !descends {
-			return false, err
-		}
+	if since == "" || base == "" {
+		return false, nil
 	}
-	return true, nil
+	_, descends, err := s.options.Main.Log(ctx, since, head)
+	if err != nil || !descends || seen.Answered != "" {
+		return descends, err
+	}
+	_, descends, err = s.options.Main.Log(ctx, base, since)
+	return descends, err
 }
 
 // HoldMoved holds a removal that passed, because the claim seems to be in

@@ -117,6 +117,13 @@ func (s *Session) hold(h *Hold) {
 // begin keeps what was answered before and main lacks from being deleted, and
 // writes down from where main is followed.
 func (s *Session) begin(ctx context.Context, main *store.Snapshot) error {
+	// A repository that was replaced has another branch status, too. What was
+	// answered before is held all the same.
+	before := s.Status.Snapshot()
+	if _, err := s.options.Status.Fetch(ctx); err != nil {
+		return fmt.Errorf("look at status again: %w", err)
+	}
+	s.lookAtStatus()
 	if s.lost {
 		s.lost = false
 		s.open(newEpoch(), statusbranch.Observed(s.Status.Snapshot()), 0)
@@ -127,7 +134,8 @@ func (s *Session) begin(ctx context.Context, main *store.Snapshot) error {
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(64)
-	for path := range s.paths(nil, claim.Root) {
+	for e := range before.List(claim.Root) {
+		path := e.Path
 		key, err := claim.ParsePath(path)
 		if err != nil {
 			continue
@@ -135,7 +143,7 @@ func (s *Session) begin(ctx context.Context, main *store.Snapshot) error {
 		if _, ok := main.Entry(path); ok {
 			continue
 		}
-		present, err := s.Present(path)
+		present, err := present(before, path)
 		if err != nil || present == nil || present.Answers.Blob == "" && present.Result != claim.Held {
 			continue
 		}

@@ -146,17 +146,26 @@ func newEpoch() string { return rand.Text()[:10] }
 func (s *Session) compareStatus() {
 	s.following.Lock()
 	defer s.following.Unlock()
+	was := s.lost
+	switch set := s.lookAtStatus(); {
+	case set:
+		s.enqueueAll(s.View().Main)
+	case s.lost && !was && s.seen != nil:
+		s.hold(judge(s.seen, "", true, true))
+	}
+}
+
+// lookAtStatus finds out whether the branch is lost, or set to another commit
+// than the last that is known here. The caller holds s.following.
+func (s *Session) lookAtStatus() (set bool) {
 	if s.lost || !s.Status.IsForeign() {
-		return
+		return false
 	}
 	got := statusbranch.Observed(s.Status.Snapshot())
 	if got.Epoch != s.Status.Epoch() {
 		s.lost = true
-		if s.seen != nil {
-			s.hold(judge(s.seen, "", true, true))
-		}
-		return
+		return false
 	}
 	s.Status.Open(got.Epoch, got, 0)
-	s.enqueueAll(s.View().Main)
+	return true
 }

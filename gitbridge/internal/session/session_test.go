@@ -275,3 +275,51 @@ func TestConditionsSayWhatIsWrong(t *testing.T) {
 		})
 	}
 }
+
+// A repository that was replaced lost its status with it; what was answered
+// before is held, not forgotten.
+func TestAReplacedRepositoryLetsNothingGo(t *testing.T) {
+	w := newWorld(t)
+	begin := w.remote.Head("main")
+	w.commit("Add", map[string]string{path("a"): "1", path("b"): "1"})
+	r := w.start()
+	r.follows()
+	r.answer(path("a"), claim.Applied)
+	r.answer(path("b"), claim.Applied)
+	before, _ := w.remembered()
+	w.remote.ForceHead("main", begin)
+	w.remote.ForceHead("status", "")
+	r.wantHeld("MainRewritten")
+	if err := r.Approve(t.Context(), begin); err != nil {
+		t.Fatal(err)
+	}
+	r.follows()
+	for _, name := range []string{"a", "b"} {
+		if s := w.status(path(name)); s == nil || s.Result != claim.Held || s.Reason != claim.NotRemoved {
+			t.Errorf("%s: %+v, want it held", name, s)
+		}
+		r.wantRemoval(name, "", claim.NotRemoved)
+	}
+	if after, _ := w.remembered(); after.Epoch == before.Epoch {
+		t.Error("another branch in the same epoch")
+	}
+}
+
+// What is lost once may be there again: a main that was set back to an ancestor
+// counts when it goes on from where it was.
+func TestAMainThatGoesOnIsFollowedByItself(t *testing.T) {
+	w := newWorld(t)
+	begin := w.remote.Head("main")
+	w.commit("Add", map[string]string{path("a"): "1"})
+	r := w.start()
+	r.follows()
+	accepted := w.remote.Head("main")
+	w.remote.ForceHead("main", begin)
+	r.wantHeld("MainRewritten")
+	w.remote.ForceHead("main", accepted)
+	w.commit("Go on", map[string]string{path("b"): "1"})
+	r.follows()
+	if c := r.Condition(); c.Reason != "Following" {
+		t.Errorf("condition %+v", c)
+	}
+}

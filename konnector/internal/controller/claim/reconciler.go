@@ -180,9 +180,15 @@ func (r *reconciler) settle(ctx context.Context, l *look, s settling) (ctrl.Resu
 // begun together.
 const finishTime = 5 * time.Second
 
-// finish is for the writes that complete another one.
+// finish is for the writes that complete another one: it ends a while after ctx.
+// An API server that is slow is no reason to leave them out.
 func finish(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), finishTime)
+	last, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(finishTime, cancel) })
+	return last, func() {
+		stop()
+		cancel()
+	}
 }
 
 // failed reports what keeps an action from being done.

@@ -61,8 +61,9 @@ type notingClient struct {
 	patches chan struct{}
 }
 
-// maxPatches are few, as maxReports are.
-const maxPatches = 8
+// maxPatches are not more than people who apply at once in a rush: otherwise they
+// would wait for it.
+const maxPatches = 16
 
 func newNotingClient(c client.Client, w *written) notingClient {
 	return notingClient{c, w, make(chan struct{}, maxPatches)}

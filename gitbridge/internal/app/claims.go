@@ -13,6 +13,7 @@ import (
 	"gitbind.dev/gitbridge/internal/controller/clusterbinding"
 	"gitbind.dev/gitbridge/internal/session"
 	"gitbind.dev/gitbridge/internal/tenant"
+	"gitbind.dev/gitbridge/metrics"
 )
 
 // claimsFactory makes the claim controller of each followed cluster.
@@ -22,13 +23,14 @@ type claimsFactory struct {
 	objects claim.Objects
 	log     logr.Logger
 	workers int
+	metrics *metrics.Bridge
 }
 
 func (f claimsFactory) of(cluster tenant.Cluster) (clusterbinding.Claims, error) {
 	as := rest.CopyConfig(f.config)
 	as.Impersonate = rest.ImpersonationConfig{UserName: cluster.User()}
 	as.WarningHandlerWithContext = rest.NoWarnings{}
-	c := &claim.Controller{APIs: f.apis, Objects: f.objects, Log: f.log, Workers: f.workers, Now: time.Now}
+	c := &claim.Controller{APIs: f.apis, Objects: f.objects, Log: f.log, Workers: f.workers, Metrics: f.metrics.Of(cluster.ID), Now: time.Now}
 	var err error
 	if c.Bridge, c.BridgeObjects, err = clients(f.config); err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	controllers "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"gitbind.dev/backend/api/v1alpha1"
@@ -25,6 +26,7 @@ import (
 	"gitbind.dev/gitbridge/internal/offered"
 	"gitbind.dev/gitbridge/internal/session"
 	"gitbind.dev/gitbridge/lease"
+	"gitbind.dev/gitbridge/metrics"
 )
 
 // Run bridges until ctx ends, or the lease is lost.
@@ -100,10 +102,14 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, config *rest.Config, 
 	if err := templates.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set up the controller of templates: %w", err)
 	}
-	claims := claimsFactory{config: config, apis: resolver, objects: objects, log: mgr.GetLogger(), workers: o.Workers}
+	numbers, err := metrics.NewBridge(ctrlmetrics.Registry)
+	if err != nil {
+		return fmt.Errorf("register metrics: %w", err)
+	}
+	claims := claimsFactory{config: config, apis: resolver, objects: objects, log: mgr.GetLogger(), workers: o.Workers, metrics: numbers}
 	bindings := &clusterbinding.Reconciler{
 		Client: mgr.GetClient(), Server: mgr.GetAPIReader(), BackendURL: o.BackendURL,
-		Sessions: sessions, Claims: claims.of, Guard: elected.Guard, Now: time.Now,
+		Sessions: sessions, Claims: claims.of, Guard: elected.Guard, Metrics: numbers, Now: time.Now,
 		History: o.StatusHistory,
 		Began:   func(s *session.Session) { go exports.Began(ctx, s) },
 	}

@@ -41,6 +41,8 @@ type Options struct {
 	// Guard, if not nil, is put around what sends the requests, and may refuse
 	// some.
 	Guard func(http.RoundTripper) http.RoundTripper
+	// Observer, if not nil, is told what is exchanged with the remote.
+	Observer store.Observer
 	// Committer is the committer of every commit.
 	Committer store.Signature
 	// Now is the clock. Default: time.Now.
@@ -140,8 +142,12 @@ func (r *Repository) Branch(name string) store.Branch {
 	if b := r.branches[name].Value(); b != nil {
 		return b
 	}
+	var at branch.Remote = &remote{http: r.http, ref: plumbing.NewBranchReferenceName(name)}
+	if r.options.Observer != nil {
+		at = observed{at, name, r.options.Observer}
+	}
 	b := branch.New(
-		&remote{http: r.http, ref: plumbing.NewBranchReferenceName(name)},
+		at,
 		branch.Options{Committer: r.options.Committer, Now: r.options.Now, TrustHints: r.options.TrustHints, Pace: branchPace{r.http.pace, name}},
 	)
 	r.branches[name] = weak.Make(b)

@@ -127,6 +127,9 @@ func (c *Controller) apply(ctx context.Context, s *step) (outcome, error) {
 	if live.Applied != s.File.Applied {
 		return outcome{}, fmt.Errorf("apply %s: the API server answered with another object", s.Key)
 	}
+	if p := s.Present; !s.changed.IsZero() && (p == nil || p.Answers.Blob != s.File.Blob) {
+		c.Metrics.Applied(time.Since(s.changed))
+	}
 	drift.Slim(u)
 	c.memory.wasApplied(s.Path, u)
 	return outcome{answer: s.Applied(live, s.File.Note)}, nil

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/internal/decision"
 	"gitbind.dev/gitbridge/internal/statusbranch"
 	"gitbind.dev/gitbridge/store"
 )
@@ -18,6 +19,7 @@ import (
 // answer writes a path's ClaimStatus, if it says something else than the present
 // one, and returns how long to wait if it may not be written yet.
 func (c *Controller) answer(ctx context.Context, s *step, answer *claim.Status) (time.Duration, error) {
+	c.count(s, answer)
 	change := statusbranch.Change{Path: claim.StatusPath(s.Path), Subject: subject(s, answer)}
 	if !s.Held {
 		change.Answers, change.As = s.Path, s.view.Generation
@@ -47,8 +49,33 @@ func (c *Controller) answer(ctx context.Context, s *step, answer *claim.Status) 
 	if err := c.Session.Write(ctx, change); err != nil {
 		return 0, err
 	}
+	if !s.changed.IsZero() && onlyStatus(s.Present, answer) {
+		c.Metrics.StatusPushed(time.Since(s.changed))
+	}
 	c.Session.Answered(s.Path, answer)
 	return 0, nil
+}
+
+// count keeps the numbers of claims by what they are answered with.
+func (c *Controller) count(s *step, answer *claim.Status) {
+	if !s.IsClaim {
+		return
+	}
+	// What a repository calls a binding need not be one.
+	binding := "other"
+	if s.Access != decision.NotBound {
+		binding = s.Key.Binding
+	}
+	switch {
+	case answer == nil || answer.Result == claim.Gone:
+		c.Metrics.Answered(s.Path, binding, "", "")
+	case answer.Reason != "":
+		c.Metrics.Answered(s.Path, binding, string(answer.Result), string(answer.Reason))
+	case answer.Result == claim.Held, answer.Result == claim.Lost:
+		c.Metrics.Answered(s.Path, binding, string(answer.Result), string(answer.Result))
+	default:
+		c.Metrics.Answered(s.Path, binding, string(answer.Result), "")
+	}
 }
 
 // encode leaves out a status that is too large for a file.

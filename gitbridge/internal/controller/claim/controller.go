@@ -25,6 +25,7 @@ import (
 	"gitbind.dev/gitbridge/internal/drift"
 	"gitbind.dev/gitbridge/internal/offered"
 	"gitbind.dev/gitbridge/internal/session"
+	"gitbind.dev/gitbridge/metrics"
 )
 
 // Request names one path of main.
@@ -54,7 +55,9 @@ type Controller struct {
 	TenantObjects dynamic.Interface
 	Log           logr.Logger
 	Workers       int
-	Now           func() time.Time
+	// Metrics may be nil.
+	Metrics *metrics.BridgeCluster
+	Now     func() time.Time
 
 	queue      *Queue
 	limiter    workqueue.TypedRateLimiter[string]
@@ -67,6 +70,7 @@ type Controller struct {
 // Run works off the queue until ctx ends.
 func (c *Controller) Run(ctx context.Context, queue *Queue) error {
 	c.queue = queue
+	defer c.Metrics.Forget()
 	c.limiter = workqueue.NewTypedItemExponentialFailureRateLimiter[string](retryFirst, retryLast)
 	c.namespaces.cluster, c.namespaces.client = c.Session.Cluster, c.Bridge
 	many, no := true, false
@@ -108,10 +112,17 @@ func (c *Controller) Reconcile(ctx context.Context, r Request) (reconcile.Result
 		// Nothing counts yet, or nothing may be done: all paths come again.
 		return reconcile.Result{}, nil
 	}
+	changed, dealt := c.queue.changedAt(r.Path), false
+	defer func() {
+		if !dealt {
+			c.queue.notYet(r.Path, changed)
+		}
+	}()
 	step, err := c.look(ctx, view, r.Path)
 	if err != nil {
 		return c.retry(ctx, r.Path, err)
 	}
+	step.changed = changed
 	outcome, err := c.act(ctx, step)
 	if err != nil {
 		return c.retry(ctx, r.Path, err)
@@ -123,6 +134,7 @@ func (c *Controller) Reconcile(ctx context.Context, r Request) (reconcile.Result
 	if err != nil {
 		return c.retry(ctx, r.Path, err)
 	}
+	dealt = wait == 0 && !outcome.failing
 	switch {
 	case outcome.again:
 		c.queue.Enqueue(r.Path, true)

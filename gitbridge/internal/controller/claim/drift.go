@@ -32,6 +32,7 @@ func (c *Controller) correct(ctx context.Context, s *step) (outcome, error) {
 	}
 	c.Log.Info("What was changed on the control plane is set back", "cluster", c.Session.Cluster.ID, "path", s.Path,
 		"fields", strings.Join(change.Fields, ", "), "by", strings.Join(change.Managers, ", "))
+	c.Metrics.Corrected(s.Key.Binding)
 	c.fights.Corrected(s.Path, change, c.Now())
 	if words, rest := c.fights.Words(s.Path, c.Now()); words != "" {
 		o.answer.Reason, o.answer.Message, o.later = claim.Contested, words, rest

@@ -27,6 +27,8 @@ type step struct {
 	// file was read.
 	data   []byte
 	object *unstructured.Unstructured
+	// changed is since when it is known that something just changed.
+	changed time.Time
 	// patched are the fields that the platform's template set.
 	patched map[string]any
 	// found is what Live is of: writes are made on exactly that.

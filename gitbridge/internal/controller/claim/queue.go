@@ -18,7 +18,7 @@ type Queue struct {
 
 // NewQueue returns an empty queue.
 func NewQueue() *Queue {
-	o := &order{urgent: map[Request]bool{}}
+	o := &order{urgent: map[Request]bool{}, since: map[Request]time.Time{}}
 	queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[Request]{Name: "claim", Queue: o})
 	delaying := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[Request]{Name: "claim", Queue: queue})
 	return &Queue{
@@ -39,18 +39,42 @@ func (q *Queue) Enqueue(path string, urgent bool) {
 	q.Add(r)
 }
 
+// changedAt says since when it is known that something just changed, zero if
+// nothing did, and takes note that it was asked.
+func (q *Queue) changedAt(path string) time.Time {
+	q.order.mu.Lock()
+	defer q.order.mu.Unlock()
+	at := q.order.since[Request{Path: path}]
+	delete(q.order.since, Request{Path: path})
+	return at
+}
+
+// notYet takes back what changedAt noted: it was not dealt with.
+func (q *Queue) notYet(path string, at time.Time) {
+	q.order.mu.Lock()
+	defer q.order.mu.Unlock()
+	if !at.IsZero() {
+		q.order.since[Request{Path: path}] = at
+	}
+}
+
 // order is in which order a queue gives out what is in it.
 type order struct {
 	mu sync.Mutex
 	// urgent are those that go first once they are in the queue.
 	urgent      map[Request]bool
 	first, rest []Request
+	// since is when something changed that was not dealt with.
+	since map[Request]time.Time
 }
 
 func (o *order) hurry(r Request) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.urgent[r] = true
+	if _, ok := o.since[r]; !ok {
+		o.since[r] = time.Now()
+	}
 }
 
 // Touch is told of what was added though it is in the queue.

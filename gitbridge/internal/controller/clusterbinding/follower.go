@@ -48,7 +48,7 @@ func (r *Reconciler) begin(b *v1alpha1.ClusterBinding) (*follower, error) {
 	name, email := claim.BridgeIdentity()
 	repository, err := gitstore.Open(gitstore.Options{
 		URL: f.url, Credentials: credentials, Committer: store.Signature{Name: name, Email: email},
-		Guard: r.Guard, TrustHints: notify.FromHost(r.BackendURL, f.url),
+		Guard: r.Guard, Observer: r.Metrics.Repository(b.Name), TrustHints: notify.FromHost(r.BackendURL, f.url),
 	})
 	if err != nil {
 		return nil, err
@@ -75,6 +75,7 @@ func (r *Reconciler) begin(b *v1alpha1.ClusterBinding) (*follower, error) {
 	f.stop = func() {
 		cancel()
 		r.Sessions.Remove(f.session)
+		r.Metrics.Unfollows(b.Name)
 		wg.Wait()
 	}
 	r.Sessions.Add(f.session)

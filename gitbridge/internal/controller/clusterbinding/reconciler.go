@@ -24,6 +24,7 @@ import (
 	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/gitbridge/internal/session"
 	"gitbind.dev/gitbridge/internal/tenant"
+	"gitbind.dev/gitbridge/metrics"
 )
 
 // Reconciler keeps one follower for each ClusterBinding.
@@ -41,7 +42,9 @@ type Reconciler struct {
 	// Guard, if not nil, is put around what sends requests to Git, and refuses
 	// those that this process must not send.
 	Guard func(http.RoundTripper) http.RoundTripper
-	Now   func() time.Time
+	// Metrics may be nil.
+	Metrics *metrics.Bridge
+	Now     func() time.Time
 	// History is after how many commits a branch status begins anew; 0 for the
 	// default.
 	History int64
@@ -108,7 +111,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	err = r.decide(ctx, f, &b)
-	return ctrl.Result{}, errors.Join(err, f.status.say(ctx, &b, f.session.Condition()))
+	condition := f.session.Condition()
+	r.Metrics.Follows(b.Name, condition.Status == "True")
+	return ctrl.Result{}, errors.Join(err, f.status.say(ctx, &b, condition))
 }
 
 // follow gives the follower of a binding. It is nil as long as the backend has

@@ -1,0 +1,157 @@
+// Package metrics are the numbers that the two agents give to Prometheus. Their
+// names, labels and help texts are what operators build on: docs/operating.md
+// lists them. Labels take few values: the cluster's id, the binding, a word.
+package metrics
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"gitbind.dev/gitbridge/store"
+)
+
+// seconds are the buckets of durations, from what is not felt to what is given
+// up.
+var seconds = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
+
+// Git are the numbers of the Git engine, in both agents.
+type Git struct {
+	pushes, commits, fetches *prometheus.CounterVec
+	pushTime, fetchTime      *prometheus.HistogramVec
+}
+
+// registry registers what a process may have registered already.
+type registry struct {
+	prometheus.Registerer
+	err error
+}
+
+// register gives the collector to use: the one that is there, if there is one.
+func register[C prometheus.Collector](r *registry, c C) C {
+	var there prometheus.AlreadyRegisteredError
+	switch err := r.Register(c); {
+	case errors.As(err, &there):
+		if old, ok := there.ExistingCollector.(C); ok {
+			return old
+		}
+		r.err = errors.Join(r.err, err)
+	case err != nil:
+		r.err = errors.Join(r.err, err)
+	}
+	return c
+}
+
+func (r *registry) counter(name, help string, labels ...string) *prometheus.CounterVec {
+	return register(r, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels))
+}
+
+func (r *registry) gauge(name, help string, labels ...string) *prometheus.GaugeVec {
+	return register(r, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels))
+}
+
+func (r *registry) histogram(name, help string, labels ...string) *prometheus.HistogramVec {
+	return register(r, prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: seconds}, labels))
+}
+
+func newGit(r *registry) Git {
+	return Git{
+		pushes:    r.counter("gitbind_git_pushes_total", "Pushes to a cluster's repository: ok, moved (somebody else was first), rejected, unauthorized or failed.", "cluster", "branch", "result"),
+		commits:   r.counter("gitbind_git_commits_total", "Commits that the Git host has taken.", "cluster", "branch"),
+		fetches:   r.counter("gitbind_git_fetches_total", "Fetches from a cluster's repository: ok, moved, unauthorized or failed.", "cluster", "branch", "result"),
+		pushTime:  r.histogram("gitbind_git_push_seconds", "How long the Git host took for a push.", "cluster", "branch"),
+		fetchTime: r.histogram("gitbind_git_fetch_seconds", "How long a fetch took.", "cluster", "branch"),
+	}
+}
+
+type observer struct {
+	Git
+	cluster string
+}
+
+func (o observer) Pushed(branch string, commits int, took time.Duration, err error) {
+	branch = family(branch)
+	o.pushes.WithLabelValues(o.cluster, branch, result(err)).Inc()
+	o.pushTime.WithLabelValues(o.cluster, branch).Observe(took.Seconds())
+	if err == nil {
+		o.commits.WithLabelValues(o.cluster, branch).Add(float64(commits))
+	}
+}
+
+func (o observer) Fetched(branch string, took time.Duration, err error) {
+	branch = family(branch)
+	o.fetches.WithLabelValues(o.cluster, branch, result(err)).Inc()
+	o.fetchTime.WithLabelValues(o.cluster, branch).Observe(took.Seconds())
+}
+
+// family is "conflicts" for all the branches of that folder.
+func family(branch string) string {
+	folder, _, _ := strings.Cut(branch, "/")
+	return folder
+}
+
+func result(err error) string {
+	switch {
+	case err == nil:
+		return "ok"
+	case errors.Is(err, store.ErrConflict):
+		return "moved"
+	case errors.Is(err, store.ErrRejected):
+		return "rejected"
+	case errors.Is(err, store.ErrUnauthorized):
+		return "unauthorized"
+	default:
+		return "failed"
+	}
+}
+
+// Claims counts claims by what they are at present. Methods of nil do nothing.
+type Claims struct {
+	gauge   *prometheus.GaugeVec
+	cluster string
+
+	mu    sync.Mutex
+	known map[string][2]string
+}
+
+// Set says what a claim is now, "" for no claim any more, and returns what it
+// was.
+func (c *Claims) Set(key, binding, now string) (was string) {
+	if c == nil {
+		return ""
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before, ok := c.known[key]
+	switch {
+	case now == "":
+		delete(c.known, key)
+	default:
+		c.known[key] = [2]string{binding, now}
+	}
+	if ok {
+		c.gauge.WithLabelValues(c.cluster, before[0], before[1]).Dec()
+	}
+	if now != "" {
+		c.gauge.WithLabelValues(c.cluster, binding, now).Inc()
+	}
+	return before[1]
+}
+
+// Forget takes out a binding that is not worked on any more, "" for all.
+func (c *Claims) Forget(binding string) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key, state := range c.known {
+		if binding == "" || state[0] == binding {
+			delete(c.known, key)
+			c.gauge.WithLabelValues(c.cluster, state[0], state[1]).Dec()
+		}
+	}
+}

@@ -4,9 +4,8 @@ import (
 	"bytes"
 	"reflect"
 
-	"k8s.io/apimachinery/pkg/runtime"
-
 	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/internal/transform"
 	"gitbind.dev/gitbridge/store"
 )
 
@@ -30,9 +29,11 @@ func (c *Controller) movedTo(s *step) string {
 		if other == nil {
 			continue
 		}
-		wants := runtime.DeepCopyJSON(other.Spec)
-		s.api.Shape.Strip(wants)
-		if isPart(wants, spec) {
+		made, err := transform.Object(transform.Input{
+			Claim: other, Cluster: c.Session.Cluster, Binding: s.Key.Binding, Shape: s.api.Shape, Template: s.api.Template,
+			APIVersion: other.APIVersion, Kind: other.Kind,
+		})
+		if err == nil && isPart(made.Object.Object["spec"], spec) {
 			return path
 		}
 	}

@@ -3,6 +3,7 @@ package clusterbinding
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -60,12 +61,19 @@ func (r *Reconciler) begin(b *v1alpha1.ClusterBinding) (*follower, error) {
 	f.session = session.New(session.Options{
 		Cluster: f.cluster, Main: repository.Branch("main"), Status: repository.Branch("status"),
 		Memory: f.status.memory, Approved: store.Hash(b.Annotations[v1alpha1.ApproveMainAnnotation]),
-		Limits:   limits(b),
-		Remember: f.status.remember,
-		Enqueue:  claims.Enqueue,
-		Began:    func() { r.Began(f.session) },
-		Changed:  func() { r.changed(b.Name) },
-		Now:      r.Now,
+		Limits: limits(b),
+		Remember: func(ctx context.Context, m session.Memory) error {
+			err := f.status.remember(ctx, m)
+			if errors.Is(err, errSuperseded) {
+				// Begin with what was written.
+				r.changed(b.Name)
+			}
+			return err
+		},
+		Enqueue: claims.Enqueue,
+		Began:   func() { r.Began(f.session) },
+		Changed: func() { r.changed(b.Name) },
+		Now:     r.Now,
 	})
 
 	f.session.Status.SetHistory(cmp.Or(r.History, statusbranch.History))

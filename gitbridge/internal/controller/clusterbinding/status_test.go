@@ -1,0 +1,169 @@
+package clusterbinding
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/gitbridge/breaker"
+	"gitbind.dev/gitbridge/internal/session"
+)
+
+var at = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+func memory(accepted string, sequence int64) session.Memory {
+	return session.Memory{Accepted: "", Epoch: accepted, Sequence: sequence, Removals: []breaker.Removal{{Path: "p", At: at}}}
+}
+
+// plane is an API server with one ClusterBinding. Before is called before each
+// write of status.
+func plane(t *testing.T, before func() error) (client.Client, *v1alpha1.ClusterBinding) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	b := &v1alpha1.ClusterBinding{ObjectMeta: metav1.ObjectMeta{Name: "k3x9d2abqw", UID: "u1"}}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(b).WithStatusSubresource(b).WithInterceptorFuncs(interceptor.Funcs{
+		SubResourceApply: func(ctx context.Context, c client.Client, sub string, o runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
+			if before != nil {
+				if err := before(); err != nil {
+					return err
+				}
+			}
+			return c.SubResource(sub).Apply(ctx, o, opts...)
+		},
+	}).Build()
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(b), b); err != nil {
+		t.Fatal(err)
+	}
+	return c, b
+}
+
+func TestMemoryIsReadAsItWasWritten(t *testing.T) {
+	c, b := plane(t, nil)
+	s := newStatus(c, c, b)
+	want := memory("e1", 7)
+	if err := s.remember(t.Context(), want); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.say(t.Context(), b, session.Condition{Status: "True", Reason: "Following", Message: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	var got v1alpha1.ClusterBinding
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(b), &got); err != nil {
+		t.Fatal(err)
+	}
+	memory := memoryOf(got.Status.Bridge)
+	for i := range memory.Removals {
+		memory.Removals[i].At = memory.Removals[i].At.UTC()
+	}
+	if diff := cmp.Diff(want, memory); diff != "" {
+		t.Errorf("(-want +got): %s", diff)
+	}
+	if len(got.Status.Conditions) != 1 {
+		t.Errorf("conditions %+v", got.Status.Conditions)
+	}
+}
+
+// A bridge that was stopped while another one worked does not set back what that
+// one remembers.
+func TestAnOlderBridgeDoesNotSetBackWhatANewerOneRemembers(t *testing.T) {
+	c, b := plane(t, nil)
+	old := newStatus(c, c, b)
+	if err := old.remember(t.Context(), memory("e1", 1)); err != nil {
+		t.Fatal(err)
+	}
+	var now v1alpha1.ClusterBinding
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(b), &now); err != nil {
+		t.Fatal(err)
+	}
+	newer := newStatus(c, c, &now)
+	if err := newer.remember(t.Context(), memory("e1", 9)); err != nil {
+		t.Fatal(err)
+	}
+	for _, write := range []func() error{
+		func() error { return old.remember(t.Context(), memory("e1", 2)) },
+		func() error {
+			return old.say(t.Context(), b, session.Condition{Status: "False", Reason: "RepositoryUnreachable"})
+		},
+	} {
+		if err := write(); !errors.Is(err, errSuperseded) || !old.isSuperseded() {
+			t.Errorf("got %v", err)
+		}
+	}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(b), &now); err != nil {
+		t.Fatal(err)
+	}
+	if now.Status.Bridge.Sequence != 9 || len(now.Status.Conditions) != 0 {
+		t.Errorf("status %+v", now.Status)
+	}
+	if err := newer.remember(t.Context(), memory("e1", 10)); err != nil || newer.isSuperseded() {
+		t.Errorf("the newer one: %v", err)
+	}
+}
+
+func TestAWriteWhoseAnswerNeverCameIsOnesOwn(t *testing.T) {
+	lost := false
+	var c client.Client
+	c, b := plane(t, nil)
+	writer := interceptor.NewClient(c.(client.WithWatch), interceptor.Funcs{
+		SubResourceApply: func(ctx context.Context, c client.Client, sub string, o runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
+			err := c.SubResource(sub).Apply(ctx, o, opts...)
+			if lost && err == nil {
+				err = errors.New("connection reset")
+			}
+			return err
+		},
+	})
+	s := newStatus(writer, c, b)
+	lost = true
+	if err := s.remember(t.Context(), memory("e1", 1)); err == nil {
+		t.Fatal("no error")
+	}
+	lost = false
+	if err := s.remember(t.Context(), memory("e1", 2)); err != nil || s.isSuperseded() {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAWriteIsTriedAgainWhenOthersWroteOtherFields(t *testing.T) {
+	var conflicts int
+	c, b := plane(t, func() error {
+		if conflicts++; conflicts <= 2 {
+			return apierrors.NewConflict(schema.GroupResource{Resource: "clusterbindings"}, "x", errors.New("changed"))
+		}
+		return nil
+	})
+	if err := newStatus(c, c, b).remember(t.Context(), memory("e1", 1)); err != nil || conflicts != 3 {
+		t.Errorf("%v after %d tries", err, conflicts)
+	}
+}
+
+func TestLimits(t *testing.T) {
+	most, window := int32(0), metav1.Duration{Duration: time.Hour}
+	for _, test := range []struct {
+		name string
+		spec *v1alpha1.RemovalLimits
+		want breaker.Limits
+	}{
+		{"none", nil, breaker.Default()},
+		{"each removal", &v1alpha1.RemovalLimits{Most: &most}, breaker.Limits{Most: 0, Window: 10 * time.Minute, Share: 0.5, AtLeast: 2}},
+		{"a longer window", &v1alpha1.RemovalLimits{Window: &window}, breaker.Limits{Most: 3, Window: time.Hour, Share: 0.5, AtLeast: 2}},
+	} {
+		b := &v1alpha1.ClusterBinding{Spec: v1alpha1.ClusterBindingSpec{Removals: test.spec}}
+		if diff := cmp.Diff(test.want, limits(b)); diff != "" {
+			t.Errorf("%s (-want +got): %s", test.name, diff)
+		}
+	}
+}

@@ -43,6 +43,10 @@ test: ## Run all tests, on real API servers, Crossplane, Dex and Git.
 test-unit: ## Run the tests that need nothing but Go and git.
 	$(GO) test -short ./...
 
+.PHONY: test-gitea
+test-gitea: ## Run the rules of the Git engine against a real Gitea, which is built first (10 minutes).
+	$(GO) test -timeout 60m ./gitbridge/store/gitstore -run '^Test$$' -gitea -v
+
 .PHONY: bench
 bench: build ## Measure gitbind beside a bare client and write docs/bench (SIZES=1000,10000; QUICK=1 for a minute or two).
 	$(GO) build -o $(BIN)/bench ./test/bench/cmd/bench

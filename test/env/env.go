@@ -39,6 +39,8 @@ type Options struct {
 	Crossplane bool
 	// Dex starts an OpenID Connect provider.
 	Dex bool
+	// Gitea starts a Git host. It is built where it is first asked for.
+	Gitea bool
 	// PollInterval is how often Crossplane and its provider look at an object
 	// though nothing has told them of a change; 10 seconds by default. Longer
 	// is better where thousands of objects are measured.
@@ -53,6 +55,7 @@ type Env struct {
 	Clusters   []*Cluster
 	Crossplane *Crossplane // nil when it was not asked for
 	Dex        *Dex        // nil when it was not asked for
+	Gitea      *Gitea      // nil when it was not asked for
 	Kubectl    string      // path of a kubectl
 
 	programs  programs
@@ -113,6 +116,8 @@ func (o Options) needs(p part) bool {
 		return o.Crossplane
 	case dex:
 		return o.Dex
+	case gitea:
+		return o.Gitea
 	default:
 		return len(o.Clusters) > 0
 	}
@@ -134,6 +139,12 @@ func (e *Env) startAll(ctx context.Context, o Options) error {
 	if o.Dex {
 		group.Go(func() (err error) {
 			e.Dex, err = e.startDex(ctx)
+			return err
+		})
+	}
+	if o.Gitea {
+		group.Go(func() (err error) {
+			e.Gitea, err = e.startGitea(ctx)
 			return err
 		})
 	}

@@ -18,6 +18,8 @@ type part struct {
 	module  string   // that holds its source
 	pkg     string   // package of the program, relative to module
 	cgo     bool     // whether it can only be built with a C compiler
+	tags    string   // build tags
+	extra   bool     // built only where it is asked for
 	ldflags string   // VERSION stands for the module's version
 	files   []string // directories of the module that are kept beside the program
 	edits   []edit
@@ -41,6 +43,7 @@ const (
 	function          = "function-patch-and-transform"
 	provider          = "provider-kubernetes"
 	dex               = "dex"
+	gitea             = "gitea"
 )
 
 const kubeVersion = "-X k8s.io/component-base/version.gitVersion=VERSION " +
@@ -95,6 +98,11 @@ func allParts() []part {
 					"\t\t\tPort: func() (port int) { _, _ = fmt.Sscan(os.Getenv(\"WEBHOOK_PORT\"), &port); return port }(),\n",
 			}},
 		},
+		{
+			name: gitea, dir: "gitea", module: "code.gitea.io/gitea", extra: true,
+			cgo: true, tags: "sqlite sqlite_unlock_notify",
+			files: []string{"templates", "options", "public"},
+		},
 	}
 }
 
@@ -135,5 +143,8 @@ func (p part) identify(source string) (version, entry string, err error) {
 	}
 	h := sha256.New()
 	fmt.Fprintf(h, "%q %q %q %v %q %q %q %s/%s", mod, sum, p.pkg, p.cgo, p.ldflags, p.files, p.edits, runtime.GOOS, runtime.GOARCH)
+	if p.tags != "" {
+		fmt.Fprintf(h, " %q", p.tags)
+	}
 	return version, fmt.Sprintf("%s-%s-%s", p.name, version, hex.EncodeToString(h.Sum(nil))[:12]), nil
 }

@@ -27,8 +27,10 @@ type host struct {
 	t      testing.TB
 	dir    string
 	server *httptest.Server
-	// backend is git's own program.
+	// backend is git's own program, or Gitea.
 	backend http.Handler
+	// hook is the file that is run before a push is taken.
+	hook string
 
 	lose, breaks, pushes atomic.Int64
 	requests             atomic.Int64
@@ -46,21 +48,14 @@ type host struct {
 }
 
 func newHost(t testing.TB) *host {
-	h := &host{t: t, dir: filepath.Join(t.TempDir(), "repo.git")}
-	h.git("init", "-q", "--bare", "--initial-branch=main", h.dir)
-	h.git("config", "http.receivepack", "true")
-	h.git("config", "uploadpack.allowFilter", "true")
+	h := &host{t: t}
+	if gitea != nil {
+		h.useGitea(gitea)
+	} else {
+		h.useStock()
+	}
 	h.git("config", "gc.auto", "0")
 	h.git("config", "receive.autogc", "false")
-	path, err := exec.Command("git", "--exec-path").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	h.backend = &cgi.Handler{
-		Path:   filepath.Join(strings.TrimSpace(string(path)), "git-http-backend"),
-		Env:    []string{"GIT_PROJECT_ROOT=" + filepath.Dir(h.dir), "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=test"},
-		Stderr: t.Output(),
-	}
 	h.server = httptest.NewUnstartedServer(http.HandlerFunc(h.serve))
 	h.server.Config.ConnState = func(_ net.Conn, s http.ConnState) {
 		if s == http.StateNew {
@@ -70,6 +65,24 @@ func newHost(t testing.TB) *host {
 	h.server.Start()
 	t.Cleanup(h.server.Close)
 	return h
+}
+
+// useStock is git's own program for hosts.
+func (h *host) useStock() {
+	h.dir = filepath.Join(h.t.TempDir(), "repo.git")
+	h.git("init", "-q", "--bare", "--initial-branch=main", h.dir)
+	h.git("config", "http.receivepack", "true")
+	h.git("config", "uploadpack.allowFilter", "true")
+	path, err := exec.Command("git", "--exec-path").Output()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.hook = filepath.Join(h.dir, "hooks", "pre-receive")
+	h.backend = &cgi.Handler{
+		Path:   filepath.Join(strings.TrimSpace(string(path)), "git-http-backend"),
+		Env:    []string{"GIT_PROJECT_ROOT=" + filepath.Dir(h.dir), "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=test"},
+		Stderr: h.t.Output(),
+	}
 }
 
 func (h *host) serve(w http.ResponseWriter, r *http.Request) {
@@ -153,9 +166,8 @@ func (h *host) Break(n int) { h.breaks.Store(int64(n)) }
 func (h *host) Pushes() int { return int(h.pushes.Load()) }
 
 func (h *host) Reject(path, words string) {
-	hook := filepath.Join(h.dir, "hooks", "pre-receive")
 	if path == "" {
-		if err := os.Remove(hook); err != nil {
+		if err := os.Remove(h.hook); err != nil {
 			h.t.Fatal(err)
 		}
 		return
@@ -168,7 +180,7 @@ while read old new ref; do
 	fi
 done
 `, path, words)
-	if err := os.WriteFile(hook, []byte(script), 0o755); err != nil {
+	if err := os.WriteFile(h.hook, []byte(script), 0o755); err != nil {
 		h.t.Fatal(err)
 	}
 }

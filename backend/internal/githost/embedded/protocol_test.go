@@ -229,6 +229,7 @@ func TestAPushThatCannotBeReadIsRefusedWithWords(t *testing.T) {
 		{"too large", make([]byte, 5<<20), nil, 413, "larger than 4 MiB"},
 		{"a good question in gzip", gz([]byte(flushPkt)), encoded("gzip"), 200, ""},
 		{"no pack where one is due", []byte(pkts(head + " " + ones + " refs/heads/main\x00report-status")), nil, 200, "neither the push nor the repository has commit 1111111111"},
+		{"a branch deleted that is not there", []byte(pkts(zeros + " " + zeros + " refs/heads/changes/none\x00report-status")), nil, 200, "ng refs/heads/changes/none gitbind: there is no such branch to delete"},
 		{"a broken pack", pushBody(head, ones, []byte("PACK and more")), nil, 200, "malformed pack"},
 	} {
 		s.cfg.MaxPush = 4 << 20

@@ -107,13 +107,16 @@ func (r *repository) create(ctx context.Context, now time.Time) error {
 	if _, err := r.git.output(ctx, tmp, firstCommit(now), "fast-import", "--quiet"); err != nil {
 		return err
 	}
+	if err := syncTree(tmp); err != nil {
+		return err
+	}
 	if err := os.Rename(tmp, r.dir); err != nil {
 		if ok, _ := r.exists(); ok {
 			return nil // somebody else was first
 		}
 		return err
 	}
-	return syncDir(r.git.dir)
+	return syncPath(r.git.dir)
 }
 
 // exists tells whether the repository is there. It was whole when it got its
@@ -151,9 +154,19 @@ func (r *repository) sweepLocks(before time.Time) error {
 	})
 }
 
-// syncDir makes a rename in dir durable.
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
+// syncTree makes all files below dir durable, and their names.
+func syncTree(dir string) error {
+	return filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return syncPath(path)
+	})
+}
+
+// syncPath makes a file's content durable, or the names in a folder.
+func syncPath(path string) error {
+	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}

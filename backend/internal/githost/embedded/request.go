@@ -110,9 +110,6 @@ func parseCommand(line string) (command, error) {
 	if err != nil {
 		return command{}, err
 	}
-	if before.IsZero() && after.IsZero() {
-		return command{}, fmt.Errorf("%w: %q from nothing to nothing", errRequest, abbreviate(f[2]))
-	}
 	if !validRef(f[2]) {
 		return command{}, fmt.Errorf("%w: %q is no ref name", errRequest, abbreviate(f[2]))
 	}

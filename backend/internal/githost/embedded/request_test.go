@@ -51,7 +51,6 @@ func TestParsePushRequest(t *testing.T) {
 		{name: "no command", in: pkts("hello"), fails: "no ref update"},
 		{name: "short hash", in: pkts("1111 " + twos + " refs/heads/main"), fails: "no object name"},
 		{name: "upper-case hash", in: pkts(strings.Repeat("A", 40) + " " + twos + " refs/heads/main"), fails: "no object name"},
-		{name: "nothing to nothing", in: pkts(zeros + " " + zeros + " refs/heads/main"), fails: "from nothing to nothing"},
 		{name: "the same ref twice", in: pkts(ones+" "+twos+" refs/heads/main", ones+" "+zeros+" refs/heads/main"), fails: "twice"},
 		{name: "a space in a ref", in: pkts(ones + " " + twos + " refs/heads/main x"), fails: "no ref name"},
 		{name: "a line end in a ref", in: pkts(ones + " " + twos + " refs/heads/main\nng"), fails: "no ref name"},

@@ -1,0 +1,110 @@
+package env
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Gitea is a running Git host, with one user who may do everything.
+type Gitea struct {
+	URL            string // http://127.0.0.1:PORT
+	User, Password string
+	// Repositories is where the bare repositories are, by user and name.
+	Repositories string
+	Process      *Process
+}
+
+const giteaConfig = `RUN_MODE = prod
+WORK_PATH = %[1]s
+; It has no data that anybody would miss.
+I_AM_BEING_UNSAFE_RUNNING_AS_ROOT = true
+[server]
+HTTP_ADDR = 127.0.0.1
+HTTP_PORT = %[2]d
+ROOT_URL = http://127.0.0.1:%[2]d/
+STATIC_ROOT_PATH = %[3]s
+DISABLE_SSH = true
+OFFLINE_MODE = true
+[database]
+DB_TYPE = sqlite3
+PATH = %[1]s/gitea.db
+[repository]
+ROOT = %[1]s/repositories
+[security]
+INSTALL_LOCK = true
+SECRET_KEY = of-a-test
+[service]
+DISABLE_REGISTRATION = true
+[indexer]
+ISSUE_INDEXER_TYPE = db
+[actions]
+ENABLED = false
+[log]
+MODE = console
+LEVEL = Warn
+`
+
+func (e *Env) startGitea(ctx context.Context) (*Gitea, error) {
+	defer e.phase("Gitea")()
+	dir := filepath.Join(e.Dir, gitea)
+	g := &Gitea{User: "gitbind", Password: "gitbind-test-password", Repositories: filepath.Join(dir, "repositories")}
+	config := filepath.Join(dir, "app.ini")
+	configure := func(port int) error {
+		g.URL = "http://" + address(port)
+		return os.WriteFile(config, fmt.Appendf(nil, giteaConfig, dir, port, filepath.Dir(e.programs[gitea])), 0o600)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	if err := configure(0); err != nil {
+		return nil, err
+	}
+	for _, step := range [][]string{
+		{"migrate"},
+		{"admin", "user", "create", "--admin", "--username", g.User, "--password", g.Password, "--email", "gitbind@example.org", "--must-change-password=false"},
+	} {
+		if err := e.oneOff("gitea-"+step[0], gitea, append([]string{"--config", config}, step...)...).runToEnd(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return g, withPorts(ctx, 1, func(ctx context.Context, ports []int) error {
+		if err := configure(ports[0]); err != nil {
+			return err
+		}
+		g.Process = e.process(gitea, gitea, []string{"--config", config, "web"}, httpReady(g.URL+"/api/healthz", nil))
+		return g.Process.Start(ctx)
+	})
+}
+
+// Create makes an empty repository of the user.
+func (g *Gitea) Create(ctx context.Context, name string) error {
+	body, err := json.Marshal(map[string]any{"name": name, "default_branch": "main"})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, g.URL+"/api/v1/user/repos", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.SetBasicAuth(g.User, g.Password)
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return fmt.Errorf("create repository %s: %w", name, err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusCreated {
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1000))
+		return fmt.Errorf("create repository %s: %s: %s", name, resp.Status, text)
+	}
+	return nil
+}

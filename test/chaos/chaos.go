@@ -326,6 +326,9 @@ func (r *run) engage(ctx context.Context) error {
 		add := func(a *api, n int, name string, both bool) {
 			for j := range n {
 				c := &claim{api: a, namespace: "team-a", name: fmt.Sprintf("%s-%d-%d", name, i, j), both: both}
+				if !both {
+					c.size = "one of its own"
+				}
 				d.claims = append(d.claims, c)
 				if both {
 					r.author.both = append(r.author.both, c)

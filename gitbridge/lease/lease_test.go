@@ -1,0 +1,191 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+// lock is one on which writes may fail. How it is kept in a cluster is seen by
+// the end-to-end tests.
+type lock struct {
+	resourcelock.Interface
+	record resourcelock.LeaderElectionRecord
+	err    error
+	during func()
+}
+
+func (l *lock) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	return &l.record, nil, l.err
+}
+
+func (l *lock) Update(_ context.Context, r resourcelock.LeaderElectionRecord) error {
+	if l.during != nil {
+		l.during()
+	}
+	if l.err == nil {
+		l.record = r
+	}
+	return l.err
+}
+
+func record(holder string) resourcelock.LeaderElectionRecord {
+	return resourcelock.LeaderElectionRecord{HolderIdentity: holder}
+}
+
+func elected(o Options) (*Lease, *lock) {
+	under := &lock{}
+	o.Elect, o.Identity = true, "me"
+	return &Lease{Interface: under, options: o}, under
+}
+
+func TestHeldUntilAnotherMayTakeIt(t *testing.T) {
+	const duration = 200 * time.Millisecond
+	l, under := elected(Options{Duration: duration})
+	if l.Held() {
+		t.Error("it is held before it was taken")
+	}
+	under.during = func() { time.Sleep(duration / 2) }
+	began := time.Now()
+	if err := l.Update(t.Context(), record("me")); err != nil {
+		t.Fatal(err)
+	}
+	if !l.Held() {
+		t.Fatal("it is not held after it was taken")
+	}
+	for l.Held() {
+		if time.Since(began) > duration {
+			// Others count from when they saw the renewal, which was written after
+			// it was sent.
+			t.Fatal("it is held for longer than its duration after the renewal was sent")
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func TestARenewalThatFailsRenewsNothing(t *testing.T) {
+	l, under := elected(Options{Duration: time.Hour})
+	if err := l.Update(t.Context(), record("me")); err != nil {
+		t.Fatal(err)
+	}
+	before := l.until
+	under.err = errors.New("no answer")
+	if err := l.Update(t.Context(), record("me")); err == nil || l.until != before {
+		t.Errorf("%v, and it is held until %s instead of %s", err, l.until, before)
+	}
+}
+
+func TestNothingIsWrittenFromTheReleaseOn(t *testing.T) {
+	l, under := elected(Options{Duration: time.Hour})
+	if err := l.Update(t.Context(), record("me")); err != nil {
+		t.Fatal(err)
+	}
+	under.during = func() {
+		if l.Held() {
+			t.Error("it is still held while the release is under way")
+		}
+	}
+	if err := l.Update(t.Context(), record("")); err != nil || l.Held() {
+		t.Errorf("released: %v, held: %t", err, l.Held())
+	}
+}
+
+func TestGuard(t *testing.T) {
+	var passed int
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { passed++ }))
+	defer server.Close()
+	held, _ := elected(Options{Duration: time.Hour})
+	held.until = time.Now().Add(time.Hour)
+	lost, _ := elected(Options{Duration: time.Hour})
+	lost.until = time.Now().Add(-time.Millisecond)
+	for name, c := range map[string]struct {
+		lease        *Lease
+		method, path string
+		want         bool
+	}{
+		"a write of who holds it":            {held, http.MethodPost, "/apis/x", true},
+		"a write of who lost it":             {lost, http.MethodPost, "/apis/x", false},
+		"a patch of who lost it":             {lost, http.MethodPatch, "/apis/x", false},
+		"a delete of who lost it":            {lost, http.MethodDelete, "/apis/x", false},
+		"a read of who lost it":              {lost, http.MethodGet, "/apis/x", true},
+		"a fetch of who lost it":             {lost, http.MethodPost, "/git/x.git/git-upload-pack", true},
+		"a push of who lost it":              {lost, http.MethodPost, "/git/x.git/git-receive-pack", false},
+		"a push of who never had it":         {&Lease{options: Options{Elect: true}}, http.MethodPost, "/git/x.git/git-receive-pack", false},
+		"a write of one that is not elected": {&Lease{}, http.MethodPost, "/apis/x", true},
+	} {
+		passed = 0
+		client := &http.Client{Transport: c.lease.Guard(http.DefaultTransport)}
+		r, err := http.NewRequestWithContext(t.Context(), c.method, server.URL+c.path, strings.NewReader("body"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := client.Do(r)
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		if (passed == 1) != c.want || !c.want && !errors.Is(err, ErrNotHeld) {
+			t.Errorf("%s: passed %d times, %v", name, passed, err)
+		}
+	}
+}
+
+func TestExplain(t *testing.T) {
+	ended := errors.New("leader election lost")
+	o := Options{Namespace: "gitbind-system", Name: "gitbind-konnector", Duration: 15 * time.Second, Renew: 10 * time.Second}
+	for name, c := range map[string]struct {
+		until  time.Duration
+		holder string
+		want   string
+	}{
+		"taken":             {-time.Minute, "another", "was lost to another, so this process ends"},
+		"not renewed":       {4 * time.Second, "me", "was not renewed for 11s, so this process ends"},
+		"something else":    {14 * time.Second, "me", "leader election lost"},
+		"before the others": {0, "another", "leader election lost"},
+	} {
+		l, _ := elected(o)
+		l.holder = c.holder
+		if c.until != 0 {
+			l.until = time.Now().Add(c.until)
+		}
+		err := l.Explain(ended)
+		if !errors.Is(err, ended) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+		if c.want == ended.Error() && err != ended { //nolint:errorlint // that it is the same one
+			t.Errorf("%s: %v says more than is known", name, err)
+		}
+	}
+	if err := (&Lease{options: Options{Elect: true}}).Explain(nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	if err := Default().validate(); err != nil {
+		t.Errorf("the defaults: %v", err)
+	}
+	if d := Default(); time.Duration(2.2*float64(d.Retry)) > 2*time.Second {
+		t.Errorf("who stands by looks every %s only: a successor takes too long", d.Retry)
+	}
+	for name, change := range map[string]func(*Options){
+		"no duration":                 func(o *Options) { o.Duration = 0 },
+		"parts of a second":           func(o *Options) { o.Duration += time.Millisecond },
+		"renewed until after its end": func(o *Options) { o.Renew = o.Duration },
+		"never tried":                 func(o *Options) { o.Retry = 0 },
+		"tried once only":             func(o *Options) { o.Retry = o.Renew },
+	} {
+		o := Default()
+		if change(&o); o.validate() == nil {
+			t.Errorf("%s is accepted", name)
+		}
+		if o.Elect = false; o.validate() != nil {
+			t.Errorf("%s matters though nobody is elected", name)
+		}
+	}
+}

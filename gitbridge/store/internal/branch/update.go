@@ -18,7 +18,10 @@ const (
 	// maxGather bounds how long edits that keep coming are gathered.
 	maxGather = 100 * time.Millisecond
 	// conflictTries is how often edits are run again because others were first.
-	conflictTries = 30
+	conflictTries = 60
+	// conflictWait is the longest pause between them: who waits longer than a
+	// push takes leaves the branch to others.
+	conflictWait = 250 * time.Millisecond
 	// pushTries is how often the same commits are pushed, and how often the
 	// remote is asked what became of them.
 	pushTries = 3
@@ -169,7 +172,7 @@ func answerAll(batch []*pending, s *store.Snapshot, err error) {
 // or a reason not to is known. A batch that is rejected is divided until the
 // edits at fault are alone: theirs must not be the others' error.
 func (c *Client) process(ctx context.Context, batch []*pending, rejections *int) {
-	wait := backoff.ExponentialBackOff{InitialInterval: 5 * time.Millisecond, Multiplier: 1.7, RandomizationFactor: 0.9, MaxInterval: time.Second}
+	wait := backoff.ExponentialBackOff{InitialInterval: 5 * time.Millisecond, Multiplier: 1.7, RandomizationFactor: 0.9, MaxInterval: conflictWait}
 	var err error
 	for range conflictTries {
 		if err = c.options.Pace.Budget(ctx); err != nil {

@@ -154,7 +154,7 @@ func (r *Repository) mainChanged(ctx context.Context, s *store.Snapshot) error {
 	r.mainSeen, r.mainKnown = s, true
 	r.mu.Unlock()
 	r.contact()
-	r.tell(store.Diff(old, s, claim.Root))
+	r.tell(store.Diff(old, s, claim.Root), old == nil)
 	return nil
 }
 
@@ -176,17 +176,17 @@ func (r *Repository) statusChanged(s *store.Snapshot) error {
 	if refused {
 		r.stateChanged()
 	}
-	r.tell(store.Diff(old, s, ""))
+	r.tell(store.Diff(old, s, ""), old == nil)
 	return nil
 }
 
 // tell sorts changed paths by binding.
-func (r *Repository) tell(changes iter.Seq[store.Change]) {
+func (r *Repository) tell(changes iter.Seq[store.Change], first bool) {
 	byBinding := map[string]*Change{}
 	observed := false
 	of := func(binding string) *Change {
 		if byBinding[binding] == nil {
-			byBinding[binding] = &Change{}
+			byBinding[binding] = &Change{First: first}
 		}
 		return byBinding[binding]
 	}

@@ -10,6 +10,8 @@ import (
 type Change struct {
 	// Claims are those whose file on main, or ClaimStatus on status, changed.
 	Claims []claim.Key
+	// First says that Claims are all that there are, as none were known before.
+	First bool
 	// Export says that the binding's export changed.
 	Export bool
 	// Observed says that the control plane has seen a newer main.

@@ -16,8 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	contract "gitbind.dev/gitbridge/claim"
@@ -136,7 +134,7 @@ func (c *Controllers) start(ctx context.Context, api API) error {
 	objects := &unstructured.Unstructured{}
 	objects.SetGroupVersionKind(api.Kind)
 	placed := &namespaces{onChange: func() { c.OnChange(api.Binding) }}
-	if err := kept.Watch(source.Kind[client.Object](c.Cache, objects, &handler.EnqueueRequestForObject{}, placed.predicate())); err != nil {
+	if err := kept.Watch(source.Kind[client.Object](c.Cache, objects, &arrivals{}, placed.predicate())); err != nil {
 		return fmt.Errorf("watch %s: %w", api.Kind, err)
 	}
 	if err := kept.Watch(source.Func(r.followGit)); err != nil {
@@ -173,8 +171,12 @@ func (r *running) followGit(ctx context.Context, q workqueue.TypedRateLimitingIn
 	}
 	context.AfterFunc(ctx, untrack)
 	cancel := api.Repository.Subscribe(api.Binding, func(c repository.Change) {
+		add := q.Add
+		if c.First {
+			add = func(r ctrl.Request) { later(q, r) }
+		}
 		for _, key := range c.Claims {
-			q.Add(request(key))
+			add(request(key))
 		}
 		if c.Observed || c.Recovered {
 			for _, key := range r.reconciler.pending.take() {
@@ -198,20 +200,13 @@ func (r *running) enqueueAll(ctx context.Context) {
 		// Nothing is known of the files yet: they will be told as news.
 		return
 	}
-	enqueue := func(key contract.Key) {
-		if p, ok := q.(priorityqueue.PriorityQueue[ctrl.Request]); ok {
-			p.AddWithOpts(priorityqueue.AddOpts{Priority: new(handler.LowPriority)}, request(key))
-		} else {
-			q.Add(request(key))
-		}
-	}
 	for entry := range view.Main.List(contract.ClaimsPath(api.Binding)) {
 		if key, err := contract.ParsePath(entry.Path); err == nil {
-			enqueue(key)
+			later(q, request(key))
 		}
 	}
 	for _, key := range r.reconciler.held.all() {
-		enqueue(key)
+		later(q, request(key))
 	}
 }
 

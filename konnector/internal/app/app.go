@@ -20,9 +20,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"gitbind.dev/gitbridge/lease"
+	"gitbind.dev/gitbridge/metrics"
 	"gitbind.dev/konnector/api/v1alpha1"
 	"gitbind.dev/konnector/internal/controller/apiservicebinding"
 	"gitbind.dev/konnector/internal/controller/claim"
@@ -61,6 +63,10 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("start konnector: %w", err)
 	}
+	numbers, err := metrics.NewKonnector(ctrlmetrics.Registry)
+	if err != nil {
+		return fmt.Errorf("start konnector: register metrics: %w", err)
+	}
 	pool := repository.NewPool()
 	bindings := &apiservicebinding.Reconciler{
 		Client: mgr.GetClient(),
@@ -75,6 +81,7 @@ func Run(ctx context.Context, o Options) error {
 		Recorder: mgr.GetEventRecorder("konnector"),
 		Logger:   mgr.GetLogger(),
 		Workers:  o.Workers,
+		Metrics:  numbers,
 		OnChange: bindings.HeldChanged,
 	}
 	connections := &connection.Reconciler{
@@ -83,6 +90,7 @@ func Run(ctx context.Context, o Options) error {
 		Pool:      pool,
 		Namespace: o.Namespace,
 		Guard:     elected.Guard,
+		Metrics:   numbers,
 		Now:       time.Now,
 	}
 	for what, err := range map[string]error{

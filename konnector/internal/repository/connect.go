@@ -16,14 +16,16 @@ import (
 type Credentials func(ctx context.Context) (user, password string, err error)
 
 // Connect is the Remote of a Connection: Git over HTTP, and the backend's
-// events. What is sent to Git passes guard. It asks nobody for anything yet.
-func Connect(c v1alpha1.ConnectionSpec, credentials Credentials, guard func(http.RoundTripper) http.RoundTripper) (Remote, error) {
+// events. What is sent to Git passes guard, and observer is told of it. It asks
+// nobody for anything yet.
+func Connect(c v1alpha1.ConnectionSpec, credentials Credentials, guard func(http.RoundTripper) http.RoundTripper, observer store.Observer) (Remote, error) {
 	name, email := claim.Identity(Committer, c.ClusterID)
 	repo, err := gitstore.Open(gitstore.Options{
 		URL:         c.RepositoryURL,
 		Credentials: credentials,
 		Committer:   store.Signature{Name: name, Email: email},
 		Guard:       guard,
+		Observer:    observer,
 		TrustHints:  notify.FromHost(c.BackendURL, c.RepositoryURL),
 	})
 	if err != nil {

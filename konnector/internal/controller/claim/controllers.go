@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	contract "gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/metrics"
 	"gitbind.dev/konnector/api/v1alpha1"
 	"gitbind.dev/konnector/internal/repository"
 )
@@ -34,6 +35,8 @@ type Controllers struct {
 	// is under way they wait together for the next one, so more of them make
 	// larger batches.
 	Workers int
+	// Metrics may be nil.
+	Metrics *metrics.Konnector
 	// OnChange is called with a binding when Held or Namespaces may say something
 	// new. It must not block.
 	OnChange func(binding string)
@@ -115,7 +118,8 @@ func (c *Controllers) start(ctx context.Context, api API) error {
 	r := &running{
 		reconciler: &reconciler{
 			cached: c.Cache, live: c.Live, client: newNotingClient(c.Client, own), written: own, reports: turns{most: maxReports}, recorder: c.Recorder,
-			held: newHeldFiles(api.Held, func() { c.OnChange(api.Binding) }),
+			numbers: c.Metrics.Of(api.Repository.ClusterID, api.Binding),
+			held:    newHeldFiles(api.Held, func() { c.OnChange(api.Binding) }),
 		},
 		done: make(chan struct{}),
 	}
@@ -149,6 +153,7 @@ func (c *Controllers) start(ctx context.Context, api API) error {
 	go func() {
 		r.err = kept.Start(run)
 		cancel()
+		r.reconciler.numbers.Forget()
 		close(r.done)
 		if r.err != nil {
 			c.OnChange(api.Binding)

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	contract "gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/metrics"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/konnector/internal/decision"
 	"gitbind.dev/konnector/internal/repository"
@@ -50,6 +51,8 @@ type reconciler struct {
 	waiting waits
 	held    *heldFiles
 	work    gate
+	// numbers may be nil.
+	numbers *metrics.KonnectorBinding
 }
 
 func (r *reconciler) api() *API { return r.current.Load() }
@@ -111,7 +114,9 @@ func (r *reconciler) bringInStep(ctx context.Context, key contract.Key, object *
 				return result, nil
 			}
 		} else {
-			object, err = r.act(ctx, l)
+			if object, err = r.act(ctx, l); err == nil {
+				r.numbers.Did(string(l.decision.Action))
+			}
 		}
 		if err == nil && l.decision.Action == decision.Create {
 			// Its status makes its base count.
@@ -238,6 +243,7 @@ func (l *look) settled() bool {
 // file changes, and what has no object to be shown on.
 func (r *reconciler) finished(l *look, refusal *refusedError) ctrl.Result {
 	d := l.decision
+	r.count(l)
 	if l.object == nil && d.Action == decision.Hold {
 		r.held.set(l.key, d)
 	} else {
@@ -255,6 +261,21 @@ func (r *reconciler) finished(l *look, refusal *refusedError) ctrl.Result {
 		return ctrl.Result{RequeueAfter: jitter(refusedWait)}
 	}
 	return ctrl.Result{}
+}
+
+// count keeps the numbers of claims by where they are.
+func (r *reconciler) count(l *look) {
+	key := l.key.Namespace + "/" + l.key.Name
+	switch d := l.decision; {
+	case d.Action == decision.Hold:
+		r.numbers.Is(key, "Held", string(d.Reason))
+	case d.Action == decision.Wait:
+		r.numbers.Is(key, "Waiting", "")
+	case l.object == nil:
+		r.numbers.Is(key, "", "")
+	default:
+		r.numbers.Is(key, "InSync", "")
+	}
 }
 
 // get reads an object; nil for none.

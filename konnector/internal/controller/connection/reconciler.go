@@ -19,6 +19,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"gitbind.dev/gitbridge/metrics"
 	"gitbind.dev/konnector/api/v1alpha1"
 	"gitbind.dev/konnector/internal/repository"
 )
@@ -42,7 +43,9 @@ type Reconciler struct {
 	// Guard, if not nil, is put around what sends requests to Git, and refuses
 	// those that this process must not send.
 	Guard func(http.RoundTripper) http.RoundTripper
-	Now   func() time.Time
+	// Metrics may be nil.
+	Metrics *metrics.Konnector
+	Now     func() time.Time
 
 	connected connections
 }

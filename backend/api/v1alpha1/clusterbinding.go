@@ -15,14 +15,14 @@ const (
 // Annotations on a ClusterBinding, by which a person decides.
 const (
 	// ApproveMainAnnotation names a commit of main, which counts from there on
-	// though it does not continue what was accepted.
+	// though it does not continue what was accepted. The bridge removes it, as the
+	// others, when it has acted on it: an approval counts once.
 	ApproveMainAnnotation = "gitbind.dev/approve-main"
 	// ApproveRemovalsAnnotation names a commit of main: services whose files it
 	// lacks may go, however many these are.
 	ApproveRemovalsAnnotation = "gitbind.dev/approve-removals"
 	// RecreateEmptyAnnotation names paths of main, or folders of them, by commas
-	// or lines: what is missing of them on the control plane is made anew. The
-	// bridge removes it when it is done.
+	// or lines: what is missing of them on the control plane is made anew.
 	RecreateEmptyAnnotation = "gitbind.dev/recreate-empty"
 )
 

@@ -371,6 +371,16 @@ func forcedAndApproved(t *tenant, paths, uids []string) {
 	}
 	t.wantUntouched(paths[:2], uids[:2])
 	t.wantAgreement()
+	// An approval counts once: not again when main is set back once more.
+	t.eventually("the approvals are used up", func() error {
+		a := t.clusterBinding().Annotations
+		return is(a[v1alpha1.ApproveMainAnnotation]+a[v1alpha1.ApproveRemovalsAnnotation], "")
+	})
+	good := t.host.head(t.id, "main")
+	t.force(begin)
+	t.wantSynced("MainRewritten")
+	t.force(good)
+	t.wantAgreement()
 }
 
 func emptied(t *tenant, paths, uids []string) {

@@ -29,7 +29,7 @@ func (f Facts) present() Decision {
 		return answer(f.refused(claim.Invalid, "", &claim.Problem{File: f.Path, Reason: fmt.Sprintf("the API %s is not bound: bind it with `kubectl gitbind bind`, or remove the file", f.Key.Binding)}))
 	case f.Access == NotGranted:
 		return answer(f.refused(claim.Held, fmt.Sprintf("the control plane has not granted %s to this cluster yet", f.Key.Binding), nil))
-	case f.Access == NotServed:
+	case f.Access == NotServed, f.Access == NotWatched:
 		return answer(f.refused(claim.Failed, fmt.Sprintf("the control plane does not serve %s, or its bridge may not watch it: its operator must look at it", f.Key.Binding), nil))
 	case f.Live != nil && f.Live.Terminating:
 		return answer(f.terminating())

@@ -94,6 +94,7 @@ const (
 	NotBound   Access = "NotBound"   // there is no export
 	NotGranted Access = "NotGranted" // there is one, without rights yet
 	NotServed  Access = "NotServed"  // the control plane has no such API
+	NotWatched Access = "NotWatched" // the bridge cannot see its objects
 )
 
 // Effect is what to do on the control plane.

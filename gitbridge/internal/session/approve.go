@@ -115,15 +115,31 @@ func (s *Session) HoldMoved(path, to string) decision.Removal {
 // ApproveRemovals lets go what is held and what main lacked already at a commit.
 // A file that no commit was seen to remove goes only when just the commit is
 // named that its answer names.
-func (s *Session) ApproveRemovals(ctx context.Context, commit store.Hash) error {
+//
+// Done says that nothing is left of what was approved.
+func (s *Session) ApproveRemovals(ctx context.Context, commit store.Hash) (done bool, err error) {
 	view := s.View()
-	held := s.held()
-	if commit == "" || view.Main == nil || view.Held || len(held) == 0 {
-		return nil
+	if commit == "" || view.Main == nil || view.Held {
+		return false, nil
 	}
 	if _, in, err := s.options.Main.Log(ctx, commit, view.Main.Head()); err != nil || !in {
-		return err
+		return false, err
 	}
+	if err := s.approveHeld(ctx, commit); err != nil {
+		return false, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.removals {
+		if r.approvedHere {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+func (s *Session) approveHeld(ctx context.Context, commit store.Hash) error {
+	held := s.held()
 	followed := s.lineage(commit, nil)
 	for path, r := range held {
 		yes := r.Commit == string(commit)
@@ -160,7 +176,7 @@ func (s *Session) approveRemoval(path string, as Removal) {
 		s.mu.Unlock()
 		return
 	}
-	r.Approved, r.Reason, r.Message = true, "", ""
+	r.Approved, r.approvedHere, r.Reason, r.Message = true, true, "", ""
 	s.mu.Unlock()
 	s.options.Enqueue(path, true)
 }

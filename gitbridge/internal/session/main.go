@@ -30,10 +30,21 @@ func (s *Session) Approve(ctx context.Context, commit store.Hash) error {
 		return nil
 	}
 	s.approved = commit
-	if s.seen == nil || s.seen.Head() != commit || !s.View().Held {
+	if commit == "" || s.seen == nil || s.seen.Head() != commit || !s.View().Held {
 		return nil
 	}
 	return s.consider(ctx, s.seen)
+}
+
+// IsApproved reports whether an approval of main was acted on, or is of no use:
+// main is followed, and has that commit.
+func (s *Session) IsApproved(ctx context.Context, commit store.Hash) (bool, error) {
+	view := s.View()
+	if view.Main == nil || view.Held {
+		return false, nil
+	}
+	_, in, err := s.options.Main.Log(ctx, commit, view.Main.Head())
+	return in, err
 }
 
 func (s *Session) onMain(ctx context.Context, new *store.Snapshot) error {

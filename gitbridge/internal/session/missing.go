@@ -136,7 +136,7 @@ func (s *Session) unanswered(ctx context.Context, main *store.Snapshot, commits 
 		case present.Result == claim.Gone:
 			s.Status.Bury(e.Path, present.Since)
 		case present.Result == claim.Held && present.Answers.Blob == "":
-			held[e.Path] = wasHeld(present, main.Head())
+			held[e.Path] = wasHeld(present)
 		case present.Answers.Blob != "":
 			switch yes, err := followed(ctx, store.Hash(present.Answers.Commit)); {
 			case err != nil:
@@ -167,11 +167,11 @@ func (s *Session) unanswered(ctx context.Context, main *store.Snapshot, commits 
 }
 
 // wasHeld is a removal as its answer tells it.
-func wasHeld(present *claim.Status, head store.Hash) *Removal {
+func wasHeld(present *claim.Status) *Removal {
 	r := decision.Removal{Commit: present.Answers.Commit, Reason: present.Reason, Message: present.Message}
 	if r.Reason == "" {
 		// Something else was in the way, and what is known of the removal is lost.
-		r = *decision.Unproven(string(head))
+		r = *decision.Unproven(r.Commit)
 	}
 	return &Removal{Removal: r}
 }

@@ -14,8 +14,10 @@ import (
 // Removal is a claim whose file main lacks, as the session judges it.
 type Removal struct {
 	decision.Removal
-	// Approved says that a person wants it to go.
-	Approved bool
+	// Approved says that a person wants it to go, and approvedHere that this was
+	// said on the control plane.
+	Approved     bool
+	approvedHere bool
 	// With are files that came with the same commits.
 	With []string
 }

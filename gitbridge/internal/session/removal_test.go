@@ -166,18 +166,25 @@ func TestManyRemovalsAreHeldUntilAPersonApproves(t *testing.T) {
 
 			w.queued()
 			for _, wrong := range []store.Hash{w.remote.History("main")[2].Hash, "0123456789012345678901234567890123456789"} {
-				if err := r.ApproveRemovals(t.Context(), wrong); err != nil && !strings.Contains(err.Error(), "no such commit") {
+				if _, err := r.ApproveRemovals(t.Context(), wrong); err != nil && !strings.Contains(err.Error(), "no such commit") {
 					t.Fatal(err)
 				}
 			}
 			r.wantRemoval("a", "", claim.ManyRemovals)
-			if err := r.ApproveRemovals(t.Context(), w.remote.Head("main")); err != nil {
+			if _, err := r.ApproveRemovals(t.Context(), w.remote.Head("main")); err != nil {
 				t.Fatal(err)
 			}
 			for _, name := range names[:4] {
 				if got := r.wantRemoval(name, "", ""); !got.Approved {
 					t.Error("not approved")
 				}
+				if done, err := r.ApproveRemovals(t.Context(), w.remote.Head("main")); done || err != nil {
+					t.Errorf("done before %s is gone, %v", name, err)
+				}
+				r.Answered(path(name), &claim.Status{Result: claim.Gone})
+			}
+			if done, err := r.ApproveRemovals(t.Context(), w.remote.Head("main")); !done || err != nil {
+				t.Errorf("not done: %v", err)
 			}
 			if got := w.queued(); len(got) != 4 {
 				t.Errorf("queue %v", got)
@@ -321,7 +328,7 @@ func TestAMoveIsHeldAndCountsForNothing(t *testing.T) {
 		}
 		r.wantRemoval(name, "", claim.Moved)
 	}
-	if err := r.ApproveRemovals(t.Context(), w.remote.Head("main")); err != nil {
+	if _, err := r.ApproveRemovals(t.Context(), w.remote.Head("main")); err != nil {
 		t.Fatal(err)
 	}
 	if got := r.wantRemoval("a", "", ""); !got.Approved {
@@ -359,7 +366,7 @@ func TestWhatNobodyRemovedIsApprovedByItsOwnCommit(t *testing.T) {
 	r.follows()
 	later := w.commit("Go on", map[string]string{path("x"): "1"})
 	r.follows()
-	if err := r.ApproveRemovals(t.Context(), later); err != nil {
+	if _, err := r.ApproveRemovals(t.Context(), later); err != nil {
 		t.Fatal(err)
 	}
 	r.wantRemoval("a", "", claim.NotRemoved)
@@ -367,7 +374,7 @@ func TestWhatNobodyRemovedIsApprovedByItsOwnCommit(t *testing.T) {
 	r = w.start()
 	r.follows()
 	r.wantRemoval("a", "", claim.NotRemoved)
-	if err := r.ApproveRemovals(t.Context(), old); err != nil {
+	if _, err := r.ApproveRemovals(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
 	r.wantRemoval("a", "", "")
@@ -396,7 +403,7 @@ func TestAHeldRemovalOfAnotherHistory(t *testing.T) {
 	for _, name := range names {
 		r.wantRemoval(name, "", claim.NotRemoved)
 	}
-	if err := r.ApproveRemovals(t.Context(), old); err != nil {
+	if _, err := r.ApproveRemovals(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
 	r.wantRemoval("a", "", "")

@@ -179,14 +179,14 @@ func (s *Session) Answered(path string, answer *claim.Status) {
 	if s.uids[path] == uid {
 		delete(s.uids, path)
 	}
-	wasHeld := false
+	toldOf := false
 	if answer == nil || answer.Result == claim.Gone {
 		r := s.removals[path]
-		wasHeld = r != nil && r.Reason != ""
+		toldOf = r != nil && (r.Reason != "" || r.approvedHere)
 		delete(s.removals, path)
 	}
 	s.mu.Unlock()
-	if wasHeld {
+	if toldOf {
 		s.options.Changed()
 	}
 }

@@ -138,6 +138,11 @@ func TestAMainThatDoesNotDescendIsNotFollowed(t *testing.T) {
 				if memory, _ := w.remembered(); memory.Accepted != old {
 					t.Errorf("remembered %s", memory.Accepted)
 				}
+				for commit, want := range map[store.Hash]bool{old: true, accepted: false} {
+					if used, err := r.IsApproved(t.Context(), commit); used != want || err != nil {
+						t.Errorf("approval of %s used: %v, %v", commit.Short(), used, err)
+					}
+				}
 			})
 		})
 	}

@@ -117,7 +117,7 @@ func (c *Controller) findLive(ctx context.Context, s *step) error {
 		if c.memory.failingFor(s.Key.Binding, c.Now()) < unwatched {
 			return err
 		}
-		s.Access = decision.NotServed
+		s.Access = decision.NotWatched
 		return nil
 	}
 	c.memory.works(s.Key.Binding)

@@ -132,13 +132,18 @@ func (c *Controller) census(ctx context.Context) (census, error) {
 	return found, nil
 }
 
-// watched is an API whose objects are known.
+// watched is an API whose objects are known, or cannot be for long.
 func (c *Controller) watched(ctx context.Context, binding string) (offered.API, error) {
 	api, err := c.APIs.Resolve(ctx, c.Session.Cluster.Namespace, binding)
 	if err != nil || api.Access != decision.Granted {
 		return api, err
 	}
-	return api, c.Objects.Watch(ctx, api.Kind, binding)
+	if err = c.Objects.Watch(ctx, api.Kind, binding); err != nil && c.memory.failingFor(binding, c.Now()) >= unwatched {
+		// What cannot be seen is not missing.
+		api.Access = decision.NotWatched
+		return api, nil
+	}
+	return api, err
 }
 
 func (c *Controller) isMissing(ctx context.Context, api offered.API, key claim.Key) (bool, error) {
@@ -150,7 +155,7 @@ func (c *Controller) isMissing(ctx context.Context, api offered.API, key claim.K
 			return false, err
 		}
 		f.Live = c.living(key, u)
-	} else if c.Session.IsAnew() {
+	} else if c.Session.IsAnew() && api.Access != decision.NotWatched {
 		// A control plane that was made anew has no exports yet.
 		f.Access = decision.NotServed
 	}
@@ -215,7 +220,7 @@ func (c *Controller) isRecreated(ctx context.Context) bool {
 			continue
 		}
 		u, err := c.Objects.Get(ctx, api.Kind, c.Session.Cluster.ClaimNamespace(key.Namespace), key.Name)
-		if err != nil || u == nil || present.Result != claim.Applied {
+		if err != nil || u == nil {
 			return false
 		}
 	}

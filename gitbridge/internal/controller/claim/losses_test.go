@@ -179,6 +179,28 @@ func TestAnAPIThatIsNotServedAnyMoreIsALoss(t *testing.T) {
 	}
 }
 
+// It cannot be told then what is there.
+func TestAKindThatCannotBeWatchedIsNoLoss(t *testing.T) {
+	f := start(t)
+	names := f.many(5)
+	f.watchErr = errors.New("watch: forbidden")
+	f.stepAt(pathOf(names[0]))
+	f.losses.mu.Lock()
+	err := f.judgeLosses(t.Context())
+	f.losses.mu.Unlock()
+	if err == nil {
+		t.Error("judged without knowing")
+	}
+	f.now = f.now.Add(unwatched)
+	if answer, _, _ := f.stepAt(pathOf(names[0])); answer.Result != claim.Failed || !strings.Contains(answer.Message, "may not watch") {
+		t.Errorf("answer %+v", answer)
+	}
+	f.judge()
+	if f.Session.Stalled() != nil {
+		t.Errorf("stalled %+v", f.Session.Stalled())
+	}
+}
+
 func TestAnObjectThatGoesIsALossAndOneOfOursIsNot(t *testing.T) {
 	f := start(t)
 	names := f.many(9)
@@ -314,7 +336,7 @@ func TestAMovedFileDeletesNothing(t *testing.T) {
 			if test.want == "" {
 				return
 			}
-			if err := f.Session.ApproveRemovals(t.Context(), f.remote.Head("main")); err != nil {
+			if _, err := f.Session.ApproveRemovals(t.Context(), f.remote.Head("main")); err != nil {
 				t.Fatal(err)
 			}
 			if answer, calls, _ := f.step(); answer.Result != claim.Deleting || !slices.Contains(calls, "delete") {

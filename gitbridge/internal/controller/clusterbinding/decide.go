@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -21,22 +22,34 @@ func (r *Reconciler) decide(ctx context.Context, f *follower, b *v1alpha1.Cluste
 	var errs []error
 	f.session.SetLimits(limits(b))
 	f.session.Suspend(b.Spec.Suspended)
-	if commit := b.Annotations[v1alpha1.ApproveMainAnnotation]; commit != "" {
-		if err := f.session.Approve(ctx, store.Hash(commit)); err != nil {
-			errs = append(errs, fmt.Errorf("approve main at %s: %w", commit, err))
+	// An approval counts once: one that stayed would count again when main, or
+	// the control plane, is set back to where it was.
+	var done []string
+	commit := b.Annotations[v1alpha1.ApproveMainAnnotation]
+	err := f.session.Approve(ctx, store.Hash(commit))
+	if err == nil && isCommit(commit) {
+		var acted bool
+		if acted, err = f.session.IsApproved(ctx, store.Hash(commit)); acted {
+			done = append(done, v1alpha1.ApproveMainAnnotation)
 		}
 	}
+	if err != nil {
+		errs = append(errs, fmt.Errorf("approve main at %s: %w", commit, err))
+	}
 	if commit := b.Annotations[v1alpha1.ApproveRemovalsAnnotation]; isCommit(commit) {
-		if err := f.session.ApproveRemovals(ctx, store.Hash(commit)); err != nil {
+		switch acted, err := f.session.ApproveRemovals(ctx, store.Hash(commit)); {
+		case err != nil:
 			errs = append(errs, fmt.Errorf("approve removals at %s: %w", commit, err))
+		case acted:
+			done = append(done, v1alpha1.ApproveRemovalsAnnotation)
 		}
 	}
 	recreate := b.Annotations[v1alpha1.RecreateEmptyAnnotation]
 	f.session.Recreate(recreate)
 	if f.session.IsRecreated(recreate) {
-		errs = append(errs, r.unset(ctx, b, v1alpha1.RecreateEmptyAnnotation))
+		done = append(done, v1alpha1.RecreateEmptyAnnotation)
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, r.unset(ctx, b, done))...)
 }
 
 // isCommit is for what people write: a host need not be asked about all of it.
@@ -60,17 +73,22 @@ func limits(b *v1alpha1.ClusterBinding) breaker.Limits {
 
 // +kubebuilder:rbac:groups=gitbind.dev,resources=clusterbindings,verbs=patch
 
-// unset removes an annotation that was acted on, unless it says something else
+// unset removes annotations that were acted on, unless they say something else
 // by now.
-func (r *Reconciler) unset(ctx context.Context, b *v1alpha1.ClusterBinding, annotation string) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"resourceVersion": b.ResourceVersion, "annotations": map[string]any{annotation: nil},
-	}})
+func (r *Reconciler) unset(ctx context.Context, b *v1alpha1.ClusterBinding, annotations []string) error {
+	if len(annotations) == 0 {
+		return nil
+	}
+	values := map[string]any{}
+	for _, a := range annotations {
+		values[a] = nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": b.ResourceVersion, "annotations": values}})
 	if err != nil {
 		return err
 	}
 	if err := r.Client.Patch(ctx, b.DeepCopy(), client.RawPatch("application/merge-patch+json", patch), client.FieldOwner(tenant.FieldOwner)); err != nil {
-		return fmt.Errorf("remove annotation %s: %w", annotation, err)
+		return fmt.Errorf("remove %s: %w", strings.Join(annotations, ", "), err)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -55,8 +56,9 @@ func CRD(live *apiextensionsv1.CustomResourceDefinition, api v1alpha1.ExportedAP
 				Deprecated:               served.Deprecated,
 				DeprecationWarning:       served.DeprecationWarning,
 				Schema:                   &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: schema},
-				Subresources:             &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
+				Subresources:             subresources(served.Subresources),
 				AdditionalPrinterColumns: columns(served.AdditionalPrinterColumns),
+				SelectableFields:         selectable(served.SelectableFields, machinery),
 			}},
 		},
 	}, nil
@@ -69,6 +71,25 @@ func version(crd *apiextensionsv1.CustomResourceDefinition, name string) *apiext
 		}
 	}
 	return nil
+}
+
+// subresources are the status, which the konnector writes, and scale as it is.
+func subresources(live *apiextensionsv1.CustomResourceSubresources) *apiextensionsv1.CustomResourceSubresources {
+	out := &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}}
+	if live != nil {
+		out.Scale = live.Scale.DeepCopy()
+	}
+	return out
+}
+
+// selectable are the fields by which objects can be selected, without those that
+// app clusters do not have.
+func selectable(live []apiextensionsv1.SelectableField, machinery []string) []apiextensionsv1.SelectableField {
+	return slices.DeleteFunc(slices.Clone(live), func(f apiextensionsv1.SelectableField) bool {
+		return slices.ContainsFunc(machinery, func(field string) bool {
+			return f.JSONPath == ".spec."+field || strings.HasPrefix(f.JSONPath, ".spec."+field+".")
+		})
+	})
 }
 
 // withoutFields takes fields out of the object schema at a property, and the

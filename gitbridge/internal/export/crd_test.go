@@ -25,6 +25,7 @@ func TestCRD(t *testing.T) {
 	}{
 		{"postgresqlinstances", v1alpha1.ExportedAPI{Group: "anynines.com", Version: "v1", Resource: "postgresqlinstances"}},
 		{"namespacedxr", v1alpha1.ExportedAPI{Group: "example.org", Version: "v1", Resource: "caches"}},
+		{"brokers", v1alpha1.ExportedAPI{Group: "example.net", Version: "v1", Resource: "brokers"}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -24,13 +24,14 @@ type claimsFactory struct {
 	log     logr.Logger
 	workers int
 	metrics *metrics.Bridge
+	now     func() time.Time
 }
 
 func (f claimsFactory) of(cluster tenant.Cluster) (clusterbinding.Claims, error) {
 	as := rest.CopyConfig(f.config)
 	as.Impersonate = rest.ImpersonationConfig{UserName: cluster.User()}
 	as.WarningHandlerWithContext = rest.NoWarnings{}
-	c := &claim.Controller{APIs: f.apis, Objects: f.objects, Log: f.log, Workers: f.workers, Metrics: f.metrics.Of(cluster.ID), Now: time.Now}
+	c := &claim.Controller{APIs: f.apis, Objects: f.objects, Log: f.log, Workers: f.workers, Metrics: f.metrics.Of(cluster.ID), Now: f.now}
 	var err error
 	if c.Bridge, c.BridgeObjects, err = clients(f.config); err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -33,6 +34,8 @@ type Options struct {
 	// Lease is how one of several bridges comes to work. The zero value is for
 	// one that is alone.
 	Lease lease.Options
+	// Now is the clock; time.Now when it is nil.
+	Now func() time.Time
 }
 
 // NewCommand returns the command gitbridge.

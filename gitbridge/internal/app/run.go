@@ -31,6 +31,9 @@ import (
 
 // Run bridges until ctx ends, or the lease is lost.
 func Run(ctx context.Context, config *rest.Config, o Options) error {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	config = rest.CopyConfig(config)
 	config.QPS = -1
 	config.UserAgent = "gitbridge"
@@ -98,7 +101,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, config *rest.Config, 
 	if err := exports.SetupWithManager(ctx, mgr); err != nil {
 		return fmt.Errorf("set up the controller of exports: %w", err)
 	}
-	templates := &apiserviceexporttemplate.Reconciler{Client: mgr.GetClient(), Now: time.Now}
+	templates := &apiserviceexporttemplate.Reconciler{Client: mgr.GetClient(), Now: o.Now}
 	if err := templates.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set up the controller of templates: %w", err)
 	}
@@ -106,10 +109,10 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, config *rest.Config, 
 	if err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
-	claims := claimsFactory{config: config, apis: resolver, objects: objects, log: mgr.GetLogger(), workers: o.Workers, metrics: numbers}
+	claims := claimsFactory{config: config, apis: resolver, objects: objects, log: mgr.GetLogger(), workers: o.Workers, metrics: numbers, now: o.Now}
 	bindings := &clusterbinding.Reconciler{
 		Client: mgr.GetClient(), Server: mgr.GetAPIReader(), BackendURL: o.BackendURL,
-		Sessions: sessions, Claims: claims.of, Guard: elected.Guard, Metrics: numbers, Now: time.Now,
+		Sessions: sessions, Claims: claims.of, Guard: elected.Guard, Metrics: numbers, Now: o.Now,
 		History: o.StatusHistory,
 		Began:   func(s *session.Session) { go exports.Began(ctx, s) },
 	}

@@ -49,7 +49,7 @@ func (r *Reconciler) begin(b *v1alpha1.ClusterBinding) (*follower, error) {
 	name, email := claim.BridgeIdentity()
 	repository, err := gitstore.Open(gitstore.Options{
 		URL: f.url, Credentials: credentials, Committer: store.Signature{Name: name, Email: email},
-		Guard: r.Guard, Observer: r.Metrics.Repository(b.Name), TrustHints: notify.FromHost(r.BackendURL, f.url),
+		Guard: r.Guard, Observer: r.Metrics.Repository(b.Name), Now: r.Now, TrustHints: notify.FromHost(r.BackendURL, f.url),
 	})
 	if err != nil {
 		return nil, err

@@ -129,6 +129,15 @@ func (r *Repository) approved(ctx context.Context, main *store.Snapshot, w waiti
 		return false, nil
 	case !w.file:
 		return !w.Deleted.IsZero() && !w.Deleted.After(a.RemovalsUpTo), nil
+	}
+	// What was not there yet, or was agreed on later, nobody can have looked at.
+	if w.Commit == "" {
+		return false, nil
+	}
+	if _, was, err := r.Remote.Main.Log(ctx, w.Commit, store.Hash(a.Removals)); err != nil || !was {
+		return false, err
+	}
+	switch {
 	case a.Removals == string(main.Head()):
 		return true, nil
 	case recent:

@@ -81,18 +81,20 @@ func (r *Repository) MayRemove(ctx context.Context, key claim.Key, file bool, ba
 	}
 	r.judging.Lock()
 	defer r.judging.Unlock()
+	moved := false
 	if file {
-		if to, ok := r.movedTo(view.Main, key.Path(), ""); ok {
-			if ok, err := r.approved(ctx, view.Main, waiting{Object{Key: key}, true}); err != nil || !ok {
-				return fmt.Sprintf(wordsMoved, to), err
-			}
+		var to string
+		if to, moved = r.movedTo(view.Main, key.Path(), ""); moved && !r.anyApproved() {
+			return fmt.Sprintf(wordsMoved, to), nil
 		}
 	}
-	if r.passed(key.Path()) {
-		return "", nil
-	}
-	if no, err := r.stillRefused(ctx, view.Main, key, file); err != nil || no {
-		return r.no(file), err
+	if !moved {
+		if r.passed(key.Path()) {
+			return "", nil
+		}
+		if no, err := r.stillRefused(ctx, view.Main, key, file); err != nil || no {
+			return r.no(file), err
+		}
 	}
 	all, err := r.waiting(ctx, view.Main)
 	if err != nil {
@@ -113,6 +115,12 @@ func (r *Repository) MayRemove(ctx context.Context, key claim.Key, file bool, ba
 		}
 	}
 	return r.judge(ctx, view.Main, me, all)
+}
+
+func (r *Repository) anyApproved() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.memory.Approved.Removals != ""
 }
 
 // judge decides on one removal as one of all that wait.
@@ -203,6 +211,9 @@ func (r *Repository) Removing(ctx context.Context, key claim.Key) error {
 			paths = w.group
 		}
 		delete(r.waits, key)
+		if w.refused {
+			defer r.stateChanged()
+		}
 	}
 	var more []breaker.Removal
 	for _, p := range paths {
@@ -318,7 +329,8 @@ func (r *Repository) HeldRemovals(ctx context.Context) (files, objects int, at s
 	}
 	r.judging.Lock()
 	defer r.judging.Unlock()
-	if !r.anyRefused() {
+	// A process that has not looked yet does not know what was refused before.
+	if r.judged != nil && !r.anyRefused() {
 		r.refusedAt = ""
 		return 0, 0, "", nil
 	}

@@ -399,6 +399,31 @@ func TestApprovalOfAnOlderCommitCoversNothingNewer(t *testing.T) {
 	w.may(o, true, true, keysFrom(0, 5)...)
 }
 
+// A claim that was made after the commit that was approved is not in it either,
+// and yet nobody approved its removal.
+func TestApprovalCoversNoClaimThatIsYounger(t *testing.T) {
+	w, o := newCounted(t, 40)
+	head := w.removeFiles(keysFrom(0, 5)...)
+	w.may(o, true, false, keysFrom(0, 5)...)
+	if err := w.repo.ApproveRemovals(t.Context(), string(head)); err != nil {
+		t.Fatal(err)
+	}
+	w.may(o, true, true, keysFrom(0, 5)...)
+
+	younger := keysFrom(40, 5)
+	files := map[string]string{}
+	for _, k := range younger {
+		files[k.Path()] = fileOf(k, k.Name)
+	}
+	made := w.push(files)
+	for _, k := range younger {
+		e, _ := w.view().Main.Entry(k.Path())
+		o.all[k] = Object{Key: k, Commit: made, Blob: e.Hash, Claim: decodeAny(claim.File{Path: k.Path(), Data: []byte(files[k.Path()])})}
+	}
+	w.removeFiles(younger...)
+	w.may(o, true, false, younger...)
+}
+
 func TestMovedFileIsNoRemoval(t *testing.T) {
 	other := claim.Key{Binding: api, Namespace: "team-a", Name: "renamed"}
 	for _, tc := range []struct {

@@ -175,7 +175,8 @@ func (s *Session) begin(ctx context.Context, main *store.Snapshot) error {
 // take makes a head the one that counts.
 func (s *Session) take(old, new *store.Snapshot, commits []store.Commit, missing judged) {
 	paths := map[string]bool{}
-	if missing.all {
+	// What was looked at while main was held, was for its status only.
+	if missing.all || s.View().Held {
 		for path := range s.paths(new, claim.Root) {
 			paths[path] = true
 		}

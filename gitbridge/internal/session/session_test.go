@@ -248,6 +248,32 @@ func TestAStatusBranchFromABackupIsAnsweredAnew(t *testing.T) {
 	}
 }
 
+// Where main and status were set back together, and main is repaired, what status
+// lost is answered anew.
+func TestWhatStatusLostIsAnsweredWhenMainIsBack(t *testing.T) {
+	w := newWorld(t)
+	begin := w.remote.Head("main")
+	w.commit("Add", map[string]string{path("a"): "1"})
+	r := w.start()
+	r.follows()
+	backup := w.remote.Head("status")
+	r.answer(path("a"), claim.Applied)
+	good := w.remote.Head("main")
+	w.remote.ForceHead("main", begin)
+	r.wantHeld("MainRewritten")
+	w.queued()
+	w.remote.ForceHead("status", backup)
+	w.eventually("status is looked at", func() bool {
+		store.Tell(r.wakeStatus, "")
+		return slices.Equal(w.queued(), []string{path("a")})
+	})
+	w.remote.ForceHead("main", good)
+	r.follows()
+	if got := w.queued(); !slices.Contains(got, path("a")+" !") {
+		t.Errorf("queue %v", got)
+	}
+}
+
 func TestConditionsSayWhatIsWrong(t *testing.T) {
 	for _, test := range []struct {
 		err    error

@@ -23,6 +23,7 @@ import (
 	"gitbind.dev/gitbridge/claim"
 	"gitbind.dev/gitbridge/internal/drift"
 	"gitbind.dev/gitbridge/internal/tenant"
+	"gitbind.dev/gitbridge/packed"
 )
 
 // Objects are the watched objects of all app clusters.
@@ -71,6 +72,9 @@ func slim(object any) (any, error) {
 	if u, ok := object.(*unstructured.Unstructured); ok {
 		delete(u.Object, "spec")
 		drift.Slim(u)
+		if packed.Needed() {
+			return object, packed.Pack(u, "labels")
+		}
 	}
 	return object, nil
 }
@@ -144,7 +148,7 @@ func (o *Objects) Get(ctx context.Context, kind schema.GroupVersionKind, namespa
 	case err != nil:
 		return nil, fmt.Errorf("get %s %s/%s: %w", kind.Kind, namespace, name, err)
 	}
-	return u, nil
+	return packed.Whole(u)
 }
 
 func of(kind schema.GroupVersionKind) *unstructured.Unstructured {

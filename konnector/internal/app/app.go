@@ -126,7 +126,7 @@ func manager(ctx context.Context, o Options, elected *lease.Lease) (ctrl.Manager
 		Scheme: scheme,
 		Logger: ctrl.LoggerFrom(ctx),
 		Cache: cache.Options{
-			DefaultTransform: cache.TransformStripManagedFields(),
+			DefaultTransform: claim.ForCache,
 			ByObject: map[client.Object]cache.ByObject{
 				&corev1.Secret{}: {Namespaces: map[string]cache.Config{o.Namespace: {}}},
 				&apiextensionsv1.CustomResourceDefinition{}: {Label: labels.SelectorFromSet(labels.Set{

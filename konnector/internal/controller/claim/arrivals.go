@@ -3,15 +3,39 @@ package claim
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
+	"gitbind.dev/gitbridge/packed"
 	"gitbind.dev/konnector/api/v1alpha1"
 )
+
+// changedMark is in a packed object that is evidently new.
+const changedMark = "changed"
+
+// ForCache makes an object smaller on its way into the cache: what servers keep
+// for themselves is left out, and a claim is packed where there are many.
+func ForCache(object any) (any, error) {
+	object, err := cache.TransformStripManagedFields()(object)
+	u, ok := object.(*unstructured.Unstructured)
+	if err != nil || !ok || !packed.Needed() {
+		return object, err
+	}
+	changed := evidentlyNew(u)
+	if err := packed.Pack(u); err != nil {
+		return nil, err
+	}
+	if changed {
+		u.Object[changedMark] = true
+	}
+	return u, nil
+}
 
 // arrivals enqueues objects. Those of the first list wait until there is nothing
 // better to do, except where somebody has changed them while no konnector ran.
@@ -20,7 +44,7 @@ type arrivals struct {
 }
 
 func (a *arrivals) Create(ctx context.Context, e event.CreateEvent, q workqueue.TypedRateLimitingInterface[ctrl.Request]) {
-	if e.Object != nil && evidentlyNew(e.Object) {
+	if u, ok := e.Object.(*unstructured.Unstructured); ok && (u.Object[changedMark] != nil || !packed.Is(u) && evidentlyNew(u)) {
 		q.Add(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(e.Object)})
 		return
 	}

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
+	"gitbind.dev/gitbridge/packed"
 	"gitbind.dev/konnector/api/v1alpha1"
 )
 
@@ -28,6 +29,11 @@ func TestWhatChangedWhileNobodyLookedGoesFirst(t *testing.T) {
 	for i := range 3 {
 		a.Create(t.Context(), event.CreateEvent{Object: object(fmt.Sprint("known-", i), known), IsInInitialList: true}, q)
 	}
+	packedOne := object("known-packed", known)
+	if err := packed.Pack(packedOne); err != nil {
+		t.Fatal(err)
+	}
+	a.Create(t.Context(), event.CreateEvent{Object: packedOne, IsInInitialList: true}, q)
 	a.Create(t.Context(), event.CreateEvent{Object: object("new", nil), IsInInitialList: true}, q)
 	a.Create(t.Context(), event.CreateEvent{Object: object("edited", map[string]string{v1alpha1.BaseAnnotation: "x", v1alpha1.ChangedByAnnotation: "alice"}), IsInInitialList: true}, q)
 	first := map[string]bool{}

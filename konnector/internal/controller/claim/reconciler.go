@@ -16,6 +16,7 @@ import (
 
 	contract "gitbind.dev/gitbridge/claim"
 	"gitbind.dev/gitbridge/metrics"
+	"gitbind.dev/gitbridge/packed"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/konnector/internal/decision"
 	"gitbind.dev/konnector/internal/repository"
@@ -289,7 +290,7 @@ func (r *reconciler) get(ctx context.Context, from client.Reader, key contract.K
 	case err != nil:
 		return nil, fmt.Errorf("get %s: %w", key, err)
 	}
-	return u, nil
+	return packed.Whole(u)
 }
 
 // errMoved says that something is not any more what was decided on.

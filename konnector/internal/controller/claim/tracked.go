@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	contract "gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/packed"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/konnector/api/v1alpha1"
 	"gitbind.dev/konnector/internal/base"
@@ -50,6 +51,10 @@ func (t tracked) Objects(ctx context.Context, want func(key contract.Key, termin
 // object is not for those that go with their namespace or API: these are held for
 // themselves.
 func (t tracked) object(ctx context.Context, key contract.Key, u *unstructured.Unstructured) (repository.Object, bool, error) {
+	u, err := packed.Whole(u)
+	if err != nil {
+		return repository.Object{}, false, err
+	}
 	o := repository.Object{Key: key, Held: reasonOf(u, conditionHeld) == string(decision.ManyRemovals)}
 	if at := u.GetDeletionTimestamp(); at != nil {
 		o.Deleted = at.Time

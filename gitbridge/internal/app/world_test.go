@@ -170,7 +170,7 @@ func (w *world) startBridgeWith(o app.Options) {
 	w.must(err)
 	listener, err := (&net.ListenConfig{}).Listen(w.Context(), "tcp", "127.0.0.1:0")
 	w.must(err)
-	o.HealthListen, o.MetricsListen, o.Workers = listener.Addr().String(), "0", cmp.Or(o.Workers, 8)
+	o.HealthListen, o.MetricsListen, o.Workers = listener.Addr().String(), cmp.Or(o.MetricsListen, "0"), cmp.Or(o.Workers, 8)
 	if o.BackendURL == "" {
 		o.BackendURL = w.host.server.URL
 	}

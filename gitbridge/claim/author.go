@@ -62,6 +62,10 @@ type ObjectTrailer struct {
 	// Blob is the Git hash of the file that the change made; "" for none. It
 	// tells the one who made it, after a crash, that the file is still theirs.
 	Blob string
+	// Merged says that Blob holds others' changes, too: the object's own version
+	// would be the blob Live.
+	Merged bool
+	Live   string
 }
 
 // ParseApproved takes from a commit message the paths of the claims whose removal
@@ -83,7 +87,10 @@ func ParseApproved(message string) []string {
 // String is the trailer's value.
 func (t ObjectTrailer) String() string {
 	s := fmt.Sprintf("%s/%s/%s uid=%s generation=%d", t.Key.Binding, t.Key.Namespace, t.Key.Name, t.UID, t.Generation)
-	if t.Blob != "" {
+	switch {
+	case t.Merged:
+		s += " merged=" + t.Blob + " live=" + t.Live
+	case t.Blob != "":
 		s += " blob=" + t.Blob
 	}
 	return s
@@ -107,20 +114,31 @@ func ParseObjectTrailers(message string) []ObjectTrailer {
 
 func parseObjectTrailer(value string) (ObjectTrailer, bool) {
 	fields := strings.Fields(value)
-	if len(fields) == 3 {
-		fields = append(fields, "blob=")
-	}
-	if len(fields) != 4 {
+	if len(fields) < 3 {
 		return ObjectTrailer{}, false
 	}
 	key := strings.Split(fields[0], "/")
 	uid, okUID := strings.CutPrefix(fields[1], "uid=")
 	gen, okGen := strings.CutPrefix(fields[2], "generation=")
-	blob, okBlob := strings.CutPrefix(fields[3], "blob=")
 	generation, err := strconv.ParseInt(gen, 10, 64)
-	if len(key) != 3 || !okUID || !okGen || !okBlob || err != nil {
+	if len(key) != 3 || !okUID || !okGen || err != nil {
 		return ObjectTrailer{}, false
 	}
-	t := ObjectTrailer{Key: Key{Binding: key[0], Namespace: key[1], Name: key[2]}, UID: uid, Generation: generation, Blob: blob}
+	t := ObjectTrailer{Key: Key{Binding: key[0], Namespace: key[1], Name: key[2]}, UID: uid, Generation: generation}
+	ok := true
+	switch rest := fields[3:]; len(rest) {
+	case 0:
+	case 1:
+		t.Blob, ok = strings.CutPrefix(rest[0], "blob=")
+	case 2:
+		t.Blob, t.Merged = strings.CutPrefix(rest[0], "merged=")
+		t.Live, ok = strings.CutPrefix(rest[1], "live=")
+		ok = ok && t.Merged
+	default:
+		ok = false
+	}
+	if !ok {
+		return ObjectTrailer{}, false
+	}
 	return t, t.Key.Validate() == nil
 }

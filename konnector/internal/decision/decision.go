@@ -74,7 +74,10 @@ type Facts struct {
 	// These are costly to know. A decision that needs one of them asks for it.
 
 	// OwnWork: the file is as this agent pushed it last, for this very object.
-	OwnWork Answer
+	// If not, Interrupted says what came of a push since Base that Base does not
+	// know of.
+	OwnWork     Answer
+	Interrupted Interrupted
 	// Continues: the head of main descends from the commit at which both last
 	// agreed on this claim, under the same Connection.
 	Continues Answer
@@ -115,6 +118,20 @@ const (
 	Unasked Answer = iota
 	No
 	Yes
+)
+
+// Interrupted is how an object and a push of it stand to each other, where the
+// push was not recorded and others have changed the file, with it or since.
+type Interrupted int8
+
+// The zero value says that there was no such push.
+const (
+	NotInterrupted Interrupted = iota
+	// AllPushed: the object is as it was pushed.
+	AllPushed
+	// EditedSince: it is not, and which of its fields were edited since cannot be
+	// told.
+	EditedSince
 )
 
 // Ending is what takes an object along with it.

@@ -76,6 +76,9 @@ func TestFor(t *testing.T) {
 		{row: "changed | changed, same field", f: Facts{Live: edit, File: other, Base: old, OwnWork: no, Merges: no}, want: GiveWay, why: BothChanged},
 		{row: "changed | changed, other fields, the API server refuses both together", f: Facts{Live: edit, File: other, Base: old, OwnWork: no, Merges: yes, MergeRefusal: "spec"}, want: GiveWay, why: BothChanged},
 		{row: "changed | changed, the API server refuses the file", f: Facts{Live: edit, File: other, Base: old, OwnWork: no, Merges: no, Refusal: "spec"}, want: Hold, why: FileRefused},
+		{row: "changed | changed by others since we pushed the same", f: Facts{Live: edit, File: other, Base: old, OwnWork: no, Interrupted: AllPushed}, want: Write},
+		{row: "changed | changed by others since we pushed another version", f: Facts{Live: edit, File: other, Base: old, OwnWork: no, Interrupted: EditedSince}, want: GiveWay, why: BothChanged},
+		{row: "there and back | changed by others since we pushed the way there", f: Facts{Live: old, Touched: true, File: other, Base: old, OwnWork: no, Interrupted: EditedSince}, want: GiveWay, why: BothChanged},
 		{row: "changed | changed by ourselves", f: Facts{Live: edit, File: other, Base: old, OwnWork: yes}, want: Rebase},
 		{row: "changed | removed", f: Facts{Live: edit, Base: old, Continues: yes}, want: Hold, why: ChangedAndRemoved},
 

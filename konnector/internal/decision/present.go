@@ -43,10 +43,10 @@ func (f Facts) present() Decision {
 		return f.whoChanged(do(Rebase), f.bothChanged())
 	case f.liveChanged():
 		return f.liveAlone()
-	case f.Touched && f.OwnWork != No:
+	case f.Touched:
 		// The file may be the way there, pushed by this agent, of which Base
 		// does not know; then this is the way back.
-		return f.whoChanged(do(Rebase), f.fileAlone())
+		return f.whoChanged(do(Rebase), f.backAgain())
 	default:
 		return f.fileAlone()
 	}
@@ -88,6 +88,12 @@ func (f Facts) fileAbsent() Decision {
 
 // bothChanged is for changes on both sides, of which the file's is by others.
 func (f Facts) bothChanged() Decision {
+	switch f.Interrupted {
+	case AllPushed:
+		return f.fileAlone()
+	case EditedSince:
+		return f.giveWay(BothChanged)
+	}
 	switch {
 	case f.Writer == v1alpha1.WriterGit:
 		return f.giveWay(GitWrites)
@@ -119,6 +125,15 @@ func (f Facts) liveAlone() Decision {
 	default:
 		return do(Commit)
 	}
+}
+
+// backAgain is for an object that was edited and is as Base again, or was never
+// edited, beside a change of the file by others.
+func (f Facts) backAgain() Decision {
+	if f.Interrupted == EditedSince {
+		return f.giveWay(BothChanged)
+	}
+	return f.fileAlone()
 }
 
 // fileAlone is for a change of the file alone, by others.

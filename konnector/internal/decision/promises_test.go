@@ -44,7 +44,11 @@ var promises = []struct {
 		return (d.Action == RemoveFile || d.Action == Delete) && d.Chosen == "" && f.MayRemove != Yes
 	}},
 	{"an object is not overwritten when it has an edit that is not in Git", func(f Facts, d Decision) bool {
-		return d.Action == Write && (f.Base == nil || !claim.Equal(f.Live, f.Base) || f.Touched && f.OwnWork != No && d.Chosen == "")
+		pushed := f.Interrupted == AllPushed && f.OwnWork == No
+		return d.Action == Write && (f.Base == nil || !claim.Equal(f.Live, f.Base) && !pushed || f.Touched && f.OwnWork != No && d.Chosen == "")
+	}},
+	{"what was edited since a push that was not recorded is kept", func(f Facts, d Decision) bool {
+		return (d.Action == Write || d.Action == Merge) && d.Chosen == "" && f.Interrupted == EditedSince && (f.Touched || !claim.Equal(f.Live, f.Base))
 	}},
 	{"a file is not overwritten when it has an edit that is not in the cluster", func(f Facts, d Decision) bool {
 		untouched := f.Base != nil && claim.Equal(f.File, f.Base)
@@ -138,6 +142,9 @@ func facts(bits int, answer Answer) Facts {
 		Key: key, Touched: bit(6), Finalizer: bit(0), Terminating: bit(1), BaseRemoved: bit(3), BaseCurrent: bit(4),
 		OwnWork: answer, Continues: answer, Gone: answer, MayRemove: answer, Flips: answer, Merges: answer,
 		Merged: other, FlipWords: "spec.plan goes to and fro.", RemovalHeld: "It is one of many at once.",
+	}
+	if answer == No {
+		f.Interrupted = Interrupted(bits % 3)
 	}
 	// The last three answers are independent of the first three.
 	if bit(7) {

@@ -175,22 +175,29 @@ func (r *Repository) Follows(ctx context.Context, from, to store.Hash) (bool, er
 // known. A push of a later generation shows that the object was restored from a
 // backup: Git has what came after it, and is ahead.
 func (r *Repository) OwnWork(ctx context.Context, since store.Hash, file Pushed, uid types.UID, generation int64) (bool, error) {
+	t, err := r.LastPush(ctx, since, file.Key)
+	return !t.Merged && t.Blob == string(file.Blob) && t.UID == string(uid) && t.Generation <= generation, err
+}
+
+// LastPush is what this cluster's konnector pushed last of a claim, since a
+// commit of main, or ever if that is ""; the zero value for nothing.
+func (r *Repository) LastPush(ctx context.Context, since store.Hash, key claim.Key) (claim.ObjectTrailer, error) {
 	head := r.Accepted()
 	if since == "" {
-		return r.ownWork.has(ctx, r, head, file, uid, generation)
+		return r.ownWork.of(ctx, r, head, key)
 	}
 	commits, descends, err := r.Remote.Main.Log(ctx, since, head)
 	if err != nil || !descends {
-		return false, err
+		return claim.ObjectTrailer{}, err
 	}
 	for _, c := range commits {
 		for _, t := range r.trailers(c) {
-			if t.Key == file.Key {
-				return t.Blob == string(file.Blob) && t.UID == string(uid) && t.Generation <= generation, nil
+			if t.Key == key {
+				return t, nil
 			}
 		}
 	}
-	return false, nil
+	return claim.ObjectTrailer{}, nil
 }
 
 // Pushed is a version of a claim's file.
@@ -223,7 +230,7 @@ type ownWork struct {
 	last map[claim.Key]claim.ObjectTrailer
 }
 
-func (o *ownWork) has(ctx context.Context, r *Repository, head store.Hash, file Pushed, uid types.UID, generation int64) (bool, error) {
+func (o *ownWork) of(ctx context.Context, r *Repository, head store.Hash, key claim.Key) (claim.ObjectTrailer, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.upTo != head {
@@ -233,7 +240,7 @@ func (o *ownWork) has(ctx context.Context, r *Repository, head store.Hash, file 
 			commits, _, err = r.Remote.Main.Log(ctx, "", head)
 		}
 		if err != nil {
-			return false, err
+			return claim.ObjectTrailer{}, err
 		}
 		if o.upTo == "" {
 			o.last = map[claim.Key]claim.ObjectTrailer{}
@@ -245,8 +252,7 @@ func (o *ownWork) has(ctx context.Context, r *Repository, head store.Hash, file 
 		}
 		o.upTo = head
 	}
-	t := o.last[file.Key]
-	return t.Blob == string(file.Blob) && t.UID == string(uid) && t.Generation <= generation, nil
+	return o.last[key], nil
 }
 
 // Committer is the name under which the konnector commits.

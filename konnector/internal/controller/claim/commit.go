@@ -77,6 +77,9 @@ type change struct {
 	users []string
 	// blob is the hash of the new file; "" for none.
 	blob string
+	// merged is the hash that the object's version would have, where the new file
+	// holds others' changes, too.
+	merged string
 	// approved says that a person has approved the removal.
 	approved bool
 	apply    func(*store.Tree) error
@@ -112,7 +115,8 @@ func (r *reconciler) edit(l *look, c change) store.Edit {
 	trailers := []store.Trailer{
 		{Key: contract.TrailerCluster, Value: cluster},
 		{Key: contract.TrailerObject, Value: contract.ObjectTrailer{
-			Key: l.key, UID: string(l.object.GetUID()), Generation: l.object.GetGeneration(), Blob: c.blob,
+			Key: l.key, UID: string(l.object.GetUID()), Generation: l.object.GetGeneration(),
+			Blob: c.blob, Merged: c.merged != "", Live: c.merged,
 		}.String()},
 	}
 	if c.approved {

@@ -38,10 +38,14 @@ func (r *reconciler) merge(ctx context.Context, l *look) (*unstructured.Unstruct
 		return nil, err
 	}
 	users := changedBy(object)
-	// The commit does not name the file as this object's version, which it is
-	// not: after a crash it must not be taken for the base.
+	live, err := contract.Encode(l.facts.Live)
+	if err != nil {
+		return nil, err
+	}
+	// The file is not this object's version: after a crash it must not be taken
+	// for the base.
 	s, err := r.push(ctx, l, change{
-		verb: "merge", users: users,
+		verb: "merge", users: users, blob: blobOf(data), merged: blobOf(live),
 		apply: func(t *store.Tree) error { return t.Write(l.key.Path(), data) },
 	})
 	if err != nil {

@@ -164,8 +164,7 @@ func (r *reconciler) answer(ctx context.Context, l *look) error {
 	var err error
 	switch l.decision.Question {
 	case decision.AskOwnWork:
-		yes, err = repo.OwnWork(ctx, baseCommit(l.base), repository.Pushed{Key: l.key, Blob: l.file.Hash}, l.object.GetUID(), pushable(l))
-		l.facts.OwnWork = answerOf(yes)
+		err = r.askOwnWork(ctx, l)
 	case decision.AskContinues:
 		yes, err = repo.Continues(ctx, baseCommit(l.base))
 		l.facts.Continues = answerOf(yes && l.facts.BaseCurrent)
@@ -183,6 +182,34 @@ func (r *reconciler) answer(ctx context.Context, l *look) error {
 		return fmt.Errorf("decide on %s: no answer to %s", l.key, l.decision.Question)
 	}
 	return err
+}
+
+// askOwnWork looks for a push of ours that the base does not know of, because the
+// process ended between the two.
+func (r *reconciler) askOwnWork(ctx context.Context, l *look) error {
+	repo, f := r.api().Repository, &l.facts
+	since, uid, generation := baseCommit(l.base), l.object.GetUID(), pushable(l)
+	own, err := repo.OwnWork(ctx, since, repository.Pushed{Key: l.key, Blob: l.file.Hash}, uid, generation)
+	if f.OwnWork = answerOf(own); own || err != nil || since == "" {
+		return err
+	}
+	last, err := repo.LastPush(ctx, since, l.key)
+	if err != nil || last.UID != string(uid) || last.Generation > l.object.GetGeneration() {
+		return err
+	}
+	said := last.Blob
+	if last.Merged {
+		said = last.Live
+	}
+	data, err := contract.Encode(f.Live)
+	if err != nil {
+		return err
+	}
+	f.Interrupted = decision.EditedSince
+	if said == blobOf(data) {
+		f.Interrupted = decision.AllPushed
+	}
+	return nil
 }
 
 // askMerge looks whether both sides changed other fields.

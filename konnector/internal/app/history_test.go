@@ -125,11 +125,10 @@ func TestD6_ReplacedByAnotherRepository(t *testing.T) {
 	w := newLoop(t)
 	names := w.claims(3)
 	w.observed("e1", 10)
+	w.applied(names...)
 	w.stop()
 	// Another one at the same URL, with a claim of its own, and a control plane
 	// that knows nothing of this cluster.
-	other := newHost(t)
-	w.host.run("-C", w.host.dir, "fetch", "-q", other.dir) // nothing, yet it must work
 	for _, ref := range []string{"main", "status"} {
 		w.force(ref, "")
 	}
@@ -156,26 +155,31 @@ func TestD6_ReplacedByAnotherRepository(t *testing.T) {
 	w.resolve("c1", "keep")
 	w.resolve("c2", "keep")
 	w.inStep("c1", "c2")
-	// The approval was for the status, too.
+	// The approval was for the status, too. That it never heard of a service does
+	// not mean that there is none; that it says so of this object does.
 	w.observed("e2", 2)
+	w.never("it goes", func() bool { return w.get("c0") == nil })
+	w.answer("c0", claim.Status{Result: claim.Gone, UID: string(w.get("c0").GetUID())})
 	w.objectGone("c0")
 }
 
 func TestD21_GitHostRestoredFromAnOlderBackup(t *testing.T) {
 	restored := func(t *testing.T) (w *world, main, status string) {
 		w = newLoop(t)
-		names := w.claims(3)
+		names := w.claims(6)
 		w.observed("e1", 10)
 		backupMain, backupStatus := w.head("main"), w.head("status")
 		w.setSpec("c0", "big", "plan")
 		w.apply("new", spec("medium"))
-		w.inStep(append(names, "new")...)
+		w.inStep(append(slices.Clone(names), "new")...)
+		w.observed("e1", 20)
 		w.deleteObject("c2")
 		w.goes("c2")
-		w.observed("e1", 20)
 		main, status = w.head("main"), w.head("status")
-		w.eventually("it is known", func() error { return cmpError(main, w.getConnection().Status.AcceptedCommit) })
 		w.stop()
+		if got := w.getConnection().Status; got.AcceptedCommit != main || got.Observed == nil || got.Observed.Sequence != 20 {
+			t.Fatalf("it is not remembered: %+v", got)
+		}
 
 		w.force("main", backupMain)
 		w.force("status", backupStatus)
@@ -222,16 +226,13 @@ func TestD21_GitHostRestoredFromAnOlderBackup(t *testing.T) {
 func TestD21_StatusBranchAloneIsAnother(t *testing.T) {
 	w := newLoop(t)
 	names := w.claims(2)
+	w.observed("e1", 10)
 	uid := func(name string) string { return string(w.get(name).GetUID()) }
 	w.answer("c0", claim.Status{Result: claim.Applied, UID: uid("c0"), Status: map[string]any{"managed": map[string]any{"x": "y"}}})
 	w.conditionIs("c0", "Applied", "Applied")
-	w.observed("e1", 10)
-	w.eventually("it is known", func() error {
-		if o := w.getConnection().Status.Observed; o == nil || o.Epoch != "e1" {
-			return errorf("%+v", o)
-		}
-		return nil
-	})
+	w.stop()
+	w.start()
+	w.conditionIs("c0", "Applied", "Applied")
 	w.force("status", "")
 	w.bridge = w.host.open("gitbridge", "gitbridge@control-plane.gitbind.dev").Branch("status")
 	w.observed("e2", 100)

@@ -91,6 +91,17 @@ func (w *world) goes(names ...string) {
 	}
 }
 
+// applied plays the control plane, and waits until that was seen.
+func (w *world) applied(names ...string) {
+	w.Helper()
+	for _, name := range names {
+		w.answer(name, claim.Status{Result: claim.Applied, UID: string(w.get(name).GetUID())})
+	}
+	for _, name := range names {
+		w.conditionIs(name, "Applied", "Applied")
+	}
+}
+
 // approve writes an annotation on the Connection, as `kubectl gitbind approve` does.
 func (w *world) approve(annotation, commit string) {
 	w.Helper()

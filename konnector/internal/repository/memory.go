@@ -81,8 +81,21 @@ func (r *Repository) SaveAccepted(ctx context.Context) error {
 	if err := r.Save(ctx, m); err != nil {
 		return fmt.Errorf("save what was accepted: %w", err)
 	}
+	r.mu.Lock()
+	r.savedObserved = m.Observed
+	r.mu.Unlock()
 	r.Saved(version)
 	return nil
+}
+
+// SaveAll saves also what is not worth a write of its own: at the end.
+func (r *Repository) SaveAll(ctx context.Context) error {
+	r.mu.Lock()
+	if r.memory.Observed != r.savedObserved {
+		r.version++
+	}
+	r.mu.Unlock()
+	return r.SaveAccepted(ctx)
 }
 
 // keep changes what is to be kept; it is saved before long, or by SaveAccepted.

@@ -107,7 +107,7 @@ func (p *Pool) Start(ctx context.Context) error {
 	for _, r := range p.All() {
 		p.Close(r.Connection)
 		// What is not saved is learned anew.
-		_ = r.SaveAccepted(save)
+		_ = r.SaveAll(save)
 	}
 	return nil
 }

@@ -273,7 +273,17 @@ func TestManyInOnePushAreHeldTogether(t *testing.T) {
 	if files, _, _, err := w.repo.HeldRemovals(t.Context()); files != 0 || err != nil {
 		t.Errorf("held: %d %v", files, err)
 	}
-	// The approval was for these.
+	// The approval was for these, and is not for them when they come back.
+	files := map[string]string{}
+	for i, k := range keysFrom(0, 5) {
+		files[k.Path()] = fileOf(k, fmt.Sprint("plan", i))
+	}
+	back := w.push(files)
+	for _, k := range keysFrom(0, 5) {
+		o.all[k] = Object{Key: k, Commit: back}
+	}
+	w.removeFiles(keysFrom(0, 5)...)
+	w.may(o, true, false, keysFrom(0, 5)...)
 	w.removeFiles(keysFrom(11, 5)...)
 	w.may(o, true, false, keysFrom(11, 5)...)
 }

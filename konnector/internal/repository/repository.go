@@ -73,6 +73,7 @@ type Repository struct {
 
 	mu                    sync.Mutex
 	memory                Memory
+	savedObserved         Observed
 	version, savedVersion int64
 	tracked               map[string]Claims
 	// acceptedTree is what the accepted head holds; nil before it was seen.
@@ -105,17 +106,18 @@ type Repository struct {
 // New returns a repository that knows nothing until it is Run.
 func New(o Options) *Repository {
 	return &Repository{
-		Options:     o,
-		wakeMain:    make(chan store.Hash, 1),
-		wakeStatus:  make(chan store.Hash, 1),
-		memory:      o.Memory.clone(),
-		tracked:     map[string]Claims{},
-		waits:       map[claim.Key]*wait{},
-		recent:      map[store.Hash]*store.Snapshot{},
-		ancestors:   map[store.Hash]bool{},
-		resumed:     make(chan struct{}),
-		subscribers: map[*subscription]struct{}{},
-		refused:     refusals{},
+		Options:       o,
+		wakeMain:      make(chan store.Hash, 1),
+		wakeStatus:    make(chan store.Hash, 1),
+		memory:        o.Memory.clone(),
+		savedObserved: o.Memory.Observed,
+		tracked:       map[string]Claims{},
+		waits:         map[claim.Key]*wait{},
+		recent:        map[store.Hash]*store.Snapshot{},
+		ancestors:     map[store.Hash]bool{},
+		resumed:       make(chan struct{}),
+		subscribers:   map[*subscription]struct{}{},
+		refused:       refusals{},
 	}
 }
 

@@ -51,10 +51,15 @@ type Options struct {
 	// Lease is how one of several konnectors comes to work. The zero value is
 	// for one that is alone.
 	Lease lease.Options
+	// Now is the clock; time.Now when it is nil.
+	Now func() time.Time
 }
 
 // Run works until ctx ends, or the lease is lost.
 func Run(ctx context.Context, o Options) error {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	elected, err := lease.New(o.Config, o.Lease)
 	if err != nil {
 		return fmt.Errorf("start konnector: %w", err)
@@ -91,7 +96,7 @@ func Run(ctx context.Context, o Options) error {
 		Namespace: o.Namespace,
 		Guard:     elected.Guard,
 		Metrics:   numbers,
-		Now:       time.Now,
+		Now:       o.Now,
 	}
 	for what, err := range map[string]error{
 		"lease":              elected.Tell(mgr),

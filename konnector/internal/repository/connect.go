@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"time"
 
 	"gitbind.dev/gitbridge/claim"
 	"gitbind.dev/gitbridge/store"
@@ -18,7 +19,7 @@ type Credentials func(ctx context.Context) (user, password string, err error)
 // Connect is the Remote of a Connection: Git over HTTP, and the backend's
 // events. What is sent to Git passes guard, and observer is told of it. It asks
 // nobody for anything yet.
-func Connect(c v1alpha1.ConnectionSpec, credentials Credentials, guard func(http.RoundTripper) http.RoundTripper, observer store.Observer) (Remote, error) {
+func Connect(c v1alpha1.ConnectionSpec, credentials Credentials, guard func(http.RoundTripper) http.RoundTripper, observer store.Observer, now func() time.Time) (Remote, error) {
 	name, email := claim.Identity(Committer, c.ClusterID)
 	repo, err := gitstore.Open(gitstore.Options{
 		URL:         c.RepositoryURL,
@@ -26,6 +27,7 @@ func Connect(c v1alpha1.ConnectionSpec, credentials Credentials, guard func(http
 		Committer:   store.Signature{Name: name, Email: email},
 		Guard:       guard,
 		Observer:    observer,
+		Now:         now,
 		TrustHints:  notify.FromHost(c.BackendURL, c.RepositoryURL),
 	})
 	if err != nil {

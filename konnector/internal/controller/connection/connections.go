@@ -52,7 +52,7 @@ func (c *connections) ensure(ctx context.Context, r *Reconciler, conn *v1alpha1.
 	remote, err := repository.Connect(conn.Spec, func(context.Context) (string, string, error) {
 		cred := now.credential.Load()
 		return cred.user, cred.password, nil
-	}, r.Guard, r.Metrics.Repository(conn.Spec.ClusterID))
+	}, r.Guard, r.Metrics.Repository(conn.Spec.ClusterID), r.Now)
 	if err != nil {
 		r.Pool.Close(conn.Name)
 		delete(c.open, conn.Name)

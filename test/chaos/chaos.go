@@ -34,6 +34,9 @@ type Options struct {
 	For time.Duration
 	// Plan makes the faults. Default: Plan.
 	Plan func(*rand.Rand, time.Duration, Targets) []Fault
+	// Limits leaves the limits of removals as they are: what is too much is
+	// approved by a person when the load has ended.
+	Limits bool
 	// Crossplane delivers some of the claims.
 	Crossplane bool
 	// Pause is how long each person waits between two things, on average.
@@ -163,6 +166,7 @@ func (r *run) work(ctx context.Context, faults []Fault) error {
 func (r *run) settle(ctx context.Context) {
 	began := time.Now()
 	c := r.checker()
+	approve := began.Add(10 * time.Second)
 	for deadline := began.Add(r.options.Settle); time.Now().Before(deadline) && ctx.Err() == nil; sleep(ctx, 500*time.Millisecond) {
 		st, err := r.sides.read(ctx)
 		if err != nil {
@@ -171,6 +175,13 @@ func (r *run) settle(ctx context.Context) {
 		if c.agree(st); len(c.found) == 0 {
 			r.say("all agree %s after the last process was there", time.Since(began).Round(100*time.Millisecond))
 			return
+		}
+		if r.options.Limits && time.Now().After(approve) {
+			approve = time.Now().Add(10 * time.Second)
+			r.say("%d things are not as they should be: a person approves the removals until %.10s", len(c.found), st.head)
+			if err := r.onRepository(ctx, "annotate", "--overwrite", "gitbind.dev/approve-removals="+st.head); err != nil {
+				r.say("%v", err)
+			}
 		}
 	}
 	r.say("not all agree after %s", r.options.Settle)
@@ -255,22 +266,23 @@ func (r *run) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := r.allowManyRemovals(ctx); err != nil {
-		return err
+	if !r.options.Limits {
+		if err := r.onRepository(ctx, "patch", "--type=merge", "-p", `{"spec":{"removals":{"most":200,"window":"1m"}}}`); err != nil {
+			return err
+		}
 	}
 	return r.engage(ctx)
 }
 
-// allowManyRemovals lifts the limits of both agents: the load deletes more than
-// people do.
-func (r *run) allowManyRemovals(ctx context.Context) error {
-	const limits = `{"spec":{"removals":{"most":200,"window":"1m"}}}`
+// onRepository runs a command of kubectl on the Connection and on the
+// ClusterBinding, by which people set limits and decide.
+func (r *run) onRepository(ctx context.Context, command string, args ...string) error {
 	for kubeconfig, kind := range map[string]string{r.App(): "connections.gitbind.dev", r.Control(): "clusterbindings.gitbind.dev"} {
 		name, err := r.Kubectl(ctx, kubeconfig, "get", kind, "-o", "name")
 		if err != nil {
 			return err
 		}
-		if _, err := r.Kubectl(ctx, kubeconfig, "patch", strings.TrimSpace(name), "--type=merge", "-p", limits); err != nil {
+		if _, err := r.Kubectl(ctx, kubeconfig, slices.Concat([]string{command, strings.TrimSpace(name)}, args)...); err != nil {
 			return err
 		}
 	}
@@ -313,7 +325,7 @@ func (r *run) engage(ctx context.Context) error {
 	if _, err := r.Git(ctx, user, r.Dir, "clone", "--quiet", url, clone); err != nil {
 		return err
 	}
-	r.author = &author{dir: clone, journal: r.journal, numbers: &r.numbers, pause: 3 * r.options.Pause}
+	r.author = &author{dir: clone, journal: r.journal, numbers: &r.numbers, pause: r.options.Pause}
 	r.author.git = func(ctx context.Context, args ...string) (string, error) { return r.Git(ctx, user, clone, args...) }
 	made := 0
 	r.author.fresh = func() *claim {

@@ -205,7 +205,7 @@ func (a *author) choose(rng *rand.Rand) *change {
 		return &change{claim: c, entry: Entry{Op: Delete, Life: 1}}
 	}
 	c, fields := a.both[rng.IntN(len(a.both))], []string(nil)
-	if roll < 60 {
+	if roll < 45 {
 		c = there[rng.IntN(len(there))]
 	}
 	fields = c.api.git

@@ -21,6 +21,7 @@ func main() {
 	flag.DurationVar(&o.For, "for", 5*time.Minute, "how long the load and the faults last")
 	flag.DurationVar(&o.Pause, "pause", 150*time.Millisecond, "how long each person waits between two things, on average")
 	flag.DurationVar(&o.Settle, "settle", 2*time.Minute, "how long it may take until all agree afterwards")
+	flag.BoolVar(&o.Limits, "limits", false, "leave the limits of removals as they are, and approve what is held when the load has ended")
 	flag.BoolVar(&o.Crossplane, "crossplane", true, "deliver some of the claims by Crossplane")
 	flag.StringVar(&o.Dir, "dir", "", "folder for data, logs and kubeconfigs, kept afterwards (default: a temporary one)")
 	flag.StringVar(&o.Bin, "bin", "", "folder with the built components (default: build them)")

@@ -23,6 +23,7 @@ const (
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:categories=gitbind
+// +kubebuilder:validation:XValidation:rule="self.metadata.name == self.spec.api.resource + '.' + self.spec.api.group",message="metadata.name must be <resource>.<group> of spec.api, for example postgresqlinstances.anynines.com"
 // +kubebuilder:printcolumn:name="Template",type=string,JSONPath=`.spec.template`
 // +kubebuilder:printcolumn:name="Granted",type=string,JSONPath=`.status.conditions[?(@.type=="Granted")].status`
 // +kubebuilder:printcolumn:name="Published",type=string,JSONPath=`.status.conditions[?(@.type=="Published")].status`

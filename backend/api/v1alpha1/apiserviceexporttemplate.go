@@ -84,14 +84,17 @@ type PatchTarget struct {
 // ExportedAPI names one version of one namespaced resource of the control
 // plane.
 type ExportedAPI struct {
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+$`
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)+$')",message="group must be a domain in lower case, for example anynines.com"
 	// +kubebuilder:validation:XValidation:rule="!self.endsWith('.k8s.io') && self != 'k8s.io' && self != 'gitbind.dev'",message="group is reserved: offer an API of your own group"
 	Group string `json:"group"`
 	// Version is the served version that travels.
-	// +kubebuilder:validation:Pattern=`^v[0-9]+((alpha|beta)[0-9]+)?$`
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^v[0-9]+((alpha|beta)[0-9]+)?$')",message="version must be one such as v1 or v1alpha1"
 	Version string `json:"version"`
 	// Resource is the plural name, for example "postgresqlinstances".
-	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="resource must be the plural name in lower case, for example postgresqlinstances"
 	Resource string `json:"resource"`
 }
 

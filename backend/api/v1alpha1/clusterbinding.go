@@ -36,6 +36,7 @@ const (
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,categories=gitbind,shortName=cb
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z][a-z0-9]{0,59}$')",message="metadata.name is the cluster's id: lower-case letters and digits, beginning with a letter, at most 60"
 // +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.spec.displayName`
 // +kubebuilder:printcolumn:name="Owner",type=string,JSONPath=`.spec.owner.username`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
@@ -89,7 +90,7 @@ type RemovalLimits struct {
 	// Window is a duration from 1m to 24h.
 	// +optional
 	// +kubebuilder:default="10m"
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m') && duration(self) <= duration('24h')",message="window must be from 1m to 24h"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+[hms])+$') && duration(self) >= duration('1m') && duration(self) <= duration('24h')",message="window must be a duration from 1m to 24h, for example 10m"
 	Window *metav1.Duration `json:"window,omitempty"`
 }
 

@@ -36,7 +36,7 @@ const (
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,categories=gitbind
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.contains('.')",message="metadata.name must be <plural>.<group>, for example postgresqlinstances.anynines.com"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)+$')",message="metadata.name must be <plural>.<group>, for example postgresqlinstances.anynines.com"
 // +kubebuilder:printcolumn:name="Connection",type=string,JSONPath=`.spec.connection`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`

@@ -51,11 +51,13 @@ type ConnectionSpec struct {
 	// BackendURL is the backend's base URL, for events. Without it the
 	// konnector polls the repository.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="isURL(self)",message="backendURL must be an http or https URL"
+	// +kubebuilder:validation:MaxLength=2048
+	// +kubebuilder:validation:XValidation:rule="isURL(self) && self.matches('^https?://[^/@?#]+(/[^?#]*)?$')",message="backendURL must be an http or https URL, without credentials, query or fragment"
 	BackendURL string `json:"backendURL,omitempty"`
 
 	// RepositoryURL is the clone URL of this cluster's repository.
-	// +kubebuilder:validation:XValidation:rule="isURL(self)",message="repositoryURL must be an http or https URL"
+	// +kubebuilder:validation:MaxLength=2048
+	// +kubebuilder:validation:XValidation:rule="isURL(self) && self.matches('^https?://[^/@?#]+(/[^?#]*)?$')",message="repositoryURL must be an http or https URL, without credentials, query or fragment"
 	RepositoryURL string `json:"repositoryURL"`
 
 	// ClusterID is the name of the ClusterBinding on the control plane.
@@ -74,7 +76,7 @@ type ConnectionSpec struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=256
 	// +kubebuilder:validation:items:MaxLength=63
-	// +kubebuilder:validation:items:Pattern=`^[a-z0-9*]([-a-z0-9*]*[a-z0-9*])?$`
+	// +kubebuilder:validation:items:XValidation:rule="self.matches('^[a-z0-9*]([-a-z0-9*]*[a-z0-9*])?$')",message="a namespace is lower-case letters, digits and dashes, with * for any characters, for example team-*"
 	Namespaces []string `json:"namespaces,omitempty"`
 
 	// Removals limits how many claims may go without a person's approval.
@@ -95,7 +97,7 @@ type RemovalLimits struct {
 	// Window is a duration from 1m to 24h.
 	// +optional
 	// +kubebuilder:default="10m"
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m') && duration(self) <= duration('24h')",message="window must be from 1m to 24h"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+[hms])+$') && duration(self) >= duration('1m') && duration(self) <= duration('24h')",message="window must be a duration from 1m to 24h, for example 10m"
 	Window *metav1.Duration `json:"window,omitempty"`
 }
 

@@ -146,6 +146,7 @@ func TestOutcome(t *testing.T) {
 		{"acted, and held again", "file", unanswered + "\n" + heldAnew, "", "held again: FileRefused"},
 		{"another person was first", "cluster", answered + "\n" + held, "", "decided otherwise: file.t1"},
 		{"the removal goes on", "delete", `metadata: {uid: u1, deletionTimestamp: "2026-11-21T12:00:00Z"}`, "until the service is gone", ""},
+		{"the removal goes on, the decision still there", "delete", `metadata: {uid: u1, deletionTimestamp: "2026-11-21T12:00:00Z", annotations: {gitbind.dev/resolve: delete.t1}}`, "until the service is gone", ""},
 		{"let go, not created again", "release", unanswered + "\n" + agreed, "", ""},
 		{"created again", "release", `metadata: {uid: u2}`, "created again from the file", ""},
 		{"gone", "delete", "", "the object is gone", ""},

@@ -50,12 +50,15 @@ func (d decided) of(before types.UID, u *unstructured.Unstructured) outcome {
 		return outcome{failed: "the konnector acted, and the claim is held again: " + h.Reason + ". Look again"}
 	case h != nil && !mine && answer != "":
 		return outcome{failed: "somebody else decided otherwise: " + answer}
-	case h != nil || answer != "":
+	case h != nil:
 		return outcome{}
 	case d.choice == "release":
 		return outcome{} // until it was created again
-	case u.GetDeletionTimestamp() != nil:
+	case u.GetDeletionTimestamp() != nil && d.choice == "delete":
+		// The decision may stay on it.
 		return outcome{done: true, said: "done: the removal goes on; the object stays until the service is gone"}
+	case answer != "":
+		return outcome{}
 	}
 	s := appcluster.StatusOf(u)
 	if c := appcluster.Current(s.Conditions, "Committed", u.GetGeneration()); c == nil || c.Status != metav1.ConditionTrue {

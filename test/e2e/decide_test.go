@@ -1,0 +1,266 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/watch"
+
+	"gitbind.dev/test/e2e/platform"
+	"gitbind.dev/test/env"
+)
+
+const rebuilt = "rebuilt"
+
+// TestDecisions is what a person decides with the plugin, and what the agents
+// make of it.
+func TestDecisions(t *testing.T) {
+	p := start(t, platform.Options{Plain: true, AppClusters: []string{env.App, rebuilt}})
+	c := connect(t, p, env.Alice, env.App)
+	// The bridge counts what was removed in Git alone, too.
+	must(t)(p.Kubectl(t.Context(), p.Control(), "patch", "clusterbinding", c.id, "--type=merge", "-p", `{"spec":{"removals":{"most":8}}}`))
+	// Otherwise two removals would be half of what there is.
+	c.order(t, "bystander-1", "bystander-2", "bystander-3", "bystander-4")
+	t.Run("a version that lost a conflict is brought back", func(t *testing.T) { testBringBack(t, c) })
+	t.Run("an edited claim whose file went is kept or deleted", func(t *testing.T) { testChangedAndRemoved(t, c) })
+	t.Run("a decision on what has changed since does nothing", func(t *testing.T) { testStaleDecision(t, c) })
+	t.Run("many deletes are held until they are approved once", func(t *testing.T) { testManyDeletes(t, c) })
+	t.Run("many removed files are held until they are approved on both sides", func(t *testing.T) { testManyFiles(t, c) })
+	t.Run("a service that vanished is made anew when a person says so", func(t *testing.T) { testRecreate(t, c) })
+	t.Run("D4_an app cluster built anew takes its old place", func(t *testing.T) { testReclaim(t, c) })
+}
+
+// plugin runs the plugin as the tenant's owner.
+func (c *tenant) plugin(t *testing.T, args ...string) string {
+	t.Helper()
+	return must(t)(c.Plugin(t.Context(), c.user, c.admin(), args...))
+}
+
+// shows asks the plugin until it prints all of these.
+func (c *tenant) shows(t *testing.T, kubeconfig string, args []string, want ...string) string {
+	t.Helper()
+	return eventually(t, fmt.Sprintf("kubectl gitbind %s prints %q", strings.Join(args, " "), want), func(ctx context.Context) (string, bool) {
+		out, err := c.Plugin(ctx, c.user, kubeconfig, args...)
+		if err != nil {
+			return err.Error(), false
+		}
+		for _, w := range want {
+			if !strings.Contains(out, w) {
+				return out, false
+			}
+		}
+		return out, true
+	})
+}
+
+func (c *tenant) edit(t *testing.T, name, plan string) {
+	t.Helper()
+	must(t)(c.Kubectl(t.Context(), c.admin(), "patch", "postgresqlinstance", name, "-n", "team-a", "--type=merge", "-p", `{"spec":{"plan":"`+plan+`"}}`))
+}
+
+// order makes claims, and waits until they are on both sides.
+func (c *tenant) order(t *testing.T, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		c.apply(t, manifest(name, nano))
+	}
+	for _, name := range names {
+		c.until(t, c.control, name+" is there", c.there(name, nano))
+		eventually(t, name+" is in step", func(ctx context.Context) (string, bool) {
+			out, err := c.Kubectl(ctx, c.admin(), "get", "postgresqlinstance", name, "-n", "team-a", "-o", `jsonpath={.status.gitbind.conditions[?(@.type=="Applied")].status}`)
+			return out, err == nil && out == "True"
+		})
+	}
+}
+
+// bothChange has both sides edit a claim while the konnector is away.
+func (c *tenant) bothChange(t *testing.T, name string, change func(dir string)) {
+	t.Helper()
+	konnector := c.Konnector(c.cluster)
+	if err := konnector.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.edit(t, name, "cluster-plan")
+	c.push(t, "Change "+name, change)
+	begin(t, konnector)
+}
+
+const orders = "postgresqlinstances.anynines.com/"
+
+func testBringBack(t *testing.T, c *tenant) {
+	c.order(t, "torn")
+	c.bothChange(t, "torn", func(dir string) { write(t, dir, claims+"team-a/torn.yaml", manifest("torn", "file-plan")) })
+	c.until(t, c.app, "the file has won", has("torn", "file-plan"))
+	out := c.shows(t, c.admin(), []string{"get"}, "Waiting for a decision:", "kubectl gitbind resolve "+orders+"torn -n team-a")
+	t.Logf("kubectl gitbind get prints\n%s", out)
+	out = c.plugin(t, "resolve", orders+"torn", "-n", "team-a", "--dry-run")
+	t.Logf("kubectl gitbind resolve prints\n%s", out)
+	if !strings.Contains(out, "lost a conflict") || !strings.Contains(out, "origin/conflicts/") {
+		t.Errorf("it does not tell of the conflict:\n%s", out)
+	}
+	out = c.plugin(t, "resolve", "postgresqlinstance/torn", "-n", "team-a", "--take", "cluster", "--yes")
+	if !strings.Contains(out, "done: cluster and Git agree") {
+		t.Errorf("it says\n%s", out)
+	}
+	c.until(t, c.app, "the version that lost is back", has("torn", "cluster-plan"))
+	c.until(t, c.control, "and is on the control plane", c.there("torn", "cluster-plan"))
+	c.file(t, "torn", "plan: cluster-plan")
+}
+
+// file checks what main says of a claim.
+func (c *tenant) file(t *testing.T, name, want string) {
+	t.Helper()
+	ctx := t.Context()
+	must(t)(c.Git(ctx, c.user, c.clone, "pull", "--quiet", "--rebase"))
+	out, _ := c.Git(ctx, c.user, c.clone, "show", "HEAD:"+claims+"team-a/"+name+".yaml")
+	if !strings.Contains(out, want) {
+		t.Errorf("main says of %s\n%s\nwant %q", name, out, want)
+	}
+}
+
+func testChangedAndRemoved(t *testing.T, c *tenant) {
+	c.order(t, "kept", "dropped")
+	for _, name := range []string{"kept", "dropped"} {
+		c.bothChange(t, name, func(dir string) {
+			must(t)(c.Git(t.Context(), c.user, dir, "rm", "--quiet", claims+"team-a/"+name+".yaml"))
+		})
+		c.shows(t, c.admin(), []string{"resolve", orders + name, "-n", "team-a", "--dry-run"}, "is held: ChangedAndRemoved", "+  plan: cluster-plan", "main has no claim at")
+	}
+	out := c.plugin(t, "resolve", orders+"kept", "-n", "team-a", "--take", "keep", "--yes")
+	if !strings.Contains(out, "done: cluster and Git agree") {
+		t.Errorf("keep: it says\n%s", out)
+	}
+	c.file(t, "kept", "plan: cluster-plan")
+	c.plugin(t, "resolve", orders+"dropped", "-n", "team-a", "--take", "delete", "--yes")
+	c.until(t, c.app, "the claim is gone", func(e platform.Event) bool { return e.Type == watch.Deleted && e.Object.GetName() == "dropped" })
+}
+
+func testStaleDecision(t *testing.T, c *tenant) {
+	c.order(t, "moving")
+	c.bothChange(t, "moving", func(dir string) {
+		must(t)(c.Git(t.Context(), c.user, dir, "rm", "--quiet", claims+"team-a/moving.yaml"))
+	})
+	show := []string{"resolve", orders + "moving", "-n", "team-a", "-o", "json"}
+	out := c.shows(t, c.admin(), show, `"token"`)
+	token := regexp.MustCompile(`"token": "([^"]+)"`).FindStringSubmatch(out)[1]
+	c.edit(t, "moving", "edited-again")
+	eventually(t, "the token is another one", func(ctx context.Context) (string, bool) {
+		out, err := c.Plugin(ctx, c.user, c.admin(), show...)
+		return out, err == nil && strings.Contains(out, `"token"`) && !strings.Contains(out, token)
+	})
+	must(t)(c.Kubectl(t.Context(), c.admin(), "annotate", "postgresqlinstance", "moving", "-n", "team-a", "gitbind.dev/resolve=delete."+token))
+	c.shows(t, c.admin(), []string{"get"}, "Nothing was done for the decision")
+	if out := must(t)(c.Kubectl(t.Context(), c.admin(), "get", "postgresqlinstance", "moving", "-n", "team-a", "-o", "jsonpath={.metadata.deletionTimestamp}")); out != "" {
+		t.Fatal("the claim is being deleted by a decision on what it was before")
+	}
+	c.plugin(t, "resolve", orders+"moving", "-n", "team-a", "--take", "keep", "--yes")
+}
+
+// commit takes the commit from the command that the agents propose.
+func commitIn(t *testing.T, out string) string {
+	t.Helper()
+	m := regexp.MustCompile(`--removals ([0-9a-f]{40})`).FindStringSubmatch(out)
+	if m == nil {
+		t.Fatalf("no commit is named in\n%s", out)
+	}
+	return m[1]
+}
+
+func (c *tenant) gone(t *testing.T, names ...string) {
+	t.Helper()
+	for _, side := range []struct{ what, kubeconfig, namespace string }{{"the app cluster", c.admin(), "team-a"}, {"the control plane", c.Control(), c.claimNamespace()}} {
+		eventually(t, fmt.Sprintf("%v are gone from %s", names, side.what), func(ctx context.Context) (string, bool) {
+			out, err := c.Kubectl(ctx, side.kubeconfig, append([]string{"get", "postgresqlinstance", "-n", side.namespace, "--ignore-not-found", "-o", "name"}, names...)...)
+			return fmt.Sprint(out, err), err == nil && out == ""
+		})
+	}
+}
+
+func testManyDeletes(t *testing.T, c *tenant) {
+	names := []string{"many-1", "many-2", "many-3", "many-4", "many-5"}
+	c.order(t, names...)
+	must(t)(c.Kubectl(t.Context(), c.admin(), append([]string{"delete", "postgresqlinstance", "-n", "team-a", "--wait=false"}, names...)...))
+	// The first of them are plain deletes: nobody knows yet that more will come.
+	out := c.shows(t, c.admin(), []string{"approve"}, "team-a/many-5 (", "it is being deleted here")
+	t.Logf("kubectl gitbind approve prints\n%s", out)
+	commit := commitIn(t, out)
+	for _, name := range regexp.MustCompile(`many-\d`).FindAllString(out, -1) {
+		must(t)(c.Kubectl(t.Context(), c.Control(), "get", "postgresqlinstance", name, "-n", c.claimNamespace()))
+	}
+	out = c.plugin(t, "approve", "--removals", commit, "--yes")
+	if !strings.Contains(out, "DELETED") || !strings.Contains(out, "approved, and acted on") {
+		t.Errorf("it says\n%s", out)
+	}
+	// Nobody approves anything on the control plane.
+	c.gone(t, names...)
+	if out := must(t)(c.Plugin(t.Context(), c.user, c.Control(), "approve")); !strings.Contains(out, "Nothing waits") {
+		t.Errorf("afterwards the control plane says\n%s", out)
+	}
+}
+
+func testManyFiles(t *testing.T, c *tenant) {
+	names := []string{"file-1", "file-2", "file-3", "file-4", "file-5"}
+	c.order(t, names...)
+	c.push(t, "Remove five", func(dir string) {
+		for _, name := range names {
+			must(t)(c.Git(t.Context(), c.user, dir, "rm", "--quiet", filepath.Join(claims, "team-a", name+".yaml")))
+		}
+	})
+	app := c.shows(t, c.admin(), []string{"approve"}, "team-a/file-1 (", "team-a/file-5 (", "its file is gone from main")
+	control := c.shows(t, c.Control(), []string{"approve"}, "team-a/file-1 (", "team-a/file-5 (")
+	t.Logf("in the app cluster\n%s\non the control plane\n%s", app, control)
+	for _, side := range []struct{ kubeconfig, out string }{{c.admin(), app}, {c.Control(), control}} {
+		out := must(t)(c.Plugin(t.Context(), c.user, side.kubeconfig, "approve", "--removals", commitIn(t, side.out), "--yes"))
+		if !strings.Contains(out, "approved, and acted on") {
+			t.Errorf("it says\n%s", out)
+		}
+	}
+	c.gone(t, names...)
+}
+
+func testRecreate(t *testing.T, c *tenant) {
+	c.order(t, "vanished")
+	must(t)(c.Kubectl(t.Context(), c.Control(), "delete", "postgresqlinstance", "vanished", "-n", c.claimNamespace()))
+	c.shows(t, c.Control(), []string{"approve"}, "lost services:", "team-a/vanished (")
+	out := must(t)(c.Plugin(t.Context(), c.user, c.Control(), "approve", "--recreate-empty", claims+"team-a/vanished.yaml", "--yes"))
+	if !strings.Contains(out, "EMPTY") || !strings.Contains(out, "approved, and acted on") {
+		t.Errorf("it says\n%s", out)
+	}
+	c.until(t, c.control, "it is there again", c.there("vanished", nano))
+}
+
+func testReclaim(t *testing.T, c *tenant) {
+	ctx := t.Context()
+	c.order(t, "survivor")
+	before := must(t)(c.Kubectl(ctx, c.Control(), "get", "postgresqlinstance", "survivor", "-n", c.claimNamespace(), "-o", "jsonpath={.metadata.uid}"))
+	if err := c.Konnector(c.cluster).Stop(ctx); err != nil {
+		t.Fatal(err)
+	}
+	out := c.plugin(t, "get")
+	if !strings.Contains(out, "konnector stopped") && !strings.Contains(out, "konnector not seen") {
+		t.Errorf("nobody works, and get prints\n%s", out)
+	}
+	kubeconfig := c.Cluster(rebuilt).Kubeconfig
+	connect := []string{"connect", c.BackendURL, "--no-deployment", "--no-wait", "--reclaim", env.App}
+	if out, err := c.Plugin(ctx, c.user, kubeconfig, connect...); err == nil || !strings.Contains(out, "--force") {
+		t.Fatalf("it reclaims from a konnector that was there a moment ago: %v\n%s", err, out)
+	}
+	must(t)(c.Plugin(ctx, c.user, kubeconfig, append(connect, "--force")...))
+	if _, err := c.StartKonnector(ctx, rebuilt); err != nil {
+		t.Fatal(err)
+	}
+	must(t)(c.Plugin(ctx, c.user, kubeconfig, "bind", "postgresql"))
+	must(t)(c.Kubectl(ctx, kubeconfig, "create", "namespace", "team-a"))
+	eventually(t, "the claim is in the new cluster, and ready there is its status", func(ctx context.Context) (string, bool) {
+		out, err := c.Kubectl(ctx, kubeconfig, "get", "postgresqlinstance", "survivor", "-n", "team-a", "-o", `jsonpath={.spec.plan} {.status.gitbind.conditions[?(@.type=="Applied")].status}`)
+		return fmt.Sprint(out, err), err == nil && out == nano+" True"
+	})
+	after := must(t)(c.Kubectl(ctx, c.Control(), "get", "postgresqlinstance", "survivor", "-n", c.claimNamespace(), "-o", "jsonpath={.metadata.uid}"))
+	if before != after {
+		t.Errorf("the service was %s and is %s", before, after)
+	}
+}

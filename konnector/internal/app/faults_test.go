@@ -198,38 +198,6 @@ func TestFirstContactRemovesNothing(t *testing.T) {
 }
 
 // What somebody saves with its annotations and creates anew is another object.
-func TestSavedObjectCreatedAnewIsNew(t *testing.T) {
-	w := newLoop(t)
-	w.commit("orders", "service: a9s-postgresql13", "plan: small")
-	w.committed("orders")
-	saved := w.get("orders")
-	w.commit("orders")
-	w.eventually("it terminates", func() error {
-		if u := w.get("orders"); u == nil || u.GetDeletionTimestamp() == nil {
-			return errorf("%v", u)
-		}
-		return nil
-	})
-	w.answer("orders", claim.Status{Result: claim.Gone})
-	w.objectGone("orders")
-	w.writes.takeAll()
-	saved.SetResourceVersion("")
-	saved.SetUID("")
-	w.must(w.alice.Create(t.Context(), saved))
-	w.fileIs("orders", plan("small"))
-	w.committed("orders")
-	w.never("it is deleted", func() bool { u := w.get("orders"); return u == nil || u.GetDeletionTimestamp() != nil })
-}
-
-func TestDeletedNamespaceKeepsTheService(t *testing.T) {
-	w := newLoop(t)
-	w.apply("orders", spec("small"))
-	w.committed("orders")
-	w.must(w.client.Delete(t.Context(), namespace(w.namespace)))
-	w.conditionIs("orders", "Held", "NamespaceDeleted")
-	w.fileIs("orders", plan("small"))
-}
-
 func TestRestartWritesNothing(t *testing.T) {
 	w := newLoop(t)
 	const n = 30
@@ -306,7 +274,7 @@ func isTrue(conditions []metav1.Condition, kind string) bool {
 
 // A mutating policy or webhook makes of what a file says something else. That is
 // nobody's edit.
-func TestMutationCausesNoCommit(t *testing.T) {
+func TestD29_MutatingPolicyCausesNoCommit(t *testing.T) {
 	w := newLoop(t)
 	policy := &admissionv1.MutatingAdmissionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: w.name},

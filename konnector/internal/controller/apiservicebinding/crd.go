@@ -118,6 +118,9 @@ func prepare(v *apiextensionsv1.CustomResourceDefinitionVersion) {
 	}
 	ours = withProperty(ours, "uid", text("The UID of this object: what is said here is about no other."))
 	ours = withProperty(ours, "hold", hold())
+	// All of it is the konnector's. To keep account of each field's owner would
+	// take the API server about as long, and as much room, as the status itself.
+	status.XMapType = new("atomic")
 	*root = withProperty(*root, "status", withProperty(status, "gitbind", ours))
 }
 

@@ -83,6 +83,10 @@ func TestBridgeWithCrossplane(t *testing.T) {
 			w.Errorf("%s: %v is left", kind, left)
 		}
 	}
+	// What Crossplane itself writes into claims is nobody's fault.
+	if n := corrections(tn.id); n != 0 {
+		w.Errorf("%v corrections of what Crossplane wrote", n)
+	}
 	log := w.host.run(tn.id, "log", "--format=%s", "status")
 	w.Logf("the history of status:\n%s", log)
 }

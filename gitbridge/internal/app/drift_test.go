@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"gitbind.dev/gitbridge/claim"
 	"gitbind.dev/test/env"
@@ -27,7 +28,7 @@ const rich = `  size: 3
   settings: {a: b}
   nested: {first: {enabled: true, ratio: 0.5}, empty: {}}
   free: {anything: {goes: 1}, list: [{a: b}]}
-  template: {apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {a: 1}}`
+  template: {apiVersion: v1, kind: Pod, metadata: {name: x, labels: {k: v}, generateName: gen}, spec: {a: 1}}`
 
 // edit changes the object of a claim as somebody on the control plane may.
 func (t *tenant) edit(path, merge string) {
@@ -59,6 +60,10 @@ func TestC1_FieldsOfOthersStayAndOursAreSetBack(test *testing.T) {
 	t.eventually("its status is there", func() error { return is(fmt.Sprint(t.answer(events).Status["url"]), "amqp://y") })
 	if u := t.object(events); u.GetGeneration() != applied.GetGeneration() || times(u, "gitbind") != times(applied, "gitbind") {
 		w.Errorf("it was applied again though nobody changed it:\n%v\n%v", applied.GetManagedFields(), u.GetManagedFields())
+	}
+
+	if n := corrections(t.id); n != 0 {
+		w.Errorf("%v corrections of what nobody changed", n)
 	}
 
 	for _, c := range []struct{ what, edit, field, want string }{
@@ -110,6 +115,24 @@ func TestC1_FieldsOfOthersStayAndOursAreSetBack(test *testing.T) {
 	if s := t.answer(fought); s.Result != claim.Applied {
 		w.Errorf("%+v", s)
 	}
+}
+
+// corrections are those of a cluster's claims that were counted.
+func corrections(id string) (n float64) {
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		panic(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if f.GetName() == "gitbind_bridge_drift_corrections_total" && l.GetName() == "cluster" && l.GetValue() == id {
+					n += m.GetCounter().GetValue()
+				}
+			}
+		}
+	}
+	return n
 }
 
 // times are when a manager wrote last.

@@ -38,17 +38,7 @@ func NewFields(live *apiextensionsv1.CustomResourceDefinition, version string) (
 	if err != nil {
 		return nil, err
 	}
-	texts := spec.MapProperty(spec.StringProperty())
-	object := *structural.ToKubeOpenAPI()
-	if object.Properties == nil {
-		object.Properties = map[string]spec.Schema{}
-	}
-	object.Properties["apiVersion"], object.Properties["kind"] = *spec.StringProperty(), *spec.StringProperty()
-	metadata := map[string]spec.Schema{"labels": *texts, "annotations": *texts}
-	for _, field := range []string{"name", "namespace", "uid", "resourceVersion"} {
-		metadata[field] = *spec.StringProperty()
-	}
-	object.Properties["metadata"] = spec.Schema{SchemaProps: spec.SchemaProps{Type: []string{"object"}, Properties: metadata}}
+	object := whole(*structural.ToKubeOpenAPI(), true)
 	const name = "object"
 	types, err := schemaconv.ToSchemaFromOpenAPI(map[string]*spec.Schema{name: &object}, false)
 	if err != nil {
@@ -56,6 +46,39 @@ func NewFields(live *apiextensionsv1.CustomResourceDefinition, version string) (
 	}
 	parser := typed.Parser{Schema: smdschema.Schema{Types: types.Types}}
 	return &Fields{object: parser.Type(name)}, nil
+}
+
+// whole adds to the schema of an object, and to those of objects in it, what an
+// API server knows of each object and a definition does not say.
+func whole(s spec.Schema, isObject bool) spec.Schema {
+	for name, property := range s.Properties {
+		s.Properties[name] = whole(property, false)
+	}
+	if s.Items != nil && s.Items.Schema != nil {
+		items := whole(*s.Items.Schema, false)
+		s.Items.Schema = &items
+	}
+	if s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil {
+		values := whole(*s.AdditionalProperties.Schema, false)
+		s.AdditionalProperties.Schema = &values
+	}
+	embedded, _ := s.Extensions.GetBool("x-kubernetes-embedded-resource")
+	if !isObject && !embedded {
+		return s
+	}
+	if s.Properties == nil {
+		s.Properties = map[string]spec.Schema{}
+	}
+	texts := spec.MapProperty(spec.StringProperty())
+	metadata := spec.Schema{
+		SchemaProps:      spec.SchemaProps{Type: []string{"object"}, Properties: map[string]spec.Schema{"labels": *texts, "annotations": *texts}},
+		VendorExtensible: spec.VendorExtensible{Extensions: spec.Extensions{"x-kubernetes-preserve-unknown-fields": true}},
+	}
+	for _, field := range []string{"name", "namespace", "uid", "resourceVersion"} {
+		metadata.Properties[field] = *spec.StringProperty()
+	}
+	s.Properties["apiVersion"], s.Properties["kind"], s.Properties["metadata"] = *spec.StringProperty(), *spec.StringProperty(), metadata
+	return s
 }
 
 // Mark puts on an object that is to be applied which fields will be the

@@ -2,12 +2,18 @@ package approve
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/claim"
 	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
@@ -99,12 +105,71 @@ func heldRemoval(binding string, u *unstructured.Unstructured) (Item, bool) {
 	return Item{Claim: key.String(), Path: key.Path(), Reason: hold.Reason, Message: text}, true
 }
 
-// doneIn reports whether the konnector has acted on all of the approval.
+// doneIn reports whether the konnector has acted on all of the approval: it keeps
+// the annotations, and says in the status which it has acted on.
 func (c chosen) doneIn(now *konnectorv1alpha1.Connection) bool {
-	a := now.Status.Approved
-	if a == nil {
-		return false
+	for annotation, value := range c.annotations {
+		if actedOn(now, annotation) != value {
+			return false
+		}
 	}
-	main, removals := c.annotations[konnectorv1alpha1.ApproveMainAnnotation], c.annotations[konnectorv1alpha1.ApproveRemovalsAnnotation]
-	return (main == "" || a.Main == main) && (removals == "" || a.Removals == removals)
+	return true
 }
+
+func actedOn(c *konnectorv1alpha1.Connection, annotation string) string {
+	switch a := c.Status.Approved; {
+	case a == nil:
+		return ""
+	case annotation == konnectorv1alpha1.ApproveMainAnnotation:
+		return a.Main
+	default:
+		return a.Removals
+	}
+}
+
+// withdraw takes an earlier approval of the very same commit back, so that the
+// new one counts: the konnector acts on each once.
+func (in Input) withdraw(ctx context.Context, c chosen) error {
+	if c.kind != "Connection" {
+		return nil
+	}
+	var now konnectorv1alpha1.Connection
+	if err := in.Cluster.Get(ctx, client.ObjectKey{Name: c.Name}, &now); err != nil {
+		return fmt.Errorf("read Connection %s: %w", c.Name, err)
+	}
+	earlier := map[string]any{}
+	for annotation, value := range c.annotations {
+		if actedOn(&now, annotation) == value {
+			earlier[annotation] = nil
+		}
+	}
+	if len(earlier) == 0 {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": earlier}})
+	if err != nil {
+		return err
+	}
+	if err := in.Cluster.Patch(ctx, &now, client.RawPatch(types.MergePatchType, patch), client.FieldOwner("kubectl-gitbind")); err != nil {
+		return fmt.Errorf("take the earlier approval back: %w", err)
+	}
+	err = in.Cluster.Until(ctx, appcluster.Watched{Kind: c.gvk(), Key: client.ObjectKey{Name: c.Name}}, withdrawn, func(u *unstructured.Unstructured) (bool, *metav1.Condition) {
+		var now konnectorv1alpha1.Connection
+		if u == nil || runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &now) != nil {
+			return false, nil
+		}
+		for annotation := range earlier {
+			if actedOn(&now, annotation) != "" {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+	if err != nil {
+		return fmt.Errorf("take the earlier approval back: the konnector does not look: %w", err)
+	}
+	return nil
+}
+
+// withdrawn is how long the konnector may take to forget an approval.
+const withdrawn = time.Minute

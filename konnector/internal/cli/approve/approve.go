@@ -237,6 +237,9 @@ func (c chosen) show(w io.Writer) {
 
 // approve writes the approval, and waits until it took effect.
 func (in Input) approve(ctx context.Context, c chosen) error {
+	if err := in.withdraw(ctx, c); err != nil {
+		return err
+	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": c.annotations}})
 	if err != nil {
 		return err
@@ -257,9 +260,6 @@ func (in Input) approve(ctx context.Context, c chosen) error {
 		return fmt.Errorf("approved, and not acted on within %s: is the commit still part of main, and does the agent run? kubectl gitbind approve says what waits", in.Timeout)
 	}
 	if err != nil {
-		return err
-	}
-	if err := in.awaitRemovals(ctx, c); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(in.Terminal.Out, "%s: approved, and acted on\n", c.Holder)

@@ -106,19 +106,11 @@ func TestDone(t *testing.T) {
 		!removals.doneIn(connection(&konnectorv1alpha1.Approvals{Removals: hash})) {
 		t.Error("removals of a Connection")
 	}
-	synced := func(reason string) *backendv1alpha1.ClusterBinding {
-		return &backendv1alpha1.ClusterBinding{Status: backendv1alpha1.ClusterBindingStatus{Conditions: []metav1.Condition{
-			{Type: backendv1alpha1.ConditionSynced, Status: metav1.ConditionFalse, Reason: reason, Message: "m"},
-		}}}
+	on := func(annotations map[string]string) *backendv1alpha1.ClusterBinding {
+		return &backendv1alpha1.ClusterBinding{ObjectMeta: metav1.ObjectMeta{Annotations: annotations}}
 	}
-	main := chosen{main: true, holder: &holder{}}
-	if main.doneOn(synced("MainRewritten")) || !main.doneOn(synced("Following")) {
-		t.Error("main of a ClusterBinding")
-	}
-	empty := chosen{recreate: []string{path}, holder: &holder{}}
-	waiting := synced("Following")
-	waiting.Annotations = map[string]string{recreateAnnotation: path}
-	if empty.doneOn(waiting) || !empty.doneOn(synced("Following")) {
-		t.Error("a service that is made anew")
+	both := chosen{annotations: map[string]string{backendv1alpha1.ApproveMainAnnotation: hash, recreateAnnotation: path}, holder: &holder{}}
+	if both.doneOn(on(both.annotations)) || both.doneOn(on(map[string]string{recreateAnnotation: path})) || !both.doneOn(on(nil)) {
+		t.Error("an approval of a ClusterBinding")
 	}
 }

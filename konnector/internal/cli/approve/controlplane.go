@@ -3,13 +3,11 @@ package approve
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	backendv1alpha1 "gitbind.dev/backend/api/v1alpha1"
@@ -132,41 +130,13 @@ func (h *holder) answered(status, main *store.Snapshot) {
 	}
 }
 
-// doneOn reports whether the bridge has taken up the approval.
+// doneOn reports whether the bridge has acted on all of the approval: it takes the
+// annotations away then.
 func (c chosen) doneOn(now *backendv1alpha1.ClusterBinding) bool {
-	return (!c.main || ofClusterBinding(now).Main == "") &&
-		(len(c.recreate) == 0 || now.Annotations[recreateAnnotation] == "")
-}
-
-// awaitRemovals waits until the bridge holds none of the removals any more that
-// were approved on a control plane: it says so in the repository.
-func (in Input) awaitRemovals(ctx context.Context, c chosen) error {
-	if c.kind != "ClusterBinding" || len(c.removals) == 0 {
-		return nil
-	}
-	var cb backendv1alpha1.ClusterBinding
-	if err := in.Cluster.Get(ctx, client.ObjectKey{Name: c.Name}, &cb); err != nil {
-		return fmt.Errorf("read ClusterBinding %s: %w", c.Name, err)
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, in.Timeout, fmt.Errorf("approved, and not acted on within %s: was the commit that of these removals? kubectl gitbind approve says what waits", in.Timeout))
-	defer cancel()
-	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
-		status, main, err := in.fetch(ctx, &cb)
-		if err != nil {
-			return false, err
+	for annotation := range c.annotations {
+		if now.Annotations[annotation] != "" {
+			return false
 		}
-		var now holder
-		now.answered(status, main)
-		left := slices.ContainsFunc(c.removals, func(r Item) bool { return r.Commit == in.Removals && slices.Contains(now.Removals, r) })
-		return !left, nil
-	})
-	return interrupted(ctx, err)
-}
-
-// interrupted prefers the reason why a context ended to what that caused.
-func interrupted(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); err != nil && cause != nil {
-		return cause
 	}
-	return err
+	return true
 }

@@ -175,13 +175,13 @@ func TestD23_MovedFileIsNoDelete(t *testing.T) {
 	renamed := w.key("renamed").Path()
 	// git mv, with the name in the file changed as it must be.
 	w.pushFiles(map[string][]byte{w.key("c0").Path(): nil, renamed: []byte(strings.ReplaceAll(string(content("c0")), "name: c0", "name: renamed"))})
-	if m := w.held("ManyRemovals", "c0"); !strings.Contains(m, renamed) {
+	if m := w.held("Moved", "c0"); !strings.Contains(m, renamed) {
 		t.Errorf("it does not say where to: %s", m)
 	}
 	// A file moved without editing it: it is no claim where it lies now.
 	astray := w.key("astray").Path()
 	w.pushFiles(map[string][]byte{w.key("c1").Path(): nil, astray: content("c1")})
-	if m := w.held("ManyRemovals", "c1"); !strings.Contains(m, astray) {
+	if m := w.held("Moved", "c1"); !strings.Contains(m, astray) {
 		t.Errorf("it does not say where to: %s", m)
 	}
 	// One that leaves the tree of claims, while the konnector is away.
@@ -189,7 +189,7 @@ func TestD23_MovedFileIsNoDelete(t *testing.T) {
 	archive := "archive/c2.yaml"
 	w.pushFiles(map[string][]byte{w.key("c2").Path(): nil, archive: content("c2")})
 	w.start()
-	if m := w.held("ManyRemovals", "c2"); !strings.Contains(m, archive) {
+	if m := w.held("Moved", "c2"); !strings.Contains(m, archive) {
 		t.Errorf("it does not say where to: %s", m)
 	}
 	w.inStep("renamed")
@@ -217,7 +217,7 @@ func TestD23_MoveSurvivesARestart(t *testing.T) {
 	w.must(err)
 	w.pushFiles(map[string][]byte{w.key("c0").Path(): nil, w.key("renamed").Path(): []byte(strings.ReplaceAll(string(data), "name: c0", "name: renamed"))})
 	w.start()
-	w.held("ManyRemovals", "c0")
+	w.held("Moved", "c0")
 	w.inStep("renamed")
 	for range 2 {
 		w.stop()

@@ -29,7 +29,7 @@ const (
 // choices are what can be decided, for each reason.
 func (f Facts) choices(why Reason) []Choice {
 	switch why {
-	case ChangedAndRemoved, FileMissing:
+	case ChangedAndRemoved, FileMissing, Moved:
 		return []Choice{TakeKeep, TakeDelete}
 	case DeletedAndChanged, FileCameBack, NamespaceDeleted, APIDeleted:
 		return []Choice{TakeDelete, TakeRelease}

@@ -93,9 +93,11 @@ type Facts struct {
 	Flips     Answer
 	FlipWords string
 	// MayRemove: the claim's removal is not one of too many. If not,
-	// RemovalHeld says why, in words.
+	// RemovalHeld says why, in words, and Moved that it is none: the file went to
+	// another path.
 	MayRemove   Answer
 	RemovalHeld string
+	Moved       bool
 }
 
 // Lost is a conflict that Git won.
@@ -217,6 +219,7 @@ const (
 	NameUnfit         Reason = "NameUnfit"
 	FlipFlop          Reason = "FlipFlop"
 	ManyRemovals      Reason = "ManyRemovals"
+	Moved             Reason = "Moved"
 	NotServed         Reason = "NotServed"
 	GitWrites         Reason = "GitWrites"
 	ClusterWrites     Reason = "ClusterWrites"
@@ -292,6 +295,9 @@ func (f Facts) gate(d Decision) Decision {
 	case Yes:
 		return d
 	default:
+		if f.Moved {
+			return f.hold(Moved)
+		}
 		return f.hold(ManyRemovals)
 	}
 }

@@ -67,6 +67,7 @@ func TestFor(t *testing.T) {
 		{row: "= base | removed by a commit since", f: Facts{Live: old, Base: old, Continues: yes}, want: Delete},
 		{row: "= base | removed, was to go already", f: Facts{Live: old, Base: old, BaseRemoved: true, Continues: yes}, want: Delete},
 		{row: "= base | removed, one of many?", f: Facts{Live: old, Base: old, Continues: yes}, want: Ask, ask: AskMayRemove},
+		{row: "= base | moved", f: Facts{Live: old, Base: old, Continues: yes, MayRemove: no, RemovalHeld: "it went", Moved: true}, want: Hold, why: Moved},
 		{row: "= base | removed, one of many", f: Facts{Live: old, Base: old, Continues: yes, MayRemove: no, RemovalHeld: "five at once"}, want: Hold, why: ManyRemovals},
 		{row: "= base | not there, and no commit removed it", f: Facts{Live: old, Base: old, Continues: no}, want: Hold, why: FileMissing},
 

@@ -35,7 +35,7 @@ func (f Facts) message(why Reason) string {
 		return fmt.Sprintf("This object is deleted only because its %s is. The service is kept. "+decide+": delete removes %s from main and deletes the service, release lets this object go and leaves file and service as they are.", f.Ending, file)
 	case FlipFlop:
 		return fmt.Sprintf("%s Main stays as it is in %s until it is clear who writes what. Stop one of the two, or say in spec.writer of APIServiceBinding %s where claims are written. Then "+decideHere+": cluster commits this object, file writes the file into it.", f.FlipWords, file, f.Key.Binding)
-	case ManyRemovals:
+	case ManyRemovals, Moved:
 		return f.RemovalHeld
 	case NotServed:
 		return f.Elsewhere

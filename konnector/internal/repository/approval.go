@@ -140,12 +140,7 @@ func (r *Repository) approved(ctx context.Context, main *store.Snapshot, w waiti
 	switch {
 	case a.Removals == string(main.Head()):
 		return true, nil
-	}
-	// It came back since, if object and file agreed at a later commit.
-	if back, err := r.Follows(ctx, store.Hash(a.Removals), w.Commit); err != nil || back {
-		return false, err
-	}
-	if recent {
+	case recent:
 		_, there := tree.Entry(w.Key.Path())
 		return !there, nil
 	}

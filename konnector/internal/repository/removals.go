@@ -65,7 +65,7 @@ type judged struct {
 }
 
 const (
-	wordsFile   = "Its file is gone from main, as one of many at once, or moved: nothing is deleted until a person has approved all of them (kubectl describe connection %s says how many, and how), or decides on this one: kubectl gitbind resolve, with --take delete to delete it, or --take keep to put its file back."
+	wordsFile   = "Its file is gone from main, as one of many at once: nothing is deleted until a person has approved all of them (kubectl describe connection %s says how many, and how), or decides on this one: kubectl gitbind resolve, with --take delete to delete it, or --take keep to put its file back."
 	wordsObject = "It is being deleted as one of many at once: its file stays on main until a person has approved all of them (kubectl describe connection %s says how many, and how), or decides on this one: kubectl gitbind resolve, with --take delete to delete its service, or --take release to keep it."
 	wordsMoved  = "Its file went to %s, which is no wish to delete the service: nothing is deleted until a person decides: kubectl gitbind resolve, with --take delete to delete this one (the other file stands for itself), or --take keep to put its file back."
 )
@@ -82,9 +82,11 @@ func (r *Repository) MayRemove(ctx context.Context, key claim.Key, file bool, ba
 	r.judging.Lock()
 	defer r.judging.Unlock()
 	moved := false
+	delete(r.movedKeys, key)
 	if file {
 		var to string
 		if to, moved = r.movedTo(view.Main, key.Path(), ""); moved && !r.anyApproved() {
+			r.movedKeys[key] = true
 			return fmt.Sprintf(wordsMoved, to), nil
 		}
 	}
@@ -107,11 +109,10 @@ func (r *Repository) MayRemove(ctx context.Context, key claim.Key, file bool, ba
 		all[key] = me
 		r.waitOf(me)
 	}
-	if file {
-		if to, ok := r.movedTo(view.Main, key.Path(), me.Blob); ok {
-			if ok, err := r.approved(ctx, view.Main, me); err != nil || !ok {
-				return fmt.Sprintf(wordsMoved, to), err
-			}
+	if to, ok := r.movedTo(view.Main, key.Path(), me.Blob); ok && file {
+		if ok, err := r.approved(ctx, view.Main, me); err != nil || !ok {
+			r.movedKeys[key] = true
+			return fmt.Sprintf(wordsMoved, to), err
 		}
 	}
 	return r.judge(ctx, view.Main, me, all)
@@ -236,6 +237,13 @@ func (r *Repository) Approved(key claim.Key) bool {
 	defer r.judging.Unlock()
 	w := r.waits[key]
 	return w != nil && w.approved
+}
+
+// Moved reports whether MayRemove said no because the claim's file has moved.
+func (r *Repository) Moved(key claim.Key) bool {
+	r.judging.Lock()
+	defer r.judging.Unlock()
+	return r.movedKeys[key]
 }
 
 // passed reports whether a removal was let pass within the window.

@@ -64,6 +64,7 @@ type Repository struct {
 
 	// These belong to judging.
 	waits                map[claim.Key]*wait
+	movedKeys            map[claim.Key]bool
 	judged               *judged
 	refusedAt            store.Hash
 	refusedCount         int
@@ -113,6 +114,7 @@ func New(o Options) *Repository {
 		savedObserved: o.Memory.Observed,
 		tracked:       map[string]Claims{},
 		waits:         map[claim.Key]*wait{},
+		movedKeys:     map[claim.Key]bool{},
 		recent:        map[store.Hash]*store.Snapshot{},
 		ancestors:     map[store.Hash]bool{},
 		resumed:       make(chan struct{}),

@@ -177,7 +177,7 @@ func (r *reconciler) answer(ctx context.Context, l *look) error {
 		err = r.flips(ctx, l)
 	case decision.AskMayRemove:
 		l.facts.RemovalHeld, err = repo.MayRemove(ctx, l.key, !l.facts.Terminating, l.facts.Base)
-		l.facts.MayRemove = answerOf(l.facts.RemovalHeld == "")
+		l.facts.MayRemove, l.facts.Moved = answerOf(l.facts.RemovalHeld == ""), repo.Moved(l.key)
 	default:
 		return fmt.Errorf("decide on %s: no answer to %s", l.key, l.decision.Question)
 	}

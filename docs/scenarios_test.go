@@ -1,0 +1,138 @@
+package docs
+
+import (
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the index of scenarios anew")
+
+// index is the page that has it, between two lines.
+const (
+	index = "developing.md"
+	begin = "<!-- scenarios: go test ./docs -update -->\n"
+	end   = "<!-- end of scenarios -->\n"
+)
+
+// scenarios are those that must have tests, by number.
+var scenarios = []struct{ number, what string }{
+	{"C1", "changes by the provider's side to fields that are not ours stay"},
+	{"C2", "filters: which namespaces belong to a connection"},
+	{"C3", "over-long names"},
+	{"C4", "many resources in one binding"},
+	{"C7", "schemas merged and kept"},
+	{"C9", "metrics"},
+	{"C10", "every invalid object of our kinds is refused by its CRD"},
+	{"D1", "concurrent edits on both sides, every row of the table"},
+	{"D2", "a pull request adds, changes and removes a claim"},
+	{"D3", "the app cluster restored from an old etcd snapshot"},
+	{"D4", "the app cluster rebuilt empty"},
+	{"D5", "the control plane rebuilt empty"},
+	{"D6", "the repository force-pushed, emptied, replaced"},
+	{"D7", "the Git host down for ten minutes under load"},
+	{"D8", "the control plane down"},
+	{"D9", "the backend down"},
+	{"D10", "an agent killed fifty times under load"},
+	{"D11", "the Lease lost while working"},
+	{"D13", "a clock that is an hour off"},
+	{"D14", "the network cut between each pair"},
+	{"D15", "the Git host's disk full"},
+	{"D16", "hostile content in the repository"},
+	{"D18", "a bad template stops no other binding"},
+	{"D20", "10,000 claims through all of it"},
+	{"D21", "the Git host restored from an older backup"},
+	{"D22", "a namespace with claims, and a bound CRD, deleted"},
+	{"D23", "a claim's file moved"},
+	{"D24", "a removal reverted while the object goes"},
+	{"D25", "a claim object deleted on the control plane"},
+	{"D26", "created and deleted before the bridge looked"},
+	{"D27", "another GitOps tool that applies the old manifest again and again"},
+	{"D28", "an agent stopped, replaced, and continued"},
+	{"D29", "defaults, a mutating webhook, a second served version: no commit"},
+	{"D30", "a kubectl edit during a write from Git"},
+	{"D31", "killed between push and base, then edited again"},
+	{"D32", "kubectl replace, saved YAML restored, a forged annotation"},
+}
+
+// numbered are tests, and parts of tests, with a scenario's number in the name.
+var numbered = regexp.MustCompile(`(?m)^func (Test([A-D]\d+)_\w+)\(|t\.Run\("(([A-D]\d+)_[^"]+)"`)
+
+// TestEachScenarioHasATest checks that the index is complete and says what is
+// there.
+func TestEachScenarioHasATest(t *testing.T) {
+	tests := find(t)
+	page, err := os.ReadFile(index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(page), begin)
+	listed, after, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		t.Fatalf("%s has no place for the index", index)
+	}
+	var b strings.Builder
+	b.WriteString("\n| | scenario | tests |\n|---|---|---|\n")
+	for _, s := range scenarios {
+		if len(tests[s.number]) == 0 {
+			t.Errorf("no test has %s in its name: %s", s.number, s.what)
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", s.number, s.what, strings.Join(tests[s.number], ", "))
+	}
+	b.WriteString("\n")
+	if *update {
+		if err := os.WriteFile(index, []byte(before+begin+b.String()+end+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if listed != b.String() {
+		t.Errorf("the index in %s is not current: go test ./docs -update", index)
+	}
+}
+
+// find gives, by number, the packages with a test of it, and the test's name.
+func find(t *testing.T) map[string][]string {
+	t.Helper()
+	tests := map[string][]string{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && d.Name() != ".." || d.Name() == "bin") {
+			return filepath.SkipDir
+		}
+		if d.IsDir() || !strings.HasSuffix(path, "_test.go") || filepath.Dir(path) == "." {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		dir, err := filepath.Rel(root, filepath.Dir(path))
+		if err != nil {
+			return err
+		}
+		for _, m := range numbered.FindAllStringSubmatch(string(text), -1) {
+			number, name := m[2], "`"+m[1]+"`"
+			if number == "" {
+				number, name = m[4], "“"+m[3]+"”"
+			}
+			tests[number] = append(tests[number], fmt.Sprintf("%s (%s)", name, dir))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for number := range tests {
+		slices.Sort(tests[number])
+	}
+	return tests
+}

@@ -131,14 +131,10 @@ func (b *Base) Encode() (string, error) {
 // from a file carries a base without one. Such a base counts only while the
 // object's status names the object's own UID: the status is written after the
 // creation, and is not taken over when somebody saves the object and creates it
-// anew from what was saved.
+// anew from what was saved. Until then see ReadCreated.
 func Read(u *unstructured.Unstructured) *Base {
-	value, ok := u.GetAnnotations()[v1alpha1.BaseAnnotation]
-	if !ok {
-		return nil
-	}
-	var a annotation
-	if err := json.Unmarshal([]byte(value), &a); err != nil {
+	a := read(u)
+	if a == nil {
 		return nil
 	}
 	owner := a.UID
@@ -148,6 +144,60 @@ func Read(u *unstructured.Unstructured) *Base {
 	if owner == "" || owner != u.GetUID() {
 		return nil
 	}
+	return a.base(u)
+}
+
+// IsUnnamed reports whether an object has a base without a UID and no status that
+// names one: it was created by somebody who did not come to write that status.
+func IsUnnamed(u *unstructured.Unstructured) bool {
+	a := read(u)
+	return a != nil && a.UID == "" && statusUID(u) == ""
+}
+
+// ReadCreated reads the base of an object that IsUnnamed, if this manager wrote
+// it: in an object that somebody created from what was saved, it is that
+// somebody's. It needs the object with its managed fields.
+func ReadCreated(u *unstructured.Unstructured, manager string) *Base {
+	if !IsUnnamed(u) || u.GetUID() == "" || writer(u) != manager {
+		return nil
+	}
+	return read(u).base(u)
+}
+
+// writer is the manager of the base's annotation.
+func writer(u *unstructured.Unstructured) string {
+	for _, entry := range u.GetManagedFields() {
+		var fields struct {
+			Metadata struct {
+				Annotations map[string]json.RawMessage `json:"f:annotations"`
+			} `json:"f:metadata"`
+		}
+		if entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.Raw, &fields) != nil {
+			continue
+		}
+		if _, ok := fields.Metadata.Annotations["f:"+v1alpha1.BaseAnnotation]; ok {
+			return entry.Manager
+		}
+	}
+	return ""
+}
+
+// read gives the annotation; nil when there is none that can be read.
+func read(u *unstructured.Unstructured) *annotation {
+	value, ok := u.GetAnnotations()[v1alpha1.BaseAnnotation]
+	if !ok {
+		return nil
+	}
+	var a annotation
+	if err := json.Unmarshal([]byte(value), &a); err != nil {
+		return nil
+	}
+	return &a
+}
+
+// base is the annotation as the base of an object; nil when its content cannot
+// be read.
+func (a *annotation) base(u *unstructured.Unstructured) *Base {
 	c, err := unpack(a.Content)
 	if err != nil {
 		return nil

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"pgregory.net/rapid"
 
@@ -241,6 +242,53 @@ func BenchmarkRead(b *testing.B) {
 	for b.Loop() {
 		if Read(u) == nil {
 			b.Fatal("it is not read")
+		}
+	}
+}
+
+// TestTheBaseOfAnObjectThatWasJustCreated is about the time between the creation
+// of an object from a file and its first status.
+func TestTheBaseOfAnObjectThatWasJustCreated(t *testing.T) {
+	unnamed := encode(t, &Base{Commit: "1234", Claim: orders(map[string]any{"plan": "small"})})
+	named := encode(t, &Base{UID: "u1", Commit: "1234", Claim: orders(map[string]any{"plan": "small"})})
+	by := func(manager, fields string) []metav1.ManagedFieldsEntry {
+		return []metav1.ManagedFieldsEntry{
+			{Manager: "another", Operation: metav1.ManagedFieldsOperationUpdate, FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{}}`)}},
+			{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}},
+		}
+	}
+	const base = `{"f:metadata":{"f:annotations":{"f:gitbind.dev/base":{}}}}`
+	for name, c := range map[string]struct {
+		annotation, status string
+		by                 []metav1.ManagedFieldsEntry
+		want               bool
+	}{
+		"the konnector's own":                     {unnamed, "", by("gitbind-konnector", base), true},
+		"one that was saved and created anew":     {unnamed, "", by("velero-server", base), false},
+		"one of which the konnector has another":  {unnamed, "", by("gitbind-konnector", `{"f:metadata":{"f:labels":{"f:gitbind.dev/base":{}}}}`), false},
+		"one whose managed fields are not known":  {unnamed, "", nil, false},
+		"one with the status of another":          {unnamed, "u2", by("gitbind-konnector", base), false},
+		"one that names another object":           {strings.Replace(named, "u1", "u2", 1), "", by("gitbind-konnector", base), false},
+		"one that names it, which Read finds":     {named, "", by("gitbind-konnector", base), false},
+		"one that cannot be read":                 {"{", "", by("gitbind-konnector", base), false},
+		"one without an annotation":               {"", "", by("gitbind-konnector", base), false},
+		"one whose managed fields make no sense":  {unnamed, "", by("gitbind-konnector", `[]`), false},
+		"one whose content cannot be read either": {`{"uid":"","content":"!"}`, "", by("gitbind-konnector", base), false},
+	} {
+		u := object("u1", c.annotation)
+		u.SetManagedFields(c.by)
+		if c.status != "" {
+			u.Object["status"] = map[string]any{"gitbind": map[string]any{"uid": c.status}}
+		}
+		b := ReadCreated(u, "gitbind-konnector")
+		if (b != nil) != c.want {
+			t.Errorf("%s: %v", name, b)
+		}
+		if b != nil && (b.UID != "u1" || b.Commit != "1234" || b.Claim.Spec["plan"] != "small") {
+			t.Errorf("%s: %+v", name, b)
+		}
+		if b != nil && Read(u) != nil {
+			t.Errorf("%s: Read gives it, too", name)
 		}
 	}
 }

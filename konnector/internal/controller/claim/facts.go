@@ -91,12 +91,15 @@ func (r *reconciler) lookAtObject(ctx context.Context, l *look, at sight) error 
 	f.UID, f.Resolve = string(l.object.GetUID()), annotations[v1alpha1.ResolveAnnotation]
 	f.Paused = annotations[v1alpha1.PauseAnnotation] == "true"
 	f.Finalizer = controllerutil.ContainsFinalizer(l.object, v1alpha1.Finalizer)
-	if l.base = base.Read(l.object); l.base != nil {
+	var err error
+	if l.base, err = r.baseOf(ctx, l.key, l.object); err != nil {
+		return err
+	}
+	if l.base != nil {
 		f.Base = schema.Normalize(l.base.Claim)
 		f.BaseRemoved, f.Lost = l.base.Removed, l.base.Lost
 		f.Touched = l.base.Generation != l.object.GetGeneration() || len(changedBy(l.object)) > 0
 		if l.base.Connection == r.api().Repository.ConnectionUID {
-			var err error
 			if f.BaseCurrent, err = r.api().Repository.Agreed(ctx, store.Hash(l.base.Commit)); err != nil {
 				return err
 			}
@@ -106,7 +109,6 @@ func (r *reconciler) lookAtObject(ctx context.Context, l *look, at sight) error 
 		return nil
 	}
 	f.Terminating = true
-	var err error
 	f.Ending, err = ending(ctx, at, l.key)
 	return err
 }

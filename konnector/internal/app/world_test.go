@@ -263,6 +263,14 @@ func (w *world) never(what string, look func() bool) {
 type writes struct {
 	mu  sync.Mutex
 	all []string
+	// refuse, if set, says which requests get no answer.
+	refuse func(r *http.Request) bool
+}
+
+func (w *writes) refuseIf(refuse func(r *http.Request) bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.refuse = refuse
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)
@@ -275,7 +283,11 @@ func (w *writes) count(next http.RoundTripper) http.RoundTripper {
 		if r.Method != http.MethodGet && !strings.Contains(r.URL.Path, "accessreviews") && !strings.Contains(r.URL.Path, "/events") {
 			w.mu.Lock()
 			w.all = append(w.all, r.Method+" "+r.URL.Path)
+			refused := w.refuse != nil && w.refuse(r)
 			w.mu.Unlock()
+			if refused {
+				return nil, errors.New("no answer")
+			}
 		}
 		return next.RoundTrip(r)
 	})

@@ -74,75 +74,82 @@ func TestStatus(t *testing.T) {
 		name    string
 		change  func(l *look)
 		trouble error
-		// want are Committed, Applied, Ready, Held, each status and reason, and
-		// the message.
-		want [5]string
+		// want are Committed, Applied, Ready, Held, Conflict, each status and
+		// reason, and the message.
+		want [6]string
 	}{
 		{
 			name: "in step",
-			want: [5]string{"True Committed", "True Applied", "True Available", "False None", ""},
+			want: [6]string{"True Committed", "True Applied", "True Available", "False None", "False None", ""},
 		}, {
 			name:   "no answer yet",
 			change: func(l *look) { l.answer = nil },
-			want:   [5]string{"True Committed", "Unknown Waiting", "Unknown NotReported", "False None", "The control plane has not answered yet."},
+			want:   [6]string{"True Committed", "Unknown Waiting", "Unknown NotReported", "False None", "False None", "The control plane has not answered yet."},
 		}, {
 			name:   "answer to an older version",
 			change: func(l *look) { l.answer.Answers.Blob = "b0" },
-			want:   [5]string{"True Committed", "Unknown Waiting", "True Available", "False None", "The control plane has not answered this version yet."},
+			want:   [6]string{"True Committed", "Unknown Waiting", "True Available", "False None", "False None", "The control plane has not answered this version yet."},
 		}, {
 			name: "denied",
 			change: func(l *look) {
 				l.answer.Result, l.answer.Problem = contract.Denied, &contract.Problem{File: key.Path(), Line: 7, Reason: "plan is not allowed"}
 			},
-			want: [5]string{"True Committed", "False Denied", "True Available", "False None", key.Path() + ":7: plan is not allowed"},
+			want: [6]string{"True Committed", "False Denied", "True Available", "False None", "False None", key.Path() + ":7: plan is not allowed"},
 		}, {
 			name: "not ready",
 			change: func(l *look) {
 				l.answer.Status["conditions"] = []any{map[string]any{"type": "Ready", "status": "False", "reason": "Creating", "message": "wait"}}
 			},
-			want: [5]string{"True Committed", "True Applied", "False Creating", "False None", "wait"},
+			want: [6]string{"True Committed", "True Applied", "False Creating", "False None", "False None", "wait"},
 		}, {
 			name: "a provider's odd condition",
 			change: func(l *look) {
 				l.answer.Status["conditions"] = []any{"odd", map[string]any{"type": "Ready", "status": "yes"}}
 			},
-			want: [5]string{"True Committed", "True Applied", "Unknown ", "False None", ""},
+			want: [6]string{"True Committed", "True Applied", "Unknown ", "False None", "False None", ""},
 		}, {
 			name:    "push failed",
 			trouble: store.ErrUnauthorized,
 			change:  func(l *look) { l.decision.Action = decision.Commit },
-			want:    [5]string{"False CredentialRefused", "True Applied", "True Available", "False None", "The Git host refuses the credential. Connect this cluster again (kubectl gitbind connect) to get a new one."},
+			want:    [6]string{"False CredentialRefused", "True Applied", "True Available", "False None", "False None", "The Git host refuses the credential. Connect this cluster again (kubectl gitbind connect) to get a new one."},
 		}, {
 			name:    "too large",
 			trouble: fmt.Errorf("encode base: %w: 300000 bytes", base.ErrTooLarge),
-			want:    [5]string{"False TooLarge", "True Applied", "True Available", "False None", "This object is too large to be kept in step with Git: encode base: claim is too large to be kept in sync: 300000 bytes."},
+			want:    [6]string{"False TooLarge", "True Applied", "True Available", "False None", "False None", "This object is too large to be kept in step with Git: encode base: claim is too large to be kept in sync: 300000 bytes."},
 		}, {
 			name: "held with an edit",
 			change: func(l *look) {
 				l.facts.Live = version("big")
 				l.decision = decision.Decision{Action: decision.Hold, Reason: decision.BothChanged, Message: "both"}
 			},
-			want: [5]string{"False Held", "Unknown NotOnMain", "True Available", "True BothChanged", "both"},
+			want: [6]string{"False Held", "Unknown NotOnMain", "True Available", "True BothChanged", "False None", "both"},
 		}, {
 			name: "held without an edit",
 			change: func(l *look) {
 				l.decision = decision.Decision{Action: decision.Hold, Reason: decision.FileInvalid, Message: "line 3"}
 			},
-			want: [5]string{"True Committed", "True Applied", "True Available", "True FileInvalid", "line 3"},
+			want: [6]string{"True Committed", "True Applied", "True Available", "True FileInvalid", "False None", "line 3"},
+		}, {
+			name: "a conflict was lost",
+			change: func(l *look) {
+				l.facts.Lost = lostConflict
+				l.decision = decision.Decision{Action: decision.Nothing, Reason: decision.BothChanged, Message: "lost", Choices: []decision.Choice{decision.TakeCluster, decision.TakeFile}, Token: "t1"}
+			},
+			want: [6]string{"True Committed", "True Applied", "True Available", "False None", "True BothChanged", "lost"},
 		}, {
 			name: "removed, not taken up",
 			change: func(l *look) {
 				l.file, l.facts.File, l.facts.Terminating = nil, nil, true
 				l.decision.Action = decision.Wait
 			},
-			want: [5]string{"True Removed", "Unknown Waiting", "True Available", "False None", "The control plane has not taken up the removal yet."},
+			want: [6]string{"True Removed", "Unknown Waiting", "True Available", "False None", "False None", "The control plane has not taken up the removal yet."},
 		}, {
 			name: "removed, deleting",
 			change: func(l *look) {
 				l.file, l.facts.File, l.facts.Terminating = nil, nil, true
 				l.decision.Action, l.answer.Result = decision.Wait, contract.Deleting
 			},
-			want: [5]string{"True Removed", "False Deleting", "True Available", "False None", "The control plane is deleting the service."},
+			want: [6]string{"True Removed", "False Deleting", "True Available", "False None", "False None", "The control plane is deleting the service."},
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -153,7 +160,7 @@ func TestStatus(t *testing.T) {
 				tc.change(l)
 			}
 			status := r.status(l, tc.trouble)
-			var got [5]string
+			var got [6]string
 			ours := status["gitbind"].(map[string]any)
 			for i, e := range ours["conditions"].([]any) {
 				c := e.(map[string]any)
@@ -162,7 +169,7 @@ func TestStatus(t *testing.T) {
 					t.Errorf("generation %v", c["observedGeneration"])
 				}
 			}
-			got[4] = ours["message"].(string)
+			got[5] = ours["message"].(string)
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Error(diff)
 			}
@@ -178,6 +185,34 @@ func TestStatus(t *testing.T) {
 				t.Error("it would be written again")
 			}
 		})
+	}
+}
+
+var lostConflict = &decision.Lost{Reason: decision.BothChanged, Branch: "conflicts/b/team-a/orders/1"}
+
+func TestWhatIsToDecideIsShown(t *testing.T) {
+	const file = "apiVersion: anynines.com/v1\nkind: PostgresqlInstance\nmetadata:\n  name: orders\n  namespace: team-a\nspec:\n  plan: small\n"
+	for _, tc := range []struct {
+		name     string
+		decision decision.Decision
+		lost     *decision.Lost
+		want     map[string]any
+	}{
+		{"nothing", decision.Decision{Action: decision.Nothing}, nil, nil},
+		{"held, with no choice", decision.Decision{Action: decision.Hold, Reason: decision.FileInvalid, Message: "line 3"}, nil, map[string]any{"reason": "FileInvalid"}},
+		{
+			"held", decision.Decision{Action: decision.Hold, Reason: decision.DeletedAndChanged, Choices: []decision.Choice{decision.TakeDelete, decision.TakeRelease}, Token: "t1"}, nil,
+			map[string]any{"reason": "DeletedAndChanged", "token": "t1", "choices": []any{"delete", "release"}, "file": file},
+		}, {
+			"lost", decision.Decision{Action: decision.Nothing, Reason: decision.BothChanged, Choices: []decision.Choice{decision.TakeFile}, Token: "t2"}, lostConflict,
+			map[string]any{"reason": "BothChanged", "token": "t2", "choices": []any{"file"}, "kept": lostConflict.Branch, "file": file},
+		},
+	} {
+		l := inStep()
+		l.decision, l.facts.Lost = tc.decision, tc.lost
+		if diff := cmp.Diff(tc.want, toDecide(l)); diff != "" {
+			t.Errorf("%s: %s", tc.name, diff)
+		}
 	}
 }
 

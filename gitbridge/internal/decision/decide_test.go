@@ -34,8 +34,13 @@ func badFile(f *Facts) {
 func live(f *Facts) {
 	f.Live = &Live{Name: object, Applied: "a1", Status: map[string]any{"ready": true}}
 }
-func olderLive(f *Facts)  { live(f); f.Live.Applied = "a0" }
-func goingLive(f *Facts)  { live(f); f.Live.Terminating = true }
+func olderLive(f *Facts) { live(f); f.Live.Applied = "a0" }
+func goingLive(f *Facts) { live(f); f.Live.Terminating = true }
+func drifted(f *Facts)   { f.Live.Drifted = true }
+func refused(f *Facts) {
+	f.File.Refusal = &Refusal{Result: claim.Failed, Message: "the template"}
+}
+func contested(f *Facts)  { f.File.Contest = "somebody keeps changing it" }
 func certain(f *Facts)    { f.Certain = true }
 func removed(f *Facts)    { f.Removal = &Removal{Commit: head} }
 func many(f *Facts)       { f.Removal = Many(head, 5) }
@@ -110,6 +115,13 @@ func TestDecide(t *testing.T) {
 		{"one that never was applied is applied", list(file, present(claim.Denied, "b1")), want{effect: Apply}},
 		{"an object that goes by itself is shown", list(file, goingLive, applied("b1")), want{result: claim.Deleting, blob: "b1", commit: seen, uid: "u1", object: object, status: true, message: "though its file is on main"}},
 		{"and is lost when it is gone", list(file, present(claim.Deleting, "b1", withObject), certain), want{result: claim.Lost, blob: "b1", commit: seen, uid: "u1", object: object, message: "missing"}},
+
+		{"what somebody changed is corrected", list(file, live, drifted, applied("b1")), want{effect: Correct}},
+		{"a changed file is applied over it", list(file, olderLive, drifted, applied("b0")), want{effect: Apply}},
+		{"what the template refuses is not applied", list(file, refused), want{result: claim.Failed, blob: "b1", commit: head, message: "template"}},
+		{"and leaves what is there", list(file, refused, olderLive, applied("b0")), want{result: claim.Failed, blob: "b1", commit: head, uid: "u1", object: object, status: true, message: "template"}},
+		{"a lost one is lost all the same", list(file, refused, applied("b1"), certain), want{result: claim.Lost, blob: "b1", commit: seen, uid: "u1", object: object, message: "missing"}},
+		{"what is contested is said", list(file, live, contested, applied("b1")), want{result: claim.Applied, blob: "b1", commit: seen, uid: "u1", reason: claim.Contested, object: object, status: true, message: "keeps changing"}},
 
 		// A file is back.
 		{"a delete that has begun goes on though the file is back", list(file, goingLive, deleting), want{result: claim.Deleting, commit: seen, uid: "u1", object: object, status: true, message: "cannot be undone"}},

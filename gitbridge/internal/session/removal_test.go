@@ -322,7 +322,16 @@ func TestAMoveIsHeldAndCountsForNothing(t *testing.T) {
 		if diff := cmp.Diff([]string{path("new-" + name)}, got.With); diff != "" {
 			t.Errorf("%d: %s", i, diff)
 		}
+		if err := r.Accept(t.Context(), r.View().Generation); err != nil {
+			t.Fatal(err)
+		}
 		held := r.HoldMoved(path(name), path("new-"+name))
+		if err := r.Accept(t.Context(), r.View().Generation); err != nil {
+			t.Fatal(err)
+		}
+		if memory, _ := w.remembered(); len(memory.Removals) > 0 {
+			t.Errorf("what is held counts: %+v", memory.Removals)
+		}
 		if held.Reason != claim.Moved || !strings.Contains(held.Message, path("new-"+name)) {
 			t.Errorf("%+v", held)
 		}

@@ -274,6 +274,67 @@ func TestWhatStatusLostIsAnsweredWhenMainIsBack(t *testing.T) {
 	}
 }
 
+// The konnector takes a lower sequence for an older status.
+func TestASequenceThatWasReachedIsNotReachedAgain(t *testing.T) {
+	w := newWorld(t)
+	w.commit("Add", map[string]string{path("a"): "1"})
+	r := w.start()
+	r.follows()
+	r.answer(path("a"), claim.Applied)
+	r.stop()
+	w.mu.Lock()
+	w.memory.Sequence = 1000 // and then status was set back
+	w.mu.Unlock()
+	r = w.start()
+	r.follows()
+	r.answer(path("a"), claim.Failed)
+	if o := statusbranch.Observed(r.Status.Snapshot()); o.Sequence <= 1000 || o.Epoch != w.memory.Epoch {
+		t.Errorf("observed %+v", o)
+	}
+}
+
+func TestANewClusterBindingOnAnOldStatusWaits(t *testing.T) {
+	w := newWorld(t)
+	w.commit("Add", map[string]string{path("a"): "1"})
+	r := w.start()
+	r.follows()
+	if r.IsAnew() || r.Stalled() != nil {
+		t.Error("a new repository is nothing to wait for")
+	}
+	r.answer(path("a"), claim.Applied)
+	r.stop()
+	w.mu.Lock()
+	w.memory = session.Memory{}
+	w.mu.Unlock()
+	r = w.start()
+	r.follows()
+	if hold := r.Stalled(); hold == nil || hold.Reason != "Checking" || !r.IsAnew() || r.Condition().Status != "False" {
+		t.Errorf("stalled %+v, condition %+v", hold, r.Condition())
+	}
+	w.queued()
+	r.Stall(nil)
+	if got := w.queued(); !slices.Equal(got, []string{path("a")}) || r.IsAnew() || r.Stalled() != nil {
+		t.Errorf("queue %v", got)
+	}
+}
+
+func TestASuspendedSessionGoesOnWithEverything(t *testing.T) {
+	w := newWorld(t)
+	w.commit("Add", map[string]string{path("a"): "1"})
+	r := w.start()
+	r.follows()
+	r.Suspend(true)
+	r.Suspend(true)
+	w.queued()
+	if hold := r.Stalled(); hold == nil || hold.Reason != "Suspended" || r.IsStalled() {
+		t.Errorf("stalled %+v", hold)
+	}
+	r.Suspend(false)
+	if got := w.queued(); !slices.Equal(got, []string{path("a")}) || r.Stalled() != nil {
+		t.Errorf("queue %v", got)
+	}
+}
+
 func TestConditionsSayWhatIsWrong(t *testing.T) {
 	for _, test := range []struct {
 		err    error

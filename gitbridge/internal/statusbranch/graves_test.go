@@ -72,9 +72,12 @@ func TestATombstoneEndsWithTheNextCommitAfterThirtyDays(t *testing.T) {
 			f, clock := startAt(t)
 			f.write(f.tombstone("old", clock.now()))
 			f.write(f.tombstone("replaced", clock.now()))
+			f.write(f.tombstone("again", clock.now()))
 			clock.add(time.Hour)
 			f.write(f.tombstone("newer", clock.now()))
 			f.write(answer("replaced", 0))
+			f.write(answer("again", 0))
+			f.write(f.tombstone("again", clock.now()))
 			f.write(f.tombstone("of old times", clock.now()))
 			f.write(statusbranch.Change{Path: "of old times", Data: []byte("result: Gone\n"), Subject: "x"})
 			if restarted {
@@ -87,7 +90,7 @@ func TestATombstoneEndsWithTheNextCommitAfterThirtyDays(t *testing.T) {
 				for _, g := range []struct {
 					path string
 					at   time.Time
-				}{{"old", clock.now().Add(-time.Hour)}, {"newer", clock.now()}} {
+				}{{"old", clock.now().Add(-time.Hour)}, {"again", clock.now().Add(-time.Hour)}, {"again", clock.now()}, {"newer", clock.now()}} {
 					f.branch.Bury(g.path, g.at.Format(time.RFC3339))
 				}
 				f.branch.Bury("of old times", "")
@@ -99,7 +102,7 @@ func TestATombstoneEndsWithTheNextCommitAfterThirtyDays(t *testing.T) {
 				t.Error("a tombstone made a commit of its own")
 			}
 			f.write(answer("x", 0))
-			if got := f.files(); !slices.Equal(got, []string{"newer", "of old times", "replaced", "x"}) {
+			if got := f.files(); !slices.Equal(got, []string{"again", "newer", "of old times", "replaced", "x"}) {
 				t.Errorf("files %v", got)
 			}
 			clock.add(time.Hour)

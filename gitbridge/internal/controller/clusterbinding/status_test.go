@@ -113,6 +113,32 @@ func TestAnOlderBridgeDoesNotSetBackWhatANewerOneRemembers(t *testing.T) {
 	}
 }
 
+// The same between its last look and its write.
+func TestAWriteIsMadeOnWhatWasRead(t *testing.T) {
+	var c client.Client
+	var newer *status
+	c, b := plane(t, func() error {
+		if newer == nil {
+			return nil
+		}
+		other := newer
+		newer = nil
+		return other.remember(t.Context(), memory("e1", 9))
+	})
+	old := newStatus(c, c, b)
+	newer = newStatus(c, c, b)
+	if err := old.remember(t.Context(), memory("e1", 1)); !errors.Is(err, errSuperseded) {
+		t.Errorf("got %v", err)
+	}
+	var now v1alpha1.ClusterBinding
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(b), &now); err != nil {
+		t.Fatal(err)
+	}
+	if now.Status.Bridge.Sequence != 9 {
+		t.Errorf("status %+v", now.Status.Bridge)
+	}
+}
+
 func TestAWriteWhoseAnswerNeverCameIsOnesOwn(t *testing.T) {
 	lost := false
 	var c client.Client

@@ -33,7 +33,7 @@ type burst struct {
 // burst creates objects and waits for all of them, and for all of their
 // statuses.
 func (r *run) burst(ctx context.Context, resource schema.GroupVersionResource, n int) (burst, error) {
-	ctx, cancel := deadline(ctx, 2*time.Minute+time.Duration(n)*50*time.Millisecond, "a burst")
+	ctx, cancel := deadline(ctx, 2*time.Minute+time.Duration(n)*200*time.Millisecond, "a burst")
 	defer cancel()
 	names := r.newNames("b", n)
 	began := time.Now()

@@ -123,7 +123,7 @@ func NewKonnector(to prometheus.Registerer) (*Konnector, error) {
 	r := &registry{Registerer: to}
 	k := &Konnector{
 		Git:     newGit(r),
-		claims:  r.gauge("gitbind_konnector_claims", "Claims by where they are: InSync, Waiting (for Git or for the control plane) or Held.", "cluster", "binding", "state"),
+		claims:  r.gauge("gitbind_konnector_claims", "Claims by where they are: InSync (object and file agree), Waiting (for Git, or until a service is gone) or Held.", "cluster", "binding", "state"),
 		actions: r.counter("gitbind_konnector_actions_total", "What was done to bring claims and files in step, by the word of the decision: Commit, Write, Create, Delete …", "cluster", "binding", "action"),
 		holds:   r.counter("gitbind_konnector_holds_total", "Claims that began to wait for a person, by reason. ManyRemovals are trips of the breaker.", "cluster", "binding", "reason"),
 	}

@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -58,7 +59,9 @@ type world struct {
 	person     store.Branch
 	bridge     store.Branch
 	writes     *writes
-	stop       func()
+	// metrics is where /metrics is served; "" for nowhere.
+	metrics string
+	stop    func()
 }
 
 // newWorld makes everything but the konnector's process.
@@ -170,7 +173,7 @@ func (w *world) start() {
 	done := make(chan error, 1)
 	go func() {
 		done <- app.Run(ctx, app.Options{
-			Config: config, HealthListen: "0", MetricsListen: "0", Namespace: "gitbind-system", Workers: 256,
+			Config: config, HealthListen: "0", MetricsListen: cmp.Or(w.metrics, "0"), Namespace: "gitbind-system", Workers: 256,
 		})
 	}()
 	w.stop = func() {

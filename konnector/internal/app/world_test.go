@@ -61,7 +61,9 @@ type world struct {
 	writes     *writes
 	// metrics is where /metrics is served; "" for nowhere.
 	metrics string
-	stop    func()
+	// now is the konnector's clock; nil for the right one.
+	now  func() time.Time
+	stop func()
 }
 
 // newWorld makes everything but the konnector's process.
@@ -173,7 +175,7 @@ func (w *world) start() {
 	done := make(chan error, 1)
 	go func() {
 		done <- app.Run(ctx, app.Options{
-			Config: config, HealthListen: "0", MetricsListen: cmp.Or(w.metrics, "0"), Namespace: "gitbind-system", Workers: 256,
+			Config: config, HealthListen: "0", MetricsListen: cmp.Or(w.metrics, "0"), Namespace: "gitbind-system", Workers: 256, Now: w.now,
 		})
 	}()
 	w.stop = func() {

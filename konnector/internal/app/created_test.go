@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"gitbind.dev/gitbridge/claim"
 	"gitbind.dev/gitbridge/store"
 )
 
@@ -60,4 +61,26 @@ func TestKilledBetweenCreationAndStatus(t *testing.T) {
 	if now := w.log("%H")[0]; now != before {
 		t.Errorf("the konnector committed something: %v", w.log("%h %s"))
 	}
+}
+
+// TestDeletedBeforeItWasCommitted has a name used again, by an object that goes
+// before Git hears of it: the only tombstone is that of the one before.
+func TestDeletedBeforeItWasCommitted(t *testing.T) {
+	w := newAttributedLoop(t)
+	w.apply("orders", spec("small"))
+	w.committed("orders")
+	first := string(w.get("orders").GetUID())
+	w.deleteObject("orders")
+	w.fileGone("orders")
+	w.answer("orders", claim.Status{Result: claim.Gone, UID: first})
+	w.objectGone("orders")
+
+	w.host.setDown(true)
+	w.apply("orders", spec("small"))
+	w.deleteObject("orders")
+	w.host.setDown(false)
+	w.connectionIs("Connected")
+	w.never("it goes though the control plane may know of it", func() bool { return w.get("orders") == nil })
+	w.observe()
+	w.objectGone("orders")
 }

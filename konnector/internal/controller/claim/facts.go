@@ -256,28 +256,39 @@ func (r *reconciler) gone(ctx context.Context, l *look) (bool, error) {
 		// It may be older than the object, or another cluster's.
 		return false, nil
 	}
-	if l.answer == nil {
-		data, err := l.view.Status.Read(contract.ObservedPath)
-		if err != nil {
-			return false, nil
-		}
-		observed, err := contract.DecodeObserved(data)
-		if err != nil || observed.Commit == "" || observed.Commit != string(l.view.Main.Head()) {
-			return false, nil
-		}
-		if l.base == nil {
-			return true, nil
-		}
-		// One that knows nothing of this main's past may know nothing of the service.
-		return r.api().Repository.Continues(ctx, baseCommit(l.base))
-	}
-	if l.answer.Result != contract.Gone {
+	switch {
+	case l.answer == nil:
+		return r.allAnswered(ctx, l)
+	case l.answer.Result != contract.Gone:
 		return false, nil
-	}
-	if types.UID(l.answer.UID) == l.object.GetUID() {
+	case types.UID(l.answer.UID) == l.object.GetUID():
 		return true, nil
 	}
-	return r.api().Repository.Follows(ctx, baseCommit(l.base), store.Hash(l.answer.Answers.Commit))
+	follows, err := r.api().Repository.Follows(ctx, baseCommit(l.base), store.Hash(l.answer.Answers.Commit))
+	if err != nil || follows {
+		return follows, err
+	}
+	// It is about an object of this name that was here before. One that was
+	// deleted before it was ever committed gets no other.
+	return r.allAnswered(ctx, l)
+}
+
+// allAnswered reports whether the control plane has answered main as it is, and
+// knows what this object had in Git.
+func (r *reconciler) allAnswered(ctx context.Context, l *look) (bool, error) {
+	data, err := l.view.Status.Read(contract.ObservedPath)
+	if err != nil {
+		return false, nil
+	}
+	observed, err := contract.DecodeObserved(data)
+	if err != nil || observed.Commit == "" || observed.Commit != string(l.view.Main.Head()) {
+		return false, nil
+	}
+	if l.base == nil {
+		return true, nil
+	}
+	// One that knows nothing of this main's past may know nothing of the service.
+	return r.api().Repository.Continues(ctx, baseCommit(l.base))
 }
 
 // ending finds what takes an object along with it. The one who is asked must know

@@ -54,8 +54,10 @@ type object struct {
 
 type base struct {
 	uid, generation int
-	// commit is how long main was.
+	// commit is how long main was, and behind how much less of it has come to the
+	// object, where a merge could not be written to it.
 	commit  int
+	behind  int
 	says    version
 	removed bool
 	lost    *decision.Lost
@@ -197,7 +199,7 @@ func (m *model) userSets(t *rapid.T, field string) {
 	if m.object.says[field] != value {
 		e := edit{uid: m.object.uid, field: field, value: value, kept: len(m.kept)}
 		if b := m.object.ownBase(); b != nil {
-			e.known = b.commit
+			e.known = b.commit - b.behind
 		}
 		m.edits = append(m.edits, e)
 	}

@@ -45,7 +45,7 @@ test-unit: ## Run the tests that need nothing but Go and git.
 
 .PHONY: test-gitea
 test-gitea: ## Run the rules of the Git engine against a real Gitea, which is built first (10 minutes).
-	$(GO) test -timeout 60m ./gitbridge/store/gitstore -run '^Test$$' -gitea -v
+	$(GO) test -timeout 60m ./gitbridge/store/gitstore -run '^TestConformance$$' -gitea -v
 
 .PHONY: bench
 bench: build ## Measure gitbind beside a bare client and write docs/bench (SIZES=1000,10000; QUICK=1 for a minute or two).

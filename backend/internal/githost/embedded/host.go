@@ -74,6 +74,8 @@ type Host struct {
 	started  time.Time
 	// now is the clock that old objects' age is told by.
 	now func() time.Time
+	// reserve is how much space a push must leave.
+	reserve int64
 
 	mu    sync.Mutex
 	repos map[string]*repository
@@ -108,6 +110,7 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 		repack:   make(chan *repository, 1024),
 		started:  time.Now(),
 		now:      time.Now,
+		reserve:  diskReserve,
 		repos:    map[string]*repository{},
 	}, nil
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -85,6 +86,10 @@ func (h *Host) push(ctx context.Context, repo *repository, caller access.Caller,
 	}
 	defer leave()
 
+	if !h.hasRoom(body.size - packAt) {
+		h.cfg.Log.Error("Push refused: the disk is full", "cluster", repo.id, "by", accessName(caller))
+		return fullPush(req), nil
+	}
 	before, moved, err := repo.present(req)
 	if err != nil {
 		return nil, err
@@ -107,6 +112,20 @@ func (h *Host) push(ctx context.Context, repo *repository, caller access.Caller,
 		c.remember()
 	}
 	return answer, err
+}
+
+// diskReserve is what is left for git's own work and for repacks: a disk that is
+// full to the last byte cannot even be tidied up.
+const diskReserve = 32 << 20
+
+// hasRoom says whether a pack may be taken, before git tries. It is a guess, and
+// git's own error where it is wrong.
+func (h *Host) hasRoom(pack int64) bool {
+	var disk syscall.Statfs_t
+	if err := syscall.Statfs(h.git.dir, &disk); err != nil {
+		return true
+	}
+	return int64(disk.Bavail)*disk.Bsize >= pack+h.reserve
 }
 
 // present gives the values of a push's refs, or the first ref that does not

@@ -12,9 +12,24 @@ const maxSideBand = 65515
 // program reads a final no. words are for people; reasons are one line for each
 // ref, in the order of the commands.
 func refusedPush(req *pushRequest, words string, reasons []string) []byte {
+	return report(req, "ok", words, reasons)
+}
+
+// fullPush is the answer to a push that there is no room for. It is no final no:
+// the host could not unpack.
+func fullPush(req *pushRequest) []byte {
+	const words = "gitbind: the disk of the Git host is full: its operator must make room; nothing was taken, and pushing again later is enough"
+	reasons := make([]string, len(req.Commands))
+	for i := range reasons {
+		reasons[i] = "unpacker error"
+	}
+	return report(req, words, words, reasons)
+}
+
+func report(req *pushRequest, unpack, words string, reasons []string) []byte {
 	var report []byte
 	if req.ReportStatus {
-		report = appendPkt(report, "unpack ok\n")
+		report = appendPkt(report, "unpack "+unpack+"\n")
 		for i, c := range req.Commands {
 			report = appendPkt(report, "ng "+c.Ref+" "+oneLine(reasons[i])+"\n")
 		}

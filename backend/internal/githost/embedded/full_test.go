@@ -1,0 +1,109 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"gitbind.dev/backend/internal/access"
+	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/store"
+)
+
+// smallDisk is a file system of some bytes.
+func smallDisk(t *testing.T, size int) string {
+	t.Helper()
+	dir := t.TempDir()
+	err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d", size))
+	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES) {
+		t.Skip("needs the right to mount a small file system")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// incompressible is content that takes its size on the disk.
+func incompressible(n int) string {
+	var b strings.Builder
+	for b.Len() < n {
+		fmt.Fprintf(&b, "# %x%x\n", rand.Uint64(), rand.Uint64())
+	}
+	return b.String()
+}
+
+// The disk runs full: what is pushed is refused in words, what is there stays
+// whole, and once there is room the same push goes through. First the host sees
+// it coming; then it does not, and git runs into it.
+func TestD15_ADiskThatIsFullRefusesAPushInWordsAndLosesNothing(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		reserve int64
+		words   string
+	}{
+		{"the host looks first", 1 << 20, "disk of the Git host is full"},
+		{"git runs into it", -1 << 40, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := smallDisk(t, 16<<20)
+			s := serve(t, func(cfg *Config) { cfg.Dir = dir })
+			s.reserve = c.reserve
+			_, user := claim.Identity("oidc:alice@example.com", cluster)
+			main := s.agent(t, access.Konnector, "konnector-"+cluster).Branch("main")
+			before, err := main.Update(t.Context(), put(user, claimPath, "plan: small\n"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var disk syscall.Statfs_t
+			if err := syscall.Statfs(dir, &disk); err != nil {
+				t.Fatal(err)
+			}
+			ballast := filepath.Join(dir, "ballast")
+			if err := os.WriteFile(ballast, make([]byte, int64(disk.Bavail)*disk.Bsize-400_000), 0o600); err != nil {
+				t.Fatal(err)
+			}
+
+			content := incompressible(900_000)
+			_, err = main.Update(t.Context(), put(user, claimPath, content))
+			if err == nil || errors.Is(err, store.ErrRejected) || errors.Is(err, store.ErrConflict) || !strings.Contains(err.Error(), c.words) {
+				t.Errorf("a push to a full disk: %v", err)
+			}
+			t.Logf("the agent says: %v", err)
+			person := s.clone(t, access.Owner)
+			person.commit("large", map[string]string{"bindings/b/claims/ns/large.yaml": content})
+			person.refused(c.words, "HEAD:main")
+			// Reading goes on.
+			seen, err := s.agent(t, access.Bridge, "bridge-"+cluster).Branch("main").Fetch(t.Context())
+			if err != nil || seen.Head() != before.Head() {
+				t.Errorf("at %s, %v", seen.Head(), err)
+			}
+			s.fsck(t)
+
+			if err := os.Remove(ballast); err != nil {
+				t.Fatal(err)
+			}
+			after, err := main.Update(t.Context(), put(user, claimPath, content))
+			if err != nil {
+				t.Fatalf("with room again: %v", err)
+			}
+			if parents := after.Commit().Parents; len(parents) != 1 || parents[0] != before.Head() {
+				t.Errorf("it stands on %v", parents)
+			}
+			s.fsck(t)
+			if left, _ := filepath.Glob(filepath.Join(s.bare(), "objects", "*quarantine*")); len(left) > 0 {
+				t.Errorf("left behind: %v", left)
+			}
+		})
+	}
+}

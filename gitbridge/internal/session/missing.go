@@ -62,9 +62,11 @@ func (s *Session) judge(j *judged, main *store.Snapshot, removed, added []string
 		}
 	}
 	list, approved := pushes(counted, commits, s.Cluster.ID, s.options.Now())
-	for path := range approved {
+	for path, yes := range approved {
 		if r := j.removals[path]; r != nil {
-			r.Approved = approved[path]
+			// The konnector removes a file because somebody deleted the object:
+			// no file has moved, whatever else came with it.
+			r.Approved, r.With = yes, nil
 		}
 	}
 	var held map[string]int

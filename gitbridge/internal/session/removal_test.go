@@ -301,6 +301,27 @@ func TestAMoveWhileNobodyLooks(t *testing.T) {
 	}
 }
 
+// TestADeletedObjectIsNoMovedFile has somebody create an object like one that is
+// deleted then: the konnector says so, and no file has moved.
+func TestADeletedObjectIsNoMovedFile(t *testing.T) {
+	w := newWorld(t)
+	r := w.start()
+	r.follows()
+	ordered(w, r, 10)
+	r.stop()
+	w.commit("Order another", map[string]string{path("new"): "1"})
+	w.konnector(time.Now(), "a")
+	w.remove("b")
+	r = w.start()
+	r.follows()
+	if got := r.wantRemoval("a", "", ""); len(got.With) > 0 {
+		t.Errorf("came with %v", got.With)
+	}
+	if got := r.wantRemoval("b", "", ""); !slices.Contains(got.With, path("new")) {
+		t.Errorf("what a person removed came with %v", got.With)
+	}
+}
+
 // What no commit removed goes only when its very commit is named: an approval of
 // other removals is none of it.
 func TestWhatNobodyRemovedIsApprovedByItsOwnCommit(t *testing.T) {

@@ -68,7 +68,7 @@ func (d *developer) create(run context.Context, c *claim) {
 	sent := time.Now()
 	for first := true; run.Err() == nil; first = false {
 		if first && c.size != "" {
-			c.size = fmt.Sprintf("size-%d", d.numbers.next())
+			c.size = fmt.Sprintf("kubectl-%d", d.numbers.next())
 		}
 		ctx, cancel := context.WithTimeout(run, patience)
 		u, err := d.objects(c).Create(ctx, c.object(), metav1.CreateOptions{})

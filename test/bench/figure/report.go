@@ -23,7 +23,9 @@ type Report struct {
 	Cores  int
 	Memory uint64
 	System string
-	Quick  bool
+	// Load is the machine's average load when the run began: what it does beside.
+	Load  float64
+	Quick bool
 }
 
 // Usage is what one process used for one thing.
@@ -63,6 +65,9 @@ func (r *Report) page() string {
 	b.WriteString(introduction)
 	fmt.Fprintf(&b, "This run began on %s and took %s, on %d cores and %.0f GiB (%s).",
 		r.Began.UTC().Format("2006-01-02 15:04 UTC"), r.Took.Round(time.Second), r.Cores, float64(r.Memory)/(1<<30), r.System)
+	if r.Load > float64(r.Cores)/2 {
+		fmt.Fprintf(&b, " The machine was busy with other things: its load was %.1f when the run began, so take none of the times for granted.", r.Load)
+	}
 	if r.Quick {
 		b.WriteString(" It was a quick one, of few samples.")
 	}
@@ -97,7 +102,7 @@ The *floor* is measured in the same run, in turns with what it is compared with:
 Claims are of about 600 bytes, spread over ten namespaces (files of 100,000: over a
 hundred). API writes are counted by the API servers themselves (without leases),
 commits by git. A change of "restart" is applied at the moment at which the agent is
-started again. Growth is that of a repacked clone.
+started again. Growth is that of a clone that is repacked from scratch.
 
 `
 

@@ -58,6 +58,9 @@ func All(ctx context.Context, o Options) (*figure.Report, error) {
 		if m, err := fs.Meminfo(); err == nil && m.MemTotal != nil {
 			r.Memory = *m.MemTotal << 10
 		}
+		if l, err := fs.LoadAvg(); err == nil {
+			r.Load = l.Load1
+		}
 	}
 	for i, size := range o.Sizes {
 		// Pushes have repositories of their own, and need a platform only once.

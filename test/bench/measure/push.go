@@ -56,7 +56,9 @@ func (r *run) growth(ctx context.Context, n int, before string) error {
 
 // packed is the size of a repository in bytes, once it is packed.
 func packed(ctx context.Context, dir string) (size int64, err error) {
-	if _, err := stage.Git(ctx, dir, "gc", "--quiet", "--prune=now"); err != nil {
+	// From scratch: packs that were pushed have no deltas, and without -f git does
+	// not look for any among objects of one pack.
+	if _, err := stage.Git(ctx, dir, "repack", "-a", "-d", "-f", "-q"); err != nil {
 		return 0, err
 	}
 	packs, err := filepath.Glob(filepath.Join(dir, "objects", "pack", "*.pack"))

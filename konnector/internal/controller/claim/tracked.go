@@ -2,6 +2,7 @@ package claim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,6 +18,8 @@ import (
 	"gitbind.dev/konnector/internal/repository"
 )
 
+var errStopped = errors.New("its controller has stopped")
+
 // tracked are the claims of an API as the repository sees them, so that removals
 // are judged together and not one by one.
 type tracked struct{ *reconciler }
@@ -24,6 +27,12 @@ type tracked struct{ *reconciler }
 // Objects goes through the cache.
 func (t tracked) Objects(ctx context.Context, want func(key contract.Key, terminating bool) bool) ([]repository.Object, error) {
 	api := t.api()
+	if !t.work.enter() {
+		// Asking for a list would bring the informer back that is being removed,
+		// and without one the others' removals would look fewer than they are.
+		return nil, fmt.Errorf("list %s: %w", api.Binding, errStopped)
+	}
+	defer t.work.leave()
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(api.Kind.GroupVersion().WithKind(api.Kind.Kind + "List"))
 	// Nothing of it is changed.

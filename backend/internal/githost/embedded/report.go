@@ -12,7 +12,7 @@ const maxSideBand = 65515
 // program reads a final no. words are for people; reasons are one line for each
 // ref, in the order of the commands.
 func refusedPush(req *pushRequest, words string, reasons []string) []byte {
-	return report(req, "ok", words, reasons)
+	return pushReport(req, "ok", words, reasons)
 }
 
 // fullPush is the answer to a push that there is no room for. It is no final no:
@@ -23,10 +23,10 @@ func fullPush(req *pushRequest) []byte {
 	for i := range reasons {
 		reasons[i] = "unpacker error"
 	}
-	return report(req, words, words, reasons)
+	return pushReport(req, words, words, reasons)
 }
 
-func report(req *pushRequest, unpack, words string, reasons []string) []byte {
+func pushReport(req *pushRequest, unpack, words string, reasons []string) []byte {
 	var report []byte
 	if req.ReportStatus {
 		report = appendPkt(report, "unpack "+unpack+"\n")

@@ -34,6 +34,7 @@ func TestBridge(t *testing.T) {
 	}{
 		{"a claim lives and goes", testLife},
 		{"the history of status reads well", testHistory},
+		{"a map that lost its last entry is empty", testEmptied},
 		{"a service is gone when it is really gone", testDeleteWaits},
 		{"a claim that comes back while it goes is ordered anew afterwards", testBackWhileGoing},
 		{"a namespaced composite", testComposite},

@@ -119,6 +119,9 @@ func (c *Controller) apply(ctx context.Context, s *step) (outcome, error) {
 			u, err = c.patch(ctx, s, data)
 		}
 	}
+	if apierrors.IsInvalid(err) {
+		u, err = c.applyEmptied(ctx, s, err)
+	}
 	if err != nil {
 		return c.refuse(ctx, s, err)
 	}

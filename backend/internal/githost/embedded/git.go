@@ -22,6 +22,9 @@ const hostConfig = `# Written by the gitbind backend at each start. Changes here
 	# A push that was acknowledged survives a power cut.
 	fsync = all
 	hooksPath = /dev/null
+	# Nothing larger is ever used, and looking for differences between such files
+	# takes minutes, in which a fetch is silent.
+	bigFileThreshold = 1m
 	# While a push is in quarantine, its own repository counts as an alternate
 	# and git would list the refs of it twice: two processes for nothing.
 	alternateRefsCommand = true

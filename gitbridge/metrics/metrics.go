@@ -126,17 +126,13 @@ func (c *Claims) Set(key, binding, now string) (was string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before, ok := c.known[key]
-	switch {
-	case now == "":
-		delete(c.known, key)
-	default:
-		c.known[key] = [2]string{binding, now}
-	}
 	if ok {
 		c.gauge.WithLabelValues(c.cluster, before[0], before[1]).Dec()
+		delete(c.known, key)
 	}
 	if now != "" {
 		c.gauge.WithLabelValues(c.cluster, binding, now).Inc()
+		c.known[key] = [2]string{binding, now}
 	}
 	return before[1]
 }

@@ -4,5 +4,5 @@
 // it is the konnector's own rule, with or without them.
 package protection
 
-// AllowAnnotation, with the value "true", lets a protected object be deleted.
+// AllowAnnotation with the value "true" lets a protected object be deleted.
 const AllowAnnotation = "gitbind.dev/allow-deletion"

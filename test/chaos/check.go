@@ -146,11 +146,12 @@ func (c *checker) answered(st *state, key string) {
 	}
 	for kind, want := range map[string]string{"Committed": "True", "Applied": "True", "Held": "False"} {
 		state := states[kind]
-		if state == nil || state["status"] != want {
+		switch {
+		case state == nil || state["status"] != want:
 			c.fail(key, "condition %s is %v, want %s", kind, state, want)
-		} else if fmt.Sprint(state["observedGeneration"]) != fmt.Sprint(u.GetGeneration()) {
+		case fmt.Sprint(state["observedGeneration"]) != fmt.Sprint(u.GetGeneration()):
 			c.fail(key, "condition %s is about generation %v, the object is at %d", kind, state["observedGeneration"], u.GetGeneration())
-		} else {
+		default:
 			c.ok("conditions that are as they should be")
 		}
 	}

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -129,11 +130,8 @@ func (j *Journal) counts() string {
 		n[fmt.Sprintf("%s %s %s", e.Side, e.Op, e.Outcome)]++
 	}
 	var out []string
-	for k, v := range n {
-		out = append(out, fmt.Sprintf("%d %s", v, k))
+	for _, k := range slices.Sorted(maps.Keys(n)) {
+		out = append(out, fmt.Sprintf("%d %s", n[k], k))
 	}
-	slices.SortFunc(out, func(a, b string) int {
-		return strings.Compare(a[strings.Index(a, " "):], b[strings.Index(b, " "):])
-	})
 	return strings.Join(out, ", ")
 }

@@ -204,11 +204,11 @@ func (a *author) choose(rng *rand.Rand) *change {
 		c := there[rng.IntN(len(there))]
 		return &change{claim: c, entry: Entry{Op: Delete, Life: 1}}
 	}
-	c, fields := a.both[rng.IntN(len(a.both))], []string(nil)
+	c := a.both[rng.IntN(len(a.both))]
 	if roll < 45 {
 		c = there[rng.IntN(len(there))]
 	}
-	fields = c.api.git
+	fields := c.api.git
 	if strings.HasPrefix(c.name, "shared") && rng.IntN(3) == 0 {
 		fields = c.api.shared
 	}

@@ -140,7 +140,7 @@ func times(u *unstructured.Unstructured, manager string) string {
 	var out []string
 	for _, e := range u.GetManagedFields() {
 		if e.Manager == manager && e.Operation == metav1.ManagedFieldsOperationApply {
-			out = append(out, e.Time.String(), fmt.Sprint(len(e.FieldsV1.Raw)))
+			out = append(out, e.Time.String(), fmt.Sprint(len(e.FieldsV1.GetRawBytes())))
 		}
 	}
 	return strings.Join(out, " ")

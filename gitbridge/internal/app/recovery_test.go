@@ -3,6 +3,7 @@ package app_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -320,7 +321,7 @@ func TestD21_BridgeGitHostRestoredFromAnOlderBackup(t *testing.T) {
 			good := tn.push("Grow", map[string]string{paths[0]: manifest(paths[0], small)})
 			tn.wantObject(paths[0], "spec.plan", "postgresql-single-small")
 			before := tn.wantObserved()
-			all := append(paths[:4:4], later)
+			all := slices.Concat(paths[:4], []string{later})
 			uids := tn.uids(all)
 
 			if restarted {

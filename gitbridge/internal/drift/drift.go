@@ -212,7 +212,7 @@ func (f *Fields) Changes(wanted, live *unstructured.Unstructured) (Change, error
 		if entry.FieldsV1 == nil || entry.Subresource != "" {
 			continue
 		}
-		if err := set.FromJSON(strings.NewReader(string(entry.FieldsV1.Raw))); err != nil {
+		if err := set.FromJSON(entry.FieldsV1.GetRawReader()); err != nil {
 			return Change{}, fmt.Errorf("read the fields of %s: %w", entry.Manager, err)
 		}
 		if entry.Manager == tenant.FieldOwner && entry.Operation == metav1.ManagedFieldsOperationApply {

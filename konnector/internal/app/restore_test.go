@@ -123,7 +123,7 @@ func TestD4_AppClusterRebuiltEmpty(t *testing.T) {
 	w.deleteObject("c0")
 	w.fileGone("c0")
 	// The tombstone of an object of the old cluster is not this one's.
-	w.answerGone("c0", string(old), string(w.git("rev-list", "--max-parents=0", "main")))
+	w.answerGone("c0", string(old), w.git("rev-list", "--max-parents=0", "main"))
 	w.never("it goes", func() bool { return w.get("c0") == nil })
 	w.goes("c0")
 	w.commit("by-git")

@@ -124,7 +124,7 @@ func (r *Repository) saveMoves(ctx context.Context, main *store.Snapshot, moves 
 			_, there := main.Entry(move.To)
 			return back || !there
 		})
-		all := append(kept, moves...)
+		all := slices.Concat(kept, moves)
 		m.Moves = all[max(0, len(all)-maxMoves):]
 	})
 }

@@ -208,7 +208,7 @@ func (r *run) profile(ctx context.Context, name string) (end func()) {
 					return err
 				}
 				defer res.Body.Close()
-				f, err := os.Create(filepath.Join(r.Options.Profiles, fmt.Sprintf("%s-%s-%d-%s.pprof", name, process, r.size, what[:6])))
+				f, err := os.Create(filepath.Join(r.Profiles, fmt.Sprintf("%s-%s-%d-%s.pprof", name, process, r.size, what[:6])))
 				if err != nil {
 					return err
 				}

@@ -30,9 +30,10 @@ type Sight struct {
 	First, Changed, Reported time.Time
 }
 
-// There and Returned are what most measurements wait for: the object exists;
-// its status has come.
-func There(Sight) bool      { return true }
+// There says that the object exists.
+func There(Sight) bool { return true }
+
+// Returned says that its status has come.
 func Returned(s Sight) bool { return s.ClusterStatus != "" }
 
 // Eyes see the objects of some resources in one cluster, by name. They read no

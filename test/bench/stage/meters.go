@@ -46,7 +46,7 @@ func of(name string, pid int) (Usage, error) {
 	if err != nil {
 		return Usage{}, fmt.Errorf("look at %s: %w", name, err)
 	}
-	ticks := int(stat.UTime) + int(stat.STime) + int(stat.CUTime) + int(stat.CSTime)
+	ticks := int(stat.UTime) + int(stat.STime) + stat.CUTime + stat.CSTime
 	return Usage{CPU: time.Duration(ticks) * time.Second / userHZ, Resident: status.VmRSS, Peak: status.VmHWM}, nil
 }
 

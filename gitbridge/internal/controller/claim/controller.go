@@ -120,19 +120,19 @@ func (c *Controller) Reconcile(ctx context.Context, r Request) (reconcile.Result
 	}()
 	step, err := c.look(ctx, view, r.Path)
 	if err != nil {
-		return c.retry(ctx, r.Path, err)
+		return c.retry(ctx, r.Path, err), nil
 	}
 	step.changed = changed
 	outcome, err := c.act(ctx, step)
 	if err != nil {
-		return c.retry(ctx, r.Path, err)
+		return c.retry(ctx, r.Path, err), nil
 	}
 	if outcome.wait > 0 {
 		return reconcile.Result{RequeueAfter: outcome.wait}, nil
 	}
 	wait, err := c.answer(ctx, step, outcome.answer)
 	if err != nil {
-		return c.retry(ctx, r.Path, err)
+		return c.retry(ctx, r.Path, err), nil
 	}
 	dealt = wait == 0 && !outcome.failing
 	switch {
@@ -151,11 +151,11 @@ func (c *Controller) Reconcile(ctx context.Context, r Request) (reconcile.Result
 
 // retry is for trouble that passes, and that others tell people about: the
 // ClusterBinding's condition, or this path's answer when it lasts.
-func (c *Controller) retry(ctx context.Context, path string, err error) (reconcile.Result, error) {
+func (c *Controller) retry(ctx context.Context, path string, err error) reconcile.Result {
 	if ctx.Err() != nil {
-		return reconcile.Result{}, nil
+		return reconcile.Result{}
 	}
 	wait := c.memory.untilImpatient(path, c.Now(), c.limiter.When(path))
 	c.Log.V(1).Info("A path is tried again", "cluster", c.Session.Cluster.ID, "path", path, "after", wait.String(), "reason", err.Error())
-	return reconcile.Result{RequeueAfter: wait}, nil
+	return reconcile.Result{RequeueAfter: wait}
 }

@@ -86,7 +86,7 @@ func (o *options) input(cmd *cobra.Command) (in Input, err error) {
 	if err := usage.Exclusive(cmd.Flags(), "connection", "cluster"); err != nil {
 		return in, err
 	}
-	if err := in.Approval.check(); err != nil {
+	if err := in.check(); err != nil {
 		return in, err
 	}
 	in.Format, err = output.ParseFormat(o.format)

@@ -84,7 +84,8 @@ func (d decoder) readable(f File) error {
 	}
 	switch {
 	case max(f.Size, int64(len(f.Data))) > MaxFileSize:
-		return d.problem(0, "has %d bytes: the most is %d", max(f.Size, int64(len(f.Data))), MaxFileSize)
+		// How many more is not always known.
+		return d.problem(0, "has more than %d bytes, which is the most: make it smaller", MaxFileSize)
 	case !utf8.Valid(f.Data):
 		return d.problem(line(f.Data, invalidAt(f.Data)), "is not UTF-8 text")
 	case bytes.HasPrefix(f.Data, []byte("\xef\xbb\xbf")):

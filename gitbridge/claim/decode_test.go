@@ -50,7 +50,7 @@ func TestDecodeRefusesWithLineAndReason(t *testing.T) {
 		{name: "symlink", data: "../other.yaml", mode: ModeSymlink, reason: "symbolic link"},
 		{name: "executable", data: orders, mode: ModeExecutable, reason: "chmod=-x"},
 		{name: "submodule", mode: ModeSubmodule, reason: "submodule"},
-		{name: "too large", data: orders + "#" + strings.Repeat("x", MaxFileSize), reason: "the most is 1048576"},
+		{name: "too large", data: orders + "#" + strings.Repeat("x", MaxFileSize), reason: "has more than 1048576 bytes"},
 		{name: "deep", data: orders + "  a: " + strings.Repeat("[", 500) + strings.Repeat("]", 500) + "\n", line: 9, reason: "nested deeper"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 )
 
 // MaxFile is the size in bytes up to which the content of files is kept.
-// Larger ones are in the tree with their size, and cannot be read or written.
+// Larger ones are in the tree, and cannot be read or written.
 const MaxFile = 1 << 20
 
 // FileMode is what kind of file an entry is.
@@ -45,7 +45,8 @@ type Entry struct {
 	Mode FileMode
 	// Hash is the blob's name: equal content, equal hash.
 	Hash Hash
-	// Size is in bytes; 0 for a submodule.
+	// Size is in bytes; 0 for a submodule. Of a file that is too large to keep it
+	// may be MaxFile + 1 instead: remotes are asked to leave such files out.
 	Size int64
 }
 

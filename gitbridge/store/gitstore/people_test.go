@@ -3,6 +3,7 @@ package gitstore_test
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -280,5 +281,47 @@ func TestRequestsAreFew(t *testing.T) {
 	}
 	if n := h.connections.Load() - before; n > 0 {
 		t.Errorf("%d new connections", n)
+	}
+}
+
+// What is too large to keep is not even sent, and what comes with it is there at
+// once; also where a host does not leave out files, or allows other filters only.
+func TestFilesTooLargeToKeepAreNotFetched(t *testing.T) {
+	for name, c := range map[string]struct {
+		key, value string
+		sent       bool
+	}{
+		"left out":       {"uploadpack.allowFilter", "true", false},
+		"no filters":     {"uploadpack.allowFilter", "false", true},
+		"another filter": {"uploadpackfilter.blob:limit.allow", "false", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t)
+			h.git("config", c.key, c.value)
+			b := h.Branch("main")
+			update(t, b, storetest.Put("bindings/b/claims/ns/x.yaml", "x"))
+			dir := h.clone()
+			for i := range 3 {
+				data := make([]byte, store.MaxFile+1)
+				_, _ = rand.NewChaCha8([32]byte{byte(i)}).Read(data)
+				h.write(filepath.Join(dir, fmt.Sprint("large-", i)), string(data), 0o644)
+			}
+			h.write(filepath.Join(dir, "good"), "good", 0o644)
+			h.gitIn(dir, "add", ".")
+			h.gitIn(dir, "commit", "-q", "-m", "Add large files")
+			h.gitIn(dir, "-c", "http.postBuffer=16777216", "push", "-q")
+			got := h.count(func() {
+				snap := fetch(t, b)
+				if data, err := snap.Read("good"); string(data) != "good" || err != nil {
+					t.Errorf("%q, %v", data, err)
+				}
+				if _, err := snap.Read("large-2"); !errors.Is(err, store.ErrTooLarge) || snap.Files() != 5 {
+					t.Errorf("%d files: %v", snap.Files(), err)
+				}
+			})
+			if sent := got.bytes > store.MaxFile; sent != c.sent {
+				t.Errorf("%d bytes were sent", got.bytes)
+			}
+		})
 	}
 }

@@ -38,6 +38,11 @@ const (
 	inflation = 2
 )
 
+// keptFiles leaves out the files whose content is not kept anyway. Otherwise a
+// remote looks for differences between the largest files that anybody pushed,
+// for minutes, and sends them.
+var keptFiles = packp.FilterBlobLimit(store.MaxFile+1, packp.BlobLimitPrefixNone)
+
 // remote is one branch as it is reached over HTTP.
 type remote struct {
 	http *transport
@@ -89,6 +94,23 @@ func (r *remote) Head(ctx context.Context) (head store.Hash, err error) {
 	return head, nil
 }
 
+// canLimit says whether the remote can leave out large files.
+func (r *remote) canLimit(ctx context.Context) (bool, error) {
+	r.http.mu.Lock()
+	refused := r.http.unlimited
+	r.http.mu.Unlock()
+	if refused {
+		return false, nil
+	}
+	return r.can(ctx, capability.Filter)
+}
+
+func (t *transport) unlimit() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.unlimited = true
+}
+
 func (t *transport) learn(capabilities string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -111,6 +133,21 @@ func (r *remote) Load(ctx context.Context, tip store.Hash, known *store.Snapshot
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", branch.ErrGone, err)
 	}
+	limited, err := r.canLimit(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	snap, commits, err := r.load(ctx, want, known, limited)
+	if limited && errors.Is(err, branch.ErrGone) && strings.Contains(err.Error(), "filter") {
+		// It is a host that allows some filters only.
+		r.http.unlimit()
+		return r.load(ctx, want, known, false)
+	}
+	return snap, commits, err
+}
+
+// load asks for what follows. Limited is without large files.
+func (r *remote) load(ctx context.Context, want object.ID, known *store.Snapshot, limited bool) (_ *store.Snapshot, _ []store.Commit, err error) {
 	ways := []struct {
 		known   *store.Snapshot
 		depth   packp.DepthCommits
@@ -123,6 +160,10 @@ func (r *remote) Load(ctx context.Context, tip store.Hash, known *store.Snapshot
 		req := newRequest(want)
 		_ = req.Capabilities.Set(capability.Shallow)
 		req.Depth = way.depth
+		if limited {
+			_ = req.Capabilities.Set(capability.Filter)
+			req.Filter = keptFiles
+		}
 		if have, err := object.ParseID(way.known.Head()); err == nil {
 			req.Haves = []plumbing.Hash{plumbing.Hash(have)}
 			req.Shallows = []plumbing.Hash{plumbing.Hash(have)}
@@ -134,11 +175,14 @@ func (r *remote) Load(ctx context.Context, tip store.Hash, known *store.Snapshot
 		} else if err != nil {
 			return nil, nil, err
 		}
+		// What is left out for its size is missing just as what could not be read.
+		p.lost = p.lost || limited
 		var snap *store.Snapshot
 		var lost bool
 		if snap, lost, err = p.snapshot(want, way.known); err == nil && lost && i < len(ways)-1 {
 			// It is the difference from an older version that was too large, which
-			// does not come where the older commits do not.
+			// does not come where the older commits do not. Or the remote took it for
+			// known: what is left out where nothing is known, is too large.
 			continue
 		}
 		if err == nil {

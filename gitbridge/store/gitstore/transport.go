@@ -32,6 +32,8 @@ type transport struct {
 	known *credential
 	// capabilities are those that upload-pack said it has, once it did.
 	capabilities map[string]bool
+	// unlimited says that the remote refused to leave out large files.
+	unlimited bool
 }
 
 type credential struct{ user, password string }

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"gitbind.dev/gitbridge/store"
@@ -25,6 +26,8 @@ type host struct {
 	dir    string
 	server *httptest.Server
 	git    http.Handler
+	// requests is how many there were, also while it is down.
+	requests atomic.Int64
 
 	mu       sync.Mutex
 	down     bool
@@ -92,6 +95,7 @@ func (h *host) setPassword(p string) {
 }
 
 func (h *host) serve(w http.ResponseWriter, r *http.Request) {
+	h.requests.Add(1)
 	h.mu.Lock()
 	down, want := h.down, h.password
 	h.mu.Unlock()

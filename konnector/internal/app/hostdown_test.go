@@ -1,0 +1,67 @@
+package app_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// The Git host is down while people go on creating and changing claims. Ten
+// minutes are scaled to half a minute: the waits between tries have reached
+// their longest by then.
+func TestD7_GitHostDownUnderLoad(t *testing.T) {
+	w := newLoop(t)
+	const before, during, outage = 10, 30, 30 * time.Second
+	name := func(i int) string { return fmt.Sprint("c", i) }
+	for i := range before {
+		w.apply(name(i), spec("small"))
+	}
+	for i := range before {
+		w.committed(name(i))
+	}
+
+	w.host.setDown(true)
+	asked, start := w.host.requests.Load(), time.Now()
+	want := map[string]string{}
+	// None is what is committed, which needs no host to be so.
+	plans := []string{"medium", "big"}
+	for i := 0; time.Since(start) < outage; i++ {
+		if n := before + i; n < before+during {
+			w.apply(name(n), spec("small"))
+			want[name(n)] = "small"
+		}
+		// Claims of before, and new ones.
+		n := name(i % min(before+i+1, before+during))
+		want[n] = plans[i%2]
+		w.setSpec(n, want[n], "plan")
+		time.Sleep(outage / 100)
+	}
+	for n := range want {
+		w.conditionIs(n, "Committed", "RepositoryUnreachable")
+		if s, _, _ := condition(w.get(n), "Committed"); s != "False" {
+			t.Errorf("%s says that it is committed: %s", n, s)
+		}
+	}
+	w.connectionIs("RepositoryUnreachable")
+	n, took := w.host.requests.Load()-asked, time.Since(start)
+	t.Logf("%d requests in %s", n, took.Round(time.Second))
+	if perSecond := float64(n) / took.Seconds(); perSecond > 2 {
+		t.Errorf("%.1f requests per second to a host that is down", perSecond)
+	}
+	if len(want) != before+during {
+		t.Errorf("only %d claims were made or changed", len(want))
+	}
+
+	w.host.setDown(false)
+	start = time.Now()
+	for n, p := range want {
+		w.fileIs(n, plan(p))
+	}
+	t.Logf("all on main %s after it was back", time.Since(start).Round(time.Millisecond))
+	for n, p := range want {
+		w.committed(n)
+		w.objectIs(n, plan(p))
+	}
+	w.connectionIs("Connected")
+	w.host.run("-C", w.host.dir, "fsck", "--strict")
+}

@@ -29,7 +29,8 @@ type host struct {
 
 	mu        sync.Mutex
 	down      bool
-	passwords map[string]string // by repository
+	before    func(*http.Request) // may be nil
+	passwords map[string]string   // by repository
 	listeners map[chan moved]string
 }
 
@@ -105,13 +106,20 @@ func (h *host) setDown(down bool) {
 	}
 }
 
+// setBefore lets something happen before each request that is served.
+func (h *host) setBefore(before func(*http.Request)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.before = before
+}
+
 func (h *host) serve(w http.ResponseWriter, r *http.Request) {
 	repository := r.URL.Query().Get("cluster")
 	if rest, ok := strings.CutPrefix(r.URL.Path, "/git/"); ok {
 		repository, _, _ = strings.Cut(rest, ".git/")
 	}
 	h.mu.Lock()
-	down, want := h.down, h.passwords[repository]
+	down, before, want := h.down, h.before, h.passwords[repository]
 	h.mu.Unlock()
 	_, got, _ := r.BasicAuth()
 	switch {
@@ -123,6 +131,9 @@ func (h *host) serve(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == "/v1/events":
 		h.events(w, r, repository)
 		return
+	}
+	if before != nil {
+		before(r)
 	}
 	answer := httptest.NewRecorder()
 	h.git.ServeHTTP(answer, r)

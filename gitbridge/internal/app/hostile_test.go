@@ -63,6 +63,27 @@ func TestD16_HostileRepositoryContentIsToldToItsAuthorAndStopsNothingElse(t *tes
 			}
 		})
 	}
+	// Hundreds of them show the same, in minutes.
+	for _, c := range []struct {
+		name    string
+		n, size int
+		result  claim.Result
+	}{{"twenty files of 10 MiB", 20, 10 << 20, claim.Invalid}, {"thirty files just below a MiB", 30, 1_000_000, claim.Invalid}} {
+		t.Run(c.name, func(t *testing.T) {
+			hostile := w.with(t).tenant(api)
+			entries := largeFiles(at, c.n, c.size)
+			hostile.world.withoutHarm(hostile, other.in(t), good, append(entries, entry{"100644", good, manifest(good, nano)}))
+			for _, e := range []entry{entries[0], entries[c.n-1]} {
+				hostile.wantAnswer(e.path, c.result)
+			}
+		})
+	}
+	t.Run("the parent folder", func(t *testing.T) {
+		hostile := w.with(t).tenant(api)
+		hostile.commitTree([]string{"claims", api.BindingName()}, "..")
+		hostile.wantAnswer("bindings/"+api.BindingName()+"/claims/..", claim.Invalid)
+	})
+	t.Run("history rewritten during a fetch", func(t *testing.T) { testRewrittenMeanwhile(w.with(t), api) })
 }
 
 // in gives a tenant's tools to another test.
@@ -78,6 +99,7 @@ func (w *world) withoutHarm(hostile, other *tenant, good string, entries []entry
 	w.Helper()
 	peak := peakMemory()
 	hostile.commitRaw(entries...)
+	start := time.Now()
 	theirs := strings.Replace(good, "good", hostile.id, 1)
 	other.push("Order", map[string]string{theirs: manifest(theirs, nano)})
 	other.wantAnswer(theirs, claim.Applied)
@@ -87,9 +109,10 @@ func (w *world) withoutHarm(hostile, other *tenant, good string, entries []entry
 		}
 		return nil
 	})
+	took := time.Since(start).Round(time.Millisecond)
 	hostile.wantObserved()
 	got := peak() >> 20
-	w.Logf("the heap grew by at most %d MiB", got)
+	w.Logf("the good claim took %s, and the heap grew by at most %d MiB", took, got)
 	if got > 600 {
 		w.Errorf("the heap grew by %d MiB", got)
 	}

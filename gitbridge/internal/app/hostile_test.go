@@ -72,7 +72,7 @@ func TestD16_HostileRepositoryContentIsToldToItsAuthorAndStopsNothingElse(t *tes
 		t.Run(c.name, func(t *testing.T) {
 			hostile := w.with(t).tenant(api)
 			entries := largeFiles(at, c.n, c.size)
-			hostile.world.withoutHarm(hostile, other.in(t), good, append(entries, entry{"100644", good, manifest(good, nano)}))
+			hostile.withoutHarm(hostile, other.in(t), good, append(entries, entry{"100644", good, manifest(good, nano)}))
 			for _, e := range []entry{entries[0], entries[c.n-1]} {
 				hostile.wantAnswer(e.path, c.result)
 			}
@@ -89,7 +89,7 @@ func TestD16_HostileRepositoryContentIsToldToItsAuthorAndStopsNothingElse(t *tes
 // in gives a tenant's tools to another test.
 func (t *tenant) in(test *testing.T) *tenant {
 	out := *t
-	out.world = t.world.with(test)
+	out.world = t.with(test)
 	return &out
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -314,6 +315,15 @@ func (w *world) setWriter(writer v1alpha1.Writer) {
 		w.must(w.client.Get(w.Context(), client.ObjectKey{Name: w.binding}, b))
 		b.Spec.Writer = writer
 		return w.client.Update(w.Context(), b)
+	})
+	w.eventually("the konnector knows the writer", func() error {
+		b := &v1alpha1.APIServiceBinding{}
+		w.must(w.client.Get(w.Context(), client.ObjectKey{Name: w.binding}, b))
+		c := meta.FindStatusCondition(b.Status.Conditions, v1alpha1.ConditionReady)
+		if c == nil || c.ObservedGeneration != b.Generation {
+			return fmt.Errorf("it says %+v", c)
+		}
+		return nil
 	})
 }
 

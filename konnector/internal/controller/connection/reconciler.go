@@ -223,6 +223,9 @@ func (r *Reconciler) report(ctx context.Context, conn *v1alpha1.Connection, l lo
 	return result, nil
 }
 
+// recount is how often held removals are counted again.
+const recount = 5 * time.Second
+
 // reportRemovals says how many removals are held as too many.
 func (r *Reconciler) reportRemovals(ctx context.Context, want *v1alpha1.Connection, l look) (ctrl.Result, error) {
 	if l.problem != nil || !l.tracked || l.repo.Health().Replaced != "" {
@@ -235,8 +238,8 @@ func (r *Reconciler) reportRemovals(ctx context.Context, want *v1alpha1.Connecti
 	}
 	setCondition(want, removals(l.repo.Limits, files, objects, at))
 	if files+objects > 0 {
-		// What a person does to an object is not told here.
-		return ctrl.Result{RequeueAfter: saveInterval}, nil
+		// What becomes of an object is not told here, and the cache may lag.
+		return ctrl.Result{RequeueAfter: recount}, nil
 	}
 	return ctrl.Result{}, nil
 }

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -31,7 +32,7 @@ func TestTwoClusters(t *testing.T) {
 	t.Run("A14_equal namespaces and names of two clusters never touch", func(t *testing.T) { testIsolation(t, alice, bob) })
 	t.Run("a stranger reads nothing and binds nothing", func(t *testing.T) { testStrangers(t, alice, bob) })
 	t.Run("every kind of bad file is refused by name and stops nothing", func(t *testing.T) { testBadFiles(t, alice) })
-	t.Run("D2_a pull request adds, changes and removes a claim", func(t *testing.T) { testPullRequest(t, alice) })
+	t.Run("D2_a pull request adds and changes and removes a claim", func(t *testing.T) { testPullRequest(t, alice) })
 	t.Run("D9_the backend is down and comes back", func(t *testing.T) { testBackendDown(t, alice) })
 	t.Run("D8_the control plane's API server is down and comes back", func(t *testing.T) { testControlPlaneDown(t, alice) })
 	t.Run("agents restart and write nothing", func(t *testing.T) { testRestart(t, alice) })
@@ -136,6 +137,10 @@ func isLink(dir, path string) bool {
 }
 
 func testPullRequest(t *testing.T, c *tenant) {
+	// Others stay: the second removal that is half of a binding would be held.
+	for i := range 4 {
+		c.apply(t, manifest(fmt.Sprint("stays-", i), nano))
+	}
 	path := claims + "team-a/by-git.yaml"
 	c.push(t, "Order by Git", func(dir string) { write(t, dir, path, "# ordered by Git\n"+manifest("by-git", nano)) })
 	c.until(t, c.control, "the claim is on the control plane", c.there("by-git", nano))

@@ -232,7 +232,7 @@ func testMachinery(w *world, apis apis) {
 		w.Errorf("compositionRef is %q", got)
 	}
 	l, a := u.GetLabels(), u.GetAnnotations()
-	if len(l) != 4 || l["team"] != "a" || l["gitbind.dev/cluster"] != t.id || len(a) != 5 || a["note"] != "hi" {
+	if len(l) != 4 || l["team"] != "a" || l["gitbind.dev/cluster"] != t.id || len(a) != 4 || a["note"] != "hi" {
 		w.Errorf("labels %v, annotations %v", l, a)
 	}
 }

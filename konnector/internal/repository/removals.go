@@ -190,8 +190,9 @@ func (r *Repository) stillRefused(ctx context.Context, main *store.Snapshot, key
 	if j == nil || j.head != main.Head() {
 		return false, nil
 	}
+	// One that was let go since is in what was judged, and waits no more.
 	w, ok := j.all[key]
-	if !ok || w.file != file || !r.waits[key].refused {
+	if mine := r.waits[key]; !ok || mine == nil || w.file != file || !mine.refused {
 		return false, nil
 	}
 	yes, err := r.approved(ctx, main, w)

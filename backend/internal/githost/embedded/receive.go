@@ -166,6 +166,9 @@ func stalePush(req *pushRequest, ref string) []byte {
 	return refusedPush(req, "gitbind: "+strings.TrimPrefix(ref, "refs/heads/")+" has moved since you fetched: fetch, then push again", reasons)
 }
 
+// pushTime is how long git may take for a push that was read and checked.
+const pushTime = 5 * time.Minute
+
 // receivePack has git do the push. It keeps the objects apart until it has seen
 // that they are whole, and sets a ref only from the value that was judged.
 func (r *repository) receivePack(ctx context.Context, caller access.Caller, req *pushRequest, stdin io.Reader) ([]byte, error) {
@@ -179,6 +182,10 @@ func (r *repository) receivePack(ctx context.Context, caller access.Caller, req 
 	if caller.Role != access.Bridge {
 		args = append(args, "-c", "receive.denyNonFastForwards=true")
 	}
+	// All of the push is here. A client that goes away must not end git while it
+	// holds the lock of a ref: nobody would take that away.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pushTime)
+	defer cancel()
 	cmd := r.git.command(ctx, r.dir, append(args, "receive-pack", "--stateless-rpc", ".")...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, &stdout, &stderr

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// receiveTimeout bounds the checks of one push and git's own work on it.
+	// receiveTimeout bounds the checks of one push, and git's own work on it.
 	receiveTimeout = 5 * time.Minute
 	// staleReason is what a program looks for: somebody pushed first.
 	staleReason = "fetch first"
@@ -166,9 +166,6 @@ func stalePush(req *pushRequest, ref string) []byte {
 	return refusedPush(req, "gitbind: "+strings.TrimPrefix(ref, "refs/heads/")+" has moved since you fetched: fetch, then push again", reasons)
 }
 
-// pushTime is how long git may take for a push that was read and checked.
-const pushTime = 5 * time.Minute
-
 // receivePack has git do the push. It keeps the objects apart until it has seen
 // that they are whole, and sets a ref only from the value that was judged.
 func (r *repository) receivePack(ctx context.Context, caller access.Caller, req *pushRequest, stdin io.Reader) ([]byte, error) {
@@ -184,7 +181,7 @@ func (r *repository) receivePack(ctx context.Context, caller access.Caller, req 
 	}
 	// All of the push is here. A client that goes away must not end git while it
 	// holds the lock of a ref: nobody would take that away.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pushTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), receiveTimeout)
 	defer cancel()
 	cmd := r.git.command(ctx, r.dir, append(args, "receive-pack", "--stateless-rpc", ".")...)
 	var stdout, stderr bytes.Buffer

@@ -316,6 +316,11 @@ func (w *world) setWriter(writer v1alpha1.Writer) {
 		b.Spec.Writer = writer
 		return w.client.Update(w.Context(), b)
 	})
+}
+
+// knowsWriter waits until the konnector has seen who writes.
+func (w *world) knowsWriter() {
+	w.Helper()
 	w.eventually("the konnector knows the writer", func() error {
 		b := &v1alpha1.APIServiceBinding{}
 		w.must(w.client.Get(w.Context(), client.ObjectKey{Name: w.binding}, b))
@@ -332,6 +337,7 @@ func TestOnlyGitWrites(t *testing.T) {
 	w.apply("orders", spec("small"))
 	w.committed("orders")
 	w.setWriter(v1alpha1.WriterGit)
+	w.knowsWriter()
 	w.apply("later", spec("small"))
 	w.conditionIs("later", "Held", "GitWrites")
 	w.setSpec("orders", "big", "plan")

@@ -107,7 +107,7 @@ func (d decoder) known(n *yaml.Node, prefix string, allowed map[string]bool) err
 	}
 	for i := 0; i < len(n.Content); i += 2 {
 		if k := n.Content[i]; !allowed[k.Value] {
-			return d.problem(k.Line, "%s%s is not a field of a claim", prefix, k.Value)
+			return d.problem(k.Line, "%s%s is not a field of a %s", prefix, k.Value, d.noun)
 		}
 	}
 	return nil

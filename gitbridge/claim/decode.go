@@ -45,26 +45,41 @@ const (
 // taken. The error is always a *Problem; no problem of one file says anything
 // of another.
 func Decode(f File, kind string) (*Claim, error) {
-	d := decoder{file: f.Path}
+	d := decoder{file: f.Path, noun: "claim", remove: "to remove the service, remove the file", fields: "apiVersion, kind, metadata, spec"}
 	key, err := ParsePath(f.Path)
 	if err != nil {
 		return nil, d.problem(0, "%s", err)
 	}
-	if err := d.readable(f); err != nil {
-		return nil, err
-	}
-	doc, err := d.document(f.Data)
+	doc, object, err := d.object(f)
 	if err != nil {
 		return nil, err
-	}
-	var object map[string]any
-	if err := k8syaml.UnmarshalStrict(f.Data, &object, preserveInts); err != nil {
-		return nil, d.yamlError(err)
 	}
 	return d.claim(key, kind, doc, object)
 }
 
-type decoder struct{ file string }
+// decoder reads one file.
+type decoder struct {
+	file string
+	// noun is what the file should hold, remove how to take back what it says,
+	// and fields are those that it should have: in words.
+	noun, remove, fields string
+}
+
+// object reads a file as one plain object.
+func (d decoder) object(f File) (*yaml.Node, map[string]any, error) {
+	if err := d.readable(f); err != nil {
+		return nil, nil, err
+	}
+	doc, err := d.document(f.Data)
+	if err != nil {
+		return nil, nil, err
+	}
+	var object map[string]any
+	if err := k8syaml.UnmarshalStrict(f.Data, &object, preserveInts); err != nil {
+		return nil, nil, d.yamlError(err)
+	}
+	return doc, object, nil
+}
 
 func (d decoder) problem(line int, format string, args ...any) *Problem {
 	return &Problem{File: d.file, Line: line, Reason: fmt.Sprintf(format, args...)}
@@ -91,7 +106,7 @@ func (d decoder) readable(f File) error {
 	case bytes.HasPrefix(f.Data, []byte("\xef\xbb\xbf")):
 		return d.problem(1, "starts with a byte order mark: save it as UTF-8 without one")
 	case len(bytes.TrimSpace(f.Data)) == 0:
-		return d.problem(0, "is empty: to remove the service, remove the file")
+		return d.problem(0, "is empty: %s", d.remove)
 	}
 	return nil
 }
@@ -102,13 +117,13 @@ func (d decoder) document(data []byte) (*yaml.Node, error) {
 	var doc, more yaml.Node
 	if err := dec.Decode(&doc); err != nil {
 		if errors.Is(err, io.EOF) {
-			return nil, d.problem(0, "holds no object: to remove the service, remove the file")
+			return nil, d.problem(0, "holds no object: %s", d.remove)
 		}
 		return nil, d.yamlError(err)
 	}
 	switch err := dec.Decode(&more); {
 	case err == nil:
-		return nil, d.problem(more.Line, "holds a second document: one claim in a file")
+		return nil, d.problem(more.Line, "holds a second document: one %s in a file", d.noun)
 	case !errors.Is(err, io.EOF):
 		return nil, d.yamlError(err)
 	}
@@ -117,7 +132,7 @@ func (d decoder) document(data []byte) (*yaml.Node, error) {
 	}
 	n := doc.Content[0]
 	if n.Kind != yaml.MappingNode {
-		return nil, d.problem(n.Line, "is not an object: want apiVersion, kind, metadata, spec")
+		return nil, d.problem(n.Line, "is not an object: want %s", d.fields)
 	}
 	return n, nil
 }

@@ -21,6 +21,8 @@ const (
 	exportFile = "export.yaml"
 	suffix     = ".yaml"
 	refusedDir = "refused"
+
+	requestFile = "request.yaml"
 )
 
 // Root is the folder below which all claims lie, on either branch.
@@ -88,6 +90,8 @@ func ValidateBinding(name string) error {
 	return nil
 }
 
+func isName(s string) bool { return len(validation.IsDNS1123Subdomain(s)) == 0 }
+
 // BindingGroup is the API group in a binding's name.
 func BindingGroup(binding string) string {
 	_, group, _ := strings.Cut(binding, ".")
@@ -103,11 +107,28 @@ func ClaimsPath(binding string) string { return BindingPath(binding) + "/" + cla
 // ExportPath is where the APIServiceExport of a binding lies on status.
 func ExportPath(binding string) string { return BindingPath(binding) + "/" + exportFile }
 
+// RequestPath is where the Request for a binding lies on main, and the answer to
+// it on status.
+func RequestPath(binding string) string { return BindingPath(binding) + "/" + requestFile }
+
+// ParseRequestPath is the inverse of RequestPath; false for any other path.
+func ParseRequestPath(path string) (binding string, ok bool) {
+	parts := strings.Split(path, "/")
+	if len(parts) != 3 || parts[0] != root || parts[2] != requestFile || ValidateBinding(parts[1]) != nil {
+		return "", false
+	}
+	return parts[1], true
+}
+
 // StatusPath is where status says what became of a path of main: the same path
-// for a claim's, refused/<path> for any other, and refused/sha256-<hash> where
-// that cannot be written. Problem.File holds the path itself.
+// for a claim's and a request's, refused/<path> for any other, and
+// refused/sha256-<hash> where that cannot be written. Problem.File holds the path
+// itself.
 func StatusPath(path string) string {
 	if _, err := ParsePath(path); err == nil {
+		return path
+	}
+	if _, ok := ParseRequestPath(path); ok {
 		return path
 	}
 	if !ordinary(path) {
@@ -144,5 +165,5 @@ func IsReserved(path string) bool {
 	if len(parts) < 3 || parts[0] != root {
 		return false
 	}
-	return parts[2] == "request.yaml" && len(parts) == 3 || parts[2] == "inputs"
+	return parts[2] == requestFile && len(parts) == 3 || parts[2] == "inputs"
 }

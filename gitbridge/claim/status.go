@@ -80,7 +80,8 @@ type Status struct {
 	Status map[string]any `json:"status,omitempty"`
 }
 
-// StatusMeta names the claim; it is empty for a file that is none.
+// StatusMeta names the claim, or the binding of a request, which has no
+// namespace; it is empty for a file that is neither.
 type StatusMeta struct {
 	Name      string `json:"name,omitempty"`
 	Namespace string `json:"namespace,omitempty"`
@@ -98,7 +99,7 @@ type Answers struct {
 func EncodeStatus(s *Status) ([]byte, error) {
 	o := object{{"apiVersion", APIVersion}, {"kind", "ClaimStatus"}}
 	if s.Metadata != (StatusMeta{}) {
-		o = append(o, field{"metadata", object{{"name", s.Metadata.Name}, {"namespace", s.Metadata.Namespace}}})
+		o = append(o, field{"metadata", object{}.with("name", s.Metadata.Name).with("namespace", s.Metadata.Namespace)})
 	}
 	answers := object{}.with("blob", s.Answers.Blob).with("commit", s.Answers.Commit)
 	o = append(o, field{"answers", answers}, field{"result", string(s.Result)})

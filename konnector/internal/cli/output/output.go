@@ -1,16 +1,18 @@
-// Package output prints objects as tables, as JSON, as YAML or by name.
+// Package output prints what commands list and show: as tables for people, as
+// JSON or YAML for programs, or by name. It is the one place that knows -o.
 package output
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
-	"k8s.io/cli-runtime/pkg/printers"
+	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
+	"gitbind.dev/konnector/internal/cli/terminal"
 	"gitbind.dev/konnector/internal/cli/usage"
 )
 
@@ -26,13 +28,99 @@ const (
 	Name  Format = "name"
 )
 
-// ParseFormat checks what -o says.
-func ParseFormat(s string) (Format, error) {
-	switch f := Format(s); f {
-	case Table, Wide, JSON, YAML, Name:
+var all = []Format{Table, Wide, JSON, YAML, Name}
+
+func (f Format) String() string {
+	if f == Table {
+		return "table"
+	}
+	return string(f)
+}
+
+// IsData reports whether a format is for programs.
+func (f Format) IsData() bool { return f == JSON || f == YAML }
+
+// Flag is -o of one command.
+type Flag struct {
+	text    string
+	formats []Format
+}
+
+// AddTo adds -o to a command, for the formats that it has: all of them when none
+// is named.
+func (f *Flag) AddTo(cmd *cobra.Command, formats ...Format) {
+	f.formats = formats
+	if len(formats) == 0 {
+		f.formats = all
+	}
+	var names []string
+	for _, format := range f.formats {
+		names = append(names, format.String())
+	}
+	cmd.Flags().StringVarP(&f.text, "output", "o", names[0], "one of "+strings.Join(names, ", "))
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// Format checks what -o says.
+func (f *Flag) Format() (Format, error) { return parse(f.text, f.formats) }
+
+// ParseFormat checks what -o says, where all formats are possible.
+func ParseFormat(s string) (Format, error) { return parse(s, all) }
+
+func parse(s string, of []Format) (Format, error) {
+	f := Format(s)
+	if s == Table.String() {
+		f = Table
+	}
+	if slices.Contains(of, f) {
 		return f, nil
 	}
-	return "", usage.Errorf("-o %q: it is one of wide, json, yaml, name", s)
+	var names []string
+	for _, format := range of {
+		names = append(names, format.String())
+	}
+	return "", usage.Errorf("-o %q: it is one of %s", s, strings.Join(names, ", "))
+}
+
+// Listing is what a command shows, in each form that -o names.
+type Listing struct {
+	Columns []Column
+	// Rows have a cell for each column.
+	Rows [][]string
+	// Names are for -o name, as "<kind>.<group>/<name>".
+	Names []string
+	// Data is for -o json and yaml.
+	Data any
+	// Empty is said in the place of a table without rows.
+	Empty string
+}
+
+// Print shows a listing.
+func (l Listing) Print(t *terminal.Terminal, f Format) error {
+	switch {
+	case f.IsData():
+		return Data(t.Out, f, l.Data)
+	case f == Name:
+		for _, name := range l.Names {
+			if _, err := fmt.Fprintln(t.Out, name); err != nil {
+				return err
+			}
+		}
+		return nil
+	case len(l.Rows) == 0 && l.Empty != "":
+		_, err := fmt.Fprintln(t.Out, l.Empty)
+		return err
+	}
+	return Print(t, l.Columns, l.Rows, f == Wide)
+}
+
+// Items is how lists of what is no Kubernetes object look as JSON and YAML:
+// an object with one field, items, which is never null.
+func Items[T any](items []T) map[string][]T {
+	if items == nil {
+		items = []T{}
+	}
+	return map[string][]T{"items": items}
 }
 
 // Data prints a value as JSON or YAML.
@@ -52,27 +140,19 @@ func Data(w io.Writer, f Format, v any) error {
 	return err
 }
 
-// Rows prints a table, with columns as wide as they must be and nothing at the
-// ends of lines.
-func Rows(w io.Writer, header []string, rows [][]string) error {
-	var aligned bytes.Buffer
-	tw := printers.GetNewTabWriter(&aligned)
-	for _, row := range append([][]string{header}, rows...) {
-		fmt.Fprintln(tw, strings.Join(row, "\t"))
-	}
-	if err := tw.Flush(); err != nil {
-		return fmt.Errorf("print: %w", err)
-	}
-	for line := range strings.Lines(aligned.String()) {
-		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " \n")); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // Line makes of a text from elsewhere one that cannot leave its cell: one line,
 // without control characters.
 func Line(s string) string {
-	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f || r == ' ' }), " ")
+	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || r == ' ' }), " ")
+}
+
+// Text makes a text of several lines from elsewhere harmless to a terminal: it
+// keeps line ends and tabs, and no other control characters.
+func Text(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\n' && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+			return -1
+		}
+		return r
+	}, s)
 }

@@ -1,5 +1,7 @@
-// Package terminal asks people on a terminal, and knows when there is none. It
-// asks nothing of scripts: what they leave open is an error that names the flag.
+// Package terminal asks people on a terminal, shows them colours, and knows when
+// there is none. It asks nothing of scripts: what they leave open is an error
+// that names the flag. Colours and widths are for terminals only; a pipe or a
+// file gets neither.
 package terminal
 
 import (
@@ -11,6 +13,8 @@ import (
 	"strings"
 
 	"golang.org/x/term"
+
+	"gitbind.dev/konnector/internal/cli/usage"
 )
 
 // Terminal is where a command reads and writes.
@@ -21,21 +25,48 @@ type Terminal struct {
 	Interactive bool
 	// Colour says that Out shows colours.
 	Colour bool
+	// Width of Out in characters; 0 where there is none.
+	Width int
 }
 
 // Open looks whether in and out are a terminal.
 func Open(in io.Reader, out io.Writer) *Terminal {
-	_, plain := os.LookupEnv("NO_COLOR")
-	return &Terminal{
-		In: in, Out: out,
-		Interactive: isTerminal(in) && isTerminal(out),
-		Colour:      isTerminal(out) && !plain && os.Getenv("TERM") != "dumb",
+	t := &Terminal{In: in, Out: out}
+	f, ok := out.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return t
 	}
+	t.Interactive = isTerminal(in)
+	// https://no-color.org: when it is there and not empty.
+	t.Colour = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	if width, _, err := term.GetSize(int(f.Fd())); err == nil {
+		t.Width = width
+	}
+	return t
 }
 
 func isTerminal(v any) bool {
 	f, ok := v.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// ErrDeclined says that a person did not want to go on.
+var ErrDeclined = errors.New("nothing was changed")
+
+// Agree lets a command go on that changes something: because --yes was given,
+// or because a person says so. The error is ErrDeclined when they do not.
+func (t *Terminal) Agree(question string, yes bool) error {
+	if yes {
+		return nil
+	}
+	if !t.Interactive {
+		return usage.Errorf("nobody is there to ask: add --yes")
+	}
+	ok, err := t.Confirm(question)
+	if err == nil && !ok {
+		err = ErrDeclined
+	}
+	return err
 }
 
 // Confirm asks for a yes. Anything else, and the end of the input, is a no.
@@ -52,34 +83,4 @@ func (t *Terminal) Ask(prompt string) (string, error) {
 		return "", fmt.Errorf("read the answer: %w", err)
 	}
 	return strings.TrimSpace(line), nil
-}
-
-// The colours of a diff.
-const (
-	red, green, cyan, bold, reset = "\x1b[31m", "\x1b[32m", "\x1b[36m", "\x1b[1m", "\x1b[0m"
-)
-
-// Diff prints a unified diff.
-func (t *Terminal) Diff(text []byte) {
-	for line := range strings.Lines(string(text)) {
-		line = strings.TrimRight(line, "\n")
-		if colour := colourOf(line); t.Colour && colour != "" {
-			line = colour + line + reset
-		}
-		fmt.Fprintln(t.Out, line)
-	}
-}
-
-func colourOf(line string) string {
-	switch {
-	case strings.HasPrefix(line, "+++ "), strings.HasPrefix(line, "--- "):
-		return bold
-	case strings.HasPrefix(line, "@@"):
-		return cyan
-	case strings.HasPrefix(line, "+"):
-		return green
-	case strings.HasPrefix(line, "-"):
-		return red
-	}
-	return ""
 }

@@ -1,0 +1,157 @@
+package output
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"gitbind.dev/konnector/internal/cli/terminal"
+)
+
+// Column is one column of a table.
+type Column struct {
+	Name string
+	// Wide columns are shown with -o wide only.
+	Wide bool
+	// Colour says how a cell looks on a terminal; nil for plain.
+	Colour func(cell string) terminal.Colour
+}
+
+// Columns are plain columns of these names.
+func Columns(names ...string) []Column {
+	out := make([]Column, len(names))
+	for i, name := range names {
+		out[i].Name = name
+	}
+	return out
+}
+
+// Good colours a condition that should be true.
+func Good(cell string) terminal.Colour {
+	switch cell {
+	case "True":
+		return terminal.Green
+	case "False":
+		return terminal.Red
+	case "Unknown":
+		return terminal.Yellow
+	}
+	return terminal.Plain
+}
+
+// Bad colours a condition that should be false.
+func Bad(cell string) terminal.Colour {
+	if cell == "True" {
+		return terminal.Red
+	}
+	return terminal.Plain
+}
+
+// Rows prints a table of plain columns, as Print does.
+func Rows(w io.Writer, header []string, rows [][]string) error {
+	return Print(terminal.Open(nil, w), Columns(header...), rows, false)
+}
+
+const (
+	gap = "   "
+	// leastLast is how narrow the last column may become before lines are left
+	// to the terminal.
+	leastLast = 24
+)
+
+// Print prints a table, with columns as wide as they must be and nothing at the
+// ends of lines. On a terminal, what does not fit into the last column goes on in
+// the next line below it; a file or a program gets one line for each row.
+func Print(t *terminal.Terminal, columns []Column, rows [][]string, wide bool) error {
+	columns, rows = visible(columns, rows, wide)
+	widths := make([]int, len(columns))
+	for i, c := range columns {
+		widths[i] = utf8.RuneCountInString(c.Name)
+		for _, row := range rows {
+			widths[i] = max(widths[i], utf8.RuneCountInString(row[i]))
+		}
+	}
+	last := len(columns) - 1
+	before := 0
+	for _, w := range widths[:max(last, 0)] {
+		before += w + len(gap)
+	}
+	var b strings.Builder
+	head := make([]string, len(columns))
+	for i, c := range columns {
+		head[i] = c.Name
+	}
+	write(&b, t, nil, head, widths)
+	for _, row := range rows {
+		rest := []string{""}
+		if last >= 0 {
+			rest = fold(row[last], t.Width-before)
+			row = append(append([]string{}, row[:last]...), rest[0])
+		}
+		write(&b, t, columns, row, widths)
+		for _, line := range rest[1:] {
+			fmt.Fprintln(&b, strings.Repeat(" ", before)+line)
+		}
+	}
+	_, err := io.WriteString(t.Out, b.String())
+	return err
+}
+
+// visible leaves out what is for -o wide.
+func visible(columns []Column, rows [][]string, wide bool) ([]Column, [][]string) {
+	var shown []Column
+	out := make([][]string, len(rows))
+	for i, c := range columns {
+		if c.Wide && !wide {
+			continue
+		}
+		shown = append(shown, c)
+		for r, row := range rows {
+			out[r] = append(out[r], row[i])
+		}
+	}
+	return shown, out
+}
+
+// write writes one line. Without columns it is the heading.
+func write(b *strings.Builder, t *terminal.Terminal, columns []Column, cells []string, widths []int) {
+	filled := len(cells)
+	for filled > 0 && cells[filled-1] == "" {
+		filled--
+	}
+	for i, cell := range cells[:filled] {
+		colour := terminal.Plain
+		switch {
+		case columns == nil:
+			colour = terminal.Bold
+		case columns[i].Colour != nil:
+			colour = columns[i].Colour(cell)
+		}
+		b.WriteString(t.Paint(colour, cell))
+		if i < filled-1 {
+			b.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)) + gap)
+		}
+	}
+	b.WriteByte('\n')
+}
+
+// fold breaks a text at spaces so that it fits into a width, if that is enough to
+// be read; a word that is longer stays whole.
+func fold(text string, width int) []string {
+	if width < leastLast || utf8.RuneCountInString(text) <= width {
+		return []string{text}
+	}
+	var lines []string
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
+			lines, line = append(lines, line), ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	return append(lines, line)
+}

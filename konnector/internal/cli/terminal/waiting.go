@@ -1,0 +1,37 @@
+package terminal
+
+import (
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Waiting shows on a terminal what is waited for, and for how long already, in
+// one line that goes away when stop is called. Elsewhere it shows nothing. No
+// other output may come in between: stop first, and start anew.
+func (t *Terminal) Waiting(text string) (stop func()) {
+	if t.Width == 0 {
+		return func() {}
+	}
+	begin := time.Now()
+	ended, gone := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(gone)
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			line := []rune(fmt.Sprintf("%s (%s)", text, time.Since(begin).Truncate(time.Second)))
+			fmt.Fprint(t.Out, clearLine+string(line[:min(len(line), t.Width-1)]))
+			select {
+			case <-ended:
+				fmt.Fprint(t.Out, clearLine)
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	var once sync.Once
+	return func() { once.Do(func() { close(ended); <-gone }) }
+}
+
+const clearLine = "\r\x1b[K"

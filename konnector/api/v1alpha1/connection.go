@@ -69,6 +69,12 @@ type ConnectionSpec struct {
 	// SecretRef names the Secret with keys username and password.
 	SecretRef SecretReference `json:"secretRef"`
 
+	// CABundle is PEM certificates, trusted for the repository and the backend
+	// beside the system's.
+	// +optional
+	// +kubebuilder:validation:MaxLength=87384
+	CABundle []byte `json:"caBundle,omitempty"`
+
 	// Namespaces limits which namespaces' claims belong to this connection. Each
 	// is a name, in which "*" stands for any characters. Without any, all do. A
 	// claim elsewhere is left alone, and says so.

@@ -197,6 +197,11 @@ func (in *ConnectionList) DeepCopyObject() runtime.Object {
 func (in *ConnectionSpec) DeepCopyInto(out *ConnectionSpec) {
 	*out = *in
 	out.SecretRef = in.SecretRef
+	if in.CABundle != nil {
+		in, out := &in.CABundle, &out.CABundle
+		*out = make([]byte, len(*in))
+		copy(*out, *in)
+	}
 	if in.Namespaces != nil {
 		in, out := &in.Namespaces, &out.Namespaces
 		*out = make([]string, len(*in))

@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	backendv1alpha1 "gitbind.dev/backend/api/v1alpha1"
+	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/session"
 	"gitbind.dev/konnector/internal/cli/signin"
 )
@@ -60,6 +61,20 @@ func Open(ctx context.Context, backendURL string, s *signin.SignIn, how signin.H
 	}
 	_, err := c.token(ctx, false)
 	return c, err
+}
+
+// OpenFor opens the backend of a Connection, whose spec says where it is and
+// whom to trust there: whoever made the Connection has decided that.
+func OpenFor(ctx context.Context, connection *konnectorv1alpha1.Connection, s *signin.SignIn, how signin.How) (*Client, error) {
+	if connection.Spec.BackendURL == "" {
+		return nil, fmt.Errorf("the connection %q names no backend to ask: its spec.backendURL is empty", connection.Name)
+	}
+	how.PlainHTTP = true
+	trusting, err := s.Trusting(connection.Spec.CABundle)
+	if err != nil {
+		return nil, fmt.Errorf("connection %q: spec.caBundle: %w", connection.Name, err)
+	}
+	return Open(ctx, connection.Spec.BackendURL, trusting, how)
 }
 
 // sameHost is an HTTP client that is not led elsewhere with a token.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -11,9 +12,21 @@ import (
 	"gitbind.dev/konnector/internal/cli/usage"
 )
 
-// Flags are those of every command that may have to sign somebody in.
+// TokenVariable and TokenFileVariable are the environment variables of
+// pipelines: an ID token, or the file that holds one. A flag counts more.
+const (
+	TokenVariable     = "GITBIND_ID_TOKEN"
+	TokenFileVariable = "GITBIND_ID_TOKEN_FILE"
+)
+
+// maxToken is longer than any token.
+const maxToken = 1 << 16
+
+// Flags are those of every command that may have to sign somebody in. No token
+// is ever the value of one: others on the machine see those.
 type Flags struct {
 	device, noBrowser, allowHTTP, tokenStdin bool
+	tokenFile                                string
 }
 
 // AddTo adds the flags.
@@ -21,24 +34,60 @@ func (f *Flags) AddTo(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.device, "device", false, "sign in with a code on another device, for machines without a browser")
 	fs.BoolVar(&f.noBrowser, "no-browser", false, "print the address to sign in at, and open nothing")
 	fs.BoolVar(&f.tokenStdin, "id-token-stdin", false, "read an ID token from standard input in the place of signing in (it is not kept)")
+	fs.StringVar(&f.tokenFile, "id-token-file", "", "read an ID token from this file in the place of signing in (it is not kept; default: $"+TokenFileVariable+", or the token in $"+TokenVariable+")")
 	fs.BoolVar(&f.allowHTTP, "allow-http", false, "allow a backend and an issuer without https on another machine: others can read along")
 }
 
-// How reads what the flags say.
+// How reads what the flags and the environment say.
 func (f *Flags) How(stdin io.Reader) (How, error) {
 	how := How{Device: f.device, NoBrowser: f.noBrowser, PlainHTTP: f.allowHTTP}
-	if !f.tokenStdin {
-		return how, nil
+	given := 0
+	for _, set := range []bool{f.device, f.tokenStdin, f.tokenFile != ""} {
+		if set {
+			given++
+		}
 	}
-	if f.device {
-		return How{}, usage.Errorf("--device and --id-token-stdin exclude each other")
+	if given > 1 {
+		return How{}, usage.Errorf("--device, --id-token-stdin and --id-token-file exclude each other")
 	}
-	data, err := io.ReadAll(io.LimitReader(stdin, 1<<16))
+	var err error
+	switch {
+	case f.device:
+	case f.tokenStdin:
+		how.Token, err = readToken(stdin, "standard input")
+	case f.tokenFile != "":
+		how.Token, err = tokenFile(f.tokenFile)
+	case os.Getenv(TokenVariable) != "":
+		how.Token = strings.TrimSpace(os.Getenv(TokenVariable))
+	case os.Getenv(TokenFileVariable) != "":
+		how.Token, err = tokenFile(os.Getenv(TokenFileVariable))
+	}
 	if err != nil {
-		return How{}, fmt.Errorf("read the token: %w", err)
-	}
-	if how.Token = strings.TrimSpace(string(data)); how.Token == "" {
-		return How{}, errors.New("there is no token on standard input")
+		return How{}, err
 	}
 	return how, nil
+}
+
+func tokenFile(path string) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("read the ID token: %w", err)
+	}
+	defer file.Close()
+	return readToken(file, path)
+}
+
+func readToken(r io.Reader, where string) (string, error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxToken))
+	if err != nil {
+		return "", fmt.Errorf("read the ID token: %w", err)
+	}
+	token := strings.TrimSpace(string(data))
+	if token == "" {
+		return "", errors.New("there is no token on " + where)
+	}
+	if strings.ContainsAny(token, " \t\r\n") {
+		return "", fmt.Errorf("what %s holds is no ID token: one is a single word", where)
+	}
+	return token, nil
 }

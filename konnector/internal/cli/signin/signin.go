@@ -56,6 +56,10 @@ type SignIn struct {
 	// the address is printed too.
 	OpenBrowser func(ctx context.Context, url string) error
 	Now         func() time.Time
+
+	// bundle is what HTTP trusts beside the system's certificates. It is kept
+	// with the session, for a renewal that nobody gives it to.
+	bundle []byte
 }
 
 // Opener gives a SignIn once a command knows that it needs it.
@@ -142,6 +146,12 @@ func (s *SignIn) good(saved session.Session) bool {
 // refresh gives "" when the issuer does not take the refresh token any more.
 func (s *SignIn) refresh(ctx context.Context, saved session.Session) (string, error) {
 	p := Provider{Issuer: saved.Issuer, ClientID: saved.ClientID, Scopes: saved.Scopes}
+	if len(s.bundle) == 0 {
+		var err error
+		if s, err = s.Trusting(saved.CABundle); err != nil {
+			return "", err
+		}
+	}
 	issuer, err := s.discover(ctx, p)
 	if err != nil {
 		return "", err
@@ -168,6 +178,7 @@ func (s *SignIn) save(backendURL string, p Provider, t token) error {
 	return s.Sessions.Save(session.Session{
 		BackendURL: backendURL, Issuer: p.Issuer, ClientID: p.ClientID, Scopes: p.Scopes,
 		Username: t.username, IDToken: t.raw, Expiry: t.expiry, RefreshToken: t.refresh,
+		CABundle: s.bundle,
 	})
 }
 

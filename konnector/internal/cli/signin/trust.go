@@ -1,0 +1,48 @@
+package signin
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+)
+
+// Trusting is a SignIn that also trusts the certificates in a PEM bundle, at
+// the backend and at the issuer. An empty bundle changes nothing.
+func (s *SignIn) Trusting(bundle []byte) (*SignIn, error) {
+	if len(bundle) == 0 {
+		return s, nil
+	}
+	client, err := trusting(s.HTTP, bundle)
+	if err != nil {
+		return nil, err
+	}
+	out := *s
+	out.HTTP, out.bundle = client, bundle
+	return &out, nil
+}
+
+// Pool is the system's trusted certificates, and those of a PEM bundle.
+func Pool(bundle []byte) (*x509.CertPool, error) {
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		return nil, fmt.Errorf("read the trusted certificates of this machine: %w", err)
+	}
+	if len(bundle) > 0 && !pool.AppendCertsFromPEM(bundle) {
+		return nil, errors.New("there is no certificate in the CA bundle: give PEM, beginning with -----BEGIN CERTIFICATE-----")
+	}
+	return pool, nil
+}
+
+func trusting(base *http.Client, bundle []byte) (*http.Client, error) {
+	pool, err := Pool(bundle)
+	if err != nil {
+		return nil, err
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	client := *base
+	client.Transport = transport
+	return &client, nil
+}

@@ -70,6 +70,7 @@ type Host struct {
 	git      *git
 	receives chan struct{}
 	uploads  chan struct{}
+	reads    chan struct{}
 	repack   chan *repository
 	started  time.Time
 	// now is the clock that old objects' age is told by.
@@ -107,6 +108,7 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 		git:      g,
 		receives: make(chan struct{}, maxReceives),
 		uploads:  make(chan struct{}, maxUploads),
+		reads:    make(chan struct{}, maxReads),
 		repack:   make(chan *repository, 1024),
 		started:  time.Now(),
 		now:      time.Now,

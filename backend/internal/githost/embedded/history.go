@@ -1,0 +1,269 @@
+package embedded
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"gitbind.dev/backend/internal/githost"
+)
+
+const (
+	// maxReads bounds the git programs that read for people, over all
+	// repositories.
+	maxReads = 8
+	// readTimeout bounds each.
+	readTimeout = 10 * time.Second
+	// maxFiles bounds a list.
+	maxFiles = 200_000
+	// maxDiff bounds the diff of one commit, in bytes, and maxDiffLine a line of
+	// it.
+	maxDiff     = 64 << 10
+	maxDiffLine = 4 << 10
+	// maxLog bounds the commits of one answer.
+	maxLog = 500
+)
+
+var _ githost.History = (*Host)(nil)
+
+var (
+	// readable are the revisions that people may read: by name the two branches
+	// of the contract, and a commit by its whole hash.
+	readable = regexp.MustCompile(`^(main|status|[0-9a-f]{40})$`)
+	blobName = regexp.MustCompile(`^[0-9a-f]{40}$`)
+)
+
+// Head implements githost.History.
+func (h *Host) Head(ctx context.Context, cluster, branch string) (string, error) {
+	var head string
+	err := h.reading(ctx, cluster, branch, func(_ context.Context, _ *repository, commit string) error {
+		head = commit
+		return nil
+	})
+	return head, err
+}
+
+// List implements githost.History.
+func (h *Host) List(ctx context.Context, cluster, revision, folder string) ([]githost.File, error) {
+	if err := checkPath(folder); err != nil {
+		return nil, err
+	}
+	var files []githost.File
+	err := h.reading(ctx, cluster, revision, func(ctx context.Context, repo *repository, commit string) error {
+		return repo.stream(ctx, nil, func(out *bufio.Reader) error {
+			return readTree(out, func(f githost.File) error {
+				if len(files) == maxFiles {
+					return fmt.Errorf("%s has more than %d files", folder, maxFiles)
+				}
+				files = append(files, f)
+				return nil
+			})
+		}, "--literal-pathspecs", "ls-tree", "-r", "-z", "--full-tree", commit, "--", folder+"/")
+	})
+	return files, err
+}
+
+// readTree reads what git ls-tree -z writes: "<mode> <type> <hash>\t<path>\0".
+func readTree(out *bufio.Reader, each func(githost.File) error) error {
+	for {
+		line, err := out.ReadString(0)
+		if errors.Is(err, io.EOF) && line == "" {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		about, path, ok := strings.Cut(strings.TrimSuffix(line, "\x00"), "\t")
+		f := strings.Fields(about)
+		if !ok || len(f) != 3 {
+			return fmt.Errorf("git ls-tree: unexpected line %q", abbreviate(line))
+		}
+		if err := each(githost.File{Path: path, Blob: f[2], Regular: f[0] == "100644"}); err != nil {
+			return err
+		}
+	}
+}
+
+// Read implements githost.History.
+func (h *Host) Read(ctx context.Context, cluster, revision, path string) ([]byte, error) {
+	if err := checkPath(path); err != nil {
+		return nil, err
+	}
+	var content []byte
+	err := h.reading(ctx, cluster, revision, func(ctx context.Context, repo *repository, commit string) error {
+		return repo.blobs(ctx, []string{commit + ":" + path}, func(_ string, data []byte) error {
+			if data == nil {
+				return githost.ErrTooLarge
+			}
+			content = bytes.Clone(data)
+			return nil
+		})
+	})
+	return content, err
+}
+
+// Blobs implements githost.History.
+func (h *Host) Blobs(ctx context.Context, cluster string, blobs []string, fn func(string, []byte) error) error {
+	for _, b := range blobs {
+		if !blobName.MatchString(b) {
+			return fmt.Errorf("%q is no Git hash", abbreviate(b))
+		}
+	}
+	if len(blobs) == 0 {
+		return nil
+	}
+	return h.reading(ctx, cluster, "main", func(ctx context.Context, repo *repository, _ string) error {
+		return repo.blobs(ctx, blobs, fn)
+	})
+}
+
+// reading lets fn read a repository in its turn and in time, at the commit that a
+// revision is.
+func (h *Host) reading(ctx context.Context, cluster, revision string, fn func(ctx context.Context, repo *repository, commit string) error) error {
+	if !readable.MatchString(revision) {
+		return fmt.Errorf("%q is no revision that people read", abbreviate(revision))
+	}
+	repo, ok, err := h.repository(cluster)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return fmt.Errorf("read repository %s: it is not on this host", cluster)
+	}
+	leave, err := enter(ctx, h.reads)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	commit, err := repo.resolve(ctx, revision)
+	if err == nil {
+		err = fn(ctx, repo, commit)
+	}
+	switch {
+	case err == nil || errors.Is(err, githost.ErrNotFound) || errors.Is(err, githost.ErrTooLarge):
+		return err
+	case ctx.Err() != nil:
+		return fmt.Errorf("read repository %s: %w", cluster, ctx.Err())
+	}
+	return fmt.Errorf("read repository %s: %w", cluster, err)
+}
+
+// resolve gives the commit that a revision is.
+func (r *repository) resolve(ctx context.Context, revision string) (string, error) {
+	if revision == "main" || revision == "status" {
+		revision = "refs/heads/" + revision
+	}
+	out, err := r.git.output(ctx, r.dir, nil, "rev-parse", "--verify", "--quiet", "--end-of-options", revision+"^{commit}")
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() == 1 {
+		return "", githost.ErrNotFound
+	}
+	return strings.TrimSpace(string(out)), err
+}
+
+// checkPath refuses what git could take for anything but a plain path: it goes
+// to git as an argument, and as a line of its input.
+func checkPath(path string) error {
+	bad := path == "" || len(path) > 4096 || !utf8.ValidString(path) || strings.ContainsFunc(path, unicode.IsControl)
+	for part := range strings.SplitSeq(path, "/") {
+		bad = bad || part == "" || part == "." || part == ".."
+	}
+	if bad {
+		return fmt.Errorf("%q is no path of a repository", abbreviate(path))
+	}
+	return nil
+}
+
+// stream runs git and hands what it writes to read. When read returns before the
+// end, git is stopped.
+func (r *repository) stream(ctx context.Context, stdin io.Reader, read func(*bufio.Reader) error, args ...string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	cmd := r.git.command(ctx, r.dir, args...)
+	var stderr bytes.Buffer
+	cmd.Stdin, cmd.Stderr = stdin, &stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	buffered := bufio.NewReaderSize(out, 64<<10)
+	err = read(buffered)
+	if err != nil {
+		cancel()
+		_ = cmd.Wait() // the first error is the one to tell
+		return err
+	}
+	if err := cmd.Wait(); err != nil {
+		return fmt.Errorf("git: %w: %s", err, strings.TrimSpace(abbreviate(stderr.String())))
+	}
+	return nil
+}
+
+// blobs reads objects by name, in their order.
+func (r *repository) blobs(ctx context.Context, names []string, fn func(name string, data []byte) error) error {
+	var buffer []byte
+	return r.stream(ctx, strings.NewReader(strings.Join(names, "\n")+"\n"), func(out *bufio.Reader) error {
+		for _, name := range names {
+			size, err := header(out, name)
+			if err != nil {
+				return err
+			}
+			if size > githost.MaxFile {
+				if _, err := io.CopyN(io.Discard, out, size+1); err != nil {
+					return err
+				}
+				if err := fn(name, nil); err != nil {
+					return err
+				}
+				continue
+			}
+			if int64(cap(buffer)) < size+1 {
+				buffer = make([]byte, size+1, 2*(size+1))
+			}
+			buffer = buffer[:size+1]
+			if _, err := io.ReadFull(out, buffer); err != nil {
+				return err
+			}
+			if err := fn(name, buffer[:size:size]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, "cat-file", "--batch")
+}
+
+// header reads the line that git cat-file --batch writes before a blob:
+// "<hash> <type> <size>", or "<name> missing".
+func header(out *bufio.Reader, name string) (size int64, err error) {
+	line, err := out.ReadString('\n')
+	if err != nil {
+		return 0, err
+	}
+	line = strings.TrimSuffix(line, "\n")
+	if line == name+" missing" {
+		return 0, githost.ErrNotFound
+	}
+	f := strings.Fields(line)
+	if len(f) != 3 {
+		return 0, fmt.Errorf("git cat-file: unexpected answer %q", abbreviate(line))
+	}
+	if f[1] != "blob" {
+		return 0, githost.ErrNotFound
+	}
+	return strconv.ParseInt(f[2], 10, 64)
+}

@@ -1,0 +1,115 @@
+package embedded
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"gitbind.dev/backend/internal/githost"
+)
+
+// logFormat has one field on each line. No content of a file can be taken for
+// them: a line of a diff begins with one of " +-\@", and git lets no line end
+// into a name or a subject.
+const logFormat = "commit %H%n%an%n%ae%n%at%n%s%n%(trailers:key=Co-authored-by,valueonly,unfold,separator=%x09)"
+
+// logFields are the lines of logFormat after the first.
+const logFields = 5
+
+// Log implements githost.History.
+func (h *Host) Log(ctx context.Context, cluster, path string, limit int) ([]githost.Commit, error) {
+	if err := checkPath(path); err != nil {
+		return nil, err
+	}
+	var commits []githost.Commit
+	err := h.reading(ctx, cluster, "main", func(ctx context.Context, repo *repository, commit string) error {
+		return repo.stream(ctx, nil, func(out *bufio.Reader) (err error) {
+			commits, err = readLog(out)
+			return err
+		}, "--literal-pathspecs", "log", "--max-count="+strconv.Itoa(min(limit, maxLog)), "--format="+logFormat,
+			"--patch", "--diff-merges=first-parent", "--unified=3", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--text",
+			commit, "--", path)
+	})
+	return commits, err
+}
+
+func readLog(out *bufio.Reader) ([]githost.Commit, error) {
+	var commits []githost.Commit
+	size, inDiff := 0, false
+	for {
+		line, cut, err := readLine(out)
+		if errors.Is(err, io.EOF) {
+			return commits, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if hash, ok := strings.CutPrefix(line, "commit "); ok {
+			c, err := readCommit(out, hash)
+			if err != nil {
+				return nil, err
+			}
+			commits, size, inDiff = append(commits, c), 0, false
+			continue
+		}
+		if len(commits) == 0 {
+			return nil, fmt.Errorf("git log: unexpected line %q", abbreviate(line))
+		}
+		// Before the first hunk are the names of the files, which are known.
+		inDiff = strings.HasPrefix(line, "@@") || inDiff && !strings.HasPrefix(line, "diff ")
+		if !inDiff || line == "" {
+			continue
+		}
+		c := &commits[len(commits)-1]
+		if size += len(line) + 1; size > maxDiff {
+			c.Cut = true
+			continue
+		}
+		c.Diff = append(c.Diff, line)
+		c.Cut = c.Cut || cut
+	}
+}
+
+func readCommit(out *bufio.Reader, hash string) (githost.Commit, error) {
+	var f [logFields]string
+	for i := range f {
+		var err error
+		if f[i], _, err = readLine(out); err != nil {
+			return githost.Commit{}, fmt.Errorf("git log: commit %s: %w", hash, err)
+		}
+	}
+	// A time that git cannot read is none.
+	seconds, _ := strconv.ParseInt(f[2], 10, 64)
+	c := githost.Commit{Hash: hash, Author: f[0], Email: f[1], When: time.Unix(seconds, 0).UTC(), Subject: f[3]}
+	for who := range strings.SplitSeq(f[4], "\t") {
+		if who = strings.TrimSpace(who); who != "" {
+			c.With = append(c.With, who)
+		}
+	}
+	return c, nil
+}
+
+// readLine reads a line without its end, and no more of a long one than
+// maxDiffLine.
+func readLine(out *bufio.Reader) (line string, cut bool, err error) {
+	var b []byte
+	for {
+		part, err := out.ReadSlice('\n')
+		if room := maxDiffLine - len(b); room > 0 {
+			b = append(b, part[:min(room, len(part))]...)
+		}
+		cut = cut || len(b) == maxDiffLine
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case err != nil && (len(b) == 0 || !errors.Is(err, io.EOF)):
+			return "", false, err
+		}
+		return strings.ToValidUTF8(strings.TrimSuffix(string(b), "\n"), "�"), cut, nil
+	}
+}

@@ -18,10 +18,10 @@ import (
 // kinds are good objects of ours; each case changes one thing of one.
 var kinds = map[string]string{
 	"ClusterBinding":           "metadata: {name: k3x9}\nspec: {displayName: prod, owner: {issuer: 'https://i.example.org', subject: s, username: alice}, removals: {most: 3, window: 10m}}",
-	"APIServiceExportTemplate": "metadata: {name: pg}\nspec: {api: {group: anynines.com, version: v1, resource: postgresqlinstances}, transform: {patches: [{patch: 'spec: {a: b}', target: {labelSelector: a=b}}]}}",
+	"APIServiceExportTemplate": "metadata: {name: pg}\nspec: {api: {group: anynines.com, version: v1, resource: postgresqlinstances}, displayName: PostgreSQL 17, group: Databases, transform: {patches: [{patch: 'spec: {a: b}', target: {labelSelector: a=b}}]}}",
 	"APIServiceExport":         "metadata: {name: postgresqlinstances.anynines.com, namespace: default}\nspec: {template: pg, api: {group: anynines.com, version: v1, resource: postgresqlinstances}}",
 	"Connection":               "metadata: {name: main}\nspec: {backendURL: 'https://b.example.org/x', repositoryURL: 'http://g.example.org:3000/a.git', clusterID: k3x9, secretRef: {namespace: gitbind-system, name: main}, namespaces: [team-*], removals: {most: 0, window: 1h30m}}",
-	"APIServiceBinding":        "metadata: {name: postgresqlinstances.anynines.com}\nspec: {connection: main, writer: Git}",
+	"APIServiceBinding":        "metadata: {name: postgresqlinstances.anynines.com}\nspec: {connection: main, writer: Git, template: postgresql.small, deletionPolicy: Orphan, schemaUpdates: Never}",
 }
 
 func TestC10_EveryInvalidObjectOfOursIsRefusedInWordsThatHelp(t *testing.T) {
@@ -95,6 +95,12 @@ func TestC10_EveryInvalidObjectOfOursIsRefusedInWordsThatHelp(t *testing.T) {
 		{"APIServiceExportTemplate", "spec.api.resource", "PostgresqlInstance", "resource must be the plural name in lower case"},
 		{"APIServiceExportTemplate", "spec.api.resource", "a/b", "resource must be the plural name"},
 		{"APIServiceExportTemplate", "spec.api.resource", long(64), "may not be more than 63"},
+		{"APIServiceExportTemplate", "spec.displayName", long(64), "may not be more than 63"},
+		{"APIServiceExportTemplate", "spec.displayName", " PostgreSQL", "displayName must be one line without blanks around it, for example PostgreSQL"},
+		{"APIServiceExportTemplate", "spec.displayName", "Postgre\nSQL", "displayName must be one line"},
+		{"APIServiceExportTemplate", "spec.group", long(64), "may not be more than 63"},
+		{"APIServiceExportTemplate", "spec.group", "Databases ", "group must be one line without blanks around it, for example Databases"},
+		{"APIServiceExportTemplate", "spec.group", " ", "group must be one line"},
 		{"APIServiceExportTemplate", "spec.description", long(1025), "may not be more than 1024"},
 		{"APIServiceExportTemplate", "spec.transform.patches", []any{}, "should have at least 1 items"},
 		{"APIServiceExportTemplate", "spec.transform.patches", many(33, map[string]any{"patch": "x"}), "must have at most 32 items"},
@@ -131,6 +137,11 @@ func TestC10_EveryInvalidObjectOfOursIsRefusedInWordsThatHelp(t *testing.T) {
 		{"APIServiceBinding", "spec.connection", "", "spec.connection: Invalid value"},
 		{"APIServiceBinding", "spec.connection", nil, "spec.connection: Required value"},
 		{"APIServiceBinding", "spec.writer", "Nobody", `supported values: "Both", "Cluster", "Git"`},
+		{"APIServiceBinding", "spec.template", "Postgres QL", "template must be the name of an offer, as kubectl gitbind catalog lists it"},
+		{"APIServiceBinding", "spec.template", "", "template must be the name of an offer"},
+		{"APIServiceBinding", "spec.template", long(254), "may not be more than 253"},
+		{"APIServiceBinding", "spec.deletionPolicy", "delete", `supported values: "Delete", "Orphan", "Refuse"`},
+		{"APIServiceBinding", "spec.schemaUpdates", "Sometimes", `supported values: "Always", "Never"`},
 	} {
 		u := object(t, c.kind)
 		if c.path != "metadata.name" && !strings.Contains(u.GetName(), ".") {

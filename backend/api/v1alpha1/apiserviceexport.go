@@ -13,6 +13,10 @@ const (
 	// ConditionPublished says that the export is on the status branch. The
 	// bridge writes it.
 	ConditionPublished = "Published"
+	// ConditionPermitted says that the tenant's ServiceAccount may bind the
+	// template, where a request in Git asks for it. Without it new claims are held.
+	// The bridge writes it.
+	ConditionPermitted = "Permitted"
 )
 
 // APIServiceExport grants one API to one app cluster. It lives in the tenant

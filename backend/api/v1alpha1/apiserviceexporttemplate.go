@@ -20,7 +20,8 @@ const (
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,categories=gitbind
 // +kubebuilder:printcolumn:name="Resource",type=string,JSONPath=`.spec.api.resource`
-// +kubebuilder:printcolumn:name="Group",type=string,JSONPath=`.spec.api.group`
+// +kubebuilder:printcolumn:name="API Group",type=string,JSONPath=`.spec.api.group`
+// +kubebuilder:printcolumn:name="Catalogue",type=string,JSONPath=`.spec.group`,priority=1
 // +kubebuilder:printcolumn:name="Offered",type=string,JSONPath=`.status.conditions[?(@.type=="Offered")].status`
 // +kubebuilder:printcolumn:name="Transform",type=string,JSONPath=`.status.conditions[?(@.type=="TransformValid")].status`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
@@ -35,6 +36,20 @@ type APIServiceExportTemplate struct {
 // APIServiceExportTemplateSpec describes the offer.
 type APIServiceExportTemplateSpec struct {
 	API ExportedAPI `json:"api"`
+
+	// DisplayName is how people know the offer, for example "PostgreSQL"; without
+	// it the API's kind stands in.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^\\\\S(.*\\\\S)?$')",message="displayName must be one line without blanks around it, for example PostgreSQL"
+	DisplayName string `json:"displayName,omitempty"`
+
+	// Group is under which heading the catalogue lists the offer, for example
+	// "Databases".
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^\\\\S(.*\\\\S)?$')",message="group must be one line without blanks around it, for example Databases"
+	Group string `json:"group,omitempty"`
 
 	// Description tells developers what they order.
 	// +optional

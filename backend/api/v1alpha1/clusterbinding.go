@@ -10,6 +10,12 @@ const (
 	// ConditionSynced says that the bridge follows the repository and has
 	// answered what is in it. The bridge writes it.
 	ConditionSynced = "Synced"
+	// ConditionConnected says that the app cluster's konnector was here lately. The
+	// backend writes it.
+	ConditionConnected = "Connected"
+	// ConditionForeignObjects says that claims are held because objects that are
+	// not theirs are in their place. The bridge writes it.
+	ConditionForeignObjects = "ForeignObjects"
 )
 
 // Annotations on a ClusterBinding, by which a person decides.
@@ -41,6 +47,9 @@ const (
 // +kubebuilder:printcolumn:name="Owner",type=string,JSONPath=`.spec.owner.username`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Synced",type=string,JSONPath=`.status.conditions[?(@.type=="Synced")].status`
+// +kubebuilder:printcolumn:name="Connected",type=string,JSONPath=`.status.conditions[?(@.type=="Connected")].status`
+// +kubebuilder:printcolumn:name="Foreign",type=integer,JSONPath=`.status.foreign`,priority=1
+// +kubebuilder:printcolumn:name="Seen",type=date,JSONPath=`.status.lastSeen`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type ClusterBinding struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -116,6 +125,16 @@ type ClusterBindingStatus struct {
 	// Repository is the cluster's Git repository.
 	// +optional
 	Repository *Repository `json:"repository,omitempty"`
+
+	// LastSeen is when the app cluster's konnector was here, as of when that was
+	// written down: when Connected changes, and each half an hour.
+	// +optional
+	LastSeen *metav1.Time `json:"lastSeen,omitempty"`
+
+	// Foreign is how many claims are held because an object that is not theirs is
+	// in their place. ForeignObjects names some.
+	// +optional
+	Foreign int32 `json:"foreign,omitempty"`
 
 	// Bridge is what the bridge must remember across restarts.
 	// +optional

@@ -36,6 +36,13 @@ type Cluster struct {
 	ID            string `json:"id"`
 	Name          string `json:"name"`
 	RepositoryURL string `json:"repositoryURL"`
+	// Connected is the status of the condition of that name: True, False or
+	// Unknown. LastSeen is when the cluster's konnector was here last, if ever.
+	Connected string     `json:"connected,omitempty"`
+	LastSeen  *time.Time `json:"lastSeen,omitempty"`
+	// Foreign is how many claims are held because an object that is not theirs is
+	// in their place on the control plane.
+	Foreign int32 `json:"foreign,omitempty"`
 	// Offers are those that the cluster was granted, by name; only in the answer
 	// to a connect.
 	Offers []string `json:"offers,omitempty"`
@@ -47,19 +54,28 @@ type Cluster struct {
 //
 // +kubebuilder:object:generate=false
 type Credential struct {
-	Username string    `json:"username"`
-	Password string    `json:"password"`
+	Username string `json:"username"`
+	// Password is absent where the backend tells of a credential that it knows
+	// the hash of only.
+	Password string    `json:"password,omitempty"`
 	Expires  time.Time `json:"expires"`
+	// RenewAfter is from when on the konnector is to renew it.
+	RenewAfter time.Time `json:"renewAfter,omitzero"`
 }
 
 // Offer is an item of GET /v1/catalog: an API that the caller may bind.
 //
 // +kubebuilder:object:generate=false
 type Offer struct {
-	Name        string      `json:"name"`
-	API         ExportedAPI `json:"api"`
-	Kind        string      `json:"kind"`
-	Description string      `json:"description,omitempty"`
+	Name string      `json:"name"`
+	API  ExportedAPI `json:"api"`
+	Kind string      `json:"kind"`
+	// DisplayName is never empty, Group may be.
+	DisplayName string `json:"displayName"`
+	Group       string `json:"group,omitempty"`
+	Description string `json:"description,omitempty"`
+	// Bound are the names of the caller's clusters that have it.
+	Bound []string `json:"bound,omitempty"`
 }
 
 // BindRequest is the body of POST /v1/clusters/{id}/bindings: it grants one

@@ -15,6 +15,9 @@ const (
 	// LabelOffered, with value "true", marks the ClusterRoles by which
 	// operators offer APIs.
 	LabelOffered = "gitbind.dev/offered"
+	// AdoptAnnotation hands an object that somebody else made over to the claim of
+	// the same name: its value is the cluster's id.
+	AdoptAnnotation = "gitbind.dev/adopt"
 )
 
 // Objects in the tenant namespace.
@@ -56,3 +59,7 @@ func TenantNamespace(id string) string { return "gb-" + id }
 // TenantRole is the ClusterRole with all rights that were granted to a cluster.
 // It has no effect but through RoleBindings in the cluster's claim namespaces.
 func TenantRole(id string) string { return "gitbind:tenant:" + id }
+
+// TenantBindRole is the ClusterRole, and its binding, by which a cluster may bind
+// in Git what people bound for it.
+func TenantBindRole(id string) string { return TenantRole(id) + ":bind" }

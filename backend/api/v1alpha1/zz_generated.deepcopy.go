@@ -323,6 +323,10 @@ func (in *ClusterBindingStatus) DeepCopyInto(out *ClusterBindingStatus) {
 		*out = new(Repository)
 		**out = **in
 	}
+	if in.LastSeen != nil {
+		in, out := &in.LastSeen, &out.LastSeen
+		*out = (*in).DeepCopy()
+	}
 	if in.Bridge != nil {
 		in, out := &in.Bridge, &out.Bridge
 		*out = new(BridgeStatus)

@@ -140,7 +140,7 @@ func TestC10_EveryInvalidObjectOfOursIsRefusedInWordsThatHelp(t *testing.T) {
 		{"APIServiceBinding", "spec.template", "Postgres QL", "template must be the name of an offer, as kubectl gitbind catalog lists it"},
 		{"APIServiceBinding", "spec.template", "", "template must be the name of an offer"},
 		{"APIServiceBinding", "spec.template", long(254), "may not be more than 253"},
-		{"APIServiceBinding", "spec.deletionPolicy", "delete", `supported values: "Delete", "Orphan", "Refuse"`},
+		{"APIServiceBinding", "spec.deletionPolicy", "delete", `supported values: "Refuse", "Orphan", "Delete"`},
 		{"APIServiceBinding", "spec.schemaUpdates", "Sometimes", `supported values: "Always", "Never"`},
 	} {
 		u := object(t, c.kind)

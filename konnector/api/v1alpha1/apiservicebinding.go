@@ -1,10 +1,17 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
 
 // Finalizer keeps a claim in the app cluster until the control plane says that
 // its service is gone.
 const Finalizer = "gitbind.dev/claim"
+
+// BindingFinalizer keeps an APIServiceBinding until the konnector has taken back
+// what it made for it.
+const BindingFinalizer = "gitbind.dev/binding"
 
 // Annotations and labels in the app cluster.
 const (
@@ -24,14 +31,29 @@ const (
 	// ConnectionAnnotation names, on an installed CRD, the Connection that it
 	// came from; it marks the CRD as the konnector's own.
 	ConnectionAnnotation = "gitbind.dev/connection"
+	// ApproveSchemaAnnotation on an APIServiceBinding holds the hash of a
+	// definition, as the condition Schema names it: it may be installed though it
+	// breaks objects that there are. A person sets it.
+	ApproveSchemaAnnotation = "gitbind.dev/approve-schema"
 	// ManagedByLabel with the value ManagedByKonnector is on each installed CRD,
 	// so that the konnector need not watch all others.
 	ManagedByLabel     = "app.kubernetes.io/managed-by"
 	ManagedByKonnector = "gitbind-konnector"
 )
 
+// Conditions of an APIServiceBinding, beside Ready.
+const (
+	// ConditionGranted says what the control plane answers to the request for the
+	// API.
+	ConditionGranted = "Granted"
+	// ConditionSchema says whether the API is installed as the control plane has
+	// published it last.
+	ConditionSchema = "Schema"
+)
+
 // APIServiceBinding is one bound API in the app cluster. Its name is
-// "<plural>.<group>".
+// "<plural>.<group>". The konnector keeps it in step with the file request.yaml
+// of the API on main.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -40,6 +62,8 @@ const (
 // +kubebuilder:printcolumn:name="Connection",type=string,JSONPath=`.spec.connection`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Granted",type=string,JSONPath=`.status.conditions[?(@.type=="Granted")].reason`
+// +kubebuilder:printcolumn:name="Schema",type=string,JSONPath=`.status.conditions[?(@.type=="Schema")].reason`
 // +kubebuilder:printcolumn:name="Held",type=integer,JSONPath=`.status.heldFiles`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type APIServiceBinding struct {
@@ -56,6 +80,27 @@ type APIServiceBindingSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="connection cannot be changed: unbind, then bind again"
 	Connection string `json:"connection"`
+
+	// Template is the offer, as the catalogue names it. Without it, it is the one
+	// offer of this API that this cluster may bind.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="template must be the name of an offer, as kubectl gitbind catalog lists it, for example postgresql"
+	Template string `json:"template,omitempty"`
+
+	// DeletionPolicy says what becomes of claims when this binding is deleted:
+	// Refuse keeps it until there are none; Orphan lets go of them, and their
+	// services and files stay; Delete deletes them first, with their services. It
+	// may be changed while the binding is being deleted.
+	// +optional
+	// +kubebuilder:default=Refuse
+	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
+
+	// SchemaUpdates says whether newer definitions of the API are installed. One
+	// that breaks objects waits for an approval in any case.
+	// +optional
+	// +kubebuilder:default=Always
+	SchemaUpdates SchemaUpdates `json:"schemaUpdates,omitempty"`
 
 	// Writer says where claims of this API may be changed. With Git, a change in
 	// the cluster is undone, and kept on a branch conflicts/…; with Cluster, a
@@ -76,11 +121,37 @@ const (
 	WriterGit     Writer = "Git"
 )
 
+// DeletionPolicy says what becomes of claims when a binding is deleted.
+// +kubebuilder:validation:Enum=Refuse;Orphan;Delete
+type DeletionPolicy string
+
+// The deletion policies.
+const (
+	DeletionRefuse DeletionPolicy = "Refuse"
+	DeletionOrphan DeletionPolicy = "Orphan"
+	DeletionDelete DeletionPolicy = "Delete"
+)
+
+// SchemaUpdates says whether newer definitions of an API are installed.
+// +kubebuilder:validation:Enum=Always;Never
+type SchemaUpdates string
+
+// The ways of schema updates.
+const (
+	SchemaUpdatesAlways SchemaUpdates = "Always"
+	SchemaUpdatesNever  SchemaUpdates = "Never"
+)
+
 // APIServiceBindingStatus says whether the API can be used.
 type APIServiceBindingStatus struct {
 	// Kind is the bound API's kind.
 	// +optional
 	Kind string `json:"kind,omitempty"`
+
+	// Request is what this binding and its file request.yaml on main last agreed
+	// on.
+	// +optional
+	Request *RequestStatus `json:"request,omitempty"`
 
 	// Namespaces are those that hold objects of this API, the first thousand by
 	// name. A policy that a person may install refuses to delete them.
@@ -102,6 +173,26 @@ type APIServiceBindingStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// RequestStatus is a version of request.yaml.
+type RequestStatus struct {
+	// Blob is Git's name of the file.
+	Blob string `json:"blob"`
+	// Commit is a commit of main that has it.
+	Commit string `json:"commit"`
+	// ConnectionUID is that of the Connection under which it was agreed on.
+	ConnectionUID types.UID `json:"connectionUID"`
+	// Template is what the file said.
+	// +optional
+	Template string `json:"template,omitempty"`
+	// DeletionPolicy is what the file said.
+	// +optional
+	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
+	// Removed says that the file is gone from main since, and that the binding
+	// goes for it.
+	// +optional
+	Removed bool `json:"removed,omitempty"`
 }
 
 // HeldFile is a claim file on main that has no object in this cluster.

@@ -103,7 +103,7 @@ func testCredential(w *world, apis apis) {
 	t := w.tenant(apis.postgresql)
 	t.wantSynced("Following")
 	w.host.setPassword(t.id, "rotated")
-	w.host.server.CloseClientConnections() // events end, and are asked for again
+	w.host.Server.CloseClientConnections() // events end, and are asked for again
 	orders := path(apis.postgresql, "team-a", "orders")
 	repository := w.host.open(t.id, "rotated")
 	t.main, t.status = repository.Branch("main"), repository.Branch("status")

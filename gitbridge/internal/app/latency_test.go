@@ -33,10 +33,8 @@ func TestLatency(t *testing.T) {
 	objects, err := watcher.Watch(t.Context(), list)
 	w.must(err)
 	defer objects.Stop()
-	pushes := make(chan moved, 1000)
-	w.host.mu.Lock()
-	w.host.listeners[pushes] = tn.id
-	w.host.mu.Unlock()
+	pushes, end := w.host.Listen(tn.id)
+	defer end()
 
 	const rounds = 30
 	var down, up, answered []time.Duration

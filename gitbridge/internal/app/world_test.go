@@ -172,7 +172,7 @@ func (w *world) startBridgeWith(o app.Options) {
 	w.must(err)
 	o.HealthListen, o.MetricsListen, o.Workers = listener.Addr().String(), cmp.Or(o.MetricsListen, "0"), cmp.Or(o.Workers, 8)
 	if o.BackendURL == "" {
-		o.BackendURL = w.host.server.URL
+		o.BackendURL = w.host.Server.URL
 	}
 	w.must(listener.Close())
 	ctx, cancel := context.WithCancel(context.Background())

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/http/cgi"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -18,6 +17,7 @@ import (
 
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/gitbridge/store/gitstore"
+	"gitbind.dev/test/githost"
 )
 
 var committer = store.Signature{Name: "committer", Email: "committer@example.org"}
@@ -73,16 +73,8 @@ func (h *host) useStock() {
 	h.git("init", "-q", "--bare", "--initial-branch=main", h.dir)
 	h.git("config", "http.receivepack", "true")
 	h.git("config", "uploadpack.allowFilter", "true")
-	path, err := exec.Command("git", "--exec-path").Output()
-	if err != nil {
-		h.t.Fatal(err)
-	}
 	h.hook = filepath.Join(h.dir, "hooks", "pre-receive")
-	h.backend = &cgi.Handler{
-		Path:   filepath.Join(strings.TrimSpace(string(path)), "git-http-backend"),
-		Env:    []string{"GIT_PROJECT_ROOT=" + filepath.Dir(h.dir), "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=test"},
-		Stderr: h.t.Output(),
-	}
+	h.backend = githost.Backend(h.t, filepath.Dir(h.dir), "")
 }
 
 func (h *host) serve(w http.ResponseWriter, r *http.Request) {
@@ -242,15 +234,10 @@ func (h *host) gitIn(dir string, args ...string) string {
 }
 
 func (h *host) gitCommand(dir string, args ...string) *exec.Cmd {
-	cmd := exec.Command("git", args...)
-	if _, err := os.Stat(dir); err == nil {
-		cmd.Dir = dir
+	if _, err := os.Stat(dir); err != nil {
+		dir = "" // it is about to be made
 	}
-	cmd.Env = append(os.Environ(),
-		"GIT_AUTHOR_NAME=Person", "GIT_AUTHOR_EMAIL=person@example.org",
-		"GIT_COMMITTER_NAME=Person", "GIT_COMMITTER_EMAIL=person@example.org",
-		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null")
-	return cmd
+	return githost.Command(dir, args...)
 }
 
 // check is what the stock program says of the repository in the end.

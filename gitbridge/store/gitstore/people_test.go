@@ -148,7 +148,7 @@ func TestAMergeOfWhatBeganLongAgoDoesNotBringItsHistory(t *testing.T) {
 		if err != nil || !descends {
 			t.Fatalf("descends: %v, %v", descends, err)
 		}
-		if len(commits) != 2 || commits[0].Hash != head || string(commits[1].Hash) != old || commits[1].Author.Name != "Person" || commits[1].Message != "Begun long ago\n" {
+		if len(commits) != 2 || commits[0].Hash != head || string(commits[1].Hash) != old || commits[1].Author.Name != "alice" || commits[1].Message != "Begun long ago\n" {
 			t.Errorf("log %+v", commits)
 		}
 	}

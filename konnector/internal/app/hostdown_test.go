@@ -21,7 +21,7 @@ func TestD7_GitHostDownUnderLoad(t *testing.T) {
 	}
 
 	w.host.setDown(true)
-	asked, start := w.host.requests.Load(), time.Now()
+	asked, start := w.host.Requests.Load(), time.Now()
 	want := map[string]string{}
 	// None is what is committed, which needs no host to be so.
 	plans := []string{"medium", "big"}
@@ -43,7 +43,7 @@ func TestD7_GitHostDownUnderLoad(t *testing.T) {
 		}
 	}
 	w.connectionIs("RepositoryUnreachable")
-	n, took := w.host.requests.Load()-asked, time.Since(start)
+	n, took := w.host.Requests.Load()-asked, time.Since(start)
 	t.Logf("%d requests in %s", n, took.Round(time.Second))
 	if perSecond := float64(n) / took.Seconds(); perSecond > 2 {
 		t.Errorf("%.1f requests per second to a host that is down", perSecond)

@@ -86,7 +86,7 @@ func newWorldIn(t *testing.T, c *cluster) *world {
 	w.connection = &v1alpha1.Connection{
 		ObjectMeta: metav1.ObjectMeta{Name: w.name},
 		Spec: v1alpha1.ConnectionSpec{
-			BackendURL: w.host.server.URL, RepositoryURL: w.host.url(), ClusterID: clusterID,
+			BackendURL: w.host.Server.URL, RepositoryURL: w.host.url(), ClusterID: clusterID,
 			SecretRef: v1alpha1.SecretReference{Namespace: "gitbind-system", Name: w.name},
 		},
 	}

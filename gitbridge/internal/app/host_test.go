@@ -41,7 +41,10 @@ func (h *host) setDown(down bool) { h.SetDown(down) }
 
 func (h *host) setBefore(before func(*http.Request)) { h.SetBefore(before) }
 
-func (h *host) head(repository, branch string) string { h.t.Helper(); return h.Head(repository, branch) }
+func (h *host) head(repository, branch string) string {
+	h.t.Helper()
+	return h.Head(repository, branch)
+}
 
 func (h *host) tell(repository string) { h.t.Helper(); h.Tell(repository) }
 

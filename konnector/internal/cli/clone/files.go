@@ -1,0 +1,105 @@
+package clone
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gitbind.dev/gitbridge/claim"
+)
+
+// Entry is a file on main.
+type Entry struct {
+	Path string
+	Mode uint32
+	// Blob names the content.
+	Blob string
+}
+
+// Head is main's commit; "" while there is none.
+func (c *Clone) Head(ctx context.Context) (string, error) {
+	out, err := c.run(ctx, nil, "for-each-ref", "--format=%(objectname)", main)
+	return strings.TrimSpace(string(out)), err
+}
+
+// Files lists what main has at a path, or below it.
+func (c *Clone) Files(ctx context.Context, path string) ([]Entry, error) {
+	if empty, err := c.isEmpty(ctx); empty || err != nil {
+		return nil, err
+	}
+	out, err := c.run(ctx, nil, "ls-tree", "-r", "-z", "--full-tree", main, "--", path)
+	if err != nil {
+		return nil, err
+	}
+	var entries []Entry
+	for line := range strings.SplitSeq(string(out), "\x00") {
+		head, path, ok := strings.Cut(line, "\t")
+		f := strings.Fields(head)
+		if !ok || len(f) != 3 {
+			continue
+		}
+		mode, err := strconv.ParseUint(f[0], 8, 32)
+		if err != nil {
+			return nil, fmt.Errorf("read git's list of files: %w", err)
+		}
+		entries = append(entries, Entry{Path: path, Mode: uint32(mode), Blob: blob(f[0], f[2])})
+	}
+	return entries, nil
+}
+
+// Read gives the contents of blobs: those that are not here yet are fetched, all
+// at once. Of what is larger than a claim can be, it gives the beginning that
+// says so.
+func (c *Clone) Read(ctx context.Context, blobs []string) (map[string][]byte, error) {
+	blobs = slices.DeleteFunc(slices.Clone(blobs), func(b string) bool { return b == "" })
+	slices.Sort(blobs)
+	blobs = slices.Compact(blobs)
+	if len(blobs) == 0 {
+		return nil, nil
+	}
+	names := strings.Join(blobs, "\n") + "\n"
+	// git would fetch each for itself. What is here already, it does not fetch.
+	if _, err := c.run(ctx, strings.NewReader(names), "-c", "fetch.negotiationAlgorithm=noop", "fetch", "--quiet", "--no-tags",
+		"--no-write-fetch-head", "--no-recurse-submodules", "--filter=blob:none", "--stdin", "origin"); err != nil {
+		return nil, err
+	}
+	out, err := c.run(ctx, strings.NewReader(names), "cat-file", "--batch")
+	if err != nil {
+		return nil, err
+	}
+	return parseBatch(out)
+}
+
+// parseBatch reads "<blob> blob <size>\n<content>\n" again and again.
+func parseBatch(out []byte) (map[string][]byte, error) {
+	files := map[string][]byte{}
+	r := bufio.NewReader(bytes.NewReader(out))
+	for {
+		head, err := r.ReadString('\n')
+		if errors.Is(err, io.EOF) && head == "" {
+			return files, nil
+		}
+		f := strings.Fields(head)
+		if err != nil || len(f) != 3 {
+			return nil, fmt.Errorf("read a file from git: %q", strings.TrimSpace(head))
+		}
+		size, err := strconv.Atoi(f[2])
+		if err != nil {
+			return nil, fmt.Errorf("read a file from git: %w", err)
+		}
+		data := make([]byte, size)
+		if _, err := io.ReadFull(r, data); err != nil {
+			return nil, fmt.Errorf("read a file from git: %w", err)
+		}
+		if _, err := r.Discard(1); err != nil {
+			return nil, fmt.Errorf("read a file from git: %w", err)
+		}
+		files[f[0]] = data[:min(size, claim.MaxFileSize+1)]
+	}
+}

@@ -1,0 +1,137 @@
+package clone
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Person is who made a commit.
+type Person struct {
+	Name  string `json:"name"`
+	Email string `json:"email"`
+}
+
+// Change is what a commit did to a file.
+type Change string
+
+// The changes.
+const (
+	Created Change = "created"
+	Changed Change = "changed"
+	Removed Change = "removed"
+)
+
+// Commit is one commit of main that touched a file.
+type Commit struct {
+	Hash      string
+	Author    Person
+	CoAuthors []Person
+	Committer Person
+	// Time is the committer's: when it was made, not what an author says.
+	Time    time.Time
+	Message string
+	Change  Change
+	// Old and New are the file's blobs before and after; "" for no file.
+	Old, New string
+}
+
+// Subject is the first line of the message.
+func (c Commit) Subject() string {
+	subject, _, _ := strings.Cut(c.Message, "\n")
+	return subject
+}
+
+// format has fields between NULs, which no field can have.
+const format = "%x00%H%x00%an%x00%ae%x00%cn%x00%ce%x00%ct%x00%B%x00"
+
+const fieldsOfCommit = 7
+
+// Log is the history of one file on main, the newest commit first, at most limit
+// of them (all with 0). It is that of the path: a file that was removed and made
+// anew is the same, one that came from another path begins here.
+func (c *Clone) Log(ctx context.Context, path string, limit int) ([]Commit, error) {
+	if empty, err := c.isEmpty(ctx); empty || err != nil {
+		return nil, err
+	}
+	args := []string{"log", "--no-color", "--no-notes", "--no-ext-diff", "--no-textconv", "--raw", "--no-abbrev", "--no-renames", "--diff-merges=combined", "--format=" + format}
+	if limit > 0 {
+		args = append(args, "--max-count="+strconv.Itoa(limit))
+	}
+	out, err := c.run(ctx, nil, append(args, main, "--", path)...)
+	if err != nil {
+		return nil, err
+	}
+	return parseLog(string(out))
+}
+
+// isEmpty says that the repository has no main.
+func (c *Clone) isEmpty(ctx context.Context) (bool, error) {
+	out, err := c.run(ctx, nil, "for-each-ref", "--format=%(objectname)", main)
+	return len(out) == 0, err
+}
+
+func parseLog(out string) ([]Commit, error) {
+	parts := strings.Split(out, "\x00")
+	var commits []Commit
+	for i := 1; i+fieldsOfCommit < len(parts); i += fieldsOfCommit + 1 {
+		f := parts[i : i+fieldsOfCommit+1]
+		seconds, err := strconv.ParseInt(f[5], 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("read git's log: time of %s: %w", f[0], err)
+		}
+		commit := Commit{
+			Hash: f[0], Author: Person{f[1], f[2]}, Committer: Person{f[3], f[4]},
+			Time: time.Unix(seconds, 0).UTC(), Message: strings.TrimRight(f[6], "\n"),
+		}
+		commit.CoAuthors = coAuthors(commit.Message)
+		commit.raw(f[7])
+		commits = append(commits, commit)
+	}
+	return commits, nil
+}
+
+// raw reads git's ":<mode> <mode> <blob> <blob> <letter>\t<path>". A merge that
+// is itself a change has a colon, a mode and a blob for each parent; what it
+// changed is told against the first.
+func (c *Commit) raw(lines string) {
+	for line := range strings.Lines(lines) {
+		text := strings.TrimLeft(line, ":")
+		parents := len(line) - len(text)
+		f := strings.Fields(text)
+		if parents == 0 || len(f) < 2*parents+2 {
+			continue
+		}
+		c.Old, c.New = blob(f[0], f[parents+1]), blob(f[parents], f[2*parents+1])
+	}
+	switch {
+	case c.Old == "":
+		c.Change = Created
+	case c.New == "":
+		c.Change = Removed
+	default:
+		c.Change = Changed
+	}
+}
+
+// blob is the name of a file's content; "" for none, and for what has none in
+// this repository.
+func blob(mode, hash string) string {
+	if mode == "160000" || strings.Trim(hash, "0") == "" {
+		return ""
+	}
+	return hash
+}
+
+var coAuthor = regexp.MustCompile(`(?im)^Co-authored-by:[ \t]*([^<\n]*?)[ \t]*<([^>\n]*)>[ \t]*$`)
+
+func coAuthors(message string) []Person {
+	var out []Person
+	for _, m := range coAuthor.FindAllStringSubmatch(message, -1) {
+		out = append(out, Person{m[1], m[2]})
+	}
+	return out
+}

@@ -22,18 +22,19 @@ const maxPages = 10
 // in the forms that come, follows the redirects, the last of which leads to
 // that program, and returns when a page with nothing to fill in says success.
 func (d *Dex) Browser(ctx context.Context, email, pageURL string) error {
-	_, err := d.browse(ctx, email, pageURL, "")
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		return err
+	}
+	_, err = d.Browse(ctx, jar, email, pageURL, "")
 	return err
 }
 
-// browse does the same, but returns as soon as it is redirected to a URL that
-// begins with stop, if that is not empty.
-func (d *Dex) browse(ctx context.Context, email, pageURL, stop string) (*url.URL, error) {
+// Browse does the same with the cookies of a browser that lives on, and returns
+// the address of the last page. It returns early when it is redirected to an
+// address that begins with stop, if that is not empty, and does not go there.
+func (d *Dex) Browse(ctx context.Context, jar http.CookieJar, email, pageURL, stop string) (*url.URL, error) {
 	u, err := d.user(email)
-	if err != nil {
-		return nil, err
-	}
-	jar, err := cookiejar.New(nil)
 	if err != nil {
 		return nil, err
 	}

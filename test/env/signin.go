@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http/cookiejar"
 	"net/url"
 
 	"github.com/coreos/go-oidc/v3/oidc"
@@ -23,7 +24,11 @@ func (d *Dex) IDToken(ctx context.Context, email string) (string, error) {
 		Scopes: []string{oidc.ScopeOpenID, "email", "profile", "groups", oidc.ScopeOfflineAccess},
 	}
 	verifier, state := oauth2.GenerateVerifier(), oauth2.GenerateVerifier()
-	callback, err := d.browse(ctx, email, config.AuthCodeURL(state, oauth2.S256ChallengeOption(verifier)), config.RedirectURL)
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		return "", err
+	}
+	callback, err := d.Browse(ctx, jar, email, config.AuthCodeURL(state, oauth2.S256ChallengeOption(verifier)), config.RedirectURL)
 	if err != nil {
 		return "", err
 	}

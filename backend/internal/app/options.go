@@ -3,7 +3,9 @@ package app
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -59,4 +61,24 @@ func (o *options) check() error {
 	}
 	o.publicURL = strings.TrimSuffix(o.publicURL, "/")
 	return errors.Join(errs...)
+}
+
+// issuers are those that the flags name.
+func (o *options) issuers(log *slog.Logger) (login.Issuers, error) {
+	people := login.Config{
+		URL: o.issuer, Audiences: []string{o.clientID},
+		Username: login.Mapping{Claim: o.usernameClaim, Prefix: o.prefix}, Groups: login.Mapping{Claim: "groups", Prefix: o.prefix},
+	}
+	if o.caFile != "" {
+		pem, err := os.ReadFile(o.caFile)
+		if err != nil {
+			return nil, fmt.Errorf("--oidc-ca-file: %w", err)
+		}
+		people.CA = string(pem) + "\n" // an empty file is not "the system's"
+	}
+	issuer, err := login.NewIssuer(people, log)
+	if err != nil {
+		return nil, err
+	}
+	return login.Issuers{issuer}, nil
 }

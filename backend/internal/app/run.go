@@ -17,7 +17,7 @@ import (
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/events"
 	"gitbind.dev/backend/internal/githost/embedded"
-	"gitbind.dev/backend/internal/login"
+	"gitbind.dev/backend/internal/keyring"
 	"gitbind.dev/backend/internal/onboarding"
 )
 
@@ -26,9 +26,7 @@ const stopTimeout = 20 * time.Second
 
 // run wires everything and serves until ctx ends.
 func run(ctx context.Context, o options, log *slog.Logger) error {
-	signIn, err := login.New(login.Config{
-		Issuer: o.issuer, ClientID: o.clientID, UsernameClaim: o.usernameClaim, Prefix: o.prefix, CAFile: o.caFile, Log: log,
-	})
+	signIn, err := o.issuers(log)
 	if err != nil {
 		return err
 	}
@@ -36,9 +34,14 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	keys := &keyring.Keyring{Client: cluster.GetClient(), Live: cluster.GetAPIReader(), Lifetime: o.credentialLifetime}
 	auth := &access.Authenticator{
 		Clusters: cluster.GetClient(), Konnector: cluster.konnectorSecrets, Bridge: cluster.bridgeSecrets,
-		Live: cluster.GetAPIReader(), Login: signIn,
+		Live: cluster.GetAPIReader(), Login: signIn, Keys: keys, Log: log,
+	}
+	keys.Ended = auth.End
+	if err := cluster.watchSecrets(auth); err != nil {
+		return err
 	}
 	hub := events.NewHub()
 	host, err := embedded.New(ctx, embedded.Config{
@@ -59,7 +62,7 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 			Version: version(), Issuer: o.issuer, ClientID: o.clientID,
 			Scopes: []string{"openid", "email", "profile", "groups"},
 		},
-		CredentialLifetime: o.credentialLifetime, KonnectorSeen: auth.KonnectorSeen, Log: log,
+		Keys: keys, Agents: auth, KonnectorSeen: auth.KonnectorSeen, Log: log,
 	}).Mount(api)
 
 	health := &health{checks: []check{
@@ -68,7 +71,7 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 		{name: "api-server", probe: cluster.reachable},
 		{name: "oidc", probe: func(context.Context) error { return signIn.Ready() }},
 	}}
-	public := newServer(routes(host, api), log)
+	public := newServer(auth.Handler(routes(host, api)), log)
 	public.RegisterOnShutdown(hub.Close)
 	// Now, so that a port that is taken is an error before anything runs.
 	listeners, err := listen(ctx, log, o.listen, o.healthListen)

@@ -76,15 +76,26 @@ func (i *issuer) token(changes map[string]any) string {
 	return oidctest.SignIDToken(i.key, "k", oidc.RS256, i.claimsOf(changes))
 }
 
-func verifier(t *testing.T, issuer string, change ...func(*Config)) *Verifier {
-	t.Helper()
-	cfg := Config{Issuer: issuer, ClientID: client, UsernameClaim: ClaimEmail, Prefix: "oidc:", Log: slog.New(slog.DiscardHandler)}
+func config(issuer string, change ...func(*Config)) Config {
+	cfg := Config{
+		URL: issuer, Audiences: []string{client},
+		Username: Mapping{Claim: ClaimEmail, Prefix: "oidc:"}, Groups: Mapping{Claim: "groups", Prefix: "oidc:"},
+	}
 	for _, f := range change {
 		f(&cfg)
 	}
-	v, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
+	return cfg
+}
+
+func verifier(t *testing.T, configs ...Config) Issuers {
+	t.Helper()
+	var v Issuers
+	for _, cfg := range configs {
+		i, err := NewIssuer(cfg, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		v = append(v, i)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -93,7 +104,7 @@ func verifier(t *testing.T, issuer string, change ...func(*Config)) *Verifier {
 	return v
 }
 
-func waitReady(t *testing.T, v *Verifier) {
+func waitReady(t *testing.T, v interface{ Ready() error }) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); v.Ready() != nil; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -119,7 +130,7 @@ func TestAGoodTokenGivesAnIdentity(t *testing.T) {
 		{name: "no address", claim: ClaimEmail, token: map[string]any{"email": nil}, refuse: "no verified email address"},
 		{name: "no subject", claim: ClaimSubject, token: map[string]any{"sub": nil}, refuse: "no subject"},
 	} {
-		v := verifier(t, i.url, func(cfg *Config) { cfg.UsernameClaim = c.claim })
+		v := verifier(t, config(i.url, func(cfg *Config) { cfg.Username.Claim = c.claim }))
 		waitReady(t, v)
 		got, err := v.Verify(t.Context(), i.token(c.token))
 		if c.refuse != "" {
@@ -144,7 +155,7 @@ func refused(t *testing.T, name string, err error, kind refusal.Kind, words stri
 
 func TestTokensThatAreRefused(t *testing.T) {
 	i := newIssuer(t)
-	v := verifier(t, i.url)
+	v := verifier(t, config(i.url))
 	waitReady(t, v)
 	stranger := newKey(t)
 	part := func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
@@ -172,7 +183,7 @@ func TestTokensThatAreRefused(t *testing.T) {
 func TestAnIssuerThatIsDownIsWaitedFor(t *testing.T) {
 	i := newIssuer(t)
 	i.down.Store(true)
-	v := verifier(t, i.url)
+	v := verifier(t, config(i.url))
 	_, err := v.Verify(t.Context(), i.token(nil))
 	refused(t, "down", err, refusal.Unavailable, "issuer cannot be reached")
 	if v.Ready() == nil {
@@ -187,7 +198,7 @@ func TestAnIssuerThatIsDownIsWaitedFor(t *testing.T) {
 
 func TestAnIssuerThatGoesDownLaterIsNoFaultOfTheToken(t *testing.T) {
 	i := newIssuer(t)
-	v := verifier(t, i.url)
+	v := verifier(t, config(i.url))
 	waitReady(t, v)
 	i.down.Store(true)
 	_, err := v.Verify(t.Context(), i.token(nil)) // its key has not been fetched yet
@@ -209,15 +220,17 @@ func TestAnIssuerThatGoesDownLaterIsNoFaultOfTheToken(t *testing.T) {
 }
 
 func TestConfigurationIsChecked(t *testing.T) {
-	for name, cfg := range map[string]Config{
-		"no issuer":     {ClientID: client, UsernameClaim: ClaimEmail, Prefix: "oidc:"},
-		"no client":     {Issuer: "https://x", UsernameClaim: ClaimEmail, Prefix: "oidc:"},
-		"another claim": {Issuer: "https://x", ClientID: client, UsernameClaim: "name", Prefix: "oidc:"},
-		"no prefix":     {Issuer: "https://x", ClientID: client, UsernameClaim: ClaimEmail},
-		"system names":  {Issuer: "https://x", ClientID: client, UsernameClaim: ClaimEmail, Prefix: "system:"},
-		"no CA file":    {Issuer: "https://x", ClientID: client, UsernameClaim: ClaimEmail, Prefix: "oidc:", CAFile: "/nonexistent"},
+	for name, change := range map[string]func(*Config){
+		"no issuer":           func(c *Config) { c.URL = "" },
+		"no audience":         func(c *Config) { c.Audiences = nil },
+		"an empty audience":   func(c *Config) { c.Audiences = []string{""} },
+		"no claim":            func(c *Config) { c.Username.Claim = "" },
+		"no prefix":           func(c *Config) { c.Username.Prefix = "" },
+		"system names":        func(c *Config) { c.Username.Prefix = "system:" },
+		"groups as they come": func(c *Config) { c.Groups.Prefix = "" },
+		"no CA":               func(c *Config) { c.CA = "hello" },
 	} {
-		if _, err := New(cfg); err == nil {
+		if _, err := NewIssuer(config("https://x", change), slog.New(slog.DiscardHandler)); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}
@@ -225,7 +238,7 @@ func TestConfigurationIsChecked(t *testing.T) {
 
 func TestSignInAtDex(t *testing.T) {
 	e := env.StartForTest(t, env.Options{Clusters: []string{}, Dex: true})
-	v := verifier(t, e.Dex.Issuer)
+	v := verifier(t, config(e.Dex.Issuer))
 	waitReady(t, v)
 	raw, err := e.Dex.IDToken(t.Context(), env.Alice)
 	if err != nil {
@@ -245,7 +258,7 @@ func TestSignInAtDex(t *testing.T) {
 	_, err = v.Verify(t.Context(), strings.Join(parts, "."))
 	refused(t, "changed", err, refusal.Unauthenticated, "signature is not the issuer's")
 
-	other := verifier(t, e.Dex.Issuer, func(c *Config) { c.ClientID = "another" })
+	other := verifier(t, config(e.Dex.Issuer, func(c *Config) { c.Audiences = []string{"another"} }))
 	waitReady(t, other)
 	_, err = other.Verify(t.Context(), raw)
 	refused(t, "audience", err, refusal.Unauthenticated, "for another client")

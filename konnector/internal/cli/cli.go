@@ -19,6 +19,7 @@ import (
 	"gitbind.dev/konnector/internal/cli/connect"
 	"gitbind.dev/konnector/internal/cli/get"
 	"gitbind.dev/konnector/internal/cli/gitcredential"
+	"gitbind.dev/konnector/internal/cli/log"
 	"gitbind.dev/konnector/internal/cli/logout"
 	"gitbind.dev/konnector/internal/cli/resolve"
 	"gitbind.dev/konnector/internal/cli/session"
@@ -90,12 +91,26 @@ control plane acts on, and the status comes back the same way.`,
 		SilenceErrors: true,
 	}
 	flags.AddFlags(root.PersistentFlags())
-	root.AddCommand(
-		connect.Command(cluster, signIn), catalog.Command(cluster, signIn), bind.Command(cluster, signIn),
-		get.Command(cluster), resolve.Command(cluster), approve.Command(cluster), gitcredential.Command(signIn), logout.Command(signIn), versionCommand(version),
-	)
+	root.AddGroup(&cobra.Group{ID: gettingIn, Title: "Getting in:"}, &cobra.Group{ID: claims, Title: "Claims:"},
+		&cobra.Group{ID: operating, Title: "Operating:"}, &cobra.Group{ID: other, Title: "Other:"})
+	add(root, gettingIn, connect.Command(cluster, signIn), catalog.Command(cluster, signIn), bind.Command(cluster, signIn), logout.Command(signIn))
+	add(root, claims, get.Command(cluster), log.Command(cluster, signIn), resolve.Command(cluster))
+	add(root, operating, approve.Command(cluster))
+	add(root, other, gitcredential.Command(signIn), versionCommand(version))
+	root.SetHelpCommandGroupID(other)
+	root.SetCompletionCommandGroupID(other)
 	markUsageErrors(root)
 	return root
+}
+
+// Groups of commands in the help.
+const gettingIn, claims, operating, other = "getting-in", "claims", "operating", "other"
+
+func add(root *cobra.Command, group string, cmds ...*cobra.Command) {
+	for _, cmd := range cmds {
+		cmd.GroupID = group
+	}
+	root.AddCommand(cmds...)
 }
 
 // kubeFlags are kubectl's own, without those that mean nothing here.
@@ -108,14 +123,19 @@ func kubeFlags() *genericclioptions.ConfigFlags {
 // markUsageErrors marks what cobra says of wrong arguments and flags.
 func markUsageErrors(root *cobra.Command) {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usage.Error{Err: err} })
-	for _, cmd := range append(root.Commands(), root) {
-		check := cmd.Args
-		cmd.Args = func(cmd *cobra.Command, args []string) error {
-			if err := check(cmd, args); err != nil {
-				return &usage.Error{Err: err}
-			}
-			return nil
+	mark(root)
+}
+
+func mark(cmd *cobra.Command) {
+	check := cmd.Args
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return &usage.Error{Err: err}
 		}
+		return nil
+	}
+	for _, sub := range cmd.Commands() {
+		mark(sub)
 	}
 }
 

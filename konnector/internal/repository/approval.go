@@ -116,6 +116,27 @@ func (r *Repository) ApproveRemovals(ctx context.Context, words string) error {
 	return nil
 }
 
+// ApproveUnbinding lets all claims of a binding go, because a person deletes it
+// with them; with false, no more.
+func (r *Repository) ApproveUnbinding(binding string, yes bool) {
+	r.mu.Lock()
+	was := r.unbinding[binding]
+	if yes {
+		r.unbinding[binding] = true
+	} else {
+		delete(r.unbinding, binding)
+	}
+	r.mu.Unlock()
+	if was == yes {
+		return
+	}
+	r.judging.Lock()
+	r.judged = nil
+	r.judging.Unlock()
+	r.tellRecovered()
+	r.stateChanged()
+}
+
 // approved reports whether a person has approved a removal as one of many: of a
 // file that main lacked at the commit that was approved, or of an object whose
 // delete had begun by then.
@@ -123,8 +144,11 @@ func (r *Repository) approved(ctx context.Context, main *store.Snapshot, w waiti
 	r.mu.Lock()
 	a := r.memory.Approved
 	tree, recent := r.recent[store.Hash(a.Removals)]
+	unbinding := r.unbinding[w.Key.Binding]
 	r.mu.Unlock()
 	switch {
+	case unbinding:
+		return true, nil
 	case a.Removals == "":
 		return false, nil
 	case !w.file:

@@ -153,6 +153,9 @@ func (r *Repository) mainChanged(ctx context.Context, s *store.Snapshot) error {
 	old := r.mainSeen
 	r.mainSeen, r.mainKnown = s, true
 	r.mu.Unlock()
+	if r.noteRequests(old, s) {
+		r.stateChanged()
+	}
 	r.contact()
 	r.tell(store.Diff(old, s, claim.Root), old == nil)
 	return nil
@@ -199,10 +202,19 @@ func (r *Repository) tell(changes iter.Seq[store.Change], first bool) {
 			of(key.Binding).Claims = append(of(key.Binding).Claims, key)
 		} else if binding, ok := exportOf(c.Path); ok {
 			of(binding).Export = true
+		} else if binding, ok := claim.ParseRequestPath(c.Path); ok {
+			of(binding).Request = true
 		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	for binding, c := range byBinding {
+		for s := range r.requestSubscribers {
+			if c.Request {
+				s.fn(binding)
+			}
+		}
+	}
 	for s := range r.subscribers {
 		c := byBinding[s.binding]
 		if c == nil && observed {

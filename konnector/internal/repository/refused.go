@@ -43,7 +43,8 @@ func answered(path string) (string, bool) {
 		return p, true
 	}
 	_, err := claim.ParsePath(path)
-	return path, err == nil
+	_, isRequest := claim.ParseRequestPath(path)
+	return path, err == nil || isRequest
 }
 
 // applied is how most ClaimStatuses begin a line. Only these words at the very

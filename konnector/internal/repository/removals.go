@@ -85,7 +85,7 @@ func (r *Repository) MayRemove(ctx context.Context, key claim.Key, file bool, ba
 	delete(r.movedKeys, key)
 	if file {
 		var to string
-		if to, moved = r.movedTo(view.Main, key.Path(), ""); moved && !r.anyApproved() {
+		if to, moved = r.movedTo(view.Main, key.Path(), ""); moved && !r.anyApproved(key.Binding) {
 			r.movedKeys[key] = true
 			return fmt.Sprintf(wordsMoved, to), nil
 		}
@@ -118,10 +118,10 @@ func (r *Repository) MayRemove(ctx context.Context, key claim.Key, file bool, ba
 	return r.judge(ctx, view.Main, me, all)
 }
 
-func (r *Repository) anyApproved() bool {
+func (r *Repository) anyApproved(binding string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.memory.Approved.Removals != ""
+	return r.memory.Approved.Removals != "" || r.unbinding[binding]
 }
 
 // judge decides on one removal as one of all that wait.

@@ -101,7 +101,11 @@ type Repository struct {
 	mainSeen, statusSeen   *store.Snapshot
 	mainKnown, statusKnown bool
 	refused                refusals
+	requested              map[string]struct{}
 	subscribers            map[*subscription]struct{}
+	requestSubscribers     map[*requestSubscription]struct{}
+	// unbinding are the bindings whose claims a person deletes as a whole.
+	unbinding map[string]bool
 }
 
 // New returns a repository that knows nothing until it is Run.
@@ -120,6 +124,10 @@ func New(o Options) *Repository {
 		resumed:       make(chan struct{}),
 		subscribers:   map[*subscription]struct{}{},
 		refused:       refusals{},
+		requested:     map[string]struct{}{},
+		unbinding:     map[string]bool{},
+
+		requestSubscribers: map[*requestSubscription]struct{}{},
 	}
 }
 

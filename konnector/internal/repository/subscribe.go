@@ -1,9 +1,12 @@
 package repository
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/store"
 )
 
 // Change is what happened to one binding.
@@ -14,6 +17,8 @@ type Change struct {
 	First bool
 	// Export says that the binding's export changed.
 	Export bool
+	// Request says that its request.yaml changed, or the answer to it.
+	Request bool
 	// Observed says that the control plane has seen a newer main.
 	Observed bool
 	// Recovered says that the repository can be reached again.
@@ -37,6 +42,50 @@ func (r *Repository) Subscribe(binding string, fn func(Change)) (cancel func()) 
 		defer r.mu.Unlock()
 		delete(r.subscribers, s)
 	}
+}
+
+// SubscribeRequests calls fn with each binding whose request.yaml changed, or the
+// answer to it, until the returned function is called. It must not block, and must
+// not call back.
+func (r *Repository) SubscribeRequests(fn func(binding string)) (cancel func()) {
+	s := &requestSubscription{fn}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.requestSubscribers[s] = struct{}{}
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.requestSubscribers, s)
+	}
+}
+
+type requestSubscription struct{ fn func(binding string) }
+
+// Requests are the bindings that main has a request.yaml of, by name.
+func (r *Repository) Requests() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Sorted(maps.Keys(r.requested))
+}
+
+// noteRequests keeps what main asks for, and reports whether that changed.
+func (r *Repository) noteRequests(old, new *store.Snapshot) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	changed := false
+	for c := range store.Diff(old, new, claim.Root) {
+		binding, ok := claim.ParseRequestPath(c.Path)
+		if !ok {
+			continue
+		}
+		changed = true
+		if c.New == nil {
+			delete(r.requested, binding)
+		} else {
+			r.requested[binding] = struct{}{}
+		}
+	}
+	return changed
 }
 
 // exportOf is the binding that a path is the export of.

@@ -17,6 +17,7 @@ import (
 	"gitbind.dev/konnector/internal/cli/bind"
 	"gitbind.dev/konnector/internal/cli/catalog"
 	"gitbind.dev/konnector/internal/cli/connect"
+	"gitbind.dev/konnector/internal/cli/diff"
 	"gitbind.dev/konnector/internal/cli/get"
 	"gitbind.dev/konnector/internal/cli/gitcredential"
 	"gitbind.dev/konnector/internal/cli/log"
@@ -44,6 +45,11 @@ func Run(ctx context.Context, version string, args []string, in io.Reader, out, 
 	root.SetErr(errOut)
 	ran, err := root.ExecuteContextC(ctx)
 	var wrong *usage.Error
+	code := exitFailed
+	var exit *usage.Exit
+	if errors.As(err, &exit) {
+		code = exit.Code
+	}
 	switch {
 	case err == nil:
 		return exitOK
@@ -53,12 +59,14 @@ func Run(ctx context.Context, version string, args []string, in io.Reader, out, 
 	case errors.As(err, &wrong):
 		fmt.Fprintf(errOut, "error: %v\nSee '%s --help'.\n", err, ran.CommandPath())
 		return exitUsage
+	case exit != nil && exit.Err == nil:
+		return code
 	}
 	fmt.Fprintf(errOut, "error: %v\n", err)
 	if apierrors.IsForbidden(err) {
 		fmt.Fprintln(errOut, "Your own rights in this cluster do not suffice: ask somebody who administers it, or choose another --context.")
 	}
-	return exitFailed
+	return code
 }
 
 func command(version string, errOut io.Writer) *cobra.Command {
@@ -94,7 +102,7 @@ control plane acts on, and the status comes back the same way.`,
 	root.AddGroup(&cobra.Group{ID: gettingIn, Title: "Getting in:"}, &cobra.Group{ID: claims, Title: "Claims:"},
 		&cobra.Group{ID: operating, Title: "Operating:"}, &cobra.Group{ID: other, Title: "Other:"})
 	add(root, gettingIn, connect.Command(cluster, signIn), catalog.Command(cluster, signIn), bind.Command(cluster, signIn), logout.Command(signIn))
-	add(root, claims, get.Command(cluster), log.Command(cluster, signIn), resolve.Command(cluster))
+	add(root, claims, get.Command(cluster), diff.Command(cluster, signIn), log.Command(cluster, signIn), resolve.Command(cluster))
 	add(root, operating, approve.Command(cluster))
 	add(root, other, gitcredential.Command(signIn), versionCommand(version))
 	root.SetHelpCommandGroupID(other)

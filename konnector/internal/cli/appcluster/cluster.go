@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/openapi"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -33,13 +34,16 @@ const fieldOwner = client.FieldOwner("kubectl-gitbind")
 // Cluster is an app cluster.
 type Cluster struct {
 	client.WithWatch
+	// Server is the API server's address.
+	Server string
 	// Context is the kubeconfig's, and Namespace the one that it or a flag
 	// names. NamespaceGiven tells a flag from the kubeconfig's default.
 	Context        string
 	Namespace      string
 	NamespaceGiven bool
 
-	mapper func() (meta.RESTMapper, error)
+	mapper  func() (meta.RESTMapper, error)
+	openAPI func() (openapi.Client, error)
 }
 
 // Opener opens the cluster once a command knows that it needs it.
@@ -62,7 +66,7 @@ func Open(flags *genericclioptions.ConfigFlags) (*Cluster, error) {
 		return nil, fmt.Errorf("find the app cluster: %w", err)
 	}
 	config.QPS = -1
-	out := &Cluster{Context: raw.CurrentContext, mapper: flags.ToRESTMapper}
+	out := &Cluster{Server: config.Host, Context: raw.CurrentContext, mapper: flags.ToRESTMapper}
 	if *flags.Context != "" {
 		out.Context = *flags.Context
 	}

@@ -15,6 +15,22 @@ type Error struct{ Err error }
 func (e *Error) Error() string { return e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
+// Exit ends a command with a code of its own, for programs. Err is printed, unless
+// it is nil.
+type Exit struct {
+	Code int
+	Err  error
+}
+
+func (e *Exit) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("exit code %d", e.Code)
+	}
+	return e.Err.Error()
+}
+
+func (e *Exit) Unwrap() error { return e.Err }
+
 // Errorf is fmt.Errorf for an Error.
 func Errorf(format string, args ...any) error {
 	return &Error{Err: fmt.Errorf(format, args...)}

@@ -1,0 +1,65 @@
+package appcluster
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/openapi3"
+
+	"gitbind.dev/gitbridge/claim"
+)
+
+// Schema is what the API server publishes of a kind, to everybody: few people may
+// read CustomResourceDefinitions.
+func (c *Cluster) Schema(gvk schema.GroupVersionKind) (*claim.Schema, error) {
+	client, err := c.openAPI()
+	if err != nil {
+		return nil, fmt.Errorf("ask for the schema of %s: %w", gvk.Kind, err)
+	}
+	spec, err := openapi3.NewRoot(client).GVSpecAsMap(gvk.GroupVersion())
+	if err != nil {
+		return nil, fmt.Errorf("ask for the schema of %s: %w", gvk.Kind, err)
+	}
+	data, err := json.Marshal(spec)
+	if err != nil {
+		return nil, err
+	}
+	var published struct {
+		Components struct {
+			Schemas map[string]struct {
+				Kinds      []schema.GroupVersionKind `json:"x-kubernetes-group-version-kind"`
+				Properties struct {
+					Spec apiextensionsv1.JSONSchemaProps `json:"spec"`
+				} `json:"properties"`
+			} `json:"schemas"`
+		} `json:"components"`
+	}
+	if err := json.Unmarshal(data, &published); err != nil {
+		return nil, fmt.Errorf("read the schema of %s: %w", gvk.Kind, err)
+	}
+	for _, s := range published.Components.Schemas {
+		if slices.Contains(s.Kinds, gvk) {
+			return schemaOf(gvk, s.Properties.Spec)
+		}
+	}
+	return nil, fmt.Errorf("the cluster publishes no schema of %s", gvk.Kind)
+}
+
+func schemaOf(gvk schema.GroupVersionKind, spec apiextensionsv1.JSONSchemaProps) (*claim.Schema, error) {
+	preserve := true
+	if spec.Type == "" { // the kind does not say what its spec is
+		spec = apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &preserve}
+	}
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	crd.Spec.Group, crd.Spec.Names.Kind = gvk.Group, gvk.Kind
+	crd.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{{
+		Name: gvk.Version, Storage: true,
+		Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+			Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"spec": spec},
+		}},
+	}}
+	return claim.NewSchema(crd)
+}

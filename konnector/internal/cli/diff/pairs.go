@@ -1,0 +1,218 @@
+package diff
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"gitbind.dev/gitbridge/claim"
+	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/clone"
+)
+
+// pairs are the claims to compare.
+func (in Input) pairs(ctx context.Context) ([]pair, error) {
+	switch {
+	case len(in.Files) > 0:
+		return in.ofFiles(ctx)
+	case len(in.Names) > 0:
+		return in.named(ctx)
+	}
+	return in.all(ctx)
+}
+
+// named are those that the person named.
+func (in Input) named(ctx context.Context) ([]pair, error) {
+	var out []pair
+	repos := map[string]*clone.Clone{}
+	for _, arg := range in.Names {
+		name, err := in.Cluster.Name(arg)
+		if err != nil {
+			return nil, err
+		}
+		b := name.Key.Binding
+		if repos[b] == nil {
+			if repos[b], err = in.OfBinding(ctx, b); err != nil {
+				return nil, err
+			}
+		}
+		p, err := in.pair(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		files, err := filesAt(ctx, repos[b], name.Key.Path())
+		if err != nil {
+			return nil, err
+		}
+		p.file = files[name.Key.Path()]
+		if p.file == nil && p.live == nil {
+			return nil, fmt.Errorf("there is no %s, neither in this cluster nor on main", name.Key)
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// pair is the cluster's side of a claim.
+func (in Input) pair(ctx context.Context, name appcluster.ClaimName) (pair, error) {
+	p := pair{key: name.Key, kind: name.Kind.Kind, side: "main/" + name.Key.Path()}
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(name.Kind)
+	err := in.Cluster.Get(ctx, client.ObjectKey{Namespace: name.Key.Namespace, Name: name.Key.Name}, u)
+	switch {
+	case err == nil:
+		p.live = claim.FromObject(u)
+	case !apierrors.IsNotFound(err):
+		return p, fmt.Errorf("read %s: %w", name.Key, err)
+	}
+	p.schema, err = in.Cluster.Schema(name.Kind)
+	return p, err
+}
+
+// all are those of all bindings, on either side.
+func (in Input) all(ctx context.Context) ([]pair, error) {
+	var bindings konnectorv1alpha1.APIServiceBindingList
+	switch err := in.Cluster.List(ctx, &bindings); {
+	case apierrors.IsForbidden(err):
+		return nil, fmt.Errorf("list bindings: %w: the ClusterRole gitbind-view lets you", err)
+	case meta.IsNoMatchError(err):
+		return nil, errors.New("this cluster is not connected to a control plane: kubectl gitbind connect URL")
+	case err != nil:
+		return nil, fmt.Errorf("list bindings: %w", err)
+	}
+	var out []pair
+	repos := map[string]*clone.Clone{}
+	for _, b := range bindings.Items {
+		kind, err := in.Cluster.KindOf(b.Name)
+		if meta.IsNoMatchError(err) {
+			fmt.Fprintf(in.Notes, "The API %s is not installed in this cluster yet.\n", b.Name)
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("look for the API %s: %w", b.Name, err)
+		}
+		if repos[b.Spec.Connection] == nil {
+			if repos[b.Spec.Connection], err = in.OfBinding(ctx, b.Name); err != nil {
+				return nil, err
+			}
+		}
+		of, err := in.ofBinding(ctx, b.Name, kind, repos[b.Spec.Connection])
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, of...)
+	}
+	return out, nil
+}
+
+// ofBinding are the claims of one API, on either side.
+func (in Input) ofBinding(ctx context.Context, binding string, kind schema.GroupVersionKind, repo *clone.Clone) ([]pair, error) {
+	files, err := filesAt(ctx, repo, path.Join(claim.ClaimsPath(binding), in.Namespace))
+	if err != nil {
+		return nil, err
+	}
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	if err := in.Cluster.List(ctx, list, client.InNamespace(in.Namespace)); err != nil {
+		return nil, fmt.Errorf("list %s: %w", binding, err)
+	}
+	known, err := in.Cluster.Schema(kind)
+	if err != nil {
+		return nil, err
+	}
+	var out []pair
+	for i := range list.Items {
+		u := &list.Items[i]
+		key := claim.Key{Binding: binding, Namespace: u.GetNamespace(), Name: u.GetName()}
+		out = append(out, pair{key: key, live: claim.FromObject(u), schema: known, kind: kind.Kind, side: "main/" + key.Path(), file: files[key.Path()]})
+		delete(files, key.Path())
+	}
+	for path, file := range files {
+		key, err := claim.ParsePath(path)
+		if err != nil {
+			key = claim.Key{Binding: binding}
+		}
+		out = append(out, pair{key: key, schema: known, kind: kind.Kind, side: "main/" + path, file: file})
+	}
+	return out, nil
+}
+
+// filesAt reads the files at a path of main, or below it.
+func filesAt(ctx context.Context, repo *clone.Clone, path string) (map[string]*claim.File, error) {
+	entries, err := repo.Files(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	var blobs []string
+	for _, e := range entries {
+		blobs = append(blobs, e.Blob)
+	}
+	contents, err := repo.Read(ctx, blobs)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]*claim.File{}
+	for _, e := range entries {
+		data := contents[e.Blob]
+		out[e.Path] = &claim.File{Path: e.Path, Mode: e.Mode, Size: int64(len(data)), Data: data}
+	}
+	return out, nil
+}
+
+// ofFiles are the person's own files, each as it would be on main.
+func (in Input) ofFiles(ctx context.Context) ([]pair, error) {
+	var out []pair
+	for _, name := range in.Files {
+		data, err := in.read(name)
+		if err != nil {
+			return nil, err
+		}
+		var u unstructured.Unstructured
+		if err := yaml.Unmarshal(data, &u.Object); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		gvk := u.GroupVersionKind()
+		if gvk.Group == "" || gvk.Kind == "" || u.GetName() == "" || u.GetNamespace() == "" {
+			return nil, fmt.Errorf("%s is no claim: it needs apiVersion, kind, metadata.name and metadata.namespace", name)
+		}
+		of, err := in.Cluster.Name(gvk.Kind + "." + gvk.Group + "/" + u.GetName())
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		of.Key.Namespace = u.GetNamespace()
+		p, err := in.pair(ctx, of)
+		if err != nil {
+			return nil, err
+		}
+		p.side = name
+		p.file = &claim.File{Path: of.Key.Path(), Mode: claim.ModeRegular, Size: int64(len(data)), Data: data}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+func (in Input) read(name string) ([]byte, error) {
+	if name == "-" {
+		data, err := io.ReadAll(in.In)
+		if err != nil {
+			return nil, fmt.Errorf("read standard input: %w", err)
+		}
+		return data, nil
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("read the claim: %w", err)
+	}
+	return data, nil
+}

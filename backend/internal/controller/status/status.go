@@ -4,6 +4,7 @@
 package status
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -25,6 +26,9 @@ type Part struct {
 	// Kind of the object, one of gitbind.dev/v1alpha1.
 	Kind   string
 	Object client.Object
+	// Owner of what is applied; FieldOwner if it is "". What one owner wrote before
+	// and leaves out now is removed.
+	Owner client.FieldOwner
 	// Present are all conditions that the object has.
 	Present []metav1.Condition
 	// Condition is the backend's own. Generation and time are filled in.
@@ -60,7 +64,7 @@ func (p Part) Apply(ctx context.Context, c client.Client, now time.Time) error {
 	u.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(p.Kind))
 	u.SetName(p.Object.GetName())
 	u.SetNamespace(p.Object.GetNamespace())
-	if err := c.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u), FieldOwner, client.ForceOwnership); err != nil {
+	if err := c.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u), cmp.Or(p.Owner, FieldOwner), client.ForceOwnership); err != nil {
 		return fmt.Errorf("apply status of %s %s: %w", p.Kind, p.Object.GetName(), err)
 	}
 	return nil

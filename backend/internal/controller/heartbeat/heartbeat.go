@@ -1,0 +1,86 @@
+// Package heartbeat says of each app cluster whether its konnector keeps in
+// touch: the condition Connected, and when it was here last. It takes for a
+// contact what access lets in, and asks no konnector for anything: an agent that
+// fetches and listens to events is heard of by itself.
+//
+// It refuses to flap: nothing is written while nothing changes, and a backend
+// that was away itself says nothing of others before they had time to come back.
+package heartbeat
+
+import (
+	"context"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/backend/internal/controller/status"
+)
+
+// fieldOwner owns what is said here: the rest of the backend's status is written
+// by others, at other times.
+const fieldOwner = client.FieldOwner("gitbind-backend-heartbeat")
+
+// Heartbeat watches over all clusters. It is added to a manager.
+type Heartbeat struct {
+	// Client reads from a cache and writes to the API server.
+	Client client.Client
+	// Heard is when a cluster's konnector was here last, since this process
+	// began; zero when it was not.
+	Heard func(cluster string) time.Time
+	Now   func() time.Time
+
+	listening time.Time
+}
+
+// often is how often to look. What is looked at is in memory.
+const often = 2 * time.Second
+
+// Start looks at all clusters, again and again, until ctx ends.
+func (h *Heartbeat) Start(ctx context.Context) error {
+	h.listening = h.Now()
+	tick := time.NewTicker(often)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			h.look(ctx)
+		}
+	}
+}
+
+// look writes what is new. What cannot be written now is new the next time, too.
+func (h *Heartbeat) look(ctx context.Context) {
+	var list v1alpha1.ClusterBindingList
+	// Nothing of it is changed here.
+	if err := h.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return
+	}
+	for i := range list.Items {
+		cb := &list.Items[i]
+		if cb.DeletionTimestamp != nil {
+			continue
+		}
+		w, news := decide(of(cb, h.Heard(cb.Name), h.listening, h.Now()))
+		if !news {
+			continue
+		}
+		if err := h.write(ctx, cb, w); err != nil && ctx.Err() == nil {
+			log.FromContext(ctx).V(1).Info("A heartbeat is not written yet", "cluster", cb.Name, "reason", err.Error())
+		}
+	}
+}
+
+func (h *Heartbeat) write(ctx context.Context, cb *v1alpha1.ClusterBinding, w word) error {
+	part := status.Part{
+		Kind: "ClusterBinding", Object: cb, Owner: fieldOwner,
+		Present: cb.Status.Conditions, Condition: w.condition, Changed: true,
+	}
+	if !w.lastSeen.IsZero() {
+		part.Fields = map[string]any{"lastSeen": w.lastSeen.UTC().Format(time.RFC3339)}
+	}
+	return client.IgnoreNotFound(part.Apply(ctx, h.Client, h.Now()))
+}

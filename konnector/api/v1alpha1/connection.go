@@ -13,6 +13,10 @@ const ConditionEvents = "Events"
 // are too many at once.
 const ConditionRemovals = "Removals"
 
+// ExpiresKey is where a Connection's Secret says until when its credential is
+// good, as RFC 3339.
+const ExpiresKey = "expires"
+
 // Annotations on a Connection, by which a person decides.
 const (
 	// ApproveMainAnnotation names a commit of main, or "none" for a main that

@@ -24,7 +24,10 @@ import (
 	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/controlplane"
+	"gitbind.dev/konnector/internal/cli/output"
+	"gitbind.dev/konnector/internal/cli/progress"
 	"gitbind.dev/konnector/internal/cli/signin"
+	"gitbind.dev/konnector/internal/cli/terminal"
 )
 
 // Input is what the person asked for.
@@ -39,10 +42,17 @@ type Input struct {
 	// NoAggregate leaves out the roles that let those who may edit or view a
 	// namespace do so with the API's objects.
 	NoAggregate bool
+	// Format YAML prints what would be applied to this cluster, and applies
+	// nothing to it.
+	Format output.Format
+	// DryRun changes nothing here, and nothing in the control plane.
+	DryRun bool
 	// Timeout of the wait for each binding; no wait when 0.
 	Timeout time.Duration
 
-	Out io.Writer
+	Terminal *terminal.Terminal
+	// Notes are for the person, where Terminal gets YAML.
+	Notes io.Writer
 }
 
 // Do binds all of the names, or none when one of them cannot be bound.
@@ -51,12 +61,7 @@ func Do(ctx context.Context, in Input) error {
 	if err != nil {
 		return err
 	}
-	if connection.Spec.BackendURL == "" {
-		return fmt.Errorf("the connection %q names no backend to ask: bind through the repository", connection.Name)
-	}
-	// Whoever made the Connection has decided that.
-	in.How.PlainHTTP = true
-	backend, err := controlplane.Open(ctx, connection.Spec.BackendURL, in.SignIn, in.How)
+	backend, err := controlplane.OpenFor(ctx, connection, in.SignIn, in.How)
 	if err != nil {
 		return err
 	}
@@ -73,10 +78,21 @@ func Do(ctx context.Context, in Input) error {
 			return err
 		}
 	}
+	b := binder{Input: in, backend: backend, connection: connection}
+	each := b.bind
+	switch {
+	case in.Format == output.YAML:
+		each = b.print
+	case in.DryRun:
+		each = b.preview
+	}
 	for _, o := range offers {
-		if err := in.bind(ctx, backend, connection, o); err != nil {
+		if err := each(ctx, o); err != nil {
 			return fmt.Errorf("bind %s: %w", o.Name, err)
 		}
+	}
+	if in.DryRun && in.Format != output.YAML {
+		fmt.Fprintln(in.Terminal.Out, "Nothing was changed.")
 	}
 	return nil
 }
@@ -87,7 +103,9 @@ func find(catalog []backendv1alpha1.Offer, names []string) ([]backendv1alpha1.Of
 	for _, name := range names {
 		i := slices.IndexFunc(catalog, func(o backendv1alpha1.Offer) bool { return o.Name == name || o.API.BindingName() == name })
 		if i >= 0 {
-			out = append(out, catalog[i])
+			if !slices.ContainsFunc(out, func(o backendv1alpha1.Offer) bool { return o.Name == catalog[i].Name }) {
+				out = append(out, catalog[i])
+			}
 			continue
 		}
 		if len(catalog) == 0 {
@@ -103,41 +121,90 @@ func find(catalog []backendv1alpha1.Offer, names []string) ([]backendv1alpha1.Of
 	return out, nil
 }
 
-func (in Input) bind(ctx context.Context, backend *controlplane.Client, connection *konnectorv1alpha1.Connection, offer backendv1alpha1.Offer) error {
-	granted, err := backend.Bind(ctx, connection.Spec.ClusterID, offer.Name)
+// binder binds APIs through one connection.
+type binder struct {
+	Input
+	backend    *controlplane.Client
+	connection *konnectorv1alpha1.Connection
+}
+
+// grant makes the control plane grant an offer to the cluster.
+func (b binder) grant(ctx context.Context, offer backendv1alpha1.Offer) error {
+	granted, err := b.backend.Bind(ctx, b.connection.Spec.ClusterID, offer.Name)
 	if err != nil {
 		return err
 	}
-	name := offer.API.BindingName()
-	if granted.Name != name {
+	if name := offer.API.BindingName(); granted.Name != name {
 		return fmt.Errorf("the control plane granted %q, not %q", granted.Name, name)
 	}
-	fmt.Fprintf(in.Out, "Binding %s:\n", name)
-	say := func(line string) { fmt.Fprintln(in.Out, "  "+line) }
-	say("granted to cluster " + connection.Spec.ClusterID)
-	attributed, err := in.apply(ctx, connection.Name, offer.API, say)
-	if err != nil {
+	return nil
+}
+
+func (b binder) bind(ctx context.Context, offer backendv1alpha1.Offer) error {
+	name := offer.API.BindingName()
+	fmt.Fprintf(b.Terminal.Out, "Binding %s:\n", name)
+	p := progress.Begin(b.Terminal, "binding "+offer.Name)
+	defer p.End()
+	if err := b.grant(ctx, offer); err != nil {
 		return err
 	}
-	if in.Timeout == 0 {
-		return nil
+	p.Say("granted to cluster " + b.connection.Spec.ClusterID)
+	attributed, err := b.apply(ctx, offer, p.Say)
+	if err != nil || b.Timeout == 0 {
+		return err
 	}
-	if err := in.wait(ctx, name, say); err != nil {
+	if err := b.wait(ctx, name, p.Say); err != nil {
 		return err
 	}
 	if attributed {
-		if err := in.waitForPolicy(ctx, offer, say); err != nil {
+		if err := b.waitForPolicy(ctx, offer, p.Say); err != nil {
 			return err
 		}
 	}
-	return in.printExample(ctx, name)
+	p.End()
+	return b.printExample(ctx, name)
+}
+
+// preview says what bind would do, and does nothing.
+func (b binder) preview(ctx context.Context, offer backendv1alpha1.Offer) error {
+	fmt.Fprintf(b.Terminal.Out, "Binding %s would do this:\n  %s would be granted to cluster %s\n", offer.API.BindingName(), offer.Name, b.connection.Spec.ClusterID)
+	for _, o := range objects(b.connection.Name, offer, b.NoAggregate) {
+		line, err := b.Cluster.Preview(ctx, o)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(b.Terminal.Out, "  "+line)
+	}
+	return nil
+}
+
+// print prints what bind would apply. The control plane grants the offer, since
+// whoever applies the objects later need not be somebody who may bind.
+func (b binder) print(ctx context.Context, offer backendv1alpha1.Offer) error {
+	if !b.DryRun {
+		if err := b.grant(ctx, offer); err != nil {
+			return err
+		}
+		fmt.Fprintf(b.Notes, "%s is granted to cluster %s. Nothing was applied to this cluster: apply what is printed.\n", offer.Name, b.connection.Spec.ClusterID)
+	}
+	for _, o := range objects(b.connection.Name, offer, b.NoAggregate) {
+		u, err := b.Cluster.Manifest(o)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(b.Terminal.Out, "---")
+		if err := output.Data(b.Terminal.Out, output.YAML, u.Object); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // apply gives the konnector what it needs before it is told to begin.
-func (in Input) apply(ctx context.Context, connection string, api backendv1alpha1.ExportedAPI, say func(string)) (attributed bool, err error) {
+func (b binder) apply(ctx context.Context, offer backendv1alpha1.Offer, say func(string)) (attributed bool, err error) {
 	attributed = true
-	for _, o := range objects(connection, api, in.NoAggregate) {
-		line, err := in.Cluster.Apply(ctx, o)
+	for _, o := range objects(b.connection.Name, offer, b.NoAggregate) {
+		line, err := b.Cluster.Apply(ctx, o)
 		if meta.IsNoMatchError(err) && isAttribution(o) {
 			say("no attribution: Kubernetes 1.36 can name the users who changed a claim, this cluster cannot")
 			attributed = false

@@ -40,9 +40,11 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 }
 
-func TestTheKonnectorGetsRightsOnTheOneAPIOnly(t *testing.T) {
+// What is applied says all that binding does: the rights on the one API, and on
+// what was made for it, by name.
+func TestA4_BindingAppliesRightsOnTheOneAPIOnly(t *testing.T) {
 	var all []string
-	for _, o := range objects("default", postgresql, false) {
+	for _, o := range objects("default", backendv1alpha1.Offer{Name: "postgresql", API: postgresql}, false) {
 		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 		if err != nil {
 			t.Fatal(err)
@@ -58,7 +60,7 @@ func TestTheKonnectorGetsRightsOnTheOneAPIOnly(t *testing.T) {
 }
 
 func TestNoAggregateLeavesPeopleOut(t *testing.T) {
-	for _, o := range objects("default", postgresql, true) {
+	for _, o := range objects("default", backendv1alpha1.Offer{Name: "postgresql", API: postgresql}, true) {
 		if len(o.GetLabels()) > 0 {
 			t.Errorf("%s is aggregated", o.GetName())
 		}
@@ -95,7 +97,7 @@ func TestFind(t *testing.T) {
 		{Name: "postgresql", API: postgresql},
 		{Name: "backup", API: backendv1alpha1.ExportedAPI{Group: "anynines.com", Resource: "backups"}},
 	}
-	got, err := find(catalog, []string{"backup", "postgresqlinstances.anynines.com"})
+	got, err := find(catalog, []string{"backup", "postgresqlinstances.anynines.com", "backup"})
 	if err != nil || len(got) != 2 || got[0].Name != "backup" || got[1].Name != "postgresql" {
 		t.Errorf("got %v, %v", got, err)
 	}

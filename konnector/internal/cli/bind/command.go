@@ -7,7 +7,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/output"
 	"gitbind.dev/konnector/internal/cli/signin"
+	"gitbind.dev/konnector/internal/cli/terminal"
 	"gitbind.dev/konnector/internal/cli/usage"
 )
 
@@ -15,6 +17,8 @@ type options struct {
 	connection  string
 	noAggregate bool
 	noWait      bool
+	dryRun      bool
+	output      output.Flag
 	timeout     time.Duration
 	signin      signin.Flags
 }
@@ -32,12 +36,22 @@ The control plane grants the API to this cluster, if you may bind it. With your
 own rights in this cluster, the konnector gets those on this one API, and users
 are named as the authors of what they change. Who may edit (or view) a namespace
 may then edit (or view) the API's objects in it; --no-aggregate leaves that to
-you.`,
+you.
+
+With -o yaml the control plane grants the API, and what would be applied to this
+cluster is printed in the place of being applied: commit it where your other
+manifests are. The konnector does the rest when it is applied, in any order.`,
 		Example: `  # Bind one
   kubectl gitbind bind postgresql
 
-  # The same, by the API's name
-  kubectl gitbind bind postgresqlinstances.anynines.com`,
+  # Several, one of them by the API's name
+  kubectl gitbind bind backup postgresqlinstances.anynines.com
+
+  # What would that do? It changes nothing
+  kubectl gitbind bind postgresql --dry-run
+
+  # For a GitOps tool to apply
+  kubectl gitbind bind postgresql -o yaml > postgresql-binding.yaml`,
 		Args: names,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			in, err := o.input(cmd, args)
@@ -56,6 +70,8 @@ you.`,
 	fs := cmd.Flags()
 	fs.StringVar(&o.connection, "connection", "", "name of the Connection, if the cluster has several")
 	fs.BoolVar(&o.noAggregate, "no-aggregate", false, "do not add the API to the cluster's roles view, edit and admin")
+	fs.BoolVar(&o.dryRun, "dry-run", false, "show what would be done, and change nothing, neither here nor in the control plane")
+	o.output.AddTo(cmd, output.Table, output.YAML)
 	fs.BoolVar(&o.noWait, "no-wait", false, "do not wait until the API can be used")
 	fs.DurationVar(&o.timeout, "timeout", 2*time.Minute, "how long to wait for that, for each API")
 	o.signin.AddTo(fs)
@@ -72,9 +88,14 @@ func names(_ *cobra.Command, args []string) error {
 func (o *options) input(cmd *cobra.Command, names []string) (in Input, err error) {
 	in = Input{
 		Connection: o.connection, Names: names, NoAggregate: o.noAggregate, Timeout: o.timeout,
-		Out: cmd.OutOrStdout(),
+		DryRun: o.dryRun, Terminal: terminal.Open(cmd.InOrStdin(), cmd.OutOrStdout()), Notes: cmd.ErrOrStderr(),
 	}
-	if err := usage.Exclusive(cmd.Flags(), "no-wait", "timeout"); err != nil {
+	for _, other := range []string{"timeout", "dry-run", "output"} {
+		if err := usage.Exclusive(cmd.Flags(), "no-wait", other); err != nil {
+			return in, err
+		}
+	}
+	if in.Format, err = o.output.Format(); err != nil {
 		return in, err
 	}
 	if o.noWait {

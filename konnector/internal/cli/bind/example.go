@@ -19,7 +19,7 @@ func (in Input) printExample(ctx context.Context, name string) error {
 	if err := in.Cluster.Get(ctx, client.ObjectKey{Name: name}, &crd); err != nil {
 		return fmt.Errorf("read the API %s: %w", name, err)
 	}
-	return writeExample(in.Out, &crd, in.Cluster.Namespace)
+	return writeExample(in.Terminal.Out, &crd, in.Cluster.Namespace)
 }
 
 func writeExample(w io.Writer, crd *apiextensionsv1.CustomResourceDefinition, namespace string) error {

@@ -13,7 +13,8 @@ import (
 )
 
 // objects are what binding one API applies, in order.
-func objects(connection string, api backendv1alpha1.ExportedAPI, noAggregate bool) []client.Object {
+func objects(connection string, offer backendv1alpha1.Offer, noAggregate bool) []client.Object {
+	api := offer.API
 	out := []client.Object{
 		attribution.ForBinding(api.Group, api.Resource),
 		konnectorRole(api),
@@ -30,24 +31,33 @@ func objects(connection string, api backendv1alpha1.ExportedAPI, noAggregate boo
 	return append(out, &konnectorv1alpha1.APIServiceBinding{
 		TypeMeta:   metav1.TypeMeta{APIVersion: konnectorv1alpha1.GroupVersion.String(), Kind: "APIServiceBinding"},
 		ObjectMeta: metav1.ObjectMeta{Name: api.BindingName()},
-		Spec:       konnectorv1alpha1.APIServiceBindingSpec{Connection: connection},
+		Spec:       konnectorv1alpha1.APIServiceBindingSpec{Connection: connection, Template: offer.Name},
 	})
 }
 
 // roleName is that of the konnector's role for an API, and the begin of others.
 func roleName(api backendv1alpha1.ExportedAPI) string { return "gitbind:api:" + api.BindingName() }
 
+// konnectorRole lets the konnector work on the API's objects, and take back what
+// binding the API made, by name, when it is unbound.
 func konnectorRole(api backendv1alpha1.ExportedAPI) *rbacv1.ClusterRole {
 	rule := func(suffix string, verbs ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{api.Group}, Resources: []string{api.Resource + suffix}, Verbs: verbs}
 	}
-	return clusterRole(roleName(api), nil,
+	takeBack := func(group, resource string, names ...string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, ResourceNames: names, Verbs: []string{"get", "delete"}}
+	}
+	name := roleName(api)
+	return clusterRole(name, nil,
 		rule("", "get", "list", "watch", "create", "update", "patch", "delete"),
 		rule("/status", "get", "update", "patch"),
 		rule("/finalizers", "update", "patch"),
+		takeBack("apiextensions.k8s.io", "customresourcedefinitions", api.BindingName()),
+		takeBack(rbacv1.GroupName, "clusterroles", name, name+":view", name+":edit"),
+		takeBack(rbacv1.GroupName, "clusterrolebindings", name),
+		takeBack(admissionv1.GroupName, "mutatingadmissionpolicybindings", attribution.ForBinding(api.Group, api.Resource).Name),
 	)
 }
-
 func konnectorRoleBinding(api backendv1alpha1.ExportedAPI) *rbacv1.ClusterRoleBinding {
 	return &rbacv1.ClusterRoleBinding{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRoleBinding"},

@@ -2,14 +2,19 @@ package connect
 
 import (
 	"errors"
+	"fmt"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/install"
+	"gitbind.dev/konnector/internal/cli/output"
 	"gitbind.dev/konnector/internal/cli/session"
 	"gitbind.dev/konnector/internal/cli/signin"
+	"gitbind.dev/konnector/internal/cli/terminal"
 	"gitbind.dev/konnector/internal/cli/usage"
 )
 
@@ -20,6 +25,9 @@ type options struct {
 	reclaim           string
 	force             bool
 	noWait            bool
+	caFile            string
+	dryRun, yes       bool
+	output            output.Flag
 	timeout           time.Duration
 }
 
@@ -38,6 +46,15 @@ rights of a cluster administrator in this cluster, and none in the control plane
 
 Run it again to bring the installation up to date or to replace the credential.
 
+A pipeline signs in with an ID token of its own (workload identity), if the control
+plane trusts its issuer: from a file with --id-token-file, from the environment
+variables GITBIND_ID_TOKEN or GITBIND_ID_TOKEN_FILE, or with --id-token-stdin.
+
+With -o yaml nothing is applied here: what would be is printed, for a GitOps tool.
+For a cluster that is not connected yet the control plane makes its repository and
+credential, and the Secret is printed with it; that goes to a file or a program, and
+never to a terminal.
+
 A cluster that was lost and built anew takes its old place with --reclaim: it
 gets the repository and the services of the lost one, whose credential ends. The
 control plane refuses that to everybody but the owner of the lost cluster, and
@@ -47,6 +64,18 @@ while its konnector was seen within the last five minutes.`,
 
   # From a machine without a browser, and another cluster
   kubectl gitbind connect https://gitbind.example.com --device --context staging
+
+  # In a pipeline, with a token that the platform has put into a file
+  kubectl gitbind connect https://gitbind.example.com --id-token-file /run/token --yes
+
+  # What would that do? It changes nothing
+  kubectl gitbind connect https://gitbind.example.com --dry-run
+
+  # For a GitOps tool to apply, the Secret encrypted
+  kubectl gitbind connect https://gitbind.example.com -o yaml > gitbind.yaml
+
+  # A control plane whose certificate is of a company's own CA
+  kubectl gitbind connect https://gitbind.example.com --ca-file company-ca.pem
 
   # Put a rebuilt cluster in the place of the one that was called "prod"
   kubectl gitbind connect https://gitbind.example.com --reclaim prod`,
@@ -84,6 +113,10 @@ func (o *options) addFlags(cmd *cobra.Command) {
 	fs.BoolVar(&o.force, "force", false, "with --reclaim: even if its konnector was seen a moment ago")
 	fs.BoolVar(&o.install.NoDeployment, "no-deployment", false, "do not run the konnector in this cluster: it runs elsewhere, with the rights of its ServiceAccount")
 	fs.StringVar(&o.install.Image, "image", "", "the konnector's image (default: that of this version)")
+	fs.StringVar(&o.caFile, "ca-file", "", "trust the certificates in this PEM file, beside the system's, for backend, issuer and repository")
+	fs.BoolVar(&o.dryRun, "dry-run", false, "show what would be done, and change nothing, neither here nor in the control plane")
+	fs.BoolVarP(&o.yes, "yes", "y", false, "do not ask whether this is the right cluster")
+	o.output.AddTo(cmd, output.Table, output.YAML)
 	fs.BoolVar(&o.noWait, "no-wait", false, "do not wait until the konnector has reached the repository")
 	fs.DurationVar(&o.timeout, "timeout", 2*time.Minute, "how long to wait for that")
 	o.signin.AddTo(fs)
@@ -92,19 +125,30 @@ func (o *options) addFlags(cmd *cobra.Command) {
 func (o *options) input(cmd *cobra.Command, url string) (in Input, err error) {
 	in = Input{
 		Name: o.name, ClusterName: o.clusterName, Install: o.install, Timeout: o.timeout,
-		Reclaim: o.reclaim, Force: o.force,
-		Out: cmd.OutOrStdout(),
+		Reclaim: o.reclaim, Force: o.force, DryRun: o.dryRun, Yes: o.yes,
+		Terminal: terminal.Open(cmd.InOrStdin(), cmd.OutOrStdout()), Notes: cmd.ErrOrStderr(),
 	}
 	if o.force && o.reclaim == "" {
 		return in, usage.Errorf("--force is for --reclaim")
 	}
-	for _, pair := range [][]string{{"no-deployment", "image"}, {"no-wait", "timeout"}, {"reclaim", "cluster-name"}} {
+	for _, pair := range [][]string{{"no-deployment", "image"}, {"no-wait", "timeout"}, {"reclaim", "cluster-name"}, {"dry-run", "output"}, {"no-wait", "output"}} {
 		if err := usage.Exclusive(cmd.Flags(), pair...); err != nil {
 			return in, err
 		}
 	}
 	if o.noWait {
 		in.Timeout = 0
+	}
+	if in.Format, err = o.output.Format(); err != nil {
+		return in, err
+	}
+	if f, ok := in.Terminal.Out.(*os.File); in.Format == output.YAML && ok && term.IsTerminal(int(f.Fd())) {
+		return in, usage.Errorf("-o yaml prints a credential: not to a terminal, but to a file (> gitbind.yaml) or a program that encrypts it")
+	}
+	if o.caFile != "" {
+		if in.CABundle, err = os.ReadFile(o.caFile); err != nil {
+			return in, fmt.Errorf("read --ca-file: %w", err)
+		}
 	}
 	if in.BackendURL, err = session.BackendURL(url); err != nil {
 		return in, err

@@ -12,15 +12,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/url"
 	"strings"
 	"time"
-	"unicode"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	backendv1alpha1 "gitbind.dev/backend/api/v1alpha1"
@@ -28,7 +23,10 @@ import (
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/controlplane"
 	"gitbind.dev/konnector/internal/cli/install"
+	"gitbind.dev/konnector/internal/cli/output"
+	"gitbind.dev/konnector/internal/cli/progress"
 	"gitbind.dev/konnector/internal/cli/signin"
+	"gitbind.dev/konnector/internal/cli/terminal"
 )
 
 // Input is what the person asked for.
@@ -39,6 +37,9 @@ type Input struct {
 
 	// BackendURL has the form of session.BackendURL.
 	BackendURL string
+	// CABundle is PEM, trusted for backend, issuer and repository beside the
+	// system's; the Connection's own when empty.
+	CABundle []byte
 	// Name of the Connection; from the URL's host when empty.
 	Name string
 	// ClusterName is how people know the cluster; the kubeconfig's context when
@@ -49,13 +50,21 @@ type Input struct {
 	Reclaim string
 	Force   bool
 	Install install.Options
+	// Format YAML prints what would be applied, and applies nothing.
+	Format output.Format
+	// DryRun changes nothing here, and nothing in the control plane.
+	DryRun bool
+	// Yes asks nobody.
+	Yes bool
 	// Timeout of the wait for the Connection; no wait when 0.
 	Timeout time.Duration
 
-	Out io.Writer
+	Terminal *terminal.Terminal
+	// Notes are for the person, where Terminal gets YAML.
+	Notes io.Writer
 }
 
-// Do connects the cluster.
+// Do connects the cluster, or shows what that would do.
 func Do(ctx context.Context, in Input) error {
 	// All that can be known to fail does so before anything changes.
 	connections, err := in.Cluster.Connections(ctx)
@@ -68,44 +77,109 @@ func Do(ctx context.Context, in Input) error {
 	if err := checkNew(in, connections); err != nil {
 		return err
 	}
-	uid, err := in.Cluster.UID(ctx)
+	c := connecting{Input: in, connections: connections, before: named(connections, in.Name)}
+	if c.before != nil && len(c.CABundle) == 0 {
+		c.CABundle = c.before.Spec.CABundle
+	}
+	if c.SignIn, err = in.SignIn.Trusting(c.CABundle); err != nil {
+		return err
+	}
+	switch {
+	case in.DryRun:
+		return c.preview(ctx)
+	case in.Format == output.YAML:
+		return c.print(ctx)
+	}
+	return c.connect(ctx)
+}
+
+func named(connections []konnectorv1alpha1.Connection, name string) *konnectorv1alpha1.Connection {
+	for i := range connections {
+		if connections[i].Name == name {
+			return &connections[i]
+		}
+	}
+	return nil
+}
+
+// connecting is one run of the command.
+type connecting struct {
+	Input
+	connections []konnectorv1alpha1.Connection
+	// before is the Connection that there is already; nil for none.
+	before *konnectorv1alpha1.Connection
+}
+
+func (c connecting) connect(ctx context.Context) error {
+	if err := c.agree(); err != nil {
+		return err
+	}
+	uid, err := c.Cluster.UID(ctx)
 	if err != nil {
 		return err
 	}
-	backend, err := controlplane.Open(ctx, in.BackendURL, in.SignIn, in.How)
+	backend, err := c.backend(ctx)
 	if err != nil {
 		return err
 	}
-	if _, err := backend.Clusters(ctx); err != nil {
-		return err
-	}
-	say := func(line string) { fmt.Fprintln(in.Out, "  "+line) }
-	fmt.Fprintf(in.Out, "Installing into %s:\n", in.Cluster.Context)
-	if err := install.Apply(ctx, in.Cluster, in.Install, say); err != nil {
+	fmt.Fprintf(c.Terminal.Out, "Installing into %s:\n", c.Cluster.Context)
+	p := progress.Begin(c.Terminal, "installing")
+	defer p.End()
+	if err := install.Apply(ctx, c.Cluster, c.Install, p.Say); err != nil {
 		return err
 	}
 	// The new credential takes the old one's place at once, so it is asked for
 	// when nothing stands between it and the konnector any more.
-	answer, err := backend.Connect(ctx, backendv1alpha1.ConnectRequest{Name: displayName(in), ClusterUID: uid, Reclaim: in.Reclaim, Force: in.Force})
+	answer, err := c.register(ctx, backend, uid)
 	if err != nil {
 		return err
 	}
-	connection := connectionTo(in, answer)
-	if err := checkSame(connections, connection); err != nil {
-		return err
-	}
-	for _, o := range []client.Object{secret(connection, answer.Credential), connection} {
-		line, err := in.Cluster.Apply(ctx, o)
+	connection := connectionTo(c.Input, answer)
+	for _, o := range []client.Object{Secret(connection.Spec.SecretRef, answer.Credential), connection} {
+		line, err := c.Cluster.Apply(ctx, o)
 		if err != nil {
 			return err
 		}
-		say(line)
+		p.Say(line)
 	}
-	if err := wait(ctx, in, say); err != nil {
+	p.End()
+	if err := c.wait(ctx); err != nil {
 		return err
 	}
-	printNext(in, connection, answer.Offers)
+	c.printNext(connection, answer.Offers)
 	return nil
+}
+
+// agree asks before a cluster that is not connected yet becomes so: it may be
+// another one than the person means.
+func (c connecting) agree() error {
+	if c.Yes || c.before != nil || !c.Terminal.Interactive {
+		return nil
+	}
+	question := fmt.Sprintf("Install gitbind into the cluster of the context %q, at %s, and connect it to %s?", c.Cluster.Context, c.Cluster.Server, c.BackendURL)
+	if c.Reclaim != "" {
+		question = fmt.Sprintf("Put the cluster of the context %q, at %s, in the place of %q, whose credential ends?", c.Cluster.Context, c.Cluster.Server, c.Reclaim)
+	}
+	return c.Terminal.Agree(question, false)
+}
+
+// backend signs the person in, and sees whether that counts there.
+func (c connecting) backend(ctx context.Context) (*controlplane.Client, error) {
+	backend, err := controlplane.Open(ctx, c.BackendURL, c.SignIn, c.How)
+	if err != nil {
+		return nil, err
+	}
+	_, err = backend.Clusters(ctx)
+	return backend, err
+}
+
+// register gets the cluster's repository, and a new credential.
+func (c connecting) register(ctx context.Context, backend *controlplane.Client, uid string) (backendv1alpha1.Cluster, error) {
+	answer, err := backend.Connect(ctx, backendv1alpha1.ConnectRequest{Name: displayName(c.Input), ClusterUID: uid, Reclaim: c.Reclaim, Force: c.Force})
+	if err != nil {
+		return answer, err
+	}
+	return answer, checkSame(c.connections, c.Name, answer.ID)
 }
 
 // checkNew refuses to let a cluster take the place of another one that has a
@@ -120,133 +194,62 @@ func checkNew(in Input, connections []konnectorv1alpha1.Connection) error {
 	return nil
 }
 
-// chooseName gives the name of the Connection, which no other control plane's
-// may have. A control plane has one.
-func chooseName(wanted, backendURL string, connections []konnectorv1alpha1.Connection) (string, error) {
-	if msgs := validation.IsDNS1123Subdomain(wanted); wanted != "" && len(msgs) > 0 {
-		return "", fmt.Errorf("--name %q: %s", wanted, msgs[0])
-	}
-	name := wanted
-	if name == "" {
-		name = defaultName(backendURL)
-	}
-	for _, c := range connections {
-		switch same := c.Spec.BackendURL == backendURL; {
-		case same && wanted == "":
-			return c.Name, nil
-		case same && c.Name != wanted:
-			return "", fmt.Errorf("this cluster is connected to %s already, as %q: use --name %s", backendURL, c.Name, c.Name)
-		case !same && c.Name == name:
-			return "", fmt.Errorf("the connection %q leads to another control plane, %s: give this one another --name", name, c.Spec.BackendURL)
-		}
-	}
-	return name, nil
-}
-
 // checkSame refuses to put another cluster's credential in the place of the
 // konnector's own: a cluster on the control plane belongs to whoever connected
 // it, and somebody else gets another one.
-func checkSame(connections []konnectorv1alpha1.Connection, connection *konnectorv1alpha1.Connection) error {
+func checkSame(connections []konnectorv1alpha1.Connection, name, id string) error {
 	for _, c := range connections {
-		if c.Name == connection.Name && c.Spec.ClusterID != connection.Spec.ClusterID {
+		if c.Name == name && c.Spec.ClusterID != id {
 			return fmt.Errorf("the connection %q is cluster %s, which is not yours: somebody else connected it, or another cluster of yours has reclaimed it. Sign in as its owner (kubectl gitbind logout, then connect again); yours is cluster %s",
-				c.Name, c.Spec.ClusterID, connection.Spec.ClusterID)
+				c.Name, c.Spec.ClusterID, id)
 		}
 	}
 	return nil
 }
 
-// defaultName is the host, if it is a name that tells control planes apart.
-func defaultName(backendURL string) string {
-	u, err := url.Parse(backendURL)
-	if err != nil || net.ParseIP(u.Hostname()) != nil || !strings.Contains(u.Hostname(), ".") ||
-		len(validation.IsDNS1123Subdomain(u.Hostname())) > 0 {
-		return "default"
-	}
-	return u.Hostname()
-}
-
-// maxDisplayName is the longest that the control plane takes.
-const maxDisplayName = 63
-
-func displayName(in Input) string {
-	name := in.ClusterName
-	if name == "" {
-		name = in.Cluster.Context
-	}
-	if name == "" {
-		name = in.Name
-	}
-	name = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return -1
-		}
-		return r
-	}, name)
-	// Contexts can be long, and their ends tell them apart.
-	if runes := []rune(name); len(runes) > maxDisplayName {
-		name = string(runes[len(runes)-maxDisplayName:])
-	}
-	return name
-}
-
-func connectionTo(in Input, cluster backendv1alpha1.Cluster) *konnectorv1alpha1.Connection {
-	return &konnectorv1alpha1.Connection{
-		ObjectMeta: metav1.ObjectMeta{Name: in.Name},
-		Spec: konnectorv1alpha1.ConnectionSpec{
-			BackendURL:    in.BackendURL,
-			RepositoryURL: cluster.RepositoryURL,
-			ClusterID:     cluster.ID,
-			SecretRef:     konnectorv1alpha1.SecretReference{Namespace: appcluster.SystemNamespace, Name: "gitbind-" + in.Name},
-		},
-	}
-}
-
-func secret(connection *konnectorv1alpha1.Connection, credential *backendv1alpha1.Credential) *corev1.Secret {
-	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: connection.Spec.SecretRef.Namespace, Name: connection.Spec.SecretRef.Name},
-		Type:       corev1.SecretTypeBasicAuth,
-		Data: map[string][]byte{
-			corev1.BasicAuthUsernameKey: []byte(credential.Username),
-			corev1.BasicAuthPasswordKey: []byte(credential.Password),
-		},
-	}
-}
-
-func wait(ctx context.Context, in Input, say func(string)) error {
-	if in.Timeout == 0 {
+func (c connecting) wait(ctx context.Context) error {
+	if c.Timeout == 0 {
 		return nil
 	}
-	fmt.Fprintln(in.Out, "Waiting until the konnector has reached the repository:")
-	gvk := konnectorv1alpha1.GroupVersion.WithKind("Connection")
-	err := in.Cluster.Wait(ctx, gvk, in.Name, konnectorv1alpha1.ConditionReady, in.Timeout, func(c metav1.Condition) { say(appcluster.Say(c)) })
+	fmt.Fprintln(c.Terminal.Out, "Waiting until the konnector has reached the repository:")
+	err := WaitReady(ctx, c.Cluster, c.Terminal, c.Name, c.Timeout)
 	var late *appcluster.NotReady
 	if errors.As(err, &late) && late.Condition == nil {
-		if in.Install.NoDeployment {
+		if c.Install.NoDeployment {
 			return fmt.Errorf("%w: no konnector looks after it. Start one with the rights of the ServiceAccount %s/konnector", err, appcluster.SystemNamespace)
 		}
 		return fmt.Errorf("%w: no konnector looks after it. See: kubectl describe pods -n %s", err, appcluster.SystemNamespace)
 	}
+	return err
+}
+
+// WaitReady waits until a Connection is ready, and says so.
+func WaitReady(ctx context.Context, cluster *appcluster.Cluster, t *terminal.Terminal, name string, timeout time.Duration) error {
+	p := progress.Begin(t, "waiting for the konnector")
+	defer p.End()
+	gvk := konnectorv1alpha1.GroupVersion.WithKind("Connection")
+	err := cluster.Wait(ctx, gvk, name, konnectorv1alpha1.ConditionReady, timeout, func(c metav1.Condition) { p.Say(appcluster.Say(c)) })
 	if err == nil {
-		say("connection/" + in.Name + " ready")
+		p.Say("connection/" + name + " ready")
 	}
 	return err
 }
 
-func printNext(in Input, connection *konnectorv1alpha1.Connection, offers []string) {
-	fmt.Fprintf(in.Out, "\nConnected to %s as %q (cluster %s).\n\n", in.BackendURL, in.Name, connection.Spec.ClusterID)
-	if in.Reclaim != "" && len(offers) > 0 {
-		fmt.Fprintf(in.Out, `Bind its APIs again. Its claims then come back from Git, with their services as they
+func (c connecting) printNext(connection *konnectorv1alpha1.Connection, offers []string) {
+	out := c.Terminal.Out
+	fmt.Fprintf(out, "\nConnected to %s as %q (cluster %s).\n\n", c.BackendURL, c.Name, connection.Spec.ClusterID)
+	if c.Reclaim != "" && len(offers) > 0 {
+		fmt.Fprintf(out, `Bind its APIs again. Its claims then come back from Git, with their services as they
 are; namespaces that are missing are said by "kubectl gitbind get":
   kubectl gitbind bind %s
 `, strings.Join(offers, " "))
 	} else {
-		fmt.Fprint(in.Out, `See what you can order, and make it an API of this cluster:
+		fmt.Fprint(out, `See what you can order, and make it an API of this cluster:
   kubectl gitbind catalog
   kubectl gitbind bind NAME
 `)
 	}
-	fmt.Fprintf(in.Out, `
+	fmt.Fprintf(out, `
 All of it is in Git. A clone that signs in as you:
   git clone -c credential.helper='!kubectl-gitbind git-credential' %s
 `, connection.Spec.RepositoryURL)

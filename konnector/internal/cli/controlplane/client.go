@@ -41,26 +41,40 @@ type Client struct {
 	token func(ctx context.Context, renew bool) (string, error)
 }
 
-// Open asks the backend how to sign in, and signs in. The URL has the form of
+// Ask asks a backend how to sign in there. The URL has the form of
 // session.BackendURL.
+func Ask(ctx context.Context, backendURL string, s *signin.SignIn, how signin.How) (backendv1alpha1.Info, error) {
+	_, info, err := ask(ctx, backendURL, s, how)
+	return info, err
+}
+
+// Open asks the backend how to sign in, and signs in.
 func Open(ctx context.Context, backendURL string, s *signin.SignIn, how signin.How) (*Client, error) {
-	if !how.PlainHTTP && !session.Private(backendURL) {
-		return nil, fmt.Errorf("%s is not https: anybody on the way could read your sign-in. Give the https URL, or allow it with --allow-http", backendURL)
-	}
-	c := &Client{url: backendURL, http: sameHost(s.HTTP)}
-	var info backendv1alpha1.Info
-	if err := c.do(ctx, http.MethodGet, "/v1/info", "", nil, &info); err != nil {
-		return nil, fmt.Errorf("ask %s who signs people in: %w", backendURL, err)
-	}
-	if info.Issuer == "" || info.ClientID == "" {
-		return nil, fmt.Errorf("%s names nobody who signs people in: is it the URL of a gitbind backend?", backendURL)
+	c, info, err := ask(ctx, backendURL, s, how)
+	if err != nil {
+		return nil, err
 	}
 	provider := signin.Provider{Issuer: info.Issuer, ClientID: info.ClientID, Scopes: info.Scopes}
 	c.token = func(ctx context.Context, renew bool) (string, error) {
 		return s.Token(ctx, backendURL, provider, how, renew)
 	}
-	_, err := c.token(ctx, false)
+	_, err = c.token(ctx, false)
 	return c, err
+}
+
+func ask(ctx context.Context, backendURL string, s *signin.SignIn, how signin.How) (*Client, backendv1alpha1.Info, error) {
+	var info backendv1alpha1.Info
+	if !how.PlainHTTP && !session.Private(backendURL) {
+		return nil, info, fmt.Errorf("%s is not https: anybody on the way could read your sign-in. Give the https URL, or allow it with --allow-http", backendURL)
+	}
+	c := &Client{url: backendURL, http: sameHost(s.HTTP)}
+	if err := c.do(ctx, http.MethodGet, "/v1/info", "", nil, &info); err != nil {
+		return nil, info, fmt.Errorf("ask %s who signs people in: %w", backendURL, err)
+	}
+	if info.Issuer == "" || info.ClientID == "" {
+		return nil, info, fmt.Errorf("%s names nobody who signs people in: is it the URL of a gitbind backend?", backendURL)
+	}
+	return c, info, nil
 }
 
 // OpenFor opens the backend of a Connection, whose spec says where it is and

@@ -1,0 +1,106 @@
+package connect
+
+import (
+	"context"
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	backendv1alpha1 "gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/konnector/internal/cli/controlplane"
+	"gitbind.dev/konnector/internal/cli/install"
+	"gitbind.dev/konnector/internal/cli/output"
+)
+
+// preview says what connect would do. It signs nobody in: it asks the backend
+// for nothing but who does.
+func (c connecting) preview(ctx context.Context) error {
+	info, err := controlplane.Ask(ctx, c.BackendURL, c.SignIn, c.How)
+	if err != nil {
+		return err
+	}
+	out := c.Terminal.Out
+	fmt.Fprintf(out, "Connecting %s, at %s, to %s would do this:\n", c.Cluster.Context, c.Cluster.Server, c.BackendURL)
+	if c.How.Token == "" {
+		fmt.Fprintf(out, "  you would sign in at %s, unless you are\n", info.Issuer)
+	}
+	objects, err := install.Objects(c.Install)
+	if err != nil {
+		return err
+	}
+	for _, o := range objects {
+		line, err := c.Cluster.Preview(ctx, o)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(out, "  "+line)
+	}
+	if c.before == nil {
+		fmt.Fprintf(out, "  %s would get a repository and a credential in the control plane\n  secret/gitbind-%s and connection/%s would be created\n", displayName(c.Input), c.Name, c.Name)
+	} else {
+		line, err := c.Cluster.Preview(ctx, c.same())
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "  secret/%s would get a new credential, and the old one end\n  %s\n", c.before.Spec.SecretRef.Name, line)
+	}
+	fmt.Fprintln(out, "Nothing was changed.")
+	return nil
+}
+
+// same is the Connection to the place that the cluster has already.
+func (c connecting) same() client.Object {
+	return connectionTo(c.Input, backendv1alpha1.Cluster{ID: c.before.Spec.ClusterID, RepositoryURL: c.before.Spec.RepositoryURL})
+}
+
+// print prints what connect would apply. A cluster that is not connected yet
+// gets its place in the control plane for that; one that is keeps its
+// credential, which would otherwise end before the printed one is applied.
+func (c connecting) print(ctx context.Context) error {
+	var more []client.Object
+	if c.before == nil {
+		uid, err := c.Cluster.UID(ctx)
+		if err != nil {
+			return err
+		}
+		backend, err := c.backend(ctx)
+		if err != nil {
+			return err
+		}
+		answer, err := c.register(ctx, backend, uid)
+		if err != nil {
+			return err
+		}
+		connection := connectionTo(c.Input, answer)
+		more = []client.Object{Secret(connection.Spec.SecretRef, answer.Credential), connection}
+		fmt.Fprintf(c.Notes, "Nothing was applied to this cluster: apply what is printed. Its Secret %s holds a credential that is good until %s: encrypt it, or keep it out of Git.\n",
+			connection.Spec.SecretRef.Name, answer.Credential.Expires.Local().Format("2 January 2006"))
+	} else {
+		more = []client.Object{c.same()}
+		fmt.Fprintf(c.Notes, "This cluster is connected already. Its Secret %s is left out: the credential stays as it is. A new one: kubectl gitbind rotate\n", c.before.Spec.SecretRef.Name)
+	}
+	objects, err := install.Objects(c.Install)
+	if err != nil {
+		return err
+	}
+	for _, o := range objects {
+		if err := c.printOne(o); err != nil {
+			return err
+		}
+	}
+	for _, o := range more {
+		if err := c.printOne(o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c connecting) printOne(o client.Object) error {
+	u, err := c.Cluster.Manifest(o)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(c.Terminal.Out, "---")
+	return output.Data(c.Terminal.Out, output.YAML, u.Object)
+}

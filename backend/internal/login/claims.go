@@ -3,8 +3,11 @@ package login
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"net/url"
 	"slices"
 	"strings"
 	"unicode"
@@ -40,12 +43,17 @@ type Config struct {
 }
 
 // Mapping reads a name from a claim and puts a prefix before it.
-type Mapping struct{ Claim, Prefix string }
+type Mapping struct {
+	Claim  string `json:"claim"`
+	Prefix string `json:"prefix"`
+}
 
 func (c *Config) check() error {
 	switch {
 	case c.URL == "":
-		return fmt.Errorf("OIDC issuer: its URL is missing")
+		return errors.New("OIDC issuer: its URL is missing")
+	case !private(c.URL):
+		return fmt.Errorf("OIDC issuer %s: it must be https, for its keys decide who anybody is (http is for this machine only)", c.URL)
 	case len(c.Audiences) == 0 || slices.Contains(c.Audiences, ""):
 		return fmt.Errorf("OIDC issuer %s: name the client id that its tokens are for", c.URL)
 	case c.Username.Claim == "":
@@ -59,6 +67,17 @@ func (c *Config) check() error {
 		}
 	}
 	return nil
+}
+
+// private tells whether nobody on the way can read or change what is said to a
+// URL: by https, or because it stays on this machine.
+func private(rawURL string) bool {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Scheme == "https" || u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback())
 }
 
 // prefixes are those of all names that the issuer can give.
@@ -122,12 +141,14 @@ func (c *Config) username(claims map[string]json.RawMessage) (string, error) {
 
 // text is a claim that is a string.
 func text(raw json.RawMessage) (s string, ok bool) {
-	return s, raw != nil && json.Unmarshal(raw, &s) == nil
+	return s, !missing(raw) && json.Unmarshal(raw, &s) == nil
 }
+
+func missing(raw json.RawMessage) bool { return raw == nil || string(raw) == "null" }
 
 // list is a claim that is a list of strings, or one; a missing one is empty.
 func list(raw json.RawMessage) (l []string, ok bool) {
-	if raw == nil {
+	if missing(raw) {
 		return nil, true
 	}
 	if one, ok := text(raw); ok {

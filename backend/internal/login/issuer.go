@@ -124,6 +124,9 @@ func (i *Issuer) Ready() error {
 // URL is the issuer's.
 func (i *Issuer) URL() string { return i.cfg.URL }
 
+// ClientID is the one that people's programs sign in with.
+func (i *Issuer) ClientID() string { return i.cfg.Audiences[0] }
+
 // HTTP is the client that trusts the issuer's certificates.
 func (i *Issuer) HTTP() *http.Client { return i.client }
 

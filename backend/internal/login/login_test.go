@@ -124,6 +124,8 @@ func TestAGoodTokenGivesAnIdentity(t *testing.T) {
 	}{
 		{name: "verified address", claim: ClaimEmail, want: Identity{i.url, "u1", "oidc:alice@example.com", []string{"oidc:dev"}}},
 		{name: "subject", claim: ClaimSubject, token: map[string]any{"email": nil, "groups": nil}, want: Identity{i.url, "u1", "oidc:u1", nil}},
+		{name: "one group", claim: ClaimEmail, token: map[string]any{"groups": "dev"}, want: Identity{i.url, "u1", "oidc:alice@example.com", []string{"oidc:dev"}}},
+		{name: "groups that are null", claim: ClaimEmail, token: map[string]any{"groups": json.RawMessage("null")}, want: Identity{i.url, "u1", "oidc:alice@example.com", nil}},
 		{name: "several audiences", claim: ClaimEmail, token: map[string]any{"aud": []string{"x", client}}, want: Identity{i.url, "u1", "oidc:alice@example.com", []string{"oidc:dev"}}},
 		{name: "unverified address", claim: ClaimEmail, token: map[string]any{"email_verified": false}, refuse: "no verified email address"},
 		{name: "address that says nothing about it", claim: ClaimEmail, token: map[string]any{"email_verified": nil}, refuse: "no verified email address"},
@@ -222,6 +224,7 @@ func TestAnIssuerThatGoesDownLaterIsNoFaultOfTheToken(t *testing.T) {
 func TestConfigurationIsChecked(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"no issuer":           func(c *Config) { c.URL = "" },
+		"plain http":          func(c *Config) { c.URL = "http://issuer.example.com" },
 		"no audience":         func(c *Config) { c.Audiences = nil },
 		"an empty audience":   func(c *Config) { c.Audiences = []string{""} },
 		"no claim":            func(c *Config) { c.Username.Claim = "" },

@@ -34,10 +34,14 @@ func (d *Dex) Browser(ctx context.Context, email, pageURL string) error {
 // the address of the last page. It returns early when it is redirected to an
 // address that begins with stop, if that is not empty, and does not go there.
 func (d *Dex) Browse(ctx context.Context, jar http.CookieJar, email, pageURL, stop string) (*url.URL, error) {
-	u, err := d.user(email)
+	u, err := user(d.Users, email)
 	if err != nil {
 		return nil, err
 	}
+	return browse(ctx, jar, u, pageURL, stop)
+}
+
+func browse(ctx context.Context, jar http.CookieJar, u User, pageURL, stop string) (*url.URL, error) {
 	client := &http.Client{Jar: jar, Timeout: time.Minute, CheckRedirect: func(next *http.Request, via []*http.Request) error {
 		if stop != "" && strings.HasPrefix(next.URL.String(), stop) {
 			return http.ErrUseLastResponse
@@ -54,7 +58,7 @@ func (d *Dex) Browse(ctx context.Context, jar http.CookieJar, email, pageURL, st
 	for range maxPages {
 		page, err := load(client, request)
 		if err != nil {
-			return nil, fmt.Errorf("sign in as %s: %w", email, err)
+			return nil, fmt.Errorf("sign in as %s: %w", u.Email, err)
 		}
 		if page.redirect != nil {
 			return page.redirect, nil
@@ -62,15 +66,14 @@ func (d *Dex) Browse(ctx context.Context, jar http.CookieJar, email, pageURL, st
 		if page.form == nil {
 			return page.url, nil
 		}
-		if _, ok := page.form.fields["password"]; ok {
-			page.form.fields.Set("login", u.Email)
-			page.form.fields.Set("password", u.Password)
-		}
+		page.form.fill("login", u.Email) // Dex
+		page.form.fill("username", u.Email)
+		page.form.fill("password", u.Password)
 		if request, err = page.form.submit(ctx); err != nil {
 			return nil, err
 		}
 	}
-	return nil, fmt.Errorf("sign in as %s: still not done after %d pages", email, maxPages)
+	return nil, fmt.Errorf("sign in as %s: still not done after %d pages", u.Email, maxPages)
 }
 
 // A page is what the browser shows.
@@ -83,6 +86,13 @@ type page struct {
 type form struct {
 	action *url.URL
 	fields url.Values // the form's own, with their values
+}
+
+// fill fills in a field, if the form has it.
+func (f *form) fill(name, value string) {
+	if _, ok := f.fields[name]; ok {
+		f.fields.Set(name, value)
+	}
 }
 
 func (f *form) submit(ctx context.Context) (*http.Request, error) {

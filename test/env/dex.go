@@ -42,13 +42,17 @@ type User struct {
 	Password string
 }
 
-func (e *Env) startDex(ctx context.Context) (*Dex, error) {
-	defer e.phase("Dex")()
-	d := &Dex{ClientID: ClientID, Users: []User{
+func people() []User {
+	return []User{
 		{Email: Alice, Name: "alice", Password: AlicePassword},
 		{Email: Bob, Name: "bob", Password: BobPassword},
 		{Email: Carol, Name: "carol", Password: CarolPassword},
-	}}
+	}
+}
+
+func (e *Env) startDex(ctx context.Context) (*Dex, error) {
+	defer e.phase("Dex")()
+	d := &Dex{ClientID: ClientID, Users: people()}
 	return d, withPorts(ctx, 1, func(ctx context.Context, ports []int) error {
 		d.Issuer = "http://" + address(ports[0]) + "/dex"
 		config, err := d.config(ports[0])
@@ -90,11 +94,12 @@ func (d *Dex) config(port int) ([]byte, error) {
 	})
 }
 
-func (d *Dex) user(email string) (User, error) {
-	for _, u := range d.Users {
+// user is the one of that address.
+func user(users []User, email string) (User, error) {
+	for _, u := range users {
 		if u.Email == email {
 			return u, nil
 		}
 	}
-	return User{}, fmt.Errorf("sign in to Dex: there is no user %s", email)
+	return User{}, fmt.Errorf("sign in: there is no user %s", email)
 }

@@ -39,6 +39,12 @@ type Options struct {
 	Crossplane bool
 	// Dex starts an OpenID Connect provider.
 	Dex bool
+	// Zitadel starts a second OpenID Connect provider, which is certified and not
+	// like Dex. It is built where it is first asked for.
+	Zitadel bool
+	// WebRedirect is the one address to which Zitadel sends browsers back for
+	// its confidential client.
+	WebRedirect string
 	// Gitea starts a Git host. It is built where it is first asked for.
 	Gitea bool
 	// PollInterval is how often Crossplane and its provider look at an object
@@ -55,6 +61,7 @@ type Env struct {
 	Clusters   []*Cluster
 	Crossplane *Crossplane // nil when it was not asked for
 	Dex        *Dex        // nil when it was not asked for
+	Zitadel    *Zitadel    // nil when it was not asked for
 	Gitea      *Gitea      // nil when it was not asked for
 	Kubectl    string      // path of a kubectl
 
@@ -116,6 +123,8 @@ func (o Options) needs(p part) bool {
 		return o.Crossplane
 	case dex:
 		return o.Dex
+	case zitadel:
+		return o.Zitadel
 	case gitea:
 		return o.Gitea
 	default:
@@ -139,6 +148,12 @@ func (e *Env) startAll(ctx context.Context, o Options) error {
 	if o.Dex {
 		group.Go(func() (err error) {
 			e.Dex, err = e.startDex(ctx)
+			return err
+		})
+	}
+	if o.Zitadel {
+		group.Go(func() (err error) {
+			e.Zitadel, err = e.startZitadel(ctx, o.WebRedirect)
 			return err
 		})
 	}

@@ -44,6 +44,7 @@ const (
 	provider          = "provider-kubernetes"
 	dex               = "dex"
 	gitea             = "gitea"
+	zitadel           = "zitadel"
 )
 
 const kubeVersion = "-X k8s.io/component-base/version.gitVersion=VERSION " +
@@ -97,6 +98,26 @@ func allParts() []part {
 				new: "\t\t\tCertDir: certDir,\n\t\t\tHost: \"127.0.0.1\",\n" +
 					"\t\t\tPort: func() (port int) { _, _ = fmt.Sscan(os.Getenv(\"WEBHOOK_PORT\"), &port); return port }(),\n",
 			}},
+		},
+		{
+			name: zitadel, dir: "zitadel", module: "github.com/zitadel/oidc/v3", pkg: "/example/server", extra: true,
+			edits: []edit{
+				{file: "example/server/main.go", old: `":" + cfg.Port`, new: `"127.0.0.1:" + cfg.Port`},
+				// A public client may use the device code grant too, and is
+				// asked to wait a second only.
+				{
+					file: "example/server/storage/client.go",
+					old:  "oidc.GrantTypeCode, oidc.GrantTypeRefreshToken},",
+					new:  "oidc.GrantTypeCode, oidc.GrantTypeRefreshToken, oidc.GrantTypeDeviceCode},",
+				},
+				{file: "example/server/exampleop/op.go", old: "PollInterval: 5 * time.Second", new: "PollInterval: time.Second"},
+				// Its button needs JavaScript.
+				{
+					file: "example/server/exampleop/templates/confirm_device.html",
+					old:  `<button onclick="location.href='./confirm?action=allowed'" type="button" class="green">Allow</button>`,
+					new:  `<form method="POST" action="./confirm"><input type="hidden" name="action" value="allowed"><button>Allow</button></form>`,
+				},
+			},
 		},
 		{
 			name: gitea, dir: "gitea", module: "code.gitea.io/gitea", extra: true,

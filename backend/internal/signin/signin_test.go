@@ -19,22 +19,40 @@ import (
 // service is a sign-in that is served, with one page behind it.
 type service struct {
 	*SignIn
-	dex *env.Dex
+	dex provider
 	now time.Time
+}
+
+// provider is what all OpenID Connect providers of a test can.
+type provider interface {
+	Browse(ctx context.Context, jar http.CookieJar, email, pageURL, stop string) (*url.URL, error)
+}
+
+// listen serves what is mounted later.
+func listen(t *testing.T) (mux *http.ServeMux, publicURL string) {
+	t.Helper()
+	mux = http.NewServeMux()
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	// By name: that is what providers let a public client use.
+	return mux, strings.Replace(server.URL, "127.0.0.1", "localhost", 1)
 }
 
 func start(t *testing.T, dex *env.Dex) *service {
 	t.Helper()
-	mux := http.NewServeMux()
-	server := httptest.NewServer(mux)
-	t.Cleanup(server.Close)
-	s := &service{dex: dex, now: time.Now()}
-	s.SignIn = &SignIn{
-		Issuer: issuer(t, dex.Issuer, dex.ClientID), ClientID: dex.ClientID, Scopes: []string{"openid", "email", "groups"},
-		// By name: that is what Dex lets a public client use.
-		PublicURL: strings.Replace(server.URL, "127.0.0.1", "localhost", 1),
-		Seal:      seal(t), Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return s.now },
-	}
+	mux, publicURL := listen(t)
+	s := &service{dex: dex, now: time.Now(), SignIn: &SignIn{
+		Issuer: issuer(t, dex.Issuer, dex.ClientID, "email"), ClientID: dex.ClientID, Scopes: []string{"openid", "email", "groups"},
+		PublicURL: publicURL,
+	}}
+	s.serve(t, mux)
+	return s
+}
+
+// serve mounts the sign-in, and a page that says who is signed in.
+func (s *service) serve(t *testing.T, mux *http.ServeMux) {
+	t.Helper()
+	s.Seal, s.Log, s.Now = seal(t), slog.New(slog.DiscardHandler), func() time.Time { return s.now }
 	s.Mount(mux)
 	mux.HandleFunc("GET /", func(w http.ResponseWriter, r *http.Request) {
 		who, ok := s.Identity(r)
@@ -44,7 +62,6 @@ func start(t *testing.T, dex *env.Dex) *service {
 		}
 		_, _ = io.WriteString(w, r.URL.Path+" for "+who.Username)
 	})
-	return s
 }
 
 func seal(t *testing.T) *Seal {
@@ -56,10 +73,10 @@ func seal(t *testing.T) *Seal {
 	return s
 }
 
-func issuer(t *testing.T, address, clientID string) *login.Issuer {
+func issuer(t *testing.T, address, clientID, claim string) *login.Issuer {
 	t.Helper()
 	i, err := login.NewIssuer(login.Config{
-		URL: address, Audiences: []string{clientID}, Username: login.Mapping{Claim: "email", Prefix: "oidc:"},
+		URL: address, Audiences: []string{clientID}, Username: login.Mapping{Claim: claim, Prefix: "oidc:"},
 	}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
@@ -245,7 +262,7 @@ func TestSignIn(t *testing.T) {
 	t.Run("a session of another issuer is none", func(t *testing.T) {
 		b := start(t, dex).browser(t)
 		b.signIn(t, "/")
-		b.Issuer = issuer(t, "https://other.example.com", "x")
+		b.Issuer = issuer(t, "https://other.example.com", "x", "sub")
 		b.nobody(t)
 	})
 	t.Run("what is sealed for one cookie counts in no other", func(t *testing.T) {
@@ -309,7 +326,7 @@ func TestSignIn(t *testing.T) {
 	})
 	t.Run("an issuer that is down is said", func(t *testing.T) {
 		b := start(t, dex).browser(t)
-		b.Issuer = issuer(t, "http://localhost:1", "x")
+		b.Issuer = issuer(t, "http://localhost:1", "x", "sub")
 		b.refused(t, "/signin", http.StatusServiceUnavailable, "Sign-in is not possible just now")
 	})
 }
@@ -347,7 +364,7 @@ func testRequest(t *testing.T, b *browser) {
 	}
 	q := to.Query()
 	if q.Get("redirect_uri") != b.PublicURL+"/signin/callback" || q.Get("response_type") != "code" || q.Get("code_challenge_method") != "S256" ||
-		q.Get("code_challenge") == "" || len(q.Get("state")) < 20 || len(q.Get("nonce")) < 20 || q.Get("client_id") != b.dex.ClientID {
+		q.Get("code_challenge") == "" || len(q.Get("state")) < 20 || len(q.Get("nonce")) < 20 || q.Get("client_id") != b.ClientID {
 		t.Errorf("sent to %s", to)
 	}
 	for _, secret := range []string{"verifier", "secret"} {
@@ -355,6 +372,41 @@ func testRequest(t *testing.T, b *browser) {
 			t.Errorf("the address has a %s: %s", secret, to)
 		}
 	}
+}
+
+// TestAnotherMakeOfProvider signs in where little is as at Dex, by nothing but
+// another configuration.
+func TestAnotherMakeOfProvider(t *testing.T) {
+	mux, publicURL := listen(t)
+	z := env.StartForTest(t, env.Options{Clusters: []string{}, Zitadel: true, WebRedirect: publicURL + callbackPath}).Zitadel
+	s := &service{dex: z, now: time.Now(), SignIn: &SignIn{Scopes: []string{"openid", "email", "groups"}, PublicURL: publicURL}}
+	s.Issuer = issuer(t, z.Issuer, z.ClientID, "sub")
+	s.serve(t, mux)
+	for name, c := range map[string]struct{ id, secret string }{
+		"a public client":            {z.ClientID, ""},
+		"a client that has a secret": {z.WebClientID, z.WebClientSecret},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s.ClientID, s.ClientSecret = c.id, c.secret
+			b := s.browser(t)
+			if last := b.signIn(t, "/clusters"); last.String() != publicURL+"/clusters" {
+				t.Errorf("came back to %s", last)
+			}
+			b.somebody(t)
+		})
+	}
+	t.Run("a wrong secret", func(t *testing.T) {
+		s.ClientID, s.ClientSecret = z.WebClientID, "guess"
+		b := s.browser(t)
+		b.refused(t, b.answer(t).String(), http.StatusUnauthorized, "does not take this sign-in&#39;s code")
+	})
+	t.Run("a redirect that was not registered", func(t *testing.T) {
+		s.ClientID, s.PublicURL = z.WebClientID, strings.Replace(publicURL, "localhost", "127.0.0.1", 1)
+		b := s.browser(t)
+		if last, err := b.dex.Browse(t.Context(), b.jar, env.Alice, b.PublicURL+"/signin", b.PublicURL+callbackPath); err == nil {
+			t.Errorf("came back to %s", last)
+		}
+	})
 }
 
 func TestCookies(t *testing.T) {

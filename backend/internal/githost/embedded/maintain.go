@@ -72,11 +72,15 @@ func (h *Host) repackOne(ctx context.Context, repo *repository) {
 		args = []string{"gc", "--quiet", fmt.Sprintf("--prune=@%d +0000", h.now().Add(-keepLost).Unix())}
 	}
 	before, start := repo.packs(), time.Now()
+	repo.collecting.Lock()
+	defer repo.collecting.Unlock()
 	_, err := repo.git.output(ctx, repo.dir, nil, args...)
 	if err == nil && full {
 		err = errors.Join(os.WriteFile(repo.collected(), nil, 0o600), os.Chtimes(repo.collected(), h.now(), h.now()))
 	}
 	if err != nil {
+		// Whether it was killed or not: what it holds is let go by now.
+		repo.killed.Store(true)
 		if ctx.Err() == nil {
 			h.cfg.Log.Error("Repack failed", "cluster", repo.id, "error", err)
 		}

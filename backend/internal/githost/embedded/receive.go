@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os/exec"
 	"strings"
 	"syscall"
 	"time"
@@ -106,6 +107,9 @@ func (h *Host) push(ctx context.Context, repo *repository, caller access.Caller,
 	if err != nil {
 		return nil, err
 	}
+	if err := repo.unlockKilled(); err != nil {
+		return nil, err
+	}
 	answer, err := repo.receivePack(ctx, caller, req, body.from(0))
 	// Whatever git answered, or whether it was stopped: the refs tell.
 	if h.announce(repo, caller, req, before) == len(req.Commands) {
@@ -186,7 +190,11 @@ func (r *repository) receivePack(ctx context.Context, caller access.Caller, req 
 	cmd := r.git.command(ctx, r.dir, append(args, "receive-pack", "--stateless-rpc", ".")...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, &stdout, &stderr
-	if err := cmd.Run(); err != nil && stdout.Len() == 0 {
+	err := cmd.Run()
+	if ended := (*exec.ExitError)(nil); errors.As(err, &ended) && !ended.Exited() {
+		r.killed.Store(true)
+	}
+	if err != nil && stdout.Len() == 0 {
 		return nil, fmt.Errorf("git receive-pack: %w: %s", err, abbreviate(strings.TrimSpace(stderr.String())))
 	}
 	return stdout.Bytes(), nil

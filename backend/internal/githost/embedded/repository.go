@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,6 +27,11 @@ type repository struct {
 	fetching chan struct{}
 	// turn is the repository's queue: git does one push at a time.
 	turn chan struct{}
+	// collecting is held while git repacks, which takes locks of its own beside a
+	// push. A push never waits for it.
+	collecting sync.Mutex
+	// killed says that git ended before its end, and may have left locks.
+	killed atomic.Bool
 	// pushes counts those since the last repack that this process knows of.
 	pushes atomic.Int64
 	// objects remembers commits and trees across pushes.
@@ -132,9 +138,23 @@ func (r *repository) exists() (bool, error) {
 // clockStep is by how much a file's time may lie before the clock's.
 const clockStep = 100 * time.Millisecond
 
-// sweepLocks removes the lock files that a git left which was killed before this
-// process started, by a power cut for example: nobody could push to their branch
-// again. Nobody else's git works in the directory.
+// unlockKilled removes the locks of a git that was killed while this process
+// went on, for want of memory for example. The caller has the repository's turn.
+func (r *repository) unlockKilled() error {
+	if !r.killed.Load() || !r.collecting.TryLock() {
+		return nil // while git repacks, a lock may be its own
+	}
+	defer r.collecting.Unlock()
+	if err := r.sweepLocks(time.Now().Add(2 * clockStep)); err != nil {
+		return fmt.Errorf("remove locks that git left: %w", err)
+	}
+	r.killed.Store(false)
+	return nil
+}
+
+// sweepLocks removes the lock files that a git left which was killed before, by a
+// power cut for example: nobody could push to their branch again. Nobody else's
+// git works in the directory.
 func (r *repository) sweepLocks(before time.Time) error {
 	return filepath.WalkDir(r.dir, func(path string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {

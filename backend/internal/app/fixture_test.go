@@ -69,7 +69,9 @@ func start(t *testing.T) *fixture {
 	f.opts = options{
 		listen: strings.TrimPrefix(f.url, "http://"), healthListen: strings.TrimPrefix(f.health, "http://"), publicURL: f.url,
 		gitDir: filepath.Join(t.TempDir(), "git"), kubeconfig: kubeconfig,
-		issuer: e.Dex.Issuer, clientID: e.Dex.ClientID, usernameClaim: "email", prefix: "oidc:", credentialLifetime: time.Hour,
+		oidc:               oidcOptions{issuer: e.Dex.Issuer, clientID: e.Dex.ClientID, usernameClaim: "email", prefix: "oidc:"},
+		web:                webOptions{ui: true},
+		credentialLifetime: time.Hour,
 	}
 	f.run(t)
 	for _, user := range []string{env.Alice, env.Bob} {

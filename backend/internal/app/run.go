@@ -24,9 +24,16 @@ import (
 // stopTimeout is how long requests have to end when the process is told to.
 const stopTimeout = 20 * time.Second
 
+// scopes are those that people sign in with.
+var scopes = []string{"openid", "email", "profile", "groups"}
+
 // run wires everything and serves until ctx ends.
 func run(ctx context.Context, o options, log *slog.Logger) error {
-	signIn, err := o.issuers(log)
+	issuers, err := o.oidc.issuers(log)
+	if err != nil {
+		return err
+	}
+	certificate, err := o.tls.load()
 	if err != nil {
 		return err
 	}
@@ -37,7 +44,7 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 	keys := &keyring.Keyring{Client: cluster.GetClient(), Live: cluster.GetAPIReader(), Lifetime: o.credentialLifetime}
 	auth := &access.Authenticator{
 		Clusters: cluster.GetClient(), Konnector: cluster.konnectorSecrets, Bridge: cluster.bridgeSecrets,
-		Live: cluster.GetAPIReader(), Login: signIn, Keys: keys, Log: log,
+		Live: cluster.GetAPIReader(), Login: issuers, Keys: keys, Log: log,
 	}
 	keys.Ended = auth.End
 	if err := cluster.watchSecrets(auth); err != nil {
@@ -50,17 +57,16 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	if err := cluster.addControllers(host); err != nil {
+	if err := cluster.addControllers(host, auth.KonnectorSeen); err != nil {
 		return err
 	}
 
 	api := http.NewServeMux()
 	(&events.Handler{Hub: hub, Heads: host.Heads, Authenticator: auth, Log: log}).Mount(api)
 	(&onboarding.Service{
-		Client: cluster.GetClient(), Live: cluster.GetAPIReader(), Login: signIn, Host: host,
+		Client: cluster.GetClient(), Live: cluster.GetAPIReader(), Login: issuers, Host: host,
 		Info: v1alpha1.Info{
-			Version: version(), Issuer: o.issuer, ClientID: o.clientID,
-			Scopes: []string{"openid", "email", "profile", "groups"},
+			Version: version(), Issuer: issuers[0].URL(), ClientID: issuers[0].ClientID(), Scopes: scopes,
 		},
 		Keys: keys, Agents: auth, KonnectorSeen: auth.KonnectorSeen, Log: log,
 	}).Mount(api)
@@ -69,9 +75,19 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 		{name: "git-host", probe: host.Ready, critical: true},
 		{name: "caches", probe: cluster.synced, critical: true},
 		{name: "api-server", probe: cluster.reachable},
-		{name: "oidc", probe: func(context.Context) error { return signIn.Ready() }},
+		{name: "oidc", probe: func(context.Context) error { return issuers.Ready() }},
 	}}
-	public := newServer(auth.Handler(routes(host, api)), log)
+	if o.web.ui {
+		s, err := o.web.signIn(issuers[0], o.publicURL, log)
+		if err != nil {
+			return err
+		}
+		api.Handle("/", web(o.publicURL, s, http.NotFoundHandler()))
+	}
+	public := newServer(guarded(auth.Handler(routes(host, api)), o.publicURL), log)
+	if certificate != nil {
+		secure(public, certificate)
+	}
 	public.RegisterOnShutdown(hub.Close)
 	// Now, so that a port that is taken is an error before anything runs.
 	listeners, err := listen(ctx, log, o.listen, o.healthListen)
@@ -85,7 +101,10 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 		}
 	}
 	log.Info("Starting", "version", version(), "publicURL", o.publicURL, "gitDir", o.gitDir)
-	group.Go(func() error { return signIn.Run(ctx) })
+	if certificate != nil {
+		group.Go(func() error { return watch(ctx, certificate) })
+	}
+	group.Go(func() error { return issuers.Run(ctx) })
 	group.Go(func() error { return host.Run(ctx) })
 	group.Go(func() error { return cluster.run(ctx, log) })
 	return group.Wait()
@@ -163,7 +182,11 @@ func serve(ctx context.Context, s *http.Server, l net.Listener) error {
 		defer cancel()
 		stopped <- s.Shutdown(stopping)
 	}()
-	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+	start := s.Serve
+	if s.TLSConfig != nil {
+		start = func(l net.Listener) error { return s.ServeTLS(l, "", "") }
+	}
+	if err := start(l); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve %s: %w", l.Addr(), err)
 	}
 	if err := <-stopped; err != nil {

@@ -1,0 +1,117 @@
+package app
+
+import (
+	"encoding/base64"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+// parse reads flags on top of what is required.
+func parse(t *testing.T, args ...string) (*options, error) {
+	t.Helper()
+	o := &options{}
+	f := pflag.NewFlagSet("backend", pflag.ContinueOnError)
+	o.addFlags(f)
+	if err := f.Parse(append([]string{"--public-url=https://gitbind.example.com/", "--git-dir=/x", "--oidc-issuer=https://dex.example.com"}, args...)); err != nil {
+		t.Fatal(err)
+	}
+	return o, o.check()
+}
+
+func TestNothingIsSaidInClearToOtherMachines(t *testing.T) {
+	for args, words := range map[string]string{
+		"": "",
+		"--listen=127.0.0.1:1 --public-url=http://localhost:1": "",
+		"--listen=[::1]:8080":                                 "",
+		"--listen=localhost:8080":                             "",
+		"--listen=:8080":                                      "plain HTTP to other machines",
+		"--listen=0.0.0.0:8080":                               "plain HTTP to other machines",
+		"--listen=10.0.0.1:8080":                              "plain HTTP to other machines",
+		"--listen=gitbind.example.com:8080":                   "plain HTTP to other machines",
+		"--listen=:8080 --insecure-listen":                    "",
+		"--listen=:8443 --tls-cert-file=c --tls-key-file=k":   "",
+		"--tls-cert-file=c":                                   "go together",
+		"--tls-key-file=k --insecure-listen":                  "go together",
+		"--public-url=http://gitbind.example.com":             "sent in clear",
+		"--public-url=http://127.0.0.1.example.com":           "sent in clear",
+		"--public-url=ftp://gitbind.example.com":              "no http or https URL",
+		"--listen=8080":                                       "--listen",
+		"--public-url=https://example.com/gitbind":            "without a path",
+		"--public-url=https://example.com/gitbind --ui=false": "",
+		"--web-client-secret-file=s":                          "needs --web-client-id",
+	} {
+		_, err := parse(t, strings.Fields(args)...)
+		if words == "" && err != nil || words != "" && (err == nil || !strings.Contains(err.Error(), words)) {
+			t.Errorf("%q: %v, want %q", args, err, words)
+		}
+	}
+}
+
+func TestIssuersComeFromFlagsAndFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "authentication.yaml")
+	write(t, file, `{"apiVersion":"apiserver.config.k8s.io/v1","kind":"AuthenticationConfiguration","jwt":[
+		{"issuer":{"url":"https://ci.example.com","audiences":["gitbind","other"]},"claimMappings":{"username":{"claim":"sub","prefix":"ci:"}}}]}`)
+	for args, want := range map[string]string{
+		"":                                     "https://dex.example.com gitbind-cli",
+		"--oidc-config=" + file:                "https://dex.example.com gitbind-cli, https://ci.example.com gitbind",
+		"--oidc-issuer= --oidc-config=" + file: "https://ci.example.com gitbind",
+		"--oidc-issuer=":                       "!is required",
+		"--oidc-config=/nonexistent":           "!--oidc-config",
+		"--oidc-ca-file=/nonexistent":          "!--oidc-ca-file",
+		"--oidc-ca-file=/dev/null":             "!no certificate",
+		"--oidc-username-prefix=ci: --oidc-config=" + file: "!neither begin with the other",
+	} {
+		o, err := parse(t, strings.Fields(args)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		issuers, err := o.oidc.issuers(slog.New(slog.DiscardHandler))
+		if words, refused := strings.CutPrefix(want, "!"); refused {
+			if err == nil || !strings.Contains(err.Error(), words) {
+				t.Errorf("%q: %v, want %q", args, err, words)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, i := range issuers {
+			got = append(got, i.URL()+" "+i.ClientID())
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("%q: %q, want %q", args, got, want)
+		}
+	}
+}
+
+func TestASessionKeyIsOneOrRefused(t *testing.T) {
+	dir := t.TempDir()
+	for name, c := range map[string]struct {
+		content string
+		ok      bool
+	}{
+		"good":  {base64.StdEncoding.EncodeToString(make([]byte, 32)) + "\n", true},
+		"short": {base64.StdEncoding.EncodeToString(make([]byte, 16)), false},
+		"empty": {"", false},
+		"text":  {strings.Repeat("x", 32), false},
+	} {
+		path := filepath.Join(dir, name)
+		write(t, path, c.content)
+		if _, err := (&webOptions{sessionKeyFile: path}).sessionKey(); (err == nil) != c.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -28,9 +28,9 @@ type History interface {
 	// List gives the files below a folder, by path. A folder that is not there
 	// has none.
 	List(ctx context.Context, cluster, revision, folder string) ([]File, error)
-	// Read gives a file's content, ErrNotFound when there is none and ErrTooLarge
-	// beyond MaxFile.
-	Read(ctx context.Context, cluster, revision, path string) ([]byte, error)
+	// Read gives a file's content and its blob, ErrNotFound when there is none,
+	// and ErrTooLarge, with the blob, beyond MaxFile.
+	Read(ctx context.Context, cluster, revision, path string) (data []byte, blob string, err error)
 	// Blobs calls fn with the content of each blob, in their order, and nil for
 	// one that is beyond MaxFile. The content is fn's only until it returns.
 	Blobs(ctx context.Context, cluster string, blobs []string, fn func(blob string, data []byte) error) error

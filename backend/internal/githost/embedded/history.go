@@ -95,21 +95,20 @@ func readTree(out *bufio.Reader, each func(githost.File) error) error {
 }
 
 // Read implements githost.History.
-func (h *Host) Read(ctx context.Context, cluster, revision, path string) ([]byte, error) {
+func (h *Host) Read(ctx context.Context, cluster, revision, path string) (data []byte, blob string, err error) {
 	if err := checkPath(path); err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	var content []byte
-	err := h.reading(ctx, cluster, revision, func(ctx context.Context, repo *repository, commit string) error {
-		return repo.blobs(ctx, []string{commit + ":" + path}, func(_ string, data []byte) error {
-			if data == nil {
+	err = h.reading(ctx, cluster, revision, func(ctx context.Context, repo *repository, commit string) error {
+		return repo.blobs(ctx, []string{commit + ":" + path}, func(found string, content []byte) error {
+			blob, data = found, bytes.Clone(content)
+			if content == nil {
 				return githost.ErrTooLarge
 			}
-			content = bytes.Clone(data)
 			return nil
 		})
 	})
-	return content, err
+	return data, blob, err
 }
 
 // Blobs implements githost.History.
@@ -214,12 +213,12 @@ func (r *repository) stream(ctx context.Context, stdin io.Reader, read func(*buf
 	return nil
 }
 
-// blobs reads objects by name, in their order.
-func (r *repository) blobs(ctx context.Context, names []string, fn func(name string, data []byte) error) error {
+// blobs reads blobs by name, in their order, and gives them by their hash.
+func (r *repository) blobs(ctx context.Context, names []string, fn func(blob string, data []byte) error) error {
 	var buffer []byte
 	return r.stream(ctx, strings.NewReader(strings.Join(names, "\n")+"\n"), func(out *bufio.Reader) error {
 		for _, name := range names {
-			size, err := header(out, name)
+			blob, size, err := header(out, name)
 			if err != nil {
 				return err
 			}
@@ -227,7 +226,7 @@ func (r *repository) blobs(ctx context.Context, names []string, fn func(name str
 				if _, err := io.CopyN(io.Discard, out, size+1); err != nil {
 					return err
 				}
-				if err := fn(name, nil); err != nil {
+				if err := fn(blob, nil); err != nil {
 					return err
 				}
 				continue
@@ -239,7 +238,7 @@ func (r *repository) blobs(ctx context.Context, names []string, fn func(name str
 			if _, err := io.ReadFull(out, buffer); err != nil {
 				return err
 			}
-			if err := fn(name, buffer[:size:size]); err != nil {
+			if err := fn(blob, buffer[:size:size]); err != nil {
 				return err
 			}
 		}
@@ -249,21 +248,22 @@ func (r *repository) blobs(ctx context.Context, names []string, fn func(name str
 
 // header reads the line that git cat-file --batch writes before a blob:
 // "<hash> <type> <size>", or "<name> missing".
-func header(out *bufio.Reader, name string) (size int64, err error) {
+func header(out *bufio.Reader, name string) (blob string, size int64, err error) {
 	line, err := out.ReadString('\n')
 	if err != nil {
-		return 0, err
+		return "", 0, err
 	}
 	line = strings.TrimSuffix(line, "\n")
 	if line == name+" missing" {
-		return 0, githost.ErrNotFound
+		return "", 0, githost.ErrNotFound
 	}
 	f := strings.Fields(line)
 	if len(f) != 3 {
-		return 0, fmt.Errorf("git cat-file: unexpected answer %q", abbreviate(line))
+		return "", 0, fmt.Errorf("git cat-file: unexpected answer %q", abbreviate(line))
 	}
 	if f[1] != "blob" {
-		return 0, githost.ErrNotFound
+		return "", 0, githost.ErrNotFound
 	}
-	return strconv.ParseInt(f[2], 10, 64)
+	size, err = strconv.ParseInt(f[2], 10, 64)
+	return f[0], size, err
 }

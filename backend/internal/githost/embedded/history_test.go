@@ -45,8 +45,8 @@ func TestHistoryReadsWhatWasPushed(t *testing.T) {
 		if want := []string{orders, folder + "/team-b/x.yaml"}; err != nil || !slices.Equal(paths, want) {
 			t.Errorf("list: %q (%v), want %q", paths, err, want)
 		}
-		data, err := s.Read(ctx, cluster, revision, orders)
-		if err != nil || string(data) != "plan: big\nsize: 1\n" {
+		data, blob, err := s.Read(ctx, cluster, revision, orders)
+		if err != nil || string(data) != "plan: big\nsize: 1\n" || blob != files[0].Blob {
 			t.Errorf("read: %q (%v)", data, err)
 		}
 		var contents []string
@@ -84,10 +84,10 @@ func TestHistorySaysWhatIsNotThere(t *testing.T) {
 	if _, err := s.Head(ctx, cluster, "status"); !errors.Is(err, githost.ErrNotFound) {
 		t.Errorf("a branch that is not there: %v", err)
 	}
-	if _, err := s.Read(ctx, cluster, "main", orders); !errors.Is(err, githost.ErrNotFound) {
+	if _, _, err := s.Read(ctx, cluster, "main", orders); !errors.Is(err, githost.ErrNotFound) {
 		t.Errorf("a file that is not there: %v", err)
 	}
-	if _, err := s.Read(ctx, cluster, "main", "."+"git"); !errors.Is(err, githost.ErrNotFound) {
+	if _, _, err := s.Read(ctx, cluster, "main", "."+"git"); !errors.Is(err, githost.ErrNotFound) {
 		t.Errorf("another file that is not there: %v", err)
 	}
 	if files, err := s.List(ctx, cluster, "main", folder); err != nil || len(files) != 0 {
@@ -107,7 +107,7 @@ func TestHistoryTakesNothingButPathsAndHashes(t *testing.T) {
 	s := serve(t)
 	ctx := t.Context()
 	for _, path := range []string{"", "/etc/passwd", "../" + other + ".git/HEAD", "a/../b", "a//b", "./a", "a/", "a\nrefs/heads/main:README.md", "a\x00b", "a\xff", "a\u0085b", strings.Repeat("a", 5000)} {
-		if _, err := s.Read(ctx, cluster, "main", path); err == nil || errors.Is(err, githost.ErrNotFound) {
+		if _, _, err := s.Read(ctx, cluster, "main", path); err == nil || errors.Is(err, githost.ErrNotFound) {
 			t.Errorf("read %q: %v", path, err)
 		}
 		if _, err := s.List(ctx, cluster, "main", path); err == nil {
@@ -164,7 +164,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	if !log[0].Cut || size > maxDiff || size < maxDiff/2 || log[1].Cut || log[1].Diff[1] != "+commit 0123456789012345678901234567890123456789" {
 		t.Errorf("the long diff has %d bytes (cut %v), the short one is %q", size, log[0].Cut, log[1].Diff)
 	}
-	if _, err := s.Read(ctx, cluster, "main", folder+"/team-a/huge.yaml"); !errors.Is(err, githost.ErrTooLarge) {
+	if _, _, err := s.Read(ctx, cluster, "main", folder+"/team-a/huge.yaml"); !errors.Is(err, githost.ErrTooLarge) {
 		t.Errorf("a huge file: %v", err)
 	}
 	files, err := s.List(ctx, cluster, "main", folder)

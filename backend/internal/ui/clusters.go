@@ -1,0 +1,319 @@
+package ui
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/backend/internal/login"
+	"gitbind.dev/gitbridge/claim"
+)
+
+// most rows of a list that is not the page's main one.
+const maxRows = 50
+
+// row is a cluster in a list.
+type row struct {
+	ID, Name string
+	State    State
+	Seen     string
+	// Attention is how many claims need it; Known is false while Git is away.
+	Attention, Claims int
+	Known             bool
+}
+
+type clustersView struct {
+	Rows      []row
+	Attention []claimRow
+	// More is how many claims need attention beyond those.
+	More int
+	URL  string
+}
+
+// claimRow is a claim in a list.
+type claimRow struct {
+	Cluster         string
+	Binding         string
+	Namespace, Name string
+	Path            string
+	State           State
+	Message         string
+}
+
+func (h *handler) connect(r *http.Request, who login.Identity) (*page, error) {
+	v, err := h.overview(r.Context(), who)
+	if err != nil {
+		return nil, err
+	}
+	return &page{Title: "Connect a cluster", Place: "clusters", Crumbs: []crumb{{"Clusters", "/clusters"}}, Template: "connect", Body: v}, nil
+}
+
+func (h *handler) clusters(r *http.Request, who login.Identity) (*page, error) {
+	v, err := h.overview(r.Context(), who)
+	if err != nil {
+		return nil, err
+	}
+	return &page{Title: "Clusters", Place: "clusters", Template: "clusters", Body: v}, nil
+}
+
+// surveyTime is how long the list of clusters waits for Git: it is there without
+// the numbers, too.
+const surveyTime = 5 * time.Second
+
+// overview is a person's clusters, with what needs attention in all of them.
+func (h *handler) overview(ctx context.Context, who login.Identity) (clustersView, error) {
+	list, err := h.Control.Clusters(ctx, who)
+	if err != nil {
+		return clustersView{}, err
+	}
+	slices.SortFunc(list, func(a, b v1alpha1.ClusterBinding) int {
+		return cmp.Or(cmp.Compare(a.Spec.DisplayName, b.Spec.DisplayName), cmp.Compare(a.Name, b.Name))
+	})
+	v := clustersView{URL: h.PublicURL}
+	ctx, cancel := context.WithTimeout(ctx, surveyTime)
+	defer cancel()
+	for i := range list {
+		cb := &list[i]
+		seen := h.seen(cb)
+		line := row{ID: cb.Name, Name: visible(cb.Spec.DisplayName), State: judgeCluster(cb, seen, h.Now()), Seen: h.since(seen)}
+		if s, err := h.look(ctx, cb.Name); err == nil {
+			line.Known = true
+			for _, claims := range s.claims {
+				line.Claims += alive(claims)
+			}
+			troubled := attention(cb, s)
+			line.Attention = len(troubled) + len(s.refused)
+			v.Attention = append(v.Attention, troubled...)
+		}
+		v.Rows = append(v.Rows, line)
+	}
+	if v.More = len(v.Attention) - maxRows; v.More > 0 {
+		v.Attention = v.Attention[:maxRows]
+	}
+	return v, nil
+}
+
+// alive is how many claims are not gone.
+func alive(claims []item) int {
+	n := 0
+	for _, c := range claims {
+		if c.state().Tone != Off {
+			n++
+		}
+	}
+	return n
+}
+
+// attention are the claims of a cluster that need it, by binding.
+func attention(cb *v1alpha1.ClusterBinding, s *survey) []claimRow {
+	var out []claimRow
+	for _, claims := range s.claims {
+		for _, c := range claims {
+			if c.state().Attention() {
+				out = append(out, newClaimRow(cb, c))
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b claimRow) int { return cmp.Compare(a.Path, b.Path) })
+	return out
+}
+
+func newClaimRow(cb *v1alpha1.ClusterBinding, i item) claimRow {
+	line := claimRow{
+		Cluster: visible(cb.Spec.DisplayName), Binding: i.key.Binding, Namespace: i.key.Namespace, Name: i.key.Name,
+		Path: claimPath(cb.Name, i.key), State: i.state(),
+	}
+	// A message is about what was answered, and would mislead beside a newer
+	// version.
+	if i.answer != nil && (i.answer.blob == i.blob || line.State.Attention()) {
+		line.Message = i.message
+	}
+	return line
+}
+
+func claimPath(id string, k claim.Key) string {
+	return bindingPath(id, k.Binding) + "/" + k.Namespace + "/" + k.Name
+}
+
+// seen is when a cluster's konnector was here last, as far as anybody knows.
+func (h *handler) seen(cb *v1alpha1.ClusterBinding) time.Time {
+	var at time.Time
+	if cb.Status.LastSeen != nil {
+		at = cb.Status.LastSeen.Time
+	}
+	if h.Seen != nil {
+		if now := h.Seen(cb.Name); now.After(at) {
+			at = now
+		}
+	}
+	return at
+}
+
+// since is a time in words, "" for none.
+func (h *handler) since(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return ago(h.Now().Sub(t)) + " ago"
+}
+
+type clusterView struct {
+	ID, Name   string
+	State      State
+	Seen       string
+	Repository string
+	Notes      []Note
+	Bindings   []bindingRow
+	Offers     []v1alpha1.Offer
+	Attention  []claimRow
+	More       int
+	Refused    []claimRow
+	MoreFiles  int
+}
+
+// bindingRow is a bound API in a list.
+type bindingRow struct {
+	Name, Path string
+	State      State
+	Message    string
+	Claims     int
+	// Counts are of the claims, by state; "" while Git is away.
+	Counts []stateCount
+	Known  bool
+}
+
+type stateCount struct {
+	Count int
+	State State
+}
+
+func (h *handler) cluster(r *http.Request, who login.Identity) (*page, error) {
+	cb, err := h.Control.Cluster(r.Context(), who, r.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	exports, err := h.Control.Exports(r.Context(), cb)
+	if err != nil {
+		return nil, err
+	}
+	seen := h.seen(cb)
+	v := clusterView{ID: cb.Name, Name: visible(cb.Spec.DisplayName), State: judgeCluster(cb, seen, h.Now()), Seen: h.since(seen)}
+	if cb.Status.Repository != nil {
+		v.Repository = cb.Status.Repository.URL
+	}
+	v.Notes = clusterNotes(cb)
+	s, err := h.look(r.Context(), cb.Name)
+	if err != nil {
+		s = nil
+		v.Notes = append(v.Notes, Note{Tone: Warn, Title: "Claims cannot be shown", Text: "The Git repository cannot be read just now. Nothing is lost; try again in a moment."})
+		h.Log.ErrorContext(r.Context(), "Read a repository for the web page", "cluster", cb.Name, "error", err)
+	}
+	v.Bindings = bindingRows(cb, exports, s)
+	if s != nil {
+		v.Attention, v.More = cutRows(attention(cb, s))
+		v.Refused, v.MoreFiles = cutRows(refused(s))
+	}
+	// What else could be bound is a help here, not what the page is for.
+	if offers, err := h.Control.Catalog(r.Context(), who); err == nil {
+		for _, o := range offers {
+			if !slices.ContainsFunc(exports, func(e v1alpha1.APIServiceExport) bool { return e.Name == o.API.BindingName() }) {
+				v.Offers = append(v.Offers, o)
+			}
+		}
+	}
+	return &page{Title: v.Name, Kicker: "Cluster", Place: "clusters", Crumbs: []crumb{{"Clusters", "/clusters"}}, Template: "cluster", Body: v}, nil
+}
+
+func cutRows(rows []claimRow) (shown []claimRow, more int) {
+	if len(rows) <= maxRows {
+		return rows, 0
+	}
+	return rows[:maxRows], len(rows) - maxRows
+}
+
+// clusterNotes are what a person should know of a whole cluster.
+func clusterNotes(cb *v1alpha1.ClusterBinding) []Note {
+	var notes []Note
+	if n, ok := judgeSync(cb); ok {
+		if n.Tone == Warn {
+			n.Command = "kubectl gitbind approve"
+		}
+		notes = append(notes, n)
+	}
+	if n := cb.Status.Foreign; n > 0 {
+		notes = append(notes, Note{Tone: Warn, Title: count(int(n), "claim is", "claims are") + " held",
+			Text: "On the control plane stands something in their place that is not theirs. A platform operator decides whether it becomes theirs."})
+	}
+	return notes
+}
+
+// refused are the files of main that are no claims.
+func refused(s *survey) []claimRow {
+	var out []claimRow
+	for _, i := range s.refused {
+		line := claimRow{Name: visible(i.path), State: State{Bad, "Refused", ""}}
+		if i.answer != nil {
+			line.State, line.Message = judgeAnswered(i.answer), i.message
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+// bindingRows are the bound APIs, and those that claims are still there of.
+func bindingRows(cb *v1alpha1.ClusterBinding, exports []v1alpha1.APIServiceExport, s *survey) []bindingRow {
+	rows := map[string]*bindingRow{}
+	for i := range exports {
+		e := &exports[i]
+		line := &bindingRow{Name: e.Name, Path: bindingPath(cb.Name, e.Name), Known: s != nil}
+		line.State, line.Message = judgeExport(e)
+		rows[e.Name] = line
+	}
+	if s != nil {
+		for name, claims := range s.claims {
+			if rows[name] == nil {
+				if alive(claims) == 0 {
+					continue
+				}
+				rows[name] = &bindingRow{Name: name, Path: bindingPath(cb.Name, name), Known: true,
+					State: State{Warn, "Not bound", "There are claims of this API, and it is not bound."}}
+			}
+			rows[name].Claims, rows[name].Counts = alive(claims), countStates(claims)
+		}
+	}
+	var out []bindingRow
+	for _, line := range rows {
+		out = append(out, *line)
+	}
+	slices.SortFunc(out, func(a, b bindingRow) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// order is that of states in summaries: what needs attention first.
+var order = map[Tone]int{Bad: 0, Warn: 1, Busy: 2, Good: 3, Off: 4}
+
+// countStates counts claims by state, those that are gone left out.
+func countStates(claims []item) []stateCount {
+	by := map[string]*stateCount{}
+	for _, c := range claims {
+		s := c.state()
+		if s.Tone == Off {
+			continue
+		}
+		if by[s.Word] == nil {
+			by[s.Word] = &stateCount{State: s}
+		}
+		by[s.Word].Count++
+	}
+	var out []stateCount
+	for _, c := range by {
+		out = append(out, *c)
+	}
+	slices.SortFunc(out, func(a, b stateCount) int {
+		return cmp.Or(cmp.Compare(order[a.State.Tone], order[b.State.Tone]), cmp.Compare(a.State.Word, b.State.Word))
+	})
+	return out
+}

@@ -1,0 +1,306 @@
+package ui
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/backend/internal/githost"
+	"gitbind.dev/backend/internal/login"
+	"gitbind.dev/backend/internal/refusal"
+	"gitbind.dev/gitbridge/claim"
+)
+
+var now = time.Date(2026, 11, 21, 14, 0, 0, 0, time.UTC)
+
+const (
+	prod  = "k3x9d2abqw"
+	api   = "databases.example.com"
+	alice = "alice"
+)
+
+// world stands for control plane, Git host and session: the pages are tested
+// with the real ones in backend/internal/app.
+type world struct {
+	offers   []v1alpha1.Offer
+	clusters []v1alpha1.ClusterBinding
+	exports  map[string][]v1alpha1.APIServiceExport
+	// files are by "<cluster>:<branch>", then by path.
+	files map[string]map[string]string
+	log   map[string][]githost.Commit
+	// down are what does not answer: "git" or "control".
+	down map[string]bool
+	seen time.Time
+	// bound are the binds that were asked for.
+	bound []string
+	reads int
+}
+
+func (w *world) Identity(r *http.Request) (login.Identity, bool) {
+	c, err := r.Cookie("who")
+	if err != nil {
+		return login.Identity{}, false
+	}
+	return login.Identity{Issuer: "https://issuer", Subject: c.Value, Username: "oidc:" + c.Value + "@example.com"}, true
+}
+
+var errDown = refusal.Because(errors.New("connection refused to 10.0.0.1"), refusal.Unavailable, "the control plane cannot do this just now: try again")
+
+func (w *world) Catalog(_ context.Context, who login.Identity) ([]v1alpha1.Offer, error) {
+	if w.down["control"] {
+		return nil, errDown
+	}
+	offers := slices.Clone(w.offers)
+	for i := range offers {
+		if who.Subject != alice {
+			offers[i].Bound = nil
+		}
+	}
+	return offers, nil
+}
+
+func (w *world) Clusters(_ context.Context, who login.Identity) ([]v1alpha1.ClusterBinding, error) {
+	var own []v1alpha1.ClusterBinding
+	for _, cb := range w.clusters {
+		if cb.Spec.Owner.Subject == who.Subject {
+			own = append(own, cb)
+		}
+	}
+	return own, nil
+}
+
+func (w *world) Cluster(_ context.Context, who login.Identity, id string) (*v1alpha1.ClusterBinding, error) {
+	for i, cb := range w.clusters {
+		if cb.Name == id && cb.Spec.Owner.Subject == who.Subject {
+			return &w.clusters[i], nil
+		}
+	}
+	return nil, refusal.New(refusal.NotFound, "no such cluster, or it is not yours")
+}
+
+func (w *world) Exports(_ context.Context, cb *v1alpha1.ClusterBinding) ([]v1alpha1.APIServiceExport, error) {
+	return w.exports[cb.Name], nil
+}
+
+func (w *world) Bind(ctx context.Context, who login.Identity, cluster, offer string) (*v1alpha1.Binding, error) {
+	if _, err := w.Cluster(ctx, who, cluster); err != nil {
+		return nil, err
+	}
+	w.bound = append(w.bound, cluster+" "+offer)
+	return &v1alpha1.Binding{Name: api, Offer: offer}, nil
+}
+
+func hash(s string) string {
+	h := fnv.New128a()
+	_, _ = h.Write([]byte(s))
+	return fmt.Sprintf("%x%08x", h.Sum(nil), len(s))
+}
+
+func (w *world) tree(cluster, revision string) (map[string]string, bool) {
+	for _, branch := range []string{"main", "status"} {
+		tree, ok := w.files[cluster+":"+branch]
+		if ok && (revision == branch || revision == commitOf(tree)) {
+			return tree, true
+		}
+	}
+	return nil, false
+}
+
+func commitOf(tree map[string]string) string { return hash(fmt.Sprint(tree)) }
+
+func (w *world) Head(_ context.Context, cluster, branch string) (string, error) {
+	if w.down["git"] {
+		return "", errors.New("git: exit status 128: /srv/git/secret")
+	}
+	tree, ok := w.tree(cluster, branch)
+	if !ok {
+		return "", githost.ErrNotFound
+	}
+	return commitOf(tree), nil
+}
+
+func (w *world) List(_ context.Context, cluster, revision, folder string) ([]githost.File, error) {
+	tree, _ := w.tree(cluster, revision)
+	var out []githost.File
+	for path, content := range tree {
+		if strings.HasPrefix(path, folder+"/") {
+			out = append(out, githost.File{Path: path, Blob: hash(content), Regular: true})
+		}
+	}
+	slices.SortFunc(out, func(a, b githost.File) int { return cmp.Compare(a.Path, b.Path) })
+	return out, nil
+}
+
+func (w *world) Read(_ context.Context, cluster, revision, path string) ([]byte, string, error) {
+	if w.down["git"] {
+		return nil, "", errors.New("git: exit status 128: /srv/git/secret")
+	}
+	tree, _ := w.tree(cluster, revision)
+	content, ok := tree[path]
+	switch {
+	case !ok:
+		return nil, "", githost.ErrNotFound
+	case len(content) > githost.MaxFile:
+		return nil, hash(content), githost.ErrTooLarge
+	}
+	return []byte(content), hash(content), nil
+}
+
+func (w *world) Blobs(_ context.Context, cluster string, blobs []string, fn func(string, []byte) error) error {
+	content := map[string]string{}
+	for _, branch := range []string{"main", "status"} {
+		for _, c := range w.files[cluster+":"+branch] {
+			content[hash(c)] = c
+		}
+	}
+	for _, b := range blobs {
+		w.reads++
+		if err := fn(b, []byte(content[b])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *world) Log(_ context.Context, cluster, path string, limit int) ([]githost.Commit, error) {
+	all := w.log[cluster+":"+path]
+	return all[:min(limit, len(all))], nil
+}
+
+func newWorld() *world {
+	return &world{
+		exports: map[string][]v1alpha1.APIServiceExport{}, files: map[string]map[string]string{},
+		log: map[string][]githost.Commit{}, down: map[string]bool{}, seen: now.Add(-20 * time.Second),
+	}
+}
+
+func (w *world) handler() http.Handler {
+	return New(Config{
+		Session: w, Control: w, Git: w, Seen: func(string) time.Time { return w.seen }, PublicURL: "https://gitbind.example.com",
+		Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now },
+	})
+}
+
+// get asks for a page; who is "" for somebody who is not signed in.
+func (w *world) get(t testing.TB, who, path string) *httptest.ResponseRecorder {
+	t.Helper()
+	return w.ask(t, httptest.NewRequest(http.MethodGet, path, nil), who)
+}
+
+func (w *world) ask(t testing.TB, r *http.Request, who string) *httptest.ResponseRecorder {
+	t.Helper()
+	if who != "" {
+		r.AddCookie(&http.Cookie{Name: "who", Value: who})
+	}
+	answer := httptest.NewRecorder()
+	w.handler().ServeHTTP(answer, r)
+	return answer
+}
+
+func conditionOf(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
+}
+
+// addCluster adds one that is set up.
+func (w *world) addCluster(id, name, owner string) *v1alpha1.ClusterBinding {
+	w.clusters = append(w.clusters, v1alpha1.ClusterBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: id},
+		Spec:       v1alpha1.ClusterBindingSpec{DisplayName: name, Owner: v1alpha1.Owner{Issuer: "https://issuer", Subject: owner}},
+		Status: v1alpha1.ClusterBindingStatus{
+			TenantNamespace: v1alpha1.TenantNamespace(id), Repository: &v1alpha1.Repository{URL: "https://gitbind.example.com/git/" + id + ".git"},
+			Conditions: []metav1.Condition{conditionOf("Ready", "True", "", ""), conditionOf("Synced", "True", "", "")},
+		},
+	})
+	w.files[id+":main"], w.files[id+":status"] = map[string]string{}, map[string]string{}
+	return &w.clusters[len(w.clusters)-1]
+}
+
+func (w *world) bindAPI(id string) {
+	w.exports[id] = append(w.exports[id], v1alpha1.APIServiceExport{
+		ObjectMeta: metav1.ObjectMeta{Name: api},
+		Spec:       v1alpha1.APIServiceExportSpec{Template: "database"},
+		Status:     v1alpha1.APIServiceExportStatus{Conditions: []metav1.Condition{conditionOf("Granted", "True", "", ""), conditionOf("Published", "True", "", "")}},
+	})
+}
+
+// file is a claim's.
+func file(name, plan string) string {
+	return fmt.Sprintf("apiVersion: example.com/v1\nkind: Database\nmetadata:\n  name: %s\n  namespace: team-a\nspec:\n  plan: %s\n", name, plan)
+}
+
+// addClaim adds a claim with what the bridge says of it; change may be nil.
+func (w *world) addClaim(id, name string, change func(*claim.Status)) {
+	k := claim.Key{Binding: api, Namespace: "team-a", Name: name}
+	content := file(name, "small")
+	w.files[id+":main"][k.Path()] = content
+	s := &claim.Status{Metadata: claim.StatusMeta{Name: name, Namespace: "team-a"}, Answers: claim.Answers{Blob: hash(content), Commit: hash("c")}, Result: claim.Applied}
+	if change != nil {
+		change(s)
+	}
+	data, err := claim.EncodeStatus(s)
+	if err != nil {
+		panic(err)
+	}
+	w.files[id+":status"][k.Path()] = string(data)
+}
+
+func ready(status, message string) map[string]any {
+	return map[string]any{"conditions": []any{
+		map[string]any{"type": "Ready", "status": status, "reason": "Available", "message": message, "lastTransitionTime": "2026-11-21T13:00:00Z"},
+		map[string]any{"type": "Synced", "status": "True", "reason": "ReconcileSuccess", "lastTransitionTime": "2026-11-21T12:00:00Z"},
+	}}
+}
+
+func commit(n int, author, email, subject string, diff ...string) githost.Commit {
+	return githost.Commit{Hash: hash(fmt.Sprint(n)), Author: author, Email: email, When: now.Add(-time.Duration(n) * time.Hour), Subject: subject, Diff: diff}
+}
+
+// lived is a world in which something happened.
+func lived() *world {
+	w := newWorld()
+	w.offers = []v1alpha1.Offer{
+		{Name: "database", DisplayName: "PostgreSQL", Group: "Databases", Kind: "Database", Description: "A database of your own, with backups.", API: v1alpha1.ExportedAPI{Group: "example.com", Version: "v1", Resource: "databases"}, Bound: []string{"prod"}},
+		{Name: "queue", DisplayName: "RabbitMQ", Group: "Messaging", Kind: "Queue", API: v1alpha1.ExportedAPI{Group: "example.com", Version: "v1", Resource: "queues"}},
+		{Name: "odd", DisplayName: "Odd", Kind: "Odd", API: v1alpha1.ExportedAPI{Group: "example.com", Version: "v1", Resource: "odds"}},
+	}
+	w.addCluster(prod, "prod", alice)
+	w.bindAPI(prod)
+	w.addClaim(prod, "orders", func(s *claim.Status) {
+		s.Status = ready("True", "")
+		s.Status["endpoint"] = "10.0.0.7:5432"
+		s.Effective = map[string]any{"plan": "small-eu"}
+	})
+	w.addClaim(prod, "slow", func(s *claim.Status) { s.Status = ready("False", "waiting for a volume") })
+	w.addClaim(prod, "denied", func(s *claim.Status) {
+		s.Result, s.Problem = claim.Denied, &claim.Problem{File: "bindings/x", Line: 7, Reason: "spec.plan: no such plan"}
+	})
+	w.addClaim(prod, "held", func(s *claim.Status) {
+		s.Result, s.Reason, s.Message = claim.Held, claim.ManyRemovals, "5 claims were removed at once."
+		s.Answers.Blob = ""
+	})
+	held := claim.Key{Binding: api, Namespace: "team-a", Name: "held"}.Path()
+	delete(w.files[prod+":main"], held)
+	w.addClaim(prod, "gone", func(s *claim.Status) { s.Result, s.Answers.Blob = claim.Gone, "" })
+	delete(w.files[prod+":main"], claim.Key{Binding: api, Namespace: "team-a", Name: "gone"}.Path())
+	refused, _ := claim.EncodeStatus(&claim.Status{Result: claim.Invalid, Answers: claim.Answers{Blob: "b", Commit: "c"}, Problem: &claim.Problem{File: "bindings/x/notes.txt", Reason: "not the path of a claim"}})
+	w.files[prod+":status"]["refused/bindings/x/notes.txt"] = string(refused)
+	orders := prod + ":" + claim.Key{Binding: api, Namespace: "team-a", Name: "orders"}.Path()
+	w.log[orders] = []githost.Commit{
+		commit(1, "dora", "dora@"+claim.ClusterDomain(prod), "claim: update team-a/orders", "@@ -6,2 +6,2 @@", " spec:", "-  plan: nano", "+  plan: small"),
+		commit(5, "Bob", "bob@example.com", "Order a database", "@@ -0,0 +1,2 @@", "+spec:", "+  plan: nano"),
+	}
+	w.log[orders][0].With = []string{"eve <eve@" + claim.ClusterDomain(prod) + ">"}
+	return w
+}

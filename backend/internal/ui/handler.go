@@ -1,0 +1,193 @@
+package ui
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/backend/internal/githost"
+	"gitbind.dev/backend/internal/login"
+	"gitbind.dev/backend/internal/refusal"
+)
+
+// Session tells who is signed in, by the cookie of a request.
+type Session interface {
+	Identity(r *http.Request) (login.Identity, bool)
+}
+
+// Control is what the control plane knows and does for a person. What is not
+// theirs is not there for them, and the error says so as a refusal.
+type Control interface {
+	Catalog(ctx context.Context, who login.Identity) ([]v1alpha1.Offer, error)
+	Clusters(ctx context.Context, who login.Identity) ([]v1alpha1.ClusterBinding, error)
+	Cluster(ctx context.Context, who login.Identity, id string) (*v1alpha1.ClusterBinding, error)
+	// Exports are the APIs that a cluster has. The caller has asked for the
+	// cluster in the person's name.
+	Exports(ctx context.Context, cb *v1alpha1.ClusterBinding) ([]v1alpha1.APIServiceExport, error)
+	Bind(ctx context.Context, who login.Identity, cluster, offer string) (*v1alpha1.Binding, error)
+}
+
+// Config is what the pages are made of.
+type Config struct {
+	Session Session
+	Control Control
+	Git     githost.History
+	// Seen is when a cluster's konnector was here last, as far as this process
+	// knows; zero when it does not.
+	Seen func(cluster string) time.Time
+	// PublicURL is the backend's, for commands that people copy.
+	PublicURL string
+	Log       *slog.Logger
+	// Now is for tests; nil means time.Now.
+	Now func() time.Time
+}
+
+// Sizes of what is remembered between requests. All of it follows from content in
+// Git, so that nothing of it can be out of date.
+const (
+	keepAnswers = 50_000
+	keepSurveys = 16
+)
+
+// pageTimeout bounds the making of a page.
+const pageTimeout = 20 * time.Second
+
+type handler struct {
+	Config
+	read    *recent[string, *answer]
+	surveys *recent[string, *survey]
+}
+
+// New gives the web page: a handler for "/".
+func New(cfg Config) http.Handler {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	h := &handler{Config: cfg, read: newRecent[string, *answer](keepAnswers), surveys: newRecent[string, *survey](keepSurveys)}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", h.home)
+	mux.HandleFunc("GET /static/{file}", h.static)
+	mux.HandleFunc("GET /catalog", h.signedIn(h.catalog))
+	mux.HandleFunc("GET /connect", h.signedIn(h.connect))
+	mux.HandleFunc("GET /clusters", h.signedIn(h.clusters))
+	mux.HandleFunc("GET /clusters/{id}", h.signedIn(h.cluster))
+	mux.HandleFunc("GET /clusters/{id}/bindings/{binding}", h.signedIn(h.binding))
+	mux.HandleFunc("GET /clusters/{id}/bindings/{binding}/{namespace}/{name}", h.signedIn(h.claim))
+	mux.HandleFunc("GET /clusters/{id}/bindings/{binding}/{namespace}/{name}/file", h.file)
+	mux.HandleFunc("POST /bindings", h.bind)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { h.fail(w, r, errNoPage()) })
+	other := http.NewCrossOriginProtection()
+	other.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.fail(w, r, refusal.New(refusal.Forbidden, "this request came from another site, and nothing was changed. Open gitbind's own page and try again there"))
+	}))
+	return secured(other.Handler(mux))
+}
+
+// secured sets what each answer has: the browser is to load nothing from anywhere
+// else, to run nothing that is no file of ours, and to keep no copy.
+func secured(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for name, value := range map[string]string{
+			"Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; " +
+				"form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+			"X-Content-Type-Options": "nosniff",
+			// Without a referrer the browser would say of our own forms, too,
+			// that they come from nowhere.
+			"Referrer-Policy":              "same-origin",
+			"Cross-Origin-Opener-Policy":   "same-origin",
+			"Cross-Origin-Resource-Policy": "same-origin",
+			"Cache-Control":                "no-store",
+		} {
+			w.Header().Set(name, value)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// signedIn makes a handler of a page for people who are signed in.
+func (h *handler) signedIn(flow func(r *http.Request, who login.Identity) (*page, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		who, ok := h.Session.Identity(r)
+		if !ok {
+			h.fail(w, r, errSignedOut())
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
+		defer cancel()
+		p, err := flow(r.WithContext(ctx), who)
+		if err != nil {
+			h.fail(w, r, inTime(ctx, err))
+			return
+		}
+		p.User = shownName(who)
+		h.show(w, r, http.StatusOK, p)
+	}
+}
+
+// inTime says of an error that came because time ran out that it may pass.
+func inTime(ctx context.Context, err error) error {
+	var r *refusal.Refusal
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) && !errors.As(err, &r) {
+		return refusal.Because(err, refusal.Unavailable, "this takes too long just now: try again in a moment")
+	}
+	return err
+}
+
+func errNoPage() error {
+	return refusal.New(refusal.NotFound, "there is no such page, or what it is about is not yours")
+}
+
+func errSignedOut() error {
+	return refusal.New(refusal.Unauthenticated, "you are not signed in, or your session has ended")
+}
+
+// fail shows an error in words.
+func (h *handler) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() != nil {
+		return // the browser left
+	}
+	status, said := refusal.Answer(err)
+	refusal.Log(h.Log, r, status, err)
+	titles := map[int]string{
+		http.StatusBadRequest:         "This cannot be done",
+		http.StatusUnauthorized:       "Sign in to see this page",
+		http.StatusForbidden:          "Refused",
+		http.StatusNotFound:           "Not found",
+		http.StatusConflict:           "Not possible just now",
+		http.StatusServiceUnavailable: "Not available just now",
+	}
+	p := &page{Title: titles[status], Template: "error", Body: errorView{Says: sentence(said), Status: status, Then: "/"}}
+	if p.Title == "" {
+		p.Title = "Something went wrong"
+	}
+	if r.Method == http.MethodGet {
+		p.Body = errorView{Says: sentence(said), Status: status, Then: r.URL.RequestURI(), Again: status == http.StatusServiceUnavailable}
+	}
+	if status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "5")
+	}
+	if who, ok := h.Session.Identity(r); ok && status != http.StatusUnauthorized {
+		p.User = shownName(who)
+	}
+	h.show(w, r, status, p)
+}
+
+type errorView struct {
+	Says   string
+	Status int
+	// Then is where the person wanted to be.
+	Then  string
+	Again bool
+}
+
+// home is for people who are not signed in; others have their clusters.
+func (h *handler) home(w http.ResponseWriter, r *http.Request) {
+	if _, ok := h.Session.Identity(r); ok {
+		http.Redirect(w, r, "/clusters", http.StatusSeeOther)
+		return
+	}
+	h.show(w, r, http.StatusOK, &page{Title: "gitbind", Template: "home"})
+}

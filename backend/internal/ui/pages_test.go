@@ -1,0 +1,255 @@
+package ui
+
+import (
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/gitbridge/claim"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+const (
+	clusterURL = "/clusters/" + prod
+	bindingURL = clusterURL + "/bindings/" + api
+	ordersURL  = bindingURL + "/team-a/orders"
+)
+
+// pages are each page in each of its states.
+var pages = []struct {
+	name, who, path string
+	status          int
+	world           func() *world
+}{
+	{"home", "", "/", 200, newWorld},
+	{"signed out", "", ordersURL + "?history=all", 401, lived},
+	{"not found", alice, "/nowhere", 404, lived},
+	{"catalogue", alice, "/catalog", 200, lived},
+	{"catalogue search", alice, "/catalog?q=post+data&group=Databases", 200, lived},
+	{"catalogue finds nothing", alice, "/catalog?q=teapot", 200, lived},
+	{"catalogue empty", alice, "/catalog", 200, newWorld},
+	{"catalogue away", alice, "/catalog", 503, with(lived, func(w *world) { w.down["control"] = true })},
+	{"connect", alice, "/connect", 200, newWorld},
+	{"connected", alice, "/connect", 200, lived},
+	{"clusters", alice, "/clusters", 200, lived},
+	{"clusters none", alice, "/clusters", 200, newWorld},
+	{"clusters without git", alice, "/clusters", 200, with(lived, func(w *world) { w.down["git"] = true })},
+	{"cluster", alice, clusterURL, 200, lived},
+	{"cluster new", alice, clusterURL, 200, with(newWorld, func(w *world) {
+		w.seen = time.Time{}
+		w.addCluster(prod, "new", alice).Status.Conditions = nil
+		w.files = map[string]map[string]string{}
+	})},
+	{"cluster silent and held", alice, clusterURL, 200, with(lived, func(w *world) {
+		w.seen = now.Add(-3 * time.Hour)
+		w.clusters[0].Status.Foreign = 2
+		w.clusters[0].Status.Conditions[1] = metav1.Condition{Type: "Synced", Status: "False", Reason: "RemovalsHeld", Message: "5 claims would go."}
+	})},
+	{"cluster without git", alice, clusterURL, 200, with(lived, func(w *world) { w.down["git"] = true })},
+	{"binding", alice, bindingURL, 200, lived},
+	{"binding attention", alice, bindingURL + "?show=attention", 200, lived},
+	{"binding finds nothing", alice, bindingURL + "?q=teapot", 200, lived},
+	{"binding granted", alice, bindingURL + "?granted=database", 200, with(newWorld, func(w *world) {
+		w.addCluster(prod, "prod", alice)
+		w.bindAPI(prod)
+		w.exports[prod][0].Status.Conditions = w.exports[prod][0].Status.Conditions[:1]
+	})},
+	{"binding without git", alice, bindingURL, 503, with(lived, func(w *world) { w.down["git"] = true })},
+	{"claim ready", alice, ordersURL, 200, lived},
+	{"claim denied", alice, bindingURL + "/team-a/denied", 200, lived},
+	{"claim held", alice, bindingURL + "/team-a/held", 200, lived},
+	{"claim gone", alice, bindingURL + "/team-a/gone", 200, lived},
+	{"claim new", alice, ordersURL, 200, with(lived, func(w *world) { delete(w.files, prod+":status") })},
+	{"claim without git", alice, ordersURL, 503, with(lived, func(w *world) { w.down["git"] = true })},
+}
+
+func with(make func() *world, change func(*world)) func() *world {
+	return func() *world {
+		w := make()
+		change(w)
+		return w
+	}
+}
+
+var version = regexp.MustCompile(`\?v=[0-9a-f]+`)
+
+// TestPages compares each page with its golden file, and looks at whether
+// everybody can use it.
+func TestPages(t *testing.T) {
+	for _, p := range pages {
+		t.Run(p.name, func(t *testing.T) {
+			answer := p.world().get(t, p.who, p.path)
+			if answer.Code != p.status {
+				t.Errorf("status %d, want %d", answer.Code, p.status)
+			}
+			got := version.ReplaceAllString(answer.Body.String(), "?v=…")
+			for _, secret := range []string{"10.0.0.1", "/srv/git", "exit status"} {
+				if strings.Contains(got, secret) {
+					t.Errorf("the page tells %q", secret)
+				}
+			}
+			for _, fault := range faults(t, got) {
+				t.Error(fault)
+			}
+			path := filepath.Join("testdata", strings.ReplaceAll(p.name, " ", "-")+".html")
+			if *update {
+				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestManyClaims renders a cluster with ten thousand claims, and reads each of
+// their states once.
+func TestManyClaims(t *testing.T) {
+	w := newWorld()
+	w.addCluster(prod, "prod", alice)
+	w.bindAPI(prod)
+	for i := range 10_000 {
+		w.addClaim(prod, fmt.Sprintf("db-%05d", i), func(s *claim.Status) {
+			s.UID = fmt.Sprint(i)
+			s.Status = ready("True", "")
+			if i%1000 == 7 {
+				s.Result, s.Message = claim.Failed, "no quota"
+			}
+		})
+	}
+	handler := w.handler()
+	get := func(path string) string {
+		t.Helper()
+		began := time.Now()
+		r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+		r.AddCookie(&http.Cookie{Name: "who", Value: alice})
+		answer := newRecorder(t, handler, r)
+		t.Logf("%s: %d KiB in %s", path, len(answer)>>10, time.Since(began).Round(time.Millisecond))
+		if len(answer) > 200<<10 {
+			t.Errorf("%s has %d KiB", path, len(answer)>>10)
+		}
+		return answer
+	}
+	for path, words := range map[string][]string{
+		"/clusters":                        {">10000<", "10 need it"},
+		clusterURL:                         {"9990 Ready", "10 Failed", "no quota"},
+		bindingURL:                         {"1 to 100 of 10000 claims", "db-00099", `href="?page=2"`},
+		bindingURL + "?page=100":           {"9901 to 10000 of 10000 claims", "db-09999", `href="?page=99"`},
+		bindingURL + "?page=999999":        {"9901 to 10000"},
+		bindingURL + "?q=db-0123":          {"10 claims", "db-01239"},
+		bindingURL + "?show=attention":     {"10 claims", "db-09007"},
+		bindingURL + "/team-a/db-04711":    {"Ready", "plan: small"},
+		bindingURL + "?q=team-a%2Fdb-0000": {"10 claims"},
+	} {
+		page := get(path)
+		for _, want := range words {
+			if !strings.Contains(page, want) {
+				t.Errorf("%s does not say %q", path, want)
+			}
+		}
+	}
+	if w.reads > 10_001 {
+		t.Errorf("%d files of status were read for 10000 claims", w.reads)
+	}
+}
+
+// TestALargeClaim shows the beginning of a file of 1 MiB, and all of it as text.
+func TestALargeClaim(t *testing.T) {
+	w := lived()
+	path := claim.Key{Binding: api, Namespace: "team-a", Name: "orders"}.Path()
+	large := file("orders", "small") + strings.Repeat("# <b>0123456789</b>\n", 1<<20/20)
+	w.files[prod+":main"][path] = large
+	page := w.get(t, alice, ordersURL).Body.String()
+	if len(page) > 512<<10 || !strings.Contains(page, "These are the first 64 KiB of 1.0 MiB") {
+		t.Errorf("the page has %d KiB", len(page)>>10)
+	}
+	whole := w.get(t, alice, ordersURL+"/file")
+	if whole.Body.String() != large || whole.Header().Get("Content-Type") != "text/plain; charset=utf-8" || whole.Header().Get("X-Content-Type-Options") != "nosniff" {
+		t.Errorf("the file has %d bytes and headers %v", whole.Body.Len(), whole.Header())
+	}
+	w.files[prod+":main"][path] = strings.Repeat("x", 3<<20)
+	if page := w.get(t, alice, ordersURL).Body.String(); !strings.Contains(page, "too large to be shown") {
+		t.Errorf("a file beyond any limit:\n%s", page)
+	}
+}
+
+// TestStates judges each answer of the bridge.
+func TestStates(t *testing.T) {
+	for _, tc := range []struct {
+		word string
+		blob string
+		a    *answer
+	}{
+		{"Waiting", "b", nil},
+		{"Waiting", "b", &answer{result: claim.Gone}},
+		{"Changing", "b", &answer{result: claim.Applied, blob: "a", ready: "True"}},
+		{"Changing", "b", &answer{result: claim.Invalid, blob: "a"}},
+		{"Ready", "b", &answer{result: claim.Applied, blob: "b", ready: "True"}},
+		{"Not ready", "b", &answer{result: claim.Applied, blob: "b", ready: "False"}},
+		{"Not ready", "b", &answer{result: claim.Applied, blob: "b", ready: "Unknown"}},
+		{"Applied", "b", &answer{result: claim.Applied, blob: "b"}},
+		{"Contested", "b", &answer{result: claim.Applied, blob: "b", ready: "True", reason: claim.Contested}},
+		{"Invalid", "b", &answer{result: claim.Invalid, blob: "b"}},
+		{"Denied", "b", &answer{result: claim.Denied, blob: "b"}},
+		{"Held", "b", &answer{result: claim.Held, blob: "b"}},
+		{"Failed", "b", &answer{result: claim.Failed, blob: "b"}},
+		{"Lost", "b", &answer{result: claim.Lost, blob: "b"}},
+		{"Deleting", "b", &answer{result: claim.Deleting}},
+		{"Unknown", "b", &answer{result: "Dancing", blob: "b"}},
+		{"Unreadable", "b", &answer{broken: true}},
+		{"Not there", "", nil},
+		{"Being removed", "", &answer{result: claim.Applied, blob: "b", ready: "True"}},
+		{"Removal held", "", &answer{result: claim.Held}},
+		{"Deleting", "", &answer{result: claim.Deleting}},
+		{"Gone", "", &answer{result: claim.Gone}},
+		{"Lost", "", &answer{result: claim.Lost}},
+	} {
+		if got := judge(tc.blob, tc.a); got.Word != tc.word || got.Says == "" {
+			t.Errorf("file %q, answer %+v: %+v, want %s", tc.blob, tc.a, got, tc.word)
+		}
+	}
+}
+
+// TestClusterStates judges clusters by their conditions and by when they were
+// seen.
+func TestClusterStates(t *testing.T) {
+	ready := func(cb *v1alpha1.ClusterBinding) {
+		cb.Status.Conditions = []metav1.Condition{conditionOf("Ready", "True", "", "")}
+	}
+	for _, tc := range []struct {
+		word, says string
+		seen       time.Time
+		change     func(*v1alpha1.ClusterBinding)
+	}{
+		{"Being set up", "", now, func(*v1alpha1.ClusterBinding) {}},
+		{"Not seen yet", "kubectl gitbind connect", time.Time{}, ready},
+		{"Connected", "", now.Add(-4 * time.Minute), ready},
+		{"Not seen", "for 6 minutes", now.Add(-6 * time.Minute), ready},
+		{"Not seen", "for 3 days", now.Add(-80 * time.Hour), ready},
+		{"Suspended", "", now, func(cb *v1alpha1.ClusterBinding) { ready(cb); cb.Spec.Suspended = true }},
+		{"Being removed", "", now, func(cb *v1alpha1.ClusterBinding) { ready(cb); cb.DeletionTimestamp = &metav1.Time{Time: now} }},
+	} {
+		cb := &v1alpha1.ClusterBinding{}
+		tc.change(cb)
+		if got := judgeCluster(cb, tc.seen, now); got.Word != tc.word || !strings.Contains(got.Says, tc.says) {
+			t.Errorf("seen %s: %+v, want %s %q", tc.seen, got, tc.word, tc.says)
+		}
+	}
+}

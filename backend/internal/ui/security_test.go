@@ -1,0 +1,191 @@
+package ui
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"gitbind.dev/backend/internal/githost"
+	"gitbind.dev/gitbridge/claim"
+)
+
+func newRecorder(t *testing.T, h http.Handler, r *http.Request) string {
+	t.Helper()
+	answer := httptest.NewRecorder()
+	h.ServeHTTP(answer, r)
+	if answer.Code != http.StatusOK {
+		t.Errorf("%s: status %d", r.URL, answer.Code)
+	}
+	return answer.Body.String()
+}
+
+// TestAnotherTenantsClusterIsNotThere compares what a stranger sees with what
+// there is to see of a cluster that never was.
+func TestAnotherTenantsClusterIsNotThere(t *testing.T) {
+	w := lived()
+	for _, rest := range []string{"", "/bindings/" + api, "/bindings/" + api + "/team-a/orders", "/bindings/" + api + "/team-a/orders/file"} {
+		theirs := w.get(t, "mallory", "/clusters/"+prod+rest)
+		nobodys := w.get(t, "mallory", "/clusters/zz7d2abqwe"+rest)
+		if theirs.Code != http.StatusNotFound || theirs.Body.String() != strings.ReplaceAll(nobodys.Body.String(), "zz7d2abqwe", prod) {
+			t.Errorf("%s: status %d\n%s\nwant, as for what is not there:\n%s", rest, theirs.Code, theirs.Body, nobodys.Body)
+		}
+		if w.get(t, alice, "/clusters/"+prod+rest).Code != http.StatusOK {
+			t.Errorf("%s is not there for its owner", rest)
+		}
+	}
+	for _, path := range []string{"/clusters", "/connect", "/catalog"} {
+		if page := w.get(t, "mallory", path).Body.String(); strings.Contains(page, "prod<") || strings.Contains(page, prod) {
+			t.Errorf("%s shows another's cluster:\n%s", path, page)
+		}
+	}
+	if answer := post(t, w, "mallory", "same-origin", url.Values{"cluster": {prod}, "offer": {"database"}}); answer.Code != http.StatusNotFound || len(w.bound) > 0 {
+		t.Errorf("a stranger's bind: %d, %q", answer.Code, w.bound)
+	}
+}
+
+func TestNothingIsShownToWhoIsNotSignedIn(t *testing.T) {
+	w := lived()
+	for _, path := range []string{"/catalog", "/connect", "/clusters", clusterURL, bindingURL, ordersURL, ordersURL + "/file"} {
+		answer := w.get(t, "", path)
+		if answer.Code != http.StatusUnauthorized || strings.Contains(answer.Body.String(), "PostgreSQL") || strings.Contains(answer.Body.String(), "plan") {
+			t.Errorf("%s: %d\n%s", path, answer.Code, answer.Body)
+		}
+		if want := "/signin?then=" + url.QueryEscape(path); !strings.Contains(strings.ToLower(answer.Body.String()), strings.ToLower(want)) {
+			t.Errorf("%s does not lead back to where one was: want %s in\n%s", path, want, answer.Body)
+		}
+	}
+	if answer := post(t, w, "", "same-origin", url.Values{"cluster": {prod}, "offer": {"database"}}); answer.Code != http.StatusUnauthorized || len(w.bound) > 0 {
+		t.Errorf("a bind: %d, %q", answer.Code, w.bound)
+	}
+}
+
+func post(t *testing.T, w *world, who, site string, form url.Values) *httptest.ResponseRecorder {
+	t.Helper()
+	r := httptest.NewRequest(http.MethodPost, "https://gitbind.example.com/bindings", strings.NewReader(form.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Sec-Fetch-Site", site)
+	return w.ask(t, r, who)
+}
+
+func TestAFormOfAnotherSiteChangesNothing(t *testing.T) {
+	w := lived()
+	form := url.Values{"cluster": {prod}, "offer": {"queue"}}
+	for _, site := range []string{"cross-site", "same-site"} {
+		if answer := post(t, w, alice, site, form); answer.Code != http.StatusForbidden || len(w.bound) > 0 {
+			t.Errorf("%s: %d, bound %q", site, answer.Code, w.bound)
+		}
+	}
+	r := httptest.NewRequest(http.MethodPost, "https://gitbind.example.com/bindings", strings.NewReader(form.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Origin", "https://evil.example.com")
+	if answer := w.ask(t, r, alice); answer.Code != http.StatusForbidden || len(w.bound) > 0 {
+		t.Errorf("another origin: %d, bound %q", answer.Code, w.bound)
+	}
+	answer := post(t, w, alice, "same-origin", form)
+	if answer.Code != http.StatusSeeOther || answer.Header().Get("Location") != bindingURL+"?granted=queue" || len(w.bound) != 1 {
+		t.Errorf("our own form: %d to %q, bound %q", answer.Code, answer.Header().Get("Location"), w.bound)
+	}
+}
+
+func TestAFormThatMakesNoSenseIsRefused(t *testing.T) {
+	w := lived()
+	for _, form := range []url.Values{{}, {"cluster": {prod}}, {"offer": {"queue"}}, {"cluster": {prod}, "offer": {"../x"}}, {"cluster": {prod}, "offer": {strings.Repeat("x", 10_000)}}} {
+		if answer := post(t, w, alice, "same-origin", form); answer.Code != http.StatusBadRequest {
+			t.Errorf("%v: %d", form, answer.Code)
+		}
+	}
+	if answer := w.get(t, alice, "/bindings?cluster="+prod+"&offer=queue"); answer.Code != http.StatusNotFound || len(w.bound) > 0 {
+		t.Errorf("a bind by GET: %d, %q", answer.Code, w.bound)
+	}
+}
+
+// TestEveryAnswerTellsTheBrowserToBeStrict looks at headers of pages, files and
+// errors.
+func TestEveryAnswerTellsTheBrowserToBeStrict(t *testing.T) {
+	w := lived()
+	css, err := asset("style.css")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/", "/catalog", ordersURL, ordersURL + "/file", "/nowhere", css, "/static/../../etc/passwd", "/static/nothing.js"} {
+		answer := w.get(t, alice, path)
+		csp := answer.Header().Get("Content-Security-Policy")
+		for _, want := range []string{"default-src 'none'", "script-src 'self'", "style-src 'self'", "base-uri 'none'", "frame-ancestors 'none'", "form-action 'self'"} {
+			if !strings.Contains(csp, want) {
+				t.Errorf("%s: Content-Security-Policy %q lacks %s", path, csp, want)
+			}
+		}
+		if strings.Contains(csp, "unsafe") || strings.Contains(csp, "http") || strings.Contains(csp, "*") || strings.Contains(csp, "data:") {
+			t.Errorf("%s: Content-Security-Policy %q lets too much in", path, csp)
+		}
+		if answer.Header().Get("X-Content-Type-Options") != "nosniff" || len(answer.Result().Cookies()) > 0 {
+			t.Errorf("%s: headers %v", path, answer.Header())
+		}
+		if cache := answer.Header().Get("Cache-Control"); (cache == "no-store") == (path == css) {
+			t.Errorf("%s: Cache-Control %q", path, cache)
+		}
+	}
+}
+
+// nasty is text that would run, hide, or turn things around.
+const nasty = "</code></pre><script>alert(1)</script><img src=x onerror=alert(1)>\u202egnp.exe\u2066\u200b\x1b[31m\x00&amp;\"'` javascript:alert(1)"
+
+func TestHostileTextStaysText(t *testing.T) {
+	w := lived()
+	path := claim.Key{Binding: api, Namespace: "team-a", Name: "orders"}.Path()
+	w.files[prod+":main"][path] = "# " + nasty + "\n"
+	w.addClaim(prod, "denied", func(s *claim.Status) {
+		s.Result, s.Message = claim.Denied, nasty
+		s.Reason = claim.Reason(nasty)
+		s.Effective = map[string]any{"x": nasty, nasty: "y"}
+		s.Status = map[string]any{"z": nasty, "conditions": []any{
+			map[string]any{"type": nasty, "status": nasty, "reason": nasty, "message": nasty, "lastTransitionTime": nasty}, "x", nil, map[string]any{"type": 7},
+		}}
+	})
+	w.clusters[0].Spec.DisplayName = nasty
+	w.offers[0].Description, w.offers[0].DisplayName, w.offers[0].Bound = nasty, nasty, []string{nasty}
+	bad, _ := claim.EncodeStatus(&claim.Status{Result: claim.Invalid, Answers: claim.Answers{Commit: "c"}, Problem: &claim.Problem{File: nasty, Reason: nasty}})
+	w.files[prod+":status"]["refused/"+nasty] = string(bad)
+	w.log[prod+":"+path] = []githost.Commit{commit(1, nasty, nasty+"@example.com", nasty, "@@ "+nasty, "+"+nasty, "-"+nasty, " "+nasty)}
+	w.log[prod+":"+path][0].With = []string{nasty, "\"" + strings.ReplaceAll(nasty, `"`, "") + "\" <x@example.com>"}
+	for _, path := range []string{"/catalog", "/catalog?q=" + url.QueryEscape(nasty), "/connect", "/clusters", clusterURL, bindingURL, bindingURL + "?q=" + url.QueryEscape(nasty), ordersURL, bindingURL + "/team-a/denied", "/nowhere?x=" + url.QueryEscape(nasty)} {
+		page := w.get(t, alice, path).Body.String()
+		for _, never := range []string{"<script>alert", "<img", "onerror=alert(1)>", "\u202e", "\u2066", "\u200b", "\x1b", "\x00", `"javascript:`} {
+			if strings.Contains(page, never) {
+				t.Errorf("%s has %q:\n%s", path, never, around(page, never))
+			}
+		}
+		for _, fault := range faults(t, page) {
+			t.Errorf("%s: %s", path, fault)
+		}
+	}
+	if page := w.get(t, alice, ordersURL).Body.String(); !strings.Contains(page, "&lt;script&gt;alert(1)") || !strings.Contains(page, "⟨U&#43;202E⟩") {
+		t.Errorf("what is there is not shown:\n%s", page)
+	}
+}
+
+func around(page, what string) string {
+	at := strings.Index(page, what)
+	return page[max(0, at-100):min(len(page), at+100)]
+}
+
+// TestPathTricks hands over what no cluster, binding, namespace or claim is
+// called.
+func TestPathTricks(t *testing.T) {
+	w := lived()
+	for _, path := range []string{
+		"/clusters/" + prod + "/bindings/%2e%2e/team-a/orders", "/clusters/" + prod + "/bindings/" + api + "/..%2fteam-a/orders",
+		bindingURL + "/team-a/%2e%2e%2forders", bindingURL + "/team-a/orders%00", bindingURL + "/TEAM-A/orders", bindingURL + "/team-a/Orders",
+		bindingURL + "/team-a/orders%0abindings", "/clusters/..%2f" + prod, "/clusters/" + strings.ToUpper(prod), bindingURL + "%2f..%2fx",
+		bindingURL + "/team-a/" + strings.Repeat("x", 300), bindingURL + "/team-a/nothing", "/clusters/" + prod + "/bindings/others.example.com",
+		"/clusters/" + prod + "/bindings/--all.example", "/static/%2e%2e/handler.go", "/static/..%2ftemplates%2fbase.html",
+	} {
+		r := httptest.NewRequest(http.MethodGet, "http://gitbind.example.com"+path, nil)
+		if answer := w.ask(t, r, alice); answer.Code != http.StatusNotFound {
+			t.Errorf("%s: status %d\n%s", path, answer.Code, fmt.Sprintf("%.300s", answer.Body.String()))
+		}
+	}
+}

@@ -1,0 +1,244 @@
+package ui
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"gitbind.dev/backend/internal/githost"
+	"gitbind.dev/backend/internal/refusal"
+	"gitbind.dev/gitbridge/claim"
+)
+
+// survey is what a cluster's repository says about its claims, at one commit of
+// each branch.
+type survey struct {
+	main, status string
+	// claims are by binding, each in the order of namespace and name.
+	claims map[string][]item
+	// refused are the files of main that are no claims.
+	refused []item
+}
+
+// item is one claim, or one refused file.
+type item struct {
+	key claim.Key
+	// path is that on main.
+	path string
+	// blob is that of the file on main, "" when it is not there; said is that of
+	// the answer on status.
+	blob, said string
+	*answer
+}
+
+func (i item) state() State { return judge(i.blob, i.answer) }
+
+// look surveys a cluster's repository.
+func (h *handler) look(ctx context.Context, cluster string) (*survey, error) {
+	s := &survey{claims: map[string][]item{}}
+	var err error
+	if s.main, err = h.head(ctx, cluster, "main"); err != nil {
+		return nil, err
+	}
+	if s.status, err = h.head(ctx, cluster, "status"); err != nil {
+		return nil, err
+	}
+	if known, ok := h.surveys.get(cluster); ok && known.main == s.main && known.status == s.status {
+		return known, nil
+	}
+	if err := h.gather(ctx, cluster, s); err != nil {
+		return nil, err
+	}
+	h.surveys.put(cluster, s)
+	return s, nil
+}
+
+// head is a branch's commit, "" for a branch that is not there yet.
+func (h *handler) head(ctx context.Context, cluster, branch string) (string, error) {
+	commit, err := h.Git.Head(ctx, cluster, branch)
+	if errors.Is(err, githost.ErrNotFound) {
+		return "", nil
+	}
+	return commit, gitTrouble(err)
+}
+
+func (h *handler) gather(ctx context.Context, cluster string, s *survey) error {
+	items := map[string]*item{}
+	at := func(path string) *item {
+		if items[path] == nil {
+			items[path] = &item{path: path}
+		}
+		return items[path]
+	}
+	for _, part := range []struct {
+		revision, folder string
+		each             func(githost.File)
+	}{
+		{s.main, claim.Root, func(f githost.File) {
+			if _, err := claim.ParsePath(f.Path); err == nil {
+				at(f.Path).blob = f.Blob
+			}
+		}},
+		{s.status, claim.Root, func(f githost.File) {
+			if _, err := claim.ParsePath(f.Path); err == nil {
+				at(f.Path).said = f.Blob
+			}
+		}},
+		{s.status, claim.RefusedRoot, func(f githost.File) {
+			path := strings.TrimPrefix(f.Path, claim.RefusedRoot+"/")
+			at(f.Path).path, at(f.Path).said = path, f.Blob
+		}},
+	} {
+		if part.revision == "" {
+			continue
+		}
+		files, err := h.Git.List(ctx, cluster, part.revision, part.folder)
+		if err != nil {
+			return gitTrouble(err)
+		}
+		for _, f := range files {
+			part.each(f)
+		}
+	}
+	if err := h.answers(ctx, cluster, items); err != nil {
+		return err
+	}
+	for _, path := range slices.Sorted(maps.Keys(items)) {
+		i := items[path]
+		var err error
+		if i.key, err = claim.ParsePath(path); err == nil {
+			s.claims[i.key.Binding] = append(s.claims[i.key.Binding], *i)
+		} else {
+			s.refused = append(s.refused, *i)
+		}
+	}
+	return nil
+}
+
+// answers fills in what status says, reading only what was not read before.
+func (h *handler) answers(ctx context.Context, cluster string, items map[string]*item) error {
+	wanted := map[string][]*item{}
+	for _, i := range items {
+		if i.said == "" {
+			continue
+		}
+		if a, ok := h.read.get(i.said); ok {
+			i.answer = a
+			continue
+		}
+		wanted[i.said] = append(wanted[i.said], i)
+	}
+	blobs := make([]string, 0, len(wanted))
+	for b := range wanted {
+		blobs = append(blobs, b)
+	}
+	err := h.Git.Blobs(ctx, cluster, blobs, func(blob string, data []byte) error {
+		a := digest(data)
+		h.read.put(blob, a)
+		for _, i := range wanted[blob] {
+			i.answer = a
+		}
+		return ctx.Err()
+	})
+	return gitTrouble(err)
+}
+
+// longest is how much of a message lists keep, in characters.
+const longest = 300
+
+// digest reads a ClaimStatus for a list; nil data is one that is too large.
+func digest(data []byte) *answer {
+	s, err := claim.DecodeStatus(data)
+	if err != nil {
+		return &answer{broken: true}
+	}
+	a := &answer{blob: s.Answers.Blob, result: s.Result, reason: s.Reason, message: s.Message}
+	for _, c := range providerConditions(s.Status) {
+		if c.Type != "Ready" {
+			continue
+		}
+		a.ready = c.Status
+		if a.message == "" && c.Status != "True" {
+			a.message = c.Message
+		}
+	}
+	if s.Problem != nil {
+		a.message = s.Problem.Error()
+	}
+	a.message = short(a.message, longest)
+	return a
+}
+
+// condition is one of a provider's, as far as it looks like one.
+type condition struct{ Type, Status, Reason, Message, Since string }
+
+func providerConditions(status map[string]any) []condition {
+	list, _ := status["conditions"].([]any)
+	var out []condition
+	for _, e := range list {
+		m, ok := e.(map[string]any)
+		if !ok {
+			continue
+		}
+		text := func(key string) string {
+			s, _ := m[key].(string)
+			return s
+		}
+		if c := (condition{text("type"), text("status"), text("reason"), text("message"), text("lastTransitionTime")}); c.Type != "" {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// gitTrouble says of an error of the Git host that it may pass; words that are
+// meant for people stay.
+func gitTrouble(err error) error {
+	var r *refusal.Refusal
+	if err == nil || errors.As(err, &r) {
+		return err
+	}
+	return refusal.Because(err, refusal.Unavailable, "the Git repository cannot be read just now: nothing is lost, try again in a moment")
+}
+
+// recent keeps the last values that were used, so many of them at most.
+type recent[K comparable, V any] struct {
+	mu  sync.Mutex
+	max int
+	// young and old together hold the values; when young is full it becomes old,
+	// and what was old is dropped.
+	young, old map[K]V
+}
+
+func newRecent[K comparable, V any](most int) *recent[K, V] {
+	return &recent[K, V]{max: most / 2, young: map[K]V{}}
+}
+
+func (r *recent[K, V]) get(k K) (V, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if v, ok := r.young[k]; ok {
+		return v, true
+	}
+	v, ok := r.old[k]
+	if ok {
+		r.add(k, v)
+	}
+	return v, ok
+}
+
+func (r *recent[K, V]) put(k K, v V) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.add(k, v)
+}
+
+func (r *recent[K, V]) add(k K, v V) {
+	if len(r.young) >= r.max {
+		r.old, r.young = r.young, map[K]V{}
+	}
+	r.young[k] = v
+}

@@ -527,3 +527,24 @@ func TestOwnRemovalBesideATwinIsNoMove(t *testing.T) {
 		t.Errorf("saved: %+v", w.lastSaved())
 	}
 }
+
+// A delete that was approved is asked about again when its push failed, before
+// main has moved.
+func TestARefusedRemovalThatWasLetGoIsAskedAboutAgain(t *testing.T) {
+	w, o := newCounted(t, 20)
+	for _, k := range keysFrom(0, 5) {
+		o.delete(k, w.now)
+	}
+	w.may(o, false, false, keysFrom(0, 5)...)
+	if err := w.repo.ApproveRemovals(t.Context(), string(w.view().Main.Head())); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if words, err := w.repo.MayRemove(t.Context(), keyOf(0), false, nil); words != "" || err != nil {
+			t.Fatalf("approved, and yet: %s %v", words, err)
+		}
+		if err := w.repo.Removing(t.Context(), keyOf(0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

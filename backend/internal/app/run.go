@@ -19,6 +19,7 @@ import (
 	"gitbind.dev/backend/internal/githost/embedded"
 	"gitbind.dev/backend/internal/keyring"
 	"gitbind.dev/backend/internal/onboarding"
+	"gitbind.dev/backend/internal/ui"
 )
 
 // stopTimeout is how long requests have to end when the process is told to.
@@ -63,13 +64,14 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 
 	api := http.NewServeMux()
 	(&events.Handler{Hub: hub, Heads: host.Heads, Authenticator: auth, Log: log}).Mount(api)
-	(&onboarding.Service{
+	people := &onboarding.Service{
 		Client: cluster.GetClient(), Live: cluster.GetAPIReader(), Login: issuers, Host: host,
 		Info: v1alpha1.Info{
 			Version: version(), Issuer: issuers[0].URL(), ClientID: issuers[0].ClientID(), Scopes: scopes,
 		},
 		Keys: keys, Agents: auth, KonnectorSeen: auth.KonnectorSeen, Log: log,
-	}).Mount(api)
+	}
+	people.Mount(api)
 
 	health := &health{checks: []check{
 		{name: "git-host", probe: host.Ready, critical: true},
@@ -82,7 +84,9 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 		if err != nil {
 			return err
 		}
-		api.Handle("/", web(o.publicURL, s, http.NotFoundHandler()))
+		api.Handle("/", web(o.publicURL, s, ui.New(ui.Config{
+			Session: s, Control: people, Git: host, Seen: auth.KonnectorSeen, PublicURL: o.publicURL, Log: log,
+		})))
 	}
 	public := newServer(guarded(auth.Handler(routes(host, api)), o.publicURL), log)
 	if certificate != nil {

@@ -80,6 +80,8 @@ func New(cfg Config) http.Handler {
 	mux.HandleFunc("POST /bindings", h.bind)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { h.fail(w, r, errNoPage()) })
 	other := http.NewCrossOriginProtection()
+	// The one that people see: a proxy may call us by another name.
+	_ = other.AddTrustedOrigin(cfg.PublicURL)
 	other.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, r, refusal.New(refusal.Forbidden, "this request came from another site, and nothing was changed. Open gitbind's own page and try again there"))
 	}))

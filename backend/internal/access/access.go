@@ -6,6 +6,7 @@ package access
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -40,11 +41,24 @@ type Authenticator struct {
 	// Live reads Secrets and ClusterBindings from the API server.
 	Live  client.Reader
 	Login Verifier
+	// Keys is told that a renewed credential was used for the first time.
+	Keys Promoter
+	Log  *slog.Logger
 	// Now is for tests; nil means time.Now.
 	Now func() time.Time
 
 	// seen has, by cluster, when its konnector was let in last.
 	seen sync.Map
+	// ended has the hashes of tokens that count no longer, whatever a cache says.
+	ended      sync.Map
+	underway   underway
+	promotions promotions
+}
+
+// Promoter ends the credential before the one with this hash, and reports
+// whether that one counts.
+type Promoter interface {
+	Promote(ctx context.Context, cluster, hash string) (bool, error)
 }
 
 // KonnectorSeen is when a cluster's konnector showed its credential last, since
@@ -90,13 +104,13 @@ func (a *Authenticator) Authenticate(r *http.Request, cluster string) (Caller, e
 	}
 	switch username {
 	case credential.KonnectorUser:
-		who, err := a.agent(ctx, cluster, password, Konnector, v1alpha1.KonnectorSecret, a.Konnector, a.judgeKonnector)
+		who, err := a.agent(ctx, cluster, password, Konnector)
 		if err == nil {
 			a.seen.Store(cluster, a.now())
 		}
 		return who, err
 	case credential.BridgeUser:
-		return a.agent(ctx, cluster, password, Bridge, v1alpha1.BridgeSecret, a.Bridge, judgeBridge)
+		return a.agent(ctx, cluster, password, Bridge)
 	}
 	return a.owner(ctx, cluster, password)
 }
@@ -107,53 +121,93 @@ func BearerToken(r *http.Request) (token string, ok bool) {
 	return strings.TrimSpace(token), ok && strings.EqualFold(scheme, "Bearer")
 }
 
-// judge tells whether a token is the one that a Secret is about: nil, or why
-// not.
-type judge func(s *corev1.Secret, token string) error
-
-func (a *Authenticator) judgeKonnector(s *corev1.Secret, token string) error {
-	if !credential.Matches(string(s.Data["sha256"]), token) {
-		return errWho()
-	}
-	expires, err := time.Parse(time.RFC3339, string(s.Data["expires"]))
-	if err != nil || !a.now().Before(expires) {
-		return refusal.New(refusal.Unauthenticated, "the credential has expired: connect the cluster again with kubectl gitbind connect")
-	}
-	return nil
+// grant is what a Secret says of a token that counts.
+type grant struct {
+	// expires is zero for one that does not.
+	expires time.Time
+	// next says that it was renewed, and not used before.
+	next bool
 }
 
-func judgeBridge(s *corev1.Secret, token string) error {
-	password := string(s.Data["password"])
-	// Both sides hashed: the comparison then takes the same time for each
-	// token, whatever its length.
-	if password == "" || !credential.Matches(credential.Hash(password), token) {
-		return errWho()
+// judge tells whether a token, by its hash, is the one that a Secret is about.
+type judge func(s *corev1.Secret, hash string) (grant, error)
+
+func (a *Authenticator) judgeKonnector(s *corev1.Secret, hash string) (grant, error) {
+	switch verdict, expires := credential.ReadRecord(s.Data).Judge(hash, a.now()); verdict {
+	case credential.Current, credential.Next:
+		return grant{expires: expires, next: verdict == credential.Next}, nil
+	case credential.Expired:
+		return grant{}, refusal.New(refusal.Unauthenticated, "the credential has expired: connect the cluster again with kubectl gitbind connect")
 	}
-	return nil
+	return grant{}, errWho()
 }
 
-func (a *Authenticator) agent(ctx context.Context, cluster, token string, role Role, secret string, cache client.Reader, is judge) (Caller, error) {
+func (a *Authenticator) judgeBridge(s *corev1.Secret, hash string) (grant, error) {
+	if expires, ok := credential.ReadBridge(s.Data).Judge(hash, a.now()); ok {
+		return grant{expires: expires}, nil
+	}
+	return grant{}, errWho()
+}
+
+// agentOf is where the credential of an agent is kept, and how it is judged.
+func (a *Authenticator) agentOf(role Role) (secret string, cache client.Reader, is judge) {
+	if role == Konnector {
+		return v1alpha1.KonnectorSecret, a.Konnector, a.judgeKonnector
+	}
+	return v1alpha1.BridgeSecret, a.Bridge, a.judgeBridge
+}
+
+func (a *Authenticator) agent(ctx context.Context, cluster, token string, role Role) (Caller, error) {
 	// Before anything is looked up: a cluster's id becomes part of a name.
 	if !v1alpha1.ValidClusterID(cluster) {
 		return Caller{}, errWho()
 	}
-	key := client.ObjectKey{Namespace: v1alpha1.TenantNamespace(cluster), Name: secret}
-	who := Caller{Role: role, Cluster: cluster, Name: role.String()}
-	var s corev1.Secret
-	if err := within(ctx, cache, key, &s); err == nil && is(&s, token) == nil {
-		return who, nil
-	}
-	s = corev1.Secret{}
-	switch err := within(ctx, a.Live, key, &s); {
-	case apierrors.IsNotFound(err):
-		return Caller{}, errWho()
-	case err != nil:
-		return Caller{}, refusal.Because(err, refusal.Unavailable, "credentials cannot be looked at just now: try again")
-	}
-	if err := is(&s, token); err != nil {
+	hash := credential.Hash(token)
+	g, err := a.judge(ctx, cluster, hash, role)
+	if err != nil {
 		return Caller{}, err
 	}
-	return who, nil
+	if g.next {
+		if err := a.promote(ctx, cluster, hash); err != nil {
+			return Caller{}, err
+		}
+	}
+	var left time.Duration
+	if !g.expires.IsZero() {
+		left = g.expires.Sub(a.now())
+	}
+	a.underway.add(ctx, cluster, role, hash, left)
+	// It may have ended since it was judged; from here on its end ends this
+	// request, too.
+	if _, ended := a.ended.Load(hash); ended {
+		return Caller{}, errWho()
+	}
+	return Caller{Role: role, Cluster: cluster, Name: role.String(), Expires: g.expires}, nil
+}
+
+// judge asks the cache, and the API server before it says no.
+func (a *Authenticator) judge(ctx context.Context, cluster, hash string, role Role) (grant, error) {
+	secret, cache, is := a.agentOf(role)
+	key := client.ObjectKey{Namespace: v1alpha1.TenantNamespace(cluster), Name: secret}
+	var s corev1.Secret
+	if err := within(ctx, cache, key, &s); err == nil {
+		if g, err := is(&s, hash); err == nil {
+			return g, nil
+		}
+	}
+	return a.judgeLive(ctx, cluster, hash, role)
+}
+
+func (a *Authenticator) judgeLive(ctx context.Context, cluster, hash string, role Role) (grant, error) {
+	secret, _, is := a.agentOf(role)
+	var s corev1.Secret
+	switch err := within(ctx, a.Live, client.ObjectKey{Namespace: v1alpha1.TenantNamespace(cluster), Name: secret}, &s); {
+	case apierrors.IsNotFound(err):
+		return grant{}, errWho()
+	case err != nil:
+		return grant{}, refusal.Because(err, refusal.Unavailable, "credentials cannot be looked at just now: try again")
+	}
+	return is(&s, hash)
 }
 
 // owner lets in the person to whom the cluster belongs.

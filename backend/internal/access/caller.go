@@ -1,6 +1,9 @@
 package access
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // Role is in what part a caller comes to a repository.
 type Role int
@@ -33,4 +36,7 @@ type Caller struct {
 	Cluster string
 	// Name is for logs and people: the username, or the role.
 	Name string
+	// Expires is until when an agent's credential counts; zero for others, and
+	// for one that does not expire.
+	Expires time.Time
 }

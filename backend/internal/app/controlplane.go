@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -36,6 +35,7 @@ import (
 	"gitbind.dev/backend/internal/controller/apiserviceexport"
 	"gitbind.dev/backend/internal/controller/apiserviceexporttemplate"
 	"gitbind.dev/backend/internal/controller/clusterbinding"
+	"gitbind.dev/backend/internal/controller/heartbeat"
 	"gitbind.dev/backend/internal/githost"
 )
 
@@ -104,9 +104,6 @@ func newControlPlane(kubeconfig string, log *slog.Logger) (*controlPlane, error)
 	if c.bridgeSecrets, err = c.secretCache(v1alpha1.BridgeSecret); err != nil {
 		return nil, err
 	}
-	if err := c.Add(manager.RunnableFunc(c.fillKonnectorSecrets)); err != nil {
-		return nil, err
-	}
 	c.discovery, err = discovery.NewDiscoveryClientForConfigAndClient(cfg, mgr.GetHTTPClient())
 	return c, err
 }
@@ -118,6 +115,7 @@ func kinds() meta.RESTMapper {
 	for _, gvk := range []schema.GroupVersionKind{
 		corev1.SchemeGroupVersion.WithKind("Namespace"),
 		rbacv1.SchemeGroupVersion.WithKind("ClusterRole"),
+		rbacv1.SchemeGroupVersion.WithKind("ClusterRoleBinding"),
 		apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"),
 		authorizationv1.SchemeGroupVersion.WithKind("SubjectAccessReview"),
 		v1alpha1.GroupVersion.WithKind("ClusterBinding"),
@@ -171,22 +169,17 @@ func (c *controlPlane) secretCache(name string) (cache.Cache, error) {
 	return secrets, c.Add(secrets)
 }
 
-// fillKonnectorSecrets has their cache filled before the first konnector comes.
-// No controller watches them, and so no one else would.
-func (c *controlPlane) fillKonnectorSecrets(ctx context.Context) error {
-	_ = wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
-		_, err := c.konnectorSecrets.GetInformer(ctx, &corev1.Secret{})
-		return err == nil, nil // the API server is away: try again
-	})
-	return nil
-}
-
-func (c *controlPlane) addControllers(host githost.Host) error {
+// addControllers adds what works on the control plane's objects. heard is when a
+// cluster's konnector was here last.
+func (c *controlPlane) addControllers(host githost.Host, heard func(cluster string) time.Time) error {
+	if err := c.Add(&heartbeat.Heartbeat{Client: c.GetClient(), Heard: heard, Now: time.Now}); err != nil {
+		return err
+	}
 	workers := controller.Options{MaxConcurrentReconciles: 8}
 	if err := (&clusterbinding.Reconciler{Client: c.GetClient(), Live: c.GetAPIReader(), Host: host, Now: time.Now}).AddToManager(c, c.bridgeSecrets, workers); err != nil {
 		return err
 	}
-	if err := (&apiserviceexport.Reconciler{Client: c.GetClient(), Now: time.Now}).AddToManager(c, workers); err != nil {
+	if err := (&apiserviceexport.Reconciler{Client: c.GetClient(), Live: c.GetAPIReader(), Now: time.Now}).AddToManager(c, workers); err != nil {
 		return err
 	}
 	return (&apiserviceexporttemplate.Reconciler{Client: c.GetClient(), Now: time.Now}).AddToManager(c, workers)

@@ -10,12 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
-	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/backend/internal/access"
-	"gitbind.dev/backend/internal/credential"
 	"gitbind.dev/backend/internal/login"
 	"gitbind.dev/backend/internal/refusal"
 )
@@ -30,9 +29,9 @@ func (s *Service) connect(ctx context.Context, who login.Identity, in connectInp
 	if cb, err = s.waitReady(ctx, cb); err != nil {
 		return nil, err
 	}
-	cred, err := s.issue(ctx, cb)
+	cred, err := s.Keys.Issue(ctx, cb.Name)
 	if err != nil {
-		return nil, err
+		return nil, keyTrouble(err)
 	}
 	s.Log.InfoContext(ctx, "Connected", "cluster", cb.Name, "name", cb.Spec.DisplayName, "owner", who.Username)
 	answer := s.describe(cb)
@@ -133,26 +132,6 @@ func (s *Service) waitReady(ctx context.Context, asked *v1alpha1.ClusterBinding)
 	return nil, refusal.Because(err, refusal.Unavailable, "the cluster is not set up yet: try again")
 }
 
-// issue replaces the konnector's credential. Only its hash is kept.
-func (s *Service) issue(ctx context.Context, cb *v1alpha1.ClusterBinding) (*v1alpha1.Credential, error) {
-	cred := &v1alpha1.Credential{
-		Username: credential.KonnectorUser,
-		Password: credential.New(credential.KonnectorPrefix),
-		Expires:  s.now().Add(s.CredentialLifetime).UTC().Truncate(time.Second),
-	}
-	secret := corev1ac.Secret(v1alpha1.KonnectorSecret, cb.Status.TenantNamespace).
-		WithLabels(map[string]string{v1alpha1.LabelCluster: cb.Name}).
-		WithData(map[string][]byte{
-			"username": []byte(cred.Username),
-			"sha256":   []byte(credential.Hash(cred.Password)),
-			"expires":  []byte(cred.Expires.Format(time.RFC3339)),
-		})
-	if err := s.Client.Apply(ctx, secret, fieldOwner, client.ForceOwnership); err != nil {
-		return nil, trouble(fmt.Errorf("apply Secret %s: %w", v1alpha1.KonnectorSecret, err))
-	}
-	return cred, nil
-}
-
 // clusters are the caller's own.
 func (s *Service) clusters(ctx context.Context, who login.Identity) ([]v1alpha1.Cluster, error) {
 	var list v1alpha1.ClusterBindingList
@@ -169,5 +148,19 @@ func (s *Service) clusters(ctx context.Context, who login.Identity) ([]v1alpha1.
 }
 
 func (s *Service) describe(cb *v1alpha1.ClusterBinding) v1alpha1.Cluster {
-	return v1alpha1.Cluster{ID: cb.Name, Name: cb.Spec.DisplayName, RepositoryURL: s.Host.URL(cb.Name)}
+	c := v1alpha1.Cluster{
+		ID: cb.Name, Name: cb.Spec.DisplayName, RepositoryURL: s.Host.URL(cb.Name),
+		Connected: string(metav1.ConditionUnknown), Foreign: cb.Status.Foreign,
+	}
+	if connected := meta.FindStatusCondition(cb.Status.Conditions, v1alpha1.ConditionConnected); connected != nil {
+		c.Connected = string(connected.Status)
+	}
+	seen := s.KonnectorSeen(cb.Name)
+	if at := cb.Status.LastSeen; at != nil && at.After(seen) {
+		seen = at.Time
+	}
+	if !seen.IsZero() {
+		c.LastSeen = ptr.To(seen.UTC().Truncate(time.Second))
+	}
+	return c
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -32,14 +33,19 @@ type Service struct {
 	Login Verifier
 	Host  githost.Host
 	Info  v1alpha1.Info
-	// CredentialLifetime is how long a konnector's credential counts.
-	CredentialLifetime time.Duration
+	// Keys are the konnectors' credentials.
+	Keys Keyring
+	// Agents lets konnectors in.
+	Agents Agents
 	// KonnectorSeen is when a cluster's konnector was here last; zero when that
 	// is not known.
 	KonnectorSeen func(cluster string) time.Time
 	Log           *slog.Logger
 	// Now is for tests; nil means time.Now.
 	Now func() time.Time
+
+	permitting sync.Mutex
+	renewals   renewals
 }
 
 const (
@@ -74,6 +80,7 @@ func (s *Service) Mount(mux *http.ServeMux) {
 	mux.Handle("GET /v1/catalog", s.handle(requestTimeout, func(_ http.ResponseWriter, r *http.Request, who login.Identity) (any, error) {
 		return s.catalog(r.Context(), who)
 	}))
+	s.mountCredentials(mux)
 	mux.HandleFunc("/v1/", func(w http.ResponseWriter, r *http.Request) {
 		refusal.WriteJSON(s.Log, w, r, refusal.New(refusal.NotFound, "there is nothing at %s %s: client and backend may be of different versions", r.Method, r.URL.Path))
 	})

@@ -1,0 +1,44 @@
+package credential
+
+import "time"
+
+// Keys of the bridge's Secret beside username, password and expires.
+const (
+	keyPassword        = "password"
+	keyPrevious        = "previous-password"
+	keyPreviousExpires = "previous-expires"
+)
+
+// Bridge is the bridge's credential for one repository, as its Secret has it:
+// the one that counts, and for a short while the one before it, so that the
+// bridge may finish with that after a renewal.
+type Bridge struct {
+	Password, Previous string
+	// Expires is zero for a password that does not.
+	Expires, PreviousExpires time.Time
+}
+
+// ReadBridge reads a Secret's data.
+func ReadBridge(data map[string][]byte) Bridge {
+	at := func(key string) time.Time {
+		t, _ := time.Parse(time.RFC3339, string(data[key]))
+		return t
+	}
+	return Bridge{
+		Password: string(data[keyPassword]), Expires: at(keyExpires),
+		Previous: string(data[keyPrevious]), PreviousExpires: at(keyPreviousExpires),
+	}
+}
+
+// Judge tells whether a token, by its hash, counts, and until when.
+func (b Bridge) Judge(hash string, now time.Time) (expires time.Time, ok bool) {
+	// Both sides hashed: the comparison then takes the same time for each token,
+	// whatever its length.
+	switch {
+	case b.Password != "" && same(Hash(b.Password), hash):
+		return b.Expires, b.Expires.IsZero() || now.Before(b.Expires)
+	case b.Previous != "" && same(Hash(b.Previous), hash):
+		return b.PreviousExpires, now.Before(b.PreviousExpires)
+	}
+	return time.Time{}, false
+}

@@ -1,0 +1,111 @@
+package credential
+
+import (
+	"crypto/subtle"
+	"time"
+)
+
+// Keys of the Secret that keeps what is known of a konnector's credential.
+const (
+	keyUsername    = "username"
+	keyHash        = "sha256"
+	keyExpires     = "expires"
+	keyNextHash    = "next-sha256"
+	keyNextExpires = "next-expires"
+)
+
+// Record is what is kept of a konnector's credential: of the one that counts,
+// and of the next one, from its renewal until it is used for the first time.
+// The zero value lets nobody in.
+type Record struct {
+	Hash, NextHash       string
+	Expires, NextExpires time.Time
+}
+
+// ReadRecord reads a Secret's data. A time that cannot be read is one that has
+// passed.
+func ReadRecord(data map[string][]byte) Record {
+	at := func(key string) time.Time {
+		t, _ := time.Parse(time.RFC3339, string(data[key]))
+		return t
+	}
+	return Record{
+		Hash: string(data[keyHash]), Expires: at(keyExpires),
+		NextHash: string(data[keyNextHash]), NextExpires: at(keyNextExpires),
+	}
+}
+
+// WriteTo sets the record in a Secret's data, and leaves other keys alone.
+func (r Record) WriteTo(data map[string][]byte) {
+	data[keyUsername] = []byte(KonnectorUser)
+	set := func(hashKey, hash, expiresKey string, expires time.Time) {
+		if hash == "" {
+			delete(data, hashKey)
+			delete(data, expiresKey)
+			return
+		}
+		data[hashKey] = []byte(hash)
+		data[expiresKey] = []byte(expires.UTC().Format(time.RFC3339))
+	}
+	set(keyHash, r.Hash, keyExpires, r.Expires)
+	set(keyNextHash, r.NextHash, keyNextExpires, r.NextExpires)
+}
+
+// Verdict is what a record says of a token.
+type Verdict int
+
+const (
+	// Unknown is a token that is not, or no longer, the cluster's.
+	Unknown Verdict = iota
+	// Expired is the cluster's, and too old.
+	Expired
+	// Current counts.
+	Current
+	// Next counts, and its first use ends the one before it.
+	Next
+)
+
+// Judge compares the hash of a token with a record, and gives until when it
+// counts.
+func (r Record) Judge(hash string, now time.Time) (Verdict, time.Time) {
+	verdict, expires := Unknown, time.Time{}
+	switch {
+	case same(r.Hash, hash):
+		verdict, expires = Current, r.Expires
+	case same(r.NextHash, hash):
+		verdict, expires = Next, r.NextExpires
+	default:
+		return Unknown, time.Time{}
+	}
+	if !now.Before(expires) {
+		return Expired, expires
+	}
+	return verdict, expires
+}
+
+// Offered has another token as the next one.
+func (r Record) Offered(hash string, expires time.Time) Record {
+	r.NextHash, r.NextExpires = hash, expires
+	return r
+}
+
+// Promoted has the next one in the place of the one before.
+func (r Record) Promoted() Record {
+	return Record{Hash: r.NextHash, Expires: r.NextExpires}
+}
+
+// Ended are the hashes that counted before and do not afterwards.
+func Ended(before, after Record) []string {
+	var ended []string
+	for _, hash := range []string{before.Hash, before.NextHash} {
+		if hash != "" && hash != after.Hash && hash != after.NextHash {
+			ended = append(ended, hash)
+		}
+	}
+	return ended
+}
+
+// same compares in constant time. An empty hash is none.
+func same(kept, hash string) bool {
+	return kept != "" && subtle.ConstantTimeCompare([]byte(kept), []byte(hash)) == 1
+}

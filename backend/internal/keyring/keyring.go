@@ -1,0 +1,156 @@
+// Package keyring issues konnectors' credentials, and renews, replaces and
+// revokes them. What is kept of them are hashes, in one Secret of each cluster.
+// Each change is made on the Secret as it was read, so that of two at the same
+// time the second one decides anew; none is half done when the process ends.
+//
+// It lets nobody in: that is package access.
+package keyring
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/backend/internal/credential"
+)
+
+// Keyring changes the credentials of all clusters.
+type Keyring struct {
+	// Client writes, Live reads from the API server.
+	Client client.Client
+	Live   client.Reader
+	// Lifetime is how long a credential counts.
+	Lifetime time.Duration
+	// Ended is told the hashes of tokens that count no longer. Requests that are
+	// under way with them are to end if cut, and may come to their end if not.
+	Ended func(cluster string, hashes []string, cut bool)
+	// Now is for tests; nil means time.Now.
+	Now func() time.Time
+}
+
+const fieldOwner = client.FieldOwner("gitbind-backend")
+
+// Issue gives a cluster's konnector a credential in the place of all that it had.
+func (k *Keyring) Issue(ctx context.Context, cluster string) (*v1alpha1.Credential, error) {
+	cred, hash := k.new()
+	_, err := k.change(ctx, cluster, true, func(credential.Record) credential.Record {
+		return credential.Record{Hash: hash, Expires: cred.Expires}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return cred, nil
+}
+
+// Renew gives a credential that takes the place of the one before it when it is
+// used for the first time: whoever does not get the answer asks again. A next
+// one that was never used ends.
+func (k *Keyring) Renew(ctx context.Context, cluster string) (*v1alpha1.Credential, error) {
+	cred, hash := k.new()
+	_, err := k.change(ctx, cluster, true, func(r credential.Record) credential.Record { return r.Offered(hash, cred.Expires) })
+	if err != nil {
+		return nil, err
+	}
+	return cred, nil
+}
+
+// Promote ends the credential before the one with this hash, as that was used
+// for the first time. It reports false when that is not the cluster's any more.
+func (k *Keyring) Promote(ctx context.Context, cluster, hash string) (bool, error) {
+	after, err := k.change(ctx, cluster, false, func(r credential.Record) credential.Record {
+		if r.NextHash == hash {
+			return r.Promoted()
+		}
+		return r // somebody else was first
+	})
+	verdict, _ := after.Judge(hash, k.now())
+	return verdict == credential.Current, err
+}
+
+// Revoke ends all credentials of a cluster's konnector.
+func (k *Keyring) Revoke(ctx context.Context, cluster string) error {
+	_, err := k.change(ctx, cluster, true, func(credential.Record) credential.Record { return credential.Record{} })
+	return err
+}
+
+// RenewAfter is when a credential is to be renewed: when a third of its life is
+// left.
+func (k *Keyring) RenewAfter(expires time.Time) time.Time {
+	return expires.Add(-k.Lifetime / 3).UTC().Truncate(time.Second)
+}
+
+func (k *Keyring) new() (cred *v1alpha1.Credential, hash string) {
+	token := credential.New(credential.KonnectorPrefix)
+	expires := k.now().Add(k.Lifetime).UTC().Truncate(time.Second)
+	return &v1alpha1.Credential{
+		Username: credential.KonnectorUser, Password: token, Expires: expires, RenewAfter: k.RenewAfter(expires),
+	}, credential.Hash(token)
+}
+
+// change replaces what is kept, and tells what has ended with it.
+func (k *Keyring) change(ctx context.Context, cluster string, cut bool, to func(credential.Record) credential.Record) (after credential.Record, err error) {
+	var before credential.Record
+	// A 409 means that somebody else changed it: decide anew.
+	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		before, after, err = k.try(ctx, cluster, to)
+		return err
+	})
+	if err != nil {
+		return credential.Record{}, fmt.Errorf("change Secret %s of cluster %s: %w", v1alpha1.KonnectorSecret, cluster, err)
+	}
+	if ended := credential.Ended(before, after); len(ended) > 0 && k.Ended != nil {
+		k.Ended(cluster, ended, cut)
+	}
+	return after, nil
+}
+
+func (k *Keyring) try(ctx context.Context, cluster string, to func(credential.Record) credential.Record) (before, after credential.Record, err error) {
+	key := client.ObjectKey{Namespace: v1alpha1.TenantNamespace(cluster), Name: v1alpha1.KonnectorSecret}
+	var s corev1.Secret
+	err = k.Live.Get(ctx, key, &s)
+	if apierrors.IsNotFound(err) {
+		if after = to(before); after == before {
+			return before, after, nil
+		}
+		return before, after, k.create(ctx, cluster, key, after)
+	}
+	if err != nil {
+		return before, after, err
+	}
+	before = credential.ReadRecord(s.Data)
+	after = to(before)
+	was := s.DeepCopy()
+	if s.Data == nil {
+		s.Data = map[string][]byte{}
+	}
+	after.WriteTo(s.Data)
+	if equality.Semantic.DeepEqual(was.Data, s.Data) {
+		return before, after, nil
+	}
+	return before, after, k.Client.Patch(ctx, &s, client.MergeFromWithOptions(was, client.MergeFromWithOptimisticLock{}), fieldOwner)
+}
+
+// create makes the Secret. The backend may make one of that name only by applying
+// it.
+func (k *Keyring) create(ctx context.Context, cluster string, key client.ObjectKey, r credential.Record) error {
+	data := map[string][]byte{}
+	r.WriteTo(data)
+	return k.Client.Apply(ctx, corev1ac.Secret(key.Name, key.Namespace).
+		WithLabels(map[string]string{v1alpha1.LabelCluster: cluster}).
+		WithData(data), fieldOwner, client.ForceOwnership)
+}
+
+func (k *Keyring) now() time.Time {
+	if k.Now != nil {
+		return k.Now()
+	}
+	return time.Now()
+}

@@ -1,0 +1,149 @@
+package onboarding
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/backend/internal/access"
+	"gitbind.dev/backend/internal/credential"
+	"gitbind.dev/backend/internal/login"
+	"gitbind.dev/backend/internal/refusal"
+)
+
+// Keyring issues and ends konnectors' credentials.
+type Keyring interface {
+	Issue(ctx context.Context, cluster string) (*v1alpha1.Credential, error)
+	Renew(ctx context.Context, cluster string) (*v1alpha1.Credential, error)
+	Revoke(ctx context.Context, cluster string) error
+	RenewAfter(expires time.Time) time.Time
+}
+
+// Agents tells which agent makes a request about a cluster, or refuses.
+type Agents interface {
+	Authenticate(r *http.Request, cluster string) (access.Caller, error)
+}
+
+// mountCredentials adds what a konnector asks with its own credential, and what
+// a cluster's owner decides about it.
+func (s *Service) mountCredentials(mux *http.ServeMux) {
+	const path = "/v1/clusters/{id}/credential"
+	mux.Handle("GET "+path, s.handleKonnector(func(_ context.Context, who access.Caller) (*v1alpha1.Credential, error) {
+		return &v1alpha1.Credential{Username: credential.KonnectorUser, Expires: who.Expires, RenewAfter: s.Keys.RenewAfter(who.Expires)}, nil
+	}))
+	mux.Handle("POST "+path, s.handleKonnector(s.renew))
+	mux.Handle("POST "+path+"/rotate", s.handle(requestTimeout, func(_ http.ResponseWriter, r *http.Request, who login.Identity) (any, error) {
+		return s.rotate(r.Context(), who, r.PathValue("id"))
+	}))
+	mux.Handle("DELETE "+path, s.handle(requestTimeout, func(_ http.ResponseWriter, r *http.Request, who login.Identity) (any, error) {
+		return struct{}{}, s.revoke(r.Context(), who, r.PathValue("id"))
+	}))
+}
+
+// handleKonnector makes a handler of a flow for a cluster's konnector.
+func (s *Service) handleKonnector(flow func(context.Context, access.Caller) (*v1alpha1.Credential, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+		defer cancel()
+		r = r.WithContext(ctx)
+		answer, err := s.konnectorAsks(r, flow)
+		if err == nil {
+			writeJSON(w, http.StatusOK, answer)
+			return
+		}
+		if refusal.Is(err, refusal.Unauthenticated) {
+			w.Header().Set("WWW-Authenticate", `Basic realm="gitbind", charset="UTF-8"`)
+		}
+		refusal.WriteJSON(s.Log, w, r, err)
+	})
+}
+
+func (s *Service) konnectorAsks(r *http.Request, flow func(context.Context, access.Caller) (*v1alpha1.Credential, error)) (*v1alpha1.Credential, error) {
+	who, err := s.Agents.Authenticate(r, r.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	if who.Role != access.Konnector {
+		return nil, refusal.New(refusal.Forbidden, "this is for the cluster's konnector: its owner replaces the credential with kubectl gitbind rotate")
+	}
+	return flow(r.Context(), who)
+}
+
+// renewals keeps one konnector from having the control plane write all the time.
+type renewals struct {
+	mu   sync.Mutex
+	last map[string]time.Time
+}
+
+// renewEvery is how often one cluster's credential may be renewed.
+const renewEvery = time.Second
+
+func (l *renewals) may(cluster string, now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now.Sub(l.last[cluster]) < renewEvery {
+		return false
+	}
+	if l.last == nil {
+		l.last = map[string]time.Time{}
+	}
+	l.last[cluster] = now
+	return true
+}
+
+// renew gives a konnector its next credential. The present one counts until that
+// is used.
+func (s *Service) renew(ctx context.Context, who access.Caller) (*v1alpha1.Credential, error) {
+	if !s.renewals.may(who.Cluster, s.now()) {
+		return nil, refusal.New(refusal.Unavailable, "the credential was renewed a moment ago: try again")
+	}
+	cred, err := s.Keys.Renew(ctx, who.Cluster)
+	if err != nil {
+		return nil, keyTrouble(err)
+	}
+	s.Log.InfoContext(ctx, "Credential renewed", "cluster", who.Cluster, "expires", cred.Expires)
+	return cred, nil
+}
+
+// rotate gives the owner a new credential for the konnector. All others of it
+// end at once.
+func (s *Service) rotate(ctx context.Context, who login.Identity, id string) (*v1alpha1.Credential, error) {
+	cb, err := access.OwnCluster(ctx, s.Client, s.Live, who, id)
+	if err != nil {
+		return nil, err
+	}
+	if cb.DeletionTimestamp != nil {
+		return nil, errLeaving(cb)
+	}
+	cred, err := s.Keys.Issue(ctx, cb.Name)
+	if err != nil {
+		return nil, keyTrouble(err)
+	}
+	s.Log.InfoContext(ctx, "Credential rotated", "cluster", cb.Name, "by", who.Username, "expires", cred.Expires)
+	return cred, nil
+}
+
+// revoke ends all credentials of a cluster's konnector at once.
+func (s *Service) revoke(ctx context.Context, who login.Identity, id string) error {
+	cb, err := access.OwnCluster(ctx, s.Client, s.Live, who, id)
+	if err != nil {
+		return err
+	}
+	if err := s.Keys.Revoke(ctx, cb.Name); err != nil {
+		return keyTrouble(err)
+	}
+	s.Log.InfoContext(ctx, "Credential revoked", "cluster", cb.Name, "by", who.Username)
+	return nil
+}
+
+// keyTrouble is trouble, and a change at the same time that does not end.
+func keyTrouble(err error) error {
+	if apierrors.IsConflict(err) {
+		return refusal.Because(err, refusal.Conflict, "the credential is being changed by somebody else, too: try again")
+	}
+	return trouble(err)
+}

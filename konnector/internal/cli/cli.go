@@ -23,6 +23,7 @@ import (
 	"gitbind.dev/konnector/internal/cli/log"
 	"gitbind.dev/konnector/internal/cli/logout"
 	"gitbind.dev/konnector/internal/cli/resolve"
+	"gitbind.dev/konnector/internal/cli/rollback"
 	"gitbind.dev/konnector/internal/cli/session"
 	"gitbind.dev/konnector/internal/cli/signin"
 	"gitbind.dev/konnector/internal/cli/usage"
@@ -102,7 +103,7 @@ control plane acts on, and the status comes back the same way.`,
 	root.AddGroup(&cobra.Group{ID: gettingIn, Title: "Getting in:"}, &cobra.Group{ID: claims, Title: "Claims:"},
 		&cobra.Group{ID: operating, Title: "Operating:"}, &cobra.Group{ID: other, Title: "Other:"})
 	add(root, gettingIn, connect.Command(cluster, signIn), catalog.Command(cluster, signIn), bind.Command(cluster, signIn), logout.Command(signIn))
-	add(root, claims, get.Command(cluster), diff.Command(cluster, signIn), log.Command(cluster, signIn), resolve.Command(cluster))
+	add(root, claims, get.Command(cluster), diff.Command(cluster, signIn), log.Command(cluster, signIn), rollback.Command(cluster, signIn), resolve.Command(cluster))
 	add(root, operating, approve.Command(cluster))
 	add(root, other, gitcredential.Command(signIn), versionCommand(version))
 	root.SetHelpCommandGroupID(other)

@@ -3,12 +3,18 @@ package cli_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	backendv1alpha1 "gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli"
+	"gitbind.dev/konnector/internal/cli/controlplane"
+	"gitbind.dev/konnector/internal/cli/session"
+	"gitbind.dev/konnector/internal/cli/signin"
 	"gitbind.dev/test/env"
 )
 
@@ -26,7 +32,38 @@ func TestMain(m *testing.M) {
 				os.Exit(1)
 			}
 		},
+		"newcluster": func() {
+			if err := newCluster(os.Args[1]); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+		},
 	})
+}
+
+// newCluster makes a cluster known to the backend, in the place of connect, for
+// the person who is signed in, and writes what the konnector gets into the files
+// id, url and password.
+func newCluster(name string) error {
+	sessions, err := session.Default()
+	if err != nil {
+		return err
+	}
+	in := &signin.SignIn{Sessions: sessions, HTTP: http.DefaultClient, Out: os.Stderr, OpenBrowser: signin.OpenBrowser, Now: time.Now}
+	backend, err := controlplane.Open(context.Background(), os.Getenv("BACKEND"), in, signin.How{})
+	if err != nil {
+		return err
+	}
+	cluster, err := backend.Connect(context.Background(), backendv1alpha1.ConnectRequest{Name: name, ClusterUID: name})
+	if err != nil {
+		return err
+	}
+	for file, text := range map[string]string{"id": cluster.ID, "url": cluster.RepositoryURL, "password": cluster.Credential.Password} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // home gives each script a person's home of its own.

@@ -67,6 +67,13 @@ func Open(flags *genericclioptions.ConfigFlags) (*Cluster, error) {
 	}
 	config.QPS = -1
 	out := &Cluster{Server: config.Host, Context: raw.CurrentContext, mapper: flags.ToRESTMapper}
+	out.openAPI = func() (openapi.Client, error) {
+		discovery, err := flags.ToDiscoveryClient()
+		if err != nil {
+			return nil, err
+		}
+		return discovery.OpenAPIV3(), nil
+	}
 	if *flags.Context != "" {
 		out.Context = *flags.Context
 	}

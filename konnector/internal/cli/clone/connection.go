@@ -21,10 +21,13 @@ type Access struct {
 	Cluster *appcluster.Cluster
 	SignIn  *signin.SignIn
 	How     signin.How
+	// Silent asks nobody to sign in: without a session, the repository stays
+	// closed.
+	Silent bool
 }
 
-// OfBinding opens the repository that holds the claims of a bound API.
-func (a Access) OfBinding(ctx context.Context, name string) (*Clone, error) {
+// Binding is a bound API.
+func (a Access) Binding(ctx context.Context, name string) (*konnectorv1alpha1.APIServiceBinding, error) {
 	var binding konnectorv1alpha1.APIServiceBinding
 	switch err := a.Cluster.Get(ctx, client.ObjectKey{Name: name}, &binding); {
 	case apierrors.IsNotFound(err):
@@ -33,6 +36,15 @@ func (a Access) OfBinding(ctx context.Context, name string) (*Clone, error) {
 		return nil, fmt.Errorf("read the binding %s: %w: the ClusterRole gitbind-view lets you", name, err)
 	case err != nil:
 		return nil, fmt.Errorf("read the binding %s: %w", name, err)
+	}
+	return &binding, nil
+}
+
+// OfBinding opens the repository that holds the claims of a bound API.
+func (a Access) OfBinding(ctx context.Context, name string) (*Clone, error) {
+	binding, err := a.Binding(ctx, name)
+	if err != nil {
+		return nil, err
 	}
 	connection, err := a.Cluster.Connection(ctx, binding.Spec.Connection)
 	if err != nil {
@@ -75,7 +87,7 @@ func (a Access) credential(ctx context.Context, connection *konnectorv1alpha1.Co
 		return "", "", fmt.Errorf("connection %s: spec.backendURL: %w", connection.Name, err)
 	}
 	token, username, err = a.SignIn.Silent(ctx, backend)
-	if !errors.Is(err, session.ErrNone) {
+	if a.Silent || !errors.Is(err, session.ErrNone) {
 		return username, token, err
 	}
 	if _, err := controlplane.OpenFor(ctx, connection, a.SignIn, a.How); err != nil {

@@ -158,12 +158,9 @@ func ordinary(path string) bool {
 // are no claims.
 const RefusedRoot = refusedDir
 
-// IsReserved reports whether a path below Root is another part of the contract
-// than a claim, such as request.yaml or inputs/.
+// IsReserved reports whether a path below Root is a part of the contract that
+// has no answer, such as inputs/.
 func IsReserved(path string) bool {
 	parts := strings.Split(path, "/")
-	if len(parts) < 3 || parts[0] != root {
-		return false
-	}
-	return parts[2] == requestFile && len(parts) == 3 || parts[2] == "inputs"
+	return len(parts) >= 3 && parts[0] == root && parts[2] == "inputs"
 }

@@ -32,7 +32,7 @@ const (
 	Lost Result = "Lost"
 )
 
-// Reason says in one word why a removal is held, or what is the matter with a
+// Reason says in one word why something is held, or what is the matter with a
 // claim that is applied.
 type Reason string
 
@@ -47,6 +47,14 @@ const (
 	// Contested says, of a claim that is applied, that somebody on the control
 	// plane keeps changing it.
 	Contested Reason = "Contested"
+	// Foreign says that the control plane has an object in the claim's place that
+	// somebody else made.
+	Foreign Reason = "Foreign"
+	// NotPermitted says that the app cluster may not bind the API any more: what
+	// it ordered before stays, and nothing new is ordered.
+	NotPermitted Reason = "NotPermitted"
+	// ClaimsExist says, of a request, that its removal waits for claims.
+	ClaimsExist Reason = "ClaimsExist"
 )
 
 // Status is a ClaimStatus: the bridge's answer to one path of main, on the
@@ -58,7 +66,8 @@ type Status struct {
 	// Answers names the version of the file that this is about.
 	Answers Answers `json:"answers"`
 	Result  Result  `json:"result"`
-	// Reason is set when a removal is held, and when a claim is contested.
+	// Reason is set when a removal, or something new, is held, and when a claim is
+	// contested.
 	Reason Reason `json:"reason,omitempty"`
 	// Message is for people; empty when there is nothing to say.
 	Message string `json:"message,omitempty"`
@@ -76,7 +85,8 @@ type Status struct {
 	// Effective are the fields of spec that the platform's template changed, as
 	// they are applied; null for one that it took away.
 	Effective map[string]any `json:"effective,omitempty"`
-	// Status is the status of the object on the control plane, as it is.
+	// Status is the status of the object on the control plane, as it is; of a
+	// request, template and deletionPolicy as they counted last.
 	Status map[string]any `json:"status,omitempty"`
 }
 

@@ -5,12 +5,16 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	contract "gitbind.dev/gitbridge/claim"
 	"gitbind.dev/gitbridge/internal/controller/claim"
 	"gitbind.dev/gitbridge/internal/controller/clusterbinding"
+	"gitbind.dev/gitbridge/internal/controller/request"
 	"gitbind.dev/gitbridge/internal/session"
 	"gitbind.dev/gitbridge/internal/tenant"
 	"gitbind.dev/gitbridge/metrics"
@@ -18,7 +22,10 @@ import (
 
 // claimsFactory makes the claim controller of each followed cluster.
 type claimsFactory struct {
-	config  *rest.Config
+	config *rest.Config
+	// client reads from a cache; server does not.
+	client  client.Client
+	server  client.Reader
 	apis    claim.APIs
 	objects claim.Objects
 	log     logr.Logger
@@ -39,7 +46,10 @@ func (f claimsFactory) of(cluster tenant.Cluster) (clusterbinding.Claims, error)
 	if c.Tenant, c.TenantObjects, err = clients(as); err != nil {
 		return nil, err
 	}
-	return &claims{controller: c, queue: claim.NewQueue()}, nil
+	return &claims{
+		controller: c, queue: claim.NewQueue(),
+		requests: &request.Controller{Client: f.client, Server: f.server, Log: f.log}, asked: request.NewQueue(),
+	}, nil
 }
 
 func clients(config *rest.Config) (kubernetes.Interface, dynamic.Interface, error) {
@@ -55,15 +65,28 @@ func clients(config *rest.Config) (kubernetes.Interface, dynamic.Interface, erro
 	return typed, objects, err
 }
 
-// claims is the claim controller of one cluster, with its queue.
+// claims are the controllers of one cluster's claims and requests, with their
+// queues.
 type claims struct {
 	controller *claim.Controller
 	queue      *claim.Queue
+
+	requests *request.Controller
+	asked    *request.Queue
 }
 
-func (c *claims) Enqueue(path string, urgent bool) { c.queue.Enqueue(path, urgent) }
+func (c *claims) Enqueue(path string, urgent bool) {
+	if _, ok := contract.ParseRequestPath(path); ok {
+		c.asked.Enqueue(path, urgent)
+		return
+	}
+	c.queue.Enqueue(path, urgent)
+}
 
 func (c *claims) Run(ctx context.Context, s *session.Session) error {
-	c.controller.Session = s
-	return c.controller.Run(ctx, c.queue)
+	c.controller.Session, c.requests.Session = s, s
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return c.requests.Run(ctx, c.asked) })
+	group.Go(func() error { return c.controller.Run(ctx, c.queue) })
+	return group.Wait()
 }

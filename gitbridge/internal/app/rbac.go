@@ -5,6 +5,9 @@ package app
 // impersonate that the backend gives it in each tenant namespace.
 //
 // +kubebuilder:rbac:groups=gitbind.dev,resources=clusterbindings;apiserviceexports;apiserviceexporttemplates,verbs=get;list;watch
+// +kubebuilder:rbac:groups=gitbind.dev,resources=apiserviceexports,verbs=create;delete
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles;clusterrolebindings,verbs=list;watch
+// +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 // +kubebuilder:rbac:groups=gitbind.dev,resources=clusterbindings/status;apiserviceexports/status;apiserviceexporttemplates/status,verbs=get;patch
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=secrets,resourceNames=gitbind-bridge,verbs=get

@@ -22,6 +22,7 @@ import (
 	"gitbind.dev/gitbridge/internal/controller/apiserviceexport"
 	"gitbind.dev/gitbridge/internal/controller/apiserviceexporttemplate"
 	"gitbind.dev/gitbridge/internal/controller/clusterbinding"
+	"gitbind.dev/gitbridge/internal/controller/request"
 	"gitbind.dev/gitbridge/internal/live"
 	"gitbind.dev/gitbridge/internal/offered"
 	"gitbind.dev/gitbridge/internal/session"
@@ -105,11 +106,14 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, config *rest.Config, 
 	if err := templates.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set up the controller of templates: %w", err)
 	}
+	if err := (&request.Watch{Sessions: sessions}).SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("set up the watch of offers and rights: %w", err)
+	}
 	numbers, err := metrics.NewBridge(ctrlmetrics.Registry)
 	if err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
-	claims := claimsFactory{config: config, apis: resolver, objects: objects, log: mgr.GetLogger(), workers: o.Workers, metrics: numbers, now: o.Now}
+	claims := claimsFactory{config: config, client: mgr.GetClient(), server: mgr.GetAPIReader(), apis: resolver, objects: objects, log: mgr.GetLogger(), workers: o.Workers, metrics: numbers, now: o.Now}
 	bindings := &clusterbinding.Reconciler{
 		Client: mgr.GetClient(), Server: mgr.GetAPIReader(), BackendURL: o.BackendURL,
 		Sessions: sessions, Claims: claims.of, Guard: elected.Guard, Metrics: numbers, Now: o.Now,

@@ -1,6 +1,11 @@
 package decision
 
-import "gitbind.dev/gitbridge/claim"
+import (
+	"fmt"
+	"strings"
+
+	"gitbind.dev/gitbridge/claim"
+)
 
 // Applied is the answer when the control plane has what the file says.
 func (f Facts) Applied(live *Live, note string) *claim.Status {
@@ -79,12 +84,34 @@ func (f Facts) gone() *claim.Status {
 
 // mirrored is the present answer with the present state of the object.
 func (f Facts) mirrored() *claim.Status {
-	if f.Present == nil || f.Live == nil || f.Present.Result == claim.Gone {
+	if f.Present == nil || f.Live == nil || f.Live.Foreign || f.Present.Result == claim.Gone {
 		return f.Present
 	}
 	s := *f.Present
 	s.Status = f.Live.Status
 	return &s
+}
+
+// foreign says whose the place is. Nothing of what is there is shown.
+func (f Facts) foreign() *claim.Status {
+	name := f.Live.Name
+	namespace, object, _ := strings.Cut(name, "/")
+	f.Live = nil
+	s := f.refused(claim.Held, fmt.Sprintf("the control plane has an object %[1]s that is not this claim's: it stays as it is. Give the claim another name; "+
+		"or have a platform operator hand the object over: kubectl annotate %[2]s -n %[3]s %[4]s gitbind.dev/adopt=%[5]s", name, f.Key.Binding, namespace, object, f.Cluster), nil)
+	s.Reason = claim.Foreign
+	return s
+}
+
+func (f Facts) isHeldForeign() bool {
+	return f.Present != nil && f.Present.Result == claim.Held && f.Present.Reason == claim.Foreign
+}
+
+func (f Facts) unpermitted() *claim.Status {
+	s := f.refused(claim.Held, fmt.Sprintf("this cluster may not bind %s any more: nothing new is ordered, and what was ordered before stays. "+
+		"Its owner binds it anew, or a platform operator grants it", f.Key.Binding), nil)
+	s.Reason = claim.NotPermitted
+	return s
 }
 
 func (f Facts) keepObject(s *claim.Status) {

@@ -15,6 +15,10 @@ func Decide(f Facts) Decision {
 		return answer(nil)
 	case !f.IsClaim:
 		return answer(f.invalid())
+	case f.Live != nil && f.Live.Foreign && f.File == nil:
+		// It stays, and nothing of it is the claim's to wait for.
+		f.Live = nil
+		return f.absent()
 	case f.File != nil:
 		return f.present()
 	default:
@@ -31,6 +35,8 @@ func (f Facts) present() Decision {
 		return answer(f.refused(claim.Held, fmt.Sprintf("the control plane has not granted %s to this cluster yet", f.Key.Binding), nil))
 	case f.Access == NotServed, f.Access == NotWatched:
 		return answer(f.refused(claim.Failed, fmt.Sprintf("the control plane does not serve %s, or its bridge may not watch it: its operator must look at it", f.Key.Binding), nil))
+	case f.Live != nil && f.Live.Foreign && !f.Live.Adopted:
+		return answer(f.foreign())
 	case f.Live != nil && f.Live.Terminating:
 		return answer(f.terminating())
 	case f.removalBegan() && f.Live == nil:
@@ -49,6 +55,10 @@ func (f Facts) present() Decision {
 			"because it would be empty. Restore it there; or, for an empty one: kubectl gitbind approve --recreate-empty %s", f.Present.Object, f.Path), nil))
 	case f.File.Refusal != nil:
 		return answer(f.refused(f.File.Refusal.Result, f.File.Refusal.Message, nil))
+	case f.Live == nil && f.isHeldForeign() && !f.Certain:
+		return Decision{Effect: Ask}
+	case f.Live == nil && !f.wasApplied() && f.Unpermitted:
+		return answer(f.unpermitted())
 	case f.Live == nil || f.Live.Applied != f.File.Applied:
 		return Decision{Effect: Apply}
 	case f.Live.Drifted:

@@ -22,7 +22,7 @@ var key = claim.Key{Binding: "postgresqlinstances.anynines.com", Namespace: "tea
 
 // facts are of a granted claim; each case says what else there is.
 func facts(change func(*Facts)) Facts {
-	f := Facts{Path: key.Path(), Key: key, IsClaim: true, Head: head, HeadTime: now, Access: Granted}
+	f := Facts{Cluster: "k3x9d2abqw", Path: key.Path(), Key: key, IsClaim: true, Head: head, HeadTime: now, Access: Granted}
 	change(&f)
 	return f
 }
@@ -36,7 +36,12 @@ func live(f *Facts) {
 }
 func olderLive(f *Facts) { live(f); f.Live.Applied = "a0" }
 func goingLive(f *Facts) { live(f); f.Live.Terminating = true }
-func drifted(f *Facts)   { f.Live.Drifted = true }
+func foreignLive(f *Facts) {
+	f.Live = &Live{Name: object, Foreign: true, Status: map[string]any{"theirs": true}}
+}
+func adopted(f *Facts)     { f.Live.Adopted = true }
+func unpermitted(f *Facts) { f.Unpermitted = true }
+func drifted(f *Facts)     { f.Live.Drifted = true }
 func refused(f *Facts) {
 	f.File.Refusal = &Refusal{Result: claim.Failed, Message: "the template"}
 }
@@ -65,6 +70,8 @@ func present(result claim.Result, blob string, change ...func(*claim.Status)) fu
 		}
 	}
 }
+
+func asForeign(s *claim.Status) { s.Reason = claim.Foreign }
 
 func withObject(s *claim.Status) { s.Object = object }
 
@@ -122,6 +129,22 @@ func TestDecide(t *testing.T) {
 		{"and leaves what is there", list(file, refused, olderLive, applied("b0")), want{result: claim.Failed, blob: "b1", commit: head, uid: "u1", object: object, status: true, message: "template"}},
 		{"a lost one is lost all the same", list(file, refused, applied("b1"), certain), want{result: claim.Lost, blob: "b1", commit: seen, uid: "u1", object: object, message: "missing"}},
 		{"what is contested is said", list(file, live, contested, applied("b1")), want{result: claim.Applied, blob: "b1", commit: seen, uid: "u1", reason: claim.Contested, object: object, status: true, message: "keeps changing"}},
+
+		// Somebody else's object is in its place.
+		{"a foreign object stays as it is", list(file, foreignLive), want{result: claim.Held, reason: claim.Foreign, blob: "b1", commit: head, message: "gitbind.dev/adopt=k3x9d2abqw"}},
+		{"also one in the place of what was applied", list(file, foreignLive, applied("b1")), want{result: claim.Held, reason: claim.Foreign, blob: "b1", commit: seen, uid: "u1", object: object, message: "not this claim's"}},
+		{"one that watching does not show is asked for", list(file, present(claim.Held, "b1", asForeign)), want{effect: Ask}},
+		{"it went", list(file, present(claim.Held, "b1", asForeign), certain), want{effect: Apply}},
+		{"an operator hands it over", list(file, foreignLive, adopted, present(claim.Held, "b1", asForeign)), want{effect: Apply}},
+		{"a removed claim leaves it", list(foreignLive, certain, present(claim.Held, "b1", asForeign), removed), want{result: claim.Gone, since: now, commit: head, uid: "u1"}},
+		{"even one that was handed over", list(foreignLive, adopted, certain, present(claim.Held, "b1", asForeign), removed), want{result: claim.Gone, since: now, commit: head, uid: "u1"}},
+		{"and what was applied before it went", list(foreignLive, certain, applied("b1"), removed), want{result: claim.Gone, since: now, commit: head, uid: "u1"}},
+		{"held: nothing of it is shown", list(file, foreignLive, held, present(claim.Held, "b1", asForeign)), want{result: claim.Held, reason: claim.Foreign, blob: "b1", commit: seen, uid: "u1"}},
+
+		// The right to bind the API is lost.
+		{"nothing new is ordered", list(file, unpermitted), want{result: claim.Held, reason: claim.NotPermitted, blob: "b1", commit: head, message: "may not bind"}},
+		{"what was ordered changes as before", list(file, unpermitted, olderLive, applied("b0")), want{effect: Apply}},
+		{"and goes as before", list(unpermitted, live, applied("b1"), removed), want{effect: Delete}},
 
 		// A file is back.
 		{"a delete that has begun goes on though the file is back", list(file, goingLive, deleting), want{result: claim.Deleting, commit: seen, uid: "u1", object: object, status: true, message: "cannot be undone"}},
@@ -211,7 +234,7 @@ func anyFacts(t *rapid.T) Facts {
 	blob := rapid.SampledFrom([]string{"", "b0", "b1"}).Draw(t, "blob")
 	return facts(func(f *Facts) {
 		for _, change := range []func(*Facts){
-			pick("file", file, badFile), pick("live", live, olderLive, goingLive), pick("certain", certain), pick("removal", removed, many, moved, unproven),
+			pick("file", file, badFile), pick("live", live, olderLive, goingLive, foreignLive), pick("unpermitted", unpermitted), pick("certain", certain), pick("removal", removed, many, moved, unproven),
 			pick("recreate", recreate),
 			pick("held", held), pick("uid", uid), pick("access", notBound, notGranted, notServed),
 			pick("present", present(results, blob), present(results, blob, withObject)),
@@ -248,7 +271,7 @@ func TestATombstoneIsCertain(t *testing.T) {
 		if d.Answer == nil || d.Answer.Result != claim.Gone || f.Present == nil || f.Present.Result == claim.Gone {
 			return
 		}
-		if f.Live != nil || f.Access == Granted && !f.Certain || f.Held {
+		if f.Live != nil && !f.Live.Foreign || f.Access == Granted && !f.Certain || f.Held {
 			t.Fatalf("says gone: %+v", f)
 		}
 	})

@@ -10,7 +10,9 @@ import "gitbind.dev/gitbridge/claim"
 
 // Facts are what is known of one path of main.
 type Facts struct {
-	Path string
+	// Cluster is the app cluster's id, for people.
+	Cluster string
+	Path    string
 	// Key is the claim's; IsClaim is false for a path that is none.
 	Key     claim.Key
 	IsClaim bool
@@ -20,6 +22,9 @@ type Facts struct {
 	File *File
 	// Access says whether the cluster may use the API.
 	Access Access
+	// Unpermitted says that the cluster may not bind the API any more: nothing new
+	// is ordered.
+	Unpermitted bool
 	// Live is the object on the control plane, nil if there is none, as far as
 	// watching tells; Certain says that the API server itself was asked.
 	Live    *Live
@@ -82,7 +87,10 @@ type Live struct {
 	Applied string
 	// Drifted says that somebody changed, or took away, what was applied.
 	Drifted bool
-	Status  map[string]any
+	// Foreign says that somebody else made it, and Adopted that an operator gives
+	// it to the app cluster.
+	Foreign, Adopted bool
+	Status           map[string]any
 }
 
 // Access is whether an app cluster may use an API.

@@ -31,6 +31,9 @@ type API struct {
 	Access decision.Access
 	// Why says, unless Access is Granted, what is in the way.
 	Why string
+	// Unpermitted says that the cluster may not bind it any more: what it ordered
+	// stays, and nothing new is ordered.
+	Unpermitted bool
 	// The rest is set when Access is Granted.
 	*Definition
 	// Template is what the platform makes of claims, nil for nothing. Where it
@@ -41,6 +44,10 @@ type API struct {
 
 // Revision is another one whenever claims may come out as another object.
 func (a API) Revision() string {
+	if a.Unpermitted {
+		a.Unpermitted = false
+		return "unpermitted " + a.Revision()
+	}
 	switch {
 	case a.Definition == nil:
 		return string(a.Access)
@@ -120,7 +127,10 @@ func (r *Resolver) Export(ctx context.Context, e *v1alpha1.APIServiceExport) (AP
 	if err != nil {
 		return API{}, err
 	}
-	return API{Access: decision.Granted, Definition: definition, Template: c.template, Unusable: c.unusable}, nil
+	return API{
+		Access: decision.Granted, Unpermitted: meta.IsStatusConditionFalse(e.Status.Conditions, v1alpha1.ConditionPermitted),
+		Definition: definition, Template: c.template, Unusable: c.unusable,
+	}, nil
 }
 
 // template reads a template's patches. One that is gone cannot be used: what it

@@ -94,6 +94,15 @@ func (s *Session) wasRemoved(ctx context.Context, head, base store.Hash, seen Se
 	return descends, err
 }
 
+// WasRequestRemoved reports whether a commit that was followed took away a request
+// that was answered as it was in another.
+func (s *Session) WasRequestRemoved(ctx context.Context, answered store.Hash) (bool, error) {
+	s.mu.Lock()
+	head, base := s.view.Main.Head(), s.base
+	s.mu.Unlock()
+	return s.wasRemoved(ctx, head, base, Seen{Answered: answered})
+}
+
 // HoldMoved holds a removal that passed, because the claim seems to be in
 // another file now.
 func (s *Session) HoldMoved(path, to string) decision.Removal {

@@ -11,6 +11,7 @@ import (
 
 	"gitbind.dev/gitbridge/claim"
 	"gitbind.dev/gitbridge/internal/decision"
+	"gitbind.dev/gitbridge/internal/request"
 	"gitbind.dev/gitbridge/internal/statusbranch"
 	"gitbind.dev/gitbridge/store"
 )
@@ -147,10 +148,6 @@ func (s *Session) begin(ctx context.Context, main *store.Snapshot) error {
 	group.SetLimit(64)
 	for e := range before.List(claim.Root) {
 		path := e.Path
-		key, err := claim.ParsePath(path)
-		if err != nil {
-			continue
-		}
 		if _, ok := main.Entry(path); ok {
 			continue
 		}
@@ -158,18 +155,34 @@ func (s *Session) begin(ctx context.Context, main *store.Snapshot) error {
 		if err != nil || present == nil || present.Answers.Blob == "" && present.Result != claim.Held {
 			continue
 		}
+		held := unproven(path, main.Head(), present)
+		if held == nil {
+			continue
+		}
 		group.Go(func() error {
-			data, err := claim.EncodeStatus(decision.Held(path, key, decision.Unproven(string(main.Head())), present))
+			data, err := claim.EncodeStatus(held)
 			if err != nil {
 				return err
 			}
-			return s.Status.Write(groupCtx, statusbranch.Change{Path: claim.StatusPath(path), Data: data, Subject: "status: Held " + key.String()})
+			return s.Status.Write(groupCtx, statusbranch.Change{Path: claim.StatusPath(path), Data: data, Subject: "status: Held " + path})
 		})
 	}
 	if err := group.Wait(); err != nil {
 		return err
 	}
 	return s.remember(ctx, main.Head())
+}
+
+// unproven is the answer for what main lacks at a begin; nil for what is neither
+// a claim nor a request.
+func unproven(path string, head store.Hash, present *claim.Status) *claim.Status {
+	if key, err := claim.ParsePath(path); err == nil {
+		return decision.Held(path, key, decision.Unproven(string(head)), present)
+	}
+	if binding, ok := claim.ParseRequestPath(path); ok {
+		return request.Facts{Path: path, Binding: binding, Head: string(head), Present: present}.Unproven()
+	}
+	return nil
 }
 
 // take makes a head the one that counts.
@@ -241,7 +254,8 @@ func (s *Session) paths(main *store.Snapshot, folder string) func(yield func(str
 		}
 		status := s.Status.Snapshot()
 		for e := range status.List(folder) {
-			if _, err := claim.ParsePath(e.Path); err == nil && !yield(e.Path) {
+			_, err := claim.ParsePath(e.Path)
+			if _, isRequest := claim.ParseRequestPath(e.Path); (err == nil || isRequest) && !yield(e.Path) {
 				return
 			}
 		}

@@ -19,10 +19,10 @@ import (
 
 func TestChangedPathsAreLookedAt(t *testing.T) {
 	w := newWorld(t)
-	w.commit("Add", map[string]string{path("a"): "1", path("b"): "1", "bindings/odd": "x", "bindings/" + binding + "/request.yaml": "x", "docs/x": "x"})
+	w.commit("Add", map[string]string{path("a"): "1", path("b"): "1", "bindings/odd": "x", claim.RequestPath(binding): "x", "bindings/" + binding + "/inputs/team-a/x.yaml": "x", "docs/x": "x"})
 	r := w.start()
 	r.follows()
-	if diff := cmp.Diff([]string{path("a"), path("b"), "bindings/odd"}, w.queued()); diff != "" {
+	if diff := cmp.Diff([]string{path("a"), path("b"), claim.RequestPath(binding), "bindings/odd"}, w.queued()); diff != "" {
 		t.Errorf("at first (-want +got): %s", diff)
 	}
 	w.commit("Change", map[string]string{path("a"): "2", "docs/x": "y"})

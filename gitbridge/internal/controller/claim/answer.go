@@ -18,7 +18,8 @@ import (
 
 // answer writes a path's ClaimStatus, if it says something else than the present
 // one, and returns how long to wait if it may not be written yet.
-func (c *Controller) answer(ctx context.Context, s *step, answer *claim.Status) (time.Duration, error) {
+func (c *Controller) answer(ctx context.Context, s *step, o outcome) (time.Duration, error) {
+	answer := o.answer
 	c.count(s, answer)
 	change := statusbranch.Change{Path: claim.StatusPath(s.Path), Subject: subject(s, answer)}
 	if !s.Held {
@@ -46,6 +47,9 @@ func (c *Controller) answer(ctx context.Context, s *step, answer *claim.Status) 
 			return wait, nil
 		}
 	}
+	if o.aside {
+		return 0, c.writeAside(ctx, s.Path, change, answer)
+	}
 	if err := c.Session.Write(ctx, change); err != nil {
 		return 0, err
 	}
@@ -63,7 +67,7 @@ func (c *Controller) count(s *step, answer *claim.Status) {
 	}
 	// What a repository calls a binding need not be one.
 	binding := "other"
-	if s.Access != decision.NotBound {
+	if s.api.Access != decision.NotBound {
 		binding = s.Key.Binding
 	}
 	switch {

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/gitbridge/claim"
 	"gitbind.dev/gitbridge/internal/decision"
 	"gitbind.dev/gitbridge/internal/drift"
@@ -40,6 +41,7 @@ type step struct {
 // look gathers the facts about a path.
 func (c *Controller) look(ctx context.Context, view session.View, path string) (*step, error) {
 	s := &step{view: view}
+	s.Cluster = c.Session.Cluster.ID
 	s.Path, s.Head, s.Held = path, string(view.Main.Head()), view.Held
 	s.HeadTime = c.headTime(view)
 	s.Recreate = c.Session.Recreates(path)
@@ -61,7 +63,11 @@ func (c *Controller) look(ctx context.Context, view session.View, path string) (
 	if s.api, err = c.APIs.Resolve(ctx, c.Session.Cluster.Namespace, s.Key.Binding); err != nil {
 		return nil, err
 	}
-	s.Access = s.api.Access
+	s.Access, s.Unpermitted = s.api.Access, s.api.Unpermitted
+	if _, requested := view.Main.Entry(claim.RequestPath(s.Key.Binding)); requested && s.Access == decision.NotBound {
+		// The request has its own answer, which says what is in the way.
+		s.Access = decision.NotGranted
+	}
 	if s.Access == decision.Granted {
 		if err := c.findLive(ctx, s); err != nil {
 			return nil, err
@@ -145,9 +151,13 @@ func (c *Controller) living(key claim.Key, u *unstructured.Unstructured) *decisi
 	l := &decision.Live{Name: u.GetNamespace() + "/" + u.GetName(), Terminating: u.GetDeletionTimestamp() != nil}
 	l.Status, _ = u.Object["status"].(map[string]any)
 	l.Drifted = c.fights.IsDrift(key.Path(), drift.Found(u))
-	if ok && id == c.Session.Cluster.ID && origin == key {
+	isOurs := ok && id == c.Session.Cluster.ID && origin == key
+	if isOurs {
 		l.Applied = u.GetAnnotations()[tenant.AppliedAnnotation]
 	}
+	// One that was applied here once, and whose labels somebody changed, is ours.
+	l.Foreign = !isOurs && u.GetAnnotations()[tenant.AppliedAnnotation] == ""
+	l.Adopted = u.GetAnnotations()[v1alpha1.AdoptAnnotation] == c.Session.Cluster.ID
 	return l
 }
 

@@ -1,0 +1,126 @@
+package request
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/internal/statusbranch"
+	"gitbind.dev/gitbridge/internal/tenant"
+	"gitbind.dev/gitbridge/store"
+)
+
+// grant makes the export, in this cluster's tenant namespace whatever the file
+// says.
+func (c *Controller) grant(ctx context.Context, s *step, template string) error {
+	cluster := c.Session.Cluster
+	e := &v1alpha1.APIServiceExport{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: cluster.Namespace, Name: s.Binding, Labels: map[string]string{v1alpha1.LabelCluster: cluster.ID},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: v1alpha1.GroupVersion.String(), Kind: "ClusterBinding", Name: cluster.ID, UID: types.UID(cluster.UID),
+			}},
+		},
+		Spec: v1alpha1.APIServiceExportSpec{Template: template, API: s.apis[template]},
+	}
+	if err := c.Client.Create(ctx, e, client.FieldOwner(tenant.FieldOwner)); err != nil {
+		// One that is there by now is looked at anew.
+		return fmt.Errorf("create export %s: %w", s.Binding, err)
+	}
+	s.export = e
+	c.Log.Info("Bound, as asked for in Git", "cluster", cluster.ID, "binding", s.Binding, "template", template, "commit", s.Head)
+	return nil
+}
+
+// errMoved says that main has the file again.
+var errMoved = errors.New("the request came back meanwhile")
+
+// withdraw deletes exactly the export that was decided on.
+func (c *Controller) withdraw(ctx context.Context, s *step) error {
+	if _, back := c.Session.View().Main.Entry(s.Path); back {
+		return errMoved
+	}
+	// The commit without the file is written down first: a later head that does
+	// not have it is another history.
+	if err := c.Session.Accept(ctx, s.view.Generation); err != nil {
+		return fmt.Errorf("accept %s: %w", s.Head, err)
+	}
+	uid, version := s.export.UID, s.export.ResourceVersion
+	err := c.Client.Delete(ctx, s.export, client.Preconditions{UID: &uid, ResourceVersion: &version})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete export %s: %w", s.Binding, err)
+	}
+	c.Log.Info("Unbound, as asked for in Git", "cluster", c.Session.Cluster.ID, "binding", s.Binding, "commit", s.Head)
+	s.export = nil
+	return nil
+}
+
+// permissionOwner owns the condition Permitted: the bridge's other fields of an
+// export's status are written elsewhere, at other times.
+const permissionOwner = client.FieldOwner(tenant.StatusOwner + "-permission")
+
+// say writes whether the cluster may bind what it has, if that is news.
+func (c *Controller) say(ctx context.Context, s *step, permitted *bool) error {
+	if permitted == nil || s.export == nil {
+		return nil
+	}
+	condition := metav1.Condition{
+		Type: v1alpha1.ConditionPermitted, Status: metav1.ConditionTrue, Reason: "Permitted",
+		Message: "the cluster's ServiceAccount may bind the template", ObservedGeneration: s.export.Generation,
+	}
+	if !*permitted {
+		condition.Status, condition.Reason = metav1.ConditionFalse, string(claim.NotPermitted)
+		condition.Message = fmt.Sprintf("the ServiceAccount %s lacks the verb bind on apiserviceexporttemplates/%s: new claims wait, and what was ordered stays", s.ServiceAccount, s.export.Spec.Template)
+	}
+	conditions := append([]metav1.Condition{}, s.export.Status.Conditions...)
+	if !meta.SetStatusCondition(&conditions, condition) {
+		return nil
+	}
+	condition = *meta.FindStatusCondition(conditions, condition.Type)
+	u := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"conditions": []any{map[string]any{
+		"type": condition.Type, "status": string(condition.Status), "reason": condition.Reason, "message": condition.Message,
+		"observedGeneration": condition.ObservedGeneration, "lastTransitionTime": condition.LastTransitionTime.UTC().Format("2006-01-02T15:04:05Z"),
+	}}}}}
+	u.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("APIServiceExport"))
+	u.SetNamespace(s.export.Namespace)
+	u.SetName(s.export.Name)
+	u.SetUID(s.export.UID)
+	if err := c.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u), permissionOwner, client.ForceOwnership); err != nil {
+		return fmt.Errorf("set condition %s: %w", condition.Type, err)
+	}
+	return nil
+}
+
+// answer writes the answer, if it says something else than the present one.
+func (c *Controller) answer(ctx context.Context, s *step, answer *claim.Status) error {
+	change := statusbranch.Change{
+		Path: claim.StatusPath(s.Path), Answers: s.Path, As: s.view.Generation, Subject: "status: nothing more of the request for " + s.Binding,
+	}
+	if answer != nil {
+		var err error
+		if change.Data, err = claim.EncodeStatus(answer); err != nil {
+			return err
+		}
+		change.Subject = fmt.Sprintf("status: %s request for %s", answer.Result, s.Binding)
+	}
+	present, err := c.Session.Status.Snapshot().Read(change.Path)
+	missing := errors.Is(err, store.ErrNotExist)
+	switch {
+	case err != nil && !missing:
+		return err
+	case missing && answer == nil, !missing && answer != nil && bytes.Equal(present, change.Data):
+		c.Session.Status.Done(s.Path, s.view.Generation)
+		return nil
+	}
+	return c.Session.Write(ctx, change)
+}

@@ -1,0 +1,136 @@
+// Package request answers the requests of one app cluster: it asks whether the
+// cluster's own ServiceAccount may bind what a file on main asks for, makes the
+// APIServiceExport, and deletes it when somebody removed the file and no claim is
+// in the way. It grants no rights itself: those follow from the export, and are
+// the backend's to give.
+package request
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	decide "gitbind.dev/gitbridge/internal/request"
+	"gitbind.dev/gitbridge/internal/session"
+)
+
+// Request names one request on main.
+type Request struct{ Path string }
+
+// Controller works for one app cluster.
+type Controller struct {
+	Session *session.Session
+	// Client reads from a cache and writes to the API server; Server does not use
+	// the cache.
+	Client client.Client
+	Server client.Reader
+	Log    logr.Logger
+}
+
+// Queue holds the requests to look at.
+type Queue struct {
+	workqueue.TypedRateLimitingInterface[Request]
+}
+
+const (
+	// What fails, or waits for claims to go, is looked at again after this long,
+	// then twice that, and so on.
+	retryFirst = 100 * time.Millisecond
+	retryLast  = 30 * time.Second
+	// reask is how often it is asked whether a cluster may still bind what it has.
+	reask = 5 * time.Minute
+	// settling is how long a change of rights may take to reach all that judge by
+	// them.
+	settling = 2 * time.Second
+)
+
+// NewQueue returns an empty queue.
+func NewQueue() *Queue {
+	return &Queue{workqueue.NewTypedRateLimitingQueueWithConfig(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[Request](retryFirst, retryLast),
+		workqueue.TypedRateLimitingQueueConfig[Request]{Name: "request"},
+	)}
+}
+
+// Enqueue has a request looked at. What changes just now is looked at twice.
+func (q *Queue) Enqueue(path string, changes bool) {
+	r := Request{Path: path}
+	q.Add(r)
+	if changes {
+		q.AddAfter(r, settling)
+	}
+}
+
+// Run works off the queue until ctx ends.
+func (c *Controller) Run(ctx context.Context, queue *Queue) error {
+	many, no := true, false
+	workers, err := controller.NewTypedUnmanaged("request", controller.TypedOptions[Request]{
+		// One for each app cluster, and so that none waits for another's host.
+		SkipNameValidation:      &many,
+		MaxConcurrentReconciles: 4,
+		Reconciler:              c,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[Request](retryFirst, retryLast),
+		NewQueue: func(string, workqueue.TypedRateLimiter[Request]) workqueue.TypedRateLimitingInterface[Request] {
+			return queue
+		},
+		UsePriorityQueue: &no,
+		LogConstructor: func(r *Request) logr.Logger {
+			log := c.Log.WithValues("controller", "request", "cluster", c.Session.Cluster.ID)
+			if r != nil {
+				log = log.WithValues("path", r.Path)
+			}
+			return log
+		},
+	})
+	if err != nil {
+		return err
+	}
+	return workers.Start(ctx)
+}
+
+// Reconcile answers one request.
+func (c *Controller) Reconcile(ctx context.Context, r Request) (reconcile.Result, error) {
+	view := c.Session.View()
+	if view.Main == nil || view.Held || c.Session.Stalled() != nil {
+		// Nothing counts yet, or nothing may be done: all paths come again.
+		return reconcile.Result{}, nil
+	}
+	s, err := c.look(ctx, view, r.Path)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	d := decide.Decide(s.Facts)
+	switch d.Effect {
+	case decide.Grant:
+		err = c.grant(ctx, s, d.Template)
+	case decide.Withdraw:
+		err = c.withdraw(ctx, s)
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if err := c.say(ctx, s, d.Permitted); err != nil {
+		return reconcile.Result{}, err
+	}
+	if err := c.answer(ctx, s, d.Answer); err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: after(s, d)}, nil
+}
+
+// after is when to look again, if nothing happens that is noticed.
+func after(s *step, d decide.Decision) time.Duration {
+	switch {
+	case s.File != nil:
+		return reask
+	case d.Answer != nil && s.Claim != "":
+		// No event tells that the last claim is gone.
+		return settling
+	}
+	return 0
+}

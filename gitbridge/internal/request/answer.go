@@ -1,0 +1,62 @@
+package request
+
+import "gitbind.dev/gitbridge/claim"
+
+// The fields of an answer's status.
+const (
+	template       = "template"
+	deletionPolicy = "deletionPolicy"
+)
+
+func answer(s *claim.Status) Decision { return Decision{Effect: Nothing, Answer: s} }
+
+// applied is the answer when the API is bound. It keeps what the request says of
+// its own end, which is asked for when the file is not there any more.
+func (f Facts) applied(by string) *claim.Status {
+	return f.counting(f.status(claim.Applied), by)
+}
+
+// counting notes in an answer what the request says.
+func (f Facts) counting(s *claim.Status, by string) *claim.Status {
+	s.Status = map[string]any{template: by, deletionPolicy: string(f.File.Request.DeletionPolicy)}
+	return s
+}
+
+// policy is what the request said of its end, as it counted last.
+func policy(s *claim.Status) claim.DeletionPolicy {
+	text, _ := s.Status[deletionPolicy].(string)
+	return claim.DeletionPolicy(text)
+}
+
+func (f Facts) refused(result claim.Result, p *claim.Problem) *claim.Status {
+	s := f.status(result)
+	s.Problem, s.Message = p, p.Reason
+	return s
+}
+
+// at is a problem of the offer that the request names.
+func (f Facts) at(reason string) *claim.Problem {
+	return &claim.Problem{File: f.Path, Line: f.File.Line, Reason: reason}
+}
+
+// status keeps what counted last where nothing new does.
+func (f Facts) status(result claim.Result) *claim.Status {
+	s := &claim.Status{Metadata: claim.StatusMeta{Name: f.Binding}, Result: result, Answers: f.answers()}
+	if f.Present != nil {
+		s.Status = f.Present.Status
+	}
+	return s
+}
+
+// answers names the version that is answered: since when it is on main, as far
+// as the bridge saw.
+func (f Facts) answers() claim.Answers {
+	blob := ""
+	if f.File != nil {
+		blob = f.File.Blob
+	}
+	if f.Present != nil && f.Present.Answers.Blob == blob && f.Present.Answers.Commit != "" {
+		return f.Present.Answers
+	}
+	return claim.Answers{Blob: blob, Commit: f.Head}
+}

@@ -1,0 +1,160 @@
+package request
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"gitbind.dev/gitbridge/claim"
+)
+
+// Decide takes the next step.
+func Decide(f Facts) Decision {
+	switch {
+	case f.Held:
+		return answer(f.Present)
+	case f.File != nil:
+		d := f.asked()
+		d.Permitted = f.permitted()
+		return d
+	default:
+		return f.gone()
+	}
+}
+
+// asked decides while the request is on main.
+func (f Facts) asked() Decision {
+	switch {
+	case f.File.Problem != nil:
+		return answer(f.refused(claim.Invalid, f.File.Problem))
+	case isReserved(f.Binding):
+		return answer(f.refused(claim.Invalid, &claim.Problem{File: f.Path, Reason: fmt.Sprintf("the group %s is reserved: it is nobody's to offer", claim.BindingGroup(f.Binding))}))
+	case f.Export != nil && f.Export.Terminating:
+		s := f.status(claim.Failed)
+		s.Message = "the API is being unbound: it is bound anew when that is done"
+		return answer(s)
+	case f.Export != nil:
+		return answer(f.bound())
+	}
+	offer, refusal := f.choose()
+	if refusal != nil {
+		return answer(refusal)
+	}
+	return Decision{Effect: Grant, Template: offer.Name, Answer: f.applied(offer.Name)}
+}
+
+// bound answers a request for an API that the cluster has.
+func (f Facts) bound() *claim.Status {
+	want, has := f.File.Request.Template, f.Export.Template
+	if want != "" && want != has {
+		// Whether there is such an offer is not told to who may not bind it.
+		if offer := f.offer(want); offer == nil || !offer.Permitted {
+			return f.refused(claim.Denied, f.at(f.lacks(want)))
+		}
+		return f.refused(claim.Denied, f.at(fmt.Sprintf("the API is bound by the offer %s already: unbind it first, or name that one", has)))
+	}
+	if f.isPermitted(has) {
+		return f.applied(has)
+	}
+	s := f.counting(f.status(claim.Held), has)
+	s.Reason = claim.NotPermitted
+	s.Message = "what was ordered stays as it is, and new claims wait: " + f.lacks(has)
+	return s
+}
+
+// choose says which offer is meant, or why none can be taken.
+func (f Facts) choose() (*Offer, *claim.Status) {
+	want := f.File.Request.Template
+	var may []Offer
+	for _, o := range f.Offers {
+		if o.Permitted && (o.Name == want || want == "" && o.Binding == f.Binding) {
+			may = append(may, o)
+		}
+	}
+	open := slices.DeleteFunc(slices.Clone(may), func(o Offer) bool { return !o.Offered })
+	switch {
+	case len(may) == 0:
+		return nil, f.refused(claim.Denied, f.at(f.lacks(want)))
+	case want != "" && may[0].Binding != f.Binding:
+		return nil, f.refused(claim.Invalid, f.at(fmt.Sprintf("the offer %s is of %s, and this is a request for %s", want, may[0].Binding, f.Binding)))
+	case len(open) == 0:
+		return nil, f.refused(claim.Denied, f.at(fmt.Sprintf("the offer %s cannot be bound just now: a platform operator finds the reason in its conditions", may[0].Name)))
+	case len(open) > 1:
+		var names []string
+		for _, o := range open {
+			names = append(names, o.Name)
+		}
+		slices.Sort(names)
+		return nil, f.refused(claim.Invalid, f.at("there are several offers of this API: name one in spec.template ("+strings.Join(names, ", ")+")"))
+	}
+	return &open[0], nil
+}
+
+// lacks says which right is missing, and who gives it.
+func (f Facts) lacks(template string) string {
+	if template == "" {
+		return fmt.Sprintf("there is no offer of %s that this cluster may bind. Its owner binds one with kubectl gitbind bind; or a platform operator gives its ServiceAccount %s the verb bind on apiserviceexporttemplates",
+			f.Binding, f.ServiceAccount)
+	}
+	return fmt.Sprintf("there is no offer %[1]q that this cluster may bind. Its owner binds it with kubectl gitbind bind; or a platform operator gives its ServiceAccount the verb bind: "+
+		"kubectl create clusterrole bind-%[1]s --verb=bind --resource=apiserviceexporttemplates.gitbind.dev --resource-name=%[1]s, "+
+		"kubectl create clusterrolebinding bind-%[1]s --clusterrole=bind-%[1]s --serviceaccount=%[2]s", template, f.ServiceAccount)
+}
+
+// gone decides while main has no request. What was bound without one is nobody's
+// wish to unbind.
+func (f Facts) gone() Decision {
+	switch p := f.Present; {
+	case p == nil:
+		return answer(nil)
+	case p.Answers.Blob == "" && p.Reason == claim.NotRemoved, p.Answers.Blob != "" && !f.Removed:
+		return answer(f.Unproven())
+	case f.Export == nil:
+		return answer(nil)
+	case f.Claim != "" && policy(p) != claim.Orphan:
+		s := f.status(claim.Held)
+		s.Reason = claim.ClaimsExist
+		s.Message = fmt.Sprintf("the API stays bound, because there are claims of it, such as %s. Delete them; or put this file back with deletionPolicy: Orphan, "+
+			"wait until that is answered, and remove it again: then their services stay", f.Claim)
+		return answer(s)
+	default:
+		return Decision{Effect: Withdraw}
+	}
+}
+
+// Unproven is the answer for a request that main lacks, where it is not known
+// that a commit after one with it removed it.
+func (f Facts) Unproven() *claim.Status {
+	s := f.status(claim.Held)
+	s.Reason = claim.NotRemoved
+	s.Message = "the request is not on main, but no commit that the bridge followed removed it: the API stays bound. " +
+		"Put the file back, and then remove it if the API shall be unbound"
+	return s
+}
+
+// permitted says whether the cluster may bind what it has, or gets.
+func (f Facts) permitted() *bool {
+	if f.File.Problem != nil || f.Export == nil {
+		return nil
+	}
+	yes := f.isPermitted(f.Export.Template)
+	return &yes
+}
+
+func (f Facts) isPermitted(template string) bool {
+	offer := f.offer(template)
+	return offer != nil && offer.Permitted
+}
+
+func (f Facts) offer(name string) *Offer {
+	i := slices.IndexFunc(f.Offers, func(o Offer) bool { return o.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &f.Offers[i]
+}
+
+func isReserved(binding string) bool {
+	group := claim.BindingGroup(binding)
+	return group == "k8s.io" || strings.HasSuffix(group, ".k8s.io") || group == "gitbind.dev"
+}

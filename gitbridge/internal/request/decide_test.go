@@ -1,0 +1,117 @@
+package request
+
+import (
+	"strings"
+	"testing"
+
+	"gitbind.dev/gitbridge/claim"
+)
+
+const (
+	binding = "postgresqlinstances.anynines.com"
+	path    = "bindings/" + binding + "/request.yaml"
+)
+
+func TestDecide(t *testing.T) {
+	file := func(template string, policy claim.DeletionPolicy) *File {
+		return &File{Blob: "b1", Line: 4, Request: claim.Request{Binding: binding, Template: template, DeletionPolicy: policy}}
+	}
+	offer := func(name, of string, permitted, offered bool) Offer { return Offer{name, of, permitted, offered} }
+	applied := func(policy claim.DeletionPolicy) *claim.Status {
+		return &claim.Status{Result: claim.Applied, Answers: claim.Answers{Blob: "b1", Commit: "c1"}, Status: map[string]any{"template": "pg", "deletionPolicy": string(policy)}}
+	}
+	held := func(reason claim.Reason) *claim.Status {
+		return &claim.Status{Result: claim.Held, Reason: reason, Answers: claim.Answers{Commit: "c2"}, Status: map[string]any{"template": "pg", "deletionPolicy": "Refuse"}}
+	}
+	pg, big, of := offer("pg", binding, true, true), offer("big", binding, true, true), &Export{Template: "pg"}
+	for _, c := range []struct {
+		name  string
+		facts Facts
+		want  Effect
+		// result is "" for no answer.
+		result    claim.Result
+		reason    claim.Reason
+		words     string
+		permitted string // "yes", "no" or "" for nobody's question
+	}{
+		{"asked for, permitted, offered", Facts{File: file("pg", claim.Refuse), Offers: []Offer{pg}}, Grant, claim.Applied, "", "", ""},
+		{"the one offer of the API", Facts{File: file("", claim.Refuse), Offers: []Offer{pg}}, Grant, claim.Applied, "", "", ""},
+		{"the one that may be bound", Facts{File: file("", claim.Refuse), Offers: []Offer{pg, offer("big", binding, false, true)}}, Grant, claim.Applied, "", "", ""},
+		{"the one that can be bound", Facts{File: file("", claim.Refuse), Offers: []Offer{pg, offer("big", binding, true, false)}}, Grant, claim.Applied, "", "", ""},
+		{"one of several", Facts{File: file("", claim.Refuse), Offers: []Offer{pg, big}}, Nothing, claim.Invalid, "", "name one in spec.template (big, pg)", ""},
+		{"there is none", Facts{File: file("", claim.Refuse)}, Nothing, claim.Denied, "", "there is no offer of " + binding + " that this cluster may bind", ""},
+		{"the named one is not there", Facts{File: file("pg", claim.Refuse)}, Nothing, claim.Denied, "", `there is no offer "pg" that this cluster may bind`, ""},
+		{"the named one is not permitted", Facts{File: file("pg", claim.Refuse), Offers: []Offer{offer("pg", binding, false, true), big}}, Nothing, claim.Denied, "", "--resource-name=pg", ""},
+		{"it is not told what an offer is of that may not be bound", Facts{File: file("secret", claim.Refuse), Offers: []Offer{offer("secret", "others.example.org", false, true)}}, Nothing, claim.Denied, "", `there is no offer "secret"`, ""},
+		{"the offer of another API", Facts{File: file("mq", claim.Refuse), Offers: []Offer{offer("mq", "queues.anynines.com", true, true)}}, Nothing, claim.Invalid, "", "is of queues.anynines.com", ""},
+		{"it cannot be bound just now", Facts{File: file("pg", claim.Refuse), Offers: []Offer{offer("pg", binding, true, false)}}, Nothing, claim.Denied, "", "cannot be bound just now", ""},
+		{"a bad file", Facts{File: &File{Blob: "b1", Problem: &claim.Problem{File: path, Line: 3, Reason: "no"}}, Offers: []Offer{pg}}, Nothing, claim.Invalid, "", "no", ""},
+		{"a bad file unbinds nothing", Facts{File: &File{Blob: "b2", Problem: &claim.Problem{File: path, Reason: "no"}}, Offers: []Offer{pg}, Export: of, Present: applied(claim.Refuse)}, Nothing, claim.Invalid, "", "no", ""},
+		{"a reserved group", Facts{Binding: "roles.rbac.authorization.k8s.io", File: file("", claim.Refuse), Offers: []Offer{offer("x", "roles.rbac.authorization.k8s.io", true, true)}}, Nothing, claim.Invalid, "", "reserved", ""},
+		{"our own group", Facts{Binding: "clusterbindings.gitbind.dev", File: file("", claim.Refuse)}, Nothing, claim.Invalid, "", "reserved", ""},
+
+		{"bound", Facts{File: file("pg", claim.Refuse), Offers: []Offer{pg}, Export: of}, Nothing, claim.Applied, "", "", "yes"},
+		{"bound, by an offer that came before others", Facts{File: file("", claim.Refuse), Offers: []Offer{pg, big}, Export: of}, Nothing, claim.Applied, "", "", "yes"},
+		{"bound, and not offered any more", Facts{File: file("pg", claim.Refuse), Offers: []Offer{offer("pg", binding, true, false)}, Export: of}, Nothing, claim.Applied, "", "", "yes"},
+		{"the right is lost", Facts{File: file("pg", claim.Refuse), Offers: []Offer{offer("pg", binding, false, true)}, Export: of, Present: applied(claim.Refuse)}, Nothing, claim.Held, claim.NotPermitted, "new claims wait", "no"},
+		{"the template is gone", Facts{File: file("", claim.Refuse), Export: of}, Nothing, claim.Held, claim.NotPermitted, "new claims wait", "no"},
+		{"bound by another offer", Facts{File: file("big", claim.Refuse), Offers: []Offer{pg, big}, Export: of}, Nothing, claim.Denied, "", "bound by the offer pg already", "yes"},
+		{"bound by another offer, and the wanted one may not be", Facts{File: file("big", claim.Refuse), Offers: []Offer{pg, offer("big", binding, false, true)}, Export: of}, Nothing, claim.Denied, "", `there is no offer "big"`, "yes"},
+		{"being unbound", Facts{File: file("pg", claim.Refuse), Offers: []Offer{pg}, Export: &Export{Template: "pg", Terminating: true}}, Nothing, claim.Failed, "", "is being unbound", "yes"},
+
+		{"nothing was asked", Facts{Export: of}, Nothing, "", "", "", ""},
+		{"removed", Facts{Present: applied(claim.Refuse), Export: of, Removed: true}, Withdraw, "", "", "", ""},
+		{"removed, with claims", Facts{Present: applied(claim.Refuse), Export: of, Removed: true, Claim: "team-a/orders"}, Nothing, claim.Held, claim.ClaimsExist, "such as team-a/orders", ""},
+		{"removed, with claims that the konnector deletes", Facts{Present: applied(claim.Delete), Export: of, Removed: true, Claim: "team-a/orders"}, Nothing, claim.Held, claim.ClaimsExist, "", ""},
+		{"removed, with claims to be orphaned", Facts{Present: applied(claim.Orphan), Export: of, Removed: true, Claim: "team-a/orders"}, Withdraw, "", "", "", ""},
+		{"the last claim went", Facts{Present: held(claim.ClaimsExist), Export: of}, Withdraw, "", "", "", ""},
+		{"there are still claims", Facts{Present: held(claim.ClaimsExist), Export: of, Claim: "team-a/orders"}, Nothing, claim.Held, claim.ClaimsExist, "", ""},
+		{"missing, and nobody removed it", Facts{Present: applied(claim.Orphan), Export: of}, Nothing, claim.Held, claim.NotRemoved, "Put the file back", ""},
+		{"missing since a first contact", Facts{Present: held(claim.NotRemoved), Export: of, Removed: true}, Nothing, claim.Held, claim.NotRemoved, "Put the file back", ""},
+		{"removed, and never bound", Facts{Present: &claim.Status{Result: claim.Denied, Answers: claim.Answers{Blob: "b1", Commit: "c1"}}, Removed: true}, Nothing, "", "", "", ""},
+		{"main is not followed", Facts{Held: true, Present: applied(claim.Refuse), Export: of, Removed: true}, Nothing, claim.Applied, "", "", ""},
+		{"main is not followed, and another request is in sight", Facts{Held: true, File: file("pg", claim.Refuse), Offers: []Offer{pg}}, Nothing, "", "", "", ""},
+	} {
+		f := c.facts
+		f.Path, f.Head, f.ServiceAccount = path, "c3", "gb-k3x9:gitbind-tenant"
+		if f.Binding == "" {
+			f.Binding = binding
+		}
+		d := Decide(f)
+		permitted := ""
+		if d.Permitted != nil {
+			permitted = map[bool]string{true: "yes", false: "no"}[*d.Permitted]
+		}
+		if d.Effect != c.want || permitted != c.permitted || (d.Answer == nil) != (c.result == "") {
+			t.Errorf("%s: %+v, want %s, permitted %q", c.name, d, c.want, c.permitted)
+			continue
+		}
+		if d.Effect == Grant && d.Template != "pg" {
+			t.Errorf("%s: grants %q", c.name, d.Template)
+		}
+		if s := d.Answer; s != nil {
+			if s.Result != c.result || s.Reason != c.reason || !strings.Contains(s.Message, c.words) {
+				t.Errorf("%s: answers %+v", c.name, s)
+			}
+			if (s.Result == claim.Denied || s.Result == claim.Invalid) && (s.Problem == nil || s.Problem.File != path) {
+				t.Errorf("%s: names no file", c.name)
+			}
+		}
+	}
+}
+
+func TestAnAnswerKeepsWhatTheRequestSaidOfItsEnd(t *testing.T) {
+	f := Facts{Path: path, Binding: binding, Head: "c1", Offers: []Offer{{"pg", binding, true, true}}, Export: &Export{Template: "pg"},
+		File: &File{Blob: "b1", Request: claim.Request{Binding: binding, DeletionPolicy: claim.Orphan}}}
+	s := Decide(f).Answer
+	if s.Answers != (claim.Answers{Blob: "b1", Commit: "c1"}) {
+		t.Errorf("answers %+v", s.Answers)
+	}
+	// It becomes a bad file, and goes.
+	f.Present, f.File = s, &File{Blob: "b2", Problem: &claim.Problem{File: path, Reason: "no"}}
+	f.Present = Decide(f).Answer
+	f.File, f.Removed, f.Claim = nil, true, "team-a/orders"
+	if d := Decide(f); d.Effect != Withdraw {
+		t.Errorf("%+v", d)
+	}
+}

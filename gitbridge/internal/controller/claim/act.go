@@ -27,6 +27,8 @@ type outcome struct {
 	later          time.Duration
 	// wait says to answer nothing yet, and to look again after that long.
 	wait time.Duration
+	// aside says that nothing but the answer is to be done.
+	aside bool
 }
 
 // act decides about a path, and does it.
@@ -56,7 +58,11 @@ func (c *Controller) act(ctx context.Context, s *step) (outcome, error) {
 	default:
 		// What is said of a fight is taken back when it is over.
 		_, rest := c.fights.Words(s.Path, c.Now())
-		return outcome{answer: d.Answer, again: d.Again, later: rest}, nil
+		if isForeign(d.Answer) {
+			rest = reconsiderForeign
+		}
+		aside := d.Answer != nil && d.Answer.Result == claim.Invalid && !d.Again && rest == 0
+		return outcome{answer: d.Answer, again: d.Again, later: rest, aside: aside}, nil
 	}
 }
 
@@ -150,9 +156,17 @@ func (c *Controller) applyAnew(ctx context.Context, s *step) (outcome, error) {
 		return outcome{}, err
 	case d.Effect == decision.Apply:
 		return c.apply(ctx, s)
+	case isForeign(d.Answer):
+		return outcome{answer: d.Answer, later: reconsiderForeign}, nil
 	}
 	return outcome{}, errStale
 }
+
+// reconsiderForeign is how often to look at an object that somebody else made and
+// that watching does not show: it may be handed over, or go.
+const reconsiderForeign = 10 * time.Second
+
+func isForeign(s *claim.Status) bool { return s != nil && s.Reason == claim.Foreign }
 
 // errStale says that an object is not as it was when it was decided on.
 var errStale = errors.New("the object on the control plane changed meanwhile")

@@ -65,11 +65,14 @@ type Controller struct {
 	memory     memory
 	losses     losses
 	fights     drift.Fights
+	asides     *asides
 }
 
 // Run works off the queue until ctx ends.
 func (c *Controller) Run(ctx context.Context, queue *Queue) error {
 	c.queue = queue
+	c.asides = newAsides()
+	defer c.asides.wait.Wait()
 	defer c.Metrics.Forget()
 	c.limiter = workqueue.NewTypedItemExponentialFailureRateLimiter[string](retryFirst, retryLast)
 	c.namespaces.cluster, c.namespaces.client = c.Session.Cluster, c.Bridge
@@ -112,6 +115,9 @@ func (c *Controller) Reconcile(ctx context.Context, r Request) (reconcile.Result
 		// Nothing counts yet, or nothing may be done: all paths come again.
 		return reconcile.Result{}, nil
 	}
+	if c.asides.isBusy(r.Path) {
+		return reconcile.Result{}, nil
+	}
 	changed, dealt := c.queue.changedAt(r.Path), false
 	defer func() {
 		if !dealt {
@@ -130,7 +136,7 @@ func (c *Controller) Reconcile(ctx context.Context, r Request) (reconcile.Result
 	if outcome.wait > 0 {
 		return reconcile.Result{RequeueAfter: outcome.wait}, nil
 	}
-	wait, err := c.answer(ctx, step, outcome.answer)
+	wait, err := c.answer(ctx, step, outcome)
 	if err != nil {
 		return c.retry(ctx, r.Path, err), nil
 	}

@@ -34,6 +34,9 @@ func (s *Service) bind(ctx context.Context, who login.Identity, in bindInput) (*
 			Namespace: cb.Status.TenantNamespace,
 			Name:      template.Spec.API.BindingName(),
 			Labels:    map[string]string{v1alpha1.LabelCluster: cb.Name},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: v1alpha1.GroupVersion.String(), Kind: "ClusterBinding", Name: cb.Name, UID: cb.UID,
+			}},
 		},
 		Spec: v1alpha1.APIServiceExportSpec{Template: template.Name, API: template.Spec.API},
 	}
@@ -41,7 +44,7 @@ func (s *Service) bind(ctx context.Context, who login.Identity, in bindInput) (*
 	err = s.Client.Create(ctx, export, fieldOwner)
 	if err == nil {
 		s.Log.InfoContext(ctx, "Bound", "cluster", cb.Name, "offer", template.Name, "by", who.Username)
-		return answer, nil
+		return answer, s.permit(ctx, cb, template.Name)
 	}
 	if !apierrors.IsAlreadyExists(err) {
 		return nil, trouble(fmt.Errorf("create APIServiceExport: %w", err))
@@ -55,7 +58,7 @@ func (s *Service) bind(ctx context.Context, who login.Identity, in bindInput) (*
 	case export.Spec.Template != template.Name:
 		return nil, refusal.New(refusal.Conflict, "%s is bound in cluster %s already, by offer %s: unbind it first", export.Name, cb.Name, export.Spec.Template)
 	}
-	return answer, nil
+	return answer, s.permit(ctx, cb, template.Name)
 }
 
 // offer gives a template that this person may bind. One that they may not is

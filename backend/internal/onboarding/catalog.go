@@ -1,6 +1,7 @@
 package onboarding
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 
 	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/login"
 )
 
@@ -21,6 +23,10 @@ func (s *Service) catalog(ctx context.Context, who login.Identity) ([]v1alpha1.O
 	// Most people may bind all or are named one by one; the first costs one
 	// question.
 	all, err := s.mayBind(ctx, who, "")
+	if err != nil {
+		return nil, err
+	}
+	bound, err := s.bound(ctx, who)
 	if err != nil {
 		return nil, err
 	}
@@ -37,10 +43,41 @@ func (s *Service) catalog(ctx context.Context, who login.Identity) ([]v1alpha1.O
 				continue
 			}
 		}
-		offers = append(offers, v1alpha1.Offer{Name: t.Name, API: t.Spec.API, Kind: t.Status.Kind, Description: t.Spec.Description})
+		offers = append(offers, v1alpha1.Offer{
+			Name: t.Name, API: t.Spec.API, Kind: t.Status.Kind,
+			DisplayName: cmp.Or(t.Spec.DisplayName, t.Status.Kind), Group: t.Spec.Group, Description: t.Spec.Description,
+			Bound: bound[t.Name],
+		})
 	}
 	slices.SortFunc(offers, func(a, b v1alpha1.Offer) int { return strings.Compare(a.Name, b.Name) })
 	return offers, nil
+}
+
+// bound says which of somebody's clusters have which offers: names of clusters
+// by name of the offer.
+func (s *Service) bound(ctx context.Context, who login.Identity) (map[string][]string, error) {
+	var clusters v1alpha1.ClusterBindingList
+	if err := s.Client.List(ctx, &clusters); err != nil {
+		return nil, trouble(fmt.Errorf("list ClusterBindings: %w", err))
+	}
+	names := map[string][]string{}
+	for i := range clusters.Items {
+		cb := &clusters.Items[i]
+		if !access.Owns(who, cb) || cb.Status.TenantNamespace == "" {
+			continue
+		}
+		offers, err := s.granted(ctx, cb)
+		if err != nil {
+			return nil, err
+		}
+		for _, offer := range offers {
+			names[offer] = append(names[offer], cb.Spec.DisplayName)
+		}
+	}
+	for _, list := range names {
+		slices.Sort(list)
+	}
+	return names, nil
 }
 
 // mayBind asks the control plane's RBAC, for the person and not for the

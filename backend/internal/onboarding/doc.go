@@ -3,7 +3,7 @@
 // GET /v1/catalog, as backend/api/v1alpha1 describes them.
 //
 // It writes what was asked for as objects (a ClusterBinding, an
-// APIServiceExport) and leaves to the controllers what follows from them. Who
+// APIServiceExport, the cluster's own right to bind that in Git) and leaves to the controllers what follows from them. Who
 // may bind what is the control plane's RBAC, asked with a SubjectAccessReview
 // for the person's own name; a cluster belongs to the identity that connected
 // it, and is not there for anybody else. It refuses to take a name, an owner or
@@ -17,6 +17,12 @@
 //
 // +kubebuilder:rbac:groups=gitbind.dev,resources=clusterbindings,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=gitbind.dev,resources=apiserviceexporttemplates,verbs=get;list;watch
+//
+// Held only to be handed on to tenants, template by template:
+// +kubebuilder:rbac:groups=gitbind.dev,resources=apiserviceexporttemplates,verbs=bind
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles;clusterrolebindings,verbs=get;create
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,verbs=patch
+//
 // +kubebuilder:rbac:groups=gitbind.dev,resources=apiserviceexports,verbs=get;list;watch;create
 // +kubebuilder:rbac:groups="",resources=secrets,resourceNames=gitbind-konnector,verbs=get;create;patch
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create

@@ -33,7 +33,9 @@ import (
 // if it happened while nobody watched.
 type Reconciler struct {
 	Client client.Client
-	Now    func() time.Time
+	// Live reads from the API server.
+	Live client.Reader
+	Now  func() time.Time
 }
 
 // +kubebuilder:rbac:groups=gitbind.dev,resources=clusterbindings,verbs=get;list;watch
@@ -63,7 +65,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		err = fmt.Errorf("apply ClusterRole %s: %w", v1alpha1.TenantRole(cb.Name), err)
 	}
-	var errs []error
+	errs := []error{r.takeBack(ctx, &cb, exports.Items)}
 	for _, e := range granted {
 		errs = append(errs, r.report(ctx, e, grantedCondition(err)))
 	}

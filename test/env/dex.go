@@ -27,6 +27,9 @@ const (
 // refresh tokens.
 const ClientID = "gitbind-cli"
 
+// OtherClientID is another public client, of a program that is not ours.
+const OtherClientID = "another-program"
+
 // Dex is a running OpenID Connect provider.
 type Dex struct {
 	Issuer   string // http://127.0.0.1:PORT/dex
@@ -88,7 +91,7 @@ func (d *Dex) config(port int) ([]byte, error) {
 				"authorization_code", "refresh_token", "urn:ietf:params:oauth:grant-type:device_code",
 			},
 		},
-		"staticClients":    []object{{"id": d.ClientID, "name": "gitbind", "public": true}},
+		"staticClients":    []object{{"id": d.ClientID, "name": "gitbind", "public": true}, {"id": OtherClientID, "name": "another", "public": true}},
 		"enablePasswordDB": true,
 		"staticPasswords":  passwords,
 	})

@@ -45,7 +45,9 @@ type fixture struct {
 	opts        options
 	url, health string
 	stop        func()
-	tokens      map[string]string
+	// log is that of the backend that was started last.
+	log    *logBuffer
+	tokens map[string]string
 }
 
 func start(t *testing.T) *fixture {
@@ -65,9 +67,11 @@ func start(t *testing.T) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.url, f.health = "http://"+freeAddress(t), "http://"+freeAddress(t)
+	listen := freeAddress(t)
+	// By name: that is what Dex lets a public client be sent back to.
+	f.url, f.health = "http://"+strings.Replace(listen, "127.0.0.1", "localhost", 1), "http://"+freeAddress(t)
 	f.opts = options{
-		listen: strings.TrimPrefix(f.url, "http://"), healthListen: strings.TrimPrefix(f.health, "http://"), publicURL: f.url,
+		listen: listen, healthListen: strings.TrimPrefix(f.health, "http://"), publicURL: f.url,
 		gitDir: filepath.Join(t.TempDir(), "git"), kubeconfig: kubeconfig,
 		oidc:               oidcOptions{issuer: e.Dex.Issuer, clientID: e.Dex.ClientID, usernameClaim: "email", prefix: "oidc:"},
 		web:                webOptions{ui: true},
@@ -87,8 +91,9 @@ func (f *fixture) run(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	var out logBuffer
-	log := slog.New(slog.NewTextHandler(&out, nil))
+	out := &logBuffer{}
+	f.log = out
+	log := slog.New(slog.NewTextHandler(out, nil))
 	go func() { done <- run(ctx, f.opts, log) }()
 	stopped := false
 	f.stop = func() {
@@ -270,8 +275,15 @@ func withCredential(url, user, password string) string {
 
 func git(t *testing.T, dir string, args ...string) (string, error) {
 	t.Helper()
+	return gitWith(t, dir, "", args...)
+}
+
+// gitWith runs git with something to read.
+func gitWith(t *testing.T, dir, stdin string, args ...string) (string, error) {
+	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "git", args...)
 	cmd.Dir = dir
+	cmd.Stdin = strings.NewReader(stdin)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0", "LC_ALL=C"}
 	out, err := cmd.CombinedOutput()
 	return string(out), err

@@ -80,19 +80,24 @@ func (o *webOptions) sessionKey() ([]byte, error) {
 	return key, nil
 }
 
-// web serves pages to browsers: changes are taken from our own pages only.
+// web serves pages to browsers, and the sign-in beside them, which takes requests
+// that change something from our own pages only.
 func web(publicURL string, s *signin.SignIn, pages http.Handler) http.Handler {
-	mux := http.NewServeMux()
-	s.Mount(mux)
-	mux.Handle("/", pages)
+	flow := http.NewServeMux()
+	s.Mount(flow)
 	protection := http.NewCrossOriginProtection()
 	// The one that people see: a proxy may call us by another name. It is one,
 	// by the options' check.
 	_ = protection.AddTrustedOrigin(publicURL)
 	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		http.Error(w, "gitbind: another site sent this request, or the page is not "+publicURL+": go there and try again", http.StatusForbidden)
+		http.Error(w, "gitbind: another site sent this request, and nothing was changed: go to "+publicURL+" and try again", http.StatusForbidden)
 	}))
-	return protection.Handler(mux)
+	mux := http.NewServeMux()
+	for _, path := range []string{"/signin", "/signin/", "/signout"} {
+		mux.Handle(path, protection.Handler(flow))
+	}
+	mux.Handle("/", pages)
+	return mux
 }
 
 // guarded puts on every answer what keeps browsers from misreading it. Pages

@@ -48,6 +48,7 @@ func TestBridge(t *testing.T) {
 		{"a hostile repository reaches nothing but its own", testHostile},
 		{"a namespace that the bridge did not make is not used", testForeignNamespace},
 		{"a claim waits for its rights", testLateRights},
+		{"requests in Git", testRequests},
 		{"an object that somebody deleted is lost, and not made anew", testLost},
 		{"a main that does not descend deletes nothing", testRewritten},
 		// Before the host goes down, after which conditions still change.

@@ -11,6 +11,8 @@ package gitstore
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -38,6 +40,8 @@ type Options struct {
 	// Client makes the requests. Its handling of redirects is not used.
 	// Default: one with its own connections.
 	Client *http.Client
+	// RootCAs are whom the default Client trusts; nil for the system's.
+	RootCAs *x509.CertPool
 	// Guard, if not nil, is put around what sends the requests, and may refuse
 	// some.
 	Guard func(http.RoundTripper) http.RoundTripper
@@ -98,7 +102,7 @@ func Open(o Options) (*Repository, error) {
 	o.MaxPack = cmp.Or(o.MaxPack, defaultMaxPack)
 	o.Stall = cmp.Or(o.Stall, time.Minute)
 	if o.Client == nil {
-		o.Client = newClient()
+		o.Client = newClient(o.RootCAs)
 	}
 	client := *o.Client
 	if o.Guard != nil {
@@ -122,8 +126,9 @@ func Open(o Options) (*Repository, error) {
 	return r, nil
 }
 
-func newClient() *http.Client {
+func newClient(roots *x509.CertPool) *http.Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 	t.DialContext = (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext
 	t.MaxIdleConnsPerHost = 8
 	// Packs are compressed already.

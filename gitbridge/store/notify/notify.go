@@ -6,6 +6,8 @@ package notify
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,6 +34,8 @@ type Options struct {
 	// Client makes the requests. It must have no overall timeout. Default: one
 	// of its own.
 	Client *http.Client
+	// RootCAs are whom the default Client trusts; nil for the system's.
+	RootCAs *x509.CertPool
 	// OnEvent is told that a ref ("refs/heads/main") moved. It is also called
 	// at every connection, with ref and hash "": events may have been missed,
 	// so any ref may have moved. It must not block.
@@ -70,6 +74,7 @@ func Listen(ctx context.Context, o Options) {
 	if o.Client == nil {
 		t := http.DefaultTransport.(*http.Transport).Clone()
 		t.DialContext = (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext
+		t.TLSClientConfig = &tls.Config{RootCAs: o.RootCAs, MinVersion: tls.VersionTLS12}
 		o.Client = &http.Client{Transport: t}
 		defer t.CloseIdleConnections()
 	}

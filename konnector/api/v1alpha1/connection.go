@@ -17,6 +17,17 @@ const ConditionRemovals = "Removals"
 // good, as RFC 3339.
 const ExpiresKey = "expires"
 
+// ConditionCredential of a Connection says until when its credential counts.
+const ConditionCredential = "Credential"
+
+// CredentialRole is the Role, in the namespace of a Connection's Secret, by which
+// the konnector may renew what is in that Secret and in no other.
+func CredentialRole(connection string) string { return "gitbind:credential:" + connection }
+
+// ConditionRequests of a Connection says that main asks for APIs that are bound to
+// another Connection. It is there only then.
+const ConditionRequests = "Requests"
+
 // Annotations on a Connection, by which a person decides.
 const (
 	// ApproveMainAnnotation names a commit of main, or "none" for a main that

@@ -20,10 +20,15 @@ type Credentials func(ctx context.Context) (user, password string, err error)
 // events. What is sent to Git passes guard, and observer is told of it. It asks
 // nobody for anything yet.
 func Connect(c v1alpha1.ConnectionSpec, credentials Credentials, guard func(http.RoundTripper) http.RoundTripper, observer store.Observer, now func() time.Time) (Remote, error) {
+	roots, err := Roots(c.CABundle)
+	if err != nil {
+		return Remote{}, err
+	}
 	name, email := claim.Identity(Committer, c.ClusterID)
 	repo, err := gitstore.Open(gitstore.Options{
 		URL:         c.RepositoryURL,
 		Credentials: credentials,
+		RootCAs:     roots,
 		Committer:   store.Signature{Name: name, Email: email},
 		Guard:       guard,
 		Observer:    observer,
@@ -37,7 +42,7 @@ func Connect(c v1alpha1.ConnectionSpec, credentials Credentials, guard func(http
 	if c.BackendURL != "" {
 		remote.Listen = func(ctx context.Context, onEvent func(string, store.Hash), onError func(error)) {
 			notify.Listen(ctx, notify.Options{
-				URL: c.BackendURL, ClusterID: c.ClusterID, Credentials: credentials,
+				URL: c.BackendURL, ClusterID: c.ClusterID, Credentials: credentials, RootCAs: roots,
 				OnEvent: onEvent, OnError: onError,
 			})
 		}

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	backendv1alpha1 "gitbind.dev/backend/api/v1alpha1"
 	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
@@ -135,7 +134,7 @@ func (c connecting) connect(ctx context.Context) error {
 		return err
 	}
 	connection := connectionTo(c.Input, answer)
-	for _, o := range []client.Object{Secret(connection.Spec.SecretRef, answer.Credential), connection} {
+	for _, o := range objects(connection, answer.Credential) {
 		line, err := c.Cluster.Apply(ctx, o)
 		if err != nil {
 			return err

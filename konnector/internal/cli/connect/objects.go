@@ -4,7 +4,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	backendv1alpha1 "gitbind.dev/backend/api/v1alpha1"
 	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
@@ -23,6 +25,34 @@ func connectionTo(in Input, cluster backendv1alpha1.Cluster) *konnectorv1alpha1.
 			SecretRef:     konnectorv1alpha1.SecretReference{Namespace: appcluster.SystemNamespace, Name: "gitbind-" + in.Name},
 			CABundle:      in.CABundle,
 		},
+	}
+}
+
+// objects are what connecting applies beside the installation, in order.
+func objects(connection *konnectorv1alpha1.Connection, credential *backendv1alpha1.Credential) []client.Object {
+	return []client.Object{
+		Secret(connection.Spec.SecretRef, credential), credentialRole(connection), credentialRoleBinding(connection), connection,
+	}
+}
+
+// credentialRole lets the konnector renew the credential in this Connection's
+// Secret. Which Secrets those are is not known when the konnector is installed.
+func credentialRole(connection *konnectorv1alpha1.Connection) *rbacv1.Role {
+	ref := connection.Spec.SecretRef
+	return &rbacv1.Role{
+		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "Role"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: konnectorv1alpha1.CredentialRole(connection.Name)},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{ref.Name}, Verbs: []string{"update"}}},
+	}
+}
+
+func credentialRoleBinding(connection *konnectorv1alpha1.Connection) *rbacv1.RoleBinding {
+	name := konnectorv1alpha1.CredentialRole(connection.Name)
+	return &rbacv1.RoleBinding{
+		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "RoleBinding"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: connection.Spec.SecretRef.Namespace, Name: name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: appcluster.SystemNamespace, Name: "konnector"}},
 	}
 }
 

@@ -72,7 +72,7 @@ func (c connecting) print(ctx context.Context) error {
 			return err
 		}
 		connection := connectionTo(c.Input, answer)
-		more = []client.Object{Secret(connection.Spec.SecretRef, answer.Credential), connection}
+		more = objects(connection, answer.Credential)
 		fmt.Fprintf(c.Notes, "Nothing was applied to this cluster: apply what is printed. Its Secret %s holds a credential that is good until %s: encrypt it, or keep it out of Git.\n",
 			connection.Spec.SecretRef.Name, answer.Credential.Expires.Local().Format("2 January 2006"))
 	} else {

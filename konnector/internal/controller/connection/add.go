@@ -7,9 +7,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"gitbind.dev/konnector/api/v1alpha1"
@@ -24,6 +27,10 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager) error {
 		Named("connection").
 		For(&v1alpha1.Connection{}).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.connectionsOf)).
+		Watches(&v1alpha1.APIServiceBinding{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(predicate.Funcs{
+			// What belongs to a Connection does not change while it is there.
+			UpdateFunc: func(event.UpdateEvent) bool { return false },
+		})).
 		WatchesRawSource(source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
 			r.Pool.OnChange(func(connection string) {
 				q.Add(ctrl.Request{NamespacedName: types.NamespacedName{Name: connection}})
@@ -32,6 +39,19 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager) error {
 		})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
+}
+
+// all are all Connections.
+func (r *Reconciler) all(ctx context.Context, _ client.Object) []ctrl.Request {
+	var all v1alpha1.ConnectionList
+	if err := r.Client.List(ctx, &all); err != nil {
+		return nil
+	}
+	out := make([]ctrl.Request, 0, len(all.Items))
+	for _, c := range all.Items {
+		out = append(out, ctrl.Request{NamespacedName: types.NamespacedName{Name: c.Name}})
+	}
+	return out
 }
 
 func (r *Reconciler) connectionsOf(ctx context.Context, secret client.Object) []ctrl.Request {

@@ -3,6 +3,7 @@ package connection
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -57,6 +58,23 @@ func removals(l breaker.Limits, files, objects int, at store.Hash) metav1.Condit
 	c.Message = fmt.Sprintf("Held: %s, in all more than %d within %s, or at least half of a binding. No service is deleted for them. If all of that is right: kubectl gitbind approve --removals %s. Each one alone: kubectl gitbind resolve.",
 		strings.Join(what, " and "), l.Most, duration.HumanDuration(l.Window), at)
 	return c
+}
+
+// requests is the condition Requests, nil when all that main asks for is this
+// Connection's: an API belongs to one.
+func requests(conn *v1alpha1.Connection, asked []string, bindings []v1alpha1.APIServiceBinding) *metav1.Condition {
+	var elsewhere []string
+	for _, b := range bindings {
+		if b.Spec.Connection != conn.Name && slices.Contains(asked, b.Name) {
+			elsewhere = append(elsewhere, fmt.Sprintf("%s (Connection %s)", b.Name, b.Spec.Connection))
+		}
+	}
+	if len(elsewhere) == 0 {
+		return nil
+	}
+	slices.Sort(elsewhere)
+	return &metav1.Condition{Type: v1alpha1.ConditionRequests, Status: metav1.ConditionFalse, Reason: "BoundElsewhere", Message: fmt.Sprintf(
+		"main asks for APIs that are bound to another control plane: %s. An API belongs to one: its claims in this repository are not followed. Remove the request.yaml here, or unbind the API there.", strings.Join(elsewhere, ", "))}
 }
 
 // connecting: neither does it work yet, nor has anything failed.

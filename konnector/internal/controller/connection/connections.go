@@ -71,6 +71,16 @@ func (c *connections) ensure(ctx context.Context, r *Reconciler, conn *v1alpha1.
 	return nil, nil
 }
 
+// password is the one that a repository is asked with; "" for none.
+func (c *connections) password(name string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if o := c.open[name]; o != nil {
+		return o.credential.Load().password
+	}
+	return ""
+}
+
 func (c *connections) forget(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -80,6 +80,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return r.report(ctx, conn, look{repo: repo, problem: problem, tracked: tracked})
 }
 
+// InUse is the password that a Connection's repository is asked with; "" for
+// none.
+func (r *Reconciler) InUse(connection string) string { return r.connected.password(connection) }
+
 // problem is what a person must change before the repository can be used.
 type problem struct{ reason, message string }
 
@@ -192,6 +196,9 @@ func (r *Reconciler) report(ctx context.Context, conn *v1alpha1.Connection, l lo
 	}
 	setCondition(want, ready(repo, l.problem))
 	setCondition(want, events(conn, repo, l.problem))
+	if err := r.reportRequests(ctx, want, repo); err != nil {
+		return ctrl.Result{}, err
+	}
 	result, err := r.reportRemovals(ctx, want, l)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -221,6 +228,23 @@ func (r *Reconciler) report(ctx context.Context, conn *v1alpha1.Connection, l lo
 		r.connected.savedAt(conn, r.Now())
 	}
 	return result, nil
+}
+
+// reportRequests says what main asks for that belongs to others.
+func (r *Reconciler) reportRequests(ctx context.Context, want *v1alpha1.Connection, repo *repository.Repository) error {
+	if repo == nil || !repo.Health().Contacted {
+		return nil
+	}
+	var all v1alpha1.APIServiceBindingList
+	if err := r.Client.List(ctx, &all); err != nil {
+		return fmt.Errorf("list bindings: %w", err)
+	}
+	if c := requests(want, repo.Requests(), all.Items); c != nil {
+		setCondition(want, *c)
+	} else {
+		meta.RemoveStatusCondition(&want.Status.Conditions, v1alpha1.ConditionRequests)
+	}
+	return nil
 }
 
 // recount is how often held removals are counted again.

@@ -1,0 +1,107 @@
+package renewal
+
+import (
+	"hash/fnv"
+	"time"
+)
+
+// kept is the credential as the Secret has it.
+type kept struct {
+	user, password string
+	expires        time.Time
+	// previous is the password before a renewal, until the new one was taken.
+	previous string
+}
+
+// known is what the backend said of a password last.
+type known struct {
+	password            string
+	expires, renewAfter time.Time
+	// dead says that it does not count.
+	dead bool
+	at   time.Time
+}
+
+// step is what to do next.
+type step int
+
+const (
+	// wait until the time that comes with it.
+	wait step = iota
+	// look asks the backend about the password.
+	look
+	// confirm shows a renewed password to the backend, and takes the one before
+	// it back when that is refused.
+	confirm
+	// renew asks for the next one.
+	renew
+)
+
+const (
+	// again is how often a password is asked about that the repository refuses,
+	// or that counts no longer.
+	again = time.Minute
+	// soon is how often to see whether the repository uses a new password yet.
+	soon = 50 * time.Millisecond
+)
+
+// facts are what is decided on.
+type facts struct {
+	now   time.Time
+	kept  kept
+	known known
+	// inUse is the password that the repository is asked with.
+	inUse string
+	// refused says that the repository, or the events, refuse it.
+	refused bool
+	// seed spreads the renewals of many clusters.
+	seed string
+}
+
+// next decides. It is pure.
+func next(f facts) (step, time.Time) {
+	switch {
+	case f.kept.previous != "" && f.inUse != f.kept.password:
+		// Its first use ends the one before, which is still at work.
+		return wait, f.now.Add(soon)
+	case f.kept.previous != "":
+		return confirm, f.now
+	case f.known.password != f.kept.password:
+		return look, f.now
+	case f.known.dead || f.refused:
+		if at := f.known.at.Add(again); f.now.Before(at) {
+			return wait, at
+		}
+		return look, f.now
+	}
+	if at := due(f.known, f.seed); f.now.Before(at) {
+		return wait, at
+	}
+	return renew, f.now
+}
+
+// due is when to renew: a little later than the backend says, for each cluster
+// at another time. A clock that is wrong makes it no more often than ten times
+// within what is left then.
+func due(k known, seed string) time.Time {
+	left := k.expires.Sub(k.renewAfter)
+	if left <= 0 {
+		return k.expires
+	}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(seed + k.expires.String()))
+	at := k.renewAfter.Add(time.Duration(float64(left) / 10 * float64(h.Sum32()%1000) / 1000))
+	if least := k.at.Add(left / 10); at.Before(least) {
+		return least
+	}
+	return at
+}
+
+// backOff is how long to wait after a failure, the first one being 1.
+func backOff(failures int, left time.Duration) time.Duration {
+	d := 5 * time.Second << min(failures-1, 7)
+	if left > 0 && d > left/10 {
+		d = max(left/10, time.Second)
+	}
+	return d
+}

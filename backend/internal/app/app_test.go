@@ -44,6 +44,7 @@ func TestBackend(t *testing.T) {
 	t.Run("who may bind what is the control plane's RBAC", f.testBind)
 	t.Run("the catalogue", f.testCatalogue)
 	t.Run("A4_bind says what to apply and lets the cluster bind just that in Git", f.testBindInGit)
+	t.Run("people use the web page", f.testWebPage)
 	t.Run("the bridge acts as a tenant in its own namespaces only", f.testBridgeRights)
 	t.Run("A8_namespace and rights of a tenant are there and come back", f.testDrift)
 	t.Run("B2_a konnector that keeps in touch is seen and one that does not is told", f.testHeartbeat)

@@ -1,0 +1,412 @@
+package app
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/test/env"
+)
+
+var update = flag.Bool("update", false, "write docs/screens anew")
+
+const (
+	postgresql = "postgresqlinstances.anynines.com"
+	screens    = "../../../docs/screens"
+)
+
+// webPage is a person's cluster with some claims, and a browser.
+type webPage struct {
+	*fixture
+	browser *chromium
+	// cluster is Carol's; konnector and bridge are clones of its repository.
+	cluster           v1alpha1.Cluster
+	konnector, bridge string
+}
+
+// testWebPage has people use the web page in a real browser.
+func (f *fixture) testWebPage(t *testing.T) {
+	p := &webPage{fixture: f, browser: startChromium(t)}
+	f.kubectl(t, "apply", "--server-side", "-f", "testdata/webpage.yaml")
+	var err error
+	if f.tokens[env.Carol], err = f.Dex.IDToken(t.Context(), env.Carol); err != nil {
+		t.Fatal(err)
+	}
+	p.furnish(t)
+	t.Run("A1_a person signs in and comes back to where they were", p.testSignIn)
+	t.Run("A3_the catalogue is searched and an offer granted", p.testCatalogue)
+	t.Run("a cluster appears by itself when it is connected", p.testConnected)
+	t.Run("a claim shows its state as it changes and its history", p.testClaim)
+	t.Run("everything is there without scripts", p.testWithoutScripts)
+	t.Run("another person sees nothing of it", p.testStranger)
+	t.Run("pages can be read and used by everybody", p.testReadable)
+}
+
+func (p *webPage) claimURL(name string) string {
+	return p.url + "/clusters/" + p.cluster.ID + "/bindings/" + postgresql + "/team-a/" + name
+}
+
+func (p *webPage) hosts() []string {
+	issuer, _ := url.Parse(p.Dex.Issuer)
+	return []string{strings.TrimPrefix(p.url, "http://"), issuer.Host}
+}
+
+// window is one of somebody who is signed in.
+func (p *webPage) window(t *testing.T, user string) *tab {
+	t.Helper()
+	w := p.browser.open(t, p.hosts()...)
+	w.goes(p.url + "/")
+	w.presses(`main a.button`)
+	w.signsIn(user, passwords[user])
+	w.sees("h1", "Clusters")
+	return w
+}
+
+// furnish makes Carol's cluster, with claims in several states.
+func (p *webPage) furnish(t *testing.T) {
+	t.Helper()
+	connect := v1alpha1.ConnectRequest{Name: "prod-eu", ClusterUID: "web-page"}
+	eventually(t, "carol connects a cluster", func() error {
+		if status, message := p.call(t, p.tokens[env.Carol], "POST", "/v1/clusters", connect, &p.cluster); status != http.StatusOK {
+			return fmt.Errorf("%d %s", status, message)
+		}
+		return nil
+	})
+	eventually(t, "carol binds PostgreSQL", func() error {
+		if status, message := p.call(t, p.tokens[env.Carol], "POST", "/v1/clusters/"+p.cluster.ID+"/bindings", v1alpha1.BindRequest{Offer: "web-postgresql"}, nil); status != http.StatusOK {
+			return fmt.Errorf("%d %s", status, message)
+		}
+		return nil
+	})
+	p.bridgeSays(t)
+	dir := t.TempDir()
+	p.konnector, p.bridge = filepath.Join(dir, "konnector"), filepath.Join(dir, "bridge")
+	p.git(t, "", "clone", "-q", withCredential(p.cluster.RepositoryURL, p.cluster.Credential.Username, p.cluster.Credential.Password), p.konnector)
+	p.git(t, "", "clone", "-q", withCredential(p.cluster.RepositoryURL, "bridge", p.bridgeSecret(t, p.cluster.ID)), p.bridge)
+	p.git(t, p.bridge, "checkout", "-q", "--orphan", "status")
+	p.git(t, p.bridge, "rm", "-rfq", ".")
+
+	p.order(t, "Order a database for the shop", "dora", 26*time.Hour, map[string]string{"orders": "nano"})
+	p.order(t, "Order databases for billing and search", "erik", 20*time.Hour, map[string]string{"invoices": "small", "search": "small", "reports": "enormous", "sessions": "nano"})
+	p.order(t, "claim: update team-a/orders ("+postgresql+")", "dora", 3*time.Hour, map[string]string{"orders": "small"})
+	p.order(t, "claim: update team-a/orders ("+postgresql+")", "dora", 12*time.Minute, map[string]string{"orders": "big"})
+	p.answer(t, map[string]func(*claim.Status){
+		"orders":   ready,
+		"invoices": ready,
+		"sessions": ready,
+		"search":   func(s *claim.Status) { s.Status = provider("False", "Creating", "waiting for a volume in zone eu-1b") },
+		"reports": func(s *claim.Status) {
+			s.Result = claim.Denied
+			s.Problem = &claim.Problem{File: s.Metadata.Name + ".yaml", Line: 7, Reason: `spec.plan: "enormous" is none of the plans nano, small, big`}
+		},
+		"archive": func(s *claim.Status) {
+			s.Result, s.Reason, s.Message = claim.Held, claim.ManyRemovals, "It was removed together with 4 others within 10 minutes; at most 3 go without an approval."
+		},
+	})
+}
+
+// bridgeSays sets the conditions that the bridge writes, which does not run here.
+func (p *webPage) bridgeSays(t *testing.T) {
+	t.Helper()
+	said := func(kind string) metav1.Condition {
+		return metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: "Done", LastTransitionTime: metav1.Now()}
+	}
+	cb := p.binding(t, p.cluster.ID)
+	eventually(t, "the bridge's conditions are there", func() error {
+		if err := p.admin.Get(t.Context(), client.ObjectKeyFromObject(cb), cb); err != nil {
+			return err
+		}
+		meta.SetStatusCondition(&cb.Status.Conditions, said(v1alpha1.ConditionSynced))
+		if err := p.admin.Status().Update(t.Context(), cb); err != nil {
+			return err
+		}
+		export := &v1alpha1.APIServiceExport{}
+		if err := p.admin.Get(t.Context(), client.ObjectKey{Namespace: v1alpha1.TenantNamespace(cb.Name), Name: postgresql}, export); err != nil {
+			return err
+		}
+		meta.SetStatusCondition(&export.Status.Conditions, said(v1alpha1.ConditionPublished))
+		return p.admin.Status().Update(t.Context(), export)
+	})
+}
+
+func (p *webPage) git(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	out, err := git(t, dir, args...)
+	if err != nil {
+		t.Fatalf("git %v: %v\n%s", args, err, out)
+	}
+	return strings.TrimSpace(out)
+}
+
+func claimFile(name string) string {
+	return claim.Key{Binding: postgresql, Namespace: "team-a", Name: name}.Path()
+}
+
+// order has the konnector commit claims with these plans, for a user of the
+// cluster.
+func (p *webPage) order(t *testing.T, message, user string, ago time.Duration, plans map[string]string) {
+	t.Helper()
+	for name, plan := range plans {
+		path := filepath.Join(p.konnector, claimFile(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		content := fmt.Sprintf("apiVersion: anynines.com/v1\nkind: PostgresqlInstance\nmetadata:\n  name: %s\n  namespace: team-a\nspec:\n  service: a9s-postgresql13\n  plan: postgresql-single-%s\n  expose: Internal\n  parameters:\n    maxConnections: 120\n", name, plan)
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	domain := claim.ClusterDomain(p.cluster.ID)
+	p.git(t, p.konnector, "add", "--all")
+	p.git(t, p.konnector, "-c", "user.name=konnector", "-c", "user.email=konnector@"+domain, "commit", "-q", "-m", message,
+		"--author="+user+" <"+user+"@"+domain+">", "--date="+time.Now().Add(-ago).Format(time.RFC3339))
+	p.git(t, p.konnector, "push", "-q", "origin", "HEAD:main")
+}
+
+// answer has the bridge say something of claims; of those without a file, too.
+func (p *webPage) answer(t *testing.T, change map[string]func(*claim.Status)) {
+	t.Helper()
+	for name, change := range change {
+		s := &claim.Status{Metadata: claim.StatusMeta{Name: name, Namespace: "team-a"}, Answers: claim.Answers{Commit: p.git(t, p.konnector, "rev-parse", "HEAD")}, Result: claim.Applied}
+		if blob, err := git(t, p.konnector, "rev-parse", "--quiet", "--verify", "HEAD:"+claimFile(name)); err == nil {
+			s.Answers.Blob = strings.TrimSpace(blob)
+		}
+		change(s)
+		data, err := claim.EncodeStatus(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(p.bridge, claimFile(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	name, email := claim.BridgeIdentity()
+	p.git(t, p.bridge, "add", "--all")
+	p.git(t, p.bridge, "-c", "user.name="+name, "-c", "user.email="+email, "commit", "-q", "-m", "status")
+	p.git(t, p.bridge, "push", "-q", "origin", "HEAD:status")
+}
+
+func provider(status, reason, message string) map[string]any {
+	at := time.Now().Add(-10 * time.Minute).UTC().Format(time.RFC3339)
+	return map[string]any{
+		"conditions": []any{
+			map[string]any{"type": "Ready", "status": status, "reason": reason, "message": message, "lastTransitionTime": at},
+			map[string]any{"type": "Synced", "status": "True", "reason": "ReconcileSuccess", "lastTransitionTime": at},
+		},
+		"instanceId": "9f0c2a44-9d2e-4a53-b0f7-5e1f3f3f6a10",
+	}
+}
+
+func ready(s *claim.Status) { s.Status = provider("True", "Available", "") }
+
+func (p *webPage) testSignIn(t *testing.T) {
+	w := p.browser.open(t, p.hosts()...)
+	w.goes(p.url)
+	w.sees("main", "gitbind", "Sign in")
+	w.goes(p.claimURL("orders"))
+	w.sees("h1", "Sign in to see this page")
+	w.presses(`main a.button`)
+	w.signsIn(env.Carol, env.CarolPassword)
+	w.sees("h1", "orders")
+	w.sees("header", "carol@example.com")
+	if at := get(w, chromedp.Location()); at != p.claimURL("orders") {
+		t.Errorf("after the sign-in the browser is at %s", at)
+	}
+	w.presses(`header form button`)
+	w.sees("main", "Sign in")
+	w.goes(p.claimURL("orders"))
+	w.sees("h1", "Sign in to see this page")
+	w.faultless()
+}
+
+func (p *webPage) testCatalogue(t *testing.T) {
+	w := p.window(t, env.Carol)
+	w.goes(p.url + "/catalog")
+	w.sees("main", "3 offers", "Databases", "PostgreSQL", "Messaging", "RabbitMQ", "kubectl gitbind bind web-rabbitmq", "prod-eu")
+	w.writes(`#q`, "broker")
+	w.presses(`.find button`)
+	w.sees("main", "1 of 3 offers", "RabbitMQ")
+	w.showsNothingOf("PostgreSQL")
+	w.goes(p.url + "/catalog?q=teapot")
+	w.sees("main", "Nothing fits this search")
+	w.goes(p.url + "/catalog?group=Messaging")
+	w.presses(`form.bind button`)
+	w.sees("main", "Granted", "kubectl gitbind bind web-rabbitmq")
+	export := &v1alpha1.APIServiceExport{}
+	eventually(t, "the API is granted", func() error {
+		return p.admin.Get(t.Context(), client.ObjectKey{Namespace: v1alpha1.TenantNamespace(p.cluster.ID), Name: "rabbitmqinstances.anynines.com"}, export)
+	})
+	w.faultless()
+}
+
+func (p *webPage) testConnected(t *testing.T) {
+	w := p.window(t, env.Bob)
+	w.goes(p.url + "/connect")
+	w.sees("main", "kubectl gitbind connect "+p.url)
+	body := v1alpha1.ConnectRequest{Name: "bobs-new-one", ClusterUID: "web-page-live"}
+	if status, message := p.call(t, p.tokens[env.Bob], "POST", "/v1/clusters", body, nil); status != http.StatusOK {
+		t.Fatalf("%d %s", status, message)
+	}
+	w.sees("#live-clusters", "bobs-new-one", "Not seen yet")
+	w.faultless()
+}
+
+func (p *webPage) testClaim(t *testing.T) {
+	w := p.window(t, env.Carol)
+	w.sees("main", "prod-eu", "Connected", "Claims that need attention", "reports", "Denied", "archive", "Removal held")
+	w.presses(`tbody th a`)
+	w.sees("main", "Connected", postgresql, "3 Ready", "1 Denied", "1 Removal held")
+	w.presses(`tbody th a`)
+	w.sees("main", "6 claims", "orders", "invoices")
+	w.writes(`#q`, "ord")
+	w.presses(`.find button`)
+	w.sees("main", "1 claim", "orders")
+	w.presses(`tbody th a`)
+	w.sees("main", "Ready", "plan: postgresql-single-big", "dora", "in the cluster", "-  plan: postgresql-single-small", "+  plan: postgresql-single-big", "maxConnections: 120")
+	p.answer(t, map[string]func(*claim.Status){"orders": func(s *claim.Status) { s.Status = provider("False", "Resizing", "moving to the big plan") }})
+	w.sees("#live-claim", "Not ready", "moving to the big plan")
+	p.answer(t, map[string]func(*claim.Status){"orders": ready})
+	w.sees("#live-claim", "Ready The service is ready")
+	w.faultless()
+}
+
+func (p *webPage) testWithoutScripts(t *testing.T) {
+	w := p.browser.open(t, p.hosts()...)
+	w.withoutScripts()
+	w.goes(p.claimURL("orders"))
+	w.presses(`main a.button`)
+	w.signsIn(env.Carol, env.CarolPassword)
+	w.sees("main", "orders", "Ready", "plan: postgresql-single-big", "dora", "+  plan: postgresql-single-big")
+	w.showsNothingOf(">Copy<")
+	w.goes(p.url + "/catalog")
+	w.writes(`#q`, "broker")
+	w.presses(`.find button`)
+	w.sees("main", "1 of 3 offers", "RabbitMQ")
+	w.goes(p.url + "/connect")
+	w.sees("main", "kubectl gitbind connect "+p.url, "prod-eu")
+	w.presses(`header form button`)
+	w.sees("main", "Sign in")
+	w.faultless()
+}
+
+func (p *webPage) testStranger(t *testing.T) {
+	w := p.window(t, env.Bob)
+	w.showsNothingOf("prod-eu", p.cluster.ID)
+	for _, path := range []string{"", "/bindings/" + postgresql, "/bindings/" + postgresql + "/team-a/orders"} {
+		w.goes(p.url + "/clusters/" + p.cluster.ID + path)
+		w.sees("h1", "Not found")
+		w.showsNothingOf("prod-eu", "postgresql-single")
+	}
+	w.faultless()
+}
+
+// testReadable looks at each page in light and dark, wide and as on a phone, and
+// walks through one by the keyboard.
+func (p *webPage) testReadable(t *testing.T) {
+	check, err := os.ReadFile("testdata/faults.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := p.window(t, env.Carol)
+	out := p.browser.open(t, p.hosts()...)
+	pages := []struct {
+		name, address string
+		in            *tab
+		// screens are the pictures to take, as "<scheme>-<width>".
+		screens string
+	}{
+		{"welcome", p.url + "/", out, "light-390"},
+		{"clusters", p.url + "/clusters", w, "light-1200"},
+		{"catalogue", p.url + "/catalog", w, "light-1200 dark-1200"},
+		{"connect", p.url + "/connect", w, "light-1200"},
+		{"cluster", p.url + "/clusters/" + p.cluster.ID, w, "light-1200 light-390"},
+		{"claims", p.url + "/clusters/" + p.cluster.ID + "/bindings/" + postgresql, w, "dark-1200 dark-390"},
+		{"claim", p.claimURL("orders"), w, "light-1200 dark-1200 light-390"},
+		{"denied", p.claimURL("reports"), w, "light-1200"},
+		{"not-found", p.url + "/nowhere", w, ""},
+		{"signed-out", p.url + "/clusters", out, ""},
+	}
+	for _, page := range pages {
+		page.in.goes(page.address)
+		for _, scheme := range []string{"light", "dark"} {
+			for _, width := range []int64{1200, 390} {
+				page.in.do(page.in.size(width, 800), page.in.scheme(scheme))
+				for _, fault := range get(page.in, chromedp.Evaluate[[]string](string(check))) {
+					t.Errorf("%s, %s, %d wide: %s", page.name, scheme, width, fault)
+				}
+				look := fmt.Sprintf("%s-%d", scheme, width)
+				if *update && strings.Contains(page.screens, look) {
+					writeScreen(t, page.name+"-"+look, page.in.picture(width, 1500))
+				}
+			}
+		}
+	}
+	p.testKeyboard(t, w)
+	w.faultless()
+	out.faultless()
+}
+
+func writeScreen(t *testing.T, name string, png []byte) {
+	t.Helper()
+	if len(png) > 150<<10 {
+		t.Errorf("the picture of %s has %d KiB", name, len(png)>>10)
+	}
+	if err := os.WriteFile(filepath.Join(screens, name+".png"), png, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// testKeyboard goes through a page by the tabulator: the way past the header comes
+// first, everything can be reached, and one sees where one is.
+func (p *webPage) testKeyboard(t *testing.T, w *tab) {
+	w.goes(p.url + "/clusters/" + p.cluster.ID)
+	w.do(w.size(1200, 800), call(emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}))
+	const where = `(() => {
+		const e = document.activeElement, s = getComputedStyle(e), b = e.getBoundingClientRect();
+		return { what: e.tagName + " " + (e.innerText || e.name || "").slice(0, 40).replaceAll("\n", " "), seen: s.outlineStyle !== "none" && parseFloat(s.outlineWidth) >= 2 && b.width > 0 && b.bottom > 0 && b.right > 0 };
+	})()`
+	var reached []string
+	for range 60 {
+		w.do(chromedp.KeyEvent(kb.Tab))
+		at := get(w, chromedp.Evaluate[struct {
+			What string `json:"what"`
+			Seen bool   `json:"seen"`
+		}](where))
+		if strings.HasPrefix(at.What, "BODY") {
+			break
+		}
+		if !at.Seen {
+			t.Errorf("the focus cannot be seen at %s", at.What)
+		}
+		reached = append(reached, at.What)
+	}
+	if len(reached) == 0 || reached[0] != "A Skip to the content" {
+		t.Errorf("the first step does not lead past the header: %q", reached)
+	}
+	all, _ := json.Marshal(reached)
+	for _, want := range []string{"A gitbind", "A Catalogue", "BUTTON Sign out", "A " + postgresql, "A team-a/reports", "SELECT", "BUTTON Grant", "BUTTON Copy"} {
+		if !strings.Contains(string(all), want) {
+			t.Errorf("%s is not reached by the keyboard: %s", want, all)
+		}
+	}
+}

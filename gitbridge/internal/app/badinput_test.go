@@ -33,10 +33,14 @@ func (t *tenant) commitRaw(entries ...entry) string {
 	}
 	git("", "read-tree", "main")
 	var info strings.Builder
+	known := map[string]string{}
 	for _, e := range entries {
 		hash := e.content
 		if e.mode != "160000" {
-			hash = git(e.content, "hash-object", "-w", "--stdin")
+			if known[e.content] == "" {
+				known[e.content] = git(e.content, "hash-object", "-w", "--stdin")
+			}
+			hash = known[e.content]
 		}
 		fmt.Fprintf(&info, "%s %s\t%s\x00", e.mode, hash, e.path)
 	}

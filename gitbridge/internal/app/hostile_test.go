@@ -83,6 +83,7 @@ func TestD16_HostileRepositoryContentIsToldToItsAuthorAndStopsNothingElse(t *tes
 		hostile.commitTree([]string{"claims", api.BindingName()}, "..")
 		hostile.wantAnswer("bindings/"+api.BindingName()+"/claims/..", claim.Invalid)
 	})
+	t.Run("three thousand files in one folder", func(t *testing.T) { testCrowd(w.with(t), api, 3000) })
 	t.Run("history rewritten during a fetch", func(t *testing.T) { testRewrittenMeanwhile(w.with(t), api) })
 }
 

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/gitbridge/claim"
@@ -17,6 +18,37 @@ func largeFiles(at func(string) string, n, size int) (all []entry) {
 		all = append(all, entry{"100644", at(fmt.Sprintf("large-%03d", i)), strings.Repeat(line, size/len(line)+1)})
 	}
 	return all
+}
+
+// testCrowd puts very many files in one folder, and a good claim behind them
+// that came with the same push. It is not kept waiting until all have their
+// answers.
+func testCrowd(w *world, api v1alpha1.ExportedAPI, n int) {
+	t := w.tenant(api)
+	first, good := path(api, "team-a", "first"), path(api, "team-a", "zz-good")
+	t.push("Order", map[string]string{first: manifest(first, nano)})
+	t.wantAnswer(first, claim.Applied)
+	peak := peakMemory()
+	crowd := make([]entry, n, n+1)
+	for i := range crowd {
+		crowd[i] = entry{"100644", path(api, "team-a", fmt.Sprintf("crowd-%06d", i)), "nobody: reads this\n"}
+	}
+	start := time.Now()
+	t.commitRaw(append(crowd, entry{"100644", good, manifest(good, nano)})...)
+	t.eventuallyIn(3*time.Minute, "a good claim behind "+fmt.Sprint(n)+" bad ones", func() error {
+		if s := t.answer(good); s == nil || s.Result != claim.Applied {
+			return fmt.Errorf("%+v", s)
+		}
+		return nil
+	})
+	took := time.Since(start).Round(time.Millisecond)
+	t.wantObserved()
+	t.wantAnswer(crowd[n-1].path, claim.Invalid)
+	commits := t.host.run(t.id, "rev-list", "--count", "status")
+	w.Logf("the good claim took %s, all %s and %s commits, and the heap grew by at most %d MiB", took, time.Since(start).Round(time.Millisecond), commits, peak()>>20)
+	if s := t.answer(first); s.Result != claim.Applied {
+		w.Errorf("the first claim: %+v", s)
+	}
 }
 
 // testRewrittenMeanwhile lets the branch be another one each time the bridge

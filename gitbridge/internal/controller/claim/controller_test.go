@@ -119,6 +119,7 @@ func start(t *testing.T) *fixture {
 	}
 	f.queue, f.limiter = NewQueue(), workqueue.NewTypedItemExponentialFailureRateLimiter[string](retryFirst, retryLast)
 	f.namespaces.cluster, f.namespaces.client = cluster, bridge
+	f.asides = newAsides()
 
 	ctx, cancel := context.WithCancel(t.Context())
 	wake := make(chan store.Hash, 1)
@@ -230,6 +231,7 @@ func (f *fixture) stepAt(path string) (*claim.Status, []string, time.Duration) {
 	if err != nil {
 		f.Fatal(err)
 	}
+	f.asides.wait.Wait()
 	answer, err := f.Session.Present(path)
 	if err != nil {
 		f.Fatal(err)

@@ -29,6 +29,7 @@ import (
 	"gitbind.dev/konnector/internal/controller/apiservicebinding"
 	"gitbind.dev/konnector/internal/controller/claim"
 	"gitbind.dev/konnector/internal/controller/connection"
+	"gitbind.dev/konnector/internal/renewal"
 	"gitbind.dev/konnector/internal/repository"
 )
 
@@ -78,6 +79,8 @@ func Run(ctx context.Context, o Options) error {
 		Live:   mgr.GetAPIReader(),
 		Mapper: mgr.GetRESTMapper(),
 		Pool:   pool,
+
+		Recorder: mgr.GetEventRecorder("konnector"),
 	}
 	bindings.Claims = &claim.Controllers{
 		Cache:    mgr.GetCache(),
@@ -98,7 +101,11 @@ func Run(ctx context.Context, o Options) error {
 		Metrics:   numbers,
 		Now:       o.Now,
 	}
+	credentials := &renewal.Reconciler{
+		Client: mgr.GetClient(), Namespace: o.Namespace, InUse: connections.InUse, Guard: elected.Guard, Now: o.Now,
+	}
 	for what, err := range map[string]error{
+		"credentials":        credentials.AddToManager(mgr),
 		"lease":              elected.Tell(mgr),
 		"repositories":       mgr.Add(pool),
 		"claims":             mgr.Add(bindings.Claims),

@@ -14,7 +14,7 @@ import (
 	"gitbind.dev/konnector/api/v1alpha1"
 )
 
-func TestAppliedInAnyOrder(t *testing.T) {
+func TestB9_TheSecretMayComeAfterTheConnection(t *testing.T) {
 	w := newWorld(t)
 	w.start()
 	w.bind()
@@ -125,42 +125,6 @@ func TestMissingRightsAreSaid(t *testing.T) {
 	w.ready()
 }
 
-func TestUnboundAPIStandsStill(t *testing.T) {
-	w := newLoop(t)
-	w.apply("orders", spec("small"))
-	w.committed("orders")
-	w.must(w.client.Delete(t.Context(), &v1alpha1.APIServiceBinding{ObjectMeta: metav1.ObjectMeta{Name: w.binding}}))
-	time.Sleep(200 * time.Millisecond)
-	w.setSpec("orders", "big", "plan")
-	head := w.main().Head()
-	w.never("a commit", func() bool { return w.main().Head() != head })
-	if w.get("orders") == nil {
-		t.Error("unbinding took the object away")
-	}
-	w.bind()
-	w.ready()
-	w.fileIs("orders", plan("big"))
-}
-
-func TestConnectionsDoNotMix(t *testing.T) {
-	a := newLoop(t)
-	b := newWorld(t)
-	b.publish(nil)
-	b.must(b.client.Create(t.Context(), b.secret()))
-	b.must(b.client.Create(t.Context(), b.connection))
-	b.bind()
-	b.ready()
-	a.apply("orders", spec("small"))
-	b.apply("orders", spec("big"))
-	a.committed("orders")
-	b.committed("orders")
-	a.fileIs("orders", plan("small"))
-	b.fileIs("orders", plan("big"))
-	if a.main().Files() != 1 || b.main().Files() != 1 {
-		t.Error("a file went astray")
-	}
-}
-
 func TestManyAtOnceTravelTogether(t *testing.T) {
 	w := newAttributedLoop(t)
 	const n = 300
@@ -175,7 +139,7 @@ func TestManyAtOnceTravelTogether(t *testing.T) {
 		w.must(<-errs)
 	}
 	created := time.Since(start)
-	w.eventually("all files", func() error { return cmpError(n, w.main().Files()) })
+	w.eventually("all files", func() error { return cmpError(n, w.files()) })
 	took, commits := time.Since(start), len(w.log("%h"))
 	t.Logf("%d claims: created after %v, all on main after %v, in %d commits", n, created, took, commits)
 	if commits > n/4 {

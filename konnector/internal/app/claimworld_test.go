@@ -249,8 +249,19 @@ func (w *world) observe() {
 	w.put(w.bridge, "observed", claim.ObservedPath, data)
 }
 
-// log is main's history as git shows it, newest first.
+// log is the history of main's claims as git shows it, newest first.
 func (w *world) log(format string) []string {
 	w.Helper()
-	return strings.Split(w.host.run("-C", w.host.dir, "log", "--format="+format, "main"), "\n")
+	return strings.Split(w.host.run("-C", w.host.dir, "log", "--format="+format, "main", "--", ":(glob)bindings/*/claims/**"), "\n")
+}
+
+// files counts the claim files on main, of all bindings.
+func (w *world) files() (n int) {
+	w.Helper()
+	for e := range w.main().List(claim.Root) {
+		if _, err := claim.ParsePath(e.Path); err == nil {
+			n++
+		}
+	}
+	return n
 }

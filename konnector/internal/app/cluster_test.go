@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/policies/attribution"
 	"gitbind.dev/test/env"
 )
 
@@ -157,6 +158,11 @@ func (c *cluster) grant(ctx context.Context, plural, group string) error {
 		Rules: []rbacv1.PolicyRule{
 			{APIGroups: []string{group}, Resources: []string{plural}, Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete"}},
 			{APIGroups: []string{group}, Resources: []string{plural + "/status"}, Verbs: []string{"get", "update", "patch"}},
+			// To take all of it back.
+			{APIGroups: []string{"apiextensions.k8s.io"}, Resources: []string{"customresourcedefinitions"}, ResourceNames: []string{plural + "." + group}, Verbs: []string{"get", "delete"}},
+			{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"clusterroles"}, ResourceNames: []string{name, name + ":view", name + ":edit"}, Verbs: []string{"get", "update", "delete"}},
+			{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"clusterrolebindings"}, ResourceNames: []string{name}, Verbs: []string{"get", "update", "delete"}},
+			{APIGroups: []string{"admissionregistration.k8s.io"}, Resources: []string{"mutatingadmissionpolicybindings"}, ResourceNames: []string{attribution.ForBinding(group, plural).Name}, Verbs: []string{"get", "delete"}},
 		},
 	}
 	if err := c.client.Create(ctx, role); err != nil {

@@ -5,11 +5,9 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/claim"
 	"gitbind.dev/gitbridge/store"
-	"gitbind.dev/konnector/api/v1alpha1"
 )
 
 func TestD3_AppClusterRestoredFromAnOldSnapshot(t *testing.T) {
@@ -172,11 +170,4 @@ func (w *world) keptOn(name, words string) {
 		}
 		return errorf("not among %q", refs)
 	})
-}
-
-func (w *world) getBinding() *v1alpha1.APIServiceBinding {
-	w.Helper()
-	b := &v1alpha1.APIServiceBinding{}
-	w.must(w.client.Get(w.Context(), client.ObjectKey{Name: w.binding}, b))
-	return b
 }

@@ -100,7 +100,9 @@ func (w *world) clean() {
 		w.stop()
 	}
 	ctx := context.Background()
-	w.deleteIfThere(ctx, &v1alpha1.APIServiceBinding{ObjectMeta: metav1.ObjectMeta{Name: w.binding}})
+	b := &v1alpha1.APIServiceBinding{ObjectMeta: metav1.ObjectMeta{Name: w.binding}}
+	w.deleteIfThere(ctx, b)
+	_ = w.client.Patch(ctx, b, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":[]}}`)))
 	w.deleteIfThere(ctx, &v1alpha1.Connection{ObjectMeta: metav1.ObjectMeta{Name: w.name}})
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(w.kind)

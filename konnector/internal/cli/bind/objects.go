@@ -44,8 +44,10 @@ func konnectorRole(api backendv1alpha1.ExportedAPI) *rbacv1.ClusterRole {
 	rule := func(suffix string, verbs ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{api.Group}, Resources: []string{api.Resource + suffix}, Verbs: verbs}
 	}
+	// Its own rights it cannot delete one by one: it updates them, so that they go
+	// with the APIServiceBinding.
 	takeBack := func(group, resource string, names ...string) rbacv1.PolicyRule {
-		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, ResourceNames: names, Verbs: []string{"get", "delete"}}
+		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, ResourceNames: names, Verbs: []string{"get", "update", "delete"}}
 	}
 	name := roleName(api)
 	return clusterRole(name, nil,

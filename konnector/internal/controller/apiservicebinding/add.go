@@ -142,7 +142,7 @@ func (r *requests) follow(binding string, repo *repository.Repository) {
 		return
 	}
 	cancel := repo.Subscribe(binding, func(c repository.Change) {
-		if c.Export {
+		if c.Export || c.Request || c.Recovered {
 			r.add(binding, 0)
 		}
 	})

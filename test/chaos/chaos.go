@@ -139,16 +139,18 @@ func (r *run) work(ctx context.Context, faults []Fault) error {
 	running, stop := context.WithCancel(ctx)
 	load, end := context.WithTimeout(ctx, r.options.For)
 	defer end()
+	trying, giveUp := context.WithTimeout(ctx, r.options.For+hope)
+	defer giveUp()
 	var helpers, people sync.WaitGroup
 	defer helpers.Wait()
 	defer stop()
 	helpers.Go(func() { r.injector.keep(running) })
 	helpers.Go(func() { r.lives.look(running, r.sides) })
 	for i, d := range r.developers {
-		people.Go(func() { d.work(running, load, rand.New(rand.NewPCG(r.options.Seed, uint64(100+i)))) })
+		people.Go(func() { d.work(trying, load, rand.New(rand.NewPCG(r.options.Seed, uint64(100+i)))) })
 	}
-	people.Go(func() { r.author.work(running, load, rand.New(rand.NewPCG(r.options.Seed, 1))) })
-	people.Go(func() { r.operator.work(running, load, rand.New(rand.NewPCG(r.options.Seed, 2))) })
+	people.Go(func() { r.author.work(trying, load, rand.New(rand.NewPCG(r.options.Seed, 1))) })
+	people.Go(func() { r.operator.work(trying, load, rand.New(rand.NewPCG(r.options.Seed, 2))) })
 	r.injector.inject(ctx, faults)
 	people.Wait()
 	r.say("the load and the faults have ended: %s", r.journal.counts())
@@ -210,7 +212,7 @@ func (r *run) report(ctx context.Context, faults int) (*Report, error) {
 	if err := r.quiet(ctx, c); err != nil {
 		return nil, err
 	}
-	report := &Report{Seed: r.options.Seed, Faults: faults, Counts: c.counts, Violations: c.found}
+	report := &Report{Seed: r.options.Seed, Faults: faults, Counts: c.counts, Violations: slices.Concat(r.journal.givenUp(), c.found)}
 	r.tell(ctx, report)
 	return report, nil
 }

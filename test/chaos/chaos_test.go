@@ -1,8 +1,11 @@
 package chaos
 
 import (
+	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -71,6 +74,29 @@ func TestPlanIsAFunctionOfTheSeed(t *testing.T) {
 			t.Errorf("%s is while another one lasts, or too late", f)
 		}
 		until[process] = f.At + f.For
+	}
+}
+
+// A host that refuses for ever is a violation, and no run without an end.
+func TestAPushThatIsNeverTakenIsAViolation(t *testing.T) {
+	j := &Journal{began: time.Now()}
+	a := &author{journal: j, dir: t.TempDir(), numbers: &numbers{}}
+	a.git = func(_ context.Context, args ...string) (string, error) {
+		if args[0] == "push" {
+			return "", errors.New("cannot lock ref")
+		}
+		return "M file", nil
+	}
+	run, giveUp := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer giveUp()
+	c := &claim{api: widgets(), namespace: "team-b", name: "git-1", size: "one"}
+	a.push(run, map[string]*change{c.key(): {claim: c, entry: Entry{Op: Create, Life: 1}}})
+	given := j.givenUp()
+	if len(given) != 1 || !strings.Contains(given[0].String(), "refused a push") || !strings.Contains(given[0].String(), "cannot lock ref") {
+		t.Errorf("%v", given)
+	}
+	if all := j.all(); len(all) != 1 || all[0].Outcome != Unknown {
+		t.Errorf("%+v", all)
 	}
 }
 

@@ -63,6 +63,8 @@ type Journal struct {
 	mu      sync.Mutex
 	entries []Entry
 	events  []event
+	// given are what people gave up.
+	given []Violation
 }
 
 type event struct {
@@ -84,6 +86,19 @@ func (j *Journal) note(format string, args ...any) string {
 	e := event{time.Now(), fmt.Sprintf(format, args...)}
 	j.events = append(j.events, e)
 	return fmt.Sprintf("%8.3fs %s", e.at.Sub(j.began).Seconds(), e.text)
+}
+
+// giveUp notes what did not work for a person until the end: something hangs.
+func (j *Journal) giveUp(claim, format string, args ...any) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.given = append(j.given, Violation{claim, fmt.Sprintf(format, args...)})
+}
+
+func (j *Journal) givenUp() []Violation {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.given)
 }
 
 func (j *Journal) all() []Entry {

@@ -27,6 +27,10 @@ func (n *numbers) next() int { return int(n.n.Add(1)) }
 // patience is how long a person waits for an answer.
 const patience = 5 * time.Second
 
+// hope is for how long people try on when the load and the faults have ended.
+// What does not work by then never will.
+const hope = 2 * time.Minute
+
 // developer changes claims in the app cluster. Its claims are its own: nobody
 // else creates or deletes them.
 type developer struct {
@@ -66,12 +70,14 @@ func (d *developer) objects(c *claim) dynamic.ResourceInterface {
 // create creates a claim, and finds out whether it did.
 func (d *developer) create(run context.Context, c *claim) {
 	sent := time.Now()
+	var err error
 	for first := true; run.Err() == nil; first = false {
 		if first && c.size != "" {
 			c.size = fmt.Sprintf("kubectl-%d", d.numbers.next())
 		}
 		ctx, cancel := context.WithTimeout(run, patience)
-		u, err := d.objects(c).Create(ctx, c.object(), metav1.CreateOptions{})
+		var u *unstructured.Unstructured
+		u, err = d.objects(c).Create(ctx, c.object(), metav1.CreateOptions{})
 		if apierrors.IsAlreadyExists(err) && !first {
 			u, err = d.objects(c).Get(ctx, c.name, metav1.GetOptions{})
 		}
@@ -91,15 +97,17 @@ func (d *developer) create(run context.Context, c *claim) {
 		}
 		sleep(run, 200*time.Millisecond)
 	}
+	d.journal.giveUp(c.key(), "a person could not create it since %s: %v", time.Since(sent).Round(time.Second), err)
 }
 
 // delete deletes a claim, and sees to it that it was.
 func (d *developer) delete(run context.Context, c *claim) {
 	sent := time.Now()
 	uid := types.UID(c.uid)
+	var err error
 	for run.Err() == nil {
 		ctx, cancel := context.WithTimeout(run, patience)
-		err := d.objects(c).Delete(ctx, c.name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+		err = d.objects(c).Delete(ctx, c.name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
 		cancel()
 		if err == nil || apierrors.IsNotFound(err) {
 			c.there = false
@@ -112,6 +120,7 @@ func (d *developer) delete(run context.Context, c *claim) {
 		}
 		sleep(run, 200*time.Millisecond)
 	}
+	d.journal.giveUp(c.key(), "a person could not delete it since %s: %v", time.Since(sent).Round(time.Second), err)
 }
 
 // edit changes one field, or removes it.
@@ -226,6 +235,9 @@ func (a *author) push(run context.Context, changes map[string]*change) {
 			break
 		}
 		sleep(run, 100*time.Millisecond)
+	}
+	if last != nil {
+		a.journal.giveUp("", "the Git host has refused a push for %s: %v", time.Since(sent).Round(time.Second), last)
 	}
 	for _, c := range changes {
 		e := c.entry

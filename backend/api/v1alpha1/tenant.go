@@ -15,6 +15,9 @@ const (
 	// LabelOffered, with value "true", marks the ClusterRoles by which
 	// operators offer APIs.
 	LabelOffered = "gitbind.dev/offered"
+	// RotateAnnotation on BridgeSecret, with any value, asks for another
+	// credential. It is taken away when that is there.
+	RotateAnnotation = "gitbind.dev/rotate"
 	// AdoptAnnotation hands an object that somebody else made over to the claim of
 	// the same name: its value is the cluster's id.
 	AdoptAnnotation = "gitbind.dev/adopt"
@@ -26,10 +29,12 @@ const (
 	// rights are bound to.
 	TenantServiceAccount = "gitbind-tenant"
 	// BridgeSecret has the bridge's credential for the repository: keys
-	// username and password.
+	// username, password and expires (RFC 3339), and for some minutes after a
+	// renewal previous-password and previous-expires.
 	BridgeSecret = "gitbind-bridge"
 	// KonnectorSecret has what is kept of the konnector's credential: keys
-	// username, sha256 and expires (RFC 3339).
+	// username, sha256 and expires (RFC 3339), and next-sha256 and next-expires
+	// from a renewal until the first use of the next one.
 	KonnectorSecret = "gitbind-konnector"
 	// BridgeImpersonation is the Role, and its binding, by which the bridge may
 	// act as TenantServiceAccount of this one namespace.

@@ -37,6 +37,7 @@ func TestBackend(t *testing.T) {
 	t.Run("a connected cluster has a repository that its konnector can push to", f.testConnect)
 	t.Run("connecting at the same time makes one cluster", f.testRacingConnects)
 	t.Run("connecting again gives the same cluster and replaces the credential", f.testReconnect)
+	t.Run("D12_credentials are renewed and rotated and revoked", f.testCredentials)
 	t.Run("a cluster that was built anew reclaims its place, for its owner only", f.testReclaim)
 	t.Run("a request that makes no sense is refused with words", f.testInvalid)
 	t.Run("another person's cluster is not there", f.testTenants)

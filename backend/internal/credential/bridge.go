@@ -30,6 +30,18 @@ func ReadBridge(data map[string][]byte) Bridge {
 	}
 }
 
+// WriteTo sets the credential in a Secret's data, and leaves other keys alone.
+func (b Bridge) WriteTo(data map[string][]byte) {
+	data[keyPassword] = []byte(b.Password)
+	data[keyExpires] = []byte(b.Expires.UTC().Format(time.RFC3339))
+	delete(data, keyPrevious)
+	delete(data, keyPreviousExpires)
+	if b.Previous != "" {
+		data[keyPrevious] = []byte(b.Previous)
+		data[keyPreviousExpires] = []byte(b.PreviousExpires.UTC().Format(time.RFC3339))
+	}
+}
+
 // Judge tells whether a token, by its hash, counts, and until when.
 func (b Bridge) Judge(hash string, now time.Time) (expires time.Time, ok bool) {
 	// Both sides hashed: the comparison then takes the same time for each token,

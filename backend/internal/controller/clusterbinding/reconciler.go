@@ -24,7 +24,6 @@ import (
 
 	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/backend/internal/controller/status"
-	"gitbind.dev/backend/internal/credential"
 	"gitbind.dev/backend/internal/githost"
 )
 
@@ -83,7 +82,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		// is watched.
 		return ctrl.Result{RequeueAfter: 15 * time.Second}, nil
 	}
-	return ctrl.Result{}, err
+	return ctrl.Result{RequeueAfter: bridgeLook}, err
 }
 
 func (r *Reconciler) make(ctx context.Context, cb *v1alpha1.ClusterBinding) error {
@@ -116,20 +115,6 @@ func (r *Reconciler) namespace(ctx context.Context, cb *v1alpha1.ClusterBinding)
 		return err
 	}
 	return r.Client.Apply(ctx, namespace(cb), status.FieldOwner, client.ForceOwnership)
-}
-
-// bridgeCredential makes a token where there is none. One that is there stays:
-// to rotate it, delete the Secret.
-func (r *Reconciler) bridgeCredential(ctx context.Context, cb *v1alpha1.ClusterBinding) error {
-	var s corev1.Secret
-	key := client.ObjectKey{Namespace: v1alpha1.TenantNamespace(cb.Name), Name: v1alpha1.BridgeSecret}
-	if err := r.Live.Get(ctx, key, &s); client.IgnoreNotFound(err) != nil {
-		return err
-	}
-	if len(s.Data["password"]) > 0 {
-		return nil
-	}
-	return r.Client.Apply(ctx, bridgeSecret(cb, credential.New(credential.BridgePrefix)), status.FieldOwner, client.ForceOwnership)
 }
 
 // errRepositoryGone says that a repository that was there is not there now.

@@ -50,7 +50,7 @@ func (c *Cluster) Wait(ctx context.Context, gvk schema.GroupVersionKind, name, c
 		if gone = u == nil; gone {
 			return true, nil
 		}
-		got := find(u, condition)
+		got := Condition(u, condition)
 		return got != nil && got.Status == metav1.ConditionTrue, got
 	})
 	if err == nil && gone {
@@ -99,8 +99,8 @@ func (c *Cluster) Until(ctx context.Context, w Watched, timeout time.Duration, a
 	return nil
 }
 
-// find is the condition, if it is about the object as it is now.
-func find(u *unstructured.Unstructured, condition string) *metav1.Condition {
+// Condition is one of an object, if it is about the object as it is now.
+func Condition(u *unstructured.Unstructured, condition string) *metav1.Condition {
 	var status struct {
 		Status struct {
 			Conditions []metav1.Condition `json:"conditions"`

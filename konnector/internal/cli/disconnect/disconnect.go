@@ -1,0 +1,240 @@
+// Package disconnect ends a cluster's connection to a control plane: its
+// credential there, its Secret and its Connection here. It refuses while an API
+// is bound, so that no claim is left without whoever looks after it.
+//
+// The cluster's repository and its place in the control plane stay: connecting
+// again gets them back.
+package disconnect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/controlplane"
+	"gitbind.dev/konnector/internal/cli/install"
+	"gitbind.dev/konnector/internal/cli/progress"
+	"gitbind.dev/konnector/internal/cli/signin"
+	"gitbind.dev/konnector/internal/cli/terminal"
+)
+
+// Input is what the person asked for.
+type Input struct {
+	Cluster *appcluster.Cluster
+	SignIn  *signin.SignIn
+	How     signin.How
+
+	// Name of the Connection; the only one when empty.
+	Name string
+	// KeepCredential revokes nothing: the control plane cannot be reached, or does
+	// not exist any more.
+	KeepCredential bool
+	// All removes what connect installed, too.
+	All bool
+
+	DryRun, Yes bool
+	// Timeout of the wait for the Connection to go.
+	Timeout  time.Duration
+	Terminal *terminal.Terminal
+}
+
+// Do disconnects. Interrupted and done again, it goes on.
+func Do(ctx context.Context, in Input) error {
+	connection, err := in.connection(ctx)
+	if err != nil {
+		return err
+	}
+	if connection == nil {
+		// Only what was installed is left.
+		fmt.Fprintln(in.Terminal.Out, "This cluster has no connection. What gitbind installed here goes.")
+	} else {
+		in.show(connection)
+	}
+	if in.DryRun {
+		fmt.Fprintln(in.Terminal.Out, "Nothing was changed.")
+		return nil
+	}
+	if err := in.Terminal.Agree("Go on?", in.Yes); err != nil {
+		return err
+	}
+	p := progress.Begin(in.Terminal, "disconnecting")
+	defer p.End()
+	if connection != nil {
+		if err := in.disconnect(ctx, connection, p.Say); err != nil {
+			return err
+		}
+	}
+	if !in.All {
+		return nil
+	}
+	return in.uninstall(ctx, p.Say)
+}
+
+// connection is the one that is meant, and may go; nil when there is none and
+// all is to go.
+func (in Input) connection(ctx context.Context) (*konnectorv1alpha1.Connection, error) {
+	connections, err := in.Cluster.Connections(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(connections) == 0 && in.Name == "" && in.All {
+		return nil, in.checkBound(ctx, "")
+	}
+	connection, err := in.Cluster.Connection(ctx, in.Name)
+	if err != nil {
+		return nil, err
+	}
+	if in.All && len(connections) > 1 {
+		return nil, fmt.Errorf("this cluster has %d connections: --all is for the last one", len(connections))
+	}
+	return connection, in.checkBound(ctx, connection.Name)
+}
+
+// checkBound refuses as long as an API is bound through a Connection.
+func (in Input) checkBound(ctx context.Context, connection string) error {
+	var list konnectorv1alpha1.APIServiceBindingList
+	if err := in.Cluster.List(ctx, &list); err != nil {
+		if meta.IsNoMatchError(err) {
+			return nil
+		}
+		return fmt.Errorf("list bindings: %w", err)
+	}
+	var bound []string
+	for _, b := range list.Items {
+		if connection == "" || b.Spec.Connection == connection {
+			bound = append(bound, b.Name)
+		}
+	}
+	if len(bound) == 0 {
+		return nil
+	}
+	slices.Sort(bound)
+	return fmt.Errorf("still bound through it: %s. First: kubectl gitbind unbind %s", strings.Join(bound, ", "), strings.Join(bound, " "))
+}
+
+func (in Input) show(connection *konnectorv1alpha1.Connection) {
+	out, ref := in.Terminal.Out, connection.Spec.SecretRef
+	fmt.Fprintf(out, "Disconnecting %s from %s:\n", in.Cluster.Context, at(connection))
+	if in.KeepCredential {
+		fmt.Fprintln(out, "  the credential stays good in the control plane until it expires, or its owner revokes it")
+	} else {
+		fmt.Fprintf(out, "  the credential of cluster %s ends\n", connection.Spec.ClusterID)
+	}
+	fmt.Fprintf(out, "  secret/%s in %s and connection/%s go\n", ref.Name, ref.Namespace, connection.Name)
+	if in.All {
+		fmt.Fprintln(out, "  gitbind's kinds, rights and policies, the konnector and its namespace go")
+	} else {
+		fmt.Fprintln(out, "  the konnector stays installed (--all removes it, too)")
+	}
+	fmt.Fprintf(out, "  the repository stays: %s\n", connection.Spec.RepositoryURL)
+}
+
+func at(connection *konnectorv1alpha1.Connection) string {
+	if connection.Spec.BackendURL != "" {
+		return connection.Spec.BackendURL
+	}
+	return connection.Spec.RepositoryURL
+}
+
+// disconnect removes the Connection last: it says where the others are.
+func (in Input) disconnect(ctx context.Context, connection *konnectorv1alpha1.Connection, say func(string)) error {
+	if !in.KeepCredential && connection.Spec.BackendURL != "" {
+		if err := in.revoke(ctx, connection); err != nil {
+			return fmt.Errorf("end the credential: %w. If the control plane is gone, add --keep-credential", err)
+		}
+		say("credential revoked")
+	}
+	ref := connection.Spec.SecretRef
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: ref.Name}}
+	shared, err := in.shared(ctx, connection)
+	if err != nil {
+		return err
+	}
+	if shared {
+		say("secret/" + ref.Name + " stays: another Connection uses it")
+	} else if err := in.delete(ctx, secret, "secret/"+ref.Name+" in "+ref.Namespace, say); err != nil {
+		return err
+	}
+	name := konnectorv1alpha1.CredentialRole(connection.Name)
+	meta := metav1.ObjectMeta{Namespace: ref.Namespace, Name: name}
+	if err := in.delete(ctx, &rbacv1.RoleBinding{ObjectMeta: meta}, "rolebinding/"+name, say); err != nil {
+		return err
+	}
+	if err := in.delete(ctx, &rbacv1.Role{ObjectMeta: meta}, "role/"+name, say); err != nil {
+		return err
+	}
+	if err := in.delete(ctx, connection, "connection/"+connection.Name, say); err != nil {
+		return err
+	}
+	return in.gone(ctx, connection.Name)
+}
+
+func (in Input) revoke(ctx context.Context, connection *konnectorv1alpha1.Connection) error {
+	backend, err := controlplane.OpenFor(ctx, connection, in.SignIn, in.How)
+	if err != nil {
+		return err
+	}
+	return backend.Revoke(ctx, connection.Spec.ClusterID)
+}
+
+// shared tells whether another Connection uses the same Secret.
+func (in Input) shared(ctx context.Context, connection *konnectorv1alpha1.Connection) (bool, error) {
+	all, err := in.Cluster.Connections(ctx)
+	return slices.ContainsFunc(all, func(c konnectorv1alpha1.Connection) bool {
+		return c.Name != connection.Name && c.Spec.SecretRef == connection.Spec.SecretRef
+	}), err
+}
+
+func (in Input) delete(ctx context.Context, o client.Object, name string, say func(string)) error {
+	err := in.Cluster.Delete(ctx, o)
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("delete %s: %w", name, err)
+	}
+	say(name + " deleted")
+	return nil
+}
+
+// gone waits until the konnector has let the Connection go.
+func (in Input) gone(ctx context.Context, name string) error {
+	watched := appcluster.Watched{
+		Kind: konnectorv1alpha1.GroupVersion.WithKind("Connection"), Key: client.ObjectKey{Name: name},
+		Tell: func(metav1.Condition) {},
+	}
+	err := in.Cluster.Until(ctx, watched, in.Timeout, func(u *unstructured.Unstructured) (bool, *metav1.Condition) { return u == nil, nil })
+	var late *appcluster.NotReady
+	if errors.As(err, &late) {
+		return fmt.Errorf("connection %s is not gone after %s: is a konnector running? Run the same again to watch it", name, in.Timeout)
+	}
+	return err
+}
+
+// uninstall removes what connect installed, the namespace last.
+func (in Input) uninstall(ctx context.Context, say func(string)) error {
+	objects, err := install.Objects(install.Options{})
+	if err != nil {
+		return err
+	}
+	slices.Reverse(objects)
+	for _, o := range objects {
+		if err := in.delete(ctx, o, appcluster.Describe(o), say); err != nil {
+			return err
+		}
+	}
+	return nil
+}

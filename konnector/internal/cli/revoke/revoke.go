@@ -1,0 +1,113 @@
+// Package revoke ends the credentials of a cluster's konnector. It deletes
+// nothing, in neither cluster: what was ordered goes on, and changes wait.
+package revoke
+
+import (
+	"context"
+	"fmt"
+
+	backendv1alpha1 "gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/controlplane"
+	"gitbind.dev/konnector/internal/cli/signin"
+	"gitbind.dev/konnector/internal/cli/terminal"
+	"gitbind.dev/konnector/internal/cli/usage"
+)
+
+// Input is what the person asked for.
+type Input struct {
+	// Cluster is the app cluster; nil when BackendURL is given.
+	Cluster *appcluster.Cluster
+	SignIn  *signin.SignIn
+	How     signin.How
+
+	Connection string
+	// BackendURL has the form of session.BackendURL, and ClusterRef is a cluster's
+	// id or name there: for one that cannot be reached any more.
+	BackendURL, ClusterRef string
+
+	DryRun, Yes bool
+	Terminal    *terminal.Terminal
+}
+
+// Do revokes the credentials of one cluster.
+func Do(ctx context.Context, in Input) error {
+	backend, cluster, err := in.find(ctx)
+	if err != nil {
+		return err
+	}
+	out := in.Terminal.Out
+	fmt.Fprintf(out, `The konnector of cluster %s will be refused, with whatever credential it has, and
+its open connections end. Its services go on. What is changed in the cluster is kept
+there and not committed; what is changed in Git does not reach the cluster.
+`, named(cluster))
+	if in.DryRun {
+		fmt.Fprintln(out, "Nothing was changed.")
+		return nil
+	}
+	if err := in.Terminal.Agree("Go on?", in.Yes); err != nil {
+		return err
+	}
+	if err := backend.Revoke(ctx, cluster.ID); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "Revoked. A new credential, from within that cluster: kubectl gitbind rotate\n")
+	return nil
+}
+
+// find signs the person in, and finds the cluster that is meant.
+func (in Input) find(ctx context.Context) (*controlplane.Client, backendv1alpha1.Cluster, error) {
+	if in.BackendURL == "" {
+		connection, err := in.Cluster.Connection(ctx, in.Connection)
+		if err != nil {
+			return nil, backendv1alpha1.Cluster{}, err
+		}
+		backend, err := controlplane.OpenFor(ctx, connection, in.SignIn, in.How)
+		return backend, backendv1alpha1.Cluster{ID: connection.Spec.ClusterID}, err
+	}
+	backend, err := controlplane.Open(ctx, in.BackendURL, in.SignIn, in.How)
+	if err != nil {
+		return nil, backendv1alpha1.Cluster{}, err
+	}
+	all, err := backend.Clusters(ctx)
+	if err != nil {
+		return nil, backendv1alpha1.Cluster{}, err
+	}
+	cluster, err := choose(all, in.ClusterRef)
+	return backend, cluster, err
+}
+
+// choose is the cluster of an id or of a name.
+func choose(all []backendv1alpha1.Cluster, ref string) (backendv1alpha1.Cluster, error) {
+	var found []backendv1alpha1.Cluster
+	for _, c := range all {
+		if c.ID == ref {
+			return c, nil
+		}
+		if c.Name == ref {
+			found = append(found, c)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		text := fmt.Sprintf("you have no cluster %q there", ref)
+		for i, c := range all {
+			sep := ", "
+			if i == 0 {
+				sep = "; yours are "
+			}
+			text += sep + named(c)
+		}
+		return backendv1alpha1.Cluster{}, fmt.Errorf("%s", text)
+	}
+	return backendv1alpha1.Cluster{}, usage.Errorf("you have several clusters %q: give the id, %s or %s", ref, found[0].ID, found[1].ID)
+}
+
+func named(c backendv1alpha1.Cluster) string {
+	if c.Name == "" {
+		return c.ID
+	}
+	return c.ID + " (" + c.Name + ")"
+}

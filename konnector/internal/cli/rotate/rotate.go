@@ -1,0 +1,74 @@
+// Package rotate replaces the credential of a cluster's konnector: all that it
+// had end at once, and the new one is handed to it.
+package rotate
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	backendv1alpha1 "gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/connect"
+	"gitbind.dev/konnector/internal/cli/controlplane"
+	"gitbind.dev/konnector/internal/cli/signin"
+	"gitbind.dev/konnector/internal/cli/terminal"
+)
+
+// Input is what the person asked for.
+type Input struct {
+	Cluster *appcluster.Cluster
+	SignIn  *signin.SignIn
+	How     signin.How
+
+	Connection string
+	DryRun     bool
+	// Timeout of the wait for the konnector; no wait when 0.
+	Timeout  time.Duration
+	Terminal *terminal.Terminal
+}
+
+// Do rotates the credential of a Connection.
+func Do(ctx context.Context, in Input) error {
+	connection, err := in.Cluster.Connection(ctx, in.Connection)
+	if err != nil {
+		return err
+	}
+	out, ref := in.Terminal.Out, connection.Spec.SecretRef
+	if in.DryRun {
+		fmt.Fprintf(out, "Connection %s (cluster %s) would get a new credential, in its Secret %s in %s, and those before would end at once.\nNothing was changed.\n",
+			connection.Name, connection.Spec.ClusterID, ref.Name, ref.Namespace)
+		return nil
+	}
+	// The old credential ends at once, so the new one must find its place.
+	if _, err := in.Cluster.Preview(ctx, connect.Secret(ref, &backendv1alpha1.Credential{})); err != nil {
+		return fmt.Errorf("see whether the new credential can be written: %w", err)
+	}
+	backend, err := controlplane.OpenFor(ctx, connection, in.SignIn, in.How)
+	if err != nil {
+		return err
+	}
+	credential, err := backend.Rotate(ctx, connection.Spec.ClusterID)
+	if err != nil {
+		return err
+	}
+	if err := in.write(ctx, connect.Secret(ref, &credential)); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "Connection %s has a new credential, good until %s. Those before ended: whoever has one can do nothing with it any more.\n",
+		connection.Name, credential.Expires.Local().Format("2 January 2006"))
+	if in.Timeout == 0 {
+		return nil
+	}
+	fmt.Fprintln(out, "Waiting until the konnector works with it:")
+	return connect.WaitReady(ctx, in.Cluster, in.Terminal, connection.Name, in.Timeout)
+}
+
+func (in Input) write(ctx context.Context, secret client.Object) error {
+	if _, err := in.Cluster.Apply(ctx, secret); err != nil {
+		return fmt.Errorf("%w. The old credential has ended, and the new one is lost: run this again", err)
+	}
+	return nil
+}

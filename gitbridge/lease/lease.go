@@ -41,7 +41,8 @@ type Options struct {
 	Identity string
 	// Duration is after how long without a renewal another may take the Lease,
 	// in whole seconds; Renew is after how long the holder gives up; Retry is
-	// between two tries, up to 2.2 times that for those who stand by.
+	// between two looks, up to 2.2 times that for those who stand by. The holder
+	// renews less often: see pause.
 	Duration, Renew, Retry time.Duration
 }
 
@@ -202,8 +203,13 @@ func (l *Lease) Create(ctx context.Context, record resourcelock.LeaderElectionRe
 	return l.wrote(began, record, l.Interface.Create(ctx, record))
 }
 
-// Update takes, renews or releases the Lease.
+// Update takes, renews or releases the Lease. The election asks for a renewal at
+// each look; one that is hardly older than the last is not sent, as nothing
+// changes by it but the time.
 func (l *Lease) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	if record.HolderIdentity == l.options.Identity && l.isFresh() {
+		return nil
+	}
 	if record.HolderIdentity != l.options.Identity {
 		// Nothing is to be written from the moment on at which a release is
 		// sent.
@@ -213,6 +219,16 @@ func (l *Lease) Update(ctx context.Context, record resourcelock.LeaderElectionRe
 	}
 	began := time.Now()
 	return l.wrote(began, record, l.Interface.Update(ctx, record))
+}
+
+// pause is for how long a renewal is as good as new: so short that a holder who
+// cannot renew any more still gives up before another may take the Lease.
+func (o Options) pause() time.Duration { return min(2*time.Second, (o.Duration-o.Renew)/2) }
+
+func (l *Lease) isFresh() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.holder == l.options.Identity && time.Until(l.until) > l.options.Duration-l.options.pause()
 }
 
 func (l *Lease) wrote(began time.Time, record resourcelock.LeaderElectionRecord, err error) error {

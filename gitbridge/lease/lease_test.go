@@ -74,10 +74,43 @@ func TestARenewalThatFailsRenewsNothing(t *testing.T) {
 	if err := l.Update(t.Context(), record("me")); err != nil {
 		t.Fatal(err)
 	}
+	l.until = l.until.Add(-time.Minute)
 	before := l.until
 	under.err = errors.New("no answer")
 	if err := l.Update(t.Context(), record("me")); err == nil || l.until != before {
 		t.Errorf("%v, and it is held until %s instead of %s", err, l.until, before)
+	}
+}
+
+func TestALeaseThatIsFreshIsNotRenewedAgain(t *testing.T) {
+	o := Options{Duration: 15 * time.Second, Renew: 10 * time.Second}
+	l, under := elected(o)
+	writes := 0
+	under.during = func() { writes++ }
+	ask := func(holder string, want int) {
+		t.Helper()
+		if err := l.Update(t.Context(), record(holder)); err != nil || writes != want {
+			t.Errorf("%d writes, want %d, %v", writes, want, err)
+		}
+	}
+	ask("me", 1)
+	ask("me", 1)
+	l.until = time.Now().Add(o.Duration - 2*time.Second - time.Millisecond)
+	ask("me", 2)
+	// Another one had it meanwhile.
+	l.holder = "another"
+	ask("me", 3)
+	ask("", 4)
+	if err := l.Update(t.Context(), record("me")); err != nil || writes != 5 || !l.Held() {
+		t.Errorf("after the release: %d writes, %v", writes, err)
+	}
+}
+
+func TestAHolderThatCannotRenewGivesUpBeforeAnotherTakesOver(t *testing.T) {
+	for _, o := range []Options{Default(), {Duration: 4 * time.Second, Renew: 3 * time.Second}} {
+		if left := o.Duration - o.pause() - o.Renew; left <= 0 {
+			t.Errorf("%+v: it gives up %s too late", o, -left)
+		}
 	}
 }
 

@@ -50,6 +50,7 @@ func TestSecurity(t *testing.T) {
 	t.Run("no trick with a path leads elsewhere", s.testPathTricks)
 	t.Run("no trick with a name in a tree is taken", s.testTreeTricks)
 	t.Run("a credential has an end and is in no address", s.testCredentialEnds)
+	t.Run("over TLS everything works and cookies are for https only", s.testTLS)
 	t.Run("no secret is in the log", s.testLog)
 }
 

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bufio"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -15,6 +16,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -96,7 +98,7 @@ func newCertificate(t *testing.T, o tlsOptions, serial int64) *x509.CertPool {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "gitbind"}, DNSNames: []string{"gitbind.example.com"},
+		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "gitbind"}, DNSNames: []string{"gitbind.example.com", "localhost"},
 		NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
@@ -113,4 +115,64 @@ func newCertificate(t *testing.T, o tlsOptions, serial int64) *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(certificate)
 	return pool
+}
+
+// testTLS comes after what needs the backend as it was: it starts it again, by
+// another URL.
+func (s *security) testTLS(t *testing.T) {
+	dir := t.TempDir()
+	s.opts.tls = tlsOptions{certFile: filepath.Join(dir, "tls.crt"), keyFile: filepath.Join(dir, "tls.key")}
+	pool := newCertificate(t, s.opts.tls, 1)
+	log := s.log.String()
+	s.stop()
+	s.url = strings.Replace(s.url, "http://", "https://", 1)
+	s.opts.publicURL = s.url
+	s.run(t)
+	_, _ = io.WriteString(s.log, log) // for the test of the log
+	client := &http.Client{
+		Transport:     &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	defer client.CloseIdleConnections()
+	get := func(path string, with func(*http.Request)) *http.Response {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		with(r)
+		resp, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { resp.Body.Close() })
+		return resp
+	}
+	konnector := func(r *http.Request) { r.SetBasicAuth(s.alice.Credential.Username, s.alice.Credential.Password) }
+
+	resp := get("/signin", func(*http.Request) {})
+	if c := resp.Header.Get("Set-Cookie"); !strings.HasPrefix(c, "__Host-gitbind-signin=") || !strings.Contains(c, "; Secure") || !strings.Contains(c, "; HttpOnly") {
+		t.Errorf("the cookie is %q", c)
+	}
+	for _, path := range []string{"/", "/v1/info", "/git/" + s.alice.ID + ".git/info/refs?service=git-upload-pack"} {
+		if resp := get(path, konnector); resp.StatusCode != http.StatusOK || resp.Header.Get("Strict-Transport-Security") == "" {
+			t.Errorf("%s: %s %v", path, resp.Status, resp.Header)
+		}
+	}
+	events := get("/v1/events?cluster="+s.alice.ID, konnector)
+	if line, err := bufio.NewReader(events.Body).ReadString('\n'); err != nil || events.ProtoMajor != 2 {
+		t.Errorf("events: %q %v by %s", line, err, events.Proto)
+	}
+	clone := filepath.Join(dir, "clone")
+	repository := strings.Replace(s.alice.RepositoryURL, "http://", "https://"+s.alice.Credential.Username+":"+s.alice.Credential.Password+"@", 1)
+	if out, err := git(t, "", "-c", "http.sslCAInfo="+s.opts.tls.certFile, "clone", "-q", repository, clone); err != nil {
+		t.Fatal(out, err)
+	}
+	s.commit(t, clone, "konnector", map[string]string{"bindings/b/claims/team-a/tls.yaml": "x\n"})
+	if out, err := git(t, clone, "-c", "http.sslCAInfo="+s.opts.tls.certFile, "push", "-q", "origin", "HEAD:main"); err != nil {
+		t.Error(out, err)
+	}
+	if out, err := git(t, clone, "push", "-q", "origin", "HEAD:main"); err == nil {
+		t.Errorf("git trusts anybody: %s", out)
+	}
 }

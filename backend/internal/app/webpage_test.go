@@ -273,7 +273,7 @@ func (p *webPage) testConnected(t *testing.T) {
 
 func (p *webPage) testClaim(t *testing.T) {
 	w := p.window(t, env.Carol)
-	w.sees("main", "prod-eu", "Connected", "Claims that need attention", "reports", "Denied", "archive", "Removal held")
+	w.sees("main", "prod-eu", "Connected", "6 claims", "2 need attention", "Claims that need attention", "reports", "Denied", "archive", "Removal held")
 	w.presses(`tbody th a`)
 	w.sees("main", "Connected", postgresql, "3 Ready", "1 Denied", "1 Removal held")
 	w.presses(`tbody th a`)

@@ -56,19 +56,22 @@ func (h *handler) binding(r *http.Request, who login.Identity) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	at := slices.IndexFunc(exports, func(e v1alpha1.APIServiceExport) bool { return e.Name == name })
-	claims, known := s.claims[name]
-	if at < 0 && !known {
+	var export *v1alpha1.APIServiceExport
+	if at := slices.IndexFunc(exports, func(e v1alpha1.APIServiceExport) bool { return e.Name == name }); at >= 0 {
+		export = &exports[at]
+	}
+	state, message, known := judgeBinding(name, export, s)
+	if !known {
 		return nil, errNoPage()
 	}
+	claims := s.claims[name]
 	v := bindingView{
 		Cluster: clusterLink{cb.Name, visible(cb.Spec.DisplayName)}, Name: name,
-		State:   State{Warn, "Not bound", "There are claims of this API, and it is not bound."},
+		State: state, Message: message,
 		Granted: query(r, "granted") != "", Query: query(r, "q"), Show: query(r, "show"), Total: alive(claims),
 	}
-	if at >= 0 {
-		v.Offer = exports[at].Spec.Template
-		v.State, v.Message = judgeExport(&exports[at])
+	if export != nil {
+		v.Offer = export.Spec.Template
 	}
 	v.Shows = []choice{{"", "all claims", v.Show == ""}, {"attention", "those that need attention", v.Show == "attention"},
 		{"busy", "those under way", v.Show == "busy"}, {"gone", "those that are gone", v.Show == "gone"}}

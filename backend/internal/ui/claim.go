@@ -184,7 +184,6 @@ func (h *handler) readStatus(ctx context.Context, cluster string, k claim.Key, b
 // steps say how to go on.
 func steps(k claim.Key, s *claim.Status, state State) []Note {
 	object := fmt.Sprintf("%s/%s -n %s", k.Binding, k.Name, k.Namespace)
-	inCluster := Note{Title: "See what waits for a decision in the cluster, and decide", Command: "kubectl gitbind resolve " + object}
 	if state.Tone == Busy {
 		return nil
 	}
@@ -192,7 +191,13 @@ func steps(k claim.Key, s *claim.Status, state State) []Note {
 	case claim.Invalid, claim.Denied:
 		return []Note{{Title: "Correct it in the cluster, or in its file on main", Command: "kubectl edit " + object}}
 	case claim.Held:
-		return []Note{inCluster, {Title: "Or let all removals go on that wait in this cluster", Command: "kubectl gitbind approve"}}
+		switch s.Reason {
+		case claim.NotRemoved, claim.ManyRemovals, claim.Moved:
+			return []Note{
+				{Title: "See what waits for a decision in the cluster, and decide", Command: "kubectl gitbind resolve " + object},
+				{Title: "Or let all removals go on that wait in this cluster", Command: "kubectl gitbind approve"},
+			}
+		}
 	case claim.Lost:
 		return []Note{{Title: "A platform operator restores it, or has it made anew and empty", Command: "kubectl gitbind approve --recreate-empty " + k.Path()}}
 	case claim.Applied:

@@ -3,6 +3,7 @@ package ui
 import (
 	"cmp"
 	"context"
+	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -263,32 +264,34 @@ func refused(s *survey) []claimRow {
 	return out
 }
 
-// bindingRows are the bound APIs, and those that claims are still there of.
+// bindingRows are the bound APIs, those that were asked for, and those that claims
+// are still there of.
 func bindingRows(cb *v1alpha1.ClusterBinding, exports []v1alpha1.APIServiceExport, s *survey) []bindingRow {
-	rows := map[string]*bindingRow{}
+	bound := map[string]*v1alpha1.APIServiceExport{}
+	names := map[string]bool{}
 	for i := range exports {
-		e := &exports[i]
-		line := &bindingRow{Name: e.Name, Path: bindingPath(cb.Name, e.Name), Known: s != nil}
-		line.State, line.Message = judgeExport(e)
-		rows[e.Name] = line
+		bound[exports[i].Name] = &exports[i]
+		names[exports[i].Name] = true
 	}
 	if s != nil {
-		for name, claims := range s.claims {
-			if rows[name] == nil {
-				if alive(claims) == 0 {
-					continue
-				}
-				rows[name] = &bindingRow{Name: name, Path: bindingPath(cb.Name, name), Known: true,
-					State: State{Warn, "Not bound", "There are claims of this API, and it is not bound."}}
-			}
-			rows[name].Claims, rows[name].Counts = alive(claims), countStates(claims)
+		for name := range s.claims {
+			names[name] = true
+		}
+		for name := range s.requests {
+			names[name] = true
 		}
 	}
 	var out []bindingRow
-	for _, line := range rows {
-		out = append(out, *line)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		line := bindingRow{Name: name, Path: bindingPath(cb.Name, name), Known: s != nil}
+		line.State, line.Message, _ = judgeBinding(name, bound[name], s)
+		if s != nil {
+			line.Claims, line.Counts = alive(s.claims[name]), countStates(s.claims[name])
+		}
+		if line.State.Tone != Off {
+			out = append(out, line)
+		}
 	}
-	slices.SortFunc(out, func(a, b bindingRow) int { return cmp.Compare(a.Name, b.Name) })
 	return out
 }
 

@@ -56,6 +56,21 @@ var pages = []struct {
 		w.clusters[0].Status.Foreign = 2
 		w.clusters[0].Status.Conditions[1] = metav1.Condition{Type: "Synced", Status: "False", Reason: "RemovalsHeld", Message: "5 claims would go."}
 	})},
+	{"cluster asks for apis", alice, clusterURL, 200, with(lived, func(w *world) {
+		ask := func(binding string, result claim.Result, message string) {
+			path := claim.RequestPath(binding)
+			w.files[prod+":main"][path] = "kind: APIServiceExportRequest\n" + binding
+			if result != "" {
+				said, _ := claim.EncodeStatus(&claim.Status{Result: result, Message: message, Answers: claim.Answers{Blob: hash(w.files[prod+":main"][path]), Commit: "c"}})
+				w.files[prod+":status"][path] = string(said)
+			}
+		}
+		ask("queues.example.com", claim.Denied, "the cluster lacks the right to bind queue")
+		ask("odds.example.com", "", "")
+		ask(api, claim.Applied, "")
+		ask("gone.example.com", claim.Gone, "")
+		delete(w.files[prod+":main"], claim.RequestPath("gone.example.com"))
+	})},
 	{"cluster without git", alice, clusterURL, 200, with(lived, func(w *world) { w.down["git"] = true })},
 	{"binding", alice, bindingURL, 200, lived},
 	{"binding attention", alice, bindingURL + "?show=attention", 200, lived},
@@ -148,7 +163,7 @@ func TestManyClaims(t *testing.T) {
 		return answer
 	}
 	for path, words := range map[string][]string{
-		"/clusters":                        {">10000<", "10 need it"},
+		"/clusters":                        {"10000 claims", "10 need attention"},
 		clusterURL:                         {"9990 Ready", "10 Failed", "no quota"},
 		bindingURL:                         {"1 to 100 of 10000 claims", "db-00099", `href="?page=2"`},
 		bindingURL + "?page=100":           {"9901 to 10000 of 10000 claims", "db-09999", `href="?page=99"`},

@@ -50,7 +50,7 @@ var templates = parse()
 // found by any test.
 func parse() map[string]*template.Template {
 	base := template.Must(template.New("base").Funcs(template.FuncMap{
-		"asset": asset, "count": count, "visible": visible, "claimList": newClaimList,
+		"asset": asset, "count": count, "visible": visible, "claimList": newClaimList, "parts": parts,
 	}).ParseFS(files, "templates/base.html", "templates/parts.html"))
 	all := map[string]*template.Template{}
 	for _, name := range []string{"home", "error", "catalog", "connect", "clusters", "cluster", "binding", "claim"} {
@@ -58,6 +58,9 @@ func parse() map[string]*template.Template {
 	}
 	return all
 }
+
+// parts takes a name apart behind its dots, where a narrow window may break it.
+func parts(name string) []string { return strings.SplitAfter(name, ".") }
 
 // claimList is what the part of that name shows.
 type claimList struct {

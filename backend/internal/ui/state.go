@@ -147,7 +147,7 @@ func judgeCluster(cb *v1alpha1.ClusterBinding, seen, now time.Time) State {
 	case now.Sub(seen) > seenLately:
 		return State{Warn, "Not seen", "Its konnector has not been here for " + ago(now.Sub(seen)) + ". Changes in the cluster do not reach Git until it is back."}
 	}
-	return State{Good, "Connected", "Its konnector was here less than " + ago(seenLately) + " ago."}
+	return State{Good, "Connected", "Its konnector was here " + ago(now.Sub(seen)) + " ago."}
 }
 
 // judgeSync says how the bridge gets on with a cluster's repository; ok is false
@@ -184,6 +184,47 @@ func judgeExport(e *v1alpha1.APIServiceExport) (State, string) {
 		return State{Busy, "Being unbound", "The control plane is taking the API back."}, ""
 	}
 	return State{Good, "Bound", "The API is published to the cluster."}, ""
+}
+
+// judgeRequest says what state a request for an API is in. ok is false when there
+// is nothing to tell beside the export that it led to.
+func judgeRequest(i item, exported bool) (s State, ok bool) {
+	switch {
+	case i.answer == nil || i.answer.blob != i.blob && !i.state().Attention():
+		return State{Busy, "Asked for", "Its request is on main; the control plane has not answered it yet."}, i.blob != "" && !exported
+	case i.result == claim.Held:
+		return State{Warn, "Unbinding held", "Its request was removed, and there are claims still."}, true
+	case i.result == claim.Denied:
+		return State{Bad, "Denied", "The cluster may not bind this API."}, true
+	case i.result == claim.Invalid:
+		return State{Bad, "Invalid", "Its request cannot be read."}, true
+	case i.result == claim.Failed:
+		return State{Bad, "Failed", "It could not be bound just now, and is tried again by itself."}, true
+	}
+	return State{Off, "Not bound", "It was bound once."}, false
+}
+
+// judgeBinding says what state an API is in for a cluster; known is false when
+// there is nothing of it. e is nil for one without an export, s while Git is away.
+func judgeBinding(name string, e *v1alpha1.APIServiceExport, s *survey) (state State, message string, known bool) {
+	if s != nil {
+		if r, isThere := s.requests[name]; isThere {
+			if state, ok := judgeRequest(r, e != nil); ok {
+				if r.answer != nil {
+					message = r.message
+				}
+				return state, message, true
+			}
+		}
+	}
+	if e != nil {
+		state, message = judgeExport(e)
+		return state, message, true
+	}
+	if s == nil || alive(s.claims[name]) == 0 {
+		return State{Off, "Not bound", "It was bound once."}, "", s != nil && len(s.claims[name]) > 0
+	}
+	return State{Warn, "Not bound", "There are claims of this API, and it is not bound."}, "", true
 }
 
 // words takes a reason such as RemovalsHeld apart: "removals held".

@@ -19,6 +19,8 @@ type survey struct {
 	main, status string
 	// claims are by binding, each in the order of namespace and name.
 	claims map[string][]item
+	// requests are by binding: those that ask for the API by Git.
+	requests map[string]item
 	// refused are the files of main that are no claims.
 	refused []item
 }
@@ -38,7 +40,7 @@ func (i item) state() State { return judge(i.blob, i.answer) }
 
 // look surveys a cluster's repository.
 func (h *handler) look(ctx context.Context, cluster string) (*survey, error) {
-	s := &survey{claims: map[string][]item{}}
+	s := &survey{claims: map[string][]item{}, requests: map[string]item{}}
 	var err error
 	if s.main, err = h.head(ctx, cluster, "main"); err != nil {
 		return nil, err
@@ -78,12 +80,12 @@ func (h *handler) gather(ctx context.Context, cluster string, s *survey) error {
 		each             func(githost.File)
 	}{
 		{s.main, claim.Root, func(f githost.File) {
-			if _, err := claim.ParsePath(f.Path); err == nil {
+			if isOurs(f.Path) {
 				at(f.Path).blob = f.Blob
 			}
 		}},
 		{s.status, claim.Root, func(f githost.File) {
-			if _, err := claim.ParsePath(f.Path); err == nil {
+			if isOurs(f.Path) {
 				at(f.Path).said = f.Blob
 			}
 		}},
@@ -108,14 +110,26 @@ func (h *handler) gather(ctx context.Context, cluster string, s *survey) error {
 	}
 	for _, path := range slices.Sorted(maps.Keys(items)) {
 		i := items[path]
-		var err error
-		if i.key, err = claim.ParsePath(path); err == nil {
-			s.claims[i.key.Binding] = append(s.claims[i.key.Binding], *i)
-		} else {
+		key, err := claim.ParsePath(path)
+		binding, isRequest := claim.ParseRequestPath(path)
+		switch {
+		case err == nil:
+			i.key = key
+			s.claims[key.Binding] = append(s.claims[key.Binding], *i)
+		case isRequest:
+			s.requests[binding] = *i
+		default:
 			s.refused = append(s.refused, *i)
 		}
 	}
 	return nil
+}
+
+// isOurs tells whether a path is that of a claim or of a request.
+func isOurs(path string) bool {
+	_, err := claim.ParsePath(path)
+	_, isRequest := claim.ParseRequestPath(path)
+	return err == nil || isRequest
 }
 
 // answers fills in what status says, reading only what was not read before.

@@ -177,12 +177,12 @@ func (h *handler) readStatus(ctx context.Context, cluster string, k claim.Key, b
 	}
 	delete(s.Status, "conditions")
 	v.Effective, v.Status = asYAML(s.Effective), asYAML(s.Status)
-	v.Steps = steps(k, s, v.State)
+	v.Steps = steps(cluster, k, s, v.State)
 	return true, nil
 }
 
 // steps say how to go on.
-func steps(k claim.Key, s *claim.Status, state State) []Note {
+func steps(cluster string, k claim.Key, s *claim.Status, state State) []Note {
 	object := fmt.Sprintf("%s/%s -n %s", k.Binding, k.Name, k.Namespace)
 	if state.Tone == Busy {
 		return nil
@@ -199,7 +199,7 @@ func steps(k claim.Key, s *claim.Status, state State) []Note {
 			}
 		}
 	case claim.Lost:
-		return []Note{{Title: "A platform operator restores it, or has it made anew and empty", Command: "kubectl gitbind approve --recreate-empty " + k.Path()}}
+		return []Note{{Title: "A platform operator restores it, or has it made anew and empty", Command: "kubectl gitbind approve --cluster " + cluster + " --recreate-empty " + k.Path()}}
 	case claim.Applied:
 		if s.Reason == claim.Contested {
 			return []Note{{Title: "Ask a platform operator who else writes to it"}}

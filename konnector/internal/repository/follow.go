@@ -209,10 +209,8 @@ func (r *Repository) tell(changes iter.Seq[store.Change], first bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for binding, c := range byBinding {
-		for s := range r.requestSubscribers {
-			if c.Request {
-				s.fn(binding)
-			}
+		if c.Request && r.OnRequest != nil {
+			r.OnRequest(binding)
 		}
 	}
 	for s := range r.subscribers {

@@ -11,6 +11,7 @@ type Pool struct {
 	mu        sync.Mutex
 	open      map[string]*opened
 	listeners []func(connection string)
+	requests  []func(binding string)
 }
 
 type opened struct {
@@ -29,6 +30,23 @@ func (p *Pool) OnChange(fn func(connection string)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.listeners = append(p.listeners, fn)
+}
+
+// OnRequest calls fn with each binding whose request.yaml changed, or the answer to
+// it, in any repository. The rules are those of OnChange.
+func (p *Pool) OnRequest(fn func(binding string)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.requests = append(p.requests, fn)
+}
+
+func (p *Pool) requested(binding string) {
+	p.mu.Lock()
+	listeners := p.requests
+	p.mu.Unlock()
+	for _, fn := range listeners {
+		fn(binding)
+	}
 }
 
 func (p *Pool) changed(connection string) {
@@ -65,6 +83,7 @@ func (p *Pool) All() []*Repository {
 func (p *Pool) Open(ctx context.Context, o Options) *Repository {
 	p.Close(o.Connection)
 	o.OnState = func() { p.changed(o.Connection) }
+	o.OnRequest = p.requested
 	r := New(o)
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	entry := &opened{repository: r, cancel: cancel, done: make(chan struct{})}

@@ -49,6 +49,9 @@ type Options struct {
 	// OnState is called when Health, Refused or Accepted may have changed. It
 	// must not block.
 	OnState func()
+	// OnRequest, if not nil, is called with each binding whose request.yaml changed,
+	// or the answer to it. It must not block, and must not call back.
+	OnRequest func(binding string)
 }
 
 // Repository is one repository. Its methods may be called by many goroutines.
@@ -103,7 +106,6 @@ type Repository struct {
 	refused                refusals
 	requested              map[string]struct{}
 	subscribers            map[*subscription]struct{}
-	requestSubscribers     map[*requestSubscription]struct{}
 	// unbinding are the bindings whose claims a person deletes as a whole.
 	unbinding map[string]bool
 }
@@ -126,8 +128,6 @@ func New(o Options) *Repository {
 		refused:       refusals{},
 		requested:     map[string]struct{}{},
 		unbinding:     map[string]bool{},
-
-		requestSubscribers: map[*requestSubscription]struct{}{},
 	}
 }
 

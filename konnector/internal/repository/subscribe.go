@@ -44,23 +44,6 @@ func (r *Repository) Subscribe(binding string, fn func(Change)) (cancel func()) 
 	}
 }
 
-// SubscribeRequests calls fn with each binding whose request.yaml changed, or the
-// answer to it, until the returned function is called. It must not block, and must
-// not call back.
-func (r *Repository) SubscribeRequests(fn func(binding string)) (cancel func()) {
-	s := &requestSubscription{fn}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.requestSubscribers[s] = struct{}{}
-	return func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		delete(r.requestSubscribers, s)
-	}
-}
-
-type requestSubscription struct{ fn func(binding string) }
-
 // Requests are the bindings that main has a request.yaml of, by name.
 func (r *Repository) Requests() []string {
 	r.mu.Lock()

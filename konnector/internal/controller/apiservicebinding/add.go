@@ -2,14 +2,12 @@ package apiservicebinding
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,6 +30,12 @@ const heldWait = time.Second
 // export may come in any order.
 func (r *Reconciler) AddToManager(mgr ctrl.Manager) error {
 	r.Pool.OnChange(r.connectionChanged)
+	r.Pool.OnRequest(func(binding string) { r.requests.add(binding, 0) })
+	r.requests.begun = func() {
+		for _, repo := range r.Pool.All() {
+			r.askedBy(repo)
+		}
+	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("apiservicebinding").
 		For(&v1alpha1.APIServiceBinding{}).
@@ -67,6 +71,18 @@ func (r *Reconciler) connectionChanged(connection string) {
 	for _, req := range r.bindingsOf(ctx, connection) {
 		r.requests.add(req.Name, 0)
 	}
+	r.askedBy(r.Pool.Get(connection))
+}
+
+// askedBy looks at all that a repository asks for, whether there is a binding or
+// not.
+func (r *Reconciler) askedBy(repo *repository.Repository) {
+	if repo == nil {
+		return
+	}
+	for _, binding := range repo.Requests() {
+		r.requests.add(binding, 0)
+	}
 }
 
 func (r *Reconciler) bindingsOf(ctx context.Context, connection string) []ctrl.Request {
@@ -86,70 +102,3 @@ func (r *Reconciler) bindingsOf(ctx context.Context, connection string) []ctrl.R
 // HeldChanged looks at a binding again, soon: what happens to its held files
 // makes one write.
 func (r *Reconciler) HeldChanged(binding string) { r.requests.add(binding, heldWait) }
-
-// requests are for what is not an event of the API server.
-type requests struct {
-	mu sync.Mutex
-	// ctx is the controller's; nil before it starts.
-	ctx      context.Context
-	queue    workqueue.TypedRateLimitingInterface[ctrl.Request]
-	followed map[string]followed
-}
-
-type followed struct {
-	repository *repository.Repository
-	cancel     func()
-}
-
-func (r *requests) start(ctx context.Context, q workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.ctx, r.queue = ctx, q
-	return nil
-}
-
-func (r *requests) context() context.Context {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.ctx
-}
-
-func (r *requests) add(binding string, after time.Duration) {
-	r.mu.Lock()
-	q := r.queue
-	r.mu.Unlock()
-	if q != nil {
-		q.AddAfter(ctrl.Request{NamespacedName: types.NamespacedName{Name: binding}}, after)
-	}
-}
-
-// follow looks at a binding again when its export changes in a repository; nil
-// for no longer.
-func (r *requests) follow(binding string, repo *repository.Repository) {
-	r.mu.Lock()
-	before, ok := r.followed[binding]
-	r.mu.Unlock()
-	if ok && before.repository == repo {
-		return
-	}
-	if ok {
-		before.cancel()
-	}
-	if repo == nil {
-		r.mu.Lock()
-		delete(r.followed, binding)
-		r.mu.Unlock()
-		return
-	}
-	cancel := repo.Subscribe(binding, func(c repository.Change) {
-		if c.Export || c.Request || c.Recovered {
-			r.add(binding, 0)
-		}
-	})
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.followed == nil {
-		r.followed = map[string]followed{}
-	}
-	r.followed[binding] = followed{repo, cancel}
-}

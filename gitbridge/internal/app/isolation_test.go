@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"fmt"
+	"testing"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +14,10 @@ import (
 	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/gitbridge/claim"
 )
+
+func testIsolation(t *world, apis apis) {
+	t.Run("A14_equal names of two app clusters never meet", func(sub *testing.T) { testTwoTenants(t.with(sub), apis) })
+}
 
 func testTwoTenants(w *world, apis apis) {
 	a, b := w.tenant(apis.postgresql), w.tenant(apis.postgresql)

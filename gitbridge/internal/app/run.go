@@ -117,8 +117,8 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, config *rest.Config, 
 	bindings := &clusterbinding.Reconciler{
 		Client: mgr.GetClient(), Server: mgr.GetAPIReader(), BackendURL: o.BackendURL,
 		Sessions: sessions, Claims: claims.of, Guard: elected.Guard, Metrics: numbers, Now: o.Now,
-		History: o.StatusHistory,
-		Began:   func(s *session.Session) { go exports.Began(ctx, s) },
+		History: o.StatusHistory, Recorder: mgr.GetEventRecorder("gitbridge"),
+		Began: func(s *session.Session) { go exports.Began(ctx, s) },
 	}
 	if err := bindings.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set up the controller of cluster bindings: %w", err)

@@ -86,6 +86,10 @@ type Session struct {
 	// begins on a branch status that is not its own.
 	stalled         *Hold
 	anew, suspended bool
+	// foreign are the claims in whose place somebody else's objects are, and
+	// surveyed says that all of main was looked at for them.
+	foreign  map[string]bool
+	surveyed bool
 	// recreate is what is to be made anew, and recreated the list that was.
 	recreate, recreated string
 
@@ -112,7 +116,7 @@ func New(o Options) *Session {
 	s := &Session{
 		Cluster: o.Cluster, Status: statusbranch.New(o.Status, o.Now), options: o,
 		opened: make(chan struct{}), approved: o.Approved, memory: o.Memory,
-		uids: map[string]string{}, removals: map[string]*Removal{}, passed: o.Memory.Removals, limits: o.Limits,
+		uids: map[string]string{}, removals: map[string]*Removal{}, foreign: map[string]bool{}, passed: o.Memory.Removals, limits: o.Limits,
 	}
 	s.health.changed, s.health.now = o.Changed, o.Now
 	return s
@@ -186,8 +190,9 @@ func (s *Session) Answered(path string, answer *claim.Status) {
 		toldOf = r != nil && (r.Reason != "" || r.approvedHere)
 		delete(s.removals, path)
 	}
+	news := s.noteForeign(path, answer)
 	s.mu.Unlock()
-	if toldOf {
+	if toldOf || news {
 		s.options.Changed()
 	}
 }

@@ -164,7 +164,7 @@ func (c *Controller) applyAnew(ctx context.Context, s *step) (outcome, error) {
 
 // reconsiderForeign is how often to look at an object that somebody else made and
 // that watching does not show: it may be handed over, or go.
-const reconsiderForeign = 10 * time.Second
+const reconsiderForeign = 5 * time.Second
 
 func isForeign(s *claim.Status) bool { return s != nil && s.Reason == claim.Foreign }
 

@@ -28,6 +28,8 @@ type follower struct {
 	url     string
 	session *session.Session
 	status  *status
+	// foreign are the claims that were told of as held by foreign objects.
+	foreign map[string]bool
 	stop    func()
 }
 

@@ -11,9 +11,11 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -41,7 +43,8 @@ type Reconciler struct {
 	Began func(*session.Session)
 	// Guard, if not nil, is put around what sends requests to Git, and refuses
 	// those that this process must not send.
-	Guard func(http.RoundTripper) http.RoundTripper
+	Guard    func(http.RoundTripper) http.RoundTripper
+	Recorder events.EventRecorder
 	// Metrics may be nil.
 	Metrics *metrics.Bridge
 	Now     func() time.Time
@@ -113,7 +116,27 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	err = r.decide(ctx, f, &b)
 	condition := f.session.Condition()
 	r.Metrics.Follows(b.Name, condition.Status == "True")
-	return ctrl.Result{}, errors.Join(err, f.status.say(ctx, &b, condition))
+	foreign, known := f.session.Foreign()
+	r.tellForeign(f, &b, foreign)
+	return ctrl.Result{}, errors.Join(err, f.status.say(ctx, &b, condition, foreign, known))
+}
+
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// tellForeign tells of claims that are held since the last time it was looked.
+func (r *Reconciler) tellForeign(f *follower, b *v1alpha1.ClusterBinding, foreign []string) {
+	var news []string
+	now := map[string]bool{}
+	for _, path := range foreign {
+		now[path] = true
+		if !f.foreign[path] {
+			news = append(news, path)
+		}
+	}
+	f.foreign = now
+	if len(news) > 0 {
+		r.Recorder.Eventf(b, nil, corev1.EventTypeWarning, v1alpha1.ConditionForeignObjects, "Hold", "%s", foreignWords(news))
+	}
 }
 
 // follow gives the follower of a binding. It is nil as long as the backend has
@@ -142,7 +165,7 @@ func (r *Reconciler) follow(ctx context.Context, b *v1alpha1.ClusterBinding) (*f
 	if err != nil {
 		err = fmt.Errorf("follow %s: %w", b.Status.Repository.URL, err)
 		condition := session.Condition{Status: "False", Reason: "NotFollowed", Message: err.Error()}
-		return nil, errors.Join(err, newStatus(r.Client, r.Server, b).say(ctx, b, condition))
+		return nil, errors.Join(err, newStatus(r.Client, r.Server, b).say(ctx, b, condition, nil, false))
 	}
 	r.followers[b.Name] = f
 	return f, nil

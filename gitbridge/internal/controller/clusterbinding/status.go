@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 
 	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/gitbridge/breaker"
+	"gitbind.dev/gitbridge/claim"
 	"gitbind.dev/gitbridge/internal/session"
 	"gitbind.dev/gitbridge/internal/tenant"
 	"gitbind.dev/gitbridge/store"
@@ -31,15 +34,25 @@ type status struct {
 	// memory is what is written, and pending what may be, if the answer never
 	// came.
 	memory, pending session.Memory
-	condition       *metav1.Condition
+	said            said
 	superseded      bool
+}
+
+// said is what is told to people.
+type said struct {
+	conditions []metav1.Condition
+	// foreign is how many claims wait for somebody else's objects.
+	foreign int
 }
 
 func newStatus(c client.Client, server client.Reader, b *v1alpha1.ClusterBinding) *status {
 	s := &status{client: c, server: server, binding: binding{b.Name, b.UID}, memory: memoryOf(b.Status.Bridge)}
 	s.pending = s.memory
-	if condition := meta.FindStatusCondition(b.Status.Conditions, v1alpha1.ConditionSynced); condition != nil {
-		s.condition = condition.DeepCopy()
+	s.said.foreign = int(b.Status.Foreign)
+	for _, of := range []string{v1alpha1.ConditionSynced, v1alpha1.ConditionForeignObjects} {
+		if condition := meta.FindStatusCondition(b.Status.Conditions, of); condition != nil {
+			s.said.conditions = append(s.said.conditions, *condition)
+		}
 	}
 	return s
 }
@@ -74,42 +87,74 @@ func (s *status) isSuperseded() bool {
 func (s *status) remember(ctx context.Context, m session.Memory) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.write(ctx, m, s.condition); err != nil {
+	if err := s.write(ctx, m, s.said); err != nil {
 		return fmt.Errorf("remember commit %s: %w", m.Accepted.Short(), err)
 	}
 	s.memory = m
 	return nil
 }
 
-// say sets the condition, if it says something else than before.
-func (s *status) say(ctx context.Context, b *v1alpha1.ClusterBinding, c session.Condition) error {
+// say sets the condition Synced, and what is said of foreign objects, if that is
+// something else than before.
+func (s *status) say(ctx context.Context, b *v1alpha1.ClusterBinding, c session.Condition, foreign []string, known bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.condition != nil && c.Status == string(metav1.ConditionUnknown) {
-		// What was known before holds until something else is known.
-		return nil
+	now := said{conditions: slices.Clone(s.said.conditions), foreign: s.said.foreign}
+	changed := false
+	// What was known before holds until something else is known.
+	if c.Status != string(metav1.ConditionUnknown) || meta.FindStatusCondition(now.conditions, v1alpha1.ConditionSynced) == nil {
+		changed = meta.SetStatusCondition(&now.conditions, metav1.Condition{
+			Type: v1alpha1.ConditionSynced, Status: metav1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message,
+			ObservedGeneration: b.Generation,
+		})
 	}
-	conditions := []metav1.Condition{}
-	if s.condition != nil {
-		conditions = append(conditions, *s.condition)
+	if known {
+		changed = now.setForeign(b, foreign) || changed
 	}
-	changed := meta.SetStatusCondition(&conditions, metav1.Condition{
-		Type: v1alpha1.ConditionSynced, Status: metav1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message,
-		ObservedGeneration: b.Generation,
-	})
 	if !changed {
 		return nil
 	}
-	if err := s.write(ctx, s.memory, &conditions[0]); err != nil {
-		return fmt.Errorf("set condition %s: %w", v1alpha1.ConditionSynced, err)
+	if err := s.write(ctx, s.memory, now); err != nil {
+		return fmt.Errorf("set conditions: %w", err)
 	}
-	s.condition = &conditions[0]
+	s.said = now
 	return nil
+}
+
+// setForeign says which claims wait for somebody else's objects. Where none does,
+// nothing is said.
+func (s *said) setForeign(b *v1alpha1.ClusterBinding, paths []string) (changed bool) {
+	changed = s.foreign != len(paths)
+	s.foreign = len(paths)
+	if len(paths) == 0 {
+		return meta.RemoveStatusCondition(&s.conditions, v1alpha1.ConditionForeignObjects) || changed
+	}
+	return meta.SetStatusCondition(&s.conditions, metav1.Condition{
+		Type: v1alpha1.ConditionForeignObjects, Status: metav1.ConditionTrue, Reason: "InTheWay", Message: foreignWords(paths),
+		ObservedGeneration: b.Generation,
+	}) || changed
+}
+
+// foreignWords names a few claims.
+func foreignWords(paths []string) string {
+	const few = 3
+	var names []string
+	for _, path := range paths[:min(few, len(paths))] {
+		name := path
+		if key, err := claim.ParsePath(path); err == nil {
+			name = key.String()
+		}
+		names = append(names, name)
+	}
+	if more := len(paths) - few; more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	return fmt.Sprintf("held, because objects that are not theirs are in their place: %s. The answer to each says how to hand its object over", strings.Join(names, ", "))
 }
 
 // write writes all fields, on exactly the state that was written here last: a
 // bridge that was stopped and replaced must not set its successor's memory back.
-func (s *status) write(ctx context.Context, m session.Memory, condition *metav1.Condition) error {
+func (s *status) write(ctx context.Context, m session.Memory, say said) error {
 	const tries = 5
 	var err error
 	for range tries {
@@ -126,7 +171,7 @@ func (s *status) write(ctx context.Context, m session.Memory, condition *metav1.
 			return errSuperseded
 		}
 		s.pending = m
-		u := s.fields(m, condition)
+		u := s.fields(m, say)
 		u.SetResourceVersion(live.ResourceVersion)
 		err = s.client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(tenant.StatusOwner), client.ForceOwnership)
 		if !apierrors.IsConflict(err) {
@@ -136,7 +181,7 @@ func (s *status) write(ctx context.Context, m session.Memory, condition *metav1.
 	return err
 }
 
-func (s *status) fields(m session.Memory, condition *metav1.Condition) *unstructured.Unstructured {
+func (s *status) fields(m session.Memory, say said) *unstructured.Unstructured {
 	fields := map[string]any{}
 	if !isSame(m, session.Memory{}) {
 		bridge := map[string]any{"acceptedCommit": string(m.Accepted), "epoch": m.Epoch, "sequence": m.Sequence}
@@ -149,11 +194,18 @@ func (s *status) fields(m session.Memory, condition *metav1.Condition) *unstruct
 		}
 		fields["bridge"] = bridge
 	}
-	if condition != nil {
-		fields["conditions"] = []any{map[string]any{
-			"type": condition.Type, "status": string(condition.Status), "reason": condition.Reason, "message": condition.Message,
-			"observedGeneration": condition.ObservedGeneration, "lastTransitionTime": condition.LastTransitionTime.UTC().Format(time.RFC3339),
-		}}
+	var conditions []any
+	for _, c := range say.conditions {
+		conditions = append(conditions, map[string]any{
+			"type": c.Type, "status": string(c.Status), "reason": c.Reason, "message": c.Message,
+			"observedGeneration": c.ObservedGeneration, "lastTransitionTime": c.LastTransitionTime.UTC().Format(time.RFC3339),
+		})
+	}
+	if len(conditions) > 0 {
+		fields["conditions"] = conditions
+	}
+	if say.foreign > 0 {
+		fields["foreign"] = int64(say.foreign)
 	}
 	u := &unstructured.Unstructured{Object: map[string]any{"status": fields}}
 	u.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("ClusterBinding"))

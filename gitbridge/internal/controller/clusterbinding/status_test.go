@@ -3,11 +3,13 @@ package clusterbinding
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -17,6 +19,7 @@ import (
 
 	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/gitbridge/breaker"
+	"gitbind.dev/gitbridge/claim"
 	"gitbind.dev/gitbridge/internal/session"
 )
 
@@ -57,7 +60,7 @@ func TestMemoryIsReadAsItWasWritten(t *testing.T) {
 	if err := s.remember(t.Context(), want); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.say(t.Context(), b, session.Condition{Status: "True", Reason: "Following", Message: "x"}); err != nil {
+	if err := s.say(t.Context(), b, session.Condition{Status: "True", Reason: "Following", Message: "x"}, nil, false); err != nil {
 		t.Fatal(err)
 	}
 	var got v1alpha1.ClusterBinding
@@ -95,7 +98,7 @@ func TestAnOlderBridgeDoesNotSetBackWhatANewerOneRemembers(t *testing.T) {
 	for _, write := range []func() error{
 		func() error { return old.remember(t.Context(), memory("e1", 2)) },
 		func() error {
-			return old.say(t.Context(), b, session.Condition{Status: "False", Reason: "RepositoryUnreachable"})
+			return old.say(t.Context(), b, session.Condition{Status: "False", Reason: "RepositoryUnreachable"}, nil, false)
 		},
 	} {
 		if err := write(); !errors.Is(err, errSuperseded) || !old.isSuperseded() {
@@ -191,5 +194,47 @@ func TestLimits(t *testing.T) {
 		if diff := cmp.Diff(test.want, limits(b)); diff != "" {
 			t.Errorf("%s (-want +got): %s", test.name, diff)
 		}
+	}
+}
+
+func TestForeignObjectsAreCountedAndNamed(t *testing.T) {
+	c, b := plane(t, nil)
+	s := newStatus(c, c, b)
+	synced := session.Condition{Status: "True", Reason: "Following", Message: "x"}
+	path := func(name string) string {
+		return claim.Key{Binding: "postgresqlinstances.anynines.com", Namespace: "team-a", Name: name}.Path()
+	}
+	want := func(foreign int32, words string) {
+		t.Helper()
+		var got v1alpha1.ClusterBinding
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(b), &got); err != nil {
+			t.Fatal(err)
+		}
+		condition := meta.FindStatusCondition(got.Status.Conditions, v1alpha1.ConditionForeignObjects)
+		message := ""
+		if condition != nil {
+			message = condition.Message
+		}
+		if got.Status.Foreign != foreign || (condition != nil) != (foreign > 0) || !strings.Contains(message, words) {
+			t.Errorf("foreign %d, condition %+v, want %d and %q", got.Status.Foreign, condition, foreign, words)
+		}
+	}
+	for _, say := range []struct {
+		foreign []string
+		known   bool
+		count   int32
+		words   string
+	}{
+		{nil, false, 0, ""},
+		{[]string{path("a")}, true, 1, "in their place: team-a/a (postgresqlinstances.anynines.com)."},
+		// A process that has not looked at all of main yet takes nothing back.
+		{nil, false, 1, "team-a/a"},
+		{[]string{path("a"), path("b"), path("c"), path("d")}, true, 4, "and 1 more"},
+		{nil, true, 0, ""},
+	} {
+		if err := s.say(t.Context(), b, synced, say.foreign, say.known); err != nil {
+			t.Fatal(err)
+		}
+		want(say.count, say.words)
 	}
 }

@@ -52,8 +52,11 @@ type facts struct {
 	known known
 	// inUse is the password that the repository is asked with.
 	inUse string
-	// refused says that the repository, or the events, refuse it.
-	refused bool
+	// refused is since when the repository, or the events, refuse it; zero when
+	// they do not.
+	refused time.Time
+	// renewed is when this process renewed it last.
+	renewed time.Time
 	// seed spreads the renewals of many clusters.
 	seed string
 }
@@ -68,13 +71,16 @@ func next(f facts) (step, time.Time) {
 		return confirm, f.now
 	case f.known.password != f.kept.password:
 		return look, f.now
-	case f.known.dead || f.refused:
+	case !f.refused.IsZero() && !f.known.dead && f.known.at.Before(f.refused.Add(time.Second)):
+		// It counted when it was asked about last.
+		return look, f.now
+	case f.known.dead || !f.refused.IsZero():
 		if at := f.known.at.Add(again); f.now.Before(at) {
 			return wait, at
 		}
 		return look, f.now
 	}
-	if at := due(f.known, f.seed); f.now.Before(at) {
+	if at := due(f.known, f.renewed, f.seed); f.now.Before(at) {
 		return wait, at
 	}
 	return renew, f.now
@@ -83,7 +89,7 @@ func next(f facts) (step, time.Time) {
 // due is when to renew: a little later than the backend says, for each cluster
 // at another time. A clock that is wrong makes it no more often than ten times
 // within what is left then.
-func due(k known, seed string) time.Time {
+func due(k known, renewed time.Time, seed string) time.Time {
 	left := k.expires.Sub(k.renewAfter)
 	if left <= 0 {
 		return k.expires
@@ -91,7 +97,7 @@ func due(k known, seed string) time.Time {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(seed + k.expires.String()))
 	at := k.renewAfter.Add(time.Duration(float64(left) / 10 * float64(h.Sum32()%1000) / 1000))
-	if least := k.at.Add(left / 10); at.Before(least) {
+	if least := renewed.Add(left / 10); at.Before(least) {
 		return least
 	}
 	return at

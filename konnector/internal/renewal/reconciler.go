@@ -60,6 +60,7 @@ type Reconciler struct {
 // time.
 type memory struct {
 	known    known
+	renewed  time.Time
 	failures int
 	// trouble is the last failure, and until when to leave it at that.
 	trouble error
@@ -109,7 +110,7 @@ func (r *Reconciler) step(ctx context.Context, conn *v1alpha1.Connection, secret
 	if now := r.Now(); m.trouble != nil && m.known.password == k.password && now.Before(m.until) {
 		return m.until, nil
 	}
-	f := facts{now: r.Now(), kept: k, known: m.known, inUse: r.InUse(conn.Name), refused: refused(conn), seed: conn.Spec.ClusterID}
+	f := facts{now: r.Now(), kept: k, known: m.known, inUse: r.InUse(conn.Name), refused: refused(conn), renewed: m.renewed, seed: conn.Spec.ClusterID}
 	what, at := next(f)
 	if what == wait {
 		return at, nil
@@ -131,7 +132,7 @@ func (r *Reconciler) step(ctx context.Context, conn *v1alpha1.Connection, secret
 		return at, err
 	}
 	m.failures, m.trouble = 0, nil
-	f.known = m.known
+	f.known, f.renewed = m.known, m.renewed
 	_, at = next(f)
 	return at, nil
 }
@@ -166,6 +167,7 @@ func (r *Reconciler) confirm(ctx context.Context, b *backend, secret *corev1.Sec
 		return err
 	}
 	if !m.known.dead {
+		m.renewed = r.Now()
 		k.previous = ""
 		return r.write(ctx, secret, k)
 	}
@@ -202,14 +204,16 @@ func (r *Reconciler) write(ctx context.Context, secret *corev1.Secret, k kept) e
 	return r.Client.Update(ctx, s)
 }
 
-// refused reports whether the repository or the events refuse the credential.
-func refused(conn *v1alpha1.Connection) bool {
+// refused is since when the repository or the events refuse the credential, by a
+// clock that counts seconds; zero when they do not.
+func refused(conn *v1alpha1.Connection) (since time.Time) {
 	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionEvents} {
-		if c := meta.FindStatusCondition(conn.Status.Conditions, kind); c != nil && c.Reason == repository.ReasonCredentialRefused {
-			return true
+		c := meta.FindStatusCondition(conn.Status.Conditions, kind)
+		if c != nil && c.Reason == repository.ReasonCredentialRefused && c.LastTransitionTime.After(since) {
+			since = c.LastTransitionTime.Time
 		}
 	}
-	return false
+	return since
 }
 
 // failed notes a failure, and gives when to try again.

@@ -266,10 +266,37 @@ func TestWhatEndsACredentialIsSaid(t *testing.T) {
 	}
 }
 
+func TestARefusalIsLookedIntoAtOnce(t *testing.T) {
+	w := newWorld(t)
+	w.run()
+	w.current = "nobody's"
+	w.now = w.now.Add(time.Hour)
+	var conn v1alpha1.Connection
+	if err := w.api.Get(t.Context(), client.ObjectKey{Name: "c"}, &conn); err != nil {
+		t.Fatal(err)
+	}
+	conn.Status.Conditions = append(conn.Status.Conditions, metav1.Condition{
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: "CredentialRefused", LastTransitionTime: metav1.NewTime(w.now),
+	})
+	if err := w.api.Status().Update(t.Context(), &conn); err != nil {
+		t.Fatal(err)
+	}
+	w.now = w.now.Add(time.Second)
+	wait := w.run()
+	w.says(metav1.ConditionFalse, "Revoked", "")
+	if wait != again {
+		t.Errorf("it is asked about again after %s", wait)
+	}
+}
+
 func TestAClockThatIsWrongDoesNotRenewAllTheTime(t *testing.T) {
-	k := known{password: "p", renewAfter: start, expires: start.Add(30 * time.Hour), at: start.Add(1000 * time.Hour)}
-	if got := due(k, "k3x"); !got.Equal(k.at.Add(3 * time.Hour)) {
-		t.Errorf("renews at %s, looked at %s", got, k.at)
+	k := known{password: "p", renewAfter: start, expires: start.Add(30 * time.Hour)}
+	renewed := start.Add(1000 * time.Hour)
+	if got := due(k, renewed, "k3x"); !got.Equal(renewed.Add(3 * time.Hour)) {
+		t.Errorf("renews at %s, and renewed at %s", got, renewed)
+	}
+	if got := due(k, time.Time{}, "k3x"); got.After(k.expires) || got.Before(start) || got.Sub(start) > 3*time.Hour {
+		t.Errorf("a process that begins late renews at %s", got)
 	}
 }
 

@@ -41,6 +41,8 @@ type Options struct {
 	Replicas int
 	// AgentArgs are further arguments of both agents.
 	AgentArgs []string
+	// BackendArgs are further arguments of the backend.
+	BackendArgs []string
 	// Progress is told what is going on; nobody when nil.
 	Progress io.Writer
 }
@@ -61,10 +63,11 @@ type Platform struct {
 	// Network is nil unless it was asked for.
 	Network *Network
 
-	plain     bool
-	profile   bool
-	replicas  int
-	agentArgs []string
+	plain       bool
+	profile     bool
+	replicas    int
+	agentArgs   []string
+	backendArgs []string
 	// Profiles are where, by the process' name.
 	Profiles   map[string]string
 	mu         sync.Mutex
@@ -88,7 +91,7 @@ func Start(ctx context.Context, o Options) (*Platform, error) {
 		return nil, err
 	}
 	p := &Platform{
-		Env: e, Bin: o.Bin, plain: o.Plain, profile: o.Profile, replicas: max(1, o.Replicas), agentArgs: o.AgentArgs,
+		Env: e, Bin: o.Bin, plain: o.Plain, profile: o.Profile, replicas: max(1, o.Replicas), agentArgs: o.AgentArgs, backendArgs: o.BackendArgs,
 		GitDir: filepath.Join(e.Dir, "git"), Profiles: map[string]string{}, konnectors: map[string][]*env.Process{},
 	}
 	if o.Network {
@@ -186,12 +189,12 @@ func (p *Platform) startBackend(ctx context.Context) error {
 	p.Backend, ports, err = p.Run(ctx, env.Program{
 		Name: "backend", Path: filepath.Join(p.Bin, "backend"), Ports: 2,
 		Args: func(ports []int) []string {
-			return []string{
+			return append([]string{
 				"--kubeconfig=" + kubeconfig, "--git-dir=" + p.GitDir,
 				"--listen=" + address(ports[0]), "--public-url=http://" + p.publicAddress(address(ports[0])),
 				"--health-listen=" + address(ports[1]),
 				"--oidc-issuer=" + p.Dex.Issuer, "--oidc-client-id=" + p.Dex.ClientID,
-			}
+			}, p.backendArgs...)
 		},
 		Ready: func(ports []int) string { return "http://" + address(ports[1]) + "/readyz" },
 	})

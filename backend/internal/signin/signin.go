@@ -112,6 +112,10 @@ func (s *SignIn) begin(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *SignIn) config(endpoint oauth2.Endpoint) *oauth2.Config {
+	if s.ClientSecret == "" {
+		// Otherwise the library tries a header with an empty secret first.
+		endpoint.AuthStyle = oauth2.AuthStyleInParams
+	}
 	return &oauth2.Config{
 		ClientID: s.ClientID, ClientSecret: s.ClientSecret, Endpoint: endpoint,
 		RedirectURL: s.PublicURL + callbackPath, Scopes: s.Scopes,

@@ -73,7 +73,7 @@ func TestWholeIsWhatWasPacked(t *testing.T) {
 
 // A hundred thousand must leave room for all else in 600 MiB.
 func TestAPackedObjectTakesLittle(t *testing.T) {
-	const n, most = 2000, 2600
+	const n, most = 2000, 1700
 	all := make([]*unstructured.Unstructured, n)
 	before := heap()
 	for i := range all {

@@ -3,6 +3,7 @@ package gitstore
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -73,6 +74,13 @@ func BenchmarkOwnWork(b *testing.B) {
 				update(b, client, change(i*7919%files, i))
 			}
 			b.ReportMetric(float64(n.bytes), "sent-bytes")
+			// What the tree holds, once all that led to it is gone.
+			runtime.GC()
+			runtime.GC()
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			b.ReportMetric(float64(m.HeapAlloc>>10)/float64(files), "KiB-of-heap/file")
+			runtime.KeepAlive(client)
 		})
 	}
 }

@@ -3,6 +3,8 @@ package object
 import (
 	"errors"
 	"fmt"
+
+	"gitbind.dev/gitbridge/packed/deflate"
 )
 
 // Received is an object that a remote sent.
@@ -105,7 +107,7 @@ func (b *Builder) entry(e Entry, old *Node, depth int) (*Node, error) {
 		return n, nil
 	}
 	if m := b.made[e.ID]; m != nil && !m.IsFolder() {
-		n.Size, n.data = m.Size, m.data
+		n.Size, n.data, n.packed = m.Size, m.data, m.packed
 		return n, nil
 	}
 	switch r, ok := b.Received(e.ID); {
@@ -113,8 +115,7 @@ func (b *Builder) entry(e Entry, old *Node, depth int) (*Node, error) {
 		return nil, malformed("%s %s in the place of a file", r.Kind, e.ID)
 	case ok:
 		if n.Size = r.Size; r.Size <= b.Limits.File && r.Data != nil {
-			// An allocation of its own, as the tree outlives what was received.
-			n.data = append(make([]byte, 0, len(r.Data)), r.Data...)
+			n.keep(r.Data, deflate.Needed())
 		}
 	default:
 		o := b.inOld(e.ID)
@@ -125,7 +126,7 @@ func (b *Builder) entry(e Entry, old *Node, depth int) (*Node, error) {
 			b.Lost = true
 			o = &Node{Size: b.Limits.File + 1}
 		}
-		n.Size, n.data = o.Size, o.data
+		n.Size, n.data, n.packed = o.Size, o.data, o.packed
 	}
 	b.made[e.ID] = n
 	return n, nil

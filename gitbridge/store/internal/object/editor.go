@@ -5,6 +5,8 @@ import (
 	"iter"
 	"slices"
 	"strings"
+
+	"gitbind.dev/gitbridge/packed/deflate"
 )
 
 // What an Editor refuses.
@@ -292,7 +294,12 @@ func (d *dir) freeze(emit func(Object)) *Node {
 			c.Node = s.dir.freeze(emit)
 		default:
 			if old := d.base.child(s.name); old == nil || old.ID != s.file.ID {
-				emit(Object{ID: s.file.ID, Kind: Blob, Data: s.file.data})
+				data, _ := s.file.Data()
+				emit(Object{ID: s.file.ID, Kind: Blob, Data: data})
+				if !s.file.packed && deflate.Needed() {
+					c.Node = &Node{ID: s.file.ID, Mode: s.file.Mode, Files: 1, Size: s.file.Size}
+					c.keep(data, true)
+				}
 			}
 		}
 		n.children = append(n.children, c)

@@ -2,6 +2,7 @@ package object
 
 import (
 	"cmp"
+	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -28,9 +29,10 @@ type Node struct {
 	Files int
 	// Size is a file's in bytes.
 	Size int64
-	// data is a file's content, nil if it is not kept. It is behind a method so
-	// that it can move out of memory.
-	data []byte
+	// data is a file's content, nil if it is not kept, and packed whether it is
+	// packed.
+	data   []byte
+	packed bool
 	// children are a folder's, in Git's order.
 	children []child
 }
@@ -53,7 +55,16 @@ func NewFile(mode Mode, id ID, data []byte) *Node {
 }
 
 // Data is a file's content, if it is kept.
-func (n *Node) Data() ([]byte, bool) { return n.data, n.data != nil }
+func (n *Node) Data() ([]byte, bool) {
+	if !n.packed {
+		return n.data, n.data != nil
+	}
+	plain, err := words.Whole(n.data)
+	if err != nil {
+		panic(fmt.Errorf("file %s: %w", n.ID, err)) // it was packed by this process
+	}
+	return plain, true
+}
 
 // IsFolder says that n may have children.
 func (n *Node) IsFolder() bool { return n.Mode == ModeFolder }

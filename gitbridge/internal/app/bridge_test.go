@@ -51,6 +51,7 @@ func TestBridge(t *testing.T) {
 		{"what travels up and down", testUpAndDown},
 		{"requests in Git", testRequests},
 		{"foreign objects", testForeign},
+		{"schemas that change", testBreaking},
 		{"an object that somebody deleted is lost, and not made anew", testLost},
 		{"a main that does not descend deletes nothing", testRewritten},
 		// Before the host goes down, after which conditions still change.

@@ -237,7 +237,7 @@ func credentials(password string) func(context.Context) (string, string, error) 
 	return func(context.Context) (string, string, error) { return "somebody", password, nil }
 }
 
-var kinds = map[string]string{"postgresqlinstances.anynines.com": "PostgresqlInstance", "caches.example.org": "Cache", "widgets.example.net": "Widget", "brokers.example.net": "Broker"}
+var kinds = map[string]string{"postgresqlinstances.anynines.com": "PostgresqlInstance", "caches.example.org": "Cache", "widgets.example.net": "Widget", "gadgets.example.net": "Gadget", "brokers.example.net": "Broker"}
 
 // path is where a claim of an API lies.
 func path(api v1alpha1.ExportedAPI, namespace, name string) string {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"gitbind.dev/gitbridge/claim"
 	"gitbind.dev/gitbridge/internal/session"
@@ -180,6 +181,58 @@ func TestTheFirstContactDeletesNothing(t *testing.T) {
 	if memory.Accepted != w.remote.Head("main") {
 		t.Error("the begin is not written down")
 	}
+}
+
+func TestTheFirstContactUnbindsNothing(t *testing.T) {
+	w := newWorld(t)
+	request := claim.RequestPath(binding)
+	answered := w.commit("Ask", map[string]string{request: "1", path("a"): "1"})
+	r := w.start()
+	r.follows()
+	r.answer(request, claim.Applied)
+	w.commit("Unbind", map[string]string{request: ""})
+	r.follows()
+	if yes, err := r.WasRequestRemoved(t.Context(), answered); !yes || err != nil {
+		t.Errorf("a removal that was followed: %v, %v", yes, err)
+	}
+	if yes, err := r.WasRequestRemoved(t.Context(), "0123456789012345678901234567890123456789"); yes || err != nil {
+		t.Errorf("one of another history: %v, %v", yes, err)
+	}
+	r.stop()
+	w.mu.Lock()
+	w.memory = session.Memory{} // the ClusterBinding was made anew
+	w.mu.Unlock()
+	again := w.start()
+	again.follows()
+	if s := w.status(request); s.Result != claim.Held || s.Reason != claim.NotRemoved || s.Answers.Blob != "" || s.Metadata.Name != binding {
+		t.Errorf("%+v, want it held", s)
+	}
+}
+
+func TestForeignObjectsAreKnownWhenAllOfMainIs(t *testing.T) {
+	w := newWorld(t)
+	w.commit("Add", map[string]string{path("a"): "1", path("b"): "1"})
+	r := w.start()
+	r.follows()
+	want := func(known bool, names ...string) {
+		t.Helper()
+		paths, got := r.Foreign()
+		if diff := cmp.Diff(names, paths, cmpopts.EquateEmpty()); diff != "" || got != known {
+			t.Errorf("known %v, want %v (-want +got): %s", got, known, diff)
+		}
+	}
+	answer := func(name string, s *claim.Status) {
+		t.Helper()
+		r.write(path(name), s)
+		r.Answered(path(name), s)
+	}
+	applied := &claim.Status{Result: claim.Applied, Answers: claim.Answers{Blob: "b", Commit: "c"}}
+	answer("a", &claim.Status{Result: claim.Held, Reason: claim.Foreign, Answers: applied.Answers})
+	want(false, path("a"))
+	answer("b", applied)
+	want(true, path("a"))
+	answer("a", applied)
+	want(true)
 }
 
 func TestAnEmptiedMainIsNotFollowed(t *testing.T) {

@@ -16,17 +16,23 @@ import (
 	"gitbind.dev/konnector/internal/cli/approve"
 	"gitbind.dev/konnector/internal/cli/bind"
 	"gitbind.dev/konnector/internal/cli/catalog"
+	"gitbind.dev/konnector/internal/cli/completion"
 	"gitbind.dev/konnector/internal/cli/connect"
 	"gitbind.dev/konnector/internal/cli/diff"
+	"gitbind.dev/konnector/internal/cli/disconnect"
 	"gitbind.dev/konnector/internal/cli/get"
 	"gitbind.dev/konnector/internal/cli/gitcredential"
 	"gitbind.dev/konnector/internal/cli/log"
 	"gitbind.dev/konnector/internal/cli/logout"
 	"gitbind.dev/konnector/internal/cli/resolve"
+	"gitbind.dev/konnector/internal/cli/revoke"
 	"gitbind.dev/konnector/internal/cli/rollback"
+	"gitbind.dev/konnector/internal/cli/rotate"
 	"gitbind.dev/konnector/internal/cli/session"
 	"gitbind.dev/konnector/internal/cli/signin"
+	"gitbind.dev/konnector/internal/cli/unbind"
 	"gitbind.dev/konnector/internal/cli/usage"
+	versions "gitbind.dev/konnector/internal/cli/version"
 )
 
 // Exit codes.
@@ -102,12 +108,14 @@ control plane acts on, and the status comes back the same way.`,
 	flags.AddFlags(root.PersistentFlags())
 	root.AddGroup(&cobra.Group{ID: gettingIn, Title: "Getting in:"}, &cobra.Group{ID: claims, Title: "Claims:"},
 		&cobra.Group{ID: operating, Title: "Operating:"}, &cobra.Group{ID: other, Title: "Other:"})
-	add(root, gettingIn, connect.Command(cluster, signIn), catalog.Command(cluster, signIn), bind.Command(cluster, signIn), logout.Command(signIn))
-	add(root, claims, get.Command(cluster), diff.Command(cluster, signIn), log.Command(cluster, signIn), rollback.Command(cluster, signIn), resolve.Command(cluster))
-	add(root, operating, approve.Command(cluster))
-	add(root, other, gitcredential.Command(signIn), versionCommand(version))
+	add(root, gettingIn, connect.Command(cluster, signIn), catalog.Command(cluster, signIn), bind.Command(cluster, signIn),
+		unbind.Command(cluster), disconnect.Command(cluster, signIn), logout.Command(signIn))
+	add(root, claims, get.Command(cluster, signIn), diff.Command(cluster, signIn), log.Command(cluster, signIn), rollback.Command(cluster, signIn), resolve.Command(cluster))
+	add(root, operating, approve.Command(cluster), rotate.Command(cluster, signIn), revoke.Command(cluster, signIn))
+	add(root, other, gitcredential.Command(signIn), versions.Command(version, cluster, signIn))
 	root.SetHelpCommandGroupID(other)
 	root.SetCompletionCommandGroupID(other)
+	completion.AddKubectl(root)
 	markUsageErrors(root)
 	return root
 }
@@ -145,18 +153,5 @@ func mark(cmd *cobra.Command) {
 	}
 	for _, sub := range cmd.Commands() {
 		mark(sub)
-	}
-}
-
-func versionCommand(version string) *cobra.Command {
-	return &cobra.Command{
-		Use:     "version",
-		Short:   "Print the plugin's version",
-		Example: "  kubectl gitbind version",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), "kubectl-gitbind "+version)
-			return err
-		},
 	}
 }

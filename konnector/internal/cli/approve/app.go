@@ -39,7 +39,8 @@ func (in Input) connections(ctx context.Context) (all []*holder, ok bool, err er
 		}
 		all = append(all, h)
 	}
-	return all, true, nil
+	schemas, err := in.schemas(ctx)
+	return append(all, schemas...), true, err
 }
 
 // ofConnection is what a Connection says.

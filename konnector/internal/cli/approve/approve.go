@@ -1,6 +1,7 @@
 // Package approve lists what agents hold until a person approves it, and writes
 // the approval: a commit of main, or a path, on the Connection of an app cluster
-// or on the ClusterBinding of a control plane.
+// or on the ClusterBinding of a control plane; the hash of an API's newer
+// definition on its APIServiceBinding.
 //
 // It deletes nothing itself. What an approval covers, the agents judge; the
 // package shows it by name first, as far as the person may see it.
@@ -24,6 +25,7 @@ import (
 	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/output"
+	"gitbind.dev/konnector/internal/cli/progress"
 	"gitbind.dev/konnector/internal/cli/terminal"
 	"gitbind.dev/konnector/internal/cli/usage"
 )
@@ -32,6 +34,8 @@ import (
 type Approval struct {
 	// Main and Removals are commits of main.
 	Main, Removals string
+	// Schema is the hash of a newer definition of an API.
+	Schema string
 	// RecreateEmpty are paths of claims on main, or of folders of them.
 	RecreateEmpty []string
 }
@@ -63,6 +67,9 @@ func (a Approval) check() error {
 	if a.Removals != "" && !commit.MatchString(a.Removals) {
 		return usage.Errorf("--removals %q: give the whole hash of a commit, as it is shown", a.Removals)
 	}
+	if a.Schema != "" && !schemaHash.MatchString(a.Schema) {
+		return usage.Errorf("--schema %q: give the hash of the definition, as it is shown", a.Schema)
+	}
 	for _, path := range a.RecreateEmpty {
 		if !underRoot.MatchString(path) {
 			return usage.Errorf("--recreate-empty %q: give the path of a claim on main, as it is shown, or of a folder", path)
@@ -71,7 +78,9 @@ func (a Approval) check() error {
 	return nil
 }
 
-func (a Approval) empty() bool { return a.Main == "" && a.Removals == "" && len(a.RecreateEmpty) == 0 }
+func (a Approval) empty() bool {
+	return a.Main == "" && a.Removals == "" && a.Schema == "" && len(a.RecreateEmpty) == 0
+}
 
 // Do lists, or approves.
 func Do(ctx context.Context, in Input) error {
@@ -96,13 +105,11 @@ func Do(ctx context.Context, in Input) error {
 		_, err := fmt.Fprintln(in.Terminal.Out, "Nothing was changed.")
 		return err
 	}
-	if !in.Yes {
-		if !in.Terminal.Interactive {
-			return usage.Errorf("nobody is there to ask: add --yes")
+	if err := in.Terminal.Agree("Go on?", in.Yes); err != nil {
+		if errors.Is(err, terminal.ErrDeclined) {
+			err = errors.New("nothing was approved")
 		}
-		if ok, err := in.Terminal.Confirm("Go on?"); err != nil || !ok {
-			return errors.Join(err, errors.New("nothing was approved"))
-		}
+		return err
 	}
 	for _, c := range chosen {
 		if err := in.approve(ctx, c); err != nil {
@@ -129,7 +136,7 @@ func (in Input) find(ctx context.Context) ([]*holder, error) {
 	}
 	for _, h := range append(app, control...) {
 		named := in.Connection == "" && in.ClusterBinding == "" ||
-			h.kind == "Connection" && h.Name == in.Connection || h.kind == "ClusterBinding" && h.Name == in.ClusterBinding
+			h.kind == "Connection" && h.Name == in.Connection || h.kind == bindingKind && h.connection == in.Connection || h.kind == "ClusterBinding" && h.Name == in.ClusterBinding
 		if named {
 			all = append(all, h)
 		}
@@ -154,10 +161,10 @@ type chosen struct {
 }
 
 // choose finds whom an approval is for: of each kind at most one, because a
-// commit is one repository's, and a path says nothing about which.
+// commit is one repository's, and a path or a hash says nothing about which.
 func (in Input) choose(all []*holder) ([]chosen, error) {
 	var out []chosen
-	for _, kind := range []string{"Connection", "ClusterBinding"} {
+	for _, kind := range []string{"Connection", bindingKind, "ClusterBinding"} {
 		var of []chosen
 		for _, h := range all {
 			if h.kind != kind {
@@ -172,7 +179,7 @@ func (in Input) choose(all []*holder) ([]chosen, error) {
 			for _, c := range of {
 				names = append(names, c.Name)
 			}
-			flag := map[string]string{"Connection": "--connection", "ClusterBinding": "--cluster"}[kind]
+			flag := map[string]string{"Connection": "--connection", bindingKind: "--connection", "ClusterBinding": "--cluster"}[kind]
 			return nil, fmt.Errorf("the %ss %s wait for that: choose one with %s", kind, strings.Join(names, ", "), flag)
 		}
 		out = append(out, of...)
@@ -200,6 +207,9 @@ func (in Input) of(h *holder) chosen {
 		}
 		c.annotations[konnectorv1alpha1.ApproveRemovalsAnnotation] = in.Removals
 	}
+	if h.awaits(in.Schema) {
+		c.annotations[konnectorv1alpha1.ApproveSchemaAnnotation] = in.Schema
+	}
 	for _, path := range in.RecreateEmpty {
 		if under := h.lost(path); len(under) > 0 {
 			c.recreate = append(c.recreate, path)
@@ -217,6 +227,9 @@ func (c chosen) show(w io.Writer) {
 	fmt.Fprintf(w, "%s:\n", c.Holder)
 	if c.main {
 		fmt.Fprintf(w, "  main counts from this commit on. Nothing that it lacks is deleted for that.\n")
+	}
+	if c.annotations[konnectorv1alpha1.ApproveSchemaAnnotation] != "" {
+		fmt.Fprintf(w, "  The newer definition of this API is installed, though claims may be valid no more with it:\n    %s\n", output.Line(c.Schema))
 	}
 	if c.annotations[konnectorv1alpha1.ApproveRemovalsAnnotation] != "" {
 		fmt.Fprintf(w, "  These services are DELETED, as far as their removal is in that commit:\n")
@@ -254,7 +267,9 @@ func (in Input) approve(ctx context.Context, c chosen) error {
 		_, err := fmt.Fprintf(in.Terminal.Out, "%s: approved\n", c.Holder)
 		return err
 	}
+	doing := progress.Begin(in.Terminal, "waiting until it is acted on")
 	err = in.Cluster.Until(ctx, appcluster.Watched{Kind: c.gvk(), Key: client.ObjectKey{Name: c.Name}}, in.Timeout, c.done)
+	doing.End()
 	var late *appcluster.NotReady
 	if errors.As(err, &late) {
 		return fmt.Errorf("approved, and not acted on within %s: is the commit still part of main, and does the agent run? kubectl gitbind approve says what waits", in.Timeout)

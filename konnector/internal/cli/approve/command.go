@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/completion"
 	"gitbind.dev/konnector/internal/cli/output"
 	"gitbind.dev/konnector/internal/cli/terminal"
 	"gitbind.dev/konnector/internal/cli/usage"
@@ -13,9 +14,10 @@ import (
 
 type options struct {
 	Approval
-	connection, cluster, format string
-	yes, dryRun                 bool
-	timeout                     time.Duration
+	connection, cluster string
+	yes, dryRun         bool
+	output              output.Flag
+	timeout             time.Duration
 }
 
 // Command is `kubectl gitbind approve`.
@@ -27,13 +29,17 @@ func Command(cluster appcluster.Opener) *cobra.Command {
 		Long: `List what waits for a person's approval, and approve it.
 
 In an app cluster these are a main that does not continue the history that was
-accepted, and removals that are too many at once. On a control plane they are
-these, for each cluster, and services that were lost. Each agent asks for its own
+accepted, removals that are too many at once, and newer definitions of APIs that
+claims may break with. On a control plane they are the first two, for each cluster,
+and services that were lost. Each agent asks for its own
 approval; a removal that was approved in the app cluster is not asked for again.
 
 An approval names the commit that was looked at, so that it is for nothing that
 comes later. Whatever is about to be deleted, or made anew and empty, is listed by
-name before you are asked.`,
+name before you are asked.
+
+As JSON and YAML it is {"holders": [...]}, each with holder, name, and what waits:
+main, removals, schema, lost.`,
 		Example: `  # What waits, in the cluster of the current context
   kubectl gitbind approve
 
@@ -42,6 +48,9 @@ name before you are asked.`,
 
   # Accept a main that was rewritten or restored
   kubectl gitbind approve --main 4f1c2b3a9d8e7f60514233445566778899aabbcc
+
+  # Install a newer definition of an API, though claims may break with it
+  kubectl gitbind approve --schema 4f1c2b3a9d
 
   # On a control plane: make a lost service anew, though it will be empty; a folder
   # stands for all in it
@@ -62,13 +71,15 @@ name before you are asked.`,
 	fs := cmd.Flags()
 	fs.StringVar(&o.Main, "main", "", "accept main as it is at this commit")
 	fs.StringVar(&o.Removals, "removals", "", "let go what main lacks at this commit, and what is being deleted")
+	fs.StringVar(&o.Schema, "schema", "", "install the newer definition of an API that has this hash")
 	fs.StringSliceVar(&o.RecreateEmpty, "recreate-empty", nil, "make the lost service of this path on main anew, or all in a folder; they will be empty")
 	fs.StringVar(&o.connection, "connection", "", "only this Connection, by name")
 	fs.StringVar(&o.cluster, "cluster", "", "only this ClusterBinding, by name (the cluster's id)")
 	fs.BoolVarP(&o.yes, "yes", "y", false, "do not ask whether to go on")
 	fs.BoolVar(&o.dryRun, "dry-run", false, "show what would be approved, and change nothing")
-	fs.StringVarP(&o.format, "output", "o", "", "list as json or yaml")
+	o.output.AddTo(cmd, output.Table, output.JSON, output.YAML)
 	fs.DurationVar(&o.timeout, "timeout", time.Minute, "how long to wait until it took effect; 0 for not at all")
+	_ = cmd.RegisterFlagCompletionFunc("connection", completion.Connections(cluster, 0))
 	return cmd
 }
 
@@ -78,7 +89,7 @@ func (o *options) input(cmd *cobra.Command) (in Input, err error) {
 		Yes: o.yes, DryRun: o.dryRun, Timeout: o.timeout,
 		Terminal: terminal.Open(cmd.InOrStdin(), cmd.OutOrStdout()), Notes: cmd.ErrOrStderr(),
 	}
-	for _, other := range []string{"main", "removals", "recreate-empty"} {
+	for _, other := range []string{"main", "removals", "schema", "recreate-empty"} {
 		if err := usage.Exclusive(cmd.Flags(), "output", other); err != nil {
 			return in, err
 		}
@@ -89,9 +100,6 @@ func (o *options) input(cmd *cobra.Command) (in Input, err error) {
 	if err := in.check(); err != nil {
 		return in, err
 	}
-	in.Format, err = output.ParseFormat(o.format)
-	if err == nil && in.Format != output.Table && in.Format != output.JSON && in.Format != output.YAML {
-		err = usage.Errorf("-o %q: it is one of json, yaml", o.format)
-	}
+	in.Format, err = o.output.Format()
 	return in, err
 }

@@ -17,7 +17,8 @@ import (
 
 const recreateAnnotation = backendv1alpha1.RecreateEmptyAnnotation
 
-// holder is a Connection or a ClusterBinding, and what is held there.
+// holder is a Connection, an APIServiceBinding or a ClusterBinding, and what is
+// held there.
 type holder struct {
 	// Holder names it for people, Name is the object's.
 	Holder string `json:"holder"`
@@ -33,10 +34,14 @@ type holder struct {
 	// control plane. Lost are those that were answered as lost one by one.
 	AllLost string `json:"allLost,omitempty"`
 	Lost    []Item `json:"lost,omitempty"`
+	// Schema says why a newer definition of an API is not installed; "" when it is.
+	Schema string `json:"schema,omitempty"`
 	// Note says what could not be seen.
 	Note string `json:"note,omitempty"`
 
 	kind string
+	// connection is that of a binding.
+	connection string
 	// applied are the paths of the claims that were applied once.
 	applied []string
 }
@@ -76,7 +81,7 @@ func (h *holder) lost(path string) []string {
 }
 
 func (h *holder) waits() bool {
-	return h.Main != "" || h.RemovalsHeld || h.AllLost != "" || len(h.Lost) > 0
+	return h.Main != "" || h.RemovalsHeld || h.AllLost != "" || h.Schema != "" || len(h.Lost) > 0
 }
 
 // list prints what waits, and with each the words of who holds it: they say what
@@ -93,6 +98,9 @@ func list(w io.Writer, all []*holder) error {
 		fmt.Fprintf(w, "%s:\n", h.Holder)
 		if h.Main != "" {
 			fmt.Fprintf(w, "  main: %s\n", output.Line(h.Main))
+		}
+		if h.Schema != "" {
+			fmt.Fprintf(w, "  schema: %s\n", output.Line(h.Schema))
 		}
 		if h.RemovalsHeld {
 			fmt.Fprintln(w, strings.TrimRight("  removals: "+output.Line(h.Message), " "))
@@ -127,7 +135,14 @@ func (c chosen) done(u *unstructured.Unstructured) (bool, *metav1.Condition) {
 	if u == nil {
 		return false, nil
 	}
-	if c.kind == "Connection" {
+	switch c.kind {
+	case bindingKind:
+		var now konnectorv1alpha1.APIServiceBinding
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &now) != nil {
+			return false, nil
+		}
+		return doneFor(&now), nil
+	case "Connection":
 		var now konnectorv1alpha1.Connection
 		if runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &now) != nil {
 			return false, nil

@@ -16,6 +16,9 @@ import (
 	"gitbind.dev/konnector/internal/cli/signin"
 )
 
+// ErrSignIn says that somebody must sign in first.
+var ErrSignIn = session.ErrNone
+
 // Access is how a person gets at the repositories of a cluster's connections.
 type Access struct {
 	Cluster *appcluster.Cluster

@@ -68,6 +68,26 @@ func (c *Clone) Log(ctx context.Context, path string, limit int) ([]Commit, erro
 	return parseLog(string(out))
 }
 
+// Last gives, for each file below a folder, the newest commit that touched it.
+func (c *Clone) Last(ctx context.Context, folder string, into map[string]Commit) error {
+	if empty, err := c.isEmpty(ctx); empty || err != nil {
+		return err
+	}
+	out, err := c.run(ctx, nil, "-c", "core.quotePath=false", "log", "--no-color", "--no-notes", "--no-ext-diff", "--no-textconv",
+		"--raw", "--no-abbrev", "--no-renames", "--diff-merges=combined", "--format="+format, main, "--", folder)
+	if err != nil {
+		return err
+	}
+	return eachCommit(string(out), func(commit Commit, raw string) {
+		for line := range strings.Lines(raw) {
+			_, path, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+			if _, known := into[path]; ok && !known {
+				into[path] = commit
+			}
+		}
+	})
+}
+
 // isEmpty says that the repository has no main.
 func (c *Clone) isEmpty(ctx context.Context) (bool, error) {
 	out, err := c.run(ctx, nil, "for-each-ref", "--format=%(objectname)", main)
@@ -75,23 +95,30 @@ func (c *Clone) isEmpty(ctx context.Context) (bool, error) {
 }
 
 func parseLog(out string) ([]Commit, error) {
-	parts := strings.Split(out, "\x00")
 	var commits []Commit
+	err := eachCommit(out, func(c Commit, raw string) {
+		c.raw(raw)
+		commits = append(commits, c)
+	})
+	return commits, err
+}
+
+// eachCommit gives each commit of git's log, and the lines that say what it
+// changed.
+func eachCommit(out string, do func(c Commit, raw string)) error {
+	parts := strings.Split(out, "\x00")
 	for i := 1; i+fieldsOfCommit < len(parts); i += fieldsOfCommit + 1 {
 		f := parts[i : i+fieldsOfCommit+1]
 		seconds, err := strconv.ParseInt(f[5], 10, 64)
 		if err != nil {
-			return nil, fmt.Errorf("read git's log: time of %s: %w", f[0], err)
+			return fmt.Errorf("read git's log: time of %s: %w", f[0], err)
 		}
-		commit := Commit{
-			Hash: f[0], Author: Person{f[1], f[2]}, Committer: Person{f[3], f[4]},
+		do(Commit{
+			Hash: f[0], Author: Person{f[1], f[2]}, CoAuthors: coAuthors(f[6]), Committer: Person{f[3], f[4]},
 			Time: time.Unix(seconds, 0).UTC(), Message: strings.TrimRight(f[6], "\n"),
-		}
-		commit.CoAuthors = coAuthors(commit.Message)
-		commit.raw(f[7])
-		commits = append(commits, commit)
+		}, f[7])
 	}
-	return commits, nil
+	return nil
 }
 
 // raw reads git's ":<mode> <mode> <blob> <blob> <letter>\t<path>". A merge that

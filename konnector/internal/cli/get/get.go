@@ -1,8 +1,10 @@
 // Package get shows a person what became of everything: connections, bindings,
-// claims, and the files on main that were refused or have no object.
+// claims, and the files on main that were refused or have no object; and the
+// clusters that are theirs on a control plane.
 //
-// It reads the app cluster only, with the person's own rights, and shows what
-// these let it see.
+// It reads the app cluster with the person's own rights, and shows what these
+// let it see. The control plane is asked about clusters only, and Git about who
+// changed a claim, in wide tables.
 package get
 
 import (
@@ -16,22 +18,33 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/clone"
 	"gitbind.dev/konnector/internal/cli/output"
+	"gitbind.dev/konnector/internal/cli/signin"
+	"gitbind.dev/konnector/internal/cli/terminal"
 )
 
 // Input is what the person asked for.
 type Input struct {
 	Cluster *appcluster.Cluster
+	SignIn  *signin.SignIn
+	// Names limit it to these: of claims KIND/NAME, else NAME.
+	Names []string
 	// Namespace limits the claims; all that the person may see when empty.
 	Namespace string
-	Format    output.Format
-	Out       io.Writer
+	// Selector limits bindings, or claims, by their labels.
+	Selector labels.Selector
+	Watch    bool
+	Format   output.Format
+	Terminal *terminal.Terminal
 	// Notes are for what could not be shown.
 	Notes io.Writer
+	Now   time.Time
 }
 
 // found is what the cluster has.
@@ -41,6 +54,10 @@ type found struct {
 	claims      []claim
 	// absent says since when no konnector is there; "" when one is.
 	absent string
+	// who has the last commit of each claim file, by path; nil when it was not
+	// asked for.
+	who map[string]clone.Commit
+	now time.Time
 }
 
 // claim is one claim, and the binding that it belongs to.
@@ -55,61 +72,72 @@ func Do(ctx context.Context, in Input) error {
 	if err != nil {
 		return err
 	}
-	switch in.Format {
-	case output.JSON, output.YAML:
+	if all.claims, err = in.claims(ctx, all.bindings); err != nil {
+		return err
+	}
+	switch {
+	case in.Format.IsData():
 		list, err := all.list()
 		if err != nil {
 			return err
 		}
-		return output.Data(in.Out, in.Format, list)
-	case output.Name:
-		return all.names(in.Out)
+		return output.Data(in.Terminal.Out, in.Format, list)
+	case in.Format == output.Name:
+		return all.names(in.Terminal.Out)
 	}
-	return all.tables(in.Out, in.Format == output.Wide)
+	return all.tables(in.Terminal, in.Format == output.Wide)
 }
 
+// read reads connections and bindings.
 func (in Input) read(ctx context.Context) (found, error) {
-	connections, err := in.Cluster.Connections(ctx)
-	if err != nil && !apierrors.IsForbidden(err) {
-		return found{}, err
+	out := found{now: in.Now}
+	var err error
+	if out.connections, err = in.Cluster.Connections(ctx); err != nil && !apierrors.IsForbidden(err) {
+		return out, err
 	}
-	if err == nil && len(connections) == 0 {
-		return found{}, fmt.Errorf("this cluster is not connected to a control plane: kubectl gitbind connect URL")
+	if err == nil && len(out.connections) == 0 {
+		return out, fmt.Errorf("this cluster is not connected to a control plane: kubectl gitbind connect URL")
 	}
-	out := found{connections: connections}
-	now := time.Now()
-	absent, err := in.Cluster.KonnectorAbsent(ctx, now)
+	absent, err := in.Cluster.KonnectorAbsent(ctx, in.Now)
 	if err != nil {
-		return found{}, err
+		return out, err
 	}
 	if absent != nil {
-		out.absent = absent.Say(now)
+		out.absent = absent.Say(in.Now)
 	}
 	var bindings konnectorv1alpha1.APIServiceBindingList
 	if err := in.Cluster.List(ctx, &bindings); apierrors.IsForbidden(err) {
-		return found{}, fmt.Errorf("list bindings: %w: the ClusterRole gitbind-view lets you", err)
+		return out, fmt.Errorf("list bindings: %w: the ClusterRole gitbind-view lets you", err)
 	} else if err != nil {
-		return found{}, fmt.Errorf("list bindings: %w", err)
+		return out, fmt.Errorf("list bindings: %w", err)
 	}
 	out.bindings = bindings.Items
-	for _, b := range out.bindings {
-		items, err := in.claims(ctx, b.Name)
-		if err != nil {
-			return found{}, err
-		}
-		for i := range items {
-			out.claims = append(out.claims, claim{object: items[i], binding: b.Name})
-		}
-	}
-	slices.SortFunc(out.claims, func(a, b claim) int {
-		return strings.Compare(a.object.GetNamespace()+"/"+a.object.GetName()+"/"+a.binding, b.object.GetNamespace()+"/"+b.object.GetName()+"/"+b.binding)
-	})
 	return out, nil
 }
 
-// claims lists the objects of a bound API: none while it is not installed, and
+// claims lists those of the bindings, by namespace and name.
+func (in Input) claims(ctx context.Context, bindings []konnectorv1alpha1.APIServiceBinding) ([]claim, error) {
+	var out []claim
+	for _, b := range bindings {
+		items, err := in.claimsOf(ctx, b.Name)
+		if err != nil {
+			return nil, err
+		}
+		for i := range items {
+			out = append(out, claim{object: items[i], binding: b.Name})
+		}
+	}
+	slices.SortFunc(out, func(a, b claim) int { return strings.Compare(a.sortKey(), b.sortKey()) })
+	return out, nil
+}
+
+func (c claim) sortKey() string {
+	return c.object.GetNamespace() + "/" + c.object.GetName() + "/" + c.binding
+}
+
+// claimsOf lists the objects of a bound API: none while it is not installed, and
 // those of the person's own namespace when all are too much to ask.
-func (in Input) claims(ctx context.Context, binding string) ([]unstructured.Unstructured, error) {
+func (in Input) claimsOf(ctx context.Context, binding string) ([]unstructured.Unstructured, error) {
 	gvk, err := in.Cluster.KindOf(binding)
 	if meta.IsNoMatchError(err) {
 		return nil, nil
@@ -119,9 +147,10 @@ func (in Input) claims(ctx context.Context, binding string) ([]unstructured.Unst
 	}
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-	err = in.Cluster.List(ctx, list, client.InNamespace(in.Namespace))
+	selected := client.MatchingLabelsSelector{Selector: in.Selector}
+	err = in.Cluster.List(ctx, list, client.InNamespace(in.Namespace), selected)
 	if apierrors.IsForbidden(err) && in.Namespace == "" {
-		if err = in.Cluster.List(ctx, list, client.InNamespace(in.Cluster.Namespace)); err == nil {
+		if err = in.Cluster.List(ctx, list, client.InNamespace(in.Cluster.Namespace), selected); err == nil {
 			fmt.Fprintf(in.Notes, "You may not list %s in all namespaces: these are those of %s.\n", binding, in.Cluster.Namespace)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/output"
+	"gitbind.dev/konnector/internal/cli/terminal"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -56,16 +57,16 @@ func numbers(t *testing.T, c map[string]any) map[string]any {
 func TestOutput(t *testing.T) {
 	f := fixture(t)
 	for name, write := range map[string]func(*bytes.Buffer) error{
-		"table.txt": func(b *bytes.Buffer) error { return f.tables(b, false) },
-		"wide.txt":  func(b *bytes.Buffer) error { return f.tables(b, true) },
+		"table.txt": func(b *bytes.Buffer) error { return f.tables(terminal.Open(nil, b), false) },
+		"wide.txt":  func(b *bytes.Buffer) error { return f.tables(terminal.Open(nil, b), true) },
 		"names.txt": func(b *bytes.Buffer) error { return f.names(b) },
 		"absent.txt": func(b *bytes.Buffer) error {
 			absent := f
 			absent.absent = "konnector not seen for 5m"
-			return absent.tables(b, false)
+			return absent.tables(terminal.Open(nil, b), false)
 		},
 		"unbound.txt": func(b *bytes.Buffer) error {
-			return found{connections: f.connections[1:]}.tables(b, false)
+			return found{connections: f.connections[1:]}.tables(terminal.Open(nil, b), false)
 		},
 		"list.yaml": func(b *bytes.Buffer) error {
 			list, err := f.list()

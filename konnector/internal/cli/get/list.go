@@ -47,8 +47,7 @@ func (f found) names(w io.Writer) error {
 		fmt.Fprintf(&b, "apiservicebinding.gitbind.dev/%s\n", c.Name)
 	}
 	for _, c := range f.claims {
-		group := c.object.GroupVersionKind().Group
-		fmt.Fprintf(&b, "%s.%s/%s\n", strings.ToLower(c.object.GetKind()), group, c.object.GetName())
+		fmt.Fprintln(&b, c.name())
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -6,94 +6,132 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/duration"
 
+	contract "gitbind.dev/gitbridge/claim"
 	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/output"
+	"gitbind.dev/konnector/internal/cli/terminal"
 )
 
-// table is a heading with rows; it is left out when it has none.
-type table struct {
-	header []string
-	rows   [][]string
-}
-
-func (f found) tables(w io.Writer, wide bool) error {
-	tables := []table{f.connectionTable(wide), f.bindingTable(), f.claimTable(wide)}
+func (f found) tables(t *terminal.Terminal, wide bool) error {
 	if f.absent != "" {
-		fmt.Fprintf(w, "%s: what follows is what it said last.\n\n", f.absent)
+		fmt.Fprintf(t.Out, "%s: what follows is what it said last.\n\n", t.Paint(terminal.Yellow, f.absent))
 	}
 	printed := 0
-	for _, t := range tables {
-		if len(t.rows) == 0 {
+	for _, l := range []output.Listing{f.connectionList(wide), f.bindingList(), f.claimList(wide)} {
+		if len(l.Rows) == 0 {
 			continue
 		}
 		if printed > 0 {
-			fmt.Fprintln(w)
+			fmt.Fprintln(t.Out)
 		}
-		if err := output.Rows(w, t.header, t.rows); err != nil {
+		if err := output.Print(t, l.Columns, l.Rows, wide); err != nil {
 			return err
 		}
 		printed++
 	}
 	if len(f.bindings) == 0 {
-		fmt.Fprintln(w, "\nNothing is bound. To see what you may bind: kubectl gitbind catalog")
+		fmt.Fprintln(t.Out, "\nNothing is bound. To see what you may bind: kubectl gitbind catalog")
 	}
-	f.decisions(w)
-	f.refused(w)
-	f.held(w)
+	if err := f.decisions(t); err != nil {
+		return err
+	}
+	f.refused(t.Out)
+	f.held(t.Out)
 	return nil
 }
 
-func (f found) connectionTable(wide bool) table {
-	t := table{header: []string{"CONNECTION", "READY", "CLUSTER", "REPOSITORY", "MESSAGE"}}
-	if wide {
-		t.header = []string{"CONNECTION", "READY", "CLUSTER", "REPOSITORY", "BACKEND", "COMMIT", "MESSAGE"}
+func (f found) connectionList(wide bool) output.Listing {
+	l := output.Listing{
+		Columns: []output.Column{
+			{Name: "CONNECTION"}, {Name: "READY", Colour: output.Good}, {Name: "CLUSTER"}, {Name: "REPOSITORY"},
+			{Name: "BACKEND", Wide: true}, {Name: "COMMIT", Wide: true}, {Name: "MESSAGE"},
+		},
+		Empty: "This cluster is not connected to a control plane: kubectl gitbind connect URL",
 	}
 	for _, c := range f.connections {
 		ready, message := f.condition(c.Status.Conditions, konnectorv1alpha1.ConditionReady, c.Generation)
-		row := []string{c.Name, ready, c.Spec.ClusterID, c.Spec.RepositoryURL}
-		if wide {
-			row = append(row, c.Spec.BackendURL, short(c.Status.AcceptedCommit))
-		}
-		t.rows = append(t.rows, append(row, message))
+		l.Rows = append(l.Rows, []string{c.Name, ready, c.Spec.ClusterID, c.Spec.RepositoryURL, c.Spec.BackendURL, commit(c.Status.AcceptedCommit, false), message})
+		l.Names = append(l.Names, "connection.gitbind.dev/"+c.Name)
 	}
-	return t
+	return l
 }
 
-func (f found) bindingTable() table {
-	t := table{header: []string{"BINDING", "CONNECTION", "READY", "MESSAGE"}}
+func (f found) bindingList() output.Listing {
+	l := output.Listing{
+		Columns: []output.Column{
+			{Name: "BINDING"}, {Name: "CONNECTION"}, {Name: "READY", Colour: output.Good}, {Name: "KIND", Wide: true}, {Name: "WRITER", Wide: true}, {Name: "AGE", Wide: true}, {Name: "MESSAGE"},
+		},
+		Empty: "Nothing is bound. To see what you may bind: kubectl gitbind catalog",
+	}
 	for _, b := range f.bindings {
 		ready, message := f.condition(b.Status.Conditions, konnectorv1alpha1.ConditionReady, b.Generation)
-		t.rows = append(t.rows, []string{b.Name, b.Spec.Connection, ready, message})
+		age := ""
+		if !b.CreationTimestamp.IsZero() {
+			age = ago(f.now, b.CreationTimestamp.Time)
+		}
+		l.Rows = append(l.Rows, []string{b.Name, b.Spec.Connection, ready, b.Status.Kind, string(b.Spec.Writer), age, message})
+		l.Names = append(l.Names, "apiservicebinding.gitbind.dev/"+b.Name)
 	}
-	return t
+	return l
 }
 
-func (f found) claimTable(wide bool) table {
-	t := table{header: []string{"CLAIM", "KIND", "READY", "APPLIED", "COMMIT", "MESSAGE"}}
-	if wide {
-		t.header = []string{"CLAIM", "KIND", "READY", "COMMITTED", "APPLIED", "HELD", "COMMIT", "BINDING", "MESSAGE"}
+func (f found) claimList(wide bool) output.Listing {
+	l := output.Listing{Empty: "There are no claims."}
+	for _, c := range claimColumns {
+		if f.who != nil || c.Name != who && c.Name != when {
+			l.Columns = append(l.Columns, c)
+		}
 	}
 	for _, c := range f.claims {
-		s := appcluster.StatusOf(&c.object)
-		is := func(kind string) string {
-			status, _ := f.condition(s.Conditions, kind, c.object.GetGeneration())
-			return status
-		}
-		name := c.object.GetNamespace() + "/" + c.object.GetName()
-		if wide {
-			t.rows = append(t.rows, []string{name, c.object.GetKind(), is("Ready"), is("Committed"), is("Applied"), is("Held"), s.Commit, c.binding, messageOf(&c.object, s)})
-		} else {
-			t.rows = append(t.rows, []string{name, c.object.GetKind(), is("Ready"), is("Applied"), short(s.Commit), messageOf(&c.object, s)})
-		}
+		l.Rows = append(l.Rows, f.row(c, wide))
+		l.Names = append(l.Names, c.name())
 	}
-	return t
+	return l
 }
+
+const who, when = "WHO", "WHEN"
+
+var claimColumns = []output.Column{
+	{Name: "CLAIM"}, {Name: "KIND"}, {Name: "READY", Colour: output.Good}, {Name: "COMMITTED", Wide: true, Colour: output.Good},
+	{Name: "APPLIED", Colour: output.Good}, {Name: "HELD", Wide: true, Colour: output.Bad}, {Name: "COMMIT"},
+	{Name: who, Wide: true}, {Name: when, Wide: true}, {Name: "BINDING", Wide: true}, {Name: "MESSAGE"},
+}
+
+// row has the cells of one claim.
+func (f found) row(c claim, wide bool) []string {
+	s := appcluster.StatusOf(&c.object)
+	is := func(kind string) string {
+		status, _ := f.condition(s.Conditions, kind, c.object.GetGeneration())
+		return status
+	}
+	row := []string{
+		c.object.GetNamespace() + "/" + c.object.GetName(), c.object.GetKind(), is("Ready"), is("Committed"), is("Applied"), is("Held"),
+		commit(s.Commit, wide),
+	}
+	if f.who != nil {
+		person, age := "", ""
+		key := contract.Key{Binding: c.binding, Namespace: c.object.GetNamespace(), Name: c.object.GetName()}
+		if last, ok := f.who[key.Path()]; ok {
+			person, age = output.Line(last.Author.Name), ago(f.now, last.Time)
+		}
+		row = append(row, person, age)
+	}
+	return append(row, c.binding, messageOf(&c.object, s))
+}
+
+func (c claim) name() string {
+	return strings.ToLower(c.object.GetKind()) + "." + c.object.GroupVersionKind().Group + "/" + c.object.GetName()
+}
+
+func ago(now, then time.Time) string { return duration.HumanDuration(max(now.Sub(then), 0)) }
 
 // unseen is said of what was changed since the konnector looked at it.
 const unseen = "was changed, and the konnector has not looked at it since"
@@ -111,7 +149,7 @@ func messageOf(u *unstructured.Unstructured, s appcluster.ClaimStatus) string {
 
 // decisions lists the claims that wait for one, with the command that shows what
 // there is to decide.
-func (f found) decisions(w io.Writer) {
+func (f found) decisions(t *terminal.Terminal) error {
 	var rows [][]string
 	for _, c := range f.claims {
 		if h := appcluster.StatusOf(&c.object).Hold; h != nil && len(h.Choices) > 0 {
@@ -121,10 +159,10 @@ func (f found) decisions(w io.Writer) {
 		}
 	}
 	if len(rows) == 0 {
-		return
+		return nil
 	}
-	fmt.Fprintln(w, "\nWaiting for a decision:")
-	_ = output.Rows(w, rows[0], rows[1:])
+	fmt.Fprintln(t.Out, "\n"+t.Paint(terminal.Yellow, "Waiting for a decision:"))
+	return output.Print(t, output.Columns("  CLAIM", "REASON", "TO DECIDE"), rows, false)
 }
 
 // refused prints each refused file as compilers do, so that editors find the
@@ -198,5 +236,10 @@ func (f found) condition(conditions []metav1.Condition, kind string, generation 
 	return string(c.Status), message
 }
 
-// short is enough of a commit's hash for git to find it.
-func short(commit string) string { return commit[:min(len(commit), 8)] }
+// commit is a commit's hash, or as much of it as git needs to find it.
+func commit(hash string, whole bool) string {
+	if whole {
+		return hash
+	}
+	return hash[:min(len(hash), 8)]
+}

@@ -3,6 +3,7 @@ package output
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -64,38 +65,59 @@ const (
 // ends of lines. On a terminal, what does not fit into the last column goes on in
 // the next line below it; a file or a program gets one line for each row.
 func Print(t *terminal.Terminal, columns []Column, rows [][]string, wide bool) error {
-	columns, rows = visible(columns, rows, wide)
-	widths := make([]int, len(columns))
-	for i, c := range columns {
-		widths[i] = utf8.RuneCountInString(c.Name)
-		for _, row := range rows {
-			widths[i] = max(widths[i], utf8.RuneCountInString(row[i]))
+	return NewGrowing(t, columns, wide).Print(rows)
+}
+
+// Growing is a table that gets further rows while it is watched. Its columns stay
+// as wide as the first rows need.
+type Growing struct {
+	terminal *terminal.Terminal
+	columns  []Column
+	wide     bool
+	widths   []int
+}
+
+// NewGrowing is a table without rows.
+func NewGrowing(t *terminal.Terminal, columns []Column, wide bool) *Growing {
+	return &Growing{terminal: t, columns: columns, wide: wide}
+}
+
+// Print prints rows, after the heading if they are the first.
+func (g *Growing) Print(rows [][]string) error {
+	columns, rows := visible(g.columns, rows, g.wide)
+	var b strings.Builder
+	if g.widths == nil {
+		g.measure(columns, rows)
+		head := make([]string, len(columns))
+		for i, c := range columns {
+			head[i] = c.Name
 		}
+		g.write(&b, nil, head)
 	}
 	last := len(columns) - 1
 	before := 0
-	for _, w := range widths[:max(last, 0)] {
+	for _, w := range g.widths[:max(last, 0)] {
 		before += w + len(gap)
 	}
-	var b strings.Builder
-	head := make([]string, len(columns))
-	for i, c := range columns {
-		head[i] = c.Name
-	}
-	write(&b, t, nil, head, widths)
 	for _, row := range rows {
-		rest := []string{""}
-		if last >= 0 {
-			rest = fold(row[last], t.Width-before)
-			row = append(append([]string{}, row[:last]...), rest[0])
-		}
-		write(&b, t, columns, row, widths)
+		rest := fold(row[last], g.terminal.Width-before)
+		g.write(&b, columns, append(slices.Clone(row[:last]), rest[0]))
 		for _, line := range rest[1:] {
 			fmt.Fprintln(&b, strings.Repeat(" ", before)+line)
 		}
 	}
-	_, err := io.WriteString(t.Out, b.String())
+	_, err := io.WriteString(g.terminal.Out, b.String())
 	return err
+}
+
+func (g *Growing) measure(columns []Column, rows [][]string) {
+	g.widths = make([]int, len(columns))
+	for i, c := range columns {
+		g.widths[i] = utf8.RuneCountInString(c.Name)
+		for _, row := range rows {
+			g.widths[i] = max(g.widths[i], utf8.RuneCountInString(row[i]))
+		}
+	}
 }
 
 // visible leaves out what is for -o wide.
@@ -115,7 +137,7 @@ func visible(columns []Column, rows [][]string, wide bool) ([]Column, [][]string
 }
 
 // write writes one line. Without columns it is the heading.
-func write(b *strings.Builder, t *terminal.Terminal, columns []Column, cells []string, widths []int) {
+func (g *Growing) write(b *strings.Builder, columns []Column, cells []string) {
 	filled := len(cells)
 	for filled > 0 && cells[filled-1] == "" {
 		filled--
@@ -128,9 +150,9 @@ func write(b *strings.Builder, t *terminal.Terminal, columns []Column, cells []s
 		case columns[i].Colour != nil:
 			colour = columns[i].Colour(cell)
 		}
-		b.WriteString(t.Paint(colour, cell))
+		b.WriteString(g.terminal.Paint(colour, cell))
 		if i < filled-1 {
-			b.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)) + gap)
+			b.WriteString(strings.Repeat(" ", max(g.widths[i]-utf8.RuneCountInString(cell), 0)) + gap)
 		}
 	}
 	b.WriteByte('\n')

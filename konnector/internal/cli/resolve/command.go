@@ -1,25 +1,23 @@
 package resolve
 
 import (
-	"context"
 	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/completion"
 	"gitbind.dev/konnector/internal/cli/output"
 	"gitbind.dev/konnector/internal/cli/terminal"
 	"gitbind.dev/konnector/internal/cli/usage"
 )
 
 type options struct {
-	take, format string
-	yes, dryRun  bool
-	timeout      time.Duration
+	take        string
+	output      output.Flag
+	yes, dryRun bool
+	timeout     time.Duration
 }
 
 // Command is `kubectl gitbind resolve`.
@@ -61,19 +59,13 @@ It needs the right to change the claim, and none in the control plane or in Git.
 			}
 			return Do(cmd.Context(), in)
 		},
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			c, err := cluster()
-			if err != nil || len(args) > 0 {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			return undecided(cmd.Context(), c), cobra.ShellCompDirectiveNoFileComp
-		},
+		ValidArgsFunction: completion.Undecided(cluster),
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&o.take, "take", "", "the decision: cluster, file, delete, release or keep")
 	fs.BoolVarP(&o.yes, "yes", "y", false, "with --take: do not ask whether to go on")
 	fs.BoolVar(&o.dryRun, "dry-run", false, "show, and change nothing")
-	fs.StringVarP(&o.format, "output", "o", "", "show it as json or yaml")
+	o.output.AddTo(cmd, output.Table, output.JSON, output.YAML)
 	fs.DurationVar(&o.timeout, "timeout", time.Minute, "how long to wait until the konnector has acted; 0 for not at all")
 	_ = cmd.RegisterFlagCompletionFunc("take", cobra.FixedCompletions(names(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
@@ -100,39 +92,6 @@ func (o *options) input(cmd *cobra.Command, name string) (in Input, err error) {
 	if err := usage.Exclusive(cmd.Flags(), "output", "take"); err != nil {
 		return in, err
 	}
-	in.Format, err = output.ParseFormat(o.format)
-	if err == nil && in.Format != output.Table && in.Format != output.JSON && in.Format != output.YAML {
-		err = usage.Errorf("-o %q: it is one of json, yaml", o.format)
-	}
+	in.Format, err = o.output.Format()
 	return in, err
-}
-
-// undecided are the names of the claims in the person's namespace for which there is
-// something to decide. What cannot be read is not offered.
-func undecided(ctx context.Context, c *appcluster.Cluster) []string {
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
-	defer cancel()
-	var bindings konnectorv1alpha1.APIServiceBindingList
-	if c.List(ctx, &bindings) != nil {
-		return nil
-	}
-	var out []string
-	for _, b := range bindings.Items {
-		kind, err := c.KindOf(b.Name)
-		if err != nil {
-			continue
-		}
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-		if c.List(ctx, list, client.InNamespace(c.Namespace)) != nil {
-			continue
-		}
-		for i := range list.Items {
-			u := &list.Items[i]
-			if h := appcluster.StatusOf(u).Hold; h != nil && len(h.Choices) > 0 {
-				out = append(out, b.Name+"/"+u.GetName()+"\t"+h.Reason)
-			}
-		}
-	}
-	return out
 }

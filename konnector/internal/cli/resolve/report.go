@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rogpeppe/go-internal/diff"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/duration"
@@ -15,6 +14,7 @@ import (
 	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
 	"gitbind.dev/konnector/internal/base"
 	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/output"
 	"gitbind.dev/konnector/internal/cli/terminal"
 )
 
@@ -101,7 +101,7 @@ func (r report) print(t *terminal.Terminal) {
 	if r.Held {
 		state = "is held"
 	}
-	fmt.Fprintf(t.Out, "%s in %s %s: %s\n%s\n\n", r.Claim, r.Namespace, state, r.Reason, r.Message)
+	fmt.Fprintf(t.Out, "%s in %s %s: %s\n%s\n\n", r.Claim, r.Namespace, state, t.Paint(terminal.Yellow, r.Reason), output.Text(r.Message))
 	if who := r.who(); who != "" {
 		fmt.Fprintln(t.Out, who)
 	}
@@ -151,21 +151,11 @@ func (r report) who() string {
 
 // show prints what a version changed.
 func show(t *terminal.Terminal, oldName, old, newName, changed string) {
-	d := diff.Diff(oldName, []byte(old), newName, []byte(changed))
+	d := output.Diff(oldName, old, newName, changed)
 	if d == nil {
 		fmt.Fprintf(t.Out, "%s: not changed.\n\n", newName)
 		return
 	}
-	// Without the line that names a command which nobody ran.
-	_, d, _ = cutLine(d)
 	t.Diff(d)
 	fmt.Fprintln(t.Out)
-}
-
-func cutLine(text []byte) (first, rest []byte, ok bool) {
-	i := slices.Index(text, '\n')
-	if i < 0 {
-		return text, nil, false
-	}
-	return text[:i], text[i+1:], true
 }

@@ -116,15 +116,12 @@ func (in Input) choose(r report) (string, error) {
 		if !slices.Contains(r.Choices, in.Take) {
 			return "", fmt.Errorf("--take %s is not possible here: choose from %s", in.Take, strings.Join(r.Choices, ", "))
 		}
-		if in.Yes || in.DryRun {
-			return in.Take, nil
+		err := t.Agree(in.Take+": "+r.does(in.Take)+". Go on?", in.Yes || in.DryRun)
+		if errors.Is(err, terminal.ErrDeclined) {
+			err = errUndecided
 		}
-		if !t.Interactive {
-			return "", usage.Errorf("nobody is there to ask: add --yes")
-		}
-		ok, err := t.Confirm(in.Take + ": " + r.does(in.Take) + ". Go on?")
-		if err != nil || !ok {
-			return "", errors.Join(err, errUndecided)
+		if err != nil {
+			return "", err
 		}
 		return in.Take, nil
 	}

@@ -12,6 +12,7 @@ import (
 
 	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/progress"
 )
 
 // decided is a decision that the konnector was told.
@@ -70,13 +71,15 @@ func (d decided) of(before types.UID, u *unstructured.Unstructured) outcome {
 // wait waits until the konnector has acted.
 func (in Input) wait(ctx context.Context, name appcluster.ClaimName, u *unstructured.Unstructured, d decided) error {
 	var last outcome
+	doing := progress.Begin(in.Terminal, "waiting for the konnector to act")
 	watched := appcluster.Watched{Kind: name.Kind, Key: client.ObjectKeyFromObject(u), Tell: func(c metav1.Condition) {
-		fmt.Fprintln(in.Terminal.Out, "  "+appcluster.Say(c))
+		doing.Say(appcluster.Say(c))
 	}}
 	err := in.Cluster.Until(ctx, watched, in.Timeout, func(now *unstructured.Unstructured) (bool, *metav1.Condition) {
 		last = d.of(u.GetUID(), now)
 		return last.done || last.failed != "", trouble(now)
 	})
+	doing.End()
 	var late *appcluster.NotReady
 	if errors.As(err, &late) {
 		err = fmt.Errorf("the konnector has not acted within %s", in.Timeout)

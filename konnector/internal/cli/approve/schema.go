@@ -1,0 +1,51 @@
+package approve
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+)
+
+const bindingKind = "APIServiceBinding"
+
+var schemaHash = regexp.MustCompile(`^[0-9a-f]{10}$`)
+
+// breakingChange is the reason of the condition Schema of a binding whose newer
+// definition waits for an approval.
+const breakingChange = "BreakingChange"
+
+// schemas are the bindings for which a newer definition waits.
+func (in Input) schemas(ctx context.Context) ([]*holder, error) {
+	var bindings konnectorv1alpha1.APIServiceBindingList
+	if err := in.Cluster.List(ctx, &bindings); meta.IsNoMatchError(err) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("list bindings: %w", err)
+	}
+	var out []*holder
+	for i := range bindings.Items {
+		b := &bindings.Items[i]
+		c := meta.FindStatusCondition(b.Status.Conditions, konnectorv1alpha1.ConditionSchema)
+		if c == nil || c.Status != metav1.ConditionFalse || c.Reason != breakingChange {
+			continue
+		}
+		out = append(out, &holder{kind: bindingKind, Name: b.Name, Holder: bindingKind + " " + b.Name, Schema: c.Message, connection: b.Spec.Connection})
+	}
+	return out, nil
+}
+
+// awaits says that it is this very definition that waits: the message names it.
+func (h *holder) awaits(hash string) bool {
+	return hash != "" && strings.Contains(h.Schema, konnectorv1alpha1.ApproveSchemaAnnotation+"="+hash)
+}
+
+// doneFor reports whether the konnector has installed the definition.
+func doneFor(b *konnectorv1alpha1.APIServiceBinding) bool {
+	return meta.IsStatusConditionTrue(b.Status.Conditions, konnectorv1alpha1.ConditionSchema)
+}

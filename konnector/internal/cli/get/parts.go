@@ -1,0 +1,165 @@
+package get
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	contract "gitbind.dev/gitbridge/claim"
+	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/konnector/internal/cli/clone"
+	"gitbind.dev/konnector/internal/cli/output"
+)
+
+// connections prints the cluster's connections.
+func (in Input) connections(ctx context.Context) error {
+	all, err := in.read(ctx)
+	if err != nil {
+		return err
+	}
+	if all.connections, err = pick(in.Names, all.connections, "connection", func(c konnectorv1alpha1.Connection) string { return c.Name }); err != nil {
+		return err
+	}
+	all.bindings = nil
+	return in.print(all, all.connectionList(in.Format == output.Wide))
+}
+
+// bindings prints the bound APIs.
+func (in Input) bindings(ctx context.Context) error {
+	all, err := in.read(ctx)
+	if err != nil {
+		return err
+	}
+	all.bindings = slices.DeleteFunc(all.bindings, func(b konnectorv1alpha1.APIServiceBinding) bool { return !in.Selector.Matches(labels.Set(b.Labels)) })
+	if all.bindings, err = pick(in.Names, all.bindings, "binding", func(b konnectorv1alpha1.APIServiceBinding) string { return b.Name }); err != nil {
+		return err
+	}
+	all.connections = nil
+	return in.print(all, all.bindingList())
+}
+
+// pick takes those that were named, in that order; all without names.
+func pick[T any](names []string, from []T, noun string, name func(T) string) ([]T, error) {
+	if len(names) == 0 {
+		return from, nil
+	}
+	var out []T
+	for _, n := range names {
+		i := slices.IndexFunc(from, func(t T) bool { return name(t) == n })
+		if i < 0 {
+			return nil, fmt.Errorf("this cluster has no %s %q: kubectl gitbind get %ss lists them", noun, n, noun)
+		}
+		out = append(out, from[i])
+	}
+	return out, nil
+}
+
+// claimsOnly prints the claims, and goes on with each change when it should.
+func (in Input) claimsOnly(ctx context.Context) error {
+	all, err := in.read(ctx)
+	if err != nil {
+		return err
+	}
+	bindings := all.bindings
+	if all.claims, err = in.chosen(ctx, bindings); err != nil {
+		return err
+	}
+	if in.Format == output.Wide && !in.Watch {
+		all.who = in.whoChanged(ctx, all)
+	}
+	all.connections, all.bindings = nil, nil
+	list := all.claimList(in.Format == output.Wide)
+	if in.Watch {
+		return in.follow(ctx, all, list, bindings)
+	}
+	return in.print(all, list)
+}
+
+// chosen are the claims that were named, or all.
+func (in Input) chosen(ctx context.Context, bindings []konnectorv1alpha1.APIServiceBinding) ([]claim, error) {
+	if len(in.Names) == 0 {
+		return in.claims(ctx, bindings)
+	}
+	var out []claim
+	for _, n := range in.Names {
+		name, err := in.Cluster.Name(n)
+		if err != nil {
+			return nil, err
+		}
+		u := unstructured.Unstructured{}
+		u.SetGroupVersionKind(name.Kind)
+		err = in.Cluster.Get(ctx, client.ObjectKey{Namespace: name.Key.Namespace, Name: name.Key.Name}, &u)
+		if apierrors.IsNotFound(err) {
+			return nil, fmt.Errorf("there is no %s: see kubectl gitbind get", name.Key)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", name.Key, err)
+		}
+		out = append(out, claim{object: u, binding: name.Key.Binding})
+	}
+	return out, nil
+}
+
+// patience is how long Git may take to say who changed claims.
+const patience = 20 * time.Second
+
+// whoChanged asks Git who changed each claim last, as far as nobody has to sign in
+// for that.
+func (in Input) whoChanged(ctx context.Context, all found) map[string]clone.Commit {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	access := clone.Access{Cluster: in.Cluster, SignIn: in.SignIn, Silent: true}
+	out := map[string]clone.Commit{}
+	for i := range all.connections {
+		c := &all.connections[i]
+		serves := func(b konnectorv1alpha1.APIServiceBinding) bool { return b.Spec.Connection == c.Name }
+		if !slices.ContainsFunc(all.bindings, serves) {
+			continue
+		}
+		repo, err := access.Of(ctx, c)
+		if err == nil {
+			err = repo.Last(ctx, contract.Root, out)
+		}
+		if err != nil {
+			fmt.Fprintf(in.Notes, "Who changed the claims of %s cannot be seen: %s\n", c.Name, output.Line(signInFirst(err, c).Error()))
+		}
+	}
+	return out
+}
+
+func signInFirst(err error, c *konnectorv1alpha1.Connection) error {
+	if errors.Is(err, clone.ErrSignIn) {
+		return fmt.Errorf("you are not signed in: kubectl gitbind get clusters --connection %s", c.Name)
+	}
+	return err
+}
+
+// print prints one list in the form that was asked for.
+func (in Input) print(all found, l output.Listing) error {
+	if in.Format.IsData() {
+		var err error
+		if l.Data, err = all.list(); err != nil {
+			return err
+		}
+	}
+	if all.absent != "" && (in.Format == output.Table || in.Format == output.Wide) {
+		fmt.Fprintf(in.Notes, "%s: this is what it said last.\n", all.absent)
+	}
+	return l.Print(in.Terminal, in.Format)
+}
+
+// lastSeen says when a konnector was seen.
+func lastSeen(now time.Time, at *time.Time) string {
+	if at == nil {
+		return "never"
+	}
+	return strings.TrimSpace(ago(now, *at) + " ago")
+}

@@ -1,0 +1,64 @@
+package get
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/konnector/internal/cli/output"
+)
+
+// follow prints the claims, and then a line for each that changes its row, until
+// it is interrupted.
+func (in Input) follow(ctx context.Context, all found, list output.Listing, bindings []konnectorv1alpha1.APIServiceBinding) error {
+	wide := in.Format == output.Wide
+	table := output.NewGrowing(in.Terminal, list.Columns, wide)
+	if err := table.Print(list.Rows); err != nil {
+		return err
+	}
+	shown := map[string]string{}
+	for i, c := range all.claims {
+		shown[c.sortKey()] = strings.Join(list.Rows[i], "\x00")
+	}
+	var mu sync.Mutex
+	changed := func(binding string) func(*unstructured.Unstructured, bool) error {
+		return func(u *unstructured.Unstructured, gone bool) error {
+			c := claim{object: *u, binding: binding}
+			row := all.row(c, wide)
+			if gone {
+				row[len(row)-1] = "is gone"
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			text := strings.Join(row, "\x00")
+			if shown[c.sortKey()] == text {
+				return nil
+			}
+			shown[c.sortKey()] = text
+			return table.Print([][]string{row})
+		}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, len(bindings))
+	following := 0
+	for _, b := range bindings {
+		kind, err := in.Cluster.KindOf(b.Name)
+		if meta.IsNoMatchError(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		following++
+		go func() { ended <- in.Cluster.Follow(ctx, kind, in.Namespace, in.Selector, changed(b.Name)) }()
+	}
+	if following == 0 {
+		return nil
+	}
+	return <-ended
+}

@@ -1,0 +1,113 @@
+// Package version tells the versions of the plugin, and of the konnector and the
+// backend that it finds. What it cannot reach, or see, it leaves out.
+package version
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/controlplane"
+	"gitbind.dev/konnector/internal/cli/output"
+	"gitbind.dev/konnector/internal/cli/signin"
+	"gitbind.dev/konnector/internal/cli/terminal"
+)
+
+// patience is how long all that is asked may take.
+const patience = 10 * time.Second
+
+// Input is what the person asked for.
+type Input struct {
+	Client string
+	// Cluster and SignIn are nil with --client, and where there is no cluster.
+	Cluster  *appcluster.Cluster
+	SignIn   *signin.SignIn
+	Format   output.Format
+	Terminal *terminal.Terminal
+}
+
+// Versions is what JSON and YAML show.
+type Versions struct {
+	Client string `json:"client"`
+	// Konnector is the image that runs in the cluster.
+	Konnector string    `json:"konnector,omitempty"`
+	Backends  []Backend `json:"backends,omitempty"`
+}
+
+// Backend is one control plane's.
+type Backend struct {
+	Connection string `json:"connection"`
+	URL        string `json:"url"`
+	Version    string `json:"version,omitempty"`
+	// Problem says why the version is not known.
+	Problem string `json:"problem,omitempty"`
+}
+
+// Do prints the versions.
+func Do(ctx context.Context, in Input) error {
+	v := in.find(ctx)
+	if in.Format.IsData() {
+		return output.Data(in.Terminal.Out, in.Format, v)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "Client:    kubectl-gitbind %s\n", v.Client)
+	if v.Konnector != "" {
+		fmt.Fprintf(&b, "Konnector: %s\n", output.Line(v.Konnector))
+	}
+	for _, backend := range v.Backends {
+		text := backend.Version
+		if text == "" {
+			text = "unknown: " + backend.Problem
+		}
+		fmt.Fprintf(&b, "Backend:   %s (%s)\n", output.Line(text), backend.URL)
+	}
+	_, err := fmt.Fprint(in.Terminal.Out, b.String())
+	return err
+}
+
+func (in Input) find(ctx context.Context) Versions {
+	v := Versions{Client: in.Client}
+	if in.Cluster == nil {
+		return v
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var deployment appsv1.Deployment
+	if in.Cluster.Get(ctx, client.ObjectKey{Namespace: appcluster.SystemNamespace, Name: "konnector"}, &deployment) == nil {
+		for _, c := range deployment.Spec.Template.Spec.Containers {
+			v.Konnector = c.Image
+		}
+	}
+	connections, err := in.Cluster.Connections(ctx)
+	if err != nil {
+		return v
+	}
+	for i := range connections {
+		c := &connections[i]
+		if c.Spec.BackendURL == "" {
+			continue
+		}
+		backend := Backend{Connection: c.Name, URL: c.Spec.BackendURL}
+		if backend.Version, err = in.ask(ctx, c); err != nil {
+			backend.Problem = output.Line(err.Error())
+		}
+		v.Backends = append(v.Backends, backend)
+	}
+	return v
+}
+
+func (in Input) ask(ctx context.Context, c *konnectorv1alpha1.Connection) (string, error) {
+	trusting, err := in.SignIn.Trusting(c.Spec.CABundle)
+	if err != nil {
+		return "", err
+	}
+	// Whoever made the Connection has decided that.
+	info, err := controlplane.Ask(ctx, c.Spec.BackendURL, trusting, signin.How{PlainHTTP: true})
+	return info.Version, err
+}

@@ -96,9 +96,13 @@ func (f Facts) lacks(template string) string {
 		return fmt.Sprintf("there is no offer of %s that this cluster may bind. Its owner binds one with kubectl gitbind bind; or a platform operator gives its ServiceAccount %s the verb bind on apiserviceexporttemplates",
 			f.Binding, f.ServiceAccount)
 	}
+	tenant, _, _ := strings.Cut(f.ServiceAccount, ":")
+	name := tenant + "-binds-" + template
+	// kubectl create clusterrole knows the verb bind for roles only.
+	role := fmt.Sprintf(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":%q},`+
+		`"rules":[{"apiGroups":["gitbind.dev"],"resources":["apiserviceexporttemplates"],"resourceNames":[%q],"verbs":["bind"]}]}`, name, template)
 	return fmt.Sprintf("there is no offer %[1]q that this cluster may bind. Its owner binds it with kubectl gitbind bind; or a platform operator gives its ServiceAccount the verb bind: "+
-		"kubectl create clusterrole bind-%[1]s --verb=bind --resource=apiserviceexporttemplates.gitbind.dev --resource-name=%[1]s, "+
-		"kubectl create clusterrolebinding bind-%[1]s --clusterrole=bind-%[1]s --serviceaccount=%[2]s", template, f.ServiceAccount)
+		"echo '%[3]s' | kubectl apply -f - && kubectl create clusterrolebinding %[4]s --clusterrole=%[4]s --serviceaccount=%[2]s", template, f.ServiceAccount, role, name)
 }
 
 // gone decides while main has no request. What was bound without one is nobody's

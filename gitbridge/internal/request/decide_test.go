@@ -41,7 +41,7 @@ func TestDecide(t *testing.T) {
 		{"one of several", Facts{File: file("", claim.Refuse), Offers: []Offer{pg, big}}, Nothing, claim.Invalid, "", "name one in spec.template (big, pg)", ""},
 		{"there is none", Facts{File: file("", claim.Refuse)}, Nothing, claim.Denied, "", "there is no offer of " + binding + " that this cluster may bind", ""},
 		{"the named one is not there", Facts{File: file("pg", claim.Refuse)}, Nothing, claim.Denied, "", `there is no offer "pg" that this cluster may bind`, ""},
-		{"the named one is not permitted", Facts{File: file("pg", claim.Refuse), Offers: []Offer{offer("pg", binding, false, true), big}}, Nothing, claim.Denied, "", "--resource-name=pg", ""},
+		{"the named one is not permitted", Facts{File: file("pg", claim.Refuse), Offers: []Offer{offer("pg", binding, false, true), big}}, Nothing, claim.Denied, "", `"resourceNames":["pg"]`, ""},
 		{"it is not told what an offer is of that may not be bound", Facts{File: file("secret", claim.Refuse), Offers: []Offer{offer("secret", "others.example.org", false, true)}}, Nothing, claim.Denied, "", `there is no offer "secret"`, ""},
 		{"the offer of another API", Facts{File: file("mq", claim.Refuse), Offers: []Offer{offer("mq", "queues.anynines.com", true, true)}}, Nothing, claim.Invalid, "", "is of queues.anynines.com", ""},
 		{"it cannot be bound just now", Facts{File: file("pg", claim.Refuse), Offers: []Offer{offer("pg", binding, true, false)}}, Nothing, claim.Denied, "", "cannot be bound just now", ""},

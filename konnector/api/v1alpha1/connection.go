@@ -88,6 +88,7 @@ type ConnectionSpec struct {
 	// beside the system's.
 	// +optional
 	// +kubebuilder:validation:MaxLength=87384
+	// +kubebuilder:validation:XValidation:rule="string(self).contains('-----BEGIN CERTIFICATE-----') && !string(self).contains('PRIVATE KEY')",message="caBundle must be certificates in PEM, base64-encoded, and no private key"
 	CABundle []byte `json:"caBundle,omitempty"`
 
 	// Namespaces limits which namespaces' claims belong to this connection. Each

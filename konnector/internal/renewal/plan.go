@@ -41,6 +41,8 @@ const (
 	// again is how often a password is asked about that the repository refuses,
 	// or that counts no longer.
 	again = time.Minute
+	// unsupported is how often a backend is asked that renews nothing.
+	unsupported = time.Hour
 	// soon is how often to see whether the repository uses a new password yet.
 	soon = 50 * time.Millisecond
 )

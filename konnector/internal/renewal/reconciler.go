@@ -62,8 +62,10 @@ type memory struct {
 	known    known
 	renewed  time.Time
 	failures int
-	// trouble is the last failure, and until when to leave it at that.
+	// trouble is the last failure, with which password, and until when to leave
+	// it at that.
 	trouble error
+	about   string
 	until   time.Time
 }
 
@@ -96,6 +98,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{RequeueAfter: soon}, nil
 	}
 	if err != nil {
+		m.about = k.password
 		at = r.failed(ctx, conn, m, err)
 	}
 	result, err := r.report(ctx, conn, condition(conn, k, m.known, m.trouble, r.Now()))
@@ -107,7 +110,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 // step does what is next, and gives when to look again.
 func (r *Reconciler) step(ctx context.Context, conn *v1alpha1.Connection, secret *corev1.Secret, k kept, m *memory) (time.Time, error) {
-	if now := r.Now(); m.trouble != nil && m.known.password == k.password && now.Before(m.until) {
+	if now := r.Now(); m.trouble != nil && m.about == k.password && now.Before(m.until) {
 		return m.until, nil
 	}
 	f := facts{now: r.Now(), kept: k, known: m.known, inUse: r.InUse(conn.Name), refused: refused(conn), renewed: m.renewed, seed: conn.Spec.ClusterID}
@@ -222,6 +225,9 @@ func (r *Reconciler) failed(ctx context.Context, conn *v1alpha1.Connection, m *m
 	m.failures++
 	m.trouble = err
 	m.until = r.Now().Add(backOff(m.failures, m.known.expires.Sub(r.Now())))
+	if errors.Is(err, errUnsupported) {
+		m.until = r.Now().Add(unsupported)
+	}
 	return m.until
 }
 

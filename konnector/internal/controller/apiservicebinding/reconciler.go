@@ -27,7 +27,7 @@ import (
 
 // +kubebuilder:rbac:groups=gitbind.dev,resources=apiservicebindings,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=gitbind.dev,resources=apiservicebindings/status,verbs=get;update;patch
-// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch;create;update
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch;create
 
 // What to wait for that does not tell when it is there.
 const (

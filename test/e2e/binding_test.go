@@ -1,0 +1,200 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gitbind.dev/test/e2e/platform"
+	"gitbind.dev/test/env"
+)
+
+const (
+	postgresql  = "postgresqlinstances.anynines.com"
+	requestFile = "bindings/" + postgresql + "/request.yaml"
+)
+
+// TestBindingThroughGit binds with kubectl and with git alone, and unbinds again,
+// and looks at both clusters. What is ordered has no delivery behind it.
+func TestBindingThroughGit(t *testing.T) {
+	p := start(t, platform.Options{Plain: true})
+	c := connectOnly(t, p, env.Alice, env.App)
+	ctx := t.Context()
+	manifest := filepath.Join(t.TempDir(), "binding.yaml")
+	step := func(name string, do func(t *testing.T)) {
+		if !t.Run(name, do) {
+			t.FailNow()
+		}
+	}
+	step("A4_bind returns what to apply", func(t *testing.T) {
+		out := must(t)(p.Plugin(ctx, c.user, c.admin(), "bind", "postgresql", "-o", "yaml", "--dry-run"))
+		_, out, _ = strings.Cut("\n"+out, "\napiVersion:")
+		if err := os.WriteFile(manifest, []byte("apiVersion:"+out), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := p.Kubectl(ctx, c.Control(), "get", "apiserviceexports", "-A", "-o", "name"); err != nil || strings.Contains(out, postgresql) {
+			t.Errorf("it granted something: %s %v", out, err)
+		}
+	})
+
+	step("B14_who may not bind is told how", func(t *testing.T) {
+		must(t)(p.Kubectl(ctx, c.admin(), "apply", "-f", manifest))
+		message := c.bindingSays(t, "Ready", "Denied")
+		_, commands, ok := strings.Cut(message, "the verb bind: ")
+		if !ok {
+			t.Fatalf("it does not say how: %s", message)
+		}
+		sh := exec.CommandContext(ctx, "sh", "-c", commands)
+		sh.Env = append(os.Environ(), "KUBECONFIG="+c.Control(), "PATH="+filepath.Dir(p.Env.Kubectl)+string(os.PathListSeparator)+os.Getenv("PATH"))
+		if out, err := sh.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v: %s", commands, err, out)
+		}
+	})
+	step("A5_applying it installs the API", func(t *testing.T) {
+		c.bindingSays(t, "Ready", "Bound")
+		c.bindingSays(t, "Granted", "Granted")
+		c.orderOne(t, "first")
+	})
+	step("unbinding waits for the claims", func(t *testing.T) {
+		must(t)(p.Kubectl(ctx, c.admin(), "delete", "apiservicebinding", postgresql, "--wait=false"))
+		c.bindingSays(t, "Ready", "ClaimsExist")
+		must(t)(p.Kubectl(ctx, c.admin(), "delete", "postgresqlinstance", "first", "-n", "team-a", "--timeout=2m"))
+		c.unbound(t)
+	})
+
+	step("a pull request binds and unbinds", func(t *testing.T) {
+		// The rights in the app cluster are for its own people to give.
+		rights := strings.Split(string(must2(t)(os.ReadFile(manifest))), "\n---\n")
+		if err := os.WriteFile(manifest, []byte(strings.Join(rights[:len(rights)-1], "\n---\n")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		must(t)(p.Kubectl(ctx, c.admin(), "apply", "-f", manifest))
+		c.push(t, "Bind PostgreSQL", func(dir string) {
+			write(t, dir, requestFile, fmt.Sprintf("apiVersion: gitbind.dev/v1alpha1\nkind: APIServiceExportRequest\nmetadata: {name: %s}\n", postgresql))
+		})
+		c.bindingSays(t, "Ready", "Bound")
+		c.orderOne(t, "second")
+		t.Run("B12_orphaned services stay", func(t *testing.T) {
+			c.push(t, "Let services stay", func(dir string) {
+				write(t, dir, requestFile, fmt.Sprintf("apiVersion: gitbind.dev/v1alpha1\nkind: APIServiceExportRequest\nmetadata: {name: %s}\nspec: {deletionPolicy: Orphan}\n", postgresql))
+			})
+			eventually(t, "that has reached the app cluster", func(ctx context.Context) (string, bool) {
+				out, err := p.Kubectl(ctx, c.admin(), "get", "apiservicebinding", postgresql, "-o", "jsonpath={.spec.deletionPolicy}")
+				return out, err == nil && out == "Orphan"
+			})
+			c.push(t, "Unbind", func(dir string) {
+				if err := os.Remove(filepath.Join(dir, requestFile)); err != nil {
+					t.Fatal(err)
+				}
+			})
+			c.unbound(t)
+			out := must(t)(p.Kubectl(ctx, c.Control(), "get", "postgresqlinstance", "second", "-n", c.claimNamespace(), "-o", "jsonpath={.spec.plan} {.metadata.deletionTimestamp}"))
+			if out != nano+" " {
+				t.Errorf("the service is %q", out)
+			}
+			if tree := must(t)(p.Git(ctx, c.user, c.clone, "ls-tree", "-r", "--name-only", "origin/main")); !strings.Contains(tree, "second.yaml") {
+				t.Errorf("its file is not on main:\n%s", tree)
+			}
+		})
+	})
+}
+
+func must2(t *testing.T) func([]byte, error) []byte {
+	t.Helper()
+	return func(out []byte, err error) []byte {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+}
+
+// connectOnly is a tenant without an API.
+func connectOnly(t *testing.T, p *platform.Platform, user, cluster string) *tenant {
+	t.Helper()
+	ctx := t.Context()
+	must(t)(p.Connect(ctx, user, cluster))
+	c := &tenant{Platform: p, cluster: cluster, user: user}
+	must(t)(p.Kubectl(ctx, c.admin(), "create", "namespace", "team-a"))
+	var err error
+	if c.id, err = p.ClusterID(ctx, cluster); err != nil {
+		t.Fatal(err)
+	}
+	url, err := p.CloneURL(ctx, cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.clone = filepath.Join(t.TempDir(), "clone")
+	must(t)(p.Git(ctx, user, p.Dir, "clone", "--quiet", url, c.clone))
+	return c
+}
+
+// bindingSays waits for the reason of a condition, and returns its message.
+func (c *tenant) bindingSays(t *testing.T, condition, reason string) string {
+	t.Helper()
+	path := func(field string) string {
+		return fmt.Sprintf(`jsonpath={.status.conditions[?(@.type=="%s")].%s}`, condition, field)
+	}
+	eventually(t, condition+" of the binding is "+reason, func(ctx context.Context) (string, bool) {
+		out, err := c.Kubectl(ctx, c.admin(), "get", "apiservicebinding", postgresql, "-o", path("reason"))
+		if err != nil || out == reason {
+			return out, err == nil
+		}
+		more, _ := c.Kubectl(ctx, c.admin(), "get", "apiservicebinding", postgresql, "-o", path("message"))
+		return out + ": " + more, false
+	})
+	return must(t)(c.Kubectl(t.Context(), c.admin(), "get", "apiservicebinding", postgresql, "-o", path("message")))
+}
+
+// orderOne applies a claim and waits until it is on the control plane.
+func (c *tenant) orderOne(t *testing.T, name string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "claim.yaml")
+	if err := os.WriteFile(path, []byte(manifest(name, nano)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// The API server learns of a new kind that has a policy within seconds.
+	eventually(t, name+" can be applied", func(ctx context.Context) (string, bool) {
+		out, err := c.Kubectl(ctx, c.admin(), "apply", "-f", path)
+		return out, err == nil
+	})
+	eventually(t, name+" is on the control plane", func(ctx context.Context) (string, bool) {
+		out, err := c.Kubectl(ctx, c.Control(), "get", "postgresqlinstance", name, "-n", c.claimNamespace(), "-o", "jsonpath={.spec.plan}")
+		return out, err == nil && out == nano
+	})
+}
+
+// unbound waits until nothing of the API is left for the cluster, on both sides.
+func (c *tenant) unbound(t *testing.T) {
+	t.Helper()
+	for what, ask := range map[string][]string{
+		"the binding":        {c.admin(), "get", "apiservicebinding", postgresql},
+		"its definition":     {c.admin(), "get", "crd", postgresql},
+		"its policy binding": {c.admin(), "get", "mutatingadmissionpolicybinding", "gitbind-" + postgresql},
+		"its role":           {c.admin(), "get", "clusterrole", "gitbind:api:" + postgresql},
+		"its role binding":   {c.admin(), "get", "clusterrolebinding", "gitbind:api:" + postgresql},
+		"people's role":      {c.admin(), "get", "clusterrole", "gitbind:api:" + postgresql + ":edit"},
+		"the export":         {c.Control(), "get", "apiserviceexport", postgresql, "-n", "gb-" + c.id},
+	} {
+		eventually(t, what+" is gone", func(ctx context.Context) (string, bool) {
+			out, err := c.Kubectl(ctx, ask[0], ask[1:]...)
+			return out, err != nil && strings.Contains(out, "NotFound")
+		})
+	}
+	eventually(t, "its rights on the control plane are gone", func(ctx context.Context) (string, bool) {
+		out, err := c.Kubectl(ctx, c.Control(), "auth", "can-i", "create", postgresql, "-n", c.claimNamespace(), "--as=system:serviceaccount:gb-"+c.id+":gitbind-tenant")
+		return out, err != nil && strings.TrimSpace(strings.Split(out, "\n")[0]) == "no"
+	})
+	must(t)(c.Git(t.Context(), c.user, c.clone, "fetch", "--quiet"))
+	for _, branch := range []string{"main", "status"} {
+		tree := must(t)(c.Git(t.Context(), c.user, c.clone, "ls-tree", "-r", "--name-only", "origin/"+branch))
+		if strings.Contains(tree, "request.yaml") || strings.Contains(tree, "export.yaml") {
+			t.Errorf("%s has it still:\n%s", branch, tree)
+		}
+	}
+}

@@ -118,7 +118,16 @@ func (w *world) tree(cluster, revision string) (map[string]string, bool) {
 	return nil, false
 }
 
-func commitOf(tree map[string]string) string { return hash(fmt.Sprint(tree)) }
+// commitOf is another one for another tree.
+func commitOf(tree map[string]string) string {
+	var sum uint64
+	for path, content := range tree {
+		h := fnv.New64a()
+		_, _ = h.Write([]byte(path + content))
+		sum += h.Sum64()
+	}
+	return hash(fmt.Sprint(sum))
+}
 
 func (w *world) Head(_ context.Context, cluster, branch string) (string, error) {
 	if w.down["git"] {
@@ -149,7 +158,9 @@ func (w *world) Read(_ context.Context, cluster, revision, path string) ([]byte,
 	}
 	tree, _ := w.tree(cluster, revision)
 	content, ok := tree[path]
-	switch {
+	switch _, err := claim.ParsePath(path); {
+	case err != nil:
+		return nil, "", fmt.Errorf("%q should not have come so far: %w", path, err)
 	case !ok:
 		return nil, "", githost.ErrNotFound
 	case len(content) > githost.MaxFile:

@@ -140,3 +140,29 @@ func file(t *testing.T, api v1alpha1.ExportedAPI, crd *apiextensionsv1.CustomRes
 	}
 	return data
 }
+
+// An app cluster gets the one version that its export names, as its only one,
+// whichever the control plane stores.
+func TestC8_OneOfTwoVersionsTravels(t *testing.T) {
+	live := load(t, "postgresqlinstances.live.yaml")
+	second := *live.Spec.Versions[0].DeepCopy()
+	live.Spec.Versions[0].Storage = false
+	second.Name, second.Storage = "v2", true
+	second.Schema.OpenAPIV3Schema.Properties["spec"].Properties["region"] = apiextensionsv1.JSONSchemaProps{Type: "string"}
+	live.Spec.Versions = append(live.Spec.Versions, second)
+	live.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.WebhookConverter}
+	for version, hasRegion := range map[string]bool{"v1": false, "v2": true} {
+		got, err := export.CRD(live, v1alpha1.ExportedAPI{Group: "anynines.com", Version: version, Resource: "postgresqlinstances"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(got.Spec.Versions); n != 1 {
+			t.Fatalf("%s: it has %d versions", version, n)
+		}
+		v := got.Spec.Versions[0]
+		_, ok := v.Schema.OpenAPIV3Schema.Properties["spec"].Properties["region"]
+		if v.Name != version || !v.Served || !v.Storage || ok != hasRegion || got.Spec.Conversion != nil {
+			t.Errorf("%s: got %s, served %v, stored %v, region %v, conversion %v", version, v.Name, v.Served, v.Storage, ok, got.Spec.Conversion)
+		}
+	}
+}

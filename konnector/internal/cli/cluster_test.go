@@ -13,13 +13,17 @@ import (
 	"gitbind.dev/test/env"
 )
 
-// other is an app cluster that nobody connects.
-const other = "other"
+// Further app clusters.
+const (
+	other = "other" // nobody connects it
+	life  = "life"  // comes and goes
+	sick  = "sick"  // breaks in every way
+)
 
 // TestCluster is what needs real API servers, a real OpenID Connect provider
 // and a real backend. There is no konnector: the scripts write its statuses.
 func TestCluster(t *testing.T) {
-	e := env.StartForTest(t, env.Options{Clusters: []string{env.App, other, env.Control}, Dex: true})
+	e := env.StartForTest(t, env.Options{Clusters: []string{env.App, other, life, sick, env.Control}, Dex: true})
 	root, err := filepath.Abs("../../..")
 	if err != nil {
 		t.Fatal(err)
@@ -32,12 +36,15 @@ func TestCluster(t *testing.T) {
 		"ADMIN":          e.Cluster(env.App).Kubeconfig,
 		"DORA":           user(t, e.Cluster(env.App), "dora"),
 		"CONTROL":        e.Cluster(env.Control).Kubeconfig,
+		"ADMIN_OF_LIFE":  e.Cluster(life).Kubeconfig,
+		"ADMIN_OF_SICK":  e.Cluster(sick).Kubeconfig,
 		"ADMIN_OF_OTHER": e.Cluster(other).Kubeconfig,
 		"DORA_OF_OTHER":  user(t, e.Cluster(other), "dora"),
 	}
 	vars["BACKEND"] = startBackend(t, e, root)
+	deadline, _ := t.Deadline() // then a script that waits in vain shows where
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata/cluster",
+		Dir: "testdata/cluster", Deadline: deadline,
 		Setup: func(s *testscript.Env) error {
 			home(s)
 			// The plugin first, then the environment's kubectl.

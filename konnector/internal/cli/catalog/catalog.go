@@ -2,9 +2,9 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -17,6 +17,7 @@ import (
 	"gitbind.dev/konnector/internal/cli/controlplane"
 	"gitbind.dev/konnector/internal/cli/output"
 	"gitbind.dev/konnector/internal/cli/signin"
+	"gitbind.dev/konnector/internal/cli/terminal"
 )
 
 // Input is what the person asked for.
@@ -29,17 +30,15 @@ type Input struct {
 	BackendURL string
 	SignIn     *signin.SignIn
 	How        signin.How
-	Format     output.Format
-	Out        io.Writer
+	// Search is a text that each offer shown must have somewhere; empty for all.
+	Search   string
+	Format   output.Format
+	Terminal *terminal.Terminal
 }
 
 // Do prints the catalog.
 func Do(ctx context.Context, in Input) error {
-	bound, err := resolve(ctx, &in)
-	if err != nil {
-		return err
-	}
-	backend, err := controlplane.Open(ctx, in.BackendURL, in.SignIn, in.How)
+	backend, bound, err := in.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -47,60 +46,95 @@ func Do(ctx context.Context, in Input) error {
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(offers, func(a, b backendv1alpha1.Offer) int { return strings.Compare(a.Name, b.Name) })
-	return write(in, offers, bound)
+	l := listing(search(offers, in.Search), bound)
+	switch {
+	case len(offers) == 0:
+		l.Empty = "The control plane offers nothing that you may bind. Its operators say who may: RBAC, verb \"bind\" on apiserviceexporttemplates."
+	default:
+		l.Empty = fmt.Sprintf("None of the %d offers has %q in it: kubectl gitbind catalog lists them.", len(offers), in.Search)
+	}
+	return l.Print(in.Terminal, in.Format)
 }
 
-// resolve finds the backend, and which APIs the cluster has bound already.
-func resolve(ctx context.Context, in *Input) (bound map[string]bool, err error) {
+// open opens the backend, and finds which APIs the cluster has bound already;
+// nil when no cluster is asked.
+func (in Input) open(ctx context.Context) (*controlplane.Client, map[string]bool, error) {
 	if in.BackendURL != "" {
-		return nil, nil
+		backend, err := controlplane.Open(ctx, in.BackendURL, in.SignIn, in.How)
+		return backend, nil, err
 	}
 	connection, err := in.Cluster.Connection(ctx, in.Connection)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if in.BackendURL = connection.Spec.BackendURL; in.BackendURL == "" {
-		return nil, fmt.Errorf("the connection %q names no backend: give its URL with --url", connection.Name)
-	}
-	// Whoever made the Connection has decided that.
-	in.How.PlainHTTP = true
 	var list konnectorv1alpha1.APIServiceBindingList
 	if err := in.Cluster.List(ctx, &list); err != nil && !meta.IsNoMatchError(err) && !apierrors.IsForbidden(err) {
-		return nil, fmt.Errorf("list bindings: %w", err)
+		return nil, nil, fmt.Errorf("list bindings: %w", err)
 	}
-	bound = map[string]bool{}
+	bound := map[string]bool{}
 	for _, b := range list.Items {
 		bound[b.Name] = b.Spec.Connection == connection.Name
 	}
-	return bound, nil
+	backend, err := controlplane.OpenFor(ctx, connection, in.SignIn, in.How)
+	return backend, bound, err
 }
 
-func write(in Input, offers []backendv1alpha1.Offer, bound map[string]bool) error {
-	switch in.Format {
-	case output.JSON, output.YAML:
-		return output.Data(in.Out, in.Format, offers)
-	case output.Name:
-		for _, o := range offers {
-			fmt.Fprintln(in.Out, o.Name)
-		}
-		return nil
-	}
-	if len(offers) == 0 {
-		fmt.Fprintf(in.Out, "%s offers nothing that you may bind. Its operators say who may: RBAC, verb \"bind\" on apiserviceexporttemplates.\n", in.BackendURL)
-		return nil
-	}
-	header := []string{"NAME", "KIND", "API", "BOUND", "DESCRIPTION"}
-	var rows [][]string
+// search keeps what has a text in its name, its titles or its API, whatever the
+// case, by group and name.
+func search(offers []backendv1alpha1.Offer, text string) []backendv1alpha1.Offer {
+	var out []backendv1alpha1.Offer
 	for _, o := range offers {
-		rows = append(rows, []string{o.Name, o.Kind, o.API.BindingName() + "/" + o.API.Version, yes(bound[o.API.BindingName()]), output.Line(o.Description)})
+		all := strings.Join([]string{o.Name, o.DisplayName, o.Group, o.Kind, o.API.BindingName(), o.Description}, "\n")
+		if strings.Contains(strings.ToLower(all), strings.ToLower(text)) {
+			out = append(out, o)
+		}
 	}
-	return output.Rows(in.Out, header, rows)
+	slices.SortFunc(out, func(a, b backendv1alpha1.Offer) int {
+		return cmp.Or(strings.Compare(a.Group, b.Group), strings.Compare(a.Name, b.Name))
+	})
+	return out
 }
 
-func yes(b bool) string {
-	if b {
-		return "yes"
+// item is an offer, and whether this cluster has it; that is left out when no
+// cluster was asked.
+type item struct {
+	backendv1alpha1.Offer
+	BoundHere *bool `json:"boundHere,omitempty"`
+}
+
+func listing(offers []backendv1alpha1.Offer, bound map[string]bool) output.Listing {
+	l := output.Listing{Columns: []output.Column{
+		{Name: "GROUP"}, {Name: "NAME"}, {Name: "BOUND"}, {Name: "KIND", Wide: true}, {Name: "API", Wide: true}, {Name: "BOUND IN", Wide: true}, {Name: "DESCRIPTION"},
+	}}
+	items := []item{}
+	for _, o := range offers {
+		one, here := item{Offer: o}, ""
+		if bound != nil {
+			is := bound[o.API.BindingName()]
+			one.BoundHere, here = &is, "no"
+			if is {
+				here = "yes"
+			}
+		}
+		items = append(items, one)
+		l.Names = append(l.Names, o.Name)
+		l.Rows = append(l.Rows, []string{
+			cmp.Or(output.Line(o.Group), "-"), o.Name, cmp.Or(here, "-"), o.Kind, o.API.BindingName() + "/" + o.API.Version,
+			cmp.Or(output.Line(strings.Join(o.Bound, ", ")), "-"), describe(o),
+		})
 	}
-	return "no"
+	l.Data = output.Items(items)
+	return l
+}
+
+// describe is an offer in words. A title that only repeats the kind says nothing.
+func describe(o backendv1alpha1.Offer) string {
+	title, text := output.Line(o.DisplayName), output.Line(o.Description)
+	switch {
+	case title == o.Kind || title == o.Name || title == "":
+		return text
+	case text == "":
+		return title
+	}
+	return title + ": " + text
 }

@@ -1,0 +1,248 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/install"
+)
+
+// Links of the cluster that others hang on.
+const (
+	linkKubeconfig = "kubeconfig"
+	linkAPIServer  = "API server"
+	linkKinds      = "kinds"
+)
+
+const reconnect = "kubectl gitbind connect URL (again; it brings the installation up to date)"
+
+// patient is the cluster that is looked at.
+type patient struct {
+	Input
+	cluster     *appcluster.Cluster
+	connections []konnectorv1alpha1.Connection
+	bindings    []konnectorv1alpha1.APIServiceBinding
+}
+
+func (p *patient) clusterLinks() []link {
+	return []link{
+		{linkKubeconfig, nil, p.kubeconfig},
+		{linkAPIServer, []string{linkKubeconfig}, p.apiServer},
+		{linkKinds, []string{linkAPIServer}, p.kinds},
+		{"konnector", []string{linkAPIServer}, p.konnector},
+		{"konnector's rights", []string{linkAPIServer}, p.rights},
+		{"attribution policy", []string{linkAPIServer}, p.attribution},
+		{"protection policy", []string{linkAPIServer}, p.protection},
+		{"connections", []string{linkKinds}, p.lists},
+	}
+}
+
+func (p *patient) kubeconfig(context.Context) Finding {
+	var err error
+	if p.cluster, err = p.Cluster(); err != nil {
+		return fail("choose a cluster with --kubeconfig and --context", "%v", err)
+	}
+	return ok("context %q, %s", p.cluster.Context, p.cluster.Server)
+}
+
+func (p *patient) apiServer(ctx context.Context) Finding {
+	_, err := p.cluster.UID(ctx)
+	switch {
+	case err == nil, apierrors.IsForbidden(err):
+		return ok("it answers")
+	case apierrors.IsUnauthorized(err):
+		return fail("sign in to this cluster as for kubectl", "it does not know you: %v", err)
+	}
+	return fail("try: kubectl version", "%v", err)
+}
+
+// kinds looks whether gitbind's kinds are served, as this plugin knows them.
+func (p *patient) kinds(ctx context.Context) Finding {
+	objects, err := manifest("CustomResourceDefinition")
+	if err != nil {
+		return fail("", "%v", err)
+	}
+	var others []string
+	for _, o := range objects {
+		var crd apiextensionsv1.CustomResourceDefinition
+		err := p.cluster.Get(ctx, client.ObjectKeyFromObject(o), &crd)
+		switch {
+		case apierrors.IsNotFound(err):
+			return fail("kubectl gitbind connect URL", "%s is not installed", o.GetName())
+		case err != nil:
+			return fail("", "%v", err)
+		case !established(&crd):
+			return fail("kubectl describe crd "+crd.Name, "%s is installed, but the API server does not serve it", crd.Name)
+		}
+		if line, err := p.cluster.Preview(ctx, o); err == nil && !strings.HasSuffix(line, "up to date") {
+			others = append(others, o.GetName())
+		}
+	}
+	if len(others) > 0 {
+		return warn(reconnect, "%s: not as this version of the plugin installs it", strings.Join(others, ", "))
+	}
+	return ok("served, as this version of the plugin installs them")
+}
+
+func established(crd *apiextensionsv1.CustomResourceDefinition) bool {
+	return slices.ContainsFunc(crd.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
+		return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
+	})
+}
+
+// konnector looks whether one is in charge.
+func (p *patient) konnector(ctx context.Context) Finding {
+	do := "start it: it runs outside of this cluster, or kubectl gitbind connect URL installs it"
+	var deployment appsv1.Deployment
+	err := p.cluster.Get(ctx, client.ObjectKey{Namespace: appcluster.SystemNamespace, Name: "konnector"}, &deployment)
+	switch {
+	case err == nil:
+		do = "kubectl describe pods -n " + appcluster.SystemNamespace
+	case !apierrors.IsNotFound(err):
+		return fail("", "look for its Deployment: %v", err)
+	}
+	var lease coordinationv1.Lease
+	err = p.cluster.Get(ctx, client.ObjectKey{Namespace: appcluster.SystemNamespace, Name: appcluster.KonnectorLease}, &lease)
+	if apierrors.IsNotFound(err) {
+		return fail(do, "none has ever been in charge here")
+	}
+	if err != nil {
+		return fail("", "look for its Lease: %v", err)
+	}
+	absent, err := p.cluster.KonnectorAbsent(ctx, p.Now())
+	switch {
+	case err != nil:
+		return fail("", "%v", err)
+	case absent != nil:
+		return fail(do, "%s", absent.Say(p.Now()))
+	case deployment.Name != "" && deployment.Status.AvailableReplicas < 1:
+		return warn(do, "one is in charge, but the Deployment's pods are not available")
+	}
+	return ok("in charge")
+}
+
+// serviceAccount is whose rights the konnector has.
+const serviceAccount = "system:serviceaccount:" + appcluster.SystemNamespace + ":konnector"
+
+// rights asks for each right that the konnector's roles should give.
+func (p *patient) rights(ctx context.Context) Finding {
+	objects, err := manifest("ClusterRole", "Role")
+	if err != nil {
+		return fail("", "%v", err)
+	}
+	for _, o := range objects {
+		if o.GetName() != "gitbind-konnector" {
+			continue
+		}
+		var role rbacv1.ClusterRole // a Role has its rules in the same place
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &role); err != nil {
+			return fail("", "%v", err)
+		}
+		for _, rule := range role.Rules {
+			missing, err := p.missing(ctx, o.GetNamespace(), rule)
+			if err != nil {
+				return warn("", "cannot be looked at: %v", err)
+			}
+			if missing != "" {
+				return fail(reconnect, "it may not %s", missing)
+			}
+		}
+	}
+	return ok("it may do what it must")
+}
+
+// missing is the first right of a rule that the konnector has not, in words.
+func (p *patient) missing(ctx context.Context, namespace string, rule rbacv1.PolicyRule) (string, error) {
+	names := rule.ResourceNames
+	if len(names) == 0 {
+		names = []string{""}
+	}
+	for _, group := range rule.APIGroups {
+		for _, resource := range rule.Resources {
+			plain, sub, _ := strings.Cut(resource, "/")
+			for _, verb := range rule.Verbs {
+				for _, name := range names {
+					review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+						User: serviceAccount, Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + appcluster.SystemNamespace, "system:authenticated"},
+						ResourceAttributes: &authorizationv1.ResourceAttributes{
+							Namespace: namespace, Group: group, Resource: plain, Subresource: sub, Verb: verb, Name: name,
+						},
+					}}
+					if err := p.cluster.Create(ctx, review); err != nil {
+						return "", err
+					}
+					if !review.Status.Allowed {
+						return strings.TrimSpace(fmt.Sprintf("%s %s %s", verb, resource, name)), nil
+					}
+				}
+			}
+		}
+	}
+	return "", nil
+}
+
+func (p *patient) attribution(ctx context.Context) Finding {
+	return p.policies(ctx, "commits cannot name the users who changed a claim", "MutatingAdmissionPolicy")
+}
+
+func (p *patient) protection(ctx context.Context) Finding {
+	return p.policies(ctx, "namespaces with claims, and bound APIs, can be deleted by a slip", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+}
+
+// policies looks whether what the manifest has of some kinds is there.
+func (p *patient) policies(ctx context.Context, without string, kinds ...string) Finding {
+	objects, err := manifest(kinds...)
+	if err != nil {
+		return fail("", "%v", err)
+	}
+	for _, o := range objects {
+		err := p.cluster.Get(ctx, client.ObjectKeyFromObject(o), o)
+		switch {
+		case meta.IsNoMatchError(err):
+			return warn("", "Kubernetes 1.36 has the kind %s, this cluster has not: %s", o.GetKind(), without)
+		case apierrors.IsNotFound(err):
+			return warn(reconnect, "%s is not installed: %s", o.GetName(), without)
+		case err != nil:
+			return fail("", "%v", err)
+		}
+	}
+	return ok("installed")
+}
+
+// lists reads what the rest is about.
+func (p *patient) lists(ctx context.Context) Finding {
+	var err error
+	if p.connections, err = p.cluster.Connections(ctx); err != nil {
+		return fail("", "%v", err)
+	}
+	var bindings konnectorv1alpha1.APIServiceBindingList
+	if err := p.cluster.List(ctx, &bindings); err != nil {
+		return fail("", "list bindings: %v", err)
+	}
+	p.bindings = bindings.Items
+	if len(p.connections) == 0 {
+		return fail("kubectl gitbind connect URL", "this cluster is not connected to a control plane")
+	}
+	return ok("%d, and %d bound APIs", len(p.connections), len(p.bindings))
+}
+
+// manifest is what the plugin installs of some kinds.
+func manifest(kinds ...string) ([]*unstructured.Unstructured, error) {
+	all, err := install.Objects(install.Options{})
+	return slices.DeleteFunc(all, func(o *unstructured.Unstructured) bool { return !slices.Contains(kinds, o.GetKind()) }), err
+}

@@ -22,8 +22,11 @@ import (
 
 // Options are the flags.
 type Options struct {
-	Kubeconfig    string
-	BackendURL    string
+	Kubeconfig string
+	BackendURL string
+	// CAFile holds certificates in PEM that are trusted for backend and Git host
+	// beside the system's; "" for none.
+	CAFile        string
 	HealthListen  string
 	MetricsListen string
 	PprofListen   string
@@ -72,6 +75,7 @@ one works: the one that holds the Lease. One that loses it ends.`,
 	flags := cmd.Flags()
 	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "kubeconfig of the control plane (default: $KUBECONFIG, or the pod's own ServiceAccount)")
 	flags.StringVar(&o.BackendURL, "backend-url", "", "address of the backend, which tells when a repository changed; without it repositories are looked at once a minute")
+	flags.StringVar(&o.CAFile, "ca-file", "", "file of certificates in PEM that are trusted for backend and Git host, beside the system's")
 	flags.StringVar(&o.HealthListen, "health-listen", o.HealthListen, "address for /healthz and /readyz; 0 for none")
 	flags.StringVar(&o.MetricsListen, "metrics-listen", o.MetricsListen, "address for /metrics; 0 for none")
 	flags.StringVar(&o.PprofListen, "pprof-listen", "0", "address for /debug/pprof; 0 for none")

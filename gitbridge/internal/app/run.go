@@ -114,8 +114,12 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, config *rest.Config, 
 		return fmt.Errorf("register metrics: %w", err)
 	}
 	claims := claimsFactory{config: config, client: mgr.GetClient(), server: mgr.GetAPIReader(), apis: resolver, objects: objects, log: mgr.GetLogger(), workers: o.Workers, metrics: numbers, now: o.Now}
+	roots, err := roots(o.CAFile)
+	if err != nil {
+		return err
+	}
 	bindings := &clusterbinding.Reconciler{
-		Client: mgr.GetClient(), Server: mgr.GetAPIReader(), BackendURL: o.BackendURL,
+		Client: mgr.GetClient(), Server: mgr.GetAPIReader(), BackendURL: o.BackendURL, RootCAs: roots,
 		Sessions: sessions, Claims: claims.of, Guard: elected.Guard, Metrics: numbers, Now: o.Now,
 		History: o.StatusHistory, Recorder: mgr.GetEventRecorder("gitbridge"),
 		Began: func(s *session.Session) { go exports.Began(ctx, s) },

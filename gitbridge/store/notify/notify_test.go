@@ -2,6 +2,7 @@ package notify
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
@@ -130,5 +131,24 @@ func TestRefusals(t *testing.T) {
 	_, errs := listen(t, Options{URL: "http://127.0.0.1:1", Credentials: func(context.Context) (string, string, error) { return "", "", errors.New("no credential") }})
 	if got := next(t, errs); !strings.Contains(got, "no credential") {
 		t.Errorf("error %q", got)
+	}
+}
+
+func TestACertificateIsTrustedOnlyByWhomItIsNamedTo(t *testing.T) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}))
+	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
+	_, errs := listen(t, Options{URL: server.URL})
+	if got := next(t, errs); !strings.Contains(got, "certificate") {
+		t.Errorf("without its authority: %s", got)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(server.Certificate())
+	_, errs = listen(t, Options{URL: server.URL, RootCAs: roots})
+	if got := next(t, errs); got != "<nil>" {
+		t.Errorf("with it: %s", got)
 	}
 }

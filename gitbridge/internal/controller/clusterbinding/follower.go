@@ -50,7 +50,7 @@ func (r *Reconciler) begin(b *v1alpha1.ClusterBinding) (*follower, error) {
 	credentials := r.credentials(f.cluster.Namespace)
 	name, email := claim.BridgeIdentity()
 	repository, err := gitstore.Open(gitstore.Options{
-		URL: f.url, Credentials: credentials, Committer: store.Signature{Name: name, Email: email},
+		URL: f.url, Credentials: credentials, RootCAs: r.RootCAs, Committer: store.Signature{Name: name, Email: email},
 		Guard: r.Guard, Observer: r.Metrics.Repository(b.Name), Now: r.Now, TrustHints: notify.FromHost(r.BackendURL, f.url),
 	})
 	if err != nil {
@@ -107,7 +107,7 @@ func (r *Reconciler) begin(b *v1alpha1.ClusterBinding) (*follower, error) {
 	if r.BackendURL != "" {
 		start(func() {
 			notify.Listen(ctx, notify.Options{
-				URL: r.BackendURL, ClusterID: b.Name, Credentials: credentials,
+				URL: r.BackendURL, ClusterID: b.Name, Credentials: credentials, RootCAs: r.RootCAs,
 				OnEvent: func(ref string, hash store.Hash) {
 					switch ref {
 					case "refs/heads/main":

@@ -5,6 +5,7 @@ package clusterbinding
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
@@ -36,7 +37,9 @@ type Reconciler struct {
 	Server client.Reader
 	// BackendURL is where events come from; "" for none.
 	BackendURL string
-	Sessions   *session.Registry
+	// RootCAs are whom Git hosts and backend are trusted by; nil for the system's.
+	RootCAs  *x509.CertPool
+	Sessions *session.Registry
 	// Claims works off the claims of a followed cluster until ctx ends.
 	Claims func(tenant.Cluster) (Claims, error)
 	// Began is told when status of a cluster can be written.

@@ -1,0 +1,28 @@
+package app
+
+import (
+	"crypto/x509"
+	"fmt"
+	"os"
+)
+
+// roots are the certificates that are trusted for backend and Git host: the
+// system's, and those of a file in PEM. They are nil, for the system's, without
+// one.
+func roots(file string) (*x509.CertPool, error) {
+	if file == "" {
+		return nil, nil
+	}
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read --ca-file: %w", err)
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("--ca-file %s holds no certificate in PEM", file)
+	}
+	return pool, nil
+}

@@ -23,31 +23,37 @@ type ClaimName struct {
 	Key claim.Key
 }
 
-// Name understands KIND/NAME as kubectl does: a kind, a plural, a singular or a
-// short name, with or without its group.
+// Name understands KIND/NAME.
 func (c *Cluster) Name(arg string) (ClaimName, error) {
 	word, name, ok := strings.Cut(arg, "/")
 	if !ok || word == "" || name == "" || strings.Contains(name, "/") {
 		return ClaimName{}, usage.Errorf("%q names no claim: give KIND/NAME, for example postgresqlinstances.anynines.com/orders", arg)
 	}
+	kind, binding, err := c.API(word)
+	if err != nil {
+		return ClaimName{}, err
+	}
+	return ClaimName{Kind: kind, Key: claim.Key{Binding: binding, Namespace: c.Namespace, Name: name}}, nil
+}
+
+// API understands a word as kubectl does: a kind, a plural, a singular or a short
+// name, with or without its group. The binding is "<plural>.<group>".
+func (c *Cluster) API(word string) (kind schema.GroupVersionKind, binding string, err error) {
 	mapper, err := c.mapper()
 	if err != nil {
-		return ClaimName{}, fmt.Errorf("ask for the cluster's APIs: %w", err)
+		return kind, "", fmt.Errorf("ask for the cluster's APIs: %w", err)
 	}
 	mapping, err := mappingFor(mapper, word)
 	if meta.IsNoMatchError(err) {
-		return ClaimName{}, fmt.Errorf("this cluster has no API %q: kubectl gitbind get lists those that are bound", word)
+		return kind, "", fmt.Errorf("this cluster has no API %q: kubectl gitbind get lists those that are bound", word)
 	}
 	if err != nil {
-		return ClaimName{}, fmt.Errorf("look for the API %s: %w", word, err)
+		return kind, "", fmt.Errorf("look for the API %s: %w", word, err)
 	}
 	if mapping.Scope.Name() != meta.RESTScopeNameNamespace {
-		return ClaimName{}, fmt.Errorf("%s is no claim: claims are in namespaces", arg)
+		return kind, "", fmt.Errorf("%s has no claims: claims are in namespaces", word)
 	}
-	return ClaimName{
-		Kind: mapping.GroupVersionKind,
-		Key:  claim.Key{Binding: mapping.Resource.GroupResource().String(), Namespace: c.Namespace, Name: name},
-	}, nil
+	return mapping.GroupVersionKind, mapping.Resource.GroupResource().String(), nil
 }
 
 // KindOf is the kind of a bound API, "<plural>.<group>". The error is one of

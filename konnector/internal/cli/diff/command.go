@@ -23,11 +23,11 @@ type options struct {
 func Command(cluster appcluster.Opener, signIn signin.Opener) *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
-		Use:   "diff [KIND/NAME...]",
+		Use:   "diff [KIND[/NAME]...]",
 		Short: "Compare claims in the cluster with their files on main",
 		Long: `Compare claims in the cluster with their files on main: what is there now (-), and
-what main says it should be (+). Without names, all claims are compared (-n limits
-them to one namespace). With -f, what would change if that file were merged.
+what main says it should be (+). KIND stands for all claims of an API; without names, all
+claims are compared (-n limits them to one namespace). With -f, what would change if that file were merged.
 
 Both are compared as the konnector does, with the schema's defaults filled in, so
 what is only written otherwise is no difference.

@@ -28,7 +28,7 @@ const (
 // Input is what the person asked for.
 type Input struct {
 	clone.Access
-	// Names are KIND/NAME; all claims when empty.
+	// Names are KIND/NAME, or KIND; all claims when empty.
 	Names []string
 	// Files are the person's, in the place of those on main; "-" is In.
 	Files []string
@@ -74,10 +74,7 @@ func Do(ctx context.Context, in Input) error {
 // differences goes on after a claim that cannot be compared; the error tells of
 // those.
 func (in Input) differences(ctx context.Context) ([]Difference, error) {
-	pairs, err := in.pairs(ctx)
-	if err != nil {
-		return nil, err
-	}
+	pairs, broken := in.pairs(ctx)
 	slices.SortFunc(pairs, func(a, b pair) int { return strings.Compare(a.key.Path(), b.key.Path()) })
 	var out []Difference
 	bad := 0
@@ -95,9 +92,9 @@ func (in Input) differences(ctx context.Context) ([]Difference, error) {
 		}
 	}
 	if bad > 0 {
-		return out, fmt.Errorf("files that are no claim: %d, so they could not be compared", bad)
+		broken = errors.Join(broken, fmt.Errorf("files that are no claim: %d, so they could not be compared", bad))
 	}
-	return out, nil
+	return out, broken
 }
 
 // pair is a claim on both sides.

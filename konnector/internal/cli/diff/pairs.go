@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -19,6 +20,7 @@ import (
 	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/clone"
+	"gitbind.dev/konnector/internal/cli/output"
 )
 
 // pairs are the claims to compare.
@@ -37,15 +39,27 @@ func (in Input) named(ctx context.Context) ([]pair, error) {
 	var out []pair
 	repos := map[string]*clone.Clone{}
 	for _, arg := range in.Names {
-		name, err := in.Cluster.Name(arg)
+		word, _, one := strings.Cut(arg, "/")
+		kind, b, err := in.Cluster.API(word)
 		if err != nil {
 			return nil, err
 		}
-		b := name.Key.Binding
 		if repos[b] == nil {
 			if repos[b], err = in.OfBinding(ctx, b); err != nil {
 				return nil, err
 			}
+		}
+		if !one {
+			of, err := in.ofBinding(ctx, b, kind, repos[b])
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, of...)
+			continue
+		}
+		name, err := in.Cluster.Name(arg)
+		if err != nil {
+			return nil, err
 		}
 		p, err := in.pair(ctx, name)
 		if err != nil {
@@ -80,7 +94,8 @@ func (in Input) pair(ctx context.Context, name appcluster.ClaimName) (pair, erro
 	return p, err
 }
 
-// all are those of all bindings, on either side.
+// all are those of all bindings, on either side. With an error it gives those
+// that can be compared.
 func (in Input) all(ctx context.Context) ([]pair, error) {
 	var bindings konnectorv1alpha1.APIServiceBindingList
 	switch err := in.Cluster.List(ctx, &bindings); {
@@ -92,28 +107,39 @@ func (in Input) all(ctx context.Context) ([]pair, error) {
 		return nil, fmt.Errorf("list bindings: %w", err)
 	}
 	var out []pair
+	var bad []string
 	repos := map[string]*clone.Clone{}
 	for _, b := range bindings.Items {
-		kind, err := in.Cluster.KindOf(b.Name)
-		if meta.IsNoMatchError(err) {
-			fmt.Fprintf(in.Notes, "The API %s is not installed in this cluster yet.\n", b.Name)
-			continue
-		}
+		of, err := in.ofInstalled(ctx, &b, repos)
 		if err != nil {
-			return nil, fmt.Errorf("look for the API %s: %w", b.Name, err)
-		}
-		if repos[b.Spec.Connection] == nil {
-			if repos[b.Spec.Connection], err = in.OfBinding(ctx, b.Name); err != nil {
-				return nil, err
-			}
-		}
-		of, err := in.ofBinding(ctx, b.Name, kind, repos[b.Spec.Connection])
-		if err != nil {
-			return nil, err
+			// The other APIs may lie in another repository.
+			bad = append(bad, b.Name)
+			fmt.Fprintf(in.Notes, "%s: %s\n", b.Name, output.Line(err.Error()))
 		}
 		out = append(out, of...)
 	}
+	if len(bad) > 0 {
+		return out, fmt.Errorf("these could not be compared: %s", strings.Join(bad, ", "))
+	}
 	return out, nil
+}
+
+// ofInstalled are the claims of a bound API; none while it is not installed.
+func (in Input) ofInstalled(ctx context.Context, b *konnectorv1alpha1.APIServiceBinding, repos map[string]*clone.Clone) ([]pair, error) {
+	kind, err := in.Cluster.KindOf(b.Name)
+	if meta.IsNoMatchError(err) {
+		fmt.Fprintf(in.Notes, "The API %s is not installed in this cluster yet.\n", b.Name)
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look for the API: %w", err)
+	}
+	if repos[b.Spec.Connection] == nil {
+		if repos[b.Spec.Connection], err = in.OfBinding(ctx, b.Name); err != nil {
+			return nil, err
+		}
+	}
+	return in.ofBinding(ctx, b.Name, kind, repos[b.Spec.Connection])
 }
 
 // ofBinding are the claims of one API, on either side.

@@ -94,7 +94,7 @@ func bindingsCommand(cluster appcluster.Opener, signIn signin.Opener) *cobra.Com
 func claimsCommand(cluster appcluster.Opener, signIn signin.Opener) *cobra.Command {
 	c := &command{cluster: cluster, signIn: signIn}
 	cmd := &cobra.Command{
-		Use: "claims [KIND/NAME...]", Aliases: []string{"claim"},
+		Use: "claims [KIND[/NAME]...]", Aliases: []string{"claim"},
 		Short: "List claims: their state, their commit, and who changed them last",
 		Long: `List the claims of this cluster, in all namespaces that you may see, or in one with
 -n: whether the service is ready, whether the control plane has what the claim

@@ -33,7 +33,7 @@ import (
 type Input struct {
 	Cluster *appcluster.Cluster
 	SignIn  *signin.SignIn
-	// Names limit it to these: of claims KIND/NAME, else NAME.
+	// Names limit it to these: of claims KIND/NAME or KIND, else NAME.
 	Names []string
 	// Namespace limits the claims; all that the person may see when empty.
 	Namespace string

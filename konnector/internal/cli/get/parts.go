@@ -90,6 +90,20 @@ func (in Input) chosen(ctx context.Context, bindings []konnectorv1alpha1.APIServ
 	}
 	var out []claim
 	for _, n := range in.Names {
+		if !strings.Contains(n, "/") {
+			_, binding, err := in.Cluster.API(n)
+			if err != nil {
+				return nil, err
+			}
+			items, err := in.claimsOf(ctx, binding)
+			if err != nil {
+				return nil, err
+			}
+			for i := range items {
+				out = append(out, claim{object: items[i], binding: binding})
+			}
+			continue
+		}
 		name, err := in.Cluster.Name(n)
 		if err != nil {
 			return nil, err
@@ -120,7 +134,9 @@ func (in Input) whoChanged(ctx context.Context, all found) map[string]clone.Comm
 	out := map[string]clone.Commit{}
 	for i := range all.connections {
 		c := &all.connections[i]
-		serves := func(b konnectorv1alpha1.APIServiceBinding) bool { return b.Spec.Connection == c.Name }
+		serves := func(b konnectorv1alpha1.APIServiceBinding) bool {
+			return b.Spec.Connection == c.Name && slices.ContainsFunc(all.claims, func(of claim) bool { return of.binding == b.Name })
+		}
 		if !slices.ContainsFunc(all.bindings, serves) {
 			continue
 		}

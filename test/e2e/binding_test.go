@@ -100,6 +100,21 @@ func TestBindingThroughGit(t *testing.T) {
 				t.Errorf("its file is not on main:\n%s", tree)
 			}
 		})
+		t.Run("what is bound again has them", func(t *testing.T) {
+			uid := c.serviceUID(t, "second")
+			must(t)(p.Kubectl(ctx, c.admin(), "apply", "-f", manifest))
+			c.push(t, "Bind PostgreSQL again", func(dir string) {
+				write(t, dir, requestFile, fmt.Sprintf("apiVersion: gitbind.dev/v1alpha1\nkind: APIServiceExportRequest\nmetadata: {name: %s}\n", postgresql))
+			})
+			c.bindingSays(t, "Ready", "Bound")
+			eventually(t, "the claim is applied", func(ctx context.Context) (string, bool) {
+				out, err := c.Kubectl(ctx, c.admin(), "get", "postgresqlinstance", "second", "-n", "team-a", "-o", `jsonpath={.status.gitbind.conditions[?(@.type=="Applied")].status}`)
+				return out, err == nil && out == "True"
+			})
+			if now := c.serviceUID(t, "second"); now != uid {
+				t.Errorf("the service is another one: %s, was %s", now, uid)
+			}
+		})
 	})
 }
 
@@ -167,6 +182,11 @@ func (c *tenant) orderOne(t *testing.T, name string) {
 		out, err := c.Kubectl(ctx, c.Control(), "get", "postgresqlinstance", name, "-n", c.claimNamespace(), "-o", "jsonpath={.spec.plan}")
 		return out, err == nil && out == nano
 	})
+}
+
+func (c *tenant) serviceUID(t *testing.T, name string) string {
+	t.Helper()
+	return must(t)(c.Kubectl(t.Context(), c.Control(), "get", "postgresqlinstance", name, "-n", c.claimNamespace(), "-o", "jsonpath={.metadata.uid}"))
 }
 
 // unbound waits until nothing of the API is left for the cluster, on both sides.

@@ -151,7 +151,7 @@ func (s *Session) begin(ctx context.Context, main *store.Snapshot) error {
 		if _, ok := main.Entry(path); ok {
 			continue
 		}
-		present, err := present(before, path)
+		present, err := s.present(before, path)
 		if err != nil || present == nil || present.Answers.Blob == "" && present.Result != claim.Held {
 			continue
 		}
@@ -275,17 +275,13 @@ func (s *Session) paths(main *store.Snapshot, folder string) func(yield func(str
 // Present is the answer to a path that is on status, nil if there is none or it
 // cannot be read.
 func (s *Session) Present(path string) (*claim.Status, error) {
-	return present(s.Status.Snapshot(), path)
+	return s.present(s.Status.Snapshot(), path)
 }
 
-func present(status *store.Snapshot, path string) (*claim.Status, error) {
-	file := claim.StatusPath(path)
-	if _, ok := status.Entry(file); !ok {
+func (s *Session) present(status *store.Snapshot, path string) (*claim.Status, error) {
+	entry, ok := status.Entry(claim.StatusPath(path))
+	if !ok {
 		return nil, nil
 	}
-	data, err := status.Read(file)
-	if err != nil {
-		return nil, err
-	}
-	return claim.DecodeStatus(data)
+	return s.answers.Decode(string(entry.Hash), func() ([]byte, error) { return status.Read(entry.Path) })
 }

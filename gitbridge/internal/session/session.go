@@ -62,6 +62,7 @@ type Session struct {
 
 	options Options
 	health  health
+	answers claim.Statuses
 	// opened is closed when the branch status is known.
 	opened chan struct{}
 

@@ -72,8 +72,9 @@ func (r *reconciler) look(ctx context.Context, key contract.Key, at sight) (*loo
 		return nil, err
 	}
 	r.lookAtFile(l)
-	if data, err := view.Status.Read(key.Path()); err == nil && view.StatusReplaced == "" {
-		if l.answer, err = contract.DecodeStatus(data); err != nil {
+	if entry, ok := view.Status.Entry(key.Path()); ok && view.StatusReplaced == "" {
+		l.answer, err = r.answers.Decode(string(entry.Hash), func() ([]byte, error) { return view.Status.Read(entry.Path) })
+		if err != nil {
 			// As good as none: what is wrong there is not for this cluster to say.
 			l.answer = nil
 		}

@@ -45,6 +45,7 @@ type reconciler struct {
 	// newer main, or the repository can be used again.
 	pending keys
 	written *written
+	answers contract.Statuses
 	// reports are turns to write a status, enqueue calls who waits for one.
 	reports turns
 	enqueue func(contract.Key)

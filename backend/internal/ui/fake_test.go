@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"hash/maphash"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -102,10 +103,18 @@ func (w *world) Bind(ctx context.Context, who login.Identity, cluster, offer str
 	return &v1alpha1.Binding{Name: api, Offer: offer}, nil
 }
 
+// contents and hashes are of all that was hashed.
+var contents, hashes = map[string]string{}, map[string]string{}
+
 func hash(s string) string {
+	if known, ok := hashes[s]; ok {
+		return known
+	}
 	h := fnv.New128a()
 	_, _ = h.Write([]byte(s))
-	return fmt.Sprintf("%x%08x", h.Sum(nil), len(s))
+	hashes[s] = fmt.Sprintf("%x%08x", h.Sum(nil), len(s))
+	contents[hashes[s]] = s
+	return hashes[s]
 }
 
 func (w *world) tree(cluster, revision string) (map[string]string, bool) {
@@ -118,15 +127,20 @@ func (w *world) tree(cluster, revision string) (map[string]string, bool) {
 	return nil, false
 }
 
+var seed = maphash.MakeSeed()
+
 // commitOf is another one for another tree.
 func commitOf(tree map[string]string) string {
-	var sum uint64
+	sum := maphash.Hash{}
+	sum.SetSeed(seed)
+	var all uint64
 	for path, content := range tree {
-		h := fnv.New64a()
-		_, _ = h.Write([]byte(path + content))
-		sum += h.Sum64()
+		sum.Reset()
+		_, _ = sum.WriteString(path)
+		_, _ = sum.WriteString(content)
+		all += sum.Sum64()
 	}
-	return hash(fmt.Sprint(sum))
+	return hash(fmt.Sprint(all))
 }
 
 func (w *world) Head(_ context.Context, cluster, branch string) (string, error) {
@@ -169,16 +183,10 @@ func (w *world) Read(_ context.Context, cluster, revision, path string) ([]byte,
 	return []byte(content), hash(content), nil
 }
 
-func (w *world) Blobs(_ context.Context, cluster string, blobs []string, fn func(string, []byte) error) error {
-	content := map[string]string{}
-	for _, branch := range []string{"main", "status"} {
-		for _, c := range w.files[cluster+":"+branch] {
-			content[hash(c)] = c
-		}
-	}
+func (w *world) Blobs(_ context.Context, _ string, blobs []string, fn func(string, []byte) error) error {
 	for _, b := range blobs {
 		w.reads++
-		if err := fn(b, []byte(content[b])); err != nil {
+		if err := fn(b, []byte(contents[b])); err != nil {
 			return err
 		}
 	}

@@ -49,7 +49,8 @@ type Authenticator struct {
 
 	// seen has, by cluster, when its konnector was let in last.
 	seen sync.Map
-	// ended has the hashes of tokens that count no longer, whatever a cache says.
+	// ended has the hashes of tokens that count no longer, whatever a cache says,
+	// and since when.
 	ended      sync.Map
 	underway   underway
 	promotions promotions

@@ -12,11 +12,16 @@ import (
 func (a *Authenticator) End(cluster string, hashes []string, cut bool) {
 	these := map[string]bool{}
 	for _, hash := range hashes {
-		// There is one for each credential that was replaced since the process
-		// began, and no token comes back.
-		a.ended.Store(hash, struct{}{})
+		a.ended.Store(hash, a.now())
 		these[hash] = true
 	}
+	// No token comes back, and by then each cache has heard of it.
+	a.ended.Range(func(hash, at any) bool {
+		if a.now().Sub(at.(time.Time)) > endedKept {
+			a.ended.Delete(hash)
+		}
+		return true
+	})
 	if cut {
 		a.underway.endIf(cluster, func(r *request) bool { return these[r.hash] })
 		return
@@ -39,6 +44,9 @@ func (a *Authenticator) SecretChanged(ctx context.Context, cluster string, role 
 }
 
 const (
+	// endedKept is how long to remember what has ended: longer than any cache
+	// lags, and short enough for a konnector that renews all the time.
+	endedKept = time.Hour
 	// promoteTimeout is how long the first use of a credential may wait for the
 	// API server.
 	promoteTimeout = 2 * time.Second

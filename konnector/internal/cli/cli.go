@@ -20,6 +20,7 @@ import (
 	"gitbind.dev/konnector/internal/cli/connect"
 	"gitbind.dev/konnector/internal/cli/diff"
 	"gitbind.dev/konnector/internal/cli/disconnect"
+	"gitbind.dev/konnector/internal/cli/doctor"
 	"gitbind.dev/konnector/internal/cli/get"
 	"gitbind.dev/konnector/internal/cli/gitcredential"
 	"gitbind.dev/konnector/internal/cli/log"
@@ -111,11 +112,12 @@ control plane acts on, and the status comes back the same way.`,
 	add(root, gettingIn, connect.Command(cluster, signIn), catalog.Command(cluster, signIn), bind.Command(cluster, signIn),
 		unbind.Command(cluster), disconnect.Command(cluster, signIn), logout.Command(signIn))
 	add(root, claims, get.Command(cluster, signIn), diff.Command(cluster, signIn), log.Command(cluster, signIn), rollback.Command(cluster, signIn), resolve.Command(cluster))
-	add(root, operating, approve.Command(cluster), rotate.Command(cluster, signIn), revoke.Command(cluster, signIn))
+	add(root, operating, doctor.Command(cluster), approve.Command(cluster), rotate.Command(cluster, signIn), revoke.Command(cluster, signIn))
 	add(root, other, gitcredential.Command(signIn), versions.Command(version, cluster, signIn))
 	root.SetHelpCommandGroupID(other)
 	root.SetCompletionCommandGroupID(other)
 	completion.AddKubectl(root)
+	completion.ConnectionFlags(root, cluster)
 	markUsageErrors(root)
 	return root
 }

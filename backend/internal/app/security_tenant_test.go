@@ -89,8 +89,8 @@ func (s *security) testOtherRepository(t *testing.T) {
 		dir := t.TempDir()
 		s.commit(t, dir, c.user, map[string]string{"bindings/x": "x\n"})
 		for _, branch := range []string{"main", "status", "changes/x"} {
-			if out, err := git(t, dir, "push", withCredential(s.alice.RepositoryURL, c.user, c.password), "HEAD:refs/heads/"+branch); err == nil {
-				t.Errorf("%s writes %s: %s", what, branch, out)
+			if out, err := git(t, dir, "push", withCredential(s.alice.RepositoryURL, c.user, c.password), "HEAD:refs/heads/"+branch); err == nil || strings.Contains(out, "remote rejected") {
+				t.Errorf("%s gets as far as writing %s: %v %s", what, branch, err, out)
 			}
 		}
 		for _, path := range []string{"/v1/events?cluster=", "/v1/clusters/"} {
@@ -158,8 +158,11 @@ func (s *security) testNoRight(t *testing.T) {
 func (s *security) commit(t *testing.T, dir, user string, files map[string]string) {
 	t.Helper()
 	email := user + "@example.com"
-	if user == "konnector" || user == "bridge" {
-		email = map[string]string{"konnector": "konnector", "bridge": "gitbridge"}[user] + "@" + claim.ClusterDomain(s.alice.ID)
+	switch user {
+	case "konnector":
+		email = "konnector@" + claim.ClusterDomain(s.alice.ID)
+	case "bridge":
+		_, email = claim.BridgeIdentity()
 	}
 	if _, err := os.Stat(filepath.Join(dir, ".git")); err != nil {
 		if out, err := git(t, dir, "init", "-q"); err != nil {
@@ -206,9 +209,14 @@ func (s *security) testKonnectorWrites(t *testing.T) {
 		t.Fatalf("what is its own: %s", out)
 	}
 	before := s.heads(t)
-	for _, ref := range []string{"refs/heads/status", "refs/heads/other", "refs/tags/x", "refs/gitbind/x"} {
-		if out, err := git(t, dir, "push", "origin", "HEAD:"+ref); err == nil {
-			t.Errorf("it writes %s: %s", ref, out)
+	for ref, words := range map[string]string{
+		"refs/heads/status": "only the bridge writes it",
+		"refs/heads/other":  "can be pushed",
+		"refs/tags/x":       "no tags",
+		"refs/gitbind/x":    "can be pushed",
+	} {
+		if out, err := git(t, dir, "push", "origin", "HEAD:"+ref); err == nil || !strings.Contains(out, words) {
+			t.Errorf("it writes %s: %v %s", ref, err, out)
 		}
 	}
 	for _, args := range [][]string{{":refs/heads/main"}, {"--force", "HEAD~1:refs/heads/main"}} {
@@ -227,10 +235,19 @@ func (s *security) testKonnectorWrites(t *testing.T) {
 
 func (s *security) testBridgeWrites(t *testing.T) {
 	dir := s.clone(t, "bridge", s.aliceBridge)
-	before := s.heads(t)
 	s.commit(t, dir, "bridge", map[string]string{"bindings/b/claims/team-a/x.yaml": "y\n"})
-	for _, ref := range []string{"refs/heads/main", "refs/heads/changes/x", "refs/heads/conflicts/x", "refs/heads/other", "refs/tags/x"} {
-		if out, err := git(t, dir, "push", "--force", "origin", "HEAD:"+ref); err == nil || !strings.Contains(out, "gitbind") {
+	if out, err := git(t, dir, "push", "-q", "--force", "origin", "HEAD:status"); err != nil {
+		t.Fatalf("what is its own: %s", out)
+	}
+	before := s.heads(t)
+	for ref, words := range map[string]string{
+		"refs/heads/main":        "the bridge writes the branch status and nothing else",
+		"refs/heads/changes/x":   "the bridge writes the branch status and nothing else",
+		"refs/heads/conflicts/x": "the bridge writes the branch status and nothing else",
+		"refs/heads/other":       "can be pushed",
+		"refs/tags/x":            "no tags",
+	} {
+		if out, err := git(t, dir, "push", "--force", "origin", "HEAD:"+ref); err == nil || !strings.Contains(out, words) {
 			t.Errorf("it writes %s: %v %s", ref, err, out)
 		}
 	}
@@ -296,15 +313,15 @@ func (s *security) raw(t *testing.T, path string, with func(*http.Request)) (sta
 
 func (s *security) testTreeTricks(t *testing.T) {
 	before := s.heads(t)
-	for what, entry := range map[string]string{
-		"a parent folder":                "100644 blob BLOB\t..",
-		"this folder":                    "100644 blob BLOB\t.",
-		"git's own folder":               "040000 tree TREE\t.git",
-		"git's own folder, another case": "040000 tree TREE\t.GIT",
-		"bindings, another case":         "040000 tree TREE\tBindings",
-		"bindings as a link":             "120000 blob BLOB\tbindings",
-		"a link beside bindings":         "120000 blob BLOB\tlink",
-		"a repository beside bindings":   "160000 commit " + strings.Repeat("1", 40) + "\tmodule",
+	for what, c := range map[string]struct{ folder, entry, words string }{
+		"a parent folder":                {"bindings", "100644 blob BLOB\t..", "hasDotdot"},
+		"this folder":                    {"bindings", "100644 blob BLOB\t.", "hasDot:"},
+		"git's own folder":               {"bindings", "040000 tree TREE\t.git", "hasDotgit"},
+		"git's own folder, another case": {"bindings", "040000 tree TREE\t.GIT", "hasDotgit"},
+		"bindings, another case":         {"", "040000 tree TREE\tBindings", "below bindings/"},
+		"bindings as a link":             {"", "120000 blob BLOB\tbindings", "below bindings/"},
+		"a link beside bindings":         {"", "120000 blob BLOB\tlink", "below bindings/"},
+		"a repository beside bindings":   {"", "160000 commit " + strings.Repeat("1", 40) + "\tmodule", "below bindings/"},
 	} {
 		dir := s.clone(t, s.alice.Credential.Username, s.alice.Credential.Password)
 		run := func(stdin string, args ...string) string {
@@ -315,21 +332,25 @@ func (s *security) testTreeTricks(t *testing.T) {
 			}
 			return strings.TrimSpace(out)
 		}
-		blob := run("/etc/passwd", "hash-object", "-w", "--stdin")
-		tree := run("100644 blob "+blob+"\tx\n", "mktree")
-		root := run("", "ls-tree", "HEAD")
-		entry = strings.NewReplacer("BLOB", blob, "TREE", tree).Replace(entry)
-		var lines []string
-		for _, line := range strings.Split(root, "\n") {
-			if _, name, _ := strings.Cut(line, "\t"); !strings.HasSuffix(entry, "\t"+name) {
-				lines = append(lines, line)
+		// with is a folder's tree with one more entry, in the place of one of its name.
+		with := func(folder, entry string) string {
+			var lines []string
+			for _, line := range strings.Split(run("", "ls-tree", "HEAD:"+folder), "\n") {
+				if _, name, _ := strings.Cut(line, "\t"); !strings.HasSuffix(entry, "\t"+name) {
+					lines = append(lines, line)
+				}
 			}
+			return run(strings.Join(append(lines, entry), "\n")+"\n", "mktree", "--missing")
 		}
-		tree = run(strings.Join(append(lines, entry), "\n")+"\n", "mktree", "--missing")
+		blob := run("/etc/passwd", "hash-object", "-w", "--stdin")
+		tree := with(c.folder, strings.NewReplacer("BLOB", blob, "TREE", run("100644 blob "+blob+"\tx\n", "mktree")).Replace(c.entry))
+		if c.folder != "" {
+			tree = with("", "040000 tree "+tree+"\t"+c.folder)
+		}
 		email := "konnector@" + claim.ClusterDomain(s.alice.ID)
 		commit := run("", "-c", "user.name=konnector", "-c", "user.email="+email, "commit-tree", tree, "-p", "HEAD", "-m", "x")
-		if out, err := git(t, dir, "push", "origin", commit+":refs/heads/main"); err == nil {
-			t.Errorf("%s is taken: %s", what, out)
+		if out, err := git(t, dir, "push", "origin", commit+":refs/heads/main"); err == nil || !strings.Contains(out, c.words) {
+			t.Errorf("%s: %v %s", what, err, out)
 		}
 	}
 	if after := s.heads(t); after != before {

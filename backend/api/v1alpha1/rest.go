@@ -3,7 +3,9 @@ package v1alpha1
 import "time"
 
 // What the backend says over HTTP, as JSON. Requests carry an OIDC ID token as
-// bearer token, except GET /v1/info.
+// bearer token, except GET /v1/info, and GET and POST
+// /v1/clusters/{id}/credential: these are for a cluster's konnector with its own
+// credential, and tell about that or renew it.
 
 // Info answers GET /v1/info: what a client needs in order to sign in.
 //

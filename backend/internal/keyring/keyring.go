@@ -4,6 +4,8 @@
 // time the second one decides anew; none is half done when the process ends.
 //
 // It lets nobody in: that is package access.
+//
+// +kubebuilder:rbac:groups="",resources=secrets,resourceNames=gitbind-konnector,verbs=get;create;patch
 package keyring
 
 import (

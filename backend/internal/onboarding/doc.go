@@ -1,6 +1,8 @@
 // Package onboarding lets people connect their clusters and bind APIs:
 // GET /v1/info, POST and GET /v1/clusters, POST /v1/clusters/{id}/bindings and
-// GET /v1/catalog, as backend/api/v1alpha1 describes them.
+// GET /v1/catalog, as backend/api/v1alpha1 describes them. With
+// /v1/clusters/{id}/credential a konnector renews its credential, and the owner
+// replaces or ends it (credential.go).
 //
 // It writes what was asked for as objects (a ClusterBinding, an
 // APIServiceExport, the cluster's own right to bind that in Git) and leaves to the controllers what follows from them. Who
@@ -24,6 +26,5 @@
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,verbs=patch
 //
 // +kubebuilder:rbac:groups=gitbind.dev,resources=apiserviceexports,verbs=get;list;watch;create
-// +kubebuilder:rbac:groups="",resources=secrets,resourceNames=gitbind-konnector,verbs=get;create;patch
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 package onboarding

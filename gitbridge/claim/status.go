@@ -1,8 +1,11 @@
 package claim
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"sigs.k8s.io/yaml"
 )
@@ -177,6 +180,9 @@ type Observed struct {
 
 // EncodeObserved writes an Observed.
 func EncodeObserved(o Observed) ([]byte, error) {
+	if data := o.plain(); data != nil {
+		return data, nil
+	}
 	out := object{
 		{"apiVersion", APIVersion},
 		{"kind", "Observed"},
@@ -195,8 +201,68 @@ func EncodeObserved(o Observed) ([]byte, error) {
 	return b, nil
 }
 
+// plain writes an Observed of letters and digits, as all are that were written
+// here. One goes with every answer, and to go through YAML would cost as much as
+// the answer itself. It is nil for all else.
+func (o Observed) plain() []byte {
+	commit, epoch, writer := word(o.Commit), word(o.Epoch), word(o.Writer)
+	if commit == "" || epoch == "" || writer == "" && o.Writer != "" {
+		return nil
+	}
+	b := fmt.Appendf(nil, "apiVersion: %s\nkind: Observed\ncommit: %s\nsequence: %d\nepoch: %s\n", APIVersion, commit, o.Sequence, epoch)
+	if o.Cut > 0 {
+		b = fmt.Appendf(b, "cut: %d\n", o.Cut)
+	}
+	if writer != "" {
+		b = fmt.Appendf(b, "writer: %s\n", writer)
+	}
+	return b
+}
+
+// readPlain reads exactly what plain writes. Commit is "" for all else.
+func readPlain(data []byte) Observed {
+	o := Observed{APIVersion: APIVersion, Kind: "Observed"}
+	for line := range strings.Lines(string(data)) {
+		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
+		number, err := strconv.ParseInt(value, 10, 64)
+		unquoted := strings.Trim(value, `"`)
+		switch {
+		case name == "commit":
+			o.Commit = unquoted
+		case name == "epoch":
+			o.Epoch = unquoted
+		case name == "writer":
+			o.Writer = unquoted
+		case name == "sequence" && err == nil:
+			o.Sequence = number
+		case name == "cut" && err == nil:
+			o.Cut = number
+		}
+	}
+	if !bytes.Equal(o.plain(), data) {
+		return Observed{}
+	}
+	return o
+}
+
+// word is what text makes of letters and digits, "" for all else.
+func word(s string) string {
+	for _, c := range []byte(s) {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') {
+			return ""
+		}
+	}
+	if s == "" || plain.MatchString(s) && !words[strings.ToLower(s)] {
+		return s
+	}
+	return `"` + s + `"`
+}
+
 // DecodeObserved reads an Observed.
 func DecodeObserved(data []byte) (Observed, error) {
+	if o := readPlain(data); o.Commit != "" {
+		return o, nil
+	}
 	var o Observed
 	if err := yaml.Unmarshal(data, &o); err != nil {
 		return Observed{}, fmt.Errorf("decode Observed: %w", err)

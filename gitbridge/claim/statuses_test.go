@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/yaml"
 )
 
 func someStatus(i int) *Status {
@@ -80,6 +82,56 @@ func BenchmarkStatuses(b *testing.B) {
 	var s Statuses
 	for b.Loop() {
 		if _, err := s.Decode("1", func() ([]byte, error) { return data, nil }); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func TestAnObservedIsWrittenTheSameWithAndWithoutYAML(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.OneOf(
+			rapid.StringMatching(`[0-9a-f]{7,40}`), rapid.StringMatching(`[0-9]{1,3}e[0-9]{1,30}`), rapid.StringMatching(`0[box][0-9a-f]{1,20}`),
+			rapid.StringMatching(`[A-Z2-7]{10}`), rapid.SampledFrom([]string{"", "false", "False", "null", "Infinity", "2026-11-21", "yes", "0o777777", "1_000_000", "a: b", "#abcdef"}), rapid.String(),
+		)
+		o := Observed{Commit: text.Draw(t, "commit"), Epoch: text.Draw(t, "epoch"), Writer: text.Draw(t, "writer"), Sequence: rapid.Int64Min(1).Draw(t, "sequence"), Cut: rapid.Int64Min(0).Draw(t, "cut")}
+		plain := o.plain()
+		if plain == nil {
+			return
+		}
+		all, err := marshal(object{{"apiVersion", APIVersion}, {"kind", "Observed"}, {"commit", o.Commit}, {"sequence", o.Sequence}, {"epoch", o.Epoch}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.Cut > 0 {
+			all = fmt.Appendf(all, "cut: %d\n", o.Cut)
+		}
+		if o.Writer != "" {
+			last, err := marshal(object{{"writer", o.Writer}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, last...)
+		}
+		if diff := cmp.Diff(string(all), string(plain)); diff != "" {
+			t.Fatal(diff)
+		}
+		o.APIVersion, o.Kind = APIVersion, "Observed"
+		if diff := cmp.Diff(o, readPlain(plain)); diff != "" {
+			t.Fatal(diff)
+		}
+		var read Observed
+		if err := yaml.Unmarshal(plain, &read); err != nil || read != o {
+			t.Fatal(read, err)
+		}
+	})
+	if (Observed{Commit: "d0be2dc421be4fcd0172e5afceea3970e2f3d940", Epoch: "5JRFXUAALF", Writer: "NILRX3U5IY"}).plain() == nil {
+		t.Error("an ordinary one goes through YAML")
+	}
+}
+
+func BenchmarkEncodeObserved(b *testing.B) {
+	for b.Loop() {
+		if _, err := EncodeObserved(Observed{Commit: "d0be2dc421be4fcd0172e5afceea3970e2f3d940", Epoch: "5JRFXUAALF", Writer: "NILRX3U5IY", Sequence: 12}); err != nil {
 			b.Fatal(err)
 		}
 	}

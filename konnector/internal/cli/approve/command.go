@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"gitbind.dev/konnector/internal/cli/appcluster"
-	"gitbind.dev/konnector/internal/cli/completion"
 	"gitbind.dev/konnector/internal/cli/output"
 	"gitbind.dev/konnector/internal/cli/terminal"
 	"gitbind.dev/konnector/internal/cli/usage"
@@ -79,7 +78,6 @@ main, removals, schema, lost.`,
 	fs.BoolVar(&o.dryRun, "dry-run", false, "show what would be approved, and change nothing")
 	o.output.AddTo(cmd, output.Table, output.JSON, output.YAML)
 	fs.DurationVar(&o.timeout, "timeout", time.Minute, "how long to wait until it took effect; 0 for not at all")
-	_ = cmd.RegisterFlagCompletionFunc("connection", completion.Connections(cluster, 0))
 	return cmd
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/completion"
 	"gitbind.dev/konnector/internal/cli/output"
 	"gitbind.dev/konnector/internal/cli/signin"
 	"gitbind.dev/konnector/internal/cli/terminal"
@@ -66,6 +67,7 @@ manifests are. The konnector does the rest when it is applied, in any order.`,
 			}
 			return Do(cmd.Context(), in)
 		},
+		ValidArgsFunction: completion.Offers(cluster, signIn),
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&o.connection, "connection", "", "name of the Connection, if the cluster has several")

@@ -6,6 +6,7 @@ package completion
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -73,8 +74,26 @@ func names(cluster appcluster.Opener, most int, list func(context.Context, *appc
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), patience)
 		defer cancel()
-		given := func(name string) bool { return slices.Contains(args, name) }
-		return slices.DeleteFunc(list(ctx, c), given), cobra.ShellCompDirectiveNoFileComp
+		return without(list(ctx, c), args), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// without leaves out what was given already. Behind a tab, a choice says what it
+// is.
+func without(choices, given []string) []string {
+	return slices.DeleteFunc(choices, func(choice string) bool {
+		name, _, _ := strings.Cut(choice, "\t")
+		return slices.Contains(given, name)
+	})
+}
+
+// ConnectionFlags completes --connection of all commands that have it.
+func ConnectionFlags(cmd *cobra.Command, cluster appcluster.Opener) {
+	if cmd.LocalNonPersistentFlags().Lookup("connection") != nil {
+		_ = cmd.RegisterFlagCompletionFunc("connection", Connections(cluster, 0))
+	}
+	for _, sub := range cmd.Commands() {
+		ConnectionFlags(sub, cluster)
 	}
 }
 

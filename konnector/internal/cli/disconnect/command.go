@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/completion"
 	"gitbind.dev/konnector/internal/cli/signin"
 	"gitbind.dev/konnector/internal/cli/terminal"
 )
@@ -54,6 +55,7 @@ connect again. What connect installed stays, too, unless --all is given.`,
 			}
 			return Do(cmd.Context(), in)
 		},
+		ValidArgsFunction: completion.Connections(cluster, 1),
 	}
 	fs := cmd.Flags()
 	fs.BoolVar(&in.All, "all", false, "remove gitbind's kinds, rights, policies and the konnector, too")

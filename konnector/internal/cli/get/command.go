@@ -160,7 +160,6 @@ and lastSeen.`,
 	fs := cmd.Flags()
 	fs.StringVar(&b.Connection, "connection", "", "name of the Connection, if the cluster has several")
 	fs.StringVar(&url, "url", "", "the backend's URL, in the place of a Connection's")
-	_ = cmd.RegisterFlagCompletionFunc("connection", completion.Connections(cluster, 0))
 	c.output.AddTo(cmd)
 	flags.AddTo(fs)
 	return cmd

@@ -8,6 +8,7 @@ import (
 
 	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/completion"
 	"gitbind.dev/konnector/internal/cli/terminal"
 	"gitbind.dev/konnector/internal/cli/usage"
 )
@@ -55,6 +56,7 @@ command is interrupted, it goes on, and the same command watches it again.`,
 			}
 			return Do(cmd.Context(), in)
 		},
+		ValidArgsFunction: completion.Bindings(cluster, 0),
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&o.claims, "claims", "", "what becomes of the API's claims: orphan or delete")

@@ -40,7 +40,7 @@ type Options struct {
 	// Dex starts an OpenID Connect provider.
 	Dex bool
 	// Zitadel starts a second OpenID Connect provider, which is certified and not
-	// like Dex. It is built where it is first asked for.
+	// like Dex.
 	Zitadel bool
 	// WebRedirect is the one address to which Zitadel sends browsers back for
 	// its confidential client.

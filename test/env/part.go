@@ -100,7 +100,7 @@ func allParts() []part {
 			}},
 		},
 		{
-			name: zitadel, dir: "zitadel", module: "github.com/zitadel/oidc/v3", pkg: "/example/server", extra: true,
+			name: zitadel, dir: "zitadel", module: "github.com/zitadel/oidc/v3", pkg: "/example/server",
 			edits: []edit{
 				{file: "example/server/main.go", old: `":" + cfg.Port`, new: `"127.0.0.1:" + cfg.Port`},
 				// A public client may use the device code grant too, and is

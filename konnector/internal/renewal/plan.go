@@ -66,6 +66,8 @@ type facts struct {
 // next decides. It is pure.
 func next(f facts) (step, time.Time) {
 	switch {
+	case f.kept.previous != "" && f.inUse == "":
+		return wait, f.now.Add(again) // the repository cannot be opened
 	case f.kept.previous != "" && f.inUse != f.kept.password:
 		// Its first use ends the one before, which is still at work.
 		return wait, f.now.Add(soon)

@@ -204,6 +204,10 @@ func TestACrashAtAnyStepLeavesOneThatCounts(t *testing.T) {
 	w.due()
 	w.run()
 	w.restart()
+	w.inUse = ""
+	if wait := w.run(); wait != again {
+		t.Errorf("nothing is open, and it is looked again after %s", wait)
+	}
 	w.inUse = "renewed-1" // as the new process reads it
 	w.run()
 	w.holds("renewed-1", "")

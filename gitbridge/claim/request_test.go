@@ -86,7 +86,7 @@ func TestDecodeRequestRefusesWithLineAndReason(t *testing.T) {
 		{name: "no metadata", data: "apiVersion: gitbind.dev/v1alpha1\nkind: APIServiceExportRequest\n", reason: "metadata is missing"},
 		{name: "another name", data: edit("postgresqlinstances", "backups"), line: 4, reason: `metadata.name is "backups.anynines.com", but the path says "postgresqlinstances.anynines.com"`},
 		{name: "namespace", data: edit("spec:", "  namespace: team-a\nspec:"), line: 5, reason: "metadata.namespace is not a field of a request"},
-		{name: "unknown field", data: edit("  template", "  tempalte"), line: 6, reason: "spec.tempalte is not a field of a request"},
+		{name: "unknown field", data: edit("  template", "  offer"), line: 6, reason: "spec.offer is not a field of a request"},
 		{name: "spec no object", data: "apiVersion: gitbind.dev/v1alpha1\nkind: APIServiceExportRequest\nmetadata: {name: postgresqlinstances.anynines.com}\nspec: 1\n", line: 4, reason: "spec is no object"},
 		{name: "template no name", data: edit("template: postgresql", "template: A B"), line: 6, reason: `spec.template is "A B": want the name of an offer`},
 		{name: "template no string", data: edit("template: postgresql", "template: 1"), line: 6, reason: `spec.template is "1": want the name of an offer`},

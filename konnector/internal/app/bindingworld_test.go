@@ -170,7 +170,7 @@ func (w *world) grantAnew() error {
 	name := metav1.ObjectMeta{Name: "gitbind:api:" + w.binding}
 	w.deleteIfThere(w.Context(), &rbacv1.ClusterRole{ObjectMeta: name})
 	w.deleteIfThere(w.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: name})
-	return w.cluster.grant(w.Context(), w.plural, w.group)
+	return w.grant(w.Context(), w.plural, w.group)
 }
 
 // eventSays looks for an Event on the binding.

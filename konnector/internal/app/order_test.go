@@ -22,7 +22,7 @@ func TestB1_AppliedInAnyOrderAllOfItConverges(t *testing.T) {
 		"Secret":            func(w *world) error { return w.client.Create(w.Context(), w.secret()) },
 		"Connection":        func(w *world) error { return w.client.Create(w.Context(), w.connection) },
 		"APIServiceBinding": func(w *world) error { return w.client.Create(w.Context(), w.unbound()) },
-		"rights":            func(w *world) error { return w.cluster.grant(w.Context(), w.plural, w.group) },
+		"rights":            func(w *world) error { return w.grant(w.Context(), w.plural, w.group) },
 	}
 	orders := permutations("Secret", "Connection", "APIServiceBinding", "rights")
 	for range orders {
@@ -102,7 +102,7 @@ func TestA5_ApplyingWhatBindPrintsInstallsTheAPI(t *testing.T) {
 	w.must(w.client.Create(t.Context(), w.secret()))
 	w.must(w.client.Create(t.Context(), w.connection))
 	w.start()
-	apply := exec.Command(w.cluster.env.Kubectl, "--kubeconfig", w.cluster.env.Cluster(env.App).Kubeconfig, "apply", "-f", "-")
+	apply := exec.Command(w.env.Kubectl, "--kubeconfig", w.env.Cluster(env.App).Kubeconfig, "apply", "-f", "-")
 	apply.Stdin = strings.NewReader(manifest)
 	if out, err := apply.CombinedOutput(); err != nil {
 		t.Fatalf("kubectl apply: %v: %s", err, out)

@@ -43,7 +43,7 @@ func TestB11_DeletingTheBindingUnbinds(t *testing.T) {
 	})
 
 	// The garbage collector has to know of APIServiceBindings.
-	w.must(w.cluster.env.Cluster(env.App).Rediscover(t.Context()))
+	w.must(w.env.Cluster(env.App).Rediscover(t.Context()))
 	w.unbind()
 	message := w.bindingSays("Ready", "ClaimsExist")
 	for _, want := range []string{"there are 1 claim:", "Delete them", `{"spec":{"deletionPolicy":"Orphan"}}`} {

@@ -80,7 +80,8 @@ func (c *comparison) add(format string, args ...any) {
 
 // compare goes through one field and all below it.
 func (c *comparison) compare(path string, a, b schema) {
-	if a.Type != b.Type && !(a.Type == "integer" && b.Type == "number") || a.XIntOrString && !b.XIntOrString {
+	widened := a.Type == "integer" && b.Type == "number"
+	if a.Type != b.Type && !widened || a.XIntOrString && !b.XIntOrString {
 		c.add("%s is %s, and was %s", path, kind(b), kind(a))
 		return
 	}

@@ -1,0 +1,99 @@
+package doctor
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"gitbind.dev/gitbridge/store"
+	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/konnector/internal/cli/output"
+	"gitbind.dev/konnector/internal/cli/terminal"
+)
+
+func TestABrokenLinkHidesNoneButThoseThatHangOnIt(t *testing.T) {
+	says := func(f Finding) func(context.Context) Finding { return func(context.Context) Finding { return f } }
+	found := examine(t.Context(), "connection/a", []link{
+		{"first", nil, says(ok("it is there"))},
+		{"second", []string{"first", "cluster"}, says(fail("mend it", "it is\nbroken"))},
+		{"third", []string{"second"}, says(ok("never looked at"))},
+		{"fourth", []string{"third"}, says(ok("never looked at"))},
+		{"fifth", []string{"first"}, says(warn("look out", "it is old"))},
+		{"sixth", []string{"fifth"}, says(ok("a warning stops nothing"))},
+	}, map[string]State{"cluster": Warn})
+	var got bytes.Buffer
+	if err := show(terminal.Open(nil, &got), output.Table, found); err != nil {
+		t.Fatal(err)
+	}
+	const want = `connection/a:
+ok       first   it is there
+fail     second  it is broken
+         do: mend it
+skipped  third   not looked at: second comes first
+skipped  fourth  not looked at: third comes first
+warn     fifth   it is old
+         do: look out
+ok       sixth   a warning stops nothing
+`
+	if diff := cmp.Diff(want, got.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// What a script cannot break in a running backend is broken here.
+func TestALinkToTheBackendThatIsBroken(t *testing.T) {
+	issuer := "http://127.0.0.1:1/dex"
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/v1/info":
+			_, _ = w.Write([]byte(`{"version": "v1", "issuer": "` + issuer + `", "clientID": "gitbind"}`))
+		default:
+			http.Error(w, "no", http.StatusForbidden)
+		}
+	}))
+	defer server.Close()
+	c := &connection{
+		patient:    &patient{Input: Input{HTTP: server.Client(), Now: time.Now}},
+		Connection: konnectorv1alpha1.Connection{Spec: konnectorv1alpha1.ConnectionSpec{BackendURL: server.URL, ClusterID: "a"}},
+	}
+	if f := c.backend(t.Context()); f.State != OK {
+		t.Errorf("backend: %+v", f)
+	}
+	if f := c.openID(t.Context()); f.State != Fail || !strings.Contains(f.Message, "127.0.0.1:1") || f.Do == "" {
+		t.Errorf("an issuer that is gone: %+v", f)
+	}
+	if f := c.events(t.Context()); f.State != Fail || f.Do == "" {
+		t.Errorf("events that are refused: %+v", f)
+	}
+	c.Spec.CABundle = []byte("no certificate")
+	if f := c.backend(t.Context()); f.State != Fail || !strings.Contains(f.Message, "CA bundle") {
+		t.Errorf("a bundle that is none: %+v", f)
+	}
+	c.Spec.BackendURL = ""
+	if f := c.backend(t.Context()); f.State != Warn {
+		t.Errorf("no backend: %+v", f)
+	}
+}
+
+func TestMainThatIsNotThere(t *testing.T) {
+	c := &connection{main: &store.Snapshot{}}
+	if f := c.readMain(t.Context()); f.State != Fail || f.Do == "" {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestABindingThatIsBeingUnbound(t *testing.T) {
+	now := metav1.Now()
+	b := &binding{APIServiceBinding: konnectorv1alpha1.APIServiceBinding{ObjectMeta: metav1.ObjectMeta{Name: "a.b", DeletionTimestamp: &now}}}
+	b.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "False", Reason: "ClaimsExist", Message: "2 claims"}}
+	if f := b.condition(t.Context()); f.State != Warn || !strings.Contains(f.Message, "2 claims (ClaimsExist)") {
+		t.Errorf("%+v", f)
+	}
+}

@@ -38,19 +38,24 @@ func (c connecting) preview(ctx context.Context) error {
 	if c.before == nil {
 		fmt.Fprintf(out, "  %s would get a repository and a credential in the control plane\n  secret/gitbind-%s and connection/%s would be created\n", displayName(c.Input), c.Name, c.Name)
 	} else {
-		line, err := c.Cluster.Preview(ctx, c.same())
-		if err != nil {
-			return err
+		fmt.Fprintf(out, "  secret/%s would get a new credential, and the old one end\n", c.before.Spec.SecretRef.Name)
+		for _, o := range c.kept() {
+			line, err := c.Cluster.Preview(ctx, o)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(out, "  "+line)
 		}
-		fmt.Fprintf(out, "  secret/%s would get a new credential, and the old one end\n  %s\n", c.before.Spec.SecretRef.Name, line)
 	}
 	fmt.Fprintln(out, "Nothing was changed.")
 	return nil
 }
 
-// same is the Connection to the place that the cluster has already.
-func (c connecting) same() client.Object {
-	return connectionTo(c.Input, backendv1alpha1.Cluster{ID: c.before.Spec.ClusterID, RepositoryURL: c.before.Spec.RepositoryURL})
+// kept is what a cluster that is connected has of that already, but for its
+// credential.
+func (c connecting) kept() []client.Object {
+	connection := connectionTo(c.Input, backendv1alpha1.Cluster{ID: c.before.Spec.ClusterID, RepositoryURL: c.before.Spec.RepositoryURL})
+	return []client.Object{credentialRole(connection), credentialRoleBinding(connection), connection}
 }
 
 // print prints what connect would apply. A cluster that is not connected yet
@@ -76,7 +81,7 @@ func (c connecting) print(ctx context.Context) error {
 		fmt.Fprintf(c.Notes, "Nothing was applied to this cluster: apply what is printed. Its Secret %s holds a credential that is good until %s: encrypt it, or keep it out of Git.\n",
 			connection.Spec.SecretRef.Name, answer.Credential.Expires.Local().Format("2 January 2006"))
 	} else {
-		more = []client.Object{c.same()}
+		more = c.kept()
 		fmt.Fprintf(c.Notes, "This cluster is connected already. Its Secret %s is left out: the credential stays as it is. A new one: kubectl gitbind rotate\n", c.before.Spec.SecretRef.Name)
 	}
 	objects, err := install.Objects(c.Install)

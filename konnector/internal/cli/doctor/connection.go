@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -46,6 +47,7 @@ type connection struct {
 func (c *connection) links() []link {
 	return []link{
 		{linkSecret, nil, c.lookAtSecret},
+		{"renewal", nil, c.renewal},
 		{linkDNS, nil, c.dns},
 		{linkTCP, []string{linkDNS}, c.tcp},
 		{linkTLS, []string{linkTCP}, c.tls},
@@ -89,6 +91,20 @@ func (c *connection) lookAtSecret(ctx context.Context) Finding {
 		return warn("if no konnector renews it: "+rotate, "its credential expires in %s", duration.HumanDuration(left))
 	}
 	return ok("its credential is good for %s", duration.HumanDuration(left))
+}
+
+// renewal looks whether the konnector may renew the credential.
+func (c *connection) renewal(ctx context.Context) Finding {
+	ref := c.Spec.SecretRef
+	rule := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{ref.Name}, Verbs: []string{"update"}}
+	missing, err := c.missing(ctx, ref.Namespace, rule)
+	switch {
+	case err != nil:
+		return warn("", "cannot be looked at: %v", err)
+	case missing != "":
+		return warn(reconnect, "the konnector may not %s in %s: the credential will expire", missing, ref.Namespace)
+	}
+	return ok("the konnector may renew it")
 }
 
 // open prepares to read the repository with the konnector's credential.

@@ -95,10 +95,7 @@ func foreignObject(t *tenant, apis apis) {
 	t.eventually("the change is answered", func() error { return is(t.answer(orders).Answers.Commit, t.host.head(t.id, "main")) })
 	t.wantSame(theirs)
 	// It is still so after a restart, and when it goes the claim has its place.
-	t.bridge.stop()
-	t.startBridge()
-	t.push("Touch", map[string]string{"README.md": "more"})
-	t.wantObserved()
+	t.restarted()
 	t.wantForeign(1)
 	t.wantSame(theirs)
 	t.must(t.admin.Delete(t.Context(), theirs))

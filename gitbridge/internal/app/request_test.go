@@ -13,7 +13,6 @@ import (
 
 	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/gitbridge/claim"
-	"gitbind.dev/gitbridge/internal/app"
 )
 
 // testRequests binds and unbinds through Git.
@@ -335,10 +334,7 @@ func unprovenRequest(t *tenant, apis apis) {
 		t.Fatalf("%+v", s)
 	}
 	// Also by a process that knows no more than that.
-	t.bridge.stop()
-	t.startBridgeWith(app.Options{})
-	t.push("Go on", map[string]string{"README.md": "more"})
-	t.wantObserved()
+	t.restarted()
 	if t.export(apis.postgresql) == nil {
 		t.Fatal("a restart unbound it")
 	}

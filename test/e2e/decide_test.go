@@ -27,6 +27,7 @@ func TestDecisions(t *testing.T) {
 	c.order(t, "bystander-1", "bystander-2", "bystander-3", "bystander-4")
 	t.Run("a version that lost a conflict is brought back", func(t *testing.T) { testBringBack(t, c) })
 	t.Run("an edited claim whose file went is kept or deleted", func(t *testing.T) { testChangedAndRemoved(t, c) })
+	t.Run("a claim goes back to what it was and a deleted one comes back", func(t *testing.T) { testGoBack(t, c) })
 	t.Run("a decision on what has changed since does nothing", func(t *testing.T) { testStaleDecision(t, c) })
 	t.Run("many deletes are held until they are approved once", func(t *testing.T) { testManyDeletes(t, c) })
 	t.Run("many removed files are held until they are approved on both sides", func(t *testing.T) { testManyFiles(t, c) })

@@ -8,7 +8,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/claim"
@@ -168,5 +167,4 @@ func TestWhatMayNotBeRemovedIsNamed(t *testing.T) {
 	})
 	w.noRequest()
 	w.eventually("an Event names what is left", func() error { return w.eventSays("NotRemoved", "CustomResourceDefinition "+w.binding) })
-	w.must(w.client.Delete(t.Context(), &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: w.binding}}))
 }

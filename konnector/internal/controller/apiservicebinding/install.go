@@ -97,6 +97,9 @@ func (r *Reconciler) install(ctx context.Context, l *look, want *apiextensionsv1
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
 		return nil, &notReady{reason: "CRDNotEstablished", message: "The CustomResourceDefinition is being installed.", retry: conflictWait}, nil
+	case apierrors.IsForbidden(err):
+		return nil, &notReady{reason: "Forbidden", retry: rightsWait, message: fmt.Sprintf(
+			"The konnector may not install the definition of %s in this cluster. Bind the API again (kubectl gitbind bind) to grant it.", want.Name)}, nil
 	case apierrors.IsInvalid(err):
 		return nil, &notReady{reason: "CRDRefused", message: "This cluster's API server refuses the definition of the API: " + err.Error()}, nil
 	case err != nil:

@@ -64,7 +64,9 @@ func (r *Reconciler) removeDefinition(ctx context.Context, l *look) (going bool,
 	if !isMarked(crd, l.binding) {
 		metav1.SetMetaDataAnnotation(&crd.ObjectMeta, unboundAnnotation, string(l.binding.UID))
 		metav1.SetMetaDataAnnotation(&crd.ObjectMeta, protection.AllowAnnotation, "true")
-		if err := r.Client.Update(ctx, crd); err != nil {
+		if err := r.Client.Update(ctx, crd); apierrors.IsForbidden(err) {
+			return false, nil
+		} else if err != nil {
 			return false, fmt.Errorf("update CustomResourceDefinition %s: %w", crd.Name, err)
 		}
 	}

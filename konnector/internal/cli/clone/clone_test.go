@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -179,7 +180,7 @@ func TestTheCredentialIsForItsHostOnlyAndInNoArgument(t *testing.T) {
 	}
 	fill := func(host string) string {
 		cmd := exec.CommandContext(t.Context(), "git", "credential", "fill")
-		cmd.Env = append(env, "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
+		cmd.Env = append(slices.Clone(env), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
 		cmd.Stdin = strings.NewReader("protocol=https\nhost=" + host + "\n\n")
 		out, _ := cmd.Output()
 		return string(out)

@@ -55,7 +55,7 @@ As JSON and YAML it is a List of the objects, as kubectl prints several kinds.`,
   # The clusters that you connected
   kubectl gitbind get clusters`,
 		Args: cobra.NoArgs,
-		RunE: c.run(func(ctx context.Context, in Input) error { return Do(ctx, in) }),
+		RunE: c.run(Do),
 	}
 	c.output.AddTo(cmd)
 	cmd.AddCommand(connectionsCommand(cluster, signIn), bindingsCommand(cluster, signIn), claimsCommand(cluster, signIn), clustersCommand(cluster, signIn))

@@ -29,7 +29,7 @@ func (in Input) connections(ctx context.Context) error {
 		return err
 	}
 	all.bindings = nil
-	return in.print(all, all.connectionList(in.Format == output.Wide))
+	return in.print(all, all.connectionList())
 }
 
 // bindings prints the bound APIs.

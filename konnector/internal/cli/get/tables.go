@@ -25,7 +25,7 @@ func (f found) tables(t *terminal.Terminal, wide bool) error {
 		fmt.Fprintf(t.Out, "%s: what follows is what it said last.\n\n", t.Paint(terminal.Yellow, f.absent))
 	}
 	printed := 0
-	for _, l := range []output.Listing{f.connectionList(wide), f.bindingList(), f.claimList(wide)} {
+	for _, l := range []output.Listing{f.connectionList(), f.bindingList(), f.claimList(wide)} {
 		if len(l.Rows) == 0 {
 			continue
 		}
@@ -48,7 +48,7 @@ func (f found) tables(t *terminal.Terminal, wide bool) error {
 	return nil
 }
 
-func (f found) connectionList(wide bool) output.Listing {
+func (f found) connectionList() output.Listing {
 	l := output.Listing{
 		Columns: []output.Column{
 			{Name: "CONNECTION"}, {Name: "READY", Colour: output.Good}, {Name: "CLUSTER"}, {Name: "REPOSITORY"},

@@ -31,7 +31,14 @@ func (s *security) browser(t *testing.T) *browser {
 	return &browser{security: s, jar: jar}
 }
 
-func (b *browser) send(t *testing.T, method, address string, header http.Header) (resp *http.Response, body string) {
+// answer is what came back, read to its end.
+type answer struct {
+	status   int
+	location string
+	header   http.Header
+}
+
+func (b *browser) send(t *testing.T, method, address string, header http.Header) (a answer, body string) {
 	t.Helper()
 	if strings.HasPrefix(address, "/") {
 		address = b.url + address
@@ -44,7 +51,7 @@ func (b *browser) send(t *testing.T, method, address string, header http.Header)
 		r.Header[name] = values
 	}
 	client := &http.Client{Jar: b.jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	resp, err = client.Do(r)
+	resp, err := client.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,14 +60,14 @@ func (b *browser) send(t *testing.T, method, address string, header http.Header)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return resp, string(content)
+	return answer{resp.StatusCode, resp.Header.Get("Location"), resp.Header}, string(content)
 }
 
 // signedIn tells whether the browser sees Alice's cluster.
 func (b *browser) signedIn(t *testing.T) bool {
 	t.Helper()
 	resp, body := b.send(t, "GET", "/clusters/"+b.alice.ID, nil)
-	return resp.StatusCode == http.StatusOK && strings.Contains(body, b.alice.ID)
+	return resp.status == http.StatusOK && strings.Contains(body, b.alice.ID)
 }
 
 // answer signs Alice in at the issuer, and gives the address that it sends her
@@ -101,8 +108,8 @@ func (b *browser) setCookie(t *testing.T, name, value string) {
 func (b *browser) refused(t *testing.T, what, address string, status int) {
 	t.Helper()
 	resp, body := b.send(t, "GET", address, nil)
-	if resp.StatusCode != status || !strings.Contains(body, "You are not signed in") || b.signedIn(t) {
-		t.Errorf("%s: %s, want %d; signed in: %t\n%s", what, resp.Status, status, b.signedIn(t), body)
+	if resp.status != status || !strings.Contains(body, "You are not signed in") || b.signedIn(t) {
+		t.Errorf("%s: %d, want %d; signed in: %t\n%s", what, resp.status, status, b.signedIn(t), body)
 	}
 }
 
@@ -119,11 +126,11 @@ func (s *security) testBrowser(t *testing.T) {
 		t.Errorf("came to %s, signed in: %t", last, b.signedIn(t))
 	}
 	s.secrets = append(s.secrets, b.cookie(t, "gitbind-session"))
-	if resp, body := b.send(t, "GET", "/clusters/"+s.bob.ID, nil); resp.StatusCode != http.StatusNotFound {
-		t.Errorf("Bob's cluster: %s\n%s", resp.Status, body)
+	if resp, body := b.send(t, "GET", "/clusters/"+s.bob.ID, nil); resp.status != http.StatusNotFound {
+		t.Errorf("Bob's cluster: %d\n%s", resp.status, body)
 	}
-	if resp, _ := b.send(t, "POST", "/signout", nil); resp.StatusCode != http.StatusSeeOther || b.signedIn(t) {
-		t.Errorf("after she signed out: %s", resp.Status)
+	if resp, _ := b.send(t, "POST", "/signout", nil); resp.status != http.StatusSeeOther || b.signedIn(t) {
+		t.Errorf("after she signed out: %d", resp.status)
 	}
 }
 
@@ -132,8 +139,8 @@ func (s *security) testReplay(t *testing.T) {
 	callback := b.answer(t)
 	flow := b.cookie(t, "gitbind-signin")
 	s.secrets = append(s.secrets, callback.Query().Get("code"), callback.Query().Get("state"), flow)
-	if resp, _ := b.send(t, "GET", callback.String(), nil); resp.StatusCode != http.StatusSeeOther || !b.signedIn(t) {
-		t.Fatalf("the first time: %s", resp.Status)
+	if resp, _ := b.send(t, "GET", callback.String(), nil); resp.status != http.StatusSeeOther || !b.signedIn(t) {
+		t.Fatalf("the first time: %d", resp.status)
 	}
 	b.send(t, "POST", "/signout", nil)
 	b.refused(t, "the second time", callback.String(), http.StatusBadRequest)
@@ -158,7 +165,7 @@ func (s *security) testRedirect(t *testing.T) {
 	b := s.browser(t)
 	for _, query := range []string{"redirect_uri=https://evil.example.com", "then=https://evil.example.com", "then=//evil.example.com"} {
 		resp, _ := b.send(t, "GET", "/signin?"+query, http.Header{"X-Forwarded-Host": {"evil.example.com"}, "Forwarded": {"host=evil.example.com"}, "Origin": {"https://evil.example.com"}})
-		to, err := resp.Location()
+		to, err := url.Parse(resp.location)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -172,13 +179,13 @@ func (s *security) testRedirect(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if resp, _ := b.send(t, "GET", callback.String(), nil); resp.StatusCode != http.StatusSeeOther || resp.Header.Get("Location") != "/" {
-			t.Errorf("%s: %s to %s", then, resp.Status, resp.Header.Get("Location"))
+		if resp, _ := b.send(t, "GET", callback.String(), nil); resp.status != http.StatusSeeOther || resp.location != "/" {
+			t.Errorf("%s: %d to %s", then, resp.status, resp.location)
 		}
 	}
 	// The issuer is the one that must refuse it, and does.
 	resp, _ := b.send(t, "GET", "/signin", nil)
-	to, err := resp.Location()
+	to, err := url.Parse(resp.location)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,16 +274,16 @@ func (s *security) testOtherSite(t *testing.T) {
 		"a sandboxed page":          {"Sec-Fetch-Site": {"cross-site"}, "Origin": {"null"}},
 	} {
 		for _, path := range []string{"/signout", "/bindings"} {
-			if resp, _ := b.send(t, "POST", path, header); resp.StatusCode != http.StatusForbidden {
-				t.Errorf("%s at %s: %s", what, path, resp.Status)
+			if resp, _ := b.send(t, "POST", path, header); resp.status != http.StatusForbidden {
+				t.Errorf("%s at %s: %d", what, path, resp.status)
 			}
 		}
 	}
 	if !b.signedIn(t) {
 		t.Error("another site signed her out")
 	}
-	if resp, _ := b.send(t, "POST", "/signout", http.Header{"Sec-Fetch-Site": {"same-origin"}, "Origin": {s.url}}); resp.StatusCode != http.StatusSeeOther {
-		t.Errorf("our own page: %s", resp.Status)
+	if resp, _ := b.send(t, "POST", "/signout", http.Header{"Sec-Fetch-Site": {"same-origin"}, "Origin": {s.url}}); resp.status != http.StatusSeeOther {
+		t.Errorf("our own page: %d", resp.status)
 	}
 }
 
@@ -287,8 +294,8 @@ func (s *security) testSessionIsForPages(t *testing.T) {
 		t.Fatal("not signed in")
 	}
 	for _, path := range []string{"/v1/clusters", "/v1/catalog", "/v1/events?cluster=" + s.alice.ID, "/git/" + s.alice.ID + ".git/info/refs?service=git-upload-pack"} {
-		if resp, body := b.send(t, "GET", path, nil); resp.StatusCode != http.StatusUnauthorized {
-			t.Errorf("%s: %s\n%s", path, resp.Status, body)
+		if resp, body := b.send(t, "GET", path, nil); resp.status != http.StatusUnauthorized {
+			t.Errorf("%s: %d\n%s", path, resp.status, body)
 		}
 	}
 }
@@ -297,7 +304,7 @@ func (s *security) testHeaders(t *testing.T) {
 	b := s.browser(t)
 	for _, path := range []string{"/", "/signin/callback", "/signin", "/v1/info", "/v1/clusters", "/git/" + s.alice.ID + ".git/info/refs?service=git-upload-pack", "/nothing", "/static/nothing"} {
 		resp, _ := b.send(t, "GET", path, nil)
-		h := resp.Header
+		h := resp.header
 		if !strings.Contains(h.Get("Content-Security-Policy"), "default-src 'none'") || !strings.Contains(h.Get("Content-Security-Policy"), "frame-ancestors 'none'") ||
 			h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Referrer-Policy") != "same-origin" || h.Get("Access-Control-Allow-Origin") != "" {
 			t.Errorf("%s: %v", path, h)

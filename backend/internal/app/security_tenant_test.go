@@ -68,11 +68,11 @@ func (s *security) testOtherCluster(t *testing.T) {
 	session := s.sessionOf(time.Now().Add(time.Hour))
 	session["subject"], session["username"] = s.binding(t, s.bob.ID).Spec.Owner.Subject, "oidc:"+env.Bob
 	b.setCookie(t, "gitbind-session", s.sealed(t, "gitbind-session", session))
-	if resp, _ := b.send(t, "GET", "/clusters/"+s.bob.ID, nil); resp.StatusCode != http.StatusOK {
-		t.Fatalf("Bob's own page: %s", resp.Status)
+	if resp, _ := b.send(t, "GET", "/clusters/"+s.bob.ID, nil); resp.status != http.StatusOK {
+		t.Fatalf("Bob's own page: %d", resp.status)
 	}
-	if resp, _ := b.send(t, "GET", "/clusters/"+s.alice.ID, nil); resp.StatusCode != http.StatusNotFound {
-		t.Errorf("the page of Alice's cluster: %s", resp.Status)
+	if resp, _ := b.send(t, "GET", "/clusters/"+s.alice.ID, nil); resp.status != http.StatusNotFound {
+		t.Errorf("the page of Alice's cluster: %d", resp.status)
 	}
 }
 

@@ -52,28 +52,30 @@ func TestTLSIsServedAndFollowsTheFiles(t *testing.T) {
 		}
 	}()
 
-	get := func(pool *x509.CertPool, newest uint16) (*http.Response, error) {
+	// get gives the protocol and the header of an answer.
+	get := func(pool *x509.CertPool, newest uint16) (int, http.Header, error) {
 		client := &http.Client{Transport: &http.Transport{
 			TLSClientConfig:   &tls.Config{RootCAs: pool, ServerName: "gitbind.example.com", MaxVersion: newest},
 			ForceAttemptHTTP2: true, DisableKeepAlives: true,
 		}}
 		r, err := client.Get("https://" + l.Addr().String())
-		if err == nil {
-			r.Body.Close()
+		if err != nil {
+			return 0, nil, err
 		}
-		return r, err
+		defer r.Body.Close()
+		return r.ProtoMajor, r.Header, nil
 	}
-	r, err := get(first, tls.VersionTLS13)
+	proto, header, err := get(first, tls.VersionTLS13)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Header.Get("Strict-Transport-Security") == "" || r.ProtoMajor != 2 {
-		t.Errorf("got %s with %v", r.Proto, r.Header)
+	if header.Get("Strict-Transport-Security") == "" || proto != 2 {
+		t.Errorf("got HTTP/%d with %v", proto, header)
 	}
-	if _, err := get(first, tls.VersionTLS12); err != nil {
+	if _, _, err := get(first, tls.VersionTLS12); err != nil {
 		t.Errorf("TLS 1.2: %v", err)
 	}
-	if _, err := get(first, tls.VersionTLS11); err == nil {
+	if _, _, err := get(first, tls.VersionTLS11); err == nil {
 		t.Error("TLS 1.1 is spoken")
 	}
 	if r, err := http.Get("http://" + l.Addr().String()); err == nil {
@@ -85,7 +87,7 @@ func TestTLSIsServedAndFollowsTheFiles(t *testing.T) {
 
 	second := newCertificate(t, o, 2)
 	eventually(t, "the new certificate is shown", func() error {
-		_, err := get(second, tls.VersionTLS13)
+		_, _, err := get(second, tls.VersionTLS13)
 		return err
 	})
 }
@@ -134,7 +136,7 @@ func (s *security) testTLS(t *testing.T) {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	defer client.CloseIdleConnections()
-	get := func(path string, with func(*http.Request)) *http.Response {
+	get := func(path string, with func(*http.Request)) (a answer, proto int, line string) {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+path, nil)
 		if err != nil {
@@ -145,23 +147,24 @@ func (s *security) testTLS(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { resp.Body.Close() })
-		return resp
+		defer resp.Body.Close()
+		// No more than a line: events do not end.
+		line, _ = bufio.NewReader(resp.Body).ReadString('\n')
+		return answer{resp.StatusCode, resp.Header.Get("Location"), resp.Header}, resp.ProtoMajor, line
 	}
 	konnector := func(r *http.Request) { r.SetBasicAuth(s.alice.Credential.Username, s.alice.Credential.Password) }
 
-	resp := get("/signin", func(*http.Request) {})
-	if c := resp.Header.Get("Set-Cookie"); !strings.HasPrefix(c, "__Host-gitbind-signin=") || !strings.Contains(c, "; Secure") || !strings.Contains(c, "; HttpOnly") {
+	resp, _, _ := get("/signin", func(*http.Request) {})
+	if c := resp.header.Get("Set-Cookie"); !strings.HasPrefix(c, "__Host-gitbind-signin=") || !strings.Contains(c, "; Secure") || !strings.Contains(c, "; HttpOnly") {
 		t.Errorf("the cookie is %q", c)
 	}
 	for _, path := range []string{"/", "/v1/info", "/git/" + s.alice.ID + ".git/info/refs?service=git-upload-pack"} {
-		if resp := get(path, konnector); resp.StatusCode != http.StatusOK || resp.Header.Get("Strict-Transport-Security") == "" {
-			t.Errorf("%s: %s %v", path, resp.Status, resp.Header)
+		if resp, _, _ := get(path, konnector); resp.status != http.StatusOK || resp.header.Get("Strict-Transport-Security") == "" {
+			t.Errorf("%s: %d %v", path, resp.status, resp.header)
 		}
 	}
-	events := get("/v1/events?cluster="+s.alice.ID, konnector)
-	if line, err := bufio.NewReader(events.Body).ReadString('\n'); err != nil || events.ProtoMajor != 2 {
-		t.Errorf("events: %q %v by %s", line, err, events.Proto)
+	if resp, proto, line := get("/v1/events?cluster="+s.alice.ID, konnector); resp.status != http.StatusOK || proto != 2 || line != "event: ref\n" {
+		t.Errorf("events: %d %q by HTTP/%d", resp.status, line, proto)
 	}
 	clone := filepath.Join(dir, "clone")
 	repository := strings.Replace(s.alice.RepositoryURL, "http://", "https://"+s.alice.Credential.Username+":"+s.alice.Credential.Password+"@", 1)

@@ -47,7 +47,9 @@ func (s *SignIn) setFlow(w http.ResponseWriter, f flow) error {
 	return nil
 }
 
-func (s *SignIn) clearFlow(w http.ResponseWriter) { http.SetCookie(w, s.cookie(flowCookie, "", -time.Second)) }
+func (s *SignIn) clearFlow(w http.ResponseWriter) {
+	http.SetCookie(w, s.cookie(flowCookie, "", -time.Second))
+}
 
 func (s *SignIn) flow(r *http.Request) (f flow, ok bool) {
 	return f, s.read(r, flowCookie, &f) && s.now().Before(f.Expires)

@@ -108,7 +108,14 @@ func (s *service) browser(t *testing.T) *browser {
 	return &browser{service: s, jar: jar}
 }
 
-func (b *browser) send(t *testing.T, method, address string) (r *http.Response, body string) {
+// answer is what came back, read to its end.
+type answer struct {
+	status   int
+	location string
+	header   http.Header
+}
+
+func (b *browser) send(t *testing.T, method, address string) (a answer, body string) {
 	t.Helper()
 	if strings.HasPrefix(address, "/") {
 		address = b.PublicURL + address
@@ -118,7 +125,7 @@ func (b *browser) send(t *testing.T, method, address string) (r *http.Response, 
 		t.Fatal(err)
 	}
 	client := &http.Client{Jar: b.jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	r, err = client.Do(request)
+	r, err := client.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +134,7 @@ func (b *browser) send(t *testing.T, method, address string) (r *http.Response, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return r, string(content)
+	return answer{r.StatusCode, r.Header.Get("Location"), r.Header}, string(content)
 }
 
 // signIn signs Alice in, up to the page that she wanted.
@@ -180,13 +187,13 @@ func (b *browser) setCookie(t *testing.T, name, value string) {
 func (b *browser) refused(t *testing.T, address string, status int, words string) {
 	t.Helper()
 	r, body := b.send(t, "GET", address)
-	if r.StatusCode != status || !strings.Contains(body, words) || !strings.Contains(body, "<h1>You are not signed in</h1>") {
-		t.Errorf("got %s, want %d and %q:\n%s", r.Status, status, words, body)
+	if r.status != status || !strings.Contains(body, words) || !strings.Contains(body, "<h1>You are not signed in</h1>") {
+		t.Errorf("got %d, want %d and %q:\n%s", r.status, status, words, body)
 	}
 	if strings.Contains(body, "oauth2:") || strings.Contains(body, "Bad Request") {
 		t.Errorf("the page shows internals:\n%s", body)
 	}
-	if csp := r.Header.Get("Content-Security-Policy"); !strings.HasPrefix(csp, "default-src 'none'") {
+	if csp := r.header.Get("Content-Security-Policy"); !strings.HasPrefix(csp, "default-src 'none'") {
 		t.Errorf("Content-Security-Policy is %q", csp)
 	}
 	b.nobody(t)
@@ -194,15 +201,15 @@ func (b *browser) refused(t *testing.T, address string, status int, words string
 
 func (b *browser) nobody(t *testing.T) {
 	t.Helper()
-	if r, body := b.send(t, "GET", "/page"); r.StatusCode != http.StatusUnauthorized {
+	if r, body := b.send(t, "GET", "/page"); r.status != http.StatusUnauthorized {
 		t.Errorf("somebody is signed in: %s", body)
 	}
 }
 
 func (b *browser) somebody(t *testing.T) {
 	t.Helper()
-	if r, body := b.send(t, "GET", "/page"); r.StatusCode != http.StatusOK || body != "/page for oidc:"+env.Alice {
-		t.Errorf("got %s %q", r.Status, body)
+	if r, body := b.send(t, "GET", "/page"); r.status != http.StatusOK || body != "/page for oidc:"+env.Alice {
+		t.Errorf("got %d %q", r.status, body)
 	}
 }
 
@@ -223,12 +230,12 @@ func TestSignIn(t *testing.T) {
 	t.Run("who signs out is signed out", func(t *testing.T) {
 		b := start(t, dex).browser(t)
 		b.signIn(t, "/")
-		if r, _ := b.send(t, "GET", "/signout"); r.StatusCode == http.StatusSeeOther {
+		if r, _ := b.send(t, "GET", "/signout"); r.status == http.StatusSeeOther {
 			t.Error("a link signs out")
 		}
 		b.somebody(t)
-		if r, _ := b.send(t, "POST", "/signout"); r.StatusCode != http.StatusSeeOther || r.Header.Get("Location") != "/" {
-			t.Errorf("got %s to %s", r.Status, r.Header.Get("Location"))
+		if r, _ := b.send(t, "POST", "/signout"); r.status != http.StatusSeeOther || r.location != "/" {
+			t.Errorf("got %d to %s", r.status, r.location)
 		}
 		b.nobody(t)
 	})
@@ -298,8 +305,8 @@ func TestSignIn(t *testing.T) {
 		b := start(t, dex).browser(t)
 		callback := b.answer(t)
 		kept := b.cookie(t, flowCookie).Value
-		if r, _ := b.send(t, "GET", callback.String()); r.StatusCode != http.StatusSeeOther {
-			t.Fatal(r.Status)
+		if r, _ := b.send(t, "GET", callback.String()); r.status != http.StatusSeeOther {
+			t.Fatal(r.status)
 		}
 		b.send(t, "POST", "/signout")
 		b.refused(t, callback.String(), http.StatusBadRequest, "was not begun in this browser")

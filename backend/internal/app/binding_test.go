@@ -155,10 +155,11 @@ func (f *fixture) testBindInGit(t *testing.T) {
 	}
 	for _, o := range []client.Object{&rbacv1.ClusterRole{ObjectMeta: role}, &rbacv1.ClusterRoleBinding{ObjectMeta: role}} {
 		eventually(t, fmt.Sprintf("%T goes with the ClusterBinding", o), func() error {
-			if err := f.admin.Get(t.Context(), client.ObjectKeyFromObject(o), o); client.IgnoreNotFound(err) != nil || err == nil {
-				return fmt.Errorf("got %v", err)
+			err := f.admin.Get(t.Context(), client.ObjectKeyFromObject(o), o)
+			if err == nil {
+				return fmt.Errorf("%s is there", o.GetName())
 			}
-			return nil
+			return client.IgnoreNotFound(err)
 		})
 	}
 }

@@ -68,7 +68,8 @@ const (
 // Judge compares the hash of a token with a record, and gives until when it
 // counts.
 func (r Record) Judge(hash string, now time.Time) (Verdict, time.Time) {
-	verdict, expires := Unknown, time.Time{}
+	var verdict Verdict
+	var expires time.Time
 	switch {
 	case same(r.Hash, hash):
 		verdict, expires = Current, r.Expires

@@ -44,9 +44,11 @@ func TestFlagsAreChecked(t *testing.T) {
 	for _, c := range []struct{ args, words string }{
 		{"", "--public-url is required"},
 		{"--public-url=x --git-dir=d --oidc-issuer=i", "no http or https URL"},
-		{"--public-url=http://x --git-dir=d", "--oidc-issuer is required"},
-		{"--public-url=http://x --git-dir=d --oidc-issuer=i --credential-lifetime=1s", "a minute or longer"},
-		{"--public-url=http://x --git-dir=d --oidc-issuer=i --oidc-username-prefix=", "prefix"},
+		{"--public-url=http://x --git-dir=d --oidc-issuer=https://i", "credentials sent in clear"},
+		{"--public-url=https://x --git-dir=d", "--oidc-issuer or --oidc-config is required"},
+		{"--public-url=https://x --git-dir=d --oidc-issuer=http://i", "it must be https"},
+		{"--public-url=https://x --git-dir=d --oidc-issuer=https://i --credential-lifetime=1s", "a minute or longer"},
+		{"--public-url=https://x --git-dir=d --oidc-issuer=https://i --oidc-username-prefix=", "prefix"},
 		{"extra", "unknown command"},
 	} {
 		cmd := NewCommand()

@@ -183,7 +183,7 @@ func (a *Authenticator) agent(ctx context.Context, cluster, token string, role R
 	if _, ended := a.ended.Load(hash); ended {
 		return Caller{}, errWho()
 	}
-	return Caller{Role: role, Cluster: cluster, Name: role.String(), Expires: g.expires}, nil
+	return Caller{Role: role, Cluster: cluster, Name: role.String(), Expires: g.expires, Hash: hash}, nil
 }
 
 // judge asks the cache, and the API server before it says no.

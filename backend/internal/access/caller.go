@@ -39,4 +39,6 @@ type Caller struct {
 	// Expires is until when an agent's credential counts; zero for others, and
 	// for one that does not expire.
 	Expires time.Time
+	// Hash is that of an agent's token, "" for others.
+	Hash string
 }

@@ -22,6 +22,7 @@ import (
 
 	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/backend/internal/credential"
+	"gitbind.dev/backend/internal/refusal"
 )
 
 // Keyring changes the credentials of all clusters.
@@ -55,11 +56,31 @@ func (k *Keyring) Issue(ctx context.Context, cluster string) (*v1alpha1.Credenti
 // Renew gives a credential that takes the place of the one before it when it is
 // used for the first time: whoever does not get the answer asks again. A next
 // one that was never used ends.
-func (k *Keyring) Renew(ctx context.Context, cluster string) (*v1alpha1.Credential, error) {
-	cred, hash := k.new()
-	_, err := k.change(ctx, cluster, true, func(r credential.Record) credential.Record { return r.Offered(hash, cred.Expires) })
+//
+// It is for who shows a token with the hash by, and refuses if that has ended
+// since it was shown: what was revoked brings nothing back.
+func (k *Keyring) Renew(ctx context.Context, cluster, by string) (*v1alpha1.Credential, error) {
+	// Its first use may not be written yet. It must not be the next one any more
+	// when another takes that place.
+	counts, err := k.Promote(ctx, cluster, by)
 	if err != nil {
 		return nil, err
+	}
+	cred, hash := k.new()
+	if counts {
+		_, err = k.change(ctx, cluster, true, func(r credential.Record) credential.Record {
+			verdict, _ := r.Judge(by, k.now())
+			if counts = verdict == credential.Current; !counts {
+				return r
+			}
+			return r.Offered(hash, cred.Expires)
+		})
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case !counts:
+		return nil, refusal.New(refusal.Unauthenticated, "the credential has ended: connect the cluster again with kubectl gitbind connect")
 	}
 	return cred, nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/backend/internal/credential"
+	"gitbind.dev/backend/internal/refusal"
 )
 
 const cluster = "k3x9d2abqw"
@@ -96,9 +97,9 @@ func TestTheOneBeforeARenewalCountsUntilTheFirstUse(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	first := w.must(w.Issue(ctx, cluster))
-	lost := w.must(w.Renew(ctx, cluster))
+	lost := w.must(w.Renew(ctx, cluster, first))
 	w.kept(first, lost)
-	second := w.must(w.Renew(ctx, cluster))
+	second := w.must(w.Renew(ctx, cluster, first))
 	w.kept(first, second)
 	if diff := cmp.Diff([]string{lost}, w.ended); diff != "" {
 		t.Errorf("ended (-want +got)\n%s", diff)
@@ -121,7 +122,8 @@ func TestTheOneBeforeARenewalCountsUntilTheFirstUse(t *testing.T) {
 func TestRotateAndRevokeEndAll(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
-	first, next := w.must(w.Issue(ctx, cluster)), w.must(w.Renew(ctx, cluster))
+	first := w.must(w.Issue(ctx, cluster))
+	next := w.must(w.Renew(ctx, cluster, first))
 	rotated := w.must(w.Issue(ctx, cluster))
 	w.kept(rotated)
 	if diff := cmp.Diff([]string{first, next}, w.ended); diff != "" || !w.cut {
@@ -142,8 +144,7 @@ func TestRotateAndRevokeEndAll(t *testing.T) {
 func TestARotationDuringAFirstUseWins(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
-	w.must(w.Issue(ctx, cluster))
-	next := w.must(w.Renew(ctx, cluster))
+	next := w.must(w.Renew(ctx, cluster, w.must(w.Issue(ctx, cluster))))
 	var rotated string
 	w.before = func() { rotated = w.must(w.Issue(ctx, cluster)) }
 	if w.promote(next) {
@@ -156,12 +157,57 @@ func TestAFirstUseDuringARotationEnds(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	first := w.must(w.Issue(ctx, cluster))
-	next := w.must(w.Renew(ctx, cluster))
+	next := w.must(w.Renew(ctx, cluster, first))
 	w.before = func() { w.promote(next) }
 	rotated := w.must(w.Issue(ctx, cluster))
 	w.kept(rotated)
 	if diff := cmp.Diff([]string{first, next}, w.ended); diff != "" {
 		t.Errorf("ended (-want +got)\n%s", diff)
+	}
+}
+
+func TestWhatHasEndedRenewsNothing(t *testing.T) {
+	for name, end := range map[string]func(w *world) []string{
+		"revoked": func(w *world) []string {
+			if err := w.Revoke(w.t.Context(), cluster); err != nil {
+				w.t.Fatal(err)
+			}
+			return nil
+		},
+		"rotated": func(w *world) []string { return []string{w.must(w.Issue(w.t.Context(), cluster))} },
+	} {
+		for _, meanwhile := range []bool{false, true} {
+			w := newWorld(t)
+			first := w.must(w.Issue(t.Context(), cluster))
+			var want []string
+			if meanwhile {
+				w.before = func() { want = end(w) }
+			} else {
+				want = end(w)
+			}
+			cred, err := w.Renew(t.Context(), cluster, first)
+			if cred != nil || !refusal.Is(err, refusal.Unauthenticated) {
+				t.Errorf("%s, meanwhile %v: %v, %v", name, meanwhile, cred, err)
+			}
+			w.kept(want...)
+		}
+	}
+	w := newWorld(t)
+	w.must(w.Issue(t.Context(), cluster))
+	if cred, err := w.Renew(t.Context(), cluster, ""); err == nil {
+		t.Errorf("nobody renewed %v", cred)
+	}
+}
+
+func TestARenewalByTheNextOneLeavesIt(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	first := w.must(w.Issue(ctx, cluster))
+	second := w.must(w.Renew(ctx, cluster, first))
+	third := w.must(w.Renew(ctx, cluster, second))
+	w.kept(second, third)
+	if diff := cmp.Diff([]string{first}, w.ended); diff != "" || w.cut {
+		t.Errorf("ended, cut %v (-want +got)\n%s", w.cut, diff)
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 // Keyring issues and ends konnectors' credentials.
 type Keyring interface {
 	Issue(ctx context.Context, cluster string) (*v1alpha1.Credential, error)
-	Renew(ctx context.Context, cluster string) (*v1alpha1.Credential, error)
+	Renew(ctx context.Context, cluster, by string) (*v1alpha1.Credential, error)
 	Revoke(ctx context.Context, cluster string) error
 	RenewAfter(expires time.Time) time.Time
 }
@@ -101,7 +101,7 @@ func (s *Service) renew(ctx context.Context, who access.Caller) (*v1alpha1.Crede
 	if !s.renewals.may(who.Cluster, s.now()) {
 		return nil, refusal.New(refusal.Unavailable, "the credential was renewed a moment ago: try again")
 	}
-	cred, err := s.Keys.Renew(ctx, who.Cluster)
+	cred, err := s.Keys.Renew(ctx, who.Cluster, who.Hash)
 	if err != nil {
 		return nil, keyTrouble(err)
 	}

@@ -47,6 +47,7 @@ func TestFlagsAreChecked(t *testing.T) {
 		{"--public-url=http://x --git-dir=d --oidc-issuer=https://i", "credentials sent in clear"},
 		{"--public-url=https://x --git-dir=d", "--oidc-issuer or --oidc-config is required"},
 		{"--public-url=https://x --git-dir=d --oidc-issuer=http://i", "it must be https"},
+		{"--public-url=https://x --git-dir=d --oidc-issuer=https://gitlab.com", "anybody can get a token"},
 		{"--public-url=https://x --git-dir=d --oidc-issuer=https://i --credential-lifetime=1s", "a minute or longer"},
 		{"--public-url=https://x --git-dir=d --oidc-issuer=https://i --oidc-username-prefix=", "prefix"},
 		{"extra", "unknown command"},

@@ -58,6 +58,8 @@ func (c *Config) check() error {
 		return fmt.Errorf("OIDC issuer %s: name the client id that its tokens are for", c.URL)
 	case c.Username.Claim == "":
 		return fmt.Errorf("OIDC issuer %s: name the claim that is the username", c.URL)
+	case slices.Contains(open, strings.TrimSuffix(c.URL, "/")) && len(c.Required) == 0:
+		return fmt.Errorf("OIDC issuer %s: anybody can get a token of it: require a claim that only yours have with claimValidationRules in the file of issuers, repository_owner or namespace_path for example", c.URL)
 	}
 	for _, prefix := range c.prefixes() {
 		// Without one, an issuer's group "system:masters" would be that of the
@@ -108,14 +110,24 @@ func (c *Config) identity(token *oidc.IDToken) (Identity, error) {
 		return Identity{}, err
 	}
 	id.Username = c.Username.Prefix + name
-	groups, ok := list(claims[c.Groups.Claim])
+	id.Groups, err = c.groups(claims)
+	return id, err
+}
+
+// groups are none when no claim is named for them: its prefix was not checked.
+func (c *Config) groups(claims map[string]json.RawMessage) ([]string, error) {
+	if c.Groups.Claim == "" {
+		return nil, nil
+	}
+	names, ok := list(claims[c.Groups.Claim])
 	if !ok {
-		return Identity{}, refusal.New(refusal.Unauthenticated, "the ID token's claim %s is neither a name nor a list of names", c.Groups.Claim)
+		return nil, refusal.New(refusal.Unauthenticated, "the ID token's claim %s is neither a name nor a list of names", c.Groups.Claim)
 	}
-	for _, g := range groups {
-		id.Groups = append(id.Groups, c.Groups.Prefix+g)
+	var groups []string
+	for _, g := range names {
+		groups = append(groups, c.Groups.Prefix+g)
 	}
-	return id, nil
+	return groups, nil
 }
 
 // longestName is more than any real username has, and fits where it is kept.

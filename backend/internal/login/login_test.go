@@ -116,23 +116,29 @@ func waitReady(t *testing.T, v interface{ Ready() error }) {
 func TestAGoodTokenGivesAnIdentity(t *testing.T) {
 	i := newIssuer(t)
 	for _, c := range []struct {
-		name   string
-		claim  string
-		token  map[string]any
-		want   Identity
-		refuse string
+		name     string
+		claim    string
+		noGroups bool
+		token    map[string]any
+		want     Identity
+		refuse   string
 	}{
 		{name: "verified address", claim: ClaimEmail, want: Identity{i.url, "u1", "oidc:alice@example.com", []string{"oidc:dev"}}},
 		{name: "subject", claim: ClaimSubject, token: map[string]any{"email": nil, "groups": nil}, want: Identity{i.url, "u1", "oidc:u1", nil}},
 		{name: "one group", claim: ClaimEmail, token: map[string]any{"groups": "dev"}, want: Identity{i.url, "u1", "oidc:alice@example.com", []string{"oidc:dev"}}},
 		{name: "groups that are null", claim: ClaimEmail, token: map[string]any{"groups": json.RawMessage("null")}, want: Identity{i.url, "u1", "oidc:alice@example.com", nil}},
+		{name: "a claim without a name where none is that of groups", claim: ClaimEmail, noGroups: true, token: map[string]any{"": "system:masters"}, want: Identity{i.url, "u1", "oidc:alice@example.com", nil}},
 		{name: "several audiences", claim: ClaimEmail, token: map[string]any{"aud": []string{"x", client}}, want: Identity{i.url, "u1", "oidc:alice@example.com", []string{"oidc:dev"}}},
 		{name: "unverified address", claim: ClaimEmail, token: map[string]any{"email_verified": false}, refuse: "no verified email address"},
 		{name: "address that says nothing about it", claim: ClaimEmail, token: map[string]any{"email_verified": nil}, refuse: "no verified email address"},
 		{name: "no address", claim: ClaimEmail, token: map[string]any{"email": nil}, refuse: "no verified email address"},
 		{name: "no subject", claim: ClaimSubject, token: map[string]any{"sub": nil}, refuse: "no subject"},
 	} {
-		v := verifier(t, config(i.url, func(cfg *Config) { cfg.Username.Claim = c.claim }))
+		v := verifier(t, config(i.url, func(cfg *Config) {
+			if cfg.Username.Claim = c.claim; c.noGroups {
+				cfg.Groups = Mapping{}
+			}
+		}))
 		waitReady(t, v)
 		got, err := v.Verify(t.Context(), i.token(c.token))
 		if c.refuse != "" {
@@ -232,6 +238,8 @@ func TestConfigurationIsChecked(t *testing.T) {
 		"system names":        func(c *Config) { c.Username.Prefix = "system:" },
 		"groups as they come": func(c *Config) { c.Groups.Prefix = "" },
 		"no CA":               func(c *Config) { c.CA = "hello" },
+		"all of GitLab":       func(c *Config) { c.URL = "https://gitlab.com" },
+		"all of GitHub":       func(c *Config) { c.URL = "https://token.actions.githubusercontent.com/" },
 	} {
 		if _, err := NewIssuer(config("https://x", change), slog.New(slog.DiscardHandler)); err == nil {
 			t.Errorf("%s: accepted", name)

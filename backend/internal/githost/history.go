@@ -12,9 +12,16 @@ var ErrNotFound = errors.New("not in the repository")
 // ErrTooLarge says that a file is larger than History reads.
 var ErrTooLarge = errors.New("the file is too large to be read")
 
+// ErrTooMany says that a folder holds more files than History lists.
+var ErrTooMany = errors.New("there are too many files to be listed")
+
 // MaxFile is the largest file that History reads, in bytes: that of a claim,
 // and of what the bridge says about one.
 const MaxFile = 2 << 20
+
+// MaxPath is the longest path that History lists, in bytes: more than that of any
+// claim.
+const MaxPath = 1 << 10
 
 // History reads what a cluster's repository holds and held, for people to look
 // at. Who may look is the caller's business: it must have asked already.
@@ -25,9 +32,10 @@ const MaxFile = 2 << 20
 type History interface {
 	// Head is the commit that a branch stands at, ErrNotFound when there is none.
 	Head(ctx context.Context, cluster, branch string) (commit string, err error)
-	// List gives the files below a folder, by path. A folder that is not there
-	// has none.
-	List(ctx context.Context, cluster, revision, folder string) ([]File, error)
+	// List gives the files below a folder that keep wants, by path, and ErrTooMany
+	// when there are more than anybody would look at. A folder that is not there
+	// has none; a file whose path is longer than MaxPath is left out.
+	List(ctx context.Context, cluster, revision, folder string, keep func(path string) bool) ([]File, error)
 	// Read gives a file's content and its blob, ErrNotFound when there is none,
 	// and ErrTooLarge, with the blob, beyond MaxFile.
 	Read(ctx context.Context, cluster, revision, path string) (data []byte, blob string, err error)

@@ -3,13 +3,16 @@ package ui
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"net/http"
 	"slices"
 	"time"
 
 	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/backend/internal/login"
+	"gitbind.dev/backend/internal/refusal"
 	"gitbind.dev/gitbridge/claim"
 )
 
@@ -209,7 +212,12 @@ func (h *handler) cluster(r *http.Request, who login.Identity) (*page, error) {
 	s, err := h.look(r.Context(), cb.Name)
 	if err != nil {
 		s = nil
-		v.Notes = append(v.Notes, Note{Tone: Warn, Title: "Claims cannot be shown", Text: "The Git repository cannot be read just now. Nothing is lost; try again in a moment."})
+		text := "The Git repository cannot be read just now. Nothing is lost; try again in a moment."
+		if errors.Is(err, githost.ErrTooMany) {
+			_, said := refusal.Answer(err)
+			text = sentence(said)
+		}
+		v.Notes = append(v.Notes, Note{Tone: Warn, Title: "Claims cannot be shown", Text: text})
 		h.Log.ErrorContext(r.Context(), "Read a repository for the web page", "cluster", cb.Name, "error", err)
 	}
 	v.Bindings = bindingRows(cb, exports, s)

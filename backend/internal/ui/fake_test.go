@@ -41,7 +41,8 @@ type world struct {
 	// files are by "<cluster>:<branch>", then by path.
 	files map[string]map[string]string
 	log   map[string][]githost.Commit
-	// down are what does not answer: "git" or "control".
+	// down are what does not answer: "git" or "control", or "files" for more of
+	// them than are listed.
 	down map[string]bool
 	seen time.Time
 	// bound are the binds that were asked for.
@@ -154,11 +155,14 @@ func (w *world) Head(_ context.Context, cluster, branch string) (string, error) 
 	return commitOf(tree), nil
 }
 
-func (w *world) List(_ context.Context, cluster, revision, folder string) ([]githost.File, error) {
+func (w *world) List(_ context.Context, cluster, revision, folder string, keep func(string) bool) ([]githost.File, error) {
+	if w.down["files"] {
+		return nil, githost.ErrTooMany
+	}
 	tree, _ := w.tree(cluster, revision)
 	var out []githost.File
 	for path, content := range tree {
-		if strings.HasPrefix(path, folder+"/") {
+		if strings.HasPrefix(path, folder+"/") && keep(path) {
 			out = append(out, githost.File{Path: path, Blob: hash(content), Regular: true})
 		}
 	}

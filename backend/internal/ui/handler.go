@@ -59,6 +59,8 @@ type handler struct {
 	Config
 	read    *recent[string, *answer]
 	surveys *recent[string, *survey]
+	// surveying keeps surveys of one cluster apart.
+	surveying turns
 }
 
 // New gives the web page: a handler for "/".
@@ -154,12 +156,13 @@ func (h *handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 	status, said := refusal.Answer(err)
 	refusal.Log(h.Log, r, status, err)
 	titles := map[int]string{
-		http.StatusBadRequest:         "This cannot be done",
-		http.StatusUnauthorized:       "Sign in to see this page",
-		http.StatusForbidden:          "Refused",
-		http.StatusNotFound:           "Not found",
-		http.StatusConflict:           "Not possible just now",
-		http.StatusServiceUnavailable: "Not available just now",
+		http.StatusBadRequest:            "This cannot be done",
+		http.StatusUnauthorized:          "Sign in to see this page",
+		http.StatusForbidden:             "Refused",
+		http.StatusNotFound:              "Not found",
+		http.StatusConflict:              "Not possible just now",
+		http.StatusRequestEntityTooLarge: "Too much to show",
+		http.StatusServiceUnavailable:    "Not available just now",
 	}
 	p := &page{Title: titles[status], Template: "error", Body: errorView{Says: sentence(said), Status: status, Then: "/"}}
 	if p.Title == "" {

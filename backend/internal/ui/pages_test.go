@@ -81,6 +81,8 @@ var pages = []struct {
 		w.exports[prod][0].Status.Conditions = w.exports[prod][0].Status.Conditions[:1]
 	})},
 	{"binding without git", alice, bindingURL, 503, with(lived, func(w *world) { w.down["git"] = true })},
+	{"cluster too many files", alice, clusterURL, 200, with(lived, func(w *world) { w.down["files"] = true })},
+	{"binding too many files", alice, bindingURL, 413, with(lived, func(w *world) { w.down["files"] = true })},
 	{"claim ready", alice, ordersURL, 200, lived},
 	{"claim denied", alice, bindingURL + "/team-a/denied", 200, lived},
 	{"claim held", alice, bindingURL + "/team-a/held", 200, lived},

@@ -23,6 +23,8 @@ type survey struct {
 	requests map[string]item
 	// refused are the files of main that are no claims.
 	refused []item
+	// tooMany says that the repository holds more files than are shown.
+	tooMany error
 }
 
 // item is one claim, or one refused file.
@@ -48,14 +50,32 @@ func (h *handler) look(ctx context.Context, cluster string) (*survey, error) {
 	if s.status, err = h.head(ctx, cluster, "status"); err != nil {
 		return nil, err
 	}
-	if known, ok := h.surveys.get(cluster); ok && known.main == s.main && known.status == s.status {
-		return known, nil
+	if known, ok := h.known(cluster, s); ok {
+		return known, known.tooMany
 	}
-	if err := h.gather(ctx, cluster, s); err != nil {
+	// Everybody who waits here wants the same: the first gathers it for all.
+	leave, err := h.surveying.enter(ctx, cluster)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	if known, ok := h.known(cluster, s); ok {
+		return known, known.tooMany
+	}
+	err = h.gather(ctx, cluster, s)
+	if errors.Is(err, githost.ErrTooMany) {
+		s = &survey{main: s.main, status: s.status, tooMany: err}
+	} else if err != nil {
 		return nil, err
 	}
 	h.surveys.put(cluster, s)
-	return s, nil
+	return s, s.tooMany
+}
+
+// known is a survey of the same commits.
+func (h *handler) known(cluster string, s *survey) (*survey, bool) {
+	known, ok := h.surveys.get(cluster)
+	return known, ok && known.main == s.main && known.status == s.status
 }
 
 // head is a branch's commit, "" for a branch that is not there yet.
@@ -77,19 +97,12 @@ func (h *handler) gather(ctx context.Context, cluster string, s *survey) error {
 	}
 	for _, part := range []struct {
 		revision, folder string
+		keep             func(path string) bool
 		each             func(githost.File)
 	}{
-		{s.main, claim.Root, func(f githost.File) {
-			if isOurs(f.Path) {
-				at(f.Path).blob = f.Blob
-			}
-		}},
-		{s.status, claim.Root, func(f githost.File) {
-			if isOurs(f.Path) {
-				at(f.Path).said = f.Blob
-			}
-		}},
-		{s.status, claim.RefusedRoot, func(f githost.File) {
+		{s.main, claim.Root, isOurs, func(f githost.File) { at(f.Path).blob = f.Blob }},
+		{s.status, claim.Root, isOurs, func(f githost.File) { at(f.Path).said = f.Blob }},
+		{s.status, claim.RefusedRoot, func(string) bool { return true }, func(f githost.File) {
 			path := strings.TrimPrefix(f.Path, claim.RefusedRoot+"/")
 			at(f.Path).path, at(f.Path).said = path, f.Blob
 		}},
@@ -97,7 +110,7 @@ func (h *handler) gather(ctx context.Context, cluster string, s *survey) error {
 		if part.revision == "" {
 			continue
 		}
-		files, err := h.Git.List(ctx, cluster, part.revision, part.folder)
+		files, err := h.Git.List(ctx, cluster, part.revision, part.folder, part.keep)
 		if err != nil {
 			return gitTrouble(err)
 		}
@@ -212,10 +225,54 @@ func providerConditions(status map[string]any) []condition {
 // meant for people stay.
 func gitTrouble(err error) error {
 	var r *refusal.Refusal
-	if err == nil || errors.As(err, &r) {
+	switch {
+	case err == nil || errors.As(err, &r):
 		return err
+	case errors.Is(err, githost.ErrTooMany):
+		return refusal.Because(err, refusal.TooLarge, "the Git repository has too many files to show: use kubectl gitbind get")
 	}
 	return refusal.Because(err, refusal.Unavailable, "the Git repository cannot be read just now: nothing is lost, try again in a moment")
+}
+
+// turns let one at a time work on the same thing.
+type turns struct {
+	mu sync.Mutex
+	// queues are of the things that somebody works on or waits for.
+	queues map[string]*queue
+}
+
+type queue struct {
+	turn    chan struct{}
+	waiting int
+}
+
+// enter waits for the turn on a thing, until ctx ends.
+func (t *turns) enter(ctx context.Context, thing string) (leave func(), err error) {
+	t.mu.Lock()
+	if t.queues == nil {
+		t.queues = map[string]*queue{}
+	}
+	q := t.queues[thing]
+	if q == nil {
+		q = &queue{turn: make(chan struct{}, 1)}
+		t.queues[thing] = q
+	}
+	q.waiting++
+	t.mu.Unlock()
+	forget := func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if q.waiting--; q.waiting == 0 {
+			delete(t.queues, thing)
+		}
+	}
+	select {
+	case q.turn <- struct{}{}:
+		return func() { <-q.turn; forget() }, nil
+	case <-ctx.Done():
+		forget()
+		return nil, ctx.Err()
+	}
 }
 
 // recent keeps the last values that were used, so many of them at most.

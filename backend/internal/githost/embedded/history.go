@@ -22,10 +22,19 @@ const (
 	// maxReads bounds the git programs that read for people, over all
 	// repositories.
 	maxReads = 8
+	// maxRepositoryReads bounds those in one repository, so that what one tenant
+	// pushed costs the others nothing.
+	maxRepositoryReads = 2
 	// readTimeout bounds each.
 	readTimeout = 10 * time.Second
-	// maxFiles bounds a list.
-	maxFiles = 200_000
+	// maxFiles and maxTree bound what is read for a list, in files and in bytes:
+	// a few small folders that hold each other many times are endless files.
+	maxFiles = 100_000
+	maxTree  = 16 << 20
+	// maxList bounds a list itself, in bytes of memory: some 40,000 claims.
+	maxList = 8 << 20
+	// fileSize is what a file of a list takes beside its path.
+	fileSize = 128
 	// maxDiff bounds the diff of one commit, in bytes, and maxDiffLine a line of
 	// it.
 	maxDiff     = 64 << 10
@@ -54,43 +63,71 @@ func (h *Host) Head(ctx context.Context, cluster, branch string) (string, error)
 }
 
 // List implements githost.History.
-func (h *Host) List(ctx context.Context, cluster, revision, folder string) ([]githost.File, error) {
+func (h *Host) List(ctx context.Context, cluster, revision, folder string, keep func(path string) bool) ([]githost.File, error) {
 	if err := checkPath(folder); err != nil {
 		return nil, err
 	}
 	var files []githost.File
 	err := h.reading(ctx, cluster, revision, func(ctx context.Context, repo *repository, commit string) error {
-		return repo.stream(ctx, nil, func(out *bufio.Reader) error {
-			return readTree(out, func(f githost.File) error {
-				if len(files) == maxFiles {
-					return fmt.Errorf("%s has more than %d files", folder, maxFiles)
-				}
-				files = append(files, f)
-				return nil
-			})
+		return repo.stream(ctx, nil, func(out *bufio.Reader) (err error) {
+			files, err = readTree(out, keep)
+			return err
 		}, "--literal-pathspecs", "ls-tree", "-r", "-z", "--full-tree", commit, "--", folder+"/")
 	})
 	return files, err
 }
 
-// readTree reads what git ls-tree -z writes: "<mode> <type> <hash>\t<path>\0".
-func readTree(out *bufio.Reader, each func(githost.File) error) error {
+// readTree keeps of what git ls-tree -z writes: "<mode> <type> <hash>\t<path>\0".
+func readTree(out *bufio.Reader, keep func(path string) bool) ([]githost.File, error) {
+	var files []githost.File
+	count, read, kept := 0, 0, 0
 	for {
-		line, err := out.ReadString(0)
-		if errors.Is(err, io.EOF) && line == "" {
-			return nil
+		line, size, err := readEntry(out)
+		if errors.Is(err, io.EOF) && size == 0 {
+			return files, nil
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
-		about, path, ok := strings.Cut(strings.TrimSuffix(line, "\x00"), "\t")
+		if count, read = count+1, read+size; count > maxFiles || read > maxTree {
+			return nil, githost.ErrTooMany
+		}
+		if line == nil {
+			continue
+		}
+		about, path, ok := strings.Cut(string(line), "\t")
 		f := strings.Fields(about)
 		if !ok || len(f) != 3 {
-			return fmt.Errorf("git ls-tree: unexpected line %q", abbreviate(line))
+			return nil, fmt.Errorf("git ls-tree: unexpected line %q", abbreviate(string(line)))
 		}
-		if err := each(githost.File{Path: path, Blob: f[2], Regular: f[0] == "100644"}); err != nil {
-			return err
+		if len(path) > githost.MaxPath || !keep(path) {
+			continue
 		}
+		if kept += len(line) + fileSize; kept > maxList {
+			return nil, githost.ErrTooMany
+		}
+		files = append(files, githost.File{Path: path, Blob: f[2], Regular: f[0] == "100644"})
+	}
+}
+
+// readEntry reads up to a NUL, which it leaves out, and says how much it read.
+// line is nil for one that is longer than any with a path to keep, of which no
+// more than the buffer is held, and counts only until the next call.
+func readEntry(out *bufio.Reader) (line []byte, size int, err error) {
+	for {
+		part, err := out.ReadSlice(0)
+		whole := size == 0 && err == nil
+		switch size += len(part); {
+		case errors.Is(err, bufio.ErrBufferFull) && size <= maxTree:
+			continue
+		case errors.Is(err, bufio.ErrBufferFull):
+			return nil, size, nil
+		case err != nil:
+			return nil, size, err
+		case whole && size <= githost.MaxPath+fileSize:
+			return part[:len(part)-1], size, nil
+		}
+		return nil, size, nil
 	}
 }
 
@@ -139,11 +176,14 @@ func (h *Host) reading(ctx context.Context, cluster, revision string, fn func(ct
 	if !ok {
 		return fmt.Errorf("read repository %s: it is not on this host", cluster)
 	}
-	leave, err := enter(ctx, h.reads)
-	if err != nil {
-		return err
+	// Who waits for the repository takes no place from the others.
+	for _, places := range []chan struct{}{repo.reading, h.reads} {
+		leave, err := enter(ctx, places)
+		if err != nil {
+			return err
+		}
+		defer leave()
 	}
-	defer leave()
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	commit, err := repo.resolve(ctx, revision)
@@ -151,7 +191,7 @@ func (h *Host) reading(ctx context.Context, cluster, revision string, fn func(ct
 		err = fn(ctx, repo, commit)
 	}
 	switch {
-	case err == nil || errors.Is(err, githost.ErrNotFound) || errors.Is(err, githost.ErrTooLarge):
+	case err == nil || errors.Is(err, githost.ErrNotFound) || errors.Is(err, githost.ErrTooLarge) || errors.Is(err, githost.ErrTooMany):
 		return err
 	case ctx.Err() != nil:
 		return fmt.Errorf("read repository %s: %w", cluster, ctx.Err())

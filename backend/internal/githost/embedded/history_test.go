@@ -1,11 +1,13 @@
 package embedded
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,6 +20,9 @@ const (
 	folder = "bindings/databases.example.com/claims"
 	orders = folder + "/team-a/orders.yaml"
 )
+
+// all keeps each file.
+func all(string) bool { return true }
 
 // TestHistoryReadsWhatWasPushed walks through a file's life.
 func TestHistoryReadsWhatWasPushed(t *testing.T) {
@@ -34,7 +39,7 @@ func TestHistoryReadsWhatWasPushed(t *testing.T) {
 		t.Errorf("head %q (%v), want %q", head, err, want)
 	}
 	for _, revision := range []string{"main", head} {
-		files, err := s.List(ctx, cluster, revision, folder)
+		files, err := s.List(ctx, cluster, revision, folder, all)
 		var paths []string
 		for _, f := range files {
 			paths = append(paths, f.Path)
@@ -90,7 +95,7 @@ func TestHistorySaysWhatIsNotThere(t *testing.T) {
 	if _, _, err := s.Read(ctx, cluster, "main", "."+"git"); !errors.Is(err, githost.ErrNotFound) {
 		t.Errorf("another file that is not there: %v", err)
 	}
-	if files, err := s.List(ctx, cluster, "main", folder); err != nil || len(files) != 0 {
+	if files, err := s.List(ctx, cluster, "main", folder, all); err != nil || len(files) != 0 {
 		t.Errorf("a folder that is not there: %v %v", files, err)
 	}
 	if log, err := s.Log(ctx, cluster, orders, 5); err != nil || len(log) != 0 {
@@ -110,7 +115,7 @@ func TestHistoryTakesNothingButPathsAndHashes(t *testing.T) {
 		if _, _, err := s.Read(ctx, cluster, "main", path); err == nil || errors.Is(err, githost.ErrNotFound) {
 			t.Errorf("read %q: %v", path, err)
 		}
-		if _, err := s.List(ctx, cluster, "main", path); err == nil {
+		if _, err := s.List(ctx, cluster, "main", path, all); err == nil {
 			t.Errorf("list %q went through", path)
 		}
 		if _, err := s.Log(ctx, cluster, path, 1); err == nil {
@@ -122,7 +127,7 @@ func TestHistoryTakesNothingButPathsAndHashes(t *testing.T) {
 		if log, err := s.Log(ctx, cluster, path, 1); err != nil || len(log) != 0 {
 			t.Errorf("log %q: %v %v", path, log, err)
 		}
-		if files, err := s.List(ctx, cluster, "main", path); err != nil || len(files) != 0 {
+		if files, err := s.List(ctx, cluster, "main", path, all); err != nil || len(files) != 0 {
 			t.Errorf("list %q: %v %v", path, files, err)
 		}
 	}
@@ -167,7 +172,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	if _, _, err := s.Read(ctx, cluster, "main", folder+"/team-a/huge.yaml"); !errors.Is(err, githost.ErrTooLarge) {
 		t.Errorf("a huge file: %v", err)
 	}
-	files, err := s.List(ctx, cluster, "main", folder)
+	files, err := s.List(ctx, cluster, "main", folder, all)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,5 +188,109 @@ func TestHistoryIsBounded(t *testing.T) {
 	cancel()
 	if _, err := s.Log(ended, cluster, orders, 1); !errors.Is(err, context.Canceled) {
 		t.Errorf("after its caller left: %v", err)
+	}
+}
+
+// mktree writes a tree of the same entry under many long names.
+func (c *clone) mktree(entry string, names int, format string) (tree string) {
+	c.t.Helper()
+	var lines strings.Builder
+	for i := range names {
+		fmt.Fprintf(&lines, "%s\t"+format+"\n", entry, i)
+	}
+	out, err := stockGit(c.t, c.dir, []byte(lines.String()), "mktree")
+	if err != nil {
+		c.t.Fatalf("git mktree: %v\n%s", err, out)
+	}
+	return "040000 tree " + strings.TrimSpace(out)
+}
+
+// TestFoldersThatHoldEachOtherAreNotListed pushes a few small trees that are a
+// billion files.
+func TestFoldersThatHoldEachOtherAreNotListed(t *testing.T) {
+	s := serve(t)
+	c := s.clone(t, access.Owner)
+	file := "100644 blob " + strings.TrimSpace(c.git("hash-object", "-w", "README.md"))
+	long := strings.Repeat("x", 150)
+	for name, c2 := range map[string]struct {
+		trees []string
+		keep  func(string) bool
+	}{
+		"long names":           {[]string{long + "%d", long + "%d", long + "%d", long + "%d", long + "%d"}, func(string) bool { return false }},
+		"names of claims":      {[]string{"claim%d.yaml", "team%d", "claims%.0d", "databases%d.example.com"}, all},
+		"long names of claims": {[]string{long + "%d.yaml", "team%d", "claims%.0d", "databases%d.example.com"}, all},
+	} {
+		tree := file
+		for _, format := range c2.trees {
+			names := 100
+			if format == "claims%.0d" {
+				names = 1
+			}
+			tree = c.mktree(tree, names, format)
+		}
+		tree = c.mktree(tree, 1, "bindings%.0d")
+		commit := strings.TrimSpace(c.git("commit-tree", "-m", name, "-p", "origin/main", strings.Fields(tree)[2]))
+		c.pushed("+" + commit + ":main")
+		c.git("fetch", "-q")
+		seen := 0
+		files, err := s.List(t.Context(), cluster, "main", "bindings", func(path string) bool {
+			seen++
+			return c2.keep(path)
+		})
+		if !errors.Is(err, githost.ErrTooMany) || len(files) > 0 || seen == 0 || seen > maxFiles {
+			t.Errorf("%s: %d files, %d looked at: %v", name, len(files), seen, err)
+		}
+	}
+}
+
+// TestALongPathIsLeftOut reads what git writes about paths that nobody keeps.
+func TestALongPathIsLeftOut(t *testing.T) {
+	about := "100644 blob " + ones + "\t"
+	read := func(path string) ([]githost.File, error) {
+		in := about + "a\x00" + about + path + "\x00" + about + "z\x00"
+		return readTree(bufio.NewReaderSize(strings.NewReader(in), 4<<10), all)
+	}
+	for size, want := range map[int]string{1: "a m z", githost.MaxPath: "a m z", githost.MaxPath + 1: "a z", 4 << 10: "a z", 1 << 20: "a z", maxTree: ""} {
+		files, err := read(strings.Repeat("m", size))
+		var got []string
+		for _, f := range files {
+			got = append(got, f.Path[:1])
+		}
+		if strings.Join(got, " ") != want || (want == "") != errors.Is(err, githost.ErrTooMany) || want != "" && err != nil {
+			t.Errorf("%d bytes: %q (%v), want %q", size, got, err, want)
+		}
+	}
+}
+
+// TestOneRepositorysReadersLeavePlacesToTheOthers keeps a repository's readers
+// waiting.
+func TestOneRepositorysReadersLeavePlacesToTheOthers(t *testing.T) {
+	s := serve(t)
+	ctx := t.Context()
+	head := strings.TrimSpace(s.head(t, mainRef))
+	var busy sync.WaitGroup
+	release := make(chan struct{})
+	reading := make(chan struct{}, maxReads)
+	waiting, cancel := context.WithCancel(ctx)
+	for range maxReads {
+		busy.Go(func() {
+			_ = s.reading(waiting, cluster, head, func(context.Context, *repository, string) error {
+				reading <- struct{}{}
+				<-release
+				return nil
+			})
+		})
+	}
+	for range maxRepositoryReads {
+		<-reading
+	}
+	if _, err := s.Head(ctx, other, "main"); err != nil {
+		t.Errorf("another repository: %v", err)
+	}
+	cancel()
+	close(release)
+	busy.Wait()
+	if len(reading) > 0 {
+		t.Errorf("%d read beyond the repository's places", len(reading))
 	}
 }

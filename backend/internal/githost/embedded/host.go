@@ -221,6 +221,7 @@ func (h *Host) open(id string) *repository {
 		git:      h.git,
 		pushing:  make(chan struct{}, maxPushes),
 		fetching: make(chan struct{}, maxFetches),
+		reading:  make(chan struct{}, maxRepositoryReads),
 		turn:     make(chan struct{}, 1),
 		objects:  newCache(objectCacheSize),
 	}

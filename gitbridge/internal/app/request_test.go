@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -24,6 +25,7 @@ func testRequests(t *world, apis apis) {
 	t.Run("B11_removing the request unbinds when the last claim is gone", t.alone(apis, unbind))
 	t.Run("B12_an orphaned API leaves its services", t.alone(apis, orphan))
 	t.Run("D17_a hostile request reaches nothing of another cluster", t.alone(apis, hostileRequests))
+	t.Run("a request that the control plane refuses is answered and tried again", t.alone(apis, refusedRequest))
 	t.Run("a request that nobody removed unbinds nothing", t.alone(apis, unprovenRequest))
 	t.Run("a request and its claims in one push converge", t.alone(apis, requestWithClaims))
 }
@@ -317,6 +319,50 @@ func hostileRequests(t *tenant, apis apis) {
 			t.Errorf("%s was made", name)
 		}
 	}
+}
+
+// refusedRequest has the control plane refuse the export itself.
+func refusedRequest(t *tenant, apis apis) {
+	namespace := v1alpha1.TenantNamespace(t.id)
+	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: "no-exports-" + t.id},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
+				RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+					Rule:       admissionregistrationv1.Rule{APIGroups: []string{"gitbind.dev"}, APIVersions: []string{"*"}, Resources: []string{"apiserviceexports"}},
+				},
+			}}},
+			Validations: []admissionregistrationv1.Validation{{Expression: "object.metadata.namespace != '" + namespace + "'", Message: "no exports today"}},
+		},
+	}
+	t.must(t.admin.Create(t.Context(), policy))
+	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: policy.Name},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: policy.Name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+		},
+	}
+	t.must(t.admin.Create(t.Context(), binding))
+	e := &v1alpha1.APIServiceExport{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: apis.postgresql.BindingName()},
+		Spec:       v1alpha1.APIServiceExportSpec{Template: apis.postgresql.BindingName(), API: apis.postgresql},
+	}
+	t.eventually("the policy counts", func() error {
+		if err := t.admin.Create(t.Context(), e.DeepCopy(), client.DryRunAll); err == nil {
+			return errors.New("an export may be made")
+		}
+		return nil
+	})
+	t.permit(apis.postgresql.BindingName())
+	path := t.ask(apis.postgresql, "")
+	t.wantAnswer(path, claim.Failed, "no exports today")
+	// What is pushed beside it is answered.
+	t.wantObserved()
+	t.must(t.admin.Delete(t.Context(), binding))
+	t.must(t.admin.Delete(t.Context(), policy))
+	t.wantAnswer(path, claim.Applied)
+	t.wantBound(apis.postgresql)
 }
 
 func unprovenRequest(t *tenant, apis apis) {

@@ -34,15 +34,27 @@ func (f Facts) refused(result claim.Result, p *claim.Problem) *claim.Status {
 	return s
 }
 
+// Failed is the answer when what was decided cannot be done: it is tried again.
+func (f Facts) Failed(words string) *claim.Status {
+	s := f.status(claim.Failed)
+	s.Message = words
+	return s
+}
+
 // at is a problem of the offer that the request names.
 func (f Facts) at(reason string) *claim.Problem {
 	return &claim.Problem{File: f.Path, Line: f.File.Line, Reason: reason}
 }
 
-// status keeps what counted last where nothing new does.
+// status says of the request's end what the file says, where the API is bound
+// and the file can be read: also one that is refused is somebody's last word of
+// it. Else it keeps what counted last.
 func (f Facts) status(result claim.Result) *claim.Status {
 	s := &claim.Status{Metadata: claim.StatusMeta{Name: f.Binding}, Result: result, Answers: f.answers()}
-	if f.Present != nil {
+	switch {
+	case f.Export != nil && f.File != nil && f.File.Problem == nil:
+		f.counting(s, f.Export.Template)
+	case f.Present != nil:
 		s.Status = f.Present.Status
 	}
 	return s

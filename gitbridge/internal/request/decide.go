@@ -30,9 +30,7 @@ func (f Facts) asked() Decision {
 	case isReserved(f.Binding):
 		return answer(f.refused(claim.Invalid, &claim.Problem{File: f.Path, Reason: fmt.Sprintf("the group %s is reserved: it is nobody's to offer", claim.BindingGroup(f.Binding))}))
 	case f.Export != nil && f.Export.Terminating:
-		s := f.status(claim.Failed)
-		s.Message = "the API is being unbound: it is bound anew when that is done"
-		return answer(s)
+		return answer(f.Failed("the API is being unbound: it is bound anew when that is done"))
 	case f.Export != nil:
 		return answer(f.bound())
 	}
@@ -56,7 +54,7 @@ func (f Facts) bound() *claim.Status {
 	if f.isPermitted(has) {
 		return f.applied(has)
 	}
-	s := f.counting(f.status(claim.Held), has)
+	s := f.status(claim.Held)
 	s.Reason = claim.NotPermitted
 	s.Message = "what was ordered stays as it is, and new claims wait: " + f.lacks(has)
 	return s

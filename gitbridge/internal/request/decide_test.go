@@ -115,3 +115,44 @@ func TestAnAnswerKeepsWhatTheRequestSaidOfItsEnd(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 }
+
+func TestARefusedRequestSaysWhatBecomesOfItsClaims(t *testing.T) {
+	const big = "big"
+	for _, c := range []struct {
+		name        string
+		before, now claim.DeletionPolicy // "" is no answer before, and a bad file
+		export      *Export
+		permitted   bool
+		result      claim.Result
+		want        Effect // when the file goes, and claims are there
+	}{
+		{"it asks for another offer, and to orphan", claim.Refuse, claim.Orphan, &Export{Template: "pg"}, true, claim.Denied, Withdraw},
+		{"it asks for another offer, and not to orphan any more", claim.Orphan, claim.Refuse, &Export{Template: "pg"}, true, claim.Denied, Nothing},
+		{"it asks for another offer, and to delete", claim.Orphan, claim.Delete, &Export{Template: "pg"}, true, claim.Denied, Nothing},
+		{"it asks for an offer that it may not bind", claim.Orphan, claim.Refuse, &Export{Template: "pg"}, false, claim.Denied, Nothing},
+		{"it is the first one", "", claim.Refuse, &Export{Template: "pg"}, true, claim.Denied, Nothing},
+		{"the right is lost", claim.Orphan, claim.Refuse, &Export{Template: big}, false, claim.Held, Nothing},
+		{"the API is being unbound", claim.Orphan, claim.Refuse, &Export{Template: big, Terminating: true}, true, claim.Failed, Nothing},
+		{"a bad file says nothing new", claim.Orphan, "", &Export{Template: "pg"}, true, claim.Invalid, Withdraw},
+		{"a bad file says nothing new, and claims stay", claim.Refuse, "", &Export{Template: "pg"}, true, claim.Invalid, Nothing},
+	} {
+		f := Facts{
+			Path: path, Binding: binding, Head: "c1", Export: c.export, Offers: []Offer{{"pg", binding, true, true}, {big, binding, c.permitted, true}},
+			File: &File{Blob: "b2", Request: claim.Request{Binding: binding, Template: big, DeletionPolicy: c.now}},
+		}
+		if c.now == "" {
+			f.File.Problem = &claim.Problem{File: path, Reason: "no"}
+		}
+		if c.before != "" {
+			f.Present = &claim.Status{Answers: claim.Answers{Blob: "b1", Commit: "c0"}, Status: map[string]any{"template": "pg", "deletionPolicy": string(c.before)}}
+		}
+		f.Present = Decide(f).Answer
+		if f.Present.Result != c.result {
+			t.Errorf("%s: answers %+v", c.name, f.Present)
+		}
+		f.File, f.Removed, f.Claim = nil, true, "team-a/orders"
+		if d := Decide(f); d.Effect != c.want {
+			t.Errorf("%s: %+v, want %s", c.name, d, c.want)
+		}
+	}
+}

@@ -7,6 +7,7 @@ package request
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -30,6 +31,8 @@ type Controller struct {
 	Client client.Client
 	Server client.Reader
 	Log    logr.Logger
+
+	failing failing
 }
 
 // Queue holds the requests to look at.
@@ -101,10 +104,27 @@ func (c *Controller) Reconcile(ctx context.Context, r Request) (reconcile.Result
 		return reconcile.Result{}, nil
 	}
 	s, err := c.look(ctx, view, r.Path)
-	if err != nil {
+	switch {
+	case err != nil && s != nil && s.File != nil:
+		return reconcile.Result{}, c.fail(ctx, s, err)
+	case err != nil:
+		// How a file went must be known before anything is said of it.
 		return reconcile.Result{}, err
 	}
 	d := decide.Decide(s.Facts)
+	if err := c.act(ctx, s, d); err != nil {
+		return reconcile.Result{}, c.fail(ctx, s, err)
+	}
+	if err := c.answer(ctx, s, d.Answer); err != nil {
+		return reconcile.Result{}, err
+	}
+	c.failing.works(r.Path)
+	return reconcile.Result{RequeueAfter: after(s, d)}, nil
+}
+
+// act does what was decided.
+func (c *Controller) act(ctx context.Context, s *step, d decide.Decision) error {
+	var err error
 	switch d.Effect {
 	case decide.Grant:
 		err = c.grant(ctx, s, d.Template)
@@ -112,15 +132,18 @@ func (c *Controller) Reconcile(ctx context.Context, r Request) (reconcile.Result
 		err = c.withdraw(ctx, s)
 	}
 	if err != nil {
-		return reconcile.Result{}, err
+		return err
 	}
-	if err := c.say(ctx, s, d.Permitted); err != nil {
-		return reconcile.Result{}, err
+	return c.say(ctx, s, d.Permitted)
+}
+
+// fail has a request looked at again, and answers it when what is wrong lasts:
+// others, and what is on main beside it, do not wait for it.
+func (c *Controller) fail(ctx context.Context, s *step, err error) error {
+	if ctx.Err() != nil || !c.failing.lasts(s.Path, time.Now()) {
+		return err
 	}
-	if err := c.answer(ctx, s, d.Answer); err != nil {
-		return reconcile.Result{}, err
-	}
-	return reconcile.Result{RequeueAfter: after(s, d)}, nil
+	return errors.Join(err, c.answer(ctx, s, s.Failed(words(err))))
 }
 
 // after is when to look again, if nothing happens that is noticed.

@@ -59,7 +59,7 @@ func (a Access) OfBinding(ctx context.Context, name string) (*Clone, error) {
 // Of opens the repository of a connection. That of the backend's own host is
 // opened with the person's ID token; any other with what their git knows.
 func (a Access) Of(ctx context.Context, connection *konnectorv1alpha1.Connection) (*Clone, error) {
-	s := Source{URL: connection.Spec.RepositoryURL, CABundle: connection.Spec.CABundle}
+	s := Source{URL: connection.Spec.RepositoryURL, CABundle: connection.Spec.CABundle, Silent: a.Silent}
 	ours := connection.Spec.BackendURL != "" && strings.HasPrefix(s.URL, strings.TrimRight(connection.Spec.BackendURL, "/")+"/")
 	if ours {
 		var err error

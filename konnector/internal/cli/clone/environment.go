@@ -26,7 +26,8 @@ func (s Source) environment(bundle string) ([]string, error) {
 	set := append(slices.Clone(settings), [2]string{"remote.origin.url", s.URL})
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
-		return slices.Contains([]string{"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_NAMESPACE", "GIT_CEILING_DIRECTORIES", "GIT_CONFIG_COUNT"}, name)
+		return slices.Contains([]string{"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY",
+			"GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_COMMON_DIR", "GIT_NAMESPACE", "GIT_CEILING_DIRECTORIES", "GIT_CONFIG_COUNT"}, name)
 	})
 	// Its words are shown; they are understood by more people in one language.
 	env = append(env, "LC_ALL=C")
@@ -37,7 +38,10 @@ func (s Source) environment(bundle string) ([]string, error) {
 		}
 		key := "credential." + host.Scheme + "://" + host.Host + ".helper"
 		set = append(set, [2]string{key, ""}, [2]string{key, helper})
-		env = append(env, usernameVariable+"="+oneLine(s.Username), passwordVariable+"="+oneLine(s.Password), "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=")
+		env = append(env, usernameVariable+"="+oneLine(s.Username), passwordVariable+"="+oneLine(s.Password))
+	}
+	if s.asksNobody() {
+		env = append(env, "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=", "SSH_ASKPASS=")
 	}
 	if len(s.CABundle) > 0 {
 		if err := os.WriteFile(bundle, append(systemBundle(), s.CABundle...), 0o600); err != nil {

@@ -2,7 +2,6 @@ package clone
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -69,37 +68,41 @@ func (c *Clone) Read(ctx context.Context, blobs []string) (map[string][]byte, er
 		"--no-write-fetch-head", "--no-recurse-submodules", "--filter=blob:none", "--stdin", "origin"); err != nil {
 		return nil, err
 	}
-	out, err := c.run(ctx, strings.NewReader(names), "cat-file", "--batch")
-	if err != nil {
-		return nil, err
-	}
+	out, git := io.Pipe()
+	go func() { git.CloseWithError(c.runInto(ctx, strings.NewReader(names), git, "cat-file", "--batch")) }()
+	defer out.Close()
 	return parseBatch(out)
 }
 
-// parseBatch reads "<blob> blob <size>\n<content>\n" again and again.
-func parseBatch(out []byte) (map[string][]byte, error) {
+// parseBatch reads "<blob> blob <size>\n<content>\n" again and again. It
+// keeps no more of a content than it gives: anybody may have put a huge file there.
+func parseBatch(out io.Reader) (map[string][]byte, error) {
 	files := map[string][]byte{}
-	r := bufio.NewReader(bytes.NewReader(out))
+	r := bufio.NewReader(out)
 	for {
 		head, err := r.ReadString('\n')
 		if errors.Is(err, io.EOF) && head == "" {
 			return files, nil
 		}
-		f := strings.Fields(head)
-		if err != nil || len(f) != 3 {
-			return nil, fmt.Errorf("read a file from git: %q", strings.TrimSpace(head))
-		}
-		size, err := strconv.Atoi(f[2])
 		if err != nil {
 			return nil, fmt.Errorf("read a file from git: %w", err)
 		}
-		data := make([]byte, size)
+		f := strings.Fields(head)
+		if len(f) != 3 {
+			return nil, fmt.Errorf("read a file from git: %q", strings.TrimSpace(head))
+		}
+		size, err := strconv.ParseInt(f[2], 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("read a file from git: %w", err)
+		}
+		data := make([]byte, min(size, claim.MaxFileSize+1))
 		if _, err := io.ReadFull(r, data); err != nil {
 			return nil, fmt.Errorf("read a file from git: %w", err)
 		}
-		if _, err := r.Discard(1); err != nil {
+		// The rest, and the line end behind it.
+		if _, err := io.CopyN(io.Discard, r, size-int64(len(data))+1); err != nil {
 			return nil, fmt.Errorf("read a file from git: %w", err)
 		}
-		files[f[0]] = data[:min(size, claim.MaxFileSize+1)]
+		files[f[0]] = data
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"strings"
 	"testing"
 	"time"
@@ -33,6 +34,9 @@ type world struct {
 	t             *testing.T
 	now           time.Time
 	api           client.WithWatch
+	// mu is for what the backend and the test share: an answer that is lost does
+	// not order them.
+	mu            sync.Mutex
 	current, next string
 	issued        int
 	// lost has the backend's answers to renewals not arrive.
@@ -73,6 +77,8 @@ func newWorld(t *testing.T) *world {
 }
 
 func (w *world) serve(rw http.ResponseWriter, r *http.Request) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	_, password, _ := r.BasicAuth()
 	switch {
 	case r.URL.Path != "/v1/clusters/k3x/credential":
@@ -95,6 +101,20 @@ func (w *world) serve(rw http.ResponseWriter, r *http.Request) {
 	}
 	c.RenewAfter = c.Expires.Add(-30 * time.Hour)
 	_ = json.NewEncoder(rw).Encode(c)
+}
+
+// lose has answers to renewals lost from now on, or not.
+func (w *world) lose(lost bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lost = lost
+}
+
+// asked is how many renewals the backend was asked for.
+func (w *world) asked() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.issued
 }
 
 // run reconciles once, and gives when it is to be done again.
@@ -182,18 +202,18 @@ func TestACredentialIsRenewedBeforeItIsUsed(t *testing.T) {
 func TestALostAnswerIsAskedForAgain(t *testing.T) {
 	w := newWorld(t)
 	w.due()
-	w.lost = true
+	w.lose(true)
 	wait := w.run()
 	w.holds("first", "")
 	w.says(metav1.ConditionTrue, "RenewalFails", "tried again")
 	if wait < time.Second || wait > time.Minute {
 		t.Errorf("it is tried again after %s", wait)
 	}
-	asked := w.issued
-	if w.run(); w.issued != asked {
+	asked := w.asked()
+	if w.run(); w.asked() != asked {
 		t.Error("it is tried again at once")
 	}
-	w.lost = false
+	w.lose(false)
 	w.now = w.now.Add(wait)
 	w.run()
 	w.holds("renewed-2", "first")
@@ -234,7 +254,7 @@ func TestNothingIsRenewedThatCannotBeWritten(t *testing.T) {
 	w.due()
 	w.fail = errorsForbidden()
 	w.run()
-	if w.issued != 0 {
+	if w.asked() != 0 {
 		t.Error("it was asked for nevertheless")
 	}
 	w.says(metav1.ConditionTrue, "RenewalFails", "gitbind:credential:c")

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	"sync"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -31,9 +31,9 @@ var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 // which one counts, and which one is next.
 type world struct {
 	*Reconciler
-	t             *testing.T
-	now           time.Time
-	api           client.WithWatch
+	t   *testing.T
+	now time.Time
+	api client.WithWatch
 	// mu is for what the backend and the test share: an answer that is lost does
 	// not order them.
 	mu            sync.Mutex

@@ -28,6 +28,38 @@ func identityRule(caller access.Caller, c commit) string {
 			return why
 		}
 	}
+	if caller.Role == access.Konnector || caller.Role == access.Bridge {
+		return ""
+	}
+	return messageRule(c.Message)
+}
+
+// maxMessage bounds the message of a person's commit, which is read in full.
+const maxMessage = 1 << 20
+
+// credit begins a line that names a person: Co-authored-by, Signed-off-by and
+// their like, in each way that git reads.
+var credit = regexp.MustCompile(`(?i)^[a-z0-9-]*-by\s*:`)
+
+// messageRule refuses a person's message that names a user of an app cluster as
+// one who took part: histories show that beside the author.
+func messageRule(message string) string {
+	if len(message) > maxMessage {
+		return fmt.Sprintf("its message has %d bytes, at most %d: shorten it with git commit --amend", len(message), maxMessage)
+	}
+	if !strings.Contains(strings.ToLower(message), claim.ReservedDomain) {
+		return ""
+	}
+	first := "" // of a line that goes on in the lines below it
+	for line := range strings.Lines(message) {
+		if !strings.HasPrefix(line, " ") && !strings.HasPrefix(line, "\t") {
+			first = line
+		}
+		if credit.MatchString(first) && strings.Contains(strings.ToLower(line), claim.ReservedDomain) {
+			return fmt.Sprintf("its message has the line %q, and only gitbind's own agents name somebody of %s: take it out with git commit --amend (in a commit below the last, with git rebase -i)",
+				abbreviate(strings.TrimSpace(line)), claim.ReservedDomain)
+		}
+	}
 	return ""
 }
 

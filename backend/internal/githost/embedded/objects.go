@@ -20,6 +20,7 @@ type commit struct {
 	Author, Committer string
 	// Encoding is that of the rest; "" is UTF-8.
 	Encoding string
+	Message  string
 }
 
 // maxCommitHead bounds a commit's headers, parents and signature among them: a
@@ -27,7 +28,7 @@ type commit struct {
 const maxCommitHead = 1 << 20
 
 func parseCommit(data []byte) (commit, error) {
-	head, _, ok := strings.Cut(string(data), "\n\n")
+	head, message, ok := strings.Cut(string(data), "\n\n")
 	if !ok {
 		// A commit without a message ends after its headers.
 		head = strings.TrimSuffix(string(data), "\n")
@@ -36,7 +37,7 @@ func parseCommit(data []byte) (commit, error) {
 		return commit{}, fmt.Errorf("%w: commit with %d bytes of headers, at most %d", errObject, len(head), maxCommitHead)
 	}
 	lines := strings.Split(head, "\n")
-	var c commit
+	c := commit{Message: message}
 	next := func(key string) (string, bool) {
 		if len(lines) == 0 {
 			return "", false

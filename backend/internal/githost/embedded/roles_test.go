@@ -244,6 +244,49 @@ func TestOnlyTheClustersKonnectorCommitsInTheNamesOfItsUsers(t *testing.T) {
 	b.refused("but the bridge commits as", "HEAD:status")
 }
 
+func TestNobodyButTheKonnectorCreditsTheUsersOfACluster(t *testing.T) {
+	s := serve(t)
+	bob := "Bob <bob@" + claim.ClusterDomain(cluster) + ">"
+	k := s.clone(t, access.Konnector)
+	k.commit("claim: update 2 claims\n\nCo-authored-by: "+bob, map[string]string{claimPath: "plan: small\n"})
+	k.pushed("HEAD:main", "HEAD:changes/b/team-a/orders")
+
+	c := s.clone(t, access.Owner)
+	const words = "only gitbind's own agents name somebody of gitbind.dev: take it out with git commit --amend"
+	for _, message := range []string{
+		"Co-authored-by: " + bob, "CO-AUTHORED-BY : " + strings.ToUpper(bob), "Signed-off-by: alice <alice@example.com>\nReviewed-by: " + bob,
+		"Co-authored-by: Bob\n <bob@" + claim.ClusterDomain(cluster) + ">", "Co-authored-by: " + bob + "\n\nmore",
+	} {
+		c.git("checkout", "-q", "-B", "try", "origin/main")
+		c.commit("forged\n\n"+message, map[string]string{"x": message})
+		c.refused(words, "HEAD:main")
+		c.commit("honest", map[string]string{"y": "y\n"})
+		c.refused(words, "HEAD:changes/x")
+	}
+	if why := messageRule(strings.Repeat("long\n", maxMessage/5+1)); !strings.Contains(why, "shorten it with git commit --amend") {
+		t.Errorf("a message that is too long to be read: %q", why)
+	}
+
+	// What people do with the konnector's commits.
+	c.git("checkout", "-q", "-B", "try", "origin/main")
+	c.git("revert", "--no-edit", "HEAD")
+	c.pushed("HEAD:main")
+	c.git("cherry-pick", "-x", "origin/changes/b/team-a/orders")
+	c.refused("git commit --amend --reset-author", "HEAD:main")
+	c.git("commit", "-q", "--amend", "--reset-author", "--no-edit")
+	c.refused(words, "HEAD:main")
+	c.git("commit", "-q", "--amend", "-m", "Order it again\n\nSee gitbind.dev, as bob@clusters.gitbind.dev said.\n\nCo-authored-by: Carol <carol@example.com>")
+	c.pushed("HEAD:main")
+	c.git("checkout", "-q", "-B", "try", "origin/main")
+	c.git("merge", "-q", "--no-ff", "--no-edit", "-s", "ours", "origin/changes/b/team-a/orders")
+	c.pushed("HEAD:changes/merged")
+	c.git("checkout", "-q", "-B", "try", "origin/main~3")
+	c.git("merge", "-q", "--squash", "origin/changes/b/team-a/orders")
+	c.git("commit", "-q", "--no-edit")
+	c.pushed("HEAD:changes/squashed")
+	s.fsck(t)
+}
+
 func TestAnotherEncodingIsNoWayToAUsersName(t *testing.T) {
 	s := serve(t)
 	c := s.clone(t, access.Owner)

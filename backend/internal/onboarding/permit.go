@@ -3,6 +3,7 @@ package onboarding
 import (
 	"context"
 	"fmt"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,6 +15,9 @@ import (
 	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/backend/internal/grant"
 )
+
+// boundAt is an annotation of the role: when a person bound last.
+const boundAt = "gitbind.dev/bound-at"
 
 // permit lets a cluster's own ServiceAccount bind a template: what a person bound
 // for it may from then on be bound in Git, too, and counts there for what that
@@ -79,6 +83,12 @@ func (s *Service) addToRole(ctx context.Context, cb *v1alpha1.ClusterBinding, me
 		templates = append(templates, grant.BindTemplates(role.Rules)...)
 	}
 	role.Rules = grant.BindRules(templates)
+	if role.Annotations == nil {
+		role.Annotations = map[string]string{}
+	}
+	// Who takes back what was unbound before must see that it is bound again, also
+	// where the rules are the same.
+	role.Annotations[boundAt] = s.now().UTC().Format(time.RFC3339Nano)
 	err = s.Client.Patch(ctx, role, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), fieldOwner)
 	if apierrors.IsConflict(err) {
 		return err

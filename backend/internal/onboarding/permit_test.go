@@ -1,0 +1,65 @@
+package onboarding
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/backend/internal/grant"
+)
+
+// Who read the role before a template was bound again must not take it back by
+// what it read.
+func TestBindingAgainChangesTheRole(t *testing.T) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	conflicts := 0
+	api := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			if conflicts > 0 {
+				conflicts--
+				return apierrors.NewConflict(rbacv1.Resource("clusterroles"), o.GetName(), nil)
+			}
+			return c.Patch(ctx, o, p, opts...)
+		},
+	}).Build()
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	s := &Service{Client: api, Live: api, Now: func() time.Time { now = now.Add(time.Millisecond); return now }}
+	cb := &v1alpha1.ClusterBinding{ObjectMeta: metav1.ObjectMeta{Name: "k3x9d2abqw", UID: "u1"}, Status: v1alpha1.ClusterBindingStatus{TenantNamespace: "gb-k3x9d2abqw"}}
+	permit := func() *rbacv1.ClusterRole {
+		t.Helper()
+		if err := s.permit(t.Context(), cb, "pg"); err != nil {
+			t.Fatal(err)
+		}
+		var role rbacv1.ClusterRole
+		if err := api.Get(t.Context(), client.ObjectKey{Name: v1alpha1.TenantBindRole(cb.Name)}, &role); err != nil {
+			t.Fatal(err)
+		}
+		if got := grant.BindTemplates(role.Rules); len(got) != 1 || got[0] != "pg" {
+			t.Fatalf("it may bind %v", got)
+		}
+		return &role
+	}
+	permit()
+	first := permit()
+	conflicts = 2
+	// The API server leaves the version of what does not change, and the fake one
+	// does not: so what is written counts.
+	if second := permit(); second.Annotations[boundAt] == first.Annotations[boundAt] || second.ResourceVersion == first.ResourceVersion {
+		t.Errorf("nothing changed: %v", second.ObjectMeta)
+	}
+}

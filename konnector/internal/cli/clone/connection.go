@@ -89,13 +89,17 @@ func (a Access) credential(ctx context.Context, connection *konnectorv1alpha1.Co
 	if err != nil {
 		return "", "", fmt.Errorf("connection %s: spec.backendURL: %w", connection.Name, err)
 	}
-	token, username, err = a.SignIn.Silent(ctx, backend)
+	trusting, err := a.SignIn.Trusting(connection.Spec.CABundle)
+	if err != nil {
+		return "", "", fmt.Errorf("connection %s: spec.caBundle: %w", connection.Name, err)
+	}
+	token, username, err = trusting.Silent(ctx, backend)
 	if a.Silent || !errors.Is(err, session.ErrNone) {
 		return username, token, err
 	}
 	if _, err := controlplane.OpenFor(ctx, connection, a.SignIn, a.How); err != nil {
 		return "", "", err
 	}
-	token, username, err = a.SignIn.Silent(ctx, backend)
+	token, username, err = trusting.Silent(ctx, backend)
 	return username, token, err
 }

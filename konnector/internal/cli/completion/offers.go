@@ -39,8 +39,12 @@ func offers(ctx context.Context, c *appcluster.Cluster, s *signin.SignIn, name s
 	if err != nil {
 		return nil
 	}
+	trusting, err := s.Trusting(connection.Spec.CABundle)
+	if err != nil {
+		return nil
+	}
 	// With a token in hand nobody is asked to sign in.
-	token, _, err := s.Silent(ctx, backend)
+	token, _, err := trusting.Silent(ctx, backend)
 	if err != nil {
 		return nil
 	}

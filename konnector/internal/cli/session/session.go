@@ -31,7 +31,8 @@ type Session struct {
 	IDToken      string    `json:"idToken,omitempty"`
 	Expiry       time.Time `json:"expiry,omitzero"`
 	RefreshToken string    `json:"refreshToken,omitempty"`
-	// CABundle is PEM, trusted at backend and issuer beside the system's.
+	// CABundle is PEM that the person gave, trusted at backend and issuer beside the
+	// system's.
 	CABundle []byte `json:"caBundle,omitempty"`
 }
 

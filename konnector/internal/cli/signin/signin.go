@@ -57,9 +57,11 @@ type SignIn struct {
 	OpenBrowser func(ctx context.Context, url string) error
 	Now         func() time.Time
 
-	// bundle is what HTTP trusts beside the system's certificates. It is kept
-	// with the session, for a renewal that nobody gives it to.
+	// bundle is what HTTP trusts beside the system's certificates; keep says that
+	// the person gave it. Then it is kept with the session, for a renewal that
+	// nobody gives it to.
 	bundle []byte
+	keep   bool
 }
 
 // Opener gives a SignIn once a command knows that it needs it.
@@ -175,10 +177,18 @@ func (s *SignIn) refresh(ctx context.Context, saved session.Session) (string, er
 }
 
 func (s *SignIn) save(backendURL string, p Provider, t token) error {
+	bundle := s.bundle
+	if !s.keep {
+		before, err := s.Sessions.Load(backendURL)
+		if err != nil && !errors.Is(err, session.ErrNone) {
+			return err
+		}
+		bundle = before.CABundle
+	}
 	return s.Sessions.Save(session.Session{
 		BackendURL: backendURL, Issuer: p.Issuer, ClientID: p.ClientID, Scopes: p.Scopes,
 		Username: t.username, IDToken: t.raw, Expiry: t.expiry, RefreshToken: t.refresh,
-		CABundle: s.bundle,
+		CABundle: bundle,
 	})
 }
 

@@ -246,7 +246,7 @@ func testReclaim(t *testing.T, c *tenant) {
 		t.Errorf("nobody works, and get prints\n%s", out)
 	}
 	kubeconfig := c.Cluster(rebuilt).Kubeconfig
-	connect := []string{"connect", c.BackendURL, "--no-deployment", "--no-wait", "--reclaim", env.App}
+	connect := []string{"connect", c.BackendURL, "--no-deployment", "--no-wait", "--yes", "--reclaim", env.App}
 	if out, err := c.Plugin(ctx, c.user, kubeconfig, connect...); err == nil || !strings.Contains(out, "--force") {
 		t.Fatalf("it reclaims from a konnector that was there a moment ago: %v\n%s", err, out)
 	}

@@ -151,15 +151,19 @@ func (c connecting) connect(ctx context.Context) error {
 }
 
 // agree asks before a cluster that is not connected yet becomes so: it may be
-// another one than the person means.
+// another one than the person means. Nobody's credential ends unasked.
 func (c connecting) agree() error {
+	if c.Reclaim != "" {
+		asked := c.Terminal
+		if c.Format == output.YAML {
+			asked = terminal.Open(asked.In, c.Notes)
+		}
+		return asked.Agree(fmt.Sprintf("Put the cluster of the context %q, at %s, in the place of %q, whose credential ends?", c.Cluster.Context, c.Cluster.Server, c.Reclaim), c.Yes)
+	}
 	if c.Yes || c.before != nil || !c.Terminal.Interactive {
 		return nil
 	}
 	question := fmt.Sprintf("Install gitbind into the cluster of the context %q, at %s, and connect it to %s?", c.Cluster.Context, c.Cluster.Server, c.BackendURL)
-	if c.Reclaim != "" {
-		question = fmt.Sprintf("Put the cluster of the context %q, at %s, in the place of %q, whose credential ends?", c.Cluster.Context, c.Cluster.Server, c.Reclaim)
-	}
 	return c.Terminal.Agree(question, false)
 }
 

@@ -1,6 +1,9 @@
 package connect
 
 import (
+	"bytes"
+	"errors"
+	"io"
 	"strings"
 	"testing"
 
@@ -8,6 +11,8 @@ import (
 
 	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/output"
+	"gitbind.dev/konnector/internal/cli/terminal"
 )
 
 func TestChooseName(t *testing.T) {
@@ -52,5 +57,28 @@ func TestDisplayName(t *testing.T) {
 	}
 	if got := displayName(Input{Cluster: &appcluster.Cluster{}, Name: "default"}); got != "default" {
 		t.Errorf("got %q", got)
+	}
+}
+
+func TestNobodysCredentialEndsUnasked(t *testing.T) {
+	c := connecting{Input: Input{
+		Cluster: &appcluster.Cluster{Context: "rebuilt"}, Reclaim: "lost", Notes: io.Discard, Terminal: terminal.Open(nil, io.Discard),
+	}}
+	if err := c.connect(t.Context()); err == nil || !strings.Contains(err.Error(), "add --yes") {
+		t.Errorf("without a terminal: %v", err)
+	}
+	c.Format = output.YAML
+	if err := c.print(t.Context()); err == nil || !strings.Contains(err.Error(), "add --yes") {
+		t.Errorf("as YAML: %v", err)
+	}
+	c.Yes = true
+	if err := c.agree(); err != nil {
+		t.Errorf("with --yes: %v", err)
+	}
+	var asked bytes.Buffer
+	c.Format, c.Yes = output.Table, false
+	c.Terminal = &terminal.Terminal{In: strings.NewReader("n\n"), Out: &asked, Interactive: true}
+	if err := c.agree(); !errors.Is(err, terminal.ErrDeclined) || !strings.Contains(asked.String(), `in the place of "lost"`) {
+		t.Errorf("with somebody who says no: %v, %q", err, &asked)
 	}
 }

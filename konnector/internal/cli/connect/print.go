@@ -64,6 +64,11 @@ func (c connecting) kept() []client.Object {
 func (c connecting) print(ctx context.Context) error {
 	var more []client.Object
 	if c.before == nil {
+		if c.Reclaim != "" {
+			if err := c.agree(); err != nil {
+				return err
+			}
+		}
 		uid, err := c.Cluster.UID(ctx)
 		if err != nil {
 			return err

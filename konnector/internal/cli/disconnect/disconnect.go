@@ -100,10 +100,15 @@ func (in Input) connection(ctx context.Context) (*konnectorv1alpha1.Connection, 
 	if in.All && len(connections) > 1 {
 		return nil, fmt.Errorf("this cluster has %d connections: --all is for the last one", len(connections))
 	}
-	return connection, in.checkBound(ctx, connection.Name)
+	through := connection.Name
+	if in.All {
+		through = "" // a binding's own Connection may be gone already
+	}
+	return connection, in.checkBound(ctx, through)
 }
 
-// checkBound refuses as long as an API is bound through a Connection.
+// checkBound refuses as long as an API is bound through a Connection, through any
+// with "".
 func (in Input) checkBound(ctx context.Context, connection string) error {
 	var list konnectorv1alpha1.APIServiceBindingList
 	if err := in.Cluster.List(ctx, &list); err != nil {
@@ -122,7 +127,7 @@ func (in Input) checkBound(ctx context.Context, connection string) error {
 		return nil
 	}
 	slices.Sort(bound)
-	return fmt.Errorf("still bound through it: %s. First: kubectl gitbind unbind %s", strings.Join(bound, ", "), strings.Join(bound, " "))
+	return fmt.Errorf("still bound: %s. First: kubectl gitbind unbind %s", strings.Join(bound, ", "), strings.Join(bound, " "))
 }
 
 func (in Input) show(connection *konnectorv1alpha1.Connection) {

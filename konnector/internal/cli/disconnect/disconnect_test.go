@@ -1,0 +1,34 @@
+package disconnect
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/konnector/internal/cli/appcluster"
+)
+
+// What is bound through a Connection that is gone would lose its kind, and its
+// claims with it.
+func TestNotAllGoesWhileAnythingIsBound(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := konnectorv1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(
+		&konnectorv1alpha1.Connection{ObjectMeta: metav1.ObjectMeta{Name: "here"}},
+		&konnectorv1alpha1.APIServiceBinding{ObjectMeta: metav1.ObjectMeta{Name: "databases.example.com"}, Spec: konnectorv1alpha1.APIServiceBindingSpec{Connection: "gone"}},
+	).Build()
+	in := Input{Cluster: &appcluster.Cluster{WithWatch: c}}
+	if connection, err := in.connection(t.Context()); err != nil || connection.Name != "here" {
+		t.Errorf("one connection: %v, %v", connection, err)
+	}
+	in.All = true
+	if _, err := in.connection(t.Context()); err == nil || !strings.Contains(err.Error(), "kubectl gitbind unbind databases.example.com") {
+		t.Errorf("all: %v", err)
+	}
+}

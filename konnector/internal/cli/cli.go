@@ -25,6 +25,7 @@ import (
 	"gitbind.dev/konnector/internal/cli/gitcredential"
 	"gitbind.dev/konnector/internal/cli/log"
 	"gitbind.dev/konnector/internal/cli/logout"
+	"gitbind.dev/konnector/internal/cli/output"
 	"gitbind.dev/konnector/internal/cli/resolve"
 	"gitbind.dev/konnector/internal/cli/revoke"
 	"gitbind.dev/konnector/internal/cli/rollback"
@@ -65,12 +66,12 @@ func Run(ctx context.Context, version string, args []string, in io.Reader, out, 
 		fmt.Fprintln(errOut, "interrupted")
 		return exitInterrupted
 	case errors.As(err, &wrong):
-		fmt.Fprintf(errOut, "error: %v\nSee '%s --help'.\n", err, ran.CommandPath())
+		fmt.Fprintf(errOut, "error: %s\nSee '%s --help'.\n", output.Text(err.Error()), ran.CommandPath())
 		return exitUsage
 	case exit != nil && exit.Err == nil:
 		return code
 	}
-	fmt.Fprintf(errOut, "error: %v\n", err)
+	fmt.Fprintf(errOut, "error: %s\n", output.Text(err.Error()))
 	if apierrors.IsForbidden(err) {
 		fmt.Fprintln(errOut, "Your own rights in this cluster do not suffice: ask somebody who administers it, or choose another --context.")
 	}

@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"gitbind.dev/konnector/internal/cli/output"
 )
 
 // NotReady says that an object did not become ready in time.
@@ -37,9 +39,9 @@ func (e *NotReady) Error() string {
 // Say is a condition in a person's words.
 func Say(c metav1.Condition) string {
 	if c.Message == "" {
-		return c.Reason
+		return output.Line(c.Reason)
 	}
-	return c.Message + " (" + c.Reason + ")"
+	return output.Line(c.Message + " (" + c.Reason + ")")
 }
 
 // Wait waits until a condition of a cluster-scoped object is true. It tells

@@ -46,7 +46,7 @@ path, only ("cluster" or "file", when the other side has none) and diff.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			in, err := o.input(cmd, args)
 			if err != nil {
-				return err
+				return &usage.Exit{Code: trouble, Err: err}
 			}
 			if in.Cluster, err = cluster(); err != nil {
 				return &usage.Exit{Code: trouble, Err: err}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
@@ -143,16 +144,25 @@ func Data(w io.Writer, f Format, v any) error {
 // Line makes of a text from elsewhere one that cannot leave its cell: one line,
 // without control characters.
 func Line(s string) string {
-	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || r == ' ' }), " ")
+	return strings.Join(strings.FieldsFunc(strings.Map(plain, s), func(r rune) bool { return r == ' ' || unicode.IsControl(r) }), " ")
 }
 
 // Text makes a text of several lines from elsewhere harmless to a terminal: it
 // keeps line ends and tabs, and no other control characters.
 func Text(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' && r != '\n' && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
 			return -1
 		}
-		return r
+		return plain(r)
 	}, s)
+}
+
+// plain drops what has no look of its own, but changes that of other
+// characters: the order in which they are shown, or whether two words are one.
+func plain(r rune) rune {
+	if unicode.Is(unicode.Cf, r) {
+		return -1
+	}
+	return r
 }

@@ -109,11 +109,11 @@ func TestFormatsOfACommand(t *testing.T) {
 }
 
 func TestTextsFromElsewhereCannotSteerATerminal(t *testing.T) {
-	const hostile = "a\x1b[2Jb\r\n\tc\u009b1md"
-	if got, want := Line(hostile), "a [2Jb c 1md"; got != want {
+	const hostile = "a\x1b[2Jb\r\n\tc\u009b1md\u202e\u200b\ufeffe"
+	if got, want := Line(hostile), "a [2Jb c 1mde"; got != want {
 		t.Errorf("Line: %q, want %q", got, want)
 	}
-	if got, want := Text(hostile), "a[2Jb\n\tc1md"; got != want {
+	if got, want := Text(hostile), "a[2Jb\n\tc1mde"; got != want {
 		t.Errorf("Text: %q, want %q", got, want)
 	}
 }

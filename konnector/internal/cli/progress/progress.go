@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"gitbind.dev/konnector/internal/cli/output"
 	"gitbind.dev/konnector/internal/cli/terminal"
 )
 
@@ -29,12 +30,12 @@ func Begin(t *terminal.Terminal, what string) *Progress {
 	return p
 }
 
-// Say prints a line that stays.
+// Say prints a line that stays. What it tells may come from elsewhere.
 func (p *Progress) Say(line string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.stop()
-	fmt.Fprintln(p.terminal.Out, indent+line)
+	fmt.Fprintln(p.terminal.Out, indent+output.Line(line))
 	if !p.ended {
 		p.stop = p.terminal.Waiting(p.what)
 	}

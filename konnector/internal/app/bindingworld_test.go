@@ -111,6 +111,9 @@ func (w *world) answerRequest(result claim.Result, message string) {
 	if e, ok := main.Entry(path); ok {
 		s.Answers.Blob = string(e.Hash)
 	}
+	if asked := w.request(); asked != nil && result == claim.Applied {
+		s.Status = map[string]any{"deletionPolicy": string(asked.DeletionPolicy)}
+	}
 	data, err := claim.EncodeStatus(&s)
 	w.must(err)
 	w.put(w.bridge, "status of "+w.binding, path, data)

@@ -34,8 +34,12 @@ type Facts struct {
 	Claims, Objects int
 	// Kept counts the objects that have our finalizer.
 	Kept int
-	// Answered says that the control plane has answered the file as it is, Held
-	// that it keeps the API though the file is gone.
+	// Unsaved counts the objects that say what main does not.
+	Unsaved int
+	// Unseen says that the objects may not be counted any more.
+	Unseen bool
+	// Answered says that the control plane has taken note of what the file as it is
+	// says of its end, Held that it keeps the API though the file is gone.
 	Answered, Held bool
 }
 
@@ -72,6 +76,8 @@ const (
 	// AwaitAnswer waits until the control plane knows what is to become of the
 	// claims.
 	AwaitAnswer Action = "AwaitAnswer"
+	// AwaitClaims waits until main says what the objects say.
+	AwaitClaims Action = "AwaitClaims"
 	// LetGo takes our finalizer off the objects; services and files stay.
 	LetGo Action = "LetGo"
 	// RemoveRequest takes the file off main.
@@ -162,7 +168,10 @@ func (f Facts) terminating() Action {
 			return a
 		}
 	}
-	if f.Live.DeletionPolicy == claim.Orphan {
+	switch {
+	case f.Unseen:
+		return Hold
+	case f.Live.DeletionPolicy == claim.Orphan:
 		return f.orphan(there)
 	}
 	return f.whenThereAreNone(there)
@@ -174,8 +183,10 @@ func (f Facts) orphan(there bool) Action {
 	switch {
 	case f.Problem != nil, !there && f.Held && f.Claims > 0:
 		return Commit
-	case there && !f.Answered:
+	case there && !f.Answered && f.Claims > 0:
 		return AwaitAnswer
+	case f.Kept > 0 && f.Unsaved > 0:
+		return AwaitClaims
 	case f.Kept > 0:
 		return LetGo
 	case there:
@@ -203,6 +214,8 @@ func (f Facts) whenThereAreNone(there bool) Action {
 // disconnected is for a binding that goes after its Connection: Git is not asked.
 func (f Facts) disconnected() Action {
 	switch {
+	case f.Unseen:
+		return Hold
 	case f.Objects == 0:
 		return TakeBack
 	case f.Live.DeletionPolicy != claim.Orphan:

@@ -55,6 +55,12 @@ func TestRows(t *testing.T) {
 		{"deleted with its files", request.Facts{Live: remove, Finalizer: true, Terminating: true, File: remove, Base: remove, Continues: true, Claims: 3}, request.RemoveFiles},
 		{"orphaned, the control plane does not know", request.Facts{Live: orphan, Finalizer: true, Terminating: true, File: orphan, Base: orphan, Continues: true, Claims: 3, Objects: 2, Kept: 2}, request.AwaitAnswer},
 		{"orphaned", request.Facts{Live: orphan, Finalizer: true, Terminating: true, File: orphan, Base: orphan, Continues: true, Claims: 3, Objects: 2, Kept: 2, Answered: true}, request.LetGo},
+		{"orphaned, and main lacks an edit", request.Facts{Live: orphan, Finalizer: true, Terminating: true, File: orphan, Base: orphan, Continues: true, Claims: 3, Objects: 2, Kept: 2, Unsaved: 1, Answered: true}, request.AwaitClaims},
+		{"orphaned before it was granted", request.Facts{Live: orphan, Finalizer: true, Terminating: true, File: orphan, Base: orphan, Continues: true}, request.RemoveRequest},
+		{"orphaned, and the claims cannot be seen", request.Facts{Live: orphan, Finalizer: true, Terminating: true, File: orphan, Base: orphan, Continues: true, Claims: 3, Unseen: true, Answered: true}, request.Hold},
+		{"deleted, and the claims cannot be seen", request.Facts{Live: refuse, Finalizer: true, Terminating: true, File: refuse, Base: refuse, Continues: true, Unseen: true}, request.Hold},
+		{"deleted with its claims, and they cannot be seen", request.Facts{Live: remove, Finalizer: true, Terminating: true, File: remove, Base: remove, Continues: true, Claims: 3, Unseen: true}, request.Hold},
+		{"deleted after its Connection, and the claims cannot be seen", request.Facts{Live: refuse, Finalizer: true, Terminating: true, Disconnected: true, Unseen: true}, request.Hold},
 		{"orphaned, and let go", request.Facts{Live: orphan, Finalizer: true, Terminating: true, File: orphan, Base: orphan, Continues: true, Claims: 3, Objects: 2, Answered: true}, request.RemoveRequest},
 		{"orphaned, and the file is gone", request.Facts{Live: orphan, Finalizer: true, Terminating: true, Base: orphan, BaseRemoved: true, Continues: true, Claims: 3}, request.TakeBack},
 		{"orphaned after Git removed a file that refuses", request.Facts{Live: orphan, Finalizer: true, Terminating: true, Base: refuse, BaseRemoved: true, Continues: true, Claims: 3, Held: true}, request.Commit},
@@ -88,6 +94,10 @@ func TestPromises(t *testing.T) {
 			policy = f.Live.DeletionPolicy
 		}
 		switch a {
+		case request.DeleteClaims, request.RemoveFiles, request.LetGo, request.RemoveRequest, request.TakeBack:
+			promise(!f.Unseen, "nothing is taken back on what is not known")
+		}
+		switch a {
 		case request.RecordRemoved, request.Delete:
 			promise(f.File == nil && f.Problem == nil && f.Base != nil && (f.Continues || f.BaseRemoved) && !f.Replaced && !f.Disconnected, "nothing is deleted because it is missing")
 		case request.DeleteClaims, request.RemoveFiles:
@@ -95,6 +105,7 @@ func TestPromises(t *testing.T) {
 		case request.LetGo:
 			promise(f.Terminating && policy == claim.Orphan, "claims are let go of only by who says so")
 			promise(f.File == nil || f.Answered || f.Disconnected, "the control plane knows before")
+			promise(f.Unsaved == 0 || f.Disconnected, "nothing is lost")
 		case request.RemoveRequest:
 			promise(f.Terminating && (f.Claims == 0 || policy == claim.Orphan && f.Kept == 0 && f.Answered), "the request stays while there are claims")
 		case request.TakeBack:
@@ -115,7 +126,7 @@ func TestEachActionLeadsOn(t *testing.T) {
 				t.Fatalf("it goes round: %s", show(start))
 			}
 			a := request.For(f)
-			if a == request.Nothing || a == request.Hold || a == request.KeepOn || a == request.AwaitAnswer || a == request.TakeBack || a == request.Release {
+			if a == request.Nothing || a == request.Hold || a == request.KeepOn || a == request.AwaitAnswer || a == request.AwaitClaims || a == request.TakeBack || a == request.Release {
 				break
 			}
 			before := f
@@ -145,11 +156,11 @@ func after(f request.Facts, a request.Action) request.Facts {
 	case request.Delete:
 		f.Terminating = true
 	case request.DeleteClaims:
-		f.Claims, f.Objects, f.Kept = f.Claims-f.Objects, 0, 0
+		f.Claims, f.Objects, f.Kept, f.Unsaved = f.Claims-f.Objects, 0, 0, 0
 	case request.RemoveFiles:
 		f.Claims = f.Objects
 	case request.LetGo:
-		f.Kept = 0
+		f.Kept, f.Unsaved = 0, 0
 	case request.RemoveRequest:
 		f.File, f.Problem, f.BaseRemoved = nil, nil, f.Base != nil
 	}
@@ -159,7 +170,7 @@ func after(f request.Facts, a request.Action) request.Facts {
 // all are all combinations of facts that can be.
 func all(yield func(request.Facts) bool) {
 	versions := []*claim.Request{nil, asks("", claim.Refuse), asks("", claim.Orphan), asks("", claim.Delete), asks("pg", claim.Refuse)}
-	for bits := range 1 << 9 {
+	for bits := range 1 << 10 {
 		bit := func(n int) bool { return bits&(1<<n) != 0 }
 		for _, live := range versions {
 			for _, file := range versions {
@@ -174,6 +185,10 @@ func all(yield func(request.Facts) bool) {
 							}
 							if bit(8) {
 								f.Claims++
+							}
+							if bit(9) {
+								// Objects are seen or not, and only what is kept can be unsaved.
+								f.Unseen, f.Unsaved = objects == 0, kept
 							}
 							if f.BaseRemoved && base == nil {
 								continue
@@ -202,6 +217,6 @@ func show(f request.Facts) string {
 		}
 		return r.Template + "/" + string(r.DeletionPolicy)
 	}
-	return fmt.Sprintf("live=%s file=%s base=%s problem=%v finalizer=%v terminating=%v removed=%v continues=%v disconnected=%v replaced=%v claims=%d objects=%d kept=%d answered=%v held=%v",
-		text(f.Live), text(f.File), text(f.Base), f.Problem != nil, f.Finalizer, f.Terminating, f.BaseRemoved, f.Continues, f.Disconnected, f.Replaced, f.Claims, f.Objects, f.Kept, f.Answered, f.Held)
+	return fmt.Sprintf("live=%s file=%s base=%s problem=%v finalizer=%v terminating=%v removed=%v continues=%v disconnected=%v replaced=%v claims=%d objects=%d kept=%d unsaved=%d unseen=%v answered=%v held=%v",
+		text(f.Live), text(f.File), text(f.Base), f.Problem != nil, f.Finalizer, f.Terminating, f.BaseRemoved, f.Continues, f.Disconnected, f.Replaced, f.Claims, f.Objects, f.Kept, f.Unsaved, f.Unseen, f.Answered, f.Held)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -116,17 +117,20 @@ func (r *Reconciler) install(ctx context.Context, l *look, want *apiextensionsv1
 func (r *Reconciler) next(ctx context.Context, l *look, live, want *apiextensionsv1.CustomResourceDefinition) (*apiextensionsv1.CustomResourceDefinition, *metav1.Condition, error) {
 	upToDate := schemaIs(metav1.ConditionTrue, "UpToDate", "The newest definition of the API is installed.")
 	next := live.DeepCopy()
+	metav1.SetMetaDataLabel(&next.ObjectMeta, v1alpha1.ManagedByLabel, v1alpha1.ManagedByKonnector)
+	unmark(next)
+	// same is the definition as it is, marked as it should be; nil where it is.
+	var same *apiextensionsv1.CustomResourceDefinition
+	if !equality.Semantic.DeepEqual(next.ObjectMeta, live.ObjectMeta) {
+		same = next.DeepCopy()
+	}
 	next.Spec = want.Spec
 	next.Spec.Versions = append(next.Spec.Versions, stored(live, want)...)
-	metav1.SetMetaDataLabel(&next.ObjectMeta, v1alpha1.ManagedByLabel, v1alpha1.ManagedByKonnector)
 	if sameSpec(next.Spec, live.Spec) {
-		if live.Labels[v1alpha1.ManagedByLabel] == v1alpha1.ManagedByKonnector {
-			return nil, upToDate, nil
-		}
-		return next, upToDate, nil
+		return same, upToDate, nil
 	}
 	if l.binding.Spec.SchemaUpdates == v1alpha1.SchemaUpdatesNever {
-		return nil, schemaIs(metav1.ConditionFalse, "UpdateAvailable",
+		return same, schemaIs(metav1.ConditionFalse, "UpdateAvailable",
 			"The control plane has published a newer definition of this API. It is not installed, as spec.schemaUpdates is Never: set it to Always to install it."), nil
 	}
 	breaks, hash := compatibility.Breaks(live, next), compatibility.Hash(next)
@@ -137,7 +141,7 @@ func (r *Reconciler) next(ctx context.Context, l *look, live, want *apiextension
 	if err != nil || !inUse {
 		return next, upToDate, err
 	}
-	return nil, schemaIs(metav1.ConditionFalse, "BreakingChange", fmt.Sprintf(
+	return same, schemaIs(metav1.ConditionFalse, "BreakingChange", fmt.Sprintf(
 		"Held: the control plane has published a definition of this API with which claims may be valid no more: %s. It is not installed until there are no claims, or a person approves it: kubectl annotate apiservicebinding %s %s=%s --overwrite",
 		shorten(breaks), l.binding.Name, v1alpha1.ApproveSchemaAnnotation, hash)), nil
 }
@@ -180,8 +184,10 @@ func stored(live, want *apiextensionsv1.CustomResourceDefinition) []apiextension
 
 // inUse reports whether there may be claims of an API, here or on main.
 func (r *Reconciler) inUse(ctx context.Context, l *look, crd *apiextensionsv1.CustomResourceDefinition) (bool, error) {
-	for range l.view.Main.List(contract.ClaimsPath(l.binding.Name)) {
-		return true, nil
+	for e := range l.view.Main.List(contract.ClaimsPath(l.binding.Name)) {
+		if isClaim(e) {
+			return true, nil
+		}
 	}
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kindOf(crd))

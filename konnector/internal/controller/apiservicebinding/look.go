@@ -29,10 +29,12 @@ type look struct {
 	view    repository.View
 	// file is request.yaml on main; nil when there is none.
 	file *store.Entry
-	// answer is the control plane's; nil for none.
-	answer *contract.Status
-	facts  request.Facts
-	action request.Action
+	// answer is the control plane's; nil for none. answered says that it is one to
+	// the file as it is.
+	answer   *contract.Status
+	answered bool
+	facts    request.Facts
+	action   request.Action
 
 	// trouble is why the request could not be committed.
 	trouble error
@@ -40,6 +42,8 @@ type look struct {
 	// API that were counted; only for a binding that is being deleted.
 	crd     *apiextensionsv1.CustomResourceDefinition
 	objects []metav1.PartialObjectMetadata
+	// unsaved names objects of which main lacks something, where that matters.
+	unsaved []string
 	// retry is when to look again, where nothing will tell; 0 for never.
 	retry time.Duration
 	// schema is the condition Schema; nil for nothing new.
@@ -176,8 +180,11 @@ func (l *look) readAnswer() {
 		l.answer = nil
 		return
 	}
-	l.facts.Answered = l.file != nil && l.answer.Answers.Blob == string(l.file.Hash)
-	l.facts.Held = l.file == nil && l.answer.Result == contract.Held
+	l.answered = l.file != nil && l.answer.Answers.Blob == string(l.file.Hash)
+	// An answer to a request that is refused keeps what counted before.
+	l.facts.Answered = l.answered && l.facts.File != nil && l.answer.Status["deletionPolicy"] == string(l.facts.File.DeletionPolicy)
+	// One to the file as it was says nothing about its removal.
+	l.facts.Held = l.file == nil && l.answer.Answers.Blob == "" && l.answer.Result == contract.Held
 }
 
 // granted is the condition that says what the control plane answers; nil for
@@ -194,7 +201,7 @@ func (l *look) granted() *metav1.Condition {
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, "RequestInvalid", l.facts.Problem.Error()+". Correct the file, or remove it to unbind the API."
 	case l.facts.Held:
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, string(contract.Held), l.answer.Message
-	case !l.facts.Answered:
+	case !l.answered:
 		c.Reason, c.Message = "Waiting", "The control plane has not answered the request for this API yet."
 	case l.answer.Result == contract.Applied:
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, "Granted", orElse(l.answer.Message, "The control plane grants this API to this cluster.")

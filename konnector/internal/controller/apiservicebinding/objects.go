@@ -29,9 +29,11 @@ func (r *Reconciler) count(ctx context.Context, l *look) error {
 		return fmt.Errorf("get CustomResourceDefinition %s: %w", l.binding.Name, err)
 	case err == nil && crd.Annotations[v1alpha1.ConnectionAnnotation] == l.binding.Spec.Connection:
 		l.crd = crd
-		if l.objects, err = r.list(ctx, crd); err != nil {
+		allowed := false
+		if l.objects, allowed, err = r.list(ctx, crd); err != nil {
 			return err
 		}
+		l.facts.Unseen = !allowed && l.binding.Status.Kind != ""
 	}
 	here := map[contract.Key]bool{}
 	if l.crd != nil && !isMarked(l.crd, l.binding) {
@@ -47,6 +49,11 @@ func (r *Reconciler) count(ctx context.Context, l *look) error {
 	if l.missing != nil {
 		return nil
 	}
+	if l.facts.Kept > 0 && (l.facts.Answered || l.file == nil) && policy(l.binding) == contract.Orphan {
+		if err := r.findUnsaved(ctx, l); err != nil {
+			return err
+		}
+	}
 	for e := range l.view.Main.List(contract.ClaimsPath(l.binding.Name)) {
 		if key, err := contract.ParsePath(e.Path); err == nil && !here[key] {
 			l.facts.Claims++
@@ -55,23 +62,25 @@ func (r *Reconciler) count(ctx context.Context, l *look) error {
 	return nil
 }
 
-// list reads the objects of an API from the API server. None are seen where that
-// is not allowed: then none was ever kept in step.
-func (r *Reconciler) list(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) ([]metav1.PartialObjectMetadata, error) {
+// list reads the objects of an API from the API server, if that is allowed. Where
+// it never was, none was kept in step: then the binding's status has no kind.
+func (r *Reconciler) list(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) (objects []metav1.PartialObjectMetadata, allowed bool, err error) {
 	var all []metav1.PartialObjectMetadata
 	page := &metav1.PartialObjectMetadataList{}
 	page.SetGroupVersionKind(kindOf(crd))
 	for {
 		err := r.Live.List(ctx, page, client.Limit(pageSize), client.Continue(page.Continue))
 		switch {
-		case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
-			return nil, nil
+		case apierrors.IsNotFound(err):
+			return nil, true, nil
+		case apierrors.IsForbidden(err):
+			return nil, false, nil
 		case err != nil:
-			return nil, fmt.Errorf("list %s: %w", crd.Name, err)
+			return nil, false, fmt.Errorf("list %s: %w", crd.Name, err)
 		}
 		all = append(all, page.Items...)
 		if page.Continue == "" {
-			return all, nil
+			return all, true, nil
 		}
 	}
 }

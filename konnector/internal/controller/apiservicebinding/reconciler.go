@@ -108,9 +108,13 @@ func (r *Reconciler) follow(ctx context.Context, l *look) (ctrl.Result, error) {
 	return r.report(ctx, l, api, missing)
 }
 
-// stop leaves CRD and objects as they are.
+// stop leaves CRD and objects as they are. What a person said about the claims
+// of one binding does not count for the next.
 func (r *Reconciler) stop(ctx context.Context, binding string) {
 	r.requests.follow(binding, nil)
+	for _, repo := range r.Pool.All() {
+		repo.ApproveUnbinding(binding, false)
+	}
 	r.Claims.Stop(ctx, binding)
 }
 
@@ -192,7 +196,8 @@ func (r *Reconciler) report(ctx context.Context, l *look, api claim.API, missing
 		r.Claims.Stop(ctx, b.Name)
 	}
 	want := b.DeepCopy()
-	if api.Kind.Kind != "" {
+	if api.Kind.Kind != "" && r.Claims.Running(api) {
+		// Only what was kept in step has a kind: see list.
 		want.Status.Kind = api.Kind.Kind
 	}
 	if missing == nil {

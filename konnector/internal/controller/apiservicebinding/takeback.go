@@ -28,6 +28,15 @@ func isMarked(crd *apiextensionsv1.CustomResourceDefinition, b *v1alpha1.APIServ
 	return crd.Annotations[unboundAnnotation] == string(b.UID)
 }
 
+// unmark takes back the marks of an unbind that was not carried through: the API
+// is protected again. What a person allowed stays.
+func unmark(crd *apiextensionsv1.CustomResourceDefinition) {
+	if _, marked := crd.Annotations[unboundAnnotation]; marked {
+		delete(crd.Annotations, unboundAnnotation)
+		delete(crd.Annotations, protection.AllowAnnotation)
+	}
+}
+
 // takeBack removes what was made in this cluster for the binding, and lets go of
 // it. What it may not remove it names, and goes on.
 func (r *Reconciler) takeBack(ctx context.Context, l *look) (ctrl.Result, error) {

@@ -8,6 +8,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/claim"
@@ -85,9 +86,19 @@ func TestB12_OrphanLeavesTheServices(t *testing.T) {
 	// Nothing goes before the control plane knows.
 	w.bindingSays("Ready", "WaitingForControlPlane")
 	w.stay(names...)
+	edited := names[0]
+	w.edit(edited, func(u *unstructured.Unstructured) { w.annotate(u, v1alpha1.PauseAnnotation, "true") })
+	w.setSpec(edited, "big", "plan")
 	w.answerRequest(claim.Applied, "")
+	// Nor before main has all that the claims say.
+	if m := w.bindingSays("Ready", "ClaimsNotOnMain"); !strings.Contains(m, w.namespace+"/"+edited+".") {
+		t.Errorf("it says %q", m)
+	}
+	w.stay(names...)
+	w.edit(edited, func(u *unstructured.Unstructured) { w.annotate(u, v1alpha1.PauseAnnotation, "") })
 	w.takenBack()
 	w.noRequest()
+	w.fileIs(edited, plan("big"))
 	if n := w.files(); n != 2 {
 		t.Errorf("%d files are left", n)
 	}

@@ -29,7 +29,7 @@ func (r *Reconciler) count(ctx context.Context, l *look) error {
 		return fmt.Errorf("get CustomResourceDefinition %s: %w", l.binding.Name, err)
 	case err == nil && crd.Annotations[v1alpha1.ConnectionAnnotation] == l.binding.Spec.Connection:
 		l.crd = crd
-		allowed := false
+		var allowed bool
 		if l.objects, allowed, err = r.list(ctx, crd); err != nil {
 			return err
 		}

@@ -128,7 +128,7 @@ Everything stays up until Ctrl-C. To try it, in another terminal:
 
   app cluster, administrator    %[5]s
   control plane, administrator  %[7]s
-  backend                       %[8]s
+  web page, and backend         %[8]s
   OIDC (%[9]s / %[10]s)  %[11]s
   logs                          %[12]s/logs
 `, p.Bin, p.Home(env.Alice), s.developer, platform.Root(), p.App(), url, p.Control(), p.BackendURL,

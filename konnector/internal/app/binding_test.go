@@ -58,8 +58,11 @@ func TestForeignCRDIsLeftAlone(t *testing.T) {
 		t.Errorf("it was changed: %+v", crd.ObjectMeta)
 	}
 	// A person gives it to the binding.
-	metav1.SetMetaDataAnnotation(&crd.ObjectMeta, v1alpha1.ConnectionAnnotation, w.name)
-	w.must(w.client.Update(t.Context(), crd))
+	w.eventually("it is given", func() error {
+		w.must(w.client.Get(t.Context(), client.ObjectKeyFromObject(foreign), crd))
+		metav1.SetMetaDataAnnotation(&crd.ObjectMeta, v1alpha1.ConnectionAnnotation, w.name)
+		return w.client.Update(t.Context(), crd)
+	})
 	w.must(w.client.Patch(t.Context(), &v1alpha1.APIServiceBinding{ObjectMeta: metav1.ObjectMeta{Name: w.binding}}, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"again":"please"}}}`))))
 	w.ready()
 }

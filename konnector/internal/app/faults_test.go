@@ -30,9 +30,11 @@ func TestGitHostDownAndUp(t *testing.T) {
 	}
 	w.connectionIs("RepositoryUnreachable")
 	// Meanwhile others edit, too.
-	u := w.get("orders")
-	w.must(unstructured.SetNestedField(u.Object, "big", "spec", "plan"))
-	w.must(w.client.Update(t.Context(), u))
+	w.eventually("another user edits it", func() error {
+		u := w.get("orders")
+		w.must(unstructured.SetNestedField(u.Object, "big", "spec", "plan"))
+		return w.client.Update(t.Context(), u)
+	})
 	w.writes.takeAll()
 	w.never("writes while it is down", func() bool { return len(w.writes.takeAll()) > 1 })
 	w.host.setDown(false)

@@ -78,13 +78,11 @@ func TestD6_Emptied(t *testing.T) {
 		names := w.claims(5)
 		w.removeFiles(names...)
 		w.held("ManyRemovals", names...)
-		if m := w.removalsHeld(); !strings.Contains(m, "the files of 5 claims are gone") {
-			t.Errorf("message %q", m)
-		}
+		w.removalsHeld("the files of 5 claims are gone")
 		w.stay(names...)
 		w.stop()
 		w.start()
-		w.removalsHeld()
+		w.removalsHeld("the files of 5 claims are gone")
 		w.stay(names...)
 		return w, names
 	}

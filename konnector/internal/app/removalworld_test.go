@@ -118,7 +118,7 @@ func (w *world) approveMain() {
 // approveRemovals does what the Connection says to do.
 func (w *world) approveRemovals() {
 	w.Helper()
-	message := w.removalsHeld()
+	message := w.removalsHeld("")
 	_, commit, ok := strings.Cut(message, "kubectl gitbind approve --removals ")
 	if commit, _, _ = strings.Cut(commit, "."); !ok || len(commit) != 40 {
 		w.Fatalf("it does not say how to go on: %s", message)
@@ -126,10 +126,16 @@ func (w *world) approveRemovals() {
 	w.approve(v1alpha1.ApproveRemovalsAnnotation, commit)
 }
 
-func (w *world) removalsHeld() (message string) {
+// removalsHeld waits until the Connection says that removals are held, in these
+// words, too: it counts while they come.
+func (w *world) removalsHeld(words string) (message string) {
 	w.Helper()
 	w.eventually("the connection says that removals are held", func() error {
-		return hasReason(w.getConnection().Status.Conditions, v1alpha1.ConditionRemovals, "TooManyAtOnce", &message)
+		err := hasReason(w.getConnection().Status.Conditions, v1alpha1.ConditionRemovals, "TooManyAtOnce", &message)
+		if err == nil && !strings.Contains(message, words) {
+			return fmt.Errorf("want %q in: %s", words, message)
+		}
+		return err
 	})
 	return message
 }

@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"encoding/pem"
+	"fmt"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
@@ -35,11 +36,14 @@ func TestAPrivateAuthorityIsTrustedWhereTheConnectionNamesIt(t *testing.T) {
 		return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: server.Certificate().Raw})
 	}
 	for what, bundle := range map[string][]byte{"no PEM": []byte("hello"), "a private key": append(certificate("CERTIFICATE"), certificate("PRIVATE KEY")...)} {
-		conn := w.getConnection()
-		conn.Spec.CABundle = bundle
-		if err := w.client.Update(t.Context(), conn, client.DryRunAll); err == nil || !strings.Contains(err.Error(), "caBundle must be certificates in PEM") {
-			t.Errorf("%s: %v", what, err)
-		}
+		w.eventually(what+" is refused", func() error {
+			conn := w.getConnection()
+			conn.Spec.CABundle = bundle
+			if err := w.client.Update(t.Context(), conn, client.DryRunAll); err == nil || !strings.Contains(err.Error(), "caBundle must be certificates in PEM") {
+				return fmt.Errorf("it says %w", err)
+			}
+			return nil
+		})
 	}
 	w.eventually("the bundle is set", func() error {
 		conn := w.getConnection()

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/prometheus/procfs"
@@ -26,8 +27,8 @@ type Options struct {
 	Sizes []int
 	// Quick takes fewer samples.
 	Quick bool
-	// NoEngine leaves out what needs large repositories.
-	NoEngine bool
+	// Only are the steps to take, of Steps; none: all of them.
+	Only []string
 	// Bin holds the built components.
 	Bin string
 	// Profiles is a folder for the agents' CPU profiles during bursts; "" for
@@ -36,6 +37,10 @@ type Options struct {
 	// Progress is told what goes on.
 	Progress io.Writer
 }
+
+// Steps are what can be measured, in order. Without bursts, the claims that the
+// others need are there beforehand. Pushes are taken with the last size alone.
+var Steps = []string{"bursts", "changes", "restarts", "idleness", "pushes"}
 
 // namespaces are over how many the claims are spread.
 const namespaces = 10
@@ -63,9 +68,15 @@ func All(ctx context.Context, o Options) (*figure.Report, error) {
 		}
 	}
 	for i, size := range o.Sizes {
-		// Pushes have repositories of their own, and need a platform only once.
-		last := i == len(o.Sizes)-1
-		if err := one(ctx, o, size, last && !o.NoEngine, r); err != nil {
+		steps := o.Only
+		if len(steps) == 0 {
+			steps = Steps
+		}
+		if i < len(o.Sizes)-1 {
+			// Pushes have repositories of their own, and need a platform only once.
+			steps = slices.DeleteFunc(slices.Clone(steps), func(s string) bool { return s == "pushes" })
+		}
+		if err := one(ctx, o, size, steps, r); err != nil {
 			return nil, fmt.Errorf("measure at %d: %w", size, err)
 		}
 	}
@@ -73,7 +84,7 @@ func All(ctx context.Context, o Options) (*figure.Report, error) {
 	return r, nil
 }
 
-func one(ctx context.Context, o Options, size int, engine bool, report *figure.Report) (err error) {
+func one(ctx context.Context, o Options, size int, steps []string, report *figure.Report) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r := &run{Options: o, size: size, report: report}
@@ -94,22 +105,22 @@ func one(ctx context.Context, o Options, size int, engine bool, report *figure.R
 	if err := r.relay.Run(ctx); err != nil {
 		return err
 	}
-	steps := []struct {
-		name string
-		do   func(context.Context) error
-	}{
-		{"bursts", r.bursts}, {"single changes", r.singles}, {"restarts", r.restarts}, {"idleness", r.idle},
+	if !slices.Contains(steps, "bursts") && !slices.Equal(steps, []string{"pushes"}) {
+		r.say("claims")
+		if _, err := r.burst(ctx, stage.Subject, size); err != nil {
+			return fmt.Errorf("claims: %w", err)
+		}
 	}
-	if engine {
-		steps = append(steps, struct {
-			name string
-			do   func(context.Context) error
-		}{"pushes", r.pushes})
+	measure := map[string]func(context.Context) error{
+		"bursts": r.bursts, "changes": r.changes, "restarts": r.restarts, "idleness": r.idle, "pushes": r.pushes,
 	}
-	for _, s := range steps {
-		r.say("%s", s.name)
-		if err := s.do(ctx); err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
+	for _, name := range Steps {
+		if !slices.Contains(steps, name) {
+			continue
+		}
+		r.say("%s", name)
+		if err := measure[name](ctx); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	return nil

@@ -28,9 +28,9 @@ type way struct {
 	apply, edit, down figure.Samples
 }
 
-// singles measures one change at a time, on an idle system, in turns with the
+// changes measures one change at a time, on an idle system, in turns with the
 // relay.
-func (r *run) singles(ctx context.Context) error {
+func (r *run) changes(ctx context.Context) error {
 	n := 100
 	if r.Quick {
 		n = 20
@@ -245,7 +245,7 @@ func (r *run) idle(ctx context.Context) error {
 	if r.Quick {
 		rest = 10 * time.Second
 	}
-	if err := r.Quiet(ctx, still); err != nil {
+	if err := r.settle(ctx); err != nil {
 		return err
 	}
 	before, err := r.count(ctx)
@@ -278,4 +278,14 @@ func (r *run) idle(ctx context.Context) error {
 		r.add(figure.One("CPU of "+p.Name+" in an idle "+rest.String(), r.size, "s", (u.CPU - before.usages[p.Name].CPU).Seconds()))
 	}
 	return nil
+}
+
+// settle waits until what was done before has come to its end.
+func (r *run) settle(ctx context.Context) error {
+	ctx, cancel := deadline(ctx, 2*time.Minute, "the agents to come to rest")
+	defer cancel()
+	if err := r.Saved(ctx); err != nil {
+		return err
+	}
+	return r.Quiet(ctx, still)
 }

@@ -14,8 +14,11 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/procfs"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/discovery"
 
+	konnectorv1 "gitbind.dev/konnector/api/v1alpha1"
 	"gitbind.dev/test/env"
 )
 
@@ -206,6 +209,31 @@ func (s *Stage) Quiet(ctx context.Context, still time.Duration) error {
 		case <-time.After(still / 4):
 		case <-ctx.Done():
 			return fmt.Errorf("wait for quiet: %w; it goes on: %s", context.Cause(ctx), now)
+		}
+	}
+}
+
+// Saved waits until the konnector has saved which commit of main it accepted
+// last. It does so within a minute of the first one.
+func (s *Stage) Saved(ctx context.Context) error {
+	head, err := Git(ctx, s.Repository(), "rev-parse", "main")
+	if err != nil {
+		return err
+	}
+	connections := s.App.Resource(konnectorv1.GroupVersion.WithResource("connections"))
+	for {
+		all, err := connections.List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		saved, _, err := unstructured.NestedString(all.Items[0].Object, "status", "acceptedCommit")
+		if err != nil || saved == strings.TrimSpace(head) {
+			return err
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return fmt.Errorf("wait for what was accepted to be saved: %w; %s is, and main is at %s", context.Cause(ctx), saved, head)
 		}
 	}
 }

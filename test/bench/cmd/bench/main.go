@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -30,10 +31,18 @@ func run(ctx context.Context) error {
 	sizes := flag.String("sizes", "", "how many claims, divided by commas (default 1000,10000; 300 with --quick)")
 	out := flag.String("out", "docs/bench", "folder of the page; - for none")
 	flag.BoolVar(&o.Quick, "quick", false, "few samples")
-	flag.BoolVar(&o.NoEngine, "no-engine", false, "leave out the pushes on large repositories")
+	only := flag.String("only", "", "what to measure, divided by commas: "+strings.Join(measure.Steps, ", ")+" (default: all)")
 	flag.StringVar(&o.Bin, "bin", "", "folder of the built components (default: they are built)")
 	flag.StringVar(&o.Profiles, "profiles", "", "folder for CPU and allocation profiles of the agents during bursts")
 	flag.Parse()
+	if *only != "" {
+		o.Only = strings.Split(*only, ",")
+	}
+	for _, step := range o.Only {
+		if !slices.Contains(measure.Steps, step) {
+			return fmt.Errorf("--only: %q is none of %s", step, strings.Join(measure.Steps, ", "))
+		}
+	}
 	switch {
 	case *sizes != "":
 	case o.Quick:

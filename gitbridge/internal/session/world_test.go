@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -95,8 +96,20 @@ func (w *world) queued() []string {
 type run struct {
 	*session.Session
 	w                    *world
+	main                 *watched
 	wakeMain, wakeStatus chan store.Hash
 	stop                 func()
+}
+
+// watched is a branch that counts how often it was looked at.
+type watched struct {
+	store.Branch
+	looks atomic.Int64
+}
+
+func (b *watched) FetchTip(ctx context.Context, tip store.Hash) (*store.Snapshot, error) {
+	b.looks.Add(1)
+	return b.Branch.FetchTip(ctx, tip)
 }
 
 func (w *world) start() *run {
@@ -108,7 +121,8 @@ func (w *world) start() *run {
 func (w *world) startWith(o session.Options) *run {
 	w.Helper()
 	o.Cluster = tenant.Cluster{ID: "k3x9d2abqw", UID: "u", Namespace: "gb-k3x9d2abqw"}
-	o.Main, o.Status = w.remote.Branch("main"), w.remote.Branch("status")
+	main := &watched{Branch: w.remote.Branch("main")}
+	o.Main, o.Status = main, w.remote.Branch("status")
 	o.Remember, o.Changed, o.Now = w.remember, func() {}, time.Now
 	o.Began = func() {}
 	o.Limits = cmp.Or(o.Limits, breaker.Default())
@@ -120,7 +134,7 @@ func (w *world) startWith(o session.Options) *run {
 		}
 		w.queue = append(w.queue, path)
 	}
-	r := &run{Session: session.New(o), w: w, wakeMain: make(chan store.Hash, 1), wakeStatus: make(chan store.Hash, 1)}
+	r := &run{Session: session.New(o), w: w, main: main, wakeMain: make(chan store.Hash, 1), wakeStatus: make(chan store.Hash, 1)}
 	ctx, cancel := context.WithCancel(w.Context())
 	done := make(chan struct{})
 	go func() {
@@ -135,13 +149,19 @@ func (w *world) startWith(o session.Options) *run {
 	return r
 }
 
-// follows waits until the session is at main's head, and not held.
+// follows waits until the session is at main's head, and not held, and has done
+// all that comes with it: the next look at main begins after that.
 func (r *run) follows() {
 	r.w.Helper()
 	r.w.eventually("main is followed", func() bool {
 		store.Tell(r.wakeMain, "")
 		v := r.View()
 		return v.Main.Head() == r.w.remote.Head("main") && !v.Held
+	})
+	looks := r.main.looks.Load()
+	r.w.eventually("main is looked at again", func() bool {
+		store.Tell(r.wakeMain, "")
+		return r.main.looks.Load() > looks
 	})
 }
 
@@ -206,7 +226,7 @@ func (w *world) status(path string) *claim.Status {
 
 func (w *world) eventually(what string, ok func() bool) {
 	w.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			w.Fatal("never: ", what)
 		}

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -46,27 +47,29 @@ func elected(o Options) (*Lease, *lock) {
 }
 
 func TestHeldUntilAnotherMayTakeIt(t *testing.T) {
-	const duration = 200 * time.Millisecond
-	l, under := elected(Options{Duration: duration})
-	if l.Held() {
-		t.Error("it is held before it was taken")
-	}
-	under.during = func() { time.Sleep(duration / 2) }
-	began := time.Now()
-	if err := l.Update(t.Context(), record("me")); err != nil {
-		t.Fatal(err)
-	}
-	if !l.Held() {
-		t.Fatal("it is not held after it was taken")
-	}
-	for l.Held() {
-		if time.Since(began) > duration {
-			// Others count from when they saw the renewal, which was written after
-			// it was sent.
-			t.Fatal("it is held for longer than its duration after the renewal was sent")
+	synctest.Test(t, func(t *testing.T) {
+		const duration = 15 * time.Second
+		l, under := elected(Options{Duration: duration})
+		if l.Held() {
+			t.Error("it is held before it was taken")
 		}
-		time.Sleep(time.Millisecond)
-	}
+		under.during = func() { time.Sleep(duration / 2) }
+		began := time.Now()
+		if err := l.Update(t.Context(), record("me")); err != nil {
+			t.Fatal(err)
+		}
+		if !l.Held() {
+			t.Fatal("it is not held after it was taken")
+		}
+		for l.Held() {
+			if time.Since(began) > duration {
+				// Others count from when they saw the renewal, which was written after
+				// it was sent.
+				t.Fatal("it is held for longer than its duration after the renewal was sent")
+			}
+			time.Sleep(time.Millisecond)
+		}
+	})
 }
 
 func TestARenewalThatFailsRenewsNothing(t *testing.T) {

@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -174,6 +175,23 @@ func (w *world) grantAnew() error {
 	w.deleteIfThere(w.Context(), &rbacv1.ClusterRole{ObjectMeta: name})
 	w.deleteIfThere(w.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: name})
 	return w.grant(w.Context(), w.plural, w.group)
+}
+
+// giveRights gives the konnector's rights on the API to another binding, as
+// unbinding does. It is there, so that the garbage collector waits.
+func (w *world) giveRights(binding string) []client.Object {
+	w.Helper()
+	b := &v1alpha1.APIServiceBinding{ObjectMeta: metav1.ObjectMeta{Name: binding}, Spec: v1alpha1.APIServiceBindingSpec{Connection: "none"}}
+	w.must(w.client.Create(w.Context(), b))
+	w.Cleanup(func() { w.deleteIfThere(context.Background(), b) })
+	name := metav1.ObjectMeta{Name: "gitbind:api:" + w.binding}
+	rights := []client.Object{&rbacv1.ClusterRole{ObjectMeta: name}, &rbacv1.ClusterRoleBinding{ObjectMeta: name}}
+	for _, o := range rights {
+		w.must(w.client.Get(w.Context(), client.ObjectKeyFromObject(o), o))
+		o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: "APIServiceBinding", Name: b.Name, UID: b.UID}})
+		w.must(w.client.Update(w.Context(), o))
+	}
+	return rights
 }
 
 // eventSays looks for an Event on the binding.

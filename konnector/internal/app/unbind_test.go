@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -21,10 +20,17 @@ func TestB11_DeletingTheBindingUnbinds(t *testing.T) {
 	w := newWorld(t)
 	w.must(w.client.Create(t.Context(), attribution.ForBinding(w.group, w.plural)))
 	w.peopleRoles()
+	rights := w.giveRights("earlier." + w.group)
 	w.loop()
 	w.apply("orders", spec("small"))
 	w.committed("orders")
 	w.requestIs("", claim.Refuse)
+	for _, o := range rights {
+		w.must(w.client.Get(t.Context(), client.ObjectKeyFromObject(o), o))
+		if owners := o.GetOwnerReferences(); len(owners) > 0 {
+			t.Errorf("%T goes with %v", o, owners)
+		}
+	}
 
 	t.Run("B3_the CRD is pulled and marked as ours", func(*testing.T) {
 		crd := &apiextensionsv1.CustomResourceDefinition{}
@@ -66,7 +72,7 @@ func TestB11_DeletingTheBindingUnbinds(t *testing.T) {
 	w.goes("orders")
 	w.takenBack()
 	w.noRequest()
-	for _, o := range []client.Object{&rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}} {
+	for _, o := range rights {
 		w.eventually("the konnector's own rights go, too", func() error {
 			if err := w.client.Get(t.Context(), client.ObjectKey{Name: "gitbind:api:" + w.binding}, o); !apierrors.IsNotFound(err) {
 				return errorf("%T is there: %v", o, err)

@@ -204,7 +204,7 @@ func (b binder) print(ctx context.Context, offer backendv1alpha1.Offer) error {
 func (b binder) apply(ctx context.Context, offer backendv1alpha1.Offer, say func(string)) (attributed bool, err error) {
 	attributed = true
 	for _, o := range objects(b.connection.Name, offer, b.NoAggregate) {
-		line, err := b.Cluster.Apply(ctx, o)
+		line, err := applyForGood(ctx, b.Cluster, o)
 		if meta.IsNoMatchError(err) && isAttribution(o) {
 			say("no attribution: Kubernetes 1.36 can name the users who changed a claim, this cluster cannot")
 			attributed = false
@@ -239,6 +239,9 @@ func checkFree(ctx context.Context, c *appcluster.Cluster, api backendv1alpha1.E
 	switch {
 	case err == nil && bound.Spec.Connection != connection:
 		return fmt.Errorf("%s is bound already, through the connection %q: an API belongs to one", name, bound.Spec.Connection)
+	case err == nil && !bound.DeletionTimestamp.IsZero():
+		// What is applied to it now would go with it.
+		return fmt.Errorf("%s is being unbound: bind it again when that is done (kubectl gitbind unbind %s watches it)", name, name)
 	case err != nil && !apierrors.IsNotFound(err):
 		return fmt.Errorf("read binding %s: %w", name, err)
 	}

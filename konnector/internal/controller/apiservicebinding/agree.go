@@ -64,6 +64,9 @@ func (r *Reconciler) agreeOn(ctx context.Context, l *look) error {
 	b := l.binding
 	switch l.action {
 	case request.Adopt:
+		if err := r.keepRights(ctx, b.Name); err != nil {
+			return err
+		}
 		before := b.DeepCopy()
 		controllerutil.AddFinalizer(b, v1alpha1.BindingFinalizer)
 		return r.Client.Patch(ctx, b, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
@@ -83,6 +86,10 @@ func (r *Reconciler) agreeOn(ctx context.Context, l *look) error {
 	case request.Delete:
 		return r.delete(ctx, l)
 	default:
+		// Nothing is taken back, also what was on its way.
+		if err := r.keepRights(ctx, b.Name); err != nil {
+			return err
+		}
 		return r.letGoOf(ctx, l)
 	}
 }
@@ -190,6 +197,9 @@ func (r *Reconciler) create(ctx context.Context, binding string) error {
 			Spec: v1alpha1.APIServiceBindingSpec{
 				Connection: repo.Connection, Template: facts.File.Template, DeletionPolicy: v1alpha1.DeletionPolicy(facts.File.DeletionPolicy),
 			},
+		}
+		if err := r.keepRights(ctx, binding); err != nil {
+			return err
 		}
 		err = r.Client.Create(ctx, b)
 		if apierrors.IsAlreadyExists(err) {

@@ -3,6 +3,7 @@ package apiservicebinding
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -145,4 +146,33 @@ func (r *Reconciler) give(ctx context.Context, o client.Object, b *v1alpha1.APIS
 		APIVersion: v1alpha1.GroupVersion.String(), Kind: "APIServiceBinding", Name: b.Name, UID: b.UID,
 	}})
 	return r.Client.Update(ctx, o)
+}
+
+// keepRights takes hold again of the rights on an API that an earlier binding was
+// given: the garbage collector would take them from under this one, maybe long
+// after whoever bound it found them there.
+func (r *Reconciler) keepRights(ctx context.Context, binding string) error {
+	meta := metav1.ObjectMeta{Name: "gitbind:api:" + binding}
+	for _, o := range []client.Object{&rbacv1.ClusterRoleBinding{ObjectMeta: meta}, &rbacv1.ClusterRole{ObjectMeta: meta}} {
+		err := r.Live.Get(ctx, client.ObjectKeyFromObject(o), o)
+		if err == nil {
+			owners := o.GetOwnerReferences()
+			others := slices.DeleteFunc(slices.Clone(owners), isBinding)
+			if len(others) == len(owners) {
+				continue
+			}
+			o.SetOwnerReferences(others)
+			// With its resourceVersion and UID: what is made anew meanwhile is not this.
+			err = r.Client.Update(ctx, o)
+		}
+		// Rights that are missing are told when they are needed.
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+			return fmt.Errorf("keep %T %s: %w", o, o.GetName(), err)
+		}
+	}
+	return nil
+}
+
+func isBinding(o metav1.OwnerReference) bool {
+	return o.Kind == "APIServiceBinding" && strings.HasPrefix(o.APIVersion, v1alpha1.GroupVersion.Group+"/")
 }

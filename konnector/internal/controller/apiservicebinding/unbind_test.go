@@ -7,12 +7,15 @@ import (
 	"testing"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -25,6 +28,7 @@ import (
 	"gitbind.dev/konnector/internal/base"
 	"gitbind.dev/konnector/internal/controller/claim"
 	"gitbind.dev/konnector/internal/repository"
+	"gitbind.dev/konnector/internal/request"
 	"gitbind.dev/policies/protection"
 )
 
@@ -56,7 +60,7 @@ func newWorld(t *testing.T) *world {
 	})
 	t.Cleanup(func() { pool.Close("default") })
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, apiextensionsv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, apiextensionsv1.AddToScheme, rbacv1.AddToScheme, admissionv1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -333,5 +337,74 @@ func TestClaimsAreCountedMoreSeldomInALongUnbind(t *testing.T) {
 		if got := untilCount(begun); got != want {
 			t.Errorf("after %s: %s, want %s", begun, got, want)
 		}
+	}
+}
+
+// An API that is bound again before the garbage collector took what the earlier
+// binding was given keeps the rights that whoever bound it found there.
+func TestRightsThatWereOnTheirWayOutAreKept(t *testing.T) {
+	name := metav1.ObjectMeta{Name: "gitbind:api:" + binding}
+	other := metav1.OwnerReference{APIVersion: "example.org/v1", Kind: "APIServiceBinding", Name: binding, UID: "x1"}
+	going := &v1alpha1.APIServiceBinding{ObjectMeta: metav1.ObjectMeta{Name: binding, UID: "b0"}}
+	for what, bound := range map[string]func(w *world) error{
+		"by a new binding": func(w *world) error {
+			return w.agreeOn(w.Context(), &look{binding: w.binding, action: request.Adopt})
+		},
+		"by a file that came back before the binding went": func(w *world) error {
+			w.binding.Finalizers = []string{v1alpha1.BindingFinalizer}
+			if err := w.Client.Update(w.Context(), w.binding); err != nil {
+				return err
+			}
+			return w.agreeOn(w.Context(), &look{binding: w.binding, action: request.Release})
+		},
+		"by a file that came back after it": func(w *world) error {
+			if err := w.Client.Delete(w.Context(), w.binding); err != nil {
+				return err
+			}
+			w.put("main", map[string]string{contract.RequestPath(binding): asked})
+			w.look()
+			return w.create(w.Context(), binding)
+		},
+		"without a role": func(w *world) error {
+			if err := w.Client.Delete(w.Context(), &rbacv1.ClusterRole{ObjectMeta: name}); err != nil {
+				return err
+			}
+			return w.agreeOn(w.Context(), &look{binding: w.binding, action: request.Adopt})
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			w := newWorld(t)
+			w.Recorder = events.NewFakeRecorder(1)
+			rights := []client.Object{&rbacv1.ClusterRole{ObjectMeta: name}, &rbacv1.ClusterRoleBinding{ObjectMeta: name}}
+			for _, o := range rights {
+				if err := w.Client.Create(t.Context(), o); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if left, err := w.removeRights(t.Context(), going); err != nil || len(left) > 0 {
+				t.Fatalf("%v, %v", left, err)
+			}
+			for _, o := range rights {
+				if err := w.Live.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil || len(o.GetOwnerReferences()) != 1 {
+					t.Fatalf("%T: %v, %v", o, o.GetOwnerReferences(), err)
+				}
+				o.SetOwnerReferences(append(o.GetOwnerReferences(), other))
+				if err := w.Client.Update(t.Context(), o); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := bound(w); err != nil {
+				t.Fatal(err)
+			}
+			for _, o := range rights {
+				err := w.Live.Get(t.Context(), client.ObjectKeyFromObject(o), o)
+				if apierrors.IsNotFound(err) && what == "without a role" {
+					continue
+				}
+				if owners := o.GetOwnerReferences(); err != nil || len(owners) != 1 || owners[0] != other {
+					t.Errorf("%T is owned by %v: %v", o, owners, err)
+				}
+			}
+		})
 	}
 }

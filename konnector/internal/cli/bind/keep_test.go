@@ -1,0 +1,78 @@
+package bind
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/konnector/internal/cli/appcluster"
+)
+
+// An API that is bound again soon after it was unbound: its rights are there, and
+// the garbage collector has yet to take them.
+func TestWhatIsBoundAgainDoesNotGoWithWhatWasBefore(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := rbacv1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	owner := func(kind string) metav1.OwnerReference {
+		return metav1.OwnerReference{APIVersion: konnectorv1alpha1.GroupVersion.String(), Kind: kind, Name: "x", UID: "u0"}
+	}
+	for what, taken := range map[string]bool{"it is there": false, "it is taken meanwhile": true} {
+		before := konnectorRole(postgresql)
+		before.OwnerReferences = []metav1.OwnerReference{owner("APIServiceBinding"), owner("Another")}
+		c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(before).WithInterceptorFuncs(interceptor.Funcs{
+			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+				if taken && p.Type() == "application/merge-patch+json" {
+					taken = false
+					if err := c.Delete(ctx, before); err != nil {
+						t.Fatal(err)
+					}
+					return apierrors.NewNotFound(schema.GroupResource{}, o.GetName())
+				}
+				return c.Patch(ctx, o, p, opts...)
+			},
+		}).Build()
+		if _, err := applyForGood(t.Context(), &appcluster.Cluster{WithWatch: c}, konnectorRole(postgresql)); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		got := konnectorRole(postgresql)
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(got), got); err != nil || len(got.Rules) == 0 {
+			t.Fatalf("%s: %v, %v", what, got.Rules, err)
+		}
+		for _, o := range got.OwnerReferences {
+			if o.Kind == "APIServiceBinding" {
+				t.Errorf("%s: it goes with %v", what, o)
+			}
+		}
+		if what == "it is there" && len(got.OwnerReferences) != 1 {
+			t.Errorf("others own it, too: %v", got.OwnerReferences)
+		}
+	}
+}
+
+func TestWhatIsBeingUnboundIsNotBound(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := konnectorv1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	going := &konnectorv1alpha1.APIServiceBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: postgresql.BindingName(), Finalizers: []string{konnectorv1alpha1.BindingFinalizer}, DeletionTimestamp: new(metav1.Now())},
+		Spec:       konnectorv1alpha1.APIServiceBindingSpec{Connection: "default"},
+	}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(going).Build()
+	err := checkFree(t.Context(), &appcluster.Cluster{WithWatch: c}, postgresql, "default")
+	if err == nil || !strings.Contains(err.Error(), "is being unbound") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -81,14 +81,18 @@ func TestPlanIsAFunctionOfTheSeed(t *testing.T) {
 func TestAPushThatIsNeverTakenIsAViolation(t *testing.T) {
 	j := &Journal{began: time.Now()}
 	a := &author{journal: j, dir: t.TempDir(), numbers: &numbers{}}
+	run, giveUp := context.WithCancel(t.Context())
+	defer giveUp()
+	pushes := 0
 	a.git = func(_ context.Context, args ...string) (string, error) {
 		if args[0] == "push" {
+			if pushes++; pushes == 3 {
+				giveUp()
+			}
 			return "", errors.New("cannot lock ref")
 		}
 		return "M file", nil
 	}
-	run, giveUp := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer giveUp()
 	c := &claim{api: widgets(), namespace: "team-b", name: "git-1", size: "one"}
 	a.push(run, map[string]*change{c.key(): {claim: c, entry: Entry{Op: Create, Life: 1}}})
 	given := j.givenUp()

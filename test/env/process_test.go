@@ -92,7 +92,7 @@ func TestPortTakenByOthers(t *testing.T) {
 		"--data-dir=" + t.TempDir(), "--listen-client-urls=" + url, "--advertise-client-urls=" + url,
 		"--listen-peer-urls=http://127.0.0.1:0",
 	}, httpReady(url+"/readyz", nil))
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := e.Start(ctx); !errors.Is(err, errPortTaken) {
 		t.Errorf("got %v, want errPortTaken", err)

@@ -180,7 +180,7 @@ func TestRequestsUnderWayEndWithTheirCredential(t *testing.T) {
 				case <-time.After(10 * time.Second):
 					t.Fatal("it goes on")
 				}
-				if took := time.Since(start); took > time.Second {
+				if took := time.Since(start); took > 5*time.Second {
 					t.Errorf("it took %s", took)
 				}
 			})

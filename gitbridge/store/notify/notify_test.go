@@ -82,16 +82,16 @@ func TestASilentStreamIsGivenUpAndCommentsKeepItAlive(t *testing.T) {
 			<-r.Context().Done()
 			return
 		}
-		for range 10 {
+		for range 15 {
 			_, _ = fmt.Fprint(w, ":\n")
 			flush()
-			time.Sleep(40 * time.Millisecond)
+			time.Sleep(100 * time.Millisecond)
 		}
 		_, _ = fmt.Fprint(w, "event: ref\ndata: {\"ref\":\"r\"}\n\n")
 		flush()
 		<-r.Context().Done()
 	})
-	events, errs := listen(t, Options{URL: url, Silence: 200 * time.Millisecond})
+	events, errs := listen(t, Options{URL: url, Silence: time.Second})
 	for _, want := range []string{"", "", "r"} {
 		if got := next(t, events); got != want {
 			t.Fatalf("event %q, want %q", got, want)

@@ -231,10 +231,33 @@ func (s *Session) take(old, new *store.Snapshot, commits []store.Commit, missing
 	if old == nil {
 		s.options.Began()
 	}
-	for path := range paths {
-		s.options.Enqueue(path, old != nil)
-	}
+	s.enqueue(paths, func(path string) bool {
+		_, named := uids[path]
+		return old != nil || named || !s.isAnswered(path)
+	})
 	s.rememberLater()
+}
+
+// enqueue has paths looked at, first those that are news: after a start there are
+// many others that are only to be checked.
+func (s *Session) enqueue(paths map[string]bool, isNews func(path string) bool) {
+	var others []string
+	for path := range paths {
+		if isNews(path) {
+			s.options.Enqueue(path, true)
+		} else {
+			others = append(others, path)
+		}
+	}
+	for _, path := range others {
+		s.options.Enqueue(path, false)
+	}
+}
+
+// isAnswered reports whether status says anything of a path.
+func (s *Session) isAnswered(path string) bool {
+	_, ok := s.Status.Snapshot().Entry(claim.StatusPath(path))
+	return ok
 }
 
 func (s *Session) enqueueAll(main *store.Snapshot) {

@@ -138,6 +138,9 @@ func (s *Session) Run(ctx context.Context, wakeMain, wakeStatus <-chan store.Has
 		})
 	})
 	defer wg.Wait()
+	// Main counts only when status is known, and need not wait for that to come.
+	// What goes wrong is told when it is asked for again.
+	wg.Go(func() { _, _ = s.options.Main.Fetch(ctx) })
 	select {
 	case <-s.opened:
 	case <-ctx.Done():

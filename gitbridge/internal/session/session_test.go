@@ -23,13 +23,46 @@ func TestChangedPathsAreLookedAt(t *testing.T) {
 	w.commit("Add", map[string]string{path("a"): "1", path("b"): "1", "bindings/odd": "x", claim.RequestPath(binding): "x", "bindings/" + binding + "/inputs/team-a/x.yaml": "x", "docs/x": "x"})
 	r := w.start()
 	r.follows()
-	if diff := cmp.Diff([]string{path("a"), path("b"), claim.RequestPath(binding), "bindings/odd"}, w.queued()); diff != "" {
+	if diff := cmp.Diff([]string{path("a") + " !", path("b") + " !", claim.RequestPath(binding) + " !", "bindings/odd !"}, w.queued()); diff != "" {
 		t.Errorf("at first (-want +got): %s", diff)
 	}
 	w.commit("Change", map[string]string{path("a"): "2", "docs/x": "y"})
 	r.follows()
 	if diff := cmp.Diff([]string{path("a") + " !"}, w.queued()); diff != "" {
 		t.Errorf("then (-want +got): %s", diff)
+	}
+}
+
+func TestAStartLooksAtNewsFirst(t *testing.T) {
+	w := newWorld(t)
+	answered := map[string]string{}
+	for i := range 20 {
+		answered[path(fmt.Sprint("old-", i))] = "1"
+	}
+	w.commit("Add", answered)
+	r := w.start()
+	r.follows()
+	for path := range answered {
+		r.answer(path, claim.Applied)
+	}
+	r.stop()
+	w.queued()
+
+	w.commit("Add by a pull request", map[string]string{path("new"): "1"})
+	key, _ := claim.ParsePath(path("old-7"))
+	w.commit("Edit", map[string]string{path("old-7"): "2"}, store.Trailer{Key: claim.TrailerObject, Value: claim.ObjectTrailer{Key: key, UID: "u", Generation: 2}.String()})
+	w.start().follows()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.queue) != 21 {
+		t.Fatalf("%d paths are looked at, want all 21: %v", len(w.queue), w.queue)
+	}
+	first := slices.Sorted(slices.Values(w.queue[:2]))
+	if diff := cmp.Diff([]string{path("new") + " !", path("old-7") + " !"}, first); diff != "" {
+		t.Errorf("first of all (-want +got): %s", diff)
+	}
+	if i := slices.IndexFunc(w.queue[2:], func(s string) bool { return strings.HasSuffix(s, "!") }); i >= 0 {
+		t.Errorf("%s is answered, and hurries", w.queue[2+i])
 	}
 }
 

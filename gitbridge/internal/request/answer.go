@@ -16,10 +16,29 @@ func (f Facts) applied(by string) *claim.Status {
 	return f.counting(f.status(claim.Applied), by)
 }
 
-// counting notes in an answer what the request says.
+// counting notes in an answer what the request says, and the offer by which it
+// was granted the API, if it was: "" for what is not its own.
 func (f Facts) counting(s *claim.Status, by string) *claim.Status {
-	s.Status = map[string]any{template: by, deletionPolicy: string(f.File.Request.DeletionPolicy)}
+	s.Status = map[string]any{deletionPolicy: string(f.File.Request.DeletionPolicy)}
+	if by != "" {
+		s.Status[template] = by
+	}
 	return s
+}
+
+// granted reports whether the request that was answered last was granted what
+// there is. What it was refused it does not take with it when it goes.
+func (f Facts) granted() bool {
+	return f.Present != nil && f.Export != nil && f.Present.Status[template] == f.Export.Template
+}
+
+// own is the offer by which the request has the API: it asks for just that, or
+// did before.
+func (f Facts) own() string {
+	if want := f.File.Request.Template; want == "" || want == f.Export.Template || f.granted() {
+		return f.Export.Template
+	}
+	return ""
 }
 
 // policy is what the request said of its end, as it counted last.
@@ -53,7 +72,7 @@ func (f Facts) status(result claim.Result) *claim.Status {
 	s := &claim.Status{Metadata: claim.StatusMeta{Name: f.Binding}, Result: result, Answers: f.answers()}
 	switch {
 	case f.Export != nil && f.File != nil && f.File.Problem == nil:
-		f.counting(s, f.Export.Template)
+		f.counting(s, f.own())
 	case f.Present != nil:
 		s.Status = f.Present.Status
 	}

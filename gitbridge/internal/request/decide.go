@@ -103,15 +103,15 @@ func (f Facts) lacks(template string) string {
 		"echo '%[3]s' | kubectl apply -f - && kubectl create clusterrolebinding %[4]s --clusterrole=%[4]s --serviceaccount=%[2]s", template, f.ServiceAccount, role, name)
 }
 
-// gone decides while main has no request. What was bound without one is nobody's
-// wish to unbind.
+// gone decides while main has no request. What was bound without one, or what
+// this one was never granted, is nobody's wish to unbind.
 func (f Facts) gone() Decision {
 	switch p := f.Present; {
 	case p == nil:
 		return answer(nil)
 	case p.Answers.Blob == "" && p.Reason == claim.NotRemoved, p.Answers.Blob != "" && !f.Removed:
 		return answer(f.Unproven())
-	case f.Export == nil:
+	case f.Export == nil, !f.granted():
 		return answer(nil)
 	case f.Claim != "" && policy(p) != claim.Orphan:
 		s := f.status(claim.Held)

@@ -131,6 +131,7 @@ func TestARefusedRequestSaysWhatBecomesOfItsClaims(t *testing.T) {
 		{"it asks for another offer, and to delete", claim.Orphan, claim.Delete, &Export{Template: "pg"}, true, claim.Denied, Nothing},
 		{"it asks for an offer that it may not bind", claim.Orphan, claim.Refuse, &Export{Template: "pg"}, false, claim.Denied, Nothing},
 		{"it is the first one", "", claim.Refuse, &Export{Template: "pg"}, true, claim.Denied, Nothing},
+		{"it is the first one, and asks to orphan what is not its own", "", claim.Orphan, &Export{Template: "pg"}, true, claim.Denied, Nothing},
 		{"the right is lost", claim.Orphan, claim.Refuse, &Export{Template: big}, false, claim.Held, Nothing},
 		{"the API is being unbound", claim.Orphan, claim.Refuse, &Export{Template: big, Terminating: true}, true, claim.Failed, Nothing},
 		{"a bad file says nothing new", claim.Orphan, "", &Export{Template: "pg"}, true, claim.Invalid, Withdraw},
@@ -152,6 +153,41 @@ func TestARefusedRequestSaysWhatBecomesOfItsClaims(t *testing.T) {
 		}
 		f.File, f.Removed, f.Claim = nil, true, "team-a/orders"
 		if d := Decide(f); d.Effect != c.want {
+			t.Errorf("%s: %+v, want %s", c.name, d, c.want)
+		}
+	}
+}
+
+// A request that goes takes back what it was granted, and nothing that was
+// granted otherwise.
+func TestARequestTakesOnlyItsOwnWithIt(t *testing.T) {
+	ask := func(template string) *File {
+		return &File{Blob: "b-" + template, Request: claim.Request{Binding: binding, Template: template, DeletionPolicy: claim.Refuse}}
+	}
+	bad := &File{Blob: "b-bad", Problem: &claim.Problem{File: path, Reason: "no"}}
+	pg, big := Offer{"pg", binding, true, true}, Offer{"big", binding, true, true}
+	for _, c := range []struct {
+		name   string
+		files  []*File
+		offers []Offer
+		want   Effect
+	}{
+		{"granted", []*File{ask("pg")}, []Offer{pg}, Withdraw},
+		{"granted, and then it was changed to one that is denied", []*File{ask("pg"), ask("big")}, []Offer{pg, big}, Withdraw},
+		{"granted, and then it was spoilt", []*File{ask(""), bad}, []Offer{pg}, Withdraw},
+		{"denied: there is another", []*File{ask("big")}, []Offer{pg, big}, Nothing},
+		{"denied: no such offer", []*File{ask("none")}, []Offer{pg}, Nothing},
+		{"denied twice", []*File{ask("none"), ask("big")}, []Offer{pg, big}, Nothing},
+		{"denied, and then granted", []*File{ask("big"), ask("pg")}, []Offer{pg, big}, Withdraw},
+		{"never read", []*File{bad}, []Offer{pg}, Nothing},
+		{"what it asks for it may not bind any more", []*File{ask("pg")}, nil, Withdraw},
+	} {
+		f := Facts{Path: path, Binding: binding, Head: "c1", Export: &Export{Template: "pg"}, Offers: c.offers}
+		for _, f.File = range c.files {
+			f.Present = Decide(f).Answer
+		}
+		f.File, f.Removed = nil, true
+		if d := Decide(f); d.Effect != c.want || d.Answer != nil {
 			t.Errorf("%s: %+v, want %s", c.name, d, c.want)
 		}
 	}

@@ -108,6 +108,16 @@ type Answers struct {
 	Commit string `json:"commit"`
 }
 
+// Answering names the version of a file that an answer after s, which may be
+// nil, is about: blob is on main since head, or since the commit that s names if
+// s is about the same.
+func (s *Status) Answering(blob, head string) Answers {
+	if s != nil && s.Answers.Blob == blob && s.Answers.Commit != "" {
+		return s.Answers
+	}
+	return Answers{Blob: blob, Commit: head}
+}
+
 // EncodeStatus writes a ClaimStatus. Equal ones give equal bytes.
 func EncodeStatus(s *Status) ([]byte, error) {
 	o := object{{"apiVersion", APIVersion}, {"kind", "ClaimStatus"}}

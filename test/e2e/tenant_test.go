@@ -29,20 +29,9 @@ const claims = "bindings/postgresqlinstances.anynines.com/claims/"
 func connect(t *testing.T, p *platform.Platform, user, cluster string) *tenant {
 	t.Helper()
 	ctx := t.Context()
-	must(t)(p.Connect(ctx, user, cluster))
-	c := &tenant{Platform: p, cluster: cluster, user: user}
+	c := connectOnly(t, p, user, cluster)
 	must(t)(p.Plugin(ctx, user, c.admin(), "bind", "postgresql"))
-	must(t)(p.Kubectl(ctx, c.admin(), "create", "namespace", "team-a"))
 	var err error
-	if c.id, err = p.ClusterID(ctx, cluster); err != nil {
-		t.Fatal(err)
-	}
-	url, err := p.CloneURL(ctx, cluster)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.clone = filepath.Join(t.TempDir(), "clone")
-	must(t)(p.Git(ctx, user, p.Dir, "clone", "--quiet", url, c.clone))
 	if c.app, err = p.Watch(ctx, cluster, platform.PostgresqlInstances); err != nil {
 		t.Fatal(err)
 	}

@@ -79,15 +79,11 @@ func (f Facts) status(result claim.Result) *claim.Status {
 	return s
 }
 
-// answers names the version that is answered: since when it is on main, as far
-// as the bridge saw.
+// answers names the version that is answered.
 func (f Facts) answers() claim.Answers {
 	blob := ""
 	if f.File != nil {
 		blob = f.File.Blob
 	}
-	if f.Present != nil && f.Present.Answers.Blob == blob && f.Present.Answers.Commit != "" {
-		return f.Present.Answers
-	}
-	return claim.Answers{Blob: blob, Commit: f.Head}
+	return f.Present.Answering(blob, f.Head)
 }

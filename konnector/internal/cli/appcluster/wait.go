@@ -116,20 +116,26 @@ func Condition(u *unstructured.Unstructured, condition string) *metav1.Condition
 
 // one lists and watches one object.
 func (c *Cluster) one(gvk schema.GroupVersionKind, key client.ObjectKey) cache.ListerWatcher {
-	one := func(o metav1.ListOptions) (*unstructured.UnstructuredList, *client.ListOptions) {
+	return c.listWatch(gvk, func(o metav1.ListOptions) *client.ListOptions {
+		o.FieldSelector = ""
+		return &client.ListOptions{Namespace: key.Namespace, FieldSelector: fields.OneTermEqualSelector("metadata.name", key.Name), Raw: &o}
+	})
+}
+
+// listWatch lists and watches a kind, with what options makes of a request's own.
+func (c *Cluster) listWatch(gvk schema.GroupVersionKind, options func(metav1.ListOptions) *client.ListOptions) cache.ListerWatcher {
+	newList := func() *unstructured.UnstructuredList {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-		o.FieldSelector = ""
-		return list, &client.ListOptions{Namespace: key.Namespace, FieldSelector: fields.OneTermEqualSelector("metadata.name", key.Name), Raw: &o}
+		return list
 	}
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			list, options := one(o)
-			return list, c.List(ctx, list, options)
+			list := newList()
+			return list, c.List(ctx, list, options(o))
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			list, options := one(o)
-			return c.Watch(ctx, list, options)
+			return c.Watch(ctx, newList(), options(o))
 		},
 	}
 }

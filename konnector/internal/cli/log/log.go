@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/konnector/internal/cli/clone"
 	"gitbind.dev/konnector/internal/cli/output"
 	"gitbind.dev/konnector/internal/cli/terminal"
@@ -184,6 +185,6 @@ func (e Entry) who() string {
 	return strings.Join(names, ", ")
 }
 
-func (e Entry) short() string { return e.Commit[:min(len(e.Commit), 10)] }
+func (e Entry) short() string { return store.Hash(e.Commit).Short() }
 
 func person(p clone.Person) string { return output.Line(p.Name + " <" + p.Email + ">") }

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/store"
 	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/clone"
@@ -56,10 +57,10 @@ func Do(ctx context.Context, in Input) error {
 	out := in.Terminal.Out
 	what := p.name.Key.Binding + "/" + p.name.Key.Name
 	if p.diff == nil {
-		_, err := fmt.Fprintf(out, "%s in %s says already what it said at %s.\n", what, p.name.Key.Namespace, short(p.from.Hash))
+		_, err := fmt.Fprintf(out, "%s in %s says already what it said at %s.\n", what, p.name.Key.Namespace, store.Hash(p.from.Hash).Short())
 		return err
 	}
-	fmt.Fprintf(out, "Roll back %s in %s to %s (%s ago, by %s: %s):\n\n", what, p.name.Key.Namespace, short(p.from.Hash),
+	fmt.Fprintf(out, "Roll back %s in %s to %s (%s ago, by %s: %s):\n\n", what, p.name.Key.Namespace, store.Hash(p.from.Hash).Short(),
 		duration.HumanDuration(max(in.Now.Sub(p.from.Time), 0)), output.Line(p.from.Author.Name), output.Line(p.from.Subject()))
 	in.Terminal.Diff(p.diff)
 	fmt.Fprintln(out)
@@ -129,7 +130,7 @@ func (in Input) version(ctx context.Context, name appcluster.ClaimName, repo *cl
 	}
 	from := history[i]
 	if from.New == "" {
-		return nil, none, fmt.Errorf("commit %s removed the claim, so there is nothing to go back to: the version before it is ~%d; to delete the claim: kubectl delete", short(from.Hash), i+1)
+		return nil, none, fmt.Errorf("commit %s removed the claim, so there is nothing to go back to: the version before it is ~%d; to delete the claim: kubectl delete", store.Hash(from.Hash).Short(), i+1)
 	}
 	files, err := repo.Read(ctx, []string{from.New})
 	if err != nil {
@@ -138,7 +139,7 @@ func (in Input) version(ctx context.Context, name appcluster.ClaimName, repo *cl
 	data := files[from.New]
 	want, err := claim.Decode(claim.File{Path: name.Key.Path(), Mode: claim.ModeRegular, Size: int64(len(data)), Data: data}, name.Kind.Kind)
 	if err != nil {
-		return nil, none, fmt.Errorf("at %s the file was no claim: %w", short(from.Hash), err)
+		return nil, none, fmt.Errorf("at %s the file was no claim: %w", store.Hash(from.Hash).Short(), err)
 	}
 	return want, from, nil
 }
@@ -192,7 +193,7 @@ func (in Input) compare(p plan) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	to := short(p.from.Hash) + "/" + p.name.Key.Path()
+	to := store.Hash(p.from.Hash).Short() + "/" + p.name.Key.Path()
 	if p.live == nil {
 		return output.Diff("/dev/null", "", to, string(changed)), nil
 	}
@@ -225,5 +226,3 @@ func (in Input) write(ctx context.Context, p plan) (*unstructured.Unstructured, 
 	}
 	return u, nil
 }
-
-func short(hash string) string { return hash[:min(len(hash), 10)] }

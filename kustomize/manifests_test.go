@@ -76,7 +76,7 @@ func (c cluster) podsAreAllowed(t *testing.T, want int) {
 
 func (c cluster) eventually(t *testing.T, try func(context.Context) error) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for {
 		err := try(ctx)

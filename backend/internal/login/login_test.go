@@ -106,7 +106,7 @@ func verifier(t *testing.T, configs ...Config) Issuers {
 
 func waitReady(t *testing.T, v interface{ Ready() error }) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); v.Ready() != nil; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); v.Ready() != nil; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal(v.Ready())
 		}
@@ -213,7 +213,7 @@ func TestAnIssuerThatGoesDownLaterIsNoFaultOfTheToken(t *testing.T) {
 	refused(t, "keys not there", err, refusal.Unavailable, "keys cannot be fetched")
 	i.down.Store(false)
 	// go-oidc lets a request that comes at once share the failed fetch.
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	for deadline := time.Now().Add(time.Minute); ; {
 		if _, err = v.Verify(t.Context(), i.token(nil)); err == nil {
 			break
 		}

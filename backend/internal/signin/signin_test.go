@@ -96,7 +96,7 @@ type browser struct {
 
 func (s *service) browser(t *testing.T) *browser {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); s.Issuer.(*login.Issuer).Ready() != nil; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); s.Issuer.(*login.Issuer).Ready() != nil; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal(s.Issuer.(*login.Issuer).Ready())
 		}

@@ -215,11 +215,11 @@ func TestAnswersHaveLimits(t *testing.T) {
 
 func TestABudgetDelaysPushesAndGathersEdits(t *testing.T) {
 	h := newHost(t)
+	start, done := time.Now(), make(chan error)
 	b := h.open(gitstore.Options{PushesPerMinute: 60}).Branch("main")
 	for i := range 60 {
 		update(t, b, storetest.Put("x", fmt.Sprint(i)))
 	}
-	start, done := time.Now(), make(chan error)
 	for i := range 10 {
 		go func() {
 			_, err := b.Update(t.Context(), storetest.Put(fmt.Sprint("y", i), "1"))
@@ -231,7 +231,8 @@ func TestABudgetDelaysPushesAndGathersEdits(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if n := h.Pushes(); n > 62 {
+	// One more for each second, which a slow machine has many of.
+	if n := h.Pushes(); n > 61+int(time.Since(start).Seconds()) || n >= 70 {
 		t.Errorf("%d pushes in %s", n, time.Since(start))
 	}
 }

@@ -102,14 +102,14 @@ func (w *world) run() {
 // until waits for a condition that is looked at whenever something happened.
 func (w *world) until(what string, ok func() bool) {
 	w.Helper()
-	late := time.AfterFunc(20*time.Second, func() { w.signal(nil) })
+	late := time.AfterFunc(time.Minute, func() { w.signal(nil) })
 	defer late.Stop()
 	start := time.Now()
 	for {
 		if ok() {
 			return
 		}
-		if time.Since(start) > 19*time.Second {
+		if time.Since(start) > 59*time.Second {
 			w.Fatalf("never: %s; health %+v", what, w.repo.Health())
 		}
 		w.mu.Lock()

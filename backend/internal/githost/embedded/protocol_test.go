@@ -357,7 +357,7 @@ func TestAPushThatWouldTakeLongToCompareIsRefusedAtOnce(t *testing.T) {
 			t.Errorf("%s: status %d, answer %q, want %q", c.name, status, answer, c.words)
 		}
 		// Minutes or hours, when each commit's root is read again.
-		if took := time.Since(start); took > 10*time.Second {
+		if took := time.Since(start); took > time.Minute {
 			t.Errorf("%s: %s", c.name, took)
 		}
 	}
@@ -380,7 +380,7 @@ func TestOneTenantsSlowFetchesKeepNobodyElseOut(t *testing.T) {
 		defer conn.Close()
 		fmt.Fprintf(conn, "POST /git/%s.git/git-upload-pack HTTP/1.1\r\nHost: x\r\nAuthorization: Basic b3duZXI6b3duZXItazN4OWQyYWJxdw==\r\nContent-Type: application/x-git-upload-pack-request\r\nContent-Length: %d\r\n\r\n%s", cluster, len(want), want)
 	}
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for len(s.uploads) < maxFetches {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d fetches under way", len(s.uploads))
@@ -457,7 +457,7 @@ func TestGitEndsWithItsRequest(t *testing.T) {
 	go func() { done <- cmd.Wait() }()
 	select {
 	case <-done:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("git goes on without its request")
 	}
 }
@@ -605,7 +605,7 @@ func TestRepositoriesAreRepackedWhileTheyAreUsed(t *testing.T) {
 		c.pushed("HEAD:main")
 	}
 	repo, _, _ := s.repository(cluster)
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for repo.packs() > 20 || repo.collectedBefore(time.Now().Add(-time.Hour)) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d packs after 45 pushes", repo.packs())

@@ -135,7 +135,7 @@ func start(t *testing.T) *fixture {
 	})
 	f.follow = func() {
 		t.Helper()
-		for deadline := time.Now().Add(10 * time.Second); s.View().Main.Head() != f.remote.Head("main"); time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(time.Minute); s.View().Main.Head() != f.remote.Head("main"); time.Sleep(time.Millisecond) {
 			store.Tell(wake, "")
 			if time.Now().After(deadline) {
 				t.Fatal("main is not followed")

@@ -58,7 +58,7 @@ func newPerson(t *testing.T, dex *env.Dex) *person {
 	p := &person{out: &printed{}, dex: dex, provider: Provider{Issuer: dex.Issuer, ClientID: dex.ClientID}}
 	p.browser = func(ctx context.Context, address string) error { return dex.Browser(ctx, env.Alice, address) }
 	p.SignIn = &SignIn{
-		Sessions: session.Store{Dir: filepath.Join(t.TempDir(), "sessions")}, HTTP: &http.Client{Timeout: 10 * time.Second},
+		Sessions: session.Store{Dir: filepath.Join(t.TempDir(), "sessions")}, HTTP: &http.Client{Timeout: time.Minute},
 		Out: p.out, Now: time.Now,
 		OpenBrowser: func(ctx context.Context, address string) error {
 			p.asked++

@@ -20,7 +20,7 @@ func TestAnotherMakeOfProvider(t *testing.T) {
 	newSignIn := func() (*SignIn, *printed) {
 		out := &printed{}
 		return &SignIn{
-			Sessions: session.Store{Dir: filepath.Join(t.TempDir(), "sessions")}, HTTP: &http.Client{Timeout: 10 * time.Second},
+			Sessions: session.Store{Dir: filepath.Join(t.TempDir(), "sessions")}, HTTP: &http.Client{Timeout: time.Minute},
 			Out: out, Now: time.Now,
 			OpenBrowser: func(ctx context.Context, address string) error {
 				go func() {

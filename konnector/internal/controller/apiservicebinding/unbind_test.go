@@ -111,7 +111,7 @@ func (w *world) look() *look {
 			l.readAnswer()
 			return l
 		}
-		if time.Since(start) > 20*time.Second {
+		if time.Since(start) > time.Minute {
 			w.Fatalf("not seen: %v", err)
 		}
 	}

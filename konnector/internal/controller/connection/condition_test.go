@@ -60,7 +60,7 @@ func TestConditions(t *testing.T) {
 				cancel()
 				<-done
 			}()
-			late := time.After(10 * time.Second)
+			late := time.After(time.Minute)
 			for {
 				r, e := ready(repo, tc.problem), events(conn, repo, tc.problem)
 				if r.Reason == tc.ready && e.Reason == tc.heard {

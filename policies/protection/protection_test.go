@@ -2,18 +2,16 @@ package protection_test
 
 import (
 	"errors"
-	"fmt"
 	"os/exec"
-	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/konnector/api/v1alpha1"
@@ -25,6 +23,7 @@ import (
 type cluster struct {
 	*testing.T
 	client.Client
+	config *rest.Config
 }
 
 func start(t *testing.T) cluster {
@@ -46,7 +45,7 @@ func start(t *testing.T) cluster {
 			t.Fatalf("kubectl apply %s: %v: %s", what, err, out)
 		}
 	}
-	return cluster{t, c}
+	return cluster{t, c, app.Config()}
 }
 
 func (c cluster) must(err error) {
@@ -60,18 +59,7 @@ func (c cluster) must(err error) {
 // down, are in force some time after they were written.
 func (c cluster) refused(o client.Object, words ...string) {
 	c.Helper()
-	c.eventually(func() error {
-		err := c.Delete(c.Context(), o, client.DryRunAll)
-		if !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) {
-			return fmt.Errorf("not refused: %w", err)
-		}
-		for _, w := range words {
-			if !strings.Contains(err.Error(), w) {
-				return fmt.Errorf("it does not say %q: %w", w, err)
-			}
-		}
-		return nil
-	})
+	c.eventually(func() error { return says(c.Delete(c.Context(), o, client.DryRunAll), words...) })
 }
 
 func (c cluster) allowed(o client.Object) {
@@ -82,7 +70,7 @@ func (c cluster) allowed(o client.Object) {
 func (c cluster) eventually(look func() error) {
 	c.Helper()
 	err := errors.New("not looked yet")
-	for deadline := time.Now().Add(30 * time.Second); err != nil; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); err != nil; time.Sleep(20 * time.Millisecond) {
 		if err = look(); err != nil && time.Now().After(deadline) {
 			c.Fatalf("never: %v", err)
 		}
@@ -103,7 +91,10 @@ func crd(group string, labels map[string]string) *apiextensionsv1.CustomResource
 			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "databases", Kind: "Database", ListKind: "DatabaseList", Singular: "database"},
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
 				Name: "v1", Served: true, Storage: true,
-				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}},
+				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+					Type: "object", XPreserveUnknownFields: new(true),
+				}},
+				Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
 			}},
 		},
 	}
@@ -149,4 +140,5 @@ func TestWhatTakesClaimsAlongIsNotDeletedByASlip(t *testing.T) {
 		c.must(c.Status().Update(t.Context(), binding))
 		c.allowed(b)
 	})
+	t.Run("claims that are written in Git", func(t *testing.T) { c.writtenInGit(t, bound, other) })
 }

@@ -130,7 +130,7 @@ func TestPushesStartTheRepackThatCollects(t *testing.T) {
 	go func() { done <- s.Run(ctx) }()
 	_, bridge := claim.BridgeIdentity()
 	status := s.agent(t, access.Bridge, "bridge-"+cluster).Branch("status")
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	collected := false
 	for i := 0; !collected; i++ {
 		if time.Now().After(deadline) {

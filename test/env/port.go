@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"testing"
 )
 
 // Ports are taken from below the range that the kernel takes the ports of
@@ -28,6 +29,16 @@ func freePort() (int, error) {
 		return port, l.Close()
 	}
 	return 0, fmt.Errorf("find a free port between %d and %d on 127.0.0.1", firstPort, lastPort)
+}
+
+// FreeAddress is where a server of the test's own process may listen.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	port, err := freePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return address(port)
 }
 
 func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -67,9 +66,9 @@ func start(t *testing.T) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listen := freeAddress(t)
+	listen := env.FreeAddress(t)
 	// By name: that is what Dex lets a public client be sent back to.
-	f.url, f.health = "http://"+strings.Replace(listen, "127.0.0.1", "localhost", 1), "http://"+freeAddress(t)
+	f.url, f.health = "http://"+strings.Replace(listen, "127.0.0.1", "localhost", 1), "http://"+env.FreeAddress(t)
 	f.opts = options{
 		listen: listen, healthListen: strings.TrimPrefix(f.health, "http://"), publicURL: f.url,
 		gitDir: filepath.Join(t.TempDir(), "git"), kubeconfig: kubeconfig,
@@ -171,27 +170,18 @@ func (f *fixture) healthOf(path string) (status int, words string) {
 	return resp.StatusCode, string(b)
 }
 
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 // eventually waits for a condition, with a deadline.
 func eventually(t *testing.T, what string, is func() error) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	const patience = time.Minute
+	deadline := time.Now().Add(patience)
 	for {
 		err := is()
 		if err == nil {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within 30 s: %v", what, err)
+			t.Fatalf("%s: not within %s: %v", what, patience, err)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
@@ -324,8 +314,8 @@ func next(t *testing.T, events <-chan v1alpha1.RefEvent) v1alpha1.RefEvent {
 			t.Fatal("the stream of events ended")
 		}
 		return e
-	case <-time.After(20 * time.Second):
-		t.Fatal("no event within 20 s")
+	case <-time.After(time.Minute):
+		t.Fatal("no event within a minute")
 	}
 	return v1alpha1.RefEvent{}
 }

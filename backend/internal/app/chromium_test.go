@@ -81,8 +81,8 @@ type tab struct {
 	wrong []string
 }
 
-// patience is how long a page may take to say what is expected.
-const patience = 30 * time.Second
+// patience is how long a page, or the backend, may take to say what is expected.
+const patience = time.Minute
 
 // open opens a window that may load things from some hosts only.
 func (c *chromium) open(t *testing.T, hosts ...string) *tab {

@@ -173,7 +173,6 @@ func (f *fixture) healthOf(path string) (status int, words string) {
 // eventually waits for a condition, with a deadline.
 func eventually(t *testing.T, what string, is func() error) {
 	t.Helper()
-	const patience = time.Minute
 	deadline := time.Now().Add(patience)
 	for {
 		err := is()

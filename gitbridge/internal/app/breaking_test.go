@@ -34,14 +34,16 @@ func testBreakingChange(w *world) {
 	t.wantObserved()
 	before, answered := t.object(old), t.answer(old)
 
-	var crd apiextensionsv1.CustomResourceDefinition
-	w.must(w.admin.Get(w.Context(), client.ObjectKey{Name: gadgets.BindingName()}, &crd))
-	spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
-	spec.Properties["size"] = apiextensionsv1.JSONSchemaProps{Type: "integer"}
-	spec.Properties["zone"] = apiextensionsv1.JSONSchemaProps{Type: "string"}
-	spec.Required = []string{"zone"}
-	crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"] = spec
-	w.must(w.admin.Update(w.Context(), &crd))
+	w.eventually("the schema is changed", func() error {
+		var crd apiextensionsv1.CustomResourceDefinition
+		w.must(w.admin.Get(w.Context(), client.ObjectKey{Name: gadgets.BindingName()}, &crd))
+		spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
+		spec.Properties["size"] = apiextensionsv1.JSONSchemaProps{Type: "integer"}
+		spec.Properties["zone"] = apiextensionsv1.JSONSchemaProps{Type: "string"}
+		spec.Required = []string{"zone"}
+		crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"] = spec
+		return w.admin.Update(w.Context(), &crd)
+	})
 	t.eventually("app clusters are told of it", func() error {
 		e, err := t.exported(gadgets)
 		if err != nil {

@@ -64,8 +64,11 @@ func testExport(w *world, apis apis) {
 	})
 
 	described := "changed for " + t.id
-	live.Spec.Versions[1].Schema.OpenAPIV3Schema.Description = described
-	w.must(w.admin.Update(w.Context(), &live))
+	w.eventually("the definition is changed", func() error {
+		w.must(w.admin.Get(w.Context(), client.ObjectKey{Name: crd.Name}, &live))
+		live.Spec.Versions[1].Schema.OpenAPIV3Schema.Description = described
+		return w.admin.Update(w.Context(), &live)
+	})
 	t.eventually("a change of the definition follows", func() error {
 		e, err := t.exported(apis.caches)
 		if err != nil || !strings.Contains(string(e.Status.CRD.Raw), described) {

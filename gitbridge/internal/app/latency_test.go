@@ -16,7 +16,8 @@ import (
 )
 
 // TestLatency measures how long a change takes through the bridge, one at a
-// time. It fails only on what nobody could call quick: machines differ.
+// time. It fails only on what nobody could call quick: machines differ,
+// and may have much else to do. What waits for a poll takes many times as long.
 func TestLatency(t *testing.T) {
 	w := newWorld(t, env.Options{})
 	postgresql := w.define(postgresqlFile)
@@ -64,7 +65,7 @@ func TestLatency(t *testing.T) {
 	} {
 		slices.Sort(times)
 		w.Logf("%s: p50 %s, p90 %s, max %s", what, times[rounds/2].Round(100*time.Microsecond), times[rounds*9/10].Round(100*time.Microsecond), times[rounds-1].Round(100*time.Microsecond))
-		if times[rounds/2] > 500*time.Millisecond {
+		if times[rounds/2] > 3*time.Second {
 			w.Errorf("%s: p50 is %s", what, times[rounds/2])
 		}
 	}

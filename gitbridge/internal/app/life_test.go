@@ -114,6 +114,10 @@ func testHistory(w *world, apis apis) {
 	t.wantAnswer(orders, claim.Applied)
 	t.wantAnswer("bindings/odd", claim.Invalid)
 	t.wantObserved()
+	t.eventually("the export is published, beside the answers", func() error {
+		_, err := t.exported(apis.postgresql)
+		return err
+	})
 	log := w.host.run(t.id, "log", "--format=%an <%ae>|%cn <%ce>|%B", "status")
 	for line := range strings.Lines(log) {
 		if identity, _, ok := strings.Cut(line, "|status:"); ok && identity != "gitbridge <gitbridge@control-plane.gitbind.dev>|gitbridge <gitbridge@control-plane.gitbind.dev>" {

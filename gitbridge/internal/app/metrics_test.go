@@ -3,7 +3,6 @@ package app_test
 import (
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -44,10 +43,7 @@ func scrape(address string) (map[string]float64, error) {
 func TestC9_GitbridgeTellsPrometheusWhatItDoes(test *testing.T) {
 	w := newWorld(test, env.Options{})
 	postgresql, brokers := w.define(postgresqlFile), w.define(brokersFile)
-	listener, err := (&net.ListenConfig{}).Listen(test.Context(), "tcp", "127.0.0.1:0")
-	w.must(err)
-	address := listener.Addr().String()
-	w.must(listener.Close())
+	address := env.FreeAddress(test)
 	w.startBridgeWith(app.Options{MetricsListen: address})
 	t := w.tenant(postgresql, brokers)
 	// What is on main at first contact is not news.

@@ -147,8 +147,12 @@ func TestC8_AnAPIInTwoVersions(test *testing.T) {
 		t.eventually("its status is there", func() error {
 			return is(fmt.Sprint(t.answer(events).Status["url"]), "amqp://"+api.Version)
 		})
-		e, err := t.exported(api)
-		w.must(err)
+		// It is published beside the answers, not before them.
+		var e *v1alpha1.APIServiceExport
+		t.eventually("the export is published", func() (err error) {
+			e, err = t.exported(api)
+			return err
+		})
 		if !strings.Contains(string(e.Status.CRD.Raw), `"name":"`+api.Version+`","schema"`) {
 			w.Errorf("export of %s: %s", api.Version, e.Status.CRD.Raw)
 		}

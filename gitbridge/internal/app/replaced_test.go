@@ -147,6 +147,7 @@ func replaced(t *tenant, paths, uids []string) {
 	// Its status is another one too: what was applied is not known from there.
 	t.wantAnswer(paths[0], claim.Applied)
 	t.wantAnswer(other, claim.Applied)
+	t.eventually("the API is published there, too", func() error { _, err := t.exported(t.apis[0]); return err })
 	for _, p := range paths[1:] {
 		t.wantAnswer(p, claim.Held, "nothing was deleted")
 	}

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -202,23 +201,8 @@ func (t *tenant) wantAnswer(path string, result claim.Result, words ...string) *
 // wantObserved waits until status answers main's head.
 func (t *tenant) wantObserved() claim.Observed {
 	t.Helper()
-	return t.wantObservedIn(30 * time.Second)
-}
-
-// restarted waits for a bridge that begins anew, which follows all tenants of the
-// world again, and for it to answer one more commit.
-func (t *tenant) restarted() {
-	t.Helper()
-	t.bridge.stop()
-	t.startBridge()
-	t.push("Touch", map[string]string{"README.md": rand.Text()})
-	t.wantObservedIn(2 * time.Minute)
-}
-
-func (t *tenant) wantObservedIn(patience time.Duration) claim.Observed {
-	t.Helper()
 	var o claim.Observed
-	t.eventuallyIn(patience, "main is answered", func() error {
+	t.eventually("main is answered", func() error {
 		snap, err := t.status.Fetch(t.Context())
 		if err != nil {
 			return err
@@ -236,6 +220,16 @@ func (t *tenant) wantObservedIn(patience time.Duration) claim.Observed {
 		return nil
 	})
 	return o
+}
+
+// restarted waits for a bridge that begins anew, which follows all tenants of the
+// world again, and for it to answer one more commit.
+func (t *tenant) restarted() {
+	t.Helper()
+	t.bridge.stop()
+	t.startBridge()
+	t.push("Touch", map[string]string{"README.md": rand.Text()})
+	t.wantObserved()
 }
 
 // object is that of a claim, nil if there is none.

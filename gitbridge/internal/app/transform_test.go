@@ -19,16 +19,18 @@ import (
 // patch sets the patches of an API's template.
 func (w *world) patch(api v1alpha1.ExportedAPI, patches ...string) {
 	w.Helper()
-	var t v1alpha1.APIServiceExportTemplate
-	w.must(w.admin.Get(w.Context(), client.ObjectKey{Name: api.BindingName()}, &t))
-	t.Spec.Transform = nil
-	if len(patches) > 0 {
-		t.Spec.Transform = &v1alpha1.Transform{}
-	}
-	for _, p := range patches {
-		t.Spec.Transform.Patches = append(t.Spec.Transform.Patches, v1alpha1.Patch{Patch: p})
-	}
-	w.must(w.admin.Update(w.Context(), &t))
+	w.eventually("the patches are set", func() error {
+		var t v1alpha1.APIServiceExportTemplate
+		w.must(w.admin.Get(w.Context(), client.ObjectKey{Name: api.BindingName()}, &t))
+		t.Spec.Transform = nil
+		if len(patches) > 0 {
+			t.Spec.Transform = &v1alpha1.Transform{}
+		}
+		for _, p := range patches {
+			t.Spec.Transform.Patches = append(t.Spec.Transform.Patches, v1alpha1.Patch{Patch: p})
+		}
+		return w.admin.Update(w.Context(), &t)
+	})
 }
 
 // wantTransform waits for the condition TransformValid, nil for none.

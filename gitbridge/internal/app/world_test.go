@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"slices"
@@ -154,6 +153,7 @@ func rights(api v1alpha1.ExportedAPI) rbacv1.PolicyRule {
 // bridge is a running gitbridge.
 type bridge struct {
 	health string
+	began  time.Time
 	stop   func()
 }
 
@@ -168,24 +168,21 @@ func (w *world) startBridgeWith(o app.Options) {
 	w.must(err)
 	config, err := clientcmd.BuildConfigFromFlags("", path)
 	w.must(err)
-	listener, err := (&net.ListenConfig{}).Listen(w.Context(), "tcp", "127.0.0.1:0")
-	w.must(err)
-	o.HealthListen, o.MetricsListen, o.Workers = listener.Addr().String(), cmp.Or(o.MetricsListen, "0"), cmp.Or(o.Workers, 8)
+	o.HealthListen, o.MetricsListen, o.Workers = env.FreeAddress(w), cmp.Or(o.MetricsListen, "0"), cmp.Or(o.Workers, 8)
 	if o.BackendURL == "" {
 		o.BackendURL = w.host.Server.URL
 	}
-	w.must(listener.Close())
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- app.Run(ctx, config, o) }()
-	*w.bridge = bridge{health: "http://" + o.HealthListen, stop: sync.OnceFunc(func() {
+	*w.bridge = bridge{health: "http://" + o.HealthListen, began: time.Now(), stop: sync.OnceFunc(func() {
 		cancel()
 		select {
 		case err := <-done:
 			if err != nil {
 				w.root.Errorf("the bridge ended with %v", err)
 			}
-		case <-time.After(30 * time.Second):
+		case <-time.After(time.Minute):
 			w.root.Error("the bridge did not end")
 		}
 	})}
@@ -217,9 +214,14 @@ func (w *world) names(gvk string) map[string]string {
 	return out
 }
 
+// patience is for a machine on which others work, too. It is less than the time
+// between two polls, which would do what an event is to do. A bridge that begins
+// follows all tenants of the world again, which takes longer.
+const patience, patienceAtStart = 45 * time.Second, 2 * time.Minute
+
 func (w *world) eventually(what string, check func() error) {
 	w.Helper()
-	w.eventuallyIn(30*time.Second, what, check)
+	w.eventuallyIn(max(patience, time.Until(w.bridge.began.Add(patienceAtStart))), what, check)
 }
 
 func (w *world) eventuallyIn(patience time.Duration, what string, check func() error) {

@@ -115,6 +115,7 @@ func TestMissingRightsAreSaid(t *testing.T) {
 	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "gitbind:api:" + w.binding}}
 	w.must(w.client.Get(t.Context(), client.ObjectKeyFromObject(binding), binding))
 	w.must(w.client.Delete(t.Context(), binding))
+	w.noRights()
 	w.publish(nil)
 	w.must(w.client.Create(t.Context(), w.secret()))
 	w.must(w.client.Create(t.Context(), w.connection))

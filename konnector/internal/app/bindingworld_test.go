@@ -161,12 +161,14 @@ func (w *world) peopleRoles() {
 	}
 }
 
-// ungrant takes the konnector's rights on the API away.
+// ungrant takes the konnector's rights on the API away. The authorizer hears of it
+// in a moment.
 func (w *world) ungrant() {
 	w.Helper()
 	name := metav1.ObjectMeta{Name: "gitbind:api:" + w.binding}
 	w.must(w.client.Delete(w.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: name}))
 	w.must(w.client.Delete(w.Context(), &rbacv1.ClusterRole{ObjectMeta: name}))
+	w.noRights()
 }
 
 // grantAnew is cluster.grant where rights of the same name are about to go.
@@ -182,14 +184,16 @@ func (w *world) grantAnew() error {
 func (w *world) giveRights(binding string) []client.Object {
 	w.Helper()
 	b := &v1alpha1.APIServiceBinding{ObjectMeta: metav1.ObjectMeta{Name: binding}, Spec: v1alpha1.APIServiceBindingSpec{Connection: "none"}}
-	w.must(w.client.Create(w.Context(), b))
+	w.createBinding(b)
 	w.Cleanup(func() { w.deleteIfThere(context.Background(), b) })
 	name := metav1.ObjectMeta{Name: "gitbind:api:" + w.binding}
 	rights := []client.Object{&rbacv1.ClusterRole{ObjectMeta: name}, &rbacv1.ClusterRoleBinding{ObjectMeta: name}}
 	for _, o := range rights {
-		w.must(w.client.Get(w.Context(), client.ObjectKeyFromObject(o), o))
-		o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: "APIServiceBinding", Name: b.Name, UID: b.UID}})
-		w.must(w.client.Update(w.Context(), o))
+		w.eventually("the rights are given", func() error {
+			w.must(w.client.Get(w.Context(), client.ObjectKeyFromObject(o), o))
+			o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: "APIServiceBinding", Name: b.Name, UID: b.UID}})
+			return w.client.Update(w.Context(), o)
+		})
 	}
 	return rights
 }

@@ -25,7 +25,8 @@ func TestD7_GitHostDownUnderLoad(t *testing.T) {
 	want := map[string]string{}
 	// None is what is committed, which needs no host to be so.
 	plans := []string{"medium", "big"}
-	for i := 0; time.Since(start) < outage; i++ {
+	// A slow machine takes longer to come by all of them.
+	for i := 0; time.Since(start) < outage || len(want) < before+during; i++ {
 		if n := before + i; n < before+during {
 			w.apply(name(n), spec("small"))
 			want[name(n)] = "small"
@@ -47,9 +48,6 @@ func TestD7_GitHostDownUnderLoad(t *testing.T) {
 	t.Logf("%d requests in %s", n, took.Round(time.Second))
 	if perSecond := float64(n) / took.Seconds(); perSecond > 2 {
 		t.Errorf("%.1f requests per second to a host that is down", perSecond)
-	}
-	if len(want) != before+during {
-		t.Errorf("only %d claims were made or changed", len(want))
 	}
 
 	w.host.setDown(false)

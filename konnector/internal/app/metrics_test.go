@@ -3,21 +3,18 @@ package app_test
 import (
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
 	"testing"
 
 	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/test/env"
 )
 
 func TestC9_TheKonnectorTellsPrometheusWhatItDoes(t *testing.T) {
 	w := newWorld(t)
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	w.must(err)
-	w.metrics = listener.Addr().String()
-	w.must(listener.Close())
+	w.metrics = env.FreeAddress(t)
 	w.loop()
 	w.apply("orders", spec("small"))
 	w.committed("orders")

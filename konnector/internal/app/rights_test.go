@@ -154,14 +154,27 @@ func grantCredential(w *world) {
 		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "gitbind-system", Name: "konnector"}},
 	}))
 	// The authorizer hears of it in a moment.
+	w.konnectorMay(authorizationv1.ResourceAttributes{Verb: "update", Resource: "secrets", Namespace: "gitbind-system", Name: w.name}, true)
+}
+
+// noRights waits until the konnector may not use the API any more.
+func (w *world) noRights() {
+	w.Helper()
+	w.konnectorMay(authorizationv1.ResourceAttributes{Verb: "list", Group: w.group, Resource: w.plural}, false)
+}
+
+// konnectorMay waits until the API server lets the konnector do something, or no
+// more.
+func (w *world) konnectorMay(what authorizationv1.ResourceAttributes, want bool) {
+	w.Helper()
 	konnector, err := kubernetes.NewForConfig(w.konnector)
 	w.must(err)
-	w.eventually("the grant counts", func() error {
+	w.eventually(fmt.Sprintf("it may %s %s: %t", what.Verb, what.Resource, want), func() error {
 		r, err := konnector.AuthorizationV1().SelfSubjectAccessReviews().Create(w.Context(), &authorizationv1.SelfSubjectAccessReview{
-			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "update", Resource: "secrets", Namespace: "gitbind-system", Name: w.name}},
+			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &what},
 		}, metav1.CreateOptions{})
-		if err == nil && !r.Status.Allowed {
-			return fmt.Errorf("not allowed")
+		if err == nil && r.Status.Allowed != want {
+			return fmt.Errorf("it is said: %t", r.Status.Allowed)
 		}
 		return err
 	})

@@ -162,10 +162,14 @@ func (w *world) secret() *corev1.Secret {
 
 func (w *world) bind() {
 	w.Helper()
-	w.must(w.client.Create(w.Context(), &v1alpha1.APIServiceBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: w.binding},
-		Spec:       v1alpha1.APIServiceBindingSpec{Connection: w.name},
-	}))
+	w.createBinding(w.unbound())
+}
+
+// createBinding waits for an API server that is new: for some seconds it does not
+// know the kinds that mutating policies are about, and refuses them.
+func (w *world) createBinding(b *v1alpha1.APIServiceBinding) {
+	w.Helper()
+	w.eventually("binding "+b.Name+" is made", func() error { return w.client.Create(w.Context(), b) })
 }
 
 // start runs the konnector, as its own ServiceAccount.
@@ -238,10 +242,11 @@ func hasReason(conditions []metav1.Condition, kind, reason string, message *stri
 	return nil
 }
 
-// eventually looks until there is no error any more.
+// eventually looks until there is no error any more. It ends before a poll would
+// do what an event is to do.
 func (w *world) eventually(what string, look func() error) {
 	w.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(45 * time.Second)
 	for {
 		err := look()
 		if err == nil {

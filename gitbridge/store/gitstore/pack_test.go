@@ -181,6 +181,29 @@ func TestGitReadsOurPacks(t *testing.T) {
 	}
 }
 
+// With each change in a large namespace its whole tree is sent, and lies in the
+// repository as it came until git has made a delta of it.
+func TestALongTreeIsSentCompressed(t *testing.T) {
+	var tree []byte
+	for i := range 1000 {
+		id := sha1.Sum(fmt.Append(nil, i))
+		tree = append(fmt.Appendf(tree, "100644 orders-%06d.yaml\x00", i), id[:]...)
+	}
+	var b bytes.Buffer
+	if err := writePack(&b, []object.Object{{ID: object.Sum(object.Tree, tree), Kind: object.Tree, Data: tree}}); err != nil {
+		t.Fatal(err)
+	}
+	if b.Len() > len(tree)*2/3 {
+		t.Errorf("%d bytes for a tree of %d", b.Len(), len(tree))
+	}
+	dir := t.TempDir()
+	runGit(t, dir, nil, "init", "-q", "--bare")
+	runGit(t, dir, &b, "index-pack", "--stdin")
+	if got := allObjects(t, dir)[object.Sum(object.Tree, tree)]; !bytes.Equal(got.Data, tree) {
+		t.Errorf("git has a tree of %d bytes, want %d", len(got.Data), len(tree))
+	}
+}
+
 // A chain of deltas in the wrong order must not need a stack as deep as it is
 // long.
 func TestALongChainOfDeltasInTheWrongOrder(t *testing.T) {

@@ -16,9 +16,15 @@ import (
 // Making a zlib writer costs more than using it.
 var (
 	fast = sync.Pool{New: func() any { w, _ := zlib.NewWriterLevel(nil, zlib.BestSpeed); return w }}
-	// Trees are hashes mostly, which cannot be compressed.
+	// Short trees are hashes mostly, which cannot be compressed.
 	stored = sync.Pool{New: func() any { w, _ := zlib.NewWriterLevel(nil, zlib.NoCompression); return w }}
 )
+
+// longTree is the size in bytes from which a tree is compressed: two fifths of it
+// are modes and names, which are much alike. What is saved is sent and stored with
+// each change in a large namespace, and git keeps an object as it came until it
+// makes a delta of it.
+const longTree = 1 << 10
 
 var packTypes = map[object.Kind]plumbing.ObjectType{
 	object.Commit: plumbing.CommitObject,
@@ -54,7 +60,7 @@ func writeObject(b *bytes.Buffer, o object.Object) error {
 	b.WriteByte(first)
 
 	pool := &fast
-	if o.Kind == object.Tree {
+	if o.Kind == object.Tree && len(o.Data) < longTree {
 		pool = &stored
 	}
 	w := pool.Get().(*zlib.Writer)

@@ -11,8 +11,8 @@ import (
 	"gitbind.dev/gitbridge/store/storetest"
 )
 
-// In a rush a push is as long in coming as the one before took, and so half as
-// many do; an edit that comes alone never waits.
+// In a rush pushes take a quarter of the time; an edit that comes alone never
+// waits.
 func TestEditsThatKeepComingAreGathered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const push, every, n = 50 * time.Millisecond, 10 * time.Millisecond, 100
@@ -43,13 +43,13 @@ func TestEditsThatKeepComingAreGathered(t *testing.T) {
 		for i := range n {
 			all.Go(func() {
 				time.Sleep(time.Duration(i) * every)
-				if d := took(fmt.Sprint(i)); d > 3*push {
+				if d := took(fmt.Sprint(i)); d > 5*push {
 					t.Errorf("an edit in a rush took %s", d)
 				}
 			})
 		}
 		all.Wait()
-		if most := int(n*every/(2*push)) + 2; pushes > most {
+		if most := int(n*every/(4*push)) + 3; pushes > most {
 			t.Errorf("%d pushes, want at most %d", pushes, most)
 		}
 		if d := took("alone again"); d != push {

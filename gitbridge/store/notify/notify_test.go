@@ -32,7 +32,7 @@ func next(t *testing.T, from chan string) string {
 	select {
 	case s := <-from:
 		return s
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("nothing came")
 		return ""
 	}
@@ -75,6 +75,7 @@ func TestEventsArriveAndConnectionsAreMadeAnew(t *testing.T) {
 }
 
 func TestASilentStreamIsGivenUpAndCommentsKeepItAlive(t *testing.T) {
+	const silence = 500 * time.Millisecond
 	var connections atomic.Int64
 	url := serve(t, func(w http.ResponseWriter, r *http.Request, flush func()) {
 		if connections.Add(1) == 1 {
@@ -85,21 +86,22 @@ func TestASilentStreamIsGivenUpAndCommentsKeepItAlive(t *testing.T) {
 		for range 15 {
 			_, _ = fmt.Fprint(w, ":\n")
 			flush()
-			time.Sleep(100 * time.Millisecond)
+			time.Sleep(silence / 10)
 		}
 		_, _ = fmt.Fprint(w, "event: ref\ndata: {\"ref\":\"r\"}\n\n")
 		flush()
 		<-r.Context().Done()
 	})
-	events, errs := listen(t, Options{URL: url, Silence: time.Second})
-	for _, want := range []string{"", "", "r"} {
-		if got := next(t, events); got != want {
-			t.Fatalf("event %q, want %q", got, want)
+	events, errs := listen(t, Options{URL: url, Silence: silence})
+	// A busy machine may be silent by itself, and the stream is made anew: it never
+	// comes to its end if comments do not count.
+	for tries := 0; next(t, events) != "r"; tries++ {
+		if tries == 10 {
+			t.Fatal("comments do not keep a stream alive")
 		}
 	}
-	for _, want := range []string{"<nil>", errSilent.Error(), "<nil>"} {
-		if got := next(t, errs); !strings.Contains(got, want) {
-			t.Fatalf("health %q, want %q", got, want)
+	for _, want := range []string{errSilent.Error(), "<nil>"} {
+		for !strings.Contains(next(t, errs), want) {
 		}
 	}
 }

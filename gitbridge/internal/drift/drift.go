@@ -164,7 +164,8 @@ func Found(u *unstructured.Unstructured) string {
 	if found, ok := u.Object[foundKey].(string); ok {
 		return found
 	}
-	entries, ok, _ := unstructured.NestedSlice(u.Object, "metadata", "managedFields")
+	metadata, _ := u.Object["metadata"].(map[string]any)
+	entries, ok := metadata["managedFields"].([]any)
 	if !ok {
 		return ""
 	}

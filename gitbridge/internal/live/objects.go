@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/intake"
 	"gitbind.dev/gitbridge/internal/drift"
 	"gitbind.dev/gitbridge/internal/tenant"
 	"gitbind.dev/gitbridge/packed"
@@ -49,10 +50,20 @@ func New(config *rest.Config, mapper meta.RESTMapper, changed func(clusterID str
 	if err != nil {
 		return nil, err
 	}
-	share := true
+	selector, share := labels.NewSelector().Add(*ours), true
+	connection, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, err
+	}
+	informers, err := intake.New(config, connection, mapper, selector)
+	if err != nil {
+		return nil, err
+	}
 	c, err := cache.New(config, cache.Options{
+		HTTPClient:           connection,
 		Mapper:               mapper,
-		DefaultLabelSelector: labels.NewSelector().Add(*ours),
+		NewInformer:          informers.Informer,
+		DefaultLabelSelector: selector,
 		DefaultTransform:     slim,
 		// Nobody changes what they get.
 		DefaultUnsafeDisableDeepCopy: &share,
@@ -69,7 +80,7 @@ func (o *Objects) Start(ctx context.Context) error { return o.cache.Start(ctx) }
 
 // slim drops what no decision is made on.
 func slim(object any) (any, error) {
-	if u, ok := object.(*unstructured.Unstructured); ok {
+	if u, ok := object.(*unstructured.Unstructured); ok && !packed.Is(u) {
 		delete(u.Object, "spec")
 		drift.Slim(u)
 		if packed.Needed() {

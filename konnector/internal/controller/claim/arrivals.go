@@ -20,12 +20,22 @@ import (
 const changedMark = "changed"
 
 // ForCache makes an object smaller on its way into the cache: what servers keep
-// for themselves is left out, and a claim is packed where there are many.
+// for themselves is left out, and a claim is packed where there are many. Some
+// pass it twice.
 func ForCache(object any) (any, error) {
-	object, err := cache.TransformStripManagedFields()(object)
 	u, ok := object.(*unstructured.Unstructured)
-	if err != nil || !ok || !packed.Needed() {
-		return object, err
+	if !ok {
+		return cache.TransformStripManagedFields()(object)
+	}
+	if packed.Is(u) {
+		return u, nil
+	}
+	// SetManagedFields would read them first.
+	if metadata, ok := u.Object["metadata"].(map[string]any); ok {
+		delete(metadata, "managedFields")
+	}
+	if !packed.Needed() {
+		return u, nil
 	}
 	changed := evidentlyNew(u)
 	if err := packed.Pack(u); err != nil {

@@ -2,7 +2,9 @@ package claim
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -43,5 +45,37 @@ func TestWhatChangedWhileNobodyLookedGoesFirst(t *testing.T) {
 	}
 	if !first["new"] || !first["edited"] {
 		t.Errorf("first come %v", first)
+	}
+}
+
+// An informer has a large object pass twice on its way into the cache.
+func TestWhatIsPackedAlreadyIsNoNews(t *testing.T) {
+	large := make([]byte, 128<<20)
+	runtime.GC()
+	for deadline := time.Now().Add(10 * time.Second); !packed.Needed(); {
+		if time.Now().After(deadline) {
+			t.Fatal("nothing is packed, though the process is large")
+		}
+		time.Sleep(time.Millisecond)
+	}
+	u := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "anynines.com/v1", "kind": "PostgresqlInstance",
+		"metadata": map[string]any{"name": "known", "annotations": map[string]any{v1alpha1.BaseAnnotation: "x"}, "managedFields": []any{map[string]any{"manager": "x"}}},
+	}}
+	for range 2 {
+		if _, err := ForCache(u); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runtime.KeepAlive(large)
+	if !packed.Is(u) || u.Object[changedMark] != nil {
+		t.Errorf("an object that is in step goes first: %v", u.Object)
+	}
+	whole, err := packed.Whole(u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if whole.GetManagedFields() != nil || whole.GetAnnotations()[v1alpha1.BaseAnnotation] != "x" {
+		t.Errorf("it is kept as %v", whole.Object)
 	}
 }

@@ -11,10 +11,12 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"gitbind.dev/backend/api/v1alpha1"
 	contract "gitbind.dev/gitbridge/claim"
 	"gitbind.dev/gitbridge/internal/controller/claim"
 	"gitbind.dev/gitbridge/internal/controller/clusterbinding"
 	"gitbind.dev/gitbridge/internal/controller/request"
+	"gitbind.dev/gitbridge/internal/decision"
 	"gitbind.dev/gitbridge/internal/session"
 	"gitbind.dev/gitbridge/internal/tenant"
 	"gitbind.dev/gitbridge/metrics"
@@ -47,9 +49,24 @@ func (f claimsFactory) of(cluster tenant.Cluster) (clusterbinding.Claims, error)
 		return nil, err
 	}
 	return &claims{
+		foresee:    func(ctx context.Context) { f.foresee(ctx, cluster) },
 		controller: c, queue: claim.NewQueue(),
 		requests: &request.Controller{Client: f.client, Server: f.server, Log: f.log}, asked: request.NewQueue(),
 	}, nil
+}
+
+// foresee begins to watch what the cluster may use: the objects take as long to
+// come as Git does. What cannot be watched is told when it is asked for.
+func (f claimsFactory) foresee(ctx context.Context, cluster tenant.Cluster) {
+	var exports v1alpha1.APIServiceExportList
+	if err := f.client.List(ctx, &exports, client.InNamespace(cluster.Namespace)); err != nil {
+		return
+	}
+	for _, e := range exports.Items {
+		if api, err := f.apis.Resolve(ctx, cluster.Namespace, e.Name); err == nil && api.Access == decision.Granted {
+			_ = f.objects.Watch(ctx, api.Kind, api.Binding)
+		}
+	}
 }
 
 func clients(config *rest.Config) (kubernetes.Interface, dynamic.Interface, error) {
@@ -68,6 +85,7 @@ func clients(config *rest.Config) (kubernetes.Interface, dynamic.Interface, erro
 // claims are the controllers of one cluster's claims and requests, with their
 // queues.
 type claims struct {
+	foresee    func(context.Context)
 	controller *claim.Controller
 	queue      *claim.Queue
 
@@ -86,6 +104,10 @@ func (c *claims) Enqueue(path string, urgent bool) {
 func (c *claims) Run(ctx context.Context, s *session.Session) error {
 	c.controller.Session, c.requests.Session = s, s
 	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		c.foresee(ctx)
+		return nil
+	})
 	group.Go(func() error { return c.requests.Run(ctx, c.asked) })
 	group.Go(func() error { return c.controller.Run(ctx, c.queue) })
 	return group.Wait()

@@ -95,7 +95,8 @@ func (o *order) Touch(r Request) {
 func (o *order) Push(r Request) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.urgent[r] {
+	// What could not be dealt with when it changed must not wait behind others.
+	if _, undone := o.since[r]; undone || o.urgent[r] {
 		delete(o.urgent, r)
 		o.first = append(o.first, r)
 		return

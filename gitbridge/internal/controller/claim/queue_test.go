@@ -43,3 +43,24 @@ func TestAPathThatIsWorkedOnComesAgain(t *testing.T) {
 		t.Errorf("next is %s, want a, which is urgent", r.Path)
 	}
 }
+
+func TestAChangeThatIsTriedAgainWaitsForNoChecks(t *testing.T) {
+	q := NewQueue()
+	defer q.ShutDown()
+	q.Enqueue("new", true)
+	r, _ := q.Get()
+	at := q.changedAt(r.Path)
+	q.Enqueue("check", false)
+	q.notYet(r.Path, at)
+	q.Done(r)
+	q.Add(r)
+	if r, _ = q.Get(); r.Path != "new" {
+		t.Fatalf("%s comes before what could not be done at once", r.Path)
+	}
+	q.changedAt(r.Path)
+	q.Done(r)
+	q.Add(r)
+	if r, _ = q.Get(); r.Path != "check" {
+		t.Errorf("%s comes first though it was done", r.Path)
+	}
+}

@@ -1,9 +1,10 @@
 // Package attribution makes the API server of an app cluster name the users who
 // changed a claim: the MutatingAdmissionPolicy beside this file, and the binding
-// that turns it on for one bound API.
+// that turns it on for one bound API. That for APIServiceBindings, bindings.yaml, is
+// on wherever it is installed.
 //
-// The policy is installed by a person. It needs Kubernetes 1.36 and sees no
-// deletes: what it does not see is committed as author unknown.
+// The policies are installed by a person. They need Kubernetes 1.36 and see no
+// deletes: what they do not see is committed as author unknown.
 package attribution
 
 import (

@@ -449,4 +449,5 @@ func TestAttribution(t *testing.T) {
 			t.Errorf("was changed: %v", o.Object["metadata"])
 		}
 	})
+	t.Run("who asks for an API is named", c.testBindings)
 }

@@ -42,8 +42,17 @@ func TestBindingThroughGit(t *testing.T) {
 	})
 
 	step("B14_who may not bind is told how", func(t *testing.T) {
-		must(t)(p.Kubectl(ctx, c.admin(), "apply", "-f", manifest))
+		// The API server learns of a new kind that has a policy within seconds.
+		eventually(t, "it can be applied", func(ctx context.Context) (string, bool) {
+			out, err := p.Kubectl(ctx, c.admin(), "apply", "-f", manifest)
+			return out, err == nil
+		})
 		message := c.bindingSays(t, "Ready", "Denied")
+		must(t)(p.Git(ctx, c.user, c.clone, "fetch", "--quiet"))
+		by := must(t)(p.Git(ctx, c.user, c.clone, "log", "-1", "--format=%an", "origin/main", "--", requestFile))
+		if who := must(t)(p.Kubectl(ctx, c.admin(), "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}")); strings.TrimSpace(by) != who {
+			t.Errorf("the request is by %q, not by %q, who applied it", by, who)
+		}
 		_, commands, ok := strings.Cut(message, "the verb bind: ")
 		if !ok {
 			t.Fatalf("it does not say how: %s", message)

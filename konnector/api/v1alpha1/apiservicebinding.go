@@ -18,8 +18,9 @@ const (
 	// BaseAnnotation holds the version of a claim that the cluster and Git last
 	// agreed on. Only the konnector writes it.
 	BaseAnnotation = "gitbind.dev/base"
-	// ChangedByAnnotation holds the users who changed a claim since its last
-	// commit, one a line. The attribution policy writes it.
+	// ChangedByAnnotation holds the users who changed a claim, or what an
+	// APIServiceBinding asks for, since its last commit, one a line. The attribution
+	// policies write it.
 	ChangedByAnnotation = "gitbind.dev/changed-by"
 	// PauseAnnotation with the value "true" leaves a claim as it is, in the
 	// cluster and in Git. A person sets it.

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +17,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -130,6 +132,9 @@ func (c *cluster) install(ctx context.Context) error {
 	if c.konnector, err = clientcmd.BuildConfigFromFlags("", kubeconfig); err != nil {
 		return err
 	}
+	if err := c.waitForPolicy(ctx); err != nil {
+		return err
+	}
 	// A developer, who may do everything with claims.
 	if kubeconfig, err = app.UserKubeconfig("alice", "developers"); err != nil {
 		return err
@@ -146,6 +151,17 @@ func (c *cluster) install(ctx context.Context) error {
 		ObjectMeta: metav1.ObjectMeta{Name: "developers"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "Group", Name: "developers"}},
+	})
+}
+
+// waitForPolicy waits until the API server knows of the kind APIServiceBinding,
+// which it does a few seconds later where a policy changes what is created.
+func (c *cluster) waitForPolicy(ctx context.Context) error {
+	probe := &v1alpha1.APIServiceBinding{ObjectMeta: metav1.ObjectMeta{Name: "probe.example.com"}, Spec: v1alpha1.APIServiceBindingSpec{Connection: "probe"}}
+	return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		o := probe.DeepCopy()
+		err := c.client.Create(ctx, o, client.DryRunAll)
+		return err == nil && o.Annotations[v1alpha1.ChangedByAnnotation] != "", nil
 	})
 }
 

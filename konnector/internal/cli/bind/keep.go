@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
@@ -24,7 +26,7 @@ const keepTries = 5
 // later.
 func applyForGood(ctx context.Context, c *appcluster.Cluster, o client.Object) (line string, err error) {
 	for range keepTries {
-		if line, err = c.Apply(ctx, o); err != nil || !isRights(o) {
+		if line, err = applySoon(ctx, c, o); err != nil || !isRights(o) {
 			return line, err
 		}
 		err = keep(ctx, c, o)
@@ -33,6 +35,21 @@ func applyForGood(ctx context.Context, c *appcluster.Cluster, o client.Object) (
 		}
 	}
 	return "", err
+}
+
+// applySoon applies an object also where the API server has yet to learn of the
+// kind APIServiceBinding: it looks every few seconds, and until then refuses what
+// a MutatingAdmissionPolicy is about.
+func applySoon(ctx context.Context, c *appcluster.Cluster, o client.Object) (line string, err error) {
+	var last error
+	err = wait.PollUntilContextTimeout(ctx, 250*time.Millisecond, policyWithin, true, func(ctx context.Context) (bool, error) {
+		line, last = c.Apply(ctx, o)
+		return !apierrors.IsServiceUnavailable(last), nil
+	})
+	if last != nil {
+		return "", last
+	}
+	return line, err
 }
 
 // keep takes from an object the APIServiceBindings that own it. Only ones that

@@ -28,10 +28,18 @@ func TestWhatIsBoundAgainDoesNotGoWithWhatWasBefore(t *testing.T) {
 	owner := func(kind string) metav1.OwnerReference {
 		return metav1.OwnerReference{APIVersion: konnectorv1alpha1.GroupVersion.String(), Kind: kind, Name: "x", UID: "u0"}
 	}
+	unknown := true // to the API server, at first
 	for what, taken := range map[string]bool{"it is there": false, "it is taken meanwhile": true} {
 		before := konnectorRole(postgresql)
 		before.OwnerReferences = []metav1.OwnerReference{owner("APIServiceBinding"), owner("Another")}
 		c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(before).WithInterceptorFuncs(interceptor.Funcs{
+			Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+				if unknown {
+					unknown = false
+					return apierrors.NewServiceUnavailable("the kind is not found yet")
+				}
+				return c.Apply(ctx, o, opts...)
+			},
 			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
 				if taken && p.Type() == "application/merge-patch+json" {
 					taken = false

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -50,8 +51,8 @@ func Apply(ctx context.Context, c *appcluster.Cluster, o Options, tell func(stri
 	var crds []string
 	for _, u := range objects {
 		line, err := c.Apply(ctx, u)
-		if meta.IsNoMatchError(err) && u.GetKind() == "MutatingAdmissionPolicy" {
-			tell(appcluster.Describe(u) + " left out: Kubernetes 1.36 has this kind, this cluster does not. Commits cannot name the users who changed a claim.")
+		if meta.IsNoMatchError(err) && strings.HasPrefix(u.GetKind(), "MutatingAdmissionPolicy") {
+			tell(appcluster.Describe(u) + " left out: Kubernetes 1.36 has this kind, this cluster does not. Commits cannot name the users who changed a claim or a binding.")
 			continue
 		}
 		if err != nil {

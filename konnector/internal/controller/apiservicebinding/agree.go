@@ -16,6 +16,7 @@ import (
 	contract "gitbind.dev/gitbridge/claim"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/konnector/internal/controller/claim"
 	"gitbind.dev/konnector/internal/repository"
 	"gitbind.dev/konnector/internal/request"
 )
@@ -73,12 +74,17 @@ func (r *Reconciler) agreeOn(ctx context.Context, l *look) error {
 	case request.Commit:
 		return r.commit(ctx, l)
 	case request.Write:
+		// What users changed here is not in the file, and who did is no author of it.
+		delete(b.Annotations, v1alpha1.ChangedByAnnotation)
 		b.Spec.Template, b.Spec.DeletionPolicy = l.facts.File.Template, v1alpha1.DeletionPolicy(l.facts.File.DeletionPolicy)
 		if err := r.Client.Update(ctx, b); err != nil {
 			return err
 		}
 		return r.record(ctx, l, *l.facts.File, string(l.view.Main.Head()), l.file)
 	case request.Record:
+		if err := r.credit(ctx, b, claim.ChangedBy(b)); err != nil {
+			return err
+		}
 		return r.record(ctx, l, *l.facts.File, string(l.view.Main.Head()), l.file)
 	case request.RecordRemoved:
 		b.Status.Request.Removed = true
@@ -100,7 +106,8 @@ func (r *Reconciler) commit(ctx context.Context, l *look) error {
 	if err != nil {
 		return err
 	}
-	s, err := r.push(ctx, l, "request", func(t *store.Tree) error { return t.Write(contract.RequestPath(l.binding.Name), data) })
+	users := claim.ChangedBy(l.binding)
+	s, err := r.push(ctx, l, "request", users, func(t *store.Tree) error { return t.Write(contract.RequestPath(l.binding.Name), data) })
 	if err != nil || l.trouble != nil {
 		return err
 	}
@@ -108,16 +115,49 @@ func (r *Reconciler) commit(ctx context.Context, l *look) error {
 	if !ok {
 		return errMoved
 	}
+	if err := r.credit(ctx, l.binding, users); err != nil {
+		return err
+	}
 	return r.record(ctx, l, *l.facts.Live, string(s.Head()), &entry)
 }
 
-// push commits to main, if the file is still the one that was decided on. What
-// keeps the Git host from taking it is the look's trouble.
-func (r *Reconciler) push(ctx context.Context, l *look, verb string, apply func(*store.Tree) error, more ...store.Trailer) (*store.Snapshot, error) {
+// creditTries is how often the list of users is tried to be written beside
+// others' writes.
+const creditTries = 5
+
+// credit takes users whose change is in Git off the list of those who changed a
+// binding since. It brings the binding up to date.
+func (r *Reconciler) credit(ctx context.Context, b *v1alpha1.APIServiceBinding, users []string) error {
+	for try := 0; len(users) > 0; try++ {
+		before := b.DeepCopy()
+		rest := slices.DeleteFunc(claim.ChangedBy(b), func(user string) bool { return slices.Contains(users, user) })
+		delete(b.Annotations, v1alpha1.ChangedByAnnotation)
+		if len(rest) > 0 {
+			b.Annotations[v1alpha1.ChangedByAnnotation] = strings.Join(rest, "\n")
+		}
+		err := r.Client.Patch(ctx, b, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		if !apierrors.IsConflict(err) || try == creditTries {
+			return err
+		}
+		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(b), b); err != nil {
+			return err
+		}
+		again := b.Spec.Template != before.Spec.Template || b.Spec.DeletionPolicy != before.Spec.DeletionPolicy
+		if b.UID != before.UID || again && len(claim.ChangedBy(b)) <= len(users) {
+			// One of them changed it again: a change was made by somebody.
+			return nil
+		}
+	}
+	return nil
+}
+
+// push commits to main what users changed, if the file is still the one that was
+// decided on. What keeps the Git host from taking it is the look's trouble.
+func (r *Reconciler) push(ctx context.Context, l *look, verb string, users []string, apply func(*store.Tree) error, more ...store.Trailer) (*store.Snapshot, error) {
 	path := contract.RequestPath(l.binding.Name)
-	name, email := contract.Identity(contract.UnknownUser, l.repo.ClusterID)
+	authors := claim.Authors(users, l.repo.ClusterID)
 	s, err := l.repo.Update(ctx, store.Edit{
-		Author:   store.Signature{Name: name, Email: email},
+		Author: authors[0], CoAuthors: authors[1:],
 		Subject:  fmt.Sprintf("binding: %s %s", verb, l.binding.Name),
 		Trailers: append([]store.Trailer{{Key: contract.TrailerCluster, Value: l.repo.ClusterID}}, more...),
 		Apply: func(t *store.Tree) error {

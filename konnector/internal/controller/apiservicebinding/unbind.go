@@ -129,7 +129,7 @@ func (l *look) waitsFor() notReady {
 
 // removeFiles takes claim files off main that have no object here.
 func (r *Reconciler) removeFiles(ctx context.Context, l *look) error {
-	_, err := r.push(ctx, l, "delete the claims of", func(t *store.Tree) error {
+	_, err := r.push(ctx, l, "delete the claims of", nil, func(t *store.Tree) error {
 		for e := range t.List(contract.ClaimsPath(l.binding.Name)) {
 			if !isClaim(e) {
 				continue
@@ -160,9 +160,10 @@ func isClaim(e store.Entry) bool {
 }
 
 // removeRequest takes request.yaml off main, unless there are claims after all.
+// Who deleted the binding, the API server does not say.
 func (r *Reconciler) removeRequest(ctx context.Context, l *look) (ctrl.Result, error) {
 	b := l.binding
-	_, err := r.push(ctx, l, "remove", func(t *store.Tree) error {
+	_, err := r.push(ctx, l, "remove", nil, func(t *store.Tree) error {
 		if policy(b) != contract.Orphan {
 			for e := range t.List(contract.ClaimsPath(b.Name)) {
 				if isClaim(e) {

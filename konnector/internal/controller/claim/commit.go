@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	contract "gitbind.dev/gitbridge/claim"
@@ -32,7 +33,7 @@ func (r *reconciler) commit(ctx context.Context, l *look) (*unstructured.Unstruc
 	if err := b.Fits(); err != nil {
 		return nil, err
 	}
-	users := changedBy(u)
+	users := ChangedBy(u)
 	verb := "update"
 	if l.file == nil {
 		verb = "create"
@@ -105,13 +106,7 @@ func (r *reconciler) push(ctx context.Context, l *look, c change) (*store.Snapsh
 // edit is a change as a commit of those who made it.
 func (r *reconciler) edit(l *look, c change) store.Edit {
 	cluster := r.api().Repository.ClusterID
-	authors := make([]store.Signature, 0, len(c.users)+1)
-	for _, user := range c.users {
-		authors = append(authors, identity(user, cluster))
-	}
-	if len(authors) == 0 {
-		authors = append(authors, identity(contract.UnknownUser, cluster))
-	}
+	authors := Authors(c.users, cluster)
 	trailers := []store.Trailer{
 		{Key: contract.TrailerCluster, Value: cluster},
 		{Key: contract.TrailerObject, Value: contract.ObjectTrailer{
@@ -126,6 +121,18 @@ func (r *reconciler) edit(l *look, c change) store.Edit {
 		Author: authors[0], CoAuthors: authors[1:],
 		Subject: fmt.Sprintf("claim: %s %s", c.verb, l.key), Trailers: trailers, Apply: c.apply,
 	}
+}
+
+// Authors are users as they sign a commit, at least one.
+func Authors(users []string, cluster string) []store.Signature {
+	if len(users) == 0 {
+		users = []string{contract.UnknownUser}
+	}
+	authors := make([]store.Signature, 0, len(users))
+	for _, user := range users {
+		authors = append(authors, identity(user, cluster))
+	}
+	return authors
 }
 
 func identity(user, cluster string) store.Signature {
@@ -175,16 +182,16 @@ func (r *reconciler) uncredited(u *unstructured.Unstructured, pushed *contract.C
 	if contract.Equal(r.api().schema.Normalize(contract.FromObject(u)), pushed) {
 		return new("")
 	}
-	rest := slices.DeleteFunc(changedBy(u), func(user string) bool { return slices.Contains(credited, user) })
+	rest := slices.DeleteFunc(ChangedBy(u), func(user string) bool { return slices.Contains(credited, user) })
 	if len(rest) == 0 {
 		return nil
 	}
 	return new(strings.Join(rest, "\n"))
 }
 
-// changedBy are the users who changed an object since its last commit, as the
-// attribution policy wrote them down.
-func changedBy(u *unstructured.Unstructured) []string {
+// ChangedBy are the users who changed an object since its last commit, as the
+// attribution policies wrote them down.
+func ChangedBy(u metav1.Object) []string {
 	var users []string
 	for user := range strings.SplitSeq(u.GetAnnotations()[v1alpha1.ChangedByAnnotation], "\n") {
 		if user = strings.TrimSpace(user); user != "" && !slices.Contains(users, user) {

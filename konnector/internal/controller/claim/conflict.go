@@ -37,7 +37,7 @@ func (r *reconciler) merge(ctx context.Context, l *look) (*unstructured.Unstruct
 	if err := b.Fits(); err != nil {
 		return nil, err
 	}
-	users := changedBy(object)
+	users := ChangedBy(object)
 	live, err := contract.Encode(l.facts.Live)
 	if err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func (r *reconciler) giveWay(ctx context.Context, l *look) (*unstructured.Unstru
 	if err != nil {
 		return nil, err
 	}
-	users := changedBy(object)
+	users := ChangedBy(object)
 	lost := &decision.Lost{
 		Reason: l.decision.Reason, Branch: contract.ConflictBranch(l.key, blobOf(data)),
 		Fields: l.facts.Fields[:min(len(l.facts.Fields), maxNamed)], Users: users[:min(len(users), maxNamed)],

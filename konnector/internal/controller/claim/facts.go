@@ -99,7 +99,7 @@ func (r *reconciler) lookAtObject(ctx context.Context, l *look, at sight) error 
 	if l.base != nil {
 		f.Base = schema.Normalize(l.base.Claim)
 		f.BaseRemoved, f.Lost = l.base.Removed, l.base.Lost
-		f.Touched = l.base.Generation != l.object.GetGeneration() || len(changedBy(l.object)) > 0
+		f.Touched = l.base.Generation != l.object.GetGeneration() || len(ChangedBy(l.object)) > 0
 		if l.base.Connection == r.api().Repository.ConnectionUID {
 			if f.BaseCurrent, err = r.api().Repository.Agreed(ctx, store.Hash(l.base.Commit)); err != nil {
 				return err

@@ -51,7 +51,7 @@ func (r *reconciler) flips(ctx context.Context, l *look) error {
 	}
 	l.facts.Flips = decision.Yes
 	l.facts.FlipWords = fmt.Sprintf("%s goes to and fro: %s in this cluster and %s in Git each write another value.",
-		strings.Join(fields, ", "), names(changedBy(l.object)), names(inGit))
+		strings.Join(fields, ", "), names(ChangedBy(l.object)), names(inGit))
 	return nil
 }
 

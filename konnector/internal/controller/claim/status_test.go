@@ -228,11 +228,11 @@ func TestStatusOfAReleasedObjectIsLeftAlone(t *testing.T) {
 
 func TestChangedBy(t *testing.T) {
 	u := &unstructured.Unstructured{Object: map[string]any{}}
-	if got := changedBy(u); got != nil {
+	if got := ChangedBy(u); got != nil {
 		t.Errorf("got %q", got)
 	}
 	u.SetAnnotations(map[string]string{"gitbind.dev/changed-by": "alice\nbob\n\nalice\n carol "})
-	if diff := cmp.Diff([]string{"alice", "bob", "carol"}, changedBy(u)); diff != "" {
+	if diff := cmp.Diff([]string{"alice", "bob", "carol"}, ChangedBy(u)); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -94,6 +94,10 @@ func (s *Session) consider(ctx context.Context, new *store.Snapshot) error {
 	}
 	s.mu.Unlock()
 	s.take(view.Main, new, commits, missing)
+	if begin && view.Main != nil {
+		// Its branch status may be another one, too.
+		s.options.Began()
+	}
 	return nil
 }
 

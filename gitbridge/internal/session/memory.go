@@ -149,6 +149,7 @@ func (s *Session) compareStatus() {
 	was := s.lost
 	switch set := s.lookAtStatus(); {
 	case set:
+		s.options.Began()
 		s.enqueueAll(s.View().Main)
 	case s.lost && !was && s.seen != nil:
 		s.hold(judge(s.seen, "", true, true))

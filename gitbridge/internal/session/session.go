@@ -48,7 +48,7 @@ type Options struct {
 	// Enqueue has a path of main looked at. Urgent is what just changed.
 	Enqueue func(path string, urgent bool)
 	// Began is told when the first commit of main counts: from then on status
-	// can be written.
+	// can be written. It is told again when status is another branch than before.
 	Began func()
 	// Changed is told when Condition may say something else.
 	Changed func()

@@ -33,7 +33,7 @@ func read(t *testing.T, s runtime.NegotiatedSerializer, stream string) (all []se
 	if !ok {
 		t.Fatal("no JSON")
 	}
-	frames := info.StreamSerializer.Framer.NewFrameReader(io.NopCloser(strings.NewReader(stream)))
+	frames := info.StreamSerializer.NewFrameReader(io.NopCloser(strings.NewReader(stream)))
 	d := restwatch.NewDecoder(streaming.NewDecoder(frames, info.StreamSerializer.Serializer), s.DecoderToVersion(info.Serializer, schema.GroupVersion{}))
 	for {
 		kind, object, err := d.Decode()
@@ -111,7 +111,7 @@ func benchmark(b *testing.B, s runtime.NegotiatedSerializer) {
 	stream := event("ADDED", object("a", `,"note":"`+strings.Repeat("x", 500)+`","managedFields":[`+strings.Repeat(`{"f:metadata":{"f:annotations":{".":{},"f:a":{}}}},`, 40)+`{}]`))
 	info, _ := runtime.SerializerInfoForMediaType(s.SupportedMediaTypes(), runtime.ContentTypeJSON)
 	for b.Loop() {
-		frames := info.StreamSerializer.Framer.NewFrameReader(io.NopCloser(strings.NewReader(strings.Repeat(stream, 100))))
+		frames := info.StreamSerializer.NewFrameReader(io.NopCloser(strings.NewReader(strings.Repeat(stream, 100))))
 		d := restwatch.NewDecoder(streaming.NewDecoder(frames, info.StreamSerializer.Serializer), info.Serializer)
 		for range 100 {
 			if _, _, err := d.Decode(); err != nil {

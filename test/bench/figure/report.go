@@ -102,7 +102,10 @@ The *floor* is measured in the same run, in turns with what it is compared with:
 Claims are of about 600 bytes, spread over ten namespaces (files of 100,000: over a
 hundred). API writes are counted by the API servers themselves (without leases),
 commits by git. A change of "restart" is applied at the moment at which the agent is
-started again. Growth is that of a clone that is repacked from scratch.
+started again. Growth of a branch is that of a clone that is repacked from scratch, in
+one thread, with and without the changes. That of the whole repository is of a mirror,
+which git makes of what the host has: it grows with both branches, and with each
+directory's tree that is kept whole once more, which does not grow with the changes.
 
 `
 

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -22,58 +21,6 @@ import (
 	"gitbind.dev/test/bench/stage"
 	"gitbind.dev/test/env"
 )
-
-// growth is by how much n changes have grown the repository, once it is packed.
-func (r *run) growth(ctx context.Context, n int, before string) error {
-	dir, err := os.MkdirTemp(r.Dir, "growth")
-	if err != nil {
-		return err
-	}
-	for i, branch := range []string{"main", "status"} {
-		clone := filepath.Join(dir, branch+".git")
-		if _, err := stage.Git(ctx, dir, "clone", "--quiet", "--bare", "--no-local", "--single-branch", "--branch="+branch, r.Repository(), clone); err != nil {
-			return err
-		}
-		after, err := packed(ctx, clone)
-		if err != nil {
-			return err
-		}
-		if _, err := stage.Git(ctx, clone, "update-ref", "refs/heads/"+branch, strings.Fields(before)[i]); err != nil {
-			return err
-		}
-		was, err := packed(ctx, clone)
-		if err != nil {
-			return err
-		}
-		f := figure.One("growth of "+branch+", packed, per changed claim", r.size, "bytes", float64(after-was)/float64(n))
-		if branch == "main" {
-			f = f.Judged(figure.AtMost(1024, "≤ 1 KiB"))
-		}
-		r.add(f)
-	}
-	return os.RemoveAll(dir)
-}
-
-// packed is the size of a repository in bytes, once it is packed.
-func packed(ctx context.Context, dir string) (size int64, err error) {
-	// From scratch: packs that were pushed have no deltas, and without -f git does
-	// not look for any among objects of one pack.
-	if _, err := stage.Git(ctx, dir, "repack", "-a", "-d", "-f", "-q"); err != nil {
-		return 0, err
-	}
-	packs, err := filepath.Glob(filepath.Join(dir, "objects", "pack", "*.pack"))
-	if err != nil {
-		return 0, err
-	}
-	for _, p := range packs {
-		info, err := os.Stat(p)
-		if err != nil {
-			return 0, err
-		}
-		size += info.Size()
-	}
-	return size, nil
-}
 
 // repository is one that pushes are measured on.
 type repository struct {

@@ -86,7 +86,7 @@ func (r *run) inTurns(ctx context.Context, n int, kind string, change func(conte
 	if err != nil {
 		return err
 	}
-	mainBefore, err := stage.Git(ctx, r.Repository(), "rev-parse", "main", "status")
+	repository, err := r.past(ctx)
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (r *run) inTurns(ctx context.Context, n int, kind string, change func(conte
 	r.add(figure.One("writes on the control plane per edit", r.size, "writes", control*per).Judged(figure.AtMost(1, "1")))
 	r.add(figure.One("commits on main per edit", r.size, "commits", float64(c.main)*per).Judged(figure.AtMost(1, "1")))
 	r.add(figure.One("commits on status per edit", r.size, "commits", float64(c.status)*per))
-	return r.growth(ctx, n, mainBefore)
+	return r.growth(ctx, n, repository)
 }
 
 // edit changes one field of the i-th claim.

@@ -55,6 +55,8 @@ type person struct {
 
 func newPerson(t *testing.T, dex *env.Dex) *person {
 	t.Helper()
+	var browsers sync.WaitGroup
+	t.Cleanup(browsers.Wait)
 	p := &person{out: &printed{}, dex: dex, provider: Provider{Issuer: dex.Issuer, ClientID: dex.ClientID}}
 	p.browser = func(ctx context.Context, address string) error { return dex.Browser(ctx, env.Alice, address) }
 	p.SignIn = &SignIn{
@@ -62,11 +64,11 @@ func newPerson(t *testing.T, dex *env.Dex) *person {
 		Out: p.out, Now: time.Now,
 		OpenBrowser: func(ctx context.Context, address string) error {
 			p.asked++
-			go func() {
+			browsers.Go(func() {
 				if err := p.browser(ctx, address); err != nil && ctx.Err() == nil {
 					t.Errorf("browser: %v", err)
 				}
-			}()
+			})
 			return nil
 		},
 	}
@@ -223,7 +225,15 @@ func TestSignIn(t *testing.T) {
 	t.Run("a person who refuses is not signed in", func(t *testing.T) {
 		p := newPerson(t, dex)
 		p.browser = func(ctx context.Context, address string) error {
-			fetch(ctx, t, parameter(t, address, "redirect_uri")+"?error=access_denied&error_description=no&state="+parameter(t, address, "state"))
+			answer := parameter(t, address, "redirect_uri") + "?error=access_denied&error_description=no&state=" + parameter(t, address, "state")
+			request, err := http.NewRequestWithContext(ctx, http.MethodGet, answer, nil)
+			if err != nil {
+				return err
+			}
+			// It is heard, and what ends then may end before the page is there.
+			if response, err := http.DefaultClient.Do(request); err == nil {
+				_ = response.Body.Close()
+			}
 			return nil
 		}
 		_, err := p.Token(t.Context(), backendURL, p.provider, How{}, false)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -141,17 +142,50 @@ func (r *reconciler) create(ctx context.Context, l *look) (*unstructured.Unstruc
 
 // asTaken records what the API server made of the file, where a webhook made it
 // something else. Otherwise that would look like an edit.
+//
+// For a while after a change of the definition, parts of an API server still go by
+// the one before, and drop what only the new one has. What is missing then is in the
+// file still: it is written again, with errUnserved for now.
 func (r *reconciler) asTaken(ctx context.Context, u *unstructured.Unstructured, b base.Base) (*unstructured.Unstructured, error) {
-	taken := r.api().schema.Normalize(contract.FromObject(u))
+	api := r.api()
+	taken := api.schema.Normalize(contract.FromObject(u))
 	if contract.Equal(taken, b.Claim) && u.GetGeneration() == b.Generation {
 		return u, nil
+	}
+	unserved := time.Since(api.since) < servedWithin && lacks(taken.Spec, b.Claim.Spec)
+	if unserved {
+		b.Blob = ""
 	}
 	b.UID, b.Generation, b.Claim = u.GetUID(), u.GetGeneration(), taken
 	value, err := b.Encode()
 	if err != nil {
 		return nil, err
 	}
-	return r.patch(ctx, u, metadata{base: &value})
+	if u, err = r.patch(ctx, u, metadata{base: &value}); err == nil && unserved {
+		return nil, errUnserved
+	}
+	return u, err
+}
+
+// lacks reports whether a field of wanted is not in a value at all.
+func lacks(value, wanted any) bool {
+	switch wanted := wanted.(type) {
+	case map[string]any:
+		fields, ok := value.(map[string]any)
+		for k, w := range wanted {
+			if v, there := fields[k]; ok && (!there || lacks(v, w)) {
+				return true
+			}
+		}
+	case []any:
+		items, ok := value.([]any)
+		for i, w := range wanted {
+			if ok && len(items) == len(wanted) && lacks(items[i], w) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // delete deletes the object because its file is gone. What led to it is saved

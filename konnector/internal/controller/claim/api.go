@@ -2,6 +2,7 @@ package claim
 
 import (
 	"fmt"
+	"time"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -15,6 +16,10 @@ import (
 	"gitbind.dev/konnector/api/v1alpha1"
 	"gitbind.dev/konnector/internal/repository"
 )
+
+// servedWithin is how long an API server may take until all of it goes by a new
+// definition. Mostly it is a moment.
+const servedWithin = time.Minute
 
 // API is a bound API.
 type API struct {
@@ -30,7 +35,9 @@ type API struct {
 
 	// revision tells one state of the definition from another.
 	revision string
-	schema   *contract.Schema
+	// since is when that state was seen first.
+	since  time.Time
+	schema *contract.Schema
 	// spec and status are the schemas of these fields.
 	spec, status *structural.Structural
 }
@@ -44,7 +51,7 @@ func NewAPI(crd *apiextensionsv1.CustomResourceDefinition, repo *repository.Repo
 	}
 	api := API{
 		Binding: crd.Name, Repository: repo, schema: s,
-		revision: fmt.Sprintf("%s/%d", crd.UID, crd.Generation),
+		revision: fmt.Sprintf("%s/%d", crd.UID, crd.Generation), since: time.Now(),
 	}
 	for _, v := range crd.Spec.Versions {
 		if !v.Storage {

@@ -32,6 +32,9 @@ const (
 	// refusedWait is how long until the API server is asked again to take a
 	// file: rules that do not come with the object may have changed.
 	refusedWait = time.Minute
+	// unservedWait is how long until what an API server did not serve yet is
+	// written again.
+	unservedWait = 500 * time.Millisecond
 )
 
 // reconciler keeps the claims of one API in step.
@@ -135,6 +138,8 @@ func (r *reconciler) bringInStep(ctx context.Context, key contract.Key, object *
 			}
 		case errors.As(err, &refusal):
 			object = l.object
+		case errors.Is(err, errUnserved):
+			return ctrl.Result{RequeueAfter: jitter(unservedWait)}, nil
 		default:
 			return r.failed(ctx, l, err)
 		}
@@ -296,6 +301,10 @@ func (r *reconciler) get(ctx context.Context, from client.Reader, key contract.K
 
 // errMoved says that something is not any more what was decided on.
 var errMoved = errors.New("changed meanwhile")
+
+// errUnserved says that the API server does not know yet what is in the
+// definition.
+var errUnserved = errors.New("not served yet")
 
 // isFinal reports whether trying again does not help.
 func isFinal(err error) bool {

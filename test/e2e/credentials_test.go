@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -323,7 +324,10 @@ func testNothingTold(t *testing.T, all *secrets, tenants ...*tenant) {
 	for _, c := range tenants {
 		look("the repository of "+c.user, must(t)(c.Git(t.Context(), c.user, filepath.Join(c.GitDir, c.id+".git"), "log", "--all", "-p")))
 	}
-	for line := range all.seen {
+	all.mu.Lock()
+	lines := slices.Collect(maps.Keys(all.seen))
+	all.mu.Unlock()
+	for _, line := range lines {
 		look("a command line", line+" ")
 	}
 }

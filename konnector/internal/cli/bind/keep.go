@@ -3,13 +3,11 @@ package bind
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -61,7 +59,7 @@ func keep(ctx context.Context, c *appcluster.Cluster, o client.Object) error {
 		return fmt.Errorf("read %s: %w", o.GetName(), err)
 	}
 	before := live.DeepCopy()
-	live.OwnerReferences = slices.DeleteFunc(live.OwnerReferences, isBinding)
+	live.OwnerReferences = konnectorv1alpha1.OwnersBesideBindings(live.OwnerReferences)
 	if len(live.OwnerReferences) == len(before.OwnerReferences) {
 		return nil
 	}
@@ -78,9 +76,4 @@ func isRights(o client.Object) bool {
 		return true
 	}
 	return false
-}
-
-func isBinding(o metav1.OwnerReference) bool {
-	gv, err := schema.ParseGroupVersion(o.APIVersion)
-	return err == nil && gv.Group == konnectorv1alpha1.GroupVersion.Group && o.Kind == "APIServiceBinding"
 }

@@ -3,7 +3,6 @@ package apiservicebinding
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -157,7 +156,7 @@ func (r *Reconciler) keepRights(ctx context.Context, binding string) error {
 		err := r.Live.Get(ctx, client.ObjectKeyFromObject(o), o)
 		if err == nil {
 			owners := o.GetOwnerReferences()
-			others := slices.DeleteFunc(slices.Clone(owners), isBinding)
+			others := v1alpha1.OwnersBesideBindings(owners)
 			if len(others) == len(owners) {
 				continue
 			}
@@ -171,8 +170,4 @@ func (r *Reconciler) keepRights(ctx context.Context, binding string) error {
 		}
 	}
 	return nil
-}
-
-func isBinding(o metav1.OwnerReference) bool {
-	return o.Kind == "APIServiceBinding" && strings.HasPrefix(o.APIVersion, v1alpha1.GroupVersion.Group+"/")
 }

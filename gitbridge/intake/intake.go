@@ -10,7 +10,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net/http"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -24,31 +23,48 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
-// Informers makes a cache's informers.
-type Informers struct {
+// informers makes a cache's informers.
+type informers struct {
 	mapper   meta.RESTMapper
 	selector labels.Selector
 	client   dynamic.Interface
 }
 
-// New is for a cache of unstructured objects in all namespaces, that selects them
-// by their labels; nil for all.
-func New(config *rest.Config, client *http.Client, mapper meta.RESTMapper, selector labels.Selector) (*Informers, error) {
+// NewCache is cache.New for one that has its unstructured objects from all
+// namespaces, and selects them by DefaultLabelSelector alone. Options must have the
+// mapper.
+func NewCache(config *rest.Config, o cache.Options) (cache.Cache, error) {
+	var err error
+	if o.HTTPClient == nil {
+		if o.HTTPClient, err = rest.HTTPClientFor(config); err != nil {
+			return nil, fmt.Errorf("prepare to watch: %w", err)
+		}
+	}
+	i, err := newInformers(config, o)
+	if err != nil {
+		return nil, err
+	}
+	o.NewInformer = i.informer
+	return cache.New(config, o)
+}
+
+func newInformers(config *rest.Config, o cache.Options) (*informers, error) {
 	config = dynamic.ConfigFor(config)
 	// The dynamic client gives each request its path.
 	config.GroupVersion, config.APIPath = nil, "/none"
 	config.NegotiatedSerializer = serializer{config.NegotiatedSerializer}
-	c, err := rest.UnversionedRESTClientForConfigAndClient(config, client)
+	c, err := rest.UnversionedRESTClientForConfigAndClient(config, o.HTTPClient)
 	if err != nil {
 		return nil, fmt.Errorf("prepare to watch: %w", err)
 	}
-	return &Informers{mapper, selector, dynamic.New(c)}, nil
+	return &informers{o.Mapper, o.DefaultLabelSelector, dynamic.New(c)}, nil
 }
 
-// Informer is for cache.Options.
-func (i *Informers) Informer(lw toolscache.ListerWatcher, of runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+// informer is for cache.Options.
+func (i *informers) informer(lw toolscache.ListerWatcher, of runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 	if u, ok := of.(*unstructured.Unstructured); ok {
 		lw = &listWatch{ListerWatcherWithContext: toolscache.ToListerWatcherWithContext(lw), informers: i, kind: u.GroupVersionKind()}
 	}
@@ -59,7 +75,7 @@ func (i *Informers) Informer(lw toolscache.ListerWatcher, of runtime.Object, res
 // watches.
 type listWatch struct {
 	toolscache.ListerWatcherWithContext
-	informers *Informers
+	informers *informers
 	kind      schema.GroupVersionKind
 }
 

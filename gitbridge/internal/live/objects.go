@@ -50,20 +50,10 @@ func New(config *rest.Config, mapper meta.RESTMapper, changed func(clusterID str
 	if err != nil {
 		return nil, err
 	}
-	selector, share := labels.NewSelector().Add(*ours), true
-	connection, err := rest.HTTPClientFor(config)
-	if err != nil {
-		return nil, err
-	}
-	informers, err := intake.New(config, connection, mapper, selector)
-	if err != nil {
-		return nil, err
-	}
-	c, err := cache.New(config, cache.Options{
-		HTTPClient:           connection,
+	share := true
+	c, err := intake.NewCache(config, cache.Options{
 		Mapper:               mapper,
-		NewInformer:          informers.Informer,
-		DefaultLabelSelector: selector,
+		DefaultLabelSelector: labels.NewSelector().Add(*ours),
 		DefaultTransform:     slim,
 		// Nobody changes what they get.
 		DefaultUnsafeDisableDeepCopy: &share,

@@ -153,22 +153,13 @@ func manager(ctx context.Context, o Options, elected *lease.Lease) (ctrl.Manager
 			// It can lock itself up when it is shut down: see claim's gate.
 			UsePriorityQueue: new(false),
 		},
-		NewCache:               newCache,
+		NewCache:               intake.NewCache,
 		HealthProbeBindAddress: o.HealthListen,
 		PprofBindAddress:       o.PprofListen,
 		Metrics:                server.Options{BindAddress: o.MetricsListen},
 	}
 	elected.Configure(&options)
 	return ctrl.NewManager(cfg, options)
-}
-
-func newCache(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
-	informers, err := intake.New(cfg, o.HTTPClient, o.Mapper, nil)
-	if err != nil {
-		return nil, err
-	}
-	o.NewInformer = informers.Informer
-	return cache.New(cfg, o)
 }
 
 func cachesFilled(c cache.Cache) healthz.Checker {

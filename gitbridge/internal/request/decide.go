@@ -111,7 +111,7 @@ func (f Facts) gone() Decision {
 		return answer(nil)
 	case p.Answers.Blob == "" && p.Reason == claim.NotRemoved, p.Answers.Blob != "" && !f.Removed:
 		return answer(f.Unproven())
-	case f.Export == nil, !f.granted():
+	case !f.granted():
 		return answer(nil)
 	case f.Claim != "" && policy(p) != claim.Orphan:
 		s := f.status(claim.Held)

@@ -15,6 +15,7 @@ import (
 )
 
 func TestB9_TheSecretMayComeAfterTheConnection(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.start()
 	w.bind()
@@ -40,6 +41,7 @@ func TestB9_TheSecretMayComeAfterTheConnection(t *testing.T) {
 }
 
 func TestForeignCRDIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	foreign := w.definition()
 	foreign.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties["mine"] = apiextensionsv1.JSONSchemaProps{Type: "string"}
@@ -68,6 +70,7 @@ func TestForeignCRDIsLeftAlone(t *testing.T) {
 }
 
 func TestExportThatReachesFurtherIsRefused(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.publish(func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Spec.Scope = apiextensionsv1.ClusterScoped })
 	w.must(w.client.Create(t.Context(), w.secret()))
@@ -82,6 +85,7 @@ func TestExportThatReachesFurtherIsRefused(t *testing.T) {
 }
 
 func TestNewSchemaFlowsIn(t *testing.T) {
+	t.Parallel()
 	w := newLoop(t)
 	w.apply("orders", spec("small"))
 	w.committed("orders")
@@ -111,6 +115,7 @@ func TestNewSchemaFlowsIn(t *testing.T) {
 }
 
 func TestMissingRightsAreSaid(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "gitbind:api:" + w.binding}}
 	w.must(w.client.Get(t.Context(), client.ObjectKeyFromObject(binding), binding))
@@ -130,6 +135,7 @@ func TestMissingRightsAreSaid(t *testing.T) {
 }
 
 func TestManyAtOnceTravelTogether(t *testing.T) {
+	t.Parallel()
 	w := newAttributedLoop(t)
 	const n = 300
 	start := time.Now()

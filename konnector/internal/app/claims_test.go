@@ -3,7 +3,6 @@ package app_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -12,6 +11,7 @@ import (
 )
 
 func TestApplyBecomesACommit(t *testing.T) {
+	t.Parallel()
 	w := newAttributedLoop(t)
 	w.writes.takeAll()
 	u := w.apply("orders", map[string]any{"service": "a9s-postgresql13", "plan": "small", "parameters": map[string]any{"maxConnections": int64(120)}})
@@ -53,6 +53,7 @@ func TestApplyBecomesACommit(t *testing.T) {
 }
 
 func TestEditAndFieldRemovalGoUp(t *testing.T) {
+	t.Parallel()
 	w := newAttributedLoop(t)
 	w.apply("orders", map[string]any{"service": "a9s-postgresql13", "plan": "small", "parameters": map[string]any{"maxConnections": int64(120), "logStatement": "ddl"}})
 	w.committed("orders")
@@ -81,6 +82,7 @@ func TestEditAndFieldRemovalGoUp(t *testing.T) {
 }
 
 func TestCommitOfAPersonChangesTheObject(t *testing.T) {
+	t.Parallel()
 	w := newLoop(t)
 	w.apply("orders", map[string]any{"service": "a9s-postgresql13", "plan": "small", "parameters": map[string]any{"logStatement": "ddl"}})
 	w.committed("orders")
@@ -107,6 +109,7 @@ func TestCommitOfAPersonChangesTheObject(t *testing.T) {
 }
 
 func TestFileBecomesAnObject(t *testing.T) {
+	t.Parallel()
 	w := newLoop(t)
 	w.writes.takeAll()
 	w.commit("orders", "service: a9s-postgresql13", "plan: small")
@@ -125,6 +128,7 @@ func TestFileBecomesAnObject(t *testing.T) {
 }
 
 func TestStatusComesDown(t *testing.T) {
+	t.Parallel()
 	w := newLoop(t)
 	w.apply("orders", spec("small"))
 	w.committed("orders")
@@ -164,6 +168,7 @@ func TestStatusComesDown(t *testing.T) {
 }
 
 func TestDeleteWaitsForTheTombstone(t *testing.T) {
+	t.Parallel()
 	w := newLoop(t)
 	u := w.apply("orders", spec("small"))
 	w.committed("orders")
@@ -184,6 +189,7 @@ func TestDeleteWaitsForTheTombstone(t *testing.T) {
 }
 
 func TestRemovedFileDeletesTheObject(t *testing.T) {
+	t.Parallel()
 	w := newLoop(t)
 	u := w.apply("orders", spec("small"))
 	w.committed("orders")
@@ -205,6 +211,7 @@ func TestRemovedFileDeletesTheObject(t *testing.T) {
 
 // A claim that only pull requests ever touched: no commit names its object.
 func TestFileAddedAndRemoved(t *testing.T) {
+	t.Parallel()
 	w := newLoop(t)
 	w.commit("orders", "service: a9s-postgresql13", "plan: small")
 	w.committed("orders")
@@ -222,6 +229,7 @@ func TestFileAddedAndRemoved(t *testing.T) {
 }
 
 func TestDeletedBeforeTheBridgeLooked(t *testing.T) {
+	t.Parallel()
 	w := newLoop(t)
 	w.apply("orders", spec("small"))
 	w.committed("orders")
@@ -234,6 +242,7 @@ func TestDeletedBeforeTheBridgeLooked(t *testing.T) {
 }
 
 func TestRevertedRemovalIsNotRemovedAgain(t *testing.T) {
+	t.Parallel()
 	w := newLoop(t)
 	w.apply("orders", spec("small"))
 	w.committed("orders")
@@ -255,28 +264,4 @@ func TestRevertedRemovalIsNotRemovedAgain(t *testing.T) {
 		return nil
 	})
 	w.committed("orders")
-}
-
-func TestLatency(t *testing.T) {
-	w := newLoop(t)
-	var up, down []time.Duration
-	for range 20 {
-		name := "l" + strings.ToLower(time.Now().Format("150405.000000"))
-		start := time.Now()
-		w.apply(name, spec("small"))
-		created := time.Now()
-		for {
-			if _, ok := w.main().Entry(w.key(name).Path()); ok {
-				break
-			}
-		}
-		up = append(up, time.Since(created))
-		w.committed(name)
-		t.Logf("create %v, then commit on main after %v, base and status %v", created.Sub(start), up[len(up)-1], time.Since(created))
-		w.answer(name, claim.Status{Result: claim.Applied})
-		start = time.Now()
-		w.conditionIs(name, "Applied", "Applied")
-		down = append(down, time.Since(start))
-	}
-	t.Logf("create to commit: median %v; status commit to status here: median %v", median(up), median(down))
 }

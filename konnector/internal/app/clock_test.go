@@ -13,6 +13,7 @@ import (
 // API server have the right time. Programs of Go read the kernel's clock past the
 // C library, so the konnector gets its clock from the test.
 func TestD13_AKonnectorWhoseClockIsAnHourWrong(t *testing.T) {
+	t.Parallel()
 	w := newLoop(t)
 	w.apply("kept", spec("small"))
 	w.committed("kept")

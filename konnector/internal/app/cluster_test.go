@@ -39,18 +39,22 @@ type cluster struct {
 	alice     client.Client
 }
 
-var (
-	shared     *cluster
-	sharedOnce sync.Once
-)
+// clusters are the app clusters that no test uses at this moment, and all that
+// were started. A konnector works on everything in its cluster, so a test has one
+// to itself; there are as many as tests run side by side.
+var clusters struct {
+	sync.Mutex
+	idle, all []*cluster
+	used      map[testing.TB]*cluster
+}
 
 func TestMain(m *testing.M) {
 	flag.Parse()
 	// What this package's tests want to see comes by each konnector's context.
 	ctrl.SetLogger(logr.Discard())
 	code := m.Run()
-	if shared != nil {
-		if err := shared.env.Stop(context.Background()); err != nil {
+	for _, c := range clusters.all {
+		if err := c.env.Stop(context.Background()); err != nil {
 			log.Print(err)
 			code = 1
 		}
@@ -58,22 +62,58 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// appCluster is a test's own until it ends: the same one for each world of the
+// test.
 func appCluster(t testing.TB) *cluster {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("needs a real API server: not with -short")
 	}
-	sharedOnce.Do(func() {
-		c, err := startCluster()
-		if err != nil {
-			t.Fatal(err)
-		}
-		shared = c
-	})
-	if shared == nil {
-		t.Fatal("the app cluster did not start")
+	c := takeCluster(t)
+	if c != nil {
+		return c
 	}
-	return shared
+	c, err := startCluster()
+	if err != nil {
+		t.Fatal(err)
+	}
+	clusters.Lock()
+	defer clusters.Unlock()
+	clusters.all = append(clusters.all, c)
+	use(t, c)
+	return c
+}
+
+// takeCluster is the one that the test uses already, or an idle one; nil when there
+// is none.
+func takeCluster(t testing.TB) *cluster {
+	clusters.Lock()
+	defer clusters.Unlock()
+	if c := clusters.used[t]; c != nil {
+		return c
+	}
+	n := len(clusters.idle)
+	if n == 0 {
+		return nil
+	}
+	c := clusters.idle[n-1]
+	clusters.idle = clusters.idle[:n-1]
+	use(t, c)
+	return c
+}
+
+// use gives a cluster to a test until it ends. The caller has the lock.
+func use(t testing.TB, c *cluster) {
+	if clusters.used == nil {
+		clusters.used = map[testing.TB]*cluster{}
+	}
+	clusters.used[t] = c
+	t.Cleanup(func() {
+		clusters.Lock()
+		defer clusters.Unlock()
+		delete(clusters.used, t)
+		clusters.idle = append(clusters.idle, c)
+	})
 }
 
 // ownCluster is an app cluster for one test, which may do to it what others would

@@ -88,6 +88,7 @@ func (w *world) keptSays(name, reason string, check func(map[string]any) error) 
 }
 
 func TestD1_BothMadeIndependently(t *testing.T) {
+	t.Parallel()
 	w := newAttributedLoop(t)
 	w.both("orders",
 		func() { w.apply("orders", spec("small")) },
@@ -113,6 +114,7 @@ func TestD1_BothMadeIndependently(t *testing.T) {
 }
 
 func TestD1_BothChangedTheSameField(t *testing.T) {
+	t.Parallel()
 	w := newAttributedLoop(t)
 	w.apply("orders", spec("small"))
 	w.committed("orders")
@@ -137,6 +139,7 @@ func TestD1_BothChangedTheSameField(t *testing.T) {
 }
 
 func TestD1_AnEditEndsAConflict(t *testing.T) {
+	t.Parallel()
 	w := newLoop(t)
 	w.apply("orders", spec("small"))
 	w.committed("orders")
@@ -150,6 +153,7 @@ func TestD1_AnEditEndsAConflict(t *testing.T) {
 }
 
 func TestD1_BothChangedOtherFields(t *testing.T) {
+	t.Parallel()
 	w := newAttributedLoop(t)
 	w.apply("orders", map[string]any{"service": "a9s-postgresql13", "plan": "small", "parameters": map[string]any{"logStatement": "ddl"}})
 	w.committed("orders")
@@ -179,6 +183,7 @@ func TestD1_BothChangedOtherFields(t *testing.T) {
 
 // Each edit is right alone, and the API server refuses both together.
 func TestD1_MergeThatTheAPIServerRefuses(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.publish(rule(`!(self.plan == "big" && has(self.parameters) && has(self.parameters.maxConnections) && self.parameters.maxConnections > 100)`, "big plans have 100 connections at most"))
 	w.loopPublished()
@@ -197,6 +202,7 @@ func TestD1_MergeThatTheAPIServerRefuses(t *testing.T) {
 }
 
 func TestD1_ChangedAndRemoved(t *testing.T) {
+	t.Parallel()
 	for choice, check := range map[string]func(w *world){
 		"keep": func(w *world) {
 			w.fileIs("orders", plan("medium"))
@@ -210,6 +216,7 @@ func TestD1_ChangedAndRemoved(t *testing.T) {
 		},
 	} {
 		t.Run(choice, func(t *testing.T) {
+			t.Parallel()
 			w := newLoop(t)
 			w.apply("orders", spec("small"))
 			w.committed("orders")
@@ -231,6 +238,7 @@ func TestD1_ChangedAndRemoved(t *testing.T) {
 }
 
 func TestD1_DeletedAndChanged(t *testing.T) {
+	t.Parallel()
 	for choice, check := range map[string]func(w *world, uid string){
 		"delete": func(w *world, uid string) {
 			w.fileGone("orders")
@@ -252,6 +260,7 @@ func TestD1_DeletedAndChanged(t *testing.T) {
 		},
 	} {
 		t.Run(choice, func(t *testing.T) {
+			t.Parallel()
 			w := newLoop(t)
 			u := w.apply("orders", spec("small"))
 			w.committed("orders")

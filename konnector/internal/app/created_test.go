@@ -15,6 +15,7 @@ import (
 // TestKilledBetweenCreationAndStatus has a konnector create an object from a file
 // and end before it writes its status. The file is removed or changed meanwhile.
 func TestKilledBetweenCreationAndStatus(t *testing.T) {
+	t.Parallel()
 	w := newLoop(t)
 	// Others, beside which one removal is not many.
 	for _, name := range []string{"first", "second", "third"} {
@@ -66,6 +67,7 @@ func TestKilledBetweenCreationAndStatus(t *testing.T) {
 // TestDeletedBeforeItWasCommitted has a name used again, by an object that goes
 // before Git hears of it: the only tombstone is that of the one before.
 func TestDeletedBeforeItWasCommitted(t *testing.T) {
+	t.Parallel()
 	w := newAttributedLoop(t)
 	w.apply("orders", spec("small"))
 	w.committed("orders")

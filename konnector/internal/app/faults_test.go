@@ -19,6 +19,7 @@ import (
 )
 
 func TestGitHostDownAndUp(t *testing.T) {
+	t.Parallel()
 	w := newAttributedLoop(t)
 	w.apply("orders", spec("small"))
 	w.committed("orders")
@@ -52,6 +53,7 @@ func TestGitHostDownAndUp(t *testing.T) {
 }
 
 func TestSecretDeletedAndBack(t *testing.T) {
+	t.Parallel()
 	w := newLoop(t)
 	w.apply("orders", spec("small"))
 	w.committed("orders")
@@ -66,6 +68,7 @@ func TestSecretDeletedAndBack(t *testing.T) {
 }
 
 func TestCredentialRefusedAndReplaced(t *testing.T) {
+	t.Parallel()
 	w := newLoop(t)
 	w.host.setPassword("another")
 	w.apply("orders", spec("small"))
@@ -80,6 +83,7 @@ func TestCredentialRefusedAndReplaced(t *testing.T) {
 }
 
 func TestFileThatIsNoClaimChangesNothing(t *testing.T) {
+	t.Parallel()
 	w := newLoop(t)
 	w.apply("orders", spec("small"))
 	w.committed("orders")
@@ -99,6 +103,7 @@ func TestFileThatIsNoClaimChangesNothing(t *testing.T) {
 }
 
 func TestFileThatTheAPIServerRefusesChangesNothing(t *testing.T) {
+	t.Parallel()
 	w := newLoop(t)
 	w.apply("orders", spec("small"))
 	w.committed("orders")
@@ -142,6 +147,7 @@ func (w *world) heldFile(reason, words string) {
 }
 
 func TestMissingNamespaceIsShownAndMadeGood(t *testing.T) {
+	t.Parallel()
 	w := newLoop(t)
 	key := claim.Key{Binding: w.binding, Namespace: w.namespace + "-later", Name: "orders"}
 	w.put(w.person, "Order", key.Path(), []byte(strings.ReplaceAll(string(w.file("orders", "service: a9s-postgresql13")), w.namespace, key.Namespace)))
@@ -190,6 +196,7 @@ func TestMainThatWentBackDeletesNothing(t *testing.T) {
 }
 
 func TestFirstContactRemovesNothing(t *testing.T) {
+	t.Parallel()
 	w := newLoop(t)
 	w.apply("orders", spec("small"))
 	w.committed("orders")
@@ -205,6 +212,7 @@ func TestFirstContactRemovesNothing(t *testing.T) {
 
 // What somebody saves with its annotations and creates anew is another object.
 func TestRestartWritesNothing(t *testing.T) {
+	t.Parallel()
 	w := newLoop(t)
 	const n = 30
 	for i := range n {
@@ -238,6 +246,7 @@ func TestRestartWritesNothing(t *testing.T) {
 
 // The process ends at any moment, with work under way on both sides.
 func TestRestartedAtAnyMoment(t *testing.T) {
+	t.Parallel()
 	w := newLoop(t)
 	const claims = 8
 	name := func(i int) string { return fmt.Sprint("c", i) }
@@ -281,6 +290,7 @@ func isTrue(conditions []metav1.Condition, kind string) bool {
 // A mutating policy or webhook makes of what a file says something else. That is
 // nobody's edit.
 func TestD29_MutatingPolicyCausesNoCommit(t *testing.T) {
+	t.Parallel()
 	w := newLoop(t)
 	policy := &admissionv1.MutatingAdmissionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: w.name},

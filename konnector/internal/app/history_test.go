@@ -15,6 +15,7 @@ import (
 // all in agreement, by a repair or by a person's word.
 
 func TestD6_ForcePushed(t *testing.T) {
+	t.Parallel()
 	forced := func(t *testing.T) (w *world, names []string, last string) {
 		w = newLoop(t)
 		names = w.claims(4)
@@ -39,6 +40,7 @@ func TestD6_ForcePushed(t *testing.T) {
 		return w, names, last
 	}
 	t.Run("and put back", func(t *testing.T) {
+		t.Parallel()
 		w, names, last := forced(t)
 		w.force("main", last)
 		w.connectionIs("Connected")
@@ -47,6 +49,7 @@ func TestD6_ForcePushed(t *testing.T) {
 		w.objectIs("c1", plan("small"))
 	})
 	t.Run("and approved", func(t *testing.T) {
+		t.Parallel()
 		w, names, last := forced(t)
 		// The word for another commit is none for this one.
 		w.approve(v1alpha1.ApproveMainAnnotation, last)
@@ -73,6 +76,7 @@ func TestD6_ForcePushed(t *testing.T) {
 }
 
 func TestD6_Emptied(t *testing.T) {
+	t.Parallel()
 	emptied := func(t *testing.T) (*world, []string) {
 		w := newLoop(t)
 		names := w.claims(5)
@@ -87,6 +91,7 @@ func TestD6_Emptied(t *testing.T) {
 		return w, names
 	}
 	t.Run("and reverted", func(t *testing.T) {
+		t.Parallel()
 		w, names := emptied(t)
 		files := map[string][]byte{}
 		for _, name := range names {
@@ -97,6 +102,7 @@ func TestD6_Emptied(t *testing.T) {
 		w.noRemovalsHeld()
 	})
 	t.Run("and approved", func(t *testing.T) {
+		t.Parallel()
 		w, names := emptied(t)
 		w.approveRemovals()
 		w.goes(names...)
@@ -108,6 +114,7 @@ func TestD6_Emptied(t *testing.T) {
 		w.stay(again...)
 	})
 	t.Run("and decided one by one", func(t *testing.T) {
+		t.Parallel()
 		w, names := emptied(t)
 		w.resolve("c0", "delete")
 		w.goes("c0")
@@ -120,6 +127,7 @@ func TestD6_Emptied(t *testing.T) {
 }
 
 func TestD6_ReplacedByAnotherRepository(t *testing.T) {
+	t.Parallel()
 	w := newLoop(t)
 	names := w.claims(3)
 	w.observed("e1", 10)
@@ -162,6 +170,7 @@ func TestD6_ReplacedByAnotherRepository(t *testing.T) {
 }
 
 func TestD21_GitHostRestoredFromAnOlderBackup(t *testing.T) {
+	t.Parallel()
 	restored := func(t *testing.T) (w *world, main, status string) {
 		w = newLoop(t)
 		names := w.claims(6)
@@ -195,6 +204,7 @@ func TestD21_GitHostRestoredFromAnOlderBackup(t *testing.T) {
 		return w, main, status
 	}
 	t.Run("and mended", func(t *testing.T) {
+		t.Parallel()
 		w, main, status := restored(t)
 		w.force("status", status)
 		w.force("main", main)
@@ -203,6 +213,7 @@ func TestD21_GitHostRestoredFromAnOlderBackup(t *testing.T) {
 		w.goes("c1")
 	})
 	t.Run("and approved as it is", func(t *testing.T) {
+		t.Parallel()
 		w, _, _ := restored(t)
 		w.person = w.host.open("Ada", "ada@example.org").Branch("main")
 		w.bridge = w.host.open("gitbridge", "gitbridge@control-plane.gitbind.dev").Branch("status")
@@ -222,6 +233,7 @@ func TestD21_GitHostRestoredFromAnOlderBackup(t *testing.T) {
 }
 
 func TestD21_StatusBranchAloneIsAnother(t *testing.T) {
+	t.Parallel()
 	w := newLoop(t)
 	names := w.claims(2)
 	w.observed("e1", 10)

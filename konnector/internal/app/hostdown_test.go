@@ -4,14 +4,27 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"gitbind.dev/test/env"
 )
 
-// The Git host is down while people go on creating and changing claims. Ten
-// minutes are scaled to half a minute: the waits between tries have reached
-// their longest by then.
 func TestD7_GitHostDownUnderLoad(t *testing.T) {
+	t.Parallel()
+	testHostDown(t, 5*time.Second)
+}
+
+// Ten minutes are scaled to half a minute: the waits between tries have reached
+// their longest by then.
+func TestD7_SlowGitHostDownForLong(t *testing.T) {
+	env.Slow(t)
+	testHostDown(t, 30*time.Second)
+}
+
+// testHostDown lets people go on creating and changing claims while the Git host is
+// down.
+func testHostDown(t *testing.T, outage time.Duration) {
 	w := newLoop(t)
-	const before, during, outage = 10, 30, 30 * time.Second
+	const before, during = 10, 30
 	name := func(i int) string { return fmt.Sprint("c", i) }
 	for i := range before {
 		w.apply(name(i), spec("small"))

@@ -13,6 +13,7 @@ import (
 )
 
 func TestC9_TheKonnectorTellsPrometheusWhatItDoes(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.metrics = env.FreeAddress(t)
 	w.loop()

@@ -16,6 +16,7 @@ import (
 )
 
 func TestB1_AppliedInAnyOrderAllOfItConverges(t *testing.T) {
+	t.Parallel()
 	var all []*world
 	var wait sync.WaitGroup
 	steps := map[string]func(w *world) error{
@@ -90,6 +91,7 @@ func (w *world) unbound() *v1alpha1.APIServiceBinding {
 
 // What `kubectl gitbind bind -o yaml` prints is a golden file of the plugin.
 func TestA5_ApplyingWhatBindPrintsInstallsTheAPI(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.ungrant()
 	printed, err := os.ReadFile("../cli/bind/testdata/objects.yaml")
@@ -122,6 +124,7 @@ func TestA5_ApplyingWhatBindPrintsInstallsTheAPI(t *testing.T) {
 }
 
 func TestA15_TwoControlPlanesOnOneCluster(t *testing.T) {
+	t.Parallel()
 	a, b := newWorld(t), newWorld(t)
 	for _, w := range []*world{a, b} {
 		w.publish(nil)
@@ -169,6 +172,7 @@ func TestA15_TwoControlPlanesOnOneCluster(t *testing.T) {
 }
 
 func TestB10_CredentialsOfTwoConnectionsOutliveTheFirst(t *testing.T) {
+	t.Parallel()
 	a, b := newWorld(t), newWorld(t)
 	b.connection.Spec.SecretRef = a.connection.Spec.SecretRef
 	a.must(a.client.Create(t.Context(), a.secret()))

@@ -17,6 +17,7 @@ import (
 )
 
 func TestManyDeletesAreHeldUntilApproved(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.connection.Spec.Removals = &v1alpha1.RemovalLimits{Most: new(int32(0))}
 	w.loop()
@@ -61,6 +62,7 @@ func TestManyDeletesAreHeldUntilApproved(t *testing.T) {
 }
 
 func TestOneDeleteJustWorksAndCostsOneWrite(t *testing.T) {
+	t.Parallel()
 	w := newLoop(t)
 	names := w.claims(5)
 	// What was accepted is saved.
@@ -86,6 +88,7 @@ func TestOneDeleteJustWorksAndCostsOneWrite(t *testing.T) {
 }
 
 func TestD22_NamespaceWithClaimsDeleted(t *testing.T) {
+	t.Parallel()
 	w := newLoop(t)
 	names := w.claims(3)
 	w.eventually("the policy knows", func() error {
@@ -133,6 +136,7 @@ func TestD22_NamespaceWithClaimsDeleted(t *testing.T) {
 }
 
 func TestD22_BoundCRDDeleted(t *testing.T) {
+	t.Parallel()
 	w := newLoop(t)
 	names := w.claims(3)
 	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: w.binding}}
@@ -163,6 +167,7 @@ func TestD22_BoundCRDDeleted(t *testing.T) {
 }
 
 func TestD23_MovedFileIsNoDelete(t *testing.T) {
+	t.Parallel()
 	w := newLoop(t)
 	w.claims(6)
 	content := func(name string) []byte {
@@ -208,6 +213,7 @@ func TestD23_MovedFileIsNoDelete(t *testing.T) {
 
 // A file that moved while nobody looked, and whose new object is made first.
 func TestD23_MoveSurvivesARestart(t *testing.T) {
+	t.Parallel()
 	w := newLoop(t)
 	w.claims(6)
 	w.stop()
@@ -226,6 +232,7 @@ func TestD23_MoveSurvivesARestart(t *testing.T) {
 }
 
 func TestC2_NamespacesOfAConnection(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.connection.Spec.Namespaces = []string{w.namespace, "prod-*"}
 	w.loop()
@@ -277,6 +284,7 @@ func TestC2_NamespacesOfAConnection(t *testing.T) {
 }
 
 func TestLimitsOfAConnectionAreChecked(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for _, tc := range []struct {
 		name   string

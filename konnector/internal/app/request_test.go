@@ -23,6 +23,7 @@ func (w *world) connected() *world {
 }
 
 func TestB8_AnAPIThatIsOfferedLaterIsFound(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t).connected()
 	w.bind()
 	w.bindingIs("WaitingForExport")
@@ -58,6 +59,7 @@ func TestB8_AnAPIThatIsOfferedLaterIsFound(t *testing.T) {
 }
 
 func TestARequestAndItsBindingGoTogether(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.publish(nil)
 	w.connected()
@@ -130,6 +132,7 @@ func (w *world) bindingIsAnother(than types.UID) {
 
 // The repository that a new cluster is connected to says what was bound.
 func TestWhatMainAsksForIsBoundInANewCluster(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.asks("{}")
 	w.publish(nil)
@@ -140,6 +143,7 @@ func TestWhatMainAsksForIsBoundInANewCluster(t *testing.T) {
 }
 
 func TestARequestForWhatIsReservedMakesNoBinding(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.put(w.person, "Ask for Secrets", claim.RequestPath("roles.rbac.authorization.k8s.io"), []byte("apiVersion: gitbind.dev/v1alpha1\nkind: APIServiceExportRequest\nmetadata: {name: roles.rbac.authorization.k8s.io}\n"))
 	w.asks("{}")

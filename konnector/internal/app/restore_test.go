@@ -11,6 +11,7 @@ import (
 )
 
 func TestD3_AppClusterRestoredFromAnOldSnapshot(t *testing.T) {
+	t.Parallel()
 	c := ownCluster(t)
 	w := newWorldIn(t, c).loop()
 	for _, name := range []string{"same", "edited", "pending", "edited-in-git", "deleted", "removed-in-git"} {
@@ -70,6 +71,7 @@ func TestD3_AppClusterRestoredFromAnOldSnapshot(t *testing.T) {
 }
 
 func TestD4_AppClusterRebuiltEmpty(t *testing.T) {
+	t.Parallel()
 	c := ownCluster(t)
 	empty, err := c.env.Cluster("app").Snapshot(t.Context())
 	if err != nil {
@@ -132,6 +134,7 @@ func TestD4_AppClusterRebuiltEmpty(t *testing.T) {
 // A person who makes claims in the rebuilt cluster before it is connected, from
 // manifests that are older than Git, takes nothing away from Git.
 func TestD4_AppClusterRebuiltWithOlderManifests(t *testing.T) {
+	t.Parallel()
 	w := newLoop(t)
 	w.apply("orders", spec("small"))
 	w.inStep("orders")

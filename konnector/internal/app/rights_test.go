@@ -19,6 +19,7 @@ import (
 // beyond its own needs, because RBAC knows no narrower right, is named: see
 // docs/decisions/2026-11-21-credentials.md.
 func TestTheKonnectorMayDoWhatItsRolesSayAndNothingElse(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	konnector, err := kubernetes.NewForConfig(w.konnector)
 	w.must(err)

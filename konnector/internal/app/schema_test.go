@@ -44,6 +44,7 @@ func (w *world) fieldComes(name string) {
 }
 
 func TestB13_SchemaUpdatesAlwaysOrNever(t *testing.T) {
+	t.Parallel()
 	w := newLoop(t)
 	w.bindingSays("Schema", "UpToDate")
 	w.patchBinding(`{"spec":{"schemaUpdates":"Never"}}`)
@@ -63,6 +64,7 @@ func TestB13_SchemaUpdatesAlwaysOrNever(t *testing.T) {
 }
 
 func TestD19_ASchemaThatBreaksObjectsIsHeld(t *testing.T) {
+	t.Parallel()
 	w := newLoop(t)
 	w.apply("orders", spec("small"))
 	w.inStep("orders")
@@ -117,6 +119,7 @@ func TestD19_ASchemaThatBreaksObjectsIsHeld(t *testing.T) {
 
 // The control plane publishes one version; another one takes its place.
 func TestC8_AnotherVersionTakesThePlaceOfTheFirst(t *testing.T) {
+	t.Parallel()
 	w := newLoop(t)
 	w.apply("orders", spec("small"))
 	w.inStep("orders")

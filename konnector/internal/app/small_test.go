@@ -3,8 +3,6 @@ package app_test
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -18,11 +16,6 @@ func cmpError(want, got any) error {
 		return errors.New(diff)
 	}
 	return nil
-}
-
-func median(d []time.Duration) time.Duration {
-	slices.Sort(d)
-	return d[len(d)/2]
 }
 
 // answerGone is a tombstone for another object, or of an older removal.

@@ -29,6 +29,7 @@ func (w *world) another(name string, than string) {
 }
 
 func TestD24_RemovalRevertedWhileTheObjectTerminates(t *testing.T) {
+	t.Parallel()
 	for choice, check := range map[string]func(w *world, uid string){
 		"release": func(w *world, uid string) {
 			w.another("orders", uid)
@@ -41,6 +42,7 @@ func TestD24_RemovalRevertedWhileTheObjectTerminates(t *testing.T) {
 		},
 	} {
 		t.Run(choice, func(t *testing.T) {
+			t.Parallel()
 			w := newLoop(t)
 			u := w.apply("orders", spec("small"))
 			w.committed("orders")
@@ -61,6 +63,7 @@ func TestD24_RemovalRevertedWhileTheObjectTerminates(t *testing.T) {
 }
 
 func TestD27_AnotherToolReappliesTheOldManifest(t *testing.T) {
+	t.Parallel()
 	w := newAttributedLoop(t)
 	w.apply("orders", spec("small"))
 	w.committed("orders")
@@ -108,6 +111,7 @@ func (w *world) fileSpec(name string) map[string]any {
 }
 
 func TestD29_DefaultsAndAnotherVersionCauseNoCommit(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	second := func(crd *apiextensionsv1.CustomResourceDefinition) {
 		v := *crd.Spec.Versions[0].DeepCopy()
@@ -143,6 +147,7 @@ func TestD29_DefaultsAndAnotherVersionCauseNoCommit(t *testing.T) {
 }
 
 func TestD30_EditsDuringWritesFromGit(t *testing.T) {
+	t.Parallel()
 	w := newAttributedLoop(t)
 	w.apply("orders", spec("small"))
 	w.committed("orders")
@@ -207,8 +212,10 @@ func (w *world) commitFile(path string, change func([]byte) ([]byte, error)) {
 
 // Killed between the push and the base, and then edited again by the same user.
 func TestD31_EditedAgainAfterAPushThatWasNotRecorded(t *testing.T) {
+	t.Parallel()
 	for name, back := range map[string]string{"on": "big", "back": "small"} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := newAttributedLoop(t)
 			w.apply("orders", spec("small"))
 			w.committed("orders")
@@ -233,6 +240,7 @@ func TestD31_EditedAgainAfterAPushThatWasNotRecorded(t *testing.T) {
 }
 
 func TestD32_KubectlReplace(t *testing.T) {
+	t.Parallel()
 	w := newAttributedLoop(t)
 	u := w.apply("orders", map[string]any{"service": "a9s-postgresql13", "plan": "small", "parameters": map[string]any{"logStatement": "ddl"}})
 	w.committed("orders")
@@ -252,6 +260,7 @@ func TestD32_KubectlReplace(t *testing.T) {
 // As Velero does: the object as it was saved, with all annotations, into a
 // cluster where it is gone.
 func TestD32_RestoredFromSavedYAML(t *testing.T) {
+	t.Parallel()
 	w := newLoop(t)
 	w.commit("orders", "service: a9s-postgresql13", "plan: small")
 	w.committed("orders")
@@ -286,6 +295,7 @@ func TestD32_RestoredFromSavedYAML(t *testing.T) {
 
 // What a user writes into our annotations says nothing.
 func TestD32_ForgedAnnotations(t *testing.T) {
+	t.Parallel()
 	w := newAttributedLoop(t)
 	w.apply("orders", spec("small"))
 	w.committed("orders")
@@ -318,6 +328,7 @@ func (w *world) setWriter(writer v1alpha1.Writer) {
 }
 
 func TestOnlyGitWrites(t *testing.T) {
+	t.Parallel()
 	w := newLoop(t)
 	w.apply("orders", spec("small"))
 	w.committed("orders")
@@ -337,6 +348,7 @@ func TestOnlyGitWrites(t *testing.T) {
 }
 
 func TestOnlyTheClusterWrites(t *testing.T) {
+	t.Parallel()
 	w := newLoop(t)
 	w.apply("orders", spec("small"))
 	w.committed("orders")
@@ -355,6 +367,7 @@ func TestOnlyTheClusterWrites(t *testing.T) {
 }
 
 func TestPausedClaimIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	w := newAttributedLoop(t)
 	w.apply("orders", spec("small"))
 	w.committed("orders")

@@ -14,6 +14,7 @@ import (
 
 // A backend and a Git host behind a certificate of a private authority.
 func TestAPrivateAuthorityIsTrustedWhereTheConnectionNamesIt(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.publish(nil)
 	behind, err := url.Parse(w.host.Server.URL)

@@ -17,6 +17,7 @@ import (
 )
 
 func TestB11_DeletingTheBindingUnbinds(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.must(w.client.Create(t.Context(), attribution.ForBinding(w.group, w.plural)))
 	w.peopleRoles()
@@ -83,6 +84,7 @@ func TestB11_DeletingTheBindingUnbinds(t *testing.T) {
 }
 
 func TestB12_OrphanLeavesTheServices(t *testing.T) {
+	t.Parallel()
 	w := newLoop(t)
 	names := w.claims(2)
 	w.unbind()
@@ -117,6 +119,7 @@ func TestB12_OrphanLeavesTheServices(t *testing.T) {
 }
 
 func TestUnbindingWithDeleteDeletesTheClaims(t *testing.T) {
+	t.Parallel()
 	w := newLoop(t)
 	names := w.claims(6)
 	// A claim that only main has, as its namespace is missing.
@@ -144,6 +147,7 @@ func TestUnbindingWithDeleteDeletesTheClaims(t *testing.T) {
 }
 
 func TestABindingOutlivesItsConnectionOnlyWithClaims(t *testing.T) {
+	t.Parallel()
 	w := newLoop(t)
 	w.apply("orders", spec("small"))
 	w.committed("orders")
@@ -167,6 +171,7 @@ func TestABindingOutlivesItsConnectionOnlyWithClaims(t *testing.T) {
 }
 
 func TestWhatMayNotBeRemovedIsNamed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.ungrant()
 	w.publish(nil)

@@ -21,6 +21,7 @@ const (
 // TestBindingThroughGit binds with kubectl and with git alone, and unbinds again,
 // and looks at both clusters. What is ordered has no delivery behind it.
 func TestBindingThroughGit(t *testing.T) {
+	t.Parallel()
 	p := start(t, platform.Options{Plain: true})
 	c := connectOnly(t, p, env.Alice, env.App)
 	ctx := t.Context()

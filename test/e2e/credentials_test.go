@@ -23,6 +23,7 @@ import (
 // TestCredentials is about the credentials of agents, on one platform. What is
 // ordered has no delivery behind it: that would only take time.
 func TestCredentials(t *testing.T) {
+	t.Parallel()
 	p := start(t, platform.Options{
 		Plain: true, AppClusters: []string{env.App, "app2"}, AgentArgs: []string{"--verbose"}, BackendArgs: []string{"--verbose"},
 	})

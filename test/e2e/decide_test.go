@@ -19,6 +19,7 @@ const rebuilt = "rebuilt"
 // TestDecisions is what a person decides with the plugin, and what the agents
 // make of it.
 func TestDecisions(t *testing.T) {
+	t.Parallel()
 	p := start(t, platform.Options{Plain: true, AppClusters: []string{env.App, rebuilt}})
 	c := connect(t, p, env.Alice, env.App)
 	// The bridge counts what was removed in Git alone, too.

@@ -28,6 +28,7 @@ var leaseArgs = []string{"--lease-duration=8s", "--lease-renew=7s", "--lease-ret
 // TestLeases runs two of each agent on one platform. What is ordered has no
 // delivery behind it: that would only take time.
 func TestLeases(t *testing.T) {
+	t.Parallel()
 	p := start(t, platform.Options{Plain: true, Network: true, Replicas: 2, AgentArgs: leaseArgs})
 	c := connect(t, p, env.Alice, env.App)
 	t.Run("a standby is ready and says that it stands by", func(t *testing.T) { testStandby(t, c) })

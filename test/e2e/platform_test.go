@@ -25,6 +25,7 @@ const (
 // TestTwoClusters runs everything that needs more than one app cluster, or
 // breaks something, on one platform.
 func TestTwoClusters(t *testing.T) {
+	t.Parallel()
 	p := start(t, platform.Options{AppClusters: []string{env.App, "app2"}})
 	alice := connect(t, p, env.Alice, env.App)
 	bob := connect(t, p, env.Bob, "app2")

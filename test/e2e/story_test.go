@@ -2,7 +2,11 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
+	"log"
+	"os"
+	"sync"
 	"testing"
 
 	"gitbind.dev/test/e2e/platform"
@@ -11,6 +15,7 @@ import (
 
 // TestStory is what `make demo-once` tells.
 func TestStory(t *testing.T) {
+	t.Parallel()
 	p := start(t, platform.Options{})
 	s := &story.Story{Platform: p, Out: t.Output()}
 	if err := s.Tell(t.Context()); err != nil {
@@ -18,17 +23,47 @@ func TestStory(t *testing.T) {
 	}
 }
 
+// bin is where build builds the components, once for all tests of the package, with
+// the race detector.
+var (
+	bin   string
+	build = sync.OnceValue(func() error { return platform.Build(context.Background(), bin, "-race") })
+)
+
+func TestMain(m *testing.M) {
+	var err error
+	if bin, err = os.MkdirTemp("", "gitbind-e2e-"); err != nil {
+		log.Fatal(err)
+	}
+	code := m.Run()
+	if err := os.RemoveAll(bin); err != nil {
+		log.Print(err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// start starts a platform that ends with the test. A race that the detector saw in
+// a component fails the test.
 func start(t *testing.T, o platform.Options) *platform.Platform {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("needs real API servers: not with -short")
 	}
-	o.Progress = t.Output()
+	if err := build(); err != nil {
+		t.Fatal(err)
+	}
+	o.Bin, o.Progress = bin, t.Output()
 	p, err := platform.Start(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		for _, process := range p.Processes() {
+			if text, err := os.ReadFile(process.LogPath); err == nil && bytes.Contains(text, []byte("WARNING: DATA RACE")) {
+				t.Errorf("%s: a data race:\n%s", process.Name, text)
+			}
+		}
 		if t.Failed() {
 			p.LogTails(t)
 		}

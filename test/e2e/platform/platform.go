@@ -135,8 +135,13 @@ func (p *Platform) build(ctx context.Context) error {
 		return nil
 	}
 	p.Bin = filepath.Join(p.Dir, "bin")
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", p.Bin+string(filepath.Separator),
-		"./konnector/cmd/...", "./gitbridge/cmd/...", "./backend/cmd/...")
+	return Build(ctx, p.Bin)
+}
+
+// Build builds the components into a folder, with further flags of `go build`.
+func Build(ctx context.Context, bin string, flags ...string) error {
+	args := append([]string{"build", "-o", bin + string(filepath.Separator)}, flags...)
+	cmd := exec.CommandContext(ctx, "go", append(args, "./konnector/cmd/...", "./gitbridge/cmd/...", "./backend/cmd/...")...)
 	cmd.Dir = Root()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the components: %w\n%s", err, out)

@@ -10,6 +10,16 @@ BIN := $(CURDIR)/bin
 # Tools run at the versions named here; Go fetches and caches them.
 CONTROLLER_GEN := $(GO) run sigs.k8s.io/controller-tools/cmd/controller-gen@v0.21.0
 GOLANGCI_LINT := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.2
+GOTESTSUM := $(GO) run gotest.tools/gotestsum@v1.13.0 --format pkgname --hide-summary skipped,output
+
+# Where goroutines meet: the tests of these run with the race detector, and so do the
+# components in test/e2e.
+RACE := ./gitbridge/store/... ./gitbridge/lease ./gitbridge/internal/session ./gitbridge/internal/statusbranch \
+	./gitbridge/internal/controller/... ./konnector/internal/repository ./konnector/internal/renewal \
+	./konnector/internal/controller/... ./backend/internal/events ./backend/internal/githost/... \
+	./backend/internal/keyring ./backend/internal/access
+# The others mostly wait for API servers, so more of them than processors run at once.
+BESIDE := -p 3 -parallel 4
 
 .PHONY: help
 help: ## Show this help.
@@ -35,9 +45,18 @@ build: ## Build the components and the kubectl plugin into bin/.
 	$(GO) build -o $(BIN)/ ./konnector/cmd/... ./gitbridge/cmd/... ./backend/cmd/...
 
 .PHONY: test
-test: ## Run all tests, on real API servers, Crossplane, Dex and Git.
+test: ## Run all tests but the slow ones, on real API servers, Crossplane, Dex and Git.
 	$(GO) run ./test/env/cmd/testenv build
-	$(GO) test -race -timeout 30m ./...
+	@mkdir -p $(BIN); status=0; \
+	$(GOTESTSUM) --jsonfile $(BIN)/test-race.json -- -race -vet=off -timeout 20m $(RACE) || status=1; \
+	$(GOTESTSUM) --jsonfile $(BIN)/test.json -- -vet=off -timeout 20m $(BESIDE) $$(comm -23 <($(GO) list ./... | sort) <($(GO) list $(RACE) | sort)) || status=1; \
+	test/slowest $(BIN)/test-race.json $(BIN)/test.json; \
+	exit $$status
+
+.PHONY: test-slow
+test-slow: ## Run the slow tests: long outages, many kills, thousands of claims (docs/developing.md says which).
+	$(GO) run ./test/env/cmd/testenv build
+	GITBIND_TEST_SLOW=1 $(GO) test -v -p 1 -timeout 60m -run Slow ./...
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need nothing but Go and git.

@@ -34,6 +34,7 @@ import (
 	"gitbind.dev/konnector/api/v1alpha1"
 	"gitbind.dev/konnector/internal/app"
 	"gitbind.dev/policies/attribution"
+	"gitbind.dev/test/env"
 )
 
 const clusterID = "k3x9d2abqw"
@@ -246,16 +247,8 @@ func hasReason(conditions []metav1.Condition, kind, reason string, message *stri
 // do what an event is to do.
 func (w *world) eventually(what string, look func() error) {
 	w.Helper()
-	deadline := time.Now().Add(45 * time.Second)
-	for {
-		err := look()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			w.Fatalf("never: %s: %v", what, err)
-		}
-		time.Sleep(5 * time.Millisecond)
+	if err := env.Await(45*time.Second, look); err != nil {
+		w.Fatalf("never: %s: %v", what, err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/gitbridge/store/gitstore"
@@ -27,6 +28,7 @@ func fill(n int) store.Edit {
 
 // A conflict or a proposal in a large repository must cost what a commit costs.
 func TestABranchThatBeginsAtAnotherSendsAndFetchesWhatDiffers(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	defer h.check()
 	r := h.open(gitstore.Options{})
@@ -84,6 +86,7 @@ func (c *measured) Write(p []byte) (int, error) {
 }
 
 func TestBranchesThatNobodyHoldsAreForgotten(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	r := h.open(gitstore.Options{})
 	main := r.Branch("main")
@@ -94,10 +97,7 @@ func TestBranchesThatNobodyHoldsAreForgotten(t *testing.T) {
 		}
 	}
 	// Cleanups run some time after a collection.
-	for range 1000 {
-		if r.Branches() == 1 {
-			break
-		}
+	for deadline := time.Now().Add(time.Minute); r.Branches() != 1 && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		runtime.GC()
 	}
 	if n := r.Branches(); n != 1 {

@@ -18,8 +18,10 @@ import (
 // People push with stock git while agents write: each edit lands once, nobody
 // gives up, and nobody waits for more than a few rounds of the others.
 func TestPeopleAndAgentsPushAtTheSameTime(t *testing.T) {
+	t.Parallel()
 	for _, people := range []int{1, 4} {
 		t.Run(fmt.Sprint(people, " people"), func(t *testing.T) {
+			t.Parallel()
 			h := newHost(t)
 			defer h.check()
 			update(t, h.Branch("main"), fill(200))
@@ -125,6 +127,7 @@ func (h *host) pushAsPerson(dir, name string) int {
 
 // Many people edit at once: one push, and a commit for each of them.
 func TestManyAuthorsTravelInOnePush(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	defer h.check()
 	b := h.Branch("main")

@@ -12,6 +12,7 @@ import (
 )
 
 func TestACutThatTheRemoteForbidsIsRejectedInItsWords(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	defer h.check()
 	h.git("config", "receive.denyNonFastForwards", "true")
@@ -31,6 +32,7 @@ func TestACutThatTheRemoteForbidsIsRejectedInItsWords(t *testing.T) {
 // What was cut is gone from the remote when it tidies up, and a cut costs what
 // a commit costs, whatever the size of the tree.
 func TestACutLetsTheRemoteForget(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	defer h.check()
 	b := h.open(gitstore.Options{}).Branch("status")

@@ -16,6 +16,7 @@ import (
 // Many claims and two followers want something all the time; the host must not
 // notice more than one of them.
 func TestAHostThatIsDownIsAskedSeldomAndFoundAtOnceWhenItIsBack(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	defer h.check()
 	r := h.open(gitstore.Options{})
@@ -70,6 +71,7 @@ func TestAHostThatIsDownIsAskedSeldomAndFoundAtOnceWhenItIsBack(t *testing.T) {
 }
 
 func TestABusyHostIsAskedAgainWhenItSaysSo(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	defer h.check()
 	b := h.Branch("main")
@@ -121,20 +123,18 @@ func answerRetry(status int, after string) func(http.ResponseWriter, *http.Reque
 // Both branches, and whoever else in the process opened the same repository,
 // draw on one budget, and nobody pushes against oneself.
 func TestAllWhoOpenARepositoryShareItsBudgetAndItsTurns(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	defer h.check()
-	const perMinute = 60
+	const perMinute = 30
 	main := h.open(gitstore.Options{PushesPerMinute: perMinute}).Branch("main")
-	again := h.open(gitstore.Options{URL: h.server.URL + "/repo.git/"}).Branch("main")
+	again := h.open(gitstore.Options{URL: h.url + "/"}).Branch("main")
 	status := h.open(gitstore.Options{}).Branch("status")
 	start := time.Now()
 	for i := range perMinute / 3 {
 		for _, b := range []store.Branch{main, again, status} {
 			update(t, b, storetest.Put("x", fmt.Sprint(i)))
 		}
-	}
-	if spent := time.Since(start); spent > time.Minute/perMinute*10 {
-		t.Skipf("the machine is too slow: %s", spent)
 	}
 	before := h.Pushes()
 	var all sync.WaitGroup
@@ -148,7 +148,7 @@ func TestAllWhoOpenARepositoryShareItsBudgetAndItsTurns(t *testing.T) {
 		}
 	}
 	all.Wait()
-	// A second for each; some were saved up while those before were made.
+	// Two seconds for each; some were saved up while those before were made.
 	least := time.Duration(h.Pushes()-perMinute-1)*(time.Minute/perMinute) - time.Second
 	// Six, if all come while the first ones are on their way.
 	if n := h.Pushes() - before; n > 10 || time.Since(start) < least {

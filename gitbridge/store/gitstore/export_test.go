@@ -12,5 +12,10 @@ func (r *Repository) Branches() int {
 	return len(r.branches)
 }
 
-// SetMost sets how long a request may take.
-func (r *Repository) SetMost(d time.Duration) { r.http.most = d }
+// SetTimeouts sets how long the remote may be silent, and how long a request may
+// take in all, until restore is called.
+func (r *Repository) SetTimeouts(stall, most time.Duration) (restore func()) {
+	stallBefore, mostBefore := r.http.stall, r.http.most
+	r.http.stall, r.http.most = stall, most
+	return func() { r.http.stall, r.http.most = stallBefore, mostBefore }
+}

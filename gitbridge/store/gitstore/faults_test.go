@@ -47,6 +47,7 @@ func cut(w http.ResponseWriter, res *httptest.ResponseRecorder, body []byte) {
 
 // What may happen between a push and its answer. Each edit lands once.
 func TestAPushOfWhichTheAnswerIsNoAnswerIsSettled(t *testing.T) {
+	t.Parallel()
 	for name, fault := range map[string]func(h *host, w http.ResponseWriter, r *http.Request){
 		"cut after the request was sent, not taken": func(_ *host, _ http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
@@ -123,6 +124,7 @@ func TestAPushOfWhichTheAnswerIsNoAnswerIsSettled(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			h := newHost(t)
 			defer h.check()
 			b := h.Branch("main")
@@ -166,6 +168,7 @@ func (h *host) packAnswer(r *http.Request) *httptest.ResponseRecorder {
 // What a remote may send in the place of a pack. It is an error in bounded time
 // and memory, what is known stays, and afterwards it goes on.
 func TestAPackThatIsNotWhatWasAskedForIsRefusedAndForgotten(t *testing.T) {
+	t.Parallel()
 	for name, spoil := range map[string]func(h *host, w http.ResponseWriter, r *http.Request){
 		"a flipped bit in an object": func(h *host, w http.ResponseWriter, r *http.Request) {
 			res := h.packAnswer(r)
@@ -217,12 +220,12 @@ func TestAPackThatIsNotWhatWasAskedForIsRefusedAndForgotten(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			h := newHost(t)
 			defer h.check()
 			writer := h.Branch("main")
 			update(t, writer, storetest.Put("x", "1"))
-			r := h.open(gitstore.Options{MaxPack: 1 << 20, Stall: time.Second})
-			r.SetMost(2 * time.Second)
+			r := h.open(gitstore.Options{MaxPack: 1 << 20})
 			reader := r.Branch("main")
 			known := fetch(t, reader)
 			update(t, writer, storetest.Put("ns/y", strings.Repeat("content ", 100)))
@@ -235,6 +238,7 @@ func TestAPackThatIsNotWhatWasAskedForIsRefusedAndForgotten(t *testing.T) {
 					return true
 				}
 			})
+			restore := r.SetTimeouts(time.Second, 2*time.Second)
 			start := time.Now()
 			if _, err := reader.Fetch(t.Context()); err == nil {
 				t.Error("it was taken")
@@ -247,6 +251,7 @@ func TestAPackThatIsNotWhatWasAskedForIsRefusedAndForgotten(t *testing.T) {
 			if reader.Snapshot().Head() != known.Head() {
 				t.Error("what is known has changed")
 			}
+			restore()
 			h.set(func() { h.intercept = nil })
 			if snap := fetch(t, reader); snap.Files() != 2 {
 				t.Errorf("afterwards there are %d files", snap.Files())

@@ -8,6 +8,7 @@ import (
 
 // The remote is git itself, behind its own HTTP program.
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	storetest.Run(t, func(t *testing.T) storetest.Remote {
 		h := newHost(t)
 		t.Cleanup(h.check)

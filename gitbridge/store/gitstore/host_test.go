@@ -31,11 +31,13 @@ type host struct {
 	backend http.Handler
 	// hook is the file that is run before a push is taken.
 	hook string
+	// url is the repository's. Each host has one of its own even where it has an
+	// earlier one's port: what this process knows of a remote, it knows by URL.
+	url string
 
 	lose, breaks, pushes atomic.Int64
 	requests             atomic.Int64
 	connections          atomic.Int64
-	processes            atomic.Int64
 	then                 atomic.Pointer[func()]
 
 	mu sync.Mutex
@@ -46,6 +48,9 @@ type host struct {
 	// wrap, if not nil, sees the answers.
 	wrap func(http.ResponseWriter) http.ResponseWriter
 }
+
+// clients counts those who know of a host by a URL of their own.
+var clients atomic.Int64
 
 func newHost(t testing.TB) *host {
 	h := &host{t: t}
@@ -63,8 +68,14 @@ func newHost(t testing.TB) *host {
 		}
 	}
 	h.server.Start()
+	h.url = h.newURL()
 	t.Cleanup(h.server.Close)
 	return h
+}
+
+// newURL is one that nobody in this process has used.
+func (h *host) newURL() string {
+	return fmt.Sprintf("%s/client-%d/repo.git", h.server.URL, clients.Add(1))
 }
 
 // useStock is git's own program for hosts.
@@ -79,10 +90,8 @@ func (h *host) useStock() {
 
 func (h *host) serve(w http.ResponseWriter, r *http.Request) {
 	h.requests.Add(1)
-	if strings.HasPrefix(r.URL.Path, "/process-") {
-		_, path, _ := strings.Cut(r.URL.Path[1:], "/")
-		r.URL.Path = "/" + path
-	}
+	_, path, _ := strings.Cut(r.URL.Path[1:], "/")
+	r.URL.Path = "/" + path
 	if h.breaks.Add(-1) >= 0 {
 		panic(http.ErrAbortHandler)
 	}
@@ -127,12 +136,10 @@ func (h *host) set(f func()) {
 	f()
 }
 
-func (h *host) url() string { return h.server.URL + "/repo.git" }
-
 func (h *host) open(o gitstore.Options) *gitstore.Repository {
 	h.t.Helper()
 	if o.URL == "" {
-		o.URL = h.url()
+		o.URL = h.url
 	}
 	o.Committer = committer
 	r, err := gitstore.Open(o)
@@ -145,8 +152,7 @@ func (h *host) open(o gitstore.Options) *gitstore.Repository {
 // Branch is one of a process of its own: those who open the same URL know of
 // each other.
 func (h *host) Branch(name string) store.Branch {
-	url := fmt.Sprintf("%s/process-%d/repo.git", h.server.URL, h.processes.Add(1))
-	return h.open(gitstore.Options{URL: url}).Branch(name)
+	return h.open(gitstore.Options{URL: h.newURL()}).Branch(name)
 }
 
 func (h *host) LoseAnswers(n int, then func()) {
@@ -250,6 +256,6 @@ func (h *host) check() {
 		return
 	}
 	clone := filepath.Join(h.t.TempDir(), "clone")
-	h.git("clone", "-q", "--no-checkout", h.url(), clone)
+	h.git("clone", "-q", "--no-checkout", h.url, clone)
 	h.gitIn(clone, "fsck", "--strict")
 }

@@ -16,6 +16,7 @@ func newPace() *pace {
 }
 
 func TestOneRepositoryHasOneNameWhicheverWayItsURLIsWritten(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		a, b  string
 		equal bool
@@ -37,6 +38,7 @@ func TestOneRepositoryHasOneNameWhicheverWayItsURLIsWritten(t *testing.T) {
 }
 
 func TestTheLowestBudgetCountsAndGitHubHasOne(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		url  string
 		asks []int
@@ -69,6 +71,7 @@ func TestTheLowestBudgetCountsAndGitHubHasOne(t *testing.T) {
 }
 
 func TestPausesGrowWhileAHostIsDownAndEndWhenItIsBack(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPace()
 		tries := 0
@@ -108,6 +111,7 @@ func TestPausesGrowWhileAHostIsDownAndEndWhenItIsBack(t *testing.T) {
 }
 
 func TestARemoteThatAsksToBeLeftAloneIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
 		status int
@@ -151,6 +155,7 @@ func TestARemoteThatAsksToBeLeftAloneIsLeftAlone(t *testing.T) {
 }
 
 func TestWritersOfABranchTakeTurnsAndLeaveNothingBehind(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPace()
 		a, b := branchPace{p, "main"}, branchPace{p, "status"}

@@ -97,6 +97,7 @@ func packs(t testing.TB, dir string) map[string][]byte {
 }
 
 func TestPacksAreReadAsGitReadsThem(t *testing.T) {
+	t.Parallel()
 	dir := deltaRepository(t)
 	want := allObjects(t, dir)
 	for name, data := range packs(t, dir) {
@@ -149,6 +150,7 @@ func TestPacksAreReadAsGitReadsThem(t *testing.T) {
 }
 
 func TestAThinPackIsRefused(t *testing.T) {
+	t.Parallel()
 	dir := deltaRepository(t)
 	data := runGit(t, dir, strings.NewReader("HEAD\n^HEAD~\n"), "pack-objects", "--revs", "--thin", "--stdout", "-q", "--delta-base-offset")
 	if _, err := readPack(bytes.NewReader(data), generous); !errors.Is(err, errPack) {
@@ -157,6 +159,7 @@ func TestAThinPackIsRefused(t *testing.T) {
 }
 
 func TestGitReadsOurPacks(t *testing.T) {
+	t.Parallel()
 	dir := deltaRepository(t)
 	want := allObjects(t, dir)
 	var objects []object.Object
@@ -184,6 +187,7 @@ func TestGitReadsOurPacks(t *testing.T) {
 // With each change in a large namespace its whole tree is sent, and lies in the
 // repository as it came until git has made a delta of it.
 func TestALongTreeIsSentCompressed(t *testing.T) {
+	t.Parallel()
 	var tree []byte
 	for i := range 1000 {
 		id := sha1.Sum(fmt.Append(nil, i))
@@ -207,6 +211,7 @@ func TestALongTreeIsSentCompressed(t *testing.T) {
 // A chain of deltas in the wrong order must not need a stack as deep as it is
 // long.
 func TestALongChainOfDeltasInTheWrongOrder(t *testing.T) {
+	t.Parallel()
 	const length = 200_000
 	base := []byte("base")
 	ids := []object.ID{object.Sum(object.Blob, base)}
@@ -264,6 +269,7 @@ func packedSize(t testing.TB, data []byte) int {
 }
 
 func TestDeltasOfBothKinds(t *testing.T) {
+	t.Parallel()
 	p, err := readPack(bytes.NewReader(packOfDeltas(t, []byte("content of a file"))), generous)
 	if err != nil {
 		t.Fatal(err)

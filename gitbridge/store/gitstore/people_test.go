@@ -20,7 +20,7 @@ import (
 func (h *host) clone() string {
 	h.t.Helper()
 	dir := filepath.Join(h.t.TempDir(), "clone")
-	h.git("clone", "-q", h.url(), dir)
+	h.git("clone", "-q", h.url, dir)
 	return dir
 }
 
@@ -53,6 +53,7 @@ func fetch(t *testing.T, b store.Branch) *store.Snapshot {
 }
 
 func TestWhatPeoplePutInATreeIsShownAndKept(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	defer h.check()
 	b := h.Branch("main")
@@ -110,6 +111,7 @@ func TestWhatPeoplePutInATreeIsShownAndKept(t *testing.T) {
 
 // The parents of a merge bring their trees with them, all that there ever were.
 func TestAMergeOfWhatBeganLongAgoDoesNotBringItsHistory(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	defer h.check()
 	writer, repository := h.Branch("main"), h.open(gitstore.Options{})
@@ -163,6 +165,7 @@ func TestAMergeOfWhatBeganLongAgoDoesNotBringItsHistory(t *testing.T) {
 // What is declared shallow is not taken for more than it is: nothing has to be
 // asked for twice, even if the remote has bitmaps.
 func TestContentThatComesBackIsSentAtOnce(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	writer, reader := h.Branch("main"), h.open(gitstore.Options{TrustHints: true}).Branch("main")
 	update(t, writer, storetest.Put("ns/other", "1"))
@@ -183,6 +186,7 @@ func TestContentThatComesBackIsSentAtOnce(t *testing.T) {
 
 // Who can forge an event must not get a commit applied that nobody merged.
 func TestAForgedHintDoesNotMoveTheBranch(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	h.git("config", "uploadpack.allowAnySHA1InWant", "true")
 	reader := h.Branch("main")
@@ -233,6 +237,7 @@ func (c *counted) Write(p []byte) (int, error) {
 }
 
 func TestRequestsAreFew(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	writer, reader := h.Branch("main"), h.open(gitstore.Options{TrustHints: true}).Branch("main")
 	careful := h.Branch("main")
@@ -287,6 +292,7 @@ func TestRequestsAreFew(t *testing.T) {
 // What is too large to keep is not even sent, and what comes with it is there at
 // once; also where a host does not leave out files, or allows other filters only.
 func TestFilesTooLargeToKeepAreNotFetched(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		key, value string
 		sent       bool
@@ -296,6 +302,7 @@ func TestFilesTooLargeToKeepAreNotFetched(t *testing.T) {
 		"another filter": {"uploadpackfilter.blob:limit.allow", "false", true},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			h := newHost(t)
 			h.git("config", c.key, c.value)
 			b := h.Branch("main")

@@ -35,7 +35,8 @@ type Remote interface {
 	History(branch string) []store.Commit
 }
 
-// Run tests an implementation. Each call of newRemote gives another remote.
+// Run tests an implementation, several rules at a time. Each call of newRemote
+// gives another remote.
 func Run(t *testing.T, newRemote func(t *testing.T) Remote) {
 	for _, c := range []struct {
 		name string
@@ -72,6 +73,7 @@ func Run(t *testing.T, newRemote func(t *testing.T) Remote) {
 		{"readers while it changes", (*suite).readers},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			c.test(&suite{T: t, remote: newRemote(t), ctx: t.Context()})
 		})
 	}

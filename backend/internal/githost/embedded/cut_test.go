@@ -16,6 +16,7 @@ import (
 )
 
 func TestOnlyTheBridgeCutsHistoryAndOnlyThatOfStatus(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	_, user := claim.Identity("oidc:alice@example.com", cluster)
 	_, bridge := claim.BridgeIdentity()
@@ -66,6 +67,7 @@ func TestOnlyTheBridgeCutsHistoryAndOnlyThatOfStatus(t *testing.T) {
 // A status history that was cut leaves the disk, after the two weeks in which a
 // person may want it back, and nothing that a branch reaches goes with it.
 func TestTheRepositoryShrinksAfterACut(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	_, bridge := claim.BridgeIdentity()
 	status := s.agent(t, access.Bridge, "bridge-"+cluster).Branch("status")
@@ -124,6 +126,7 @@ func (s *served) objects(t *testing.T) int {
 
 // The schedule is what starts it, not a test.
 func TestPushesStartTheRepackThatCollects(t *testing.T) {
+	t.Parallel()
 	s := serve(t, func(c *Config) { c.RepackAfter = 10 })
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

@@ -47,6 +47,7 @@ func incompressible(n int) string {
 // whole, and once there is room the same push goes through. First the host sees
 // it coming; then it does not, and git runs into it.
 func TestD15_ADiskThatIsFullRefusesAPushInWordsAndLosesNothing(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name    string
 		reserve int64
@@ -56,6 +57,7 @@ func TestD15_ADiskThatIsFullRefusesAPushInWordsAndLosesNothing(t *testing.T) {
 		{"git runs into it", -1 << 40, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			dir := smallDisk(t, 16<<20)
 			s := serve(t, func(cfg *Config) { cfg.Dir = dir })
 			s.reserve = c.reserve

@@ -26,6 +26,7 @@ func all(string) bool { return true }
 
 // TestHistoryReadsWhatWasPushed walks through a file's life.
 func TestHistoryReadsWhatWasPushed(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	ctx := t.Context()
 	c := s.clone(t, access.Owner)
@@ -84,6 +85,7 @@ func TestHistoryReadsWhatWasPushed(t *testing.T) {
 
 // TestHistorySaysWhatIsNotThere keeps the kinds of nothing apart.
 func TestHistorySaysWhatIsNotThere(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	ctx := t.Context()
 	if _, err := s.Head(ctx, cluster, "status"); !errors.Is(err, githost.ErrNotFound) {
@@ -109,6 +111,7 @@ func TestHistorySaysWhatIsNotThere(t *testing.T) {
 // TestHistoryTakesNothingButPathsAndHashes hands git's options and path tricks to
 // the reader.
 func TestHistoryTakesNothingButPathsAndHashes(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	ctx := t.Context()
 	for _, path := range []string{"", "/etc/passwd", "../" + other + ".git/HEAD", "a/../b", "a//b", "./a", "a/", "a\nrefs/heads/main:README.md", "a\x00b", "a\xff", "a\u0085b", strings.Repeat("a", 5000)} {
@@ -149,6 +152,7 @@ func TestHistoryTakesNothingButPathsAndHashes(t *testing.T) {
 // TestHistoryIsBounded reads what is too large, and a history that tries to pass
 // for other commits.
 func TestHistoryIsBounded(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	ctx := t.Context()
 	c := s.clone(t, access.Owner)
@@ -208,6 +212,7 @@ func (c *clone) mktree(entry string, names int, format string) (tree string) {
 // TestFoldersThatHoldEachOtherAreNotListed pushes a few small trees that are a
 // billion files.
 func TestFoldersThatHoldEachOtherAreNotListed(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	c := s.clone(t, access.Owner)
 	file := "100644 blob " + strings.TrimSpace(c.git("hash-object", "-w", "README.md"))
@@ -245,6 +250,7 @@ func TestFoldersThatHoldEachOtherAreNotListed(t *testing.T) {
 
 // TestALongPathIsLeftOut reads what git writes about paths that nobody keeps.
 func TestALongPathIsLeftOut(t *testing.T) {
+	t.Parallel()
 	about := "100644 blob " + ones + "\t"
 	read := func(path string) ([]githost.File, error) {
 		in := about + "a\x00" + about + path + "\x00" + about + "z\x00"
@@ -265,6 +271,7 @@ func TestALongPathIsLeftOut(t *testing.T) {
 // TestOneRepositorysReadersLeavePlacesToTheOthers keeps a repository's readers
 // waiting.
 func TestOneRepositorysReadersLeavePlacesToTheOthers(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	ctx := t.Context()
 	head := strings.TrimSpace(s.head(t, mainRef))

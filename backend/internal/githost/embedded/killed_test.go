@@ -50,6 +50,7 @@ func there(path string) bool {
 }
 
 func TestAClientThatGoesAwayInTheMiddleOfAPushLeavesNothingLocked(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	runs, goOn := s.hook(t, "while ! [ -e GO_ON ]; do sleep 0.05; done")
 	gone := make(chan struct{})
@@ -94,6 +95,7 @@ func TestAClientThatGoesAwayInTheMiddleOfAPushLeavesNothingLocked(t *testing.T) 
 }
 
 func TestAGitThatWasKilledLeavesNothingLocked(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	runs, _ := s.hook(t, "kill -9 $PPID")
 	c := s.clone(t, access.Konnector)

@@ -68,6 +68,7 @@ func insert(baseSize int, text string) []byte {
 }
 
 func TestReadPackFindsCommitsAndTreesHoweverTheyArePacked(t *testing.T) {
+	t.Parallel()
 	commit := object{plumbing.CommitObject, []byte("one commit")}
 	name := plumbing.ComputeHash(commit.Type, commit.Data)
 	second := "another commit"
@@ -102,6 +103,7 @@ func TestReadPackFindsCommitsAndTreesHoweverTheyArePacked(t *testing.T) {
 }
 
 func TestReadPackRefusesWhatWouldCostTooMuch(t *testing.T) {
+	t.Parallel()
 	limits := packLimits{Objects: 10, Object: 1000, Total: 2000, Kept: 1500}
 	base := object{plumbing.CommitObject, []byte(strings.Repeat("x", 100))}
 	name := plumbing.ComputeHash(base.Type, base.Data)
@@ -139,6 +141,7 @@ func TestReadPackRefusesWhatWouldCostTooMuch(t *testing.T) {
 }
 
 func TestReadPackRefusesAnEndlessChainOfDeltas(t *testing.T) {
+	t.Parallel()
 	// Each on the next, in the order that costs most.
 	var entries []packEntry
 	texts := []string{"0123456789"}

@@ -71,6 +71,7 @@ func pushBody(before, after string, pack []byte) []byte {
 }
 
 func TestAPushNeedsOneRequest(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	c := s.clone(t, access.Konnector)
 	c.commit("x", map[string]string{claimPath: "x\n"})
@@ -90,6 +91,7 @@ func TestAPushNeedsOneRequest(t *testing.T) {
 }
 
 func TestAFetchNeedsOneRequest(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	head := s.head(t, mainRef)
 	status, answer := s.post(t, access.Bridge, "git-upload-pack", []byte(pkts("want "+head+" ofs-delta no-progress\n")+"0009done\n"))
@@ -99,6 +101,7 @@ func TestAFetchNeedsOneRequest(t *testing.T) {
 }
 
 func TestAReplacedHeadCanStillBeFetchedByItsHash(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	c := s.clone(t, access.Bridge)
 	c.git("checkout", "-q", "--orphan", "status")
@@ -114,6 +117,7 @@ func TestAReplacedHeadCanStillBeFetchedByItsHash(t *testing.T) {
 }
 
 func TestShallowAndPartialClonesWork(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	c := s.clone(t, access.Konnector)
 	for i := range 5 {
@@ -134,6 +138,7 @@ func TestShallowAndPartialClonesWork(t *testing.T) {
 }
 
 func TestPathTricksInTheURLReachNothing(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	good := "/git/" + cluster + ".git"
 	for _, path := range []string{
@@ -185,6 +190,7 @@ func rawGet(t *testing.T, s *served, target string) string {
 }
 
 func TestWhoeverIsNotLetInIsAskedForACredential(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	for _, id := range []string{cluster, "nosuchrepo"} {
 		r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL(id)+"/info/refs?service=git-upload-pack", nil)
@@ -200,6 +206,7 @@ func TestWhoeverIsNotLetInIsAskedForACredential(t *testing.T) {
 }
 
 func TestAPushThatCannotBeReadIsRefusedWithWords(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	head := s.head(t, mainRef)
 	gz := func(b []byte) []byte {
@@ -248,6 +255,7 @@ func TestAPushThatCannotBeReadIsRefusedWithWords(t *testing.T) {
 }
 
 func TestPathTricksInRefNamesReachNothing(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	theirs, err := readRef(filepath.Join(s.git.dir, other+".git"), mainRef)
 	if err != nil {
@@ -267,6 +275,7 @@ func TestPathTricksInRefNamesReachNothing(t *testing.T) {
 }
 
 func TestAPushIsRefusedWhen(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	c := s.clone(t, access.Konnector)
 	c.commit("one", map[string]string{claimPath: "1\n"})
@@ -317,6 +326,7 @@ func withoutBlobs(t *testing.T, c *clone) []byte {
 }
 
 func TestAPushThatWouldTakeLongToCompareIsRefusedAtOnce(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	// A root folder with many names, and bindings/ last and never the same.
 	folder := func(names int, last byte) []byte {
@@ -364,6 +374,7 @@ func TestAPushThatWouldTakeLongToCompareIsRefusedAtOnce(t *testing.T) {
 }
 
 func TestOneTenantsSlowFetchesKeepNobodyElseOut(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	big := s.clone(t, access.Owner)
 	noise := make([]byte, 12<<20)
@@ -397,6 +408,7 @@ func TestOneTenantsSlowFetchesKeepNobodyElseOut(t *testing.T) {
 }
 
 func TestPushesAtTheSameTimeLoseNothing(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	const writers, each = 4, 5
 	var wg sync.WaitGroup
@@ -429,6 +441,7 @@ func TestPushesAtTheSameTimeLoseNothing(t *testing.T) {
 }
 
 func TestAClientThatStopsSendingHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.url, "http://"))
 	if err != nil {
@@ -443,6 +456,7 @@ func TestAClientThatStopsSendingHoldsNobodyUp(t *testing.T) {
 }
 
 func TestGitEndsWithItsRequest(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	repo, _, _ := s.repository(cluster)
@@ -463,6 +477,7 @@ func TestGitEndsWithItsRequest(t *testing.T) {
 }
 
 func TestCreateAtTheSameTimeMakesOneRepository(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	var wg sync.WaitGroup
 	for range 8 {
@@ -494,6 +509,7 @@ func TestCreateAtTheSameTimeMakesOneRepository(t *testing.T) {
 }
 
 func TestAnEndInTheMiddleOfACreateLeavesNothing(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	left := filepath.Join(s.git.dir, newPrefix+"a7half2222-1")
 	if err := os.MkdirAll(filepath.Join(left, "objects"), 0o700); err != nil {
@@ -511,6 +527,7 @@ func TestAnEndInTheMiddleOfACreateLeavesNothing(t *testing.T) {
 }
 
 func TestARepositoryThatAnOperatorRemovedIsMadeAnew(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	s.clone(t, access.Owner)
 	if err := os.RemoveAll(s.bare()); err != nil {
@@ -529,6 +546,7 @@ func TestARepositoryThatAnOperatorRemovedIsMadeAnew(t *testing.T) {
 }
 
 func TestLocksOfAGitThatWasKilledEndWithTheNextStart(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	c := s.clone(t, access.Owner)
 	c.pushed("HEAD:changes/mine")
@@ -571,6 +589,7 @@ func TestLocksOfAGitThatWasKilledEndWithTheNextStart(t *testing.T) {
 }
 
 func TestRefsAreReadWhereverGitKeepsThem(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	c := s.clone(t, access.Owner)
 	c.pushed("HEAD:changes/a/b")
@@ -593,6 +612,7 @@ func TestRefsAreReadWhereverGitKeepsThem(t *testing.T) {
 }
 
 func TestRepositoriesAreRepackedWhileTheyAreUsed(t *testing.T) {
+	t.Parallel()
 	s := serve(t, func(c *Config) { c.RepackAfter = 20 })
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})

@@ -26,6 +26,7 @@ func pkts(lines ...string) string {
 }
 
 func TestParsePushRequest(t *testing.T) {
+	t.Parallel()
 	update := command{Ref: mainRef, Old: plumbing.NewHash(ones), New: plumbing.NewHash(twos)}
 	for _, c := range []struct {
 		name, in string
@@ -77,6 +78,7 @@ func TestParsePushRequest(t *testing.T) {
 }
 
 func TestValidRef(t *testing.T) {
+	t.Parallel()
 	for name, want := range map[string]bool{
 		"refs/heads/main": true, "refs/heads/changes/dbs.example.com/team-a/orders": true, "refs/heads/conflicts/b/n/1%2F": true, "refs/heads/Zoë": true,
 		"": false, "/refs/heads/x": false, "refs//heads": false, "refs/heads/x/": false,
@@ -97,6 +99,7 @@ func TestValidRef(t *testing.T) {
 }
 
 func TestParsePushRequestStopsAtThePack(t *testing.T) {
+	t.Parallel()
 	r := strings.NewReader(pkts(ones+" "+twos+" refs/heads/main") + "PACK")
 	if _, err := parsePushRequest(r); err != nil {
 		t.Fatal(err)
@@ -130,6 +133,7 @@ func FuzzParsePushRequest(f *testing.F) {
 }
 
 func TestRefusedPushIsWhatGitReads(t *testing.T) {
+	t.Parallel()
 	req := &pushRequest{Commands: []command{{Ref: mainRef}, {Ref: statusRef}}, ReportStatus: true}
 	want := pkts("unpack ok\n", "ng refs/heads/main one two\n", "ng refs/heads/status three\n")
 	if got := string(refusedPush(req, "words", []string{"one\ntwo", "three"})); got != want {

@@ -13,6 +13,7 @@ import (
 const claimPath = "bindings/postgresqlinstances.example.com/claims/team-a/orders.yaml"
 
 func TestAPersonClonesAndFindsAnExplanation(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	c := s.clone(t, access.Owner)
 	b, err := os.ReadFile(filepath.Join(c.dir, "README.md"))
@@ -26,6 +27,7 @@ func TestAPersonClonesAndFindsAnExplanation(t *testing.T) {
 }
 
 func TestEachRolePushesWhatIsItsOwn(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	konnector := s.clone(t, access.Konnector)
 	konnector.commit("claim: create team-a/orders", map[string]string{claimPath: "plan: small\n"})
@@ -57,6 +59,7 @@ func TestEachRolePushesWhatIsItsOwn(t *testing.T) {
 }
 
 func TestTheBridgeMayCutTheHistoryOfStatus(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	c := s.clone(t, access.Bridge)
 	c.git("checkout", "-q", "--orphan", "status")
@@ -69,18 +72,21 @@ func TestTheBridgeMayCutTheHistoryOfStatus(t *testing.T) {
 }
 
 func TestTheKonnectorNeverWritesStatus(t *testing.T) {
+	t.Parallel()
 	c := serve(t).clone(t, access.Konnector)
 	c.commit("x", map[string]string{claimPath: "x\n"})
 	c.refused("remote: gitbind: status: the branch status says what is, and only the bridge writes it", "HEAD:status")
 }
 
 func TestAPersonNeverWritesStatus(t *testing.T) {
+	t.Parallel()
 	c := serve(t).clone(t, access.Owner)
 	c.commit("x", map[string]string{"x": "x\n"})
 	c.refused("only the bridge writes it", "HEAD:status")
 }
 
 func TestTheBridgeNeverWritesMainNorProposals(t *testing.T) {
+	t.Parallel()
 	c := serve(t).clone(t, access.Bridge)
 	c.commit("x", map[string]string{"x": "x\n"})
 	c.refused("the bridge writes the branch status and nothing else", "HEAD:main")
@@ -89,6 +95,7 @@ func TestTheBridgeNeverWritesMainNorProposals(t *testing.T) {
 }
 
 func TestTheKonnectorChangesNothingOutsideBindings(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	c := s.clone(t, access.Konnector)
 	for name, files := range map[string]map[string]string{
@@ -123,6 +130,7 @@ func TestTheKonnectorChangesNothingOutsideBindings(t *testing.T) {
 }
 
 func TestTheKonnectorCannotBringAnotherBranchsFilesToMain(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	owner := s.clone(t, access.Owner)
 	owner.commit("propose", map[string]string{"ci.yaml": "x\n"})
@@ -137,6 +145,7 @@ func TestTheKonnectorCannotBringAnotherBranchsFilesToMain(t *testing.T) {
 }
 
 func TestTheKonnectorGoesOnOnBranchesThatStartAnywhereOnMain(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	owner := s.clone(t, access.Owner)
 	owner.commit("one", map[string]string{"OWNERS": "a\n"})
@@ -152,6 +161,7 @@ func TestTheKonnectorGoesOnOnBranchesThatStartAnywhereOnMain(t *testing.T) {
 }
 
 func TestHistoryOfMainIsNeverRewritten(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	for _, role := range []access.Role{access.Konnector, access.Owner} {
 		c := s.clone(t, role)
@@ -169,6 +179,7 @@ func TestHistoryOfMainIsNeverRewritten(t *testing.T) {
 }
 
 func TestMainAndStatusCannotBeDeleted(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	bridge := s.clone(t, access.Bridge)
 	bridge.git("checkout", "-q", "--orphan", "status")
@@ -180,6 +191,7 @@ func TestMainAndStatusCannotBeDeleted(t *testing.T) {
 }
 
 func TestTagsAndOtherRefsAreRefused(t *testing.T) {
+	t.Parallel()
 	c := serve(t).clone(t, access.Owner)
 	c.git("tag", "v1")
 	c.refused("this repository has no tags", "v1")
@@ -191,6 +203,7 @@ func TestTagsAndOtherRefsAreRefused(t *testing.T) {
 }
 
 func TestOneRefusedRefRefusesThePush(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	c := s.clone(t, access.Owner)
 	c.commit("x", map[string]string{"x": "x\n"})
@@ -201,6 +214,7 @@ func TestOneRefusedRefRefusesThePush(t *testing.T) {
 }
 
 func TestOnlyTheClustersKonnectorCommitsInTheNamesOfItsUsers(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	users := "bob@" + claim.ClusterDomain(cluster)
 	c := s.clone(t, access.Owner)
@@ -245,6 +259,7 @@ func TestOnlyTheClustersKonnectorCommitsInTheNamesOfItsUsers(t *testing.T) {
 }
 
 func TestNobodyButTheKonnectorCreditsTheUsersOfACluster(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	bob := "Bob <bob@" + claim.ClusterDomain(cluster) + ">"
 	k := s.clone(t, access.Konnector)
@@ -288,6 +303,7 @@ func TestNobodyButTheKonnectorCreditsTheUsersOfACluster(t *testing.T) {
 }
 
 func TestAnotherEncodingIsNoWayToAUsersName(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	c := s.clone(t, access.Owner)
 	// In UTF-7 this is bob@k3x9d2abqw.clusters.gitbind.dev, and git log says so.
@@ -302,6 +318,7 @@ func TestAnotherEncodingIsNoWayToAUsersName(t *testing.T) {
 }
 
 func TestAPersonMergesABranchOfTheKonnector(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	k := s.clone(t, access.Konnector)
 	k.commit("propose", map[string]string{claimPath: "plan: big\n"})
@@ -315,6 +332,7 @@ func TestAPersonMergesABranchOfTheKonnector(t *testing.T) {
 }
 
 func TestWhoPushedSecondIsToldToFetch(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	first, second := s.clone(t, access.Konnector), s.clone(t, access.Owner)
 	first.commit("first", map[string]string{claimPath: "1\n"})
@@ -327,6 +345,7 @@ func TestWhoPushedSecondIsToldToFetch(t *testing.T) {
 }
 
 func TestAnotherTenantsRepositoryIsOutOfReach(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	for _, role := range []access.Role{access.Konnector, access.Bridge, access.Owner} {
 		url := strings.Replace(s.remote(role, cluster), cluster+".git", other+".git", 1)

@@ -11,6 +11,7 @@ import (
 )
 
 func TestRefRule(t *testing.T) {
+	t.Parallel()
 	var (
 		h      = plumbing.NewHash(ones)
 		update = func(ref string) command { return command{Ref: ref, Old: h, New: h} }
@@ -49,6 +50,7 @@ func TestRefRule(t *testing.T) {
 }
 
 func TestChangeOutside(t *testing.T) {
+	t.Parallel()
 	h, i := plumbing.NewHash(ones), plumbing.NewHash(twos)
 	tree := func(entries ...treeEntry) []treeEntry { return entries }
 	var (
@@ -85,6 +87,7 @@ func TestChangeOutside(t *testing.T) {
 }
 
 func TestIdentRule(t *testing.T) {
+	t.Parallel()
 	const when = " 1700000000 +0000"
 	konnector := access.Caller{Role: access.Konnector, Cluster: cluster}
 	bridge := access.Caller{Role: access.Bridge, Cluster: cluster}
@@ -120,6 +123,7 @@ func TestIdentRule(t *testing.T) {
 }
 
 func TestWhatTheComponentsCommitAsIsLetIn(t *testing.T) {
+	t.Parallel()
 	const when = " 1700000000 +0000"
 	for _, user := range []string{"alice", "oidc:alice@example.com", "system:serviceaccount:team-a:ci", "Zoë <x>"} {
 		name, email := claim.Identity(user, cluster)
@@ -134,6 +138,7 @@ func TestWhatTheComponentsCommitAsIsLetIn(t *testing.T) {
 }
 
 func TestParseCommitReadsOneFormOnly(t *testing.T) {
+	t.Parallel()
 	const (
 		tree  = "tree " + ones + "\n"
 		who   = "author a <a@b> 1 +0000\ncommitter c <c@d> 2 +0000\n"

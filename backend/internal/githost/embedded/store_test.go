@@ -40,6 +40,7 @@ func put(email, path, content string) store.Edit {
 }
 
 func TestAgentsWorkOnTheHostThroughTheStore(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	_, user := claim.Identity("oidc:alice@example.com", cluster)
 	_, bridge := claim.BridgeIdentity()
@@ -86,6 +87,7 @@ func TestAgentsWorkOnTheHostThroughTheStore(t *testing.T) {
 }
 
 func TestWhatTheStoreMakesOfARefusal(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	_, user := claim.Identity("alice", cluster)
 	konnector := s.agent(t, access.Konnector, "konnector-"+cluster)

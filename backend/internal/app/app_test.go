@@ -29,33 +29,51 @@ import (
 
 // TestBackend runs the backend against a real API server and a real issuer.
 func TestBackend(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.kubectl(t, "apply", "--server-side", "-f", "testdata/offer.yaml")
 
-	t.Run("it tells anybody how to sign in", f.testInfo)
-	t.Run("a request without a valid ID token is refused", f.testUnauthenticated)
-	t.Run("a connected cluster has a repository that its konnector can push to", f.testConnect)
-	t.Run("connecting at the same time makes one cluster", f.testRacingConnects)
-	t.Run("connecting again gives the same cluster and replaces the credential", f.testReconnect)
-	t.Run("D12_credentials are renewed and rotated and revoked", f.testCredentials)
-	t.Run("a cluster that was built anew reclaims its place, for its owner only", f.testReclaim)
-	t.Run("a request that makes no sense is refused with words", f.testInvalid)
-	t.Run("another person's cluster is not there", f.testTenants)
-	t.Run("an offer says why it cannot be taken", f.testOffers)
-	t.Run("who may bind what is the control plane's RBAC", f.testBind)
-	t.Run("the catalogue", f.testCatalogue)
-	t.Run("A4_bind says what to apply and lets the cluster bind just that in Git", f.testBindInGit)
-	t.Run("people use the web page", f.testWebPage)
-	t.Run("the bridge acts as a tenant in its own namespaces only", f.testBridgeRights)
-	t.Run("A8_namespace and rights of a tenant are there and come back", f.testDrift)
+	t.Run("side by side", func(t *testing.T) {
+		t.Run("it tells anybody how to sign in", together(f.testInfo))
+		t.Run("a request without a valid ID token is refused", together(f.testUnauthenticated))
+		t.Run("a connected cluster has a repository that its konnector can push to", together(f.testConnect))
+		t.Run("connecting at the same time makes one cluster", together(f.testRacingConnects))
+		t.Run("connecting again gives the same cluster and replaces the credential", together(f.testReconnect))
+		t.Run("D12_credentials are renewed and rotated and revoked", together(f.testCredentials))
+		t.Run("a cluster that was built anew reclaims its place, for its owner only", together(f.testReclaim))
+		t.Run("a request that makes no sense is refused with words", together(f.testInvalid))
+		t.Run("another person's cluster is not there", together(f.testTenants))
+		t.Run("who may bind what", together(f.testOffersOfOneAPI))
+		t.Run("people use the web page", together(f.testWebPage))
+		t.Run("the bridge acts as a tenant in its own namespaces only", together(f.testBridgeRights))
+		t.Run("A8_namespace and rights of a tenant are there and come back", together(f.testDrift))
+		t.Run("the bridge's conditions stay", together(f.testForeignConditions))
+		t.Run("a namespace that is not the cluster's own is not taken over", together(f.testTakenNamespace))
+		t.Run("removing a ClusterBinding removes all but the repository", together(f.testRemoval))
+	})
+	// Each of these stops something.
 	t.Run("B2_a konnector that keeps in touch is seen and one that does not is told", f.testHeartbeat)
-	t.Run("the bridge's conditions stay", f.testForeignConditions)
-	t.Run("a namespace that is not the cluster's own is not taken over", f.testTakenNamespace)
-	t.Run("removing a ClusterBinding removes all but the repository", f.testRemoval)
 	t.Run("a repository that is gone is not made anew", f.testLostRepository)
 	t.Run("agents go on while the API server is away", f.testAPIServerAway)
 	t.Run("it starts while the API server is away, and goes on by itself", f.testStartWithoutAPIServer)
 	t.Run("it starts while the issuer is away, and goes on by itself", f.testIssuerAway)
+}
+
+// together is a test that runs beside others.
+func together(test func(*testing.T)) func(*testing.T) {
+	return func(t *testing.T) {
+		t.Parallel()
+		test(t)
+	}
+}
+
+// testOffersOfOneAPI is one after the other: all of it offers the same API, and
+// changes who may have it.
+func (f *fixture) testOffersOfOneAPI(t *testing.T) {
+	t.Run("an offer says why it cannot be taken", f.testOffers)
+	t.Run("who may bind what is the control plane's RBAC", f.testBind)
+	t.Run("the catalogue", f.testCatalogue)
+	t.Run("A4_bind says what to apply and lets the cluster bind just that in Git", f.testBindInGit)
 }
 
 func (f *fixture) testInfo(t *testing.T) {

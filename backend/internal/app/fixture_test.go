@@ -49,9 +49,13 @@ type fixture struct {
 	tokens map[string]string
 }
 
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard()) // what the libraries say has no place in a test's output
+	os.Exit(m.Run())
+}
+
 func start(t *testing.T) *fixture {
 	t.Helper()
-	ctrl.SetLogger(logr.Discard()) // what the libraries say has no place in a test's output
 	e := env.StartForTest(t, env.Options{Clusters: []string{env.Control}, Dex: true})
 	f := &fixture{Env: e, t: t, tokens: map[string]string{}}
 	control := e.Cluster(env.Control)
@@ -77,7 +81,7 @@ func start(t *testing.T) *fixture {
 		credentialLifetime: time.Hour,
 	}
 	f.run(t)
-	for _, user := range []string{env.Alice, env.Bob} {
+	for _, user := range []string{env.Alice, env.Bob, env.Carol} {
 		if f.tokens[user], err = e.Dex.IDToken(t.Context(), user); err != nil {
 			t.Fatal(err)
 		}

@@ -12,6 +12,7 @@ import (
 
 func (f *fixture) testReclaim(t *testing.T) {
 	lost := f.connect(t, env.Alice, "lost")
+	f.connect(t, env.Alice, "namesake")
 	reclaim := func(user, uid, name string, force bool) (c v1alpha1.Cluster, status int, message string) {
 		status, message = f.call(t, f.tokens[user], "POST", "/v1/clusters", v1alpha1.ConnectRequest{Name: "rebuilt", ClusterUID: uid, Reclaim: name, Force: force}, &c)
 		return c, status, message

@@ -125,7 +125,7 @@ func (s *security) testBrowser(t *testing.T) {
 	if last.String() != s.url+"/clusters/"+s.alice.ID || !b.signedIn(t) {
 		t.Errorf("came to %s, signed in: %t", last, b.signedIn(t))
 	}
-	s.secrets = append(s.secrets, b.cookie(t, "gitbind-session"))
+	s.secret(b.cookie(t, "gitbind-session"))
 	if resp, body := b.send(t, "GET", "/clusters/"+s.bob.ID, nil); resp.status != http.StatusNotFound {
 		t.Errorf("Bob's cluster: %d\n%s", resp.status, body)
 	}
@@ -138,7 +138,7 @@ func (s *security) testReplay(t *testing.T) {
 	b := s.browser(t)
 	callback := b.answer(t)
 	flow := b.cookie(t, "gitbind-signin")
-	s.secrets = append(s.secrets, callback.Query().Get("code"), callback.Query().Get("state"), flow)
+	s.secret(callback.Query().Get("code"), callback.Query().Get("state"), flow)
 	if resp, _ := b.send(t, "GET", callback.String(), nil); resp.status != http.StatusSeeOther || !b.signedIn(t) {
 		t.Fatalf("the first time: %d", resp.status)
 	}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"gitbind.dev/backend/api/v1alpha1"
@@ -22,36 +23,46 @@ import (
 // and that nothing is deleted because it is missing in all of these by the
 // numbers of their scenarios.
 func TestSecurity(t *testing.T) {
+	t.Parallel()
 	s := startSecurity(t)
 
-	t.Run("a forged ID token lets nobody in", s.testForgedToken)
-	t.Run("an ID token for another audience lets nobody in", s.testAudience)
-	t.Run("an expired ID token lets nobody in", s.testExpiredToken)
-	t.Run("a pipeline is let in by its own issuer if it is one of ours", s.testPipeline)
-	t.Run("an issuer speaks for its own people only", s.testOtherIssuer)
+	t.Run("side by side", func(t *testing.T) {
+		t.Run("a forged ID token lets nobody in", together(s.testForgedToken))
+		t.Run("an ID token for another audience lets nobody in", together(s.testAudience))
+		t.Run("an expired ID token lets nobody in", together(s.testExpiredToken))
+		t.Run("a pipeline is let in by its own issuer if it is one of ours", together(s.testPipeline))
+		t.Run("an issuer speaks for its own people only", together(s.testOtherIssuer))
 
-	t.Run("A1_a person signs in with a browser and out again", s.testBrowser)
-	t.Run("a replayed code signs nobody in", s.testReplay)
-	t.Run("an altered state signs nobody in", s.testState)
-	t.Run("a sign-in leads to no foreign address", s.testRedirect)
-	t.Run("an expired session is none", s.testExpiredSession)
-	t.Run("a session that was made elsewhere is none", s.testForgedSession)
-	t.Run("another site makes no request in a person's name", s.testOtherSite)
-	t.Run("a session opens pages and nothing else", s.testSessionIsForPages)
-	t.Run("nobody but a browser's own page reads what the backend answers", s.testHeaders)
+		t.Run("A1_a person signs in with a browser and out again", together(s.testBrowser))
+		t.Run("a replayed code signs nobody in", together(s.testReplay))
+		t.Run("an altered state signs nobody in", together(s.testState))
+		t.Run("a sign-in leads to no foreign address", together(s.testRedirect))
+		t.Run("an expired session is none", together(s.testExpiredSession))
+		t.Run("a session that was made elsewhere is none", together(s.testForgedSession))
+		t.Run("another site makes no request in a person's name", together(s.testOtherSite))
+		t.Run("a session opens pages and nothing else", together(s.testSessionIsForPages))
+		t.Run("nobody but a browser's own page reads what the backend answers", together(s.testHeaders))
 
-	t.Run("what a client says it is picks nobody else's cluster", s.testClientsName)
-	t.Run("another tenant's cluster is not there", s.testOtherCluster)
-	t.Run("another tenant's repository and its branches are not there", s.testOtherRepository)
-	t.Run("another tenant's Secrets and namespaces are out of reach", s.testOtherNamespace)
-	t.Run("who may not bind an API binds none", s.testNoRight)
-	t.Run("a konnector's credential writes neither status nor anything outside bindings", s.testKonnectorWrites)
-	t.Run("a bridge's credential writes status and nothing else", s.testBridgeWrites)
-	t.Run("no trick with a path leads elsewhere", s.testPathTricks)
-	t.Run("no trick with a name in a tree is taken", s.testTreeTricks)
-	t.Run("a credential has an end and is in no address", s.testCredentialEnds)
+		t.Run("what a client says it is picks nobody else's cluster", together(s.testClientsName))
+		t.Run("another tenant's cluster is not there", together(s.testOtherCluster))
+		t.Run("another tenant's repository and its branches are not there", together(s.testOtherRepository))
+		t.Run("another tenant's Secrets and namespaces are out of reach", together(s.testOtherNamespace))
+		t.Run("who may not bind an API binds none", together(s.testNoRight))
+		t.Run("Alice's branches", together(s.testBranches))
+		t.Run("no trick with a path leads elsewhere", together(s.testPathTricks))
+		t.Run("a credential has an end and is in no address", together(s.testCredentialEnds))
+	})
+	// This starts the backend again, and the last one reads what all have left.
 	t.Run("over TLS everything works and cookies are for https only", s.testTLS)
 	t.Run("no secret is in the log", s.testLog)
+}
+
+// testBranches is one after the other: each compares all branches of Alice's
+// repository before and after.
+func (s *security) testBranches(t *testing.T) {
+	t.Run("a konnector's credential writes neither status nor anything outside bindings", s.testKonnectorWrites)
+	t.Run("a bridge's credential writes status and nothing else", s.testBridgeWrites)
+	t.Run("no trick with a name in a tree is taken", s.testTreeTricks)
 }
 
 // security is a backend with two tenants, and with a second issuer, whose key
@@ -62,8 +73,17 @@ type security struct {
 	alice, bob             v1alpha1.Cluster
 	aliceBridge, bobBridge string
 	aliceSubject           string
+
+	mu sync.Mutex
 	// secrets are what must be in no log.
 	secrets []string
+}
+
+// secret notes what must be in no log.
+func (s *security) secret(values ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.secrets = append(s.secrets, values...)
 }
 
 const ciAudience = "https://gitbind.example.com"
@@ -86,7 +106,7 @@ func startSecurity(t *testing.T) *security {
 	s.alice, s.bob = f.connect(t, env.Alice, "alices"), f.connect(t, env.Bob, "bobs")
 	s.aliceBridge, s.bobBridge = f.bridgeSecret(t, s.alice.ID), f.bridgeSecret(t, s.bob.ID)
 	s.aliceSubject = f.binding(t, s.alice.ID).Spec.Owner.Subject
-	s.secrets = []string{f.tokens[env.Alice], f.tokens[env.Bob], s.alice.Credential.Password, s.bob.Credential.Password, s.aliceBridge, s.bobBridge}
+	s.secret(f.tokens[env.Alice], f.tokens[env.Bob], s.alice.Credential.Password, s.bob.Credential.Password, s.aliceBridge, s.bobBridge)
 	return s
 }
 

@@ -109,7 +109,7 @@ func (s *security) testExpiredToken(t *testing.T) {
 func (s *security) testPipeline(t *testing.T) {
 	var c v1alpha1.Cluster
 	token := s.ci.token(nil)
-	s.secrets = append(s.secrets, token)
+	s.secret(token)
 	if status, message := s.call(t, token, "POST", "/v1/clusters", v1alpha1.ConnectRequest{Name: "ci", ClusterUID: "ci"}, &c); status != http.StatusOK {
 		t.Fatalf("%d %s", status, message)
 	}

@@ -44,10 +44,6 @@ type webPage struct {
 func (f *fixture) testWebPage(t *testing.T) {
 	p := &webPage{fixture: f, browser: startChromium(t)}
 	f.kubectl(t, "apply", "--server-side", "-f", "testdata/webpage.yaml")
-	var err error
-	if f.tokens[env.Carol], err = f.Dex.IDToken(t.Context(), env.Carol); err != nil {
-		t.Fatal(err)
-	}
 	p.furnish(t)
 	t.Run("A1_a person signs in and comes back to where they were", p.testSignIn)
 	t.Run("A3_the catalogue is searched and an offer granted", p.testCatalogue)

@@ -92,6 +92,7 @@ func (c cluster) eventually(t *testing.T, try func(context.Context) error) error
 }
 
 func TestManifests(t *testing.T) {
+	t.Parallel()
 	e := env.StartForTest(t, env.Options{})
 	app, control := open(t, e, env.App), open(t, e, env.Control)
 

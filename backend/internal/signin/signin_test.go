@@ -214,9 +214,11 @@ func (b *browser) somebody(t *testing.T) {
 }
 
 func TestSignIn(t *testing.T) {
+	t.Parallel()
 	dex := env.StartForTest(t, env.Options{Clusters: []string{}, Dex: true}).Dex
 
 	t.Run("who signs in comes back to the page that they wanted", func(t *testing.T) {
+		t.Parallel()
 		b := start(t, dex).browser(t)
 		b.nobody(t)
 		if last := b.signIn(t, "/clusters/x?a=b"); last.String() != b.PublicURL+"/clusters/x?a=b" {
@@ -228,6 +230,7 @@ func TestSignIn(t *testing.T) {
 		}
 	})
 	t.Run("who signs out is signed out", func(t *testing.T) {
+		t.Parallel()
 		b := start(t, dex).browser(t)
 		b.signIn(t, "/")
 		if r, _ := b.send(t, "GET", "/signout"); r.status == http.StatusSeeOther {
@@ -239,8 +242,12 @@ func TestSignIn(t *testing.T) {
 		}
 		b.nobody(t)
 	})
-	t.Run("the issuer is asked for a code with PKCE, state, nonce and the one redirect", func(t *testing.T) { testRequest(t, start(t, dex).browser(t)) })
+	t.Run("the issuer is asked for a code with PKCE, state, nonce and the one redirect", func(t *testing.T) {
+		t.Parallel()
+		testRequest(t, start(t, dex).browser(t))
+	})
 	t.Run("a session ends after eight hours", func(t *testing.T) {
+		t.Parallel()
 		b := start(t, dex).browser(t)
 		b.signIn(t, "/")
 		began := b.now
@@ -250,6 +257,7 @@ func TestSignIn(t *testing.T) {
 		b.nobody(t)
 	})
 	t.Run("a changed session is none", func(t *testing.T) {
+		t.Parallel()
 		b := start(t, dex).browser(t)
 		b.signIn(t, "/")
 		good := b.cookie(t, sessionCookie).Value
@@ -267,12 +275,14 @@ func TestSignIn(t *testing.T) {
 		b.nobody(t)
 	})
 	t.Run("a session of another issuer is none", func(t *testing.T) {
+		t.Parallel()
 		b := start(t, dex).browser(t)
 		b.signIn(t, "/")
 		b.Issuer = issuer(t, "https://other.example.com", "x", "sub")
 		b.nobody(t)
 	})
 	t.Run("what is sealed for one cookie counts in no other", func(t *testing.T) {
+		t.Parallel()
 		b := start(t, dex).browser(t)
 		value, err := b.Seal.seal(flowCookie, session{Issuer: dex.Issuer, Username: "oidc:mallory", Expires: b.now.Add(time.Hour)})
 		if err != nil {
@@ -282,6 +292,7 @@ func TestSignIn(t *testing.T) {
 		b.nobody(t)
 	})
 	t.Run("an altered state is refused", func(t *testing.T) {
+		t.Parallel()
 		for _, state := range []string{"", "guess"} {
 			b := start(t, dex).browser(t)
 			callback := b.answer(t)
@@ -292,16 +303,19 @@ func TestSignIn(t *testing.T) {
 		}
 	})
 	t.Run("a sign-in that another browser began is refused", func(t *testing.T) {
+		t.Parallel()
 		s := start(t, dex)
 		s.browser(t).refused(t, s.browser(t).answer(t).String(), http.StatusBadRequest, "was not begun in this browser")
 	})
 	t.Run("a sign-in that took too long is refused", func(t *testing.T) {
+		t.Parallel()
 		b := start(t, dex).browser(t)
 		callback := b.answer(t)
 		b.now = b.now.Add(flowLifetime + time.Second)
 		b.refused(t, callback.String(), http.StatusBadRequest, "more than 10 minutes ago")
 	})
 	t.Run("a replayed code is refused", func(t *testing.T) {
+		t.Parallel()
 		b := start(t, dex).browser(t)
 		callback := b.answer(t)
 		kept := b.cookie(t, flowCookie).Value
@@ -315,23 +329,27 @@ func TestSignIn(t *testing.T) {
 		b.refused(t, callback.String(), http.StatusUnauthorized, "does not take this sign-in&#39;s code")
 	})
 	t.Run("a code without its PKCE verifier is refused", func(t *testing.T) {
+		t.Parallel()
 		b := start(t, dex).browser(t)
 		callback := b.answer(t)
 		b.change(t, func(f *flow) { f.Verifier = strings.Repeat("x", len(f.Verifier)) })
 		b.refused(t, callback.String(), http.StatusUnauthorized, "does not take this sign-in&#39;s code")
 	})
 	t.Run("an ID token with another nonce is refused", func(t *testing.T) {
+		t.Parallel()
 		b := start(t, dex).browser(t)
 		callback := b.answer(t)
 		b.change(t, func(f *flow) { f.Nonce = "another" })
 		b.refused(t, callback.String(), http.StatusUnauthorized, "from another sign-in")
 	})
 	t.Run("what the issuer says is shown as text", func(t *testing.T) {
+		t.Parallel()
 		b := start(t, dex).browser(t)
 		state := b.answer(t).Query().Get("state")
 		b.refused(t, callbackPath+"?error=access_denied&error_description=%3Cscript%3E&state="+state, http.StatusForbidden, "It said: access_denied &lt;script&gt;")
 	})
 	t.Run("an issuer that is down is said", func(t *testing.T) {
+		t.Parallel()
 		b := start(t, dex).browser(t)
 		b.Issuer = issuer(t, "http://localhost:1", "x", "sub")
 		b.refused(t, "/signin", http.StatusServiceUnavailable, "Sign-in is not possible just now")
@@ -384,6 +402,7 @@ func testRequest(t *testing.T, b *browser) {
 // TestAnotherMakeOfProvider signs in where little is as at Dex, by nothing but
 // another configuration.
 func TestAnotherMakeOfProvider(t *testing.T) {
+	t.Parallel()
 	mux, publicURL := listen(t)
 	z := env.StartForTest(t, env.Options{Clusters: []string{}, Zitadel: true, WebRedirect: publicURL + callbackPath}).Zitadel
 	s := &service{dex: z, now: time.Now(), SignIn: &SignIn{Scopes: []string{"openid", "email", "groups"}, PublicURL: publicURL}}

@@ -15,6 +15,7 @@ import (
 // TestAnotherMakeOfProvider signs in where little is as at Dex, by nothing but
 // another configuration.
 func TestAnotherMakeOfProvider(t *testing.T) {
+	t.Parallel()
 	z := env.StartForTest(t, env.Options{Clusters: []string{}, Zitadel: true}).Zitadel
 	provider := Provider{Issuer: z.Issuer, ClientID: z.ClientID, Scopes: []string{"openid", "email", "profile", "groups"}}
 	newSignIn := func() (*SignIn, *printed) {

@@ -16,8 +16,6 @@ type host struct {
 	t testing.TB
 }
 
-type moved = githost.Moved
-
 func newHost(t testing.TB) *host { return &host{githost.New(t), t} }
 
 func (h *host) create(repository, password string) { h.t.Helper(); h.Create(repository, password) }

@@ -28,7 +28,7 @@ func testCrowd(w *world, api v1alpha1.ExportedAPI, n int) {
 	first, good := path(api, "team-a", "first"), path(api, "team-a", "zz-good")
 	t.push("Order", map[string]string{first: manifest(first, nano)})
 	t.wantAnswer(first, claim.Applied)
-	peak := peakMemory()
+	peak := w.peakMemory()
 	crowd := make([]entry, n, n+1)
 	for i := range crowd {
 		crowd[i] = entry{"100644", path(api, "team-a", fmt.Sprintf("crowd-%06d", i)), "nobody: reads this\n"}
@@ -45,7 +45,7 @@ func testCrowd(w *world, api v1alpha1.ExportedAPI, n int) {
 	t.wantObserved()
 	t.wantAnswer(crowd[n-1].path, claim.Invalid)
 	commits := t.host.run(t.id, "rev-list", "--count", "status")
-	w.Logf("the good claim took %s, all %s and %s commits, and the heap grew by at most %d MiB", took, time.Since(start).Round(time.Millisecond), commits, peak()>>20)
+	w.Logf("the good claim took %s, all %s and %s commits, and the bridge's heap had at most %d MiB", took, time.Since(start).Round(time.Millisecond), commits, peak()>>20)
 	if s := t.answer(first); s.Result != claim.Applied {
 		w.Errorf("the first claim: %+v", s)
 	}

@@ -152,9 +152,9 @@ func rights(api v1alpha1.ExportedAPI) rbacv1.PolicyRule {
 
 // bridge is a running gitbridge.
 type bridge struct {
-	health string
-	began  time.Time
-	stop   func()
+	health, metrics string
+	began           time.Time
+	stop            func()
 }
 
 func (w *world) startBridge() {

@@ -8,18 +8,17 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/gitbridge/claim"
 )
 
 // testBreaking changes the schema of an API in a way that its objects do not
 // satisfy. What app clusters do about it is theirs to test.
-func testBreaking(t *world, _ apis) {
-	t.Run("D19_a breaking change of a schema leaves what is there and judges what is new", func(sub *testing.T) { testBreakingChange(t.with(sub)) })
+func testBreaking(t *world, apis apis) {
+	t.Run("D19_a breaking change of a schema leaves what is there and judges what is new", func(sub *testing.T) { testBreakingChange(t.with(sub), apis.gadgets) })
 }
 
-func testBreakingChange(w *world) {
-	gadgets := w.define("testdata/gadgets.yaml")
-	w.must(w.control().Rediscover(w.Context()))
+func testBreakingChange(w *world, gadgets v1alpha1.ExportedAPI) {
 	t := w.tenant(gadgets)
 	old, other, late, late2 := path(gadgets, "team-a", "old"), path(gadgets, "team-a", "other"), path(gadgets, "team-a", "late"), path(gadgets, "team-a", "late2")
 	files := map[string]string{old: manifest(old, "  size: small"), other: manifest(other, "  size: small")}

@@ -16,11 +16,15 @@ import (
 	"gitbind.dev/gitbridge/claim"
 )
 
-// testForeign: an object that is not a claim's own is nobody's to overwrite.
-func testForeign(t *world, apis apis) {
+// testForeignObject: an object that is not a claim's own is nobody's to overwrite.
+func testForeignObject(t *world, apis apis) {
 	t.Run("B5_a foreign object is not overwritten and that is said", t.alone(apis, foreignObject))
-	t.Run("B6_removing a claim leaves the foreign object", t.alone(apis, foreignStays))
-	t.Run("B7_an operator hands an object over", t.alone(apis, adoption))
+}
+
+// testForeign is about foreign objects and one bridge.
+func testForeign(t *world, apis apis) {
+	t.Run("B6_removing a claim leaves the foreign object", t.beside(apis, foreignStays))
+	t.Run("B7_an operator hands an object over", t.beside(apis, adoption))
 }
 
 // foreign makes an object where a claim's would be, and gives it.

@@ -18,16 +18,30 @@ import (
 
 // testRequests binds and unbinds through Git.
 func testRequests(t *world, apis apis) {
-	t.offered(apis.postgresql.BindingName())
-	t.Run("B14_a denied request says which right is missing", t.alone(apis, deniedRequest))
-	t.Run("B8_an offer that comes later is found", t.alone(apis, laterOffer))
-	t.Run("losing the right holds new claims and deletes nothing", t.alone(apis, lostRight))
-	t.Run("B11_removing the request unbinds when the last claim is gone", t.alone(apis, unbind))
+	t.Run("B14_a denied request says which right is missing", t.beside(apis, deniedRequest))
+	t.Run("B8_an offer that comes later is found", t.beside(apis, laterOffer))
+	t.Run("losing the right holds new claims and deletes nothing", t.beside(apis, lostRight))
+	t.Run("B11_removing the request unbinds when the last claim is gone", t.beside(apis, unbind))
+	t.Run("a request that the control plane refuses is answered and tried again", t.beside(apis, refusedRequest))
+	t.Run("a request and its claims in one push converge", t.beside(apis, requestWithClaims))
+}
+
+// testOrphan unbinds an API and keeps its services.
+func testOrphan(t *world, apis apis) {
 	t.Run("B12_an orphaned API leaves its services", t.alone(apis, orphan))
+}
+
+// testHostileRequests asks for what is another's.
+func testHostileRequests(t *world, apis apis) {
 	t.Run("D17_a hostile request reaches nothing of another cluster", t.alone(apis, hostileRequests))
-	t.Run("a request that the control plane refuses is answered and tried again", t.alone(apis, refusedRequest))
-	t.Run("a request that nobody removed unbinds nothing", t.alone(apis, unprovenRequest))
-	t.Run("a request and its claims in one push converge", t.alone(apis, requestWithClaims))
+}
+
+// beside gives a new tenant to another test, which runs beside its siblings.
+func (w *world) beside(offers apis, run func(*tenant, apis)) func(*testing.T) {
+	return func(t *testing.T) {
+		t.Parallel()
+		run(w.with(t).tenant(), offers)
+	}
 }
 
 // alone gives a new tenant to another test.
@@ -365,7 +379,9 @@ func refusedRequest(t *tenant, apis apis) {
 	t.wantBound(apis.postgresql)
 }
 
-func unprovenRequest(t *tenant, apis apis) {
+// testUnprovenRequest sets main back to before the request.
+func testUnprovenRequest(w *world, apis apis) {
+	t := w.tenant()
 	t.permit(apis.postgresql.BindingName())
 	begin := t.host.head(t.id, "main")
 	path := t.ask(apis.postgresql, "spec: {deletionPolicy: Orphan}\n")

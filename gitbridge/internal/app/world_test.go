@@ -42,7 +42,10 @@ type world struct {
 	bridge *bridge
 }
 
+// newWorld starts a world of its own for a test, which runs beside the others of
+// the package.
 func newWorld(t *testing.T, o env.Options) *world {
+	t.Parallel()
 	o.Clusters = []string{env.Control}
 	w := &world{T: t, root: t, bridge: &bridge{stop: func() {}}, env: env.StartForTest(t, o), host: newHost(t)}
 	scheme := runtime.NewScheme()

@@ -174,6 +174,9 @@ func (f *fixture) healthOf(path string) (status int, words string) {
 	return resp.StatusCode, string(b)
 }
 
+// patience is how long the backend may take to do what is expected.
+const patience = time.Minute
+
 // eventually waits for a condition, with a deadline.
 func eventually(t *testing.T, what string, is func() error) {
 	t.Helper()

@@ -21,6 +21,7 @@ import (
 
 	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/test/chromium"
 	"gitbind.dev/test/env"
 )
 
@@ -31,10 +32,13 @@ const (
 	screens    = "../../../docs/screens"
 )
 
+// passwords are those of Dex's users.
+var passwords = map[string]string{env.Alice: env.AlicePassword, env.Bob: env.BobPassword, env.Carol: env.CarolPassword}
+
 // webPage is a person's cluster with some claims, and a browser.
 type webPage struct {
 	*fixture
-	browser *chromium
+	browser *chromium.Browser
 	// cluster is Carol's; konnector and bridge are clones of its repository.
 	cluster           v1alpha1.Cluster
 	konnector, bridge string
@@ -42,7 +46,7 @@ type webPage struct {
 
 // testWebPage has people use the web page in a real browser.
 func (f *fixture) testWebPage(t *testing.T) {
-	p := &webPage{fixture: f, browser: startChromium(t)}
+	p := &webPage{fixture: f, browser: chromium.Start(t)}
 	f.kubectl(t, "apply", "--server-side", "-f", "testdata/webpage.yaml")
 	p.furnish(t)
 	t.Run("A1_a person signs in and comes back to where they were", p.testSignIn)
@@ -64,13 +68,13 @@ func (p *webPage) hosts() []string {
 }
 
 // window is one of somebody who is signed in.
-func (p *webPage) window(t *testing.T, user string) *tab {
+func (p *webPage) window(t *testing.T, user string) *chromium.Window {
 	t.Helper()
-	w := p.browser.open(t, p.hosts()...)
-	w.goes(p.url + "/")
-	w.presses(`main a.button`)
-	w.signsIn(user, passwords[user])
-	w.sees("h1", "Clusters")
+	w := p.browser.Open(t, p.hosts()...)
+	w.Goes(p.url + "/")
+	w.Presses(`main a.button`)
+	w.SignsIn(user, passwords[user])
+	w.Sees("h1", "Clusters")
 	return w
 }
 
@@ -216,104 +220,104 @@ func provider(status, reason, message string) map[string]any {
 func ready(s *claim.Status) { s.Status = provider("True", "Available", "") }
 
 func (p *webPage) testSignIn(t *testing.T) {
-	w := p.browser.open(t, p.hosts()...)
-	w.goes(p.url)
-	w.sees("main", "gitbind", "Sign in")
-	w.goes(p.claimURL("orders"))
-	w.sees("h1", "Sign in to see this page")
-	w.presses(`main a.button`)
-	w.signsIn(env.Carol, env.CarolPassword)
-	w.sees("h1", "orders")
-	w.sees("header", "carol@example.com")
-	if at := get(w, chromedp.Location()); at != p.claimURL("orders") {
+	w := p.browser.Open(t, p.hosts()...)
+	w.Goes(p.url)
+	w.Sees("main", "gitbind", "Sign in")
+	w.Goes(p.claimURL("orders"))
+	w.Sees("h1", "Sign in to see this page")
+	w.Presses(`main a.button`)
+	w.SignsIn(env.Carol, env.CarolPassword)
+	w.Sees("h1", "orders")
+	w.Sees("header", "carol@example.com")
+	if at := chromium.Get(w, chromedp.Location()); at != p.claimURL("orders") {
 		t.Errorf("after the sign-in the browser is at %s", at)
 	}
-	w.presses(`header form button`)
-	w.sees("main", "Sign in")
-	w.goes(p.claimURL("orders"))
-	w.sees("h1", "Sign in to see this page")
-	w.faultless()
+	w.Presses(`header form button`)
+	w.Sees("main", "Sign in")
+	w.Goes(p.claimURL("orders"))
+	w.Sees("h1", "Sign in to see this page")
+	w.Faultless()
 }
 
 func (p *webPage) testCatalogue(t *testing.T) {
 	w := p.window(t, env.Carol)
-	w.goes(p.url + "/catalog")
-	w.sees("main", "3 offers", "Databases", "PostgreSQL", "Messaging", "RabbitMQ", "kubectl gitbind bind web-rabbitmq", "prod-eu")
-	w.writes(`#q`, "broker")
-	w.presses(`.find button`)
-	w.sees("main", "1 of 3 offers", "RabbitMQ")
-	w.showsNothingOf("PostgreSQL")
-	w.goes(p.url + "/catalog?q=teapot")
-	w.sees("main", "Nothing fits this search")
-	w.goes(p.url + "/catalog?group=Messaging")
-	w.presses(`form.bind button`)
-	w.sees("main", "Granted", "kubectl gitbind bind web-rabbitmq")
+	w.Goes(p.url + "/catalog")
+	w.Sees("main", "3 offers", "Databases", "PostgreSQL", "Messaging", "RabbitMQ", "kubectl gitbind bind web-rabbitmq", "prod-eu")
+	w.Writes(`#q`, "broker")
+	w.Presses(`.find button`)
+	w.Sees("main", "1 of 3 offers", "RabbitMQ")
+	w.ShowsNothingOf("PostgreSQL")
+	w.Goes(p.url + "/catalog?q=teapot")
+	w.Sees("main", "Nothing fits this search")
+	w.Goes(p.url + "/catalog?group=Messaging")
+	w.Presses(`form.bind button`)
+	w.Sees("main", "Granted", "kubectl gitbind bind web-rabbitmq")
 	export := &v1alpha1.APIServiceExport{}
 	eventually(t, "the API is granted", func() error {
 		return p.admin.Get(t.Context(), client.ObjectKey{Namespace: v1alpha1.TenantNamespace(p.cluster.ID), Name: "rabbitmqinstances.anynines.com"}, export)
 	})
-	w.faultless()
+	w.Faultless()
 }
 
 func (p *webPage) testConnected(t *testing.T) {
 	w := p.window(t, env.Bob)
-	w.goes(p.url + "/connect")
-	w.sees("main", "kubectl gitbind connect "+p.url)
+	w.Goes(p.url + "/connect")
+	w.Sees("main", "kubectl gitbind connect "+p.url)
 	body := v1alpha1.ConnectRequest{Name: "bobs-new-one", ClusterUID: "web-page-live"}
 	if status, message := p.call(t, p.tokens[env.Bob], "POST", "/v1/clusters", body, nil); status != http.StatusOK {
 		t.Fatalf("%d %s", status, message)
 	}
-	w.sees("#live-clusters", "bobs-new-one", "Not seen yet")
-	w.faultless()
+	w.Sees("#live-clusters", "bobs-new-one", "Not seen yet")
+	w.Faultless()
 }
 
 func (p *webPage) testClaim(t *testing.T) {
 	w := p.window(t, env.Carol)
-	w.sees("main", "prod-eu", "Connected", "6 claims", "2 need attention", "Claims that need attention", "reports", "Denied", "archive", "Removal held")
-	w.presses(`tbody th a`)
-	w.sees("main", "Connected", postgresql, "3 Ready", "1 Denied", "1 Removal held")
-	w.presses(`tbody th a`)
-	w.sees("main", "6 claims", "orders", "invoices")
-	w.writes(`#q`, "ord")
-	w.presses(`.find button`)
-	w.sees("main", "1 claim", "orders")
-	w.presses(`tbody th a`)
-	w.sees("main", "Ready", "plan: postgresql-single-big", "dora", "in the cluster", "-  plan: postgresql-single-small", "+  plan: postgresql-single-big", "maxConnections: 120")
+	w.Sees("main", "prod-eu", "Connected", "6 claims", "2 need attention", "Claims that need attention", "reports", "Denied", "archive", "Removal held")
+	w.Presses(`tbody th a`)
+	w.Sees("main", "Connected", postgresql, "3 Ready", "1 Denied", "1 Removal held")
+	w.Presses(`tbody th a`)
+	w.Sees("main", "6 claims", "orders", "invoices")
+	w.Writes(`#q`, "ord")
+	w.Presses(`.find button`)
+	w.Sees("main", "1 claim", "orders")
+	w.Presses(`tbody th a`)
+	w.Sees("main", "Ready", "plan: postgresql-single-big", "dora", "in the cluster", "-  plan: postgresql-single-small", "+  plan: postgresql-single-big", "maxConnections: 120")
 	p.answer(t, map[string]func(*claim.Status){"orders": func(s *claim.Status) { s.Status = provider("False", "Resizing", "moving to the big plan") }})
-	w.sees("#live-claim", "Not ready", "moving to the big plan")
+	w.Sees("#live-claim", "Not ready", "moving to the big plan")
 	p.answer(t, map[string]func(*claim.Status){"orders": ready})
-	w.sees("#live-claim", "Ready The service is ready")
-	w.faultless()
+	w.Sees("#live-claim", "Ready The service is ready")
+	w.Faultless()
 }
 
 func (p *webPage) testWithoutScripts(t *testing.T) {
-	w := p.browser.open(t, p.hosts()...)
-	w.withoutScripts()
-	w.goes(p.claimURL("orders"))
-	w.presses(`main a.button`)
-	w.signsIn(env.Carol, env.CarolPassword)
-	w.sees("main", "orders", "Ready", "plan: postgresql-single-big", "dora", "+  plan: postgresql-single-big")
-	w.showsNothingOf(">Copy<")
-	w.goes(p.url + "/catalog")
-	w.writes(`#q`, "broker")
-	w.presses(`.find button`)
-	w.sees("main", "1 of 3 offers", "RabbitMQ")
-	w.goes(p.url + "/connect")
-	w.sees("main", "kubectl gitbind connect "+p.url, "prod-eu")
-	w.presses(`header form button`)
-	w.sees("main", "Sign in")
-	w.faultless()
+	w := p.browser.Open(t, p.hosts()...)
+	w.WithoutScripts()
+	w.Goes(p.claimURL("orders"))
+	w.Presses(`main a.button`)
+	w.SignsIn(env.Carol, env.CarolPassword)
+	w.Sees("main", "orders", "Ready", "plan: postgresql-single-big", "dora", "+  plan: postgresql-single-big")
+	w.ShowsNothingOf(">Copy<")
+	w.Goes(p.url + "/catalog")
+	w.Writes(`#q`, "broker")
+	w.Presses(`.find button`)
+	w.Sees("main", "1 of 3 offers", "RabbitMQ")
+	w.Goes(p.url + "/connect")
+	w.Sees("main", "kubectl gitbind connect "+p.url, "prod-eu")
+	w.Presses(`header form button`)
+	w.Sees("main", "Sign in")
+	w.Faultless()
 }
 
 func (p *webPage) testStranger(t *testing.T) {
 	w := p.window(t, env.Bob)
-	w.showsNothingOf("prod-eu", p.cluster.ID)
+	w.ShowsNothingOf("prod-eu", p.cluster.ID)
 	for _, path := range []string{"", "/bindings/" + postgresql, "/bindings/" + postgresql + "/team-a/orders"} {
-		w.goes(p.url + "/clusters/" + p.cluster.ID + path)
-		w.sees("h1", "Not found")
-		w.showsNothingOf("prod-eu", "postgresql-single")
+		w.Goes(p.url + "/clusters/" + p.cluster.ID + path)
+		w.Sees("h1", "Not found")
+		w.ShowsNothingOf("prod-eu", "postgresql-single")
 	}
-	w.faultless()
+	w.Faultless()
 }
 
 // testReadable looks at each page in light and dark, wide and as on a phone, and
@@ -324,10 +328,10 @@ func (p *webPage) testReadable(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := p.window(t, env.Carol)
-	out := p.browser.open(t, p.hosts()...)
+	out := p.browser.Open(t, p.hosts()...)
 	pages := []struct {
 		name, address string
-		in            *tab
+		in            *chromium.Window
 		// screens are the pictures to take, as "<scheme>-<width>".
 		screens string
 	}{
@@ -343,23 +347,23 @@ func (p *webPage) testReadable(t *testing.T) {
 		{"signed-out", p.url + "/clusters", out, ""},
 	}
 	for _, page := range pages {
-		page.in.goes(page.address)
+		page.in.Goes(page.address)
 		for _, scheme := range []string{"light", "dark"} {
 			for _, width := range []int64{1200, 390} {
-				page.in.do(page.in.size(width, 800), page.in.scheme(scheme))
-				for _, fault := range get(page.in, chromedp.Evaluate[[]string](string(check))) {
+				page.in.Do(page.in.Size(width, 800), page.in.Scheme(scheme))
+				for _, fault := range chromium.Get(page.in, chromedp.Evaluate[[]string](string(check))) {
 					t.Errorf("%s, %s, %d wide: %s", page.name, scheme, width, fault)
 				}
 				look := fmt.Sprintf("%s-%d", scheme, width)
 				if *update && strings.Contains(page.screens, look) {
-					writeScreen(t, page.name+"-"+look, page.in.picture(width, 1500))
+					writeScreen(t, page.name+"-"+look, page.in.Picture(width, 1500))
 				}
 			}
 		}
 	}
 	p.testKeyboard(t, w)
-	w.faultless()
-	out.faultless()
+	w.Faultless()
+	out.Faultless()
 }
 
 func writeScreen(t *testing.T, name string, png []byte) {
@@ -374,17 +378,17 @@ func writeScreen(t *testing.T, name string, png []byte) {
 
 // testKeyboard goes through a page by the tabulator: the way past the header comes
 // first, everything can be reached, and one sees where one is.
-func (p *webPage) testKeyboard(t *testing.T, w *tab) {
-	w.goes(p.url + "/clusters/" + p.cluster.ID)
-	w.do(w.size(1200, 800), call(emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}))
+func (p *webPage) testKeyboard(t *testing.T, w *chromium.Window) {
+	w.Goes(p.url + "/clusters/" + p.cluster.ID)
+	w.Do(w.Size(1200, 800), chromium.Call(emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}))
 	const where = `(() => {
 		const e = document.activeElement, s = getComputedStyle(e), b = e.getBoundingClientRect();
 		return { what: e.tagName + " " + (e.innerText || e.name || "").slice(0, 40).replaceAll("\n", " "), seen: s.outlineStyle !== "none" && parseFloat(s.outlineWidth) >= 2 && b.width > 0 && b.bottom > 0 && b.right > 0 };
 	})()`
 	var reached []string
 	for range 60 {
-		w.do(chromedp.KeyEvent(kb.Tab))
-		at := get(w, chromedp.Evaluate[struct {
+		w.Do(chromedp.KeyEvent(kb.Tab))
+		at := chromium.Get(w, chromedp.Evaluate[struct {
 			What string `json:"what"`
 			Seen bool   `json:"seen"`
 		}](where))

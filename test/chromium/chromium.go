@@ -1,4 +1,7 @@
-package app
+// Package chromium drives a headless Chromium as people use it: it opens pages,
+// presses and writes, and waits until a page shows what it should. It notes what
+// the browser complains of, and what a page loads from elsewhere.
+package chromium
 
 import (
 	"context"
@@ -19,20 +22,20 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
-
-	"gitbind.dev/test/env"
 )
 
-// chromium is a browser, as people have it. Each tab is a person's own, with
+// Browser is a running Chromium. Each of its windows is a person's own, with
 // cookies of its own.
-type chromium struct {
+type Browser struct {
 	ctx context.Context
 }
 
 // requireChromium makes a missing browser a failure, as CI does.
 const requireChromium = "GITBIND_REQUIRE_CHROMIUM"
 
-func startChromium(t *testing.T) *chromium {
+// Start starts a browser that ends with the test. Where there is none the test is
+// skipped.
+func Start(t testing.TB) *Browser {
 	t.Helper()
 	program := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
@@ -67,29 +70,28 @@ func startChromium(t *testing.T) *chromium {
 	if err := chromedp.Do(ctx); err != nil {
 		t.Fatalf("start %s: %v", program, err)
 	}
-	return &chromium{ctx: ctx}
+	return &Browser{ctx: ctx}
 }
 
-// tab is one person's window.
-type tab struct {
-	t     *testing.T
-	ctx   context.Context
-	hosts []string
+// Window is one person's.
+type Window struct {
+	t   testing.TB
+	ctx context.Context
 
 	mu sync.Mutex
 	// wrong is what the browser complained of, and what it loaded from elsewhere.
 	wrong []string
 }
 
-// patience is how long a page, or the backend, may take to say what is expected.
+// patience is how long a page may take to show what is expected.
 const patience = time.Minute
 
-// open opens a window that may load things from some hosts only.
-func (c *chromium) open(t *testing.T, hosts ...string) *tab {
+// Open opens a window that may load things from some hosts only.
+func (b *Browser) Open(t testing.TB, hosts ...string) *Window {
 	t.Helper()
-	ctx, end := chromedp.NewContext(c.ctx, chromedp.WithNewBrowserContext())
+	ctx, end := chromedp.NewContext(b.ctx, chromedp.WithNewBrowserContext())
 	t.Cleanup(end)
-	w := &tab{t: t, ctx: ctx, hosts: hosts}
+	w := &Window{t: t, ctx: ctx}
 	// The first use of a context opens its window, which then lives as long as
 	// that context.
 	if err := chromedp.Do(ctx); err != nil {
@@ -108,13 +110,13 @@ func (c *chromium) open(t *testing.T, hosts ...string) *tab {
 		}
 		return "it asked for " + e.Request.URL
 	})
-	w.do(w.size(1200, 800))
+	w.Do(w.Size(1200, 800))
 	return w
 }
 
 // complaints notes what is wrong about the events of one sort, until the window is
 // closed.
-func complaints[E any](w *tab, sort cdp.Event[E], judge func(E) string) {
+func complaints[E any](w *Window, sort cdp.Event[E], judge func(E) string) {
 	events := chromedp.Events(w.ctx, sort)
 	go func() {
 		for e, err := range events {
@@ -130,8 +132,8 @@ func complaints[E any](w *tab, sort cdp.Event[E], judge func(E) string) {
 	}()
 }
 
-// faultless fails the test when the browser had to complain.
-func (w *tab) faultless() {
+// Faultless fails the test when the browser had to complain.
+func (w *Window) Faultless() {
 	w.t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -140,16 +142,16 @@ func (w *tab) faultless() {
 	}
 }
 
-// do does some things one after the other, in time.
-func (w *tab) do(steps ...chromedp.Action[chromedp.Void]) {
+// Do does some things one after the other, in time.
+func (w *Window) Do(steps ...chromedp.Action[chromedp.Void]) {
 	w.t.Helper()
-	_ = get(w, func(ctx context.Context, _ *chromedp.Target) (chromedp.Void, error) {
+	_ = Get(w, func(ctx context.Context, _ *chromedp.Target) (chromedp.Void, error) {
 		return chromedp.Void{}, chromedp.Do(ctx, steps...)
 	})
 }
 
-// get does something that gives a value.
-func get[T any](w *tab, action chromedp.Action[T]) T {
+// Get does something that gives a value.
+func Get[T any](w *Window, action chromedp.Action[T]) T {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.ctx, patience)
 	defer cancel()
@@ -164,36 +166,39 @@ func get[T any](w *tab, action chromedp.Action[T]) T {
 	return value
 }
 
-// goes opens an address.
-func (w *tab) goes(address string) {
+// Goes opens an address.
+func (w *Window) Goes(address string) {
 	w.t.Helper()
-	w.do(chromedp.Navigate(address))
+	w.Do(chromedp.Navigate(address))
 }
 
-// sees waits until what a CSS selector finds shows some words.
-func (w *tab) sees(selector string, words ...string) {
+// Sees waits until what a CSS selector finds shows some words.
+func (w *Window) Sees(selector string, words ...string) {
 	w.t.Helper()
 	text := chromedp.Evaluate[string](fmt.Sprintf(`[...document.querySelectorAll(%q)].map(e => e.innerText).join("\n")`, selector))
-	eventually(w.t, fmt.Sprintf("%s shows %q", selector, words), func() error {
-		ctx, cancel := context.WithTimeout(w.ctx, patience)
-		defer cancel()
+	ctx, cancel := context.WithTimeout(w.ctx, patience)
+	defer cancel()
+	for last := ""; ; {
 		shown, err := chromedp.Run(ctx, text)
-		if err != nil {
-			return err
+		if err == nil {
+			last = shown
 		}
-		for _, word := range words {
-			if !strings.Contains(shown, word) {
-				return fmt.Errorf("it shows %q", shown)
-			}
+		missing := slices.DeleteFunc(slices.Clone(words), func(word string) bool { return strings.Contains(last, word) })
+		if err == nil && len(missing) == 0 {
+			return
 		}
-		return nil
-	})
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			w.t.Fatalf("%s does not show %q within %s: it shows %q (%v)", selector, missing, patience, last, err)
+		}
+	}
 }
 
-// showsNothingOf fails the test when the page has any of some words.
-func (w *tab) showsNothingOf(words ...string) {
+// ShowsNothingOf fails the test when the page has any of some words.
+func (w *Window) ShowsNothingOf(words ...string) {
 	w.t.Helper()
-	text := get(w, chromedp.OuterHTML(chromedp.CSS("html")))
+	text := Get(w, chromedp.OuterHTML(chromedp.CSS("html")))
 	for _, word := range words {
 		if strings.Contains(text, word) {
 			w.t.Errorf("the page shows %q", word)
@@ -201,57 +206,59 @@ func (w *tab) showsNothingOf(words ...string) {
 	}
 }
 
-// presses presses the first link or button that a CSS selector finds, and waits
+// Presses presses the first link or button that a CSS selector finds, and waits
 // for the page behind it.
-func (w *tab) presses(selector string) {
+func (w *Window) Presses(selector string) {
 	w.t.Helper()
-	w.do(func(ctx context.Context, _ *chromedp.Target) (chromedp.Void, error) {
+	w.Do(func(ctx context.Context, _ *chromedp.Target) (chromedp.Void, error) {
 		_, err := chromedp.RunResponse(ctx, chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible))
 		return chromedp.Void{}, err
 	})
 }
 
-// writes types into what a CSS selector finds.
-func (w *tab) writes(selector, text string) {
+// Writes types into what a CSS selector finds.
+func (w *Window) Writes(selector, text string) {
 	w.t.Helper()
-	w.do(chromedp.SendKeys(chromedp.CSS(selector), text))
+	w.Do(chromedp.SendKeys(chromedp.CSS(selector), text))
 }
 
-// signsIn fills in Dex's form, which the browser has come to.
-func (w *tab) signsIn(email, password string) {
+// SignsIn fills in Dex's form, which the browser has come to.
+func (w *Window) SignsIn(email, password string) {
 	w.t.Helper()
-	w.writes(`input[name=login]`, email)
-	w.writes(`input[name=password]`, password)
-	w.presses(`#submit-login`)
+	w.Writes(`input[name=login]`, email)
+	w.Writes(`input[name=password]`, password)
+	w.Presses(`#submit-login`)
 }
 
-// call is an action of the browser's protocol without an answer.
-func call[P any](command cdp.Command[P, cdp.Empty], params P) chromedp.Action[chromedp.Void] {
+// Call is an action of the browser's protocol without an answer.
+func Call[P any](command cdp.Command[P, cdp.Empty], params P) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		_, err := cdp.Call(ctx, t, command, params)
 		return err
 	})
 }
 
-func (w *tab) size(width, height int64) chromedp.Action[chromedp.Void] {
-	return call(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1, Mobile: width < 600})
+// Size makes the window as large as a screen; below 600 it is that of a phone.
+func (*Window) Size(width, height int64) chromedp.Action[chromedp.Void] {
+	return Call(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1, Mobile: width < 600})
 }
 
-func (w *tab) scheme(name string) chromedp.Action[chromedp.Void] {
-	return call(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}})
+// Scheme has the page in light or dark.
+func (*Window) Scheme(name string) chromedp.Action[chromedp.Void] {
+	return Call(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}})
 }
 
-// withoutScripts makes the browser run no script of any page.
-func (w *tab) withoutScripts() {
-	w.do(call(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}))
+// WithoutScripts makes the browser run no script of any page.
+func (w *Window) WithoutScripts() {
+	w.Do(Call(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}))
 }
 
-// picture takes the page as it is, from its top to at most some height.
-func (w *tab) picture(width, most int64) []byte {
+// Picture takes the page as it is, from its top to at most some height.
+func (w *Window) Picture(width, most int64) []byte {
 	w.t.Helper()
-	w.do(w.size(width, 800))
-	height := get(w, chromedp.Evaluate[int64](`document.documentElement.scrollHeight`))
-	return get(w, func(ctx context.Context, t *chromedp.Target) ([]byte, error) {
+	w.Do(w.Size(width, 800))
+	height := Get(w, chromedp.Evaluate[int64](`document.documentElement.scrollHeight`))
+	return Get(w, func(ctx context.Context, t *chromedp.Target) ([]byte, error) {
 		beyond := true
 		shot, err := cdp.Call(ctx, t, page.CaptureScreenshot, page.CaptureScreenshotParams{
 			CaptureBeyondViewport: &beyond,
@@ -260,6 +267,3 @@ func (w *tab) picture(width, most int64) []byte {
 		return shot.Data, err
 	})
 }
-
-// passwords are those of Dex's users.
-var passwords = map[string]string{env.Alice: env.AlicePassword, env.Bob: env.BobPassword, env.Carol: env.CarolPassword}

@@ -77,11 +77,8 @@ type Platform struct {
 // Start starts the environment, installs gitbind's manifests and the first API
 // on the control plane, and runs backend and bridge.
 func Start(ctx context.Context, o Options) (*Platform, error) {
-	if len(o.AppClusters) == 0 {
-		o.AppClusters = []string{env.App}
-	}
-	if o.Progress == nil {
-		o.Progress = io.Discard
+	if err := o.complete(); err != nil {
+		return nil, err
 	}
 	e, err := env.Start(ctx, env.Options{
 		Dir: o.Dir, Clusters: append([]string{env.Control}, o.AppClusters...),
@@ -105,6 +102,21 @@ func Start(ctx context.Context, o Options) (*Platform, error) {
 		return nil, errors.Join(err, p.Stop(context.WithoutCancel(ctx)))
 	}
 	return p, nil
+}
+
+// complete fills in what was left empty. Bin may be relative to this process'
+// folder, and the components run in others.
+func (o *Options) complete() (err error) {
+	if len(o.AppClusters) == 0 {
+		o.AppClusters = []string{env.App}
+	}
+	if o.Progress == nil {
+		o.Progress = io.Discard
+	}
+	if o.Bin != "" {
+		o.Bin, err = filepath.Abs(o.Bin)
+	}
+	return err
 }
 
 // Stop ends everything.

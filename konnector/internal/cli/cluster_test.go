@@ -38,6 +38,7 @@ func TestCluster(t *testing.T) {
 		"CONTROL":        e.Cluster(env.Control).Kubeconfig,
 		"ADMIN_OF_LIFE":  e.Cluster(life).Kubeconfig,
 		"ADMIN_OF_SICK":  e.Cluster(sick).Kubeconfig,
+		"DORA_OF_SICK":   user(t, e.Cluster(sick), "dora"),
 		"ADMIN_OF_OTHER": e.Cluster(other).Kubeconfig,
 		"DORA_OF_OTHER":  user(t, e.Cluster(other), "dora"),
 	}

@@ -82,6 +82,8 @@ func (p *patient) kinds(ctx context.Context) Finding {
 		var crd apiextensionsv1.CustomResourceDefinition
 		err := p.cluster.Get(ctx, client.ObjectKeyFromObject(o), &crd)
 		switch {
+		case apierrors.IsForbidden(err):
+			return p.served(objects)
 		case apierrors.IsNotFound(err):
 			return fail("kubectl gitbind connect URL", "%s is not installed", o.GetName())
 		case err != nil:
@@ -99,6 +101,21 @@ func (p *patient) kinds(ctx context.Context) Finding {
 	return ok("served, as this version of the plugin installs them")
 }
 
+// served looks whether gitbind's kinds are served, for somebody who may not see
+// their definitions.
+func (p *patient) served(definitions []*unstructured.Unstructured) Finding {
+	for _, o := range definitions {
+		_, err := p.cluster.KindOf(o.GetName())
+		switch {
+		case meta.IsNoMatchError(err):
+			return fail("ask an administrator of this cluster: kubectl gitbind connect URL", "%s is not served", o.GetName())
+		case err != nil:
+			return fail("", "%v", err)
+		}
+	}
+	return ok("served; whether they are of this version, you may not see")
+}
+
 func established(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	return slices.ContainsFunc(crd.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
 		return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
@@ -113,6 +130,8 @@ func (p *patient) konnector(ctx context.Context) Finding {
 	switch {
 	case err == nil:
 		do = "kubectl describe pods -n " + appcluster.SystemNamespace
+	case apierrors.IsForbidden(err): // the Lease says what counts
+		do = "ask an administrator of this cluster to start it"
 	case !apierrors.IsNotFound(err):
 		return fail("", "look for its Deployment: %v", err)
 	}
@@ -122,7 +141,7 @@ func (p *patient) konnector(ctx context.Context) Finding {
 		return fail(do, "none has ever been in charge here")
 	}
 	if err != nil {
-		return fail("", "look for its Lease: %v", err)
+		return unread("its Lease", err)
 	}
 	absent, err := p.cluster.KonnectorAbsent(ctx, p.Now())
 	switch {
@@ -135,6 +154,9 @@ func (p *patient) konnector(ctx context.Context) Finding {
 	}
 	return ok("in charge")
 }
+
+// othersRights is what a SubjectAccessReview tells.
+const othersRights = "the rights of others"
 
 // serviceAccount is whose rights the konnector has.
 const serviceAccount = "system:serviceaccount:" + appcluster.SystemNamespace + ":konnector"
@@ -156,7 +178,7 @@ func (p *patient) rights(ctx context.Context) Finding {
 		for _, rule := range role.Rules {
 			missing, err := p.missing(ctx, o.GetNamespace(), rule)
 			if err != nil {
-				return warn("", "cannot be looked at: %v", err)
+				return unread(othersRights, err)
 			}
 			if missing != "" {
 				return fail(reconnect, "it may not %s", missing)
@@ -218,7 +240,7 @@ func (p *patient) policies(ctx context.Context, without string, kinds ...string)
 		case apierrors.IsNotFound(err):
 			return warn(reconnect, "%s is not installed: %s", o.GetName(), without)
 		case err != nil:
-			return fail("", "%v", err)
+			return unread("a "+o.GetKind(), err)
 		}
 	}
 	return ok("installed")
@@ -228,11 +250,11 @@ func (p *patient) policies(ctx context.Context, without string, kinds ...string)
 func (p *patient) lists(ctx context.Context) Finding {
 	var err error
 	if p.connections, err = p.cluster.Connections(ctx); err != nil {
-		return fail("", "%v", err)
+		return unread("Connections; the ClusterRole gitbind-view lets you", err)
 	}
 	var bindings konnectorv1alpha1.APIServiceBindingList
 	if err := p.cluster.List(ctx, &bindings); err != nil {
-		return fail("", "list bindings: %v", err)
+		return unread("APIServiceBindings; the ClusterRole gitbind-view lets you", err)
 	}
 	p.bindings = bindings.Items
 	if len(p.connections) == 0 {

@@ -21,10 +21,10 @@ func Command(cluster appcluster.Opener) *cobra.Command {
 what is installed in it, the konnector, its rights and its credential, the way to the
 Git host, the repository, the bridge's answers, the events, and each bound API.
 
-Each gets a line: ok, warn, fail, or skipped where it hangs on one that failed; below
-it stands what to do. What concerns the network is as this machine sees it, which may
-be another way than the konnector's. Nothing is changed. The exit code is 1 when a
-link fails.`,
+Each gets a line: ok, warn, fail, or skipped where it hangs on one that failed or you
+may not see it; below it stands what to do. What concerns the network is as this
+machine sees it, which may be another way than the konnector's. Nothing is changed.
+The exit code is 1 when a link fails.`,
 		Example: `  # The cluster of the current context
   kubectl gitbind doctor
 

@@ -72,10 +72,8 @@ func (c *connection) lookAtSecret(ctx context.Context) Finding {
 	switch {
 	case apierrors.IsNotFound(err):
 		return fail(rotate, "%s in %s is missing", ref.Name, ref.Namespace)
-	case apierrors.IsForbidden(err):
-		return fail("look with the rights of an administrator", "you may not read %s in %s", ref.Name, ref.Namespace)
 	case err != nil:
-		return fail("", "%v", err)
+		return unread(ref.Name+" in "+ref.Namespace, err)
 	case len(c.secret.Data[corev1.BasicAuthUsernameKey]) == 0 || len(c.secret.Data[corev1.BasicAuthPasswordKey]) == 0:
 		return fail(rotate, "%s in %s lacks username or password", ref.Name, ref.Namespace)
 	}
@@ -100,7 +98,7 @@ func (c *connection) renewal(ctx context.Context) Finding {
 	missing, err := c.missing(ctx, ref.Namespace, rule)
 	switch {
 	case err != nil:
-		return warn("", "cannot be looked at: %v", err)
+		return unread(othersRights, err)
 	case missing != "":
 		return warn(reconnect, "the konnector may not %s in %s: the credential will expire", missing, ref.Namespace)
 	}

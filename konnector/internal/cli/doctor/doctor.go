@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/output"
 	"gitbind.dev/konnector/internal/cli/terminal"
@@ -24,7 +26,8 @@ const (
 	OK   State = "ok"
 	Warn State = "warn"
 	Fail State = "fail"
-	// Skipped links hang on one that does not hold.
+	// Skipped links hang on one that does not hold, or are not for this person to
+	// see.
 	Skipped State = "skipped"
 )
 
@@ -49,6 +52,15 @@ func warn(do, format string, args ...any) Finding {
 
 func fail(do, format string, args ...any) Finding {
 	return Finding{State: Fail, Do: do, Message: fmt.Sprintf(format, args...)}
+}
+
+// unread is what an error of the cluster says of a link that was to be read. What
+// a person may not see is not broken for that.
+func unread(what string, err error) Finding {
+	if apierrors.IsForbidden(err) {
+		return Finding{State: Skipped, Message: "not looked at: you may not see " + what}
+	}
+	return fail("", "look for %s: %v", what, err)
 }
 
 // link is one of the chain.

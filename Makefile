@@ -6,6 +6,7 @@ SHELL := /bin/bash
 
 GO ?= go
 BIN := $(CURDIR)/bin
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 
 # Tools run at the versions named here; Go fetches and caches them.
 CONTROLLER_GEN := $(GO) run sigs.k8s.io/controller-tools/cmd/controller-gen@v0.21.0
@@ -42,7 +43,7 @@ demo-build:
 .PHONY: build
 build: ## Build the components and the kubectl plugin into bin/.
 	@mkdir -p $(BIN)
-	$(GO) build -o $(BIN)/ ./konnector/cmd/... ./gitbridge/cmd/... ./backend/cmd/...
+	$(GO) build -ldflags '-X gitbind.dev/gitbridge/version.linked=$(VERSION)' -o $(BIN)/ ./konnector/cmd/... ./gitbridge/cmd/... ./backend/cmd/...
 
 .PHONY: test
 test: ## Run all tests but the slow ones, on real API servers, Crossplane, Dex and Git.

@@ -10,14 +10,17 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"gitbind.dev/gitbridge/version"
 )
 
 // NewCommand is the command "backend". It runs until its context ends.
 func NewCommand() *cobra.Command {
 	o := &options{}
 	cmd := &cobra.Command{
-		Use:   "backend",
-		Short: "gitbind's service on the control plane",
+		Use:     "backend",
+		Version: version.String(),
+		Short:   "gitbind's service on the control plane",
 		Long: `The backend signs people in, connects their clusters, grants them APIs, keeps
 one Git repository for each cluster, and tells agents when a branch has moved.
 

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 	"gitbind.dev/backend/internal/keyring"
 	"gitbind.dev/backend/internal/onboarding"
 	"gitbind.dev/backend/internal/ui"
+	"gitbind.dev/gitbridge/version"
 )
 
 // stopTimeout is how long requests have to end when the process is told to.
@@ -67,7 +67,7 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 	people := &onboarding.Service{
 		Client: cluster.GetClient(), Live: cluster.GetAPIReader(), Login: issuers, Host: host,
 		Info: v1alpha1.Info{
-			Version: version(), Issuer: issuers[0].URL(), ClientID: issuers[0].ClientID(), Scopes: scopes,
+			Version: version.String(), Issuer: issuers[0].URL(), ClientID: issuers[0].ClientID(), Scopes: scopes,
 		},
 		Keys: keys, Agents: auth, KonnectorSeen: auth.KonnectorSeen, Log: log,
 	}
@@ -104,7 +104,7 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 			group.Go(func() error { return serve(ctx, s, listeners[i]) })
 		}
 	}
-	log.Info("Starting", "version", version(), "publicURL", o.publicURL, "gitDir", o.gitDir)
+	log.Info("Starting", "version", version.String(), "publicURL", o.publicURL, "gitDir", o.gitDir)
 	if certificate != nil {
 		group.Go(func() error { return watch(ctx, certificate) })
 	}
@@ -197,13 +197,4 @@ func serve(ctx context.Context, s *http.Server, l net.Listener) error {
 		return errors.Join(fmt.Errorf("stop %s: %w", l.Addr(), err), s.Close())
 	}
 	return nil
-}
-
-// version is the module's, as the go command recorded it.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "(devel)"
-	}
-	return info.Main.Version
 }

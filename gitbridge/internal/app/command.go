@@ -18,6 +18,7 @@ import (
 	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/gitbridge/internal/statusbranch"
 	"gitbind.dev/gitbridge/lease"
+	"gitbind.dev/gitbridge/version"
 )
 
 // Options are the flags.
@@ -46,8 +47,9 @@ func NewCommand() *cobra.Command {
 	o := Options{HealthListen: "127.0.0.1:8082", MetricsListen: "0", Workers: 128, StatusHistory: statusbranch.History, Lease: lease.Default()}
 	o.Lease.Namespace, o.Lease.Name = v1alpha1.SystemNamespace, "gitbind-gitbridge"
 	cmd := &cobra.Command{
-		Use:   "gitbridge",
-		Short: "Bring claims from Git to the control plane, and their status back",
+		Use:     "gitbridge",
+		Version: version.String(),
+		Short:   "Bring claims from Git to the control plane, and their status back",
 		Long: `gitbridge follows the Git repository of each ClusterBinding on the control
 plane. Each claim file on main is applied as the tenant's ServiceAccount; what
 becomes of it is committed to the branch status.

@@ -8,15 +8,13 @@ import (
 	"os/signal"
 	"syscall"
 
+	"gitbind.dev/gitbridge/version"
 	"gitbind.dev/konnector/internal/cli"
 )
 
-// version is set by the linker.
-var version = "dev"
-
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := cli.Run(ctx, version, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	code := cli.Run(ctx, version.String(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }

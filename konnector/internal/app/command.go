@@ -11,6 +11,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"gitbind.dev/gitbridge/lease"
+	"gitbind.dev/gitbridge/version"
 )
 
 // Command is the program's command line.
@@ -19,8 +20,9 @@ func Command() *cobra.Command {
 	var kubeconfig string
 	var verbose bool
 	cmd := &cobra.Command{
-		Use:   "konnector",
-		Short: "Keep the claims of this cluster in step with Git",
+		Use:     "konnector",
+		Version: version.String(),
+		Short:   "Keep the claims of this cluster in step with Git",
 		Long: `konnector is gitbind's agent in an app cluster.
 
 It follows the Git repository of each Connection, installs the APIs that are

@@ -66,13 +66,16 @@ func (n *Network) close() {
 	}
 }
 
-// publicAddress is where the backend is reached that listens on an address.
-func (p *Platform) publicAddress(listen string) string {
-	if p.Network == nil {
-		return listen
+// publicURL is where the backend is reached that listens on a port. It has the
+// name localhost: to no address, not even 127.0.0.1, does Dex send the browser of
+// somebody who signs in at the web page back with a public client.
+func (p *Platform) publicURL(port int) string {
+	reached := address(port)
+	if p.Network != nil {
+		p.Network.git.SetTarget(reached)
+		reached = p.Network.git.Addr()
 	}
-	p.Network.git.SetTarget(listen)
-	return p.Network.git.Addr()
+	return "http://" + strings.Replace(reached, "127.0.0.1", "localhost", 1)
 }
 
 // kubeconfigFor is that of a ServiceAccount of ours, for one process.

@@ -208,7 +208,7 @@ func (p *Platform) startBackend(ctx context.Context) error {
 		Args: func(ports []int) []string {
 			return append([]string{
 				"--kubeconfig=" + kubeconfig, "--git-dir=" + p.GitDir,
-				"--listen=" + address(ports[0]), "--public-url=http://" + p.publicAddress(address(ports[0])),
+				"--listen=" + address(ports[0]), "--public-url=" + p.publicURL(ports[0]),
 				"--health-listen=" + address(ports[1]),
 				"--oidc-issuer=" + p.Dex.Issuer, "--oidc-client-id=" + p.Dex.ClientID,
 			}, p.backendArgs...)
@@ -218,7 +218,7 @@ func (p *Platform) startBackend(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.BackendURL = "http://" + p.publicAddress(address(ports[0]))
+	p.BackendURL = p.publicURL(ports[0])
 	_, err = p.Kubectl(ctx, p.Control(), "wait", "--for=condition=Offered", "--timeout=2m", "apiserviceexporttemplate/postgresql")
 	return err
 }

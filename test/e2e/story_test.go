@@ -13,7 +13,8 @@ import (
 	"gitbind.dev/test/e2e/story"
 )
 
-// TestStory is what `make demo-once` tells.
+// TestStory is what `make demo-once` tells, and what `make demo` says to try
+// afterwards.
 func TestStory(t *testing.T) {
 	t.Parallel()
 	p := start(t, platform.Options{})
@@ -21,6 +22,11 @@ func TestStory(t *testing.T) {
 	if err := s.Tell(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	try, err := s.WhatToTry(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tryAll(t, p, try)
 }
 
 // bin is where build builds the components, once for all tests of the package, with

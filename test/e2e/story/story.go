@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"gitbind.dev/test/e2e/platform"
-	"gitbind.dev/test/env"
 )
 
 // stepDeadline is far above what any step takes: a step that reaches it hangs.
@@ -107,31 +106,4 @@ func round(d time.Duration) time.Duration {
 		return d.Round(10 * time.Millisecond)
 	}
 	return d.Round(100 * time.Microsecond)
-}
-
-// WhatToTry prints how to go on by hand.
-func (s *Story) WhatToTry(ctx context.Context) error {
-	p := s.Platform
-	url, err := p.CloneURL(ctx, env.App)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(s.Out, `
-Everything stays up until Ctrl-C. To try it, in another terminal:
-
-  export PATH=%[1]s:$PATH XDG_CONFIG_HOME=%[2]s/.config
-  export KUBECONFIG=%[3]s                  # Dora in the app cluster
-  kubectl apply -f %[4]s/docs/examples/postgresql.yaml
-  kubectl get postgresqlinstances -A
-  kubectl gitbind get --kubeconfig %[5]s   # claims, and files that were refused
-  git clone -c credential.helper='!kubectl-gitbind git-credential' %[6]s
-
-  app cluster, administrator    %[5]s
-  control plane, administrator  %[7]s
-  web page, and backend         %[8]s
-  OIDC (%[9]s / %[10]s)  %[11]s
-  logs                          %[12]s/logs
-`, p.Bin, p.Home(env.Alice), s.developer, platform.Root(), p.App(), url, p.Control(), p.BackendURL,
-		env.Alice, env.AlicePassword, p.Dex.Issuer, p.Dir)
-	return nil
 }

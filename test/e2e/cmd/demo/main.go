@@ -57,9 +57,11 @@ func run(bin, dir string, once bool) (err error) {
 	if once {
 		return nil
 	}
-	if err := s.WhatToTry(ctx); err != nil {
+	try, err := s.WhatToTry(ctx)
+	if err != nil {
 		return err
 	}
+	fmt.Printf("\nEverything stays up until Ctrl-C. To try it, in another terminal:\n\n%s", try)
 	<-ctx.Done()
 	return nil
 }

@@ -68,9 +68,6 @@ func (h *Host) push(ctx context.Context, repo *repository, caller access.Caller,
 		return nil, err
 	}
 	for _, c := range req.Commands {
-		if c.create() && c.remove() {
-			return h.refused(req, repo, caller, &ruling{c.Ref, "there is no such branch to delete"}), nil
-		}
 		if why := refRule(caller.Role, c); why != "" {
 			return h.refused(req, repo, caller, &ruling{c.Ref, why}), nil
 		}

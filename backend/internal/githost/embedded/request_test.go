@@ -9,6 +9,8 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/google/go-cmp/cmp"
+
+	"gitbind.dev/backend/internal/access"
 )
 
 const (
@@ -41,6 +43,9 @@ func TestParsePushRequest(t *testing.T) {
 			want: &pushRequest{Commands: []command{update}, ReportStatus: true}},
 		{name: "create and delete", in: pkts(zeros+" "+twos+" refs/heads/a\x00report-status", ones+" "+zeros+" refs/heads/b"),
 			want: &pushRequest{Commands: []command{{Ref: "refs/heads/a", New: plumbing.NewHash(twos)}, {Ref: "refs/heads/b", Old: plumbing.NewHash(ones)}}, ReportStatus: true}},
+		// git push origin :refs/heads/changes/none, with a git that knows of no such branch.
+		{name: "a delete of what does not exist", in: pkts(zeros + " " + zeros + " refs/heads/changes/none\x00report-status"),
+			want: &pushRequest{Commands: []command{{Ref: "refs/heads/changes/none"}}, ReportStatus: true}},
 		{name: "nothing: git asks whether it is let in", in: flushPkt, want: &pushRequest{}},
 		{name: "empty", in: "", fails: "EOF"},
 		{name: "no end", in: strings.TrimSuffix(pkts(ones+" "+twos+" refs/heads/main"), flushPkt), fails: "EOF"},
@@ -112,6 +117,7 @@ func TestParsePushRequestStopsAtThePack(t *testing.T) {
 func FuzzParsePushRequest(f *testing.F) {
 	f.Add([]byte(pkts(ones + " " + twos + " refs/heads/main\x00 report-status side-band-64k")))
 	f.Add([]byte(pkts("shallow "+ones, zeros+" "+twos+" refs/heads/x")))
+	f.Add([]byte(pkts(zeros + " " + zeros + " refs/heads/changes/none"))) // a delete of what does not exist
 	f.Add([]byte("0003"))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		req, err := parsePushRequest(bytes.NewReader(in))
@@ -122,8 +128,13 @@ func FuzzParsePushRequest(f *testing.F) {
 			return
 		}
 		for _, c := range req.Commands {
-			if c.Old.IsZero() && c.New.IsZero() || strings.ContainsAny(c.Ref, " \n\x00") {
+			if strings.ContainsAny(c.Ref, " \n\x00") {
 				t.Errorf("let through %+v", c)
+			}
+			for _, role := range []access.Role{access.Konnector, access.Bridge, access.Owner} {
+				if c.Old.IsZero() && c.New.IsZero() && refRule(role, c) == "" {
+					t.Errorf("%s: let through %+v", role, c)
+				}
 			}
 			if path := filepath.Join("/git/x.git", c.Ref); path != "/git/x.git/"+c.Ref {
 				t.Errorf("%q is %s on disk", c.Ref, path)

@@ -190,6 +190,12 @@ func TestMainAndStatusCannotBeDeleted(t *testing.T) {
 	s.clone(t, access.Konnector).refused("this branch cannot be deleted", ":main")
 }
 
+func TestADeleteOfABranchThatDoesNotExistIsRefused(t *testing.T) {
+	c := serve(t).clone(t, access.Owner)
+	// Git itself says no to the short name, and sends the full one.
+	c.refused("changes/none: there is no such branch to delete", ":refs/heads/changes/none")
+}
+
 func TestTagsAndOtherRefsAreRefused(t *testing.T) {
 	t.Parallel()
 	c := serve(t).clone(t, access.Owner)

@@ -41,6 +41,9 @@ func proposal(ref string) bool {
 // whatever is in it. It gives "" or the reason why not.
 func refRule(role access.Role, c command) string {
 	switch {
+	case c.create() && c.remove():
+		// Git sends this for a delete of a full ref name that the host has not listed.
+		return "there is no such branch to delete"
 	case c.Ref == mainRef && role == access.Bridge:
 		return "the bridge writes the branch status and nothing else: main says what should be, and belongs to the konnector and to people"
 	case c.Ref == statusRef && role != access.Bridge:

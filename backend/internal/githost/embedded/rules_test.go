@@ -16,6 +16,8 @@ func TestRefRule(t *testing.T) {
 		h      = plumbing.NewHash(ones)
 		update = func(ref string) command { return command{Ref: ref, Old: h, New: h} }
 		remove = func(ref string) command { return command{Ref: ref, Old: h} }
+		create = func(ref string) command { return command{Ref: ref, New: h} }
+		absent = func(ref string) command { return command{Ref: ref} } // a delete of what does not exist
 	)
 	for _, c := range []struct {
 		command                  command
@@ -27,6 +29,11 @@ func TestRefRule(t *testing.T) {
 		{update("refs/heads/conflicts/b/ns/n/1"), true, false, true},
 		{remove("refs/heads/changes/b/ns/n"), true, false, true},
 		{remove("refs/heads/conflicts/b/ns/n/1"), true, false, true},
+		{create("refs/heads/status"), false, true, false},
+		{create("refs/heads/changes/b/ns/n"), true, false, true},
+		{absent("refs/heads/changes/b/ns/n"), false, false, false},
+		{absent("refs/heads/main"), false, false, false},
+		{absent("refs/heads/status"), false, false, false},
 		{remove("refs/heads/main"), false, false, false},
 		{remove("refs/heads/status"), false, false, false},
 		{update("refs/heads/changes/"), false, false, false},

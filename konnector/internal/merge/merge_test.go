@@ -103,6 +103,8 @@ func TestClaims(t *testing.T) {
 		{name: "what the schema does not know", base: "{free: {a: {x: 1}, l: [1]}}", cluster: "{free: {a: {x: 2}, l: [1]}}", git: "{free: {a: {x: 1, y: 1}, l: [2]}}", want: "{free: {a: {x: 2, y: 1}, l: [2]}}"},
 		{name: "an object becomes a text", base: "{free: {a: {x: 1}}}", cluster: "{free: {a: b}}", git: "{free: {a: {x: 2}}}", want: "{free: {a: {x: 2}}}", conflicts: []string{"spec.free.a"}},
 
+		{name: "an empty list that the cluster adds", base: "{}", cluster: "{users: []}", git: "{}", want: "{users: []}"},
+		{name: "an empty list that Git adds", base: "{}", cluster: "{}", git: "{users: []}", want: "{users: []}"},
 		{name: "elements by key", base: "{users: [{name: a, role: r}, {name: b, role: r}]}", cluster: "{users: [{name: a, role: w}, {name: b, role: r}]}", git: "{users: [{name: b, role: r}, {name: c}]}", want: "{users: [{name: b, role: r}, {name: c}]}", conflicts: []string{`spec.users[name="a"]`}},
 		{name: "fields of an element", base: "{users: [{name: a, role: r}]}", cluster: "{users: [{name: a, role: w}]}", git: "{users: [{name: a, role: r, grants: [x]}]}", want: "{users: [{name: a, role: w, grants: [x]}]}"},
 		{name: "a set in an element", base: "{users: [{name: a, grants: [x]}]}", cluster: "{users: [{name: a, grants: [x, y]}]}", git: "{users: [{name: a, grants: [z, x]}]}", want: "{users: [{name: a, grants: [z, x, y]}]}"},
@@ -111,6 +113,7 @@ func TestClaims(t *testing.T) {
 		{name: "both add the same element", base: "{users: []}", cluster: "{users: [{name: a, role: r}]}", git: "{users: [{name: a, role: w}]}", want: "{users: [{name: a, role: w}]}", conflicts: []string{`spec.users[name="a"].role`}},
 		{name: "elements twice are no keys", base: "{users: [{name: a}]}", cluster: "{users: [{name: a}, {name: b}]}", git: "{users: [{name: c}, {name: c}]}", want: "{users: [{name: c}, {name: c}]}", conflicts: []string{"spec.users"}},
 		{name: "a set", base: "{extensions: [a, b]}", cluster: "{extensions: [a, b, c]}", git: "{extensions: [b, d]}", want: "{extensions: [b, c, d]}"},
+		{name: "a set that one empties", base: "{extensions: [a]}", cluster: "{extensions: [a, b]}", git: "{extensions: []}", want: "{extensions: [b]}"},
 		{name: "an order that one changed", base: "{extensions: [a, b, c]}", cluster: "{extensions: [c, b, a]}", git: "{extensions: [a, b, c, d]}", want: "{extensions: [c, d, b, a]}"},
 		{name: "an atomic list", base: "{hosts: [a]}", cluster: "{hosts: [a, b]}", git: "{hosts: [a, c]}", want: "{hosts: [a, c]}", conflicts: []string{"spec.hosts"}},
 	} {

@@ -144,6 +144,8 @@ func TestDecide(t *testing.T) {
 		// The right to bind the API is lost.
 		{"nothing new is ordered", list(file, unpermitted), want{result: claim.Held, reason: claim.NotPermitted, blob: "b1", commit: head, message: "may not bind"}},
 		{"what was ordered changes as before", list(file, unpermitted, olderLive, applied("b0")), want{effect: Apply}},
+		{"even if nothing was answered yet", list(file, unpermitted, olderLive), want{effect: Apply}},
+		{"and what a person wants empty is made anew", list(file, unpermitted, present(claim.Lost, "b1", withObject), certain, recreate), want{effect: Apply}},
 		{"and goes as before", list(unpermitted, live, applied("b1"), removed), want{effect: Delete}},
 
 		// A file is back.
@@ -325,6 +327,68 @@ func TestLoss(t *testing.T) {
 		})
 		if got := f.Loss(); got != test.want {
 			t.Errorf("%s: loss = %v", test.name, got)
+		}
+	}
+}
+
+func TestWasLost(t *testing.T) {
+	for name, test := range map[string]struct {
+		present *claim.Status
+		want    bool
+	}{
+		"no answer yet": {nil, false},
+		"applied":       {&claim.Status{Result: claim.Applied}, false},
+		"lost":          {&claim.Status{Result: claim.Lost}, true},
+	} {
+		if got := WasLost(test.present); got != test.want {
+			t.Errorf("%s: lost = %v", name, got)
+		}
+	}
+}
+
+func TestAnAnswerShowsWhatTheFileCameTo(t *testing.T) {
+	f := facts(func(f *Facts) { file(f); live(f); f.File.Effective = map[string]any{"size": int64(2)} })
+	if diff := cmp.Diff(f.File.Effective, Decide(f).Answer.Effective); diff != "" {
+		t.Errorf("(-want +got): %s", diff)
+	}
+}
+
+func TestTheLastStatusStaysUntilTheObjectIsLost(t *testing.T) {
+	ready := map[string]any{"ready": true}
+	applied := present(claim.Applied, "b1", withObject, func(s *claim.Status) { s.Status = ready })
+	for _, test := range []struct {
+		name  string
+		facts []func(*Facts)
+		want  map[string]any
+	}{
+		{"its API is not bound", list(file, applied, notBound), ready},
+		{"it is missing", list(file, applied, certain), nil},
+	} {
+		f := facts(func(f *Facts) {
+			for _, change := range test.facts {
+				change(f)
+			}
+		})
+		if diff := cmp.Diff(test.want, Decide(f).Answer.Status); diff != "" {
+			t.Errorf("%s: (-want +got): %s", test.name, diff)
+		}
+	}
+}
+
+func TestARefusalIsToldInTheWordsOfItsProblemOnlyIfThereAreNoOthers(t *testing.T) {
+	f := facts(file)
+	problem := &claim.Problem{File: f.Path, Line: 3, Reason: "bad"}
+	for message, want := range map[string]string{"": "bad", "refused": "refused"} {
+		if got := f.Refused(claim.Denied, message, problem); got.Message != want || got.Problem != problem {
+			t.Errorf("%q: got %+v", message, got)
+		}
+	}
+}
+
+func TestManySaysHowManyWentTogether(t *testing.T) {
+	for together, want := range map[int]string{1: "removed after others:", 3: "removed together with 2 others:"} {
+		if got := Many(head, together).Message; !strings.Contains(got, want) {
+			t.Errorf("%d: got %q, want %q", together, got, want)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"gitbind.dev/test/e2e/platform"
+	"gitbind.dev/test/env"
 )
 
 // tenant is a connected app cluster with PostgreSQL bound, and a clone of its
@@ -116,17 +118,16 @@ func eventually(t *testing.T, what string, ask func(context.Context) (answer str
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	for {
-		answer, ok := ask(ctx)
-		if ok {
-			return answer
+	answer, ok := "", false
+	if err := env.Await(patience, func() error {
+		if answer, ok = ask(ctx); !ok {
+			return errors.New("not yet")
 		}
-		select {
-		case <-ctx.Done():
-			t.Fatalf("wait until %s: %v; the last answer was\n%s", what, context.Cause(ctx), answer)
-		case <-time.After(50 * time.Millisecond):
-		}
+		return nil
+	}); err != nil {
+		t.Fatalf("not within %s: %s; the last answer was\n%s", patience, what, answer)
 	}
+	return answer
 }
 
 // get asks `kubectl gitbind get` until it prints all of these.

@@ -180,16 +180,8 @@ const patience = time.Minute
 // eventually waits for a condition, with a deadline.
 func eventually(t *testing.T, what string, is func() error) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		err := is()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within %s: %v", what, patience, err)
-		}
-		time.Sleep(20 * time.Millisecond)
+	if err := env.Await(patience, is); err != nil {
+		t.Fatalf("%s: not within %s: %v", what, patience, err)
 	}
 }
 

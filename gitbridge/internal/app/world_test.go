@@ -229,13 +229,9 @@ func (w *world) eventually(what string, check func() error) {
 
 func (w *world) eventuallyIn(patience time.Duration, what string, check func() error) {
 	w.Helper()
-	var err error
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		if err = check(); err == nil {
-			return
-		}
+	if err := env.Await(patience, check); err != nil {
+		w.Fatalf("not within %s: %s: %v", patience, what, err)
 	}
-	w.Fatalf("not within %s: %s: %v", patience, what, err)
 }
 
 func credentials(password string) func(context.Context) (string, string, error) {

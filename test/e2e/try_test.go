@@ -21,7 +21,7 @@ import (
 func tryAll(t *testing.T, p *platform.Platform, try story.Try) {
 	sh := &shell{dir: t.TempDir()}
 	for _, line := range try.Commands {
-		begin, _, _ := strings.Cut(strings.Join(strings.Fields(line)[:2], " "), "=")
+		begin, _, _ := strings.Cut(strings.Join(strings.Fields(line)[:3], " "), "=")
 		t.Run(begin, func(t *testing.T) { sh.try(t, line) })
 	}
 	for _, place := range try.Places {
@@ -64,6 +64,11 @@ func (sh *shell) try(t *testing.T, line string) {
 		sh.prints(t, line, "postgresqlinstance.anynines.com/example created")
 	case strings.HasPrefix(line, "kubectl get "), strings.HasPrefix(line, "kubectl gitbind get "):
 		sh.prints(t, line, "example")
+	case strings.HasPrefix(line, "kubectl gitbind doctor "):
+		eventually(t, "all links hold that Dora may see", func(ctx context.Context) (string, bool) {
+			out, err := sh.run(ctx, line)
+			return out, err == nil && strings.Contains(out, "the konnector follows the repository")
+		})
 	case strings.HasPrefix(line, "git clone "):
 		sh.prints(t, line, "Cloning into")
 		clone := strings.TrimSuffix(path.Base(line), ".git")

@@ -51,6 +51,7 @@ func (s *Story) WhatToTry(ctx context.Context) (Try, error) {
 			fmt.Sprintf("kubectl apply -f %s/docs/examples/postgresql.yaml", platform.Root()),
 			"kubectl get postgresqlinstances -A",
 			fmt.Sprintf("kubectl gitbind get --kubeconfig %s  # claims, and files that were refused", p.App()),
+			"kubectl gitbind doctor  # each link to the control plane, as far as Dora may see it",
 			"git clone -c credential.helper='!kubectl-gitbind git-credential' " + url,
 		},
 		Places: []Place{

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"gitbind.dev/test/e2e/platform"
+	"gitbind.dev/test/env"
 )
 
 // TestChaosShort is a seed of which little is known to go wrong in a short time;
@@ -20,17 +21,19 @@ func TestChaosShort(t *testing.T) {
 	check(t, Options{Seed: 7, For: 40 * time.Second, Crossplane: true})
 }
 
-// TestD10_AgentsKilledFiftyTimesUnderLoad kills one of the konnectors or bridges
+// TestD10_SlowAgentsKilledFiftyTimesUnderLoad kills one of the konnectors or bridges
 // at a random moment, fifty times.
-func TestD10_AgentsKilledFiftyTimesUnderLoad(t *testing.T) {
+func TestD10_SlowAgentsKilledFiftyTimesUnderLoad(t *testing.T) {
+	env.Slow(t)
 	check(t, Options{Seed: 10, For: time.Minute, Plan: func(rng *rand.Rand, _ time.Duration, targets Targets) []Fault {
 		return Kills(rng, 50, 1100*time.Millisecond, targets.Agents)
 	}})
 }
 
-// TestD14_NetworkCutBetweenEachPair cuts each component off from each server that
+// TestD14_SlowNetworkCutBetweenEachPair cuts each component off from each server that
 // it uses, and then has the network between them swallow everything.
-func TestD14_NetworkCutBetweenEachPair(t *testing.T) {
+func TestD14_SlowNetworkCutBetweenEachPair(t *testing.T) {
+	env.Slow(t)
 	check(t, Options{Seed: 14, For: time.Minute, Plan: func(_ *rand.Rand, _ time.Duration, targets Targets) []Fault {
 		return Each(targets.Links, 2*time.Second, 1200*time.Millisecond)
 	}})

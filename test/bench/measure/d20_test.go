@@ -12,22 +12,30 @@ import (
 	"gitbind.dev/test/env"
 )
 
-// claimsVariable says how many claims go through in TestD20: 10,000 take some
-// minutes.
+// claimsVariable says how many claims go through in the slow test, if not
+// 10,000, which take some minutes.
 const claimsVariable = "GITBIND_D20_CLAIMS"
 
-// Everything arrives, everything comes back, nothing else happens, and nobody
-// grows out of bounds.
-func TestD20_ThousandsOfClaimsThroughAllOfIt(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs real API servers: not with -short")
-	}
-	n := 500
+func TestD20_SlowThousandsOfClaimsThroughAllOfIt(t *testing.T) {
+	env.Slow(t)
+	n := 10_000
 	if v := os.Getenv(claimsVariable); v != "" {
 		var err error
 		if n, err = strconv.Atoi(v); err != nil || n < 1 {
 			t.Fatalf("%s=%q is no number of claims", claimsVariable, v)
 		}
+	}
+	throughAllOfIt(t, n)
+}
+
+func TestD20_HundredsOfClaimsThroughAllOfIt(t *testing.T) { throughAllOfIt(t, 500) }
+
+// throughAllOfIt sends claims: everything arrives, everything comes back, nothing
+// else happens, and nobody grows out of bounds.
+func throughAllOfIt(t *testing.T, n int) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs real API servers: not with -short")
 	}
 	s, err := stage.Start(t.Context(), stage.Options{Namespaces: namespaces, Progress: t.Output()})
 	if err != nil {

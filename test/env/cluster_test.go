@@ -18,6 +18,7 @@ import (
 // TestClusters shares one environment between its cases, because each start
 // takes seconds.
 func TestClusters(t *testing.T) {
+	t.Parallel()
 	e := StartForTest(t, Options{})
 	app := e.Cluster(App)
 	t.Run("both API servers answer, with the version that was asked for", func(t *testing.T) {
@@ -141,7 +142,7 @@ func testMutatingPolicy(t *testing.T, c *Cluster) {
 
 func testRestart(t *testing.T, c *Cluster) {
 	client := clientFor(t, c.Kubeconfig)
-	ctx := testContext(t)
+	ctx := t.Context() // a stop and a start have deadlines of their own
 	createNamespace(t, client, "survivor")
 	began := time.Now()
 	fatal(t, c.APIServer.Stop(ctx))
@@ -161,7 +162,7 @@ func testRestart(t *testing.T, c *Cluster) {
 	if c.APIServer.PID() == before {
 		t.Error("the API server has the PID of the one that was killed")
 	}
-	_, err := client.CoreV1().Namespaces().Get(ctx, "survivor", metav1.GetOptions{})
+	_, err := client.CoreV1().Namespaces().Get(testContext(t), "survivor", metav1.GetOptions{})
 	fatal(t, err)
 }
 
@@ -197,18 +198,18 @@ func fatal(t *testing.T, err error) {
 
 func testRestore(t *testing.T, c *Cluster) {
 	client := clientFor(t, c.Kubeconfig)
-	ctx := testContext(t)
+	ctx := t.Context() // a stop and a start have deadlines of their own
 	createNamespace(t, client, "before")
 	snapshot, err := c.Snapshot(ctx)
 	fatal(t, err)
 	createNamespace(t, client, "after")
-	fatal(t, client.CoreV1().Namespaces().Delete(ctx, "before", metav1.DeleteOptions{}))
+	fatal(t, client.CoreV1().Namespaces().Delete(testContext(t), "before", metav1.DeleteOptions{}))
 	fatal(t, c.Restore(ctx, snapshot))
-	ns, err := client.CoreV1().Namespaces().Get(ctx, "before", metav1.GetOptions{})
+	ns, err := client.CoreV1().Namespaces().Get(testContext(t), "before", metav1.GetOptions{})
 	if err != nil || ns.DeletionTimestamp != nil {
 		t.Errorf("what was there: %v %v", ns, err)
 	}
-	if _, err := client.CoreV1().Namespaces().Get(ctx, "after", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := client.CoreV1().Namespaces().Get(testContext(t), "after", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("what came later: %v", err)
 	}
 }

@@ -19,6 +19,7 @@ const crashDir = "GITBIND_TEST_CRASH_DIR"
 // TestCrash kills a process that has started an environment, and looks for what
 // it leaves behind.
 func TestCrash(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("needs a real API server: not with -short")
 	}
@@ -101,6 +102,7 @@ func alive(pid int) bool {
 }
 
 func TestStopLeavesNothing(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("needs a real API server: not with -short")
 	}

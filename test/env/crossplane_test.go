@@ -23,6 +23,7 @@ import (
 var note = schema.GroupVersionKind{Group: "test.gitbind.dev", Version: "v1", Kind: "Note"}
 
 func TestCrossplane(t *testing.T) {
+	t.Parallel()
 	// An hour: whatever comes sooner came by an event.
 	e := StartForTest(t, Options{Clusters: []string{Control}, Crossplane: true, PollInterval: time.Hour})
 	c, err := client.New(e.Cluster(Control).Config(), client.Options{Scheme: installScheme()})

@@ -11,6 +11,7 @@ import (
 )
 
 func TestDex(t *testing.T) {
+	t.Parallel()
 	e := StartForTest(t, Options{Clusters: []string{}, Dex: true})
 	t.Run("an ID token verifies and names the user", func(t *testing.T) {
 		for _, user := range e.Dex.Users {

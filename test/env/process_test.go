@@ -12,6 +12,7 @@ import (
 )
 
 func TestProcess(t *testing.T) {
+	t.Parallel()
 	t.Run("one that ends at once is an error with the end of its log", func(t *testing.T) {
 		err := shell(t, "echo no such luck; exit 3", func(context.Context) error { return errors.New("never") }).Start(t.Context())
 		if err == nil || !strings.Contains(err.Error(), "no such luck") || !strings.Contains(err.Error(), "exit status 3") {
@@ -79,6 +80,7 @@ func TestPortTaken(t *testing.T) {
 
 // TestPortTakenByOthers shows that etcd's own words are understood.
 func TestPortTakenByOthers(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("needs a real etcd: not with -short")
 	}

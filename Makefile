@@ -51,13 +51,14 @@ test: ## Run all tests but the slow ones, on real API servers, Crossplane, Dex a
 	@mkdir -p $(BIN); status=0; \
 	$(GOTESTSUM) --jsonfile $(BIN)/test-race.json -- -race -vet=off -timeout 20m $(RACE) || status=1; \
 	$(GOTESTSUM) --jsonfile $(BIN)/test.json -- -vet=off -timeout 20m $(BESIDE) $$(comm -23 <($(GO) list ./... | sort) <($(GO) list $(RACE) | sort)) || status=1; \
+	$(MAKE) --no-print-directory fuzz-short || status=1; \
 	test/slowest $(BIN)/test-race.json $(BIN)/test.json; \
 	exit $$status
 
 .PHONY: test-slow
 test-slow: ## Run the slow tests: long outages, many kills, thousands of claims (docs/developing.md says which).
 	$(GO) run ./test/env/cmd/testenv build
-	GITBIND_TEST_SLOW=1 $(GO) test -v -p 1 -timeout 60m -run Slow ./...
+	GITBIND_TEST_SLOW=1 $(GO) test -v -p 1 -timeout 60m -run _Slow ./...
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need nothing but Go and git.
@@ -77,10 +78,25 @@ chaos: build ## Let everything fail for a while and see what is lost: make chaos
 	$(GO) run ./test/chaos/cmd/chaos --bin $(BIN) --seed $(or $(SEED),0) --for $(or $(FOR),5m)
 
 .PHONY: fuzz
-fuzz: ## Run each fuzz target for a minute.
+fuzz: ## Run each fuzz target for a while (FUZZTIME=1m).
 	@for target in $$(grep -rl --include=*_test.go '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
 		for f in $$(grep -ho '^func Fuzz[A-Za-z]*' $$target/*_test.go | cut -c6-); do \
-			echo "$$target $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime 1m $$target; done; done
+			echo "$$target $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(or $(FUZZTIME),1m) $$target; done; done
+
+# The tests' own build, and what `make fuzz` has found worth keeping: to be guided by
+# coverage, a fuzz target needs all that it imports compiled once more, for minutes.
+.PHONY: fuzz-short
+fuzz-short: ## Run each fuzz target for three seconds, without the guide of coverage.
+	@mkdir -p $(BIN); cache=$$($(GO) env GOCACHE)/fuzz; \
+	for target in $$(grep -rl --include=*_test.go '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
+		$(GO) test -c -o $(BIN)/fuzz.test $$target; \
+		for f in $$(grep -ho '^func Fuzz[A-Za-z]*' $$target/*_test.go | cut -c6-); do \
+			echo "$$target $$f"; \
+			(cd $$target && $(BIN)/fuzz.test -test.run '^$$' -test.fuzz "^$$f\$$" -test.fuzztime 3s -test.fuzzcachedir "$$cache/$$($(GO) list)"); done; done
+
+.PHONY: mutants
+mutants: ## Change one condition after the other in what decides, and see that a test fails (MUTANTS=DIRECTORY).
+	$(GO) run ./test/mutants -min 90 $(MUTANTS)
 
 .PHONY: lint
 lint: ## Check format, vet and the rules of .golangci.yml.

@@ -60,15 +60,15 @@ func main() {
 		flag.PrintDefaults()
 	}
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, flag.Args(), *atLeast, *workers); err != nil {
+	if err := run(flag.Args(), *atLeast, *workers); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, dirs []string, atLeast float64, workers int) error {
+func run(dirs []string, atLeast float64, workers int) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	var few []string
 	for _, t := range targets {
 		if len(dirs) > 0 && !slices.Contains(dirs, t.Dir) {

@@ -214,7 +214,7 @@ func TestFirstContactRemovesNothing(t *testing.T) {
 func TestRestartWritesNothing(t *testing.T) {
 	t.Parallel()
 	w := newLoop(t)
-	const n = 30
+	const n = 10
 	for i := range n {
 		w.apply(fmt.Sprint("c", i), spec("small"))
 		w.commit(fmt.Sprint("f", i), "service: a9s-postgresql13", "plan: small")

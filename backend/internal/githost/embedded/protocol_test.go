@@ -326,6 +326,9 @@ func withoutBlobs(t *testing.T, c *clone) []byte {
 }
 
 func TestAPushThatWouldTakeLongToCompareIsRefusedAtOnce(t *testing.T) {
+	if underRace {
+		t.Skip("the race detector makes minutes of its seconds: make test runs it without")
+	}
 	t.Parallel()
 	s := serve(t)
 	// A root folder with many names, and bindings/ last and never the same.

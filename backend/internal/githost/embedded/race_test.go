@@ -1,0 +1,6 @@
+//go:build race
+
+package embedded
+
+// underRace says whether the race detector is on.
+const underRace = true

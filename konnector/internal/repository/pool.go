@@ -10,6 +10,7 @@ import (
 type Pool struct {
 	mu        sync.Mutex
 	open      map[string]*opened
+	ended     bool
 	listeners []func(connection string)
 	requests  []func(binding string)
 }
@@ -79,7 +80,8 @@ func (p *Pool) All() []*Repository {
 	return all
 }
 
-// Open runs the repository of a Connection in the place of the one before.
+// Open runs the repository of a Connection in the place of the one before. In a
+// pool that has ended, it does not run: nobody would close it.
 func (p *Pool) Open(ctx context.Context, o Options) *Repository {
 	p.Close(o.Connection)
 	o.OnState = func() { p.changed(o.Connection) }
@@ -88,8 +90,15 @@ func (p *Pool) Open(ctx context.Context, o Options) *Repository {
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	entry := &opened{repository: r, cancel: cancel, done: make(chan struct{})}
 	p.mu.Lock()
-	p.open[o.Connection] = entry
+	ended := p.ended
+	if !ended {
+		p.open[o.Connection] = entry
+	}
 	p.mu.Unlock()
+	if ended {
+		r.Suspend()
+		cancel()
+	}
 	go func() {
 		defer close(entry.done)
 		r.Run(run)
@@ -121,6 +130,9 @@ const saveTimeout = 5 * time.Second
 // Start closes all when ctx ends, and saves what they have accepted.
 func (p *Pool) Start(ctx context.Context) error {
 	<-ctx.Done()
+	p.mu.Lock()
+	p.ended = true
+	p.mu.Unlock()
 	save, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
 	defer cancel()
 	for _, r := range p.All() {

@@ -78,22 +78,24 @@ bench: build ## Measure gitbind beside a bare client and write docs/bench (SIZES
 chaos: build ## Let everything fail for a while and see what is lost: make chaos SEED=1 FOR=5m
 	$(GO) run ./test/chaos/cmd/chaos --bin $(BIN) --seed $(or $(SEED),0) --for $(or $(FOR),5m)
 
+# How long is a number of inputs: at the end of a time, Go before 1.27 now and then
+# reports a failure that is none (go.dev/issue/75804).
 .PHONY: fuzz
-fuzz: ## Run each fuzz target for a while (FUZZTIME=1m).
+fuzz: ## Run each fuzz target for a minute or so (FUZZTIME=30000000x).
 	@for target in $$(grep -rl --include=*_test.go '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
 		for f in $$(grep -ho '^func Fuzz[A-Za-z]*' $$target/*_test.go | cut -c6-); do \
-			echo "$$target $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(or $(FUZZTIME),1m) $$target; done; done
+			echo "$$target $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(or $(FUZZTIME),3000000x) $$target; done; done
 
 # The tests' own build, and what `make fuzz` has found worth keeping: to be guided by
 # coverage, a fuzz target needs all that it imports compiled once more, for minutes.
 .PHONY: fuzz-short
-fuzz-short: ## Run each fuzz target for three seconds, without the guide of coverage.
+fuzz-short: ## Run each fuzz target for a second or two, without the guide of coverage.
 	@mkdir -p $(BIN); cache=$$($(GO) env GOCACHE)/fuzz; \
 	for target in $$(grep -rl --include=*_test.go '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
 		$(GO) test -c -o $(BIN)/fuzz.test $$target; \
 		for f in $$(grep -ho '^func Fuzz[A-Za-z]*' $$target/*_test.go | cut -c6-); do \
 			echo "$$target $$f"; \
-			(cd $$target && $(BIN)/fuzz.test -test.run '^$$' -test.fuzz "^$$f\$$" -test.fuzztime 3s -test.fuzzcachedir "$$cache/$$($(GO) list)"); done; done
+			(cd $$target && $(BIN)/fuzz.test -test.run '^$$' -test.fuzz "^$$f\$$" -test.fuzztime 100000x -test.fuzzcachedir "$$cache/$$($(GO) list)"); done; done
 
 .PHONY: mutants
 mutants: ## Change one condition after the other in what decides, and see that a test fails (MUTANTS=DIRECTORY).

@@ -90,7 +90,8 @@ func TestGitEndsWithTheDeadlineAndItsChildrenToo(t *testing.T) {
 	defer cancel()
 	opened := make(chan error, 1)
 	go func() {
-		_, err := Open(ctx, Source{URL: "ext::sh -c exec% sleep% 600% >" + fifo, Silent: true})
+		// A host that says nothing: it keeps its output open, or git would end by itself.
+		_, err := Open(ctx, Source{URL: "ext::sh -c exec% sleep% 600% 3>" + fifo, Silent: true})
 		opened <- err
 	}()
 	// The open ends when the child has it open, and the read when no child is left.

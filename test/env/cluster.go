@@ -27,6 +27,7 @@ type Cluster struct {
 
 	env     *Env
 	dir     string
+	etcdURL string
 	ca      *authority
 	config  *rest.Config
 	serving chan struct{} // closed when the API server has become ready
@@ -42,14 +43,13 @@ func (c *Cluster) start(ctx context.Context, withControllerManager bool) error {
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
 		return err
 	}
-	etcdURL, err := c.startEtcd(ctx)
-	if err != nil {
+	if err := c.startEtcd(ctx); err != nil {
 		return err
 	}
 	if err := c.writeKeys(); err != nil {
 		return err
 	}
-	if err := c.startAPIServer(ctx, etcdURL); err != nil {
+	if err := c.startAPIServer(ctx); err != nil {
 		return err
 	}
 	close(c.serving)
@@ -59,28 +59,27 @@ func (c *Cluster) start(ctx context.Context, withControllerManager bool) error {
 	return c.startControllerManager(ctx)
 }
 
-func (c *Cluster) startEtcd(ctx context.Context) (clientURL string, err error) {
+func (c *Cluster) startEtcd(ctx context.Context) error {
 	defer c.env.phase(c.Name + ": etcd")()
-	err = withPorts(ctx, 2, func(ctx context.Context, ports []int) error {
+	return withPorts(ctx, 2, func(ctx context.Context, ports []int) error {
 		// A member that could not listen has written the ports down.
 		data := c.etcdData()
 		if err := os.RemoveAll(data); err != nil {
 			return err
 		}
-		clientURL = "http://" + address(ports[0])
+		c.etcdURL = "http://" + address(ports[0])
 		peerURL := "http://" + address(ports[1])
 		c.Etcd = c.env.process(c.Name+"-"+etcd, etcd, []string{
 			"--name=default", "--data-dir=" + data,
-			"--listen-client-urls=" + clientURL, "--advertise-client-urls=" + clientURL,
+			"--listen-client-urls=" + c.etcdURL, "--advertise-client-urls=" + c.etcdURL,
 			"--listen-peer-urls=" + peerURL, "--initial-advertise-peer-urls=" + peerURL,
 			"--initial-cluster=default=" + peerURL,
 			// The only member has nobody to wait for before it leads.
-			"--heartbeat-interval=20", "--election-timeout=200",
+			"--heartbeat-interval=50", "--election-timeout=250",
 			"--unsafe-no-fsync", "--log-level=warn",
-		}, httpReady(clientURL+"/readyz", nil))
+		}, httpReady(c.etcdURL+"/readyz", nil))
 		return c.Etcd.Start(ctx)
 	})
-	return clientURL, err
 }
 
 // writeKeys writes what the API server and the controller manager share.
@@ -103,7 +102,7 @@ func (c *Cluster) writeKeys() error {
 	return writeFiles(c.dir, map[string][]byte{"sa.key": key, "sa.pub": public})
 }
 
-func (c *Cluster) startAPIServer(ctx context.Context, etcdURL string) error {
+func (c *Cluster) startAPIServer(ctx context.Context) error {
 	defer c.env.phase(c.Name + ": kube-apiserver")()
 	file := func(name string) string { return filepath.Join(c.dir, name) }
 	return withPorts(ctx, 1, func(ctx context.Context, ports []int) error {
@@ -116,7 +115,7 @@ func (c *Cluster) startAPIServer(ctx context.Context, etcdURL string) error {
 			return err
 		}
 		c.APIServer = c.env.process(c.Name+"-"+apiServer, apiServer, []string{
-			"--etcd-servers=" + etcdURL,
+			"--etcd-servers=" + c.etcdURL,
 			"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", ports[0]),
 			"--advertise-address=127.0.0.1",
 			// The endpoints of the Service "kubernetes" must not be loopback

@@ -2,6 +2,7 @@ package env
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"testing"
 	"time"
@@ -34,6 +35,7 @@ func TestClusters(t *testing.T) {
 	t.Run("a user is who the kubeconfig says", func(t *testing.T) { testUser(t, app) })
 	t.Run("a mutating admission policy sees the user", func(t *testing.T) { testMutatingPolicy(t, app) })
 	t.Run("an API server comes back on its port with its data", func(t *testing.T) { testRestart(t, e.Cluster(Control)) })
+	t.Run("a reset cluster is as it was, and runs on", func(t *testing.T) { testReset(t, app) })
 	t.Run("a restored cluster is as it was", func(t *testing.T) { testRestore(t, e.Cluster(Control)) })
 }
 
@@ -211,5 +213,47 @@ func testRestore(t *testing.T, c *Cluster) {
 	}
 	if _, err := client.CoreV1().Namespaces().Get(testContext(t), "after", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("what came later: %v", err)
+	}
+}
+
+func testReset(t *testing.T, c *Cluster) {
+	ctx := testContext(t)
+	maps := clientFor(t, c.Kubeconfig).CoreV1().ConfigMaps("default")
+	configMap := func(name, value string) *corev1.ConfigMap {
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{"example.org/kept"}}, Data: map[string]string{"value": value}}
+	}
+	_, err := maps.Create(ctx, configMap("changed", "before"), metav1.CreateOptions{})
+	fatal(t, err)
+	_, err = maps.Create(ctx, configMap("removed", "before"), metav1.CreateOptions{})
+	fatal(t, err)
+	state, err := c.State(ctx)
+	fatal(t, err)
+	pid := c.APIServer.PID()
+
+	_, err = maps.Create(ctx, configMap("made", "after"), metav1.CreateOptions{})
+	fatal(t, err)
+	_, err = maps.Update(ctx, configMap("changed", "after"), metav1.UpdateOptions{})
+	fatal(t, err)
+	removed := configMap("removed", "before")
+	removed.Finalizers = nil
+	_, err = maps.Update(ctx, removed, metav1.UpdateOptions{})
+	fatal(t, err)
+	fatal(t, maps.Delete(ctx, "removed", metav1.DeleteOptions{}))
+
+	fatal(t, c.Reset(ctx, state))
+	fatal(t, until(ctx, "the state to be what it was", func(ctx context.Context) (bool, error) {
+		list, err := maps.List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, err
+		}
+		got := map[string]string{}
+		for _, m := range list.Items {
+			got[m.Name] = m.Data["value"]
+		}
+		delete(got, "kube-root-ca.crt")
+		return len(got) == 2 && got["changed"] == "before" && got["removed"] == "before", fmt.Errorf("it has %v", got)
+	}))
+	if c.APIServer.PID() != pid {
+		t.Error("the API server was started anew")
 	}
 }

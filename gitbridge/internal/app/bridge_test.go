@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"gitbind.dev/backend/api/v1alpha1"
-	"gitbind.dev/test/env"
 )
 
 const (
@@ -28,7 +27,7 @@ type bridgeCase struct {
 
 // offering starts a world with a bridge that offers all APIs of the tests.
 func offering(t *testing.T) (*world, apis) {
-	w := newWorld(t, env.Options{})
+	w := newWorld(t)
 	offers := apis{w.define(postgresqlFile), w.define(cachesFile), w.define("testdata/plain.yaml"), w.define("testdata/gadgets.yaml")}
 	// Otherwise it takes half a minute until its objects are deleted.
 	w.must(w.control().Rediscover(t.Context()))

@@ -7,7 +7,6 @@ import (
 
 	"gitbind.dev/gitbridge/claim"
 	"gitbind.dev/gitbridge/internal/app"
-	"gitbind.dev/test/env"
 )
 
 // TestD13_ABridgeWhoseClockIsAnHourWrong runs a bridge an hour ahead, then one an
@@ -15,7 +14,7 @@ import (
 // time goes back by two hours and on again. Programs of Go read the kernel's clock
 // past the C library, so the bridge gets its clock from the test.
 func TestD13_ABridgeWhoseClockIsAnHourWrong(t *testing.T) {
-	w := newWorld(t, env.Options{})
+	w := newWorld(t)
 	widgets := w.define("testdata/plain.yaml")
 	w.must(w.control().Rediscover(t.Context()))
 	tenant := w.tenant(widgets)

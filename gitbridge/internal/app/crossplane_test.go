@@ -16,8 +16,11 @@ import (
 
 // TestBridgeWithCrossplane runs a claim through its life on a real Crossplane.
 func TestBridgeWithCrossplane(t *testing.T) {
-	w := newWorld(t, env.Options{Crossplane: true})
-	w.kustomize("../../../kustomize/crossplane-api")
+	t.Parallel()
+	e := env.StartForTest(t, env.Options{Clusters: []string{env.Control}, Crossplane: true})
+	w := newWorldIn(t, e)
+	w.must(install(t.Context(), e, "processes/control-plane"))
+	w.must(install(t.Context(), e, "crossplane-api"))
 	postgresql := v1alpha1.ExportedAPI{Group: "anynines.com", Version: "v1", Resource: "postgresqlinstances"}
 	w.applyFile("testdata/namespaced-xr.yaml")
 	caches := v1alpha1.ExportedAPI{Group: "example.org", Version: "v1", Resource: "caches"}

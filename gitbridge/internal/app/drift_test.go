@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"gitbind.dev/gitbridge/claim"
-	"gitbind.dev/test/env"
 )
 
 // rich is a claim with every sort of field.
@@ -40,7 +39,7 @@ func (t *tenant) edit(path, merge string) {
 const brokersFile = "../export/testdata/brokers.live.yaml"
 
 func TestC1_FieldsOfOthersStayAndOursAreSetBack(test *testing.T) {
-	w := newWorld(test, env.Options{})
+	w := newWorld(test)
 	brokers := w.define(brokersFile)
 	w.startBridge()
 	t := w.tenant(brokers)

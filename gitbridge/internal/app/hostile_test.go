@@ -8,14 +8,13 @@ import (
 
 	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/gitbridge/claim"
-	"gitbind.dev/test/env"
 )
 
 // A person with push rights does the worst that Git can carry. Each time the
 // author is told at the path, a good claim in the same push and one of another
 // tenant go through, and memory stays bounded.
 func TestD16_HostileRepositoryContentIsToldToItsAuthorAndStopsNothingElse(t *testing.T) {
-	w := newWorld(t, env.Options{})
+	w := newWorld(t)
 	api := w.define(postgresqlFile)
 	w.startBridgeProcess()
 	at := func(name string) string { return path(api, "team-a", name) }

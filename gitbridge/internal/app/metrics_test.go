@@ -41,7 +41,7 @@ func scrape(address string) (map[string]float64, error) {
 }
 
 func TestC9_GitbridgeTellsPrometheusWhatItDoes(test *testing.T) {
-	w := newWorld(test, env.Options{})
+	w := newWorld(test)
 	postgresql, brokers := w.define(postgresqlFile), w.define(brokersFile)
 	address := env.FreeAddress(test)
 	w.startBridgeWith(app.Options{MetricsListen: address})

@@ -16,11 +16,10 @@ import (
 	"gitbind.dev/gitbridge/claim"
 	"gitbind.dev/gitbridge/internal/app"
 	places "gitbind.dev/gitbridge/internal/tenant"
-	"gitbind.dev/test/env"
 )
 
 func TestC3_OverlongNames(test *testing.T) {
-	w := newWorld(test, env.Options{})
+	w := newWorld(test)
 	widgets := w.define("testdata/plain.yaml")
 	w.must(w.control().Rediscover(test.Context()))
 	w.startBridge()
@@ -72,7 +71,7 @@ func TestC3_OverlongNames(test *testing.T) {
 }
 
 func TestC4_ManyClaimsOfManyAPIs(test *testing.T) {
-	w := newWorld(test, env.Options{})
+	w := newWorld(test)
 	apis := map[v1alpha1.ExportedAPI]string{
 		w.define(postgresqlFile): nano, w.define(cachesFile): "  size: small", w.define("testdata/plain.yaml"): "  color: blue", w.define(brokersFile): rich,
 	}
@@ -132,7 +131,7 @@ func TestC4_ManyClaimsOfManyAPIs(test *testing.T) {
 
 // TestC8_AnAPIInTwoVersions serves one API in two versions to two app clusters.
 func TestC8_AnAPIInTwoVersions(test *testing.T) {
-	w := newWorld(test, env.Options{})
+	w := newWorld(test)
 	v1 := w.define(brokersFile)
 	older := v1
 	older.Version = "v1alpha1"

@@ -20,7 +20,7 @@ const asBridge = "GITBIND_TEST_AS_BRIDGE"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asBridge) == "" {
-		os.Exit(m.Run())
+		os.Exit(runTests(m))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := app.NewCommand().ExecuteContext(ctx)
@@ -29,6 +29,15 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "gitbridge:", err)
 		os.Exit(1)
 	}
+}
+
+func runTests(m *testing.M) (code int) {
+	code = m.Run()
+	if err := controlPlanes.Stop(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
 }
 
 // startBridgeProcess starts a bridge whose memory is its own.

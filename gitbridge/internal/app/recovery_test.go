@@ -15,12 +15,11 @@ import (
 	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/gitbridge/claim"
 	"gitbind.dev/gitbridge/internal/app"
-	"gitbind.dev/test/env"
 )
 
 // scenario is a control plane that offers one API, with a running bridge.
 func scenario(t *testing.T) (*world, v1alpha1.ExportedAPI) {
-	w := newWorld(t, env.Options{})
+	w := newWorld(t)
 	postgresql := w.define(postgresqlFile)
 	// Otherwise it takes half a minute until its objects are deleted.
 	w.must(w.control().Rediscover(t.Context()))
@@ -392,7 +391,7 @@ func TestD23_BridgeMovedClaimFile(t *testing.T) {
 }
 
 func TestTheHistoryOfStatusIsCut(t *testing.T) {
-	w := newWorld(t, env.Options{})
+	w := newWorld(t)
 	postgresql := w.define(postgresqlFile)
 	w.startBridgeWith(app.Options{StatusHistory: 10})
 	tn := w.tenant(postgresql)

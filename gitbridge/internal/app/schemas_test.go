@@ -14,13 +14,12 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gitbind.dev/backend/api/v1alpha1"
-	"gitbind.dev/test/env"
 )
 
 // TestC7_WhatAnAppClusterInstallsJudgesLikeTheControlPlane puts the exported
 // definition in the place of the control plane's own, and uses it.
 func TestC7_WhatAnAppClusterInstallsJudgesLikeTheControlPlane(test *testing.T) {
-	w := newWorld(test, env.Options{})
+	w := newWorld(test)
 	brokers := w.define(brokersFile)
 	w.startBridge()
 	t := w.tenant(brokers)

@@ -13,7 +13,6 @@ import (
 
 	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/gitbridge/claim"
-	"gitbind.dev/test/env"
 )
 
 // patch sets the patches of an API's template.
@@ -55,7 +54,7 @@ func (w *world) wantTransform(api v1alpha1.ExportedAPI, status metav1.ConditionS
 // TestATemplateChangesClaims: its patches reach the object, the answer shows
 // them, and a change of the template reaches what was applied before.
 func TestATemplateChangesClaims(test *testing.T) {
-	w := newWorld(test, env.Options{})
+	w := newWorld(test)
 	api := w.define(postgresqlFile)
 	w.startBridge()
 	t := w.tenant(api)
@@ -96,7 +95,7 @@ func TestATemplateChangesClaims(test *testing.T) {
 }
 
 func TestD18_ABadTemplateStopsNothingElse(test *testing.T) {
-	w := newWorld(test, env.Options{})
+	w := newWorld(test)
 	apis := apis{postgresql: w.define(postgresqlFile), caches: w.define(cachesFile)}
 	w.must(w.control().Rediscover(test.Context()))
 	w.startBridge()

@@ -21,8 +21,6 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/kustomize/api/krusty"
-	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
 
 	"gitbind.dev/backend/api/v1alpha1"
@@ -42,12 +40,15 @@ type world struct {
 	bridge *bridge
 }
 
-// newWorld starts a world of its own for a test, which runs beside the others of
-// the package.
-func newWorld(t *testing.T, o env.Options) *world {
+// newWorld is a world of its own for a test, which runs beside the others of the
+// package.
+func newWorld(t *testing.T) *world {
 	t.Parallel()
-	o.Clusters = []string{env.Control}
-	w := &world{T: t, root: t, bridge: &bridge{stop: func() {}}, env: env.StartForTest(t, o), host: newHost(t)}
+	return newWorldIn(t, controlPlanes.Take(t).Env)
+}
+
+func newWorldIn(t *testing.T, e *env.Env) *world {
+	w := &world{T: t, root: t, bridge: &bridge{stop: func() {}}, env: e, host: newHost(t)}
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme} {
 		w.must(add(scheme))
@@ -55,7 +56,6 @@ func newWorld(t *testing.T, o env.Options) *world {
 	var err error
 	w.admin, err = client.New(w.control().Config(), client.Options{Scheme: scheme})
 	w.must(err)
-	w.kustomize("../../../kustomize/processes/control-plane")
 	return w
 }
 
@@ -65,19 +65,6 @@ func (w *world) must(err error) {
 	w.Helper()
 	if err != nil {
 		w.Fatal(err)
-	}
-}
-
-func (w *world) kustomize(dir string) {
-	w.Helper()
-	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
-	w.must(err)
-	for _, r := range resources.Resources() {
-		data, err := r.MarshalJSON()
-		w.must(err)
-		u := &unstructured.Unstructured{}
-		w.must(u.UnmarshalJSON(data))
-		w.eventually("apply "+u.GetKind()+" "+u.GetName(), func() error { return w.apply(u) })
 	}
 }
 

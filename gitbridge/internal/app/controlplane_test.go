@@ -1,0 +1,48 @@
+package app_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+
+	"gitbind.dev/test/env"
+)
+
+// controlPlane is a control plane as an operator has made it: with gitbind's
+// manifests, without a tenant, and without a bridge.
+type controlPlane struct {
+	*env.Env
+	installed env.State
+}
+
+// controlPlanes are those of the tests of this package. A bridge follows all
+// tenants of its control plane, so a test has one to itself.
+var controlPlanes = env.Pool[*controlPlane]{
+	Start: func(ctx context.Context) (*controlPlane, error) {
+		e, err := env.Start(ctx, env.Options{Clusters: []string{env.Control}})
+		if err != nil {
+			return nil, err
+		}
+		p := &controlPlane{Env: e}
+		if err = install(ctx, e, "processes/control-plane"); err == nil {
+			p.installed, err = e.Cluster(env.Control).State(ctx)
+		}
+		if err != nil {
+			return nil, errors.Join(err, e.Stop(context.WithoutCancel(ctx)))
+		}
+		return p, nil
+	},
+	Reset: func(ctx context.Context, p *controlPlane) error {
+		return p.Cluster(env.Control).Reset(ctx, p.installed)
+	},
+}
+
+// install applies manifests of kustomize/ to a control plane.
+func install(ctx context.Context, e *env.Env, dir string) error {
+	kubectl := exec.CommandContext(ctx, e.Kubectl, "--kubeconfig", e.Cluster(env.Control).Kubeconfig, "apply", "--server-side", "-k", "../../../kustomize/"+dir)
+	if out, err := kubectl.CombinedOutput(); err != nil {
+		return fmt.Errorf("install %s: %w: %s", dir, err, out)
+	}
+	return nil
+}

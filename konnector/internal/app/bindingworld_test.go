@@ -1,7 +1,6 @@
 package app_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -174,8 +173,9 @@ func (w *world) ungrant() {
 // grantAnew is cluster.grant where rights of the same name are about to go.
 func (w *world) grantAnew() error {
 	name := metav1.ObjectMeta{Name: "gitbind:api:" + w.binding}
-	w.deleteIfThere(w.Context(), &rbacv1.ClusterRole{ObjectMeta: name})
-	w.deleteIfThere(w.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: name})
+	for _, o := range []client.Object{&rbacv1.ClusterRole{ObjectMeta: name}, &rbacv1.ClusterRoleBinding{ObjectMeta: name}} {
+		w.must(client.IgnoreNotFound(w.client.Delete(w.Context(), o)))
+	}
 	return w.grant(w.Context(), w.plural, w.group)
 }
 
@@ -185,7 +185,6 @@ func (w *world) giveRights(binding string) []client.Object {
 	w.Helper()
 	b := &v1alpha1.APIServiceBinding{ObjectMeta: metav1.ObjectMeta{Name: binding}, Spec: v1alpha1.APIServiceBindingSpec{Connection: "none"}}
 	w.createBinding(b)
-	w.Cleanup(func() { w.deleteIfThere(context.Background(), b) })
 	name := metav1.ObjectMeta{Name: "gitbind:api:" + w.binding}
 	rights := []client.Object{&rbacv1.ClusterRole{ObjectMeta: name}, &rbacv1.ClusterRoleBinding{ObjectMeta: name}}
 	for _, o := range rights {

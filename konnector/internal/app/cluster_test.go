@@ -7,7 +7,6 @@ import (
 	"log"
 	"os"
 	"os/exec"
-	"sync"
 	"testing"
 	"time"
 
@@ -37,83 +36,27 @@ type cluster struct {
 	client    client.Client
 	konnector *rest.Config
 	alice     client.Client
+	installed env.State
 }
 
-// clusters are the app clusters that no test uses at this moment, and all that
-// were started. A konnector works on everything in its cluster, so a test has one
-// to itself; there are as many as tests run side by side.
-var clusters struct {
-	sync.Mutex
-	idle, all []*cluster
-	used      map[testing.TB]*cluster
-}
+// clusters are the app clusters of the tests. A konnector works on everything in its
+// cluster, so a test has one to itself.
+var clusters = env.Pool[*cluster]{Start: startCluster, Reset: func(ctx context.Context, c *cluster) error {
+	return c.env.Cluster(env.App).Reset(ctx, c.installed)
+}}
+
+func (c *cluster) Stop(ctx context.Context) error { return c.env.Stop(ctx) }
 
 func TestMain(m *testing.M) {
 	flag.Parse()
 	// What this package's tests want to see comes by each konnector's context.
 	ctrl.SetLogger(logr.Discard())
 	code := m.Run()
-	for _, c := range clusters.all {
-		if err := c.env.Stop(context.Background()); err != nil {
-			log.Print(err)
-			code = 1
-		}
+	if err := clusters.Stop(context.Background()); err != nil {
+		log.Print(err)
+		code = 1
 	}
 	os.Exit(code)
-}
-
-// appCluster is a test's own until it ends: the same one for each world of the
-// test.
-func appCluster(t testing.TB) *cluster {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("needs a real API server: not with -short")
-	}
-	c := takeCluster(t)
-	if c != nil {
-		return c
-	}
-	c, err := startCluster()
-	if err != nil {
-		t.Fatal(err)
-	}
-	clusters.Lock()
-	defer clusters.Unlock()
-	clusters.all = append(clusters.all, c)
-	use(t, c)
-	return c
-}
-
-// takeCluster is the one that the test uses already, or an idle one; nil when there
-// is none.
-func takeCluster(t testing.TB) *cluster {
-	clusters.Lock()
-	defer clusters.Unlock()
-	if c := clusters.used[t]; c != nil {
-		return c
-	}
-	n := len(clusters.idle)
-	if n == 0 {
-		return nil
-	}
-	c := clusters.idle[n-1]
-	clusters.idle = clusters.idle[:n-1]
-	use(t, c)
-	return c
-}
-
-// use gives a cluster to a test until it ends. The caller has the lock.
-func use(t testing.TB, c *cluster) {
-	if clusters.used == nil {
-		clusters.used = map[testing.TB]*cluster{}
-	}
-	clusters.used[t] = c
-	t.Cleanup(func() {
-		clusters.Lock()
-		defer clusters.Unlock()
-		delete(clusters.used, t)
-		clusters.idle = append(clusters.idle, c)
-	})
 }
 
 // ownCluster is an app cluster for one test, which may do to it what others would
@@ -123,27 +66,26 @@ func ownCluster(t testing.TB) *cluster {
 	if testing.Short() {
 		t.Skip("needs a real API server: not with -short")
 	}
-	c, err := startCluster()
+	c, err := startCluster(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := c.env.Stop(context.Background()); err != nil {
+		if err := c.Stop(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})
 	return c
 }
 
-func startCluster() (*cluster, error) {
-	ctx := context.Background()
+func startCluster(ctx context.Context) (*cluster, error) {
 	e, err := env.Start(ctx, env.Options{Clusters: []string{env.App}})
 	if err != nil {
 		return nil, err
 	}
 	c := &cluster{env: e}
 	if err := c.install(ctx); err != nil {
-		return nil, fmt.Errorf("%w; %w", err, e.Stop(ctx))
+		return nil, fmt.Errorf("%w; %w", err, e.Stop(context.WithoutCancel(ctx)))
 	}
 	return c, nil
 }
@@ -187,11 +129,15 @@ func (c *cluster) install(ctx context.Context) error {
 	if c.alice, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
 		return err
 	}
-	return c.client.Create(ctx, &rbacv1.ClusterRoleBinding{
+	if err := c.client.Create(ctx, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "developers"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "Group", Name: "developers"}},
-	})
+	}); err != nil {
+		return err
+	}
+	c.installed, err = app.State(ctx)
+	return err
 }
 
 // waitForPolicy waits until the API server knows of the kind APIServiceBinding,

@@ -17,10 +17,8 @@ import (
 	"github.com/go-logr/logr/testr"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
@@ -68,7 +66,7 @@ type world struct {
 }
 
 // newWorld makes everything but the konnector's process.
-func newWorld(t *testing.T) *world { return newWorldIn(t, appCluster(t)) }
+func newWorld(t *testing.T) *world { return newWorldIn(t, clusters.Take(t)) }
 
 func newWorldIn(t *testing.T, c *cluster) *world {
 	n := worlds.Add(1)
@@ -91,34 +89,12 @@ func newWorldIn(t *testing.T, c *cluster) *world {
 			SecretRef: v1alpha1.SecretReference{Namespace: "gitbind-system", Name: w.name},
 		},
 	}
-	t.Cleanup(w.clean)
+	t.Cleanup(func() {
+		if w.stop != nil {
+			w.stop()
+		}
+	})
 	return w
-}
-
-// clean takes away what makes a konnector work, and lets go of what it holds.
-func (w *world) clean() {
-	if w.stop != nil {
-		w.stop()
-	}
-	ctx := context.Background()
-	b := &v1alpha1.APIServiceBinding{ObjectMeta: metav1.ObjectMeta{Name: w.binding}}
-	w.deleteIfThere(ctx, b)
-	_ = w.client.Patch(ctx, b, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":[]}}`)))
-	w.deleteIfThere(ctx, &v1alpha1.Connection{ObjectMeta: metav1.ObjectMeta{Name: w.name}})
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(w.kind)
-	if err := w.client.List(ctx, list); err != nil {
-		return
-	}
-	for _, u := range list.Items {
-		_ = w.client.Patch(ctx, &u, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":[]}}`)))
-	}
-}
-
-func (w *world) deleteIfThere(ctx context.Context, o client.Object) {
-	if err := w.client.Delete(ctx, o); err != nil && !apierrors.IsNotFound(err) {
-		w.Error(err)
-	}
 }
 
 // newLoop is a world in which the API is bound and the konnector runs.

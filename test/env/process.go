@@ -149,6 +149,9 @@ func (p *Process) spawn() (*run, error) {
 	}
 	cmd := exec.Command(p.path, p.args...)
 	cmd.Env = append(baseEnvironment(p.dir), p.env...)
+	if p.part != "" {
+		cmd.Env = append(cmd.Env, collectSeldom)
+	}
 	cmd.Dir = p.dir
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = childAttributes()
@@ -163,6 +166,10 @@ func (p *Process) spawn() (*run, error) {
 	p.run = r
 	return r, nil
 }
+
+// collectSeldom is for the parts, which are not what is tested: an API server takes
+// a third less CPU until it is ready, and 110 MiB more.
+const collectSeldom = "GOGC=400"
 
 // baseEnvironment keeps from the parts what a user has set for others: most of
 // them read flags from variables, too.

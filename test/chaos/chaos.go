@@ -245,7 +245,7 @@ func (r *run) tell(ctx context.Context, report *Report) {
 // prepare connects the app cluster, binds the APIs and engages the people.
 func (r *run) prepare(ctx context.Context) error {
 	control := r.Control()
-	if _, err := r.Kubectl(ctx, control, "apply", "--server-side", "-f", filepath.Join(platform.Root(), "test", "chaos", "api.yaml")); err != nil {
+	if _, err := r.Kubectl(ctx, control, "apply", "--server-side", "-f", filepath.Join(r.Root, "test", "chaos", "api.yaml")); err != nil {
 		return err
 	}
 	if _, err := r.Kubectl(ctx, control, "wait", "--for=condition=Offered", "--timeout=1m", "apiserviceexporttemplate/widgets"); err != nil {

@@ -33,7 +33,7 @@ func TestStory(t *testing.T) {
 // the race detector.
 var (
 	bin   string
-	build = sync.OnceValue(func() error { return platform.Build(context.Background(), bin, "-race") })
+	build = sync.OnceValue(func() error { return platform.BuildWithRaceDetector(context.Background(), bin) })
 )
 
 func TestMain(m *testing.M) {

@@ -64,6 +64,7 @@ type Env struct {
 	Zitadel    *Zitadel    // nil when it was not asked for
 	Gitea      *Gitea      // nil when it was not asked for
 	Kubectl    string      // path of a kubectl
+	Root       string      // of the checkout
 
 	programs  programs
 	spawner   *spawner
@@ -99,11 +100,15 @@ func Start(ctx context.Context, o Options) (*Env, error) {
 	if o.Crossplane && !slices.Contains(o.Clusters, Control) {
 		return nil, fmt.Errorf("start Crossplane: it needs a cluster named %q", Control)
 	}
+	root, err := Root()
+	if err != nil {
+		return nil, err
+	}
 	programs, err := build(ctx, o.Progress, o.needs)
 	if err != nil {
 		return nil, err
 	}
-	e := &Env{Kubectl: programs[kubectl], programs: programs, began: time.Now()}
+	e := &Env{Kubectl: programs[kubectl], Root: root, programs: programs, began: time.Now()}
 	if err := e.makeDir(o.Dir); err != nil {
 		return nil, err
 	}

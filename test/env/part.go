@@ -1,6 +1,7 @@
 package env
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -130,12 +131,33 @@ func allParts() []part {
 // sourceDir is where the modules of the parts are. They cannot be embedded,
 // because a module's files do not include those of nested modules.
 func sourceDir() (string, error) {
-	_, file, _, ok := runtime.Caller(0)
-	dir := filepath.Join(filepath.Dir(file), "parts")
-	if _, err := os.Stat(dir); !ok || err != nil {
-		return "", fmt.Errorf("find the modules of the parts: %s is not there: run from a checkout of gitbind, built without -trimpath", dir)
+	root, err := Root()
+	if err != nil {
+		return "", fmt.Errorf("find the modules of the parts: %w", err)
 	}
-	return dir, nil
+	return filepath.Join(root, "test", "env", "parts"), nil
+}
+
+// Root is the checkout's top folder: where the program's source lies, or, when it was
+// built with -trimpath, above the working directory.
+func Root() (string, error) {
+	_, file, _, _ := runtime.Caller(0)
+	dir := filepath.Dir(file)
+	if !filepath.IsAbs(dir) {
+		var err error
+		if dir, err = os.Getwd(); err != nil {
+			return "", err
+		}
+	}
+	for at := dir; ; at = filepath.Dir(at) {
+		mod, err := os.ReadFile(filepath.Join(at, "go.mod"))
+		if err == nil && bytes.HasPrefix(mod, []byte("module gitbind.dev\n")) {
+			return at, nil
+		}
+		if at == filepath.Dir(at) {
+			return "", fmt.Errorf("there is no checkout of gitbind at %s: run it in one", dir)
+		}
+	}
 }
 
 // version reads the part's version from the go.mod of its module.

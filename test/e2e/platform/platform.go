@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"sync"
 
@@ -150,21 +149,27 @@ func (p *Platform) build(ctx context.Context) error {
 	return Build(ctx, p.Bin)
 }
 
-// Build builds the components into a folder, with further flags of `go build`.
-func Build(ctx context.Context, bin string, flags ...string) error {
+// Build builds the components into a folder.
+func Build(ctx context.Context, bin string) error { return build(ctx, bin, "CGO_ENABLED=0") }
+
+// BuildWithRaceDetector does the same with the race detector, which needs cgo.
+func BuildWithRaceDetector(ctx context.Context, bin string) error {
+	return build(ctx, bin, "CGO_ENABLED=1", "-race")
+}
+
+func build(ctx context.Context, bin, cgo string, flags ...string) error {
+	root, err := env.Root()
+	if err != nil {
+		return err
+	}
 	args := append([]string{"build", "-o", bin + string(filepath.Separator)}, flags...)
 	cmd := exec.CommandContext(ctx, "go", append(args, "./konnector/cmd/...", "./gitbridge/cmd/...", "./backend/cmd/...")...)
-	cmd.Dir = Root()
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), cgo)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the components: %w\n%s", err, out)
 	}
 	return nil
-}
-
-// Root is the checkout's top folder.
-func Root() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "..", "..", "..")
 }
 
 // install installs on the control plane what an operator installs there.
@@ -174,19 +179,19 @@ func (p *Platform) install(ctx context.Context) error {
 		_, err := p.Kubectl(ctx, control, append([]string{"apply", "--server-side", "--force-conflicts"}, args...)...)
 		return err
 	}
-	if err := apply("-k", filepath.Join(Root(), "kustomize", "processes", "control-plane")); err != nil {
+	if err := apply("-k", filepath.Join(p.Root, "kustomize", "processes", "control-plane")); err != nil {
 		return err
 	}
-	if err := apply("-f", filepath.Join(Root(), "test", "e2e", "platform", "who-may-bind.yaml")); err != nil {
+	if err := apply("-f", filepath.Join(p.Root, "test", "e2e", "platform", "who-may-bind.yaml")); err != nil {
 		return err
 	}
 	if p.plain {
-		if err := apply("-f", filepath.Join(Root(), "test", "e2e", "platform", "plain-api.yaml")); err != nil {
+		if err := apply("-f", filepath.Join(p.Root, "test", "e2e", "platform", "plain-api.yaml")); err != nil {
 			return err
 		}
 		return p.Cluster(env.Control).Rediscover(ctx)
 	}
-	if err := apply("-k", filepath.Join(Root(), "kustomize", "crossplane-api")); err != nil {
+	if err := apply("-k", filepath.Join(p.Root, "kustomize", "crossplane-api")); err != nil {
 		return err
 	}
 	_, err := p.Kubectl(ctx, control, "wait", "--for=condition=Offered", "--timeout=2m", "xrd/xpostgresqlinstances.anynines.com")

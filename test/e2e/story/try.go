@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"gitbind.dev/test/e2e/platform"
 	"gitbind.dev/test/env"
 )
 
@@ -48,7 +47,7 @@ func (s *Story) WhatToTry(ctx context.Context) (Try, error) {
 		Commands: []string{
 			fmt.Sprintf("export PATH=%s:$PATH:%s XDG_CONFIG_HOME=%s/.config", p.Bin, filepath.Dir(p.Env.Kubectl), p.Home(env.Alice)),
 			fmt.Sprintf("export KUBECONFIG=%s  # Dora in the app cluster", s.developer),
-			fmt.Sprintf("kubectl apply -f %s/docs/examples/postgresql.yaml", platform.Root()),
+			fmt.Sprintf("kubectl apply -f %s/docs/examples/postgresql.yaml", p.Root),
 			"kubectl get postgresqlinstances -A",
 			fmt.Sprintf("kubectl gitbind get --kubeconfig %s  # claims, and files that were refused", p.App()),
 			"kubectl gitbind doctor  # each link to the control plane, as far as Dora may see it",

@@ -23,12 +23,12 @@ GOTESTSUM := $(GO) run gotest.tools/gotestsum@v1.13.0 --format pkgname --hide-su
 # Where goroutines meet: the tests of these run with the race detector, and so do the
 # components in test/e2e.
 RACE := ./gitbridge/store/... ./gitbridge/lease ./gitbridge/internal/session ./gitbridge/internal/statusbranch \
-	./gitbridge/internal/controller/... ./konnector/internal/repository ./konnector/internal/renewal \
-	./konnector/internal/controller/... ./backend/internal/events ./backend/internal/keyring ./backend/internal/access
+	./gitbridge/internal/controller/... ./konnector/internal/agent/repository ./konnector/internal/agent/renewal \
+	./konnector/internal/agent/controller/... ./backend/internal/events ./backend/internal/keyring ./backend/internal/access
 # These run both ways: some of the tests are about time, and are left out with the detector.
 BOTH := ./backend/internal/githost/embedded
 # The packages that take longest begin first, or one of them would run alone at the end.
-LONGEST := ./test/e2e ./konnector/internal/app ./gitbridge/internal/app ./konnector/internal/cli ./test/chaos ./backend/internal/app
+LONGEST := ./test/e2e ./konnector/internal/agent/app ./gitbridge/internal/app ./konnector/internal/cli ./test/chaos ./backend/internal/app
 # Tests wait for API servers part of the time, so more of them than processors run at once.
 BESIDE := -p 2 -parallel 3
 
@@ -117,9 +117,10 @@ lint: ## Check format, vet and the rules of .golangci.yml.
 
 .PHONY: generate
 generate: ## Write CRDs, RBAC, deep copies and the manifests that the plugin installs.
-	$(CONTROLLER_GEN) object paths=./konnector/api/... paths=./backend/api/...
-	$(CONTROLLER_GEN) crd paths=./konnector/api/... output:crd:artifacts:config=kustomize/crds/app
-	$(CONTROLLER_GEN) crd paths=./backend/api/... output:crd:artifacts:config=kustomize/crds/control-plane
+	$(CONTROLLER_GEN) object paths=./gitbridge/api/v1alpha1
+	$(CONTROLLER_GEN) crd paths=./gitbridge/api/v1alpha1 output:crd:artifacts:config=$(BIN)/crds
+	mv $(BIN)/crds/gitbind.dev_{connections,apiservicebindings}.yaml kustomize/crds/app/
+	mv $(BIN)/crds/gitbind.dev_*.yaml kustomize/crds/control-plane/
 	$(CONTROLLER_GEN) rbac:roleName=gitbind-konnector paths=./konnector/... output:rbac:artifacts:config=kustomize/rbac/konnector
 	$(CONTROLLER_GEN) rbac:roleName=gitbind-gitbridge paths=./gitbridge/... output:rbac:artifacts:config=kustomize/rbac/gitbridge
 	$(CONTROLLER_GEN) rbac:roleName=gitbind-backend paths=./backend/... output:rbac:artifacts:config=kustomize/rbac/backend

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 )
 
 // Limits say how many removals are too many. The zero value lets none pass.
@@ -141,9 +141,9 @@ func bindings(paths map[string]bool) map[string]int {
 }
 
 func bindingOf(path string) string {
-	if key, err := claim.ParsePath(path); err == nil {
+	if key, err := contract.ParsePath(path); err == nil {
 		return key.Binding
 	}
-	folder, _, _ := strings.Cut(strings.TrimPrefix(path, claim.Root+"/"), "/")
+	folder, _, _ := strings.Cut(strings.TrimPrefix(path, contract.Root+"/"), "/")
 	return folder
 }

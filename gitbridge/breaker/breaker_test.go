@@ -9,13 +9,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 )
 
 var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 func path(binding string, i int) string {
-	return claim.Key{Binding: binding + ".example.org", Namespace: "team-a", Name: fmt.Sprint("c", i)}.Path()
+	return contract.Key{Binding: binding + ".example.org", Namespace: "team-a", Name: fmt.Sprint("c", i)}.Path()
 }
 
 func paths(binding string, from, n int) []string {

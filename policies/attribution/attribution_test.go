@@ -22,15 +22,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/policies/attribution"
 	"gitbind.dev/test/env"
 )
 
 const (
-	base      = konnectorv1alpha1.BaseAnnotation
-	changedBy = konnectorv1alpha1.ChangedByAnnotation
-	finalizer = konnectorv1alpha1.Finalizer
+	base      = v1alpha1.BaseAnnotation
+	changedBy = v1alpha1.ChangedByAnnotation
+	finalizer = v1alpha1.Finalizer
 	deletion  = "gitbind.dev/allow-deletion"
 )
 

@@ -9,14 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
 const bound = "databases.example.com"
 
 func binding() *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"connection": "default"}}}
-	u.SetGroupVersionKind(konnectorv1alpha1.GroupVersion.WithKind("APIServiceBinding"))
+	u.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("APIServiceBinding"))
 	u.SetName(bound)
 	return u
 }

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 	"sigs.k8s.io/yaml"
 
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 )
 
 // The policy says in CEL what claim.Travels says in Go: whoever changes one has
@@ -49,7 +49,7 @@ func TestPolicyCountsWhatTravels(t *testing.T) {
 		slash := rapid.SampledFrom([]string{"/", "/", ".x/", ""}).Draw(t, "slash")
 		name := rapid.SampledFrom([]string{"instance", "managed-by", "part-of", "a", ""}).Draw(t, "name")
 		key := prefix + rapid.SampledFrom(domains).Draw(t, "domain") + slash + name
-		if got, want := travels(key), claim.Travels(key); got != want {
+		if got, want := travels(key), contract.Travels(key); got != want {
 			t.Fatalf("%s: the policy says %t, the contract %t", key, got, want)
 		}
 	})

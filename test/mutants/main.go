@@ -40,10 +40,10 @@ type target struct {
 }
 
 var targets = []target{
-	{Dir: "konnector/internal/decision"},
+	{Dir: "konnector/internal/agent/decision"},
 	{Dir: "gitbridge/internal/decision"},
-	{Dir: "konnector/internal/merge"},
-	{Dir: "gitbridge/claim"},
+	{Dir: "konnector/internal/agent/merge"},
+	{Dir: "gitbridge/contract"},
 	{Dir: "gitbridge/breaker"},
 	{
 		Dir:   "backend/internal/githost/embedded",

@@ -16,10 +16,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/backend/internal/credential"
 	"gitbind.dev/backend/internal/login"
 	"gitbind.dev/backend/internal/refusal"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
 const (

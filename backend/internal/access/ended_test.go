@@ -18,9 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/backend/internal/credential"
 	"gitbind.dev/backend/internal/refusal"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
 // promoter plays the keyring.

@@ -22,8 +22,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"gitbind.dev/backend/api/v1alpha1"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/test/env"
 )
 
@@ -77,7 +78,7 @@ func (f *fixture) testOffersOfOneAPI(t *testing.T) {
 }
 
 func (f *fixture) testInfo(t *testing.T) {
-	var info v1alpha1.Info
+	var info restapi.Info
 	if status, _ := f.call(t, "", "GET", "/v1/info", nil, &info); status != http.StatusOK || info.Issuer != f.Dex.Issuer || info.ClientID != f.Dex.ClientID || len(info.Scopes) == 0 {
 		t.Errorf("status %d, %+v", status, info)
 	}
@@ -108,7 +109,7 @@ func (f *fixture) testConnect(t *testing.T) {
 	}
 
 	dir := filepath.Join(t.TempDir(), "clone")
-	email := "konnector@" + claim.ClusterDomain(c.ID)
+	email := "konnector@" + contract.ClusterDomain(c.ID)
 	for _, args := range [][]string{
 		{"clone", "-q", withCredential(c.RepositoryURL, c.Credential.Username, c.Credential.Password), dir},
 		{"-C", dir, "-c", "user.name=konnector", "-c", "user.email=" + email, "commit", "-q", "--allow-empty", "-m", "hello"},
@@ -171,7 +172,7 @@ func (f *fixture) testRacingConnects(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 10 {
 		wg.Go(func() {
-			if status, message := f.call(t, f.tokens[env.Alice], "POST", "/v1/clusters", v1alpha1.ConnectRequest{Name: "race", ClusterUID: "race"}, nil); status != http.StatusOK {
+			if status, message := f.call(t, f.tokens[env.Alice], "POST", "/v1/clusters", restapi.ConnectRequest{Name: "race", ClusterUID: "race"}, nil); status != http.StatusOK {
 				t.Errorf("%d %s", status, message)
 			}
 		})
@@ -182,8 +183,8 @@ func (f *fixture) testRacingConnects(t *testing.T) {
 
 func (f *fixture) testReconnect(t *testing.T) {
 	first := f.connect(t, env.Alice, "again")
-	var second v1alpha1.Cluster
-	if status, message := f.call(t, f.tokens[env.Alice], "POST", "/v1/clusters", v1alpha1.ConnectRequest{Name: "renamed", ClusterUID: "again"}, &second); status != http.StatusOK {
+	var second restapi.Cluster
+	if status, message := f.call(t, f.tokens[env.Alice], "POST", "/v1/clusters", restapi.ConnectRequest{Name: "renamed", ClusterUID: "again"}, &second); status != http.StatusOK {
 		t.Fatalf("%d %s", status, message)
 	}
 	if first.ID != second.ID || second.Name != "renamed" || f.binding(t, first.ID).Spec.DisplayName != "renamed" {
@@ -212,12 +213,12 @@ func (f *fixture) testInvalid(t *testing.T) {
 		"no JSON":         {"hello", 400, "no JSON"},
 		"unknown field":   {`{"name":"a","clusterUID":"u","owner":"bob"}`, 400, "owner"},
 		"two objects":     {`{"name":"a","clusterUID":"u"}{}`, 400, "more than one"},
-		"no name":         {v1alpha1.ConnectRequest{ClusterUID: "u"}, 400, "name:"},
-		"a long name":     {v1alpha1.ConnectRequest{Name: strings.Repeat("x", 64), ClusterUID: "u"}, 400, "name:"},
-		"control codes":   {v1alpha1.ConnectRequest{Name: "a\x1b[31m", ClusterUID: "u"}, 400, "name:"},
-		"no UID":          {v1alpha1.ConnectRequest{Name: "a"}, 400, "clusterUID:"},
-		"a UID with dots": {v1alpha1.ConnectRequest{Name: "a", ClusterUID: "../x"}, 400, "clusterUID:"},
-		"too large":       {v1alpha1.ConnectRequest{Name: strings.Repeat("x", 100_000), ClusterUID: "u"}, 413, "64 KiB"},
+		"no name":         {restapi.ConnectRequest{ClusterUID: "u"}, 400, "name:"},
+		"a long name":     {restapi.ConnectRequest{Name: strings.Repeat("x", 64), ClusterUID: "u"}, 400, "name:"},
+		"control codes":   {restapi.ConnectRequest{Name: "a\x1b[31m", ClusterUID: "u"}, 400, "name:"},
+		"no UID":          {restapi.ConnectRequest{Name: "a"}, 400, "clusterUID:"},
+		"a UID with dots": {restapi.ConnectRequest{Name: "a", ClusterUID: "../x"}, 400, "clusterUID:"},
+		"too large":       {restapi.ConnectRequest{Name: strings.Repeat("x", 100_000), ClusterUID: "u"}, 413, "64 KiB"},
 	} {
 		if status, message := f.call(t, f.tokens[env.Alice], "POST", "/v1/clusters", c.body, nil); status != c.status || !strings.Contains(message, c.words) {
 			t.Errorf("%s: %d %s", name, status, message)
@@ -230,19 +231,19 @@ func (f *fixture) testInvalid(t *testing.T) {
 
 func (f *fixture) testTenants(t *testing.T) {
 	alices := f.connect(t, env.Alice, "tenants")
-	var bobs []v1alpha1.Cluster
+	var bobs []restapi.Cluster
 	f.call(t, f.tokens[env.Bob], "GET", "/v1/clusters", nil, &bobs)
 	for _, c := range bobs {
 		if c.ID == alices.ID {
 			t.Error("Bob sees Alice's cluster")
 		}
 	}
-	var own []v1alpha1.Cluster
+	var own []restapi.Cluster
 	f.call(t, f.tokens[env.Alice], "GET", "/v1/clusters", nil, &own)
 	if len(own) == 0 || own[0].Credential != nil {
 		t.Errorf("Alice's own: %+v", own)
 	}
-	bind := v1alpha1.BindRequest{Offer: "database"}
+	bind := restapi.BindRequest{Offer: "database"}
 	status, message := f.call(t, f.tokens[env.Bob], "POST", "/v1/clusters/"+alices.ID+"/bindings", bind, nil)
 	nowhere, nothing := f.call(t, f.tokens[env.Bob], "POST", "/v1/clusters/nosuchid/bindings", bind, nil)
 	if status != 404 || nowhere != 404 || message != nothing {
@@ -282,7 +283,7 @@ func (f *fixture) testBind(t *testing.T) {
 	bobs := f.connect(t, env.Bob, "bind")
 	path := "/v1/clusters/" + c.ID + "/bindings"
 
-	var catalog []v1alpha1.Offer
+	var catalog []restapi.Offer
 	f.call(t, f.tokens[env.Alice], "GET", "/v1/catalog", nil, &catalog)
 	if len(catalog) != 1 || catalog[0].Name != "database" || catalog[0].Kind != "Database" || catalog[0].Description != "A database" {
 		t.Errorf("Alice's catalogue: %+v", catalog)
@@ -291,21 +292,21 @@ func (f *fixture) testBind(t *testing.T) {
 	if len(catalog) != 0 {
 		t.Errorf("Bob's catalogue: %+v", catalog)
 	}
-	status, forbidden := f.call(t, f.tokens[env.Bob], "POST", "/v1/clusters/"+bobs.ID+"/bindings", v1alpha1.BindRequest{Offer: "database"}, nil)
-	none, missing := f.call(t, f.tokens[env.Bob], "POST", "/v1/clusters/"+bobs.ID+"/bindings", v1alpha1.BindRequest{Offer: "missing1"}, nil)
+	status, forbidden := f.call(t, f.tokens[env.Bob], "POST", "/v1/clusters/"+bobs.ID+"/bindings", restapi.BindRequest{Offer: "database"}, nil)
+	none, missing := f.call(t, f.tokens[env.Bob], "POST", "/v1/clusters/"+bobs.ID+"/bindings", restapi.BindRequest{Offer: "missing1"}, nil)
 	if status != 404 || none != 404 || forbidden != strings.Replace(missing, "missing1", "database", 1) {
 		t.Errorf("Bob binds: %d %s; what is not there: %d %s", status, forbidden, none, missing)
 	}
-	if status, message := f.call(t, f.tokens[env.Alice], "POST", path, v1alpha1.BindRequest{Offer: "planet"}, nil); status != 409 || !strings.Contains(message, "cannot be bound just now") {
+	if status, message := f.call(t, f.tokens[env.Alice], "POST", path, restapi.BindRequest{Offer: "planet"}, nil); status != 409 || !strings.Contains(message, "cannot be bound just now") {
 		t.Errorf("an offer that is not offered: %d %s", status, message)
 	}
-	if status, message := f.call(t, f.tokens[env.Alice], "POST", path, v1alpha1.BindRequest{Offer: "../x"}, nil); status != 400 {
+	if status, message := f.call(t, f.tokens[env.Alice], "POST", path, restapi.BindRequest{Offer: "../x"}, nil); status != 400 {
 		t.Errorf("no name: %d %s", status, message)
 	}
 
 	for range 2 { // the second time it is there already
-		var b v1alpha1.Binding
-		if status, message := f.call(t, f.tokens[env.Alice], "POST", path, v1alpha1.BindRequest{Offer: "database"}, &b); status != 200 || b.Name != "databases.example.com" || b.Offer != "database" {
+		var b restapi.Binding
+		if status, message := f.call(t, f.tokens[env.Alice], "POST", path, restapi.BindRequest{Offer: "database"}, &b); status != 200 || b.Name != "databases.example.com" || b.Offer != "database" {
 			t.Fatalf("%d %s %+v", status, message, b)
 		}
 	}
@@ -362,7 +363,7 @@ func (f *fixture) testBridgeRights(t *testing.T) {
 		cfg.Impersonate.UserName = user
 		return newClient(t, cfg).Create(t.Context(), &authenticationv1.SelfSubjectReview{})
 	}
-	for _, c := range []v1alpha1.Cluster{a, b} {
+	for _, c := range []restapi.Cluster{a, b} {
 		eventually(t, "the bridge acts as a tenant", func() error {
 			return as("system:serviceaccount:" + v1alpha1.TenantNamespace(c.ID) + ":" + v1alpha1.TenantServiceAccount)
 		})
@@ -441,7 +442,7 @@ func (f *fixture) testForeignConditions(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A change that makes the backend write its status once more.
-	if status, message := f.call(t, f.tokens[env.Alice], "POST", "/v1/clusters", v1alpha1.ConnectRequest{Name: "foreign renamed", ClusterUID: "foreign"}, nil); status != 200 {
+	if status, message := f.call(t, f.tokens[env.Alice], "POST", "/v1/clusters", restapi.ConnectRequest{Name: "foreign renamed", ClusterUID: "foreign"}, nil); status != 200 {
 		t.Fatalf("%d %s", status, message)
 	}
 	cb := f.binding(t, c.ID)

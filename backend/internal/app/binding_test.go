@@ -15,7 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/test/env"
 )
 
@@ -24,19 +25,19 @@ func (f *fixture) testCatalogue(t *testing.T) {
 	f.kubectl(t, "apply", "--server-side", "-f", "testdata/catalogue.yaml")
 	defer f.kubectl(t, "delete", "-f", "testdata/catalogue.yaml")
 	c := f.connect(t, env.Bob, "catalogue")
-	list := func() map[string]v1alpha1.Offer {
-		var catalog []v1alpha1.Offer
+	list := func() map[string]restapi.Offer {
+		var catalog []restapi.Offer
 		if status, message := f.call(t, f.tokens[env.Bob], "GET", "/v1/catalog", nil, &catalog); status != http.StatusOK {
 			t.Fatalf("%d %s", status, message)
 		}
-		offers := map[string]v1alpha1.Offer{}
+		offers := map[string]restapi.Offer{}
 		for _, o := range catalog {
 			offers[o.Name] = o
 		}
 		return offers
 	}
 	database := v1alpha1.ExportedAPI{Group: "example.com", Version: "v1", Resource: "databases"}
-	want := map[string]v1alpha1.Offer{
+	want := map[string]restapi.Offer{
 		"small": {Name: "small", API: database, Kind: "Database", DisplayName: "Small database", Group: "Databases", Description: "Enough to try"},
 		"plain": {Name: "plain", API: database, Kind: "Database", DisplayName: "Database"},
 	}
@@ -68,10 +69,10 @@ func (f *fixture) testCatalogue(t *testing.T) {
 }
 
 // bind binds an offer for a user, who must be able to.
-func (f *fixture) bind(t *testing.T, user, cluster, offer string) v1alpha1.Binding {
+func (f *fixture) bind(t *testing.T, user, cluster, offer string) restapi.Binding {
 	t.Helper()
-	var b v1alpha1.Binding
-	if status, message := f.call(t, f.tokens[user], "POST", "/v1/clusters/"+cluster+"/bindings", v1alpha1.BindRequest{Offer: offer}, &b); status != http.StatusOK {
+	var b restapi.Binding
+	if status, message := f.call(t, f.tokens[user], "POST", "/v1/clusters/"+cluster+"/bindings", restapi.BindRequest{Offer: offer}, &b); status != http.StatusOK {
 		t.Fatalf("bind %s: %d %s", offer, status, message)
 	}
 	return b
@@ -106,14 +107,14 @@ func (f *fixture) testBindInGit(t *testing.T) {
 	defer f.kubectl(t, "delete", "-f", "testdata/catalogue.yaml")
 	c, other := f.connect(t, env.Bob, "bind-git"), f.connect(t, env.Bob, "bind-git-other")
 	eventually(t, "it can be bound", func() error {
-		status, message := f.call(t, f.tokens[env.Bob], "POST", "/v1/clusters/"+c.ID+"/bindings", v1alpha1.BindRequest{Offer: "small"}, nil)
+		status, message := f.call(t, f.tokens[env.Bob], "POST", "/v1/clusters/"+c.ID+"/bindings", restapi.BindRequest{Offer: "small"}, nil)
 		if status != http.StatusOK {
 			return fmt.Errorf("%d %s", status, message)
 		}
 		return nil
 	})
 	answer := f.bind(t, env.Bob, c.ID, "small")
-	if answer != (v1alpha1.Binding{Name: "databases.example.com", Offer: "small"}) {
+	if answer != (restapi.Binding{Name: "databases.example.com", Offer: "small"}) {
 		t.Errorf("the answer does not say what to apply: %+v", answer)
 	}
 	export := &v1alpha1.APIServiceExport{}
@@ -193,9 +194,9 @@ func (f *fixture) testHeartbeat(t *testing.T) {
 	lost := f.connect(t, env.Alice, "heartbeat-lost")
 	lostBinding := f.binding(t, lost.ID)
 	f.condition(t, lostBinding, func() []metav1.Condition { return lostBinding.Status.Conditions }, v1alpha1.ConditionConnected, metav1.ConditionUnknown)
-	var own []v1alpha1.Cluster
+	var own []restapi.Cluster
 	f.call(t, f.tokens[env.Alice], "GET", "/v1/clusters", nil, &own)
-	if !slices.ContainsFunc(own, func(o v1alpha1.Cluster) bool {
+	if !slices.ContainsFunc(own, func(o restapi.Cluster) bool {
 		return o.ID == c.ID && o.Connected == "True" && o.LastSeen != nil && o.LastSeen.Equal(seen.Time)
 	}) {
 		t.Errorf("over HTTP it is said that %+v", own)

@@ -31,12 +31,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/backend/internal/controller/apiserviceexport"
 	"gitbind.dev/backend/internal/controller/apiserviceexporttemplate"
 	"gitbind.dev/backend/internal/controller/clusterbinding"
 	"gitbind.dev/backend/internal/controller/heartbeat"
 	"gitbind.dev/backend/internal/githost"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
 // controlPlane is the backend's manager, and two caches beside it: of Secrets

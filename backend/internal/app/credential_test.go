@@ -13,12 +13,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/test/env"
 )
 
 // asks makes a request with an agent's credential.
-func (f *fixture) asks(t *testing.T, method, path, user, password string) (c v1alpha1.Credential, status int, words string) {
+func (f *fixture) asks(t *testing.T, method, path, user, password string) (c restapi.Credential, status int, words string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, f.url+path, nil)
 	if err != nil {
@@ -31,7 +32,7 @@ func (f *fixture) asks(t *testing.T, method, path, user, password string) (c v1a
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		var e v1alpha1.Error
+		var e restapi.Error
 		if err := json.NewDecoder(resp.Body).Decode(&e); err != nil {
 			t.Fatal(err)
 		}
@@ -44,7 +45,7 @@ func (f *fixture) asks(t *testing.T, method, path, user, password string) (c v1a
 }
 
 // endsWithin waits for the end of a stream of events.
-func endsWithin(t *testing.T, what string, events <-chan v1alpha1.RefEvent, since time.Time) {
+func endsWithin(t *testing.T, what string, events <-chan restapi.RefEvent, since time.Time) {
 	t.Helper()
 	for {
 		select {
@@ -68,7 +69,7 @@ func endsWithin(t *testing.T, what string, events <-chan v1alpha1.RefEvent, sinc
 func (f *fixture) testCredentials(t *testing.T) {
 	c := f.connect(t, env.Alice, "credentials")
 	path := "/v1/clusters/" + c.ID + "/credential"
-	token := func(c *v1alpha1.Credential) string { return c.Password }
+	token := func(c *restapi.Credential) string { return c.Password }
 	counts := func(what, password string, want bool) {
 		t.Helper()
 		if out, err := gitRemote(t, c.RepositoryURL, "konnector", password); (err == nil) != want {
@@ -119,7 +120,7 @@ func (f *fixture) testCredentials(t *testing.T) {
 	})
 	t.Run("rotating ends open streams at once", func(t *testing.T) {
 		events := f.listen(t, c.ID, "konnector", second)
-		var rotated v1alpha1.Credential
+		var rotated restapi.Credential
 		if status, words := f.call(t, f.tokens[env.Alice], "POST", path+"/rotate", nil, &rotated); status != 200 {
 			t.Fatalf("%d %s", status, words)
 		}

@@ -27,7 +27,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/test/env"
 )
 
@@ -226,7 +227,7 @@ func (f *fixture) call(t *testing.T, token, method, path string, body, answer an
 		t.Fatal(err)
 	}
 	if resp.StatusCode >= 400 {
-		var e v1alpha1.Error
+		var e restapi.Error
 		if err := json.Unmarshal(b, &e); err != nil || e.Message == "" {
 			t.Errorf("%s %s: status %d with the body %q, want words", method, path, resp.StatusCode, b)
 		}
@@ -241,10 +242,10 @@ func (f *fixture) call(t *testing.T, token, method, path string, body, answer an
 }
 
 // connect connects a cluster for a user, who must be able to.
-func (f *fixture) connect(t *testing.T, user, uid string) v1alpha1.Cluster {
+func (f *fixture) connect(t *testing.T, user, uid string) restapi.Cluster {
 	t.Helper()
-	var c v1alpha1.Cluster
-	status, message := f.call(t, f.tokens[user], "POST", "/v1/clusters", v1alpha1.ConnectRequest{Name: "test", ClusterUID: uid}, &c)
+	var c restapi.Cluster
+	status, message := f.call(t, f.tokens[user], "POST", "/v1/clusters", restapi.ConnectRequest{Name: "test", ClusterUID: uid}, &c)
 	if status != http.StatusOK {
 		t.Fatalf("connect: %d %s", status, message)
 	}
@@ -278,7 +279,7 @@ func gitWith(t *testing.T, dir, stdin string, args ...string) (string, error) {
 }
 
 // listen opens a cluster's events, and gives their data.
-func (f *fixture) listen(t *testing.T, id, user, password string) <-chan v1alpha1.RefEvent {
+func (f *fixture) listen(t *testing.T, id, user, password string) <-chan restapi.RefEvent {
 	t.Helper()
 	r, _ := http.NewRequestWithContext(t.Context(), "GET", f.url+"/v1/events?cluster="+id, nil)
 	r.SetBasicAuth(user, password)
@@ -290,11 +291,11 @@ func (f *fixture) listen(t *testing.T, id, user, password string) <-chan v1alpha
 	if resp.StatusCode != http.StatusOK {
 		t.Fatalf("events: %s", resp.Status)
 	}
-	events := make(chan v1alpha1.RefEvent, 100)
+	events := make(chan restapi.RefEvent, 100)
 	go func() {
 		defer close(events)
 		for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
-			var e v1alpha1.RefEvent
+			var e restapi.RefEvent
 			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok && json.Unmarshal([]byte(data), &e) == nil {
 				events <- e
 			}
@@ -304,7 +305,7 @@ func (f *fixture) listen(t *testing.T, id, user, password string) <-chan v1alpha
 }
 
 // next is the next event.
-func next(t *testing.T, events <-chan v1alpha1.RefEvent) v1alpha1.RefEvent {
+func next(t *testing.T, events <-chan restapi.RefEvent) restapi.RefEvent {
 	t.Helper()
 	select {
 	case e, ok := <-events:
@@ -315,7 +316,7 @@ func next(t *testing.T, events <-chan v1alpha1.RefEvent) v1alpha1.RefEvent {
 	case <-time.After(time.Minute):
 		t.Fatal("no event within a minute")
 	}
-	return v1alpha1.RefEvent{}
+	return restapi.RefEvent{}
 }
 
 func (f *fixture) binding(t *testing.T, id string) *v1alpha1.ClusterBinding {

@@ -6,15 +6,15 @@ import (
 	"strings"
 	"testing"
 
-	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/test/env"
 )
 
 func (f *fixture) testReclaim(t *testing.T) {
 	lost := f.connect(t, env.Alice, "lost")
 	f.connect(t, env.Alice, "namesake")
-	reclaim := func(user, uid, name string, force bool) (c v1alpha1.Cluster, status int, message string) {
-		status, message = f.call(t, f.tokens[user], "POST", "/v1/clusters", v1alpha1.ConnectRequest{Name: "rebuilt", ClusterUID: uid, Reclaim: name, Force: force}, &c)
+	reclaim := func(user, uid, name string, force bool) (c restapi.Cluster, status int, message string) {
+		status, message = f.call(t, f.tokens[user], "POST", "/v1/clusters", restapi.ConnectRequest{Name: "rebuilt", ClusterUID: uid, Reclaim: name, Force: force}, &c)
 		return c, status, message
 	}
 	refused := func(what string, status, want int, message, words string) {

@@ -12,13 +12,13 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/events"
 	"gitbind.dev/backend/internal/githost/embedded"
 	"gitbind.dev/backend/internal/keyring"
 	"gitbind.dev/backend/internal/onboarding"
 	"gitbind.dev/backend/internal/ui"
+	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/version"
 )
 
@@ -66,7 +66,7 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 	(&events.Handler{Hub: hub, Heads: host.Heads, Authenticator: auth, Log: log}).Mount(api)
 	people := &onboarding.Service{
 		Client: cluster.GetClient(), Live: cluster.GetAPIReader(), Login: issuers, Host: host,
-		Info: v1alpha1.Info{
+		Info: restapi.Info{
 			Version: version.String(), Issuer: issuers[0].URL(), ClientID: issuers[0].ClientID(), Scopes: scopes,
 		},
 		Keys: keys, Agents: auth, KonnectorSeen: auth.KonnectorSeen, Log: log,

@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/backend/internal/access"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
 // watchSecrets has requests end with the credentials that an operator removes

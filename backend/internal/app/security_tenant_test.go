@@ -14,23 +14,24 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"gitbind.dev/backend/api/v1alpha1"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/test/env"
 )
 
 func (s *security) testClientsName(t *testing.T) {
 	for _, name := range []string{s.alice.ID, s.alice.Name} {
-		if status, message := s.call(t, s.tokens[env.Bob], "POST", "/v1/clusters", v1alpha1.ConnectRequest{Name: "x", ClusterUID: "taken", Reclaim: name, Force: true}, nil); status == http.StatusOK && name == s.alice.ID {
+		if status, message := s.call(t, s.tokens[env.Bob], "POST", "/v1/clusters", restapi.ConnectRequest{Name: "x", ClusterUID: "taken", Reclaim: name, Force: true}, nil); status == http.StatusOK && name == s.alice.ID {
 			t.Errorf("Bob reclaims %s: %s", name, message)
 		}
 	}
-	for what, in := range map[string]v1alpha1.ConnectRequest{
+	for what, in := range map[string]restapi.ConnectRequest{
 		"the same cluster UID":                 {Name: "test", ClusterUID: "alices"},
 		"her cluster's id":                     {Name: s.alice.ID, ClusterUID: s.alice.ID},
 		"a cluster of his by her cluster's id": {Name: "x", ClusterUID: "taken", Reclaim: s.alice.ID, Force: true},
 	} {
-		var c v1alpha1.Cluster
+		var c restapi.Cluster
 		s.call(t, s.tokens[env.Bob], "POST", "/v1/clusters", in, &c)
 		if c.ID == s.alice.ID || c.RepositoryURL == s.alice.RepositoryURL {
 			t.Errorf("%s gives Bob %+v", what, c)
@@ -50,7 +51,7 @@ func (s *security) testOtherCluster(t *testing.T) {
 		method, path string
 		body         any
 	}{
-		{"POST", "/v1/clusters/ID/bindings", v1alpha1.BindRequest{Offer: "database"}},
+		{"POST", "/v1/clusters/ID/bindings", restapi.BindRequest{Offer: "database"}},
 		{"POST", "/v1/clusters/ID/credential/rotate", nil},
 		{"DELETE", "/v1/clusters/ID/credential", nil},
 		{"GET", "/v1/events?cluster=ID", nil},
@@ -144,7 +145,7 @@ func (s *security) testOtherNamespace(t *testing.T) {
 func (s *security) testNoRight(t *testing.T) {
 	path := "/v1/clusters/" + s.bob.ID + "/bindings"
 	for _, who := range []string{"database", "planet", "nothing"} {
-		if status, message := s.call(t, s.tokens[env.Bob], "POST", path, v1alpha1.BindRequest{Offer: who}, nil); status != http.StatusNotFound {
+		if status, message := s.call(t, s.tokens[env.Bob], "POST", path, restapi.BindRequest{Offer: who}, nil); status != http.StatusNotFound {
 			t.Errorf("Bob binds %s: %d %s", who, status, message)
 		}
 	}
@@ -160,9 +161,9 @@ func (s *security) commit(t *testing.T, dir, user string, files map[string]strin
 	email := user + "@example.com"
 	switch user {
 	case "konnector":
-		email = "konnector@" + claim.ClusterDomain(s.alice.ID)
+		email = "konnector@" + contract.ClusterDomain(s.alice.ID)
 	case "bridge":
-		_, email = claim.BridgeIdentity()
+		_, email = contract.BridgeIdentity()
 	}
 	if _, err := os.Stat(filepath.Join(dir, ".git")); err != nil {
 		if out, err := git(t, dir, "init", "-q"); err != nil {
@@ -347,7 +348,7 @@ func (s *security) testTreeTricks(t *testing.T) {
 		if c.folder != "" {
 			tree = with("", "040000 tree "+tree+"\t"+c.folder)
 		}
-		email := "konnector@" + claim.ClusterDomain(s.alice.ID)
+		email := "konnector@" + contract.ClusterDomain(s.alice.ID)
 		commit := run("", "-c", "user.name=konnector", "-c", "user.email="+email, "commit-tree", tree, "-p", "HEAD", "-m", "x")
 		if out, err := git(t, dir, "push", "origin", commit+":refs/heads/main"); err == nil || !strings.Contains(out, c.words) {
 			t.Errorf("%s: %v %s", what, err, out)

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/test/env"
 )
 
@@ -19,7 +19,7 @@ import (
 // Promises of other parts have their tests there: what a push may contain in
 // backend/internal/githost/embedded, what a page shows in backend/internal/ui,
 // what a hostile repository can make the bridge do in gitbridge/internal/app and
-// test/e2e, what the konnector may do in its cluster in konnector/internal/app,
+// test/e2e, what the konnector may do in its cluster in konnector/internal/agent/app,
 // and that nothing is deleted because it is missing in all of these by the
 // numbers of their scenarios.
 func TestSecurity(t *testing.T) {
@@ -70,7 +70,7 @@ func (s *security) testBranches(t *testing.T) {
 type security struct {
 	*fixture
 	ci                     *pipelines
-	alice, bob             v1alpha1.Cluster
+	alice, bob             restapi.Cluster
 	aliceBridge, bobBridge string
 	aliceSubject           string
 

@@ -15,7 +15,7 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 	"github.com/coreos/go-oidc/v3/oidc/oidctest"
 
-	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/test/env"
 )
 
@@ -107,10 +107,10 @@ func (s *security) testExpiredToken(t *testing.T) {
 }
 
 func (s *security) testPipeline(t *testing.T) {
-	var c v1alpha1.Cluster
+	var c restapi.Cluster
 	token := s.ci.token(nil)
 	s.secret(token)
-	if status, message := s.call(t, token, "POST", "/v1/clusters", v1alpha1.ConnectRequest{Name: "ci", ClusterUID: "ci"}, &c); status != http.StatusOK {
+	if status, message := s.call(t, token, "POST", "/v1/clusters", restapi.ConnectRequest{Name: "ci", ClusterUID: "ci"}, &c); status != http.StatusOK {
 		t.Fatalf("%d %s", status, message)
 	}
 	if owner := s.binding(t, c.ID).Spec.Owner; owner.Username != "ci:repo:acme/app:ref:refs/heads/main" || owner.Issuer != s.ci.url {
@@ -129,7 +129,7 @@ func (s *security) testOtherIssuer(t *testing.T) {
 	s.shut(t, "an issuer that nobody trusts", s.ci.token(map[string]any{"iss": "https://issuer.example.com"}))
 	// With Alice's own subject, and let in: another issuer's is somebody else.
 	token := s.ci.token(map[string]any{"sub": id.Subject, "email": env.Alice, "email_verified": true})
-	var own []v1alpha1.Cluster
+	var own []restapi.Cluster
 	if status, message := s.call(t, token, "GET", "/v1/clusters", nil, &own); status != http.StatusOK || len(own) != 0 {
 		t.Errorf("clusters of her namesake: %d %s %+v", status, message, own)
 	}

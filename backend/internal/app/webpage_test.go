@@ -19,8 +19,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"gitbind.dev/backend/api/v1alpha1"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/test/chromium"
 	"gitbind.dev/test/env"
 )
@@ -40,7 +41,7 @@ type webPage struct {
 	*fixture
 	browser *chromium.Browser
 	// cluster is Carol's; konnector and bridge are clones of its repository.
-	cluster           v1alpha1.Cluster
+	cluster           restapi.Cluster
 	konnector, bridge string
 }
 
@@ -81,7 +82,7 @@ func (p *webPage) window(t *testing.T, user string) *chromium.Window {
 // furnish makes Carol's cluster, with claims in several states.
 func (p *webPage) furnish(t *testing.T) {
 	t.Helper()
-	connect := v1alpha1.ConnectRequest{Name: "prod-eu", ClusterUID: "web-page"}
+	connect := restapi.ConnectRequest{Name: "prod-eu", ClusterUID: "web-page"}
 	eventually(t, "carol connects a cluster", func() error {
 		if status, message := p.call(t, p.tokens[env.Carol], "POST", "/v1/clusters", connect, &p.cluster); status != http.StatusOK {
 			return fmt.Errorf("%d %s", status, message)
@@ -89,7 +90,7 @@ func (p *webPage) furnish(t *testing.T) {
 		return nil
 	})
 	eventually(t, "carol binds PostgreSQL", func() error {
-		if status, message := p.call(t, p.tokens[env.Carol], "POST", "/v1/clusters/"+p.cluster.ID+"/bindings", v1alpha1.BindRequest{Offer: "web-postgresql"}, nil); status != http.StatusOK {
+		if status, message := p.call(t, p.tokens[env.Carol], "POST", "/v1/clusters/"+p.cluster.ID+"/bindings", restapi.BindRequest{Offer: "web-postgresql"}, nil); status != http.StatusOK {
 			return fmt.Errorf("%d %s", status, message)
 		}
 		return nil
@@ -106,17 +107,19 @@ func (p *webPage) furnish(t *testing.T) {
 	p.order(t, "Order databases for billing and search", "erik", 20*time.Hour, map[string]string{"invoices": "small", "search": "small", "reports": "enormous", "sessions": "nano"})
 	p.order(t, "claim: update team-a/orders ("+postgresql+")", "dora", 3*time.Hour, map[string]string{"orders": "small"})
 	p.order(t, "claim: update team-a/orders ("+postgresql+")", "dora", 12*time.Minute, map[string]string{"orders": "big"})
-	p.answer(t, map[string]func(*claim.Status){
+	p.answer(t, map[string]func(*contract.Status){
 		"orders":   ready,
 		"invoices": ready,
 		"sessions": ready,
-		"search":   func(s *claim.Status) { s.Status = provider("False", "Creating", "waiting for a volume in zone eu-1b") },
-		"reports": func(s *claim.Status) {
-			s.Result = claim.Denied
-			s.Problem = &claim.Problem{File: s.Metadata.Name + ".yaml", Line: 7, Reason: `spec.plan: "enormous" is none of the plans nano, small, big`}
+		"search": func(s *contract.Status) {
+			s.Status = provider("False", "Creating", "waiting for a volume in zone eu-1b")
 		},
-		"archive": func(s *claim.Status) {
-			s.Result, s.Reason, s.Message = claim.Held, claim.ManyRemovals, "It was removed together with 4 others within 10 minutes; at most 3 go without an approval."
+		"reports": func(s *contract.Status) {
+			s.Result = contract.Denied
+			s.Problem = &contract.Problem{File: s.Metadata.Name + ".yaml", Line: 7, Reason: `spec.plan: "enormous" is none of the plans nano, small, big`}
+		},
+		"archive": func(s *contract.Status) {
+			s.Result, s.Reason, s.Message = contract.Held, contract.ManyRemovals, "It was removed together with 4 others within 10 minutes; at most 3 go without an approval."
 		},
 	})
 }
@@ -155,7 +158,7 @@ func (p *webPage) git(t *testing.T, dir string, args ...string) string {
 }
 
 func claimFile(name string) string {
-	return claim.Key{Binding: postgresql, Namespace: "team-a", Name: name}.Path()
+	return contract.Key{Binding: postgresql, Namespace: "team-a", Name: name}.Path()
 }
 
 // order has the konnector commit claims with these plans, for a user of the
@@ -172,7 +175,7 @@ func (p *webPage) order(t *testing.T, message, user string, ago time.Duration, p
 			t.Fatal(err)
 		}
 	}
-	domain := claim.ClusterDomain(p.cluster.ID)
+	domain := contract.ClusterDomain(p.cluster.ID)
 	p.git(t, p.konnector, "add", "--all")
 	p.git(t, p.konnector, "-c", "user.name=konnector", "-c", "user.email=konnector@"+domain, "commit", "-q", "-m", message,
 		"--author="+user+" <"+user+"@"+domain+">", "--date="+time.Now().Add(-ago).Format(time.RFC3339))
@@ -180,15 +183,15 @@ func (p *webPage) order(t *testing.T, message, user string, ago time.Duration, p
 }
 
 // answer has the bridge say something of claims; of those without a file, too.
-func (p *webPage) answer(t *testing.T, change map[string]func(*claim.Status)) {
+func (p *webPage) answer(t *testing.T, change map[string]func(*contract.Status)) {
 	t.Helper()
 	for name, change := range change {
-		s := &claim.Status{Metadata: claim.StatusMeta{Name: name, Namespace: "team-a"}, Answers: claim.Answers{Commit: p.git(t, p.konnector, "rev-parse", "HEAD")}, Result: claim.Applied}
+		s := &contract.Status{Metadata: contract.StatusMeta{Name: name, Namespace: "team-a"}, Answers: contract.Answers{Commit: p.git(t, p.konnector, "rev-parse", "HEAD")}, Result: contract.Applied}
 		if blob, err := git(t, p.konnector, "rev-parse", "--quiet", "--verify", "HEAD:"+claimFile(name)); err == nil {
 			s.Answers.Blob = strings.TrimSpace(blob)
 		}
 		change(s)
-		data, err := claim.EncodeStatus(s)
+		data, err := contract.EncodeStatus(s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -200,7 +203,7 @@ func (p *webPage) answer(t *testing.T, change map[string]func(*claim.Status)) {
 			t.Fatal(err)
 		}
 	}
-	name, email := claim.BridgeIdentity()
+	name, email := contract.BridgeIdentity()
 	p.git(t, p.bridge, "add", "--all")
 	p.git(t, p.bridge, "-c", "user.name="+name, "-c", "user.email="+email, "commit", "-q", "-m", "status")
 	p.git(t, p.bridge, "push", "-q", "origin", "HEAD:status")
@@ -217,7 +220,7 @@ func provider(status, reason, message string) map[string]any {
 	}
 }
 
-func ready(s *claim.Status) { s.Status = provider("True", "Available", "") }
+func ready(s *contract.Status) { s.Status = provider("True", "Available", "") }
 
 func (p *webPage) testSignIn(t *testing.T) {
 	w := p.browser.Open(t, p.hosts()...)
@@ -263,7 +266,7 @@ func (p *webPage) testConnected(t *testing.T) {
 	w := p.window(t, env.Bob)
 	w.Goes(p.url + "/connect")
 	w.Sees("main", "kubectl gitbind connect "+p.url)
-	body := v1alpha1.ConnectRequest{Name: "bobs-new-one", ClusterUID: "web-page-live"}
+	body := restapi.ConnectRequest{Name: "bobs-new-one", ClusterUID: "web-page-live"}
 	if status, message := p.call(t, p.tokens[env.Bob], "POST", "/v1/clusters", body, nil); status != http.StatusOK {
 		t.Fatalf("%d %s", status, message)
 	}
@@ -283,9 +286,9 @@ func (p *webPage) testClaim(t *testing.T) {
 	w.Sees("main", "1 claim", "orders")
 	w.Presses(`tbody th a`)
 	w.Sees("main", "Ready", "plan: postgresql-single-big", "dora", "in the cluster", "-  plan: postgresql-single-small", "+  plan: postgresql-single-big", "maxConnections: 120")
-	p.answer(t, map[string]func(*claim.Status){"orders": func(s *claim.Status) { s.Status = provider("False", "Resizing", "moving to the big plan") }})
+	p.answer(t, map[string]func(*contract.Status){"orders": func(s *contract.Status) { s.Status = provider("False", "Resizing", "moving to the big plan") }})
 	w.Sees("#live-claim", "Not ready", "moving to the big plan")
-	p.answer(t, map[string]func(*claim.Status){"orders": ready})
+	p.answer(t, map[string]func(*contract.Status){"orders": ready})
 	w.Sees("#live-claim", "Ready The service is ready")
 	w.Faultless()
 }

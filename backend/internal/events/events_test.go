@@ -15,9 +15,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/refusal"
+	"gitbind.dev/gitbridge/api/restapi"
 )
 
 const mainRef, statusRef = "refs/heads/main", "refs/heads/status"
@@ -42,8 +42,8 @@ func start(t *testing.T, heads Heads) *fixture {
 	t.Helper()
 	f := &fixture{hub: NewHub(), door: &door{}}
 	if heads == nil {
-		heads = func(context.Context, string) ([]v1alpha1.RefEvent, error) {
-			return []v1alpha1.RefEvent{{Ref: mainRef, Hash: "m0"}, {Ref: statusRef, Hash: "s0"}}, nil
+		heads = func(context.Context, string) ([]restapi.RefEvent, error) {
+			return []restapi.RefEvent{{Ref: mainRef, Hash: "m0"}, {Ref: statusRef, Hash: "s0"}}, nil
 		}
 	}
 	mux := http.NewServeMux()
@@ -85,7 +85,7 @@ func (l *listener) next() string {
 		if !ok {
 			continue
 		}
-		var e v1alpha1.RefEvent
+		var e restapi.RefEvent
 		if err := json.Unmarshal([]byte(data), &e); err != nil {
 			l.t.Fatal(err)
 		}
@@ -98,11 +98,11 @@ func TestASubscriberGetsThePresentHeadsAndThenEachMove(t *testing.T) {
 	f := start(t, nil)
 	l := f.listen(t)
 	got := []string{l.next(), l.next()}
-	f.hub.Publish("c", v1alpha1.RefEvent{Ref: mainRef, Hash: "m1"})
+	f.hub.Publish("c", restapi.RefEvent{Ref: mainRef, Hash: "m1"})
 	got = append(got, l.next())
-	f.hub.Publish("another", v1alpha1.RefEvent{Ref: mainRef, Hash: "x"})
-	f.hub.Publish("c", v1alpha1.RefEvent{Ref: mainRef, Hash: "m1"})
-	f.hub.Publish("c", v1alpha1.RefEvent{Ref: "refs/heads/changes/x", Hash: ""})
+	f.hub.Publish("another", restapi.RefEvent{Ref: mainRef, Hash: "x"})
+	f.hub.Publish("c", restapi.RefEvent{Ref: mainRef, Hash: "m1"})
+	f.hub.Publish("c", restapi.RefEvent{Ref: "refs/heads/changes/x", Hash: ""})
 	got = append(got, l.next())
 	want := []string{mainRef + "=m0", statusRef + "=s0", mainRef + "=m1", "refs/heads/changes/x="}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -112,9 +112,9 @@ func TestASubscriberGetsThePresentHeadsAndThenEachMove(t *testing.T) {
 
 func TestAMoveWhileTheHeadsAreReadIsNotLost(t *testing.T) {
 	var f *fixture
-	f = start(t, func(context.Context, string) ([]v1alpha1.RefEvent, error) {
-		f.hub.Publish("c", v1alpha1.RefEvent{Ref: mainRef, Hash: "m1"})
-		return []v1alpha1.RefEvent{{Ref: mainRef, Hash: "m0"}}, nil
+	f = start(t, func(context.Context, string) ([]restapi.RefEvent, error) {
+		f.hub.Publish("c", restapi.RefEvent{Ref: mainRef, Hash: "m1"})
+		return []restapi.RefEvent{{Ref: mainRef, Hash: "m0"}}, nil
 	})
 	l := f.listen(t)
 	if got := []string{l.next(), l.next()}; got[1] != mainRef+"=m1" {
@@ -126,12 +126,12 @@ func TestASlowSubscriberHoldsNobodyUpAndGetsTheNewestOfEachBranch(t *testing.T) 
 	hub := NewHub()
 	slow, _ := hub.subscribe("c")
 	for i := range 100_000 {
-		hub.Publish("c", v1alpha1.RefEvent{Ref: mainRef, Hash: fmt.Sprint(i)})
+		hub.Publish("c", restapi.RefEvent{Ref: mainRef, Hash: fmt.Sprint(i)})
 	}
-	hub.Publish("c", v1alpha1.RefEvent{Ref: statusRef, Hash: "s"})
-	hub.Publish("c", v1alpha1.RefEvent{Ref: mainRef, Hash: "last"})
+	hub.Publish("c", restapi.RefEvent{Ref: statusRef, Hash: "s"})
+	hub.Publish("c", restapi.RefEvent{Ref: mainRef, Hash: "last"})
 	<-slow.wake
-	want := []v1alpha1.RefEvent{{Ref: mainRef, Hash: "last"}, {Ref: statusRef, Hash: "s"}}
+	want := []restapi.RefEvent{{Ref: mainRef, Hash: "last"}, {Ref: statusRef, Hash: "s"}}
 	if diff := cmp.Diff(want, slow.take()); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
@@ -170,7 +170,7 @@ func TestNobodyListensWithoutACredential(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer resp.Body.Close()
-		var e v1alpha1.Error
+		var e restapi.Error
 		if err := json.NewDecoder(resp.Body).Decode(&e); err != nil || resp.StatusCode != http.StatusUnauthorized || e.Message != "no" {
 			t.Errorf("%s: status %s, %+v, %v", url, resp.Status, e, err)
 		}

@@ -9,9 +9,9 @@ import (
 	"net/http"
 	"time"
 
-	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/refusal"
+	"gitbind.dev/gitbridge/api/restapi"
 )
 
 const (
@@ -28,7 +28,7 @@ type Authenticator interface {
 }
 
 // Heads are the branches of a cluster's repository, as they are.
-type Heads func(ctx context.Context, cluster string) ([]v1alpha1.RefEvent, error)
+type Heads func(ctx context.Context, cluster string) ([]restapi.RefEvent, error)
 
 // Handler serves GET /v1/events?cluster=ID.
 type Handler struct {
@@ -120,7 +120,7 @@ type stream struct {
 }
 
 // send writes an event for each branch whose head the subscriber does not know.
-func (s *stream) send(events []v1alpha1.RefEvent) error {
+func (s *stream) send(events []restapi.RefEvent) error {
 	_ = s.ctl.SetWriteDeadline(time.Now().Add(writeTimeout))
 	for _, e := range events {
 		if hash, known := s.told[e.Ref]; known && hash == e.Hash {

@@ -7,7 +7,7 @@ package events
 import (
 	"sync"
 
-	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/restapi"
 )
 
 // maxSubscribers bounds the open streams of one cluster: two agents, their
@@ -26,7 +26,7 @@ func NewHub() *Hub { return &Hub{subs: map[string]map[*subscription]struct{}{}} 
 
 // Publish tells the subscribers of a cluster about a branch. It does not block.
 // Calls for one branch must come in the order of its moves.
-func (h *Hub) Publish(cluster string, e v1alpha1.RefEvent) {
+func (h *Hub) Publish(cluster string, e restapi.RefEvent) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for s := range h.subs[cluster] {
@@ -57,7 +57,7 @@ func (h *Hub) subscribe(cluster string) (*subscription, bool) {
 	if h.closed || len(h.subs[cluster]) >= maxSubscribers {
 		return nil, false
 	}
-	s := &subscription{newest: map[string]v1alpha1.RefEvent{}, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	s := &subscription{newest: map[string]restapi.RefEvent{}, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	if h.subs[cluster] == nil {
 		h.subs[cluster] = map[*subscription]struct{}{}
 	}
@@ -82,10 +82,10 @@ type subscription struct {
 
 	mu     sync.Mutex
 	order  []string
-	newest map[string]v1alpha1.RefEvent
+	newest map[string]restapi.RefEvent
 }
 
-func (s *subscription) add(e v1alpha1.RefEvent) {
+func (s *subscription) add(e restapi.RefEvent) {
 	s.mu.Lock()
 	if _, waits := s.newest[e.Ref]; !waits {
 		s.order = append(s.order, e.Ref)
@@ -99,10 +99,10 @@ func (s *subscription) add(e v1alpha1.RefEvent) {
 }
 
 // take gives what has come since the last call.
-func (s *subscription) take() []v1alpha1.RefEvent {
+func (s *subscription) take() []restapi.RefEvent {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	events := make([]v1alpha1.RefEvent, 0, len(s.order))
+	events := make([]restapi.RefEvent, 0, len(s.order))
 	for _, ref := range s.order {
 		events = append(events, s.newest[ref])
 	}

@@ -11,7 +11,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
-	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
 // verbs are what a tenant may do with its claims.

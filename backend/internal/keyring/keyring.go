@@ -20,9 +20,10 @@ import (
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/backend/internal/credential"
 	"gitbind.dev/backend/internal/refusal"
+	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
 // Keyring changes the credentials of all clusters.
@@ -42,7 +43,7 @@ type Keyring struct {
 const fieldOwner = client.FieldOwner("gitbind-backend")
 
 // Issue gives a cluster's konnector a credential in the place of all that it had.
-func (k *Keyring) Issue(ctx context.Context, cluster string) (*v1alpha1.Credential, error) {
+func (k *Keyring) Issue(ctx context.Context, cluster string) (*restapi.Credential, error) {
 	cred, hash := k.new()
 	_, err := k.change(ctx, cluster, true, func(credential.Record) credential.Record {
 		return credential.Record{Hash: hash, Expires: cred.Expires}
@@ -59,7 +60,7 @@ func (k *Keyring) Issue(ctx context.Context, cluster string) (*v1alpha1.Credenti
 //
 // It is for who shows a token with the hash by, and refuses if that has ended
 // since it was shown: what was revoked brings nothing back.
-func (k *Keyring) Renew(ctx context.Context, cluster, by string) (*v1alpha1.Credential, error) {
+func (k *Keyring) Renew(ctx context.Context, cluster, by string) (*restapi.Credential, error) {
 	// Its first use may not be written yet. It must not be the next one any more
 	// when another takes that place.
 	counts, err := k.Promote(ctx, cluster, by)
@@ -110,10 +111,10 @@ func (k *Keyring) RenewAfter(expires time.Time) time.Time {
 	return expires.Add(-k.Lifetime / 3).UTC().Truncate(time.Second)
 }
 
-func (k *Keyring) new() (cred *v1alpha1.Credential, hash string) {
+func (k *Keyring) new() (cred *restapi.Credential, hash string) {
 	token := credential.New(credential.KonnectorPrefix)
 	expires := k.now().Add(k.Lifetime).UTC().Truncate(time.Second)
-	return &v1alpha1.Credential{
+	return &restapi.Credential{
 		Username: credential.KonnectorUser, Password: token, Expires: expires, RenewAfter: k.RenewAfter(expires),
 	}, credential.Hash(token)
 }

@@ -14,9 +14,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/backend/internal/credential"
 	"gitbind.dev/backend/internal/refusal"
+	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
 const cluster = "k3x9d2abqw"
@@ -58,7 +59,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-func (w *world) must(cred *v1alpha1.Credential, err error) string {
+func (w *world) must(cred *restapi.Credential, err error) string {
 	w.t.Helper()
 	if err != nil {
 		w.t.Fatal(err)

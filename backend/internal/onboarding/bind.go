@@ -9,15 +9,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/login"
 	"gitbind.dev/backend/internal/refusal"
+	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
 // bind grants an offer to a cluster: it writes the APIServiceExport, and the
 // controllers do the rest.
-func (s *Service) bind(ctx context.Context, who login.Identity, in bindInput) (*v1alpha1.Binding, error) {
+func (s *Service) bind(ctx context.Context, who login.Identity, in bindInput) (*restapi.Binding, error) {
 	cb, err := access.OwnCluster(ctx, s.Client, s.Live, who, in.cluster)
 	if err != nil {
 		return nil, err
@@ -40,7 +41,7 @@ func (s *Service) bind(ctx context.Context, who login.Identity, in bindInput) (*
 		},
 		Spec: v1alpha1.APIServiceExportSpec{Template: template.Name, API: template.Spec.API},
 	}
-	answer := &v1alpha1.Binding{Name: export.Name, Offer: template.Name}
+	answer := &restapi.Binding{Name: export.Name, Offer: template.Name}
 	err = s.Client.Create(ctx, export, fieldOwner)
 	if err == nil {
 		s.Log.InfoContext(ctx, "Bound", "cluster", cb.Name, "offer", template.Name, "by", who.Username)

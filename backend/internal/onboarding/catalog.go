@@ -9,13 +9,14 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 
-	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/login"
+	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
 // catalog lists the offers that somebody may bind, by name.
-func (s *Service) catalog(ctx context.Context, who login.Identity) ([]v1alpha1.Offer, error) {
+func (s *Service) catalog(ctx context.Context, who login.Identity) ([]restapi.Offer, error) {
 	var list v1alpha1.APIServiceExportTemplateList
 	if err := s.Client.List(ctx, &list); err != nil {
 		return nil, trouble(fmt.Errorf("list APIServiceExportTemplates: %w", err))
@@ -30,7 +31,7 @@ func (s *Service) catalog(ctx context.Context, who login.Identity) ([]v1alpha1.O
 	if err != nil {
 		return nil, err
 	}
-	offers := []v1alpha1.Offer{}
+	offers := []restapi.Offer{}
 	for i := range list.Items {
 		t := &list.Items[i]
 		if !offered(t) {
@@ -43,13 +44,13 @@ func (s *Service) catalog(ctx context.Context, who login.Identity) ([]v1alpha1.O
 				continue
 			}
 		}
-		offers = append(offers, v1alpha1.Offer{
+		offers = append(offers, restapi.Offer{
 			Name: t.Name, API: t.Spec.API, Kind: t.Status.Kind,
 			DisplayName: cmp.Or(t.Spec.DisplayName, t.Status.Kind), Group: t.Spec.Group, Description: t.Spec.Description,
 			Bound: bound[t.Name],
 		})
 	}
-	slices.SortFunc(offers, func(a, b v1alpha1.Offer) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(offers, func(a, b restapi.Offer) int { return strings.Compare(a.Name, b.Name) })
 	return offers, nil
 }
 

@@ -13,15 +13,16 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/login"
 	"gitbind.dev/backend/internal/refusal"
+	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
 // connect makes a cluster for its owner, or finds the one that is there, and
 // gives its konnector a new credential. The old one ends with it.
-func (s *Service) connect(ctx context.Context, who login.Identity, in connectInput) (*v1alpha1.Cluster, error) {
+func (s *Service) connect(ctx context.Context, who login.Identity, in connectInput) (*restapi.Cluster, error) {
 	cb, err := s.claimBinding(ctx, who, in)
 	if err != nil {
 		return nil, err
@@ -133,12 +134,12 @@ func (s *Service) waitReady(ctx context.Context, asked *v1alpha1.ClusterBinding)
 }
 
 // clusters are the caller's own.
-func (s *Service) clusters(ctx context.Context, who login.Identity) ([]v1alpha1.Cluster, error) {
+func (s *Service) clusters(ctx context.Context, who login.Identity) ([]restapi.Cluster, error) {
 	var list v1alpha1.ClusterBindingList
 	if err := s.Client.List(ctx, &list); err != nil {
 		return nil, trouble(fmt.Errorf("list ClusterBindings: %w", err))
 	}
-	own := []v1alpha1.Cluster{}
+	own := []restapi.Cluster{}
 	for i := range list.Items {
 		if cb := &list.Items[i]; access.Owns(who, cb) {
 			own = append(own, s.describe(cb))
@@ -147,8 +148,8 @@ func (s *Service) clusters(ctx context.Context, who login.Identity) ([]v1alpha1.
 	return own, nil
 }
 
-func (s *Service) describe(cb *v1alpha1.ClusterBinding) v1alpha1.Cluster {
-	c := v1alpha1.Cluster{
+func (s *Service) describe(cb *v1alpha1.ClusterBinding) restapi.Cluster {
+	c := restapi.Cluster{
 		ID: cb.Name, Name: cb.Spec.DisplayName, RepositoryURL: s.Host.URL(cb.Name),
 		Connected: string(metav1.ConditionUnknown), Foreign: cb.Status.Foreign,
 	}

@@ -8,17 +8,17 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/credential"
 	"gitbind.dev/backend/internal/login"
 	"gitbind.dev/backend/internal/refusal"
+	"gitbind.dev/gitbridge/api/restapi"
 )
 
 // Keyring issues and ends konnectors' credentials.
 type Keyring interface {
-	Issue(ctx context.Context, cluster string) (*v1alpha1.Credential, error)
-	Renew(ctx context.Context, cluster, by string) (*v1alpha1.Credential, error)
+	Issue(ctx context.Context, cluster string) (*restapi.Credential, error)
+	Renew(ctx context.Context, cluster, by string) (*restapi.Credential, error)
 	Revoke(ctx context.Context, cluster string) error
 	RenewAfter(expires time.Time) time.Time
 }
@@ -32,8 +32,8 @@ type Agents interface {
 // a cluster's owner decides about it.
 func (s *Service) mountCredentials(mux *http.ServeMux) {
 	const path = "/v1/clusters/{id}/credential"
-	mux.Handle("GET "+path, s.handleKonnector(func(_ context.Context, who access.Caller) (*v1alpha1.Credential, error) {
-		return &v1alpha1.Credential{Username: credential.KonnectorUser, Expires: who.Expires, RenewAfter: s.Keys.RenewAfter(who.Expires)}, nil
+	mux.Handle("GET "+path, s.handleKonnector(func(_ context.Context, who access.Caller) (*restapi.Credential, error) {
+		return &restapi.Credential{Username: credential.KonnectorUser, Expires: who.Expires, RenewAfter: s.Keys.RenewAfter(who.Expires)}, nil
 	}))
 	mux.Handle("POST "+path, s.handleKonnector(s.renew))
 	mux.Handle("POST "+path+"/rotate", s.handle(requestTimeout, func(_ http.ResponseWriter, r *http.Request, who login.Identity) (any, error) {
@@ -45,7 +45,7 @@ func (s *Service) mountCredentials(mux *http.ServeMux) {
 }
 
 // handleKonnector makes a handler of a flow for a cluster's konnector.
-func (s *Service) handleKonnector(flow func(context.Context, access.Caller) (*v1alpha1.Credential, error)) http.Handler {
+func (s *Service) handleKonnector(flow func(context.Context, access.Caller) (*restapi.Credential, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
 		defer cancel()
@@ -62,7 +62,7 @@ func (s *Service) handleKonnector(flow func(context.Context, access.Caller) (*v1
 	})
 }
 
-func (s *Service) konnectorAsks(r *http.Request, flow func(context.Context, access.Caller) (*v1alpha1.Credential, error)) (*v1alpha1.Credential, error) {
+func (s *Service) konnectorAsks(r *http.Request, flow func(context.Context, access.Caller) (*restapi.Credential, error)) (*restapi.Credential, error) {
 	who, err := s.Agents.Authenticate(r, r.PathValue("id"))
 	if err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func (l *renewals) may(cluster string, now time.Time) bool {
 
 // renew gives a konnector its next credential. The present one counts until that
 // is used.
-func (s *Service) renew(ctx context.Context, who access.Caller) (*v1alpha1.Credential, error) {
+func (s *Service) renew(ctx context.Context, who access.Caller) (*restapi.Credential, error) {
 	if !s.renewals.may(who.Cluster, s.now()) {
 		return nil, refusal.New(refusal.Unavailable, "the credential was renewed a moment ago: try again")
 	}
@@ -111,7 +111,7 @@ func (s *Service) renew(ctx context.Context, who access.Caller) (*v1alpha1.Crede
 
 // rotate gives the owner a new credential for the konnector. All others of it
 // end at once.
-func (s *Service) rotate(ctx context.Context, who login.Identity, id string) (*v1alpha1.Credential, error) {
+func (s *Service) rotate(ctx context.Context, who login.Identity, id string) (*restapi.Credential, error) {
 	cb, err := access.OwnCluster(ctx, s.Client, s.Live, who, id)
 	if err != nil {
 		return nil, err

@@ -1,13 +1,13 @@
 // Package onboarding lets people connect their clusters and bind APIs:
 // GET /v1/info, POST and GET /v1/clusters, POST /v1/clusters/{id}/bindings and
-// GET /v1/catalog, as backend/api/v1alpha1 describes them. With
+// GET /v1/catalog, as gitbridge/api/restapi describes them. With
 // /v1/clusters/{id}/credential a konnector renews its credential, and the owner
 // replaces or ends it (credential.go).
 //
-// It writes what was asked for as objects (a ClusterBinding, an
-// APIServiceExport, the cluster's own right to bind that in Git) and leaves to the controllers what follows from them. Who
-// may bind what is the control plane's RBAC, asked with a SubjectAccessReview
-// for the person's own name; a cluster belongs to the identity that connected
+// It writes what was asked for as objects (a ClusterBinding, an APIServiceExport,
+// the cluster's own right to bind that in Git) and leaves to the controllers what
+// follows from them. Who may bind what is the control plane's RBAC, asked with a
+// SubjectAccessReview for the person's own name; a cluster belongs to the identity that connected
 // it, and is not there for anybody else. It refuses to take a name, an owner or
 // an id from the request: all of these follow from the ID token.
 //

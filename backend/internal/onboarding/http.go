@@ -12,11 +12,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/backend/internal/login"
 	"gitbind.dev/backend/internal/refusal"
+	"gitbind.dev/gitbridge/api/restapi"
 )
 
 // Verifier proves an identity from a raw ID token, or refuses.
@@ -32,7 +32,7 @@ type Service struct {
 	Live  client.Reader
 	Login Verifier
 	Host  githost.Host
-	Info  v1alpha1.Info
+	Info  restapi.Info
 	// Keys are the konnectors' credentials.
 	Keys Keyring
 	// Agents lets konnectors in.

@@ -3,7 +3,7 @@ package onboarding
 import (
 	"testing"
 
-	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
 func TestClusterIDs(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/backend/internal/refusal"
+	"gitbind.dev/gitbridge/api/restapi"
 )
 
 // maxBody bounds a request: all of them are a few names.
@@ -36,7 +36,7 @@ type connectInput struct {
 var uid = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
 
 func parseConnect(w http.ResponseWriter, r *http.Request) (connectInput, error) {
-	var body v1alpha1.ConnectRequest
+	var body restapi.ConnectRequest
 	if err := decode(w, r, &body); err != nil {
 		return connectInput{}, err
 	}
@@ -69,7 +69,7 @@ type bindInput struct {
 }
 
 func parseBind(w http.ResponseWriter, r *http.Request) (bindInput, error) {
-	var body v1alpha1.BindRequest
+	var body restapi.BindRequest
 	if err := decode(w, r, &body); err != nil {
 		return bindInput{}, err
 	}

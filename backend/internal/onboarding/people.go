@@ -6,16 +6,17 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/login"
+	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
 // What the web page needs, for somebody who is signed in there. It follows the
 // same rules as the requests of this package.
 
 // Catalog lists the offers that somebody may bind, by name.
-func (s *Service) Catalog(ctx context.Context, who login.Identity) ([]v1alpha1.Offer, error) {
+func (s *Service) Catalog(ctx context.Context, who login.Identity) ([]restapi.Offer, error) {
 	return s.catalog(ctx, who)
 }
 
@@ -52,6 +53,6 @@ func (s *Service) Exports(ctx context.Context, cb *v1alpha1.ClusterBinding) ([]v
 }
 
 // Bind grants an offer to one of somebody's clusters.
-func (s *Service) Bind(ctx context.Context, who login.Identity, cluster, offer string) (*v1alpha1.Binding, error) {
+func (s *Service) Bind(ctx context.Context, who login.Identity, cluster, offer string) (*restapi.Binding, error) {
 	return s.bind(ctx, who, bindInput{cluster: cluster, template: offer})
 }

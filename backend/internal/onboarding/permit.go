@@ -12,8 +12,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/backend/internal/grant"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
 // boundAt is an annotation of the role: when a person bound last.

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/backend/internal/grant"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
 // Who read the role before a template was bound again must not take it back by

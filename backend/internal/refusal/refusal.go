@@ -11,7 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 
-	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/restapi"
 )
 
 // Kind says what sort of no it is.
@@ -99,7 +99,7 @@ func WriteJSON(log *slog.Logger, w http.ResponseWriter, r *http.Request, err err
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	// The client is gone if this fails; there is nobody left to tell.
-	_ = json.NewEncoder(w).Encode(v1alpha1.Error{Message: words})
+	_ = json.NewEncoder(w).Encode(restapi.Error{Message: words})
 }
 
 // Log notes an answer: trouble on this side as an error, a plain no as

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strconv"
 
-	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/backend/internal/login"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 )
 
 // perPage is how many claims a page lists.
@@ -45,7 +45,7 @@ func (h *handler) binding(r *http.Request, who login.Identity) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	if claim.ValidateBinding(name) != nil {
+	if contract.ValidateBinding(name) != nil {
 		return nil, errNoPage()
 	}
 	exports, err := h.Control.Exports(r.Context(), cb)

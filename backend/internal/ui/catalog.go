@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/backend/internal/login"
+	"gitbind.dev/gitbridge/api/restapi"
 )
 
 type catalogView struct {
@@ -26,7 +26,7 @@ type section struct {
 }
 
 type offerView struct {
-	v1alpha1.Offer
+	restapi.Offer
 	// Free are the clusters that do not have it yet.
 	Free []clusterLink
 }
@@ -63,7 +63,7 @@ func (h *handler) catalog(r *http.Request, who login.Identity) (*page, error) {
 
 // arrange gives all groups, and the offers that a search finds, by group. Those
 // without a group come last.
-func arrange(offers []v1alpha1.Offer, search, group string) (groups []string, found []section) {
+func arrange(offers []restapi.Offer, search, group string) (groups []string, found []section) {
 	by := map[string][]offerView{}
 	for _, o := range offers {
 		if o.Group != "" && !slices.Contains(groups, o.Group) {

@@ -12,10 +12,10 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/backend/internal/login"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 )
 
 const (
@@ -98,7 +98,7 @@ func (h *handler) claim(r *http.Request, who login.Identity) (*page, error) {
 const liveHeader = "Gitbind-Live"
 
 // readHistory fills in the commits of a claim's file.
-func (h *handler) readHistory(r *http.Request, cluster string, k claim.Key, v *claimView) error {
+func (h *handler) readHistory(r *http.Request, cluster string, k contract.Key, v *claimView) error {
 	limit := fewCommits
 	if query(r, "history") == "all" {
 		limit = manyCommits
@@ -116,8 +116,8 @@ func (h *handler) readHistory(r *http.Request, cluster string, k claim.Key, v *c
 
 // claimKey reads which claim a request is about, once its cluster is known to be
 // the person's.
-func (h *handler) claimKey(r *http.Request, who login.Identity) (*v1alpha1.ClusterBinding, claim.Key, error) {
-	k := claim.Key{Binding: r.PathValue("binding"), Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
+func (h *handler) claimKey(r *http.Request, who login.Identity) (*v1alpha1.ClusterBinding, contract.Key, error) {
+	k := contract.Key{Binding: r.PathValue("binding"), Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
 	cb, err := h.Control.Cluster(r.Context(), who, r.PathValue("id"))
 	if err == nil && k.Validate() != nil {
 		err = errNoPage()
@@ -126,7 +126,7 @@ func (h *handler) claimKey(r *http.Request, who login.Identity) (*v1alpha1.Clust
 }
 
 // readFile fills in the file on main, and gives its blob, "" for none.
-func (h *handler) readFile(ctx context.Context, cluster string, k claim.Key, v *claimView) (blob string, err error) {
+func (h *handler) readFile(ctx context.Context, cluster string, k contract.Key, v *claimView) (blob string, err error) {
 	data, blob, err := h.Git.Read(ctx, cluster, "main", k.Path())
 	switch {
 	case errors.Is(err, githost.ErrNotFound):
@@ -148,7 +148,7 @@ func (h *handler) readFile(ctx context.Context, cluster string, k claim.Key, v *
 
 // readStatus fills in what the bridge says of a claim; said is false when it says
 // nothing.
-func (h *handler) readStatus(ctx context.Context, cluster string, k claim.Key, blob string, v *claimView) (said bool, err error) {
+func (h *handler) readStatus(ctx context.Context, cluster string, k contract.Key, blob string, v *claimView) (said bool, err error) {
 	v.State = judge(blob, nil)
 	data, _, err := h.Git.Read(ctx, cluster, "status", k.Path())
 	if errors.Is(err, githost.ErrNotFound) {
@@ -159,7 +159,7 @@ func (h *handler) readStatus(ctx context.Context, cluster string, k claim.Key, b
 	}
 	a := digest(data)
 	v.State = judge(blob, a)
-	s, err := claim.DecodeStatus(data)
+	s, err := contract.DecodeStatus(data)
 	if err != nil {
 		return true, nil
 	}
@@ -182,26 +182,26 @@ func (h *handler) readStatus(ctx context.Context, cluster string, k claim.Key, b
 }
 
 // steps say how to go on.
-func steps(cluster string, k claim.Key, s *claim.Status, state State) []Note {
+func steps(cluster string, k contract.Key, s *contract.Status, state State) []Note {
 	object := fmt.Sprintf("%s/%s -n %s", k.Binding, k.Name, k.Namespace)
 	if state.Tone == Busy {
 		return nil
 	}
 	switch s.Result {
-	case claim.Invalid, claim.Denied:
+	case contract.Invalid, contract.Denied:
 		return []Note{{Title: "Correct it in the cluster, or in its file on main", Command: "kubectl edit " + object}}
-	case claim.Held:
+	case contract.Held:
 		switch s.Reason {
-		case claim.NotRemoved, claim.ManyRemovals, claim.Moved:
+		case contract.NotRemoved, contract.ManyRemovals, contract.Moved:
 			return []Note{
 				{Title: "See what waits for a decision in the cluster, and decide", Command: "kubectl gitbind resolve " + object},
 				{Title: "Or let all removals go on that wait in this cluster", Command: "kubectl gitbind approve"},
 			}
 		}
-	case claim.Lost:
+	case contract.Lost:
 		return []Note{{Title: "A platform operator restores it, or has it made anew and empty", Command: "kubectl gitbind approve --cluster " + cluster + " --recreate-empty " + k.Path()}}
-	case claim.Applied:
-		if s.Reason == claim.Contested {
+	case contract.Applied:
+		if s.Reason == contract.Contested {
 			return []Note{{Title: "Ask a platform operator who else writes to it"}}
 		}
 	}
@@ -262,13 +262,13 @@ func (h *handler) newChange(c githost.Commit, cluster string, open bool) change 
 // author names who made a commit, and says how that is known. The host lets
 // nobody but the cluster's agent use addresses of the cluster's own domain.
 func author(name, email, cluster string) (shown, about string) {
-	shown = short(cmp.Or(name, email, claim.UnknownUser), 100)
+	shown = short(cmp.Or(name, email, contract.UnknownUser), 100)
 	switch {
-	case strings.HasSuffix(email, "@"+claim.ClusterDomain(cluster)) && name == claim.UnknownUser:
+	case strings.HasSuffix(email, "@"+contract.ClusterDomain(cluster)) && name == contract.UnknownUser:
 		return "Somebody", "in the cluster; it did not say who"
-	case strings.HasSuffix(email, "@"+claim.ClusterDomain(cluster)) && name == claim.Konnector:
+	case strings.HasSuffix(email, "@"+contract.ClusterDomain(cluster)) && name == contract.Konnector:
 		return "The konnector", "for the cluster"
-	case strings.HasSuffix(email, "@"+claim.ClusterDomain(cluster)):
+	case strings.HasSuffix(email, "@"+contract.ClusterDomain(cluster)):
 		return shown, "in the cluster"
 	}
 	return shown, "by Git, as " + short(email, 100)

@@ -9,11 +9,12 @@ import (
 	"slices"
 	"time"
 
-	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/backend/internal/login"
 	"gitbind.dev/backend/internal/refusal"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 )
 
 // most rows of a list that is not the page's main one.
@@ -138,7 +139,7 @@ func newClaimRow(cb *v1alpha1.ClusterBinding, i item) claimRow {
 	return line
 }
 
-func claimPath(id string, k claim.Key) string {
+func claimPath(id string, k contract.Key) string {
 	return bindingPath(id, k.Binding) + "/" + k.Namespace + "/" + k.Name
 }
 
@@ -171,7 +172,7 @@ type clusterView struct {
 	Repository string
 	Notes      []Note
 	Bindings   []bindingRow
-	Offers     []v1alpha1.Offer
+	Offers     []restapi.Offer
 	Attention  []claimRow
 	More       int
 	Refused    []claimRow

@@ -17,11 +17,12 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/backend/internal/login"
 	"gitbind.dev/backend/internal/refusal"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 )
 
 var now = time.Date(2026, 11, 21, 14, 0, 0, 0, time.UTC)
@@ -35,7 +36,7 @@ const (
 // world stands for control plane, Git host and session: the pages are tested
 // with the real ones in backend/internal/app.
 type world struct {
-	offers   []v1alpha1.Offer
+	offers   []restapi.Offer
 	clusters []v1alpha1.ClusterBinding
 	exports  map[string][]v1alpha1.APIServiceExport
 	// files are by "<cluster>:<branch>", then by path.
@@ -60,7 +61,7 @@ func (w *world) Identity(r *http.Request) (login.Identity, bool) {
 
 var errDown = refusal.Because(errors.New("connection refused to 10.0.0.1"), refusal.Unavailable, "the control plane cannot do this just now: try again")
 
-func (w *world) Catalog(_ context.Context, who login.Identity) ([]v1alpha1.Offer, error) {
+func (w *world) Catalog(_ context.Context, who login.Identity) ([]restapi.Offer, error) {
 	if w.down["control"] {
 		return nil, errDown
 	}
@@ -96,12 +97,12 @@ func (w *world) Exports(_ context.Context, cb *v1alpha1.ClusterBinding) ([]v1alp
 	return w.exports[cb.Name], nil
 }
 
-func (w *world) Bind(ctx context.Context, who login.Identity, cluster, offer string) (*v1alpha1.Binding, error) {
+func (w *world) Bind(ctx context.Context, who login.Identity, cluster, offer string) (*restapi.Binding, error) {
 	if _, err := w.Cluster(ctx, who, cluster); err != nil {
 		return nil, err
 	}
 	w.bound = append(w.bound, cluster+" "+offer)
-	return &v1alpha1.Binding{Name: api, Offer: offer}, nil
+	return &restapi.Binding{Name: api, Offer: offer}, nil
 }
 
 // contents and hashes are of all that was hashed.
@@ -176,7 +177,7 @@ func (w *world) Read(_ context.Context, cluster, revision, path string) ([]byte,
 	}
 	tree, _ := w.tree(cluster, revision)
 	content, ok := tree[path]
-	switch _, err := claim.ParsePath(path); {
+	switch _, err := contract.ParsePath(path); {
 	case err != nil:
 		return nil, "", fmt.Errorf("%q should not have come so far: %w", path, err)
 	case !ok:
@@ -264,15 +265,15 @@ func file(name, plan string) string {
 }
 
 // addClaim adds a claim with what the bridge says of it; change may be nil.
-func (w *world) addClaim(id, name string, change func(*claim.Status)) {
-	k := claim.Key{Binding: api, Namespace: "team-a", Name: name}
+func (w *world) addClaim(id, name string, change func(*contract.Status)) {
+	k := contract.Key{Binding: api, Namespace: "team-a", Name: name}
 	content := file(name, "small")
 	w.files[id+":main"][k.Path()] = content
-	s := &claim.Status{Metadata: claim.StatusMeta{Name: name, Namespace: "team-a"}, Answers: claim.Answers{Blob: hash(content), Commit: hash("c")}, Result: claim.Applied}
+	s := &contract.Status{Metadata: contract.StatusMeta{Name: name, Namespace: "team-a"}, Answers: contract.Answers{Blob: hash(content), Commit: hash("c")}, Result: contract.Applied}
 	if change != nil {
 		change(s)
 	}
-	data, err := claim.EncodeStatus(s)
+	data, err := contract.EncodeStatus(s)
 	if err != nil {
 		panic(err)
 	}
@@ -293,37 +294,37 @@ func commit(n int, author, email, subject string, diff ...string) githost.Commit
 // lived is a world in which something happened.
 func lived() *world {
 	w := newWorld()
-	w.offers = []v1alpha1.Offer{
+	w.offers = []restapi.Offer{
 		{Name: "database", DisplayName: "PostgreSQL", Group: "Databases", Kind: "Database", Description: "A database of your own, with backups.", API: v1alpha1.ExportedAPI{Group: "example.com", Version: "v1", Resource: "databases"}, Bound: []string{"prod"}},
 		{Name: "queue", DisplayName: "RabbitMQ", Group: "Messaging", Kind: "Queue", API: v1alpha1.ExportedAPI{Group: "example.com", Version: "v1", Resource: "queues"}},
 		{Name: "odd", DisplayName: "Odd", Kind: "Odd", API: v1alpha1.ExportedAPI{Group: "example.com", Version: "v1", Resource: "odds"}},
 	}
 	w.addCluster(prod, "prod", alice)
 	w.bindAPI(prod)
-	w.addClaim(prod, "orders", func(s *claim.Status) {
+	w.addClaim(prod, "orders", func(s *contract.Status) {
 		s.Status = ready("True", "")
 		s.Status["endpoint"] = "10.0.0.7:5432"
 		s.Effective = map[string]any{"plan": "small-eu"}
 	})
-	w.addClaim(prod, "slow", func(s *claim.Status) { s.Status = ready("False", "waiting for a volume") })
-	w.addClaim(prod, "denied", func(s *claim.Status) {
-		s.Result, s.Problem = claim.Denied, &claim.Problem{File: "bindings/x", Line: 7, Reason: "spec.plan: no such plan"}
+	w.addClaim(prod, "slow", func(s *contract.Status) { s.Status = ready("False", "waiting for a volume") })
+	w.addClaim(prod, "denied", func(s *contract.Status) {
+		s.Result, s.Problem = contract.Denied, &contract.Problem{File: "bindings/x", Line: 7, Reason: "spec.plan: no such plan"}
 	})
-	w.addClaim(prod, "held", func(s *claim.Status) {
-		s.Result, s.Reason, s.Message = claim.Held, claim.ManyRemovals, "5 claims were removed at once."
+	w.addClaim(prod, "held", func(s *contract.Status) {
+		s.Result, s.Reason, s.Message = contract.Held, contract.ManyRemovals, "5 claims were removed at once."
 		s.Answers.Blob = ""
 	})
-	held := claim.Key{Binding: api, Namespace: "team-a", Name: "held"}.Path()
+	held := contract.Key{Binding: api, Namespace: "team-a", Name: "held"}.Path()
 	delete(w.files[prod+":main"], held)
-	w.addClaim(prod, "gone", func(s *claim.Status) { s.Result, s.Answers.Blob = claim.Gone, "" })
-	delete(w.files[prod+":main"], claim.Key{Binding: api, Namespace: "team-a", Name: "gone"}.Path())
-	refused, _ := claim.EncodeStatus(&claim.Status{Result: claim.Invalid, Answers: claim.Answers{Blob: "b", Commit: "c"}, Problem: &claim.Problem{File: "bindings/x/notes.txt", Reason: "not the path of a claim"}})
+	w.addClaim(prod, "gone", func(s *contract.Status) { s.Result, s.Answers.Blob = contract.Gone, "" })
+	delete(w.files[prod+":main"], contract.Key{Binding: api, Namespace: "team-a", Name: "gone"}.Path())
+	refused, _ := contract.EncodeStatus(&contract.Status{Result: contract.Invalid, Answers: contract.Answers{Blob: "b", Commit: "c"}, Problem: &contract.Problem{File: "bindings/x/notes.txt", Reason: "not the path of a claim"}})
 	w.files[prod+":status"]["refused/bindings/x/notes.txt"] = string(refused)
-	orders := prod + ":" + claim.Key{Binding: api, Namespace: "team-a", Name: "orders"}.Path()
+	orders := prod + ":" + contract.Key{Binding: api, Namespace: "team-a", Name: "orders"}.Path()
 	w.log[orders] = []githost.Commit{
-		commit(1, "dora", "dora@"+claim.ClusterDomain(prod), "claim: update team-a/orders", "@@ -6,2 +6,2 @@", " spec:", "-  plan: nano", "+  plan: small"),
+		commit(1, "dora", "dora@"+contract.ClusterDomain(prod), "claim: update team-a/orders", "@@ -6,2 +6,2 @@", " spec:", "-  plan: nano", "+  plan: small"),
 		commit(5, "Bob", "bob@example.com", "Order a database", "@@ -0,0 +1,2 @@", "+spec:", "+  plan: nano"),
 	}
-	w.log[orders][0].With = []string{"eve <eve@" + claim.ClusterDomain(prod) + ">"}
+	w.log[orders][0].With = []string{"eve <eve@" + contract.ClusterDomain(prod) + ">"}
 	return w
 }

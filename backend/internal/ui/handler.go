@@ -7,10 +7,11 @@ import (
 	"net/http"
 	"time"
 
-	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/backend/internal/login"
 	"gitbind.dev/backend/internal/refusal"
+	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
 // Session tells who is signed in, by the cookie of a request.
@@ -21,13 +22,13 @@ type Session interface {
 // Control is what the control plane knows and does for a person. What is not
 // theirs is not there for them, and the error says so as a refusal.
 type Control interface {
-	Catalog(ctx context.Context, who login.Identity) ([]v1alpha1.Offer, error)
+	Catalog(ctx context.Context, who login.Identity) ([]restapi.Offer, error)
 	Clusters(ctx context.Context, who login.Identity) ([]v1alpha1.ClusterBinding, error)
 	Cluster(ctx context.Context, who login.Identity, id string) (*v1alpha1.ClusterBinding, error)
 	// Exports are the APIs that a cluster has. The caller has asked for the
 	// cluster in the person's name.
 	Exports(ctx context.Context, cb *v1alpha1.ClusterBinding) ([]v1alpha1.APIServiceExport, error)
-	Bind(ctx context.Context, who login.Identity, cluster, offer string) (*v1alpha1.Binding, error)
+	Bind(ctx context.Context, who login.Identity, cluster, offer string) (*restapi.Binding, error)
 }
 
 // Config is what the pages are made of.

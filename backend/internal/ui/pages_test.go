@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"gitbind.dev/backend/api/v1alpha1"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -57,19 +57,19 @@ var pages = []struct {
 		w.clusters[0].Status.Conditions[1] = metav1.Condition{Type: "Synced", Status: "False", Reason: "RemovalsHeld", Message: "5 claims would go."}
 	})},
 	{"cluster asks for apis", alice, clusterURL, 200, with(lived, func(w *world) {
-		ask := func(binding string, result claim.Result, message string) {
-			path := claim.RequestPath(binding)
+		ask := func(binding string, result contract.Result, message string) {
+			path := contract.RequestPath(binding)
 			w.files[prod+":main"][path] = "kind: APIServiceExportRequest\n" + binding
 			if result != "" {
-				said, _ := claim.EncodeStatus(&claim.Status{Result: result, Message: message, Answers: claim.Answers{Blob: hash(w.files[prod+":main"][path]), Commit: "c"}})
+				said, _ := contract.EncodeStatus(&contract.Status{Result: result, Message: message, Answers: contract.Answers{Blob: hash(w.files[prod+":main"][path]), Commit: "c"}})
 				w.files[prod+":status"][path] = string(said)
 			}
 		}
-		ask("queues.example.com", claim.Denied, "the cluster lacks the right to bind queue")
+		ask("queues.example.com", contract.Denied, "the cluster lacks the right to bind queue")
 		ask("odds.example.com", "", "")
-		ask(api, claim.Applied, "")
-		ask("gone.example.com", claim.Gone, "")
-		delete(w.files[prod+":main"], claim.RequestPath("gone.example.com"))
+		ask(api, contract.Applied, "")
+		ask("gone.example.com", contract.Gone, "")
+		delete(w.files[prod+":main"], contract.RequestPath("gone.example.com"))
 	})},
 	{"cluster without git", alice, clusterURL, 200, with(lived, func(w *world) { w.down["git"] = true })},
 	{"binding", alice, bindingURL, 200, lived},
@@ -145,14 +145,14 @@ func TestManyClaims(t *testing.T) {
 	const alike = 20
 	main, status := w.files[prod+":main"], w.files[prod+":status"]
 	for i := 0; i < 10_000; i += alike {
-		first := claim.Key{Binding: api, Namespace: "team-a", Name: fmt.Sprintf("db-%05d", i)}
-		w.addClaim(prod, first.Name, func(s *claim.Status) { s.Status = ready("True", "") })
+		first := contract.Key{Binding: api, Namespace: "team-a", Name: fmt.Sprintf("db-%05d", i)}
+		w.addClaim(prod, first.Name, func(s *contract.Status) { s.Status = ready("True", "") })
 		for j := i + 1; j < i+alike; j++ {
-			path := claim.Key{Binding: api, Namespace: "team-a", Name: fmt.Sprintf("db-%05d", j)}.Path()
+			path := contract.Key{Binding: api, Namespace: "team-a", Name: fmt.Sprintf("db-%05d", j)}.Path()
 			main[path], status[path] = main[first.Path()], status[first.Path()]
 		}
 	}
-	failed := func(s *claim.Status) { s.Result, s.Message = claim.Failed, "no quota" }
+	failed := func(s *contract.Status) { s.Result, s.Message = contract.Failed, "no quota" }
 	for i := 7; i < 10_000; i += 1000 {
 		w.addClaim(prod, fmt.Sprintf("db-%05d", i), failed)
 	}
@@ -191,7 +191,7 @@ func TestManyClaims(t *testing.T) {
 			}
 		}
 	}
-	w.addClaim(prod, "db-00000", func(s *claim.Status) { s.Result, s.Message = claim.Failed, "no quota either" })
+	w.addClaim(prod, "db-00000", func(s *contract.Status) { s.Result, s.Message = contract.Failed, "no quota either" })
 	if page := get(bindingURL + "?show=attention"); !strings.Contains(page, "no quota either") || !strings.Contains(page, "11 claims") {
 		t.Error("a change is not seen")
 	}
@@ -203,7 +203,7 @@ func TestManyClaims(t *testing.T) {
 // TestALargeClaim shows the beginning of a file of 1 MiB, and all of it as text.
 func TestALargeClaim(t *testing.T) {
 	w := lived()
-	path := claim.Key{Binding: api, Namespace: "team-a", Name: "orders"}.Path()
+	path := contract.Key{Binding: api, Namespace: "team-a", Name: "orders"}.Path()
 	large := file("orders", "small") + strings.Repeat("# <b>0123456789</b>\n", 1<<20/20)
 	w.files[prod+":main"][path] = large
 	page := w.get(t, alice, ordersURL).Body.String()
@@ -228,28 +228,28 @@ func TestStates(t *testing.T) {
 		a    *answer
 	}{
 		{"Waiting", "b", nil},
-		{"Waiting", "b", &answer{result: claim.Gone}},
-		{"Changing", "b", &answer{result: claim.Applied, blob: "a", ready: "True"}},
-		{"Changing", "b", &answer{result: claim.Invalid, blob: "a"}},
-		{"Ready", "b", &answer{result: claim.Applied, blob: "b", ready: "True"}},
-		{"Not ready", "b", &answer{result: claim.Applied, blob: "b", ready: "False"}},
-		{"Not ready", "b", &answer{result: claim.Applied, blob: "b", ready: "Unknown"}},
-		{"Applied", "b", &answer{result: claim.Applied, blob: "b"}},
-		{"Contested", "b", &answer{result: claim.Applied, blob: "b", ready: "True", reason: claim.Contested}},
-		{"Invalid", "b", &answer{result: claim.Invalid, blob: "b"}},
-		{"Denied", "b", &answer{result: claim.Denied, blob: "b"}},
-		{"Held", "b", &answer{result: claim.Held, blob: "b"}},
-		{"Failed", "b", &answer{result: claim.Failed, blob: "b"}},
-		{"Lost", "b", &answer{result: claim.Lost, blob: "b"}},
-		{"Deleting", "b", &answer{result: claim.Deleting}},
+		{"Waiting", "b", &answer{result: contract.Gone}},
+		{"Changing", "b", &answer{result: contract.Applied, blob: "a", ready: "True"}},
+		{"Changing", "b", &answer{result: contract.Invalid, blob: "a"}},
+		{"Ready", "b", &answer{result: contract.Applied, blob: "b", ready: "True"}},
+		{"Not ready", "b", &answer{result: contract.Applied, blob: "b", ready: "False"}},
+		{"Not ready", "b", &answer{result: contract.Applied, blob: "b", ready: "Unknown"}},
+		{"Applied", "b", &answer{result: contract.Applied, blob: "b"}},
+		{"Contested", "b", &answer{result: contract.Applied, blob: "b", ready: "True", reason: contract.Contested}},
+		{"Invalid", "b", &answer{result: contract.Invalid, blob: "b"}},
+		{"Denied", "b", &answer{result: contract.Denied, blob: "b"}},
+		{"Held", "b", &answer{result: contract.Held, blob: "b"}},
+		{"Failed", "b", &answer{result: contract.Failed, blob: "b"}},
+		{"Lost", "b", &answer{result: contract.Lost, blob: "b"}},
+		{"Deleting", "b", &answer{result: contract.Deleting}},
 		{"Unknown", "b", &answer{result: "Dancing", blob: "b"}},
 		{"Unreadable", "b", &answer{broken: true}},
 		{"Not there", "", nil},
-		{"Being removed", "", &answer{result: claim.Applied, blob: "b", ready: "True"}},
-		{"Removal held", "", &answer{result: claim.Held}},
-		{"Deleting", "", &answer{result: claim.Deleting}},
-		{"Gone", "", &answer{result: claim.Gone}},
-		{"Lost", "", &answer{result: claim.Lost}},
+		{"Being removed", "", &answer{result: contract.Applied, blob: "b", ready: "True"}},
+		{"Removal held", "", &answer{result: contract.Held}},
+		{"Deleting", "", &answer{result: contract.Deleting}},
+		{"Gone", "", &answer{result: contract.Gone}},
+		{"Lost", "", &answer{result: contract.Lost}},
 	} {
 		if got := judge(tc.blob, tc.a); got.Word != tc.word || got.Says == "" {
 			t.Errorf("file %q, answer %+v: %+v, want %s", tc.blob, tc.a, got, tc.word)

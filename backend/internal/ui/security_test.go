@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"gitbind.dev/backend/internal/githost"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 )
 
 func newRecorder(t *testing.T, h http.Handler, r *http.Request) string {
@@ -135,11 +135,11 @@ const nasty = "</code></pre><script>alert(1)</script><img src=x onerror=alert(1)
 
 func TestHostileTextStaysText(t *testing.T) {
 	w := lived()
-	path := claim.Key{Binding: api, Namespace: "team-a", Name: "orders"}.Path()
+	path := contract.Key{Binding: api, Namespace: "team-a", Name: "orders"}.Path()
 	w.files[prod+":main"][path] = "# " + nasty + "\n"
-	w.addClaim(prod, "denied", func(s *claim.Status) {
-		s.Result, s.Message = claim.Denied, nasty
-		s.Reason = claim.Reason(nasty)
+	w.addClaim(prod, "denied", func(s *contract.Status) {
+		s.Result, s.Message = contract.Denied, nasty
+		s.Reason = contract.Reason(nasty)
 		s.Effective = map[string]any{"x": nasty, nasty: "y"}
 		s.Status = map[string]any{"z": nasty, "conditions": []any{
 			map[string]any{"type": nasty, "status": nasty, "reason": nasty, "message": nasty, "lastTransitionTime": nasty}, "x", nil, map[string]any{"type": 7},
@@ -147,7 +147,7 @@ func TestHostileTextStaysText(t *testing.T) {
 	})
 	w.clusters[0].Spec.DisplayName = nasty
 	w.offers[0].Description, w.offers[0].DisplayName, w.offers[0].Bound = nasty, nasty, []string{nasty}
-	bad, _ := claim.EncodeStatus(&claim.Status{Result: claim.Invalid, Answers: claim.Answers{Commit: "c"}, Problem: &claim.Problem{File: nasty, Reason: nasty}})
+	bad, _ := contract.EncodeStatus(&contract.Status{Result: contract.Invalid, Answers: contract.Answers{Commit: "c"}, Problem: &contract.Problem{File: nasty, Reason: nasty}})
 	w.files[prod+":status"]["refused/"+nasty] = string(bad)
 	w.log[prod+":"+path] = []githost.Commit{commit(1, nasty, nasty+"@example.com", nasty, "@@ "+nasty, "+"+nasty, "-"+nasty, " "+nasty)}
 	w.log[prod+":"+path][0].With = []string{nasty, "\"" + strings.ReplaceAll(nasty, `"`, "") + "\" <x@example.com>"}

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"gitbind.dev/backend/api/v1alpha1"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 )
 
 // Tone is how a state is marked: by a sign and a colour, never by the colour
@@ -54,8 +54,8 @@ func (s State) Attention() bool { return s.Tone == Warn || s.Tone == Bad }
 // answer is what is kept of a ClaimStatus for lists.
 type answer struct {
 	blob   string
-	result claim.Result
-	reason claim.Reason
+	result contract.Result
+	reason contract.Reason
 	// message is the bridge's or, when the bridge has none, that of the
 	// provider's condition Ready.
 	message string
@@ -73,9 +73,9 @@ func judge(blob string, a *answer) State {
 		return State{Warn, "Unreadable", "What the control plane says about it cannot be read. A platform operator should look at the branch status."}
 	case blob == "":
 		return judgeRemoved(a)
-	case a == nil, a.result == claim.Gone:
+	case a == nil, a.result == contract.Gone:
 		return State{Busy, "Waiting", "The file is on main; the control plane has not answered it yet."}
-	case a.result == claim.Deleting:
+	case a.result == contract.Deleting:
 		return State{Busy, "Deleting", "The service is being deleted, though its file is on main."}
 	case a.blob != blob:
 		return State{Busy, "Changing", "The newest version is on main; the control plane has answered an earlier one only."}
@@ -86,9 +86,9 @@ func judge(blob string, a *answer) State {
 // judgeAnswered is for a file that the answer is about.
 func judgeAnswered(a *answer) State {
 	switch a.result {
-	case claim.Applied:
+	case contract.Applied:
 		switch {
-		case a.reason == claim.Contested:
+		case a.reason == contract.Contested:
 			return State{Warn, "Contested", "It is applied, and somebody on the control plane keeps changing it."}
 		case a.ready == "True":
 			return State{Good, "Ready", "The service is ready and is what the file says."}
@@ -96,15 +96,15 @@ func judgeAnswered(a *answer) State {
 			return State{Busy, "Not ready", "The control plane has it; the service is not ready yet."}
 		}
 		return State{Good, "Applied", "The control plane has what the file says."}
-	case claim.Invalid:
+	case contract.Invalid:
 		return State{Bad, "Invalid", "The file cannot be a claim. Nothing was changed: the service stays as it was."}
-	case claim.Denied:
+	case contract.Denied:
 		return State{Bad, "Denied", "The control plane or one of its policies refuses the content. The service stays as it was."}
-	case claim.Held:
+	case contract.Held:
 		return State{Warn, "Held", "Nothing is done until a person decides."}
-	case claim.Failed:
+	case contract.Failed:
 		return State{Bad, "Failed", "It could not be applied just now, and is tried again by itself."}
-	case claim.Lost:
+	case contract.Lost:
 		return State{Bad, "Lost", "It was applied once and is missing on the control plane. It is not made anew by itself, because an empty service in the place of a full one is worse than none."}
 	}
 	return State{Warn, "Unknown", fmt.Sprintf("The control plane says %q, which this page does not know.", short(string(a.result), 40))}
@@ -115,13 +115,13 @@ func judgeRemoved(a *answer) State {
 	switch {
 	case a == nil:
 		return State{Off, "Not there", "There is neither a file nor a service."}
-	case a.result == claim.Gone:
+	case a.result == contract.Gone:
 		return State{Off, "Gone", "The file was removed, and the service is gone."}
-	case a.result == claim.Deleting:
+	case a.result == contract.Deleting:
 		return State{Busy, "Deleting", "The file was removed; the service is not gone yet."}
-	case a.result == claim.Held:
+	case a.result == contract.Held:
 		return State{Warn, "Removal held", "The file was removed; the service stays until a person decides."}
-	case a.result == claim.Lost:
+	case a.result == contract.Lost:
 		return State{Bad, "Lost", "The file was removed, and the service is missing on the control plane."}
 	}
 	return State{Busy, "Being removed", "The file was removed; the control plane has not acted on that yet."}
@@ -192,13 +192,13 @@ func judgeRequest(i item, exported bool) (s State, ok bool) {
 	switch {
 	case i.answer == nil || i.answer.blob != i.blob && !i.state().Attention():
 		return State{Busy, "Asked for", "Its request is on main; the control plane has not answered it yet."}, i.blob != "" && !exported
-	case i.result == claim.Held:
+	case i.result == contract.Held:
 		return State{Warn, "Unbinding held", "Its request was removed, and there are claims still."}, true
-	case i.result == claim.Denied:
+	case i.result == contract.Denied:
 		return State{Bad, "Denied", "The cluster may not bind this API."}, true
-	case i.result == claim.Invalid:
+	case i.result == contract.Invalid:
 		return State{Bad, "Invalid", "Its request cannot be read."}, true
-	case i.result == claim.Failed:
+	case i.result == contract.Failed:
 		return State{Bad, "Failed", "It could not be bound just now, and is tried again by itself."}, true
 	}
 	return State{Off, "Not bound", "It was bound once."}, false

@@ -10,7 +10,7 @@ import (
 
 	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/backend/internal/refusal"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 )
 
 // survey is what a cluster's repository says about its claims, at one commit of
@@ -29,7 +29,7 @@ type survey struct {
 
 // item is one claim, or one refused file.
 type item struct {
-	key claim.Key
+	key contract.Key
 	// path is that on main.
 	path string
 	// blob is that of the file on main, "" when it is not there; said is that of
@@ -100,10 +100,10 @@ func (h *handler) gather(ctx context.Context, cluster string, s *survey) error {
 		keep             func(path string) bool
 		each             func(githost.File)
 	}{
-		{s.main, claim.Root, isOurs, func(f githost.File) { at(f.Path).blob = f.Blob }},
-		{s.status, claim.Root, isOurs, func(f githost.File) { at(f.Path).said = f.Blob }},
-		{s.status, claim.RefusedRoot, func(string) bool { return true }, func(f githost.File) {
-			path := strings.TrimPrefix(f.Path, claim.RefusedRoot+"/")
+		{s.main, contract.Root, isOurs, func(f githost.File) { at(f.Path).blob = f.Blob }},
+		{s.status, contract.Root, isOurs, func(f githost.File) { at(f.Path).said = f.Blob }},
+		{s.status, contract.RefusedRoot, func(string) bool { return true }, func(f githost.File) {
+			path := strings.TrimPrefix(f.Path, contract.RefusedRoot+"/")
 			at(f.Path).path, at(f.Path).said = path, f.Blob
 		}},
 	} {
@@ -123,8 +123,8 @@ func (h *handler) gather(ctx context.Context, cluster string, s *survey) error {
 	}
 	for _, path := range slices.Sorted(maps.Keys(items)) {
 		i := items[path]
-		key, err := claim.ParsePath(path)
-		binding, isRequest := claim.ParseRequestPath(path)
+		key, err := contract.ParsePath(path)
+		binding, isRequest := contract.ParseRequestPath(path)
 		switch {
 		case err == nil:
 			i.key = key
@@ -140,8 +140,8 @@ func (h *handler) gather(ctx context.Context, cluster string, s *survey) error {
 
 // isOurs tells whether a path is that of a claim or of a request.
 func isOurs(path string) bool {
-	_, err := claim.ParsePath(path)
-	_, isRequest := claim.ParseRequestPath(path)
+	_, err := contract.ParsePath(path)
+	_, isRequest := contract.ParseRequestPath(path)
 	return err == nil || isRequest
 }
 
@@ -178,7 +178,7 @@ const longest = 300
 
 // digest reads a ClaimStatus for a list; nil data is one that is too large.
 func digest(data []byte) *answer {
-	s, err := claim.DecodeStatus(data)
+	s, err := contract.DecodeStatus(data)
 	if err != nil {
 		return &answer{broken: true}
 	}

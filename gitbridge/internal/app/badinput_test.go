@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 )
 
 // entry is a file of a tree that no ordinary tool would make.
@@ -88,7 +88,7 @@ func testBadInput(w *world, apis apis) {
 	t := w.tenant(apis.postgresql)
 	at := func(name string) string { return path(apis.postgresql, "team-a", name) }
 	good := at("good")
-	folder := claim.ClaimsPath(apis.postgresql.BindingName())
+	folder := contract.ClaimsPath(apis.postgresql.BindingName())
 	const regular = "100644"
 	tests := []struct {
 		entry
@@ -129,13 +129,13 @@ func testBadInput(w *world, apis apis) {
 		entries = append(entries, test.entry)
 	}
 	t.commitRaw(entries...)
-	t.wantAnswer(good, claim.Applied)
+	t.wantAnswer(good, contract.Applied)
 	for _, test := range tests {
-		s := t.wantAnswer(test.path, claim.Invalid, test.words)
+		s := t.wantAnswer(test.path, contract.Invalid, test.words)
 		if s.Problem == nil || s.Problem.File != test.path || s.Problem.Line != test.line {
 			w.Errorf("%s: problem %+v, want it in line %d", test.path, s.Problem, test.line)
 		}
-		if key, err := claim.ParsePath(test.path); err == nil && kinds[key.Binding] != "" && t.object(test.path) != nil {
+		if key, err := contract.ParsePath(test.path); err == nil && kinds[key.Binding] != "" && t.object(test.path) != nil {
 			w.Errorf("%s: was applied", test.path)
 		}
 	}
@@ -156,7 +156,7 @@ func testBadInput(w *world, apis apis) {
 	for _, name := range []string{"..", ".git", "a\nb", "back\\slash", "\xff"} {
 		t.commitTree([]string{"claims", apis.postgresql.BindingName()}, name)
 		strange := "bindings/" + apis.postgresql.BindingName() + "/claims/" + name
-		s := t.wantAnswer(strange, claim.Invalid)
+		s := t.wantAnswer(strange, contract.Invalid)
 		if s.Problem.File != strange && name != "\xff" {
 			w.Errorf("%q: problem %+v", name, s.Problem)
 		}
@@ -170,8 +170,8 @@ func testBadChange(w *world, apis apis) {
 	t := w.tenant(apis.postgresql)
 	orders, other := path(apis.postgresql, "team-a", "orders"), path(apis.postgresql, "team-a", "other")
 	t.push("Order", map[string]string{orders: manifest(orders, small), other: manifest(other, nano)})
-	t.wantAnswer(orders, claim.Applied)
-	t.wantAnswer(other, claim.Applied)
+	t.wantAnswer(orders, contract.Applied)
+	t.wantAnswer(other, contract.Applied)
 	before := t.object(orders)
 	for _, bad := range []struct {
 		content string
@@ -185,7 +185,7 @@ func testBadChange(w *world, apis apis) {
 		{"spec: [", 1, "is not valid YAML"},
 	} {
 		t.commitRaw(entry{"100644", orders, bad.content})
-		s := t.wantAnswer(orders, claim.Invalid, bad.words)
+		s := t.wantAnswer(orders, contract.Invalid, bad.words)
 		if s.Problem.Line != bad.line || s.Object == "" {
 			w.Errorf("answer %+v with problem %+v, want line %d", s, s.Problem, bad.line)
 		}
@@ -202,8 +202,8 @@ func testBadChange(w *world, apis apis) {
 		return is(string(s.Result)+got, "InvalidRunning")
 	})
 	t.push("Mend", map[string]string{orders: manifest(orders, small)})
-	t.wantAnswer(orders, claim.Applied)
-	if s := t.answer(other); s.Result != claim.Applied {
+	t.wantAnswer(orders, contract.Applied)
+	if s := t.answer(other); s.Result != contract.Applied {
 		w.Errorf("the other claim: %+v", s)
 	}
 }
@@ -222,7 +222,7 @@ func testMachinery(w *world, apis apis) {
   annotations: {crossplane.io/external-name: theirs, crossplane.io/paused: "true", note: hi}
 `, 1)
 	t.push("Order", map[string]string{orders: file})
-	t.wantAnswer(orders, claim.Applied, "left out", "spec.resourceRef", "spec.compositeDeletePolicy")
+	t.wantAnswer(orders, contract.Applied, "left out", "spec.resourceRef", "spec.compositeDeletePolicy")
 	u := t.object(orders)
 	for _, field := range []string{"resourceRef", "writeConnectionSecretToRef", "compositionRevisionRef"} {
 		if _, ok, _ := unstructured.NestedMap(u.Object, "spec", field); ok {
@@ -264,19 +264,19 @@ func testPolicy(w *world, apis apis) {
 		names++
 		probe := path(apis.postgresql, "team-a", fmt.Sprintf("probe-%d", names))
 		t.push("Probe", map[string]string{probe: manifest(probe, nano)})
-		var s *claim.Status
+		var s *contract.Status
 		t.eventually("an answer", func() error {
 			if s = t.answer(probe); s == nil {
 				return fmt.Errorf("none")
 			}
 			return nil
 		})
-		if s.Result != claim.Denied || !strings.Contains(s.Message, "nano is not for production") || s.Problem == nil {
+		if s.Result != contract.Denied || !strings.Contains(s.Message, "nano is not for production") || s.Problem == nil {
 			return fmt.Errorf("%+v", s)
 		}
 		return nil
 	})
 	orders := path(apis.postgresql, "team-a", "orders")
 	t.push("Order", map[string]string{orders: manifest(orders, small)})
-	t.wantAnswer(orders, claim.Applied)
+	t.wantAnswer(orders, contract.Applied)
 }

@@ -8,8 +8,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"gitbind.dev/backend/api/v1alpha1"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 )
 
 // testBreaking changes the schema of an API in a way that its objects do not
@@ -28,7 +28,7 @@ func testBreakingChange(w *world, gadgets v1alpha1.ExportedAPI) {
 	}
 	t.push("Order", files)
 	for p := range files {
-		t.wantAnswer(p, claim.Applied)
+		t.wantAnswer(p, contract.Applied)
 	}
 	t.wantObserved()
 	before, answered := t.object(old), t.answer(old)
@@ -58,15 +58,15 @@ func testBreakingChange(w *world, gadgets v1alpha1.ExportedAPI) {
 		return nil
 	})
 	t.push("Order in the old way", map[string]string{late: manifest(late, "  size: small")})
-	if s := t.wantAnswer(late, claim.Invalid, "size"); s.Problem.File != late || s.Problem.Line == 0 {
+	if s := t.wantAnswer(late, contract.Invalid, "size"); s.Problem.File != late || s.Problem.Line == 0 {
 		t.Errorf("%+v", s.Problem)
 	}
 	t.push("Order in the new way", map[string]string{late2: manifest(late2, "  size: 3\n  zone: a")})
-	t.wantAnswer(late2, claim.Applied)
+	t.wantAnswer(late2, contract.Applied)
 	t.wantObserved()
 	// A bridge that begins now finds the same.
 	t.restarted()
-	if s := t.answer(old); s.Result != claim.Applied || s.Answers != answered.Answers {
+	if s := t.answer(old); s.Result != contract.Applied || s.Answers != answered.Answers {
 		t.Errorf("what is there is answered with %+v", s)
 	}
 	if after := t.object(old); after == nil || after.GetUID() != before.GetUID() || after.GetResourceVersion() != before.GetResourceVersion() {
@@ -74,5 +74,5 @@ func testBreakingChange(w *world, gadgets v1alpha1.ExportedAPI) {
 	}
 	// A service can be cancelled all the same.
 	t.push("Cancel", map[string]string{other: ""})
-	t.wantAnswer(other, claim.Gone)
+	t.wantAnswer(other, contract.Gone)
 }

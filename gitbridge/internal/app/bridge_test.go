@@ -3,7 +3,7 @@ package app_test
 import (
 	"testing"
 
-	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
 const (

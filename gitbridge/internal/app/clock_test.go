@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/app"
 )
 
@@ -37,7 +37,7 @@ func TestD13_ABridgeWhoseClockIsAnHourWrong(t *testing.T) {
 		}
 		// One removal passes, whatever time it is said to be.
 		tenant.push("Cancel", map[string]string{left: ""})
-		tenant.wantAnswer(left, claim.Gone)
+		tenant.wantAnswer(left, contract.Gone)
 		w.eventually("the service is gone", func() error {
 			if tenant.object(left) != nil {
 				return errors.New("it is there")

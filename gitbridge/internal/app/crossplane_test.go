@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"gitbind.dev/backend/api/v1alpha1"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/test/env"
 )
 
@@ -52,9 +52,9 @@ func TestBridgeWithCrossplane(t *testing.T) {
 	w.Logf("a larger plan reached what is composed in %s", time.Since(began).Round(time.Millisecond))
 
 	tn.push("Shrink", map[string]string{orders: manifest(orders, nano)})
-	tn.wantAnswer(orders, claim.Invalid, "plan cannot become smaller", "orders.yaml:8")
+	tn.wantAnswer(orders, contract.Invalid, "plan cannot become smaller", "orders.yaml:8")
 	tn.push("Mend", map[string]string{orders: manifest(orders, small)})
-	tn.wantAnswer(orders, claim.Applied)
+	tn.wantAnswer(orders, contract.Applied)
 
 	answer := configMap()
 	answer.Object["data"] = map[string]any{"clusterStatus": "Running", "readyReplicas": "1"}
@@ -75,8 +75,8 @@ func TestBridgeWithCrossplane(t *testing.T) {
 	})
 	began = time.Now()
 	tn.push("Cancel", map[string]string{orders: ""})
-	tn.wantAnswer(orders, claim.Deleting)
-	tn.wantAnswer(orders, claim.Gone)
+	tn.wantAnswer(orders, contract.Deleting)
+	tn.wantAnswer(orders, contract.Gone)
 	w.Logf("gone after %s", time.Since(began).Round(time.Millisecond))
 	if s := tn.answer(orders); s.UID != "u1" {
 		w.Errorf("tombstone %+v", s)
@@ -99,16 +99,16 @@ func testCrossplaneComposite(w *world, caches v1alpha1.ExportedAPI) {
 	sessions := path(caches, "team-a", "sessions")
 	t.push("Order", map[string]string{sessions: manifest(sessions, "  size: small\n  crossplane:\n    compositionRef: {name: caches}")})
 	t.wantReady(sessions)
-	t.wantAnswer(sessions, claim.Applied, "spec.crossplane")
+	t.wantAnswer(sessions, contract.Applied, "spec.crossplane")
 	t.push("Grow", map[string]string{sessions: manifest(sessions, "  size: large")})
 	t.eventually("what was composed says it", func() error {
 		got, _, _ := unstructured.NestedString(t.answer(sessions).Status, "size")
 		return is(got, "large")
 	})
 	t.push("Too much", map[string]string{sessions: manifest(sessions, "  size: huge")})
-	t.wantAnswer(sessions, claim.Invalid, `Unsupported value: "huge"`, "sessions.yaml:7")
+	t.wantAnswer(sessions, contract.Invalid, `Unsupported value: "huge"`, "sessions.yaml:7")
 	t.push("Cancel", map[string]string{sessions: ""})
-	t.wantAnswer(sessions, claim.Gone)
+	t.wantAnswer(sessions, contract.Gone)
 	u := &unstructured.UnstructuredList{}
 	u.SetAPIVersion("v1")
 	u.SetKind("ConfigMapList")

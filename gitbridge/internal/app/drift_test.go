@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 )
 
 // rich is a claim with every sort of field.
@@ -45,7 +45,7 @@ func TestC1_FieldsOfOthersStayAndOursAreSetBack(test *testing.T) {
 	t := w.tenant(brokers)
 	events := path(brokers, "team-a", "events")
 	t.push("Order", map[string]string{events: manifest(events, rich)})
-	t.wantAnswer(events, claim.Applied)
+	t.wantAnswer(events, contract.Applied)
 	applied := t.object(events)
 
 	// Nothing is written again by itself, whatever sorts of fields there are, not
@@ -74,7 +74,7 @@ func TestC1_FieldsOfOthersStayAndOursAreSetBack(test *testing.T) {
 		// Each in a claim of its own: what is changed often is set back late.
 		name := path(brokers, "team-a", strings.ReplaceAll(c.what, " ", "-"))
 		t.push("Order", map[string]string{name: manifest(name, rich)})
-		t.wantAnswer(name, claim.Applied)
+		t.wantAnswer(name, contract.Applied)
 		t.edit(name, `{"metadata":{"labels":{"cost":"42"}},"spec":{"owner":"anna","users":["ann","bob","eve"]}}`)
 		t.edit(name, c.edit)
 		t.eventually(c.what+" is set back", func() error {
@@ -92,7 +92,7 @@ func TestC1_FieldsOfOthersStayAndOursAreSetBack(test *testing.T) {
 	// Who changes it again and again is answered less often, and named.
 	fought := path(brokers, "team-a", "fought")
 	t.push("Order", map[string]string{fought: manifest(fought, rich)})
-	t.wantAnswer(fought, claim.Applied)
+	t.wantAnswer(fought, contract.Applied)
 	corrections := 0
 	t.eventually("the fight is told", func() error {
 		if mode, _, _ := unstructured.NestedString(t.object(fought).Object, "spec", "mode"); mode == "fast" {
@@ -100,7 +100,7 @@ func TestC1_FieldsOfOthersStayAndOursAreSetBack(test *testing.T) {
 			t.edit(fought, `{"spec":{"mode":"safe"}}`)
 		}
 		s := t.answer(fought)
-		if s.Reason != claim.Contested || !strings.Contains(s.Message, "admin keeps changing spec.mode") {
+		if s.Reason != contract.Contested || !strings.Contains(s.Message, "admin keeps changing spec.mode") {
 			return fmt.Errorf("%s %q", s.Reason, s.Message)
 		}
 		return nil
@@ -111,7 +111,7 @@ func TestC1_FieldsOfOthersStayAndOursAreSetBack(test *testing.T) {
 			w.Fatalf("it goes on, after %d corrections", corrections)
 		}
 	}
-	if s := t.answer(fought); s.Result != claim.Applied {
+	if s := t.answer(fought); s.Result != contract.Applied {
 		w.Errorf("%+v", s)
 	}
 }

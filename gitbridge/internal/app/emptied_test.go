@@ -3,7 +3,7 @@ package app_test
 import (
 	"github.com/google/go-cmp/cmp"
 
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 )
 
 // testEmptied takes the last entry out of a map, which server-side apply alone
@@ -17,7 +17,7 @@ func testEmptied(w *world, apis apis) {
 	t.push("Take the last parameter out", map[string]string{orders: manifest(orders, small+"\n  parameters: {}")})
 	t.wantObject(orders, "spec.plan", "postgresql-single-small")
 	t.wantObserved()
-	if s := t.wantAnswer(orders, claim.Applied); s.Message != "" {
+	if s := t.wantAnswer(orders, contract.Applied); s.Message != "" {
 		w.Errorf("it says %q", s.Message)
 	}
 	u := t.object(orders)

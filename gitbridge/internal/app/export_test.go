@@ -11,15 +11,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"gitbind.dev/backend/api/v1alpha1"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/store"
 )
 
 func (t *tenant) exported(api v1alpha1.ExportedAPI) (*v1alpha1.APIServiceExport, error) {
 	snap, err := t.status.Fetch(t.Context())
 	t.must(err)
-	data, err := snap.Read(claim.ExportPath(api.BindingName()))
+	data, err := snap.Read(contract.ExportPath(api.BindingName()))
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func testExport(w *world, apis apis) {
 
 	cache := path(apis.caches, "team-a", "c")
 	t.push("Order", map[string]string{cache: manifest(cache, "  size: small")})
-	t.wantAnswer(cache, claim.Applied)
+	t.wantAnswer(cache, contract.Applied)
 	w.must(w.admin.Delete(w.Context(), &v1alpha1.APIServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.TenantNamespace(t.id), Name: crd.Name}}))
 	t.eventually("the export is withdrawn", func() error {
 		if _, err := t.exported(apis.caches); !errors.Is(err, store.ErrNotExist) {
@@ -87,12 +87,12 @@ func testExport(w *world, apis apis) {
 		}
 		return nil
 	})
-	t.wantAnswer(cache, claim.Invalid, "is not bound")
+	t.wantAnswer(cache, contract.Invalid, "is not bound")
 	if t.object(cache) == nil {
 		w.Error("unbinding deleted a service")
 	}
 	t.push("Cancel", map[string]string{cache: ""})
-	t.wantAnswer(cache, claim.Held, "no right")
+	t.wantAnswer(cache, contract.Held, "no right")
 	t.bind(apis.caches)
-	t.wantAnswer(cache, claim.Held, "nothing was deleted")
+	t.wantAnswer(cache, contract.Held, "nothing was deleted")
 }

@@ -13,20 +13,20 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"gitbind.dev/backend/api/v1alpha1"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 )
 
 func testLost(w *world, apis apis) {
 	t := w.tenant(apis.postgresql)
 	orders := path(apis.postgresql, "team-a", "orders")
 	t.push("Order", map[string]string{orders: manifest(orders, nano)}, object(orders, "u1"))
-	t.wantAnswer(orders, claim.Applied)
+	t.wantAnswer(orders, contract.Applied)
 	w.must(w.admin.Delete(w.Context(), t.object(orders)))
-	t.wantAnswer(orders, claim.Lost, "missing on the control plane")
+	t.wantAnswer(orders, contract.Lost, "missing on the control plane")
 	t.push("Change", map[string]string{orders: manifest(orders, small)})
 	t.wantObserved()
-	if s := t.answer(orders); s.Result != claim.Lost || t.object(orders) != nil {
+	if s := t.answer(orders); s.Result != contract.Lost || t.object(orders) != nil {
 		w.Errorf("answer %s, object %v: an empty one in the place of a full one", s.Result, t.object(orders))
 	}
 	w.bridge.stop()
@@ -34,15 +34,15 @@ func testLost(w *world, apis apis) {
 	t.wantSynced("Following")
 	t.push("Change", map[string]string{orders: manifest(orders, nano)})
 	t.wantObserved()
-	if s := t.answer(orders); s.Result != claim.Lost || t.object(orders) != nil {
+	if s := t.answer(orders); s.Result != contract.Lost || t.object(orders) != nil {
 		w.Errorf("answer %s after a restart, object %v", s.Result, t.object(orders))
 	}
 	t.push("Cancel", map[string]string{orders: ""})
-	if s := t.wantAnswer(orders, claim.Gone); s.UID != "u1" {
+	if s := t.wantAnswer(orders, contract.Gone); s.UID != "u1" {
 		w.Errorf("tombstone %+v", s)
 	}
 	t.push("Order again", map[string]string{orders: manifest(orders, nano)})
-	t.wantAnswer(orders, claim.Applied)
+	t.wantAnswer(orders, contract.Applied)
 }
 
 func testRewritten(w *world, apis apis) {
@@ -51,8 +51,8 @@ func testRewritten(w *world, apis apis) {
 	begin := w.host.head(t.id, "main")
 	t.push("Order", map[string]string{orders: manifest(orders, nano)})
 	good := t.push("Order", map[string]string{later: manifest(later, nano)})
-	t.wantAnswer(orders, claim.Applied)
-	t.wantAnswer(later, claim.Applied)
+	t.wantAnswer(orders, contract.Applied)
+	t.wantAnswer(later, contract.Applied)
 	force := func(to string) {
 		w.host.run(t.id, "update-ref", "refs/heads/main", to)
 		w.host.tell(t.id)
@@ -79,15 +79,15 @@ func testRewritten(w *world, apis apis) {
 	w.host.tell(t.id)
 	w.annotate(t.clusterBinding(), "gitbind.dev/approve-main", begin)
 	t.wantSynced("RemovalsHeld")
-	t.wantAnswer(orders, claim.Held, "nothing was deleted")
-	t.wantAnswer(later, claim.Held, "nothing was deleted")
+	t.wantAnswer(orders, contract.Held, "nothing was deleted")
+	t.wantAnswer(later, contract.Held, "nothing was deleted")
 	if t.object(orders) == nil || t.object(later) == nil {
 		w.Fatal("a service was deleted")
 	}
 	t.push("Put back", map[string]string{orders: manifest(orders, nano)})
-	t.wantAnswer(orders, claim.Applied)
+	t.wantAnswer(orders, contract.Applied)
 	t.push("Cancel", map[string]string{orders: ""})
-	t.wantAnswer(orders, claim.Gone)
+	t.wantAnswer(orders, contract.Gone)
 	if t.object(later) == nil {
 		w.Fatal("a service was deleted")
 	}
@@ -120,7 +120,7 @@ func testCredential(w *world, apis apis) {
 	w.must(w.admin.Get(w.Context(), client.ObjectKey{Namespace: v1alpha1.TenantNamespace(t.id), Name: v1alpha1.BridgeSecret}, &secret))
 	secret.Data["password"] = []byte("rotated")
 	w.must(w.admin.Update(w.Context(), &secret))
-	t.wantAnswer(orders, claim.Applied)
+	t.wantAnswer(orders, contract.Applied)
 	t.wantSynced("Following")
 }
 
@@ -128,7 +128,7 @@ func testHostDown(w *world, apis apis) {
 	t := w.tenant(apis.postgresql)
 	orders := path(apis.postgresql, "team-a", "orders")
 	t.push("Order", map[string]string{orders: manifest(orders, nano)})
-	t.wantAnswer(orders, claim.Applied)
+	t.wantAnswer(orders, contract.Applied)
 	w.host.setDown(true)
 	t.setStatus(orders, map[string]any{"managed": map[string]any{"clusterStatus": "Running"}})
 	t.wantSynced("RepositoryUnreachable")
@@ -150,7 +150,7 @@ func testClusterBindingDeleted(w *world, apis apis) {
 	t := w.tenant(apis.postgresql)
 	orders := path(apis.postgresql, "team-a", "orders")
 	t.push("Order", map[string]string{orders: manifest(orders, nano)})
-	t.wantAnswer(orders, claim.Applied)
+	t.wantAnswer(orders, contract.Applied)
 	w.must(w.admin.Delete(w.Context(), t.clusterBinding()))
 	t.eventually("it is gone", func() error {
 		var list v1alpha1.ClusterBindingList
@@ -170,7 +170,7 @@ func testClusterBindingDeleted(w *world, apis apis) {
 	t.push("Cancel", map[string]string{orders: ""})
 	p := path(apis.postgresql, "team-a", "probe")
 	other.push("Order", map[string]string{p: manifest(p, nano)})
-	other.wantAnswer(p, claim.Applied)
+	other.wantAnswer(p, contract.Applied)
 	if t.object(orders) == nil {
 		w.Error("a service was deleted")
 	}
@@ -205,13 +205,13 @@ func testRestart(w *world, apis apis) {
 	t.push("Order", files)
 	for p := range files {
 		if p == refused || p == "bindings/stray" {
-			t.wantAnswer(p, claim.Invalid)
+			t.wantAnswer(p, contract.Invalid)
 			continue
 		}
-		t.wantAnswer(p, claim.Applied)
+		t.wantAnswer(p, contract.Applied)
 	}
 	t.push("Cancel", map[string]string{gone: ""})
-	t.wantAnswer(gone, claim.Gone)
+	t.wantAnswer(gone, contract.Gone)
 	t.setStatus(machinery, map[string]any{"managed": map[string]any{"clusterStatus": "Running"}})
 	t.eventually("status", func() error {
 		if t.answer(machinery).Status == nil {
@@ -229,7 +229,7 @@ func testRestart(w *world, apis apis) {
 	p := path(apis.postgresql, "team-a", "db-new")
 	began := time.Now()
 	added := t.push("Order", map[string]string{p: manifest(p, nano)})
-	t.wantAnswer(p, claim.Applied)
+	t.wantAnswer(p, contract.Applied)
 	w.Logf("a claim pushed during a start was answered after %s", time.Since(began).Round(time.Millisecond))
 	t.wantObserved()
 	after := w.versions()
@@ -257,7 +257,7 @@ func testCameAndWent(w *world, apis apis) {
 	t.push("Order", map[string]string{orders: manifest(orders, nano)}, object(orders, "u1"))
 	t.push("Cancel", map[string]string{orders: ""}, object(orders, "u1"))
 	w.startBridge()
-	if s := t.wantAnswer(orders, claim.Gone); s.UID != "u1" {
+	if s := t.wantAnswer(orders, contract.Gone); s.UID != "u1" {
 		w.Errorf("tombstone %+v", s)
 	}
 	t.wantObserved()
@@ -270,12 +270,12 @@ func testRemovedWhileAway(w *world, apis apis) {
 	t := w.tenant(apis.postgresql)
 	orders, other := path(apis.postgresql, "team-a", "orders"), path(apis.postgresql, "team-a", "other")
 	t.push("Order", map[string]string{orders: manifest(orders, nano), other: manifest(other, nano)}, object(orders, "u1"))
-	t.wantAnswer(orders, claim.Applied)
-	t.wantAnswer(other, claim.Applied)
+	t.wantAnswer(orders, contract.Applied)
+	t.wantAnswer(other, contract.Applied)
 	w.bridge.stop()
 	t.push("Cancel", map[string]string{orders: ""})
 	w.startBridge()
-	if s := t.wantAnswer(orders, claim.Gone); s.UID != "u1" {
+	if s := t.wantAnswer(orders, contract.Gone); s.UID != "u1" {
 		w.Errorf("tombstone %+v", s)
 	}
 	if t.object(other) == nil || t.object(orders) != nil {
@@ -287,14 +287,14 @@ func testAPIServerDown(w *world, apis apis) {
 	t := w.tenant(apis.postgresql)
 	orders, later := path(apis.postgresql, "team-a", "orders"), path(apis.postgresql, "team-a", "later")
 	t.push("Order", map[string]string{orders: manifest(orders, nano)})
-	t.wantAnswer(orders, claim.Applied)
+	t.wantAnswer(orders, contract.Applied)
 	w.must(w.control().APIServer.Stop(w.Context()))
 	t.push("Order", map[string]string{later: manifest(later, nano), orders: manifest(orders, small)})
-	t.wantAnswer(later, claim.Failed, "does not answer")
+	t.wantAnswer(later, contract.Failed, "does not answer")
 	w.must(w.control().APIServer.Start(w.Context()))
-	t.wantAnswer(later, claim.Applied)
+	t.wantAnswer(later, contract.Applied)
 	t.wantObject(orders, "spec.plan", "postgresql-single-small")
-	t.wantAnswer(orders, claim.Applied)
+	t.wantAnswer(orders, contract.Applied)
 	if names := slices.Sorted(maps.Keys(w.versions())); len(names) == 0 {
 		w.Error("nothing is left")
 	}

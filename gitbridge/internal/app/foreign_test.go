@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"gitbind.dev/backend/api/v1alpha1"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 )
 
 // testForeignObject: an object that is not a claim's own is nobody's to overwrite.
@@ -30,12 +30,12 @@ func testForeign(t *world, apis apis) {
 // foreign makes an object where a claim's would be, and gives it.
 func (t *tenant) foreign(path string) *unstructured.Unstructured {
 	t.Helper()
-	key, err := claim.ParsePath(path)
+	key, err := contract.ParsePath(path)
 	t.must(err)
 	// The bridge has made the namespace.
-	first := claim.Key{Binding: key.Binding, Namespace: key.Namespace, Name: "first"}.Path()
+	first := contract.Key{Binding: key.Binding, Namespace: key.Namespace, Name: "first"}.Path()
 	t.push("Order", map[string]string{first: manifest(first, nano)})
-	t.wantAnswer(first, claim.Applied)
+	t.wantAnswer(first, contract.Applied)
 	u := t.object(first)
 	made := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"service": "a9s-postgresql13", "plan": "postgresql-single-big"}}}
 	made.SetGroupVersionKind(u.GroupVersionKind())
@@ -75,8 +75,8 @@ func foreignObject(t *tenant, apis apis) {
 	orders := postgresqlPath(apis, "orders")
 	theirs := t.foreign(orders)
 	t.push("Order", map[string]string{orders: manifest(orders, nano)})
-	s := t.wantAnswer(orders, claim.Held, "that is not this claim's", "gitbind.dev/adopt="+t.id)
-	if s.Reason != claim.Foreign || s.Status != nil || s.Object != "" {
+	s := t.wantAnswer(orders, contract.Held, "that is not this claim's", "gitbind.dev/adopt="+t.id)
+	if s.Reason != contract.Foreign || s.Status != nil || s.Object != "" {
 		t.Errorf("%+v", s)
 	}
 	t.wantObserved()
@@ -103,7 +103,7 @@ func foreignObject(t *tenant, apis apis) {
 	t.wantForeign(1)
 	t.wantSame(theirs)
 	t.must(t.admin.Delete(t.Context(), theirs))
-	t.wantAnswer(orders, claim.Applied)
+	t.wantAnswer(orders, contract.Applied)
 	t.wantForeign(0)
 }
 
@@ -112,9 +112,9 @@ func foreignStays(t *tenant, apis apis) {
 	orders := postgresqlPath(apis, "orders")
 	theirs := t.foreign(orders)
 	t.push("Order", map[string]string{orders: manifest(orders, nano)}, object(orders, "u1"))
-	t.wantAnswer(orders, claim.Held)
+	t.wantAnswer(orders, contract.Held)
 	t.push("Cancel", map[string]string{orders: ""}, object(orders, "u1"))
-	if s := t.wantAnswer(orders, claim.Gone); s.UID != "u1" {
+	if s := t.wantAnswer(orders, contract.Gone); s.UID != "u1" {
 		t.Errorf("%+v", s)
 	}
 	t.wantForeign(0)
@@ -128,16 +128,16 @@ func adoption(t *tenant, apis apis) {
 	theirs := t.foreign(orders)
 	t.annotate(theirs, v1alpha1.AdoptAnnotation, "another")
 	t.push("Order", map[string]string{orders: manifest(orders, big)})
-	t.wantAnswer(orders, claim.Held)
+	t.wantAnswer(orders, contract.Held)
 	t.annotate(theirs, v1alpha1.AdoptAnnotation, t.id)
-	t.wantAnswer(orders, claim.Applied)
+	t.wantAnswer(orders, contract.Applied)
 	u := t.wantObject(orders, "spec.plan", "postgresql-single-big")
 	if t.answer(orders).Object == "" || u.GetUID() != theirs.GetUID() || u.GetLabels()["gitbind.dev/name"] != "orders" {
 		t.Errorf("it is %v", u)
 	}
 	t.wantForeign(0)
 	t.push("Cancel", map[string]string{orders: ""})
-	t.wantAnswer(orders, claim.Gone)
+	t.wantAnswer(orders, contract.Gone)
 	if t.object(orders) != nil {
 		t.Error("what was handed over stays")
 	}
@@ -185,13 +185,13 @@ func testUpAndDown(t *world, apis apis) {
 	t.Run("A13_a delete travels and waits", func(t *testing.T) {
 		c.finalizer(orders, true)
 		c.push("Cancel", map[string]string{orders: ""})
-		c.wantAnswer(orders, claim.Deleting)
+		c.wantAnswer(orders, contract.Deleting)
 		c.wantObserved()
-		if s := c.answer(orders); s.Result != claim.Deleting || c.object(orders) == nil {
+		if s := c.answer(orders); s.Result != contract.Deleting || c.object(orders) == nil {
 			t.Errorf("%+v, though the provider is not done", s)
 		}
 		c.finalizer(orders, false)
-		if s := c.wantAnswer(orders, claim.Gone); s.UID != "u1" {
+		if s := c.wantAnswer(orders, contract.Gone); s.UID != "u1" {
 			t.Errorf("%+v", s)
 		}
 	})

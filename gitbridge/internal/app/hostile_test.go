@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"gitbind.dev/backend/api/v1alpha1"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 )
 
 // A person with push rights does the worst that Git can carry. Each time the
@@ -53,7 +53,7 @@ func TestD16_HostileRepositoryContentIsToldToItsAuthorAndStopsNothingElse(t *tes
 	w.withoutHarm(hostile, other, good, append(entries, entry{"100644", good, manifest(good, nano)}))
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			s := hostile.in(t).wantAnswer(c.bad.path, claim.Invalid, c.words)
+			s := hostile.in(t).wantAnswer(c.bad.path, contract.Invalid, c.words)
 			if len(s.Message) > 4096 {
 				t.Errorf("an answer of %d bytes", len(s.Message))
 			}
@@ -63,8 +63,8 @@ func TestD16_HostileRepositoryContentIsToldToItsAuthorAndStopsNothingElse(t *tes
 	for _, c := range []struct {
 		name    string
 		n, size int
-		result  claim.Result
-	}{{"twenty files of 10 MiB", 20, 10 << 20, claim.Invalid}, {"thirty files just below a MiB", 30, 1_000_000, claim.Invalid}} {
+		result  contract.Result
+	}{{"twenty files of 10 MiB", 20, 10 << 20, contract.Invalid}, {"thirty files just below a MiB", 30, 1_000_000, contract.Invalid}} {
 		t.Run(c.name, func(t *testing.T) {
 			hostile := w.with(t).tenant(api)
 			entries := largeFiles(at, c.n, c.size)
@@ -77,7 +77,7 @@ func TestD16_HostileRepositoryContentIsToldToItsAuthorAndStopsNothingElse(t *tes
 	t.Run("the parent folder", func(t *testing.T) {
 		hostile := w.with(t).tenant(api)
 		hostile.commitTree([]string{"claims", api.BindingName()}, "..")
-		hostile.wantAnswer("bindings/"+api.BindingName()+"/claims/..", claim.Invalid)
+		hostile.wantAnswer("bindings/"+api.BindingName()+"/claims/..", contract.Invalid)
 	})
 	t.Run("three thousand files in one folder", func(t *testing.T) { testCrowd(w.with(t), api, 3000) })
 	t.Run("history rewritten during a fetch", func(t *testing.T) { testRewrittenMeanwhile(w.with(t), api) })
@@ -99,9 +99,9 @@ func (w *world) withoutHarm(hostile, other *tenant, good string, entries []entry
 	start := time.Now()
 	theirs := strings.Replace(good, "good", hostile.id, 1)
 	other.push("Order", map[string]string{theirs: manifest(theirs, nano)})
-	other.wantAnswer(theirs, claim.Applied)
+	other.wantAnswer(theirs, contract.Applied)
 	hostile.eventuallyIn(2*time.Minute, "the good claim goes through", func() error {
-		if s := hostile.answer(good); s == nil || s.Result != claim.Applied {
+		if s := hostile.answer(good); s == nil || s.Result != contract.Applied {
 			return fmt.Errorf("%+v", s)
 		}
 		return nil

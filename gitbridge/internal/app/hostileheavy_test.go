@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"gitbind.dev/backend/api/v1alpha1"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 )
 
 // largeFiles are files of some size, all of them different.
@@ -27,7 +27,7 @@ func testCrowd(w *world, api v1alpha1.ExportedAPI, n int) {
 	t := w.tenant(api)
 	first, good := path(api, "team-a", "first"), path(api, "team-a", "zz-good")
 	t.push("Order", map[string]string{first: manifest(first, nano)})
-	t.wantAnswer(first, claim.Applied)
+	t.wantAnswer(first, contract.Applied)
 	peak := w.peakMemory()
 	crowd := make([]entry, n, n+1)
 	for i := range crowd {
@@ -36,17 +36,17 @@ func testCrowd(w *world, api v1alpha1.ExportedAPI, n int) {
 	start := time.Now()
 	t.commitRaw(append(crowd, entry{"100644", good, manifest(good, nano)})...)
 	t.eventuallyIn(3*time.Minute, "a good claim behind "+fmt.Sprint(n)+" bad ones", func() error {
-		if s := t.answer(good); s == nil || s.Result != claim.Applied {
+		if s := t.answer(good); s == nil || s.Result != contract.Applied {
 			return fmt.Errorf("%+v", s)
 		}
 		return nil
 	})
 	took := time.Since(start).Round(time.Millisecond)
 	t.wantObserved()
-	t.wantAnswer(crowd[n-1].path, claim.Invalid)
+	t.wantAnswer(crowd[n-1].path, contract.Invalid)
 	commits := t.host.run(t.id, "rev-list", "--count", "status")
 	w.Logf("the good claim took %s, all %s and %s commits, and the bridge's heap had at most %d MiB", took, time.Since(start).Round(time.Millisecond), commits, peak()>>20)
-	if s := t.answer(first); s.Result != claim.Applied {
+	if s := t.answer(first); s.Result != contract.Applied {
 		w.Errorf("the first claim: %+v", s)
 	}
 }
@@ -57,7 +57,7 @@ func testRewrittenMeanwhile(w *world, api v1alpha1.ExportedAPI) {
 	t := w.tenant(api)
 	orders := path(api, "team-a", "orders")
 	t.push("Order", map[string]string{orders: manifest(orders, nano)})
-	t.wantAnswer(orders, claim.Applied)
+	t.wantAnswer(orders, contract.Applied)
 	before := t.object(orders)
 	base := t.host.head(t.id, "main")
 
@@ -77,7 +77,7 @@ func testRewrittenMeanwhile(w *world, api v1alpha1.ExportedAPI) {
 	defer t.host.setBefore(nil)
 	changed := path(api, "team-a", "changed")
 	t.commitRaw(entry{"100644", changed, manifest(changed, nano)})
-	t.wantAnswer(changed, claim.Applied)
+	t.wantAnswer(changed, contract.Applied)
 	if after := t.object(orders); after == nil || after.GetUID() != before.GetUID() {
 		w.Error("the claim of before is another one")
 	}

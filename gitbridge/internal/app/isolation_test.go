@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"gitbind.dev/backend/api/v1alpha1"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 )
 
 func testIsolation(t *world, apis apis) {
@@ -24,8 +24,8 @@ func testTwoTenants(w *world, apis apis) {
 	orders := path(apis.postgresql, "team-a", "orders")
 	a.push("Order", map[string]string{orders: manifest(orders, nano)})
 	b.push("Order", map[string]string{orders: manifest(orders, small)})
-	a.wantAnswer(orders, claim.Applied)
-	b.wantAnswer(orders, claim.Applied)
+	a.wantAnswer(orders, contract.Applied)
+	b.wantAnswer(orders, contract.Applied)
 	a.wantObject(orders, "spec.plan", "postgresql-single-nano")
 	b.wantObject(orders, "spec.plan", "postgresql-single-small")
 	b.setStatus(orders, map[string]any{"managed": map[string]any{"clusterStatus": "B"}})
@@ -40,11 +40,11 @@ func testTwoTenants(w *world, apis apis) {
 	}
 	before := b.object(orders)
 	a.push("Cancel", map[string]string{orders: ""})
-	a.wantAnswer(orders, claim.Gone)
+	a.wantAnswer(orders, contract.Gone)
 	if after := b.object(orders); after == nil || after.GetResourceVersion() != before.GetResourceVersion() {
 		w.Error("a's removal touched b's object")
 	}
-	if s := b.answer(orders); s.Result != claim.Applied {
+	if s := b.answer(orders); s.Result != contract.Applied {
 		w.Errorf("b's answer is %s", s.Result)
 	}
 
@@ -54,7 +54,7 @@ func testTwoTenants(w *world, apis apis) {
 	w.must(w.admin.Update(w.Context(), forged))
 	b.push("Touch", map[string]string{orders: manifest(orders, small) + "# touched\n"})
 	b.eventually("the labels are put right", func() error { return is(b.object(orders).GetLabels()["gitbind.dev/cluster"], b.id) })
-	if s := a.answer(orders); s.Result != claim.Gone {
+	if s := a.answer(orders); s.Result != contract.Gone {
 		w.Errorf("a's answer is %s", s.Result)
 	}
 }
@@ -77,14 +77,14 @@ func testHostile(w *world, apis apis) {
 	victim, hostile := w.tenant(apis.postgresql), w.tenant(apis.postgresql)
 	orders := path(apis.postgresql, "team-a", "orders")
 	victim.push("Order", map[string]string{orders: manifest(orders, nano)})
-	victim.wantAnswer(orders, claim.Applied)
+	victim.wantAnswer(orders, contract.Applied)
 	before := victim.object(orders)
 
 	// Namespaces that mean something elsewhere are names like any other.
 	for _, namespace := range []string{"kube-system", "default", "gitbind-system", victim.id + "-team-a", "gb-" + victim.id + "-team-a"} {
 		p := path(apis.postgresql, namespace, "orders")
 		hostile.push("Attack", map[string]string{p: manifest(p, small)})
-		if s := hostile.wantAnswer(p, claim.Applied); s.Object != v1alpha1.TenantNamespace(hostile.id)+"-"+namespace+"/orders" {
+		if s := hostile.wantAnswer(p, contract.Applied); s.Object != v1alpha1.TenantNamespace(hostile.id)+"-"+namespace+"/orders" {
 			w.Errorf("%s became %s", namespace, s.Object)
 		}
 	}
@@ -92,17 +92,17 @@ func testHostile(w *world, apis apis) {
 	// that nobody offers.
 	cache := path(apis.caches, "team-a", "c")
 	hostile.push("Attack", map[string]string{cache: manifest(cache, "  size: small")})
-	hostile.wantAnswer(cache, claim.Invalid, "is not bound")
+	hostile.wantAnswer(cache, contract.Invalid, "is not bound")
 	for _, binding := range []string{"secrets.core", "clusterroles.rbac.authorization.k8s.io", "clusterbindings.gitbind.dev"} {
-		p := claim.Key{Binding: binding, Namespace: "team-a", Name: "x"}.Path()
+		p := contract.Key{Binding: binding, Namespace: "team-a", Name: "x"}.Path()
 		hostile.push("Attack", map[string]string{p: "apiVersion: v1\nkind: Secret\nmetadata: {name: x, namespace: team-a}\n"})
-		hostile.wantAnswer(p, claim.Invalid)
+		hostile.wantAnswer(p, contract.Invalid)
 	}
 
 	// What the bridge makes for a tenant gives it nothing beyond.
 	own := v1alpha1.TenantNamespace(hostile.id) + "-team-a"
 	hostile.push("Order", map[string]string{orders: manifest(orders, nano)})
-	hostile.wantAnswer(orders, claim.Applied)
+	hostile.wantAnswer(orders, contract.Applied)
 	if !hostile.can("patch", "anynines.com", "postgresqlinstances", own) {
 		w.Error("the tenant may not use its own API")
 	}
@@ -135,7 +135,7 @@ func testForeignNamespace(w *world, apis apis) {
 		}}))
 		orders := path(apis.postgresql, suffix, "orders")
 		t.push("Order", map[string]string{orders: manifest(orders, nano)})
-		t.wantAnswer(orders, claim.Failed, "is not this cluster's")
+		t.wantAnswer(orders, contract.Failed, "is not this cluster's")
 		if t.object(orders) != nil {
 			w.Errorf("%s: it was used", suffix)
 		}
@@ -146,7 +146,7 @@ func testForeignNamespace(w *world, apis apis) {
 	}
 	good := path(apis.postgresql, "team-a", "orders")
 	t.push("Order", map[string]string{good: manifest(good, nano)})
-	t.wantAnswer(good, claim.Applied)
+	t.wantAnswer(good, contract.Applied)
 }
 
 func testLateRights(w *world, apis apis) {
@@ -154,15 +154,15 @@ func testLateRights(w *world, apis apis) {
 	t.grant() // nothing
 	orders := path(apis.postgresql, "team-a", "orders")
 	t.push("Order", map[string]string{orders: manifest(orders, nano)})
-	t.wantAnswer(orders, claim.Failed, "no right")
+	t.wantAnswer(orders, contract.Failed, "no right")
 	t.wantObserved()
 	t.grant(apis.postgresql)
-	t.wantAnswer(orders, claim.Applied)
+	t.wantAnswer(orders, contract.Applied)
 
 	// No export yet is another thing.
 	cache := path(apis.caches, "team-a", "c")
 	t.push("Order", map[string]string{cache: manifest(cache, "  size: small")})
-	t.wantAnswer(cache, claim.Invalid, "is not bound")
+	t.wantAnswer(cache, contract.Invalid, "is not bound")
 	t.bind(apis.caches)
-	t.wantAnswer(cache, claim.Applied)
+	t.wantAnswer(cache, contract.Applied)
 }

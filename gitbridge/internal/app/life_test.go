@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"gitbind.dev/backend/api/v1alpha1"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/store"
 )
 
@@ -40,7 +40,7 @@ func testLife(w *world, apis apis) {
 			w.Errorf("fields are owned by %s, %s", f.Manager, f.Operation)
 		}
 	}
-	s := t.wantAnswer(orders, claim.Applied)
+	s := t.wantAnswer(orders, contract.Applied)
 	if s.Answers.Commit != added || s.UID != "u1" || s.Object != u.GetNamespace()+"/orders" || s.Message != "" || s.Metadata.Name != "orders" {
 		w.Errorf("answer %+v", s)
 	}
@@ -73,8 +73,8 @@ func testLife(w *world, apis apis) {
 	}
 
 	removed := t.push("Cancel", map[string]string{orders: ""})
-	s = t.wantAnswer(orders, claim.Gone)
-	if s.UID != "u1" || s.Answers != (claim.Answers{Commit: removed}) || s.Object != "" {
+	s = t.wantAnswer(orders, contract.Gone)
+	if s.UID != "u1" || s.Answers != (contract.Answers{Commit: removed}) || s.Object != "" {
 		w.Errorf("tombstone %+v", s)
 	}
 	if t.object(orders) != nil {
@@ -85,7 +85,7 @@ func testLife(w *world, apis apis) {
 	}
 
 	t.push("Order again", map[string]string{orders: manifest(orders, nano)}, object(orders, "u2"))
-	if s := t.wantAnswer(orders, claim.Applied); s.UID != "u2" || s.Object == "" {
+	if s := t.wantAnswer(orders, contract.Applied); s.UID != "u2" || s.Object == "" {
 		w.Errorf("answer %+v", s)
 	}
 	t.wantSynced("Following")
@@ -100,19 +100,19 @@ func is(got, want string) error {
 
 // object is the trailer by which the konnector names an object.
 func object(path, uid string) store.Trailer {
-	key, err := claim.ParsePath(path)
+	key, err := contract.ParsePath(path)
 	if err != nil {
 		panic(err)
 	}
-	return store.Trailer{Key: claim.TrailerObject, Value: claim.ObjectTrailer{Key: key, UID: uid, Generation: 1}.String()}
+	return store.Trailer{Key: contract.TrailerObject, Value: contract.ObjectTrailer{Key: key, UID: uid, Generation: 1}.String()}
 }
 
 func testHistory(w *world, apis apis) {
 	t := w.tenant(apis.postgresql)
 	orders := path(apis.postgresql, "team-a", "orders")
 	t.push("Order", map[string]string{orders: manifest(orders, nano), "bindings/odd": "x"})
-	t.wantAnswer(orders, claim.Applied)
-	t.wantAnswer("bindings/odd", claim.Invalid)
+	t.wantAnswer(orders, contract.Applied)
+	t.wantAnswer("bindings/odd", contract.Invalid)
 	t.wantObserved()
 	t.eventually("the export is published, beside the answers", func() error {
 		_, err := t.exported(apis.postgresql)
@@ -143,10 +143,10 @@ func testDeleteWaits(w *world, apis apis) {
 	t := w.tenant(apis.postgresql)
 	orders := path(apis.postgresql, "team-a", "orders")
 	t.push("Order", map[string]string{orders: manifest(orders, nano)}, object(orders, "u1"))
-	t.wantAnswer(orders, claim.Applied)
+	t.wantAnswer(orders, contract.Applied)
 	t.finalizer(orders, true)
 	t.push("Cancel", map[string]string{orders: ""})
-	s := t.wantAnswer(orders, claim.Deleting)
+	s := t.wantAnswer(orders, contract.Deleting)
 	if s.Answers.Blob != "" || s.UID != "u1" {
 		w.Errorf("answer %+v", s)
 	}
@@ -161,7 +161,7 @@ func testDeleteWaits(w *world, apis apis) {
 		w.Error("it is not being deleted")
 	}
 	t.finalizer(orders, false)
-	t.wantAnswer(orders, claim.Gone)
+	t.wantAnswer(orders, contract.Gone)
 }
 
 // finalizer plays the provider, which keeps an object as long as there is
@@ -188,15 +188,15 @@ func testBackWhileGoing(w *world, apis apis) {
 	t := w.tenant(apis.postgresql)
 	orders := path(apis.postgresql, "team-a", "orders")
 	t.push("Order", map[string]string{orders: manifest(orders, nano)}, object(orders, "u1"))
-	t.wantAnswer(orders, claim.Applied)
+	t.wantAnswer(orders, contract.Applied)
 	first := t.object(orders).GetUID()
 	t.finalizer(orders, true)
 	t.push("Cancel", map[string]string{orders: ""})
-	t.wantAnswer(orders, claim.Deleting)
+	t.wantAnswer(orders, contract.Deleting)
 	t.push("Changed my mind", map[string]string{orders: manifest(orders, nano)})
-	t.wantAnswer(orders, claim.Deleting, "cannot be undone")
+	t.wantAnswer(orders, contract.Deleting, "cannot be undone")
 	t.finalizer(orders, false)
-	s := t.wantAnswer(orders, claim.Applied)
+	s := t.wantAnswer(orders, contract.Applied)
 	if s.UID == "u1" {
 		w.Error("the new service has the old claim's uid")
 	}
@@ -213,7 +213,7 @@ func testComposite(w *world, apis apis) {
 	name := strings.Repeat("long", 20)
 	big := path(apis.caches, "team-a", name)
 	t.push("Order", map[string]string{big: manifest(big, "  size: small\n  crossplane:\n    compositionRef: {name: chosen}")})
-	s := t.wantAnswer(big, claim.Applied, "left out", "spec.crossplane")
+	s := t.wantAnswer(big, contract.Applied, "left out", "spec.crossplane")
 	u := t.wantObject(big, "spec.size", "small")
 	if _, ok, _ := unstructured.NestedMap(u.Object, "spec", "crossplane"); ok {
 		w.Error("machinery passed")
@@ -232,18 +232,18 @@ func testComposite(w *world, apis apis) {
 		return nil
 	})
 	t.push("Cancel", map[string]string{big: ""})
-	t.wantAnswer(big, claim.Gone)
+	t.wantAnswer(big, contract.Gone)
 }
 
 func testPlain(w *world, apis apis) {
 	t := w.tenant(apis.widgets)
 	one := path(apis.widgets, "team-a", "one")
 	t.push("Order", map[string]string{one: manifest(one, "  resourceRef: is a field like any other")})
-	t.wantAnswer(one, claim.Applied)
+	t.wantAnswer(one, contract.Applied)
 	u := t.wantObject(one, "spec.resourceRef", "is a field like any other")
 	if diff := cmp.Diff(map[string]any{"resourceRef": "is a field like any other", "color": "red"}, u.Object["spec"]); diff != "" {
 		w.Errorf("spec (-want +got): %s", diff)
 	}
 	t.push("Cancel", map[string]string{one: ""})
-	t.wantAnswer(one, claim.Gone)
+	t.wantAnswer(one, contract.Gone)
 }

@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/app"
 	"gitbind.dev/test/env"
 )
@@ -52,9 +52,9 @@ func TestC9_GitbridgeTellsPrometheusWhatItDoes(test *testing.T) {
 	t.push("Order", map[string]string{
 		orders: manifest(orders, nano), bad: manifest(bad, nano+"\n  pan: x"), events: manifest(events, rich), "bindings/made.up/claims/a/b.yaml": "x",
 	})
-	t.wantAnswer(orders, claim.Applied)
-	t.wantAnswer(bad, claim.Invalid)
-	t.wantAnswer(events, claim.Applied)
+	t.wantAnswer(orders, contract.Applied)
+	t.wantAnswer(bad, contract.Invalid)
+	t.wantAnswer(events, contract.Applied)
 	t.setStatus(orders, map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": "True", "reason": "Available", "lastTransitionTime": "2026-01-01T00:00:00Z"}}})
 	t.wantReady(orders)
 	t.edit(events, `{"spec":{"mode":"safe"}}`)
@@ -63,7 +63,7 @@ func TestC9_GitbridgeTellsPrometheusWhatItDoes(test *testing.T) {
 		return is(mode, "fast")
 	})
 	t.must(t.admin.Delete(t.Context(), t.object(orders)))
-	t.wantAnswer(orders, claim.Lost)
+	t.wantAnswer(orders, contract.Lost)
 
 	label := func(rest string) string { return fmt.Sprintf(`{%scluster="%s"%s}`, "", t.id, rest) }
 	of := func(binding, key, value string) string {

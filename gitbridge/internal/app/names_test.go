@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"gitbind.dev/backend/api/v1alpha1"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/app"
 	places "gitbind.dev/gitbridge/internal/tenant"
 )
@@ -42,14 +42,14 @@ func TestC3_OverlongNames(test *testing.T) {
 	}
 	t.push("Order", files)
 	for p, want := range at {
-		if s := t.wantAnswer(p, claim.Applied); s.Object != want {
+		if s := t.wantAnswer(p, contract.Applied); s.Object != want {
 			w.Errorf("%s is at %s, want %s", p, s.Object, want)
 		}
 		namespace, name, _ := strings.Cut(want, "/")
 		u := &unstructured.Unstructured{}
 		u.SetGroupVersionKind(schema.GroupVersionKind{Group: "example.net", Version: "v1", Kind: "Widget"})
 		w.must(w.admin.Get(w.Context(), client.ObjectKey{Namespace: namespace, Name: name}, u))
-		key, _ := claim.ParsePath(p)
+		key, _ := contract.ParsePath(p)
 		id, origin, ok := places.Origin(key.Binding, u.GetNamespace(), u.GetName(), u.GetLabels())
 		if !ok || id != t.id || origin != key || u.GetAnnotations()[places.NameLabel] != key.Name {
 			w.Errorf("%s does not lead back: %s %s", want, id, origin)
@@ -61,13 +61,13 @@ func TestC3_OverlongNames(test *testing.T) {
 	// Each is its own: one goes, three stay.
 	first := slices.Sorted(maps.Keys(at))[0]
 	t.push("Cancel", map[string]string{first: ""})
-	t.wantAnswer(first, claim.Gone)
+	t.wantAnswer(first, contract.Gone)
 	if left := w.names("example.net/v1 Widget"); len(left) != 3 {
 		w.Errorf("left: %v", left)
 	}
 	tooLong := path(widgets, "team-a", name+"33")
 	t.push("Too long", map[string]string{tooLong: "x"})
-	t.wantAnswer(tooLong, claim.Invalid, "201 characters")
+	t.wantAnswer(tooLong, contract.Invalid, "201 characters")
 }
 
 func TestC4_ManyClaimsOfManyAPIs(test *testing.T) {
@@ -93,11 +93,11 @@ func TestC4_ManyClaimsOfManyAPIs(test *testing.T) {
 	w.Logf("%d claims of %d APIs, all answered, in %s and %s commits", len(files)-1, len(apis), time.Since(began).Round(time.Millisecond), w.host.run(t.id, "rev-list", "--count", "status"))
 	snap := t.status.Snapshot()
 	for p := range files {
-		data, err := snap.Read(claim.StatusPath(p))
+		data, err := snap.Read(contract.StatusPath(p))
 		w.must(err)
-		s, err := claim.DecodeStatus(data)
+		s, err := contract.DecodeStatus(data)
 		w.must(err)
-		if want := claim.Applied; p != bad && s.Result != want || p == bad && s.Result != claim.Invalid {
+		if want := contract.Applied; p != bad && s.Result != want || p == bad && s.Result != contract.Invalid {
 			w.Errorf("%s: %+v", p, s)
 		}
 	}
@@ -141,7 +141,7 @@ func TestC8_AnAPIInTwoVersions(test *testing.T) {
 		events := path(api, "team-a", "events")
 		file := strings.Replace(manifest(events, rich), "example.net/v1", "example.net/"+api.Version, 1)
 		t.push("Order", map[string]string{events: file})
-		t.wantAnswer(events, claim.Applied)
+		t.wantAnswer(events, contract.Applied)
 		t.setStatus(events, map[string]any{"ready": true, "url": "amqp://" + api.Version})
 		t.eventually("its status is there", func() error {
 			return is(fmt.Sprint(t.answer(events).Status["url"]), "amqp://"+api.Version)
@@ -166,6 +166,6 @@ func TestC8_AnAPIInTwoVersions(test *testing.T) {
 		}
 		other := path(api, "team-a", "other")
 		t.push("Other version", map[string]string{other: strings.Replace(file, "example.net/"+api.Version, "example.net/v9", 1)})
-		t.wantAnswer(other, claim.Invalid)
+		t.wantAnswer(other, contract.Invalid)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"gitbind.dev/backend/api/v1alpha1"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 )
 
 // TestD28_BridgeWritesNothingOnWhatIsNoMore is about one that slept while another
@@ -76,7 +76,7 @@ func testAnotherMemory(w *world, postgresql v1alpha1.ExportedAPI) {
 	u.SetName(t.id)
 	w.must(w.admin.Status().Apply(w.Context(), client.ApplyConfigurationFromUnstructured(u), client.FieldOwner("gitbind-gitbridge"), client.ForceOwnership))
 	head := t.remove(paths[0])
-	t.wantAnswer(paths[0], claim.Gone)
+	t.wantAnswer(paths[0], contract.Gone)
 	if b := t.clusterBinding().Status.Bridge; b.AcceptedCommit != head || len(b.Removals) != 1 || b.Removals[0].Path != paths[0] {
 		w.Errorf("remembered %+v", b)
 	}
@@ -102,9 +102,9 @@ func testSuspended(w *world, postgresql v1alpha1.ExportedAPI) {
 	}
 	suspend("false")
 	t.wantObject(paths[0], "spec.plan", "postgresql-single-small")
-	t.wantAnswer(paths[1], claim.Held, "more than may go at once")
+	t.wantAnswer(paths[1], contract.Held, "more than may go at once")
 	suspend("false")
 	t.approve(v1alpha1.ApproveRemovalsAnnotation, w.host.head(t.id, "main"))
-	t.wantAnswer(paths[1], claim.Gone)
+	t.wantAnswer(paths[1], contract.Gone)
 	t.wantAgreement()
 }

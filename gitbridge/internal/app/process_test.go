@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/internal/app"
 	"gitbind.dev/test/env"
 )

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"gitbind.dev/backend/api/v1alpha1"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/app"
 )
 
@@ -39,7 +39,7 @@ func (t *tenant) order(n int) []string {
 	}
 	t.push("Order", files)
 	for _, p := range paths {
-		t.wantAnswer(p, claim.Applied)
+		t.wantAnswer(p, contract.Applied)
 	}
 	t.wantObserved()
 	return paths
@@ -87,10 +87,10 @@ func (t *tenant) wantAgreement() {
 	t.Helper()
 	main, err := t.main.Fetch(t.Context())
 	t.must(err)
-	for e := range main.List(claim.Root) {
+	for e := range main.List(contract.Root) {
 		t.eventually(e.Path+" is applied as it is on main", func() error {
 			s := t.answer(e.Path)
-			if s == nil || s.Result != claim.Applied || s.Answers.Blob != string(e.Hash) {
+			if s == nil || s.Result != contract.Applied || s.Answers.Blob != string(e.Hash) {
 				return fmt.Errorf("answer %+v", s)
 			}
 			if t.object(e.Path) == nil {
@@ -152,7 +152,7 @@ func TestD5_ControlPlaneRebuiltEmpty(t *testing.T) {
 	// A person decides for some: the others are too many still, and then for all.
 	tn.approve(v1alpha1.RecreateEmptyAnnotation, paths[5])
 	tn.wantSynced("ControlPlaneLost")
-	tn.approve(v1alpha1.RecreateEmptyAnnotation, paths[5]+",\n"+claim.ClaimsPath(postgresql.BindingName())+"/team-a/")
+	tn.approve(v1alpha1.RecreateEmptyAnnotation, paths[5]+",\n"+contract.ClaimsPath(postgresql.BindingName())+"/team-a/")
 	tn.wantAgreement()
 	tn.wantObject(paths[0], "spec.plan", "postgresql-single-small")
 	tn.eventually("the approval is used up", func() error {
@@ -172,10 +172,10 @@ func TestD5_ControlPlaneRestoredFromAnOlderBackup(t *testing.T) {
 	tn.push("Grow", map[string]string{paths[0]: manifest(paths[0], small)})
 	tn.wantObject(paths[0], "spec.plan", "postgresql-single-small")
 	tn.remove(paths[1])
-	tn.wantAnswer(paths[1], claim.Gone)
+	tn.wantAnswer(paths[1], contract.Gone)
 	later := path(postgresql, "team-a", "later")
 	tn.push("Order", map[string]string{later: manifest(later, nano)})
-	tn.wantAnswer(later, claim.Applied)
+	tn.wantAnswer(later, contract.Applied)
 	tn.wantObserved()
 	w.bridge.stop()
 	w.must(w.control().Restore(t.Context(), backup))
@@ -183,7 +183,7 @@ func TestD5_ControlPlaneRestoredFromAnOlderBackup(t *testing.T) {
 
 	// The one that was ordered since would be empty: a person decides. All others
 	// are found, as they should be.
-	tn.wantAnswer(later, claim.Lost, "--recreate-empty "+later)
+	tn.wantAnswer(later, contract.Lost, "--recreate-empty "+later)
 	tn.wantObject(paths[0], "spec.plan", "postgresql-single-small")
 	if tn.object(later) != nil {
 		t.Error("it was made anew")
@@ -194,7 +194,7 @@ func TestD5_ControlPlaneRestoredFromAnOlderBackup(t *testing.T) {
 		}
 		return nil
 	})
-	tn.wantAnswer(paths[1], claim.Gone)
+	tn.wantAnswer(paths[1], contract.Gone)
 	tn.wantUntouched(append(paths[2:], paths[0]), append(uids[2:], uids[0]))
 	tn.approve(v1alpha1.RecreateEmptyAnnotation, later)
 	tn.wantAgreement()
@@ -234,7 +234,7 @@ func TestD5_AnAPIThatGoesAway(t *testing.T) {
 	if got := w.host.head(tn.id, "status"); got != before {
 		t.Errorf("status was written:\n%s", w.host.run(tn.id, "log", "--format=%s", before+"..status"))
 	}
-	tn.approve(v1alpha1.RecreateEmptyAnnotation, claim.BindingPath(postgresql.BindingName()))
+	tn.approve(v1alpha1.RecreateEmptyAnnotation, contract.BindingPath(postgresql.BindingName()))
 	tn.wantAgreement()
 }
 
@@ -246,7 +246,7 @@ func TestD25_ClaimObjectDeletedByAnAdmin(t *testing.T) {
 	w.must(w.admin.Delete(t.Context(), tn.object(paths[0])))
 	w.must(w.admin.Delete(t.Context(), tn.object(paths[1])))
 	for _, p := range paths[:2] {
-		tn.wantAnswer(p, claim.Lost, "missing on the control plane", "--recreate-empty "+p)
+		tn.wantAnswer(p, contract.Lost, "missing on the control plane", "--recreate-empty "+p)
 	}
 	tn.push("Change", map[string]string{paths[0]: manifest(paths[0], small), paths[2]: manifest(paths[2], small)})
 	tn.wantObject(paths[2], "spec.plan", "postgresql-single-small")
@@ -265,17 +265,17 @@ func TestD25_ClaimObjectDeletedByAnAdmin(t *testing.T) {
 	tn.eventually("the approval is used up", func() error {
 		return is(tn.clusterBinding().Annotations[v1alpha1.RecreateEmptyAnnotation], "")
 	})
-	if s := tn.answer(paths[1]); s.Result != claim.Lost || tn.object(paths[1]) != nil {
+	if s := tn.answer(paths[1]); s.Result != contract.Lost || tn.object(paths[1]) != nil {
 		t.Errorf("another one was made anew: %+v", s)
 	}
 	// Or it is not wanted any more.
 	tn.remove(paths[1])
-	tn.wantAnswer(paths[1], claim.Gone)
+	tn.wantAnswer(paths[1], contract.Gone)
 	tn.wantUntouched(paths[2:], uids[2:])
 	tn.wantAgreement()
 	// What was approved once is lost again.
 	w.must(w.admin.Delete(t.Context(), tn.object(paths[0])))
-	tn.wantAnswer(paths[0], claim.Lost)
+	tn.wantAnswer(paths[0], contract.Lost)
 }
 
 func TestD26_CreatedAndDeletedBeforeTheBridgeLooked(t *testing.T) {
@@ -290,11 +290,11 @@ func TestD26_CreatedAndDeletedBeforeTheBridgeLooked(t *testing.T) {
 	tn.push("Cancel", map[string]string{again: ""}, object(again, "u2"))
 	tn.push("Order again", map[string]string{again: manifest(again, small)}, object(again, "u3"))
 	w.startBridge()
-	s := tn.wantAnswer(one, claim.Gone)
+	s := tn.wantAnswer(one, contract.Gone)
 	if s.UID != "u1" || s.Since == "" {
 		t.Errorf("tombstone %+v", s)
 	}
-	if s := tn.wantAnswer(again, claim.Applied); s.UID != "u3" {
+	if s := tn.wantAnswer(again, contract.Applied); s.UID != "u3" {
 		t.Errorf("answer %+v", s)
 	}
 	tn.wantUntouched(paths, uids)
@@ -314,9 +314,9 @@ func TestD21_BridgeGitHostRestoredFromAnOlderBackup(t *testing.T) {
 			oldMain, oldStatus := w.host.head(tn.id, "main"), w.host.head(tn.id, "status")
 			later := path(postgresql, "team-a", "later")
 			tn.push("Order", map[string]string{later: manifest(later, nano)})
-			tn.wantAnswer(later, claim.Applied)
+			tn.wantAnswer(later, contract.Applied)
 			tn.remove(paths[4])
-			tn.wantAnswer(paths[4], claim.Gone)
+			tn.wantAnswer(paths[4], contract.Gone)
 			good := tn.push("Grow", map[string]string{paths[0]: manifest(paths[0], small)})
 			tn.wantObject(paths[0], "spec.plan", "postgresql-single-small")
 			before := tn.wantObserved()
@@ -340,7 +340,7 @@ func TestD21_BridgeGitHostRestoredFromAnOlderBackup(t *testing.T) {
 			// The konnector, or a person's clone, still has what was lost.
 			tn.force(good)
 			tn.wantAgreement()
-			tn.wantAnswer(paths[4], claim.Gone)
+			tn.wantAnswer(paths[4], contract.Gone)
 			tn.wantUntouched(all, uids)
 			if after := tn.wantObserved(); after.Epoch != before.Epoch || after.Sequence <= before.Sequence {
 				t.Errorf("observed %+v after %+v", after, before)
@@ -361,31 +361,31 @@ func TestD23_BridgeMovedClaimFile(t *testing.T) {
 	}
 	renamed := path(postgresql, "team-a", "renamed")
 	head := move(paths[0], renamed, manifest(renamed, plan(0)))
-	s := tn.wantAnswer(paths[0], claim.Held, renamed, "--removals "+head)
-	if s.Reason != claim.Moved {
+	s := tn.wantAnswer(paths[0], contract.Held, renamed, "--removals "+head)
+	if s.Reason != contract.Moved {
 		t.Errorf("%+v", s)
 	}
-	tn.wantAnswer(renamed, claim.Applied)
+	tn.wantAnswer(renamed, contract.Applied)
 
 	astray := "bindings/" + postgresql.BindingName() + "/claims/team-b/db-1.yaml"
 	move(paths[1], astray, manifest(paths[1], plan(1)))
-	tn.wantAnswer(paths[1], claim.Held, astray)
-	tn.wantAnswer(astray, claim.Invalid)
+	tn.wantAnswer(paths[1], contract.Held, astray)
+	tn.wantAnswer(astray, contract.Invalid)
 
 	w.bridge.stop()
 	away := path(postgresql, "team-c", "db-2")
 	move(paths[2], away, manifest(away, plan(2)))
 	w.startBridge()
-	tn.wantAnswer(paths[2], claim.Held, away)
+	tn.wantAnswer(paths[2], contract.Held, away)
 	tn.wantUntouched(paths, uids)
 	tn.wantSynced("RemovalsHeld")
 
 	// One is moved back, the others are meant.
 	move(astray, paths[1], manifest(paths[1], plan(1)))
-	tn.wantAnswer(paths[1], claim.Applied)
+	tn.wantAnswer(paths[1], contract.Applied)
 	tn.approve(v1alpha1.ApproveRemovalsAnnotation, w.host.head(tn.id, "main"))
-	tn.wantAnswer(paths[0], claim.Gone)
-	tn.wantAnswer(paths[2], claim.Gone)
+	tn.wantAnswer(paths[0], contract.Gone)
+	tn.wantAnswer(paths[2], contract.Gone)
 	tn.wantUntouched(append(paths[3:], paths[1]), append(uids[3:], uids[1]))
 	tn.wantAgreement()
 }

@@ -8,8 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
-	"gitbind.dev/backend/api/v1alpha1"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 )
 
 // TestD6_BridgeRepositoryForcePushedEmptiedReplaced is the control plane's half.
@@ -57,8 +57,8 @@ func forcedAndApproved(t *tenant, paths, uids []string) {
 	t.wantSynced("MainRewritten")
 	t.approve(v1alpha1.ApproveMainAnnotation, begin)
 	for _, p := range paths {
-		s := t.wantAnswer(p, claim.Held, "--removals "+begin)
-		if s.Reason != claim.NotRemoved {
+		s := t.wantAnswer(p, contract.Held, "--removals "+begin)
+		if s.Reason != contract.NotRemoved {
 			t.Errorf("%+v", s)
 		}
 	}
@@ -66,14 +66,14 @@ func forcedAndApproved(t *tenant, paths, uids []string) {
 	t.wantUntouched(paths, uids)
 	// Some are put back, the others are to go: that says a person, of just these.
 	t.push("Put back", map[string]string{paths[0]: manifest(paths[0], plan(0)), paths[1]: manifest(paths[1], plan(1))})
-	t.wantAnswer(paths[0], claim.Applied)
-	t.wantAnswer(paths[1], claim.Applied)
+	t.wantAnswer(paths[0], contract.Applied)
+	t.wantAnswer(paths[1], contract.Applied)
 	t.approve(v1alpha1.ApproveRemovalsAnnotation, t.host.head(t.id, "main"))
 	t.wantObserved()
 	t.wantUntouched(paths, uids)
 	t.approve(v1alpha1.ApproveRemovalsAnnotation, begin)
 	for _, p := range paths[2:] {
-		t.wantAnswer(p, claim.Gone)
+		t.wantAnswer(p, contract.Gone)
 	}
 	t.wantUntouched(paths[:2], uids[:2])
 	t.wantAgreement()
@@ -110,7 +110,7 @@ func emptiedAndMeant(t *tenant, paths, uids []string) {
 	t.wantUntouched(paths, uids)
 	t.approve(v1alpha1.ApproveMainAnnotation, head)
 	for _, p := range paths {
-		t.wantAnswer(p, claim.Gone)
+		t.wantAnswer(p, contract.Gone)
 	}
 	t.wantObserved()
 }
@@ -145,11 +145,11 @@ func replaced(t *tenant, paths, uids []string) {
 	}
 	t.approve(v1alpha1.ApproveMainAnnotation, head)
 	// Its status is another one too: what was applied is not known from there.
-	t.wantAnswer(paths[0], claim.Applied)
-	t.wantAnswer(other, claim.Applied)
+	t.wantAnswer(paths[0], contract.Applied)
+	t.wantAnswer(other, contract.Applied)
 	t.eventually("the API is published there, too", func() error { _, err := t.exported(t.apis[0]); return err })
 	for _, p := range paths[1:] {
-		t.wantAnswer(p, claim.Held, "nothing was deleted")
+		t.wantAnswer(p, contract.Held, "nothing was deleted")
 	}
 	t.wantUntouched(paths, uids)
 	files := map[string]string{}
@@ -189,7 +189,7 @@ func damaged(t *tenant, paths, uids []string) {
 func removedTogether(t *tenant, paths, uids []string) {
 	head := t.remove(paths[:4]...)
 	for _, p := range paths[:4] {
-		t.wantAnswer(p, claim.Held, "together with 3 others", "--removals "+head)
+		t.wantAnswer(p, contract.Held, "together with 3 others", "--removals "+head)
 	}
 	t.wantSynced("RemovalsHeld")
 	t.wantObserved()
@@ -199,10 +199,10 @@ func removedTogether(t *tenant, paths, uids []string) {
 	t.wantObject(paths[4], "spec.plan", "postgresql-single-small")
 	t.wantUntouched(paths, uids)
 	t.push("Put one back", map[string]string{paths[0]: manifest(paths[0], plan(0))})
-	t.wantAnswer(paths[0], claim.Applied)
+	t.wantAnswer(paths[0], contract.Applied)
 	t.approve(v1alpha1.ApproveRemovalsAnnotation, t.host.head(t.id, "main"))
 	for _, p := range paths[1:4] {
-		t.wantAnswer(p, claim.Gone)
+		t.wantAnswer(p, contract.Gone)
 	}
 	t.wantUntouched([]string{paths[0], paths[4], paths[5]}, []string{uids[0], uids[4], uids[5]})
 	t.wantAgreement()

@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"gitbind.dev/backend/api/v1alpha1"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 )
 
 // testRequests binds and unbinds through Git.
@@ -83,7 +83,7 @@ func (t *tenant) permit(template string) (takeBack func()) {
 // request is a request file.
 func request(api v1alpha1.ExportedAPI, spec string) (path, content string) {
 	binding := api.BindingName()
-	return claim.RequestPath(binding), "apiVersion: gitbind.dev/v1alpha1\nkind: APIServiceExportRequest\nmetadata:\n  name: " + binding + "\n" + spec
+	return contract.RequestPath(binding), "apiVersion: gitbind.dev/v1alpha1\nkind: APIServiceExportRequest\nmetadata:\n  name: " + binding + "\n" + spec
 }
 
 // ask pushes a request.
@@ -137,7 +137,7 @@ func (t *tenant) wantUnbound(api v1alpha1.ExportedAPI) {
 			return errors.New("there is an export")
 		case err == nil:
 			return errors.New("it is published")
-		case t.answer(claim.RequestPath(api.BindingName())) != nil:
+		case t.answer(contract.RequestPath(api.BindingName())) != nil:
 			return errors.New("the request is answered")
 		}
 		return nil
@@ -146,7 +146,7 @@ func (t *tenant) wantUnbound(api v1alpha1.ExportedAPI) {
 
 func deniedRequest(t *tenant, apis apis) {
 	path := t.ask(apis.postgresql, "spec:\n  template: postgresqlinstances.anynines.com\n")
-	s := t.wantAnswer(path, claim.Denied, "kubectl create clusterrole", "--serviceaccount="+v1alpha1.TenantNamespace(t.id)+":gitbind-tenant")
+	s := t.wantAnswer(path, contract.Denied, "kubectl create clusterrole", "--serviceaccount="+v1alpha1.TenantNamespace(t.id)+":gitbind-tenant")
 	if s.Problem.File != path || s.Problem.Line != 6 || s.Metadata.Name != apis.postgresql.BindingName() {
 		t.Errorf("%+v at %+v", s, s.Problem)
 	}
@@ -156,7 +156,7 @@ func deniedRequest(t *tenant, apis apis) {
 	}
 	// The owner may, and is away: that is nobody's right but theirs.
 	t.permit(apis.postgresql.BindingName())
-	t.wantAnswer(path, claim.Applied)
+	t.wantAnswer(path, contract.Applied)
 	e := t.wantBound(apis.postgresql)
 	if e.Spec != (v1alpha1.APIServiceExportSpec{Template: "postgresqlinstances.anynines.com", API: apis.postgresql}) || e.Labels[v1alpha1.LabelCluster] != t.id ||
 		len(e.OwnerReferences) != 1 || string(e.OwnerReferences[0].UID) != t.uid {
@@ -164,7 +164,7 @@ func deniedRequest(t *tenant, apis apis) {
 	}
 	orders := postgresqlPath(apis, "orders")
 	t.push("Order", map[string]string{orders: manifest(orders, nano)})
-	t.wantAnswer(orders, claim.Applied)
+	t.wantAnswer(orders, contract.Applied)
 	t.eventually("the export says that it may be bound", func() error {
 		if c := meta.FindStatusCondition(t.export(apis.postgresql).Status.Conditions, v1alpha1.ConditionPermitted); c == nil || c.Status != metav1.ConditionTrue {
 			return fmt.Errorf("%+v", c)
@@ -180,11 +180,11 @@ func laterOffer(t *tenant, apis apis) {
 	name := "later-" + t.id
 	t.permit(name)
 	path := t.ask(apis.caches, "spec: {template: "+name+"}\n")
-	t.wantAnswer(path, claim.Denied, "there is no offer")
+	t.wantAnswer(path, contract.Denied, "there is no offer")
 	t.offer(name, apis.caches)
-	t.wantAnswer(path, claim.Denied, "cannot be bound just now")
+	t.wantAnswer(path, contract.Denied, "cannot be bound just now")
 	t.offered(name)
-	t.wantAnswer(path, claim.Applied)
+	t.wantAnswer(path, contract.Applied)
 	if e := t.wantBound(apis.caches); e.Spec.Template != name {
 		t.Errorf("bound by %s", e.Spec.Template)
 	}
@@ -196,12 +196,12 @@ func lostRight(t *tenant, apis apis) {
 	t.wantBound(apis.postgresql)
 	orders, late := postgresqlPath(apis, "orders"), postgresqlPath(apis, "late")
 	t.push("Order", map[string]string{orders: manifest(orders, nano)})
-	t.wantAnswer(orders, claim.Applied)
+	t.wantAnswer(orders, contract.Applied)
 	before := t.object(orders).GetUID()
 
 	takeBack()
-	s := t.wantAnswer(path, claim.Held, "new claims wait")
-	if s.Reason != claim.NotPermitted {
+	s := t.wantAnswer(path, contract.Held, "new claims wait")
+	if s.Reason != contract.NotPermitted {
 		t.Errorf("%+v", s)
 	}
 	t.eventually("the export says so", func() error {
@@ -211,7 +211,7 @@ func lostRight(t *tenant, apis apis) {
 		return nil
 	})
 	t.push("Order one more, and change the other", map[string]string{late: manifest(late, nano), orders: manifest(orders, small)})
-	if s := t.wantAnswer(late, claim.Held, "may not bind"); s.Reason != claim.NotPermitted {
+	if s := t.wantAnswer(late, contract.Held, "may not bind"); s.Reason != contract.NotPermitted {
 		t.Errorf("%+v", s)
 	}
 	t.wantObject(orders, "spec.plan", "postgresql-single-small")
@@ -224,8 +224,8 @@ func lostRight(t *tenant, apis apis) {
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: "system:serviceaccounts:" + v1alpha1.TenantNamespace(t.id)}},
 	}
 	t.must(t.admin.Create(t.Context(), role))
-	t.wantAnswer(path, claim.Applied)
-	t.wantAnswer(late, claim.Applied)
+	t.wantAnswer(path, contract.Applied)
+	t.wantAnswer(late, contract.Applied)
 }
 
 func unbind(t *tenant, apis apis) {
@@ -234,24 +234,24 @@ func unbind(t *tenant, apis apis) {
 	t.wantBound(apis.postgresql)
 	orders := postgresqlPath(apis, "orders")
 	t.push("Order", map[string]string{orders: manifest(orders, nano)}, object(orders, "u1"))
-	t.wantAnswer(orders, claim.Applied)
+	t.wantAnswer(orders, contract.Applied)
 	t.finalizer(orders, true)
 
 	t.push("Unbind", map[string]string{path: ""})
-	if s := t.wantAnswer(path, claim.Held, "such as team-a/orders"); s.Reason != claim.ClaimsExist {
+	if s := t.wantAnswer(path, contract.Held, "such as team-a/orders"); s.Reason != contract.ClaimsExist {
 		t.Errorf("%+v", s)
 	}
 	t.wantObserved()
 	// Its last file goes, and its service not yet.
 	t.push("Cancel", map[string]string{orders: ""})
-	t.wantAnswer(orders, claim.Deleting)
+	t.wantAnswer(orders, contract.Deleting)
 	t.wantObserved()
 	if t.export(apis.postgresql) == nil {
 		t.Fatal("the API went from under a service that is being deleted")
 	}
 	t.finalizer(orders, false)
 	t.wantUnbound(apis.postgresql)
-	if s := t.answer(orders); s == nil || s.Result != claim.Gone {
+	if s := t.answer(orders); s == nil || s.Result != contract.Gone {
 		t.Errorf("the tombstone is %+v", s)
 	}
 	if got := t.clusterBinding().Status.Bridge.AcceptedCommit; got != t.host.head(t.id, "main") {
@@ -265,23 +265,23 @@ func orphan(t *tenant, apis apis) {
 	t.wantBound(apis.postgresql)
 	orders := postgresqlPath(apis, "orders")
 	t.push("Order", map[string]string{orders: manifest(orders, nano)})
-	t.wantAnswer(orders, claim.Applied)
+	t.wantAnswer(orders, contract.Applied)
 	before := t.object(orders)
 	_, content := request(apis.postgresql, "spec:\n  deletionPolicy: Orphan\n")
 	t.push("Say what becomes of it", map[string]string{path: content})
 	t.eventually("that is answered", func() error {
-		return is(fmt.Sprint(t.wantAnswer(path, claim.Applied).Status["deletionPolicy"]), "Orphan")
+		return is(fmt.Sprint(t.wantAnswer(path, contract.Applied).Status["deletionPolicy"]), "Orphan")
 	})
 	t.push("Unbind", map[string]string{path: ""})
 	t.wantUnbound(apis.postgresql)
-	t.wantAnswer(orders, claim.Invalid, "is not bound")
+	t.wantAnswer(orders, contract.Invalid, "is not bound")
 	t.wantObserved()
 	if after := t.object(orders); after == nil || after.GetUID() != before.GetUID() || after.GetDeletionTimestamp() != nil {
 		t.Errorf("the service is %v", after)
 	}
 	// It stays when its file goes, too: nobody has a right to delete it any more.
 	t.push("Tidy", map[string]string{orders: ""})
-	t.wantAnswer(orders, claim.Held, "nothing was deleted")
+	t.wantAnswer(orders, contract.Held, "nothing was deleted")
 	if t.object(orders) == nil {
 		t.Error("the service is gone")
 	}
@@ -297,9 +297,9 @@ func hostileRequests(t *tenant, apis apis) {
 	t.permit(closed)
 	t.permit(apis.postgresql.BindingName())
 	before := t.names("gitbind.dev/v1alpha1 APIServiceExport")
-	ask := func(binding, spec string, result claim.Result, line int, words string) {
+	ask := func(binding, spec string, result contract.Result, line int, words string) {
 		t.Helper()
-		path := claim.RequestPath(binding)
+		path := contract.RequestPath(binding)
 		t.push("Attack", map[string]string{path: "apiVersion: gitbind.dev/v1alpha1\nkind: APIServiceExportRequest\nmetadata:\n  name: " + binding + "\n" + spec})
 		s := t.wantAnswer(path, result, words)
 		if s.Problem == nil || s.Problem.File != path || s.Problem.Line != line {
@@ -314,18 +314,18 @@ func hostileRequests(t *tenant, apis apis) {
 		})
 	}
 	cache := apis.caches.BindingName()
-	ask(cache, "spec:\n  template: "+secret+"\n", claim.Denied, 6, fmt.Sprintf("there is no offer %q", secret))
-	ask(cache, "spec:\n  template: nothing-of-that-name\n", claim.Denied, 6, `there is no offer "nothing-of-that-name"`)
-	ask(cache, "", claim.Denied, 4, "cannot be bound just now")
-	ask(cache, "spec:\n  template: "+apis.postgresql.BindingName()+"\n", claim.Invalid, 6, "is of postgresqlinstances.anynines.com")
-	ask(cache, "spec:\n  template: ../../"+secret+"\n", claim.Invalid, 6, "want the name of an offer")
-	ask(cache, "spec:\n  template: "+secret+"\n  namespace: "+v1alpha1.TenantNamespace(victim.id)+"\n", claim.Invalid, 7, "namespace")
-	ask("widgets.apps.k8s.io", "", claim.Invalid, 0, "reserved")
-	ask("clusterbindings.gitbind.dev", "", claim.Invalid, 0, "reserved")
+	ask(cache, "spec:\n  template: "+secret+"\n", contract.Denied, 6, fmt.Sprintf("there is no offer %q", secret))
+	ask(cache, "spec:\n  template: nothing-of-that-name\n", contract.Denied, 6, `there is no offer "nothing-of-that-name"`)
+	ask(cache, "", contract.Denied, 4, "cannot be bound just now")
+	ask(cache, "spec:\n  template: "+apis.postgresql.BindingName()+"\n", contract.Invalid, 6, "is of postgresqlinstances.anynines.com")
+	ask(cache, "spec:\n  template: ../../"+secret+"\n", contract.Invalid, 6, "want the name of an offer")
+	ask(cache, "spec:\n  template: "+secret+"\n  namespace: "+v1alpha1.TenantNamespace(victim.id)+"\n", contract.Invalid, 7, "namespace")
+	ask("widgets.apps.k8s.io", "", contract.Invalid, 0, "reserved")
+	ask("clusterbindings.gitbind.dev", "", contract.Invalid, 0, "reserved")
 	_, content := request(apis.postgresql, "")
-	path := claim.RequestPath(cache)
+	path := contract.RequestPath(cache)
 	t.push("Attack", map[string]string{path: content})
-	t.wantAnswer(path, claim.Invalid, "but the path says")
+	t.wantAnswer(path, contract.Invalid, "but the path says")
 	t.wantObserved()
 	after := t.names("gitbind.dev/v1alpha1 APIServiceExport")
 	for name := range after {
@@ -370,12 +370,12 @@ func refusedRequest(t *tenant, apis apis) {
 	})
 	t.permit(apis.postgresql.BindingName())
 	path := t.ask(apis.postgresql, "")
-	t.wantAnswer(path, claim.Failed, "no exports today")
+	t.wantAnswer(path, contract.Failed, "no exports today")
 	// What is pushed beside it is answered.
 	t.wantObserved()
 	t.must(t.admin.Delete(t.Context(), binding))
 	t.must(t.admin.Delete(t.Context(), policy))
-	t.wantAnswer(path, claim.Applied)
+	t.wantAnswer(path, contract.Applied)
 	t.wantBound(apis.postgresql)
 }
 
@@ -386,13 +386,13 @@ func testUnprovenRequest(w *world, apis apis) {
 	begin := t.host.head(t.id, "main")
 	path := t.ask(apis.postgresql, "spec: {deletionPolicy: Orphan}\n")
 	t.wantBound(apis.postgresql)
-	t.wantAnswer(path, claim.Applied)
+	t.wantAnswer(path, contract.Applied)
 	t.wantObserved()
 	t.force(begin)
 	t.wantSynced("MainRewritten")
 	t.approve(v1alpha1.ApproveMainAnnotation, begin)
-	s := t.wantAnswer(path, claim.Held, "no commit that the bridge followed removed it")
-	if s.Reason != claim.NotRemoved || t.export(apis.postgresql) == nil {
+	s := t.wantAnswer(path, contract.Held, "no commit that the bridge followed removed it")
+	if s.Reason != contract.NotRemoved || t.export(apis.postgresql) == nil {
 		t.Fatalf("%+v", s)
 	}
 	// Also by a process that knows no more than that.
@@ -401,7 +401,7 @@ func testUnprovenRequest(w *world, apis apis) {
 		t.Fatal("a restart unbound it")
 	}
 	t.ask(apis.postgresql, "spec: {deletionPolicy: Orphan}\n")
-	t.wantAnswer(path, claim.Applied)
+	t.wantAnswer(path, contract.Applied)
 	t.push("Unbind", map[string]string{path: ""})
 	t.wantUnbound(apis.postgresql)
 }
@@ -411,11 +411,11 @@ func requestWithClaims(t *tenant, apis apis) {
 	path, content := request(apis.postgresql, "")
 	orders := postgresqlPath(apis, "orders")
 	t.push("All at once", map[string]string{path: content, orders: manifest(orders, nano)})
-	t.wantAnswer(orders, claim.Held, "not granted")
+	t.wantAnswer(orders, contract.Held, "not granted")
 	t.wantBound(apis.postgresql)
-	t.wantAnswer(orders, claim.Applied)
+	t.wantAnswer(orders, contract.Applied)
 	// And back.
 	t.push("None of it", map[string]string{path: "", orders: ""})
-	t.wantAnswer(orders, claim.Gone)
+	t.wantAnswer(orders, contract.Gone)
 	t.wantUnbound(apis.postgresql)
 }

@@ -17,8 +17,8 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"gitbind.dev/backend/api/v1alpha1"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/controller/apiserviceexport"
 	"gitbind.dev/gitbridge/internal/controller/apiserviceexporttemplate"
 	"gitbind.dev/gitbridge/internal/controller/clusterbinding"
@@ -86,7 +86,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 }
 
 func addControllers(ctx context.Context, mgr ctrl.Manager, config *rest.Config, o Options, sessions *session.Registry, elected *lease.Lease) error {
-	objects, err := live.New(config, mgr.GetRESTMapper(), func(clusterID string, key claim.Key, now bool) {
+	objects, err := live.New(config, mgr.GetRESTMapper(), func(clusterID string, key contract.Key, now bool) {
 		if s := sessions.Get(clusterID); s != nil {
 			s.Enqueue(key.Path(), now)
 		}

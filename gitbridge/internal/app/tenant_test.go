@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"gitbind.dev/backend/api/v1alpha1"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/store"
 )
 
@@ -157,25 +157,25 @@ func (t *tenant) push(subject string, files map[string]string, trailers ...store
 }
 
 // answer is the ClaimStatus of a path, nil if there is none.
-func (t *tenant) answer(path string) *claim.Status {
+func (t *tenant) answer(path string) *contract.Status {
 	t.Helper()
 	snap, err := t.status.Fetch(t.Context())
 	t.must(err)
-	data, err := snap.Read(claim.StatusPath(path))
+	data, err := snap.Read(contract.StatusPath(path))
 	if errors.Is(err, store.ErrNotExist) {
 		return nil
 	}
 	t.must(err)
-	s, err := claim.DecodeStatus(data)
+	s, err := contract.DecodeStatus(data)
 	t.must(err)
 	return s
 }
 
 // wantAnswer waits for an answer with a result, and a message or reason with
 // certain words.
-func (t *tenant) wantAnswer(path string, result claim.Result, words ...string) *claim.Status {
+func (t *tenant) wantAnswer(path string, result contract.Result, words ...string) *contract.Status {
 	t.Helper()
-	var s *claim.Status
+	var s *contract.Status
 	t.eventually(fmt.Sprintf("%s is answered with %s", path, result), func() error {
 		s = t.answer(path)
 		if s == nil {
@@ -199,19 +199,19 @@ func (t *tenant) wantAnswer(path string, result claim.Result, words ...string) *
 }
 
 // wantObserved waits until status answers main's head.
-func (t *tenant) wantObserved() claim.Observed {
+func (t *tenant) wantObserved() contract.Observed {
 	t.Helper()
-	var o claim.Observed
+	var o contract.Observed
 	t.eventually("main is answered", func() error {
 		snap, err := t.status.Fetch(t.Context())
 		if err != nil {
 			return err
 		}
-		data, err := snap.Read(claim.ObservedPath)
+		data, err := snap.Read(contract.ObservedPath)
 		if err != nil {
 			return err
 		}
-		if o, err = claim.DecodeObserved(data); err != nil {
+		if o, err = contract.DecodeObserved(data); err != nil {
 			return err
 		}
 		if head := t.host.head(t.id, "main"); o.Commit != head {
@@ -235,7 +235,7 @@ func (t *tenant) restarted() {
 // object is that of a claim, nil if there is none.
 func (t *tenant) object(path string) *unstructured.Unstructured {
 	t.Helper()
-	key, err := claim.ParsePath(path)
+	key, err := contract.ParsePath(path)
 	t.must(err)
 	u := &unstructured.Unstructured{}
 	u.SetAPIVersion(key.Group() + "/v1")

@@ -23,8 +23,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"gitbind.dev/backend/api/v1alpha1"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/app"
 	"gitbind.dev/test/env"
 )
@@ -229,12 +229,12 @@ var kinds = map[string]string{"postgresqlinstances.anynines.com": "PostgresqlIns
 
 // path is where a claim of an API lies.
 func path(api v1alpha1.ExportedAPI, namespace, name string) string {
-	return claim.Key{Binding: api.BindingName(), Namespace: namespace, Name: name}.Path()
+	return contract.Key{Binding: api.BindingName(), Namespace: namespace, Name: name}.Path()
 }
 
 // manifest is a claim file.
 func manifest(path, spec string) string {
-	key, err := claim.ParsePath(path)
+	key, err := contract.ParsePath(path)
 	if err != nil {
 		panic(err)
 	}

@@ -4,38 +4,38 @@ import (
 	"fmt"
 	"strings"
 
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 )
 
 // Applied is the answer when the control plane has what the file says.
-func (f Facts) Applied(live *Live, note string) *claim.Status {
-	s := f.status(claim.Applied)
+func (f Facts) Applied(live *Live, note string) *contract.Status {
+	s := f.status(contract.Applied)
 	s.Message, s.Object, s.Status = note, live.Name, live.Status
 	if f.File == nil {
 		return s
 	}
 	s.Effective = f.File.Effective
 	if f.File.Contest != "" {
-		s.Reason, s.Message = claim.Contested, f.File.Contest
+		s.Reason, s.Message = contract.Contested, f.File.Contest
 	}
 	return s
 }
 
 // Refused is the answer when the file could not be applied.
-func (f Facts) Refused(result claim.Result, message string, problem *claim.Problem) *claim.Status {
+func (f Facts) Refused(result contract.Result, message string, problem *contract.Problem) *contract.Status {
 	return f.refused(result, message, problem)
 }
 
 // Deleting is the answer when the removal was passed on; message says what is
 // in its way.
-func (f Facts) Deleting(live *Live, message string) *claim.Status {
-	s := f.status(claim.Deleting)
+func (f Facts) Deleting(live *Live, message string) *contract.Status {
+	s := f.status(contract.Deleting)
 	s.Message, s.Object, s.Status = message, live.Name, live.Status
 	return s
 }
 
 // refused leaves what is there as it is, and shows it.
-func (f Facts) refused(result claim.Result, message string, problem *claim.Problem) *claim.Status {
+func (f Facts) refused(result contract.Result, message string, problem *contract.Problem) *contract.Status {
 	s := f.status(result)
 	s.Message, s.Problem = message, problem
 	if problem != nil && message == "" {
@@ -45,9 +45,9 @@ func (f Facts) refused(result claim.Result, message string, problem *claim.Probl
 	return s
 }
 
-func (f Facts) invalid() *claim.Status { return f.refused(claim.Invalid, "", f.File.Problem) }
+func (f Facts) invalid() *contract.Status { return f.refused(contract.Invalid, "", f.File.Problem) }
 
-func (f Facts) terminating() *claim.Status {
+func (f Facts) terminating() *contract.Status {
 	if f.File == nil {
 		return f.Deleting(f.Live, "")
 	}
@@ -59,32 +59,32 @@ func (f Facts) terminating() *claim.Status {
 	return s
 }
 
-func (f Facts) heldRemoval(r Removal) *claim.Status {
-	s := f.status(claim.Held)
+func (f Facts) heldRemoval(r Removal) *contract.Status {
+	s := f.status(contract.Held)
 	s.Reason, s.Message = r.Reason, r.Message
 	if r.Commit != "" {
-		s.Answers = claim.Answers{Commit: r.Commit}
+		s.Answers = contract.Answers{Commit: r.Commit}
 	}
 	f.keepObject(s)
 	return s
 }
 
 // gone is the tombstone.
-func (f Facts) gone() *claim.Status {
-	s := f.status(claim.Gone)
+func (f Facts) gone() *contract.Status {
+	s := f.status(contract.Gone)
 	s.Since = f.HeadTime
 	switch {
 	case f.removalBegan():
 		s.Answers = f.Present.Answers
-	case f.Present != nil && f.Present.Result == claim.Gone:
-		s.Answers = claim.Answers{Commit: f.Head}
+	case f.Present != nil && f.Present.Result == contract.Gone:
+		s.Answers = contract.Answers{Commit: f.Head}
 	}
 	return s
 }
 
 // mirrored is the present answer with the present state of the object.
-func (f Facts) mirrored() *claim.Status {
-	if f.Present == nil || f.Live == nil || f.Live.Foreign || f.Present.Result == claim.Gone {
+func (f Facts) mirrored() *contract.Status {
+	if f.Present == nil || f.Live == nil || f.Live.Foreign || f.Present.Result == contract.Gone {
 		return f.Present
 	}
 	s := *f.Present
@@ -93,53 +93,53 @@ func (f Facts) mirrored() *claim.Status {
 }
 
 // foreign says whose the place is. Nothing of what is there is shown.
-func (f Facts) foreign() *claim.Status {
+func (f Facts) foreign() *contract.Status {
 	name := f.Live.Name
 	namespace, object, _ := strings.Cut(name, "/")
 	f.Live = nil
-	s := f.refused(claim.Held, fmt.Sprintf("the control plane has an object %[1]s that is not this claim's: it stays as it is. Give the claim another name; "+
+	s := f.refused(contract.Held, fmt.Sprintf("the control plane has an object %[1]s that is not this claim's: it stays as it is. Give the claim another name; "+
 		"or have a platform operator hand the object over: kubectl annotate %[2]s -n %[3]s %[4]s gitbind.dev/adopt=%[5]s", name, f.Key.Binding, namespace, object, f.Cluster), nil)
-	s.Reason = claim.Foreign
+	s.Reason = contract.Foreign
 	return s
 }
 
 func (f Facts) isHeldForeign() bool {
-	return f.Present != nil && f.Present.Result == claim.Held && f.Present.Reason == claim.Foreign
+	return f.Present != nil && f.Present.Result == contract.Held && f.Present.Reason == contract.Foreign
 }
 
-func (f Facts) unpermitted() *claim.Status {
-	s := f.refused(claim.Held, fmt.Sprintf("this cluster may not bind %s any more: nothing new is ordered, and what was ordered before stays. "+
+func (f Facts) unpermitted() *contract.Status {
+	s := f.refused(contract.Held, fmt.Sprintf("this cluster may not bind %s any more: nothing new is ordered, and what was ordered before stays. "+
 		"Its owner binds it anew, or a platform operator grants it", f.Key.Binding), nil)
-	s.Reason = claim.NotPermitted
+	s.Reason = contract.NotPermitted
 	return s
 }
 
-func (f Facts) keepObject(s *claim.Status) {
+func (f Facts) keepObject(s *contract.Status) {
 	switch {
 	case f.Live != nil:
 		s.Object, s.Status = f.Live.Name, f.Live.Status
 	case f.wasApplied():
 		s.Object = f.Present.Object
-		if s.Result != claim.Lost {
+		if s.Result != contract.Lost {
 			s.Status = f.Present.Status
 		}
 	}
 }
 
-func (f Facts) status(result claim.Result) *claim.Status {
-	s := &claim.Status{Result: result, Answers: f.answers(), UID: f.UID}
+func (f Facts) status(result contract.Result) *contract.Status {
+	s := &contract.Status{Result: result, Answers: f.answers(), UID: f.UID}
 	if f.IsClaim {
-		s.Metadata = claim.StatusMeta{Name: f.Key.Name, Namespace: f.Key.Namespace}
+		s.Metadata = contract.StatusMeta{Name: f.Key.Name, Namespace: f.Key.Namespace}
 	}
 	// A claim after a tombstone is another one.
-	if s.UID == "" && f.Present != nil && (f.Present.Result != claim.Gone || result == claim.Gone) {
+	if s.UID == "" && f.Present != nil && (f.Present.Result != contract.Gone || result == contract.Gone) {
 		s.UID = f.Present.UID
 	}
 	return s
 }
 
 // answers names the version that is answered.
-func (f Facts) answers() claim.Answers {
+func (f Facts) answers() contract.Answers {
 	blob := ""
 	if f.File != nil {
 		blob = f.File.Blob

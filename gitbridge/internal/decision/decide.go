@@ -3,7 +3,7 @@ package decision
 import (
 	"fmt"
 
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 )
 
 // Decide takes the next step.
@@ -30,11 +30,11 @@ func Decide(f Facts) Decision {
 func (f Facts) present() Decision {
 	switch {
 	case f.Access == NotBound:
-		return answer(f.refused(claim.Invalid, "", &claim.Problem{File: f.Path, Reason: fmt.Sprintf("the API %s is not bound: bind it with `kubectl gitbind bind`, or remove the file", f.Key.Binding)}))
+		return answer(f.refused(contract.Invalid, "", &contract.Problem{File: f.Path, Reason: fmt.Sprintf("the API %s is not bound: bind it with `kubectl gitbind bind`, or remove the file", f.Key.Binding)}))
 	case f.Access == NotGranted:
-		return answer(f.refused(claim.Held, fmt.Sprintf("the control plane has not granted %s to this cluster yet", f.Key.Binding), nil))
+		return answer(f.refused(contract.Held, fmt.Sprintf("the control plane has not granted %s to this cluster yet", f.Key.Binding), nil))
 	case f.Access == NotServed, f.Access == NotWatched:
-		return answer(f.refused(claim.Failed, fmt.Sprintf("the control plane does not serve %s, or its bridge may not watch it: its operator must look at it", f.Key.Binding), nil))
+		return answer(f.refused(contract.Failed, fmt.Sprintf("the control plane does not serve %s, or its bridge may not watch it: its operator must look at it", f.Key.Binding), nil))
 	case f.Live != nil && f.Live.Foreign && !f.Live.Adopted:
 		return answer(f.foreign())
 	case f.Live != nil && f.Live.Terminating:
@@ -51,7 +51,7 @@ func (f Facts) present() Decision {
 	case f.Live == nil && f.wasApplied() && !f.Certain:
 		return Decision{Effect: Ask}
 	case f.Live == nil && f.wasApplied() && !f.Recreate:
-		return answer(f.refused(claim.Lost, fmt.Sprintf("%s was applied once and is missing on the control plane. It is not made anew by itself, "+
+		return answer(f.refused(contract.Lost, fmt.Sprintf("%s was applied once and is missing on the control plane. It is not made anew by itself, "+
 			"because it would be empty. Restore it there; or, for an empty one: kubectl gitbind approve --recreate-empty %s", f.Present.Object, f.Path), nil))
 	case f.File.Refusal != nil:
 		return answer(f.refused(f.File.Refusal.Result, f.File.Refusal.Message, nil))
@@ -80,7 +80,7 @@ func (f Facts) absent() Decision {
 	case f.Present == nil:
 		// Created and removed before the bridge looked.
 		return answer(f.gone())
-	case f.Present.Result == claim.Gone:
+	case f.Present.Result == contract.Gone:
 		if f.UID == "" || f.UID == f.Present.UID {
 			return answer(f.Present)
 		}
@@ -101,9 +101,9 @@ func (f Facts) absent() Decision {
 func (f Facts) removed() Decision {
 	switch {
 	case f.Removal == nil && !f.removalBegan():
-		return answer(f.heldRemoval(Removal{Reason: claim.NotRemoved, Message: "its file is not on main, but no commit that the bridge followed removed it: " +
+		return answer(f.heldRemoval(Removal{Reason: contract.NotRemoved, Message: "its file is not on main, but no commit that the bridge followed removed it: " +
 			"nothing was deleted. Put the file back, and then remove it if the service shall go"}))
-	case f.Removal != nil && f.Removal.Reason == claim.NotRemoved:
+	case f.Removal != nil && f.Removal.Reason == contract.NotRemoved:
 		return answer(f.heldRemoval(*f.Removal))
 	case f.Live == nil:
 		return answer(f.gone())
@@ -117,7 +117,7 @@ func (f Facts) removed() Decision {
 // Unproven is the removal of a file that main lacks, where it is not known that
 // a commit after one with the file removed it.
 func Unproven(head string) *Removal {
-	return &Removal{Commit: head, Reason: claim.NotRemoved, Message: fmt.Sprintf("its file is not on main, but no commit that the bridge followed removed it: "+
+	return &Removal{Commit: head, Reason: contract.NotRemoved, Message: fmt.Sprintf("its file is not on main, but no commit that the bridge followed removed it: "+
 		"nothing was deleted. To keep the service, put its file back. To let it go: kubectl gitbind approve --removals %s", head)}
 }
 
@@ -127,19 +127,19 @@ func Many(head string, together int) *Removal {
 	if together > 1 {
 		others = fmt.Sprintf("together with %d others", together-1)
 	}
-	return &Removal{Commit: head, Reason: claim.ManyRemovals, Message: fmt.Sprintf("its file was removed %s: more than may go at once unless a person approves, "+
+	return &Removal{Commit: head, Reason: contract.ManyRemovals, Message: fmt.Sprintf("its file was removed %s: more than may go at once unless a person approves, "+
 		"so nothing was deleted. To keep the service, put its file back. To let it go: kubectl gitbind approve --removals %s", others, head)}
 }
 
 // Moved is a removal of a claim that seems to be in another file now.
 func Moved(head, to string) *Removal {
-	return &Removal{Commit: head, Reason: claim.Moved, Message: fmt.Sprintf("its file was removed, and %s looks like it: a moved file makes a new, empty service, "+
+	return &Removal{Commit: head, Reason: contract.Moved, Message: fmt.Sprintf("its file was removed, and %s looks like it: a moved file makes a new, empty service, "+
 		"so nothing was deleted. To keep the service, put its file back. To let it go: kubectl gitbind approve --removals %s", to, head)}
 }
 
 // Held is the answer for a claim whose removal is held, as long as nothing else
 // is known of it.
-func Held(path string, key claim.Key, r *Removal, present *claim.Status) *claim.Status {
+func Held(path string, key contract.Key, r *Removal, present *contract.Status) *contract.Status {
 	f := Facts{Path: path, Key: key, IsClaim: true, Present: present}
 	return f.heldRemoval(*r)
 }
@@ -147,10 +147,10 @@ func Held(path string, key claim.Key, r *Removal, present *claim.Status) *claim.
 // wasApplied says that there was an object, and that it is not known to have
 // gone as it should.
 func (f Facts) wasApplied() bool {
-	return f.Present != nil && f.Present.Object != "" && f.Present.Result != claim.Gone
+	return f.Present != nil && f.Present.Object != "" && f.Present.Result != contract.Gone
 }
 
 // removalBegan says that a removal was accepted, and a delete begun.
 func (f Facts) removalBegan() bool {
-	return f.Present != nil && f.Present.Result == claim.Deleting && f.Present.Answers.Blob == ""
+	return f.Present != nil && f.Present.Result == contract.Deleting && f.Present.Answers.Blob == ""
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 	. "gitbind.dev/gitbridge/internal/decision"
 )
 
@@ -18,7 +18,7 @@ const (
 	now    = "2026-11-21T12:00:00Z"
 )
 
-var key = claim.Key{Binding: "postgresqlinstances.anynines.com", Namespace: "team-a", Name: "orders"}
+var key = contract.Key{Binding: "postgresqlinstances.anynines.com", Namespace: "team-a", Name: "orders"}
 
 // facts are of a granted claim; each case says what else there is.
 func facts(change func(*Facts)) Facts {
@@ -29,7 +29,7 @@ func facts(change func(*Facts)) Facts {
 
 func file(f *Facts) { f.File = &File{Blob: "b1", Applied: "a1"} }
 func badFile(f *Facts) {
-	f.File = &File{Blob: "b1", Problem: &claim.Problem{File: f.Path, Line: 3, Reason: "bad"}}
+	f.File = &File{Blob: "b1", Problem: &contract.Problem{File: f.Path, Line: 3, Reason: "bad"}}
 }
 func live(f *Facts) {
 	f.Live = &Live{Name: object, Applied: "a1", Status: map[string]any{"ready": true}}
@@ -43,7 +43,7 @@ func adopted(f *Facts)     { f.Live.Adopted = true }
 func unpermitted(f *Facts) { f.Unpermitted = true }
 func drifted(f *Facts)     { f.Live.Drifted = true }
 func refused(f *Facts) {
-	f.File.Refusal = &Refusal{Result: claim.Failed, Message: "the template"}
+	f.File.Refusal = &Refusal{Result: contract.Failed, Message: "the template"}
 }
 func contested(f *Facts)  { f.File.Contest = "somebody keeps changing it" }
 func certain(f *Facts)    { f.Certain = true }
@@ -57,13 +57,13 @@ func uid(f *Facts)        { f.UID = "u2" }
 func notBound(f *Facts)   { f.Access = NotBound }
 func notGranted(f *Facts) { f.Access = NotGranted }
 func notServed(f *Facts)  { f.Access = NotServed }
-func noClaim(f *Facts)    { f.IsClaim, f.Path, f.Key = false, "bindings/x", claim.Key{} }
+func noClaim(f *Facts)    { f.IsClaim, f.Path, f.Key = false, "bindings/x", contract.Key{} }
 
-func present(result claim.Result, blob string, change ...func(*claim.Status)) func(*Facts) {
+func present(result contract.Result, blob string, change ...func(*contract.Status)) func(*Facts) {
 	return func(f *Facts) {
-		f.Present = &claim.Status{
-			Metadata: claim.StatusMeta{Name: "orders", Namespace: "team-a"},
-			Answers:  claim.Answers{Blob: blob, Commit: seen}, Result: result, UID: "u1",
+		f.Present = &contract.Status{
+			Metadata: contract.StatusMeta{Name: "orders", Namespace: "team-a"},
+			Answers:  contract.Answers{Blob: blob, Commit: seen}, Result: result, UID: "u1",
 		}
 		for _, c := range change {
 			c(f.Present)
@@ -71,22 +71,22 @@ func present(result claim.Result, blob string, change ...func(*claim.Status)) fu
 	}
 }
 
-func asForeign(s *claim.Status) { s.Reason = claim.Foreign }
+func asForeign(s *contract.Status) { s.Reason = contract.Foreign }
 
-func withObject(s *claim.Status) { s.Object = object }
+func withObject(s *contract.Status) { s.Object = object }
 
-func applied(blob string) func(*Facts) { return present(claim.Applied, blob, withObject) }
+func applied(blob string) func(*Facts) { return present(contract.Applied, blob, withObject) }
 
-func deleting(f *Facts) { present(claim.Deleting, "", withObject)(f) }
+func deleting(f *Facts) { present(contract.Deleting, "", withObject)(f) }
 
 // want is an answer in short: result, answers, object and a part of the message.
 type want struct {
 	effect       Effect
-	result       claim.Result
+	result       contract.Result
 	blob, commit string
 	uid, object  string
 	message      string
-	reason       claim.Reason
+	reason       contract.Reason
 	since        string
 	status       bool
 	again        bool
@@ -102,94 +102,94 @@ func TestDecide(t *testing.T) {
 		// A file is there.
 		{"a new file is applied", list(file), want{effect: Apply}},
 		{"a changed file is applied", list(file, olderLive, applied("b0")), want{effect: Apply}},
-		{"what is applied is answered", list(file, live), want{result: claim.Applied, blob: "b1", commit: head, object: object, status: true}},
-		{"the commit that had it first stays", list(file, live, applied("b1")), want{result: claim.Applied, blob: "b1", commit: seen, uid: "u1", object: object, status: true}},
-		{"a newer uid is taken", list(file, live, applied("b1"), uid), want{result: claim.Applied, blob: "b1", commit: seen, uid: "u2", object: object, status: true}},
-		{"a bad new file changes nothing", list(badFile), want{result: claim.Invalid, blob: "b1", commit: head, message: "bad"}},
-		{"a bad file leaves its object as it is", list(badFile, olderLive, applied("b0")), want{result: claim.Invalid, blob: "b1", commit: head, uid: "u1", object: object, status: true, message: "bad"}},
-		{"a mended file is applied", list(file, olderLive, present(claim.Invalid, "b0", withObject)), want{effect: Apply}},
-		{"an API that is not bound", list(file, notBound), want{result: claim.Invalid, blob: "b1", commit: head, message: "is not bound"}},
-		{"an API that is not granted yet", list(file, notGranted), want{result: claim.Held, blob: "b1", commit: head, message: "not granted"}},
-		{"an API that is unbound keeps what it knows", list(file, notBound, applied("b1")), want{result: claim.Invalid, blob: "b1", commit: seen, uid: "u1", object: object, message: "is not bound"}},
-		{"an API that is not served", list(file, notServed), want{result: claim.Failed, blob: "b1", commit: head, message: "does not serve"}},
+		{"what is applied is answered", list(file, live), want{result: contract.Applied, blob: "b1", commit: head, object: object, status: true}},
+		{"the commit that had it first stays", list(file, live, applied("b1")), want{result: contract.Applied, blob: "b1", commit: seen, uid: "u1", object: object, status: true}},
+		{"a newer uid is taken", list(file, live, applied("b1"), uid), want{result: contract.Applied, blob: "b1", commit: seen, uid: "u2", object: object, status: true}},
+		{"a bad new file changes nothing", list(badFile), want{result: contract.Invalid, blob: "b1", commit: head, message: "bad"}},
+		{"a bad file leaves its object as it is", list(badFile, olderLive, applied("b0")), want{result: contract.Invalid, blob: "b1", commit: head, uid: "u1", object: object, status: true, message: "bad"}},
+		{"a mended file is applied", list(file, olderLive, present(contract.Invalid, "b0", withObject)), want{effect: Apply}},
+		{"an API that is not bound", list(file, notBound), want{result: contract.Invalid, blob: "b1", commit: head, message: "is not bound"}},
+		{"an API that is not granted yet", list(file, notGranted), want{result: contract.Held, blob: "b1", commit: head, message: "not granted"}},
+		{"an API that is unbound keeps what it knows", list(file, notBound, applied("b1")), want{result: contract.Invalid, blob: "b1", commit: seen, uid: "u1", object: object, message: "is not bound"}},
+		{"an API that is not served", list(file, notServed), want{result: contract.Failed, blob: "b1", commit: head, message: "does not serve"}},
 		{"a missing object is asked for", list(file, applied("b1")), want{effect: Ask}},
-		{"an object that was applied and is missing is lost", list(file, applied("b1"), certain), want{result: claim.Lost, blob: "b1", commit: seen, uid: "u1", object: object, message: "missing on the control plane"}},
-		{"a lost one stays lost when its file changes", list(file, present(claim.Lost, "b0", withObject), certain), want{result: claim.Lost, blob: "b1", commit: head, uid: "u1", object: object, message: "missing"}},
-		{"a lost one that is back is applied", list(file, olderLive, present(claim.Lost, "b1", withObject)), want{effect: Apply}},
-		{"a lost one that a person wants empty is made anew", list(file, present(claim.Lost, "b1", withObject), certain, recreate), want{effect: Apply}},
-		{"not before the API server was asked", list(file, present(claim.Lost, "b1", withObject), recreate), want{effect: Ask}},
-		{"one that was bad since is lost too", list(file, present(claim.Invalid, "b0", withObject), certain), want{result: claim.Lost, blob: "b1", commit: head, uid: "u1", object: object, message: "missing"}},
-		{"one that never was applied is applied", list(file, present(claim.Denied, "b1")), want{effect: Apply}},
-		{"an object that goes by itself is shown", list(file, goingLive, applied("b1")), want{result: claim.Deleting, blob: "b1", commit: seen, uid: "u1", object: object, status: true, message: "though its file is on main"}},
-		{"and is lost when it is gone", list(file, present(claim.Deleting, "b1", withObject), certain), want{result: claim.Lost, blob: "b1", commit: seen, uid: "u1", object: object, message: "missing"}},
+		{"an object that was applied and is missing is lost", list(file, applied("b1"), certain), want{result: contract.Lost, blob: "b1", commit: seen, uid: "u1", object: object, message: "missing on the control plane"}},
+		{"a lost one stays lost when its file changes", list(file, present(contract.Lost, "b0", withObject), certain), want{result: contract.Lost, blob: "b1", commit: head, uid: "u1", object: object, message: "missing"}},
+		{"a lost one that is back is applied", list(file, olderLive, present(contract.Lost, "b1", withObject)), want{effect: Apply}},
+		{"a lost one that a person wants empty is made anew", list(file, present(contract.Lost, "b1", withObject), certain, recreate), want{effect: Apply}},
+		{"not before the API server was asked", list(file, present(contract.Lost, "b1", withObject), recreate), want{effect: Ask}},
+		{"one that was bad since is lost too", list(file, present(contract.Invalid, "b0", withObject), certain), want{result: contract.Lost, blob: "b1", commit: head, uid: "u1", object: object, message: "missing"}},
+		{"one that never was applied is applied", list(file, present(contract.Denied, "b1")), want{effect: Apply}},
+		{"an object that goes by itself is shown", list(file, goingLive, applied("b1")), want{result: contract.Deleting, blob: "b1", commit: seen, uid: "u1", object: object, status: true, message: "though its file is on main"}},
+		{"and is lost when it is gone", list(file, present(contract.Deleting, "b1", withObject), certain), want{result: contract.Lost, blob: "b1", commit: seen, uid: "u1", object: object, message: "missing"}},
 
 		{"what somebody changed is corrected", list(file, live, drifted, applied("b1")), want{effect: Correct}},
 		{"a changed file is applied over it", list(file, olderLive, drifted, applied("b0")), want{effect: Apply}},
-		{"what the template refuses is not applied", list(file, refused), want{result: claim.Failed, blob: "b1", commit: head, message: "template"}},
-		{"and leaves what is there", list(file, refused, olderLive, applied("b0")), want{result: claim.Failed, blob: "b1", commit: head, uid: "u1", object: object, status: true, message: "template"}},
-		{"a lost one is lost all the same", list(file, refused, applied("b1"), certain), want{result: claim.Lost, blob: "b1", commit: seen, uid: "u1", object: object, message: "missing"}},
-		{"what is contested is said", list(file, live, contested, applied("b1")), want{result: claim.Applied, blob: "b1", commit: seen, uid: "u1", reason: claim.Contested, object: object, status: true, message: "keeps changing"}},
+		{"what the template refuses is not applied", list(file, refused), want{result: contract.Failed, blob: "b1", commit: head, message: "template"}},
+		{"and leaves what is there", list(file, refused, olderLive, applied("b0")), want{result: contract.Failed, blob: "b1", commit: head, uid: "u1", object: object, status: true, message: "template"}},
+		{"a lost one is lost all the same", list(file, refused, applied("b1"), certain), want{result: contract.Lost, blob: "b1", commit: seen, uid: "u1", object: object, message: "missing"}},
+		{"what is contested is said", list(file, live, contested, applied("b1")), want{result: contract.Applied, blob: "b1", commit: seen, uid: "u1", reason: contract.Contested, object: object, status: true, message: "keeps changing"}},
 
 		// Somebody else's object is in its place.
-		{"a foreign object stays as it is", list(file, foreignLive), want{result: claim.Held, reason: claim.Foreign, blob: "b1", commit: head, message: "gitbind.dev/adopt=k3x9d2abqw"}},
-		{"also one in the place of what was applied", list(file, foreignLive, applied("b1")), want{result: claim.Held, reason: claim.Foreign, blob: "b1", commit: seen, uid: "u1", object: object, message: "not this claim's"}},
-		{"one that watching does not show is asked for", list(file, present(claim.Held, "b1", asForeign)), want{effect: Ask}},
-		{"it went", list(file, present(claim.Held, "b1", asForeign), certain), want{effect: Apply}},
-		{"an operator hands it over", list(file, foreignLive, adopted, present(claim.Held, "b1", asForeign)), want{effect: Apply}},
-		{"a removed claim leaves it", list(foreignLive, certain, present(claim.Held, "b1", asForeign), removed), want{result: claim.Gone, since: now, commit: head, uid: "u1"}},
-		{"even one that was handed over", list(foreignLive, adopted, certain, present(claim.Held, "b1", asForeign), removed), want{result: claim.Gone, since: now, commit: head, uid: "u1"}},
-		{"and what was applied before it went", list(foreignLive, certain, applied("b1"), removed), want{result: claim.Gone, since: now, commit: head, uid: "u1"}},
-		{"held: nothing of it is shown", list(file, foreignLive, held, present(claim.Held, "b1", asForeign)), want{result: claim.Held, reason: claim.Foreign, blob: "b1", commit: seen, uid: "u1"}},
+		{"a foreign object stays as it is", list(file, foreignLive), want{result: contract.Held, reason: contract.Foreign, blob: "b1", commit: head, message: "gitbind.dev/adopt=k3x9d2abqw"}},
+		{"also one in the place of what was applied", list(file, foreignLive, applied("b1")), want{result: contract.Held, reason: contract.Foreign, blob: "b1", commit: seen, uid: "u1", object: object, message: "not this claim's"}},
+		{"one that watching does not show is asked for", list(file, present(contract.Held, "b1", asForeign)), want{effect: Ask}},
+		{"it went", list(file, present(contract.Held, "b1", asForeign), certain), want{effect: Apply}},
+		{"an operator hands it over", list(file, foreignLive, adopted, present(contract.Held, "b1", asForeign)), want{effect: Apply}},
+		{"a removed claim leaves it", list(foreignLive, certain, present(contract.Held, "b1", asForeign), removed), want{result: contract.Gone, since: now, commit: head, uid: "u1"}},
+		{"even one that was handed over", list(foreignLive, adopted, certain, present(contract.Held, "b1", asForeign), removed), want{result: contract.Gone, since: now, commit: head, uid: "u1"}},
+		{"and what was applied before it went", list(foreignLive, certain, applied("b1"), removed), want{result: contract.Gone, since: now, commit: head, uid: "u1"}},
+		{"held: nothing of it is shown", list(file, foreignLive, held, present(contract.Held, "b1", asForeign)), want{result: contract.Held, reason: contract.Foreign, blob: "b1", commit: seen, uid: "u1"}},
 
 		// The right to bind the API is lost.
-		{"nothing new is ordered", list(file, unpermitted), want{result: claim.Held, reason: claim.NotPermitted, blob: "b1", commit: head, message: "may not bind"}},
+		{"nothing new is ordered", list(file, unpermitted), want{result: contract.Held, reason: contract.NotPermitted, blob: "b1", commit: head, message: "may not bind"}},
 		{"what was ordered changes as before", list(file, unpermitted, olderLive, applied("b0")), want{effect: Apply}},
 		{"even if nothing was answered yet", list(file, unpermitted, olderLive), want{effect: Apply}},
-		{"and what a person wants empty is made anew", list(file, unpermitted, present(claim.Lost, "b1", withObject), certain, recreate), want{effect: Apply}},
+		{"and what a person wants empty is made anew", list(file, unpermitted, present(contract.Lost, "b1", withObject), certain, recreate), want{effect: Apply}},
 		{"and goes as before", list(unpermitted, live, applied("b1"), removed), want{effect: Delete}},
 
 		// A file is back.
-		{"a delete that has begun goes on though the file is back", list(file, goingLive, deleting), want{result: claim.Deleting, commit: seen, uid: "u1", object: object, status: true, message: "cannot be undone"}},
-		{"then comes the tombstone", list(file, deleting, certain), want{result: claim.Gone, since: now, commit: seen, uid: "u1", again: true}},
+		{"a delete that has begun goes on though the file is back", list(file, goingLive, deleting), want{result: contract.Deleting, commit: seen, uid: "u1", object: object, status: true, message: "cannot be undone"}},
+		{"then comes the tombstone", list(file, deleting, certain), want{result: contract.Gone, since: now, commit: seen, uid: "u1", again: true}},
 		{"not before the API server was asked", list(file, deleting), want{effect: Ask}},
-		{"and then the file is applied", list(file, present(claim.Gone, "")), want{effect: Apply}},
-		{"with a life of its own", list(file, live, present(claim.Gone, "")), want{result: claim.Applied, blob: "b1", commit: head, object: object, status: true}},
+		{"and then the file is applied", list(file, present(contract.Gone, "")), want{effect: Apply}},
+		{"with a life of its own", list(file, live, present(contract.Gone, "")), want{result: contract.Applied, blob: "b1", commit: head, object: object, status: true}},
 		{"a delete that was refused so far is withdrawn", list(file, olderLive, deleting), want{effect: Apply}},
 
 		// A file is not there.
 		{"nothing at all", nil, want{none: true}},
-		{"created and removed before the bridge looked", list(uid), want{result: claim.Gone, since: now, commit: head, uid: "u2"}},
+		{"created and removed before the bridge looked", list(uid), want{result: contract.Gone, since: now, commit: head, uid: "u2"}},
 		{"a removed file deletes its object", list(live, applied("b1"), removed), want{effect: Delete}},
-		{"a missing file does not", list(live, applied("b1")), want{result: claim.Held, reason: claim.NotRemoved, commit: head, uid: "u1", object: object, status: true, message: "nothing was deleted"}},
-		{"an object without an answer is not deleted either", list(live), want{result: claim.Held, reason: claim.NotRemoved, commit: head, object: object, status: true, message: "nothing was deleted"}},
-		{"a removal among many is held", list(live, applied("b1"), many), want{result: claim.Held, reason: claim.ManyRemovals, commit: head, uid: "u1", object: object, status: true, message: "together with 4 others: more than"}},
-		{"also where its delete had begun for another one", list(live, deleting, many), want{result: claim.Held, reason: claim.ManyRemovals, commit: head, uid: "u1", object: object, status: true, message: "approve --removals head"}},
-		{"a moved file is held", list(live, applied("b1"), moved), want{result: claim.Held, reason: claim.Moved, commit: head, uid: "u1", object: object, status: true, message: "another.yaml looks like it"}},
-		{"what nobody removed names the commit since when it is missing", list(live, present(claim.Held, "", withObject), unproven), want{result: claim.Held, reason: claim.NotRemoved, commit: head, uid: "u1", object: object, status: true, message: "approve --removals head"}},
-		{"what is held and went by itself is gone", list(applied("b1"), many, certain), want{result: claim.Gone, since: now, commit: head, uid: "u1"}},
-		{"not if nobody removed it", list(applied("b1"), unproven, certain), want{result: claim.Held, reason: claim.NotRemoved, commit: head, uid: "u1", object: object, message: "nothing was deleted"}},
-		{"what is held stays held", list(live, present(claim.Held, "", withObject)), want{result: claim.Held, reason: claim.NotRemoved, commit: seen, uid: "u1", object: object, status: true, message: "nothing was deleted"}},
+		{"a missing file does not", list(live, applied("b1")), want{result: contract.Held, reason: contract.NotRemoved, commit: head, uid: "u1", object: object, status: true, message: "nothing was deleted"}},
+		{"an object without an answer is not deleted either", list(live), want{result: contract.Held, reason: contract.NotRemoved, commit: head, object: object, status: true, message: "nothing was deleted"}},
+		{"a removal among many is held", list(live, applied("b1"), many), want{result: contract.Held, reason: contract.ManyRemovals, commit: head, uid: "u1", object: object, status: true, message: "together with 4 others: more than"}},
+		{"also where its delete had begun for another one", list(live, deleting, many), want{result: contract.Held, reason: contract.ManyRemovals, commit: head, uid: "u1", object: object, status: true, message: "approve --removals head"}},
+		{"a moved file is held", list(live, applied("b1"), moved), want{result: contract.Held, reason: contract.Moved, commit: head, uid: "u1", object: object, status: true, message: "another.yaml looks like it"}},
+		{"what nobody removed names the commit since when it is missing", list(live, present(contract.Held, "", withObject), unproven), want{result: contract.Held, reason: contract.NotRemoved, commit: head, uid: "u1", object: object, status: true, message: "approve --removals head"}},
+		{"what is held and went by itself is gone", list(applied("b1"), many, certain), want{result: contract.Gone, since: now, commit: head, uid: "u1"}},
+		{"not if nobody removed it", list(applied("b1"), unproven, certain), want{result: contract.Held, reason: contract.NotRemoved, commit: head, uid: "u1", object: object, message: "nothing was deleted"}},
+		{"what is held stays held", list(live, present(contract.Held, "", withObject)), want{result: contract.Held, reason: contract.NotRemoved, commit: seen, uid: "u1", object: object, status: true, message: "nothing was deleted"}},
 		{"a delete that was refused is tried again", list(live, deleting), want{effect: Delete}},
-		{"a delete under way", list(goingLive, deleting), want{result: claim.Deleting, commit: seen, uid: "u1", object: object, status: true}},
+		{"a delete under way", list(goingLive, deleting), want{result: contract.Deleting, commit: seen, uid: "u1", object: object, status: true}},
 		{"its end is asked for", list(deleting), want{effect: Ask}},
-		{"its end", list(deleting, certain), want{result: claim.Gone, since: now, commit: seen, uid: "u1"}},
-		{"a tombstone stays", list(present(claim.Gone, "")), want{result: claim.Gone, commit: seen, uid: "u1"}},
-		{"a tombstone of another life", list(present(claim.Gone, ""), uid), want{result: claim.Gone, since: now, commit: head, uid: "u2"}},
-		{"a bad file that is removed", list(present(claim.Invalid, "b0"), certain), want{result: claim.Gone, since: now, commit: head, uid: "u1"}},
-		{"it might have been applied a moment ago", list(present(claim.Failed, "b0")), want{effect: Ask}},
-		{"a lost one is removed", list(present(claim.Lost, "b0", withObject), certain, removed), want{result: claim.Gone, since: now, commit: head, uid: "u1"}},
-		{"a lost one just lacks its file", list(present(claim.Lost, "b0", withObject), certain), want{result: claim.Held, reason: claim.NotRemoved, commit: head, uid: "u1", object: object, message: "nothing was deleted"}},
-		{"an API that was taken away", list(applied("b1"), removed, notBound), want{result: claim.Held, commit: head, uid: "u1", object: object, message: "no right"}},
-		{"an API that was never there", list(present(claim.Invalid, "b1"), notBound), want{result: claim.Gone, since: now, commit: head, uid: "u1"}},
+		{"its end", list(deleting, certain), want{result: contract.Gone, since: now, commit: seen, uid: "u1"}},
+		{"a tombstone stays", list(present(contract.Gone, "")), want{result: contract.Gone, commit: seen, uid: "u1"}},
+		{"a tombstone of another life", list(present(contract.Gone, ""), uid), want{result: contract.Gone, since: now, commit: head, uid: "u2"}},
+		{"a bad file that is removed", list(present(contract.Invalid, "b0"), certain), want{result: contract.Gone, since: now, commit: head, uid: "u1"}},
+		{"it might have been applied a moment ago", list(present(contract.Failed, "b0")), want{effect: Ask}},
+		{"a lost one is removed", list(present(contract.Lost, "b0", withObject), certain, removed), want{result: contract.Gone, since: now, commit: head, uid: "u1"}},
+		{"a lost one just lacks its file", list(present(contract.Lost, "b0", withObject), certain), want{result: contract.Held, reason: contract.NotRemoved, commit: head, uid: "u1", object: object, message: "nothing was deleted"}},
+		{"an API that was taken away", list(applied("b1"), removed, notBound), want{result: contract.Held, commit: head, uid: "u1", object: object, message: "no right"}},
+		{"an API that was never there", list(present(contract.Invalid, "b1"), notBound), want{result: contract.Gone, since: now, commit: head, uid: "u1"}},
 
 		// Files that are no claims.
-		{"a file in the wrong place", list(badFile, noClaim), want{result: claim.Invalid, blob: "b1", commit: head, message: "bad"}},
-		{"is forgotten when it goes", list(noClaim, present(claim.Invalid, "b1")), want{none: true}},
+		{"a file in the wrong place", list(badFile, noClaim), want{result: contract.Invalid, blob: "b1", commit: head, message: "bad"}},
+		{"is forgotten when it goes", list(noClaim, present(contract.Invalid, "b1")), want{none: true}},
 
 		// Main is not followed.
 		{"held: a file is not applied", list(file, held), want{none: true}},
-		{"held: a removal deletes nothing", list(live, applied("b1"), removed, held), want{result: claim.Applied, blob: "b1", commit: seen, uid: "u1", object: object, status: true}},
-		{"held: status goes on", list(file, olderLive, applied("b0"), held), want{result: claim.Applied, blob: "b0", commit: seen, uid: "u1", object: object, status: true}},
+		{"held: a removal deletes nothing", list(live, applied("b1"), removed, held), want{result: contract.Applied, blob: "b1", commit: seen, uid: "u1", object: object, status: true}},
+		{"held: status goes on", list(file, olderLive, applied("b0"), held), want{result: contract.Applied, blob: "b0", commit: seen, uid: "u1", object: object, status: true}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -211,7 +211,7 @@ func TestDecide(t *testing.T) {
 				if f.IsClaim != (a.Metadata.Name == "orders") {
 					t.Errorf("metadata = %+v", a.Metadata)
 				}
-				if (a.Result == claim.Invalid) != (a.Problem != nil) {
+				if (a.Result == contract.Invalid) != (a.Problem != nil) {
 					t.Errorf("%s with problem %v", a.Result, a.Problem)
 				}
 			}
@@ -232,7 +232,7 @@ func anyFacts(t *rapid.T) Facts {
 	pick := func(name string, options ...func(*Facts)) func(*Facts) {
 		return rapid.SampledFrom(append(options, func(*Facts) {})).Draw(t, name)
 	}
-	results := rapid.SampledFrom([]claim.Result{claim.Applied, claim.Invalid, claim.Denied, claim.Held, claim.Failed, claim.Deleting, claim.Gone, claim.Lost}).Draw(t, "result")
+	results := rapid.SampledFrom([]contract.Result{contract.Applied, contract.Invalid, contract.Denied, contract.Held, contract.Failed, contract.Deleting, contract.Gone, contract.Lost}).Draw(t, "result")
 	blob := rapid.SampledFrom([]string{"", "b0", "b1"}).Draw(t, "blob")
 	return facts(func(f *Facts) {
 		for _, change := range []func(*Facts){
@@ -249,7 +249,7 @@ func anyFacts(t *rapid.T) Facts {
 func TestNothingIsDeletedWithoutARemoval(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := anyFacts(t)
-		began := f.Present != nil && f.Present.Result == claim.Deleting && f.Present.Answers.Blob == ""
+		began := f.Present != nil && f.Present.Result == contract.Deleting && f.Present.Answers.Blob == ""
 		passed := f.Removal != nil && f.Removal.Reason == ""
 		if d := Decide(f); d.Effect == Delete && (f.File != nil || f.Held || f.Live == nil || !passed && (f.Removal != nil || !began)) {
 			t.Fatalf("deletes: %+v", f)
@@ -260,7 +260,7 @@ func TestNothingIsDeletedWithoutARemoval(t *testing.T) {
 func TestWhatWasAppliedIsNotMadeAnew(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := anyFacts(t)
-		if d := Decide(f); d.Effect == Apply && f.Live == nil && f.Present != nil && f.Present.Object != "" && f.Present.Result != claim.Gone && !f.Recreate {
+		if d := Decide(f); d.Effect == Apply && f.Live == nil && f.Present != nil && f.Present.Object != "" && f.Present.Result != contract.Gone && !f.Recreate {
 			t.Fatalf("makes anew: %+v", f)
 		}
 	})
@@ -270,7 +270,7 @@ func TestATombstoneIsCertain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := anyFacts(t)
 		d := Decide(f)
-		if d.Answer == nil || d.Answer.Result != claim.Gone || f.Present == nil || f.Present.Result == claim.Gone {
+		if d.Answer == nil || d.Answer.Result != contract.Gone || f.Present == nil || f.Present.Result == contract.Gone {
 			return
 		}
 		if f.Live != nil && !f.Live.Foreign || f.Access == Granted && !f.Certain || f.Held {
@@ -313,8 +313,8 @@ func TestLoss(t *testing.T) {
 		{"applied and going", list(file, goingLive, applied("b1")), true},
 		{"applied, and its API is not served", list(file, notServed, applied("b1")), true},
 		{"applied, and its API was taken away by a person", list(file, notBound, applied("b1")), false},
-		{"bad since", list(badFile, present(claim.Invalid, "b0", withObject)), true},
-		{"never applied", list(file, present(claim.Denied, "b1")), false},
+		{"bad since", list(badFile, present(contract.Invalid, "b0", withObject)), true},
+		{"never applied", list(file, present(contract.Denied, "b1")), false},
 		{"its delete was asked for", list(file, goingLive, deleting), false},
 		{"its file is removed", list(removed, applied("b1")), false},
 		{"a person wants it empty", list(file, applied("b1"), recreate), false},
@@ -333,12 +333,12 @@ func TestLoss(t *testing.T) {
 
 func TestWasLost(t *testing.T) {
 	for name, test := range map[string]struct {
-		present *claim.Status
+		present *contract.Status
 		want    bool
 	}{
 		"no answer yet": {nil, false},
-		"applied":       {&claim.Status{Result: claim.Applied}, false},
-		"lost":          {&claim.Status{Result: claim.Lost}, true},
+		"applied":       {&contract.Status{Result: contract.Applied}, false},
+		"lost":          {&contract.Status{Result: contract.Lost}, true},
 	} {
 		if got := WasLost(test.present); got != test.want {
 			t.Errorf("%s: lost = %v", name, got)
@@ -355,7 +355,7 @@ func TestAnAnswerShowsWhatTheFileCameTo(t *testing.T) {
 
 func TestTheLastStatusStaysUntilTheObjectIsLost(t *testing.T) {
 	ready := map[string]any{"ready": true}
-	applied := present(claim.Applied, "b1", withObject, func(s *claim.Status) { s.Status = ready })
+	applied := present(contract.Applied, "b1", withObject, func(s *contract.Status) { s.Status = ready })
 	for _, test := range []struct {
 		name  string
 		facts []func(*Facts)
@@ -377,9 +377,9 @@ func TestTheLastStatusStaysUntilTheObjectIsLost(t *testing.T) {
 
 func TestARefusalIsToldInTheWordsOfItsProblemOnlyIfThereAreNoOthers(t *testing.T) {
 	f := facts(file)
-	problem := &claim.Problem{File: f.Path, Line: 3, Reason: "bad"}
+	problem := &contract.Problem{File: f.Path, Line: 3, Reason: "bad"}
 	for message, want := range map[string]string{"": "bad", "refused": "refused"} {
-		if got := f.Refused(claim.Denied, message, problem); got.Message != want || got.Problem != problem {
+		if got := f.Refused(contract.Denied, message, problem); got.Message != want || got.Problem != problem {
 			t.Errorf("%q: got %+v", message, got)
 		}
 	}

@@ -6,7 +6,7 @@
 // was there and is gone is never made anew by itself.
 package decision
 
-import "gitbind.dev/gitbridge/claim"
+import "gitbind.dev/gitbridge/contract"
 
 // Facts are what is known of one path of main.
 type Facts struct {
@@ -14,7 +14,7 @@ type Facts struct {
 	Cluster string
 	Path    string
 	// Key is the claim's; IsClaim is false for a path that is none.
-	Key     claim.Key
+	Key     contract.Key
 	IsClaim bool
 	// Head is the commit of main that File is of.
 	Head string
@@ -30,7 +30,7 @@ type Facts struct {
 	Live    *Live
 	Certain bool
 	// Present is the answer that is on status, nil if there is none.
-	Present *claim.Status
+	Present *contract.Status
 	// Held says that main is not followed at present.
 	Held bool
 	// HeadTime is the time of the commit Head, as RFC 3339.
@@ -48,7 +48,7 @@ type Facts struct {
 type File struct {
 	Blob string
 	// Problem is why the file is refused, nil if it is not.
-	Problem *claim.Problem
+	Problem *contract.Problem
 	// Applied is the hash that its object carries once applied.
 	Applied string
 	// Refusal says why it cannot be applied although it is a good file, nil if it
@@ -64,7 +64,7 @@ type File struct {
 
 // Refusal is what a file is answered with that is not applied.
 type Refusal struct {
-	Result  claim.Result
+	Result  contract.Result
 	Message string
 }
 
@@ -74,7 +74,7 @@ type Removal struct {
 	Commit string
 	// Reason says why nothing is deleted for it, and Message says so to people;
 	// both are "" when the object may go.
-	Reason  claim.Reason
+	Reason  contract.Reason
 	Message string
 }
 
@@ -127,9 +127,9 @@ type Decision struct {
 	Effect Effect
 	// Answer is the ClaimStatus, nil for none, when Effect is Nothing. It shares
 	// memory with the facts.
-	Answer *claim.Status
+	Answer *contract.Status
 	// Again asks for another decision once the answer is written.
 	Again bool
 }
 
-func answer(s *claim.Status) Decision { return Decision{Effect: Nothing, Answer: s} }
+func answer(s *contract.Status) Decision { return Decision{Effect: Nothing, Answer: s} }

@@ -1,6 +1,6 @@
 package decision
 
-import "gitbind.dev/gitbridge/claim"
+import "gitbind.dev/gitbridge/contract"
 
 // Loss reports whether the answer says that a service goes, or is gone, which
 // nobody removed from main: many of those at once say more about the control
@@ -11,6 +11,6 @@ func (f Facts) Loss() bool {
 }
 
 // WasLost says that the present answer says so already.
-func WasLost(present *claim.Status) bool {
-	return present != nil && present.Result == claim.Lost
+func WasLost(present *contract.Status) bool {
+	return present != nil && present.Result == contract.Lost
 }

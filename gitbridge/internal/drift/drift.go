@@ -24,7 +24,7 @@ import (
 	smdschema "sigs.k8s.io/structured-merge-diff/v6/schema"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/tenant"
 )
 
@@ -34,7 +34,7 @@ type Fields struct{ object typed.ParseableType }
 
 // NewFields takes a definition as the control plane has it, in one version.
 func NewFields(live *apiextensionsv1.CustomResourceDefinition, version string) (*Fields, error) {
-	_, structural, err := claim.VersionSchema(live, version)
+	_, structural, err := contract.VersionSchema(live, version)
 	if err != nil {
 		return nil, err
 	}

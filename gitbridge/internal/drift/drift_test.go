@@ -14,7 +14,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	"sigs.k8s.io/yaml"
 
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/drift"
 )
 
@@ -34,7 +34,7 @@ func brokers(t testing.TB) *apiextensionsv1.CustomResourceDefinition {
 // server is what keeps the fields of an object in an API server.
 func server(t *testing.T, crd *apiextensionsv1.CustomResourceDefinition) managedfieldstest.TestFieldManager {
 	t.Helper()
-	_, structural, err := claim.VersionSchema(crd, "v1")
+	_, structural, err := contract.VersionSchema(crd, "v1")
 	if err != nil {
 		t.Fatal(err)
 	}

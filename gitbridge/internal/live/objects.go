@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/intake"
 	"gitbind.dev/gitbridge/internal/drift"
 	"gitbind.dev/gitbridge/internal/tenant"
@@ -32,7 +32,7 @@ type Objects struct {
 	cache cache.Cache
 	// changed is told which claim of which cluster an object is that changed,
 	// and whether it just did.
-	changed func(clusterID string, key claim.Key, now bool)
+	changed func(clusterID string, key contract.Key, now bool)
 
 	mu    sync.Mutex
 	kinds map[schema.GroupVersionKind]*watch
@@ -45,7 +45,7 @@ type watch struct {
 }
 
 // New watches nothing yet. It must be started.
-func New(config *rest.Config, mapper meta.RESTMapper, changed func(clusterID string, key claim.Key, now bool)) (*Objects, error) {
+func New(config *rest.Config, mapper meta.RESTMapper, changed func(clusterID string, key contract.Key, now bool)) (*Objects, error) {
 	ours, err := labels.NewRequirement(tenant.ClusterLabel, selection.Exists, nil)
 	if err != nil {
 		return nil, err

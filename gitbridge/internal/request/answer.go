@@ -1,6 +1,6 @@
 package request
 
-import "gitbind.dev/gitbridge/claim"
+import "gitbind.dev/gitbridge/contract"
 
 // The fields of an answer's status.
 const (
@@ -8,17 +8,17 @@ const (
 	deletionPolicy = "deletionPolicy"
 )
 
-func answer(s *claim.Status) Decision { return Decision{Effect: Nothing, Answer: s} }
+func answer(s *contract.Status) Decision { return Decision{Effect: Nothing, Answer: s} }
 
 // applied is the answer when the API is bound. It keeps what the request says of
 // its own end, which is asked for when the file is not there any more.
-func (f Facts) applied(by string) *claim.Status {
-	return f.counting(f.status(claim.Applied), by)
+func (f Facts) applied(by string) *contract.Status {
+	return f.counting(f.status(contract.Applied), by)
 }
 
 // counting notes in an answer what the request says, and the offer by which it
 // was granted the API, if it was: "" for what is not its own.
-func (f Facts) counting(s *claim.Status, by string) *claim.Status {
+func (f Facts) counting(s *contract.Status, by string) *contract.Status {
 	s.Status = map[string]any{deletionPolicy: string(f.File.Request.DeletionPolicy)}
 	if by != "" {
 		s.Status[template] = by
@@ -42,34 +42,34 @@ func (f Facts) own() string {
 }
 
 // policy is what the request said of its end, as it counted last.
-func policy(s *claim.Status) claim.DeletionPolicy {
+func policy(s *contract.Status) contract.DeletionPolicy {
 	text, _ := s.Status[deletionPolicy].(string)
-	return claim.DeletionPolicy(text)
+	return contract.DeletionPolicy(text)
 }
 
-func (f Facts) refused(result claim.Result, p *claim.Problem) *claim.Status {
+func (f Facts) refused(result contract.Result, p *contract.Problem) *contract.Status {
 	s := f.status(result)
 	s.Problem, s.Message = p, p.Reason
 	return s
 }
 
 // Failed is the answer when what was decided cannot be done: it is tried again.
-func (f Facts) Failed(words string) *claim.Status {
-	s := f.status(claim.Failed)
+func (f Facts) Failed(words string) *contract.Status {
+	s := f.status(contract.Failed)
 	s.Message = words
 	return s
 }
 
 // at is a problem of the offer that the request names.
-func (f Facts) at(reason string) *claim.Problem {
-	return &claim.Problem{File: f.Path, Line: f.File.Line, Reason: reason}
+func (f Facts) at(reason string) *contract.Problem {
+	return &contract.Problem{File: f.Path, Line: f.File.Line, Reason: reason}
 }
 
 // status says of the request's end what the file says, where the API is bound
 // and the file can be read: also one that is refused is somebody's last word of
 // it. Else it keeps what counted last.
-func (f Facts) status(result claim.Result) *claim.Status {
-	s := &claim.Status{Metadata: claim.StatusMeta{Name: f.Binding}, Result: result, Answers: f.answers()}
+func (f Facts) status(result contract.Result) *contract.Status {
+	s := &contract.Status{Metadata: contract.StatusMeta{Name: f.Binding}, Result: result, Answers: f.answers()}
 	switch {
 	case f.Export != nil && f.File != nil && f.File.Problem == nil:
 		f.counting(s, f.own())
@@ -80,7 +80,7 @@ func (f Facts) status(result claim.Result) *claim.Status {
 }
 
 // answers names the version that is answered.
-func (f Facts) answers() claim.Answers {
+func (f Facts) answers() contract.Answers {
 	blob := ""
 	if f.File != nil {
 		blob = f.File.Blob

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 )
 
 // Decide takes the next step.
@@ -26,9 +26,9 @@ func Decide(f Facts) Decision {
 func (f Facts) asked() Decision {
 	switch {
 	case f.File.Problem != nil:
-		return answer(f.refused(claim.Invalid, f.File.Problem))
+		return answer(f.refused(contract.Invalid, f.File.Problem))
 	case isReserved(f.Binding):
-		return answer(f.refused(claim.Invalid, &claim.Problem{File: f.Path, Reason: fmt.Sprintf("the group %s is reserved: it is nobody's to offer", claim.BindingGroup(f.Binding))}))
+		return answer(f.refused(contract.Invalid, &contract.Problem{File: f.Path, Reason: fmt.Sprintf("the group %s is reserved: it is nobody's to offer", contract.BindingGroup(f.Binding))}))
 	case f.Export != nil && f.Export.Terminating:
 		return answer(f.Failed("the API is being unbound: it is bound anew when that is done"))
 	case f.Export != nil:
@@ -42,26 +42,26 @@ func (f Facts) asked() Decision {
 }
 
 // bound answers a request for an API that the cluster has.
-func (f Facts) bound() *claim.Status {
+func (f Facts) bound() *contract.Status {
 	want, has := f.File.Request.Template, f.Export.Template
 	if want != "" && want != has {
 		// Whether there is such an offer is not told to who may not bind it.
 		if offer := f.offer(want); offer == nil || !offer.Permitted {
-			return f.refused(claim.Denied, f.at(f.lacks(want)))
+			return f.refused(contract.Denied, f.at(f.lacks(want)))
 		}
-		return f.refused(claim.Denied, f.at(fmt.Sprintf("the API is bound by the offer %s already: unbind it first, or name that one", has)))
+		return f.refused(contract.Denied, f.at(fmt.Sprintf("the API is bound by the offer %s already: unbind it first, or name that one", has)))
 	}
 	if f.isPermitted(has) {
 		return f.applied(has)
 	}
-	s := f.status(claim.Held)
-	s.Reason = claim.NotPermitted
+	s := f.status(contract.Held)
+	s.Reason = contract.NotPermitted
 	s.Message = "what was ordered stays as it is, and new claims wait: " + f.lacks(has)
 	return s
 }
 
 // choose says which offer is meant, or why none can be taken.
-func (f Facts) choose() (*Offer, *claim.Status) {
+func (f Facts) choose() (*Offer, *contract.Status) {
 	want := f.File.Request.Template
 	var may []Offer
 	for _, o := range f.Offers {
@@ -72,18 +72,18 @@ func (f Facts) choose() (*Offer, *claim.Status) {
 	open := slices.DeleteFunc(slices.Clone(may), func(o Offer) bool { return !o.Offered })
 	switch {
 	case len(may) == 0:
-		return nil, f.refused(claim.Denied, f.at(f.lacks(want)))
+		return nil, f.refused(contract.Denied, f.at(f.lacks(want)))
 	case want != "" && may[0].Binding != f.Binding:
-		return nil, f.refused(claim.Invalid, f.at(fmt.Sprintf("the offer %s is of %s, and this is a request for %s", want, may[0].Binding, f.Binding)))
+		return nil, f.refused(contract.Invalid, f.at(fmt.Sprintf("the offer %s is of %s, and this is a request for %s", want, may[0].Binding, f.Binding)))
 	case len(open) == 0:
-		return nil, f.refused(claim.Denied, f.at(fmt.Sprintf("the offer %s cannot be bound just now: a platform operator finds the reason in its conditions", may[0].Name)))
+		return nil, f.refused(contract.Denied, f.at(fmt.Sprintf("the offer %s cannot be bound just now: a platform operator finds the reason in its conditions", may[0].Name)))
 	case len(open) > 1:
 		var names []string
 		for _, o := range open {
 			names = append(names, o.Name)
 		}
 		slices.Sort(names)
-		return nil, f.refused(claim.Invalid, f.at("there are several offers of this API: name one in spec.template ("+strings.Join(names, ", ")+")"))
+		return nil, f.refused(contract.Invalid, f.at("there are several offers of this API: name one in spec.template ("+strings.Join(names, ", ")+")"))
 	}
 	return &open[0], nil
 }
@@ -109,13 +109,13 @@ func (f Facts) gone() Decision {
 	switch p := f.Present; {
 	case p == nil:
 		return answer(nil)
-	case p.Answers.Blob == "" && p.Reason == claim.NotRemoved, p.Answers.Blob != "" && !f.Removed:
+	case p.Answers.Blob == "" && p.Reason == contract.NotRemoved, p.Answers.Blob != "" && !f.Removed:
 		return answer(f.Unproven())
 	case !f.granted():
 		return answer(nil)
-	case f.Claim != "" && policy(p) != claim.Orphan:
-		s := f.status(claim.Held)
-		s.Reason = claim.ClaimsExist
+	case f.Claim != "" && policy(p) != contract.Orphan:
+		s := f.status(contract.Held)
+		s.Reason = contract.ClaimsExist
 		s.Message = fmt.Sprintf("the API stays bound, because there are claims of it, such as %s. Delete them; or put this file back with deletionPolicy: Orphan, "+
 			"wait until that is answered, and remove it again: then their services stay", f.Claim)
 		return answer(s)
@@ -126,9 +126,9 @@ func (f Facts) gone() Decision {
 
 // Unproven is the answer for a request that main lacks, where it is not known
 // that a commit after one with it removed it.
-func (f Facts) Unproven() *claim.Status {
-	s := f.status(claim.Held)
-	s.Reason = claim.NotRemoved
+func (f Facts) Unproven() *contract.Status {
+	s := f.status(contract.Held)
+	s.Reason = contract.NotRemoved
 	s.Message = "the request is not on main, but no commit that the bridge followed removed it: the API stays bound. " +
 		"Put the file back, and then remove it if the API shall be unbound"
 	return s
@@ -157,6 +157,6 @@ func (f Facts) offer(name string) *Offer {
 }
 
 func isReserved(binding string) bool {
-	group := claim.BindingGroup(binding)
+	group := contract.BindingGroup(binding)
 	return group == "k8s.io" || strings.HasSuffix(group, ".k8s.io") || group == "gitbind.dev"
 }

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 )
 
 const (
@@ -13,15 +13,15 @@ const (
 )
 
 func TestDecide(t *testing.T) {
-	file := func(template string, policy claim.DeletionPolicy) *File {
-		return &File{Blob: "b1", Line: 4, Request: claim.Request{Binding: binding, Template: template, DeletionPolicy: policy}}
+	file := func(template string, policy contract.DeletionPolicy) *File {
+		return &File{Blob: "b1", Line: 4, Request: contract.Request{Binding: binding, Template: template, DeletionPolicy: policy}}
 	}
 	offer := func(name, of string, permitted, offered bool) Offer { return Offer{name, of, permitted, offered} }
-	applied := func(policy claim.DeletionPolicy) *claim.Status {
-		return &claim.Status{Result: claim.Applied, Answers: claim.Answers{Blob: "b1", Commit: "c1"}, Status: map[string]any{"template": "pg", "deletionPolicy": string(policy)}}
+	applied := func(policy contract.DeletionPolicy) *contract.Status {
+		return &contract.Status{Result: contract.Applied, Answers: contract.Answers{Blob: "b1", Commit: "c1"}, Status: map[string]any{"template": "pg", "deletionPolicy": string(policy)}}
 	}
-	held := func(reason claim.Reason) *claim.Status {
-		return &claim.Status{Result: claim.Held, Reason: reason, Answers: claim.Answers{Commit: "c2"}, Status: map[string]any{"template": "pg", "deletionPolicy": "Refuse"}}
+	held := func(reason contract.Reason) *contract.Status {
+		return &contract.Status{Result: contract.Held, Reason: reason, Answers: contract.Answers{Commit: "c2"}, Status: map[string]any{"template": "pg", "deletionPolicy": "Refuse"}}
 	}
 	pg, big, of := offer("pg", binding, true, true), offer("big", binding, true, true), &Export{Template: "pg"}
 	for _, c := range []struct {
@@ -29,48 +29,48 @@ func TestDecide(t *testing.T) {
 		facts Facts
 		want  Effect
 		// result is "" for no answer.
-		result    claim.Result
-		reason    claim.Reason
+		result    contract.Result
+		reason    contract.Reason
 		words     string
 		permitted string // "yes", "no" or "" for nobody's question
 	}{
-		{"asked for, permitted, offered", Facts{File: file("pg", claim.Refuse), Offers: []Offer{pg}}, Grant, claim.Applied, "", "", ""},
-		{"the one offer of the API", Facts{File: file("", claim.Refuse), Offers: []Offer{pg}}, Grant, claim.Applied, "", "", ""},
-		{"the one that may be bound", Facts{File: file("", claim.Refuse), Offers: []Offer{pg, offer("big", binding, false, true)}}, Grant, claim.Applied, "", "", ""},
-		{"the one that can be bound", Facts{File: file("", claim.Refuse), Offers: []Offer{pg, offer("big", binding, true, false)}}, Grant, claim.Applied, "", "", ""},
-		{"one of several", Facts{File: file("", claim.Refuse), Offers: []Offer{pg, big}}, Nothing, claim.Invalid, "", "name one in spec.template (big, pg)", ""},
-		{"there is none", Facts{File: file("", claim.Refuse)}, Nothing, claim.Denied, "", "there is no offer of " + binding + " that this cluster may bind", ""},
-		{"the named one is not there", Facts{File: file("pg", claim.Refuse)}, Nothing, claim.Denied, "", `there is no offer "pg" that this cluster may bind`, ""},
-		{"the named one is not permitted", Facts{File: file("pg", claim.Refuse), Offers: []Offer{offer("pg", binding, false, true), big}}, Nothing, claim.Denied, "", `"resourceNames":["pg"]`, ""},
-		{"it is not told what an offer is of that may not be bound", Facts{File: file("secret", claim.Refuse), Offers: []Offer{offer("secret", "others.example.org", false, true)}}, Nothing, claim.Denied, "", `there is no offer "secret"`, ""},
-		{"the offer of another API", Facts{File: file("mq", claim.Refuse), Offers: []Offer{offer("mq", "queues.anynines.com", true, true)}}, Nothing, claim.Invalid, "", "is of queues.anynines.com", ""},
-		{"it cannot be bound just now", Facts{File: file("pg", claim.Refuse), Offers: []Offer{offer("pg", binding, true, false)}}, Nothing, claim.Denied, "", "cannot be bound just now", ""},
-		{"a bad file", Facts{File: &File{Blob: "b1", Problem: &claim.Problem{File: path, Line: 3, Reason: "no"}}, Offers: []Offer{pg}}, Nothing, claim.Invalid, "", "no", ""},
-		{"a bad file unbinds nothing", Facts{File: &File{Blob: "b2", Problem: &claim.Problem{File: path, Reason: "no"}}, Offers: []Offer{pg}, Export: of, Present: applied(claim.Refuse)}, Nothing, claim.Invalid, "", "no", ""},
-		{"a reserved group", Facts{Binding: "roles.rbac.authorization.k8s.io", File: file("", claim.Refuse), Offers: []Offer{offer("x", "roles.rbac.authorization.k8s.io", true, true)}}, Nothing, claim.Invalid, "", "reserved", ""},
-		{"our own group", Facts{Binding: "clusterbindings.gitbind.dev", File: file("", claim.Refuse)}, Nothing, claim.Invalid, "", "reserved", ""},
+		{"asked for, permitted, offered", Facts{File: file("pg", contract.Refuse), Offers: []Offer{pg}}, Grant, contract.Applied, "", "", ""},
+		{"the one offer of the API", Facts{File: file("", contract.Refuse), Offers: []Offer{pg}}, Grant, contract.Applied, "", "", ""},
+		{"the one that may be bound", Facts{File: file("", contract.Refuse), Offers: []Offer{pg, offer("big", binding, false, true)}}, Grant, contract.Applied, "", "", ""},
+		{"the one that can be bound", Facts{File: file("", contract.Refuse), Offers: []Offer{pg, offer("big", binding, true, false)}}, Grant, contract.Applied, "", "", ""},
+		{"one of several", Facts{File: file("", contract.Refuse), Offers: []Offer{pg, big}}, Nothing, contract.Invalid, "", "name one in spec.template (big, pg)", ""},
+		{"there is none", Facts{File: file("", contract.Refuse)}, Nothing, contract.Denied, "", "there is no offer of " + binding + " that this cluster may bind", ""},
+		{"the named one is not there", Facts{File: file("pg", contract.Refuse)}, Nothing, contract.Denied, "", `there is no offer "pg" that this cluster may bind`, ""},
+		{"the named one is not permitted", Facts{File: file("pg", contract.Refuse), Offers: []Offer{offer("pg", binding, false, true), big}}, Nothing, contract.Denied, "", `"resourceNames":["pg"]`, ""},
+		{"it is not told what an offer is of that may not be bound", Facts{File: file("secret", contract.Refuse), Offers: []Offer{offer("secret", "others.example.org", false, true)}}, Nothing, contract.Denied, "", `there is no offer "secret"`, ""},
+		{"the offer of another API", Facts{File: file("mq", contract.Refuse), Offers: []Offer{offer("mq", "queues.anynines.com", true, true)}}, Nothing, contract.Invalid, "", "is of queues.anynines.com", ""},
+		{"it cannot be bound just now", Facts{File: file("pg", contract.Refuse), Offers: []Offer{offer("pg", binding, true, false)}}, Nothing, contract.Denied, "", "cannot be bound just now", ""},
+		{"a bad file", Facts{File: &File{Blob: "b1", Problem: &contract.Problem{File: path, Line: 3, Reason: "no"}}, Offers: []Offer{pg}}, Nothing, contract.Invalid, "", "no", ""},
+		{"a bad file unbinds nothing", Facts{File: &File{Blob: "b2", Problem: &contract.Problem{File: path, Reason: "no"}}, Offers: []Offer{pg}, Export: of, Present: applied(contract.Refuse)}, Nothing, contract.Invalid, "", "no", ""},
+		{"a reserved group", Facts{Binding: "roles.rbac.authorization.k8s.io", File: file("", contract.Refuse), Offers: []Offer{offer("x", "roles.rbac.authorization.k8s.io", true, true)}}, Nothing, contract.Invalid, "", "reserved", ""},
+		{"our own group", Facts{Binding: "clusterbindings.gitbind.dev", File: file("", contract.Refuse)}, Nothing, contract.Invalid, "", "reserved", ""},
 
-		{"bound", Facts{File: file("pg", claim.Refuse), Offers: []Offer{pg}, Export: of}, Nothing, claim.Applied, "", "", "yes"},
-		{"bound, by an offer that came before others", Facts{File: file("", claim.Refuse), Offers: []Offer{pg, big}, Export: of}, Nothing, claim.Applied, "", "", "yes"},
-		{"bound, and not offered any more", Facts{File: file("pg", claim.Refuse), Offers: []Offer{offer("pg", binding, true, false)}, Export: of}, Nothing, claim.Applied, "", "", "yes"},
-		{"the right is lost", Facts{File: file("pg", claim.Refuse), Offers: []Offer{offer("pg", binding, false, true)}, Export: of, Present: applied(claim.Refuse)}, Nothing, claim.Held, claim.NotPermitted, "new claims wait", "no"},
-		{"the template is gone", Facts{File: file("", claim.Refuse), Export: of}, Nothing, claim.Held, claim.NotPermitted, "new claims wait", "no"},
-		{"bound by another offer", Facts{File: file("big", claim.Refuse), Offers: []Offer{pg, big}, Export: of}, Nothing, claim.Denied, "", "bound by the offer pg already", "yes"},
-		{"bound by another offer, and the wanted one may not be", Facts{File: file("big", claim.Refuse), Offers: []Offer{pg, offer("big", binding, false, true)}, Export: of}, Nothing, claim.Denied, "", `there is no offer "big"`, "yes"},
-		{"being unbound", Facts{File: file("pg", claim.Refuse), Offers: []Offer{pg}, Export: &Export{Template: "pg", Terminating: true}}, Nothing, claim.Failed, "", "is being unbound", "yes"},
+		{"bound", Facts{File: file("pg", contract.Refuse), Offers: []Offer{pg}, Export: of}, Nothing, contract.Applied, "", "", "yes"},
+		{"bound, by an offer that came before others", Facts{File: file("", contract.Refuse), Offers: []Offer{pg, big}, Export: of}, Nothing, contract.Applied, "", "", "yes"},
+		{"bound, and not offered any more", Facts{File: file("pg", contract.Refuse), Offers: []Offer{offer("pg", binding, true, false)}, Export: of}, Nothing, contract.Applied, "", "", "yes"},
+		{"the right is lost", Facts{File: file("pg", contract.Refuse), Offers: []Offer{offer("pg", binding, false, true)}, Export: of, Present: applied(contract.Refuse)}, Nothing, contract.Held, contract.NotPermitted, "new claims wait", "no"},
+		{"the template is gone", Facts{File: file("", contract.Refuse), Export: of}, Nothing, contract.Held, contract.NotPermitted, "new claims wait", "no"},
+		{"bound by another offer", Facts{File: file("big", contract.Refuse), Offers: []Offer{pg, big}, Export: of}, Nothing, contract.Denied, "", "bound by the offer pg already", "yes"},
+		{"bound by another offer, and the wanted one may not be", Facts{File: file("big", contract.Refuse), Offers: []Offer{pg, offer("big", binding, false, true)}, Export: of}, Nothing, contract.Denied, "", `there is no offer "big"`, "yes"},
+		{"being unbound", Facts{File: file("pg", contract.Refuse), Offers: []Offer{pg}, Export: &Export{Template: "pg", Terminating: true}}, Nothing, contract.Failed, "", "is being unbound", "yes"},
 
 		{"nothing was asked", Facts{Export: of}, Nothing, "", "", "", ""},
-		{"removed", Facts{Present: applied(claim.Refuse), Export: of, Removed: true}, Withdraw, "", "", "", ""},
-		{"removed, with claims", Facts{Present: applied(claim.Refuse), Export: of, Removed: true, Claim: "team-a/orders"}, Nothing, claim.Held, claim.ClaimsExist, "such as team-a/orders", ""},
-		{"removed, with claims that the konnector deletes", Facts{Present: applied(claim.Delete), Export: of, Removed: true, Claim: "team-a/orders"}, Nothing, claim.Held, claim.ClaimsExist, "", ""},
-		{"removed, with claims to be orphaned", Facts{Present: applied(claim.Orphan), Export: of, Removed: true, Claim: "team-a/orders"}, Withdraw, "", "", "", ""},
-		{"the last claim went", Facts{Present: held(claim.ClaimsExist), Export: of}, Withdraw, "", "", "", ""},
-		{"there are still claims", Facts{Present: held(claim.ClaimsExist), Export: of, Claim: "team-a/orders"}, Nothing, claim.Held, claim.ClaimsExist, "", ""},
-		{"missing, and nobody removed it", Facts{Present: applied(claim.Orphan), Export: of}, Nothing, claim.Held, claim.NotRemoved, "Put the file back", ""},
-		{"missing since a first contact", Facts{Present: held(claim.NotRemoved), Export: of, Removed: true}, Nothing, claim.Held, claim.NotRemoved, "Put the file back", ""},
-		{"removed, and never bound", Facts{Present: &claim.Status{Result: claim.Denied, Answers: claim.Answers{Blob: "b1", Commit: "c1"}}, Removed: true}, Nothing, "", "", "", ""},
-		{"main is not followed", Facts{Held: true, Present: applied(claim.Refuse), Export: of, Removed: true}, Nothing, claim.Applied, "", "", ""},
-		{"main is not followed, and another request is in sight", Facts{Held: true, File: file("pg", claim.Refuse), Offers: []Offer{pg}}, Nothing, "", "", "", ""},
+		{"removed", Facts{Present: applied(contract.Refuse), Export: of, Removed: true}, Withdraw, "", "", "", ""},
+		{"removed, with claims", Facts{Present: applied(contract.Refuse), Export: of, Removed: true, Claim: "team-a/orders"}, Nothing, contract.Held, contract.ClaimsExist, "such as team-a/orders", ""},
+		{"removed, with claims that the konnector deletes", Facts{Present: applied(contract.Delete), Export: of, Removed: true, Claim: "team-a/orders"}, Nothing, contract.Held, contract.ClaimsExist, "", ""},
+		{"removed, with claims to be orphaned", Facts{Present: applied(contract.Orphan), Export: of, Removed: true, Claim: "team-a/orders"}, Withdraw, "", "", "", ""},
+		{"the last claim went", Facts{Present: held(contract.ClaimsExist), Export: of}, Withdraw, "", "", "", ""},
+		{"there are still claims", Facts{Present: held(contract.ClaimsExist), Export: of, Claim: "team-a/orders"}, Nothing, contract.Held, contract.ClaimsExist, "", ""},
+		{"missing, and nobody removed it", Facts{Present: applied(contract.Orphan), Export: of}, Nothing, contract.Held, contract.NotRemoved, "Put the file back", ""},
+		{"missing since a first contact", Facts{Present: held(contract.NotRemoved), Export: of, Removed: true}, Nothing, contract.Held, contract.NotRemoved, "Put the file back", ""},
+		{"removed, and never bound", Facts{Present: &contract.Status{Result: contract.Denied, Answers: contract.Answers{Blob: "b1", Commit: "c1"}}, Removed: true}, Nothing, "", "", "", ""},
+		{"main is not followed", Facts{Held: true, Present: applied(contract.Refuse), Export: of, Removed: true}, Nothing, contract.Applied, "", "", ""},
+		{"main is not followed, and another request is in sight", Facts{Held: true, File: file("pg", contract.Refuse), Offers: []Offer{pg}}, Nothing, "", "", "", ""},
 	} {
 		f := c.facts
 		f.Path, f.Head, f.ServiceAccount = path, "c3", "gb-k3x9:gitbind-tenant"
@@ -93,7 +93,7 @@ func TestDecide(t *testing.T) {
 			if s.Result != c.result || s.Reason != c.reason || !strings.Contains(s.Message, c.words) {
 				t.Errorf("%s: answers %+v", c.name, s)
 			}
-			if (s.Result == claim.Denied || s.Result == claim.Invalid) && (s.Problem == nil || s.Problem.File != path) {
+			if (s.Result == contract.Denied || s.Result == contract.Invalid) && (s.Problem == nil || s.Problem.File != path) {
 				t.Errorf("%s: names no file", c.name)
 			}
 		}
@@ -102,13 +102,13 @@ func TestDecide(t *testing.T) {
 
 func TestAnAnswerKeepsWhatTheRequestSaidOfItsEnd(t *testing.T) {
 	f := Facts{Path: path, Binding: binding, Head: "c1", Offers: []Offer{{"pg", binding, true, true}}, Export: &Export{Template: "pg"},
-		File: &File{Blob: "b1", Request: claim.Request{Binding: binding, DeletionPolicy: claim.Orphan}}}
+		File: &File{Blob: "b1", Request: contract.Request{Binding: binding, DeletionPolicy: contract.Orphan}}}
 	s := Decide(f).Answer
-	if s.Answers != (claim.Answers{Blob: "b1", Commit: "c1"}) {
+	if s.Answers != (contract.Answers{Blob: "b1", Commit: "c1"}) {
 		t.Errorf("answers %+v", s.Answers)
 	}
 	// It becomes a bad file, and goes.
-	f.Present, f.File = s, &File{Blob: "b2", Problem: &claim.Problem{File: path, Reason: "no"}}
+	f.Present, f.File = s, &File{Blob: "b2", Problem: &contract.Problem{File: path, Reason: "no"}}
 	f.Present = Decide(f).Answer
 	f.File, f.Removed, f.Claim = nil, true, "team-a/orders"
 	if d := Decide(f); d.Effect != Withdraw {
@@ -120,32 +120,32 @@ func TestARefusedRequestSaysWhatBecomesOfItsClaims(t *testing.T) {
 	const big = "big"
 	for _, c := range []struct {
 		name        string
-		before, now claim.DeletionPolicy // "" is no answer before, and a bad file
+		before, now contract.DeletionPolicy // "" is no answer before, and a bad file
 		export      *Export
 		permitted   bool
-		result      claim.Result
+		result      contract.Result
 		want        Effect // when the file goes, and claims are there
 	}{
-		{"it asks for another offer, and to orphan", claim.Refuse, claim.Orphan, &Export{Template: "pg"}, true, claim.Denied, Withdraw},
-		{"it asks for another offer, and not to orphan any more", claim.Orphan, claim.Refuse, &Export{Template: "pg"}, true, claim.Denied, Nothing},
-		{"it asks for another offer, and to delete", claim.Orphan, claim.Delete, &Export{Template: "pg"}, true, claim.Denied, Nothing},
-		{"it asks for an offer that it may not bind", claim.Orphan, claim.Refuse, &Export{Template: "pg"}, false, claim.Denied, Nothing},
-		{"it is the first one", "", claim.Refuse, &Export{Template: "pg"}, true, claim.Denied, Nothing},
-		{"it is the first one, and asks to orphan what is not its own", "", claim.Orphan, &Export{Template: "pg"}, true, claim.Denied, Nothing},
-		{"the right is lost", claim.Orphan, claim.Refuse, &Export{Template: big}, false, claim.Held, Nothing},
-		{"the API is being unbound", claim.Orphan, claim.Refuse, &Export{Template: big, Terminating: true}, true, claim.Failed, Nothing},
-		{"a bad file says nothing new", claim.Orphan, "", &Export{Template: "pg"}, true, claim.Invalid, Withdraw},
-		{"a bad file says nothing new, and claims stay", claim.Refuse, "", &Export{Template: "pg"}, true, claim.Invalid, Nothing},
+		{"it asks for another offer, and to orphan", contract.Refuse, contract.Orphan, &Export{Template: "pg"}, true, contract.Denied, Withdraw},
+		{"it asks for another offer, and not to orphan any more", contract.Orphan, contract.Refuse, &Export{Template: "pg"}, true, contract.Denied, Nothing},
+		{"it asks for another offer, and to delete", contract.Orphan, contract.Delete, &Export{Template: "pg"}, true, contract.Denied, Nothing},
+		{"it asks for an offer that it may not bind", contract.Orphan, contract.Refuse, &Export{Template: "pg"}, false, contract.Denied, Nothing},
+		{"it is the first one", "", contract.Refuse, &Export{Template: "pg"}, true, contract.Denied, Nothing},
+		{"it is the first one, and asks to orphan what is not its own", "", contract.Orphan, &Export{Template: "pg"}, true, contract.Denied, Nothing},
+		{"the right is lost", contract.Orphan, contract.Refuse, &Export{Template: big}, false, contract.Held, Nothing},
+		{"the API is being unbound", contract.Orphan, contract.Refuse, &Export{Template: big, Terminating: true}, true, contract.Failed, Nothing},
+		{"a bad file says nothing new", contract.Orphan, "", &Export{Template: "pg"}, true, contract.Invalid, Withdraw},
+		{"a bad file says nothing new, and claims stay", contract.Refuse, "", &Export{Template: "pg"}, true, contract.Invalid, Nothing},
 	} {
 		f := Facts{
 			Path: path, Binding: binding, Head: "c1", Export: c.export, Offers: []Offer{{"pg", binding, true, true}, {big, binding, c.permitted, true}},
-			File: &File{Blob: "b2", Request: claim.Request{Binding: binding, Template: big, DeletionPolicy: c.now}},
+			File: &File{Blob: "b2", Request: contract.Request{Binding: binding, Template: big, DeletionPolicy: c.now}},
 		}
 		if c.now == "" {
-			f.File.Problem = &claim.Problem{File: path, Reason: "no"}
+			f.File.Problem = &contract.Problem{File: path, Reason: "no"}
 		}
 		if c.before != "" {
-			f.Present = &claim.Status{Answers: claim.Answers{Blob: "b1", Commit: "c0"}, Status: map[string]any{"template": "pg", "deletionPolicy": string(c.before)}}
+			f.Present = &contract.Status{Answers: contract.Answers{Blob: "b1", Commit: "c0"}, Status: map[string]any{"template": "pg", "deletionPolicy": string(c.before)}}
 		}
 		f.Present = Decide(f).Answer
 		if f.Present.Result != c.result {
@@ -162,9 +162,9 @@ func TestARefusedRequestSaysWhatBecomesOfItsClaims(t *testing.T) {
 // granted otherwise.
 func TestARequestTakesOnlyItsOwnWithIt(t *testing.T) {
 	ask := func(template string) *File {
-		return &File{Blob: "b-" + template, Request: claim.Request{Binding: binding, Template: template, DeletionPolicy: claim.Refuse}}
+		return &File{Blob: "b-" + template, Request: contract.Request{Binding: binding, Template: template, DeletionPolicy: contract.Refuse}}
 	}
-	bad := &File{Blob: "b-bad", Problem: &claim.Problem{File: path, Reason: "no"}}
+	bad := &File{Blob: "b-bad", Problem: &contract.Problem{File: path, Reason: "no"}}
 	pg, big := Offer{"pg", binding, true, true}, Offer{"big", binding, true, true}
 	for _, c := range []struct {
 		name   string

@@ -6,7 +6,7 @@
 // nothing unless somebody removed it; and no API goes from under its claims.
 package request
 
-import "gitbind.dev/gitbridge/claim"
+import "gitbind.dev/gitbridge/contract"
 
 // Facts are what is known of one request.
 type Facts struct {
@@ -21,7 +21,7 @@ type Facts struct {
 	// File is nil when main has none.
 	File *File
 	// Present is the answer that is on status, nil if there is none.
-	Present *claim.Status
+	Present *contract.Status
 	// Export is what the cluster has of the API, nil for nothing.
 	Export *Export
 	// Offers are those of the API, and the one that the file or the export names,
@@ -37,8 +37,8 @@ type Facts struct {
 type File struct {
 	Blob string
 	// Problem is why it is refused, nil if it is not: then Request is set.
-	Problem *claim.Problem
-	Request claim.Request
+	Problem *contract.Problem
+	Request contract.Request
 	// Line is the one that says what is wanted.
 	Line int
 }
@@ -76,7 +76,7 @@ type Decision struct {
 	// Template is the one to grant.
 	Template string
 	// Answer is nil for none. It shares memory with the facts.
-	Answer *claim.Status
+	Answer *contract.Status
 	// Permitted says whether the cluster may bind what it has, nil where that is
 	// nobody's question.
 	Permitted *bool

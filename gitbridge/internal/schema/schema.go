@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 )
 
 // Schema is that of the spec of one exported API. It may be used by many
@@ -30,7 +30,7 @@ type Schema struct {
 
 // New takes the schema of an exported definition, which has one version.
 func New(crd *apiextensionsv1.CustomResourceDefinition) (*Schema, error) {
-	props, s, err := claim.VersionSchema(crd, crd.Spec.Versions[0].Name)
+	props, s, err := contract.VersionSchema(crd, crd.Spec.Versions[0].Name)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ type Problem struct {
 }
 
 // Problems are what is wrong with a claim's spec, sorted by field.
-func (s *Schema) Problems(c *claim.Claim) []Problem {
+func (s *Schema) Problems(c *contract.Claim) []Problem {
 	spec := runtime.DeepCopyJSON(c.Spec)
 	if spec == nil {
 		spec = map[string]any{}

@@ -8,8 +8,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 
-	"gitbind.dev/backend/api/v1alpha1"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/export"
 	"gitbind.dev/gitbridge/internal/schema"
 )
@@ -58,7 +58,7 @@ func TestProblems(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, s.Problems(&claim.Claim{Kind: "PostgresqlInstance", Spec: test.spec})); diff != "" {
+			if diff := cmp.Diff(test.want, s.Problems(&contract.Claim{Kind: "PostgresqlInstance", Spec: test.spec})); diff != "" {
 				t.Errorf("(-want +got): %s", diff)
 			}
 		})

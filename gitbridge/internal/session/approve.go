@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"gitbind.dev/gitbridge/breaker"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/decision"
 	"gitbind.dev/gitbridge/store"
 )
@@ -152,7 +152,7 @@ func (s *Session) approveHeld(ctx context.Context, commit store.Hash) error {
 	followed := s.lineage(commit, nil)
 	for path, r := range held {
 		yes := r.Commit == string(commit)
-		if !yes && r.Reason != claim.NotRemoved {
+		if !yes && r.Reason != contract.NotRemoved {
 			var err error
 			if yes, err = followed(ctx, store.Hash(r.Commit)); err != nil {
 				return err

@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 )
 
 // Foreign are the paths of claims that are held because objects that are not
@@ -18,9 +18,9 @@ func (s *Session) Foreign() (paths []string, known bool) {
 
 // noteForeign takes note of an answer, and reports whether Foreign says something
 // else by it. The caller holds s.mu.
-func (s *Session) noteForeign(path string, answer *claim.Status) (changed bool) {
+func (s *Session) noteForeign(path string, answer *contract.Status) (changed bool) {
 	knew := s.surveyed
-	isForeign := answer != nil && answer.Reason == claim.Foreign
+	isForeign := answer != nil && answer.Reason == contract.Foreign
 	if isForeign != s.foreign[path] {
 		changed = true
 		if isForeign {

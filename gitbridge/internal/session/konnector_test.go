@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/store"
 )
 
@@ -26,7 +26,7 @@ func TestRemovalsCountWhenTheKonnectorMadeThem(t *testing.T) {
 	w.konnector(day.Add(20*time.Hour), "j!", "k!", "l!", "m!")
 	r = w.start()
 	r.follows()
-	want := map[string]claim.Reason{"i": claim.ManyRemovals}
+	want := map[string]contract.Reason{"i": contract.ManyRemovals}
 	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m"} {
 		got := r.wantRemoval(name, "", want[name])
 		if approved := name >= "j"; got.Approved != approved {
@@ -43,11 +43,11 @@ func TestAnApprovalCountsInTheKonnectorsCommitsOnly(t *testing.T) {
 	files, trailers := map[string]string{}, []store.Trailer{}
 	for _, name := range names[:5] {
 		files[path(name)] = ""
-		trailers = append(trailers, store.Trailer{Key: claim.TrailerApproved, Value: path(name)})
+		trailers = append(trailers, store.Trailer{Key: contract.TrailerApproved, Value: path(name)})
 	}
 	w.commit("Remove", files, trailers...)
 	r.follows()
-	r.wantRemoval("a", "", claim.ManyRemovals)
+	r.wantRemoval("a", "", contract.ManyRemovals)
 }
 
 // What the konnector made and deleted before the bridge could answer it is

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/decision"
 	"gitbind.dev/gitbridge/internal/request"
 	"gitbind.dev/gitbridge/internal/statusbranch"
@@ -150,13 +150,13 @@ func (s *Session) begin(ctx context.Context, main *store.Snapshot) error {
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(64)
-	for e := range before.List(claim.Root) {
+	for e := range before.List(contract.Root) {
 		path := e.Path
 		if _, ok := main.Entry(path); ok {
 			continue
 		}
 		present, err := s.present(before, path)
-		if err != nil || present == nil || present.Answers.Blob == "" && present.Result != claim.Held {
+		if err != nil || present == nil || present.Answers.Blob == "" && present.Result != contract.Held {
 			continue
 		}
 		held := unproven(path, main.Head(), present)
@@ -164,11 +164,11 @@ func (s *Session) begin(ctx context.Context, main *store.Snapshot) error {
 			continue
 		}
 		group.Go(func() error {
-			data, err := claim.EncodeStatus(held)
+			data, err := contract.EncodeStatus(held)
 			if err != nil {
 				return err
 			}
-			return s.Status.Write(groupCtx, statusbranch.Change{Path: claim.StatusPath(path), Data: data, Subject: "status: Held " + path})
+			return s.Status.Write(groupCtx, statusbranch.Change{Path: contract.StatusPath(path), Data: data, Subject: "status: Held " + path})
 		})
 	}
 	if err := group.Wait(); err != nil {
@@ -179,11 +179,11 @@ func (s *Session) begin(ctx context.Context, main *store.Snapshot) error {
 
 // unproven is the answer for what main lacks at a begin; nil for what is neither
 // a claim nor a request.
-func unproven(path string, head store.Hash, present *claim.Status) *claim.Status {
-	if key, err := claim.ParsePath(path); err == nil {
+func unproven(path string, head store.Hash, present *contract.Status) *contract.Status {
+	if key, err := contract.ParsePath(path); err == nil {
 		return decision.Held(path, key, decision.Unproven(string(head)), present)
 	}
-	if binding, ok := claim.ParseRequestPath(path); ok {
+	if binding, ok := contract.ParseRequestPath(path); ok {
 		return request.Facts{Path: path, Binding: binding, Head: string(head), Present: present}.Unproven()
 	}
 	return nil
@@ -194,13 +194,13 @@ func (s *Session) take(old, new *store.Snapshot, commits []store.Commit, missing
 	paths := map[string]bool{}
 	// What was looked at while main was held, was for its status only.
 	if missing.all || s.View().Held {
-		for path := range s.paths(new, claim.Root) {
+		for path := range s.paths(new, contract.Root) {
 			paths[path] = true
 		}
 	}
 	var back []string
-	for c := range store.Diff(old, new, claim.Root) {
-		if claim.IsReserved(c.Path) {
+	for c := range store.Diff(old, new, contract.Root) {
+		if contract.IsReserved(c.Path) {
 			continue
 		}
 		paths[c.Path] = true
@@ -210,7 +210,7 @@ func (s *Session) take(old, new *store.Snapshot, commits []store.Commit, missing
 	}
 	uids := map[string]string{}
 	for _, c := range commits { // newest first
-		for _, t := range claim.ParseObjectTrailers(c.Message) {
+		for _, t := range contract.ParseObjectTrailers(c.Message) {
 			if path := t.Key.Path(); uids[path] == "" {
 				uids[path] = t.UID
 				// It may have come and gone between two looks.
@@ -260,12 +260,12 @@ func (s *Session) enqueue(paths map[string]bool, isNews func(path string) bool) 
 
 // isAnswered reports whether status says anything of a path.
 func (s *Session) isAnswered(path string) bool {
-	_, ok := s.Status.Snapshot().Entry(claim.StatusPath(path))
+	_, ok := s.Status.Snapshot().Entry(contract.StatusPath(path))
 	return ok
 }
 
 func (s *Session) enqueueAll(main *store.Snapshot) {
-	for path := range s.paths(main, claim.Root) {
+	for path := range s.paths(main, contract.Root) {
 		s.options.Enqueue(path, false)
 	}
 }
@@ -275,23 +275,23 @@ func (s *Session) enqueueAll(main *store.Snapshot) {
 func (s *Session) paths(main *store.Snapshot, folder string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		for e := range main.List(folder) {
-			if !claim.IsReserved(e.Path) && !yield(e.Path) {
+			if !contract.IsReserved(e.Path) && !yield(e.Path) {
 				return
 			}
 		}
 		status := s.Status.Snapshot()
 		for e := range status.List(folder) {
-			_, err := claim.ParsePath(e.Path)
-			if _, isRequest := claim.ParseRequestPath(e.Path); (err == nil || isRequest) && !yield(e.Path) {
+			_, err := contract.ParsePath(e.Path)
+			if _, isRequest := contract.ParseRequestPath(e.Path); (err == nil || isRequest) && !yield(e.Path) {
 				return
 			}
 		}
-		for e := range status.List(claim.RefusedRoot) {
+		for e := range status.List(contract.RefusedRoot) {
 			data, err := status.Read(e.Path)
 			if err != nil {
 				continue
 			}
-			answer, err := claim.DecodeStatus(data)
+			answer, err := contract.DecodeStatus(data)
 			if err == nil && answer.Problem != nil && strings.HasPrefix(answer.Problem.File, folder+"/") && !yield(answer.Problem.File) {
 				return
 			}
@@ -301,12 +301,12 @@ func (s *Session) paths(main *store.Snapshot, folder string) func(yield func(str
 
 // Present is the answer to a path that is on status, nil if there is none or it
 // cannot be read.
-func (s *Session) Present(path string) (*claim.Status, error) {
+func (s *Session) Present(path string) (*contract.Status, error) {
 	return s.present(s.Status.Snapshot(), path)
 }
 
-func (s *Session) present(status *store.Snapshot, path string) (*claim.Status, error) {
-	entry, ok := status.Entry(claim.StatusPath(path))
+func (s *Session) present(status *store.Snapshot, path string) (*contract.Status, error) {
+	entry, ok := status.Entry(contract.StatusPath(path))
 	if !ok {
 		return nil, nil
 	}

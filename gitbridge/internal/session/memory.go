@@ -6,7 +6,7 @@ import (
 	"crypto/rand"
 	"time"
 
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/answered"
 	"gitbind.dev/gitbridge/internal/statusbranch"
 	"gitbind.dev/gitbridge/store"
@@ -130,7 +130,7 @@ const leap = 1 << 20
 
 // open says in which epoch to write. It is written down with the next commit of
 // main that is accepted.
-func (s *Session) open(epoch string, observed claim.Observed, reached int64) {
+func (s *Session) open(epoch string, observed contract.Observed, reached int64) {
 	s.remembering.Lock()
 	defer s.remembering.Unlock()
 	s.epoch, s.remembered = epoch, 0

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"gitbind.dev/gitbridge/breaker"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/decision"
 	"gitbind.dev/gitbridge/store"
 )
@@ -32,8 +32,8 @@ func (s *Session) missing(ctx context.Context, old, new *store.Snapshot, commits
 			added = s.unknown(new)
 		}
 	} else {
-		for c := range store.Diff(old, new, claim.Root) {
-			switch _, err := claim.ParsePath(c.Path); {
+		for c := range store.Diff(old, new, contract.Root) {
+			switch _, err := contract.ParsePath(c.Path); {
 			case err != nil:
 			case c.New == nil:
 				removed = append(removed, c.Path)
@@ -91,7 +91,7 @@ func claimsIn(main *store.Snapshot) func(binding string) int {
 	return func(binding string) int {
 		n, ok := counts[binding]
 		if !ok {
-			for range main.List(claim.ClaimsPath(binding)) {
+			for range main.List(contract.ClaimsPath(binding)) {
 				n++
 			}
 			counts[binding] = n
@@ -104,8 +104,8 @@ func claimsIn(main *store.Snapshot) func(binding string) int {
 func (s *Session) unknown(main *store.Snapshot) []string {
 	status := s.Status.Snapshot()
 	var out []string
-	for e := range main.List(claim.Root) {
-		if _, err := claim.ParsePath(e.Path); err != nil {
+	for e := range main.List(contract.Root) {
+		if _, err := contract.ParsePath(e.Path); err != nil {
 			continue
 		}
 		if _, ok := status.Entry(e.Path); !ok {
@@ -122,8 +122,8 @@ func (s *Session) unanswered(ctx context.Context, main *store.Snapshot, commits 
 	followed := s.lineage(main.Head(), commits)
 	seen := map[string]bool{}
 	var removed []string
-	for e := range s.Status.Snapshot().List(claim.Root) {
-		if _, err := claim.ParsePath(e.Path); err != nil {
+	for e := range s.Status.Snapshot().List(contract.Root) {
+		if _, err := contract.ParsePath(e.Path); err != nil {
 			continue
 		}
 		seen[e.Path] = true
@@ -135,9 +135,9 @@ func (s *Session) unanswered(ctx context.Context, main *store.Snapshot, commits 
 		case err != nil:
 			// It is not known what it says: nothing is deleted for it.
 			held[e.Path] = &Removal{Removal: *decision.Unproven(string(main.Head()))}
-		case present.Result == claim.Gone:
+		case present.Result == contract.Gone:
 			s.Status.Bury(e.Path, present.Since)
-		case present.Result == claim.Held && present.Answers.Blob == "":
+		case present.Result == contract.Held && present.Answers.Blob == "":
 			held[e.Path] = wasHeld(present)
 		case present.Answers.Blob != "":
 			switch yes, err := followed(ctx, store.Hash(present.Answers.Commit)); {
@@ -153,7 +153,7 @@ func (s *Session) unanswered(ctx context.Context, main *store.Snapshot, commits 
 	if begin {
 		return removed, nil
 	}
-	_, konnector := claim.Identity(claim.Konnector, s.Cluster.ID)
+	_, konnector := contract.Identity(contract.Konnector, s.Cluster.ID)
 	for _, c := range commits {
 		if c.Committer.Email != konnector {
 			continue
@@ -169,7 +169,7 @@ func (s *Session) unanswered(ctx context.Context, main *store.Snapshot, commits 
 }
 
 // wasHeld is a removal as its answer tells it.
-func wasHeld(present *claim.Status) *Removal {
+func wasHeld(present *contract.Status) *Removal {
 	r := decision.Removal{Commit: present.Answers.Commit, Reason: present.Reason, Message: present.Message}
 	if r.Reason == "" {
 		// Something else was in the way, and what is known of the removal is lost.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"gitbind.dev/gitbridge/breaker"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/decision"
 	"gitbind.dev/gitbridge/store"
 )
@@ -34,7 +34,7 @@ type push struct {
 // these commits is of now, whatever clock made them. All the rest counts as one.
 // Approved are those that a person approved in the app cluster.
 func pushes(removed []string, commits []store.Commit, clusterID string, now time.Time) (list []push, approved map[string]bool) {
-	_, konnector := claim.Identity(claim.Konnector, clusterID)
+	_, konnector := contract.Identity(contract.Konnector, clusterID)
 	of, newest := map[string]int{}, time.Time{}
 	approved = map[string]bool{}
 	for i, c := range commits { // newest first
@@ -47,7 +47,7 @@ func pushes(removed []string, commits []store.Commit, clusterID string, now time
 		for _, path := range removedBy(c) {
 			if _, ok := of[path]; !ok {
 				of[path] = i
-				approved[path] = slices.Contains(claim.ParseApproved(c.Message), path)
+				approved[path] = slices.Contains(contract.ParseApproved(c.Message), path)
 			}
 		}
 	}
@@ -79,7 +79,7 @@ func pushes(removed []string, commits []store.Commit, clusterID string, now time
 // removedBy are the paths that a commit of the konnector says it removed.
 func removedBy(c store.Commit) []string {
 	var out []string
-	for _, t := range claim.ParseObjectTrailers(c.Message) {
+	for _, t := range contract.ParseObjectTrailers(c.Message) {
 		if t.Blob == "" {
 			out = append(out, t.Key.Path())
 		}
@@ -114,7 +114,7 @@ func judgePushes(l breaker.Limits, passed []breaker.Removal, list []push, left f
 }
 
 func bindingOf(path string) string {
-	key, err := claim.ParsePath(path)
+	key, err := contract.ParsePath(path)
 	if err != nil {
 		return ""
 	}
@@ -122,6 +122,6 @@ func bindingOf(path string) string {
 }
 
 // matters reports whether there may be a service to delete for an answer.
-func matters(present *claim.Status) bool {
-	return present == nil || present.Object != "" && present.Result != claim.Gone && present.Result != claim.Lost
+func matters(present *contract.Status) bool {
+	return present == nil || present.Object != "" && present.Result != contract.Gone && present.Result != contract.Lost
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"gitbind.dev/gitbridge/breaker"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/session"
 	"gitbind.dev/gitbridge/store"
 )
@@ -27,7 +27,7 @@ func ordered(w *world, r *run, n int) []string {
 	w.commit("Order", files)
 	r.follows()
 	for _, name := range names {
-		r.answer(path(name), claim.Applied)
+		r.answer(path(name), contract.Applied)
 	}
 	return names
 }
@@ -44,7 +44,7 @@ func (w *world) remove(names ...string) store.Hash {
 // konnector removes claims as the app cluster's agent does, each with a commit.
 func (w *world) konnector(at time.Time, names ...string) store.Hash {
 	w.Helper()
-	name, email := claim.Identity(claim.Konnector, "k3x9d2abqw")
+	name, email := contract.Identity(contract.Konnector, "k3x9d2abqw")
 	w.remote.Committer, w.remote.Now = store.Signature{Name: name, Email: email}, func() time.Time { return at }
 	defer func() { w.remote.Committer, w.remote.Now = store.Signature{Name: "alice"}, nil }()
 	people := w.people
@@ -54,10 +54,10 @@ func (w *world) konnector(at time.Time, names ...string) store.Hash {
 	for _, name := range names {
 		name, approved := strings.CutSuffix(name, "!")
 		files[path(name)] = ""
-		key, _ := claim.ParsePath(path(name))
-		trailers = append(trailers, store.Trailer{Key: claim.TrailerObject, Value: claim.ObjectTrailer{Key: key, UID: "u", Generation: 2}.String()})
+		key, _ := contract.ParsePath(path(name))
+		trailers = append(trailers, store.Trailer{Key: contract.TrailerObject, Value: contract.ObjectTrailer{Key: key, UID: "u", Generation: 2}.String()})
 		if approved {
-			trailers = append(trailers, store.Trailer{Key: claim.TrailerApproved, Value: path(name)})
+			trailers = append(trailers, store.Trailer{Key: contract.TrailerApproved, Value: path(name)})
 		}
 	}
 	return w.commit("claim: remove", files, trailers...)
@@ -82,8 +82,8 @@ func TestARemovalIsKnown(t *testing.T) {
 	again.follows()
 	again.wantRemoval("b", "", "")
 	again.wantRemoval("x", seen, "")
-	again.wantRemoval("y", "", claim.NotRemoved)
-	again.wantRemoval("z", "0123456789012345678901234567890123456789", claim.NotRemoved)
+	again.wantRemoval("y", "", contract.NotRemoved)
+	again.wantRemoval("z", "0123456789012345678901234567890123456789", contract.NotRemoved)
 	_ = added
 
 	w.commit("Put back", map[string]string{path("b"): "1"})
@@ -118,7 +118,7 @@ func TestAnObjectTellsOfItsFile(t *testing.T) {
 	again := w.start()
 	again.follows()
 	for _, applied := range []store.Hash{applied, begin} {
-		if got, err := again.Removal(t.Context(), path("a"), session.Seen{Applied: applied}); err != nil || got.Reason != claim.NotRemoved {
+		if got, err := again.Removal(t.Context(), path("a"), session.Seen{Applied: applied}); err != nil || got.Reason != contract.NotRemoved {
 			t.Errorf("from before main is followed: %+v, %v", got, err)
 		}
 	}
@@ -148,7 +148,7 @@ func TestManyRemovalsAreHeldUntilAPersonApproves(t *testing.T) {
 				r.follows()
 			}
 			for _, name := range names[:4] {
-				got := r.wantRemoval(name, "", claim.ManyRemovals)
+				got := r.wantRemoval(name, "", contract.ManyRemovals)
 				if !strings.Contains(got.Message, "with 3 others") || !strings.Contains(got.Message, "--removals "+string(head)) {
 					t.Errorf("message %q", got.Message)
 				}
@@ -169,7 +169,7 @@ func TestManyRemovalsAreHeldUntilAPersonApproves(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			r.wantRemoval("a", "", claim.ManyRemovals)
+			r.wantRemoval("a", "", contract.ManyRemovals)
 			if _, err := r.ApproveRemovals(t.Context(), w.remote.Head("main")); err != nil {
 				t.Fatal(err)
 			}
@@ -180,7 +180,7 @@ func TestManyRemovalsAreHeldUntilAPersonApproves(t *testing.T) {
 				if done, err := r.ApproveRemovals(t.Context(), w.remote.Head("main")); done || err != nil {
 					t.Errorf("done before %s is gone, %v", name, err)
 				}
-				r.Answered(path(name), &claim.Status{Result: claim.Gone})
+				r.Answered(path(name), &contract.Status{Result: contract.Gone})
 			}
 			if done, err := r.ApproveRemovals(t.Context(), w.remote.Head("main")); !done || err != nil {
 				t.Errorf("not done: %v", err)
@@ -202,7 +202,7 @@ func (r *run) answerHeld(name string) {
 	if err != nil || got.Reason == "" {
 		r.w.Fatalf("%+v, %v", got, err)
 	}
-	r.write(path(name), &claim.Status{Result: claim.Held, Reason: got.Reason, Message: got.Message, Answers: claim.Answers{Commit: got.Commit}, Object: "x/" + name})
+	r.write(path(name), &contract.Status{Result: contract.Held, Reason: got.Reason, Message: got.Message, Answers: contract.Answers{Commit: got.Commit}, Object: "x/" + name})
 }
 
 func TestWhatPassedOutlivesTheProcess(t *testing.T) {
@@ -232,7 +232,7 @@ func TestWhatPassedOutlivesTheProcess(t *testing.T) {
 	w.remove("d")
 	again := w.start()
 	again.follows()
-	again.wantRemoval("d", "", claim.ManyRemovals)
+	again.wantRemoval("d", "", contract.ManyRemovals)
 	// That which passed before and is not gone yet is not asked about again.
 	again.wantRemoval("c", "", "")
 }
@@ -244,7 +244,7 @@ func TestLimitsAreSettings(t *testing.T) {
 	ordered(w, r, 9)
 	w.remove("a")
 	r.follows()
-	r.wantRemoval("a", "", claim.ManyRemovals)
+	r.wantRemoval("a", "", contract.ManyRemovals)
 	r.SetLimits(breaker.Limits{Most: 5, Window: time.Minute})
 	w.remove("b", "c", "d", "e")
 	r.follows()
@@ -273,10 +273,10 @@ func TestAMoveIsHeldAndCountsForNothing(t *testing.T) {
 		if memory, _ := w.remembered(); len(memory.Removals) > 0 {
 			t.Errorf("what is held counts: %+v", memory.Removals)
 		}
-		if held.Reason != claim.Moved || !strings.Contains(held.Message, path("new-"+name)) {
+		if held.Reason != contract.Moved || !strings.Contains(held.Message, path("new-"+name)) {
 			t.Errorf("%+v", held)
 		}
-		r.wantRemoval(name, "", claim.Moved)
+		r.wantRemoval(name, "", contract.Moved)
 	}
 	if _, err := r.ApproveRemovals(t.Context(), w.remote.Head("main")); err != nil {
 		t.Fatal(err)
@@ -340,11 +340,11 @@ func TestWhatNobodyRemovedIsApprovedByItsOwnCommit(t *testing.T) {
 	if _, err := r.ApproveRemovals(t.Context(), later); err != nil {
 		t.Fatal(err)
 	}
-	r.wantRemoval("a", "", claim.NotRemoved)
+	r.wantRemoval("a", "", contract.NotRemoved)
 	r.stop()
 	r = w.start()
 	r.follows()
-	r.wantRemoval("a", "", claim.NotRemoved)
+	r.wantRemoval("a", "", contract.NotRemoved)
 	if _, err := r.ApproveRemovals(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
@@ -372,7 +372,7 @@ func TestAHeldRemovalOfAnotherHistory(t *testing.T) {
 	}
 	r.follows()
 	for _, name := range names {
-		r.wantRemoval(name, "", claim.NotRemoved)
+		r.wantRemoval(name, "", contract.NotRemoved)
 	}
 	if _, err := r.ApproveRemovals(t.Context(), old); err != nil {
 		t.Fatal(err)
@@ -388,7 +388,7 @@ func TestManyUnknownCommitsAreAskedForAtOnce(t *testing.T) {
 		name := fmt.Sprintf("n%d", i)
 		w.commit("Add", map[string]string{path(name): "1"})
 		r.follows()
-		r.answer(path(name), claim.Applied)
+		r.answer(path(name), contract.Applied)
 	}
 	r.stop()
 	files := map[string]string{}
@@ -399,6 +399,6 @@ func TestManyUnknownCommitsAreAskedForAtOnce(t *testing.T) {
 	r = w.start()
 	r.follows()
 	for i := range 20 {
-		r.wantRemoval(fmt.Sprintf("n%d", i), "", claim.ManyRemovals)
+		r.wantRemoval(fmt.Sprintf("n%d", i), "", contract.ManyRemovals)
 	}
 }

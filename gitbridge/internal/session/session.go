@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"gitbind.dev/gitbridge/breaker"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/answered"
 	"gitbind.dev/gitbridge/internal/statusbranch"
 	"gitbind.dev/gitbridge/internal/tenant"
@@ -62,7 +62,7 @@ type Session struct {
 
 	options Options
 	health  health
-	answers claim.Statuses
+	answers contract.Statuses
 	// opened is closed when the branch status is known.
 	opened chan struct{}
 
@@ -179,7 +179,7 @@ func (s *Session) Write(ctx context.Context, c statusbranch.Change) error {
 }
 
 // Answered says that the answer to a path is on status; nil for none.
-func (s *Session) Answered(path string, answer *claim.Status) {
+func (s *Session) Answered(path string, answer *contract.Status) {
 	uid := ""
 	if answer != nil {
 		uid = answer.UID
@@ -189,7 +189,7 @@ func (s *Session) Answered(path string, answer *claim.Status) {
 		delete(s.uids, path)
 	}
 	toldOf := false
-	if answer == nil || answer.Result == claim.Gone {
+	if answer == nil || answer.Result == contract.Gone {
 		r := s.removals[path]
 		toldOf = r != nil && (r.Reason != "" || r.approvedHere)
 		delete(s.removals, path)
@@ -206,7 +206,7 @@ func (s *Session) Enqueue(path string, urgent bool) { s.options.Enqueue(path, ur
 
 // EnqueueBinding has all claims of a binding looked at.
 func (s *Session) EnqueueBinding(binding string) {
-	for path := range s.paths(s.View().Main, claim.BindingPath(binding)) {
+	for path := range s.paths(s.View().Main, contract.BindingPath(binding)) {
 		s.options.Enqueue(path, false)
 	}
 }

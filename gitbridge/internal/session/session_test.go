@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/session"
 	"gitbind.dev/gitbridge/internal/statusbranch"
 	"gitbind.dev/gitbridge/store"
@@ -20,10 +20,10 @@ import (
 
 func TestChangedPathsAreLookedAt(t *testing.T) {
 	w := newWorld(t)
-	w.commit("Add", map[string]string{path("a"): "1", path("b"): "1", "bindings/odd": "x", claim.RequestPath(binding): "x", "bindings/" + binding + "/inputs/team-a/x.yaml": "x", "docs/x": "x"})
+	w.commit("Add", map[string]string{path("a"): "1", path("b"): "1", "bindings/odd": "x", contract.RequestPath(binding): "x", "bindings/" + binding + "/inputs/team-a/x.yaml": "x", "docs/x": "x"})
 	r := w.start()
 	r.follows()
-	if diff := cmp.Diff([]string{path("a") + " !", path("b") + " !", claim.RequestPath(binding) + " !", "bindings/odd !"}, w.queued()); diff != "" {
+	if diff := cmp.Diff([]string{path("a") + " !", path("b") + " !", contract.RequestPath(binding) + " !", "bindings/odd !"}, w.queued()); diff != "" {
 		t.Errorf("at first (-want +got): %s", diff)
 	}
 	w.commit("Change", map[string]string{path("a"): "2", "docs/x": "y"})
@@ -43,14 +43,14 @@ func TestAStartLooksAtNewsFirst(t *testing.T) {
 	r := w.start()
 	r.follows()
 	for path := range answered {
-		r.answer(path, claim.Applied)
+		r.answer(path, contract.Applied)
 	}
 	r.stop()
 	w.queued()
 
 	w.commit("Add by a pull request", map[string]string{path("new"): "1"})
-	key, _ := claim.ParsePath(path("old-7"))
-	w.commit("Edit", map[string]string{path("old-7"): "2"}, store.Trailer{Key: claim.TrailerObject, Value: claim.ObjectTrailer{Key: key, UID: "u", Generation: 2}.String()})
+	key, _ := contract.ParsePath(path("old-7"))
+	w.commit("Edit", map[string]string{path("old-7"): "2"}, store.Trailer{Key: contract.TrailerObject, Value: contract.ObjectTrailer{Key: key, UID: "u", Generation: 2}.String()})
 	w.start().follows()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -71,8 +71,8 @@ func TestAClaimThatCameAndWentIsLookedAt(t *testing.T) {
 	r := w.start()
 	r.follows()
 	trailer := func(uid string) store.Trailer {
-		key, _ := claim.ParsePath(path("a"))
-		return store.Trailer{Key: claim.TrailerObject, Value: claim.ObjectTrailer{Key: key, UID: uid, Generation: 1}.String()}
+		key, _ := contract.ParsePath(path("a"))
+		return store.Trailer{Key: contract.TrailerObject, Value: contract.ObjectTrailer{Key: key, UID: uid, Generation: 1}.String()}
 	}
 	w.commit("Add", map[string]string{path("a"): "1"}, trailer("u1"))
 	w.commit("Remove", map[string]string{path("a"): ""}, trailer("u1"))
@@ -85,7 +85,7 @@ func TestAClaimThatCameAndWentIsLookedAt(t *testing.T) {
 	if got := r.UID(path("a")); got != "u2" {
 		t.Errorf("uid = %q, want the last one, u2", got)
 	}
-	r.Answered(path("a"), &claim.Status{UID: "u2"})
+	r.Answered(path("a"), &contract.Status{UID: "u2"})
 	if got := r.UID(path("a")); got != "" {
 		t.Errorf("uid = %q after the answer", got)
 	}
@@ -131,8 +131,8 @@ func TestAMainThatDoesNotDescendIsNotFollowed(t *testing.T) {
 			w.commit("Add", map[string]string{path("a"): "1", path("b"): "1"})
 			r := w.start()
 			r.follows()
-			r.answer(path("a"), claim.Applied)
-			r.answer(path("b"), claim.Applied)
+			r.answer(path("a"), contract.Applied)
+			r.answer(path("b"), contract.Applied)
 			accepted := w.remote.Head("main")
 			if restarted {
 				r.stop()
@@ -164,10 +164,10 @@ func TestAMainThatDoesNotDescendIsNotFollowed(t *testing.T) {
 					t.Errorf("view = %+v", v)
 				}
 				for _, name := range []string{"a", "b"} {
-					if s := w.status(path(name)); s.Result != claim.Held || s.Answers.Blob != "" || s.Reason != claim.NotRemoved {
+					if s := w.status(path(name)); s.Result != contract.Held || s.Answers.Blob != "" || s.Reason != contract.NotRemoved {
 						t.Errorf("%s: %+v, want it held", name, s)
 					}
-					r.wantRemoval(name, "", claim.NotRemoved)
+					r.wantRemoval(name, "", contract.NotRemoved)
 				}
 				if memory, _ := w.remembered(); memory.Accepted != old {
 					t.Errorf("remembered %s", memory.Accepted)
@@ -187,11 +187,11 @@ func TestTheFirstContactDeletesNothing(t *testing.T) {
 	seen := w.commit("Add", map[string]string{path("a"): "1", path("b"): "1", path("c"): "1"})
 	r := w.start()
 	r.follows()
-	r.answer(path("a"), claim.Applied)
-	r.answer(path("b"), claim.Applied)
+	r.answer(path("a"), contract.Applied)
+	r.answer(path("b"), contract.Applied)
 	w.commit("Remove", map[string]string{path("c"): ""})
 	r.follows()
-	r.answer(path("c"), claim.Deleting)
+	r.answer(path("c"), contract.Deleting)
 	r.stop()
 
 	w.commit("Remove", map[string]string{path("a"): ""})
@@ -200,13 +200,13 @@ func TestTheFirstContactDeletesNothing(t *testing.T) {
 	w.mu.Unlock()
 	again := w.start()
 	again.follows()
-	if s := w.status(path("a")); s.Result != claim.Held || s.Answers.Blob != "" {
+	if s := w.status(path("a")); s.Result != contract.Held || s.Answers.Blob != "" {
 		t.Errorf("a: %+v, want it held", s)
 	}
-	if s := w.status(path("b")); s.Result != claim.Applied {
+	if s := w.status(path("b")); s.Result != contract.Applied {
 		t.Errorf("b: %+v", s)
 	}
-	if s := w.status(path("c")); s.Result != claim.Deleting {
+	if s := w.status(path("c")); s.Result != contract.Deleting {
 		t.Errorf("c: %+v: a delete that began goes on", s)
 	}
 	_ = seen
@@ -218,11 +218,11 @@ func TestTheFirstContactDeletesNothing(t *testing.T) {
 
 func TestTheFirstContactUnbindsNothing(t *testing.T) {
 	w := newWorld(t)
-	request := claim.RequestPath(binding)
+	request := contract.RequestPath(binding)
 	answered := w.commit("Ask", map[string]string{request: "1", path("a"): "1"})
 	r := w.start()
 	r.follows()
-	r.answer(request, claim.Applied)
+	r.answer(request, contract.Applied)
 	w.commit("Unbind", map[string]string{request: ""})
 	r.follows()
 	if yes, err := r.WasRequestRemoved(t.Context(), answered); !yes || err != nil {
@@ -237,7 +237,7 @@ func TestTheFirstContactUnbindsNothing(t *testing.T) {
 	w.mu.Unlock()
 	again := w.start()
 	again.follows()
-	if s := w.status(request); s.Result != claim.Held || s.Reason != claim.NotRemoved || s.Answers.Blob != "" || s.Metadata.Name != binding {
+	if s := w.status(request); s.Result != contract.Held || s.Reason != contract.NotRemoved || s.Answers.Blob != "" || s.Metadata.Name != binding {
 		t.Errorf("%+v, want it held", s)
 	}
 }
@@ -254,13 +254,13 @@ func TestForeignObjectsAreKnownWhenAllOfMainIs(t *testing.T) {
 			t.Errorf("known %v, want %v (-want +got): %s", got, known, diff)
 		}
 	}
-	answer := func(name string, s *claim.Status) {
+	answer := func(name string, s *contract.Status) {
 		t.Helper()
 		r.write(path(name), s)
 		r.Answered(path(name), s)
 	}
-	applied := &claim.Status{Result: claim.Applied, Answers: claim.Answers{Blob: "b", Commit: "c"}}
-	answer("a", &claim.Status{Result: claim.Held, Reason: claim.Foreign, Answers: applied.Answers})
+	applied := &contract.Status{Result: contract.Applied, Answers: contract.Answers{Blob: "b", Commit: "c"}}
+	answer("a", &contract.Status{Result: contract.Held, Reason: contract.Foreign, Answers: applied.Answers})
 	want(false, path("a"))
 	answer("b", applied)
 	want(true, path("a"))
@@ -286,7 +286,7 @@ func TestALostStatusBranchIsSaid(t *testing.T) {
 			w.commit("Add", map[string]string{path("a"): "1"})
 			r := w.start()
 			r.follows()
-			r.answer(path("a"), claim.Applied)
+			r.answer(path("a"), contract.Applied)
 			if restarted {
 				r.stop()
 			}
@@ -314,9 +314,9 @@ func TestAStatusBranchFromABackupIsAnsweredAnew(t *testing.T) {
 	w.commit("Add", map[string]string{path("a"): "1", path("b"): "1"})
 	r := w.start()
 	r.follows()
-	r.answer(path("a"), claim.Applied)
+	r.answer(path("a"), contract.Applied)
 	backup := w.remote.Head("status")
-	r.answer(path("b"), claim.Applied)
+	r.answer(path("b"), contract.Applied)
 	w.queued()
 	store.Tell(r.wakeStatus, "")
 	w.remote.ForceHead("status", backup)
@@ -332,7 +332,7 @@ func TestAStatusBranchFromABackupIsAnsweredAnew(t *testing.T) {
 	if r.View().Held {
 		t.Error("held")
 	}
-	r.answer(path("b"), claim.Applied)
+	r.answer(path("b"), contract.Applied)
 	if o := statusbranch.Observed(r.Status.Snapshot()); o.Commit != string(w.remote.Head("main")) {
 		t.Errorf("observed = %+v", o)
 	}
@@ -347,7 +347,7 @@ func TestWhatStatusLostIsAnsweredWhenMainIsBack(t *testing.T) {
 	r := w.start()
 	r.follows()
 	backup := w.remote.Head("status")
-	r.answer(path("a"), claim.Applied)
+	r.answer(path("a"), contract.Applied)
 	good := w.remote.Head("main")
 	w.remote.ForceHead("main", begin)
 	r.wantHeld("MainRewritten")
@@ -370,14 +370,14 @@ func TestASequenceThatWasReachedIsNotReachedAgain(t *testing.T) {
 	w.commit("Add", map[string]string{path("a"): "1"})
 	r := w.start()
 	r.follows()
-	r.answer(path("a"), claim.Applied)
+	r.answer(path("a"), contract.Applied)
 	r.stop()
 	w.mu.Lock()
 	w.memory.Sequence = 1000 // and then status was set back
 	w.mu.Unlock()
 	r = w.start()
 	r.follows()
-	r.answer(path("a"), claim.Failed)
+	r.answer(path("a"), contract.Failed)
 	if o := statusbranch.Observed(r.Status.Snapshot()); o.Sequence <= 1000 || o.Epoch != w.memory.Epoch {
 		t.Errorf("observed %+v", o)
 	}
@@ -391,7 +391,7 @@ func TestANewClusterBindingOnAnOldStatusWaits(t *testing.T) {
 	if r.IsAnew() || r.Stalled() != nil {
 		t.Error("a new repository is nothing to wait for")
 	}
-	r.answer(path("a"), claim.Applied)
+	r.answer(path("a"), contract.Applied)
 	r.stop()
 	w.mu.Lock()
 	w.memory = session.Memory{}
@@ -466,8 +466,8 @@ func TestAReplacedRepositoryLetsNothingGo(t *testing.T) {
 	w.commit("Add", map[string]string{path("a"): "1", path("b"): "1"})
 	r := w.start()
 	r.follows()
-	r.answer(path("a"), claim.Applied)
-	r.answer(path("b"), claim.Applied)
+	r.answer(path("a"), contract.Applied)
+	r.answer(path("b"), contract.Applied)
 	before, _ := w.remembered()
 	w.remote.ForceHead("main", begin)
 	w.remote.ForceHead("status", "")
@@ -477,10 +477,10 @@ func TestAReplacedRepositoryLetsNothingGo(t *testing.T) {
 	}
 	r.follows()
 	for _, name := range []string{"a", "b"} {
-		if s := w.status(path(name)); s == nil || s.Result != claim.Held || s.Reason != claim.NotRemoved {
+		if s := w.status(path(name)); s == nil || s.Result != contract.Held || s.Reason != contract.NotRemoved {
 			t.Errorf("%s: %+v, want it held", name, s)
 		}
-		r.wantRemoval(name, "", claim.NotRemoved)
+		r.wantRemoval(name, "", contract.NotRemoved)
 	}
 	if after, _ := w.remembered(); after.Epoch == before.Epoch {
 		t.Error("another branch in the same epoch")

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"gitbind.dev/gitbridge/breaker"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 )
 
 // Stall says why nothing at all is done, nil to go on.
@@ -92,7 +92,7 @@ func (s *Session) Recreate(list string) {
 	if same || list == "" {
 		return
 	}
-	for e := range main.List(claim.Root) {
+	for e := range main.List(contract.Root) {
 		if s.Recreates(e.Path) {
 			s.options.Enqueue(e.Path, true)
 		}

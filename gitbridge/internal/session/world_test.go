@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"gitbind.dev/gitbridge/breaker"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/session"
 	"gitbind.dev/gitbridge/internal/statusbranch"
 	"gitbind.dev/gitbridge/internal/tenant"
@@ -22,7 +22,7 @@ import (
 const binding = "caches.example.org"
 
 func path(name string) string {
-	return claim.Key{Binding: binding, Namespace: "team-a", Name: name}.Path()
+	return contract.Key{Binding: binding, Namespace: "team-a", Name: name}.Path()
 }
 
 // world is a repository, and what a control plane remembers of it.
@@ -182,42 +182,42 @@ func (r *run) wantHeld(reason string) {
 }
 
 // answer does what the claim controller would.
-func (r *run) answer(path string, result claim.Result) {
+func (r *run) answer(path string, result contract.Result) {
 	r.w.Helper()
 	v := r.View()
-	s := &claim.Status{Result: result, Answers: claim.Answers{Commit: string(v.Main.Head())}}
+	s := &contract.Status{Result: result, Answers: contract.Answers{Commit: string(v.Main.Head())}}
 	if e, ok := v.Main.Entry(path); ok {
 		s.Answers.Blob, s.Object = string(e.Hash), "gb-k3x9d2abqw-team-a/x"
 	}
 	r.write(path, s)
 }
 
-func (r *run) write(path string, s *claim.Status) {
+func (r *run) write(path string, s *contract.Status) {
 	r.w.Helper()
 	v := r.View()
-	data, err := claim.EncodeStatus(s)
+	data, err := contract.EncodeStatus(s)
 	if err != nil {
 		r.w.Fatal(err)
 	}
-	if err := r.Write(r.w.Context(), statusbranch.Change{Path: claim.StatusPath(path), Data: data, Subject: "status: x", Answers: path, As: v.Generation}); err != nil {
+	if err := r.Write(r.w.Context(), statusbranch.Change{Path: contract.StatusPath(path), Data: data, Subject: "status: x", Answers: path, As: v.Generation}); err != nil {
 		r.w.Fatal(err)
 	}
 }
 
-func (w *world) status(path string) *claim.Status {
+func (w *world) status(path string) *contract.Status {
 	w.Helper()
 	snap, err := w.remote.Branch("status").Fetch(w.Context())
 	if err != nil {
 		w.Fatal(err)
 	}
-	data, err := snap.Read(claim.StatusPath(path))
+	data, err := snap.Read(contract.StatusPath(path))
 	if errors.Is(err, store.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		w.Fatal(err)
 	}
-	s, err := claim.DecodeStatus(data)
+	s, err := contract.DecodeStatus(data)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -235,7 +235,7 @@ func (w *world) eventually(what string, ok func() bool) {
 
 // wantRemoval looks at a claim that main lacks; the reason is that for which it is
 // held.
-func (r *run) wantRemoval(name string, seen store.Hash, want claim.Reason) session.Removal {
+func (r *run) wantRemoval(name string, seen store.Hash, want contract.Reason) session.Removal {
 	r.w.Helper()
 	got, err := r.Removal(r.w.Context(), path(name), session.Seen{Answered: seen})
 	if err != nil || got.Reason != want {

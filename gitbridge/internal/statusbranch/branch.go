@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/answered"
 	"gitbind.dev/gitbridge/store"
 )
@@ -36,7 +36,7 @@ type Branch struct {
 	// sequence is the highest that was given out, observed what the remote is
 	// known to have.
 	sequence int64
-	observed claim.Observed
+	observed contract.Observed
 	last     time.Time
 	// graves are the tombstones, and history is after how many commits the
 	// branch begins anew.
@@ -72,7 +72,7 @@ func (b *Branch) Snapshot() *store.Snapshot { return b.git.Snapshot() }
 // sequence it is known to have reached beyond that. Where the epochs differ,
 // nothing can be written before Start. It may be called again when the branch
 // turns out to be another one.
-func (b *Branch) Open(epoch string, o claim.Observed, reached int64) {
+func (b *Branch) Open(epoch string, o contract.Observed, reached int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.epoch, b.observed, b.sequence, b.opened = epoch, o, max(b.sequence, o.Sequence, reached), o.Sequence
@@ -171,7 +171,7 @@ func (b *Branch) IsForeign() bool {
 	return o.Epoch != epoch || o.Sequence < sequence || b.isBeyond(o)
 }
 
-func (b *Branch) isForeign(o claim.Observed) bool {
+func (b *Branch) isForeign(o contract.Observed) bool {
 	b.mu.Lock()
 	older := o.Epoch != b.epoch || o.Sequence < b.observed.Sequence
 	b.mu.Unlock()
@@ -179,7 +179,7 @@ func (b *Branch) isForeign(o claim.Observed) bool {
 }
 
 // isBeyond reports whether somebody else wrote since the branch was opened.
-func (b *Branch) isBeyond(o claim.Observed) bool {
+func (b *Branch) isBeyond(o contract.Observed) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return o.Sequence > b.opened && o.Writer != b.writer
@@ -188,12 +188,12 @@ func (b *Branch) isBeyond(o claim.Observed) bool {
 // update makes a change, and with it one of observed.yaml. Only a start may be
 // made on a foreign branch.
 func (b *Branch) update(ctx context.Context, start bool, subject string, change func(*store.Tree) (bool, error)) error {
-	var observed claim.Observed
+	var observed contract.Observed
 	_, err := b.git.Update(ctx, store.Edit{
 		Author:  author(),
 		Subject: subject,
 		Apply: func(t *store.Tree) error {
-			observed = claim.Observed{}
+			observed = contract.Observed{}
 			changed, err := change(t)
 			if err != nil || !changed {
 				return err
@@ -236,7 +236,7 @@ func put(t *store.Tree, path string, data []byte) (changed bool, err error) {
 
 // observe writes observed.yaml. A write that is in the same tree counts as an
 // answer: both get there, or neither.
-func (b *Branch) observe(t *store.Tree, cut bool) (claim.Observed, error) {
+func (b *Branch) observe(t *store.Tree, cut bool) (contract.Observed, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	head := b.tracker.AnsweredWith(func(path string, generation answered.Generation) bool {
@@ -249,15 +249,15 @@ func (b *Branch) observe(t *store.Tree, cut bool) (claim.Observed, error) {
 		head = store.Hash(present.Commit)
 	}
 	b.sequence = max(b.sequence, present.Sequence) + 1
-	o := claim.Observed{Commit: string(head), Sequence: b.sequence, Epoch: b.epoch, Cut: present.Cut, Writer: b.writer}
+	o := contract.Observed{Commit: string(head), Sequence: b.sequence, Epoch: b.epoch, Cut: present.Cut, Writer: b.writer}
 	if cut {
 		o.Cut = o.Sequence
 	}
-	data, err := claim.EncodeObserved(o)
+	data, err := contract.EncodeObserved(o)
 	if err != nil {
-		return claim.Observed{}, err
+		return contract.Observed{}, err
 	}
-	return o, t.Write(claim.ObservedPath, data)
+	return o, t.Write(contract.ObservedPath, data)
 }
 
 func (f flight) isIn(t *store.Tree) bool {
@@ -275,20 +275,20 @@ type Reader interface {
 
 // Observed is what a tree of status says of itself. It is zero when it says
 // nothing that can be read: the next change writes it anew.
-func Observed(r Reader) claim.Observed {
-	data, err := r.Read(claim.ObservedPath)
+func Observed(r Reader) contract.Observed {
+	data, err := r.Read(contract.ObservedPath)
 	if err != nil {
-		return claim.Observed{}
+		return contract.Observed{}
 	}
-	o, err := claim.DecodeObserved(data)
+	o, err := contract.DecodeObserved(data)
 	if err != nil {
-		return claim.Observed{}
+		return contract.Observed{}
 	}
 	return o
 }
 
 func author() store.Signature {
-	name, email := claim.BridgeIdentity()
+	name, email := contract.BridgeIdentity()
 	return store.Signature{Name: name, Email: email}
 }
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/answered"
 	"gitbind.dev/gitbridge/internal/statusbranch"
 	"gitbind.dev/gitbridge/store"
@@ -25,7 +25,7 @@ type fixture struct {
 func start(t *testing.T) *fixture {
 	remote := memstore.New()
 	b := statusbranch.New(remote.Branch("status"), time.Now)
-	b.Open("e1", claim.Observed{}, 0)
+	b.Open("e1", contract.Observed{}, 0)
 	if err := b.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func TestABranchThatSomebodyElseChangedIsLeftAlone(t *testing.T) {
 		"set back": func(f *fixture, begin store.Hash) { f.remote.ForceHead("status", begin) },
 		"unreadable": func(f *fixture, _ store.Hash) {
 			_, err := f.remote.Branch("status").Update(t.Context(), store.Edit{Subject: "break", Apply: func(tree *store.Tree) error {
-				return tree.Write(claim.ObservedPath, []byte("no: [yaml"))
+				return tree.Write(contract.ObservedPath, []byte("no: [yaml"))
 			}})
 			if err != nil {
 				t.Fatal(err)

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/store"
 )
 
@@ -80,6 +80,6 @@ func isGrave(t *store.Tree, g grave) bool {
 	if err != nil {
 		return false
 	}
-	s, err := claim.DecodeStatus(data)
-	return err == nil && s.Result == claim.Gone && s.Since == g.since
+	s, err := contract.DecodeStatus(data)
+	return err == nil && s.Result == contract.Gone && s.Since == g.since
 }

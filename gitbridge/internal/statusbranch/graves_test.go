@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/statusbranch"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/gitbridge/store/memstore"
@@ -38,7 +38,7 @@ func startAt(t *testing.T) (*fixture, *clock) {
 	c := &clock{t: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
 	remote := memstore.New()
 	b := statusbranch.New(remote.Branch("status"), c.now)
-	b.Open("e1", claim.Observed{}, 0)
+	b.Open("e1", contract.Observed{}, 0)
 	if err := b.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func startAt(t *testing.T) (*fixture, *clock) {
 func (f *fixture) tombstone(path string, at time.Time) statusbranch.Change {
 	f.Helper()
 	since := at.Format(time.RFC3339)
-	data, err := claim.EncodeStatus(&claim.Status{Result: claim.Gone, UID: "u", Since: since})
+	data, err := contract.EncodeStatus(&contract.Status{Result: contract.Gone, UID: "u", Since: since})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func (f *fixture) files() []string {
 	f.Helper()
 	var out []string
 	for e := range f.tree().List("") {
-		if e.Path != claim.ObservedPath {
+		if e.Path != contract.ObservedPath {
 			out = append(out, e.Path)
 		}
 	}

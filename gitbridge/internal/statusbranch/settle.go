@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/store"
 )
 
@@ -66,7 +66,7 @@ func (b *Branch) behind() (bool, time.Duration) {
 	return b.isBehind(b.observed), b.last.Add(Quiet).Sub(b.now())
 }
 
-func (b *Branch) isBehind(o claim.Observed) bool {
+func (b *Branch) isBehind(o contract.Observed) bool {
 	head := b.tracker.Answered()
 	return head != "" && b.epoch != "" && (o.Commit != string(head) || o.Epoch != b.epoch)
 }
@@ -94,7 +94,7 @@ func (b *Branch) isLong() bool {
 
 // cut lets the branch begin anew: the tree is the same, and so is the epoch.
 func (b *Branch) cut(ctx context.Context) error {
-	var observed claim.Observed
+	var observed contract.Observed
 	_, err := b.git.Cut(ctx, store.Edit{
 		Author: author(), Subject: "status: begin anew, as the history became long",
 		Apply: func(t *store.Tree) error {

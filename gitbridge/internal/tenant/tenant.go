@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"strings"
 
-	"gitbind.dev/backend/api/v1alpha1"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 )
 
 // Names of what the bridge makes and writes.
@@ -63,7 +63,7 @@ func (c Cluster) ClaimNamespace(namespace string) string {
 
 // Labels are those of the object of a claim, Annotations what they could not
 // hold.
-func (c Cluster) Labels(key claim.Key) map[string]string {
+func (c Cluster) Labels(key contract.Key) map[string]string {
 	return map[string]string{
 		ClusterLabel:   c.ID,
 		NamespaceLabel: key.Namespace,
@@ -72,7 +72,7 @@ func (c Cluster) Labels(key claim.Key) map[string]string {
 }
 
 // Annotations say in full what Labels cut.
-func (c Cluster) Annotations(key claim.Key) map[string]string {
+func (c Cluster) Annotations(key contract.Key) map[string]string {
 	if shorten(key.Name) == key.Name {
 		return nil
 	}
@@ -81,12 +81,12 @@ func (c Cluster) Annotations(key claim.Key) map[string]string {
 
 // Origin tells which claim of which app cluster an object of a bound API is. An
 // object that is not where the bridge would have put it is nobody's.
-func Origin(binding, namespace, name string, labels map[string]string) (clusterID string, key claim.Key, ok bool) {
+func Origin(binding, namespace, name string, labels map[string]string) (clusterID string, key contract.Key, ok bool) {
 	id, of := labels[ClusterLabel], labels[NamespaceLabel]
 	if id == "" || (Cluster{ID: id}).ClaimNamespace(of) != namespace || labels[NameLabel] != shorten(name) {
-		return "", claim.Key{}, false
+		return "", contract.Key{}, false
 	}
-	return id, claim.Key{Binding: binding, Namespace: of, Name: name}, true
+	return id, contract.Key{Binding: binding, Namespace: of, Name: name}, true
 }
 
 // maxLabel is how long the name of a namespace and the value of a label may be.

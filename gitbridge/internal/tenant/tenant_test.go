@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"pgregory.net/rapid"
 
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/tenant"
 )
 
@@ -18,7 +18,7 @@ var name = rapid.StringMatching(`[a-z0-9]([-a-z0-9]{0,90}[a-z0-9])?(\.[a-z0-9]([
 func TestLabelsLeadBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := tenant.Cluster{ID: id.Draw(t, "id")}
-		key := claim.Key{Binding: "caches.example.org", Namespace: label.Draw(t, "namespace"), Name: name.Draw(t, "name")}
+		key := contract.Key{Binding: "caches.example.org", Namespace: label.Draw(t, "namespace"), Name: name.Draw(t, "name")}
 		namespace := c.ClaimNamespace(key.Namespace)
 		if msgs := validation.IsDNS1123Label(namespace); len(msgs) > 0 {
 			t.Fatalf("namespace %q: %v", namespace, msgs)
@@ -54,7 +54,7 @@ func TestEqualNamesOfTwoClustersNeverMeet(t *testing.T) {
 
 func TestAnObjectElsewhereIsNobodys(t *testing.T) {
 	c := tenant.Cluster{ID: "k3x9d2abqw"}
-	key := claim.Key{Binding: "caches.example.org", Namespace: "team-a", Name: "orders"}
+	key := contract.Key{Binding: "caches.example.org", Namespace: "team-a", Name: "orders"}
 	for what, change := range map[string]func(namespace, name *string, labels map[string]string){
 		"in another namespace":         func(ns, _ *string, _ map[string]string) { *ns = "default" },
 		"in another cluster's":         func(ns, _ *string, _ map[string]string) { *ns = "gb-aaaaaaaaaa-team-a" },

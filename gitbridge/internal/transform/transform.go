@@ -12,14 +12,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/crossplane"
 	"gitbind.dev/gitbridge/internal/tenant"
 )
 
 // Input is what an object is made of.
 type Input struct {
-	Claim   *claim.Claim
+	Claim   *contract.Claim
 	Cluster tenant.Cluster
 	Binding string
 	Shape   crossplane.Shape
@@ -51,7 +51,7 @@ var ErrAnother = errors.New("another object")
 
 // Object makes the object to apply. A TemplateError is the operator's to mend.
 func Object(in Input) (Result, error) {
-	key := claim.Key{Binding: in.Binding, Namespace: in.Claim.Namespace, Name: in.Claim.Name}
+	key := contract.Key{Binding: in.Binding, Namespace: in.Claim.Namespace, Name: in.Claim.Name}
 	spec := runtime.DeepCopyJSON(in.Claim.Spec)
 	if spec == nil {
 		spec = map[string]any{}
@@ -86,7 +86,7 @@ func Object(in Input) (Result, error) {
 }
 
 // mark puts on an object what leads back to its claim, whatever else it says.
-func mark(u *unstructured.Unstructured, in Input, key claim.Key, labels, annotations map[string]string) {
+func mark(u *unstructured.Unstructured, in Input, key contract.Key, labels, annotations map[string]string) {
 	if labels == nil {
 		labels = map[string]string{}
 	}
@@ -122,7 +122,7 @@ func clean(u *unstructured.Unstructured, template string) error {
 
 // same refuses an object that is not the claim's own. It is the last gate before
 // the API server for whatever a template makes.
-func same(u *unstructured.Unstructured, key claim.Key, in Input) error {
+func same(u *unstructured.Unstructured, key contract.Key, in Input) error {
 	id, origin, ok := tenant.Origin(in.Binding, u.GetNamespace(), u.GetName(), u.GetLabels())
 	if !ok || id != in.Cluster.ID || origin != key || u.GetKind() != in.Claim.Kind || u.GetAPIVersion() != in.Claim.APIVersion ||
 		u.GroupVersionKind().Group != key.Group() {
@@ -148,7 +148,7 @@ func Applied(blob string, shape crossplane.Shape, apiVersion string, t *Template
 func travelling(m map[string]string) map[string]string {
 	out := map[string]string{}
 	for key, value := range m {
-		if claim.Travels(key) {
+		if contract.Travels(key) {
 			out[key] = value
 		}
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/crossplane"
 	"gitbind.dev/gitbridge/internal/tenant"
 	"gitbind.dev/gitbridge/internal/transform"
@@ -14,7 +14,7 @@ import (
 
 func input() transform.Input {
 	return transform.Input{
-		Claim: &claim.Claim{
+		Claim: &contract.Claim{
 			APIVersion: "anynines.com/v1", Kind: "PostgresqlInstance", Namespace: "team-a", Name: "orders",
 			Labels:      map[string]string{"team": "a"},
 			Annotations: map[string]string{"note": "hi"},

@@ -7,7 +7,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"gitbind.dev/konnector/internal/app"
+	"gitbind.dev/konnector/internal/agent/app"
 )
 
 func main() {

@@ -18,10 +18,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
-	"gitbind.dev/gitbridge/claim"
-	"gitbind.dev/konnector/api/v1alpha1"
-	"gitbind.dev/konnector/internal/decision"
-	"gitbind.dev/konnector/internal/flipflop"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/konnector/internal/agent/decision"
+	"gitbind.dev/konnector/internal/agent/flipflop"
 )
 
 // Base is the version of a claim that cluster and Git last agreed on.
@@ -46,7 +46,7 @@ type Base struct {
 	// Turns are the last writes on either side.
 	Turns []flipflop.Turn
 	// Claim is the version, normalized.
-	Claim *claim.Claim
+	Claim *contract.Claim
 }
 
 // maxContent is the most that a base may unpack to, in bytes: twice what etcd
@@ -205,7 +205,7 @@ func (a *annotation) base(u *unstructured.Unstructured) *Base {
 	return &Base{
 		UID: u.GetUID(), Connection: a.Connection, Commit: a.Commit, Blob: a.Blob, Generation: a.Generation, Removed: a.Removed,
 		Lost: a.Lost, Turns: a.Turns,
-		Claim: &claim.Claim{
+		Claim: &contract.Claim{
 			APIVersion: c.APIVersion, Kind: c.Kind, Namespace: u.GetNamespace(), Name: u.GetName(),
 			Labels: c.Labels, Annotations: c.Annotations, Spec: c.Spec,
 		},

@@ -16,10 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"pgregory.net/rapid"
 
-	"gitbind.dev/gitbridge/claim"
-	"gitbind.dev/konnector/api/v1alpha1"
-	"gitbind.dev/konnector/internal/decision"
-	"gitbind.dev/konnector/internal/flipflop"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/konnector/internal/agent/decision"
+	"gitbind.dev/konnector/internal/agent/flipflop"
 )
 
 func object(uid, annotation string) *unstructured.Unstructured {
@@ -38,8 +38,8 @@ func object(uid, annotation string) *unstructured.Unstructured {
 	return u
 }
 
-func orders(spec map[string]any) *claim.Claim {
-	return &claim.Claim{
+func orders(spec map[string]any) *contract.Claim {
+	return &contract.Claim{
 		APIVersion: "anynines.com/v1", Kind: "PostgresqlInstance", Namespace: "team-a", Name: "orders",
 		Labels: map[string]string{"team": "a"}, Spec: spec,
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	backendv1alpha1 "gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/konnector/internal/cli"
 	"gitbind.dev/konnector/internal/cli/controlplane"
 	"gitbind.dev/konnector/internal/cli/session"
@@ -54,7 +54,7 @@ func newCluster(name string) error {
 	if err != nil {
 		return err
 	}
-	cluster, err := backend.Connect(context.Background(), backendv1alpha1.ConnectRequest{Name: name, ClusterUID: name})
+	cluster, err := backend.Connect(context.Background(), restapi.ConnectRequest{Name: name, ClusterUID: name})
 	if err != nil {
 		return err
 	}

@@ -12,8 +12,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/uuid"
 
-	"gitbind.dev/backend/api/v1alpha1"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/gitbridge/store/gitstore"
 	"gitbind.dev/test/bench/bare"
@@ -68,11 +68,11 @@ func (r *run) push(ctx context.Context, repo repository, n int) (subject, floor 
 	if err != nil {
 		return nil, nil, err
 	}
-	name, email := claim.Identity("konnector", cluster.ID)
+	name, email := contract.Identity("konnector", cluster.ID)
 	by := bare.Identity{Name: name, Email: email}
 	paths := make([]string, repo.files)
 	for i := range paths {
-		paths[i] = claim.Key{Binding: stage.Subject.Resource + "." + stage.Subject.Group, Namespace: stage.Namespace(i % repo.folders), Name: fmt.Sprintf("c-%06d", i)}.Path()
+		paths[i] = contract.Key{Binding: stage.Subject.Resource + "." + stage.Subject.Group, Namespace: stage.Namespace(i % repo.folders), Name: fmt.Sprintf("c-%06d", i)}.Path()
 	}
 	dir := filepath.Join(r.GitDir, cluster.ID+".git")
 	const measuredBranch, bareBranch = "changes/measured", "changes/bare"
@@ -130,14 +130,14 @@ func (r *run) push(ctx context.Context, repo repository, n int) (subject, floor 
 
 // content is a claim's file, another one for each n.
 func content(path string, n int) []byte {
-	key, err := claim.ParsePath(path)
+	key, err := contract.ParsePath(path)
 	if err != nil {
 		return []byte(path)
 	}
 	o := stage.Object(stage.Subject, key.Namespace, key.Name)
-	c := claim.FromObject(o)
+	c := contract.FromObject(o)
 	c.Spec["parameters"] = map[string]any{"maxConnections": int64(100 + n), "logStatement": "ddl"}
-	data, err := claim.Encode(c)
+	data, err := contract.Encode(c)
 	if err != nil {
 		panic(err) // the object is ours
 	}
@@ -146,12 +146,12 @@ func content(path string, n int) []byte {
 
 // register makes a cluster known to the backend that does not exist: it has a
 // repository that nobody else pushes to.
-func (r *run) register(ctx context.Context) (*v1alpha1.Cluster, error) {
+func (r *run) register(ctx context.Context) (*restapi.Cluster, error) {
 	token, err := r.Dex.IDToken(ctx, env.Bob)
 	if err != nil {
 		return nil, err
 	}
-	body, err := json.Marshal(v1alpha1.ConnectRequest{Name: "bench", ClusterUID: string(uuid.NewUUID())})
+	body, err := json.Marshal(restapi.ConnectRequest{Name: "bench", ClusterUID: string(uuid.NewUUID())})
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +166,7 @@ func (r *run) register(ctx context.Context) (*v1alpha1.Cluster, error) {
 		return nil, err
 	}
 	defer res.Body.Close()
-	var out v1alpha1.Cluster
+	var out restapi.Cluster
 	if err := json.NewDecoder(res.Body).Decode(&out); err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/discovery"
 
-	konnectorv1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/test/env"
 )
 
@@ -220,7 +220,7 @@ func (s *Stage) Saved(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	connections := s.App.Resource(konnectorv1.GroupVersion.WithResource("connections"))
+	connections := s.App.Resource(v1alpha1.GroupVersion.WithResource("connections"))
 	for {
 		all, err := connections.List(ctx, metav1.ListOptions{})
 		if err != nil {

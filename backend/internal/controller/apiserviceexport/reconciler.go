@@ -23,9 +23,9 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/backend/internal/controller/status"
 	"gitbind.dev/backend/internal/grant"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
 // Reconciler reconciles the grants of one app cluster at a time: its requests

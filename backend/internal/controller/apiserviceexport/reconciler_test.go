@@ -10,8 +10,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/backend/internal/grant"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
 func export(resource string) v1alpha1.APIServiceExport {

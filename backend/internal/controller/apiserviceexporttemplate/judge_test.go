@@ -8,8 +8,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/backend/internal/grant"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
 func TestJudge(t *testing.T) {

@@ -7,9 +7,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/backend/internal/controller/status"
 	"gitbind.dev/backend/internal/credential"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
 const (

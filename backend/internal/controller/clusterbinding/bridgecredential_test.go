@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/backend/internal/credential"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
 func TestTheBridgesCredentialIsReplacedInTimeAndWhenAskedFor(t *testing.T) {

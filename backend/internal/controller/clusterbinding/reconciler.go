@@ -22,9 +22,9 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/backend/internal/controller/status"
 	"gitbind.dev/backend/internal/githost"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
 // Reconciler reconciles ClusterBindings.

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/backend/internal/controller/status"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
 // fieldOwner owns what is said here: the rest of the backend's status is written

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
 // FieldOwner is the backend's, in all that it applies.

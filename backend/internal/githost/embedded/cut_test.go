@@ -11,15 +11,15 @@ import (
 	"time"
 
 	"gitbind.dev/backend/internal/access"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/store"
 )
 
 func TestOnlyTheBridgeCutsHistoryAndOnlyThatOfStatus(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	_, user := claim.Identity("oidc:alice@example.com", cluster)
-	_, bridge := claim.BridgeIdentity()
+	_, user := contract.Identity("oidc:alice@example.com", cluster)
+	_, bridge := contract.BridgeIdentity()
 	konnector := s.agent(t, access.Konnector, "konnector-"+cluster)
 	gitbridge := s.agent(t, access.Bridge, "bridge-"+cluster)
 	owner := s.agent(t, access.Owner, "owner-"+cluster)
@@ -69,7 +69,7 @@ func TestOnlyTheBridgeCutsHistoryAndOnlyThatOfStatus(t *testing.T) {
 func TestTheRepositoryShrinksAfterACut(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	_, bridge := claim.BridgeIdentity()
+	_, bridge := contract.BridgeIdentity()
 	status := s.agent(t, access.Bridge, "bridge-"+cluster).Branch("status")
 	const commits = 40
 	for i := range commits {
@@ -131,7 +131,7 @@ func TestPushesStartTheRepackThatCollects(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
-	_, bridge := claim.BridgeIdentity()
+	_, bridge := contract.BridgeIdentity()
 	status := s.agent(t, access.Bridge, "bridge-"+cluster).Branch("status")
 	deadline := time.Now().Add(2 * time.Minute)
 	collected := false

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"gitbind.dev/backend/internal/access"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/store"
 )
 
@@ -61,7 +61,7 @@ func TestD15_ADiskThatIsFullRefusesAPushInWordsAndLosesNothing(t *testing.T) {
 			dir := smallDisk(t, 16<<20)
 			s := serve(t, func(cfg *Config) { cfg.Dir = dir })
 			s.reserve = c.reserve
-			_, user := claim.Identity("oidc:alice@example.com", cluster)
+			_, user := contract.Identity("oidc:alice@example.com", cluster)
 			main := s.agent(t, access.Konnector, "konnector-"+cluster).Branch("main")
 			before, err := main.Update(t.Context(), put(user, claimPath, "plan: small\n"))
 			if err != nil {

@@ -13,10 +13,11 @@ import (
 	"sync"
 	"time"
 
-	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/backend/internal/refusal"
+	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
 // Authenticator tells who makes a request about one cluster, or refuses with a
@@ -37,7 +38,7 @@ type Config struct {
 	Authenticator Authenticator
 	// Moved is told of each branch that a push moved, in the order of the
 	// moves of one repository. It must not block: the next push waits for it.
-	Moved func(cluster string, e v1alpha1.RefEvent)
+	Moved func(cluster string, e restapi.RefEvent)
 	// MaxPush is the largest push, in bytes; 0 means 64 MiB.
 	MaxPush int64
 	// RepackAfter is the number of pushes after which a repository is
@@ -163,7 +164,7 @@ func (h *Host) Ready(context.Context) error {
 }
 
 // Heads are the branches of a cluster's repository, as they are now.
-func (h *Host) Heads(ctx context.Context, id string) ([]v1alpha1.RefEvent, error) {
+func (h *Host) Heads(ctx context.Context, id string) ([]restapi.RefEvent, error) {
 	repo, ok, err := h.repository(id)
 	if err != nil {
 		return nil, err
@@ -175,9 +176,9 @@ func (h *Host) Heads(ctx context.Context, id string) ([]v1alpha1.RefEvent, error
 	if err != nil {
 		return nil, err
 	}
-	events := make([]v1alpha1.RefEvent, 0, len(heads))
+	events := make([]restapi.RefEvent, 0, len(heads))
 	for ref, hash := range heads {
-		events = append(events, v1alpha1.RefEvent{Ref: ref, Hash: hash.String()})
+		events = append(events, restapi.RefEvent{Ref: ref, Hash: hash.String()})
 	}
 	sort.Slice(events, func(i, j int) bool { return events[i].Ref < events[j].Ref })
 	return events, nil

@@ -13,10 +13,10 @@ import (
 	"sync"
 	"testing"
 
-	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/refusal"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/contract"
 )
 
 // The cluster that tests work with, and a stranger's.
@@ -45,19 +45,19 @@ func (passwords) Authenticate(r *http.Request, id string) (access.Caller, error)
 // moves collects what a Host announces.
 type moves struct {
 	mu     sync.Mutex
-	events []v1alpha1.RefEvent
+	events []restapi.RefEvent
 }
 
-func (m *moves) add(_ string, e v1alpha1.RefEvent) {
+func (m *moves) add(_ string, e restapi.RefEvent) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.events = append(m.events, e)
 }
 
-func (m *moves) list() []v1alpha1.RefEvent {
+func (m *moves) list() []restapi.RefEvent {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return append([]v1alpha1.RefEvent(nil), m.events...)
+	return append([]restapi.RefEvent(nil), m.events...)
 }
 
 // served is a Host behind HTTP, with the repositories of two clusters.
@@ -118,7 +118,7 @@ func (s *served) clone(t testing.TB, role access.Role) *clone {
 
 // emails are the identities that each role rightly uses.
 var emails = map[access.Role]string{
-	access.Konnector: "konnector@" + claim.ClusterDomain(cluster),
+	access.Konnector: "konnector@" + contract.ClusterDomain(cluster),
 	access.Bridge:    "gitbridge@" + controlPlaneDomain,
 	access.Owner:     "alice@example.com",
 }

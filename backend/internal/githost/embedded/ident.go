@@ -6,11 +6,11 @@ import (
 	"strings"
 
 	"gitbind.dev/backend/internal/access"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 )
 
 // controlPlaneDomain is that of gitbind's own components in the control plane.
-const controlPlaneDomain = "control-plane." + claim.ReservedDomain
+const controlPlaneDomain = "control-plane." + contract.ReservedDomain
 
 // ident is "name <email> seconds zone", as git writes it in a commit.
 var ident = regexp.MustCompile(`^[^<>\x00\n]*<([^<>\x00\n ]+)> [0-9]+ [+-][0-9]{4}$`)
@@ -47,7 +47,7 @@ func messageRule(message string) string {
 	if len(message) > maxMessage {
 		return fmt.Sprintf("its message has %d bytes, at most %d: shorten it with git commit --amend", len(message), maxMessage)
 	}
-	if !strings.Contains(strings.ToLower(message), claim.ReservedDomain) {
+	if !strings.Contains(strings.ToLower(message), contract.ReservedDomain) {
 		return ""
 	}
 	first := "" // of a line that goes on in the lines below it
@@ -55,9 +55,9 @@ func messageRule(message string) string {
 		if !strings.HasPrefix(line, " ") && !strings.HasPrefix(line, "\t") {
 			first = line
 		}
-		if credit.MatchString(first) && strings.Contains(strings.ToLower(line), claim.ReservedDomain) {
+		if credit.MatchString(first) && strings.Contains(strings.ToLower(line), contract.ReservedDomain) {
 			return fmt.Sprintf("its message has the line %q, and only gitbind's own agents name somebody of %s: take it out with git commit --amend (in a commit below the last, with git rebase -i)",
-				abbreviate(strings.TrimSpace(line)), claim.ReservedDomain)
+				abbreviate(strings.TrimSpace(line)), contract.ReservedDomain)
 		}
 	}
 	return ""
@@ -70,7 +70,7 @@ func identRule(caller access.Caller, what, line string) string {
 	}
 	switch caller.Role {
 	case access.Konnector:
-		if domain := claim.ClusterDomain(caller.Cluster); !ofDomain(m[1], domain) {
+		if domain := contract.ClusterDomain(caller.Cluster); !ofDomain(m[1], domain) {
 			return fmt.Sprintf("its %s is <%s>, but the konnector of cluster %s commits as <…@%s> only", what, abbreviate(m[1]), caller.Cluster, domain)
 		}
 		return ""
@@ -82,8 +82,8 @@ func identRule(caller access.Caller, what, line string) string {
 	}
 	// Anywhere in the line, not only as the address's domain: a name that looks
 	// like a reserved address would fool a reader just as well.
-	if strings.Contains(strings.ToLower(line), claim.ReservedDomain) {
-		return fmt.Sprintf("its %s names %s, a domain that only gitbind's own agents commit as; set your own with: git commit --amend --reset-author", what, claim.ReservedDomain)
+	if strings.Contains(strings.ToLower(line), contract.ReservedDomain) {
+		return fmt.Sprintf("its %s names %s, a domain that only gitbind's own agents commit as; set your own with: git commit --amend --reset-author", what, contract.ReservedDomain)
 	}
 	return ""
 }

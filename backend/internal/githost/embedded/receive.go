@@ -14,9 +14,9 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 
-	"gitbind.dev/backend/api/v1alpha1"
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/refusal"
+	"gitbind.dev/gitbridge/api/restapi"
 )
 
 const (
@@ -209,7 +209,7 @@ func (h *Host) announce(repo *repository, caller access.Caller, req *pushRequest
 			continue
 		}
 		moved++
-		e := v1alpha1.RefEvent{Ref: c.Ref}
+		e := restapi.RefEvent{Ref: c.Ref}
 		if !now.IsZero() {
 			e.Hash = now.String()
 		}

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"gitbind.dev/backend/internal/access"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 )
 
 const claimPath = "bindings/postgresqlinstances.example.com/claims/team-a/orders.yaml"
@@ -222,10 +222,10 @@ func TestOneRefusedRefRefusesThePush(t *testing.T) {
 func TestOnlyTheClustersKonnectorCommitsInTheNamesOfItsUsers(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	users := "bob@" + claim.ClusterDomain(cluster)
+	users := "bob@" + contract.ClusterDomain(cluster)
 	c := s.clone(t, access.Owner)
 	for _, email := range []string{
-		users, "bob@" + claim.ClusterDomain(other), "x@clusters." + claim.ReservedDomain, "BOB@" + strings.ToUpper(claim.ClusterDomain(cluster)),
+		users, "bob@" + contract.ClusterDomain(other), "x@clusters." + contract.ReservedDomain, "BOB@" + strings.ToUpper(contract.ClusterDomain(cluster)),
 		"gitbridge@" + controlPlaneDomain, users + ".",
 	} {
 		c.git("checkout", "-q", "-B", "try", "origin/main")
@@ -239,7 +239,7 @@ func TestOnlyTheClustersKonnectorCommitsInTheNamesOfItsUsers(t *testing.T) {
 	c.commit("x", map[string]string{"x": "x\n"})
 	c.git("commit", "-q", "--amend", "--author", "Bob <"+users+">", "--no-edit")
 	c.refused("its author names gitbind.dev", "HEAD:main")
-	c.git("commit", "-q", "--amend", "--author", "bob@clusters."+claim.ReservedDomain+" <x@example.com>", "--no-edit")
+	c.git("commit", "-q", "--amend", "--author", "bob@clusters."+contract.ReservedDomain+" <x@example.com>", "--no-edit")
 	c.refused("its author names gitbind.dev", "HEAD:main")
 	// Forged below an honest head.
 	c.git("commit", "-q", "--amend", "--author", "Bob <"+users+">", "--no-edit")
@@ -248,9 +248,9 @@ func TestOnlyTheClustersKonnectorCommitsInTheNamesOfItsUsers(t *testing.T) {
 
 	k := s.clone(t, access.Konnector)
 	k.commit("for a user", map[string]string{claimPath: "x\n"})
-	k.git("commit", "-q", "--amend", "--author", "oidc:bob@example.com <oidc=3abob@"+claim.ClusterDomain(cluster)+">", "--no-edit")
+	k.git("commit", "-q", "--amend", "--author", "oidc:bob@example.com <oidc=3abob@"+contract.ClusterDomain(cluster)+">", "--no-edit")
 	k.pushed("HEAD:main")
-	for _, email := range []string{"alice@example.com", "bob@" + claim.ClusterDomain(other), "gitbridge@" + controlPlaneDomain, "bob@x." + claim.ClusterDomain(cluster), "a@b@" + claim.ClusterDomain(cluster)} {
+	for _, email := range []string{"alice@example.com", "bob@" + contract.ClusterDomain(other), "gitbridge@" + controlPlaneDomain, "bob@x." + contract.ClusterDomain(cluster), "a@b@" + contract.ClusterDomain(cluster)} {
 		k.git("checkout", "-q", "-B", "try", "origin/main")
 		k.as(email)
 		k.commit("forged", map[string]string{claimPath: email + "\n"})
@@ -267,7 +267,7 @@ func TestOnlyTheClustersKonnectorCommitsInTheNamesOfItsUsers(t *testing.T) {
 func TestNobodyButTheKonnectorCreditsTheUsersOfACluster(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	bob := "Bob <bob@" + claim.ClusterDomain(cluster) + ">"
+	bob := "Bob <bob@" + contract.ClusterDomain(cluster) + ">"
 	k := s.clone(t, access.Konnector)
 	k.commit("claim: update 2 claims\n\nCo-authored-by: "+bob, map[string]string{claimPath: "plan: small\n"})
 	k.pushed("HEAD:main", "HEAD:changes/b/team-a/orders")
@@ -276,7 +276,7 @@ func TestNobodyButTheKonnectorCreditsTheUsersOfACluster(t *testing.T) {
 	const words = "only gitbind's own agents name somebody of gitbind.dev: take it out with git commit --amend"
 	for _, message := range []string{
 		"Co-authored-by: " + bob, "CO-AUTHORED-BY : " + strings.ToUpper(bob), "Signed-off-by: alice <alice@example.com>\nReviewed-by: " + bob,
-		"Co-authored-by: Bob\n <bob@" + claim.ClusterDomain(cluster) + ">", "Co-authored-by: " + bob + "\n\nmore",
+		"Co-authored-by: Bob\n <bob@" + contract.ClusterDomain(cluster) + ">", "Co-authored-by: " + bob + "\n\nmore",
 	} {
 		c.git("checkout", "-q", "-B", "try", "origin/main")
 		c.commit("forged\n\n"+message, map[string]string{"x": message})

@@ -7,7 +7,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"gitbind.dev/backend/internal/access"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 )
 
 func TestRefRule(t *testing.T) {
@@ -133,12 +133,12 @@ func TestWhatTheComponentsCommitAsIsLetIn(t *testing.T) {
 	t.Parallel()
 	const when = " 1700000000 +0000"
 	for _, user := range []string{"alice", "oidc:alice@example.com", "system:serviceaccount:team-a:ci", "Zoë <x>"} {
-		name, email := claim.Identity(user, cluster)
+		name, email := contract.Identity(user, cluster)
 		if why := identRule(access.Caller{Role: access.Konnector, Cluster: cluster}, "author", name+" <"+email+">"+when); why != "" {
 			t.Errorf("%q: %s", user, why)
 		}
 	}
-	name, email := claim.BridgeIdentity()
+	name, email := contract.BridgeIdentity()
 	if why := identRule(access.Caller{Role: access.Bridge, Cluster: cluster}, "author", name+" <"+email+">"+when); why != "" {
 		t.Error(why)
 	}

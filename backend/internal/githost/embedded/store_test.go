@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"gitbind.dev/backend/internal/access"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/gitbridge/store/gitstore"
 )
@@ -17,9 +17,9 @@ import (
 // agent is a role's store, as the agents use it.
 func (s *served) agent(t testing.TB, role access.Role, password string) *gitstore.Repository {
 	t.Helper()
-	name, email := claim.Identity("konnector", cluster)
+	name, email := contract.Identity("konnector", cluster)
 	if role == access.Bridge {
-		name, email = claim.BridgeIdentity()
+		name, email = contract.BridgeIdentity()
 	}
 	r, err := gitstore.Open(gitstore.Options{
 		URL:         s.URL(cluster),
@@ -42,8 +42,8 @@ func put(email, path, content string) store.Edit {
 func TestAgentsWorkOnTheHostThroughTheStore(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	_, user := claim.Identity("oidc:alice@example.com", cluster)
-	_, bridge := claim.BridgeIdentity()
+	_, user := contract.Identity("oidc:alice@example.com", cluster)
+	_, bridge := contract.BridgeIdentity()
 	konnector := s.agent(t, access.Konnector, "konnector-"+cluster)
 	gitbridge := s.agent(t, access.Bridge, "bridge-"+cluster)
 
@@ -89,7 +89,7 @@ func TestAgentsWorkOnTheHostThroughTheStore(t *testing.T) {
 func TestWhatTheStoreMakesOfARefusal(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	_, user := claim.Identity("alice", cluster)
+	_, user := contract.Identity("alice", cluster)
 	konnector := s.agent(t, access.Konnector, "konnector-"+cluster)
 	for _, c := range []struct {
 		name   string

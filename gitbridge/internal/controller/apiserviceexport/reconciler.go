@@ -25,8 +25,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"gitbind.dev/backend/api/v1alpha1"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/decision"
 	"gitbind.dev/gitbridge/internal/export"
 	"gitbind.dev/gitbridge/internal/offered"
@@ -103,9 +103,9 @@ func (r *Reconciler) of(index string) handler.MapFunc {
 // branch status only: status can be written now.
 func (r *Reconciler) Began(ctx context.Context, s *session.Session) {
 	names := map[string]bool{}
-	for entry := range s.Status.Snapshot().List(claim.Root) {
-		binding, file, ok := strings.Cut(strings.TrimPrefix(entry.Path, claim.Root+"/"), "/")
-		if ok && claim.Root+"/"+binding+"/"+file == claim.ExportPath(binding) {
+	for entry := range s.Status.Snapshot().List(contract.Root) {
+		binding, file, ok := strings.Cut(strings.TrimPrefix(entry.Path, contract.Root+"/"), "/")
+		if ok && contract.Root+"/"+binding+"/"+file == contract.ExportPath(binding) {
 			names[binding] = true
 		}
 	}
@@ -157,7 +157,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	if err := s.Write(ctx, statusbranch.Change{
-		Path: claim.ExportPath(e.Name), Data: data, Subject: "status: export " + e.Name,
+		Path: contract.ExportPath(e.Name), Data: data, Subject: "status: export " + e.Name,
 	}); err != nil {
 		return ctrl.Result{}, err
 	}
@@ -174,7 +174,7 @@ func (r *Reconciler) withdraw(ctx context.Context, s *session.Session, name type
 		return nil
 	}
 	if err := s.Write(ctx, statusbranch.Change{
-		Path: claim.ExportPath(name.Name), Subject: "status: withdraw " + name.Name,
+		Path: contract.ExportPath(name.Name), Subject: "status: withdraw " + name.Name,
 	}); err != nil {
 		return fmt.Errorf("withdraw %s: %w", name.Name, err)
 	}

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/decision"
 	"gitbind.dev/gitbridge/internal/drift"
 	"gitbind.dev/gitbridge/internal/tenant"
@@ -20,7 +20,7 @@ import (
 // outcome is what a step came to.
 type outcome struct {
 	// answer is the ClaimStatus, nil for none.
-	answer *claim.Status
+	answer *contract.Status
 	// again asks for another step at once, failing for one after a while that
 	// grows, and later for one after that long.
 	again, failing bool
@@ -61,7 +61,7 @@ func (c *Controller) act(ctx context.Context, s *step) (outcome, error) {
 		if isForeign(d.Answer) {
 			rest = reconsiderForeign
 		}
-		aside := d.Answer != nil && d.Answer.Result == claim.Invalid && !d.Again && rest == 0
+		aside := d.Answer != nil && d.Answer.Result == contract.Invalid && !d.Again && rest == 0
 		return outcome{answer: d.Answer, again: d.Again, later: rest, aside: aside}, nil
 	}
 }
@@ -166,7 +166,7 @@ func (c *Controller) applyAnew(ctx context.Context, s *step) (outcome, error) {
 // that watching does not show: it may be handed over, or go.
 const reconsiderForeign = 5 * time.Second
 
-func isForeign(s *claim.Status) bool { return s != nil && s.Reason == claim.Foreign }
+func isForeign(s *contract.Status) bool { return s != nil && s.Reason == contract.Foreign }
 
 // errStale says that an object is not as it was when it was decided on.
 var errStale = errors.New("the object on the control plane changed meanwhile")

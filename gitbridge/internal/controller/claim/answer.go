@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/decision"
 	"gitbind.dev/gitbridge/internal/statusbranch"
 	"gitbind.dev/gitbridge/store"
@@ -21,7 +21,7 @@ import (
 func (c *Controller) answer(ctx context.Context, s *step, o outcome) (time.Duration, error) {
 	answer := o.answer
 	c.count(s, answer)
-	change := statusbranch.Change{Path: claim.StatusPath(s.Path), Subject: subject(s, answer)}
+	change := statusbranch.Change{Path: contract.StatusPath(s.Path), Subject: subject(s, answer)}
 	if !s.Held {
 		change.Answers, change.As = s.Path, s.view.Generation
 	}
@@ -61,7 +61,7 @@ func (c *Controller) answer(ctx context.Context, s *step, o outcome) (time.Durat
 }
 
 // count keeps the numbers of claims by what they are answered with.
-func (c *Controller) count(s *step, answer *claim.Status) {
+func (c *Controller) count(s *step, answer *contract.Status) {
 	if !s.IsClaim {
 		return
 	}
@@ -71,11 +71,11 @@ func (c *Controller) count(s *step, answer *claim.Status) {
 		binding = s.Key.Binding
 	}
 	switch {
-	case answer == nil || answer.Result == claim.Gone:
+	case answer == nil || answer.Result == contract.Gone:
 		c.Metrics.Answered(s.Path, binding, "", "")
 	case answer.Reason != "":
 		c.Metrics.Answered(s.Path, binding, string(answer.Result), string(answer.Reason))
-	case answer.Result == claim.Held, answer.Result == claim.Lost:
+	case answer.Result == contract.Held, answer.Result == contract.Lost:
 		c.Metrics.Answered(s.Path, binding, string(answer.Result), string(answer.Result))
 	default:
 		c.Metrics.Answered(s.Path, binding, string(answer.Result), "")
@@ -83,15 +83,15 @@ func (c *Controller) count(s *step, answer *claim.Status) {
 }
 
 // encode leaves out a status that is too large for a file.
-func encode(answer *claim.Status) ([]byte, error) {
-	data, err := claim.EncodeStatus(answer)
+func encode(answer *contract.Status) ([]byte, error) {
+	data, err := contract.EncodeStatus(answer)
 	if err != nil || len(data) <= store.MaxFile {
 		return data, err
 	}
 	small := *answer
 	small.Status = nil
 	small.Message = "its status is too large to travel"
-	return claim.EncodeStatus(&small)
+	return contract.EncodeStatus(&small)
 }
 
 func (c *Controller) is(path string, data []byte) (bool, error) {
@@ -104,7 +104,7 @@ func (c *Controller) is(path string, data []byte) (bool, error) {
 
 // onlyStatus reports whether an answer differs from the present one in nothing
 // but what the control plane's object says of itself.
-func onlyStatus(present, answer *claim.Status) bool {
+func onlyStatus(present, answer *contract.Status) bool {
 	if present == nil || answer == nil {
 		return false
 	}
@@ -115,7 +115,7 @@ func onlyStatus(present, answer *claim.Status) bool {
 }
 
 // subject is the line about an answer in the history of status.
-func subject(s *step, answer *claim.Status) string {
+func subject(s *step, answer *contract.Status) string {
 	what := s.Path
 	if s.IsClaim {
 		what = s.Key.String()
@@ -133,7 +133,7 @@ func subject(s *step, answer *claim.Status) string {
 }
 
 // ready is the status of the condition Ready, "" if there is none.
-func ready(answer *claim.Status) string {
+func ready(answer *contract.Status) string {
 	conditions, _, _ := unstructured.NestedSlice(answer.Status, "conditions")
 	for _, c := range conditions {
 		if m, ok := c.(map[string]any); ok && m["type"] == "Ready" {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/statusbranch"
 )
 
@@ -56,7 +56,7 @@ func (a *asides) end(path string) (again bool) {
 
 // writeAside has an answer written, and returns before it is. What fails is
 // looked at again.
-func (c *Controller) writeAside(ctx context.Context, path string, change statusbranch.Change, answer *claim.Status) error {
+func (c *Controller) writeAside(ctx context.Context, path string, change statusbranch.Change, answer *contract.Status) error {
 	select {
 	case c.asides.places <- struct{}{}:
 	case <-ctx.Done():

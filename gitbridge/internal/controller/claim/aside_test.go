@@ -3,7 +3,7 @@ package claim
 import (
 	"testing"
 
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 )
 
 // An answer that is under way must not be overtaken by the one to a later
@@ -22,7 +22,7 @@ func TestAPathWhoseAnswerIsUnderWayIsLookedAtWhenItIsThere(t *testing.T) {
 	if f.asides.begin(f.path); f.asides.end(f.path) {
 		t.Error("it is looked at again for nothing")
 	}
-	if answer, _, _ := f.step(); answer == nil || answer.Result != claim.Invalid || f.asides.isBusy(f.path) {
+	if answer, _, _ := f.step(); answer == nil || answer.Result != contract.Invalid || f.asides.isBusy(f.path) {
 		t.Errorf("%+v", answer)
 	}
 }

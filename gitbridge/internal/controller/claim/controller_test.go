@@ -25,9 +25,9 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/yaml"
 
-	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/breaker"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/crossplane"
 	"gitbind.dev/gitbridge/internal/decision"
 	"gitbind.dev/gitbridge/internal/drift"
@@ -81,7 +81,7 @@ const good = "apiVersion: anynines.com/v1\nkind: PostgresqlInstance\nmetadata: {
 
 func start(t *testing.T) *fixture {
 	f := &fixture{T: t, remote: memstore.New(), now: time.Unix(1000, 0), allowed: true,
-		path: claim.Key{Binding: binding, Namespace: "team-a", Name: "orders"}.Path()}
+		path: contract.Key{Binding: binding, Namespace: "team-a", Name: "orders"}.Path()}
 	f.patch = func() error { return nil }
 	f.people = f.remote.Branch("main")
 	f.push(good)
@@ -219,12 +219,12 @@ func (f *fixture) pushAll(files map[string]string) {
 }
 
 // step runs the controller once, and returns the answer and what it did.
-func (f *fixture) step() (*claim.Status, []string, time.Duration) {
+func (f *fixture) step() (*contract.Status, []string, time.Duration) {
 	f.Helper()
 	return f.stepAt(f.path)
 }
 
-func (f *fixture) stepAt(path string) (*claim.Status, []string, time.Duration) {
+func (f *fixture) stepAt(path string) (*contract.Status, []string, time.Duration) {
 	f.Helper()
 	f.calls = nil
 	result, err := f.Reconcile(f.Context(), Request{Path: path})
@@ -284,7 +284,7 @@ func TestRightsThatArriveBetweenTwoCallsAreNoDenial(t *testing.T) {
 		return nil
 	}
 	answer, calls, _ := f.step()
-	if diff := cmp.Diff([]string{"apply", "may I?", "may I?", "apply"}, calls); diff != "" || answer == nil || answer.Result != claim.Applied {
+	if diff := cmp.Diff([]string{"apply", "may I?", "may I?", "apply"}, calls); diff != "" || answer == nil || answer.Result != contract.Applied {
 		t.Errorf("answer %+v, calls %v", answer, calls)
 	}
 }
@@ -293,7 +293,7 @@ func TestAForbiddenClaimWithRightsIsDenied(t *testing.T) {
 	f := start(t)
 	f.patch = func() error { return forbids }
 	answer, _, wait := f.step()
-	if answer == nil || answer.Result != claim.Denied || wait != reconsiderForbidden {
+	if answer == nil || answer.Result != contract.Denied || wait != reconsiderForbidden {
 		t.Fatalf("answer %+v, again after %s", answer, wait)
 	}
 	// It is not sent again for every event, but now and then.
@@ -304,7 +304,7 @@ func TestAForbiddenClaimWithRightsIsDenied(t *testing.T) {
 	}
 	f.now = f.now.Add(reconsiderForbidden)
 	f.patch = func() error { return nil }
-	if answer, _, _ := f.step(); answer.Result != claim.Applied {
+	if answer, _, _ := f.step(); answer.Result != contract.Applied {
 		t.Errorf("answer %+v", answer)
 	}
 }
@@ -318,11 +318,11 @@ func TestMissingRightsAreWaitedForAndThenSaid(t *testing.T) {
 	}
 	f.now = f.now.Add(patience)
 	answer, _, wait = f.step()
-	if answer == nil || answer.Result != claim.Failed || wait == 0 {
+	if answer == nil || answer.Result != contract.Failed || wait == 0 {
 		t.Fatalf("answer %+v, again after %s", answer, wait)
 	}
 	f.patch = func() error { return nil }
-	if answer, _, _ := f.step(); answer.Result != claim.Applied {
+	if answer, _, _ := f.step(); answer.Result != contract.Applied {
 		t.Errorf("answer %+v", answer)
 	}
 }
@@ -333,11 +333,11 @@ func TestNothingIsDeletedThatCouldNotBeRemembered(t *testing.T) {
 	f.push("")
 	f.follow()
 	f.rememberErr = errors.New("the API server does not answer")
-	if answer, calls, wait := f.step(); slices.Contains(calls, "delete") || answer.Result != claim.Applied || wait == 0 {
+	if answer, calls, wait := f.step(); slices.Contains(calls, "delete") || answer.Result != contract.Applied || wait == 0 {
 		t.Errorf("answer %s, calls %v, again after %s", answer.Result, calls, wait)
 	}
 	f.rememberErr = nil
-	if answer, calls, _ := f.step(); !slices.Contains(calls, "delete") || answer.Result != claim.Deleting {
+	if answer, calls, _ := f.step(); !slices.Contains(calls, "delete") || answer.Result != contract.Deleting {
 		t.Errorf("answer %s, calls %v", answer.Result, calls)
 	}
 }
@@ -351,7 +351,7 @@ func TestADeleteThatIsRefusedIsTriedAgain(t *testing.T) {
 		return apierrors.NewForbidden(resource.GroupResource(), "orders", errors.New("in use by a Usage"))
 	}
 	answer, _, wait := f.step()
-	if answer.Result != claim.Deleting || answer.Answers.Blob != "" || wait == 0 || !strings.Contains(answer.Message, "in use by a Usage") {
+	if answer.Result != contract.Deleting || answer.Answers.Blob != "" || wait == 0 || !strings.Contains(answer.Message, "in use by a Usage") {
 		t.Errorf("answer %+v, again after %s", answer, wait)
 	}
 	f.patch = func() error { return nil }
@@ -366,7 +366,7 @@ func TestADeleteThatIsRefusedIsTriedAgain(t *testing.T) {
 		t.Errorf("answer %+v, again after %s", answer, wait)
 	}
 	f.live = nil
-	if answer, _, _ := f.step(); answer.Result != claim.Gone {
+	if answer, _, _ := f.step(); answer.Result != contract.Gone {
 		t.Errorf("answer %+v", answer)
 	}
 }
@@ -380,7 +380,7 @@ func TestAForeignObjectIsNotDeleted(t *testing.T) {
 	f.live.SetLabels(nil)
 	f.live.SetResourceVersion("99")
 	answer, calls, _ := f.step()
-	if slices.Contains(calls, "delete") || answer.Result != claim.Deleting || !strings.Contains(answer.Message, "labels") {
+	if slices.Contains(calls, "delete") || answer.Result != contract.Deleting || !strings.Contains(answer.Message, "labels") {
 		t.Errorf("answer %+v, calls %v", answer, calls)
 	}
 }
@@ -392,11 +392,11 @@ func TestAKindThatCannotBeWatchedIsSaidWhenItLasts(t *testing.T) {
 		t.Errorf("answer %+v, calls %v, again after %s", answer, calls, wait)
 	}
 	f.now = f.now.Add(unwatched)
-	if answer, calls, _ := f.step(); answer == nil || answer.Result != claim.Failed || len(calls) > 0 {
+	if answer, calls, _ := f.step(); answer == nil || answer.Result != contract.Failed || len(calls) > 0 {
 		t.Errorf("answer %+v, calls %v", answer, calls)
 	}
 	f.watchErr = nil
-	if answer, _, _ := f.step(); answer.Result != claim.Applied {
+	if answer, _, _ := f.step(); answer.Result != contract.Applied {
 		t.Errorf("answer %+v", answer)
 	}
 }

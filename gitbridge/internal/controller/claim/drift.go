@@ -4,7 +4,7 @@ import (
 	"context"
 	"strings"
 
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/decision"
 )
 
@@ -27,7 +27,7 @@ func (c *Controller) correct(ctx context.Context, s *step) (outcome, error) {
 		return outcome{}, err
 	}
 	o, err := c.apply(ctx, s)
-	if err != nil || o.answer == nil || o.answer.Result != claim.Applied || len(change.Fields) == 0 {
+	if err != nil || o.answer == nil || o.answer.Result != contract.Applied || len(change.Fields) == 0 {
 		return o, err
 	}
 	c.Log.Info("What was changed on the control plane is set back", "cluster", c.Session.Cluster.ID, "path", s.Path,
@@ -35,7 +35,7 @@ func (c *Controller) correct(ctx context.Context, s *step) (outcome, error) {
 	c.Metrics.Corrected(s.Key.Binding)
 	c.fights.Corrected(s.Path, change, c.Now())
 	if words, rest := c.fights.Words(s.Path, c.Now()); words != "" {
-		o.answer.Reason, o.answer.Message, o.later = claim.Contested, words, rest
+		o.answer.Reason, o.answer.Message, o.later = contract.Contested, words, rest
 	}
 	return o, nil
 }

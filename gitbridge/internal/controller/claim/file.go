@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/decision"
 	"gitbind.dev/gitbridge/internal/schema"
 	"gitbind.dev/gitbridge/internal/transform"
@@ -21,7 +21,7 @@ func (c *Controller) readFile(s *step, entry store.Entry) error {
 		return nil
 	}
 	p := s.Present
-	answered := p != nil && p.Result == claim.Applied && p.Reason == "" && p.Answers.Blob == s.File.Blob && s.Live != nil
+	answered := p != nil && p.Result == contract.Applied && p.Reason == "" && p.Answers.Blob == s.File.Blob && s.Live != nil
 	if s.api.Unusable != nil {
 		if answered {
 			// It stays as it was applied.
@@ -29,7 +29,7 @@ func (c *Controller) readFile(s *step, entry store.Entry) error {
 			s.File.Note, s.File.Effective = p.Message, p.Effective
 			return nil
 		}
-		s.File.Refusal = &decision.Refusal{Result: claim.Failed, Message: s.api.Unusable.Error() + ". Its operator must mend it"}
+		s.File.Refusal = &decision.Refusal{Result: contract.Failed, Message: s.api.Unusable.Error() + ". Its operator must mend it"}
 		return nil
 	}
 	s.File.Applied = transform.Applied(s.File.Blob, s.api.Shape, s.api.Kind.GroupVersion().String(), s.api.Template)
@@ -47,7 +47,7 @@ func (c *Controller) decode(s *step, entry store.Entry) error {
 		return err
 	}
 	s.data = file.Data
-	decoded, err := claim.Decode(file, s.api.Kind.Kind)
+	decoded, err := contract.Decode(file, s.api.Kind.Kind)
 	if s.File.Problem = problem(err); err != nil {
 		return nil
 	}
@@ -62,10 +62,10 @@ func (c *Controller) decode(s *step, entry store.Entry) error {
 	var bad *transform.TemplateError
 	switch {
 	case errors.As(err, &bad):
-		s.File.Refusal = &decision.Refusal{Result: claim.Failed, Message: bad.Error() + ". Its operator must mend it"}
+		s.File.Refusal = &decision.Refusal{Result: contract.Failed, Message: bad.Error() + ". Its operator must mend it"}
 		return nil
 	case errors.Is(err, transform.ErrAnother):
-		s.File.Refusal = &decision.Refusal{Result: claim.Denied, Message: fmt.Sprintf("the platform's template %s makes of this claim another object (%s), "+
+		s.File.Refusal = &decision.Refusal{Result: contract.Denied, Message: fmt.Sprintf("the platform's template %s makes of this claim another object (%s), "+
 			"and nothing but the claim's own is applied. Its operator must mend it", s.api.Template.Name(), err)}
 		return nil
 	case err != nil:
@@ -78,7 +78,7 @@ func (c *Controller) decode(s *step, entry store.Entry) error {
 	case err != nil && s.api.Template != nil:
 		// What the template set in fields that app clusters do not know, an API
 		// server refuses with no more than a code.
-		s.File.Refusal = &decision.Refusal{Result: claim.Failed, Message: fmt.Sprintf("the platform's template %s makes of this claim one that is not valid: %s. "+
+		s.File.Refusal = &decision.Refusal{Result: contract.Failed, Message: fmt.Sprintf("the platform's template %s makes of this claim one that is not valid: %s. "+
 			"Its operator must mend it", s.api.Template.Name(), err)}
 		return nil
 	case err != nil:
@@ -99,7 +99,7 @@ func (c *Controller) decode(s *step, entry store.Entry) error {
 
 // judge says what is wrong with what becomes of a file: the file, where it says
 // so itself, and otherwise the template.
-func (s *step) judge(decoded *claim.Claim, made transform.Result) {
+func (s *step) judge(decoded *contract.Claim, made transform.Result) {
 	problems := s.problems(decoded, made.Object.Object["spec"])
 	if len(problems) == 0 {
 		return
@@ -108,7 +108,7 @@ func (s *step) judge(decoded *claim.Claim, made transform.Result) {
 		own := s.problems(decoded, decoded.Spec)
 		theirs := slices.DeleteFunc(slices.Clone(problems), func(p schema.Problem) bool { return slices.Contains(own, p) })
 		if len(theirs) == len(problems) {
-			s.File.Refusal = &decision.Refusal{Result: claim.Failed, Message: fmt.Sprintf("the platform's template %s makes of this claim one that is not valid: %s. "+
+			s.File.Refusal = &decision.Refusal{Result: contract.Failed, Message: fmt.Sprintf("the platform's template %s makes of this claim one that is not valid: %s. "+
 				"Its operator must mend it", s.api.Template.Name(), told(theirs))}
 			return
 		}
@@ -119,7 +119,7 @@ func (s *step) judge(decoded *claim.Claim, made transform.Result) {
 
 // problems judges a spec without what is not an app cluster's to set: that is no
 // fault of the file.
-func (s *step) problems(decoded *claim.Claim, spec any) []schema.Problem {
+func (s *step) problems(decoded *contract.Claim, spec any) []schema.Problem {
 	judged := *decoded
 	fields, _ := spec.(map[string]any)
 	judged.Spec = maps.Clone(fields)
@@ -139,6 +139,6 @@ func told(problems []schema.Problem) string {
 }
 
 // at is a problem at a field of the file.
-func (s *step) at(field, reason string) *claim.Problem {
-	return &claim.Problem{File: s.Path, Line: claim.LineOf(s.data, field), Reason: reason}
+func (s *step) at(field, reason string) *contract.Problem {
+	return &contract.Problem{File: s.Path, Line: contract.LineOf(s.data, field), Reason: reason}
 }

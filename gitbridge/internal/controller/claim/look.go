@@ -9,8 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"gitbind.dev/backend/api/v1alpha1"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/decision"
 	"gitbind.dev/gitbridge/internal/drift"
 	"gitbind.dev/gitbridge/internal/offered"
@@ -46,7 +46,7 @@ func (c *Controller) look(ctx context.Context, view session.View, path string) (
 	s.HeadTime = c.headTime(view)
 	s.Recreate = c.Session.Recreates(path)
 	var err error
-	if s.Key, err = claim.ParsePath(path); err == nil {
+	if s.Key, err = contract.ParsePath(path); err == nil {
 		s.IsClaim = true
 	}
 	if s.Present, err = c.Session.Present(path); err != nil {
@@ -64,7 +64,7 @@ func (c *Controller) look(ctx context.Context, view session.View, path string) (
 		return nil, err
 	}
 	s.Access, s.Unpermitted = s.api.Access, s.api.Unpermitted
-	if _, requested := view.Main.Entry(claim.RequestPath(s.Key.Binding)); requested && s.Access == decision.NotBound {
+	if _, requested := view.Main.Entry(contract.RequestPath(s.Key.Binding)); requested && s.Access == decision.NotBound {
 		// The request has its own answer, which says what is in the way.
 		s.Access = decision.NotGranted
 	}
@@ -96,10 +96,10 @@ func (c *Controller) headTime(view session.View) string {
 // findRemoval says how the file went, unless there is nothing left to decide.
 func (c *Controller) findRemoval(ctx context.Context, s *step) error {
 	p := s.Present
-	if s.Live == nil && p != nil && p.Result == claim.Gone {
+	if s.Live == nil && p != nil && p.Result == contract.Gone {
 		return nil
 	}
-	began := p != nil && p.Result == claim.Deleting && p.Answers.Blob == ""
+	began := p != nil && p.Result == contract.Deleting && p.Answers.Blob == ""
 	if began && !c.Session.IsRemovalKnown(s.Path) {
 		return nil
 	}
@@ -143,7 +143,7 @@ func (c *Controller) findLive(ctx context.Context, s *step) error {
 const unwatched = time.Minute
 
 // living is an object as decisions see it, nil unless it is the claim's.
-func (c *Controller) living(key claim.Key, u *unstructured.Unstructured) *decision.Live {
+func (c *Controller) living(key contract.Key, u *unstructured.Unstructured) *decision.Live {
 	if u == nil {
 		return nil
 	}
@@ -162,15 +162,15 @@ func (c *Controller) living(key claim.Key, u *unstructured.Unstructured) *decisi
 }
 
 // stray says why a file that lies at no claim's path is refused.
-func (c *Controller) stray(main *store.Snapshot, entry store.Entry) *claim.Problem {
+func (c *Controller) stray(main *store.Snapshot, entry store.Entry) *contract.Problem {
 	if lower := strings.ToLower(entry.Path); lower != entry.Path {
 		if _, ok := main.Entry(lower); ok {
-			return &claim.Problem{File: entry.Path, Reason: fmt.Sprintf("differs from %s by upper and lower case only: remove it or give it another name", lower)}
+			return &contract.Problem{File: entry.Path, Reason: fmt.Sprintf("differs from %s by upper and lower case only: remove it or give it another name", lower)}
 		}
 	}
 	// The path alone is enough to refuse it. An answer is text, a path need not
 	// be.
-	_, err := claim.Decode(claim.File{Path: entry.Path, Mode: uint32(entry.Mode), Size: entry.Size}, "")
+	_, err := contract.Decode(contract.File{Path: entry.Path, Mode: uint32(entry.Mode), Size: entry.Size}, "")
 	p := problem(err)
 	p.File = strings.ToValidUTF8(p.File, "\ufffd")
 	return p
@@ -178,9 +178,9 @@ func (c *Controller) stray(main *store.Snapshot, entry store.Entry) *claim.Probl
 
 // read reads a file as far as it can be: a claim file that is too large, or none
 // at all, is refused for what its entry says.
-func read(main *store.Snapshot, entry store.Entry) (claim.File, error) {
-	f := claim.File{Path: entry.Path, Mode: uint32(entry.Mode), Size: entry.Size}
-	if entry.Mode != store.Regular || entry.Size > claim.MaxFileSize {
+func read(main *store.Snapshot, entry store.Entry) (contract.File, error) {
+	f := contract.File{Path: entry.Path, Mode: uint32(entry.Mode), Size: entry.Size}
+	if entry.Mode != store.Regular || entry.Size > contract.MaxFileSize {
 		return f, nil
 	}
 	var err error
@@ -188,8 +188,8 @@ func read(main *store.Snapshot, entry store.Entry) (claim.File, error) {
 	return f, err
 }
 
-func problem(err error) *claim.Problem {
-	var p *claim.Problem
+func problem(err error) *contract.Problem {
+	var p *contract.Problem
 	if errors.As(err, &p) {
 		return p
 	}

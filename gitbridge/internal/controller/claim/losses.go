@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"gitbind.dev/gitbridge/breaker"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/decision"
 	"gitbind.dev/gitbridge/internal/offered"
 	"gitbind.dev/gitbridge/internal/session"
@@ -108,8 +108,8 @@ func (f census) words() string {
 func (c *Controller) census(ctx context.Context) (census, error) {
 	found := census{claims: map[string]int{}}
 	apis := map[string]offered.API{}
-	for e := range c.Session.View().Main.List(claim.Root) {
-		key, err := claim.ParsePath(e.Path)
+	for e := range c.Session.View().Main.List(contract.Root) {
+		key, err := contract.ParsePath(e.Path)
 		if err != nil {
 			continue
 		}
@@ -146,7 +146,7 @@ func (c *Controller) watched(ctx context.Context, binding string) (offered.API, 
 	return api, err
 }
 
-func (c *Controller) isMissing(ctx context.Context, api offered.API, key claim.Key) (bool, error) {
+func (c *Controller) isMissing(ctx context.Context, api offered.API, key contract.Key) (bool, error) {
 	path := key.Path()
 	f := decision.Facts{Path: path, Key: key, IsClaim: true, Access: api.Access, File: &decision.File{}, Recreate: c.Session.Recreates(path)}
 	if api.Access == decision.Granted {
@@ -205,8 +205,8 @@ func (c *Controller) watchLosses(ctx context.Context) {
 // isRecreated reports whether nothing is missing any more of what is to be made
 // anew.
 func (c *Controller) isRecreated(ctx context.Context) bool {
-	for e := range c.Session.View().Main.List(claim.Root) {
-		key, err := claim.ParsePath(e.Path)
+	for e := range c.Session.View().Main.List(contract.Root) {
+		key, err := contract.ParsePath(e.Path)
 		if err != nil || !c.Session.Recreates(e.Path) {
 			continue
 		}

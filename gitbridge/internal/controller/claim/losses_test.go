@@ -11,11 +11,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 )
 
 func pathOf(name string) string {
-	return claim.Key{Binding: binding, Namespace: "team-a", Name: name}.Path()
+	return contract.Key{Binding: binding, Namespace: "team-a", Name: name}.Path()
 }
 
 func manifest(name string) string { return strings.ReplaceAll(good, "orders", name) }
@@ -33,7 +33,7 @@ func (f *fixture) many(n int) []string {
 	f.follow()
 	f.step()
 	for _, name := range names {
-		if answer, _, _ := f.stepAt(pathOf(name)); answer == nil || answer.Result != claim.Applied {
+		if answer, _, _ := f.stepAt(pathOf(name)); answer == nil || answer.Result != contract.Applied {
 			f.Fatalf("%s: %+v", name, answer)
 		}
 		f.stepAt(pathOf(name)) // watching shows it
@@ -51,7 +51,7 @@ func (f *fixture) judge() {
 }
 
 // settle looks at a path until it is known how many vanished.
-func (f *fixture) settle(path string) (*claim.Status, []string) {
+func (f *fixture) settle(path string) (*contract.Status, []string) {
 	f.Helper()
 	if _, _, wait := f.stepAt(path); wait == 0 || wait > settling {
 		f.Fatalf("again after %s, want to wait for more", wait)
@@ -65,21 +65,21 @@ func TestOneThatVanishedIsLostAndMadeAnewOnlyIfAPersonWantsIt(t *testing.T) {
 	f := start(t)
 	f.many(5)
 	f.live = nil
-	if answer, calls := f.settle(f.path); answer.Result != claim.Lost || slices.Contains(calls, "apply") || !strings.Contains(answer.Message, "--recreate-empty "+f.path) {
+	if answer, calls := f.settle(f.path); answer.Result != contract.Lost || slices.Contains(calls, "apply") || !strings.Contains(answer.Message, "--recreate-empty "+f.path) {
 		t.Fatalf("answer %+v, calls %v", answer, calls)
 	}
 	if f.Session.Stalled() != nil {
 		t.Error("one is not many")
 	}
 	f.Session.Recreate("bindings/other/,\n" + pathOf("db-1"))
-	if answer, calls, _ := f.step(); answer.Result != claim.Lost || slices.Contains(calls, "apply") {
+	if answer, calls, _ := f.step(); answer.Result != contract.Lost || slices.Contains(calls, "apply") {
 		t.Errorf("another was approved: answer %+v, calls %v", answer, calls)
 	}
 	f.Session.Recreate(f.path)
 	if f.isRecreated(t.Context()) {
 		t.Error("done before it is there")
 	}
-	if answer, calls, _ := f.step(); answer.Result != claim.Applied || !slices.Contains(calls, "apply") || f.sent.GetResourceVersion() != "0" {
+	if answer, calls, _ := f.step(); answer.Result != contract.Applied || !slices.Contains(calls, "apply") || f.sent.GetResourceVersion() != "0" {
 		t.Errorf("answer %+v, calls %v", answer, calls)
 	}
 	if !f.isRecreated(t.Context()) {
@@ -88,7 +88,7 @@ func TestOneThatVanishedIsLostAndMadeAnewOnlyIfAPersonWantsIt(t *testing.T) {
 	// What was approved was approved once.
 	f.Session.Recreated(f.path)
 	f.live = nil
-	if answer, calls := f.settle(f.path); answer.Result != claim.Lost || slices.Contains(calls, "apply") {
+	if answer, calls := f.settle(f.path); answer.Result != contract.Lost || slices.Contains(calls, "apply") {
 		t.Errorf("answer %+v, calls %v", answer, calls)
 	}
 }
@@ -131,7 +131,7 @@ func TestWhenManyVanishNothingIsDone(t *testing.T) {
 		if hold := f.Session.Stalled(); hold != nil {
 			t.Fatalf("stalled %+v", hold)
 		}
-		if answer, _, _ := f.stepAt(pathOf("db-0")); answer.Result != claim.Applied {
+		if answer, _, _ := f.stepAt(pathOf("db-0")); answer.Result != contract.Applied {
 			t.Errorf("answer %+v", answer)
 		}
 	})
@@ -143,13 +143,13 @@ func TestWhenManyVanishNothingIsDone(t *testing.T) {
 		if f.Session.Stalled() == nil {
 			t.Fatal("it goes on")
 		}
-		f.Session.Recreate(claim.ClaimsPath(binding))
+		f.Session.Recreate(contract.ClaimsPath(binding))
 		f.judge()
 		if f.Session.Stalled() != nil {
 			t.Fatal("it does not go on")
 		}
 		for _, name := range names[:4] {
-			if answer, calls, _ := f.stepAt(pathOf(name)); answer.Result != claim.Applied || !slices.Contains(calls, "apply") {
+			if answer, calls, _ := f.stepAt(pathOf(name)); answer.Result != contract.Applied || !slices.Contains(calls, "apply") {
 				t.Errorf("answer %+v, calls %v", answer, calls)
 			}
 		}
@@ -162,7 +162,7 @@ func TestWhatGoesOneAfterTheOtherIsManyToo(t *testing.T) {
 	for i, name := range names[:4] {
 		f.others[name] = nil
 		answer, _ := f.settle(pathOf(name))
-		if lost := answer.Result == claim.Lost; lost != (i < 3) || (f.Session.Stalled() == nil) != lost {
+		if lost := answer.Result == contract.Lost; lost != (i < 3) || (f.Session.Stalled() == nil) != lost {
 			t.Errorf("%d: answer %s, stalled %+v", i, answer.Result, f.Session.Stalled())
 		}
 		f.now = f.now.Add(time.Minute)
@@ -192,7 +192,7 @@ func TestAKindThatCannotBeWatchedIsNoLoss(t *testing.T) {
 		t.Error("judged without knowing")
 	}
 	f.now = f.now.Add(unwatched)
-	if answer, _, _ := f.stepAt(pathOf(names[0])); answer.Result != claim.Failed || !strings.Contains(answer.Message, "may not watch") {
+	if answer, _, _ := f.stepAt(pathOf(names[0])); answer.Result != contract.Failed || !strings.Contains(answer.Message, "may not watch") {
 		t.Errorf("answer %+v", answer)
 	}
 	f.judge()
@@ -210,11 +210,11 @@ func TestAnObjectThatGoesIsALossAndOneOfOursIsNot(t *testing.T) {
 	}
 	f.pushAll(map[string]string{pathOf(names[0]): ""})
 	f.follow()
-	if answer, _, _ := f.stepAt(pathOf(names[0])); answer.Result != claim.Deleting {
+	if answer, _, _ := f.stepAt(pathOf(names[0])); answer.Result != contract.Deleting {
 		t.Errorf("answer %+v", answer)
 	}
 	answer, _ := f.settle(pathOf(names[1]))
-	if answer.Result != claim.Deleting || f.Session.Stalled() != nil {
+	if answer.Result != contract.Deleting || f.Session.Stalled() != nil {
 		t.Errorf("three: answer %+v, stalled %+v", answer, f.Session.Stalled())
 	}
 }
@@ -228,7 +228,7 @@ func TestAnApplyIsMadeOnWhatWasDecidedOn(t *testing.T) {
 	f.push(strings.ReplaceAll(good, "nano", "small"))
 	f.follow()
 	version := f.live.GetResourceVersion()
-	if answer, calls, _ := f.step(); answer.Result != claim.Applied || !slices.Equal(calls, []string{"apply"}) {
+	if answer, calls, _ := f.step(); answer.Result != contract.Applied || !slices.Equal(calls, []string{"apply"}) {
 		t.Errorf("answer %+v, calls %v", answer, calls)
 	}
 	if f.sent.GetResourceVersion() != version || f.sent.GetUID() != "1" {
@@ -288,7 +288,7 @@ func TestWatchingThatIsBehindIsMadeUpFor(t *testing.T) {
 	f.watched = func() *unstructured.Unstructured { return old }
 	f.push(strings.ReplaceAll(good, "nano", "small"))
 	f.follow()
-	if answer, calls, _ := f.step(); answer.Result != claim.Applied || !slices.Equal(calls, []string{"apply", "get", "apply"}) {
+	if answer, calls, _ := f.step(); answer.Result != contract.Applied || !slices.Equal(calls, []string{"apply", "get", "apply"}) {
 		t.Errorf("answer %+v, calls %v", answer, calls)
 	}
 	// It was made before watching shows it.
@@ -296,7 +296,7 @@ func TestWatchingThatIsBehindIsMadeUpFor(t *testing.T) {
 	f.memory.gone(f.path)
 	f.pushAll(map[string]string{pathOf("x"): manifest("x")})
 	f.follow()
-	if answer, _, _ := f.stepAt(pathOf("x")); answer.Result != claim.Applied {
+	if answer, _, _ := f.stepAt(pathOf("x")); answer.Result != contract.Applied {
 		t.Errorf("answer %+v", answer)
 	}
 }
@@ -327,7 +327,7 @@ func TestAMovedFileDeletesNothing(t *testing.T) {
 			f.pushAll(files)
 			f.follow()
 			answer, calls, _ := f.step()
-			if held := test.want != ""; held != (answer.Result == claim.Held) || held == slices.Contains(calls, "delete") || held && answer.Reason != claim.Moved {
+			if held := test.want != ""; held != (answer.Result == contract.Held) || held == slices.Contains(calls, "delete") || held && answer.Reason != contract.Moved {
 				t.Fatalf("answer %+v, calls %v", answer, calls)
 			}
 			if !strings.Contains(answer.Message, test.want) {
@@ -339,7 +339,7 @@ func TestAMovedFileDeletesNothing(t *testing.T) {
 			if _, err := f.Session.ApproveRemovals(t.Context(), f.remote.Head("main")); err != nil {
 				t.Fatal(err)
 			}
-			if answer, calls, _ := f.step(); answer.Result != claim.Deleting || !slices.Contains(calls, "delete") {
+			if answer, calls, _ := f.step(); answer.Result != contract.Deleting || !slices.Contains(calls, "delete") {
 				t.Errorf("approved: answer %+v, calls %v", answer, calls)
 			}
 		})
@@ -374,7 +374,7 @@ func TestATombstoneSaysSinceWhen(t *testing.T) {
 	f.step()
 	f.live = nil
 	want := f.now.Add(-time.Hour).UTC().Format(time.RFC3339)
-	if answer, _, _ := f.step(); answer.Result != claim.Gone || answer.Since != want {
+	if answer, _, _ := f.step(); answer.Result != contract.Gone || answer.Since != want {
 		t.Errorf("answer %+v, want it since %s", answer, want)
 	}
 	// A clock in the future does not keep it for ever.
@@ -387,7 +387,7 @@ func TestATombstoneSaysSinceWhen(t *testing.T) {
 	f.follow()
 	f.step()
 	f.live = nil
-	if answer, _, _ := f.step(); answer.Result != claim.Gone || answer.Since != f.now.UTC().Format(time.RFC3339) {
+	if answer, _, _ := f.step(); answer.Result != contract.Gone || answer.Since != f.now.UTC().Format(time.RFC3339) {
 		t.Errorf("answer %+v", answer)
 	}
 }

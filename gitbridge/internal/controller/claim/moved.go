@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"reflect"
 
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/transform"
 	"gitbind.dev/gitbridge/store"
 )
@@ -21,7 +21,7 @@ func (c *Controller) movedTo(s *step) string {
 	}
 	spec, _ := s.found.Object["spec"].(map[string]any)
 	for _, path := range s.removal.With {
-		key, err := claim.ParsePath(path)
+		key, err := contract.ParsePath(path)
 		if err != nil || key.Binding != s.Key.Binding {
 			continue
 		}
@@ -42,8 +42,8 @@ func (c *Controller) movedTo(s *step) string {
 
 // named finds a file at another path whose content is that of the claim.
 func named(s *step) string {
-	for e := range s.view.Main.List(claim.Root) {
-		if e.Path == s.Path || claim.IsReserved(e.Path) || e.Mode != store.Regular {
+	for e := range s.view.Main.List(contract.Root) {
+		if e.Path == s.Path || contract.IsReserved(e.Path) || e.Mode != store.Regular {
 			continue
 		}
 		data, err := s.view.Main.Read(e.Path)
@@ -58,7 +58,7 @@ func named(s *step) string {
 }
 
 // decodeAt reads a file as if it lay at a path, nil if it cannot be there.
-func decodeAt(s *step, path, as string) *claim.Claim {
+func decodeAt(s *step, path, as string) *contract.Claim {
 	entry, ok := s.view.Main.Entry(path)
 	if !ok {
 		return nil
@@ -68,7 +68,7 @@ func decodeAt(s *step, path, as string) *claim.Claim {
 		return nil
 	}
 	file.Path = as
-	decoded, err := claim.Decode(file, s.api.Kind.Kind)
+	decoded, err := contract.Decode(file, s.api.Kind.Kind)
 	if err != nil {
 		return nil
 	}

@@ -13,7 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 )
 
 // A file that the API server refuses is sent again when it changes, and after
@@ -34,7 +34,7 @@ func (c *Controller) refuse(ctx context.Context, s *step, err error) (outcome, e
 	if v.problem != nil && len(s.patched) > 0 {
 		v.problem.Reason += fmt.Sprintf(" (the platform's template %s set spec.%s)", s.api.Template.Name(), strings.Join(slices.Sorted(maps.Keys(s.patched)), ", spec."))
 	}
-	if v.result == claim.Failed {
+	if v.result == contract.Failed {
 		c.namespaces.forget(s.Key.Namespace)
 		c.Log.V(1).Info("A claim could not be applied", "cluster", c.Session.Cluster.ID, "path", s.Path, "reason", err.Error())
 		if c.memory.failingFor(s.Path, c.Now()) < patience && !errors.Is(err, errForeignNamespace) {
@@ -57,9 +57,9 @@ var errNoRights = errors.New("the tenant has no right on the API")
 
 // verdict is what an error means for a file.
 type verdict struct {
-	result  claim.Result
+	result  contract.Result
 	message string
-	problem *claim.Problem
+	problem *contract.Problem
 }
 
 // judge says what an error means: that the file is wrong, that the control plane
@@ -68,20 +68,20 @@ func judge(s *step, err error) verdict {
 	var status apierrors.APIStatus
 	switch {
 	case errors.Is(err, errNoRights):
-		return verdict{result: claim.Failed, message: fmt.Sprintf("this cluster has no right on %s on the control plane (yet): it is tried again", s.Key.Binding)}
+		return verdict{result: contract.Failed, message: fmt.Sprintf("this cluster has no right on %s on the control plane (yet): it is tried again", s.Key.Binding)}
 	case errors.Is(err, errForeignNamespace):
-		return verdict{result: claim.Failed, message: "the namespace for this claim on the control plane is not this cluster's: its operator must look at it"}
+		return verdict{result: contract.Failed, message: "the namespace for this claim on the control plane is not this cluster's: its operator must look at it"}
 	case errors.Is(err, errTerminatingNamespace), apierrors.HasStatusCause(err, "NamespaceTerminating"):
-		return verdict{result: claim.Failed, message: "the namespace for this claim on the control plane is being deleted: it is tried again"}
+		return verdict{result: contract.Failed, message: "the namespace for this claim on the control plane is being deleted: it is tried again"}
 	case !errors.As(err, &status):
-		return verdict{result: claim.Failed, message: "the control plane does not answer: it is tried again"}
+		return verdict{result: contract.Failed, message: "the control plane does not answer: it is tried again"}
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
 		return invalid(s, status.Status())
 	case apierrors.IsForbidden(err):
-		p := &claim.Problem{File: s.Path, Reason: status.Status().Message}
-		return verdict{result: claim.Denied, problem: p}
+		p := &contract.Problem{File: s.Path, Reason: status.Status().Message}
+		return verdict{result: contract.Denied, problem: p}
 	default:
-		return verdict{result: claim.Failed, message: fmt.Sprintf("the control plane could not take it (%s): it is tried again", code(status.Status()))}
+		return verdict{result: contract.Failed, message: fmt.Sprintf("the control plane could not take it (%s): it is tried again", code(status.Status()))}
 	}
 }
 
@@ -92,13 +92,13 @@ func invalid(s *step, status metav1.Status) verdict {
 		causes = slices.DeleteFunc(slices.Clone(status.Details.Causes), func(cause metav1.StatusCause) bool { return cause.Field == "" || cause.Field == "<nil>" })
 	}
 	if len(causes) == 0 {
-		return verdict{result: claim.Denied, problem: &claim.Problem{File: s.Path, Reason: status.Message}}
+		return verdict{result: contract.Denied, problem: &contract.Problem{File: s.Path, Reason: status.Message}}
 	}
 	var reasons []string
 	for _, cause := range causes[:min(len(causes), maxProblems)] {
 		reasons = append(reasons, cause.Field+": "+cause.Message)
 	}
-	return verdict{result: claim.Invalid, problem: s.at(causes[0].Field, strings.Join(reasons, "; "))}
+	return verdict{result: contract.Invalid, problem: s.at(causes[0].Field, strings.Join(reasons, "; "))}
 }
 
 func code(status metav1.Status) string {

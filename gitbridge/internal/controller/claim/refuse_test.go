@@ -11,35 +11,35 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/decision"
 )
 
 func TestJudge(t *testing.T) {
 	kind := schema.GroupKind{Group: "anynines.com", Kind: "PostgresqlInstance"}
 	resource := schema.GroupResource{Group: "anynines.com", Resource: "postgresqlinstances"}
-	key := claim.Key{Binding: "postgresqlinstances.anynines.com", Namespace: "team-a", Name: "orders"}
+	key := contract.Key{Binding: "postgresqlinstances.anynines.com", Namespace: "team-a", Name: "orders"}
 	policy := apierrors.NewForbidden(resource, "orders", errors.New("ValidatingAdmissionPolicy 'p' denied request: no"))
 	policy.ErrStatus.Reason, policy.ErrStatus.Code = metav1.StatusReasonInvalid, http.StatusUnprocessableEntity
 	policy.ErrStatus.Details.Causes = []metav1.StatusCause{{Message: "no"}}
 	tests := []struct {
 		name   string
 		err    error
-		result claim.Result
+		result contract.Result
 		line   int
 	}{
-		{"a value that a rule refuses", apierrors.NewInvalid(kind, "orders", field.ErrorList{field.Invalid(field.NewPath("spec", "plan"), "x", "plan cannot become smaller")}), claim.Invalid, 3},
-		{"a field that the file has not", apierrors.NewInvalid(kind, "orders", field.ErrorList{field.Required(field.NewPath("spec", "service"), "")}), claim.Invalid, 2},
-		{"a policy", policy, claim.Denied, 0},
-		{"a webhook or quota", apierrors.NewForbidden(resource, "orders", errors.New("exceeded quota")), claim.Denied, 0},
-		{"a bad request", apierrors.NewBadRequest("strict decoding error"), claim.Denied, 0},
-		{"no rights", errNoRights, claim.Failed, 0},
-		{"a foreign namespace", fmt.Errorf("use: %w", errForeignNamespace), claim.Failed, 0},
-		{"a namespace that goes", fmt.Errorf("use: %w", errTerminatingNamespace), claim.Failed, 0},
-		{"a namespace that has gone", apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "gb-x-team-a"), claim.Failed, 0},
-		{"too many requests", apierrors.NewTooManyRequests("slow down", 1), claim.Failed, 0},
-		{"an API server in trouble", apierrors.NewInternalError(errors.New("etcdserver: leader changed")), claim.Failed, 0},
-		{"no API server", errors.New("dial tcp 127.0.0.1:6443: connection refused"), claim.Failed, 0},
+		{"a value that a rule refuses", apierrors.NewInvalid(kind, "orders", field.ErrorList{field.Invalid(field.NewPath("spec", "plan"), "x", "plan cannot become smaller")}), contract.Invalid, 3},
+		{"a field that the file has not", apierrors.NewInvalid(kind, "orders", field.ErrorList{field.Required(field.NewPath("spec", "service"), "")}), contract.Invalid, 2},
+		{"a policy", policy, contract.Denied, 0},
+		{"a webhook or quota", apierrors.NewForbidden(resource, "orders", errors.New("exceeded quota")), contract.Denied, 0},
+		{"a bad request", apierrors.NewBadRequest("strict decoding error"), contract.Denied, 0},
+		{"no rights", errNoRights, contract.Failed, 0},
+		{"a foreign namespace", fmt.Errorf("use: %w", errForeignNamespace), contract.Failed, 0},
+		{"a namespace that goes", fmt.Errorf("use: %w", errTerminatingNamespace), contract.Failed, 0},
+		{"a namespace that has gone", apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "gb-x-team-a"), contract.Failed, 0},
+		{"too many requests", apierrors.NewTooManyRequests("slow down", 1), contract.Failed, 0},
+		{"an API server in trouble", apierrors.NewInternalError(errors.New("etcdserver: leader changed")), contract.Failed, 0},
+		{"no API server", errors.New("dial tcp 127.0.0.1:6443: connection refused"), contract.Failed, 0},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -48,7 +48,7 @@ func TestJudge(t *testing.T) {
 			if got.result != test.result {
 				t.Errorf("%s, want %s", got.result, test.result)
 			}
-			if (got.problem != nil) != (test.result != claim.Failed) {
+			if (got.problem != nil) != (test.result != contract.Failed) {
 				t.Fatalf("problem %v", got.problem)
 			}
 			if got.problem == nil && got.message == "" {

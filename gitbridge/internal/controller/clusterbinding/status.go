@@ -15,9 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/breaker"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/session"
 	"gitbind.dev/gitbridge/internal/tenant"
 	"gitbind.dev/gitbridge/store"
@@ -141,7 +141,7 @@ func foreignWords(paths []string) string {
 	var names []string
 	for _, path := range paths[:min(few, len(paths))] {
 		name := path
-		if key, err := claim.ParsePath(path); err == nil {
+		if key, err := contract.ParsePath(path); err == nil {
 			name = key.String()
 		}
 		names = append(names, name)

@@ -17,9 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/breaker"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/session"
 )
 
@@ -202,7 +202,7 @@ func TestForeignObjectsAreCountedAndNamed(t *testing.T) {
 	s := newStatus(c, c, b)
 	synced := session.Condition{Status: "True", Reason: "Following", Message: "x"}
 	path := func(name string) string {
-		return claim.Key{Binding: "postgresqlinstances.anynines.com", Namespace: "team-a", Name: name}.Path()
+		return contract.Key{Binding: "postgresqlinstances.anynines.com", Namespace: "team-a", Name: name}.Path()
 	}
 	want := func(foreign int32, words string) {
 		t.Helper()

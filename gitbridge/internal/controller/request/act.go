@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"gitbind.dev/backend/api/v1alpha1"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/statusbranch"
 	"gitbind.dev/gitbridge/internal/tenant"
 	"gitbind.dev/gitbridge/store"
@@ -79,7 +79,7 @@ func (c *Controller) say(ctx context.Context, s *step, permitted *bool) error {
 		Message: "the cluster's ServiceAccount may bind the template", ObservedGeneration: s.export.Generation,
 	}
 	if !*permitted {
-		condition.Status, condition.Reason = metav1.ConditionFalse, string(claim.NotPermitted)
+		condition.Status, condition.Reason = metav1.ConditionFalse, string(contract.NotPermitted)
 		condition.Message = fmt.Sprintf("the ServiceAccount %s lacks the verb bind on apiserviceexporttemplates/%s: new claims wait, and what was ordered stays", s.ServiceAccount, s.export.Spec.Template)
 	}
 	conditions := append([]metav1.Condition{}, s.export.Status.Conditions...)
@@ -102,13 +102,13 @@ func (c *Controller) say(ctx context.Context, s *step, permitted *bool) error {
 }
 
 // answer writes the answer, if it says something else than the present one.
-func (c *Controller) answer(ctx context.Context, s *step, answer *claim.Status) error {
+func (c *Controller) answer(ctx context.Context, s *step, answer *contract.Status) error {
 	change := statusbranch.Change{
-		Path: claim.StatusPath(s.Path), Answers: s.Path, As: s.view.Generation, Subject: "status: nothing more of the request for " + s.Binding,
+		Path: contract.StatusPath(s.Path), Answers: s.Path, As: s.view.Generation, Subject: "status: nothing more of the request for " + s.Binding,
 	}
 	if answer != nil {
 		var err error
-		if change.Data, err = claim.EncodeStatus(answer); err != nil {
+		if change.Data, err = contract.EncodeStatus(answer); err != nil {
 			return err
 		}
 		change.Subject = fmt.Sprintf("status: %s request for %s", answer.Result, s.Binding)

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"gitbind.dev/backend/api/v1alpha1"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 	decide "gitbind.dev/gitbridge/internal/request"
 	"gitbind.dev/gitbridge/internal/session"
 	"gitbind.dev/gitbridge/store"
@@ -29,7 +29,7 @@ type step struct {
 
 // look gathers the facts about a request.
 func (c *Controller) look(ctx context.Context, view session.View, path string) (*step, error) {
-	binding, ok := claim.ParseRequestPath(path)
+	binding, ok := contract.ParseRequestPath(path)
 	if !ok {
 		return nil, fmt.Errorf("look at %s: it is no request's path", path)
 	}
@@ -70,16 +70,16 @@ func (c *Controller) findExport(ctx context.Context, s *step) error {
 }
 
 func readFile(s *step, entry store.Entry) error {
-	f := claim.File{Path: entry.Path, Mode: uint32(entry.Mode), Size: entry.Size}
-	if entry.Mode == store.Regular && entry.Size <= claim.MaxFileSize {
+	f := contract.File{Path: entry.Path, Mode: uint32(entry.Mode), Size: entry.Size}
+	if entry.Mode == store.Regular && entry.Size <= contract.MaxFileSize {
 		var err error
 		if f.Data, err = s.view.Main.Read(entry.Path); err != nil {
 			return err
 		}
 	}
 	s.File = &decide.File{Blob: string(entry.Hash)}
-	asked, err := claim.DecodeRequest(f)
-	var problem *claim.Problem
+	asked, err := contract.DecodeRequest(f)
+	var problem *contract.Problem
 	switch {
 	case errors.As(err, &problem):
 		s.File.Problem = problem
@@ -92,7 +92,7 @@ func readFile(s *step, entry store.Entry) error {
 	if asked.Template != "" {
 		field = "spec.template"
 	}
-	s.File.Line = claim.LineOf(f.Data, field)
+	s.File.Line = contract.LineOf(f.Data, field)
 	return nil
 }
 
@@ -163,14 +163,14 @@ func (c *Controller) findRemoval(ctx context.Context, s *step) error {
 // remaining is a claim that is still there, "" for none: one on main, or one that
 // was applied and is not known to be gone.
 func (c *Controller) remaining(s *step) (string, error) {
-	folder := claim.ClaimsPath(s.Binding)
+	folder := contract.ClaimsPath(s.Binding)
 	for e := range s.view.Main.List(folder) {
-		if key, err := claim.ParsePath(e.Path); err == nil {
+		if key, err := contract.ParsePath(e.Path); err == nil {
 			return key.Namespace + "/" + key.Name, nil
 		}
 	}
 	for e := range c.Session.Status.Snapshot().List(folder) {
-		key, err := claim.ParsePath(e.Path)
+		key, err := contract.ParsePath(e.Path)
 		if err != nil {
 			continue
 		}
@@ -178,7 +178,7 @@ func (c *Controller) remaining(s *step) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if answer != nil && answer.Object != "" && answer.Result != claim.Gone {
+		if answer != nil && answer.Object != "" && answer.Result != contract.Gone {
 			return key.Namespace + "/" + key.Name, nil
 		}
 	}

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"gitbind.dev/backend/api/v1alpha1"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/session"
 )
 
@@ -134,13 +134,13 @@ func (w *Watch) Reconcile(_ context.Context, r reconcile.Request) (reconcile.Res
 		}
 		main := s.View().Main
 		if r.Name != "" {
-			if _, ok := main.Entry(claim.RequestPath(r.Name)); ok {
-				s.Enqueue(claim.RequestPath(r.Name), true)
+			if _, ok := main.Entry(contract.RequestPath(r.Name)); ok {
+				s.Enqueue(contract.RequestPath(r.Name), true)
 			}
 			continue
 		}
-		for e := range main.List(claim.Root) {
-			if _, ok := claim.ParseRequestPath(e.Path); ok {
+		for e := range main.List(contract.Root) {
+			if _, ok := contract.ParseRequestPath(e.Path); ok {
 				s.Enqueue(e.Path, true)
 			}
 		}

@@ -21,8 +21,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	backendv1alpha1 "gitbind.dev/backend/api/v1alpha1"
-	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
 // SystemNamespace is where the konnector and its credentials live.
@@ -82,7 +81,7 @@ func Open(flags *genericclioptions.ConfigFlags) (*Cluster, error) {
 		return nil, fmt.Errorf("find the namespace: %w", err)
 	}
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, konnectorv1alpha1.AddToScheme, backendv1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, err
 		}
@@ -104,8 +103,8 @@ func (c *Cluster) UID(ctx context.Context) (string, error) {
 
 // Connections are all of the cluster's, by name; none when gitbind is not
 // installed.
-func (c *Cluster) Connections(ctx context.Context) ([]konnectorv1alpha1.Connection, error) {
-	var list konnectorv1alpha1.ConnectionList
+func (c *Cluster) Connections(ctx context.Context) ([]v1alpha1.Connection, error) {
+	var list v1alpha1.ConnectionList
 	if err := c.List(ctx, &list); err != nil {
 		if meta.IsNoMatchError(err) {
 			return nil, nil
@@ -116,7 +115,7 @@ func (c *Cluster) Connections(ctx context.Context) ([]konnectorv1alpha1.Connecti
 }
 
 // Connection is the one of that name, or the only one when the name is empty.
-func (c *Cluster) Connection(ctx context.Context, name string) (*konnectorv1alpha1.Connection, error) {
+func (c *Cluster) Connection(ctx context.Context, name string) (*v1alpha1.Connection, error) {
 	all, err := c.Connections(ctx)
 	if err != nil {
 		return nil, err
@@ -124,7 +123,7 @@ func (c *Cluster) Connection(ctx context.Context, name string) (*konnectorv1alph
 	return choose(all, name)
 }
 
-func choose(all []konnectorv1alpha1.Connection, name string) (*konnectorv1alpha1.Connection, error) {
+func choose(all []v1alpha1.Connection, name string) (*v1alpha1.Connection, error) {
 	switch {
 	case len(all) == 0:
 		return nil, fmt.Errorf("this cluster is not connected to a control plane: kubectl gitbind connect URL")

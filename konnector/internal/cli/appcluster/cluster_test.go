@@ -8,16 +8,16 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
 func TestChoose(t *testing.T) {
-	prod := konnectorv1alpha1.Connection{ObjectMeta: metav1.ObjectMeta{Name: "prod"}}
-	one := []konnectorv1alpha1.Connection{prod}
-	two := []konnectorv1alpha1.Connection{prod, {ObjectMeta: metav1.ObjectMeta{Name: "dev"}}}
+	prod := v1alpha1.Connection{ObjectMeta: metav1.ObjectMeta{Name: "prod"}}
+	one := []v1alpha1.Connection{prod}
+	two := []v1alpha1.Connection{prod, {ObjectMeta: metav1.ObjectMeta{Name: "dev"}}}
 	for _, c := range []struct {
 		what      string
-		all       []konnectorv1alpha1.Connection
+		all       []v1alpha1.Connection
 		name      string
 		want, err string
 	}{

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"gitbind.dev/gitbridge/claim"
-	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/konnector/internal/cli/usage"
 )
 
@@ -20,7 +20,7 @@ import (
 type ClaimName struct {
 	Kind schema.GroupVersionKind
 	// Key has the binding, "<plural>.<group>".
-	Key claim.Key
+	Key contract.Key
 }
 
 // Name understands KIND/NAME.
@@ -33,7 +33,7 @@ func (c *Cluster) Name(arg string) (ClaimName, error) {
 	if err != nil {
 		return ClaimName{}, err
 	}
-	return ClaimName{Kind: kind, Key: claim.Key{Binding: binding, Namespace: c.Namespace, Name: name}}, nil
+	return ClaimName{Kind: kind, Key: contract.Key{Binding: binding, Namespace: c.Namespace, Name: name}}, nil
 }
 
 // API understands a word as kubectl does: a kind, a plural, a singular or a short
@@ -97,7 +97,7 @@ func (c *Cluster) Claim(ctx context.Context, n ClaimName) (*unstructured.Unstruc
 	if !apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("read %s: %w", n.Key, err)
 	}
-	var binding konnectorv1alpha1.APIServiceBinding
+	var binding v1alpha1.APIServiceBinding
 	if c.Get(ctx, client.ObjectKey{Name: n.Key.Binding}, &binding) == nil {
 		for _, h := range binding.Status.Held {
 			if h.Path == n.Key.Path() {

@@ -9,12 +9,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/openapi3"
 
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 )
 
 // Schema is what the API server publishes of a kind, to everybody: few people may
 // read CustomResourceDefinitions.
-func (c *Cluster) Schema(gvk schema.GroupVersionKind) (*claim.Schema, error) {
+func (c *Cluster) Schema(gvk schema.GroupVersionKind) (*contract.Schema, error) {
 	client, err := c.openAPI()
 	if err != nil {
 		return nil, fmt.Errorf("ask for the schema of %s: %w", gvk.Kind, err)
@@ -48,7 +48,7 @@ func (c *Cluster) Schema(gvk schema.GroupVersionKind) (*claim.Schema, error) {
 	return nil, fmt.Errorf("the cluster publishes no schema of %s", gvk.Kind)
 }
 
-func schemaOf(gvk schema.GroupVersionKind, spec apiextensionsv1.JSONSchemaProps) (*claim.Schema, error) {
+func schemaOf(gvk schema.GroupVersionKind, spec apiextensionsv1.JSONSchemaProps) (*contract.Schema, error) {
 	preserve := true
 	if spec.Type == "" { // the kind does not say what its spec is
 		spec = apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &preserve}
@@ -61,5 +61,5 @@ func schemaOf(gvk schema.GroupVersionKind, spec apiextensionsv1.JSONSchemaProps)
 			Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"spec": spec},
 		}},
 	}}
-	return claim.NewSchema(crd)
+	return contract.NewSchema(crd)
 }

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"gitbind.dev/gitbridge/claim"
-	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 )
 
@@ -44,22 +44,22 @@ func (in Input) connections(ctx context.Context) (all []*holder, ok bool, err er
 }
 
 // ofConnection is what a Connection says.
-func ofConnection(c *konnectorv1alpha1.Connection) *holder {
+func ofConnection(c *v1alpha1.Connection) *holder {
 	h := &holder{kind: "Connection", Name: c.Name, Holder: "Connection " + c.Name}
-	if ready := meta.FindStatusCondition(c.Status.Conditions, konnectorv1alpha1.ConditionReady); ready != nil &&
+	if ready := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionReady); ready != nil &&
 		(ready.Reason == "HistoryReplaced" || ready.Reason == "StatusReplaced") {
 		h.Main = ready.Message
 	}
-	if meta.IsStatusConditionFalse(c.Status.Conditions, konnectorv1alpha1.ConditionRemovals) {
+	if meta.IsStatusConditionFalse(c.Status.Conditions, v1alpha1.ConditionRemovals) {
 		h.RemovalsHeld = true
-		h.Message = meta.FindStatusCondition(c.Status.Conditions, konnectorv1alpha1.ConditionRemovals).Message
+		h.Message = meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionRemovals).Message
 	}
 	return h
 }
 
 // listHeld lists the claims of a Connection whose removal is one of many.
 func (in Input) listHeld(ctx context.Context, h *holder) error {
-	var bindings konnectorv1alpha1.APIServiceBindingList
+	var bindings v1alpha1.APIServiceBindingList
 	if err := in.Cluster.List(ctx, &bindings); err != nil {
 		return fmt.Errorf("list bindings: %w", err)
 	}
@@ -95,10 +95,10 @@ func (in Input) listHeld(ctx context.Context, h *holder) error {
 
 func heldRemoval(binding string, u *unstructured.Unstructured) (Item, bool) {
 	hold := appcluster.StatusOf(u).Hold
-	if hold == nil || hold.Reason != string(claim.ManyRemovals) {
+	if hold == nil || hold.Reason != string(contract.ManyRemovals) {
 		return Item{}, false
 	}
-	key := claim.Key{Binding: binding, Namespace: u.GetNamespace(), Name: u.GetName()}
+	key := contract.Key{Binding: binding, Namespace: u.GetNamespace(), Name: u.GetName()}
 	text := "its file is gone from main"
 	if u.GetDeletionTimestamp() != nil {
 		text = "it is being deleted here"
@@ -108,7 +108,7 @@ func heldRemoval(binding string, u *unstructured.Unstructured) (Item, bool) {
 
 // doneIn reports whether the konnector has acted on all of the approval: it keeps
 // the annotations, and says in the status which it has acted on.
-func (c chosen) doneIn(now *konnectorv1alpha1.Connection) bool {
+func (c chosen) doneIn(now *v1alpha1.Connection) bool {
 	for annotation, value := range c.annotations {
 		if actedOn(now, annotation) != value {
 			return false
@@ -117,11 +117,11 @@ func (c chosen) doneIn(now *konnectorv1alpha1.Connection) bool {
 	return true
 }
 
-func actedOn(c *konnectorv1alpha1.Connection, annotation string) string {
+func actedOn(c *v1alpha1.Connection, annotation string) string {
 	switch a := c.Status.Approved; {
 	case a == nil:
 		return ""
-	case annotation == konnectorv1alpha1.ApproveMainAnnotation:
+	case annotation == v1alpha1.ApproveMainAnnotation:
 		return a.Main
 	default:
 		return a.Removals
@@ -134,7 +134,7 @@ func (in Input) withdraw(ctx context.Context, c chosen) error {
 	if c.kind != "Connection" {
 		return nil
 	}
-	var now konnectorv1alpha1.Connection
+	var now v1alpha1.Connection
 	if err := in.Cluster.Get(ctx, client.ObjectKey{Name: c.Name}, &now); err != nil {
 		return fmt.Errorf("read Connection %s: %w", c.Name, err)
 	}
@@ -155,7 +155,7 @@ func (in Input) withdraw(ctx context.Context, c chosen) error {
 		return fmt.Errorf("take the earlier approval back: %w", err)
 	}
 	err = in.Cluster.Until(ctx, appcluster.Watched{Kind: c.gvk(), Key: client.ObjectKey{Name: c.Name}}, withdrawn, func(u *unstructured.Unstructured) (bool, *metav1.Condition) {
-		var now konnectorv1alpha1.Connection
+		var now v1alpha1.Connection
 		if u == nil || runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &now) != nil {
 			return false, nil
 		}

@@ -21,8 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"gitbind.dev/gitbridge/claim"
-	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/output"
 	"gitbind.dev/konnector/internal/cli/progress"
@@ -57,11 +57,11 @@ type Input struct {
 
 var commit = regexp.MustCompile(`^[0-9a-f]{40}([0-9a-f]{24})?$`)
 
-var underRoot = regexp.MustCompile(`^` + claim.Root + `(/[a-z0-9][a-z0-9.-]*)*/?$`)
+var underRoot = regexp.MustCompile(`^` + contract.Root + `(/[a-z0-9][a-z0-9.-]*)*/?$`)
 
 // check refuses what no agent would act on.
 func (a Approval) check() error {
-	if a.Main != "" && a.Main != konnectorv1alpha1.ApproveNone && !commit.MatchString(a.Main) {
+	if a.Main != "" && a.Main != v1alpha1.ApproveNone && !commit.MatchString(a.Main) {
 		return usage.Errorf("--main %q: give the whole hash of a commit, as it is shown", a.Main)
 	}
 	if a.Removals != "" && !commit.MatchString(a.Removals) {
@@ -195,20 +195,20 @@ func (in Input) of(h *holder) chosen {
 	c := chosen{holder: h, annotations: map[string]string{}}
 	if in.Main != "" && h.Main != "" {
 		c.main = true
-		c.annotations[konnectorv1alpha1.ApproveMainAnnotation] = in.Main
+		c.annotations[v1alpha1.ApproveMainAnnotation] = in.Main
 	}
 	if in.Removals != "" && h.RemovalsHeld {
 		for _, r := range h.Removals {
 			// One that nobody was seen making goes only by the very commit that its
 			// answer names.
-			if r.Commit == in.Removals || r.Reason != string(claim.NotRemoved) {
+			if r.Commit == in.Removals || r.Reason != string(contract.NotRemoved) {
 				c.removals = append(c.removals, r)
 			}
 		}
-		c.annotations[konnectorv1alpha1.ApproveRemovalsAnnotation] = in.Removals
+		c.annotations[v1alpha1.ApproveRemovalsAnnotation] = in.Removals
 	}
 	if h.awaits(in.Schema) {
-		c.annotations[konnectorv1alpha1.ApproveSchemaAnnotation] = in.Schema
+		c.annotations[v1alpha1.ApproveSchemaAnnotation] = in.Schema
 	}
 	for _, path := range in.RecreateEmpty {
 		if under := h.lost(path); len(under) > 0 {
@@ -228,10 +228,10 @@ func (c chosen) show(w io.Writer) {
 	if c.main {
 		fmt.Fprintf(w, "  main counts from this commit on. Nothing that it lacks is deleted for that.\n")
 	}
-	if c.annotations[konnectorv1alpha1.ApproveSchemaAnnotation] != "" {
+	if c.annotations[v1alpha1.ApproveSchemaAnnotation] != "" {
 		fmt.Fprintf(w, "  The newer definition of this API is installed, though claims may be valid no more with it:\n    %s\n", output.Line(c.Schema))
 	}
-	if c.annotations[konnectorv1alpha1.ApproveRemovalsAnnotation] != "" {
+	if c.annotations[v1alpha1.ApproveRemovalsAnnotation] != "" {
 		fmt.Fprintf(w, "  These services are DELETED, as far as their removal is in that commit:\n")
 		for _, r := range c.removals {
 			fmt.Fprintf(w, "    %s\n", r.Claim)

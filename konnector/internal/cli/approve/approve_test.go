@@ -7,8 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	backendv1alpha1 "gitbind.dev/backend/api/v1alpha1"
-	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
 const (
@@ -98,18 +97,18 @@ func TestWhatIsDeletedOrEmptiedIsShownByName(t *testing.T) {
 }
 
 func TestDone(t *testing.T) {
-	removals := chosen{annotations: map[string]string{konnectorv1alpha1.ApproveRemovalsAnnotation: hash}, holder: &holder{}}
-	connection := func(a *konnectorv1alpha1.Approvals) *konnectorv1alpha1.Connection {
-		return &konnectorv1alpha1.Connection{Status: konnectorv1alpha1.ConnectionStatus{Approved: a}}
+	removals := chosen{annotations: map[string]string{v1alpha1.ApproveRemovalsAnnotation: hash}, holder: &holder{}}
+	connection := func(a *v1alpha1.Approvals) *v1alpha1.Connection {
+		return &v1alpha1.Connection{Status: v1alpha1.ConnectionStatus{Approved: a}}
 	}
-	if removals.doneIn(connection(nil)) || removals.doneIn(connection(&konnectorv1alpha1.Approvals{Main: hash, Removals: "other"})) ||
-		!removals.doneIn(connection(&konnectorv1alpha1.Approvals{Removals: hash})) {
+	if removals.doneIn(connection(nil)) || removals.doneIn(connection(&v1alpha1.Approvals{Main: hash, Removals: "other"})) ||
+		!removals.doneIn(connection(&v1alpha1.Approvals{Removals: hash})) {
 		t.Error("removals of a Connection")
 	}
-	on := func(annotations map[string]string) *backendv1alpha1.ClusterBinding {
-		return &backendv1alpha1.ClusterBinding{ObjectMeta: metav1.ObjectMeta{Annotations: annotations}}
+	on := func(annotations map[string]string) *v1alpha1.ClusterBinding {
+		return &v1alpha1.ClusterBinding{ObjectMeta: metav1.ObjectMeta{Annotations: annotations}}
 	}
-	both := chosen{annotations: map[string]string{backendv1alpha1.ApproveMainAnnotation: hash, recreateAnnotation: path}, holder: &holder{}}
+	both := chosen{annotations: map[string]string{v1alpha1.ApproveMainAnnotation: hash, recreateAnnotation: path}, holder: &holder{}}
 	if both.doneOn(on(both.annotations)) || both.doneOn(on(map[string]string{recreateAnnotation: path})) || !both.doneOn(on(nil)) {
 		t.Error("an approval of a ClusterBinding")
 	}

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	backendv1alpha1 "gitbind.dev/backend/api/v1alpha1"
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/gitbridge/store/gitstore"
 )
@@ -28,7 +28,7 @@ const (
 // clusterBindings are those of a control plane with what waits there; ok is
 // false when the cluster is none.
 func (in Input) clusterBindings(ctx context.Context) (all []*holder, ok bool, err error) {
-	var list backendv1alpha1.ClusterBindingList
+	var list v1alpha1.ClusterBindingList
 	switch err := in.Cluster.List(ctx, &list); {
 	case meta.IsNoMatchError(err), apierrors.IsForbidden(err):
 		return nil, false, nil
@@ -52,9 +52,9 @@ func (in Input) clusterBindings(ctx context.Context) (all []*holder, ok bool, er
 }
 
 // ofClusterBinding is what a ClusterBinding says.
-func ofClusterBinding(cb *backendv1alpha1.ClusterBinding) *holder {
+func ofClusterBinding(cb *v1alpha1.ClusterBinding) *holder {
 	h := &holder{kind: "ClusterBinding", Name: cb.Name, Holder: fmt.Sprintf("Cluster %s (%s)", cb.Name, cb.Spec.DisplayName)}
-	synced := meta.FindStatusCondition(cb.Status.Conditions, backendv1alpha1.ConditionSynced)
+	synced := meta.FindStatusCondition(cb.Status.Conditions, v1alpha1.ConditionSynced)
 	switch {
 	case synced == nil:
 	case mainReasons[synced.Reason]:
@@ -72,14 +72,14 @@ const fetchTimeout = 20 * time.Second
 
 // fetch reads a cluster's repository with the bridge's credential, which whoever
 // may approve on a control plane can read, too.
-func (in Input) fetch(ctx context.Context, cb *backendv1alpha1.ClusterBinding) (status, main *store.Snapshot, err error) {
+func (in Input) fetch(ctx context.Context, cb *v1alpha1.ClusterBinding) (status, main *store.Snapshot, err error) {
 	if cb.Status.Repository == nil {
 		return nil, nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
 	var secret corev1.Secret
-	key := client.ObjectKey{Namespace: backendv1alpha1.TenantNamespace(cb.Name), Name: backendv1alpha1.BridgeSecret}
+	key := client.ObjectKey{Namespace: v1alpha1.TenantNamespace(cb.Name), Name: v1alpha1.BridgeSecret}
 	if err := in.Cluster.Get(ctx, key, &secret); err != nil {
 		return nil, nil, fmt.Errorf("read the Secret %s: %w", key, err)
 	}
@@ -102,8 +102,8 @@ func (in Input) fetch(ctx context.Context, cb *backendv1alpha1.ClusterBinding) (
 // answered lists what the bridge has answered as lost, and the removals that it
 // holds.
 func (h *holder) answered(status, main *store.Snapshot) {
-	for e := range status.List(claim.Root) {
-		key, err := claim.ParsePath(e.Path)
+	for e := range status.List(contract.Root) {
+		key, err := contract.ParsePath(e.Path)
 		if err != nil {
 			continue
 		}
@@ -111,7 +111,7 @@ func (h *holder) answered(status, main *store.Snapshot) {
 		if err != nil {
 			continue
 		}
-		s, err := claim.DecodeStatus(data)
+		s, err := contract.DecodeStatus(data)
 		if err != nil {
 			continue
 		}
@@ -121,9 +121,9 @@ func (h *holder) answered(status, main *store.Snapshot) {
 			h.applied = append(h.applied, e.Path)
 		}
 		switch {
-		case s.Result == claim.Lost:
+		case s.Result == contract.Lost:
 			h.Lost = append(h.Lost, item)
-		case s.Result == claim.Held && s.Reason != "" && !there:
+		case s.Result == contract.Held && s.Reason != "" && !there:
 			h.RemovalsHeld = true
 			h.Removals = append(h.Removals, item)
 		}
@@ -132,7 +132,7 @@ func (h *holder) answered(status, main *store.Snapshot) {
 
 // doneOn reports whether the bridge has acted on all of the approval: it takes the
 // annotations away then.
-func (c chosen) doneOn(now *backendv1alpha1.ClusterBinding) bool {
+func (c chosen) doneOn(now *v1alpha1.ClusterBinding) bool {
 	for annotation := range c.annotations {
 		if now.Annotations[annotation] != "" {
 			return false

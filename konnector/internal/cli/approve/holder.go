@@ -10,12 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	backendv1alpha1 "gitbind.dev/backend/api/v1alpha1"
-	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/output"
 )
 
-const recreateAnnotation = backendv1alpha1.RecreateEmptyAnnotation
+const recreateAnnotation = v1alpha1.RecreateEmptyAnnotation
 
 // holder is a Connection, an APIServiceBinding or a ClusterBinding, and what is
 // held there.
@@ -57,7 +56,7 @@ type Item struct {
 }
 
 func (h *holder) gvk() schema.GroupVersionKind {
-	return konnectorv1alpha1.GroupVersion.WithKind(h.kind)
+	return v1alpha1.GroupVersion.WithKind(h.kind)
 }
 
 // lost are the claims at a path, or in a folder, that may be made anew.
@@ -137,19 +136,19 @@ func (c chosen) done(u *unstructured.Unstructured) (bool, *metav1.Condition) {
 	}
 	switch c.kind {
 	case bindingKind:
-		var now konnectorv1alpha1.APIServiceBinding
+		var now v1alpha1.APIServiceBinding
 		if runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &now) != nil {
 			return false, nil
 		}
 		return doneFor(&now), nil
 	case "Connection":
-		var now konnectorv1alpha1.Connection
+		var now v1alpha1.Connection
 		if runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &now) != nil {
 			return false, nil
 		}
 		return c.doneIn(&now), nil
 	}
-	var now backendv1alpha1.ClusterBinding
+	var now v1alpha1.ClusterBinding
 	if runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &now) != nil {
 		return false, nil
 	}

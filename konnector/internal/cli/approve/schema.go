@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
 const bindingKind = "APIServiceBinding"
@@ -22,7 +22,7 @@ const breakingChange = "BreakingChange"
 
 // schemas are the bindings for which a newer definition waits.
 func (in Input) schemas(ctx context.Context) ([]*holder, error) {
-	var bindings konnectorv1alpha1.APIServiceBindingList
+	var bindings v1alpha1.APIServiceBindingList
 	if err := in.Cluster.List(ctx, &bindings); meta.IsNoMatchError(err) {
 		return nil, nil
 	} else if err != nil {
@@ -31,7 +31,7 @@ func (in Input) schemas(ctx context.Context) ([]*holder, error) {
 	var out []*holder
 	for i := range bindings.Items {
 		b := &bindings.Items[i]
-		c := meta.FindStatusCondition(b.Status.Conditions, konnectorv1alpha1.ConditionSchema)
+		c := meta.FindStatusCondition(b.Status.Conditions, v1alpha1.ConditionSchema)
 		if c == nil || c.Status != metav1.ConditionFalse || c.Reason != breakingChange {
 			continue
 		}
@@ -42,10 +42,10 @@ func (in Input) schemas(ctx context.Context) ([]*holder, error) {
 
 // awaits says that it is this very definition that waits: the message names it.
 func (h *holder) awaits(hash string) bool {
-	return hash != "" && strings.Contains(h.Schema, konnectorv1alpha1.ApproveSchemaAnnotation+"="+hash)
+	return hash != "" && strings.Contains(h.Schema, v1alpha1.ApproveSchemaAnnotation+"="+hash)
 }
 
 // doneFor reports whether the konnector has installed the definition.
-func doneFor(b *konnectorv1alpha1.APIServiceBinding) bool {
-	return meta.IsStatusConditionTrue(b.Status.Conditions, konnectorv1alpha1.ConditionSchema)
+func doneFor(b *v1alpha1.APIServiceBinding) bool {
+	return meta.IsStatusConditionTrue(b.Status.Conditions, v1alpha1.ConditionSchema)
 }

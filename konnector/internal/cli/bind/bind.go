@@ -20,8 +20,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	backendv1alpha1 "gitbind.dev/backend/api/v1alpha1"
-	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/controlplane"
 	"gitbind.dev/konnector/internal/cli/output"
@@ -98,12 +98,12 @@ func Do(ctx context.Context, in Input) error {
 }
 
 // find looks each name up, as an offer's or as an API's.
-func find(catalog []backendv1alpha1.Offer, names []string) ([]backendv1alpha1.Offer, error) {
-	var out []backendv1alpha1.Offer
+func find(catalog []restapi.Offer, names []string) ([]restapi.Offer, error) {
+	var out []restapi.Offer
 	for _, name := range names {
-		i := slices.IndexFunc(catalog, func(o backendv1alpha1.Offer) bool { return o.Name == name || o.API.BindingName() == name })
+		i := slices.IndexFunc(catalog, func(o restapi.Offer) bool { return o.Name == name || o.API.BindingName() == name })
 		if i >= 0 {
-			if !slices.ContainsFunc(out, func(o backendv1alpha1.Offer) bool { return o.Name == catalog[i].Name }) {
+			if !slices.ContainsFunc(out, func(o restapi.Offer) bool { return o.Name == catalog[i].Name }) {
 				out = append(out, catalog[i])
 			}
 			continue
@@ -125,11 +125,11 @@ func find(catalog []backendv1alpha1.Offer, names []string) ([]backendv1alpha1.Of
 type binder struct {
 	Input
 	backend    *controlplane.Client
-	connection *konnectorv1alpha1.Connection
+	connection *v1alpha1.Connection
 }
 
 // grant makes the control plane grant an offer to the cluster.
-func (b binder) grant(ctx context.Context, offer backendv1alpha1.Offer) error {
+func (b binder) grant(ctx context.Context, offer restapi.Offer) error {
 	granted, err := b.backend.Bind(ctx, b.connection.Spec.ClusterID, offer.Name)
 	if err != nil {
 		return err
@@ -140,7 +140,7 @@ func (b binder) grant(ctx context.Context, offer backendv1alpha1.Offer) error {
 	return nil
 }
 
-func (b binder) bind(ctx context.Context, offer backendv1alpha1.Offer) error {
+func (b binder) bind(ctx context.Context, offer restapi.Offer) error {
 	name := offer.API.BindingName()
 	fmt.Fprintf(b.Terminal.Out, "Binding %s:\n", name)
 	p := progress.Begin(b.Terminal, "binding "+offer.Name)
@@ -166,7 +166,7 @@ func (b binder) bind(ctx context.Context, offer backendv1alpha1.Offer) error {
 }
 
 // preview says what bind would do, and does nothing.
-func (b binder) preview(ctx context.Context, offer backendv1alpha1.Offer) error {
+func (b binder) preview(ctx context.Context, offer restapi.Offer) error {
 	fmt.Fprintf(b.Terminal.Out, "Binding %s would do this:\n  %s would be granted to cluster %s\n", offer.API.BindingName(), offer.Name, b.connection.Spec.ClusterID)
 	for _, o := range objects(b.connection.Name, offer, b.NoAggregate) {
 		line, err := b.Cluster.Preview(ctx, o)
@@ -180,7 +180,7 @@ func (b binder) preview(ctx context.Context, offer backendv1alpha1.Offer) error 
 
 // print prints what bind would apply. The control plane grants the offer, since
 // whoever applies the objects later need not be somebody who may bind.
-func (b binder) print(ctx context.Context, offer backendv1alpha1.Offer) error {
+func (b binder) print(ctx context.Context, offer restapi.Offer) error {
 	if !b.DryRun {
 		if err := b.grant(ctx, offer); err != nil {
 			return err
@@ -201,7 +201,7 @@ func (b binder) print(ctx context.Context, offer backendv1alpha1.Offer) error {
 }
 
 // apply gives the konnector what it needs before it is told to begin.
-func (b binder) apply(ctx context.Context, offer backendv1alpha1.Offer, say func(string)) (attributed bool, err error) {
+func (b binder) apply(ctx context.Context, offer restapi.Offer, say func(string)) (attributed bool, err error) {
 	attributed = true
 	for _, o := range objects(b.connection.Name, offer, b.NoAggregate) {
 		line, err := applyForGood(ctx, b.Cluster, o)
@@ -219,8 +219,8 @@ func (b binder) apply(ctx context.Context, offer backendv1alpha1.Offer, say func
 }
 
 func (in Input) wait(ctx context.Context, name string, say func(string)) error {
-	gvk := konnectorv1alpha1.GroupVersion.WithKind("APIServiceBinding")
-	err := in.Cluster.Wait(ctx, gvk, name, konnectorv1alpha1.ConditionReady, in.Timeout, func(c metav1.Condition) { say(appcluster.Say(c)) })
+	gvk := v1alpha1.GroupVersion.WithKind("APIServiceBinding")
+	err := in.Cluster.Wait(ctx, gvk, name, v1alpha1.ConditionReady, in.Timeout, func(c metav1.Condition) { say(appcluster.Say(c)) })
 	var late *appcluster.NotReady
 	if errors.As(err, &late) && late.Condition == nil {
 		return fmt.Errorf("%w: no konnector looks after it. It is bound as soon as one does", err)
@@ -229,12 +229,12 @@ func (in Input) wait(ctx context.Context, name string, say func(string)) error {
 }
 
 // checkFree refuses to give the konnector rights on what is not its own.
-func checkFree(ctx context.Context, c *appcluster.Cluster, api backendv1alpha1.ExportedAPI, connection string) error {
+func checkFree(ctx context.Context, c *appcluster.Cluster, api v1alpha1.ExportedAPI, connection string) error {
 	if err := grantable(api); err != nil {
 		return err
 	}
 	name := api.BindingName()
-	var bound konnectorv1alpha1.APIServiceBinding
+	var bound v1alpha1.APIServiceBinding
 	err := c.Get(ctx, client.ObjectKey{Name: name}, &bound)
 	switch {
 	case err == nil && bound.Spec.Connection != connection:

@@ -16,12 +16,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
 
-	backendv1alpha1 "gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-var postgresql = backendv1alpha1.ExportedAPI{Group: "anynines.com", Version: "v1", Resource: "postgresqlinstances"}
+var postgresql = v1alpha1.ExportedAPI{Group: "anynines.com", Version: "v1", Resource: "postgresqlinstances"}
 
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
@@ -44,7 +45,7 @@ func golden(t *testing.T, name string, got []byte) {
 // what was made for it, by name.
 func TestA4_BindingAppliesRightsOnTheOneAPIOnly(t *testing.T) {
 	var all []string
-	for _, o := range objects("default", backendv1alpha1.Offer{Name: "postgresql", API: postgresql}, false) {
+	for _, o := range objects("default", restapi.Offer{Name: "postgresql", API: postgresql}, false) {
 		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 		if err != nil {
 			t.Fatal(err)
@@ -60,7 +61,7 @@ func TestA4_BindingAppliesRightsOnTheOneAPIOnly(t *testing.T) {
 }
 
 func TestNoAggregateLeavesPeopleOut(t *testing.T) {
-	for _, o := range objects("default", backendv1alpha1.Offer{Name: "postgresql", API: postgresql}, true) {
+	for _, o := range objects("default", restapi.Offer{Name: "postgresql", API: postgresql}, true) {
 		if len(o.GetLabels()) > 0 {
 			t.Errorf("%s is aggregated", o.GetName())
 		}
@@ -68,7 +69,7 @@ func TestNoAggregateLeavesPeopleOut(t *testing.T) {
 }
 
 func TestAControlPlaneCannotMakeUsGrantWhatIsNotItsOwn(t *testing.T) {
-	for _, api := range []backendv1alpha1.ExportedAPI{
+	for _, api := range []v1alpha1.ExportedAPI{
 		{Group: "", Resource: "secrets"},
 		{Group: "apps", Resource: "deployments"},
 		{Group: "rbac.authorization.k8s.io", Resource: "clusterroles"},
@@ -93,9 +94,9 @@ func TestAControlPlaneCannotMakeUsGrantWhatIsNotItsOwn(t *testing.T) {
 }
 
 func TestFind(t *testing.T) {
-	catalog := []backendv1alpha1.Offer{
+	catalog := []restapi.Offer{
 		{Name: "postgresql", API: postgresql},
-		{Name: "backup", API: backendv1alpha1.ExportedAPI{Group: "anynines.com", Resource: "backups"}},
+		{Name: "backup", API: v1alpha1.ExportedAPI{Group: "anynines.com", Resource: "backups"}},
 	}
 	got, err := find(catalog, []string{"backup", "postgresqlinstances.anynines.com", "backup"})
 	if err != nil || len(got) != 2 || got[0].Name != "backup" || got[1].Name != "postgresql" {

@@ -11,16 +11,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	backendv1alpha1 "gitbind.dev/backend/api/v1alpha1"
-	"gitbind.dev/gitbridge/claim"
-	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 )
 
 // grantable refuses an API that no control plane may bring: the name comes from
 // it, and becomes a rule of a ClusterRole here.
-func grantable(api backendv1alpha1.ExportedAPI) error {
-	if err := claim.ValidateBinding(api.BindingName()); err != nil {
+func grantable(api v1alpha1.ExportedAPI) error {
+	if err := contract.ValidateBinding(api.BindingName()); err != nil {
 		return fmt.Errorf("the control plane offers an API that cannot be: %w", err)
 	}
 	if !strings.Contains(api.Group, ".") || strings.Contains(api.Resource, ".") {
@@ -35,12 +34,12 @@ func grantable(api backendv1alpha1.ExportedAPI) error {
 }
 
 // checkOwn refuses an API that this cluster has from somebody else.
-func checkOwn(ctx context.Context, c *appcluster.Cluster, api backendv1alpha1.ExportedAPI) error {
+func checkOwn(ctx context.Context, c *appcluster.Cluster, api v1alpha1.ExportedAPI) error {
 	name := api.BindingName()
 	var crd apiextensionsv1.CustomResourceDefinition
 	err := c.Get(ctx, client.ObjectKey{Name: name}, &crd)
 	if err == nil {
-		if _, ours := crd.Annotations[konnectorv1alpha1.ConnectionAnnotation]; !ours {
+		if _, ours := crd.Annotations[v1alpha1.ConnectionAnnotation]; !ours {
 			return fmt.Errorf("this cluster has the API %s already, and not from gitbind: it stays as it is. Remove its CustomResourceDefinition first if it is not needed", name)
 		}
 		return nil

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 )
 
@@ -59,7 +59,7 @@ func keep(ctx context.Context, c *appcluster.Cluster, o client.Object) error {
 		return fmt.Errorf("read %s: %w", o.GetName(), err)
 	}
 	before := live.DeepCopy()
-	live.OwnerReferences = konnectorv1alpha1.OwnersBesideBindings(live.OwnerReferences)
+	live.OwnerReferences = v1alpha1.OwnersBesideBindings(live.OwnerReferences)
 	if len(live.OwnerReferences) == len(before.OwnerReferences) {
 		return nil
 	}

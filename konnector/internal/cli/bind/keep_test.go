@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 )
 
@@ -26,7 +26,7 @@ func TestWhatIsBoundAgainDoesNotGoWithWhatWasBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	owner := func(kind string) metav1.OwnerReference {
-		return metav1.OwnerReference{APIVersion: konnectorv1alpha1.GroupVersion.String(), Kind: kind, Name: "x", UID: "u0"}
+		return metav1.OwnerReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: kind, Name: "x", UID: "u0"}
 	}
 	unknown := true // to the API server, at first
 	for what, taken := range map[string]bool{"it is there": false, "it is taken meanwhile": true} {
@@ -71,12 +71,12 @@ func TestWhatIsBoundAgainDoesNotGoWithWhatWasBefore(t *testing.T) {
 
 func TestWhatIsBeingUnboundIsNotBound(t *testing.T) {
 	scheme := runtime.NewScheme()
-	if err := konnectorv1alpha1.AddToScheme(scheme); err != nil {
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	going := &konnectorv1alpha1.APIServiceBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: postgresql.BindingName(), Finalizers: []string{konnectorv1alpha1.BindingFinalizer}, DeletionTimestamp: new(metav1.Now())},
-		Spec:       konnectorv1alpha1.APIServiceBindingSpec{Connection: "default"},
+	going := &v1alpha1.APIServiceBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: postgresql.BindingName(), Finalizers: []string{v1alpha1.BindingFinalizer}, DeletionTimestamp: new(metav1.Now())},
+		Spec:       v1alpha1.APIServiceBindingSpec{Connection: "default"},
 	}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(going).Build()
 	err := checkFree(t.Context(), &appcluster.Cluster{WithWatch: c}, postgresql, "default")

@@ -6,14 +6,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	backendv1alpha1 "gitbind.dev/backend/api/v1alpha1"
-	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/policies/attribution"
 )
 
 // objects are what binding one API applies, in order.
-func objects(connection string, offer backendv1alpha1.Offer, noAggregate bool) []client.Object {
+func objects(connection string, offer restapi.Offer, noAggregate bool) []client.Object {
 	api := offer.API
 	out := []client.Object{
 		attribution.ForBinding(api.Group, api.Resource),
@@ -28,19 +28,19 @@ func objects(connection string, offer backendv1alpha1.Offer, noAggregate bool) [
 			peopleRole(api, "edit", []string{"create", "update", "patch", "delete"}),
 		)
 	}
-	return append(out, &konnectorv1alpha1.APIServiceBinding{
-		TypeMeta:   metav1.TypeMeta{APIVersion: konnectorv1alpha1.GroupVersion.String(), Kind: "APIServiceBinding"},
+	return append(out, &v1alpha1.APIServiceBinding{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "APIServiceBinding"},
 		ObjectMeta: metav1.ObjectMeta{Name: api.BindingName()},
-		Spec:       konnectorv1alpha1.APIServiceBindingSpec{Connection: connection, Template: offer.Name},
+		Spec:       v1alpha1.APIServiceBindingSpec{Connection: connection, Template: offer.Name},
 	})
 }
 
 // roleName is that of the konnector's role for an API, and the begin of others.
-func roleName(api backendv1alpha1.ExportedAPI) string { return "gitbind:api:" + api.BindingName() }
+func roleName(api v1alpha1.ExportedAPI) string { return "gitbind:api:" + api.BindingName() }
 
 // konnectorRole lets the konnector work on the API's objects, and take back what
 // binding the API made, by name, when it is unbound.
-func konnectorRole(api backendv1alpha1.ExportedAPI) *rbacv1.ClusterRole {
+func konnectorRole(api v1alpha1.ExportedAPI) *rbacv1.ClusterRole {
 	rule := func(suffix string, verbs ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{api.Group}, Resources: []string{api.Resource + suffix}, Verbs: verbs}
 	}
@@ -60,7 +60,7 @@ func konnectorRole(api backendv1alpha1.ExportedAPI) *rbacv1.ClusterRole {
 		takeBack(admissionv1.GroupName, "mutatingadmissionpolicybindings", attribution.ForBinding(api.Group, api.Resource).Name),
 	)
 }
-func konnectorRoleBinding(api backendv1alpha1.ExportedAPI) *rbacv1.ClusterRoleBinding {
+func konnectorRoleBinding(api v1alpha1.ExportedAPI) *rbacv1.ClusterRoleBinding {
 	return &rbacv1.ClusterRoleBinding{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRoleBinding"},
 		ObjectMeta: metav1.ObjectMeta{Name: roleName(api)},
@@ -71,7 +71,7 @@ func konnectorRoleBinding(api backendv1alpha1.ExportedAPI) *rbacv1.ClusterRoleBi
 
 // peopleRole adds the API to the ClusterRole "view" or "edit" that every
 // cluster has, as other extensions do.
-func peopleRole(api backendv1alpha1.ExportedAPI, aggregate string, verbs []string) *rbacv1.ClusterRole {
+func peopleRole(api v1alpha1.ExportedAPI, aggregate string, verbs []string) *rbacv1.ClusterRole {
 	labels := map[string]string{"rbac.authorization.k8s.io/aggregate-to-" + aggregate: "true"}
 	return clusterRole(roleName(api)+":"+aggregate, labels, rbacv1.PolicyRule{APIGroups: []string{api.Group}, Resources: []string{api.Resource}, Verbs: verbs})
 }

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	backendv1alpha1 "gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/restapi"
 )
 
 // probeAnnotation can be on no object: an API server refuses it, unless the
@@ -27,7 +27,7 @@ const policyWithin = 30 * time.Second
 
 // waitForPolicy waits until changes are attributed to their users, so that what
 // the person applies next is neither refused nor anonymous.
-func (in Input) waitForPolicy(ctx context.Context, offer backendv1alpha1.Offer, say func(string)) error {
+func (in Input) waitForPolicy(ctx context.Context, offer restapi.Offer, say func(string)) error {
 	gvk := schema.GroupVersionKind{Group: offer.API.Group, Version: offer.API.Version, Kind: offer.Kind}
 	began := false
 	err := wait.PollUntilContextTimeout(ctx, 250*time.Millisecond, policyWithin, true, func(ctx context.Context) (bool, error) {

@@ -11,8 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 
-	backendv1alpha1 "gitbind.dev/backend/api/v1alpha1"
-	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/controlplane"
 	"gitbind.dev/konnector/internal/cli/output"
@@ -67,7 +67,7 @@ func (in Input) open(ctx context.Context) (*controlplane.Client, map[string]bool
 	if err != nil {
 		return nil, nil, err
 	}
-	var list konnectorv1alpha1.APIServiceBindingList
+	var list v1alpha1.APIServiceBindingList
 	if err := in.Cluster.List(ctx, &list); err != nil && !meta.IsNoMatchError(err) && !apierrors.IsForbidden(err) {
 		return nil, nil, fmt.Errorf("list bindings: %w", err)
 	}
@@ -81,15 +81,15 @@ func (in Input) open(ctx context.Context) (*controlplane.Client, map[string]bool
 
 // search keeps what has a text in its name, its titles or its API, whatever the
 // case, by group and name.
-func search(offers []backendv1alpha1.Offer, text string) []backendv1alpha1.Offer {
-	var out []backendv1alpha1.Offer
+func search(offers []restapi.Offer, text string) []restapi.Offer {
+	var out []restapi.Offer
 	for _, o := range offers {
 		all := strings.Join([]string{o.Name, o.DisplayName, o.Group, o.Kind, o.API.BindingName(), o.Description}, "\n")
 		if strings.Contains(strings.ToLower(all), strings.ToLower(text)) {
 			out = append(out, o)
 		}
 	}
-	slices.SortFunc(out, func(a, b backendv1alpha1.Offer) int {
+	slices.SortFunc(out, func(a, b restapi.Offer) int {
 		return cmp.Or(strings.Compare(a.Group, b.Group), strings.Compare(a.Name, b.Name))
 	})
 	return out
@@ -98,11 +98,11 @@ func search(offers []backendv1alpha1.Offer, text string) []backendv1alpha1.Offer
 // item is an offer, and whether this cluster has it; that is left out when no
 // cluster was asked.
 type item struct {
-	backendv1alpha1.Offer
+	restapi.Offer
 	BoundHere *bool `json:"boundHere,omitempty"`
 }
 
-func listing(offers []backendv1alpha1.Offer, bound map[string]bool) output.Listing {
+func listing(offers []restapi.Offer, bound map[string]bool) output.Listing {
 	l := output.Listing{Columns: []output.Column{
 		{Name: "GROUP"}, {Name: "NAME"}, {Name: "BOUND"}, {Name: "KIND", Wide: true}, {Name: "API", Wide: true}, {Name: "BOUND IN", Wide: true}, {Name: "DESCRIPTION"},
 	}}
@@ -128,7 +128,7 @@ func listing(offers []backendv1alpha1.Offer, bound map[string]bool) output.Listi
 }
 
 // describe is an offer in words. A title that only repeats the kind says nothing.
-func describe(o backendv1alpha1.Offer) string {
+func describe(o restapi.Offer) string {
 	title, text := output.Line(o.DisplayName), output.Line(o.Description)
 	switch {
 	case title == o.Kind || title == o.Name || title == "":

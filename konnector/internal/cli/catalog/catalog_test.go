@@ -7,16 +7,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	backendv1alpha1 "gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/output"
 	"gitbind.dev/konnector/internal/cli/terminal"
 )
 
-var offers = []backendv1alpha1.Offer{
-	{Name: "queue", API: backendv1alpha1.ExportedAPI{Group: "example.com", Version: "v1", Resource: "queues"}, Kind: "Queue", DisplayName: "Queue", Group: "Messaging"},
-	{Name: "postgresql", API: backendv1alpha1.ExportedAPI{Group: "anynines.com", Version: "v1", Resource: "postgresqlinstances"}, Kind: "PostgresqlInstance",
+var offers = []restapi.Offer{
+	{Name: "queue", API: v1alpha1.ExportedAPI{Group: "example.com", Version: "v1", Resource: "queues"}, Kind: "Queue", DisplayName: "Queue", Group: "Messaging"},
+	{Name: "postgresql", API: v1alpha1.ExportedAPI{Group: "anynines.com", Version: "v1", Resource: "postgresqlinstances"}, Kind: "PostgresqlInstance",
 		DisplayName: "PostgreSQL", Group: "Databases", Description: "A database\nof your own", Bound: []string{"prod", "staging"}},
-	{Name: "backup", API: backendv1alpha1.ExportedAPI{Group: "anynines.com", Version: "v1", Resource: "backups"}, Kind: "Backup", DisplayName: "Backups", Group: "Databases"},
+	{Name: "backup", API: v1alpha1.ExportedAPI{Group: "anynines.com", Version: "v1", Resource: "backups"}, Kind: "Backup", DisplayName: "Backups", Group: "Databases"},
 }
 
 func TestTheCatalogIsGroupedAndSaysWhatIsBound(t *testing.T) {

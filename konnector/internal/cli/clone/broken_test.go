@@ -16,7 +16,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/lockedfile"
 
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 )
 
 func TestABrokenCloneIsMadeAnew(t *testing.T) {
@@ -151,7 +151,7 @@ func TestOfAHugeFileOnlyTheBeginningIsKept(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	files, err := parseBatch(out)
 	runtime.ReadMemStats(&after)
-	if err != nil || len(files["a"]) != claim.MaxFileSize+1 || !bytes.Equal(files["b"], []byte("hi")) {
+	if err != nil || len(files["a"]) != contract.MaxFileSize+1 || !bytes.Equal(files["b"], []byte("hi")) {
 		t.Errorf("%d bytes, %q, %v", len(files["a"]), files["b"], err)
 	}
 	if took := after.TotalAlloc - before.TotalAlloc; took > huge/8 {

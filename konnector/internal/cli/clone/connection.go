@@ -9,7 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/controlplane"
 	"gitbind.dev/konnector/internal/cli/session"
@@ -30,8 +30,8 @@ type Access struct {
 }
 
 // Binding is a bound API.
-func (a Access) Binding(ctx context.Context, name string) (*konnectorv1alpha1.APIServiceBinding, error) {
-	var binding konnectorv1alpha1.APIServiceBinding
+func (a Access) Binding(ctx context.Context, name string) (*v1alpha1.APIServiceBinding, error) {
+	var binding v1alpha1.APIServiceBinding
 	switch err := a.Cluster.Get(ctx, client.ObjectKey{Name: name}, &binding); {
 	case apierrors.IsNotFound(err):
 		return nil, fmt.Errorf("%s is not bound in this cluster, so no repository has its claims: kubectl gitbind get bindings", name)
@@ -58,7 +58,7 @@ func (a Access) OfBinding(ctx context.Context, name string) (*Clone, error) {
 
 // Of opens the repository of a connection. That of the backend's own host is
 // opened with the person's ID token; any other with what their git knows.
-func (a Access) Of(ctx context.Context, connection *konnectorv1alpha1.Connection) (*Clone, error) {
+func (a Access) Of(ctx context.Context, connection *v1alpha1.Connection) (*Clone, error) {
 	s := Source{URL: connection.Spec.RepositoryURL, CABundle: connection.Spec.CABundle, Silent: a.Silent}
 	ours := connection.Spec.BackendURL != "" && strings.HasPrefix(s.URL, strings.TrimRight(connection.Spec.BackendURL, "/")+"/")
 	if ours {
@@ -81,7 +81,7 @@ func (a Access) Of(ctx context.Context, connection *konnectorv1alpha1.Connection
 
 // credential is the person's ID token: the one given, that of the session, or
 // that of a new sign-in.
-func (a Access) credential(ctx context.Context, connection *konnectorv1alpha1.Connection) (username, token string, err error) {
+func (a Access) credential(ctx context.Context, connection *v1alpha1.Connection) (username, token string, err error) {
 	if a.How.Token != "" {
 		return "me", a.How.Token, nil
 	}

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 )
 
 // Entry is a file on main.
@@ -95,7 +95,7 @@ func parseBatch(out io.Reader) (map[string][]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read a file from git: %w", err)
 		}
-		data := make([]byte, min(size, claim.MaxFileSize+1))
+		data := make([]byte, min(size, contract.MaxFileSize+1))
 		if _, err := io.ReadFull(r, data); err != nil {
 			return nil, fmt.Errorf("read a file from git: %w", err)
 		}

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 )
 
@@ -98,7 +98,7 @@ func ConnectionFlags(cmd *cobra.Command, cluster appcluster.Opener) {
 }
 
 func bindings(ctx context.Context, c *appcluster.Cluster) []string {
-	var list konnectorv1alpha1.APIServiceBindingList
+	var list v1alpha1.APIServiceBindingList
 	if c.List(ctx, &list) != nil {
 		return nil
 	}

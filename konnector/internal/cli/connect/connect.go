@@ -17,8 +17,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	backendv1alpha1 "gitbind.dev/backend/api/v1alpha1"
-	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/controlplane"
 	"gitbind.dev/konnector/internal/cli/install"
@@ -93,7 +93,7 @@ func Do(ctx context.Context, in Input) error {
 	return c.connect(ctx)
 }
 
-func named(connections []konnectorv1alpha1.Connection, name string) *konnectorv1alpha1.Connection {
+func named(connections []v1alpha1.Connection, name string) *v1alpha1.Connection {
 	for i := range connections {
 		if connections[i].Name == name {
 			return &connections[i]
@@ -105,9 +105,9 @@ func named(connections []konnectorv1alpha1.Connection, name string) *konnectorv1
 // connecting is one run of the command.
 type connecting struct {
 	Input
-	connections []konnectorv1alpha1.Connection
+	connections []v1alpha1.Connection
 	// before is the Connection that there is already; nil for none.
-	before *konnectorv1alpha1.Connection
+	before *v1alpha1.Connection
 }
 
 func (c connecting) connect(ctx context.Context) error {
@@ -178,8 +178,8 @@ func (c connecting) backend(ctx context.Context) (*controlplane.Client, error) {
 }
 
 // register gets the cluster's repository, and a new credential.
-func (c connecting) register(ctx context.Context, backend *controlplane.Client, uid string) (backendv1alpha1.Cluster, error) {
-	answer, err := backend.Connect(ctx, backendv1alpha1.ConnectRequest{Name: displayName(c.Input), ClusterUID: uid, Reclaim: c.Reclaim, Force: c.Force})
+func (c connecting) register(ctx context.Context, backend *controlplane.Client, uid string) (restapi.Cluster, error) {
+	answer, err := backend.Connect(ctx, restapi.ConnectRequest{Name: displayName(c.Input), ClusterUID: uid, Reclaim: c.Reclaim, Force: c.Force})
 	if err != nil {
 		return answer, err
 	}
@@ -188,7 +188,7 @@ func (c connecting) register(ctx context.Context, backend *controlplane.Client, 
 
 // checkNew refuses to let a cluster take the place of another one that has a
 // place of its own: its claims would be mixed with the other's.
-func checkNew(in Input, connections []konnectorv1alpha1.Connection) error {
+func checkNew(in Input, connections []v1alpha1.Connection) error {
 	for _, c := range connections {
 		if in.Reclaim != "" && c.Name == in.Name && c.Spec.ClusterID != in.Reclaim {
 			return fmt.Errorf("this cluster is connected to %s already, as cluster %s: --reclaim is for a cluster that was built anew and is not connected yet. To renew its credential, connect without --reclaim",
@@ -201,7 +201,7 @@ func checkNew(in Input, connections []konnectorv1alpha1.Connection) error {
 // checkSame refuses to put another cluster's credential in the place of the
 // konnector's own: a cluster on the control plane belongs to whoever connected
 // it, and somebody else gets another one.
-func checkSame(connections []konnectorv1alpha1.Connection, name, id string) error {
+func checkSame(connections []v1alpha1.Connection, name, id string) error {
 	for _, c := range connections {
 		if c.Name == name && c.Spec.ClusterID != id {
 			return fmt.Errorf("the connection %q is cluster %s, which is not yours: somebody else connected it, or another cluster of yours has reclaimed it. Sign in as its owner (kubectl gitbind logout, then connect again); yours is cluster %s",
@@ -231,15 +231,15 @@ func (c connecting) wait(ctx context.Context) error {
 func WaitReady(ctx context.Context, cluster *appcluster.Cluster, t *terminal.Terminal, name string, timeout time.Duration) error {
 	p := progress.Begin(t, "waiting for the konnector")
 	defer p.End()
-	gvk := konnectorv1alpha1.GroupVersion.WithKind("Connection")
-	err := cluster.Wait(ctx, gvk, name, konnectorv1alpha1.ConditionReady, timeout, func(c metav1.Condition) { p.Say(appcluster.Say(c)) })
+	gvk := v1alpha1.GroupVersion.WithKind("Connection")
+	err := cluster.Wait(ctx, gvk, name, v1alpha1.ConditionReady, timeout, func(c metav1.Condition) { p.Say(appcluster.Say(c)) })
 	if err == nil {
 		p.Say("connection/" + name + " ready")
 	}
 	return err
 }
 
-func (c connecting) printNext(connection *konnectorv1alpha1.Connection, offers []string) {
+func (c connecting) printNext(connection *v1alpha1.Connection, offers []string) {
 	out := c.Terminal.Out
 	fmt.Fprintf(out, "\nConnected to %s as %q (cluster %s).\n\n", c.BackendURL, c.Name, connection.Spec.ClusterID)
 	if c.Reclaim != "" && len(offers) > 0 {

@@ -9,7 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/output"
 	"gitbind.dev/konnector/internal/cli/terminal"
@@ -17,12 +17,12 @@ import (
 
 func TestChooseName(t *testing.T) {
 	const here = "https://gitbind.example.com"
-	existing := func(name, url string) []konnectorv1alpha1.Connection {
-		return []konnectorv1alpha1.Connection{{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: konnectorv1alpha1.ConnectionSpec{BackendURL: url}}}
+	existing := func(name, url string) []v1alpha1.Connection {
+		return []v1alpha1.Connection{{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.ConnectionSpec{BackendURL: url}}}
 	}
 	for _, c := range []struct {
 		what, wanted, url string
-		existing          []konnectorv1alpha1.Connection
+		existing          []v1alpha1.Connection
 		want, err         string
 	}{
 		{what: "the host is the name", url: here, want: "gitbind.example.com"},

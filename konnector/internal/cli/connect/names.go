@@ -9,12 +9,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
 // chooseName gives the name of the Connection, which no other control plane's
 // may have. A control plane has one.
-func chooseName(wanted, backendURL string, connections []konnectorv1alpha1.Connection) (string, error) {
+func chooseName(wanted, backendURL string, connections []v1alpha1.Connection) (string, error) {
 	if msgs := validation.IsDNS1123Subdomain(wanted); wanted != "" && len(msgs) > 0 {
 		return "", fmt.Errorf("--name %q: %s", wanted, msgs[0])
 	}

@@ -8,28 +8,28 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	backendv1alpha1 "gitbind.dev/backend/api/v1alpha1"
-	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 )
 
 // connectionTo is the Connection to a cluster's place in the control plane.
-func connectionTo(in Input, cluster backendv1alpha1.Cluster) *konnectorv1alpha1.Connection {
-	return &konnectorv1alpha1.Connection{
-		TypeMeta:   metav1.TypeMeta{APIVersion: konnectorv1alpha1.GroupVersion.String(), Kind: "Connection"},
+func connectionTo(in Input, cluster restapi.Cluster) *v1alpha1.Connection {
+	return &v1alpha1.Connection{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Connection"},
 		ObjectMeta: metav1.ObjectMeta{Name: in.Name},
-		Spec: konnectorv1alpha1.ConnectionSpec{
+		Spec: v1alpha1.ConnectionSpec{
 			BackendURL:    in.BackendURL,
 			RepositoryURL: cluster.RepositoryURL,
 			ClusterID:     cluster.ID,
-			SecretRef:     konnectorv1alpha1.SecretReference{Namespace: appcluster.SystemNamespace, Name: "gitbind-" + in.Name},
+			SecretRef:     v1alpha1.SecretReference{Namespace: appcluster.SystemNamespace, Name: "gitbind-" + in.Name},
 			CABundle:      in.CABundle,
 		},
 	}
 }
 
 // objects are what connecting applies beside the installation, in order.
-func objects(connection *konnectorv1alpha1.Connection, credential *backendv1alpha1.Credential) []client.Object {
+func objects(connection *v1alpha1.Connection, credential *restapi.Credential) []client.Object {
 	return []client.Object{
 		Secret(connection.Spec.SecretRef, credential), credentialRole(connection), credentialRoleBinding(connection), connection,
 	}
@@ -37,17 +37,17 @@ func objects(connection *konnectorv1alpha1.Connection, credential *backendv1alph
 
 // credentialRole lets the konnector renew the credential in this Connection's
 // Secret. Which Secrets those are is not known when the konnector is installed.
-func credentialRole(connection *konnectorv1alpha1.Connection) *rbacv1.Role {
+func credentialRole(connection *v1alpha1.Connection) *rbacv1.Role {
 	ref := connection.Spec.SecretRef
 	return &rbacv1.Role{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "Role"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: konnectorv1alpha1.CredentialRole(connection.Name)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: v1alpha1.CredentialRole(connection.Name)},
 		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{ref.Name}, Verbs: []string{"update"}}},
 	}
 }
 
-func credentialRoleBinding(connection *konnectorv1alpha1.Connection) *rbacv1.RoleBinding {
-	name := konnectorv1alpha1.CredentialRole(connection.Name)
+func credentialRoleBinding(connection *v1alpha1.Connection) *rbacv1.RoleBinding {
+	name := v1alpha1.CredentialRole(connection.Name)
 	return &rbacv1.RoleBinding{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "RoleBinding"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: connection.Spec.SecretRef.Namespace, Name: name},
@@ -57,15 +57,15 @@ func credentialRoleBinding(connection *konnectorv1alpha1.Connection) *rbacv1.Rol
 }
 
 // Secret is what the konnector signs in to the repository with.
-func Secret(ref konnectorv1alpha1.SecretReference, credential *backendv1alpha1.Credential) *corev1.Secret {
+func Secret(ref v1alpha1.SecretReference, credential *restapi.Credential) *corev1.Secret {
 	return &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Secret"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: ref.Name},
 		Type:       corev1.SecretTypeBasicAuth,
 		Data: map[string][]byte{
-			corev1.BasicAuthUsernameKey:  []byte(credential.Username),
-			corev1.BasicAuthPasswordKey:  []byte(credential.Password),
-			konnectorv1alpha1.ExpiresKey: []byte(credential.Expires.UTC().Format(time.RFC3339)),
+			corev1.BasicAuthUsernameKey: []byte(credential.Username),
+			corev1.BasicAuthPasswordKey: []byte(credential.Password),
+			v1alpha1.ExpiresKey:         []byte(credential.Expires.UTC().Format(time.RFC3339)),
 		},
 	}
 }

@@ -6,7 +6,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	backendv1alpha1 "gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/konnector/internal/cli/controlplane"
 	"gitbind.dev/konnector/internal/cli/install"
 	"gitbind.dev/konnector/internal/cli/output"
@@ -54,7 +54,7 @@ func (c connecting) preview(ctx context.Context) error {
 // kept is what a cluster that is connected has of that already, but for its
 // credential.
 func (c connecting) kept() []client.Object {
-	connection := connectionTo(c.Input, backendv1alpha1.Cluster{ID: c.before.Spec.ClusterID, RepositoryURL: c.before.Spec.RepositoryURL})
+	connection := connectionTo(c.Input, restapi.Cluster{ID: c.before.Spec.ClusterID, RepositoryURL: c.before.Spec.RepositoryURL})
 	return []client.Object{credentialRole(connection), credentialRoleBinding(connection), connection}
 }
 

@@ -16,8 +16,8 @@ import (
 	"net/url"
 	"strings"
 
-	backendv1alpha1 "gitbind.dev/backend/api/v1alpha1"
-	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/session"
 	"gitbind.dev/konnector/internal/cli/signin"
 )
@@ -43,7 +43,7 @@ type Client struct {
 
 // Ask asks a backend how to sign in there. The URL has the form of
 // session.BackendURL.
-func Ask(ctx context.Context, backendURL string, s *signin.SignIn, how signin.How) (backendv1alpha1.Info, error) {
+func Ask(ctx context.Context, backendURL string, s *signin.SignIn, how signin.How) (restapi.Info, error) {
 	_, info, err := ask(ctx, backendURL, s, how)
 	return info, err
 }
@@ -62,8 +62,8 @@ func Open(ctx context.Context, backendURL string, s *signin.SignIn, how signin.H
 	return c, err
 }
 
-func ask(ctx context.Context, backendURL string, s *signin.SignIn, how signin.How) (*Client, backendv1alpha1.Info, error) {
-	var info backendv1alpha1.Info
+func ask(ctx context.Context, backendURL string, s *signin.SignIn, how signin.How) (*Client, restapi.Info, error) {
+	var info restapi.Info
 	if !how.PlainHTTP && !session.Private(backendURL) {
 		return nil, info, fmt.Errorf("%s is not https: anybody on the way could read your sign-in. Give the https URL, or allow it with --allow-http", backendURL)
 	}
@@ -79,7 +79,7 @@ func ask(ctx context.Context, backendURL string, s *signin.SignIn, how signin.Ho
 
 // OpenFor opens the backend of a Connection, whose spec says where it is and
 // whom to trust there: whoever made the Connection has decided that.
-func OpenFor(ctx context.Context, connection *konnectorv1alpha1.Connection, s *signin.SignIn, how signin.How) (*Client, error) {
+func OpenFor(ctx context.Context, connection *v1alpha1.Connection, s *signin.SignIn, how signin.How) (*Client, error) {
 	if connection.Spec.BackendURL == "" {
 		return nil, fmt.Errorf("the connection %q names no backend to ask: its spec.backendURL is empty", connection.Name)
 	}
@@ -107,14 +107,14 @@ func sameHost(base *http.Client) *http.Client {
 }
 
 // Clusters are those of the person who is signed in.
-func (c *Client) Clusters(ctx context.Context) ([]backendv1alpha1.Cluster, error) {
-	var out []backendv1alpha1.Cluster
+func (c *Client) Clusters(ctx context.Context) ([]restapi.Cluster, error) {
+	var out []restapi.Cluster
 	return out, c.call(ctx, http.MethodGet, "/v1/clusters", nil, &out)
 }
 
 // Connect makes a cluster known, or known again, and gives it a credential.
-func (c *Client) Connect(ctx context.Context, r backendv1alpha1.ConnectRequest) (backendv1alpha1.Cluster, error) {
-	var out backendv1alpha1.Cluster
+func (c *Client) Connect(ctx context.Context, r restapi.ConnectRequest) (restapi.Cluster, error) {
+	var out restapi.Cluster
 	if err := c.call(ctx, http.MethodPost, "/v1/clusters", r, &out); err != nil {
 		return out, err
 	}
@@ -125,15 +125,15 @@ func (c *Client) Connect(ctx context.Context, r backendv1alpha1.ConnectRequest) 
 }
 
 // Catalog is what the person may bind.
-func (c *Client) Catalog(ctx context.Context) ([]backendv1alpha1.Offer, error) {
-	var out []backendv1alpha1.Offer
+func (c *Client) Catalog(ctx context.Context) ([]restapi.Offer, error) {
+	var out []restapi.Offer
 	return out, c.call(ctx, http.MethodGet, "/v1/catalog", nil, &out)
 }
 
 // Bind grants an offer to a cluster.
-func (c *Client) Bind(ctx context.Context, clusterID, offer string) (backendv1alpha1.Binding, error) {
-	var out backendv1alpha1.Binding
-	return out, c.call(ctx, http.MethodPost, "/v1/clusters/"+url.PathEscape(clusterID)+"/bindings", backendv1alpha1.BindRequest{Offer: offer}, &out)
+func (c *Client) Bind(ctx context.Context, clusterID, offer string) (restapi.Binding, error) {
+	var out restapi.Binding
+	return out, c.call(ctx, http.MethodPost, "/v1/clusters/"+url.PathEscape(clusterID)+"/bindings", restapi.BindRequest{Offer: offer}, &out)
 }
 
 // call sends a request as the person; when the backend does not take the token,
@@ -205,7 +205,7 @@ func unreachable(backendURL string, err error) error {
 }
 
 func refusal(backendURL string, response *http.Response, data []byte) error {
-	var said backendv1alpha1.Error
+	var said restapi.Error
 	if json.Unmarshal(data, &said) != nil || said.Message == "" {
 		said.Message = fmt.Sprintf("%s answered %s: check the URL", backendURL, strings.ToLower(response.Status))
 	}

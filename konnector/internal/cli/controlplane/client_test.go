@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	backendv1alpha1 "gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/konnector/internal/cli/session"
 	"gitbind.dev/konnector/internal/cli/signin"
 )
@@ -159,7 +159,7 @@ func TestAnswersWithoutACredentialAreNotTaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Connect(t.Context(), backendv1alpha1.ConnectRequest{}); err == nil || !strings.Contains(err.Error(), "no credential") {
+	if _, err := c.Connect(t.Context(), restapi.ConnectRequest{}); err == nil || !strings.Contains(err.Error(), "no credential") {
 		t.Errorf("error is %v", err)
 	}
 }

@@ -6,13 +6,13 @@ import (
 	"net/http"
 	"net/url"
 
-	backendv1alpha1 "gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/restapi"
 )
 
 // Rotate gives a cluster's konnector a new credential. All that it had before
 // end at once.
-func (c *Client) Rotate(ctx context.Context, clusterID string) (backendv1alpha1.Credential, error) {
-	var out backendv1alpha1.Credential
+func (c *Client) Rotate(ctx context.Context, clusterID string) (restapi.Credential, error) {
+	var out restapi.Credential
 	if err := c.call(ctx, http.MethodPost, credentialPath(clusterID)+"/rotate", nil, &out); err != nil {
 		return out, err
 	}

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/konnector/internal/cli/clone"
 	"gitbind.dev/konnector/internal/cli/output"
 	"gitbind.dev/konnector/internal/cli/terminal"
@@ -80,7 +80,7 @@ func (in Input) differences(ctx context.Context) ([]Difference, error) {
 	bad := 0
 	for _, p := range pairs {
 		d, err := p.compare()
-		var problem *claim.Problem
+		var problem *contract.Problem
 		switch {
 		case errors.As(err, &problem):
 			bad++
@@ -99,21 +99,21 @@ func (in Input) differences(ctx context.Context) ([]Difference, error) {
 
 // pair is a claim on both sides.
 type pair struct {
-	key    claim.Key
-	live   *claim.Claim
-	schema *claim.Schema
+	key    contract.Key
+	live   *contract.Claim
+	schema *contract.Schema
 	kind   string
 	// side names the file's side for people, and file is nil when it has none.
 	side string
-	file *claim.File
+	file *contract.File
 }
 
 // compare gives nil when both sides say the same.
 func (p pair) compare() (*Difference, error) {
-	var want *claim.Claim
+	var want *contract.Claim
 	if p.file != nil {
 		var err error
-		if want, err = claim.Decode(*p.file, p.kind); err != nil {
+		if want, err = contract.Decode(*p.file, p.kind); err != nil {
 			return nil, err
 		}
 	}
@@ -126,7 +126,7 @@ func (p pair) compare() (*Difference, error) {
 			want = p.schema.Normalize(want)
 		}
 	}
-	if claim.Equal(live, want) {
+	if contract.Equal(live, want) {
 		return nil, nil
 	}
 	d := &Difference{Claim: p.key.Binding + "/" + p.key.Name, Namespace: p.key.Namespace, Name: p.key.Name, Path: p.key.Path()}
@@ -149,11 +149,11 @@ func (p pair) compare() (*Difference, error) {
 	return d, nil
 }
 
-func text(c *claim.Claim) (string, error) {
+func text(c *contract.Claim) (string, error) {
 	if c == nil {
 		return "", nil
 	}
-	data, err := claim.Encode(c)
+	data, err := contract.Encode(c)
 	return string(data), err
 }
 

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"gitbind.dev/gitbridge/claim"
-	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/clone"
 	"gitbind.dev/konnector/internal/cli/output"
@@ -86,7 +86,7 @@ func (in Input) pair(ctx context.Context, name appcluster.ClaimName) (pair, erro
 	err := in.Cluster.Get(ctx, client.ObjectKey{Namespace: name.Key.Namespace, Name: name.Key.Name}, u)
 	switch {
 	case err == nil:
-		p.live = claim.FromObject(u)
+		p.live = contract.FromObject(u)
 	case !apierrors.IsNotFound(err):
 		return p, fmt.Errorf("read %s: %w", name.Key, err)
 	}
@@ -97,7 +97,7 @@ func (in Input) pair(ctx context.Context, name appcluster.ClaimName) (pair, erro
 // all are those of all bindings, on either side. With an error it gives those
 // that can be compared.
 func (in Input) all(ctx context.Context) ([]pair, error) {
-	var bindings konnectorv1alpha1.APIServiceBindingList
+	var bindings v1alpha1.APIServiceBindingList
 	switch err := in.Cluster.List(ctx, &bindings); {
 	case apierrors.IsForbidden(err):
 		return nil, fmt.Errorf("list bindings: %w: the ClusterRole gitbind-view lets you", err)
@@ -125,7 +125,7 @@ func (in Input) all(ctx context.Context) ([]pair, error) {
 }
 
 // ofInstalled are the claims of a bound API; none while it is not installed.
-func (in Input) ofInstalled(ctx context.Context, b *konnectorv1alpha1.APIServiceBinding, repos map[string]*clone.Clone) ([]pair, error) {
+func (in Input) ofInstalled(ctx context.Context, b *v1alpha1.APIServiceBinding, repos map[string]*clone.Clone) ([]pair, error) {
 	kind, err := in.Cluster.KindOf(b.Name)
 	if meta.IsNoMatchError(err) {
 		fmt.Fprintf(in.Notes, "The API %s is not installed in this cluster yet.\n", b.Name)
@@ -144,7 +144,7 @@ func (in Input) ofInstalled(ctx context.Context, b *konnectorv1alpha1.APIService
 
 // ofBinding are the claims of one API, on either side.
 func (in Input) ofBinding(ctx context.Context, binding string, kind schema.GroupVersionKind, repo *clone.Clone) ([]pair, error) {
-	files, err := filesAt(ctx, repo, path.Join(claim.ClaimsPath(binding), in.Namespace))
+	files, err := filesAt(ctx, repo, path.Join(contract.ClaimsPath(binding), in.Namespace))
 	if err != nil {
 		return nil, err
 	}
@@ -160,14 +160,14 @@ func (in Input) ofBinding(ctx context.Context, binding string, kind schema.Group
 	var out []pair
 	for i := range list.Items {
 		u := &list.Items[i]
-		key := claim.Key{Binding: binding, Namespace: u.GetNamespace(), Name: u.GetName()}
-		out = append(out, pair{key: key, live: claim.FromObject(u), schema: known, kind: kind.Kind, side: "main/" + key.Path(), file: files[key.Path()]})
+		key := contract.Key{Binding: binding, Namespace: u.GetNamespace(), Name: u.GetName()}
+		out = append(out, pair{key: key, live: contract.FromObject(u), schema: known, kind: kind.Kind, side: "main/" + key.Path(), file: files[key.Path()]})
 		delete(files, key.Path())
 	}
 	for path, file := range files {
-		key, err := claim.ParsePath(path)
+		key, err := contract.ParsePath(path)
 		if err != nil {
-			key = claim.Key{Binding: binding}
+			key = contract.Key{Binding: binding}
 		}
 		out = append(out, pair{key: key, schema: known, kind: kind.Kind, side: "main/" + path, file: file})
 	}
@@ -175,7 +175,7 @@ func (in Input) ofBinding(ctx context.Context, binding string, kind schema.Group
 }
 
 // filesAt reads the files at a path of main, or below it.
-func filesAt(ctx context.Context, repo *clone.Clone, path string) (map[string]*claim.File, error) {
+func filesAt(ctx context.Context, repo *clone.Clone, path string) (map[string]*contract.File, error) {
 	entries, err := repo.Files(ctx, path)
 	if err != nil {
 		return nil, err
@@ -188,10 +188,10 @@ func filesAt(ctx context.Context, repo *clone.Clone, path string) (map[string]*c
 	if err != nil {
 		return nil, err
 	}
-	out := map[string]*claim.File{}
+	out := map[string]*contract.File{}
 	for _, e := range entries {
 		data := contents[e.Blob]
-		out[e.Path] = &claim.File{Path: e.Path, Mode: e.Mode, Size: int64(len(data)), Data: data}
+		out[e.Path] = &contract.File{Path: e.Path, Mode: e.Mode, Size: int64(len(data)), Data: data}
 	}
 	return out, nil
 }
@@ -222,7 +222,7 @@ func (in Input) ofFiles(ctx context.Context) ([]pair, error) {
 			return nil, err
 		}
 		p.side = name
-		p.file = &claim.File{Path: of.Key.Path(), Mode: claim.ModeRegular, Size: int64(len(data)), Data: data}
+		p.file = &contract.File{Path: of.Key.Path(), Mode: contract.ModeRegular, Size: int64(len(data)), Data: data}
 		out = append(out, p)
 	}
 	return out, nil

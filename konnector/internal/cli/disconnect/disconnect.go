@@ -22,7 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/controlplane"
 	"gitbind.dev/konnector/internal/cli/install"
@@ -85,7 +85,7 @@ func Do(ctx context.Context, in Input) error {
 
 // connection is the one that is meant, and may go; nil when there is none and
 // all is to go.
-func (in Input) connection(ctx context.Context) (*konnectorv1alpha1.Connection, error) {
+func (in Input) connection(ctx context.Context) (*v1alpha1.Connection, error) {
 	connections, err := in.Cluster.Connections(ctx)
 	if err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func (in Input) connection(ctx context.Context) (*konnectorv1alpha1.Connection, 
 // checkBound refuses as long as an API is bound through a Connection, through any
 // with "".
 func (in Input) checkBound(ctx context.Context, connection string) error {
-	var list konnectorv1alpha1.APIServiceBindingList
+	var list v1alpha1.APIServiceBindingList
 	if err := in.Cluster.List(ctx, &list); err != nil {
 		if meta.IsNoMatchError(err) {
 			return nil
@@ -130,7 +130,7 @@ func (in Input) checkBound(ctx context.Context, connection string) error {
 	return fmt.Errorf("still bound: %s. First: kubectl gitbind unbind %s", strings.Join(bound, ", "), strings.Join(bound, " "))
 }
 
-func (in Input) show(connection *konnectorv1alpha1.Connection) {
+func (in Input) show(connection *v1alpha1.Connection) {
 	out, ref := in.Terminal.Out, connection.Spec.SecretRef
 	fmt.Fprintf(out, "Disconnecting %s from %s:\n", in.Cluster.Context, at(connection))
 	if in.KeepCredential {
@@ -147,7 +147,7 @@ func (in Input) show(connection *konnectorv1alpha1.Connection) {
 	fmt.Fprintf(out, "  the repository stays: %s\n", connection.Spec.RepositoryURL)
 }
 
-func at(connection *konnectorv1alpha1.Connection) string {
+func at(connection *v1alpha1.Connection) string {
 	if connection.Spec.BackendURL != "" {
 		return connection.Spec.BackendURL
 	}
@@ -155,7 +155,7 @@ func at(connection *konnectorv1alpha1.Connection) string {
 }
 
 // disconnect removes the Connection last: it says where the others are.
-func (in Input) disconnect(ctx context.Context, connection *konnectorv1alpha1.Connection, say func(string)) error {
+func (in Input) disconnect(ctx context.Context, connection *v1alpha1.Connection, say func(string)) error {
 	if !in.KeepCredential && connection.Spec.BackendURL != "" {
 		if err := in.revoke(ctx, connection); err != nil {
 			return fmt.Errorf("end the credential: %w. If the control plane is gone, add --keep-credential", err)
@@ -173,7 +173,7 @@ func (in Input) disconnect(ctx context.Context, connection *konnectorv1alpha1.Co
 	} else if err := in.delete(ctx, secret, "secret/"+ref.Name+" in "+ref.Namespace, say); err != nil {
 		return err
 	}
-	name := konnectorv1alpha1.CredentialRole(connection.Name)
+	name := v1alpha1.CredentialRole(connection.Name)
 	meta := metav1.ObjectMeta{Namespace: ref.Namespace, Name: name}
 	if err := in.delete(ctx, &rbacv1.RoleBinding{ObjectMeta: meta}, "rolebinding/"+name, say); err != nil {
 		return err
@@ -187,7 +187,7 @@ func (in Input) disconnect(ctx context.Context, connection *konnectorv1alpha1.Co
 	return in.gone(ctx, connection.Name)
 }
 
-func (in Input) revoke(ctx context.Context, connection *konnectorv1alpha1.Connection) error {
+func (in Input) revoke(ctx context.Context, connection *v1alpha1.Connection) error {
 	backend, err := controlplane.OpenFor(ctx, connection, in.SignIn, in.How)
 	if err != nil {
 		return err
@@ -196,9 +196,9 @@ func (in Input) revoke(ctx context.Context, connection *konnectorv1alpha1.Connec
 }
 
 // shared tells whether another Connection uses the same Secret.
-func (in Input) shared(ctx context.Context, connection *konnectorv1alpha1.Connection) (bool, error) {
+func (in Input) shared(ctx context.Context, connection *v1alpha1.Connection) (bool, error) {
 	all, err := in.Cluster.Connections(ctx)
-	return slices.ContainsFunc(all, func(c konnectorv1alpha1.Connection) bool {
+	return slices.ContainsFunc(all, func(c v1alpha1.Connection) bool {
 		return c.Name != connection.Name && c.Spec.SecretRef == connection.Spec.SecretRef
 	}), err
 }
@@ -218,7 +218,7 @@ func (in Input) delete(ctx context.Context, o client.Object, name string, say fu
 // gone waits until the konnector has let the Connection go.
 func (in Input) gone(ctx context.Context, name string) error {
 	watched := appcluster.Watched{
-		Kind: konnectorv1alpha1.GroupVersion.WithKind("Connection"), Key: client.ObjectKey{Name: name},
+		Kind: v1alpha1.GroupVersion.WithKind("Connection"), Key: client.ObjectKey{Name: name},
 		Tell: func(metav1.Condition) {},
 	}
 	err := in.Cluster.Until(ctx, watched, in.Timeout, func(u *unstructured.Unstructured) (bool, *metav1.Condition) { return u == nil, nil })

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 )
 
@@ -16,12 +16,12 @@ import (
 // claims with it.
 func TestNotAllGoesWhileAnythingIsBound(t *testing.T) {
 	scheme := runtime.NewScheme()
-	if err := konnectorv1alpha1.AddToScheme(scheme); err != nil {
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(
-		&konnectorv1alpha1.Connection{ObjectMeta: metav1.ObjectMeta{Name: "here"}},
-		&konnectorv1alpha1.APIServiceBinding{ObjectMeta: metav1.ObjectMeta{Name: "databases.example.com"}, Spec: konnectorv1alpha1.APIServiceBindingSpec{Connection: "gone"}},
+		&v1alpha1.Connection{ObjectMeta: metav1.ObjectMeta{Name: "here"}},
+		&v1alpha1.APIServiceBinding{ObjectMeta: metav1.ObjectMeta{Name: "databases.example.com"}, Spec: v1alpha1.APIServiceBindingSpec{Connection: "gone"}},
 	).Build()
 	in := Input{Cluster: &appcluster.Cluster{WithWatch: c}}
 	if connection, err := in.connection(t.Context()); err != nil || connection.Name != "here" {

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"gitbind.dev/gitbridge/claim"
-	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/policies/attribution"
 )
@@ -20,7 +20,7 @@ import (
 // binding is one bound API that is looked at.
 type binding struct {
 	*patient
-	konnectorv1alpha1.APIServiceBinding
+	v1alpha1.APIServiceBinding
 }
 
 func (b *binding) links() []link {
@@ -57,7 +57,7 @@ func (b *binding) api(ctx context.Context) Finding {
 		return fail("see below what the konnector says", "it is not installed in this cluster")
 	case err != nil:
 		return fail("", "%v", err)
-	case crd.Annotations[konnectorv1alpha1.ConnectionAnnotation] == "":
+	case crd.Annotations[v1alpha1.ConnectionAnnotation] == "":
 		return fail("remove the one of the two that is not needed", "the CustomResourceDefinition of this name is somebody else's")
 	case !established(&crd):
 		return fail("kubectl describe crd "+b.Name, "it is installed, but the API server does not serve it")
@@ -84,7 +84,7 @@ func (b *binding) rights(ctx context.Context) Finding {
 
 func (b *binding) attribution(ctx context.Context) Finding {
 	plural, _, _ := strings.Cut(b.Name, ".")
-	want := attribution.ForBinding(claim.BindingGroup(b.Name), plural)
+	want := attribution.ForBinding(contract.BindingGroup(b.Name), plural)
 	err := b.cluster.Get(ctx, client.ObjectKeyFromObject(want), &admissionv1.MutatingAdmissionPolicyBinding{})
 	switch {
 	case meta.IsNoMatchError(err):
@@ -99,7 +99,7 @@ func (b *binding) attribution(ctx context.Context) Finding {
 
 // condition is what the konnector says of it.
 func (b *binding) condition(context.Context) Finding {
-	ready := appcluster.Current(b.Status.Conditions, konnectorv1alpha1.ConditionReady, b.Generation)
+	ready := appcluster.Current(b.Status.Conditions, v1alpha1.ConditionReady, b.Generation)
 	switch {
 	case ready == nil:
 		return fail("see the konnector's log", "no konnector has looked at it as it is now")

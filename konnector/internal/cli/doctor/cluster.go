@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/install"
 )
@@ -35,8 +35,8 @@ const reconnect = "kubectl gitbind connect URL (again; it brings the installatio
 type patient struct {
 	Input
 	cluster     *appcluster.Cluster
-	connections []konnectorv1alpha1.Connection
-	bindings    []konnectorv1alpha1.APIServiceBinding
+	connections []v1alpha1.Connection
+	bindings    []v1alpha1.APIServiceBinding
 }
 
 func (p *patient) clusterLinks() []link {
@@ -252,7 +252,7 @@ func (p *patient) lists(ctx context.Context) Finding {
 	if p.connections, err = p.cluster.Connections(ctx); err != nil {
 		return unread("Connections; the ClusterRole gitbind-view lets you", err)
 	}
-	var bindings konnectorv1alpha1.APIServiceBindingList
+	var bindings v1alpha1.APIServiceBindingList
 	if err := p.cluster.List(ctx, &bindings); err != nil {
 		return unread("APIServiceBindings; the ClusterRole gitbind-view lets you", err)
 	}

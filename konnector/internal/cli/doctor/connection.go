@@ -13,10 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/gitbridge/store/gitstore"
-	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/signin"
 )
@@ -35,7 +35,7 @@ const (
 // connection is one Connection that is looked at.
 type connection struct {
 	*patient
-	konnectorv1alpha1.Connection
+	v1alpha1.Connection
 
 	secret corev1.Secret
 	at     *url.URL
@@ -77,7 +77,7 @@ func (c *connection) lookAtSecret(ctx context.Context) Finding {
 	case len(c.secret.Data[corev1.BasicAuthUsernameKey]) == 0 || len(c.secret.Data[corev1.BasicAuthPasswordKey]) == 0:
 		return fail(rotate, "%s in %s lacks username or password", ref.Name, ref.Namespace)
 	}
-	until, err := time.Parse(time.RFC3339, string(c.secret.Data[konnectorv1alpha1.ExpiresKey]))
+	until, err := time.Parse(time.RFC3339, string(c.secret.Data[v1alpha1.ExpiresKey]))
 	if err != nil {
 		return warn(rotate, "it does not say until when its credential is good")
 	}
@@ -165,11 +165,11 @@ func (c *connection) bridge(ctx context.Context) Finding {
 	if status.Head() == "" {
 		return fail(do, "it has answered nothing yet: there is no branch status")
 	}
-	data, err := status.Read(claim.ObservedPath)
+	data, err := status.Read(contract.ObservedPath)
 	if err != nil {
-		return fail(do, "the branch status has no %s: %v", claim.ObservedPath, err)
+		return fail(do, "the branch status has no %s: %v", contract.ObservedPath, err)
 	}
-	observed, err := claim.DecodeObserved(data)
+	observed, err := contract.DecodeObserved(data)
 	if err != nil {
 		return fail(do, "%v", err)
 	}
@@ -190,14 +190,14 @@ func (c *connection) bridge(ctx context.Context) Finding {
 
 // condition is what the konnector says of it all.
 func (c *connection) condition(context.Context) Finding {
-	ready := appcluster.Current(c.Status.Conditions, konnectorv1alpha1.ConditionReady, c.Generation)
+	ready := appcluster.Current(c.Status.Conditions, v1alpha1.ConditionReady, c.Generation)
 	switch {
 	case ready == nil:
 		return fail("see the konnector's log", "no konnector has looked at it as it is now")
 	case ready.Status != "True":
 		return fail("", "the konnector says: %s", appcluster.Say(*ready))
 	}
-	removals := appcluster.Current(c.Status.Conditions, konnectorv1alpha1.ConditionRemovals, c.Generation)
+	removals := appcluster.Current(c.Status.Conditions, v1alpha1.ConditionRemovals, c.Generation)
 	if removals != nil && removals.Status == "False" {
 		return warn("kubectl gitbind approve", "%s", appcluster.Say(*removals))
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/store"
-	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/output"
 	"gitbind.dev/konnector/internal/cli/terminal"
 )
@@ -61,7 +61,7 @@ func TestALinkToTheBackendThatIsBroken(t *testing.T) {
 	defer server.Close()
 	c := &connection{
 		patient:    &patient{Input: Input{HTTP: server.Client(), Now: time.Now}},
-		Connection: konnectorv1alpha1.Connection{Spec: konnectorv1alpha1.ConnectionSpec{BackendURL: server.URL, ClusterID: "a"}},
+		Connection: v1alpha1.Connection{Spec: v1alpha1.ConnectionSpec{BackendURL: server.URL, ClusterID: "a"}},
 	}
 	if f := c.backend(t.Context()); f.State != OK {
 		t.Errorf("backend: %+v", f)
@@ -91,7 +91,7 @@ func TestMainThatIsNotThere(t *testing.T) {
 
 func TestABindingThatIsBeingUnbound(t *testing.T) {
 	now := metav1.Now()
-	b := &binding{APIServiceBinding: konnectorv1alpha1.APIServiceBinding{ObjectMeta: metav1.ObjectMeta{Name: "a.b", DeletionTimestamp: &now}}}
+	b := &binding{APIServiceBinding: v1alpha1.APIServiceBinding{ObjectMeta: metav1.ObjectMeta{Name: "a.b", DeletionTimestamp: &now}}}
 	b.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "False", Reason: "ClaimsExist", Message: "2 claims"}}
 	if f := b.condition(t.Context()); f.State != Warn || !strings.Contains(f.Message, "2 claims (ClaimsExist)") {
 		t.Errorf("%+v", f)

@@ -21,7 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/clone"
 	"gitbind.dev/konnector/internal/cli/output"
@@ -49,8 +49,8 @@ type Input struct {
 
 // found is what the cluster has.
 type found struct {
-	connections []konnectorv1alpha1.Connection
-	bindings    []konnectorv1alpha1.APIServiceBinding
+	connections []v1alpha1.Connection
+	bindings    []v1alpha1.APIServiceBinding
 	claims      []claim
 	// absent says since when no konnector is there; "" when one is.
 	absent string
@@ -105,7 +105,7 @@ func (in Input) read(ctx context.Context) (found, error) {
 	if absent != nil {
 		out.absent = absent.Say(in.Now)
 	}
-	var bindings konnectorv1alpha1.APIServiceBindingList
+	var bindings v1alpha1.APIServiceBindingList
 	if err := in.Cluster.List(ctx, &bindings); apierrors.IsForbidden(err) {
 		return out, fmt.Errorf("list bindings: %w: the ClusterRole gitbind-view lets you", err)
 	} else if err != nil {
@@ -116,7 +116,7 @@ func (in Input) read(ctx context.Context) (found, error) {
 }
 
 // claims lists those of the bindings, by namespace and name.
-func (in Input) claims(ctx context.Context, bindings []konnectorv1alpha1.APIServiceBinding) ([]claim, error) {
+func (in Input) claims(ctx context.Context, bindings []v1alpha1.APIServiceBinding) ([]claim, error) {
 	var out []claim
 	for _, b := range bindings {
 		items, err := in.claimsOf(ctx, b.Name)

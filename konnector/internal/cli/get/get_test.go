@@ -12,7 +12,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
 
-	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/output"
 	"gitbind.dev/konnector/internal/cli/terminal"
 )
@@ -26,9 +26,9 @@ func fixture(t *testing.T) found {
 		t.Fatal(err)
 	}
 	var objects struct {
-		Connections []konnectorv1alpha1.Connection        `json:"connections"`
-		Bindings    []konnectorv1alpha1.APIServiceBinding `json:"bindings"`
-		Claims      []map[string]any                      `json:"claims"`
+		Connections []v1alpha1.Connection        `json:"connections"`
+		Bindings    []v1alpha1.APIServiceBinding `json:"bindings"`
+		Claims      []map[string]any             `json:"claims"`
 	}
 	if err := yaml.UnmarshalStrict(data, &objects); err != nil {
 		t.Fatal(err)

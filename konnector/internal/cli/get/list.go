@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
-	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
 // list is all of it as kubectl prints several kinds: one List.
@@ -18,7 +18,7 @@ func (f found) list() (map[string]any, error) {
 		if err != nil {
 			return fmt.Errorf("print %s: %w", kind, err)
 		}
-		content["apiVersion"], content["kind"] = konnectorv1alpha1.GroupVersion.String(), kind
+		content["apiVersion"], content["kind"] = v1alpha1.GroupVersion.String(), kind
 		items = append(items, content)
 		return nil
 	}

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	contract "gitbind.dev/gitbridge/claim"
-	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/konnector/internal/cli/clone"
 	"gitbind.dev/konnector/internal/cli/output"
 )
@@ -25,7 +25,7 @@ func (in Input) connections(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if all.connections, err = pick(in.Names, all.connections, "connection", func(c konnectorv1alpha1.Connection) string { return c.Name }); err != nil {
+	if all.connections, err = pick(in.Names, all.connections, "connection", func(c v1alpha1.Connection) string { return c.Name }); err != nil {
 		return err
 	}
 	all.bindings = nil
@@ -38,8 +38,8 @@ func (in Input) bindings(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	all.bindings = slices.DeleteFunc(all.bindings, func(b konnectorv1alpha1.APIServiceBinding) bool { return !in.Selector.Matches(labels.Set(b.Labels)) })
-	if all.bindings, err = pick(in.Names, all.bindings, "binding", func(b konnectorv1alpha1.APIServiceBinding) string { return b.Name }); err != nil {
+	all.bindings = slices.DeleteFunc(all.bindings, func(b v1alpha1.APIServiceBinding) bool { return !in.Selector.Matches(labels.Set(b.Labels)) })
+	if all.bindings, err = pick(in.Names, all.bindings, "binding", func(b v1alpha1.APIServiceBinding) string { return b.Name }); err != nil {
 		return err
 	}
 	all.connections = nil
@@ -84,7 +84,7 @@ func (in Input) claimsOnly(ctx context.Context) error {
 }
 
 // chosen are the claims that were named, or all.
-func (in Input) chosen(ctx context.Context, bindings []konnectorv1alpha1.APIServiceBinding) ([]claim, error) {
+func (in Input) chosen(ctx context.Context, bindings []v1alpha1.APIServiceBinding) ([]claim, error) {
 	if len(in.Names) == 0 {
 		return in.claims(ctx, bindings)
 	}
@@ -134,7 +134,7 @@ func (in Input) whoChanged(ctx context.Context, all found) map[string]clone.Comm
 	out := map[string]clone.Commit{}
 	for i := range all.connections {
 		c := &all.connections[i]
-		serves := func(b konnectorv1alpha1.APIServiceBinding) bool {
+		serves := func(b v1alpha1.APIServiceBinding) bool {
 			return b.Spec.Connection == c.Name && slices.ContainsFunc(all.claims, func(of claim) bool { return of.binding == b.Name })
 		}
 		if !slices.ContainsFunc(all.bindings, serves) {
@@ -151,7 +151,7 @@ func (in Input) whoChanged(ctx context.Context, all found) map[string]clone.Comm
 	return out
 }
 
-func signInFirst(err error, c *konnectorv1alpha1.Connection) error {
+func signInFirst(err error, c *v1alpha1.Connection) error {
 	if errors.Is(err, clone.ErrSignIn) {
 		return fmt.Errorf("you are not signed in: kubectl gitbind get clusters --connection %s", c.Name)
 	}

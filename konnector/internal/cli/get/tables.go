@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	contract "gitbind.dev/gitbridge/claim"
-	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/output"
 	"gitbind.dev/konnector/internal/cli/terminal"
@@ -57,7 +57,7 @@ func (f found) connectionList() output.Listing {
 		Empty: "This cluster is not connected to a control plane: kubectl gitbind connect URL",
 	}
 	for _, c := range f.connections {
-		ready, message := f.condition(c.Status.Conditions, konnectorv1alpha1.ConditionReady, c.Generation)
+		ready, message := f.condition(c.Status.Conditions, v1alpha1.ConditionReady, c.Generation)
 		l.Rows = append(l.Rows, []string{c.Name, ready, c.Spec.ClusterID, c.Spec.RepositoryURL, c.Spec.BackendURL, commit(c.Status.AcceptedCommit, false), message})
 		l.Names = append(l.Names, "connection.gitbind.dev/"+c.Name)
 	}
@@ -72,7 +72,7 @@ func (f found) bindingList() output.Listing {
 		Empty: "Nothing is bound. To see what you may bind: kubectl gitbind catalog",
 	}
 	for _, b := range f.bindings {
-		ready, message := f.condition(b.Status.Conditions, konnectorv1alpha1.ConditionReady, b.Generation)
+		ready, message := f.condition(b.Status.Conditions, v1alpha1.ConditionReady, b.Generation)
 		age := ""
 		if !b.CreationTimestamp.IsZero() {
 			age = ago(f.now, b.CreationTimestamp.Time)
@@ -193,7 +193,7 @@ func (f found) held(w io.Writer) {
 		}
 	}
 	for _, b := range f.bindings {
-		rest := slices.DeleteFunc(slices.Clone(b.Status.Held), func(h konnectorv1alpha1.HeldFile) bool { return refused[h.Path] })
+		rest := slices.DeleteFunc(slices.Clone(b.Status.Held), func(h v1alpha1.HeldFile) bool { return refused[h.Path] })
 		all := b.Status.HeldFiles - (len(b.Status.Held) - len(rest))
 		if all <= 0 {
 			continue

@@ -8,13 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/output"
 )
 
 // follow prints the claims, and then a line for each that changes its row, until
 // it is interrupted.
-func (in Input) follow(ctx context.Context, all found, list output.Listing, bindings []konnectorv1alpha1.APIServiceBinding) error {
+func (in Input) follow(ctx context.Context, all found, list output.Listing, bindings []v1alpha1.APIServiceBinding) error {
 	wide := in.Format == output.Wide
 	table := output.NewGrowing(in.Terminal, list.Columns, wide)
 	if err := table.Print(list.Rows); err != nil {

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"gitbind.dev/gitbridge/claim"
-	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/konnector/internal/base"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/output"
@@ -49,7 +49,7 @@ type report struct {
 	agreed   string
 }
 
-func newReport(key claim.Key, u *unstructured.Unstructured, s appcluster.ClaimStatus, now time.Time) (report, error) {
+func newReport(key contract.Key, u *unstructured.Unstructured, s appcluster.ClaimStatus, now time.Time) (report, error) {
 	h := s.Hold
 	r := report{
 		Claim: key.Binding + "/" + key.Name, Namespace: key.Namespace, Name: key.Name, Path: key.Path(),
@@ -57,13 +57,13 @@ func newReport(key claim.Key, u *unstructured.Unstructured, s appcluster.ClaimSt
 		ChangedBy: changedBy(u), Deleting: u.GetDeletionTimestamp() != nil, File: h.File,
 		managers: managers(u, now),
 	}
-	text, err := claim.Encode(claim.FromObject(u))
+	text, err := contract.Encode(contract.FromObject(u))
 	if err != nil {
 		return r, err
 	}
 	r.Cluster = string(text)
 	if b := base.Read(u); b != nil && b.Claim != nil {
-		if text, err = claim.Encode(b.Claim); err != nil {
+		if text, err = contract.Encode(b.Claim); err != nil {
 			return r, err
 		}
 		r.Base, r.agreed = string(text), b.Commit
@@ -78,7 +78,7 @@ func held(u *unstructured.Unstructured, s appcluster.ClaimStatus) bool {
 
 // changedBy are the users whom the attribution policy noted.
 func changedBy(u *unstructured.Unstructured) []string {
-	return slices.DeleteFunc(strings.Split(u.GetAnnotations()[konnectorv1alpha1.ChangedByAnnotation], "\n"), func(s string) bool { return s == "" })
+	return slices.DeleteFunc(strings.Split(u.GetAnnotations()[v1alpha1.ChangedByAnnotation], "\n"), func(s string) bool { return s == "" })
 }
 
 // managers are the programs that wrote the object's content, with the time, the

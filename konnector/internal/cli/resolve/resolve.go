@@ -21,7 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/output"
 	"gitbind.dev/konnector/internal/cli/terminal"
@@ -155,7 +155,7 @@ func (in Input) answer(ctx context.Context, u *unstructured.Unstructured, value 
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		// Another object of the same name is another claim.
 		"uid":         u.GetUID(),
-		"annotations": map[string]string{konnectorv1alpha1.ResolveAnnotation: value},
+		"annotations": map[string]string{v1alpha1.ResolveAnnotation: value},
 	}})
 	if err != nil {
 		return err
@@ -164,8 +164,8 @@ func (in Input) answer(ctx context.Context, u *unstructured.Unstructured, value 
 	if err := in.Cluster.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch), client.FieldOwner("kubectl-gitbind")); err != nil {
 		return fmt.Errorf("tell the konnector: %w", err)
 	}
-	if target.GetAnnotations()[konnectorv1alpha1.ResolveAnnotation] != value {
-		return fmt.Errorf("tell the konnector: the cluster's policies took the annotation %s off again: the attribution policy may be older than this plugin (kubectl gitbind connect brings it up to date)", konnectorv1alpha1.ResolveAnnotation)
+	if target.GetAnnotations()[v1alpha1.ResolveAnnotation] != value {
+		return fmt.Errorf("tell the konnector: the cluster's policies took the annotation %s off again: the attribution policy may be older than this plugin (kubectl gitbind connect brings it up to date)", v1alpha1.ResolveAnnotation)
 	}
 	return nil
 }

@@ -13,8 +13,8 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
 
-	"gitbind.dev/gitbridge/claim"
-	"gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/konnector/internal/base"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/terminal"
@@ -69,11 +69,11 @@ status:
           volumes: 1
 `
 
-var key = claim.Key{Binding: "postgresqlinstances.anynines.com", Namespace: "team-a", Name: "orders"}
+var key = contract.Key{Binding: "postgresqlinstances.anynines.com", Namespace: "team-a", Name: "orders"}
 
 func TestReport(t *testing.T) {
 	u := object(t, torn)
-	agreed := claim.FromObject(u)
+	agreed := contract.FromObject(u)
 	agreed.Spec = map[string]any{"plan": "small", "volumes": int64(1)}
 	b := base.Base{UID: "u1", Commit: "0a1b2c3d4e", Claim: agreed}
 	value, err := b.Encode()

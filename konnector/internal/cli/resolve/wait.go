@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/progress"
 )
@@ -42,7 +42,7 @@ func (d decided) of(before types.UID, u *unstructured.Unstructured) outcome {
 		return outcome{done: true, said: "done: the object was created again from the file"}
 	}
 	h := appcluster.StatusOf(u).Hold
-	answer := u.GetAnnotations()[konnectorv1alpha1.ResolveAnnotation]
+	answer := u.GetAnnotations()[v1alpha1.ResolveAnnotation]
 	mine := answer == d.choice+"."+d.token
 	switch {
 	case h != nil && h.Token != d.token && mine:
@@ -90,7 +90,7 @@ func (in Input) wait(ctx context.Context, name appcluster.ClaimName, u *unstruct
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w. The decision stands on the claim, and counts as soon as a konnector looks; to take it back: kubectl annotate %s/%s -n %s %s-",
-			err, name.Key.Binding, name.Key.Name, name.Key.Namespace, konnectorv1alpha1.ResolveAnnotation)
+			err, name.Key.Binding, name.Key.Name, name.Key.Namespace, v1alpha1.ResolveAnnotation)
 	case last.failed != "":
 		return fmt.Errorf("%s: %s", name.Key, last.failed)
 	}

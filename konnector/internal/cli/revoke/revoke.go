@@ -6,7 +6,7 @@ import (
 	"context"
 	"fmt"
 
-	backendv1alpha1 "gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/controlplane"
 	"gitbind.dev/konnector/internal/cli/signin"
@@ -56,30 +56,30 @@ there and not committed; what is changed in Git does not reach the cluster.
 }
 
 // find signs the person in, and finds the cluster that is meant.
-func (in Input) find(ctx context.Context) (*controlplane.Client, backendv1alpha1.Cluster, error) {
+func (in Input) find(ctx context.Context) (*controlplane.Client, restapi.Cluster, error) {
 	if in.BackendURL == "" {
 		connection, err := in.Cluster.Connection(ctx, in.Connection)
 		if err != nil {
-			return nil, backendv1alpha1.Cluster{}, err
+			return nil, restapi.Cluster{}, err
 		}
 		backend, err := controlplane.OpenFor(ctx, connection, in.SignIn, in.How)
-		return backend, backendv1alpha1.Cluster{ID: connection.Spec.ClusterID}, err
+		return backend, restapi.Cluster{ID: connection.Spec.ClusterID}, err
 	}
 	backend, err := controlplane.Open(ctx, in.BackendURL, in.SignIn, in.How)
 	if err != nil {
-		return nil, backendv1alpha1.Cluster{}, err
+		return nil, restapi.Cluster{}, err
 	}
 	all, err := backend.Clusters(ctx)
 	if err != nil {
-		return nil, backendv1alpha1.Cluster{}, err
+		return nil, restapi.Cluster{}, err
 	}
 	cluster, err := choose(all, in.ClusterRef)
 	return backend, cluster, err
 }
 
 // choose is the cluster of an id or of a name.
-func choose(all []backendv1alpha1.Cluster, ref string) (backendv1alpha1.Cluster, error) {
-	var found []backendv1alpha1.Cluster
+func choose(all []restapi.Cluster, ref string) (restapi.Cluster, error) {
+	var found []restapi.Cluster
 	for _, c := range all {
 		if c.ID == ref {
 			return c, nil
@@ -100,12 +100,12 @@ func choose(all []backendv1alpha1.Cluster, ref string) (backendv1alpha1.Cluster,
 			}
 			text += sep + named(c)
 		}
-		return backendv1alpha1.Cluster{}, fmt.Errorf("%s", text)
+		return restapi.Cluster{}, fmt.Errorf("%s", text)
 	}
-	return backendv1alpha1.Cluster{}, usage.Errorf("you have several clusters %q: give the id, %s or %s", ref, found[0].ID, found[1].ID)
+	return restapi.Cluster{}, usage.Errorf("you have several clusters %q: give the id, %s or %s", ref, found[0].ID, found[1].ID)
 }
 
-func named(c backendv1alpha1.Cluster) string {
+func named(c restapi.Cluster) string {
 	if c.Name == "" {
 		return c.ID
 	}

@@ -4,11 +4,11 @@ import (
 	"strings"
 	"testing"
 
-	backendv1alpha1 "gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/restapi"
 )
 
 func TestChoose(t *testing.T) {
-	all := []backendv1alpha1.Cluster{{ID: "a1", Name: "prod"}, {ID: "b2", Name: "prod"}, {ID: "c3", Name: "staging"}}
+	all := []restapi.Cluster{{ID: "a1", Name: "prod"}, {ID: "b2", Name: "prod"}, {ID: "c3", Name: "staging"}}
 	for ref, want := range map[string]string{"a1": "a1", "staging": "c3"} {
 		if got, err := choose(all, ref); err != nil || got.ID != want {
 			t.Errorf("%s: %v, %v", ref, got, err)

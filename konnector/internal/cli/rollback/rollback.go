@@ -16,9 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"gitbind.dev/gitbridge/claim"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/store"
-	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/clone"
 	"gitbind.dev/konnector/internal/cli/output"
@@ -42,7 +42,7 @@ type plan struct {
 	name appcluster.ClaimName
 	// live is nil when the object is to be created again.
 	live *unstructured.Unstructured
-	want *claim.Claim
+	want *contract.Claim
 	diff []byte
 	// from is the commit whose version it is.
 	from clone.Commit
@@ -96,7 +96,7 @@ func (in Input) plan(ctx context.Context) (plan, error) {
 	if err != nil {
 		return p, err
 	}
-	if binding.Spec.Writer == konnectorv1alpha1.WriterGit {
+	if binding.Spec.Writer == v1alpha1.WriterGit {
 		return p, fmt.Errorf("claims of %s are written in Git only, so the konnector would undo it: revert the commit in Git", binding.Name)
 	}
 	repo, err := in.OfBinding(ctx, binding.Name)
@@ -119,7 +119,7 @@ func (in Input) plan(ctx context.Context) (plan, error) {
 }
 
 // version is the claim at the revision.
-func (in Input) version(ctx context.Context, name appcluster.ClaimName, repo *clone.Clone, history []clone.Commit) (*claim.Claim, clone.Commit, error) {
+func (in Input) version(ctx context.Context, name appcluster.ClaimName, repo *clone.Clone, history []clone.Commit) (*contract.Claim, clone.Commit, error) {
 	var none clone.Commit
 	if len(history) == 0 {
 		return nil, none, fmt.Errorf("main has no history of %s: nothing was ever at %s", name.Key, name.Key.Path())
@@ -137,7 +137,7 @@ func (in Input) version(ctx context.Context, name appcluster.ClaimName, repo *cl
 		return nil, none, err
 	}
 	data := files[from.New]
-	want, err := claim.Decode(claim.File{Path: name.Key.Path(), Mode: claim.ModeRegular, Size: int64(len(data)), Data: data}, name.Kind.Kind)
+	want, err := contract.Decode(contract.File{Path: name.Key.Path(), Mode: contract.ModeRegular, Size: int64(len(data)), Data: data}, name.Kind.Kind)
 	if err != nil {
 		return nil, none, fmt.Errorf("at %s the file was no claim: %w", store.Hash(from.Hash).Short(), err)
 	}
@@ -161,8 +161,8 @@ func (in Input) live(ctx context.Context, name appcluster.ClaimName, history []c
 	switch hold := appcluster.StatusOf(u).Hold; {
 	case u.GetDeletionTimestamp() != nil:
 		return nil, fmt.Errorf("%s is being deleted: wait until it is gone, then roll back to create it again", name.Key)
-	case u.GetAnnotations()[konnectorv1alpha1.PauseAnnotation] == "true":
-		return nil, fmt.Errorf("%s is paused, so nothing would be committed: kubectl annotate %s %s-", name.Key, command, konnectorv1alpha1.PauseAnnotation)
+	case u.GetAnnotations()[v1alpha1.PauseAnnotation] == "true":
+		return nil, fmt.Errorf("%s is paused, so nothing would be committed: kubectl annotate %s %s-", name.Key, command, v1alpha1.PauseAnnotation)
 	case hold != nil && len(hold.Choices) > 0 && held(u) != nil:
 		return nil, fmt.Errorf("%s is held (%s): decide first: kubectl gitbind resolve %s", name.Key, hold.Reason, command)
 	}
@@ -189,7 +189,7 @@ func (in Input) compare(p plan) ([]byte, error) {
 		return nil, err
 	}
 	want := known.Normalize(p.want)
-	changed, err := claim.Encode(want)
+	changed, err := contract.Encode(want)
 	if err != nil {
 		return nil, err
 	}
@@ -197,11 +197,11 @@ func (in Input) compare(p plan) ([]byte, error) {
 	if p.live == nil {
 		return output.Diff("/dev/null", "", to, string(changed)), nil
 	}
-	live := known.Normalize(claim.FromObject(p.live))
-	if claim.Equal(live, want) {
+	live := known.Normalize(contract.FromObject(p.live))
+	if contract.Equal(live, want) {
 		return nil, nil
 	}
-	old, err := claim.Encode(live)
+	old, err := contract.Encode(live)
 	return output.Diff("cluster/"+p.name.Key.Path(), string(old), to, string(changed)), err
 }
 

@@ -9,7 +9,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	backendv1alpha1 "gitbind.dev/backend/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/connect"
 	"gitbind.dev/konnector/internal/cli/controlplane"
@@ -43,7 +43,7 @@ func Do(ctx context.Context, in Input) error {
 		return nil
 	}
 	// The old credential ends at once, so the new one must find its place.
-	if _, err := in.Cluster.Preview(ctx, connect.Secret(ref, &backendv1alpha1.Credential{})); err != nil {
+	if _, err := in.Cluster.Preview(ctx, connect.Secret(ref, &restapi.Credential{})); err != nil {
 		return fmt.Errorf("see whether the new credential can be written: %w", err)
 	}
 	backend, err := controlplane.OpenFor(ctx, connection, in.SignIn, in.How)

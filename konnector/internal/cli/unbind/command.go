@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/completion"
 	"gitbind.dev/konnector/internal/cli/terminal"
@@ -89,9 +89,9 @@ func (o *options) input(cmd *cobra.Command, names []string) (in Input, err error
 	switch o.claims {
 	case "":
 	case "orphan":
-		in.Claims = konnectorv1alpha1.DeletionOrphan
+		in.Claims = v1alpha1.DeletionOrphan
 	case "delete":
-		in.Claims = konnectorv1alpha1.DeletionDelete
+		in.Claims = v1alpha1.DeletionDelete
 	default:
 		return in, usage.Errorf("--claims %q: it is one of orphan, delete", o.claims)
 	}

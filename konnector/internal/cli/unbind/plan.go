@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"gitbind.dev/gitbridge/claim"
-	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 )
 
 // plan is what unbinding one API would do.
@@ -25,14 +25,14 @@ type plan struct {
 	// name is "<plural>.<group>".
 	name string
 	// binding is nil when only leftovers are there.
-	binding *konnectorv1alpha1.APIServiceBinding
+	binding *v1alpha1.APIServiceBinding
 	// claims are "<namespace>/<name>", sorted.
 	claims []string
-	policy konnectorv1alpha1.DeletionPolicy
+	policy v1alpha1.DeletionPolicy
 }
 
 func (in Input) plans(ctx context.Context) ([]plan, error) {
-	var list konnectorv1alpha1.APIServiceBindingList
+	var list v1alpha1.APIServiceBindingList
 	if err := in.Cluster.List(ctx, &list); err != nil && !meta.IsNoMatchError(err) {
 		return nil, fmt.Errorf("list bindings: %w", err)
 	}
@@ -65,7 +65,7 @@ func (in Input) plans(ctx context.Context) ([]plan, error) {
 	return out, nil
 }
 
-func notBound(all []konnectorv1alpha1.APIServiceBinding, name string, err error) error {
+func notBound(all []v1alpha1.APIServiceBinding, name string, err error) error {
 	if err != nil {
 		return err
 	}
@@ -81,8 +81,8 @@ func notBound(all []konnectorv1alpha1.APIServiceBinding, name string, err error)
 }
 
 // find is the binding of a name, of a plural or of an offer; nil for none.
-func find(all []konnectorv1alpha1.APIServiceBinding, name string) (*konnectorv1alpha1.APIServiceBinding, error) {
-	var found []*konnectorv1alpha1.APIServiceBinding
+func find(all []v1alpha1.APIServiceBinding, name string) (*v1alpha1.APIServiceBinding, error) {
+	var found []*v1alpha1.APIServiceBinding
 	for i, b := range all {
 		plural, _, _ := strings.Cut(b.Name, ".")
 		if b.Name == name {
@@ -144,7 +144,7 @@ func made(name string) []*unstructured.Unstructured {
 
 // left tells whether something of an API is left that is not bound any more.
 func (in Input) left(ctx context.Context, name string) (bool, error) {
-	if claim.ValidateBinding(name) != nil {
+	if contract.ValidateBinding(name) != nil {
 		return false, nil
 	}
 	for _, o := range made(name) {
@@ -170,7 +170,7 @@ func (in Input) api(ctx context.Context, name string) (*apiextensionsv1.CustomRe
 	if err != nil {
 		return nil, fmt.Errorf("look for the API %s: %w", name, err)
 	}
-	if _, ours := crd.Annotations[konnectorv1alpha1.ConnectionAnnotation]; !ours || !crd.DeletionTimestamp.IsZero() {
+	if _, ours := crd.Annotations[v1alpha1.ConnectionAnnotation]; !ours || !crd.DeletionTimestamp.IsZero() {
 		return nil, nil
 	}
 	return &crd, nil

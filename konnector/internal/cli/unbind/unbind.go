@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/progress"
 	"gitbind.dev/konnector/internal/cli/terminal"
@@ -32,7 +32,7 @@ type Input struct {
 	// Names of offers, or "<plural>.<group>", or the plural alone.
 	Names []string
 	// Claims says what becomes of them; what the binding says when empty.
-	Claims konnectorv1alpha1.DeletionPolicy
+	Claims v1alpha1.DeletionPolicy
 
 	DryRun, Yes bool
 	// Timeout of the wait for each; no wait when 0.
@@ -72,7 +72,7 @@ func Do(ctx context.Context, in Input) error {
 
 // refused is the error of an API that has claims nobody has decided on.
 func (p plan) refused() error {
-	if len(p.claims) == 0 || p.policy == konnectorv1alpha1.DeletionOrphan || p.policy == konnectorv1alpha1.DeletionDelete {
+	if len(p.claims) == 0 || p.policy == v1alpha1.DeletionOrphan || p.policy == v1alpha1.DeletionDelete {
 		return nil
 	}
 	return fmt.Errorf("%s has %s: say what becomes of them, with --claims=orphan (they go from this cluster; their files and services stay) or --claims=delete (their services are deleted)",
@@ -120,14 +120,14 @@ func (in Input) begin(ctx context.Context, p plan) error {
 // wait waits until the konnector has taken everything back.
 func (in Input) wait(ctx context.Context, name string, say func(string)) error {
 	watched := appcluster.Watched{
-		Kind: konnectorv1alpha1.GroupVersion.WithKind("APIServiceBinding"), Key: client.ObjectKey{Name: name},
+		Kind: v1alpha1.GroupVersion.WithKind("APIServiceBinding"), Key: client.ObjectKey{Name: name},
 		Tell: func(c metav1.Condition) { say(appcluster.Say(c)) },
 	}
 	err := in.Cluster.Until(ctx, watched, in.Timeout, func(u *unstructured.Unstructured) (bool, *metav1.Condition) {
 		if u == nil {
 			return true, nil
 		}
-		return false, appcluster.Condition(u, konnectorv1alpha1.ConditionReady)
+		return false, appcluster.Condition(u, v1alpha1.ConditionReady)
 	})
 	var late *appcluster.NotReady
 	if !errors.As(err, &late) {
@@ -173,9 +173,9 @@ func (p plan) show(out io.Writer) {
 		return
 	}
 	switch p.policy {
-	case konnectorv1alpha1.DeletionOrphan:
+	case v1alpha1.DeletionOrphan:
 		fmt.Fprintf(out, "  %s from this cluster; their files on main and their services stay:\n", goes(len(p.claims)))
-	case konnectorv1alpha1.DeletionDelete:
+	case v1alpha1.DeletionDelete:
 		fmt.Fprintf(out, "  %s, and their SERVICES ARE DELETED, with what is in them:\n", goes(len(p.claims)))
 	default:
 		fmt.Fprintf(out, "  It has %s:\n", count(len(p.claims), "claim"))

@@ -8,15 +8,15 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
-func bound(name, template string) konnectorv1alpha1.APIServiceBinding {
-	return konnectorv1alpha1.APIServiceBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: konnectorv1alpha1.APIServiceBindingSpec{Template: template}}
+func bound(name, template string) v1alpha1.APIServiceBinding {
+	return v1alpha1.APIServiceBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.APIServiceBindingSpec{Template: template}}
 }
 
 func TestFind(t *testing.T) {
-	all := []konnectorv1alpha1.APIServiceBinding{bound("databases.example.com", "database"), bound("databases.example.org", "other"), bound("queues.example.com", "")}
+	all := []v1alpha1.APIServiceBinding{bound("databases.example.com", "database"), bound("databases.example.org", "other"), bound("queues.example.com", "")}
 	for name, want := range map[string]string{
 		"databases.example.com": "databases.example.com", "database": "databases.example.com", "queues": "queues.example.com", "nothing": "", "databases": "error",
 	} {
@@ -37,15 +37,15 @@ func TestFind(t *testing.T) {
 func TestNoClaimGoesWithoutADecision(t *testing.T) {
 	for _, c := range []struct {
 		claims  int
-		policy  konnectorv1alpha1.DeletionPolicy
+		policy  v1alpha1.DeletionPolicy
 		refused bool
 	}{
-		{0, konnectorv1alpha1.DeletionRefuse, false},
-		{1, konnectorv1alpha1.DeletionRefuse, true},
+		{0, v1alpha1.DeletionRefuse, false},
+		{1, v1alpha1.DeletionRefuse, true},
 		{1, "", true},
 		{1, "Something", true},
-		{1, konnectorv1alpha1.DeletionOrphan, false},
-		{1, konnectorv1alpha1.DeletionDelete, false},
+		{1, v1alpha1.DeletionOrphan, false},
+		{1, v1alpha1.DeletionDelete, false},
 	} {
 		p := plan{name: "databases.example.com", policy: c.policy, claims: make([]string, c.claims)}
 		if err := p.refused(); (err != nil) != c.refused {
@@ -55,7 +55,7 @@ func TestNoClaimGoesWithoutADecision(t *testing.T) {
 }
 
 func TestWhatGoesIsShownAndALongListIsCut(t *testing.T) {
-	p := plan{name: "databases.example.com", policy: konnectorv1alpha1.DeletionDelete}
+	p := plan{name: "databases.example.com", policy: v1alpha1.DeletionDelete}
 	for i := range 25 {
 		p.claims = append(p.claims, fmt.Sprintf("team-a/db-%02d", i))
 	}

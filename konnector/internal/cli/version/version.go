@@ -11,7 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	konnectorv1alpha1 "gitbind.dev/konnector/api/v1alpha1"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/controlplane"
 	"gitbind.dev/konnector/internal/cli/output"
@@ -102,7 +102,7 @@ func (in Input) find(ctx context.Context) Versions {
 	return v
 }
 
-func (in Input) ask(ctx context.Context, c *konnectorv1alpha1.Connection) (string, error) {
+func (in Input) ask(ctx context.Context, c *v1alpha1.Connection) (string, error) {
 	trusting, err := in.SignIn.Trusting(c.Spec.CABundle)
 	if err != nil {
 		return "", err

@@ -1,0 +1,103 @@
+// Package restapi holds what the backend says over HTTP, as JSON. Requests carry an
+// OIDC ID token as bearer token, except GET /v1/info, and GET and POST
+// /v1/clusters/{id}/credential: these are for a cluster's konnector with its own
+// credential, and tell about that or renew it.
+package restapi
+
+import (
+	"time"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
+)
+
+// Info answers GET /v1/info: what a client needs in order to sign in.
+type Info struct {
+	Version  string   `json:"version"`
+	Issuer   string   `json:"issuer"`
+	ClientID string   `json:"clientID"`
+	Scopes   []string `json:"scopes"`
+}
+
+// ConnectRequest is the body of POST /v1/clusters. The same owner and
+// ClusterUID give the same cluster again, with a new credential.
+type ConnectRequest struct {
+	Name       string `json:"name"`
+	ClusterUID string `json:"clusterUID"`
+	// Reclaim is the id or the name of a cluster of the same owner that was lost
+	// and that this one takes the place of. It keeps its name.
+	Reclaim string `json:"reclaim,omitempty"`
+	// Force reclaims even a cluster whose konnector was seen a moment ago.
+	Force bool `json:"force,omitempty"`
+}
+
+// Cluster answers POST /v1/clusters and is an item of GET /v1/clusters.
+type Cluster struct {
+	ID            string `json:"id"`
+	Name          string `json:"name"`
+	RepositoryURL string `json:"repositoryURL"`
+	// Connected is the status of the condition of that name: True, False or
+	// Unknown. LastSeen is when the cluster's konnector was here last, if ever.
+	Connected string     `json:"connected,omitempty"`
+	LastSeen  *time.Time `json:"lastSeen,omitempty"`
+	// Foreign is how many claims are held because an object that is not theirs is
+	// in their place on the control plane.
+	Foreign int32 `json:"foreign,omitempty"`
+	// Offers are those that the cluster was granted, by name; only in the answer
+	// to a connect.
+	Offers []string `json:"offers,omitempty"`
+	// Credential is for the konnector, and only in the answer to a connect.
+	Credential *Credential `json:"credential,omitempty"`
+}
+
+// Credential is an HTTP basic credential for one repository and its events.
+type Credential struct {
+	Username string `json:"username"`
+	// Password is absent where the backend tells of a credential that it knows
+	// the hash of only.
+	Password string    `json:"password,omitempty"`
+	Expires  time.Time `json:"expires"`
+	// RenewAfter is from when on the konnector is to renew it.
+	RenewAfter time.Time `json:"renewAfter,omitzero"`
+}
+
+// Offer is an item of GET /v1/catalog: an API that the caller may bind.
+type Offer struct {
+	Name string               `json:"name"`
+	API  v1alpha1.ExportedAPI `json:"api"`
+	Kind string               `json:"kind"`
+	// DisplayName is never empty, Group may be.
+	DisplayName string `json:"displayName"`
+	Group       string `json:"group,omitempty"`
+	Description string `json:"description,omitempty"`
+	// Bound are the names of the caller's clusters that have it.
+	Bound []string `json:"bound,omitempty"`
+}
+
+// BindRequest is the body of POST /v1/clusters/{id}/bindings: it grants one
+// offer to the cluster. Offer is the template's name.
+type BindRequest struct {
+	Offer string `json:"offer"`
+}
+
+// Binding answers a bind.
+type Binding struct {
+	// Name is "<plural>.<group>", the name for the APIServiceBinding.
+	Name  string `json:"name"`
+	Offer string `json:"offer"`
+}
+
+// Error is the body of every answer with a status of 400 and above.
+type Error struct {
+	// Message says what is wrong and what to do, for the person who asked.
+	Message string `json:"message"`
+}
+
+// RefEvent is the data of a server-sent event "ref" of GET
+// /v1/events?cluster=ID: a branch has moved. A subscriber first gets one event
+// for each branch as it stands.
+type RefEvent struct {
+	// Ref is the full name, for example "refs/heads/main".
+	Ref string `json:"ref"`
+	// Hash is the new head, empty when the branch was removed.
+	Hash string `json:"hash"`
+}

@@ -1,0 +1,74 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Condition types of an APIServiceExport, beside Granted.
+const (
+	// ConditionPublished says that the export is on the status branch. The
+	// bridge writes it.
+	ConditionPublished = "Published"
+	// ConditionPermitted says that the tenant's ServiceAccount may bind the
+	// template, where a request in Git asks for it. Without it new claims are held.
+	// The bridge writes it.
+	ConditionPermitted = "Permitted"
+)
+
+// APIServiceExport grants one API to one app cluster. It lives in the tenant
+// namespace, its name is "<plural>.<group>", and the bridge publishes it on the
+// status branch as bindings/<name>/export.yaml, from where the konnector
+// installs the CRD.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:categories=gitbind
+// +kubebuilder:validation:XValidation:rule="self.metadata.name == self.spec.api.resource + '.' + self.spec.api.group",message="metadata.name must be <resource>.<group> of spec.api, for example postgresqlinstances.anynines.com"
+// +kubebuilder:printcolumn:name="Template",type=string,JSONPath=`.spec.template`
+// +kubebuilder:printcolumn:name="Granted",type=string,JSONPath=`.status.conditions[?(@.type=="Granted")].status`
+// +kubebuilder:printcolumn:name="Published",type=string,JSONPath=`.status.conditions[?(@.type=="Published")].status`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type APIServiceExport struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   APIServiceExportSpec   `json:"spec"`
+	Status APIServiceExportStatus `json:"status,omitempty"`
+}
+
+// APIServiceExportSpec says what is granted, and by which offer.
+type APIServiceExportSpec struct {
+	// Template is the name of the APIServiceExportTemplate that this grant
+	// follows.
+	// +kubebuilder:validation:MinLength=1
+	Template string `json:"template"`
+
+	// API is the exported API, copied from the template when it was granted.
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="api cannot be changed: bind the other API instead"
+	API ExportedAPI `json:"api"`
+}
+
+// APIServiceExportStatus holds the snapshot that app clusters install.
+type APIServiceExportStatus struct {
+	// CRD is the CustomResourceDefinition (apiextensions.k8s.io/v1) for app
+	// clusters: of the control plane's own, without Crossplane's machinery and
+	// with status.gitbind added.
+	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
+	CRD *runtime.RawExtension `json:"crd,omitempty"`
+
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// APIServiceExportList is a list of APIServiceExports.
+//
+// +kubebuilder:object:root=true
+type APIServiceExportList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []APIServiceExport `json:"items"`
+}

@@ -1,0 +1,152 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// Condition types of a ClusterBinding, beside Ready.
+const (
+	// ConditionSynced says that the bridge follows the repository and has
+	// answered what is in it. The bridge writes it.
+	ConditionSynced = "Synced"
+	// ConditionConnected says that the app cluster's konnector was here lately. The
+	// backend writes it.
+	ConditionConnected = "Connected"
+	// ConditionForeignObjects says that claims are held because objects that are
+	// not theirs are in their place. The bridge writes it.
+	ConditionForeignObjects = "ForeignObjects"
+)
+
+// RecreateEmptyAnnotation on a ClusterBinding names paths of main, or folders of
+// them, by commas or lines: what is missing of them on the control plane is made
+// anew. A person sets it, and the bridge removes it when it has acted on it.
+const RecreateEmptyAnnotation = "gitbind.dev/recreate-empty"
+
+// ClusterBinding is one app cluster, as the control plane knows it: who owns
+// it, which repository and which tenant namespace are its own. Its name is the
+// opaque cluster id; a name that a client gave proves nothing.
+//
+// Deleting it removes the tenant namespace with its credentials and rights. The
+// repository stays on the Git host until an operator removes it there.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,categories=gitbind,shortName=cb
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z][a-z0-9]{0,59}$')",message="metadata.name is the cluster's id: lower-case letters and digits, beginning with a letter, at most 60"
+// +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.spec.displayName`
+// +kubebuilder:printcolumn:name="Owner",type=string,JSONPath=`.spec.owner.username`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Synced",type=string,JSONPath=`.status.conditions[?(@.type=="Synced")].status`
+// +kubebuilder:printcolumn:name="Connected",type=string,JSONPath=`.status.conditions[?(@.type=="Connected")].status`
+// +kubebuilder:printcolumn:name="Foreign",type=integer,JSONPath=`.status.foreign`,priority=1
+// +kubebuilder:printcolumn:name="Seen",type=date,JSONPath=`.status.lastSeen`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type ClusterBinding struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   ClusterBindingSpec   `json:"spec"`
+	Status ClusterBindingStatus `json:"status,omitempty"`
+}
+
+// ClusterBindingSpec says whose cluster this is.
+type ClusterBindingSpec struct {
+	// DisplayName is the name that the owner gave the cluster, for people.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	DisplayName string `json:"displayName"`
+
+	// ClusterUID is the UID of the app cluster's namespace kube-system. With
+	// owner it tells a cluster that connects again from a new one.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	ClusterUID string `json:"clusterUID,omitempty"`
+
+	// Owner is the identity that connected the cluster.
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="owner cannot be changed: a ClusterBinding belongs to the identity that created it"
+	Owner Owner `json:"owner"`
+
+	// Removals limits how many services may go without a person's approval.
+	// +optional
+	Removals *RemovalLimits `json:"removals,omitempty"`
+
+	// Suspended stops the bridge for this cluster: nothing is applied, deleted or
+	// answered. What was pushed meanwhile is acted on afterwards.
+	// +optional
+	Suspended bool `json:"suspended,omitempty"`
+}
+
+// Owner is an OIDC identity. Issuer and subject identify it; username is how
+// the control plane's RBAC knows it.
+type Owner struct {
+	// +kubebuilder:validation:MinLength=1
+	Issuer string `json:"issuer"`
+	// +kubebuilder:validation:MinLength=1
+	Subject string `json:"subject"`
+	// +kubebuilder:validation:MinLength=1
+	Username string `json:"username"`
+}
+
+// ClusterBindingStatus is what exists for the cluster, and how far the bridge
+// has come.
+type ClusterBindingStatus struct {
+	// TenantNamespace is the namespace on the control plane that holds this
+	// cluster's ServiceAccount, credentials and exports.
+	// +optional
+	TenantNamespace string `json:"tenantNamespace,omitempty"`
+
+	// Repository is the cluster's Git repository.
+	// +optional
+	Repository *Repository `json:"repository,omitempty"`
+
+	// LastSeen is when the app cluster's konnector was here, as of when that was
+	// written down: when Connected changes, and each half an hour.
+	// +optional
+	LastSeen *metav1.Time `json:"lastSeen,omitempty"`
+
+	// Foreign is how many claims are held because an object that is not theirs is
+	// in their place. ForeignObjects names some.
+	// +optional
+	Foreign int32 `json:"foreign,omitempty"`
+
+	// Bridge is what the bridge must remember across restarts.
+	// +optional
+	Bridge *BridgeStatus `json:"bridge,omitempty"`
+
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// Repository names a Git repository.
+type Repository struct {
+	// URL is the HTTP(S) clone URL.
+	URL string `json:"url"`
+}
+
+// BridgeStatus is written by the bridge before it acts on a later commit.
+type BridgeStatus struct {
+	// AcceptedCommit is the last commit of main that the bridge accepted.
+	// Removals are acted on only in a main that descends from it.
+	// +optional
+	AcceptedCommit string `json:"acceptedCommit,omitempty"`
+	// Epoch identifies this life of the status branch.
+	// +optional
+	Epoch string `json:"epoch,omitempty"`
+	// Sequence is one that the status branch has reached.
+	// +optional
+	Sequence int64 `json:"sequence,omitempty"`
+	// Removals are the claims whose removal passed lately without an approval.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=201
+	Removals []Removal `json:"removals,omitempty"`
+}
+
+// ClusterBindingList is a list of ClusterBindings.
+//
+// +kubebuilder:object:root=true
+type ClusterBindingList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []ClusterBinding `json:"items"`
+}

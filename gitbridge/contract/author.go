@@ -1,0 +1,144 @@
+package contract
+
+import (
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// ReservedDomain is the domain of all identities that gitbind writes into
+// commits. Hosts refuse it from anybody else.
+const ReservedDomain = "gitbind.dev"
+
+// UnknownUser is the author of a change that nobody was seen making.
+const UnknownUser = "unknown"
+
+// Identity is how a user of an app cluster is named in Git: the name as the
+// API server knows it, and an address in the reserved domain.
+func Identity(user, clusterID string) (name, email string) {
+	name = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r == '<' || r == '>' {
+			return -1
+		}
+		return r
+	}, user)
+	if name = strings.TrimSpace(name); name == "" {
+		name = UnknownUser
+	}
+	return name, url.QueryEscape(name) + "@" + ClusterDomain(clusterID)
+}
+
+// ClusterDomain is the mail domain of an app cluster's users.
+func ClusterDomain(clusterID string) string { return clusterID + ".clusters." + ReservedDomain }
+
+// BridgeIdentity is the bridge's own.
+func BridgeIdentity() (name, email string) {
+	return "gitbridge", "gitbridge@control-plane." + ReservedDomain
+}
+
+// Konnector is the user as whom an app cluster's konnector commits.
+const Konnector = "konnector"
+
+// Keys of commit trailers.
+const (
+	// TrailerObject names a changed object: see ObjectTrailer.
+	TrailerObject = "Gitbind-Object"
+	// TrailerCluster names the app cluster.
+	TrailerCluster = "Gitbind-Cluster"
+	// TrailerApproved says, in a commit that removes a claim's file, that a
+	// person has approved the removal in the app cluster: its value is the path.
+	// It counts only in a commit of the konnector, whose identity hosts refuse
+	// from anybody else.
+	TrailerApproved = "Gitbind-Approved"
+)
+
+// ObjectTrailer ties a change of a file to the object that it came from.
+type ObjectTrailer struct {
+	Key Key
+	// UID and Generation of the object in the app cluster.
+	UID        string
+	Generation int64
+	// Blob is the Git hash of the file that the change made; "" for none. It
+	// tells the one who made it, after a crash, that the file is still theirs.
+	Blob string
+	// Merged says that Blob holds others' changes, too: the object's own version
+	// would be the blob Live.
+	Merged bool
+	Live   string
+}
+
+// ParseApproved takes from a commit message the paths of the claims whose removal
+// was approved. Lines that name none are passed over.
+func ParseApproved(message string) []string {
+	var out []string
+	for line := range strings.SplitSeq(message, "\n") {
+		path, ok := strings.CutPrefix(strings.TrimSpace(line), TrailerApproved+": ")
+		if !ok {
+			continue
+		}
+		if _, err := ParsePath(path); err == nil {
+			out = append(out, path)
+		}
+	}
+	return out
+}
+
+// String is the trailer's value.
+func (t ObjectTrailer) String() string {
+	s := fmt.Sprintf("%s/%s/%s uid=%s generation=%d", t.Key.Binding, t.Key.Namespace, t.Key.Name, t.UID, t.Generation)
+	switch {
+	case t.Merged:
+		s += " merged=" + t.Blob + " live=" + t.Live
+	case t.Blob != "":
+		s += " blob=" + t.Blob
+	}
+	return s
+}
+
+// ParseObjectTrailers takes the object trailers from a commit message. Lines
+// that are none are passed over: people write messages too.
+func ParseObjectTrailers(message string) []ObjectTrailer {
+	var out []ObjectTrailer
+	for line := range strings.SplitSeq(message, "\n") {
+		value, ok := strings.CutPrefix(strings.TrimSpace(line), TrailerObject+": ")
+		if !ok {
+			continue
+		}
+		if t, ok := parseObjectTrailer(value); ok {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+func parseObjectTrailer(value string) (ObjectTrailer, bool) {
+	fields := strings.Fields(value)
+	if len(fields) < 3 {
+		return ObjectTrailer{}, false
+	}
+	key := strings.Split(fields[0], "/")
+	uid, okUID := strings.CutPrefix(fields[1], "uid=")
+	gen, okGen := strings.CutPrefix(fields[2], "generation=")
+	generation, err := strconv.ParseInt(gen, 10, 64)
+	if len(key) != 3 || !okUID || !okGen || err != nil {
+		return ObjectTrailer{}, false
+	}
+	t := ObjectTrailer{Key: Key{Binding: key[0], Namespace: key[1], Name: key[2]}, UID: uid, Generation: generation}
+	ok := true
+	switch rest := fields[3:]; len(rest) {
+	case 0:
+	case 1:
+		t.Blob, ok = strings.CutPrefix(rest[0], "blob=")
+	case 2:
+		t.Blob, t.Merged = strings.CutPrefix(rest[0], "merged=")
+		t.Live, ok = strings.CutPrefix(rest[1], "live=")
+		ok = ok && t.Merged
+	default:
+		ok = false
+	}
+	if !ok {
+		return ObjectTrailer{}, false
+	}
+	return t, t.Key.Validate() == nil
+}

@@ -1,0 +1,159 @@
+package contract
+
+import (
+	"maps"
+	"reflect"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Claim is what a claim says, without anything that a server sets.
+type Claim struct {
+	APIVersion  string
+	Kind        string
+	Namespace   string
+	Name        string
+	Labels      map[string]string
+	Annotations map[string]string
+	// Spec has JSON's types: map[string]any, []any, string, bool, int64,
+	// float64, nil.
+	Spec map[string]any
+}
+
+// FromObject takes from a live object what a claim says. The result shares
+// nothing with the object.
+func FromObject(u *unstructured.Unstructured) *Claim {
+	spec, _ := u.Object["spec"].(map[string]any)
+	return &Claim{
+		APIVersion:  u.GetAPIVersion(),
+		Kind:        u.GetKind(),
+		Namespace:   u.GetNamespace(),
+		Name:        u.GetName(),
+		Labels:      travelling(u.GetLabels()),
+		Annotations: travelling(u.GetAnnotations()),
+		Spec:        canonical(runtime.DeepCopyJSON(orEmpty(spec))).(map[string]any),
+	}
+}
+
+// Object is the claim as an object to create.
+func (c *Claim) Object() *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{}}
+	u.SetAPIVersion(c.APIVersion)
+	u.SetKind(c.Kind)
+	u.SetNamespace(c.Namespace)
+	u.SetName(c.Name)
+	c.WriteTo(u)
+	return u
+}
+
+// WriteTo makes an object say what the claim says: spec as a whole, so that
+// removed fields go too, and the labels and annotations that travel. Those
+// that do not travel stay.
+func (c *Claim) WriteTo(u *unstructured.Unstructured) {
+	u.Object["spec"] = runtime.DeepCopyJSON(orEmpty(c.Spec))
+	u.SetLabels(overlay(u.GetLabels(), c.Labels))
+	u.SetAnnotations(overlay(u.GetAnnotations(), c.Annotations))
+}
+
+// Equal reports whether two normalized claims say the same. The version of the
+// API is not compared: one object is served in several.
+func Equal(a, b *Claim) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Kind == b.Kind && a.Namespace == b.Namespace && a.Name == b.Name &&
+		maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations) &&
+		reflect.DeepEqual(orEmpty(a.Spec), orEmpty(b.Spec))
+}
+
+func (c *Claim) clone() *Claim {
+	out := *c
+	out.Labels = maps.Clone(c.Labels)
+	out.Annotations = maps.Clone(c.Annotations)
+	out.Spec = runtime.DeepCopyJSON(orEmpty(c.Spec))
+	return &out
+}
+
+// Travels reports whether a label or annotation belongs to the claim itself.
+// What tools and servers keep on an object for themselves stays where it is:
+// kubectl's and other last-applied records, trackers of GitOps tools, whatever
+// steers Crossplane, and our own.
+func Travels(key string) bool {
+	prefix, name, ok := strings.Cut(key, "/")
+	if !ok {
+		return true
+	}
+	if prefix == "app.kubernetes.io" {
+		return name != "instance" && name != "managed-by"
+	}
+	for _, domain := range machineDomains {
+		if prefix == domain || strings.HasSuffix(prefix, "."+domain) {
+			return false
+		}
+	}
+	return true
+}
+
+var machineDomains = []string{
+	"gitbind.dev", "kubernetes.io", "k8s.io", "crossplane.io", "helm.sh",
+	"argoproj.io", "fluxcd.io", "cattle.io", "tilt.dev", "skaffold.dev", "velero.io",
+}
+
+func travelling(m map[string]string) map[string]string {
+	var out map[string]string
+	for k, v := range m {
+		if Travels(k) {
+			if out == nil {
+				out = map[string]string{}
+			}
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// overlay replaces in m the keys that travel by those of want.
+func overlay(m, want map[string]string) map[string]string {
+	out := map[string]string{}
+	for k, v := range m {
+		if !Travels(k) {
+			out[k] = v
+		}
+	}
+	maps.Copy(out, want)
+	if len(out) == 0 {
+		return nil
+	}
+	return out
+}
+
+func orEmpty(m map[string]any) map[string]any {
+	if m == nil {
+		return map[string]any{}
+	}
+	return m
+}
+
+// canonical gives equal numbers one type: whole ones are int64.
+func canonical(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for k, e := range v {
+			v[k] = canonical(e)
+		}
+	case []any:
+		for i, e := range v {
+			v[i] = canonical(e)
+		}
+	case int:
+		return int64(v)
+	case float64:
+		const exact = 1 << 53
+		if v == float64(int64(v)) && v > -exact && v < exact {
+			return int64(v)
+		}
+	}
+	return v
+}

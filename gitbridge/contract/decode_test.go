@@ -1,0 +1,114 @@
+package contract
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+const orders = `apiVersion: anynines.com/v1
+kind: PostgresqlInstance
+metadata:
+  name: orders
+  namespace: team-a
+spec:
+  service: a9s-postgresql13
+  plan: postgresql-single-nano
+`
+
+func TestDecodeRefusesWithLineAndReason(t *testing.T) {
+	edit := func(old, new string) string { return strings.Replace(orders, old, new, 1) }
+	for _, tc := range []struct {
+		name, data string
+		mode       uint32
+		line       int
+		reason     string
+	}{
+		{name: "no YAML", data: "a: [1,\nb", line: 2, reason: "not valid YAML"},
+		{name: "tab", data: edit("  plan", "\tplan"), line: 7 /* where the parser began the value */, reason: "not valid YAML"},
+		{name: "another kind", data: edit("PostgresqlInstance", "Pod"), line: 2, reason: `kind is "Pod"`},
+		{name: "another group", data: edit("anynines.com/v1", "v1"), line: 1, reason: "another API"},
+		{name: "another namespace", data: edit("team-a", "team-b"), line: 5, reason: `namespace is "team-b", but the path says "team-a"`},
+		{name: "no namespace", data: edit("  namespace: team-a\n", ""), line: 3, reason: `namespace is ""`},
+		{name: "another name", data: edit("orders", "other"), line: 4, reason: `name is "other"`},
+		{name: "empty", data: " \n", reason: "to remove the service, remove the file"},
+		{name: "comments only", data: "# gone\n", reason: "to remove the service, remove the file"},
+		{name: "null", data: "null\n", line: 1, reason: "is not an object"},
+		{name: "list", data: "- a\n", line: 1, reason: "is not an object"},
+		{name: "two documents", data: orders + "---\n" + orders, line: 9, reason: "second document"},
+		{name: "duplicate key", data: orders + "  plan: other\n", line: 9, reason: `"plan" twice`},
+		{name: "alias", data: orders + "  a: &x [1]\n  b: *x\n", line: 9, reason: "anchor &x"},
+		{name: "merge key", data: orders + "  <<: {a: 1}\n", line: 9, reason: "merge key"},
+		{name: "tag", data: orders + "  a: !!binary aGk=\n", line: 9, reason: "tag !!binary"},
+		{name: "custom tag", data: orders + "  a: !ruby/object {}\n", line: 9, reason: "tag !ruby/object"},
+		{name: "not UTF-8", data: orders + "  a: \xff\n", line: 9, reason: "UTF-8"},
+		{name: "byte order mark", data: "\ufeff" + orders, line: 1, reason: "byte order mark"},
+		{name: "unknown field", data: orders + "data: {}\n", line: 9, reason: "data is not a field of a claim"},
+		{name: "unknown metadata", data: edit("  name:", "  nam: x\n  name:"), line: 4, reason: "metadata.nam is not a field"},
+		{name: "spec no object", data: edit("spec:\n  service: a9s-postgresql13\n  plan: postgresql-single-nano\n", "spec: 1\n"), line: 6, reason: "spec is no object"},
+		{name: "label no string", data: edit("spec:", "  labels: {a: 1}\nspec:"), line: 6, reason: "put it in quotes"},
+		{name: "symlink", data: "../other.yaml", mode: ModeSymlink, reason: "symbolic link"},
+		{name: "executable", data: orders, mode: ModeExecutable, reason: "chmod=-x"},
+		{name: "submodule", mode: ModeSubmodule, reason: "submodule"},
+		{name: "too large", data: orders + "#" + strings.Repeat("x", MaxFileSize), reason: "has more than 1048576 bytes"},
+		{name: "deep", data: orders + "  a: " + strings.Repeat("[", 500) + strings.Repeat("]", 500) + "\n", line: 9, reason: "nested deeper"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := Decode(File{Path: ordersKey.Path(), Mode: tc.mode, Data: []byte(tc.data)}, "PostgresqlInstance")
+			var p *Problem
+			if !errors.As(err, &p) {
+				t.Fatalf("error %v is no Problem", err)
+			}
+			if p.File != ordersKey.Path() || p.Line != tc.line || !strings.Contains(p.Reason, tc.reason) {
+				t.Errorf("got %v; want line %d: %s", p, tc.line, tc.reason)
+			}
+		})
+	}
+}
+
+func TestDecodeTakesWhatKubectlGetGives(t *testing.T) {
+	data := strings.Replace(orders, "  name: orders\n", "  name: orders\n  uid: x\n  resourceVersion: '1'\n  creationTimestamp: null\n  managedFields: []\n", 1) + "status: {phase: Ready}\n"
+	c, err := Decode(File{Path: ordersKey.Path(), Data: []byte(data)}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, _ := Decode(File{Path: ordersKey.Path(), Data: []byte(orders)}, "")
+	if !Equal(c, plain) {
+		t.Error("server-set fields make a difference")
+	}
+}
+
+func TestLineOf(t *testing.T) {
+	data := []byte(orders + "  list:\n  - name: a\n  - name: b\n")
+	for field, want := range map[string]int{
+		"spec": 6, "spec.plan": 8, "spec.list[1].name": 11, "spec.list[1]": 11, "spec.missing.deeper": 6, "nothing": 0, "spec.list[7]": 9,
+	} {
+		if got := LineOf(data, field); got != want {
+			t.Errorf("LineOf(%q) = %d, want %d", field, got, want)
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte(orders))
+	f.Add([]byte("a: &a [*a]"))
+	f.Add([]byte("? {a: b}\n: c"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := Decode(File{Path: ordersKey.Path(), Data: data}, "")
+		var p *Problem
+		if err != nil {
+			if !errors.As(err, &p) {
+				t.Fatalf("error %v is no Problem", err)
+			}
+			return
+		}
+		out, err := Encode(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := Decode(File{Path: ordersKey.Path(), Data: out}, "")
+		if err != nil || !Equal(c, back) {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	})
+}

@@ -1,0 +1,323 @@
+package app_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
+)
+
+func TestManyDeletesAreHeldUntilApproved(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.connection.Spec.Removals = &v1alpha1.RemovalLimits{Most: new(int32(0))}
+	w.loop()
+	names := w.claims(6)
+	for _, name := range names[:4] {
+		w.deleteObject(name)
+	}
+	w.held("ManyRemovals", names[:4]...)
+	w.removalsHeld("4 claims are being deleted")
+	for _, name := range names {
+		w.fileIs(name, plan("small"))
+	}
+	w.resolve("c0", "release")
+	w.eventually("it is made anew", func() error {
+		if u := w.get("c0"); u == nil || u.GetDeletionTimestamp() != nil {
+			return errorf("%v", u)
+		}
+		return nil
+	})
+	w.approveRemovals()
+	w.goes(names[1:4]...)
+	w.inStep("c0", "c4", "c5")
+	w.noRemovalsHeld()
+	// Whoever reads main knows that a person has approved each.
+	for _, name := range names[1:4] {
+		path := w.key(name).Path()
+		if got := w.git("log", "-1", "--format=%B", "main", "--", path); !strings.Contains(got, contract.TrailerApproved+": "+path) {
+			t.Errorf("the removal of %s: %s", name, got)
+		}
+	}
+	// The approval covers nothing that comes later.
+	// The API server counts in seconds.
+	approved := w.getConnection().Status.Approved.RemovalsTime.Time
+	w.eventually("another second", func() error {
+		if time.Now().Before(approved.Add(time.Second)) {
+			return errorf("not yet")
+		}
+		return nil
+	})
+	w.deleteObject("c4")
+	w.held("ManyRemovals", "c4")
+}
+
+func TestOneDeleteJustWorksAndCostsOneWrite(t *testing.T) {
+	t.Parallel()
+	w := newLoop(t)
+	names := w.claims(5)
+	// What was accepted is saved.
+	w.stop()
+	w.start()
+	w.inStep(names...)
+	w.noRemovalsHeld()
+	w.writes.takeAll()
+	w.deleteObject("c0")
+	w.fileGone("c0")
+	w.conditionIs("c0", "Committed", "Removed")
+	if got := w.writes.take("gitbind.dev"); len(got) > 1 {
+		t.Errorf("%d writes: %v", len(got), got)
+	}
+	if got := w.getConnection().Status.Removals; len(got) != 1 || got[0].Path != w.key("c0").Path() {
+		t.Errorf("remembered: %+v", got)
+	}
+	if body := w.log("%B"); strings.Contains(body[0], contract.TrailerApproved) {
+		t.Error("nobody has approved that")
+	}
+	w.goes("c0")
+	w.stay(names[1:]...)
+}
+
+func TestD22_NamespaceWithClaimsDeleted(t *testing.T) {
+	t.Parallel()
+	w := newLoop(t)
+	names := w.claims(3)
+	w.eventually("the policy knows", func() error {
+		err := w.client.Delete(t.Context(), namespace(w.namespace), client.DryRunAll)
+		if err == nil || !strings.Contains(err.Error(), "holds claims") {
+			return errorf("got %v", err)
+		}
+		return nil
+	})
+	w.must(w.client.Patch(t.Context(), namespace(w.namespace), client.RawPatch("application/merge-patch+json",
+		[]byte(`{"metadata":{"annotations":{"gitbind.dev/allow-deletion":"true"}}}`))))
+	w.must(w.client.Delete(t.Context(), namespace(w.namespace)))
+	head := w.head("main")
+	w.held("NamespaceDeleted", names...)
+	w.stop()
+	w.start()
+	w.held("NamespaceDeleted", names...)
+	w.never("main changes", func() bool { return w.head("main") != head })
+	// In another namespace a plain delete is one as ever.
+	other := *w
+	other.namespace = w.namespace + "-other"
+	w.must(w.client.Create(t.Context(), namespace(other.namespace)))
+	for i := range 6 {
+		other.apply(fmt.Sprint("o", i), spec("small"))
+		other.inStep(fmt.Sprint("o", i))
+	}
+	other.deleteObject("o0")
+	other.goes("o0")
+
+	w.resolve("c0", "delete")
+	w.goes("c0")
+	w.resolve("c1", "release")
+	w.resolve("c2", "release")
+	w.eventually("the namespace goes", func() error {
+		err := w.client.Get(t.Context(), client.ObjectKey{Name: w.namespace}, namespace(""))
+		if !apierrors.IsNotFound(err) {
+			return errorf("got %v", err)
+		}
+		return nil
+	})
+	w.fileIs("c1", plan("small"))
+	w.fileIs("c2", plan("small"))
+	w.must(w.client.Create(t.Context(), namespace(w.namespace)))
+	w.inStep("c1", "c2")
+}
+
+func TestD22_BoundCRDDeleted(t *testing.T) {
+	t.Parallel()
+	w := newLoop(t)
+	names := w.claims(3)
+	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: w.binding}}
+	w.eventually("the policy is in force", func() error {
+		err := w.client.Delete(t.Context(), crd, client.DryRunAll)
+		if err == nil || !strings.Contains(err.Error(), "bound API") {
+			return errorf("got %v", err)
+		}
+		return nil
+	})
+	w.must(w.client.Patch(t.Context(), crd, client.RawPatch("application/merge-patch+json",
+		[]byte(`{"metadata":{"annotations":{"gitbind.dev/allow-deletion":"true"}}}`))))
+	w.must(w.client.Delete(t.Context(), crd))
+	head := w.head("main")
+	w.terminates(names...)
+	w.held("APIDeleted", names...)
+	w.bindingIs("CRDTerminating")
+	w.never("main changes", func() bool { return w.head("main") != head })
+	for _, name := range names {
+		w.resolve(name, "release")
+	}
+	// The API comes back, and with it its objects.
+	w.bindingIs("Bound")
+	w.inStep(names...)
+	if got := w.head("main"); got != head {
+		t.Error("main changed")
+	}
+}
+
+func TestD23_MovedFileIsNoDelete(t *testing.T) {
+	t.Parallel()
+	w := newLoop(t)
+	w.claims(6)
+	content := func(name string) []byte {
+		data, err := w.main().Read(w.key(name).Path())
+		w.must(err)
+		return data
+	}
+	renamed := w.key("renamed").Path()
+	// git mv, with the name in the file changed as it must be.
+	w.pushFiles(map[string][]byte{w.key("c0").Path(): nil, renamed: []byte(strings.ReplaceAll(string(content("c0")), "name: c0", "name: renamed"))})
+	if m := w.held("Moved", "c0"); !strings.Contains(m, renamed) {
+		t.Errorf("it does not say where to: %s", m)
+	}
+	// A file moved without editing it: it is no claim where it lies now.
+	astray := w.key("astray").Path()
+	w.pushFiles(map[string][]byte{w.key("c1").Path(): nil, astray: content("c1")})
+	if m := w.held("Moved", "c1"); !strings.Contains(m, astray) {
+		t.Errorf("it does not say where to: %s", m)
+	}
+	// One that leaves the tree of claims, while the konnector is away.
+	w.stop()
+	archive := "archive/c2.yaml"
+	w.pushFiles(map[string][]byte{w.key("c2").Path(): nil, archive: content("c2")})
+	w.start()
+	if m := w.held("Moved", "c2"); !strings.Contains(m, archive) {
+		t.Errorf("it does not say where to: %s", m)
+	}
+	w.inStep("renamed")
+	w.stop()
+	w.start()
+	w.inStep("c3")
+	w.stay("c0", "c1", "c2", "renamed")
+
+	w.resolve("c0", "delete")
+	w.goes("c0")
+	w.resolve("c1", "keep")
+	w.inStep("c1")
+	w.pushFiles(map[string][]byte{archive: nil, w.key("c2").Path(): content("c1")})
+	w.pushFiles(map[string][]byte{astray: nil, w.key("c2").Path(): []byte(strings.ReplaceAll(string(content("c1")), "name: c1", "name: c2"))})
+	w.inStep("c1", "c2", "renamed")
+	w.stay("c1", "c2", "renamed", "c3")
+}
+
+// A file that moved while nobody looked, and whose new object is made first.
+func TestD23_MoveSurvivesARestart(t *testing.T) {
+	t.Parallel()
+	w := newLoop(t)
+	w.claims(6)
+	w.stop()
+	data, err := w.main().Read(w.key("c0").Path())
+	w.must(err)
+	w.pushFiles(map[string][]byte{w.key("c0").Path(): nil, w.key("renamed").Path(): []byte(strings.ReplaceAll(string(data), "name: c0", "name: renamed"))})
+	w.start()
+	w.held("Moved", "c0")
+	w.inStep("renamed")
+	for range 2 {
+		w.stop()
+		w.start()
+		w.inStep("c1")
+		w.stay("c0", "renamed")
+	}
+}
+
+func TestC2_NamespacesOfAConnection(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.connection.Spec.Namespaces = []string{w.namespace, "prod-*"}
+	w.loop()
+	w.apply("inside", spec("small"))
+	w.inStep("inside")
+
+	outside := *w
+	outside.namespace = w.namespace + "-x"
+	w.must(w.client.Create(t.Context(), namespace(outside.namespace)))
+	outside.apply("orders", spec("small"))
+	if m := outside.held("NotServed", "orders"); !strings.Contains(m, outside.namespace) || !strings.Contains(m, w.name) {
+		t.Errorf("it does not say why: %s", m)
+	}
+	if _, ok := w.main().Entry(outside.key("orders").Path()); ok {
+		t.Error("it was committed")
+	}
+	// Nor does a file there make an object.
+	outside.commit("by-git", "service: a9s-postgresql13", "plan: small")
+	w.heldFile("NotServed", outside.namespace)
+	if outside.get("by-git") != nil {
+		t.Error("it was made")
+	}
+	// What does not belong here is not held when it goes.
+	outside.deleteObject("orders")
+	outside.objectGone("orders")
+
+	// The setting may change: then they belong.
+	outside.apply("later", spec("small"))
+	outside.held("NotServed", "later")
+	w.eventually("change the setting", func() error {
+		c := w.getConnection()
+		c.Spec.Namespaces = []string{w.namespace + "*"}
+		return w.client.Update(t.Context(), c)
+	})
+	outside.inStep("later", "by-git")
+	w.heldFile("", "")
+	// And be taken back: nothing goes for that.
+	w.eventually("change the setting", func() error {
+		c := w.getConnection()
+		c.Spec.Namespaces = []string{w.namespace}
+		return w.client.Update(t.Context(), c)
+	})
+	outside.held("NotServed", "later", "by-git")
+	outside.commit("by-git")
+	outside.deleteObject("later")
+	outside.held("NotServed", "later")
+	outside.stay("by-git")
+	w.stay("inside")
+}
+
+func TestLimitsOfAConnectionAreChecked(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, tc := range []struct {
+		name   string
+		change func(*v1alpha1.ConnectionSpec)
+		ok     bool
+	}{
+		{"none", func(*v1alpha1.ConnectionSpec) {}, true},
+		{"defaults", func(s *v1alpha1.ConnectionSpec) { s.Removals = &v1alpha1.RemovalLimits{} }, true},
+		{"some", func(s *v1alpha1.ConnectionSpec) {
+			s.Removals = &v1alpha1.RemovalLimits{Most: new(int32(0)), Window: &metav1.Duration{Duration: 24 * time.Hour}}
+		}, true},
+		{"too many", func(s *v1alpha1.ConnectionSpec) { s.Removals = &v1alpha1.RemovalLimits{Most: new(int32(201))} }, false},
+		{"fewer than none", func(s *v1alpha1.ConnectionSpec) { s.Removals = &v1alpha1.RemovalLimits{Most: new(int32(-1))} }, false},
+		{"too short", func(s *v1alpha1.ConnectionSpec) {
+			s.Removals = &v1alpha1.RemovalLimits{Window: &metav1.Duration{Duration: time.Second}}
+		}, false},
+		{"too long", func(s *v1alpha1.ConnectionSpec) {
+			s.Removals = &v1alpha1.RemovalLimits{Window: &metav1.Duration{Duration: 25 * time.Hour}}
+		}, false},
+		{"no name of a namespace", func(s *v1alpha1.ConnectionSpec) { s.Namespaces = []string{"Team A"} }, false},
+		{"a namespace twice", func(s *v1alpha1.ConnectionSpec) { s.Namespaces = []string{"a", "a"} }, false},
+		{"names with a star", func(s *v1alpha1.ConnectionSpec) { s.Namespaces = []string{"*", "team-*", "*-prod"} }, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := w.connection.DeepCopy()
+			tc.change(&c.Spec)
+			err := w.client.Create(context.Background(), c, client.DryRunAll)
+			if (err == nil) != tc.ok || err != nil && !apierrors.IsInvalid(err) {
+				t.Errorf("got %v", err)
+			}
+			if tc.name == "defaults" && (*c.Spec.Removals.Most != 3 || c.Spec.Removals.Window.Duration != 10*time.Minute) {
+				t.Errorf("defaults: %+v", c.Spec.Removals)
+			}
+		})
+	}
+}

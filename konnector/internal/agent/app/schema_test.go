@@ -1,0 +1,164 @@
+package app_test
+
+import (
+	"strings"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
+)
+
+func (w *world) getDefinition() *apiextensionsv1.CustomResourceDefinition {
+	w.Helper()
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	w.must(w.client.Get(w.Context(), client.ObjectKey{Name: w.binding}, crd))
+	return crd
+}
+
+// withRegion is a definition that breaks nothing.
+func withRegion(crd *apiextensionsv1.CustomResourceDefinition) {
+	specOf(crd).Properties["region"] = apiextensionsv1.JSONSchemaProps{Type: "string"}
+}
+
+func specOf(crd *apiextensionsv1.CustomResourceDefinition) apiextensionsv1.JSONSchemaProps {
+	return crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
+}
+
+func (w *world) hasField(name string) bool {
+	w.Helper()
+	_, ok := specOf(w.getDefinition()).Properties[name]
+	return ok
+}
+
+func (w *world) fieldComes(name string) {
+	w.Helper()
+	w.eventually("the definition has "+name, func() error {
+		if !w.hasField(name) {
+			return errorf("it has not")
+		}
+		return nil
+	})
+}
+
+func TestB13_SchemaUpdatesAlwaysOrNever(t *testing.T) {
+	t.Parallel()
+	w := newLoop(t)
+	w.bindingSays("Schema", "UpToDate")
+	w.patchBinding(`{"spec":{"schemaUpdates":"Never"}}`)
+	w.publish(withRegion)
+	if m := w.bindingSays("Schema", "UpdateAvailable"); !strings.Contains(m, "spec.schemaUpdates is Never") {
+		t.Errorf("it says %q", m)
+	}
+	w.bindingIs("Bound")
+	if w.hasField("region") {
+		t.Error("it is installed")
+	}
+	w.apply("orders", spec("small"))
+	w.inStep("orders")
+	w.patchBinding(`{"spec":{"schemaUpdates":"Always"}}`)
+	w.fieldComes("region")
+	w.bindingSays("Schema", "UpToDate")
+}
+
+func TestD19_ASchemaThatBreaksObjectsIsHeld(t *testing.T) {
+	t.Parallel()
+	w := newLoop(t)
+	w.apply("orders", spec("small"))
+	w.inStep("orders")
+	breaking := func(crd *apiextensionsv1.CustomResourceDefinition) {
+		withRegion(crd)
+		s := specOf(crd)
+		delete(s.Properties, "expose")
+		s.Required = []string{"service", "plan"}
+		s.Properties["parameters"].Properties["maxConnections"] = apiextensionsv1.JSONSchemaProps{Type: "string"}
+		crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"] = s
+	}
+	w.publish(breaking)
+	message := w.bindingSays("Schema", "BreakingChange")
+	for _, want := range []string{"spec.expose is removed", "spec.plan is required", "spec.parameters.maxConnections is string, and was integer"} {
+		if !strings.Contains(message, want) {
+			t.Errorf("%q is not in %q", want, message)
+		}
+	}
+	t.Run("all goes on as it was", func(*testing.T) {
+		w.bindingIs("Bound")
+		if w.hasField("region") || !w.hasField("expose") {
+			t.Error("it is installed")
+		}
+		w.setSpec("orders", "big", "plan")
+		w.fileIs("orders", plan("big"))
+	})
+	t.Run("an approval of another one does nothing", func(*testing.T) {
+		w.patchBinding(`{"metadata":{"annotations":{"gitbind.dev/approve-schema":"0123456789"}}}`)
+		w.never("it is installed", func() bool { return w.hasField("region") })
+	})
+	t.Run("what a person approves is installed", func(*testing.T) {
+		_, hash, ok := strings.Cut(message, v1alpha1.ApproveSchemaAnnotation+"=")
+		if hash, _, _ = strings.Cut(hash, " "); !ok || len(hash) != 10 {
+			t.Fatalf("it names none: %s", message)
+		}
+		w.patchBinding(`{"metadata":{"annotations":{"gitbind.dev/approve-schema":"` + hash + `"}}}`)
+		w.fieldComes("region")
+		w.bindingSays("Schema", "UpToDate")
+		w.bindingIs("Bound")
+	})
+	t.Run("one that breaks nothing that there is needs none", func(*testing.T) {
+		w.deleteObject("orders")
+		w.goes("orders")
+		w.publish(func(crd *apiextensionsv1.CustomResourceDefinition) {
+			breaking(crd)
+			delete(specOf(crd).Properties, "region")
+			specOf(crd).Properties["zone"] = apiextensionsv1.JSONSchemaProps{Type: "string"}
+		})
+		w.fieldComes("zone")
+	})
+}
+
+// The control plane publishes one version; another one takes its place.
+func TestC8_AnotherVersionTakesThePlaceOfTheFirst(t *testing.T) {
+	t.Parallel()
+	w := newLoop(t)
+	w.apply("orders", spec("small"))
+	w.inStep("orders")
+	next := func(crd *apiextensionsv1.CustomResourceDefinition) {
+		withRegion(crd)
+		crd.Spec.Versions[0].Name = "v2"
+	}
+	w.publish(next)
+	message := w.bindingSays("Schema", "BreakingChange")
+	if !strings.Contains(message, "version v1 is no longer served") {
+		t.Errorf("it says %q", message)
+	}
+	_, hash, _ := strings.Cut(message, v1alpha1.ApproveSchemaAnnotation+"=")
+	hash, _, _ = strings.Cut(hash, " ")
+	w.patchBinding(`{"metadata":{"annotations":{"gitbind.dev/approve-schema":"` + hash + `"}}}`)
+	w.bindingSays("Schema", "UpToDate")
+	w.bindingIs("Bound")
+	// Objects may be stored in the old version, which nobody can use any more.
+	served := map[string]bool{}
+	for _, v := range w.getDefinition().Spec.Versions {
+		served[v.Name] = v.Served
+	}
+	if len(served) != 2 || served["v1"] || !served["v2"] {
+		t.Errorf("versions are served: %v", served)
+	}
+	commits := len(w.log("%h"))
+	w.kind = schema.GroupVersionKind{Group: w.group, Version: "v2", Kind: w.kind.Kind}
+	w.inStep("orders")
+	if now := len(w.log("%h")); now != commits {
+		t.Errorf("the new version makes %d commits", now-commits)
+	}
+	w.setSpec("orders", "eu", "region")
+	w.fileIs("orders", field("eu", "region"))
+	w.commit("orders", "service: a9s-postgresql13", "plan: big")
+	w.objectIs("orders", plan("big"))
+
+	t.Run("the first one may come back", func(*testing.T) {
+		w.publish(nil)
+		w.bindingSays("Schema", "BreakingChange")
+		w.bindingIs("Bound")
+	})
+}

@@ -1,0 +1,102 @@
+package compatibility_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+
+	"gitbind.dev/konnector/internal/agent/compatibility"
+)
+
+const before = `
+names: {kind: PostgresqlInstance}
+versions:
+- name: v1
+  served: true
+  storage: true
+  schema:
+    openAPIV3Schema:
+      type: object
+      required: [spec]
+      properties:
+        spec:
+          type: object
+          required: [service]
+          properties:
+            service: {type: string}
+            plan: {type: string, enum: [small, big]}
+            count: {type: integer, minimum: 1, maximum: 9}
+            labels: {type: object, additionalProperties: {type: string}}
+            list: {type: array, items: {type: object, properties: {name: {type: string, maxLength: 9}}}}
+            free: {type: object, x-kubernetes-preserve-unknown-fields: true}
+            port: {x-kubernetes-int-or-string: true}
+            maybe: {type: string, nullable: true}
+        status: {type: object, properties: {phase: {type: string}}}
+`
+
+func TestBreaks(t *testing.T) {
+	for _, c := range []struct {
+		old, new string
+		want     []string
+	}{
+		// What breaks nothing.
+		{"", "", nil},
+		{"service: {type: string}", "service: {type: string, description: x, default: a9s}", nil},
+		{"service: {type: string}", "service: {type: string}\n            region: {type: string}", nil},
+		{"enum: [small, big]", "enum: [small, big, huge]", nil},
+		{"plan: {type: string, enum: [small, big]}", "plan: {type: string}", nil},
+		{"count: {type: integer, minimum: 1, maximum: 9}", "count: {type: number, minimum: 0, maximum: 10}", nil},
+		{"required: [service]", "required: []", nil},
+		{"maxLength: 9", "maxLength: 10", nil},
+		{"phase: {type: string}", "phase: {type: integer}", nil},
+		{"required: [service]", "required: [service, region]\n          x-kubernetes-validations: []", []string{"spec.region is required"}},
+		{"service: {type: string}", "service: {type: string}\n            region: {type: string, default: eu}", nil},
+
+		{"kind: PostgresqlInstance", "kind: Postgres", []string{"kind PostgresqlInstance becomes Postgres"}},
+		{"name: v1", "name: v2", []string{"version v1 is no longer served"}},
+		{"served: true", "served: false", []string{"version v1 is no longer served"}},
+		{"            service: {type: string}\n", "", []string{"spec.service is removed"}},
+		{"service: {type: string}", "service: {type: integer}", []string{"spec.service is integer, and was string"}},
+		{"enum: [small, big]", "enum: [small]", []string{`spec.plan can no longer be "big"`}},
+		{"service: {type: string}", "service: {type: string, enum: [a]}", []string{"spec.service can only be one of 1 values"}},
+		{"service: {type: string}", "service: {type: string, pattern: '^a', minLength: 2}", []string{"spec.service has another pattern", "spec.service has at least 2 characters"}},
+		{"minimum: 1, maximum: 9", "minimum: 2, maximum: 8", []string{"spec.count is at least 2", "spec.count is at most 8"}},
+		{"required: [service]", "required: [service, plan]", []string{"spec.plan is required"}},
+		{"maxLength: 9", "maxLength: 8", []string{"spec.list[].name has at most 8 characters"}},
+		{"additionalProperties: {type: string}", "additionalProperties: {type: integer}", []string{"spec.labels.* is integer, and was string"}},
+		{"labels: {type: object, additionalProperties: {type: string}}", "labels: {type: object}", []string{"spec.labels takes only the fields that it names"}},
+		{"free: {type: object, x-kubernetes-preserve-unknown-fields: true}", "free: {type: object}", []string{"spec.free takes only the fields that it names"}},
+		{"port: {x-kubernetes-int-or-string: true}", "port: {type: integer}", []string{"spec.port is integer, and was integer or string"}},
+		{"nullable: true", "nullable: false", []string{"spec.maybe can no longer be null"}},
+		{"required: [service]", "required: [service]\n          x-kubernetes-validations: [{rule: 'self.plan != \"big\"'}]", []string{`spec has the new rule self.plan != "big"`}},
+		{"required: [spec]", "required: [spec]\n      x-kubernetes-validations: [{rule: 'true'}]", []string{"the whole object has the new rule true"}},
+		{"service: {type: string}", "service: {type: string, anyOf: [{pattern: a}]}", []string{"spec.service has other conditions (anyOf)"}},
+	} {
+		if !strings.Contains(before, c.old) {
+			t.Fatalf("%q is not there", c.old)
+		}
+		got := compatibility.Breaks(parse(t, before), parse(t, strings.Replace(before, c.old, c.new, 1)))
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s → %s: -want +got:\n%s", c.old, c.new, diff)
+		}
+	}
+}
+
+func TestTheHashNamesADefinition(t *testing.T) {
+	a, b := parse(t, before), parse(t, strings.Replace(before, "big", "huge", 1))
+	if h := compatibility.Hash(a); len(h) != 10 || h != compatibility.Hash(parse(t, before)) || h == compatibility.Hash(b) {
+		t.Errorf("got %s and %s", h, compatibility.Hash(b))
+	}
+}
+
+func parse(t *testing.T, text string) *apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := yaml.Unmarshal([]byte(text), &crd.Spec); err != nil {
+		t.Fatal(err)
+	}
+	return crd
+}

@@ -1,0 +1,259 @@
+package apiservicebinding
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/konnector/internal/agent/controller/claim"
+	"gitbind.dev/konnector/internal/agent/repository"
+	"gitbind.dev/konnector/internal/agent/request"
+)
+
+// errMoved says that something is not any more what was decided on.
+var errMoved = errors.New("changed meanwhile")
+
+// maxSteps is how often one run looks and acts on a request. Few are the rule.
+const maxSteps = 8
+
+// agree brings a binding and its request in step, and returns what is left to be
+// done.
+func (r *Reconciler) agree(ctx context.Context, b *v1alpha1.APIServiceBinding) (*look, error) {
+	l, err := r.lookAt(ctx, b)
+	if err != nil || !l.agreeing() && !l.facts.Terminating {
+		return l, err
+	}
+	// The cache may be behind what this very process wrote, and what is pushed to
+	// Git is not guarded by a resourceVersion.
+	live := &v1alpha1.APIServiceBinding{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(b), live); err != nil {
+		return nil, fmt.Errorf("get binding: %w", err)
+	}
+	for range maxSteps {
+		if l, err = r.lookAt(ctx, live); err != nil || !l.agreeing() {
+			return l, err
+		}
+		if err := r.agreeOn(ctx, l); err != nil || l.trouble != nil || l.released {
+			return l, err
+		}
+	}
+	return nil, errMoved
+}
+
+// agreeing reports whether the binding and its request are not in step.
+func (l *look) agreeing() bool {
+	switch l.action {
+	case request.Adopt, request.Commit, request.Write, request.Record, request.RecordRemoved, request.Delete, request.Release:
+		return true
+	}
+	return false
+}
+
+// agreeOn does one step. It changes the binding that was looked at.
+func (r *Reconciler) agreeOn(ctx context.Context, l *look) error {
+	b := l.binding
+	switch l.action {
+	case request.Adopt:
+		if err := r.keepRights(ctx, b.Name); err != nil {
+			return err
+		}
+		before := b.DeepCopy()
+		controllerutil.AddFinalizer(b, v1alpha1.BindingFinalizer)
+		return r.Client.Patch(ctx, b, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	case request.Commit:
+		return r.commit(ctx, l)
+	case request.Write:
+		// What users changed here is not in the file, and who did is no author of it.
+		delete(b.Annotations, v1alpha1.ChangedByAnnotation)
+		b.Spec.Template, b.Spec.DeletionPolicy = l.facts.File.Template, v1alpha1.DeletionPolicy(l.facts.File.DeletionPolicy)
+		if err := r.Client.Update(ctx, b); err != nil {
+			return err
+		}
+		return r.record(ctx, l, *l.facts.File, string(l.view.Main.Head()), l.file)
+	case request.Record:
+		if err := r.credit(ctx, b, claim.ChangedBy(b)); err != nil {
+			return err
+		}
+		return r.record(ctx, l, *l.facts.File, string(l.view.Main.Head()), l.file)
+	case request.RecordRemoved:
+		b.Status.Request.Removed = true
+		return r.Client.Status().Update(ctx, b)
+	case request.Delete:
+		return r.delete(ctx, l)
+	default:
+		// Nothing is taken back, also what was on its way.
+		if err := r.keepRights(ctx, b.Name); err != nil {
+			return err
+		}
+		return r.letGoOf(ctx, l)
+	}
+}
+
+// commit puts what the binding asks for into its file.
+func (r *Reconciler) commit(ctx context.Context, l *look) error {
+	data, err := contract.EncodeRequest(*l.facts.Live)
+	if err != nil {
+		return err
+	}
+	users := claim.ChangedBy(l.binding)
+	s, err := r.push(ctx, l, "request", users, func(t *store.Tree) error { return t.Write(contract.RequestPath(l.binding.Name), data) })
+	if err != nil || l.trouble != nil {
+		return err
+	}
+	entry, ok := s.Entry(contract.RequestPath(l.binding.Name))
+	if !ok {
+		return errMoved
+	}
+	if err := r.credit(ctx, l.binding, users); err != nil {
+		return err
+	}
+	return r.record(ctx, l, *l.facts.Live, string(s.Head()), &entry)
+}
+
+// creditTries is how often the list of users is tried to be written beside
+// others' writes.
+const creditTries = 5
+
+// credit takes users whose change is in Git off the list of those who changed a
+// binding since. It brings the binding up to date.
+func (r *Reconciler) credit(ctx context.Context, b *v1alpha1.APIServiceBinding, users []string) error {
+	for try := 0; len(users) > 0; try++ {
+		before := b.DeepCopy()
+		rest := slices.DeleteFunc(claim.ChangedBy(b), func(user string) bool { return slices.Contains(users, user) })
+		delete(b.Annotations, v1alpha1.ChangedByAnnotation)
+		if len(rest) > 0 {
+			b.Annotations[v1alpha1.ChangedByAnnotation] = strings.Join(rest, "\n")
+		}
+		err := r.Client.Patch(ctx, b, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		if !apierrors.IsConflict(err) || try == creditTries {
+			return err
+		}
+		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(b), b); err != nil {
+			return err
+		}
+		again := b.Spec.Template != before.Spec.Template || b.Spec.DeletionPolicy != before.Spec.DeletionPolicy
+		if b.UID != before.UID || again && len(claim.ChangedBy(b)) <= len(users) {
+			// One of them changed it again: a change was made by somebody.
+			return nil
+		}
+	}
+	return nil
+}
+
+// push commits to main what users changed, if the file is still the one that was
+// decided on. What keeps the Git host from taking it is the look's trouble.
+func (r *Reconciler) push(ctx context.Context, l *look, verb string, users []string, apply func(*store.Tree) error, more ...store.Trailer) (*store.Snapshot, error) {
+	path := contract.RequestPath(l.binding.Name)
+	authors := claim.Authors(users, l.repo.ClusterID)
+	s, err := l.repo.Update(ctx, store.Edit{
+		Author: authors[0], CoAuthors: authors[1:],
+		Subject:  fmt.Sprintf("binding: %s %s", verb, l.binding.Name),
+		Trailers: append([]store.Trailer{{Key: contract.TrailerCluster, Value: l.repo.ClusterID}}, more...),
+		Apply: func(t *store.Tree) error {
+			entry, ok := t.Entry(path)
+			if ok != (l.file != nil) || ok && (entry.Hash != l.file.Hash || entry.Mode != l.file.Mode) {
+				return errMoved
+			}
+			return apply(t)
+		},
+	})
+	if err != nil && !errors.Is(err, errMoved) && ctx.Err() == nil {
+		l.trouble, l.retry = err, unsentWait
+		return nil, nil
+	}
+	return s, err
+}
+
+// record keeps with the binding what both agree on.
+func (r *Reconciler) record(ctx context.Context, l *look, agreed contract.Request, commit string, file *store.Entry) error {
+	l.binding.Status.Request = &v1alpha1.RequestStatus{
+		Blob: string(file.Hash), Commit: commit, ConnectionUID: l.repo.ConnectionUID,
+		Template: agreed.Template, DeletionPolicy: v1alpha1.DeletionPolicy(agreed.DeletionPolicy),
+	}
+	return r.Client.Status().Update(ctx, l.binding)
+}
+
+// delete deletes the binding because its file was removed. What led to it is
+// saved first.
+func (r *Reconciler) delete(ctx context.Context, l *look) error {
+	b := l.binding
+	if err := l.repo.SaveAccepted(ctx); err != nil {
+		return err
+	}
+	r.event(b, corev1.EventTypeNormal, "RequestRemoved", "%s was removed from main: the API is unbound.", contract.RequestPath(b.Name))
+	if err := r.Client.Delete(ctx, b, client.Preconditions{UID: new(b.UID), ResourceVersion: new(b.ResourceVersion)}); err != nil {
+		return err
+	}
+	return r.Live.Get(ctx, client.ObjectKeyFromObject(b), b)
+}
+
+// letGoOf takes our finalizer off: the binding goes.
+func (r *Reconciler) letGoOf(ctx context.Context, l *look) error {
+	before := l.binding.DeepCopy()
+	controllerutil.RemoveFinalizer(l.binding, v1alpha1.BindingFinalizer)
+	l.released = true
+	return r.Client.Patch(ctx, l.binding, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+}
+
+// create makes the binding that a request on main asks for: a pull request added
+// it, or the cluster was rebuilt. Where several Connections have one, it is that
+// of the first by name; the others say so.
+func (r *Reconciler) create(ctx context.Context, binding string) error {
+	if checkName(binding) != nil {
+		return nil
+	}
+	all := r.Pool.All()
+	slices.SortFunc(all, func(a, b *repository.Repository) int { return strings.Compare(a.Connection, b.Connection) })
+	for _, repo := range all {
+		view, err := repo.View(ctx)
+		if errors.Is(err, repository.ErrNotContacted) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		entry, ok := view.Main.Entry(contract.RequestPath(binding))
+		if !ok {
+			continue
+		}
+		facts := request.Facts{Replaced: view.Replaced != ""}
+		facts.File, facts.Problem = readRequest(view.Main, entry)
+		if request.For(facts) != request.Create {
+			continue
+		}
+		b := &v1alpha1.APIServiceBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: binding, Finalizers: []string{v1alpha1.BindingFinalizer}},
+			Spec: v1alpha1.APIServiceBindingSpec{
+				Connection: repo.Connection, Template: facts.File.Template, DeletionPolicy: v1alpha1.DeletionPolicy(facts.File.DeletionPolicy),
+			},
+		}
+		if err := r.keepRights(ctx, binding); err != nil {
+			return err
+		}
+		err = r.Client.Create(ctx, b)
+		if apierrors.IsAlreadyExists(err) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("create binding %s: %w", binding, err)
+		}
+		r.event(b, corev1.EventTypeNormal, "Requested", "Made as %s on main of Connection %s asks for it.", entry.Path, repo.Connection)
+		return nil
+	}
+	return nil
+}
+
+func (r *Reconciler) event(b *v1alpha1.APIServiceBinding, kind, reason, words string, args ...any) {
+	r.Recorder.Eventf(b, nil, kind, reason, "Bind", words, args...)
+}

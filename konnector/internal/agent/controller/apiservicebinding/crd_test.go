@@ -1,0 +1,150 @@
+package apiservicebinding
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
+)
+
+const binding = "postgresqlinstances.anynines.com"
+
+func postgresql() *apiextensionsv1.CustomResourceDefinition {
+	return &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: binding},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: "anynines.com", Scope: apiextensionsv1.NamespaceScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "postgresqlinstances", Kind: "PostgresqlInstance"},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+				Name: "v1", Served: true, Storage: true,
+				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+					Type: "object",
+					Properties: map[string]apiextensionsv1.JSONSchemaProps{
+						"spec": {Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"plan": {Type: "string"}}},
+					},
+				}},
+			}},
+		},
+	}
+}
+
+func export(t *testing.T, crd *apiextensionsv1.CustomResourceDefinition, change func(*v1alpha1.APIServiceExport)) []byte {
+	t.Helper()
+	raw, err := json.Marshal(crd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &v1alpha1.APIServiceExport{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "gitbind.dev/v1alpha1", Kind: "APIServiceExport"},
+		ObjectMeta: metav1.ObjectMeta{Name: binding},
+		Spec:       v1alpha1.APIServiceExportSpec{Template: "postgresql", API: v1alpha1.ExportedAPI{Group: "anynines.com", Version: "v1", Resource: "postgresqlinstances"}},
+		Status:     v1alpha1.APIServiceExportStatus{CRD: &runtime.RawExtension{Raw: raw}},
+	}
+	if change != nil {
+		change(e)
+	}
+	data, err := yaml.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func TestDefinition(t *testing.T) {
+	crd := postgresql()
+	crd.Labels = map[string]string{"from": "elsewhere"}
+	crd.Annotations = map[string]string{"api-approved.kubernetes.io": "x"}
+	got, err := definition(binding, "default", export(t, crd, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Annotations) != 1 || got.Annotations[v1alpha1.ConnectionAnnotation] != "default" || len(got.Labels) != 1 {
+		t.Errorf("metadata %v %v", got.Labels, got.Annotations)
+	}
+	v := got.Spec.Versions[0]
+	status := v.Schema.OpenAPIV3Schema.Properties["status"]
+	ours := status.Properties["gitbind"].Properties
+	if v.Subresources.Status == nil || ours["uid"].Type != "string" || ours["hold"].Properties["token"].Type != "string" {
+		t.Errorf("there is no room for our status: %+v", status)
+	}
+}
+
+func TestDefinitionKeepsTheFieldsOfOurStatus(t *testing.T) {
+	crd := postgresql()
+	crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"] = apiextensionsv1.JSONSchemaProps{
+		Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{
+			"managed": {Type: "object"},
+			"gitbind": {Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"commit": {Type: "string"}}},
+		},
+	}
+	got, err := definition(binding, "default", export(t, crd, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	status := got.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"]
+	if ours := status.Properties["gitbind"]; len(status.Properties) != 2 || len(ours.Properties) != 3 || ours.XPreserveUnknownFields != nil {
+		t.Errorf("got %+v", status)
+	}
+}
+
+func TestDefinitionRefuses(t *testing.T) {
+	webhook := &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.WebhookConverter}
+	for name, tc := range map[string]struct {
+		crd    func(*apiextensionsv1.CustomResourceDefinition)
+		export func(*v1alpha1.APIServiceExport)
+		want   string
+	}{
+		"another name":           {crd: func(c *apiextensionsv1.CustomResourceDefinition) { c.Name = "secrets.anynines.com" }, want: "it defines"},
+		"another group":          {crd: func(c *apiextensionsv1.CustomResourceDefinition) { c.Spec.Group = "apps.k8s.io" }, want: "it defines"},
+		"another plural":         {crd: func(c *apiextensionsv1.CustomResourceDefinition) { c.Spec.Names.Plural = "backups" }, want: "it defines"},
+		"the whole cluster":      {crd: func(c *apiextensionsv1.CustomResourceDefinition) { c.Spec.Scope = "Cluster" }, want: "not namespaced"},
+		"a conversion webhook":   {crd: func(c *apiextensionsv1.CustomResourceDefinition) { c.Spec.Conversion = webhook }, want: "webhook"},
+		"no schema":              {crd: func(c *apiextensionsv1.CustomResourceDefinition) { c.Spec.Versions[0].Schema = nil }, want: "no schema"},
+		"no storage version":     {crd: func(c *apiextensionsv1.CustomResourceDefinition) { c.Spec.Versions[0].Storage = false }, want: "storage"},
+		"no pruning":             {crd: func(c *apiextensionsv1.CustomResourceDefinition) { c.Spec.PreserveUnknownFields = true }, want: "keeps fields"},
+		"an export of another":   {export: func(e *v1alpha1.APIServiceExport) { e.Spec.API.Resource = "backups" }, want: "another API"},
+		"an export renamed":      {export: func(e *v1alpha1.APIServiceExport) { e.Name = "backups.anynines.com" }, want: "another API"},
+		"no definition yet":      {export: func(e *v1alpha1.APIServiceExport) { e.Status.CRD = nil }, want: "no CustomResourceDefinition"},
+		"another kind of object": {export: func(e *v1alpha1.APIServiceExport) { e.Kind = "ConfigMap" }, want: "ConfigMap"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			crd := postgresql()
+			if tc.crd != nil {
+				tc.crd(crd)
+			}
+			_, err := definition(binding, "default", export(t, crd, tc.export))
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	if _, err := definition(binding, "default", []byte("a: [")); err == nil {
+		t.Error("no YAML was taken")
+	}
+}
+
+func TestCheckName(t *testing.T) {
+	for name, ok := range map[string]bool{
+		binding:                         true,
+		"deployments.apps":              false,
+		"leases.coordination.k8s.io":    false,
+		"ks.k8s.io":                     false,
+		"connections.gitbind.dev":       false,
+		"x.sub.gitbind.dev":             false,
+		"notk8s.example-k8s.io":         true,
+		"postgresqlinstances":           false,
+		"Postgres.anynines.com":         false,
+		"x.node.kubernetes.io":          false,
+		"postgresqlinstances.gitbind.x": true,
+	} {
+		if err := checkName(name); (err == nil) != ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,213 @@
+package apiservicebinding
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/konnector/internal/agent/compatibility"
+)
+
+// breaksWait is when to look again whether objects are left that a definition
+// breaks.
+const breaksWait = 30 * time.Second
+
+// wanted is the definition that the export in Git says.
+func (r *Reconciler) wanted(ctx context.Context, l *look) (*apiextensionsv1.CustomResourceDefinition, *notReady, error) {
+	b := l.binding
+	path := contract.ExportPath(b.Name)
+	data, err := l.view.Status.Read(path)
+	if l.view.StatusReplaced != "" {
+		// What it grants may be yesterday's, or another cluster's.
+		return r.installed(ctx, b, l.view.StatusReplaced)
+	}
+	if errors.Is(err, store.ErrNotExist) {
+		return nil, l.notGranted(path), nil
+	}
+	if err != nil {
+		return nil, &notReady{reason: "ExportInvalid", message: fmt.Sprintf("%s on branch status cannot be used: %s.", path, err)}, nil
+	}
+	crd, err := definition(b.Name, b.Spec.Connection, data)
+	if err != nil {
+		return nil, &notReady{reason: "ExportInvalid", message: fmt.Sprintf("%s on branch status cannot be used: %s.", path, err)}, nil
+	}
+	return crd, nil, nil
+}
+
+// notGranted says why there is no export: in the control plane's words, if it has
+// said no.
+func (l *look) notGranted(path string) *notReady {
+	if c := l.granted(); c != nil && c.Status == metav1.ConditionFalse {
+		return &notReady{reason: c.Reason, message: c.Message}
+	}
+	return &notReady{reason: "WaitingForExport", message: fmt.Sprintf("The control plane has not published %s on branch status: the API is not granted to this cluster yet (kubectl gitbind bind), or the control plane is not running.", path)}
+}
+
+// installed is the definition as it is, where Git cannot be asked.
+func (r *Reconciler) installed(ctx context.Context, b *v1alpha1.APIServiceBinding, why string) (*apiextensionsv1.CustomResourceDefinition, *notReady, error) {
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	err := r.Live.Get(ctx, client.ObjectKey{Name: b.Name}, crd)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, nil, fmt.Errorf("get CustomResourceDefinition %s: %w", b.Name, err)
+	}
+	if err != nil || crd.Annotations[v1alpha1.ConnectionAnnotation] != b.Spec.Connection {
+		return nil, &notReady{reason: "StatusReplaced", message: why}, nil
+	}
+	return crd, nil, nil
+}
+
+// install creates or updates the definition, and waits until it is served.
+func (r *Reconciler) install(ctx context.Context, l *look, want *apiextensionsv1.CustomResourceDefinition) (*apiextensionsv1.CustomResourceDefinition, *notReady, error) {
+	live := &apiextensionsv1.CustomResourceDefinition{}
+	err := r.Live.Get(ctx, client.ObjectKeyFromObject(want), live)
+	switch {
+	case apierrors.IsNotFound(err):
+		live = want.DeepCopy()
+		err = r.Client.Create(ctx, live)
+		l.schema = schemaIs(metav1.ConditionTrue, "UpToDate", "The newest definition of the API is installed.")
+	case err != nil:
+		return nil, nil, fmt.Errorf("get CustomResourceDefinition %s: %w", want.Name, err)
+	case live.DeletionTimestamp != nil:
+		return nil, &notReady{reason: "CRDTerminating", message: fmt.Sprintf("CustomResourceDefinition %s is being deleted. It is installed again when it is gone.", want.Name)}, nil
+	case live.Annotations[v1alpha1.ConnectionAnnotation] != want.Annotations[v1alpha1.ConnectionAnnotation]:
+		return nil, conflict(want, live), nil
+	default:
+		var next *apiextensionsv1.CustomResourceDefinition
+		if next, l.schema, err = r.next(ctx, l, live, want); err != nil {
+			return nil, nil, err
+		}
+		if l.schema.Reason == "BreakingChange" {
+			l.retry = breaksWait
+		}
+		if next != nil {
+			live = next
+			err = r.Client.Update(ctx, live)
+		}
+	}
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
+		return nil, &notReady{reason: "CRDNotEstablished", message: "The CustomResourceDefinition is being installed.", retry: conflictWait}, nil
+	case apierrors.IsForbidden(err):
+		return nil, &notReady{reason: "Forbidden", retry: rightsWait, message: fmt.Sprintf(
+			"The konnector may not install the definition of %s in this cluster. Bind the API again (kubectl gitbind bind) to grant it.", want.Name)}, nil
+	case apierrors.IsInvalid(err):
+		return nil, &notReady{reason: "CRDRefused", message: "This cluster's API server refuses the definition of the API: " + err.Error()}, nil
+	case err != nil:
+		return nil, nil, fmt.Errorf("install CustomResourceDefinition %s: %w", want.Name, err)
+	}
+	if !established(live) {
+		return nil, &notReady{reason: "CRDNotEstablished", message: "The CustomResourceDefinition is installed, and not served yet."}, nil
+	}
+	return live, nil, nil
+}
+
+// next is the definition to install in the place of the one that there is, nil
+// for none, and what the condition Schema says of it.
+func (r *Reconciler) next(ctx context.Context, l *look, live, want *apiextensionsv1.CustomResourceDefinition) (*apiextensionsv1.CustomResourceDefinition, *metav1.Condition, error) {
+	upToDate := schemaIs(metav1.ConditionTrue, "UpToDate", "The newest definition of the API is installed.")
+	next := live.DeepCopy()
+	metav1.SetMetaDataLabel(&next.ObjectMeta, v1alpha1.ManagedByLabel, v1alpha1.ManagedByKonnector)
+	unmark(next)
+	// same is the definition as it is, marked as it should be; nil where it is.
+	var same *apiextensionsv1.CustomResourceDefinition
+	if !equality.Semantic.DeepEqual(next.ObjectMeta, live.ObjectMeta) {
+		same = next.DeepCopy()
+	}
+	next.Spec = want.Spec
+	next.Spec.Versions = append(next.Spec.Versions, stored(live, want)...)
+	if sameSpec(next.Spec, live.Spec) {
+		return same, upToDate, nil
+	}
+	if l.binding.Spec.SchemaUpdates == v1alpha1.SchemaUpdatesNever {
+		return same, schemaIs(metav1.ConditionFalse, "UpdateAvailable",
+			"The control plane has published a newer definition of this API. It is not installed, as spec.schemaUpdates is Never: set it to Always to install it."), nil
+	}
+	breaks, hash := compatibility.Breaks(live, next), compatibility.Hash(next)
+	if len(breaks) == 0 || l.binding.Annotations[v1alpha1.ApproveSchemaAnnotation] == hash {
+		return next, upToDate, nil
+	}
+	inUse, err := r.inUse(ctx, l, live)
+	if err != nil || !inUse {
+		return next, upToDate, err
+	}
+	return same, schemaIs(metav1.ConditionFalse, "BreakingChange", fmt.Sprintf(
+		"Held: the control plane has published a definition of this API with which claims may be valid no more: %s. It is not installed until there are no claims, or a person approves it: kubectl annotate apiservicebinding %s %s=%s --overwrite",
+		shorten(breaks), l.binding.Name, v1alpha1.ApproveSchemaAnnotation, hash)), nil
+}
+
+func schemaIs(status metav1.ConditionStatus, reason, message string) *metav1.Condition {
+	return &metav1.Condition{Type: v1alpha1.ConditionSchema, Status: status, Reason: reason, Message: message}
+}
+
+// maxBreaks is how many breaks are named.
+const maxBreaks = 10
+
+func shorten(breaks []string) string {
+	if more := len(breaks) - maxBreaks; more > 0 {
+		breaks = append(breaks[:maxBreaks:maxBreaks], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(breaks, "; ")
+}
+
+// stored are the versions in which objects may be stored and which are offered no
+// more: the API server refuses to lose them. Nobody can use them.
+func stored(live, want *apiextensionsv1.CustomResourceDefinition) []apiextensionsv1.CustomResourceDefinitionVersion {
+	offered := map[string]bool{}
+	for _, v := range want.Spec.Versions {
+		offered[v.Name] = true
+	}
+	kept := map[string]bool{}
+	for _, name := range live.Status.StoredVersions {
+		kept[name] = true
+	}
+	var out []apiextensionsv1.CustomResourceDefinitionVersion
+	for _, v := range live.Spec.Versions {
+		if kept[v.Name] && !offered[v.Name] {
+			v = *v.DeepCopy()
+			v.Served, v.Storage = false, false
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// inUse reports whether there may be claims of an API, here or on main.
+func (r *Reconciler) inUse(ctx context.Context, l *look, crd *apiextensionsv1.CustomResourceDefinition) (bool, error) {
+	for e := range l.view.Main.List(contract.ClaimsPath(l.binding.Name)) {
+		if isClaim(e) {
+			return true, nil
+		}
+	}
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(kindOf(crd))
+	switch err := r.Live.List(ctx, list, client.Limit(1)); {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case apierrors.IsForbidden(err):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("list %s: %w", crd.Name, err)
+	}
+	return len(list.Items) > 0, nil
+}
+
+func conflict(want, live *apiextensionsv1.CustomResourceDefinition) *notReady {
+	whose := "somebody else's"
+	if other := live.Annotations[v1alpha1.ConnectionAnnotation]; other != "" {
+		whose = "that of Connection " + other
+	}
+	return &notReady{reason: "CRDConflict", stop: true, message: fmt.Sprintf(
+		"CustomResourceDefinition %s exists and is %s: it is left as it is. To let this binding have it, annotate it: kubectl annotate crd %s %s=%s --overwrite.",
+		want.Name, whose, want.Name, v1alpha1.ConnectionAnnotation, want.Annotations[v1alpha1.ConnectionAnnotation])}
+}

@@ -1,0 +1,222 @@
+package apiservicebinding
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/konnector/internal/agent/repository"
+	"gitbind.dev/konnector/internal/agent/request"
+)
+
+// look is what is known of one bound API at one moment.
+type look struct {
+	binding *v1alpha1.APIServiceBinding
+	// missing is why the repository cannot be asked; nil when it can.
+	missing *notReady
+	repo    *repository.Repository
+	view    repository.View
+	// file is request.yaml on main; nil when there is none.
+	file *store.Entry
+	// answer is the control plane's; nil for none. answered says that it is one to
+	// the file as it is.
+	answer   *contract.Status
+	answered bool
+	facts    request.Facts
+	action   request.Action
+
+	// trouble is why the request could not be committed.
+	trouble error
+	// crd is the installed definition, if it is ours, and objects are those of the
+	// API that were counted; only for a binding that is being deleted.
+	crd     *apiextensionsv1.CustomResourceDefinition
+	objects []metav1.PartialObjectMetadata
+	// unsaved names objects of which main lacks something, where that matters.
+	unsaved []string
+	// retry is when to look again, where nothing will tell; 0 for never.
+	retry time.Duration
+	// schema is the condition Schema; nil for nothing new.
+	schema *metav1.Condition
+	// released says that the binding is gone, or as good as gone.
+	released bool
+}
+
+// lookAt gathers facts and decides.
+func (r *Reconciler) lookAt(ctx context.Context, b *v1alpha1.APIServiceBinding) (*look, error) {
+	l := &look{binding: b}
+	l.facts = request.Facts{
+		Live:        &contract.Request{Binding: b.Name, Template: b.Spec.Template, DeletionPolicy: policy(b)},
+		Finalizer:   controllerutil.ContainsFinalizer(b, v1alpha1.BindingFinalizer),
+		Terminating: !b.DeletionTimestamp.IsZero(),
+	}
+	if checkName(b.Name) != nil {
+		// Nothing was ever made for it.
+		l.facts.Disconnected = true
+		l.action = request.For(l.facts)
+		return l, nil
+	}
+	if err := r.connect(ctx, l); err != nil {
+		return nil, err
+	}
+	if l.missing == nil {
+		l.readFile()
+		if err := l.readBase(ctx); err != nil {
+			return nil, err
+		}
+		l.readAnswer()
+	}
+	if l.facts.Terminating && l.facts.Finalizer {
+		if err := r.count(ctx, l); err != nil {
+			return nil, err
+		}
+	}
+	if l.action = request.For(l.facts); l.missing != nil && !l.facts.Disconnected && l.action != request.Adopt {
+		// Nothing is decided on what is not known.
+		l.action = request.Nothing
+	}
+	return l, nil
+}
+
+func policy(b *v1alpha1.APIServiceBinding) contract.DeletionPolicy {
+	if b.Spec.DeletionPolicy == "" {
+		return contract.Refuse
+	}
+	return contract.DeletionPolicy(b.Spec.DeletionPolicy)
+}
+
+// connect finds the open repository of the binding's Connection.
+func (r *Reconciler) connect(ctx context.Context, l *look) error {
+	b := l.binding
+	l.repo = r.Pool.Get(b.Spec.Connection)
+	r.requests.follow(b.Name, l.repo)
+	conn := &v1alpha1.Connection{}
+	switch err := r.Client.Get(ctx, client.ObjectKey{Name: b.Spec.Connection}, conn); {
+	case apierrors.IsNotFound(err):
+		l.facts.Disconnected = true
+		l.missing = &notReady{reason: "ConnectionNotFound", stop: true,
+			message: fmt.Sprintf("Connection %s does not exist. Create it, or connect this cluster (kubectl gitbind connect).", b.Spec.Connection)}
+		return nil
+	case err != nil:
+		return fmt.Errorf("get connection %s: %w", b.Spec.Connection, err)
+	}
+	notYet := &notReady{reason: "ConnectionNotReady", stop: true, passing: meta.IsStatusConditionTrue(conn.Status.Conditions, v1alpha1.ConditionReady),
+		message: fmt.Sprintf("The repository of Connection %s was not reached yet: see kubectl get connection %s.", conn.Name, conn.Name)}
+	if l.repo == nil {
+		l.missing = notYet
+		return nil
+	}
+	var err error
+	if l.view, err = l.repo.View(ctx); errors.Is(err, repository.ErrNotContacted) {
+		l.missing = notYet
+		return nil
+	}
+	l.facts.Replaced = l.view.Replaced != ""
+	return err
+}
+
+func (l *look) readFile() {
+	entry, ok := l.view.Main.Entry(contract.RequestPath(l.binding.Name))
+	if !ok {
+		return
+	}
+	l.file = &entry
+	l.facts.File, l.facts.Problem = readRequest(l.view.Main, entry)
+}
+
+func readRequest(main *store.Snapshot, entry store.Entry) (*contract.Request, error) {
+	data, err := main.Read(entry.Path)
+	if err != nil && !errors.Is(err, store.ErrTooLarge) && entry.Mode != store.Submodule {
+		return nil, err
+	}
+	req, err := contract.DecodeRequest(contract.File{Path: entry.Path, Mode: uint32(entry.Mode), Size: entry.Size, Data: data})
+	if err != nil {
+		return nil, err
+	}
+	return &req, nil
+}
+
+// readBase takes from the binding's status what both last agreed on, if that
+// still counts.
+func (l *look) readBase(ctx context.Context) error {
+	agreed := l.binding.Status.Request
+	if agreed == nil || agreed.ConnectionUID != l.repo.ConnectionUID {
+		return nil
+	}
+	at := store.Hash(agreed.Commit)
+	if counts, err := l.repo.Agreed(ctx, at); err != nil || !counts {
+		return err
+	}
+	l.facts.Base = &contract.Request{Binding: l.binding.Name, Template: agreed.Template, DeletionPolicy: contract.DeletionPolicy(agreed.DeletionPolicy)}
+	l.facts.BaseRemoved = agreed.Removed
+	if l.file != nil {
+		return nil
+	}
+	var err error
+	l.facts.Continues, err = l.repo.Continues(ctx, at)
+	return err
+}
+
+func (l *look) readAnswer() {
+	if l.view.StatusReplaced != "" {
+		return
+	}
+	data, err := l.view.Status.Read(contract.RequestPath(l.binding.Name))
+	if err != nil {
+		return
+	}
+	if l.answer, err = contract.DecodeStatus(data); err != nil {
+		// As good as none: what is wrong there is not for this cluster to say.
+		l.answer = nil
+		return
+	}
+	l.answered = l.file != nil && l.answer.Answers.Blob == string(l.file.Hash)
+	// An answer to a request that is refused keeps what counted before.
+	l.facts.Answered = l.answered && l.facts.File != nil && l.answer.Status["deletionPolicy"] == string(l.facts.File.DeletionPolicy)
+	// One to the file as it was says nothing about its removal.
+	l.facts.Held = l.file == nil && l.answer.Answers.Blob == "" && l.answer.Result == contract.Held
+}
+
+// granted is the condition that says what the control plane answers; nil for
+// nothing new.
+func (l *look) granted() *metav1.Condition {
+	c := &metav1.Condition{Type: v1alpha1.ConditionGranted, Status: metav1.ConditionUnknown}
+	switch {
+	case l.repo == nil, l.missing != nil, l.view.StatusReplaced != "", l.facts.Replaced:
+		return nil
+	case l.trouble != nil:
+		c.Reason, c.Message = repository.Explain(l.trouble)
+		c.Message = "The request for this API is not on main: " + c.Message
+	case l.facts.Problem != nil:
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, "RequestInvalid", l.facts.Problem.Error()+". Correct the file, or remove it to unbind the API."
+	case l.facts.Held:
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, string(contract.Held), l.answer.Message
+	case !l.answered:
+		c.Reason, c.Message = "Waiting", "The control plane has not answered the request for this API yet."
+	case l.answer.Result == contract.Applied:
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, "Granted", orElse(l.answer.Message, "The control plane grants this API to this cluster.")
+	default:
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, string(l.answer.Result), l.answer.Message
+		if p := l.answer.Problem; p != nil && c.Message == "" {
+			c.Message = p.Error()
+		}
+	}
+	return c
+}
+
+func orElse(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}

@@ -1,0 +1,136 @@
+package apiservicebinding
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
+)
+
+// pageSize is how many objects are read at once.
+const pageSize = 500
+
+// count finds out which claims there are, of a binding that is being deleted.
+func (r *Reconciler) count(ctx context.Context, l *look) error {
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	err := r.Live.Get(ctx, client.ObjectKey{Name: l.binding.Name}, crd)
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return fmt.Errorf("get CustomResourceDefinition %s: %w", l.binding.Name, err)
+	case err == nil && crd.Annotations[v1alpha1.ConnectionAnnotation] == l.binding.Spec.Connection:
+		l.crd = crd
+		var allowed bool
+		if l.objects, allowed, err = r.list(ctx, crd); err != nil {
+			return err
+		}
+		l.facts.Unseen = !allowed && l.binding.Status.Kind != ""
+	}
+	here := map[contract.Key]bool{}
+	if l.crd != nil && !isMarked(l.crd, l.binding) {
+		for _, o := range l.objects {
+			here[contract.Key{Binding: l.binding.Name, Namespace: o.Namespace, Name: o.Name}] = true
+			l.facts.Objects++
+			if slices.Contains(o.Finalizers, v1alpha1.Finalizer) {
+				l.facts.Kept++
+			}
+		}
+	}
+	l.facts.Claims = l.facts.Objects
+	if l.missing != nil {
+		return nil
+	}
+	if l.facts.Kept > 0 && (l.facts.Answered || l.file == nil) && policy(l.binding) == contract.Orphan {
+		if err := r.findUnsaved(ctx, l); err != nil {
+			return err
+		}
+	}
+	for e := range l.view.Main.List(contract.ClaimsPath(l.binding.Name)) {
+		if key, err := contract.ParsePath(e.Path); err == nil && !here[key] {
+			l.facts.Claims++
+		}
+	}
+	return nil
+}
+
+// list reads the objects of an API from the API server, if that is allowed. Where
+// it never was, none was kept in step: then the binding's status has no kind.
+func (r *Reconciler) list(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) (objects []metav1.PartialObjectMetadata, allowed bool, err error) {
+	var all []metav1.PartialObjectMetadata
+	page := &metav1.PartialObjectMetadataList{}
+	page.SetGroupVersionKind(kindOf(crd))
+	for {
+		err := r.Live.List(ctx, page, client.Limit(pageSize), client.Continue(page.Continue))
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil, true, nil
+		case apierrors.IsForbidden(err):
+			return nil, false, nil
+		case err != nil:
+			return nil, false, fmt.Errorf("list %s: %w", crd.Name, err)
+		}
+		all = append(all, page.Items...)
+		if page.Continue == "" {
+			return all, true, nil
+		}
+	}
+}
+
+func kindOf(crd *apiextensionsv1.CustomResourceDefinition) schema.GroupVersionKind {
+	kind := schema.GroupVersionKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind}
+	for _, v := range crd.Spec.Versions {
+		if v.Storage {
+			kind.Version = v.Name
+		}
+	}
+	return kind
+}
+
+// deleteObjects deletes the claims as a person would.
+func (r *Reconciler) deleteObjects(ctx context.Context, l *look) error {
+	for i := range l.objects {
+		o := &l.objects[i]
+		if o.DeletionTimestamp != nil {
+			continue
+		}
+		o.SetGroupVersionKind(kindOf(l.crd))
+		err := r.Client.Delete(ctx, o, client.Preconditions{UID: new(o.UID), ResourceVersion: new(o.ResourceVersion)})
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			return fmt.Errorf("delete %s/%s: %w", o.Namespace, o.Name, err)
+		}
+	}
+	return nil
+}
+
+// letGo takes off the objects what the konnector put on: they are nobody's then.
+func (r *Reconciler) letGo(ctx context.Context, l *look) error {
+	for i := range l.objects {
+		o := &l.objects[i]
+		if !slices.Contains(o.Finalizers, v1alpha1.Finalizer) {
+			continue
+		}
+		o.SetGroupVersionKind(kindOf(l.crd))
+		rest := slices.DeleteFunc(slices.Clone(o.Finalizers), func(f string) bool { return f == v1alpha1.Finalizer })
+		data, err := json.Marshal(map[string]any{"metadata": map[string]any{
+			"resourceVersion": o.ResourceVersion,
+			"finalizers":      append([]string{}, rest...),
+			"annotations":     map[string]any{v1alpha1.BaseAnnotation: nil, v1alpha1.ChangedByAnnotation: nil},
+		}})
+		if err != nil {
+			return err
+		}
+		if err := r.Client.Patch(ctx, o, client.RawPatch(types.MergePatchType, data)); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("let go of %s/%s: %w", o.Namespace, o.Name, err)
+		}
+	}
+	return nil
+}

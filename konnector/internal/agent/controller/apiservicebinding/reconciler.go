@@ -1,0 +1,248 @@
+// Package apiservicebinding keeps each APIServiceBinding in step with its
+// request.yaml on main, installs the CRD of the bound API as its export in Git
+// says, starts and stops the claim controller for it, and takes all of that back
+// when the API is unbound. It never touches a CRD that it did not install for the
+// same Connection.
+package apiservicebinding
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/konnector/internal/agent/controller/claim"
+	"gitbind.dev/konnector/internal/agent/repository"
+)
+
+// +kubebuilder:rbac:groups=gitbind.dev,resources=apiservicebindings,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=gitbind.dev,resources=apiservicebindings/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch;create
+
+// What to wait for that does not tell when it is there.
+const (
+	rightsWait   = 2 * time.Second
+	servedWait   = 50 * time.Millisecond
+	conflictWait = 100 * time.Millisecond
+	// unsentWait is until a push is tried again that the Git host did not take.
+	unsentWait = 10 * time.Second
+)
+
+// Reconciler keeps all bound APIs.
+type Reconciler struct {
+	// Client reads from the cache, Live from the API server.
+	Client   client.Client
+	Live     client.Reader
+	Mapper   meta.RESTMapper
+	Recorder events.EventRecorder
+	Pool     *repository.Pool
+	Claims   *claim.Controllers
+
+	requests requests
+}
+
+// notReady is why an API cannot be used yet.
+type notReady struct {
+	reason, message string
+	// retry is when to look again, where nothing will tell; 0 for never.
+	retry time.Duration
+	// stop says that no claim is to be worked on until then.
+	stop bool
+	// passing says that it is the way to ready, and no news for a binding that
+	// was ready when the process before this one ended.
+	passing bool
+}
+
+// Reconcile brings one bound API to work, or says what is missing.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	b := &v1alpha1.APIServiceBinding{}
+	err := r.Client.Get(ctx, req.NamespacedName, b)
+	switch {
+	case apierrors.IsNotFound(err):
+		r.stop(ctx, req.Name)
+		return ctrl.Result{}, r.create(ctx, req.Name)
+	case err != nil:
+		return ctrl.Result{}, fmt.Errorf("get binding: %w", err)
+	}
+	l, err := r.agree(ctx, b)
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err), errors.Is(err, errMoved):
+		// The cache is behind, or somebody was quicker.
+		return ctrl.Result{RequeueAfter: conflictWait}, nil
+	case err != nil:
+		return ctrl.Result{}, err
+	}
+	result, err := r.follow(ctx, l)
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || errors.Is(err, errMoved) {
+		return ctrl.Result{RequeueAfter: conflictWait}, nil
+	}
+	return result, err
+}
+
+// follow does what is to be done with a binding that says what its request says.
+func (r *Reconciler) follow(ctx context.Context, l *look) (ctrl.Result, error) {
+	switch {
+	case l.released:
+		r.stop(ctx, l.binding.Name)
+		return ctrl.Result{}, nil
+	case l.facts.Terminating && l.facts.Finalizer:
+		return r.unbind(ctx, l)
+	case l.facts.Terminating:
+		r.stop(ctx, l.binding.Name)
+		return ctrl.Result{}, nil
+	}
+	api, missing, err := r.bind(ctx, l)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	return r.report(ctx, l, api, missing)
+}
+
+// stop leaves CRD and objects as they are. What a person said about the claims
+// of one binding does not count for the next.
+func (r *Reconciler) stop(ctx context.Context, binding string) {
+	r.requests.follow(binding, nil)
+	for _, repo := range r.Pool.All() {
+		repo.ApproveUnbinding(binding, false)
+	}
+	r.Claims.Stop(ctx, binding)
+}
+
+// bind goes step by step; each needs the one before.
+func (r *Reconciler) bind(ctx context.Context, l *look) (api claim.API, missing *notReady, err error) {
+	b := l.binding
+	if err := checkName(b.Name); err != nil {
+		return api, &notReady{reason: "NameInvalid", message: fmt.Sprintf("This binding can never work: %s. Delete it.", err), stop: true}, nil
+	}
+	if l.missing != nil {
+		return api, l.missing, nil
+	}
+	want, missing, err := r.wanted(ctx, l)
+	if missing != nil || err != nil {
+		return api, missing, err
+	}
+	crd, missing, err := r.install(ctx, l, want)
+	if missing != nil || err != nil {
+		return api, missing, err
+	}
+	api, err = claim.NewAPI(crd, l.repo)
+	if err != nil {
+		return api, &notReady{reason: "ExportInvalid", message: "The API's schema cannot be used: " + err.Error()}, nil
+	}
+	api.Held, api.Writer = b.Status.Held, b.Spec.Writer
+	missing, err = r.start(ctx, api)
+	return api, missing, err
+}
+
+// start runs the claim controller, if this process may do what it does.
+func (r *Reconciler) start(ctx context.Context, api claim.API) (*notReady, error) {
+	if !r.Claims.Running(api) {
+		refused, err := r.forbidden(ctx, api)
+		if err != nil {
+			return nil, err
+		}
+		if refused != "" {
+			return &notReady{reason: "Forbidden", retry: rightsWait, stop: true, message: fmt.Sprintf(
+				"The konnector may not %s %s in this cluster. Bind the API again (kubectl gitbind bind) to grant it.", refused, api.Binding)}, nil
+		}
+		served, err := r.served(ctx, api)
+		if err != nil {
+			return nil, err
+		}
+		if !served {
+			return &notReady{reason: "CRDNotEstablished", message: "The CustomResourceDefinition is installed, and not served yet.", retry: servedWait, passing: true}, nil
+		}
+	}
+	if err := r.Claims.Ensure(ctx, api); err != nil {
+		return &notReady{reason: "Starting", message: "The objects of this API could not be read. It is tried again.", retry: rightsWait}, nil
+	}
+	return nil, nil
+}
+
+// served reports whether the API server answers for an API, which it does a
+// moment after it says so. An informer that starts before takes a second to try
+// again.
+func (r *Reconciler) served(ctx context.Context, api claim.API) (bool, error) {
+	if _, err := r.Mapper.RESTMapping(api.Kind.GroupKind(), api.Kind.Version); meta.IsNoMatchError(err) {
+		return false, nil
+	} else if err != nil {
+		return false, fmt.Errorf("discover %s: %w", api.Binding, err)
+	}
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(api.Kind)
+	switch err := r.Live.List(ctx, list, client.Limit(1)); {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("list %s: %w", api.Binding, err)
+	}
+	return true, nil
+}
+
+// report says whether the API can be used, if that says anything new.
+func (r *Reconciler) report(ctx context.Context, l *look, api claim.API, missing *notReady) (ctrl.Result, error) {
+	b := l.binding
+	if missing != nil && missing.stop {
+		r.Claims.Stop(ctx, b.Name)
+	}
+	want := b.DeepCopy()
+	if api.Kind.Kind != "" && r.Claims.Running(api) {
+		// Only what was kept in step has a kind: see list.
+		want.Status.Kind = api.Kind.Kind
+	}
+	if missing == nil {
+		want.Status.HeldFiles, want.Status.Held = r.Claims.Held(b.Name)
+		var err error
+		if want.Status.Namespaces, err = r.Claims.Namespaces(ctx, api); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	result := ctrl.Result{RequeueAfter: l.retry}
+	if missing != nil && missing.retry > 0 {
+		result.RequeueAfter = missing.retry
+	}
+	set := func(c metav1.Condition) {
+		c.ObservedGeneration = b.Generation
+		meta.SetStatusCondition(&want.Status.Conditions, c)
+	}
+	if c := l.granted(); c != nil {
+		set(*c)
+	}
+	if l.schema != nil {
+		set(*l.schema)
+	}
+	switch {
+	case missing == nil:
+		set(metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: "Bound", Message: "The API can be used."})
+	case missing.passing && meta.IsStatusConditionTrue(b.Status.Conditions, v1alpha1.ConditionReady):
+		return result, nil
+	default:
+		set(metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: missing.reason, Message: missing.message})
+	}
+	if equality.Semantic.DeepEqual(want.Status, b.Status) {
+		return result, nil
+	}
+	if err := r.Client.Status().Update(ctx, want); err != nil {
+		return ctrl.Result{}, fmt.Errorf("update status: %w", err)
+	}
+	return result, nil
+}
+
+func established(crd *apiextensionsv1.CustomResourceDefinition) bool {
+	for _, c := range crd.Status.Conditions {
+		if c.Type == apiextensionsv1.Established {
+			return c.Status == apiextensionsv1.ConditionTrue
+		}
+	}
+	return false
+}

@@ -1,0 +1,207 @@
+package apiservicebinding
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/konnector/internal/agent/controller/claim"
+	"gitbind.dev/konnector/internal/agent/request"
+)
+
+const (
+	// again is when to take the next step.
+	again = time.Millisecond
+	// goingWait is when to look again for what is being deleted. Mostly it is told.
+	goingWait = 500 * time.Millisecond
+	// countWait is when to count claims again, in the first minute of an unbind,
+	// and maxCountWait later on: it reads all of them from the API server. Mostly
+	// it is told when the last one of a namespace goes.
+	countWait    = 5 * time.Second
+	maxCountWait = 2 * time.Minute
+	// unsavedWait is when to look again whether main says what the objects say.
+	unsavedWait = 30 * time.Second
+)
+
+// untilCount grows with the time that has gone by since an unbind began.
+func untilCount(begun time.Duration) time.Duration {
+	return min(max(countWait, begun/12), maxCountWait)
+}
+
+// unbind takes the next step on the way to take an API back.
+func (r *Reconciler) unbind(ctx context.Context, l *look) (ctrl.Result, error) {
+	b := l.binding
+	if l.repo != nil {
+		l.repo.ApproveUnbinding(b.Name, l.action == request.DeleteClaims || l.action == request.RemoveFiles)
+	}
+	switch l.action {
+	case request.LetGo:
+		r.Claims.Stop(ctx, b.Name)
+		return ctrl.Result{RequeueAfter: again}, r.letGo(ctx, l)
+	case request.RemoveRequest:
+		r.Claims.Stop(ctx, b.Name)
+		return r.removeRequest(ctx, l)
+	case request.TakeBack:
+		r.Claims.Stop(ctx, b.Name)
+		return r.takeBack(ctx, l)
+	case request.DeleteClaims:
+		if err := r.deleteObjects(ctx, l); err != nil {
+			return ctrl.Result{}, err
+		}
+	case request.RemoveFiles:
+		if err := r.removeFiles(ctx, l); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	return r.keepOn(ctx, l)
+}
+
+// keepOn goes on as long as there are claims, and says what it waits for.
+func (r *Reconciler) keepOn(ctx context.Context, l *look) (ctrl.Result, error) {
+	api, missing, err := r.bind(ctx, l)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	waits := l.waitsFor()
+	if missing != nil {
+		waits.stop = missing.stop
+		if l.missing == nil {
+			waits.message += " " + missing.message
+		}
+	}
+	if l.trouble != nil {
+		waits.retry = l.retry
+	}
+	return r.report(ctx, l, api, &waits)
+}
+
+// waitsFor says what must happen before the API can be taken back.
+func (l *look) waitsFor() notReady {
+	b, n, files := l.binding, l.facts.Claims, l.facts.Claims-l.facts.Objects
+	wait := untilCount(time.Since(b.DeletionTimestamp.Time))
+	claims := fmt.Sprintf("%d claims", n)
+	if n == 1 {
+		claims = "1 claim"
+	}
+	if files > 0 {
+		claims += fmt.Sprintf(" (%d of them on main only, without an object in this cluster)", files)
+	}
+	orphan := fmt.Sprintf("kubectl patch apiservicebinding %s --type merge -p '{\"spec\":{\"deletionPolicy\":\"Orphan\"}}'", b.Name)
+	switch {
+	case l.facts.Unseen && l.action == request.Hold && !l.facts.Replaced:
+		return notReady{reason: "Forbidden", retry: wait, message: fmt.Sprintf(
+			"This binding is being deleted, and the konnector may not list %s in this cluster any more: it cannot know which claims there are. Bind the API again (kubectl gitbind bind) to grant it.", b.Name)}
+	case l.action == request.KeepOn:
+		return notReady{reason: "ClaimsExist", retry: wait, message: fmt.Sprintf(
+			"This binding is being deleted, and there are %s: it goes on until they are gone. Delete them; or say what is to become of them by spec.deletionPolicy: Delete deletes them with their services, Orphan lets go of them while services and files stay: %s.", claims, orphan)}
+	case l.action == request.DeleteClaims, l.action == request.RemoveFiles:
+		return notReady{reason: "DeletingClaims", retry: wait, message: fmt.Sprintf(
+			"This binding is being deleted with its claims and their services: waiting for %s.", claims)}
+	case l.action == request.AwaitClaims:
+		return notReady{reason: "ClaimsNotOnMain", retry: min(wait, unsavedWait), message: fmt.Sprintf(
+			"This binding is being deleted, and services stay as main says: but main does not say what these claims say, which would be lost: %s. See what keeps them (kubectl gitbind get claims), and decide on it (kubectl gitbind resolve) or delete them. Nothing is let go of until then.", strings.Join(named(l.unsaved), ", "))}
+	case l.action == request.AwaitAnswer:
+		words := ""
+		if l.answered && l.answer.Message != "" {
+			words = " Its answer is: " + l.answer.Message + "."
+		}
+		return notReady{reason: "WaitingForControlPlane", retry: wait, message: fmt.Sprintf(
+			"This binding is being deleted, and services stay: the control plane has not taken note of that yet.%s If it is gone for good, delete Connection %s first: kubectl delete connection %s.", words, b.Spec.Connection, b.Spec.Connection)}
+	case l.facts.Disconnected:
+		return notReady{reason: "ConnectionNotFound", retry: wait, message: fmt.Sprintf(
+			"This binding is being deleted, and there are %s, but no Connection %s any more, without which no service can be deleted. Create the Connection again; or let go of the claims: %s.", claims, b.Spec.Connection, orphan)}
+	case l.facts.Replaced:
+		return notReady{reason: "HistoryReplaced", message: "This binding is being deleted. " + l.view.Replaced}
+	default:
+		return notReady{reason: "ConnectionNotReady", message: fmt.Sprintf(
+			"This binding is being deleted, for which the repository is needed. If it is gone for good, delete Connection %s first: kubectl delete connection %s.", b.Spec.Connection, b.Spec.Connection)}
+	}
+}
+
+// removeFiles takes claim files off main that have no object here.
+func (r *Reconciler) removeFiles(ctx context.Context, l *look) error {
+	_, err := r.push(ctx, l, "delete the claims of", nil, func(t *store.Tree) error {
+		for e := range t.List(contract.ClaimsPath(l.binding.Name)) {
+			if !isClaim(e) {
+				continue
+			}
+			if err := t.Remove(e.Path); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, l.approvedFiles()...)
+	return err
+}
+
+func (l *look) approvedFiles() []store.Trailer {
+	var out []store.Trailer
+	for e := range l.view.Main.List(contract.ClaimsPath(l.binding.Name)) {
+		if isClaim(e) {
+			out = append(out, store.Trailer{Key: contract.TrailerApproved, Value: e.Path})
+		}
+	}
+	return out
+}
+
+// isClaim is not for what else people keep beside the claims.
+func isClaim(e store.Entry) bool {
+	_, err := contract.ParsePath(e.Path)
+	return err == nil
+}
+
+// removeRequest takes request.yaml off main, unless there are claims after all.
+// Who deleted the binding, the API server does not say.
+func (r *Reconciler) removeRequest(ctx context.Context, l *look) (ctrl.Result, error) {
+	b := l.binding
+	_, err := r.push(ctx, l, "remove", nil, func(t *store.Tree) error {
+		if policy(b) != contract.Orphan {
+			for e := range t.List(contract.ClaimsPath(b.Name)) {
+				if isClaim(e) {
+					return errMoved
+				}
+			}
+		}
+		return t.Remove(contract.RequestPath(b.Name))
+	})
+	switch {
+	case err != nil:
+		return ctrl.Result{}, err
+	case l.trouble != nil:
+		// To go on as before would take hold again of what was let go of.
+		waits := l.waitsFor()
+		waits.retry = l.retry
+		return r.report(ctx, l, claim.API{}, &waits)
+	case b.Status.Request != nil:
+		b.Status.Request.Removed = true
+		if err := r.Client.Status().Update(ctx, b); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	return ctrl.Result{RequeueAfter: again}, nil
+}
+
+// reportTakingBack says that an API goes, and what of it stays.
+func (r *Reconciler) reportTakingBack(ctx context.Context, l *look, message string) error {
+	want := l.binding.DeepCopy()
+	meta.SetStatusCondition(&want.Status.Conditions, metav1.Condition{
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: "Unbinding", Message: message, ObservedGeneration: want.Generation,
+	})
+	if equality.Semantic.DeepEqual(want.Status, l.binding.Status) {
+		return nil
+	}
+	if err := r.Client.Status().Update(ctx, want); err != nil {
+		return err
+	}
+	l.binding = want
+	return nil
+}

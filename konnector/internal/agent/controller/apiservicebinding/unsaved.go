@@ -1,0 +1,70 @@
+package apiservicebinding
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/konnector/internal/base"
+)
+
+// findUnsaved finds the objects of which something would be lost if the file on
+// main were all that stays. It needs them whole: some have their base in a part.
+func (r *Reconciler) findUnsaved(ctx context.Context, l *look) error {
+	kind := kindOf(l.crd)
+	page := &unstructured.UnstructuredList{}
+	page.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	for {
+		if err := r.Live.List(ctx, page, client.Limit(pageSize), client.Continue(page.GetContinue())); err != nil {
+			return fmt.Errorf("list %s: %w", l.binding.Name, err)
+		}
+		for i := range page.Items {
+			u := &page.Items[i]
+			key := contract.Key{Binding: l.binding.Name, Namespace: u.GetNamespace(), Name: u.GetName()}
+			if file, ok := l.view.Main.Entry(key.Path()); !saved(u, file, ok) {
+				l.unsaved = append(l.unsaved, u.GetNamespace()+"/"+u.GetName())
+			}
+		}
+		if page.GetContinue() == "" {
+			l.facts.Unsaved = len(l.unsaved)
+			return nil
+		}
+	}
+}
+
+// saved reports whether main says what an object says, or nobody wants that. One
+// that has a file and not our finalizer was let go of before.
+func saved(u *unstructured.Unstructured, file store.Entry, there bool) bool {
+	switch {
+	case u.GetDeletionTimestamp() != nil:
+		return true
+	case !there:
+		return false
+	case !controllerutil.ContainsFinalizer(u, v1alpha1.Finalizer):
+		return true
+	}
+	b := base.Read(u)
+	if b == nil || b.Removed || b.Blob != string(file.Hash) || b.Generation != u.GetGeneration() {
+		return false
+	}
+	// Labels and annotations have no generation.
+	c := contract.FromObject(u)
+	return maps.Equal(c.Labels, b.Claim.Labels) && maps.Equal(c.Annotations, b.Claim.Annotations)
+}
+
+// maxNamed is how many objects a message names.
+const maxNamed = 5
+
+func named(all []string) []string {
+	if more := len(all) - maxNamed; more > 0 {
+		return append(all[:maxNamed:maxNamed], fmt.Sprintf("and %d more", more))
+	}
+	return all
+}

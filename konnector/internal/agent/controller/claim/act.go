@@ -1,0 +1,307 @@
+package claim
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/konnector/internal/agent/decision"
+	"gitbind.dev/konnector/internal/base"
+)
+
+// fieldOwner is the konnector in managedFields.
+const fieldOwner = client.FieldOwner("gitbind-konnector")
+
+var errTooLarge = base.ErrTooLarge
+
+// act does what was decided, and returns the object as it is then; nil when it
+// is gone. The error is errMoved when what was decided on is no more.
+func (r *reconciler) act(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
+	switch a := l.decision.Action; a {
+	case decision.Record:
+		return r.record(ctx, l)
+	case decision.Commit:
+		return r.commit(ctx, l)
+	case decision.Write:
+		return r.write(ctx, l, nil)
+	case decision.Merge:
+		return r.merge(ctx, l)
+	case decision.GiveWay:
+		return r.giveWay(ctx, l)
+	case decision.TakeBack:
+		return r.takeBack(ctx, l)
+	case decision.Create:
+		return r.create(ctx, l)
+	case decision.Delete:
+		return r.delete(ctx, l)
+	case decision.RemoveFile:
+		return r.removeFile(ctx, l)
+	case decision.RecordRemoved:
+		return r.recordRemoved(ctx, l.object, *l.base)
+	case decision.Release:
+		return r.release(ctx, l)
+	default:
+		return nil, fmt.Errorf("act on %s: no such action: %s", l.key, a)
+	}
+}
+
+// agreed is the base for a version that is in the file as it is.
+func (r *reconciler) agreed(l *look, version *contract.Claim) base.Base {
+	b := base.Base{Connection: r.api().Repository.ConnectionUID, Commit: string(l.view.Main.Head()), Claim: version}
+	if l.object != nil {
+		b.UID, b.Generation = l.object.GetUID(), l.object.GetGeneration()
+	}
+	if l.file != nil {
+		b.Blob = string(l.file.Hash)
+	}
+	return b
+}
+
+// record keeps the object's version, which is the file's, as base.
+func (r *reconciler) record(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
+	b := r.agreed(l, l.facts.Live)
+	if !l.facts.Touched && l.decision.Chosen == "" {
+		b.Lost = l.facts.Lost
+	}
+	value, err := b.Encode()
+	if err != nil {
+		return nil, err
+	}
+	return r.patch(ctx, l.object, metadata{base: &value, finalizer: true, changedBy: new(""), resolve: l.resolved()})
+}
+
+// write makes the object say what the file says, the base with it, and what the
+// object's own version lost to it.
+func (r *reconciler) write(ctx context.Context, l *look, lost *decision.Lost) (*unstructured.Unstructured, error) {
+	b := r.agreed(l, l.facts.File)
+	b.Turns = r.turnOfGit(l)
+	if b.Lost = lost; lost == nil && l.decision.Chosen == "" {
+		b.Lost = l.facts.Lost
+	}
+	return r.update(ctx, l, l.facts.File, b)
+}
+
+// update makes the object say a version, and keeps it as base.
+func (r *reconciler) update(ctx context.Context, l *look, version *contract.Claim, b base.Base) (*unstructured.Unstructured, error) {
+	if !reflect.DeepEqual(version.Spec, l.facts.Live.Spec) {
+		b.Generation++
+	}
+	value, err := b.Encode()
+	if err != nil {
+		return nil, err
+	}
+	u := l.object.DeepCopy()
+	version.WriteTo(u)
+	metadata{base: &value, changedBy: new(""), resolve: l.resolved()}.writeTo(u)
+	controllerutil.AddFinalizer(u, v1alpha1.Finalizer)
+	if err := r.client.Update(ctx, u, fieldOwner); err != nil {
+		return nil, r.refused(l, err)
+	}
+	return r.asTaken(ctx, u, b)
+}
+
+// create makes the object that the file says. Its base cannot name its UID, and
+// counts once the status does (package base). Should this process end between
+// the two, the object has no base, which changes nothing as long as it equals
+// the file, and harms nothing after.
+func (r *reconciler) create(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
+	b := r.agreed(l, l.facts.File)
+	b.Generation = 1
+	value, err := b.Encode()
+	if err != nil {
+		return nil, err
+	}
+	u := l.facts.File.Object()
+	u.SetGroupVersionKind(r.api().Kind)
+	metadata{base: &value}.writeTo(u)
+	controllerutil.AddFinalizer(u, v1alpha1.Finalizer)
+	switch err := r.client.Create(ctx, u, fieldOwner); {
+	case apierrors.IsNotFound(err):
+		return nil, &refusedError{refusals{file: "no such namespace", noNamespace: true}}
+	case apierrors.IsAlreadyExists(err):
+		return nil, errMoved
+	case err != nil:
+		return nil, r.refused(l, err)
+	}
+	// From here on it counts: nobody else can have made it.
+	if err := unstructured.SetNestedField(u.Object, string(u.GetUID()), "status", "gitbind", "uid"); err != nil {
+		return nil, err
+	}
+	return r.asTaken(ctx, u, b)
+}
+
+// asTaken records what the API server made of the file, where a webhook made it
+// something else. Otherwise that would look like an edit.
+//
+// For a while after a change of the definition, parts of an API server still go by
+// the one before, and drop what only the new one has. What is missing then is in the
+// file still: it is written again, with errUnserved for now.
+func (r *reconciler) asTaken(ctx context.Context, u *unstructured.Unstructured, b base.Base) (*unstructured.Unstructured, error) {
+	api := r.api()
+	taken := api.schema.Normalize(contract.FromObject(u))
+	if contract.Equal(taken, b.Claim) && u.GetGeneration() == b.Generation {
+		return u, nil
+	}
+	unserved := time.Since(api.since) < servedWithin && lacks(taken.Spec, b.Claim.Spec)
+	if unserved {
+		b.Blob = ""
+	}
+	b.UID, b.Generation, b.Claim = u.GetUID(), u.GetGeneration(), taken
+	value, err := b.Encode()
+	if err != nil {
+		return nil, err
+	}
+	if u, err = r.patch(ctx, u, metadata{base: &value}); err == nil && unserved {
+		return nil, errUnserved
+	}
+	return u, err
+}
+
+// lacks reports whether a field of wanted is not in a value at all.
+func lacks(value, wanted any) bool {
+	switch wanted := wanted.(type) {
+	case map[string]any:
+		fields, ok := value.(map[string]any)
+		for k, w := range wanted {
+			if v, there := fields[k]; ok && (!there || lacks(v, w)) {
+				return true
+			}
+		}
+	case []any:
+		items, ok := value.([]any)
+		for i, w := range wanted {
+			if ok && len(items) == len(wanted) && lacks(items[i], w) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// delete deletes the object because its file is gone. What led to it is saved
+// first; and that the claim is to go is kept with the base, so that a file that
+// comes back is not removed a second time.
+func (r *reconciler) delete(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
+	if err := r.removing(ctx, l); err != nil {
+		return nil, err
+	}
+	u, err := r.recordRemoved(ctx, l.object, *l.base)
+	if err != nil {
+		return nil, err
+	}
+	err = r.client.Delete(ctx, u, client.Preconditions{UID: new(u.GetUID()), ResourceVersion: new(u.GetResourceVersion())})
+	if err != nil {
+		return nil, moved(err)
+	}
+	return r.get(ctx, r.live, l.key)
+}
+
+// removing notes a removal before it is done. One that a person has decided on is
+// not counted against others.
+func (r *reconciler) removing(ctx context.Context, l *look) error {
+	repo := r.api().Repository
+	if l.decision.Chosen != "" {
+		return repo.SaveAccepted(ctx)
+	}
+	return repo.Removing(ctx, l.key)
+}
+
+func (r *reconciler) recordRemoved(ctx context.Context, u *unstructured.Unstructured, b base.Base) (*unstructured.Unstructured, error) {
+	if b.Removed && b.UID == u.GetUID() {
+		return u, nil
+	}
+	b.UID, b.Removed = u.GetUID(), true
+	value, err := b.Encode()
+	if err != nil {
+		return nil, err
+	}
+	return r.patch(ctx, u, metadata{base: &value})
+}
+
+// release takes the finalizer off. The object goes then, unless others hold it.
+func (r *reconciler) release(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
+	return r.patch(ctx, l.object, metadata{release: true, resolve: l.resolved()})
+}
+
+// metadata is what the konnector changes of an object's metadata.
+type metadata struct {
+	// base, changedBy and resolve are values of annotations, "" for none; nil
+	// leaves them as they are.
+	base, changedBy, resolve *string
+	finalizer                bool
+	release                  bool
+}
+
+func (m metadata) annotations() map[string]*string {
+	out := map[string]*string{}
+	for k, v := range map[string]*string{
+		v1alpha1.BaseAnnotation: m.base, v1alpha1.ChangedByAnnotation: m.changedBy, v1alpha1.ResolveAnnotation: m.resolve,
+	} {
+		switch {
+		case v == nil:
+		case *v == "":
+			out[k] = nil
+		default:
+			out[k] = v
+		}
+	}
+	return out
+}
+
+func (m metadata) writeTo(u *unstructured.Unstructured) {
+	a := u.GetAnnotations()
+	if a == nil {
+		a = map[string]string{}
+	}
+	for k, v := range m.annotations() {
+		if v == nil {
+			delete(a, k)
+		} else {
+			a[k] = *v
+		}
+	}
+	u.SetAnnotations(a)
+}
+
+// patch changes metadata, provided that the object is as it was.
+func (r *reconciler) patch(ctx context.Context, u *unstructured.Unstructured, m metadata) (*unstructured.Unstructured, error) {
+	meta := map[string]any{"resourceVersion": u.GetResourceVersion()}
+	if a := m.annotations(); len(a) > 0 {
+		meta["annotations"] = a
+	}
+	changed := u.DeepCopy()
+	if m.finalizer && controllerutil.AddFinalizer(changed, v1alpha1.Finalizer) ||
+		m.release && controllerutil.RemoveFinalizer(changed, v1alpha1.Finalizer) {
+		// Not nil, which would mean no change.
+		meta["finalizers"] = append([]string{}, changed.GetFinalizers()...)
+	}
+	data, err := json.Marshal(map[string]any{"metadata": meta})
+	if err != nil {
+		return nil, err
+	}
+	if err := r.client.Patch(ctx, changed, client.RawPatch(types.MergePatchType, data), fieldOwner); err != nil {
+		return nil, moved(err)
+	}
+	if m.release {
+		return nil, nil
+	}
+	return changed, nil
+}
+
+// moved turns the answers that mean "decide anew" into errMoved.
+func moved(err error) error {
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return errMoved
+	}
+	return err
+}

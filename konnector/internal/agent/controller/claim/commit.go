@@ -1,0 +1,210 @@
+package claim
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/konnector/internal/base"
+)
+
+// commit puts the object's version into its file.
+func (r *reconciler) commit(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
+	u, err := r.withFinalizer(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	data, err := contract.Encode(l.facts.Live)
+	if err != nil {
+		return nil, err
+	}
+	b := r.agreed(l, l.facts.Live)
+	b.Turns = r.turnOfCluster(l)
+	if err := b.Fits(); err != nil {
+		return nil, err
+	}
+	users := ChangedBy(u)
+	verb := "update"
+	if l.file == nil {
+		verb = "create"
+	}
+	b.Blob = blobOf(data)
+	s, err := r.push(ctx, l, change{
+		verb: verb, users: users, blob: b.Blob,
+		apply: func(t *store.Tree) error { return t.Write(l.key.Path(), data) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	b.Commit = string(s.Head())
+	return r.recordPushed(ctx, l, u, b, users)
+}
+
+// removeFile takes the file off main because the object is being deleted. Who
+// deleted it, the API server does not say.
+func (r *reconciler) removeFile(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
+	repo := r.api().Repository
+	c := change{
+		verb: "delete", approved: l.decision.Chosen != "" || repo.Approved(l.key),
+		apply: func(t *store.Tree) error { return t.Remove(l.key.Path()) },
+	}
+	if err := r.removing(ctx, l); err != nil {
+		return nil, err
+	}
+	if _, err := r.push(ctx, l, c); err != nil {
+		return nil, err
+	}
+	b := r.agreed(l, l.facts.Live)
+	if l.base != nil {
+		b = *l.base
+	}
+	b.Removed = true
+	return r.recordPushed(ctx, l, l.object, b, nil)
+}
+
+// change is what is done to a claim's file, and by whom.
+type change struct {
+	verb  string
+	users []string
+	// blob is the hash of the new file; "" for none.
+	blob string
+	// merged is the hash that the object's version would have, where the new file
+	// holds others' changes, too.
+	merged string
+	// approved says that a person has approved the removal.
+	approved bool
+	apply    func(*store.Tree) error
+}
+
+// push commits to main, if the file is still the one that was decided on.
+func (r *reconciler) push(ctx context.Context, l *look, c change) (*store.Snapshot, error) {
+	path, apply := l.key.Path(), c.apply
+	c.apply = func(t *store.Tree) error {
+		entry, ok := t.Entry(path)
+		if ok != (l.file != nil) || ok && (entry.Hash != l.file.Hash || entry.Mode != l.file.Mode) {
+			return errMoved
+		}
+		return apply(t)
+	}
+	s, err := r.api().Repository.Update(ctx, r.edit(l, c))
+	if err != nil && !errors.Is(err, errMoved) {
+		return nil, fmt.Errorf("push %s: %w", l.key, err)
+	}
+	return s, err
+}
+
+// edit is a change as a commit of those who made it.
+func (r *reconciler) edit(l *look, c change) store.Edit {
+	cluster := r.api().Repository.ClusterID
+	authors := Authors(c.users, cluster)
+	trailers := []store.Trailer{
+		{Key: contract.TrailerCluster, Value: cluster},
+		{Key: contract.TrailerObject, Value: contract.ObjectTrailer{
+			Key: l.key, UID: string(l.object.GetUID()), Generation: l.object.GetGeneration(),
+			Blob: c.blob, Merged: c.merged != "", Live: c.merged,
+		}.String()},
+	}
+	if c.approved {
+		trailers = append(trailers, store.Trailer{Key: contract.TrailerApproved, Value: l.key.Path()})
+	}
+	return store.Edit{
+		Author: authors[0], CoAuthors: authors[1:],
+		Subject: fmt.Sprintf("claim: %s %s", c.verb, l.key), Trailers: trailers, Apply: c.apply,
+	}
+}
+
+// Authors are users as they sign a commit, at least one.
+func Authors(users []string, cluster string) []store.Signature {
+	if len(users) == 0 {
+		users = []string{contract.UnknownUser}
+	}
+	authors := make([]store.Signature, 0, len(users))
+	for _, user := range users {
+		authors = append(authors, identity(user, cluster))
+	}
+	return authors
+}
+
+func identity(user, cluster string) store.Signature {
+	name, email := contract.Identity(user, cluster)
+	return store.Signature{Name: name, Email: email}
+}
+
+// recordTries is how often a base is tried to be written beside others' writes.
+const recordTries = 5
+
+// recordPushed keeps what was pushed as base: it is in Git, whatever has become
+// of the object meanwhile. Users whose change is in it are taken off the list of
+// those who changed it since.
+func (r *reconciler) recordPushed(ctx context.Context, l *look, u *unstructured.Unstructured, b base.Base, credited []string) (*unstructured.Unstructured, error) {
+	ctx, cancel := finish(ctx)
+	defer cancel()
+	uid, first := l.object.GetUID(), true
+	for range recordTries {
+		b.UID = uid
+		value, err := b.Encode()
+		if err != nil {
+			return nil, err
+		}
+		m := metadata{base: &value, changedBy: new(""), resolve: l.resolved()}
+		if !first && !b.Removed {
+			m.changedBy = r.uncredited(u, b.Claim, credited)
+		}
+		out, err := r.patch(ctx, u, m)
+		if !errors.Is(err, errMoved) {
+			return out, err
+		}
+		if u, err = r.get(ctx, r.live, l.key); err != nil {
+			return nil, err
+		}
+		if u == nil || u.GetUID() != uid {
+			return nil, errMoved
+		}
+		first = false
+	}
+	return nil, errMoved
+}
+
+// uncredited are the users who changed an object after what was pushed. Somebody
+// who was credited and then changed it again is not to be told from somebody who
+// did not; but a change was made by somebody.
+func (r *reconciler) uncredited(u *unstructured.Unstructured, pushed *contract.Claim, credited []string) *string {
+	if contract.Equal(r.api().schema.Normalize(contract.FromObject(u)), pushed) {
+		return new("")
+	}
+	rest := slices.DeleteFunc(ChangedBy(u), func(user string) bool { return slices.Contains(credited, user) })
+	if len(rest) == 0 {
+		return nil
+	}
+	return new(strings.Join(rest, "\n"))
+}
+
+// ChangedBy are the users who changed an object since its last commit, as the
+// attribution policies wrote them down.
+func ChangedBy(u metav1.Object) []string {
+	var users []string
+	for user := range strings.SplitSeq(u.GetAnnotations()[v1alpha1.ChangedByAnnotation], "\n") {
+		if user = strings.TrimSpace(user); user != "" && !slices.Contains(users, user) {
+			users = append(users, user)
+		}
+	}
+	return users
+}
+
+// blobOf is Git's name of a file with this content.
+func blobOf(data []byte) string {
+	sum := sha1.New()
+	fmt.Fprintf(sum, "blob %d\x00", len(data))
+	sum.Write(data)
+	return hex.EncodeToString(sum.Sum(nil))
+}

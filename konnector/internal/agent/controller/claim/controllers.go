@@ -1,0 +1,285 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/metrics"
+	"gitbind.dev/konnector/internal/agent/repository"
+)
+
+// Controllers runs one controller for each bound API.
+type Controllers struct {
+	Cache    cache.Cache
+	Live     client.Reader
+	Client   client.Client
+	Recorder events.EventRecorder
+	Logger   logr.Logger
+	// Workers is how many claims of one API are worked on at once. While a push
+	// is under way they wait together for the next one, so more of them make
+	// larger batches.
+	Workers int
+	// Metrics may be nil.
+	Metrics *metrics.Konnector
+	// OnChange is called with a binding when Held or Namespaces may say something
+	// new. It must not block.
+	OnChange func(binding string)
+
+	mu      sync.Mutex
+	ended   bool
+	running map[string]*running
+}
+
+type running struct {
+	reconciler *reconciler
+	cancel     context.CancelFunc
+	done       chan struct{}
+
+	mu    sync.Mutex
+	queue workqueue.TypedRateLimitingInterface[ctrl.Request]
+	// err is why it does not work; set before done is closed.
+	err error
+}
+
+const (
+	// syncTimeout is how long filling the cache with an API's objects may take.
+	syncTimeout = time.Minute
+	// retryFirst and retryMax bound the pauses after errors of the API server.
+	retryFirst = 20 * time.Millisecond
+	retryMax   = 15 * time.Second
+	// maxHeld is how many held files are listed.
+	maxHeld = 50
+)
+
+// Running reports whether the controller for an API runs.
+func (c *Controllers) Running(api API) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.running[api.Binding]
+	if r == nil {
+		return false
+	}
+	select {
+	case <-r.done:
+		return false
+	default:
+		return r.reconciler.api().Kind == api.Kind
+	}
+}
+
+// Ensure runs the controller for an API as it is now. The error is what ended
+// the one before.
+func (c *Controllers) Ensure(ctx context.Context, api API) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		return errors.New("the process ends")
+	}
+	if r := c.running[api.Binding]; r != nil {
+		before := r.reconciler.api()
+		select {
+		case <-r.done:
+			delete(c.running, api.Binding)
+			if r.err != nil {
+				return r.err
+			}
+		default:
+			if before.Kind == api.Kind && before.Repository == api.Repository {
+				if before.revision != api.revision || before.Writer != api.Writer {
+					r.reconciler.current.Store(&api)
+					r.enqueueAll(ctx)
+				}
+				return nil
+			}
+			c.stop(ctx, api.Binding)
+		}
+	}
+	return c.start(ctx, api)
+}
+
+func (c *Controllers) start(ctx context.Context, api API) error {
+	own := &written{}
+	r := &running{
+		reconciler: &reconciler{
+			cached: c.Cache, live: c.Live, client: newNotingClient(c.Client, own), written: own, reports: turns{most: maxReports}, recorder: c.Recorder,
+			numbers: c.Metrics.Of(api.Repository.ClusterID, api.Binding),
+			held:    newHeldFiles(api.Held, func() { c.OnChange(api.Binding) }),
+		},
+		done: make(chan struct{}),
+	}
+	r.reconciler.current.Store(&api)
+	kept, err := controller.NewTypedUnmanaged("claim", controller.TypedOptions[ctrl.Request]{
+		Reconciler:              r.reconciler,
+		MaxConcurrentReconciles: c.Workers,
+		CacheSyncTimeout:        syncTimeout,
+		SkipNameValidation:      new(true),
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](retryFirst, retryMax),
+		Logger:                  c.Logger.WithValues("binding", api.Binding),
+	})
+	if err != nil {
+		return fmt.Errorf("make controller for %s: %w", api.Binding, err)
+	}
+	objects := &unstructured.Unstructured{}
+	objects.SetGroupVersionKind(api.Kind)
+	placed := &namespaces{onChange: func() { c.OnChange(api.Binding) }}
+	if err := kept.Watch(source.Kind[client.Object](c.Cache, objects, &arrivals{}, placed.predicate())); err != nil {
+		return fmt.Errorf("watch %s: %w", api.Kind, err)
+	}
+	if err := kept.Watch(source.Func(r.followGit)); err != nil {
+		return fmt.Errorf("follow %s: %w", api.Binding, err)
+	}
+	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	r.cancel = cancel
+	if c.running == nil {
+		c.running = map[string]*running{}
+	}
+	c.running[api.Binding] = r
+	go func() {
+		r.err = kept.Start(run)
+		cancel()
+		r.reconciler.numbers.Forget()
+		close(r.done)
+		if r.err != nil {
+			c.OnChange(api.Binding)
+		}
+	}()
+	return nil
+}
+
+// followGit enqueues the claims whose files are there, and from then on those
+// of which something changes in Git.
+func (r *running) followGit(ctx context.Context, q workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
+	r.mu.Lock()
+	r.queue = q
+	r.mu.Unlock()
+	r.reconciler.enqueue = func(key contract.Key) { q.Add(request(key)) }
+	api := r.reconciler.api()
+	untrack, err := api.Repository.Track(ctx, api.Binding, tracked{r.reconciler})
+	if err != nil {
+		return err
+	}
+	context.AfterFunc(ctx, untrack)
+	cancel := api.Repository.Subscribe(api.Binding, func(c repository.Change) {
+		add := q.Add
+		if c.First {
+			add = func(r ctrl.Request) { later(q, r) }
+		}
+		for _, key := range c.Claims {
+			add(request(key))
+		}
+		if c.Observed || c.Recovered {
+			for _, key := range r.reconciler.pending.take() {
+				q.Add(request(key))
+			}
+		}
+	})
+	context.AfterFunc(ctx, cancel)
+	r.enqueueAll(ctx)
+	return nil
+}
+
+// enqueueAll looks at all files again, when there is nothing better to do.
+func (r *running) enqueueAll(ctx context.Context) {
+	r.mu.Lock()
+	q := r.queue
+	r.mu.Unlock()
+	api := r.reconciler.api()
+	view, err := api.Repository.View(ctx)
+	if err != nil || q == nil {
+		// Nothing is known of the files yet: they will be told as news.
+		return
+	}
+	for entry := range view.Main.List(contract.ClaimsPath(api.Binding)) {
+		if key, err := contract.ParsePath(entry.Path); err == nil {
+			later(q, request(key))
+		}
+	}
+	for _, key := range r.reconciler.held.all() {
+		later(q, request(key))
+	}
+}
+
+func request(key contract.Key) ctrl.Request {
+	return ctrl.Request{NamespacedName: types.NamespacedName{Namespace: key.Namespace, Name: key.Name}}
+}
+
+// Stop ends the controller of a binding, if it runs, and forgets its objects.
+func (c *Controllers) Stop(ctx context.Context, binding string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stop(ctx, binding)
+}
+
+func (c *Controllers) stop(ctx context.Context, binding string) {
+	r := c.running[binding]
+	if r == nil {
+		return
+	}
+	delete(c.running, binding)
+	r.cancel()
+	r.reconciler.work.close()
+	objects := &unstructured.Unstructured{}
+	objects.SetGroupVersionKind(r.reconciler.api().Kind)
+	if err := c.Cache.RemoveInformer(ctx, objects); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "remove informer", "binding", binding)
+	}
+}
+
+// Held returns the files of a binding that have no object: how many, and the
+// first of them.
+func (c *Controllers) Held(binding string) (int, []v1alpha1.HeldFile) {
+	c.mu.Lock()
+	r := c.running[binding]
+	c.mu.Unlock()
+	if r == nil {
+		return 0, nil
+	}
+	return r.reconciler.held.list(maxHeld)
+}
+
+// Retry looks again at held files, as their namespace may be there now.
+func (c *Controllers) Retry(namespace string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range c.running {
+		r.mu.Lock()
+		q := r.queue
+		r.mu.Unlock()
+		for _, key := range r.reconciler.held.in(namespace) {
+			if q != nil {
+				q.Add(request(key))
+			}
+		}
+	}
+}
+
+// Start ends all controllers when ctx ends.
+func (c *Controllers) Start(ctx context.Context) error {
+	<-ctx.Done()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+	for _, r := range c.running {
+		r.cancel()
+	}
+	for _, r := range c.running {
+		r.reconciler.work.close()
+	}
+	return nil
+}

@@ -1,0 +1,314 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/konnector/internal/agent/decision"
+	"gitbind.dev/konnector/internal/agent/merge"
+	"gitbind.dev/konnector/internal/agent/repository"
+	"gitbind.dev/konnector/internal/base"
+)
+
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
+
+// look is what is known of one claim at one moment, and what follows from it.
+type look struct {
+	key    contract.Key
+	object *unstructured.Unstructured
+	base   *base.Base
+	view   repository.View
+	// file is the entry on main; nil when there is none.
+	file *store.Entry
+	// answer is the control plane's; nil when there is none.
+	answer *contract.Status
+	// refusals are what the API server has said a moment ago.
+	refusals refusals
+	facts    decision.Facts
+	decision decision.Decision
+}
+
+// sight is where to look: in the cache, to find out whether there is anything to
+// do, or at the API server, before anything is done.
+type sight struct {
+	client.Reader
+	object *unstructured.Unstructured
+	// refusal is why the API server did not take the file a moment ago, if it
+	// did not.
+	refusal *refusedError
+}
+
+// look gathers facts and decides.
+func (r *reconciler) look(ctx context.Context, key contract.Key, at sight) (*look, error) {
+	view, err := r.api().Repository.View(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l := &look{key: key, object: at.object, view: view}
+	if at.refusal != nil {
+		l.refusals = at.refusal.refusals
+	}
+	l.facts = decision.Facts{
+		Key: key, Unfit: key.Validate(), Replaced: view.Replaced, Writer: r.api().Writer,
+		Refusal: l.refusals.file, MergeRefusal: l.refusals.merge, LostRefusal: l.refusals.lost, NamespaceMissing: l.refusals.noNamespace,
+	}
+	if repo := r.api().Repository; !repo.Serves(key.Namespace) {
+		l.facts.Elsewhere = fmt.Sprintf("Namespace %s is not among spec.namespaces of Connection %s: nothing is committed or created for it.", key.Namespace, repo.Connection)
+	}
+	if err := r.lookAtObject(ctx, l, at); err != nil {
+		return nil, err
+	}
+	r.lookAtFile(l)
+	if entry, ok := view.Status.Entry(key.Path()); ok && view.StatusReplaced == "" {
+		l.answer, err = r.answers.Decode(string(entry.Hash), func() ([]byte, error) { return view.Status.Read(entry.Path) })
+		if err != nil {
+			// As good as none: what is wrong there is not for this cluster to say.
+			l.answer = nil
+		}
+	}
+	return l, r.decide(ctx, l)
+}
+
+func (r *reconciler) lookAtObject(ctx context.Context, l *look, at sight) error {
+	if l.object == nil {
+		return nil
+	}
+	schema, f := r.api().schema, &l.facts
+	f.Live = schema.Normalize(contract.FromObject(l.object))
+	annotations := l.object.GetAnnotations()
+	f.UID, f.Resolve = string(l.object.GetUID()), annotations[v1alpha1.ResolveAnnotation]
+	f.Paused = annotations[v1alpha1.PauseAnnotation] == "true"
+	f.Finalizer = controllerutil.ContainsFinalizer(l.object, v1alpha1.Finalizer)
+	var err error
+	if l.base, err = r.baseOf(ctx, l.key, l.object); err != nil {
+		return err
+	}
+	if l.base != nil {
+		f.Base = schema.Normalize(l.base.Claim)
+		f.BaseRemoved, f.Lost = l.base.Removed, l.base.Lost
+		f.Touched = l.base.Generation != l.object.GetGeneration() || len(ChangedBy(l.object)) > 0
+		if l.base.Connection == r.api().Repository.ConnectionUID {
+			if f.BaseCurrent, err = r.api().Repository.Agreed(ctx, store.Hash(l.base.Commit)); err != nil {
+				return err
+			}
+		}
+	}
+	if l.object.GetDeletionTimestamp() == nil {
+		return nil
+	}
+	f.Terminating = true
+	f.Ending, err = ending(ctx, at, l.key)
+	return err
+}
+
+// lookAtFile reads the file, unless it is the one that the base was made from.
+func (r *reconciler) lookAtFile(l *look) {
+	entry, ok := l.view.Main.Entry(l.key.Path())
+	if !ok {
+		return
+	}
+	l.file, l.facts.FileBlob = &entry, string(entry.Hash)
+	if l.base != nil && l.base.Blob == string(entry.Hash) {
+		l.facts.File = l.facts.Base
+		return
+	}
+	// A file that is too large to be kept has its size.
+	data, err := l.view.Main.Read(entry.Path)
+	if err != nil && !errors.Is(err, store.ErrTooLarge) && entry.Mode != store.Submodule {
+		l.facts.Problem = err
+		return
+	}
+	schema := r.api().schema
+	c, err := contract.Decode(contract.File{Path: entry.Path, Mode: uint32(entry.Mode), Size: entry.Size, Data: data}, schema.Kind())
+	if err != nil {
+		l.facts.Problem = err
+		return
+	}
+	l.facts.File = schema.Normalize(c)
+}
+
+// decide answers the questions that a decision has.
+func (r *reconciler) decide(ctx context.Context, l *look) error {
+	for {
+		l.decision = decision.For(l.facts)
+		switch l.decision.Action {
+		case decision.Rebase:
+			// That is what happened, so it holds from now on. It is written
+			// together with what follows from it.
+			l.facts.Base, l.facts.OwnWork = l.facts.File, decision.Unasked
+			continue
+		case decision.Ask:
+		default:
+			return nil
+		}
+		if err := r.answer(ctx, l); err != nil {
+			return err
+		}
+	}
+}
+
+// answer finds out what a decision asks for.
+func (r *reconciler) answer(ctx context.Context, l *look) error {
+	repo := r.api().Repository
+	var yes bool
+	var err error
+	switch l.decision.Question {
+	case decision.AskOwnWork:
+		err = r.askOwnWork(ctx, l)
+	case decision.AskContinues:
+		yes, err = repo.Continues(ctx, baseCommit(l.base))
+		l.facts.Continues = answerOf(yes && l.facts.BaseCurrent)
+	case decision.AskGone:
+		yes, err = r.gone(ctx, l)
+		l.facts.Gone = answerOf(yes)
+	case decision.AskMerge:
+		r.askMerge(l)
+	case decision.AskFlips:
+		err = r.flips(ctx, l)
+	case decision.AskMayRemove:
+		l.facts.RemovalHeld, err = repo.MayRemove(ctx, l.key, !l.facts.Terminating, l.facts.Base)
+		l.facts.MayRemove, l.facts.Moved = answerOf(l.facts.RemovalHeld == ""), repo.Moved(l.key)
+	default:
+		return fmt.Errorf("decide on %s: no answer to %s", l.key, l.decision.Question)
+	}
+	return err
+}
+
+// askOwnWork looks for a push of ours that the base does not know of, because the
+// process ended between the two.
+func (r *reconciler) askOwnWork(ctx context.Context, l *look) error {
+	repo, f := r.api().Repository, &l.facts
+	since, uid, generation := baseCommit(l.base), l.object.GetUID(), pushable(l)
+	own, err := repo.OwnWork(ctx, since, repository.Pushed{Key: l.key, Blob: l.file.Hash}, uid, generation)
+	if f.OwnWork = answerOf(own); own || err != nil || since == "" {
+		return err
+	}
+	last, err := repo.LastPush(ctx, since, l.key)
+	if err != nil || last.UID != string(uid) || last.Generation > l.object.GetGeneration() {
+		return err
+	}
+	said := last.Blob
+	if last.Merged {
+		said = last.Live
+	}
+	data, err := contract.Encode(f.Live)
+	if err != nil {
+		return err
+	}
+	f.Interrupted = decision.EditedSince
+	if said == blobOf(data) {
+		f.Interrupted = decision.AllPushed
+	}
+	return nil
+}
+
+// askMerge looks whether both sides changed other fields.
+func (r *reconciler) askMerge(l *look) {
+	f := &l.facts
+	merged, fields := merge.Claims(r.api().spec, f.Base, f.Live, f.File)
+	f.Merges, f.Fields = answerOf(len(fields) == 0), fields
+	f.Merged = r.api().schema.Normalize(merged)
+}
+
+// pushable is the newest generation of the object of which the file may be what
+// was pushed: the present one, if it says the same.
+func pushable(l *look) int64 {
+	generation := l.object.GetGeneration()
+	if l.facts.File != nil && !reflect.DeepEqual(l.facts.File.Spec, l.facts.Live.Spec) {
+		generation--
+	}
+	return generation
+}
+
+func answerOf(yes bool) decision.Answer {
+	if yes {
+		return decision.Yes
+	}
+	return decision.No
+}
+
+func baseCommit(b *base.Base) store.Hash {
+	if b == nil {
+		return ""
+	}
+	return store.Hash(b.Commit)
+}
+
+// gone reports whether nothing of a claim, whose file is not on main, is left on
+// the control plane. Either it says so of this object; or of this path, after a
+// removal that came later than the version that this object had in Git, which is
+// how a claim ends that only pull requests ever touched; or it never heard of it
+// and has answered main as it is.
+func (r *reconciler) gone(ctx context.Context, l *look) (bool, error) {
+	if l.view.StatusReplaced != "" {
+		// It may be older than the object, or another cluster's.
+		return false, nil
+	}
+	switch {
+	case l.answer == nil:
+		return r.allAnswered(ctx, l)
+	case l.answer.Result != contract.Gone:
+		return false, nil
+	case types.UID(l.answer.UID) == l.object.GetUID():
+		return true, nil
+	}
+	follows, err := r.api().Repository.Follows(ctx, baseCommit(l.base), store.Hash(l.answer.Answers.Commit))
+	if err != nil || follows {
+		return follows, err
+	}
+	// It is about an object of this name that was here before. One that was
+	// deleted before it was ever committed gets no other.
+	return r.allAnswered(ctx, l)
+}
+
+// allAnswered reports whether the control plane has answered main as it is, and
+// knows what this object had in Git.
+func (r *reconciler) allAnswered(ctx context.Context, l *look) (bool, error) {
+	data, err := l.view.Status.Read(contract.ObservedPath)
+	if err != nil {
+		return false, nil
+	}
+	observed, err := contract.DecodeObserved(data)
+	if err != nil || observed.Commit == "" || observed.Commit != string(l.view.Main.Head()) {
+		return false, nil
+	}
+	if l.base == nil {
+		return true, nil
+	}
+	// One that knows nothing of this main's past may know nothing of the service.
+	return r.api().Repository.Continues(ctx, baseCommit(l.base))
+}
+
+// ending finds what takes an object along with it. The one who is asked must know
+// at least as much as whoever said that the object is being deleted.
+func ending(ctx context.Context, from client.Reader, key contract.Key) (decision.Ending, error) {
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	if err := from.Get(ctx, types.NamespacedName{Name: key.Namespace}, namespace); client.IgnoreNotFound(err) != nil {
+		return "", fmt.Errorf("get namespace %s: %w", key.Namespace, err)
+	}
+	if namespace.DeletionTimestamp != nil {
+		return decision.NamespaceEnds, nil
+	}
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := from.Get(ctx, types.NamespacedName{Name: key.Binding}, crd); client.IgnoreNotFound(err) != nil {
+		return "", fmt.Errorf("get CustomResourceDefinition %s: %w", key.Binding, err)
+	}
+	if crd.DeletionTimestamp != nil {
+		return decision.APIEnds, nil
+	}
+	return "", nil
+}

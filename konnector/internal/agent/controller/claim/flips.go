@@ -1,0 +1,63 @@
+package claim
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/konnector/internal/agent/decision"
+	"gitbind.dev/konnector/internal/agent/flipflop"
+	"gitbind.dev/konnector/internal/agent/merge"
+)
+
+// turnOfGit remembers that the file's version is written to the object.
+func (r *reconciler) turnOfGit(l *look) []flipflop.Turn {
+	if l.base == nil || l.decision.Chosen != "" {
+		return nil
+	}
+	t := flipflop.New(time.Now(), merge.Changes(r.api().spec, l.facts.Live, l.facts.File))
+	t.Git, t.Since = true, l.base.Commit
+	return flipflop.Add(l.base.Turns, t)
+}
+
+// turnOfCluster remembers that the object's version is committed.
+func (r *reconciler) turnOfCluster(l *look) []flipflop.Turn {
+	if l.base == nil || len(l.base.Turns) == 0 || l.decision.Chosen != "" {
+		return nil
+	}
+	return flipflop.Add(l.base.Turns, flipflop.New(time.Now(), merge.Changes(r.api().spec, l.facts.Base, l.facts.Live)))
+}
+
+// flips finds out whether a field goes to and fro between cluster and Git. Once
+// that is said, it holds until something else changes.
+func (r *reconciler) flips(ctx context.Context, l *look) error {
+	l.facts.Flips = decision.No
+	if l.base == nil || len(l.base.Turns) == 0 {
+		return nil
+	}
+	now := time.Now()
+	if reason, token := holdOf(l.object); reason == string(decision.FlipFlop) && token == l.facts.Token(decision.FlipFlop) {
+		now = time.Unix(l.base.Turns[len(l.base.Turns)-1].At, 0)
+	}
+	fields := flipflop.Third(l.base.Turns, now, merge.Changes(r.api().spec, l.facts.Base, l.facts.Live))
+	if len(fields) == 0 {
+		return nil
+	}
+	inGit, err := r.api().Repository.Authors(ctx, store.Hash(l.base.Turns[0].Since), store.Hash(l.base.Commit))
+	if err != nil {
+		return err
+	}
+	l.facts.Flips = decision.Yes
+	l.facts.FlipWords = fmt.Sprintf("%s goes to and fro: %s in this cluster and %s in Git each write another value.",
+		strings.Join(fields, ", "), names(ChangedBy(l.object)), names(inGit))
+	return nil
+}
+
+func names(users []string) string {
+	if len(users) == 0 {
+		return "somebody"
+	}
+	return strings.Join(users, ", ")
+}

@@ -1,0 +1,320 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/metrics"
+	"gitbind.dev/gitbridge/packed"
+	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/konnector/internal/agent/decision"
+	"gitbind.dev/konnector/internal/agent/repository"
+)
+
+const (
+	// maxRounds is how often one run looks and acts. Two are the rule: an
+	// action, and the status.
+	maxRounds = 8
+	// unsentWait is about how long until a push is tried again that the Git
+	// host did not take. When it can be reached again is told before that.
+	unsentWait = 10 * time.Second
+	// refusedWait is how long until the API server is asked again to take a
+	// file: rules that do not come with the object may have changed.
+	refusedWait = time.Minute
+	// unservedWait is how long until what an API server did not serve yet is
+	// written again.
+	unservedWait = 500 * time.Millisecond
+)
+
+// reconciler keeps the claims of one API in step.
+type reconciler struct {
+	current atomic.Pointer[API]
+	// cached reads from the cache, live from the API server.
+	cached, live client.Reader
+	client       client.Client
+	recorder     events.EventRecorder
+	// pending are claims to look at again when the control plane has seen a
+	// newer main, or the repository can be used again.
+	pending keys
+	written *written
+	answers contract.Statuses
+	// reports are turns to write a status, enqueue calls who waits for one.
+	reports turns
+	enqueue func(contract.Key)
+	// waiting are claims whose answer from the control plane is due any moment.
+	waiting waits
+	held    *heldFiles
+	work    gate
+	// numbers may be nil.
+	numbers *metrics.KonnectorBinding
+}
+
+func (r *reconciler) api() *API { return r.current.Load() }
+
+// Reconcile brings one claim in step.
+func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	if !r.work.enter() {
+		return ctrl.Result{}, nil
+	}
+	defer r.work.leave()
+	key := contract.Key{Binding: r.api().Binding, Namespace: req.Namespace, Name: req.Name}
+	defer func() {
+		for _, next := range r.reports.next() {
+			r.enqueue(next)
+		}
+	}()
+	object, err := r.get(ctx, r.cached, key)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	object = r.written.newest(req.NamespacedName, object)
+	l, err := r.look(ctx, key, sight{Reader: r.cached, object: object})
+	if err != nil {
+		return r.trouble(key, err)
+	}
+	if l.settled() {
+		// The cache will do for what the API server takes only from somebody who
+		// knows the newest version.
+		result, err := r.settle(ctx, l, settling{})
+		if !errors.Is(err, errMoved) {
+			return result, err
+		}
+	}
+	if l.decision.Action == decision.Create {
+		// If it is there after all, it cannot be created.
+		return r.bringInStep(ctx, key, nil)
+	}
+	// The cache may be behind, also behind what this very process wrote. What
+	// is pushed to Git is not guarded by a resourceVersion, so nothing is done
+	// on the cache's word.
+	if object, err = r.get(ctx, r.live, key); err != nil {
+		return ctrl.Result{}, err
+	}
+	return r.bringInStep(ctx, key, object)
+}
+
+// bringInStep looks and acts until there is nothing left to do.
+func (r *reconciler) bringInStep(ctx context.Context, key contract.Key, object *unstructured.Unstructured) (ctrl.Result, error) {
+	var refusal *refusedError
+	created := false
+	for range maxRounds {
+		l, err := r.look(ctx, key, sight{r.live, object, refusal})
+		if err != nil {
+			return r.trouble(key, err)
+		}
+		if l.settled() {
+			var result ctrl.Result
+			if result, err = r.settle(ctx, l, settling{refusal: refusal, now: created}); err == nil {
+				return result, nil
+			}
+		} else {
+			if object, err = r.act(ctx, l); err == nil {
+				r.numbers.Did(string(l.decision.Action))
+			}
+		}
+		if err == nil && l.decision.Action == decision.Create {
+			// Its status makes its base count.
+			created = true
+			var cancel context.CancelFunc
+			ctx, cancel = finish(ctx)
+			defer cancel()
+		}
+		switch {
+		case err == nil:
+		case errors.Is(err, errMoved):
+			if object, err = r.get(ctx, r.live, key); err != nil {
+				return ctrl.Result{}, err
+			}
+		case errors.As(err, &refusal):
+			object = l.object
+		case errors.Is(err, errUnserved):
+			return ctrl.Result{RequeueAfter: jitter(unservedWait)}, nil
+		default:
+			return r.failed(ctx, l, err)
+		}
+	}
+	return ctrl.Result{RequeueAfter: time.Second}, nil
+}
+
+// maxReports is how many statuses are written at once: as many as an API server
+// with time on its hands takes in some milliseconds, and few beside those that
+// people keep it busy with.
+const maxReports = 4
+
+// soon is how long the control plane has for its answer, until the app cluster is
+// told that it is waited for. It mostly comes before, and then the status is
+// written once for one change.
+const soon = time.Second
+
+// settling is how a claim came to be settled.
+type settling struct {
+	refusal *refusedError
+	// now says that the status must not wait.
+	now bool
+}
+
+// settle says what there is to say where nothing else is to be done.
+func (r *reconciler) settle(ctx context.Context, l *look, s settling) (ctrl.Result, error) {
+	if !r.statusDiffers(l, nil) {
+		r.waiting.end(l.key)
+		return r.finished(l, s.refusal), nil
+	}
+	if s.refusal == nil && !s.now && l.answerIsDue() {
+		if rest := r.waiting.rest(l.key, string(l.file.Hash), soon); rest > 0 {
+			return ctrl.Result{RequeueAfter: rest}, nil
+		}
+	}
+	if !s.now && s.refusal == nil {
+		if !r.reports.take(l.key) {
+			return ctrl.Result{}, nil
+		}
+		defer r.reports.end()
+	}
+	if err := r.report(ctx, l, nil); err != nil {
+		return ctrl.Result{}, err
+	}
+	r.waiting.end(l.key)
+	return r.finished(l, s.refusal), nil
+}
+
+// finishTime is how long a process that is to end may take to keep what it has
+// begun together.
+const finishTime = 5 * time.Second
+
+// finish is for the writes that complete another one: it ends a while after ctx.
+// An API server that is slow is no reason to leave them out.
+func finish(ctx context.Context) (context.Context, context.CancelFunc) {
+	last, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(finishTime, cancel) })
+	return last, func() {
+		stop()
+		cancel()
+	}
+}
+
+// failed reports what keeps an action from being done.
+func (r *reconciler) failed(ctx context.Context, l *look, err error) (ctrl.Result, error) {
+	if !isTrouble(err) {
+		return ctrl.Result{}, err
+	}
+	if err := r.report(ctx, l, err); err != nil && !errors.Is(err, errMoved) {
+		return ctrl.Result{}, err
+	}
+	return r.trouble(l.key, err)
+}
+
+// isTrouble reports whether an error is for a claim's owner to know, as opposed
+// to one of this cluster's API server.
+func isTrouble(err error) bool {
+	var status apierrors.APIStatus
+	return !errors.As(err, &status) && !errors.Is(err, context.Canceled)
+}
+
+// trouble waits for what will pass, and lets go of what will not.
+func (r *reconciler) trouble(key contract.Key, err error) (ctrl.Result, error) {
+	switch {
+	case !isTrouble(err):
+		return ctrl.Result{}, err
+	case isFinal(err):
+		return ctrl.Result{}, nil
+	}
+	r.pending.add(key)
+	return ctrl.Result{RequeueAfter: jitter(unsentWait)}, nil
+}
+
+func jitter(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * (0.75 + rand.Float64()/2))
+}
+
+// settled reports whether there is nothing to do but to say so.
+func (l *look) settled() bool {
+	switch l.decision.Action {
+	case decision.Nothing, decision.Wait, decision.Hold:
+		return true
+	}
+	return false
+}
+
+// finished keeps what must be looked at again though neither the object nor the
+// file changes, and what has no object to be shown on.
+func (r *reconciler) finished(l *look, refusal *refusedError) ctrl.Result {
+	d := l.decision
+	r.count(l)
+	if l.object == nil && d.Action == decision.Hold {
+		r.held.set(l.key, d)
+	} else {
+		r.held.clear(l.key)
+	}
+	if d.Action == decision.Wait || d.Reason == decision.HistoryReplaced || d.Reason == decision.ManyRemovals || d.Reason == decision.Moved || l.view.StatusReplaced != "" {
+		r.pending.add(l.key)
+		// What it waits for may have come before it was on the list.
+		repo := r.api().Repository
+		if repo.Remote.Status.Snapshot().Head() != l.view.Status.Head() || repo.Remote.Main.Snapshot().Head() != l.view.Main.Head() {
+			return ctrl.Result{RequeueAfter: time.Millisecond}
+		}
+	}
+	if refusal != nil {
+		return ctrl.Result{RequeueAfter: jitter(refusedWait)}
+	}
+	return ctrl.Result{}
+}
+
+// count keeps the numbers of claims by where they are.
+func (r *reconciler) count(l *look) {
+	key := l.key.Namespace + "/" + l.key.Name
+	switch d := l.decision; {
+	case d.Action == decision.Hold:
+		r.numbers.Is(key, "Held", string(d.Reason))
+	case d.Action == decision.Wait:
+		r.numbers.Is(key, "Waiting", "")
+	case l.object == nil:
+		r.numbers.Is(key, "", "")
+	default:
+		r.numbers.Is(key, "InSync", "")
+	}
+}
+
+// get reads an object; nil for none.
+func (r *reconciler) get(ctx context.Context, from client.Reader, key contract.Key) (*unstructured.Unstructured, error) {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(r.api().Kind)
+	err := from.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: key.Name}, u)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("get %s: %w", key, err)
+	}
+	return packed.Whole(u)
+}
+
+// errMoved says that something is not any more what was decided on.
+var errMoved = errors.New("changed meanwhile")
+
+// errUnserved says that the API server does not know yet what is in the
+// definition.
+var errUnserved = errors.New("not served yet")
+
+// isFinal reports whether trying again does not help.
+func isFinal(err error) bool {
+	return errors.Is(err, store.ErrRejected) || errors.Is(err, errTooLarge)
+}
+
+// explain gives the reason and the words for a condition.
+func explain(err error) (reason, message string) {
+	if errors.Is(err, errTooLarge) {
+		return "TooLarge", "This object is too large to be kept in step with Git: " + err.Error() + "."
+	}
+	return repository.Explain(err)
+}

@@ -1,0 +1,76 @@
+package claim
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"gitbind.dev/gitbridge/contract"
+)
+
+// refusals are what the API server did not take a moment ago, in words for its
+// author; "" for what it was not asked, or has taken.
+type refusals struct {
+	// file is what the file says, merge what a merge makes of both sides, and
+	// lost the version that lost a conflict.
+	file, merge, lost string
+	noNamespace       bool
+}
+
+// refusedError is the API server's answer to what it was to take, and what it had
+// answered before.
+type refusedError struct{ refusals }
+
+func (e *refusedError) Error() string { return "refused: " + e.file + e.merge + e.lost }
+
+// refused is a no to what a file says.
+func (r *reconciler) refused(l *look, err error) error {
+	return l.refused(err, func(all *refusals, s metav1.Status) { all.file = r.words(l, s) })
+}
+
+// refused turns the API server's no into a refusedError, and what was changed
+// meanwhile into errMoved.
+func (l *look) refused(err error, note func(*refusals, metav1.Status)) error {
+	var status apierrors.APIStatus
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return errMoved
+	}
+	if !errors.As(err, &status) {
+		return err
+	}
+	s := status.Status()
+	switch s.Code {
+	case http.StatusBadRequest, http.StatusForbidden, http.StatusUnprocessableEntity, http.StatusRequestEntityTooLarge:
+		all := l.refusals
+		note(&all, s)
+		return &refusedError{all}
+	}
+	return err
+}
+
+// words are the API server's, with the lines of the file where these can be found.
+func (r *reconciler) words(l *look, s metav1.Status) string {
+	if s.Details == nil || len(s.Details.Causes) == 0 {
+		return s.Message
+	}
+	data, err := l.view.Main.Read(l.key.Path())
+	if err != nil {
+		return s.Message
+	}
+	var all []string
+	for _, c := range s.Details.Causes {
+		words := c.Message
+		if c.Field != "" {
+			words = c.Field + ": " + words
+		}
+		if line := contract.LineOf(data, c.Field); line > 0 {
+			words = fmt.Sprintf("line %d: %s", line, words)
+		}
+		all = append(all, words)
+	}
+	return strings.Join(all, "; ")
+}

@@ -1,0 +1,92 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/packed"
+	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/konnector/internal/agent/decision"
+	"gitbind.dev/konnector/internal/agent/repository"
+	"gitbind.dev/konnector/internal/base"
+)
+
+var errStopped = errors.New("its controller has stopped")
+
+// tracked are the claims of an API as the repository sees them, so that removals
+// are judged together and not one by one.
+type tracked struct{ *reconciler }
+
+// Objects goes through the cache.
+func (t tracked) Objects(ctx context.Context, want func(key contract.Key, terminating bool) bool) ([]repository.Object, error) {
+	api := t.api()
+	if !t.work.enter() {
+		// Asking for a list would bring the informer back that is being removed,
+		// and without one the others' removals would look fewer than they are.
+		return nil, fmt.Errorf("list %s: %w", api.Binding, errStopped)
+	}
+	defer t.work.leave()
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(api.Kind.GroupVersion().WithKind(api.Kind.Kind + "List"))
+	// Nothing of it is changed.
+	if err := t.cached.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list %s: %w", api.Binding, err)
+	}
+	var out []repository.Object
+	for i := range list.Items {
+		u := &list.Items[i]
+		key := contract.Key{Binding: api.Binding, Namespace: u.GetNamespace(), Name: u.GetName()}
+		if !controllerutil.ContainsFinalizer(u, v1alpha1.Finalizer) || !want(key, u.GetDeletionTimestamp() != nil) {
+			continue
+		}
+		o, ok, err := t.object(ctx, key, u)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			out = append(out, o)
+		}
+	}
+	return out, nil
+}
+
+// object is not for those that go with their namespace or API: these are held for
+// themselves.
+func (t tracked) object(ctx context.Context, key contract.Key, u *unstructured.Unstructured) (repository.Object, bool, error) {
+	u, err := packed.Whole(u)
+	if err != nil {
+		return repository.Object{}, false, err
+	}
+	o := repository.Object{Key: key, Held: reasonOf(u, conditionHeld) == string(decision.ManyRemovals)}
+	if at := u.GetDeletionTimestamp(); at != nil {
+		o.Deleted = at.Time
+		with, err := ending(ctx, t.cached, key)
+		if err != nil || with != "" {
+			return o, false, err
+		}
+	}
+	if b := base.Read(u); b != nil {
+		o.Removed = b.Removed
+		if b.Connection == t.api().Repository.ConnectionUID {
+			o.Commit, o.Blob, o.Claim = store.Hash(b.Commit), store.Hash(b.Blob), t.api().schema.Normalize(b.Claim)
+		}
+	}
+	return o, true, nil
+}
+
+// Read is a file as a claim of this API.
+func (t tracked) Read(f contract.File) *contract.Claim {
+	schema := t.api().schema
+	c, err := contract.Decode(f, schema.Kind())
+	if err != nil {
+		return nil
+	}
+	return schema.Normalize(c)
+}

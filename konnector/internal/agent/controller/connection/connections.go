@@ -1,0 +1,115 @@
+package connection
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/konnector/internal/agent/repository"
+)
+
+// credential is for HTTP basic authentication.
+type credential struct{ user, password string }
+
+// connections remember how each repository was opened.
+type connections struct {
+	mu   sync.Mutex
+	open map[string]*connected
+}
+
+type connected struct {
+	uid        types.UID
+	spec       v1alpha1.ConnectionSpec
+	credential atomic.Pointer[credential]
+	saved      time.Time
+}
+
+// ensure opens the repository, anew if another one is meant now, and lets it
+// use a credential.
+func (c *connections) ensure(ctx context.Context, r *Reconciler, conn *v1alpha1.Connection, cred credential) (*problem, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	repo := r.Pool.Get(conn.Name)
+	before := c.open[conn.Name]
+	if repo != nil && before != nil && before.uid == conn.UID && equality.Semantic.DeepEqual(before.spec, conn.Spec) {
+		if old := before.credential.Swap(&cred); *old != cred || repo.Suspended() {
+			repo.Resume()
+		}
+		return nil, nil
+	}
+
+	memory, err := r.saved(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
+	now := &connected{uid: conn.UID, spec: *conn.Spec.DeepCopy()}
+	now.credential.Store(&cred)
+	remote, err := repository.Connect(conn.Spec, func(context.Context) (string, string, error) {
+		cred := now.credential.Load()
+		return cred.user, cred.password, nil
+	}, r.Guard, r.Metrics.Repository(conn.Spec.ClusterID), r.Now)
+	if err != nil {
+		r.Pool.Close(conn.Name)
+		delete(c.open, conn.Name)
+		return &problem{"InvalidSpec", "The repository cannot be opened: " + err.Error()}, nil
+	}
+	if c.open == nil {
+		c.open = map[string]*connected{}
+	}
+	c.open[conn.Name] = now
+	name, uid := conn.Name, conn.UID
+	r.Pool.Open(ctx, repository.Options{
+		Remote: remote, Connection: name, ConnectionUID: uid, ClusterID: conn.Spec.ClusterID,
+		Namespaces: conn.Spec.Namespaces, Limits: limits(conn.Spec.Removals), Memory: memory, Now: r.Now,
+		Save: func(ctx context.Context, m repository.Memory) error { return r.save(ctx, name, uid, m) },
+	})
+	return nil, nil
+}
+
+// password is the one that a repository is asked with; "" for none.
+func (c *connections) password(name string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if o := c.open[name]; o != nil {
+		return o.credential.Load().password
+	}
+	return ""
+}
+
+func (c *connections) forget(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.open, name)
+}
+
+// untilSave is how long to wait before what is to be remembered is saved for its
+// own sake. The first one is saved at once.
+func (c *connections) untilSave(conn *v1alpha1.Connection, now time.Time) time.Duration {
+	if conn.Status.AcceptedCommit == "" {
+		return 0
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	o := c.open[conn.Name]
+	if o == nil {
+		return 0
+	}
+	if o.saved.IsZero() {
+		// Since the process began.
+		o.saved = now
+	}
+	return o.saved.Add(saveInterval).Sub(now)
+}
+
+func (c *connections) savedAt(conn *v1alpha1.Connection, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if o := c.open[conn.Name]; o != nil {
+		o.saved = now
+	}
+}

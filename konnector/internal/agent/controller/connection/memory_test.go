@@ -1,0 +1,54 @@
+package connection
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/breaker"
+	"gitbind.dev/konnector/internal/agent/repository"
+)
+
+func TestWhatIsRememberedIsRecalled(t *testing.T) {
+	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	for _, m := range []repository.Memory{
+		{},
+		{
+			Accepted: "a1", Begun: "b1", Observed: repository.Observed{Epoch: "e1", Sequence: 7},
+			Removals: []breaker.Removal{{Path: "bindings/x", At: at}},
+			Moves:    []repository.Move{{From: "a", To: "b"}},
+			Approved: repository.Approved{Main: "m", Removals: "r", RemovalsUpTo: at},
+		},
+	} {
+		before := v1alpha1.ConnectionStatus{RefusedFiles: 3, Moves: []v1alpha1.Move{{From: "old", To: "older"}}}
+		remember(&before, m)
+		data, err := json.Marshal(before)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var after v1alpha1.ConnectionStatus
+		if err := json.Unmarshal(data, &after); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(m, recall(after), cmp.Comparer(time.Time.Equal)); diff != "" {
+			t.Error(diff)
+		}
+		if after.RefusedFiles != 3 {
+			t.Error("something else was forgotten")
+		}
+	}
+}
+
+func TestLimits(t *testing.T) {
+	if got := limits(nil); got != breaker.Default() {
+		t.Errorf("got %+v", got)
+	}
+	got := limits(&v1alpha1.RemovalLimits{Most: new(int32(0)), Window: &metav1.Duration{Duration: time.Hour}})
+	if got.Most != 0 || got.Window != time.Hour || got.Share != .5 || got.AtLeast != 2 {
+		t.Errorf("got %+v", got)
+	}
+}

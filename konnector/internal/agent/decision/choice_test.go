@@ -1,0 +1,111 @@
+package decision
+
+import (
+	"strings"
+	"testing"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
+)
+
+// A person's decision does what it says, and is one on just this state of
+// things: of the reason, the object, the file and the base.
+func TestChoices(t *testing.T) {
+	held := func(change func(*Facts)) Facts {
+		f := Facts{Key: key, UID: "u1", Live: edit, File: other, FileBlob: "b1", Base: old, Finalizer: true, BaseCurrent: true, OwnWork: No, Continues: Yes, Flips: No, MayRemove: Yes, Merges: No}
+		change(&f)
+		return f
+	}
+	noFile := func(f *Facts) { f.File, f.FileBlob = nil, "" }
+	ending := func(f *Facts) { f.Terminating = true }
+	inStep := func(f *Facts) { f.Live, f.File = old, old }
+	for _, tc := range []struct {
+		name string
+		f    Facts
+		why  Reason
+		want map[Choice]Action
+	}{
+		{"changed and removed", held(noFile), ChangedAndRemoved, map[Choice]Action{TakeKeep: Commit, TakeDelete: Delete}},
+		{"no removal to be found", held(func(f *Facts) { noFile(f); f.Live, f.Continues = old, No }), FileMissing, map[Choice]Action{TakeKeep: Commit, TakeDelete: Delete}},
+		{"one of many files removed", held(func(f *Facts) {
+			noFile(f)
+			f.Live, f.MayRemove, f.RemovalHeld = old, No, "five files at once are too many"
+		}), ManyRemovals, map[Choice]Action{TakeKeep: Commit, TakeDelete: Delete}},
+		{"one of many objects deleted", held(func(f *Facts) {
+			inStep(f)
+			ending(f)
+			f.MayRemove, f.RemovalHeld = No, "five objects at once are too many"
+		}), ManyRemovals, map[Choice]Action{TakeRelease: Release, TakeDelete: RemoveFile}},
+		{"deleted and changed", held(ending), DeletedAndChanged, map[Choice]Action{TakeRelease: Release, TakeDelete: RemoveFile}},
+		{"the file came back", held(func(f *Facts) { ending(f); inStep(f); f.BaseRemoved = true }), FileCameBack, map[Choice]Action{TakeRelease: Release, TakeDelete: RemoveFile}},
+		{"the namespace ends", held(func(f *Facts) { ending(f); inStep(f); f.Ending = NamespaceEnds }), NamespaceDeleted, map[Choice]Action{TakeRelease: Release, TakeDelete: RemoveFile}},
+		{"the API ends", held(func(f *Facts) { ending(f); inStep(f); f.Ending = APIEnds }), APIDeleted, map[Choice]Action{TakeRelease: Release, TakeDelete: RemoveFile}},
+		{"to and fro", held(func(f *Facts) { f.File, f.Flips = old, Yes }), FlipFlop, map[Choice]Action{TakeCluster: Commit, TakeFile: GiveWay}},
+		{"the cluster writes, the file changed", held(func(f *Facts) { f.Live, f.Writer = old, v1alpha1.WriterCluster }), ClusterWrites, map[Choice]Action{TakeCluster: Commit, TakeFile: Write}},
+		{"the cluster writes, both changed", held(func(f *Facts) { f.Writer = v1alpha1.WriterCluster }), ClusterWrites, map[Choice]Action{TakeCluster: Commit, TakeFile: GiveWay}},
+		{"the cluster writes, the file went", held(func(f *Facts) { noFile(f); f.Live, f.Writer = old, v1alpha1.WriterCluster }), ClusterWrites, map[Choice]Action{TakeKeep: Commit, TakeDelete: Delete}},
+		{"Git writes, the object is deleted", held(func(f *Facts) { ending(f); inStep(f); f.Writer = v1alpha1.WriterGit }), GitWrites, map[Choice]Action{TakeRelease: Release, TakeDelete: RemoveFile}},
+		{"Git writes, the object is new", held(func(f *Facts) { noFile(f); f.Base, f.Writer = nil, v1alpha1.WriterGit }), GitWrites, nil},
+		{"a conflict was lost", held(func(f *Facts) { inStep(f); f.Lost = lost }), BothChanged, map[Choice]Action{TakeCluster: TakeBack, TakeFile: Record}},
+		{"Git won because it writes", held(func(f *Facts) { inStep(f); f.Lost = &Lost{Reason: GitWrites, Branch: "conflicts/x"} }), GitWrites, map[Choice]Action{TakeFile: Record}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			d := For(tc.f)
+			if d.Reason != tc.why || d.Action != Hold && d.Action != Nothing || len(d.Choices) != len(tc.want) {
+				t.Fatalf("got %+v", d)
+			}
+			for _, choice := range d.Choices {
+				f := tc.f
+				f.Resolve = string(choice) + "." + d.Token
+				if got := For(f); got.Action != tc.want[choice] || got.Chosen != choice {
+					t.Errorf("%s: got %+v, want %s", choice, got, tc.want[choice])
+				}
+				for what, change := range map[string]func(*Facts){
+					"another object": func(f *Facts) { f.UID = "u2" },
+					"another file": func(f *Facts) {
+						f.FileBlob += "2"
+					},
+					"another edit": func(f *Facts) {
+						if f.Live == f.File {
+							f.File = edit
+						}
+						f.Live = edit2
+					},
+				} {
+					f := f
+					change(&f)
+					if got := For(f); got.Chosen != "" {
+						t.Errorf("%s: decided on %s: %+v", choice, what, got)
+					}
+				}
+				f.Resolve = string(choice) + ".0000000000"
+				if got := For(f); got.Action != d.Action || !strings.Contains(got.Message, f.Resolve) {
+					t.Errorf("a decision on something else: %+v", got)
+				}
+			}
+			f := tc.f
+			f.Resolve = "anything." + d.Token
+			if got := For(f); got.Chosen != "" {
+				t.Errorf("decided: %+v", got)
+			}
+		})
+	}
+}
+
+func TestMessagesNameTheFile(t *testing.T) {
+	for _, why := range []Reason{ChangedAndRemoved, FileMissing, FileRefused, DeletedAndChanged, FileCameBack, NamespaceDeleted, FlipFlop, GitWrites, ClusterWrites, Paused} {
+		for _, f := range []Facts{{}, {Terminating: true}, {File: old}} {
+			f.Key, f.Ending = key, NamespaceEnds
+			if d := f.hold(why); !strings.Contains(d.Message, key.Path()) {
+				t.Errorf("%s: %q does not name the file", why, d.Message)
+			}
+		}
+	}
+	for _, why := range []Reason{BothExist, BothChanged, GitWrites} {
+		message := Facts{Key: key, Lost: &Lost{Reason: why, Branch: lost.Branch, Fields: lost.Fields, Users: lost.Users}}.lost().Message
+		for _, want := range []string{key.Path(), lost.Branch, "alice"} {
+			if !strings.Contains(message, want) {
+				t.Errorf("%s: %q does not name %s", why, message, want)
+			}
+		}
+	}
+}

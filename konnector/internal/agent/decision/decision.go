@@ -1,0 +1,318 @@
+// Package decision says what the konnector does for one claim, from what is
+// known of it. It is level-triggered and pure: no client, no Git, no clock, no
+// memory. It changes nothing, and whoever acts on a decision must make sure
+// that the facts still hold when the action takes effect.
+package decision
+
+import (
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
+)
+
+// Facts are what is known of one claim.
+type Facts struct {
+	Key contract.Key
+	// UID is the object's.
+	UID string
+	// Unfit is why the object's name cannot be a path in Git; nil if it can.
+	Unfit error
+
+	// Live is the object in the app cluster, normalized; nil for none.
+	Live *contract.Claim
+	// Finalizer says that the object has ours.
+	Finalizer bool
+	// Touched says that somebody may have edited the object since Base, even if
+	// it equals Base: there and back again.
+	Touched bool
+	// Terminating says that the object's delete has begun.
+	Terminating bool
+	// Ending is why, where that is not the object itself.
+	Ending Ending
+	// Paused says that a person wants the claim left as it is.
+	Paused bool
+	// Resolve is a person's decision, "<choice>.<token>"; "" for none.
+	Resolve string
+
+	// File is the file on main, normalized; nil when there is none, or it has
+	// a Problem. Where it is byte by byte the one that Base was made from, it
+	// is Base: a file that nobody touched has not changed, even if new defaults
+	// or a webhook make the API server read more into it.
+	File *contract.Claim
+	// FileBlob is Git's name of its content; "" for no file.
+	FileBlob string
+	// Problem is why the file on main cannot be read as a claim.
+	Problem error
+	// NamespaceMissing says that the object's namespace does not exist.
+	NamespaceMissing bool
+	// Refusal is why the API server does not take what the file says, in its
+	// own words.
+	Refusal string
+	// MergeRefusal is why it does not take what a merge makes of both sides,
+	// LostRefusal why the version that lost cannot be brought back.
+	MergeRefusal, LostRefusal string
+
+	// Base is the version that both last agreed on, normalized; nil for none.
+	Base *contract.Claim
+	// BaseRemoved says that since Base both agreed that the claim goes.
+	BaseRemoved bool
+	// BaseCurrent is false when Base holds what it should, but was made under
+	// another Connection, or at a commit that is no part of main any more.
+	BaseCurrent bool
+	// Lost is the conflict that the object's version lost; nil when there was
+	// none, or it is over.
+	Lost *Lost
+
+	// Writer says who may change claims of this API; "" is Both.
+	Writer v1alpha1.Writer
+	// Elsewhere says, in words, that the claim's namespace does not belong to the
+	// Connection; "" when it does.
+	Elsewhere string
+	// Replaced says that main no longer continues the history that was
+	// accepted, in words; "" when it does.
+	Replaced string
+
+	// These are costly to know. A decision that needs one of them asks for it.
+
+	// OwnWork: the file is as this agent pushed it last, for this very object.
+	// If not, Interrupted says what came of a push since Base that Base does not
+	// know of.
+	OwnWork     Answer
+	Interrupted Interrupted
+	// Continues: the head of main descends from the commit at which both last
+	// agreed on this claim, under the same Connection.
+	Continues Answer
+	// Gone: the control plane says that nothing of this claim is left.
+	Gone Answer
+	// Merges: both sides changed other fields since Base, and Merged is what
+	// comes of it. If not, Fields are those that both changed.
+	Merges Answer
+	Merged *contract.Claim
+	Fields []string
+	// Flips: the object's change is one more turn of a field that goes to and
+	// fro between cluster and Git. FlipWords name it and who writes it.
+	Flips     Answer
+	FlipWords string
+	// MayRemove: the claim's removal is not one of too many. If not,
+	// RemovalHeld says why, in words, and Moved that it is none: the file went to
+	// another path.
+	MayRemove   Answer
+	RemovalHeld string
+	Moved       bool
+}
+
+// Lost is a conflict that Git won.
+type Lost struct {
+	// Reason is that of the decision to give way.
+	Reason Reason `json:"reason"`
+	// Branch keeps the version that lost.
+	Branch string `json:"branch"`
+	// Fields are those that both changed; none where nothing was in common.
+	Fields []string `json:"fields,omitempty"`
+	// Users are those who changed the version that lost.
+	Users []string `json:"users,omitempty"`
+}
+
+// Answer is to a question of fact.
+type Answer int8
+
+// The answers. The zero value has not been asked for yet.
+const (
+	Unasked Answer = iota
+	No
+	Yes
+)
+
+// Interrupted is how an object and a push of it stand to each other, where the
+// push was not recorded and others have changed the file, with it or since.
+type Interrupted int8
+
+// The zero value says that there was no such push.
+const (
+	NotInterrupted Interrupted = iota
+	// AllPushed: the object is as it was pushed.
+	AllPushed
+	// EditedSince: it is not, and which of its fields were edited since cannot be
+	// told.
+	EditedSince
+)
+
+// Ending is what takes an object along with it.
+type Ending string
+
+// What ends together with its objects.
+const (
+	NamespaceEnds Ending = "namespace"
+	APIEnds       Ending = "CustomResourceDefinition"
+)
+
+// Action is what to do.
+type Action string
+
+// The actions.
+const (
+	// Nothing: both agree, or there is nothing that may be done.
+	Nothing Action = "Nothing"
+	// Record keeps the object's version as base, and puts the finalizer on.
+	Record Action = "Record"
+	// Commit puts the object's version into the file.
+	Commit Action = "Commit"
+	// Rebase keeps the file's version as base: the push was this agent's own,
+	// and it ended before it could say so.
+	Rebase Action = "Rebase"
+	// Write puts the file's version into the object.
+	Write Action = "Write"
+	// Merge puts what both sides changed into the file and into the object.
+	Merge Action = "Merge"
+	// GiveWay keeps the object's version on a branch, and puts the file's version
+	// into the object.
+	GiveWay Action = "GiveWay"
+	// TakeBack puts the version that lost a conflict into the object again.
+	TakeBack Action = "TakeBack"
+	// Create makes the object from the file.
+	Create Action = "Create"
+	// Delete deletes the object.
+	Delete Action = "Delete"
+	// RemoveFile takes the file off main.
+	RemoveFile Action = "RemoveFile"
+	// RecordRemoved keeps with the base that the file is gone.
+	RecordRemoved Action = "RecordRemoved"
+	// Release takes the finalizer off.
+	Release Action = "Release"
+	// Wait: the control plane has not finished.
+	Wait Action = "Wait"
+	// Hold: nothing is done until a person decides.
+	Hold Action = "Hold"
+	// Ask: Question must be answered first.
+	Ask Action = "Ask"
+)
+
+// Question names the fact that a decision needs.
+type Question string
+
+// The questions.
+const (
+	AskOwnWork   Question = "OwnWork"
+	AskContinues Question = "Continues"
+	AskGone      Question = "Gone"
+	AskMerge     Question = "Merge"
+	AskFlips     Question = "Flips"
+	AskMayRemove Question = "MayRemove"
+)
+
+// Reason says in one word why a claim is held, or what it gave way to.
+type Reason string
+
+// The reasons.
+const (
+	HistoryReplaced   Reason = "HistoryReplaced"
+	BothExist         Reason = "BothExist"
+	BothChanged       Reason = "BothChanged"
+	ChangedAndRemoved Reason = "ChangedAndRemoved"
+	FileMissing       Reason = "FileMissing"
+	FileInvalid       Reason = "FileInvalid"
+	FileRefused       Reason = "FileRefused"
+	DeletedAndChanged Reason = "DeletedAndChanged"
+	FileCameBack      Reason = "FileCameBack"
+	NamespaceMissing  Reason = "NamespaceMissing"
+	NamespaceDeleted  Reason = "NamespaceDeleted"
+	APIDeleted        Reason = "APIDeleted"
+	NameUnfit         Reason = "NameUnfit"
+	FlipFlop          Reason = "FlipFlop"
+	ManyRemovals      Reason = "ManyRemovals"
+	Moved             Reason = "Moved"
+	NotServed         Reason = "NotServed"
+	GitWrites         Reason = "GitWrites"
+	ClusterWrites     Reason = "ClusterWrites"
+	Paused            Reason = "Paused"
+)
+
+// Decision is what to do. For a Hold it has the reason and a message; for Nothing
+// it has them while a conflict that the object lost is to be looked at.
+type Decision struct {
+	Action   Action
+	Question Question
+	Reason   Reason
+	// Message says what happened and what to do, to the object's owner.
+	Message string
+	// Choices are the decisions that a person can take here, and Token names
+	// what they are about: another edit makes another one.
+	Choices []Choice
+	Token   string
+	// Chosen is the person's decision that led to this one; "" for none.
+	Chosen Choice
+}
+
+func do(a Action) Decision    { return Decision{Action: a} }
+func ask(q Question) Decision { return Decision{Action: Ask, Question: q} }
+
+// For decides. Its cases are the rows of the table in the design, section 4.
+func For(f Facts) Decision {
+	if f.Paused && f.Live != nil {
+		return f.hold(Paused)
+	}
+	if f.Elsewhere != "" {
+		return f.elsewhere()
+	}
+	d := f.decide()
+	if f.Replaced != "" && d.Action != Nothing && d.Action != Wait {
+		return f.hold(HistoryReplaced)
+	}
+	if d.Chosen == "" && (d.Action == Delete || d.Action == RemoveFile) {
+		return f.gate(d)
+	}
+	return d
+}
+
+func (f Facts) decide() Decision {
+	switch {
+	case f.Live == nil:
+		return f.absent()
+	case f.Terminating:
+		return f.terminating()
+	default:
+		return f.present()
+	}
+}
+
+// elsewhere is for a claim that is none of this Connection's business.
+func (f Facts) elsewhere() Decision {
+	switch {
+	case f.Live == nil && f.File == nil && f.Problem == nil, f.Terminating && !f.Finalizer:
+		return do(Nothing)
+	case f.Terminating && f.Base == nil:
+		// It never was.
+		return do(Release)
+	default:
+		return f.hold(NotServed)
+	}
+}
+
+// gate lets a removal pass, unless it is one of too many.
+func (f Facts) gate(d Decision) Decision {
+	switch f.MayRemove {
+	case Unasked:
+		return ask(AskMayRemove)
+	case Yes:
+		return d
+	default:
+		if f.Moved {
+			return f.hold(Moved)
+		}
+		return f.hold(ManyRemovals)
+	}
+}
+
+// whoChanged tells a change of the file by this agent from one by others.
+func (f Facts) whoChanged(own, others Decision) Decision {
+	switch f.OwnWork {
+	case Unasked:
+		return ask(AskOwnWork)
+	case Yes:
+		return own
+	default:
+		return others
+	}
+}
+
+func (f Facts) liveChanged() bool { return !contract.Equal(f.Live, f.Base) }
+func (f Facts) fileChanged() bool { return !contract.Equal(f.File, f.Base) }

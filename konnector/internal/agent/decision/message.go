@@ -1,0 +1,98 @@
+package decision
+
+import (
+	"fmt"
+	"strings"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
+)
+
+func (f Facts) message(why Reason) string {
+	file := f.Key.Path()
+	switch why {
+	case HistoryReplaced:
+		return f.Replaced
+	case NameUnfit:
+		return fmt.Sprintf("This object cannot be committed: %s. Delete it, and create it with another name.", f.Unfit)
+	case ChangedAndRemoved:
+		return fmt.Sprintf("%s was removed from main, but this object was changed since. The control plane acts on main, and deletes the service. "+decide+": delete lets this object go too, keep puts the file back on main, which orders a new, empty service if the old one is gone.", file)
+	case FileMissing:
+		return fmt.Sprintf("%s is not on main, and nothing in main's history since this object was last in step with it shows a removal. The service is kept. "+decide+": keep puts the file back on main, delete deletes the service.", file)
+	case FileInvalid:
+		if f.Live == nil {
+			return fmt.Sprintf("%s. Correct the file on main.", f.Problem)
+		}
+		return fmt.Sprintf("%s. This object stays as it is, and its changes wait. Correct the file on main.", f.Problem)
+	case NamespaceMissing:
+		return fmt.Sprintf("Namespace %s does not exist in this cluster: the object that %s orders cannot be created. Create the namespace, or remove the file from main.", f.Key.Namespace, file)
+	case FileRefused:
+		return fmt.Sprintf("This cluster's API server refuses %s: %s. Correct the file on main.", file, f.Refusal)
+	case DeletedAndChanged:
+		return fmt.Sprintf("This object was deleted, but %s was changed on main since they last agreed. The service is kept. "+decide+": "+deleteOrRelease, file)
+	case FileCameBack:
+		return fmt.Sprintf("%s was removed and came back while this object was being deleted. A delete that has begun cannot be undone. "+decide+": "+deleteOrRelease, file)
+	case NamespaceDeleted, APIDeleted:
+		return fmt.Sprintf("This object is deleted only because its %s is. The service is kept. "+decide+": delete removes %s from main and deletes the service, release lets this object go and leaves file and service as they are.", f.Ending, file)
+	case FlipFlop:
+		return fmt.Sprintf("%s Main stays as it is in %s until it is clear who writes what. Stop one of the two, or say in spec.writer of APIServiceBinding %s where claims are written. Then "+decideHere+": cluster commits this object, file writes the file into it.", f.FlipWords, file, f.Key.Binding)
+	case ManyRemovals, Moved:
+		return f.RemovalHeld
+	case NotServed:
+		return f.Elsewhere
+	case GitWrites:
+		return f.gitWrites(file)
+	case ClusterWrites:
+		return f.clusterWrites(file)
+	case Paused:
+		return fmt.Sprintf("This claim is paused: what changes here or in %s stays as it is. To go on: kubectl annotate this object %s-", file, v1alpha1.PauseAnnotation)
+	}
+	return string(why)
+}
+
+const (
+	decideHere      = "decide (kubectl gitbind resolve)"
+	decide          = "Decide (kubectl gitbind resolve)"
+	deleteOrRelease = "delete removes the file from main and deletes the service, release lets this object go and keeps the service: the object is then created again from the file."
+)
+
+// gitWrites is for an API of which only Git may say what is wanted.
+func (f Facts) gitWrites(file string) string {
+	if f.Terminating {
+		return fmt.Sprintf("This object was deleted, but claims of this API are written in Git only: %s is on main, and the service is kept. "+decide+": "+deleteOrRelease, file)
+	}
+	return fmt.Sprintf("This object was created here, but claims of this API are written in Git only: nothing is ordered. Put it on main as %s, or delete this object.", file)
+}
+
+// clusterWrites is for an API of which only this cluster may say what is wanted.
+func (f Facts) clusterWrites(file string) string {
+	if f.File == nil {
+		return fmt.Sprintf("%s was removed from main by others, but claims of this API are written in this cluster only. The service is kept. "+decide+": keep puts the file back on main, delete deletes the service.", file)
+	}
+	return fmt.Sprintf("%s was changed on main by others, but claims of this API are written in this cluster only. This object stays as it is. "+decide+": cluster commits this object over the file, file writes the file into it.", file)
+}
+
+// lostMessage says what a conflict was about, and where the version that lost is.
+func (f Facts) lostMessage() string {
+	what := map[Reason]string{
+		BothExist: "This object and the file were made independently and differ",
+		GitWrites: "Claims of this API are written in Git only",
+	}[f.Lost.Reason]
+	if what == "" {
+		what = "This object and the file were both changed"
+		if len(f.Lost.Fields) > 0 {
+			what += " in " + strings.Join(f.Lost.Fields, ", ")
+		}
+	}
+	by := ""
+	if len(f.Lost.Users) > 0 {
+		by = " (by " + strings.Join(f.Lost.Users, ", ") + ")"
+	}
+	again := ": cluster brings it back, file leaves things as they are."
+	switch {
+	case f.LostRefusal != "":
+		again = ". It cannot be brought back: " + f.LostRefusal
+	case f.Lost.Reason == GitWrites:
+		again = ": file leaves things as they are. To have it after all, merge the branch into main."
+	}
+	return fmt.Sprintf("%s: %s on main won. What was in the cluster%s is kept on branch %s. "+decide+"%s", what, f.Key.Path(), by, f.Lost.Branch, again)
+}

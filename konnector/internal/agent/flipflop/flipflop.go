@@ -1,0 +1,95 @@
+// Package flipflop finds fields that go to and fro between two values, because
+// a tool in the cluster and somebody in Git each write their own. It is pure, and
+// remembers as little as that takes.
+package flipflop
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"time"
+
+	"gitbind.dev/konnector/internal/agent/merge"
+)
+
+const (
+	// Window is the time in which a field may go to and fro.
+	Window = 10 * time.Minute
+	// maxTurns and maxFields bound what is remembered of one claim.
+	maxTurns  = 6
+	maxFields = 16
+)
+
+// Turn is one write of a claim, on either side.
+type Turn struct {
+	// At is in seconds since 1970.
+	At int64 `json:"at"`
+	// Git says that a file was written to the object, rather than the object to
+	// the file. Since is then the commit that the object was in step with before.
+	Git   bool   `json:"git,omitempty"`
+	Since string `json:"since,omitempty"`
+	// Fields are the fields that changed, each as "<path>:<value>", hashed.
+	Fields []string `json:"fields"`
+}
+
+// New is a turn that changes fields.
+func New(at time.Time, changes []merge.Change) Turn {
+	t := Turn{At: at.Unix()}
+	for _, c := range changes[:min(len(changes), maxFields)] {
+		t.Fields = append(t.Fields, mark(c))
+	}
+	return t
+}
+
+func mark(c merge.Change) string { return hash(c.Path) + ":" + hash(c.Value) }
+
+func hash(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:3])
+}
+
+// Add remembers a turn, and forgets those that are too old to count. Turns of the
+// cluster count only between those of Git, so that an edit which Git has no part
+// in leaves nothing behind.
+func Add(turns []Turn, t Turn) []Turn {
+	kept := slices.DeleteFunc(slices.Clone(turns), func(old Turn) bool { return t.At-old.At > int64(Window/time.Second) })
+	if len(t.Fields) == 0 || !t.Git && !slices.ContainsFunc(kept, func(old Turn) bool { return old.Git }) {
+		return kept
+	}
+	kept = append(kept, t)
+	return kept[max(0, len(kept)-maxTurns):]
+}
+
+// Third finds the paths of those changes in the cluster that would turn a field
+// for the third time: Git has set it, the cluster has set it back, Git has set it
+// again, and now the cluster would set it back once more.
+func Third(turns []Turn, now time.Time, changes []merge.Change) []string {
+	turns = Add(turns, Turn{At: now.Unix()})
+	var paths []string
+	for _, c := range changes[:min(len(changes), maxFields)] {
+		if turned(turns, mark(c)) {
+			paths = append(paths, c.Path)
+		}
+	}
+	return paths
+}
+
+// turned looks for Git's value, then the one of the mark, then Git's again.
+func turned(turns []Turn, cluster string) bool {
+	back := slices.IndexFunc(turns, func(t Turn) bool { return !t.Git && slices.Contains(t.Fields, cluster) })
+	if back < 0 {
+		return false
+	}
+	path, _, _ := strings.Cut(cluster, ":")
+	for _, first := range turns[:back] {
+		for _, again := range turns[back+1:] {
+			if first.Git && again.Git && slices.ContainsFunc(first.Fields, func(f string) bool {
+				return strings.HasPrefix(f, path+":") && f != cluster && slices.Contains(again.Fields, f)
+			}) {
+				return true
+			}
+		}
+	}
+	return false
+}

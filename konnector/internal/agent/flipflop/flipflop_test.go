@@ -1,0 +1,86 @@
+package flipflop
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"gitbind.dev/konnector/internal/agent/merge"
+)
+
+var start = time.Unix(1_800_000_000, 0)
+
+type write struct {
+	after  time.Duration
+	git    bool
+	values []string // of plan, size
+}
+
+func changes(values []string) []merge.Change {
+	var out []merge.Change
+	for i, v := range values {
+		if v != "" {
+			out = append(out, merge.Change{Path: []string{"spec.plan", "spec.size"}[i], Value: v})
+		}
+	}
+	return out
+}
+
+func TestThird(t *testing.T) {
+	const git, cluster = true, false
+	for _, tc := range []struct {
+		name   string
+		writes []write
+		next   []string
+		want   []string
+	}{
+		{"one pull request, undone once", []write{{0, git, []string{"big"}}}, []string{"small"}, nil},
+		{"undone, and done again", []write{{0, git, []string{"big"}}, {1, cluster, []string{"small"}}, {1, git, []string{"big"}}}, []string{"small"}, []string{"spec.plan"}},
+		{"among other fields", []write{{0, git, []string{"big", "1"}}, {1, cluster, []string{"small"}}, {1, git, []string{"big"}}}, []string{"small", "2"}, []string{"spec.plan"}},
+		{"a third value is an edit", []write{{0, git, []string{"big"}}, {1, cluster, []string{"small"}}, {1, git, []string{"big"}}}, []string{"medium"}, nil},
+		{"Git set another value", []write{{0, git, []string{"big"}}, {1, cluster, []string{"small"}}, {1, git, []string{"medium"}}}, []string{"small"}, nil},
+		{"too long ago", []write{{0, git, []string{"big"}}, {1, cluster, []string{"small"}}, {600, git, []string{"big"}}}, []string{"small"}, nil},
+		{"one user, there and back", []write{{0, cluster, []string{"big"}}, {1, cluster, []string{"small"}}, {1, cluster, []string{"big"}}}, []string{"small"}, nil},
+		{"nothing before", nil, []string{"small"}, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var turns []Turn
+			now := start
+			for _, w := range tc.writes {
+				now = now.Add(w.after * time.Second)
+				turn := New(now, changes(w.values))
+				turn.Git = w.git
+				turns = Add(turns, turn)
+			}
+			if diff := cmp.Diff(tc.want, Third(turns, now.Add(time.Second), changes(tc.next))); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestAddForgets(t *testing.T) {
+	var turns []Turn
+	turns = Add(turns, New(start, changes([]string{"big"})))
+	if len(turns) > 0 {
+		t.Errorf("an edit that Git has no part in was remembered: %v", turns)
+	}
+	var many []merge.Change
+	for i := range 100 {
+		many = append(many, merge.Change{Path: fmt.Sprint(i)})
+	}
+	for i := range 20 {
+		turn := New(start.Add(time.Duration(i)*time.Second), many)
+		turn.Git = true
+		turns = Add(turns, turn)
+	}
+	if len(turns) != maxTurns || slices.ContainsFunc(turns, func(t Turn) bool { return len(t.Fields) > maxFields }) {
+		t.Errorf("%d turns, the first of %d fields", len(turns), len(turns[0].Fields))
+	}
+	if later := Add(turns, Turn{At: start.Add(time.Hour).Unix()}); len(later) > 0 {
+		t.Errorf("what is old is remembered: %v", later)
+	}
+}

@@ -1,0 +1,278 @@
+// Package renewal keeps the credential of each Connection good: it has the
+// backend renew it while it counts, and says on the Connection until when it
+// does. A new one is in the Secret before it is used, and the one before it stays
+// there until the backend has taken the new one, so that a crash, a lost answer
+// or a second renewal at the same time leaves one that counts.
+//
+// It opens no repository and writes to no Secret but those that Connections
+// name.
+package renewal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/konnector/internal/agent/repository"
+)
+
+// +kubebuilder:rbac:groups=gitbind.dev,resources=connections,verbs=get;list;watch
+// +kubebuilder:rbac:groups=gitbind.dev,resources=connections/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups="",namespace=gitbind-system,resources=secrets,verbs=get;list;watch
+//
+// To update a Connection's Secret is in the Role that connecting makes for it.
+
+// keyPrevious is where the password before a renewal is kept.
+const keyPrevious = "previous-password"
+
+// Reconciler renews the credentials of all Connections.
+type Reconciler struct {
+	// Client reads from the cache.
+	Client client.Client
+	// Namespace is where the Secrets of Connections lie.
+	Namespace string
+	// InUse is the password that a Connection's repository is asked with.
+	InUse func(connection string) string
+	// Guard, if not nil, is put around what sends requests, and refuses those
+	// that this process must not send.
+	Guard func(http.RoundTripper) http.RoundTripper
+	Now   func() time.Time
+
+	mu    sync.Mutex
+	about map[string]*memory
+}
+
+// memory is what is known of a Connection's credential. One worker has it at a
+// time.
+type memory struct {
+	known    known
+	renewed  time.Time
+	failures int
+	// trouble is the last failure, with which password, and until when to leave
+	// it at that.
+	trouble error
+	about   string
+	until   time.Time
+}
+
+// Reconcile does the next step for one Connection.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	conn := &v1alpha1.Connection{}
+	err := r.Client.Get(ctx, req.NamespacedName, conn)
+	if err != nil || !conn.DeletionTimestamp.IsZero() {
+		r.forget(req.Name)
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if conn.Spec.BackendURL == "" {
+		return r.report(ctx, conn, notRenewed(conn))
+	}
+	secret := &corev1.Secret{}
+	ref := conn.Spec.SecretRef
+	if ref.Namespace != r.Namespace {
+		return ctrl.Result{}, nil // its condition Ready says so
+	}
+	if err := r.Client.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, secret); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	m, k := r.of(conn), read(secret)
+	if k.user == "" || k.password == "" {
+		return ctrl.Result{}, nil
+	}
+	at, err := r.step(ctx, conn, secret, k, m)
+	if apierrors.IsConflict(err) {
+		// The cache is behind: its next event comes here again.
+		return ctrl.Result{RequeueAfter: soon}, nil
+	}
+	if err != nil {
+		m.about = k.password
+		at = r.failed(ctx, conn, m, err)
+	}
+	result, err := r.report(ctx, conn, condition(conn, k, m.known, m.trouble, r.Now()))
+	if err == nil && result.RequeueAfter == 0 {
+		result.RequeueAfter = max(at.Sub(r.Now()), soon)
+	}
+	return result, err
+}
+
+// step does what is next, and gives when to look again.
+func (r *Reconciler) step(ctx context.Context, conn *v1alpha1.Connection, secret *corev1.Secret, k kept, m *memory) (time.Time, error) {
+	if now := r.Now(); m.trouble != nil && m.about == k.password && now.Before(m.until) {
+		return m.until, nil
+	}
+	f := facts{now: r.Now(), kept: k, known: m.known, inUse: r.InUse(conn.Name), refused: refused(conn), renewed: m.renewed, seed: conn.Spec.ClusterID}
+	what, at := next(f)
+	if what == wait {
+		return at, nil
+	}
+	b, done, err := r.backend(conn)
+	if err != nil {
+		return at, err
+	}
+	defer done()
+	switch what {
+	case look:
+		err = r.look(ctx, b, k, m)
+	case confirm:
+		err = r.confirm(ctx, b, secret, k, m)
+	case renew:
+		err = r.renew(ctx, b, secret, k)
+	}
+	if err != nil {
+		return at, err
+	}
+	m.failures, m.trouble = 0, nil
+	f.known, f.renewed = m.known, m.renewed
+	_, at = next(f)
+	return at, nil
+}
+
+// look asks the backend about the password.
+func (r *Reconciler) look(ctx context.Context, b *backend, k kept, m *memory) error {
+	c, err := b.look(ctx, k.user, k.password)
+	if err != nil && !errors.Is(err, errRefused) {
+		return fmt.Errorf("ask about the credential: %w", err)
+	}
+	m.known = known{password: k.password, expires: c.Expires, renewAfter: c.RenewAfter, dead: err != nil, at: r.Now()}
+	return nil
+}
+
+// renew has the next password in the Secret before it is used.
+func (r *Reconciler) renew(ctx context.Context, b *backend, secret *corev1.Secret, k kept) error {
+	// What may not be written need not be asked for.
+	if err := r.Client.Update(ctx, secret.DeepCopy(), client.DryRunAll); err != nil {
+		return err
+	}
+	c, err := b.renew(ctx, k.user, k.password)
+	if err != nil {
+		return fmt.Errorf("renew the credential: %w", err)
+	}
+	logr.FromContextOrDiscard(ctx).Info("credential renewed", "expires", c.Expires)
+	return r.write(ctx, secret, kept{user: c.Username, password: c.Password, expires: c.Expires, previous: k.password})
+}
+
+// confirm uses the new password for the first time, which ends the one before.
+func (r *Reconciler) confirm(ctx context.Context, b *backend, secret *corev1.Secret, k kept, m *memory) error {
+	if err := r.look(ctx, b, k, m); err != nil {
+		return err
+	}
+	if !m.known.dead {
+		m.renewed = r.Now()
+		k.previous = ""
+		return r.write(ctx, secret, k)
+	}
+	// Another renewal was the last one: this password never counted.
+	c, err := b.look(ctx, k.user, k.previous)
+	switch {
+	case err == nil:
+		return r.write(ctx, secret, kept{user: k.user, password: k.previous, expires: c.Expires})
+	case !errors.Is(err, errRefused):
+		return fmt.Errorf("ask about the credential before: %w", err)
+	}
+	k.previous = ""
+	return r.write(ctx, secret, k)
+}
+
+func read(secret *corev1.Secret) kept {
+	expires, _ := time.Parse(time.RFC3339, string(secret.Data[v1alpha1.ExpiresKey]))
+	return kept{
+		user: string(secret.Data[corev1.BasicAuthUsernameKey]), password: string(secret.Data[corev1.BasicAuthPasswordKey]),
+		expires: expires, previous: string(secret.Data[keyPrevious]),
+	}
+}
+
+// write replaces what is in the Secret, if it still is as it was read.
+func (r *Reconciler) write(ctx context.Context, secret *corev1.Secret, k kept) error {
+	s := secret.DeepCopy()
+	s.Data[corev1.BasicAuthUsernameKey] = []byte(k.user)
+	s.Data[corev1.BasicAuthPasswordKey] = []byte(k.password)
+	s.Data[v1alpha1.ExpiresKey] = []byte(k.expires.UTC().Format(time.RFC3339))
+	delete(s.Data, keyPrevious)
+	if k.previous != "" {
+		s.Data[keyPrevious] = []byte(k.previous)
+	}
+	return r.Client.Update(ctx, s)
+}
+
+// refused is since when the repository or the events refuse the credential, by a
+// clock that counts seconds; zero when they do not.
+func refused(conn *v1alpha1.Connection) (since time.Time) {
+	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionEvents} {
+		c := meta.FindStatusCondition(conn.Status.Conditions, kind)
+		if c != nil && c.Reason == repository.ReasonCredentialRefused && c.LastTransitionTime.After(since) {
+			since = c.LastTransitionTime.Time
+		}
+	}
+	return since
+}
+
+// failed notes a failure, and gives when to try again.
+func (r *Reconciler) failed(ctx context.Context, conn *v1alpha1.Connection, m *memory, err error) time.Time {
+	logr.FromContextOrDiscard(ctx).Info("credential trouble", "connection", conn.Name, "error", err.Error())
+	m.failures++
+	m.trouble = err
+	m.until = r.Now().Add(backOff(m.failures, m.known.expires.Sub(r.Now())))
+	if errors.Is(err, errUnsupported) {
+		m.until = r.Now().Add(unsupported)
+	}
+	return m.until
+}
+
+// report writes the condition, if it says anything new.
+func (r *Reconciler) report(ctx context.Context, conn *v1alpha1.Connection, c metav1.Condition) (ctrl.Result, error) {
+	want := conn.DeepCopy()
+	meta.SetStatusCondition(&want.Status.Conditions, c)
+	if equality.Semantic.DeepEqual(conn.Status, want.Status) {
+		return ctrl.Result{}, nil
+	}
+	err := r.Client.Status().Update(ctx, want)
+	if apierrors.IsConflict(err) {
+		return ctrl.Result{RequeueAfter: 4 * soon}, nil
+	}
+	return ctrl.Result{}, client.IgnoreNotFound(err)
+}
+
+// backend is how a Connection's is asked. The caller calls done.
+func (r *Reconciler) backend(conn *v1alpha1.Connection) (b *backend, done func(), err error) {
+	roots, err := repository.Roots(conn.Spec.CABundle)
+	if err != nil {
+		return nil, nil, err
+	}
+	transport := repository.Transport(roots)
+	c := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	if r.Guard != nil {
+		c.Transport = r.Guard(transport)
+	}
+	return &backend{url: conn.Spec.BackendURL, clusterID: conn.Spec.ClusterID, http: c}, transport.CloseIdleConnections, nil
+}
+
+func (r *Reconciler) of(conn *v1alpha1.Connection) *memory {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.about == nil {
+		r.about = map[string]*memory{}
+	}
+	if r.about[conn.Name] == nil {
+		r.about[conn.Name] = &memory{}
+	}
+	return r.about[conn.Name]
+}
+
+func (r *Reconciler) forget(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.about, name)
+}

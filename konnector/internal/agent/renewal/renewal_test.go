@@ -1,0 +1,336 @@
+package renewal
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+)
+
+var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// world is one Connection, and a backend that keeps the rules of credentials:
+// which one counts, and which one is next.
+type world struct {
+	*Reconciler
+	t   *testing.T
+	now time.Time
+	api client.WithWatch
+	// mu is for what the backend and the test share: an answer that is lost does
+	// not order them.
+	mu            sync.Mutex
+	current, next string
+	issued        int
+	// lost has the backend's answers to renewals not arrive.
+	lost bool
+	// fail, if set, is what the API server answers to an update of the Secret
+	// that is meant.
+	fail  error
+	inUse string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := &world{t: t, now: start, current: "first", inUse: "first"}
+	server := httptest.NewServer(http.HandlerFunc(w.serve))
+	t.Cleanup(server.Close)
+	w.api = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.Connection{}).WithObjects(
+		&v1alpha1.Connection{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Spec: v1alpha1.ConnectionSpec{
+			BackendURL: server.URL, ClusterID: "k3x", SecretRef: v1alpha1.SecretReference{Namespace: "gitbind-system", Name: "s"},
+		}},
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "gitbind-system", Name: "s"}, Data: map[string][]byte{
+			"username": []byte("konnector"), "password": []byte("first"), "expires": []byte(start.Add(90 * time.Hour).Format(time.RFC3339)), "other": []byte("kept"),
+		}},
+	).Build()
+	c := interceptor.NewClient(w.api, interceptor.Funcs{Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+		if w.fail != nil {
+			return w.fail
+		}
+		return c.Update(ctx, o, opts...)
+	}})
+	w.Reconciler = &Reconciler{Client: c, Namespace: "gitbind-system", InUse: func(string) string { return w.inUse }, Now: func() time.Time { return w.now }}
+	return w
+}
+
+func (w *world) serve(rw http.ResponseWriter, r *http.Request) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, password, _ := r.BasicAuth()
+	switch {
+	case r.URL.Path != "/v1/clusters/k3x/credential":
+		rw.WriteHeader(http.StatusNotFound)
+		return
+	case password != "" && password == w.next:
+		w.current, w.next = w.next, ""
+	case password == "" || password != w.current:
+		rw.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	c := restapi.Credential{Username: "konnector", Expires: start.Add(time.Duration(w.issued+1) * 90 * time.Hour)}
+	if r.Method == http.MethodPost {
+		w.issued++
+		w.next = "renewed-" + string(rune('0'+w.issued))
+		c.Password, c.Expires = w.next, start.Add(time.Duration(w.issued+1)*90*time.Hour)
+		if w.lost {
+			panic(http.ErrAbortHandler)
+		}
+	}
+	c.RenewAfter = c.Expires.Add(-30 * time.Hour)
+	_ = json.NewEncoder(rw).Encode(c)
+}
+
+// lose has answers to renewals lost from now on, or not.
+func (w *world) lose(lost bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lost = lost
+}
+
+// asked is how many renewals the backend was asked for.
+func (w *world) asked() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.issued
+}
+
+// run reconciles once, and gives when it is to be done again.
+func (w *world) run() time.Duration {
+	w.t.Helper()
+	res, err := w.Reconcile(w.t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "c"}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return res.RequeueAfter
+}
+
+// restart is another process.
+func (w *world) restart() { w.about = nil }
+
+func (w *world) secret() (password, previous string) {
+	w.t.Helper()
+	var s corev1.Secret
+	if err := w.api.Get(w.t.Context(), client.ObjectKey{Namespace: "gitbind-system", Name: "s"}, &s); err != nil {
+		w.t.Fatal(err)
+	}
+	if string(s.Data["other"]) != "kept" || string(s.Data["username"]) != "konnector" {
+		w.t.Errorf("the Secret holds %v", s.Data)
+	}
+	return string(s.Data["password"]), string(s.Data[keyPrevious])
+}
+
+func (w *world) holds(password, previous string) {
+	w.t.Helper()
+	if p, b := w.secret(); p != password || b != previous {
+		w.t.Fatalf("the Secret holds %q and before it %q, want %q and %q", p, b, password, previous)
+	}
+}
+
+func (w *world) says(status metav1.ConditionStatus, reason, text string) {
+	w.t.Helper()
+	var conn v1alpha1.Connection
+	if err := w.api.Get(w.t.Context(), client.ObjectKey{Name: "c"}, &conn); err != nil {
+		w.t.Fatal(err)
+	}
+	c := meta.FindStatusCondition(conn.Status.Conditions, v1alpha1.ConditionCredential)
+	if c == nil || c.Status != status || c.Reason != reason || !strings.Contains(c.Message, text) {
+		w.t.Errorf("it says %+v, want %s %s %q", c, status, reason, text)
+	}
+	for _, secret := range []string{"first", "renewed-"} {
+		if c != nil && strings.Contains(c.Message, secret) {
+			w.t.Errorf("it tells a password: %s", c.Message)
+		}
+	}
+}
+
+// due brings the world to the moment before the step that renews.
+func (w *world) due() {
+	w.t.Helper()
+	wait := w.run()
+	w.holds("first", "")
+	if wait < 60*time.Hour || wait > 63*time.Hour {
+		w.t.Fatalf("renews in %s, want a little after 60 of 90 hours", wait)
+	}
+	w.says(metav1.ConditionTrue, "Valid", "until 2026-11-25T06:00:00Z")
+	w.now = w.now.Add(wait)
+}
+
+func TestACredentialIsRenewedBeforeItIsUsed(t *testing.T) {
+	w := newWorld(t)
+	w.due()
+	w.run()
+	w.holds("renewed-1", "first")
+	if w.current != "first" {
+		t.Fatal("the new one was used before the repository had it")
+	}
+	if wait := w.run(); wait != soon || w.current != "first" {
+		t.Fatalf("the repository works with the old one still, and in %s the old one ends", wait)
+	}
+	w.inUse = "renewed-1"
+	w.run()
+	w.holds("renewed-1", "")
+	if w.current != "renewed-1" {
+		t.Error("the first use ended nothing")
+	}
+	w.run()
+	w.says(metav1.ConditionTrue, "Valid", "until 2026-11-29T")
+}
+
+func TestALostAnswerIsAskedForAgain(t *testing.T) {
+	w := newWorld(t)
+	w.due()
+	w.lose(true)
+	wait := w.run()
+	w.holds("first", "")
+	w.says(metav1.ConditionTrue, "RenewalFails", "tried again")
+	if wait < time.Second || wait > time.Minute {
+		t.Errorf("it is tried again after %s", wait)
+	}
+	asked := w.asked()
+	if w.run(); w.asked() != asked {
+		t.Error("it is tried again at once")
+	}
+	w.lose(false)
+	w.now = w.now.Add(wait)
+	w.run()
+	w.holds("renewed-2", "first")
+}
+
+func TestACrashAtAnyStepLeavesOneThatCounts(t *testing.T) {
+	w := newWorld(t)
+	w.due()
+	w.run()
+	w.restart()
+	w.inUse = ""
+	if wait := w.run(); wait != again {
+		t.Errorf("nothing is open, and it is looked again after %s", wait)
+	}
+	w.inUse = "renewed-1" // as the new process reads it
+	w.run()
+	w.holds("renewed-1", "")
+	w.restart()
+	w.run()
+	w.says(metav1.ConditionTrue, "Valid", "until 2026-11-29T")
+}
+
+func TestARenewalThatWasNotTheLastOneIsTakenBack(t *testing.T) {
+	w := newWorld(t)
+	w.due()
+	w.run()
+	w.next = "of another one" // whose answer went elsewhere
+	w.inUse = "renewed-1"
+	w.run()
+	w.holds("first", "")
+	w.inUse = "first"
+	w.run()
+	w.says(metav1.ConditionTrue, "Valid", "")
+}
+
+func TestNothingIsRenewedThatCannotBeWritten(t *testing.T) {
+	w := newWorld(t)
+	w.due()
+	w.fail = errorsForbidden()
+	w.run()
+	if w.asked() != 0 {
+		t.Error("it was asked for nevertheless")
+	}
+	w.says(metav1.ConditionTrue, "RenewalFails", "gitbind:credential:c")
+}
+
+func TestWhatEndsACredentialIsSaid(t *testing.T) {
+	for name, c := range map[string]struct {
+		after  time.Duration
+		reason string
+	}{"revoked": {time.Hour, "Revoked"}, "expired": {91 * time.Hour, "Expired"}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.current = "nobody's"
+			w.now = w.now.Add(c.after)
+			w.run()
+			w.says(metav1.ConditionFalse, c.reason, "kubectl gitbind connect")
+			// Rotated: the Secret is another one.
+			w.current = "rotated"
+			var s corev1.Secret
+			if err := w.api.Get(t.Context(), client.ObjectKey{Namespace: "gitbind-system", Name: "s"}, &s); err != nil {
+				t.Fatal(err)
+			}
+			s.Data["password"] = []byte("rotated")
+			s.Data["expires"] = []byte(w.now.Add(90 * time.Hour).Format(time.RFC3339))
+			if err := w.api.Update(t.Context(), &s); err != nil {
+				t.Fatal(err)
+			}
+			w.run()
+			if c.reason == "Revoked" {
+				w.says(metav1.ConditionTrue, "Valid", "")
+			}
+		})
+	}
+}
+
+func TestARefusalIsLookedIntoAtOnce(t *testing.T) {
+	w := newWorld(t)
+	w.run()
+	w.current = "nobody's"
+	w.now = w.now.Add(time.Hour)
+	var conn v1alpha1.Connection
+	if err := w.api.Get(t.Context(), client.ObjectKey{Name: "c"}, &conn); err != nil {
+		t.Fatal(err)
+	}
+	conn.Status.Conditions = append(conn.Status.Conditions, metav1.Condition{
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: "CredentialRefused", LastTransitionTime: metav1.NewTime(w.now),
+	})
+	if err := w.api.Status().Update(t.Context(), &conn); err != nil {
+		t.Fatal(err)
+	}
+	w.now = w.now.Add(time.Second)
+	wait := w.run()
+	w.says(metav1.ConditionFalse, "Revoked", "")
+	if wait != again {
+		t.Errorf("it is asked about again after %s", wait)
+	}
+}
+
+func TestAClockThatIsWrongDoesNotRenewAllTheTime(t *testing.T) {
+	k := known{password: "p", renewAfter: start, expires: start.Add(30 * time.Hour)}
+	renewed := start.Add(1000 * time.Hour)
+	if got := due(k, renewed, "k3x"); !got.Equal(renewed.Add(3 * time.Hour)) {
+		t.Errorf("renews at %s, and renewed at %s", got, renewed)
+	}
+	if got := due(k, time.Time{}, "k3x"); got.After(k.expires) || got.Before(start) || got.Sub(start) > 3*time.Hour {
+		t.Errorf("a process that begins late renews at %s", got)
+	}
+}
+
+func errorsForbidden() error {
+	return &statusError{errors.New("forbidden")}
+}
+
+// statusError is the API server's no.
+type statusError struct{ error }
+
+func (*statusError) Status() metav1.Status {
+	return metav1.Status{Reason: metav1.StatusReasonForbidden, Code: http.StatusForbidden}
+}

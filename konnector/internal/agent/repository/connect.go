@@ -1,0 +1,51 @@
+package repository
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/gitbridge/store/gitstore"
+	"gitbind.dev/gitbridge/store/notify"
+)
+
+// Credentials gives the HTTP basic credential as it is now.
+type Credentials func(ctx context.Context) (user, password string, err error)
+
+// Connect is the Remote of a Connection: Git over HTTP, and the backend's
+// events. What is sent to Git passes guard, and observer is told of it. It asks
+// nobody for anything yet.
+func Connect(c v1alpha1.ConnectionSpec, credentials Credentials, guard func(http.RoundTripper) http.RoundTripper, observer store.Observer, now func() time.Time) (Remote, error) {
+	roots, err := Roots(c.CABundle)
+	if err != nil {
+		return Remote{}, err
+	}
+	name, email := contract.Identity(Committer, c.ClusterID)
+	repo, err := gitstore.Open(gitstore.Options{
+		URL:         c.RepositoryURL,
+		Credentials: credentials,
+		RootCAs:     roots,
+		Committer:   store.Signature{Name: name, Email: email},
+		Guard:       guard,
+		Observer:    observer,
+		Now:         now,
+		TrustHints:  notify.FromHost(c.BackendURL, c.RepositoryURL),
+	})
+	if err != nil {
+		return Remote{}, fmt.Errorf("open %s: %w", c.RepositoryURL, err)
+	}
+	remote := Remote{Main: repo.Branch("main"), Status: repo.Branch("status"), Branch: repo.Branch}
+	if c.BackendURL != "" {
+		remote.Listen = func(ctx context.Context, onEvent func(string, store.Hash), onError func(error)) {
+			notify.Listen(ctx, notify.Options{
+				URL: c.BackendURL, ClusterID: c.ClusterID, Credentials: credentials, RootCAs: roots,
+				OnEvent: onEvent, OnError: onError,
+			})
+		}
+	}
+	return remote, nil
+}

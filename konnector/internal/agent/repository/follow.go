@@ -1,0 +1,227 @@
+package repository
+
+import (
+	"context"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/store"
+)
+
+const (
+	refMain   = "refs/heads/main"
+	refStatus = "refs/heads/status"
+	// pollInterval is how often to look where nobody tells.
+	pollInterval = time.Minute
+)
+
+// Run keeps up with the repository until ctx ends.
+func (r *Repository) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		run, ok := r.running(ctx)
+		if !ok {
+			return
+		}
+		r.follow(run)
+	}
+}
+
+// running waits until there is a credential, and returns a context that ends
+// when there is none any more.
+func (r *Repository) running(ctx context.Context) (context.Context, bool) {
+	for {
+		r.mu.Lock()
+		if !r.suspended {
+			run, cancel := context.WithCancel(ctx)
+			r.suspend = cancel
+			r.mu.Unlock()
+			return run, true
+		}
+		resumed := r.resumed
+		r.mu.Unlock()
+		select {
+		case <-resumed:
+		case <-ctx.Done():
+			return nil, false
+		}
+	}
+}
+
+// Suspend stops all requests: the credential is gone. What is known stays.
+func (r *Repository) Suspend() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.suspended = true
+	if r.suspend != nil {
+		r.suspend()
+	}
+}
+
+// Suspended reports whether there is no credential.
+func (r *Repository) Suspended() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.suspended
+}
+
+// Resume goes on, and tries at once what did not work.
+func (r *Repository) Resume() {
+	r.mu.Lock()
+	was := r.suspended
+	if was {
+		r.suspended = false
+		close(r.resumed)
+		r.resumed = make(chan struct{})
+	}
+	r.mu.Unlock()
+	if was {
+		r.tellRecovered()
+	}
+	r.Wake()
+}
+
+// Wake looks at both branches now.
+func (r *Repository) Wake() {
+	store.Tell(r.wakeMain, "")
+	store.Tell(r.wakeStatus, "")
+}
+
+func (r *Repository) follow(ctx context.Context) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	all.Go(func() {
+		store.Follow(ctx, store.FollowOptions{
+			Branch: r.Remote.Main, Wake: r.wakeMain, Poll: pollInterval,
+			OnChange: func(ctx context.Context, _, s *store.Snapshot) error { return r.mainChanged(ctx, s) },
+			OnError:  func(err error) { r.trouble(ctx, err, func(h *Health) { h.Main = err }) },
+		})
+	})
+	all.Go(func() {
+		store.Follow(ctx, store.FollowOptions{
+			Branch: r.Remote.Status, Wake: r.wakeStatus, Poll: pollInterval,
+			OnChange: func(_ context.Context, _, s *store.Snapshot) error { return r.statusChanged(s) },
+			OnError:  func(err error) { r.trouble(ctx, err, func(h *Health) { h.Status = err }) },
+		})
+	})
+	if r.Remote.Listen != nil {
+		all.Go(func() {
+			r.Remote.Listen(ctx, r.moved, func(err error) { r.trouble(ctx, err, func(h *Health) { h.Events = err }) })
+		})
+	}
+}
+
+// trouble notes what does not work, or works again.
+func (r *Repository) trouble(ctx context.Context, err error, note func(*Health)) {
+	if err != nil {
+		logr.FromContextOrDiscard(ctx).Info("repository trouble", "connection", r.Connection, "error", err.Error())
+	}
+	r.setHealth(note)
+}
+
+func (r *Repository) moved(ref string, tip store.Hash) {
+	switch ref {
+	case refMain:
+		store.Tell(r.wakeMain, tip)
+	case refStatus:
+		store.Tell(r.wakeStatus, tip)
+	case "":
+		// Connected again: anything may have happened meanwhile.
+		r.Wake()
+	}
+}
+
+// contact notes when both branches were read once.
+func (r *Repository) contact() {
+	r.mu.Lock()
+	contacted := r.mainKnown && r.statusKnown
+	r.mu.Unlock()
+	if contacted {
+		r.setHealth(func(h *Health) { h.Contacted = true })
+	}
+}
+
+// mainChanged tells which claims have another file than the subscribers know.
+func (r *Repository) mainChanged(ctx context.Context, s *store.Snapshot) error {
+	if _, _, err := r.accept(ctx); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	old := r.mainSeen
+	r.mainSeen, r.mainKnown = s, true
+	r.mu.Unlock()
+	if r.noteRequests(old, s) {
+		r.stateChanged()
+	}
+	r.contact()
+	r.tell(store.Diff(old, s, contract.Root), old == nil)
+	return nil
+}
+
+// statusChanged tells which claims have another ClaimStatus.
+func (r *Repository) statusChanged(s *store.Snapshot) error {
+	r.mu.Lock()
+	old := r.statusSeen
+	r.statusSeen, r.statusKnown = s, true
+	refused := r.refused.update(old, s)
+	r.mu.Unlock()
+	if now := r.statusReplaced(s); now != r.statusTold {
+		r.statusTold = now
+		r.stateChanged()
+		if now == "" {
+			r.tellRecovered()
+		}
+	}
+	r.contact()
+	if refused {
+		r.stateChanged()
+	}
+	r.tell(store.Diff(old, s, ""), old == nil)
+	return nil
+}
+
+// tell sorts changed paths by binding.
+func (r *Repository) tell(changes iter.Seq[store.Change], first bool) {
+	byBinding := map[string]*Change{}
+	observed := false
+	of := func(binding string) *Change {
+		if byBinding[binding] == nil {
+			byBinding[binding] = &Change{First: first}
+		}
+		return byBinding[binding]
+	}
+	for c := range changes {
+		if c.Path == contract.ObservedPath {
+			observed = true
+			continue
+		}
+		if key, err := contract.ParsePath(c.Path); err == nil {
+			of(key.Binding).Claims = append(of(key.Binding).Claims, key)
+		} else if binding, ok := exportOf(c.Path); ok {
+			of(binding).Export = true
+		} else if binding, ok := contract.ParseRequestPath(c.Path); ok {
+			of(binding).Request = true
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for binding, c := range byBinding {
+		if c.Request && r.OnRequest != nil {
+			r.OnRequest(binding)
+		}
+	}
+	for s := range r.subscribers {
+		c := byBinding[s.binding]
+		if c == nil && observed {
+			c = &Change{}
+		}
+		if c != nil {
+			change := *c
+			change.Observed = observed
+			s.fn(change)
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package repository
+
+import (
+	"crypto/x509"
+	"errors"
+	"net"
+	"os"
+	"syscall"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/store"
+)
+
+// Health is what works. An error of nil is what works.
+type Health struct {
+	// Contacted says that both branches were read once.
+	Contacted            bool
+	Main, Status, Events error
+	// Replaced says in words that main does not continue what was accepted.
+	Replaced string
+	// StatusReplaced says in words that status does not continue what was seen.
+	StatusReplaced string
+}
+
+// Err is what keeps the repository from being used; nil when nothing does.
+func (h Health) Err() error {
+	if h.Main != nil {
+		return h.Main
+	}
+	return h.Status
+}
+
+// Health returns what works now.
+func (r *Repository) Health() Health {
+	r.mu.Lock()
+	h, status := r.health, ""
+	if r.replaced {
+		h.Replaced = r.replacedWords()
+	}
+	if r.statusKnown {
+		status = r.statusWords
+	}
+	r.mu.Unlock()
+	h.StatusReplaced = r.statusReplacedWords(status)
+	return h
+}
+
+func (r *Repository) setHealth(change func(*Health)) {
+	r.mu.Lock()
+	before := r.health
+	change(&r.health)
+	after := r.health
+	r.mu.Unlock()
+	if before.Err() != nil && after.Err() == nil {
+		r.tellRecovered()
+	}
+	if before.Contacted != after.Contacted || !same(before.Main, after.Main) ||
+		!same(before.Status, after.Status) || !same(before.Events, after.Events) {
+		r.stateChanged()
+	}
+}
+
+// same reports whether two errors are one trouble to people.
+func same(a, b error) bool {
+	if a == nil || b == nil {
+		return a == nil && b == nil
+	}
+	reasonA, messageA := Explain(a)
+	reasonB, messageB := Explain(b)
+	return reasonA == reasonB && messageA == messageB
+}
+
+func (r *Repository) tellRecovered() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for s := range r.subscribers {
+		s.fn(Change{Recovered: true})
+	}
+}
+
+// Refused returns the files on main that the control plane refuses: how many,
+// and the first of them by path.
+func (r *Repository) Refused() (int, []v1alpha1.RefusedFile) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.refused), r.refused.first(maxRefused)
+}
+
+const maxRefused = 50
+
+// Reasons of a condition that is False because of the repository.
+const (
+	ReasonUnreachable       = "RepositoryUnreachable"
+	ReasonCredentialRefused = "CredentialRefused"
+	ReasonNotFound          = "RepositoryNotFound"
+	ReasonRejected          = "PushRejected"
+	ReasonNoCredential      = "SecretMissing"
+)
+
+// Explain gives an error's reason and what to say of it to people. Both stay
+// the same while the trouble is the same.
+func Explain(err error) (reason, message string) {
+	switch {
+	case errors.Is(err, ErrSuspended):
+		return ReasonNoCredential, "The Secret with the credential for the repository is missing. It is tried again when the Secret is there."
+	case errors.Is(err, store.ErrUnauthorized):
+		return ReasonCredentialRefused, "The Git host refuses the credential. Connect this cluster again (kubectl gitbind connect) to get a new one."
+	case errors.Is(err, store.ErrRepositoryNotFound):
+		return ReasonNotFound, "The Git host has no such repository, or not for this credential. Check spec.repositoryURL of the Connection, or connect this cluster again (kubectl gitbind connect)."
+	case errors.Is(err, store.ErrRejected):
+		return ReasonRejected, "The Git host rejected the commit: " + err.Error()
+	case errors.Is(err, store.ErrConflict):
+		return ReasonUnreachable, "Others keep changing main. It is tried again."
+	}
+	message = "The Git host cannot be reached"
+	if c := cause(err); c != "" {
+		message += " (" + c + ")"
+	}
+	return ReasonUnreachable, message + ". It is tried again by itself."
+}
+
+// cause is the part of a network error that does not change from one try to
+// the next, as addresses do.
+func cause(err error) string {
+	var errno syscall.Errno
+	var dns *net.DNSError
+	var authority x509.UnknownAuthorityError
+	var host x509.HostnameError
+	switch {
+	case errors.As(err, &errno):
+		return errno.Error()
+	case errors.As(err, &dns):
+		return dns.Err
+	case errors.As(err, &authority), errors.As(err, &host):
+		return "its certificate is not trusted"
+	case errors.Is(err, os.ErrDeadlineExceeded), isTimeout(err):
+		return "no answer in time"
+	}
+	return ""
+}
+
+func isTimeout(err error) bool {
+	var t net.Error
+	return errors.As(err, &t) && t.Timeout()
+}

@@ -1,0 +1,155 @@
+package repository
+
+import (
+	"testing"
+
+	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/gitbridge/store/memstore"
+)
+
+func (w *world) observe(o Observed) {
+	w.Helper()
+	data, err := contract.EncodeObserved(contract.Observed{Commit: string(w.remote.Head("main")), Epoch: o.Epoch, Sequence: o.Sequence})
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.put(w.bridge, contract.ObservedPath, string(data))
+	w.repo.Wake()
+}
+
+func (w *world) statusIs(replaced bool) {
+	w.Helper()
+	w.until("status is seen", func() bool { return w.view().Status.Head() == w.remote.Head("status") })
+	if got := w.view().StatusReplaced; (got != "") != replaced {
+		w.Fatalf("replaced: %q, want %v", got, replaced)
+	}
+	w.until("it is told", func() bool { return (w.repo.Health().StatusReplaced != "") == replaced })
+}
+
+func TestStatusThatWentBackOrIsAnotherIsNotTrusted(t *testing.T) {
+	remote := memstore.New()
+	w := newWorldThatRemembers(t, Memory{Observed: Observed{"e1", 5}}, remote)
+	head := w.put(w.person, "a", "1")
+	w.observe(Observed{"e1", 5})
+	w.run()
+	w.until("contact", func() bool { return w.repo.Health().Contacted })
+	w.statusIs(false)
+	w.observe(Observed{"e1", 9})
+	w.statusIs(false)
+	old := remote.Head("status")
+	w.observe(Observed{"e1", 10})
+	w.statusIs(false)
+
+	remote.ForceHead("status", old)
+	w.repo.Wake()
+	w.statusIs(true)
+	w.observe(Observed{"e1", 11})
+	w.statusIs(false)
+
+	remote.ForceHead("status", "")
+	w.repo.Wake()
+	w.statusIs(true)
+	w.bridge = remote.Branch("status")
+	w.observe(Observed{"e2", 100})
+	w.statusIs(true)
+	if err := w.repo.ApproveMain(t.Context(), "another"); err != nil {
+		t.Fatal(err)
+	}
+	w.statusIs(true)
+	if err := w.repo.ApproveMain(t.Context(), string(head)); err != nil {
+		t.Fatal(err)
+	}
+	w.statusIs(false)
+	if got := w.lastSaved(); got.Observed != (Observed{"e2", 100}) || got.Approved.Main != string(head) {
+		t.Errorf("saved: %+v", got)
+	}
+	// Once is once.
+	w.observe(Observed{"e3", 200})
+	w.statusIs(true)
+	if err := w.repo.ApproveMain(t.Context(), string(head)); err != nil {
+		t.Fatal(err)
+	}
+	w.statusIs(true)
+	// Taken away and given again it is another decision.
+	for _, words := range []string{"", string(head)} {
+		if err := w.repo.ApproveMain(t.Context(), words); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.statusIs(false)
+}
+
+// An approval that was acted on must not let the same commit pass when a backup
+// brings it back.
+func TestApprovalOfMainCountsOnce(t *testing.T) {
+	remote := memstore.New()
+	w := newWorld(t, "", remote)
+	first := w.put(w.person, "a", "1")
+	w.put(w.person, "a", "2")
+	w.run()
+	w.until("contact", func() bool { return w.repo.Health().Contacted })
+	back := func() {
+		remote.ForceHead("main", first)
+		w.repo.Wake()
+		w.until("it is held", func() bool { return w.repo.Health().Replaced != "" })
+	}
+	approve := func() {
+		if err := w.repo.ApproveMain(t.Context(), string(first)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	back()
+	approve()
+	if words := w.view().Replaced; words != "" {
+		t.Fatal(words)
+	}
+	w.person = remote.Branch("main")
+	w.sees(w.put(w.person, "a", "3"))
+	back()
+	approve()
+	if w.view().Replaced == "" {
+		t.Error("yesterday's approval counted again")
+	}
+}
+
+func TestMainThatIsGoneCanBeApproved(t *testing.T) {
+	remote := memstore.New()
+	w := newWorld(t, "", remote)
+	w.put(w.person, "a", "1")
+	w.run()
+	w.until("contact", func() bool { return w.repo.Health().Contacted })
+	w.view()
+	remote.ForceHead("main", "")
+	w.repo.Wake()
+	w.until("it is held", func() bool { return w.repo.Health().Replaced != "" })
+	if err := w.repo.ApproveMain(t.Context(), "none"); err != nil {
+		t.Fatal(err)
+	}
+	if words := w.view().Replaced; words != "" {
+		t.Error(words)
+	}
+	if _, err := w.repo.Update(t.Context(), store.Edit{Subject: "s", Apply: func(t *store.Tree) error { return t.Write("a", []byte("1")) }}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestServes(t *testing.T) {
+	for _, tc := range []struct {
+		namespaces []string
+		namespace  string
+		want       bool
+	}{
+		{nil, "team-a", true},
+		{[]string{"team-a"}, "team-a", true},
+		{[]string{"team-a"}, "team-ab", false},
+		{[]string{"prod", "team-*"}, "team-ab", true},
+		{[]string{"*-prod"}, "a-prod", true},
+		{[]string{"*-prod"}, "a-prod-2", false},
+	} {
+		r := New(Options{Namespaces: tc.namespaces})
+		if got := r.Serves(tc.namespace); got != tc.want {
+			t.Errorf("%v serves %s: %v", tc.namespaces, tc.namespace, got)
+		}
+	}
+}

@@ -1,0 +1,193 @@
+// Package repository keeps up with one Connection's repository: the newest
+// snapshots of main and status, whether main still continues the history that
+// was accepted, what the control plane refuses, and whether the Git host can be
+// reached. It tells others what changed, and decides nothing about claims.
+package repository
+
+import (
+	"context"
+	"errors"
+	"path"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"gitbind.dev/gitbridge/breaker"
+	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/store"
+)
+
+// Remote is how a repository is reached.
+type Remote struct {
+	Main, Status store.Branch
+	// Branch is any other one.
+	Branch func(name string) store.Branch
+	// Listen, if not nil, calls onEvent for each ref that moves, until ctx
+	// ends, and onError with what does not work, nil when it works again.
+	Listen func(ctx context.Context, onEvent func(ref string, hash store.Hash), onError func(error))
+}
+
+// Options say whose repository it is.
+type Options struct {
+	Remote Remote
+	// Connection is the Connection's name, ConnectionUID its UID.
+	Connection    string
+	ConnectionUID types.UID
+	ClusterID     string
+	// Namespaces limits which namespaces' claims belong here; none for all. In
+	// each "*" stands for any characters.
+	Namespaces []string
+	// Limits say how many removals are too many at once.
+	Limits breaker.Limits
+	// Memory is what was saved last.
+	Memory Memory
+	// Save keeps it where it outlives this process.
+	Save func(ctx context.Context, m Memory) error
+	Now  func() time.Time
+	// OnState is called when Health, Refused or Accepted may have changed. It
+	// must not block.
+	OnState func()
+	// OnRequest, if not nil, is called with each binding whose request.yaml changed,
+	// or the answer to it. It must not block, and must not call back.
+	OnRequest func(binding string)
+}
+
+// Repository is one repository. Its methods may be called by many goroutines.
+type Repository struct {
+	Options
+	wakeMain, wakeStatus chan store.Hash
+
+	// accepting is held while a new head is looked at, saving while Memory is
+	// saved, judging while removals are judged. Whoever holds one of them may take
+	// a later one, and mu.
+	accepting, judging, saving sync.Mutex
+	ownWork                    ownWork
+
+	// These belong to judging.
+	waits                map[contract.Key]*wait
+	movedKeys            map[contract.Key]bool
+	judged               *judged
+	refusedAt            store.Hash
+	refusedCount         int
+	filesHead, blobsHead store.Hash
+	files                map[string]int
+	blobs                map[store.Hash]string
+
+	mu                    sync.Mutex
+	memory                Memory
+	savedObserved         Observed
+	version, savedVersion int64
+	tracked               map[string]Claims
+	// acceptedTree is what the accepted head holds; nil before it was seen.
+	acceptedTree *store.Snapshot
+	// recent is what the heads held that were accepted last.
+	recent      map[store.Hash]*store.Snapshot
+	recentHeads []store.Hash
+	// replacedBy is a head that does not continue what was accepted.
+	replaced   bool
+	replacedBy store.Hash
+	// statusWords say what is wrong with the snapshot of status at statusHead.
+	statusJudged bool
+	statusHead   store.Hash
+	statusWords  string
+	// statusTold is what was said of it last; it belongs to whoever follows.
+	statusTold string
+	// ancestors are commits known to be part of what was accepted.
+	ancestors map[store.Hash]bool
+	suspended bool
+	resumed   chan struct{}
+	suspend   context.CancelFunc
+	health    Health
+	// mainSeen and statusSeen are what the subscribers know.
+	mainSeen, statusSeen   *store.Snapshot
+	mainKnown, statusKnown bool
+	refused                refusals
+	requested              map[string]struct{}
+	subscribers            map[*subscription]struct{}
+	// unbinding are the bindings whose claims a person deletes as a whole.
+	unbinding map[string]bool
+}
+
+// New returns a repository that knows nothing until it is Run.
+func New(o Options) *Repository {
+	return &Repository{
+		Options:       o,
+		wakeMain:      make(chan store.Hash, 1),
+		wakeStatus:    make(chan store.Hash, 1),
+		memory:        o.Memory.clone(),
+		savedObserved: o.Memory.Observed,
+		tracked:       map[string]Claims{},
+		waits:         map[contract.Key]*wait{},
+		movedKeys:     map[contract.Key]bool{},
+		recent:        map[store.Hash]*store.Snapshot{},
+		ancestors:     map[store.Hash]bool{},
+		resumed:       make(chan struct{}),
+		subscribers:   map[*subscription]struct{}{},
+		refused:       refusals{},
+		requested:     map[string]struct{}{},
+		unbinding:     map[string]bool{},
+	}
+}
+
+// ErrNotContacted says that nothing is known of the repository yet.
+var ErrNotContacted = errors.New("repository was not reached yet")
+
+// ErrSuspended says that there is no credential for the repository.
+var ErrSuspended = errors.New("no credential for the repository")
+
+// View is what is known of both branches.
+type View struct {
+	Main, Status *store.Snapshot
+	// Replaced says in words that Main does not continue what was accepted; ""
+	// when it does.
+	Replaced string
+	// StatusReplaced says in words that Status does not continue what was seen of
+	// that branch; "" when it does.
+	StatusReplaced string
+}
+
+// View returns the newest that is known: at least what any Update that has
+// returned has pushed. It asks the remote only for history.
+func (r *Repository) View(ctx context.Context) (View, error) {
+	r.mu.Lock()
+	contacted := r.health.Contacted
+	r.mu.Unlock()
+	if !contacted {
+		return View{}, ErrNotContacted
+	}
+	main, replaced, err := r.accept(ctx)
+	if err != nil {
+		return View{}, err
+	}
+	status := r.Remote.Status.Snapshot()
+	return View{
+		Main: main, Status: status, Replaced: replaced,
+		StatusReplaced: r.statusReplacedWords(r.statusReplaced(status)),
+	}, nil
+}
+
+// Serves reports whether the claims of a namespace belong here.
+func (r *Repository) Serves(namespace string) bool {
+	return len(r.Namespaces) == 0 || slices.ContainsFunc(r.Namespaces, func(pattern string) bool {
+		ok, err := path.Match(pattern, namespace)
+		return ok && err == nil
+	})
+}
+
+// Update commits an edit to main.
+func (r *Repository) Update(ctx context.Context, e store.Edit) (*store.Snapshot, error) {
+	r.mu.Lock()
+	suspended := r.suspended
+	r.mu.Unlock()
+	if suspended {
+		return nil, ErrSuspended
+	}
+	s, err := r.Remote.Main.Update(ctx, e)
+	if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrRejected) {
+		// Whoever follows finds out what is wrong, and when it is over.
+		store.Tell(r.wakeMain, "")
+	}
+	return s, err
+}

@@ -1,0 +1,452 @@
+package repository
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/breaker"
+	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/gitbridge/store/memstore"
+)
+
+const (
+	api     = "postgresqlinstances.anynines.com"
+	cluster = "k3x9d2abqw"
+)
+
+var orders = contract.Key{Binding: api, Namespace: "team-a", Name: "orders"}
+
+// world is a remote, a person and a bridge who push to it, and the repository
+// that follows it.
+type world struct {
+	*testing.T
+	remote *memstore.Remote
+	repo   *Repository
+	person store.Branch
+	bridge store.Branch
+
+	mu      sync.Mutex
+	saved   []Memory
+	now     time.Time
+	changes []Change
+	moved   *sync.Cond
+}
+
+func newWorld(t *testing.T, accepted store.Hash, remote *memstore.Remote) *world {
+	return newWorldThatRemembers(t, Memory{Accepted: accepted}, remote)
+}
+
+func newWorldThatRemembers(t *testing.T, memory Memory, remote *memstore.Remote) *world {
+	w := &world{now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), T: t, remote: remote, person: remote.Branch("main"), bridge: remote.Branch("status")}
+	w.moved = sync.NewCond(&w.mu)
+	name, email := contract.Identity(Committer, cluster)
+	remote.Committer = store.Signature{Name: name, Email: email}
+	w.repo = New(Options{
+		Remote:     Remote{Main: remote.Branch("main"), Status: remote.Branch("status")},
+		Connection: "default", ConnectionUID: "c1", ClusterID: cluster, Memory: memory,
+		Limits: breaker.Default(),
+		Save: func(_ context.Context, m Memory) error {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.saved = append(w.saved, m)
+			return nil
+		},
+		Now: func() time.Time {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return w.now
+		},
+		OnState: func() { w.signal(nil) },
+	})
+	remote.Committer = store.Signature{Name: "Ada", Email: "ada@example.org"}
+	t.Cleanup(w.repo.Subscribe(api, w.signal2))
+	return w
+}
+
+func (w *world) signal(add func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if add != nil {
+		add()
+	}
+	w.moved.Broadcast()
+}
+
+func (w *world) signal2(c Change) { w.signal(func() { w.changes = append(w.changes, c) }) }
+
+func (w *world) run() {
+	ctx, cancel := context.WithCancel(w.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w.repo.Run(ctx)
+	}()
+	w.Cleanup(func() {
+		cancel()
+		<-done
+	})
+}
+
+// until waits for a condition that is looked at whenever something happened.
+func (w *world) until(what string, ok func() bool) {
+	w.Helper()
+	late := time.AfterFunc(time.Minute, func() { w.signal(nil) })
+	defer late.Stop()
+	start := time.Now()
+	for {
+		if ok() {
+			return
+		}
+		if time.Since(start) > 59*time.Second {
+			w.Fatalf("never: %s; health %+v", what, w.repo.Health())
+		}
+		w.mu.Lock()
+		timer := time.AfterFunc(50*time.Millisecond, func() { w.signal(nil) })
+		w.moved.Wait()
+		w.mu.Unlock()
+		timer.Stop()
+	}
+}
+
+func (w *world) put(b store.Branch, path, content string, trailers ...store.Trailer) store.Hash {
+	w.Helper()
+	s, err := b.Update(w.Context(), store.Edit{
+		Author: store.Signature{Name: "Ada", Email: "ada@example.org"}, Subject: "put " + path, Trailers: trailers,
+		Apply: func(t *store.Tree) error {
+			if content == "" {
+				return t.Remove(path)
+			}
+			return t.Write(path, []byte(content))
+		},
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return s.Head()
+}
+
+func (w *world) view() View {
+	w.Helper()
+	v, err := w.repo.View(w.Context())
+	if err != nil {
+		w.Fatal(err)
+	}
+	return v
+}
+
+func TestNothingIsKnownBeforeFirstContact(t *testing.T) {
+	w := newWorld(t, "", memstore.New())
+	if _, err := w.repo.View(t.Context()); !errors.Is(err, ErrNotContacted) {
+		t.Errorf("got %v", err)
+	}
+	w.run()
+	w.until("contact with an empty repository", func() bool { return w.repo.Health().Contacted })
+	if v := w.view(); v.Main.Head() != "" || v.Replaced != "" {
+		t.Errorf("got %+v", v)
+	}
+}
+
+func TestSubscribersHearWhatChanged(t *testing.T) {
+	w := newWorld(t, "", memstore.New())
+	w.put(w.person, orders.Path(), "1")
+	w.put(w.person, "bindings/backups.anynines.com/claims/team-a/x.yaml", "of another binding")
+	w.run()
+	heard := func(c Change) func() bool {
+		return func() bool {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			for _, got := range w.changes {
+				if cmp.Equal(got, c) {
+					return true
+				}
+			}
+			return false
+		}
+	}
+	w.until("the file that was there", heard(Change{Claims: []contract.Key{orders}, First: true}))
+	other := contract.Key{Binding: api, Namespace: "team-a", Name: "other"}
+	w.repo.moved("refs/heads/main", w.put(w.person, other.Path(), "1"))
+	w.until("a new file", heard(Change{Claims: []contract.Key{other}}))
+	w.repo.moved("refs/heads/status", w.put(w.bridge, contract.ExportPath(api), "crd"))
+	w.until("an export", heard(Change{Export: true}))
+	w.put(w.bridge, contract.ObservedPath, "observed")
+	w.repo.moved("", "")
+	w.until("what the control plane has seen", heard(Change{Observed: true}))
+}
+
+func TestMainThatContinuesIsAccepted(t *testing.T) {
+	remote := memstore.New()
+	first := newWorld(t, "", remote).put(remote.Branch("main"), "a", "1")
+	w := newWorld(t, first, remote)
+	w.put(w.person, "a", "2")
+	head := w.put(w.person, "a", "3")
+	w.run()
+	w.until("contact", func() bool { return w.repo.Health().Contacted })
+	if v := w.view(); v.Replaced != "" || v.Main.Head() != head {
+		t.Errorf("got %+v", v)
+	}
+	for range 2 {
+		if err := w.repo.SaveAccepted(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff([]Memory{{Accepted: head}}, w.saved); diff != "" {
+		t.Errorf("saved: %s", diff)
+	}
+	for from, want := range map[store.Hash]bool{first: true, head: true, "": false, "1234567890123456789012345678901234567890": false} {
+		if got, err := w.repo.Continues(t.Context(), from); err != nil || got != want {
+			t.Errorf("continues %q: %v %v", from, got, err)
+		}
+	}
+}
+
+func TestMainThatWentBackIsNotAccepted(t *testing.T) {
+	remote := memstore.New()
+	w := newWorld(t, "", remote)
+	backup := w.put(w.person, "a", "1")
+	last := w.put(w.person, "a", "2")
+	w.run()
+	w.until("contact", func() bool { return w.repo.Health().Contacted })
+	w.view()
+
+	remote.ForceHead("main", backup)
+	w.repo.Wake()
+	w.until("it is seen", func() bool { return w.repo.Health().Replaced != "" })
+	v := w.view()
+	if !strings.Contains(v.Replaced, last.Short()) || !strings.Contains(v.Replaced, string(backup)) {
+		t.Errorf("it does not name the commits: %s", v.Replaced)
+	}
+
+	// Whoever continues from the backup does not make it right.
+	person := remote.Branch("main")
+	forked := w.put(person, "a", "3")
+	w.repo.Wake()
+	w.until("the fork is seen", func() bool { return w.view().Main.Head() == forked })
+	if w.view().Replaced == "" {
+		t.Error("the fork was accepted")
+	}
+
+	// Only a word for just this head is a decision.
+	for _, h := range []store.Hash{"", last, backup} {
+		if err := w.repo.ApproveMain(t.Context(), string(h)); err != nil {
+			t.Fatal(err)
+		}
+		if w.view().Replaced == "" {
+			t.Fatalf("%q was taken for a decision", h)
+		}
+	}
+	if err := w.repo.ApproveMain(t.Context(), string(forked)); err != nil {
+		t.Fatal(err)
+	}
+	if v := w.view(); v.Replaced != "" {
+		t.Errorf("a person said that it is right, yet: %s", v.Replaced)
+	}
+	if got := w.saved[len(w.saved)-1]; got.Accepted != forked || got.Approved.Main != string(forked) {
+		t.Errorf("saved: %+v", got)
+	}
+	if ok, err := w.repo.Continues(t.Context(), last); ok || err != nil {
+		t.Errorf("what was lost still counts: %v %v", ok, err)
+	}
+}
+
+func TestMainThatCameBackIsAccepted(t *testing.T) {
+	remote := memstore.New()
+	w := newWorld(t, "", remote)
+	backup := w.put(w.person, "a", "1")
+	last := w.put(w.person, "a", "2")
+	w.run()
+	w.until("contact", func() bool { return w.repo.Health().Contacted })
+	w.view()
+	remote.ForceHead("main", backup)
+	w.repo.Wake()
+	w.until("it is seen", func() bool { return w.repo.Health().Replaced != "" })
+	remote.ForceHead("main", last)
+	w.repo.Wake()
+	w.until("it is over", func() bool { return w.repo.Health().Replaced == "" })
+}
+
+func TestMainThatIsGoneIsNotAccepted(t *testing.T) {
+	remote := memstore.New()
+	head := newWorld(t, "", remote).put(remote.Branch("main"), "a", "1")
+	remote.ForceHead("main", "")
+	w := newWorld(t, head, remote)
+	w.run()
+	w.until("contact", func() bool { return w.repo.Health().Contacted })
+	if v := w.view(); !strings.Contains(v.Replaced, "gone") {
+		t.Errorf("got %q", v.Replaced)
+	}
+}
+
+func TestViewHasWhatWasPushed(t *testing.T) {
+	w := newWorld(t, "", memstore.New())
+	w.run()
+	w.until("contact", func() bool { return w.repo.Health().Contacted })
+	for i := range 50 {
+		want := fmt.Sprint(i)
+		_, err := w.repo.Update(t.Context(), store.Edit{Subject: "s", Apply: func(t *store.Tree) error { return t.Write("a", []byte(want)) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := w.view().Main.Read("a"); err != nil || string(got) != want {
+			t.Fatalf("got %s %v, want %s", got, err, want)
+		}
+	}
+}
+
+func TestOwnWork(t *testing.T) {
+	w := newWorld(t, "", memstore.New())
+	start := w.put(w.person, "a", "1")
+	w.run()
+	w.until("contact", func() bool { return w.repo.Health().Contacted })
+	var blob store.Hash
+	own := func(uid types.UID, content string) store.Hash {
+		sum := sha1.Sum(fmt.Appendf(nil, "blob %d\x00%s", len(content), content))
+		blob = store.Hash(hex.EncodeToString(sum[:]))
+		s, err := w.repo.Update(t.Context(), store.Edit{
+			Author: store.Signature{Name: "bob", Email: "bob@" + contract.ClusterDomain(cluster)}, Subject: "s",
+			Trailers: []store.Trailer{{Key: contract.TrailerObject, Value: contract.ObjectTrailer{Key: orders, UID: string(uid), Generation: 1, Blob: string(blob)}.String()}},
+			Apply:    func(t *store.Tree) error { return t.Write(orders.Path(), []byte(content)) },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e, _ := w.view().Main.Entry(orders.Path()); e.Hash != blob {
+			t.Fatalf("blob %s, want %s", e.Hash, blob)
+		}
+		return s.Head()
+	}
+	check := func(since store.Hash, uid types.UID, want bool) {
+		t.Helper()
+		e, _ := w.view().Main.Entry(orders.Path())
+		if got, err := w.repo.OwnWork(t.Context(), since, Pushed{orders, e.Hash}, uid, 1); err != nil || got != want {
+			t.Errorf("since %s for %s: %v %v", since.Short(), uid, got, err)
+		}
+	}
+	check(start, "u1", false)
+	check("", "u1", false)
+	own("u1", "1")
+	check(start, "u1", true)
+	check("", "u1", true)
+	check(start, "u2", false)
+	if old, err := w.repo.OwnWork(t.Context(), start, Pushed{orders, blob}, "u1", 0); err != nil || old {
+		t.Errorf("an object that is older than the push: %v %v", old, err)
+	}
+	middle := own("u2", "2")
+	check(start, "u1", false)
+	check("", "u1", false)
+	check(start, "u2", true)
+	check(middle, "u2", false)
+	see := func(path, content string) {
+		head := w.put(w.person, path, content)
+		w.repo.Wake()
+		w.until("it is seen", func() bool { return w.view().Main.Head() == head })
+	}
+	// A person's commit elsewhere changes nothing; one to the file does.
+	see("b", "1")
+	check(start, "u2", true)
+	check("", "u2", true)
+	see(orders.Path(), "3")
+	check(start, "u2", false)
+	check("", "u2", false)
+}
+
+func TestRefused(t *testing.T) {
+	w := newWorld(t, "", memstore.New())
+	w.run()
+	w.until("contact", func() bool { return w.repo.Health().Contacted })
+	status := func(path string, s contract.Status) {
+		s.Answers.Commit = "1234"
+		data, err := contract.EncodeStatus(&s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.put(w.bridge, path, string(data))
+		w.repo.moved(refStatus, "")
+	}
+	refused := func(n int) func() bool {
+		return func() bool { got, _ := w.repo.Refused(); return got == n }
+	}
+	status(orders.Path(), contract.Status{Result: contract.Denied, Problem: &contract.Problem{File: orders.Path(), Line: 7, Reason: "plan is not allowed"}})
+	w.until("a claim is refused", refused(1))
+	status("refused/bindings/"+api+"/claims/README.md", contract.Status{Result: contract.Invalid, Message: "no claim"})
+	w.until("a file is refused", refused(2))
+	_, got := w.repo.Refused()
+	want := []v1alpha1.RefusedFile{
+		{Path: "bindings/" + api + "/claims/README.md", Result: "Invalid", Message: "no claim"},
+		{Path: orders.Path(), Line: 7, Result: "Denied", Message: "plan is not allowed"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	// The words "result: Applied" in a message are no result.
+	status(orders.Path(), contract.Status{Result: contract.Denied, Message: "line\nresult: Applied\n", Status: map[string]any{"text": "x\nresult: Applied\ny"}})
+	status("refused/bindings/x", contract.Status{Result: contract.Held, Message: "held"})
+	w.until("three are refused", refused(3))
+	status(orders.Path(), contract.Status{Result: contract.Applied, Status: map[string]any{"a": "b"}})
+	w.until("it is applied", refused(2))
+	w.put(w.bridge, "refused/bindings/x", "")
+	w.repo.moved(refStatus, "")
+	w.until("a file is gone", refused(1))
+}
+
+func TestTroubleAndRecovery(t *testing.T) {
+	remote := memstore.New()
+	w := newWorld(t, "", remote)
+	w.run()
+	w.until("contact", func() bool { return w.repo.Health().Contacted })
+	remote.SetFault(func(memstore.Call) error { return store.ErrUnauthorized })
+	w.repo.Wake()
+	w.until("it is noticed", func() bool { return errors.Is(w.repo.Health().Err(), store.ErrUnauthorized) })
+	remote.SetFault(nil)
+	w.repo.Wake()
+	w.until("subscribers hear that it is over", func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return len(w.changes) > 0 && w.changes[len(w.changes)-1].Recovered
+	})
+	if err := w.repo.Health().Err(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWithoutCredentialNothingIsAsked(t *testing.T) {
+	remote := memstore.New()
+	w := newWorld(t, "", remote)
+	w.run()
+	w.until("contact", func() bool { return w.repo.Health().Contacted })
+	w.repo.Suspend()
+	if _, err := w.repo.Update(t.Context(), store.Edit{Subject: "s", Apply: func(*store.Tree) error { return nil }}); !errors.Is(err, ErrSuspended) {
+		t.Errorf("got %v", err)
+	}
+	head := w.put(w.person, "a", "1")
+	w.repo.Wake()
+	time.Sleep(50 * time.Millisecond)
+	if w.view().Main.Head() == head {
+		t.Error("it was asked")
+	}
+	w.repo.Resume()
+	w.until("it goes on", func() bool { return w.view().Main.Head() == head })
+}
+
+func TestExplainStaysTheSame(t *testing.T) {
+	a := fmt.Errorf("fetch: read tcp 127.0.0.1:40000->127.0.0.1:1: connection reset")
+	b := fmt.Errorf("fetch: read tcp 127.0.0.1:40001->127.0.0.1:1: connection reset")
+	if !same(a, b) {
+		t.Error("the same trouble is told in two ways")
+	}
+	if same(a, store.ErrUnauthorized) || same(nil, a) || !same(nil, nil) {
+		t.Error("different troubles are the same")
+	}
+}

@@ -244,15 +244,15 @@ func (r *run) tell(ctx context.Context, report *Report) {
 
 // prepare connects the app cluster, binds the APIs and engages the people.
 func (r *run) prepare(ctx context.Context) error {
-	control := r.Control()
-	if _, err := r.Kubectl(ctx, control, "apply", "--server-side", "-f", filepath.Join(r.Root, "test", "chaos", "api.yaml")); err != nil {
+	control := r.Cluster(env.Control)
+	if err := control.Apply(ctx, "test/chaos/api.yaml"); err != nil {
 		return err
 	}
-	if _, err := r.Kubectl(ctx, control, "wait", "--for=condition=Offered", "--timeout=1m", "apiserviceexporttemplate/widgets"); err != nil {
+	if _, err := r.Kubectl(ctx, control.Kubeconfig, "wait", "--for=condition=Offered", "--timeout=1m", "apiserviceexporttemplate/widgets"); err != nil {
 		return err
 	}
 	// Otherwise no object of the new kind goes for half a minute.
-	if err := r.Cluster(env.Control).Rediscover(ctx); err != nil {
+	if err := control.Rediscover(ctx); err != nil {
 		return err
 	}
 	if _, err := r.Connect(ctx, user, env.App); err != nil {

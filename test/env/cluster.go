@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -171,6 +172,21 @@ func (c *Cluster) startControllerManager(ctx context.Context) error {
 		"--kube-api-qps=200", "--kube-api-burst=400",
 	}, c.hasDefaultServiceAccount)
 	return c.ControllerManager.Start(ctx)
+}
+
+// Apply applies manifests of the checkout with kubectl, on the server's side: a file, or
+// a folder with a kustomization. The path is below the checkout's top folder.
+func (c *Cluster) Apply(ctx context.Context, path string) error {
+	kind := "--filename="
+	if info, err := os.Stat(filepath.Join(c.env.Root, path)); err == nil && info.IsDir() {
+		kind = "--kustomize="
+	}
+	cmd := exec.CommandContext(ctx, c.env.Kubectl, "--kubeconfig="+c.Kubeconfig, "apply", "--server-side", "--force-conflicts", kind+path)
+	cmd.Dir = c.env.Root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("apply %s to %s: %w: %s", path, c.Name, err, out)
+	}
+	return nil
 }
 
 // Rediscover makes the controller manager look for new kinds of objects, by

@@ -13,7 +13,7 @@ import (
 type Pool[T interface{ Stop(context.Context) error }] struct {
 	// Start starts one more.
 	Start func(context.Context) (T, error)
-	// Reset, if there is one, makes one that a test has used ready for another.
+	// Reset makes one that a test has used ready for another.
 	Reset func(context.Context, T) error
 
 	mu        sync.Mutex
@@ -33,11 +33,10 @@ func (p *Pool[T]) Take(t testing.TB) T {
 		return one
 	}
 	var err error
-	switch {
-	case !again:
-		one, err = p.Start(t.Context())
-	case p.Reset != nil:
+	if again {
 		err = p.Reset(t.Context(), one)
+	} else {
+		one, err = p.Start(t.Context())
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -60,7 +60,9 @@ func start(t *testing.T) *fixture {
 	e := env.StartForTest(t, env.Options{Clusters: []string{env.Control}, Dex: true})
 	f := &fixture{Env: e, t: t, tokens: map[string]string{}}
 	control := e.Cluster(env.Control)
-	f.kubectl(t, "apply", "--server-side", "-k", "../../../kustomize/processes/control-plane")
+	if err := control.Apply(t.Context(), "kustomize/processes/control-plane"); err != nil {
+		t.Fatal(err)
+	}
 	f.kubectl(t, "wait", "--for=condition=Established", "crd", "--all")
 	if err := control.Rediscover(t.Context()); err != nil {
 		t.Fatal(err)

@@ -3,8 +3,6 @@ package app_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os/exec"
 
 	"gitbind.dev/test/env"
 )
@@ -25,7 +23,7 @@ var controlPlanes = env.Pool[*controlPlane]{
 			return nil, err
 		}
 		p := &controlPlane{Env: e}
-		if err = install(ctx, e, "processes/control-plane"); err == nil {
+		if err = e.Cluster(env.Control).Apply(ctx, "kustomize/processes/control-plane"); err == nil {
 			p.installed, err = e.Cluster(env.Control).State(ctx)
 		}
 		if err != nil {
@@ -36,13 +34,4 @@ var controlPlanes = env.Pool[*controlPlane]{
 	Reset: func(ctx context.Context, p *controlPlane) error {
 		return p.Cluster(env.Control).Reset(ctx, p.installed)
 	},
-}
-
-// install applies manifests of kustomize/ to a control plane.
-func install(ctx context.Context, e *env.Env, dir string) error {
-	kubectl := exec.CommandContext(ctx, e.Kubectl, "--kubeconfig", e.Cluster(env.Control).Kubeconfig, "apply", "--server-side", "-k", "../../../kustomize/"+dir)
-	if out, err := kubectl.CombinedOutput(); err != nil {
-		return fmt.Errorf("install %s: %w: %s", dir, err, out)
-	}
-	return nil
 }

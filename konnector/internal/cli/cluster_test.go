@@ -73,9 +73,13 @@ func user(t *testing.T, c *env.Cluster, name string) (kubeconfig string) {
 func startBackend(t *testing.T, e *env.Env, root string) (url string) {
 	t.Helper()
 	control := e.Cluster(env.Control)
-	run(t, root, e.Kubectl, "--kubeconfig="+control.Kubeconfig, "apply", "--server-side", "-k", "kustomize/processes/control-plane")
+	if err := control.Apply(t.Context(), "kustomize/processes/control-plane"); err != nil {
+		t.Fatal(err)
+	}
 	run(t, root, e.Kubectl, "--kubeconfig="+control.Kubeconfig, "wait", "--for=condition=Established", "crd", "--all")
-	run(t, root, e.Kubectl, "--kubeconfig="+control.Kubeconfig, "apply", "-f", "konnector/internal/cli/testdata/offer.yaml")
+	if err := control.Apply(t.Context(), "konnector/internal/cli/testdata/offer.yaml"); err != nil {
+		t.Fatal(err)
+	}
 	binary := filepath.Join(t.TempDir(), "backend")
 	run(t, root, "go", "build", "-o", binary, "./backend/cmd/backend")
 	kubeconfig, err := control.KubeconfigFor(t.Context(), "gitbind-system", "gitbind-backend")

@@ -174,32 +174,25 @@ func build(ctx context.Context, bin, cgo string, flags ...string) error {
 
 // install installs on the control plane what an operator installs there.
 func (p *Platform) install(ctx context.Context) error {
-	control := p.Cluster(env.Control).Kubeconfig
-	apply := func(args ...string) error {
-		_, err := p.Kubectl(ctx, control, append([]string{"apply", "--server-side", "--force-conflicts"}, args...)...)
-		return err
-	}
-	if err := apply("-k", filepath.Join(p.Root, "kustomize", "processes", "control-plane")); err != nil {
-		return err
-	}
-	if err := apply("-f", filepath.Join(p.Root, "test", "e2e", "platform", "who-may-bind.yaml")); err != nil {
-		return err
-	}
+	control := p.Cluster(env.Control)
+	manifests := []string{"kustomize/processes/control-plane", "test/e2e/platform/who-may-bind.yaml"}
 	if p.plain {
-		if err := apply("-f", filepath.Join(p.Root, "test", "e2e", "platform", "plain-api.yaml")); err != nil {
+		manifests = append(manifests, "test/e2e/platform/plain-api.yaml")
+	} else {
+		manifests = append(manifests, "kustomize/crossplane-api")
+	}
+	for _, path := range manifests {
+		if err := control.Apply(ctx, path); err != nil {
 			return err
 		}
-		return p.Cluster(env.Control).Rediscover(ctx)
 	}
-	if err := apply("-k", filepath.Join(p.Root, "kustomize", "crossplane-api")); err != nil {
-		return err
-	}
-	_, err := p.Kubectl(ctx, control, "wait", "--for=condition=Offered", "--timeout=2m", "xrd/xpostgresqlinstances.anynines.com")
-	if err != nil {
-		return err
+	if !p.plain {
+		if _, err := p.Kubectl(ctx, control.Kubeconfig, "wait", "--for=condition=Offered", "--timeout=2m", "xrd/xpostgresqlinstances.anynines.com"); err != nil {
+			return err
+		}
 	}
 	// Otherwise the first deletes may wait for half a minute.
-	return p.Cluster(env.Control).Rediscover(ctx)
+	return control.Rediscover(ctx)
 }
 
 func (p *Platform) startBackend(ctx context.Context) error {

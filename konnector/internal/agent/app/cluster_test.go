@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log"
 	"os"
-	"os/exec"
 	"testing"
 	"time"
 
@@ -59,25 +58,6 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// ownCluster is an app cluster for one test, which may do to it what others would
-// not survive.
-func ownCluster(t testing.TB) *cluster {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("needs a real API server: not with -short")
-	}
-	c, err := startCluster(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Stop(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
-	return c
-}
-
 func startCluster(ctx context.Context) (*cluster, error) {
 	e, err := env.Start(ctx, env.Options{Clusters: []string{env.App}})
 	if err != nil {
@@ -103,9 +83,8 @@ func (c *cluster) install(ctx context.Context) error {
 	if c.client, err = client.New(c.admin, client.Options{Scheme: scheme}); err != nil {
 		return err
 	}
-	apply := exec.Command(c.env.Kubectl, "--kubeconfig", app.Kubeconfig, "apply", "--server-side", "-k", "../../../../kustomize/processes/konnector")
-	if out, err := apply.CombinedOutput(); err != nil {
-		return fmt.Errorf("kubectl apply: %w: %s", err, out)
+	if err = app.Apply(ctx, "kustomize/processes/konnector"); err != nil {
+		return err
 	}
 	kubeconfig, err := app.KubeconfigFor(ctx, "gitbind-system", "konnector")
 	if err != nil {

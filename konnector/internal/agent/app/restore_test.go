@@ -12,7 +12,7 @@ import (
 
 func TestD3_AppClusterRestoredFromAnOldSnapshot(t *testing.T) {
 	t.Parallel()
-	c := ownCluster(t)
+	c := clusters.Take(t)
 	w := newWorldIn(t, c).loop()
 	for _, name := range []string{"same", "edited", "pending", "edited-in-git", "deleted", "removed-in-git"} {
 		w.apply(name, spec("small"))
@@ -72,7 +72,7 @@ func TestD3_AppClusterRestoredFromAnOldSnapshot(t *testing.T) {
 
 func TestD4_AppClusterRebuiltEmpty(t *testing.T) {
 	t.Parallel()
-	c := ownCluster(t)
+	c := clusters.Take(t)
 	empty, err := c.env.Cluster("app").Snapshot(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,6 @@
-// Package metrics are the numbers that the two agents give to Prometheus. Their
-// names, labels and help texts are what operators build on: docs/operating.md
-// lists them. Labels take few values: the cluster's id, the binding, a word.
+// Package metrics is what the metrics of both agents have in common: the numbers of
+// the Git engine, and claims counted by what they are. Each agent has its own beside
+// them. Labels take few values: the cluster's id, the binding, a word.
 package metrics
 
 import (
@@ -24,48 +24,56 @@ type Git struct {
 	pushTime, fetchTime      *prometheus.HistogramVec
 }
 
-// registry registers what a process may have registered already.
-type registry struct {
+// Registry registers what a process may have registered already.
+type Registry struct {
 	prometheus.Registerer
-	err error
+	// Err is what could not be registered.
+	Err error
 }
 
 // register gives the collector to use: the one that is there, if there is one.
-func register[C prometheus.Collector](r *registry, c C) C {
+func register[C prometheus.Collector](r *Registry, c C) C {
 	var there prometheus.AlreadyRegisteredError
 	switch err := r.Register(c); {
 	case errors.As(err, &there):
 		if old, ok := there.ExistingCollector.(C); ok {
 			return old
 		}
-		r.err = errors.Join(r.err, err)
+		r.Err = errors.Join(r.Err, err)
 	case err != nil:
-		r.err = errors.Join(r.err, err)
+		r.Err = errors.Join(r.Err, err)
 	}
 	return c
 }
 
-func (r *registry) counter(name, help string, labels ...string) *prometheus.CounterVec {
+// Counter registers a counter, or gives the one that is there.
+func (r *Registry) Counter(name, help string, labels ...string) *prometheus.CounterVec {
 	return register(r, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels))
 }
 
-func (r *registry) gauge(name, help string, labels ...string) *prometheus.GaugeVec {
+// Gauge registers a gauge, or gives the one that is there.
+func (r *Registry) Gauge(name, help string, labels ...string) *prometheus.GaugeVec {
 	return register(r, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels))
 }
 
-func (r *registry) histogram(name, help string, labels ...string) *prometheus.HistogramVec {
+// Histogram registers a histogram of seconds, or gives the one that is there.
+func (r *Registry) Histogram(name, help string, labels ...string) *prometheus.HistogramVec {
 	return register(r, prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: seconds}, labels))
 }
 
-func newGit(r *registry) Git {
+// NewGit registers the numbers of the Git engine.
+func NewGit(r *Registry) Git {
 	return Git{
-		pushes:    r.counter("gitbind_git_pushes_total", "Pushes to a cluster's repository: ok, moved (somebody else was first), rejected, unauthorized or failed.", "cluster", "branch", "result"),
-		commits:   r.counter("gitbind_git_commits_total", "Commits that the Git host has taken.", "cluster", "branch"),
-		fetches:   r.counter("gitbind_git_fetches_total", "Fetches from a cluster's repository: ok, moved, unauthorized or failed.", "cluster", "branch", "result"),
-		pushTime:  r.histogram("gitbind_git_push_seconds", "How long the Git host took for a push.", "cluster", "branch"),
-		fetchTime: r.histogram("gitbind_git_fetch_seconds", "How long a fetch took.", "cluster", "branch"),
+		pushes:    r.Counter("gitbind_git_pushes_total", "Pushes to a cluster's repository: ok, moved (somebody else was first), rejected, unauthorized or failed.", "cluster", "branch", "result"),
+		commits:   r.Counter("gitbind_git_commits_total", "Commits that the Git host has taken.", "cluster", "branch"),
+		fetches:   r.Counter("gitbind_git_fetches_total", "Fetches from a cluster's repository: ok, moved, unauthorized or failed.", "cluster", "branch", "result"),
+		pushTime:  r.Histogram("gitbind_git_push_seconds", "How long the Git host took for a push.", "cluster", "branch"),
+		fetchTime: r.Histogram("gitbind_git_fetch_seconds", "How long a fetch took.", "cluster", "branch"),
 	}
 }
+
+// Observer observes the repository of one cluster.
+func (g Git) Observer(cluster string) store.Observer { return observer{g, cluster} }
 
 type observer struct {
 	Git
@@ -115,6 +123,12 @@ type Claims struct {
 
 	mu    sync.Mutex
 	known map[string][2]string
+}
+
+// NewClaims counts the claims of a cluster in a gauge with the labels cluster, binding
+// and state.
+func NewClaims(gauge *prometheus.GaugeVec, cluster string) *Claims {
+	return &Claims{gauge: gauge, cluster: cluster, known: map[string][2]string{}}
 }
 
 // Set says what a claim is now, "" for no claim any more, and returns what it

@@ -17,9 +17,9 @@ import (
 	"gitbind.dev/gitbridge/internal/controller/clusterbinding"
 	"gitbind.dev/gitbridge/internal/controller/request"
 	"gitbind.dev/gitbridge/internal/decision"
+	"gitbind.dev/gitbridge/internal/metrics"
 	"gitbind.dev/gitbridge/internal/session"
 	"gitbind.dev/gitbridge/internal/tenant"
-	"gitbind.dev/gitbridge/metrics"
 )
 
 // claimsFactory makes the claim controller of each followed cluster.

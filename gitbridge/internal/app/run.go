@@ -24,10 +24,10 @@ import (
 	"gitbind.dev/gitbridge/internal/controller/clusterbinding"
 	"gitbind.dev/gitbridge/internal/controller/request"
 	"gitbind.dev/gitbridge/internal/live"
+	"gitbind.dev/gitbridge/internal/metrics"
 	"gitbind.dev/gitbridge/internal/offered"
 	"gitbind.dev/gitbridge/internal/session"
 	"gitbind.dev/gitbridge/lease"
-	"gitbind.dev/gitbridge/metrics"
 )
 
 // Run bridges until ctx ends, or the lease is lost.

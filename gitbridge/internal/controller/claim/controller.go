@@ -23,9 +23,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"gitbind.dev/gitbridge/internal/drift"
+	"gitbind.dev/gitbridge/internal/metrics"
 	"gitbind.dev/gitbridge/internal/offered"
 	"gitbind.dev/gitbridge/internal/session"
-	"gitbind.dev/gitbridge/metrics"
 )
 
 // Request names one path of main.

@@ -26,10 +26,10 @@ import (
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/intake"
 	"gitbind.dev/gitbridge/lease"
-	"gitbind.dev/gitbridge/metrics"
 	"gitbind.dev/konnector/internal/agent/controller/apiservicebinding"
 	"gitbind.dev/konnector/internal/agent/controller/claim"
 	"gitbind.dev/konnector/internal/agent/controller/connection"
+	"gitbind.dev/konnector/internal/agent/metrics"
 	"gitbind.dev/konnector/internal/agent/renewal"
 	"gitbind.dev/konnector/internal/agent/repository"
 )

@@ -17,6 +17,7 @@ import (
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/gitbridge/store/internal/branch"
 	"gitbind.dev/gitbridge/store/internal/object"
+	"gitbind.dev/gitbridge/store/pack"
 )
 
 const (
@@ -168,15 +169,18 @@ func (r *remote) load(ctx context.Context, want object.ID, known *store.Snapshot
 			req.Haves = []plumbing.Hash{plumbing.Hash(have)}
 			req.Shallows = []plumbing.Hash{plumbing.Hash(have)}
 		}
-		var p *pack
-		p, err = r.uploadPack(ctx, req, packLimits{objects: way.objects, object: maxObject, large: min(largeFiles, r.http.limit/2), all: inflation * r.http.limit})
-		if errors.Is(err, errManyObjects) {
+		var p fetched
+		p, err = r.uploadPack(ctx, req, pack.Options{
+			Limits: pack.Limits{Objects: way.objects, Kept: inflation * r.http.limit},
+			Keep:   keepFiles(min(largeFiles, r.http.limit/2)),
+		})
+		if errors.Is(err, pack.ErrManyObjects) {
 			continue
 		} else if err != nil {
 			return nil, nil, err
 		}
 		// What is left out for its size is missing just as what could not be read.
-		p.lost = p.lost || limited
+		p.Lost = p.Lost || limited
 		var snap *store.Snapshot
 		var lost bool
 		if snap, lost, err = p.snapshot(want, way.known); err == nil && lost && i < len(ways)-1 {
@@ -206,10 +210,47 @@ func newRequest(want object.ID) *packp.UploadPackRequest {
 	return req
 }
 
+// fetched is what came in a pack.
+type fetched struct{ *pack.Pack }
+
+var kinds = map[plumbing.ObjectType]object.Kind{
+	plumbing.CommitObject: object.Commit,
+	plumbing.TreeObject:   object.Tree,
+	plumbing.BlobObject:   object.Blob,
+	plumbing.TagObject:    object.Tag,
+}
+
+// keepFiles wants the content of everything but of what is too large, by itself or, as
+// one of many large files, together with the others: large is how many bytes of these.
+func keepFiles(large int64) func(plumbing.ObjectType, int64) bool {
+	return func(t plumbing.ObjectType, size int64) bool {
+		switch {
+		case size > maxObject:
+			return false
+		case t != plumbing.BlobObject || size <= largeFile:
+			return true
+		case size > large:
+			return false
+		}
+		large -= size
+		return true
+	}
+}
+
+// keepCommits wants commits alone.
+func keepCommits(t plumbing.ObjectType, size int64) bool {
+	return t == plumbing.CommitObject && size <= maxObject
+}
+
+func (p fetched) object(id object.ID) (object.Received, bool) {
+	o, ok := p.Objects[plumbing.Hash(id)]
+	return object.Received{Kind: kinds[o.Type], Size: o.Size, Data: o.Data}, ok
+}
+
 // snapshot is the tree at a commit. Lost says that files of it could not be
 // read, and are there as ones too large to keep.
-func (p *pack) snapshot(tip object.ID, known *store.Snapshot) (_ *store.Snapshot, lost bool, err error) {
-	o, ok := p.objects[tip]
+func (p fetched) snapshot(tip object.ID, known *store.Snapshot) (_ *store.Snapshot, lost bool, err error) {
+	o, ok := p.object(tip)
 	switch {
 	case !ok:
 		return nil, false, fmt.Errorf("%w: commit %s", object.ErrMissing, tip)
@@ -221,10 +262,10 @@ func (p *pack) snapshot(tip object.ID, known *store.Snapshot) (_ *store.Snapshot
 		return nil, false, fmt.Errorf("commit %s: %w", tip, err)
 	}
 	b := object.Builder{
-		Received:  func(id object.ID) (object.Received, bool) { r, ok := p.objects[id]; return r, ok },
+		Received:  p.object,
 		Old:       known.Root(),
 		Limits:    object.Limits{Depth: maxDepth, Files: maxFiles, File: store.MaxFile},
-		LostFiles: p.lost,
+		LostFiles: p.Lost,
 	}
 	root, err := b.Build(commit.Tree)
 	if err != nil {
@@ -234,31 +275,31 @@ func (p *pack) snapshot(tip object.ID, known *store.Snapshot) (_ *store.Snapshot
 }
 
 // commits are those in a pack, in no order.
-func (p *pack) commits() ([]store.Commit, error) {
+func (p fetched) commits() ([]store.Commit, error) {
 	var commits []store.Commit
-	for id, o := range p.objects {
-		if o.Kind != object.Commit || o.Data == nil {
+	for id, o := range p.Objects {
+		if o.Type != plumbing.CommitObject || o.Data == nil {
 			continue
 		}
 		c, err := object.DecodeCommit(o.Data)
 		if err != nil {
 			return nil, fmt.Errorf("commit %s: %w", id, err)
 		}
-		commits = append(commits, store.NewCommit(id, c))
+		commits = append(commits, store.NewCommit(object.ID(id), c))
 	}
 	return commits, nil
 }
 
 // uploadPack asks for a pack. The error is branch.ErrGone if the remote does
 // not offer what is wanted.
-func (r *remote) uploadPack(ctx context.Context, req *packp.UploadPackRequest, limits packLimits) (*pack, error) {
+func (r *remote) uploadPack(ctx context.Context, req *packp.UploadPackRequest, o pack.Options) (fetched, error) {
 	var b bytes.Buffer
 	if err := errors.Join(req.Validate(), req.UploadRequest.Encode(&b), req.UploadHaves.Encode(&b, false), pktline.NewEncoder(&b).EncodeString("done\n")); err != nil {
-		return nil, err
+		return fetched{}, err
 	}
 	body, err := r.http.post(ctx, uploadPack, b.Bytes())
 	if err != nil {
-		return nil, err
+		return fetched{}, err
 	}
 	defer func() { _ = body.Close() }()
 
@@ -266,11 +307,12 @@ func (r *remote) uploadPack(ctx context.Context, req *packp.UploadPackRequest, l
 	if err := res.Decode(io.NopCloser(bufio.NewReaderSize(body, 64<<10))); err != nil {
 		var words *pktline.ErrorLine
 		if errors.As(err, &words) {
-			return nil, fmt.Errorf("%w: %s", branch.ErrGone, oneLine(words.Text))
+			return fetched{}, fmt.Errorf("%w: %s", branch.ErrGone, oneLine(words.Text))
 		}
-		return nil, fmt.Errorf("read answer: %w", err)
+		return fetched{}, fmt.Errorf("read answer: %w", err)
 	}
-	return readPack(res, limits)
+	p, err := pack.Read(res, o)
+	return fetched{p}, err
 }
 
 // Log asks for the commits alone, if the remote can do that.
@@ -307,7 +349,10 @@ func (r *remote) logTo(ctx context.Context, since, to store.Hash) ([]store.Commi
 		_ = req.Capabilities.Set(capability.Filter)
 		req.Filter = packp.FilterTreeDepth(0)
 	}
-	p, err := r.uploadPack(ctx, req, packLimits{objects: maxObjects, object: maxObject, all: inflation * r.http.limit, only: object.Commit})
+	p, err := r.uploadPack(ctx, req, pack.Options{
+		Limits: pack.Limits{Objects: maxObjects, Kept: inflation * r.http.limit},
+		Keep:   keepCommits,
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"gitbind.dev/backend/internal/access"
+	"gitbind.dev/gitbridge/store/pack"
 )
 
 // maxNewCommits bounds the commits that a push may bring to a branch on which
@@ -47,11 +48,11 @@ func newCheck(ctx context.Context, repo *repository, caller access.Caller) *chec
 
 // push applies the rules to all of a push. The error is a *ruling when a rule
 // says no; one ref that is refused refuses the whole.
-func (c *check) push(req *pushRequest, pack io.Reader, size int64) error {
+func (c *check) push(req *pushRequest, received io.Reader, size int64) error {
 	if size > 0 {
 		var err error
-		c.pack, err = readPack(pack, defaultPackLimits, c.reader)
-		if errors.Is(err, errPack) || errors.Is(err, errPackLimit) {
+		c.pack, err = readPush(received, packLimits, c.reader)
+		if errors.Is(err, pack.ErrMalformed) || errors.Is(err, pack.ErrLimit) {
 			return &ruling{req.Commands[0].Ref, err.Error()}
 		}
 		if err != nil {

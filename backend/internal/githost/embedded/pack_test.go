@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/go-git/go-git/v5/plumbing"
+
+	"gitbind.dev/gitbridge/store/pack"
 )
 
 // packEntry is one object of a pack that a test writes by hand.
@@ -18,8 +20,6 @@ type packEntry struct {
 	typ  byte
 	ref  []byte // of a ref-delta
 	data []byte
-	// size overrides the length that the header tells.
-	size int
 }
 
 func handmadePack(entries ...packEntry) []byte {
@@ -27,10 +27,7 @@ func handmadePack(entries ...packEntry) []byte {
 	b.WriteString("PACK")
 	_ = binary.Write(&b, binary.BigEndian, [2]uint32{2, uint32(len(entries))})
 	for _, e := range entries {
-		size := e.size
-		if size == 0 {
-			size = len(e.data)
-		}
+		size := len(e.data)
 		c := e.typ<<4 | byte(size&15)
 		for size >>= 4; size > 0; size >>= 7 {
 			b.WriteByte(c | 0x80)
@@ -48,8 +45,8 @@ func handmadePack(entries ...packEntry) []byte {
 }
 
 const (
-	typeCommit, typeTree, typeBlob = 1, 2, 3
-	typeRefDelta                   = 7
+	typeCommit, typeTree, typeBlob, typeTag = 1, 2, 3, 4
+	typeRefDelta                            = 7
 )
 
 // bases is an objectSource of what a test says.
@@ -67,110 +64,53 @@ func insert(baseSize int, text string) []byte {
 	return append(append(d, byte(len(text))), text...)
 }
 
-func TestReadPackFindsCommitsAndTreesHoweverTheyArePacked(t *testing.T) {
+func TestOfAPushCommitsAndTreesAreRead(t *testing.T) {
 	t.Parallel()
-	commit := object{plumbing.CommitObject, []byte("one commit")}
-	name := plumbing.ComputeHash(commit.Type, commit.Data)
-	second := "another commit"
-	secondName := plumbing.ComputeHash(plumbing.CommitObject, []byte(second))
-	for _, c := range []struct {
-		name   string
-		pack   []byte
-		source bases
-		want   []plumbing.Hash
-	}{
-		{"whole", handmadePack(packEntry{typ: typeCommit, data: commit.Data}, packEntry{typ: typeBlob, data: []byte("blob")}), nil, []plumbing.Hash{name}},
-		{"a delta on an object before it", handmadePack(packEntry{typ: typeCommit, data: commit.Data}, packEntry{typ: typeRefDelta, ref: name[:], data: insert(10, second)}), nil, []plumbing.Hash{name, secondName}},
-		{"a delta on an object behind it", handmadePack(packEntry{typ: typeRefDelta, ref: name[:], data: insert(10, second)}, packEntry{typ: typeCommit, data: commit.Data}), nil, []plumbing.Hash{name, secondName}},
-		{"a delta on an object of the repository", handmadePack(packEntry{typ: typeRefDelta, ref: name[:], data: insert(10, second)}), bases{name: commit}, []plumbing.Hash{secondName}},
-		{"a delta on a file", handmadePack(packEntry{typ: typeRefDelta, ref: bytes.Repeat([]byte{7}, 20), data: insert(10, second)}), nil, nil},
-		{"nothing", handmadePack(), nil, nil},
-	} {
-		got, err := readPack(bytes.NewReader(c.pack), defaultPackLimits, c.source)
-		if err != nil {
-			t.Errorf("%s: %v", c.name, err)
-			continue
-		}
-		if len(got) != len(c.want) {
-			t.Errorf("%s: %d objects, want %d", c.name, len(got), len(c.want))
-		}
-		for _, h := range c.want {
-			if got[h].Type != plumbing.CommitObject {
-				t.Errorf("%s: %s missing", c.name, h)
-			}
+	known := object{plumbing.CommitObject, []byte("one commit")}
+	commit, file := plumbing.ComputeHash(plumbing.CommitObject, known.Data), plumbing.ComputeHash(plumbing.BlobObject, []byte("file"))
+	got, err := readPush(bytes.NewReader(handmadePack(
+		packEntry{typ: typeBlob, data: []byte("file")},
+		packEntry{typ: typeTag, data: []byte("tag")},
+		packEntry{typ: typeTree},
+		packEntry{typ: typeRefDelta, ref: file[:], data: insert(4, "another file")},
+		packEntry{typ: typeRefDelta, ref: bytes.Repeat([]byte{7}, 20), data: insert(10, "a file whose base git has")},
+		packEntry{typ: typeRefDelta, ref: commit[:], data: insert(10, "another commit")},
+	)), packLimits, bases{commit: known})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[plumbing.Hash]plumbing.ObjectType{
+		emptyTree: plumbing.TreeObject,
+		plumbing.ComputeHash(plumbing.CommitObject, []byte("another commit")): plumbing.CommitObject,
+	}
+	if len(got) != len(want) {
+		t.Errorf("%d objects, want %d: %v", len(got), len(want), got)
+	}
+	for h, typ := range want {
+		if got[h].Type != typ {
+			t.Errorf("%s %s is %v", typ, h, got[h])
 		}
 	}
 }
 
-func TestReadPackRefusesWhatWouldCostTooMuch(t *testing.T) {
+// TestH3_DeltasOnAFileAreCountedBeforeGitMakesThem: of a push of a few kilobytes, git
+// would make gigabytes.
+func TestH3_DeltasOnAFileAreCountedBeforeGitMakesThem(t *testing.T) {
 	t.Parallel()
-	limits := packLimits{Objects: 10, Object: 1000, Total: 2000, Kept: 1500}
-	base := object{plumbing.CommitObject, []byte(strings.Repeat("x", 100))}
-	name := plumbing.ComputeHash(base.Type, base.Data)
-	// Copies all of the base over and over: 7 bytes of delta make 100.
-	bomb := binary.AppendUvarint(binary.AppendUvarint(nil, 100), 100*50)
-	for range 50 {
-		bomb = append(bomb, 0x90, 100)
+	base := []byte(strings.Repeat("x", 1<<16))
+	file := plumbing.ComputeHash(plumbing.BlobObject, base)
+	const times = 1 << 8 // 16 MiB
+	bomb := binary.AppendUvarint(binary.AppendUvarint(nil, 1<<16), times<<16)
+	bomb = append(bomb, bytes.Repeat([]byte{0x80}, times)...) // copy 64 KiB from the beginning
+	push := []packEntry{{typ: typeBlob, data: base}}
+	for range 33 {
+		push = append(push, packEntry{typ: typeRefDelta, ref: file[:], data: bomb})
 	}
-	var many []packEntry
-	for range 11 {
-		many = append(many, packEntry{typ: typeBlob, data: []byte("x")})
+	data := handmadePack(push...)
+	if len(data) > 10_000 {
+		t.Errorf("the push has %d bytes", len(data))
 	}
-	for _, c := range []struct {
-		name string
-		pack []byte
-		want error
-	}{
-		{"too many objects", handmadePack(many...), errPackLimit},
-		{"a count that is a lie", append([]byte("PACK\x00\x00\x00\x02\xff\xff\xff\xff"), make([]byte, 20)...), errPackLimit},
-		{"a large object", handmadePack(packEntry{typ: typeBlob, data: make([]byte, 1001)}), errPackLimit},
-		{"an object larger than it says", handmadePack(packEntry{typ: typeBlob, data: make([]byte, 100_000), size: 10}), errPack},
-		{"an object smaller than it says", handmadePack(packEntry{typ: typeBlob, data: make([]byte, 10), size: 100}), errPack},
-		{"much in all", handmadePack(packEntry{typ: typeBlob, data: make([]byte, 900)}, packEntry{typ: typeBlob, data: make([]byte, 900)}, packEntry{typ: typeBlob, data: make([]byte, 900)}), errPackLimit},
-		{"much to keep", handmadePack(packEntry{typ: typeTree, data: make([]byte, 900)}, packEntry{typ: typeTree, data: make([]byte, 901)}), errPackLimit},
-		{"a delta that grows", handmadePack(packEntry{typ: typeRefDelta, ref: name[:], data: bomb}), errPackLimit},
-		{"a wrong sum", append(handmadePack()[:12], make([]byte, 20)...), errPack},
-		{"cut off", handmadePack(packEntry{typ: typeBlob, data: make([]byte, 900)})[:20], errPack},
-		{"no pack", []byte("hello"), errPack},
-		{"a type that there is not", handmadePack(packEntry{typ: 5, data: []byte("x")}), errPack},
-	} {
-		if _, err := readPack(bytes.NewReader(c.pack), limits, bases{name: base}); !errors.Is(err, c.want) {
-			t.Errorf("%s: error %v, want %v", c.name, err, c.want)
-		}
+	if _, err := readPush(bytes.NewReader(data), packLimits, bases{}); !errors.Is(err, pack.ErrLimit) || !strings.Contains(fmt.Sprint(err), "unpacked") {
+		t.Errorf("error %v", err)
 	}
-}
-
-func TestReadPackRefusesAnEndlessChainOfDeltas(t *testing.T) {
-	t.Parallel()
-	// Each on the next, in the order that costs most.
-	var entries []packEntry
-	texts := []string{"0123456789"}
-	for i := range maxDeltaDepth + 10 {
-		texts = append(texts, fmt.Sprintf("text number %d", i))
-	}
-	for i := len(texts) - 1; i > 0; i-- {
-		h := plumbing.ComputeHash(plumbing.CommitObject, []byte(texts[i-1]))
-		entries = append(entries, packEntry{typ: typeRefDelta, ref: h[:], data: insert(len(texts[i-1]), texts[i])})
-	}
-	entries = append(entries, packEntry{typ: typeCommit, data: []byte(texts[0])})
-	if _, err := readPack(bytes.NewReader(handmadePack(entries...)), defaultPackLimits, bases{}); !errors.Is(err, errPackLimit) {
-		t.Errorf("error %v, want %v", err, errPackLimit)
-	}
-}
-
-func FuzzReadPack(f *testing.F) {
-	f.Add(handmadePack(packEntry{typ: typeCommit, data: []byte("c")}, packEntry{typ: typeBlob, data: []byte("b")}))
-	f.Add(handmadePack(packEntry{typ: typeRefDelta, ref: make([]byte, 20), data: insert(10, "text")}))
-	limits := packLimits{Objects: 100, Object: 10_000, Total: 100_000, Kept: 100_000}
-	f.Fuzz(func(t *testing.T, in []byte) {
-		objects, err := readPack(bytes.NewReader(in), limits, bases{})
-		if err != nil && !errors.Is(err, errPack) && !errors.Is(err, errPackLimit) {
-			t.Errorf("error %v is of no known kind", err)
-		}
-		for name, o := range objects {
-			if plumbing.ComputeHash(o.Type, o.Data) != name {
-				t.Errorf("%s is not its content's name", name)
-			}
-		}
-	})
 }

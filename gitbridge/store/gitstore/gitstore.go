@@ -119,7 +119,7 @@ func Open(o Options) (*Repository, error) {
 			increment:   defaultIncrement,
 			stall:       o.Stall,
 			most:        mostTime,
-			pace:        paceOf(u, o.PushesPerMinute),
+			throttle:    throttleOf(u, o.PushesPerMinute),
 		},
 		branches: map[string]weak.Pointer[branch.Client]{},
 	}
@@ -153,7 +153,7 @@ func (r *Repository) Branch(name string) store.Branch {
 	}
 	b := branch.New(
 		at,
-		branch.Options{Committer: r.options.Committer, Now: r.options.Now, TrustHints: r.options.TrustHints, Pace: branchPace{r.http.pace, name}},
+		branch.Options{Committer: r.options.Committer, Now: r.options.Now, TrustHints: r.options.TrustHints, Throttle: branchThrottle{r.http.throttle, name}},
 	)
 	r.branches[name] = weak.Make(b)
 	runtime.AddCleanup(b, r.forget, name)

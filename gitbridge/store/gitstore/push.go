@@ -29,7 +29,7 @@ func (r *remote) Push(ctx context.Context, p branch.Push) error {
 	if err != nil {
 		return err
 	}
-	r.http.pace.spend()
+	r.http.throttle.notePush()
 	answer, err := r.http.post(ctx, receivePack, body)
 	if err != nil {
 		return err

@@ -24,8 +24,8 @@ type transport struct {
 	increment   int
 	stall       time.Duration
 	// most is how long a request may take in all.
-	most time.Duration
-	pace *pace
+	most     time.Duration
+	throttle *throttle
 
 	mu sync.Mutex
 	// known is the credential that was given last, if there is one.
@@ -123,7 +123,7 @@ func (t *transport) credential(ctx context.Context, refused bool) (*credential, 
 
 // once makes one request. It is given up when the remote keeps silent.
 func (t *transport) once(ctx context.Context, newRequest func(context.Context) (*http.Request, error), c *credential) (*http.Response, error) {
-	if err := t.pace.obey(ctx, t.pace.askedUntil()); err != nil {
+	if err := t.throttle.waitAsked(ctx, t.throttle.askedUntil()); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -146,13 +146,13 @@ func (t *transport) once(ctx context.Context, newRequest func(context.Context) (
 	if err != nil {
 		timer.Stop()
 		err = withCause(ctx, err)
-		t.pace.noAnswer(ctx)
+		t.throttle.noteNoAnswer(ctx)
 		cancel(nil)
 		return nil, err
 	}
-	res.Body = &body{ReadCloser: res.Body, ctx: ctx, cancel: cancel, timer: timer, stall: t.stall, left: t.limit, pace: t.pace}
+	res.Body = &body{ReadCloser: res.Body, ctx: ctx, cancel: cancel, timer: timer, stall: t.stall, left: t.limit, throttle: t.throttle}
 	if d, ok := retryAfter(res, time.Now()); ok {
-		t.pace.leave(d)
+		t.throttle.noteRetryAfter(d)
 	}
 	if res.StatusCode >= http.StatusInternalServerError || res.StatusCode == http.StatusTooManyRequests {
 		res.Body.(*body).failed = true
@@ -177,8 +177,8 @@ type body struct {
 	stall  time.Duration
 	left   int64
 	// failed says that it is no answer, or not whole.
-	failed bool
-	pace   *pace
+	failed   bool
+	throttle *throttle
 }
 
 func (b *body) Read(p []byte) (int, error) {
@@ -202,9 +202,9 @@ func (b *body) Close() error {
 	_, _ = io.CopyN(io.Discard, b.ReadCloser, 4096)
 	b.timer.Stop()
 	if b.failed {
-		b.pace.noAnswer(b.ctx)
+		b.throttle.noteNoAnswer(b.ctx)
 	} else {
-		b.pace.reached()
+		b.throttle.noteAnswer()
 	}
 	err := b.ReadCloser.Close()
 	b.cancel(nil)

@@ -68,42 +68,43 @@ type Options struct {
 	// TrustHints says that hints come from the remote itself. Otherwise it is
 	// asked, too: a forged one could name a commit that is no part of the branch.
 	TrustHints bool
-	// Pace, if not nil, is kept to.
-	Pace Pace
+	// Throttle limits how often the remote is asked; nil for no limit.
+	Throttle Throttle
 }
 
-// Pace is how often a remote is asked, and by how many writers at once. Each
+// Throttle limits how often a remote is asked, and by how many writers at once. Each
 // method waits, and gives up with an error where that would take too long.
-type Pace interface {
-	// Lock waits until nobody else writes the branch.
-	Lock(ctx context.Context) (unlock func(), err error)
-	// Rest waits while the remote is to be left alone.
-	Rest(ctx context.Context) error
-	// Budget waits until a push is within the budget.
-	Budget(ctx context.Context) error
+type Throttle interface {
+	// LockBranch waits until nobody else in this process writes the branch.
+	LockBranch(ctx context.Context) (unlock func(), err error)
+	// WaitBackoff waits until the back-off after failed requests, or one that the
+	// remote asked for, is over.
+	WaitBackoff(ctx context.Context) error
+	// WaitBudget waits until a push is within the budget of pushes.
+	WaitBudget(ctx context.Context) error
 }
 
-// freely is the pace of who has none.
-type freely struct{}
+// unthrottled is a Throttle without limits.
+type unthrottled struct{}
 
-func (freely) Lock(context.Context) (func(), error) { return func() {}, nil }
-func (freely) Rest(context.Context) error           { return nil }
-func (freely) Budget(context.Context) error         { return nil }
+func (unthrottled) LockBranch(context.Context) (func(), error) { return func() {}, nil }
+func (unthrottled) WaitBackoff(context.Context) error          { return nil }
+func (unthrottled) WaitBudget(context.Context) error           { return nil }
 
 // Client is a store.Branch.
 type Client struct {
 	remote  Remote
 	options Options
 
-	// turn is held while the remote is asked, so that what is known never goes
+	// remoteLock is held while the remote is asked, so that what is known never goes
 	// back to an older state. It is a channel so that waiting can be given up.
-	turn chan struct{}
+	remoteLock chan struct{}
 
 	mu   sync.Mutex
 	snap *store.Snapshot
-	// certain is false until the first answer, and after a push of which the
+	// headKnown is false until the first answer, and after a push of which the
 	// outcome is not known: then the remote is asked before edits are run.
-	certain bool
+	headKnown bool
 	// started and finished count fetches: who waited while one began and ended
 	// needs none of their own.
 	started, finished uint64
@@ -119,10 +120,10 @@ func New(r Remote, o Options) *Client {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Pace == nil {
-		o.Pace = freely{}
+	if o.Throttle == nil {
+		o.Throttle = unthrottled{}
 	}
-	return &Client{remote: r, options: o, turn: make(chan struct{}, 1)}
+	return &Client{remote: r, options: o, remoteLock: make(chan struct{}, 1)}
 }
 
 // Snapshot is what is known.
@@ -154,13 +155,13 @@ func (c *Client) FetchTip(ctx context.Context, tip store.Hash) (*store.Snapshot,
 		return snap, nil
 	}
 
-	if err := c.options.Pace.Rest(ctx); err != nil {
+	if err := c.options.Throttle.WaitBackoff(ctx); err != nil {
 		return nil, fmt.Errorf("fetch: %w", err)
 	}
-	if err := c.takeTurn(ctx); err != nil {
+	if err := c.lockRemote(ctx); err != nil {
 		return nil, err
 	}
-	defer c.endTurn()
+	defer c.unlockRemote()
 
 	c.mu.Lock()
 	// Others may have done it while this one waited.
@@ -188,25 +189,25 @@ func (c *Client) FetchTip(ctx context.Context, tip store.Hash) (*store.Snapshot,
 }
 
 func (c *Client) isHead(tip store.Hash) bool {
-	return tip != "" && c.certain && c.snap.Head() == tip
+	return tip != "" && c.headKnown && c.snap.Head() == tip
 }
 
-func (c *Client) takeTurn(ctx context.Context) error {
+func (c *Client) lockRemote(ctx context.Context) error {
 	select {
-	case c.turn <- struct{}{}:
+	case c.remoteLock <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
-func (c *Client) endTurn() { <-c.turn }
+func (c *Client) unlockRemote() { <-c.remoteLock }
 
-// learn takes a snapshot as the newest.
-func (c *Client) learn(s *store.Snapshot) *store.Snapshot {
+// setSnapshot takes a snapshot as the newest.
+func (c *Client) setSnapshot(s *store.Snapshot) *store.Snapshot {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.snap, c.certain = s, true
+	c.snap, c.headKnown = s, true
 	if s.Head() != "" {
 		c.commits.add(s.Commit())
 	}
@@ -239,7 +240,7 @@ func (c *Client) loadHint(ctx context.Context, hint store.Hash) (s *store.Snapsh
 	case err != nil, headErr != nil:
 		return nil, false, fmt.Errorf("fetch: %w", cmp.Or(err, headErr))
 	case there:
-		return c.learn(s), true, nil
+		return c.setSnapshot(s), true, nil
 	}
 	return s, false, nil
 }
@@ -276,16 +277,16 @@ func (c *Client) fetchFrom(ctx context.Context, known, atHand *store.Snapshot) (
 		case err != nil:
 			return nil, fmt.Errorf("fetch: %w", err)
 		case head == "":
-			return c.learn(nil), nil
+			return c.setSnapshot(nil), nil
 		case head == known.Head():
-			return c.learn(known), nil
+			return c.setSnapshot(known), nil
 		case head == atHand.Head():
-			return c.learn(atHand), nil
+			return c.setSnapshot(atHand), nil
 		}
 		s, err := c.load(ctx, head, known)
 		switch {
 		case err == nil:
-			return c.learn(s), nil
+			return c.setSnapshot(s), nil
 		case !errors.Is(err, ErrGone):
 			return nil, fmt.Errorf("fetch: %w", err)
 		}

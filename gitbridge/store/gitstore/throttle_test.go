@@ -11,8 +11,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-func newPace() *pace {
-	return &pace{over: make(chan struct{}), writing: map[string]*turn{}}
+func newThrottle() *throttle {
+	return &throttle{over: make(chan struct{}), writing: map[string]*branchLock{}}
 }
 
 func TestOneRepositoryHasOneNameWhicheverWayItsURLIsWritten(t *testing.T) {
@@ -56,9 +56,9 @@ func TestTheLowestBudgetCountsAndGitHubHasOne(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var p *pace
+		var p *throttle
 		for _, n := range c.asks {
-			p = paceOf(u, n)
+			p = throttleOf(u, n)
 		}
 		var got rate.Limit
 		if p.budget != nil {
@@ -73,17 +73,17 @@ func TestTheLowestBudgetCountsAndGitHubHasOne(t *testing.T) {
 func TestPausesGrowWhileAHostIsDownAndEndWhenItIsBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPace()
+		p := newThrottle()
 		tries := 0
 		start := time.Now()
 		for time.Since(start) < 10*time.Minute {
-			if err := p.Rest(t.Context()); err != nil {
+			if err := p.WaitBackoff(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			tries++
 			// What else fails at the same time does not make it longer.
-			p.failed()
-			p.failed()
+			p.noteFailure()
+			p.noteFailure()
 		}
 		if tries < 120 || tries > 260 {
 			t.Errorf("%d tries in 10 minutes", tries)
@@ -91,20 +91,20 @@ func TestPausesGrowWhileAHostIsDownAndEndWhenItIsBack(t *testing.T) {
 		start = time.Now()
 		go func() {
 			time.Sleep(time.Second)
-			p.reached()
+			p.noteAnswer()
 		}()
-		if err := p.Rest(t.Context()); err != nil || time.Since(start) > time.Second {
+		if err := p.WaitBackoff(t.Context()); err != nil || time.Since(start) > time.Second {
 			t.Errorf("it went on %s after the host was back, %v", time.Since(start)-time.Second, err)
 		}
 		start = time.Now()
-		p.failed()
-		if err := p.Rest(t.Context()); err != nil || time.Since(start) > restFirst {
+		p.noteFailure()
+		if err := p.WaitBackoff(t.Context()); err != nil || time.Since(start) > minBackoff {
 			t.Errorf("a pause of %s after one failure, %v", time.Since(start), err)
 		}
-		p.failed()
+		p.noteFailure()
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if p.Rest(ctx) == nil {
+		if p.WaitBackoff(ctx) == nil {
 			t.Error("it waits for nobody")
 		}
 	})
@@ -134,21 +134,21 @@ func TestARemoteThatAsksToBeLeftAloneIsLeftAlone(t *testing.T) {
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {
-		p := newPace()
-		p.leave(3 * time.Second)
-		p.leave(time.Second)
+		p := newThrottle()
+		p.noteRetryAfter(3 * time.Second)
+		p.noteRetryAfter(time.Second)
 		start := time.Now()
-		if err := p.Rest(t.Context()); err != nil || time.Since(start) != 3*time.Second {
+		if err := p.WaitBackoff(t.Context()); err != nil || time.Since(start) != 3*time.Second {
 			t.Errorf("it waited %s, %v", time.Since(start), err)
 		}
 		// An hour is more than anybody waits for, and more than is believed.
-		p.leave(time.Hour)
+		p.noteRetryAfter(time.Hour)
 		start = time.Now()
-		if err := p.Rest(t.Context()); err == nil || time.Since(start) > 0 {
+		if err := p.WaitBackoff(t.Context()); err == nil || time.Since(start) > 0 {
 			t.Errorf("it waited %s, %v", time.Since(start), err)
 		}
-		time.Sleep(restAsked)
-		if err := p.Rest(t.Context()); err != nil {
+		time.Sleep(maxRetryAfter)
+		if err := p.WaitBackoff(t.Context()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -157,22 +157,22 @@ func TestARemoteThatAsksToBeLeftAloneIsLeftAlone(t *testing.T) {
 func TestWritersOfABranchTakeTurnsAndLeaveNothingBehind(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPace()
-		a, b := branchPace{p, "main"}, branchPace{p, "status"}
-		unlock, err := a.Lock(t.Context())
+		p := newThrottle()
+		a, b := branchThrottle{p, "main"}, branchThrottle{p, "status"}
+		unlock, err := a.LockBranch(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		other, err := b.Lock(t.Context())
+		other, err := b.LockBranch(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		gaveUp := make(chan error, 1)
-		go func() { _, err := a.Lock(ctx); gaveUp <- err }()
+		go func() { _, err := a.LockBranch(ctx); gaveUp <- err }()
 		got := make(chan func(), 1)
 		go func() {
-			unlock, _ := a.Lock(t.Context())
+			unlock, _ := a.LockBranch(t.Context())
 			got <- unlock
 		}()
 		synctest.Wait()

@@ -43,6 +43,7 @@ func TestThird(t *testing.T) {
 		{"a third value is an edit", []write{{0, git, []string{"big"}}, {1, cluster, []string{"small"}}, {1, git, []string{"big"}}}, []string{"medium"}, nil},
 		{"Git set another value", []write{{0, git, []string{"big"}}, {1, cluster, []string{"small"}}, {1, git, []string{"medium"}}}, []string{"small"}, nil},
 		{"too long ago", []write{{0, git, []string{"big"}}, {1, cluster, []string{"small"}}, {600, git, []string{"big"}}}, []string{"small"}, nil},
+		{"a user did again what Git had done", []write{{0, git, []string{"big"}}, {1, cluster, []string{"small"}}, {1, cluster, []string{"big"}}}, []string{"small"}, nil},
 		{"one user, there and back", []write{{0, cluster, []string{"big"}}, {1, cluster, []string{"small"}}, {1, cluster, []string{"big"}}}, []string{"small"}, nil},
 		{"nothing before", nil, []string{"small"}, nil},
 	} {

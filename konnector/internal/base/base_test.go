@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -161,6 +162,25 @@ func TestTooLarge(t *testing.T) {
 	}
 	if _, err := (&Base{UID: "u1", Claim: orders(spec)}).Encode(); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestWhatUnpacksToTooMuchIsRefused uses claims that can be read up to the limit:
+// only their length is wrong.
+func TestWhatUnpacksToTooMuchIsRefused(t *testing.T) {
+	claim := []byte(`{"apiVersion":"anynines.com/v1","kind":"PostgresqlInstance","spec":{}}`)
+	for _, tc := range []struct {
+		bytes int
+		want  error
+	}{
+		{maxContent, nil},
+		{maxContent + 1, ErrTooLarge},
+		{2 * maxContent, ErrTooLarge},
+	} {
+		spaces := bytes.Repeat([]byte(" "), tc.bytes-len(claim))
+		if _, err := unpack(gzipped(t, slices.Concat(claim, spaces))); !errors.Is(err, tc.want) {
+			t.Errorf("%d bytes: got %v, want %v", tc.bytes, err, tc.want)
+		}
 	}
 }
 

@@ -7,6 +7,9 @@ import (
 	"net/http"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+	"k8s.io/utils/lru"
+
 	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/backend/internal/login"
 	"gitbind.dev/backend/internal/refusal"
@@ -58,10 +61,10 @@ const pageTimeout = 20 * time.Second
 
 type handler struct {
 	Config
-	read    *recent[string, *answer]
-	surveys *recent[string, *survey]
-	// surveying keeps surveys of one cluster apart.
-	surveying turns
+	// read are *answer, by the hash of their file; surveys *survey, by cluster.
+	read, surveys *lru.Cache
+	// surveying has one survey of the same commits made at a time.
+	surveying singleflight.Group
 }
 
 // New gives the web page: a handler for "/".
@@ -69,7 +72,7 @@ func New(cfg Config) http.Handler {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	h := &handler{Config: cfg, read: newRecent[string, *answer](keepAnswers), surveys: newRecent[string, *survey](keepSurveys)}
+	h := &handler{Config: cfg, read: lru.New(keepAnswers), surveys: lru.New(keepSurveys)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", h.home)
 	mux.HandleFunc("GET /static/{file}", h.static)

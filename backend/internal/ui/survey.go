@@ -3,10 +3,11 @@ package ui
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
+	"runtime/debug"
 	"slices"
 	"strings"
-	"sync"
 
 	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/backend/internal/refusal"
@@ -53,28 +54,50 @@ func (h *handler) look(ctx context.Context, cluster string) (*survey, error) {
 	if known, ok := h.known(cluster, s); ok {
 		return known, known.tooMany
 	}
-	// Everybody who waits here wants the same: the first gathers it for all.
-	leave, err := h.surveying.enter(ctx, cluster)
-	if err != nil {
-		return nil, err
+	// Everybody who waits here wants the same: it is gathered once for all, and to
+	// the end when some of them leave.
+	select {
+	case r := <-h.surveying.DoChan(cluster+" "+s.main+" "+s.status, func() (any, error) {
+		return h.survey(context.WithoutCancel(ctx), cluster, s)
+	}):
+		if r.Err != nil {
+			return nil, r.Err
+		}
+		s = r.Val.(*survey)
+		return s, s.tooMany
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
-	defer leave()
+}
+
+// survey fills in and keeps a survey. It gives another one if somebody else has
+// done so meanwhile.
+func (h *handler) survey(ctx context.Context, cluster string, s *survey) (_ *survey, err error) {
+	defer func() {
+		// The server recovers what panics in a handler, and this is not in one.
+		if p := recover(); p != nil {
+			err = fmt.Errorf("survey %s: %v\n%s", cluster, p, debug.Stack())
+		}
+	}()
 	if known, ok := h.known(cluster, s); ok {
-		return known, known.tooMany
+		return known, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
+	defer cancel()
 	err = h.gather(ctx, cluster, s)
 	if errors.Is(err, githost.ErrTooMany) {
 		s = &survey{main: s.main, status: s.status, tooMany: err}
 	} else if err != nil {
 		return nil, err
 	}
-	h.surveys.put(cluster, s)
-	return s, s.tooMany
+	h.surveys.Add(cluster, s)
+	return s, nil
 }
 
 // known is a survey of the same commits.
 func (h *handler) known(cluster string, s *survey) (*survey, bool) {
-	known, ok := h.surveys.get(cluster)
+	found, _ := h.surveys.Get(cluster)
+	known, ok := found.(*survey)
 	return known, ok && known.main == s.main && known.status == s.status
 }
 
@@ -152,8 +175,8 @@ func (h *handler) answers(ctx context.Context, cluster string, items map[string]
 		if i.said == "" {
 			continue
 		}
-		if a, ok := h.read.get(i.said); ok {
-			i.answer = a
+		if a, ok := h.read.Get(i.said); ok {
+			i.answer = a.(*answer)
 			continue
 		}
 		wanted[i.said] = append(wanted[i.said], i)
@@ -164,7 +187,7 @@ func (h *handler) answers(ctx context.Context, cluster string, items map[string]
 	}
 	err := h.Git.Blobs(ctx, cluster, blobs, func(blob string, data []byte) error {
 		a := digest(data)
-		h.read.put(blob, a)
+		h.read.Add(blob, a)
 		for _, i := range wanted[blob] {
 			i.answer = a
 		}
@@ -232,84 +255,4 @@ func gitTrouble(err error) error {
 		return refusal.Because(err, refusal.TooLarge, "the Git repository has too many files to show: use kubectl gitbind get")
 	}
 	return refusal.Because(err, refusal.Unavailable, "the Git repository cannot be read just now: nothing is lost, try again in a moment")
-}
-
-// turns let one at a time work on the same thing.
-type turns struct {
-	mu sync.Mutex
-	// queues are of the things that somebody works on or waits for.
-	queues map[string]*queue
-}
-
-type queue struct {
-	turn    chan struct{}
-	waiting int
-}
-
-// enter waits for the turn on a thing, until ctx ends.
-func (t *turns) enter(ctx context.Context, thing string) (leave func(), err error) {
-	t.mu.Lock()
-	if t.queues == nil {
-		t.queues = map[string]*queue{}
-	}
-	q := t.queues[thing]
-	if q == nil {
-		q = &queue{turn: make(chan struct{}, 1)}
-		t.queues[thing] = q
-	}
-	q.waiting++
-	t.mu.Unlock()
-	forget := func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if q.waiting--; q.waiting == 0 {
-			delete(t.queues, thing)
-		}
-	}
-	select {
-	case q.turn <- struct{}{}:
-		return func() { <-q.turn; forget() }, nil
-	case <-ctx.Done():
-		forget()
-		return nil, ctx.Err()
-	}
-}
-
-// recent keeps the last values that were used, so many of them at most.
-type recent[K comparable, V any] struct {
-	mu  sync.Mutex
-	max int
-	// young and old together hold the values; when young is full it becomes old,
-	// and what was old is dropped.
-	young, old map[K]V
-}
-
-func newRecent[K comparable, V any](most int) *recent[K, V] {
-	return &recent[K, V]{max: most / 2, young: map[K]V{}}
-}
-
-func (r *recent[K, V]) get(k K) (V, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if v, ok := r.young[k]; ok {
-		return v, true
-	}
-	v, ok := r.old[k]
-	if ok {
-		r.add(k, v)
-	}
-	return v, ok
-}
-
-func (r *recent[K, V]) put(k K, v V) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.add(k, v)
-}
-
-func (r *recent[K, V]) add(k K, v V) {
-	if len(r.young) >= r.max {
-		r.old, r.young = r.young, map[K]V{}
-	}
-	r.young[k] = v
 }

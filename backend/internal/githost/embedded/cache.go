@@ -1,10 +1,10 @@
 package embedded
 
 import (
-	"container/list"
 	"sync"
 
 	"github.com/go-git/go-git/v5/plumbing"
+	"k8s.io/utils/lru"
 )
 
 // cache remembers commits and root trees of one repository, the least recently
@@ -12,47 +12,40 @@ import (
 // its content), so it needs no invalidation: a push on top of the last one
 // finds what it is compared with here, without asking git.
 type cache struct {
-	mu      sync.Mutex
+	// objects are of type object, by plumbing.Hash.
+	objects *lru.Cache
 	limit   int
-	size    int
-	byName  map[plumbing.Hash]*list.Element
-	recency *list.List
-}
 
-type cached struct {
-	name plumbing.Hash
-	object
+	// putting guards size, which is that of all objects together.
+	putting sync.Mutex
+	size    int
 }
 
 // newCache is a cache of limit bytes. Objects beyond an eighth of it are never
 // kept.
 func newCache(limit int) *cache {
-	return &cache{limit: limit, byName: map[plumbing.Hash]*list.Element{}, recency: list.New()}
+	c := &cache{limit: limit}
+	// Their number is not bounded.
+	c.objects = lru.NewWithEvictionFunc(0, func(_ lru.Key, o any) { c.size -= len(o.(object).Data) })
+	return c
 }
 
 func (c *cache) get(name plumbing.Hash) (object, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	e, ok := c.byName[name]
+	o, ok := c.objects.Get(name)
 	if !ok {
 		return object{}, false
 	}
-	c.recency.MoveToFront(e)
-	return e.Value.(cached).object, true
+	return o.(object), true
 }
 
 func (c *cache) put(name plumbing.Hash, o object) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, ok := c.byName[name]; ok || len(o.Data) > c.limit/8 {
+	c.putting.Lock()
+	defer c.putting.Unlock()
+	if _, ok := c.get(name); ok || len(o.Data) > c.limit/8 {
 		return
 	}
-	c.byName[name] = c.recency.PushFront(cached{name, o})
-	c.size += len(o.Data)
-	for c.size > c.limit {
-		oldest := c.recency.Back()
-		drop := c.recency.Remove(oldest).(cached)
-		delete(c.byName, drop.name)
-		c.size -= len(drop.Data)
+	c.objects.Add(name, o)
+	for c.size += len(o.Data); c.size > c.limit; {
+		c.objects.RemoveOldest()
 	}
 }

@@ -1,24 +1,29 @@
 package contract
 
-import "sync"
+import (
+	"sync"
 
-// Statuses remembers the ClaimStatuses that were decoded last, by the hash of
+	"k8s.io/utils/lru"
+)
+
+// Statuses remembers the ClaimStatuses that were used last, by the hash of
 // their file: one and the same is looked at several times while a claim comes
 // up, and to read YAML takes most of such a look. Its zero value is ready.
 type Statuses struct {
-	mu sync.Mutex
-	// older is what was there before recent, and goes when that is full.
-	recent, older map[string]*Status
+	begin sync.Once
+	// decoded are *Status.
+	decoded *lru.Cache
 }
 
-// recentStatuses is how many are kept, and at most twice as many for a while.
-const recentStatuses = 1000
+// maxStatuses is how many are kept.
+const maxStatuses = 1000
 
 // Decode is DecodeStatus for a file that has a hash; read is asked for the file
 // if it is not remembered. What is returned belongs to the caller.
 func (s *Statuses) Decode(hash string, read func() ([]byte, error)) (*Status, error) {
-	if known := s.known(hash); known != nil {
-		return known.copy(), nil
+	s.begin.Do(func() { s.decoded = lru.New(maxStatuses) })
+	if known, ok := s.decoded.Get(hash); ok {
+		return known.(*Status).copy(), nil
 	}
 	data, err := read()
 	if err != nil {
@@ -28,22 +33,8 @@ func (s *Statuses) Decode(hash string, read func() ([]byte, error)) (*Status, er
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.recent == nil || len(s.recent) >= recentStatuses {
-		s.recent, s.older = make(map[string]*Status, recentStatuses), s.recent
-	}
-	s.recent[hash] = decoded.copy()
+	s.decoded.Add(hash, decoded.copy())
 	return decoded, nil
-}
-
-func (s *Statuses) known(hash string) *Status {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if known := s.recent[hash]; known != nil {
-		return known
-	}
-	return s.older[hash]
 }
 
 func (s *Status) copy() *Status {

@@ -46,19 +46,32 @@ func TestStatusesDecodeOnceAndShareNothing(t *testing.T) {
 	if reads != 1 {
 		t.Errorf("read %d times", reads)
 	}
-	for i := range 3 * recentStatuses {
-		if _, err := s.Decode(fmt.Sprint("x", i), read); err != nil {
-			t.Fatal(err)
+	fill := func(name string) {
+		for i := range maxStatuses - 1 {
+			if _, err := s.Decode(fmt.Sprint(name, i), read); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
-	if n := len(s.recent) + len(s.older); n > 2*recentStatuses {
-		t.Errorf("%d are kept", n)
+	gone := func() ([]byte, error) { return nil, errors.New("gone") }
+	for _, name := range []string{"x", "y"} {
+		fill(name)
+		if _, err := s.Decode("1", gone); err != nil {
+			t.Error("it was in use, and is dropped")
+		}
 	}
-	if _, err := s.Decode("1", func() ([]byte, error) { return nil, errors.New("gone") }); err == nil {
+	fill("z")
+	fill("w")
+	if n := s.decoded.Len(); n != maxStatuses {
+		t.Errorf("%d are kept, want %d", n, maxStatuses)
+	}
+	if _, err := s.Decode("1", gone); err == nil {
 		t.Error("it is kept for ever")
 	}
-	if _, err := s.Decode("bad", func() ([]byte, error) { return []byte("kind: Other"), nil }); err == nil || s.known("bad") != nil {
-		t.Errorf("what is no ClaimStatus: %v", err)
+	for range 2 {
+		if _, err := s.Decode("bad", func() ([]byte, error) { return []byte("kind: Other"), nil }); err == nil {
+			t.Error("what is no ClaimStatus is one")
+		}
 	}
 }
 

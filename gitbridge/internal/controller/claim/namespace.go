@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"golang.org/x/sync/singleflight"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,55 +30,35 @@ type namespaces struct {
 	cluster tenant.Cluster
 	client  kubernetes.Interface
 
-	mu    sync.Mutex
-	ready map[string]*sync.Mutex
-	done  map[string]bool
+	making singleflight.Group
+	// done has those that are there.
+	done sync.Map
 }
 
 // ensure makes the namespace for the claims of one namespace of the app cluster,
-// with the tenant's rights in it.
+// with the tenant's rights in it. Callers at the same time share one attempt and
+// its error. It is made with the context of the first of them: the contexts of
+// one controller's workers end together.
 func (n *namespaces) ensure(ctx context.Context, namespace string) error {
-	lock := n.lock(namespace)
-	lock.Lock()
-	defer lock.Unlock()
-	if n.isDone(namespace) {
-		return nil
-	}
-	if err := n.make(ctx, namespace); err != nil {
-		return err
-	}
-	if err := n.bind(ctx, n.cluster.ClaimNamespace(namespace)); err != nil {
-		return err
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.done[namespace] = true
-	return nil
+	_, err, _ := n.making.Do(namespace, func() (any, error) {
+		if _, ok := n.done.Load(namespace); ok {
+			return nil, nil
+		}
+		if err := n.make(ctx, namespace); err != nil {
+			return nil, err
+		}
+		if err := n.bind(ctx, n.cluster.ClaimNamespace(namespace)); err != nil {
+			return nil, err
+		}
+		n.done.Store(namespace, true)
+		return nil, nil
+	})
+	return err
 }
 
 // forget has a namespace looked at again before it is used.
 func (n *namespaces) forget(namespace string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	delete(n.done, namespace)
-}
-
-func (n *namespaces) lock(namespace string) *sync.Mutex {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.ready == nil {
-		n.ready, n.done = map[string]*sync.Mutex{}, map[string]bool{}
-	}
-	if n.ready[namespace] == nil {
-		n.ready[namespace] = &sync.Mutex{}
-	}
-	return n.ready[namespace]
-}
-
-func (n *namespaces) isDone(namespace string) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.done[namespace]
+	n.done.Delete(namespace)
 }
 
 func (n *namespaces) make(ctx context.Context, namespace string) error {

@@ -2,6 +2,7 @@ package decision
 
 import (
 	"fmt"
+	"iter"
 	"testing"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
@@ -11,9 +12,8 @@ import (
 // The promises hold for each combination of facts, however unlikely.
 func TestForKeepsThePromises(t *testing.T) {
 	n := 0
-	for f := range everything() {
+	for f, d := range everything() {
 		n++
-		d := For(f)
 		for _, p := range promises {
 			if broken := p.broken(f, d); broken {
 				t.Fatalf("%s: %s %s for %s", p.name, d.Action, d.Reason, describe(f))
@@ -103,27 +103,27 @@ var promises = []struct {
 	}},
 }
 
-func everything() func(yield func(Facts) bool) {
-	answers := []Answer{Unasked, No, Yes}
-	return func(yield func(Facts) bool) {
+// everything gives all combinations of facts that there can be, with what is
+// decided.
+func everything() iter.Seq2[Facts, Decision] {
+	answers := []struct {
+		Answer
+		Interrupted
+	}{{Unasked, NotInterrupted}, {No, NotInterrupted}, {No, AllPushed}, {No, EditedSince}, {Yes, NotInterrupted}}
+	return func(yield func(Facts, Decision) bool) {
 		for _, live := range []*contract.Claim{nil, old, edit} {
 			for _, file := range []*contract.Claim{nil, old, edit, other} {
 				for _, base := range []*contract.Claim{nil, old} {
 					for bits := range 1 << 10 {
 						for _, ending := range []Ending{"", NamespaceEnds, APIEnds} {
 							for _, answer := range answers {
-								f := facts(bits, answer)
-								f.Live, f.File, f.Base, f.Ending = live, file, base, ending
-								f.Terminating = f.Terminating && live != nil
-								f.BaseRemoved, f.BaseCurrent = f.BaseRemoved && base != nil, f.BaseCurrent && base != nil
-								if file != nil {
-									f.Problem = nil
+								f := facts(bits, answer.Answer)
+								f.Live, f.File, f.Base, f.Ending, f.Interrupted = live, file, base, ending, answer.Interrupted
+								if isNonsense(f) {
+									continue
 								}
-								if base == nil {
-									f.Lost = nil
-								}
-								for _, f := range withDecisions(f) {
-									if !yield(f) {
+								for f, d := range withDecisions(f) {
+									if !yield(f, d) {
 										return
 									}
 								}
@@ -136,15 +136,18 @@ func everything() func(yield func(Facts) bool) {
 	}
 }
 
+// isNonsense reports whether something is said of what is not there.
+func isNonsense(f Facts) bool {
+	return f.Live == nil && f.Terminating || f.File != nil && f.Problem != nil ||
+		f.Base == nil && (f.BaseRemoved || f.BaseCurrent || f.Lost != nil)
+}
+
 func facts(bits int, answer Answer) Facts {
 	bit := func(i int) bool { return bits>>i&1 == 1 }
 	f := Facts{
 		Key: key, Touched: bit(6), Finalizer: bit(0), Terminating: bit(1), BaseRemoved: bit(3), BaseCurrent: bit(4),
 		OwnWork: answer, Continues: answer, Gone: answer, MayRemove: answer, Flips: answer, Merges: answer,
 		Merged: other, FlipWords: "spec.plan goes to and fro.", RemovalHeld: "It is one of many at once.",
-	}
-	if answer == No {
-		f.Interrupted = Interrupted(bits % 3)
 	}
 	// The last three answers are independent of the first three.
 	if bit(7) {
@@ -167,22 +170,32 @@ func facts(bits int, answer Answer) Facts {
 	return f
 }
 
-// withDecisions are facts with each decision that a person can take on them,
+// withDecisions gives facts with each decision that a person can take on them,
 // and with what stops everything.
-func withDecisions(f Facts) []Facts {
-	all := []Facts{f}
-	d := For(f)
-	for _, choice := range d.Choices {
-		g := f
-		g.Resolve = string(choice) + "." + d.Token
-		all = append(all, g)
+func withDecisions(f Facts) iter.Seq2[Facts, Decision] {
+	return func(yield func(Facts, Decision) bool) {
+		d := For(f)
+		all := []Facts{f}
+		for _, choice := range d.Choices {
+			g := f
+			g.Resolve = string(choice) + "." + d.Token
+			all = append(all, g)
+		}
+		for _, g := range all {
+			g.Replaced = "The repository was restored from a backup."
+			all = append(all, g)
+		}
+		paused := f
+		paused.Paused = true
+		if !yield(f, d) {
+			return
+		}
+		for _, g := range append(all[1:], paused) {
+			if !yield(g, For(g)) {
+				return
+			}
+		}
 	}
-	for _, g := range all {
-		g.Replaced = "The repository was restored from a backup."
-		all = append(all, g)
-	}
-	f.Paused = true
-	return append(all, f)
 }
 
 func describe(f Facts) string {

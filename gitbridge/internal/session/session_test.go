@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -436,24 +437,26 @@ func TestConditionsSayWhatIsWrong(t *testing.T) {
 		{errors.New("read tcp 127.0.0.1:4711->127.0.0.1:8080: connection reset"), "RepositoryUnreachable"},
 	} {
 		t.Run(test.reason, func(t *testing.T) {
-			w := newWorld(t)
-			var mu sync.Mutex
-			fault := test.err
-			w.remote.SetFault(func(memstore.Call) error {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				var mu sync.Mutex
+				fault := test.err
+				w.remote.SetFault(func(memstore.Call) error {
+					mu.Lock()
+					defer mu.Unlock()
+					return fault
+				})
+				r := w.start()
+				w.eventually(test.reason, func() bool { return r.Condition().Reason == test.reason })
+				if c := r.Condition(); c.Status != "False" || strings.Contains(c.Message, "4711") {
+					t.Errorf("condition = %+v", c)
+				}
 				mu.Lock()
-				defer mu.Unlock()
-				return fault
+				fault = nil
+				mu.Unlock()
+				r.follows()
+				w.eventually("it says that it works", func() bool { return r.Condition().Reason == "Following" })
 			})
-			r := w.start()
-			w.eventually(test.reason, func() bool { return r.Condition().Reason == test.reason })
-			if c := r.Condition(); c.Status != "False" || strings.Contains(c.Message, "4711") {
-				t.Errorf("condition = %+v", c)
-			}
-			mu.Lock()
-			fault = nil
-			mu.Unlock()
-			r.follows()
-			w.eventually("it says that it works", func() bool { return r.Condition().Reason == "Following" })
 		})
 	}
 }

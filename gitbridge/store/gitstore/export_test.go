@@ -1,6 +1,19 @@
 package gitstore
 
-import "time"
+import (
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// SetBudget lets the repository be pushed to so many times at once, and then once
+// in each interval. By its options it is as many at once as in a minute.
+func (r *Repository) SetBudget(atOnce int, interval time.Duration) {
+	p := r.http.pace
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.budget = rate.NewLimiter(rate.Every(interval), atOnce)
+}
 
 // SetIncrement sets how many objects are taken for what changed.
 func (r *Repository) SetIncrement(n int) { r.http.increment = n }

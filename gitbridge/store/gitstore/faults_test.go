@@ -238,7 +238,7 @@ func TestAPackThatIsNotWhatWasAskedForIsRefusedAndForgotten(t *testing.T) {
 					return true
 				}
 			})
-			restore := r.SetTimeouts(time.Second, 2*time.Second)
+			restore := r.SetTimeouts(time.Second, 500*time.Millisecond)
 			start := time.Now()
 			if _, err := reader.Fetch(t.Context()); err == nil {
 				t.Error("it was taken")

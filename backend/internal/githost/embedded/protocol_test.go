@@ -616,22 +616,22 @@ func TestRefsAreReadWhereverGitKeepsThem(t *testing.T) {
 
 func TestRepositoriesAreRepackedWhileTheyAreUsed(t *testing.T) {
 	t.Parallel()
-	s := serve(t, func(c *Config) { c.RepackAfter = 20 })
+	s := serve(t, func(c *Config) { c.RepackAfter = 8 })
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = s.Run(ctx) }()
 	defer func() { cancel(); <-done }()
 
 	c := s.clone(t, access.Konnector)
-	for i := range 45 {
+	for i := range 18 {
 		c.commit("x", map[string]string{claimPath: fmt.Sprintln(i)})
 		c.pushed("HEAD:main")
 	}
 	repo, _, _ := s.repository(cluster)
 	deadline := time.Now().Add(time.Minute)
-	for repo.packs() > 20 || repo.collectedBefore(time.Now().Add(-time.Hour)) {
+	for repo.packs() > 8 || repo.collectedBefore(time.Now().Add(-time.Hour)) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%d packs after 45 pushes", repo.packs())
+			t.Fatalf("%d packs after 18 pushes", repo.packs())
 		}
 		time.Sleep(20 * time.Millisecond)
 	}

@@ -54,6 +54,10 @@ func TestBreaks(t *testing.T) {
 		{"phase: {type: string}", "phase: {type: integer}", nil},
 		{"required: [service]", "required: [service, region]\n          x-kubernetes-validations: []", []string{"spec.region is required"}},
 		{"service: {type: string}", "service: {type: string}\n            region: {type: string, default: eu}", nil},
+		{"service: {type: string}", "service: {type: string}\n            region: {type: object, required: [a], properties: {a: {type: string}}}", nil},
+		{"service: {type: string}", "service: {type: string, title: Service}", nil},
+		{"required: [service]", "required: [service]\n          x-kubernetes-preserve-unknown-fields: true", nil},
+		{"status: {type: object, properties: {phase: {type: string}}}", "status: {type: object, x-kubernetes-preserve-unknown-fields: true}", nil},
 
 		{"kind: PostgresqlInstance", "kind: Postgres", []string{"kind PostgresqlInstance becomes Postgres"}},
 		{"name: v1", "name: v2", []string{"version v1 is no longer served"}},
@@ -74,6 +78,13 @@ func TestBreaks(t *testing.T) {
 		{"required: [service]", "required: [service]\n          x-kubernetes-validations: [{rule: 'self.plan != \"big\"'}]", []string{`spec has the new rule self.plan != "big"`}},
 		{"required: [spec]", "required: [spec]\n      x-kubernetes-validations: [{rule: 'true'}]", []string{"the whole object has the new rule true"}},
 		{"service: {type: string}", "service: {type: string, anyOf: [{pattern: a}]}", []string{"spec.service has other conditions (anyOf)"}},
+		{"nullable: true", "nullable: true, format: date", []string{"spec.maybe has another format"}},
+		{"maximum: 9", "maximum: 9, multipleOf: 2", []string{"spec.count has another multipleOf"}},
+		{"type: array", "type: array, uniqueItems: true", []string{"spec.list has another uniqueItems"}},
+		{"type: array", "type: array, maxItems: 3", []string{"spec.list has at most 3 items"}},
+		{"type: array", "type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [name]", []string{"spec.list is a list of type map"}},
+		{"additionalProperties: {type: string}", "additionalProperties: {type: string, maxLength: 3}", []string{"spec.labels.* has at most 3 characters"}},
+		{"additionalProperties: {type: string}", "additionalProperties: {type: string}, maxProperties: 3", []string{"spec.labels has at most 3 fields"}},
 	} {
 		if !strings.Contains(before, c.old) {
 			t.Fatalf("%q is not there", c.old)

@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"encoding/json"
 	"maps"
 	"reflect"
 	"strings"
@@ -149,6 +150,12 @@ func canonical(v any) any {
 		}
 	case int:
 		return int64(v)
+	case json.Number:
+		if i, err := v.Int64(); err == nil {
+			return i
+		}
+		f, _ := v.Float64()
+		return canonical(f)
 	case float64:
 		const exact = 1 << 53
 		if v == float64(int64(v)) && v > -exact && v < exact {

@@ -53,7 +53,7 @@ func (d decoder) claim(key Key, kind string, doc *yaml.Node, object map[string]a
 	case nil:
 		c.Spec = map[string]any{}
 	case map[string]any:
-		c.Spec = canonical(numbers(spec)).(map[string]any)
+		c.Spec = canonical(spec).(map[string]any)
 	default:
 		return nil, d.problem(at("spec"), "spec is no object")
 	}
@@ -111,27 +111,6 @@ func (d decoder) known(n *yaml.Node, prefix string, allowed map[string]bool) err
 		}
 	}
 	return nil
-}
-
-// numbers turns json.Number into int64 where it fits, else float64.
-func numbers(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		for k, e := range v {
-			v[k] = numbers(e)
-		}
-	case []any:
-		for i, e := range v {
-			v[i] = numbers(e)
-		}
-	case json.Number:
-		if i, err := v.Int64(); err == nil {
-			return i
-		}
-		f, _ := v.Float64()
-		return f
-	}
-	return v
 }
 
 // LineOf finds the line of a field in a claim file, from 1, or of the nearest

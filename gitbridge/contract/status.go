@@ -158,10 +158,10 @@ func DecodeStatus(data []byte) (*Status, error) {
 		return nil, fmt.Errorf("decode ClaimStatus: is a %s %s", s.APIVersion, s.Kind)
 	}
 	if s.Effective != nil {
-		s.Effective = numbers(s.Effective).(map[string]any)
+		s.Effective = canonical(s.Effective).(map[string]any)
 	}
 	if s.Status != nil {
-		s.Status = numbers(s.Status).(map[string]any)
+		s.Status = canonical(s.Status).(map[string]any)
 	}
 	return &s, nil
 }

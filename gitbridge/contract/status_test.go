@@ -90,3 +90,14 @@ func TestApprovedTrailersAreFoundAmongOtherWords(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+func TestWholeNumbersOfAStatusAreInt64HoweverTheyAreWritten(t *testing.T) {
+	s, err := DecodeStatus([]byte("apiVersion: gitbind.dev/v1alpha1\nkind: ClaimStatus\nstatus: {a: 1, b: 1.0, c: 1e3, d: 0.5, e: [9007199254740993, {f: 2.0}]}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{"a": int64(1), "b": int64(1), "c": int64(1000), "d": 0.5, "e": []any{int64(9007199254740993), map[string]any{"f": int64(2)}}}
+	if diff := cmp.Diff(want, s.Status); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -94,8 +94,8 @@ func (c *comparison) compare(path string, a, b schema) {
 	c.fields(path, a, b)
 	c.items(path, a, b)
 	for name, changed := range map[string]bool{
-		"allOf": len(b.AllOf) > 0 && !same(a.AllOf, b.AllOf), "anyOf": len(b.AnyOf) > 0 && !same(a.AnyOf, b.AnyOf),
-		"oneOf": len(b.OneOf) > 0 && !same(a.OneOf, b.OneOf), "not": b.Not != nil && !same(a.Not, b.Not),
+		"allOf": len(b.AllOf) > 0 && !Same(a.AllOf, b.AllOf), "anyOf": len(b.AnyOf) > 0 && !Same(a.AnyOf, b.AnyOf),
+		"oneOf": len(b.OneOf) > 0 && !Same(a.OneOf, b.OneOf), "not": b.Not != nil && !Same(a.Not, b.Not),
 	} {
 		if changed {
 			c.add("%s has other conditions (%s)", path, name)
@@ -123,7 +123,7 @@ func (c *comparison) values(path string, a, b schema) {
 		return
 	}
 	for _, v := range a.Enum {
-		if !slices.ContainsFunc(b.Enum, func(w apiextensionsv1.JSON) bool { return same(v, w) }) {
+		if !slices.ContainsFunc(b.Enum, func(w apiextensionsv1.JSON) bool { return Same(v, w) }) {
 			c.add("%s can no longer be %s", path, v.Raw)
 		}
 	}
@@ -141,7 +141,7 @@ func (c *comparison) limits(path string, a, b schema) {
 	narrower(c, path, "has at least %v fields", a.MinProperties, b.MinProperties, 1)
 	for what, changed := range map[string]bool{
 		"pattern": b.Pattern != "" && a.Pattern != b.Pattern, "format": b.Format != "" && a.Format != b.Format,
-		"multipleOf": b.MultipleOf != nil && !same(a.MultipleOf, b.MultipleOf), "uniqueItems": b.UniqueItems && !a.UniqueItems,
+		"multipleOf": b.MultipleOf != nil && !Same(a.MultipleOf, b.MultipleOf), "uniqueItems": b.UniqueItems && !a.UniqueItems,
 		"exclusiveMaximum": b.ExclusiveMaximum && !a.ExclusiveMaximum, "exclusiveMinimum": b.ExclusiveMinimum && !a.ExclusiveMinimum,
 	} {
 		if changed {
@@ -211,13 +211,13 @@ func (c *comparison) items(path string, a, b schema) {
 		return
 	}
 	c.compare(path+"[]", *a.Items.Schema, *b.Items.Schema)
-	if b.XListType != nil && *b.XListType != "atomic" && !same(a.XListType, b.XListType) {
+	if b.XListType != nil && *b.XListType != "atomic" && !Same(a.XListType, b.XListType) {
 		c.add("%s is a list of type %s", path, *b.XListType)
 	}
 }
 
-// same compares as JSON.
-func same(a, b any) bool {
+// Same compares as JSON: values in schemas are kept as they were written.
+func Same(a, b any) bool {
 	text := func(v any) string {
 		data, err := json.Marshal(v)
 		if err != nil {

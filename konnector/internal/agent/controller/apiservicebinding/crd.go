@@ -153,20 +153,3 @@ func withProperty(s apiextensionsv1.JSONSchemaProps, name string, p apiextension
 	s.Properties = properties
 	return s
 }
-
-// sameSpec compares as JSON: values in schemas are kept as they were written.
-func sameSpec(a, b apiextensionsv1.CustomResourceDefinitionSpec) bool {
-	normal := func(s apiextensionsv1.CustomResourceDefinitionSpec) string {
-		data, err := json.Marshal(s)
-		if err != nil {
-			return err.Error()
-		}
-		var v any
-		if err := json.Unmarshal(data, &v); err != nil {
-			return err.Error()
-		}
-		data, _ = json.Marshal(v)
-		return string(data)
-	}
-	return normal(a) == normal(b)
-}

@@ -126,7 +126,7 @@ func (r *Reconciler) next(ctx context.Context, l *look, live, want *apiextension
 	}
 	next.Spec = want.Spec
 	next.Spec.Versions = append(next.Spec.Versions, stored(live, want)...)
-	if sameSpec(next.Spec, live.Spec) {
+	if compatibility.Same(next.Spec, live.Spec) {
 		return same, upToDate, nil
 	}
 	if l.binding.Spec.SchemaUpdates == v1alpha1.SchemaUpdatesNever {

@@ -25,6 +25,7 @@ import (
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/gitbridge/store/memstore"
+	"gitbind.dev/konnector/internal/agent/compatibility"
 	"gitbind.dev/konnector/internal/agent/controller/claim"
 	"gitbind.dev/konnector/internal/agent/repository"
 	"gitbind.dev/konnector/internal/agent/request"
@@ -324,7 +325,7 @@ func TestMarksOfAnUnbindThatWasNotCarriedThroughGo(t *testing.T) {
 		if err != nil || next == nil {
 			t.Fatalf("%s: %v, %v", updates, next, err)
 		}
-		if len(next.Annotations) != 1 || !sameSpec(next.Spec, w.crd.Spec) {
+		if len(next.Annotations) != 1 || !compatibility.Same(next.Spec, w.crd.Spec) {
 			t.Errorf("%s: %+v", updates, next.Annotations)
 		}
 	}

@@ -1,7 +1,6 @@
 package clusterbinding
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,7 +19,7 @@ import (
 // decide passes on what people decided: settings, and approvals in annotations.
 func (r *Reconciler) decide(ctx context.Context, f *follower, b *v1alpha1.ClusterBinding) error {
 	var errs []error
-	f.session.SetLimits(limits(b))
+	f.session.SetLimits(breaker.LimitsOf(b.Spec.Removals))
 	f.session.Suspend(b.Spec.Suspended)
 	// An approval counts once: one that stayed would count again when main, or
 	// the control plane, is set back to where it was.
@@ -56,20 +55,6 @@ func (r *Reconciler) decide(ctx context.Context, f *follower, b *v1alpha1.Cluste
 func isCommit(s string) bool { return commit.MatchString(s) }
 
 var commit = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
-
-// limits are those of a ClusterBinding, with the default for what it leaves out.
-func limits(b *v1alpha1.ClusterBinding) breaker.Limits {
-	l := breaker.Default()
-	if set := b.Spec.Removals; set != nil {
-		if set.Most != nil {
-			l.Most = int(*set.Most)
-		}
-		if set.Window != nil {
-			l.Window = cmp.Or(set.Window.Duration, l.Window)
-		}
-	}
-	return l
-}
 
 // +kubebuilder:rbac:groups=gitbind.dev,resources=clusterbindings,verbs=patch
 

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/breaker"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/session"
 	"gitbind.dev/gitbridge/internal/statusbranch"
@@ -63,7 +64,7 @@ func (r *Reconciler) begin(b *v1alpha1.ClusterBinding) (*follower, error) {
 	f.session = session.New(session.Options{
 		Cluster: f.cluster, Main: repository.Branch("main"), Status: repository.Branch("status"),
 		Memory: f.status.memory, Approved: store.Hash(b.Annotations[v1alpha1.ApproveMainAnnotation]),
-		Limits: limits(b),
+		Limits: breaker.LimitsOf(b.Spec.Removals),
 		Remember: func(ctx context.Context, m session.Memory) error {
 			err := f.status.remember(ctx, m)
 			if errors.Is(err, errSuperseded) {

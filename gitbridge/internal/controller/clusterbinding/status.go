@@ -61,11 +61,7 @@ func memoryOf(b *v1alpha1.BridgeStatus) session.Memory {
 	if b == nil {
 		return session.Memory{}
 	}
-	m := session.Memory{Accepted: store.Hash(b.AcceptedCommit), Epoch: b.Epoch, Sequence: b.Sequence}
-	for _, r := range b.Removals {
-		m.Removals = append(m.Removals, breaker.Removal{Path: r.Path, At: r.Time.Time})
-	}
-	return m
+	return session.Memory{Accepted: store.Hash(b.AcceptedCommit), Epoch: b.Epoch, Sequence: b.Sequence, Removals: breaker.RemovalsOf(b.Removals)}
 }
 
 // isSame compares what identifies a memory.

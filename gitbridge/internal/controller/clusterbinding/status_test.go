@@ -179,24 +179,6 @@ func TestAWriteIsTriedAgainWhenOthersWroteOtherFields(t *testing.T) {
 	}
 }
 
-func TestLimits(t *testing.T) {
-	most, window := int32(0), metav1.Duration{Duration: time.Hour}
-	for _, test := range []struct {
-		name string
-		spec *v1alpha1.RemovalLimits
-		want breaker.Limits
-	}{
-		{"none", nil, breaker.Default()},
-		{"each removal", &v1alpha1.RemovalLimits{Most: &most}, breaker.Limits{Most: 0, Window: 10 * time.Minute, Share: 0.5, AtLeast: 2}},
-		{"a longer window", &v1alpha1.RemovalLimits{Window: &window}, breaker.Limits{Most: 3, Window: time.Hour, Share: 0.5, AtLeast: 2}},
-	} {
-		b := &v1alpha1.ClusterBinding{Spec: v1alpha1.ClusterBindingSpec{Removals: test.spec}}
-		if diff := cmp.Diff(test.want, limits(b)); diff != "" {
-			t.Errorf("%s (-want +got): %s", test.name, diff)
-		}
-	}
-}
-
 func TestForeignObjectsAreCountedAndNamed(t *testing.T) {
 	c, b := plane(t, nil)
 	s := newStatus(c, c, b)

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/breaker"
 	"gitbind.dev/konnector/internal/agent/repository"
 )
 
@@ -65,7 +66,7 @@ func (c *connections) ensure(ctx context.Context, r *Reconciler, conn *v1alpha1.
 	name, uid := conn.Name, conn.UID
 	r.Pool.Open(ctx, repository.Options{
 		Remote: remote, Connection: name, ConnectionUID: uid, ClusterID: conn.Spec.ClusterID,
-		Namespaces: conn.Spec.Namespaces, Limits: limits(conn.Spec.Removals), Memory: memory, Now: r.Now,
+		Namespaces: conn.Spec.Namespaces, Limits: breaker.LimitsOf(conn.Spec.Removals), Memory: memory, Now: r.Now,
 		Save: func(ctx context.Context, m repository.Memory) error { return r.save(ctx, name, uid, m) },
 	})
 	return nil, nil

@@ -17,9 +17,7 @@ func recall(s v1alpha1.ConnectionStatus) repository.Memory {
 	if o := s.Observed; o != nil {
 		m.Observed = repository.Observed{Epoch: o.Epoch, Sequence: o.Sequence}
 	}
-	for _, r := range s.Removals {
-		m.Removals = append(m.Removals, breaker.Removal{Path: r.Path, At: r.Time.Time})
-	}
+	m.Removals = breaker.RemovalsOf(s.Removals)
 	for _, move := range s.Moves {
 		m.Moves = append(m.Moves, repository.Move{From: move.From, To: move.To})
 	}
@@ -55,15 +53,3 @@ func remember(s *v1alpha1.ConnectionStatus, m repository.Memory) {
 
 // inSeconds is a time as the API server keeps it.
 func inSeconds(t time.Time) metav1.Time { return metav1.NewTime(t.Truncate(time.Second)) }
-
-// limits are those that a Connection sets.
-func limits(l *v1alpha1.RemovalLimits) breaker.Limits {
-	out := breaker.Default()
-	if l != nil && l.Most != nil {
-		out.Most = int(*l.Most)
-	}
-	if l != nil && l.Window != nil {
-		out.Window = l.Window.Duration
-	}
-	return out
-}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/breaker"
@@ -40,15 +39,5 @@ func TestWhatIsRememberedIsRecalled(t *testing.T) {
 		if after.RefusedFiles != 3 {
 			t.Error("something else was forgotten")
 		}
-	}
-}
-
-func TestLimits(t *testing.T) {
-	if got := limits(nil); got != breaker.Default() {
-		t.Errorf("got %+v", got)
-	}
-	got := limits(&v1alpha1.RemovalLimits{Most: new(int32(0)), Window: &metav1.Duration{Duration: time.Hour}})
-	if got.Most != 0 || got.Window != time.Hour || got.Share != .5 || got.AtLeast != 2 {
-		t.Errorf("got %+v", got)
 	}
 }

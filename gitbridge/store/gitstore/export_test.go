@@ -9,7 +9,7 @@ import (
 // SetBudget lets the repository be pushed to so many times at once, and then once
 // in each interval. By its options it is as many at once as in a minute.
 func (r *Repository) SetBudget(atOnce int, interval time.Duration) {
-	p := r.http.pace
+	p := r.http.throttle
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.budget = rate.NewLimiter(rate.Every(interval), atOnce)

@@ -25,6 +25,15 @@ func Build(ctx context.Context, progress io.Writer) error {
 	return err
 }
 
+// BuildPart builds one part, if need be, and returns the path of its program.
+func BuildPart(ctx context.Context, name string, progress io.Writer) (string, error) {
+	found, err := build(ctx, progress, func(p part) bool { return p.name == name })
+	if err == nil && found[name] == "" {
+		err = fmt.Errorf("there is no part %q", name)
+	}
+	return found[name], err
+}
+
 // CacheDir is where the built parts are kept. It can be removed at any time
 // when no environment runs.
 func CacheDir() (string, error) {

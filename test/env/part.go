@@ -46,6 +46,7 @@ const (
 	dex               = "dex"
 	gitea             = "gitea"
 	zitadel           = "zitadel"
+	tilt              = "tilt"
 )
 
 const kubeVersion = "-X k8s.io/component-base/version.gitVersion=VERSION " +
@@ -124,6 +125,16 @@ func allParts() []part {
 			name: gitea, dir: "gitea", module: "code.gitea.io/gitea", extra: true,
 			cgo: true, tags: "sqlite sqlite_unlock_notify",
 			files: []string{"templates", "options", "public"},
+		},
+		{
+			name: tilt, dir: "tilt", module: "github.com/tilt-dev/tilt", pkg: "/cmd/tilt", extra: true,
+			cgo: true,
+			// Its module lacks the web page, which is made with other tools than Go. It
+			// serves ours in its place, from the file that $TILT_WEB_PAGE names.
+			edits: []edit{
+				{file: "pkg/assets/embedded.go", old: "\t\"net/http\"\n", new: "\t\"net/http\"\n\t\"os\"\n"},
+				{file: "pkg/assets/embedded.go", old: `build.ReadFile("build/index.html")`, new: `os.ReadFile(os.Getenv("TILT_WEB_PAGE"))`},
+			},
 		},
 	}
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"gitbind.dev/test/env"
@@ -24,7 +26,7 @@ takes a quarter of an hour on two cores and needs Go, git and a C compiler.`,
 
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
-	cmd.AddCommand(newBuildCommand(), newUpCommand())
+	cmd.AddCommand(newBuildCommand(), newPathCommand(), newUpCommand())
 	return cmd
 }
 
@@ -43,6 +45,22 @@ func newBuildCommand() *cobra.Command {
 			}
 			cmd.Println("The parts are in", dir)
 			return nil
+		},
+	}
+}
+
+func newPathCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "path PART",
+		Short:   "Build one part, if it is not built yet, and print the path of its program",
+		Example: `  testenv path tilt`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			path, err := env.BuildPart(cmd.Context(), args[0], cmd.ErrOrStderr())
+			if err == nil {
+				fmt.Fprintln(cmd.OutOrStdout(), path)
+			}
+			return err
 		},
 	}
 }

@@ -96,6 +96,9 @@ func (c *Cluster) writeKeys() error {
 	if err := writeTLS(c.dir, serving, c.ca); err != nil {
 		return err
 	}
+	if err := c.ca.write(c.dir); err != nil {
+		return err
+	}
 	key, public, err := newSigningKey()
 	if err != nil {
 		return err

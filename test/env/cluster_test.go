@@ -33,6 +33,7 @@ func TestClusters(t *testing.T) {
 	t.Run("a deleted namespace goes away", func(t *testing.T) { testNamespaceDeletion(t, app) })
 	t.Run("a service account has its own rights and no others", func(t *testing.T) { testServiceAccount(t, app) })
 	t.Run("a user is who the kubeconfig says", func(t *testing.T) { testUser(t, app) })
+	t.Run("another process attaches to it", func(t *testing.T) { testAttach(t, e) })
 	t.Run("a mutating admission policy sees the user", func(t *testing.T) { testMutatingPolicy(t, app) })
 	t.Run("an API server comes back on its port with its data", func(t *testing.T) { testRestart(t, e.Cluster(Control)) })
 	t.Run("a reset cluster is as it was, and runs on", func(t *testing.T) { testReset(t, app) })

@@ -35,7 +35,7 @@ type Dex struct {
 	Issuer   string // http://127.0.0.1:PORT/dex
 	ClientID string
 	Users    []User
-	Process  *Process
+	Process  *Process `json:"-"`
 }
 
 // A User can sign in to Dex.

@@ -33,7 +33,11 @@ func (e *Env) makeDir(dir string) error {
 	if e.unlock, err = tryLock(e.Dir); errors.Is(err, syscall.EWOULDBLOCK) {
 		return fmt.Errorf("use %s: another environment runs there", e.Dir)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	// One that was killed has left it.
+	return os.RemoveAll(filepath.Join(e.Dir, attachFile))
 }
 
 // removeLeftovers removes the temporary directories of processes that were

@@ -116,6 +116,9 @@ func Start(ctx context.Context, o Options) (*Env, error) {
 	if err := e.startAll(ctx, o); err != nil {
 		return nil, errors.Join(err, e.Stop(context.WithoutCancel(ctx)))
 	}
+	if err := e.writeAttachable(); err != nil {
+		return nil, errors.Join(err, e.Stop(context.WithoutCancel(ctx)))
+	}
 	return e, nil
 }
 
@@ -238,6 +241,7 @@ func (e *Env) Stop(ctx context.Context) error {
 	if again {
 		return nil
 	}
+	_ = os.Remove(filepath.Join(e.Dir, attachFile))
 	var errs []error
 	for _, stage := range e.stages() {
 		ended := make(chan error)

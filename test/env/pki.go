@@ -6,6 +6,7 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -76,6 +77,31 @@ func signItself(name string, key crypto.Signer) (*authority, error) {
 		return nil, err
 	}
 	return &authority{cert: cert, key: key, certPEM: certificatePEM(der)}, nil
+}
+
+// write writes the authority of a cluster where readAuthority finds it.
+func (a *authority) write(dir string) error {
+	signer, ok := a.key.(*ecdsa.PrivateKey)
+	if !ok {
+		return fmt.Errorf("write the authority to %s: its key is no ECDSA key", dir)
+	}
+	key, err := privateKeyPEM(signer)
+	if err != nil {
+		return err
+	}
+	return writeFiles(dir, map[string][]byte{"ca.crt": a.certPEM, "ca.key": key})
+}
+
+func readAuthority(dir string) (*authority, error) {
+	read, err := tls.LoadX509KeyPair(filepath.Join(dir, "ca.crt"), filepath.Join(dir, "ca.key"))
+	if err != nil {
+		return nil, fmt.Errorf("read the authority in %s: %w", dir, err)
+	}
+	key, ok := read.PrivateKey.(crypto.Signer)
+	if !ok {
+		return nil, fmt.Errorf("read the authority in %s: its key does not sign", dir)
+	}
+	return &authority{cert: read.Leaf, key: key, certPEM: certificatePEM(read.Certificate[0])}, nil
 }
 
 // client is a certificate for a user, as Kubernetes reads it: its name and its

@@ -18,8 +18,8 @@ const firstPort, lastPort = 20000, 32000
 // errPortTaken is why a process did not start that found its port in use.
 var errPortTaken = errors.New("the port was taken by another process meanwhile")
 
-// freePort is a port of 127.0.0.1 that nobody listens on at this moment.
-func freePort() (int, error) {
+// FreePort is a port of 127.0.0.1 that nobody listens on at this moment.
+func FreePort() (int, error) {
 	for range 100 {
 		port := firstPort + rand.IntN(lastPort-firstPort)
 		l, err := net.Listen("tcp", address(port))
@@ -34,7 +34,7 @@ func freePort() (int, error) {
 // FreeAddress is where a server of the test's own process may listen.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
-	port, err := freePort()
+	port, err := FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func withPorts(ctx context.Context, n int, start func(ctx context.Context, ports
 		ports := make([]int, n)
 		for i := range ports {
 			var err error
-			if ports[i], err = freePort(); err != nil {
+			if ports[i], err = FreePort(); err != nil {
 				return err
 			}
 		}

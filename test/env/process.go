@@ -94,6 +94,18 @@ func (p *Process) ReadyURL(path string) string {
 	return u.String()
 }
 
+// Ready is nil when the process can be used, as far as it has a way to say so.
+func (p *Process) Ready(ctx context.Context) error {
+	switch {
+	case p.PID() == 0:
+		return fmt.Errorf("%s does not run", p.Name)
+	case p.ready == nil:
+		return nil
+	default:
+		return p.ready(ctx)
+	}
+}
+
 // Start starts the process and returns when it is ready. When that fails the
 // process does not run, and the error holds the end of its log. It is an error
 // to start a process that runs.

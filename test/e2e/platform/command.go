@@ -67,10 +67,14 @@ var webAddress = regexp.MustCompile(`https?://\S+`)
 // Connect connects an app cluster as a user would: it runs `kubectl gitbind
 // connect`, plays the browser that the plugin asks for, and starts the
 // konnector as soon as its ServiceAccount is there. It returns what the plugin
-// printed.
+// printed. If others run the components, it does not wait for the konnector.
 func (p *Platform) Connect(ctx context.Context, user, cluster string) (string, error) {
 	kubeconfig := p.Cluster(cluster).Kubeconfig
-	cmd := p.plugin(ctx, user, kubeconfig, "connect", p.BackendURL, "--cluster-name", cluster, "--no-browser", "--no-deployment")
+	args := []string{"connect", p.BackendURL, "--cluster-name", cluster, "--no-browser", "--no-deployment"}
+	if p.attached {
+		args = append(args, "--no-wait")
+	}
+	cmd := p.plugin(ctx, user, kubeconfig, args...)
 	var printed bytes.Buffer
 	r, w := io.Pipe()
 	// One writer for both, so that one goroutine writes to it.
@@ -88,7 +92,7 @@ func (p *Platform) Connect(ctx context.Context, user, cluster string) (string, e
 		defer func() { _, _ = io.Copy(io.Discard, r) }()
 		return p.signInWhenAsked(ctx, user, r)
 	})
-	if p.Konnector(cluster) == nil {
+	if !p.attached && p.Konnector(cluster) == nil {
 		group.Go(func() error {
 			if _, err := p.Kubectl(ctx, kubeconfig, "wait", "--for=create", "--timeout=2m", "-n", "gitbind-system", "serviceaccount/konnector"); err != nil {
 				return err

@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -38,6 +37,8 @@ type Options struct {
 	Network bool
 	// Replicas is how many of each agent run, of which one works: one by default.
 	Replicas int
+	// NoComponents leaves out backend and bridge: others run them (Attach).
+	NoComponents bool
 	// AgentArgs are further arguments of both agents.
 	AgentArgs []string
 	// BackendArgs are further arguments of the backend.
@@ -63,6 +64,7 @@ type Platform struct {
 	Network *Network
 
 	plain       bool
+	attached    bool
 	profile     bool
 	replicas    int
 	agentArgs   []string
@@ -97,7 +99,11 @@ func Start(ctx context.Context, o Options) (*Platform, error) {
 		}
 		p.Network = &Network{git: git, api: map[string]*proxy.Proxy{}}
 	}
-	if err := p.start(ctx); err != nil {
+	start := p.start
+	if o.NoComponents {
+		start = p.install
+	}
+	if err := start(ctx); err != nil {
 		return nil, errors.Join(err, p.Stop(context.WithoutCancel(ctx)))
 	}
 	return p, nil
@@ -196,34 +202,27 @@ func (p *Platform) install(ctx context.Context) error {
 }
 
 func (p *Platform) startBackend(ctx context.Context) error {
-	kubeconfig, err := p.kubeconfigFor(ctx, env.Control, "gitbind-backend", "backend")
+	program, err := p.BackendProgram(ctx)
 	if err != nil {
 		return err
 	}
 	var ports []int
-	p.Backend, ports, err = p.Run(ctx, env.Program{
-		Name: "backend", Path: filepath.Join(p.Bin, "backend"), Ports: 2,
-		Args: func(ports []int) []string {
-			return append([]string{
-				"--kubeconfig=" + kubeconfig, "--git-dir=" + p.GitDir,
-				"--listen=" + address(ports[0]), "--public-url=" + p.publicURL(ports[0]),
-				"--health-listen=" + address(ports[1]),
-				"--oidc-issuer=" + p.Dex.Issuer, "--oidc-client-id=" + p.Dex.ClientID,
-			}, p.backendArgs...)
-		},
-		Ready: func(ports []int) string { return "http://" + address(ports[1]) + "/readyz" },
-	})
-	if err != nil {
+	if p.Backend, ports, err = p.Run(ctx, program); err != nil {
 		return err
 	}
 	p.BackendURL = p.publicURL(ports[0])
-	_, err = p.Kubectl(ctx, p.Control(), "wait", "--for=condition=Offered", "--timeout=2m", "apiserviceexporttemplate/postgresql")
+	return p.AwaitOffer(ctx)
+}
+
+// AwaitOffer returns when the first API can be bound.
+func (p *Platform) AwaitOffer(ctx context.Context) error {
+	_, err := p.Kubectl(ctx, p.Control(), "wait", "--for=condition=Offered", "--timeout=2m", "apiserviceexporttemplate/postgresql")
 	return err
 }
 
 func (p *Platform) startBridge(ctx context.Context) error {
 	var err error
-	p.Bridges, err = p.runAgents(ctx, env.Control, "gitbridge", "gitbind-gitbridge", "gitbridge", "--backend-url="+p.BackendURL)
+	p.Bridges, err = p.runAgents(ctx, p.bridge())
 	if err == nil {
 		p.Bridge = p.Bridges[0]
 	}
@@ -233,7 +232,7 @@ func (p *Platform) startBridge(ctx context.Context) error {
 // StartKonnector runs the konnector of an app cluster, once its manifests are
 // installed there.
 func (p *Platform) StartKonnector(ctx context.Context, cluster string) (*env.Process, error) {
-	all, err := p.runAgents(ctx, cluster, "konnector-"+cluster, "konnector", "konnector")
+	all, err := p.runAgents(ctx, konnector(cluster))
 	if err != nil {
 		return nil, err
 	}
@@ -258,20 +257,15 @@ func (p *Platform) Konnectors(cluster string) []*env.Process {
 	return p.konnectors[cluster]
 }
 
-// runAgents runs the replicas of an agent. The first one's name is name.
-func (p *Platform) runAgents(ctx context.Context, cluster, name, account, binary string, args ...string) ([]*env.Process, error) {
+// runAgents runs the replicas of an agent. The first one's name is the agent's.
+func (p *Platform) runAgents(ctx context.Context, a agent) ([]*env.Process, error) {
 	var all []*env.Process
 	for i := range p.replicas {
-		name := name
+		replica := a
 		if i > 0 {
-			name += fmt.Sprintf("-%d", i+1)
+			replica.name += fmt.Sprintf("-%d", i+1)
 		}
-		kubeconfig, err := p.kubeconfigFor(ctx, cluster, account, name)
-		if err != nil {
-			return nil, err
-		}
-		// As a pod's name: who starts anew in its place goes on with its Lease.
-		one, err := p.runAgent(ctx, name, binary, kubeconfig, slices.Concat(args, p.agentArgs, []string{"--lease-identity=" + name})...)
+		one, err := p.runAgent(ctx, replica)
 		if err != nil {
 			return nil, err
 		}
@@ -280,22 +274,16 @@ func (p *Platform) runAgents(ctx context.Context, cluster, name, account, binary
 	return all, nil
 }
 
-func (p *Platform) runAgent(ctx context.Context, name, binary, kubeconfig string, args ...string) (*env.Process, error) {
-	process, ports, err := p.Run(ctx, env.Program{
-		Name: name, Path: filepath.Join(p.Bin, binary), Ports: 2,
-		Args: func(ports []int) []string {
-			args := append([]string{"--kubeconfig=" + kubeconfig, "--health-listen=" + address(ports[0])}, args...)
-			if p.profile {
-				args = append(args, "--pprof-listen="+address(ports[1]))
-			}
-			return args
-		},
-		Ready: func(ports []int) string { return "http://" + address(ports[0]) + "/healthz" },
-	})
+func (p *Platform) runAgent(ctx context.Context, a agent) (*env.Process, error) {
+	program, err := p.agentProgram(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	process, ports, err := p.Run(ctx, program)
 	if err == nil && p.profile {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.Profiles[name] = "http://" + address(ports[1]) + "/debug/pprof/"
+		p.Profiles[a.name] = "http://" + address(ports[1]) + "/debug/pprof/"
 	}
 	return process, err
 }

@@ -138,6 +138,22 @@ check-generated: ## Fail when generated files are not current.
 testenv: ## Start two clusters with Crossplane and Dex, without gitbind, until Ctrl-C.
 	$(GO) run ./test/env/cmd/testenv up
 
+# Tilt is built once, into the user's cache, and without its own web page, which is not
+# made with Go. TILT=tilt takes an installed one, with its page. It needs no cluster.
+TILT ?=
+tilt = $(GO) run ./test/env/cmd/testenv build; tilt=$(TILT); \
+	[ -n "$$tilt" ] || { tilt=$$($(GO) run ./test/env/cmd/testenv path tilt); \
+		export TILT_WEB_PAGE=$(CURDIR)/test/env/parts/tilt/page.html; page=--web-mode=precompiled; }; \
+	export DO_NOT_TRACK=1 KUBECONFIG=/dev/null; mkdir -p $(BIN)/tilt
+
+.PHONY: tilt
+tilt: ## Run everything, rebuild and restart a component when its sources are saved (Tilt, built first).
+	@$(tilt); exec "$$tilt" up $${page:-}
+
+.PHONY: tilt-ci
+tilt-ci: ## Do the same until a claim is ready through all of it, and end.
+	@$(tilt); exec "$$tilt" ci --port=0 --timeout=10m $${page:-}
+
 .PHONY: clean
 clean: ## Remove what was built here (the parts in the user's cache stay).
 	rm -rf $(BIN)

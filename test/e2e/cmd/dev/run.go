@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"gitbind.dev/test/e2e/platform"
+	"gitbind.dev/test/env"
+)
+
+// run keeps a component running as a kubelet would: killed, it is started anew. One
+// that ends by itself is left for whoever reads its log.
+func (l *loop) run(ctx context.Context, component string) error {
+	p, chosen, err := l.attach()
+	if err != nil {
+		return err
+	}
+	program, arguments, err := l.program(ctx, p, component, chosen)
+	if err != nil {
+		return err
+	}
+	// The lock tells that the file's content is true.
+	pid, err := os.OpenFile(l.pidFile(component), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	defer pid.Close()
+	if err := syscall.Flock(int(pid.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return fmt.Errorf("run %s: it runs already", component)
+	}
+	for {
+		// It shares our process group, and so gets the signals that end us.
+		cmd := exec.Command(program.Path, arguments...)
+		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+		if err := cmd.Start(); err != nil {
+			return err
+		}
+		if err := os.WriteFile(l.pidFile(component), []byte(strconv.Itoa(cmd.Process.Pid)), 0o600); err != nil {
+			return errors.Join(err, cmd.Process.Kill())
+		}
+		err := cmd.Wait()
+		if ctx.Err() != nil {
+			return nil
+		}
+		if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || !status.Signaled() {
+			return fmt.Errorf("%s ended by itself: %w", component, err)
+		}
+		fmt.Printf("%s was killed: starting it anew\n", component)
+	}
+}
+
+func (l *loop) program(ctx context.Context, p *platform.Platform, component string, chosen ports) (env.Program, []string, error) {
+	switch component {
+	case backend:
+		program, err := p.BackendProgram(ctx)
+		return program, program.Args([]int{chosen[backend], chosen[backendHealth]}), err
+	case gitbridge:
+		program, err := p.BridgeProgram(ctx)
+		return program, agentArguments(program, chosen, component), err
+	default:
+		program, err := p.KonnectorProgram(ctx, env.App)
+		return program, agentArguments(program, chosen, component), err
+	}
+}
+
+func agentArguments(program env.Program, chosen ports, component string) []string {
+	return append(program.Args([]int{chosen[component], 0}), "--metrics-listen="+address(chosen[component+metrics]))
+}
+
+// kill leaves a component no time to tidy up.
+func (l *loop) kill(_ context.Context, component string) error {
+	file, err := os.Open(l.pidFile(component))
+	if err != nil {
+		return fmt.Errorf("kill %s: it does not run: %w", component, err)
+	}
+	defer file.Close()
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB); err == nil {
+		return fmt.Errorf("kill %s: it does not run", component)
+	}
+	var pid int
+	if _, err := fmt.Fscan(file, &pid); err != nil {
+		return fmt.Errorf("kill %s: %w", component, err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		return fmt.Errorf("kill %s, process %d: %w", component, pid, err)
+	}
+	fmt.Printf("%s, process %d, was killed.\n", component, pid)
+	return nil
+}
+
+func (l *loop) pidFile(component string) string { return filepath.Join(l.bin, component+".pid") }

@@ -144,15 +144,16 @@ TILT ?=
 tilt = $(GO) run ./test/env/cmd/testenv build; tilt=$(TILT); \
 	[ -n "$$tilt" ] || { tilt=$$($(GO) run ./test/env/cmd/testenv path tilt); \
 		export TILT_WEB_PAGE=$(CURDIR)/test/env/parts/tilt/page.html; page=--web-mode=precompiled; }; \
-	export DO_NOT_TRACK=1 KUBECONFIG=/dev/null; mkdir -p $(BIN)/tilt
+	export DO_NOT_TRACK=1 KUBECONFIG=/dev/null; mkdir -p $(BIN)/tilt; trap 'ended=0' INT
+tilt-end = $(BIN)/tilt/dev wait; exit $${ended:-$${status:-0}}
 
 .PHONY: tilt
 tilt: ## Run everything, rebuild and restart a component when its sources are saved (Tilt, built first).
-	@$(tilt); exec "$$tilt" up $${page:-}
+	@$(tilt); "$$tilt" up $${page:-} || status=$$?; $(tilt-end)
 
 .PHONY: tilt-ci
 tilt-ci: ## Do the same until a claim is ready through all of it, and end.
-	@$(tilt); exec "$$tilt" ci --port=0 --timeout=10m $${page:-}
+	@$(tilt); "$$tilt" ci --port=0 --timeout=10m $${page:-} || status=$$?; $(tilt-end)
 
 .PHONY: clean
 clean: ## Remove what was built here (the parts in the user's cache stay).

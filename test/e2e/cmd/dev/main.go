@@ -72,6 +72,10 @@ func newCommand(bin string) *cobra.Command {
 			Use: "up", Short: "Run two clusters, Crossplane and Dex, and install gitbind's manifests", Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error { return l.up(cmd.Context(), cmd.OutOrStdout()) },
 		},
+		&cobra.Command{
+			Use: "wait", Short: "Wait until nothing of the loop runs any more", Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error { return l.wait(cmd.Context()) },
+		},
 		component("run", "Run a component, and start it anew when it was killed", l.run),
 		component("kill", "Kill a component", l.kill),
 		step("connect", "Alice connects the app cluster", connect),

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -13,28 +14,24 @@ import (
 )
 
 const (
-	nano  = "postgresql-single-nano"
-	small = "postgresql-single-small"
+	// The claim default/example. What is changed in it are the connections that it allows.
+	example            = "docs/examples/postgresql.yaml"
+	exampleConnections = 120
 
-	example   = "docs/examples/postgresql.yaml" // the claim default/example, with the plan nano
 	claimFile = "bindings/postgresqlinstances.anynines.com/claims/default/example.yaml"
 
 	arrivalDeadline = 2 * time.Minute
 )
 
 func connect(ctx context.Context, p *platform.Platform) error {
-	out, err := p.Connect(ctx, env.Alice, env.App)
-	fmt.Print(out)
-	return err
+	return show(p.Connect(ctx, env.Alice, env.App))
 }
 
 func bind(ctx context.Context, p *platform.Platform) error {
 	if err := p.AwaitOffer(ctx); err != nil {
 		return err
 	}
-	out, err := p.Plugin(ctx, env.Alice, p.App(), "bind", "postgresql")
-	fmt.Print(out)
-	return err
+	return show(p.Plugin(ctx, env.Alice, p.App(), "bind", "postgresql"))
 }
 
 func claim(ctx context.Context, p *platform.Platform) error {
@@ -42,14 +39,12 @@ func claim(ctx context.Context, p *platform.Platform) error {
 	if err != nil {
 		return err
 	}
-	return arrives(ctx, p, nano, func() error {
-		out, err := p.Kubectl(ctx, kubeconfig, "apply", "-f", filepath.Join(p.Root, example))
-		fmt.Print(out)
-		return err
+	return arrives(ctx, p, exampleConnections, func() error {
+		return show(p.Kubectl(ctx, kubeconfig, "apply", "-f", filepath.Join(p.Root, example)))
 	})
 }
 
-// push changes the plan to the other one of two.
+// push allows one connection more.
 func push(ctx context.Context, p *platform.Platform) error {
 	clone := filepath.Join(p.Dir, "clone")
 	if _, err := os.Stat(clone); err != nil {
@@ -69,32 +64,42 @@ func push(ctx context.Context, p *platform.Platform) error {
 	if err != nil {
 		return fmt.Errorf("there is no claim to change, apply one first: %w", err)
 	}
-	from, to := nano, small
-	if strings.Contains(string(data), small) {
-		from, to = small, nano
+	text, connections, _ := strings.Cut(string(data), "maxConnections: ")
+	connections, rest, _ := strings.Cut(connections, "\n")
+	n, err := strconv.ParseInt(connections, 10, 64)
+	if err != nil {
+		return fmt.Errorf("%s: maxConnections: %w", path, err)
 	}
-	if err := os.WriteFile(path, []byte(strings.Replace(string(data), from, to, 1)), 0o600); err != nil {
+	changed := fmt.Sprintf("%smaxConnections: %d\n%s", text, n+1, rest)
+	if err := os.WriteFile(path, []byte(changed), 0o600); err != nil {
 		return err
 	}
-	return arrives(ctx, p, to, func() error {
-		return git(ctx, p, clone, []string{"commit", "--quiet", "--all", "--message", "Change the plan to " + to}, []string{"show", "--unified=1"}, []string{"push", "--quiet"})
+	message := fmt.Sprintf("Allow %d connections", n+1)
+	return arrives(ctx, p, n+1, func() error {
+		return git(ctx, p, clone, []string{"commit", "--quiet", "--all", "--message", message}, []string{"show", "--unified=1"}, []string{"push", "--quiet"})
 	})
 }
 
 func git(ctx context.Context, p *platform.Platform, dir string, commands ...[]string) error {
 	for _, args := range commands {
-		out, err := p.Git(ctx, env.Alice, dir, args...)
-		if err != nil {
+		if err := show(p.Git(ctx, env.Alice, dir, args...)); err != nil {
 			return err
 		}
-		fmt.Print(out)
 	}
 	return nil
 }
 
-// arrives changes the claim's plan, waits until it is ready on both sides, and says
-// what took how long.
-func arrives(ctx context.Context, p *platform.Platform, plan string, change func() error) error {
+// show prints what a command that succeeded has printed. An error has it in its words.
+func show(out string, err error) error {
+	if err == nil {
+		fmt.Print(out)
+	}
+	return err
+}
+
+// arrives changes the claim, waits until both sides have its connections and say that
+// it is ready, and says what took how long.
+func arrives(ctx context.Context, p *platform.Platform, connections int64, change func() error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, arrivalDeadline, fmt.Errorf("not within %s", arrivalDeadline))
 	defer cancel()
 	began := time.Now()
@@ -116,7 +121,9 @@ func arrives(ctx context.Context, p *platform.Platform, plan string, change func
 			said  string
 			match func(platform.Event) bool
 		}{
-			{"has the plan " + plan, func(e platform.Event) bool { return platform.Is(e.Object, plan, "spec", "plan") }},
+			{fmt.Sprintf("allows %d connections", connections), func(e platform.Event) bool {
+				return platform.Is(e.Object, connections, "spec", "parameters", "maxConnections")
+			}},
 			{"is ready", func(e platform.Event) bool {
 				return platform.Condition(e.Object, "Ready", side.conditions...) == "True"
 			}},

@@ -9,9 +9,15 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
+	"time"
 
 	"gitbind.dev/test/e2e/platform"
 	"gitbind.dev/test/env"
+)
+
+const (
+	endDeadline = time.Minute
+	endInterval = 100 * time.Millisecond
 )
 
 // run keeps a component running as a kubelet would: killed, it is started anew. One
@@ -34,6 +40,7 @@ func (l *loop) run(ctx context.Context, component string) error {
 	if err := syscall.Flock(int(pid.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return fmt.Errorf("run %s: it runs already", component)
 	}
+	gone := orphaned(ctx)
 	for {
 		// It shares our process group, and so gets the signals that end us.
 		cmd := exec.Command(program.Path, arguments...)
@@ -44,7 +51,13 @@ func (l *loop) run(ctx context.Context, component string) error {
 		if err := os.WriteFile(l.pidFile(component), []byte(strconv.Itoa(cmd.Process.Pid)), 0o600); err != nil {
 			return errors.Join(err, cmd.Process.Kill())
 		}
-		err := cmd.Wait()
+		ended := make(chan error, 1)
+		go func() { ended <- cmd.Wait() }()
+		select {
+		case err = <-ended:
+		case <-gone:
+			return errors.Join(cmd.Process.Signal(syscall.SIGTERM), <-ended)
+		}
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -73,14 +86,29 @@ func agentArguments(program env.Program, chosen ports, component string) []strin
 	return append(program.Args([]int{chosen[component], 0}), "--metrics-listen="+address(chosen[component+metrics]))
 }
 
+// orphaned is closed when the process that has started us is gone: a Tilt that was
+// killed has told nobody.
+func orphaned(ctx context.Context) <-chan struct{} {
+	parent, gone := os.Getppid(), make(chan struct{})
+	go func() {
+		for ctx.Err() == nil && os.Getppid() == parent {
+			time.Sleep(time.Second)
+		}
+		if ctx.Err() == nil {
+			close(gone)
+		}
+	}()
+	return gone
+}
+
 // kill leaves a component no time to tidy up.
 func (l *loop) kill(_ context.Context, component string) error {
-	file, err := os.Open(l.pidFile(component))
+	file, runs, err := l.pid(component)
 	if err != nil {
-		return fmt.Errorf("kill %s: it does not run: %w", component, err)
+		return err
 	}
 	defer file.Close()
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB); err == nil {
+	if !runs {
 		return fmt.Errorf("kill %s: it does not run", component)
 	}
 	var pid int
@@ -92,6 +120,49 @@ func (l *loop) kill(_ context.Context, component string) error {
 	}
 	fmt.Printf("%s, process %d, was killed.\n", component, pid)
 	return nil
+}
+
+// pid is the file with the process id of a component, and whether it runs.
+func (l *loop) pid(component string) (*os.File, bool, error) {
+	file, err := os.OpenFile(l.pidFile(component), os.O_CREATE|os.O_RDONLY, 0o600)
+	if err != nil {
+		return nil, false, err
+	}
+	return file, syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) != nil, nil
+}
+
+// wait returns when nothing of the loop runs: Tilt ends before what it has told to.
+func (l *loop) wait(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, endDeadline)
+	defer cancel()
+	for _, component := range []string{backend, gitbridge, konnector, clusters} {
+		for {
+			runs, err := l.runs(component)
+			if err != nil {
+				return err
+			}
+			if !runs {
+				break
+			}
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("%s still runs: %w", component, ctx.Err())
+			case <-time.After(endInterval):
+			}
+		}
+	}
+	return nil
+}
+
+func (l *loop) runs(component string) (bool, error) {
+	if component == clusters {
+		return env.Runs(l.dir), nil
+	}
+	file, runs, err := l.pid(component)
+	if err == nil {
+		file.Close()
+	}
+	return runs, err
 }
 
 func (l *loop) pidFile(component string) string { return filepath.Join(l.bin, component+".pid") }

@@ -31,6 +31,15 @@ func (l *loop) up(ctx context.Context, w io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	go func() {
+		select {
+		case <-orphaned(ctx):
+			end()
+		case <-ctx.Done():
+		}
+	}()
 	began := time.Now()
 	// Of an earlier run; this one's clusters know nothing of them.
 	for _, old := range []string{"git", "home", "clone"} {

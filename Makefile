@@ -144,7 +144,8 @@ TILT ?=
 tilt = $(GO) run ./test/env/cmd/testenv build; tilt=$(TILT); \
 	[ -n "$$tilt" ] || { tilt=$$($(GO) run ./test/env/cmd/testenv path tilt); \
 		export TILT_WEB_PAGE=$(CURDIR)/test/env/parts/tilt/page.html; page=--web-mode=precompiled; }; \
-	export DO_NOT_TRACK=1 KUBECONFIG=/dev/null; mkdir -p $(BIN)/tilt; trap 'ended=0' INT
+	export DO_NOT_TRACK=1 KUBECONFIG=/dev/null; mkdir -p $(BIN)/tilt; trap 'ended=0' INT; \
+	[ ! -x $(BIN)/tilt/dev ] || $(BIN)/tilt/dev wait --for 5s
 tilt-end = $(BIN)/tilt/dev wait; exit $${ended:-$${status:-0}}
 
 .PHONY: tilt

@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -72,10 +73,7 @@ func newCommand(bin string) *cobra.Command {
 			Use: "up", Short: "Run two clusters, Crossplane and Dex, and install gitbind's manifests", Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error { return l.up(cmd.Context(), cmd.OutOrStdout()) },
 		},
-		&cobra.Command{
-			Use: "wait", Short: "Wait until nothing of the loop runs any more", Args: cobra.NoArgs,
-			RunE: func(cmd *cobra.Command, _ []string) error { return l.wait(cmd.Context()) },
-		},
+		l.waitCommand(),
 		component("run", "Run a component, and start it anew when it was killed", l.run),
 		component("kill", "Kill a component", l.kill),
 		step("connect", "Alice connects the app cluster", connect),
@@ -84,6 +82,20 @@ func newCommand(bin string) *cobra.Command {
 		step("push", "Alice changes it with Git", push),
 	)
 	return root
+}
+
+func (l *loop) waitCommand() *cobra.Command {
+	var atMost time.Duration
+	cmd := &cobra.Command{
+		Use: "wait", Short: "Wait until nothing of the loop runs any more", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), atMost)
+			defer cancel()
+			return l.wait(ctx)
+		},
+	}
+	cmd.Flags().DurationVar(&atMost, "for", time.Minute, "how long at most")
+	return cmd
 }
 
 // attach is the platform that another process of the loop has begun.

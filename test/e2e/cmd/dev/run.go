@@ -15,10 +15,8 @@ import (
 	"gitbind.dev/test/env"
 )
 
-const (
-	endDeadline = time.Minute
-	endInterval = 100 * time.Millisecond
-)
+// endInterval is between two looks whether something has ended.
+const endInterval = 100 * time.Millisecond
 
 // run keeps a component running as a kubelet would: killed, it is started anew. One
 // that ends by itself is left for whoever reads its log.
@@ -133,8 +131,6 @@ func (l *loop) pid(component string) (*os.File, bool, error) {
 
 // wait returns when nothing of the loop runs: Tilt ends before what it has told to.
 func (l *loop) wait(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, endDeadline)
-	defer cancel()
 	for _, component := range []string{backend, gitbridge, konnector, clusters} {
 		for {
 			runs, err := l.runs(component)
@@ -146,7 +142,7 @@ func (l *loop) wait(ctx context.Context) error {
 			}
 			select {
 			case <-ctx.Done():
-				return fmt.Errorf("%s still runs: %w", component, ctx.Err())
+				return fmt.Errorf("%s of this checkout's loop still runs: end its Tilt first", component)
 			case <-time.After(endInterval):
 			}
 		}

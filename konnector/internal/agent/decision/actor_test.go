@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gitbind.dev/konnector/internal/agent/decision"
+	"gitbind.dev/konnector/internal/choice"
 )
 
 // actor does what was decided on an object as it was, and main as it was known.
@@ -271,8 +272,8 @@ func (m *model) end(t *rapid.T) {
 			continue
 		}
 		if len(d.Choices) > 0 {
-			choice := rapid.SampledFrom(d.Choices).Draw(t, "choice")
-			m.object.resolve = string(choice) + "." + d.Token
+			taken := rapid.SampledFrom(d.Choices).Draw(t, "choice")
+			m.object.resolve = taken.Answer(d.Token)
 			m.object.revision++
 			continue
 		}
@@ -294,7 +295,7 @@ func (m *model) check(t *rapid.T, d decision.Decision) {
 	if !same(says, m.head()) || d.Action != decision.Nothing {
 		t.Fatalf("no agreement: object %v, file %v, %+v", says, m.head(), d)
 	}
-	if m.decided[string(decision.TakeDelete)] || m.decided[string(decision.TakeFile)] || m.decided[string(decision.TakeCluster)] {
+	if m.decided[string(choice.Delete)] || m.decided[string(choice.File)] || m.decided[string(choice.Cluster)] {
 		return
 	}
 	for _, e := range m.edits {

@@ -7,34 +7,18 @@ import (
 	"fmt"
 
 	"gitbind.dev/gitbridge/contract"
-)
-
-// Choice is what a person can decide about a claim.
-type Choice string
-
-// The choices.
-const (
-	// TakeCluster: the object's version is committed.
-	TakeCluster Choice = "cluster"
-	// TakeFile: the file's version is written to the object.
-	TakeFile Choice = "file"
-	// TakeDelete: the removal goes on.
-	TakeDelete Choice = "delete"
-	// TakeRelease: the object goes, the file stays, and makes a new one.
-	TakeRelease Choice = "release"
-	// TakeKeep: the file comes back from the object.
-	TakeKeep Choice = "keep"
+	"gitbind.dev/konnector/internal/choice"
 )
 
 // choices are what can be decided, for each reason.
-func (f Facts) choices(why Reason) []Choice {
+func (f Facts) choices(why Reason) []choice.Choice {
 	switch why {
 	case ChangedAndRemoved, FileMissing, Moved:
-		return []Choice{TakeKeep, TakeDelete}
+		return []choice.Choice{choice.Keep, choice.Delete}
 	case DeletedAndChanged, FileCameBack, NamespaceDeleted, APIDeleted:
-		return []Choice{TakeDelete, TakeRelease}
+		return []choice.Choice{choice.Delete, choice.Release}
 	case FlipFlop:
-		return []Choice{TakeCluster, TakeFile}
+		return []choice.Choice{choice.Cluster, choice.File}
 	case ManyRemovals, GitWrites, ClusterWrites:
 		return f.choicesBySide(why)
 	}
@@ -42,17 +26,17 @@ func (f Facts) choices(why Reason) []Choice {
 }
 
 // choicesBySide are for reasons that say nothing of what has happened.
-func (f Facts) choicesBySide(why Reason) []Choice {
+func (f Facts) choicesBySide(why Reason) []choice.Choice {
 	switch {
 	case f.Terminating:
-		return []Choice{TakeDelete, TakeRelease}
+		return []choice.Choice{choice.Delete, choice.Release}
 	case why == GitWrites:
 		// A new object: only Git can say that it is wanted.
 		return nil
 	case f.File == nil:
-		return []Choice{TakeKeep, TakeDelete}
+		return []choice.Choice{choice.Keep, choice.Delete}
 	default:
-		return []Choice{TakeCluster, TakeFile}
+		return []choice.Choice{choice.Cluster, choice.File}
 	}
 }
 
@@ -60,41 +44,39 @@ func (f Facts) choicesBySide(why Reason) []Choice {
 // person has decided.
 func (f Facts) hold(why Reason) Decision {
 	d := Decision{Action: Hold, Reason: why, Message: f.message(why), Choices: f.choices(why)}
-	if choice, ok := f.chosen(&d); ok {
-		return f.obey(choice)
+	if taken, ok := f.chosen(&d); ok {
+		return f.obey(taken)
 	}
 	return d
 }
 
 // lost shows a conflict that the object lost, until a person has looked at it.
 func (f Facts) lost() Decision {
-	d := Decision{Action: Nothing, Reason: f.Lost.Reason, Message: f.lostMessage(), Choices: []Choice{TakeCluster, TakeFile}}
+	d := Decision{Action: Nothing, Reason: f.Lost.Reason, Message: f.lostMessage(), Choices: []choice.Choice{choice.Cluster, choice.File}}
 	if f.Lost.Reason == GitWrites {
-		d.Choices = []Choice{TakeFile}
+		d.Choices = []choice.Choice{choice.File}
 	}
-	switch choice, ok := f.chosen(&d); {
+	switch taken, ok := f.chosen(&d); {
 	case !ok:
 		return d
-	case choice == TakeFile:
-		return Decision{Action: Record, Chosen: choice}
+	case taken == choice.File:
+		return Decision{Action: Record, Chosen: taken}
 	case f.LostRefusal != "":
 		return d
 	default:
-		return Decision{Action: TakeBack, Chosen: choice}
+		return Decision{Action: TakeBack, Chosen: taken}
 	}
 }
 
 // chosen is the decision that a person took on just this. One on another state
 // of things changes nothing.
-func (f Facts) chosen(d *Decision) (Choice, bool) {
+func (f Facts) chosen(d *Decision) (choice.Choice, bool) {
 	if len(d.Choices) == 0 {
 		return "", false
 	}
 	d.Token = f.Token(d.Reason)
-	for _, choice := range d.Choices {
-		if f.Resolve == string(choice)+"."+d.Token {
-			return choice, true
-		}
+	if taken := choice.Taken(f.Resolve, d.Token, d.Choices); taken != "" {
+		return taken, true
 	}
 	if f.Resolve != "" {
 		d.Message += fmt.Sprintf(" Nothing was done for the decision %q: it is not one on this state of things.", f.Resolve)
@@ -103,20 +85,20 @@ func (f Facts) chosen(d *Decision) (Choice, bool) {
 }
 
 // obey does what a person has decided.
-func (f Facts) obey(choice Choice) Decision {
-	d := Decision{Chosen: choice}
+func (f Facts) obey(taken choice.Choice) Decision {
+	d := Decision{Chosen: taken}
 	switch {
-	case choice == TakeDelete && f.Terminating:
+	case taken == choice.Delete && f.Terminating:
 		d.Action = RemoveFile
-	case choice == TakeDelete:
+	case taken == choice.Delete:
 		d.Action = Delete
-	case choice == TakeRelease:
+	case taken == choice.Release:
 		d.Action = Release
-	case choice == TakeFile && f.Refusal != "":
+	case taken == choice.File && f.Refusal != "":
 		return f.hold(FileRefused)
-	case choice == TakeFile && f.Base != nil && !f.liveChanged():
+	case taken == choice.File && f.Base != nil && !f.liveChanged():
 		d.Action = Write
-	case choice == TakeFile:
+	case taken == choice.File:
 		d.Action, d.Reason = GiveWay, BothChanged
 	default:
 		d.Action = Commit

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/konnector/internal/choice"
 )
 
 // A person's decision does what it says, and is one on just this state of
@@ -22,42 +23,42 @@ func TestChoices(t *testing.T) {
 		name string
 		f    Facts
 		why  Reason
-		want map[Choice]Action
+		want map[choice.Choice]Action
 	}{
-		{"changed and removed", held(noFile), ChangedAndRemoved, map[Choice]Action{TakeKeep: Commit, TakeDelete: Delete}},
-		{"no removal to be found", held(func(f *Facts) { noFile(f); f.Live, f.Continues = old, No }), FileMissing, map[Choice]Action{TakeKeep: Commit, TakeDelete: Delete}},
+		{"changed and removed", held(noFile), ChangedAndRemoved, map[choice.Choice]Action{choice.Keep: Commit, choice.Delete: Delete}},
+		{"no removal to be found", held(func(f *Facts) { noFile(f); f.Live, f.Continues = old, No }), FileMissing, map[choice.Choice]Action{choice.Keep: Commit, choice.Delete: Delete}},
 		{"one of many files removed", held(func(f *Facts) {
 			noFile(f)
 			f.Live, f.MayRemove, f.RemovalHeld = old, No, "five files at once are too many"
-		}), ManyRemovals, map[Choice]Action{TakeKeep: Commit, TakeDelete: Delete}},
+		}), ManyRemovals, map[choice.Choice]Action{choice.Keep: Commit, choice.Delete: Delete}},
 		{"one of many objects deleted", held(func(f *Facts) {
 			inStep(f)
 			ending(f)
 			f.MayRemove, f.RemovalHeld = No, "five objects at once are too many"
-		}), ManyRemovals, map[Choice]Action{TakeRelease: Release, TakeDelete: RemoveFile}},
-		{"deleted and changed", held(ending), DeletedAndChanged, map[Choice]Action{TakeRelease: Release, TakeDelete: RemoveFile}},
-		{"the file came back", held(func(f *Facts) { ending(f); inStep(f); f.BaseRemoved = true }), FileCameBack, map[Choice]Action{TakeRelease: Release, TakeDelete: RemoveFile}},
-		{"the namespace ends", held(func(f *Facts) { ending(f); inStep(f); f.Ending = NamespaceEnds }), NamespaceDeleted, map[Choice]Action{TakeRelease: Release, TakeDelete: RemoveFile}},
-		{"the API ends", held(func(f *Facts) { ending(f); inStep(f); f.Ending = APIEnds }), APIDeleted, map[Choice]Action{TakeRelease: Release, TakeDelete: RemoveFile}},
-		{"to and fro", held(func(f *Facts) { f.File, f.Flips = old, Yes }), FlipFlop, map[Choice]Action{TakeCluster: Commit, TakeFile: GiveWay}},
-		{"the cluster writes, the file changed", held(func(f *Facts) { f.Live, f.Writer = old, v1alpha1.WriterCluster }), ClusterWrites, map[Choice]Action{TakeCluster: Commit, TakeFile: Write}},
-		{"the cluster writes, both changed", held(func(f *Facts) { f.Writer = v1alpha1.WriterCluster }), ClusterWrites, map[Choice]Action{TakeCluster: Commit, TakeFile: GiveWay}},
-		{"the cluster writes, the file went", held(func(f *Facts) { noFile(f); f.Live, f.Writer = old, v1alpha1.WriterCluster }), ClusterWrites, map[Choice]Action{TakeKeep: Commit, TakeDelete: Delete}},
-		{"Git writes, the object is deleted", held(func(f *Facts) { ending(f); inStep(f); f.Writer = v1alpha1.WriterGit }), GitWrites, map[Choice]Action{TakeRelease: Release, TakeDelete: RemoveFile}},
+		}), ManyRemovals, map[choice.Choice]Action{choice.Release: Release, choice.Delete: RemoveFile}},
+		{"deleted and changed", held(ending), DeletedAndChanged, map[choice.Choice]Action{choice.Release: Release, choice.Delete: RemoveFile}},
+		{"the file came back", held(func(f *Facts) { ending(f); inStep(f); f.BaseRemoved = true }), FileCameBack, map[choice.Choice]Action{choice.Release: Release, choice.Delete: RemoveFile}},
+		{"the namespace ends", held(func(f *Facts) { ending(f); inStep(f); f.Ending = NamespaceEnds }), NamespaceDeleted, map[choice.Choice]Action{choice.Release: Release, choice.Delete: RemoveFile}},
+		{"the API ends", held(func(f *Facts) { ending(f); inStep(f); f.Ending = APIEnds }), APIDeleted, map[choice.Choice]Action{choice.Release: Release, choice.Delete: RemoveFile}},
+		{"to and fro", held(func(f *Facts) { f.File, f.Flips = old, Yes }), FlipFlop, map[choice.Choice]Action{choice.Cluster: Commit, choice.File: GiveWay}},
+		{"the cluster writes, the file changed", held(func(f *Facts) { f.Live, f.Writer = old, v1alpha1.WriterCluster }), ClusterWrites, map[choice.Choice]Action{choice.Cluster: Commit, choice.File: Write}},
+		{"the cluster writes, both changed", held(func(f *Facts) { f.Writer = v1alpha1.WriterCluster }), ClusterWrites, map[choice.Choice]Action{choice.Cluster: Commit, choice.File: GiveWay}},
+		{"the cluster writes, the file went", held(func(f *Facts) { noFile(f); f.Live, f.Writer = old, v1alpha1.WriterCluster }), ClusterWrites, map[choice.Choice]Action{choice.Keep: Commit, choice.Delete: Delete}},
+		{"Git writes, the object is deleted", held(func(f *Facts) { ending(f); inStep(f); f.Writer = v1alpha1.WriterGit }), GitWrites, map[choice.Choice]Action{choice.Release: Release, choice.Delete: RemoveFile}},
 		{"Git writes, the object is new", held(func(f *Facts) { noFile(f); f.Base, f.Writer = nil, v1alpha1.WriterGit }), GitWrites, nil},
-		{"a conflict was lost", held(func(f *Facts) { inStep(f); f.Lost = lost }), BothChanged, map[Choice]Action{TakeCluster: TakeBack, TakeFile: Record}},
-		{"Git won because it writes", held(func(f *Facts) { inStep(f); f.Lost = &Lost{Reason: GitWrites, Branch: "conflicts/x"} }), GitWrites, map[Choice]Action{TakeFile: Record}},
+		{"a conflict was lost", held(func(f *Facts) { inStep(f); f.Lost = lost }), BothChanged, map[choice.Choice]Action{choice.Cluster: TakeBack, choice.File: Record}},
+		{"Git won because it writes", held(func(f *Facts) { inStep(f); f.Lost = &Lost{Reason: GitWrites, Branch: "conflicts/x"} }), GitWrites, map[choice.Choice]Action{choice.File: Record}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			d := For(tc.f)
 			if d.Reason != tc.why || d.Action != Hold && d.Action != Nothing || len(d.Choices) != len(tc.want) {
 				t.Fatalf("got %+v", d)
 			}
-			for _, choice := range d.Choices {
+			for _, taken := range d.Choices {
 				f := tc.f
-				f.Resolve = string(choice) + "." + d.Token
-				if got := For(f); got.Action != tc.want[choice] || got.Chosen != choice {
-					t.Errorf("%s: got %+v, want %s", choice, got, tc.want[choice])
+				f.Resolve = string(taken) + "." + d.Token
+				if got := For(f); got.Action != tc.want[taken] || got.Chosen != taken {
+					t.Errorf("%s: got %+v, want %s", taken, got, tc.want[taken])
 				}
 				for what, change := range map[string]func(*Facts){
 					"another object": func(f *Facts) { f.UID = "u2" },
@@ -74,10 +75,10 @@ func TestChoices(t *testing.T) {
 					f := f
 					change(&f)
 					if got := For(f); got.Chosen != "" {
-						t.Errorf("%s: decided on %s: %+v", choice, what, got)
+						t.Errorf("%s: decided on %s: %+v", taken, what, got)
 					}
 				}
-				f.Resolve = string(choice) + ".0000000000"
+				f.Resolve = string(taken) + ".0000000000"
 				if got := For(f); got.Action != d.Action || !strings.Contains(got.Message, f.Resolve) {
 					t.Errorf("a decision on something else: %+v", got)
 				}

@@ -7,6 +7,7 @@ package decision
 import (
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/konnector/internal/choice"
 )
 
 // Facts are what is known of one claim.
@@ -236,10 +237,10 @@ type Decision struct {
 	Message string
 	// Choices are the decisions that a person can take here, and Token names
 	// what they are about: another edit makes another one.
-	Choices []Choice
+	Choices []choice.Choice
 	Token   string
 	// Chosen is the person's decision that led to this one; "" for none.
-	Chosen Choice
+	Chosen choice.Choice
 }
 
 func do(a Action) Decision    { return Decision{Action: a} }

@@ -7,6 +7,7 @@ import (
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/konnector/internal/choice"
 )
 
 // The promises hold for each combination of facts, however unlikely.
@@ -31,14 +32,14 @@ var promises = []struct {
 	broken func(f Facts, d Decision) bool
 }{
 	{"an object is deleted only when its file was removed since both agreed, and nobody edited it", func(f Facts, d Decision) bool {
-		return d.Action == Delete && d.Chosen != TakeDelete && (f.Base == nil || !contract.Equal(f.Live, f.Base) || f.Continues != Yes || f.Touched)
+		return d.Action == Delete && d.Chosen != choice.Delete && (f.Base == nil || !contract.Equal(f.Live, f.Base) || f.Continues != Yes || f.Touched)
 	}},
 	{"an object is deleted only when there is no file", func(f Facts, d Decision) bool {
 		return d.Action == Delete && (f.File != nil || f.Problem != nil || f.Terminating)
 	}},
 	{"a file is removed only for a user's delete of the object that it says", func(f Facts, d Decision) bool {
 		known := contract.Equal(f.Live, f.File) || f.OwnWork == Yes || f.Base != nil && contract.Equal(f.File, f.Base)
-		return d.Action == RemoveFile && (!f.Terminating || d.Chosen != TakeDelete && (f.Ending != "" || f.BaseRemoved || !known))
+		return d.Action == RemoveFile && (!f.Terminating || d.Chosen != choice.Delete && (f.Ending != "" || f.BaseRemoved || !known))
 	}},
 	{"a removal was let pass, or a person decided", func(f Facts, d Decision) bool {
 		return (d.Action == RemoveFile || d.Action == Delete) && d.Chosen == "" && f.MayRemove != Yes
@@ -71,7 +72,7 @@ var promises = []struct {
 		return f.Refusal != "" && (d.Action == Write || d.Action == Create || d.Action == GiveWay)
 	}},
 	{"the finalizer stays until the control plane says that nothing is left", func(f Facts, d Decision) bool {
-		return d.Action == Release && (!f.Terminating || d.Chosen != TakeRelease && (f.Gone != Yes || f.File != nil || f.Problem != nil))
+		return d.Action == Release && (!f.Terminating || d.Chosen != choice.Release && (f.Gone != Yes || f.File != nil || f.Problem != nil))
 	}},
 	{"nothing is written in either direction while main's history is in doubt", func(f Facts, d Decision) bool {
 		return f.Replaced != "" && d.Action != Hold && d.Action != Nothing && d.Action != Wait
@@ -176,9 +177,9 @@ func withDecisions(f Facts) iter.Seq2[Facts, Decision] {
 	return func(yield func(Facts, Decision) bool) {
 		d := For(f)
 		all := []Facts{f}
-		for _, choice := range d.Choices {
+		for _, taken := range d.Choices {
 			g := f
-			g.Resolve = string(choice) + "." + d.Token
+			g.Resolve = taken.Answer(d.Token)
 			all = append(all, g)
 		}
 		for _, g := range all {

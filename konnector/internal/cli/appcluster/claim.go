@@ -5,6 +5,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"gitbind.dev/konnector/internal/choice"
 )
 
 // ClaimStatus is what the konnector says of a claim, in status.gitbind.
@@ -13,21 +15,7 @@ type ClaimStatus struct {
 	Commit     string             `json:"commit"`
 	Message    string             `json:"message"`
 	// Hold is absent while nothing waits for a person.
-	Hold *Hold `json:"hold"`
-}
-
-// Hold is a claim that waits for a person's decision.
-type Hold struct {
-	Reason string `json:"reason"`
-	// Token names exactly what is decided on: after another edit it is another
-	// one. It is empty when there is nothing to choose.
-	Token   string   `json:"token"`
-	Choices []string `json:"choices"`
-	// Kept is the branch with the object's version, if that was committed.
-	Kept string `json:"kept"`
-	// File is what main says, as YAML in the canonical form; empty when main has
-	// no file there, or one that is no claim.
-	File string `json:"file"`
+	Hold *choice.Hold `json:"hold"`
 }
 
 // StatusOf reads status.gitbind. Of what is no status of ours it is empty: that

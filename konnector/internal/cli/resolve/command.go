@@ -2,10 +2,12 @@ package resolve
 
 import (
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"gitbind.dev/konnector/internal/choice"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/completion"
 	"gitbind.dev/konnector/internal/cli/output"
@@ -14,7 +16,7 @@ import (
 )
 
 type options struct {
-	take        string
+	take        choice.Choice
 	output      output.Flag
 	yes, dryRun bool
 	timeout     time.Duration
@@ -62,12 +64,12 @@ It needs the right to change the claim, and none in the control plane or in Git.
 		ValidArgsFunction: completion.Undecided(cluster),
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&o.take, "take", "", "the decision: cluster, file, delete, release or keep")
+	fs.StringVar((*string)(&o.take), "take", "", "the decision: cluster, file, delete, release or keep")
 	fs.BoolVarP(&o.yes, "yes", "y", false, "with --take: do not ask whether to go on")
 	fs.BoolVar(&o.dryRun, "dry-run", false, "show, and change nothing")
 	o.output.AddTo(cmd, output.Table, output.JSON, output.YAML)
 	fs.DurationVar(&o.timeout, "timeout", time.Minute, "how long to wait until the konnector has acted; 0 for not at all")
-	_ = cmd.RegisterFlagCompletionFunc("take", cobra.FixedCompletions(names(), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("take", cobra.FixedCompletions(strings.Fields(names(choice.All(), " ")), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 

@@ -13,6 +13,7 @@ import (
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/konnector/internal/base"
+	"gitbind.dev/konnector/internal/choice"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/output"
 	"gitbind.dev/konnector/internal/cli/terminal"
@@ -26,11 +27,11 @@ type report struct {
 	Path      string `json:"path"`
 	// Held says that nothing is done meanwhile. Otherwise a conflict was lost, and
 	// the file's version is in both places.
-	Held    bool     `json:"held"`
-	Reason  string   `json:"reason"`
-	Message string   `json:"message"`
-	Token   string   `json:"token,omitempty"`
-	Choices []string `json:"choices,omitempty"`
+	Held    bool            `json:"held"`
+	Reason  string          `json:"reason"`
+	Message string          `json:"message"`
+	Token   string          `json:"token,omitempty"`
+	Choices []choice.Choice `json:"choices,omitempty"`
 	// Kept is the branch that has the object's version.
 	Kept string `json:"kept,omitempty"`
 	// ChangedBy are the users who changed the object since its last commit, as

@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -22,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/konnector/internal/choice"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/output"
 	"gitbind.dev/konnector/internal/cli/terminal"
@@ -34,7 +34,7 @@ type Input struct {
 	// Name is KIND/NAME.
 	Name string
 	// Take is the decision; empty to ask.
-	Take        string
+	Take        choice.Choice
 	Yes, DryRun bool
 	Format      output.Format
 	// Timeout of the wait for the konnector; no wait when 0.
@@ -64,22 +64,22 @@ func Do(ctx context.Context, in Input) error {
 		return output.Data(in.Terminal.Out, in.Format, r)
 	}
 	r.print(in.Terminal)
-	choice, err := in.choose(r)
-	if err != nil || choice == "" {
+	take, err := in.choose(r)
+	if err != nil || take == "" {
 		return err
 	}
 	if in.DryRun {
-		_, err := fmt.Fprintf(in.Terminal.Out, "Nothing was changed. It would be: %s, %s.\n", choice, r.does(choice))
+		_, err := fmt.Fprintf(in.Terminal.Out, "Nothing was changed. It would be: %s, %s.\n", take, r.does(take))
 		return err
 	}
-	if err := in.answer(ctx, u, choice+"."+r.Token); err != nil {
+	if err := in.answer(ctx, u, take.Answer(r.Token)); err != nil {
 		return err
 	}
 	if in.Timeout == 0 {
 		_, err := fmt.Fprintln(in.Terminal.Out, "The konnector is told.")
 		return err
 	}
-	return in.wait(ctx, name, u, decided{choice: choice, token: r.Token})
+	return in.wait(ctx, name, u, decided{choice: take, token: r.Token})
 }
 
 // nothing says that there is nothing to decide, which a script that wanted to
@@ -110,13 +110,13 @@ func (in Input) nothing(u *unstructured.Unstructured, name appcluster.ClaimName,
 }
 
 // choose gives the decision; "" when the person took none.
-func (in Input) choose(r report) (string, error) {
+func (in Input) choose(r report) (choice.Choice, error) {
 	t := in.Terminal
 	if in.Take != "" {
 		if !slices.Contains(r.Choices, in.Take) {
-			return "", fmt.Errorf("--take %s is not possible here: choose from %s", in.Take, strings.Join(r.Choices, ", "))
+			return "", fmt.Errorf("--take %s is not possible here: choose from %s", in.Take, names(r.Choices, ", "))
 		}
-		err := t.Agree(in.Take+": "+r.does(in.Take)+". Go on?", in.Yes || in.DryRun)
+		err := t.Agree(fmt.Sprintf("%s: %s. Go on?", in.Take, r.does(in.Take)), in.Yes || in.DryRun)
 		if errors.Is(err, terminal.ErrDeclined) {
 			err = errUndecided
 		}
@@ -133,7 +133,7 @@ func (in Input) choose(r report) (string, error) {
 	case in.DryRun:
 		return "", nil
 	case !t.Interactive:
-		return "", usage.Errorf("nothing is decided: choose with --take %s, and --yes", strings.Join(r.Choices, "|"))
+		return "", usage.Errorf("nothing is decided: choose with --take %s, and --yes", names(r.Choices, "|"))
 	}
 	answer, err := t.Ask("Which? (Enter leaves it as it is) ")
 	if err != nil {
@@ -142,8 +142,8 @@ func (in Input) choose(r report) (string, error) {
 	if i, err := strconv.Atoi(answer); err == nil && i >= 1 && i <= len(r.Choices) {
 		return r.Choices[i-1], nil
 	}
-	if slices.Contains(r.Choices, answer) {
-		return answer, nil
+	if slices.Contains(r.Choices, choice.Choice(answer)) {
+		return choice.Choice(answer), nil
 	}
 	return "", errUndecided
 }

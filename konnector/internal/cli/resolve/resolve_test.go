@@ -16,6 +16,7 @@ import (
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/konnector/internal/base"
+	"gitbind.dev/konnector/internal/choice"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/terminal"
 )
@@ -119,8 +120,8 @@ func TestAConflictThatWasLostShowsTheBranch(t *testing.T) {
 			t.Errorf("%q is not in:\n%s", want, out.String())
 		}
 	}
-	if r.does("cluster") != lost["cluster"] {
-		t.Errorf("cluster does %q", r.does("cluster"))
+	if r.does(choice.Cluster) != lost[choice.Cluster] {
+		t.Errorf("cluster does %q", r.does(choice.Cluster))
 	}
 }
 
@@ -134,8 +135,10 @@ func TestOutcome(t *testing.T) {
 		unsent     = `status: {gitbind: {conditions: [{type: Committed, status: "False", reason: RepositoryUnreachable}]}}`
 	)
 	for _, c := range []struct {
-		what, choice, manifest string
-		said, failed           string
+		what         string
+		choice       choice.Choice
+		manifest     string
+		said, failed string
 	}{
 		{"told", "file", answered + "\n" + held, "", ""},
 		{"acted, not yet said so", "file", unanswered + "\n" + held, "", ""},
@@ -164,11 +167,12 @@ func TestOutcome(t *testing.T) {
 }
 
 func TestChoose(t *testing.T) {
-	r := report{Choices: []string{"cluster", "delete"}}
+	r := report{Choices: []choice.Choice{choice.Cluster, choice.Delete}}
 	for _, c := range []struct {
-		what, take, answer string
-		alone, yes         bool
-		want, err          string
+		what, answer string
+		take, want   choice.Choice
+		alone, yes   bool
+		err          string
 	}{
 		{what: "by number", answer: "2\n", want: "delete"},
 		{what: "by name", answer: "cluster\n", want: "cluster"},
@@ -190,6 +194,14 @@ func TestChoose(t *testing.T) {
 			t.Errorf("%s: %q, %v", c.what, got, err)
 		case c.err != "" && (err == nil || got != "" || !strings.Contains(err.Error(), c.err)):
 			t.Errorf("%s: %q, %v, want an error with %q", c.what, got, err, c.err)
+		}
+	}
+}
+
+func TestEachChoiceSaysWhatItDoes(t *testing.T) {
+	for _, c := range choice.All() {
+		if (report{Held: true}).does(c) == "" {
+			t.Errorf("%s does nothing", c)
 		}
 	}
 }

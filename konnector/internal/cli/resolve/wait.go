@@ -11,13 +11,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/konnector/internal/choice"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/progress"
 )
 
 // decided is a decision that the konnector was told.
 type decided struct {
-	choice, token string
+	choice choice.Choice
+	token  string
 }
 
 // outcome is what became of a decision, by one look at the claim.
@@ -33,7 +35,7 @@ type outcome struct {
 // of judges a claim as it is after the decision was written; nil for no object.
 func (d decided) of(before types.UID, u *unstructured.Unstructured) outcome {
 	if u == nil {
-		if d.choice == "release" {
+		if d.choice == choice.Release {
 			return outcome{} // it is created again
 		}
 		return outcome{done: true, said: "done: the object is gone"}
@@ -43,7 +45,7 @@ func (d decided) of(before types.UID, u *unstructured.Unstructured) outcome {
 	}
 	h := appcluster.StatusOf(u).Hold
 	answer := u.GetAnnotations()[v1alpha1.ResolveAnnotation]
-	mine := answer == d.choice+"."+d.token
+	mine := answer == d.choice.Answer(d.token)
 	switch {
 	case h != nil && h.Token != d.token && mine:
 		return outcome{failed: "the claim or main was changed meanwhile, so nothing was done. Look again"}
@@ -53,9 +55,9 @@ func (d decided) of(before types.UID, u *unstructured.Unstructured) outcome {
 		return outcome{failed: "somebody else decided otherwise: " + answer}
 	case h != nil:
 		return outcome{}
-	case d.choice == "release":
+	case d.choice == choice.Release:
 		return outcome{} // until it was created again
-	case u.GetDeletionTimestamp() != nil && d.choice == "delete":
+	case u.GetDeletionTimestamp() != nil && d.choice == choice.Delete:
 		// The decision may stay on it.
 		return outcome{done: true, said: "done: the removal goes on; the object stays until the service is gone"}
 	case answer != "":

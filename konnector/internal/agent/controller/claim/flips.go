@@ -10,6 +10,7 @@ import (
 	"gitbind.dev/konnector/internal/agent/decision"
 	"gitbind.dev/konnector/internal/agent/flipflop"
 	"gitbind.dev/konnector/internal/agent/merge"
+	"gitbind.dev/konnector/internal/choice"
 )
 
 // turnOfGit remembers that the file's version is written to the object.
@@ -38,7 +39,7 @@ func (r *reconciler) flips(ctx context.Context, l *look) error {
 		return nil
 	}
 	now := time.Now()
-	if reason, token := holdOf(l.object); reason == string(decision.FlipFlop) && token == l.facts.Token(decision.FlipFlop) {
+	if h := choice.HoldOf(l.object); h != nil && h.Reason == string(decision.FlipFlop) && h.Token == l.facts.Token(decision.FlipFlop) {
 		now = time.Unix(l.base.Turns[len(l.base.Turns)-1].At, 0)
 	}
 	fields := flipflop.Third(l.base.Turns, now, merge.Changes(r.api().spec, l.facts.Base, l.facts.Live))

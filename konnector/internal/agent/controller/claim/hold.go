@@ -1,10 +1,9 @@
 package claim
 
 import (
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/konnector/internal/agent/decision"
+	"gitbind.dev/konnector/internal/choice"
 )
 
 func held(l *look) condition {
@@ -31,22 +30,15 @@ func toDecide(l *look) map[string]any {
 	if d.Reason == "" {
 		return nil
 	}
-	out := map[string]any{"reason": string(d.Reason)}
+	h := choice.Hold{Reason: string(d.Reason)}
 	if len(d.Choices) > 0 {
-		choices := make([]any, 0, len(d.Choices))
-		for _, c := range d.Choices {
-			choices = append(choices, string(c))
-		}
-		out["token"], out["choices"] = d.Token, choices
 		// Who decides in the cluster may have no access to Git.
-		if file := fileShown(l); file != "" {
-			out["file"] = file
-		}
+		h.Token, h.Choices, h.File = d.Token, d.Choices, fileShown(l)
 	}
 	if l.facts.Lost != nil {
-		out["kept"] = l.facts.Lost.Branch
+		h.Kept = l.facts.Lost.Branch
 	}
-	return out
+	return h.Status()
 }
 
 // fileShown is what main says, in canonical form.
@@ -59,12 +51,4 @@ func fileShown(l *look) string {
 		return ""
 	}
 	return string(data)
-}
-
-// holdOf is what an object's status says that a person is to decide.
-func holdOf(u *unstructured.Unstructured) (reason, token string) {
-	hold, _, _ := unstructured.NestedMap(u.Object, "status", "gitbind", "hold")
-	reason, _ = hold["reason"].(string)
-	token, _ = hold["token"].(string)
-	return reason, token
 }

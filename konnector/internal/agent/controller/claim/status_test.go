@@ -13,6 +13,7 @@ import (
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/konnector/internal/agent/decision"
 	"gitbind.dev/konnector/internal/base"
+	"gitbind.dev/konnector/internal/choice"
 )
 
 const binding = "postgresqlinstances.anynines.com"
@@ -133,7 +134,7 @@ func TestStatus(t *testing.T) {
 			name: "a conflict was lost",
 			change: func(l *look) {
 				l.facts.Lost = lostConflict
-				l.decision = decision.Decision{Action: decision.Nothing, Reason: decision.BothChanged, Message: "lost", Choices: []decision.Choice{decision.TakeCluster, decision.TakeFile}, Token: "t1"}
+				l.decision = decision.Decision{Action: decision.Nothing, Reason: decision.BothChanged, Message: "lost", Choices: []choice.Choice{choice.Cluster, choice.File}, Token: "t1"}
 			},
 			want: [6]string{"True Committed", "True Applied", "True Available", "False None", "True BothChanged", "lost"},
 		}, {
@@ -201,10 +202,10 @@ func TestWhatIsToDecideIsShown(t *testing.T) {
 		{"nothing", decision.Decision{Action: decision.Nothing}, nil, nil},
 		{"held, with no choice", decision.Decision{Action: decision.Hold, Reason: decision.FileInvalid, Message: "line 3"}, nil, map[string]any{"reason": "FileInvalid"}},
 		{
-			"held", decision.Decision{Action: decision.Hold, Reason: decision.DeletedAndChanged, Choices: []decision.Choice{decision.TakeDelete, decision.TakeRelease}, Token: "t1"}, nil,
+			"held", decision.Decision{Action: decision.Hold, Reason: decision.DeletedAndChanged, Choices: []choice.Choice{choice.Delete, choice.Release}, Token: "t1"}, nil,
 			map[string]any{"reason": "DeletedAndChanged", "token": "t1", "choices": []any{"delete", "release"}, "file": file},
 		}, {
-			"lost", decision.Decision{Action: decision.Nothing, Reason: decision.BothChanged, Choices: []decision.Choice{decision.TakeFile}, Token: "t2"}, lostConflict,
+			"lost", decision.Decision{Action: decision.Nothing, Reason: decision.BothChanged, Choices: []choice.Choice{choice.File}, Token: "t2"}, lostConflict,
 			map[string]any{"reason": "BothChanged", "token": "t2", "choices": []any{"file"}, "kept": lostConflict.Branch, "file": file},
 		},
 	} {

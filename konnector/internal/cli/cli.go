@@ -16,6 +16,7 @@ import (
 	"gitbind.dev/konnector/internal/cli/approve"
 	"gitbind.dev/konnector/internal/cli/bind"
 	"gitbind.dev/konnector/internal/cli/catalog"
+	"gitbind.dev/konnector/internal/cli/command"
 	"gitbind.dev/konnector/internal/cli/completion"
 	"gitbind.dev/konnector/internal/cli/connect"
 	"gitbind.dev/konnector/internal/cli/diff"
@@ -47,7 +48,7 @@ const (
 
 // Run runs the plugin with arguments and gives its exit code.
 func Run(ctx context.Context, version string, args []string, in io.Reader, out, errOut io.Writer) int {
-	root := command(version, errOut)
+	root := root(version, errOut)
 	root.SetArgs(args)
 	root.SetIn(in)
 	root.SetOut(out)
@@ -78,18 +79,18 @@ func Run(ctx context.Context, version string, args []string, in io.Reader, out, 
 	return code
 }
 
-func command(version string, errOut io.Writer) *cobra.Command {
+func root(version string, errOut io.Writer) *cobra.Command {
 	flags := kubeFlags()
-	cluster := func() (*appcluster.Cluster, error) { return appcluster.Open(flags) }
-	signIn := func() (*signin.SignIn, error) {
-		sessions, err := session.Default()
-		if err != nil {
-			return nil, err
-		}
-		return &signin.SignIn{
-			Sessions: sessions, HTTP: &http.Client{Timeout: time.Minute},
-			Out: errOut, OpenBrowser: signin.OpenBrowser, Now: time.Now,
-		}, nil
+	env := command.Env{
+		Version: version,
+		Cluster: func() (*appcluster.Cluster, error) { return appcluster.Open(flags) },
+		SignIn: func() (*signin.SignIn, error) {
+			sessions, err := session.Default()
+			return &signin.SignIn{
+				Sessions: sessions, HTTP: &http.Client{Timeout: time.Minute},
+				Out: errOut, OpenBrowser: signin.OpenBrowser, Now: time.Now,
+			}, err
+		},
 	}
 	root := &cobra.Command{
 		Use:   "kubectl-gitbind",
@@ -102,7 +103,7 @@ control plane acts on, and the status comes back the same way.`,
   kubectl gitbind bind postgresql
   kubectl gitbind get`,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl gitbind"},
-		Args:          cobra.NoArgs,
+		Args:          command.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -110,28 +111,27 @@ control plane acts on, and the status comes back the same way.`,
 	flags.AddFlags(root.PersistentFlags())
 	root.AddGroup(&cobra.Group{ID: gettingIn, Title: "Getting in:"}, &cobra.Group{ID: claims, Title: "Claims:"},
 		&cobra.Group{ID: operating, Title: "Operating:"}, &cobra.Group{ID: other, Title: "Other:"})
-	add(root, gettingIn, connect.Command(cluster, signIn), catalog.Command(cluster, signIn), bind.Command(cluster, signIn),
-		unbind.Command(cluster), disconnect.Command(cluster, signIn), logout.Command(signIn))
-	add(root, claims, get.Command(cluster, signIn), diff.Command(cluster, signIn), log.Command(cluster, signIn), rollback.Command(cluster, signIn), resolve.Command(cluster))
-	add(root, operating, doctor.Command(cluster), approve.Command(cluster), rotate.Command(cluster, signIn), revoke.Command(cluster, signIn))
-	add(root, other, gitcredential.Command(signIn), versions.Command(version, cluster, signIn))
+	for group, cmds := range map[string][]*cobra.Command{
+		gettingIn: {connect.Command(env), catalog.Command(env), bind.Command(env), unbind.Command(env), disconnect.Command(env), logout.Command(env)},
+		claims:    {get.Command(env), diff.Command(env), log.Command(env), rollback.Command(env), resolve.Command(env)},
+		operating: {doctor.Command(env), approve.Command(env), rotate.Command(env), revoke.Command(env)},
+		other:     {gitcredential.Command(env), versions.Command(env)},
+	} {
+		for _, cmd := range cmds {
+			cmd.GroupID = group
+			root.AddCommand(cmd)
+		}
+	}
 	root.SetHelpCommandGroupID(other)
 	root.SetCompletionCommandGroupID(other)
 	completion.AddKubectl(root)
-	completion.ConnectionFlags(root, cluster)
+	completion.ConnectionFlags(root, env)
 	markUsageErrors(root)
 	return root
 }
 
 // Groups of commands in the help.
 const gettingIn, claims, operating, other = "getting-in", "claims", "operating", "other"
-
-func add(root *cobra.Command, group string, cmds ...*cobra.Command) {
-	for _, cmd := range cmds {
-		cmd.GroupID = group
-	}
-	root.AddCommand(cmds...)
-}
 
 // kubeFlags are kubectl's own, without those that mean nothing here.
 func kubeFlags() *genericclioptions.ConfigFlags {

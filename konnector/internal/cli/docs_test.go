@@ -76,7 +76,7 @@ func check(t *testing.T, at, text string, whole bool) int {
 
 // readable says whether the plugin takes a command, without running it.
 func readable(args []string, whole bool) error {
-	root := command("", io.Discard)
+	root := root("", io.Discard)
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd(args...)
 	cmd, rest, err := root.Find(args)

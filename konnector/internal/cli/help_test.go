@@ -19,7 +19,7 @@ var update = flag.Bool("update", false, "write the golden files again")
 // no name, default or word of a flag changes unseen.
 func TestHelp(t *testing.T) {
 	golden := map[string]bool{}
-	for _, args := range commands(command("", io.Discard)) {
+	for _, args := range commands(root("", io.Discard)) {
 		name := filepath.Join("testdata", "help", strings.Join(append([]string{"kubectl-gitbind"}, args...), "-")+".txt")
 		golden[name] = true
 		var out bytes.Buffer

@@ -45,8 +45,16 @@ type Cluster struct {
 	openAPI func() (openapi.Client, error)
 }
 
-// Opener opens the cluster once a command knows that it needs it.
-type Opener func() (*Cluster, error)
+// ErrNotConnected says that the cluster has no connection.
+var ErrNotConnected = errors.New("this cluster is not connected to a control plane: kubectl gitbind connect URL")
+
+// NamespaceAsked is the namespace that a flag names; "" for all.
+func (c *Cluster) NamespaceAsked() string {
+	if c.NamespaceGiven {
+		return c.Namespace
+	}
+	return ""
+}
 
 // Open prepares to speak with the cluster that the flags and the kubeconfig
 // name.
@@ -81,7 +89,7 @@ func Open(flags *genericclioptions.ConfigFlags) (*Cluster, error) {
 		return nil, fmt.Errorf("find the namespace: %w", err)
 	}
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme, v1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, err
 		}
@@ -126,7 +134,7 @@ func (c *Cluster) Connection(ctx context.Context, name string) (*v1alpha1.Connec
 func choose(all []v1alpha1.Connection, name string) (*v1alpha1.Connection, error) {
 	switch {
 	case len(all) == 0:
-		return nil, fmt.Errorf("this cluster is not connected to a control plane: kubectl gitbind connect URL")
+		return nil, ErrNotConnected
 	case name == "" && len(all) == 1:
 		return &all[0], nil
 	}

@@ -59,30 +59,23 @@ func ofConnection(c *v1alpha1.Connection) *holder {
 
 // listHeld lists the claims of a Connection whose removal is one of many.
 func (in Input) listHeld(ctx context.Context, h *holder) error {
-	var bindings v1alpha1.APIServiceBindingList
-	if err := in.Cluster.List(ctx, &bindings); err != nil {
-		return fmt.Errorf("list bindings: %w", err)
+	bindings, err := in.Cluster.Bindings(ctx)
+	if err != nil {
+		return err
 	}
 	var unseen []string
-	for _, b := range bindings.Items {
-		kind, err := in.Cluster.KindOf(b.Name)
-		if b.Spec.Connection != h.Name || meta.IsNoMatchError(err) {
+	for _, b := range bindings {
+		if b.Spec.Connection != h.Name {
 			continue
 		}
-		if err != nil {
-			return fmt.Errorf("look for the API %s: %w", b.Name, err)
-		}
-		claims := &unstructured.UnstructuredList{}
-		claims.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-		switch err := in.Cluster.List(ctx, claims); {
-		case apierrors.IsForbidden(err):
+		claims, err := in.Cluster.Claims(ctx, b.Name)
+		if apierrors.IsForbidden(err) {
 			unseen = append(unseen, b.Name)
-			continue
-		case err != nil:
-			return fmt.Errorf("list %s: %w", b.Name, err)
+		} else if err != nil {
+			return err
 		}
-		for i := range claims.Items {
-			if item, ok := heldRemoval(b.Name, &claims.Items[i]); ok {
+		for i := range claims {
+			if item, ok := heldRemoval(b.Name, &claims[i]); ok {
 				h.Removals = append(h.Removals, item)
 			}
 		}

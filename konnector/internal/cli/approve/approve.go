@@ -24,6 +24,7 @@ import (
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/command"
 	"gitbind.dev/konnector/internal/cli/output"
 	"gitbind.dev/konnector/internal/cli/progress"
 	"gitbind.dev/konnector/internal/cli/terminal"
@@ -42,17 +43,14 @@ type Approval struct {
 
 // Input is what the person asked for.
 type Input struct {
-	Cluster *appcluster.Cluster
+	command.Call
 	Approval
 	// Connection and ClusterBinding limit it to one, by name.
 	Connection, ClusterBinding string
 	Yes, DryRun                bool
 	Format                     output.Format
 	// Timeout of the wait for the agent; no wait when 0.
-	Timeout  time.Duration
-	Terminal *terminal.Terminal
-	// Notes are for what could not be shown.
-	Notes io.Writer
+	Timeout time.Duration
 }
 
 var commit = regexp.MustCompile(`^[0-9a-f]{40}([0-9a-f]{24})?$`)

@@ -1,28 +1,19 @@
 package approve
 
 import (
+	"context"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/command"
 	"gitbind.dev/konnector/internal/cli/output"
-	"gitbind.dev/konnector/internal/cli/terminal"
-	"gitbind.dev/konnector/internal/cli/usage"
 )
 
-type options struct {
-	Approval
-	connection, cluster string
-	yes, dryRun         bool
-	output              output.Flag
-	timeout             time.Duration
-}
-
 // Command is `kubectl gitbind approve`.
-func Command(cluster appcluster.Opener) *cobra.Command {
-	var o options
-	cmd := &cobra.Command{
+func Command(env command.Env) *cobra.Command {
+	var in Input
+	c := command.New(env, &in.Call, &cobra.Command{
 		Use:   "approve",
 		Short: "List what waits for an approval, and approve it",
 		Long: `List what waits for a person's approval, and approve it.
@@ -55,49 +46,20 @@ main, removals, schema, lost.`,
   # stands for all in it
   kubectl gitbind approve --cluster k3x9d2abqwzr4t6m \
     --recreate-empty bindings/postgresqlinstances.anynines.com/claims/team-a/orders.yaml`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			in, err := o.input(cmd)
-			if err != nil {
-				return err
-			}
-			if in.Cluster, err = cluster(); err != nil {
-				return err
-			}
-			return Do(cmd.Context(), in)
-		},
-	}
-	fs := cmd.Flags()
-	fs.StringVar(&o.Main, "main", "", "accept main as it is at this commit")
-	fs.StringVar(&o.Removals, "removals", "", "let go what main lacks at this commit, and what is being deleted")
-	fs.StringVar(&o.Schema, "schema", "", "install the newer definition of an API that has this hash")
-	fs.StringSliceVar(&o.RecreateEmpty, "recreate-empty", nil, "make the lost service of this path on main anew, or all in a folder; they will be empty")
-	fs.StringVar(&o.connection, "connection", "", "only this Connection, by name")
-	fs.StringVar(&o.cluster, "cluster", "", "only this ClusterBinding, by name (the cluster's id)")
-	fs.BoolVarP(&o.yes, "yes", "y", false, "do not ask whether to go on")
-	fs.BoolVar(&o.dryRun, "dry-run", false, "show what would be approved, and change nothing")
-	o.output.AddTo(cmd, output.Table, output.JSON, output.YAML)
-	fs.DurationVar(&o.timeout, "timeout", time.Minute, "how long to wait until it took effect; 0 for not at all")
-	return cmd
-}
-
-func (o *options) input(cmd *cobra.Command) (in Input, err error) {
-	in = Input{
-		Approval: o.Approval, Connection: o.connection, ClusterBinding: o.cluster,
-		Yes: o.yes, DryRun: o.dryRun, Timeout: o.timeout,
-		Terminal: terminal.Open(cmd.InOrStdin(), cmd.OutOrStdout()), Notes: cmd.ErrOrStderr(),
-	}
-	for _, other := range []string{"main", "removals", "schema", "recreate-empty"} {
-		if err := usage.Exclusive(cmd.Flags(), "output", other); err != nil {
-			return in, err
-		}
-	}
-	if err := usage.Exclusive(cmd.Flags(), "connection", "cluster"); err != nil {
-		return in, err
-	}
-	if err := in.check(); err != nil {
-		return in, err
-	}
-	in.Format, err = o.output.Format()
-	return in, err
+	})
+	fs := c.Flags()
+	fs.StringVar(&in.Main, "main", "", "accept main as it is at this commit")
+	fs.StringVar(&in.Removals, "removals", "", "let go what main lacks at this commit, and what is being deleted")
+	fs.StringVar(&in.Schema, "schema", "", "install the newer definition of an API that has this hash")
+	fs.StringSliceVar(&in.RecreateEmpty, "recreate-empty", nil, "make the lost service of this path on main anew, or all in a folder; they will be empty")
+	fs.StringVar(&in.Connection, "connection", "", "only this Connection, by name")
+	fs.StringVar(&in.ClusterBinding, "cluster", "", "only this ClusterBinding, by name (the cluster's id)")
+	fs.BoolVarP(&in.Yes, "yes", "y", false, "do not ask whether to go on")
+	fs.BoolVar(&in.DryRun, "dry-run", false, "show what would be approved, and change nothing")
+	c.Output(&in.Format, output.Table, output.JSON, output.YAML)
+	fs.DurationVar(&in.Timeout, "timeout", time.Minute, "how long to wait until it took effect; 0 for not at all")
+	c.Excludes("output", "main", "removals", "schema", "recreate-empty")
+	c.Excludes("connection", "cluster")
+	c.Check = func([]string) error { return in.check() }
+	return c.Run(command.Cluster, func(ctx context.Context, _ []string) error { return Do(ctx, in) })
 }

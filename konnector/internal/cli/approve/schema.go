@@ -2,7 +2,6 @@ package approve
 
 import (
 	"context"
-	"fmt"
 	"regexp"
 	"strings"
 
@@ -22,15 +21,13 @@ const breakingChange = "BreakingChange"
 
 // schemas are the bindings for which a newer definition waits.
 func (in Input) schemas(ctx context.Context) ([]*holder, error) {
-	var bindings v1alpha1.APIServiceBindingList
-	if err := in.Cluster.List(ctx, &bindings); meta.IsNoMatchError(err) {
-		return nil, nil
-	} else if err != nil {
-		return nil, fmt.Errorf("list bindings: %w", err)
+	bindings, err := in.Cluster.Bindings(ctx)
+	if err != nil {
+		return nil, err
 	}
 	var out []*holder
-	for i := range bindings.Items {
-		b := &bindings.Items[i]
+	for i := range bindings {
+		b := &bindings[i]
 		c := meta.FindStatusCondition(b.Status.Conditions, v1alpha1.ConditionSchema)
 		if c == nil || c.Status != metav1.ConditionFalse || c.Reason != breakingChange {
 			continue

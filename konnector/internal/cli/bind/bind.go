@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -23,19 +22,15 @@ import (
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/command"
 	"gitbind.dev/konnector/internal/cli/controlplane"
 	"gitbind.dev/konnector/internal/cli/output"
 	"gitbind.dev/konnector/internal/cli/progress"
-	"gitbind.dev/konnector/internal/cli/signin"
-	"gitbind.dev/konnector/internal/cli/terminal"
 )
 
 // Input is what the person asked for.
 type Input struct {
-	Cluster *appcluster.Cluster
-	SignIn  *signin.SignIn
-	How     signin.How
-
+	command.Call
 	Connection string
 	// Names of offers, or "<plural>.<group>".
 	Names []string
@@ -49,19 +44,11 @@ type Input struct {
 	DryRun bool
 	// Timeout of the wait for each binding; no wait when 0.
 	Timeout time.Duration
-
-	Terminal *terminal.Terminal
-	// Notes are for the person, where Terminal gets YAML.
-	Notes io.Writer
 }
 
 // Do binds all of the names, or none when one of them cannot be bound.
 func Do(ctx context.Context, in Input) error {
-	connection, err := in.Cluster.Connection(ctx, in.Connection)
-	if err != nil {
-		return err
-	}
-	backend, err := controlplane.OpenFor(ctx, connection, in.SignIn, in.How)
+	backend, connection, err := in.Open(ctx, "", in.Connection)
 	if err != nil {
 		return err
 	}

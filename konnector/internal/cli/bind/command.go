@@ -1,33 +1,20 @@
 package bind
 
 import (
-	"errors"
+	"context"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/command"
 	"gitbind.dev/konnector/internal/cli/completion"
 	"gitbind.dev/konnector/internal/cli/output"
-	"gitbind.dev/konnector/internal/cli/signin"
-	"gitbind.dev/konnector/internal/cli/terminal"
-	"gitbind.dev/konnector/internal/cli/usage"
 )
 
-type options struct {
-	connection  string
-	noAggregate bool
-	noWait      bool
-	dryRun      bool
-	output      output.Flag
-	timeout     time.Duration
-	signin      signin.Flags
-}
-
 // Command is `kubectl gitbind bind`.
-func Command(cluster appcluster.Opener, signIn signin.Opener) *cobra.Command {
-	var o options
-	cmd := &cobra.Command{
+func Command(env command.Env) *cobra.Command {
+	var in Input
+	c := command.New(env, &in.Call, &cobra.Command{
 		Use:   "bind NAME...",
 		Short: "Make an API of the control plane an API of this cluster",
 		Long: `Make an API that the control plane offers an API of this cluster. NAME is an
@@ -53,56 +40,20 @@ manifests are. The konnector does the rest when it is applied, in any order.`,
 
   # For a GitOps tool to apply
   kubectl gitbind bind postgresql -o yaml > postgresql-binding.yaml`,
-		Args: names,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			in, err := o.input(cmd, args)
-			if err != nil {
-				return err
-			}
-			if in.Cluster, err = cluster(); err != nil {
-				return err
-			}
-			if in.SignIn, err = signIn(); err != nil {
-				return err
-			}
-			return Do(cmd.Context(), in)
-		},
-		ValidArgsFunction: completion.Offers(cluster, signIn),
-	}
-	fs := cmd.Flags()
-	fs.StringVar(&o.connection, "connection", "", "name of the Connection, if the cluster has several")
-	fs.BoolVar(&o.noAggregate, "no-aggregate", false, "do not add the API to the cluster's roles view, edit and admin")
-	fs.BoolVar(&o.dryRun, "dry-run", false, "show what would be done, and change nothing, neither here nor in the control plane")
-	o.output.AddTo(cmd, output.Table, output.YAML)
-	fs.BoolVar(&o.noWait, "no-wait", false, "do not wait until the API can be used")
-	fs.DurationVar(&o.timeout, "timeout", 2*time.Minute, "how long to wait for that, for each API")
-	o.signin.AddTo(fs)
-	return cmd
-}
-
-func names(_ *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return errors.New("name what to bind: kubectl gitbind bind NAME; kubectl gitbind catalog lists it")
-	}
-	return nil
-}
-
-func (o *options) input(cmd *cobra.Command, names []string) (in Input, err error) {
-	in = Input{
-		Connection: o.connection, Names: names, NoAggregate: o.noAggregate, Timeout: o.timeout,
-		DryRun: o.dryRun, Terminal: terminal.Open(cmd.InOrStdin(), cmd.OutOrStdout()), Notes: cmd.ErrOrStderr(),
-	}
-	for _, other := range []string{"timeout", "dry-run", "output"} {
-		if err := usage.Exclusive(cmd.Flags(), "no-wait", other); err != nil {
-			return in, err
-		}
-	}
-	if in.Format, err = o.output.Format(); err != nil {
-		return in, err
-	}
-	if o.noWait {
-		in.Timeout = 0
-	}
-	in.How, err = o.signin.How(cmd.InOrStdin())
-	return in, err
+		Args:              command.Args(1, -1, "name what to bind: kubectl gitbind bind NAME; kubectl gitbind catalog lists it"),
+		ValidArgsFunction: completion.Offers(env),
+	})
+	fs := c.Flags()
+	fs.StringVar(&in.Connection, "connection", "", "name of the Connection, if the cluster has several")
+	fs.BoolVar(&in.NoAggregate, "no-aggregate", false, "do not add the API to the cluster's roles view, edit and admin")
+	fs.BoolVar(&in.DryRun, "dry-run", false, "show what would be done, and change nothing, neither here nor in the control plane")
+	c.Output(&in.Format, output.Table, output.YAML)
+	fs.DurationVar(&in.Timeout, "timeout", 2*time.Minute, "how long to wait for that, for each API")
+	c.NoWait(&in.Timeout, "do not wait until the API can be used")
+	c.Excludes("no-wait", "dry-run", "output")
+	c.SignInFlags()
+	return c.Run(command.Cluster|command.SignIn, func(ctx context.Context, names []string) error {
+		in.Names = names
+		return Do(ctx, in)
+	})
 }

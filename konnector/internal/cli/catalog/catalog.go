@@ -9,42 +9,44 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 
 	"gitbind.dev/gitbridge/api/restapi"
-	"gitbind.dev/gitbridge/api/v1alpha1"
-	"gitbind.dev/konnector/internal/cli/appcluster"
-	"gitbind.dev/konnector/internal/cli/controlplane"
+	"gitbind.dev/konnector/internal/cli/command"
 	"gitbind.dev/konnector/internal/cli/output"
-	"gitbind.dev/konnector/internal/cli/signin"
-	"gitbind.dev/konnector/internal/cli/terminal"
 )
 
 // Input is what the person asked for.
 type Input struct {
-	// Cluster is the app cluster; nil when BackendURL is given.
-	Cluster    *appcluster.Cluster
+	command.Call
 	Connection string
 	// BackendURL has the form of session.BackendURL; that of the Connection
 	// when empty.
 	BackendURL string
-	SignIn     *signin.SignIn
-	How        signin.How
 	// Search is a text that each offer shown must have somewhere; empty for all.
-	Search   string
-	Format   output.Format
-	Terminal *terminal.Terminal
+	Search string
+	Format output.Format
 }
 
 // Do prints the catalog.
 func Do(ctx context.Context, in Input) error {
-	backend, bound, err := in.open(ctx)
+	backend, connection, err := in.Open(ctx, in.BackendURL, in.Connection)
 	if err != nil {
 		return err
 	}
 	offers, err := backend.Catalog(ctx)
 	if err != nil {
 		return err
+	}
+	var bound map[string]bool // nil when no cluster is asked
+	if connection != nil {
+		bindings, err := in.Cluster.Bindings(ctx)
+		if err != nil && !apierrors.IsForbidden(err) {
+			return err
+		}
+		bound = map[string]bool{}
+		for _, b := range bindings {
+			bound[b.Name] = b.Spec.Connection == connection.Name
+		}
 	}
 	l := listing(search(offers, in.Search), bound)
 	switch {
@@ -54,29 +56,6 @@ func Do(ctx context.Context, in Input) error {
 		l.Empty = fmt.Sprintf("None of the %d offers has %q in it: kubectl gitbind catalog lists them.", len(offers), in.Search)
 	}
 	return l.Print(in.Terminal, in.Format)
-}
-
-// open opens the backend, and finds which APIs the cluster has bound already;
-// nil when no cluster is asked.
-func (in Input) open(ctx context.Context) (*controlplane.Client, map[string]bool, error) {
-	if in.BackendURL != "" {
-		backend, err := controlplane.Open(ctx, in.BackendURL, in.SignIn, in.How)
-		return backend, nil, err
-	}
-	connection, err := in.Cluster.Connection(ctx, in.Connection)
-	if err != nil {
-		return nil, nil, err
-	}
-	var list v1alpha1.APIServiceBindingList
-	if err := in.Cluster.List(ctx, &list); err != nil && !meta.IsNoMatchError(err) && !apierrors.IsForbidden(err) {
-		return nil, nil, fmt.Errorf("list bindings: %w", err)
-	}
-	bound := map[string]bool{}
-	for _, b := range list.Items {
-		bound[b.Name] = b.Spec.Connection == connection.Name
-	}
-	backend, err := controlplane.OpenFor(ctx, connection, in.SignIn, in.How)
-	return backend, bound, err
 }
 
 // search keeps what has a text in its name, its titles or its API, whatever the

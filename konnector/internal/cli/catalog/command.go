@@ -1,29 +1,18 @@
 package catalog
 
 import (
-	"errors"
+	"context"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"gitbind.dev/konnector/internal/cli/appcluster"
-	"gitbind.dev/konnector/internal/cli/output"
-	"gitbind.dev/konnector/internal/cli/session"
-	"gitbind.dev/konnector/internal/cli/signin"
-	"gitbind.dev/konnector/internal/cli/terminal"
-	"gitbind.dev/konnector/internal/cli/usage"
+	"gitbind.dev/konnector/internal/cli/command"
 )
 
-type options struct {
-	connection, url string
-	output          output.Flag
-	signin          signin.Flags
-}
-
 // Command is `kubectl gitbind catalog`.
-func Command(cluster appcluster.Opener, signIn signin.Opener) *cobra.Command {
-	var o options
-	cmd := &cobra.Command{
+func Command(env command.Env) *cobra.Command {
+	var in Input
+	c := command.New(env, &in.Call, &cobra.Command{
 		Use:   "catalog [SEARCH]",
 		Short: "List the APIs that you may bind",
 		Long: `List the APIs that the control plane offers and that you may bind, and which of
@@ -37,50 +26,14 @@ name, group, kind, API or description.`,
 
   # What another one offers, before connecting to it
   kubectl gitbind catalog --url https://gitbind.example.com`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return errors.New("give one text to search for: put several words into quotes")
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			in, err := o.input(cmd)
-			if err != nil {
-				return err
-			}
-			in.Search = strings.Join(args, "")
-			if in.BackendURL == "" {
-				if in.Cluster, err = cluster(); err != nil {
-					return err
-				}
-			}
-			if in.SignIn, err = signIn(); err != nil {
-				return err
-			}
-			return Do(cmd.Context(), in)
-		},
-	}
-	fs := cmd.Flags()
-	fs.StringVar(&o.connection, "connection", "", "name of the Connection, if the cluster has several")
-	fs.StringVar(&o.url, "url", "", "the backend's URL, in the place of a Connection's")
-	o.output.AddTo(cmd)
-	o.signin.AddTo(fs)
-	return cmd
-}
-
-func (o *options) input(cmd *cobra.Command) (in Input, err error) {
-	in = Input{Connection: o.connection, Terminal: terminal.Open(cmd.InOrStdin(), cmd.OutOrStdout())}
-	if err := usage.Exclusive(cmd.Flags(), "connection", "url"); err != nil {
-		return in, err
-	}
-	if in.Format, err = o.output.Format(); err != nil {
-		return in, err
-	}
-	if o.url != "" {
-		if in.BackendURL, err = session.BackendURL(o.url); err != nil {
-			return in, err
-		}
-	}
-	in.How, err = o.signin.How(cmd.InOrStdin())
-	return in, err
+		Args:              command.Args(0, 1, "give one text to search for: put several words into quotes"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	})
+	c.Backend(&in.Connection, &in.BackendURL)
+	c.Output(&in.Format)
+	c.SignInFlags()
+	return c.Run(command.Cluster|command.SignIn, func(ctx context.Context, search []string) error {
+		in.Search = strings.Join(search, "")
+		return Do(ctx, in)
+	})
 }

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/command"
 )
 
 // Func is what cobra asks for arguments.
@@ -25,16 +25,16 @@ const patience = 3 * time.Second
 
 // Claims offers the claims of the person's namespace, as KIND/NAME, for the first
 // most arguments (any number with 0).
-func Claims(cluster appcluster.Opener, most int) Func {
-	return names(cluster, most, func(ctx context.Context, c *appcluster.Cluster) []string {
+func Claims(env command.Env, most int) Func {
+	return names(env, most, func(ctx context.Context, c *appcluster.Cluster) []string {
 		return ClaimsWhere(ctx, c, func(*unstructured.Unstructured) (string, bool) { return "", true })
 	})
 }
 
 // Undecided offers the claims of the person's namespace for which there is
 // something to decide.
-func Undecided(cluster appcluster.Opener) Func {
-	return names(cluster, 1, func(ctx context.Context, c *appcluster.Cluster) []string {
+func Undecided(env command.Env) Func {
+	return names(env, 1, func(ctx context.Context, c *appcluster.Cluster) []string {
 		return ClaimsWhere(ctx, c, func(u *unstructured.Unstructured) (string, bool) {
 			h := appcluster.StatusOf(u).Hold
 			if h == nil || len(h.Choices) == 0 {
@@ -46,13 +46,13 @@ func Undecided(cluster appcluster.Opener) Func {
 }
 
 // Bindings offers the bound APIs.
-func Bindings(cluster appcluster.Opener, most int) Func {
-	return names(cluster, most, bindings)
+func Bindings(env command.Env, most int) Func {
+	return names(env, most, bindings)
 }
 
 // Connections offers the cluster's connections.
-func Connections(cluster appcluster.Opener, most int) Func {
-	return names(cluster, most, func(ctx context.Context, c *appcluster.Cluster) []string {
+func Connections(env command.Env, most int) Func {
+	return names(env, most, func(ctx context.Context, c *appcluster.Cluster) []string {
 		all, _ := c.Connections(ctx)
 		var out []string
 		for i := range all {
@@ -63,12 +63,12 @@ func Connections(cluster appcluster.Opener, most int) Func {
 }
 
 // names offers those names that were not given yet.
-func names(cluster appcluster.Opener, most int, list func(context.Context, *appcluster.Cluster) []string) Func {
+func names(env command.Env, most int, list func(context.Context, *appcluster.Cluster) []string) Func {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if most > 0 && len(args) >= most {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		c, err := cluster()
+		c, err := env.Cluster()
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -88,22 +88,19 @@ func without(choices, given []string) []string {
 }
 
 // ConnectionFlags completes --connection of all commands that have it.
-func ConnectionFlags(cmd *cobra.Command, cluster appcluster.Opener) {
+func ConnectionFlags(cmd *cobra.Command, env command.Env) {
 	if cmd.LocalNonPersistentFlags().Lookup("connection") != nil {
-		_ = cmd.RegisterFlagCompletionFunc("connection", Connections(cluster, 0))
+		_ = cmd.RegisterFlagCompletionFunc("connection", Connections(env, 0))
 	}
 	for _, sub := range cmd.Commands() {
-		ConnectionFlags(sub, cluster)
+		ConnectionFlags(sub, env)
 	}
 }
 
 func bindings(ctx context.Context, c *appcluster.Cluster) []string {
-	var list v1alpha1.APIServiceBindingList
-	if c.List(ctx, &list) != nil {
-		return nil
-	}
+	all, _ := c.Bindings(ctx)
 	var out []string
-	for _, b := range list.Items {
+	for _, b := range all {
 		out = append(out, b.Name)
 	}
 	return out
@@ -114,21 +111,13 @@ func bindings(ctx context.Context, c *appcluster.Cluster) []string {
 func ClaimsWhere(ctx context.Context, c *appcluster.Cluster, wanted func(*unstructured.Unstructured) (about string, ok bool)) []string {
 	var out []string
 	for _, binding := range bindings(ctx, c) {
-		kind, err := c.KindOf(binding)
-		if err != nil {
-			continue
-		}
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-		if c.List(ctx, list, client.InNamespace(c.Namespace)) != nil {
-			continue
-		}
-		for i := range list.Items {
-			about, ok := wanted(&list.Items[i])
+		claims, _ := c.Claims(ctx, binding, client.InNamespace(c.Namespace))
+		for i := range claims {
+			about, ok := wanted(&claims[i])
 			if !ok {
 				continue
 			}
-			name := binding + "/" + list.Items[i].GetName()
+			name := binding + "/" + claims[i].GetName()
 			if about != "" {
 				name += "\t" + about
 			}

@@ -6,53 +6,39 @@ import (
 	"github.com/spf13/cobra"
 
 	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/command"
 	"gitbind.dev/konnector/internal/cli/controlplane"
 	"gitbind.dev/konnector/internal/cli/output"
-	"gitbind.dev/konnector/internal/cli/session"
 	"gitbind.dev/konnector/internal/cli/signin"
 )
 
 // Offers offers what the person may bind, as far as they are signed in.
-func Offers(cluster appcluster.Opener, signIn signin.Opener) Func {
-	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		ctx, cancel := context.WithTimeout(cmd.Context(), patience)
-		defer cancel()
-		connection, _ := cmd.Flags().GetString("connection")
-		c, err := cluster()
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		s, err := signIn()
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return without(offers(ctx, c, s, connection), args), cobra.ShellCompDirectiveNoFileComp
+func Offers(env command.Env) Func {
+	return func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+		name, _ := cmd.Flags().GetString("connection")
+		offered := names(env, 0, func(ctx context.Context, c *appcluster.Cluster) []string { return offers(ctx, env, c, name) })
+		return offered(cmd, args, toComplete)
 	}
 }
 
-func offers(ctx context.Context, c *appcluster.Cluster, s *signin.SignIn, name string) []string {
+func offers(ctx context.Context, env command.Env, c *appcluster.Cluster, name string) []string {
+	s, err := env.SignIn()
+	if err != nil {
+		return nil
+	}
 	connection, err := c.Connection(ctx, name)
 	if err != nil {
 		return nil
 	}
-	backend, err := session.BackendURL(connection.Spec.BackendURL)
+	access := controlplane.Access{Cluster: c, SignIn: s, How: signin.How{Silent: true}}
+	if _, _, err := access.Saved(ctx, connection); err != nil {
+		return nil // nobody is signed in, so the backend need not be asked
+	}
+	backend, err := access.Of(ctx, connection)
 	if err != nil {
 		return nil
 	}
-	trusting, err := s.Trusting(connection.Spec.CABundle)
-	if err != nil {
-		return nil
-	}
-	// With a token in hand nobody is asked to sign in.
-	token, _, err := trusting.Silent(ctx, backend)
-	if err != nil {
-		return nil
-	}
-	client, err := controlplane.OpenFor(ctx, connection, s, signin.How{Token: token})
-	if err != nil {
-		return nil
-	}
-	all, err := client.Catalog(ctx)
+	all, err := backend.Catalog(ctx)
 	if err != nil {
 		return nil
 	}

@@ -10,6 +10,8 @@ import (
 
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/clone"
+	"gitbind.dev/konnector/internal/cli/command"
+	"gitbind.dev/konnector/internal/cli/controlplane"
 	"gitbind.dev/konnector/internal/cli/output"
 	"gitbind.dev/konnector/internal/cli/signin"
 )
@@ -18,33 +20,29 @@ import (
 const most = 20
 
 // ClaimAndRevision offers a claim first, and then the commits that changed it.
-func ClaimAndRevision(cluster appcluster.Opener, signIn signin.Opener) Func {
-	claims := Claims(cluster, 1)
+func ClaimAndRevision(env command.Env) Func {
+	claims := Claims(env, 1)
 	return func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 		if len(args) != 1 {
 			return claims(cmd, args, toComplete)
 		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), patience)
-		defer cancel()
-		c, err := cluster()
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		s, err := signIn()
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
+		commits := names(env, 0, func(ctx context.Context, c *appcluster.Cluster) []string { return revisions(ctx, env, c, args[0]) })
+		out, directive := commits(cmd, args, toComplete)
 		// They have an order, which is no alphabetical one.
-		return revisions(ctx, clone.Access{Cluster: c, SignIn: s, Silent: true}, args[0]), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+		return out, directive | cobra.ShellCompDirectiveKeepOrder
 	}
 }
 
-func revisions(ctx context.Context, a clone.Access, claim string) []string {
-	name, err := a.Cluster.Name(claim)
+func revisions(ctx context.Context, env command.Env, c *appcluster.Cluster, claim string) []string {
+	s, err := env.SignIn()
 	if err != nil {
 		return nil
 	}
-	repo, err := a.OfBinding(ctx, name.Key.Binding)
+	name, err := c.Name(claim)
+	if err != nil {
+		return nil
+	}
+	repo, err := clone.OfBinding(ctx, controlplane.Access{Cluster: c, SignIn: s, How: signin.How{Silent: true}}, name.Key.Binding)
 	if err != nil {
 		return nil
 	}

@@ -1,7 +1,7 @@
 package connect
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"os"
 	"time"
@@ -9,32 +9,16 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"gitbind.dev/konnector/internal/cli/appcluster"
-	"gitbind.dev/konnector/internal/cli/install"
+	"gitbind.dev/konnector/internal/cli/command"
 	"gitbind.dev/konnector/internal/cli/output"
 	"gitbind.dev/konnector/internal/cli/session"
-	"gitbind.dev/konnector/internal/cli/signin"
-	"gitbind.dev/konnector/internal/cli/terminal"
 	"gitbind.dev/konnector/internal/cli/usage"
 )
 
-type options struct {
-	name, clusterName string
-	install           install.Options
-	signin            signin.Flags
-	reclaim           string
-	force             bool
-	noWait            bool
-	caFile            string
-	dryRun, yes       bool
-	output            output.Flag
-	timeout           time.Duration
-}
-
 // Command is `kubectl gitbind connect`.
-func Command(cluster appcluster.Opener, signIn signin.Opener) *cobra.Command {
-	var o options
-	cmd := &cobra.Command{
+func Command(env command.Env) *cobra.Command {
+	var in Input
+	c := command.New(env, &in.Call, &cobra.Command{
 		Use:   "connect URL",
 		Short: "Connect this cluster to a control plane",
 		Long: `Connect this cluster to the control plane whose backend is at URL.
@@ -79,80 +63,41 @@ while its konnector was seen within the last five minutes.`,
 
   # Put a rebuilt cluster in the place of the one that was called "prod"
   kubectl gitbind connect https://gitbind.example.com --reclaim prod`,
-		Args: oneURL,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			in, err := o.input(cmd, args[0])
-			if err != nil {
-				return err
-			}
-			if in.Cluster, err = cluster(); err != nil {
-				return err
-			}
-			if in.SignIn, err = signIn(); err != nil {
-				return err
-			}
-			return Do(cmd.Context(), in)
-		},
-	}
-	o.addFlags(cmd)
-	return cmd
-}
-
-func oneURL(_ *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return errors.New("give one URL, that of the control plane's backend: kubectl gitbind connect URL")
-	}
-	return nil
-}
-
-func (o *options) addFlags(cmd *cobra.Command) {
-	fs := cmd.Flags()
-	fs.StringVar(&o.name, "name", "", "name of the Connection (default: the URL's host, or \"default\")")
-	fs.StringVar(&o.clusterName, "cluster-name", "", "how the control plane's people know this cluster (default: the kubeconfig's context)")
-	fs.StringVar(&o.reclaim, "reclaim", "", "take the place of this cluster of yours (its id, or its name), which was lost")
-	fs.BoolVar(&o.force, "force", false, "with --reclaim: even if its konnector was seen a moment ago")
-	fs.BoolVar(&o.install.NoDeployment, "no-deployment", false, "do not run the konnector in this cluster: it runs elsewhere, with the rights of its ServiceAccount")
-	fs.StringVar(&o.install.Image, "image", "", "the konnector's image (default: that of this version)")
-	fs.StringVar(&o.caFile, "ca-file", "", "trust the certificates in this PEM file, beside the system's, for backend, issuer and repository")
-	fs.BoolVar(&o.dryRun, "dry-run", false, "show what would be done, and change nothing, neither here nor in the control plane")
-	fs.BoolVarP(&o.yes, "yes", "y", false, "do not ask whether this is the right cluster")
-	o.output.AddTo(cmd, output.Table, output.YAML)
-	fs.BoolVar(&o.noWait, "no-wait", false, "do not wait until the konnector has reached the repository")
-	fs.DurationVar(&o.timeout, "timeout", 2*time.Minute, "how long to wait for that")
-	o.signin.AddTo(fs)
-}
-
-func (o *options) input(cmd *cobra.Command, url string) (in Input, err error) {
-	in = Input{
-		Name: o.name, ClusterName: o.clusterName, Install: o.install, Timeout: o.timeout,
-		Reclaim: o.reclaim, Force: o.force, DryRun: o.dryRun, Yes: o.yes,
-		Terminal: terminal.Open(cmd.InOrStdin(), cmd.OutOrStdout()), Notes: cmd.ErrOrStderr(),
-	}
-	if o.force && o.reclaim == "" {
-		return in, usage.Errorf("--force is for --reclaim")
-	}
-	for _, pair := range [][]string{{"no-deployment", "image"}, {"no-wait", "timeout"}, {"reclaim", "cluster-name"}, {"dry-run", "output"}, {"no-wait", "output"}} {
-		if err := usage.Exclusive(cmd.Flags(), pair...); err != nil {
-			return in, err
+		Args:              command.Args(1, 1, "give one URL, that of the control plane's backend: kubectl gitbind connect URL"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	})
+	fs := c.Flags()
+	fs.StringVar(&in.Name, "name", "", "name of the Connection (default: the URL's host, or \"default\")")
+	fs.StringVar(&in.ClusterName, "cluster-name", "", "how the control plane's people know this cluster (default: the kubeconfig's context)")
+	fs.StringVar(&in.Reclaim, "reclaim", "", "take the place of this cluster of yours (its id, or its name), which was lost")
+	fs.BoolVar(&in.Force, "force", false, "with --reclaim: even if its konnector was seen a moment ago")
+	fs.BoolVar(&in.Install.NoDeployment, "no-deployment", false, "do not run the konnector in this cluster: it runs elsewhere, with the rights of its ServiceAccount")
+	fs.StringVar(&in.Install.Image, "image", "", "the konnector's image (default: that of this version)")
+	caFile := fs.String("ca-file", "", "trust the certificates in this PEM file, beside the system's, for backend, issuer and repository")
+	fs.BoolVar(&in.DryRun, "dry-run", false, "show what would be done, and change nothing, neither here nor in the control plane")
+	fs.BoolVarP(&in.Yes, "yes", "y", false, "do not ask whether this is the right cluster")
+	c.Output(&in.Format, output.Table, output.YAML)
+	fs.DurationVar(&in.Timeout, "timeout", 2*time.Minute, "how long to wait for that")
+	c.NoWait(&in.Timeout, "do not wait until the konnector has reached the repository")
+	c.Excludes("no-deployment", "image")
+	c.Excludes("reclaim", "cluster-name")
+	c.Excludes("dry-run", "output")
+	c.Excludes("no-wait", "output")
+	c.SignInFlags()
+	c.Check = func(args []string) (err error) {
+		if in.Force && in.Reclaim == "" {
+			return usage.Errorf("--force is for --reclaim")
 		}
-	}
-	if o.noWait {
-		in.Timeout = 0
-	}
-	if in.Format, err = o.output.Format(); err != nil {
-		return in, err
-	}
-	if f, ok := in.Terminal.Out.(*os.File); in.Format == output.YAML && ok && term.IsTerminal(int(f.Fd())) {
-		return in, usage.Errorf("-o yaml prints a credential: not to a terminal, but to a file (> gitbind.yaml) or a program that encrypts it")
-	}
-	if o.caFile != "" {
-		if in.CABundle, err = os.ReadFile(o.caFile); err != nil {
-			return in, fmt.Errorf("read --ca-file: %w", err)
+		if f, ok := in.Terminal.Out.(*os.File); in.Format == output.YAML && ok && term.IsTerminal(int(f.Fd())) {
+			return usage.Errorf("-o yaml prints a credential: not to a terminal, but to a file (> gitbind.yaml) or a program that encrypts it")
 		}
+		if *caFile != "" {
+			if in.CABundle, err = os.ReadFile(*caFile); err != nil {
+				return fmt.Errorf("read --ca-file: %w", err)
+			}
+		}
+		in.BackendURL, err = session.BackendURL(args[0])
+		return err
 	}
-	if in.BackendURL, err = session.BackendURL(url); err != nil {
-		return in, err
-	}
-	in.How, err = o.signin.How(cmd.InOrStdin())
-	return in, err
+	return c.Run(command.Cluster|command.SignIn, func(ctx context.Context, _ []string) error { return Do(ctx, in) })
 }

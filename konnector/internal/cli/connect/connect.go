@@ -11,7 +11,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -20,20 +19,17 @@ import (
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/command"
 	"gitbind.dev/konnector/internal/cli/controlplane"
 	"gitbind.dev/konnector/internal/cli/install"
 	"gitbind.dev/konnector/internal/cli/output"
 	"gitbind.dev/konnector/internal/cli/progress"
-	"gitbind.dev/konnector/internal/cli/signin"
 	"gitbind.dev/konnector/internal/cli/terminal"
 )
 
 // Input is what the person asked for.
 type Input struct {
-	Cluster *appcluster.Cluster
-	SignIn  *signin.SignIn
-	How     signin.How
-
+	command.Call
 	// BackendURL has the form of session.BackendURL.
 	BackendURL string
 	// CABundle is PEM, trusted for backend, issuer and repository beside the
@@ -57,10 +53,6 @@ type Input struct {
 	Yes bool
 	// Timeout of the wait for the Connection; no wait when 0.
 	Timeout time.Duration
-
-	Terminal *terminal.Terminal
-	// Notes are for the person, where Terminal gets YAML.
-	Notes io.Writer
 }
 
 // Do connects the cluster, or shows what that would do.

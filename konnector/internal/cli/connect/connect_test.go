@@ -11,6 +11,8 @@ import (
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/command"
+	"gitbind.dev/konnector/internal/cli/controlplane"
 	"gitbind.dev/konnector/internal/cli/output"
 	"gitbind.dev/konnector/internal/cli/terminal"
 )
@@ -46,24 +48,29 @@ func TestChooseName(t *testing.T) {
 	}
 }
 
+func inputOf(cluster *appcluster.Cluster) Input {
+	return Input{Call: command.Call{Access: controlplane.Access{Cluster: cluster}}}
+}
+
 func TestDisplayName(t *testing.T) {
 	cluster := &appcluster.Cluster{Context: "arn:aws:eks:eu-central-1:123456789012:cluster/" + strings.Repeat("x", 40)}
-	got := displayName(Input{Cluster: cluster})
+	got := displayName(inputOf(cluster))
 	if len(got) != maxDisplayName || !strings.HasSuffix(cluster.Context, got) {
 		t.Errorf("got %q", got)
 	}
-	if got := displayName(Input{Cluster: cluster, ClusterName: "staging"}); got != "staging" {
+	if got := displayName(Input{Call: inputOf(cluster).Call, ClusterName: "staging"}); got != "staging" {
 		t.Errorf("got %q", got)
 	}
-	if got := displayName(Input{Cluster: &appcluster.Cluster{}, Name: "default"}); got != "default" {
+	if got := displayName(Input{Call: inputOf(&appcluster.Cluster{}).Call, Name: "default"}); got != "default" {
 		t.Errorf("got %q", got)
 	}
 }
 
 func TestNobodysCredentialEndsUnasked(t *testing.T) {
 	c := connecting{Input: Input{
-		Cluster: &appcluster.Cluster{Context: "rebuilt"}, Reclaim: "lost", Notes: io.Discard, Terminal: terminal.Open(nil, io.Discard),
+		Call: inputOf(&appcluster.Cluster{Context: "rebuilt"}).Call, Reclaim: "lost",
 	}}
+	c.Notes, c.Terminal = io.Discard, terminal.Open(nil, io.Discard)
 	if err := c.connect(t.Context()); err == nil || !strings.Contains(err.Error(), "add --yes") {
 		t.Errorf("without a terminal: %v", err)
 	}

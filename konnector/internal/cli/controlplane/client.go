@@ -17,7 +17,6 @@ import (
 	"strings"
 
 	"gitbind.dev/gitbridge/api/restapi"
-	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/session"
 	"gitbind.dev/konnector/internal/cli/signin"
 )
@@ -75,20 +74,6 @@ func ask(ctx context.Context, backendURL string, s *signin.SignIn, how signin.Ho
 		return nil, info, fmt.Errorf("%s names nobody who signs people in: is it the URL of a gitbind backend?", backendURL)
 	}
 	return c, info, nil
-}
-
-// OpenFor opens the backend of a Connection, whose spec says where it is and
-// whom to trust there: whoever made the Connection has decided that.
-func OpenFor(ctx context.Context, connection *v1alpha1.Connection, s *signin.SignIn, how signin.How) (*Client, error) {
-	if connection.Spec.BackendURL == "" {
-		return nil, fmt.Errorf("the connection %q names no backend to ask: its spec.backendURL is empty", connection.Name)
-	}
-	how.PlainHTTP = true
-	trusting, err := s.Trusting(connection.Spec.CABundle)
-	if err != nil {
-		return nil, fmt.Errorf("connection %q: spec.caBundle: %w", connection.Name, err)
-	}
-	return Open(ctx, connection.Spec.BackendURL, trusting, how)
 }
 
 // sameHost is an HTTP client that is not led elsewhere with a token.

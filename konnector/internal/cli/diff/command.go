@@ -1,28 +1,20 @@
 package diff
 
 import (
-	"errors"
+	"context"
 
 	"github.com/spf13/cobra"
 
-	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/command"
 	"gitbind.dev/konnector/internal/cli/completion"
 	"gitbind.dev/konnector/internal/cli/output"
-	"gitbind.dev/konnector/internal/cli/signin"
-	"gitbind.dev/konnector/internal/cli/terminal"
 	"gitbind.dev/konnector/internal/cli/usage"
 )
 
-type options struct {
-	files  []string
-	output output.Flag
-	signin signin.Flags
-}
-
 // Command is `kubectl gitbind diff`.
-func Command(cluster appcluster.Opener, signIn signin.Opener) *cobra.Command {
-	var o options
-	cmd := &cobra.Command{
+func Command(env command.Env) *cobra.Command {
+	var in Input
+	c := command.New(env, &in.Call, &cobra.Command{
 		Use:   "diff [KIND[/NAME]...]",
 		Short: "Compare claims in the cluster with their files on main",
 		Long: `Compare claims in the cluster with their files on main: what is there now (-), and
@@ -42,43 +34,21 @@ path, only ("cluster" or "file", when the other side has none) and diff.`,
 
   # What a pull request would change
   kubectl gitbind diff -f bindings/postgresqlinstances.anynines.com/claims/team-a/orders.yaml`,
-		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			in, err := o.input(cmd, args)
-			if err != nil {
-				return &usage.Exit{Code: trouble, Err: err}
-			}
-			if in.Cluster, err = cluster(); err != nil {
-				return &usage.Exit{Code: trouble, Err: err}
-			}
-			if in.SignIn, err = signIn(); err != nil {
-				return &usage.Exit{Code: trouble, Err: err}
-			}
-			if in.Cluster.NamespaceGiven {
-				in.Namespace = in.Cluster.Namespace
-			}
-			return Do(cmd.Context(), in)
-		},
-		ValidArgsFunction: completion.Claims(cluster, 0),
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: completion.Claims(env, 0),
+	})
+	c.Flags().StringSliceVarP(&in.Files, "filename", "f", nil, "compare with these files, in the place of those on main; - is standard input")
+	c.Output(&in.Format, output.Table, output.JSON, output.YAML, output.Name)
+	c.SignInFlags()
+	c.Check = func(names []string) error {
+		if len(names) > 0 && len(in.Files) > 0 {
+			return usage.Errorf("-f names the claims itself: give names, or -f")
+		}
+		return nil
 	}
-	fs := cmd.Flags()
-	fs.StringSliceVarP(&o.files, "filename", "f", nil, "compare with these files, in the place of those on main; - is standard input")
-	o.output.AddTo(cmd, output.Table, output.JSON, output.YAML, output.Name)
-	o.signin.AddTo(fs)
-	return cmd
-}
-
-func (o *options) input(cmd *cobra.Command, names []string) (in Input, err error) {
-	in = Input{
-		Names: names, Files: o.files, In: cmd.InOrStdin(), Notes: cmd.ErrOrStderr(),
-		Terminal: terminal.Open(cmd.InOrStdin(), cmd.OutOrStdout()),
-	}
-	if len(names) > 0 && len(o.files) > 0 {
-		return in, &usage.Error{Err: errors.New("-f names the claims itself: give names, or -f")}
-	}
-	if in.Format, err = o.output.Format(); err != nil {
-		return in, err
-	}
-	in.How, err = o.signin.How(cmd.InOrStdin())
-	return in, err
+	c.Trouble = trouble
+	return c.Run(command.Cluster|command.SignIn, func(ctx context.Context, names []string) error {
+		in.Names = names
+		return Do(ctx, in)
+	})
 }

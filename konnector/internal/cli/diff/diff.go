@@ -8,14 +8,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
 	"gitbind.dev/gitbridge/contract"
-	"gitbind.dev/konnector/internal/cli/clone"
+	"gitbind.dev/konnector/internal/cli/command"
 	"gitbind.dev/konnector/internal/cli/output"
-	"gitbind.dev/konnector/internal/cli/terminal"
 	"gitbind.dev/konnector/internal/cli/usage"
 )
 
@@ -27,18 +25,12 @@ const (
 
 // Input is what the person asked for.
 type Input struct {
-	clone.Access
+	command.Call
 	// Names are KIND/NAME, or KIND; all claims when empty.
 	Names []string
-	// Files are the person's, in the place of those on main; "-" is In.
-	Files []string
-	In    io.Reader
-	// Namespace limits all claims; every namespace when empty.
-	Namespace string
-	Format    output.Format
-	Terminal  *terminal.Terminal
-	// Notes are for what could not be compared.
-	Notes io.Writer
+	// Files are the person's, in the place of those on main; "-" is standard input.
+	Files  []string
+	Format output.Format
 }
 
 // Difference is a claim that the two sides tell differently.
@@ -57,18 +49,15 @@ type Difference struct {
 func Do(ctx context.Context, in Input) error {
 	found, err := in.differences(ctx)
 	if err != nil && len(found) == 0 {
-		return &usage.Exit{Code: trouble, Err: err}
+		return err
 	}
 	if printed := in.print(found); printed != nil {
-		return &usage.Exit{Code: trouble, Err: printed}
+		return printed
 	}
-	switch {
-	case err != nil:
-		return &usage.Exit{Code: trouble, Err: err}
-	case len(found) > 0:
+	if err == nil && len(found) > 0 {
 		return &usage.Exit{Code: differs}
 	}
-	return nil
+	return err
 }
 
 // differences goes on after a claim that cannot be compared; the error tells of

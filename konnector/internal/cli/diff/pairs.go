@@ -2,7 +2,6 @@ package diff
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -45,7 +44,7 @@ func (in Input) named(ctx context.Context) ([]pair, error) {
 			return nil, err
 		}
 		if repos[b] == nil {
-			if repos[b], err = in.OfBinding(ctx, b); err != nil {
+			if repos[b], err = clone.OfBinding(ctx, in.Access, b); err != nil {
 				return nil, err
 			}
 		}
@@ -97,19 +96,17 @@ func (in Input) pair(ctx context.Context, name appcluster.ClaimName) (pair, erro
 // all are those of all bindings, on either side. With an error it gives those
 // that can be compared.
 func (in Input) all(ctx context.Context) ([]pair, error) {
-	var bindings v1alpha1.APIServiceBindingList
-	switch err := in.Cluster.List(ctx, &bindings); {
-	case apierrors.IsForbidden(err):
-		return nil, fmt.Errorf("list bindings: %w: the ClusterRole gitbind-view lets you", err)
-	case meta.IsNoMatchError(err):
-		return nil, errors.New("this cluster is not connected to a control plane: kubectl gitbind connect URL")
-	case err != nil:
-		return nil, fmt.Errorf("list bindings: %w", err)
+	bindings, err := in.Cluster.Bindings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := in.Cluster.KindOf("apiservicebindings." + v1alpha1.GroupVersion.Group); meta.IsNoMatchError(err) {
+		return nil, appcluster.ErrNotConnected
 	}
 	var out []pair
 	var bad []string
 	repos := map[string]*clone.Clone{}
-	for _, b := range bindings.Items {
+	for _, b := range bindings {
 		of, err := in.ofInstalled(ctx, &b, repos)
 		if err != nil {
 			// The other APIs may lie in another repository.
@@ -135,7 +132,7 @@ func (in Input) ofInstalled(ctx context.Context, b *v1alpha1.APIServiceBinding, 
 		return nil, fmt.Errorf("look for the API: %w", err)
 	}
 	if repos[b.Spec.Connection] == nil {
-		if repos[b.Spec.Connection], err = in.OfBinding(ctx, b.Name); err != nil {
+		if repos[b.Spec.Connection], err = clone.OfBinding(ctx, in.Access, b.Name); err != nil {
 			return nil, err
 		}
 	}
@@ -144,22 +141,22 @@ func (in Input) ofInstalled(ctx context.Context, b *v1alpha1.APIServiceBinding, 
 
 // ofBinding are the claims of one API, on either side.
 func (in Input) ofBinding(ctx context.Context, binding string, kind schema.GroupVersionKind, repo *clone.Clone) ([]pair, error) {
-	files, err := filesAt(ctx, repo, path.Join(contract.ClaimsPath(binding), in.Namespace))
+	namespace := in.Cluster.NamespaceAsked()
+	files, err := filesAt(ctx, repo, path.Join(contract.ClaimsPath(binding), namespace))
 	if err != nil {
 		return nil, err
 	}
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	if err := in.Cluster.List(ctx, list, client.InNamespace(in.Namespace)); err != nil {
-		return nil, fmt.Errorf("list %s: %w", binding, err)
+	claims, err := in.Cluster.Claims(ctx, binding, client.InNamespace(namespace))
+	if err != nil {
+		return nil, err
 	}
 	known, err := in.Cluster.Schema(kind)
 	if err != nil {
 		return nil, err
 	}
 	var out []pair
-	for i := range list.Items {
-		u := &list.Items[i]
+	for i := range claims {
+		u := &claims[i]
 		key := contract.Key{Binding: binding, Namespace: u.GetNamespace(), Name: u.GetName()}
 		out = append(out, pair{key: key, live: contract.FromObject(u), schema: known, kind: kind.Kind, side: "main/" + key.Path(), file: files[key.Path()]})
 		delete(files, key.Path())
@@ -230,7 +227,7 @@ func (in Input) ofFiles(ctx context.Context) ([]pair, error) {
 
 func (in Input) read(name string) ([]byte, error) {
 	if name == "-" {
-		data, err := io.ReadAll(in.In)
+		data, err := io.ReadAll(in.Terminal.In)
 		if err != nil {
 			return nil, fmt.Errorf("read standard input: %w", err)
 		}

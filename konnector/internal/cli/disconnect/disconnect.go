@@ -24,19 +24,14 @@ import (
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
-	"gitbind.dev/konnector/internal/cli/controlplane"
+	"gitbind.dev/konnector/internal/cli/command"
 	"gitbind.dev/konnector/internal/cli/install"
 	"gitbind.dev/konnector/internal/cli/progress"
-	"gitbind.dev/konnector/internal/cli/signin"
-	"gitbind.dev/konnector/internal/cli/terminal"
 )
 
 // Input is what the person asked for.
 type Input struct {
-	Cluster *appcluster.Cluster
-	SignIn  *signin.SignIn
-	How     signin.How
-
+	command.Call
 	// Name of the Connection; the only one when empty.
 	Name string
 	// KeepCredential revokes nothing: the control plane cannot be reached, or does
@@ -47,8 +42,7 @@ type Input struct {
 
 	DryRun, Yes bool
 	// Timeout of the wait for the Connection to go.
-	Timeout  time.Duration
-	Terminal *terminal.Terminal
+	Timeout time.Duration
 }
 
 // Do disconnects. Interrupted and done again, it goes on.
@@ -110,15 +104,12 @@ func (in Input) connection(ctx context.Context) (*v1alpha1.Connection, error) {
 // checkBound refuses as long as an API is bound through a Connection, through any
 // with "".
 func (in Input) checkBound(ctx context.Context, connection string) error {
-	var list v1alpha1.APIServiceBindingList
-	if err := in.Cluster.List(ctx, &list); err != nil {
-		if meta.IsNoMatchError(err) {
-			return nil
-		}
-		return fmt.Errorf("list bindings: %w", err)
+	bindings, err := in.Cluster.Bindings(ctx)
+	if err != nil {
+		return err
 	}
 	var bound []string
-	for _, b := range list.Items {
+	for _, b := range bindings {
 		if connection == "" || b.Spec.Connection == connection {
 			bound = append(bound, b.Name)
 		}
@@ -188,7 +179,7 @@ func (in Input) disconnect(ctx context.Context, connection *v1alpha1.Connection,
 }
 
 func (in Input) revoke(ctx context.Context, connection *v1alpha1.Connection) error {
-	backend, err := controlplane.OpenFor(ctx, connection, in.SignIn, in.How)
+	backend, err := in.Of(ctx, connection)
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,8 @@ func TestNotAllGoesWhileAnythingIsBound(t *testing.T) {
 		&v1alpha1.Connection{ObjectMeta: metav1.ObjectMeta{Name: "here"}},
 		&v1alpha1.APIServiceBinding{ObjectMeta: metav1.ObjectMeta{Name: "databases.example.com"}, Spec: v1alpha1.APIServiceBindingSpec{Connection: "gone"}},
 	).Build()
-	in := Input{Cluster: &appcluster.Cluster{WithWatch: c}}
+	var in Input
+	in.Cluster = &appcluster.Cluster{WithWatch: c}
 	if connection, err := in.connection(t.Context()); err != nil || connection.Name != "here" {
 		t.Errorf("one connection: %v, %v", connection, err)
 	}

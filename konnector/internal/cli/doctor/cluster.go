@@ -54,7 +54,7 @@ func (p *patient) clusterLinks() []link {
 
 func (p *patient) kubeconfig(context.Context) Finding {
 	var err error
-	if p.cluster, err = p.Cluster(); err != nil {
+	if p.cluster, err = p.Open(); err != nil {
 		return fail("choose a cluster with --kubeconfig and --context", "%v", err)
 	}
 	return ok("context %q, %s", p.cluster.Context, p.cluster.Server)

@@ -1,20 +1,19 @@
 package doctor
 
 import (
+	"context"
 	"net/http"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/command"
 	"gitbind.dev/konnector/internal/cli/output"
-	"gitbind.dev/konnector/internal/cli/terminal"
 )
 
 // Command is `kubectl gitbind doctor`.
-func Command(cluster appcluster.Opener) *cobra.Command {
-	var format output.Flag
-	cmd := &cobra.Command{
+func Command(env command.Env) *cobra.Command {
+	in := Input{Open: env.Cluster, HTTP: &http.Client{Timeout: patience}}
+	c := command.New(env, &in.Call, &cobra.Command{
 		Use:   "doctor",
 		Short: "Look at each link of the chain, and say what to do",
 		Long: `Look at each link from this cluster to the control plane and back: the cluster and
@@ -30,18 +29,8 @@ The exit code is 1 when a link fails.`,
 
   # What does not hold, in a script
   kubectl gitbind doctor -o json | jq '.items[] | select(.state == "fail")'`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			f, err := format.Format()
-			if err != nil {
-				return err
-			}
-			return Do(cmd.Context(), Input{
-				Cluster: cluster, HTTP: &http.Client{Timeout: patience}, Now: time.Now,
-				Format: f, Terminal: terminal.Open(cmd.InOrStdin(), cmd.OutOrStdout()),
-			})
-		},
-	}
-	format.AddTo(cmd, output.Table, output.JSON, output.YAML)
-	return cmd
+	})
+	c.Output(&in.Format, output.Table, output.JSON, output.YAML)
+	// To open the cluster is the first link that is looked at.
+	return c.Run(0, func(ctx context.Context, _ []string) error { return Do(ctx, in) })
 }

@@ -14,8 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/command"
 	"gitbind.dev/konnector/internal/cli/output"
-	"gitbind.dev/konnector/internal/cli/terminal"
 )
 
 // State of a link.
@@ -103,12 +103,11 @@ func one(ctx context.Context, l link, states map[string]State) Finding {
 
 // Input is what the person asked for.
 type Input struct {
-	Cluster appcluster.Opener
-	HTTP    *http.Client
-	Now     func() time.Time
-
-	Format   output.Format
-	Terminal *terminal.Terminal
+	command.Call
+	// Open opens the cluster.
+	Open   func() (*appcluster.Cluster, error)
+	HTTP   *http.Client
+	Format output.Format
 }
 
 // Do looks at all links and shows what it found. The error says that some do not

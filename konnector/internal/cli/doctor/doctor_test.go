@@ -14,6 +14,7 @@ import (
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/konnector/internal/cli/command"
 	"gitbind.dev/konnector/internal/cli/output"
 	"gitbind.dev/konnector/internal/cli/terminal"
 )
@@ -60,7 +61,7 @@ func TestALinkToTheBackendThatIsBroken(t *testing.T) {
 	}))
 	defer server.Close()
 	c := &connection{
-		patient:    &patient{Input: Input{HTTP: server.Client(), Now: time.Now}},
+		patient:    &patient{Input: Input{HTTP: server.Client(), Call: command.Call{Now: time.Now}}},
 		Connection: v1alpha1.Connection{Spec: v1alpha1.ConnectionSpec{BackendURL: server.URL, ClusterID: "a"}},
 	}
 	if f := c.backend(t.Context()); f.State != OK {

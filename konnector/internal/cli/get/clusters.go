@@ -3,37 +3,20 @@ package get
 import (
 	"context"
 
-	"gitbind.dev/konnector/internal/cli/controlplane"
 	"gitbind.dev/konnector/internal/cli/output"
-	"gitbind.dev/konnector/internal/cli/signin"
 )
 
-// Backend is which control plane to ask.
-type Backend struct {
-	// URL has the form of session.BackendURL; that of the Connection when empty.
-	URL, Connection string
-	How             signin.How
-}
-
 // clusters prints the person's clusters on a control plane.
-func (in Input) clusters(ctx context.Context, b Backend) error {
-	here := ""
-	var client *controlplane.Client
-	var err error
-	if b.URL != "" {
-		client, err = controlplane.Open(ctx, b.URL, in.SignIn, b.How)
-	} else {
-		connection, missing := in.Cluster.Connection(ctx, b.Connection)
-		if missing != nil {
-			return missing
-		}
-		here = connection.Spec.ClusterID
-		client, err = controlplane.OpenFor(ctx, connection, in.SignIn, b.How)
-	}
+func (in Input) clusters(ctx context.Context, url, connection string) error {
+	backend, through, err := in.Open(ctx, url, connection)
 	if err != nil {
 		return err
 	}
-	all, err := client.Clusters(ctx)
+	here := ""
+	if through != nil {
+		here = through.Spec.ClusterID
+	}
+	all, err := backend.Clusters(ctx)
 	if err != nil {
 		return err
 	}
@@ -49,7 +32,7 @@ func (in Input) clusters(ctx context.Context, b Backend) error {
 		if c.ID == here {
 			this = "yes"
 		}
-		l.Rows = append(l.Rows, []string{output.Line(c.Name), c.ID, c.Connected, lastSeen(in.Now, c.LastSeen), this, c.RepositoryURL})
+		l.Rows = append(l.Rows, []string{output.Line(c.Name), c.ID, c.Connected, lastSeen(in.Now(), c.LastSeen), this, c.RepositoryURL})
 		l.Names = append(l.Names, "clusterbinding.gitbind.dev/"+c.ID)
 	}
 	return l.Print(in.Terminal, in.Format)

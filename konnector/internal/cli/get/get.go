@@ -10,13 +10,11 @@ package get
 import (
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,27 +22,19 @@ import (
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/clone"
+	"gitbind.dev/konnector/internal/cli/command"
 	"gitbind.dev/konnector/internal/cli/output"
-	"gitbind.dev/konnector/internal/cli/signin"
-	"gitbind.dev/konnector/internal/cli/terminal"
 )
 
 // Input is what the person asked for.
 type Input struct {
-	Cluster *appcluster.Cluster
-	SignIn  *signin.SignIn
+	command.Call
 	// Names limit it to these: of claims KIND/NAME or KIND, else NAME.
 	Names []string
-	// Namespace limits the claims; all that the person may see when empty.
-	Namespace string
 	// Selector limits bindings, or claims, by their labels.
 	Selector labels.Selector
 	Watch    bool
 	Format   output.Format
-	Terminal *terminal.Terminal
-	// Notes are for what could not be shown.
-	Notes io.Writer
-	Now   time.Time
 }
 
 // found is what the cluster has.
@@ -90,29 +80,23 @@ func Do(ctx context.Context, in Input) error {
 
 // read reads connections and bindings.
 func (in Input) read(ctx context.Context) (found, error) {
-	out := found{now: in.Now}
+	out := found{now: in.Now()}
 	var err error
 	if out.connections, err = in.Cluster.Connections(ctx); err != nil && !apierrors.IsForbidden(err) {
 		return out, err
 	}
 	if err == nil && len(out.connections) == 0 {
-		return out, fmt.Errorf("this cluster is not connected to a control plane: kubectl gitbind connect URL")
+		return out, appcluster.ErrNotConnected
 	}
-	absent, err := in.Cluster.KonnectorAbsent(ctx, in.Now)
+	absent, err := in.Cluster.KonnectorAbsent(ctx, out.now)
 	if err != nil {
 		return out, err
 	}
 	if absent != nil {
-		out.absent = absent.Say(in.Now)
+		out.absent = absent.Say(out.now)
 	}
-	var bindings v1alpha1.APIServiceBindingList
-	if err := in.Cluster.List(ctx, &bindings); apierrors.IsForbidden(err) {
-		return out, fmt.Errorf("list bindings: %w: the ClusterRole gitbind-view lets you", err)
-	} else if err != nil {
-		return out, fmt.Errorf("list bindings: %w", err)
-	}
-	out.bindings = bindings.Items
-	return out, nil
+	out.bindings, err = in.Cluster.Bindings(ctx)
+	return out, err
 }
 
 // claims lists those of the bindings, by namespace and name.
@@ -138,19 +122,11 @@ func (c claim) sortKey() string {
 // claimsOf lists the objects of a bound API: none while it is not installed, and
 // those of the person's own namespace when all are too much to ask.
 func (in Input) claimsOf(ctx context.Context, binding string) ([]unstructured.Unstructured, error) {
-	gvk, err := in.Cluster.KindOf(binding)
-	if meta.IsNoMatchError(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("look for the API %s: %w", binding, err)
-	}
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	namespace := in.Cluster.NamespaceAsked()
 	selected := client.MatchingLabelsSelector{Selector: in.Selector}
-	err = in.Cluster.List(ctx, list, client.InNamespace(in.Namespace), selected)
-	if apierrors.IsForbidden(err) && in.Namespace == "" {
-		if err = in.Cluster.List(ctx, list, client.InNamespace(in.Cluster.Namespace), selected); err == nil {
+	items, err := in.Cluster.Claims(ctx, binding, client.InNamespace(namespace), selected)
+	if apierrors.IsForbidden(err) && namespace == "" {
+		if items, err = in.Cluster.Claims(ctx, binding, client.InNamespace(in.Cluster.Namespace), selected); err == nil {
 			fmt.Fprintf(in.Notes, "You may not list %s in all namespaces: these are those of %s.\n", binding, in.Cluster.Namespace)
 		}
 	}
@@ -158,8 +134,5 @@ func (in Input) claimsOf(ctx context.Context, binding string) ([]unstructured.Un
 		fmt.Fprintf(in.Notes, "You may not list %s.\n", binding)
 		return nil, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("list %s: %w", binding, err)
-	}
-	return list.Items, nil
+	return items, err
 }

@@ -17,6 +17,8 @@ import (
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/konnector/internal/cli/clone"
 	"gitbind.dev/konnector/internal/cli/output"
+	"gitbind.dev/konnector/internal/cli/session"
+	"gitbind.dev/konnector/internal/cli/signin"
 )
 
 // connections prints the cluster's connections.
@@ -130,7 +132,7 @@ const patience = 20 * time.Second
 func (in Input) whoChanged(ctx context.Context, all found) map[string]clone.Commit {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	access := clone.Access{Cluster: in.Cluster, SignIn: in.SignIn, Silent: true}
+	in.How = signin.How{Silent: true}
 	out := map[string]clone.Commit{}
 	for i := range all.connections {
 		c := &all.connections[i]
@@ -140,7 +142,7 @@ func (in Input) whoChanged(ctx context.Context, all found) map[string]clone.Comm
 		if !slices.ContainsFunc(all.bindings, serves) {
 			continue
 		}
-		repo, err := access.Of(ctx, c)
+		repo, err := clone.Of(ctx, in.Access, c)
 		if err == nil {
 			err = repo.Last(ctx, contract.Root, out)
 		}
@@ -152,7 +154,7 @@ func (in Input) whoChanged(ctx context.Context, all found) map[string]clone.Comm
 }
 
 func signInFirst(err error, c *v1alpha1.Connection) error {
-	if errors.Is(err, clone.ErrSignIn) {
+	if errors.Is(err, session.ErrNone) {
 		return fmt.Errorf("you are not signed in: kubectl gitbind get clusters --connection %s", c.Name)
 	}
 	return err

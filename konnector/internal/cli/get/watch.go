@@ -55,7 +55,9 @@ func (in Input) follow(ctx context.Context, all found, list output.Listing, bind
 			return err
 		}
 		following++
-		go func() { ended <- in.Cluster.Follow(ctx, kind, in.Namespace, in.Selector, changed(b.Name)) }()
+		go func() {
+			ended <- in.Cluster.Follow(ctx, kind, in.Cluster.NamespaceAsked(), in.Selector, changed(b.Name))
+		}()
 	}
 	if following == 0 {
 		return nil

@@ -16,25 +16,21 @@ import (
 	"net/url"
 	"strings"
 
+	"gitbind.dev/konnector/internal/cli/command"
 	"gitbind.dev/konnector/internal/cli/session"
-	"gitbind.dev/konnector/internal/cli/signin"
 )
 
 // Input is what git asked for.
 type Input struct {
+	command.Call
 	// Operation is get, store or erase. Others are for later versions of git.
 	Operation string
-	SignIn    *signin.SignIn
-	In        io.Reader
-	Out       io.Writer
-	// Notes are for the person.
-	Notes io.Writer
 }
 
 // Do answers git. It says nothing about hosts that are none of ours: git then
 // goes on to other helpers.
 func Do(ctx context.Context, in Input) error {
-	asked, err := read(in.In)
+	asked, err := read(in.Terminal.In)
 	if err != nil {
 		return err
 	}
@@ -60,13 +56,13 @@ func (in Input) get(ctx context.Context, s session.Session) error {
 	token, username, err := in.SignIn.Silent(ctx, s.BackendURL)
 	if errors.Is(err, session.ErrNone) {
 		fmt.Fprintf(in.Notes, "You are not signed in at %s any more: kubectl gitbind catalog --url %s\n", s.BackendURL, s.BackendURL)
-		_, err := io.WriteString(in.Out, "quit=1\n") // asking for a password would not help
+		_, err := io.WriteString(in.Terminal.Out, "quit=1\n") // asking for a password would not help
 		return err
 	}
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(in.Out, "username=%s\npassword=%s\n", oneLine(username), token)
+	_, err = fmt.Fprintf(in.Terminal.Out, "username=%s\npassword=%s\n", oneLine(username), token)
 	return err
 }
 

@@ -1,30 +1,19 @@
 package log
 
 import (
-	"errors"
-	"time"
+	"context"
 
 	"github.com/spf13/cobra"
 
-	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/command"
 	"gitbind.dev/konnector/internal/cli/completion"
-	"gitbind.dev/konnector/internal/cli/output"
-	"gitbind.dev/konnector/internal/cli/signin"
-	"gitbind.dev/konnector/internal/cli/terminal"
 	"gitbind.dev/konnector/internal/cli/usage"
 )
 
-type options struct {
-	limit          int
-	patch, oneline bool
-	output         output.Flag
-	signin         signin.Flags
-}
-
 // Command is `kubectl gitbind log`.
-func Command(cluster appcluster.Opener, signIn signin.Opener) *cobra.Command {
-	var o options
-	cmd := &cobra.Command{
+func Command(env command.Env) *cobra.Command {
+	var in Input
+	c := command.New(env, &in.Call, &cobra.Command{
 		Use:   "log KIND/NAME",
 		Short: "Show a claim's history: who changed it, when, and what",
 		Long: `Show a claim's history on main: each commit that touched its file, the newest
@@ -44,55 +33,26 @@ subject, message, and with --patch diff.`,
 
   # What the last three commits changed
   kubectl gitbind log postgresqlinstance/orders -n team-a -p --limit 3`,
-		Args: oneClaim,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			in, err := o.input(cmd, args[0])
-			if err != nil {
-				return err
-			}
-			if in.Cluster, err = cluster(); err != nil {
-				return err
-			}
-			if in.SignIn, err = signIn(); err != nil {
-				return err
-			}
-			return Do(cmd.Context(), in)
-		},
-		ValidArgsFunction: completion.Claims(cluster, 1),
-	}
-	fs := cmd.Flags()
+		Args:              command.Args(1, 1, "name one claim: kubectl gitbind log KIND/NAME"),
+		ValidArgsFunction: completion.Claims(env, 1),
+	})
+	fs := c.Flags()
 	// -n is kubectl's, for the namespace.
-	fs.IntVar(&o.limit, "limit", 0, "show at most this many commits (0 for all)")
-	fs.BoolVarP(&o.patch, "patch", "p", false, "show what each commit changed")
-	fs.BoolVar(&o.oneline, "oneline", false, "show a commit's hash and subject only")
-	o.output.AddTo(cmd)
-	o.signin.AddTo(fs)
-	return cmd
-}
-
-func oneClaim(_ *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return errors.New("name one claim: kubectl gitbind log KIND/NAME")
-	}
-	return nil
-}
-
-func (o *options) input(cmd *cobra.Command, name string) (in Input, err error) {
-	in = Input{
-		Name: name, Limit: o.limit, Patch: o.patch, Oneline: o.oneline, Now: time.Now(),
-		Terminal: terminal.Open(cmd.InOrStdin(), cmd.OutOrStdout()),
-	}
-	if o.limit < 0 {
-		return in, usage.Errorf("--limit %d: give how many commits to show, or 0 for all", o.limit)
-	}
-	for _, pair := range [][]string{{"patch", "oneline"}, {"output", "oneline"}} {
-		if err := usage.Exclusive(cmd.Flags(), pair...); err != nil {
-			return in, err
+	fs.IntVar(&in.Limit, "limit", 0, "show at most this many commits (0 for all)")
+	fs.BoolVarP(&in.Patch, "patch", "p", false, "show what each commit changed")
+	fs.BoolVar(&in.Oneline, "oneline", false, "show a commit's hash and subject only")
+	c.Output(&in.Format)
+	c.Excludes("patch", "oneline")
+	c.Excludes("output", "oneline")
+	c.SignInFlags()
+	c.Check = func([]string) error {
+		if in.Limit < 0 {
+			return usage.Errorf("--limit %d: give how many commits to show, or 0 for all", in.Limit)
 		}
+		return nil
 	}
-	if in.Format, err = o.output.Format(); err != nil {
-		return in, err
-	}
-	in.How, err = o.signin.How(cmd.InOrStdin())
-	return in, err
+	return c.Run(command.Cluster|command.SignIn, func(ctx context.Context, name []string) error {
+		in.Name = name[0]
+		return Do(ctx, in)
+	})
 }

@@ -13,21 +13,20 @@ import (
 
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/konnector/internal/cli/clone"
+	"gitbind.dev/konnector/internal/cli/command"
 	"gitbind.dev/konnector/internal/cli/output"
 	"gitbind.dev/konnector/internal/cli/terminal"
 )
 
 // Input is what the person asked for.
 type Input struct {
-	clone.Access
+	command.Call
 	// Name is KIND/NAME.
 	Name string
 	// Limit is the most commits to show; all when 0.
 	Limit          int
 	Patch, Oneline bool
 	Format         output.Format
-	Terminal       *terminal.Terminal
-	Now            time.Time
 }
 
 // Entry is one commit as JSON and YAML show it.
@@ -53,7 +52,7 @@ func Do(ctx context.Context, in Input) error {
 	if err != nil {
 		return err
 	}
-	repo, err := in.OfBinding(ctx, name.Key.Binding)
+	repo, err := clone.OfBinding(ctx, in.Access, name.Key.Binding)
 	if err != nil {
 		return err
 	}
@@ -134,7 +133,7 @@ func (in Input) table(entries []Entry) error {
 	}}
 	for _, e := range entries {
 		l.Rows = append(l.Rows, []string{
-			e.Revision, e.short(), string(e.Change), output.Line(e.who()), duration.HumanDuration(max(in.Now.Sub(e.Time), 0)),
+			e.Revision, e.short(), string(e.Change), output.Line(e.who()), duration.HumanDuration(max(in.Now().Sub(e.Time), 0)),
 			e.Time.Format(time.RFC3339), output.Line(e.Committer.Name), output.Line(e.Subject),
 		})
 	}
@@ -163,7 +162,7 @@ func (in Input) patches(entries []Entry) error {
 		for _, p := range e.CoAuthors {
 			fmt.Fprintf(&b, "Co-author: %s\n", person(p))
 		}
-		fmt.Fprintf(&b, "Date:      %s (%s ago)\n\n", e.Time.Format(time.RFC3339), duration.HumanDuration(max(in.Now.Sub(e.Time), 0)))
+		fmt.Fprintf(&b, "Date:      %s (%s ago)\n\n", e.Time.Format(time.RFC3339), duration.HumanDuration(max(in.Now().Sub(e.Time), 0)))
 		for line := range strings.Lines(output.Text(e.Message)) {
 			fmt.Fprintln(&b, strings.TrimRight("    "+strings.TrimRight(line, "\n"), " "))
 		}

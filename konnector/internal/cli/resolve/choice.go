@@ -32,13 +32,12 @@ func (r report) does(c choice.Choice) string {
 	return does[c]
 }
 
-// names are choices for a flag, an error or a list.
-func names(choices []choice.Choice, separator string) string {
-	texts := make([]string, len(choices))
+func names(choices []choice.Choice) []string {
+	out := make([]string, len(choices))
 	for i, c := range choices {
-		texts[i] = string(c)
+		out[i] = string(c)
 	}
-	return strings.Join(texts, separator)
+	return out
 }
 
 // check refuses what is no choice at all.
@@ -46,5 +45,5 @@ func check(take choice.Choice) error {
 	if take == "" || slices.Contains(choice.All(), take) {
 		return nil
 	}
-	return usage.Errorf("--take %q: it is one of %s", take, names(choice.All(), ", "))
+	return usage.Errorf("--take %q: it is one of %s", take, strings.Join(names(choice.All()), ", "))
 }

@@ -1,31 +1,22 @@
 package resolve
 
 import (
-	"errors"
-	"strings"
+	"context"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"gitbind.dev/konnector/internal/choice"
-	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/command"
 	"gitbind.dev/konnector/internal/cli/completion"
 	"gitbind.dev/konnector/internal/cli/output"
-	"gitbind.dev/konnector/internal/cli/terminal"
 	"gitbind.dev/konnector/internal/cli/usage"
 )
 
-type options struct {
-	take        choice.Choice
-	output      output.Flag
-	yes, dryRun bool
-	timeout     time.Duration
-}
-
 // Command is `kubectl gitbind resolve`.
-func Command(cluster appcluster.Opener) *cobra.Command {
-	var o options
-	cmd := &cobra.Command{
+func Command(env command.Env) *cobra.Command {
+	var in Input
+	c := command.New(env, &in.Call, &cobra.Command{
 		Use:   "resolve KIND/NAME",
 		Short: "Decide about a claim that is held, or lost a conflict",
 		Long: `Decide about a claim that is held, because cluster and Git say different things,
@@ -50,50 +41,25 @@ It needs the right to change the claim, and none in the control plane or in Git.
 
   # Take what Git says, in a script
   kubectl gitbind resolve postgresqlinstance/orders -n team-a --take file --yes`,
-		Args: oneClaim,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			in, err := o.input(cmd, args[0])
-			if err != nil {
-				return err
-			}
-			if in.Cluster, err = cluster(); err != nil {
-				return err
-			}
-			return Do(cmd.Context(), in)
-		},
-		ValidArgsFunction: completion.Undecided(cluster),
+		Args:              command.Args(1, 1, "name one claim: kubectl gitbind resolve KIND/NAME; kubectl gitbind get lists those that are held"),
+		ValidArgsFunction: completion.Undecided(env),
+	})
+	fs := c.Flags()
+	fs.StringVar((*string)(&in.Take), "take", "", "the decision: cluster, file, delete, release or keep")
+	c.Values("take", names(choice.All())...)
+	fs.BoolVarP(&in.Yes, "yes", "y", false, "with --take: do not ask whether to go on")
+	fs.BoolVar(&in.DryRun, "dry-run", false, "show, and change nothing")
+	c.Output(&in.Format, output.Table, output.JSON, output.YAML)
+	fs.DurationVar(&in.Timeout, "timeout", time.Minute, "how long to wait until the konnector has acted; 0 for not at all")
+	c.Excludes("output", "take")
+	c.Check = func([]string) error {
+		if in.Yes && in.Take == "" {
+			return usage.Errorf("--yes is for --take")
+		}
+		return check(in.Take)
 	}
-	fs := cmd.Flags()
-	fs.StringVar((*string)(&o.take), "take", "", "the decision: cluster, file, delete, release or keep")
-	fs.BoolVarP(&o.yes, "yes", "y", false, "with --take: do not ask whether to go on")
-	fs.BoolVar(&o.dryRun, "dry-run", false, "show, and change nothing")
-	o.output.AddTo(cmd, output.Table, output.JSON, output.YAML)
-	fs.DurationVar(&o.timeout, "timeout", time.Minute, "how long to wait until the konnector has acted; 0 for not at all")
-	_ = cmd.RegisterFlagCompletionFunc("take", cobra.FixedCompletions(strings.Fields(names(choice.All(), " ")), cobra.ShellCompDirectiveNoFileComp))
-	return cmd
-}
-
-func oneClaim(_ *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return errors.New("name one claim: kubectl gitbind resolve KIND/NAME; kubectl gitbind get lists those that are held")
-	}
-	return nil
-}
-
-func (o *options) input(cmd *cobra.Command, name string) (in Input, err error) {
-	in = Input{
-		Name: name, Take: o.take, Yes: o.yes, DryRun: o.dryRun, Timeout: o.timeout,
-		Terminal: terminal.Open(cmd.InOrStdin(), cmd.OutOrStdout()),
-	}
-	if err := check(o.take); err != nil {
-		return in, err
-	}
-	if o.yes && o.take == "" {
-		return in, usage.Errorf("--yes is for --take")
-	}
-	if err := usage.Exclusive(cmd.Flags(), "output", "take"); err != nil {
-		return in, err
-	}
-	in.Format, err = o.output.Format()
-	return in, err
+	return c.Run(command.Cluster, func(ctx context.Context, name []string) error {
+		in.Name = name[0]
+		return Do(ctx, in)
+	})
 }

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -23,6 +24,7 @@ import (
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/choice"
 	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/command"
 	"gitbind.dev/konnector/internal/cli/output"
 	"gitbind.dev/konnector/internal/cli/terminal"
 	"gitbind.dev/konnector/internal/cli/usage"
@@ -30,7 +32,7 @@ import (
 
 // Input is what the person asked for.
 type Input struct {
-	Cluster *appcluster.Cluster
+	command.Call
 	// Name is KIND/NAME.
 	Name string
 	// Take is the decision; empty to ask.
@@ -38,8 +40,7 @@ type Input struct {
 	Yes, DryRun bool
 	Format      output.Format
 	// Timeout of the wait for the konnector; no wait when 0.
-	Timeout  time.Duration
-	Terminal *terminal.Terminal
+	Timeout time.Duration
 }
 
 // Do shows, asks, writes and waits.
@@ -114,7 +115,7 @@ func (in Input) choose(r report) (choice.Choice, error) {
 	t := in.Terminal
 	if in.Take != "" {
 		if !slices.Contains(r.Choices, in.Take) {
-			return "", fmt.Errorf("--take %s is not possible here: choose from %s", in.Take, names(r.Choices, ", "))
+			return "", fmt.Errorf("--take %s is not possible here: choose from %s", in.Take, strings.Join(names(r.Choices), ", "))
 		}
 		err := t.Agree(fmt.Sprintf("%s: %s. Go on?", in.Take, r.does(in.Take)), in.Yes || in.DryRun)
 		if errors.Is(err, terminal.ErrDeclined) {
@@ -133,7 +134,7 @@ func (in Input) choose(r report) (choice.Choice, error) {
 	case in.DryRun:
 		return "", nil
 	case !t.Interactive:
-		return "", usage.Errorf("nothing is decided: choose with --take %s, and --yes", names(r.Choices, "|"))
+		return "", usage.Errorf("nothing is decided: choose with --take %s, and --yes", strings.Join(names(r.Choices), "|"))
 	}
 	answer, err := t.Ask("Which? (Enter leaves it as it is) ")
 	if err != nil {

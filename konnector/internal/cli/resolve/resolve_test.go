@@ -187,7 +187,8 @@ func TestChoose(t *testing.T) {
 		{what: "by flag, not possible", take: "file", yes: true, err: "choose from cluster, delete"},
 	} {
 		var out bytes.Buffer
-		in := Input{Take: c.take, Yes: c.yes, Terminal: &terminal.Terminal{In: strings.NewReader(c.answer), Out: &out, Interactive: !c.alone}}
+		in := Input{Take: c.take, Yes: c.yes}
+		in.Terminal = &terminal.Terminal{In: strings.NewReader(c.answer), Out: &out, Interactive: !c.alone}
 		got, err := in.choose(r)
 		switch {
 		case c.err == "" && (err != nil || got != c.want):

@@ -1,25 +1,18 @@
 package revoke
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
-	"gitbind.dev/konnector/internal/cli/appcluster"
-	"gitbind.dev/konnector/internal/cli/session"
-	"gitbind.dev/konnector/internal/cli/signin"
-	"gitbind.dev/konnector/internal/cli/terminal"
+	"gitbind.dev/konnector/internal/cli/command"
 	"gitbind.dev/konnector/internal/cli/usage"
 )
 
-type options struct {
-	Input
-	url    string
-	signin signin.Flags
-}
-
 // Command is `kubectl gitbind revoke`.
-func Command(cluster appcluster.Opener, signIn signin.Opener) *cobra.Command {
-	var o options
-	cmd := &cobra.Command{
+func Command(env command.Env) *cobra.Command {
+	var in Input
+	c := command.New(env, &in.Call, &cobra.Command{
 		Use:   "revoke",
 		Short: "End the konnector's credential",
 		Long: `End the credential with which a cluster's konnector reads and writes its
@@ -32,47 +25,18 @@ To go on, "kubectl gitbind rotate" gives the konnector a new credential.`,
 
   # A cluster that cannot be reached any more
   kubectl gitbind revoke --url https://gitbind.example.com --cluster-name prod`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			in, err := o.input(cmd)
-			if err != nil {
-				return err
-			}
-			if in.BackendURL == "" {
-				if in.Cluster, err = cluster(); err != nil {
-					return err
-				}
-			}
-			if in.SignIn, err = signIn(); err != nil {
-				return err
-			}
-			return Do(cmd.Context(), in)
-		},
-	}
-	fs := cmd.Flags()
-	fs.StringVar(&o.Connection, "connection", "", "name of the Connection, if the cluster has several")
-	fs.StringVar(&o.url, "url", "", "the backend's URL, in the place of a Connection's")
-	fs.StringVar(&o.ClusterRef, "cluster-name", "", "with --url: the id or the name of the cluster there")
-	fs.BoolVar(&o.DryRun, "dry-run", false, "say what would be done, and change nothing")
-	fs.BoolVarP(&o.Yes, "yes", "y", false, "do not ask whether to go on")
-	o.signin.AddTo(fs)
-	return cmd
-}
-
-func (o *options) input(cmd *cobra.Command) (in Input, err error) {
-	in = o.Input
-	in.Terminal = terminal.Open(cmd.InOrStdin(), cmd.OutOrStdout())
-	if err := usage.Exclusive(cmd.Flags(), "connection", "url"); err != nil {
-		return in, err
-	}
-	if (o.url == "") != (o.ClusterRef == "") {
-		return in, usage.Errorf("--url and --cluster-name are for each other")
-	}
-	if o.url != "" {
-		if in.BackendURL, err = session.BackendURL(o.url); err != nil {
-			return in, err
+	})
+	fs := c.Flags()
+	c.Backend(&in.Connection, &in.BackendURL)
+	fs.StringVar(&in.ClusterRef, "cluster-name", "", "with --url: the id or the name of the cluster there")
+	fs.BoolVar(&in.DryRun, "dry-run", false, "say what would be done, and change nothing")
+	fs.BoolVarP(&in.Yes, "yes", "y", false, "do not ask whether to go on")
+	c.SignInFlags()
+	c.Check = func([]string) error {
+		if (in.BackendURL == "") != (in.ClusterRef == "") {
+			return usage.Errorf("--url and --cluster-name are for each other")
 		}
+		return nil
 	}
-	in.How, err = o.signin.How(cmd.InOrStdin())
-	return in, err
+	return c.Run(command.Cluster|command.SignIn, func(ctx context.Context, _ []string) error { return Do(ctx, in) })
 }

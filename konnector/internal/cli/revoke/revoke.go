@@ -7,27 +7,20 @@ import (
 	"fmt"
 
 	"gitbind.dev/gitbridge/api/restapi"
-	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/command"
 	"gitbind.dev/konnector/internal/cli/controlplane"
-	"gitbind.dev/konnector/internal/cli/signin"
-	"gitbind.dev/konnector/internal/cli/terminal"
 	"gitbind.dev/konnector/internal/cli/usage"
 )
 
 // Input is what the person asked for.
 type Input struct {
-	// Cluster is the app cluster; nil when BackendURL is given.
-	Cluster *appcluster.Cluster
-	SignIn  *signin.SignIn
-	How     signin.How
-
+	command.Call
 	Connection string
 	// BackendURL has the form of session.BackendURL, and ClusterRef is a cluster's
 	// id or name there: for one that cannot be reached any more.
 	BackendURL, ClusterRef string
 
 	DryRun, Yes bool
-	Terminal    *terminal.Terminal
 }
 
 // Do revokes the credentials of one cluster.
@@ -57,17 +50,12 @@ there and not committed; what is changed in Git does not reach the cluster.
 
 // find signs the person in, and finds the cluster that is meant.
 func (in Input) find(ctx context.Context) (*controlplane.Client, restapi.Cluster, error) {
-	if in.BackendURL == "" {
-		connection, err := in.Cluster.Connection(ctx, in.Connection)
-		if err != nil {
-			return nil, restapi.Cluster{}, err
-		}
-		backend, err := controlplane.OpenFor(ctx, connection, in.SignIn, in.How)
-		return backend, restapi.Cluster{ID: connection.Spec.ClusterID}, err
-	}
-	backend, err := controlplane.Open(ctx, in.BackendURL, in.SignIn, in.How)
-	if err != nil {
+	backend, connection, err := in.Open(ctx, in.BackendURL, in.Connection)
+	switch {
+	case err != nil:
 		return nil, restapi.Cluster{}, err
+	case connection != nil:
+		return backend, restapi.Cluster{ID: connection.Spec.ClusterID}, nil
 	}
 	all, err := backend.Clusters(ctx)
 	if err != nil {

@@ -1,28 +1,20 @@
 package rollback
 
 import (
-	"errors"
+	"context"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/clone"
+	"gitbind.dev/konnector/internal/cli/command"
 	"gitbind.dev/konnector/internal/cli/completion"
-	"gitbind.dev/konnector/internal/cli/signin"
-	"gitbind.dev/konnector/internal/cli/terminal"
 )
 
-type options struct {
-	yes, dryRun bool
-	timeout     time.Duration
-	signin      signin.Flags
-}
-
 // Command is `kubectl gitbind rollback`.
-func Command(cluster appcluster.Opener, signIn signin.Opener) *cobra.Command {
-	var o options
-	cmd := &cobra.Command{
+func Command(env command.Env) *cobra.Command {
+	var in Input
+	c := command.New(env, &in.Call, &cobra.Command{
 		Use:   "rollback KIND/NAME REVISION",
 		Short: "Make a claim what it was at an earlier commit, as a new commit",
 		Long: `Make a claim what its file on main said at an earlier commit: spec, and those labels
@@ -41,37 +33,17 @@ PATH and the right to read the repository.`,
 
   # To a commit, in a script
   kubectl gitbind rollback postgresqlinstance/orders 4f1c2b3a -n team-a --yes`,
-		Args: claimAndRevision,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			in := Input{
-				Name: args[0], Revision: args[1], Yes: o.yes, DryRun: o.dryRun, Timeout: o.timeout, Now: time.Now(),
-				Terminal: terminal.Open(cmd.InOrStdin(), cmd.OutOrStdout()),
-			}
-			var err error
-			if in.How, err = o.signin.How(cmd.InOrStdin()); err != nil {
-				return err
-			}
-			if in.Cluster, err = cluster(); err != nil {
-				return err
-			}
-			if in.SignIn, err = signIn(); err != nil {
-				return err
-			}
-			return Do(cmd.Context(), in)
-		},
-		ValidArgsFunction: completion.ClaimAndRevision(cluster, signIn),
+		Args:              command.Args(2, 2, "name a claim and a revision: kubectl gitbind rollback KIND/NAME REVISION; kubectl gitbind log KIND/NAME lists them"),
+		ValidArgsFunction: completion.ClaimAndRevision(env),
+	})
+	fs := c.Flags()
+	fs.BoolVarP(&in.Yes, "yes", "y", false, "do not ask whether to go on")
+	fs.BoolVar(&in.DryRun, "dry-run", false, "show what would change, and change nothing")
+	fs.DurationVar(&in.Timeout, "timeout", time.Minute, "how long to wait until it is committed; 0 for not at all")
+	c.SignInFlags()
+	c.Check = func(args []string) error {
+		in.Name, in.Revision = args[0], args[1]
+		return clone.CheckRevision(in.Revision)
 	}
-	fs := cmd.Flags()
-	fs.BoolVarP(&o.yes, "yes", "y", false, "do not ask whether to go on")
-	fs.BoolVar(&o.dryRun, "dry-run", false, "show what would change, and change nothing")
-	fs.DurationVar(&o.timeout, "timeout", time.Minute, "how long to wait until it is committed; 0 for not at all")
-	o.signin.AddTo(fs)
-	return cmd
-}
-
-func claimAndRevision(_ *cobra.Command, args []string) error {
-	if len(args) != 2 {
-		return errors.New("name a claim and a revision: kubectl gitbind rollback KIND/NAME REVISION; kubectl gitbind log KIND/NAME lists them")
-	}
-	return clone.CheckRevision(args[1])
+	return c.Run(command.Cluster|command.SignIn, func(ctx context.Context, _ []string) error { return Do(ctx, in) })
 }

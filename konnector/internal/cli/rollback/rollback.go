@@ -21,20 +21,18 @@ import (
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/clone"
+	"gitbind.dev/konnector/internal/cli/command"
 	"gitbind.dev/konnector/internal/cli/output"
-	"gitbind.dev/konnector/internal/cli/terminal"
 )
 
 // Input is what the person asked for.
 type Input struct {
-	clone.Access
+	command.Call
 	// Name is KIND/NAME, and Revision a commit's hash or "~N".
 	Name, Revision string
 	Yes, DryRun    bool
 	// Timeout of the wait for the konnector; no wait when 0.
-	Timeout  time.Duration
-	Terminal *terminal.Terminal
-	Now      time.Time
+	Timeout time.Duration
 }
 
 // plan is what is about to happen to one claim.
@@ -61,7 +59,7 @@ func Do(ctx context.Context, in Input) error {
 		return err
 	}
 	fmt.Fprintf(out, "Roll back %s in %s to %s (%s ago, by %s: %s):\n\n", what, p.name.Key.Namespace, store.Hash(p.from.Hash).Short(),
-		duration.HumanDuration(max(in.Now.Sub(p.from.Time), 0)), output.Line(p.from.Author.Name), output.Line(p.from.Subject()))
+		duration.HumanDuration(max(in.Now().Sub(p.from.Time), 0)), output.Line(p.from.Author.Name), output.Line(p.from.Subject()))
 	in.Terminal.Diff(p.diff)
 	fmt.Fprintln(out)
 	if p.live == nil {
@@ -92,14 +90,14 @@ func (in Input) plan(ctx context.Context) (plan, error) {
 	if p.name, err = in.Cluster.Name(in.Name); err != nil {
 		return p, err
 	}
-	binding, err := in.Binding(ctx, p.name.Key.Binding)
+	binding, err := in.Cluster.Binding(ctx, p.name.Key.Binding)
 	if err != nil {
 		return p, err
 	}
 	if binding.Spec.Writer == v1alpha1.WriterGit {
 		return p, fmt.Errorf("claims of %s are written in Git only, so the konnector would undo it: revert the commit in Git", binding.Name)
 	}
-	repo, err := in.OfBinding(ctx, binding.Name)
+	repo, err := clone.OfBinding(ctx, in.Access, binding.Name)
 	if err != nil {
 		return p, err
 	}

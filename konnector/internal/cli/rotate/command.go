@@ -1,20 +1,18 @@
 package rotate
 
 import (
+	"context"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"gitbind.dev/konnector/internal/cli/appcluster"
-	"gitbind.dev/konnector/internal/cli/signin"
-	"gitbind.dev/konnector/internal/cli/terminal"
+	"gitbind.dev/konnector/internal/cli/command"
 )
 
 // Command is `kubectl gitbind rotate`.
-func Command(cluster appcluster.Opener, signIn signin.Opener) *cobra.Command {
+func Command(env command.Env) *cobra.Command {
 	var in Input
-	var flags signin.Flags
-	cmd := &cobra.Command{
+	c := command.New(env, &in.Call, &cobra.Command{
 		Use:   "rotate",
 		Short: "Replace the konnector's credential",
 		Long: `Replace the credential with which this cluster's konnector reads and writes its
@@ -27,25 +25,11 @@ have seen. Only the owner of the cluster may do it, that is whoever connected it
 
   # In a pipeline, of one of several Connections
   kubectl gitbind rotate --connection prod --id-token-file /run/token`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			in.Terminal = terminal.Open(cmd.InOrStdin(), cmd.OutOrStdout())
-			if in.How, err = flags.How(cmd.InOrStdin()); err != nil {
-				return err
-			}
-			if in.Cluster, err = cluster(); err != nil {
-				return err
-			}
-			if in.SignIn, err = signIn(); err != nil {
-				return err
-			}
-			return Do(cmd.Context(), in)
-		},
-	}
-	fs := cmd.Flags()
+	})
+	fs := c.Flags()
 	fs.StringVar(&in.Connection, "connection", "", "name of the Connection, if the cluster has several")
 	fs.BoolVar(&in.DryRun, "dry-run", false, "say what would be done, and change nothing")
 	fs.DurationVar(&in.Timeout, "timeout", 2*time.Minute, "how long to wait for the konnector; 0 for not at all")
-	flags.AddTo(fs)
-	return cmd
+	c.SignInFlags()
+	return c.Run(command.Cluster|command.SignIn, func(ctx context.Context, _ []string) error { return Do(ctx, in) })
 }

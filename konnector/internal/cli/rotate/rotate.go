@@ -10,24 +10,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/api/restapi"
-	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/command"
 	"gitbind.dev/konnector/internal/cli/connect"
-	"gitbind.dev/konnector/internal/cli/controlplane"
-	"gitbind.dev/konnector/internal/cli/signin"
-	"gitbind.dev/konnector/internal/cli/terminal"
 )
 
 // Input is what the person asked for.
 type Input struct {
-	Cluster *appcluster.Cluster
-	SignIn  *signin.SignIn
-	How     signin.How
-
+	command.Call
 	Connection string
 	DryRun     bool
 	// Timeout of the wait for the konnector; no wait when 0.
-	Timeout  time.Duration
-	Terminal *terminal.Terminal
+	Timeout time.Duration
 }
 
 // Do rotates the credential of a Connection.
@@ -46,7 +39,7 @@ func Do(ctx context.Context, in Input) error {
 	if _, err := in.Cluster.Preview(ctx, connect.Secret(ref, &restapi.Credential{})); err != nil {
 		return fmt.Errorf("see whether the new credential can be written: %w", err)
 	}
-	backend, err := controlplane.OpenFor(ctx, connection, in.SignIn, in.How)
+	backend, err := in.Of(ctx, connection)
 	if err != nil {
 		return err
 	}

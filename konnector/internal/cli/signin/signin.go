@@ -37,6 +37,9 @@ type How struct {
 	PlainHTTP bool
 	// Token is an ID token from elsewhere, which is used and not kept.
 	Token string
+	// Silent asks nobody: where a person would have to sign in, the error is
+	// session.ErrNone.
+	Silent bool
 }
 
 // Provider is what a backend says about signing in.
@@ -64,9 +67,6 @@ type SignIn struct {
 	keep   bool
 }
 
-// Opener gives a SignIn once a command knows that it needs it.
-type Opener func() (*SignIn, error)
-
 // Token is an ID token for the backend. With renew, the saved one is not used:
 // the backend has refused it.
 func (s *SignIn) Token(ctx context.Context, backendURL string, p Provider, how How, renew bool) (string, error) {
@@ -75,6 +75,9 @@ func (s *SignIn) Token(ctx context.Context, backendURL string, p Provider, how H
 	}
 	if token, err := s.saved(ctx, backendURL, p, renew); token != "" || err != nil {
 		return token, err
+	}
+	if how.Silent {
+		return "", session.ErrNone
 	}
 	if !how.PlainHTTP && !session.Private(p.Issuer) {
 		return "", fmt.Errorf("%s signs people in at %s, which is not https: anybody on the way could read along. Ask its operator, or allow it with --allow-http", backendURL, p.Issuer)

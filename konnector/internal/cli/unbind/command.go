@@ -1,28 +1,21 @@
 package unbind
 
 import (
-	"errors"
+	"context"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
-	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/command"
 	"gitbind.dev/konnector/internal/cli/completion"
-	"gitbind.dev/konnector/internal/cli/terminal"
 	"gitbind.dev/konnector/internal/cli/usage"
 )
 
-type options struct {
-	claims              string
-	dryRun, yes, noWait bool
-	timeout             time.Duration
-}
-
 // Command is `kubectl gitbind unbind`.
-func Command(cluster appcluster.Opener) *cobra.Command {
-	var o options
-	cmd := &cobra.Command{
+func Command(env command.Env) *cobra.Command {
+	var in Input
+	c := command.New(env, &in.Call, &cobra.Command{
 		Use:   "unbind NAME...",
 		Short: "Take an API of the control plane out of this cluster",
 		Long: `Take an API that was bound out of this cluster again: its definition, the rights
@@ -45,55 +38,27 @@ command is interrupted, it goes on, and the same command watches it again.`,
 
   # In a script, with all of its services
   kubectl gitbind unbind postgresqlinstances.anynines.com --claims=delete --yes`,
-		Args: names,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			in, err := o.input(cmd, args)
-			if err != nil {
-				return err
-			}
-			if in.Cluster, err = cluster(); err != nil {
-				return err
-			}
-			return Do(cmd.Context(), in)
-		},
-		ValidArgsFunction: completion.Bindings(cluster, 0),
+		Args:              command.Args(1, -1, "name what to unbind: kubectl gitbind unbind NAME; kubectl gitbind get lists what is bound"),
+		ValidArgsFunction: completion.Bindings(env, 0),
+	})
+	fs := c.Flags()
+	claims := fs.String("claims", "", "what becomes of the API's claims: orphan or delete")
+	c.Values("claims", "orphan", "delete")
+	fs.BoolVar(&in.DryRun, "dry-run", false, "show what would go, and change nothing")
+	fs.BoolVarP(&in.Yes, "yes", "y", false, "do not ask whether to go on")
+	fs.DurationVar(&in.Timeout, "timeout", 5*time.Minute, "how long to wait for that, for each API")
+	c.NoWait(&in.Timeout, "do not wait until it is done")
+	c.Check = func([]string) error {
+		policies := map[string]v1alpha1.DeletionPolicy{"": "", "orphan": v1alpha1.DeletionOrphan, "delete": v1alpha1.DeletionDelete}
+		policy, ok := policies[*claims]
+		if !ok {
+			return usage.Errorf("--claims %q: it is one of orphan, delete", *claims)
+		}
+		in.Claims = policy
+		return nil
 	}
-	fs := cmd.Flags()
-	fs.StringVar(&o.claims, "claims", "", "what becomes of the API's claims: orphan or delete")
-	fs.BoolVar(&o.dryRun, "dry-run", false, "show what would go, and change nothing")
-	fs.BoolVarP(&o.yes, "yes", "y", false, "do not ask whether to go on")
-	fs.BoolVar(&o.noWait, "no-wait", false, "do not wait until it is done")
-	fs.DurationVar(&o.timeout, "timeout", 5*time.Minute, "how long to wait for that, for each API")
-	_ = cmd.RegisterFlagCompletionFunc("claims", cobra.FixedCompletions([]string{"orphan", "delete"}, cobra.ShellCompDirectiveNoFileComp))
-	return cmd
-}
-
-func names(_ *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return errors.New("name what to unbind: kubectl gitbind unbind NAME; kubectl gitbind get lists what is bound")
-	}
-	return nil
-}
-
-func (o *options) input(cmd *cobra.Command, names []string) (in Input, err error) {
-	in = Input{
-		Names: names, DryRun: o.dryRun, Yes: o.yes, Timeout: o.timeout,
-		Terminal: terminal.Open(cmd.InOrStdin(), cmd.OutOrStdout()), Now: time.Now,
-	}
-	if err := usage.Exclusive(cmd.Flags(), "no-wait", "timeout"); err != nil {
-		return in, err
-	}
-	if o.noWait {
-		in.Timeout = 0
-	}
-	switch o.claims {
-	case "":
-	case "orphan":
-		in.Claims = v1alpha1.DeletionOrphan
-	case "delete":
-		in.Claims = v1alpha1.DeletionDelete
-	default:
-		return in, usage.Errorf("--claims %q: it is one of orphan, delete", o.claims)
-	}
-	return in, nil
+	return c.Run(command.Cluster, func(ctx context.Context, names []string) error {
+		in.Names = names
+		return Do(ctx, in)
+	})
 }

@@ -32,13 +32,13 @@ type plan struct {
 }
 
 func (in Input) plans(ctx context.Context) ([]plan, error) {
-	var list v1alpha1.APIServiceBindingList
-	if err := in.Cluster.List(ctx, &list); err != nil && !meta.IsNoMatchError(err) {
-		return nil, fmt.Errorf("list bindings: %w", err)
+	bindings, err := in.Cluster.Bindings(ctx)
+	if err != nil {
+		return nil, err
 	}
 	var out []plan
 	for _, name := range in.Names {
-		binding, err := find(list.Items, name)
+		binding, err := find(bindings, name)
 		if err != nil {
 			return nil, err
 		}
@@ -46,7 +46,7 @@ func (in Input) plans(ctx context.Context) ([]plan, error) {
 		if binding == nil {
 			// A run before this one may have ended in between.
 			if left, err := in.left(ctx, name); err != nil || !left {
-				return nil, notBound(list.Items, name, err)
+				return nil, notBound(bindings, name, err)
 			}
 			out = append(out, p)
 			continue

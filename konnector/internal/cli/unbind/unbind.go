@@ -22,13 +22,13 @@ import (
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/command"
 	"gitbind.dev/konnector/internal/cli/progress"
-	"gitbind.dev/konnector/internal/cli/terminal"
 )
 
 // Input is what the person asked for.
 type Input struct {
-	Cluster *appcluster.Cluster
+	command.Call
 	// Names of offers, or "<plural>.<group>", or the plural alone.
 	Names []string
 	// Claims says what becomes of them; what the binding says when empty.
@@ -36,9 +36,7 @@ type Input struct {
 
 	DryRun, Yes bool
 	// Timeout of the wait for each; no wait when 0.
-	Timeout  time.Duration
-	Terminal *terminal.Terminal
-	Now      func() time.Time
+	Timeout time.Duration
 }
 
 // Do unbinds all of the names, or none when one of them cannot be unbound.

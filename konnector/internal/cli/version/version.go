@@ -11,12 +11,9 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
-	"gitbind.dev/konnector/internal/cli/controlplane"
+	"gitbind.dev/konnector/internal/cli/command"
 	"gitbind.dev/konnector/internal/cli/output"
-	"gitbind.dev/konnector/internal/cli/signin"
-	"gitbind.dev/konnector/internal/cli/terminal"
 )
 
 // patience is how long all that is asked may take.
@@ -24,12 +21,9 @@ const patience = 10 * time.Second
 
 // Input is what the person asked for.
 type Input struct {
+	command.Call
 	Client string
-	// Cluster and SignIn are nil with --client, and where there is no cluster.
-	Cluster  *appcluster.Cluster
-	SignIn   *signin.SignIn
-	Format   output.Format
-	Terminal *terminal.Terminal
+	Format output.Format
 }
 
 // Versions is what JSON and YAML show.
@@ -94,20 +88,11 @@ func (in Input) find(ctx context.Context) Versions {
 			continue
 		}
 		backend := Backend{Connection: c.Name, URL: c.Spec.BackendURL}
-		if backend.Version, err = in.ask(ctx, c); err != nil {
+		info, err := in.Ask(ctx, c)
+		if backend.Version = info.Version; err != nil {
 			backend.Problem = output.Line(err.Error())
 		}
 		v.Backends = append(v.Backends, backend)
 	}
 	return v
-}
-
-func (in Input) ask(ctx context.Context, c *v1alpha1.Connection) (string, error) {
-	trusting, err := in.SignIn.Trusting(c.Spec.CABundle)
-	if err != nil {
-		return "", err
-	}
-	// Whoever made the Connection has decided that.
-	info, err := controlplane.Ask(ctx, c.Spec.BackendURL, trusting, signin.How{PlainHTTP: true})
-	return info.Version, err
 }

@@ -1,0 +1,211 @@
+// Package command is what the subcommands have in common: New makes one, its flags
+// are bound to its Input, and Run reads a call, opens what it needs, and does it.
+//
+// A check before Do is of flags and arguments only: nothing is asked, nor opened,
+// before these are right. The package knows no subcommand, and prints nothing.
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/controlplane"
+	"gitbind.dev/konnector/internal/cli/output"
+	"gitbind.dev/konnector/internal/cli/session"
+	"gitbind.dev/konnector/internal/cli/signin"
+	"gitbind.dev/konnector/internal/cli/terminal"
+	"gitbind.dev/konnector/internal/cli/usage"
+)
+
+// Env is where commands run: it opens what a command needs, once it is known to.
+type Env struct {
+	// Cluster is the one that kubectl's flags and the kubeconfig name.
+	Cluster func() (*appcluster.Cluster, error)
+	// SignIn signs people in, with the sessions of this machine.
+	SignIn  func() (*signin.SignIn, error)
+	Version string
+}
+
+// Call is the part of an Input that is the same for all commands.
+type Call struct {
+	controlplane.Access
+	Terminal *terminal.Terminal
+	// Notes are for the person, where Terminal gets what a program reads.
+	Notes io.Writer
+	Now   func() time.Time
+}
+
+// Needs is what is opened before a command does its work.
+type Needs int
+
+// The needs.
+const (
+	// Cluster is the app cluster; not with --url, see Backend.
+	Cluster Needs = 1 << iota
+	// SignIn is for those that act at a backend, or read a repository, as the person.
+	SignIn
+)
+
+// Command is a subcommand that is being made.
+type Command struct {
+	*cobra.Command
+	// Check refuses wrong flags and arguments that the shared flags do not.
+	Check func(args []string) error
+	// Trouble is the exit code of each error; 0 for that of all commands.
+	Trouble int
+
+	env    Env
+	call   *Call
+	checks []func() error
+	signin *signin.Flags
+	// url is the value of --url, for a command that works without a cluster then.
+	url *string
+}
+
+// New begins a subcommand whose Input has a call. Unless it says otherwise, it takes
+// no arguments.
+func New(env Env, call *Call, cmd *cobra.Command) *Command {
+	if cmd.Args == nil {
+		cmd.Args = NoArgs
+		cmd.ValidArgsFunction = cobra.NoFileCompletions
+	}
+	return &Command{Command: cmd, env: env, call: call}
+}
+
+// Output adds -o, for the formats that the command has: all of them when none is
+// named.
+func (c *Command) Output(format *output.Format, formats ...output.Format) {
+	var flag output.Flag
+	flag.AddTo(c.Command, formats...)
+	c.checks = append(c.checks, func() (err error) {
+		*format, err = flag.Format()
+		return err
+	})
+}
+
+// SignInFlags adds the flags that say how to sign in.
+func (c *Command) SignInFlags() {
+	c.signin = &signin.Flags{}
+	c.signin.AddTo(c.Flags())
+}
+
+// Backend adds --connection and --url, by which a person chooses a backend. With
+// --url no cluster is opened.
+func (c *Command) Backend(connection, url *string) {
+	c.Flags().StringVar(connection, "connection", "", "name of the Connection, if the cluster has several")
+	c.Flags().StringVar(url, "url", "", "the backend's URL, in the place of a Connection's")
+	c.Excludes("connection", "url")
+	c.url = url
+}
+
+// NoWait adds --no-wait, which makes a timeout 0, in the place of --timeout.
+func (c *Command) NoWait(timeout *time.Duration, does string) {
+	not := c.Flags().Bool("no-wait", false, does)
+	c.Excludes("no-wait", "timeout")
+	c.checks = append(c.checks, func() error {
+		if *not {
+			*timeout = 0
+		}
+		return nil
+	})
+}
+
+// Excludes refuses a flag together with any of the others.
+func (c *Command) Excludes(flag string, others ...string) {
+	for _, other := range others {
+		c.checks = append(c.checks, func() error { return usage.Exclusive(c.Flags(), flag, other) })
+	}
+}
+
+// Values completes a flag that has these.
+func (c *Command) Values(flag string, values ...string) {
+	_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// Run ends the making of a subcommand: it reads each call, opens what it needs, and
+// does it.
+func (c *Command) Run(needs Needs, do func(ctx context.Context, args []string) error) *cobra.Command {
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		err := c.read(args)
+		if err == nil {
+			err = c.open(needs)
+		}
+		if err == nil {
+			err = do(cmd.Context(), args)
+		}
+		var exit *usage.Exit
+		if err != nil && c.Trouble != 0 && !errors.As(err, &exit) {
+			return &usage.Exit{Code: c.Trouble, Err: err}
+		}
+		return err
+	}
+	return c.Command
+}
+
+// read reads what the person typed.
+func (c *Command) read(args []string) (err error) {
+	c.call.Terminal = terminal.Open(c.InOrStdin(), c.OutOrStdout())
+	c.call.Notes, c.call.Now = c.ErrOrStderr(), time.Now
+	for _, check := range c.checks {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	if c.Check != nil {
+		if err := c.Check(args); err != nil {
+			return err
+		}
+	}
+	if c.url != nil && *c.url != "" {
+		if *c.url, err = session.BackendURL(*c.url); err != nil {
+			return err
+		}
+	}
+	if c.signin != nil {
+		c.call.How, err = c.signin.How(c.InOrStdin())
+	}
+	return err
+}
+
+func (c *Command) open(needs Needs) (err error) {
+	if needs&Cluster != 0 && (c.url == nil || *c.url == "") {
+		if c.call.Cluster, err = c.env.Cluster(); err != nil {
+			return err
+		}
+	}
+	if needs&SignIn != 0 {
+		c.call.SignIn, err = c.env.SignIn()
+	}
+	return err
+}
+
+// Args refuses fewer or more arguments than these (any number with most -1), in the
+// command's own words.
+func Args(least, most int, wrong string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) < least || most >= 0 && len(args) > most {
+			return errors.New(wrong)
+		}
+		return nil
+	}
+}
+
+// NoArgs refuses arguments; where they look like a subcommand, it says which.
+func NoArgs(cmd *cobra.Command, args []string) error {
+	err := cobra.NoArgs(cmd, args)
+	if err == nil {
+		return nil
+	}
+	cmd.SuggestionsMinimumDistance = 2
+	if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
+		return fmt.Errorf("%w: did you mean %s?", err, strings.Join(like, " or "))
+	}
+	return err
+}

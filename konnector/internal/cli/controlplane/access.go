@@ -1,0 +1,81 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+
+	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/session"
+	"gitbind.dev/konnector/internal/cli/signin"
+)
+
+// Access is how a person gets at the backends of a cluster's connections.
+type Access struct {
+	// Cluster is nil for a command that works without one.
+	Cluster *appcluster.Cluster
+	SignIn  *signin.SignIn
+	How     signin.How
+}
+
+// Open opens the backend at a URL, in the form of session.BackendURL, or without
+// one that of a Connection: of this name, or the only one when that is empty, too.
+// The Connection is nil with a URL.
+func (a Access) Open(ctx context.Context, url, connection string) (*Client, *v1alpha1.Connection, error) {
+	if url != "" {
+		c, err := Open(ctx, url, a.SignIn, a.How)
+		return c, nil, err
+	}
+	found, err := a.Cluster.Connection(ctx, connection)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := a.Of(ctx, found)
+	return c, found, err
+}
+
+// Of opens the backend of a Connection, whose spec says where it is and whom to
+// trust there: whoever made the Connection has decided that.
+func (a Access) Of(ctx context.Context, connection *v1alpha1.Connection) (*Client, error) {
+	if connection.Spec.BackendURL == "" {
+		return nil, fmt.Errorf("the connection %q names no backend to ask: its spec.backendURL is empty", connection.Name)
+	}
+	a.How.PlainHTTP = true
+	trusting, err := a.trusting(connection)
+	if err != nil {
+		return nil, err
+	}
+	return Open(ctx, connection.Spec.BackendURL, trusting, a.How)
+}
+
+// Ask asks the backend of a Connection how to sign in there.
+func (a Access) Ask(ctx context.Context, connection *v1alpha1.Connection) (restapi.Info, error) {
+	trusting, err := a.trusting(connection)
+	if err != nil {
+		return restapi.Info{}, err
+	}
+	return Ask(ctx, connection.Spec.BackendURL, trusting, signin.How{PlainHTTP: true})
+}
+
+// Saved is the person's ID token for the backend of a Connection, without asking
+// anybody: session.ErrNone when that is not possible.
+func (a Access) Saved(ctx context.Context, connection *v1alpha1.Connection) (token, username string, err error) {
+	backend, err := session.BackendURL(connection.Spec.BackendURL)
+	if err != nil {
+		return "", "", fmt.Errorf("connection %q: spec.backendURL: %w", connection.Name, err)
+	}
+	trusting, err := a.trusting(connection)
+	if err != nil {
+		return "", "", err
+	}
+	return trusting.Silent(ctx, backend)
+}
+
+func (a Access) trusting(connection *v1alpha1.Connection) (*signin.SignIn, error) {
+	trusting, err := a.SignIn.Trusting(connection.Spec.CABundle)
+	if err != nil {
+		return nil, fmt.Errorf("connection %q: spec.caBundle: %w", connection.Name, err)
+	}
+	return trusting, nil
+}

@@ -109,16 +109,19 @@ control plane acts on, and the status comes back the same way.`,
 		SilenceErrors: true,
 	}
 	flags.AddFlags(root.PersistentFlags())
-	root.AddGroup(&cobra.Group{ID: gettingIn, Title: "Getting in:"}, &cobra.Group{ID: claims, Title: "Claims:"},
-		&cobra.Group{ID: operating, Title: "Operating:"}, &cobra.Group{ID: other, Title: "Other:"})
-	for group, cmds := range map[string][]*cobra.Command{
-		gettingIn: {connect.Command(env), catalog.Command(env), bind.Command(env), unbind.Command(env), disconnect.Command(env), logout.Command(env)},
-		claims:    {get.Command(env), diff.Command(env), log.Command(env), rollback.Command(env), resolve.Command(env)},
-		operating: {doctor.Command(env), approve.Command(env), rotate.Command(env), revoke.Command(env)},
-		other:     {gitcredential.Command(env), versions.Command(env)},
+	const other = "Other:"
+	for _, group := range []struct {
+		title string
+		cmds  []*cobra.Command
+	}{
+		{"Getting in:", []*cobra.Command{connect.Command(env), catalog.Command(env), bind.Command(env), unbind.Command(env), disconnect.Command(env), logout.Command(env)}},
+		{"Claims:", []*cobra.Command{get.Command(env), diff.Command(env), log.Command(env), rollback.Command(env), resolve.Command(env)}},
+		{"Operating:", []*cobra.Command{doctor.Command(env), approve.Command(env), rotate.Command(env), revoke.Command(env)}},
+		{other, []*cobra.Command{gitcredential.Command(env), versions.Command(env)}},
 	} {
-		for _, cmd := range cmds {
-			cmd.GroupID = group
+		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
+		for _, cmd := range group.cmds {
+			cmd.GroupID = group.title
 			root.AddCommand(cmd)
 		}
 	}
@@ -129,9 +132,6 @@ control plane acts on, and the status comes back the same way.`,
 	markUsageErrors(root)
 	return root
 }
-
-// Groups of commands in the help.
-const gettingIn, claims, operating, other = "getting-in", "claims", "operating", "other"
 
 // kubeFlags are kubectl's own, without those that mean nothing here.
 func kubeFlags() *genericclioptions.ConfigFlags {

@@ -2,13 +2,16 @@ package appcluster
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
@@ -36,6 +39,39 @@ func (c *Cluster) Apply(ctx context.Context, o client.Object) (string, error) {
 		return Describe(u) + " unchanged", nil
 	}
 	return Describe(u) + " changed", nil
+}
+
+// Remove deletes an object, if there is one, and tells that under a name.
+func (c *Cluster) Remove(ctx context.Context, o client.Object, name string, tell func(string)) error {
+	err := c.Delete(ctx, o)
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("delete %s: %w", name, err)
+	}
+	tell(name + " deleted")
+	return nil
+}
+
+// Annotate writes annotations of an object, and takes those away that are empty. If
+// the object has a UID, that one only is changed. It becomes what it is then.
+func (c *Cluster) Annotate(ctx context.Context, u *unstructured.Unstructured, annotations map[string]string) error {
+	values := map[string]any{}
+	for name, value := range annotations {
+		if values[name] = value; value == "" {
+			values[name] = nil
+		}
+	}
+	metadata := map[string]any{"annotations": values}
+	if u.GetUID() != "" {
+		metadata["uid"] = u.GetUID()
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": metadata})
+	if err != nil {
+		return err
+	}
+	return c.Patch(ctx, u, client.RawPatch(types.MergePatchType, patch), fieldOwner)
 }
 
 // unstructured is what a person would write of an object.

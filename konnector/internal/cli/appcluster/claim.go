@@ -41,3 +41,25 @@ func Current(conditions []metav1.Condition, kind string, generation int64) *meta
 	}
 	return c
 }
+
+// True is a condition of a claim as it is now, if it is true; nil otherwise.
+func True(u *unstructured.Unstructured, kind string) *metav1.Condition {
+	c := Current(StatusOf(u).Conditions, kind, u.GetGeneration())
+	if c == nil || c.Status != metav1.ConditionTrue {
+		return nil
+	}
+	return c
+}
+
+// Uncommitted is what keeps a claim from being committed, for example that the Git
+// host is out of reach; nil for nothing, and for what only a person can decide.
+func Uncommitted(u *unstructured.Unstructured) *metav1.Condition {
+	if u == nil {
+		return nil
+	}
+	c := Current(StatusOf(u).Conditions, "Committed", u.GetGeneration())
+	if c == nil || c.Status == metav1.ConditionTrue || c.Reason == "Held" {
+		return nil
+	}
+	return c
+}

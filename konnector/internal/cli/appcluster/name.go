@@ -85,17 +85,26 @@ func mappingFor(mapper meta.RESTMapper, word string) (*meta.RESTMapping, error) 
 	return mapper.RESTMapping(groupKind)
 }
 
-// Claim reads a claim. One without an object says why there is none, where the
-// konnector told.
-func (c *Cluster) Claim(ctx context.Context, n ClaimName) (*unstructured.Unstructured, error) {
+// Object reads the object of a claim; nil when there is none.
+func (c *Cluster) Object(ctx context.Context, n ClaimName) (*unstructured.Unstructured, error) {
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(n.Kind)
 	err := c.Get(ctx, client.ObjectKey{Namespace: n.Key.Namespace, Name: n.Key.Name}, u)
-	if err == nil {
-		return u, nil
-	}
-	if !apierrors.IsNotFound(err) {
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
 		return nil, fmt.Errorf("read %s: %w", n.Key, err)
+	}
+	return u, nil
+}
+
+// Claim reads a claim. One without an object says why there is none, where the
+// konnector told.
+func (c *Cluster) Claim(ctx context.Context, n ClaimName) (*unstructured.Unstructured, error) {
+	u, err := c.Object(ctx, n)
+	if u != nil || err != nil {
+		return u, err
 	}
 	var binding v1alpha1.APIServiceBinding
 	if c.Get(ctx, client.ObjectKey{Name: n.Key.Binding}, &binding) == nil {

@@ -3,12 +3,15 @@ package appcluster
 import (
 	"context"
 	"fmt"
+	"io"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"gitbind.dev/konnector/internal/cli/output"
 )
 
 // Preview says in a line what Apply would do, and does nothing. What is not
@@ -42,14 +45,32 @@ func (c *Cluster) Preview(ctx context.Context, o client.Object) (string, error) 
 	return Describe(u) + " would be changed", nil
 }
 
-// Manifest is an object as a person would write it into a file.
-func (c *Cluster) Manifest(o client.Object) (*unstructured.Unstructured, error) {
-	u, err := c.unstructured(o)
-	if err != nil {
-		return nil, err
+// PreviewAll says in a line for each object what Apply would do.
+func (c *Cluster) PreviewAll(ctx context.Context, w io.Writer, objects []client.Object) error {
+	for _, o := range objects {
+		line, err := c.Preview(ctx, o)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(w, "  "+line)
 	}
-	for _, field := range []string{"uid", "resourceVersion", "generation", "managedFields", "creationTimestamp"} {
-		unstructured.RemoveNestedField(u.Object, "metadata", field)
+	return nil
+}
+
+// Print prints objects as a person would write them into a file.
+func (c *Cluster) Print(w io.Writer, objects []client.Object) error {
+	for _, o := range objects {
+		u, err := c.unstructured(o)
+		if err != nil {
+			return err
+		}
+		for _, field := range []string{"uid", "resourceVersion", "generation", "managedFields", "creationTimestamp"} {
+			unstructured.RemoveNestedField(u.Object, "metadata", field)
+		}
+		fmt.Fprintln(w, "---")
+		if err := output.Data(w, output.YAML, u.Object); err != nil {
+			return err
+		}
 	}
-	return u, nil
+	return nil
 }

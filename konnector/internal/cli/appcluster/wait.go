@@ -46,7 +46,7 @@ func Say(c metav1.Condition) string {
 
 // Wait waits until a condition of a cluster-scoped object is true. It tells
 // each other state of the condition that lasts, once.
-func (c *Cluster) Wait(ctx context.Context, gvk schema.GroupVersionKind, name, condition string, timeout time.Duration, tell func(metav1.Condition)) error {
+func (c *Cluster) Wait(ctx context.Context, gvk schema.GroupVersionKind, name, condition string, timeout time.Duration, tell func(string)) error {
 	var gone bool
 	err := c.Until(ctx, Watched{Kind: gvk, Key: client.ObjectKey{Name: name}, Tell: tell}, timeout, func(u *unstructured.Unstructured) (bool, *metav1.Condition) {
 		if gone = u == nil; gone {
@@ -65,8 +65,8 @@ func (c *Cluster) Wait(ctx context.Context, gvk schema.GroupVersionKind, name, c
 type Watched struct {
 	Kind schema.GroupVersionKind
 	Key  client.ObjectKey
-	// Tell gets each state that lasts, once.
-	Tell func(metav1.Condition)
+	// Tell gets each state that lasts, once, in words; nil for nobody.
+	Tell func(string)
 }
 
 // Until waits until an object is as wanted. as gets the object, nil while there
@@ -75,7 +75,11 @@ type Watched struct {
 func (c *Cluster) Until(ctx context.Context, w Watched, timeout time.Duration, as func(*unstructured.Unstructured) (bool, *metav1.Condition)) error {
 	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	states := announcer{tell: w.Tell}
+	states := announcer{tell: func(c metav1.Condition) {
+		if w.Tell != nil {
+			w.Tell(Say(c))
+		}
+	}}
 	look := func(u *unstructured.Unstructured) bool {
 		done, state := as(u)
 		if !done && state != nil {

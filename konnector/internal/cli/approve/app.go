@@ -2,7 +2,6 @@ package approve
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -11,8 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
@@ -101,24 +98,24 @@ func heldRemoval(binding string, u *unstructured.Unstructured) (Item, bool) {
 
 // doneIn reports whether the konnector has acted on all of the approval: it keeps
 // the annotations, and says in the status which it has acted on.
-func (c chosen) doneIn(now *v1alpha1.Connection) bool {
+func (c chosen) doneIn(u *unstructured.Unstructured) bool {
 	for annotation, value := range c.annotations {
-		if actedOn(now, annotation) != value {
+		if actedOn(u, annotation) != value {
 			return false
 		}
 	}
 	return true
 }
 
-func actedOn(c *v1alpha1.Connection, annotation string) string {
-	switch a := c.Status.Approved; {
-	case a == nil:
-		return ""
-	case annotation == v1alpha1.ApproveMainAnnotation:
-		return a.Main
-	default:
-		return a.Removals
+// actedOn is the commit for which the konnector has acted on an annotation of a
+// Connection; "" for none.
+func actedOn(u *unstructured.Unstructured, annotation string) string {
+	field := "removals"
+	if annotation == v1alpha1.ApproveMainAnnotation {
+		field = "main"
 	}
+	commit, _, _ := unstructured.NestedString(u.Object, "status", "approved", field)
+	return commit
 }
 
 // withdraw takes an earlier approval of the very same commit back, so that the
@@ -127,33 +124,26 @@ func (in Input) withdraw(ctx context.Context, c chosen) error {
 	if c.kind != "Connection" {
 		return nil
 	}
-	var now v1alpha1.Connection
-	if err := in.Cluster.Get(ctx, client.ObjectKey{Name: c.Name}, &now); err != nil {
+	now := &unstructured.Unstructured{}
+	now.SetGroupVersionKind(c.gvk())
+	if err := in.Cluster.Get(ctx, client.ObjectKey{Name: c.Name}, now); err != nil {
 		return fmt.Errorf("read Connection %s: %w", c.Name, err)
 	}
-	earlier := map[string]any{}
+	earlier := map[string]string{}
 	for annotation, value := range c.annotations {
-		if actedOn(&now, annotation) == value {
-			earlier[annotation] = nil
+		if actedOn(now, annotation) == value {
+			earlier[annotation] = ""
 		}
 	}
 	if len(earlier) == 0 {
 		return nil
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": earlier}})
-	if err != nil {
-		return err
-	}
-	if err := in.Cluster.Patch(ctx, &now, client.RawPatch(types.MergePatchType, patch), client.FieldOwner("kubectl-gitbind")); err != nil {
+	if err := in.Cluster.Annotate(ctx, now, earlier); err != nil {
 		return fmt.Errorf("take the earlier approval back: %w", err)
 	}
-	err = in.Cluster.Until(ctx, appcluster.Watched{Kind: c.gvk(), Key: client.ObjectKey{Name: c.Name}}, withdrawn, func(u *unstructured.Unstructured) (bool, *metav1.Condition) {
-		var now v1alpha1.Connection
-		if u == nil || runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &now) != nil {
-			return false, nil
-		}
+	err := in.Cluster.Until(ctx, appcluster.Watched{Kind: c.gvk(), Key: client.ObjectKey{Name: c.Name}}, withdrawn, func(u *unstructured.Unstructured) (bool, *metav1.Condition) {
 		for annotation := range earlier {
-			if actedOn(&now, annotation) != "" {
+			if u == nil || actedOn(u, annotation) != "" {
 				return false, nil
 			}
 		}

@@ -9,7 +9,6 @@ package approve
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,7 +17,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
@@ -251,14 +249,10 @@ func (in Input) approve(ctx context.Context, c chosen) error {
 	if err := in.withdraw(ctx, c); err != nil {
 		return err
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": c.annotations}})
-	if err != nil {
-		return err
-	}
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(c.gvk())
 	u.SetName(c.Name)
-	if err := in.Cluster.Patch(ctx, u, client.RawPatch(types.MergePatchType, patch), client.FieldOwner("kubectl-gitbind")); err != nil {
+	if err := in.Cluster.Annotate(ctx, u, c.annotations); err != nil {
 		return fmt.Errorf("approve: %w", err)
 	}
 	if in.Timeout == 0 {
@@ -266,7 +260,7 @@ func (in Input) approve(ctx context.Context, c chosen) error {
 		return err
 	}
 	doing := progress.Begin(in.Terminal, "waiting until it is acted on")
-	err = in.Cluster.Until(ctx, appcluster.Watched{Kind: c.gvk(), Key: client.ObjectKey{Name: c.Name}}, in.Timeout, c.done)
+	err := in.Cluster.Until(ctx, appcluster.Watched{Kind: c.gvk(), Key: client.ObjectKey{Name: c.Name}}, in.Timeout, c.done)
 	doing.End()
 	var late *appcluster.NotReady
 	if errors.As(err, &late) {

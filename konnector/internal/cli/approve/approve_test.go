@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 )
@@ -98,15 +98,17 @@ func TestWhatIsDeletedOrEmptiedIsShownByName(t *testing.T) {
 
 func TestDone(t *testing.T) {
 	removals := chosen{annotations: map[string]string{v1alpha1.ApproveRemovalsAnnotation: hash}, holder: &holder{}}
-	connection := func(a *v1alpha1.Approvals) *v1alpha1.Connection {
-		return &v1alpha1.Connection{Status: v1alpha1.ConnectionStatus{Approved: a}}
+	connection := func(approved map[string]any) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"approved": approved}}}
 	}
-	if removals.doneIn(connection(nil)) || removals.doneIn(connection(&v1alpha1.Approvals{Main: hash, Removals: "other"})) ||
-		!removals.doneIn(connection(&v1alpha1.Approvals{Removals: hash})) {
+	if removals.doneIn(connection(nil)) || removals.doneIn(connection(map[string]any{"main": hash, "removals": "other"})) ||
+		!removals.doneIn(connection(map[string]any{"removals": hash})) {
 		t.Error("removals of a Connection")
 	}
-	on := func(annotations map[string]string) *v1alpha1.ClusterBinding {
-		return &v1alpha1.ClusterBinding{ObjectMeta: metav1.ObjectMeta{Annotations: annotations}}
+	on := func(annotations map[string]string) *unstructured.Unstructured {
+		u := &unstructured.Unstructured{}
+		u.SetAnnotations(annotations)
+		return u
 	}
 	both := chosen{annotations: map[string]string{v1alpha1.ApproveMainAnnotation: hash, recreateAnnotation: path}, holder: &holder{}}
 	if both.doneOn(on(both.annotations)) || both.doneOn(on(map[string]string{recreateAnnotation: path})) || !both.doneOn(on(nil)) {

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
@@ -132,9 +133,9 @@ func (h *holder) answered(status, main *store.Snapshot) {
 
 // doneOn reports whether the bridge has acted on all of the approval: it takes the
 // annotations away then.
-func (c chosen) doneOn(now *v1alpha1.ClusterBinding) bool {
+func (c chosen) doneOn(u *unstructured.Unstructured) bool {
 	for annotation := range c.annotations {
-		if now.Annotations[annotation] != "" {
+		if u.GetAnnotations()[annotation] != "" {
 			return false
 		}
 	}

@@ -7,7 +7,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
@@ -131,26 +130,13 @@ func items(w io.Writer, items []Item) {
 
 // done judges an object after the approval was written: as Until wants it.
 func (c chosen) done(u *unstructured.Unstructured) (bool, *metav1.Condition) {
-	if u == nil {
+	switch {
+	case u == nil:
 		return false, nil
+	case c.kind == bindingKind:
+		return doneFor(u), nil
+	case c.kind == "Connection":
+		return c.doneIn(u), nil
 	}
-	switch c.kind {
-	case bindingKind:
-		var now v1alpha1.APIServiceBinding
-		if runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &now) != nil {
-			return false, nil
-		}
-		return doneFor(&now), nil
-	case "Connection":
-		var now v1alpha1.Connection
-		if runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &now) != nil {
-			return false, nil
-		}
-		return c.doneIn(&now), nil
-	}
-	var now v1alpha1.ClusterBinding
-	if runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &now) != nil {
-		return false, nil
-	}
-	return c.doneOn(&now), nil
+	return c.doneOn(u), nil
 }

@@ -7,8 +7,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/konnector/internal/cli/appcluster"
 )
 
 const bindingKind = "APIServiceBinding"
@@ -43,6 +45,7 @@ func (h *holder) awaits(hash string) bool {
 }
 
 // doneFor reports whether the konnector has installed the definition.
-func doneFor(b *v1alpha1.APIServiceBinding) bool {
-	return meta.IsStatusConditionTrue(b.Status.Conditions, v1alpha1.ConditionSchema)
+func doneFor(u *unstructured.Unstructured) bool {
+	c := appcluster.Condition(u, v1alpha1.ConditionSchema)
+	return c != nil && c.Status == metav1.ConditionTrue
 }

@@ -16,7 +16,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/api/restapi"
@@ -155,14 +154,7 @@ func (b binder) bind(ctx context.Context, offer restapi.Offer) error {
 // preview says what bind would do, and does nothing.
 func (b binder) preview(ctx context.Context, offer restapi.Offer) error {
 	fmt.Fprintf(b.Terminal.Out, "Binding %s would do this:\n  %s would be granted to cluster %s\n", offer.API.BindingName(), offer.Name, b.connection.Spec.ClusterID)
-	for _, o := range objects(b.connection.Name, offer, b.NoAggregate) {
-		line, err := b.Cluster.Preview(ctx, o)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintln(b.Terminal.Out, "  "+line)
-	}
-	return nil
+	return b.Cluster.PreviewAll(ctx, b.Terminal.Out, objects(b.connection.Name, offer, b.NoAggregate))
 }
 
 // print prints what bind would apply. The control plane grants the offer, since
@@ -174,17 +166,7 @@ func (b binder) print(ctx context.Context, offer restapi.Offer) error {
 		}
 		fmt.Fprintf(b.Notes, "%s is granted to cluster %s. Nothing was applied to this cluster: apply what is printed.\n", offer.Name, b.connection.Spec.ClusterID)
 	}
-	for _, o := range objects(b.connection.Name, offer, b.NoAggregate) {
-		u, err := b.Cluster.Manifest(o)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintln(b.Terminal.Out, "---")
-		if err := output.Data(b.Terminal.Out, output.YAML, u.Object); err != nil {
-			return err
-		}
-	}
-	return nil
+	return b.Cluster.Print(b.Terminal.Out, objects(b.connection.Name, offer, b.NoAggregate))
 }
 
 // apply gives the konnector what it needs before it is told to begin.
@@ -207,7 +189,7 @@ func (b binder) apply(ctx context.Context, offer restapi.Offer, say func(string)
 
 func (in Input) wait(ctx context.Context, name string, say func(string)) error {
 	gvk := v1alpha1.GroupVersion.WithKind("APIServiceBinding")
-	err := in.Cluster.Wait(ctx, gvk, name, v1alpha1.ConditionReady, in.Timeout, func(c metav1.Condition) { say(appcluster.Say(c)) })
+	err := in.Cluster.Wait(ctx, gvk, name, v1alpha1.ConditionReady, in.Timeout, say)
 	var late *appcluster.NotReady
 	if errors.As(err, &late) && late.Condition == nil {
 		return fmt.Errorf("%w: no konnector looks after it. It is bound as soon as one does", err)

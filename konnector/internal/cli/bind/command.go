@@ -43,6 +43,7 @@ manifests are. The konnector does the rest when it is applied, in any order.`,
 		Args:              command.Args(1, -1, "name what to bind: kubectl gitbind bind NAME; kubectl gitbind catalog lists it"),
 		ValidArgsFunction: completion.Offers(env),
 	})
+	c.Arguments(&in.Names)
 	fs := c.Flags()
 	fs.StringVar(&in.Connection, "connection", "", "name of the Connection, if the cluster has several")
 	fs.BoolVar(&in.NoAggregate, "no-aggregate", false, "do not add the API to the cluster's roles view, edit and admin")
@@ -52,8 +53,5 @@ manifests are. The konnector does the rest when it is applied, in any order.`,
 	c.NoWait(&in.Timeout, "do not wait until the API can be used")
 	c.Excludes("no-wait", "dry-run", "output")
 	c.SignInFlags()
-	return c.Run(command.Cluster|command.SignIn, func(ctx context.Context, names []string) error {
-		in.Names = names
-		return Do(ctx, in)
-	})
+	return c.Run(command.Cluster|command.SignIn, func(ctx context.Context) error { return Do(ctx, in) })
 }

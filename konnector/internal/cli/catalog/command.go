@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"context"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -29,11 +28,9 @@ name, group, kind, API or description.`,
 		Args:              command.Args(0, 1, "give one text to search for: put several words into quotes"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	})
+	c.Argument(&in.Search)
 	c.Backend(&in.Connection, &in.BackendURL)
 	c.Output(&in.Format)
 	c.SignInFlags()
-	return c.Run(command.Cluster|command.SignIn, func(ctx context.Context, search []string) error {
-		in.Search = strings.Join(search, "")
-		return Do(ctx, in)
-	})
+	return c.Run(command.Cluster|command.SignIn, func(ctx context.Context) error { return Do(ctx, in) })
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"gitbind.dev/konnector/internal/cli/output"
 )
 
 const (
@@ -38,7 +40,7 @@ func (s Source) environment(bundle string) ([]string, error) {
 		}
 		key := "credential." + host.Scheme + "://" + host.Host + ".helper"
 		set = append(set, [2]string{key, ""}, [2]string{key, helper})
-		env = append(env, usernameVariable+"="+oneLine(s.Username), passwordVariable+"="+oneLine(s.Password))
+		env = append(env, usernameVariable+"="+output.Line(s.Username), passwordVariable+"="+output.Line(s.Password))
 	}
 	if s.asksNobody() {
 		env = append(env, "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=", "SSH_ASKPASS=")
@@ -67,13 +69,4 @@ func systemBundle() []byte {
 		}
 	}
 	return nil
-}
-
-func oneLine(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' {
-			return -1
-		}
-		return r
-	}, s)
 }

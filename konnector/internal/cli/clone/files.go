@@ -21,12 +21,6 @@ type Entry struct {
 	Blob string
 }
 
-// Head is main's commit; "" while there is none.
-func (c *Clone) Head(ctx context.Context) (string, error) {
-	out, err := c.run(ctx, nil, "for-each-ref", "--format=%(objectname)", main)
-	return strings.TrimSpace(string(out)), err
-}
-
 // Files lists what main has at a path, or below it.
 func (c *Clone) Files(ctx context.Context, path string) ([]Entry, error) {
 	if empty, err := c.isEmpty(ctx); empty || err != nil {

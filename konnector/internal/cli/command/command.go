@@ -57,12 +57,14 @@ const (
 type Command struct {
 	*cobra.Command
 	// Check refuses wrong flags and arguments that the shared flags do not.
-	Check func(args []string) error
+	Check func() error
 	// Trouble is the exit code of each error; 0 for that of all commands.
 	Trouble int
 
 	env    Env
 	call   *Call
+	name   *string
+	names  *[]string
 	checks []func() error
 	signin *signin.Flags
 	// url is the value of --url, for a command that works without a cluster then.
@@ -79,13 +81,23 @@ func New(env Env, call *Call, cmd *cobra.Command) *Command {
 	return &Command{Command: cmd, env: env, call: call}
 }
 
+// Argument is where the first argument goes, if there is one.
+func (c *Command) Argument(name *string) { c.name = name }
+
+// Arguments is where all arguments go.
+func (c *Command) Arguments(names *[]string) { c.names = names }
+
 // Output adds -o, for the formats that the command has: all of them when none is
 // named.
 func (c *Command) Output(format *output.Format, formats ...output.Format) {
-	var flag output.Flag
-	flag.AddTo(c.Command, formats...)
+	if len(formats) == 0 {
+		formats = output.All()
+	}
+	names := output.Names(formats)
+	text := c.Flags().StringP("output", "o", names[0], "one of "+strings.Join(names, ", "))
+	c.Values("output", names...)
 	c.checks = append(c.checks, func() (err error) {
-		*format, err = flag.Format()
+		*format, err = output.Parse(*text, formats)
 		return err
 	})
 }
@@ -120,7 +132,12 @@ func (c *Command) NoWait(timeout *time.Duration, does string) {
 // Excludes refuses a flag together with any of the others.
 func (c *Command) Excludes(flag string, others ...string) {
 	for _, other := range others {
-		c.checks = append(c.checks, func() error { return usage.Exclusive(c.Flags(), flag, other) })
+		c.checks = append(c.checks, func() error {
+			if c.Flags().Changed(flag) && c.Flags().Changed(other) {
+				return usage.Errorf("--%s and --%s exclude each other", flag, other)
+			}
+			return nil
+		})
 	}
 }
 
@@ -131,14 +148,14 @@ func (c *Command) Values(flag string, values ...string) {
 
 // Run ends the making of a subcommand: it reads each call, opens what it needs, and
 // does it.
-func (c *Command) Run(needs Needs, do func(ctx context.Context, args []string) error) *cobra.Command {
+func (c *Command) Run(needs Needs, do func(ctx context.Context) error) *cobra.Command {
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		err := c.read(args)
 		if err == nil {
 			err = c.open(needs)
 		}
 		if err == nil {
-			err = do(cmd.Context(), args)
+			err = do(cmd.Context())
 		}
 		var exit *usage.Exit
 		if err != nil && c.Trouble != 0 && !errors.As(err, &exit) {
@@ -153,13 +170,19 @@ func (c *Command) Run(needs Needs, do func(ctx context.Context, args []string) e
 func (c *Command) read(args []string) (err error) {
 	c.call.Terminal = terminal.Open(c.InOrStdin(), c.OutOrStdout())
 	c.call.Notes, c.call.Now = c.ErrOrStderr(), time.Now
+	if c.name != nil && len(args) > 0 {
+		*c.name = args[0]
+	}
+	if c.names != nil {
+		*c.names = args
+	}
 	for _, check := range c.checks {
 		if err := check(); err != nil {
 			return err
 		}
 	}
 	if c.Check != nil {
-		if err := c.Check(args); err != nil {
+		if err := c.Check(); err != nil {
 			return err
 		}
 	}

@@ -66,6 +66,7 @@ while its konnector was seen within the last five minutes.`,
 		Args:              command.Args(1, 1, "give one URL, that of the control plane's backend: kubectl gitbind connect URL"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	})
+	c.Argument(&in.BackendURL)
 	fs := c.Flags()
 	fs.StringVar(&in.Name, "name", "", "name of the Connection (default: the URL's host, or \"default\")")
 	fs.StringVar(&in.ClusterName, "cluster-name", "", "how the control plane's people know this cluster (default: the kubeconfig's context)")
@@ -84,7 +85,7 @@ while its konnector was seen within the last five minutes.`,
 	c.Excludes("dry-run", "output")
 	c.Excludes("no-wait", "output")
 	c.SignInFlags()
-	c.Check = func(args []string) (err error) {
+	c.Check = func() (err error) {
 		if in.Force && in.Reclaim == "" {
 			return usage.Errorf("--force is for --reclaim")
 		}
@@ -96,8 +97,8 @@ while its konnector was seen within the last five minutes.`,
 				return fmt.Errorf("read --ca-file: %w", err)
 			}
 		}
-		in.BackendURL, err = session.BackendURL(args[0])
+		in.BackendURL, err = session.BackendURL(in.BackendURL)
 		return err
 	}
-	return c.Run(command.Cluster|command.SignIn, func(ctx context.Context, _ []string) error { return Do(ctx, in) })
+	return c.Run(command.Cluster|command.SignIn, func(ctx context.Context) error { return Do(ctx, in) })
 }

@@ -14,8 +14,6 @@ import (
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
@@ -224,7 +222,7 @@ func WaitReady(ctx context.Context, cluster *appcluster.Cluster, t *terminal.Ter
 	p := progress.Begin(t, "waiting for the konnector")
 	defer p.End()
 	gvk := v1alpha1.GroupVersion.WithKind("Connection")
-	err := cluster.Wait(ctx, gvk, name, v1alpha1.ConditionReady, timeout, func(c metav1.Condition) { p.Say(appcluster.Say(c)) })
+	err := cluster.Wait(ctx, gvk, name, v1alpha1.ConditionReady, timeout, p.Say)
 	if err == nil {
 		p.Say("connection/" + name + " ready")
 	}

@@ -9,7 +9,6 @@ import (
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/konnector/internal/cli/controlplane"
 	"gitbind.dev/konnector/internal/cli/install"
-	"gitbind.dev/konnector/internal/cli/output"
 )
 
 // preview says what connect would do. It signs nobody in: it asks the backend
@@ -24,27 +23,19 @@ func (c connecting) preview(ctx context.Context) error {
 	if c.How.Token == "" {
 		fmt.Fprintf(out, "  you would sign in at %s, unless you are\n", info.Issuer)
 	}
-	objects, err := install.Objects(c.Install)
+	objects, err := c.installed()
 	if err != nil {
 		return err
 	}
-	for _, o := range objects {
-		line, err := c.Cluster.Preview(ctx, o)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintln(out, "  "+line)
+	if err := c.Cluster.PreviewAll(ctx, out, objects); err != nil {
+		return err
 	}
 	if c.before == nil {
 		fmt.Fprintf(out, "  %s would get a repository and a credential in the control plane\n  secret/gitbind-%s and connection/%s would be created\n", displayName(c.Input), c.Name, c.Name)
 	} else {
 		fmt.Fprintf(out, "  secret/%s would get a new credential, and the old one end\n", c.before.Spec.SecretRef.Name)
-		for _, o := range c.kept() {
-			line, err := c.Cluster.Preview(ctx, o)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintln(out, "  "+line)
+		if err := c.Cluster.PreviewAll(ctx, out, c.kept()); err != nil {
+			return err
 		}
 	}
 	fmt.Fprintln(out, "Nothing was changed.")
@@ -89,28 +80,19 @@ func (c connecting) print(ctx context.Context) error {
 		more = c.kept()
 		fmt.Fprintf(c.Notes, "This cluster is connected already. Its Secret %s is left out: the credential stays as it is. A new one: kubectl gitbind rotate\n", c.before.Spec.SecretRef.Name)
 	}
-	objects, err := install.Objects(c.Install)
+	objects, err := c.installed()
 	if err != nil {
 		return err
 	}
-	for _, o := range objects {
-		if err := c.printOne(o); err != nil {
-			return err
-		}
-	}
-	for _, o := range more {
-		if err := c.printOne(o); err != nil {
-			return err
-		}
-	}
-	return nil
+	return c.Cluster.Print(c.Terminal.Out, append(objects, more...))
 }
 
-func (c connecting) printOne(o client.Object) error {
-	u, err := c.Cluster.Manifest(o)
-	if err != nil {
-		return err
+// installed is what is installed, or would be.
+func (c connecting) installed() ([]client.Object, error) {
+	objects, err := install.Objects(c.Install)
+	out := make([]client.Object, len(objects))
+	for i, o := range objects {
+		out[i] = o
 	}
-	fmt.Fprintln(c.Terminal.Out, "---")
-	return output.Data(c.Terminal.Out, output.YAML, u.Object)
+	return out, err
 }

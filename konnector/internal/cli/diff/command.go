@@ -37,18 +37,16 @@ path, only ("cluster" or "file", when the other side has none) and diff.`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: completion.Claims(env, 0),
 	})
+	c.Arguments(&in.Names)
 	c.Flags().StringSliceVarP(&in.Files, "filename", "f", nil, "compare with these files, in the place of those on main; - is standard input")
 	c.Output(&in.Format, output.Table, output.JSON, output.YAML, output.Name)
 	c.SignInFlags()
-	c.Check = func(names []string) error {
-		if len(names) > 0 && len(in.Files) > 0 {
+	c.Check = func() error {
+		if len(in.Names) > 0 && len(in.Files) > 0 {
 			return usage.Errorf("-f names the claims itself: give names, or -f")
 		}
 		return nil
 	}
 	c.Trouble = trouble
-	return c.Run(command.Cluster|command.SignIn, func(ctx context.Context, names []string) error {
-		in.Names = names
-		return Do(ctx, in)
-	})
+	return c.Run(command.Cluster|command.SignIn, func(ctx context.Context) error { return Do(ctx, in) })
 }

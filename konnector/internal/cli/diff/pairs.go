@@ -8,7 +8,6 @@ import (
 	"path"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -80,14 +79,12 @@ func (in Input) named(ctx context.Context) ([]pair, error) {
 // pair is the cluster's side of a claim.
 func (in Input) pair(ctx context.Context, name appcluster.ClaimName) (pair, error) {
 	p := pair{key: name.Key, kind: name.Kind.Kind, side: "main/" + name.Key.Path()}
-	u := &unstructured.Unstructured{}
-	u.SetGroupVersionKind(name.Kind)
-	err := in.Cluster.Get(ctx, client.ObjectKey{Namespace: name.Key.Namespace, Name: name.Key.Name}, u)
-	switch {
-	case err == nil:
+	u, err := in.Cluster.Object(ctx, name)
+	if err != nil {
+		return p, err
+	}
+	if u != nil {
 		p.live = contract.FromObject(u)
-	case !apierrors.IsNotFound(err):
-		return p, fmt.Errorf("read %s: %w", name.Key, err)
 	}
 	p.schema, err = in.Cluster.Schema(name.Kind)
 	return p, err

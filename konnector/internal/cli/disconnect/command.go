@@ -2,7 +2,6 @@ package disconnect
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -34,6 +33,7 @@ connect again. What connect installed stays, too, unless --all is given.`,
 		Args:              command.Args(0, 1, "give one Connection, or none where there is only one"),
 		ValidArgsFunction: completion.Connections(env, 1),
 	})
+	c.Argument(&in.Name)
 	fs := c.Flags()
 	fs.BoolVar(&in.All, "all", false, "remove gitbind's kinds, rights, policies and the konnector, too")
 	fs.BoolVar(&in.KeepCredential, "keep-credential", false, "do not ask the control plane to end the credential")
@@ -41,8 +41,5 @@ connect again. What connect installed stays, too, unless --all is given.`,
 	fs.BoolVarP(&in.Yes, "yes", "y", false, "do not ask whether to go on")
 	fs.DurationVar(&in.Timeout, "timeout", time.Minute, "how long to wait until the Connection is gone")
 	c.SignInFlags()
-	return c.Run(command.Cluster|command.SignIn, func(ctx context.Context, name []string) error {
-		in.Name = strings.Join(name, "")
-		return Do(ctx, in)
-	})
+	return c.Run(command.Cluster|command.SignIn, func(ctx context.Context) error { return Do(ctx, in) })
 }

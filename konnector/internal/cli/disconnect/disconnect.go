@@ -16,8 +16,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -148,7 +146,11 @@ func at(connection *v1alpha1.Connection) string {
 // disconnect removes the Connection last: it says where the others are.
 func (in Input) disconnect(ctx context.Context, connection *v1alpha1.Connection, say func(string)) error {
 	if !in.KeepCredential && connection.Spec.BackendURL != "" {
-		if err := in.revoke(ctx, connection); err != nil {
+		backend, err := in.Of(ctx, connection)
+		if err == nil {
+			err = backend.Revoke(ctx, connection.Spec.ClusterID)
+		}
+		if err != nil {
 			return fmt.Errorf("end the credential: %w. If the control plane is gone, add --keep-credential", err)
 		}
 		say("credential revoked")
@@ -161,29 +163,21 @@ func (in Input) disconnect(ctx context.Context, connection *v1alpha1.Connection,
 	}
 	if shared {
 		say("secret/" + ref.Name + " stays: another Connection uses it")
-	} else if err := in.delete(ctx, secret, "secret/"+ref.Name+" in "+ref.Namespace, say); err != nil {
+	} else if err := in.Cluster.Remove(ctx, secret, "secret/"+ref.Name+" in "+ref.Namespace, say); err != nil {
 		return err
 	}
 	name := v1alpha1.CredentialRole(connection.Name)
 	meta := metav1.ObjectMeta{Namespace: ref.Namespace, Name: name}
-	if err := in.delete(ctx, &rbacv1.RoleBinding{ObjectMeta: meta}, "rolebinding/"+name, say); err != nil {
+	if err := in.Cluster.Remove(ctx, &rbacv1.RoleBinding{ObjectMeta: meta}, "rolebinding/"+name, say); err != nil {
 		return err
 	}
-	if err := in.delete(ctx, &rbacv1.Role{ObjectMeta: meta}, "role/"+name, say); err != nil {
+	if err := in.Cluster.Remove(ctx, &rbacv1.Role{ObjectMeta: meta}, "role/"+name, say); err != nil {
 		return err
 	}
-	if err := in.delete(ctx, connection, "connection/"+connection.Name, say); err != nil {
+	if err := in.Cluster.Remove(ctx, connection, "connection/"+connection.Name, say); err != nil {
 		return err
 	}
 	return in.gone(ctx, connection.Name)
-}
-
-func (in Input) revoke(ctx context.Context, connection *v1alpha1.Connection) error {
-	backend, err := in.Of(ctx, connection)
-	if err != nil {
-		return err
-	}
-	return backend.Revoke(ctx, connection.Spec.ClusterID)
 }
 
 // shared tells whether another Connection uses the same Secret.
@@ -194,24 +188,9 @@ func (in Input) shared(ctx context.Context, connection *v1alpha1.Connection) (bo
 	}), err
 }
 
-func (in Input) delete(ctx context.Context, o client.Object, name string, say func(string)) error {
-	err := in.Cluster.Delete(ctx, o)
-	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("delete %s: %w", name, err)
-	}
-	say(name + " deleted")
-	return nil
-}
-
 // gone waits until the konnector has let the Connection go.
 func (in Input) gone(ctx context.Context, name string) error {
-	watched := appcluster.Watched{
-		Kind: v1alpha1.GroupVersion.WithKind("Connection"), Key: client.ObjectKey{Name: name},
-		Tell: func(metav1.Condition) {},
-	}
+	watched := appcluster.Watched{Kind: v1alpha1.GroupVersion.WithKind("Connection"), Key: client.ObjectKey{Name: name}}
 	err := in.Cluster.Until(ctx, watched, in.Timeout, func(u *unstructured.Unstructured) (bool, *metav1.Condition) { return u == nil, nil })
 	var late *appcluster.NotReady
 	if errors.As(err, &late) {
@@ -228,7 +207,7 @@ func (in Input) uninstall(ctx context.Context, say func(string)) error {
 	}
 	slices.Reverse(objects)
 	for _, o := range objects {
-		if err := in.delete(ctx, o, appcluster.Describe(o), say); err != nil {
+		if err := in.Cluster.Remove(ctx, o, appcluster.Describe(o), say); err != nil {
 			return err
 		}
 	}

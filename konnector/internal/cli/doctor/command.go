@@ -32,5 +32,5 @@ The exit code is 1 when a link fails.`,
 	})
 	c.Output(&in.Format, output.Table, output.JSON, output.YAML)
 	// To open the cluster is the first link that is looked at.
-	return c.Run(0, func(ctx context.Context, _ []string) error { return Do(ctx, in) })
+	return c.Run(0, func(ctx context.Context) error { return Do(ctx, in) })
 }

@@ -110,7 +110,7 @@ func (c *connection) open() error {
 	if c.repo != nil {
 		return nil
 	}
-	trusting, err := (&signin.SignIn{HTTP: c.HTTP}).Trusting(c.Spec.CABundle)
+	trusting, err := c.trusting()
 	if err != nil {
 		return err
 	}
@@ -119,6 +119,11 @@ func (c *connection) open() error {
 		Credentials: func(context.Context) (string, string, error) { return c.user(), c.password(), nil },
 	})
 	return err
+}
+
+// trusting is how to speak with what the Connection names.
+func (c *connection) trusting() (*signin.SignIn, error) {
+	return (&signin.SignIn{HTTP: c.HTTP}).Trusting(c.Spec.CABundle)
 }
 
 func (c *connection) user() string     { return string(c.secret.Data[corev1.BasicAuthUsernameKey]) }

@@ -95,7 +95,7 @@ func (c *connection) backend(ctx context.Context) Finding {
 	if c.Spec.BackendURL == "" {
 		return warn("", "spec.backendURL names none: %s, and nobody can bind from here", slower)
 	}
-	trusting, err := (&signin.SignIn{HTTP: c.HTTP}).Trusting(c.Spec.CABundle)
+	trusting, err := c.trusting()
 	if err != nil {
 		return fail("kubectl gitbind connect URL --ca-file FILE", "spec.caBundle: %v", err)
 	}
@@ -111,7 +111,7 @@ func (c *connection) openID(ctx context.Context) Finding {
 	if c.issuer == "" {
 		return ok("not needed")
 	}
-	trusting, err := (&signin.SignIn{HTTP: c.HTTP}).Trusting(c.Spec.CABundle)
+	trusting, err := c.trusting()
 	if err != nil {
 		return fail("", "%v", err)
 	}

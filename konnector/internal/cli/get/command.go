@@ -42,7 +42,7 @@ As JSON and YAML it is a List of the objects, as kubectl prints several kinds.`,
 	})
 	c.Output(&in.Format)
 	c.AddCommand(connectionsCommand(env), bindingsCommand(env), claimsCommand(env), clustersCommand(env))
-	return c.Run(command.Cluster|command.SignIn, func(ctx context.Context, _ []string) error { return Do(ctx, in) })
+	return c.Run(command.Cluster|command.SignIn, func(ctx context.Context) error { return Do(ctx, in) })
 }
 
 func connectionsCommand(env command.Env) *cobra.Command {
@@ -54,11 +54,9 @@ func connectionsCommand(env command.Env) *cobra.Command {
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: completion.Connections(env, 0),
 	})
+	c.Arguments(&in.Names)
 	c.Output(&in.Format)
-	return c.Run(command.Cluster|command.SignIn, func(ctx context.Context, names []string) error {
-		in.Names = names
-		return in.connections(ctx)
-	})
+	return c.Run(command.Cluster|command.SignIn, func(ctx context.Context) error { return in.connections(ctx) })
 }
 
 func bindingsCommand(env command.Env) *cobra.Command {
@@ -70,12 +68,10 @@ func bindingsCommand(env command.Env) *cobra.Command {
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: completion.Bindings(env, 0),
 	})
+	c.Arguments(&in.Names)
 	selector(c, &in)
 	c.Output(&in.Format)
-	return c.Run(command.Cluster|command.SignIn, func(ctx context.Context, names []string) error {
-		in.Names = names
-		return in.bindings(ctx)
-	})
+	return c.Run(command.Cluster|command.SignIn, func(ctx context.Context) error { return in.bindings(ctx) })
 }
 
 func claimsCommand(env command.Env) *cobra.Command {
@@ -98,16 +94,16 @@ As JSON and YAML it is a List of the objects.`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: completion.Claims(env, 0),
 	})
+	c.Arguments(&in.Names)
 	fs := c.Flags()
 	selector(c, &in)
 	everywhere := fs.BoolP("all-namespaces", "A", false, "in all namespaces, as without -n")
 	fs.BoolVarP(&in.Watch, "watch", "w", false, "go on with each change, until interrupted")
 	c.Output(&in.Format)
-	return c.Run(command.Cluster|command.SignIn, func(ctx context.Context, names []string) error {
+	return c.Run(command.Cluster|command.SignIn, func(ctx context.Context) error {
 		if *everywhere && in.Cluster.NamespaceGiven {
 			return usage.Errorf("-n and -A exclude each other")
 		}
-		in.Names = names
 		return in.claimsOnly(ctx)
 	})
 }
@@ -115,11 +111,11 @@ As JSON and YAML it is a List of the objects.`,
 // selector adds -l, and refuses what cannot be together with it or with names.
 func selector(c *command.Command, in *Input) {
 	text := c.Flags().StringP("selector", "l", "", "only those with these labels, for example team=a")
-	c.Check = func(names []string) (err error) {
+	c.Check = func() (err error) {
 		if in.Selector, err = labels.Parse(*text); err != nil {
 			return usage.Errorf("--selector: %w", err)
 		}
-		if len(names) > 0 && (*text != "" || in.Watch) {
+		if len(in.Names) > 0 && (*text != "" || in.Watch) {
 			return usage.Errorf("give names, or --selector and --watch")
 		}
 		if in.Watch && in.Format != output.Table && in.Format != output.Wide {
@@ -146,5 +142,5 @@ and lastSeen.`,
 	c.Backend(&connection, &url)
 	c.Output(&in.Format)
 	c.SignInFlags()
-	return c.Run(command.Cluster|command.SignIn, func(ctx context.Context, _ []string) error { return in.clusters(ctx, url, connection) })
+	return c.Run(command.Cluster|command.SignIn, func(ctx context.Context) error { return in.clusters(ctx, url, connection) })
 }

@@ -3,6 +3,7 @@ package get
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -39,16 +40,7 @@ func (f found) list() (map[string]any, error) {
 }
 
 func (f found) names(w io.Writer) error {
-	var b strings.Builder
-	for _, c := range f.connections {
-		fmt.Fprintf(&b, "connection.gitbind.dev/%s\n", c.Name)
-	}
-	for _, c := range f.bindings {
-		fmt.Fprintf(&b, "apiservicebinding.gitbind.dev/%s\n", c.Name)
-	}
-	for _, c := range f.claims {
-		fmt.Fprintln(&b, c.name())
-	}
-	_, err := io.WriteString(w, b.String())
+	names := slices.Concat(f.connectionList().Names, f.bindingList().Names, f.claimList(false).Names)
+	_, err := io.WriteString(w, strings.Join(append(names, ""), "\n"))
 	return err
 }

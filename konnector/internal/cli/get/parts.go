@@ -8,10 +8,7 @@ import (
 	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
@@ -110,16 +107,11 @@ func (in Input) chosen(ctx context.Context, bindings []v1alpha1.APIServiceBindin
 		if err != nil {
 			return nil, err
 		}
-		u := unstructured.Unstructured{}
-		u.SetGroupVersionKind(name.Kind)
-		err = in.Cluster.Get(ctx, client.ObjectKey{Namespace: name.Key.Namespace, Name: name.Key.Name}, &u)
-		if apierrors.IsNotFound(err) {
-			return nil, fmt.Errorf("there is no %s: see kubectl gitbind get", name.Key)
-		}
+		u, err := in.Cluster.Claim(ctx, name)
 		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", name.Key, err)
+			return nil, err
 		}
-		out = append(out, claim{object: u, binding: name.Key.Binding})
+		out = append(out, claim{object: *u, binding: name.Key.Binding})
 	}
 	return out, nil
 }

@@ -21,8 +21,6 @@ host. Git runs this command; it renews your sign-in when it can, and never asks.
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	})
-	return c.Run(command.SignIn, func(ctx context.Context, operation []string) error {
-		in.Operation = operation[0]
-		return Do(ctx, in)
-	})
+	c.Argument(&in.Operation)
+	return c.Run(command.SignIn, func(ctx context.Context) error { return Do(ctx, in) })
 }

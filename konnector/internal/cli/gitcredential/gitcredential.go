@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"gitbind.dev/konnector/internal/cli/command"
+	"gitbind.dev/konnector/internal/cli/output"
 	"gitbind.dev/konnector/internal/cli/session"
 )
 
@@ -62,7 +63,7 @@ func (in Input) get(ctx context.Context, s session.Session) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(in.Terminal.Out, "username=%s\npassword=%s\n", oneLine(username), token)
+	_, err = fmt.Fprintf(in.Terminal.Out, "username=%s\npassword=%s\n", output.Line(username), token)
 	return err
 }
 
@@ -109,13 +110,4 @@ func read(r io.Reader) (map[string]string, error) {
 		return nil, fmt.Errorf("read what git asks for: %w", err)
 	}
 	return out, nil
-}
-
-func oneLine(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' {
-			return -1
-		}
-		return r
-	}, s)
 }

@@ -19,7 +19,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -91,7 +90,7 @@ func warnOfTwo(ctx context.Context, c *appcluster.Cluster, tell func(string)) er
 
 func waitForCRD(ctx context.Context, c *appcluster.Cluster, name string) error {
 	gvk := apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition")
-	return c.Wait(ctx, gvk, name, string(apiextensionsv1.Established), servedWithin, func(metav1.Condition) {})
+	return c.Wait(ctx, gvk, name, string(apiextensionsv1.Established), servedWithin, nil)
 }
 
 // Objects are what Apply applies, in order.

@@ -36,6 +36,7 @@ subject, message, and with --patch diff.`,
 		Args:              command.Args(1, 1, "name one claim: kubectl gitbind log KIND/NAME"),
 		ValidArgsFunction: completion.Claims(env, 1),
 	})
+	c.Argument(&in.Name)
 	fs := c.Flags()
 	// -n is kubectl's, for the namespace.
 	fs.IntVar(&in.Limit, "limit", 0, "show at most this many commits (0 for all)")
@@ -45,14 +46,11 @@ subject, message, and with --patch diff.`,
 	c.Excludes("patch", "oneline")
 	c.Excludes("output", "oneline")
 	c.SignInFlags()
-	c.Check = func([]string) error {
+	c.Check = func() error {
 		if in.Limit < 0 {
 			return usage.Errorf("--limit %d: give how many commits to show, or 0 for all", in.Limit)
 		}
 		return nil
 	}
-	return c.Run(command.Cluster|command.SignIn, func(ctx context.Context, name []string) error {
-		in.Name = name[0]
-		return Do(ctx, in)
-	})
+	return c.Run(command.Cluster|command.SignIn, func(ctx context.Context) error { return Do(ctx, in) })
 }

@@ -21,11 +21,12 @@ and bound goes on without you.`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	})
-	c.Check = func(url []string) (err error) {
-		if len(url) > 0 {
-			in.BackendURL, err = session.BackendURL(url[0])
+	c.Argument(&in.BackendURL)
+	c.Check = func() (err error) {
+		if in.BackendURL != "" {
+			in.BackendURL, err = session.BackendURL(in.BackendURL)
 		}
 		return err
 	}
-	return c.Run(command.SignIn, func(context.Context, []string) error { return Do(in) })
+	return c.Run(command.SignIn, func(context.Context) error { return Do(in) })
 }

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
 	"gitbind.dev/konnector/internal/cli/terminal"
@@ -29,8 +28,6 @@ const (
 	Name  Format = "name"
 )
 
-var all = []Format{Table, Wide, JSON, YAML, Name}
-
 func (f Format) String() string {
 	if f == Table {
 		return "table"
@@ -41,46 +38,28 @@ func (f Format) String() string {
 // IsData reports whether a format is for programs.
 func (f Format) IsData() bool { return f == JSON || f == YAML }
 
-// Flag is -o of one command.
-type Flag struct {
-	text    string
-	formats []Format
+// All are the formats that there are.
+func All() []Format { return []Format{Table, Wide, JSON, YAML, Name} }
+
+// Names are formats as -o says them.
+func Names(formats []Format) []string {
+	out := make([]string, len(formats))
+	for i, f := range formats {
+		out[i] = f.String()
+	}
+	return out
 }
 
-// AddTo adds -o to a command, for the formats that it has: all of them when none
-// is named.
-func (f *Flag) AddTo(cmd *cobra.Command, formats ...Format) {
-	f.formats = formats
-	if len(formats) == 0 {
-		f.formats = all
-	}
-	var names []string
-	for _, format := range f.formats {
-		names = append(names, format.String())
-	}
-	cmd.Flags().StringVarP(&f.text, "output", "o", names[0], "one of "+strings.Join(names, ", "))
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
-}
-
-// Format checks what -o says.
-func (f *Flag) Format() (Format, error) { return parse(f.text, f.formats) }
-
-// ParseFormat checks what -o says, where all formats are possible.
-func ParseFormat(s string) (Format, error) { return parse(s, all) }
-
-func parse(s string, of []Format) (Format, error) {
+// Parse understands what -o says, where these formats are possible.
+func Parse(s string, formats []Format) (Format, error) {
 	f := Format(s)
 	if s == Table.String() {
 		f = Table
 	}
-	if slices.Contains(of, f) {
-		return f, nil
+	if !slices.Contains(formats, f) {
+		return "", usage.Errorf("-o %q: it is one of %s", s, strings.Join(Names(formats), ", "))
 	}
-	var names []string
-	for _, format := range of {
-		names = append(names, format.String())
-	}
-	return "", usage.Errorf("-o %q: it is one of %s", s, strings.Join(names, ", "))
+	return f, nil
 }
 
 // Listing is what a command shows, in each form that -o names.

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/spf13/cobra"
 
 	"gitbind.dev/konnector/internal/cli/terminal"
 	"gitbind.dev/konnector/internal/cli/usage"
@@ -83,25 +82,13 @@ func TestColoursAndFoldingAreForTerminals(t *testing.T) {
 }
 
 func TestFormatsOfACommand(t *testing.T) {
-	run := func(args ...string) (Format, error) {
-		var flag Flag
-		cmd := &cobra.Command{Use: "x", RunE: func(*cobra.Command, []string) error { return nil }}
-		flag.AddTo(cmd, Table, JSON)
-		cmd.SetArgs(args)
-		if err := cmd.Execute(); err != nil {
-			return "", err
-		}
-		return flag.Format()
-	}
-	for _, args := range [][]string{nil, {"-o", "table"}, {"--output="}} {
-		if f, err := run(args...); f != Table || err != nil {
-			t.Errorf("%v: %q, %v", args, f, err)
+	formats := []Format{Table, JSON}
+	for text, want := range map[string]Format{"table": Table, "": Table, "json": JSON} {
+		if f, err := Parse(text, formats); f != want || err != nil {
+			t.Errorf("%q: %q, %v", text, f, err)
 		}
 	}
-	if f, err := run("-ojson"); f != JSON || err != nil {
-		t.Errorf("-ojson: %q, %v", f, err)
-	}
-	_, err := run("-o", "wide")
+	_, err := Parse("wide", formats)
 	var wrong *usage.Error
 	if !errors.As(err, &wrong) || err.Error() != `-o "wide": it is one of table, json` {
 		t.Errorf("a format that the command does not have: %v", err)

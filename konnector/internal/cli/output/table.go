@@ -49,11 +49,6 @@ func Bad(cell string) terminal.Colour {
 	return terminal.Plain
 }
 
-// Rows prints a table of plain columns, as Print does.
-func Rows(w io.Writer, header []string, rows [][]string) error {
-	return Print(terminal.Open(nil, w), Columns(header...), rows, false)
-}
-
 const (
 	gap = "   "
 	// leastLast is how narrow the last column may become before lines are left

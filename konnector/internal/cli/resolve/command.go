@@ -44,6 +44,7 @@ It needs the right to change the claim, and none in the control plane or in Git.
 		Args:              command.Args(1, 1, "name one claim: kubectl gitbind resolve KIND/NAME; kubectl gitbind get lists those that are held"),
 		ValidArgsFunction: completion.Undecided(env),
 	})
+	c.Argument(&in.Name)
 	fs := c.Flags()
 	fs.StringVar((*string)(&in.Take), "take", "", "the decision: cluster, file, delete, release or keep")
 	c.Values("take", names(choice.All())...)
@@ -52,14 +53,11 @@ It needs the right to change the claim, and none in the control plane or in Git.
 	c.Output(&in.Format, output.Table, output.JSON, output.YAML)
 	fs.DurationVar(&in.Timeout, "timeout", time.Minute, "how long to wait until the konnector has acted; 0 for not at all")
 	c.Excludes("output", "take")
-	c.Check = func([]string) error {
+	c.Check = func() error {
 		if in.Yes && in.Take == "" {
 			return usage.Errorf("--yes is for --take")
 		}
 		return check(in.Take)
 	}
-	return c.Run(command.Cluster, func(ctx context.Context, name []string) error {
-		in.Name = name[0]
-		return Do(ctx, in)
-	})
+	return c.Run(command.Cluster, func(ctx context.Context) error { return Do(ctx, in) })
 }

@@ -54,7 +54,7 @@ func newReport(key contract.Key, u *unstructured.Unstructured, s appcluster.Clai
 	h := s.Hold
 	r := report{
 		Claim: key.Binding + "/" + key.Name, Namespace: key.Namespace, Name: key.Name, Path: key.Path(),
-		Held: held(u, s), Reason: h.Reason, Message: s.Message, Token: h.Token, Choices: h.Choices, Kept: h.Kept,
+		Held: appcluster.True(u, "Held") != nil, Reason: h.Reason, Message: s.Message, Token: h.Token, Choices: h.Choices, Kept: h.Kept,
 		ChangedBy: changedBy(u), Deleting: u.GetDeletionTimestamp() != nil, File: h.File,
 		managers: managers(u, now),
 	}
@@ -70,11 +70,6 @@ func newReport(key contract.Key, u *unstructured.Unstructured, s appcluster.Clai
 		r.Base, r.agreed = string(text), b.Commit
 	}
 	return r, nil
-}
-
-func held(u *unstructured.Unstructured, s appcluster.ClaimStatus) bool {
-	c := appcluster.Current(s.Conditions, "Held", u.GetGeneration())
-	return c != nil && c.Status == metav1.ConditionTrue
 }
 
 // changedBy are the users whom the attribution policy noted.

@@ -9,7 +9,6 @@ package resolve
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,8 +17,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/choice"
@@ -98,7 +95,7 @@ func (in Input) nothing(u *unstructured.Unstructured, name appcluster.ClaimName,
 		text = "is not looked after by a konnector"
 	}
 	for _, kind := range []string{"Held", "Conflict"} {
-		if c := appcluster.Current(s.Conditions, kind, u.GetGeneration()); c != nil && c.Status == "True" {
+		if c := appcluster.True(u, kind); c != nil {
 			text = "leaves nothing to choose: " + appcluster.Say(*c)
 			break
 		}
@@ -151,18 +148,11 @@ func (in Input) choose(r report) (choice.Choice, error) {
 
 var errUndecided = errors.New("nothing was decided: the claim stays as it is")
 
-// answer writes the decision on the claim.
+// answer writes the decision on the claim. Another object of the same name, with
+// another UID, is another claim.
 func (in Input) answer(ctx context.Context, u *unstructured.Unstructured, value string) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		// Another object of the same name is another claim.
-		"uid":         u.GetUID(),
-		"annotations": map[string]string{v1alpha1.ResolveAnnotation: value},
-	}})
-	if err != nil {
-		return err
-	}
 	target := u.DeepCopy()
-	if err := in.Cluster.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch), client.FieldOwner("kubectl-gitbind")); err != nil {
+	if err := in.Cluster.Annotate(ctx, target, map[string]string{v1alpha1.ResolveAnnotation: value}); err != nil {
 		return fmt.Errorf("tell the konnector: %w", err)
 	}
 	if target.GetAnnotations()[v1alpha1.ResolveAnnotation] != value {

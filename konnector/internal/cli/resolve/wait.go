@@ -63,23 +63,21 @@ func (d decided) of(before types.UID, u *unstructured.Unstructured) outcome {
 	case answer != "":
 		return outcome{}
 	}
-	s := appcluster.StatusOf(u)
-	if c := appcluster.Current(s.Conditions, "Committed", u.GetGeneration()); c == nil || c.Status != metav1.ConditionTrue {
+	if appcluster.True(u, "Committed") == nil {
 		return outcome{} // for example not pushed yet
 	}
-	return outcome{done: true, said: "done: cluster and Git agree, at commit " + s.Commit[:min(len(s.Commit), 8)]}
+	commit := appcluster.StatusOf(u).Commit
+	return outcome{done: true, said: "done: cluster and Git agree, at commit " + commit[:min(len(commit), 8)]}
 }
 
 // wait waits until the konnector has acted.
 func (in Input) wait(ctx context.Context, name appcluster.ClaimName, u *unstructured.Unstructured, d decided) error {
 	var last outcome
 	doing := progress.Begin(in.Terminal, "waiting for the konnector to act")
-	watched := appcluster.Watched{Kind: name.Kind, Key: client.ObjectKeyFromObject(u), Tell: func(c metav1.Condition) {
-		doing.Say(appcluster.Say(c))
-	}}
+	watched := appcluster.Watched{Kind: name.Kind, Key: client.ObjectKeyFromObject(u), Tell: doing.Say}
 	err := in.Cluster.Until(ctx, watched, in.Timeout, func(now *unstructured.Unstructured) (bool, *metav1.Condition) {
 		last = d.of(u.GetUID(), now)
-		return last.done || last.failed != "", trouble(now)
+		return last.done || last.failed != "", appcluster.Uncommitted(now)
 	})
 	doing.End()
 	var late *appcluster.NotReady
@@ -98,17 +96,4 @@ func (in Input) wait(ctx context.Context, name appcluster.ClaimName, u *unstruct
 	}
 	_, err = fmt.Fprintln(in.Terminal.Out, last.said)
 	return err
-}
-
-// trouble is what keeps a decision from being carried out, for example that the
-// Git host is out of reach.
-func trouble(u *unstructured.Unstructured) *metav1.Condition {
-	if u == nil {
-		return nil
-	}
-	c := appcluster.Current(appcluster.StatusOf(u).Conditions, "Committed", u.GetGeneration())
-	if c == nil || c.Status == metav1.ConditionTrue || c.Reason == "Held" {
-		return nil
-	}
-	return c
 }

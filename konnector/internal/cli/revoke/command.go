@@ -32,11 +32,11 @@ To go on, "kubectl gitbind rotate" gives the konnector a new credential.`,
 	fs.BoolVar(&in.DryRun, "dry-run", false, "say what would be done, and change nothing")
 	fs.BoolVarP(&in.Yes, "yes", "y", false, "do not ask whether to go on")
 	c.SignInFlags()
-	c.Check = func([]string) error {
+	c.Check = func() error {
 		if (in.BackendURL == "") != (in.ClusterRef == "") {
 			return usage.Errorf("--url and --cluster-name are for each other")
 		}
 		return nil
 	}
-	return c.Run(command.Cluster|command.SignIn, func(ctx context.Context, _ []string) error { return Do(ctx, in) })
+	return c.Run(command.Cluster|command.SignIn, func(ctx context.Context) error { return Do(ctx, in) })
 }

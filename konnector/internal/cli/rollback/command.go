@@ -41,9 +41,11 @@ PATH and the right to read the repository.`,
 	fs.BoolVar(&in.DryRun, "dry-run", false, "show what would change, and change nothing")
 	fs.DurationVar(&in.Timeout, "timeout", time.Minute, "how long to wait until it is committed; 0 for not at all")
 	c.SignInFlags()
-	c.Check = func(args []string) error {
-		in.Name, in.Revision = args[0], args[1]
+	var names []string
+	c.Arguments(&names)
+	c.Check = func() error {
+		in.Name, in.Revision = names[0], names[1]
 		return clone.CheckRevision(in.Revision)
 	}
-	return c.Run(command.Cluster|command.SignIn, func(ctx context.Context, _ []string) error { return Do(ctx, in) })
+	return c.Run(command.Cluster|command.SignIn, func(ctx context.Context) error { return Do(ctx, in) })
 }

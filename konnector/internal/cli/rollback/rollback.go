@@ -11,7 +11,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -144,16 +143,14 @@ func (in Input) version(ctx context.Context, name appcluster.ClaimName, repo *cl
 
 // live is the object as it is; nil for one that was deleted, file and all.
 func (in Input) live(ctx context.Context, name appcluster.ClaimName, history []clone.Commit) (*unstructured.Unstructured, error) {
-	u := &unstructured.Unstructured{}
-	u.SetGroupVersionKind(name.Kind)
-	err := in.Cluster.Get(ctx, client.ObjectKey{Namespace: name.Key.Namespace, Name: name.Key.Name}, u)
+	u, err := in.Cluster.Object(ctx, name)
 	switch {
-	case apierrors.IsNotFound(err) && history[0].Change == clone.Removed:
-		return nil, nil
-	case apierrors.IsNotFound(err):
-		return nil, fmt.Errorf("main has a file of %s, and this cluster no object: kubectl gitbind get says why", name.Key)
 	case err != nil:
-		return nil, fmt.Errorf("read %s: %w", name.Key, err)
+		return nil, err
+	case u == nil && history[0].Change == clone.Removed:
+		return nil, nil
+	case u == nil:
+		return nil, fmt.Errorf("main has a file of %s, and this cluster no object: kubectl gitbind get says why", name.Key)
 	}
 	command := fmt.Sprintf("%s/%s -n %s", name.Key.Binding, name.Key.Name, name.Key.Namespace)
 	switch hold := appcluster.StatusOf(u).Hold; {
@@ -161,23 +158,10 @@ func (in Input) live(ctx context.Context, name appcluster.ClaimName, history []c
 		return nil, fmt.Errorf("%s is being deleted: wait until it is gone, then roll back to create it again", name.Key)
 	case u.GetAnnotations()[v1alpha1.PauseAnnotation] == "true":
 		return nil, fmt.Errorf("%s is paused, so nothing would be committed: kubectl annotate %s %s-", name.Key, command, v1alpha1.PauseAnnotation)
-	case hold != nil && len(hold.Choices) > 0 && held(u) != nil:
+	case hold != nil && len(hold.Choices) > 0 && appcluster.True(u, "Held") != nil:
 		return nil, fmt.Errorf("%s is held (%s): decide first: kubectl gitbind resolve %s", name.Key, hold.Reason, command)
 	}
 	return u, nil
-}
-
-func held(u *unstructured.Unstructured) *metav1.Condition {
-	return truth(u, "Held")
-}
-
-// truth is a condition of the object as it is, if it is true.
-func truth(u *unstructured.Unstructured, kind string) *metav1.Condition {
-	c := appcluster.Current(appcluster.StatusOf(u).Conditions, kind, u.GetGeneration())
-	if c == nil || c.Status != metav1.ConditionTrue {
-		return nil
-	}
-	return c
 }
 
 // compare gives what would change, as the konnector compares; nil for nothing.

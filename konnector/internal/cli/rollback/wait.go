@@ -31,13 +31,13 @@ func (p plan) outcome(written, now *unstructured.Unstructured) outcome {
 	if p.live != nil {
 		before = appcluster.StatusOf(p.live).Commit
 	}
-	if c := truth(now, "Held"); c != nil && c.ObservedGeneration >= written.GetGeneration() {
+	if c := appcluster.True(now, "Held"); c != nil && c.ObservedGeneration >= written.GetGeneration() {
 		return outcome{failed: appcluster.Say(*c)}
 	}
-	if c := truth(now, "Conflict"); c != nil && (p.live == nil || truth(p.live, "Conflict") == nil) {
+	if c := appcluster.True(now, "Conflict"); c != nil && (p.live == nil || appcluster.True(p.live, "Conflict") == nil) {
 		return outcome{failed: appcluster.Say(*c)}
 	}
-	c := truth(now, "Committed")
+	c := appcluster.True(now, "Committed")
 	// Labels and annotations do not change the generation: then only another
 	// commit tells.
 	seen := p.live == nil || s.Commit != before || c != nil && written.GetGeneration() > p.live.GetGeneration() && c.ObservedGeneration >= written.GetGeneration()
@@ -51,12 +51,10 @@ func (p plan) outcome(written, now *unstructured.Unstructured) outcome {
 func (in Input) wait(ctx context.Context, p plan, written *unstructured.Unstructured) error {
 	var last outcome
 	doing := progress.Begin(in.Terminal, "waiting for the konnector to commit it")
-	watched := appcluster.Watched{Kind: p.name.Kind, Key: client.ObjectKeyFromObject(written), Tell: func(c metav1.Condition) {
-		doing.Say(appcluster.Say(c))
-	}}
+	watched := appcluster.Watched{Kind: p.name.Kind, Key: client.ObjectKeyFromObject(written), Tell: doing.Say}
 	err := in.Cluster.Until(ctx, watched, in.Timeout, func(now *unstructured.Unstructured) (bool, *metav1.Condition) {
 		last = p.outcome(written, now)
-		return last != outcome{}, trouble(now)
+		return last != outcome{}, appcluster.Uncommitted(now)
 	})
 	doing.End()
 	var late *appcluster.NotReady
@@ -72,16 +70,4 @@ func (in Input) wait(ctx context.Context, p plan, written *unstructured.Unstruct
 	}
 	_, err = fmt.Fprintf(in.Terminal.Out, "Committed: %s\n", last.commit)
 	return err
-}
-
-// trouble is what keeps it from being committed.
-func trouble(u *unstructured.Unstructured) *metav1.Condition {
-	if u == nil {
-		return nil
-	}
-	c := appcluster.Current(appcluster.StatusOf(u).Conditions, "Committed", u.GetGeneration())
-	if c == nil || c.Status == metav1.ConditionTrue {
-		return nil
-	}
-	return c
 }

@@ -31,5 +31,5 @@ have seen. Only the owner of the cluster may do it, that is whoever connected it
 	fs.BoolVar(&in.DryRun, "dry-run", false, "say what would be done, and change nothing")
 	fs.DurationVar(&in.Timeout, "timeout", 2*time.Minute, "how long to wait for the konnector; 0 for not at all")
 	c.SignInFlags()
-	return c.Run(command.Cluster|command.SignIn, func(ctx context.Context, _ []string) error { return Do(ctx, in) })
+	return c.Run(command.Cluster|command.SignIn, func(ctx context.Context) error { return Do(ctx, in) })
 }

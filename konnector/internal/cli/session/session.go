@@ -66,27 +66,31 @@ func (s Store) Load(backendURL string) (Session, error) {
 
 // Save writes a session in the place of the one before.
 func (s Store) Save(session Session) error {
-	data, err := json.MarshalIndent(session, "", "  ")
-	if err != nil {
+	if err := s.write(session); err != nil {
 		return fmt.Errorf("save sign-in: %w", err)
 	}
+	return nil
+}
+
+func (s Store) write(session Session) error {
+	data, err := json.MarshalIndent(session, "", "  ")
+	if err != nil {
+		return err
+	}
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
-		return fmt.Errorf("save sign-in: %w", err)
+		return err
 	}
 	// A temporary file is made with mode 0600, and a rename is all or nothing.
 	f, err := os.CreateTemp(s.Dir, ".new-*")
 	if err != nil {
-		return fmt.Errorf("save sign-in: %w", err)
+		return err
 	}
 	defer os.Remove(f.Name())
 	_, err = f.Write(append(data, '\n'))
 	if err := errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("save sign-in: %w", err)
+		return err
 	}
-	if err := os.Rename(f.Name(), s.path(session.BackendURL)); err != nil {
-		return fmt.Errorf("save sign-in: %w", err)
-	}
-	return nil
+	return os.Rename(f.Name(), s.path(session.BackendURL))
 }
 
 // Remove forgets the session of a backend, if there is one.

@@ -41,6 +41,7 @@ command is interrupted, it goes on, and the same command watches it again.`,
 		Args:              command.Args(1, -1, "name what to unbind: kubectl gitbind unbind NAME; kubectl gitbind get lists what is bound"),
 		ValidArgsFunction: completion.Bindings(env, 0),
 	})
+	c.Arguments(&in.Names)
 	fs := c.Flags()
 	claims := fs.String("claims", "", "what becomes of the API's claims: orphan or delete")
 	c.Values("claims", "orphan", "delete")
@@ -48,7 +49,7 @@ command is interrupted, it goes on, and the same command watches it again.`,
 	fs.BoolVarP(&in.Yes, "yes", "y", false, "do not ask whether to go on")
 	fs.DurationVar(&in.Timeout, "timeout", 5*time.Minute, "how long to wait for that, for each API")
 	c.NoWait(&in.Timeout, "do not wait until it is done")
-	c.Check = func([]string) error {
+	c.Check = func() error {
 		policies := map[string]v1alpha1.DeletionPolicy{"": "", "orphan": v1alpha1.DeletionOrphan, "delete": v1alpha1.DeletionDelete}
 		policy, ok := policies[*claims]
 		if !ok {
@@ -57,8 +58,5 @@ command is interrupted, it goes on, and the same command watches it again.`,
 		in.Claims = policy
 		return nil
 	}
-	return c.Run(command.Cluster, func(ctx context.Context, names []string) error {
-		in.Names = names
-		return Do(ctx, in)
-	})
+	return c.Run(command.Cluster, func(ctx context.Context) error { return Do(ctx, in) })
 }

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -117,10 +116,7 @@ func (in Input) begin(ctx context.Context, p plan) error {
 
 // wait waits until the konnector has taken everything back.
 func (in Input) wait(ctx context.Context, name string, say func(string)) error {
-	watched := appcluster.Watched{
-		Kind: v1alpha1.GroupVersion.WithKind("APIServiceBinding"), Key: client.ObjectKey{Name: name},
-		Tell: func(c metav1.Condition) { say(appcluster.Say(c)) },
-	}
+	watched := appcluster.Watched{Kind: v1alpha1.GroupVersion.WithKind("APIServiceBinding"), Key: client.ObjectKey{Name: name}, Tell: say}
 	err := in.Cluster.Until(ctx, watched, in.Timeout, func(u *unstructured.Unstructured) (bool, *metav1.Condition) {
 		if u == nil {
 			return true, nil
@@ -148,14 +144,9 @@ func (in Input) wait(ctx context.Context, name string, say func(string)) error {
 // sweep removes what the konnector had no right to remove.
 func (in Input) sweep(ctx context.Context, name string, say func(string)) error {
 	for _, o := range made(name) {
-		err := in.Cluster.Delete(ctx, o)
-		if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
-			continue
+		if err := in.Cluster.Remove(ctx, o, appcluster.Describe(o), say); err != nil {
+			return err
 		}
-		if err != nil {
-			return fmt.Errorf("delete %s: %w", appcluster.Describe(o), err)
-		}
-		say(appcluster.Describe(o) + " deleted")
 	}
 	return in.sweepAPI(ctx, name, say)
 }

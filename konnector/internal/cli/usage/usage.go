@@ -4,9 +4,6 @@ package usage
 
 import (
 	"fmt"
-	"strings"
-
-	"github.com/spf13/pflag"
 )
 
 // Error is a wrong way to call a command.
@@ -34,18 +31,4 @@ func (e *Exit) Unwrap() error { return e.Err }
 // Errorf is fmt.Errorf for an Error.
 func Errorf(format string, args ...any) error {
 	return &Error{Err: fmt.Errorf(format, args...)}
-}
-
-// Exclusive refuses two of these flags together.
-func Exclusive(fs *pflag.FlagSet, names ...string) error {
-	var given []string
-	for _, name := range names {
-		if fs.Changed(name) {
-			given = append(given, "--"+name)
-		}
-	}
-	if len(given) > 1 {
-		return Errorf("%s exclude each other", strings.Join(given, " and "))
-	}
-	return nil
 }

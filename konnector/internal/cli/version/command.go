@@ -25,7 +25,7 @@ url, version, problem).`,
 	})
 	own := c.Flags().Bool("client", false, "print the plugin's version only")
 	c.Output(&in.Format, output.Table, output.JSON, output.YAML)
-	return c.Run(0, func(ctx context.Context, _ []string) (err error) {
+	return c.Run(0, func(ctx context.Context) (err error) {
 		if *own {
 			return Do(ctx, in)
 		}

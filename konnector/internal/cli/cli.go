@@ -8,9 +8,12 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/klog/v2"
+	crlog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/approve"
@@ -48,6 +51,7 @@ const (
 
 // Run runs the plugin with arguments and gives its exit code.
 func Run(ctx context.Context, version string, args []string, in io.Reader, out, errOut io.Writer) int {
+	silence()
 	root := root(version, errOut)
 	root.SetArgs(args)
 	root.SetIn(in)
@@ -77,6 +81,13 @@ func Run(ctx context.Context, version string, args []string, in io.Reader, out, 
 		fmt.Fprintln(errOut, "Your own rights in this cluster do not suffice: ask somebody who administers it, or choose another --context.")
 	}
 	return code
+}
+
+// silence keeps off the person's terminal what client libraries log for themselves:
+// what concerns the person is in the error.
+func silence() {
+	klog.SetLogger(logr.Discard())
+	crlog.SetLogger(logr.Discard())
 }
 
 func root(version string, errOut io.Writer) *cobra.Command {

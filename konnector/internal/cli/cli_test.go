@@ -2,9 +2,12 @@ package cli_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -75,10 +78,58 @@ func home(e *testscript.Env) {
 	e.Setenv("KUBECONFIG", e.WorkDir+"/kubeconfig")
 }
 
-// TestOffline is what needs no cluster and no backend.
+// TestOffline is what needs no cluster and no real backend.
 func TestOffline(t *testing.T) {
-	testscript.Run(t, testscript.Params{
-		Dir:   "testdata/offline",
-		Setup: func(e *testscript.Env) error { home(e); return nil },
+	elsewhere := httptest.NewServer(nil)
+	defer elsewhere.Close()
+	fake := httptest.NewServer(fakeBackend(elsewhere.URL))
+	defer fake.Close()
+	t.Run("scripts", func(t *testing.T) {
+		testscript.Run(t, testscript.Params{
+			Dir: "testdata/offline", UpdateScripts: flag.Lookup("update").Value.String() == "true",
+			Setup: func(e *testscript.Env) error {
+				home(e)
+				e.Setenv("FAKE", fake.URL)
+				e.Setenv("ELSEWHERE", elsewhere.URL)
+				return nil
+			},
+		})
 	})
+}
+
+// fakeBackend answers in each way, by the first part of the path: ok with what a
+// backend says to whoever has the token GOOD.
+func fakeBackend(elsewhere string) http.Handler {
+	const signedIn = "Bearer GOOD"
+	answer := func(code int, body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasPrefix(r.URL.Path, "/ok/v1/c") && r.Header.Get("Authorization") != signedIn {
+				w.WriteHeader(http.StatusUnauthorized)
+				fmt.Fprint(w, `{"message": "the token is not one of yours"}`)
+				return
+			}
+			w.WriteHeader(code)
+			fmt.Fprint(w, body)
+		}
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{way}/v1/info", answer(http.StatusOK, `{"version": "v1.2.3", "issuer": "http://127.0.0.1:1", "clientID": "gitbind-cli"}`))
+	mux.HandleFunc("GET /ok/v1/catalog", answer(http.StatusOK, `[
+		{"name": "postgresql", "displayName": "PostgreSQL", "group": "Databases", "kind": "PostgresqlInstance", "description": "A database",
+		 "api": {"group": "anynines.com", "resource": "postgresqlinstances", "version": "v1"}, "bound": ["prod"]},
+		{"name": "backup", "displayName": "Backup", "kind": "Backup",
+		 "api": {"group": "anynines.com", "resource": "backups", "version": "v1"}}]`))
+	mux.HandleFunc("GET /ok/v1/clusters", answer(http.StatusOK, `[
+		{"id": "k3x9d2abqw", "name": "prod", "repositoryURL": "https://gitbind.example.com/git/k3x9d2abqw.git", "connected": "True"},
+		{"id": "a1", "name": "twice", "repositoryURL": "https://gitbind.example.com/git/a1.git"},
+		{"id": "b2", "name": "twice", "repositoryURL": "https://gitbind.example.com/git/b2.git"}]`))
+	mux.HandleFunc("DELETE /ok/v1/clusters/k3x9d2abqw/credential", answer(http.StatusOK, `{}`))
+	mux.HandleFunc("GET /none/v1/catalog", answer(http.StatusOK, `[]`))
+	mux.HandleFunc("GET /page/v1/info", answer(http.StatusOK, `<!doctype html><title>Welcome</title>`))
+	mux.HandleFunc("GET /anything/v1/info", answer(http.StatusOK, `{}`))
+	mux.HandleFunc("GET /missing/v1/info", answer(http.StatusNotFound, `404 page not found`))
+	mux.HandleFunc("GET /broken/v1/catalog", answer(http.StatusInternalServerError, ``))
+	mux.HandleFunc("GET /forbidden/v1/catalog", answer(http.StatusForbidden, `{"message": "alice may bind nothing: ask an operator"}`))
+	mux.Handle("GET /elsewhere/v1/catalog", http.RedirectHandler(elsewhere+"/v1/catalog", http.StatusTemporaryRedirect))
+	return mux
 }

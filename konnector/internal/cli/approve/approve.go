@@ -56,7 +56,7 @@ var commit = regexp.MustCompile(`^[0-9a-f]{40}([0-9a-f]{24})?$`)
 var underRoot = regexp.MustCompile(`^` + contract.Root + `(/[a-z0-9][a-z0-9.-]*)*/?$`)
 
 // check refuses what no agent would act on.
-func (a Approval) check() error {
+func check(a Approval) error {
 	if a.Main != "" && a.Main != v1alpha1.ApproveNone && !commit.MatchString(a.Main) {
 		return usage.Errorf("--main %q: give the whole hash of a commit, as it is shown", a.Main)
 	}

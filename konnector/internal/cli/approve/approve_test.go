@@ -32,7 +32,7 @@ func TestCheck(t *testing.T) {
 		{Approval{RecreateEmpty: []string{"bindings/../x"}}, false},
 		{Approval{RecreateEmpty: []string{"bindings/databases.example.com/claims/team-a/a,b.yaml"}}, false},
 	} {
-		if err := c.a.check(); (err == nil) != c.ok {
+		if err := check(c.a); (err == nil) != c.ok {
 			t.Errorf("%+v: %v", c.a, err)
 		}
 	}

@@ -60,6 +60,6 @@ main, removals, schema, lost.`,
 	fs.DurationVar(&in.Timeout, "timeout", time.Minute, "how long to wait until it took effect; 0 for not at all")
 	c.Excludes("output", "main", "removals", "schema", "recreate-empty")
 	c.Excludes("connection", "cluster")
-	c.Check = func() error { return in.check() }
+	c.Check = func() error { return check(in.Approval) }
 	return c.Run(command.Cluster, func(ctx context.Context) error { return Do(ctx, in) })
 }

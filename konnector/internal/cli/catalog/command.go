@@ -25,8 +25,7 @@ name, group, kind, API or description.`,
 
   # What another one offers, before connecting to it
   kubectl gitbind catalog --url https://gitbind.example.com`,
-		Args:              command.Args(0, 1, "give one text to search for: put several words into quotes"),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Args: command.Args(0, 1, "give one text to search for: put several words into quotes"),
 	})
 	c.Argument(&in.Search)
 	c.Backend(&in.Connection, &in.BackendURL)

@@ -72,10 +72,12 @@ type Command struct {
 }
 
 // New begins a subcommand whose Input has a call. Unless it says otherwise, it takes
-// no arguments.
+// no arguments, and the shell offers no files for them.
 func New(env Env, call *Call, cmd *cobra.Command) *Command {
 	if cmd.Args == nil {
 		cmd.Args = NoArgs
+	}
+	if cmd.ValidArgsFunction == nil {
 		cmd.ValidArgsFunction = cobra.NoFileCompletions
 	}
 	return &Command{Command: cmd, env: env, call: call}

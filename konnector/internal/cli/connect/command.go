@@ -63,8 +63,7 @@ while its konnector was seen within the last five minutes.`,
 
   # Put a rebuilt cluster in the place of the one that was called "prod"
   kubectl gitbind connect https://gitbind.example.com --reclaim prod`,
-		Args:              command.Args(1, 1, "give one URL, that of the control plane's backend: kubectl gitbind connect URL"),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Args: command.Args(1, 1, "give one URL, that of the control plane's backend: kubectl gitbind connect URL"),
 	})
 	c.Argument(&in.BackendURL)
 	fs := c.Flags()

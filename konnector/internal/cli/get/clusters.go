@@ -7,7 +7,7 @@ import (
 )
 
 // clusters prints the person's clusters on a control plane.
-func (in Input) clusters(ctx context.Context, url, connection string) error {
+func clusters(ctx context.Context, in Input, url, connection string) error {
 	backend, through, err := in.Open(ctx, url, connection)
 	if err != nil {
 		return err

@@ -56,7 +56,7 @@ func connectionsCommand(env command.Env) *cobra.Command {
 	})
 	c.Arguments(&in.Names)
 	c.Output(&in.Format)
-	return c.Run(command.Cluster|command.SignIn, func(ctx context.Context) error { return in.connections(ctx) })
+	return c.Run(command.Cluster|command.SignIn, func(ctx context.Context) error { return connections(ctx, in) })
 }
 
 func bindingsCommand(env command.Env) *cobra.Command {
@@ -71,7 +71,7 @@ func bindingsCommand(env command.Env) *cobra.Command {
 	c.Arguments(&in.Names)
 	selector(c, &in)
 	c.Output(&in.Format)
-	return c.Run(command.Cluster|command.SignIn, func(ctx context.Context) error { return in.bindings(ctx) })
+	return c.Run(command.Cluster|command.SignIn, func(ctx context.Context) error { return bindings(ctx, in) })
 }
 
 func claimsCommand(env command.Env) *cobra.Command {
@@ -104,7 +104,7 @@ As JSON and YAML it is a List of the objects.`,
 		if *everywhere && in.Cluster.NamespaceGiven {
 			return usage.Errorf("-n and -A exclude each other")
 		}
-		return in.claimsOnly(ctx)
+		return claims(ctx, in)
 	})
 }
 
@@ -142,5 +142,5 @@ and lastSeen.`,
 	c.Backend(&connection, &url)
 	c.Output(&in.Format)
 	c.SignInFlags()
-	return c.Run(command.Cluster|command.SignIn, func(ctx context.Context) error { return in.clusters(ctx, url, connection) })
+	return c.Run(command.Cluster|command.SignIn, func(ctx context.Context) error { return clusters(ctx, in, url, connection) })
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // connections prints the cluster's connections.
-func (in Input) connections(ctx context.Context) error {
+func connections(ctx context.Context, in Input) error {
 	all, err := in.read(ctx)
 	if err != nil {
 		return err
@@ -32,7 +32,7 @@ func (in Input) connections(ctx context.Context) error {
 }
 
 // bindings prints the bound APIs.
-func (in Input) bindings(ctx context.Context) error {
+func bindings(ctx context.Context, in Input) error {
 	all, err := in.read(ctx)
 	if err != nil {
 		return err
@@ -61,8 +61,8 @@ func pick[T any](names []string, from []T, noun string, name func(T) string) ([]
 	return out, nil
 }
 
-// claimsOnly prints the claims, and goes on with each change when it should.
-func (in Input) claimsOnly(ctx context.Context) error {
+// claims prints the claims, and goes on with each change when it should.
+func claims(ctx context.Context, in Input) error {
 	all, err := in.read(ctx)
 	if err != nil {
 		return err

@@ -18,8 +18,7 @@ func Command(env command.Env) *cobra.Command {
 host. Git runs this command; it renews your sign-in when it can, and never asks.`,
 		Example: `  # A clone that signs in as you
   git clone -c credential.helper='!kubectl-gitbind git-credential' URL`,
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Args: cobra.ExactArgs(1),
 	})
 	c.Argument(&in.Operation)
 	return c.Run(command.SignIn, func(ctx context.Context) error { return Do(ctx, in) })

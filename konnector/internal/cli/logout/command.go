@@ -17,9 +17,8 @@ func Command(env command.Env) *cobra.Command {
 		Short: "Forget your sign-ins on this machine",
 		Long: `Forget your sign-in at the backend at URL, or at all of them. What is connected
 and bound goes on without you.`,
-		Example:           `  kubectl gitbind logout https://gitbind.example.com`,
-		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Example: `  kubectl gitbind logout https://gitbind.example.com`,
+		Args:    cobra.MaximumNArgs(1),
 	})
 	c.Argument(&in.BackendURL)
 	c.Check = func() (err error) {

@@ -2,9 +2,7 @@
 // programs see it in the exit code, people are led to the help.
 package usage
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // Error is a wrong way to call a command.
 type Error struct{ Err error }

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -45,7 +46,7 @@ func TestCluster(t *testing.T) {
 	vars["BACKEND"] = startBackend(t, e, root)
 	deadline, _ := t.Deadline() // then a script that waits in vain shows where
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata/cluster", Deadline: deadline,
+		Dir: "testdata/cluster", Deadline: deadline, UpdateScripts: flag.Lookup("update").Value.String() == "true",
 		Setup: func(s *testscript.Env) error {
 			home(s)
 			// The plugin first, then the environment's kubectl.

@@ -3,14 +3,10 @@
 package app
 
 import (
-	"log/slog"
-	"os"
-
-	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
-	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"gitbind.dev/gitbridge/program"
 	"gitbind.dev/gitbridge/version"
 )
 
@@ -34,21 +30,13 @@ directory that outlives it.`,
 			if err := o.check(); err != nil {
 				return err
 			}
-			return run(cmd.Context(), *o, newLog(o.verbose))
+			log, err := o.SetLog()
+			if err != nil {
+				return err
+			}
+			return run(ctrl.LoggerInto(cmd.Context(), log), *o, program.Slog(log))
 		},
 	}
 	o.addFlags(cmd.Flags())
 	return cmd
-}
-
-// newLog is the process's log, for our own code and for the libraries' too.
-func newLog(verbose bool) *slog.Logger {
-	level := slog.LevelInfo
-	if verbose {
-		level = slog.LevelDebug
-	}
-	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
-	ctrl.SetLogger(logr.FromSlogHandler(log.Handler()))
-	klog.SetSlogLogger(log)
-	return log
 }

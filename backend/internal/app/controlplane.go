@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/go-logr/logr"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -15,21 +14,16 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/client-go/discovery"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"gitbind.dev/backend/internal/controller/apiserviceexport"
 	"gitbind.dev/backend/internal/controller/apiserviceexporttemplate"
@@ -37,6 +31,7 @@ import (
 	"gitbind.dev/backend/internal/controller/heartbeat"
 	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/program"
 )
 
 // controlPlane is the backend's manager, and two caches beside it: of Secrets
@@ -51,16 +46,10 @@ type controlPlane struct {
 // on by itself, however long that takes.
 const forever = 10 * 365 * 24 * time.Hour
 
-func newControlPlane(kubeconfig string, log *slog.Logger) (*controlPlane, error) {
-	cfg, err := restConfig(kubeconfig)
+func newControlPlane(ctx context.Context, o program.Options) (*controlPlane, error) {
+	cfg, err := o.RESTConfig()
 	if err != nil {
 		return nil, err
-	}
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			return nil, err
-		}
 	}
 	of, err := labels.NewRequirement(v1alpha1.LabelCluster, selection.Exists, nil)
 	if err != nil {
@@ -68,21 +57,13 @@ func newControlPlane(kubeconfig string, log *slog.Logger) (*controlPlane, error)
 	}
 	ofCluster := cache.ByObject{Label: labels.NewSelector().Add(*of)}
 	grace := 3 * time.Second
-	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
-		Scheme:                  scheme,
+	// health answers, of more than the manager knows.
+	o.HealthListen = "0"
+	mgr, _, err := o.Manager(ctx, cfg, "gitbind-backend", ctrl.Options{
 		MapperProvider:          func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return kinds(), nil },
-		Logger:                  logr.FromSlogHandler(log.Handler()),
-		Metrics:                 metricsserver.Options{BindAddress: "0"},
 		GracefulShutdownTimeout: &grace,
-		Controller: ctrlconfig.Controller{
-			CacheSyncTimeout: forever,
-			// The names would have to be unique for metrics, which are off.
-			SkipNameValidation: ptr.To(true),
-			// That of v0.24.1 may wait for ever for a worker that has left, with
-			// its lock held, when the process is told to stop.
-			UsePriorityQueue: ptr.To(false),
-		},
-		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
+		Controller:              ctrlconfig.Controller{CacheSyncTimeout: forever},
+		Client:                  client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject: map[client.Object]cache.ByObject{
@@ -95,7 +76,7 @@ func newControlPlane(kubeconfig string, log *slog.Logger) (*controlPlane, error)
 		},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("control plane: %w", err)
+		return nil, err
 	}
 	c := &controlPlane{Manager: mgr}
 	if c.konnectorSecrets, err = c.secretCache(v1alpha1.KonnectorSecret); err != nil {
@@ -104,7 +85,7 @@ func newControlPlane(kubeconfig string, log *slog.Logger) (*controlPlane, error)
 	if c.bridgeSecrets, err = c.secretCache(v1alpha1.BridgeSecret); err != nil {
 		return nil, err
 	}
-	c.discovery, err = discovery.NewDiscoveryClientForConfigAndClient(cfg, mgr.GetHTTPClient())
+	c.discovery, err = discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	return c, err
 }
 
@@ -133,23 +114,6 @@ func kinds() meta.RESTMapper {
 		m.Add(gvk, meta.RESTScopeNamespace)
 	}
 	return m
-}
-
-func restConfig(kubeconfig string) (*rest.Config, error) {
-	var cfg *rest.Config
-	var err error
-	if kubeconfig != "" {
-		cfg, err = clientcmd.BuildConfigFromFlags("", kubeconfig)
-	} else {
-		cfg, err = ctrl.GetConfig()
-	}
-	if err != nil {
-		return nil, fmt.Errorf("kubeconfig: %w", err)
-	}
-	// The API server's own priority and fairness is the limit.
-	cfg.QPS = -1
-	cfg.UserAgent = "gitbind-backend"
-	return cfg, nil
 }
 
 // secretCache holds the Secrets of one name, in all namespaces.

@@ -29,6 +29,7 @@ import (
 
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/program"
 	"gitbind.dev/test/env"
 )
 
@@ -77,8 +78,9 @@ func start(t *testing.T) *fixture {
 	// By name: that is what Dex lets a public client be sent back to.
 	f.url, f.health = "http://"+strings.Replace(listen, "127.0.0.1", "localhost", 1), "http://"+env.FreeAddress(t)
 	f.opts = options{
-		listen: listen, healthListen: strings.TrimPrefix(f.health, "http://"), publicURL: f.url,
-		gitDir: filepath.Join(t.TempDir(), "git"), kubeconfig: kubeconfig,
+		Options: program.Options{Kubeconfig: kubeconfig, HealthListen: strings.TrimPrefix(f.health, "http://")},
+		listen:  listen, publicURL: f.url,
+		gitDir:             filepath.Join(t.TempDir(), "git"),
 		oidc:               oidcOptions{issuer: e.Dex.Issuer, clientID: e.Dex.ClientID, usernameClaim: "email", prefix: "oidc:"},
 		web:                webOptions{ui: true},
 		credentialLifetime: time.Hour,
@@ -100,6 +102,7 @@ func (f *fixture) run(t *testing.T) {
 	out := &logBuffer{}
 	f.log = out
 	log := slog.New(slog.NewTextHandler(out, nil))
+	ctx = ctrl.LoggerInto(ctx, logr.FromSlogHandler(log.Handler()))
 	go func() { done <- run(ctx, f.opts, log) }()
 	stopped := false
 	f.stop = func() {

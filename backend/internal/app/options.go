@@ -8,33 +8,32 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"gitbind.dev/gitbridge/program"
 )
 
 // options are the command's flags.
 type options struct {
+	program.Options
 	listen             string
-	healthListen       string
 	publicURL          string
 	gitDir             string
-	kubeconfig         string
 	tls                tlsOptions
 	oidc               oidcOptions
 	web                webOptions
 	credentialLifetime time.Duration
-	verbose            bool
 }
 
 func (o *options) addFlags(f *pflag.FlagSet) {
+	o.HealthListen = "127.0.0.1:8081"
+	o.AddFlags(f)
 	f.StringVar(&o.listen, "listen", "127.0.0.1:8080", "address for the API, the Git host and the web page; beyond this machine with TLS")
-	f.StringVar(&o.healthListen, "health-listen", "127.0.0.1:8081", "address for /healthz and /readyz; empty turns them off")
 	f.StringVar(&o.publicURL, "public-url", "", "URL under which clients reach --listen (required)")
 	f.StringVar(&o.gitDir, "git-dir", "", "directory of the repositories (required)")
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the control plane; empty: $KUBECONFIG, or the pod's own")
 	o.tls.addFlags(f)
 	o.oidc.addFlags(f)
 	o.web.addFlags(f)
 	f.DurationVar(&o.credentialLifetime, "credential-lifetime", 90*24*time.Hour, "how long a konnector's credential counts; connecting again renews it")
-	f.BoolVarP(&o.verbose, "verbose", "v", false, "log each push and each request that asks for a credential")
 }
 
 // check refuses what cannot work before anything is started.

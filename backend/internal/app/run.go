@@ -38,7 +38,7 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	cluster, err := newControlPlane(o.kubeconfig, log)
+	cluster, err := newControlPlane(ctx, o.Options)
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 	}
 	public.RegisterOnShutdown(hub.Close)
 	// Now, so that a port that is taken is an error before anything runs.
-	listeners, err := listen(ctx, log, o.listen, o.healthListen)
+	listeners, err := listen(ctx, log, o.listen, o.HealthListen)
 	if err != nil {
 		return err
 	}
@@ -126,11 +126,11 @@ func routes(host http.Handler, api http.Handler) http.Handler {
 	})
 }
 
-// listen opens all addresses; the listener of an empty one is nil.
+// listen opens all addresses; the listener of one that is "" or "0" is nil.
 func listen(ctx context.Context, log *slog.Logger, addresses ...string) ([]net.Listener, error) {
 	listeners := make([]net.Listener, len(addresses))
 	for i, address := range addresses {
-		if address == "" {
+		if address == "" || address == "0" {
 			continue
 		}
 		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)

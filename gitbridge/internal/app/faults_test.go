@@ -133,7 +133,7 @@ func testHostDown(w *world, apis apis) {
 	t.setStatus(orders, map[string]any{"managed": map[string]any{"clusterStatus": "Running"}})
 	t.wantSynced("RepositoryUnreachable")
 	t.eventually("readiness says it", func() error {
-		return is(fmt.Sprint(w.bridge.ready("/repositories"), w.bridge.ready("/api-server")), "500 200")
+		return is(fmt.Sprint(w.bridge.ready("/repositories"), w.bridge.ready("/caches")), "500 200")
 	})
 	w.host.setDown(false)
 	t.eventually("status arrives", func() error {

@@ -12,6 +12,7 @@ import (
 
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/app"
+	"gitbind.dev/gitbridge/program"
 	"gitbind.dev/test/env"
 )
 
@@ -44,7 +45,7 @@ func TestC9_GitbridgeTellsPrometheusWhatItDoes(test *testing.T) {
 	w := newWorld(test)
 	postgresql, brokers := w.define(postgresqlFile), w.define(brokersFile)
 	address := env.FreeAddress(test)
-	w.startBridgeWith(app.Options{MetricsListen: address})
+	w.startBridgeWith(app.Options{Options: program.Options{MetricsListen: address}})
 	t := w.tenant(postgresql, brokers)
 	// What is on main at first contact is not news.
 	t.wantSynced("Following")

@@ -102,7 +102,7 @@ func throughAllOfIt(t *testing.T, n int) {
 		if u := after.usages[p.Name]; u.Peak > most {
 			t.Errorf("%s took %d MiB", p.Name, u.Peak>>20)
 		}
-		if log, err := os.ReadFile(p.LogPath); err != nil || bytes.Contains(log, []byte("level=ERROR")) || bytes.Contains(log, []byte(`"level":"ERROR"`)) {
+		if log, err := os.ReadFile(p.LogPath); err != nil || bytes.Contains(log, []byte(`"level":"error"`)) {
 			t.Errorf("%s has logged errors (%v)", p.Name, err)
 		}
 	}

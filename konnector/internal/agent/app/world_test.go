@@ -1,7 +1,6 @@
 package app_test
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,6 +27,7 @@ import (
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/program"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/konnector/internal/agent/app"
 	"gitbind.dev/policies/attribution"
@@ -157,7 +157,8 @@ func (w *world) start() {
 	done := make(chan error, 1)
 	go func() {
 		done <- app.Run(ctx, app.Options{
-			Config: config, HealthListen: "0", MetricsListen: cmp.Or(w.metrics, "0"), Namespace: "gitbind-system", Workers: 256, Now: w.now,
+			Options: program.Options{MetricsListen: w.metrics},
+			Config:  config, Namespace: "gitbind-system", Workers: 256, Now: w.now,
 		})
 	}()
 	w.stop = func() {

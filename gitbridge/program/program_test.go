@@ -1,0 +1,91 @@
+package program
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+
+	"gitbind.dev/gitbridge/lease"
+)
+
+// parse is what a command line makes of a program's defaults.
+func parse(t *testing.T, args ...string) Options {
+	t.Helper()
+	o := Options{HealthListen: ":8081", Lease: lease.Default()}
+	o.Lease.Name = "gitbind-test"
+	f := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	o.AddFlags(f)
+	o.AddLeaseFlags(f)
+	if err := f.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func TestDefaultsOfAProgramAreThoseOfItsFlags(t *testing.T) {
+	o := parse(t, "--lease-identity=pod-1")
+	want := lease.Default()
+	want.Name, want.Identity = "gitbind-test", "pod-1"
+	if diff := cmp.Diff(want, o.Lease); diff != "" || o.HealthListen != ":8081" || o.MetricsListen != "0" {
+		t.Errorf("flags give %+v\n%s", o, diff)
+	}
+}
+
+func TestALevelThatDoesNotExistIsRefused(t *testing.T) {
+	for args, want := range map[string]string{"--log-level=warn": `--log-level is "warn"`, "--log-encoding=text": `--log-encoding is "text"`} {
+		if _, err := parse(t, args).SetLog(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", args, err, want)
+		}
+	}
+}
+
+// Not parallel: the log is written to the process's standard error.
+func TestDebugIsLoggedWhereItIsAskedFor(t *testing.T) {
+	standard := os.Stderr
+	defer func() { os.Stderr = standard }()
+	for args, want := range map[string][]string{
+		"":                  {"info V(0)", "info Info", "warn Warn", "error Error"},
+		"--verbose":         {"info V(0)", "debug V(1)", "debug Debug", "info Info", "warn Warn", "error Error"},
+		"--log-level=debug": {"info V(0)", "debug V(1)", "debug Debug", "info Info", "warn Warn", "error Error"},
+		"--log-level=error": {"error Error"},
+	} {
+		path := filepath.Join(t.TempDir(), "log")
+		file, err := os.Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		os.Stderr = file
+		log, err := parse(t, strings.Fields(args)...).SetLog()
+		if err != nil {
+			t.Fatal(err)
+		}
+		log.Info("V(0)")
+		log.V(1).Info("V(1)")
+		s := Slog(log).With("a", 1).WithGroup("g")
+		s.Debug("Debug", "b", 2)
+		s.Info("Info")
+		s.Warn("Warn")
+		s.Error("Error")
+		_ = file.Close()
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for line := range strings.Lines(string(text)) {
+			var entry struct{ Level, Msg string }
+			if err := json.Unmarshal([]byte(line), &entry); err != nil {
+				t.Fatalf("%s: %v in %s", args, err, line)
+			}
+			got = append(got, entry.Level+" "+entry.Msg)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%q logs (-want +got)\n%s", args, diff)
+		}
+	}
+}

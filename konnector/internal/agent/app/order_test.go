@@ -94,7 +94,7 @@ func TestA5_ApplyingWhatBindPrintsInstallsTheAPI(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.ungrant()
-	printed, err := os.ReadFile("../cli/bind/testdata/objects.yaml")
+	printed, err := os.ReadFile("../../cli/bind/testdata/objects.yaml")
 	w.must(err)
 	if !strings.Contains(string(printed), "connection: default\n") {
 		t.Fatalf("there is no Connection in it:\n%s", printed)

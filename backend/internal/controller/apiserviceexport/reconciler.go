@@ -23,9 +23,9 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"gitbind.dev/backend/internal/controller/status"
 	"gitbind.dev/backend/internal/grant"
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/status"
 )
 
 // Reconciler reconciles the grants of one app cluster at a time: its requests
@@ -61,7 +61,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	granted, refused := divide(exports.Items, offered.Rules)
-	err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(role(&cb, granted)), status.FieldOwner, client.ForceOwnership)
+	err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(role(&cb, granted)), fieldOwner, client.ForceOwnership)
 	if err != nil {
 		err = fmt.Errorf("apply ClusterRole %s: %w", v1alpha1.TenantRole(cb.Name), err)
 	}
@@ -128,8 +128,13 @@ func grantedCondition(err error) metav1.Condition {
 	return c
 }
 
+// fieldOwner is the backend's, in all that it applies.
+const fieldOwner = client.FieldOwner("gitbind-backend")
+
+var part = status.Part{Owner: fieldOwner, Conditions: []string{v1alpha1.ConditionGranted}}
+
 func (r *Reconciler) report(ctx context.Context, e *v1alpha1.APIServiceExport, c metav1.Condition) error {
-	return client.IgnoreNotFound(status.Part{
-		Kind: "APIServiceExport", Object: e, Present: e.Status.Conditions, Condition: c,
-	}.Apply(ctx, r.Client, r.Now()))
+	want := e.DeepCopy()
+	status.Set(want, c, r.Now())
+	return client.IgnoreNotFound(part.Write(ctx, r.Client, e, want))
 }

@@ -8,7 +8,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"gitbind.dev/backend/internal/controller/status"
 	"gitbind.dev/backend/internal/grant"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 )
@@ -37,7 +36,7 @@ func (r *Reconciler) takeBack(ctx context.Context, cb *v1alpha1.ClusterBinding, 
 	}
 	before := role.DeepCopy()
 	role.Rules = grant.BindRules(keep)
-	err = r.Client.Patch(ctx, &role, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), status.FieldOwner)
+	err = r.Client.Patch(ctx, &role, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), fieldOwner)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("patch ClusterRole %s: %w", role.Name, err)
 	}

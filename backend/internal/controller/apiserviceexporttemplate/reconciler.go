@@ -17,9 +17,9 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"gitbind.dev/backend/internal/controller/status"
 	"gitbind.dev/backend/internal/grant"
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/status"
 )
 
 // Reconciler reconciles APIServiceExportTemplates.
@@ -52,16 +52,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		crd = nil
 	}
 	condition, kind := judge(t.Spec.API, crd, offered.Rules)
-	part := status.Part{
-		Kind: "APIServiceExportTemplate", Object: &t,
-		Present: t.Status.Conditions, Condition: condition,
-		Changed: kind != t.Status.Kind,
-	}
-	if kind != "" {
-		part.Fields = map[string]any{"kind": kind}
-	}
-	return ctrl.Result{}, client.IgnoreNotFound(part.Apply(ctx, r.Client, r.Now()))
+	want := t.DeepCopy()
+	want.Status.Kind = kind
+	status.Set(want, condition, r.Now())
+	return ctrl.Result{}, client.IgnoreNotFound(part.Write(ctx, r.Client, &t, want))
 }
+
+var part = status.Part{Owner: "gitbind-backend", Fields: []string{"kind"}, Conditions: []string{v1alpha1.ConditionOffered}}
 
 // judge gives the condition Offered, and the kind as far as it is known. crd is
 // nil when there is none.

@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"gitbind.dev/backend/internal/controller/status"
 	"gitbind.dev/backend/internal/credential"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 )
@@ -33,7 +32,7 @@ func (r *Reconciler) bridgeCredential(ctx context.Context, cb *v1alpha1.ClusterB
 	}
 	now, token := r.Now(), credential.New(credential.BridgePrefix)
 	if len(s.Data["password"]) == 0 {
-		return r.Client.Apply(ctx, bridgeSecret(cb, token, now.Add(bridgeLifetime)), status.FieldOwner, client.ForceOwnership)
+		return r.Client.Apply(ctx, bridgeSecret(cb, token, now.Add(bridgeLifetime)), fieldOwner, client.ForceOwnership)
 	}
 	before := credential.ReadBridge(s.Data)
 	_, asked := s.Annotations[v1alpha1.RotateAnnotation]
@@ -47,5 +46,5 @@ func (r *Reconciler) bridgeCredential(ctx context.Context, cb *v1alpha1.ClusterB
 		next.Previous, next.PreviousExpires = before.Password, now.Add(bridgeOverlap)
 	}
 	next.WriteTo(s.Data)
-	return r.Client.Patch(ctx, &s, client.MergeFromWithOptions(was, client.MergeFromWithOptimisticLock{}), status.FieldOwner)
+	return r.Client.Patch(ctx, &s, client.MergeFromWithOptions(was, client.MergeFromWithOptimisticLock{}), fieldOwner)
 }

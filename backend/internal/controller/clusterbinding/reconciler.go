@@ -22,9 +22,9 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"gitbind.dev/backend/internal/controller/status"
 	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/status"
 )
 
 // Reconciler reconciles ClusterBindings.
@@ -100,7 +100,7 @@ func (r *Reconciler) make(ctx context.Context, cb *v1alpha1.ClusterBinding) erro
 // apply is the step that applies one object.
 func (r *Reconciler) apply(desired func(*v1alpha1.ClusterBinding) runtime.ApplyConfiguration) func(context.Context, *v1alpha1.ClusterBinding) error {
 	return func(ctx context.Context, cb *v1alpha1.ClusterBinding) error {
-		return r.Client.Apply(ctx, desired(cb), status.FieldOwner, client.ForceOwnership)
+		return r.Client.Apply(ctx, desired(cb), fieldOwner, client.ForceOwnership)
 	}
 }
 
@@ -114,7 +114,7 @@ func (r *Reconciler) namespace(ctx context.Context, cb *v1alpha1.ClusterBinding)
 	if client.IgnoreNotFound(err) != nil {
 		return err
 	}
-	return r.Client.Apply(ctx, namespace(cb), status.FieldOwner, client.ForceOwnership)
+	return r.Client.Apply(ctx, namespace(cb), fieldOwner, client.ForceOwnership)
 }
 
 // errRepositoryGone says that a repository that was there is not there now.
@@ -131,29 +131,24 @@ func (r *Reconciler) repository(ctx context.Context, cb *v1alpha1.ClusterBinding
 	return r.Host.Create(ctx, cb.Name)
 }
 
+// fieldOwner is the backend's, in all that it applies.
+const fieldOwner = client.FieldOwner("gitbind-backend")
+
+var part = status.Part{
+	Owner: fieldOwner, Fields: []string{"tenantNamespace", "repository"}, Conditions: []string{v1alpha1.ConditionReady},
+}
+
 // report writes the condition Ready and what exists.
 func (r *Reconciler) report(ctx context.Context, cb *v1alpha1.ClusterBinding, err error) error {
-	part := status.Part{
-		Kind: "ClusterBinding", Object: cb,
-		Present:   cb.Status.Conditions,
-		Condition: readiness(err),
-		Fields:    map[string]any{},
-	}
+	want := cb.DeepCopy()
 	// What was said once stays said: a repository that was there must not be
 	// made anew after some other step failed.
-	ns, repo := cb.Status.TenantNamespace, cb.Status.Repository
 	if err == nil {
-		ns, repo = v1alpha1.TenantNamespace(cb.Name), &v1alpha1.Repository{URL: r.Host.URL(cb.Name)}
-		part.Changed = ns != cb.Status.TenantNamespace || cb.Status.Repository == nil || *repo != *cb.Status.Repository
+		want.Status.TenantNamespace, want.Status.Repository = v1alpha1.TenantNamespace(cb.Name), &v1alpha1.Repository{URL: r.Host.URL(cb.Name)}
 	}
-	if ns != "" {
-		part.Fields["tenantNamespace"] = ns
-	}
-	if repo != nil {
-		part.Fields["repository"] = map[string]any{"url": repo.URL}
-	}
+	status.Set(want, readiness(err), r.Now())
 	// It may have been deleted meanwhile.
-	return client.IgnoreNotFound(part.Apply(ctx, r.Client, r.Now()))
+	return client.IgnoreNotFound(part.Write(ctx, r.Client, cb, want))
 }
 
 // readiness maps the outcome to the condition Ready.

@@ -11,16 +11,17 @@ import (
 	"context"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"gitbind.dev/backend/internal/controller/status"
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/status"
 )
 
-// fieldOwner owns what is said here: the rest of the backend's status is written
-// by others, at other times.
-const fieldOwner = client.FieldOwner("gitbind-backend-heartbeat")
+// part has an owner of its own: the rest of the backend's status is written by
+// others, at other times.
+var part = status.Part{Owner: "gitbind-backend-heartbeat", Fields: []string{"lastSeen"}, Conditions: []string{v1alpha1.ConditionConnected}}
 
 // Heartbeat watches over all clusters. It is added to a manager.
 type Heartbeat struct {
@@ -75,12 +76,10 @@ func (h *Heartbeat) look(ctx context.Context) {
 }
 
 func (h *Heartbeat) write(ctx context.Context, cb *v1alpha1.ClusterBinding, w word) error {
-	part := status.Part{
-		Kind: "ClusterBinding", Object: cb, Owner: fieldOwner,
-		Present: cb.Status.Conditions, Condition: w.condition, Changed: true,
-	}
+	want := cb.DeepCopy()
 	if !w.lastSeen.IsZero() {
-		part.Fields = map[string]any{"lastSeen": w.lastSeen.UTC().Format(time.RFC3339)}
+		want.Status.LastSeen = new(metav1.NewTime(w.lastSeen))
 	}
-	return client.IgnoreNotFound(part.Apply(ctx, h.Client, h.Now()))
+	status.Set(want, w.condition, h.Now())
+	return client.IgnoreNotFound(part.Write(ctx, h.Client, cb, want))
 }

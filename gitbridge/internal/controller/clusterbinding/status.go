@@ -7,12 +7,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
@@ -20,8 +18,15 @@ import (
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/session"
 	"gitbind.dev/gitbridge/internal/tenant"
+	statuses "gitbind.dev/gitbridge/status"
 	"gitbind.dev/gitbridge/store"
 )
+
+// part is what the bridge says of a ClusterBinding. It is locked, for its memory.
+var part = statuses.Part{
+	Owner: tenant.StatusOwner, Fields: []string{"bridge", "foreign"}, Locked: true,
+	Conditions: []string{v1alpha1.ConditionSynced, v1alpha1.ConditionForeignObjects},
+}
 
 // status writes the bridge's fields of one ClusterBinding's status. They are
 // always written together: what a server-side apply leaves out is removed.
@@ -49,7 +54,7 @@ func newStatus(c client.Client, server client.Reader, b *v1alpha1.ClusterBinding
 	s := &status{client: c, server: server, binding: binding{b.Name, b.UID}, memory: memoryOf(b.Status.Bridge)}
 	s.pending = s.memory
 	s.said.foreign = int(b.Status.Foreign)
-	for _, of := range []string{v1alpha1.ConditionSynced, v1alpha1.ConditionForeignObjects} {
+	for _, of := range part.Conditions {
 		if condition := meta.FindStatusCondition(b.Status.Conditions, of); condition != nil {
 			s.said.conditions = append(s.said.conditions, *condition)
 		}
@@ -167,9 +172,7 @@ func (s *status) write(ctx context.Context, m session.Memory, say said) error {
 			return errSuperseded
 		}
 		s.pending = m
-		u := s.fields(m, say)
-		u.SetResourceVersion(live.ResourceVersion)
-		err = s.client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(tenant.StatusOwner), client.ForceOwnership)
+		err = part.Write(ctx, s.client, &live, s.want(&live, m, say))
 		if !apierrors.IsConflict(err) {
 			return err
 		}
@@ -177,36 +180,19 @@ func (s *status) write(ctx context.Context, m session.Memory, say said) error {
 	return err
 }
 
-func (s *status) fields(m session.Memory, say said) *unstructured.Unstructured {
-	fields := map[string]any{}
+// want is what is there with what the bridge says.
+func (s *status) want(live *v1alpha1.ClusterBinding, m session.Memory, say said) *v1alpha1.ClusterBinding {
+	want := live.DeepCopy()
+	want.Status.Bridge, want.Status.Foreign = nil, int32(say.foreign)
 	if !isSame(m, session.Memory{}) {
-		bridge := map[string]any{"acceptedCommit": string(m.Accepted), "epoch": m.Epoch, "sequence": m.Sequence}
-		var removals []any
+		want.Status.Bridge = &v1alpha1.BridgeStatus{AcceptedCommit: string(m.Accepted), Epoch: m.Epoch, Sequence: m.Sequence}
 		for _, r := range m.Removals {
-			removals = append(removals, map[string]any{"path": r.Path, "time": r.At.UTC().Format(time.RFC3339)})
+			want.Status.Bridge.Removals = append(want.Status.Bridge.Removals, v1alpha1.Removal{Path: r.Path, Time: metav1.NewTime(r.At.UTC())})
 		}
-		if len(removals) > 0 {
-			bridge["removals"] = removals
-		}
-		fields["bridge"] = bridge
 	}
-	var conditions []any
-	for _, c := range say.conditions {
-		conditions = append(conditions, map[string]any{
-			"type": c.Type, "status": string(c.Status), "reason": c.Reason, "message": c.Message,
-			"observedGeneration": c.ObservedGeneration, "lastTransitionTime": c.LastTransitionTime.UTC().Format(time.RFC3339),
-		})
+	for _, of := range part.Conditions {
+		meta.RemoveStatusCondition(&want.Status.Conditions, of)
 	}
-	if len(conditions) > 0 {
-		fields["conditions"] = conditions
-	}
-	if say.foreign > 0 {
-		fields["foreign"] = int64(say.foreign)
-	}
-	u := &unstructured.Unstructured{Object: map[string]any{"status": fields}}
-	u.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("ClusterBinding"))
-	u.SetName(s.binding.name)
-	// Not that of another life, with the same name.
-	u.SetUID(s.binding.uid)
-	return u
+	want.Status.Conditions = append(want.Status.Conditions, say.conditions...)
+	return want
 }

@@ -5,11 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -17,6 +16,7 @@ import (
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/statusbranch"
 	"gitbind.dev/gitbridge/internal/tenant"
+	"gitbind.dev/gitbridge/status"
 	"gitbind.dev/gitbridge/store"
 )
 
@@ -65,9 +65,9 @@ func (c *Controller) withdraw(ctx context.Context, s *step) error {
 	return nil
 }
 
-// permissionOwner owns the condition Permitted: the bridge's other fields of an
-// export's status are written elsewhere, at other times.
-const permissionOwner = client.FieldOwner(tenant.StatusOwner + "-permission")
+// permission is a part of its own: the bridge's other fields of an export's status
+// are written elsewhere, at other times.
+var permission = status.Part{Owner: tenant.StatusOwner + "-permission", Conditions: []string{v1alpha1.ConditionPermitted}}
 
 // say writes whether the cluster may bind what it has, if that is news.
 func (c *Controller) say(ctx context.Context, s *step, permitted *bool) error {
@@ -76,29 +76,15 @@ func (c *Controller) say(ctx context.Context, s *step, permitted *bool) error {
 	}
 	condition := metav1.Condition{
 		Type: v1alpha1.ConditionPermitted, Status: metav1.ConditionTrue, Reason: "Permitted",
-		Message: "the cluster's ServiceAccount may bind the template", ObservedGeneration: s.export.Generation,
+		Message: "the cluster's ServiceAccount may bind the template",
 	}
 	if !*permitted {
 		condition.Status, condition.Reason = metav1.ConditionFalse, string(contract.NotPermitted)
 		condition.Message = fmt.Sprintf("the ServiceAccount %s lacks the verb bind on apiserviceexporttemplates/%s: new claims wait, and what was ordered stays", s.ServiceAccount, s.export.Spec.Template)
 	}
-	conditions := append([]metav1.Condition{}, s.export.Status.Conditions...)
-	if !meta.SetStatusCondition(&conditions, condition) {
-		return nil
-	}
-	condition = *meta.FindStatusCondition(conditions, condition.Type)
-	u := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"conditions": []any{map[string]any{
-		"type": condition.Type, "status": string(condition.Status), "reason": condition.Reason, "message": condition.Message,
-		"observedGeneration": condition.ObservedGeneration, "lastTransitionTime": condition.LastTransitionTime.UTC().Format("2006-01-02T15:04:05Z"),
-	}}}}}
-	u.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("APIServiceExport"))
-	u.SetNamespace(s.export.Namespace)
-	u.SetName(s.export.Name)
-	u.SetUID(s.export.UID)
-	if err := c.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u), permissionOwner, client.ForceOwnership); err != nil {
-		return fmt.Errorf("set condition %s: %w", condition.Type, err)
-	}
-	return nil
+	want := s.export.DeepCopy()
+	status.Set(want, condition, time.Now())
+	return permission.Write(ctx, c.Client, s.export, want)
 }
 
 // answer writes the answer, if it says something else than the present one.

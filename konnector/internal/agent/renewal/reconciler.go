@@ -18,7 +18,6 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/status"
 	"gitbind.dev/konnector/internal/agent/repository"
 )
 
@@ -78,7 +78,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if conn.Spec.BackendURL == "" {
-		return r.report(ctx, conn, notRenewed(conn))
+		return ctrl.Result{}, r.report(ctx, conn, notRenewed(conn))
 	}
 	secret := &corev1.Secret{}
 	ref := conn.Spec.SecretRef
@@ -101,11 +101,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		m.about = k.password
 		at = r.failed(ctx, conn, m, err)
 	}
-	result, err := r.report(ctx, conn, condition(conn, k, m.known, m.trouble, r.Now()))
-	if err == nil && result.RequeueAfter == 0 {
-		result.RequeueAfter = max(at.Sub(r.Now()), soon)
-	}
-	return result, err
+	err = r.report(ctx, conn, condition(conn, k, m.known, m.trouble, r.Now()))
+	return ctrl.Result{RequeueAfter: max(at.Sub(r.Now()), soon)}, err
 }
 
 // step does what is next, and gives when to look again.
@@ -231,18 +228,15 @@ func (r *Reconciler) failed(ctx context.Context, conn *v1alpha1.Connection, m *m
 	return m.until
 }
 
+// part is applied beside what the controller of Connections writes, in this very
+// process.
+var part = status.Part{Owner: "gitbind-konnector-credential", Conditions: []string{v1alpha1.ConditionCredential}}
+
 // report writes the condition, if it says anything new.
-func (r *Reconciler) report(ctx context.Context, conn *v1alpha1.Connection, c metav1.Condition) (ctrl.Result, error) {
+func (r *Reconciler) report(ctx context.Context, conn *v1alpha1.Connection, c metav1.Condition) error {
 	want := conn.DeepCopy()
-	meta.SetStatusCondition(&want.Status.Conditions, c)
-	if equality.Semantic.DeepEqual(conn.Status, want.Status) {
-		return ctrl.Result{}, nil
-	}
-	err := r.Client.Status().Update(ctx, want)
-	if apierrors.IsConflict(err) {
-		return ctrl.Result{RequeueAfter: 4 * soon}, nil
-	}
-	return ctrl.Result{}, client.IgnoreNotFound(err)
+	status.Set(want, c, r.Now())
+	return client.IgnoreNotFound(part.Write(ctx, r.Client, conn, want))
 }
 
 // backend is how a Connection's is asked. The caller calls done.

@@ -15,6 +15,7 @@ import (
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/status"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/konnector/internal/agent/controller/claim"
 	"gitbind.dev/konnector/internal/agent/repository"
@@ -87,8 +88,7 @@ func (r *Reconciler) agreeOn(ctx context.Context, l *look) error {
 		}
 		return r.record(ctx, l, *l.facts.File, string(l.view.Main.Head()), l.file)
 	case request.RecordRemoved:
-		b.Status.Request.Removed = true
-		return r.Client.Status().Update(ctx, b)
+		return r.recordRemoved(ctx, b)
 	case request.Delete:
 		return r.delete(ctx, l)
 	default:
@@ -177,11 +177,19 @@ func (r *Reconciler) push(ctx context.Context, l *look, verb string, users []str
 
 // record keeps with the binding what both agree on.
 func (r *Reconciler) record(ctx context.Context, l *look, agreed contract.Request, commit string, file *store.Entry) error {
+	before := l.binding.DeepCopy()
 	l.binding.Status.Request = &v1alpha1.RequestStatus{
 		Blob: string(file.Hash), Commit: commit, ConnectionUID: l.repo.ConnectionUID,
 		Template: agreed.Template, DeletionPolicy: v1alpha1.DeletionPolicy(agreed.DeletionPolicy),
 	}
-	return r.Client.Status().Update(ctx, l.binding)
+	return status.Replace(ctx, r.Client, before, l.binding)
+}
+
+// recordRemoved keeps with the binding that its file was removed.
+func (r *Reconciler) recordRemoved(ctx context.Context, b *v1alpha1.APIServiceBinding) error {
+	before := b.DeepCopy()
+	b.Status.Request.Removed = true
+	return status.Replace(ctx, r.Client, before, b)
 }
 
 // delete deletes the binding because its file was removed. What led to it is

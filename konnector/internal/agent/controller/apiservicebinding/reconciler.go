@@ -12,7 +12,6 @@ import (
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/status"
 	"gitbind.dev/konnector/internal/agent/controller/claim"
 	"gitbind.dev/konnector/internal/agent/repository"
 )
@@ -211,10 +211,7 @@ func (r *Reconciler) report(ctx context.Context, l *look, api claim.API, missing
 	if missing != nil && missing.retry > 0 {
 		result.RequeueAfter = missing.retry
 	}
-	set := func(c metav1.Condition) {
-		c.ObservedGeneration = b.Generation
-		meta.SetStatusCondition(&want.Status.Conditions, c)
-	}
+	set := func(c metav1.Condition) { status.Set(want, c, time.Now()) }
 	if c := l.granted(); c != nil {
 		set(*c)
 	}
@@ -229,10 +226,7 @@ func (r *Reconciler) report(ctx context.Context, l *look, api claim.API, missing
 	default:
 		set(metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: missing.reason, Message: missing.message})
 	}
-	if equality.Semantic.DeepEqual(want.Status, b.Status) {
-		return result, nil
-	}
-	if err := r.Client.Status().Update(ctx, want); err != nil {
+	if err := status.Replace(ctx, r.Client, b, want); err != nil {
 		return ctrl.Result{}, fmt.Errorf("update status: %w", err)
 	}
 	return result, nil

@@ -6,13 +6,12 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/status"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/konnector/internal/agent/controller/claim"
 	"gitbind.dev/konnector/internal/agent/request"
@@ -182,8 +181,7 @@ func (r *Reconciler) removeRequest(ctx context.Context, l *look) (ctrl.Result, e
 		waits.retry = l.retry
 		return r.report(ctx, l, claim.API{}, &waits)
 	case b.Status.Request != nil:
-		b.Status.Request.Removed = true
-		if err := r.Client.Status().Update(ctx, b); err != nil {
+		if err := r.recordRemoved(ctx, b); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
@@ -193,13 +191,10 @@ func (r *Reconciler) removeRequest(ctx context.Context, l *look) (ctrl.Result, e
 // reportTakingBack says that an API goes, and what of it stays.
 func (r *Reconciler) reportTakingBack(ctx context.Context, l *look, message string) error {
 	want := l.binding.DeepCopy()
-	meta.SetStatusCondition(&want.Status.Conditions, metav1.Condition{
-		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: "Unbinding", Message: message, ObservedGeneration: want.Generation,
-	})
-	if equality.Semantic.DeepEqual(want.Status, l.binding.Status) {
-		return nil
-	}
-	if err := r.Client.Status().Update(ctx, want); err != nil {
+	status.Set(want, metav1.Condition{
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: "Unbinding", Message: message,
+	}, time.Now())
+	if err := status.Replace(ctx, r.Client, l.binding, want); err != nil {
 		return err
 	}
 	l.binding = want

@@ -14,12 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/status"
 	"gitbind.dev/konnector/internal/agent/metrics"
 	"gitbind.dev/konnector/internal/agent/repository"
 )
@@ -158,12 +158,12 @@ func (r *Reconciler) save(ctx context.Context, name string, uid types.UID, m rep
 		if err := r.Live.Get(ctx, types.NamespacedName{Name: name}, live); err != nil {
 			return client.IgnoreNotFound(err)
 		}
-		before := live.Status.DeepCopy()
-		remember(&live.Status, m)
-		if live.UID != uid || equality.Semantic.DeepEqual(*before, live.Status) {
+		if live.UID != uid {
 			return nil
 		}
-		if err := r.Client.Status().Update(ctx, live); !apierrors.IsConflict(err) {
+		want := live.DeepCopy()
+		remember(&want.Status, m)
+		if err := status.Replace(ctx, r.Client, live, want); !apierrors.IsConflict(err) {
 			return err
 		}
 	}
@@ -194,8 +194,8 @@ func (r *Reconciler) report(ctx context.Context, conn *v1alpha1.Connection, l lo
 			want.Status.RefusedFiles, want.Status.Refused = repo.Refused()
 		}
 	}
-	setCondition(want, ready(repo, l.problem))
-	setCondition(want, events(conn, repo, l.problem))
+	status.Set(want, ready(repo, l.problem), r.Now())
+	status.Set(want, events(conn, repo, l.problem), r.Now())
 	if err := r.reportRequests(ctx, want, repo); err != nil {
 		return ctrl.Result{}, err
 	}
@@ -216,7 +216,7 @@ func (r *Reconciler) report(ctx context.Context, conn *v1alpha1.Connection, l lo
 	if unsaved {
 		remember(&want.Status, memory)
 	}
-	if err := r.Client.Status().Update(ctx, want); err != nil {
+	if err := status.Replace(ctx, r.Client, conn, want); err != nil {
 		if apierrors.IsConflict(err) {
 			// The cache is behind: its next event comes here again.
 			return ctrl.Result{RequeueAfter: time.Second}, nil
@@ -240,7 +240,7 @@ func (r *Reconciler) reportRequests(ctx context.Context, want *v1alpha1.Connecti
 		return fmt.Errorf("list bindings: %w", err)
 	}
 	if c := requests(want, repo.Requests(), all.Items); c != nil {
-		setCondition(want, *c)
+		status.Set(want, *c, r.Now())
 	} else {
 		meta.RemoveStatusCondition(&want.Status.Conditions, v1alpha1.ConditionRequests)
 	}
@@ -260,17 +260,12 @@ func (r *Reconciler) reportRemovals(ctx context.Context, want *v1alpha1.Connecti
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("count removals: %w", err)
 	}
-	setCondition(want, removals(l.repo.Limits, files, objects, at))
+	status.Set(want, removals(l.repo.Limits, files, objects, at), r.Now())
 	if files+objects > 0 {
 		// What becomes of an object is not told here, and the cache may lag.
 		return ctrl.Result{RequeueAfter: recount}, nil
 	}
 	return ctrl.Result{}, nil
-}
-
-func setCondition(conn *v1alpha1.Connection, c metav1.Condition) {
-	c.ObservedGeneration = conn.Generation
-	meta.SetStatusCondition(&conn.Status.Conditions, c)
 }
 
 // credential reads the Secret.

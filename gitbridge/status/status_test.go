@@ -109,7 +109,7 @@ func TestWritersOfOneStatus(t *testing.T) {
 	}{
 		"read":    {"neither loses what the other says of an object that both have read", testNeitherLosesWhatTheOtherSays},
 		"removed": {"what a writer does not say any more is removed and nothing else", testOnlyOnesOwnIsRemoved},
-		"life":    {"another life of an object is left alone", testAnotherLifeIsLeftAlone},
+		"another": {"another object of the same name is left alone", testAnotherObjectIsLeftAlone},
 		"changed": {"who remembers is told that the object was changed", testChangesAreConflicts},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -224,7 +224,7 @@ func testOnlyOnesOwnIsRemoved(_ *testing.T, w *world) {
 	w.says()
 }
 
-func testAnotherLifeIsLeftAlone(t *testing.T, w *world) {
+func testAnotherObjectIsLeftAlone(t *testing.T, w *world) {
 	read := w.get()
 	w.must(w.api.Delete(t.Context(), read))
 	if err := w.say(backend, read, ready); !apierrors.IsNotFound(err) {
@@ -236,7 +236,7 @@ func testAnotherLifeIsLeftAlone(t *testing.T, w *world) {
 		"a replacing": func() error { want := read.DeepCopy(); ready(want); return Replace(t.Context(), w.api, read, want) },
 	} {
 		if err := write(); !apierrors.IsConflict(err) {
-			t.Errorf("%s on another life: %v", name, err)
+			t.Errorf("%s on another object: %v", name, err)
 		}
 	}
 	w.says()

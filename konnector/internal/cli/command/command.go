@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -97,7 +98,7 @@ func (c *Command) Output(format *output.Format, formats ...output.Format) {
 	}
 	names := output.Names(formats)
 	text := c.Flags().StringP("output", "o", names[0], "one of "+strings.Join(names, ", "))
-	c.Values("output", names...)
+	c.offer("output", names)
 	c.checks = append(c.checks, func() (err error) {
 		*format, err = output.Parse(*text, formats)
 		return err
@@ -143,8 +144,19 @@ func (c *Command) Excludes(flag string, others ...string) {
 	}
 }
 
-// Values completes a flag that has these.
+// Values are those that a flag can have; the shell offers them.
 func (c *Command) Values(flag string, values ...string) {
+	c.offer(flag, values)
+	c.checks = append(c.checks, func() error {
+		given := c.Flag(flag).Value.String()
+		if given == "" || slices.Contains(values, given) {
+			return nil
+		}
+		return usage.Errorf("--%s %q: it is one of %s", flag, given, strings.Join(values, ", "))
+	})
+}
+
+func (c *Command) offer(flag string, values []string) {
 	_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
 

@@ -105,17 +105,11 @@ func side(prefix, path, blob string) string {
 }
 
 func (in Input) show(entries []Entry) error {
+	people := in.Format == output.Table || in.Format == output.Wide
 	switch {
-	case in.Format == output.Name:
-		for _, e := range entries {
-			fmt.Fprintln(in.Terminal.Out, e.Commit)
-		}
-		return nil
-	case in.Format.IsData():
-		return output.Data(in.Terminal.Out, in.Format, output.Items(entries))
-	case in.Patch:
+	case people && in.Patch:
 		return in.patches(entries)
-	case in.Oneline:
+	case people && in.Oneline:
 		for _, e := range entries {
 			if _, err := fmt.Fprintf(in.Terminal.Out, "%s %s\n", in.Terminal.Paint(terminal.Yellow, e.short()), output.Line(e.Subject)); err != nil {
 				return err
@@ -123,15 +117,12 @@ func (in Input) show(entries []Entry) error {
 		}
 		return nil
 	}
-	return in.table(entries)
-}
-
-func (in Input) table(entries []Entry) error {
-	l := output.Listing{Columns: []output.Column{
+	l := output.Listing{Data: output.Items(entries), Columns: []output.Column{
 		{Name: "REV"}, {Name: "COMMIT", Colour: func(string) terminal.Colour { return terminal.Yellow }}, {Name: "CHANGE", Colour: changes},
 		{Name: "WHO"}, {Name: "AGE"}, {Name: "WHEN", Wide: true}, {Name: "COMMITTER", Wide: true}, {Name: "SUBJECT"},
 	}}
 	for _, e := range entries {
+		l.Names = append(l.Names, e.Commit)
 		l.Rows = append(l.Rows, []string{
 			e.Revision, e.short(), string(e.Change), output.Line(e.who()), duration.HumanDuration(max(in.Now().Sub(e.Time), 0)),
 			e.Time.Format(time.RFC3339), output.Line(e.Committer.Name), output.Line(e.Subject),

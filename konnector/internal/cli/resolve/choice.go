@@ -1,11 +1,7 @@
 package resolve
 
 import (
-	"slices"
-	"strings"
-
 	"gitbind.dev/konnector/internal/choice"
-	"gitbind.dev/konnector/internal/cli/usage"
 )
 
 // does says what each choice does.
@@ -38,12 +34,4 @@ func names(choices []choice.Choice) []string {
 		out[i] = string(c)
 	}
 	return out
-}
-
-// check refuses what is no choice at all.
-func check(take choice.Choice) error {
-	if take == "" || slices.Contains(choice.All(), take) {
-		return nil
-	}
-	return usage.Errorf("--take %q: it is one of %s", take, strings.Join(names(choice.All()), ", "))
 }

@@ -57,7 +57,7 @@ It needs the right to change the claim, and none in the control plane or in Git.
 		if in.Yes && in.Take == "" {
 			return usage.Errorf("--yes is for --take")
 		}
-		return check(in.Take)
+		return nil
 	}
 	return c.Run(command.Cluster, func(ctx context.Context) error { return Do(ctx, in) })
 }

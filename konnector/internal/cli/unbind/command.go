@@ -9,7 +9,6 @@ import (
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/command"
 	"gitbind.dev/konnector/internal/cli/completion"
-	"gitbind.dev/konnector/internal/cli/usage"
 )
 
 // Command is `kubectl gitbind unbind`.
@@ -50,12 +49,7 @@ command is interrupted, it goes on, and the same command watches it again.`,
 	fs.DurationVar(&in.Timeout, "timeout", 5*time.Minute, "how long to wait for that, for each API")
 	c.NoWait(&in.Timeout, "do not wait until it is done")
 	c.Check = func() error {
-		policies := map[string]v1alpha1.DeletionPolicy{"": "", "orphan": v1alpha1.DeletionOrphan, "delete": v1alpha1.DeletionDelete}
-		policy, ok := policies[*claims]
-		if !ok {
-			return usage.Errorf("--claims %q: it is one of orphan, delete", *claims)
-		}
-		in.Claims = policy
+		in.Claims = map[string]v1alpha1.DeletionPolicy{"orphan": v1alpha1.DeletionOrphan, "delete": v1alpha1.DeletionDelete}[*claims]
 		return nil
 	}
 	return c.Run(command.Cluster, func(ctx context.Context) error { return Do(ctx, in) })

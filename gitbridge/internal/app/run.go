@@ -13,13 +13,13 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/internal/claimcache"
 	"gitbind.dev/gitbridge/internal/controller/apiserviceexport"
 	"gitbind.dev/gitbridge/internal/controller/apiserviceexporttemplate"
 	"gitbind.dev/gitbridge/internal/controller/clusterbinding"
 	"gitbind.dev/gitbridge/internal/controller/request"
-	"gitbind.dev/gitbridge/internal/live"
+	"gitbind.dev/gitbridge/internal/exportedapi"
 	"gitbind.dev/gitbridge/internal/metrics"
-	"gitbind.dev/gitbridge/internal/offered"
 	"gitbind.dev/gitbridge/internal/session"
 	"gitbind.dev/gitbridge/lease"
 )
@@ -48,7 +48,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 }
 
 func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, sessions *session.Registry, elected *lease.Lease) error {
-	objects, err := live.New(mgr.GetConfig(), mgr.GetRESTMapper(), func(clusterID string, key contract.Key, now bool) {
+	objects, err := claimcache.New(mgr.GetConfig(), mgr.GetRESTMapper(), func(clusterID string, key contract.Key, now bool) {
 		if s := sessions.Get(clusterID); s != nil {
 			s.Enqueue(key.Path(), now)
 		}
@@ -59,7 +59,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, sessions *
 	if err := mgr.Add(objects); err != nil {
 		return err
 	}
-	resolver := &offered.Resolver{Cache: mgr.GetClient(), Server: mgr.GetAPIReader()}
+	resolver := &exportedapi.Resolver{Cache: mgr.GetClient(), Server: mgr.GetAPIReader()}
 	exports := &apiserviceexport.Reconciler{Client: mgr.GetClient(), Exports: resolver, Sessions: sessions}
 	if err := exports.SetupWithManager(ctx, mgr); err != nil {
 		return fmt.Errorf("set up the controller of exports: %w", err)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"gitbind.dev/gitbridge/contract"
-	"gitbind.dev/gitbridge/internal/answered"
+	"gitbind.dev/gitbridge/internal/progress"
 	"gitbind.dev/gitbridge/internal/statusbranch"
 	"gitbind.dev/gitbridge/store"
 )
@@ -18,7 +18,7 @@ const lazily = time.Minute
 
 // Accept writes down a commit of main, or a later one, before anything is done
 // that cannot be undone.
-func (s *Session) Accept(ctx context.Context, g answered.Generation) error {
+func (s *Session) Accept(ctx context.Context, g progress.Generation) error {
 	s.remembering.Lock()
 	defer s.remembering.Unlock()
 	s.mu.Lock()

@@ -16,7 +16,7 @@ import (
 
 	"gitbind.dev/gitbridge/breaker"
 	"gitbind.dev/gitbridge/contract"
-	"gitbind.dev/gitbridge/internal/answered"
+	"gitbind.dev/gitbridge/internal/progress"
 	"gitbind.dev/gitbridge/internal/statusbranch"
 	"gitbind.dev/gitbridge/internal/tenant"
 	"gitbind.dev/gitbridge/store"
@@ -98,7 +98,7 @@ type Session struct {
 	remembering sync.Mutex
 	memory      Memory
 	epoch       string
-	remembered  answered.Generation
+	remembered  progress.Generation
 	saved       int
 	later       *time.Timer
 }
@@ -107,7 +107,7 @@ type Session struct {
 type View struct {
 	// Main is nil before the first.
 	Main       *store.Snapshot
-	Generation answered.Generation
+	Generation progress.Generation
 	// Held says that main went elsewhere since.
 	Held bool
 }

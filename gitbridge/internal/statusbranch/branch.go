@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"gitbind.dev/gitbridge/contract"
-	"gitbind.dev/gitbridge/internal/answered"
+	"gitbind.dev/gitbridge/internal/progress"
 	"gitbind.dev/gitbridge/store"
 )
 
@@ -26,7 +26,7 @@ type Branch struct {
 	now func() time.Time
 
 	mu      sync.Mutex
-	tracker answered.Tracker
+	tracker progress.Tracker
 	// flying are the writes that were not acknowledged yet, by path of main.
 	flying map[string]flight
 	epoch  string
@@ -50,7 +50,7 @@ type Branch struct {
 type flight struct {
 	path string
 	data []byte // nil: the file is to go
-	as   answered.Generation
+	as   progress.Generation
 }
 
 // New takes a branch of which nothing is known yet.
@@ -94,7 +94,7 @@ func (b *Branch) Epoch() string {
 }
 
 // Advance takes in a commit of main, with the paths that wait for an answer.
-func (b *Branch) Advance(head store.Hash, paths []string) answered.Generation {
+func (b *Branch) Advance(head store.Hash, paths []string) progress.Generation {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	defer b.wake()
@@ -102,7 +102,7 @@ func (b *Branch) Advance(head store.Hash, paths []string) answered.Generation {
 }
 
 // Done says that the tree answers a path of main already.
-func (b *Branch) Done(mainPath string, as answered.Generation) {
+func (b *Branch) Done(mainPath string, as progress.Generation) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.tracker.Done(mainPath, as)
@@ -110,7 +110,7 @@ func (b *Branch) Done(mainPath string, as answered.Generation) {
 }
 
 // IsAnswered reports whether all paths of a generation have their answers.
-func (b *Branch) IsAnswered(g answered.Generation) bool {
+func (b *Branch) IsAnswered(g progress.Generation) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.tracker.IsAnswered(g)
@@ -126,7 +126,7 @@ type Change struct {
 	// Answers, if not "", is the path of main that this answers, as it is in a
 	// generation.
 	Answers string
-	As      answered.Generation
+	As      progress.Generation
 	// Since is that of a tombstone.
 	Since string
 }
@@ -239,7 +239,7 @@ func put(t *store.Tree, path string, data []byte) (changed bool, err error) {
 func (b *Branch) observe(t *store.Tree, cut bool) (contract.Observed, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	head := b.tracker.AnsweredWith(func(path string, generation answered.Generation) bool {
+	head := b.tracker.AnsweredWith(func(path string, generation progress.Generation) bool {
 		f, ok := b.flying[path]
 		return ok && f.as >= generation && f.isIn(t)
 	})

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"gitbind.dev/gitbridge/contract"
-	"gitbind.dev/gitbridge/internal/answered"
+	"gitbind.dev/gitbridge/internal/progress"
 	"gitbind.dev/gitbridge/internal/statusbranch"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/gitbridge/store/memstore"
@@ -57,7 +57,7 @@ func (f *fixture) wantObserved(want string) {
 	}
 }
 
-func answer(path string, as answered.Generation) statusbranch.Change {
+func answer(path string, as progress.Generation) statusbranch.Change {
 	return statusbranch.Change{Path: path, Data: []byte("answer " + fmt.Sprint(as)), Subject: "status: Applied " + path, Answers: path, As: as}
 }
 

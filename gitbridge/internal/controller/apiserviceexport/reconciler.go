@@ -29,7 +29,7 @@ import (
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/decision"
 	"gitbind.dev/gitbridge/internal/export"
-	"gitbind.dev/gitbridge/internal/offered"
+	"gitbind.dev/gitbridge/internal/exportedapi"
 	"gitbind.dev/gitbridge/internal/session"
 	"gitbind.dev/gitbridge/internal/statusbranch"
 )
@@ -42,7 +42,7 @@ const (
 
 // Exports tells what an export comes to.
 type Exports interface {
-	Export(ctx context.Context, e *v1alpha1.APIServiceExport) (offered.API, error)
+	Export(ctx context.Context, e *v1alpha1.APIServiceExport) (exportedapi.API, error)
 }
 
 // Reconciler publishes exports.
@@ -178,13 +178,13 @@ func (r *Reconciler) withdraw(ctx context.Context, s *session.Session, name type
 	}); err != nil {
 		return fmt.Errorf("withdraw %s: %w", name.Name, err)
 	}
-	r.lookAtClaims(s, name, offered.API{Access: decision.NotBound})
+	r.lookAtClaims(s, name, exportedapi.API{Access: decision.NotBound})
 	return nil
 }
 
 // lookAtClaims has the claims of an export looked at when it is another one than
 // before.
-func (r *Reconciler) lookAtClaims(s *session.Session, name types.NamespacedName, api offered.API) {
+func (r *Reconciler) lookAtClaims(s *session.Session, name types.NamespacedName, api exportedapi.API) {
 	now := api.Revision()
 	r.mu.Lock()
 	was, known := r.published[name]

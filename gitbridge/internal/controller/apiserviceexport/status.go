@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
-	"gitbind.dev/gitbridge/internal/offered"
+	"gitbind.dev/gitbridge/internal/exportedapi"
 	"gitbind.dev/gitbridge/internal/tenant"
 	"gitbind.dev/gitbridge/status"
 )
@@ -20,7 +20,7 @@ var part = status.Part{Owner: tenant.StatusOwner, Fields: []string{"crd"}, Condi
 
 // say writes the bridge's fields of an export's status, if they say something
 // else than before. Without a definition the present snapshot stays.
-func (r *Reconciler) say(ctx context.Context, e *v1alpha1.APIServiceExport, d *offered.Definition, condition metav1.Condition) error {
+func (r *Reconciler) say(ctx context.Context, e *v1alpha1.APIServiceExport, d *exportedapi.Definition, condition metav1.Condition) error {
 	want := e.DeepCopy()
 	if d != nil && !equal(d.Snapshot, e.Status.CRD) {
 		want.Status.CRD = d.Snapshot

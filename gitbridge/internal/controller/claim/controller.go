@@ -23,8 +23,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"gitbind.dev/gitbridge/internal/drift"
+	"gitbind.dev/gitbridge/internal/exportedapi"
 	"gitbind.dev/gitbridge/internal/metrics"
-	"gitbind.dev/gitbridge/internal/offered"
 	"gitbind.dev/gitbridge/internal/session"
 )
 
@@ -33,7 +33,7 @@ type Request struct{ Path string }
 
 // APIs tells which APIs an app cluster may use.
 type APIs interface {
-	Resolve(ctx context.Context, namespace, binding string) (offered.API, error)
+	Resolve(ctx context.Context, namespace, binding string) (exportedapi.API, error)
 }
 
 // Objects are those that were applied, as far as watching tells.

@@ -32,7 +32,7 @@ import (
 	"gitbind.dev/gitbridge/internal/decision"
 	"gitbind.dev/gitbridge/internal/drift"
 	"gitbind.dev/gitbridge/internal/export"
-	"gitbind.dev/gitbridge/internal/offered"
+	"gitbind.dev/gitbridge/internal/exportedapi"
 	claimschema "gitbind.dev/gitbridge/internal/schema"
 	"gitbind.dev/gitbridge/internal/session"
 	"gitbind.dev/gitbridge/internal/tenant"
@@ -239,28 +239,28 @@ func (f *fixture) stepAt(path string) (*contract.Status, []string, time.Duration
 	return answer, f.calls, result.RequeueAfter
 }
 
-func (f *fixture) Resolve(context.Context, string, string) (offered.API, error) {
+func (f *fixture) Resolve(context.Context, string, string) (exportedapi.API, error) {
 	if f.notServed {
-		return offered.API{Access: decision.NotServed}, nil
+		return exportedapi.API{Access: decision.NotServed}, nil
 	}
 	data, err := os.ReadFile("../../export/testdata/postgresqlinstances.live.yaml")
 	if err != nil {
-		return offered.API{}, err
+		return exportedapi.API{}, err
 	}
 	var live apiextensionsv1.CustomResourceDefinition
 	if err := yaml.Unmarshal(data, &live); err != nil {
-		return offered.API{}, err
+		return exportedapi.API{}, err
 	}
 	crd, err := export.CRD(&live, v1alpha1.ExportedAPI{Group: kind.Group, Version: kind.Version, Resource: resource.Resource})
 	if err != nil {
-		return offered.API{}, err
+		return exportedapi.API{}, err
 	}
 	fields, err := drift.NewFields(&live, kind.Version)
 	if err != nil {
-		return offered.API{}, err
+		return exportedapi.API{}, err
 	}
 	s, err := claimschema.New(crd)
-	return offered.API{Access: decision.Granted, Definition: &offered.Definition{
+	return exportedapi.API{Access: decision.Granted, Definition: &exportedapi.Definition{
 		Binding: binding, Kind: kind, Resource: resource, Shape: crossplane.Claim, Schema: s, Fields: fields, Version: "1",
 	}}, err
 }

@@ -13,7 +13,7 @@ import (
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/decision"
 	"gitbind.dev/gitbridge/internal/drift"
-	"gitbind.dev/gitbridge/internal/offered"
+	"gitbind.dev/gitbridge/internal/exportedapi"
 	"gitbind.dev/gitbridge/internal/session"
 	"gitbind.dev/gitbridge/internal/tenant"
 	"gitbind.dev/gitbridge/store"
@@ -23,7 +23,7 @@ import (
 type step struct {
 	decision.Facts
 	view session.View
-	api  offered.API
+	api  exportedapi.API
 	// data is the file's, and object what becomes of it: both only when the
 	// file was read.
 	data   []byte

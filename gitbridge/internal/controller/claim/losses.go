@@ -9,7 +9,7 @@ import (
 	"gitbind.dev/gitbridge/breaker"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/decision"
-	"gitbind.dev/gitbridge/internal/offered"
+	"gitbind.dev/gitbridge/internal/exportedapi"
 	"gitbind.dev/gitbridge/internal/session"
 )
 
@@ -107,7 +107,7 @@ func (f census) words() string {
 // already, or to be made anew, is not missing.
 func (c *Controller) census(ctx context.Context) (census, error) {
 	found := census{claims: map[string]int{}}
-	apis := map[string]offered.API{}
+	apis := map[string]exportedapi.API{}
 	for e := range c.Session.View().Main.List(contract.Root) {
 		key, err := contract.ParsePath(e.Path)
 		if err != nil {
@@ -133,7 +133,7 @@ func (c *Controller) census(ctx context.Context) (census, error) {
 }
 
 // watched is an API whose objects are known, or cannot be for long.
-func (c *Controller) watched(ctx context.Context, binding string) (offered.API, error) {
+func (c *Controller) watched(ctx context.Context, binding string) (exportedapi.API, error) {
 	api, err := c.APIs.Resolve(ctx, c.Session.Cluster.Namespace, binding)
 	if err != nil || api.Access != decision.Granted {
 		return api, err
@@ -146,7 +146,7 @@ func (c *Controller) watched(ctx context.Context, binding string) (offered.API, 
 	return api, err
 }
 
-func (c *Controller) isMissing(ctx context.Context, api offered.API, key contract.Key) (bool, error) {
+func (c *Controller) isMissing(ctx context.Context, api exportedapi.API, key contract.Key) (bool, error) {
 	path := key.Path()
 	f := decision.Facts{Path: path, Key: key, IsClaim: true, Access: api.Access, File: &decision.File{}, Recreate: c.Session.Recreates(path)}
 	if api.Access == decision.Granted {

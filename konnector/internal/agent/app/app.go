@@ -20,7 +20,7 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
-	"gitbind.dev/gitbridge/intake"
+	"gitbind.dev/gitbridge/informers"
 	"gitbind.dev/gitbridge/lease"
 	"gitbind.dev/gitbridge/program"
 	"gitbind.dev/konnector/internal/agent/controller/apiservicebinding"
@@ -121,7 +121,7 @@ func manager(ctx context.Context, o Options) (ctrl.Manager, *lease.Lease, error)
 				})},
 			},
 		},
-		NewCache: intake.NewCache,
+		NewCache: informers.NewCache,
 	})
 }
 

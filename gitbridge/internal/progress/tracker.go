@@ -1,7 +1,7 @@
-// Package answered keeps count of which commits of main have been answered: a
+// Package progress keeps count of which commits of main have been answered: a
 // commit is, when each path that it changed has its answer on the branch
 // status, and so has each commit before it. It is pure, and does no locking.
-package answered
+package progress
 
 import "gitbind.dev/gitbridge/store"
 

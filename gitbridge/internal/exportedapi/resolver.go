@@ -1,7 +1,7 @@
-// Package offered tells which APIs of the control plane an app cluster may use,
+// Package exportedapi tells which APIs of the control plane an app cluster may use,
 // and what the bridge must know of each. It reads exports and definitions; it
 // grants nothing.
-package offered
+package exportedapi
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package answered_test
+package progress_test
 
 import (
 	"fmt"
@@ -6,12 +6,12 @@ import (
 
 	"pgregory.net/rapid"
 
-	"gitbind.dev/gitbridge/internal/answered"
+	"gitbind.dev/gitbridge/internal/progress"
 	"gitbind.dev/gitbridge/store"
 )
 
 func TestACommitIsAnsweredWhenAllItsPathsAre(t *testing.T) {
-	var tracker answered.Tracker
+	var tracker progress.Tracker
 	wantAnswered := func(want store.Hash) {
 		t.Helper()
 		if got := tracker.Answered(); got != want {
@@ -37,7 +37,7 @@ func TestACommitIsAnsweredWhenAllItsPathsAre(t *testing.T) {
 }
 
 func TestALaterAnswerCountsForWhatCameBefore(t *testing.T) {
-	var tracker answered.Tracker
+	var tracker progress.Tracker
 	tracker.Advance("one", []string{"a"})
 	two := tracker.Advance("two", []string{"a"})
 	tracker.Done("a", two)
@@ -47,11 +47,11 @@ func TestALaterAnswerCountsForWhatCameBefore(t *testing.T) {
 }
 
 func TestAnsweredWithTellsWhatAWriteWouldComplete(t *testing.T) {
-	var tracker answered.Tracker
+	var tracker progress.Tracker
 	one := tracker.Advance("one", []string{"a", "b"})
 	tracker.Advance("two", []string{"a"})
 	asIfDone := func(paths ...string) store.Hash {
-		return tracker.AnsweredWith(func(path string, g answered.Generation) bool {
+		return tracker.AnsweredWith(func(path string, g progress.Generation) bool {
 			for _, p := range paths {
 				if p == path && g <= one {
 					return true
@@ -74,9 +74,9 @@ func TestAnsweredWithTellsWhatAWriteWouldComplete(t *testing.T) {
 // TestNeverAheadNorBehind compares with the definition.
 func TestNeverAheadNorBehind(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var tracker answered.Tracker
+		var tracker progress.Tracker
 		var changed []map[string]bool            // by generation
-		done := map[string]answered.Generation{} // newest answer of a path
+		done := map[string]progress.Generation{} // newest answer of a path
 		paths := rapid.SampledFrom([]string{"a", "b", "c", "d"})
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			if len(changed) == 0 || rapid.Bool().Draw(t, "advance") {
@@ -88,7 +88,7 @@ func TestNeverAheadNorBehind(t *testing.T) {
 				changed = append(changed, c)
 				tracker.Advance(store.Hash(fmt.Sprint(len(changed))), list)
 			} else {
-				p, g := paths.Draw(t, "path"), answered.Generation(rapid.IntRange(1, len(changed)).Draw(t, "generation"))
+				p, g := paths.Draw(t, "path"), progress.Generation(rapid.IntRange(1, len(changed)).Draw(t, "generation"))
 				tracker.Done(p, g)
 				done[p] = max(done[p], g)
 			}
@@ -96,7 +96,7 @@ func TestNeverAheadNorBehind(t *testing.T) {
 		commits:
 			for i, c := range changed {
 				for p := range c {
-					if done[p] < answered.Generation(i+1) {
+					if done[p] < progress.Generation(i+1) {
 						break commits
 					}
 				}

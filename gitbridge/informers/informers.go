@@ -1,10 +1,9 @@
-// Package intake takes in the objects of an API server as it sends them to who
-// watches, with no more work than each needs: it reads an event once, where
-// client-go's dynamic client reads it five times. With thousands of objects that
-// is most of the time that a process takes to start.
+// Package informers makes the informers of a controller-runtime cache read each
+// event of a watch once, where client-go's dynamic client reads it five times. With
+// thousands of objects that is most of the time that a process takes to start.
 //
 // It changes nothing of what is watched, or of what comes.
-package intake
+package informers
 
 import (
 	"bytes"

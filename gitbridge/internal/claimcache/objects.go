@@ -1,7 +1,7 @@
-// Package live watches the objects that the bridge has applied on the control
+// Package claimcache watches the objects that the bridge has applied on the control
 // plane, of whatever kinds. It keeps what decisions need of each, without its
 // spec, and sees only objects that carry the bridge's label.
-package live
+package claimcache
 
 import (
 	"context"
@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/contract"
-	"gitbind.dev/gitbridge/intake"
+	"gitbind.dev/gitbridge/informers"
 	"gitbind.dev/gitbridge/internal/drift"
 	"gitbind.dev/gitbridge/internal/tenant"
 	"gitbind.dev/gitbridge/packed"
@@ -51,7 +51,7 @@ func New(config *rest.Config, mapper meta.RESTMapper, changed func(clusterID str
 		return nil, err
 	}
 	share := true
-	c, err := intake.NewCache(config, cache.Options{
+	c, err := informers.NewCache(config, cache.Options{
 		Mapper:               mapper,
 		DefaultLabelSelector: labels.NewSelector().Add(*ours),
 		DefaultTransform:     slim,

@@ -289,7 +289,7 @@ func (p *reader) nextDelta(h *packfile.ObjectHeader) error {
 	if err := p.count(h.Length); err != nil {
 		return err
 	}
-	base, known := plumbing.Hash(h.Reference), true
+	base, known := h.Reference, true
 	if h.Type == plumbing.OFSDeltaObject {
 		if p.nameless[h.OffsetReference] {
 			return p.skipDelta(h)

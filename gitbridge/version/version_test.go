@@ -13,7 +13,7 @@ func TestTheMakefileSetsTheVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := regexp.MustCompile(`-ldflags '-X (\S+)=\$\(VERSION\)'`).FindSubmatch(makefile)
+	m := regexp.MustCompile(`-ldflags '-w -X (\S+)=\$\(VERSION\)'`).FindSubmatch(makefile)
 	if m == nil {
 		t.Fatal("the Makefile hands no version to the linker")
 	}

@@ -45,6 +45,34 @@ func TestALevelThatDoesNotExistIsRefused(t *testing.T) {
 }
 
 // Not parallel: the log is written to the process's standard error.
+func TestNothingThatIsLoggedIsDropped(t *testing.T) {
+	standard := os.Stderr
+	defer func() { os.Stderr = standard }()
+	path := filepath.Join(t.TempDir(), "log")
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	os.Stderr = file
+	log, err := parse(t).SetLog()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const entries = 1000
+	for i := range entries {
+		log.Info("Refused", "number", i)
+	}
+	_ = file.Close()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Count(string(text), "\n"); got != entries {
+		t.Errorf("%d lines of %d are there", got, entries)
+	}
+}
+
+// Not parallel: the log is written to the process's standard error.
 func TestDebugIsLoggedWhereItIsAskedFor(t *testing.T) {
 	standard := os.Stderr
 	defer func() { os.Stderr = standard }()

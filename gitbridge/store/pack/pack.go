@@ -143,7 +143,7 @@ type blame struct {
 
 func (b *blame) Read(to []byte) (int, error) {
 	n, err := b.r.Read(to)
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+	if err != nil && !errors.Is(err, io.EOF) {
 		b.err = err
 	}
 	return n, err

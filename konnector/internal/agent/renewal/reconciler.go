@@ -101,8 +101,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		m.about = k.password
 		at = r.failed(ctx, conn, m, err)
 	}
-	err = r.report(ctx, conn, condition(conn, k, m.known, m.trouble, r.Now()))
-	return ctrl.Result{RequeueAfter: max(at.Sub(r.Now()), soon)}, err
+	if err := r.report(ctx, conn, condition(conn, k, m.known, m.trouble, r.Now())); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: max(at.Sub(r.Now()), soon)}, nil
 }
 
 // step does what is next, and gives when to look again.

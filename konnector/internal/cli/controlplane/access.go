@@ -41,12 +41,17 @@ func (a Access) Of(ctx context.Context, connection *v1alpha1.Connection) (*Clien
 	if connection.Spec.BackendURL == "" {
 		return nil, fmt.Errorf("the connection %q names no backend to ask: its spec.backendURL is empty", connection.Name)
 	}
+	// As it is saved, so that a sign-in is found whichever way the URL was written.
+	backend, err := session.BackendURL(connection.Spec.BackendURL)
+	if err != nil {
+		return nil, fmt.Errorf("connection %q: spec.backendURL: %w", connection.Name, err)
+	}
 	a.How.PlainHTTP = true
 	trusting, err := a.trusting(connection)
 	if err != nil {
 		return nil, err
 	}
-	return Open(ctx, connection.Spec.BackendURL, trusting, a.How)
+	return Open(ctx, backend, trusting, a.How)
 }
 
 // Ask asks the backend of a Connection how to sign in there.

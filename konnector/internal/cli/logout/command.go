@@ -12,6 +12,7 @@ import (
 // Command is `kubectl gitbind logout`.
 func Command(env command.Env) *cobra.Command {
 	var in Input
+	var urls []string
 	c := command.New(env, &in.Call, &cobra.Command{
 		Use:   "logout [URL]",
 		Short: "Forget your sign-ins on this machine",
@@ -20,10 +21,11 @@ and bound goes on without you.`,
 		Example: `  kubectl gitbind logout https://gitbind.example.com`,
 		Args:    cobra.MaximumNArgs(1),
 	})
-	c.Argument(&in.BackendURL)
+	c.Arguments(&urls)
 	c.Check = func() (err error) {
-		if in.BackendURL != "" {
-			in.BackendURL, err = session.BackendURL(in.BackendURL)
+		// An empty one is a variable that is not set, and does not mean all.
+		if len(urls) > 0 {
+			in.BackendURL, err = session.BackendURL(urls[0])
 		}
 		return err
 	}

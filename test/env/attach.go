@@ -54,7 +54,7 @@ func Attach(dir string) (*Env, error) {
 		return nil, err
 	}
 	data, err := os.ReadFile(filepath.Join(e.Dir, attachFile))
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !Runs(e.Dir) {
 		return nil, fmt.Errorf("attach to %s: no environment runs there, or it is not ready yet", e.Dir)
 	}
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -59,13 +60,26 @@ func choose(last ports, runs bool) (ports, error) {
 		port := last[name]
 		for port == 0 || taken[port] || !runs && !free(port) {
 			var err error
-			if port, err = env.FreePort(); err != nil {
+			if port, err = freePort(); err != nil {
 				return nil, err
 			}
 		}
 		chosen[name], taken[port] = port, true
 	}
 	return chosen, nil
+}
+
+// The environment takes its ports from above these, after a component's were chosen and
+// before the component listens.
+const firstPort, lastPort = 12000, 20000
+
+func freePort() (int, error) {
+	for range 100 {
+		if port := firstPort + rand.IntN(lastPort-firstPort); free(port) {
+			return port, nil
+		}
+	}
+	return 0, fmt.Errorf("find a free port between %d and %d on 127.0.0.1", firstPort, lastPort)
 }
 
 func free(port int) bool {

@@ -38,9 +38,13 @@ func (l *loop) run(ctx context.Context, component string) error {
 	if err := syscall.Flock(int(pid.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return fmt.Errorf("run %s: it runs already", component)
 	}
+	// Nobody takes what an earlier one has left there for a process of ours.
+	if err := pid.Truncate(0); err != nil {
+		return err
+	}
 	gone := orphaned(ctx)
 	for {
-		// It shares our process group, and so gets the signals that end us.
+		// It shares our process group, and so usually gets the signals that end us.
 		cmd := exec.Command(program.Path, arguments...)
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 		if err := cmd.Start(); err != nil {
@@ -52,15 +56,19 @@ func (l *loop) run(ctx context.Context, component string) error {
 		ended := make(chan error, 1)
 		go func() { ended <- cmd.Wait() }()
 		select {
-		case err = <-ended:
+		case <-ended:
+		case <-ctx.Done():
+			_ = cmd.Process.Signal(syscall.SIGTERM)
+			<-ended
 		case <-gone:
 			return errors.Join(cmd.Process.Signal(syscall.SIGTERM), <-ended)
 		}
-		if ctx.Err() != nil {
+		switch status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); {
+		case ctx.Err() != nil, ok && status.Signaled() && (status.Signal() == syscall.SIGTERM || status.Signal() == syscall.SIGINT):
+			// It was told to end, perhaps before we were.
 			return nil
-		}
-		if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || !status.Signaled() {
-			return fmt.Errorf("%s ended by itself: %w", component, err)
+		case !ok || !status.Signaled():
+			return fmt.Errorf("%s ended by itself: %s", component, cmd.ProcessState)
 		}
 		fmt.Printf("%s was killed: starting it anew\n", component)
 	}

@@ -20,6 +20,11 @@ func TestEachComponentOfTheTiltfileIsRebuiltWhenAPackageOfItsIsSaved(t *testing.
 	if len(components) != 3 {
 		t.Fatalf("the Tiltfile has %d components, want 3", len(components))
 	}
+	plugin := regexp.MustCompile(`(?s)local_resource\('([^']*)', build\('(./konnector[^']*)'\)[^\n]*\n    deps=(.*?)\n\n?local_resource`).FindStringSubmatch(tiltfile)
+	if plugin == nil {
+		t.Fatal("the Tiltfile has no kubectl-gitbind")
+	}
+	components = append(components, plugin)
 	for _, c := range components {
 		name, pkg := c[1], c[2]
 		sources, ignored, _ := strings.Cut(c[3], "ignore=")

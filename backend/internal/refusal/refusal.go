@@ -88,7 +88,7 @@ func Answer(err error) (status int, words string) {
 	return http.StatusInternalServerError, "internal error: the backend's log says more"
 }
 
-// WriteJSON answers a request with err as a v1alpha1.Error. What the caller is
+// WriteJSON answers a request with err as a restapi.Error. What the caller is
 // not told goes to the log.
 func WriteJSON(log *slog.Logger, w http.ResponseWriter, r *http.Request, err error) {
 	status, words := Answer(err)

@@ -3,11 +3,13 @@ package v1alpha1
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // Annotations on a Connection or a ClusterBinding, by which a person decides for its
-// side. An approval counts once: the agent removes it when it has acted on it.
+// side. An approval counts once: the bridge removes it from a ClusterBinding when it has
+// acted on it, and the konnector, which may not write to a Connection, remembers it in
+// status.approved.
 const (
-	// ApproveMainAnnotation names a commit of main, or "none" for a main that
-	// does not exist: it counts from there on, though it does not continue the
-	// history that was accepted.
+	// ApproveMainAnnotation names a commit of main, which counts from there on though
+	// it does not continue the history that was accepted. On a Connection it may be
+	// "none", for a main that does not exist.
 	ApproveMainAnnotation = "gitbind.dev/approve-main"
 	// ApproveRemovalsAnnotation names a commit of main: what it lacks may be
 	// deleted here, however many these are. On a Connection, what was being deleted

@@ -103,6 +103,7 @@ func TestAllowsPush(t *testing.T) {
 		{"two in each of two", nil, slices.Concat(paths("a", 0, 2), paths("b", 0, 2)), map[string]int{"a.example.org": 9, "b.example.org": 9}, false},
 		{"half of the smaller one", nil, slices.Concat(paths("a", 0, 1), paths("b", 0, 2)), map[string]int{"a.example.org": 9, "b.example.org": 3}, false},
 		{"one that passed before is not judged again", ago(time.Minute, paths("b", 0, 2)...), []string{path("b", 0), path("a", 0)}, map[string]int{"a.example.org": 9, "b.example.org": 1}, true},
+		{"paths of no claim count for the binding that they are in", nil, []string{"bindings/a.example.org/claims/x", "bindings/b.example.org/claims/y"}, map[string]int{"a.example.org": 9, "b.example.org": 9}, true},
 		{"a binding that is not touched any more does not count", ago(time.Minute, paths("b", 0, 2)...), paths("a", 0, 1), map[string]int{"a.example.org": 9}, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -125,6 +126,10 @@ func TestRecent(t *testing.T) {
 	}
 	if diff := cmp.Diff(paths("a", 6, 4), pathsOf(l.Recent(ago(time.Minute, paths("a", 0, 10)...), now))); diff != "" {
 		t.Errorf("not the newest four of many: %s", diff)
+	}
+	again := slices.Concat(ago(5*time.Minute, path("a", 1)), ago(time.Minute, path("a", 1)))
+	if diff := cmp.Diff(again[1:], l.Recent(again, now)); diff != "" {
+		t.Errorf("not the newest of one claim: %s", diff)
 	}
 	if got := l.Recent(nil, now); len(got) != 0 {
 		t.Errorf("got %v", got)

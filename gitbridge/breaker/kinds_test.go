@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
@@ -25,5 +26,13 @@ func TestWhatIsNotSetIsTheDefault(t *testing.T) {
 		if got := LimitsOf(test.set); got != test.want {
 			t.Errorf("%s: %+v, want %+v", test.name, got, test.want)
 		}
+	}
+}
+
+func TestWhatAStatusRemembersHasPassed(t *testing.T) {
+	at := metav1.NewTime(now)
+	got := RemovalsOf([]v1alpha1.Removal{{Path: path("a", 1), Time: at}, {Path: path("b", 2), Time: at}})
+	if diff := cmp.Diff([]Removal{{path("a", 1), now}, {path("b", 2), now}}, got); diff != "" {
+		t.Error(diff)
 	}
 }

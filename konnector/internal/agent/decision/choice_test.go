@@ -110,3 +110,49 @@ func TestMessagesNameTheFile(t *testing.T) {
 		}
 	}
 }
+
+func TestMessagesSayWhatHappenedAndNothingElse(t *testing.T) {
+	lostTo := func(why Reason, change func(*Facts)) string {
+		f := Facts{Key: key, Lost: &Lost{Reason: why, Branch: lost.Branch}}
+		if change != nil {
+			change(&f)
+		}
+		return f.lost().Message
+	}
+	held := func(why Reason, change func(*Facts)) string {
+		f := Facts{Key: key, Problem: errBad, Live: old}
+		if change != nil {
+			change(&f)
+		}
+		return f.hold(why).Message
+	}
+	for name, c := range map[string]struct{ message, has, hasNot string }{
+		"a bad file beside an object":             {held(FileInvalid, nil), "This object stays as it is", ""},
+		"a bad file without an object":            {held(FileInvalid, func(f *Facts) { f.Live = nil }), "Correct the file", "This object"},
+		"made where only Git may":                 {held(GitWrites, nil), "was created here", "was deleted"},
+		"deleted where only Git may":              {held(GitWrites, func(f *Facts) { f.Terminating = true }), "was deleted", "was created here"},
+		"removed where only the cluster may":      {held(ClusterWrites, nil), "was removed from main", "was changed on main"},
+		"changed where only the cluster may":      {held(ClusterWrites, func(f *Facts) { f.File = old }), "was changed on main", "was removed from main"},
+		"both changed":                            {lostTo(BothChanged, nil), "were both changed:", "(by"},
+		"both changed some fields":                {lostTo(BothChanged, func(f *Facts) { f.Lost.Fields = []string{"spec.plan", "spec.service"} }), "were both changed in spec.plan, spec.service:", ""},
+		"both changed, by somebody":               {lostTo(BothChanged, func(f *Facts) { f.Lost.Users = []string{"alice", "bob"} }), "(by alice, bob)", ""},
+		"both made":                               {lostTo(BothExist, nil), "made independently", "both changed"},
+		"what lost can be brought back":           {lostTo(BothChanged, nil), "cluster brings it back", "cannot be brought back"},
+		"what lost is refused":                    {lostTo(BothChanged, func(f *Facts) { f.LostRefusal = "spec.plan cannot become smaller." }), "It cannot be brought back: spec.plan cannot become smaller.", "cluster brings"},
+		"what lost where only Git may":            {lostTo(GitWrites, nil), "merge the branch into main", "cluster brings"},
+		"what lost where only Git may is refused": {lostTo(GitWrites, func(f *Facts) { f.LostRefusal = "No." }), "It cannot be brought back: No.", "merge the branch"},
+	} {
+		if !strings.Contains(c.message, c.has) || c.hasNot != "" && strings.Contains(c.message, c.hasNot) {
+			t.Errorf("%s: %q; want %q, not %q", name, c.message, c.has, c.hasNot)
+		}
+	}
+}
+
+// A decision on one lost version is none on the next.
+func TestATokenIsOfOneBranch(t *testing.T) {
+	f := Facts{Key: key, Lost: &Lost{Reason: BothChanged, Branch: "conflicts/a"}}
+	g := Facts{Key: key, Lost: &Lost{Reason: BothChanged, Branch: "conflicts/b"}}
+	if f.Token(BothChanged) == g.Token(BothChanged) {
+		t.Error("two branches have one token")
+	}
+}

@@ -48,7 +48,7 @@ var targets = []target{
 	{
 		Dir:   "backend/internal/githost/embedded",
 		Files: []string{"ident.go", "objects.go", "pktline.go", "request.go", "rules.go"},
-		Run:   "^(TestRefRule|TestChangeOutside|TestIdentRule|TestWhatTheComponentsCommitAsIsLetIn|TestParse.*|TestValidRef|TestRefusedPush.*|FuzzParse.*)$",
+		Run:   "^(TestRefRule.*|TestChangeOutside.*|TestIdentRule|TestWhatTheComponentsCommitAsIsLetIn|TestEachRoleIsBothAuthorAndCommitterOfItsCommits|TestACommitOfEachRoleIsInUTF8|TestAMessageOfAPerson.*|TestTheMessageRulesAreForPeopleOnly|TestParse.*|TestValidRef|TestRefusedPush.*|FuzzParse.*)$",
 	},
 }
 

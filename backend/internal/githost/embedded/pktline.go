@@ -57,7 +57,7 @@ func hexDigit(c byte) int {
 	return -1
 }
 
-// appendPkt appends s as one pkt-line. s must be shorter than maxPkt-4.
+// appendPkt appends s as one pkt-line. s is at most maxPkt-4 bytes long.
 func appendPkt(b []byte, s string) []byte {
 	return append(fmt.Appendf(b, "%04x", len(s)+4), s...)
 }

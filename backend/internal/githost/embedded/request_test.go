@@ -3,6 +3,7 @@ package embedded
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -91,7 +92,9 @@ func TestValidRef(t *testing.T) {
 		"refs/heads/.hidden": false, "refs/heads/x.lock": false, "refs/heads/x.lock/y": false, "refs/heads/x.": false,
 		"refs/heads/a b": false, "refs/heads/a\tb": false, "refs/heads/a\x7f": false, "refs/heads/a~1": false, "refs/heads/a^": false, "refs/heads/a:b": false,
 		"refs/heads/a?": false, "refs/heads/*": false, "refs/heads/[a": false, "refs/heads/a\\b": false, "refs/heads/a@{1}": false,
-		"refs/heads/" + strings.Repeat("x", 1000): false, "refs/heads/" + strings.Repeat("x", 251): false,
+		"refs/heads/" + strings.Repeat("x", 1000): false, "refs/heads/" + strings.Repeat("x", 251): false, "refs/heads/" + strings.Repeat("x", 250): true,
+		// 1000 bytes, and one more.
+		"refs/heads/" + strings.Repeat("x/", 494) + "x": true, "refs/heads/" + strings.Repeat("x/", 494) + "xx": false,
 	} {
 		if got := validRef(name); got != want {
 			t.Errorf("%q: got %v, want %v", name, got, want)
@@ -111,6 +114,33 @@ func TestParsePushRequestStopsAtThePack(t *testing.T) {
 	}
 	if r.Len() != len("PACK") {
 		t.Errorf("%d bytes left, want 4", r.Len())
+	}
+}
+
+func TestParsePushRequestTakesAThousandRefs(t *testing.T) {
+	t.Parallel()
+	var lines []string
+	for i := range 1001 {
+		lines = append(lines, fmt.Sprintf("%s %s refs/heads/changes/%d", ones, twos, i))
+	}
+	if req, err := parsePushRequest(strings.NewReader(pkts(lines[:1000]...))); err != nil || len(req.Commands) != 1000 {
+		t.Errorf("1000 refs: %v, error %v", req, err)
+	}
+	if _, err := parsePushRequest(strings.NewReader(pkts(lines...))); !errors.Is(err, errRequest) || !strings.Contains(err.Error(), "more than 1000 refs") {
+		t.Errorf("1001 refs: error %v", err)
+	}
+}
+
+func TestParsePushRequestQuotesTheFirst80BytesOfWhatItRefuses(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ in, want string }{
+		{strings.Repeat("x", 80), `"` + strings.Repeat("x", 80) + `" is no ref update`},
+		{strings.Repeat("x", 81), `"` + strings.Repeat("x", 80) + `…" is no ref update`},
+		{ones + " " + twos + " " + strings.Repeat("x", 80) + "..", `"` + strings.Repeat("x", 80) + `…" is no ref name`},
+	} {
+		if _, err := parsePushRequest(strings.NewReader(pkts(c.in))); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%d bytes: error %v, want %q", len(c.in), err, c.want)
+		}
 	}
 }
 

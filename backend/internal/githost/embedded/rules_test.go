@@ -56,6 +56,53 @@ func TestRefRule(t *testing.T) {
 	}
 }
 
+func TestRefRuleSaysWhyARefCannotBePushed(t *testing.T) {
+	t.Parallel()
+	h := plumbing.NewHash(ones)
+	for _, c := range []struct {
+		role access.Role
+		ref  string
+		want string
+	}{
+		{access.Owner, "refs/tags/v1", "this repository has no tags"},
+		{access.Konnector, "refs/tags/v1", "this repository has no tags"},
+		{access.Bridge, "refs/tags/v1", "this repository has no tags"},
+		{access.Owner, "refs/tagsx/v1", "only the branches main, changes/… and conflicts/…"},
+		{access.Owner, "refs/heads/x", "only the branches main, changes/… and conflicts/…"},
+		{access.Owner, "refs/heads/changes/", "only the branches main, changes/… and conflicts/…"},
+		{access.Owner, statusRef, "only the bridge writes it"},
+		{access.Konnector, statusRef, "only the bridge writes it"},
+		{access.Bridge, mainRef, "main says what should be"},
+		{access.Bridge, changesPrefix + "x", "the bridge writes the branch status and nothing else"},
+		{access.Bridge, conflictsPrefix + "x", "the bridge writes the branch status and nothing else"},
+	} {
+		if why := refRule(c.role, command{Ref: c.ref, Old: h, New: h}); !strings.Contains(why, c.want) {
+			t.Errorf("%s, %s: %q, want %q", c.role, c.ref, why, c.want)
+		}
+	}
+}
+
+func TestRefRuleLetsOnlyTheBridgeCutTheHistoryOfStatus(t *testing.T) {
+	t.Parallel()
+	for _, role := range []access.Role{0, access.Konnector, access.Bridge, access.Owner} {
+		for _, ref := range []string{mainRef, statusRef, changesPrefix + "x", conflictsPrefix + "x", "refs/heads/status/x", "status", ""} {
+			want := role == access.Bridge && ref == "refs/heads/status"
+			if got := mayForce(role, ref); got != want {
+				t.Errorf("%s, %q: got %v, want %v", role, ref, got, want)
+			}
+		}
+	}
+}
+
+func TestChangeOutsideIsLookedForInPushesOfTheKonnectorOnly(t *testing.T) {
+	t.Parallel()
+	for role, want := range map[access.Role]bool{access.Konnector: true, access.Bridge: false, access.Owner: false} {
+		if got := onlyBindings(role); got != want {
+			t.Errorf("%s: got %v, want %v", role, got, want)
+		}
+	}
+}
+
 func TestChangeOutside(t *testing.T) {
 	t.Parallel()
 	h, i := plumbing.NewHash(ones), plumbing.NewHash(twos)

@@ -3,6 +3,7 @@ package contract
 import (
 	"encoding/json"
 	"maps"
+	"math"
 	"reflect"
 	"strings"
 
@@ -157,8 +158,8 @@ func canonical(v any) any {
 		f, _ := v.Float64()
 		return canonical(f)
 	case float64:
-		const exact = 1 << 53
-		if v == float64(int64(v)) && v > -exact && v < exact {
+		// Beyond, what a conversion gives depends on the machine.
+		if v == math.Trunc(v) && v >= math.MinInt64 && v < math.MaxInt64 {
 			return int64(v)
 		}
 	}

@@ -31,3 +31,15 @@ func TestConflictBranch(t *testing.T) {
 		}
 	}
 }
+
+func TestTheLongestNameOfAClaimIsReadableInItsConflictBranch(t *testing.T) {
+	name := strings.Repeat("a", MaxNameLength)
+	k := Key{Binding: binding, Namespace: "team-a", Name: name}
+	if got, want := ConflictBranch(k, "8b9f012345"), "conflicts/"+binding+"/team-a/"+name+"/8b9f012345"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	k.Binding = "x." + strings.Repeat("b", 199)
+	if got, want := ConflictBranch(k, "8b9f012345"), "conflicts/sha256-"; !strings.HasPrefix(got, want) {
+		t.Errorf("got %s, want %s…", got, want)
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 const orders = `apiVersion: anynines.com/v1
@@ -24,10 +26,15 @@ func TestDecodeRefusesWithLineAndReason(t *testing.T) {
 		line       int
 		reason     string
 	}{
-		{name: "no YAML", data: "a: [1,\nb", line: 2, reason: "not valid YAML"},
+		{name: "no YAML", data: "a: [1,\nb", line: 2, reason: "is not valid YAML: did not find expected"},
 		{name: "tab", data: edit("  plan", "\tplan"), line: 7 /* where the parser began the value */, reason: "not valid YAML"},
 		{name: "another kind", data: edit("PostgresqlInstance", "Pod"), line: 2, reason: `kind is "Pod"`},
 		{name: "another group", data: edit("anynines.com/v1", "v1"), line: 1, reason: "another API"},
+		{name: "no version", data: edit("anynines.com/v1", "anynines.com"), line: 1, reason: "another API"},
+		{name: "version of another group", data: edit("anynines.com/v1", "example.com/v1"), line: 1, reason: "another API"},
+		{name: "no apiVersion", data: edit("apiVersion: anynines.com/v1\n", ""), reason: "apiVersion is missing"},
+		{name: "empty kind", data: edit("PostgresqlInstance", `""`), line: 2, reason: "kind is missing"},
+		{name: "kind no string", data: edit("PostgresqlInstance", "1"), line: 2, reason: "kind is missing or no string"},
 		{name: "another namespace", data: edit("team-a", "team-b"), line: 5, reason: `namespace is "team-b", but the path says "team-a"`},
 		{name: "no namespace", data: edit("  namespace: team-a\n", ""), line: 3, reason: `namespace is ""`},
 		{name: "another name", data: edit("orders", "other"), line: 4, reason: `name is "other"`},
@@ -52,6 +59,7 @@ func TestDecodeRefusesWithLineAndReason(t *testing.T) {
 		{name: "submodule", mode: ModeSubmodule, reason: "submodule"},
 		{name: "too large", data: orders + "#" + strings.Repeat("x", MaxFileSize), reason: "has more than 1048576 bytes"},
 		{name: "deep", data: orders + "  a: " + strings.Repeat("[", 500) + strings.Repeat("]", 500) + "\n", line: 9, reason: "nested deeper"},
+		{name: "one level too deep", data: orders + "  a: " + nested(maxDepth-1) + "\n", line: 9, reason: "nested deeper than 64 levels"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := Decode(File{Path: ordersKey.Path(), Mode: tc.mode, Data: []byte(tc.data)}, "PostgresqlInstance")
@@ -59,10 +67,46 @@ func TestDecodeRefusesWithLineAndReason(t *testing.T) {
 			if !errors.As(err, &p) {
 				t.Fatalf("error %v is no Problem", err)
 			}
+			if strings.Contains(p.Reason, "line ") {
+				t.Errorf("the line is said twice: %v", p)
+			}
 			if p.File != ordersKey.Path() || p.Line != tc.line || !strings.Contains(p.Reason, tc.reason) {
 				t.Errorf("got %v; want line %d: %s", p, tc.line, tc.reason)
 			}
 		})
+	}
+}
+
+// nested is a list within depth-1 others. In a field of spec, it is two levels deeper.
+func nested(depth int) string { return strings.Repeat("[", depth) + strings.Repeat("]", depth) }
+
+func TestDecodeTakesTheLargestAndTheDeepestFile(t *testing.T) {
+	for name, data := range map[string]string{
+		"largest": orders + "#" + strings.Repeat("x", MaxFileSize-len(orders)-1),
+		"deepest": orders + "  a: " + nested(maxDepth-2) + "\n",
+	} {
+		if _, err := Decode(File{Path: ordersKey.Path(), Mode: ModeRegular, Size: int64(len(data)), Data: []byte(data)}, "PostgresqlInstance"); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// The head of a file that was too large to be read.
+	f := File{Path: ordersKey.Path(), Mode: ModeRegular, Size: MaxFileSize + 1, Data: []byte(orders)}
+	if _, err := Decode(f, ""); err == nil || !strings.Contains(err.Error(), "has more than 1048576 bytes") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestDecodeTakesAClaimWithoutASpec(t *testing.T) {
+	head, _, _ := strings.Cut(orders, "spec:")
+	want := &Claim{APIVersion: "anynines.com/v1", Kind: "PostgresqlInstance", Namespace: "team-a", Name: "orders", Spec: map[string]any{}}
+	for _, spec := range []string{"", "spec:\n", "spec: null\n", "spec: {}\n"} {
+		got, err := Decode(File{Path: ordersKey.Path(), Data: []byte(head + spec)}, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%q: -want +got:\n%s", spec, diff)
+		}
 	}
 }
 
@@ -82,9 +126,30 @@ func TestLineOf(t *testing.T) {
 	data := []byte(orders + "  list:\n  - name: a\n  - name: b\n")
 	for field, want := range map[string]int{
 		"spec": 6, "spec.plan": 8, "spec.list[1].name": 11, "spec.list[1]": 11, "spec.missing.deeper": 6, "nothing": 0, "spec.list[7]": 9,
+		"spec.list[0]": 10, "spec.list[2]": 9, "spec.list[-1]": 9, "spec.list[x]": 9, "spec[0]": 6, "spec.plan.deeper": 8, "spec.plan[0]": 8,
 	} {
 		if got := LineOf(data, field); got != want {
 			t.Errorf("LineOf(%q) = %d, want %d", field, got, want)
+		}
+	}
+}
+
+func TestNoFieldHasALineInWhatIsNoObject(t *testing.T) {
+	for _, data := range []string{"", "# gone\n", "a: [1,\nb", "null\n", "- spec\n", "spec\n"} {
+		if got := LineOf([]byte(data), "spec.plan"); got != 0 {
+			t.Errorf("LineOf(%q) = %d", data, got)
+		}
+	}
+}
+
+func TestAProblemSaysItsLineWhenItHasOne(t *testing.T) {
+	for want, p := range map[string]Problem{
+		"a.yaml:1: no":  {File: "a.yaml", Line: 1, Reason: "no"},
+		"a.yaml:12: no": {File: "a.yaml", Line: 12, Reason: "no"},
+		"a.yaml: no":    {File: "a.yaml", Reason: "no"},
+	} {
+		if got := p.Error(); got != want {
+			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }

@@ -64,9 +64,6 @@ func (s *Schema) Kind() string { return s.kind }
 func (s *Schema) Normalize(c *Claim) *Claim {
 	out := c.clone()
 	out.APIVersion = s.apiVersion
-	if out.Spec == nil {
-		out.Spec = map[string]any{}
-	}
 	pruning.Prune(out.Spec, s.spec, false)
 	defaulting.PruneNonNullableNullsWithoutDefaults(out.Spec, s.spec)
 	defaulting.Default(out.Spec, s.spec)

@@ -85,7 +85,8 @@ func TestIdentityCannotForgeALine(t *testing.T) {
 func TestApprovedTrailersAreFoundAmongOtherWords(t *testing.T) {
 	path := Key{Binding: "postgresqlinstances.anynines.com", Namespace: "team-a", Name: "orders"}.Path()
 	message := "claim: delete\n\n" + TrailerApproved + ": everything\nI say Gitbind-Approved: " + path + "\n" +
-		TrailerApproved + ": " + path + "\n" + TrailerApproved + ": bindings/../../x\n"
+		TrailerApproved + ": " + path + "\n" + TrailerApproved + ": bindings/../../x\n" +
+		Key{Binding: binding, Namespace: "team-a", Name: "named"}.Path() + "\n"
 	if diff := cmp.Diff([]string{path}, ParseApproved(message)); diff != "" {
 		t.Error(diff)
 	}
@@ -99,5 +100,128 @@ func TestWholeNumbersOfAStatusAreInt64HoweverTheyAreWritten(t *testing.T) {
 	want := map[string]any{"a": int64(1), "b": int64(1), "c": int64(1000), "d": 0.5, "e": []any{int64(9007199254740993), map[string]any{"f": int64(2)}}}
 	if diff := cmp.Diff(want, s.Status); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestWholeNumbersOfEffectiveAreInt64(t *testing.T) {
+	s, err := DecodeStatus([]byte("apiVersion: gitbind.dev/v1alpha1\nkind: ClaimStatus\neffective: {a: 1.0, b: null, c: [2]}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]any{"a": int64(1), "b": nil, "c": []any{int64(2)}}, s.Effective); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAStatusLeavesOutWhatItDoesNotSay(t *testing.T) {
+	const head = "apiVersion: gitbind.dev/v1alpha1\nkind: ClaimStatus\n"
+	for name, tc := range map[string]struct {
+		status Status
+		want   string
+	}{
+		"a tombstone": {
+			Status{Metadata: StatusMeta{Name: "orders", Namespace: "team-a"}, Answers: Answers{Commit: "c"}, Result: Gone, Since: "2026-11-20T10:00:00Z"},
+			"metadata:\n  name: orders\n  namespace: team-a\nanswers:\n  commit: c\nresult: Gone\nsince: \"2026-11-20T10:00:00Z\"\n",
+		},
+		"empty objects": {
+			Status{Metadata: StatusMeta{Name: "x"}, Answers: Answers{Blob: "b", Commit: "c"}, Result: Applied, Effective: map[string]any{}, Status: map[string]any{}},
+			"metadata:\n  name: x\nanswers:\n  blob: b\n  commit: c\nresult: Applied\n",
+		},
+		"a problem of a whole file that is no claim's": {
+			Status{Answers: Answers{Blob: "b", Commit: "c"}, Result: Invalid, Problem: &Problem{File: "README", Reason: "no"}},
+			"answers:\n  blob: b\n  commit: c\nresult: Invalid\nproblem:\n  file: README\n  reason: \"no\"\n",
+		},
+		"a problem in the first line": {
+			Status{Answers: Answers{Blob: "b", Commit: "c"}, Result: Invalid, Problem: &Problem{File: "README", Line: 1, Reason: "bad"}},
+			"answers:\n  blob: b\n  commit: c\nresult: Invalid\nproblem:\n  file: README\n  line: 1\n  reason: bad\n",
+		},
+		"a field that the template took away": {
+			Status{Answers: Answers{Blob: "b", Commit: "c"}, Result: Applied, Effective: map[string]any{"expose": nil}, Status: map[string]any{"ready": true}},
+			"answers:\n  blob: b\n  commit: c\nresult: Applied\neffective:\n  expose: null\nstatus:\n  ready: true\n",
+		},
+	} {
+		got, err := EncodeStatus(&tc.status)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(head+tc.want, string(got)); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", name, diff)
+		}
+	}
+}
+
+func TestDecodeTakesItsOwnKindAndVersionOnly(t *testing.T) {
+	decode := map[string]func(string) error{
+		"ClaimStatus": func(data string) error { _, err := DecodeStatus([]byte(data)); return err },
+		"Observed":    func(data string) error { _, err := DecodeObserved([]byte(data)); return err },
+	}
+	for kind, decode := range decode {
+		for data, ok := range map[string]bool{
+			"apiVersion: gitbind.dev/v1alpha1\nkind: " + kind + "\nepoch: e\n": true,
+			"apiVersion: gitbind.dev/v2\nkind: " + kind + "\nepoch: e\n":       false,
+			"apiVersion: gitbind.dev/v1alpha1\nkind: Other\nepoch: e\n":        false,
+			"apiVersion: gitbind.dev/v2\nkind: Other\nepoch: e\n":              false,
+			"apiVersion: [\n": false,
+		} {
+			if err := decode(data); (err == nil) != ok {
+				t.Errorf("%s: %q: %v", kind, data, err)
+			}
+		}
+	}
+}
+
+func TestAnAnswerKeepsTheCommitOfTheSameVersion(t *testing.T) {
+	for name, tc := range map[string]struct {
+		before *Status
+		blob   string
+		want   Answers
+	}{
+		"the first answer":            {nil, "b", Answers{Blob: "b", Commit: "head"}},
+		"the same version":            {&Status{Answers: Answers{Blob: "b", Commit: "c"}}, "b", Answers{Blob: "b", Commit: "c"}},
+		"another version":             {&Status{Answers: Answers{Blob: "a", Commit: "c"}}, "b", Answers{Blob: "b", Commit: "head"}},
+		"still removed":               {&Status{Answers: Answers{Commit: "c"}}, "", Answers{Commit: "c"}},
+		"removed":                     {&Status{Answers: Answers{Blob: "b", Commit: "c"}}, "", Answers{Commit: "head"}},
+		"an answer without a commit":  {&Status{Answers: Answers{Blob: "b"}}, "b", Answers{Blob: "b", Commit: "head"}},
+		"an answer that says nothing": {&Status{}, "", Answers{Commit: "head"}},
+	} {
+		if got := tc.before.Answering(tc.blob, "head"); got != tc.want {
+			t.Errorf("%s: got %v, want %v", name, got, tc.want)
+		}
+	}
+}
+
+func TestLinesThatAreNoTrailersNameNoObject(t *testing.T) {
+	const key = binding + "/team-a/orders"
+	for value, ok := range map[string]bool{
+		key + " uid=1 generation=2":                   true,
+		key + " uid=1 generation=2 blob=3":            true,
+		key + " uid=1 generation=2 merged=3 live=4":   true,
+		key + " uid=1 generation=2 merged=3":          false,
+		key + " uid=1 generation=2 live=3":            false,
+		key + " uid=1 generation=2 3":                 false,
+		key + " uid=1 generation=2 blob=3 live=4":     false,
+		key + " uid=1 generation=2 merged=3 more=4":   false,
+		key + " uid=1 generation=2 blob=3 more=4":     false,
+		key + " uid=1 generation=2 merged=3 live=4 5": false,
+		key + "/more uid=1 generation=2":              false,
+		binding + "/orders uid=1 generation=2":        false,
+		"orders uid=1 generation=2":                   false,
+		"nogroup/team-a/orders uid=1 generation=2":    false,
+		key + " 1 generation=2":                       false,
+		key + " uid=1 2":                              false,
+		key + " uid=1 generation=":                    false,
+		key + " uid=1 generation=x":                   false,
+		key + " uid=1":                                false,
+		key:                                           false,
+		"":                                            false,
+	} {
+		if got := ParseObjectTrailers("claim: update\n\n" + TrailerObject + ": " + value + "\n"); len(got) != 0 != ok {
+			t.Errorf("%q: got %v", value, got)
+		}
+		for _, other := range []string{value, "X-" + TrailerObject + ": " + value, TrailerObject + "=" + value} {
+			if got := ParseObjectTrailers("claim: update\n\n" + other + "\n"); len(got) != 0 {
+				t.Errorf("%q is no trailer: got %v", other, got)
+			}
+		}
 	}
 }

@@ -137,8 +137,35 @@ func TestAnObservedIsWrittenTheSameWithAndWithoutYAML(t *testing.T) {
 			t.Fatal(read, err)
 		}
 	})
-	if (Observed{Commit: "d0be2dc421be4fcd0172e5afceea3970e2f3d940", Epoch: "5JRFXUAALF", Writer: "NILRX3U5IY"}).plain() == nil {
-		t.Error("an ordinary one goes through YAML")
+	for _, writer := range []string{"NILRX3U5IY", "AZ", "az", "09", ""} {
+		if (Observed{Commit: "d0be2dc421be4fcd0172e5afceea3970e2f3d940", Epoch: "5JRFXUAALF", Writer: writer}).plain() == nil {
+			t.Errorf("an ordinary one, of writer %q, goes through YAML", writer)
+		}
+	}
+}
+
+func TestAnObservedOfAnyTextSurvivesItsFile(t *testing.T) {
+	const head = "apiVersion: gitbind.dev/v1alpha1\nkind: Observed\n"
+	for want, o := range map[string]Observed{
+		"commit: c\nsequence: 4\nepoch: e\n":                                   {Commit: "c", Sequence: 4, Epoch: "e"},
+		"commit: c\nsequence: 4\nepoch: e\ncut: 1\nwriter: w\n":                {Commit: "c", Sequence: 4, Epoch: "e", Cut: 1, Writer: "w"},
+		"commit: \"12\"\nsequence: 0\nepoch: \"null\"\nwriter: \"Yes\"\n":      {Commit: "12", Epoch: "null", Writer: "Yes"},
+		"commit: c\nsequence: 4\nepoch: a b\n":                                 {Commit: "c", Sequence: 4, Epoch: "a b"},
+		"commit: c\nsequence: 4\nepoch: e\nwriter: konnector-0\n":              {Commit: "c", Sequence: 4, Epoch: "e", Writer: "konnector-0"},
+		"commit: c\nsequence: 4\nepoch: e\ncut: 1\nwriter: \"a: \\\"b\\\"\"\n": {Commit: "c", Sequence: 4, Epoch: "e", Cut: 1, Writer: `a: "b"`},
+		"commit: \"\"\nsequence: 4\nepoch: e\n":                                {Sequence: 4, Epoch: "e"},
+	} {
+		data, err := EncodeObserved(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(head+want, string(data)); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+		o.APIVersion, o.Kind = APIVersion, "Observed"
+		if got, err := DecodeObserved(data); err != nil || got != o {
+			t.Errorf("%q: got %v, %v", want, got, err)
+		}
 	}
 }
 

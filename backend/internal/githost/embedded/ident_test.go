@@ -52,7 +52,7 @@ func TestACommitOfEachRoleIsInUTF8(t *testing.T) {
 		for encoding, want := range map[string]string{
 			"": "", "UTF-8": "", "utf-8": "", "Utf-8": "",
 			"UTF-7": `its encoding is "UTF-7": commit in UTF-8`, "ISO-8859-1": `its encoding is "ISO-8859-1"`,
-			"UTF-16": "its encoding", "UTF-8 ": "its encoding", "UTF8": "its encoding",
+			"UTF-16": "its encoding", "UTF-8" + " ": "its encoding", "UTF8": "its encoding",
 			strings.Repeat("x", 81): `its encoding is "` + strings.Repeat("x", 80) + `…"`,
 		} {
 			why := identityRule(access.Caller{Role: role, Cluster: cluster}, commit{Author: who, Committer: who, Encoding: encoding})

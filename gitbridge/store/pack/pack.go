@@ -83,6 +83,8 @@ type Pack struct {
 type delta struct {
 	offset int64
 	data   []byte
+	// size is that of the object.
+	size int64
 }
 
 // readyDelta is a delta of which the base is known.
@@ -311,7 +313,7 @@ func (p *reader) nextDelta(h *packfile.ObjectHeader) error {
 	if err := p.count(size); err != nil {
 		return err
 	}
-	d := delta{h.Offset, data}
+	d := delta{h.Offset, data, size}
 	switch {
 	case !known:
 		p.byPlace[h.OffsetReference] = append(p.byPlace[h.OffsetReference], d)
@@ -363,15 +365,11 @@ func (p *reader) apply(d readyDelta) error {
 	if d.depth++; d.depth > maxDepth {
 		return fmt.Errorf("%w: a chain of more than %d deltas", ErrLimit, maxDepth)
 	}
-	size, err := resultSize(d.data)
-	if err != nil {
-		return err
-	}
-	if d.base.Data == nil || !p.wants(d.base.Type, size) {
+	if d.base.Data == nil || !p.wants(d.base.Type, d.size) {
 		p.lose(d.offset)
 		return nil
 	}
-	if err := p.keep(size); err != nil {
+	if err := p.keep(d.size); err != nil {
 		return err
 	}
 	data, err := packfile.PatchDelta(d.base.Data, d.data)
@@ -381,7 +379,7 @@ func (p *reader) apply(d readyDelta) error {
 	if data == nil {
 		data = []byte{}
 	}
-	return p.add(d.offset, Object{Type: d.base.Type, Size: size, Data: data}, d.depth)
+	return p.add(d.offset, Object{Type: d.base.Type, Size: d.size, Data: data}, d.depth)
 }
 
 // lose gives up an object, and those that are differences from it.

@@ -51,7 +51,7 @@ func newCheck(ctx context.Context, repo *repository, caller access.Caller) *chec
 func (c *check) push(req *pushRequest, received io.Reader, size int64) error {
 	if size > 0 {
 		var err error
-		c.pack, err = readPush(received, packLimits, c.reader)
+		c.pack, err = readPush(received, c.reader)
 		if errors.Is(err, pack.ErrMalformed) || errors.Is(err, pack.ErrLimit) {
 			return &ruling{req.Commands[0].Ref, err.Error()}
 		}

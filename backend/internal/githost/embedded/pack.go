@@ -27,10 +27,10 @@ type objectSource interface {
 // readPush takes the commits and trees out of a received pack. Of files it takes the
 // size alone: no rule looks into one. A delta without a base is one on a file, or git
 // itself refuses it.
-func readPush(r io.Reader, limits pack.Limits, source objectSource) (map[plumbing.Hash]object, error) {
+func readPush(r io.Reader, source objectSource) (map[plumbing.Hash]object, error) {
 	wanted := func(t plumbing.ObjectType) bool { return t == plumbing.CommitObject || t == plumbing.TreeObject }
 	p, err := pack.Read(r, pack.Options{
-		Limits: limits,
+		Limits: packLimits,
 		Keep:   func(t plumbing.ObjectType, _ int64) bool { return wanted(t) },
 		Base: func(h plumbing.Hash) (pack.Object, bool, error) {
 			o, ok, err := source.object(h)

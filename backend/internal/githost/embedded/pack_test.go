@@ -75,7 +75,7 @@ func TestOfAPushCommitsAndTreesAreRead(t *testing.T) {
 		packEntry{typ: typeRefDelta, ref: file[:], data: insert(4, "another file")},
 		packEntry{typ: typeRefDelta, ref: bytes.Repeat([]byte{7}, 20), data: insert(10, "a file whose base git has")},
 		packEntry{typ: typeRefDelta, ref: commit[:], data: insert(10, "another commit")},
-	)), packLimits, bases{commit: known})
+	)), bases{commit: known})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestH3_DeltasOnAFileAreCountedBeforeGitMakesThem(t *testing.T) {
 	if len(data) > 10_000 {
 		t.Errorf("the push has %d bytes", len(data))
 	}
-	if _, err := readPush(bytes.NewReader(data), packLimits, bases{}); !errors.Is(err, pack.ErrLimit) || !strings.Contains(fmt.Sprint(err), "unpacked") {
+	if _, err := readPush(bytes.NewReader(data), bases{}); !errors.Is(err, pack.ErrLimit) || !strings.Contains(fmt.Sprint(err), "unpacked") {
 		t.Errorf("error %v", err)
 	}
 }

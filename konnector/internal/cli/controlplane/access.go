@@ -41,16 +41,11 @@ func (a Access) Of(ctx context.Context, connection *v1alpha1.Connection) (*Clien
 	if connection.Spec.BackendURL == "" {
 		return nil, fmt.Errorf("the connection %q names no backend to ask: its spec.backendURL is empty", connection.Name)
 	}
-	// As it is saved, so that a sign-in is found whichever way the URL was written.
-	backend, err := session.BackendURL(connection.Spec.BackendURL)
-	if err != nil {
-		return nil, fmt.Errorf("connection %q: spec.backendURL: %w", connection.Name, err)
-	}
-	a.How.PlainHTTP = true
-	trusting, err := a.trusting(connection)
+	backend, trusting, err := a.at(connection)
 	if err != nil {
 		return nil, err
 	}
+	a.How.PlainHTTP = true
 	return Open(ctx, backend, trusting, a.How)
 }
 
@@ -66,15 +61,21 @@ func (a Access) Ask(ctx context.Context, connection *v1alpha1.Connection) (resta
 // Saved is the person's ID token for the backend of a Connection, without asking
 // anybody: session.ErrNone when that is not possible.
 func (a Access) Saved(ctx context.Context, connection *v1alpha1.Connection) (token, username string, err error) {
-	backend, err := session.BackendURL(connection.Spec.BackendURL)
-	if err != nil {
-		return "", "", fmt.Errorf("connection %q: spec.backendURL: %w", connection.Name, err)
-	}
-	trusting, err := a.trusting(connection)
+	backend, trusting, err := a.at(connection)
 	if err != nil {
 		return "", "", err
 	}
 	return trusting.Silent(ctx, backend)
+}
+
+// at is where the backend of a Connection is, in the form under which sessions are
+// saved, and a sign-in that trusts what the Connection does.
+func (a Access) at(connection *v1alpha1.Connection) (backend string, trusting *signin.SignIn, err error) {
+	if backend, err = session.BackendURL(connection.Spec.BackendURL); err != nil {
+		return "", nil, fmt.Errorf("connection %q: spec.backendURL: %w", connection.Name, err)
+	}
+	trusting, err = a.trusting(connection)
+	return backend, trusting, err
 }
 
 func (a Access) trusting(connection *v1alpha1.Connection) (*signin.SignIn, error) {

@@ -16,6 +16,9 @@ func LimitsOf(set *v1alpha1.RemovalLimits) Limits {
 	if set != nil && set.Window != nil {
 		l.Window = cmp.Or(set.Window.Duration, l.Window)
 	}
+	if set != nil && set.SharePercent != nil {
+		l.Share = float64(*set.SharePercent) / 100
+	}
 	return l
 }
 

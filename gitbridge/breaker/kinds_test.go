@@ -21,6 +21,8 @@ func TestWhatIsNotSetIsTheDefault(t *testing.T) {
 		{"no field is set", &v1alpha1.RemovalLimits{}, Default()},
 		{"each removal is asked about", &v1alpha1.RemovalLimits{Most: &most}, Limits{Most: 0, Window: 10 * time.Minute, Share: 0.5, AtLeast: 2}},
 		{"a longer window", &v1alpha1.RemovalLimits{Window: &metav1.Duration{Duration: time.Hour}}, Limits{Most: 3, Window: time.Hour, Share: 0.5, AtLeast: 2}},
+		{"a third of a binding", &v1alpha1.RemovalLimits{SharePercent: new(int32(33))}, Limits{Most: 3, Window: 10 * time.Minute, Share: 0.33, AtLeast: 2}},
+		{"any part of a binding", &v1alpha1.RemovalLimits{SharePercent: new(int32(0))}, Limits{Most: 3, Window: 10 * time.Minute, AtLeast: 2}},
 		{"no window", &v1alpha1.RemovalLimits{Window: &metav1.Duration{}}, Default()},
 	} {
 		if got := LimitsOf(test.set); got != test.want {

@@ -19,8 +19,7 @@ const (
 	ApproveNone = "none"
 )
 
-// RemovalLimits say how many removals are too many at once. At least two that
-// are half of a binding's claims are always too many.
+// RemovalLimits say how many removals are too many at once.
 type RemovalLimits struct {
 	// Most is how many claims may be removed within Window. With 0 each removal
 	// needs an approval.
@@ -34,6 +33,14 @@ type RemovalLimits struct {
 	// +kubebuilder:default="10m"
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+[hms])+$') && duration(self) >= duration('1m') && duration(self) <= duration('24h')",message="window must be a duration from 1m to 24h, for example 10m"
 	Window *metav1.Duration `json:"window,omitempty"`
+	// SharePercent is how large a part of a binding's claims is too much: two
+	// claims or more that are this part of them may not be removed within Window,
+	// even if they are not more than Most. With 0 there is no such limit.
+	// +optional
+	// +kubebuilder:default=50
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	SharePercent *int32 `json:"sharePercent,omitempty"`
 }
 
 // Removal is a claim whose removal passed.

@@ -298,6 +298,8 @@ func TestLimitsOfAConnectionAreChecked(t *testing.T) {
 		}, true},
 		{"too many", func(s *v1alpha1.ConnectionSpec) { s.Removals = &v1alpha1.RemovalLimits{Most: new(int32(201))} }, false},
 		{"fewer than none", func(s *v1alpha1.ConnectionSpec) { s.Removals = &v1alpha1.RemovalLimits{Most: new(int32(-1))} }, false},
+		{"no share", func(s *v1alpha1.ConnectionSpec) { s.Removals = &v1alpha1.RemovalLimits{SharePercent: new(int32(0))} }, true},
+		{"more than all", func(s *v1alpha1.ConnectionSpec) { s.Removals = &v1alpha1.RemovalLimits{SharePercent: new(int32(101))} }, false},
 		{"too short", func(s *v1alpha1.ConnectionSpec) {
 			s.Removals = &v1alpha1.RemovalLimits{Window: &metav1.Duration{Duration: time.Second}}
 		}, false},
@@ -315,7 +317,7 @@ func TestLimitsOfAConnectionAreChecked(t *testing.T) {
 			if (err == nil) != tc.ok || err != nil && !apierrors.IsInvalid(err) {
 				t.Errorf("got %v", err)
 			}
-			if tc.name == "defaults" && (*c.Spec.Removals.Most != 3 || c.Spec.Removals.Window.Duration != 10*time.Minute) {
+			if tc.name == "defaults" && (*c.Spec.Removals.Most != 3 || c.Spec.Removals.Window.Duration != 10*time.Minute || *c.Spec.Removals.SharePercent != 50) {
 				t.Errorf("defaults: %+v", c.Spec.Removals)
 			}
 		})

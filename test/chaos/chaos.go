@@ -43,6 +43,9 @@ type Options struct {
 	Pause time.Duration
 	// Settle is how long it may take until all agree after the last fault.
 	Settle time.Duration
+	// Evidence is the folder for what a violation can be explained from. Default: a
+	// temporary one, which is kept.
+	Evidence string
 	// Dir and Bin are the platform's.
 	Dir, Bin string
 	// Out is told what happens.
@@ -79,6 +82,7 @@ type run struct {
 	options  Options
 	journal  *Journal
 	injector *injector
+	webhook  *webhook
 	sides    *sides
 	lives    *lives
 	numbers  numbers
@@ -103,6 +107,7 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 	if err := r.prepare(ctx); err != nil {
 		return nil, fmt.Errorf("prepare: %w", err)
 	}
+	defer r.webhook.server.Close()
 	plan := o.Plan
 	if plan == nil {
 		plan = Plan
@@ -146,13 +151,16 @@ func (r *run) work(ctx context.Context, faults []Fault) error {
 	defer stop()
 	helpers.Go(func() { r.injector.keep(running) })
 	helpers.Go(func() { r.lives.look(running, r.sides) })
+	helpers.Go(func() { r.injector.steps.watch(running, r.sides) })
 	for i, d := range r.developers {
 		people.Go(func() { d.work(trying, load, rand.New(rand.NewPCG(r.options.Seed, uint64(100+i)))) })
 	}
 	people.Go(func() { r.author.work(trying, load, rand.New(rand.NewPCG(r.options.Seed, 1))) })
 	people.Go(func() { r.operator.work(trying, load, rand.New(rand.NewPCG(r.options.Seed, 2))) })
+	r.webhook.trouble(rand.New(rand.NewPCG(r.options.Seed, 3)))
 	r.injector.inject(ctx, faults)
 	people.Wait()
+	r.webhook.trouble(nil)
 	r.say("the load and the faults have ended: %s", r.journal.counts())
 	for deadline := time.Now().Add(2 * time.Minute); !r.injector.allRun(); sleep(ctx, 50*time.Millisecond) {
 		if time.Now().After(deadline) || ctx.Err() != nil {
@@ -234,12 +242,18 @@ func (r *run) tell(ctx context.Context, report *Report) {
 	for _, what := range sortedKeys(report.Counts) {
 		fmt.Fprintf(out, "  %6d %s\n", report.Counts[what], what)
 	}
+	if len(report.Violations) == 0 {
+		fmt.Fprintln(out, "No violation.")
+		return
+	}
 	for _, v := range report.Violations {
 		fmt.Fprintf(out, "VIOLATION %s\n", v)
 	}
-	if len(report.Violations) == 0 {
-		fmt.Fprintln(out, "No violation.")
+	dir, err := r.keepEvidence(ctx, report.Violations)
+	if err != nil {
+		fmt.Fprintf(out, "Not all evidence could be kept: %v\n", err)
 	}
+	fmt.Fprintf(out, "Objects, repository, logs and timeline are in %s\n", dir)
 }
 
 // prepare connects the app cluster, binds the APIs and engages the people.
@@ -269,11 +283,14 @@ func (r *run) prepare(ctx context.Context) error {
 		}
 	}
 	if !r.options.Limits {
-		if err := r.onRepository(ctx, "patch", "--type=merge", "-p", `{"spec":{"removals":{"most":200,"window":"1m"}}}`); err != nil {
+		if err := r.onRepository(ctx, "patch", "--type=merge", "-p", `{"spec":{"removals":{"most":200,"window":"1m","sharePercent":0}}}`); err != nil {
 			return err
 		}
 	}
-	return r.engage(ctx)
+	if err := r.engage(ctx); err != nil {
+		return err
+	}
+	return r.installWebhook(ctx, r.sides.apis[0])
 }
 
 // onRepository runs a command of kubectl on the Connection and on the

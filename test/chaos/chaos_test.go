@@ -73,10 +73,10 @@ func TestPlanIsAFunctionOfTheSeed(t *testing.T) {
 	until := map[bool]time.Duration{}
 	for _, f := range one {
 		process := f.Process != ""
-		if f.At < until[process] || f.At+f.For > time.Minute {
+		if f.At < until[process] || f.At+f.takes() > time.Minute {
 			t.Errorf("%s is while another one lasts, or too late", f)
 		}
-		until[process] = f.At + f.For
+		until[process] = f.At + f.takes()
 	}
 }
 

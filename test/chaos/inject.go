@@ -15,6 +15,7 @@ import (
 type injector struct {
 	platform *platform.Platform
 	say      func(format string, args ...any)
+	steps    steps
 
 	mu sync.Mutex
 	// down are the processes that a fault keeps from being started.
@@ -40,7 +41,11 @@ func (i *injector) fault(ctx context.Context, f Fault) {
 	if what == "" {
 		what = f.Link.String()
 	}
-	i.say("%s %s for %s", f.Kind, what, f.For.Round(time.Millisecond))
+	if f.After != "" {
+		i.steps.await(ctx, f.After)
+		sleep(ctx, f.Delay)
+	}
+	i.say("%s %s for %s%s", f.Kind, what, f.For.Round(time.Millisecond), f.when())
 	if f.Process == "" {
 		i.set(f.Link, proxy.Mode(f.Kind))
 		sleep(ctx, f.For)

@@ -107,7 +107,8 @@ func (j *Journal) all() []Entry {
 	return slices.Clone(j.entries)
 }
 
-// Timeline is all that was done to a claim, and what happened besides.
+// Timeline is all that was done to a claim, or to all of them for "", and what
+// happened besides.
 func (j *Journal) Timeline(claim string) string {
 	type line struct {
 		at   time.Time
@@ -116,10 +117,13 @@ func (j *Journal) Timeline(claim string) string {
 	var lines []line
 	j.mu.Lock()
 	for _, e := range j.entries {
-		if e.Claim != claim {
+		if claim != "" && e.Claim != claim {
 			continue
 		}
 		text := fmt.Sprintf("%s %s life %d", e.Side, e.Op, e.Life)
+		if claim == "" {
+			text = e.Claim + ": " + text
+		}
 		if e.Field != "" {
 			text += fmt.Sprintf(" %s=%q", e.Field, e.Value)
 		}

@@ -33,6 +33,10 @@ type Fault struct {
 	// Process is a process' name, or Link what lies between two.
 	Process string
 	Link    platform.Link
+	// After is a step that the fault waits for, and Delay how long it comes after
+	// the step: less than the next one takes.
+	After Step
+	Delay time.Duration
 }
 
 func (f Fault) String() string {
@@ -40,7 +44,22 @@ func (f Fault) String() string {
 	if what == "" {
 		what = f.Link.String()
 	}
-	return fmt.Sprintf("%7.3fs %s %s for %s", f.At.Seconds(), f.Kind, what, f.For.Round(time.Millisecond))
+	return fmt.Sprintf("%7.3fs %s %s for %s%s", f.At.Seconds(), f.Kind, what, f.For.Round(time.Millisecond), f.when())
+}
+
+func (f Fault) when() string {
+	if f.After == "" {
+		return ""
+	}
+	return fmt.Sprintf(", %s after %s", f.Delay.Round(time.Millisecond), f.After)
+}
+
+// takes is how long the fault lasts at most, with what it waits for.
+func (f Fault) takes() time.Duration {
+	if f.After == "" {
+		return f.For
+	}
+	return stepAtMost + f.Delay + f.For
 }
 
 // Targets are what faults can happen to.
@@ -62,11 +81,11 @@ func Plan(rng *rand.Rand, length time.Duration, t Targets) []Fault {
 		for at := time.Second; ; {
 			f := next()
 			f.At = at
-			if f.At+f.For > length {
+			if f.At+f.takes() > length {
 				return
 			}
 			plan = append(plan, f)
-			at += f.For + span(rng, 100*time.Millisecond, 2500*time.Millisecond)
+			at += f.takes() + span(rng, 100*time.Millisecond, 2500*time.Millisecond)
 		}
 	}
 	if len(t.Agents)+len(t.Servers) > 0 {
@@ -89,6 +108,10 @@ func processFault(rng *rand.Rand, t Targets) Fault {
 		return Fault{Kind: Stop, Process: t.Servers[rng.IntN(len(t.Servers))], For: span(rng, 300*time.Millisecond, 5*time.Second)}
 	case server:
 		return Fault{Kind: Kill, Process: t.Servers[rng.IntN(len(t.Servers))], For: span(rng, 0, 3*time.Second)}
+	case rng.IntN(3) == 0:
+		f := Fault{Kind: Kill, Process: t.Agents[rng.IntN(len(t.Agents))], After: allSteps[rng.IntN(len(allSteps))]}
+		f.Delay, f.For = span(rng, 0, 40*time.Millisecond), span(rng, 0, 1500*time.Millisecond)
+		return f
 	case rng.IntN(3) == 0:
 		return Fault{Kind: Stop, Process: t.Agents[rng.IntN(len(t.Agents))], For: span(rng, 300*time.Millisecond, t.Lease+3*time.Second)}
 	default:

@@ -50,12 +50,9 @@ func (r *run) quiet(ctx context.Context, c *checker) error {
 // versions are those of all objects and branches that gitbind writes.
 func (r *run) versions(ctx context.Context) (map[string]string, error) {
 	out := map[string]string{}
-	group := func(resource string) schema.GroupVersionResource {
-		return schema.GroupVersionResource{Group: "gitbind.dev", Version: "v1alpha1", Resource: resource}
-	}
 	kinds := map[dynamic.Interface][]schema.GroupVersionResource{
-		r.sides.app:     {group("connections"), group("apiservicebindings")},
-		r.sides.control: {group("clusterbindings"), group("apiserviceexports")},
+		r.sides.app:     {ours("connections"), ours("apiservicebindings")},
+		r.sides.control: {ours("clusterbindings"), ours("apiserviceexports")},
 	}
 	for client := range kinds {
 		for _, a := range r.sides.apis {

@@ -189,6 +189,10 @@ func spec(a *api, u *unstructured.Unstructured) string {
 			spec[k] = v
 		}
 	}
+	unstructured.RemoveNestedField(spec, "cluster", hooked)
+	if cluster, ok := spec["cluster"].(map[string]any); ok && len(cluster) == 0 {
+		delete(spec, "cluster")
+	}
 	if a.delivered {
 		for _, field := range machinery {
 			delete(spec, field)

@@ -21,6 +21,8 @@ func main() {
 	flag.DurationVar(&o.For, "for", 5*time.Minute, "how long the load and the faults last")
 	flag.DurationVar(&o.Pause, "pause", 150*time.Millisecond, "how long each person waits between two things, on average")
 	flag.DurationVar(&o.Settle, "settle", 2*time.Minute, "how long it may take until all agree afterwards")
+	runs := flag.Int("runs", 1, "how many runs, one after the other, each with the seed after the last one's")
+	flag.StringVar(&o.Evidence, "evidence", "", "folder for what a violation can be explained from (default: a temporary one, kept)")
 	flag.BoolVar(&o.Limits, "limits", false, "leave the limits of removals as they are, and approve what is held when the load has ended")
 	flag.BoolVar(&o.Crossplane, "crossplane", true, "deliver some of the claims by Crossplane")
 	flag.StringVar(&o.Dir, "dir", "", "folder for data, logs and kubeconfigs, kept afterwards (default: a temporary one)")
@@ -30,13 +32,29 @@ func main() {
 		o.Seed = rand.Uint64N(1_000_000)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	report, err := chaos.Run(ctx, o)
+	err := repeat(ctx, o, *runs)
 	stop()
-	if err == nil {
-		err = report.Err()
-	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "chaos:", err)
 		os.Exit(1)
 	}
+}
+
+// repeat makes several runs and tells of all of them together. It ends with the
+// first run that found something, or could not be made.
+func repeat(ctx context.Context, o chaos.Options, runs int) error {
+	faults := 0
+	for run := range runs {
+		report, err := chaos.Run(ctx, o)
+		if err != nil {
+			return err
+		}
+		faults += report.Faults
+		fmt.Fprintf(o.Out, "%d of %d runs, %d faults in all.\n", run+1, runs, faults)
+		if err := report.Err(); err != nil {
+			return err
+		}
+		o.Seed++
+	}
+	return nil
 }

@@ -45,6 +45,8 @@ type Base struct {
 	Lost *decision.Lost
 	// Turns are the last writes on either side.
 	Turns []flipflop.Turn
+	// LeftOut are the fields of Claim that the file did not have: see LeftOut.
+	LeftOut []string
 	// Claim is the version, normalized.
 	Claim *contract.Claim
 }
@@ -70,6 +72,8 @@ type annotation struct {
 
 	Lost  *decision.Lost  `json:"lost,omitempty"`
 	Turns []flipflop.Turn `json:"turns,omitempty"`
+
+	LeftOut []string `json:"leftOut,omitempty"`
 
 	// Content is gzip, then base64, of content as JSON with sorted keys.
 	Content string `json:"content"`
@@ -114,7 +118,7 @@ func (b *Base) Encode() (string, error) {
 	}
 	out, err := json.Marshal(annotation{
 		UID: b.UID, Connection: b.Connection, Commit: b.Commit, Blob: b.Blob, Generation: b.Generation, Removed: b.Removed,
-		Lost: b.Lost, Turns: b.Turns, Content: packed,
+		Lost: b.Lost, Turns: b.Turns, LeftOut: b.LeftOut, Content: packed,
 	})
 	if err != nil {
 		return "", fmt.Errorf("encode base: %w", err)
@@ -204,7 +208,7 @@ func (a *annotation) base(u *unstructured.Unstructured) *Base {
 	}
 	return &Base{
 		UID: u.GetUID(), Connection: a.Connection, Commit: a.Commit, Blob: a.Blob, Generation: a.Generation, Removed: a.Removed,
-		Lost: a.Lost, Turns: a.Turns,
+		Lost: a.Lost, Turns: a.Turns, LeftOut: a.LeftOut,
 		Claim: &contract.Claim{
 			APIVersion: c.APIVersion, Kind: c.Kind, Namespace: u.GetNamespace(), Name: u.GetName(),
 			Labels: c.Labels, Annotations: c.Annotations, Spec: c.Spec,

@@ -117,6 +117,58 @@ func TestD19_ASchemaThatBreaksObjectsIsHeld(t *testing.T) {
 	})
 }
 
+// What a file leaves out is what it was, whatever the default is by now.
+func TestL12_AChangedDefaultDoesNotRideAlongWithAnEdit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	tier := func(value string) func(*apiextensionsv1.CustomResourceDefinition) {
+		return func(crd *apiextensionsv1.CustomResourceDefinition) {
+			specOf(crd).Properties["tier"] = apiextensionsv1.JSONSchemaProps{Type: "string", Default: &apiextensionsv1.JSON{Raw: []byte(value)}}
+		}
+	}
+	w.publish(tier(`"normal"`))
+	w.loopPublished()
+	w.commit("orders", "service: a9s-postgresql13", "plan: small")
+	w.commit("billing", "service: a9s-postgresql13", "plan: small", "tier: normal")
+	w.committed("orders")
+	w.committed("billing")
+
+	w.publish(tier(`"premium"`))
+	message := w.bindingSays("Schema", "BreakingChange")
+	if want := `spec.tier has the default "premium", and had "normal"`; !strings.Contains(message, want) {
+		t.Errorf("%q does not say %s", message, want)
+	}
+	_, hash, _ := strings.Cut(message, v1alpha1.ApproveSchemaAnnotation+"=")
+	hash, _, _ = strings.Cut(hash, " ")
+	w.patchBinding(`{"metadata":{"annotations":{"gitbind.dev/approve-schema":"` + hash + `"}}}`)
+	w.bindingSays("Schema", "UpToDate")
+
+	t.Run("an edit in Git that says nothing of it leaves it", func(*testing.T) {
+		w.commit("orders", "service: a9s-postgresql13", "plan: big")
+		w.objectIs("orders", plan("big"))
+		w.objectIs("orders", field("normal", "tier"))
+		w.committed("orders")
+	})
+	t.Run("a second one, too", func(*testing.T) {
+		w.commit("orders", "service: a9s-postgresql13", "plan: small")
+		w.objectIs("orders", plan("small"))
+		w.objectIs("orders", field("normal", "tier"))
+	})
+	t.Run("an edit that takes it out of the file asks for the default", func(*testing.T) {
+		w.commit("billing", "service: a9s-postgresql13", "plan: small")
+		w.objectIs("billing", field("premium", "tier"))
+	})
+	t.Run("both change something", func(*testing.T) {
+		w.stop()
+		w.setSpec("orders", int64(7), "parameters", "maxConnections")
+		w.commit("orders", "service: a9s-postgresql13", "plan: big")
+		w.start()
+		w.objectIs("orders", plan("big"))
+		w.objectIs("orders", field("normal", "tier"))
+		w.fileIs("orders", field("normal", "tier"))
+	})
+}
+
 // The control plane publishes one version; another one takes its place.
 func TestC8_AnotherVersionTakesThePlaceOfTheFirst(t *testing.T) {
 	t.Parallel()

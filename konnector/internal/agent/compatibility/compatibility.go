@@ -174,6 +174,7 @@ func (c *comparison) fields(path string, a, b schema) {
 		field := path + "." + name
 		switch {
 		case there:
+			c.defaults(field, a.Properties[name], is, slices.Contains(a.Required, name))
 			c.compare(field, a.Properties[name], is)
 		case open(b):
 		case b.AdditionalProperties != nil && b.AdditionalProperties.Schema != nil:
@@ -199,6 +200,17 @@ func (c *comparison) fields(path string, a, b schema) {
 		c.add("%s.* is %s, and was anything", path, kind(*is.Schema))
 	case was.Schema != nil && is.Schema != nil:
 		c.compare(path+".*", *was.Schema, *is.Schema)
+	}
+}
+
+// defaults: what leaves a field out means what it meant.
+func (c *comparison) defaults(path string, a, b schema, required bool) {
+	switch {
+	case b.Default == nil, a.Default == nil && required, Same(a.Default, b.Default):
+	case a.Default == nil:
+		c.add("%s has the default %s, and had none", path, b.Default.Raw)
+	default:
+		c.add("%s has the default %s, and had %s", path, b.Default.Raw, a.Default.Raw)
 	}
 }
 

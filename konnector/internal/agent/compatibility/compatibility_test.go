@@ -34,6 +34,7 @@ versions:
             free: {type: object, x-kubernetes-preserve-unknown-fields: true}
             port: {x-kubernetes-int-or-string: true}
             maybe: {type: string, nullable: true}
+            size: {type: string, default: s}
         status: {type: object, properties: {phase: {type: string}}}
 `
 
@@ -58,6 +59,10 @@ func TestBreaks(t *testing.T) {
 		{"service: {type: string}", "service: {type: string, title: Service}", nil},
 		{"required: [service]", "required: [service]\n          x-kubernetes-preserve-unknown-fields: true", nil},
 		{"status: {type: object, properties: {phase: {type: string}}}", "status: {type: object, x-kubernetes-preserve-unknown-fields: true}", nil},
+
+		{"free: {type: object,", "free: {type: object, default: {}, ", []string{"spec.free has the default {}, and had none"}},
+		{"size: {type: string, default: s}", "size: {type: string, default: l}", []string{`spec.size has the default "l", and had "s"`}},
+		{"size: {type: string, default: s}", "size: {type: string}", nil},
 
 		{"kind: PostgresqlInstance", "kind: Postgres", []string{"kind PostgresqlInstance becomes Postgres"}},
 		{"name: v1", "name: v2", []string{"version v1 is no longer served"}},

@@ -225,7 +225,7 @@ func (c chosen) show(w io.Writer) {
 		fmt.Fprintf(w, "  main counts from this commit on. Nothing that it lacks is deleted for that.\n")
 	}
 	if c.annotations[v1alpha1.ApproveSchemaAnnotation] != "" {
-		fmt.Fprintf(w, "  The newer definition of this API is installed, though claims may be valid no more with it:\n    %s\n", output.Line(c.Schema))
+		fmt.Fprintf(w, "  The newer definition of this API is installed, though claims may be invalid with it, or mean another thing:\n    %s\n", output.Line(c.Schema))
 	}
 	if c.annotations[v1alpha1.ApproveRemovalsAnnotation] != "" {
 		fmt.Fprintf(w, "  These services are DELETED, as far as their removal is in that commit:\n")

@@ -142,7 +142,7 @@ func (r *Reconciler) next(ctx context.Context, l *look, live, want *apiextension
 		return next, upToDate, err
 	}
 	return same, schemaIs(metav1.ConditionFalse, "BreakingChange", fmt.Sprintf(
-		"Held: the control plane has published a definition of this API with which claims may be valid no more: %s. It is not installed until there are no claims, or a person approves it: kubectl annotate apiservicebinding %s %s=%s --overwrite",
+		"Held: the control plane has published a definition of this API with which claims may be invalid, or mean another thing: %s. It is not installed until there are no claims, or a person approves it: kubectl annotate apiservicebinding %s %s=%s --overwrite",
 		shorten(breaks), l.binding.Name, v1alpha1.ApproveSchemaAnnotation, hash)), nil
 }
 

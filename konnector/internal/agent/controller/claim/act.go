@@ -62,9 +62,17 @@ func (r *reconciler) agreed(l *look, version *contract.Claim) base.Base {
 		b.UID, b.Generation = l.object.GetUID(), l.object.GetGeneration()
 	}
 	if l.file != nil {
-		b.Blob = string(l.file.Hash)
+		b.Blob, b.LeftOut = string(l.file.Hash), l.leftOut(version)
 	}
 	return b
+}
+
+// leftOut are the fields of a version that the file does not have.
+func (l *look) leftOut(version *contract.Claim) []string {
+	if l.says == nil && l.base != nil {
+		return l.base.LeftOut
+	}
+	return base.LeftOut(l.says, version)
 }
 
 // record keeps the object's version, which is the file's, as base.
@@ -107,7 +115,7 @@ func (r *reconciler) update(ctx context.Context, l *look, version *contract.Clai
 	if err := r.client.Update(ctx, u, fieldOwner); err != nil {
 		return nil, r.refused(l, err)
 	}
-	return r.asTaken(ctx, u, b)
+	return r.asTaken(ctx, l, u, b)
 }
 
 // create makes the object that the file says. Its base cannot name its UID, and
@@ -137,7 +145,7 @@ func (r *reconciler) create(ctx context.Context, l *look) (*unstructured.Unstruc
 	if err := unstructured.SetNestedField(u.Object, string(u.GetUID()), "status", "gitbind", "uid"); err != nil {
 		return nil, err
 	}
-	return r.asTaken(ctx, u, b)
+	return r.asTaken(ctx, l, u, b)
 }
 
 // asTaken records what the API server made of the file, where a webhook made it
@@ -146,7 +154,7 @@ func (r *reconciler) create(ctx context.Context, l *look) (*unstructured.Unstruc
 // For a while after a change of the definition, parts of an API server still go by
 // the one before, and drop what only the new one has. What is missing then is in the
 // file still: it is written again, with errUnserved for now.
-func (r *reconciler) asTaken(ctx context.Context, u *unstructured.Unstructured, b base.Base) (*unstructured.Unstructured, error) {
+func (r *reconciler) asTaken(ctx context.Context, l *look, u *unstructured.Unstructured, b base.Base) (*unstructured.Unstructured, error) {
 	api := r.api()
 	taken := api.schema.Normalize(contract.FromObject(u))
 	if contract.Equal(taken, b.Claim) && u.GetGeneration() == b.Generation {
@@ -156,7 +164,7 @@ func (r *reconciler) asTaken(ctx context.Context, u *unstructured.Unstructured, 
 	if unserved {
 		b.Blob = ""
 	}
-	b.UID, b.Generation, b.Claim = u.GetUID(), u.GetGeneration(), taken
+	b.UID, b.Generation, b.Claim, b.LeftOut = u.GetUID(), u.GetGeneration(), taken, l.leftOut(taken)
 	value, err := b.Encode()
 	if err != nil {
 		return nil, err

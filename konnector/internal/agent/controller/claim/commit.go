@@ -38,7 +38,7 @@ func (r *reconciler) commit(ctx context.Context, l *look) (*unstructured.Unstruc
 	if l.file == nil {
 		verb = "create"
 	}
-	b.Blob = blobOf(data)
+	b.Blob, b.LeftOut = blobOf(data), nil
 	s, err := r.push(ctx, l, change{
 		verb: verb, users: users, blob: b.Blob,
 		apply: func(t *store.Tree) error { return t.Write(l.key.Path(), data) },

@@ -52,6 +52,7 @@ func (r *reconciler) merge(ctx context.Context, l *look) (*unstructured.Unstruct
 		return nil, err
 	}
 	b.Commit = string(s.Head())
+	l.says, b.LeftOut = merged, nil
 	pushed := b
 	b.Blob = blobOf(data)
 	ctx, cancel := finish(ctx)

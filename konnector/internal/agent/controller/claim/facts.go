@@ -33,6 +33,9 @@ type look struct {
 	view   repository.View
 	// file is the entry on main; nil when there is none.
 	file *store.Entry
+	// says is the file as it is written, without defaults; nil when it is the one
+	// that the base was made from, or cannot be read.
+	says *contract.Claim
 	// answer is the control plane's; nil when there is none.
 	answer *contract.Status
 	// refusals are what the API server has said a moment ago.
@@ -136,6 +139,10 @@ func (r *reconciler) lookAtFile(l *look) {
 	if err != nil {
 		l.facts.Problem = err
 		return
+	}
+	l.says = c
+	if l.base != nil {
+		c = l.base.Complete(c)
 	}
 	l.facts.File = schema.Normalize(c)
 }

@@ -108,7 +108,7 @@ func Explain(err error) (reason, message string) {
 	case errors.Is(err, store.ErrRepositoryNotFound):
 		return ReasonNotFound, "The Git host has no such repository, or not for this credential. Check spec.repositoryURL of the Connection, or connect this cluster again (kubectl gitbind connect)."
 	case errors.Is(err, store.ErrRejected):
-		return ReasonRejected, "The Git host rejected the commit: " + err.Error()
+		return ReasonRejected, "The Git host rejected the commit: " + err.Error() + ". It is tried again from time to time."
 	case errors.Is(err, store.ErrConflict):
 		return ReasonUnreachable, "Others keep changing main. It is tried again."
 	}

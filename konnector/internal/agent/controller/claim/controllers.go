@@ -118,8 +118,9 @@ func (c *Controllers) start(ctx context.Context, api API) error {
 	r := &running{
 		reconciler: &reconciler{
 			cached: c.Cache, live: c.Live, client: newNotingClient(c.Client, own), written: own, reports: turns{most: maxReports}, recorder: c.Recorder,
-			numbers: c.Metrics.Of(api.Repository.ClusterID, api.Binding),
-			held:    newHeldFiles(api.Held, func() { c.OnChange(api.Binding) }),
+			numbers:  c.Metrics.Of(api.Repository.ClusterID, api.Binding),
+			held:     newHeldFiles(api.Held, func() { c.OnChange(api.Binding) }),
+			rejected: workqueue.NewTypedItemExponentialFailureRateLimiter[contract.Key](rejectedWait, mostRejectedWait),
 		},
 		done: make(chan struct{}),
 	}

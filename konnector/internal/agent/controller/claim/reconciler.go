@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -29,6 +30,10 @@ const (
 	// unsentWait is about how long until a push is tried again that the Git
 	// host did not take. When it can be reached again is told before that.
 	unsentWait = 10 * time.Second
+	// A push that the Git host's rules refused is tried again after rejectedWait,
+	// then after twice that, and so on up to mostRejectedWait: rules change, and a
+	// hook may have failed for another reason.
+	rejectedWait, mostRejectedWait = time.Second, 10 * time.Minute
 	// refusedWait is how long until the API server is asked again to take a
 	// file: rules that do not come with the object may have changed.
 	refusedWait = time.Minute
@@ -56,6 +61,8 @@ type reconciler struct {
 	waiting waits
 	held    *heldFiles
 	work    gate
+	// rejected says when a push that was refused is tried again.
+	rejected workqueue.TypedRateLimiter[contract.Key]
 	// numbers may be nil.
 	numbers *metrics.KonnectorBinding
 }
@@ -226,8 +233,11 @@ func (r *reconciler) trouble(key contract.Key, err error) (ctrl.Result, error) {
 	switch {
 	case !isTrouble(err):
 		return ctrl.Result{}, err
-	case isFinal(err):
+	case errors.Is(err, errTooLarge):
 		return ctrl.Result{}, nil
+	case errors.Is(err, store.ErrRejected):
+		r.numbers.Is(nameOf(key), "Rejected", "")
+		return ctrl.Result{RequeueAfter: jitter(r.rejected.When(key))}, nil
 	}
 	r.pending.add(key)
 	return ctrl.Result{RequeueAfter: jitter(unsentWait)}, nil
@@ -251,6 +261,7 @@ func (l *look) settled() bool {
 func (r *reconciler) finished(l *look, refusal *refusedError) ctrl.Result {
 	d := l.decision
 	r.count(l)
+	r.rejected.Forget(l.key)
 	if l.object == nil && d.Action == decision.Hold {
 		r.held.set(l.key, d)
 	} else {
@@ -272,7 +283,7 @@ func (r *reconciler) finished(l *look, refusal *refusedError) ctrl.Result {
 
 // count keeps the numbers of claims by where they are.
 func (r *reconciler) count(l *look) {
-	key := l.key.Namespace + "/" + l.key.Name
+	key := nameOf(l.key)
 	switch d := l.decision; {
 	case d.Action == decision.Hold:
 		r.numbers.Is(key, "Held", string(d.Reason))
@@ -284,6 +295,8 @@ func (r *reconciler) count(l *look) {
 		r.numbers.Is(key, "InSync", "")
 	}
 }
+
+func nameOf(key contract.Key) string { return key.Namespace + "/" + key.Name }
 
 // get reads an object; nil for none.
 func (r *reconciler) get(ctx context.Context, from client.Reader, key contract.Key) (*unstructured.Unstructured, error) {
@@ -305,11 +318,6 @@ var errMoved = errors.New("changed meanwhile")
 // errUnserved says that the API server does not know yet what is in the
 // definition.
 var errUnserved = errors.New("not served yet")
-
-// isFinal reports whether trying again does not help.
-func isFinal(err error) bool {
-	return errors.Is(err, store.ErrRejected) || errors.Is(err, errTooLarge)
-}
 
 // explain gives the reason and the words for a condition.
 func explain(err error) (reason, message string) {

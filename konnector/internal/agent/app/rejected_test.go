@@ -1,0 +1,48 @@
+package app_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// refuse has the Git host's hook refuse each push, until it is called with "".
+func (h *host) refuse(words string) {
+	h.t.Helper()
+	hook := filepath.Join(h.dir, "hooks", "pre-receive")
+	if words == "" {
+		if err := os.Remove(hook); err != nil {
+			h.t.Fatal(err)
+		}
+		return
+	}
+	if err := os.MkdirAll(filepath.Dir(hook), 0o755); err != nil {
+		h.t.Fatal(err)
+	}
+	if err := os.WriteFile(hook, []byte("#!/bin/sh\necho '"+words+"' >&2\nexit 1\n"), 0o755); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func TestL8_ARefusalThatPassesIsNotFinal(t *testing.T) {
+	t.Parallel()
+	w := newLoop(t)
+	w.apply("edited", spec("small"))
+	w.apply("deleted", spec("small"))
+	w.inStep("edited")
+	w.inStep("deleted")
+	const words = "internal error: the quota cannot be read"
+	w.host.refuse(words)
+	w.setSpec("edited", "big", "plan")
+	w.deleteObject("deleted")
+	for _, name := range []string{"edited", "deleted"} {
+		if m := w.conditionIs(name, "Committed", "PushRejected"); !strings.Contains(m, words) || !strings.Contains(m, "tried again") {
+			t.Errorf("%s: %q does not say %q and that it is tried again", name, m, words)
+		}
+	}
+	w.host.refuse("")
+	w.fileIs("edited", plan("big"))
+	w.inStep("edited")
+	w.goes("deleted")
+}

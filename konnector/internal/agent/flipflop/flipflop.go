@@ -63,12 +63,13 @@ func Add(turns []Turn, t Turn) []Turn {
 
 // Third finds the paths of those changes in the cluster that would turn a field
 // for the third time: Git has set it, the cluster has set it back, Git has set it
-// again, and now the cluster would set it back once more.
+// again, and now the cluster would set it back once more. Where one side writes
+// another value each time, it takes a round more.
 func Third(turns []Turn, now time.Time, changes []merge.Change) []string {
 	turns = Add(turns, Turn{At: now.Unix()})
 	var paths []string
 	for _, c := range changes[:min(len(changes), maxFields)] {
-		if turned(turns, mark(c)) {
+		if m := mark(c); turned(turns, m) || opposed(turns, m) {
 			paths = append(paths, c.Path)
 		}
 	}
@@ -92,4 +93,29 @@ func turned(turns []Turn, cluster string) bool {
 		}
 	}
 	return false
+}
+
+// opposed looks for a field that Git has set three times, and the cluster after the
+// first two of them as it would now, where one of both always sets the same value.
+func opposed(turns []Turn, cluster string) bool {
+	const rounds = 5
+	path, _, _ := strings.Cut(cluster, ":")
+	var git []bool
+	var marks []string
+	for _, t := range turns {
+		i := slices.IndexFunc(t.Fields, func(f string) bool { return strings.HasPrefix(f, path+":") })
+		switch last := len(git) - 1; {
+		case i < 0:
+		case last >= 0 && git[last] == t.Git:
+			// The last one of a side's writes in a row is the one that the other undoes.
+			marks[last] = t.Fields[i]
+		default:
+			git, marks = append(git, t.Git), append(marks, t.Fields[i])
+		}
+	}
+	if len(git) < rounds || !git[len(git)-1] {
+		return false
+	}
+	marks = marks[len(marks)-rounds:]
+	return marks[0] == marks[2] && marks[2] == marks[4] || marks[1] == marks[3] && marks[3] == cluster
 }

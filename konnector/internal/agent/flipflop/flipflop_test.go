@@ -45,6 +45,12 @@ func TestThird(t *testing.T) {
 		{"too long ago", []write{{0, git, []string{"big"}}, {1, cluster, []string{"small"}}, {600, git, []string{"big"}}}, []string{"small"}, nil},
 		{"a user did again what Git had done", []write{{0, git, []string{"big"}}, {1, cluster, []string{"small"}}, {1, cluster, []string{"big"}}}, []string{"small"}, nil},
 		{"one user, there and back", []write{{0, cluster, []string{"big"}}, {1, cluster, []string{"small"}}, {1, cluster, []string{"big"}}}, []string{"small"}, nil},
+		{"Git sets another value each time", []write{{0, git, []string{"1"}}, {1, cluster, []string{"small"}}, {1, git, []string{"2"}}, {1, cluster, []string{"small"}}, {1, git, []string{"3"}}}, []string{"small"}, []string{"spec.plan"}},
+		{"Git sets two values before it is undone", []write{{0, git, []string{"1"}}, {1, cluster, []string{"small"}}, {1, git, []string{"2"}}, {1, git, []string{"2b"}}, {1, cluster, []string{"small"}}, {1, git, []string{"3"}}}, []string{"small"}, []string{"spec.plan"}},
+		{"the cluster sets another value each time", []write{{0, git, []string{"big"}}, {1, cluster, []string{"1"}}, {1, git, []string{"big"}}, {1, cluster, []string{"2"}}, {1, git, []string{"big"}}}, []string{"3"}, []string{"spec.plan"}},
+		{"both set another value each time", []write{{0, git, []string{"1"}}, {1, cluster, []string{"a"}}, {1, git, []string{"2"}}, {1, cluster, []string{"b"}}, {1, git, []string{"3"}}}, []string{"c"}, nil},
+		{"it is about another field", []write{{0, git, []string{"1"}}, {1, cluster, []string{"small"}}, {1, git, []string{"", "2"}}, {1, cluster, []string{"small"}}, {1, git, []string{"3"}}}, []string{"small"}, nil},
+		{"the cluster was not asked between", []write{{0, git, []string{"big"}}, {1, git, []string{"big"}}, {1, git, []string{"big"}}}, []string{"small"}, nil},
 		{"nothing before", nil, []string{"small"}, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -2,6 +2,8 @@ package contract
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -53,6 +55,24 @@ func VersionSchema(crd *apiextensionsv1.CustomResourceDefinition, version string
 		return &props, s, nil
 	}
 	return nil, nil, fmt.Errorf("schema of %s: no schema in version %s", crd.Name, version)
+}
+
+// NotCarried are the fields of one version of an API beside spec and status, sorted:
+// a claim file has no place for them.
+func NotCarried(crd *apiextensionsv1.CustomResourceDefinition, version string) []string {
+	carried := []string{"apiVersion", "kind", "metadata", "spec", "status"}
+	var out []string
+	for _, v := range crd.Spec.Versions {
+		if v.Name != version || v.Schema == nil || v.Schema.OpenAPIV3Schema == nil {
+			continue
+		}
+		for _, field := range slices.Sorted(maps.Keys(v.Schema.OpenAPIV3Schema.Properties)) {
+			if !slices.Contains(carried, field) {
+				out = append(out, field)
+			}
+		}
+	}
+	return out
 }
 
 // Kind is the API's kind.

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/crossplane"
 )
 
@@ -33,6 +34,9 @@ func CRD(live *apiextensionsv1.CustomResourceDefinition, api v1alpha1.ExportedAP
 	}
 	if served.Schema == nil || served.Schema.OpenAPIV3Schema == nil {
 		return nil, fmt.Errorf("%s has no schema in version %s", live.Name, api.Version)
+	}
+	if beside := contract.NotCarried(live, api.Version); len(beside) > 0 {
+		return nil, fmt.Errorf("%s has fields beside spec and status, which would not reach the control plane: %s", live.Name, strings.Join(beside, ", "))
 	}
 	schema := served.Schema.OpenAPIV3Schema.DeepCopy()
 	machinery := crossplane.ShapeOf(live).Machinery()

@@ -97,6 +97,9 @@ func TestCRDRefuses(t *testing.T) {
 		{"an API without a schema", func(crd *apiextensionsv1.CustomResourceDefinition) {
 			crd.Spec.Versions[0].Schema = nil
 		}, "has no schema"},
+		{"an API with fields beside spec and status", func(crd *apiextensionsv1.CustomResourceDefinition) {
+			crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["data"] = apiextensionsv1.JSONSchemaProps{Type: "string"}
+		}, "would not reach the control plane: data"},
 		{"an API whose status has our field", func(crd *apiextensionsv1.CustomResourceDefinition) {
 			status := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"]
 			status.Properties["gitbind"] = apiextensionsv1.JSONSchemaProps{Type: "string"}

@@ -41,6 +41,10 @@ func TestJudge(t *testing.T) {
 		{"not established", api, crd(func(c *apiextensionsv1.CustomResourceDefinition) { c.Status.Conditions = nil }), rights, "NotEstablished", "see its conditions"},
 		{"another version", v1alpha1.ExportedAPI{Group: "example.com", Version: "v3", Resource: "dbs"}, crd(fine), rights, "VersionNotServed", "but in v1, v2"},
 		{"a version that is not served", v1alpha1.ExportedAPI{Group: "example.com", Version: "v0", Resource: "dbs"}, crd(fine), rights, "VersionNotServed", "but in v1, v2"},
+		{"fields beside spec and status", api, crd(func(c *apiextensionsv1.CustomResourceDefinition) {
+			fields := map[string]apiextensionsv1.JSONSchemaProps{"spec": {}, "status": {}, "kind": {}, "apiVersion": {}, "metadata": {}, "type": {}, "data": {}}
+			c.Spec.Versions[0].Schema = &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Properties: fields}}
+		}), rights, "NotCarried", "data, type"},
 		{"without rights", api, crd(fine), nil, "NotAllowed", "gitbind.dev/offered=true"},
 	} {
 		got, kind := judge(c.api, c.crd, c.rights)

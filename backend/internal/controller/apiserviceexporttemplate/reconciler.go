@@ -19,6 +19,7 @@ import (
 
 	"gitbind.dev/backend/internal/grant"
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/status"
 )
 
@@ -70,7 +71,7 @@ func judge(api v1alpha1.ExportedAPI, crd *apiextensionsv1.CustomResourceDefiniti
 		return no("NotInstalled", "the control plane has no CustomResourceDefinition %s: install the API, or correct spec.api", api.BindingName()), ""
 	}
 	kind := crd.Spec.Names.Kind
-	served := servedVersions(crd)
+	served, beside := servedVersions(crd), contract.NotCarried(crd, api.Version)
 	switch {
 	case crd.Spec.Scope != apiextensionsv1.NamespaceScoped:
 		return no("NotNamespaced", "%s is cluster-scoped: only namespaced APIs can be offered, for Crossplane a claim or a namespaced composite", crd.Name), kind
@@ -80,6 +81,8 @@ func judge(api v1alpha1.ExportedAPI, crd *apiextensionsv1.CustomResourceDefiniti
 		return no("NotEstablished", "CustomResourceDefinition %s is not served yet: see its conditions", crd.Name), kind
 	case !slices.Contains(served, api.Version):
 		return no("VersionNotServed", "%s is not served in version %s, but in %s: correct spec.api.version", crd.Name, api.Version, strings.Join(served, ", ")), kind
+	case len(beside) > 0:
+		return no("NotCarried", "%s has fields beside spec and status, which gitbind does not carry: %s. Offer an API that has all that people order in spec", crd.Name, strings.Join(beside, ", ")), kind
 	case !grant.Offered(offered, api):
 		return no("NotAllowed", "%s", grant.NotOffered(api)), kind
 	}

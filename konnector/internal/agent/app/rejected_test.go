@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"gitbind.dev/gitbridge/contract"
 )
 
 // refuse has the Git host's hook refuse each push, until it is called with "".
@@ -45,4 +47,15 @@ func TestL8_ARefusalThatPassesIsNotFinal(t *testing.T) {
 	w.fileIs("edited", plan("big"))
 	w.inStep("edited")
 	w.goes("deleted")
+}
+
+func TestL15_AClaimAboveTheLimitIsToldAsTooLarge(t *testing.T) {
+	t.Parallel()
+	w := newLoop(t)
+	w.apply("orders", map[string]any{"service": strings.Repeat("a", contract.MaxFileSize), "plan": "small"})
+	if m := w.conditionIs("orders", "Committed", "TooLarge"); !strings.Contains(m, "1048576") {
+		t.Errorf("%q does not say how large it may be", m)
+	}
+	w.setSpec("orders", "a9s-postgresql13", "service")
+	w.fileIs("orders", plan("small"))
 }

@@ -24,7 +24,7 @@ func (r *reconciler) commit(ctx context.Context, l *look) (*unstructured.Unstruc
 	if err != nil {
 		return nil, err
 	}
-	data, err := contract.Encode(l.facts.Live)
+	data, err := encode(l.facts.Live)
 	if err != nil {
 		return nil, err
 	}
@@ -48,6 +48,16 @@ func (r *reconciler) commit(ctx context.Context, l *look) (*unstructured.Unstruc
 	}
 	b.Commit = string(s.Head())
 	return r.recordPushed(ctx, l, u, b, users)
+}
+
+// encode gives the file that says a version. The error is errTooLarge for one that
+// nobody would read.
+func encode(version *contract.Claim) ([]byte, error) {
+	data, err := contract.Encode(version)
+	if err == nil && len(data) > contract.MaxFileSize {
+		return nil, fmt.Errorf("%w: its file would have %d bytes, the most is %d", errTooLarge, len(data), contract.MaxFileSize)
+	}
+	return data, err
 }
 
 // removeFile takes the file off main because the object is being deleted. Who

@@ -29,7 +29,7 @@ func (r *reconciler) merge(ctx context.Context, l *look) (*unstructured.Unstruct
 		return nil, err
 	}
 	l.object = object
-	data, err := contract.Encode(merged)
+	data, err := encode(merged)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func (r *reconciler) merge(ctx context.Context, l *look) (*unstructured.Unstruct
 		return nil, err
 	}
 	users := ChangedBy(object)
-	live, err := contract.Encode(l.facts.Live)
+	live, err := encode(l.facts.Live)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func (r *reconciler) giveWay(ctx context.Context, l *look) (*unstructured.Unstru
 		return nil, err
 	}
 	l.object = object
-	data, err := contract.Encode(l.facts.Live)
+	data, err := encode(l.facts.Live)
 	if err != nil {
 		return nil, err
 	}

@@ -79,7 +79,7 @@ type Status struct {
 	// UID is that of the claim in the app cluster, as the konnector's commits
 	// named it last.
 	UID string `json:"uid,omitempty"`
-	// Since is of a tombstone: the time of main's head when it was set, as RFC
+	// Since is of a tombstone: the time when it was set, by the bridge's clock, as RFC
 	// 3339 in UTC. It is kept for 30 days from then.
 	Since string `json:"since,omitempty"`
 	// Object is "<namespace>/<name>" of the object on the control plane, from

@@ -72,7 +72,7 @@ func (f Facts) heldRemoval(r Removal) *contract.Status {
 // gone is the tombstone.
 func (f Facts) gone() *contract.Status {
 	s := f.status(contract.Gone)
-	s.Since = f.HeadTime
+	s.Since = f.Now
 	switch {
 	case f.removalBegan():
 		s.Answers = f.Present.Answers

@@ -22,7 +22,7 @@ var key = contract.Key{Binding: "postgresqlinstances.anynines.com", Namespace: "
 
 // facts are of a granted claim; each case says what else there is.
 func facts(change func(*Facts)) Facts {
-	f := Facts{Cluster: "k3x9d2abqw", Path: key.Path(), Key: key, IsClaim: true, Head: head, HeadTime: now, Access: Granted}
+	f := Facts{Cluster: "k3x9d2abqw", Path: key.Path(), Key: key, IsClaim: true, Head: head, Now: now, Access: Granted}
 	change(&f)
 	return f
 }

@@ -33,8 +33,8 @@ type Facts struct {
 	Present *contract.Status
 	// Held says that main is not followed at present.
 	Held bool
-	// HeadTime is the time of the commit Head, as RFC 3339.
-	HeadTime string
+	// Now is the time of the decision, as RFC 3339.
+	Now string
 	// Removal is how the file went that main lacks, nil where that is not known.
 	Removal *Removal
 	// Recreate says that a person wants the object made anew if it is missing.

@@ -43,7 +43,7 @@ func (c *Controller) look(ctx context.Context, view session.View, path string) (
 	s := &step{view: view}
 	s.Cluster = c.Session.Cluster.ID
 	s.Path, s.Head, s.Held = path, string(view.Main.Head()), view.Held
-	s.HeadTime = c.headTime(view)
+	s.Now = c.Now().UTC().Format(time.RFC3339)
 	s.Recreate = c.Session.Recreates(path)
 	var err error
 	if s.Key, err = contract.ParsePath(path); err == nil {
@@ -81,16 +81,6 @@ func (c *Controller) look(ctx context.Context, view session.View, path string) (
 		return s, c.findRemoval(ctx, s)
 	}
 	return s, nil
-}
-
-// headTime is the time of main's head, which a clock that is wrong does not put
-// into the future.
-func (c *Controller) headTime(view session.View) string {
-	at := view.Main.Commit().Time
-	if now := c.Now(); at.After(now) {
-		at = now
-	}
-	return at.UTC().Format(time.RFC3339)
 }
 
 // findRemoval says how the file went, unless there is nothing left to decide.

@@ -126,6 +126,9 @@ var (
 	// ErrRepositoryNotFound says that there is no such repository, or not for
 	// this credential.
 	ErrRepositoryNotFound = errors.New("repository not found")
+	// ErrObjectFormat says that the repository names its objects by another hash
+	// than SHA-1, which nothing here reads.
+	ErrObjectFormat = errors.New("the repository's object format is not sha1")
 	// ErrRejected says that the remote's rules refused the push. The error
 	// that wraps it carries the remote's words; trying again does not help.
 	ErrRejected = errors.New("push rejected")

@@ -137,6 +137,8 @@ func trouble(err error) Condition {
 		return Condition{"False", "CredentialRefused", "the Git host refuses the credential in the Secret gitbind-bridge: it is read again at each try"}
 	case errors.Is(err, store.ErrRepositoryNotFound):
 		return Condition{"False", "RepositoryNotFound", "the Git host does not have the repository"}
+	case errors.Is(err, store.ErrObjectFormat):
+		return Condition{"False", "RepositoryUnusable", "the repository names its objects by SHA-256, and only SHA-1 is supported: make one with git init --object-format=sha1, and push to that"}
 	case errors.Is(err, store.ErrRejected):
 		return Condition{"False", "PushRefused", "the Git host refuses what the bridge pushes: " + rejection(err)}
 	}

@@ -3,6 +3,7 @@ package gitstore
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,11 +39,28 @@ func (r *remote) Push(ctx context.Context, p branch.Push) error {
 	report, words, err := readReport(io.LimitReader(answer, maxReport))
 	if err != nil {
 		if words != "" {
-			err = fmt.Errorf("%w: the remote says: %s", err, words)
+			return fmt.Errorf("%w: the remote says: %s", err, words)
 		}
-		return err
+		return cmp.Or(r.checkObjectFormat(ctx), err)
 	}
 	return r.judge(ctx, p, report, words)
+}
+
+// checkObjectFormat asks what takes pushes for its object format: an empty
+// repository tells nobody else, and a push to one of another format ends without a
+// report. The error is ErrObjectFormat, or nil where that is not what is wrong.
+func (r *remote) checkObjectFormat(ctx context.Context) error {
+	body, err := r.http.refs(ctx, receivePack)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = body.Close() }()
+	for lines := pktline.NewScanner(body); lines.Scan(); {
+		if _, capabilities, ok := strings.Cut(string(lines.Bytes()), "\x00"); ok {
+			return wantSHA1(capabilities)
+		}
+	}
+	return nil
 }
 
 func (r *remote) encodePush(p branch.Push) ([]byte, error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -60,6 +61,29 @@ func TestOpenRefusesURLsThatItWouldNotUse(t *testing.T) {
 		if err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v", url, err)
 		}
+	}
+}
+
+func TestL15_ARepositoryWithSHA256IsNamed(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	if gitea != nil {
+		t.Skip("needs a repository of git's own")
+	}
+	if err := os.RemoveAll(h.dir); err != nil {
+		t.Fatal(err)
+	}
+	h.git("init", "-q", "--bare", "--initial-branch=main", "--object-format=sha256", h.dir)
+	h.git("config", "http.receivepack", "true")
+	b := h.Branch("main")
+	if _, err := b.Update(t.Context(), storetest.Put("x", "1")); !errors.Is(err, store.ErrObjectFormat) || !strings.Contains(err.Error(), "sha256") {
+		t.Errorf("an update of an empty one: %v", err)
+	}
+	tree := strings.TrimSpace(h.git("mktree", "--missing"))
+	commit := strings.TrimSpace(h.git("-c", "user.name=a", "-c", "user.email=a@b.c", "commit-tree", "-m", "one", tree))
+	h.git("update-ref", "refs/heads/main", commit)
+	if _, err := b.Fetch(t.Context()); !errors.Is(err, store.ErrObjectFormat) || !strings.Contains(err.Error(), "sha256") {
+		t.Errorf("fetch: %v", err)
 	}
 }
 

@@ -76,6 +76,9 @@ func (r *remote) Head(ctx context.Context) (head store.Hash, err error) {
 		if first {
 			r.http.learn(capabilities)
 			first = false
+			if err := wantSHA1(capabilities); err != nil {
+				return "", err
+			}
 		}
 		hash, name, _ := strings.Cut(line, " ")
 		if name != string(r.ref) {
@@ -93,6 +96,16 @@ func (r *remote) Head(ctx context.Context) (head store.Hash, err error) {
 		return "", fmt.Errorf("read refs: %w", io.ErrUnexpectedEOF)
 	}
 	return head, nil
+}
+
+// wantSHA1 gives ErrObjectFormat for a remote that says that it has another one.
+func wantSHA1(capabilities string) error {
+	for c := range strings.FieldsSeq(capabilities) {
+		if format, ok := strings.CutPrefix(c, "object-format="); ok && format != "sha1" {
+			return fmt.Errorf("%w: it is %s", store.ErrObjectFormat, format)
+		}
+	}
+	return nil
 }
 
 // canLimit says whether the remote can leave out large files.

@@ -95,6 +95,7 @@ const (
 	ReasonNotFound          = "RepositoryNotFound"
 	ReasonRejected          = "PushRejected"
 	ReasonNoCredential      = "SecretMissing"
+	ReasonUnusable          = "RepositoryUnusable"
 )
 
 // Explain gives an error's reason and what to say of it to people. Both stay
@@ -107,6 +108,8 @@ func Explain(err error) (reason, message string) {
 		return ReasonCredentialRefused, "The Git host refuses the credential. Connect this cluster again (kubectl gitbind connect) to get a new one."
 	case errors.Is(err, store.ErrRepositoryNotFound):
 		return ReasonNotFound, "The Git host has no such repository, or not for this credential. Check spec.repositoryURL of the Connection, or connect this cluster again (kubectl gitbind connect)."
+	case errors.Is(err, store.ErrObjectFormat):
+		return ReasonUnusable, "The repository names its objects by SHA-256, and only SHA-1 is supported: make one with git init --object-format=sha1, and push to that."
 	case errors.Is(err, store.ErrRejected):
 		return ReasonRejected, "The Git host rejected the commit: " + err.Error() + ". It is tried again from time to time."
 	case errors.Is(err, store.ErrConflict):

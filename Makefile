@@ -89,6 +89,10 @@ bench: build ## Measure gitbind beside a bare client and write docs/bench (SIZES
 chaos: build ## Let everything fail for a while and see what is lost: make chaos SEED=1 FOR=5m RUNS=1
 	$(GO) run ./test/chaos/cmd/chaos --bin $(BIN) --seed $(or $(SEED),0) --for $(or $(FOR),5m) --runs $(or $(RUNS),1)
 
+.PHONY: hostile
+hostile: build ## Have a hundred tenants attack at once, and see what an innocent one notices (root, for limits of memory).
+	$(GO) run ./test/hostile/cmd/hostile --bin $(BIN) $(HOSTILE)
+
 # How long is a number of inputs: at the end of a time, Go before 1.27 now and then
 # reports a failure that is none (go.dev/issue/75804).
 .PHONY: fuzz

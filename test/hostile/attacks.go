@@ -1,0 +1,116 @@
+package hostile
+
+import (
+	"crypto/rand"
+	"fmt"
+	"strings"
+)
+
+// push is what is sent to a repository: which branch is to become what, with the
+// pack beside it.
+type push struct {
+	updates []update
+	pack    []byte
+}
+
+type update struct{ ref, to string }
+
+// An attack makes a push on a repository whose main is at head, with an empty tree
+// or not: what it has is left out.
+type attack struct {
+	name string
+	make func(head string) push
+}
+
+func (p *packer) push(ref, to string) push {
+	return push{updates: []update{{ref, to}}, pack: p.pack()}
+}
+
+const mainBranch = "refs/heads/main"
+
+// attacks are those of the review, by their letters there.
+func attacks() []attack {
+	return []attack{
+		{"H1 a tree of a million paths", pathBomb},
+		{"H1 a tree of a thousand folders, one in the other", deepTree},
+		{"H2 commits with long messages", longMessages},
+		{"H3 a delta that makes a blob of a gibibyte", deltaBomb},
+		{"H4 a commit with thousands of parents", manyParents},
+		{"H4 thousands of branches", manyBranches},
+		{"H4 a file after the other", fill},
+	}
+}
+
+func pathBomb(head string) push {
+	var p packer
+	below := p.add(treeObject, tree([2]string{"100644 a.yaml", p.add(blobObject, []byte("x: 1\n"))}, [2]string{"100644 b.yaml", nameOf("blob", []byte("x: 1\n"))}))
+	for range 20 {
+		below = p.add(treeObject, tree([2]string{"40000 a", below}, [2]string{"40000 b", below}))
+	}
+	root := p.add(treeObject, tree([2]string{"40000 bindings", below}))
+	return p.push(mainBranch, p.add(commitObject, commit(root, []string{head}, "Paths\n")))
+}
+
+func deepTree(head string) push {
+	var p packer
+	below := p.add(treeObject, tree([2]string{"100644 a.yaml", p.add(blobObject, []byte("x: 1\n"))}))
+	for range 1000 {
+		below = p.add(treeObject, tree([2]string{"40000 " + strings.Repeat("d", 200), below}))
+	}
+	root := p.add(treeObject, tree([2]string{"40000 bindings", below}))
+	return p.push(mainBranch, p.add(commitObject, commit(root, []string{head}, "Depth\n")))
+}
+
+func longMessages(head string) push {
+	var p packer
+	root := p.add(treeObject, nil)
+	message := "Words\n\n" + strings.Repeat("a long word. ", 1<<20/13)
+	for range 64 {
+		head = p.add(commitObject, commit(root, []string{head}, message))
+	}
+	return p.push(mainBranch, head)
+}
+
+func deltaBomb(head string) push {
+	var p packer
+	base := make([]byte, 1<<20)
+	file := p.add(blobObject, base)
+	p.explode(base, 1<<10)
+	root := p.add(treeObject, tree([2]string{"100644 file", file}))
+	return p.push(mainBranch, p.add(commitObject, commit(root, []string{head}, "Delta\n")))
+}
+
+func manyParents(head string) push {
+	var p packer
+	root := p.add(treeObject, nil)
+	var parents []string
+	for i := range 2000 {
+		parents = append(parents, p.add(commitObject, commit(root, []string{head}, fmt.Sprintf("Parent %d\n", i))))
+	}
+	return p.push(mainBranch, p.add(commitObject, commit(root, parents, "Child\n")))
+}
+
+func manyBranches(head string) push {
+	var p packer
+	root := p.add(treeObject, nil)
+	to := p.add(commitObject, commit(root, []string{head}, "Branch\n"))
+	out := push{pack: p.pack()}
+	for i := range 2000 {
+		out.updates = append(out.updates, update{fmt.Sprintf("refs/heads/changes/postgresqlinstances.anynines.com/team-a/%s", rand.Text()+fmt.Sprint(i)), to})
+	}
+	return out
+}
+
+// fill adds 16 files that cannot be compressed, each as large as a file may be.
+func fill(head string) push {
+	var p packer
+	var entries [][2]string
+	for i := range 16 {
+		data := make([]byte, 1<<20-1<<10)
+		_, _ = rand.Read(data)
+		entries = append(entries, [2]string{fmt.Sprintf("100644 %02d.bin", i), p.add(blobObject, data)})
+	}
+	folder := p.add(treeObject, tree(entries...))
+	root := p.add(treeObject, tree([2]string{"40000 docs", folder}))
+	return p.push(mainBranch, p.add(commitObject, commit(root, []string{head}, "Files\n")))
+}

@@ -15,6 +15,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/githost"
 )
 
@@ -23,7 +24,7 @@ const (
 	// repositories.
 	maxReads = 8
 	// maxRepositoryReads bounds those in one repository, so that what one tenant
-	// pushed costs the others nothing.
+	// pushed costs the others nothing; an owner has twice as many.
 	maxRepositoryReads = 2
 	// readTimeout bounds each.
 	readTimeout = 10 * time.Second
@@ -176,14 +177,11 @@ func (h *Host) reading(ctx context.Context, cluster, revision string, fn func(ct
 	if !ok {
 		return fmt.Errorf("read repository %s: it is not on this host", cluster)
 	}
-	// Who waits for the repository takes no place from the others.
-	for _, places := range []chan struct{}{repo.reading, h.reads} {
-		leave, err := enter(ctx, places)
-		if err != nil {
-			return err
-		}
-		defer leave()
+	leave, err := h.reads.enter(ctx, holder{owner: h.owner(ctx, cluster), cluster: cluster, role: access.Owner})
+	if err != nil {
+		return err
 	}
+	defer leave()
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	commit, err := repo.resolve(ctx, revision)

@@ -36,6 +36,10 @@ type Config struct {
 	PublicURL string
 	// Authenticator lets callers in.
 	Authenticator Authenticator
+	// OwnerOf tells to whom a cluster belongs, in any form that is the same for
+	// all clusters of one owner, and "" where that is not known; nil means that
+	// each cluster has an owner of its own.
+	OwnerOf func(ctx context.Context, cluster string) string
 	// Moved is told of each branch that a push moved, in the order of the
 	// moves of one repository. It must not block: the next push waits for it.
 	Moved func(cluster string, e restapi.RefEvent)
@@ -48,18 +52,16 @@ type Config struct {
 }
 
 const (
-	// maxReceives and maxUploads bound the requests in work at the same time,
-	// over all repositories. A push may hold 100 MiB while it is checked.
+	// maxReceives and maxUploads bound the requests that git works on at the same
+	// time, over all repositories. A push may hold 100 MiB while it is checked; a
+	// client takes what git writes as slowly as it may.
 	maxReceives = 16
 	maxUploads  = 64
-	// maxPushes bounds the pushes to one repository that are being read or
-	// wait, so that no tenant's slow or many clients cost the others anything.
-	maxPushes = 8
-	// maxFetches bounds the fetches from one repository, for the same reason: a
-	// client takes what git writes as slowly as it likes.
-	maxFetches = 16
-	// maxWait is how long a request waits for its place.
-	maxWait = 20 * time.Second
+	// maxPushes and maxFetches bound the requests that are being read, wait or are
+	// answered. Each may have a file for its body: 64 MiB of a push, 8 MiB of a
+	// fetch, which is what the volume for temporary files must hold.
+	maxPushes  = 64
+	maxFetches = 256
 
 	objectCacheSize = 2 << 20
 )
@@ -67,11 +69,13 @@ const (
 // Host is the embedded Git host. It is an http.Handler for everything below
 // /git/.
 type Host struct {
-	cfg      Config
-	git      *git
-	receives chan struct{}
-	uploads  chan struct{}
-	reads    chan struct{}
+	cfg Config
+	git *git
+	// receives and uploads are git's work on pushes and fetches, pushing and
+	// fetching the requests around it, reads what people look at.
+	receives, uploads, pushing, fetching, reads *places
+	// patience is that with slow clients.
+	patience patience
 	repack   chan *repository
 	started  time.Time
 	// now is the clock that old objects' age is told by.
@@ -107,9 +111,12 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 	return &Host{
 		cfg:      cfg,
 		git:      g,
-		receives: make(chan struct{}, maxReceives),
-		uploads:  make(chan struct{}, maxUploads),
-		reads:    make(chan struct{}, maxReads),
+		receives: newPlaces(maxReceives, 4, 2),
+		uploads:  newPlaces(maxUploads, 8, 4),
+		pushing:  newPlaces(maxPushes, 8, 4),
+		fetching: newPlaces(maxFetches, 16, 8),
+		reads:    newPlaces(2*maxReads, 4, maxRepositoryReads), // people take half
+		patience: defaultPatience,
 		repack:   make(chan *repository, 1024),
 		started:  time.Now(),
 		now:      time.Now,
@@ -217,13 +224,10 @@ func (h *Host) repository(id string) (repo *repository, ok bool, err error) {
 
 func (h *Host) open(id string) *repository {
 	return &repository{
-		id:       id,
-		dir:      filepath.Join(h.git.dir, id+".git"),
-		git:      h.git,
-		pushing:  make(chan struct{}, maxPushes),
-		fetching: make(chan struct{}, maxFetches),
-		reading:  make(chan struct{}, maxRepositoryReads),
-		turn:     make(chan struct{}, 1),
-		objects:  newCache(objectCacheSize),
+		id:      id,
+		dir:     filepath.Join(h.git.dir, id+".git"),
+		git:     h.git,
+		turn:    make(chan struct{}, 1),
+		objects: newCache(objectCacheSize),
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"regexp"
-	"time"
 
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/refusal"
@@ -52,7 +51,7 @@ func (h *Host) serve(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Cache-Control", "no-cache, max-age=0, must-revalidate")
 	if what == "info/refs" {
-		return h.advertise(w, r, repo)
+		return h.advertise(w, r, repo, h.holder(r.Context(), caller))
 	}
 	svc := service(what)
 	if r.Method != http.MethodPost {
@@ -64,22 +63,27 @@ func (h *Host) serve(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Content-Type", "application/x-"+what+"-result")
 	if svc == uploadPack {
-		return h.upload(w, r, repo)
+		return h.upload(w, r, repo, h.holder(r.Context(), caller))
 	}
 	return h.receive(w, r, repo, caller)
 }
 
 // advertise answers the first request of a fetch or a push: which refs are
 // there, and what this side can do.
-func (h *Host) advertise(w http.ResponseWriter, r *http.Request, repo *repository) error {
+func (h *Host) advertise(w http.ResponseWriter, r *http.Request, repo *repository, who holder) error {
 	svc := service(r.URL.Query().Get("service"))
 	if r.Method != http.MethodGet || svc != uploadPack && svc != receivePack {
 		return refusal.New(refusal.Invalid, "only Git's smart protocol is served: use a git of this century")
 	}
+	done, err := h.fetching.enter(r.Context(), who)
+	if err != nil {
+		return err
+	}
+	defer done()
 	program := string(svc[len("git-"):])
 	cmd := repo.git.command(r.Context(), repo.dir, program, "--stateless-rpc", "--advertise-refs", ".")
 	v2 := svc == uploadPack && setProtocol(cmd, r)
-	leave, err := enter(r.Context(), h.uploads)
+	leave, err := h.uploads.enter(r.Context(), who)
 	if err != nil {
 		return err
 	}
@@ -93,9 +97,8 @@ func (h *Host) advertise(w http.ResponseWriter, r *http.Request, repo *repositor
 	if !v2 {
 		head = append(appendPkt(nil, "# service="+string(svc)+"\n"), flushPkt...)
 	}
-	pw := &progressWriter{w: w, ctl: http.NewResponseController(w)}
 	// A client that went away is no trouble of ours.
-	_, _ = pw.Write(append(head, out...))
+	_, _ = h.progressWriter(w).Write(append(head, out...))
 	return nil
 }
 
@@ -121,18 +124,20 @@ func (h *Host) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	_, _ = io.WriteString(w, "gitbind: "+words+"\n")
 }
 
-// enter waits for a place among the requests in work.
-func enter(ctx context.Context, places chan struct{}) (leave func(), err error) {
-	timer := time.NewTimer(maxWait)
-	defer timer.Stop()
-	select {
-	case places <- struct{}{}:
-		return func() { <-places }, nil
-	case <-timer.C:
-		return nil, refusal.New(refusal.Unavailable, "the Git host is busy: try again")
-	case <-ctx.Done():
-		return nil, ctx.Err()
+// holder is for whom a caller takes places.
+func (h *Host) holder(ctx context.Context, c access.Caller) holder {
+	return holder{owner: h.owner(ctx, c.Cluster), cluster: c.Cluster, role: c.Role}
+}
+
+// owner is whose cluster this is, so that what one owner's clusters do counts
+// together. One that is not known stands for itself.
+func (h *Host) owner(ctx context.Context, cluster string) string {
+	if h.cfg.OwnerOf != nil {
+		if owner := h.cfg.OwnerOf(ctx, cluster); owner != "" {
+			return owner
+		}
 	}
+	return cluster
 }
 
 // accessName is the caller for the log.

@@ -395,9 +395,9 @@ func TestOneTenantsSlowFetchesKeepNobodyElseOut(t *testing.T) {
 		fmt.Fprintf(conn, "POST /git/%s.git/git-upload-pack HTTP/1.1\r\nHost: x\r\nAuthorization: Basic b3duZXI6b3duZXItazN4OWQyYWJxdw==\r\nContent-Type: application/x-git-upload-pack-request\r\nContent-Length: %d\r\n\r\n%s", cluster, len(want), want)
 	}
 	deadline := time.Now().Add(time.Minute)
-	for len(s.uploads) < maxFetches {
+	for s.uploads.inWork() < s.uploads.perCluster {
 		if time.Now().After(deadline) {
-			t.Fatalf("%d fetches under way", len(s.uploads))
+			t.Fatalf("%d fetches under way", s.uploads.inWork())
 		}
 		time.Sleep(10 * time.Millisecond)
 	}

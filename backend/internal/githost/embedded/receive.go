@@ -28,13 +28,13 @@ const (
 
 // receive serves a push.
 func (h *Host) receive(w http.ResponseWriter, r *http.Request, repo *repository, caller access.Caller) error {
-	leave, err := enter(r.Context(), repo.pushing)
+	leave, err := h.pushing.enter(r.Context(), h.holder(r.Context(), caller))
 	if err != nil {
 		return err
 	}
 	defer leave()
 	// All of it, before anybody waits for this push: clients may be slow.
-	body, err := newSpool(w, r, h.cfg.MaxPush)
+	body, err := h.newSpool(w, r, h.cfg.MaxPush)
 	if err != nil {
 		return err
 	}
@@ -46,9 +46,8 @@ func (h *Host) receive(w http.ResponseWriter, r *http.Request, repo *repository,
 	if err != nil {
 		return err
 	}
-	out := &progressWriter{w: w, ctl: http.NewResponseController(w)}
 	// A client that went away will find the outcome in the refs.
-	_, _ = out.Write(answer)
+	_, _ = h.progressWriter(w).Write(answer)
 	return nil
 }
 
@@ -78,7 +77,7 @@ func (h *Host) push(ctx context.Context, repo *repository, caller access.Caller,
 		return nil, err
 	}
 	defer repo.unlock()
-	leave, err := enter(ctx, h.receives)
+	leave, err := h.receives.enter(ctx, h.holder(ctx, caller))
 	if err != nil {
 		return nil, err
 	}

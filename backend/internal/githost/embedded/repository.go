@@ -20,13 +20,6 @@ type repository struct {
 	id  string
 	dir string
 	git *git
-	// pushing holds a place for each push that is being read, waits or is done.
-	pushing chan struct{}
-	// fetching holds a place for each fetch that is being read, waits or is
-	// sent.
-	fetching chan struct{}
-	// reading holds a place for each git program that reads for people.
-	reading chan struct{}
 	// turn is the repository's queue: git does one push at a time.
 	turn chan struct{}
 	// collecting is held while git repacks, which takes locks of its own beside a

@@ -17,9 +17,6 @@ import (
 // to a temporary file.
 const spoolInMemory = 1 << 20
 
-// idleTimeout is how long a client may go without sending or taking a byte.
-const idleTimeout = 30 * time.Second
-
 // spool is a request's body, whole and uncompressed, read before anything else
 // waits for it.
 type spool struct {
@@ -30,9 +27,9 @@ type spool struct {
 
 // newSpool reads the body of r, at most limit bytes of it before and after
 // decompression.
-func newSpool(w http.ResponseWriter, r *http.Request, limit int64) (*spool, error) {
+func (h *Host) newSpool(w http.ResponseWriter, r *http.Request, limit int64) (*spool, error) {
 	ctl := http.NewResponseController(w)
-	body := io.Reader(&progressReader{r: http.MaxBytesReader(w, r.Body, limit), ctl: ctl})
+	body := io.Reader(&progressReader{r: http.MaxBytesReader(w, r.Body, limit), ctl: ctl, pace: h.patience.begin()})
 	// A deadline that stays would end the request while git works on it. Not
 	// every writer has deadlines (tests); then there is none to clear.
 	defer func() { _ = ctl.SetReadDeadline(time.Time{}) }()
@@ -115,33 +112,4 @@ func bodyError(err error, limit int64) error {
 
 func tooLarge(limit int64) error {
 	return refusal.New(refusal.TooLarge, "the push is larger than %d MiB: push fewer commits at a time, and keep large files elsewhere", limit>>20)
-}
-
-// progressReader gives a client idleTimeout for each read.
-type progressReader struct {
-	r   io.Reader
-	ctl *http.ResponseController
-}
-
-func (p *progressReader) Read(b []byte) (int, error) {
-	_ = p.ctl.SetReadDeadline(time.Now().Add(idleTimeout))
-	return p.r.Read(b)
-}
-
-// progressWriter gives a client idleTimeout for each write, and sends on what
-// git wrote without waiting for more.
-type progressWriter struct {
-	w       io.Writer
-	ctl     *http.ResponseController
-	written bool
-}
-
-func (p *progressWriter) Write(b []byte) (int, error) {
-	p.written = true
-	_ = p.ctl.SetWriteDeadline(time.Now().Add(idleTimeout))
-	n, err := p.w.Write(b)
-	if err == nil {
-		_ = p.ctl.Flush()
-	}
-	return n, err
 }

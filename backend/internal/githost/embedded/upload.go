@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -29,26 +30,28 @@ func setProtocol(cmd *exec.Cmd, r *http.Request) bool {
 
 // upload serves a fetch. The request is read whole before git is started, so
 // that a slow client costs memory and no process; the answer is streamed.
-func (h *Host) upload(w http.ResponseWriter, r *http.Request, repo *repository) error {
-	done, err := enter(r.Context(), repo.fetching)
+func (h *Host) upload(w http.ResponseWriter, r *http.Request, repo *repository, who holder) error {
+	ctx, cancel := context.WithTimeout(r.Context(), h.patience.whole)
+	defer cancel()
+	done, err := h.fetching.enter(ctx, who)
 	if err != nil {
 		return err
 	}
 	defer done()
-	body, err := newSpool(w, r, maxUploadRequest)
+	body, err := h.newSpool(w, r, maxUploadRequest)
 	if err != nil {
 		return err
 	}
 	defer body.close()
-	leave, err := enter(r.Context(), h.uploads)
+	leave, err := h.uploads.enter(ctx, who)
 	if err != nil {
 		return err
 	}
 	defer leave()
 
-	cmd := repo.git.command(r.Context(), repo.dir, "upload-pack", "--stateless-rpc", ".")
+	cmd := repo.git.command(ctx, repo.dir, "upload-pack", "--stateless-rpc", ".")
 	setProtocol(cmd, r)
-	out := &progressWriter{w: w, ctl: http.NewResponseController(w)}
+	out := h.progressWriter(w)
 	var stderr strings.Builder
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = body.from(0), out, &stderr
 	err = cmd.Run()

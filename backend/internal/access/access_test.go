@@ -188,3 +188,11 @@ func TestOnlyAKonnectorThatWasLetInWasSeen(t *testing.T) {
 		t.Errorf("seen at %s, %v", a.KonnectorSeen(cluster), err)
 	}
 }
+
+func TestH4_ClustersOfOneOwnerHaveTheSameOwner(t *testing.T) {
+	a := authenticator(t, append(objects(), binding("k3second", "https://issuer", "alice"), binding("k3third", "https://other", "alice")), nil)
+	of := func(id string) string { return a.OwnerOf(t.Context(), id) }
+	if of(cluster) == "" || of(cluster) != of("k3second") || of(cluster) == of("k3third") || of(cluster) == of(other) || of("k3none") != "" {
+		t.Errorf("%q, %q, %q, %q, %q", of(cluster), of("k3second"), of("k3third"), of(other), of("k3none"))
+	}
+}

@@ -53,7 +53,7 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 	}
 	hub := events.NewHub()
 	host, err := embedded.New(ctx, embedded.Config{
-		Dir: o.gitDir, PublicURL: o.publicURL, Authenticator: auth, Moved: hub.Publish, Log: log,
+		Dir: o.gitDir, PublicURL: o.publicURL, Authenticator: auth, OwnerOf: auth.OwnerOf, Moved: hub.Publish, Log: log,
 	})
 	if err != nil {
 		return err

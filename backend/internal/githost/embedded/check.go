@@ -17,6 +17,10 @@ import (
 // each of them is compared with its parents.
 const maxNewCommits = 5000
 
+// maxParents bounds the parents of a commit that a push brings. A merge has two;
+// more than git's own octopus ever has are there to cost time.
+const maxParents = 16
+
 // maxRootTree bounds the root folder that a commit is judged by, at about 20,000
 // names: the konnector's own is one of a few.
 const maxRootTree = 1 << 20
@@ -123,6 +127,9 @@ func (c *check) walk(cmd command) (fresh, exits []plumbing.Hash, err error) {
 		if err != nil {
 			return nil, nil, err
 		}
+		if n := len(commit.Parents); n > maxParents {
+			return nil, nil, &ruling{cmd.Ref, fmt.Sprintf("commit %s has %d parents, at most %d", short(name.String()), n, maxParents)}
+		}
 		fresh = append(fresh, name)
 		queue = append(queue, commit.Parents...)
 	}
@@ -150,8 +157,8 @@ func (c *check) forward(cmd command, exits []plumbing.Hash) error {
 	if slices.Contains(exits, cmd.Old) {
 		return nil
 	}
-	for _, exit := range exits {
-		ok, err := c.repo.isAncestor(c.ctx, cmd.Old, exit)
+	if len(exits) > 0 {
+		ok, err := c.repo.isAncestor(c.ctx, cmd.Old, exits...)
 		if err != nil || ok {
 			return err
 		}
@@ -192,7 +199,7 @@ func (c *check) paths(cmd command, fresh, exits []plumbing.Hash) error {
 	}
 	fromElsewhere := slices.DeleteFunc(slices.Clone(exits), func(h plumbing.Hash) bool { return h == base })
 	if len(fromElsewhere) > 0 {
-		more, err := c.repo.commitsBetween(c.ctx, fromElsewhere, base, maxNewCommits+1)
+		more, err := c.repo.commitsBetween(c.ctx, fromElsewhere, some(base), maxNewCommits+1)
 		if err != nil {
 			return err
 		}
@@ -201,6 +208,10 @@ func (c *check) paths(cmd command, fresh, exits []plumbing.Hash) error {
 	if len(fresh) > maxNewCommits {
 		return &ruling{cmd.Ref, fmt.Sprintf("more than %d commits that are new to this branch", maxNewCommits)}
 	}
+	// Clients may send more than is needed: what is on the branch already was
+	// judged before. That is asked once, for all of them.
+	var doubtful []plumbing.Hash
+	words := map[plumbing.Hash]string{}
 	for _, name := range fresh {
 		outside, err := c.outside(name)
 		if err != nil {
@@ -209,28 +220,30 @@ func (c *check) paths(cmd command, fresh, exits []plumbing.Hash) error {
 		if outside == "" {
 			continue
 		}
-		had, err := c.onBranch(name, base)
+		words[name] = outsideWords(outside, name.String())
+		had, err := c.reader.hasCommit(name)
 		if err != nil {
 			return err
 		}
-		if !had {
-			return &ruling{cmd.Ref, outsideWords(outside, name.String())}
+		if !had || base.IsZero() {
+			return &ruling{cmd.Ref, words[name]}
 		}
+		doubtful = append(doubtful, name)
 	}
-	return nil
+	if len(doubtful) == 0 {
+		return nil
+	}
+	missing, err := c.repo.commitsBetween(c.ctx, doubtful, some(base), maxNewCommits+1)
+	if err != nil || len(missing) == 0 {
+		return err
+	}
+	i := slices.IndexFunc(doubtful, func(name plumbing.Hash) bool { return slices.Contains(missing, name) })
+	return &ruling{cmd.Ref, words[doubtful[max(i, 0)]]}
 }
 
-// onBranch tells whether a commit that the push brings is on the branch
-// already: clients may send more than is needed.
-func (c *check) onBranch(name, base plumbing.Hash) (bool, error) {
-	if base.IsZero() {
-		return false, nil
-	}
-	had, err := c.reader.hasCommit(name)
-	if err != nil || !had {
-		return false, err
-	}
-	return c.repo.isAncestor(c.ctx, name, base)
+// some are the hashes that are not zero.
+func some(hashes ...plumbing.Hash) []plumbing.Hash {
+	return slices.DeleteFunc(hashes, plumbing.Hash.IsZero)
 }
 
 // outside gives the first name outside bindings/ in which a commit differs from

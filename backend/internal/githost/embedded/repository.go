@@ -60,27 +60,24 @@ func (r *repository) heads(ctx context.Context) (map[string]plumbing.Hash, error
 	return heads, nil
 }
 
-// isAncestor tells whether the commit old is reachable from commit. Both must
-// be in the repository.
-func (r *repository) isAncestor(ctx context.Context, old, commit plumbing.Hash) (bool, error) {
-	out, err := r.git.output(ctx, r.dir, nil, "rev-list", "--max-count=1", old.String(), "^"+commit.String())
-	if err != nil {
-		return false, err
-	}
-	return len(out) == 0, nil
+// isAncestor tells whether the commit old is reachable from any of the commits.
+// All must be in the repository.
+func (r *repository) isAncestor(ctx context.Context, old plumbing.Hash, commits ...plumbing.Hash) (bool, error) {
+	between, err := r.commitsBetween(ctx, []plumbing.Hash{old}, commits, 1)
+	return len(between) == 0, err
 }
 
-// commitsBetween are the commits that are reachable from tips and not from
-// base, at most limit of them; a zero base excludes nothing.
-func (r *repository) commitsBetween(ctx context.Context, tips []plumbing.Hash, base plumbing.Hash, limit int) ([]plumbing.Hash, error) {
-	args := []string{"rev-list", fmt.Sprintf("--max-count=%d", limit)}
+// commitsBetween are the commits that are reachable from tips and from none of
+// bases, at most limit of them, by one process for however many.
+func (r *repository) commitsBetween(ctx context.Context, tips, bases []plumbing.Hash, limit int) ([]plumbing.Hash, error) {
+	var revisions strings.Builder
 	for _, tip := range tips {
-		args = append(args, tip.String())
+		revisions.WriteString(tip.String() + "\n")
 	}
-	if !base.IsZero() {
-		args = append(args, "^"+base.String())
+	for _, base := range bases {
+		revisions.WriteString("^" + base.String() + "\n")
 	}
-	out, err := r.git.output(ctx, r.dir, nil, args...)
+	out, err := r.git.output(ctx, r.dir, []byte(revisions.String()), "rev-list", fmt.Sprintf("--max-count=%d", limit), "--stdin")
 	if err != nil {
 		return nil, err
 	}

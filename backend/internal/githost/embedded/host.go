@@ -45,11 +45,21 @@ type Config struct {
 	Moved func(cluster string, e restapi.RefEvent)
 	// MaxPush is the largest push, in bytes; 0 means 64 MiB.
 	MaxPush int64
+	// MaxBytes and MaxRefs are how large a repository may be on the disk, and how
+	// many branches it may have; 0 means 512 MiB and 5000.
+	MaxBytes int64
+	MaxRefs  int
 	// RepackAfter is the number of pushes after which a repository is
 	// repacked; 0 means 100.
 	RepackAfter int64
 	Log         *slog.Logger
 }
+
+// The quotas of a repository, if the configuration says nothing else.
+const (
+	DefaultMaxBytes = 512 << 20
+	DefaultMaxRefs  = 5000
+)
 
 const (
 	// maxReceives and maxUploads bound the requests that git works on at the same
@@ -101,6 +111,12 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 	}
 	if cfg.MaxPush == 0 {
 		cfg.MaxPush = 64 << 20
+	}
+	if cfg.MaxBytes == 0 {
+		cfg.MaxBytes = DefaultMaxBytes
+	}
+	if cfg.MaxRefs == 0 {
+		cfg.MaxRefs = DefaultMaxRefs
 	}
 	if cfg.RepackAfter == 0 {
 		cfg.RepackAfter = 100
@@ -179,13 +195,13 @@ func (h *Host) Heads(ctx context.Context, id string) ([]restapi.RefEvent, error)
 	if !ok {
 		return nil, refusal.New(refusal.NotFound, "repository not found")
 	}
-	heads, err := repo.heads(ctx)
+	heads, err := repo.heads(ctx, h.cfg.MaxRefs)
 	if err != nil {
 		return nil, err
 	}
 	events := make([]restapi.RefEvent, 0, len(heads))
 	for ref, hash := range heads {
-		events = append(events, restapi.RefEvent{Ref: ref, Hash: hash.String()})
+		events = append(events, restapi.RefEvent{Ref: ref, Hash: hash})
 	}
 	sort.Slice(events, func(i, j int) bool { return events[i].Ref < events[j].Ref })
 	return events, nil

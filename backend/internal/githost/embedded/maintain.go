@@ -75,6 +75,7 @@ func (h *Host) repackOne(ctx context.Context, repo *repository) {
 	repo.collecting.Lock()
 	defer repo.collecting.Unlock()
 	_, err := repo.git.output(ctx, repo.dir, nil, args...)
+	repo.measure()
 	if err == nil && full {
 		err = errors.Join(os.WriteFile(repo.collected(), nil, 0o600), os.Chtimes(repo.collected(), h.now(), h.now()))
 	}

@@ -85,7 +85,15 @@ func (h *Host) push(ctx context.Context, repo *repository, caller access.Caller,
 
 	if !h.hasRoom(body.size - packAt) {
 		h.cfg.Log.Error("Push refused: the disk is full", "cluster", repo.id, "by", accessName(caller))
-		return fullPush(req), nil
+		return fullPush(req, "gitbind: the disk of the Git host is full: its operator must make room; nothing was taken, and pushing again later is enough"), nil
+	}
+	why, err := h.over(ctx, repo, caller.Role, req, body.size-packAt)
+	if err != nil {
+		return nil, err
+	}
+	if why != "" {
+		h.cfg.Log.Warn("Push refused: the repository's quota is used up", "cluster", repo.id, "by", accessName(caller))
+		return fullPush(req, why), nil
 	}
 	before, moved, err := repo.present(req)
 	if err != nil {
@@ -110,6 +118,7 @@ func (h *Host) push(ctx context.Context, repo *repository, caller access.Caller,
 	// Whatever git answered, or whether it was stopped: the refs tell.
 	if h.announce(repo, caller, req, before) == len(req.Commands) {
 		c.remember()
+		repo.size.Add(body.size - packAt)
 	}
 	return answer, err
 }

@@ -17,8 +17,7 @@ func refusedPush(req *pushRequest, words string, reasons []string) []byte {
 
 // fullPush is the answer to a push that there is no room for. It is no final no:
 // the host could not unpack.
-func fullPush(req *pushRequest) []byte {
-	const words = "gitbind: the disk of the Git host is full: its operator must make room; nothing was taken, and pushing again later is enough"
+func fullPush(req *pushRequest, words string) []byte {
 	reasons := make([]string, len(req.Commands))
 	for i := range reasons {
 		reasons[i] = "unpacker error"

@@ -29,6 +29,8 @@ type repository struct {
 	killed atomic.Bool
 	// pushes counts those since the last repack that this process knows of.
 	pushes atomic.Int64
+	// size is about that on the disk; 0 before it was measured.
+	size atomic.Int64
 	// objects remembers commits and trees across pushes.
 	objects *cache
 }
@@ -44,21 +46,6 @@ func (r *repository) lock(ctx context.Context) error {
 }
 
 func (r *repository) unlock() { <-r.turn }
-
-// heads are all branches.
-func (r *repository) heads(ctx context.Context) (map[string]plumbing.Hash, error) {
-	out, err := r.git.output(ctx, r.dir, nil, "for-each-ref", "--format=%(objectname) %(refname)", "refs/heads/")
-	if err != nil {
-		return nil, err
-	}
-	heads := map[string]plumbing.Hash{}
-	for line := range strings.Lines(string(out)) {
-		if hash, ref, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " "); ok {
-			heads[ref] = plumbing.NewHash(hash)
-		}
-	}
-	return heads, nil
-}
 
 // isAncestor tells whether the commit old is reachable from any of the commits.
 // All must be in the repository.

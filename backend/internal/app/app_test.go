@@ -52,8 +52,11 @@ func TestBackend(t *testing.T) {
 		t.Run("a namespace that is not the cluster's own is not taken over", together(f.testTakenNamespace))
 		t.Run("removing a ClusterBinding removes all but the repository", together(f.testRemoval))
 	})
+	t.Run("H4_the right to connect is no right to make ClusterBindings by hand", f.testDirectCreate)
 	// Each of these stops something.
 	t.Run("B2_a konnector that keeps in touch is seen and one that does not is told", f.testHeartbeat)
+	t.Run("H4_connecting is a right that operators give and take", f.testConnectIsARight)
+	t.Run("H4_an owner has a number of clusters and no more", f.testMaxClusters)
 	t.Run("a repository that is gone is not made anew", f.testLostRepository)
 	t.Run("agents go on while the API server is away", f.testAPIServerAway)
 	t.Run("it starts while the API server is away, and goes on by itself", f.testStartWithoutAPIServer)

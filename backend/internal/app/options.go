@@ -22,6 +22,7 @@ type options struct {
 	oidc               oidcOptions
 	web                webOptions
 	credentialLifetime time.Duration
+	limits             limitOptions
 }
 
 func (o *options) addFlags(f *pflag.FlagSet) {
@@ -33,6 +34,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	o.tls.addFlags(f)
 	o.oidc.addFlags(f)
 	o.web.addFlags(f)
+	o.limits.addFlags(f)
 	f.DurationVar(&o.credentialLifetime, "credential-lifetime", 90*24*time.Hour, "how long a konnector's credential counts; connecting again renews it")
 }
 
@@ -49,7 +51,7 @@ func (o *options) check() error {
 		errs = append(errs, fmt.Errorf("--public-url %q is no http or https URL", o.publicURL))
 		public = nil
 	}
-	errs = append(errs, o.tls.check(o.listen, public), o.web.check(public))
+	errs = append(errs, o.tls.check(o.listen, public), o.web.check(public), o.limits.check())
 	if o.credentialLifetime < time.Minute {
 		errs = append(errs, errors.New("--credential-lifetime must be a minute or longer"))
 	}

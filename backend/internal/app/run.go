@@ -53,7 +53,8 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 	}
 	hub := events.NewHub()
 	host, err := embedded.New(ctx, embedded.Config{
-		Dir: o.gitDir, PublicURL: o.publicURL, Authenticator: auth, OwnerOf: auth.OwnerOf, Moved: hub.Publish, Log: log,
+		Dir: o.gitDir, PublicURL: o.publicURL, Authenticator: auth, OwnerOf: auth.OwnerOf, Moved: hub.Publish,
+		MaxBytes: o.limits.repositoryMiB << 20, MaxRefs: o.limits.branches, Log: log,
 	})
 	if err != nil {
 		return err
@@ -69,7 +70,8 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 		Info: restapi.Info{
 			Version: version.String(), Issuer: issuers[0].URL(), ClientID: issuers[0].ClientID(), Scopes: scopes,
 		},
-		Keys: keys, Agents: auth, KonnectorSeen: auth.KonnectorSeen, Log: log,
+		MaxClusters: o.limits.clusters,
+		Keys:        keys, Agents: auth, KonnectorSeen: auth.KonnectorSeen, Log: log,
 	}
 	people.Mount(api)
 

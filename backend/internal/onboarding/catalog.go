@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
-
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/login"
 	"gitbind.dev/gitbridge/api/restapi"
@@ -79,24 +77,4 @@ func (s *Service) bound(ctx context.Context, who login.Identity) (map[string][]s
 		slices.Sort(list)
 	}
 	return names, nil
-}
-
-// mayBind asks the control plane's RBAC, for the person and not for the
-// backend. No name means all templates.
-func (s *Service) mayBind(ctx context.Context, who login.Identity, template string) (bool, error) {
-	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User:   who.Username,
-		Groups: append([]string{"system:authenticated"}, who.Groups...),
-		ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Group:    v1alpha1.GroupVersion.Group,
-			Version:  v1alpha1.GroupVersion.Version,
-			Resource: "apiserviceexporttemplates",
-			Name:     template,
-			Verb:     "bind",
-		},
-	}}
-	if err := s.Client.Create(ctx, review); err != nil {
-		return false, trouble(fmt.Errorf("create SubjectAccessReview: %w", err))
-	}
-	return review.Status.Allowed, nil
 }

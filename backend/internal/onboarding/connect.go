@@ -59,6 +59,12 @@ func (s *Service) granted(ctx context.Context, cb *v1alpha1.ClusterBinding) ([]s
 // That there is only one is the API server's doing: all who connect the same
 // cluster create the same name.
 func (s *Service) claimBinding(ctx context.Context, who login.Identity, in connectInput) (*v1alpha1.ClusterBinding, error) {
+	if err := s.mayConnect(ctx, who); err != nil {
+		return nil, err
+	}
+	// Two at a time would each count without the other's.
+	s.connecting.Lock()
+	defer s.connecting.Unlock()
 	own, err := s.own(ctx, who)
 	if err != nil {
 		return nil, err
@@ -69,6 +75,9 @@ func (s *Service) claimBinding(ctx context.Context, who login.Identity, in conne
 	// A cluster that was reclaimed has the id of the one before it.
 	if cb := withUID(own, in.clusterUID); cb != nil {
 		return cb, s.reconnect(ctx, cb, in)
+	}
+	if err := s.mayOwnMore(own); err != nil {
+		return nil, err
 	}
 	for n := range maxCandidates {
 		cb := &v1alpha1.ClusterBinding{

@@ -119,6 +119,9 @@ func (s *Service) rotate(ctx context.Context, who login.Identity, id string) (*r
 	if cb.DeletionTimestamp != nil {
 		return nil, errLeaving(cb)
 	}
+	if err := s.mayConnect(ctx, who); err != nil {
+		return nil, err
+	}
 	cred, err := s.Keys.Issue(ctx, cb.Name)
 	if err != nil {
 		return nil, keyTrouble(err)

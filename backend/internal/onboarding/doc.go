@@ -7,8 +7,9 @@
 // It writes what was asked for as objects (a ClusterBinding, an APIServiceExport,
 // the cluster's own right to bind that in Git) and leaves to the controllers what
 // follows from them. Who may bind what is the control plane's RBAC, asked with a
-// SubjectAccessReview for the person's own name; a cluster belongs to the identity that connected
-// it, and is not there for anybody else. It refuses to take a name, an owner or
+// SubjectAccessReview for the person's own name, and so is who may connect clusters
+// (right.go); a cluster belongs to the identity that connected it, and is not there
+// for anybody else. It refuses to take a name, an owner or
 // an id from the request: all of these follow from the ID token.
 //
 // A request is read once into a typed input (input.go), the flows work on that

@@ -37,6 +37,8 @@ type Service struct {
 	Keys Keyring
 	// Agents lets konnectors in.
 	Agents Agents
+	// MaxClusters is how many clusters one person may have; 0 means any number.
+	MaxClusters int
 	// KonnectorSeen is when a cluster's konnector was here last; zero when that
 	// is not known.
 	KonnectorSeen func(cluster string) time.Time
@@ -44,6 +46,7 @@ type Service struct {
 	// Now is for tests; nil means time.Now.
 	Now func() time.Time
 
+	connecting sync.Mutex
 	permitting sync.Mutex
 	renewals   renewals
 }

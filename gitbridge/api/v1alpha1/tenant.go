@@ -48,6 +48,12 @@ const (
 	// OfferedAPIs is the ClusterRole that collects, by LabelOffered, the rights
 	// that backend and bridge may hand on to tenants.
 	OfferedAPIs = "gitbind-offered-apis"
+	// ClusterOwnerRole is the ClusterRole with the right to connect clusters.
+	ClusterOwnerRole = "gitbind:cluster-owner"
+	// PeopleGroup is the group in RBAC of everybody whom the backend has signed in,
+	// and of nobody else: the API server's own callers, ServiceAccounts among them,
+	// are never in it.
+	PeopleGroup = "gitbind:signed-in"
 )
 
 var clusterID = regexp.MustCompile(`^[a-z][a-z0-9]{0,59}$`)

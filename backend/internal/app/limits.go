@@ -1,0 +1,32 @@
+package app
+
+import (
+	"errors"
+
+	"github.com/spf13/pflag"
+
+	"gitbind.dev/backend/internal/githost/embedded"
+)
+
+// defaultClusters is how many clusters one owner may have.
+const defaultClusters = 10
+
+// limitOptions are the flags about how much of the platform one tenant may take.
+type limitOptions struct {
+	clusters      int
+	repositoryMiB int64
+	branches      int
+}
+
+func (o *limitOptions) addFlags(f *pflag.FlagSet) {
+	f.IntVar(&o.clusters, "max-clusters", defaultClusters, "how many clusters one person or pipeline may have; 0: any number")
+	f.Int64Var(&o.repositoryMiB, "max-repository-size", embedded.DefaultMaxBytes>>20, "how large a repository may be on the disk, in MiB; people may fill half of it, and the konnector three quarters")
+	f.IntVar(&o.branches, "max-branches", embedded.DefaultMaxRefs, "how many branches a repository may have; people may make half of them, and the konnector three quarters")
+}
+
+func (o *limitOptions) check() error {
+	if o.clusters < 0 || o.repositoryMiB < 0 || o.branches < 0 {
+		return errors.New("--max-clusters, --max-repository-size and --max-branches must not be negative")
+	}
+	return nil
+}

@@ -1,0 +1,56 @@
+package onboarding
+
+import (
+	"context"
+	"fmt"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+
+	"gitbind.dev/backend/internal/login"
+	"gitbind.dev/backend/internal/refusal"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+)
+
+// mayConnect refuses a person without the right to connect clusters. Whatever
+// gives a person a cluster's credential asks for it.
+func (s *Service) mayConnect(ctx context.Context, who login.Identity) error {
+	ok, err := s.allowed(ctx, who, "create", "clusterbindings", "")
+	if err != nil || ok {
+		return err
+	}
+	return refusal.New(refusal.Forbidden, "you (%s) may not connect clusters: a platform operator gives the right, create on clusterbindings.gitbind.dev, with: kubectl create clusterrolebinding NAME --clusterrole=%s --user=%s (or --group=…)",
+		who.Username, v1alpha1.ClusterOwnerRole, who.Username)
+}
+
+// mayBind tells whether a person may bind a template. No name means all.
+func (s *Service) mayBind(ctx context.Context, who login.Identity, template string) (bool, error) {
+	return s.allowed(ctx, who, "bind", "apiserviceexporttemplates", template)
+}
+
+// allowed asks the control plane's RBAC, for the person and not for the backend.
+func (s *Service) allowed(ctx context.Context, who login.Identity, verb, resource, name string) (bool, error) {
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User:   who.Username,
+		Groups: append([]string{"system:authenticated", v1alpha1.PeopleGroup}, who.Groups...),
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Group:    v1alpha1.GroupVersion.Group,
+			Version:  v1alpha1.GroupVersion.Version,
+			Resource: resource,
+			Name:     name,
+			Verb:     verb,
+		},
+	}}
+	if err := s.Client.Create(ctx, review); err != nil {
+		return false, trouble(fmt.Errorf("create SubjectAccessReview: %w", err))
+	}
+	return review.Status.Allowed, nil
+}
+
+// mayOwnMore refuses one cluster more than an owner may have.
+func (s *Service) mayOwnMore(own []v1alpha1.ClusterBinding) error {
+	if s.MaxClusters == 0 || len(own) < s.MaxClusters {
+		return nil
+	}
+	return refusal.New(refusal.Forbidden, "you have %d clusters, and may have %d: %s. A platform operator removes one that is not needed (kubectl delete clusterbinding ID), or allows more (--max-clusters of the backend); a cluster that was built anew takes the place of the old one with --reclaim",
+		len(own), s.MaxClusters, listed(own))
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -19,6 +20,7 @@ type oidcOptions struct {
 	usernameClaim string
 	prefix        string
 	caFile        string
+	maxLifetime   time.Duration
 }
 
 func (o *oidcOptions) addFlags(f *pflag.FlagSet) {
@@ -27,6 +29,7 @@ func (o *oidcOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.clientID, "oidc-client-id", "gitbind-cli", "client id that ID tokens must be for")
 	f.StringVar(&o.usernameClaim, "oidc-username-claim", login.ClaimEmail, "claim that is the username in RBAC: email counts only if verified")
 	f.StringVar(&o.prefix, "oidc-username-prefix", "oidc:", "prefix of usernames and groups in RBAC")
+	f.DurationVar(&o.maxLifetime, "oidc-max-lifetime", login.DefaultMaxLifetime, "how long an ID token may live from its issue to its end, whichever issuer it is from")
 	f.StringVar(&o.caFile, "oidc-ca-file", "", "CA certificates of the issuer; empty: the system's")
 }
 
@@ -59,6 +62,7 @@ func (o *oidcOptions) issuers(log *slog.Logger) (login.Issuers, error) {
 	}
 	var issuers login.Issuers
 	for _, c := range configs {
+		c.MaxLifetime = o.maxLifetime
 		issuer, err := login.NewIssuer(c, log)
 		if err != nil {
 			return nil, err

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/coreos/go-oidc/v3/oidc"
@@ -38,6 +39,9 @@ type Config struct {
 	Username, Groups Mapping
 	// Required are claims that a token must have with just this value.
 	Required map[string]string
+	// MaxLifetime is how long a token may live from its issue to its end; 0 means
+	// DefaultMaxLifetime.
+	MaxLifetime time.Duration
 
 	log *slog.Logger
 }
@@ -167,6 +171,19 @@ func list(raw json.RawMessage) (l []string, ok bool) {
 		return []string{one}, true
 	}
 	return l, json.Unmarshal(raw, &l) == nil
+}
+
+// headerType is what a token's header says that it is.
+func headerType(raw string) string {
+	head, _, _ := strings.Cut(raw, ".")
+	data, err := base64.RawURLEncoding.DecodeString(head)
+	var header struct {
+		Type string `json:"typ"`
+	}
+	if err != nil || json.Unmarshal(data, &header) != nil {
+		return ""
+	}
+	return header.Type
 }
 
 // unverified are what a token says of itself. Who is asked about it, and words,

@@ -128,7 +128,7 @@ func TestAGoodTokenGivesAnIdentity(t *testing.T) {
 		{name: "one group", claim: ClaimEmail, token: map[string]any{"groups": "dev"}, want: Identity{i.url, "u1", "oidc:alice@example.com", []string{"oidc:dev"}}},
 		{name: "groups that are null", claim: ClaimEmail, token: map[string]any{"groups": json.RawMessage("null")}, want: Identity{i.url, "u1", "oidc:alice@example.com", nil}},
 		{name: "a claim without a name where none is that of groups", claim: ClaimEmail, noGroups: true, token: map[string]any{"": "system:masters"}, want: Identity{i.url, "u1", "oidc:alice@example.com", nil}},
-		{name: "several audiences", claim: ClaimEmail, token: map[string]any{"aud": []string{"x", client}}, want: Identity{i.url, "u1", "oidc:alice@example.com", []string{"oidc:dev"}}},
+		{name: "several audiences", claim: ClaimEmail, token: map[string]any{"aud": []string{"x", client}, "azp": client}, want: Identity{i.url, "u1", "oidc:alice@example.com", []string{"oidc:dev"}}},
 		{name: "unverified address", claim: ClaimEmail, token: map[string]any{"email_verified": false}, refuse: "no verified email address"},
 		{name: "address that says nothing about it", claim: ClaimEmail, token: map[string]any{"email_verified": nil}, refuse: "no verified email address"},
 		{name: "no address", claim: ClaimEmail, token: map[string]any{"email": nil}, refuse: "no verified email address"},

@@ -1,0 +1,78 @@
+package login
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+
+	"gitbind.dev/backend/internal/refusal"
+)
+
+// DefaultMaxLifetime is how long a token may live at most, if the configuration
+// says nothing else: what the issuers that are known to us give at most.
+const DefaultMaxLifetime = 24 * time.Hour
+
+// clockSkew is by how much the issuer's clock may be ahead of ours.
+const clockSkew = 5 * time.Minute
+
+// notForUs says why a token that the issuer has signed is no ID token for one of
+// these clients, or "". An issuer signs much with the same keys: tokens for
+// other programs, for access, and for signing out.
+func (c *Config) notForUs(raw string, token *oidc.IDToken, claims map[string]json.RawMessage, clients []string, now time.Time) string {
+	if why := otherKind(raw, claims); why != "" {
+		return why
+	}
+	party, said := text(claims["azp"])
+	switch {
+	case said && !slices.Contains(clients, party), !missing(claims["azp"]) && !said:
+		return "the ID token was issued to another client than it names (claim azp): sign in with client id " + clients[0]
+	case !said && len(token.Audience) > 1:
+		return "the ID token is for several clients and does not say to which it was issued (claim azp): get one for " + clients[0] + " alone"
+	case token.IssuedAt.IsZero() || token.IssuedAt.Unix() <= 0:
+		return "the ID token does not say when it was issued"
+	case token.IssuedAt.After(now.Add(clockSkew)):
+		return "the ID token was issued in the future: its issuer's clock or ours is wrong"
+	}
+	most := c.MaxLifetime
+	if most == 0 {
+		most = DefaultMaxLifetime
+	}
+	if token.Expiry.Sub(token.IssuedAt) > most+time.Minute {
+		return "the ID token lives longer than " + most.String() + ": have its issuer give shorter ones"
+	}
+	return ""
+}
+
+// otherKind says that a token is none that tells who somebody is: by the type in
+// its header (RFC 9068, OIDC logout), by claims that only others have, or by what
+// Keycloak and Cognito call it.
+func otherKind(raw string, claims map[string]json.RawMessage) string {
+	const words = "this is no ID token, but one for something else: sign in again"
+	if typ := headerType(raw); typ != "" && !strings.EqualFold(typ, "JWT") {
+		return words
+	}
+	for claim, want := range map[string]string{"typ": "ID", "token_use": "id"} {
+		if got, ok := text(claims[claim]); !missing(claims[claim]) && (!ok || !strings.EqualFold(got, want)) {
+			return words
+		}
+	}
+	if claims["events"] != nil {
+		return words
+	}
+	return ""
+}
+
+// judge refuses a token, which the issuer has signed, that is none for us.
+func (c *Config) judge(raw string, token *oidc.IDToken, clients []string, now time.Time) error {
+	claims := map[string]json.RawMessage{}
+	if err := token.Claims(&claims); err != nil {
+		return refusal.Because(err, refusal.Unauthenticated, "the ID token's claims cannot be read")
+	}
+	if why := c.notForUs(raw, token, claims, clients, now); why != "" {
+		return refusal.New(refusal.Unauthenticated, "%s", why)
+	}
+	return nil
+}

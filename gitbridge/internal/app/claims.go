@@ -32,15 +32,17 @@ type claimsFactory struct {
 	objects claim.Objects
 	log     logr.Logger
 	workers int
-	metrics *metrics.Bridge
-	now     func() time.Time
+	// maxNamespaces is how many namespaces claims of one cluster may lie in.
+	maxNamespaces int
+	metrics       *metrics.Bridge
+	now           func() time.Time
 }
 
 func (f claimsFactory) of(cluster tenant.Cluster) (clusterbinding.Claims, error) {
 	as := rest.CopyConfig(f.config)
 	as.Impersonate = rest.ImpersonationConfig{UserName: cluster.User()}
 	as.WarningHandlerWithContext = rest.NoWarnings{}
-	c := &claim.Controller{APIs: f.apis, Objects: f.objects, Log: f.log, Workers: f.workers, Metrics: f.metrics.Of(cluster.ID), Now: f.now}
+	c := &claim.Controller{APIs: f.apis, Objects: f.objects, Log: f.log, Workers: f.workers, MaxNamespaces: f.maxNamespaces, Metrics: f.metrics.Of(cluster.ID), Now: f.now}
 	var err error
 	if c.Bridge, c.BridgeObjects, err = clients(f.config); err != nil {
 		return nil, err

@@ -24,6 +24,9 @@ type Options struct {
 	// beside the system's; "" for none.
 	CAFile  string
 	Workers int
+	// MaxNamespaces is in how many namespaces claims of one app cluster may lie; 0
+	// means any number.
+	MaxNamespaces int
 	// StatusHistory is after how many commits a branch status begins anew.
 	StatusHistory int64
 	// Now is the clock; time.Now when it is nil.
@@ -32,7 +35,7 @@ type Options struct {
 
 // NewCommand returns the command gitbridge.
 func NewCommand() *cobra.Command {
-	o := Options{Workers: 128, StatusHistory: statusbranch.History, Options: program.Options{HealthListen: "127.0.0.1:8082", Lease: lease.Default()}}
+	o := Options{Workers: 128, MaxNamespaces: 200, StatusHistory: statusbranch.History, Options: program.Options{HealthListen: "127.0.0.1:8082", Lease: lease.Default()}}
 	o.Lease.Namespace, o.Lease.Name = v1alpha1.SystemNamespace, "gitbind-gitbridge"
 	cmd := &cobra.Command{
 		Use:     "gitbridge",
@@ -70,6 +73,7 @@ one works: the one that holds the Lease. One that loses it ends.`,
 	flags.StringVar(&o.BackendURL, "backend-url", "", "address of the backend, which tells when a repository changed; without it repositories are looked at once a minute")
 	flags.StringVar(&o.CAFile, "ca-file", "", "file of certificates in PEM that are trusted for backend and Git host, beside the system's")
 	flags.IntVar(&o.Workers, "workers", o.Workers, "how many claims of one app cluster are worked on at once")
+	flags.IntVar(&o.MaxNamespaces, "max-namespaces", o.MaxNamespaces, "in how many namespaces claims of one app cluster may lie; 0: any number")
 	flags.Int64Var(&o.StatusHistory, "status-history", o.StatusHistory, "after about how many commits the history of a branch status is cut")
 	o.AddLeaseFlags(flags)
 	return cmd
@@ -78,6 +82,9 @@ one works: the one that holds the Lease. One that loses it ends.`,
 func (o *Options) validate() error {
 	if o.Workers < 1 {
 		return fmt.Errorf("--workers is %d: at least 1", o.Workers)
+	}
+	if o.MaxNamespaces < 0 {
+		return fmt.Errorf("--max-namespaces is %d: at least 0, which is any number", o.MaxNamespaces)
 	}
 	if o.StatusHistory < 1 {
 		return fmt.Errorf("--status-history is %d: at least 1", o.StatusHistory)

@@ -75,7 +75,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, sessions *
 	if err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
-	claims := claimsFactory{config: mgr.GetConfig(), client: mgr.GetClient(), server: mgr.GetAPIReader(), apis: resolver, objects: objects, log: mgr.GetLogger(), workers: o.Workers, metrics: numbers, now: o.Now}
+	claims := claimsFactory{config: mgr.GetConfig(), client: mgr.GetClient(), server: mgr.GetAPIReader(), apis: resolver, objects: objects, log: mgr.GetLogger(), workers: o.Workers, maxNamespaces: o.MaxNamespaces, metrics: numbers, now: o.Now}
 	roots, err := roots(o.CAFile)
 	if err != nil {
 		return err

@@ -55,6 +55,9 @@ type Controller struct {
 	TenantObjects dynamic.Interface
 	Log           logr.Logger
 	Workers       int
+	// MaxNamespaces is how many namespaces may be made for the cluster's claims; 0
+	// means any number.
+	MaxNamespaces int
 	// Metrics may be nil.
 	Metrics *metrics.BridgeCluster
 	Now     func() time.Time
@@ -75,7 +78,7 @@ func (c *Controller) Run(ctx context.Context, queue *Queue) error {
 	defer c.asides.wait.Wait()
 	defer c.Metrics.Forget()
 	c.limiter = workqueue.NewTypedItemExponentialFailureRateLimiter[string](retryFirst, retryLast)
-	c.namespaces.cluster, c.namespaces.client = c.Session.Cluster, c.Bridge
+	c.namespaces.cluster, c.namespaces.client, c.namespaces.most = c.Session.Cluster, c.Bridge, c.MaxNamespaces
 	many, no := true, false
 	workers, err := controller.NewTypedUnmanaged("claim", controller.TypedOptions[Request]{
 		// One for each app cluster, and so that none waits for another's host.

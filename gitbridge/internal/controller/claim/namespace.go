@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/singleflight"
 	corev1 "k8s.io/api/core/v1"
@@ -23,12 +24,22 @@ var (
 	errForeignNamespace = errors.New("the namespace is not this cluster's")
 	// errTerminatingNamespace says that the namespace is going.
 	errTerminatingNamespace = errors.New("the namespace is being deleted")
+	// errTooManyNamespaces says that the cluster has as many as it may.
+	errTooManyNamespaces = errors.New("the cluster has no room for another namespace")
 )
 
 // namespaces makes the claim namespaces of one cluster, each once.
 type namespaces struct {
 	cluster tenant.Cluster
 	client  kubernetes.Interface
+	// most is how many there may be; 0 means any number.
+	most int
+
+	// counting guards what is below it: how many there are, at least, and when
+	// that was looked at.
+	counting  sync.Mutex
+	have      int
+	countedAt time.Time
 
 	making singleflight.Group
 	// done has those that are there.
@@ -69,6 +80,9 @@ func (n *namespaces) make(ctx context.Context, namespace string) error {
 	}}
 	got, err := n.client.CoreV1().Namespaces().Get(ctx, want.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
+		if err := n.reserve(ctx); err != nil {
+			return err
+		}
 		got, err = n.client.CoreV1().Namespaces().Create(ctx, want, metav1.CreateOptions{FieldManager: tenant.FieldOwner})
 	}
 	switch {
@@ -80,6 +94,33 @@ func (n *namespaces) make(ctx context.Context, namespace string) error {
 	case got.DeletionTimestamp != nil:
 		return fmt.Errorf("use namespace %s: %w", want.Name, errTerminatingNamespace)
 	}
+	return nil
+}
+
+// countAgain is how long a count holds of which there is no room: namespaces go,
+// too, and many claims may ask.
+const countAgain = 10 * time.Second
+
+// reserve counts one namespace more, if there may be one.
+func (n *namespaces) reserve(ctx context.Context) error {
+	n.counting.Lock()
+	defer n.counting.Unlock()
+	if n.most == 0 {
+		return nil
+	}
+	if (n.countedAt.IsZero() || n.have >= n.most) && time.Since(n.countedAt) > countAgain {
+		list, err := n.client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{
+			LabelSelector: tenant.ClusterUIDLabel + "=" + n.cluster.UID, Limit: int64(n.most),
+		})
+		if err != nil {
+			return fmt.Errorf("count namespaces: %w", err)
+		}
+		n.have, n.countedAt = len(list.Items), time.Now()
+	}
+	if n.have >= n.most {
+		return fmt.Errorf("%w: %d", errTooManyNamespaces, n.most)
+	}
+	n.have++
 	return nil
 }
 

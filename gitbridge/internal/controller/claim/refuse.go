@@ -69,6 +69,8 @@ func judge(s *step, err error) verdict {
 	switch {
 	case errors.Is(err, errNoRights):
 		return verdict{result: contract.Failed, message: fmt.Sprintf("this cluster has no right on %s on the control plane (yet): it is tried again", s.Key.Binding)}
+	case errors.Is(err, errTooManyNamespaces):
+		return verdict{result: contract.Denied, problem: &contract.Problem{File: s.Path, Reason: "this cluster has claims in as many namespaces as it may: put the claim into one of them, or ask the platform's operator for more (--max-namespaces of gitbridge)"}}
 	case errors.Is(err, errForeignNamespace):
 		return verdict{result: contract.Failed, message: "the namespace for this claim on the control plane is not this cluster's: its operator must look at it"}
 	case errors.Is(err, errTerminatingNamespace), apierrors.HasStatusCause(err, "NamespaceTerminating"):

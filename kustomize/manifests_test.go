@@ -108,6 +108,10 @@ func TestManifests(t *testing.T) {
 		control.apply(t, "control-plane")
 		control.podsAreAllowed(t, 2)
 	})
+	t.Run("H4_no pod fills the disk of its node", func(t *testing.T) {
+		app.bounded(t)
+		control.bounded(t)
+	})
 	t.Run("an offered API becomes a right of backend and bridge", func(t *testing.T) {
 		offer := &rbacv1.ClusterRole{
 			ObjectMeta: metav1.ObjectMeta{Name: "offer-databases", Labels: map[string]string{"gitbind.dev/offered": "true"}},
@@ -168,4 +172,20 @@ func selfReview(verb, group, resource string) *authorizationv1.SelfSubjectAccess
 	return &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: verb, Group: group, Resource: resource},
 	}}
+}
+
+// bounded fails the test for a volume of a Deployment that can fill a node's disk.
+func (c cluster) bounded(t *testing.T) {
+	t.Helper()
+	deployments, err := c.client.AppsV1().Deployments("gitbind-system").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range deployments.Items {
+		for _, v := range d.Spec.Template.Spec.Volumes {
+			if v.EmptyDir != nil && v.EmptyDir.SizeLimit == nil {
+				t.Errorf("volume %s of %s has no limit", v.Name, d.Name)
+			}
+		}
+	}
 }

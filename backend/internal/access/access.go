@@ -33,7 +33,8 @@ type Verifier interface {
 // Tokens are compared with what caches hold, so that a push costs no request to
 // the API server and agents go on while it is away. A token is refused only
 // after the API server itself was asked: a cache may not have heard yet of a
-// credential that was issued a moment ago.
+// credential that was issued a moment ago. Strangers can make it ask so often and
+// no more (live.go).
 type Authenticator struct {
 	// Clusters reads ClusterBindings.
 	Clusters client.Reader
@@ -57,6 +58,8 @@ type Authenticator struct {
 	ended      sync.Map
 	underway   underway
 	promotions promotions
+	readsOnce  sync.Once
+	liveReads  *liveReads
 }
 
 // Promoter ends the credential before the one with this hash, and reports
@@ -153,6 +156,9 @@ func (a *Authenticator) judgeBridge(s *corev1.Secret, hash string) (grant, error
 	return grant{}, errWho()
 }
 
+// prefixes are those of the agents' tokens.
+var prefixes = map[Role]string{Konnector: credential.KonnectorPrefix, Bridge: credential.BridgePrefix}
+
 // agentOf is where the credential of an agent is kept, and how it is judged.
 func (a *Authenticator) agentOf(role Role) (secret string, cache client.Reader, is judge) {
 	if role == Konnector {
@@ -162,8 +168,9 @@ func (a *Authenticator) agentOf(role Role) (secret string, cache client.Reader, 
 }
 
 func (a *Authenticator) agent(ctx context.Context, cluster, token string, role Role) (Caller, error) {
-	// Before anything is looked up: a cluster's id becomes part of a name.
-	if !v1alpha1.ValidClusterID(cluster) {
+	// Before anything is looked up: a cluster's id becomes part of a name, and what
+	// cannot be a token is none.
+	if !v1alpha1.ValidClusterID(cluster) || !credential.IsToken(prefixes[role], token) {
 		return Caller{}, errWho()
 	}
 	hash := credential.Hash(token)
@@ -199,19 +206,35 @@ func (a *Authenticator) judge(ctx context.Context, cluster, hash string, role Ro
 			return g, nil
 		}
 	}
-	return a.judgeLive(ctx, cluster, hash, role)
+	token := cluster + " " + role.String() + " " + hash
+	if err := a.reads().refusal(token); err != nil {
+		return grant{}, err
+	}
+	found, err := a.reads().secret(ctx, a.Live, key)
+	g, err := verdict(found, err, hash, is)
+	a.reads().note(token, err)
+	return g, err
 }
 
-func (a *Authenticator) judgeLive(ctx context.Context, cluster, hash string, role Role) (grant, error) {
-	secret, _, is := a.agentOf(role)
-	var s corev1.Secret
-	switch err := within(ctx, a.Live, client.ObjectKey{Namespace: v1alpha1.TenantNamespace(cluster), Name: secret}, &s); {
+// verdict judges a token by the Secret that was read for it.
+func verdict(s *corev1.Secret, err error, hash string, is judge) (grant, error) {
+	switch {
 	case apierrors.IsNotFound(err):
 		return grant{}, errWho()
+	case refusal.Is(err, refusal.Unavailable):
+		return grant{}, err
 	case err != nil:
 		return grant{}, refusal.Because(err, refusal.Unavailable, "credentials cannot be looked at just now: try again")
 	}
-	return is(&s, hash)
+	return is(s, hash)
+}
+
+// judgeLive asks the API server at once, for what is not a stranger's to cause.
+func (a *Authenticator) judgeLive(ctx context.Context, cluster, hash string, role Role) (grant, error) {
+	secret, _, is := a.agentOf(role)
+	var s corev1.Secret
+	err := within(ctx, a.Live, client.ObjectKey{Namespace: v1alpha1.TenantNamespace(cluster), Name: secret}, &s)
+	return verdict(&s, err, hash, is)
 }
 
 // owner lets in the person to whom the cluster belongs.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,17 +60,23 @@ func secret(id, name string, data map[string]string) *corev1.Secret {
 	return s
 }
 
+// gbk and gbb are tokens as long as real ones.
+func gbk(s string) string { return credential.KonnectorPrefix + padded(s) }
+func gbb(s string) string { return credential.BridgePrefix + padded(s) }
+
+func padded(s string) string { return s + strings.Repeat("A", 43-len(s)) }
+
 func binding(id, issuer, subject string) *v1alpha1.ClusterBinding {
 	return &v1alpha1.ClusterBinding{ObjectMeta: metav1.ObjectMeta{Name: id}, Spec: v1alpha1.ClusterBindingSpec{Owner: v1alpha1.Owner{Issuer: issuer, Subject: subject, Username: "oidc:alice"}}}
 }
 
 func objects() []client.Object {
 	konnector := func(id string, expires time.Time) *corev1.Secret {
-		return secret(id, v1alpha1.KonnectorSecret, map[string]string{"username": "konnector", "sha256": credential.Hash("gbk_" + id), "expires": expires.Format(time.RFC3339)})
+		return secret(id, v1alpha1.KonnectorSecret, map[string]string{"username": "konnector", "sha256": credential.Hash(gbk(id)), "expires": expires.Format(time.RFC3339)})
 	}
 	return []client.Object{
 		konnector(cluster, now.Add(time.Hour)), konnector(other, now),
-		secret(cluster, v1alpha1.BridgeSecret, map[string]string{"username": "bridge", "password": "gbb_" + cluster}),
+		secret(cluster, v1alpha1.BridgeSecret, map[string]string{"username": "bridge", "password": gbb(cluster)}),
 		secret(other, v1alpha1.BridgeSecret, map[string]string{"username": "bridge"}),
 		binding(cluster, "https://issuer", "alice"), binding(other, "https://issuer", "bob"),
 	}
@@ -85,7 +92,8 @@ func authenticator(t *testing.T, cached []client.Object, live client.Reader) *Au
 			"mallory": {Issuer: "https://other", Subject: "alice", Username: "oidc:alice@example.com"},
 			"nobody":  {},
 		},
-		Now: func() time.Time { return now },
+		Now:       func() time.Time { return now },
+		liveReads: newLiveReads(time.Millisecond),
 	}
 }
 
@@ -106,25 +114,25 @@ func TestAuthenticate(t *testing.T) {
 		role    Role
 		kind    refusal.Kind
 	}{
-		{"the konnector", cluster, basic("konnector", "gbk_"+cluster), Konnector, 0},
-		{"the bridge", cluster, basic("bridge", "gbb_"+cluster), Bridge, 0},
+		{"the konnector", cluster, basic("konnector", gbk(cluster)), Konnector, 0},
+		{"the bridge", cluster, basic("bridge", gbb(cluster)), Bridge, 0},
 		{"the owner at the Git host", cluster, basic("anything", "alice"), Owner, 0},
 		{"the owner at the events", cluster, bearer("alice"), Owner, 0},
 		{"nobody", cluster, none, 0, refusal.Unauthenticated},
 		{"no password", cluster, basic("konnector", ""), 0, refusal.Unauthenticated},
-		{"an expired konnector", other, basic("konnector", "gbk_"+other), 0, refusal.Unauthenticated},
-		{"another cluster's konnector", other, basic("konnector", "gbk_"+cluster), 0, refusal.Unauthenticated},
-		{"another cluster's bridge", cluster, basic("bridge", "gbb_"+other), 0, refusal.Unauthenticated},
+		{"an expired konnector", other, basic("konnector", gbk(other)), 0, refusal.Unauthenticated},
+		{"another cluster's konnector", other, basic("konnector", gbk(cluster)), 0, refusal.Unauthenticated},
+		{"another cluster's bridge", cluster, basic("bridge", gbb(other)), 0, refusal.Unauthenticated},
 		{"a bridge without a password", other, basic("bridge", ""), 0, refusal.Unauthenticated},
-		{"the konnector as bridge", cluster, basic("bridge", "gbk_"+cluster), 0, refusal.Unauthenticated},
-		{"the bridge as konnector", cluster, basic("konnector", "gbb_"+cluster), 0, refusal.Unauthenticated},
-		{"the hash as the token", cluster, basic("konnector", credential.Hash("gbk_"+cluster)), 0, refusal.Unauthenticated},
-		{"a cluster that does not exist, as agent", "nosuch", basic("konnector", "gbk_"+cluster), 0, refusal.Unauthenticated},
+		{"the konnector as bridge", cluster, basic("bridge", gbk(cluster)), 0, refusal.Unauthenticated},
+		{"the bridge as konnector", cluster, basic("konnector", gbb(cluster)), 0, refusal.Unauthenticated},
+		{"the hash as the token", cluster, basic("konnector", credential.Hash(gbk(cluster))), 0, refusal.Unauthenticated},
+		{"a cluster that does not exist, as agent", "nosuch", basic("konnector", gbk(cluster)), 0, refusal.Unauthenticated},
 		{"a cluster that does not exist, as person", "nosuch", bearer("alice"), 0, refusal.NotFound},
 		{"somebody else's cluster", other, bearer("alice"), 0, refusal.NotFound},
 		{"the same subject at another issuer", cluster, bearer("mallory"), 0, refusal.NotFound},
 		{"an identity without a name", cluster, bearer("nobody"), 0, refusal.NotFound},
-		{"an id that is none, as agent", "../" + cluster, basic("konnector", "gbk_"+cluster), 0, refusal.Unauthenticated},
+		{"an id that is none, as agent", "../" + cluster, basic("konnector", gbk(cluster)), 0, refusal.Unauthenticated},
 		{"an id that is none, as person", "../" + cluster, bearer("alice"), 0, refusal.NotFound},
 		{"a bad ID token", cluster, bearer("x"), 0, refusal.Unauthenticated},
 	} {
@@ -151,11 +159,11 @@ func TestAgentsGoOnWhileTheAPIServerIsAway(t *testing.T) {
 	})
 	a := authenticator(t, objects(), away)
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
-	r.SetBasicAuth("konnector", "gbk_"+cluster)
+	r.SetBasicAuth("konnector", gbk(cluster))
 	if _, err := a.Authenticate(r, cluster); err != nil {
 		t.Errorf("known credential: %v", err)
 	}
-	r.SetBasicAuth("konnector", "gbk_new")
+	r.SetBasicAuth("konnector", gbk("new"))
 	if _, err := a.Authenticate(r, cluster); !refusal.Is(err, refusal.Unavailable) {
 		t.Errorf("unknown credential: %v, want to be told to try again", err)
 	}
@@ -163,10 +171,10 @@ func TestAgentsGoOnWhileTheAPIServerIsAway(t *testing.T) {
 
 func TestANewCredentialCountsBeforeTheCacheKnowsIt(t *testing.T) {
 	live := fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(objects()...).Build()
-	stale := secret(cluster, v1alpha1.KonnectorSecret, map[string]string{"sha256": credential.Hash("gbk_old"), "expires": now.Add(time.Hour).Format(time.RFC3339)})
+	stale := secret(cluster, v1alpha1.KonnectorSecret, map[string]string{"sha256": credential.Hash(gbk("old")), "expires": now.Add(time.Hour).Format(time.RFC3339)})
 	a := authenticator(t, []client.Object{stale}, live)
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
-	r.SetBasicAuth("konnector", "gbk_"+cluster)
+	r.SetBasicAuth("konnector", gbk(cluster))
 	if _, err := a.Authenticate(r, cluster); err != nil {
 		t.Error(err)
 	}
@@ -176,14 +184,14 @@ func TestOnlyAKonnectorThatWasLetInWasSeen(t *testing.T) {
 	live := fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(objects()...).Build()
 	a := authenticator(t, nil, live)
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
-	for _, c := range []struct{ user, password string }{{"konnector", "gbk_wrong"}, {"bridge", "gbb_" + cluster}, {"person", "alice"}} {
+	for _, c := range []struct{ user, password string }{{"konnector", gbk("wrong")}, {"bridge", gbb(cluster)}, {"person", "alice"}} {
 		r.SetBasicAuth(c.user, c.password)
 		_, _ = a.Authenticate(r, cluster)
 		if at := a.KonnectorSeen(cluster); !at.IsZero() {
 			t.Errorf("%s: seen at %s", c.user, at)
 		}
 	}
-	r.SetBasicAuth("konnector", "gbk_"+cluster)
+	r.SetBasicAuth("konnector", gbk(cluster))
 	if _, err := a.Authenticate(r, cluster); err != nil || !a.KonnectorSeen(cluster).Equal(now) {
 		t.Errorf("seen at %s, %v", a.KonnectorSeen(cluster), err)
 	}

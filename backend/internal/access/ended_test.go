@@ -37,8 +37,8 @@ func (p *promoter) Promote(context.Context, string, string) (bool, error) {
 
 func renewed() client.Object {
 	return secret(cluster, v1alpha1.KonnectorSecret, map[string]string{
-		"sha256": credential.Hash("gbk_old"), "expires": now.Add(time.Hour).Format(time.RFC3339),
-		"next-sha256": credential.Hash("gbk_new"), "next-expires": now.Add(2 * time.Hour).Format(time.RFC3339),
+		"sha256": credential.Hash(gbk("old")), "expires": now.Add(time.Hour).Format(time.RFC3339),
+		"next-sha256": credential.Hash(gbk("new")), "next-expires": now.Add(2 * time.Hour).Format(time.RFC3339),
 	})
 }
 
@@ -53,7 +53,7 @@ func TestTheFirstUseOfARenewedCredentialIsToldOnce(t *testing.T) {
 	keys := &promoter{counts: true}
 	a := authenticator(t, []client.Object{renewed()}, fake.NewClientBuilder().WithScheme(scheme(t)).Build())
 	a.Keys, a.Log = keys, slog.New(slog.DiscardHandler)
-	for _, token := range []string{"gbk_old", "gbk_new", "gbk_new", "gbk_new"} {
+	for _, token := range []string{gbk("old"), gbk("new"), gbk("new"), gbk("new")} {
 		if err := asKonnector(a, token); err != nil {
 			t.Errorf("%s: %v", token, err)
 		}
@@ -61,8 +61,8 @@ func TestTheFirstUseOfARenewedCredentialIsToldOnce(t *testing.T) {
 	if keys.calls != 1 {
 		t.Errorf("told %d times, want once: the cache has not heard of it yet", keys.calls)
 	}
-	a.End(cluster, []string{credential.Hash("gbk_old")}, false)
-	if err := asKonnector(a, "gbk_old"); !refusal.Is(err, refusal.Unauthenticated) {
+	a.End(cluster, []string{credential.Hash(gbk("old"))}, false)
+	if err := asKonnector(a, gbk("old")); !refusal.Is(err, refusal.Unauthenticated) {
 		t.Errorf("the one before it, which a cache still knows: %v", err)
 	}
 }
@@ -73,7 +73,7 @@ func TestARenewedCredentialCountsWhileItsFirstUseCannotBeWritten(t *testing.T) {
 	a := authenticator(t, []client.Object{renewed()}, fake.NewClientBuilder().WithScheme(scheme(t)).Build())
 	a.Keys, a.Log, a.Now = keys, slog.New(slog.DiscardHandler), func() time.Time { return at }
 	for range 3 {
-		if err := asKonnector(a, "gbk_new"); err != nil {
+		if err := asKonnector(a, gbk("new")); err != nil {
 			t.Error(err)
 		}
 	}
@@ -81,7 +81,7 @@ func TestARenewedCredentialCountsWhileItsFirstUseCannotBeWritten(t *testing.T) {
 		t.Errorf("tried %d times within a moment", keys.calls)
 	}
 	at = at.Add(promoteAgain)
-	if err := asKonnector(a, "gbk_new"); err != nil || keys.calls != 2 {
+	if err := asKonnector(a, gbk("new")); err != nil || keys.calls != 2 {
 		t.Errorf("after a while: %v, tried %d times", err, keys.calls)
 	}
 }
@@ -89,7 +89,7 @@ func TestARenewedCredentialCountsWhileItsFirstUseCannotBeWritten(t *testing.T) {
 func TestARenewedCredentialThatWasRotatedMeanwhileIsRefused(t *testing.T) {
 	a := authenticator(t, []client.Object{renewed()}, fake.NewClientBuilder().WithScheme(scheme(t)).Build())
 	a.Keys, a.Log = &promoter{}, slog.New(slog.DiscardHandler)
-	if err := asKonnector(a, "gbk_new"); !refusal.Is(err, refusal.Unauthenticated) {
+	if err := asKonnector(a, gbk("new")); !refusal.Is(err, refusal.Unauthenticated) {
 		t.Error(err)
 	}
 }
@@ -119,7 +119,7 @@ func serve(t *testing.T, a *Authenticator, handle func(w http.ResponseWriter, r 
 	t.Cleanup(func() { conn.Close() })
 	// A body that never comes to its end.
 	_, err = fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nAuthorization: Basic %s\r\nContent-Length: 1000000\r\n\r\nbegin",
-		base64.StdEncoding.EncodeToString([]byte("konnector:gbk_"+cluster)))
+		base64.StdEncoding.EncodeToString([]byte("konnector:"+gbk(cluster))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func TestRequestsUnderWayEndWithTheirCredential(t *testing.T) {
 	for name, handle := range map[string]func(http.ResponseWriter, *http.Request){"an open stream": stream, "a push that is being sent": readBody} {
 		for how, end := range map[string]func(*Authenticator, client.Client){
 			"by the backend": func(a *Authenticator, _ client.Client) {
-				a.End(cluster, []string{credential.Hash("gbk_" + cluster)}, true)
+				a.End(cluster, []string{credential.Hash(gbk(cluster))}, true)
 			},
 			"by an operator who deletes the Secret": func(a *Authenticator, live client.Client) {
 				if err := live.Delete(t.Context(), secret(cluster, v1alpha1.KonnectorSecret, nil)); err != nil {
@@ -162,7 +162,7 @@ func TestRequestsUnderWayEndWithTheirCredential(t *testing.T) {
 				a.Log = slog.New(slog.DiscardHandler)
 				ended := serve(t, a, handle)
 				// What ends others ends not this one.
-				a.End(cluster, []string{credential.Hash("gbk_other")}, true)
+				a.End(cluster, []string{credential.Hash(gbk("other"))}, true)
 				a.SecretChanged(t.Context(), cluster, Konnector)
 				a.SecretChanged(t.Context(), cluster, Bridge)
 				select {
@@ -205,7 +205,7 @@ func TestAPushFinishesThoughARenewalEndsItsCredential(t *testing.T) {
 	a := authenticator(t, nil, live)
 	a.Log = slog.New(slog.DiscardHandler)
 	ended := serve(t, a, stream)
-	a.End(cluster, []string{credential.Hash("gbk_" + cluster)}, false)
+	a.End(cluster, []string{credential.Hash(gbk(cluster))}, false)
 	if err := live.Delete(t.Context(), secret(cluster, v1alpha1.KonnectorSecret, nil)); err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +215,7 @@ func TestAPushFinishesThoughARenewalEndsItsCredential(t *testing.T) {
 		t.Errorf("it was cut: %v", err)
 	case <-time.After(50 * time.Millisecond):
 	}
-	if err := asKonnector(a, "gbk_"+cluster); !refusal.Is(err, refusal.Unauthenticated) {
+	if err := asKonnector(a, gbk(cluster)); !refusal.Is(err, refusal.Unauthenticated) {
 		t.Errorf("the next request: %v", err)
 	}
 }

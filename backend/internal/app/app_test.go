@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"gitbind.dev/backend/internal/credential"
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
@@ -535,7 +536,7 @@ func (f *fixture) testAPIServerAway(t *testing.T) {
 	if out, err := gitRemote(t, c.RepositoryURL, c.Credential.Username, c.Credential.Password); err != nil {
 		t.Errorf("the konnector: %v %s", err, out)
 	}
-	if out, err := gitRemote(t, c.RepositoryURL, "konnector", "gbk_wrong"); err == nil || !strings.Contains(out, "503") {
+	if out, err := gitRemote(t, c.RepositoryURL, "konnector", credential.New(credential.KonnectorPrefix)); err == nil || !strings.Contains(out, "503") {
 		t.Errorf("a credential that nobody knows: %v %s", err, out)
 	}
 	if status, message := f.call(t, f.tokens[env.Alice], "GET", "/v1/catalog", nil, nil); status != 503 || !strings.Contains(message, "try again") {

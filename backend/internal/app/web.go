@@ -44,7 +44,7 @@ func (o *webOptions) check(publicURL *url.URL) error {
 
 // signIn signs people in with a browser, at the first issuer.
 func (o *webOptions) signIn(people *login.Issuer, publicURL string, log *slog.Logger) (*signin.SignIn, error) {
-	s := &signin.SignIn{Issuer: people, ClientID: people.ClientID(), Scopes: scopes, PublicURL: publicURL, Log: log}
+	s := &signin.SignIn{Issuer: people, ClientID: people.ClientID(), Scopes: scopes, PublicURL: publicURL, Exchanges: signin.NewExchanges(), Log: log}
 	if o.clientID != "" {
 		s.ClientID = o.clientID
 	}

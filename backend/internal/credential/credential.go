@@ -9,6 +9,7 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"encoding/hex"
+	"strings"
 )
 
 // Prefixes of tokens, so that secret scanners and people recognise them.
@@ -25,11 +26,22 @@ const (
 
 // New is a new token of 256 random bits.
 func New(prefix string) string {
-	var b [32]byte
+	var b [tokenBytes]byte
 	// crypto/rand.Read never fails: it ends the program when the system has no
 	// randomness to give.
 	_, _ = rand.Read(b[:])
 	return prefix + base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+// tokenBytes are the random bytes of a token.
+const tokenBytes = 32
+
+// IsToken tells whether a text could have been made by New: whatever could not
+// needs no looking up.
+func IsToken(prefix, token string) bool {
+	rest, ok := strings.CutPrefix(token, prefix)
+	b, err := base64.RawURLEncoding.DecodeString(rest)
+	return ok && err == nil && len(b) == tokenBytes
 }
 
 // Hash is what is kept of a token: hexadecimal SHA-256. A token has 256 random

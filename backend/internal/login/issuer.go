@@ -90,7 +90,8 @@ func (i *Issuer) discover(ctx context.Context) error {
 	if err := provider.Claims(&doc); err != nil {
 		return err
 	}
-	keys := &keySet{remote: oidc.NewRemoteKeySet(ctx, doc.Keys)}
+	fetching := &http.Client{Timeout: issuerTimeout, Transport: &keysTransport{next: i.client.Transport, every: keysEvery, again: keysAgain}}
+	keys := &keySet{remote: oidc.NewRemoteKeySet(oidc.ClientContext(ctx, fetching), doc.Keys)}
 	i.found.Store(&found{endpoint: provider.Endpoint(), verifier: oidc.NewVerifier(i.cfg.URL, keys, &oidc.Config{
 		SkipClientIDCheck:    true, // there may be several: see verify
 		SupportedSigningAlgs: signing(doc.Algorithms),

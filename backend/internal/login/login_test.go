@@ -29,6 +29,8 @@ type issuer struct {
 	url  string
 	key  *rsa.PrivateKey
 	down atomic.Bool
+	// fetched counts how often the keys were.
+	fetched atomic.Int64
 }
 
 func newIssuer(t *testing.T) *issuer {
@@ -39,6 +41,9 @@ func newIssuer(t *testing.T) *issuer {
 		if i.down.Load() {
 			http.Error(w, "down", http.StatusBadGateway)
 			return
+		}
+		if r.URL.Path == "/keys" {
+			i.fetched.Add(1)
 		}
 		s.ServeHTTP(w, r)
 	}))

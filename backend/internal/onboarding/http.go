@@ -48,6 +48,7 @@ type Service struct {
 
 	connecting sync.Mutex
 	permitting sync.Mutex
+	asking     asking
 	renewals   renewals
 }
 
@@ -115,6 +116,9 @@ func (s *Service) signedIn(w http.ResponseWriter, r *http.Request, flow func(htt
 	who, err := s.Login.Verify(r.Context(), raw)
 	if err != nil {
 		return nil, err
+	}
+	if !s.asking.may(who) {
+		return nil, refusal.New(refusal.Unavailable, "you make more than %d requests a second: try again", askPerSecond)
 	}
 	answer, err := flow(w, r, who)
 	if err != nil && errors.Is(r.Context().Err(), context.DeadlineExceeded) && !isRefusal(err) {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
+	"golang.org/x/time/rate"
 
 	"gitbind.dev/backend/internal/login"
 	"gitbind.dev/backend/internal/refusal"
@@ -64,9 +65,15 @@ type SignIn struct {
 	// Seal is made by NewSeal.
 	Seal *Seal
 	Log  *slog.Logger
+	// Exchanges bounds how often the issuer is asked to take a code: anybody can
+	// make one up. It is made by NewExchanges; nil means no bound.
+	Exchanges *rate.Limiter
 	// Now is for tests; nil means time.Now.
 	Now func() time.Time
 }
+
+// NewExchanges allows five codes a second, and twenty at once.
+func NewExchanges() *rate.Limiter { return rate.NewLimiter(5, 20) }
 
 // Mount adds the routes:
 //
@@ -154,6 +161,9 @@ func (s *SignIn) finish(r *http.Request, f flow) (login.Identity, error) {
 	endpoint, err := s.Issuer.Endpoint()
 	if err != nil {
 		return login.Identity{}, err
+	}
+	if s.Exchanges != nil && !s.Exchanges.Allow() {
+		return login.Identity{}, refusal.New(refusal.Unavailable, "Too many people sign in just now.")
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), exchangeTimeout)
 	defer cancel()

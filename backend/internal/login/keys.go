@@ -1,0 +1,59 @@
+package login
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	// keysEvery is how often the issuer's keys are fetched at most. A token whose
+	// key is not known has them fetched again, and anybody can make such a token.
+	keysEvery = 10 * time.Second
+	// keysAgain is how soon after a fetch that failed.
+	keysAgain = time.Second
+	// maxKeys bounds the issuer's answer, in bytes.
+	maxKeys = 1 << 20
+)
+
+// keysTransport fetches the issuer's keys, and gives the answer before for as
+// long as it is new enough.
+type keysTransport struct {
+	next         http.RoundTripper
+	every, again time.Duration
+
+	mu    sync.Mutex
+	last  *http.Response
+	body  []byte
+	err   error
+	until time.Time
+}
+
+func (k *keysTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if now := time.Now(); now.After(k.until) {
+		k.fetch(r)
+		k.until = now.Add(k.every)
+		if k.err != nil || k.last.StatusCode != http.StatusOK {
+			k.until = now.Add(k.again)
+		}
+	}
+	if k.err != nil {
+		return nil, k.err
+	}
+	answer := *k.last
+	answer.Body, answer.Request = io.NopCloser(bytes.NewReader(k.body)), r
+	return &answer, nil
+}
+
+func (k *keysTransport) fetch(r *http.Request) {
+	k.body = nil
+	if k.last, k.err = k.next.RoundTrip(r); k.err != nil {
+		return
+	}
+	defer k.last.Body.Close()
+	k.body, k.err = io.ReadAll(io.LimitReader(k.last.Body, maxKeys))
+}

@@ -46,10 +46,11 @@ func TestFlagsAreChecked(t *testing.T) {
 		{"--public-url=x --git-dir=d --oidc-issuer=i", "no http or https URL"},
 		{"--public-url=http://x --git-dir=d --oidc-issuer=https://i", "credentials sent in clear"},
 		{"--public-url=https://x --git-dir=d", "--oidc-issuer or --oidc-config is required"},
-		{"--public-url=https://x --git-dir=d --oidc-issuer=http://i", "it must be https"},
-		{"--public-url=https://x --git-dir=d --oidc-issuer=https://gitlab.com", "anybody can get a token"},
+		{"--public-url=https://x --git-dir=d --oidc-issuer=https://i", "name the client id"},
+		{"--public-url=https://x --git-dir=d --oidc-client-id=c --oidc-issuer=http://i", "it must be https"},
+		{"--public-url=https://x --git-dir=d --oidc-client-id=c --oidc-issuer=https://gitlab.com", "anybody can get a token"},
 		{"--public-url=https://x --git-dir=d --oidc-issuer=https://i --credential-lifetime=1s", "a minute or longer"},
-		{"--public-url=https://x --git-dir=d --oidc-issuer=https://i --oidc-username-prefix=", "prefix"},
+		{"--public-url=https://x --git-dir=d --oidc-client-id=c --oidc-issuer=https://i --oidc-username-prefix=", "prefix"},
 		{"extra", "unknown command"},
 	} {
 		cmd := NewCommand()

@@ -26,7 +26,7 @@ type oidcOptions struct {
 func (o *oidcOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.config, "oidc-config", "", "file with an AuthenticationConfiguration, as the API server has: whose ID tokens count beside those of --oidc-issuer, or without it; the first issuer is that of the people")
 	f.StringVar(&o.issuer, "oidc-issuer", "", "URL of the OIDC issuer whose users may sign in (required, or --oidc-config)")
-	f.StringVar(&o.clientID, "oidc-client-id", "gitbind-cli", "client id that ID tokens must be for")
+	f.StringVar(&o.clientID, "oidc-client-id", "", "client id that ID tokens must be for (required with --oidc-issuer): one that no other control plane has, or a token for one counts at the other")
 	f.StringVar(&o.usernameClaim, "oidc-username-claim", login.ClaimEmail, "claim that is the username in RBAC: email counts only if verified")
 	f.StringVar(&o.prefix, "oidc-username-prefix", "oidc:", "prefix of usernames and groups in RBAC")
 	f.DurationVar(&o.maxLifetime, "oidc-max-lifetime", login.DefaultMaxLifetime, "how long an ID token may live from its issue to its end, whichever issuer it is from")

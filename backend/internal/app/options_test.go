@@ -17,7 +17,7 @@ func parse(t *testing.T, args ...string) (*options, error) {
 	o := &options{}
 	f := pflag.NewFlagSet("backend", pflag.ContinueOnError)
 	o.addFlags(f)
-	if err := f.Parse(append([]string{"--public-url=https://gitbind.example.com/", "--git-dir=/x", "--oidc-issuer=https://dex.example.com"}, args...)); err != nil {
+	if err := f.Parse(append([]string{"--public-url=https://gitbind.example.com/", "--git-dir=/x", "--oidc-issuer=https://dex.example.com", "--oidc-client-id=gitbind-cli"}, args...)); err != nil {
 		t.Fatal(err)
 	}
 	return o, o.check()
@@ -61,6 +61,7 @@ func TestIssuersComeFromFlagsAndFile(t *testing.T) {
 		"--oidc-config=" + file:                "https://dex.example.com gitbind-cli, https://ci.example.com gitbind",
 		"--oidc-issuer= --oidc-config=" + file: "https://ci.example.com gitbind",
 		"--oidc-issuer=":                       "!is required",
+		"--oidc-client-id=":                    "!name the client id",
 		"--oidc-config=/nonexistent":           "!--oidc-config",
 		"--oidc-ca-file=/nonexistent":          "!--oidc-ca-file",
 		"--oidc-ca-file=/dev/null":             "!no certificate",

@@ -94,7 +94,7 @@ func startBackend(t *testing.T, e *env.Env, root string) (url string) {
 			return []string{
 				"--kubeconfig=" + kubeconfig, "--git-dir=" + filepath.Join(e.Dir, "git"),
 				"--listen=" + address(ports[0]), "--public-url=http://" + address(ports[0]),
-				"--health-listen=" + address(ports[1]), "--oidc-issuer=" + e.Dex.Issuer,
+				"--health-listen=" + address(ports[1]), "--oidc-issuer=" + e.Dex.Issuer, "--oidc-client-id=" + e.Dex.ClientID,
 			}
 		},
 		Ready: func(ports []int) string { return "http://" + address(ports[1]) + "/readyz" },

@@ -50,15 +50,17 @@ func Of(ctx context.Context, a controlplane.Access, connection *v1alpha1.Connect
 // credential is the person's ID token: the one given, that of the session, or
 // that of a new sign-in.
 func credential(ctx context.Context, a controlplane.Access, connection *v1alpha1.Connection) (username, token string, err error) {
-	if a.How.Token != "" {
-		return "me", a.How.Token, nil
-	}
-	token, username, err = a.Saved(ctx, connection)
-	if a.How.Silent || !errors.Is(err, session.ErrNone) {
-		return username, token, err
+	if a.How.Token == "" {
+		token, username, err = a.Saved(ctx, connection)
+		if a.How.Silent || !errors.Is(err, session.ErrNone) {
+			return username, token, err
+		}
 	}
 	if _, err := a.Of(ctx, connection); err != nil {
 		return "", "", err
+	}
+	if a.How.Token != "" {
+		return "me", a.How.Token, nil
 	}
 	token, username, err = a.Saved(ctx, connection)
 	return username, token, err

@@ -217,10 +217,17 @@ func (c *Command) open(needs Needs) (err error) {
 			return err
 		}
 	}
-	if needs&SignIn != 0 {
-		c.call.SignIn, err = c.env.SignIn()
+	if needs&SignIn == 0 {
+		return nil
 	}
-	return err
+	if c.call.SignIn, err = c.env.SignIn(); err != nil {
+		return err
+	}
+	// Standard output may be for a program when a person is there.
+	if asked := terminal.Open(c.InOrStdin(), c.ErrOrStderr()); asked.Interactive {
+		c.call.SignIn.Confirm = asked.Confirm
+	}
+	return nil
 }
 
 // Args refuses fewer or more arguments than these (any number with most -1), in the

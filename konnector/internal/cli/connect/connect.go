@@ -67,11 +67,10 @@ func Do(ctx context.Context, in Input) error {
 		return err
 	}
 	c := connecting{Input: in, connections: connections, before: named(connections, in.Name)}
-	trusting := in.SignIn.TrustingAlways
-	if c.before != nil && len(c.CABundle) == 0 {
-		c.CABundle, trusting = c.before.Spec.CABundle, in.SignIn.Trusting
+	if c.before != nil && len(c.CABundle) == 0 && len(c.before.Spec.CABundle) > 0 {
+		c.CABundle, c.How.Connection = c.before.Spec.CABundle, c.Name
 	}
-	if c.SignIn, err = trusting(c.CABundle); err != nil {
+	if c.SignIn, err = in.SignIn.Trusting(c.CABundle); err != nil {
 		return err
 	}
 	switch {

@@ -35,8 +35,8 @@ func (a Access) Open(ctx context.Context, url, connection string) (*Client, *v1a
 	return c, found, err
 }
 
-// Of opens the backend of a Connection, whose spec says where it is and whom to
-// trust there: whoever made the Connection has decided that.
+// Of opens the backend of a Connection. Whoever administers the cluster writes
+// where that is and whom to trust there: the person is asked whether they mean it.
 func (a Access) Of(ctx context.Context, connection *v1alpha1.Connection) (*Client, error) {
 	if connection.Spec.BackendURL == "" {
 		return nil, fmt.Errorf("the connection %q names no backend to ask: its spec.backendURL is empty", connection.Name)
@@ -45,11 +45,12 @@ func (a Access) Of(ctx context.Context, connection *v1alpha1.Connection) (*Clien
 	if err != nil {
 		return nil, err
 	}
-	a.How.PlainHTTP = true
+	a.How.Connection = connection.Name
 	return Open(ctx, backend, trusting, a.How)
 }
 
-// Ask asks the backend of a Connection how to sign in there.
+// Ask asks the backend of a Connection how to sign in there. It sends nothing that
+// others could not read along.
 func (a Access) Ask(ctx context.Context, connection *v1alpha1.Connection) (restapi.Info, error) {
 	trusting, err := a.trusting(connection)
 	if err != nil {
@@ -64,6 +65,9 @@ func (a Access) Saved(ctx context.Context, connection *v1alpha1.Connection) (tok
 	backend, trusting, err := a.at(connection)
 	if err != nil {
 		return "", "", err
+	}
+	if !a.How.PlainHTTP && !session.Private(backend) {
+		return "", "", session.ErrNone
 	}
 	return trusting.Silent(ctx, backend)
 }

@@ -47,13 +47,17 @@ func Ask(ctx context.Context, backendURL string, s *signin.SignIn, how signin.Ho
 	return info, err
 }
 
-// Open asks the backend how to sign in, and signs in.
+// Open asks the backend how to sign in, makes sure that the person means to, and
+// signs in.
 func Open(ctx context.Context, backendURL string, s *signin.SignIn, how signin.How) (*Client, error) {
 	c, info, err := ask(ctx, backendURL, s, how)
 	if err != nil {
 		return nil, err
 	}
 	provider := signin.Provider{Issuer: info.Issuer, ClientID: info.ClientID, Scopes: info.Scopes}
+	if err := s.Agree(backendURL, provider, how); err != nil {
+		return nil, err
+	}
 	c.token = func(ctx context.Context, renew bool) (string, error) {
 		return s.Token(ctx, backendURL, provider, how, renew)
 	}

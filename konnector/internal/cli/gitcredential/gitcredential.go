@@ -40,7 +40,7 @@ func Do(ctx context.Context, in Input) error {
 		return err
 	}
 	for _, s := range sessions {
-		if !isFor(s, asked) {
+		if !s.IsSignedIn() || !isFor(s, asked) {
 			continue
 		}
 		switch in.Operation {

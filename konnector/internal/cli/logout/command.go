@@ -16,8 +16,8 @@ func Command(env command.Env) *cobra.Command {
 	c := command.New(env, &in.Call, &cobra.Command{
 		Use:   "logout [URL]",
 		Short: "Forget your sign-ins on this machine",
-		Long: `Forget your sign-in at the backend at URL, or at all of them. What is connected
-and bound goes on without you.`,
+		Long: `Forget your sign-in at the backend at URL, or at all of them, and that you agreed
+to sign in there. What is connected and bound goes on without you.`,
 		Example: `  kubectl gitbind logout https://gitbind.example.com`,
 		Args:    cobra.MaximumNArgs(1),
 	})

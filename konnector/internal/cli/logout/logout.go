@@ -29,6 +29,9 @@ func Do(in Input) error {
 		if err := in.SignIn.Sessions.Remove(s.BackendURL); err != nil {
 			return err
 		}
+		if !s.IsSignedIn() {
+			continue
+		}
 		fmt.Fprintf(in.Terminal.Out, "%s is signed out of %s.\n", s.Username, s.BackendURL)
 		forgotten++
 	}

@@ -1,5 +1,6 @@
-// Package session keeps on disk, per backend, what a person needs in order to
-// stay signed in: an ID token and a refresh token.
+// Package session keeps on disk, per backend, that a person agreed to sign in
+// there, and what they need in order to stay signed in: an ID token and a refresh
+// token.
 //
 // A session is for exactly one backend URL and is never given to another. The
 // files are readable by their owner only. The package does no network.
@@ -20,21 +21,24 @@ import (
 	"github.com/rogpeppe/go-internal/lockedfile"
 )
 
-// Session is a person who is signed in at a backend.
+// Session is a backend at which a person agreed to sign in, and their sign-in.
 type Session struct {
 	BackendURL string   `json:"backendURL"`
 	Issuer     string   `json:"issuer"`
 	ClientID   string   `json:"clientID"`
 	Scopes     []string `json:"scopes,omitempty"`
-	// Username is who signed in, for people.
+	// Username is who signed in, for people; "" when nobody has, yet.
 	Username     string    `json:"username"`
 	IDToken      string    `json:"idToken,omitempty"`
 	Expiry       time.Time `json:"expiry,omitzero"`
 	RefreshToken string    `json:"refreshToken,omitempty"`
-	// CABundle is PEM that the person gave, trusted at backend and issuer beside the
-	// system's.
+	// CABundle is PEM that the person gave or agreed to, trusted at backend and
+	// issuer beside the system's.
 	CABundle []byte `json:"caBundle,omitempty"`
 }
+
+// IsSignedIn tells whether somebody has signed in, and not only agreed to.
+func (s Session) IsSignedIn() bool { return s.Username != "" }
 
 // ErrNone says that nobody is signed in at the backend.
 var ErrNone = errors.New("not signed in")

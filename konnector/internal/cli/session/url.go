@@ -41,6 +41,15 @@ func Private(rawURL string) bool {
 	if u.Scheme == "https" {
 		return true
 	}
+	return IsLocal(rawURL)
+}
+
+// IsLocal reports whether a URL is one of this machine.
+func IsLocal(rawURL string) bool {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return false
+	}
 	ip := net.ParseIP(u.Hostname())
 	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"gitbind.dev/konnector/internal/cli/session"
 	"gitbind.dev/konnector/internal/cli/usage"
 )
 
@@ -26,7 +27,7 @@ const maxToken = 1 << 16
 // is ever the value of one: others on the machine see those.
 type Flags struct {
 	device, noBrowser, allowHTTP, tokenStdin bool
-	tokenFile                                string
+	tokenFile, trustBackend                  string
 }
 
 // AddTo adds the flags.
@@ -35,6 +36,7 @@ func (f *Flags) AddTo(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.noBrowser, "no-browser", false, "print the address to sign in at, and open nothing")
 	fs.BoolVar(&f.tokenStdin, "id-token-stdin", false, "read an ID token from standard input in the place of signing in (it is not kept)")
 	fs.StringVar(&f.tokenFile, "id-token-file", "", "read an ID token from this file in the place of signing in (it is not kept; default: $"+TokenFileVariable+", or the token in $"+TokenVariable+")")
+	fs.StringVar(&f.trustBackend, "trust-backend", "", "sign in at the backend with this URL when a Connection names it, and do not ask whether you mean it")
 	fs.BoolVar(&f.allowHTTP, "allow-http", false, "allow a backend and an issuer without https on another machine: others can read along")
 }
 
@@ -51,6 +53,11 @@ func (f *Flags) How(stdin io.Reader) (How, error) {
 		return How{}, usage.Errorf("--device, --id-token-stdin and --id-token-file exclude each other")
 	}
 	var err error
+	if f.trustBackend != "" {
+		if how.TrustBackend, err = session.BackendURL(f.trustBackend); err != nil {
+			return How{}, usage.Errorf("--trust-backend: %w", err)
+		}
+	}
 	switch {
 	case f.device:
 	case f.tokenStdin:

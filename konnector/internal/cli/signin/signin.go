@@ -35,6 +35,12 @@ type How struct {
 	NoBrowser bool
 	// PlainHTTP allows http to other machines.
 	PlainHTTP bool
+	// Connection names the Connection that names the backend, or its CA
+	// certificates; "" when the person gave both themselves.
+	Connection string
+	// TrustBackend is the backend's URL that the person means, in the form of
+	// session.BackendURL: nothing is asked about it.
+	TrustBackend string
 	// Token is an ID token from elsewhere, which is used and not kept.
 	Token string
 	// Silent asks nobody: where a person would have to sign in, the error is
@@ -58,17 +64,16 @@ type SignIn struct {
 	// OpenBrowser shows an address to the person; an error is no failure, since
 	// the address is printed too.
 	OpenBrowser func(ctx context.Context, url string) error
-	Now         func() time.Time
+	// Confirm asks the person; nil when nobody is there.
+	Confirm func(question string) (bool, error)
+	Now     func() time.Time
 
-	// bundle is what HTTP trusts beside the system's certificates; keep says that
-	// the person gave it. Then it is kept with the session, for a renewal that
-	// nobody gives it to.
+	// bundle is what HTTP trusts beside the system's certificates.
 	bundle []byte
-	keep   bool
 }
 
-// Token is an ID token for the backend. With renew, the saved one is not used:
-// the backend has refused it.
+// Token is an ID token for the backend, after Agree. With renew, the saved one is
+// not used: the backend has refused it.
 func (s *SignIn) Token(ctx context.Context, backendURL string, p Provider, how How, renew bool) (string, error) {
 	if how.Token != "" {
 		return how.Token, nil
@@ -107,6 +112,9 @@ func (s *SignIn) Silent(ctx context.Context, backendURL string) (token, username
 	saved, err := s.Sessions.Load(backendURL)
 	if err != nil {
 		return "", "", err
+	}
+	if !s.trusts(saved) {
+		return "", "", session.ErrNone
 	}
 	p := Provider{Issuer: saved.Issuer, ClientID: saved.ClientID, Scopes: saved.Scopes}
 	token, err = s.saved(ctx, backendURL, p, false)
@@ -180,18 +188,14 @@ func (s *SignIn) refresh(ctx context.Context, saved session.Session) (string, er
 }
 
 func (s *SignIn) save(backendURL string, p Provider, t token) error {
-	bundle := s.bundle
-	if !s.keep {
-		before, err := s.Sessions.Load(backendURL)
-		if err != nil && !errors.Is(err, session.ErrNone) {
-			return err
-		}
-		bundle = before.CABundle
+	before, err := s.Sessions.Load(backendURL)
+	if err != nil && !errors.Is(err, session.ErrNone) {
+		return err
 	}
 	return s.Sessions.Save(session.Session{
 		BackendURL: backendURL, Issuer: p.Issuer, ClientID: p.ClientID, Scopes: p.Scopes,
 		Username: t.username, IDToken: t.raw, Expiry: t.expiry, RefreshToken: t.refresh,
-		CABundle: bundle,
+		CABundle: before.CABundle,
 	})
 }
 

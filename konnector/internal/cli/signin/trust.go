@@ -10,7 +10,8 @@ import (
 
 // Trusting is a SignIn that also trusts the certificates in a PEM bundle, at
 // the backend and at the issuer, for as long as it is used: a bundle that somebody
-// put into a Connection must not be trusted elsewhere. An empty bundle changes
+// put into a Connection must not be trusted elsewhere. Once the person has agreed to
+// it (Agree), each renewal of the sign-in trusts it, too. An empty bundle changes
 // nothing.
 func (s *SignIn) Trusting(bundle []byte) (*SignIn, error) {
 	if len(bundle) == 0 {
@@ -21,19 +22,8 @@ func (s *SignIn) Trusting(bundle []byte) (*SignIn, error) {
 		return nil, err
 	}
 	out := *s
-	out.HTTP, out.bundle, out.keep = client, bundle, false
+	out.HTTP, out.bundle = client, bundle
 	return &out, nil
-}
-
-// TrustingAlways is Trusting for a bundle that the person gave themselves: each
-// renewal of a sign-in that is made with it trusts it, too.
-func (s *SignIn) TrustingAlways(bundle []byte) (*SignIn, error) {
-	out, err := s.Trusting(bundle)
-	if err != nil || len(bundle) == 0 {
-		return out, err
-	}
-	out.keep = true
-	return out, nil
 }
 
 // Pool is the system's trusted certificates, and those of a PEM bundle.

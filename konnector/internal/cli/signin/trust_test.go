@@ -10,25 +10,27 @@ import (
 	"gitbind.dev/konnector/internal/cli/session"
 )
 
-func TestOnlyWhatThePersonGaveIsTrustedLater(t *testing.T) {
+func TestTheCertificatesThatThePersonAgreedToAreTrustedLater(t *testing.T) {
 	server := httptest.NewTLSServer(nil)
 	defer server.Close()
-	theirs := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	given := append([]byte("# the person's\n"), theirs...)
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	other := append([]byte("# another\n"), ca...)
 	s := &SignIn{Sessions: session.Store{Dir: t.TempDir()}, HTTP: http.DefaultClient}
 	for _, c := range []struct {
-		what     string
-		trusting func([]byte) (*SignIn, error)
-		bundle   []byte
-		want     []byte
+		what         string
+		how          How
+		bundle, want []byte
 	}{
-		{"a Connection's", s.Trusting, theirs, nil},
-		{"the person's", s.TrustingAlways, given, given},
-		{"a Connection's after the person's", s.Trusting, theirs, given},
-		{"none after the person's", s.Trusting, nil, given},
+		{"the person's", How{}, ca, ca},
+		{"none after the person's", How{}, nil, ca},
+		{"a Connection's that nobody was asked about", How{Connection: "default", Silent: true}, other, ca},
+		{"a Connection's", How{Connection: "default", TrustBackend: backendURL}, other, other},
 	} {
-		in, err := c.trusting(c.bundle)
+		in, err := s.Trusting(c.bundle)
 		if err != nil {
+			t.Fatal(err)
+		}
+		if err := in.Agree(backendURL, Provider{}, c.how); (err != nil) != c.how.Silent {
 			t.Fatal(err)
 		}
 		if err := in.save(backendURL, Provider{}, token{raw: "x"}); err != nil {

@@ -53,7 +53,18 @@ func NewIssuer(cfg Config, log *slog.Logger) (*Issuer, error) {
 		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}
 	cfg.log = log
-	return &Issuer{cfg: cfg, client: &http.Client{Transport: transport, Timeout: issuerTimeout}}, nil
+	return &Issuer{cfg: cfg, client: &http.Client{Transport: transport, Timeout: issuerTimeout, CheckRedirect: checkRedirect}}, nil
+}
+
+// checkRedirect keeps codes, and questions about keys, from being led away in clear.
+func checkRedirect(next *http.Request, via []*http.Request) error {
+	if !private(next.URL.String()) {
+		return fmt.Errorf("it sends to %q, which is not https", next.URL)
+	}
+	if len(via) > 5 {
+		return errors.New("it sends in circles")
+	}
+	return nil
 }
 
 // Run finds the issuer, trying again with growing pauses until it answers or
@@ -89,6 +100,9 @@ func (i *Issuer) discover(ctx context.Context) error {
 	}
 	if err := provider.Claims(&doc); err != nil {
 		return err
+	}
+	if !private(doc.Keys) {
+		return fmt.Errorf("its jwks_uri is %q, which is not https", doc.Keys)
 	}
 	fetching := &http.Client{Timeout: issuerTimeout, Transport: &keysTransport{next: i.client.Transport, every: keysEvery, again: keysAgain}}
 	keys := &keySet{remote: oidc.NewRemoteKeySet(oidc.ClientContext(ctx, fetching), doc.Keys)}
@@ -132,11 +146,16 @@ func (i *Issuer) ClientID() string { return i.cfg.Audiences[0] }
 func (i *Issuer) HTTP() *http.Client { return i.client }
 
 // Endpoint is where people sign in and codes are exchanged. The error is a
-// refusal: Unavailable while the issuer is out of reach.
+// refusal: Unavailable while the issuer is out of reach, and for one that has no
+// such addresses, or none of https, as some of pipelines.
 func (i *Issuer) Endpoint() (oauth2.Endpoint, error) {
 	f, err := i.reached()
 	if err != nil {
 		return oauth2.Endpoint{}, err
+	}
+	if !private(f.endpoint.AuthURL) || !private(f.endpoint.TokenURL) {
+		return oauth2.Endpoint{}, refusal.Because(fmt.Errorf("the authorization_endpoint of the OIDC issuer %s is %q, its token_endpoint %q: want https", i.cfg.URL, f.endpoint.AuthURL, f.endpoint.TokenURL),
+			refusal.Unavailable, "sign-in is not possible: the OIDC issuer does not offer it by https")
 	}
 	return f.endpoint, nil
 }

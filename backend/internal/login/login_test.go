@@ -279,3 +279,47 @@ func TestSignInAtDex(t *testing.T) {
 	_, err = other.Verify(t.Context(), raw)
 	refused(t, "audience", err, refusal.Unauthenticated, "for another client")
 }
+
+func TestH6_AnIssuersKeysAndPagesAreNotAskedForInClear(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"authorization_endpoint", "token_endpoint", "jwks_uri"} {
+		for _, address := range []string{"http://dex.example.com/x", "javascript:alert(1)", "/x", ""} {
+			mux := http.NewServeMux()
+			server := httptest.NewServer(mux)
+			document := map[string]string{
+				"issuer": server.URL, "authorization_endpoint": server.URL + "/auth", "token_endpoint": server.URL + "/token", "jwks_uri": server.URL + "/keys",
+			}
+			document[name] = address
+			mux.HandleFunc("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				_ = json.NewEncoder(w).Encode(document)
+			})
+			i, err := NewIssuer(config(server.URL), slog.New(slog.DiscardHandler))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err = i.discover(t.Context()); err == nil {
+				_, err = i.Endpoint()
+			}
+			if err == nil || !strings.Contains(err.Error(), "https") {
+				t.Errorf("%s %q: %v", name, address, err)
+			}
+			// Pipelines' issuers sign nobody in.
+			if f := i.found.Load(); (f != nil) != (name != "jwks_uri") {
+				t.Errorf("%s %q: tokens are verified: %t", name, address, f != nil)
+			}
+			server.Close()
+		}
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", http.RedirectHandler("http://dex.example.com/", http.StatusTemporaryRedirect))
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	i, err := NewIssuer(config(server.URL), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := i.discover(t.Context()); err == nil || !strings.Contains(err.Error(), "not https") {
+		t.Errorf("led away: %v", err)
+	}
+}

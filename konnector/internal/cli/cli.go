@@ -29,13 +29,13 @@ import (
 	"gitbind.dev/konnector/internal/cli/gitcredential"
 	"gitbind.dev/konnector/internal/cli/log"
 	"gitbind.dev/konnector/internal/cli/logout"
-	"gitbind.dev/konnector/internal/cli/output"
 	"gitbind.dev/konnector/internal/cli/resolve"
 	"gitbind.dev/konnector/internal/cli/revoke"
 	"gitbind.dev/konnector/internal/cli/rollback"
 	"gitbind.dev/konnector/internal/cli/rotate"
 	"gitbind.dev/konnector/internal/cli/session"
 	"gitbind.dev/konnector/internal/cli/signin"
+	"gitbind.dev/konnector/internal/cli/terminal"
 	"gitbind.dev/konnector/internal/cli/unbind"
 	"gitbind.dev/konnector/internal/cli/usage"
 	versions "gitbind.dev/konnector/internal/cli/version"
@@ -49,9 +49,11 @@ const (
 	exitInterrupted = 130
 )
 
-// Run runs the plugin with arguments and gives its exit code.
+// Run runs the plugin with arguments and gives its exit code. All that it prints is
+// cleaned of what steers a terminal.
 func Run(ctx context.Context, version string, args []string, in io.Reader, out, errOut io.Writer) int {
 	silence()
+	out, errOut = terminal.NewWriter(out), terminal.NewWriter(errOut)
 	root := root(version, errOut)
 	root.SetArgs(args)
 	root.SetIn(in)
@@ -71,12 +73,12 @@ func Run(ctx context.Context, version string, args []string, in io.Reader, out, 
 		fmt.Fprintln(errOut, "interrupted")
 		return exitInterrupted
 	case errors.As(err, &wrong):
-		fmt.Fprintf(errOut, "error: %s\nSee '%s --help'.\n", output.Text(err.Error()), ran.CommandPath())
+		fmt.Fprintf(errOut, "error: %s\nSee '%s --help'.\n", err.Error(), ran.CommandPath())
 		return exitUsage
 	case exit != nil && exit.Err == nil:
 		return code
 	}
-	fmt.Fprintf(errOut, "error: %s\n", output.Text(err.Error()))
+	fmt.Fprintf(errOut, "error: %s\n", err.Error())
 	if apierrors.IsForbidden(err) {
 		fmt.Fprintln(errOut, "Your own rights in this cluster do not suffice: ask somebody who administers it, or choose another --context.")
 	}

@@ -130,6 +130,12 @@ func fakeBackend(elsewhere string) http.Handler {
 	mux.HandleFunc("GET /missing/v1/info", answer(http.StatusNotFound, `404 page not found`))
 	mux.HandleFunc("GET /broken/v1/catalog", answer(http.StatusInternalServerError, ``))
 	mux.HandleFunc("GET /forbidden/v1/catalog", answer(http.StatusForbidden, `{"message": "alice may bind nothing: ask an operator"}`))
+	// What others wrote, in each place that is printed.
+	const steers = `\u001b[2J\u001b]0;owned\u0007\u009b1m\u202e\u2066\u200b\ufeff\r\u0008\u007f`
+	mux.HandleFunc("GET /hostile/v1/catalog", answer(http.StatusOK, strings.ReplaceAll(`[{"name": "aSTEERS", "displayName": "bSTEERS", "group": "cSTEERS",
+		"kind": "dSTEERS", "description": "eSTEERS", "api": {"group": "fSTEERS", "resource": "gSTEERS", "version": "hSTEERS"}, "bound": ["iSTEERS"]}]`, "STEERS", steers)))
+	mux.HandleFunc("GET /hostile/v1/clusters", answer(http.StatusOK, strings.ReplaceAll(`[{"id": "aSTEERS", "name": "bSTEERS", "repositoryURL": "cSTEERS", "connected": "dSTEERS"}]`, "STEERS", steers)))
+	mux.HandleFunc("GET /rude/v1/catalog", answer(http.StatusForbidden, `{"message": "no`+steers+`\nSTEERS"}`))
 	mux.Handle("GET /elsewhere/v1/catalog", http.RedirectHandler(elsewhere+"/v1/catalog", http.StatusTemporaryRedirect))
 	return mux
 }

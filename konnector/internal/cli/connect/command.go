@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"gitbind.dev/konnector/internal/cli/command"
 	"gitbind.dev/konnector/internal/cli/output"
 	"gitbind.dev/konnector/internal/cli/session"
+	"gitbind.dev/konnector/internal/cli/terminal"
 	"gitbind.dev/konnector/internal/cli/usage"
 )
 
@@ -88,7 +88,7 @@ while its konnector was seen within the last five minutes.`,
 		if in.Force && in.Reclaim == "" {
 			return usage.Errorf("--force is for --reclaim")
 		}
-		if f, ok := in.Terminal.Out.(*os.File); in.Format == output.YAML && ok && term.IsTerminal(int(f.Fd())) {
+		if in.Format == output.YAML && terminal.IsTerminal(in.Terminal.Out) {
 			return usage.Errorf("-o yaml prints a credential: not to a terminal, but to a file (> gitbind.yaml) or a program that encrypts it")
 		}
 		if *caFile != "" {

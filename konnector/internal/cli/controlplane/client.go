@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/konnector/internal/cli/output"
 	"gitbind.dev/konnector/internal/cli/session"
 	"gitbind.dev/konnector/internal/cli/signin"
 )
@@ -198,5 +199,5 @@ func refusal(backendURL string, response *http.Response, data []byte) error {
 	if json.Unmarshal(data, &said) != nil || said.Message == "" {
 		said.Message = fmt.Sprintf("%s answered %s: check the URL", backendURL, strings.ToLower(response.Status))
 	}
-	return &Refused{Status: response.StatusCode, Message: said.Message}
+	return &Refused{Status: response.StatusCode, Message: output.Line(said.Message)}
 }

@@ -32,7 +32,7 @@ func clusters(ctx context.Context, in Input, url, connection string) error {
 		if c.ID == here {
 			this = "yes"
 		}
-		l.Rows = append(l.Rows, []string{output.Line(c.Name), c.ID, c.Connected, lastSeen(in.Now(), c.LastSeen), this, c.RepositoryURL})
+		l.Rows = append(l.Rows, []string{c.Name, c.ID, c.Connected, lastSeen(in.Now(), c.LastSeen), this, c.RepositoryURL})
 		l.Names = append(l.Names, "clusterbinding.gitbind.dev/"+c.ID)
 	}
 	return l.Print(in.Terminal, in.Format)

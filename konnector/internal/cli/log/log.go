@@ -124,8 +124,8 @@ func (in Input) show(entries []Entry) error {
 	for _, e := range entries {
 		l.Names = append(l.Names, e.Commit)
 		l.Rows = append(l.Rows, []string{
-			e.Revision, e.short(), string(e.Change), output.Line(e.who()), duration.HumanDuration(max(in.Now().Sub(e.Time), 0)),
-			e.Time.Format(time.RFC3339), output.Line(e.Committer.Name), output.Line(e.Subject),
+			e.Revision, e.short(), string(e.Change), e.who(), duration.HumanDuration(max(in.Now().Sub(e.Time), 0)),
+			e.Time.Format(time.RFC3339), e.Committer.Name, e.Subject,
 		})
 	}
 	return l.Print(in.Terminal, in.Format)
@@ -154,7 +154,7 @@ func (in Input) patches(entries []Entry) error {
 			fmt.Fprintf(&b, "Co-author: %s\n", person(p))
 		}
 		fmt.Fprintf(&b, "Date:      %s (%s ago)\n\n", e.Time.Format(time.RFC3339), duration.HumanDuration(max(in.Now().Sub(e.Time), 0)))
-		for line := range strings.Lines(output.Text(e.Message)) {
+		for line := range strings.Lines(e.Message) {
 			fmt.Fprintln(&b, strings.TrimRight("    "+strings.TrimRight(line, "\n"), " "))
 		}
 		b.WriteByte('\n')

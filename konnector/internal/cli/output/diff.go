@@ -6,10 +6,9 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 )
 
-// Diff is a unified diff of two texts, fit for a terminal; nil when they are
-// equal.
+// Diff is a unified diff of two texts; nil when they are equal.
 func Diff(oldName, old, newName, changed string) []byte {
-	d := diff.Diff(Line(oldName), []byte(Text(old)), Line(newName), []byte(Text(changed)))
+	d := diff.Diff(Line(oldName), []byte(old), Line(newName), []byte(changed))
 	if d == nil {
 		return nil
 	}

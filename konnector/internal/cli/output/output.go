@@ -3,14 +3,10 @@
 package output
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"unicode"
-
-	"sigs.k8s.io/yaml"
 
 	"gitbind.dev/konnector/internal/cli/terminal"
 	"gitbind.dev/konnector/internal/cli/usage"
@@ -82,7 +78,7 @@ func (l Listing) Print(t *terminal.Terminal, f Format) error {
 		return Data(t.Out, f, l.Data)
 	case f == Name:
 		for _, name := range l.Names {
-			if _, err := fmt.Fprintln(t.Out, name); err != nil {
+			if _, err := fmt.Fprintln(t.Out, Line(name)); err != nil {
 				return err
 			}
 		}
@@ -103,45 +99,21 @@ func Items[T any](items []T) map[string][]T {
 	return map[string][]T{"items": items}
 }
 
-// Data prints a value as JSON or YAML.
-func Data(w io.Writer, f Format, v any) error {
-	var data []byte
-	var err error
-	if f == YAML {
-		data, err = yaml.Marshal(v)
-	} else {
-		data, err = json.MarshalIndent(v, "", "    ")
-		data = append(data, '\n')
-	}
-	if err != nil {
-		return fmt.Errorf("print: %w", err)
-	}
-	_, err = w.Write(data)
-	return err
-}
-
 // Line makes of a text from elsewhere one that cannot leave its cell: one line,
-// without control characters.
+// without what steers a terminal.
 func Line(s string) string {
-	return strings.Join(strings.FieldsFunc(strings.Map(plain, s), func(r rune) bool { return r == ' ' || unicode.IsControl(r) }), " ")
+	return Text(strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == ' ' || isSeparator(r) }), " "))
 }
 
-// Text makes a text of several lines from elsewhere harmless to a terminal: it
-// keeps line ends and tabs, and no other control characters.
+// isSeparator tells whether a character could end a line, or move on in it.
+func isSeparator(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp) }
+
+// Text is what a terminal gets of a text of several lines from elsewhere.
 func Text(s string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+		if isHarmful(r) {
 			return -1
 		}
-		return plain(r)
+		return r
 	}, s)
-}
-
-// plain drops what has no look of its own, but changes that of other
-// characters: the order in which they are shown, or whether two words are one.
-func plain(r rune) rune {
-	if unicode.Is(unicode.Cf, r) {
-		return -1
-	}
-	return r
 }

@@ -80,6 +80,11 @@ func NewGrowing(t *terminal.Terminal, columns []Column, wide bool) *Growing {
 // Print prints rows, after the heading if they are the first.
 func (g *Growing) Print(rows [][]string) error {
 	columns, rows := visible(g.columns, rows, g.wide)
+	for _, row := range rows {
+		for i := range row {
+			row[i] = cell(row[i])
+		}
+	}
 	var b strings.Builder
 	if g.widths == nil {
 		g.measure(columns, rows)
@@ -113,6 +118,16 @@ func (g *Growing) measure(columns []Column, rows [][]string) {
 			g.widths[i] = max(g.widths[i], utf8.RuneCountInString(row[i]))
 		}
 	}
+}
+
+// cell is a text that cannot leave its cell. Spaces stay: they may indent it.
+func cell(text string) string {
+	return Text(strings.Map(func(r rune) rune {
+		if isSeparator(r) {
+			return ' '
+		}
+		return r
+	}, text))
 }
 
 // visible leaves out what is for -o wide.

@@ -97,7 +97,7 @@ func (r report) print(t *terminal.Terminal) {
 	if r.Held {
 		state = "is held"
 	}
-	fmt.Fprintf(t.Out, "%s in %s %s: %s\n%s\n\n", r.Claim, r.Namespace, state, t.Paint(terminal.Yellow, r.Reason), output.Text(r.Message))
+	fmt.Fprintf(t.Out, "%s in %s %s: %s\n%s\n\n", r.Claim, r.Namespace, state, t.Paint(terminal.Yellow, r.Reason), r.Message)
 	if who := r.who(); who != "" {
 		fmt.Fprintln(t.Out, who)
 	}

@@ -12,6 +12,10 @@ import (
 // OpenBrowser opens an address with $BROWSER, or with what the system has for
 // it.
 func OpenBrowser(ctx context.Context, address string) error {
+	// Anything else would be an option to the program, or start another one.
+	if !strings.HasPrefix(address, "https://") && !strings.HasPrefix(address, "http://") {
+		return errors.New("only addresses of the web are opened")
+	}
 	command := browserCommand(runtime.GOOS, os.Getenv)
 	if len(command) == 0 {
 		return errors.New("there is no browser on this machine")

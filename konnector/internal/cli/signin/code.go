@@ -28,7 +28,7 @@ func (i *issuer) withBrowser(ctx context.Context, how How) (token, error) {
 	// By name, not as 127.0.0.1: that is what providers let public clients use.
 	config.RedirectURL = "http://localhost:" + strconv.Itoa(port) + callbackPath
 	state, nonce, verifier := random(), random(), oauth2.GenerateVerifier()
-	callback := &callback{state: state, done: make(chan answer, 1)}
+	callback := &callback{issuer: i.name, state: state, done: make(chan answer, 1)}
 	server := &http.Server{Handler: callback, ReadHeaderTimeout: 10 * time.Second}
 	for _, l := range listeners {
 		// Serve ends with Close, below; without a port the wait times out.
@@ -88,8 +88,8 @@ type answer struct {
 // callback takes the one redirect that carries our state. Others get an error
 // page and end nothing: any page in the browser can make them.
 type callback struct {
-	state string
-	done  chan answer
+	issuer, state string
+	done          chan answer
 }
 
 func (c *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -103,7 +103,7 @@ func (c *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, "<!doctype html><title>gitbind</title><p>This is not the sign-in that kubectl gitbind waits for.")
 		return
 	}
-	got := answer{code: query.Get("code"), err: refusal(query)}
+	got := answer{code: query.Get("code"), err: c.refusal(query)}
 	if got.err != nil {
 		w.WriteHeader(http.StatusForbidden)
 		fmt.Fprint(w, "<!doctype html><title>gitbind</title><p>You are not signed in. The terminal says why.")
@@ -116,7 +116,11 @@ func (c *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func refusal(query url.Values) error {
+func (c *callback) refusal(query url.Values) error {
+	// RFC 9207: an issuer that sent people on to another one gets no code of its.
+	if from := query.Get("iss"); from != "" && from != c.issuer {
+		return fmt.Errorf("sign in: %s sent the browser on to %.200q, another issuer, which has answered: its code is not passed on", c.issuer, from)
+	}
 	if code := query.Get("error"); code != "" {
 		return fmt.Errorf("sign in: the issuer said: %q", code+" "+query.Get("error_description"))
 	}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
+
+	"gitbind.dev/konnector/internal/cli/output"
 )
 
 // issuer is an OpenID Connect provider whose endpoints are known.
@@ -32,8 +34,12 @@ type token struct {
 }
 
 func (s *SignIn) discover(ctx context.Context, p Provider) (*issuer, error) {
-	provider, err := oidc.NewProvider(oidc.ClientContext(ctx, s.HTTP), p.Issuer)
+	client := issuerClient(s.HTTP, p.Issuer)
+	provider, err := oidc.NewProvider(oidc.ClientContext(ctx, client), p.Issuer)
 	if err != nil {
+		return nil, fmt.Errorf("ask %s how to sign in: %w", p.Issuer, err)
+	}
+	if err := checkEndpoints(p.Issuer, provider); err != nil {
 		return nil, fmt.Errorf("ask %s how to sign in: %w", p.Issuer, err)
 	}
 	scopes, err := scopes(provider, p.Scopes)
@@ -41,9 +47,9 @@ func (s *SignIn) discover(ctx context.Context, p Provider) (*issuer, error) {
 		return nil, fmt.Errorf("ask %s how to sign in: %w", p.Issuer, err)
 	}
 	return &issuer{
-		http: s.HTTP, out: s.Out, open: s.OpenBrowser, name: p.Issuer,
+		http: client, out: s.Out, open: s.OpenBrowser, name: p.Issuer,
 		config:   oauth2.Config{ClientID: p.ClientID, Endpoint: provider.Endpoint(), Scopes: scopes},
-		verifier: provider.VerifierContext(oidc.ClientContext(context.WithoutCancel(ctx), s.HTTP), &oidc.Config{ClientID: p.ClientID}),
+		verifier: provider.VerifierContext(oidc.ClientContext(context.WithoutCancel(ctx), client), &oidc.Config{ClientID: p.ClientID}),
 	}, nil
 }
 
@@ -99,7 +105,7 @@ func (i *issuer) verify(ctx context.Context, answer *oauth2.Token, nonce string)
 		return token{}, fmt.Errorf("sign in: read the ID token: %w", err)
 	}
 	return token{
-		raw: raw, username: cmp.Or(who.Email, who.Preferred, checked.Subject),
+		raw: raw, username: output.Line(cmp.Or(who.Email, who.Preferred, checked.Subject)),
 		refresh: answer.RefreshToken, expiry: checked.Expiry,
 	}, nil
 }

@@ -26,6 +26,9 @@ func (t *Terminal) Paint(c Colour, text string) string {
 	if !t.Colour || c == Plain || text == "" {
 		return text
 	}
+	if w, ok := t.Out.(*Writer); ok {
+		return w.paint(c, text)
+	}
 	return string(c) + text + reset
 }
 

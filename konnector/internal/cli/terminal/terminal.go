@@ -19,7 +19,8 @@ import (
 
 // Terminal is where a command reads and writes.
 type Terminal struct {
-	In  io.Reader
+	In io.Reader
+	// Out is a Writer, when it is made by Open.
 	Out io.Writer
 	// Interactive says that a person is there to answer.
 	Interactive bool
@@ -31,23 +32,18 @@ type Terminal struct {
 
 // Open looks whether in and out are a terminal.
 func Open(in io.Reader, out io.Writer) *Terminal {
-	t := &Terminal{In: in, Out: out}
-	f, ok := out.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
+	t := &Terminal{In: in, Out: NewWriter(out)}
+	f, ok := file(out)
+	if !ok || !IsTerminal(f) {
 		return t
 	}
-	t.Interactive = isTerminal(in)
+	t.Interactive = IsTerminal(in)
 	// https://no-color.org: when it is there and not empty.
 	t.Colour = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	if width, _, err := term.GetSize(int(f.Fd())); err == nil {
 		t.Width = width
 	}
 	return t
-}
-
-func isTerminal(v any) bool {
-	f, ok := v.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // ErrDeclined says that a person did not want to go on.

@@ -3,6 +3,7 @@ package terminal
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -67,5 +68,60 @@ func TestWaitingIsShownOnTerminalsOnly(t *testing.T) {
 	stop()
 	if got, want := screen.String(), "\r\x1b[Kwaiting for the kon\r\x1b[K"; got != want {
 		t.Errorf("a terminal gets %q, want %q", got, want)
+	}
+}
+
+// steers is what others may write to have a terminal do, or show, what it should not.
+const steers = "\x1b[2J\x1b]0;owned\x07\x1b[32m\u009b31m\u202e\u2066\u200b\u200d\ufeff\u2028\u3164\ufe0f\U000e0041\r\b\x7f\x00\x9b1m\xff"
+
+func TestH6_NothingThatOthersWroteSteersATerminal(t *testing.T) {
+	const clean = "[2J]0;owned[32m31m\ufffd1m\ufffd"
+	var out bytes.Buffer
+	term := Open(strings.NewReader(""), &out)
+	term.Colour, term.Interactive = true, true
+	for what, c := range map[string]struct {
+		print func()
+		want  string
+	}{
+		"a line":       {func() { fmt.Fprintf(term.Out, "a%sb\n", steers) }, "a" + clean + "b\n"},
+		"a question":   {func() { _, _ = term.Confirm(steers) }, clean + " [y/N] "},
+		"a diff":       {func() { term.Diff([]byte("+" + steers + "\n")) }, "\x1b[32m+" + clean + "\x1b[0m\n"},
+		"colours":      {func() { fmt.Fprint(term.Out, term.Paint(Red, steers)) }, "\x1b[31m" + clean + "\x1b[0m"},
+		"what is ours": {func() { fmt.Fprint(term.Out, "größe\t日本 🙂\n") }, "größe\t日本 🙂\n"},
+	} {
+		out.Reset()
+		c.print()
+		if out.String() != c.want {
+			t.Errorf("%s: %q, want %q", what, out.String(), c.want)
+		}
+	}
+	out.Reset()
+	stop := (&Terminal{Out: NewWriter(&out), Width: 30}).Waiting("for " + steers + "\n\tx")
+	stop()
+	if shown := strings.ReplaceAll(out.String(), clearLine, ""); !strings.HasPrefix(shown, "for [2J]0;owned[32m") || strings.ContainsFunc(shown, func(r rune) bool { return !IsHarmless(r) }) {
+		t.Errorf("waiting: %q", out.String())
+	}
+}
+
+func TestH6_AColourOfAnotherWriterIsNone(t *testing.T) {
+	var out bytes.Buffer
+	theirs := &Terminal{Out: NewWriter(&out), Colour: true}
+	fmt.Fprint(NewWriter(&out), theirs.Paint(Red, "x"))
+	if strings.Contains(out.String(), "\x1b") {
+		t.Errorf("got %q", out.String())
+	}
+}
+
+func TestACharacterMayComeInParts(t *testing.T) {
+	const text = "größe 日本 🙂\u202e é"
+	var out bytes.Buffer
+	w := NewWriter(&out)
+	for i := range len(text) {
+		if n, err := w.Write([]byte{text[i]}); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	if want := "größe 日本 🙂 é"; out.String() != want {
+		t.Errorf("got %q, want %q", out.String(), want)
 	}
 }

@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 )
@@ -13,6 +14,11 @@ func (t *Terminal) Waiting(text string) (stop func()) {
 	if t.Width == 0 {
 		return func() {}
 	}
+	out := t.Out
+	if w, ok := out.(*Writer); ok {
+		out = w.to // which takes clearLine
+	}
+	text = harmless(text)
 	begin := time.Now()
 	ended, gone := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -21,10 +27,10 @@ func (t *Terminal) Waiting(text string) (stop func()) {
 		defer tick.Stop()
 		for {
 			line := []rune(fmt.Sprintf("%s (%s)", text, time.Since(begin).Truncate(time.Second)))
-			fmt.Fprint(t.Out, clearLine+string(line[:min(len(line), t.Width-1)]))
+			fmt.Fprint(out, clearLine+string(line[:min(len(line), t.Width-1)]))
 			select {
 			case <-ended:
-				fmt.Fprint(t.Out, clearLine)
+				fmt.Fprint(out, clearLine)
 				return
 			case <-tick.C:
 			}
@@ -32,6 +38,16 @@ func (t *Terminal) Waiting(text string) (stop func()) {
 	}()
 	var once sync.Once
 	return func() { once.Do(func() { close(ended); <-gone }) }
+}
+
+// harmless is a text in one line.
+func harmless(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || !IsHarmless(r) {
+			return -1
+		}
+		return r
+	}, text)
 }
 
 const clearLine = "\r\x1b[K"

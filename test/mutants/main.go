@@ -45,6 +45,7 @@ var targets = []target{
 	{Dir: "konnector/internal/agent/merge"},
 	{Dir: "gitbridge/contract"},
 	{Dir: "gitbridge/breaker"},
+	{Dir: "gitbridge/guard"},
 	{
 		Dir:   "backend/internal/githost/embedded",
 		Files: []string{"ident.go", "objects.go", "pktline.go", "request.go", "rules.go"},

@@ -1,0 +1,164 @@
+package guard
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	"gitbind.dev/gitbridge/contract"
+)
+
+// Reasons why a head of main is not accepted.
+const (
+	// MainMissing: there is no branch main.
+	MainMissing contract.Reason = "MainMissing"
+	// MainRewritten: the head does not descend from the accepted commit.
+	MainRewritten contract.Reason = "MainRewritten"
+	// MainEmptied: there is no file left on main.
+	MainEmptied contract.Reason = "MainEmptied"
+	// StatusLost: the branch status is not the one that was written, so that it is not
+	// known what was done before.
+	StatusLost contract.Reason = "StatusLost"
+)
+
+// Main is what is known of a head of main.
+type Main struct {
+	// Head is "" when there is no branch. Accepted is the last commit that was
+	// accepted, "" for first contact, and Descends says that Head is that commit or a
+	// descendant of it.
+	Head, Accepted string
+	Descends       bool
+	// Empty says that there is no file at Head.
+	Empty bool
+	// StatusLost says that the branch status is not the one that was written.
+	StatusLost bool
+	// Writer says that the agent that asks commits to main itself. It begins with a
+	// repository that is empty, and may be the one who removed the last file.
+	Writer bool
+	// Approval is the head that a person takes as it is, "" for none.
+	Approval string
+}
+
+// Judge decides whether the head is accepted.
+func (m Main) Judge() Verdict {
+	v := Verdict{Reason: m.reason(), Commit: m.Head}
+	if v.IsHeld() && m.Approval != "" && m.Approval == m.Head {
+		v.Reason, v.Approved = "", true
+	}
+	return v
+}
+
+func (m Main) reason() contract.Reason {
+	first := m.Accepted == ""
+	switch {
+	case m.Head == "" && (!first || !m.Writer):
+		return MainMissing
+	case !first && !m.Descends:
+		return MainRewritten
+	case !first && m.Empty && !m.Writer:
+		return MainEmptied
+	case m.StatusLost:
+		return StatusLost
+	}
+	return ""
+}
+
+// Ask answers a question about history: which commits to has and since has not, and
+// whether since is to or an ancestor of it. With since "" they are all commits.
+type Ask func(ctx context.Context, since, to string) (between []string, descends bool, err error)
+
+// maxQuestions is how many commits are asked about one by one. Beyond it, to read all of
+// history once costs less.
+const maxQuestions = 8
+
+// Lineage is a cache of which commits are part of an accepted head of main. It may be
+// used by many goroutines.
+type Lineage struct {
+	ask Ask
+
+	mu   sync.Mutex
+	head string
+	// part says of commits whether they are part of head, and complete that all that
+	// are it have. Asked counts the questions about head.
+	part     map[string]bool
+	complete bool
+	asked    int
+}
+
+// NewLineage is that of a head, which has some commits.
+func NewLineage(ask Ask, head string, has []string) *Lineage {
+	l := &Lineage{ask: ask}
+	l.Begin(head)
+	l.Accept(head, has)
+	return l
+}
+
+// Begin forgets all commits: from now on another history counts.
+func (l *Lineage) Begin(head string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.head, l.part, l.complete, l.asked = head, map[string]bool{}, false, 0
+	l.add([]string{head})
+}
+
+// Accept goes on to a descendant of the head, with the commits on the way to it.
+func (l *Lineage) Accept(head string, between []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if head != l.head {
+		// What was not part of main may have been merged.
+		maps.DeleteFunc(l.part, func(_ string, is bool) bool { return !is })
+		l.head, l.complete, l.asked = head, false, 0
+	}
+	l.add([]string{head})
+	l.add(between)
+}
+
+func (l *Lineage) add(commits []string) {
+	for _, commit := range commits {
+		if commit != "" {
+			l.part[commit] = true
+		}
+	}
+}
+
+// Has reports whether a commit is the head or an ancestor of it. No commit, "", is none.
+func (l *Lineage) Has(ctx context.Context, commit string) (bool, error) {
+	since, head, is, known := l.question(commit)
+	if known {
+		return is, nil
+	}
+	between, descends, err := l.ask(ctx, since, head)
+	if err != nil {
+		return false, err
+	}
+	if since == "" {
+		descends = slices.Contains(between, commit)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.head == head {
+		if since == "" {
+			l.complete = true
+		}
+		if descends || l.complete {
+			l.add(between)
+		}
+		l.part[commit] = descends
+	}
+	return descends, nil
+}
+
+// question is what must be asked to know of a commit, if it is not known.
+func (l *Lineage) question(commit string) (since, head string, is, known bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if is, known = l.part[commit]; known || l.complete || commit == "" || l.head == "" {
+		return "", "", is, true
+	}
+	if l.asked++; l.asked <= maxQuestions {
+		since = commit
+	}
+	return since, l.head, false, false
+}

@@ -1,0 +1,203 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"gitbind.dev/gitbridge/contract"
+)
+
+func TestWhichHeadOfMainIsAccepted(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		main Main
+		want contract.Reason
+	}{
+		{"a descendant", Main{Head: "b", Accepted: "a", Descends: true}, ""},
+		{"first contact", Main{Head: "b"}, ""},
+		{"first contact with a tree without files", Main{Head: "b", Empty: true}, ""},
+		{"first contact without a branch", Main{Empty: true}, MainMissing},
+		{"first contact without a branch, of who writes it", Main{Empty: true, Writer: true}, ""},
+		{"no branch any more", Main{Accepted: "a", Empty: true}, MainMissing},
+		{"no branch any more, of who writes it", Main{Accepted: "a", Empty: true, Writer: true}, MainMissing},
+		{"another history", Main{Head: "b", Accepted: "a"}, MainRewritten},
+		{"another history, of who writes it", Main{Head: "b", Accepted: "a", Writer: true}, MainRewritten},
+		{"no file any more", Main{Head: "b", Accepted: "a", Descends: true, Empty: true}, MainEmptied},
+		{"no file any more, of who writes it", Main{Head: "b", Accepted: "a", Descends: true, Empty: true, Writer: true}, ""},
+		{"status is another one", Main{Head: "b", Accepted: "a", Descends: true, StatusLost: true}, StatusLost},
+		{"first contact beside another status", Main{Head: "b", StatusLost: true}, StatusLost},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if diff := cmp.Diff(Verdict{Reason: tc.want, Commit: tc.main.Head}, tc.main.Judge()); diff != "" {
+				t.Error(diff)
+			}
+			tc.main.Approval = "another"
+			if got := tc.main.Judge(); got.Reason != tc.want || got.Approved {
+				t.Errorf("with the approval of another head: %+v", got)
+			}
+			tc.main.Approval = tc.main.Head
+			got := tc.main.Judge()
+			if tc.main.Head == "" {
+				if got.Reason != tc.want || got.Approved {
+					t.Errorf("what is not there was approved: %+v", got)
+				}
+			} else if got.IsHeld() || got.Approved != (tc.want != "") {
+				t.Errorf("approved: %+v", got)
+			}
+		})
+	}
+}
+
+func TestWhichStatusIsTheOneThatWasKnown(t *testing.T) {
+	for _, tc := range []struct {
+		known, now Observed
+		want       contract.Reason
+	}{
+		{Observed{}, Observed{}, ""},
+		{Observed{}, Observed{"e1", 3}, ""},
+		{Observed{"e1", 3}, Observed{"e1", 3}, ""},
+		{Observed{"e1", 3}, Observed{"e1", 4}, ""},
+		{Observed{"e1", 3}, Observed{"e1", 2}, StatusBehind},
+		{Observed{"e1", 3}, Observed{"e2", 4}, StatusReplaced},
+		{Observed{"e1", 3}, Observed{}, StatusMissing},
+	} {
+		if got := JudgeStatus(tc.known, tc.now); got.Reason != tc.want || got.IsHeld() != (tc.want != "") {
+			t.Errorf("%+v after %+v: %+v, want %q", tc.now, tc.known, got, tc.want)
+		}
+	}
+}
+
+// line is a history c1, c2 … in which all know their ancestors. It notes questions.
+type line struct {
+	head      int
+	questions []string
+	err       error
+}
+
+func commit(i int) string { return fmt.Sprint("c", i) }
+
+func (l *line) ask(_ context.Context, since, to string) ([]string, bool, error) {
+	l.questions = append(l.questions, since+".."+to)
+	if l.err != nil {
+		return nil, false, l.err
+	}
+	var between []string
+	for i := l.head; i > 0; i-- {
+		if commit(i) == since {
+			return between, true, nil
+		}
+		between = append(between, commit(i))
+	}
+	return between, false, nil
+}
+
+func (l *line) want(t *testing.T, questions ...string) {
+	t.Helper()
+	if diff := cmp.Diff(questions, l.questions); diff != "" {
+		t.Errorf("questions (-want +got): %s", diff)
+	}
+	l.questions = nil
+}
+
+func has(t *testing.T, l *Lineage, want bool, commits ...string) {
+	t.Helper()
+	for _, c := range commits {
+		if got, err := l.Has(t.Context(), c); got != want || err != nil {
+			t.Errorf("has %q: %v %v, want %v", c, got, err, want)
+		}
+	}
+}
+
+func TestLineageAsksOnce(t *testing.T) {
+	of := &line{head: 9}
+	l := NewLineage(of.ask, "c9", []string{"c8", ""})
+	has(t, l, true, "c9", "c8")
+	has(t, l, false, "")
+	of.want(t)
+	has(t, l, true, "c5", "c7", "c5")
+	of.want(t, "c5..c9")
+	has(t, l, false, "x", "x")
+	of.want(t, "x..c9")
+	has(t, l, true, "c3")
+	of.want(t, "c3..c9")
+}
+
+func TestLineageGoesOnWithItsHead(t *testing.T) {
+	of := &line{head: 9}
+	l := NewLineage(of.ask, "c7", nil)
+	has(t, l, false, "x")
+	of.want(t, "x..c7")
+	l.Accept("c7", nil)
+	has(t, l, false, "x")
+	of.want(t)
+	l.Accept("c9", []string{"c8"})
+	has(t, l, true, "c7", "c8", "c9")
+	of.want(t)
+	// It may have been merged.
+	has(t, l, false, "x")
+	of.want(t, "x..c9")
+	l.Begin("c2")
+	of.head = 2
+	has(t, l, true, "c2")
+	of.want(t)
+	has(t, l, false, "c9")
+	of.want(t, "c9..c2")
+	l.Begin("")
+	has(t, l, false, "c2", "")
+	of.want(t)
+}
+
+func TestLineageReadsAllOfHistoryRatherThanAskForever(t *testing.T) {
+	of := &line{head: 30}
+	l := NewLineage(of.ask, "c30", nil)
+	var want []string
+	for i := range maxQuestions {
+		has(t, l, false, fmt.Sprint("x", i))
+		want = append(want, fmt.Sprintf("x%d..c30", i))
+	}
+	of.want(t, want...)
+	has(t, l, false, "y")
+	of.want(t, "..c30")
+	has(t, l, true, "c1", "c29")
+	has(t, l, false, "z", "z")
+	of.want(t)
+	l.Accept("c31", nil)
+	of.head = 31
+	has(t, l, false, "z")
+	of.want(t, "z..c31")
+
+	l = NewLineage(of.ask, "c31", nil)
+	for i := range maxQuestions {
+		has(t, l, false, fmt.Sprint("x", i))
+	}
+	of.questions = nil
+	has(t, l, true, "c3")
+	of.want(t, "..c31")
+}
+
+func TestLineageKeepsNoErrorAndNothingOfAnotherHead(t *testing.T) {
+	of := &line{head: 9, err: errors.New("no answer")}
+	l := NewLineage(of.ask, "c9", nil)
+	if _, err := l.Has(t.Context(), "c3"); err == nil {
+		t.Error("no error")
+	}
+	of.err = nil
+	has(t, l, true, "c3")
+
+	// Main begins again while an answer is under way.
+	var moving *Lineage
+	moving = NewLineage(func(ctx context.Context, since, to string) ([]string, bool, error) {
+		moving.Begin("d1")
+		return of.ask(ctx, since, to)
+	}, "c9", nil)
+	has(t, moving, true, "c3")
+	of.questions = nil
+	if slices.Contains([]bool{moving.part["c3"], moving.part["c5"], moving.complete}, true) {
+		t.Errorf("kept of another head: %v", moving.part)
+	}
+}

@@ -1,0 +1,122 @@
+package guard
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"gitbind.dev/gitbridge/breaker"
+	"gitbind.dev/gitbridge/contract"
+)
+
+// Commit is what is read from a commit of main.
+type Commit struct {
+	// Konnector says that the app cluster's konnector is its committer, which hosts
+	// let nobody else be.
+	Konnector bool
+	Time      time.Time
+	Message   string
+}
+
+// Removed are the paths of the claims whose files the konnector says it removed, because
+// their objects were deleted. Of others' commits there are none.
+func (c Commit) Removed() []string {
+	if !c.Konnector {
+		return nil
+	}
+	var out []string
+	for _, t := range contract.ParseObjectTrailers(c.Message) {
+		if t.Blob == "" {
+			out = append(out, t.Key.Path())
+		}
+	}
+	return out
+}
+
+// push is what was removed at once.
+type push struct {
+	at    time.Time
+	paths []string
+}
+
+// JudgePushes decides on the removals between two heads of main, as the bridge sees them:
+// with the commits of between, newest first. Counts says of which the breaker is asked;
+// the others pass.
+//
+// A commit of the konnector counts for itself, and at its own time: a bridge that was
+// away must not take a week of single deletes for one large one. Times are moved so that
+// the newest of these commits is of now, whatever clock made them. All the rest counts as
+// one. What a person approved in the app cluster passes.
+func (r Removals) JudgePushes(removed []string, counts func(path string) bool, commits []Commit) map[string]Verdict {
+	verdicts := map[string]Verdict{}
+	of, newest := map[string]int{}, time.Time{}
+	for i, c := range commits {
+		if c.Konnector && c.Time.After(newest) {
+			newest = c.Time
+		}
+		for _, path := range c.Removed() {
+			if _, ok := of[path]; !ok {
+				of[path] = i
+			}
+		}
+	}
+	pushes := map[int]*push{}
+	for _, path := range removed {
+		v, at := Verdict{Commit: r.Head}, r.Now
+		i, ok := of[path]
+		if ok {
+			v.ByKonnector, v.Approved = true, slices.Contains(contract.ParseApproved(commits[i].Message), path)
+			at = r.Now.Add(-newest.Sub(commits[i].Time))
+		} else {
+			i = -1
+		}
+		verdicts[path] = v
+		if v.Approved || !counts(path) {
+			continue
+		}
+		if pushes[i] == nil {
+			pushes[i] = &push{at: at}
+		}
+		pushes[i].paths = append(pushes[i].paths, path)
+	}
+	r.judge(slices.SortedFunc(maps.Values(pushes), func(a, b *push) int {
+		return cmp.Or(a.at.Compare(b.at), slices.Compare(a.paths, b.paths))
+	}), verdicts)
+	return verdicts
+}
+
+// judge asks the breaker about one push after the other. A binding had, before each of
+// them, what it has now and what later ones remove or is held.
+func (r Removals) judge(pushes []*push, verdicts map[string]Verdict) {
+	pending := map[string]int{}
+	for _, p := range pushes {
+		for _, path := range p.paths {
+			pending[bindingOf(path)]++
+		}
+	}
+	had := func(binding string) int { return r.Claims(binding) + pending[binding] }
+	passed := slices.Clone(r.Passed)
+	for _, p := range pushes {
+		allowed := r.Limits.AllowsPush(passed, p.paths, had, p.at)
+		for _, path := range p.paths {
+			v := verdicts[path]
+			if allowed {
+				v.Passing = []breaker.Removal{{Path: path, At: p.at}}
+				passed = append(passed, v.Passing...)
+				pending[bindingOf(path)]--
+			} else {
+				v.Reason, v.Together = contract.ManyRemovals, len(p.paths)
+			}
+			verdicts[path] = v
+		}
+	}
+}
+
+func bindingOf(path string) string {
+	key, err := contract.ParsePath(path)
+	if err != nil {
+		return ""
+	}
+	return key.Binding
+}

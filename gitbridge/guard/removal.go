@@ -1,0 +1,99 @@
+package guard
+
+import (
+	"time"
+
+	"gitbind.dev/gitbridge/breaker"
+	"gitbind.dev/gitbridge/contract"
+)
+
+// NotRemoved is the verdict on a file that main lacks at a head, where it is not known
+// that a commit after one with the file removed it.
+func NotRemoved(head string) Verdict { return Verdict{Reason: contract.NotRemoved, Commit: head} }
+
+// Moved is the verdict on a removal of a claim that seems to be in another file now.
+func Moved(head, to string) Verdict {
+	return Verdict{Reason: contract.Moved, Commit: head, MovedTo: to}
+}
+
+// Removals are what each removal is judged by.
+type Removals struct {
+	Limits breaker.Limits
+	// Passed are those that passed lately.
+	Passed []breaker.Removal
+	// Head is the head of main, and Claims how many claims a binding has there.
+	Head   string
+	Claims func(binding string) int
+	Now    time.Time
+}
+
+// HasPassed reports whether a removal passed within the window: it need not pass again.
+func (r Removals) HasPassed(path string) bool {
+	for _, p := range r.Passed {
+		if p.Path == path && r.Now.Sub(p.At) < r.Limits.Window {
+			return true
+		}
+	}
+	return false
+}
+
+// Waiting is a removal that was not carried out yet, as the konnector sees it.
+type Waiting struct {
+	Key contract.Key
+	// FileGone says that the file is gone from main, and the object would go.
+	// Otherwise the object is being deleted, and its file would go.
+	FileGone bool
+	// Since is when it was seen first. Those that come within one window are judged
+	// together.
+	Since time.Time
+	// Held says that it was one of too many: from then on only a person lets it pass.
+	Held bool
+}
+
+// JudgeWaiting decides on one removal as one of all that wait. Files and objects are
+// counted apart. Approved reports whether a person has approved one, and is asked of
+// those only that count.
+func (r Removals) JudgeWaiting(me Waiting, all []Waiting, approved func(Waiting) (bool, error)) (Verdict, error) {
+	if yes, err := approved(me); err != nil || yes {
+		return Verdict{Commit: r.Head, Approved: yes}, err
+	}
+	// What was held does not pass together with what comes after it.
+	var counted, together []string
+	gone := map[string]int{}
+	for _, w := range all {
+		if w.FileGone != me.FileGone || w.Key != me.Key && r.Now.Sub(w.Since) >= r.Limits.Window {
+			continue
+		}
+		if yes, err := approved(w); err != nil {
+			return Verdict{}, err
+		} else if yes {
+			continue
+		}
+		counted = append(counted, w.Key.Path())
+		if w.FileGone {
+			gone[w.Key.Binding]++
+		}
+		if !w.Held {
+			together = append(together, w.Key.Path())
+		}
+	}
+	had := func(binding string) int { return r.Claims(binding) + gone[binding] }
+	v := Verdict{Commit: r.Head}
+	switch {
+	case me.Held:
+		v.Reason, v.Together = contract.ManyRemovals, len(counted)
+	case r.Limits.AllowsPush(r.Passed, counted, had, r.Now):
+		v.Passing = passing(together, r.Now)
+	default:
+		v.Reason, v.Together, v.Holding = contract.ManyRemovals, len(counted), together
+	}
+	return v, nil
+}
+
+func passing(paths []string, at time.Time) []breaker.Removal {
+	var out []breaker.Removal
+	for _, path := range paths {
+		out = append(out, breaker.Removal{Path: path, At: at})
+	}
+	return out
+}

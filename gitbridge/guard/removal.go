@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"iter"
 	"time"
 
 	"gitbind.dev/gitbridge/breaker"
@@ -53,14 +54,15 @@ type Waiting struct {
 // JudgeWaiting decides on one removal as one of all that wait. Files and objects are
 // counted apart. Approved reports whether a person has approved one, and is asked of
 // those only that count.
-func (r Removals) JudgeWaiting(me Waiting, all []Waiting, approved func(Waiting) (bool, error)) (Verdict, error) {
+func (r Removals) JudgeWaiting(me Waiting, all iter.Seq[Waiting], approved func(Waiting) (bool, error)) (Verdict, error) {
 	if yes, err := approved(me); err != nil || yes {
 		return Verdict{Commit: r.Head, Approved: yes}, err
 	}
 	// What was held does not pass together with what comes after it.
-	var counted, together []string
+	var counted []string
+	var together []contract.Key
 	gone := map[string]int{}
-	for _, w := range all {
+	for w := range all {
 		if w.FileGone != me.FileGone || w.Key != me.Key && r.Now.Sub(w.Since) >= r.Limits.Window {
 			continue
 		}
@@ -74,7 +76,7 @@ func (r Removals) JudgeWaiting(me Waiting, all []Waiting, approved func(Waiting)
 			gone[w.Key.Binding]++
 		}
 		if !w.Held {
-			together = append(together, w.Key.Path())
+			together = append(together, w.Key)
 		}
 	}
 	had := func(binding string) int { return r.Claims(binding) + gone[binding] }
@@ -90,10 +92,10 @@ func (r Removals) JudgeWaiting(me Waiting, all []Waiting, approved func(Waiting)
 	return v, nil
 }
 
-func passing(paths []string, at time.Time) []breaker.Removal {
+func passing(keys []contract.Key, at time.Time) []breaker.Removal {
 	var out []breaker.Removal
-	for _, path := range paths {
-		out = append(out, breaker.Removal{Path: path, At: at})
+	for _, key := range keys {
+		out = append(out, breaker.Removal{Path: key.Path(), At: at})
 	}
 	return out
 }

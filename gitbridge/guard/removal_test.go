@@ -33,6 +33,14 @@ func pathsOf(of ...int) []string {
 	return out
 }
 
+func keysOf(of ...int) []contract.Key {
+	var out []contract.Key
+	for _, i := range of {
+		out = append(out, keyOf(i))
+	}
+	return out
+}
+
 func ago(d time.Duration, of ...int) []breaker.Removal {
 	var out []breaker.Removal
 	for _, path := range pathsOf(of...) {
@@ -62,27 +70,27 @@ func TestAWaitingRemovalIsJudgedWithAllThatCameWithIt(t *testing.T) {
 	}{
 		{name: "one file", claims: 9, all: []Waiting{file(0)}, want: Verdict{Passing: ago(0, 0)}},
 		{name: "three files", claims: 9, all: []Waiting{file(0), file(1), file(2)}, want: Verdict{Passing: ago(0, 0, 1, 2)}},
-		{name: "four files", claims: 9, all: []Waiting{file(0), file(1), file(2), file(3)}, want: Verdict{Reason: contract.ManyRemovals, Together: 4, Holding: pathsOf(0, 1, 2, 3)}},
-		{name: "four objects", claims: 13, all: []Waiting{object(0), object(1), object(2), object(3)}, want: Verdict{Reason: contract.ManyRemovals, Together: 4, Holding: pathsOf(0, 1, 2, 3)}},
+		{name: "four files", claims: 9, all: []Waiting{file(0), file(1), file(2), file(3)}, want: Verdict{Reason: contract.ManyRemovals, Together: 4, Holding: keysOf(0, 1, 2, 3)}},
+		{name: "four objects", claims: 13, all: []Waiting{object(0), object(1), object(2), object(3)}, want: Verdict{Reason: contract.ManyRemovals, Together: 4, Holding: keysOf(0, 1, 2, 3)}},
 		{name: "two files and two objects", claims: 9, all: []Waiting{file(0), object(1), file(2), object(3)}, want: Verdict{Passing: ago(0, 0, 2)}},
 		{name: "two files of five", claims: 3, all: []Waiting{file(0), file(1)}, want: Verdict{Passing: ago(0, 0, 1)}},
-		{name: "two files of four", claims: 2, all: []Waiting{file(0), file(1)}, want: Verdict{Reason: contract.ManyRemovals, Together: 2, Holding: pathsOf(0, 1)}},
+		{name: "two files of four", claims: 2, all: []Waiting{file(0), file(1)}, want: Verdict{Reason: contract.ManyRemovals, Together: 2, Holding: keysOf(0, 1)}},
 		{name: "two objects, whose files are still there, of five", claims: 5, all: []Waiting{object(0), object(1)}, want: Verdict{Passing: ago(0, 0, 1)}},
-		{name: "two objects of four", claims: 4, all: []Waiting{object(0), object(1)}, want: Verdict{Reason: contract.ManyRemovals, Together: 2, Holding: pathsOf(0, 1)}},
-		{name: "after three that passed", claims: 9, passed: ago(time.Minute, 7, 8, 9), all: []Waiting{file(0)}, want: Verdict{Reason: contract.ManyRemovals, Together: 1, Holding: pathsOf(0)}},
+		{name: "two objects of four", claims: 4, all: []Waiting{object(0), object(1)}, want: Verdict{Reason: contract.ManyRemovals, Together: 2, Holding: keysOf(0, 1)}},
+		{name: "after three that passed", claims: 9, passed: ago(time.Minute, 7, 8, 9), all: []Waiting{file(0)}, want: Verdict{Reason: contract.ManyRemovals, Together: 1, Holding: keysOf(0)}},
 		{name: "after three that passed long ago", claims: 9, passed: ago(10*time.Minute, 7, 8, 9), all: []Waiting{file(0)}, want: Verdict{Passing: ago(0, 0)}},
 		{name: "beside others of long ago", claims: 9, all: []Waiting{file(0), since(file(1), 10*time.Minute), since(file(2), 10*time.Minute), since(file(3), 10*time.Minute)}, want: Verdict{Passing: ago(0, 0)}},
-		{name: "beside others within the window", claims: 9, all: []Waiting{file(0), since(file(1), 10*time.Minute-1), since(file(2), time.Minute), since(file(3), time.Minute)}, want: Verdict{Reason: contract.ManyRemovals, Together: 4, Holding: pathsOf(0, 1, 2, 3)}},
+		{name: "beside others within the window", claims: 9, all: []Waiting{file(0), since(file(1), 10*time.Minute-1), since(file(2), time.Minute), since(file(3), time.Minute)}, want: Verdict{Reason: contract.ManyRemovals, Together: 4, Holding: keysOf(0, 1, 2, 3)}},
 		{name: "itself of long ago", claims: 9, all: []Waiting{since(file(0), time.Hour)}, want: Verdict{Passing: ago(0, 0)}},
 		{name: "held before, alone by now", claims: 9, all: []Waiting{held(since(file(0), time.Hour))}, want: Verdict{Reason: contract.ManyRemovals, Together: 1}},
-		{name: "beside others that are held: too many", claims: 9, all: []Waiting{file(0), held(file(1)), held(file(2)), held(file(3))}, want: Verdict{Reason: contract.ManyRemovals, Together: 4, Holding: pathsOf(0)}},
+		{name: "beside others that are held: too many", claims: 9, all: []Waiting{file(0), held(file(1)), held(file(2)), held(file(3))}, want: Verdict{Reason: contract.ManyRemovals, Together: 4, Holding: keysOf(0)}},
 		{name: "beside others that are held: few", claims: 9, all: []Waiting{file(0), file(1), held(file(2))}, want: Verdict{Passing: ago(0, 0, 1)}},
 		{name: "approved", claims: 9, all: []Waiting{held(file(0)), held(file(1)), held(file(2)), held(file(3))}, approved: []int{0, 1, 2, 3}, want: Verdict{Approved: true}},
 		{name: "beside others that are approved", claims: 9, all: []Waiting{file(0), file(1), file(2), file(3)}, approved: []int{1, 2}, want: Verdict{Passing: ago(0, 0, 3)}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.want.Commit = "h"
-			got, err := removals(tc.claims, tc.passed...).JudgeWaiting(tc.all[0], tc.all, func(w Waiting) (bool, error) {
+			got, err := removals(tc.claims, tc.passed...).JudgeWaiting(tc.all[0], slices.Values(tc.all), func(w Waiting) (bool, error) {
 				return slices.ContainsFunc(tc.approved, func(i int) bool { return keyOf(i) == w.Key }), nil
 			})
 			if diff := cmp.Diff(tc.want, got); diff != "" || err != nil {
@@ -95,7 +103,7 @@ func TestAWaitingRemovalIsJudgedWithAllThatCameWithIt(t *testing.T) {
 func TestEachBindingOfWhatWaitsHadItsOwnClaims(t *testing.T) {
 	all := []Waiting{{Key: keyOf(0), FileGone: true, Since: now}, {Key: contract.Key{Binding: other, Namespace: "team-a", Name: "x"}, FileGone: true, Since: now}}
 	no := func(Waiting) (bool, error) { return false, nil }
-	if got, err := removals(1).JudgeWaiting(all[0], all, no); got.IsHeld() || err != nil {
+	if got, err := removals(1).JudgeWaiting(all[0], slices.Values(all), no); got.IsHeld() || err != nil {
 		t.Errorf("one of each: %+v %v", got, err)
 	}
 }
@@ -104,7 +112,7 @@ func TestWhatIsNotKnownOfAnApprovalIsAnError(t *testing.T) {
 	unknown := errors.New("no answer")
 	for _, of := range []int{0, 1} {
 		all := []Waiting{{Key: keyOf(0), Since: now}, {Key: keyOf(1), Since: now}}
-		got, err := removals(9).JudgeWaiting(all[0], all, func(w Waiting) (bool, error) {
+		got, err := removals(9).JudgeWaiting(all[0], slices.Values(all), func(w Waiting) (bool, error) {
 			if w.Key == keyOf(of) {
 				return true, unknown
 			}

@@ -26,9 +26,9 @@ type Verdict struct {
 	// Passing are the removals that go together with this one, and count from now on.
 	// They belong into the checkpoint before any of them is carried out.
 	Passing []breaker.Removal
-	// Holding are the paths of the removals that are held from now on together with
-	// this one: too many once, they do not pass by themselves later.
-	Holding []string
+	// Holding are the claims whose removals are held from now on together with this
+	// one: too many once, they do not pass by themselves later.
+	Holding []contract.Key
 }
 
 // IsHeld reports whether nothing may be done.

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/guard"
 	"gitbind.dev/konnector/internal/choice"
 )
 
@@ -12,7 +14,7 @@ import (
 // things: of the reason, the object, the file and the base.
 func TestChoices(t *testing.T) {
 	held := func(change func(*Facts)) Facts {
-		f := Facts{Key: key, UID: "u1", Live: edit, File: other, FileBlob: "b1", Base: old, Finalizer: true, BaseCurrent: true, OwnWork: No, Continues: Yes, Flips: No, MayRemove: Yes, Merges: No}
+		f := Facts{Key: key, UID: "u1", Live: edit, File: other, FileBlob: "b1", Base: old, Finalizer: true, BaseCurrent: true, OwnWork: No, Continues: Yes, Flips: No, Removal: &guard.Verdict{}, Merges: No}
 		change(&f)
 		return f
 	}
@@ -29,12 +31,12 @@ func TestChoices(t *testing.T) {
 		{"no removal to be found", held(func(f *Facts) { noFile(f); f.Live, f.Continues = old, No }), FileMissing, map[choice.Choice]Action{choice.Keep: Commit, choice.Delete: Delete}},
 		{"one of many files removed", held(func(f *Facts) {
 			noFile(f)
-			f.Live, f.MayRemove, f.RemovalHeld = old, No, "five files at once are too many"
+			f.Live, f.Removal = old, &guard.Verdict{Reason: contract.ManyRemovals, Message: "five files at once are too many"}
 		}), ManyRemovals, map[choice.Choice]Action{choice.Keep: Commit, choice.Delete: Delete}},
 		{"one of many objects deleted", held(func(f *Facts) {
 			inStep(f)
 			ending(f)
-			f.MayRemove, f.RemovalHeld = No, "five objects at once are too many"
+			f.Removal = &guard.Verdict{Reason: contract.ManyRemovals, Message: "five objects at once are too many"}
 		}), ManyRemovals, map[choice.Choice]Action{choice.Release: Release, choice.Delete: RemoveFile}},
 		{"deleted and changed", held(ending), DeletedAndChanged, map[choice.Choice]Action{choice.Release: Release, choice.Delete: RemoveFile}},
 		{"the file came back", held(func(f *Facts) { ending(f); inStep(f); f.BaseRemoved = true }), FileCameBack, map[choice.Choice]Action{choice.Release: Release, choice.Delete: RemoveFile}},

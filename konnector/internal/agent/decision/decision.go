@@ -7,6 +7,7 @@ package decision
 import (
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/guard"
 	"gitbind.dev/konnector/internal/choice"
 )
 
@@ -93,12 +94,9 @@ type Facts struct {
 	// fro between cluster and Git. FlipWords name it and who writes it.
 	Flips     Answer
 	FlipWords string
-	// MayRemove: the claim's removal is not one of too many. If not,
-	// RemovalHeld says why, in words, and Moved that it is none: the file went to
-	// another path.
-	MayRemove   Answer
-	RemovalHeld string
-	Moved       bool
+	// Removal is the guard's verdict on the claim's removal, nil before it was asked
+	// for.
+	Removal *guard.Verdict
 }
 
 // Lost is a conflict that Git won.
@@ -197,7 +195,7 @@ const (
 	AskGone      Question = "Gone"
 	AskMerge     Question = "Merge"
 	AskFlips     Question = "Flips"
-	AskMayRemove Question = "MayRemove"
+	AskRemoval   Question = "Removal"
 )
 
 // Reason says in one word why a claim is held, or what it gave way to.
@@ -219,8 +217,8 @@ const (
 	APIDeleted        Reason = "APIDeleted"
 	NameUnfit         Reason = "NameUnfit"
 	FlipFlop          Reason = "FlipFlop"
-	ManyRemovals      Reason = "ManyRemovals"
-	Moved             Reason = "Moved"
+	ManyRemovals      Reason = Reason(contract.ManyRemovals)
+	Moved             Reason = Reason(contract.Moved)
 	NotServed         Reason = "NotServed"
 	GitWrites         Reason = "GitWrites"
 	ClusterWrites     Reason = "ClusterWrites"
@@ -288,18 +286,15 @@ func (f Facts) elsewhere() Decision {
 	}
 }
 
-// gate lets a removal pass, unless it is one of too many.
+// gate lets a removal pass, unless the guard holds it.
 func (f Facts) gate(d Decision) Decision {
-	switch f.MayRemove {
-	case Unasked:
-		return ask(AskMayRemove)
-	case Yes:
+	switch {
+	case f.Removal == nil:
+		return ask(AskRemoval)
+	case !f.Removal.IsHeld():
 		return d
 	default:
-		if f.Moved {
-			return f.hold(Moved)
-		}
-		return f.hold(ManyRemovals)
+		return f.hold(Reason(f.Removal.Reason))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/guard"
 )
 
 var key = contract.Key{Binding: "postgresqlinstances.anynines.com", Namespace: "team-a", Name: "orders"}
@@ -66,9 +67,9 @@ func TestFor(t *testing.T) {
 		{row: "= base | removed", f: Facts{Live: old, Base: old}, want: Ask, ask: AskContinues},
 		{row: "= base | removed by a commit since", f: Facts{Live: old, Base: old, Continues: yes}, want: Delete},
 		{row: "= base | removed, was to go already", f: Facts{Live: old, Base: old, BaseRemoved: true, Continues: yes}, want: Delete},
-		{row: "= base | removed, one of many?", f: Facts{Live: old, Base: old, Continues: yes}, want: Ask, ask: AskMayRemove},
-		{row: "= base | moved", f: Facts{Live: old, Base: old, Continues: yes, MayRemove: no, RemovalHeld: "it went", Moved: true}, want: Hold, why: Moved},
-		{row: "= base | removed, one of many", f: Facts{Live: old, Base: old, Continues: yes, MayRemove: no, RemovalHeld: "five at once"}, want: Hold, why: ManyRemovals},
+		{row: "= base | removed, one of many?", f: Facts{Live: old, Base: old, Continues: yes}, want: Ask, ask: AskRemoval},
+		{row: "= base | moved", f: Facts{Live: old, Base: old, Continues: yes, Removal: &guard.Verdict{Reason: contract.Moved, Message: "it went"}}, want: Hold, why: Moved},
+		{row: "= base | removed, one of many", f: Facts{Live: old, Base: old, Continues: yes, Removal: &guard.Verdict{Reason: contract.ManyRemovals, Message: "five at once"}}, want: Hold, why: ManyRemovals},
 		{row: "= base | not there, and no commit removed it", f: Facts{Live: old, Base: old, Continues: no}, want: Hold, why: FileMissing},
 
 		{row: "changed | changed", f: Facts{Live: edit, File: other, Base: old}, want: Ask, ask: AskOwnWork},
@@ -90,8 +91,8 @@ func TestFor(t *testing.T) {
 		{row: "absent | no claim", f: Facts{Problem: errBad}, want: Hold, why: FileInvalid},
 
 		{row: "terminating by a user | = base", f: Facts{Live: old, Terminating: true, Finalizer: true, File: old, Base: old}, want: RemoveFile},
-		{row: "terminating by a user, one of many? | = base", f: Facts{Live: old, Terminating: true, Finalizer: true, File: old, Base: old}, want: Ask, ask: AskMayRemove},
-		{row: "terminating by a user, one of many | = base", f: Facts{Live: old, Terminating: true, Finalizer: true, File: old, Base: old, MayRemove: no, RemovalHeld: "five at once"}, want: Hold, why: ManyRemovals},
+		{row: "terminating by a user, one of many? | = base", f: Facts{Live: old, Terminating: true, Finalizer: true, File: old, Base: old}, want: Ask, ask: AskRemoval},
+		{row: "terminating by a user, one of many | = base", f: Facts{Live: old, Terminating: true, Finalizer: true, File: old, Base: old, Removal: &guard.Verdict{Reason: contract.ManyRemovals, Message: "five at once"}}, want: Hold, why: ManyRemovals},
 		{row: "terminating by a user, edited before | = base", f: Facts{Live: edit, Terminating: true, Finalizer: true, File: old, Base: old}, want: RemoveFile},
 		{row: "terminating by a user | = CR, no base", f: Facts{Live: edit, Terminating: true, Finalizer: true, File: edit}, want: RemoveFile},
 		{row: "terminating by a user | = CR, base is older", f: Facts{Live: edit, Terminating: true, Finalizer: true, File: edit, Base: old}, want: RemoveFile},
@@ -155,8 +156,8 @@ func TestFor(t *testing.T) {
 		t.Run(tc.row, func(t *testing.T) {
 			tc.f.Key = key
 			tc.f.BaseCurrent = tc.f.Base != nil && !tc.foreign
-			if tc.f.MayRemove == Unasked && tc.ask != AskMayRemove {
-				tc.f.MayRemove = yes
+			if tc.f.Removal == nil && tc.ask != AskRemoval {
+				tc.f.Removal = &guard.Verdict{}
 			}
 			if tc.f.Flips == Unasked && tc.ask != AskFlips {
 				tc.f.Flips = no

@@ -36,7 +36,7 @@ func (f Facts) message(why Reason) string {
 	case FlipFlop:
 		return fmt.Sprintf("%s Main stays as it is in %s until it is clear who writes what. Stop one of the two, or say in spec.writer of APIServiceBinding %s where claims are written. Then "+decideHere+": cluster commits this object, file writes the file into it.", f.FlipWords, file, f.Key.Binding)
 	case ManyRemovals, Moved:
-		return f.RemovalHeld
+		return f.Removal.Message
 	case NotServed:
 		return f.Elsewhere
 	case GitWrites:

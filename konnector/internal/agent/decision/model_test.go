@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/guard"
 	"gitbind.dev/konnector/internal/agent/decision"
 	"gitbind.dev/konnector/internal/agent/merge"
 )
@@ -329,8 +330,11 @@ func (m *model) decide(o *object, known int) (decision.Decision, decision.Facts)
 		case decision.AskMerge:
 			merged, conflicts := merge.Claims(nil, f.Base, f.Live, f.File)
 			f.Merged, f.Merges = merged, answer(len(conflicts) == 0)
-		case decision.AskMayRemove:
-			f.MayRemove, f.RemovalHeld = answer(!m.many), "It is one of too many."
+		case decision.AskRemoval:
+			f.Removal = &guard.Verdict{}
+			if m.many {
+				f.Removal = &guard.Verdict{Reason: contract.ManyRemovals, Message: "It is one of too many."}
+			}
 		default:
 			panic(d.Question)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/guard"
 	"gitbind.dev/konnector/internal/choice"
 )
 
@@ -42,7 +43,7 @@ var promises = []struct {
 		return d.Action == RemoveFile && (!f.Terminating || d.Chosen != choice.Delete && (f.Ending != "" || f.BaseRemoved || !known))
 	}},
 	{"a removal was let pass, or a person decided", func(f Facts, d Decision) bool {
-		return (d.Action == RemoveFile || d.Action == Delete) && d.Chosen == "" && f.MayRemove != Yes
+		return (d.Action == RemoveFile || d.Action == Delete) && d.Chosen == "" && (f.Removal == nil || f.Removal.IsHeld())
 	}},
 	{"an object is not overwritten when it has an edit that is not in Git", func(f Facts, d Decision) bool {
 		pushed := f.Interrupted == AllPushed && f.OwnWork == No
@@ -98,7 +99,7 @@ var promises = []struct {
 	}},
 	{"an answered question is not asked again", func(f Facts, d Decision) bool {
 		answered := map[Question]Answer{
-			AskOwnWork: f.OwnWork, AskContinues: f.Continues, AskGone: f.Gone, AskMerge: f.Merges, AskFlips: f.Flips, AskMayRemove: f.MayRemove,
+			AskOwnWork: f.OwnWork, AskContinues: f.Continues, AskGone: f.Gone, AskMerge: f.Merges, AskFlips: f.Flips, AskRemoval: judged(f.Removal),
 		}
 		return d.Action == Ask && answered[d.Question] != Unasked
 	}},
@@ -143,16 +144,39 @@ func isNonsense(f Facts) bool {
 		f.Base == nil && (f.BaseRemoved || f.BaseCurrent || f.Lost != nil)
 }
 
+// verdict is one that lets a removal pass, or not, or is not known yet.
+func verdict(pass Answer) *guard.Verdict {
+	switch pass {
+	case Unasked:
+		return nil
+	case Yes:
+		return &guard.Verdict{}
+	default:
+		return &guard.Verdict{Reason: contract.ManyRemovals, Message: "It is one of many at once."}
+	}
+}
+
+func judged(v *guard.Verdict) Answer {
+	switch {
+	case v == nil:
+		return Unasked
+	case v.IsHeld():
+		return No
+	default:
+		return Yes
+	}
+}
+
 func facts(bits int, answer Answer) Facts {
 	bit := func(i int) bool { return bits>>i&1 == 1 }
 	f := Facts{
 		Key: key, Touched: bit(6), Finalizer: bit(0), Terminating: bit(1), BaseRemoved: bit(3), BaseCurrent: bit(4),
-		OwnWork: answer, Continues: answer, Gone: answer, MayRemove: answer, Flips: answer, Merges: answer,
-		Merged: other, FlipWords: "spec.plan goes to and fro.", RemovalHeld: "It is one of many at once.",
+		OwnWork: answer, Continues: answer, Gone: answer, Removal: verdict(answer), Flips: answer, Merges: answer,
+		Merged: other, FlipWords: "spec.plan goes to and fro.",
 	}
 	// The last three answers are independent of the first three.
 	if bit(7) {
-		f.MayRemove, f.Flips, f.Merges = (answer+1)%3, (answer+2)%3, (answer+1)%3
+		f.Removal, f.Flips, f.Merges = verdict((answer+1)%3), (answer+2)%3, (answer+1)%3
 	}
 	if bit(2) {
 		f.Problem = errBad

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
-	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/store"
 )
 
@@ -37,25 +35,4 @@ func (r *Repository) Kept(ctx context.Context, branch, path string) ([]byte, err
 		return nil, fmt.Errorf("fetch %s: %w", branch, err)
 	}
 	return s.Read(path)
-}
-
-// maxAuthors is how many authors are named.
-const maxAuthors = 3
-
-// Authors are the first of those who made commits on main between two of them,
-// other than this cluster's users.
-func (r *Repository) Authors(ctx context.Context, since, to store.Hash) ([]string, error) {
-	commits, _, err := r.Remote.Main.Log(ctx, since, to)
-	if err != nil {
-		return nil, err
-	}
-	_, own := contract.Identity(Committer, r.ClusterID)
-	var out []string
-	for _, c := range commits {
-		if c.Committer.Email != own && !slices.Contains(out, c.Author.Name) && len(out) < maxAuthors {
-			out = append(out, c.Author.Name)
-		}
-	}
-	slices.Sort(out)
-	return out, nil
 }

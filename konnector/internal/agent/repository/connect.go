@@ -17,8 +17,8 @@ import (
 type Credentials func(ctx context.Context) (user, password string, err error)
 
 // Connect is the Remote of a Connection: Git over HTTP, and the backend's
-// events. What is sent to Git passes guard, and observer is told of it. It asks
-// nobody for anything yet.
+// events. What is sent to Git passes guard, and observer is told of it. Nothing
+// is asked for yet.
 func Connect(c v1alpha1.ConnectionSpec, credentials Credentials, guard func(http.RoundTripper) http.RoundTripper, observer store.Observer, now func() time.Time) (Remote, error) {
 	roots, err := Roots(c.CABundle)
 	if err != nil {

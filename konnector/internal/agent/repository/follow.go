@@ -15,7 +15,7 @@ import (
 const (
 	refMain   = "refs/heads/main"
 	refStatus = "refs/heads/status"
-	// pollInterval is how often to look where nobody tells.
+	// pollInterval is how often to look where no event tells.
 	pollInterval = time.Minute
 )
 
@@ -79,7 +79,7 @@ func (r *Repository) Resume() {
 	}
 	r.mu.Unlock()
 	if was {
-		r.tellRecovered()
+		r.tell.recovered()
 	}
 	r.Wake()
 }
@@ -146,7 +146,7 @@ func (r *Repository) contact() {
 
 // mainChanged tells which claims have another file than the subscribers know.
 func (r *Repository) mainChanged(ctx context.Context, s *store.Snapshot) error {
-	if _, _, err := r.accept(ctx); err != nil {
+	if _, _, err := r.Lineage.accept(ctx); err != nil {
 		return err
 	}
 	r.mu.Lock()
@@ -154,10 +154,10 @@ func (r *Repository) mainChanged(ctx context.Context, s *store.Snapshot) error {
 	r.mainSeen, r.mainKnown = s, true
 	r.mu.Unlock()
 	if r.noteRequests(old, s) {
-		r.stateChanged()
+		r.tell.stateChanged()
 	}
 	r.contact()
-	r.tell(store.Diff(old, s, contract.Root), old == nil)
+	r.tellOf(store.Diff(old, s, contract.Root), old == nil)
 	return nil
 }
 
@@ -168,25 +168,45 @@ func (r *Repository) statusChanged(s *store.Snapshot) error {
 	r.statusSeen, r.statusKnown = s, true
 	refused := r.refused.update(old, s)
 	r.mu.Unlock()
-	if now := r.statusReplaced(s); now != r.statusTold {
+	if now := r.status.judge(s); now != r.statusTold {
 		r.statusTold = now
-		r.stateChanged()
+		r.tell.stateChanged()
 		if now == "" {
-			r.tellRecovered()
+			r.tell.recovered()
 		}
 	}
 	r.contact()
 	if refused {
-		r.stateChanged()
+		r.tell.stateChanged()
 	}
-	r.tell(store.Diff(old, s, ""), old == nil)
+	r.tellOf(store.Diff(old, s, ""), old == nil)
 	return nil
 }
 
-// tell sorts changed paths by binding.
-func (r *Repository) tell(changes iter.Seq[store.Change], first bool) {
-	byBinding := map[string]*Change{}
-	observed := false
+// tellOf tells which bindings these changed paths are of.
+func (r *Repository) tellOf(changes iter.Seq[store.Change], first bool) {
+	byBinding, observed := sortChanges(changes, first)
+	for binding, c := range byBinding {
+		if c.Request && r.OnRequest != nil {
+			r.OnRequest(binding)
+		}
+	}
+	r.tell.each(func(binding string) *Change {
+		c := byBinding[binding]
+		if c == nil && observed {
+			c = &Change{}
+		}
+		if c != nil {
+			c.Observed = observed
+		}
+		return c
+	})
+}
+
+// sortChanges sorts changed paths by binding. Observed says that the control plane has
+// seen a newer main.
+func sortChanges(changes iter.Seq[store.Change], first bool) (byBinding map[string]*Change, observed bool) {
+	byBinding = map[string]*Change{}
 	of := func(binding string) *Change {
 		if byBinding[binding] == nil {
 			byBinding[binding] = &Change{First: first}
@@ -206,22 +226,5 @@ func (r *Repository) tell(changes iter.Seq[store.Change], first bool) {
 			of(binding).Request = true
 		}
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for binding, c := range byBinding {
-		if c.Request && r.OnRequest != nil {
-			r.OnRequest(binding)
-		}
-	}
-	for s := range r.subscribers {
-		c := byBinding[s.binding]
-		if c == nil && observed {
-			c = &Change{}
-		}
-		if c != nil {
-			change := *c
-			change.Observed = observed
-			s.fn(change)
-		}
-	}
+	return byBinding, observed
 }

@@ -1,15 +1,6 @@
 package repository
 
-import (
-	"crypto/x509"
-	"errors"
-	"net"
-	"os"
-	"syscall"
-
-	"gitbind.dev/gitbridge/api/v1alpha1"
-	"gitbind.dev/gitbridge/store"
-)
+import "gitbind.dev/gitbridge/api/v1alpha1"
 
 // Health is what works. An error of nil is what works.
 type Health struct {
@@ -33,15 +24,12 @@ func (h Health) Err() error {
 // Health returns what works now.
 func (r *Repository) Health() Health {
 	r.mu.Lock()
-	h, status := r.health, ""
-	if r.replaced {
-		h.Replaced = r.replacedWords()
-	}
-	if r.statusKnown {
-		status = r.statusWords
-	}
+	h, statusKnown := r.health, r.statusKnown
 	r.mu.Unlock()
-	h.StatusReplaced = r.statusReplacedWords(status)
+	h.Replaced = r.Lineage.last.Load().verdict.Message
+	if statusKnown {
+		h.StatusReplaced = r.status.judge(r.Remote.Status.Snapshot())
+	}
 	return h
 }
 
@@ -52,11 +40,11 @@ func (r *Repository) setHealth(change func(*Health)) {
 	after := r.health
 	r.mu.Unlock()
 	if before.Err() != nil && after.Err() == nil {
-		r.tellRecovered()
+		r.tell.recovered()
 	}
 	if before.Contacted != after.Contacted || !same(before.Main, after.Main) ||
 		!same(before.Status, after.Status) || !same(before.Events, after.Events) {
-		r.stateChanged()
+		r.tell.stateChanged()
 	}
 }
 
@@ -70,14 +58,6 @@ func same(a, b error) bool {
 	return reasonA == reasonB && messageA == messageB
 }
 
-func (r *Repository) tellRecovered() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for s := range r.subscribers {
-		s.fn(Change{Recovered: true})
-	}
-}
-
 // Refused returns the files on main that the control plane refuses: how many,
 // and the first of them by path.
 func (r *Repository) Refused() (int, []v1alpha1.RefusedFile) {
@@ -87,62 +67,3 @@ func (r *Repository) Refused() (int, []v1alpha1.RefusedFile) {
 }
 
 const maxRefused = 50
-
-// Reasons of a condition that is False because of the repository.
-const (
-	ReasonUnreachable       = "RepositoryUnreachable"
-	ReasonCredentialRefused = "CredentialRefused"
-	ReasonNotFound          = "RepositoryNotFound"
-	ReasonRejected          = "PushRejected"
-	ReasonNoCredential      = "SecretMissing"
-	ReasonUnusable          = "RepositoryUnusable"
-)
-
-// Explain gives an error's reason and what to say of it to people. Both stay
-// the same while the trouble is the same.
-func Explain(err error) (reason, message string) {
-	switch {
-	case errors.Is(err, ErrSuspended):
-		return ReasonNoCredential, "The Secret with the credential for the repository is missing. It is tried again when the Secret is there."
-	case errors.Is(err, store.ErrUnauthorized):
-		return ReasonCredentialRefused, "The Git host refuses the credential. Connect this cluster again (kubectl gitbind connect) to get a new one."
-	case errors.Is(err, store.ErrRepositoryNotFound):
-		return ReasonNotFound, "The Git host has no such repository, or not for this credential. Check spec.repositoryURL of the Connection, or connect this cluster again (kubectl gitbind connect)."
-	case errors.Is(err, store.ErrObjectFormat):
-		return ReasonUnusable, "The repository names its objects by SHA-256, and only SHA-1 is supported: make one with git init --object-format=sha1, and push to that."
-	case errors.Is(err, store.ErrRejected):
-		return ReasonRejected, "The Git host rejected the commit: " + err.Error() + ". It is tried again from time to time."
-	case errors.Is(err, store.ErrConflict):
-		return ReasonUnreachable, "Others keep changing main. It is tried again."
-	}
-	message = "The Git host cannot be reached"
-	if c := cause(err); c != "" {
-		message += " (" + c + ")"
-	}
-	return ReasonUnreachable, message + ". It is tried again by itself."
-}
-
-// cause is the part of a network error that does not change from one try to
-// the next, as addresses do.
-func cause(err error) string {
-	var errno syscall.Errno
-	var dns *net.DNSError
-	var authority x509.UnknownAuthorityError
-	var host x509.HostnameError
-	switch {
-	case errors.As(err, &errno):
-		return errno.Error()
-	case errors.As(err, &dns):
-		return dns.Err
-	case errors.As(err, &authority), errors.As(err, &host):
-		return "its certificate is not trusted"
-	case errors.Is(err, os.ErrDeadlineExceeded), isTimeout(err):
-		return "no answer in time"
-	}
-	return ""
-}
-
-func isTimeout(err error) bool {
-	var t net.Error
-	return errors.As(err, &t) && t.Timeout()
-}

@@ -2,12 +2,11 @@ package repository
 
 import (
 	"context"
-	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/guard"
 	"gitbind.dev/gitbridge/store"
 )
 
@@ -18,11 +17,8 @@ const maxMoves = 100
 // movedTo is where a claim's file went, if it is known to have moved: to a path
 // where it was found when it went, or to one that has the very same content (and
 // with it the name of this claim).
-func (r *Repository) movedTo(main *store.Snapshot, path string, blob store.Hash) (string, bool) {
-	r.mu.Lock()
-	moves := r.memory.Moves
-	r.mu.Unlock()
-	for _, m := range moves {
+func (r *Removals) movedTo(main *store.Snapshot, path string, blob store.Hash) (string, bool) {
+	for _, m := range r.checkpoints.get().Moves {
 		if _, there := main.Entry(m.To); there && m.From == path {
 			return m.To, true
 		}
@@ -30,19 +26,29 @@ func (r *Repository) movedTo(main *store.Snapshot, path string, blob store.Hash)
 	if blob == "" {
 		return "", false
 	}
-	if r.blobsHead != main.Head() || r.blobs == nil {
-		r.blobsHead, r.blobs = main.Head(), map[store.Hash]string{}
-		for e := range main.List("") {
-			r.blobs[e.Hash] = e.Path
-		}
-	}
-	to, ok := r.blobs[blob]
-	return to, ok
+	return r.contents.at(main, blob)
 }
 
-// noteMoves looks which claims' files moved between two heads of main, and saves
-// that before anybody sees the newer one.
-func (r *Repository) noteMoves(ctx context.Context, old, new *store.Snapshot, commits []store.Commit) error {
+// contents say where on a head of main a content is.
+type contents struct {
+	head  store.Hash
+	paths map[store.Hash]string
+}
+
+func (c *contents) at(main *store.Snapshot, blob store.Hash) (string, bool) {
+	if c.head != main.Head() || c.paths == nil {
+		c.head, c.paths = main.Head(), map[store.Hash]string{}
+		for e := range main.List("") {
+			c.paths[e.Hash] = e.Path
+		}
+	}
+	path, ok := c.paths[blob]
+	return path, ok
+}
+
+// movesBetween finds the claims' files that moved from one head of main to another, by
+// these commits.
+func movesBetween(old, new *store.Snapshot, commits []guard.Commit) []Move {
 	var removed, added []store.Entry
 	for c := range store.Diff(old, new, "") {
 		switch {
@@ -56,35 +62,36 @@ func (r *Repository) noteMoves(ctx context.Context, old, new *store.Snapshot, co
 		return nil
 	}
 	// What this agent removed was deleted in this cluster.
-	own := map[contract.Key]bool{}
+	own := map[string]bool{}
 	for _, c := range commits {
-		for _, t := range r.trailers(c) {
-			own[t.Key] = own[t.Key] || t.Blob == ""
+		for _, path := range c.Removed() {
+			own[path] = true
 		}
 	}
 	var moves []Move
 	for _, from := range removed[:min(len(removed), maxMoves)] {
 		key, err := contract.ParsePath(from.Path)
-		if err != nil || own[key] {
+		if err != nil || own[from.Path] {
 			continue
 		}
 		data, err := old.Read(from.Path)
 		if err != nil {
 			continue
 		}
-		was, err := contract.Decode(contract.File{Path: from.Path, Data: data}, "")
-		if err != nil {
+		was := decodeAny(contract.File{Path: from.Path, Data: data})
+		if was == nil {
 			continue
 		}
+		claim := removedClaim(key, was, decodeAny)
 		for _, to := range added[:min(len(added), maxMoves)] {
 			data, err := new.Read(to.Path)
-			if err == nil && isMove(key, was, contract.File{Path: to.Path, Data: data}, decodeAny) {
+			if err == nil && claim.MayBeIn(contract.File{Path: to.Path, Data: data}) {
 				moves = append(moves, Move{from.Path, to.Path})
 				break
 			}
 		}
 	}
-	return r.saveMoves(ctx, new, moves)
+	return moves
 }
 
 func decodeAny(f contract.File) *contract.Claim {
@@ -95,75 +102,16 @@ func decodeAny(f contract.File) *contract.Claim {
 	return c
 }
 
-// isMove reports whether a file may be what became of a claim: it still holds
-// its key, or is a claim of the same kind with an equal spec.
-func isMove(key contract.Key, was *contract.Claim, f contract.File, read func(contract.File) *contract.Claim) bool {
-	if read(contract.File{Path: key.Path(), Data: f.Data}) != nil {
-		return true
-	}
-	to, err := contract.ParsePath(f.Path)
-	if err != nil || to.Binding != key.Binding {
-		return false
-	}
-	is := read(f)
-	return is != nil && is.Kind == was.Kind && reflect.DeepEqual(is.Spec, was.Spec)
+// removedClaim is one by which a moved file is recognised: of the same kind, with an
+// equal spec.
+func removedClaim(key contract.Key, was *contract.Claim, read func(contract.File) *contract.Claim) guard.Removed {
+	return guard.Removed{Key: key, Read: read, Equals: func(is *contract.Claim) bool {
+		return is.Kind == was.Kind && reflect.DeepEqual(is.Spec, was.Spec)
+	}}
 }
 
-func (r *Repository) saveMoves(ctx context.Context, main *store.Snapshot, moves []Move) error {
-	r.mu.Lock()
-	known := r.memory.Moves
-	r.mu.Unlock()
-	moves = slices.DeleteFunc(moves, func(m Move) bool { return slices.Contains(known, m) })
-	if len(moves) == 0 {
-		return nil
-	}
-	return r.decide(ctx, func(m *Memory) {
-		// A file that is back, or gone from where it went to, moves no more.
-		kept := slices.DeleteFunc(slices.Clone(m.Moves), func(move Move) bool {
-			_, back := main.Entry(move.From)
-			_, there := main.Entry(move.To)
-			return back || !there
-		})
-		all := slices.Concat(kept, moves)
-		m.Moves = all[max(0, len(all)-maxMoves):]
-	})
-}
-
-// Track has a binding's removals judged together with all others, from now on
-// until the returned function is called. What moved while no process looked is
-// found out here, from the objects without a file and the files without an
-// object, and saved before it returns.
-func (r *Repository) Track(ctx context.Context, binding string, claims Claims) (cancel func(), err error) {
-	view, err := r.View(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if view.Replaced == "" {
-		if err := r.findMoves(ctx, view.Main, binding, claims); err != nil {
-			return nil, fmt.Errorf("find moves in %s: %w", binding, err)
-		}
-	}
-	r.mu.Lock()
-	r.tracked[binding] = claims
-	r.mu.Unlock()
-	r.stateChanged()
-	return func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if r.tracked[binding] == claims {
-			delete(r.tracked, binding)
-		}
-	}, nil
-}
-
-// Tracks reports whether a binding is tracked.
-func (r *Repository) Tracks(binding string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.tracked[binding] != nil
-}
-
-func (r *Repository) findMoves(ctx context.Context, main *store.Snapshot, binding string, claims Claims) error {
+// findMoves finds the claims' files that moved while no process looked.
+func (r *Removals) findMoves(ctx context.Context, main *store.Snapshot, binding string, claims Claims) ([]Move, error) {
 	objects := map[contract.Key]bool{}
 	gone, err := claims.Objects(ctx, func(key contract.Key, terminating bool) bool {
 		objects[key] = true
@@ -171,18 +119,18 @@ func (r *Repository) findMoves(ctx context.Context, main *store.Snapshot, bindin
 		return !ok && !terminating
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	from := map[contract.Key]*contract.Claim{}
+	var removed []guard.Removed
 	for _, o := range gone {
-		if yes, err := r.Continues(ctx, o.Commit); err != nil {
-			return err
-		} else if yes && !o.Removed && o.Claim != nil {
-			from[o.Key] = o.Claim
+		if had, err := r.lineage.Continues(ctx, o.Commit); err != nil {
+			return nil, err
+		} else if had && !o.Removed && o.Claim != nil {
+			removed = append(removed, removedClaim(o.Key, o.Claim, claims.Read))
 		}
 	}
-	if len(from) == 0 {
-		return nil
+	if len(removed) == 0 {
+		return nil, nil
 	}
 	var moves []Move
 	for e := range main.List(contract.BindingPath(binding)) {
@@ -193,11 +141,30 @@ func (r *Repository) findMoves(ctx context.Context, main *store.Snapshot, bindin
 		if err != nil {
 			continue
 		}
-		for key, was := range maps.All(from) {
-			if isMove(key, was, contract.File{Path: e.Path, Data: data}, claims.Read) {
-				moves = append(moves, Move{key.Path(), e.Path})
+		for _, claim := range removed {
+			if claim.MayBeIn(contract.File{Path: e.Path, Data: data}) {
+				moves = append(moves, Move{claim.Key.Path(), e.Path})
 			}
 		}
 	}
-	return r.saveMoves(ctx, main, moves[:min(len(moves), maxMoves)])
+	return moves[:min(len(moves), maxMoves)], nil
+}
+
+// noteMoves saves moves before they count. A file that is back, or gone from where it
+// went to, moves no more.
+func (c *Checkpoints) noteMoves(ctx context.Context, main *store.Snapshot, moves []Move) error {
+	known := c.get().Moves
+	moves = slices.DeleteFunc(moves, func(m Move) bool { return slices.Contains(known, m) })
+	if len(moves) == 0 {
+		return nil
+	}
+	return c.decide(ctx, func(c *Checkpoint) {
+		kept := slices.DeleteFunc(slices.Clone(c.Moves), func(move Move) bool {
+			_, back := main.Entry(move.From)
+			_, there := main.Entry(move.To)
+			return back || !there
+		})
+		all := slices.Concat(kept, moves)
+		c.Moves = all[max(0, len(all)-maxMoves):]
+	})
 }

@@ -81,7 +81,7 @@ func (p *Pool) All() []*Repository {
 }
 
 // Open runs the repository of a Connection in the place of the one before. In a
-// pool that has ended, it does not run: nobody would close it.
+// pool that has ended, it does not run: nothing would close it.
 func (p *Pool) Open(ctx context.Context, o Options) *Repository {
 	p.Close(o.Connection)
 	o.OnState = func() { p.changed(o.Connection) }
@@ -116,7 +116,7 @@ func (p *Pool) Close(connection string) {
 	if o == nil {
 		return
 	}
-	// Whoever still has it must not push any more.
+	// Those who still have it must not push any more.
 	o.repository.Suspend()
 	o.cancel()
 	<-o.done
@@ -137,8 +137,8 @@ func (p *Pool) Start(ctx context.Context) error {
 	defer cancel()
 	for _, r := range p.All() {
 		p.Close(r.Connection)
-		// What is not saved is learned anew.
-		_ = r.SaveAll(save)
+		// What is not saved is learned again.
+		_ = r.Checkpoints.SaveAll(save)
 	}
 	return nil
 }

@@ -98,7 +98,7 @@ func newCounted(t *testing.T, n int) (*world, *objects) {
 
 func (w *world) track(o *objects) {
 	w.Helper()
-	if _, err := w.repo.Track(w.Context(), api, o); err != nil {
+	if _, err := w.repo.Removals.Track(w.Context(), api, o); err != nil {
 		w.Fatal(err)
 	}
 }
@@ -153,18 +153,18 @@ func (w *world) pass(d time.Duration) {
 func (w *world) may(o *objects, file bool, want bool, keys ...contract.Key) {
 	w.Helper()
 	for _, k := range keys {
-		words, err := w.repo.MayRemove(w.Context(), k, file, nil)
+		v, err := w.repo.Removals.Judge(w.Context(), k, file)
 		if err != nil {
 			w.Fatal(err)
 		}
-		if (words == "") != want {
-			w.Errorf("%s: may be removed: %q, want %v", k, words, want)
+		if v.IsHeld() == want || v.IsHeld() != (v.Message != "") {
+			w.Errorf("%s: %+v, want it to pass: %v", k, v, want)
 		}
-		if words != "" {
+		if v.IsHeld() {
 			o.held(k)
 			continue
 		}
-		if err := w.repo.Removing(w.Context(), k); err != nil {
+		if err := w.repo.Removals.Begin(w.Context(), k, v); err != nil {
 			w.Fatal(err)
 		}
 		o.gone(k)
@@ -193,7 +193,7 @@ func (w *world) writes() int {
 	return len(w.saved)
 }
 
-func (w *world) lastSaved() Memory {
+func (w *world) lastSaved() Checkpoint {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.saved[len(w.saved)-1]
@@ -235,7 +235,7 @@ func TestAFewAtOnceNeedOneWrite(t *testing.T) {
 	// They count against the next one, and not for ever.
 	head := w.removeFiles(keyOf(3))
 	w.may(o, true, false, keyOf(3))
-	if files, deletes, at, err := w.repo.HeldRemovals(t.Context()); files != 1 || deletes != 0 || at != head || err != nil {
+	if files, deletes, at, err := w.repo.Removals.Held(t.Context()); files != 1 || deletes != 0 || at != head || err != nil {
 		t.Errorf("held: %d %d %s %v", files, deletes, at, err)
 	}
 	w.pass(10 * time.Minute)
@@ -252,25 +252,25 @@ func TestManyInOnePushAreHeldTogether(t *testing.T) {
 	head := w.removeFiles(keysFrom(0, 5)...)
 	w.may(o, true, false, keysFrom(0, 5)...)
 	w.may(o, true, false, keysFrom(0, 5)...)
-	if files, _, at, err := w.repo.HeldRemovals(t.Context()); files != 5 || at != head || err != nil {
+	if files, _, at, err := w.repo.Removals.Held(t.Context()); files != 5 || at != head || err != nil {
 		t.Errorf("held: %d %s %v", files, at, err)
 	}
 	// A plain delete elsewhere is no part of it.
 	o.delete(keyOf(10), w.now)
 	w.may(o, false, true, keyOf(10))
 
-	if err := w.repo.ApproveRemovals(t.Context(), "of nothing here"); err != nil {
+	if err := w.repo.Removals.Approve(t.Context(), "of nothing here"); err != nil {
 		t.Fatal(err)
 	}
 	w.may(o, true, false, keyOf(0))
-	if err := w.repo.ApproveRemovals(t.Context(), string(head)); err != nil {
+	if err := w.repo.Removals.Approve(t.Context(), string(head)); err != nil {
 		t.Fatal(err)
 	}
 	w.may(o, true, true, keysFrom(0, 5)...)
 	if got := w.lastSaved().Removals; len(got) != 1 {
 		t.Errorf("what was approved counts against what comes: %v", got)
 	}
-	if files, _, _, err := w.repo.HeldRemovals(t.Context()); files != 0 || err != nil {
+	if files, _, _, err := w.repo.Removals.Held(t.Context()); files != 0 || err != nil {
 		t.Errorf("held: %d %v", files, err)
 	}
 	// The approval was for these, and is not for them when they come back.
@@ -327,18 +327,18 @@ func TestManyDeletesAreHeldTogether(t *testing.T) {
 		o.delete(k, w.now)
 	}
 	w.may(o, false, false, keysFrom(0, 5)...)
-	if files, deletes, _, err := w.repo.HeldRemovals(t.Context()); files != 0 || deletes != 5 || err != nil {
+	if files, deletes, _, err := w.repo.Removals.Held(t.Context()); files != 0 || deletes != 5 || err != nil {
 		t.Errorf("held: %d %d %v", files, deletes, err)
 	}
-	if w.repo.Approved(keyOf(0)) {
-		t.Error("nobody approved it")
+	if v, err := w.repo.Removals.Judge(t.Context(), keyOf(0), false); v.Approved || err != nil {
+		t.Errorf("no person approved it: %+v %v", v, err)
 	}
 	w.pass(time.Minute)
-	if err := w.repo.ApproveRemovals(t.Context(), string(w.view().Main.Head())); err != nil {
+	if err := w.repo.Removals.Approve(t.Context(), string(w.view().Main.Head())); err != nil {
 		t.Fatal(err)
 	}
-	if words, err := w.repo.MayRemove(t.Context(), keyOf(0), false, nil); words != "" || err != nil || !w.repo.Approved(keyOf(0)) {
-		t.Errorf("approved, and yet: %s %v", words, err)
+	if v, err := w.repo.Removals.Judge(t.Context(), keyOf(0), false); v.IsHeld() || err != nil || !v.Approved {
+		t.Errorf("approved, and yet: %+v %v", v, err)
 	}
 	w.may(o, false, true, keysFrom(0, 5)...)
 	// What begins later is not covered.
@@ -356,7 +356,7 @@ func TestAnotherProcessRemembersWhatPassedAndWhatIsHeld(t *testing.T) {
 		o.delete(keyOf(10+i), w.now)
 		w.may(o, false, true, keyOf(10+i))
 	}
-	again := newWorldThatRemembers(t, w.lastSaved(), w.remote)
+	again := newWorldWith(t, w.lastSaved(), w.remote)
 	again.now = w.now.Add(time.Hour)
 	again.run()
 	again.until("contact", func() bool { return again.repo.Health().Contacted })
@@ -368,19 +368,19 @@ func TestAnotherProcessRemembersWhatPassedAndWhatIsHeld(t *testing.T) {
 	again.may(o, true, false, keyOf(0))
 
 	// Only this agent has pushed since: what main lacks now, it lacked then.
-	if err := again.repo.ApproveRemovals(t.Context(), string(head)); err != nil {
+	if err := again.repo.Removals.Approve(t.Context(), string(head)); err != nil {
 		t.Fatal(err)
 	}
 	again.may(o, true, true, keyOf(0))
 
-	soon := newWorldThatRemembers(t, w.lastSaved(), w.remote)
-	soon.now = w.now
-	soon.run()
-	soon.until("contact", func() bool { return soon.repo.Health().Contacted })
-	soon.track(o)
+	restarted := newWorldWith(t, w.lastSaved(), w.remote)
+	restarted.now = w.now
+	restarted.run()
+	restarted.until("contact", func() bool { return restarted.repo.Health().Contacted })
+	restarted.track(o)
 	o.delete(keyOf(12), w.now)
 	o.delete(keyOf(13), w.now)
-	soon.may(o, false, false, keyOf(12), keyOf(13))
+	restarted.may(o, false, false, keyOf(12), keyOf(13))
 }
 
 // An approval is of what main held at a commit. When others have pushed since and
@@ -390,19 +390,19 @@ func TestApprovalOfAnOlderCommitCoversNothingNewer(t *testing.T) {
 	first := w.removeFiles(keysFrom(0, 5)...)
 	w.removeFiles(keysFrom(5, 5)...)
 	w.may(o, true, false, keysFrom(0, 10)...)
-	if err := w.repo.SaveAccepted(t.Context()); err != nil {
+	if err := w.repo.Checkpoints.Save(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	again := newWorldThatRemembers(t, w.lastSaved(), w.remote)
+	again := newWorldWith(t, w.lastSaved(), w.remote)
 	again.run()
 	again.until("contact", func() bool { return again.repo.Health().Contacted })
 	again.track(o)
-	if err := again.repo.ApproveRemovals(t.Context(), string(first)); err != nil {
+	if err := again.repo.Removals.Approve(t.Context(), string(first)); err != nil {
 		t.Fatal(err)
 	}
 	again.may(o, true, false, keysFrom(0, 10)...)
 
-	if err := w.repo.ApproveRemovals(t.Context(), string(first)); err != nil {
+	if err := w.repo.Removals.Approve(t.Context(), string(first)); err != nil {
 		t.Fatal(err)
 	}
 	w.may(o, true, false, keysFrom(5, 5)...)
@@ -410,12 +410,12 @@ func TestApprovalOfAnOlderCommitCoversNothingNewer(t *testing.T) {
 }
 
 // A claim that was made after the commit that was approved is not in it either,
-// and yet nobody approved its removal.
+// and yet no person approved its removal.
 func TestApprovalCoversNoClaimThatIsYounger(t *testing.T) {
 	w, o := newCounted(t, 40)
 	head := w.removeFiles(keysFrom(0, 5)...)
 	w.may(o, true, false, keysFrom(0, 5)...)
-	if err := w.repo.ApproveRemovals(t.Context(), string(head)); err != nil {
+	if err := w.repo.Removals.Approve(t.Context(), string(head)); err != nil {
 		t.Fatal(err)
 	}
 	w.may(o, true, true, keysFrom(0, 5)...)
@@ -443,7 +443,7 @@ func TestMovedFileIsNoRemoval(t *testing.T) {
 		{"renamed in path and content", other.Path(), fileOf(other, "plan0"), true},
 		{"moved without editing it", other.Path(), fileOf(keyOf(0), "plan0"), true},
 		{"moved and edited, but not its name", other.Path(), fileOf(keyOf(0), "plan7"), true},
-		{"moved out of sight", "archive/c0.yaml", fileOf(keyOf(0), "plan0"), true},
+		{"moved out of all bindings", "archive/c0.yaml", fileOf(keyOf(0), "plan0"), true},
 		{"another one that is new", other.Path(), fileOf(other, "plan7"), false},
 		{"something else", "README.md", "words", false},
 	} {
@@ -454,11 +454,11 @@ func TestMovedFileIsNoRemoval(t *testing.T) {
 				w.may(o, true, true, keyOf(0))
 				return
 			}
-			words, err := w.repo.MayRemove(t.Context(), keyOf(0), true, nil)
-			if err != nil || !strings.Contains(words, tc.path) {
-				t.Errorf("got %q %v", words, err)
+			v, err := w.repo.Removals.Judge(t.Context(), keyOf(0), true)
+			if err != nil || v.Reason != contract.Moved || v.MovedTo != tc.path || !strings.Contains(v.Message, tc.path) {
+				t.Errorf("got %+v %v", v, err)
 			}
-			if err := w.repo.ApproveRemovals(t.Context(), string(head)); err != nil {
+			if err := w.repo.Removals.Approve(t.Context(), string(head)); err != nil {
 				t.Fatal(err)
 			}
 			w.may(o, true, true, keyOf(0))
@@ -482,7 +482,7 @@ func TestMoveIsKnownToTheNextProcess(t *testing.T) {
 			t.Fatal(diff)
 		}
 		o.all[other] = Object{Key: other, Commit: w.view().Main.Head()}
-		again := newWorldThatRemembers(t, memory, w.remote)
+		again := newWorldWith(t, memory, w.remote)
 		again.run()
 		again.until("contact", func() bool { return again.repo.Health().Contacted })
 		again.track(o)
@@ -490,12 +490,12 @@ func TestMoveIsKnownToTheNextProcess(t *testing.T) {
 	})
 	t.Run("which was not there", func(t *testing.T) {
 		w, o := newCounted(t, 20)
-		if err := w.repo.SaveAccepted(t.Context()); err != nil {
+		if err := w.repo.Checkpoints.Save(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		w.repo.Suspend()
 		move(w)
-		again := newWorldThatRemembers(t, w.lastSaved(), w.remote)
+		again := newWorldWith(t, w.lastSaved(), w.remote)
 		again.run()
 		again.until("contact", func() bool { return again.repo.Health().Contacted })
 		again.track(o)
@@ -536,14 +536,15 @@ func TestARefusedRemovalThatWasLetGoIsAskedAboutAgain(t *testing.T) {
 		o.delete(k, w.now)
 	}
 	w.may(o, false, false, keysFrom(0, 5)...)
-	if err := w.repo.ApproveRemovals(t.Context(), string(w.view().Main.Head())); err != nil {
+	if err := w.repo.Removals.Approve(t.Context(), string(w.view().Main.Head())); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if words, err := w.repo.MayRemove(t.Context(), keyOf(0), false, nil); words != "" || err != nil {
-			t.Fatalf("approved, and yet: %s %v", words, err)
+		v, err := w.repo.Removals.Judge(t.Context(), keyOf(0), false)
+		if v.IsHeld() || err != nil {
+			t.Fatalf("approved, and yet: %+v %v", v, err)
 		}
-		if err := w.repo.Removing(t.Context(), keyOf(0)); err != nil {
+		if err := w.repo.Removals.Begin(t.Context(), keyOf(0), v); err != nil {
 			t.Fatal(err)
 		}
 	}

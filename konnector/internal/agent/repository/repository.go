@@ -41,12 +41,12 @@ type Options struct {
 	Namespaces []string
 	// Limits say how many removals are too many at once.
 	Limits breaker.Limits
-	// Memory is what was saved last.
-	Memory Memory
-	// Save keeps it where it outlives this process.
-	Save func(ctx context.Context, m Memory) error
+	// Checkpoint is the one that was saved last.
+	Checkpoint Checkpoint
+	// Save keeps one where it outlives this process.
+	Save func(ctx context.Context, c Checkpoint) error
 	Now  func() time.Time
-	// OnState is called when Health, Refused or Accepted may have changed. It
+	// OnState is called when Health, Refused or the checkpoint may have changed. It
 	// must not block.
 	OnState func()
 	// OnRequest, if not nil, is called with each binding whose request.yaml changed,
@@ -57,45 +57,21 @@ type Options struct {
 // Repository is one repository. Its methods may be called by many goroutines.
 type Repository struct {
 	Options
+	// Lineage is main as far as it was accepted, Pushes what this agent committed to
+	// it, and Removals those that wait for the guard's verdict. Checkpoints keep what
+	// they must not forget.
+	Lineage     *Lineage
+	Pushes      *Pushes
+	Removals    *Removals
+	Checkpoints *Checkpoints
+
+	status               *statusBranch
+	tell                 *subscribers
 	wakeMain, wakeStatus chan store.Hash
-
-	// accepting is held while a new head is looked at, saving while Memory is
-	// saved, judging while removals are judged. Whoever holds one of them may take
-	// a later one, and mu.
-	accepting, judging, saving sync.Mutex
-	ownWork                    ownWork
-
-	// These belong to judging.
-	waits                map[contract.Key]*wait
-	movedKeys            map[contract.Key]bool
-	judged               *judged
-	refusedAt            store.Hash
-	refusedCount         int
-	filesHead, blobsHead store.Hash
-	files                map[string]int
-	blobs                map[store.Hash]string
-
-	mu                    sync.Mutex
-	memory                Memory
-	savedObserved         Observed
-	version, savedVersion int64
-	tracked               map[string]Claims
-	// acceptedTree is what the accepted head holds; nil before it was seen.
-	acceptedTree *store.Snapshot
-	// recent is what the heads held that were accepted last.
-	recent      map[store.Hash]*store.Snapshot
-	recentHeads []store.Hash
-	// replacedBy is a head that does not continue what was accepted.
-	replaced   bool
-	replacedBy store.Hash
-	// statusWords say what is wrong with the snapshot of status at statusHead.
-	statusJudged bool
-	statusHead   store.Hash
-	statusWords  string
-	// statusTold is what was said of it last; it belongs to whoever follows.
+	// statusTold is what was said of status last; it belongs to what follows it.
 	statusTold string
-	// ancestors are commits known to be part of what was accepted.
-	ancestors map[store.Hash]bool
+
+	mu        sync.Mutex
 	suspended bool
 	resumed   chan struct{}
 	suspend   context.CancelFunc
@@ -105,30 +81,37 @@ type Repository struct {
 	mainKnown, statusKnown bool
 	refused                refusals
 	requested              map[string]struct{}
-	subscribers            map[*subscription]struct{}
-	// unbinding are the bindings whose claims a person deletes as a whole.
-	unbinding map[string]bool
 }
 
 // New returns a repository that knows nothing until it is Run.
 func New(o Options) *Repository {
-	return &Repository{
-		Options:       o,
-		wakeMain:      make(chan store.Hash, 1),
-		wakeStatus:    make(chan store.Hash, 1),
-		memory:        o.Memory.clone(),
-		savedObserved: o.Memory.Observed,
-		tracked:       map[string]Claims{},
-		waits:         map[contract.Key]*wait{},
-		movedKeys:     map[contract.Key]bool{},
-		recent:        map[store.Hash]*store.Snapshot{},
-		ancestors:     map[store.Hash]bool{},
-		resumed:       make(chan struct{}),
-		subscribers:   map[*subscription]struct{}{},
-		refused:       refusals{},
-		requested:     map[string]struct{}{},
-		unbinding:     map[string]bool{},
+	r := &Repository{
+		Options:     o,
+		Checkpoints: newCheckpoints(o.Checkpoint, o.Save),
+		tell:        &subscribers{onState: o.OnState, all: map[*subscription]struct{}{}},
+		wakeMain:    make(chan store.Hash, 1),
+		wakeStatus:  make(chan store.Hash, 1),
+		resumed:     make(chan struct{}),
+		refused:     refusals{},
+		requested:   map[string]struct{}{},
 	}
+	r.Lineage = newLineage(o.Remote.Main, o.ClusterID, r.Checkpoints, r.accepted)
+	r.status = &statusBranch{lineage: r.Lineage, checkpoints: r.Checkpoints}
+	r.Pushes = &Pushes{lineage: r.Lineage}
+	r.Removals = &Removals{
+		connection: o.Connection, limits: o.Limits, now: o.Now, view: r.View,
+		lineage: r.Lineage, checkpoints: r.Checkpoints, tell: r.tell, waits: map[contract.Key]*wait{},
+	}
+	return r
+}
+
+// accepted tells of another head of main.
+func (r *Repository) accepted(recovered bool) {
+	if recovered || r.Removals.AnyHeld() {
+		// Those who wait may be fewer now.
+		r.tell.recovered()
+	}
+	r.tell.stateChanged()
 }
 
 // ErrNotContacted says that nothing is known of the repository yet.
@@ -157,15 +140,12 @@ func (r *Repository) View(ctx context.Context) (View, error) {
 	if !contacted {
 		return View{}, ErrNotContacted
 	}
-	main, replaced, err := r.accept(ctx)
+	main, v, err := r.Lineage.accept(ctx)
 	if err != nil {
 		return View{}, err
 	}
 	status := r.Remote.Status.Snapshot()
-	return View{
-		Main: main, Status: status, Replaced: replaced,
-		StatusReplaced: r.statusReplacedWords(r.statusReplaced(status)),
-	}, nil
+	return View{Main: main, Status: status, Replaced: v.Message, StatusReplaced: r.status.judge(status)}, nil
 }
 
 // Serves reports whether the claims of a namespace belong here.
@@ -186,7 +166,7 @@ func (r *Repository) Update(ctx context.Context, e store.Edit) (*store.Snapshot,
 	}
 	s, err := r.Remote.Main.Update(ctx, e)
 	if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrRejected) {
-		// Whoever follows finds out what is wrong, and when it is over.
+		// What follows the branch finds out what is wrong, and when it is over.
 		store.Tell(r.wakeMain, "")
 	}
 	return s, err

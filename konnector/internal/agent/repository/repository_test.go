@@ -38,29 +38,29 @@ type world struct {
 	bridge store.Branch
 
 	mu      sync.Mutex
-	saved   []Memory
+	saved   []Checkpoint
 	now     time.Time
 	changes []Change
 	moved   *sync.Cond
 }
 
 func newWorld(t *testing.T, accepted store.Hash, remote *memstore.Remote) *world {
-	return newWorldThatRemembers(t, Memory{Accepted: accepted}, remote)
+	return newWorldWith(t, Checkpoint{Accepted: accepted}, remote)
 }
 
-func newWorldThatRemembers(t *testing.T, memory Memory, remote *memstore.Remote) *world {
+func newWorldWith(t *testing.T, last Checkpoint, remote *memstore.Remote) *world {
 	w := &world{now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), T: t, remote: remote, person: remote.Branch("main"), bridge: remote.Branch("status")}
 	w.moved = sync.NewCond(&w.mu)
 	name, email := contract.Identity(Committer, cluster)
 	remote.Committer = store.Signature{Name: name, Email: email}
 	w.repo = New(Options{
 		Remote:     Remote{Main: remote.Branch("main"), Status: remote.Branch("status")},
-		Connection: "default", ConnectionUID: "c1", ClusterID: cluster, Memory: memory,
+		Connection: "default", ConnectionUID: "c1", ClusterID: cluster, Checkpoint: last,
 		Limits: breaker.Default(),
-		Save: func(_ context.Context, m Memory) error {
+		Save: func(_ context.Context, c Checkpoint) error {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			w.saved = append(w.saved, m)
+			w.saved = append(w.saved, c)
 			return nil
 		},
 		Now: func() time.Time {
@@ -198,15 +198,15 @@ func TestMainThatContinuesIsAccepted(t *testing.T) {
 		t.Errorf("got %+v", v)
 	}
 	for range 2 {
-		if err := w.repo.SaveAccepted(t.Context()); err != nil {
+		if err := w.repo.Checkpoints.Save(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if diff := cmp.Diff([]Memory{{Accepted: head}}, w.saved); diff != "" {
+	if diff := cmp.Diff([]Checkpoint{{Accepted: head}}, w.saved); diff != "" {
 		t.Errorf("saved: %s", diff)
 	}
 	for from, want := range map[store.Hash]bool{first: true, head: true, "": false, "1234567890123456789012345678901234567890": false} {
-		if got, err := w.repo.Continues(t.Context(), from); err != nil || got != want {
+		if got, err := w.repo.Lineage.Continues(t.Context(), from); err != nil || got != want {
 			t.Errorf("continues %q: %v %v", from, got, err)
 		}
 	}
@@ -229,7 +229,7 @@ func TestMainThatWentBackIsNotAccepted(t *testing.T) {
 		t.Errorf("it does not name the commits: %s", v.Replaced)
 	}
 
-	// Whoever continues from the backup does not make it right.
+	// To continue from the backup does not make it right.
 	person := remote.Branch("main")
 	forked := w.put(person, "a", "3")
 	w.repo.Wake()
@@ -256,7 +256,7 @@ func TestMainThatWentBackIsNotAccepted(t *testing.T) {
 	if got := w.saved[len(w.saved)-1]; got.Accepted != forked || got.Approved.Main != string(forked) {
 		t.Errorf("saved: %+v", got)
 	}
-	if ok, err := w.repo.Continues(t.Context(), last); ok || err != nil {
+	if ok, err := w.repo.Lineage.Continues(t.Context(), last); ok || err != nil {
 		t.Errorf("what was lost still counts: %v %v", ok, err)
 	}
 }
@@ -330,7 +330,7 @@ func TestOwnWork(t *testing.T) {
 	check := func(since store.Hash, uid types.UID, want bool) {
 		t.Helper()
 		e, _ := w.view().Main.Entry(orders.Path())
-		if got, err := w.repo.OwnWork(t.Context(), since, Pushed{orders, e.Hash}, uid, 1); err != nil || got != want {
+		if got, err := w.repo.Pushes.Own(t.Context(), since, Pushed{orders, e.Hash}, uid, 1); err != nil || got != want {
 			t.Errorf("since %s for %s: %v %v", since.Short(), uid, got, err)
 		}
 	}
@@ -340,7 +340,7 @@ func TestOwnWork(t *testing.T) {
 	check(start, "u1", true)
 	check("", "u1", true)
 	check(start, "u2", false)
-	if old, err := w.repo.OwnWork(t.Context(), start, Pushed{orders, blob}, "u1", 0); err != nil || old {
+	if old, err := w.repo.Pushes.Own(t.Context(), start, Pushed{orders, blob}, "u1", 0); err != nil || old {
 		t.Errorf("an object that is older than the push: %v %v", old, err)
 	}
 	middle := own("u2", "2")

@@ -1,12 +1,10 @@
 package repository
 
 import (
-	"maps"
-	"slices"
 	"strings"
+	"sync"
 
 	"gitbind.dev/gitbridge/contract"
-	"gitbind.dev/gitbridge/store"
 )
 
 // Change is what happened to one binding.
@@ -30,45 +28,48 @@ type subscription struct {
 	fn      func(Change)
 }
 
+// subscribers are told what happened.
+type subscribers struct {
+	// onState is called when what is said of the repository may have changed.
+	onState func()
+
+	mu  sync.Mutex
+	all map[*subscription]struct{}
+}
+
 // Subscribe calls fn with what happens to a binding, until the returned
 // function is called. It must not block, and must not call back.
 func (r *Repository) Subscribe(binding string, fn func(Change)) (cancel func()) {
-	s := &subscription{binding, fn}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.subscribers[s] = struct{}{}
+	s, to := &subscription{binding, fn}, r.tell
+	to.mu.Lock()
+	defer to.mu.Unlock()
+	to.all[s] = struct{}{}
 	return func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		delete(r.subscribers, s)
+		to.mu.Lock()
+		defer to.mu.Unlock()
+		delete(to.all, s)
 	}
 }
 
-// Requests are the bindings that main has a request.yaml of, by name.
-func (r *Repository) Requests() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Sorted(maps.Keys(r.requested))
+func (to *subscribers) stateChanged() {
+	if to.onState != nil {
+		to.onState()
+	}
 }
 
-// noteRequests keeps what main asks for, and reports whether that changed.
-func (r *Repository) noteRequests(old, new *store.Snapshot) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	changed := false
-	for c := range store.Diff(old, new, contract.Root) {
-		binding, ok := contract.ParseRequestPath(c.Path)
-		if !ok {
-			continue
-		}
-		changed = true
-		if c.New == nil {
-			delete(r.requested, binding)
-		} else {
-			r.requested[binding] = struct{}{}
+func (to *subscribers) recovered() {
+	to.each(func(string) *Change { return &Change{Recovered: true} })
+}
+
+// each tells every subscriber what happened to its binding, if anything did.
+func (to *subscribers) each(changeOf func(binding string) *Change) {
+	to.mu.Lock()
+	defer to.mu.Unlock()
+	for s := range to.all {
+		if c := changeOf(s.binding); c != nil {
+			s.fn(*c)
 		}
 	}
-	return changed
 }
 
 // exportOf is the binding that a path is the export of.

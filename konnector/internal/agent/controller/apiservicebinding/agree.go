@@ -196,7 +196,7 @@ func (r *Reconciler) recordRemoved(ctx context.Context, b *v1alpha1.APIServiceBi
 // saved first.
 func (r *Reconciler) delete(ctx context.Context, l *look) error {
 	b := l.binding
-	if err := l.repo.SaveAccepted(ctx); err != nil {
+	if err := l.repo.Checkpoints.Save(ctx); err != nil {
 		return err
 	}
 	r.event(b, corev1.EventTypeNormal, "RequestRemoved", "%s was removed from main: the API is unbound.", contract.RequestPath(b.Name))

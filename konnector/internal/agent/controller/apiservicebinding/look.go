@@ -154,7 +154,7 @@ func (l *look) readBase(ctx context.Context) error {
 		return nil
 	}
 	at := store.Hash(agreed.Commit)
-	if counts, err := l.repo.Agreed(ctx, at); err != nil || !counts {
+	if counts, err := l.repo.Lineage.Agreed(ctx, at); err != nil || !counts {
 		return err
 	}
 	l.facts.Base = &contract.Request{Binding: l.binding.Name, Template: agreed.Template, DeletionPolicy: contract.DeletionPolicy(agreed.DeletionPolicy)}
@@ -163,7 +163,7 @@ func (l *look) readBase(ctx context.Context) error {
 		return nil
 	}
 	var err error
-	l.facts.Continues, err = l.repo.Continues(ctx, at)
+	l.facts.Continues, err = l.repo.Lineage.Continues(ctx, at)
 	return err
 }
 

@@ -113,7 +113,7 @@ func (r *Reconciler) follow(ctx context.Context, l *look) (ctrl.Result, error) {
 func (r *Reconciler) stop(ctx context.Context, binding string) {
 	r.requests.follow(binding, nil)
 	for _, repo := range r.Pool.All() {
-		repo.ApproveUnbinding(binding, false)
+		repo.Removals.ApproveUnbinding(binding, false)
 	}
 	r.Claims.Stop(ctx, binding)
 }

@@ -40,7 +40,7 @@ func untilCount(begun time.Duration) time.Duration {
 func (r *Reconciler) unbind(ctx context.Context, l *look) (ctrl.Result, error) {
 	b := l.binding
 	if l.repo != nil {
-		l.repo.ApproveUnbinding(b.Name, l.action == request.DeleteClaims || l.action == request.RemoveFiles)
+		l.repo.Removals.ApproveUnbinding(b.Name, l.action == request.DeleteClaims || l.action == request.RemoveFiles)
 	}
 	switch l.action {
 	case request.LetGo:

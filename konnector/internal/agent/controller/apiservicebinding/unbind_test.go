@@ -57,7 +57,7 @@ func newWorld(t *testing.T) *world {
 	w.repo = pool.Open(t.Context(), repository.Options{
 		Remote:     repository.Remote{Main: remote.Branch("main"), Status: remote.Branch("status")},
 		Connection: "default", ConnectionUID: "c1", ClusterID: "k3x9d2abqw", Limits: breaker.Default(), Now: time.Now,
-		Save: func(context.Context, repository.Memory) error { return nil },
+		Save: func(context.Context, repository.Checkpoint) error { return nil },
 	})
 	t.Cleanup(func() { pool.Close("default") })
 	scheme := runtime.NewScheme()
@@ -144,23 +144,23 @@ func TestWhatWasSaidOfOneBindingDoesNotCountForTheNext(t *testing.T) {
 	}
 	w.put("main", files)
 	w.look()
-	if _, err := w.repo.Track(t.Context(), binding, going{8}); err != nil {
+	if _, err := w.repo.Removals.Track(t.Context(), binding, going{8}); err != nil {
 		t.Fatal(err)
 	}
 	may := func(i int) bool {
-		words, err := w.repo.MayRemove(t.Context(), key(i), false, nil)
+		v, err := w.repo.Removals.Judge(t.Context(), key(i), false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return words == ""
+		return !v.IsHeld()
 	}
-	w.repo.ApproveUnbinding(binding, true)
+	w.repo.Removals.ApproveUnbinding(binding, true)
 	if !may(0) {
 		t.Error("a person who deletes the binding is asked")
 	}
 	w.stop(t.Context(), binding)
 	if may(1) {
-		t.Error("nobody was asked about the next one's claims")
+		t.Error("no person was asked about the next one's claims")
 	}
 }
 

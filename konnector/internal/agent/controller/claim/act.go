@@ -219,9 +219,9 @@ func (r *reconciler) delete(ctx context.Context, l *look) (*unstructured.Unstruc
 func (r *reconciler) removing(ctx context.Context, l *look) error {
 	repo := r.api().Repository
 	if l.decision.Chosen != "" {
-		return repo.SaveAccepted(ctx)
+		return repo.Checkpoints.Save(ctx)
 	}
-	return repo.Removing(ctx, l.key)
+	return repo.Removals.Begin(ctx, l.key, *l.facts.Removal)
 }
 
 func (r *reconciler) recordRemoved(ctx context.Context, u *unstructured.Unstructured, b base.Base) (*unstructured.Unstructured, error) {

@@ -63,9 +63,8 @@ func encode(version *contract.Claim) ([]byte, error) {
 // removeFile takes the file off main because the object is being deleted. Who
 // deleted it, the API server does not say.
 func (r *reconciler) removeFile(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
-	repo := r.api().Repository
 	c := change{
-		verb: "delete", approved: l.decision.Chosen != "" || repo.Approved(l.key),
+		verb: "delete", approved: l.decision.Chosen != "" || l.facts.Removal.Approved,
 		apply: func(t *store.Tree) error { return t.Remove(l.key.Path()) },
 	}
 	if err := r.removing(ctx, l); err != nil {

@@ -171,7 +171,7 @@ func (r *running) followGit(ctx context.Context, q workqueue.TypedRateLimitingIn
 	r.mu.Unlock()
 	r.reconciler.enqueue = func(key contract.Key) { q.Add(request(key)) }
 	api := r.reconciler.api()
-	untrack, err := api.Repository.Track(ctx, api.Binding, tracked{r.reconciler})
+	untrack, err := api.Repository.Removals.Track(ctx, api.Binding, tracked{r.reconciler})
 	if err != nil {
 		return err
 	}

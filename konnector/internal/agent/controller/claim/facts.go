@@ -16,6 +16,7 @@ import (
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/guard"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/konnector/internal/agent/decision"
 	"gitbind.dev/konnector/internal/agent/merge"
@@ -104,7 +105,7 @@ func (r *reconciler) lookAtObject(ctx context.Context, l *look, at sight) error 
 		f.BaseRemoved, f.Lost = l.base.Removed, l.base.Lost
 		f.Touched = l.base.Generation != l.object.GetGeneration() || len(ChangedBy(l.object)) > 0
 		if l.base.Connection == r.api().Repository.ConnectionUID {
-			if f.BaseCurrent, err = r.api().Repository.Agreed(ctx, store.Hash(l.base.Commit)); err != nil {
+			if f.BaseCurrent, err = r.api().Repository.Lineage.Agreed(ctx, store.Hash(l.base.Commit)); err != nil {
 				return err
 			}
 		}
@@ -176,7 +177,7 @@ func (r *reconciler) answer(ctx context.Context, l *look) error {
 	case decision.AskOwnWork:
 		err = r.askOwnWork(ctx, l)
 	case decision.AskContinues:
-		yes, err = repo.Continues(ctx, baseCommit(l.base))
+		yes, err = repo.Lineage.Continues(ctx, baseCommit(l.base))
 		l.facts.Continues = answerOf(yes && l.facts.BaseCurrent)
 	case decision.AskGone:
 		yes, err = r.gone(ctx, l)
@@ -185,9 +186,10 @@ func (r *reconciler) answer(ctx context.Context, l *look) error {
 		r.askMerge(l)
 	case decision.AskFlips:
 		err = r.flips(ctx, l)
-	case decision.AskMayRemove:
-		l.facts.RemovalHeld, err = repo.MayRemove(ctx, l.key, !l.facts.Terminating, l.facts.Base)
-		l.facts.MayRemove, l.facts.Moved = answerOf(l.facts.RemovalHeld == ""), repo.Moved(l.key)
+	case decision.AskRemoval:
+		var v guard.Verdict
+		v, err = repo.Removals.Judge(ctx, l.key, !l.facts.Terminating)
+		l.facts.Removal = &v
 	default:
 		return fmt.Errorf("decide on %s: no answer to %s", l.key, l.decision.Question)
 	}
@@ -199,11 +201,11 @@ func (r *reconciler) answer(ctx context.Context, l *look) error {
 func (r *reconciler) askOwnWork(ctx context.Context, l *look) error {
 	repo, f := r.api().Repository, &l.facts
 	since, uid, generation := baseCommit(l.base), l.object.GetUID(), pushable(l)
-	own, err := repo.OwnWork(ctx, since, repository.Pushed{Key: l.key, Blob: l.file.Hash}, uid, generation)
+	own, err := repo.Pushes.Own(ctx, since, repository.Pushed{Key: l.key, Blob: l.file.Hash}, uid, generation)
 	if f.OwnWork = answerOf(own); own || err != nil || since == "" {
 		return err
 	}
-	last, err := repo.LastPush(ctx, since, l.key)
+	last, err := repo.Pushes.Last(ctx, since, l.key)
 	if err != nil || last.UID != string(uid) || last.Generation > l.object.GetGeneration() {
 		return err
 	}
@@ -272,7 +274,7 @@ func (r *reconciler) gone(ctx context.Context, l *look) (bool, error) {
 	case types.UID(l.answer.UID) == l.object.GetUID():
 		return true, nil
 	}
-	follows, err := r.api().Repository.Follows(ctx, baseCommit(l.base), store.Hash(l.answer.Answers.Commit))
+	follows, err := r.api().Repository.Lineage.Follows(ctx, baseCommit(l.base), store.Hash(l.answer.Answers.Commit))
 	if err != nil || follows {
 		return follows, err
 	}
@@ -296,7 +298,7 @@ func (r *reconciler) allAnswered(ctx context.Context, l *look) (bool, error) {
 		return true, nil
 	}
 	// One that knows nothing of this main's past may know nothing of the service.
-	return r.api().Repository.Continues(ctx, baseCommit(l.base))
+	return r.api().Repository.Lineage.Continues(ctx, baseCommit(l.base))
 }
 
 // ending finds what takes an object along with it. The one who is asked must know

@@ -46,7 +46,7 @@ func (r *reconciler) flips(ctx context.Context, l *look) error {
 	if len(fields) == 0 {
 		return nil
 	}
-	inGit, err := r.api().Repository.Authors(ctx, store.Hash(l.base.Turns[0].Since), store.Hash(l.base.Commit))
+	inGit, err := r.api().Repository.Pushes.Authors(ctx, store.Hash(l.base.Turns[0].Since), store.Hash(l.base.Commit))
 	if err != nil {
 		return err
 	}

@@ -44,7 +44,7 @@ func (c *connections) ensure(ctx context.Context, r *Reconciler, conn *v1alpha1.
 		return nil, nil
 	}
 
-	memory, err := r.saved(ctx, conn)
+	checkpoint, err := r.saved(ctx, conn)
 	if err != nil {
 		return nil, err
 	}
@@ -66,8 +66,8 @@ func (c *connections) ensure(ctx context.Context, r *Reconciler, conn *v1alpha1.
 	name, uid := conn.Name, conn.UID
 	r.Pool.Open(ctx, repository.Options{
 		Remote: remote, Connection: name, ConnectionUID: uid, ClusterID: conn.Spec.ClusterID,
-		Namespaces: conn.Spec.Namespaces, Limits: breaker.LimitsOf(conn.Spec.Removals), Memory: memory, Now: r.Now,
-		Save: func(ctx context.Context, m repository.Memory) error { return r.save(ctx, name, uid, m) },
+		Namespaces: conn.Spec.Namespaces, Limits: breaker.LimitsOf(conn.Spec.Removals), Checkpoint: checkpoint, Now: r.Now,
+		Save: func(ctx context.Context, c repository.Checkpoint) error { return r.save(ctx, name, uid, c) },
 	})
 	return nil, nil
 }
@@ -88,8 +88,8 @@ func (c *connections) forget(name string) {
 	delete(c.open, name)
 }
 
-// untilSave is how long to wait before what is to be remembered is saved for its
-// own sake. The first one is saved at once.
+// untilSave is how long to wait before a checkpoint is saved for its own
+// sake. The first one is saved at once.
 func (c *connections) untilSave(conn *v1alpha1.Connection, now time.Time) time.Duration {
 	if conn.Status.AcceptedCommit == "" {
 		return 0

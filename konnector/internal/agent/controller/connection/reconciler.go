@@ -28,8 +28,8 @@ import (
 // +kubebuilder:rbac:groups=gitbind.dev,resources=connections/status,verbs=get;update;patch
 // +kubebuilder:rbac:groups="",namespace=gitbind-system,resources=secrets,verbs=get;list;watch
 
-// saveInterval is how often what is to be remembered is written when nothing else
-// is to be written. What depends on it saves it at once.
+// saveInterval is how often a checkpoint is written when nothing else is to be
+// written. What depends on it saves it at once.
 const saveInterval = time.Minute
 
 // Reconciler keeps the repositories of all Connections open.
@@ -118,7 +118,7 @@ func (r *Reconciler) tracked(ctx context.Context, conn *v1alpha1.Connection, rep
 		return false, fmt.Errorf("list bindings: %w", err)
 	}
 	for _, b := range all.Items {
-		if b.Spec.Connection == conn.Name && meta.IsStatusConditionTrue(b.Status.Conditions, v1alpha1.ConditionReady) && !repo.Tracks(b.Name) {
+		if b.Spec.Connection == conn.Name && meta.IsStatusConditionTrue(b.Status.Conditions, v1alpha1.ConditionReady) && !repo.Removals.Tracks(b.Name) {
 			return false, nil
 		}
 	}
@@ -136,23 +136,23 @@ func (r *Reconciler) approvals(ctx context.Context, conn *v1alpha1.Connection, r
 	if !tracked {
 		return nil
 	}
-	if err := repo.ApproveRemovals(ctx, conn.Annotations[v1alpha1.ApproveRemovalsAnnotation]); err != nil {
+	if err := repo.Removals.Approve(ctx, conn.Annotations[v1alpha1.ApproveRemovalsAnnotation]); err != nil {
 		return fmt.Errorf("approve removals: %w", err)
 	}
 	return nil
 }
 
-// saved reads what is remembered, from the API server.
-func (r *Reconciler) saved(ctx context.Context, conn *v1alpha1.Connection) (repository.Memory, error) {
+// saved reads the checkpoint that was saved last, from the API server.
+func (r *Reconciler) saved(ctx context.Context, conn *v1alpha1.Connection) (repository.Checkpoint, error) {
 	live := &v1alpha1.Connection{}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(conn), live); err != nil {
-		return repository.Memory{}, fmt.Errorf("get connection %s: %w", conn.Name, err)
+		return repository.Checkpoint{}, fmt.Errorf("get connection %s: %w", conn.Name, err)
 	}
-	return recall(live.Status), nil
+	return readCheckpoint(live.Status), nil
 }
 
-// save writes what is to be remembered.
-func (r *Reconciler) save(ctx context.Context, name string, uid types.UID, m repository.Memory) error {
+// save writes a checkpoint.
+func (r *Reconciler) save(ctx context.Context, name string, uid types.UID, c repository.Checkpoint) error {
 	for {
 		live := &v1alpha1.Connection{}
 		if err := r.Live.Get(ctx, types.NamespacedName{Name: name}, live); err != nil {
@@ -162,7 +162,7 @@ func (r *Reconciler) save(ctx context.Context, name string, uid types.UID, m rep
 			return nil
 		}
 		want := live.DeepCopy()
-		remember(&want.Status, m)
+		writeCheckpoint(&want.Status, c)
 		if err := status.Replace(ctx, r.Client, live, want); !apierrors.IsConflict(err) {
 			return err
 		}
@@ -185,11 +185,11 @@ func (r *Reconciler) report(ctx context.Context, conn *v1alpha1.Connection, l lo
 		// It was ready when the process before this one ended: no news yet.
 		return ctrl.Result{}, nil
 	}
-	var memory repository.Memory
+	var checkpoint repository.Checkpoint
 	var version int64
 	var unsaved bool
 	if repo != nil {
-		memory, version, unsaved = repo.Memory()
+		checkpoint, version, unsaved = repo.Checkpoints.Unsaved()
 		if repo.Health().Contacted {
 			want.Status.RefusedFiles, want.Status.Refused = repo.Refused()
 		}
@@ -214,7 +214,7 @@ func (r *Reconciler) report(ctx context.Context, conn *v1alpha1.Connection, l lo
 		return result, nil
 	}
 	if unsaved {
-		remember(&want.Status, memory)
+		writeCheckpoint(&want.Status, checkpoint)
 	}
 	if err := status.Replace(ctx, r.Client, conn, want); err != nil {
 		if apierrors.IsConflict(err) {
@@ -224,7 +224,7 @@ func (r *Reconciler) report(ctx context.Context, conn *v1alpha1.Connection, l lo
 		return ctrl.Result{}, fmt.Errorf("update status: %w", err)
 	}
 	if unsaved {
-		repo.Saved(version)
+		repo.Checkpoints.Saved(version)
 		r.connected.savedAt(conn, r.Now())
 	}
 	return result, nil
@@ -256,7 +256,7 @@ func (r *Reconciler) reportRemovals(ctx context.Context, want *v1alpha1.Connecti
 		// What was said last still holds.
 		return ctrl.Result{}, nil
 	}
-	files, objects, at, err := l.repo.HeldRemovals(ctx)
+	files, objects, at, err := l.repo.Removals.Held(ctx)
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("count removals: %w", err)
 	}

@@ -7,43 +7,44 @@ import (
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/breaker"
+	"gitbind.dev/gitbridge/guard"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/konnector/internal/agent/repository"
 )
 
-// recall is what a Connection's status remembers.
-func recall(s v1alpha1.ConnectionStatus) repository.Memory {
-	m := repository.Memory{Accepted: store.Hash(s.AcceptedCommit), Begun: store.Hash(s.BegunAt)}
+// readCheckpoint takes the checkpoint from a Connection's status.
+func readCheckpoint(s v1alpha1.ConnectionStatus) repository.Checkpoint {
+	c := repository.Checkpoint{Accepted: store.Hash(s.AcceptedCommit), Begun: store.Hash(s.BegunAt)}
 	if o := s.Observed; o != nil {
-		m.Observed = repository.Observed{Epoch: o.Epoch, Sequence: o.Sequence}
+		c.Observed = guard.Observed{Epoch: o.Epoch, Sequence: o.Sequence}
 	}
-	m.Removals = breaker.RemovalsOf(s.Removals)
+	c.Removals = breaker.RemovalsOf(s.Removals)
 	for _, move := range s.Moves {
-		m.Moves = append(m.Moves, repository.Move{From: move.From, To: move.To})
+		c.Moves = append(c.Moves, repository.Move{From: move.From, To: move.To})
 	}
 	if a := s.Approved; a != nil {
-		m.Approved.Main, m.Approved.Removals = a.Main, a.Removals
+		c.Approved.Main, c.Approved.Removals = a.Main, a.Removals
 		if a.RemovalsTime != nil {
-			m.Approved.RemovalsUpTo = a.RemovalsTime.Time
+			c.Approved.RemovalsUpTo = a.RemovalsTime.Time
 		}
 	}
-	return m
+	return c
 }
 
-// remember is the inverse of recall.
-func remember(s *v1alpha1.ConnectionStatus, m repository.Memory) {
-	s.AcceptedCommit, s.BegunAt = string(m.Accepted), string(m.Begun)
+// writeCheckpoint is the inverse of readCheckpoint.
+func writeCheckpoint(s *v1alpha1.ConnectionStatus, c repository.Checkpoint) {
+	s.AcceptedCommit, s.BegunAt = string(c.Accepted), string(c.Begun)
 	s.Observed, s.Removals, s.Moves, s.Approved = nil, nil, nil, nil
-	if o := m.Observed; o.Epoch != "" {
+	if o := c.Observed; o.Epoch != "" {
 		s.Observed = &v1alpha1.ObservedStatus{Epoch: o.Epoch, Sequence: o.Sequence}
 	}
-	for _, r := range m.Removals {
+	for _, r := range c.Removals {
 		s.Removals = append(s.Removals, v1alpha1.Removal{Path: r.Path, Time: inSeconds(r.At)})
 	}
-	for _, move := range m.Moves {
+	for _, move := range c.Moves {
 		s.Moves = append(s.Moves, v1alpha1.Move{From: move.From, To: move.To})
 	}
-	if a := m.Approved; a != (repository.Approved{}) {
+	if a := c.Approved; a != (repository.Approved{}) {
 		s.Approved = &v1alpha1.Approvals{Main: a.Main, Removals: a.Removals}
 		if !a.RemovalsUpTo.IsZero() {
 			s.Approved.RemovalsTime = new(inSeconds(a.RemovalsUpTo))

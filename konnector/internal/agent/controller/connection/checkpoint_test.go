@@ -9,22 +9,23 @@ import (
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/breaker"
+	"gitbind.dev/gitbridge/guard"
 	"gitbind.dev/konnector/internal/agent/repository"
 )
 
-func TestWhatIsRememberedIsRecalled(t *testing.T) {
+func TestACheckpointIsReadAsItWasWritten(t *testing.T) {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	for _, m := range []repository.Memory{
+	for _, c := range []repository.Checkpoint{
 		{},
 		{
-			Accepted: "a1", Begun: "b1", Observed: repository.Observed{Epoch: "e1", Sequence: 7},
+			Accepted: "a1", Begun: "b1", Observed: guard.Observed{Epoch: "e1", Sequence: 7},
 			Removals: []breaker.Removal{{Path: "bindings/x", At: at}},
 			Moves:    []repository.Move{{From: "a", To: "b"}},
 			Approved: repository.Approved{Main: "m", Removals: "r", RemovalsUpTo: at},
 		},
 	} {
 		before := v1alpha1.ConnectionStatus{RefusedFiles: 3, Moves: []v1alpha1.Move{{From: "old", To: "older"}}}
-		remember(&before, m)
+		writeCheckpoint(&before, c)
 		data, err := json.Marshal(before)
 		if err != nil {
 			t.Fatal(err)
@@ -33,7 +34,7 @@ func TestWhatIsRememberedIsRecalled(t *testing.T) {
 		if err := json.Unmarshal(data, &after); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(m, recall(after), cmp.Comparer(time.Time.Equal)); diff != "" {
+		if diff := cmp.Diff(c, readCheckpoint(after), cmp.Comparer(time.Time.Equal)); diff != "" {
 			t.Error(diff)
 		}
 		if after.RefusedFiles != 3 {

@@ -4,11 +4,12 @@ import (
 	"testing"
 
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/guard"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/gitbridge/store/memstore"
 )
 
-func (w *world) observe(o Observed) {
+func (w *world) observe(o guard.Observed) {
 	w.Helper()
 	data, err := contract.EncodeObserved(contract.Observed{Commit: string(w.remote.Head("main")), Epoch: o.Epoch, Sequence: o.Sequence})
 	if err != nil {
@@ -29,29 +30,29 @@ func (w *world) statusIs(replaced bool) {
 
 func TestStatusThatWentBackOrIsAnotherIsNotTrusted(t *testing.T) {
 	remote := memstore.New()
-	w := newWorldThatRemembers(t, Memory{Observed: Observed{"e1", 5}}, remote)
+	w := newWorldWith(t, Checkpoint{Observed: seenAt("e1", 5)}, remote)
 	head := w.put(w.person, "a", "1")
-	w.observe(Observed{"e1", 5})
+	w.observe(seenAt("e1", 5))
 	w.run()
 	w.until("contact", func() bool { return w.repo.Health().Contacted })
 	w.statusIs(false)
-	w.observe(Observed{"e1", 9})
+	w.observe(seenAt("e1", 9))
 	w.statusIs(false)
 	old := remote.Head("status")
-	w.observe(Observed{"e1", 10})
+	w.observe(seenAt("e1", 10))
 	w.statusIs(false)
 
 	remote.ForceHead("status", old)
 	w.repo.Wake()
 	w.statusIs(true)
-	w.observe(Observed{"e1", 11})
+	w.observe(seenAt("e1", 11))
 	w.statusIs(false)
 
 	remote.ForceHead("status", "")
 	w.repo.Wake()
 	w.statusIs(true)
 	w.bridge = remote.Branch("status")
-	w.observe(Observed{"e2", 100})
+	w.observe(seenAt("e2", 100))
 	w.statusIs(true)
 	if err := w.repo.ApproveMain(t.Context(), "another"); err != nil {
 		t.Fatal(err)
@@ -61,11 +62,11 @@ func TestStatusThatWentBackOrIsAnotherIsNotTrusted(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.statusIs(false)
-	if got := w.lastSaved(); got.Observed != (Observed{"e2", 100}) || got.Approved.Main != string(head) {
+	if got := w.lastSaved(); got.Observed != seenAt("e2", 100) || got.Approved.Main != string(head) {
 		t.Errorf("saved: %+v", got)
 	}
 	// Once is once.
-	w.observe(Observed{"e3", 200})
+	w.observe(seenAt("e3", 200))
 	w.statusIs(true)
 	if err := w.repo.ApproveMain(t.Context(), string(head)); err != nil {
 		t.Fatal(err)
@@ -152,4 +153,8 @@ func TestServes(t *testing.T) {
 			t.Errorf("%v serves %s: %v", tc.namespaces, tc.namespace, got)
 		}
 	}
+}
+
+func seenAt(epoch string, sequence int64) guard.Observed {
+	return guard.Observed{Epoch: epoch, Sequence: sequence}
 }

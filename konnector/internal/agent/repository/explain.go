@@ -1,0 +1,70 @@
+package repository
+
+import (
+	"crypto/x509"
+	"errors"
+	"net"
+	"os"
+	"syscall"
+
+	"gitbind.dev/gitbridge/store"
+)
+
+// Reasons of a condition that is False because of the repository.
+const (
+	ReasonUnreachable       = "RepositoryUnreachable"
+	ReasonCredentialRefused = "CredentialRefused"
+	ReasonNotFound          = "RepositoryNotFound"
+	ReasonRejected          = "PushRejected"
+	ReasonNoCredential      = "SecretMissing"
+	ReasonUnusable          = "RepositoryUnusable"
+)
+
+// Explain gives an error's reason and what to say of it to people. Both stay
+// the same while the trouble is the same.
+func Explain(err error) (reason, message string) {
+	switch {
+	case errors.Is(err, ErrSuspended):
+		return ReasonNoCredential, "The Secret with the credential for the repository is missing. It is tried again when the Secret is there."
+	case errors.Is(err, store.ErrUnauthorized):
+		return ReasonCredentialRefused, "The Git host refuses the credential. Connect this cluster again (kubectl gitbind connect) to get a new one."
+	case errors.Is(err, store.ErrRepositoryNotFound):
+		return ReasonNotFound, "The Git host has no such repository, or not for this credential. Check spec.repositoryURL of the Connection, or connect this cluster again (kubectl gitbind connect)."
+	case errors.Is(err, store.ErrObjectFormat):
+		return ReasonUnusable, "The repository names its objects by SHA-256, and only SHA-1 is supported: make one with git init --object-format=sha1, and push to that."
+	case errors.Is(err, store.ErrRejected):
+		return ReasonRejected, "The Git host rejected the commit: " + err.Error() + ". It is tried again from time to time."
+	case errors.Is(err, store.ErrConflict):
+		return ReasonUnreachable, "Others keep changing main. It is tried again."
+	}
+	message = "The Git host cannot be reached"
+	if c := cause(err); c != "" {
+		message += " (" + c + ")"
+	}
+	return ReasonUnreachable, message + ". It is tried again by itself."
+}
+
+// cause is the part of a network error that does not change from one try to
+// the next, as addresses do.
+func cause(err error) string {
+	var errno syscall.Errno
+	var dns *net.DNSError
+	var authority x509.UnknownAuthorityError
+	var host x509.HostnameError
+	switch {
+	case errors.As(err, &errno):
+		return errno.Error()
+	case errors.As(err, &dns):
+		return dns.Err
+	case errors.As(err, &authority), errors.As(err, &host):
+		return "its certificate is not trusted"
+	case errors.Is(err, os.ErrDeadlineExceeded), isTimeout(err):
+		return "no answer in time"
+	}
+	return ""
+}
+
+func isTimeout(err error) bool {
+	var t net.Error
+	return errors.As(err, &t) && t.Timeout()
+}

@@ -1,0 +1,196 @@
+package repository
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/guard"
+	"gitbind.dev/gitbridge/store"
+)
+
+// Lineage is main as far as it was accepted.
+type Lineage struct {
+	main        store.Branch
+	clusterID   string
+	checkpoints *Checkpoints
+	// changed is told that another head was judged, and whether main is accepted again
+	// after one that was not.
+	changed func(recovered bool)
+
+	commits *guard.Lineage
+	// accepting is held while a new head is judged.
+	accepting sync.Mutex
+	last      atomic.Pointer[accepted]
+}
+
+// accepted is what was found of the last head that was judged.
+type accepted struct {
+	// known says that a head was judged, and that the process has seen what the
+	// accepted one holds: tree. Head is the last one that was judged.
+	known   bool
+	head    store.Hash
+	verdict guard.Verdict
+	tree    *store.Snapshot
+	// recent are the heads that were accepted last, the newest one last.
+	recent []*store.Snapshot
+}
+
+// maxRecent is how many heads are remembered with what they held.
+const maxRecent = 64
+
+func newLineage(main store.Branch, clusterID string, checkpoints *Checkpoints, changed func(recovered bool)) *Lineage {
+	l := &Lineage{main: main, clusterID: clusterID, checkpoints: checkpoints, changed: changed}
+	l.commits = guard.NewLineage(l.ask, string(checkpoints.get().Accepted), nil)
+	l.last.Store(&accepted{})
+	return l
+}
+
+// ask asks the repository about its history.
+func (l *Lineage) ask(ctx context.Context, since, to string) ([]string, bool, error) {
+	commits, descends, err := l.main.Log(ctx, store.Hash(since), store.Hash(to))
+	return hashes(commits), descends, err
+}
+
+func hashes(commits []store.Commit) []string {
+	var out []string
+	for _, c := range commits {
+		out = append(out, string(c.Hash))
+	}
+	return out
+}
+
+// accept judges the head of main.
+func (l *Lineage) accept(ctx context.Context) (*store.Snapshot, guard.Verdict, error) {
+	main := l.main.Snapshot()
+	if last := l.last.Load(); last.known && last.head == main.Head() {
+		return main, last.verdict, nil
+	}
+	l.accepting.Lock()
+	defer l.accepting.Unlock()
+	// It is read again: an older one would look as if it went back.
+	main = l.main.Snapshot()
+	last := *l.last.Load()
+	if last.known && last.head == main.Head() {
+		return main, last.verdict, nil
+	}
+	before := l.Accepted()
+	descends, passed, err := l.descends(ctx, before, main)
+	if err != nil {
+		return nil, guard.Verdict{}, fmt.Errorf("history of main since %s: %w", before.Short(), err)
+	}
+	v := guard.Main{
+		Head: string(main.Head()), Accepted: string(before), Descends: descends, Empty: main.Files() == 0, Writer: true,
+	}.Judge()
+	recovered := !v.IsHeld() && last.verdict.IsHeld()
+	if v.IsHeld() {
+		v.Message = wordsOfMain(v, before)
+	} else if err := l.take(ctx, &last, main, passed); err != nil {
+		return nil, guard.Verdict{}, err
+	}
+	last.known, last.head, last.verdict = true, main.Head(), v
+	l.last.Store(&last)
+	l.changed(recovered)
+	return main, v, nil
+}
+
+// take makes a head the accepted one. What moved is saved before anybody sees it.
+func (l *Lineage) take(ctx context.Context, last *accepted, main *store.Snapshot, passed []store.Commit) error {
+	if last.tree != nil {
+		if err := l.checkpoints.noteMoves(ctx, main, movesBetween(last.tree, main, l.commitsOf(passed))); err != nil {
+			return err
+		}
+	}
+	if l.Accepted() != main.Head() {
+		l.checkpoints.note(func(c *Checkpoint) { c.Accepted = main.Head() })
+	}
+	l.commits.Accept(string(main.Head()), hashes(passed))
+	last.tree = main
+	last.recent = append(slices.Clone(last.recent), main)
+	last.recent = last.recent[max(0, len(last.recent)-maxRecent):]
+	return nil
+}
+
+// begin lets main count from its head on, because a person said so.
+func (l *Lineage) begin(head store.Hash) {
+	l.commits.Begin(string(head))
+	l.last.Store(&accepted{})
+}
+
+// Accepted is the last commit of main that was accepted.
+func (l *Lineage) Accepted() store.Hash { return l.checkpoints.get().Accepted }
+
+// descends reports whether a head descends from a commit, and which commits lie between.
+func (l *Lineage) descends(ctx context.Context, from store.Hash, head *store.Snapshot) (bool, []store.Commit, error) {
+	switch {
+	case from == "", from == head.Head():
+		return true, nil, nil
+	case head.Head() == "":
+		return false, nil, nil
+	}
+	if slices.Equal(head.Commit().Parents, []store.Hash{from}) {
+		return true, []store.Commit{head.Commit()}, nil
+	}
+	commits, descends, err := l.main.Log(ctx, from, head.Head())
+	if err != nil || !descends {
+		return false, nil, err
+	}
+	return true, commits, nil
+}
+
+// Continues reports whether main, as it was accepted, descends from a commit.
+func (l *Lineage) Continues(ctx context.Context, from store.Hash) (bool, error) {
+	return l.commits.Has(ctx, string(from))
+}
+
+// Agreed reports whether what an object and its file agreed on at a commit of main
+// still counts. It does as long as main was never rewritten; after that, if the
+// commit is part of it.
+func (l *Lineage) Agreed(ctx context.Context, at store.Hash) (bool, error) {
+	if l.checkpoints.get().Begun == "" {
+		return true, nil
+	}
+	return l.Continues(ctx, at)
+}
+
+// Follows reports whether one commit of main came after another.
+func (l *Lineage) Follows(ctx context.Context, from, to store.Hash) (bool, error) {
+	if from == "" || to == "" || from == to {
+		return false, nil
+	}
+	_, descends, err := l.main.Log(ctx, from, to)
+	return descends, err
+}
+
+// Descends tells the guard whether one commit descends from another, and whether this
+// cluster's konnector alone made the commits between the two.
+func (l *Lineage) Descends(ctx context.Context, since, to string) (descends, konnectorOnly bool, err error) {
+	commits, descends, err := l.main.Log(ctx, store.Hash(since), store.Hash(to))
+	others := slices.ContainsFunc(l.commitsOf(commits), func(c guard.Commit) bool { return !c.Konnector })
+	return descends, !others, err
+}
+
+// HadFile tells the guard whether main had a file at a commit.
+func (l *Lineage) HadFile(commit, path string) (had, known bool) {
+	for _, tree := range l.last.Load().recent {
+		if tree.Head() == store.Hash(commit) {
+			_, had = tree.Entry(path)
+			return had, true
+		}
+	}
+	return false, false
+}
+
+// commitsOf are commits as the guard reads them. Which are the konnector's goes by the
+// committer: hosts refuse the identity from anybody else.
+func (l *Lineage) commitsOf(commits []store.Commit) []guard.Commit {
+	_, email := contract.Identity(Committer, l.clusterID)
+	var out []guard.Commit
+	for _, c := range commits {
+		out = append(out, guard.Commit{Konnector: c.Committer.Email == email, Time: c.Time, Message: c.Message})
+	}
+	return out
+}

@@ -1,0 +1,44 @@
+package repository
+
+import (
+	"sync/atomic"
+
+	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/guard"
+	"gitbind.dev/gitbridge/store"
+)
+
+// statusBranch is the branch status as far as it can be trusted.
+type statusBranch struct {
+	lineage     *Lineage
+	checkpoints *Checkpoints
+	// read is what the newest snapshot says.
+	read atomic.Pointer[observed]
+}
+
+type observed struct {
+	head store.Hash
+	guard.Observed
+}
+
+// judge says in words that a snapshot of status does not continue what was seen of that
+// branch; "" when it does.
+func (b *statusBranch) judge(s *store.Snapshot) string {
+	now := b.observed(s)
+	known, v := b.checkpoints.observe(now)
+	return wordsOfStatus(v, known, now, b.lineage.Accepted())
+}
+
+func (b *statusBranch) observed(s *store.Snapshot) guard.Observed {
+	if last := b.read.Load(); last != nil && last.head == s.Head() {
+		return last.Observed
+	}
+	now := guard.Observed{}
+	if data, err := s.Read(contract.ObservedPath); err == nil {
+		if o, err := contract.DecodeObserved(data); err == nil {
+			now = guard.Observed{Epoch: o.Epoch, Sequence: o.Sequence}
+		}
+	}
+	b.read.Store(&observed{s.Head(), now})
+	return now
+}

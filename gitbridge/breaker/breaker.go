@@ -37,23 +37,16 @@ type Removal struct {
 	At   time.Time
 }
 
-// Allows reports whether more removals may pass, given those that passed lately
-// and how many claims the binding had: those in more among them, those that
-// passed before not. All in more are of one binding and are judged as one: they
-// pass together, or none does. See AllowsPush for several bindings.
-func (l Limits) Allows(passed []Removal, more []string, claimsInBinding int, now time.Time) bool {
-	return l.AllowsPush(passed, more, func(string) int { return claimsInBinding }, now)
-}
-
-// AllowsPush is Allows for removals in several bindings that came as one: had
-// says how many claims a binding had. They pass together, or none does.
+// Allows reports whether more removals, which came as one, may pass, given those that
+// passed lately and how many claims a binding had: those in more among them, those that
+// passed before not. They pass together, or none does.
 //
 // A claim counts once within the window, however often it is removed and comes
-// back: what was made anew since holds little, and asking about the same removal
+// back: what was made again since holds little, and asking about the same removal
 // twice must change nothing. That it came back does not take the first removal
 // off the count either: otherwise services could be replaced by empty ones, three
 // at a time.
-func (l Limits) AllowsPush(passed []Removal, more []string, had func(binding string) int, now time.Time) bool {
+func (l Limits) Allows(passed []Removal, more []string, had func(binding string) int, now time.Time) bool {
 	removed := map[string]bool{}
 	for _, r := range passed {
 		if l.counts(r, now) {
@@ -61,13 +54,13 @@ func (l Limits) AllowsPush(passed []Removal, more []string, had func(binding str
 		}
 	}
 	before := bindings(removed)
-	anew := false
+	isNew := false
 	for _, path := range more {
 		if !removed[path] {
-			removed[path], anew = true, true
+			removed[path], isNew = true, true
 		}
 	}
-	if !anew {
+	if !isNew {
 		// All of it has passed already.
 		return true
 	}

@@ -81,14 +81,14 @@ func TestAllows(t *testing.T) {
 			if l == (Limits{}) {
 				l = Default()
 			}
-			if got := l.Allows(tc.passed, tc.more, tc.had, now); got != tc.want {
+			if got := l.Allows(tc.passed, tc.more, func(string) int { return tc.had }, now); got != tc.want {
 				t.Errorf("got %v", got)
 			}
 		})
 	}
 }
 
-func TestAllowsPush(t *testing.T) {
+func TestAllowsInSeveralBindings(t *testing.T) {
 	had := func(counts map[string]int) func(string) int {
 		return func(b string) int { return counts[b] }
 	}
@@ -107,7 +107,7 @@ func TestAllowsPush(t *testing.T) {
 		{"a binding that is not touched any more does not count", ago(time.Minute, paths("b", 0, 2)...), paths("a", 0, 1), map[string]int{"a.example.org": 9}, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if got := Default().AllowsPush(tc.passed, tc.more, had(tc.had), now); got != tc.want {
+			if got := Default().Allows(tc.passed, tc.more, had(tc.had), now); got != tc.want {
 				t.Errorf("got %v", got)
 			}
 		})
@@ -185,18 +185,15 @@ func TestNoWindowHasTooMany(t *testing.T) {
 				continue
 			}
 			more := rapid.SliceOfNDistinct(rapid.SampledFrom(there), 1, min(len(there), 5), rapid.ID).Draw(t, "more")
-			allowed := l.AllowsPush(kept, more, count, at)
-			if allowed != l.AllowsPush(kept, reversed(more), count, at) {
+			allowed := l.Allows(kept, more, count, at)
+			if allowed != l.Allows(kept, reversed(more), count, at) {
 				t.Fatal("it depends on the order")
-			}
-			if l.Allows(kept, more[:1], count(bindingOf(more[0])), at) != l.AllowsPush(kept, more[:1], count, at) {
-				t.Fatal("one binding is judged in two ways")
 			}
 			if !allowed {
 				continue
 			}
 			for i := range more {
-				if !l.AllowsPush(kept, slices.Delete(slices.Clone(more), i, i+1), count, at) {
+				if !l.Allows(kept, slices.Delete(slices.Clone(more), i, i+1), count, at) {
 					t.Fatal("fewer are not allowed")
 				}
 			}
@@ -207,7 +204,7 @@ func TestNoWindowHasTooMany(t *testing.T) {
 			if kept = l.Recent(kept, at); len(kept) > l.Most {
 				t.Fatalf("%d are kept, of %d at most", len(kept), l.Most)
 			}
-			if !l.AllowsPush(kept, more, count, at) {
+			if !l.Allows(kept, more, count, at) {
 				t.Fatal("what has passed is not allowed when asked again")
 			}
 			distinct := map[string]bool{}

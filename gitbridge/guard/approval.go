@@ -46,7 +46,7 @@ type History interface {
 
 // CoversFile reports whether it covers a claim whose file main lacks at its head. Agreed
 // is the commit at which the claim and its file last agreed, "" for none: what was not
-// there yet at the approved commit, nobody has looked at.
+// there yet at the approved commit, no person has looked at.
 func (a Approval) CoversFile(ctx context.Context, path, agreed, head string, history History) (bool, error) {
 	if a.Commit == "" || agreed == "" {
 		return false, nil
@@ -60,7 +60,7 @@ func (a Approval) CoversFile(ctx context.Context, path, agreed, head string, his
 	if had, known := history.HadFile(a.Commit, path); known {
 		return !had, nil
 	}
-	// The konnector removes no file of an object that lives. If nobody else has pushed
+	// The konnector removes no file of an object that lives. If no other has pushed
 	// since, main lacked then what it lacks now.
 	descends, konnectorOnly, err := history.Descends(ctx, a.Commit, head)
 	return descends && konnectorOnly, err

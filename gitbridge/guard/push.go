@@ -12,8 +12,8 @@ import (
 
 // Commit is what is read from a commit of main.
 type Commit struct {
-	// Konnector says that the app cluster's konnector is its committer, which hosts
-	// let nobody else be.
+	// Konnector says that the app cluster's konnector is its committer: hosts
+	// refuse that identity from others.
 	Konnector bool
 	Time      time.Time
 	Message   string
@@ -98,7 +98,7 @@ func (r Removals) judge(pushes []*push, verdicts map[string]Verdict) {
 	had := func(binding string) int { return r.Claims(binding) + pending[binding] }
 	passed := slices.Clone(r.Passed)
 	for _, p := range pushes {
-		allowed := r.Limits.AllowsPush(passed, p.paths, had, p.at)
+		allowed := r.Limits.Allows(passed, p.paths, had, p.at)
 		for _, path := range p.paths {
 			v := verdicts[path]
 			if allowed {

@@ -84,7 +84,7 @@ func (r Removals) JudgeWaiting(me Waiting, all iter.Seq[Waiting], approved func(
 	switch {
 	case me.Held:
 		v.Reason, v.Together = contract.ManyRemovals, len(counted)
-	case r.Limits.AllowsPush(r.Passed, counted, had, r.Now):
+	case r.Limits.Allows(r.Passed, counted, had, r.Now):
 		v.Passing = passing(together, r.Now)
 	default:
 		v.Reason, v.Together, v.Holding = contract.ManyRemovals, len(counted), together

@@ -99,7 +99,7 @@ func judgePushes(l breaker.Limits, passed []breaker.Removal, list []push, left f
 	held = map[string]int{}
 	for _, p := range list {
 		had := func(binding string) int { return left(binding) + pending[binding] }
-		if !l.AllowsPush(slices.Concat(passed, now), p.paths, had, p.at) {
+		if !l.Allows(slices.Concat(passed, now), p.paths, had, p.at) {
 			for _, path := range p.paths {
 				held[path] = len(p.paths)
 			}

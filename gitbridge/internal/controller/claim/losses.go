@@ -72,7 +72,7 @@ func (c *Controller) judgeLosses(ctx context.Context) error {
 	}
 	limits := c.Session.Limits()
 	had := func(binding string) int { return found.claims[binding] }
-	if len(found.missing) > 0 && !limits.AllowsPush(l.passed, found.missing, had, c.Now()) {
+	if len(found.missing) > 0 && !limits.Allows(l.passed, found.missing, had, c.Now()) {
 		c.Session.Stall(&session.Hold{Reason: "ControlPlaneLost", Message: found.words()})
 		return nil
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"gitbind.dev/gitbridge/guard"
+	"gitbind.dev/gitbridge/guard/facts"
 	"gitbind.dev/gitbridge/store"
 )
 
@@ -121,7 +121,11 @@ func (r *Removals) isApproved(ctx context.Context, main *store.Snapshot, w waiti
 	if !w.fileGone {
 		return approval.CoversDelete(w.Deleted), nil
 	}
-	return approval.CoversFile(ctx, w.Key.Path(), string(w.Commit), string(main.Head()), r.lineage)
+	return approval.CoversFile(ctx, w.Key.Path(), string(w.Commit), string(main.Head()), history{r.lineage.main, r.lineage})
 }
 
-var _ guard.History = (*Lineage)(nil)
+// history is what approvals ask about main.
+type history struct {
+	facts.Main
+	*Lineage
+}

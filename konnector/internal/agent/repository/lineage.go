@@ -7,15 +7,14 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/guard"
+	"gitbind.dev/gitbridge/guard/facts"
 	"gitbind.dev/gitbridge/store"
 )
 
 // Lineage is main as far as it was accepted.
 type Lineage struct {
-	main        store.Branch
-	clusterID   string
+	main        facts.Main
 	checkpoints *Checkpoints
 	// changed is told that another head was judged, and whether main is accepted again
 	// after one that was not.
@@ -42,25 +41,11 @@ type accepted struct {
 // maxRecent is how many heads are remembered with what they held.
 const maxRecent = 64
 
-func newLineage(main store.Branch, clusterID string, checkpoints *Checkpoints, changed func(recovered bool)) *Lineage {
-	l := &Lineage{main: main, clusterID: clusterID, checkpoints: checkpoints, changed: changed}
-	l.commits = guard.NewLineage(l.ask, string(checkpoints.get().Accepted), nil)
+func newLineage(main facts.Main, checkpoints *Checkpoints, changed func(recovered bool)) *Lineage {
+	l := &Lineage{main: main, checkpoints: checkpoints, changed: changed}
+	l.commits = guard.NewLineage(main.Ask, string(checkpoints.get().Accepted), nil)
 	l.last.Store(&accepted{})
 	return l
-}
-
-// ask asks the repository about its history.
-func (l *Lineage) ask(ctx context.Context, since, to string) ([]string, bool, error) {
-	commits, descends, err := l.main.Log(ctx, store.Hash(since), store.Hash(to))
-	return hashes(commits), descends, err
-}
-
-func hashes(commits []store.Commit) []string {
-	var out []string
-	for _, c := range commits {
-		out = append(out, string(c.Hash))
-	}
-	return out
 }
 
 // accept judges the head of main.
@@ -100,14 +85,14 @@ func (l *Lineage) accept(ctx context.Context) (*store.Snapshot, guard.Verdict, e
 // take makes a head the accepted one. What moved is saved before anybody sees it.
 func (l *Lineage) take(ctx context.Context, last *accepted, main *store.Snapshot, passed []store.Commit) error {
 	if last.tree != nil {
-		if err := l.checkpoints.noteMoves(ctx, main, movesBetween(last.tree, main, l.commitsOf(passed))); err != nil {
+		if err := l.checkpoints.noteMoves(ctx, main, movesBetween(last.tree, main, l.main.Commits(passed))); err != nil {
 			return err
 		}
 	}
 	if l.Accepted() != main.Head() {
 		l.checkpoints.note(func(c *Checkpoint) { c.Accepted = main.Head() })
 	}
-	l.commits.Accept(string(main.Head()), hashes(passed))
+	l.commits.Accept(string(main.Head()), facts.Hashes(passed))
 	last.tree = main
 	last.recent = append(slices.Clone(last.recent), main)
 	last.recent = last.recent[max(0, len(last.recent)-maxRecent):]
@@ -165,14 +150,6 @@ func (l *Lineage) Follows(ctx context.Context, from, to store.Hash) (bool, error
 	return descends, err
 }
 
-// Descends tells the guard whether one commit descends from another, and whether this
-// cluster's konnector alone made the commits between the two.
-func (l *Lineage) Descends(ctx context.Context, since, to string) (descends, konnectorOnly bool, err error) {
-	commits, descends, err := l.main.Log(ctx, store.Hash(since), store.Hash(to))
-	others := slices.ContainsFunc(l.commitsOf(commits), func(c guard.Commit) bool { return !c.Konnector })
-	return descends, !others, err
-}
-
 // HadFile tells the guard whether main had a file at a commit.
 func (l *Lineage) HadFile(commit, path string) (had, known bool) {
 	for _, tree := range l.last.Load().recent {
@@ -182,15 +159,4 @@ func (l *Lineage) HadFile(commit, path string) (had, known bool) {
 		}
 	}
 	return false, false
-}
-
-// commitsOf are commits as the guard reads them. Which are the konnector's goes by the
-// committer: hosts refuse the identity from anybody else.
-func (l *Lineage) commitsOf(commits []store.Commit) []guard.Commit {
-	_, email := contract.Identity(Committer, l.clusterID)
-	var out []guard.Commit
-	for _, c := range commits {
-		out = append(out, guard.Commit{Konnector: c.Committer.Email == email, Time: c.Time, Message: c.Message})
-	}
-	return out
 }

@@ -90,7 +90,7 @@ func (p *Pushes) ever(ctx context.Context, head store.Hash, key contract.Key) (c
 
 // trailers are those of a commit of the konnector's.
 func (p *Pushes) trailers(c store.Commit) []contract.ObjectTrailer {
-	if !p.lineage.commitsOf([]store.Commit{c})[0].Konnector {
+	if !p.lineage.main.Commits([]store.Commit{c})[0].Konnector {
 		return nil
 	}
 	return contract.ParseObjectTrailers(c.Message)
@@ -107,7 +107,7 @@ func (p *Pushes) Authors(ctx context.Context, since, to store.Hash) ([]string, e
 		return nil, err
 	}
 	var out []string
-	for i, c := range p.lineage.commitsOf(commits) {
+	for i, c := range p.lineage.main.Commits(commits) {
 		if name := commits[i].Author.Name; !c.Konnector && !slices.Contains(out, name) && len(out) < maxAuthors {
 			out = append(out, name)
 		}

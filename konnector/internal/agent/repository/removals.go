@@ -9,6 +9,7 @@ import (
 	"gitbind.dev/gitbridge/breaker"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/guard"
+	"gitbind.dev/gitbridge/guard/facts"
 	"gitbind.dev/gitbridge/store"
 )
 
@@ -31,7 +32,7 @@ type Removals struct {
 	waits   map[contract.Key]*wait
 	listed  *listed
 	// counts and contents are of a head of main.
-	counts   counts
+	counts   facts.Claims
 	contents contents
 	// held is how many were held when they were counted last, and heldAt the head of
 	// main then.
@@ -132,7 +133,7 @@ func (r *Removals) asSeen(w waiting) guard.Waiting {
 func (r *Removals) rules(main *store.Snapshot) guard.Removals {
 	return guard.Removals{
 		Limits: r.limits, Passed: r.checkpoints.get().Removals, Head: string(main.Head()), Now: r.now(),
-		Claims: func(binding string) int { return r.counts.of(main, binding) },
+		Claims: func(binding string) int { return r.counts.In(main, binding) },
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"gitbind.dev/gitbridge/breaker"
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/guard/facts"
 	"gitbind.dev/gitbridge/store"
 )
 
@@ -95,7 +96,7 @@ func New(o Options) *Repository {
 		refused:     refusals{},
 		requested:   map[string]struct{}{},
 	}
-	r.Lineage = newLineage(o.Remote.Main, o.ClusterID, r.Checkpoints, r.accepted)
+	r.Lineage = newLineage(facts.Main{Branch: o.Remote.Main, ClusterID: o.ClusterID}, r.Checkpoints, r.accepted)
 	r.status = &statusBranch{lineage: r.Lineage, checkpoints: r.Checkpoints}
 	r.Pushes = &Pushes{lineage: r.Lineage}
 	r.Removals = &Removals{

@@ -138,23 +138,3 @@ func (r *Removals) waitOf(w waiting) *wait {
 	}
 	return mine
 }
-
-// counts are the numbers of claim files of each binding on a head of main.
-type counts struct {
-	head  store.Hash
-	files map[string]int
-}
-
-func (c *counts) of(main *store.Snapshot, binding string) int {
-	if c.head != main.Head() || c.files == nil {
-		c.head, c.files = main.Head(), map[string]int{}
-	}
-	n, ok := c.files[binding]
-	if !ok {
-		for range main.List(contract.ClaimsPath(binding)) {
-			n++
-		}
-		c.files[binding] = n
-	}
-	return n
-}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/guard"
 )
 
 // Applied is the answer when the control plane has what the file says.
@@ -59,7 +60,7 @@ func (f Facts) terminating() *contract.Status {
 	return s
 }
 
-func (f Facts) heldRemoval(r Removal) *contract.Status {
+func (f Facts) heldRemoval(r guard.Verdict) *contract.Status {
 	s := f.status(contract.Held)
 	s.Reason, s.Message = r.Reason, r.Message
 	if r.Commit != "" {

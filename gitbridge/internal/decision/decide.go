@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/guard"
 )
 
 // Decide takes the next step.
@@ -90,7 +91,7 @@ func (f Facts) absent() Decision {
 	case !f.wasApplied(), f.removalBegan():
 		return answer(f.gone())
 	case f.Access != Granted:
-		return answer(f.heldRemoval(Removal{Message: fmt.Sprintf("its file is gone, but this cluster has no right on %s any more: nothing was deleted", f.Key.Binding)}))
+		return answer(f.heldRemoval(guard.Verdict{Message: fmt.Sprintf("its file is gone, but this cluster has no right on %s any more: nothing was deleted", f.Key.Binding)}))
 	default:
 		return f.removed()
 	}
@@ -101,47 +102,24 @@ func (f Facts) absent() Decision {
 func (f Facts) removed() Decision {
 	switch {
 	case f.Removal == nil && !f.removalBegan():
-		return answer(f.heldRemoval(Removal{Reason: contract.NotRemoved, Message: "its file is not on main, but no commit that the bridge followed removed it: " +
+		return answer(f.heldRemoval(guard.Verdict{Reason: contract.NotRemoved, Message: "its file is not on main, but no commit that the bridge followed removed it: " +
 			"nothing was deleted. Put the file back, and then remove it if the service shall go"}))
 	case f.Removal != nil && f.Removal.Reason == contract.NotRemoved:
 		return answer(f.heldRemoval(*f.Removal))
 	case f.Live == nil:
 		return answer(f.gone())
-	case f.Removal != nil && f.Removal.Reason != "":
+	case f.Removal != nil && f.Removal.IsHeld():
 		return answer(f.heldRemoval(*f.Removal))
 	default:
 		return Decision{Effect: Delete}
 	}
 }
 
-// Unproven is the removal of a file that main lacks, where it is not known that
-// a commit after one with the file removed it.
-func Unproven(head string) *Removal {
-	return &Removal{Commit: head, Reason: contract.NotRemoved, Message: fmt.Sprintf("its file is not on main, but no commit that the bridge followed removed it: "+
-		"nothing was deleted. To keep the service, put its file back. To let it go: kubectl gitbind approve --removals %s", head)}
-}
-
-// Many is a removal that came with too many others.
-func Many(head string, together int) *Removal {
-	others := "after others"
-	if together > 1 {
-		others = fmt.Sprintf("together with %d others", together-1)
-	}
-	return &Removal{Commit: head, Reason: contract.ManyRemovals, Message: fmt.Sprintf("its file was removed %s: more than may go at once unless a person approves, "+
-		"so nothing was deleted. To keep the service, put its file back. To let it go: kubectl gitbind approve --removals %s", others, head)}
-}
-
-// Moved is a removal of a claim that seems to be in another file now.
-func Moved(head, to string) *Removal {
-	return &Removal{Commit: head, Reason: contract.Moved, Message: fmt.Sprintf("its file was removed, and %s looks like it: a moved file makes a new, empty service, "+
-		"so nothing was deleted. To keep the service, put its file back. To let it go: kubectl gitbind approve --removals %s", to, head)}
-}
-
 // Held is the answer for a claim whose removal is held, as long as nothing else
 // is known of it.
-func Held(path string, key contract.Key, r *Removal, present *contract.Status) *contract.Status {
+func Held(path string, key contract.Key, r guard.Verdict, present *contract.Status) *contract.Status {
 	f := Facts{Path: path, Key: key, IsClaim: true, Present: present}
-	return f.heldRemoval(*r)
+	return f.heldRemoval(r)
 }
 
 // wasApplied says that there was an object, and that it is not known to have

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/guard"
 	. "gitbind.dev/gitbridge/internal/decision"
 )
 
@@ -45,12 +46,14 @@ func drifted(f *Facts)     { f.Live.Drifted = true }
 func refused(f *Facts) {
 	f.File.Refusal = &Refusal{Result: contract.Failed, Message: "the template"}
 }
-func contested(f *Facts)  { f.File.Contest = "somebody keeps changing it" }
-func certain(f *Facts)    { f.Certain = true }
-func removed(f *Facts)    { f.Removal = &Removal{Commit: head} }
-func many(f *Facts)       { f.Removal = Many(head, 5) }
-func moved(f *Facts)      { f.Removal = Moved(head, "another.yaml") }
-func unproven(f *Facts)   { f.Removal = Unproven(head) }
+func contested(f *Facts) { f.File.Contest = "somebody keeps changing it" }
+func certain(f *Facts)   { f.Certain = true }
+func removed(f *Facts)   { f.Removal = &guard.Verdict{Commit: head} }
+func many(f *Facts) {
+	f.Removal = worded(guard.Verdict{Commit: head, Reason: contract.ManyRemovals, Together: 5})
+}
+func moved(f *Facts)      { f.Removal = worded(guard.Moved(head, "another.yaml")) }
+func unproven(f *Facts)   { f.Removal = worded(guard.NotRemoved(head)) }
 func recreate(f *Facts)   { f.Recreate = true }
 func held(f *Facts)       { f.Held = true }
 func uid(f *Facts)        { f.UID = "u2" }
@@ -58,6 +61,11 @@ func notBound(f *Facts)   { f.Access = NotBound }
 func notGranted(f *Facts) { f.Access = NotGranted }
 func notServed(f *Facts)  { f.Access = NotServed }
 func noClaim(f *Facts)    { f.IsClaim, f.Path, f.Key = false, "bindings/x", contract.Key{} }
+
+func worded(v guard.Verdict) *guard.Verdict {
+	v.Message = WordsOfRemoval(v)
+	return &v
+}
 
 func present(result contract.Result, blob string, change ...func(*contract.Status)) func(*Facts) {
 	return func(f *Facts) {
@@ -387,7 +395,7 @@ func TestARefusalIsToldInTheWordsOfItsProblemOnlyIfThereAreNoOthers(t *testing.T
 
 func TestManySaysHowManyWentTogether(t *testing.T) {
 	for together, want := range map[int]string{1: "removed after others:", 3: "removed together with 2 others:"} {
-		if got := Many(head, together).Message; !strings.Contains(got, want) {
+		if got := WordsOfRemoval(guard.Verdict{Commit: head, Reason: contract.ManyRemovals, Together: together}); !strings.Contains(got, want) {
 			t.Errorf("%d: got %q, want %q", together, got, want)
 		}
 	}

@@ -6,7 +6,10 @@
 // was there and is gone is never made anew by itself.
 package decision
 
-import "gitbind.dev/gitbridge/contract"
+import (
+	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/guard"
+)
 
 // Facts are what is known of one path of main.
 type Facts struct {
@@ -35,8 +38,9 @@ type Facts struct {
 	Held bool
 	// Now is the time of the decision, as RFC 3339.
 	Now string
-	// Removal is how the file went that main lacks, nil where that is not known.
-	Removal *Removal
+	// Removal is the verdict on the removal of a file that main lacks, nil where it is
+	// not known how it went.
+	Removal *guard.Verdict
 	// Recreate says that a person wants the object made anew if it is missing.
 	Recreate bool
 	// UID is that of the claim in the app cluster, where commits named it since
@@ -65,16 +69,6 @@ type File struct {
 // Refusal is what a file is answered with that is not applied.
 type Refusal struct {
 	Result  contract.Result
-	Message string
-}
-
-// Removal is how a file went.
-type Removal struct {
-	// Commit is main's head when it was noticed.
-	Commit string
-	// Reason says why nothing is deleted for it, and Message says so to people;
-	// both are "" when the object may go.
-	Reason  contract.Reason
 	Message string
 }
 

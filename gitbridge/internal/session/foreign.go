@@ -3,38 +3,49 @@ package session
 import (
 	"maps"
 	"slices"
+	"sync"
 
 	"gitbind.dev/gitbridge/contract"
 )
 
-// Foreign are the paths of claims that are held because objects that are not
-// theirs are in their place. It is not known before all of main was looked at
-// once.
-func (s *Session) Foreign() (paths []string, known bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Sorted(maps.Keys(s.foreign)), s.isSurveyed()
+// Foreign are the claims that are held because objects that are not theirs are in their
+// place.
+type Foreign struct {
+	// all reports whether all of a commit of main is answered.
+	all func() bool
+
+	mu    sync.Mutex
+	paths map[string]bool
+	// complete says that all was answered once.
+	complete bool
 }
 
-// noteForeign takes note of an answer, and reports whether Foreign says something
-// else by it. The caller holds s.mu.
-func (s *Session) noteForeign(path string, answer *contract.Status) (changed bool) {
-	knew := s.surveyed
+// Paths are those of the claims. They are not known before all of main was looked at
+// once.
+func (f *Foreign) Paths() (paths []string, known bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Sorted(maps.Keys(f.paths)), f.isComplete()
+}
+
+// note takes note of an answer, and reports whether Paths says something else by it.
+func (f *Foreign) note(path string, answer *contract.Status) (changed bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	knew := f.complete
 	isForeign := answer != nil && answer.Reason == contract.Foreign
-	if isForeign != s.foreign[path] {
+	if isForeign != f.paths[path] {
 		changed = true
 		if isForeign {
-			s.foreign[path] = true
+			f.paths[path] = true
 		} else {
-			delete(s.foreign, path)
+			delete(f.paths, path)
 		}
 	}
-	return s.isSurveyed() && (changed || !knew)
+	return f.isComplete() && (changed || !knew)
 }
 
-// isSurveyed reports whether all of a commit of main was answered once. The caller
-// holds s.mu.
-func (s *Session) isSurveyed() bool {
-	s.surveyed = s.surveyed || s.view.Main != nil && s.Status.IsAnswered(s.view.Generation)
-	return s.surveyed
+func (f *Foreign) isComplete() bool {
+	f.complete = f.complete || f.all()
+	return f.complete
 }

@@ -2,12 +2,11 @@ package session
 
 import (
 	"errors"
-	"strings"
 	"sync"
 	"time"
 
+	"gitbind.dev/gitbridge/guard"
 	"gitbind.dev/gitbridge/internal/statusbranch"
-	"gitbind.dev/gitbridge/store"
 )
 
 // Condition is what to tell people about a session. It holds nothing that
@@ -18,8 +17,8 @@ type Condition struct {
 	Reason, Message string
 }
 
-// patience is how long something may not work before it is told.
-const patience = 3 * time.Second
+// toldAfter is how long something does not work before it is told.
+const toldAfter = 3 * time.Second
 
 // slot is one thing that works or does not.
 type slot int
@@ -39,7 +38,7 @@ type health struct {
 
 	mu     sync.Mutex
 	worked bool
-	held   *Hold
+	held   guard.Verdict
 	broken [slots]struct {
 		err   error
 		since time.Time
@@ -62,15 +61,15 @@ func (h *health) set(s slot, err error) {
 	switch {
 	case err != nil && before.err == nil:
 		h.changed()
-		time.AfterFunc(patience, h.changed)
+		time.AfterFunc(toldAfter, h.changed)
 	case err == nil && (before.err != nil || s == fetching):
 		h.changed()
 	}
 }
 
-func (h *health) hold(hold *Hold) {
+func (h *health) hold(v guard.Verdict) {
 	h.mu.Lock()
-	h.held = hold
+	h.held = v
 	h.mu.Unlock()
 	h.changed()
 }
@@ -96,10 +95,10 @@ func (s *Session) Condition() Condition {
 	if c.Status != "True" {
 		return c
 	}
-	if stalled := s.Stalled(); stalled != nil {
-		return Condition{"False", stalled.Reason, stalled.Message}
+	if stop := s.Stops.Why(); stop != nil {
+		return Condition{"False", stop.Reason, stop.Message}
 	}
-	if message := s.heldRemovals(); message != "" {
+	if message := wordsOfRemovals(s.Removals.held(), s.View().Main.Head()); message != "" {
 		return Condition{"False", "RemovalsHeld", message}
 	}
 	return c
@@ -111,45 +110,17 @@ func (h *health) condition() Condition {
 	for _, slot := range []slot{fetching, opening, pushing} {
 		b := h.broken[slot]
 		// Until it worked once, nothing is known that an error contradicts.
-		if b.err != nil && (!h.worked || h.now().Sub(b.since) >= patience) {
-			return trouble(b.err)
+		if b.err != nil && (!h.worked || h.now().Sub(b.since) >= toldAfter) {
+			return explain(b.err)
 		}
 	}
 	switch {
 	case !h.worked:
 		return Condition{"Unknown", "Connecting", "the repository was not reached yet"}
-	case h.held != nil:
-		return Condition{"False", h.held.Reason, h.held.Message}
-	case h.broken[listening].err != nil && h.now().Sub(h.broken[listening].since) >= patience:
+	case h.held.IsHeld():
+		return Condition{"False", string(h.held.Reason), h.held.Message}
+	case h.broken[listening].err != nil && h.now().Sub(h.broken[listening].since) >= toldAfter:
 		return Condition{"True", "Polling", "the repository is followed, but the backend sends no events: changes are noticed after up to a minute"}
 	}
 	return Condition{"True", "Following", "the repository is followed"}
-}
-
-// ErrNoCredential says that the credential for the repository is not there.
-var ErrNoCredential = errors.New("there is no credential for the repository")
-
-func trouble(err error) Condition {
-	switch {
-	case errors.Is(err, ErrNoCredential):
-		return Condition{"False", "CredentialMissing", "the Secret gitbind-bridge with username and password is missing in the tenant namespace"}
-	case errors.Is(err, store.ErrUnauthorized):
-		return Condition{"False", "CredentialRefused", "the Git host refuses the credential in the Secret gitbind-bridge: it is read again at each try"}
-	case errors.Is(err, store.ErrRepositoryNotFound):
-		return Condition{"False", "RepositoryNotFound", "the Git host does not have the repository"}
-	case errors.Is(err, store.ErrObjectFormat):
-		return Condition{"False", "RepositoryUnusable", "the repository names its objects by SHA-256, and only SHA-1 is supported: make one with git init --object-format=sha1, and push to that"}
-	case errors.Is(err, store.ErrRejected):
-		return Condition{"False", "PushRefused", "the Git host refuses what the bridge pushes: " + rejection(err)}
-	}
-	return Condition{"False", "RepositoryUnreachable", "the Git host does not answer: it is tried again"}
-}
-
-// rejection is what the host said, in its words, which come last.
-func rejection(err error) string {
-	text := err.Error()
-	if _, words, ok := strings.Cut(text, store.ErrRejected.Error()+": "); ok {
-		return words
-	}
-	return text
 }

@@ -51,7 +51,7 @@ func TestAnApprovalCountsInTheKonnectorsCommitsOnly(t *testing.T) {
 }
 
 // What the konnector made and deleted before the bridge could answer it is
-// deleted, and what nobody can have seen removed is not.
+// deleted, and what no commit can be seen to remove is not.
 func TestARemovalOfWhatWasNotAnsweredIsKnownByItsTrailer(t *testing.T) {
 	w := newWorld(t)
 	r := w.start()

@@ -105,7 +105,7 @@ func TestAnObjectTellsOfItsFile(t *testing.T) {
 	w.remove("a")
 	r.follows()
 	r.Answered(path("a"), nil) // as if it had not been looked at
-	got, err := r.Removal(t.Context(), path("a"), session.Seen{Applied: applied})
+	got, err := r.Removals.Of(t.Context(), path("a"), session.Seen{Applied: applied})
 	if err != nil || got.Reason != "" {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -113,12 +113,12 @@ func TestAnObjectTellsOfItsFile(t *testing.T) {
 
 	w.commit("Change", map[string]string{path("b"): "1"})
 	w.mu.Lock()
-	w.memory.Accepted = w.remote.Head("main")
+	w.saved.Accepted = w.remote.Head("main")
 	w.mu.Unlock()
 	again := w.start()
 	again.follows()
 	for _, applied := range []store.Hash{applied, begin} {
-		if got, err := again.Removal(t.Context(), path("a"), session.Seen{Applied: applied}); err != nil || got.Reason != contract.NotRemoved {
+		if got, err := again.Removals.Of(t.Context(), path("a"), session.Seen{Applied: applied}); err != nil || got.Reason != contract.NotRemoved {
 			t.Errorf("from before main is followed: %+v, %v", got, err)
 		}
 	}
@@ -198,7 +198,7 @@ func TestManyRemovalsAreHeldUntilAPersonApproves(t *testing.T) {
 // answerHeld does what the claim controller would for a removal that is held.
 func (r *run) answerHeld(name string) {
 	r.w.Helper()
-	got, err := r.Removal(r.w.Context(), path(name), session.Seen{})
+	got, err := r.Removals.Of(r.w.Context(), path(name), session.Seen{})
 	if err != nil || got.Reason == "" {
 		r.w.Fatalf("%+v, %v", got, err)
 	}
@@ -214,18 +214,18 @@ func TestWhatPassedOutlivesTheProcess(t *testing.T) {
 		w.remove(name)
 		r.follows()
 		r.wantRemoval(name, "", "")
-		if err := r.Accept(t.Context(), r.View().Generation); err != nil {
+		if err := r.Checkpoints.Save(t.Context(), r.View().Generation); err != nil {
 			t.Fatal(err)
 		}
 	}
-	memory, writes := w.remembered()
-	if len(memory.Removals) != 3 || memory.Removals[2].Path != path("c") || memory.Sequence == 0 {
-		t.Errorf("remembered %+v", memory)
+	saved, writes := w.lastSaved()
+	if len(saved.Removals) != 3 || saved.Removals[2].Path != path("c") || saved.Sequence == 0 {
+		t.Errorf("saved %+v", saved)
 	}
-	if err := r.Accept(t.Context(), r.View().Generation); err != nil {
+	if err := r.Checkpoints.Save(t.Context(), r.View().Generation); err != nil {
 		t.Fatal(err)
 	}
-	if _, again := w.remembered(); again != writes {
+	if _, again := w.lastSaved(); again != writes {
 		t.Error("what is written down is written again")
 	}
 	r.stop()
@@ -245,7 +245,7 @@ func TestLimitsAreSettings(t *testing.T) {
 	w.remove("a")
 	r.follows()
 	r.wantRemoval("a", "", contract.ManyRemovals)
-	r.SetLimits(breaker.Limits{Most: 5, Window: time.Minute})
+	r.Removals.SetLimits(breaker.Limits{Most: 5, Window: time.Minute})
 	w.remove("b", "c", "d", "e")
 	r.follows()
 	r.wantRemoval("e", "", "")
@@ -263,15 +263,15 @@ func TestAMoveIsHeldAndCountsForNothing(t *testing.T) {
 		if diff := cmp.Diff([]string{path("new-" + name)}, got.With); diff != "" {
 			t.Errorf("%d: %s", i, diff)
 		}
-		if err := r.Accept(t.Context(), r.View().Generation); err != nil {
+		if err := r.Checkpoints.Save(t.Context(), r.View().Generation); err != nil {
 			t.Fatal(err)
 		}
-		held := r.HoldMoved(path(name), path("new-"+name))
-		if err := r.Accept(t.Context(), r.View().Generation); err != nil {
+		held := r.Removals.HoldMoved(path(name), path("new-"+name))
+		if err := r.Checkpoints.Save(t.Context(), r.View().Generation); err != nil {
 			t.Fatal(err)
 		}
-		if memory, _ := w.remembered(); len(memory.Removals) > 0 {
-			t.Errorf("what is held counts: %+v", memory.Removals)
+		if saved, _ := w.lastSaved(); len(saved.Removals) > 0 {
+			t.Errorf("what is held counts: %+v", saved.Removals)
 		}
 		if held.Reason != contract.Moved || !strings.Contains(held.Message, path("new-"+name)) {
 			t.Errorf("%+v", held)
@@ -286,7 +286,7 @@ func TestAMoveIsHeldAndCountsForNothing(t *testing.T) {
 	}
 }
 
-func TestAMoveWhileNobodyLooks(t *testing.T) {
+func TestAMoveWhileNoProcessLooks(t *testing.T) {
 	w := newWorld(t)
 	r := w.start()
 	r.follows()
@@ -323,7 +323,7 @@ func TestADeletedObjectIsNoMovedFile(t *testing.T) {
 
 // What no commit removed goes only when its very commit is named: an approval of
 // other removals is none of it.
-func TestWhatNobodyRemovedIsApprovedByItsOwnCommit(t *testing.T) {
+func TestWhatNoCommitRemovedIsApprovedByItsOwnCommit(t *testing.T) {
 	w := newWorld(t)
 	old := w.remote.Head("main")
 	r := w.start()

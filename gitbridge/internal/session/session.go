@@ -16,35 +16,25 @@ import (
 
 	"gitbind.dev/gitbridge/breaker"
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/guard/facts"
 	"gitbind.dev/gitbridge/internal/progress"
 	"gitbind.dev/gitbridge/internal/statusbranch"
 	"gitbind.dev/gitbridge/internal/tenant"
 	"gitbind.dev/gitbridge/store"
 )
 
-// Memory is what outlives the process: it is kept in the ClusterBinding.
-type Memory struct {
-	// Accepted is the last commit of main that was accepted, as far as it was
-	// written down; "" before the first contact.
-	Accepted store.Hash
-	// Epoch is that of the branch status, and Sequence one that it has reached.
-	Epoch    string
-	Sequence int64
-	// Removals are those that passed lately.
-	Removals []breaker.Removal
-}
-
 // Options are the parts of a Session.
 type Options struct {
 	Cluster      tenant.Cluster
 	Main, Status store.Branch
-	Memory       Memory
+	// Checkpoint is the one that was saved last.
+	Checkpoint Checkpoint
 	// Approved is the commit of main that a person accepted as a new begin.
 	Approved store.Hash
 	// Limits say how many removals may pass by themselves.
 	Limits breaker.Limits
-	// Remember writes the memory down.
-	Remember func(context.Context, Memory) error
+	// Save keeps one where it outlives the process.
+	Save func(context.Context, Checkpoint) error
 	// Enqueue has a path of main looked at. Urgent is what just changed.
 	Enqueue func(path string, urgent bool)
 	// Began is told when the first commit of main counts: from then on status
@@ -59,48 +49,34 @@ type Options struct {
 type Session struct {
 	Cluster tenant.Cluster
 	Status  *statusbranch.Branch
+	// Answers are what is on Status, and Removals what main lacks. Checkpoints keep what
+	// must not be forgotten of main.
+	Answers     *Answers
+	Removals    *Removals
+	Checkpoints *Checkpoints
+	// Stops say why nothing at all is done, Recreation what a person wants made again,
+	// and Foreign which claims wait for objects that are not theirs.
+	Stops      *Stops
+	Recreation *Recreation
+	Foreign    *Foreign
 
 	options Options
 	health  health
-	answers contract.Statuses
 	// opened is closed when the branch status is known.
 	opened chan struct{}
 
-	// following is held while a new head is considered.
-	following sync.Mutex
-	seen      *store.Snapshot
-	approved  store.Hash
-	lost      bool
+	// following is held while a new head is judged. It guards what follows: the head
+	// that was seen last, the one that a person approved, and whether status is the
+	// branch that was written here.
+	following  sync.Mutex
+	seen       *store.Snapshot
+	approved   store.Hash
+	statusLost bool
 
 	mu   sync.Mutex
 	view View
+	// uids are those that commits named, of claims that are not answered since.
 	uids map[string]string
-	// removals are the claims that main lacks and that are not known to be gone.
-	removals map[string]*Removal
-	// passed are the removals that passed lately, changes counts how often that
-	// changed, and base is from where main is followed.
-	passed  []breaker.Removal
-	changes int
-	base    store.Hash
-	limits  breaker.Limits
-	// stalled is why nothing at all is done, and anew says that this session
-	// begins on a branch status that is not its own.
-	stalled         *Hold
-	anew, suspended bool
-	// foreign are the claims in whose place somebody else's objects are, and
-	// surveyed says that all of main was looked at for them.
-	foreign  map[string]bool
-	surveyed bool
-	// recreate is what is to be made anew, and recreated the list that was.
-	recreate, recreated string
-
-	// remembering is held while the memory is written.
-	remembering sync.Mutex
-	memory      Memory
-	epoch       string
-	remembered  progress.Generation
-	saved       int
-	later       *time.Timer
 }
 
 // View is the newest commit of main that counts.
@@ -114,13 +90,34 @@ type View struct {
 
 // New returns a session that does nothing before Run.
 func New(o Options) *Session {
+	status := statusbranch.New(o.Status, o.Now)
 	s := &Session{
-		Cluster: o.Cluster, Status: statusbranch.New(o.Status, o.Now), options: o,
-		opened: make(chan struct{}), approved: o.Approved, memory: o.Memory,
-		uids: map[string]string{}, removals: map[string]*Removal{}, foreign: map[string]bool{}, passed: o.Memory.Removals, limits: o.Limits,
+		Cluster: o.Cluster, Status: status, Answers: &Answers{status: status}, options: o,
+		opened: make(chan struct{}), approved: o.Approved, uids: map[string]string{},
 	}
 	s.health.changed, s.health.now = o.Changed, o.Now
+	s.Removals = &Removals{
+		branch: facts.Main{Branch: o.Main, ClusterID: o.Cluster.ID}, status: status, answers: s.Answers, now: o.Now, enqueue: o.Enqueue, changed: o.Changed,
+		all: map[string]*Removal{}, passed: o.Checkpoint.Removals, limits: o.Limits,
+	}
+	s.Checkpoints = &Checkpoints{write: o.Save, status: status, view: s.View, removals: s.Removals, last: o.Checkpoint}
+	s.Stops = &Stops{changed: o.Changed, resume: s.resume}
+	s.Recreation = &Recreation{main: func() *store.Snapshot { return s.View().Main }, enqueue: o.Enqueue, changed: o.Changed}
+	s.Foreign = &Foreign{all: s.isAllAnswered, paths: map[string]bool{}}
 	return s
+}
+
+// resume has everything looked at again, after nothing was done.
+func (s *Session) resume() {
+	if main := s.View().Main; main != nil {
+		s.options.Began()
+		s.enqueueAll(main)
+	}
+}
+
+func (s *Session) isAllAnswered() bool {
+	view := s.View()
+	return view.Main != nil && s.Status.IsAnswered(view.Generation)
 }
 
 // Opened is closed when the branch status is known: before, no path can be
@@ -152,7 +149,7 @@ func (s *Session) Run(ctx context.Context, wakeMain, wakeStatus <-chan store.Has
 		OnChange: func(ctx context.Context, _, new *store.Snapshot) error { return s.onMain(ctx, new) },
 		OnError:  func(err error) { s.health.set(fetching, err) },
 	})
-	s.close(context.WithoutCancel(ctx))
+	s.Checkpoints.close(context.WithoutCancel(ctx))
 }
 
 // View is the newest commit that counts.
@@ -188,15 +185,12 @@ func (s *Session) Answered(path string, answer *contract.Status) {
 	if s.uids[path] == uid {
 		delete(s.uids, path)
 	}
-	toldOf := false
-	if answer == nil || answer.Result == contract.Gone {
-		r := s.removals[path]
-		toldOf = r != nil && (r.Reason != "" || r.approvedHere)
-		delete(s.removals, path)
-	}
-	news := s.noteForeign(path, answer)
 	s.mu.Unlock()
-	if toldOf || news {
+	news := s.Foreign.note(path, answer)
+	if answer == nil || answer.Result == contract.Gone {
+		news = s.Removals.end(path) || news
+	}
+	if news {
 		s.options.Changed()
 	}
 }
@@ -206,7 +200,7 @@ func (s *Session) Enqueue(path string, urgent bool) { s.options.Enqueue(path, ur
 
 // EnqueueBinding has all claims of a binding looked at.
 func (s *Session) EnqueueBinding(binding string) {
-	for path := range s.paths(s.View().Main, contract.BindingPath(binding)) {
+	for path := range s.Answers.paths(s.View().Main, contract.BindingPath(binding)) {
 		s.options.Enqueue(path, false)
 	}
 }

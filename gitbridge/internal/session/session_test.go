@@ -96,30 +96,30 @@ func TestAcceptWritesDownOnceWhatItIsAskedFor(t *testing.T) {
 	w := newWorld(t)
 	r := w.start()
 	r.follows()
-	memory, first := w.remembered()
-	if memory.Accepted != w.remote.Head("main") || memory.Epoch == "" || first != 1 {
-		t.Errorf("after the first contact: %+v in %d writes", memory, first)
+	saved, first := w.lastSaved()
+	if saved.Accepted != w.remote.Head("main") || saved.Epoch == "" || first != 1 {
+		t.Errorf("after the first contact: %+v in %d writes", saved, first)
 	}
 	for i := range 3 {
 		w.commit("Change", map[string]string{path("a"): fmt.Sprint(i)})
 		r.follows()
 	}
-	if _, writes := w.remembered(); writes != first {
+	if _, writes := w.lastSaved(); writes != first {
 		t.Errorf("%d writes, want none for commits that nothing depends on", writes-first)
 	}
 	for range 3 {
-		if err := r.Accept(t.Context(), r.View().Generation); err != nil {
+		if err := r.Checkpoints.Save(t.Context(), r.View().Generation); err != nil {
 			t.Fatal(err)
 		}
 	}
-	memory, writes := w.remembered()
-	if writes != first+1 || memory.Accepted != w.remote.Head("main") {
-		t.Errorf("%+v after %d writes, want main's head after one", memory, writes-first)
+	saved, writes := w.lastSaved()
+	if writes != first+1 || saved.Accepted != w.remote.Head("main") {
+		t.Errorf("%+v after %d writes, want main's head after one", saved, writes-first)
 	}
 	w.commit("Change", map[string]string{path("a"): "last"})
 	r.follows()
 	r.stop()
-	if memory, _ := w.remembered(); memory.Accepted != w.remote.Head("main") {
+	if saved, _ := w.lastSaved(); saved.Accepted != w.remote.Head("main") {
 		t.Error("what was followed last is not written down at the end")
 	}
 }
@@ -170,8 +170,8 @@ func TestAMainThatDoesNotDescendIsNotFollowed(t *testing.T) {
 					}
 					r.wantRemoval(name, "", contract.NotRemoved)
 				}
-				if memory, _ := w.remembered(); memory.Accepted != old {
-					t.Errorf("remembered %s", memory.Accepted)
+				if saved, _ := w.lastSaved(); saved.Accepted != old {
+					t.Errorf("saved %s", saved.Accepted)
 				}
 				for commit, want := range map[store.Hash]bool{old: true, accepted: false} {
 					if used, err := r.IsApproved(t.Context(), commit); used != want || err != nil {
@@ -197,7 +197,7 @@ func TestTheFirstContactDeletesNothing(t *testing.T) {
 
 	w.commit("Remove", map[string]string{path("a"): ""})
 	w.mu.Lock()
-	w.memory = session.Memory{} // the ClusterBinding was made anew
+	w.saved = session.Checkpoint{} // the ClusterBinding was made again
 	w.mu.Unlock()
 	again := w.start()
 	again.follows()
@@ -211,8 +211,8 @@ func TestTheFirstContactDeletesNothing(t *testing.T) {
 		t.Errorf("c: %+v: a delete that began goes on", s)
 	}
 	_ = seen
-	memory, _ := w.remembered()
-	if memory.Accepted != w.remote.Head("main") {
+	saved, _ := w.lastSaved()
+	if saved.Accepted != w.remote.Head("main") {
 		t.Error("the begin is not written down")
 	}
 }
@@ -226,15 +226,15 @@ func TestTheFirstContactUnbindsNothing(t *testing.T) {
 	r.answer(request, contract.Applied)
 	w.commit("Unbind", map[string]string{request: ""})
 	r.follows()
-	if yes, err := r.WasRequestRemoved(t.Context(), answered); !yes || err != nil {
+	if yes, err := r.Removals.WasRequestRemoved(t.Context(), answered); !yes || err != nil {
 		t.Errorf("a removal that was followed: %v, %v", yes, err)
 	}
-	if yes, err := r.WasRequestRemoved(t.Context(), "0123456789012345678901234567890123456789"); yes || err != nil {
+	if yes, err := r.Removals.WasRequestRemoved(t.Context(), "0123456789012345678901234567890123456789"); yes || err != nil {
 		t.Errorf("one of another history: %v, %v", yes, err)
 	}
 	r.stop()
 	w.mu.Lock()
-	w.memory = session.Memory{} // the ClusterBinding was made anew
+	w.saved = session.Checkpoint{} // the ClusterBinding was made again
 	w.mu.Unlock()
 	again := w.start()
 	again.follows()
@@ -250,7 +250,7 @@ func TestForeignObjectsAreKnownWhenAllOfMainIs(t *testing.T) {
 	r.follows()
 	want := func(known bool, names ...string) {
 		t.Helper()
-		paths, got := r.Foreign()
+		paths, got := r.Foreign.Paths()
 		if diff := cmp.Diff(names, paths, cmpopts.EquateEmpty()); diff != "" || got != known {
 			t.Errorf("known %v, want %v (-want +got): %s", got, known, diff)
 		}
@@ -298,19 +298,19 @@ func TestALostStatusBranchIsSaid(t *testing.T) {
 				t.Errorf("write on the lost branch: %v", err)
 			}
 			r.wantHeld("StatusLost")
-			before, _ := w.remembered()
+			before, _ := w.lastSaved()
 			if err := r.Approve(t.Context(), w.remote.Head("main")); err != nil {
 				t.Fatal(err)
 			}
 			r.follows()
-			if after, _ := w.remembered(); after.Epoch == before.Epoch || after.Epoch == "" {
+			if after, _ := w.lastSaved(); after.Epoch == before.Epoch || after.Epoch == "" {
 				t.Errorf("epoch %q after %q", after.Epoch, before.Epoch)
 			}
 		})
 	}
 }
 
-func TestAStatusBranchFromABackupIsAnsweredAnew(t *testing.T) {
+func TestAStatusBranchFromABackupIsAnsweredAgain(t *testing.T) {
 	w := newWorld(t)
 	w.commit("Add", map[string]string{path("a"): "1", path("b"): "1"})
 	r := w.start()
@@ -340,7 +340,7 @@ func TestAStatusBranchFromABackupIsAnsweredAnew(t *testing.T) {
 }
 
 // Where main and status were set back together, and main is repaired, what status
-// lost is answered anew.
+// lost is answered again.
 func TestWhatStatusLostIsAnsweredWhenMainIsBack(t *testing.T) {
 	w := newWorld(t)
 	begin := w.remote.Head("main")
@@ -374,12 +374,12 @@ func TestASequenceThatWasReachedIsNotReachedAgain(t *testing.T) {
 	r.answer(path("a"), contract.Applied)
 	r.stop()
 	w.mu.Lock()
-	w.memory.Sequence = 1000 // and then status was set back
+	w.saved.Sequence = 1000 // and then status was set back
 	w.mu.Unlock()
 	r = w.start()
 	r.follows()
 	r.answer(path("a"), contract.Failed)
-	if o := statusbranch.Observed(r.Status.Snapshot()); o.Sequence <= 1000 || o.Epoch != w.memory.Epoch {
+	if o := statusbranch.Observed(r.Status.Snapshot()); o.Sequence <= 1000 || o.Epoch != w.saved.Epoch {
 		t.Errorf("observed %+v", o)
 	}
 }
@@ -389,22 +389,22 @@ func TestANewClusterBindingOnAnOldStatusWaits(t *testing.T) {
 	w.commit("Add", map[string]string{path("a"): "1"})
 	r := w.start()
 	r.follows()
-	if r.IsAnew() || r.Stalled() != nil {
+	if r.Stops.IsUnchecked() || r.Stops.Why() != nil {
 		t.Error("a new repository is nothing to wait for")
 	}
 	r.answer(path("a"), contract.Applied)
 	r.stop()
 	w.mu.Lock()
-	w.memory = session.Memory{}
+	w.saved = session.Checkpoint{}
 	w.mu.Unlock()
 	r = w.start()
 	r.follows()
-	if hold := r.Stalled(); hold == nil || hold.Reason != "Checking" || !r.IsAnew() || r.Condition().Status != "False" {
+	if hold := r.Stops.Why(); hold == nil || hold.Reason != "Checking" || !r.Stops.IsUnchecked() || r.Condition().Status != "False" {
 		t.Errorf("stalled %+v, condition %+v", hold, r.Condition())
 	}
 	w.queued()
-	r.Stall(nil)
-	if got := w.queued(); !slices.Equal(got, []string{path("a")}) || r.IsAnew() || r.Stalled() != nil {
+	r.Stops.Set(nil)
+	if got := w.queued(); !slices.Equal(got, []string{path("a")}) || r.Stops.IsUnchecked() || r.Stops.Why() != nil {
 		t.Errorf("queue %v", got)
 	}
 }
@@ -414,14 +414,14 @@ func TestASuspendedSessionGoesOnWithEverything(t *testing.T) {
 	w.commit("Add", map[string]string{path("a"): "1"})
 	r := w.start()
 	r.follows()
-	r.Suspend(true)
-	r.Suspend(true)
+	r.Stops.Suspend(true)
+	r.Stops.Suspend(true)
 	w.queued()
-	if hold := r.Stalled(); hold == nil || hold.Reason != "Suspended" || r.IsStalled() {
+	if hold := r.Stops.Why(); hold == nil || hold.Reason != "Suspended" || r.Stops.IsSet() {
 		t.Errorf("stalled %+v", hold)
 	}
-	r.Suspend(false)
-	if got := w.queued(); !slices.Equal(got, []string{path("a")}) || r.Stalled() != nil {
+	r.Stops.Suspend(false)
+	if got := w.queued(); !slices.Equal(got, []string{path("a")}) || r.Stops.Why() != nil {
 		t.Errorf("queue %v", got)
 	}
 }
@@ -471,7 +471,7 @@ func TestAReplacedRepositoryLetsNothingGo(t *testing.T) {
 	r.follows()
 	r.answer(path("a"), contract.Applied)
 	r.answer(path("b"), contract.Applied)
-	before, _ := w.remembered()
+	before, _ := w.lastSaved()
 	w.remote.ForceHead("main", begin)
 	w.remote.ForceHead("status", "")
 	r.wantHeld("MainRewritten")
@@ -485,7 +485,7 @@ func TestAReplacedRepositoryLetsNothingGo(t *testing.T) {
 		}
 		r.wantRemoval(name, "", contract.NotRemoved)
 	}
-	if after, _ := w.remembered(); after.Epoch == before.Epoch {
+	if after, _ := w.lastSaved(); after.Epoch == before.Epoch {
 		t.Error("another branch in the same epoch")
 	}
 }

@@ -25,14 +25,14 @@ func path(name string) string {
 	return contract.Key{Binding: binding, Namespace: "team-a", Name: name}.Path()
 }
 
-// world is a repository, and what a control plane remembers of it.
+// world is a repository, and what was saved of it.
 type world struct {
 	*testing.T
 	remote *memstore.Remote
 	people store.Branch
 
 	mu     sync.Mutex
-	memory session.Memory
+	saved  session.Checkpoint
 	writes int
 	queue  []string
 }
@@ -68,18 +68,18 @@ func (w *world) commit(subject string, files map[string]string, trailers ...stor
 	return snap.Head()
 }
 
-func (w *world) remember(_ context.Context, m session.Memory) error {
+func (w *world) save(_ context.Context, c session.Checkpoint) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.memory = m
+	w.saved = c
 	w.writes++
 	return nil
 }
 
-func (w *world) remembered() (session.Memory, int) {
+func (w *world) lastSaved() (session.Checkpoint, int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.memory, w.writes
+	return w.saved, w.writes
 }
 
 // queued are the paths that were to be looked at since the last call, sorted,
@@ -114,8 +114,8 @@ func (b *watched) FetchTip(ctx context.Context, tip store.Hash) (*store.Snapshot
 
 func (w *world) start() *run {
 	w.Helper()
-	memory, _ := w.remembered()
-	return w.startWith(session.Options{Memory: memory})
+	last, _ := w.lastSaved()
+	return w.startWith(session.Options{Checkpoint: last})
 }
 
 func (w *world) startWith(o session.Options) *run {
@@ -123,7 +123,7 @@ func (w *world) startWith(o session.Options) *run {
 	o.Cluster = tenant.Cluster{ID: "k3x9d2abqw", UID: "u", Namespace: "gb-k3x9d2abqw"}
 	main := &watched{Branch: w.remote.Branch("main")}
 	o.Main, o.Status = main, w.remote.Branch("status")
-	o.Remember, o.Changed, o.Now = w.remember, func() {}, time.Now
+	o.Save, o.Changed, o.Now = w.save, func() {}, time.Now
 	o.Began = func() {}
 	o.Limits = cmp.Or(o.Limits, breaker.Default())
 	o.Enqueue = func(path string, urgent bool) {
@@ -237,7 +237,7 @@ func (w *world) eventually(what string, ok func() bool) {
 // held.
 func (r *run) wantRemoval(name string, seen store.Hash, want contract.Reason) session.Removal {
 	r.w.Helper()
-	got, err := r.Removal(r.w.Context(), path(name), session.Seen{Answered: seen})
+	got, err := r.Removals.Of(r.w.Context(), path(name), session.Seen{Answered: seen})
 	if err != nil || got.Reason != want {
 		r.w.Errorf("removal of %s, seen %s: %q %q, %v; want %q", name, seen.Short(), got.Reason, got.Message, err, want)
 	}

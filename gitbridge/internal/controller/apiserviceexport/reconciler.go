@@ -144,7 +144,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	switch {
 	case api.Access != decision.Granted:
 		return ctrl.Result{}, r.say(ctx, &e, nil, no(string(api.Access), api.Why))
-	case s == nil || s.View().Main == nil || s.Stalled() != nil:
+	case s == nil || s.View().Main == nil || s.Stops.Why() != nil:
 		// It comes again when the repository is followed. What was published
 		// before still is.
 		if meta.FindStatusCondition(e.Status.Conditions, v1alpha1.ConditionPublished) != nil {
@@ -169,7 +169,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // withdraw takes an export off the branch. Its claims are answered anew, and
 // nothing of them is deleted.
 func (r *Reconciler) withdraw(ctx context.Context, s *session.Session, name types.NamespacedName) error {
-	if s == nil || s.View().Main == nil || s.Stalled() != nil {
+	if s == nil || s.View().Main == nil || s.Stops.Why() != nil {
 		// It comes again when status can be written.
 		return nil
 	}

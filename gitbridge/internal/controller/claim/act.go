@@ -81,7 +81,7 @@ func (c *Controller) get(ctx context.Context, s *step) (*unstructured.Unstructur
 	u, err := c.BridgeObjects.Resource(s.api.Resource).Namespace(c.Session.Cluster.ClaimNamespace(s.Key.Namespace)).
 		Get(ctx, s.Key.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		c.memory.gone(s.Path)
+		c.cache.gone(s.Path)
 		return nil, nil
 	}
 	return u, err
@@ -89,7 +89,7 @@ func (c *Controller) get(ctx context.Context, s *step) (*unstructured.Unstructur
 
 // apply makes the object say what the file says.
 func (c *Controller) apply(ctx context.Context, s *step) (outcome, error) {
-	if o, ok := c.memory.refusal(s.Path, s.File.Applied, c.Now()); ok {
+	if o, ok := c.cache.refusal(s.Path, s.File.Applied, c.Now()); ok {
 		o.answer = s.Refused(o.answer.Result, o.answer.Message, o.answer.Problem)
 		return o, nil
 	}
@@ -140,7 +140,7 @@ func (c *Controller) apply(ctx context.Context, s *step) (outcome, error) {
 		c.Metrics.Applied(time.Since(s.changed))
 	}
 	drift.Slim(u)
-	c.memory.wasApplied(s.Path, u)
+	c.cache.wasApplied(s.Path, u)
 	return outcome{answer: s.Applied(live, s.File.Note)}, nil
 }
 
@@ -224,7 +224,7 @@ func (c *Controller) remove(ctx context.Context, s *step) (outcome, error) {
 	}
 	s.found = u
 	if to := c.movedTo(s); to != "" {
-		held := c.Session.HoldMoved(s.Path, to)
+		held := c.Session.Removals.HoldMoved(s.Path, to)
 		s.Removal = &held
 		return outcome{answer: decision.Decide(s.Facts).Answer}, nil
 	}
@@ -233,7 +233,7 @@ func (c *Controller) remove(ctx context.Context, s *step) (outcome, error) {
 	}
 	// The commit without the file is written down first: a later head that does
 	// not have it is another history.
-	if err := c.Session.Accept(ctx, s.view.Generation); err != nil {
+	if err := c.Session.Checkpoints.Save(ctx, s.view.Generation); err != nil {
 		return outcome{}, fmt.Errorf("accept %s: %w", s.Head, err)
 	}
 	live := c.living(s.Key, u)
@@ -243,7 +243,7 @@ func (c *Controller) remove(ctx context.Context, s *step) (outcome, error) {
 		}
 		return outcome{answer: s.Deleting(live, "it cannot be deleted yet: "+c.words(err)), failing: true}, nil
 	}
-	c.memory.works(s.Path)
+	c.cache.works(s.Path)
 	return outcome{answer: s.Deleting(live, "")}, nil
 }
 

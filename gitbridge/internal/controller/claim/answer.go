@@ -43,7 +43,7 @@ func (c *Controller) answer(ctx context.Context, s *step, o outcome) (time.Durat
 		if change.Answers != "" {
 			c.Session.Status.Done(s.Path, s.view.Generation)
 		}
-		if wait := c.memory.spend(s.Path, c.Now()); wait > 0 {
+		if wait := c.cache.spend(s.Path, c.Now()); wait > 0 {
 			return wait, nil
 		}
 	}

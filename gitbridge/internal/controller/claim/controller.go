@@ -65,7 +65,7 @@ type Controller struct {
 	queue      *Queue
 	limiter    workqueue.TypedRateLimiter[string]
 	namespaces namespaces
-	memory     memory
+	cache      cache
 	losses     losses
 	fights     drift.Fights
 	asides     *asides
@@ -114,7 +114,7 @@ const patience = 3 * time.Second
 // Reconcile answers one path.
 func (c *Controller) Reconcile(ctx context.Context, r Request) (reconcile.Result, error) {
 	view := c.Session.View()
-	if view.Main == nil && !view.Held || c.Session.Stalled() != nil {
+	if view.Main == nil && !view.Held || c.Session.Stops.Why() != nil {
 		// Nothing counts yet, or nothing may be done: all paths come again.
 		return reconcile.Result{}, nil
 	}
@@ -164,7 +164,7 @@ func (c *Controller) retry(ctx context.Context, path string, err error) reconcil
 	if ctx.Err() != nil {
 		return reconcile.Result{}
 	}
-	wait := c.memory.untilImpatient(path, c.Now(), c.limiter.When(path))
+	wait := c.cache.untilImpatient(path, c.Now(), c.limiter.When(path))
 	c.Log.V(1).Info("A path is tried again", "cluster", c.Session.Cluster.ID, "path", path, "after", wait.String(), "reason", err.Error())
 	return reconcile.Result{RequeueAfter: wait}
 }

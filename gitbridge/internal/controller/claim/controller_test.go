@@ -50,8 +50,8 @@ type fixture struct {
 	now    time.Time
 	path   string
 
-	watchErr, rememberErr error
-	live                  *unstructured.Unstructured
+	watchErr, saveErr error
+	live              *unstructured.Unstructured
 	// others are the objects of other claims, by name, and watched what watching
 	// shows in the place of live.
 	others  map[string]*unstructured.Unstructured
@@ -89,8 +89,8 @@ func start(t *testing.T) *fixture {
 	cluster := tenant.Cluster{ID: "k3x9d2abqw", UID: "u", Namespace: "gb-k3x9d2abqw"}
 	s := session.New(session.Options{
 		Cluster: cluster, Main: f.remote.Branch("main"), Status: f.remote.Branch("status"), Now: time.Now, Limits: breaker.Default(),
-		Remember: func(context.Context, session.Memory) error { return f.rememberErr },
-		Enqueue:  func(string, bool) {}, Began: func() {}, Changed: func() {},
+		Save:    func(context.Context, session.Checkpoint) error { return f.saveErr },
+		Enqueue: func(string, bool) {}, Began: func() {}, Changed: func() {},
 	})
 	bridge, tenantClient := fake.NewClientset(), fake.NewClientset()
 	tenantClient.PrependReactor("create", "selfsubjectaccessreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -232,7 +232,7 @@ func (f *fixture) stepAt(path string) (*contract.Status, []string, time.Duration
 		f.Fatal(err)
 	}
 	f.asides.wait.Wait()
-	answer, err := f.Session.Present(path)
+	answer, err := f.Session.Answers.Of(path)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -332,11 +332,11 @@ func TestNothingIsDeletedThatCouldNotBeRemembered(t *testing.T) {
 	f.step()
 	f.push("")
 	f.follow()
-	f.rememberErr = errors.New("the API server does not answer")
+	f.saveErr = errors.New("the API server does not answer")
 	if answer, calls, wait := f.step(); slices.Contains(calls, "delete") || answer.Result != contract.Applied || wait == 0 {
 		t.Errorf("answer %s, calls %v, again after %s", answer.Result, calls, wait)
 	}
-	f.rememberErr = nil
+	f.saveErr = nil
 	if answer, calls, _ := f.step(); !slices.Contains(calls, "delete") || answer.Result != contract.Deleting {
 		t.Errorf("answer %s, calls %v", answer.Result, calls)
 	}

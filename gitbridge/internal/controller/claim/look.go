@@ -44,12 +44,12 @@ func (c *Controller) look(ctx context.Context, view session.View, path string) (
 	s.Cluster = c.Session.Cluster.ID
 	s.Path, s.Head, s.Held = path, string(view.Main.Head()), view.Held
 	s.Now = c.Now().UTC().Format(time.RFC3339)
-	s.Recreate = c.Session.Recreates(path)
+	s.Recreate = c.Session.Recreation.Includes(path)
 	var err error
 	if s.Key, err = contract.ParsePath(path); err == nil {
 		s.IsClaim = true
 	}
-	if s.Present, err = c.Session.Present(path); err != nil {
+	if s.Present, err = c.Session.Answers.Of(path); err != nil {
 		return nil, err
 	}
 	s.UID = c.Session.UID(path)
@@ -90,7 +90,7 @@ func (c *Controller) findRemoval(ctx context.Context, s *step) error {
 		return nil
 	}
 	began := p != nil && p.Result == contract.Deleting && p.Answers.Blob == ""
-	if began && !c.Session.IsRemovalKnown(s.Path) {
+	if began && !c.Session.Removals.IsKnown(s.Path) {
 		return nil
 	}
 	var seen session.Seen
@@ -101,28 +101,28 @@ func (c *Controller) findRemoval(ctx context.Context, s *step) error {
 		seen.Applied = store.Hash(s.found.GetAnnotations()[tenant.CommitAnnotation])
 	}
 	var err error
-	if s.removal, err = c.Session.Removal(ctx, s.Path, seen); err != nil {
+	if s.removal, err = c.Session.Removals.Of(ctx, s.Path, seen); err != nil {
 		return err
 	}
-	s.Removal = &s.removal.Removal
+	s.Removal = &s.removal.Verdict
 	return nil
 }
 
 func (c *Controller) findLive(ctx context.Context, s *step) error {
 	if err := c.Objects.Watch(ctx, s.api.Kind, s.Key.Binding); err != nil {
-		if c.memory.failingFor(s.Key.Binding, c.Now()) < unwatched {
+		if c.cache.failingFor(s.Key.Binding, c.Now()) < unwatched {
 			return err
 		}
 		s.Access = decision.NotWatched
 		return nil
 	}
-	c.memory.works(s.Key.Binding)
+	c.cache.works(s.Key.Binding)
 	u, err := c.Objects.Get(ctx, s.api.Kind, c.Session.Cluster.ClaimNamespace(s.Key.Namespace), s.Key.Name)
 	if err != nil {
 		return err
 	}
 	// Watching may be behind what the bridge itself did a moment ago.
-	s.found = c.memory.newest(s.Path, u)
+	s.found = c.cache.newest(s.Path, u)
 	s.Live = c.living(s.Key, s.found)
 	return nil
 }

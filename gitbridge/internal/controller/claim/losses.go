@@ -70,10 +70,10 @@ func (c *Controller) judgeLosses(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	limits := c.Session.Limits()
+	limits := c.Session.Removals.Limits()
 	had := func(binding string) int { return found.claims[binding] }
 	if len(found.missing) > 0 && !limits.Allows(l.passed, found.missing, had, c.Now()) {
-		c.Session.Stall(&session.Hold{Reason: "ControlPlaneLost", Message: found.words()})
+		c.Session.Stops.Set(&session.Stop{Reason: "ControlPlaneLost", Message: found.words()})
 		return nil
 	}
 	l.told = map[string]bool{}
@@ -82,7 +82,7 @@ func (c *Controller) judgeLosses(ctx context.Context) error {
 		l.passed = append(l.passed, breaker.Removal{Path: path, At: c.Now()})
 	}
 	l.passed = limits.Recent(l.passed, c.Now())
-	c.Session.Stall(nil)
+	c.Session.Stops.Set(nil)
 	return nil
 }
 
@@ -138,7 +138,7 @@ func (c *Controller) watched(ctx context.Context, binding string) (exportedapi.A
 	if err != nil || api.Access != decision.Granted {
 		return api, err
 	}
-	if err = c.Objects.Watch(ctx, api.Kind, binding); err != nil && c.memory.failingFor(binding, c.Now()) >= unwatched {
+	if err = c.Objects.Watch(ctx, api.Kind, binding); err != nil && c.cache.failingFor(binding, c.Now()) >= unwatched {
 		// What cannot be seen is not missing.
 		api.Access = decision.NotWatched
 		return api, nil
@@ -148,14 +148,14 @@ func (c *Controller) watched(ctx context.Context, binding string) (exportedapi.A
 
 func (c *Controller) isMissing(ctx context.Context, api exportedapi.API, key contract.Key) (bool, error) {
 	path := key.Path()
-	f := decision.Facts{Path: path, Key: key, IsClaim: true, Access: api.Access, File: &decision.File{}, Recreate: c.Session.Recreates(path)}
+	f := decision.Facts{Path: path, Key: key, IsClaim: true, Access: api.Access, File: &decision.File{}, Recreate: c.Session.Recreation.Includes(path)}
 	if api.Access == decision.Granted {
 		u, err := c.Objects.Get(ctx, api.Kind, c.Session.Cluster.ClaimNamespace(key.Namespace), key.Name)
-		if err != nil || u == nil && c.memory.isUnseen(path) {
+		if err != nil || u == nil && c.cache.isUnseen(path) {
 			return false, err
 		}
 		f.Live = c.living(key, u)
-	} else if c.Session.IsAnew() && api.Access != decision.NotWatched {
+	} else if c.Session.Stops.IsUnchecked() && api.Access != decision.NotWatched {
 		// A control plane that was made anew has no exports yet.
 		f.Access = decision.NotServed
 	}
@@ -163,7 +163,7 @@ func (c *Controller) isMissing(ctx context.Context, api exportedapi.API, key con
 		return false, nil
 	}
 	var err error
-	if f.Present, err = c.Session.Present(path); err != nil {
+	if f.Present, err = c.Session.Answers.Of(path); err != nil {
 		return false, err
 	}
 	return f.Loss() && !decision.WasLost(f.Present), nil
@@ -186,8 +186,8 @@ func (c *Controller) watchLosses(ctx context.Context) {
 		if c.Session.View().Main == nil {
 			continue
 		}
-		wanted := c.Session.Recreating()
-		if c.Session.IsStalled() && (time.Since(last) >= seldom || wanted != recreate) {
+		wanted := c.Session.Recreation.Wanted()
+		if c.Session.Stops.IsSet() && (time.Since(last) >= seldom || wanted != recreate) {
 			last, recreate = time.Now(), wanted
 			c.losses.mu.Lock()
 			err := c.judgeLosses(ctx)
@@ -196,8 +196,8 @@ func (c *Controller) watchLosses(ctx context.Context) {
 				c.Log.V(1).Info("It is not known yet which services are there", "cluster", c.Session.Cluster.ID, "reason", err.Error())
 			}
 		}
-		if wanted != "" && !c.Session.IsStalled() && c.isRecreated(ctx) {
-			c.Session.Recreated(wanted)
+		if wanted != "" && !c.Session.Stops.IsSet() && c.isRecreated(ctx) {
+			c.Session.Recreation.SetDone(wanted)
 		}
 	}
 }
@@ -207,14 +207,14 @@ func (c *Controller) watchLosses(ctx context.Context) {
 func (c *Controller) isRecreated(ctx context.Context) bool {
 	for e := range c.Session.View().Main.List(contract.Root) {
 		key, err := contract.ParsePath(e.Path)
-		if err != nil || !c.Session.Recreates(e.Path) {
+		if err != nil || !c.Session.Recreation.Includes(e.Path) {
 			continue
 		}
 		api, err := c.watched(ctx, key.Binding)
 		if err != nil || api.Access != decision.Granted {
 			return false
 		}
-		present, err := c.Session.Present(e.Path)
+		present, err := c.Session.Answers.Of(e.Path)
 		if err != nil || present == nil || present.Object == "" {
 			// It never was applied, so nothing of it is lost.
 			continue

@@ -68,14 +68,14 @@ func TestOneThatVanishedIsLostAndMadeAnewOnlyIfAPersonWantsIt(t *testing.T) {
 	if answer, calls := f.settle(f.path); answer.Result != contract.Lost || slices.Contains(calls, "apply") || !strings.Contains(answer.Message, "--recreate-empty "+f.path) {
 		t.Fatalf("answer %+v, calls %v", answer, calls)
 	}
-	if f.Session.Stalled() != nil {
+	if f.Session.Stops.Why() != nil {
 		t.Error("one is not many")
 	}
-	f.Session.Recreate("bindings/other/,\n" + pathOf("db-1"))
+	f.Session.Recreation.Set("bindings/other/,\n" + pathOf("db-1"))
 	if answer, calls, _ := f.step(); answer.Result != contract.Lost || slices.Contains(calls, "apply") {
 		t.Errorf("another was approved: answer %+v, calls %v", answer, calls)
 	}
-	f.Session.Recreate(f.path)
+	f.Session.Recreation.Set(f.path)
 	if f.isRecreated(t.Context()) {
 		t.Error("done before it is there")
 	}
@@ -86,7 +86,7 @@ func TestOneThatVanishedIsLostAndMadeAnewOnlyIfAPersonWantsIt(t *testing.T) {
 		t.Error("not done")
 	}
 	// What was approved was approved once.
-	f.Session.Recreated(f.path)
+	f.Session.Recreation.SetDone(f.path)
 	f.live = nil
 	if answer, calls := f.settle(f.path); answer.Result != contract.Lost || slices.Contains(calls, "apply") {
 		t.Errorf("answer %+v, calls %v", answer, calls)
@@ -103,7 +103,7 @@ func TestWhenManyVanishNothingIsDone(t *testing.T) {
 		f.others[name] = nil
 	}
 	f.settle(pathOf("db-0"))
-	hold := f.Session.Stalled()
+	hold := f.Session.Stops.Why()
 	if hold == nil || hold.Reason != "ControlPlaneLost" || !strings.Contains(hold.Message, "4 of 10 services") || !strings.Contains(hold.Message, pathOf("db-0")) {
 		t.Fatalf("stalled %+v", hold)
 	}
@@ -119,7 +119,7 @@ func TestWhenManyVanishNothingIsDone(t *testing.T) {
 		t.Error("something was answered")
 	}
 	f.judge()
-	if f.Session.Stalled() == nil {
+	if f.Session.Stops.Why() == nil {
 		t.Fatal("it goes on though nothing is back")
 	}
 
@@ -128,7 +128,7 @@ func TestWhenManyVanishNothingIsDone(t *testing.T) {
 			f.others[name] = u
 		}
 		f.judge()
-		if hold := f.Session.Stalled(); hold != nil {
+		if hold := f.Session.Stops.Why(); hold != nil {
 			t.Fatalf("stalled %+v", hold)
 		}
 		if answer, _, _ := f.stepAt(pathOf("db-0")); answer.Result != contract.Applied {
@@ -140,12 +140,12 @@ func TestWhenManyVanishNothingIsDone(t *testing.T) {
 			f.others[name] = nil
 		}
 		f.settle(pathOf("db-0"))
-		if f.Session.Stalled() == nil {
+		if f.Session.Stops.Why() == nil {
 			t.Fatal("it goes on")
 		}
-		f.Session.Recreate(contract.ClaimsPath(binding))
+		f.Session.Recreation.Set(contract.ClaimsPath(binding))
 		f.judge()
-		if f.Session.Stalled() != nil {
+		if f.Session.Stops.Why() != nil {
 			t.Fatal("it does not go on")
 		}
 		for _, name := range names[:4] {
@@ -162,8 +162,8 @@ func TestWhatGoesOneAfterTheOtherIsManyToo(t *testing.T) {
 	for i, name := range names[:4] {
 		f.others[name] = nil
 		answer, _ := f.settle(pathOf(name))
-		if lost := answer.Result == contract.Lost; lost != (i < 3) || (f.Session.Stalled() == nil) != lost {
-			t.Errorf("%d: answer %s, stalled %+v", i, answer.Result, f.Session.Stalled())
+		if lost := answer.Result == contract.Lost; lost != (i < 3) || (f.Session.Stops.Why() == nil) != lost {
+			t.Errorf("%d: answer %s, stalled %+v", i, answer.Result, f.Session.Stops.Why())
 		}
 		f.now = f.now.Add(time.Minute)
 	}
@@ -174,7 +174,7 @@ func TestAnAPIThatIsNotServedAnyMoreIsALoss(t *testing.T) {
 	f.many(3)
 	f.notServed = true
 	f.settle(pathOf("db-0"))
-	if f.Session.Stalled() == nil {
+	if f.Session.Stops.Why() == nil {
 		t.Error("it goes on")
 	}
 }
@@ -196,8 +196,8 @@ func TestAKindThatCannotBeWatchedIsNoLoss(t *testing.T) {
 		t.Errorf("answer %+v", answer)
 	}
 	f.judge()
-	if f.Session.Stalled() != nil {
-		t.Errorf("stalled %+v", f.Session.Stalled())
+	if f.Session.Stops.Why() != nil {
+		t.Errorf("stalled %+v", f.Session.Stops.Why())
 	}
 }
 
@@ -214,8 +214,8 @@ func TestAnObjectThatGoesIsALossAndOneOfOursIsNot(t *testing.T) {
 		t.Errorf("answer %+v", answer)
 	}
 	answer, _ := f.settle(pathOf(names[1]))
-	if answer.Result != contract.Deleting || f.Session.Stalled() != nil {
-		t.Errorf("three: answer %+v, stalled %+v", answer, f.Session.Stalled())
+	if answer.Result != contract.Deleting || f.Session.Stops.Why() != nil {
+		t.Errorf("three: answer %+v, stalled %+v", answer, f.Session.Stops.Why())
 	}
 }
 
@@ -293,7 +293,7 @@ func TestWatchingThatIsBehindIsMadeUpFor(t *testing.T) {
 	}
 	// It was made before watching shows it.
 	f.watched = func() *unstructured.Unstructured { return nil }
-	f.memory.gone(f.path)
+	f.cache.gone(f.path)
 	f.pushAll(map[string]string{pathOf("x"): manifest("x")})
 	f.follow()
 	if answer, _, _ := f.stepAt(pathOf("x")); answer.Result != contract.Applied {

@@ -37,18 +37,18 @@ func (c *Controller) refuse(ctx context.Context, s *step, err error) (outcome, e
 	if v.result == contract.Failed {
 		c.namespaces.forget(s.Key.Namespace)
 		c.Log.V(1).Info("A claim could not be applied", "cluster", c.Session.Cluster.ID, "path", s.Path, "reason", err.Error())
-		if c.memory.failingFor(s.Path, c.Now()) < patience && !errors.Is(err, errForeignNamespace) {
+		if c.cache.failingFor(s.Path, c.Now()) < patience && !errors.Is(err, errForeignNamespace) {
 			return outcome{}, err
 		}
 		return outcome{answer: s.Refused(v.result, v.message, nil), failing: true}, nil
 	}
-	c.memory.works(s.Path)
+	c.cache.works(s.Path)
 	after := reconsider
 	if apierrors.IsForbidden(err) {
 		after = reconsiderForbidden
 	}
 	o := outcome{answer: s.Refused(v.result, v.message, v.problem), later: after}
-	c.memory.refuse(s.Path, refusal{file: s.File.Applied, outcome: o, until: c.Now().Add(after - time.Second)})
+	c.cache.refuse(s.Path, refusal{file: s.File.Applied, outcome: o, until: c.Now().Add(after - time.Second)})
 	return o, nil
 }
 

@@ -19,8 +19,8 @@ import (
 // decide passes on what people decided: settings, and approvals in annotations.
 func (r *Reconciler) decide(ctx context.Context, f *follower, b *v1alpha1.ClusterBinding) error {
 	var errs []error
-	f.session.SetLimits(breaker.LimitsOf(b.Spec.Removals))
-	f.session.Suspend(b.Spec.Suspended)
+	f.session.Removals.SetLimits(breaker.LimitsOf(b.Spec.Removals))
+	f.session.Stops.Suspend(b.Spec.Suspended)
 	// An approval counts once: one that stayed would count again when main, or
 	// the control plane, is set back to where it was.
 	var done []string
@@ -44,8 +44,8 @@ func (r *Reconciler) decide(ctx context.Context, f *follower, b *v1alpha1.Cluste
 		}
 	}
 	recreate := b.Annotations[v1alpha1.RecreateEmptyAnnotation]
-	f.session.Recreate(recreate)
-	if f.session.IsRecreated(recreate) {
+	f.session.Recreation.Set(recreate)
+	if f.session.Recreation.IsDone(recreate) {
 		done = append(done, v1alpha1.RecreateEmptyAnnotation)
 	}
 	return errors.Join(append(errs, r.unset(ctx, b, done))...)

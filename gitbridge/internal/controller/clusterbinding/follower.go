@@ -63,12 +63,12 @@ func (r *Reconciler) begin(b *v1alpha1.ClusterBinding) (*follower, error) {
 	}
 	f.session = session.New(session.Options{
 		Cluster: f.cluster, Main: repository.Branch("main"), Status: repository.Branch("status"),
-		Memory: f.status.memory, Approved: store.Hash(b.Annotations[v1alpha1.ApproveMainAnnotation]),
+		Checkpoint: f.status.checkpoint, Approved: store.Hash(b.Annotations[v1alpha1.ApproveMainAnnotation]),
 		Limits: breaker.LimitsOf(b.Spec.Removals),
-		Remember: func(ctx context.Context, m session.Memory) error {
-			err := f.status.remember(ctx, m)
+		Save: func(ctx context.Context, c session.Checkpoint) error {
+			err := f.status.save(ctx, c)
 			if errors.Is(err, errSuperseded) {
-				// Begin with what was written.
+				// Begin with what was saved.
 				r.changed(b.Name)
 			}
 			return err

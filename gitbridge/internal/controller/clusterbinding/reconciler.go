@@ -119,7 +119,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	err = r.decide(ctx, f, &b)
 	condition := f.session.Condition()
 	r.Metrics.Follows(b.Name, condition.Status == "True")
-	foreign, known := f.session.Foreign()
+	foreign, known := f.session.Foreign.Paths()
 	r.tellForeign(f, &b, foreign)
 	return ctrl.Result{}, errors.Join(err, f.status.say(ctx, &b, condition, foreign, known))
 }

@@ -22,7 +22,7 @@ import (
 	"gitbind.dev/gitbridge/store"
 )
 
-// part is what the bridge says of a ClusterBinding. It is locked, for its memory.
+// part is what the bridge says of a ClusterBinding. It is locked, for its checkpoint.
 var part = statuses.Part{
 	Owner: tenant.StatusOwner, Fields: []string{"bridge", "foreign"}, Locked: true,
 	Conditions: []string{v1alpha1.ConditionSynced, v1alpha1.ConditionForeignObjects},
@@ -36,11 +36,11 @@ type status struct {
 	binding binding
 
 	mu sync.Mutex
-	// memory is what is written, and pending what may be, if the answer never
-	// came.
-	memory, pending session.Memory
-	said            said
-	superseded      bool
+	// checkpoint is the one that is saved, and pending the one that may be, if the
+	// answer never came.
+	checkpoint, pending session.Checkpoint
+	said                said
+	superseded          bool
 }
 
 // said is what is told to people.
@@ -51,8 +51,8 @@ type said struct {
 }
 
 func newStatus(c client.Client, server client.Reader, b *v1alpha1.ClusterBinding) *status {
-	s := &status{client: c, server: server, binding: binding{b.Name, b.UID}, memory: memoryOf(b.Status.Bridge)}
-	s.pending = s.memory
+	s := &status{client: c, server: server, binding: binding{b.Name, b.UID}, checkpoint: checkpointOf(b.Status.Bridge)}
+	s.pending = s.checkpoint
 	s.said.foreign = int(b.Status.Foreign)
 	for _, of := range part.Conditions {
 		if condition := meta.FindStatusCondition(b.Status.Conditions, of); condition != nil {
@@ -62,15 +62,15 @@ func newStatus(c client.Client, server client.Reader, b *v1alpha1.ClusterBinding
 	return s
 }
 
-func memoryOf(b *v1alpha1.BridgeStatus) session.Memory {
+func checkpointOf(b *v1alpha1.BridgeStatus) session.Checkpoint {
 	if b == nil {
-		return session.Memory{}
+		return session.Checkpoint{}
 	}
-	return session.Memory{Accepted: store.Hash(b.AcceptedCommit), Epoch: b.Epoch, Sequence: b.Sequence, Removals: breaker.RemovalsOf(b.Removals)}
+	return session.Checkpoint{Accepted: store.Hash(b.AcceptedCommit), Epoch: b.Epoch, Sequence: b.Sequence, Removals: breaker.RemovalsOf(b.Removals)}
 }
 
-// isSame compares what identifies a memory.
-func isSame(a, b session.Memory) bool {
+// isSame compares what identifies a checkpoint.
+func isSame(a, b session.Checkpoint) bool {
 	return a.Accepted == b.Accepted && a.Epoch == b.Epoch && a.Sequence == b.Sequence
 }
 
@@ -84,14 +84,14 @@ func (s *status) isSuperseded() bool {
 	return s.superseded
 }
 
-// remember writes the session's memory down.
-func (s *status) remember(ctx context.Context, m session.Memory) error {
+// save keeps the session's checkpoint.
+func (s *status) save(ctx context.Context, c session.Checkpoint) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.write(ctx, m, s.said); err != nil {
-		return fmt.Errorf("remember commit %s: %w", m.Accepted.Short(), err)
+	if err := s.write(ctx, c, s.said); err != nil {
+		return fmt.Errorf("save commit %s: %w", c.Accepted.Short(), err)
 	}
-	s.memory = m
+	s.checkpoint = c
 	return nil
 }
 
@@ -115,7 +115,7 @@ func (s *status) say(ctx context.Context, b *v1alpha1.ClusterBinding, c session.
 	if !changed {
 		return nil
 	}
-	if err := s.write(ctx, s.memory, now); err != nil {
+	if err := s.write(ctx, s.checkpoint, now); err != nil {
 		return fmt.Errorf("set conditions: %w", err)
 	}
 	s.said = now
@@ -154,8 +154,8 @@ func foreignWords(paths []string) string {
 }
 
 // write writes all fields, on exactly the state that was written here last: a
-// bridge that was stopped and replaced must not set its successor's memory back.
-func (s *status) write(ctx context.Context, m session.Memory, say said) error {
+// bridge that was stopped and replaced must not set its successor's checkpoint back.
+func (s *status) write(ctx context.Context, c session.Checkpoint, say said) error {
 	const tries = 5
 	var err error
 	for range tries {
@@ -163,16 +163,16 @@ func (s *status) write(ctx context.Context, m session.Memory, say said) error {
 		if err := s.server.Get(ctx, client.ObjectKey{Name: s.binding.name}, &live); err != nil {
 			return err
 		}
-		written := memoryOf(live.Status.Bridge)
+		written := checkpointOf(live.Status.Bridge)
 		switch {
 		case live.UID != s.binding.uid:
 			return fmt.Errorf("%s is another one by now", s.binding.name)
-		case !isSame(written, s.memory) && !isSame(written, s.pending):
+		case !isSame(written, s.checkpoint) && !isSame(written, s.pending):
 			s.superseded = true
 			return errSuperseded
 		}
-		s.pending = m
-		err = part.Write(ctx, s.client, &live, s.want(&live, m, say))
+		s.pending = c
+		err = part.Write(ctx, s.client, &live, s.want(&live, c, say))
 		if !apierrors.IsConflict(err) {
 			return err
 		}
@@ -181,12 +181,12 @@ func (s *status) write(ctx context.Context, m session.Memory, say said) error {
 }
 
 // want is what is there with what the bridge says.
-func (s *status) want(live *v1alpha1.ClusterBinding, m session.Memory, say said) *v1alpha1.ClusterBinding {
+func (s *status) want(live *v1alpha1.ClusterBinding, c session.Checkpoint, say said) *v1alpha1.ClusterBinding {
 	want := live.DeepCopy()
 	want.Status.Bridge, want.Status.Foreign = nil, int32(say.foreign)
-	if !isSame(m, session.Memory{}) {
-		want.Status.Bridge = &v1alpha1.BridgeStatus{AcceptedCommit: string(m.Accepted), Epoch: m.Epoch, Sequence: m.Sequence}
-		for _, r := range m.Removals {
+	if !isSame(c, session.Checkpoint{}) {
+		want.Status.Bridge = &v1alpha1.BridgeStatus{AcceptedCommit: string(c.Accepted), Epoch: c.Epoch, Sequence: c.Sequence}
+		for _, r := range c.Removals {
 			want.Status.Bridge.Removals = append(want.Status.Bridge.Removals, v1alpha1.Removal{Path: r.Path, Time: metav1.NewTime(r.At.UTC())})
 		}
 	}

@@ -25,8 +25,8 @@ import (
 
 var at = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-func memory(accepted string, sequence int64) session.Memory {
-	return session.Memory{Accepted: "", Epoch: accepted, Sequence: sequence, Removals: []breaker.Removal{{Path: "p", At: at}}}
+func checkpoint(accepted string, sequence int64) session.Checkpoint {
+	return session.Checkpoint{Accepted: "", Epoch: accepted, Sequence: sequence, Removals: []breaker.Removal{{Path: "p", At: at}}}
 }
 
 // plane is an API server with one ClusterBinding. Before is called before each
@@ -53,11 +53,11 @@ func plane(t *testing.T, before func() error) (client.Client, *v1alpha1.ClusterB
 	return c, b
 }
 
-func TestMemoryIsReadAsItWasWritten(t *testing.T) {
+func TestACheckpointIsReadAsItWasWritten(t *testing.T) {
 	c, b := plane(t, nil)
 	s := newStatus(c, c, b)
-	want := memory("e1", 7)
-	if err := s.remember(t.Context(), want); err != nil {
+	want := checkpoint("e1", 7)
+	if err := s.save(t.Context(), want); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.say(t.Context(), b, session.Condition{Status: "True", Reason: "Following", Message: "x"}, nil, false); err != nil {
@@ -67,11 +67,11 @@ func TestMemoryIsReadAsItWasWritten(t *testing.T) {
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(b), &got); err != nil {
 		t.Fatal(err)
 	}
-	memory := memoryOf(got.Status.Bridge)
-	for i := range memory.Removals {
-		memory.Removals[i].At = memory.Removals[i].At.UTC()
+	saved := checkpointOf(got.Status.Bridge)
+	for i := range saved.Removals {
+		saved.Removals[i].At = saved.Removals[i].At.UTC()
 	}
-	if diff := cmp.Diff(want, memory); diff != "" {
+	if diff := cmp.Diff(want, saved); diff != "" {
 		t.Errorf("(-want +got): %s", diff)
 	}
 	if len(got.Status.Conditions) != 1 {
@@ -80,11 +80,11 @@ func TestMemoryIsReadAsItWasWritten(t *testing.T) {
 }
 
 // A bridge that was stopped while another one worked does not set back what that
-// one remembers.
-func TestAnOlderBridgeDoesNotSetBackWhatANewerOneRemembers(t *testing.T) {
+// one saved.
+func TestAnOlderBridgeDoesNotSetBackWhatANewerOneSaved(t *testing.T) {
 	c, b := plane(t, nil)
 	old := newStatus(c, c, b)
-	if err := old.remember(t.Context(), memory("e1", 1)); err != nil {
+	if err := old.save(t.Context(), checkpoint("e1", 1)); err != nil {
 		t.Fatal(err)
 	}
 	var now v1alpha1.ClusterBinding
@@ -92,11 +92,11 @@ func TestAnOlderBridgeDoesNotSetBackWhatANewerOneRemembers(t *testing.T) {
 		t.Fatal(err)
 	}
 	newer := newStatus(c, c, &now)
-	if err := newer.remember(t.Context(), memory("e1", 9)); err != nil {
+	if err := newer.save(t.Context(), checkpoint("e1", 9)); err != nil {
 		t.Fatal(err)
 	}
 	for _, write := range []func() error{
-		func() error { return old.remember(t.Context(), memory("e1", 2)) },
+		func() error { return old.save(t.Context(), checkpoint("e1", 2)) },
 		func() error {
 			return old.say(t.Context(), b, session.Condition{Status: "False", Reason: "RepositoryUnreachable"}, nil, false)
 		},
@@ -111,7 +111,7 @@ func TestAnOlderBridgeDoesNotSetBackWhatANewerOneRemembers(t *testing.T) {
 	if now.Status.Bridge.Sequence != 9 || len(now.Status.Conditions) != 0 {
 		t.Errorf("status %+v", now.Status)
 	}
-	if err := newer.remember(t.Context(), memory("e1", 10)); err != nil || newer.isSuperseded() {
+	if err := newer.save(t.Context(), checkpoint("e1", 10)); err != nil || newer.isSuperseded() {
 		t.Errorf("the newer one: %v", err)
 	}
 }
@@ -126,11 +126,11 @@ func TestAWriteIsMadeOnWhatWasRead(t *testing.T) {
 		}
 		other := newer
 		newer = nil
-		return other.remember(t.Context(), memory("e1", 9))
+		return other.save(t.Context(), checkpoint("e1", 9))
 	})
 	old := newStatus(c, c, b)
 	newer = newStatus(c, c, b)
-	if err := old.remember(t.Context(), memory("e1", 1)); !errors.Is(err, errSuperseded) {
+	if err := old.save(t.Context(), checkpoint("e1", 1)); !errors.Is(err, errSuperseded) {
 		t.Errorf("got %v", err)
 	}
 	var now v1alpha1.ClusterBinding
@@ -157,11 +157,11 @@ func TestAWriteWhoseAnswerNeverCameIsOnesOwn(t *testing.T) {
 	})
 	s := newStatus(writer, c, b)
 	lost = true
-	if err := s.remember(t.Context(), memory("e1", 1)); err == nil {
+	if err := s.save(t.Context(), checkpoint("e1", 1)); err == nil {
 		t.Fatal("no error")
 	}
 	lost = false
-	if err := s.remember(t.Context(), memory("e1", 2)); err != nil || s.isSuperseded() {
+	if err := s.save(t.Context(), checkpoint("e1", 2)); err != nil || s.isSuperseded() {
 		t.Errorf("got %v", err)
 	}
 }
@@ -174,7 +174,7 @@ func TestAWriteIsTriedAgainWhenOthersWroteOtherFields(t *testing.T) {
 		}
 		return nil
 	})
-	if err := newStatus(c, c, b).remember(t.Context(), memory("e1", 1)); err != nil || conflicts != 3 {
+	if err := newStatus(c, c, b).save(t.Context(), checkpoint("e1", 1)); err != nil || conflicts != 3 {
 		t.Errorf("%v after %d tries", err, conflicts)
 	}
 }

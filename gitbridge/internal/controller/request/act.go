@@ -52,7 +52,7 @@ func (c *Controller) withdraw(ctx context.Context, s *step) error {
 	}
 	// The commit without the file is written down first: a later head that does
 	// not have it is another history.
-	if err := c.Session.Accept(ctx, s.view.Generation); err != nil {
+	if err := c.Session.Checkpoints.Save(ctx, s.view.Generation); err != nil {
 		return fmt.Errorf("accept %s: %w", s.Head, err)
 	}
 	uid, version := s.export.UID, s.export.ResourceVersion

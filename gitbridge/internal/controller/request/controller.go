@@ -99,7 +99,7 @@ func (c *Controller) Run(ctx context.Context, queue *Queue) error {
 // Reconcile answers one request.
 func (c *Controller) Reconcile(ctx context.Context, r Request) (reconcile.Result, error) {
 	view := c.Session.View()
-	if view.Main == nil || view.Held || c.Session.Stalled() != nil {
+	if view.Main == nil || view.Held || c.Session.Stops.Why() != nil {
 		// Nothing counts yet, or nothing may be done: all paths come again.
 		return reconcile.Result{}, nil
 	}

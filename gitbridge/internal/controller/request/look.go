@@ -38,7 +38,7 @@ func (c *Controller) look(ctx context.Context, view session.View, path string) (
 	s.Path, s.Binding, s.Head = path, binding, string(view.Main.Head())
 	s.ServiceAccount = cluster.Namespace + ":" + v1alpha1.TenantServiceAccount
 	var err error
-	if s.Present, err = c.Session.Present(path); err != nil {
+	if s.Present, err = c.Session.Answers.Of(path); err != nil {
 		return nil, err
 	}
 	if err := c.findExport(ctx, s); err != nil {
@@ -151,7 +151,7 @@ func (c *Controller) findRemoval(ctx context.Context, s *step) error {
 	}
 	if p.Answers.Blob != "" {
 		var err error
-		if s.Removed, err = c.Session.WasRequestRemoved(ctx, store.Hash(p.Answers.Commit)); err != nil {
+		if s.Removed, err = c.Session.Removals.WasRequestRemoved(ctx, store.Hash(p.Answers.Commit)); err != nil {
 			return err
 		}
 	}
@@ -174,7 +174,7 @@ func (c *Controller) remaining(s *step) (string, error) {
 		if err != nil {
 			continue
 		}
-		answer, err := c.Session.Present(e.Path)
+		answer, err := c.Session.Answers.Of(e.Path)
 		if err != nil {
 			return "", err
 		}

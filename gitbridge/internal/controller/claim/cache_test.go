@@ -59,7 +59,7 @@ func flap(length, every time.Duration) []time.Duration {
 }
 
 func play(changes []time.Duration) (commits []time.Duration) {
-	var m memory
+	var m cache
 	start := time.Unix(1000, 0)
 	dirty, wake := false, time.Duration(-1)
 	for now := time.Duration(0); now < 20*time.Second; now += time.Millisecond {
@@ -87,7 +87,7 @@ func TestWhatWasAppliedIsNewerThanWhatWatchingShows(t *testing.T) {
 		u.SetResourceVersion(version)
 		return u
 	}
-	var m memory
+	var m cache
 	old, applied, newer, other := object("a", "9"), object("a", "10"), object("a", "11"), object("b", "3")
 	if got := m.newest("p", old); got != old {
 		t.Error("nothing was applied, but it is not what watching shows")

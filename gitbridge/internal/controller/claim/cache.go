@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// memory is what spares work, and nothing that a decision could be wrong
+// cache is what spares work, and nothing that a decision could be wrong
 // without.
-type memory struct {
+type cache struct {
 	mu sync.Mutex
 	// applied are the objects that this process applied and that watching has
 	// not shown yet.
@@ -30,10 +30,10 @@ type refusal struct {
 }
 
 // newest is the newer one of what watching shows and what was applied.
-func (m *memory) newest(path string, watched *unstructured.Unstructured) *unstructured.Unstructured {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	applied := m.applied[path]
+func (c *cache) newest(path string, watched *unstructured.Unstructured) *unstructured.Unstructured {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	applied := c.applied[path]
 	if applied == nil {
 		return watched
 	}
@@ -44,33 +44,33 @@ func (m *memory) newest(path string, watched *unstructured.Unstructured) *unstru
 		// Not shown yet, or gone again: which of the two, the API server knows.
 		return nil
 	}
-	delete(m.applied, path)
+	delete(c.applied, path)
 	return watched
 }
 
-func (m *memory) wasApplied(path string, u *unstructured.Unstructured) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.applied == nil {
-		m.applied = map[string]*unstructured.Unstructured{}
+func (c *cache) wasApplied(path string, u *unstructured.Unstructured) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.applied == nil {
+		c.applied = map[string]*unstructured.Unstructured{}
 	}
-	m.applied[path] = u
-	delete(m.refused, path)
-	delete(m.failing, path)
+	c.applied[path] = u
+	delete(c.refused, path)
+	delete(c.failing, path)
 }
 
 // isUnseen reports whether an object was applied that watching has not shown yet.
-func (m *memory) isUnseen(path string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.applied[path] != nil
+func (c *cache) isUnseen(path string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.applied[path] != nil
 }
 
 // gone says that the API server has no object.
-func (m *memory) gone(path string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.applied, path)
+func (c *cache) gone(path string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.applied, path)
 }
 
 // version is an object's resourceVersion, which grows.
@@ -82,20 +82,20 @@ func version(u *unstructured.Unstructured) uint64 {
 	return v
 }
 
-func (m *memory) refuse(path string, r refusal) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.refused == nil {
-		m.refused = map[string]refusal{}
+func (c *cache) refuse(path string, r refusal) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.refused == nil {
+		c.refused = map[string]refusal{}
 	}
-	m.refused[path] = r
+	c.refused[path] = r
 }
 
 // refusal is the last one of a path, if it is of this file and still stands.
-func (m *memory) refusal(path, file string, now time.Time) (outcome, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	r, ok := m.refused[path]
+func (c *cache) refusal(path, file string, now time.Time) (outcome, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r, ok := c.refused[path]
 	if !ok || r.file != file || !now.Before(r.until) {
 		return outcome{}, false
 	}
@@ -103,25 +103,25 @@ func (m *memory) refusal(path, file string, now time.Time) (outcome, bool) {
 }
 
 // failingFor says how long a path has been failing.
-func (m *memory) failingFor(path string, now time.Time) time.Duration {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.failing == nil {
-		m.failing = map[string]time.Time{}
+func (c *cache) failingFor(path string, now time.Time) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.failing == nil {
+		c.failing = map[string]time.Time{}
 	}
-	since, ok := m.failing[path]
+	since, ok := c.failing[path]
 	if !ok {
-		m.failing[path], since = now, now
+		c.failing[path], since = now, now
 	}
 	return now.Sub(since)
 }
 
 // untilImpatient shortens a wait so that a failure is answered when patience is
 // over, and not long after.
-func (m *memory) untilImpatient(path string, now time.Time, wait time.Duration) time.Duration {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if since, ok := m.failing[path]; ok {
+func (c *cache) untilImpatient(path string, now time.Time, wait time.Duration) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if since, ok := c.failing[path]; ok {
 		if rest := patience - now.Sub(since); rest > 0 {
 			return min(wait, rest)
 		}
@@ -129,33 +129,33 @@ func (m *memory) untilImpatient(path string, now time.Time, wait time.Duration) 
 	return wait
 }
 
-func (m *memory) works(path string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.failing, path)
+func (c *cache) works(path string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.failing, path)
 }
 
 // spend takes a commit out of a path's budget, or says how long to wait for one.
-func (m *memory) spend(path string, now time.Time) (wait time.Duration) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.budgets == nil {
-		m.budgets = map[string]budget{}
+func (c *cache) spend(path string, now time.Time) (wait time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.budgets == nil {
+		c.budgets = map[string]budget{}
 	}
-	m.budgets[path], wait = m.budgets[path].spend(now)
-	m.forgetFull(now)
+	c.budgets[path], wait = c.budgets[path].spend(now)
+	c.forgetFull(now)
 	return wait
 }
 
 // forgetFull drops budgets that are full again, now and then.
-func (m *memory) forgetFull(now time.Time) {
+func (c *cache) forgetFull(now time.Time) {
 	const many = 1000
-	if len(m.budgets) < many || len(m.budgets)&(len(m.budgets)-1) != 0 {
+	if len(c.budgets) < many || len(c.budgets)&(len(c.budgets)-1) != 0 {
 		return
 	}
-	for path, b := range m.budgets {
+	for path, b := range c.budgets {
 		if now.Sub(b.at) > burst*every {
-			delete(m.budgets, path)
+			delete(c.budgets, path)
 		}
 	}
 }

@@ -1,0 +1,27 @@
+package decision
+
+import (
+	"fmt"
+
+	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/guard"
+)
+
+// WordsOfRemoval says why a removal is held, and what can be done; "" if it is not.
+func WordsOfRemoval(v guard.Verdict) string {
+	const wayOn = "so nothing was deleted. To keep the service, put its file back. To let it go: kubectl gitbind approve --removals %s"
+	switch v.Reason {
+	case contract.NotRemoved:
+		return fmt.Sprintf("its file is not on main, but no commit that the bridge followed removed it: "+
+			"nothing was deleted. To keep the service, put its file back. To let it go: kubectl gitbind approve --removals %s", v.Commit)
+	case contract.ManyRemovals:
+		others := "after others"
+		if v.Together > 1 {
+			others = fmt.Sprintf("together with %d others", v.Together-1)
+		}
+		return fmt.Sprintf("its file was removed %s: more than may go at once unless a person approves, "+wayOn, others, v.Commit)
+	case contract.Moved:
+		return fmt.Sprintf("its file was removed, and %s looks like it: a moved file makes a new, empty service, "+wayOn, v.MovedTo, v.Commit)
+	}
+	return ""
+}

@@ -1,0 +1,78 @@
+package session
+
+import (
+	"strings"
+
+	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/internal/statusbranch"
+	"gitbind.dev/gitbridge/store"
+)
+
+// Answers are what status says of the paths of main.
+type Answers struct {
+	status  *statusbranch.Branch
+	decoded contract.Statuses
+}
+
+// Of is the answer to a path, nil if there is none. The error is that it cannot be read.
+func (a *Answers) Of(path string) (*contract.Status, error) {
+	return a.in(a.status.Snapshot(), path)
+}
+
+func (a *Answers) in(status *store.Snapshot, path string) (*contract.Status, error) {
+	entry, ok := status.Entry(contract.StatusPath(path))
+	if !ok {
+		return nil, nil
+	}
+	return a.decoded.Decode(string(entry.Hash), func() ([]byte, error) { return status.Read(entry.Path) })
+}
+
+// has reports whether status says anything of a path.
+func (a *Answers) has(path string) bool {
+	_, ok := a.status.Snapshot().Entry(contract.StatusPath(path))
+	return ok
+}
+
+// missing are the claims of main that status does not answer.
+func (a *Answers) missing(main *store.Snapshot) []string {
+	status := a.status.Snapshot()
+	var out []string
+	for e := range main.List(contract.Root) {
+		if _, err := contract.ParsePath(e.Path); err != nil {
+			continue
+		}
+		if _, ok := status.Entry(e.Path); !ok {
+			out = append(out, e.Path)
+		}
+	}
+	return out
+}
+
+// paths goes through the paths of main below a folder that have, or may want, an
+// answer. One may come twice.
+func (a *Answers) paths(main *store.Snapshot, folder string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for e := range main.List(folder) {
+			if !contract.IsReserved(e.Path) && !yield(e.Path) {
+				return
+			}
+		}
+		status := a.status.Snapshot()
+		for e := range status.List(folder) {
+			_, err := contract.ParsePath(e.Path)
+			if _, isRequest := contract.ParseRequestPath(e.Path); (err == nil || isRequest) && !yield(e.Path) {
+				return
+			}
+		}
+		for e := range status.List(contract.RefusedRoot) {
+			data, err := status.Read(e.Path)
+			if err != nil {
+				continue
+			}
+			answer, err := contract.DecodeStatus(data)
+			if err == nil && answer.Problem != nil && strings.HasPrefix(answer.Problem.File, folder+"/") && !yield(answer.Problem.File) {
+				return
+			}
+		}
+	}
+}

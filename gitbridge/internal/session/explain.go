@@ -1,0 +1,37 @@
+package session
+
+import (
+	"errors"
+	"strings"
+
+	"gitbind.dev/gitbridge/store"
+)
+
+// ErrNoCredential says that the credential for the repository is not there.
+var ErrNoCredential = errors.New("there is no credential for the repository")
+
+// explain is what to say of an error to people.
+func explain(err error) Condition {
+	switch {
+	case errors.Is(err, ErrNoCredential):
+		return Condition{"False", "CredentialMissing", "the Secret gitbind-bridge with username and password is missing in the tenant namespace"}
+	case errors.Is(err, store.ErrUnauthorized):
+		return Condition{"False", "CredentialRefused", "the Git host refuses the credential in the Secret gitbind-bridge: it is read again at each try"}
+	case errors.Is(err, store.ErrRepositoryNotFound):
+		return Condition{"False", "RepositoryNotFound", "the Git host does not have the repository"}
+	case errors.Is(err, store.ErrObjectFormat):
+		return Condition{"False", "RepositoryUnusable", "the repository names its objects by SHA-256, and only SHA-1 is supported: make one with git init --object-format=sha1, and push to that"}
+	case errors.Is(err, store.ErrRejected):
+		return Condition{"False", "PushRefused", "the Git host refuses what the bridge pushes: " + rejection(err)}
+	}
+	return Condition{"False", "RepositoryUnreachable", "the Git host does not answer: it is tried again"}
+}
+
+// rejection is what the host said, in its words, which come last.
+func rejection(err error) string {
+	text := err.Error()
+	if _, words, ok := strings.Cut(text, store.ErrRejected.Error()+": "); ok {
+		return words
+	}
+	return text
+}

@@ -1,0 +1,204 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/guard"
+	"gitbind.dev/gitbridge/internal/decision"
+	"gitbind.dev/gitbridge/internal/request"
+	"gitbind.dev/gitbridge/internal/statusbranch"
+	"gitbind.dev/gitbridge/store"
+)
+
+func (s *Session) onMain(ctx context.Context, new *store.Snapshot) error {
+	s.following.Lock()
+	defer s.following.Unlock()
+	s.seen = new
+	return s.accept(ctx, new)
+}
+
+// accept asks the guard about a head of main, and if it is accepted, has what it changed
+// looked at.
+func (s *Session) accept(ctx context.Context, new *store.Snapshot) error {
+	view := s.View()
+	accepted := view.Main.Head()
+	if accepted == "" {
+		accepted = s.Checkpoints.Last().Accepted
+	}
+	commits, descends, err := s.options.Main.Log(ctx, accepted, new.Head())
+	if err != nil {
+		return fmt.Errorf("compare main with %s: %w", accepted.Short(), err)
+	}
+	v := guard.Main{
+		Head: string(new.Head()), Accepted: string(accepted), Descends: descends, Empty: new.Files() == 0,
+		StatusLost: s.statusLost, Approval: string(s.approved),
+	}.Judge()
+	if v.IsHeld() {
+		s.hold(v, accepted)
+		return nil
+	}
+	begin := accepted == "" || v.Approved
+	if begin {
+		if err := s.begin(ctx, new); err != nil {
+			return err
+		}
+	}
+	removals, err := s.Removals.judgeHead(ctx, view.Main, new, commits, begin)
+	if err != nil {
+		return err
+	}
+	s.take(accepted, new, commits, removals)
+	if begin && view.Main != nil {
+		// Its branch status may be another one, too.
+		s.options.Began()
+	}
+	return nil
+}
+
+func (s *Session) hold(v guard.Verdict, accepted store.Hash) {
+	v.Message = wordsOfMain(v, accepted)
+	s.mu.Lock()
+	was := s.view.Held
+	s.view.Held = true
+	s.mu.Unlock()
+	s.health.hold(v)
+	if !was && s.View().Main == nil {
+		// The state of what was applied before is still answered.
+		s.enqueueAll(nil)
+	}
+}
+
+// begin keeps what was answered before and main lacks from being deleted, and
+// saves from where main is followed.
+func (s *Session) begin(ctx context.Context, main *store.Snapshot) error {
+	// A repository that was replaced has another branch status, too. What was
+	// answered before is held all the same.
+	before := s.Status.Snapshot()
+	if _, err := s.options.Status.Fetch(ctx); err != nil {
+		return fmt.Errorf("look at status again: %w", err)
+	}
+	s.lookAtStatus()
+	if s.statusLost {
+		s.statusLost = false
+		s.open(newEpoch(), statusbranch.Observed(s.Status.Snapshot()), 0)
+	}
+	// An epoch that is remembered is one that the branch has.
+	if err := s.Status.Start(ctx); err != nil {
+		return err
+	}
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(64)
+	for e := range before.List(contract.Root) {
+		path := e.Path
+		if _, ok := main.Entry(path); ok {
+			continue
+		}
+		present, err := s.Answers.in(before, path)
+		if err != nil || present == nil || present.Answers.Blob == "" && present.Result != contract.Held {
+			continue
+		}
+		held := heldAtBegin(path, main.Head(), present)
+		if held == nil {
+			continue
+		}
+		group.Go(func() error {
+			data, err := contract.EncodeStatus(held)
+			if err != nil {
+				return err
+			}
+			return s.Status.Write(groupCtx, statusbranch.Change{Path: contract.StatusPath(path), Data: data, Subject: "status: Held " + path})
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return s.Checkpoints.begin(ctx, main.Head())
+}
+
+// heldAtBegin is the answer for what main lacks at a begin; nil for what is neither
+// a claim nor a request.
+func heldAtBegin(path string, head store.Hash, present *contract.Status) *contract.Status {
+	if key, err := contract.ParsePath(path); err == nil {
+		return decision.Held(path, key, notRemoved(head).Verdict, present)
+	}
+	if binding, ok := contract.ParseRequestPath(path); ok {
+		return request.Facts{Path: path, Binding: binding, Head: string(head), Present: present}.Unproven()
+	}
+	return nil
+}
+
+// take makes a head the accepted one.
+func (s *Session) take(accepted store.Hash, new *store.Snapshot, commits []store.Commit, removals judged) {
+	view := s.View()
+	old, paths := view.Main, map[string]bool{}
+	// What was looked at while main was held, was for its status only.
+	if removals.all || view.Held {
+		for path := range s.Answers.paths(new, contract.Root) {
+			paths[path] = true
+		}
+	}
+	var back []string
+	for c := range store.Diff(old, new, contract.Root) {
+		if contract.IsReserved(c.Path) {
+			continue
+		}
+		paths[c.Path] = true
+		if c.New != nil {
+			back = append(back, c.Path)
+		}
+	}
+	uids := map[string]string{}
+	for _, c := range commits { // newest first
+		for _, t := range contract.ParseObjectTrailers(c.Message) {
+			if path := t.Key.Path(); uids[path] == "" {
+				uids[path] = t.UID
+				// It may have come and gone between two looks.
+				paths[path] = true
+			}
+		}
+	}
+
+	// They are there before the head is: a claim is not looked at between the two.
+	s.Removals.take(accepted, new, removals, back)
+	s.mu.Lock()
+	maps.Copy(s.uids, uids)
+	s.view = View{Main: new, Generation: s.Status.Advance(new.Head(), slices.Collect(maps.Keys(paths)))}
+	s.mu.Unlock()
+	s.health.hold(guard.Verdict{})
+	if old == nil {
+		s.options.Began()
+	}
+	s.enqueue(paths, func(path string) bool {
+		_, named := uids[path]
+		return old != nil || named || !s.Answers.has(path)
+	})
+	s.Checkpoints.saveLater()
+}
+
+// enqueue has paths looked at, first those that are news: after a start there are
+// many others that are only to be checked.
+func (s *Session) enqueue(paths map[string]bool, isNews func(path string) bool) {
+	var others []string
+	for path := range paths {
+		if isNews(path) {
+			s.options.Enqueue(path, true)
+		} else {
+			others = append(others, path)
+		}
+	}
+	for _, path := range others {
+		s.options.Enqueue(path, false)
+	}
+}
+
+func (s *Session) enqueueAll(main *store.Snapshot) {
+	for path := range s.Answers.paths(main, contract.Root) {
+		s.options.Enqueue(path, false)
+	}
+}

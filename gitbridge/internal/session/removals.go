@@ -1,0 +1,263 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"gitbind.dev/gitbridge/breaker"
+	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/guard"
+	"gitbind.dev/gitbridge/guard/facts"
+	"gitbind.dev/gitbridge/internal/decision"
+	"gitbind.dev/gitbridge/internal/statusbranch"
+	"gitbind.dev/gitbridge/store"
+)
+
+// Removal is a claim whose file main lacks, with the guard's verdict on that.
+type Removal struct {
+	guard.Verdict
+	// approvedHere says that the approval was given on the control plane.
+	approvedHere bool
+	// With are files that came with the same commits.
+	With []string
+}
+
+// Removals are the claims that main lacks and that are not known to be gone.
+type Removals struct {
+	branch  facts.Main
+	status  *statusbranch.Branch
+	answers *Answers
+	now     func() time.Time
+	enqueue func(path string, urgent bool)
+	changed func()
+
+	mu sync.Mutex
+	// main is the commit by which they are judged, and begun the one from which main is
+	// followed.
+	main  *store.Snapshot
+	begun store.Hash
+	all   map[string]*Removal
+	// passed are the removals that passed lately, and changes counts how often that
+	// changed.
+	passed  []breaker.Removal
+	changes int
+	limits  breaker.Limits
+}
+
+// judged are the verdicts on the claims that a head of main lacks.
+type judged struct {
+	removals map[string]*Removal
+	// begin says that main is followed from here on, and all that these are in the
+	// place of all that was known.
+	begin, all bool
+}
+
+// judgeHead judges the claims that a head of main lacks and the one before had;
+// where none is known before, those that status shows to have been there.
+func (r *Removals) judgeHead(ctx context.Context, old, new *store.Snapshot, commits []store.Commit, begin bool) (judged, error) {
+	j := judged{removals: map[string]*Removal{}, begin: begin, all: old == nil || begin}
+	var removed, added []string
+	if j.all {
+		var err error
+		if removed, err = r.unanswered(ctx, new, commits, begin, j.removals); err != nil {
+			return judged{}, err
+		}
+		if len(removed) > 0 {
+			added = r.answers.missing(new)
+		}
+	} else {
+		for c := range store.Diff(old, new, contract.Root) {
+			switch _, err := contract.ParsePath(c.Path); {
+			case err != nil:
+			case c.New == nil:
+				removed = append(removed, c.Path)
+			case c.Old == nil:
+				added = append(added, c.Path)
+			}
+		}
+	}
+	r.judge(&j, new, removed, added, commits)
+	return j, nil
+}
+
+// judge asks the guard which removals may pass. Added are the files that came with them.
+func (r *Removals) judge(j *judged, main *store.Snapshot, removed, added []string, commits []store.Commit) {
+	var claims facts.Claims
+	r.mu.Lock()
+	rules := guard.Removals{
+		Limits: r.limits, Passed: slices.Clone(r.passed), Head: string(main.Head()), Now: r.now(),
+		Claims: func(binding string) int { return claims.In(main, binding) },
+	}
+	r.mu.Unlock()
+	counts := func(path string) bool {
+		// What passed before a restart need not pass again.
+		if j.all && slices.ContainsFunc(rules.Passed, func(p breaker.Removal) bool { return p.Path == path }) {
+			return false
+		}
+		present, err := r.answers.Of(path)
+		return err != nil || matters(present)
+	}
+	for path, v := range rules.JudgePushes(removed, counts, r.branch.Commits(commits)) {
+		v.Message = decision.WordsOfRemoval(v)
+		j.removals[path] = &Removal{Verdict: v, With: added}
+		if v.ByKonnector {
+			// No file has moved, whatever else came with it.
+			j.removals[path].With = nil
+		}
+	}
+}
+
+// matters reports whether there may be a service to delete for an answer.
+func matters(present *contract.Status) bool {
+	return present == nil || present.Object != "" && present.Result != contract.Gone && present.Result != contract.Lost
+}
+
+// take makes verdicts on a head of main count, which came after a commit that was
+// accepted. Back are the paths whose files are there. What passes must be saved before it
+// is acted on.
+func (r *Removals) take(accepted store.Hash, main *store.Snapshot, j judged, back []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.main = main
+	switch {
+	case j.begin:
+		r.begun = main.Head()
+	case r.begun == "":
+		r.begun = accepted
+	}
+	if j.all {
+		clear(r.all)
+	}
+	for _, path := range back {
+		delete(r.all, path)
+	}
+	r.add(j)
+}
+
+// add keeps verdicts. The caller holds mu.
+func (r *Removals) add(j judged) {
+	maps.Copy(r.all, j.removals)
+	var passing []breaker.Removal
+	for _, path := range slices.Sorted(maps.Keys(j.removals)) {
+		passing = append(passing, j.removals[path].Passing...)
+	}
+	if len(passing) > 0 {
+		r.passed = r.limits.Recent(append(r.passed, passing...), r.now())
+		r.changes++
+	}
+}
+
+// passedLately are the removals that passed, and a number that changes with them.
+func (r *Removals) passedLately() ([]breaker.Removal, int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.limits.Recent(r.passed, r.now()), r.changes
+}
+
+// Limits say how many may go at once.
+func (r *Removals) Limits() breaker.Limits {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.limits
+}
+
+// SetLimits says how many may go at once, from now on.
+func (r *Removals) SetLimits(l breaker.Limits) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.limits = l
+}
+
+// Seen says where a claim was seen whose file main lacks.
+type Seen struct {
+	// Answered is the commit with its file that was answered, "" for none.
+	Answered store.Hash
+	// Applied is the commit that its object says it was made from.
+	Applied store.Hash
+}
+
+// Of is how the file went at a path that main lacks. Most are known since
+// main was looked at. The others are claims that were applied and not answered
+// before the process ended.
+func (r *Removals) Of(ctx context.Context, path string, seen Seen) (Removal, error) {
+	r.mu.Lock()
+	known, main, begun := r.all[path], r.main, r.begun
+	if known != nil {
+		defer r.mu.Unlock()
+		return *known, nil
+	}
+	r.mu.Unlock()
+	if _, back := main.Entry(path); back {
+		return Removal{}, fmt.Errorf("look at %s: main moved", path)
+	}
+	removed, err := r.wasRemoved(ctx, main.Head(), begun, seen)
+	if err != nil {
+		return Removal{}, err
+	}
+	j := judged{removals: map[string]*Removal{path: notRemoved(main.Head())}}
+	if removed {
+		r.judge(&j, main, []string{path}, r.answers.missing(main), nil)
+	}
+	r.mu.Lock()
+	if r.main != main {
+		r.mu.Unlock()
+		return Removal{}, fmt.Errorf("look at %s: main moved", path)
+	}
+	r.add(j)
+	r.mu.Unlock()
+	r.changed()
+	return *j.removals[path], nil
+}
+
+// IsKnown reports whether Of has its answer ready.
+func (r *Removals) IsKnown(path string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.all[path] != nil
+}
+
+// HoldMoved holds a removal that passed, because the claim seems to be in
+// another file now.
+func (r *Removals) HoldMoved(path, to string) guard.Verdict {
+	r.mu.Lock()
+	known := r.all[path]
+	if known == nil {
+		known = &Removal{Verdict: guard.Verdict{Commit: string(r.main.Head())}}
+		r.all[path] = known
+	}
+	known.Verdict = guard.Moved(known.Commit, to)
+	known.Message = decision.WordsOfRemoval(known.Verdict)
+	r.passed = slices.DeleteFunc(r.passed, func(p breaker.Removal) bool { return p.Path == path })
+	r.changes++
+	v := known.Verdict
+	r.mu.Unlock()
+	r.changed()
+	return v
+}
+
+// end forgets a removal that is answered as gone, and reports whether people were told
+// of it.
+func (r *Removals) end(path string) (told bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.all[path]
+	delete(r.all, path)
+	return known != nil && (known.IsHeld() || known.approvedHere)
+}
+
+// held are the removals that are held.
+func (r *Removals) held() map[string]Removal {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := map[string]Removal{}
+	for path, known := range r.all {
+		if known.IsHeld() {
+			out[path] = *known
+		}
+	}
+	return out
+}

@@ -1,0 +1,103 @@
+package session
+
+import (
+	"context"
+
+	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/guard"
+	"gitbind.dev/gitbridge/guard/facts"
+	"gitbind.dev/gitbridge/internal/decision"
+	"gitbind.dev/gitbridge/store"
+)
+
+// unanswered looks for the claims that status answers, or commits name, and main
+// lacks. Those whose removal is not answered yet are returned; what is held
+// stays so.
+func (r *Removals) unanswered(ctx context.Context, main *store.Snapshot, commits []store.Commit, begin bool, held map[string]*Removal) ([]string, error) {
+	lineage := guard.NewLineage(r.branch.Ask, string(main.Head()), facts.Hashes(commits))
+	seen := map[string]bool{}
+	var removed []string
+	for e := range r.status.Snapshot().List(contract.Root) {
+		if _, err := contract.ParsePath(e.Path); err != nil {
+			continue
+		}
+		seen[e.Path] = true
+		if _, ok := main.Entry(e.Path); ok {
+			continue
+		}
+		present, err := r.answers.Of(e.Path)
+		switch {
+		case err != nil:
+			// It is not known what it says: nothing is deleted for it.
+			held[e.Path] = notRemoved(main.Head())
+		case present.Result == contract.Gone:
+			r.status.Bury(e.Path, present.Since)
+		case present.Result == contract.Held && present.Answers.Blob == "":
+			held[e.Path] = wasHeld(present)
+		case present.Answers.Blob != "":
+			switch had, err := lineage.Has(ctx, present.Answers.Commit); {
+			case err != nil:
+				return nil, err
+			case had:
+				removed = append(removed, e.Path)
+			default:
+				held[e.Path] = notRemoved(main.Head())
+			}
+		}
+	}
+	if begin {
+		return removed, nil
+	}
+	for _, c := range r.branch.Commits(commits) {
+		for _, path := range c.Removed() {
+			if _, ok := main.Entry(path); !ok && !seen[path] {
+				seen[path] = true
+				removed = append(removed, path)
+			}
+		}
+	}
+	return removed, nil
+}
+
+// notRemoved is for a file that main lacks and that no commit is known to have removed.
+func notRemoved(head store.Hash) *Removal {
+	v := guard.NotRemoved(string(head))
+	v.Message = decision.WordsOfRemoval(v)
+	return &Removal{Verdict: v}
+}
+
+// wasHeld is a removal as its answer tells it.
+func wasHeld(present *contract.Status) *Removal {
+	if present.Reason == "" {
+		// Something else was in the way, and what is known of the removal is lost.
+		return notRemoved(store.Hash(present.Answers.Commit))
+	}
+	return &Removal{Verdict: guard.Verdict{Commit: present.Answers.Commit, Reason: present.Reason, Message: present.Message}}
+}
+
+// wasRemoved reports whether a commit that was followed removed a file. An
+// object's own word counts only since main is followed from here.
+func (r *Removals) wasRemoved(ctx context.Context, head, begun store.Hash, seen Seen) (bool, error) {
+	since := seen.Answered
+	if since == "" {
+		since = seen.Applied
+	}
+	if since == "" || begun == "" {
+		return false, nil
+	}
+	_, descends, err := r.branch.Log(ctx, since, head)
+	if err != nil || !descends || seen.Answered != "" {
+		return descends, err
+	}
+	_, descends, err = r.branch.Log(ctx, begun, since)
+	return descends, err
+}
+
+// WasRequestRemoved reports whether a commit that was followed took away a request
+// that was answered as it was in another.
+func (r *Removals) WasRequestRemoved(ctx context.Context, answered store.Hash) (bool, error) {
+	r.mu.Lock()
+	head, begun := r.main.Head(), r.begun
+	r.mu.Unlock()
+	return r.wasRemoved(ctx, head, begun, Seen{Answered: answered})
+}

@@ -1,0 +1,42 @@
+package session
+
+import (
+	"fmt"
+
+	"gitbind.dev/gitbridge/guard"
+	"gitbind.dev/gitbridge/store"
+)
+
+// wordsOfMain says why a head of main is not accepted, and what can be done.
+func wordsOfMain(v guard.Verdict, accepted store.Hash) string {
+	const wayOn = "Nothing is applied or deleted meanwhile. To take main as it is: kubectl gitbind approve --main %s"
+	head := store.Hash(v.Commit)
+	switch v.Reason {
+	case guard.MainMissing:
+		return "the repository has no branch main. Nothing is applied or deleted until it has"
+	case guard.MainRewritten:
+		return fmt.Sprintf("main is at %s, which does not descend from %s, the last commit that was accepted. "+wayOn, head.Short(), accepted, head)
+	case guard.MainEmptied:
+		return fmt.Sprintf("main was emptied by commit %s. "+wayOn, head.Short(), head)
+	}
+	return fmt.Sprintf("the branch status is not the one that was written here, so it is not known what was applied before. "+wayOn, head)
+}
+
+// wordsOfRemovals says what is held, "" for nothing.
+func wordsOfRemovals(held map[string]Removal, head store.Hash) string {
+	if len(held) == 0 {
+		return ""
+	}
+	commits := map[string]int{}
+	for _, r := range held {
+		commits[r.Commit]++
+	}
+	newest := string(head)
+	if len(commits) == 1 {
+		for commit := range commits {
+			newest = commit
+		}
+	}
+	return fmt.Sprintf("%d services stay though their files are not on main: the answer to each says why. "+
+		"To let them go: kubectl gitbind approve --removals %s. To keep them, put their files back", len(held), newest)
+}

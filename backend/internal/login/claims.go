@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 
@@ -68,11 +69,22 @@ func (c *Config) check() error {
 	for _, prefix := range c.prefixes() {
 		// Without one, an issuer's group "system:masters" would be that of the
 		// control plane.
-		if prefix == "" || strings.HasPrefix(prefix, "system:") {
+		if reserved(prefix) {
 			return fmt.Errorf("OIDC issuer %s: prefix %q of names: use one that Kubernetes' own names do not have, oidc: for example", c.URL, prefix)
 		}
 	}
 	return nil
+}
+
+// kubernetesOwn begin the names that Kubernetes gives a meaning of its own.
+var kubernetesOwn = []string{"system:", "kubeadm:"}
+
+// reserved tells whether a name that begins with prefix can be one of Kubernetes'
+// own: with "sys", a group "tem:masters" would be system:masters.
+func reserved(prefix string) bool {
+	return slices.ContainsFunc(kubernetesOwn, func(own string) bool {
+		return strings.HasPrefix(own, prefix) || strings.HasPrefix(prefix, own)
+	})
 }
 
 // private tells whether nobody on the way can read or change what is said to a
@@ -127,15 +139,31 @@ func (c *Config) groups(claims map[string]json.RawMessage) ([]string, error) {
 	if !ok {
 		return nil, refusal.New(refusal.Unauthenticated, "the ID token's claim %s is neither a name nor a list of names", c.Groups.Claim)
 	}
+	if len(names) > mostGroups {
+		return nil, refusal.New(refusal.Unauthenticated, "the ID token's claim %s has %d names, at most %d: have its issuer send those only that gitbind needs", c.Groups.Claim, len(names), mostGroups)
+	}
 	var groups []string
 	for _, g := range names {
+		if !isName(g) {
+			return nil, refusal.New(refusal.Unauthenticated, "the ID token's claim %s has %.40q, which is no name: it is empty, too long or has control characters", c.Groups.Claim, g)
+		}
 		groups = append(groups, c.Groups.Prefix+g)
 	}
 	return groups, nil
 }
 
-// longestName is more than any real username has, and fits where it is kept.
-const longestName = 512
+const (
+	// longestName is more than any real name has, and fits where it is kept.
+	longestName = 512
+	// mostGroups is more than issuers put into a token that travels in a header.
+	mostGroups = 500
+)
+
+// isName tells whether a text can be the name of a user or a group: it is put into
+// logs, pages and requests of the API server.
+func isName(s string) bool {
+	return s != "" && len(s) <= longestName && utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
+}
 
 func (c *Config) username(claims map[string]json.RawMessage) (string, error) {
 	name, ok := text(claims[c.Username.Claim])
@@ -149,7 +177,7 @@ func (c *Config) username(claims map[string]json.RawMessage) (string, error) {
 	if !ok || name == "" {
 		return "", refusal.New(refusal.Unauthenticated, "the ID token has no claim %s, which is the username here", c.Username.Claim)
 	}
-	if len(name) > longestName || strings.ContainsFunc(name, unicode.IsControl) {
+	if !isName(name) {
 		return "", refusal.New(refusal.Unauthenticated, "the ID token's claim %s is no username: it is too long or has control characters", c.Username.Claim)
 	}
 	return name, nil

@@ -82,7 +82,7 @@ func (c *check) command(cmd command) error {
 
 func (c *check) update(cmd command) error {
 	if cmd.remove() {
-		return nil
+		return c.removal(cmd)
 	}
 	fresh, exits, err := c.walk(cmd)
 	if err != nil {
@@ -102,6 +102,23 @@ func (c *check) update(cmd command) error {
 		return nil
 	}
 	return c.paths(cmd, fresh, exits)
+}
+
+// removal refuses a delete that loses commits: conflicts/… keeps what lost, and
+// changes/… what was proposed, and neither agent deletes any. What main has is
+// nothing that could be lost.
+func (c *check) removal(cmd command) error {
+	main, err := readRef(c.repo.dir, mainRef)
+	if err != nil {
+		return err
+	}
+	if !main.IsZero() {
+		ok, err := c.repo.isAncestor(c.ctx, cmd.Old, main)
+		if err != nil || ok {
+			return err
+		}
+	}
+	return &ruling{cmd.Ref, "main does not have its commits, which would be lost: it stays until it is merged, or until the platform's operator removes it"}
 }
 
 // walk goes from the new head down: fresh are the commits that the push brings,

@@ -170,11 +170,39 @@ func TestHistoryOfMainIsNeverRewritten(t *testing.T) {
 		c.git("commit", "-q", "--amend", "-m", "another")
 		c.refused("main: this would rewrite history", "--force", "HEAD:main")
 		c.refused("main: this would rewrite history", "--force", "HEAD~1:main")
-		c.pushed("HEAD:changes/force")
+		c.pushed("HEAD:changes/force-"+role.String())
 		c.git("commit", "-q", "--amend", "-m", "a third")
-		c.refused("this would rewrite history", "--force", "HEAD:changes/force")
-		c.pushed(":changes/force")
+		c.refused("this would rewrite history", "--force", "HEAD:changes/force-"+role.String())
 	}
+	s.fsck(t)
+}
+
+func TestH10_WhatLostOrWasProposedCannotBeDeletedBeforeMainHasIt(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	const words = "main does not have its commits"
+	konnector, owner := s.clone(t, access.Konnector), s.clone(t, access.Owner)
+	konnector.commit("what lost", map[string]string{claimPath: "plan: small\n"})
+	konnector.pushed("HEAD:conflicts/b/team-a/orders/1", "HEAD:changes/b/team-a/orders")
+	owner.git("fetch", "-q")
+	for _, c := range []*clone{konnector, owner} {
+		for _, branch := range []string{"conflicts/b/team-a/orders/1", "changes/b/team-a/orders"} {
+			c.refused(words, ":"+branch)
+			c.refused("not done, because "+"refs/heads/"+branch, ":"+branch, "HEAD:changes/another")
+		}
+	}
+	s.clone(t, access.Bridge).refused("the bridge writes the branch status", ":conflicts/b/team-a/orders/1")
+	// Nor set to something else.
+	owner.git("checkout", "-q", "--orphan", "nothing")
+	owner.commit("nothing", map[string]string{"x": "x\n"})
+	owner.refused("this would rewrite history", "--force", "HEAD:conflicts/b/team-a/orders/1")
+
+	owner.git("checkout", "-q", "-f", "-B", "main", "origin/main")
+	owner.git("merge", "-q", "--no-ff", "-m", "as it was", "origin/conflicts/b/team-a/orders/1")
+	owner.pushed("HEAD:main")
+	owner.pushed(":conflicts/b/team-a/orders/1")
+	konnector.git("fetch", "-q", "--prune")
+	konnector.pushed(":changes/b/team-a/orders")
 	s.fsck(t)
 }
 

@@ -48,6 +48,7 @@ func TestBackend(t *testing.T) {
 		t.Run("who may bind what", together(f.testOffersOfOneAPI))
 		t.Run("people use the web page", together(f.testWebPage))
 		t.Run("the bridge acts as a tenant in its own namespaces only", together(f.testBridgeRights))
+		t.Run("H10_the backend acts as no tenant and cannot let itself", together(f.testBackendIsNoTenant))
 		t.Run("A8_namespace and rights of a tenant are there and come back", together(f.testDrift))
 		t.Run("the bridge's conditions stay", together(f.testForeignConditions))
 		t.Run("a namespace that is not the cluster's own is not taken over", together(f.testTakenNamespace))
@@ -390,8 +391,7 @@ func (f *fixture) testDrift(t *testing.T) {
 	before := f.bridgeSecret(t, c.ID)
 	for _, o := range []client.Object{
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: v1alpha1.TenantServiceAccount}},
-		&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: v1alpha1.BridgeImpersonation}},
-		&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: v1alpha1.BridgeImpersonation}},
+		&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: v1alpha1.BridgeBinding}},
 		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.TenantRole(c.ID)}},
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: v1alpha1.BridgeSecret}},
 	} {

@@ -69,7 +69,6 @@ func newControlPlane(ctx context.Context, o program.Options) (*controlPlane, err
 			ByObject: map[client.Object]cache.ByObject{
 				&corev1.Namespace{}:                         ofCluster,
 				&corev1.ServiceAccount{}:                    ofCluster,
-				&rbacv1.Role{}:                              ofCluster,
 				&rbacv1.RoleBinding{}:                       ofCluster,
 				&apiextensionsv1.CustomResourceDefinition{}: {Transform: apiserviceexporttemplate.StripSchemas},
 			},
@@ -107,7 +106,6 @@ func kinds() meta.RESTMapper {
 	for _, gvk := range []schema.GroupVersionKind{
 		corev1.SchemeGroupVersion.WithKind("ServiceAccount"),
 		corev1.SchemeGroupVersion.WithKind("Secret"),
-		rbacv1.SchemeGroupVersion.WithKind("Role"),
 		rbacv1.SchemeGroupVersion.WithKind("RoleBinding"),
 		v1alpha1.GroupVersion.WithKind("APIServiceExport"),
 	} {

@@ -7,10 +7,12 @@ import (
 	"sync"
 	"testing"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/api/restapi"
@@ -129,4 +131,37 @@ func (f *fixture) testMaxClusters(t *testing.T) {
 	}
 	f.connect(t, env.Bob, "first")
 	f.connect(t, env.Carol, "another-owners")
+}
+
+// testBackendIsNoTenant tries with the backend's own credential.
+func (f *fixture) testBackendIsNoTenant(t *testing.T) {
+	c := f.connect(t, env.Alice, "no-tenant")
+	namespace := v1alpha1.TenantNamespace(c.ID)
+	backend, err := clientcmd.BuildConfigFromFlags("", f.opts.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tenant := rest.CopyConfig(backend)
+	tenant.Impersonate.UserName = "system:serviceaccount:" + namespace + ":" + v1alpha1.TenantServiceAccount
+	if err := newClient(t, tenant).Create(t.Context(), &authenticationv1.SelfSubjectReview{}); !apierrors.IsForbidden(err) {
+		t.Errorf("the backend acts as a tenant: %v", err)
+	}
+	own := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: v1alpha1.SystemNamespace, Name: "gitbind-backend"}}
+	bridge := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: v1alpha1.SystemNamespace, Name: v1alpha1.BridgeServiceAccount}}
+	role := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: v1alpha1.BridgeImpersonation}
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: "try"}
+	eventually(t, "the policy is in force", func() error {
+		for what, o := range map[string]client.Object{
+			"itself":                         &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: role, Subjects: own},
+			"itself beside the bridge":       &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: role, Subjects: append(own, bridge...)},
+			"the bridge in all namespaces":   &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "try"}, RoleRef: role, Subjects: bridge},
+			"itself to a role that it makes": &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "try"}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"serviceaccounts"}, Verbs: []string{"impersonate"}}}},
+			"itself to an administrator's":   &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"}, Subjects: own},
+		} {
+			if err := newClient(t, backend).Create(t.Context(), o, client.DryRunAll); !apierrors.IsForbidden(err) {
+				return fmt.Errorf("the backend binds %s: %w", what, err)
+			}
+		}
+		return nil
+	})
 }

@@ -36,9 +36,9 @@ const (
 	// username, sha256 and expires (RFC 3339), and next-sha256 and next-expires
 	// from a renewal until the first use of the next one.
 	KonnectorSecret = "gitbind-konnector"
-	// BridgeImpersonation is the Role, and its binding, by which the bridge may
-	// act as TenantServiceAccount of this one namespace.
-	BridgeImpersonation = "gitbind-bridge-impersonate"
+	// BridgeBinding is the RoleBinding by which the bridge may act as
+	// TenantServiceAccount of this one namespace.
+	BridgeBinding = "gitbind-bridge"
 )
 
 // Where backend and bridge run, and the rights that operators give them.
@@ -48,6 +48,9 @@ const (
 	// OfferedAPIs is the ClusterRole that collects, by LabelOffered, the rights
 	// that backend and bridge may hand on to tenants.
 	OfferedAPIs = "gitbind-offered-apis"
+	// BridgeImpersonation is the ClusterRole with the right to act as a tenant. The
+	// backend binds it in each tenant namespace, to the bridge and to nobody else.
+	BridgeImpersonation = "gitbind-bridge-impersonate"
 	// ClusterOwnerRole is the ClusterRole with the right to connect clusters.
 	ClusterOwnerRole = "gitbind:cluster-owner"
 	// PeopleGroup is the group in RBAC of everybody whom the backend has signed in,

@@ -30,7 +30,6 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager, bridgeSecrets cache.Cache, o
 		For(&v1alpha1.ClusterBinding{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, repositoryGivenUp()))).
 		Watches(&corev1.Namespace{}, mapped).
 		Watches(&corev1.ServiceAccount{}, mapped).
-		Watches(&rbacv1.Role{}, mapped).
 		Watches(&rbacv1.RoleBinding{}, mapped).
 		WatchesRawSource(source.Kind(bridgeSecrets, &corev1.Secret{}, handler.TypedEnqueueRequestsFromMapFunc(
 			func(ctx context.Context, s *corev1.Secret) []reconcile.Request { return ofTenant(ctx, s) }))).

@@ -31,21 +31,12 @@ func serviceAccount(cb *v1alpha1.ClusterBinding) *corev1ac.ServiceAccountApplyCo
 		WithLabels(labels(cb))
 }
 
-// impersonation is the bridge's right to act as this tenant, and as no other.
-func impersonation(cb *v1alpha1.ClusterBinding) *rbacv1ac.RoleApplyConfiguration {
-	return rbacv1ac.Role(v1alpha1.BridgeImpersonation, v1alpha1.TenantNamespace(cb.Name)).
-		WithLabels(labels(cb)).
-		WithRules(rbacv1ac.PolicyRule().
-			WithAPIGroups("").
-			WithResources("serviceaccounts").
-			WithResourceNames(v1alpha1.TenantServiceAccount).
-			WithVerbs("impersonate"))
-}
-
+// impersonationBinding is the bridge's right to act as this tenant, and as no
+// other: the role is the operator's, and the backend may only bind it.
 func impersonationBinding(cb *v1alpha1.ClusterBinding) *rbacv1ac.RoleBindingApplyConfiguration {
-	return rbacv1ac.RoleBinding(v1alpha1.BridgeImpersonation, v1alpha1.TenantNamespace(cb.Name)).
+	return rbacv1ac.RoleBinding(v1alpha1.BridgeBinding, v1alpha1.TenantNamespace(cb.Name)).
 		WithLabels(labels(cb)).
-		WithRoleRef(rbacv1ac.RoleRef().WithAPIGroup(rbacv1.GroupName).WithKind("Role").WithName(v1alpha1.BridgeImpersonation)).
+		WithRoleRef(rbacv1ac.RoleRef().WithAPIGroup(rbacv1.GroupName).WithKind("ClusterRole").WithName(v1alpha1.BridgeImpersonation)).
 		WithSubjects(rbacv1ac.Subject().
 			WithKind(rbacv1.ServiceAccountKind).
 			WithName(v1alpha1.BridgeServiceAccount).

@@ -18,12 +18,12 @@ func cluster() *v1alpha1.ClusterBinding {
 }
 
 func TestTheBridgeMayActAsThisTenantOnly(t *testing.T) {
-	b, err := json.Marshal(impersonation(cluster()))
+	b, err := json.Marshal(impersonationBinding(cluster()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `"rules":[{"verbs":["impersonate"],"apiGroups":[""],"resources":["serviceaccounts"],"resourceNames":["gitbind-tenant"]}]`
-	if !strings.Contains(string(b), want) {
+	const want = `"subjects":[{"kind":"ServiceAccount","name":"gitbind-gitbridge","namespace":"gitbind-system"}],"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"gitbind-bridge-impersonate"}`
+	if !strings.Contains(string(b), want) || !strings.Contains(string(b), `"namespace":"gb-k3x9d2abqw"`) {
 		t.Errorf("got %s, want %s", b, want)
 	}
 }

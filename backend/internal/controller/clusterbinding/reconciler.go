@@ -40,12 +40,12 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=gitbind.dev,resources=clusterbindings,verbs=get;list;watch
 // +kubebuilder:rbac:groups=gitbind.dev,resources=clusterbindings/status,verbs=get;patch
 // +kubebuilder:rbac:groups="",resources=namespaces;serviceaccounts,verbs=get;list;watch;create;patch
-// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=rolebindings,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups="",resources=secrets,resourceNames=gitbind-bridge,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups="",resources=secrets,resourceNames=gitbind-konnector,verbs=list;watch
 //
-// Held only to be handed on to the bridge, tenant by tenant:
-// +kubebuilder:rbac:groups="",resources=serviceaccounts,resourceNames=gitbind-tenant,verbs=impersonate
+// To let the bridge act as a tenant, which the backend itself may not:
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=gitbind-bridge-impersonate,verbs=bind
 
 // step is one thing that a cluster needs.
 type step struct {
@@ -57,7 +57,6 @@ func (r *Reconciler) steps() []step {
 	return []step{
 		{"tenant namespace", r.namespace},
 		{"ServiceAccount", r.apply(func(cb *v1alpha1.ClusterBinding) runtime.ApplyConfiguration { return serviceAccount(cb) })},
-		{"bridge's role", r.apply(func(cb *v1alpha1.ClusterBinding) runtime.ApplyConfiguration { return impersonation(cb) })},
 		{"bridge's role binding", r.apply(func(cb *v1alpha1.ClusterBinding) runtime.ApplyConfiguration { return impersonationBinding(cb) })},
 		{"bridge's credential", r.bridgeCredential},
 		{"repository", r.repository},

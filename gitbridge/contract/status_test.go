@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -73,12 +74,40 @@ func TestObjectTrailersAreFoundAmongOtherWords(t *testing.T) {
 func TestIdentityCannotForgeALine(t *testing.T) {
 	for user, want := range map[string][2]string{
 		"alice@example.com":      {"alice@example.com", "alice%40example.com@k3.clusters.gitbind.dev"},
-		"x>\nauthor Bob <b@c.d>": {"xauthor Bob b@c.d", "xauthor+Bob+b%40c.d@k3.clusters.gitbind.dev"},
+		"x>\nauthor Bob <b@c.d>": {"xauthor Bob b@c.d", "x%3E%0Aauthor+Bob+%3Cb%40c.d%3E@k3.clusters.gitbind.dev"},
 		" ":                      {"unknown", "unknown@k3.clusters.gitbind.dev"},
 	} {
 		if name, email := Identity(user, "k3"); name != want[0] || email != want[1] {
 			t.Errorf("Identity(%q) = %q, %q", user, name, email)
 		}
+	}
+}
+
+func TestH10_NoUserPassesAsAComponentOrAsAnotherUser(t *testing.T) {
+	components := map[string]string{}
+	for _, component := range []string{Konnector, UnknownUser} {
+		name, email := ComponentIdentity(component, "k3")
+		components[name] = email
+	}
+	seen := map[string]string{}
+	for _, user := range []string{
+		"konnector", "unknown", "Konnector", "UNKNOWN", " konnector ", "konnector\n", "konn\x01ector", "<konnector>", "konn\u200bector", "konnector\u00ad",
+		"user:konnector", "user:user:konnector", "user:unknown", "konnector@k3.clusters.gitbind.dev", "konn%65ctor",
+		"alice", "alice\u200b", "ali\x01ce", "<alice>", "alice ", "user:alice",
+	} {
+		name, email := Identity(user, "k3")
+		for component, address := range components {
+			if strings.EqualFold(name, component) || strings.EqualFold(email, address) {
+				t.Errorf("%q is the component: %s <%s>", user, name, email)
+			}
+		}
+		if other, ok := seen[email]; ok {
+			t.Errorf("%q and %q are both <%s>", user, other, email)
+		}
+		seen[email] = user
+	}
+	if name, email := Identity("", "k3"); name != UnknownUser || email != components[UnknownUser] {
+		t.Errorf("nobody is %s <%s>", name, email)
 	}
 }
 

@@ -263,10 +263,12 @@ func (h *handler) newChange(c githost.Commit, cluster string, open bool) change 
 // nobody but the cluster's agent use addresses of the cluster's own domain.
 func author(name, email, cluster string) (shown, about string) {
 	shown = short(cmp.Or(name, email, contract.UnknownUser), 100)
+	_, unknown := contract.ComponentIdentity(contract.UnknownUser, cluster)
+	_, konnector := contract.ComponentIdentity(contract.Konnector, cluster)
 	switch {
-	case strings.HasSuffix(email, "@"+contract.ClusterDomain(cluster)) && name == contract.UnknownUser:
+	case email == unknown:
 		return "Somebody", "in the cluster; it did not say who"
-	case strings.HasSuffix(email, "@"+contract.ClusterDomain(cluster)) && name == contract.Konnector:
+	case email == konnector:
 		return "The konnector", "for the cluster"
 	case strings.HasSuffix(email, "@"+contract.ClusterDomain(cluster)):
 		return shown, "in the cluster"

@@ -32,7 +32,7 @@ func (m Main) Descends(ctx context.Context, since, to string) (descends, konnect
 // Commits are commits as the guard reads them. Which are the konnector's goes by the
 // committer: hosts refuse that identity from others.
 func (m Main) Commits(commits []store.Commit) []guard.Commit {
-	_, email := contract.Identity(contract.Konnector, m.ClusterID)
+	_, email := contract.ComponentIdentity(contract.Konnector, m.ClusterID)
 	var out []guard.Commit
 	for _, c := range commits {
 		out = append(out, guard.Commit{Konnector: c.Committer.Email == email, Time: c.Time, Message: c.Message})

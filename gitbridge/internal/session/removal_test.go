@@ -44,7 +44,7 @@ func (w *world) remove(names ...string) store.Hash {
 // konnector removes claims as the app cluster's agent does, each with a commit.
 func (w *world) konnector(at time.Time, names ...string) store.Hash {
 	w.Helper()
-	name, email := contract.Identity(contract.Konnector, "k3x9d2abqw")
+	name, email := contract.ComponentIdentity(contract.Konnector, "k3x9d2abqw")
 	w.remote.Committer, w.remote.Now = store.Signature{Name: name, Email: email}, func() time.Time { return at }
 	defer func() { w.remote.Committer, w.remote.Now = store.Signature{Name: "alice"}, nil }()
 	people := w.people

@@ -68,7 +68,7 @@ func (r *run) push(ctx context.Context, repo repository, n int) (subject, floor 
 	if err != nil {
 		return nil, nil, err
 	}
-	name, email := contract.Identity("konnector", cluster.ID)
+	name, email := contract.ComponentIdentity(contract.Konnector, cluster.ID)
 	by := bare.Identity{Name: name, Email: email}
 	paths := make([]string, repo.files)
 	for i := range paths {

@@ -170,7 +170,7 @@ func TestHistoryOfMainIsNeverRewritten(t *testing.T) {
 		c.git("commit", "-q", "--amend", "-m", "another")
 		c.refused("main: this would rewrite history", "--force", "HEAD:main")
 		c.refused("main: this would rewrite history", "--force", "HEAD~1:main")
-		c.pushed("HEAD:changes/force-"+role.String())
+		c.pushed("HEAD:changes/force-" + role.String())
 		c.git("commit", "-q", "--amend", "-m", "a third")
 		c.refused("this would rewrite history", "--force", "HEAD:changes/force-"+role.String())
 	}

@@ -17,7 +17,7 @@ import (
 // agent is a role's store, as the agents use it.
 func (s *served) agent(t testing.TB, role access.Role, password string) *gitstore.Repository {
 	t.Helper()
-	name, email := contract.Identity("konnector", cluster)
+	name, email := contract.ComponentIdentity(contract.Konnector, cluster)
 	if role == access.Bridge {
 		name, email = contract.BridgeIdentity()
 	}

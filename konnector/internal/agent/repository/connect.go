@@ -24,7 +24,7 @@ func Connect(c v1alpha1.ConnectionSpec, credentials Credentials, guard func(http
 	if err != nil {
 		return Remote{}, err
 	}
-	name, email := contract.Identity(Committer, c.ClusterID)
+	name, email := contract.ComponentIdentity(Committer, c.ClusterID)
 	repo, err := gitstore.Open(gitstore.Options{
 		URL:         c.RepositoryURL,
 		Credentials: credentials,

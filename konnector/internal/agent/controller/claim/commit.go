@@ -135,7 +135,7 @@ func (r *reconciler) edit(l *look, c change) store.Edit {
 // Authors are users as they sign a commit, at least one.
 func Authors(users []string, cluster string) []store.Signature {
 	if len(users) == 0 {
-		users = []string{contract.UnknownUser}
+		users = []string{""} // who is not known
 	}
 	authors := make([]store.Signature, 0, len(users))
 	for _, user := range users {

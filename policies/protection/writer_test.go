@@ -38,6 +38,11 @@ func (c cluster) writtenInGit(t *testing.T, bound, other *apiextensionsv1.Custom
 	}
 	c.eventually(func() error { return says(try(c, bigger), words...) })
 	c.must(says(try(c, `{"spec":null}`), words...))
+	// H10: by way of its scale, too.
+	scale := func(with client.Client, o *unstructured.Unstructured) error {
+		return with.SubResource("scale").Patch(t.Context(), o.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"replicas":3}}`)), client.DryRunAll)
+	}
+	c.must(says(scale(c, orders), words...))
 	c.must(says(c.Create(t.Context(), database(bound, "later"), client.DryRunAll), "claims/team-a/later.yaml on main"))
 
 	for what, does := range map[string]func() error{
@@ -45,6 +50,8 @@ func (c cluster) writtenInGit(t *testing.T, bound, other *apiextensionsv1.Custom
 		"a claim that the konnector makes": func() error {
 			return konnector.Create(t.Context(), database(bound, "later"), client.DryRunAll)
 		},
+		"a scale by the konnector":    func() error { return scale(konnector, orders) },
+		"a scale of another API":      func() error { return scale(c, elsewhere) },
 		"an edit of labels":           func() error { return try(c, labelled) },
 		"the same once more":          func() error { return try(c, `{"spec":{"plan":"small"}}`) },
 		"a status":                    func() error { return c.Status().Update(t.Context(), orders.DeepCopy(), client.DryRunAll) },

@@ -21,7 +21,7 @@ func NewCommand() *cobra.Command {
 one Git repository for each cluster, and tells agents when a branch has moved.
 
 It needs a control plane with gitbind's CRDs and the ClusterRole
-gitbind-backend, an OIDC issuer, the git program (2.36 or newer), and a
+gitbind-backend, an OIDC issuer, the git program (2.39 or newer), and a
 directory that outlives it.`,
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,

@@ -54,13 +54,15 @@ func CRD(live *apiextensionsv1.CustomResourceDefinition, api v1alpha1.ExportedAP
 			Names: *names,
 			Scope: apiextensionsv1.NamespaceScoped,
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-				Name:                     served.Name,
-				Served:                   true,
-				Storage:                  true,
-				Deprecated:               served.Deprecated,
-				DeprecationWarning:       served.DeprecationWarning,
-				Schema:                   &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: schema},
-				Subresources:             subresources(served.Subresources),
+				Name:               served.Name,
+				Served:             true,
+				Storage:            true,
+				Deprecated:         served.Deprecated,
+				DeprecationWarning: served.DeprecationWarning,
+				Schema:             &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: schema},
+				// The status, which the konnector writes, and no scale: a change by that way
+				// is one of a claim that no policy can put a name to.
+				Subresources:             &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
 				AdditionalPrinterColumns: columns(served.AdditionalPrinterColumns),
 				SelectableFields:         selectable(served.SelectableFields, machinery),
 			}},
@@ -75,15 +77,6 @@ func version(crd *apiextensionsv1.CustomResourceDefinition, name string) *apiext
 		}
 	}
 	return nil
-}
-
-// subresources are the status, which the konnector writes, and scale as it is.
-func subresources(live *apiextensionsv1.CustomResourceSubresources) *apiextensionsv1.CustomResourceSubresources {
-	out := &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}}
-	if live != nil {
-		out.Scale = live.Scale.DeepCopy()
-	}
-	return out
 }
 
 // selectable are the fields by which objects can be selected, without those that

@@ -64,9 +64,10 @@ const hostConfig = `# Written by the gitbind backend at each start. Changes here
 	email = backend@` + controlPlaneDomain + `
 `
 
-// minGit is the first git that has all that this host uses: core.fsync and
-// cat-file --batch-command.
-const minGitMajor, minGitMinor = 2, 36
+// minGit is the oldest git that somebody still mends (Debian 12 does). It is not the
+// first that has all that this host uses, core.fsync and cat-file --batch-command:
+// a host of strangers' packs is no place for a git with known holes.
+const minGitMajor, minGitMinor = 2, 39
 
 // git runs the git program over the repositories below one directory.
 type git struct {

@@ -106,6 +106,8 @@ func prepare(v *apiextensionsv1.CustomResourceDefinitionVersion) {
 	if v.Subresources.Status == nil {
 		v.Subresources.Status = &apiextensionsv1.CustomResourceSubresourceStatus{}
 	}
+	// Who changes a claim by way of its scale is not seen by the attribution policy.
+	v.Subresources.Scale = nil
 	root := v.Schema.OpenAPIV3Schema
 	status, ok := root.Properties["status"]
 	if !ok {

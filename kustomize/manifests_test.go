@@ -108,6 +108,28 @@ func TestManifests(t *testing.T) {
 		control.apply(t, "control-plane")
 		control.podsAreAllowed(t, 2)
 	})
+	t.Run("H10_only the bridge and the ingress reach the backend", func(t *testing.T) {
+		policies, err := control.client.NetworkingV1().NetworkPolicies("gitbind-system").List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var closed, open []string
+		for _, p := range policies.Items {
+			if len(p.Spec.Ingress) == 0 && len(p.Spec.PodSelector.MatchLabels) == 0 {
+				closed = append(closed, p.Name)
+			}
+			for _, rule := range p.Spec.Ingress {
+				for _, port := range rule.Ports {
+					if len(rule.From) == 0 && port.Port.StrVal != "health" {
+						open = append(open, p.Name)
+					}
+				}
+			}
+		}
+		if len(closed) != 1 || len(open) > 0 {
+			t.Errorf("closed by %v, open to all by %v", closed, open)
+		}
+	})
 	t.Run("H4_no pod fills the disk of its node", func(t *testing.T) {
 		app.bounded(t)
 		control.bounded(t)

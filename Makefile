@@ -19,6 +19,7 @@ export GOFLAGS := $(GOFLAGS) -trimpath -ldflags=-w
 # Tools run at the versions named here; Go fetches and caches them.
 CONTROLLER_GEN := $(GO) run sigs.k8s.io/controller-tools/cmd/controller-gen@v0.21.0
 GOLANGCI_LINT := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.2
+GOVULNCHECK := $(GO) run golang.org/x/vuln/cmd/govulncheck@v1.9.0
 GOTESTSUM := $(GO) run gotest.tools/gotestsum@v1.13.0 --format pkgname --hide-summary skipped --raw-command
 
 # Where goroutines meet: the tests of these run with the race detector, and so do the
@@ -119,6 +120,10 @@ mutants: ## Change one condition after the other in what decides, and see that a
 .PHONY: lint
 lint: ## Check format, vet and the rules of .golangci.yml.
 	$(GOLANGCI_LINT) run
+
+.PHONY: vuln
+vuln: ## Look for known vulnerabilities that this code calls (needs vuln.go.dev, or GOVULNDB).
+	$(GOVULNCHECK) $(if $(GOVULNDB),-db $(GOVULNDB)) ./...
 
 .PHONY: generate
 generate: ## Write CRDs, RBAC, deep copies and the manifests that the plugin installs.

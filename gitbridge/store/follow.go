@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -23,7 +24,9 @@ type FollowOptions struct {
 	// old.
 	OnChange func(ctx context.Context, old, new *Snapshot) error
 	// OnError, if not nil, is told what does not work, at every try, and nil
-	// when it works (again).
+	// when it works (again). A LimitError that stays is not tried again before Poll, and
+	// followed by a call of OnChange when the branch can be read again, also if it
+	// is where it was before.
 	OnError func(error)
 }
 
@@ -60,10 +63,17 @@ func Follow(ctx context.Context, o FollowOptions) {
 	f := follower{FollowOptions: o}
 	retry := backoff.ExponentialBackOff{InitialInterval: followRetry, Multiplier: 2, RandomizationFactor: 0.3, MaxInterval: followRetryMax}
 	var hint Hash
+	// Many followers must not poll in step.
+	poll := func() time.Duration { return time.Duration(float64(o.Poll) * (0.8 + 0.4*rand.Float64())) }
 	for ctx.Err() == nil {
+		var limit *LimitError
 		switch err := f.look(ctx, hint); {
 		case ctx.Err() != nil:
 			return
+		case errors.As(err, &limit) && !limit.Passing:
+			o.OnError(err)
+			f.healthy, f.called = false, false
+			hint = f.wait(ctx, poll(), followRetry)
 		case err != nil:
 			o.OnError(err)
 			f.healthy = false
@@ -74,8 +84,7 @@ func Follow(ctx context.Context, o FollowOptions) {
 				f.healthy = true
 			}
 			retry.Reset()
-			// Many followers must not poll in step.
-			hint = f.wait(ctx, time.Duration(float64(o.Poll)*(0.8+0.4*rand.Float64())), 0)
+			hint = f.wait(ctx, poll(), 0)
 		}
 	}
 }

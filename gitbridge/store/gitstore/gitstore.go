@@ -28,6 +28,7 @@ import (
 
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/gitbridge/store/internal/branch"
+	"gitbind.dev/gitbridge/store/memory"
 )
 
 // Options say which repository, and how to reach it.
@@ -147,7 +148,8 @@ func (r *Repository) Branch(name string) store.Branch {
 	if b := r.branches[name].Value(); b != nil {
 		return b
 	}
-	var at branch.Remote = &remote{http: r.http, ref: plumbing.NewBranchReferenceName(name)}
+	kept := process.trees.Share()
+	var at branch.Remote = &remote{http: r.http, ref: plumbing.NewBranchReferenceName(name), kept: kept}
 	if r.options.Observer != nil {
 		at = observed{at, name, r.options.Observer}
 	}
@@ -157,6 +159,7 @@ func (r *Repository) Branch(name string) store.Branch {
 	)
 	r.branches[name] = weak.Make(b)
 	runtime.AddCleanup(b, r.forget, name)
+	runtime.AddCleanup(b, (*memory.Share).Release, kept)
 	return b
 }
 

@@ -139,6 +139,7 @@ func (r *remote) judge(ctx context.Context, p branch.Push, report *packp.ReportS
 			continue
 		}
 		if c.Status == "ok" {
+			r.kept.Force(p.New().Root().Memory())
 			return nil
 		}
 		for _, reason := range conflictReasons {

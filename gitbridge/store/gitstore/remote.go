@@ -17,6 +17,8 @@ import (
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/gitbridge/store/internal/branch"
 	"gitbind.dev/gitbridge/store/internal/object"
+	"gitbind.dev/gitbridge/store/limits"
+	"gitbind.dev/gitbridge/store/memory"
 	"gitbind.dev/gitbridge/store/pack"
 )
 
@@ -24,8 +26,9 @@ const (
 	// defaultIncrement is how many objects are taken for what changed since the
 	// last fetch.
 	defaultIncrement = 20_000
-	// maxObjects is how many objects are taken at all.
-	maxObjects = 4 << 20
+	// maxObjects is how many objects are taken at all: those of a tree as large as is
+	// read, or the commits of a long history.
+	maxObjects = 4 * limits.Paths
 	// maxObject is how large an object is read, as others may be differences
 	// from it.
 	maxObject = 32 << 20
@@ -33,10 +36,12 @@ const (
 	// many bytes of them are kept: beyond, they are named, and cannot be read.
 	largeFile  = 64 << 10
 	largeFiles = 128 << 20
-	maxDepth   = 128
-	maxFiles   = 1 << 20
-	// inflation is how much more than a pack its content may have.
-	inflation = 2
+	// inflation is how much more than a pack what is kept of it may have, and maxKept
+	// how many bytes that may be; maxUnpacked is how much more all of its content may
+	// have, which costs time.
+	inflation   = 2
+	maxKept     = 256 << 20
+	maxUnpacked = 4
 )
 
 // keptFiles leaves out the files whose content is not kept anyway. Otherwise a
@@ -48,6 +53,8 @@ var keptFiles = packp.FilterBlobLimit(store.MaxFile+1, packp.BlobLimitPrefixNone
 type remote struct {
 	http *transport
 	ref  plumbing.ReferenceName
+	// kept is the memory of the newest tree.
+	kept *memory.Share
 }
 
 var _ branch.Remote = (*remote)(nil)
@@ -155,9 +162,9 @@ func (r *remote) Load(ctx context.Context, tip store.Hash, known *store.Snapshot
 	if limited && errors.Is(err, branch.ErrGone) && strings.Contains(err.Error(), "filter") {
 		// It is a host that allows some filters only.
 		r.http.unlimit()
-		return r.load(ctx, want, known, false)
+		snap, commits, err = r.load(ctx, want, known, false)
 	}
-	return snap, commits, err
+	return snap, commits, r.limited(tip, "", err)
 }
 
 // load asks for what follows. Limited is without large files.
@@ -182,34 +189,34 @@ func (r *remote) load(ctx context.Context, want object.ID, known *store.Snapshot
 			req.Haves = []plumbing.Hash{plumbing.Hash(have)}
 			req.Shallows = []plumbing.Hash{plumbing.Hash(have)}
 		}
-		var p fetched
-		p, err = r.uploadPack(ctx, req, pack.Options{
-			Limits: pack.Limits{Objects: way.objects, Kept: inflation * r.http.limit},
-			Keep:   keepFiles(min(largeFiles, r.http.limit/2)),
-		})
-		if errors.Is(err, pack.ErrManyObjects) {
-			continue
-		} else if err != nil {
-			return nil, nil, err
-		}
-		// What is left out for its size is missing just as what could not be read.
-		p.Lost = p.Lost || limited
 		var snap *store.Snapshot
+		var commits []store.Commit
 		var lost bool
-		if snap, lost, err = p.snapshot(want, way.known); err == nil && lost && i < len(ways)-1 {
+		err = r.fetch(ctx, req, pack.Options{
+			Limits: r.packLimits(way.objects),
+			Keep:   keepFiles(min(largeFiles, r.http.limit/2)),
+		}, func(p fetched) (err error) {
+			// What is left out for its size is missing just as what could not be read.
+			p.Lost = p.Lost || limited
+			if snap, lost, err = p.snapshot(want, way.known); err != nil {
+				return err
+			}
+			commits, err = p.commits()
+			return err
+		})
+		switch {
+		case errors.Is(err, pack.ErrLimit):
+			// Without the commits before the last one it may be less.
+		case err == nil && lost && i < len(ways)-1:
 			// It is the difference from an older version that was too large, which
 			// does not come where the older commits do not. Or the remote took it for
 			// known: what is left out where nothing is known, is too large.
-			continue
-		}
-		if err == nil {
-			commits, err := p.commits()
-			return snap, commits, err
+		case err == nil:
+			return snap, commits, r.keep(snap)
+		case !errors.Is(err, object.ErrMissing):
+			return nil, nil, err
 		}
 		// The remote may think that more is known than what is.
-		if !errors.Is(err, object.ErrMissing) {
-			break
-		}
 	}
 	return nil, nil, err
 }
@@ -277,7 +284,7 @@ func (p fetched) snapshot(tip object.ID, known *store.Snapshot) (_ *store.Snapsh
 	b := object.Builder{
 		Received:  p.object,
 		Old:       known.Root(),
-		Limits:    object.Limits{Depth: maxDepth, Files: maxFiles, File: store.MaxFile},
+		MaxFile:   store.MaxFile,
 		LostFiles: p.Lost,
 	}
 	root, err := b.Build(commit.Tree)
@@ -299,6 +306,8 @@ func (p fetched) commits() ([]store.Commit, error) {
 			return nil, fmt.Errorf("commit %s: %w", id, err)
 		}
 		commits = append(commits, store.NewCommit(object.ID(id), c))
+		// It is not there twice for longer than need be.
+		delete(p.Objects, id)
 	}
 	return commits, nil
 }
@@ -362,14 +371,12 @@ func (r *remote) logTo(ctx context.Context, since, to store.Hash) ([]store.Commi
 		_ = req.Capabilities.Set(capability.Filter)
 		req.Filter = packp.FilterTreeDepth(0)
 	}
-	p, err := r.uploadPack(ctx, req, pack.Options{
-		Limits: pack.Limits{Objects: maxObjects, Kept: inflation * r.http.limit},
-		Keep:   keepCommits,
+	var commits []store.Commit
+	err = r.fetch(ctx, req, pack.Options{Limits: r.packLimits(maxObjects), Keep: keepCommits}, func(p fetched) (err error) {
+		commits, err = p.commits()
+		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return p.commits()
+	return commits, r.limited(to, "the history before it: ", err)
 }
 
 // can says whether the remote has a capability. It is asked if it did not say

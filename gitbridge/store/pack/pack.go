@@ -35,6 +35,11 @@ const (
 	maxDepth = 4095
 	// maxDelta is how long a delta may be, in bytes, to be kept.
 	maxDelta = 32 << 20
+	// objectMemory is about how many bytes it takes to note an object, beside its
+	// content.
+	objectMemory = 256
+	// charged is in which steps, in bytes, what is kept is charged.
+	charged = 64 << 10
 )
 
 // Limits bound what reading a pack may cost. All sizes are in bytes of content, not of
@@ -47,8 +52,11 @@ type Limits struct {
 	// Total is how large all of them together may be, those that are not kept and those
 	// that are given as deltas among them.
 	Total int64
-	// Kept is how much may stay in memory: objects that are kept, and deltas.
+	// Kept is how much may stay in memory: objects that are kept, deltas, and what is
+	// noted of each object.
 	Kept int64
+	// Commit is how large each commit may be, and Commits all of them together.
+	Commit, Commits int64
 }
 
 // Options say what to read.
@@ -61,6 +69,9 @@ type Options struct {
 	// is false for one that is not there, or not wanted. Without Base a pack must be
 	// complete.
 	Base func(plumbing.Hash) (o Object, ok bool, err error)
+	// Charge, if not nil, is told of each so many bytes of memory before they are
+	// taken, and may wait. Its error ends the read.
+	Charge func(bytes int64) error
 }
 
 // Object is what a pack says of an object.
@@ -77,6 +88,9 @@ type Pack struct {
 	Objects map[plumbing.Hash]Object
 	// Lost says that there are others: deltas on objects that were not kept.
 	Lost bool
+	// Unpacked is how many bytes all objects have together, kept or not, with the
+	// deltas that some of them are given as.
+	Unpacked int64
 }
 
 // delta is an object that came as the difference from another one.
@@ -113,7 +127,9 @@ type reader struct {
 	byPlace map[int64][]delta
 	ready   []readyDelta
 
-	total, kept int64
+	kept, commits int64
+	// owed is what is kept and not charged.
+	owed int64
 }
 
 // Read reads one pack from r. Like git, it takes no notice of what may follow the
@@ -188,7 +204,7 @@ func (p *reader) next() error {
 	default:
 		return fmt.Errorf("%w: object of type %d", ErrMalformed, h.Type)
 	}
-	if err := p.count(h.Length); err != nil {
+	if err := errors.Join(p.count(h.Length), p.countCommit(h.Type, h.Length)); err != nil {
 		return err
 	}
 	if !p.wants(h.Type, h.Length) {
@@ -203,28 +219,6 @@ func (p *reader) next() error {
 
 func (p *reader) wants(t plumbing.ObjectType, size int64) bool {
 	return p.Keep == nil || p.Keep(t, size)
-}
-
-// count counts an object, before anything is done for it.
-func (p *reader) count(size int64) error {
-	if size < 0 {
-		return fmt.Errorf("%w: object of %d bytes", ErrMalformed, size)
-	}
-	if p.Limits.Object > 0 && size > p.Limits.Object {
-		return fmt.Errorf("%w: an object of %d bytes, at most %d", ErrLimit, size, p.Limits.Object)
-	}
-	if p.total += size; p.Limits.Total > 0 && p.total > p.Limits.Total {
-		return fmt.Errorf("%w: more than %d bytes unpacked", ErrLimit, p.Limits.Total)
-	}
-	return nil
-}
-
-// keep counts what is to stay in memory.
-func (p *reader) keep(size int64) error {
-	if p.kept += size; p.Limits.Kept > 0 && p.kept > p.Limits.Kept {
-		return fmt.Errorf("%w: more than %d bytes of it to be kept", ErrLimit, p.Limits.Kept)
-	}
-	return nil
 }
 
 // content reads the current entry into memory.
@@ -272,6 +266,9 @@ func (p *reader) arrived(offset int64, o Object, depth int) error {
 	if err != nil {
 		return err
 	}
+	if err := p.keep(objectMemory); err != nil {
+		return err
+	}
 	if was, ok := p.Objects[name]; !ok || was.Data == nil {
 		p.Objects[name] = o
 	}
@@ -313,6 +310,9 @@ func (p *reader) nextDelta(h *packfile.ObjectHeader) error {
 	if err := p.count(size); err != nil {
 		return err
 	}
+	if err := p.keep(objectMemory); err != nil {
+		return err
+	}
 	d := delta{h.Offset, data, size}
 	switch {
 	case !known:
@@ -337,7 +337,7 @@ func (p *reader) skipDelta(h *packfile.ObjectHeader) error {
 		return err
 	}
 	p.nameless[h.Offset], p.Lost = true, true
-	return p.count(size)
+	return errors.Join(p.count(size), p.keep(objectMemory))
 }
 
 // beginning keeps as much of what is written as the sizes of a delta can take.
@@ -364,6 +364,9 @@ func (p *reader) applyReady() error {
 func (p *reader) apply(d readyDelta) error {
 	if d.depth++; d.depth > maxDepth {
 		return fmt.Errorf("%w: a chain of more than %d deltas", ErrLimit, maxDepth)
+	}
+	if err := p.countCommit(d.base.Type, d.size); err != nil {
+		return err
 	}
 	if d.base.Data == nil || !p.wants(d.base.Type, d.size) {
 		p.lose(d.offset)

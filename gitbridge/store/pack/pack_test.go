@@ -236,6 +236,81 @@ func TestWhatWouldCostTooMuchIsRefused(t *testing.T) {
 	}
 }
 
+// What commits take is bounded for each and for all, however they are given, and
+// whether or not they are wanted.
+func TestH2_CommitsAreBoundedEachAndTogether(t *testing.T) {
+	t.Parallel()
+	text := func(size int) string { return strings.Repeat("m", size) }
+	base, small := text(100), name(plumbing.CommitObject, text(100))
+	whole := func(size int) entry { return entry{typ: typeCommit, data: []byte(text(size))} }
+	options := pack.Options{
+		Limits: pack.Limits{Objects: 10, Commit: 1000, Commits: 2000},
+		Base: func(h plumbing.Hash) (pack.Object, bool, error) {
+			return pack.Object{Type: plumbing.CommitObject, Size: 100, Data: []byte(base)}, h == small, nil
+		},
+	}
+	onSmall := entry{typ: typeRefDelta, ref: small[:], data: bomb(11)}
+	for what, c := range map[string]struct {
+		pack []byte
+		want string
+	}{
+		"one that is long":                  {handmade(whole(1001)), "a commit of 1001 bytes"},
+		"one that a delta makes":            {handmade(whole(100), onSmall), "a commit of 1100 bytes"},
+		"a delta before its base":           {handmade(onSmall, whole(100)), "a commit of 1100 bytes"},
+		"a delta on one that is elsewhere":  {handmade(onSmall), "a commit of 1100 bytes"},
+		"many":                              {handmade(whole(800), whole(700), whole(600)), "more than 2000 bytes of commits"},
+		"many, some of which deltas make":   {handmade(whole(100), entry{typ: typeRefDelta, ref: small[:], data: bomb(9)}, entry{typ: typeRefDelta, ref: small[:], data: bomb(8)}, whole(400)), "more than 2000 bytes of commits"},
+		"files of any size, and one commit": {handmade(whole(1000), entry{typ: typeBlob, data: make([]byte, 5000)}), ""},
+	} {
+		for _, keep := range []func(plumbing.ObjectType, int64) bool{nil, func(plumbing.ObjectType, int64) bool { return false }} {
+			o := options
+			o.Keep = keep
+			_, err := read(c.pack, o)
+			if keep != nil && strings.Contains(what, "delta") {
+				// Of what a delta makes of an object that is not kept, nobody knows the type:
+				// it is counted among all objects, and takes no memory.
+				continue
+			}
+			if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, pack.ErrLimit) || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("%s: %v, want %q", what, err, c.want)
+			}
+		}
+	}
+}
+
+// Objects without content are memory, too, and memory is asked for before it is taken.
+func TestH2_MemoryIsChargedForWhatIsKept(t *testing.T) {
+	t.Parallel()
+	var entries []entry
+	for i := range 2000 {
+		entries = append(entries, entry{typ: typeBlob, data: fmt.Append(nil, i)})
+	}
+	large := entry{typ: typeTree, data: make([]byte, 1<<20)}
+	all := handmade(append(entries, large)...)
+	o := generous
+	var charged int64
+	o.Charge = func(n int64) error { charged += n; return nil }
+	if _, err := read(all, o); err != nil || charged < 1<<20+2000*100 {
+		t.Errorf("charged %d, %v", charged, err)
+	}
+	o.Keep = func(t plumbing.ObjectType, _ int64) bool { return t != plumbing.TreeObject }
+	charged = 0
+	if _, err := read(all, o); err != nil || charged > 1<<20 || charged < 2000*100 {
+		t.Errorf("without the large one: charged %d, %v", charged, err)
+	}
+	failure := errors.New("no memory")
+	o = generous
+	o.Charge = func(int64) error { return failure }
+	if _, err := read(all, o); !errors.Is(err, failure) || errors.Is(err, pack.ErrLimit) {
+		t.Errorf("memory that is not there: %v", err)
+	}
+	o = generous
+	o.Limits.Kept = 100_000
+	if _, err := read(handmade(entries...), o); !errors.Is(err, pack.ErrLimit) {
+		t.Errorf("very many small objects: %v", err)
+	}
+}
+
 // A chain of deltas in the wrong order must neither need a stack as deep as it is long
 // nor be longer than git makes one.
 func TestALongChainOfDeltasInTheWrongOrder(t *testing.T) {
@@ -413,6 +488,7 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte) {
 		for _, o := range []pack.Options{
 			{Limits: limits},
+			{Limits: pack.Limits{Objects: 100, Object: 10_000, Total: 100_000, Kept: 100_000, Commit: 1000, Commits: 5000}},
 			{Limits: limits, Keep: func(t plumbing.ObjectType, size int64) bool { return t != plumbing.BlobObject && size < 1000 }},
 			{Limits: limits, Base: func(plumbing.Hash) (pack.Object, bool, error) {
 				return pack.Object{Type: plumbing.BlobObject, Size: 17, Data: file}, true, nil

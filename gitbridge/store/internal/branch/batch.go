@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/gitbridge/store/limits"
 )
 
 const (
@@ -142,6 +143,12 @@ func (c *Client) nextBatch() []*pending {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := min(len(c.queue), maxBatch)
+	// All may have one author, and so one message, which others must read.
+	for i, size := 0, 0; i < n; i++ {
+		if size += messageSize(c.queue[i].edit); size > limits.Message && i > 0 {
+			n = i
+		}
+	}
 	if i := slices.IndexFunc(c.queue[:n], func(p *pending) bool { return p.cut }); i >= 0 {
 		n = max(i, 1)
 	}

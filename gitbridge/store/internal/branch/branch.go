@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -111,6 +112,10 @@ type Client struct {
 	queue             []*pending
 	writing           bool
 	commits           commitCache
+	// tooMuch is what was found of a head that has more than is read, and tooLong of
+	// a history: they are not asked for again.
+	tooMuch *store.LimitError
+	tooLong tooLong
 }
 
 var _ store.Branch = (*Client)(nil)
@@ -123,7 +128,10 @@ func New(r Remote, o Options) *Client {
 	if o.Throttle == nil {
 		o.Throttle = unthrottled{}
 	}
-	return &Client{remote: r, options: o, remoteLock: make(chan struct{}, 1)}
+	c := &Client{remote: r, options: o, remoteLock: make(chan struct{}, 1)}
+	clients.Add(1)
+	runtime.AddCleanup(c, func(int64) { clients.Add(-1) }, 0)
+	return c
 }
 
 // Snapshot is what is known.
@@ -221,6 +229,7 @@ func (c *Client) loadHint(ctx context.Context, hint store.Hash) (s *store.Snapsh
 	c.mu.Lock()
 	known := c.snap
 	_, old := c.commits.byID[hint]
+	old = old || c.tooMuch != nil && c.tooMuch.Head == hint
 	c.mu.Unlock()
 	if hint == "" || old || known.Head() == "" {
 		return nil, false, nil
@@ -283,6 +292,9 @@ func (c *Client) fetchFrom(ctx context.Context, known, atHand *store.Snapshot) (
 		case head == atHand.Head():
 			return c.setSnapshot(atHand), nil
 		}
+		if err := c.isTooMuch(head); err != nil {
+			return nil, fmt.Errorf("fetch: %w", err)
+		}
 		s, err := c.load(ctx, head, known)
 		switch {
 		case err == nil:
@@ -306,7 +318,21 @@ func (c *Client) load(ctx context.Context, tip store.Hash, known *store.Snapshot
 	for _, commit := range slices.Backward(newestFirst(commits)) {
 		c.commits.add(commit)
 	}
+	var limit *store.LimitError
+	if errors.As(err, &limit) && !limit.Passing {
+		c.tooMuch = limit
+	}
 	return s, err
+}
+
+// isTooMuch is the error of a head that is known to have more than is read.
+func (c *Client) isTooMuch(head store.Hash) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.tooMuch != nil && c.tooMuch.Head == head {
+		return c.tooMuch
+	}
+	return nil
 }
 
 // follows says whether a commit is known to come after another one.

@@ -1,12 +1,13 @@
 package branch
 
 import (
-	"cmp"
 	"container/heap"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
+	"sync/atomic"
 
 	"gitbind.dev/gitbridge/store"
 )
@@ -25,12 +26,17 @@ func (c *Client) log(ctx context.Context, since, to store.Hash) ([]store.Commit,
 	}
 	c.mu.Lock()
 	commits, descends, ok := c.commits.log(since, to)
+	tooLong := c.tooLong
 	c.mu.Unlock()
 	if ok {
 		return commits, descends, nil
 	}
+	if tooLong.err != nil && tooLong.since == since && tooLong.to == to {
+		return nil, false, fmt.Errorf("log: %w", tooLong.err)
+	}
 	sent, err := c.remote.Log(ctx, since, to)
 	if err != nil {
+		c.noteTooLong(since, to, err)
 		return nil, false, fmt.Errorf("log: %w", err)
 	}
 	// More than asked for may have been sent: it is sorted out as above.
@@ -55,18 +61,37 @@ func (c *Client) log(ctx context.Context, since, to store.Hash) ([]store.Commit,
 	return commits, descends, nil
 }
 
+// tooLong is a history that is more than is read.
+type tooLong struct {
+	since, to store.Hash
+	err       *store.LimitError
+}
+
+func (c *Client) noteTooLong(since, to store.Hash, err error) {
+	var limit *store.LimitError
+	if !errors.As(err, &limit) || limit.Passing {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tooLong = tooLong{since, to, limit}
+}
+
 // commitCache holds the commits that came last.
 type commitCache struct {
-	// limit is about how many bytes are kept; 0 means cacheBytes.
+	// limit is about how many bytes are kept; 0 means cacheLimit.
 	limit, size int
 	byID        map[store.Hash]store.Commit
 	order       []store.Hash
 }
 
 const (
-	cacheBytes = 4 << 20
-	// commitBytes is about what a commit takes beside its message.
-	commitBytes = 500
+	cacheBytes    = 4 << 20
+	allCacheBytes = 64 << 20
+	// commitBytes is about what a commit takes beside its words and parents, and
+	// parentBytes what each of these does.
+	commitBytes = 400
+	parentBytes = 100
 )
 
 func (c *commitCache) add(commit store.Commit) {
@@ -78,12 +103,28 @@ func (c *commitCache) add(commit store.Commit) {
 	}
 	c.byID[commit.Hash] = commit
 	c.order = append(c.order, commit.Hash)
-	c.size += commitBytes + len(commit.Message)
-	for limit := cmp.Or(c.limit, cacheBytes); c.size > limit && len(c.order) > 1; c.order = c.order[1:] {
-		c.size -= commitBytes + len(c.byID[c.order[0]].Message)
+	c.size += commitSize(commit)
+	limit := c.limit
+	if limit == 0 {
+		limit = cacheLimit()
+	}
+	for ; c.size > limit && len(c.order) > 1; c.order = c.order[1:] {
+		c.size -= commitSize(c.byID[c.order[0]])
 		delete(c.byID, c.order[0])
 	}
 }
+
+// commitSize is about how many bytes a commit takes.
+func commitSize(c store.Commit) int {
+	return commitBytes + len(c.Message) + len(c.Author.Name) + len(c.Author.Email) +
+		len(c.Committer.Name) + len(c.Committer.Email) + parentBytes*len(c.Parents)
+}
+
+// clients is how many branches this process follows.
+var clients atomic.Int64
+
+// cacheLimit is what each of them may keep of its commits: those of many add up.
+func cacheLimit() int { return min(cacheBytes, allCacheBytes/int(max(1, clients.Load()))) }
 
 // log finds the commits that to has and since has not, as far as they are
 // known, and says whether that is surely all of them and nothing else.

@@ -45,6 +45,19 @@ func message(edits []store.Edit) string {
 	return b.String()
 }
 
+// messageSize is at least how many bytes an edit adds to a message.
+func messageSize(e store.Edit) int {
+	const line = len("Co-authored-by:  <>\n")
+	size := line + len(e.Subject)
+	for _, t := range e.Trailers {
+		size += line + len(t.Key) + len(t.Value)
+	}
+	for _, s := range e.CoAuthors {
+		size += line + len(s.Name) + len(s.Email)
+	}
+	return size
+}
+
 // unique collects lines of all edits, each one once, in their order.
 func unique(edits []store.Edit, lines func(store.Edit) []string) []string {
 	seen := map[string]bool{}

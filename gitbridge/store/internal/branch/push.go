@@ -51,7 +51,10 @@ func (c *Client) process(ctx context.Context, batch []*pending, rejections *int)
 			return
 		}
 		var landed *store.Snapshot
-		if landed, err = c.push(ctx, push); err == nil {
+		if err = checkExtent(base, push.New()); err == nil {
+			landed, err = c.push(ctx, push)
+		}
+		if err == nil {
 			answerAll(batch, landed, nil)
 			return
 		}
@@ -66,6 +69,15 @@ func (c *Client) process(ctx context.Context, batch []*pending, rejections *int)
 		_ = sleep(ctx, wait.NextBackOff())
 	}
 	answerAll(batch, nil, fmt.Errorf("push: %w", err))
+}
+
+// checkExtent refuses a tree that nobody would read, unless it is less than before.
+func checkExtent(old, new *store.Snapshot) error {
+	extent := new.Root().Extent()
+	if words := extent.Exceeded(); words != "" && !extent.Shrinks(old.Root().Extent()) {
+		return fmt.Errorf("%w: there would be %s", store.ErrRejected, words)
+	}
+	return nil
 }
 
 // bisect processes the halves of a batch that was rejected. What it returns is

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"gitbind.dev/gitbridge/packed/deflate"
+	"gitbind.dev/gitbridge/store/limits"
 )
 
 // Received is an object that a remote sent.
@@ -13,16 +14,6 @@ type Received struct {
 	Size int64
 	// Data is the content, or nil if it was too large to keep.
 	Data []byte
-}
-
-// Limits protect against trees that only look small.
-type Limits struct {
-	// Depth is how deep folders may lie in each other.
-	Depth int
-	// Files is how many files a tree may hold.
-	Files int
-	// File is the size up to which a file's content is kept.
-	File int64
 }
 
 var (
@@ -37,8 +28,9 @@ var (
 type Builder struct {
 	Received func(ID) (Received, bool)
 	// Old is the tree that the remote was told of; may be nil.
-	Old    *Node
-	Limits Limits
+	Old *Node
+	// MaxFile is the size up to which a file's content is kept.
+	MaxFile int64
 	// LostFiles says that some large objects could not be read, so that a file
 	// may be missing. It is then in the tree as one too large to keep.
 	LostFiles bool
@@ -63,8 +55,9 @@ func (b *Builder) folder(id ID, old *Node, depth int) (*Node, error) {
 	if n, ok := b.made[id]; ok && n.IsFolder() {
 		return n, nil
 	}
-	if depth > b.Limits.Depth {
-		return nil, fmt.Errorf("%w: folders more than %d deep", ErrLimit, b.Limits.Depth)
+	// No deeper, even where it leads to nothing.
+	if words := (limits.Tree{Depth: depth}).Exceeded(); words != "" {
+		return nil, tooMuch(words)
 	}
 	r, ok := b.Received(id)
 	if !ok {
@@ -80,20 +73,25 @@ func (b *Builder) folder(id ID, old *Node, depth int) (*Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tree %s: %w", id, err)
 	}
-	n := &Node{ID: id, Mode: ModeFolder, children: make([]child, len(entries))}
-	for i, e := range entries {
+	if words := (limits.Tree{Paths: int64(len(entries))}).Exceeded(); words != "" {
+		return nil, tooMuch(words)
+	}
+	n := &Node{ID: id, Mode: ModeFolder, children: make([]child, 0, len(entries))}
+	for _, e := range entries {
 		c, err := b.entry(e, old.child(e.Name), depth)
 		if err != nil {
 			return nil, err
 		}
-		n.children[i] = child{e.Name, c}
-		if n.Files += c.Files; n.Files > b.Limits.Files {
-			return nil, fmt.Errorf("%w: more than %d files", ErrLimit, b.Limits.Files)
+		n.add(child{e.Name, c})
+		if words := n.Extent().Exceeded(); words != "" {
+			return nil, tooMuch(words)
 		}
 	}
 	b.made[id] = n
 	return n, nil
 }
+
+func tooMuch(words string) error { return fmt.Errorf("%w: %s", ErrLimit, words) }
 
 func (b *Builder) entry(e Entry, old *Node, depth int) (*Node, error) {
 	if e.Mode == ModeFolder {
@@ -114,7 +112,7 @@ func (b *Builder) entry(e Entry, old *Node, depth int) (*Node, error) {
 	case ok && r.Kind != Blob:
 		return nil, malformed("%s %s in the place of a file", r.Kind, e.ID)
 	case ok:
-		if n.Size = r.Size; r.Size <= b.Limits.File && r.Data != nil {
+		if n.Size = r.Size; r.Size <= b.MaxFile && r.Data != nil {
 			n.keep(r.Data, deflate.Needed())
 		}
 	default:
@@ -124,7 +122,7 @@ func (b *Builder) entry(e Entry, old *Node, depth int) (*Node, error) {
 				return nil, fmt.Errorf("%w: file %s", ErrMissing, e.ID)
 			}
 			b.Lost = true
-			o = &Node{Size: b.Limits.File + 1}
+			o = &Node{Size: b.MaxFile + 1}
 		}
 		n.Size, n.data, n.packed = o.Size, o.data, o.packed
 	}

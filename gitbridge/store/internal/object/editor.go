@@ -302,8 +302,7 @@ func (d *dir) freeze(emit func(Object)) *Node {
 				}
 			}
 		}
-		n.children = append(n.children, c)
-		n.Files += c.Files
+		n.add(c)
 	}
 	data := encodeTree(n.children)
 	n.ID = Sum(Tree, data)

@@ -65,7 +65,7 @@ func (o objects) build(root ID, old *Node) (*Node, error) {
 	b := Builder{
 		Received: func(id ID) (Received, bool) { r, ok := o[id]; return r, ok },
 		Old:      old,
-		Limits:   Limits{Depth: 8, Files: 1000, File: 100},
+		MaxFile:  100,
 	}
 	return b.Build(root)
 }

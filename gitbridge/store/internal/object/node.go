@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"strings"
+
+	"gitbind.dev/gitbridge/store/limits"
 )
 
 // Mode is a tree entry's file mode.
@@ -27,12 +30,19 @@ type Node struct {
 	Mode Mode
 	// Files is how many files a folder holds, 1 for a file.
 	Files int
-	// Size is a file's in bytes.
+	// Size is a file's in bytes. Of a folder it is how long the paths in it are
+	// together.
 	Size int64
 	// data is a file's content, nil if it is not kept, and packed whether it is
 	// packed.
 	data   []byte
 	packed bool
+	// depth is how deep a folder's folders lie in each other, and folders how many
+	// they are.
+	depth   uint16
+	folders int32
+	// memory is about how many bytes all that is in a folder takes.
+	memory int64
 	// children are a folder's, in Git's order.
 	children []child
 }
@@ -68,6 +78,39 @@ func (n *Node) Data() ([]byte, bool) {
 
 // IsFolder says that n may have children.
 func (n *Node) IsFolder() bool { return n.Mode == ModeFolder }
+
+// Extent is how much there is below a folder.
+func (n *Node) Extent() limits.Tree {
+	if n == nil || !n.IsFolder() {
+		return limits.Tree{}
+	}
+	return limits.Tree{Paths: int64(n.Files) + int64(n.folders), Bytes: n.Size, Depth: int(n.depth)}
+}
+
+// add appends a child to a folder that is being made.
+func (n *Node) add(c child) {
+	n.children = append(n.children, c)
+	extent := n.Extent()
+	extent.AddName(len(c.name))
+	extent.AddBelow(len(c.name), c.Extent())
+	n.Files += c.Files
+	n.Size, n.depth = extent.Bytes, uint16(min(extent.Depth, math.MaxUint16))
+	n.folders = int32(min(extent.Paths-int64(n.Files), math.MaxInt32))
+	n.memory += int64(len(c.name)) + childMemory + c.Memory()
+}
+
+// nodeMemory is about how many bytes a file or folder takes beside its content, and
+// childMemory how many to be found in a folder.
+const nodeMemory, childMemory = 120, 24
+
+// Memory is about how many bytes a file or folder takes with all that is in it. What
+// is there under several names counts as often.
+func (n *Node) Memory() int64 {
+	if n == nil {
+		return 0
+	}
+	return nodeMemory + int64(len(n.data)) + n.memory
+}
 
 // compareNames is Git's order: a folder's name counts as if it ended in "/".
 func compareNames(a string, aFolder bool, b string, bFolder bool) int {

@@ -94,17 +94,15 @@ func parseMode(s string) (Mode, error) {
 // checkTwins finds a file and a folder of the same name: their places in the
 // order differ, with others possibly between them.
 func checkTwins(entries []Entry) error {
-	for i, e := range entries {
+	folders := map[string]bool{}
+	for _, e := range entries {
 		if e.Mode == ModeFolder {
-			continue
+			folders[e.Name] = true
 		}
-		for _, f := range entries[i+1:] {
-			if !strings.HasPrefix(f.Name, e.Name) || compareNames(f.Name, f.Mode == ModeFolder, e.Name, true) > 0 {
-				break
-			}
-			if f.Name == e.Name {
-				return malformed("%q is there twice", e.Name)
-			}
+	}
+	for _, e := range entries {
+		if e.Mode != ModeFolder && folders[e.Name] {
+			return malformed("%q is there twice", e.Name)
 		}
 	}
 	return nil

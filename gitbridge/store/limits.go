@@ -1,0 +1,20 @@
+package store
+
+import "fmt"
+
+// LimitError says that a branch holds more than is read. Trying again does not help:
+// nothing of the commit is read until the branch is at another one.
+type LimitError struct {
+	Branch string
+	// Head is the commit that is not read.
+	Head Hash
+	// Reason says what is too much, and how much is allowed: "it has more than …".
+	Reason string
+	// Passing says that it is memory which other repositories take just now: asking
+	// again later may do, and costs as much as the first time.
+	Passing bool
+}
+
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("branch %s at %s is not read: %s", e.Branch, e.Head.Short(), e.Reason)
+}

@@ -158,6 +158,10 @@ func ordinary(path string) bool {
 // are no claims.
 const RefusedRoot = refusedDir
 
+// MainAnswerPath is where status says what is wrong with main as a whole: that it is
+// more than is read, or has too many files to be answered one by one.
+const MainAnswerPath = refusedDir + "/main"
+
 // IsReserved reports whether a path below Root is a part of the contract that
 // has no answer, such as inputs/.
 func IsReserved(path string) bool {

@@ -79,6 +79,7 @@ func TestD16_HostileRepositoryContentIsToldToItsAuthorAndStopsNothingElse(t *tes
 		hostile.commitTree([]string{"claims", api.BindingName()}, "..")
 		hostile.wantAnswer("bindings/"+api.BindingName()+"/claims/..", contract.Invalid)
 	})
+	t.Run("H1_a million paths in a push of a kilobyte", func(t *testing.T) { testPathBomb(w.with(t), api, other.in(t)) })
 	t.Run("three thousand files in one folder", func(t *testing.T) { testCrowd(w.with(t), api, 3000) })
 	t.Run("history rewritten during a fetch", func(t *testing.T) { testRewrittenMeanwhile(w.with(t), api) })
 }

@@ -51,6 +51,57 @@ func testCrowd(w *world, api v1alpha1.ExportedAPI, n int) {
 	}
 }
 
+// testPathBomb has few folders name more paths than are read. The branch is held, the
+// claims stay, others go on, and it is over when main is mended.
+func testPathBomb(w *world, api v1alpha1.ExportedAPI, other *tenant) {
+	t := w.tenant(api)
+	first, theirs := path(api, "team-a", "first"), path(api, "team-a", "beside-a-bomb")
+	t.push("Order", map[string]string{first: manifest(first, nano)})
+	t.wantAnswer(first, contract.Applied)
+	before := t.object(first)
+	peak := w.peakMemory()
+	mktree := func(lines string) string {
+		cmd := t.host.command(t.id, "mktree")
+		cmd.Stdin = strings.NewReader(lines)
+		out, err := cmd.Output()
+		t.must(err)
+		return strings.TrimSpace(string(out))
+	}
+	tree := t.host.run(t.id, "rev-parse", "main^{tree}")
+	good := t.host.head(t.id, "main")
+	for range 20 {
+		tree = mktree(fmt.Sprintf("040000 tree %[1]s\ta\n040000 tree %[1]s\tb\n", tree))
+	}
+	t.host.run(t.id, "update-ref", "refs/heads/main", t.host.run(t.id, "commit-tree", "-p", good, "-m", "Hostile", mktree("040000 tree "+tree+"\tbindings\n")))
+	t.host.tell(t.id)
+	t.wantSynced("MainTooLarge")
+	other.push("Order", map[string]string{theirs: manifest(theirs, nano)})
+	other.wantAnswer(theirs, contract.Applied)
+	t.eventually("status says what is too much", func() error {
+		data, err := t.host.command(t.id, "show", "status:"+contract.MainAnswerPath).Output()
+		if err != nil {
+			return err
+		}
+		answer, err := contract.DecodeStatus(data)
+		if err != nil || !strings.Contains(answer.Message, "more than 250000 files and folders") {
+			return fmt.Errorf("%+v, %w", answer, err)
+		}
+		return nil
+	})
+	t.host.run(t.id, "update-ref", "refs/heads/main", good)
+	t.host.tell(t.id)
+	t.wantSynced("Following")
+	changed := path(api, "team-a", "changed")
+	t.commitRaw(entry{"100644", changed, manifest(changed, nano)})
+	t.wantAnswer(changed, contract.Applied)
+	if after := t.object(first); after == nil || after.GetUID() != before.GetUID() {
+		w.Error("the claim of before is another one")
+	}
+	if got := peak() >> 20; got > 200 {
+		w.Errorf("the bridge's heap had %d MiB", got)
+	}
+}
+
 // testRewrittenMeanwhile lets the branch be another one each time the bridge
 // has begun to fetch it.
 func testRewrittenMeanwhile(w *world, api v1alpha1.ExportedAPI) {

@@ -52,8 +52,9 @@ func (a *Answers) missing(main *store.Snapshot) []string {
 // answer. One may come twice.
 func (a *Answers) paths(main *store.Snapshot, folder string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
+		wanted := a.strayFilter(0)
 		for e := range main.List(folder) {
-			if !contract.IsReserved(e.Path) && !yield(e.Path) {
+			if !contract.IsReserved(e.Path) && wanted(e.Path) && !yield(e.Path) {
 				return
 			}
 		}

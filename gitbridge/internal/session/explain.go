@@ -12,7 +12,11 @@ var ErrNoCredential = errors.New("there is no credential for the repository")
 
 // explain is what to say of an error to people.
 func explain(err error) Condition {
+	var limit *store.LimitError
 	switch {
+	case errors.As(err, &limit):
+		v := tooLarge(limit)
+		return Condition{"False", string(v.Reason), v.Message}
 	case errors.Is(err, ErrNoCredential):
 		return Condition{"False", "CredentialMissing", "the Secret gitbind-bridge with username and password is missing in the tenant namespace"}
 	case errors.Is(err, store.ErrUnauthorized):

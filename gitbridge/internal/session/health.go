@@ -86,13 +86,14 @@ func (s *Session) pushed(err error) {
 // Listening is told how listening to events goes.
 func (s *Session) Listening(err error) { s.health.set(listening, err) }
 
-// Works reports whether the repository can be followed.
-func (s *Session) Works() bool { return s.health.condition().Status == "True" }
+// Works reports whether the repository can be followed, or need not be.
+func (s *Session) Works() bool { return s.Stops.isSuspended() || s.health.condition().Status == "True" }
 
 // Condition is how it goes, in words.
 func (s *Session) Condition() Condition {
 	c := s.health.condition()
-	if c.Status != "True" {
+	// A repository that is not asked for anything is not reached, and need not be.
+	if c.Status != "True" && !s.Stops.isSuspended() {
 		return c
 	}
 	if stop := s.Stops.Why(); stop != nil {
@@ -100,6 +101,9 @@ func (s *Session) Condition() Condition {
 	}
 	if message := wordsOfRemovals(s.Removals.held(), s.View().Main.Head()); message != "" {
 		return Condition{"False", "RemovalsHeld", message}
+	}
+	if _, words := s.unanswerable(); words != "" {
+		c.Message += "; " + words
 	}
 	return c
 }

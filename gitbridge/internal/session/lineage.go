@@ -32,7 +32,10 @@ func (s *Session) accept(ctx context.Context, new *store.Snapshot) error {
 		accepted = s.Checkpoints.Last().Accepted
 	}
 	commits, descends, err := s.options.Main.Log(ctx, accepted, new.Head())
-	if err != nil {
+	if v, ok := tooLong(err, new.Head()); ok && s.approved != new.Head() {
+		s.hold(v)
+		return nil
+	} else if err != nil && !ok {
 		return fmt.Errorf("compare main with %s: %w", accepted.Short(), err)
 	}
 	v := guard.Main{
@@ -40,7 +43,8 @@ func (s *Session) accept(ctx context.Context, new *store.Snapshot) error {
 		StatusLost: s.statusLost, Approval: string(s.approved),
 	}.Judge()
 	if v.IsHeld() {
-		s.hold(v, accepted)
+		v.Message = wordsOfMain(v, accepted)
+		s.hold(v)
 		return nil
 	}
 	begin := accepted == "" || v.Approved
@@ -54,6 +58,10 @@ func (s *Session) accept(ctx context.Context, new *store.Snapshot) error {
 		return err
 	}
 	s.take(accepted, new, commits, removals)
+	head, words := s.unanswerable()
+	if err := s.answerMain(ctx, contract.Invalid, head, words); err != nil {
+		return fmt.Errorf("answer main: %w", err)
+	}
 	if begin && view.Main != nil {
 		// Its branch status may be another one, too.
 		s.options.Began()
@@ -61,8 +69,7 @@ func (s *Session) accept(ctx context.Context, new *store.Snapshot) error {
 	return nil
 }
 
-func (s *Session) hold(v guard.Verdict, accepted store.Hash) {
-	v.Message = wordsOfMain(v, accepted)
+func (s *Session) hold(v guard.Verdict) {
 	s.mu.Lock()
 	was := s.view.Held
 	s.view.Held = true
@@ -137,15 +144,20 @@ func heldAtBegin(path string, head store.Hash, present *contract.Status) *contra
 func (s *Session) take(accepted store.Hash, new *store.Snapshot, commits []store.Commit, removals judged) {
 	view := s.View()
 	old, paths := view.Main, map[string]bool{}
-	// What was looked at while main was held, was for its status only.
-	if removals.all || view.Held {
+	s.mu.Lock()
+	before := s.strays
+	s.mu.Unlock()
+	strays, wanted := countStrays(before, old, new), s.Answers.strayFilter(before)
+	// What was looked at while main was held, was for its status only. And of strays
+	// that were too many, others are answered now.
+	if removals.all || view.Held || before > maxStrays && strays <= maxStrays {
 		for path := range s.Answers.paths(new, contract.Root) {
 			paths[path] = true
 		}
 	}
 	var back []string
 	for c := range store.Diff(old, new, contract.Root) {
-		if contract.IsReserved(c.Path) {
+		if contract.IsReserved(c.Path) || !wanted(c.Path) {
 			continue
 		}
 		paths[c.Path] = true
@@ -167,6 +179,7 @@ func (s *Session) take(accepted store.Hash, new *store.Snapshot, commits []store
 	// They are there before the head is: a claim is not looked at between the two.
 	s.Removals.take(accepted, new, removals, back)
 	s.mu.Lock()
+	s.strays = strays
 	maps.Copy(s.uids, uids)
 	s.view = View{Main: new, Generation: s.Status.Advance(new.Head(), slices.Collect(maps.Keys(paths)))}
 	s.mu.Unlock()

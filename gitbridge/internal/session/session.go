@@ -31,6 +31,8 @@ type Options struct {
 	Checkpoint Checkpoint
 	// Approved is the commit of main that a person accepted as a new begin.
 	Approved store.Hash
+	// Suspended is what Suspend says at first.
+	Suspended bool
 	// Limits say how many removals may pass by themselves.
 	Limits breaker.Limits
 	// Save keeps one where it outlives the process.
@@ -77,6 +79,8 @@ type Session struct {
 	view View
 	// uids are those that commits named, of claims that are not answered since.
 	uids map[string]string
+	// strays is how many files of the accepted commit are no part of the contract.
+	strays int
 }
 
 // View is the newest commit of main that counts.
@@ -101,7 +105,7 @@ func New(o Options) *Session {
 		all: map[string]*Removal{}, passed: o.Checkpoint.Removals, limits: o.Limits,
 	}
 	s.Checkpoints = &Checkpoints{write: o.Save, status: status, view: s.View, removals: s.Removals, last: o.Checkpoint}
-	s.Stops = &Stops{changed: o.Changed, resume: s.resume}
+	s.Stops = &Stops{changed: o.Changed, resume: s.resume, suspended: o.Suspended, resumed: make(chan struct{})}
 	s.Recreation = &Recreation{main: func() *store.Snapshot { return s.View().Main }, enqueue: o.Enqueue, changed: o.Changed}
 	s.Foreign = &Foreign{all: s.isAllAnswered, paths: map[string]bool{}}
 	return s
@@ -127,9 +131,10 @@ func (s *Session) Opened() <-chan struct{} { return s.opened }
 // Run follows the repository until ctx ends. Wake gives hints, by branch.
 func (s *Session) Run(ctx context.Context, wakeMain, wakeStatus <-chan store.Hash) {
 	var wg sync.WaitGroup
+	main, status := unlessSuspended{s.options.Main, s.Stops}, unlessSuspended{s.options.Status, s.Stops}
 	wg.Go(func() {
 		store.Follow(ctx, store.FollowOptions{
-			Branch: s.options.Status, Wake: wakeStatus, Poll: 5 * time.Minute,
+			Branch: status, Wake: wakeStatus, Poll: 5 * time.Minute,
 			OnChange: func(_ context.Context, _, new *store.Snapshot) error { return s.onStatus(new) },
 			OnError:  func(err error) { s.health.set(opening, err) },
 		})
@@ -137,7 +142,7 @@ func (s *Session) Run(ctx context.Context, wakeMain, wakeStatus <-chan store.Has
 	defer wg.Wait()
 	// Main counts only when status is known, and need not wait for that to come.
 	// What goes wrong is told when it is asked for again.
-	wg.Go(func() { _, _ = s.options.Main.Fetch(ctx) })
+	wg.Go(func() { _, _ = main.Fetch(ctx) })
 	select {
 	case <-s.opened:
 	case <-ctx.Done():
@@ -145,9 +150,9 @@ func (s *Session) Run(ctx context.Context, wakeMain, wakeStatus <-chan store.Has
 	}
 	wg.Go(func() { s.Status.Settle(ctx, s.pushed) })
 	store.Follow(ctx, store.FollowOptions{
-		Branch: s.options.Main, Wake: wakeMain,
+		Branch: main, Wake: wakeMain,
 		OnChange: func(ctx context.Context, _, new *store.Snapshot) error { return s.onMain(ctx, new) },
-		OnError:  func(err error) { s.health.set(fetching, err) },
+		OnError:  func(err error) { s.onMainError(ctx, err) },
 	})
 	s.Checkpoints.close(context.WithoutCancel(ctx))
 }

@@ -62,7 +62,9 @@ func (s *Session) compareStatus() {
 		s.options.Began()
 		s.enqueueAll(s.View().Main)
 	case s.statusLost && !was && s.seen != nil:
-		s.hold(guard.Main{Head: string(s.seen.Head()), StatusLost: true}.Judge(), "")
+		v := guard.Main{Head: string(s.seen.Head()), StatusLost: true}.Judge()
+		v.Message = wordsOfMain(v, "")
+		s.hold(v)
 	}
 }
 

@@ -1,6 +1,9 @@
 package session
 
-import "sync"
+import (
+	"context"
+	"sync"
+)
 
 // Stop is why nothing at all is done.
 type Stop struct {
@@ -19,6 +22,8 @@ type Stops struct {
 	// status that is not its own.
 	stop                 *Stop
 	unchecked, suspended bool
+	// resumed is closed, and replaced, when the session is not suspended any more.
+	resumed chan struct{}
 }
 
 // check stops until it is known whether all is there that was applied before.
@@ -58,9 +63,36 @@ func (s *Stops) Suspend(yes bool) {
 	s.mu.Lock()
 	was := s.suspended
 	s.suspended = yes
+	if was && !yes {
+		close(s.resumed)
+		s.resumed = make(chan struct{})
+	}
 	s.mu.Unlock()
 	if was && !yes {
 		s.resume()
+	}
+}
+
+func (s *Stops) isSuspended() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.suspended
+}
+
+// untilResumed waits while the session is suspended.
+func (s *Stops) untilResumed(ctx context.Context) error {
+	for {
+		s.mu.Lock()
+		suspended, resumed := s.suspended, s.resumed
+		s.mu.Unlock()
+		if !suspended {
+			return nil
+		}
+		select {
+		case <-resumed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
 }
 

@@ -7,9 +7,10 @@ import (
 	"gitbind.dev/gitbridge/store"
 )
 
+const wayOn = "Nothing is applied or deleted meanwhile. To take main as it is: kubectl gitbind approve --main %s"
+
 // wordsOfMain says why a head of main is not accepted, and what can be done.
 func wordsOfMain(v guard.Verdict, accepted store.Hash) string {
-	const wayOn = "Nothing is applied or deleted meanwhile. To take main as it is: kubectl gitbind approve --main %s"
 	head := store.Hash(v.Commit)
 	switch v.Reason {
 	case guard.MainMissing:

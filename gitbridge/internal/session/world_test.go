@@ -120,8 +120,13 @@ func (w *world) start() *run {
 
 func (w *world) startWith(o session.Options) *run {
 	w.Helper()
+	return w.startOn(o, w.remote.Branch("main"))
+}
+
+func (w *world) startOn(o session.Options, on store.Branch) *run {
+	w.Helper()
 	o.Cluster = tenant.Cluster{ID: "k3x9d2abqw", UID: "u", Namespace: "gb-k3x9d2abqw"}
-	main := &watched{Branch: w.remote.Branch("main")}
+	main := &watched{Branch: on}
 	o.Main, o.Status = main, w.remote.Branch("status")
 	o.Save, o.Changed, o.Now = w.save, func() {}, time.Now
 	o.Began = func() {}

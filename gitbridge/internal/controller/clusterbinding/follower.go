@@ -64,7 +64,7 @@ func (r *Reconciler) begin(b *v1alpha1.ClusterBinding) (*follower, error) {
 	f.session = session.New(session.Options{
 		Cluster: f.cluster, Main: repository.Branch("main"), Status: repository.Branch("status"),
 		Checkpoint: f.status.checkpoint, Approved: store.Hash(b.Annotations[v1alpha1.ApproveMainAnnotation]),
-		Limits: breaker.LimitsOf(b.Spec.Removals),
+		Suspended: b.Spec.Suspended, Limits: breaker.LimitsOf(b.Spec.Removals),
 		Save: func(ctx context.Context, c session.Checkpoint) error {
 			err := f.status.save(ctx, c)
 			if errors.Is(err, errSuperseded) {

@@ -1,0 +1,156 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/guard"
+	"gitbind.dev/gitbridge/internal/statusbranch"
+	"gitbind.dev/gitbridge/store"
+)
+
+// Reasons of branches that are more than is read.
+const (
+	mainTooLarge   contract.Reason = "MainTooLarge"
+	statusTooLarge contract.Reason = "StatusTooLarge"
+)
+
+// maxStrays is how many files that are no part of the contract are answered one by
+// one. The others are counted.
+const maxStrays = 100
+
+// unlessSuspended is a branch that is not fetched while the session is suspended.
+type unlessSuspended struct {
+	store.Branch
+	stops *Stops
+}
+
+func (b unlessSuspended) Fetch(ctx context.Context) (*store.Snapshot, error) {
+	return b.FetchTip(ctx, "")
+}
+
+func (b unlessSuspended) FetchTip(ctx context.Context, tip store.Hash) (*store.Snapshot, error) {
+	if err := b.stops.untilResumed(ctx); err != nil {
+		return nil, err
+	}
+	return b.Branch.FetchTip(ctx, tip)
+}
+
+// onMainError is told what is wrong with main, nil for nothing. A main that is more
+// than is read is held, until it is another one.
+func (s *Session) onMainError(ctx context.Context, err error) {
+	var limit *store.LimitError
+	if !errors.As(err, &limit) || limit.Passing {
+		s.health.set(fetching, err)
+		return
+	}
+	s.health.set(fetching, nil)
+	hold := tooLarge(limit)
+	s.following.Lock()
+	// What was seen before is not main any more, and not to be approved.
+	s.seen = nil
+	s.hold(hold)
+	s.following.Unlock()
+	// It is said again each time that main is looked at.
+	_ = s.answerMain(ctx, contract.Held, limit.Head, hold.Message)
+}
+
+// tooLarge is the hold of a branch that is more than is read.
+func tooLarge(limit *store.LimitError) guard.Verdict {
+	words := fmt.Sprintf("%s is at %s, and not read: %s. Nothing new is applied or deleted meanwhile. ", limit.Branch, limit.Head.Short(), limit.Reason)
+	if limit.Passing {
+		words += "It is tried again by itself"
+	} else {
+		words += "Push a commit that takes away what is too much, or set the branch back to one without it: that is followed by itself"
+	}
+	reason := mainTooLarge
+	if limit.Branch != "main" {
+		reason = statusTooLarge
+	}
+	return guard.Verdict{Reason: reason, Message: words, Commit: string(limit.Head)}
+}
+
+// tooLong is the hold of a main that can be read, where the history since the last
+// commit that was accepted is more than is read. Ok is false for any other error.
+func tooLong(err error, head store.Hash) (v guard.Verdict, ok bool) {
+	var limit *store.LimitError
+	if !errors.As(err, &limit) {
+		return v, false
+	}
+	return guard.Verdict{Reason: mainTooLarge, Commit: string(head), Message: fmt.Sprintf("main is at %s, and it is not known whether that descends from the last commit that was accepted: %s. "+wayOn, head.Short(), limit.Reason, head)}, true
+}
+
+// answerMain says on status what is wrong with main as a whole, "" for nothing.
+func (s *Session) answerMain(ctx context.Context, result contract.Result, head store.Hash, words string) error {
+	change := statusbranch.Change{Path: contract.MainAnswerPath, Subject: "status: main can be read"}
+	if words != "" {
+		data, err := contract.EncodeStatus(&contract.Status{
+			Result: result, Answers: contract.Answers{Commit: string(head)}, Message: words,
+			Problem: &contract.Problem{File: "main", Reason: words},
+		})
+		if err != nil {
+			return err
+		}
+		change.Data, change.Subject = data, fmt.Sprintf("status: %s main", result)
+	}
+	_, there := s.Status.Snapshot().Entry(change.Path)
+	if s.Stops.Why() != nil || words == "" && !there {
+		return nil
+	}
+	err := s.Status.Write(ctx, change)
+	if errors.Is(err, statusbranch.ErrForeign) {
+		// Whoever follows status finds that out, too.
+		return nil
+	}
+	return err
+}
+
+// unanswerable says of files that are no part of the contract that they are too many
+// to be answered one by one, "" when they are not.
+func (s *Session) unanswerable() (head store.Hash, words string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.strays <= maxStrays {
+		return "", ""
+	}
+	return s.view.Main.Head(), fmt.Sprintf("%d files below %s/ are no claims, requests or inputs: %d of them are answered one by one. Remove them", s.strays, contract.Root, maxStrays)
+}
+
+// isStray reports whether a path below Root is no part of the contract.
+func isStray(path string) bool {
+	if _, err := contract.ParsePath(path); err == nil || contract.IsReserved(path) {
+		return false
+	}
+	_, isRequest := contract.ParseRequestPath(path)
+	return !isRequest
+}
+
+// strayFilter lets through what is to be looked at: of the strays those that have an
+// answer, and as many more as are answered. Before is how many there were before.
+func (a *Answers) strayFilter(before int) func(path string) bool {
+	room := maxStrays - before
+	return func(path string) bool {
+		if !isStray(path) || a.has(path) {
+			return true
+		}
+		room--
+		return room >= 0
+	}
+}
+
+// countStrays is how many there are in a tree, by what differs from another one.
+func countStrays(before int, old, new *store.Snapshot) int {
+	for c := range store.Diff(old, new, contract.Root) {
+		if (c.Old == nil) == (c.New == nil) || !isStray(c.Path) {
+			continue
+		}
+		if c.New != nil {
+			before++
+		} else {
+			before--
+		}
+	}
+	return before
+}

@@ -1,0 +1,179 @@
+package session_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/internal/session"
+	"gitbind.dev/gitbridge/store"
+)
+
+// limited is a branch that says of one commit that it is more than is read.
+type limited struct {
+	store.Branch
+	at   atomic.Pointer[store.LimitError]
+	logs atomic.Pointer[store.LimitError]
+}
+
+func (b *limited) FetchTip(ctx context.Context, tip store.Hash) (*store.Snapshot, error) {
+	snap, err := b.Branch.FetchTip(ctx, tip)
+	if limit := b.at.Load(); limit != nil && err == nil && snap.Head() == limit.Head {
+		return nil, fmt.Errorf("fetch: %w", limit)
+	}
+	return snap, err
+}
+
+func (b *limited) Log(ctx context.Context, since, to store.Hash) ([]store.Commit, bool, error) {
+	if limit := b.logs.Load(); limit != nil && to == limit.Head {
+		return nil, false, fmt.Errorf("log: %w", limit)
+	}
+	return b.Branch.Log(ctx, since, to)
+}
+
+// refused is the answer to main as a whole, "" for none.
+func (w *world) refusedMain() string {
+	w.Helper()
+	snap, err := w.remote.Branch("status").Fetch(w.Context())
+	if err != nil {
+		w.Fatal(err)
+	}
+	data, err := snap.Read(contract.MainAnswerPath)
+	if err != nil {
+		return ""
+	}
+	s, err := contract.DecodeStatus(data)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return string(s.Result) + ": " + s.Message
+}
+
+func TestH1_AMainThatIsTooLargeIsHeldUntilItIsMended(t *testing.T) {
+	w := newWorld(t)
+	good := w.commit("Add", map[string]string{path("a"): "1"})
+	main := &limited{Branch: w.remote.Branch("main")}
+	r := w.startOn(session.Options{}, main)
+	r.follows()
+	r.answer(path("a"), contract.Applied)
+	w.queued()
+
+	mend := map[string]func(){
+		"by a commit":       func() { w.commit("Mend", map[string]string{path("b"): "1"}) },
+		"by being set back": func() { w.remote.ForceHead("main", good) },
+	}
+	for _, how := range []string{"by being set back", "by a commit"} {
+		bad := w.commit("Too much", map[string]string{path("c"): how})
+		main.at.Store(&store.LimitError{Branch: "main", Head: bad, Reason: "tree too large: more than 250000 files and folders"})
+		r.wantHeld("MainTooLarge")
+		if words := r.Condition().Message; !strings.Contains(words, "more than 250000 files") || !strings.Contains(words, bad.Short()) {
+			t.Errorf("the condition says %q", words)
+		}
+		w.eventually("status says so", func() bool { return strings.Contains(w.refusedMain(), "Held: main is at "+bad.Short()) })
+		if v := r.View(); v.Main.Head() != good {
+			t.Errorf("main counts at %s, want %s", v.Main.Head(), good)
+		}
+		if got := w.queued(); len(got) > 0 {
+			t.Errorf("%q is looked at", got)
+		}
+		mend[how]()
+		r.follows()
+		w.eventually("nothing is said any more", func() bool { return w.refusedMain() == "" && r.Condition().Status == "True" })
+		w.queued()
+	}
+}
+
+// A long history is no reason to stay held for good: a person says that it is right.
+func TestH2_AHistoryThatIsTooLongIsHeldUntilItIsApproved(t *testing.T) {
+	w := newWorld(t)
+	w.commit("Add", map[string]string{path("a"): "1"})
+	main := &limited{Branch: w.remote.Branch("main")}
+	r := w.startOn(session.Options{}, main)
+	r.follows()
+	head := w.commit("Talk", map[string]string{path("b"): "1"})
+	main.logs.Store(&store.LimitError{Branch: "main", Head: head, Reason: "the history before it: pack too large: more than 67108864 bytes of commits with their messages"})
+	r.wantHeld("MainTooLarge")
+	if words := r.Condition().Message; !strings.Contains(words, "bytes of commits") || !strings.Contains(words, "approve --main "+string(head)) {
+		t.Errorf("the condition says %q", words)
+	}
+	if err := r.Approve(t.Context(), head); err != nil {
+		t.Fatal(err)
+	}
+	r.follows()
+}
+
+func TestH1_FilesThatAreNoClaimsAreCountedAndNotAllAnswered(t *testing.T) {
+	w := newWorld(t)
+	files := map[string]string{path("a"): "1"}
+	stray := func(i int) string { return fmt.Sprintf("bindings/odd/%04d", i) }
+	for i := range 1000 {
+		files[stray(i)] = "x"
+	}
+	w.commit("Add", files)
+	r := w.start()
+	r.follows()
+	queue := w.queued()
+	if len(queue) != 101 || queue[0] != path("a")+" !" || queue[100] != stray(99)+" !" {
+		t.Errorf("%d paths are looked at, the first %s, the last %s; want the claim and 100 others", len(queue), queue[0], queue[len(queue)-1])
+	}
+	words := "1000 files below bindings/ are no claims, requests or inputs: 100 of them are answered one by one"
+	if c := r.Condition(); c.Status != "True" || !strings.Contains(c.Message, words) {
+		t.Errorf("condition %+v", c)
+	}
+	w.eventually("status says so", func() bool { return strings.Contains(w.refusedMain(), words) })
+
+	// What is answered is looked at again, what is not stays so.
+	r.answer(stray(7), contract.Invalid)
+	w.commit("Change", map[string]string{stray(7): "y", stray(500): "y", stray(2000): "x", path("a"): "2"})
+	r.follows()
+	if got := fmt.Sprint(w.queued()); got != fmt.Sprint([]string{path("a") + " !", stray(7) + " !"}) {
+		t.Errorf("after a change %s are looked at", got)
+	}
+	gone := map[string]string{}
+	for i := range 950 {
+		gone[stray(i)] = ""
+	}
+	w.commit("Remove most", gone)
+	r.follows()
+	if got := w.queued(); !strings.Contains(fmt.Sprint(got), stray(2000)) || !strings.Contains(fmt.Sprint(got), stray(950)) || !strings.Contains(fmt.Sprint(got), stray(7)) {
+		t.Errorf("when they are few enough %q are looked at", got)
+	}
+	w.eventually("nothing is said any more", func() bool { return w.refusedMain() == "" && !strings.Contains(r.Condition().Message, "no claims") })
+}
+
+func TestH1_ASuspendedClusterIsNotFetched(t *testing.T) {
+	w := newWorld(t)
+	w.commit("Add", map[string]string{path("a"): "1"})
+	r := w.startWith(session.Options{Suspended: true})
+	wake := func() {
+		for range 5 {
+			store.Tell(r.wakeMain, "")
+			store.Tell(r.wakeStatus, "")
+			time.Sleep(2 * time.Millisecond)
+		}
+	}
+	wake()
+	if c := r.Condition(); c.Reason != "Suspended" || r.main.looks.Load() != 0 || !r.Works() {
+		t.Errorf("from the start: %+v, %d looks at main", c, r.main.looks.Load())
+	}
+	r.Stops.Suspend(false)
+	r.follows()
+	if r.Condition().Status != "True" {
+		t.Errorf("afterwards: %+v", r.Condition())
+	}
+	r.Stops.Suspend(true)
+	// One may be under way.
+	wake()
+	before := r.main.looks.Load()
+	head := w.commit("Add", map[string]string{path("b"): "1"})
+	wake()
+	if looks := r.main.looks.Load(); looks > before || r.View().Main.Head() == head {
+		t.Errorf("%d looks at main while suspended", looks-before)
+	}
+	r.Stops.Suspend(false)
+	r.follows()
+}

@@ -3,6 +3,7 @@ package repository
 import (
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"syscall"
@@ -18,12 +19,18 @@ const (
 	ReasonRejected          = "PushRejected"
 	ReasonNoCredential      = "SecretMissing"
 	ReasonUnusable          = "RepositoryUnusable"
+	ReasonTooLarge          = "RepositoryTooLarge"
 )
 
 // Explain gives an error's reason and what to say of it to people. Both stay
 // the same while the trouble is the same.
 func Explain(err error) (reason, message string) {
+	var limit *store.LimitError
 	switch {
+	case errors.As(err, &limit) && limit.Passing:
+		return ReasonTooLarge, fmt.Sprintf("The branch %s is not read: %s. It is tried again by itself.", limit.Branch, limit.Reason)
+	case errors.As(err, &limit):
+		return ReasonTooLarge, fmt.Sprintf("The branch %s is at commit %s, and not read: %s. Nothing is written in either direction. Push a commit that takes away what is too much, or set the branch back to one without it: that is followed by itself.", limit.Branch, limit.Head.Short(), limit.Reason)
 	case errors.Is(err, ErrSuspended):
 		return ReasonNoCredential, "The Secret with the credential for the repository is missing. It is tried again when the Secret is there."
 	case errors.Is(err, store.ErrUnauthorized):

@@ -2,6 +2,7 @@ package repository
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -120,6 +121,11 @@ func (l *Lineage) descends(ctx context.Context, from store.Hash, head *store.Sna
 		return true, []store.Commit{head.Commit()}, nil
 	}
 	commits, descends, err := l.main.Log(ctx, from, head.Head())
+	var limit *store.LimitError
+	if errors.As(err, &limit) {
+		// A person can still say that it is right.
+		return false, nil, nil
+	}
 	if err != nil || !descends {
 		return false, nil, err
 	}

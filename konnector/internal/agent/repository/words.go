@@ -20,7 +20,7 @@ func approvable(head store.Hash) string {
 // wordsOfMain says why a head of main is not accepted.
 func wordsOfMain(v guard.Verdict, accepted store.Hash) string {
 	head := store.Hash(v.Commit)
-	what := fmt.Sprintf("at %s, which does not contain it", head.Short())
+	what := fmt.Sprintf("at %s, which does not contain it, or has more history since than is read", head.Short())
 	if v.Reason == guard.MainMissing {
 		what = "gone"
 	}

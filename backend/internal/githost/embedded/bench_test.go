@@ -63,7 +63,7 @@ func checked(b *testing.B, repo *repository, caller access.Caller, body []byte) 
 	if _, _, err := repo.present(req); err != nil {
 		return err
 	}
-	c := newCheck(b.Context(), repo, caller)
+	c := newCheck(b.Context(), repo, caller, free)
 	defer c.reader.close()
 	return c.push(req, in, int64(in.Len()))
 }

@@ -33,6 +33,8 @@ type check struct {
 	caller access.Caller
 	repo   *repository
 	reader *reader
+	// charge claims memory for the push.
+	charge func(bytes int64) error
 	// pack holds the commits and trees that the push brings.
 	pack map[plumbing.Hash]object
 	// commits are those of pack, read.
@@ -42,10 +44,10 @@ type check struct {
 }
 
 // newCheck is the check of one push. Its reader must be closed.
-func newCheck(ctx context.Context, repo *repository, caller access.Caller) *check {
+func newCheck(ctx context.Context, repo *repository, caller access.Caller, charge func(int64) error) *check {
 	return &check{
 		ctx: ctx, caller: caller, repo: repo,
-		reader:  &reader{repo: repo, ctx: ctx},
+		reader: &reader{repo: repo, ctx: ctx}, charge: charge,
 		commits: map[plumbing.Hash]commit{}, compared: map[[2]plumbing.Hash]bool{},
 	}
 }
@@ -55,7 +57,7 @@ func newCheck(ctx context.Context, repo *repository, caller access.Caller) *chec
 func (c *check) push(req *pushRequest, received io.Reader, size int64) error {
 	if size > 0 {
 		var err error
-		c.pack, err = readPush(received, c.reader)
+		c.pack, err = readPush(received, c.reader, c.charge)
 		if errors.Is(err, pack.ErrMalformed) || errors.Is(err, pack.ErrLimit) {
 			return &ruling{req.Commands[0].Ref, err.Error()}
 		}
@@ -98,10 +100,12 @@ func (c *check) update(cmd command) error {
 			return err
 		}
 	}
-	if !onlyBindings(c.caller.Role) {
-		return nil
+	if onlyBindings(c.caller.Role) {
+		if err := c.paths(cmd, fresh, exits); err != nil {
+			return err
+		}
 	}
-	return c.paths(cmd, fresh, exits)
+	return c.extent(cmd)
 }
 
 // removal refuses a delete that loses commits: conflicts/… keeps what lost, and

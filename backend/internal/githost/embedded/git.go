@@ -25,6 +25,8 @@ const hostConfig = `# Written by the gitbind backend at each start. Changes here
 	# Nothing larger is ever used, and looking for differences between such files
 	# takes minutes, in which a fetch is silent.
 	bigFileThreshold = 1m
+	# A sixth of what git would keep of the objects that differences are from.
+	deltaBaseCacheLimit = 16m
 	# While a push is in quarantine, its own repository counts as an alternate
 	# and git would list the refs of it twice: two processes for nothing.
 	alternateRefsCommand = true
@@ -56,6 +58,11 @@ const hostConfig = `# Written by the gitbind backend at each start. Changes here
 	allow = true
 [uploadpackfilter "tree"]
 	allow = true
+[pack]
+	# What each program takes is bounded; each thread has as much again.
+	threads = 1
+	windowMemory = 32m
+	deltaCacheSize = 16m
 [gc]
 	auto = 0
 	cruftPacks = true
@@ -75,6 +82,8 @@ type git struct {
 	program string
 	// dir is the directory of all repositories.
 	dir string
+	// memory bounds what each program allocates, in bytes.
+	memory uint64
 }
 
 // newGit finds git, checks its version and writes the host's configuration.
@@ -90,7 +99,7 @@ func newGit(ctx context.Context, dir string) (*git, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	g := &git{program: program, dir: dir}
+	g := &git{program: program, dir: dir, memory: processMemory}
 	out, err := g.output(ctx, dir, nil, "version")
 	if err != nil {
 		return nil, err
@@ -150,7 +159,7 @@ func (g *git) output(ctx context.Context, dir string, stdin []byte, args ...stri
 	if stdin != nil {
 		cmd.Stdin = bytes.NewReader(stdin)
 	}
-	if err := cmd.Run(); err != nil {
+	if err := g.run(cmd); err != nil {
 		return nil, fmt.Errorf("git %s: %w: %s", args[0], err, strings.TrimSpace(abbreviate(stderr.String())))
 	}
 	return stdout.Bytes(), nil

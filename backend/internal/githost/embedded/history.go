@@ -235,7 +235,7 @@ func (r *repository) stream(ctx context.Context, stdin io.Reader, read func(*buf
 	if err != nil {
 		return err
 	}
-	if err := cmd.Start(); err != nil {
+	if err := r.git.start(cmd); err != nil {
 		return err
 	}
 	buffered := bufio.NewReaderSize(out, 64<<10)

@@ -18,6 +18,7 @@ import (
 	"gitbind.dev/backend/internal/refusal"
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/store/memory"
 )
 
 // Authenticator tells who makes a request about one cluster, or refuses with a
@@ -87,7 +88,10 @@ type Host struct {
 	// patience is that with slow clients.
 	patience patience
 	repack   chan *repository
-	started  time.Time
+	extents  *extents
+	// memory is that of all pushes in work.
+	memory  *memory.Budget
+	started time.Time
 	// now is the clock that old objects' age is told by.
 	now func() time.Time
 	// reserve is how much space a push must leave.
@@ -134,6 +138,8 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 		reads:    newPlaces(2*maxReads, 4, maxRepositoryReads), // people take half
 		patience: defaultPatience,
 		repack:   make(chan *repository, 1024),
+		extents:  &extents{},
+		memory:   memory.NewBudget(pushMemory),
 		started:  time.Now(),
 		now:      time.Now,
 		reserve:  diskReserve,
@@ -245,5 +251,6 @@ func (h *Host) open(id string) *repository {
 		git:     h.git,
 		turn:    make(chan struct{}, 1),
 		objects: newCache(objectCacheSize),
+		extents: h.extents,
 	}
 }

@@ -1,11 +1,14 @@
 package embedded
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"regexp"
+	"strings"
 
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/refusal"
@@ -87,10 +90,12 @@ func (h *Host) advertise(w http.ResponseWriter, r *http.Request, repo *repositor
 	if err != nil {
 		return err
 	}
-	out, err := cmd.Output()
+	var out, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &stderr
+	err = repo.git.run(cmd)
 	leave() // a slow client keeps nobody else's place
 	if err != nil {
-		return gitError(program, err)
+		return fmt.Errorf("git %s: %w: %s", program, err, abbreviate(strings.TrimSpace(stderr.String())))
 	}
 	w.Header().Set("Content-Type", "application/x-"+string(svc)+"-advertisement")
 	var head []byte
@@ -98,7 +103,7 @@ func (h *Host) advertise(w http.ResponseWriter, r *http.Request, repo *repositor
 		head = append(appendPkt(nil, "# service="+string(svc)+"\n"), flushPkt...)
 	}
 	// A client that went away is no trouble of ours.
-	_, _ = h.progressWriter(w).Write(append(head, out...))
+	_, _ = h.progressWriter(w).Write(append(head, out.Bytes()...))
 	return nil
 }
 

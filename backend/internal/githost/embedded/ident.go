@@ -7,6 +7,7 @@ import (
 
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/store/limits"
 )
 
 // controlPlaneDomain is that of gitbind's own components in the control plane.
@@ -18,6 +19,9 @@ var ident = regexp.MustCompile(`^[^<>\x00\n]*<([^<>\x00\n ]+)> [0-9]+ [+-][0-9]{
 // identityRule tells whether a caller may push a new commit with this author
 // and committer. It gives "" or the reason why not.
 func identityRule(caller access.Caller, c commit) string {
+	if len(c.Message) > limits.Message {
+		return fmt.Sprintf("its message has %d bytes, at most %d: shorten it with git commit --amend", len(c.Message), limits.Message)
+	}
 	// Git shows a commit's lines decoded, and what is harmless text in one
 	// encoding is an @ in another.
 	if c.Encoding != "" && !strings.EqualFold(c.Encoding, "UTF-8") {
@@ -34,9 +38,6 @@ func identityRule(caller access.Caller, c commit) string {
 	return messageRule(c.Message)
 }
 
-// maxMessage bounds the message of a person's commit, which is read in full.
-const maxMessage = 1 << 20
-
 // credit begins a line that names a person: Co-authored-by, Signed-off-by and
 // their like, in each way that git reads.
 var credit = regexp.MustCompile(`(?i)^[a-z0-9-]*-by\s*:`)
@@ -44,9 +45,6 @@ var credit = regexp.MustCompile(`(?i)^[a-z0-9-]*-by\s*:`)
 // messageRule refuses a person's message that names a user of an app cluster as
 // one who took part: histories show that beside the author.
 func messageRule(message string) string {
-	if len(message) > maxMessage {
-		return fmt.Sprintf("its message has %d bytes, at most %d: shorten it with git commit --amend", len(message), maxMessage)
-	}
 	if !strings.Contains(strings.ToLower(message), contract.ReservedDomain) {
 		return ""
 	}
@@ -63,7 +61,13 @@ func messageRule(message string) string {
 	return ""
 }
 
+// maxIdent is how long the line of an author or a committer may be, in bytes.
+const maxIdent = 1 << 10
+
 func identRule(caller access.Caller, what, line string) string {
+	if len(line) > maxIdent {
+		return fmt.Sprintf("its %s line has %d bytes, at most %d: set a shorter user.name and user.email", what, len(line), maxIdent)
+	}
 	m := ident.FindStringSubmatch(line)
 	if m == nil {
 		return fmt.Sprintf("its %s line %q is not of the form: name <email> seconds zone", what, abbreviate(line))

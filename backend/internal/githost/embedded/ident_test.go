@@ -116,7 +116,7 @@ func TestTheMessageRulesAreForPeopleOnly(t *testing.T) {
 	}
 }
 
-func TestAMessageOfAPersonHasAtMostOneMebibyte(t *testing.T) {
+func TestH2_AMessageHasAtMostOneMebibyte(t *testing.T) {
 	t.Parallel()
 	// The domain makes the rule read the message; its end is read, too.
 	const text, credit = "gitbind.dev\n", "\nAcked-by: gitbind.dev"
@@ -128,7 +128,9 @@ func TestAMessageOfAPersonHasAtMostOneMebibyte(t *testing.T) {
 		{strings.Repeat("x", 1<<20), ""},
 		{strings.Repeat("x", 1<<20+1), "its message has 1048577 bytes"},
 	} {
-		if why := messageRule(c.message); (why != "") != (c.refused != "") || !strings.Contains(why, c.refused) {
+		const person = "alice <alice@example.com> 1 +0000"
+		why := identityRule(access.Caller{Role: access.Owner, Cluster: cluster}, commit{Author: person, Committer: person, Message: c.message})
+		if (why != "") != (c.refused != "") || !strings.Contains(why, c.refused) {
 			t.Errorf("%d bytes: %q, want %q", len(c.message), why, c.refused)
 		}
 	}

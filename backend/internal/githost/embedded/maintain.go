@@ -74,7 +74,7 @@ func (h *Host) repackOne(ctx context.Context, repo *repository) {
 	before, start := repo.packs(), time.Now()
 	repo.collecting.Lock()
 	defer repo.collecting.Unlock()
-	_, err := repo.git.output(ctx, repo.dir, nil, args...)
+	err := repo.git.maintain(ctx, repo.dir, args...)
 	repo.measure()
 	if err == nil && full {
 		err = errors.Join(os.WriteFile(repo.collected(), nil, 0o600), os.Chtimes(repo.collected(), h.now(), h.now()))

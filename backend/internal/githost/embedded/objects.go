@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
+
+	"gitbind.dev/gitbridge/store/limits"
 )
 
 // errObject says that an object is not in the one form that git itself writes.
@@ -23,18 +25,15 @@ type commit struct {
 	Message  string
 }
 
-// maxCommitHead bounds a commit's headers, parents and signature among them: a
-// line costs many times its bytes to look at.
-const maxCommitHead = 1 << 20
-
 func parseCommit(data []byte) (commit, error) {
 	head, message, ok := strings.Cut(string(data), "\n\n")
 	if !ok {
 		// A commit without a message ends after its headers.
 		head = strings.TrimSuffix(string(data), "\n")
 	}
-	if len(head) > maxCommitHead {
-		return commit{}, fmt.Errorf("%w: commit with %d bytes of headers, at most %d", errObject, len(head), maxCommitHead)
+	// A line costs many times its bytes to look at.
+	if len(head) > limits.CommitHead {
+		return commit{}, fmt.Errorf("%w: commit with %d bytes of headers, at most %d", errObject, len(head), limits.CommitHead)
 	}
 	lines := strings.Split(head, "\n")
 	c := commit{Message: message}

@@ -57,6 +57,9 @@ func (b bases) object(h plumbing.Hash) (object, bool, error) {
 	return o, ok, nil
 }
 
+// free is memory without end.
+func free(int64) error { return nil }
+
 // insert is a delta that makes text of any base of baseSize bytes.
 func insert(baseSize int, text string) []byte {
 	d := binary.AppendUvarint(nil, uint64(baseSize))
@@ -75,7 +78,7 @@ func TestOfAPushCommitsAndTreesAreRead(t *testing.T) {
 		packEntry{typ: typeRefDelta, ref: file[:], data: insert(4, "another file")},
 		packEntry{typ: typeRefDelta, ref: bytes.Repeat([]byte{7}, 20), data: insert(10, "a file whose base git has")},
 		packEntry{typ: typeRefDelta, ref: commit[:], data: insert(10, "another commit")},
-	)), bases{commit: known})
+	)), bases{commit: known}, free)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +113,7 @@ func TestH3_DeltasOnAFileAreCountedBeforeGitMakesThem(t *testing.T) {
 	if len(data) > 10_000 {
 		t.Errorf("the push has %d bytes", len(data))
 	}
-	if _, err := readPush(bytes.NewReader(data), bases{}); !errors.Is(err, pack.ErrLimit) || !strings.Contains(fmt.Sprint(err), "unpacked") {
+	if _, err := readPush(bytes.NewReader(data), bases{}, free); !errors.Is(err, pack.ErrLimit) || !strings.Contains(fmt.Sprint(err), "unpacked") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -38,6 +38,15 @@ func (r *reader) object(name plumbing.Hash) (object, bool, error) {
 	if o, ok := r.repo.objects.get(name); ok {
 		return o, true, nil
 	}
+	o, ok, err := r.read(name)
+	if ok {
+		r.repo.objects.put(name, o)
+	}
+	return o, ok, err
+}
+
+// read reads a commit or a tree that is not remembered.
+func (r *reader) read(name plumbing.Hash) (object, bool, error) {
 	typ, size, err := r.info(name)
 	if err != nil {
 		return object{}, false, err
@@ -46,7 +55,7 @@ func (r *reader) object(name plumbing.Hash) (object, bool, error) {
 		return object{}, false, nil
 	}
 	if size > maxRead {
-		return object{}, false, fmt.Errorf("%s has %d bytes, at most %d", name, size, maxRead)
+		return object{}, false, fmt.Errorf("%w: %s has %d bytes, at most %d", errObject, name, size, maxRead)
 	}
 	if _, _, err := r.ask("contents", name); err != nil {
 		return object{}, false, err
@@ -55,9 +64,7 @@ func (r *reader) object(name plumbing.Hash) (object, bool, error) {
 	if _, err := io.ReadFull(r.out, data); err != nil {
 		return object{}, false, fmt.Errorf("git cat-file: %w", err)
 	}
-	o := object{Type: typ, Data: data[:size]}
-	r.repo.objects.put(name, o)
-	return o, true, nil
+	return object{Type: typ, Data: data[:size]}, true, nil
 }
 
 // hasCommit tells whether the repository has this commit.
@@ -113,7 +120,7 @@ func (r *reader) start() error {
 	if err != nil {
 		return err
 	}
-	if err := cmd.Start(); err != nil {
+	if err := r.repo.git.start(cmd); err != nil {
 		return fmt.Errorf("git cat-file: %w", err)
 	}
 	r.process, r.in, r.out = cmd, in, bufio.NewReader(out)

@@ -17,6 +17,7 @@ import (
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/refusal"
 	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/store/memory"
 )
 
 const (
@@ -43,6 +44,9 @@ func (h *Host) receive(w http.ResponseWriter, r *http.Request, repo *repository,
 	ctx, cancel := context.WithTimeout(r.Context(), receiveTimeout)
 	defer cancel()
 	answer, err := h.push(ctx, repo, caller, body)
+	if errors.Is(err, memory.ErrBusy) {
+		return refusal.New(refusal.Unavailable, "the Git host is busy with other large pushes: try again in a minute")
+	}
 	if err != nil {
 		return err
 	}
@@ -102,7 +106,9 @@ func (h *Host) push(ctx context.Context, repo *repository, caller access.Caller,
 	if moved != "" {
 		return stalePush(req, moved), nil
 	}
-	c := newCheck(ctx, repo, caller)
+	ctx, claim := h.memory.Claim(ctx)
+	defer claim.Release()
+	c := newCheck(ctx, repo, caller, claim.Take)
 	defer c.reader.close()
 	err = c.push(req, body.from(packAt), body.size-packAt)
 	if no := (*ruling)(nil); errors.As(err, &no) {
@@ -195,7 +201,7 @@ func (r *repository) receivePack(ctx context.Context, caller access.Caller, req 
 	cmd := r.git.command(ctx, r.dir, append(args, "receive-pack", "--stateless-rpc", ".")...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, &stdout, &stderr
-	err := cmd.Run()
+	err := r.git.run(cmd)
 	if ended := (*exec.ExitError)(nil); errors.As(err, &ended) && !ended.Exited() {
 		r.killed.Store(true)
 	}

@@ -33,6 +33,8 @@ type repository struct {
 	size atomic.Int64
 	// objects remembers commits and trees across pushes.
 	objects *cache
+	// extents are those of folders, over all repositories.
+	extents *extents
 }
 
 // lock waits for this repository's turn.

@@ -8,6 +8,7 @@ import (
 
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/store/limits"
 )
 
 const claimPath = "bindings/postgresqlinstances.example.com/claims/team-a/orders.yaml"
@@ -312,7 +313,7 @@ func TestNobodyButTheKonnectorCreditsTheUsersOfACluster(t *testing.T) {
 		c.commit("honest", map[string]string{"y": "y\n"})
 		c.refused(words, "HEAD:changes/x")
 	}
-	if why := messageRule(strings.Repeat("long\n", maxMessage/5+1)); !strings.Contains(why, "shorten it with git commit --amend") {
+	if why := identityRule(access.Caller{Role: access.Owner}, commit{Message: strings.Repeat("long\n", limits.Message/5+1)}); !strings.Contains(why, "shorten it with git commit --amend") {
 		t.Errorf("a message that is too long to be read: %q", why)
 	}
 

@@ -2,7 +2,6 @@ package embedded
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"os/exec"
@@ -54,23 +53,15 @@ func (h *Host) upload(w http.ResponseWriter, r *http.Request, repo *repository, 
 	out := h.progressWriter(w)
 	var stderr strings.Builder
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = body.from(0), out, &stderr
-	err = cmd.Run()
+	err = repo.git.run(cmd)
 	switch {
 	case err == nil || r.Context().Err() != nil:
 		return nil
 	case !out.written:
-		return gitError("upload-pack", fmt.Errorf("%w: %s", err, abbreviate(stderr.String())))
+		return fmt.Errorf("git upload-pack: %w: %s", err, abbreviate(stderr.String()))
 	}
 	// Git has told the client in its own protocol what is wrong, and half a pack
 	// is no pack: every client checks its sum.
 	h.cfg.Log.InfoContext(r.Context(), "Fetch failed", "cluster", repo.id, "error", err, "git", abbreviate(strings.TrimSpace(stderr.String())))
 	return nil
-}
-
-func gitError(program string, err error) error {
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && len(exit.Stderr) > 0 {
-		return fmt.Errorf("git %s: %w: %s", program, err, abbreviate(strings.TrimSpace(string(exit.Stderr))))
-	}
-	return fmt.Errorf("git %s: %w", program, err)
 }

@@ -138,17 +138,19 @@ func (b *Base) Encode() (string, error) {
 // anew from what was saved. Until then see ReadCreated.
 func Read(u *unstructured.Unstructured) *Base {
 	a := read(u)
-	if a == nil {
-		return nil
-	}
-	owner := a.UID
-	if owner == "" {
-		owner = statusUID(u)
-	}
-	if owner == "" || owner != u.GetUID() {
+	if a == nil || !a.isOf(u.GetUID(), statusUID(u)) {
 		return nil
 	}
 	return a.base(u)
+}
+
+// isOf reports whether a base counts for an object, whose status names statusUID.
+func (a *annotation) isOf(uid, statusUID types.UID) bool {
+	owner := a.UID
+	if owner == "" {
+		owner = statusUID
+	}
+	return owner != "" && owner == uid
 }
 
 // IsUnnamed reports whether an object has a base without a UID and no status that
@@ -192,6 +194,10 @@ func read(u *unstructured.Unstructured) *annotation {
 	if !ok {
 		return nil
 	}
+	return parse(value)
+}
+
+func parse(value string) *annotation {
 	var a annotation
 	if err := json.Unmarshal([]byte(value), &a); err != nil {
 		return nil
@@ -245,39 +251,44 @@ func pack(c content) (string, error) {
 	return base64.StdEncoding.EncodeToString(b.Bytes()), nil
 }
 
+// stored is content whose spec is not read yet.
+type stored struct {
+	content
+	// Spec is read with Kubernetes' own decoder: whole numbers are int64 there.
+	Spec json.RawMessage `json:"spec"`
+}
+
 func unpack(packed string) (content, error) {
-	var c content
+	s, err := decompress(packed)
+	if err == nil && len(s.Spec) > 0 {
+		err = utiljson.Unmarshal(s.Spec, &s.content.Spec)
+	}
+	return s.content, err
+}
+
+func decompress(packed string) (stored, error) {
+	var s stored
 	data, err := base64.StdEncoding.DecodeString(packed)
 	if err != nil {
-		return c, err
+		return s, err
 	}
 	r := readers.Get().(*gzip.Reader)
 	defer readers.Put(r)
 	if err := r.Reset(bytes.NewReader(data)); err != nil {
-		return c, err
+		return s, err
 	}
 	plain, err := io.ReadAll(io.LimitReader(r, maxContent+1))
 	if err != nil {
-		return c, err
+		return s, err
 	}
 	if len(plain) > maxContent {
-		return c, ErrTooLarge
+		return s, ErrTooLarge
 	}
-	var stored struct {
-		content
-		// Spec is read with Kubernetes' own decoder: whole numbers are int64 there.
-		Spec json.RawMessage `json:"spec"`
+	if err := json.Unmarshal(plain, &s); err != nil {
+		return s, err
 	}
-	if err := json.Unmarshal(plain, &stored); err != nil {
-		return c, err
+	if s.Kind == "" || s.APIVersion == "" {
+		return s, errors.New("no claim")
 	}
-	if c = stored.content; c.Kind == "" || c.APIVersion == "" {
-		return c, errors.New("no claim")
-	}
-	if len(stored.Spec) > 0 {
-		if err := utiljson.Unmarshal(stored.Spec, &c.Spec); err != nil {
-			return c, err
-		}
-	}
-	return c, nil
+	return s, nil
 }

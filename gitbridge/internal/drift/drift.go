@@ -152,10 +152,43 @@ const foundKey = "foundFields"
 func Slim(u *unstructured.Unstructured) {
 	found := Found(u)
 	u.SetManagedFields(nil)
+	SetFound(u, found)
+}
+
+// SetFound makes Found say so of an object that has no lists of fields.
+func SetFound(u *unstructured.Unstructured, found string) {
 	delete(u.Object, foundKey)
 	if found != "" {
 		u.Object[foundKey] = found
 	}
+}
+
+// Entry is one of an object's lists of fields.
+type Entry struct {
+	Manager     string                            `json:"manager"`
+	Operation   metav1.ManagedFieldsOperationType `json:"operation"`
+	Subresource string                            `json:"subresource"`
+	FieldsV1    json.RawMessage                   `json:"fieldsV1"`
+}
+
+// FoundIn is Found for an object that is given by its lists of fields and its
+// annotations.
+func FoundIn(entries []Entry, annotations map[string]string) string {
+	found := "none"
+	for _, e := range entries {
+		if e.Manager != tenant.FieldOwner || e.Operation != metav1.ManagedFieldsOperationApply || e.Subresource != "" {
+			continue
+		}
+		var fields map[string]any
+		if err := json.Unmarshal(e.FieldsV1, &fields); err != nil {
+			return "unreadable"
+		}
+		found = digest(fields)
+	}
+	if len(entries) == 0 || found == annotations[tenant.FieldsAnnotation] {
+		return ""
+	}
+	return found
 }
 
 // Found names the fields that are the bridge's where these are others than it

@@ -1,6 +1,7 @@
 package drift_test
 
 import (
+	"encoding/json"
 	"os"
 	"testing"
 
@@ -181,6 +182,17 @@ func TestDrift(t *testing.T) {
 			found := drift.Found(live)
 			if (found != "") != (len(test.want.Fields) > 0) {
 				t.Errorf("found %q", found)
+			}
+			data, err := json.Marshal(live.GetManagedFields())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var entries []drift.Entry
+			if err := json.Unmarshal(data, &entries); err != nil {
+				t.Fatal(err)
+			}
+			if in := drift.FoundIn(entries, live.GetAnnotations()); in != found {
+				t.Errorf("in its lists of fields: found %q, want %q", in, found)
 			}
 			slim := live.DeepCopy()
 			drift.Slim(slim)

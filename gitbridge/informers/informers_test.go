@@ -5,19 +5,26 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/streaming"
+	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	restwatch "k8s.io/client-go/rest/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"gitbind.dev/gitbridge/informers/informerstest"
 )
 
 // seen is an event as it is passed on.
@@ -73,7 +80,7 @@ func TestWhatComesIsWhatTheDynamicClientSees(t *testing.T) {
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
 			want, wantErr := read(t, theirs, stream)
-			got, err := read(t, serializer{theirs}, stream)
+			got, err := read(t, ours(t), stream)
 			if name == "more in it" {
 				// That is none of the API server's.
 				if err == nil || errors.Is(err, io.EOF) || len(got) > 0 {
@@ -96,7 +103,7 @@ func TestAnObjectIsNotChangedByTheNextEvent(t *testing.T) {
 	for i := range 100 {
 		stream.WriteString(event("ADDED", object(fmt.Sprintf("name-%02d", i), "")))
 	}
-	got, _ := read(t, serializer{dynamic.ConfigFor(&rest.Config{}).NegotiatedSerializer}, stream.String())
+	got, _ := read(t, ours(t), stream.String())
 	for i, s := range got {
 		if name := s.Object.(*unstructured.Unstructured).GetName(); name != fmt.Sprintf("name-%02d", i) {
 			t.Fatalf("object %d has the name %s", i, name)
@@ -104,6 +111,62 @@ func TestAnObjectIsNotChangedByTheNextEvent(t *testing.T) {
 	}
 	if len(got) != 100 {
 		t.Errorf("%d objects", len(got))
+	}
+}
+
+// metadata is an object of which little is kept.
+type metadata struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+}
+
+func (m *metadata) DeepCopyObject() runtime.Object { return m }
+
+func TestTheStoreHasWhatWasDecoded(t *testing.T) {
+	t.Parallel()
+	decode := func(data []byte) (client.Object, error) {
+		m := &metadata{}
+		return m, json.Unmarshal(data, m)
+	}
+	config := informerstest.Serve(t, "anynines.com/v1", "PostgresqlInstance", slices.Values([][]byte{[]byte(object("a", "")), []byte(object("b", ""))}))
+	informer, err := New(config, schema.GroupVersionResource{Group: "anynines.com", Version: "v1", Resource: "postgresqlinstances"}, labels.Everything(), decode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go informer.RunWithContext(t.Context())
+	select {
+	case <-informer.HasSyncedChecker().Done():
+	case <-time.After(10 * time.Second):
+		t.Fatal("the list does not end")
+	}
+	for _, name := range []string{"a", "b"} {
+		if o, _, err := informer.GetStore().GetByKey(name); err != nil || o.(*metadata).Name != name {
+			t.Errorf("%s is kept as %v, %v", name, o, err)
+		}
+	}
+	if n := len(informer.GetStore().List()); n != 2 {
+		t.Errorf("%d objects", n)
+	}
+}
+
+func TestAnObjectOfAListIsDecodedOnce(t *testing.T) {
+	decode := Decode(func(data []byte) (client.Object, error) {
+		m := &metadata{}
+		return m, json.Unmarshal(data, m)
+	})
+	u := &unstructured.Unstructured{}
+	if err := u.UnmarshalJSON([]byte(object("a", ""))); err != nil {
+		t.Fatal(err)
+	}
+	first, err := decode.listed(u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, ok := first.(*metadata); !ok || m.Name != "a" || m.Kind != "PostgresqlInstance" {
+		t.Errorf("it is kept as %v", first)
+	}
+	if again, err := decode.listed(first); err != nil || again != first {
+		t.Errorf("then as %v, %v", again, err)
 	}
 }
 
@@ -121,8 +184,17 @@ func benchmark(b *testing.B, s runtime.NegotiatedSerializer) {
 	}
 }
 
+// ours keeps all of an object, to be compared with what the dynamic client makes.
+func ours(t testing.TB) runtime.NegotiatedSerializer {
+	t.Helper()
+	return serializer{dynamic.ConfigFor(&rest.Config{}).NegotiatedSerializer, "anynines.com", func(data []byte) (client.Object, error) {
+		u := &unstructured.Unstructured{}
+		return u, json.Unmarshal(data, &u.Object)
+	}}
+}
+
 func BenchmarkHundredEvents(b *testing.B) {
 	theirs := dynamic.ConfigFor(&rest.Config{}).NegotiatedSerializer
-	b.Run("ours", func(b *testing.B) { benchmark(b, serializer{theirs}) })
+	b.Run("ours", func(b *testing.B) { benchmark(b, ours(b)) })
 	b.Run("theirs", func(b *testing.B) { benchmark(b, theirs) })
 }

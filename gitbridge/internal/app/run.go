@@ -48,7 +48,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 }
 
 func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, sessions *session.Registry, elected *lease.Lease) error {
-	objects, err := claimcache.New(mgr.GetConfig(), mgr.GetRESTMapper(), func(clusterID string, key contract.Key, now bool) {
+	objects, err := claimcache.New(mgr.GetConfig(), func(clusterID string, key contract.Key, now bool) {
 		if s := sessions.Get(clusterID); s != nil {
 			s.Enqueue(key.Path(), now)
 		}

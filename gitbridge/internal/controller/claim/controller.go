@@ -39,7 +39,7 @@ type APIs interface {
 // Objects are those that were applied, as far as watching tells.
 type Objects interface {
 	Watch(ctx context.Context, kind schema.GroupVersionKind, binding string) error
-	Get(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error)
+	Get(kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error)
 }
 
 // Controller works for one app cluster.

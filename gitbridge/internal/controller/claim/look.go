@@ -117,7 +117,7 @@ func (c *Controller) findLive(ctx context.Context, s *step) error {
 		return nil
 	}
 	c.cache.works(s.Key.Binding)
-	u, err := c.Objects.Get(ctx, s.api.Kind, c.Session.Cluster.ClaimNamespace(s.Key.Namespace), s.Key.Name)
+	u, err := c.Objects.Get(s.api.Kind, c.Session.Cluster.ClaimNamespace(s.Key.Namespace), s.Key.Name)
 	if err != nil {
 		return err
 	}

@@ -121,7 +121,7 @@ func (c *Controller) census(ctx context.Context) (census, error) {
 			}
 			apis[key.Binding] = api
 		}
-		missing, err := c.isMissing(ctx, api, key)
+		missing, err := c.isMissing(api, key)
 		if err != nil {
 			return census{}, err
 		}
@@ -146,11 +146,11 @@ func (c *Controller) watched(ctx context.Context, binding string) (exportedapi.A
 	return api, err
 }
 
-func (c *Controller) isMissing(ctx context.Context, api exportedapi.API, key contract.Key) (bool, error) {
+func (c *Controller) isMissing(api exportedapi.API, key contract.Key) (bool, error) {
 	path := key.Path()
 	f := decision.Facts{Path: path, Key: key, IsClaim: true, Access: api.Access, File: &decision.File{}, Recreate: c.Session.Recreation.Includes(path)}
 	if api.Access == decision.Granted {
-		u, err := c.Objects.Get(ctx, api.Kind, c.Session.Cluster.ClaimNamespace(key.Namespace), key.Name)
+		u, err := c.Objects.Get(api.Kind, c.Session.Cluster.ClaimNamespace(key.Namespace), key.Name)
 		if err != nil || u == nil && c.cache.isUnseen(path) {
 			return false, err
 		}
@@ -219,7 +219,7 @@ func (c *Controller) isRecreated(ctx context.Context) bool {
 			// It never was applied, so nothing of it is lost.
 			continue
 		}
-		u, err := c.Objects.Get(ctx, api.Kind, c.Session.Cluster.ClaimNamespace(key.Namespace), key.Name)
+		u, err := c.Objects.Get(api.Kind, c.Session.Cluster.ClaimNamespace(key.Namespace), key.Name)
 		if err != nil || u == nil {
 			return false
 		}

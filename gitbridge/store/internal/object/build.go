@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"gitbind.dev/gitbridge/packed/deflate"
+	"gitbind.dev/gitbridge/store/internal/deflate"
 	"gitbind.dev/gitbridge/store/limits"
 )
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"gitbind.dev/gitbridge/packed/deflate"
+	"gitbind.dev/gitbridge/store/internal/deflate"
 )
 
 // What an Editor refuses.

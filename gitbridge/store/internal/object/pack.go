@@ -1,6 +1,6 @@
 package object
 
-import "gitbind.dev/gitbridge/packed/deflate"
+import "gitbind.dev/gitbridge/store/internal/deflate"
 
 // short is the size in bytes below which packing saves nothing.
 const short = 128

@@ -20,7 +20,6 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
-	"gitbind.dev/gitbridge/informers"
 	"gitbind.dev/gitbridge/lease"
 	"gitbind.dev/gitbridge/program"
 	"gitbind.dev/konnector/internal/agent/controller/apiservicebinding"
@@ -74,7 +73,8 @@ func Run(ctx context.Context, o Options) error {
 		Recorder: mgr.GetEventRecorder("konnector"),
 	}
 	bindings.Claims = &claim.Controllers{
-		Cache:    mgr.GetCache(),
+		Config:   mgr.GetConfig(),
+		Cached:   mgr.GetCache(),
 		Live:     mgr.GetAPIReader(),
 		Client:   mgr.GetClient(),
 		Recorder: mgr.GetEventRecorder("konnector"),
@@ -113,7 +113,7 @@ func Run(ctx context.Context, o Options) error {
 func manager(ctx context.Context, o Options) (ctrl.Manager, *lease.Lease, error) {
 	return o.Manager(ctx, o.Config, Name, ctrl.Options{
 		Cache: cache.Options{
-			DefaultTransform: claim.ForCache,
+			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject: map[client.Object]cache.ByObject{
 				&corev1.Secret{}: {Namespaces: map[string]cache.Config{o.Namespace: {}}},
 				&apiextensionsv1.CustomResourceDefinition{}: {Label: labels.SelectorFromSet(labels.Set{
@@ -121,7 +121,6 @@ func manager(ctx context.Context, o Options) (ctrl.Manager, *lease.Lease, error)
 				})},
 			},
 		},
-		NewCache: informers.NewCache,
 	})
 }
 

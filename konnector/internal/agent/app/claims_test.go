@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -151,6 +152,21 @@ func TestStatusComesDown(t *testing.T) {
 		t.Errorf("%d writes: %v", len(n), n)
 	}
 	w.never("another write of the same", func() bool { return len(w.writes.take(w.group)) > 0 })
+
+	// From here on the cache has a digest of the status, and no spec.
+	before := w.get("orders")
+	if !w.isAgreed("orders") {
+		t.Errorf("it has to be kept whole: %v", before)
+	}
+	w.answer("orders", contract.Status{Result: contract.Applied, Status: map[string]any{"managed": map[string]any{"readyReplicas": int64(2)}}})
+	w.conditionIs("orders", "Ready", "NotReported")
+	u = w.get("orders")
+	if diff := cmp.Diff(before.Object["spec"], u.Object["spec"]); diff != "" || !maps.Equal(before.GetAnnotations(), u.GetAnnotations()) || !maps.Equal(before.GetLabels(), u.GetLabels()) {
+		t.Errorf("the status was written and with it changed: %s, from %v to %v", diff, before, u)
+	}
+	if n, _, _ := unstructured.NestedInt64(u.Object, "status", "managed", "readyReplicas"); n != 2 {
+		t.Errorf("status %v", u.Object["status"])
+	}
 
 	w.setSpec("orders", "big", "plan")
 	w.conditionIs("orders", "Applied", "Waiting")

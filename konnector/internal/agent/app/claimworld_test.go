@@ -2,16 +2,20 @@ package app_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/konnector/internal/base"
 )
 
 func (w *world) key(name string) contract.Key {
@@ -264,4 +268,23 @@ func (w *world) files() (n int) {
 		}
 	}
 	return n
+}
+
+// isAgreed reports whether an object says what its base says, byte for byte, in the
+// JSON of the API server: of such a one the cache keeps little.
+func (w *world) isAgreed(name string) bool {
+	w.Helper()
+	clients, err := kubernetes.NewForConfig(w.admin)
+	w.must(err)
+	key := w.key(name)
+	data, err := clients.RESTClient().Get().AbsPath("/apis", w.group, "v1", "namespaces", key.Namespace, w.plural, key.Name).DoRaw(w.Context())
+	w.must(err)
+	var o struct {
+		Kind     string
+		Metadata metav1.ObjectMeta
+		Spec     json.RawMessage
+	}
+	w.must(json.Unmarshal(data, &o))
+	m := &o.Metadata
+	return base.Agrees(base.Object{Kind: o.Kind, UID: m.UID, StatusUID: m.UID, Labels: m.Labels, Annotations: m.Annotations, Spec: o.Spec})
 }

@@ -69,7 +69,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	err := r.Client.Get(ctx, req.NamespacedName, b)
 	switch {
 	case apierrors.IsNotFound(err):
-		r.stop(ctx, req.Name)
+		r.stop(req.Name)
 		return ctrl.Result{}, r.create(ctx, req.Name)
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("get binding: %w", err)
@@ -93,12 +93,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 func (r *Reconciler) follow(ctx context.Context, l *look) (ctrl.Result, error) {
 	switch {
 	case l.released:
-		r.stop(ctx, l.binding.Name)
+		r.stop(l.binding.Name)
 		return ctrl.Result{}, nil
 	case l.facts.Terminating && l.facts.Finalizer:
 		return r.unbind(ctx, l)
 	case l.facts.Terminating:
-		r.stop(ctx, l.binding.Name)
+		r.stop(l.binding.Name)
 		return ctrl.Result{}, nil
 	}
 	api, missing, err := r.bind(ctx, l)
@@ -110,12 +110,12 @@ func (r *Reconciler) follow(ctx context.Context, l *look) (ctrl.Result, error) {
 
 // stop leaves CRD and objects as they are. What a person said about the claims
 // of one binding does not count for the next.
-func (r *Reconciler) stop(ctx context.Context, binding string) {
+func (r *Reconciler) stop(binding string) {
 	r.requests.follow(binding, nil)
 	for _, repo := range r.Pool.All() {
 		repo.Removals.ApproveUnbinding(binding, false)
 	}
-	r.Claims.Stop(ctx, binding)
+	r.Claims.Stop(binding)
 }
 
 // bind goes step by step; each needs the one before.
@@ -193,7 +193,7 @@ func (r *Reconciler) served(ctx context.Context, api claim.API) (bool, error) {
 func (r *Reconciler) report(ctx context.Context, l *look, api claim.API, missing *notReady) (ctrl.Result, error) {
 	b := l.binding
 	if missing != nil && missing.stop {
-		r.Claims.Stop(ctx, b.Name)
+		r.Claims.Stop(b.Name)
 	}
 	want := b.DeepCopy()
 	if api.Kind.Kind != "" && r.Claims.Running(api) {
@@ -203,7 +203,7 @@ func (r *Reconciler) report(ctx context.Context, l *look, api claim.API, missing
 	if missing == nil {
 		want.Status.HeldFiles, want.Status.Held = r.Claims.Held(b.Name)
 		var err error
-		if want.Status.Namespaces, err = r.Claims.Namespaces(ctx, api); err != nil {
+		if want.Status.Namespaces, err = r.Claims.Namespaces(ctx, b.Name); err != nil {
 			return ctrl.Result{}, err
 		}
 	}

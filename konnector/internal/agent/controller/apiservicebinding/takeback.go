@@ -62,7 +62,7 @@ func (r *Reconciler) takeBack(ctx context.Context, l *look) (ctrl.Result, error)
 		}
 		r.event(l.binding, corev1.EventTypeWarning, "NotRemoved", "%s", words)
 	}
-	r.stop(ctx, l.binding.Name)
+	r.stop(l.binding.Name)
 	return ctrl.Result{}, r.letGoOf(ctx, l)
 }
 

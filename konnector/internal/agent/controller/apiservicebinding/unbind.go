@@ -44,13 +44,13 @@ func (r *Reconciler) unbind(ctx context.Context, l *look) (ctrl.Result, error) {
 	}
 	switch l.action {
 	case request.LetGo:
-		r.Claims.Stop(ctx, b.Name)
+		r.Claims.Stop(b.Name)
 		return ctrl.Result{RequeueAfter: again}, r.letGo(ctx, l)
 	case request.RemoveRequest:
-		r.Claims.Stop(ctx, b.Name)
+		r.Claims.Stop(b.Name)
 		return r.removeRequest(ctx, l)
 	case request.TakeBack:
-		r.Claims.Stop(ctx, b.Name)
+		r.Claims.Stop(b.Name)
 		return r.takeBack(ctx, l)
 	case request.DeleteClaims:
 		if err := r.deleteObjects(ctx, l); err != nil {

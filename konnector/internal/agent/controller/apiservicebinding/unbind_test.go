@@ -158,7 +158,7 @@ func TestWhatWasSaidOfOneBindingDoesNotCountForTheNext(t *testing.T) {
 	if !may(0) {
 		t.Error("a person who deletes the binding is asked")
 	}
-	w.stop(t.Context(), binding)
+	w.stop(binding)
 	if may(1) {
 		t.Error("no person was asked about the next one's claims")
 	}

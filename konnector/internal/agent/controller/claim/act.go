@@ -211,7 +211,7 @@ func (r *reconciler) delete(ctx context.Context, l *look) (*unstructured.Unstruc
 	if err != nil {
 		return nil, moved(err)
 	}
-	return r.get(ctx, r.live, l.key)
+	return r.get(ctx, l.key)
 }
 
 // removing notes a removal before it is done. One that a person has decided on is

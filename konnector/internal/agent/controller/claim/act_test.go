@@ -39,20 +39,20 @@ func TestWhatIsNotServedYetIsWrittenAgain(t *testing.T) {
 					return c.Update(ctx, o, opts...)
 				},
 			}).Build()
-			r := &reconciler{client: newNotingClient(server, &written{})}
+			r := &reconciler{live: server, client: newNotingClient(server, &written{})}
 			api := testAPI(t)
 			api.since = time.Now().Add(-tc.age)
 			r.current.Store(&api)
 
 			var err error
-			if l.object, err = r.get(t.Context(), server, l.key); err != nil {
+			if l.object, err = r.get(t.Context(), l.key); err != nil {
 				t.Fatal(err)
 			}
 			_, err = r.update(t.Context(), l, l.facts.File, base.Base{UID: "u1", Commit: "c2", Blob: "b2", Generation: 3, Claim: l.facts.File})
 			if errors.Is(err, errUnserved) != tc.again || err != nil && !tc.again {
 				t.Errorf("error %v", err)
 			}
-			u, err := r.get(t.Context(), server, l.key)
+			u, err := r.get(t.Context(), l.key)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -173,7 +173,7 @@ func (r *reconciler) recordPushed(ctx context.Context, l *look, u *unstructured.
 		if !errors.Is(err, errMoved) {
 			return out, err
 		}
-		if u, err = r.get(ctx, r.live, l.key); err != nil {
+		if u, err = r.get(ctx, l.key); err != nil {
 			return nil, err
 		}
 		if u == nil || u.GetUID() != uid {

@@ -8,25 +8,32 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/informers"
 	"gitbind.dev/konnector/internal/agent/metrics"
 	"gitbind.dev/konnector/internal/agent/repository"
 )
 
 // Controllers runs one controller for each bound API.
 type Controllers struct {
-	Cache    cache.Cache
+	// Config is as whom the objects are watched.
+	Config *rest.Config
+	// Cached reads others than the claims from a cache, Live from the API server.
+	Cached   client.Reader
 	Live     client.Reader
 	Client   client.Client
 	Recorder events.EventRecorder
@@ -107,46 +114,35 @@ func (c *Controllers) Ensure(ctx context.Context, api API) error {
 				}
 				return nil
 			}
-			c.stop(ctx, api.Binding)
+			c.stop(api.Binding)
 		}
 	}
 	return c.start(ctx, api)
 }
 
 func (c *Controllers) start(ctx context.Context, api API) error {
+	informer, err := informers.New(c.Config, schema.ParseGroupResource(api.Binding).WithVersion(api.Kind.Version), labels.Everything(), decodeClaim)
+	if err != nil {
+		return err
+	}
+	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	own := &written{}
 	r := &running{
 		reconciler: &reconciler{
-			cached: c.Cache, live: c.Live, client: newNotingClient(c.Client, own), written: own, reports: turns{most: maxReports}, recorder: c.Recorder,
+			claims: cachedClaims{informer.GetStore(), informer.HasSyncedChecker().Done(), run.Done()},
+			cached: c.Cached, live: c.Live, client: newNotingClient(c.Client, own), written: own, reports: turns{most: maxReports}, recorder: c.Recorder,
 			numbers:  c.Metrics.Of(api.Repository.ClusterID, api.Binding),
 			held:     newHeldFiles(api.Held, func() { c.OnChange(api.Binding) }),
 			rejected: workqueue.NewTypedItemExponentialFailureRateLimiter[contract.Key](rejectedWait, mostRejectedWait),
 		},
-		done: make(chan struct{}),
+		cancel: cancel, done: make(chan struct{}),
 	}
 	r.reconciler.current.Store(&api)
-	kept, err := controller.NewTypedUnmanaged("claim", controller.TypedOptions[ctrl.Request]{
-		Reconciler:              r.reconciler,
-		MaxConcurrentReconciles: c.Workers,
-		CacheSyncTimeout:        syncTimeout,
-		SkipNameValidation:      new(true),
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](retryFirst, retryMax),
-		Logger:                  c.Logger.WithValues("binding", api.Binding),
-	})
+	kept, err := c.controller(r, informer)
 	if err != nil {
-		return fmt.Errorf("make controller for %s: %w", api.Binding, err)
+		cancel()
+		return err
 	}
-	objects := &unstructured.Unstructured{}
-	objects.SetGroupVersionKind(api.Kind)
-	placed := &namespaces{onChange: func() { c.OnChange(api.Binding) }}
-	if err := kept.Watch(source.Kind[client.Object](c.Cache, objects, &arrivals{}, placed.predicate())); err != nil {
-		return fmt.Errorf("watch %s: %w", api.Kind, err)
-	}
-	if err := kept.Watch(source.Func(r.followGit)); err != nil {
-		return fmt.Errorf("follow %s: %w", api.Binding, err)
-	}
-	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	r.cancel = cancel
 	if c.running == nil {
 		c.running = map[string]*running{}
 	}
@@ -161,6 +157,56 @@ func (c *Controllers) start(ctx context.Context, api API) error {
 		}
 	}()
 	return nil
+}
+
+// controller works on the objects of an API, and listens to them and to Git.
+func (c *Controllers) controller(r *running, informer toolscache.SharedIndexInformer) (controller.Controller, error) {
+	binding := r.reconciler.api().Binding
+	kept, err := controller.NewTypedUnmanaged("claim", controller.TypedOptions[ctrl.Request]{
+		Reconciler:              r.reconciler,
+		MaxConcurrentReconciles: c.Workers,
+		CacheSyncTimeout:        syncTimeout,
+		SkipNameValidation:      new(true),
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](retryFirst, retryMax),
+		Logger:                  c.Logger.WithValues("binding", binding),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make controller for %s: %w", binding, err)
+	}
+	placed := &namespaces{onChange: func() { c.OnChange(binding) }}
+	objects := source.Informer{Informer: informer, Handler: &arrivals{}, Predicates: []predicate.Predicate{placed.predicate()}}
+	if err := kept.Watch(&watched{objects, informer}); err != nil {
+		return nil, fmt.Errorf("watch %s: %w", binding, err)
+	}
+	if err := kept.Watch(source.Func(r.followGit)); err != nil {
+		return nil, fmt.Errorf("follow %s: %w", binding, err)
+	}
+	return kept, nil
+}
+
+// watched are the objects of an API as long as its controller runs.
+type watched struct {
+	source.Informer
+	informer toolscache.SharedIndexInformer
+}
+
+// Start does not wait until all are known.
+func (w *watched) Start(ctx context.Context, q workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
+	if err := w.Informer.Start(ctx, q); err != nil {
+		return err
+	}
+	go w.informer.RunWithContext(ctx)
+	return nil
+}
+
+// WaitForSync waits until all are known.
+func (w *watched) WaitForSync(ctx context.Context) error {
+	select {
+	case <-w.informer.HasSyncedChecker().Done():
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("list all objects: %w", context.Cause(ctx))
+	}
 }
 
 // followGit enqueues the claims whose files are there, and from then on those
@@ -221,13 +267,13 @@ func request(key contract.Key) ctrl.Request {
 }
 
 // Stop ends the controller of a binding, if it runs, and forgets its objects.
-func (c *Controllers) Stop(ctx context.Context, binding string) {
+func (c *Controllers) Stop(binding string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.stop(ctx, binding)
+	c.stop(binding)
 }
 
-func (c *Controllers) stop(ctx context.Context, binding string) {
+func (c *Controllers) stop(binding string) {
 	r := c.running[binding]
 	if r == nil {
 		return
@@ -235,11 +281,6 @@ func (c *Controllers) stop(ctx context.Context, binding string) {
 	delete(c.running, binding)
 	r.cancel()
 	r.reconciler.work.close()
-	objects := &unstructured.Unstructured{}
-	objects.SetGroupVersionKind(r.reconciler.api().Kind)
-	if err := c.Cache.RemoveInformer(ctx, objects); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "remove informer", "binding", binding)
-	}
 }
 
 // Held returns the files of a binding that have no object: how many, and the

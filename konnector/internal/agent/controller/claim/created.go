@@ -17,8 +17,8 @@ func (r *reconciler) baseOf(ctx context.Context, key contract.Key, object *unstr
 	if b := base.Read(object); b != nil || !base.IsUnnamed(object) {
 		return b, nil
 	}
-	// The cache has no managed fields.
-	whole, err := r.get(ctx, r.live, key)
+	// The cache does not have who wrote what.
+	whole, err := r.get(ctx, key)
 	if err != nil || whole == nil || whole.GetUID() != object.GetUID() {
 		return nil, err
 	}

@@ -30,6 +30,9 @@ import (
 type look struct {
 	key    contract.Key
 	object *unstructured.Unstructured
+	// agreed is what the cache has of the object, where that is not all of it; nil
+	// where object is whole.
+	agreed *cachedClaim
 	base   *base.Base
 	view   repository.View
 	// file is the entry on main; nil when there is none.
@@ -45,25 +48,27 @@ type look struct {
 	decision decision.Decision
 }
 
-// sight is where to look: in the cache, to find out whether there is anything to
-// do, or at the API server, before anything is done.
-type sight struct {
+// input is what to look at: what the cache has, to find out whether there is
+// anything to do, or what the API server has, before anything is done.
+type input struct {
 	client.Reader
 	object *unstructured.Unstructured
+	// agreed is set where object is not whole.
+	agreed *cachedClaim
 	// refusal is why the API server did not take the file a moment ago, if it
 	// did not.
 	refusal *refusedError
 }
 
 // look gathers facts and decides.
-func (r *reconciler) look(ctx context.Context, key contract.Key, at sight) (*look, error) {
+func (r *reconciler) look(ctx context.Context, key contract.Key, in input) (*look, error) {
 	view, err := r.api().Repository.View(ctx)
 	if err != nil {
 		return nil, err
 	}
-	l := &look{key: key, object: at.object, view: view}
-	if at.refusal != nil {
-		l.refusals = at.refusal.refusals
+	l := &look{key: key, object: in.object, agreed: in.agreed, view: view}
+	if in.refusal != nil {
+		l.refusals = in.refusal.refusals
 	}
 	l.facts = decision.Facts{
 		Key: key, Unfit: key.Validate(), Replaced: view.Replaced, Writer: r.api().Writer,
@@ -72,7 +77,7 @@ func (r *reconciler) look(ctx context.Context, key contract.Key, at sight) (*loo
 	if repo := r.api().Repository; !repo.Serves(key.Namespace) {
 		l.facts.Elsewhere = fmt.Sprintf("Namespace %s is not among spec.namespaces of Connection %s: nothing is committed or created for it.", key.Namespace, repo.Connection)
 	}
-	if err := r.lookAtObject(ctx, l, at); err != nil {
+	if err := r.lookAtObject(ctx, l, in); err != nil {
 		return nil, err
 	}
 	r.lookAtFile(l)
@@ -86,12 +91,11 @@ func (r *reconciler) look(ctx context.Context, key contract.Key, at sight) (*loo
 	return l, r.decide(ctx, l)
 }
 
-func (r *reconciler) lookAtObject(ctx context.Context, l *look, at sight) error {
+func (r *reconciler) lookAtObject(ctx context.Context, l *look, from client.Reader) error {
 	if l.object == nil {
 		return nil
 	}
 	schema, f := r.api().schema, &l.facts
-	f.Live = schema.Normalize(contract.FromObject(l.object))
 	annotations := l.object.GetAnnotations()
 	f.UID, f.Resolve = string(l.object.GetUID()), annotations[v1alpha1.ResolveAnnotation]
 	f.Paused = annotations[v1alpha1.PauseAnnotation] == "true"
@@ -110,11 +114,16 @@ func (r *reconciler) lookAtObject(ctx context.Context, l *look, at sight) error 
 			}
 		}
 	}
+	if l.agreed == nil {
+		f.Live = schema.Normalize(contract.FromObject(l.object))
+	} else if f.Live = f.Base; f.Live == nil {
+		return errIncomplete
+	}
 	if l.object.GetDeletionTimestamp() == nil {
 		return nil
 	}
 	f.Terminating = true
-	f.Ending, err = ending(ctx, at, l.key)
+	f.Ending, err = ending(ctx, from, l.key)
 	return err
 }
 

@@ -7,8 +7,8 @@ import "sync"
 // It is what ending a controller waits for. To wait until all its workers have
 // returned would be to wait forever, now and then: controller-runtime's priority
 // queue can lock itself up when it is shut down
-// (kubernetes-sigs/controller-runtime#3538, not in v0.24). What is left behind
-// then does nothing any more.
+// (kubernetes-sigs/controller-runtime#3538). That is mended in v0.25, which needs
+// the libraries of Kubernetes 1.37. What is left behind then does nothing any more.
 type gate struct {
 	mu     sync.Mutex
 	closed bool

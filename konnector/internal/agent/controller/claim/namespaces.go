@@ -7,9 +7,6 @@ import (
 	"slices"
 	"sync"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 )
@@ -60,17 +57,20 @@ func (n *namespaces) predicate() predicate.Predicate {
 
 // Namespaces are those that hold objects of a bound API, by name: the first
 // maxNamespaces of them.
-func (c *Controllers) Namespaces(ctx context.Context, api API) ([]string, error) {
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(api.Kind.GroupVersion().WithKind(api.Kind.Kind + "List"))
-	if err := c.Cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list %s: %w", api.Binding, err)
+func (c *Controllers) Namespaces(ctx context.Context, binding string) ([]string, error) {
+	c.mu.Lock()
+	r := c.running[binding]
+	c.mu.Unlock()
+	if r == nil {
+		return nil, fmt.Errorf("list %s: %w", binding, errStopped)
+	}
+	claims, err := r.reconciler.claims.list(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", binding, err)
 	}
 	found := map[string]bool{}
-	for i := range list.Items {
-		if ns := list.Items[i].GetNamespace(); ns != metav1.NamespaceNone {
-			found[ns] = true
-		}
+	for _, c := range claims {
+		found[c.Namespace] = true
 	}
 	all := slices.Sorted(maps.Keys(found))
 	return all[:min(len(all), maxNamespaces)], nil

@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/contract"
-	"gitbind.dev/gitbridge/packed"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/konnector/internal/agent/decision"
 	"gitbind.dev/konnector/internal/agent/metrics"
@@ -45,7 +44,9 @@ const (
 // reconciler keeps the claims of one API in step.
 type reconciler struct {
 	current atomic.Pointer[API]
-	// cached reads from the cache, live from the API server.
+	// claims are what the cache has of this API's objects. Of others, cached reads
+	// from the cache, and live from the API server.
+	claims       cachedClaims
 	cached, live client.Reader
 	client       client.Client
 	recorder     events.EventRecorder
@@ -81,34 +82,52 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			r.enqueue(next)
 		}
 	}()
-	object, err := r.get(ctx, r.cached, key)
+	in, err := r.newest(key)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	object = r.written.newest(req.NamespacedName, object)
-	l, err := r.look(ctx, key, sight{Reader: r.cached, object: object})
-	if err != nil {
+	l, err := r.look(ctx, key, in)
+	switch {
+	case errors.Is(err, errIncomplete):
+	case err != nil:
 		return r.trouble(key, err)
-	}
-	if l.settled() {
+	case l.settled():
 		// The cache will do for what the API server takes only from somebody who
 		// knows the newest version.
 		result, err := r.settle(ctx, l, settling{})
-		if !errors.Is(err, errMoved) {
+		if !errors.Is(err, errMoved) && !errors.Is(err, errIncomplete) {
 			return result, err
 		}
-	}
-	if l.decision.Action == decision.Create {
+	case l.decision.Action == decision.Create:
 		// If it is there after all, it cannot be created.
 		return r.bringInStep(ctx, key, nil)
 	}
 	// The cache may be behind, also behind what this very process wrote. What
 	// is pushed to Git is not guarded by a resourceVersion, so nothing is done
 	// on the cache's word.
-	if object, err = r.get(ctx, r.live, key); err != nil {
+	object, err := r.get(ctx, key)
+	if err != nil {
 		return ctrl.Result{}, err
 	}
 	return r.bringInStep(ctx, key, object)
+}
+
+// newest is the newer one of what the cache has of an object and what this process
+// wrote to it.
+func (r *reconciler) newest(key contract.Key) (input, error) {
+	in := input{Reader: r.cached}
+	c, err := r.claims.get(key)
+	if err != nil {
+		return in, err
+	}
+	if in.object = r.written.newer(key, c); in.object != nil || c == nil {
+		return in, nil
+	}
+	if c.agreed {
+		in.agreed = c
+	}
+	in.object, err = c.object()
+	return in, err
 }
 
 // bringInStep looks and acts until there is nothing left to do.
@@ -116,7 +135,7 @@ func (r *reconciler) bringInStep(ctx context.Context, key contract.Key, object *
 	var refusal *refusedError
 	created := false
 	for range maxRounds {
-		l, err := r.look(ctx, key, sight{r.live, object, refusal})
+		l, err := r.look(ctx, key, input{Reader: r.live, object: object, refusal: refusal})
 		if err != nil {
 			return r.trouble(key, err)
 		}
@@ -140,7 +159,7 @@ func (r *reconciler) bringInStep(ctx context.Context, key contract.Key, object *
 		switch {
 		case err == nil:
 		case errors.Is(err, errMoved):
-			if object, err = r.get(ctx, r.live, key); err != nil {
+			if object, err = r.get(ctx, key); err != nil {
 				return ctrl.Result{}, err
 			}
 		case errors.As(err, &refusal):
@@ -159,10 +178,10 @@ func (r *reconciler) bringInStep(ctx context.Context, key contract.Key, object *
 // people keep it busy with.
 const maxReports = 4
 
-// soon is how long the control plane has for its answer, until the app cluster is
-// told that it is waited for. It mostly comes before, and then the status is
-// written once for one change.
-const soon = time.Second
+// answerTimeout is how long the control plane has for its answer, until the app
+// cluster is told that it is waited for. It mostly comes before, and then the status
+// is written once for one change.
+const answerTimeout = time.Second
 
 // settling is how a claim came to be settled.
 type settling struct {
@@ -173,12 +192,16 @@ type settling struct {
 
 // settle says what there is to say where nothing else is to be done.
 func (r *reconciler) settle(ctx context.Context, l *look, s settling) (ctrl.Result, error) {
+	if l.agreed != nil && l.view.StatusReplaced != "" {
+		// What the control plane said last is kept, and only the object has it.
+		return ctrl.Result{}, errIncomplete
+	}
 	if !r.statusDiffers(l, nil) {
 		r.waiting.end(l.key)
 		return r.finished(l, s.refusal), nil
 	}
 	if s.refusal == nil && !s.now && l.answerIsDue() {
-		if rest := r.waiting.rest(l.key, string(l.file.Hash), soon); rest > 0 {
+		if rest := r.waiting.rest(l.key, string(l.file.Hash), answerTimeout); rest > 0 {
 			return ctrl.Result{RequeueAfter: rest}, nil
 		}
 	}
@@ -298,22 +321,25 @@ func (r *reconciler) count(l *look) {
 
 func nameOf(key contract.Key) string { return key.Namespace + "/" + key.Name }
 
-// get reads an object; nil for none.
-func (r *reconciler) get(ctx context.Context, from client.Reader, key contract.Key) (*unstructured.Unstructured, error) {
+// get reads an object from the API server; nil for none.
+func (r *reconciler) get(ctx context.Context, key contract.Key) (*unstructured.Unstructured, error) {
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(r.api().Kind)
-	err := from.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: key.Name}, u)
+	err := r.live.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: key.Name}, u)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("get %s: %w", key, err)
 	}
-	return packed.Whole(u)
+	return u, nil
 }
 
 // errMoved says that something is not any more what was decided on.
 var errMoved = errors.New("changed meanwhile")
+
+// errIncomplete says that the cache does not have all that is needed of an object.
+var errIncomplete = errors.New("the cache does not have all of the object")
 
 // errUnserved says that the API server does not know yet what is in the
 // definition.

@@ -3,6 +3,7 @@ package claim
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -45,8 +46,17 @@ func (r *reconciler) report(ctx context.Context, l *look, trouble error) error {
 		return nil
 	}
 	u := l.object.DeepCopy()
+	if l.agreed != nil {
+		// The API server takes nothing but the status, but who admits it may look
+		// at the spec.
+		l.base.Claim.WriteTo(u)
+	}
 	u.Object["status"] = r.status(l, trouble)
 	err := r.client.Status().Update(ctx, u, fieldOwner)
+	if apierrors.IsInvalid(err) && l.agreed != nil {
+		// What was there before is kept, and only the object has it.
+		return errIncomplete
+	}
 	if apierrors.IsInvalid(err) {
 		// What the provider says does not fit the schema here. What we have to
 		// say must not be lost over that.
@@ -76,7 +86,12 @@ func (r *reconciler) statusDiffers(l *look, trouble error) bool {
 	if l.object == nil || l.facts.Terminating && !l.facts.Finalizer {
 		return false
 	}
-	return !sameJSON(r.status(l, trouble), l.object.Object["status"])
+	status := r.status(l, trouble)
+	if l.agreed != nil {
+		data, err := json.Marshal(status)
+		return err != nil || sha256.Sum256(data) != l.agreed.statusDigest
+	}
+	return !sameJSON(status, l.object.Object["status"])
 }
 
 // sameJSON compares as JSON, where 1 and 1.0 are one number.
@@ -229,7 +244,8 @@ func (r *reconciler) tell(l *look, trouble error) {
 	}
 }
 
-// reasonOf is the reason of a condition in an object's status as it was.
+// reasonOf is the reason of a condition in an object's status as it was. An agreed
+// object of the cache has none, as none of its conditions was bad.
 func reasonOf(u *unstructured.Unstructured, kind string) string {
 	list, _, _ := unstructured.NestedSlice(u.Object, "status", "gitbind", "conditions")
 	for _, e := range list {

@@ -22,8 +22,16 @@ var key = contract.Key{Binding: binding, Namespace: "team-a", Name: "orders"}
 
 func testAPI(t *testing.T) API {
 	t.Helper()
+	api, err := NewAPI(postgresql(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return api
+}
+
+func postgresql() *apiextensionsv1.CustomResourceDefinition {
 	text := apiextensionsv1.JSONSchemaProps{Type: "string"}
-	api, err := NewAPI(&apiextensionsv1.CustomResourceDefinition{
+	return &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: binding},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: "anynines.com", Scope: apiextensionsv1.NamespaceScoped,
@@ -43,11 +51,7 @@ func testAPI(t *testing.T) API {
 				}},
 			}},
 		},
-	}, nil)
-	if err != nil {
-		t.Fatal(err)
 	}
-	return api
 }
 
 func version(plan string) *contract.Claim {

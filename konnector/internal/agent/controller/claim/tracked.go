@@ -5,13 +5,10 @@ import (
 	"errors"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
-	"gitbind.dev/gitbridge/packed"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/konnector/internal/agent/decision"
 	"gitbind.dev/konnector/internal/agent/repository"
@@ -28,25 +25,22 @@ type tracked struct{ *reconciler }
 func (t tracked) Objects(ctx context.Context, want func(key contract.Key, terminating bool) bool) ([]repository.Object, error) {
 	api := t.api()
 	if !t.work.enter() {
-		// Asking for a list would bring the informer back that is being removed,
-		// and without one the others' removals would look fewer than they are.
+		// Nobody watches any more, and by what was there the others' removals would
+		// look fewer than they are.
 		return nil, fmt.Errorf("list %s: %w", api.Binding, errStopped)
 	}
 	defer t.work.leave()
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(api.Kind.GroupVersion().WithKind(api.Kind.Kind + "List"))
-	// Nothing of it is changed.
-	if err := t.cached.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+	all, err := t.claims.list(ctx)
+	if err != nil {
 		return nil, fmt.Errorf("list %s: %w", api.Binding, err)
 	}
 	var out []repository.Object
-	for i := range list.Items {
-		u := &list.Items[i]
-		key := contract.Key{Binding: api.Binding, Namespace: u.GetNamespace(), Name: u.GetName()}
-		if !controllerutil.ContainsFinalizer(u, v1alpha1.Finalizer) || !want(key, u.GetDeletionTimestamp() != nil) {
+	for _, c := range all {
+		key := contract.Key{Binding: api.Binding, Namespace: c.Namespace, Name: c.Name}
+		if !controllerutil.ContainsFinalizer(c, v1alpha1.Finalizer) || !want(key, c.DeletionTimestamp != nil) {
 			continue
 		}
-		o, ok, err := t.object(ctx, key, u)
+		o, ok, err := t.object(ctx, key, c)
 		if err != nil {
 			return nil, err
 		}
@@ -59,8 +53,8 @@ func (t tracked) Objects(ctx context.Context, want func(key contract.Key, termin
 
 // object is not for those that go with their namespace or API: these are held for
 // themselves.
-func (t tracked) object(ctx context.Context, key contract.Key, u *unstructured.Unstructured) (repository.Object, bool, error) {
-	u, err := packed.Whole(u)
+func (t tracked) object(ctx context.Context, key contract.Key, c *cachedClaim) (repository.Object, bool, error) {
+	u, err := c.object()
 	if err != nil {
 		return repository.Object{}, false, err
 	}

@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"gitbind.dev/gitbridge/contract"
 )
 
 // written are objects as this process wrote them last, until the cache shows
@@ -33,23 +35,24 @@ func (w *written) note(o client.Object) {
 	w.objects[client.ObjectKeyFromObject(u)] = u
 }
 
-// newest is the newer one of what the cache shows of an object and what was
-// written to it.
-func (w *written) newest(name types.NamespacedName, cached *unstructured.Unstructured) *unstructured.Unstructured {
+// newer is an object as this process wrote it, nil where what the cache shows is as
+// new.
+func (w *written) newer(key contract.Key, cached *cachedClaim) *unstructured.Unstructured {
+	name := types.NamespacedName{Namespace: key.Namespace, Name: key.Name}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	ours := w.objects[name]
 	if ours == nil {
-		return cached
+		return nil
 	}
-	if cached != nil && cached.GetUID() == ours.GetUID() {
-		order, err := resourceversion.CompareResourceVersion(cached.GetResourceVersion(), ours.GetResourceVersion())
+	if cached != nil && cached.UID == ours.GetUID() {
+		order, err := resourceversion.CompareResourceVersion(cached.ResourceVersion, ours.GetResourceVersion())
 		if err == nil && order < 0 {
 			return ours
 		}
 	}
 	delete(w.objects, name)
-	return cached
+	return nil
 }
 
 // notingClient notes what it writes.

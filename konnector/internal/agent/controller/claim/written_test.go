@@ -3,24 +3,21 @@ package claim
 import (
 	"testing"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func TestNewestIsWhatWasWrittenUntilTheCacheShowsIt(t *testing.T) {
-	object := func(uid types.UID, version string) *unstructured.Unstructured {
-		u := &unstructured.Unstructured{Object: map[string]any{}}
-		u.SetNamespace("team-a")
-		u.SetName("orders")
-		u.SetUID(uid)
-		u.SetResourceVersion(version)
-		return u
+func TestWhatWasWrittenIsNewerUntilTheCacheShowsIt(t *testing.T) {
+	object := func(uid types.UID, version string) *cachedClaim {
+		return &cachedClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "orders", UID: uid, ResourceVersion: version}}
 	}
-	name := types.NamespacedName{Namespace: "team-a", Name: "orders"}
-	ours := object("u1", "100")
+	ours, err := object("u1", "100").object()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, tc := range []struct {
 		name   string
-		cached *unstructured.Unstructured
+		cached *cachedClaim
 		ours   bool
 	}{
 		{"behind", object("u1", "99"), true},
@@ -32,8 +29,7 @@ func TestNewestIsWhatWasWrittenUntilTheCacheShowsIt(t *testing.T) {
 	} {
 		w := &written{}
 		w.note(ours)
-		got := w.newest(name, tc.cached)
-		if isOurs := got != tc.cached; isOurs != tc.ours {
+		if isOurs := w.newer(key, tc.cached) != nil; isOurs != tc.ours {
 			t.Errorf("%s: got what was written: %t", tc.name, isOurs)
 		}
 		if kept := len(w.objects) > 0; kept != tc.ours {

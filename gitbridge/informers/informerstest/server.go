@@ -1,0 +1,45 @@
+// Package informerstest serves objects to an informer as an API server does, for
+// tests and benchmarks of what a cache keeps. It knows nothing else of an API server.
+package informerstest
+
+import (
+	"bytes"
+	"fmt"
+	"iter"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"k8s.io/client-go/rest"
+)
+
+// Serve answers a watch with objects in JSON, and with nothing after them. The group
+// and version are for the end of the list.
+func Serve(tb testing.TB, apiVersion, kind string, objects iter.Seq[[]byte]) *rest.Config {
+	tb.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("sendInitialEvents") != "true" {
+			http.Error(w, "only for lists that are sent to watchers", http.StatusNotImplemented)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		for o := range objects {
+			fmt.Fprintf(w, `{"type":"ADDED","object":%s}`+"\n", o)
+		}
+		fmt.Fprintf(w, `{"type":"BOOKMARK","object":{"apiVersion":%q,"kind":%q,"metadata":{"annotations":{"k8s.io/initial-events-end":"true"},"resourceVersion":"1000000"}}}`+"\n", apiVersion, kind)
+		if f, ok := w.(http.Flusher); ok {
+			f.Flush()
+		}
+		<-r.Context().Done()
+	}))
+	tb.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	return &rest.Config{Host: server.URL}
+}
+
+// Renamed is an object in JSON whose name is another one everywhere.
+func Renamed(data []byte, from, to string) []byte {
+	return bytes.ReplaceAll(data, []byte(from), []byte(to))
+}

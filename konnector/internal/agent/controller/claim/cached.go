@@ -1,0 +1,206 @@
+package claim
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+	"unique"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/konnector/internal/base"
+)
+
+// cachedClaim is what the cache keeps of an object. Of one that says what its base
+// says, and has nothing to be decided in its status, that is identity, base and a
+// digest of its status: spec, labels and annotations are those of the base. Any
+// other one is kept whole until it is such a one again, in JSON: thousands that are
+// worked on, or wait, cost no reads at the API server.
+//
+// It is never changed.
+type cachedClaim struct {
+	metav1.TypeMeta
+	// ObjectMeta has no labels and annotations where the claim is agreed.
+	metav1.ObjectMeta
+	agreed bool
+	// base is the annotation of that name where the claim is agreed.
+	base string
+	// statusDigest is of the status as JSON.
+	statusDigest digest
+	// spec and status are JSON; nil where the claim is agreed.
+	spec, status []byte
+}
+
+// digest tells one JSON text from another.
+type digest [sha256.Size]byte
+
+// decodeClaim takes from an object in JSON what the cache keeps.
+func decodeClaim(data []byte) (client.Object, error) {
+	var in struct {
+		metav1.TypeMeta
+		Metadata struct {
+			metav1.ObjectMeta
+			ManagedFields ignored `json:"managedFields"`
+		} `json:"metadata"`
+		Spec   json.RawMessage `json:"spec"`
+		Status json.RawMessage `json:"status"`
+	}
+	if err := utiljson.Unmarshal(data, &in); err != nil {
+		return nil, fmt.Errorf("read object: %w", err)
+	}
+	c := &cachedClaim{ObjectMeta: in.Metadata.ObjectMeta, statusDigest: sha256.Sum256(in.Status)}
+	c.APIVersion, c.Kind, c.Namespace = shared(in.APIVersion), shared(in.Kind), shared(c.Namespace)
+	if c.agreed = isAgreed(&c.ObjectMeta, in.Kind, in.Spec, in.Status); !c.agreed {
+		c.spec, c.status = in.Spec, in.Status
+		return c, nil
+	}
+	c.base = c.Annotations[v1alpha1.BaseAnnotation]
+	c.Labels, c.Annotations, c.OwnerReferences = nil, nil, nil
+	if slices.Equal(c.Finalizers, onlyFinalizer) {
+		c.Finalizers = onlyFinalizer
+	}
+	return c, nil
+}
+
+// ignored is a value that is not read.
+type ignored struct{}
+
+// UnmarshalJSON reads nothing.
+func (*ignored) UnmarshalJSON([]byte) error { return nil }
+
+// shared is a text that many objects have in common.
+func shared(s string) string { return unique.Make(s).Value() }
+
+var onlyFinalizer = []string{v1alpha1.Finalizer}
+
+// isAgreed reports whether nobody has anything to do with an object, as far as it
+// says itself.
+func isAgreed(m *metav1.ObjectMeta, kind string, spec, status []byte) bool {
+	if m.DeletionTimestamp != nil || !slices.Contains(m.Finalizers, v1alpha1.Finalizer) {
+		return false
+	}
+	for _, open := range []string{v1alpha1.ChangedByAnnotation, v1alpha1.ResolveAnnotation, v1alpha1.PauseAnnotation} {
+		if m.Annotations[open] != "" {
+			return false
+		}
+	}
+	var said struct {
+		Gitbind struct {
+			UID        types.UID
+			Conditions []struct{ Type, Status string }
+		}
+	}
+	if err := json.Unmarshal(status, &said); err != nil || len(said.Gitbind.Conditions) == 0 {
+		return false
+	}
+	for _, c := range said.Gitbind.Conditions {
+		if isBad(c.Type, c.Status) {
+			return false
+		}
+	}
+	return base.Agrees(base.Object{
+		Kind: kind, UID: m.UID, StatusUID: said.Gitbind.UID,
+		Labels: m.Labels, Annotations: m.Annotations, Spec: spec,
+	})
+}
+
+// isBad reports whether a condition of ours tells a person of something.
+func isBad(kind, status string) bool {
+	switch kind {
+	case conditionHeld, conditionConflict:
+		return status == "True"
+	case conditionCommitted, conditionApplied:
+		return status == "False"
+	}
+	return false
+}
+
+// DeepCopyObject is the claim itself, as nobody changes it.
+func (c *cachedClaim) DeepCopyObject() runtime.Object { return c }
+
+// GetAnnotations are those that are kept.
+func (c *cachedClaim) GetAnnotations() map[string]string {
+	if c.agreed {
+		return map[string]string{v1alpha1.BaseAnnotation: c.base}
+	}
+	return c.Annotations
+}
+
+// object is the claim as far as it is kept. Where it is agreed it has no spec,
+// labels and annotations but its base, and of the status its UID: the base needs it.
+func (c *cachedClaim) object() (*unstructured.Unstructured, error) {
+	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": c.APIVersion, "kind": c.Kind, "metadata": map[string]any{
+		"name": c.Name, "namespace": c.Namespace, "uid": string(c.UID), "resourceVersion": c.ResourceVersion, "generation": c.Generation,
+		"creationTimestamp": c.CreationTimestamp.UTC().Format(time.RFC3339),
+	}}}
+	u.SetFinalizers(c.Finalizers)
+	u.SetDeletionTimestamp(c.DeletionTimestamp)
+	u.SetAnnotations(c.GetAnnotations())
+	if c.agreed {
+		return u, unstructured.SetNestedField(u.Object, string(c.UID), "status", "gitbind", "uid")
+	}
+	u.SetLabels(c.Labels)
+	u.SetOwnerReferences(c.OwnerReferences)
+	for field, data := range map[string][]byte{"spec": c.spec, "status": c.status} {
+		if data == nil {
+			continue
+		}
+		var value any
+		if err := utiljson.Unmarshal(data, &value); err != nil {
+			return nil, fmt.Errorf("read %s of %s/%s: %w", field, c.Namespace, c.Name, err)
+		}
+		u.Object[field] = value
+	}
+	return u, nil
+}
+
+// cachedClaims are those of an API.
+type cachedClaims struct {
+	store toolscache.Store
+	// synced is closed when all are known, stopped when nobody watches any more.
+	synced, stopped <-chan struct{}
+}
+
+// get is nil where there is none.
+func (s cachedClaims) get(key contract.Key) (*cachedClaim, error) {
+	o, ok, err := s.store.GetByKey(key.Namespace + "/" + key.Name)
+	if err != nil || !ok {
+		return nil, err
+	}
+	c, ok := o.(*cachedClaim)
+	if !ok {
+		return nil, fmt.Errorf("the cache has a %T for %s", o, key)
+	}
+	return c, nil
+}
+
+// list waits until all are known. Once nobody watches it is an error: some may have
+// come or gone since.
+func (s cachedClaims) list(ctx context.Context) ([]*cachedClaim, error) {
+	select {
+	case <-s.synced:
+	case <-s.stopped:
+		return nil, errStopped
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	objects := s.store.List()
+	all := make([]*cachedClaim, 0, len(objects))
+	for _, o := range objects {
+		if c, ok := o.(*cachedClaim); ok {
+			all = append(all, c)
+		}
+	}
+	return all, nil
+}

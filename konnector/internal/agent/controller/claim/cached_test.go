@@ -1,0 +1,355 @@
+package claim
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/informers"
+	"gitbind.dev/gitbridge/informers/informerstest"
+	"gitbind.dev/konnector/internal/agent/decision"
+	"gitbind.dev/konnector/internal/agent/repository"
+	"gitbind.dev/konnector/internal/base"
+)
+
+// agreedObject is an object as the API server has it once all is done for it.
+func agreedObject(tb testing.TB, i int) *unstructured.Unstructured {
+	tb.Helper()
+	name, uid := fmt.Sprintf("orders-%06d", i), types.UID(fmt.Sprintf("%08d-c4bb-4f1c-8ffd-1f2e3d4c5b6a", i))
+	claim := &contract.Claim{
+		APIVersion: "anynines.com/v1", Kind: "PostgresqlInstance", Namespace: "team-a", Name: name,
+		Labels: map[string]string{"app.kubernetes.io/part-of": "shop"}, Annotations: map[string]string{"example.org/owner": "the team that takes the orders, floor 3, phone 4711"},
+		Spec: map[string]any{
+			"service": "a9s-postgresql13", "plan": "postgresql-single-nano", "expose": "Internal <here>", "acceptsIncomplete": true,
+			"parameters": map[string]any{"maxConnections": int64(120), "ratio": 0.5, "logStatement": "ddl"},
+		},
+	}
+	b := base.Base{
+		UID: uid, Connection: "1b2d3c4d-c4bb-4f1c-8ffd-1f2e3d4c5b6a", Commit: fmt.Sprintf("%040d", i/20), Blob: fmt.Sprintf("%040d", i),
+		Generation: 1, Claim: claim,
+	}
+	value, err := b.Encode()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	u := claim.Object()
+	u.SetUID(uid)
+	u.SetResourceVersion(strconv.Itoa(1000 + i))
+	u.SetGeneration(1)
+	u.SetCreationTimestamp(metav1.NewTime(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)))
+	u.SetFinalizers([]string{v1alpha1.Finalizer})
+	annotate(u, v1alpha1.BaseAnnotation, value)
+	u.SetManagedFields([]metav1.ManagedFieldsEntry{
+		{Manager: "kubectl-client-side-apply", Operation: "Update", APIVersion: "anynines.com/v1", FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:annotations":{".":{},"f:example.org/owner":{},"f:kubectl.kubernetes.io/last-applied-configuration":{}},"f:labels":{".":{},"f:app.kubernetes.io/part-of":{}}},"f:spec":{".":{},"f:acceptsIncomplete":{},"f:expose":{},"f:parameters":{".":{},"f:logStatement":{},"f:maxConnections":{},"f:ratio":{}},"f:plan":{},"f:service":{}}}`)}},
+		{Manager: string(fieldOwner), Operation: "Update", APIVersion: "anynines.com/v1", FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:annotations":{"f:gitbind.dev/base":{}},"f:finalizers":{".":{},"v:\"gitbind.dev/claim\"":{}}}}`)}},
+		{Manager: string(fieldOwner), Operation: "Update", APIVersion: "anynines.com/v1", FieldsType: "FieldsV1", Subresource: "status", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:status":{}}`)}},
+	})
+	conditions := func(reasons map[string]string) (all []any) {
+		for _, kind := range []string{conditionCommitted, conditionApplied, conditionReady, conditionHeld, conditionConflict} {
+			if reason, ok := reasons[kind]; ok {
+				status := "True"
+				if reason == "None" {
+					status = "False"
+				}
+				all = append(all, condition{kind: kind, status: status, reason: reason}.object(1))
+			}
+		}
+		return all
+	}
+	u.Object["status"] = map[string]any{
+		"managed":    map[string]any{"clusterStatus": "Running", "readyReplicas": int64(1)},
+		"conditions": conditions(map[string]string{"Ready": "Available"}),
+		"gitbind": map[string]any{
+			"uid": string(uid), "commit": b.Commit, "message": "",
+			"conditions": conditions(map[string]string{"Committed": "Committed", "Applied": "Applied", "Ready": "Available", "Held": "None", "Conflict": "None"}),
+		},
+	}
+	return u
+}
+
+func annotate(u *unstructured.Unstructured, key, value string) {
+	a := u.GetAnnotations()
+	a[key] = value
+	u.SetAnnotations(a)
+}
+
+// setCondition changes one of our conditions.
+func setCondition(u *unstructured.Unstructured, kind, status, reason string) {
+	list, _, _ := unstructured.NestedSlice(u.Object, "status", "gitbind", "conditions")
+	for i := range list {
+		if c := list[i].(map[string]any); c["type"] == kind {
+			c["status"], c["reason"] = status, reason
+		}
+	}
+	_ = unstructured.SetNestedSlice(u.Object, list, "status", "gitbind", "conditions")
+}
+
+func rebase(t *testing.T, u *unstructured.Unstructured, change func(*base.Base)) {
+	t.Helper()
+	b := base.Read(u)
+	change(b)
+	value, err := b.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	annotate(u, v1alpha1.BaseAnnotation, value)
+}
+
+func decoded(tb testing.TB, u *unstructured.Unstructured) *cachedClaim {
+	tb.Helper()
+	data, err := json.Marshal(u)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	o, err := decodeClaim(data)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return o.(*cachedClaim)
+}
+
+// What the cache keeps leads to the same decisions as the object itself.
+func TestTheCacheKeepsWhatDecisionsNeed(t *testing.T) {
+	api, err := NewAPI(postgresql(), &repository.Repository{Options: repository.Options{ConnectionUID: "another"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &reconciler{}
+	r.current.Store(&api)
+	facts := func(t *testing.T, in input) (decision.Facts, string) {
+		l := &look{key: key, object: in.object, agreed: in.agreed}
+		if err := r.lookAtObject(t.Context(), l, nil); err != nil {
+			t.Fatal(err)
+		}
+		return l.facts, l.object.GetResourceVersion()
+	}
+	for _, tc := range []struct {
+		name   string
+		change func(t *testing.T, u *unstructured.Unstructured)
+		agreed bool
+	}{
+		{"all is done", func(*testing.T, *unstructured.Unstructured) {}, true},
+		{"an annotation that does not travel", func(_ *testing.T, u *unstructured.Unstructured) {
+			annotate(u, "kubectl.kubernetes.io/last-applied-configuration", "{}")
+		}, true},
+		{"another finalizer", func(_ *testing.T, u *unstructured.Unstructured) { u.SetFinalizers([]string{"x/y", v1alpha1.Finalizer}) }, true},
+		{"edited and back again", func(_ *testing.T, u *unstructured.Unstructured) { u.SetGeneration(3) }, true},
+		{"made from a file", func(t *testing.T, u *unstructured.Unstructured) { rebase(t, u, func(b *base.Base) { b.UID = "" }) }, true},
+		{"a conflict was lost and is over", func(t *testing.T, u *unstructured.Unstructured) {
+			rebase(t, u, func(b *base.Base) { b.Lost = lostConflict })
+		}, true},
+		{"the service is not ready", func(_ *testing.T, u *unstructured.Unstructured) { setCondition(u, "Ready", "False", "Creating") }, true},
+		{"the spec was edited", func(_ *testing.T, u *unstructured.Unstructured) {
+			_ = unstructured.SetNestedField(u.Object, "big", "spec", "plan")
+		}, false},
+		{"a default came with a definition", func(_ *testing.T, u *unstructured.Unstructured) {
+			_ = unstructured.SetNestedField(u.Object, "", "spec", "pruned")
+		}, false},
+		{"a label was edited", func(_ *testing.T, u *unstructured.Unstructured) { u.SetLabels(map[string]string{"team": "b"}) }, false},
+		{"an annotation was edited", func(_ *testing.T, u *unstructured.Unstructured) { annotate(u, "example.org/owner", "") }, false},
+		{"a person changed it", func(_ *testing.T, u *unstructured.Unstructured) { annotate(u, v1alpha1.ChangedByAnnotation, "alice") }, false},
+		{"a person decided", func(_ *testing.T, u *unstructured.Unstructured) { annotate(u, v1alpha1.ResolveAnnotation, "keep.x") }, false},
+		{"paused", func(_ *testing.T, u *unstructured.Unstructured) { annotate(u, v1alpha1.PauseAnnotation, "true") }, false},
+		{"without our finalizer", func(_ *testing.T, u *unstructured.Unstructured) { u.SetFinalizers(nil) }, false},
+		{"the base of another object", func(_ *testing.T, u *unstructured.Unstructured) { u.SetUID("another") }, false},
+		{"a base that cannot be read", func(_ *testing.T, u *unstructured.Unstructured) { annotate(u, v1alpha1.BaseAnnotation, "{") }, false},
+		{"no status yet", func(_ *testing.T, u *unstructured.Unstructured) { delete(u.Object, "status") }, false},
+		{"held", func(_ *testing.T, u *unstructured.Unstructured) {
+			setCondition(u, conditionHeld, "True", string(decision.ManyRemovals))
+		}, false},
+		{"a conflict was lost", func(_ *testing.T, u *unstructured.Unstructured) {
+			setCondition(u, conditionConflict, "True", "BothChanged")
+		}, false},
+		{"denied", func(_ *testing.T, u *unstructured.Unstructured) { setCondition(u, conditionApplied, "False", "Denied") }, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			u := agreedObject(t, 1)
+			tc.change(t, u)
+			c := decoded(t, u)
+			if c.agreed != tc.agreed {
+				t.Fatalf("agreed: %t", c.agreed)
+			}
+			kept, err := c.object()
+			if err != nil {
+				t.Fatal(err)
+			}
+			in := input{object: kept}
+			if c.agreed {
+				in.agreed = c
+			}
+			want, version := facts(t, input{object: u})
+			got, keptVersion := facts(t, in)
+			if diff := cmp.Diff(want, got); diff != "" || version != keptVersion {
+				t.Errorf("facts (-object +cache): %s; versions %s and %s", diff, version, keptVersion)
+			}
+			for _, kind := range []string{conditionHeld, conditionConflict, conditionCommitted, conditionApplied} {
+				if reason := reasonOf(u, kind); !c.agreed && reasonOf(kept, kind) != reason {
+					t.Errorf("%s is kept as %q, want %q", kind, reasonOf(kept, kind), reason)
+				}
+			}
+			if evidentlyNew(c) != evidentlyNew(u) {
+				t.Errorf("evidently new: %t, the object: %t", evidentlyNew(c), evidentlyNew(u))
+			}
+		})
+	}
+}
+
+func TestTheStatusOfAnAgreedClaimIsWrittenWhenItDiffers(t *testing.T) {
+	api := testAPI(t)
+	r, l := &reconciler{}, inStep()
+	r.current.Store(&api)
+	u := agreedObject(t, 1)
+	l.object = u
+	u.Object["status"] = r.status(l, nil)
+	l.agreed = decoded(t, u)
+	if !l.agreed.agreed {
+		t.Fatal("it is not agreed")
+	}
+	if r.statusDiffers(l, nil) {
+		t.Error("it would be written again")
+	}
+	l.answer.Status["known"] = "<y>"
+	if !r.statusDiffers(l, nil) {
+		t.Error("what is new would not be written")
+	}
+}
+
+// Removals are judged together: a part of the claims would make them look many.
+func TestAListWaitsUntilAllAreKnown(t *testing.T) {
+	store := toolscache.NewStore(toolscache.MetaNamespaceKeyFunc)
+	if err := store.Add(decoded(t, agreedObject(t, 1))); err != nil {
+		t.Fatal(err)
+	}
+	synced, stopped := make(chan struct{}), make(chan struct{})
+	claims := cachedClaims{store, synced, stopped}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if all, err := claims.list(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("before that it is %v, %v", all, err)
+	}
+	close(synced)
+	if all, err := claims.list(t.Context()); err != nil || len(all) != 1 || all[0].Name != "orders-000001" {
+		t.Errorf("it is %v, %v", all, err)
+	}
+	close(stopped)
+	claims.synced = nil
+	if all, err := claims.list(t.Context()); !errors.Is(err, errStopped) {
+		t.Errorf("when nobody watches any more it is %v, %v", all, err)
+	}
+}
+
+// A hundred thousand must leave room for all else in 600 MiB.
+func TestAnAgreedClaimTakesLittle(t *testing.T) {
+	const n, most = 2000, 1200
+	all := make([]*cachedClaim, n)
+	before := heap()
+	for i := range all {
+		all[i] = decoded(t, agreedObject(t, i))
+	}
+	each := (heap() - before) / n
+	t.Logf("%d bytes each", each)
+	if each > most || !all[n-1].agreed {
+		t.Errorf("an agreed claim (%t) takes %d bytes, want at most %d", all[n-1].agreed, each, most)
+	}
+	runtime.KeepAlive(all)
+}
+
+func heap() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// listed are objects in JSON, as a list of so many.
+func listed(tb testing.TB, n int) [][]byte {
+	tb.Helper()
+	all := make([][]byte, n)
+	for i := range all {
+		data, err := json.Marshal(agreedObject(tb, i))
+		if err != nil {
+			tb.Fatal(err)
+		}
+		all[i] = data
+	}
+	return all
+}
+
+// BenchmarkList is the list of a start, from an API server into the cache.
+func BenchmarkList(b *testing.B) {
+	for _, n := range []int{10_000, 100_000} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			all := listed(b, 1000)
+			config := informerstest.Serve(b, "anynines.com/v1", "PostgresqlInstance", func(yield func([]byte) bool) {
+				for i := range n {
+					if !yield(informerstest.Renamed(all[i%len(all)], fmt.Sprintf("orders-%06d", i%len(all)), fmt.Sprintf("orders-%06d", i))) {
+						return
+					}
+				}
+			})
+			for b.Loop() {
+				before := heap()
+				informer, err := informers.New(config, schema.ParseGroupResource(binding).WithVersion("v1"), labels.Everything(), decodeClaim)
+				if err != nil {
+					b.Fatal(err)
+				}
+				go informer.RunWithContext(b.Context())
+				<-informer.HasSyncedChecker().Done()
+				b.ReportMetric(float64(heap()-before)/float64(n), "heap-B/object")
+				if got := len(informer.GetStore().ListKeys()); got != n {
+					b.Fatalf("%d objects", got)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed())/float64(b.N*n), "ns/object")
+		})
+	}
+}
+
+func BenchmarkDecode(b *testing.B) {
+	data := listed(b, 1)[0]
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := decodeClaim(data); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkLook is what each look at a claim that is in step costs, without Git.
+func BenchmarkLook(b *testing.B) {
+	api, err := NewAPI(postgresql(), &repository.Repository{Options: repository.Options{ConnectionUID: "another"}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	r := &reconciler{}
+	r.current.Store(&api)
+	c, l := decoded(b, agreedObject(b, 1)), inStep()
+	b.ReportAllocs()
+	for b.Loop() {
+		object, err := c.object()
+		if err != nil {
+			b.Fatal(err)
+		}
+		l.object, l.agreed = object, c
+		if err := r.lookAtObject(b.Context(), l, nil); err != nil {
+			b.Fatal(err)
+		}
+		r.statusDiffers(l, nil)
+	}
+}

@@ -18,7 +18,7 @@ import (
 // kinds are good objects of ours; each case changes one thing of one.
 var kinds = map[string]string{
 	"ClusterBinding":           "metadata: {name: k3x9}\nspec: {displayName: prod, owner: {issuer: 'https://i.example.org', subject: s, username: alice}, removals: {most: 3, window: 10m}}",
-	"APIServiceExportTemplate": "metadata: {name: pg}\nspec: {api: {group: anynines.com, version: v1, resource: postgresqlinstances}, displayName: PostgreSQL 17, group: Databases, transform: {patches: [{patch: 'spec: {a: b}', target: {labelSelector: a=b}}]}}",
+	"APIServiceExportTemplate": "metadata: {name: pg}\nspec: {api: {group: anynines.com, version: v1, resource: postgresqlinstances}, displayName: PostgreSQL 17, group: Databases, transform: {patches: [{patch: 'spec: {a: b}', target: {labelSelector: a=b}}]}, metadataKeys: [example.com/, acme.io/cost-center]}",
 	"APIServiceExport":         "metadata: {name: postgresqlinstances.anynines.com, namespace: default}\nspec: {template: pg, api: {group: anynines.com, version: v1, resource: postgresqlinstances}}",
 	"Connection":               "metadata: {name: main}\nspec: {backendURL: 'https://b.example.org/x', repositoryURL: 'http://g.example.org:3000/a.git', clusterID: k3x9, secretRef: {namespace: gitbind-system, name: main}, namespaces: [team-*], removals: {most: 0, window: 1h30m}}",
 	"APIServiceBinding":        "metadata: {name: postgresqlinstances.anynines.com}\nspec: {connection: main, writer: Git, template: postgresql.small, deletionPolicy: Orphan, schemaUpdates: Never}",
@@ -110,6 +110,13 @@ func TestC10_EveryInvalidObjectOfOursIsRefusedInWordsThatHelp(t *testing.T) {
 		{"APIServiceExportTemplate", "spec.transform.patches", []any{map[string]any{"patch": long(65537)}}, "may not be more than 65536"},
 		{"APIServiceExportTemplate", "spec.transform.patches", []any{map[string]any{"patch": "x", "target": map[string]any{}}}, "labelSelector: Required value"},
 		{"APIServiceExportTemplate", "spec.transform.patches", []any{map[string]any{"patch": "x", "target": map[string]any{"labelSelector": long(1025)}}}, "may not be more than 1024"},
+		{"APIServiceExportTemplate", "spec.metadataKeys", []any{"team"}, "each is a key with a prefix, or a prefix with a slash"},
+		{"APIServiceExportTemplate", "spec.metadataKeys", []any{"*"}, "each is a key with a prefix"},
+		{"APIServiceExportTemplate", "spec.metadataKeys", []any{"example.com/a/b"}, "each is a key with a prefix"},
+		{"APIServiceExportTemplate", "spec.metadataKeys", []any{"gitbind.dev/"}, "what tools and servers keep for themselves never travels"},
+		{"APIServiceExportTemplate", "spec.metadataKeys", []any{"x.crossplane.io/external-name"}, "never travels"},
+		{"APIServiceExportTemplate", "spec.metadataKeys", []any{"example.com/", "example.com/"}, "Duplicate value"},
+		{"APIServiceExportTemplate", "spec.metadataKeys", []any{"example.com/" + long(306)}, "may not be more than 317"},
 		{"APIServiceExport", "metadata.name", "other.anynines.com", "metadata.name must be <resource>.<group> of spec.api"},
 		{"APIServiceExport", "spec.template", "", "spec.template: Invalid value"},
 		{"APIServiceExport", "spec.api.group", "k8s.io", "group is reserved"},

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"math"
 	"reflect"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,8 +23,8 @@ type Claim struct {
 	Spec map[string]any
 }
 
-// FromObject takes from a live object what a claim says. The result shares
-// nothing with the object.
+// FromObject takes from a live object what a claim says, with all labels and
+// annotations that may travel. The result shares nothing with the object.
 func FromObject(u *unstructured.Unstructured) *Claim {
 	spec, _ := u.Object["spec"].(map[string]any)
 	return &Claim{
@@ -33,8 +32,8 @@ func FromObject(u *unstructured.Unstructured) *Claim {
 		Kind:        u.GetKind(),
 		Namespace:   u.GetNamespace(),
 		Name:        u.GetName(),
-		Labels:      travelling(u.GetLabels()),
-		Annotations: travelling(u.GetAnnotations()),
+		Labels:      filter(u.GetLabels(), MayTravel),
+		Annotations: filter(u.GetAnnotations(), MayTravel),
 		Spec:        canonical(runtime.DeepCopyJSON(orEmpty(spec))).(map[string]any),
 	}
 }
@@ -46,17 +45,17 @@ func (c *Claim) Object() *unstructured.Unstructured {
 	u.SetKind(c.Kind)
 	u.SetNamespace(c.Namespace)
 	u.SetName(c.Name)
-	c.WriteTo(u)
+	c.WriteTo(u, nil)
 	return u
 }
 
 // WriteTo makes an object say what the claim says: spec as a whole, so that
-// removed fields go too, and the labels and annotations that travel. Those
-// that do not travel stay.
-func (c *Claim) WriteTo(u *unstructured.Unstructured) {
+// removed fields go too, and the labels and annotations that travel by keys, of
+// which the claim may have no others. Those that do not travel stay.
+func (c *Claim) WriteTo(u *unstructured.Unstructured, keys Keys) {
 	u.Object["spec"] = runtime.DeepCopyJSON(orEmpty(c.Spec))
-	u.SetLabels(overlay(u.GetLabels(), c.Labels))
-	u.SetAnnotations(overlay(u.GetAnnotations(), c.Annotations))
+	u.SetLabels(keys.overlay(u.GetLabels(), c.Labels))
+	u.SetAnnotations(keys.overlay(u.GetAnnotations(), c.Annotations))
 }
 
 // Equal reports whether two normalized claims say the same. The version of the
@@ -76,59 +75,6 @@ func (c *Claim) clone() *Claim {
 	out.Annotations = maps.Clone(c.Annotations)
 	out.Spec = runtime.DeepCopyJSON(orEmpty(c.Spec))
 	return &out
-}
-
-// Travels reports whether a label or annotation belongs to the claim itself.
-// What tools and servers keep on an object for themselves stays where it is:
-// kubectl's and other last-applied records, trackers of GitOps tools, whatever
-// steers Crossplane, and our own.
-func Travels(key string) bool {
-	prefix, name, ok := strings.Cut(key, "/")
-	if !ok {
-		return true
-	}
-	if prefix == "app.kubernetes.io" {
-		return name != "instance" && name != "managed-by"
-	}
-	for _, domain := range machineDomains {
-		if prefix == domain || strings.HasSuffix(prefix, "."+domain) {
-			return false
-		}
-	}
-	return true
-}
-
-var machineDomains = []string{
-	"gitbind.dev", "kubernetes.io", "k8s.io", "crossplane.io", "helm.sh",
-	"argoproj.io", "fluxcd.io", "cattle.io", "tilt.dev", "skaffold.dev", "velero.io",
-}
-
-func travelling(m map[string]string) map[string]string {
-	var out map[string]string
-	for k, v := range m {
-		if Travels(k) {
-			if out == nil {
-				out = map[string]string{}
-			}
-			out[k] = v
-		}
-	}
-	return out
-}
-
-// overlay replaces in m the keys that travel by those of want.
-func overlay(m, want map[string]string) map[string]string {
-	out := map[string]string{}
-	for k, v := range m {
-		if !Travels(k) {
-			out[k] = v
-		}
-	}
-	maps.Copy(out, want)
-	if len(out) == 0 {
-		return nil
-	}
-	return out
 }
 
 func orEmpty(m map[string]any) map[string]any {

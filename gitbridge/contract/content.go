@@ -98,7 +98,7 @@ func (d decoder) strings(doc *yaml.Node, meta map[string]any, name string) (map[
 		}
 		out[k] = s
 	}
-	return travelling(out), nil
+	return filter(out, MayTravel), nil
 }
 
 func (d decoder) known(n *yaml.Node, prefix string, allowed map[string]bool) error {

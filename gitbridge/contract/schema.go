@@ -19,6 +19,7 @@ type Schema struct {
 	apiVersion string
 	kind       string
 	spec       *structural.Structural
+	keys       Keys
 }
 
 // NewSchema takes the schema of the storage version of a CRD.
@@ -75,14 +76,25 @@ func NotCarried(crd *apiextensionsv1.CustomResourceDefinition, version string) [
 	return out
 }
 
+// WithKeys is the schema of an API with whose claims these labels and annotations
+// travel, too.
+func (s *Schema) WithKeys(keys Keys) *Schema {
+	out := *s
+	out.keys = keys
+	return &out
+}
+
+// Keys are those of WithKeys.
+func (s *Schema) Keys() Keys { return s.keys }
+
 // Kind is the API's kind.
 func (s *Schema) Kind() string { return s.kind }
 
 // Normalize gives the form in which versions are compared: in the API's one
-// version, without fields that the schema does not know, with its defaults.
-// The argument is not changed.
+// version, without fields that the schema does not know, with its defaults, and
+// with the labels and annotations that travel. The argument is not changed.
 func (s *Schema) Normalize(c *Claim) *Claim {
-	out := c.clone()
+	out := s.keys.Of(c).clone()
 	out.APIVersion = s.apiVersion
 	pruning.Prune(out.Spec, s.spec, false)
 	defaulting.PruneNonNullableNullsWithoutDefaults(out.Spec, s.spec)

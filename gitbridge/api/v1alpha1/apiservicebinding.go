@@ -143,6 +143,13 @@ type APIServiceBindingStatus struct {
 	// +optional
 	Kind string `json:"kind,omitempty"`
 
+	// MetadataKeys are labels and annotations that travel with claims beside those
+	// that always do, as the API's export says.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	MetadataKeys []string `json:"metadataKeys,omitempty"`
+
 	// Request is what this binding and its file request.yaml on main last agreed
 	// on.
 	// +optional

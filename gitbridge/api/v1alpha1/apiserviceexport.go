@@ -58,6 +58,12 @@ type APIServiceExportStatus struct {
 	// +kubebuilder:pruning:PreserveUnknownFields
 	CRD *runtime.RawExtension `json:"crd,omitempty"`
 
+	// MetadataKeys are the template's: both sides compare claims by the same ones.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	MetadataKeys []string `json:"metadataKeys,omitempty"`
+
 	// +optional
 	// +listType=map
 	// +listMapKey=type

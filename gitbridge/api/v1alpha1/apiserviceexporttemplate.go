@@ -61,6 +61,19 @@ type APIServiceExportTemplateSpec struct {
 	// changed is shown in the claim's status on the branch status.
 	// +optional
 	Transform *Transform `json:"transform,omitempty"`
+
+	// MetadataKeys are labels and annotations that travel with claims, from the app
+	// cluster to Git and to the control plane, beside those that always do: keys
+	// without a prefix, and those of app.kubernetes.io/. An element is one key, for
+	// example "example.com/cost-center", or "example.com/" for all of a prefix. What
+	// does not travel stays where it was written.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=317
+	// +kubebuilder:validation:items:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$')",message="metadataKeys: each is a key with a prefix, or a prefix with a slash, for example example.com/cost-center or example.com/"
+	// +kubebuilder:validation:items:XValidation:rule="!self.matches('^([^/]*[.])?(gitbind[.]dev|kubernetes[.]io|k8s[.]io|crossplane[.]io|helm[.]sh|argoproj[.]io|fluxcd[.]io|cattle[.]io|tilt[.]dev|skaffold[.]dev|velero[.]io)/')",message="metadataKeys: what tools and servers keep for themselves never travels"
+	MetadataKeys []string `json:"metadataKeys,omitempty"`
 }
 
 // Transform says what the platform makes of a claim.

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 )
 
 // Snapshot is a definition as it lies in an export's status.crd. Equal
@@ -30,15 +31,20 @@ func Snapshot(crd *apiextensionsv1.CustomResourceDefinition) (*runtime.RawExtens
 	return &runtime.RawExtension{Raw: raw}, nil
 }
 
-// File is an export as it lies on the branch status. What only the control
+// File is an export as it lies on the branch status, with the keys of labels and
+// annotations that travel. What only the control
 // plane has to do with stays behind. Equal exports give equal bytes.
-func File(e *v1alpha1.APIServiceExport, crd *runtime.RawExtension) ([]byte, error) {
+func File(e *v1alpha1.APIServiceExport, crd *runtime.RawExtension, keys contract.Keys) ([]byte, error) {
+	status := map[string]any{"crd": crd}
+	if len(keys) > 0 {
+		status["metadataKeys"] = keys
+	}
 	out := map[string]any{
 		"apiVersion": v1alpha1.GroupVersion.String(),
 		"kind":       "APIServiceExport",
 		"metadata":   map[string]any{"name": e.Name},
 		"spec":       e.Spec,
-		"status":     map[string]any{"crd": crd},
+		"status":     status,
 	}
 	data, err := yaml.Marshal(out)
 	if err != nil {

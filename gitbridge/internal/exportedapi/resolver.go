@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/crossplane"
 	"gitbind.dev/gitbridge/internal/decision"
 	"gitbind.dev/gitbridge/internal/drift"
@@ -40,6 +42,8 @@ type API struct {
 	// cannot be used, Unusable says why.
 	Template *transform.Template
 	Unusable *transform.TemplateError
+	// Keys are the labels and annotations that travel beside the usual.
+	Keys contract.Keys
 }
 
 // Revision is another one whenever claims may come out as another object.
@@ -54,7 +58,7 @@ func (a API) Revision() string {
 	case a.Unusable != nil:
 		return a.Version + " " + a.Unusable.Error()
 	default:
-		return a.Version + " " + a.Template.Revision()
+		return a.Version + " " + a.Template.Revision() + " " + strings.Join(a.Keys, " ")
 	}
 }
 
@@ -91,6 +95,7 @@ type compiled struct {
 	of       string
 	template *transform.Template
 	unusable *transform.TemplateError
+	keys     contract.Keys
 }
 
 // Resolve looks up a binding of the cluster with that tenant namespace.
@@ -129,7 +134,7 @@ func (r *Resolver) Export(ctx context.Context, e *v1alpha1.APIServiceExport) (AP
 	}
 	return API{
 		Access: decision.Granted, Unpermitted: meta.IsStatusConditionFalse(e.Status.Conditions, v1alpha1.ConditionPermitted),
-		Definition: definition, Template: c.template, Unusable: c.unusable,
+		Definition: definition, Template: c.template, Unusable: c.unusable, Keys: c.keys,
 	}, nil
 }
 
@@ -160,7 +165,7 @@ func (r *Resolver) read(t *v1alpha1.APIServiceExportTemplate) (compiled, error) 
 		return c, nil
 	}
 	template, err := transform.Compile(t.Name, t.Spec.Transform)
-	c := compiled{of: of, template: template}
+	c := compiled{of: of, template: template, keys: t.Spec.MetadataKeys}
 	if err != nil && !errors.As(err, &c.unusable) {
 		return compiled{}, err
 	}

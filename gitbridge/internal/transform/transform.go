@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -25,6 +26,8 @@ type Input struct {
 	Shape   crossplane.Shape
 	// Template is nil for a template that changes nothing.
 	Template *Template
+	// Keys are the labels and annotations that travel beside the usual.
+	Keys contract.Keys
 	// APIVersion and Kind are those of the bound API.
 	APIVersion, Kind string
 	// Blob is the claim file's hash, and Commit the commit of main.
@@ -37,6 +40,8 @@ type Result struct {
 	// Left are the fields of spec, sorted, that were left out because they are
 	// not an app cluster's to set.
 	Left []string
+	// Stray are the labels and annotations, sorted, that do not travel.
+	Stray []string
 	// Effective are the fields of spec that the template changed, as they are
 	// applied, with null for what it took away; nil for none.
 	Effective map[string]any
@@ -56,7 +61,7 @@ func Object(in Input) (Result, error) {
 	if spec == nil {
 		spec = map[string]any{}
 	}
-	out := Result{Left: in.Shape.Strip(spec)}
+	out := Result{Left: in.Shape.Strip(spec), Stray: in.Keys.Stray(in.Claim)}
 	in.Shape.Steer(spec)
 
 	u := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
@@ -64,7 +69,8 @@ func Object(in Input) (Result, error) {
 	u.SetKind(in.Kind)
 	u.SetNamespace(in.Cluster.ClaimNamespace(key.Namespace))
 	u.SetName(key.Name)
-	mark(u, in, key, travelling(in.Claim.Labels), travelling(in.Claim.Annotations))
+	travelling := in.Keys.Of(in.Claim)
+	mark(u, in, key, travelling.Labels, travelling.Annotations)
 	if in.Template != nil {
 		object, err := in.Template.apply(u.Object, u.GetLabels())
 		if err != nil {
@@ -96,7 +102,7 @@ func mark(u *unstructured.Unstructured, in Input, key contract.Key, labels, anno
 		annotations = map[string]string{}
 	}
 	maps.Copy(annotations, in.Cluster.Annotations(key))
-	annotations[tenant.AppliedAnnotation] = Applied(in.Blob, in.Shape, in.APIVersion, in.Template)
+	annotations[tenant.AppliedAnnotation] = Applied(in.Blob, in.Shape, in.APIVersion, in.Template, in.Keys)
 	annotations[tenant.CommitAnnotation] = in.Commit
 	u.SetAnnotations(annotations)
 }
@@ -133,24 +139,14 @@ func same(u *unstructured.Unstructured, key contract.Key, in Input) error {
 
 // revision is that of the rules in this package: a change of what they make of
 // a claim needs a new one, so that it reaches what was applied before.
-const revision = "1"
+const revision = "2"
 
 // Applied is a hash of all that goes into the object of a claim file: an object
 // that carries it need not be applied.
-func Applied(blob string, shape crossplane.Shape, apiVersion string, t *Template) string {
+func Applied(blob string, shape crossplane.Shape, apiVersion string, t *Template, keys contract.Keys) string {
 	hash := sha256.New()
-	for _, part := range []string{revision, blob, string(shape), apiVersion, t.Revision()} {
+	for _, part := range []string{revision, blob, string(shape), apiVersion, t.Revision(), strings.Join(keys, " ")} {
 		fmt.Fprintf(hash, "%d:%s", len(part), part)
 	}
 	return fmt.Sprintf("%x", hash.Sum(nil))[:32]
-}
-
-func travelling(m map[string]string) map[string]string {
-	out := map[string]string{}
-	for key, value := range m {
-		if contract.Travels(key) {
-			out[key] = value
-		}
-	}
-	return out
 }

@@ -41,13 +41,34 @@ func TestObject(t *testing.T) {
 				"team": "a", "gitbind.dev/cluster": "k3x9d2abqw", "gitbind.dev/namespace": "team-a", "gitbind.dev/name": "orders",
 			},
 			"annotations": map[string]any{
-				"note": "hi", "gitbind.dev/applied": transform.Applied("b10b", crossplane.Claim, "anynines.com/v1", nil), "gitbind.dev/commit": "c0",
+				"note": "hi", "gitbind.dev/applied": transform.Applied("b10b", crossplane.Claim, "anynines.com/v1", nil, nil), "gitbind.dev/commit": "c0",
 			},
 		},
 		"spec": map[string]any{"plan": "small", "compositeDeletePolicy": "Foreground"},
 	}
 	if diff := cmp.Diff(want, result.Object.Object); diff != "" {
 		t.Errorf("(-want +got): %s", diff)
+	}
+}
+
+func TestH9_OnlyWhatTheListHasReachesTheObject(t *testing.T) {
+	in := input()
+	in.Keys = contract.Keys{"example.com/"}
+	in.Claim.Labels["sidecar.istio.io/inject"] = "true"
+	in.Claim.Annotations["example.com/owner"], in.Claim.Annotations["eks.amazonaws.com/role-arn"] = "a", "arn"
+	got, err := transform.Object(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"metadata.annotations[eks.amazonaws.com/role-arn]", "metadata.labels[sidecar.istio.io/inject]"}, got.Stray); diff != "" {
+		t.Errorf("stray (-want +got): %s", diff)
+	}
+	labels, annotations := got.Object.GetLabels(), got.Object.GetAnnotations()
+	if labels["sidecar.istio.io/inject"] != "" || annotations["eks.amazonaws.com/role-arn"] != "" || annotations["example.com/owner"] != "a" || labels["team"] != "a" {
+		t.Errorf("labels %v, annotations %v", labels, annotations)
+	}
+	if listed := transform.Applied("b", crossplane.Claim, "g/v1", nil, in.Keys); listed == transform.Applied("b", crossplane.Claim, "g/v1", nil, nil) {
+		t.Error("another list is applied to what is there as none")
 	}
 }
 
@@ -117,14 +138,14 @@ func TestAnotherObjectIsRefused(t *testing.T) {
 }
 
 func TestAppliedTellsWhatWentIn(t *testing.T) {
-	base := transform.Applied("b", crossplane.Claim, "g/v1", nil)
-	if base != transform.Applied("b", crossplane.Claim, "g/v1", nil) {
+	base := transform.Applied("b", crossplane.Claim, "g/v1", nil, nil)
+	if base != transform.Applied("b", crossplane.Claim, "g/v1", nil, nil) {
 		t.Error("equal parts, other hash")
 	}
 	for what, other := range map[string]string{
-		"blob":    transform.Applied("c", crossplane.Claim, "g/v1", nil),
-		"shape":   transform.Applied("b", crossplane.Plain, "g/v1", nil),
-		"version": transform.Applied("b", crossplane.Claim, "g/v2", nil),
+		"blob":    transform.Applied("c", crossplane.Claim, "g/v1", nil, nil),
+		"shape":   transform.Applied("b", crossplane.Plain, "g/v1", nil, nil),
+		"version": transform.Applied("b", crossplane.Claim, "g/v2", nil, nil),
 	} {
 		if other == base {
 			t.Errorf("another %s, equal hash", what)

@@ -143,16 +143,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	defer r.lookAtClaims(s, req.NamespacedName, api)
 	switch {
 	case api.Access != decision.Granted:
-		return ctrl.Result{}, r.say(ctx, &e, nil, no(string(api.Access), api.Why))
+		return ctrl.Result{}, r.say(ctx, &e, exportedapi.API{}, no(string(api.Access), api.Why))
 	case s == nil || s.View().Main == nil || s.Stops.Why() != nil:
 		// It comes again when the repository is followed. What was published
 		// before still is.
 		if meta.FindStatusCondition(e.Status.Conditions, v1alpha1.ConditionPublished) != nil {
 			return ctrl.Result{}, nil
 		}
-		return ctrl.Result{}, r.say(ctx, &e, api.Definition, no("NotFollowed", "the repository is not followed yet"))
+		return ctrl.Result{}, r.say(ctx, &e, api, no("NotFollowed", "the repository is not followed yet"))
 	}
-	data, err := export.File(&e, api.Snapshot)
+	data, err := export.File(&e, api.Snapshot, api.Keys)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -161,7 +161,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}); err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{}, r.say(ctx, &e, api.Definition, metav1.Condition{
+	return ctrl.Result{}, r.say(ctx, &e, api, metav1.Condition{
 		Status: metav1.ConditionTrue, Reason: "Published", Message: "the app cluster can install the API",
 	})
 }

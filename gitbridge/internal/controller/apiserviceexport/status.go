@@ -16,14 +16,17 @@ import (
 )
 
 // part is what the bridge says of an export, beside Permitted: see package request.
-var part = status.Part{Owner: tenant.StatusOwner, Fields: []string{"crd"}, Conditions: []string{v1alpha1.ConditionPublished}}
+var part = status.Part{Owner: tenant.StatusOwner, Fields: []string{"crd", "metadataKeys"}, Conditions: []string{v1alpha1.ConditionPublished}}
 
 // say writes the bridge's fields of an export's status, if they say something
 // else than before. Without a definition the present snapshot stays.
-func (r *Reconciler) say(ctx context.Context, e *v1alpha1.APIServiceExport, d *exportedapi.Definition, condition metav1.Condition) error {
+func (r *Reconciler) say(ctx context.Context, e *v1alpha1.APIServiceExport, api exportedapi.API, condition metav1.Condition) error {
 	want := e.DeepCopy()
-	if d != nil && !equal(d.Snapshot, e.Status.CRD) {
-		want.Status.CRD = d.Snapshot
+	if d := api.Definition; d != nil {
+		want.Status.MetadataKeys = api.Keys
+		if !equal(d.Snapshot, e.Status.CRD) {
+			want.Status.CRD = d.Snapshot
+		}
 	}
 	condition.Type = v1alpha1.ConditionPublished
 	status.Set(want, condition, time.Now())

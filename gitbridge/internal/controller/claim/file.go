@@ -32,7 +32,7 @@ func (c *Controller) readFile(s *step, entry store.Entry) error {
 		s.File.Refusal = &decision.Refusal{Result: contract.Failed, Message: s.api.Unusable.Error() + ". Its operator must mend it"}
 		return nil
 	}
-	s.File.Applied = transform.Applied(s.File.Blob, s.api.Shape, s.api.Kind.GroupVersion().String(), s.api.Template)
+	s.File.Applied = transform.Applied(s.File.Blob, s.api.Shape, s.api.Kind.GroupVersion().String(), s.api.Template, s.api.Keys)
 	s.File.Contest, _ = c.fights.Words(s.Path, c.Now())
 	if answered && s.File.Contest == "" && s.Live.Applied == s.File.Applied && !s.Live.Drifted {
 		s.File.Note, s.File.Effective = p.Message, p.Effective
@@ -56,7 +56,7 @@ func (c *Controller) decode(s *step, entry store.Entry) error {
 		return nil
 	}
 	made, err := transform.Object(transform.Input{
-		Claim: decoded, Cluster: c.Session.Cluster, Binding: s.Key.Binding, Shape: s.api.Shape, Template: s.api.Template,
+		Claim: decoded, Cluster: c.Session.Cluster, Binding: s.Key.Binding, Shape: s.api.Shape, Template: s.api.Template, Keys: s.api.Keys,
 		APIVersion: decoded.APIVersion, Kind: decoded.Kind, Blob: s.File.Blob, Commit: s.Head,
 	})
 	var bad *transform.TemplateError
@@ -93,8 +93,32 @@ func (c *Controller) decode(s *step, entry store.Entry) error {
 	if len(made.Overruled) > 0 {
 		notes = append(notes, "set by the platform, whatever the claim says: "+strings.Join(made.Overruled, ", "))
 	}
+	if len(made.Stray) > 0 && !s.answeredWithoutStray() {
+		notes = append(notes, strayNote(made.Stray))
+	}
 	s.File.Note = strings.Join(notes, "; ")
 	return nil
+}
+
+// answeredWithoutStray tells whether this version of a file was applied and its author
+// told nothing of what does not travel: all of it did then. They are told with the next
+// version. An upgrade, or a shorter list, would otherwise be a new answer to each claim.
+func (s *step) answeredWithoutStray() bool {
+	p := s.Present
+	return p != nil && p.Result == contract.Applied && p.Answers.Blob == s.File.Blob && !strings.Contains(p.Message, strayWords)
+}
+
+const strayWords = "stays in the file, as it does not travel: "
+
+// maxStray is how many labels and annotations of one file are named.
+const maxStray = 5
+
+// strayNote tells a file's author what of it does nothing.
+func strayNote(stray []string) string {
+	if more := len(stray) - maxStray; more > 0 {
+		stray = append(stray[:maxStray:maxStray], fmt.Sprintf("and %d more", more))
+	}
+	return strayWords + strings.Join(stray, ", ") + " (spec.metadataKeys of the platform's template lists what does)"
 }
 
 // judge says what is wrong with what becomes of a file: the file, where it says

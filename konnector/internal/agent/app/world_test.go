@@ -62,6 +62,8 @@ type world struct {
 	// now is the konnector's clock; nil for the right one.
 	now  func() time.Time
 	stop func()
+	// metadataKeys are those of the published export.
+	metadataKeys []string
 }
 
 // newWorld makes everything but the konnector's process.
@@ -344,7 +346,7 @@ func (w *world) publish(change func(*apiextensionsv1.CustomResourceDefinition)) 
 		TypeMeta:   metav1.TypeMeta{APIVersion: "gitbind.dev/v1alpha1", Kind: "APIServiceExport"},
 		ObjectMeta: metav1.ObjectMeta{Name: w.binding},
 		Spec:       v1alpha1.APIServiceExportSpec{Template: "postgresql", API: v1alpha1.ExportedAPI{Group: w.group, Version: "v1", Resource: w.plural}},
-		Status:     v1alpha1.APIServiceExportStatus{CRD: &runtime.RawExtension{Raw: raw}},
+		Status:     v1alpha1.APIServiceExportStatus{CRD: &runtime.RawExtension{Raw: raw}, MetadataKeys: w.metadataKeys},
 	})
 	w.must(err)
 	w.put(w.bridge, "publish", contract.ExportPath(w.binding), data)

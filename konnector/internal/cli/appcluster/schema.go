@@ -1,25 +1,56 @@
 package appcluster
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/openapi3"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
 )
 
-// Schema is what the API server publishes of a kind, to everybody: few people may
+// Schema is by what the konnector compares the claims of a bound API, as far as
+// people may read it.
+func (c *Cluster) Schema(ctx context.Context, binding string, gvk schema.GroupVersionKind) (*contract.Schema, error) {
+	published, err := c.published(gvk)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := c.MetadataKeys(ctx, binding)
+	return published.WithKeys(keys), err
+}
+
+// MetadataKeys are the labels and annotations that travel with the claims of an API
+// beside the usual; none for one that is not bound, or whose binding the person may
+// not read.
+func (c *Cluster) MetadataKeys(ctx context.Context, binding string) (contract.Keys, error) {
+	var b v1alpha1.APIServiceBinding
+	err := c.Get(ctx, client.ObjectKey{Name: binding}, &b)
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || meta.IsNoMatchError(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read binding %s: %w", binding, err)
+	}
+	return b.Status.MetadataKeys, nil
+}
+
+// published is what the API server publishes of a kind, to everybody: few people may
 // read CustomResourceDefinitions.
-func (c *Cluster) Schema(gvk schema.GroupVersionKind) (*contract.Schema, error) {
-	client, err := c.openAPI()
+func (c *Cluster) published(gvk schema.GroupVersionKind) (*contract.Schema, error) {
+	openAPI, err := c.openAPI()
 	if err != nil {
 		return nil, fmt.Errorf("ask for the schema of %s: %w", gvk.Kind, err)
 	}
-	spec, err := openapi3.NewRoot(client).GVSpecAsMap(gvk.GroupVersion())
+	spec, err := openapi3.NewRoot(openAPI).GVSpecAsMap(gvk.GroupVersion())
 	if err != nil {
 		return nil, fmt.Errorf("ask for the schema of %s: %w", gvk.Kind, err)
 	}

@@ -86,7 +86,7 @@ func (in Input) pair(ctx context.Context, name appcluster.ClaimName) (pair, erro
 	if u != nil {
 		p.live = contract.FromObject(u)
 	}
-	p.schema, err = in.Cluster.Schema(name.Kind)
+	p.schema, err = in.Cluster.Schema(ctx, name.Key.Binding, name.Kind)
 	return p, err
 }
 
@@ -147,7 +147,7 @@ func (in Input) ofBinding(ctx context.Context, binding string, kind schema.Group
 	if err != nil {
 		return nil, err
 	}
-	known, err := in.Cluster.Schema(kind)
+	known, err := in.Cluster.Schema(ctx, binding, kind)
 	if err != nil {
 		return nil, err
 	}

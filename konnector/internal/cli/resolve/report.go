@@ -50,7 +50,7 @@ type report struct {
 	agreed   string
 }
 
-func newReport(key contract.Key, u *unstructured.Unstructured, s appcluster.ClaimStatus, now time.Time) (report, error) {
+func newReport(key contract.Key, keys contract.Keys, u *unstructured.Unstructured, s appcluster.ClaimStatus, now time.Time) (report, error) {
 	h := s.Hold
 	r := report{
 		Claim: key.Binding + "/" + key.Name, Namespace: key.Namespace, Name: key.Name, Path: key.Path(),
@@ -58,13 +58,13 @@ func newReport(key contract.Key, u *unstructured.Unstructured, s appcluster.Clai
 		ChangedBy: changedBy(u), Deleting: u.GetDeletionTimestamp() != nil, File: h.File,
 		managers: managers(u, now),
 	}
-	text, err := contract.Encode(contract.FromObject(u))
+	text, err := contract.Encode(keys.Of(contract.FromObject(u)))
 	if err != nil {
 		return r, err
 	}
 	r.Cluster = string(text)
 	if b := base.Read(u); b != nil && b.Claim != nil {
-		if text, err = contract.Encode(b.Claim); err != nil {
+		if text, err = contract.Encode(keys.Of(b.Claim)); err != nil {
 			return r, err
 		}
 		r.Base, r.agreed = string(text), b.Commit

@@ -54,7 +54,11 @@ func Do(ctx context.Context, in Input) error {
 	if status.Hold == nil || len(status.Hold.Choices) == 0 {
 		return in.nothing(u, name, status)
 	}
-	r, err := newReport(name.Key, u, status, time.Now())
+	keys, err := in.Cluster.MetadataKeys(ctx, name.Key.Binding)
+	if err != nil {
+		return err
+	}
+	r, err := newReport(name.Key, keys, u, status, time.Now())
 	if err != nil {
 		return err
 	}

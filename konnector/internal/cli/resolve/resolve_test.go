@@ -84,7 +84,7 @@ func TestReport(t *testing.T) {
 	annotations := u.GetAnnotations()
 	annotations[v1alpha1.BaseAnnotation] = value
 	u.SetAnnotations(annotations)
-	r, err := newReport(key, u, appcluster.StatusOf(u), time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))
+	r, err := newReport(key, nil, u, appcluster.StatusOf(u), time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestAConflictThatWasLostShowsTheBranch(t *testing.T) {
 	u := object(t, strings.Replace(torn, `{type: Held, status: "True"`, `{type: Held, status: "False"`, 1))
 	s := appcluster.StatusOf(u)
 	s.Hold.Kept = "conflicts/postgresqlinstances.anynines.com/team-a/orders/0011223344"
-	r, err := newReport(key, u, s, time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))
+	r, err := newReport(key, nil, u, s, time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))
 	if err != nil {
 		t.Fatal(err)
 	}

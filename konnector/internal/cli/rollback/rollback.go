@@ -40,6 +40,8 @@ type plan struct {
 	// live is nil when the object is to be created again.
 	live *unstructured.Unstructured
 	want *contract.Claim
+	// keys are the labels and annotations that travel beside the usual.
+	keys contract.Keys
 	diff []byte
 	// from is the commit whose version it is.
 	from clone.Commit
@@ -107,11 +109,17 @@ func (in Input) plan(ctx context.Context) (plan, error) {
 	if p.want, p.from, err = in.version(ctx, p.name, repo, history); err != nil {
 		return p, err
 	}
+	known, err := in.Cluster.Schema(ctx, p.name.Key.Binding, p.name.Kind)
+	if err != nil {
+		return p, err
+	}
+	p.keys = known.Keys()
+	p.want = p.keys.Of(p.want)
 	p.want.APIVersion = p.name.Kind.GroupVersion().String()
 	if p.live, err = in.live(ctx, p.name, history); err != nil {
 		return p, err
 	}
-	p.diff, err = in.compare(p)
+	p.diff, err = in.compare(p, known)
 	return p, err
 }
 
@@ -165,11 +173,7 @@ func (in Input) live(ctx context.Context, name appcluster.ClaimName, history []c
 }
 
 // compare gives what would change, as the konnector compares; nil for nothing.
-func (in Input) compare(p plan) ([]byte, error) {
-	known, err := in.Cluster.Schema(p.name.Kind)
-	if err != nil {
-		return nil, err
-	}
+func (in Input) compare(p plan, known *contract.Schema) ([]byte, error) {
 	want := known.Normalize(p.want)
 	changed, err := contract.Encode(want)
 	if err != nil {
@@ -198,7 +202,7 @@ func (in Input) write(ctx context.Context, p plan) (*unstructured.Unstructured, 
 		return u, nil
 	}
 	u := p.live.DeepCopy()
-	p.want.WriteTo(u)
+	p.want.WriteTo(u, p.keys)
 	err := in.Cluster.Update(ctx, u, owner)
 	if apierrors.IsConflict(err) {
 		return nil, errors.New("the claim was changed meanwhile, so nothing was done: look again")

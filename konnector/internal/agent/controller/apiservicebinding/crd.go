@@ -71,6 +71,23 @@ func definition(binding, connection string, export []byte) (*apiextensionsv1.Cus
 	return out, nil
 }
 
+// listedKeys takes from an export which labels and annotations travel beside the
+// usual.
+func listedKeys(export []byte) (contract.Keys, error) {
+	var e struct {
+		Status struct {
+			MetadataKeys contract.Keys `json:"metadataKeys"`
+		} `json:"status"`
+	}
+	if err := yaml.Unmarshal(export, &e); err != nil {
+		return nil, fmt.Errorf("it is not valid YAML: %w", err)
+	}
+	if err := e.Status.MetadataKeys.Validate(); err != nil {
+		return nil, fmt.Errorf("its metadataKeys are refused: %w", err)
+	}
+	return e.Status.MetadataKeys, nil
+}
+
 func checkDefinition(binding string, crd *apiextensionsv1.CustomResourceDefinition) error {
 	s := crd.Spec
 	switch {

@@ -42,6 +42,11 @@ func (r *Reconciler) wanted(ctx context.Context, l *look) (*apiextensionsv1.Cust
 	if err != nil {
 		return nil, &notReady{reason: "ExportInvalid", message: fmt.Sprintf("%s on branch status cannot be used: %s.", path, err)}, nil
 	}
+	keys, err := listedKeys(data)
+	if err != nil {
+		return nil, &notReady{reason: "ExportInvalid", message: fmt.Sprintf("%s on branch status cannot be used: %s.", path, err)}, nil
+	}
+	l.keys = keys
 	return crd, nil, nil
 }
 

@@ -139,6 +139,7 @@ func (r *Reconciler) bind(ctx context.Context, l *look) (api claim.API, missing 
 	if err != nil {
 		return api, &notReady{reason: "ExportInvalid", message: "The API's schema cannot be used: " + err.Error()}, nil
 	}
+	api = api.WithKeys(l.keys)
 	api.Held, api.Writer = b.Status.Held, b.Spec.Writer
 	missing, err = r.start(ctx, api)
 	return api, missing, err
@@ -196,6 +197,7 @@ func (r *Reconciler) report(ctx context.Context, l *look, api claim.API, missing
 		r.Claims.Stop(b.Name)
 	}
 	want := b.DeepCopy()
+	want.Status.MetadataKeys = l.keys
 	if api.Kind.Kind != "" && r.Claims.Running(api) {
 		// Only what was kept in step has a kind: see list.
 		want.Status.Kind = api.Kind.Kind

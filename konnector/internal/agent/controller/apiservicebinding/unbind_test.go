@@ -296,12 +296,16 @@ func TestAnObjectIsSaved(t *testing.T) {
 		{"it has no file", func(*unstructured.Unstructured, *base.Base) {}, true, false},
 		{"edited", func(u *unstructured.Unstructured, _ *base.Base) { u.SetGeneration(3) }, false, false},
 		{"labelled", func(u *unstructured.Unstructured, _ *base.Base) { u.SetLabels(map[string]string{"team": "a"}) }, false, false},
+		{"labelled by others, H9", func(u *unstructured.Unstructured, b *base.Base) {
+			u.SetLabels(map[string]string{"sidecar.istio.io/inject": "true"})
+			b.Claim.Annotations = map[string]string{"policies.kyverno.io/x": "of before"}
+		}, false, true},
 		{"the file is another", func(_ *unstructured.Unstructured, b *base.Base) { b.Blob = "f0" }, false, false},
 		{"it is another's base", func(_ *unstructured.Unstructured, b *base.Base) { b.UID = "u0" }, false, false},
 		{"it is let go of", func(u *unstructured.Unstructured, b *base.Base) { u.SetFinalizers(nil); b.UID = "" }, false, true},
 		{"it is being deleted", func(u *unstructured.Unstructured, _ *base.Base) { u.SetDeletionTimestamp(new(metav1.Now())) }, true, true},
 	} {
-		if got := saved(object(c.change), file, !c.gone); got != c.want {
+		if got := saved(object(c.change), file, !c.gone, nil); got != c.want {
 			t.Errorf("%s: %v", c.name, got)
 		}
 	}

@@ -28,7 +28,7 @@ func (r *Reconciler) findUnsaved(ctx context.Context, l *look) error {
 		for i := range page.Items {
 			u := &page.Items[i]
 			key := contract.Key{Binding: l.binding.Name, Namespace: u.GetNamespace(), Name: u.GetName()}
-			if file, ok := l.view.Main.Entry(key.Path()); !saved(u, file, ok) {
+			if file, ok := l.view.Main.Entry(key.Path()); !saved(u, file, ok, l.keys) {
 				l.unsaved = append(l.unsaved, u.GetNamespace()+"/"+u.GetName())
 			}
 		}
@@ -41,7 +41,7 @@ func (r *Reconciler) findUnsaved(ctx context.Context, l *look) error {
 
 // saved reports whether main says what an object says, or nobody wants that. One
 // that has a file and not our finalizer was let go of before.
-func saved(u *unstructured.Unstructured, file store.Entry, there bool) bool {
+func saved(u *unstructured.Unstructured, file store.Entry, there bool, keys contract.Keys) bool {
 	switch {
 	case u.GetDeletionTimestamp() != nil:
 		return true
@@ -55,8 +55,8 @@ func saved(u *unstructured.Unstructured, file store.Entry, there bool) bool {
 		return false
 	}
 	// Labels and annotations have no generation.
-	c := contract.FromObject(u)
-	return maps.Equal(c.Labels, b.Claim.Labels) && maps.Equal(c.Annotations, b.Claim.Annotations)
+	live, agreed := keys.Of(contract.FromObject(u)), keys.Of(b.Claim)
+	return maps.Equal(live.Labels, agreed.Labels) && maps.Equal(live.Annotations, agreed.Annotations)
 }
 
 // maxNamed is how many objects a message names.

@@ -109,7 +109,7 @@ func (r *reconciler) update(ctx context.Context, l *look, version *contract.Clai
 		return nil, err
 	}
 	u := l.object.DeepCopy()
-	version.WriteTo(u)
+	version.WriteTo(u, r.api().schema.Keys())
 	metadata{base: &value, changedBy: new(""), resolve: l.resolved()}.writeTo(u)
 	controllerutil.AddFinalizer(u, v1alpha1.Finalizer)
 	if err := r.client.Update(ctx, u, fieldOwner); err != nil {

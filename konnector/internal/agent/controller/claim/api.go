@@ -2,6 +2,7 @@ package claim
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
@@ -70,6 +71,13 @@ func NewAPI(crd *apiextensionsv1.CustomResourceDefinition, repo *repository.Repo
 		api.spec, api.status = &spec, &status
 	}
 	return api, nil
+}
+
+// WithKeys is the API with whose claims these labels and annotations travel, too.
+func (a API) WithKeys(keys contract.Keys) API {
+	a.schema = a.schema.WithKeys(keys)
+	a.revision += " " + strings.Join(keys, " ")
+	return a
 }
 
 // asStored is a status as the API server will keep it: without fields that the

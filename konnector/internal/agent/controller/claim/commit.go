@@ -24,7 +24,7 @@ func (r *reconciler) commit(ctx context.Context, l *look) (*unstructured.Unstruc
 	if err != nil {
 		return nil, err
 	}
-	data, err := encode(l.facts.Live)
+	data, err := r.encode(l, l.facts.Live)
 	if err != nil {
 		return nil, err
 	}
@@ -50,14 +50,34 @@ func (r *reconciler) commit(ctx context.Context, l *look) (*unstructured.Unstruc
 	return r.recordPushed(ctx, l, u, b, users)
 }
 
-// encode gives the file that says a version. The error is errTooLarge for one that
-// nobody would read.
-func encode(version *contract.Claim) ([]byte, error) {
-	data, err := contract.Encode(version)
+// encode is a version as the claim's file, with what the file has of labels and
+// annotations that do not travel. The error is errTooLarge for one that nobody would
+// read.
+func (r *reconciler) encode(l *look, version *contract.Claim) ([]byte, error) {
+	data, err := contract.Encode(r.withStrayKeys(l, version))
 	if err == nil && len(data) > contract.MaxFileSize {
 		return nil, fmt.Errorf("%w: its file would have %d bytes, the most is %d", errTooLarge, len(data), contract.MaxFileSize)
 	}
 	return data, err
+}
+
+// withStrayKeys is a version with the labels and annotations that the file has and
+// that do not travel: they are their author's.
+func (r *reconciler) withStrayKeys(l *look, version *contract.Claim) *contract.Claim {
+	if l.file == nil {
+		return version
+	}
+	if l.base != nil && l.facts.Base != nil && l.base.Blob == string(l.file.Hash) {
+		// Mostly it is a file of ours, which has nothing else and need not be read.
+		if data, err := contract.Encode(l.facts.Base); err == nil && blobOf(data) == l.base.Blob {
+			return version
+		}
+	}
+	file, err := r.readFile(l)
+	if err != nil {
+		return version
+	}
+	return r.api().schema.Keys().With(version, file)
 }
 
 // removeFile takes the file off main because the object is being deleted. Who

@@ -29,7 +29,7 @@ func (r *reconciler) merge(ctx context.Context, l *look) (*unstructured.Unstruct
 		return nil, err
 	}
 	l.object = object
-	data, err := encode(merged)
+	data, err := r.encode(l, merged)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func (r *reconciler) merge(ctx context.Context, l *look) (*unstructured.Unstruct
 		return nil, err
 	}
 	users := ChangedBy(object)
-	live, err := encode(l.facts.Live)
+	live, err := r.encode(l, l.facts.Live)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func (r *reconciler) merge(ctx context.Context, l *look) (*unstructured.Unstruct
 // tryOut asks the API server whether it would take a version.
 func (r *reconciler) tryOut(ctx context.Context, l *look, version *contract.Claim) error {
 	u := l.object.DeepCopy()
-	version.WriteTo(u)
+	version.WriteTo(u, r.api().schema.Keys())
 	if err := r.client.Update(ctx, u, fieldOwner, client.DryRunAll); err != nil {
 		return l.refused(err, func(all *refusals, s metav1.Status) { all.merge = s.Message })
 	}
@@ -88,7 +88,7 @@ func (r *reconciler) giveWay(ctx context.Context, l *look) (*unstructured.Unstru
 		return nil, err
 	}
 	l.object = object
-	data, err := encode(l.facts.Live)
+	data, err := r.encode(l, l.facts.Live)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +139,7 @@ func (r *reconciler) takeBack(ctx context.Context, l *look) (*unstructured.Unstr
 		return nil, err
 	}
 	u := l.object.DeepCopy()
-	schema.Normalize(c).WriteTo(u)
+	schema.Normalize(c).WriteTo(u, schema.Keys())
 	metadata{base: &value, changedBy: new(strings.Join(lost.Users, "\n")), resolve: l.resolved()}.writeTo(u)
 	if err := r.client.Update(ctx, u, fieldOwner); err != nil {
 		return nil, l.refused(err, func(all *refusals, s metav1.Status) { all.lost = s.Message })

@@ -138,14 +138,7 @@ func (r *reconciler) lookAtFile(l *look) {
 		l.facts.File = l.facts.Base
 		return
 	}
-	// A file that is too large to be kept has its size.
-	data, err := l.view.Main.Read(entry.Path)
-	if err != nil && !errors.Is(err, store.ErrTooLarge) && entry.Mode != store.Submodule {
-		l.facts.Problem = err
-		return
-	}
-	schema := r.api().schema
-	c, err := contract.Decode(contract.File{Path: entry.Path, Mode: uint32(entry.Mode), Size: entry.Size, Data: data}, schema.Kind())
+	c, err := r.readFile(l)
 	if err != nil {
 		l.facts.Problem = err
 		return
@@ -154,7 +147,17 @@ func (r *reconciler) lookAtFile(l *look) {
 	if l.base != nil {
 		c = l.base.Complete(c)
 	}
-	l.facts.File = schema.Normalize(c)
+	l.facts.File = r.api().schema.Normalize(c)
+}
+
+// readFile is the file as it is, with what does not travel.
+func (r *reconciler) readFile(l *look) (*contract.Claim, error) {
+	// A file that is too large to be kept has its size.
+	data, err := l.view.Main.Read(l.file.Path)
+	if err != nil && !errors.Is(err, store.ErrTooLarge) && l.file.Mode != store.Submodule {
+		return nil, err
+	}
+	return contract.Decode(contract.File{Path: l.file.Path, Mode: uint32(l.file.Mode), Size: l.file.Size, Data: data}, r.api().schema.Kind())
 }
 
 // decide answers the questions that a decision has.
@@ -222,7 +225,7 @@ func (r *reconciler) askOwnWork(ctx context.Context, l *look) error {
 	if last.Merged {
 		said = last.Live
 	}
-	data, err := contract.Encode(f.Live)
+	data, err := r.encode(l, f.Live)
 	if err != nil {
 		return err
 	}

@@ -49,7 +49,7 @@ func (r *reconciler) report(ctx context.Context, l *look, trouble error) error {
 	if l.agreed != nil {
 		// The API server takes nothing but the status, but who admits it may look
 		// at the spec.
-		l.base.Claim.WriteTo(u)
+		l.base.Claim.WriteTo(u, r.api().schema.Keys())
 	}
 	u.Object["status"] = r.status(l, trouble)
 	err := r.client.Status().Update(ctx, u, fieldOwner)

@@ -124,7 +124,7 @@ func TestAMoveWhileTheHeadsAreReadIsNotLost(t *testing.T) {
 
 func TestASlowSubscriberHoldsNobodyUpAndGetsTheNewestOfEachBranch(t *testing.T) {
 	hub := NewHub()
-	slow, _ := hub.subscribe("c")
+	slow, _ := hub.subscribe("c", true)
 	for i := range 100_000 {
 		hub.Publish("c", restapi.RefEvent{Ref: mainRef, Hash: fmt.Sprint(i)})
 	}
@@ -186,7 +186,7 @@ func TestTheEndOfTheProcessEndsTheStreams(t *testing.T) {
 	if got := l.next(); got != "end" {
 		t.Errorf("got %s", got)
 	}
-	if _, ok := f.hub.subscribe("c"); ok {
+	if _, ok := f.hub.subscribe("c", true); ok {
 		t.Error("subscribed to a closed hub")
 	}
 }
@@ -195,16 +195,31 @@ func TestListenersOfOneClusterAreBounded(t *testing.T) {
 	hub := NewHub()
 	var last *subscription
 	for range maxSubscribers {
-		last, _ = hub.subscribe("c")
+		last, _ = hub.subscribe("c", true)
 	}
-	if _, ok := hub.subscribe("c"); ok {
+	if _, ok := hub.subscribe("c", true); ok {
 		t.Error("one too many")
 	}
-	if _, ok := hub.subscribe("d"); !ok {
+	if _, ok := hub.subscribe("d", true); !ok {
 		t.Error("another cluster's listeners count too")
 	}
 	hub.unsubscribe("c", last)
-	if _, ok := hub.subscribe("c"); !ok {
+	if _, ok := hub.subscribe("c", true); !ok {
 		t.Error("a place that was left is not free")
+	}
+}
+
+func TestH4_PeoplesListenersLeavePlacesToTheAgents(t *testing.T) {
+	hub := NewHub()
+	for range maxSubscribers {
+		hub.subscribe("c", false)
+	}
+	for i := range agentSubscribers {
+		if _, ok := hub.subscribe("c", true); !ok {
+			t.Fatalf("agent %d finds no place", i)
+		}
+	}
+	if _, ok := hub.subscribe("c", true); ok {
+		t.Error("one too many")
 	}
 }

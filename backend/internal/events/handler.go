@@ -55,12 +55,13 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // serve gives an error only as long as nothing is written.
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 	cluster := r.URL.Query().Get("cluster")
-	if _, err := h.Authenticator.Authenticate(r, cluster); err != nil {
+	who, err := h.Authenticator.Authenticate(r, cluster)
+	if err != nil {
 		return err
 	}
 	// Before the heads are read: a move in between is then told twice, and not
 	// at all otherwise.
-	sub, ok := h.Hub.subscribe(cluster)
+	sub, ok := h.Hub.subscribe(cluster, who.Role != access.Owner)
 	if !ok {
 		return refusal.New(refusal.Unavailable, "too many listeners for this cluster: close some, or try again")
 	}

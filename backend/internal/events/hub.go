@@ -11,8 +11,8 @@ import (
 )
 
 // maxSubscribers bounds the open streams of one cluster: two agents, their
-// successors, and some people.
-const maxSubscribers = 64
+// successors, and some people, who leave agentSubscribers to the agents.
+const maxSubscribers, agentSubscribers = 64, 16
 
 // Hub passes moves on to those who listen.
 type Hub struct {
@@ -51,10 +51,14 @@ func (h *Hub) Close() {
 }
 
 // subscribe gives a subscription, or false when there are too many.
-func (h *Hub) subscribe(cluster string) (*subscription, bool) {
+func (h *Hub) subscribe(cluster string, agent bool) (*subscription, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.closed || len(h.subs[cluster]) >= maxSubscribers {
+	most := maxSubscribers
+	if !agent {
+		most -= agentSubscribers
+	}
+	if h.closed || len(h.subs[cluster]) >= most {
 		return nil, false
 	}
 	s := &subscription{newest: map[string]restapi.RefEvent{}, wake: make(chan struct{}, 1), done: make(chan struct{})}

@@ -94,7 +94,7 @@ func (f *fixture) testDirectCreate(t *testing.T) {
 		}
 		err := mallory.Create(t.Context(), cb, client.DryRunAll)
 		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "kubectl gitbind connect") {
-			return fmt.Errorf("got %v", err)
+			return fmt.Errorf("got: %w", err)
 		}
 		return nil
 	})

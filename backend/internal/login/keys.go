@@ -50,10 +50,11 @@ func (k *keysTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func (k *keysTransport) fetch(r *http.Request) {
-	k.body = nil
-	if k.last, k.err = k.next.RoundTrip(r); k.err != nil {
+	answer, err := k.next.RoundTrip(r)
+	if k.err = err; err != nil {
 		return
 	}
-	defer k.last.Body.Close()
-	k.body, k.err = io.ReadAll(io.LimitReader(k.last.Body, maxKeys))
+	defer answer.Body.Close()
+	k.last = answer
+	k.body, k.err = io.ReadAll(io.LimitReader(answer.Body, maxKeys))
 }

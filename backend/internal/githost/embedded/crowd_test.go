@@ -49,10 +49,9 @@ func (s *served) slowFetch(t *testing.T, role access.Role, id, want string) net.
 func TestH4_SlowReadersOfFourRepositoriesLeaveOthersTheirPlaces(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	want := ""
 	for i := range 4 {
 		id := fmt.Sprintf("mallory%d", i)
-		want = s.large(t, id)
+		want := s.large(t, id)
 		for range 16 {
 			s.slowFetch(t, access.Owner, id, want)
 		}

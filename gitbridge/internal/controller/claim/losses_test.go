@@ -363,31 +363,23 @@ func TestAFileThatIsBackIsNotDeleted(t *testing.T) {
 	}
 }
 
-func TestATombstoneSaysSinceWhen(t *testing.T) {
+// Whatever the clock of who committed said.
+func TestL15_ATombstoneIsDatedWhenItIsSet(t *testing.T) {
 	f := start(t)
 	f.now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	f.remote.Now = func() time.Time { return f.now.Add(-time.Hour) }
-	f.people = f.remote.Branch("main")
-	f.step()
-	f.push("")
-	f.follow()
-	f.step()
-	f.live = nil
-	want := f.now.Add(-time.Hour).UTC().Format(time.RFC3339)
-	if answer, _, _ := f.step(); answer.Result != contract.Gone || answer.Since != want {
-		t.Errorf("answer %+v, want it since %s", answer, want)
-	}
-	// A clock in the future does not keep it for ever.
-	f.remote.Now = func() time.Time { return f.now.Add(1000 * time.Hour) }
-	f.people = f.remote.Branch("main")
-	f.push(good)
-	f.follow()
-	f.step()
-	f.push("")
-	f.follow()
-	f.step()
-	f.live = nil
-	if answer, _, _ := f.step(); answer.Result != contract.Gone || answer.Since != f.now.UTC().Format(time.RFC3339) {
-		t.Errorf("answer %+v", answer)
+	for _, clock := range []time.Duration{-1000 * time.Hour, 1000 * time.Hour} {
+		f.remote.Now = func() time.Time { return f.now.Add(clock) }
+		f.people = f.remote.Branch("main")
+		f.push(good)
+		f.follow()
+		f.step()
+		f.push("")
+		f.follow()
+		f.step()
+		f.live = nil
+		want := f.now.UTC().Format(time.RFC3339)
+		if answer, _, _ := f.step(); answer.Result != contract.Gone || answer.Since != want {
+			t.Errorf("clock %s: answer %+v, want it since %s", clock, answer, want)
+		}
 	}
 }

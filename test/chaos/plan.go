@@ -102,20 +102,23 @@ func Plan(rng *rand.Rand, length time.Duration, t Targets) []Fault {
 }
 
 func processFault(rng *rand.Rand, t Targets) Fault {
-	server := len(t.Agents) == 0 || len(t.Servers) > 0 && rng.IntN(5) < 2
-	switch {
-	case server && rng.IntN(3) == 0:
-		return Fault{Kind: Stop, Process: t.Servers[rng.IntN(len(t.Servers))], For: span(rng, 300*time.Millisecond, 5*time.Second)}
-	case server:
-		return Fault{Kind: Kill, Process: t.Servers[rng.IntN(len(t.Servers))], For: span(rng, 0, 3*time.Second)}
-	case rng.IntN(3) == 0:
-		f := Fault{Kind: Kill, Process: t.Agents[rng.IntN(len(t.Agents))], After: allSteps[rng.IntN(len(allSteps))]}
+	if len(t.Agents) == 0 || len(t.Servers) > 0 && rng.IntN(5) < 2 {
+		server := t.Servers[rng.IntN(len(t.Servers))]
+		if rng.IntN(3) == 0 {
+			return Fault{Kind: Stop, Process: server, For: span(rng, 300*time.Millisecond, 5*time.Second)}
+		}
+		return Fault{Kind: Kill, Process: server, For: span(rng, 0, 3*time.Second)}
+	}
+	agent := t.Agents[rng.IntN(len(t.Agents))]
+	switch rng.IntN(9) {
+	case 0, 1, 2:
+		f := Fault{Kind: Kill, Process: agent, After: allSteps[rng.IntN(len(allSteps))]}
 		f.Delay, f.For = span(rng, 0, 40*time.Millisecond), span(rng, 0, 1500*time.Millisecond)
 		return f
-	case rng.IntN(3) == 0:
-		return Fault{Kind: Stop, Process: t.Agents[rng.IntN(len(t.Agents))], For: span(rng, 300*time.Millisecond, t.Lease+3*time.Second)}
+	case 3, 4:
+		return Fault{Kind: Stop, Process: agent, For: span(rng, 300*time.Millisecond, t.Lease+3*time.Second)}
 	default:
-		return Fault{Kind: Kill, Process: t.Agents[rng.IntN(len(t.Agents))], For: span(rng, 0, 1500*time.Millisecond)}
+		return Fault{Kind: Kill, Process: agent, For: span(rng, 0, 1500*time.Millisecond)}
 	}
 }
 

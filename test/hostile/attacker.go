@@ -9,30 +9,39 @@ import (
 	"io"
 	mathrand "math/rand/v2"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/contract"
 )
 
 // attacker has a repository of its own, and a credential for it.
 type attacker struct {
-	url            string
+	url, email     string
 	user, password string
 	client         *http.Client
 	log            *log
 }
 
 func newAttacker(c *restapi.Cluster, l *log) *attacker {
+	_, email := contract.ComponentIdentity(contract.Konnector, c.ID)
 	return &attacker{
-		url: c.RepositoryURL, user: c.Credential.Username, password: c.Credential.Password, log: l,
+		url: c.RepositoryURL, email: email, user: c.Credential.Username, password: c.Credential.Password, log: l,
 		client: &http.Client{Timeout: time.Minute, Transport: &http.Transport{}},
 	}
 }
 
-// work attacks until ctx ends, in an order that the generator says.
+// work attacks until ctx ends, in an order that the generator says. It leaves the
+// processors to those whom it attacks, who otherwise have other machines.
 func (a *attacker) work(ctx context.Context, rng *mathrand.Rand) {
+	// The thread ends with the goroutine.
+	runtime.LockOSThread()
+	const last = 19
+	_ = syscall.Setpriority(syscall.PRIO_PROCESS, syscall.Gettid(), last)
 	var slow sync.WaitGroup
 	defer slow.Wait()
 	for range 4 {
@@ -61,7 +70,7 @@ func (a *attacker) try(ctx context.Context, one attack) string {
 	if err != nil {
 		return err.Error()
 	}
-	p := one.make(head)
+	p := one.make(head, a.email)
 	var body bytes.Buffer
 	for i, u := range p.updates {
 		old := strings.Repeat("0", 40)

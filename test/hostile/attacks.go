@@ -15,11 +15,11 @@ type push struct {
 
 type update struct{ ref, to string }
 
-// An attack makes a push on a repository whose main is at head, with an empty tree
-// or not: what it has is left out.
+// An attack makes a push on a repository whose main is at head, "" for none, by a
+// committer whom the host takes.
 type attack struct {
 	name string
-	make func(head string) push
+	make func(head, email string) push
 }
 
 func (p *packer) push(ref, to string) push {
@@ -41,59 +41,59 @@ func attacks() []attack {
 	}
 }
 
-func pathBomb(head string) push {
-	var p packer
+func pathBomb(head, email string) push {
+	p := packer{email: email}
 	below := p.add(treeObject, tree([2]string{"100644 a.yaml", p.add(blobObject, []byte("x: 1\n"))}, [2]string{"100644 b.yaml", nameOf("blob", []byte("x: 1\n"))}))
 	for range 20 {
 		below = p.add(treeObject, tree([2]string{"40000 a", below}, [2]string{"40000 b", below}))
 	}
 	root := p.add(treeObject, tree([2]string{"40000 bindings", below}))
-	return p.push(mainBranch, p.add(commitObject, commit(root, []string{head}, "Paths\n")))
+	return p.push(mainBranch, p.commit(root, []string{head}, "Paths\n"))
 }
 
-func deepTree(head string) push {
-	var p packer
+func deepTree(head, email string) push {
+	p := packer{email: email}
 	below := p.add(treeObject, tree([2]string{"100644 a.yaml", p.add(blobObject, []byte("x: 1\n"))}))
 	for range 1000 {
 		below = p.add(treeObject, tree([2]string{"40000 " + strings.Repeat("d", 200), below}))
 	}
 	root := p.add(treeObject, tree([2]string{"40000 bindings", below}))
-	return p.push(mainBranch, p.add(commitObject, commit(root, []string{head}, "Depth\n")))
+	return p.push(mainBranch, p.commit(root, []string{head}, "Depth\n"))
 }
 
-func longMessages(head string) push {
-	var p packer
+func longMessages(head, email string) push {
+	p := packer{email: email}
 	root := p.add(treeObject, nil)
 	message := "Words\n\n" + strings.Repeat("a long word. ", 1<<20/13)
-	for range 64 {
-		head = p.add(commitObject, commit(root, []string{head}, message))
+	for range 16 {
+		head = p.commit(root, []string{head}, message)
 	}
 	return p.push(mainBranch, head)
 }
 
-func deltaBomb(head string) push {
-	var p packer
+func deltaBomb(head, email string) push {
+	p := packer{email: email}
 	base := make([]byte, 1<<20)
 	file := p.add(blobObject, base)
 	p.explode(base, 1<<10)
 	root := p.add(treeObject, tree([2]string{"100644 file", file}))
-	return p.push(mainBranch, p.add(commitObject, commit(root, []string{head}, "Delta\n")))
+	return p.push(mainBranch, p.commit(root, []string{head}, "Delta\n"))
 }
 
-func manyParents(head string) push {
-	var p packer
+func manyParents(head, email string) push {
+	p := packer{email: email}
 	root := p.add(treeObject, nil)
 	var parents []string
 	for i := range 2000 {
-		parents = append(parents, p.add(commitObject, commit(root, []string{head}, fmt.Sprintf("Parent %d\n", i))))
+		parents = append(parents, p.commit(root, []string{head}, fmt.Sprintf("Parent %d\n", i)))
 	}
-	return p.push(mainBranch, p.add(commitObject, commit(root, parents, "Child\n")))
+	return p.push(mainBranch, p.commit(root, parents, "Child\n"))
 }
 
-func manyBranches(head string) push {
-	var p packer
+func manyBranches(head, email string) push {
+	p := packer{email: email}
 	root := p.add(treeObject, nil)
-	to := p.add(commitObject, commit(root, []string{head}, "Branch\n"))
+	to := p.commit(root, []string{head}, "Branch\n")
 	out := push{pack: p.pack()}
 	for i := range 2000 {
 		out.updates = append(out.updates, update{fmt.Sprintf("refs/heads/changes/postgresqlinstances.anynines.com/team-a/%s", rand.Text()+fmt.Sprint(i)), to})
@@ -102,8 +102,8 @@ func manyBranches(head string) push {
 }
 
 // fill adds 16 files that cannot be compressed, each as large as a file may be.
-func fill(head string) push {
-	var p packer
+func fill(head, email string) push {
+	p := packer{email: email}
 	var entries [][2]string
 	for i := range 16 {
 		data := make([]byte, 1<<20-1<<10)
@@ -111,6 +111,7 @@ func fill(head string) push {
 		entries = append(entries, [2]string{fmt.Sprintf("100644 %02d.bin", i), p.add(blobObject, data)})
 	}
 	folder := p.add(treeObject, tree(entries...))
-	root := p.add(treeObject, tree([2]string{"40000 docs", folder}))
-	return p.push(mainBranch, p.add(commitObject, commit(root, []string{head}, "Files\n")))
+	bindings := p.add(treeObject, tree([2]string{"40000 files", folder}))
+	root := p.add(treeObject, tree([2]string{"40000 bindings", bindings}))
+	return p.push(mainBranch, p.commit(root, []string{head}, "Files\n"))
 }

@@ -57,7 +57,7 @@ func TestAttacksAreObjectsOfGit(t *testing.T) {
 			run("", "init", "-q", "--bare", dir)
 			empty := run("", "-C", dir, "mktree")
 			head := run("", "-C", dir, "-c", "user.name=a", "-c", "user.email=a@b.c", "commit-tree", "-m", "one", empty)
-			p := a.make(head)
+			p := a.make(head, "konnector@example.org")
 			run(string(p.pack), "-C", dir, "index-pack", "--stdin", "--strict")
 			for _, u := range p.updates[:min(len(p.updates), 10)] {
 				run("", "-C", dir, "update-ref", u.ref, u.to)

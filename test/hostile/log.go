@@ -20,7 +20,7 @@ type log struct {
 }
 
 // varying is what differs between answers that say the same.
-var varying = regexp.MustCompile(`[0-9a-f]{7,}|[0-9]+`)
+var varying = regexp.MustCompile(`\b[0-9a-z]*[0-9][0-9a-z]{5,}\b|[0-9]+`)
 
 func (l *log) note(attack, outcome string) {
 	outcome = varying.ReplaceAllString(outcome, "…")

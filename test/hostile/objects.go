@@ -22,7 +22,10 @@ var typeNames = map[int]string{commitObject: "commit", treeObject: "tree", blobO
 
 // packer makes a pack by hand, so that it may say what git would not.
 type packer struct {
+	// email is that of whoever commits.
+	email string
 	body  bytes.Buffer
+	zip   *zlib.Writer
 	count uint32
 }
 
@@ -48,9 +51,13 @@ func (p *packer) entry(kind, size int, before, data []byte) {
 	}
 	p.body.WriteByte(b)
 	p.body.Write(before)
-	w := zlib.NewWriter(&p.body)
-	_, _ = w.Write(data)
-	_ = w.Close()
+	if p.zip == nil {
+		// The attackers share the machine with those whom they attack.
+		p.zip, _ = zlib.NewWriterLevel(&p.body, zlib.BestSpeed)
+	}
+	p.zip.Reset(&p.body)
+	_, _ = p.zip.Write(data)
+	_ = p.zip.Close()
 }
 
 // explode adds a delta that makes a blob of a thousand times base.
@@ -95,12 +102,15 @@ func tree(entries ...[2]string) []byte {
 	return out
 }
 
-func commit(tree string, parents []string, message string) []byte {
+// commit adds a commit.
+func (p *packer) commit(tree string, parents []string, message string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "tree %s\n", tree)
 	for _, parent := range parents {
-		fmt.Fprintf(&b, "parent %s\n", parent)
+		if parent != "" {
+			fmt.Fprintf(&b, "parent %s\n", parent)
+		}
 	}
-	fmt.Fprintf(&b, "author Mallory <mallory@example.org> 1700000000 +0000\ncommitter Mallory <mallory@example.org> 1700000000 +0000\n\n%s", message)
-	return []byte(b.String())
+	fmt.Fprintf(&b, "author konnector <%[1]s> 1700000000 +0000\ncommitter konnector <%[1]s> 1700000000 +0000\n\n%[2]s", p.email, message)
+	return p.add(commitObject, []byte(b.String()))
 }

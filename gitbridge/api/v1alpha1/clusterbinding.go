@@ -129,6 +129,11 @@ type BridgeStatus struct {
 	// Removals are acted on only in a main that descends from it.
 	// +optional
 	AcceptedCommit string `json:"acceptedCommit,omitempty"`
+	// BegunAt is the commit of main from which it is followed: at first contact, or
+	// when a person approved a main that is another one. An object that was made from a
+	// later commit was made from this history.
+	// +optional
+	BegunAt string `json:"begunAt,omitempty"`
 	// Epoch identifies this life of the status branch.
 	// +optional
 	Epoch string `json:"epoch,omitempty"`

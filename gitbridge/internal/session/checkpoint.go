@@ -14,8 +14,9 @@ import (
 // Checkpoint is what must outlive the process: it is kept in the ClusterBinding.
 type Checkpoint struct {
 	// Accepted is the last commit of main that was accepted, as far as it was
-	// saved; "" before the first contact.
-	Accepted store.Hash
+	// saved; "" before the first contact. Begun is the one from which main is followed:
+	// all that were accepted since descend from it.
+	Accepted, Begun store.Hash
 	// Epoch is that of the branch status, and Sequence one that it has reached.
 	Epoch    string
 	Sequence int64
@@ -37,6 +38,8 @@ type Checkpoints struct {
 	// mu is held while a checkpoint is written.
 	mu   sync.Mutex
 	last Checkpoint
+	// begun is last's, or its accepted commit where it names none.
+	begun store.Hash
 	// epoch is to be saved with the next commit that is accepted.
 	epoch string
 	// saved is up to where main was saved, and changes of removals.
@@ -65,13 +68,21 @@ func (c *Checkpoints) Save(ctx context.Context, g progress.Generation) error {
 func (c *Checkpoints) begin(ctx context.Context, accepted store.Hash) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.begun = accepted
 	return c.save(ctx, accepted)
+}
+
+// Begun is the commit from which main is followed, "" before the first contact.
+func (c *Checkpoints) Begun() store.Hash {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.begun
 }
 
 func (c *Checkpoints) save(ctx context.Context, accepted store.Hash) error {
 	removals, changes := c.removals.passedLately()
-	now := Checkpoint{Accepted: accepted, Epoch: c.epoch, Sequence: c.status.Sequence(), Removals: removals}
-	if now.Accepted == c.last.Accepted && now.Epoch == c.last.Epoch && changes == c.changes {
+	now := Checkpoint{Accepted: accepted, Begun: c.begun, Epoch: c.epoch, Sequence: c.status.Sequence(), Removals: removals}
+	if now.Accepted == c.last.Accepted && now.Begun == c.last.Begun && now.Epoch == c.last.Epoch && changes == c.changes {
 		return nil
 	}
 	if err := c.write(ctx, now); err != nil {

@@ -57,7 +57,7 @@ func (s *Session) accept(ctx context.Context, new *store.Snapshot) error {
 	if err != nil {
 		return err
 	}
-	s.take(accepted, new, commits, removals)
+	s.take(new, commits, removals)
 	head, words := s.unanswerable()
 	if err := s.answerMain(ctx, contract.Invalid, head, words); err != nil {
 		return fmt.Errorf("answer main: %w", err)
@@ -141,7 +141,7 @@ func heldAtBegin(path string, head store.Hash, present *contract.Status) *contra
 }
 
 // take makes a head the accepted one.
-func (s *Session) take(accepted store.Hash, new *store.Snapshot, commits []store.Commit, removals judged) {
+func (s *Session) take(new *store.Snapshot, commits []store.Commit, removals judged) {
 	view := s.View()
 	old, paths := view.Main, map[string]bool{}
 	s.mu.Lock()
@@ -177,7 +177,7 @@ func (s *Session) take(accepted store.Hash, new *store.Snapshot, commits []store
 	}
 
 	// They are there before the head is: a claim is not looked at between the two.
-	s.Removals.take(accepted, new, removals, back)
+	s.Removals.take(new, removals, back)
 	s.mu.Lock()
 	s.strays = strays
 	maps.Copy(s.uids, uids)

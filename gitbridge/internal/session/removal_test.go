@@ -113,7 +113,7 @@ func TestAnObjectTellsOfItsFile(t *testing.T) {
 
 	w.commit("Change", map[string]string{path("b"): "1"})
 	w.mu.Lock()
-	w.saved.Accepted = w.remote.Head("main")
+	w.saved.Accepted, w.saved.Begun = w.remote.Head("main"), w.remote.Head("main")
 	w.mu.Unlock()
 	again := w.start()
 	again.follows()
@@ -401,4 +401,89 @@ func TestManyUnknownCommitsAreAskedForAtOnce(t *testing.T) {
 	for i := range 20 {
 		r.wantRemoval(fmt.Sprintf("n%d", i), "", contract.ManyRemovals)
 	}
+}
+
+// Between each two steps of a claim that comes and goes, the bridge is replaced: by
+// then main may have been saved as accepted beyond all of them, as that is done before
+// any service is deleted, and the path may have the tombstone of a life before.
+func TestL17_ARemovalIsKnownAfterEachTakeover(t *testing.T) {
+	for _, tombstone := range []bool{false, true} {
+		for _, by := range []string{"a person", "the konnector"} {
+			for _, replaced := range []string{"before it is applied", "before it is answered", "before its removal is seen", "before its removal is acted on"} {
+				t.Run(fmt.Sprintf("removed by %s, replaced %s, tombstone %t", by, replaced, tombstone), func(t *testing.T) {
+					w := newWorld(t)
+					r := w.start()
+					r.follows()
+					ordered(w, r, 9)
+					remove := func() store.Hash {
+						if by == "a person" {
+							return w.remove("x")
+						}
+						return w.konnector(time.Now(), "x")
+					}
+					if tombstone {
+						w.commit("Add", map[string]string{path("x"): "0"})
+						r.follows()
+						r.answer(path("x"), contract.Applied)
+						remove()
+						r.follows()
+						r.answer(path("x"), contract.Gone)
+					}
+					accepted := func() {
+						if err := r.Checkpoints.Save(t.Context(), r.View().Generation); err != nil {
+							t.Fatal(err)
+						}
+					}
+					replace := func() {
+						r.stop()
+						r = w.start()
+						r.follows()
+					}
+					applied := w.commit("Add", map[string]string{path("x"): "1"})
+					r.follows()
+					switch replaced {
+					case "before it is applied":
+						replace()
+					case "before it is answered":
+						accepted()
+						replace()
+					}
+					if replaced == "before its removal is seen" {
+						accepted()
+						r.stop()
+						remove()
+						r = w.start()
+						r.follows()
+					} else {
+						remove()
+						r.follows()
+					}
+					if replaced == "before its removal is acted on" {
+						accepted()
+						replace()
+					}
+					got, err := r.Removals.Of(t.Context(), path("x"), session.Seen{Applied: applied})
+					if err != nil || got.IsHeld() {
+						t.Errorf("%+v, %v", got, err)
+					}
+				})
+			}
+		}
+	}
+}
+
+// What was removed while it had the tombstone of a life before counts like others.
+func TestL17_RemovalsOfLaterLivesCount(t *testing.T) {
+	w := newWorld(t)
+	r := w.start()
+	r.follows()
+	names := ordered(w, r, 9)
+	for _, name := range names[:5] {
+		r.answer(path(name), contract.Gone)
+	}
+	r.stop()
+	w.konnector(time.Now(), names[:5]...)
+	r = w.start()
+	r.follows()
+	r.wantRemoval("a", "", contract.ManyRemovals)
 }

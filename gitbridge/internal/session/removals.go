@@ -34,13 +34,13 @@ type Removals struct {
 	now     func() time.Time
 	enqueue func(path string, urgent bool)
 	changed func()
+	// begun is the commit from which main is followed.
+	begun func() store.Hash
 
 	mu sync.Mutex
-	// main is the commit by which they are judged, and begun the one from which main is
-	// followed.
-	main  *store.Snapshot
-	begun store.Hash
-	all   map[string]*Removal
+	// main is the commit by which they are judged.
+	main *store.Snapshot
+	all  map[string]*Removal
 	// passed are the removals that passed lately, and changes counts how often that
 	// changed.
 	passed  []breaker.Removal
@@ -51,19 +51,20 @@ type Removals struct {
 // judged are the verdicts on the claims that a head of main lacks.
 type judged struct {
 	removals map[string]*Removal
-	// begin says that main is followed from here on, and all that these are in the
-	// place of all that was known.
-	begin, all bool
+	// again are claims that are gone by their answer, which is about a life before.
+	again map[string]bool
+	// all says that these are in the place of all that was known.
+	all bool
 }
 
 // judgeHead judges the claims that a head of main lacks and the one before had;
 // where none is known before, those that status shows to have been there.
 func (r *Removals) judgeHead(ctx context.Context, old, new *store.Snapshot, commits []store.Commit, begin bool) (judged, error) {
-	j := judged{removals: map[string]*Removal{}, begin: begin, all: old == nil || begin}
+	j := judged{removals: map[string]*Removal{}, again: map[string]bool{}, all: old == nil || begin}
 	var removed, added []string
 	if j.all {
 		var err error
-		if removed, err = r.unanswered(ctx, new, commits, begin, j.removals); err != nil {
+		if removed, err = r.unanswered(ctx, new, commits, begin, j); err != nil {
 			return judged{}, err
 		}
 		if len(removed) > 0 {
@@ -99,7 +100,7 @@ func (r *Removals) judge(j *judged, main *store.Snapshot, removed, added []strin
 			return false
 		}
 		present, err := r.answers.Of(path)
-		return err != nil || matters(present)
+		return err != nil || matters(present) || j.again[path]
 	}
 	for path, v := range rules.JudgePushes(removed, counts, r.branch.Commits(commits)) {
 		v.Message = decision.WordsOfRemoval(v)
@@ -116,19 +117,12 @@ func matters(present *contract.Status) bool {
 	return present == nil || present.Object != "" && present.Result != contract.Gone && present.Result != contract.Lost
 }
 
-// take makes verdicts on a head of main count, which came after a commit that was
-// accepted. Back are the paths whose files are there. What passes must be saved before it
-// is acted on.
-func (r *Removals) take(accepted store.Hash, main *store.Snapshot, j judged, back []string) {
+// take makes verdicts on a head of main count. Back are the paths whose files are there.
+// What passes must be saved before it is acted on.
+func (r *Removals) take(main *store.Snapshot, j judged, back []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.main = main
-	switch {
-	case j.begin:
-		r.begun = main.Head()
-	case r.begun == "":
-		r.begun = accepted
-	}
 	if j.all {
 		clear(r.all)
 	}
@@ -185,7 +179,7 @@ type Seen struct {
 // before the process ended.
 func (r *Removals) Of(ctx context.Context, path string, seen Seen) (Removal, error) {
 	r.mu.Lock()
-	known, main, begun := r.all[path], r.main, r.begun
+	known, main := r.all[path], r.main
 	if known != nil {
 		defer r.mu.Unlock()
 		return *known, nil
@@ -194,11 +188,11 @@ func (r *Removals) Of(ctx context.Context, path string, seen Seen) (Removal, err
 	if _, back := main.Entry(path); back {
 		return Removal{}, fmt.Errorf("look at %s: main moved", path)
 	}
-	removed, err := r.wasRemoved(ctx, main.Head(), begun, seen)
+	removed, err := r.wasRemoved(ctx, main.Head(), seen)
 	if err != nil {
 		return Removal{}, err
 	}
-	j := judged{removals: map[string]*Removal{path: notRemoved(main.Head())}}
+	j := judged{removals: map[string]*Removal{path: notRemoved(main.Head())}, again: map[string]bool{path: seen.Applied != ""}}
 	if removed {
 		r.judge(&j, main, []string{path}, r.answers.missing(main), nil)
 	}

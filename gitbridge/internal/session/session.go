@@ -10,6 +10,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -104,7 +105,8 @@ func New(o Options) *Session {
 		branch: facts.Main{Branch: o.Main, ClusterID: o.Cluster.ID}, status: status, answers: s.Answers, now: o.Now, enqueue: o.Enqueue, changed: o.Changed,
 		all: map[string]*Removal{}, passed: o.Checkpoint.Removals, limits: o.Limits,
 	}
-	s.Checkpoints = &Checkpoints{write: o.Save, status: status, view: s.View, removals: s.Removals, last: o.Checkpoint}
+	s.Checkpoints = &Checkpoints{write: o.Save, status: status, view: s.View, removals: s.Removals, last: o.Checkpoint, begun: cmp.Or(o.Checkpoint.Begun, o.Checkpoint.Accepted)}
+	s.Removals.begun = s.Checkpoints.Begun
 	s.Stops = &Stops{changed: o.Changed, resume: s.resume, suspended: o.Suspended, resumed: make(chan struct{})}
 	s.Recreation = &Recreation{main: func() *store.Snapshot { return s.View().Main }, enqueue: o.Enqueue, changed: o.Changed}
 	s.Foreign = &Foreign{all: s.isAllAnswered, paths: map[string]bool{}}

@@ -13,9 +13,9 @@ import (
 // unanswered looks for the claims that status answers, or commits name, and main
 // lacks. Those whose removal is not answered yet are returned; what is held
 // stays so.
-func (r *Removals) unanswered(ctx context.Context, main *store.Snapshot, commits []store.Commit, begin bool, held map[string]*Removal) ([]string, error) {
+func (r *Removals) unanswered(ctx context.Context, main *store.Snapshot, commits []store.Commit, begin bool, j judged) ([]string, error) {
 	lineage := guard.NewLineage(r.branch.Ask, string(main.Head()), facts.Hashes(commits))
-	seen := map[string]bool{}
+	seen, tombstones := map[string]bool{}, map[string]string{}
 	var removed []string
 	for e := range r.status.Snapshot().List(contract.Root) {
 		if _, err := contract.ParsePath(e.Path); err != nil {
@@ -29,11 +29,13 @@ func (r *Removals) unanswered(ctx context.Context, main *store.Snapshot, commits
 		switch {
 		case err != nil:
 			// It is not known what it says: nothing is deleted for it.
-			held[e.Path] = notRemoved(main.Head())
+			j.removals[e.Path] = notRemoved(main.Head())
 		case present.Result == contract.Gone:
 			r.status.Bury(e.Path, present.Since)
+			tombstones[e.Path] = present.Answers.Commit
+			delete(seen, e.Path)
 		case present.Result == contract.Held && present.Answers.Blob == "":
-			held[e.Path] = wasHeld(present)
+			j.removals[e.Path] = wasHeld(present)
 		case present.Answers.Blob != "":
 			switch had, err := lineage.Has(ctx, present.Answers.Commit); {
 			case err != nil:
@@ -41,19 +43,31 @@ func (r *Removals) unanswered(ctx context.Context, main *store.Snapshot, commits
 			case had:
 				removed = append(removed, e.Path)
 			default:
-				held[e.Path] = notRemoved(main.Head())
+				j.removals[e.Path] = notRemoved(main.Head())
 			}
 		}
 	}
 	if begin {
 		return removed, nil
 	}
-	for _, c := range r.branch.Commits(commits) {
+	at := map[string]int{} // commits, newest first
+	for i, c := range commits {
+		at[string(c.Hash)] = i
+	}
+	for i, c := range r.branch.Commits(commits) {
 		for _, path := range c.Removed() {
-			if _, ok := main.Entry(path); !ok && !seen[path] {
-				seen[path] = true
-				removed = append(removed, path)
+			if _, ok := main.Entry(path); ok || seen[path] {
+				continue
 			}
+			seen[path] = true
+			if commit, ok := tombstones[path]; ok {
+				if answered, ok := at[commit]; ok && answered <= i {
+					continue
+				}
+				// The tombstone is that of a life before.
+				j.again[path] = true
+			}
+			removed = append(removed, path)
 		}
 	}
 	return removed, nil
@@ -77,8 +91,8 @@ func wasHeld(present *contract.Status) *Removal {
 
 // wasRemoved reports whether a commit that was followed removed a file. An
 // object's own word counts only since main is followed from here.
-func (r *Removals) wasRemoved(ctx context.Context, head, begun store.Hash, seen Seen) (bool, error) {
-	since := seen.Answered
+func (r *Removals) wasRemoved(ctx context.Context, head store.Hash, seen Seen) (bool, error) {
+	begun, since := r.begun(), seen.Answered
 	if since == "" {
 		since = seen.Applied
 	}
@@ -97,7 +111,7 @@ func (r *Removals) wasRemoved(ctx context.Context, head, begun store.Hash, seen 
 // that was answered as it was in another.
 func (r *Removals) WasRequestRemoved(ctx context.Context, answered store.Hash) (bool, error) {
 	r.mu.Lock()
-	head, begun := r.main.Head(), r.begun
+	head := r.main.Head()
 	r.mu.Unlock()
-	return r.wasRemoved(ctx, head, begun, Seen{Answered: answered})
+	return r.wasRemoved(ctx, head, Seen{Answered: answered})
 }

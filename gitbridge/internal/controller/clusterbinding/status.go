@@ -66,7 +66,7 @@ func checkpointOf(b *v1alpha1.BridgeStatus) session.Checkpoint {
 	if b == nil {
 		return session.Checkpoint{}
 	}
-	return session.Checkpoint{Accepted: store.Hash(b.AcceptedCommit), Epoch: b.Epoch, Sequence: b.Sequence, Removals: breaker.RemovalsOf(b.Removals)}
+	return session.Checkpoint{Accepted: store.Hash(b.AcceptedCommit), Begun: store.Hash(b.BegunAt), Epoch: b.Epoch, Sequence: b.Sequence, Removals: breaker.RemovalsOf(b.Removals)}
 }
 
 // isSame compares what identifies a checkpoint.
@@ -185,7 +185,7 @@ func (s *status) want(live *v1alpha1.ClusterBinding, c session.Checkpoint, say s
 	want := live.DeepCopy()
 	want.Status.Bridge, want.Status.Foreign = nil, int32(say.foreign)
 	if !isSame(c, session.Checkpoint{}) {
-		want.Status.Bridge = &v1alpha1.BridgeStatus{AcceptedCommit: string(c.Accepted), Epoch: c.Epoch, Sequence: c.Sequence}
+		want.Status.Bridge = &v1alpha1.BridgeStatus{AcceptedCommit: string(c.Accepted), BegunAt: string(c.Begun), Epoch: c.Epoch, Sequence: c.Sequence}
 		for _, r := range c.Removals {
 			want.Status.Bridge.Removals = append(want.Status.Bridge.Removals, v1alpha1.Removal{Path: r.Path, Time: metav1.NewTime(r.At.UTC())})
 		}

@@ -26,7 +26,7 @@ import (
 var at = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 func checkpoint(accepted string, sequence int64) session.Checkpoint {
-	return session.Checkpoint{Accepted: "", Epoch: accepted, Sequence: sequence, Removals: []breaker.Removal{{Path: "p", At: at}}}
+	return session.Checkpoint{Begun: "b0", Accepted: "", Epoch: accepted, Sequence: sequence, Removals: []breaker.Removal{{Path: "p", At: at}}}
 }
 
 // plane is an API server with one ClusterBinding. Before is called before each

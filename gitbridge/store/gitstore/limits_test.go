@@ -161,7 +161,11 @@ func TestH2_LongMessagesAreNotRead(t *testing.T) {
 			wantLimit(t, err, head, "more than 67108864 bytes of commits")
 		}
 	})
-	if got > 600 {
+	most := uint64(600)
+	if underRace {
+		most *= 2 // what is allocated is, too
+	}
+	if got > most {
 		t.Errorf("%d MiB were allocated for 100 MiB of messages, which is more than is read", got)
 	}
 	// A history that is long enough is still read, and each of its messages once.

@@ -91,18 +91,18 @@ func TestH4_AClientThatTakesItsAnswerTooSlowlyLosesItsPlace(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name string
-		patience
+		clientLimits
 	}{
-		{"below the rate", patience{idle: time.Minute, rate: 64 << 20, grace: 300 * time.Millisecond, whole: time.Hour}},
-		{"beyond the whole time", patience{idle: time.Minute, rate: 1, grace: time.Hour, whole: 500 * time.Millisecond}},
-		{"nothing at all", patience{idle: 300 * time.Millisecond, rate: 1, grace: time.Hour, whole: time.Hour}},
+		{"below the rate", clientLimits{idle: time.Minute, rate: 64 << 20, grace: 300 * time.Millisecond, whole: time.Hour}},
+		{"beyond the whole time", clientLimits{idle: time.Minute, rate: 1, grace: time.Hour, whole: 500 * time.Millisecond}},
+		{"nothing at all", clientLimits{idle: 300 * time.Millisecond, rate: 1, grace: time.Hour, whole: time.Hour}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s := serve(t)
-			s.patience.whole = time.Hour
+			s.clientLimits.whole = time.Hour
 			want := s.large(t, cluster)
-			s.patience = c.patience
+			s.clientLimits = c.clientLimits
 			conn := s.slowFetch(t, access.Owner, cluster, want)
 			soon(t, "it is sent", func() bool { return s.uploads.inWork() == 1 })
 			if c.name != "nothing at all" {
@@ -125,7 +125,7 @@ func trickle(conn net.Conn) {
 func TestH4_AClientThatSendsItsPushTooSlowlyLosesItsPlace(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	s.patience = patience{idle: time.Minute, rate: 1 << 20, grace: 300 * time.Millisecond, whole: time.Hour}
+	s.clientLimits = clientLimits{idle: time.Minute, rate: 1 << 20, grace: 300 * time.Millisecond, whole: time.Hour}
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.url, "http://"))
 	if err != nil {
 		t.Fatal(err)
@@ -142,4 +142,11 @@ func TestH4_AClientThatSendsItsPushTooSlowlyLosesItsPlace(t *testing.T) {
 		}
 	}()
 	soon(t, "its place is free again", func() bool { return s.pushing.inWork() == 0 })
+}
+
+// inWork is how many places are taken.
+func (p *places) inWork() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.taken
 }

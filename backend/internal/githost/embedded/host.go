@@ -85,10 +85,10 @@ type Host struct {
 	// receives and uploads are git's work on pushes and fetches, pushing and
 	// fetching the requests around it, reads what people look at.
 	receives, uploads, pushing, fetching, reads *places
-	// patience is that with slow clients.
-	patience patience
-	repack   chan *repository
-	extents  *extents
+	// clientLimits are those of slow clients.
+	clientLimits clientLimits
+	repack       chan *repository
+	extents      *extents
 	// memory is that of all pushes in work.
 	memory  *memory.Budget
 	started time.Time
@@ -129,21 +129,21 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 		cfg.Log = slog.Default()
 	}
 	return &Host{
-		cfg:      cfg,
-		git:      g,
-		receives: newPlaces(maxReceives, 4, 2),
-		uploads:  newPlaces(maxUploads, 8, 4),
-		pushing:  newPlaces(maxPushes, 8, 4),
-		fetching: newPlaces(maxFetches, 16, 8),
-		reads:    newPlaces(2*maxReads, 4, maxRepositoryReads), // people take half
-		patience: defaultPatience,
-		repack:   make(chan *repository, 1024),
-		extents:  &extents{},
-		memory:   memory.NewBudget(pushMemory),
-		started:  time.Now(),
-		now:      time.Now,
-		reserve:  diskReserve,
-		repos:    map[string]*repository{},
+		cfg:          cfg,
+		git:          g,
+		receives:     newPlaces(maxReceives, 4, 2),
+		uploads:      newPlaces(maxUploads, 8, 4),
+		pushing:      newPlaces(maxPushes, 8, 4),
+		fetching:     newPlaces(maxFetches, 16, 8),
+		reads:        newPlaces(2*maxReads, 4, maxRepositoryReads), // people take half
+		clientLimits: defaultClientLimits,
+		repack:       make(chan *repository, 1024),
+		extents:      &extents{},
+		memory:       memory.NewBudget(pushMemory),
+		started:      time.Now(),
+		now:          time.Now,
+		reserve:      diskReserve,
+		repos:        map[string]*repository{},
 	}, nil
 }
 

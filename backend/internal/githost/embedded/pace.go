@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// patience is how slow a client may be.
-type patience struct {
+// clientLimits say how slow a client may be.
+type clientLimits struct {
 	// idle is how long it may go without sending or taking a byte.
 	idle time.Duration
 	// rate is how many bytes a second it must send or take, and grace by how
@@ -19,11 +19,11 @@ type patience struct {
 	whole time.Duration
 }
 
-var defaultPatience = patience{idle: 30 * time.Second, rate: 8 << 10, grace: 30 * time.Second, whole: 15 * time.Minute}
+var defaultClientLimits = clientLimits{idle: 30 * time.Second, rate: 8 << 10, grace: 30 * time.Second, whole: 15 * time.Minute}
 
 // pace measures what a client moves in one direction.
 type pace struct {
-	patience
+	clientLimits
 	// end is when the request has to be over.
 	end time.Time
 	// moved are the bytes so far, and spent the time that the client took for
@@ -32,7 +32,7 @@ type pace struct {
 	spent time.Duration
 }
 
-func (p patience) begin() pace { return pace{patience: p, end: time.Now().Add(p.whole)} }
+func (p clientLimits) begin() pace { return pace{clientLimits: p, end: time.Now().Add(p.whole)} }
 
 // deadline is until when the next n bytes must be through.
 func (p *pace) deadline(n int) time.Time {
@@ -74,7 +74,7 @@ type progressWriter struct {
 }
 
 func (h *Host) progressWriter(w http.ResponseWriter) *progressWriter {
-	return &progressWriter{w: w, ctl: http.NewResponseController(w), pace: h.patience.begin()}
+	return &progressWriter{w: w, ctl: http.NewResponseController(w), pace: h.clientLimits.begin()}
 }
 
 func (p *progressWriter) Write(b []byte) (int, error) {

@@ -151,10 +151,3 @@ func (p *places) giveUp(w *waiter) bool {
 	p.queue = slices.Delete(p.queue, i, i+1)
 	return true
 }
-
-// inWork is how many places are taken.
-func (p *places) inWork() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.taken
-}

@@ -29,7 +29,7 @@ type spool struct {
 // decompression.
 func (h *Host) newSpool(w http.ResponseWriter, r *http.Request, limit int64) (*spool, error) {
 	ctl := http.NewResponseController(w)
-	body := io.Reader(&progressReader{r: http.MaxBytesReader(w, r.Body, limit), ctl: ctl, pace: h.patience.begin()})
+	body := io.Reader(&progressReader{r: http.MaxBytesReader(w, r.Body, limit), ctl: ctl, pace: h.clientLimits.begin()})
 	// A deadline that stays would end the request while git works on it. Not
 	// every writer has deadlines (tests); then there is none to clear.
 	defer func() { _ = ctl.SetReadDeadline(time.Time{}) }()

@@ -30,7 +30,7 @@ func setProtocol(cmd *exec.Cmd, r *http.Request) bool {
 // upload serves a fetch. The request is read whole before git is started, so
 // that a slow client costs memory and no process; the answer is streamed.
 func (h *Host) upload(w http.ResponseWriter, r *http.Request, repo *repository, who holder) error {
-	ctx, cancel := context.WithTimeout(r.Context(), h.patience.whole)
+	ctx, cancel := context.WithTimeout(r.Context(), h.clientLimits.whole)
 	defer cancel()
 	done, err := h.fetching.enter(ctx, who)
 	if err != nil {

@@ -237,7 +237,7 @@ func (r *run) connectHostile(ctx context.Context) ([]*restapi.Cluster, error) {
 	}
 	var out []*restapi.Cluster
 	for i := range r.options.Hostile {
-		c, err := register(ctx, r.BackendURL, token, fmt.Sprintf("hostile-%d", i))
+		c, err := r.Register(ctx, token, fmt.Sprintf("hostile-%d", i), fmt.Sprintf("hostile-%d", i))
 		if err != nil {
 			return nil, fmt.Errorf("register hostile cluster %d: %w", i, err)
 		}

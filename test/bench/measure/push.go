@@ -1,18 +1,14 @@
 package measure
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/uuid"
 
-	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/gitbridge/store/gitstore"
@@ -64,7 +60,11 @@ func (r *run) pushes(ctx context.Context) error {
 // push measures n pushes on a new repository.
 func (r *run) push(ctx context.Context, repo repository, n int) (subject, floor figure.Samples, err error) {
 	r.say("  a repository of %d files and %d commits", repo.files, repo.commits)
-	cluster, err := r.register(ctx)
+	token, err := r.Dex.IDToken(ctx, env.Bob)
+	if err != nil {
+		return nil, nil, err
+	}
+	cluster, err := r.Register(ctx, token, "bench", string(uuid.NewUUID()))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -142,36 +142,4 @@ func content(path string, n int) []byte {
 		panic(err) // the object is ours
 	}
 	return data
-}
-
-// register makes a cluster known to the backend that does not exist: it has a
-// repository that nobody else pushes to.
-func (r *run) register(ctx context.Context) (*restapi.Cluster, error) {
-	token, err := r.Dex.IDToken(ctx, env.Bob)
-	if err != nil {
-		return nil, err
-	}
-	body, err := json.Marshal(restapi.ConnectRequest{Name: "bench", ClusterUID: string(uuid.NewUUID())})
-	if err != nil {
-		return nil, err
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.BackendURL+"/v1/clusters", bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("Authorization", "Bearer "+token)
-	req.Header.Set("Content-Type", "application/json")
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer res.Body.Close()
-	var out restapi.Cluster
-	if err := json.NewDecoder(res.Body).Decode(&out); err != nil {
-		return nil, err
-	}
-	if out.Credential == nil {
-		return nil, fmt.Errorf("register a cluster: %s", res.Status)
-	}
-	return &out, nil
 }

@@ -4,13 +4,16 @@ package informerstest
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"testing"
 
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // Serve answers a watch with objects in JSON, and with nothing after them. The group
@@ -42,4 +45,27 @@ func Serve(tb testing.TB, apiVersion, kind string, objects iter.Seq[[]byte]) *re
 // Renamed is an object in JSON whose name is another one everywhere.
 func Renamed(data []byte, from, to string) []byte {
 	return bytes.ReplaceAll(data, []byte(from), []byte(to))
+}
+
+// Decoded is an object as a cache keeps it, read by the cache's own function.
+func Decoded[T any](tb testing.TB, object any, decode func([]byte) (client.Object, error)) T {
+	tb.Helper()
+	data, err := json.Marshal(object)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	o, err := decode(data)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return o.(T)
+}
+
+// Heap is how many bytes are held, after what is garbage was taken away.
+func Heap() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }

@@ -71,15 +71,7 @@ func applied(i int) *unstructured.Unstructured {
 
 func decoded(tb testing.TB, u *unstructured.Unstructured) *cachedObject {
 	tb.Helper()
-	data, err := json.Marshal(u)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	o, err := decodeObject(data)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return o.(*cachedObject)
+	return informerstest.Decoded[*cachedObject](tb, u, decodeObject)
 }
 
 func TestTheCacheKeepsWhatDecisionsNeed(t *testing.T) {
@@ -182,24 +174,16 @@ func TestObjectsAreThereOnceAllAreKnown(t *testing.T) {
 func TestAnAppliedObjectTakesLittle(t *testing.T) {
 	const n, most = 2000, 1300
 	all := make([]*cachedObject, n)
-	before := heap()
+	before := informerstest.Heap()
 	for i := range all {
 		all[i] = decoded(t, applied(i))
 	}
-	each := (heap() - before) / n
+	each := (informerstest.Heap() - before) / n
 	t.Logf("%d bytes each", each)
 	if each > most {
 		t.Errorf("an object takes %d bytes, want at most %d", each, most)
 	}
 	runtime.KeepAlive(all)
-}
-
-func heap() uint64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
 }
 
 // BenchmarkList is the list of a start, from an API server into the cache.
@@ -218,7 +202,7 @@ func BenchmarkList(b *testing.B) {
 				}
 			})
 			for b.Loop() {
-				before := heap()
+				before := informerstest.Heap()
 				objects, err := New(config, func(string, contract.Key, bool) {})
 				if err != nil {
 					b.Fatal(err)
@@ -227,7 +211,7 @@ func BenchmarkList(b *testing.B) {
 				// It says so when it takes long, and goes on.
 				_ = objects.Watch(b.Context(), kind, binding)
 				<-objects.kinds[kind].synced
-				b.ReportMetric(float64(heap()-before)/float64(n), "heap-B/object")
+				b.ReportMetric(float64(informerstest.Heap()-before)/float64(n), "heap-B/object")
 				runtime.KeepAlive(objects)
 			}
 			b.ReportMetric(float64(b.Elapsed())/float64(b.N*n), "ns/object")

@@ -112,15 +112,7 @@ func rebase(t *testing.T, u *unstructured.Unstructured, change func(*base.Base))
 
 func decoded(tb testing.TB, u *unstructured.Unstructured) *cachedClaim {
 	tb.Helper()
-	data, err := json.Marshal(u)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	o, err := decodeClaim(data)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return o.(*cachedClaim)
+	return informerstest.Decoded[*cachedClaim](tb, u, decodeClaim)
 }
 
 // What the cache keeps leads to the same decisions as the object itself.
@@ -257,24 +249,16 @@ func TestAListWaitsUntilAllAreKnown(t *testing.T) {
 func TestAnAgreedClaimTakesLittle(t *testing.T) {
 	const n, most = 2000, 1200
 	all := make([]*cachedClaim, n)
-	before := heap()
+	before := informerstest.Heap()
 	for i := range all {
 		all[i] = decoded(t, agreedObject(t, i))
 	}
-	each := (heap() - before) / n
+	each := (informerstest.Heap() - before) / n
 	t.Logf("%d bytes each", each)
 	if each > most || !all[n-1].agreed {
 		t.Errorf("an agreed claim (%t) takes %d bytes, want at most %d", all[n-1].agreed, each, most)
 	}
 	runtime.KeepAlive(all)
-}
-
-func heap() uint64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
 }
 
 // listed are objects in JSON, as a list of so many.
@@ -304,14 +288,14 @@ func BenchmarkList(b *testing.B) {
 				}
 			})
 			for b.Loop() {
-				before := heap()
+				before := informerstest.Heap()
 				informer, err := informers.New(config, schema.ParseGroupResource(binding).WithVersion("v1"), labels.Everything(), decodeClaim)
 				if err != nil {
 					b.Fatal(err)
 				}
 				go informer.RunWithContext(b.Context())
 				<-informer.HasSyncedChecker().Done()
-				b.ReportMetric(float64(heap()-before)/float64(n), "heap-B/object")
+				b.ReportMetric(float64(informerstest.Heap()-before)/float64(n), "heap-B/object")
 				if got := len(informer.GetStore().ListKeys()); got != n {
 					b.Fatalf("%d objects", got)
 				}

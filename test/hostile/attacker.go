@@ -5,10 +5,14 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	mathrand "math/rand/v2"
 	"net/http"
+	neturl "net/url"
+	"os"
+	"os/exec"
 	"runtime"
 	"strings"
 	"sync"
@@ -23,16 +27,54 @@ import (
 type attacker struct {
 	url, email     string
 	user, password string
-	client         *http.Client
-	log            *log
+	// root is the target's.
+	root   [][2]string
+	client *http.Client
+	log    *log
 }
 
-func newAttacker(c *restapi.Cluster, l *log) *attacker {
+// newAttacker reads the repository once, to know what is in it.
+func newAttacker(ctx context.Context, c *restapi.Cluster, l *log) (*attacker, error) {
 	_, email := contract.ComponentIdentity(contract.Konnector, c.ID)
-	return &attacker{
+	a := &attacker{
 		url: c.RepositoryURL, email: email, user: c.Credential.Username, password: c.Credential.Password, log: l,
 		client: &http.Client{Timeout: time.Minute, Transport: &http.Transport{}},
 	}
+	var err error
+	a.root, err = a.rootOf(ctx)
+	return a, err
+}
+
+// rootOf are the files in the root of main.
+func (a *attacker) rootOf(ctx context.Context) ([][2]string, error) {
+	dir, err := os.MkdirTemp("", "gitbind-hostile-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	url, err := neturl.Parse(a.url)
+	if err != nil {
+		return nil, err
+	}
+	url.User = neturl.UserPassword(a.user, a.password)
+	clone := exec.CommandContext(ctx, "git", "clone", "--quiet", "--bare", "--depth=1", url.String(), dir)
+	if out, err := clone.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("clone %s: %w: %s", a.url, err, out)
+	}
+	list := exec.CommandContext(ctx, "git", "-C", dir, "ls-tree", "-z", "HEAD")
+	out, err := list.Output()
+	if err != nil {
+		return nil, fmt.Errorf("list the files of %s: %w", a.url, err)
+	}
+	var root [][2]string
+	for entry := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+		// "100644 blob <hash>\t<name>"
+		what, name, _ := strings.Cut(entry, "\t")
+		if f := strings.Fields(what); len(f) == 3 && f[1] == "blob" {
+			root = append(root, [2]string{f[0] + " " + name, f[2]})
+		}
+	}
+	return root, nil
 }
 
 // work attacks until ctx ends, in an order that the generator says. It leaves the
@@ -70,11 +112,11 @@ func (a *attacker) try(ctx context.Context, one attack) string {
 	if err != nil {
 		return err.Error()
 	}
-	p := one.make(head, a.email)
+	p := one.make(target{head: head, root: a.root, email: a.email})
 	var body bytes.Buffer
 	for i, u := range p.updates {
 		old := strings.Repeat("0", 40)
-		if u.ref == mainBranch && head != "" {
+		if u.ref == mainBranch {
 			old = head
 		}
 		line := old + " " + u.to + " " + u.ref
@@ -108,7 +150,7 @@ func (a *attacker) try(ctx context.Context, one attack) string {
 	return "refused: " + strings.TrimSpace(text)
 }
 
-// head is main's, "" for none.
+// head is main's.
 func (a *attacker) head(ctx context.Context) (string, error) {
 	res, err := a.do(ctx, http.MethodGet, a.url+"/info/refs?service=git-upload-pack", "", nil, a.password)
 	if err != nil {
@@ -125,14 +167,14 @@ func (a *attacker) head(ctx context.Context) (string, error) {
 			return hash[len(hash)-40:], nil
 		}
 	}
-	return "", lines.Err()
+	return "", errors.Join(errors.New("there is no main"), lines.Err())
 }
 
 // readSlowly asks for all of main, and reads a few bytes a second of it.
 func (a *attacker) readSlowly(ctx context.Context) string {
 	head, err := a.head(ctx)
-	if err != nil || head == "" {
-		return "nothing to read"
+	if err != nil {
+		return err.Error()
 	}
 	want := "want " + head + "\n"
 	body := strings.NewReader(fmt.Sprintf("%04x%s00000009done\n", len(want)+4, want))

@@ -24,7 +24,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 
-	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/test/e2e/platform"
 	"gitbind.dev/test/env"
 )
@@ -185,8 +184,8 @@ func (r *run) measure(ctx context.Context) (*Report, error) {
 	attacking, stop := context.WithCancel(ctx)
 	defer stop()
 	var attackers sync.WaitGroup
-	for i, c := range hostile {
-		attackers.Go(func() { newAttacker(c, r.log).work(attacking, rand.New(rand.NewPCG(r.options.Seed, uint64(i)))) })
+	for i, a := range hostile {
+		attackers.Go(func() { a.work(attacking, rand.New(rand.NewPCG(r.options.Seed, uint64(i)))) })
 	}
 	report.Attacked, err = r.order(ctx, "attacked")
 	stop()
@@ -230,18 +229,22 @@ func (r *run) order(ctx context.Context, prefix string) ([]time.Duration, error)
 }
 
 // connectHostile registers clusters that do not exist: each has a repository.
-func (r *run) connectHostile(ctx context.Context) ([]*restapi.Cluster, error) {
+func (r *run) connectHostile(ctx context.Context) ([]*attacker, error) {
 	token, err := r.Dex.IDToken(ctx, env.Bob)
 	if err != nil {
 		return nil, err
 	}
-	var out []*restapi.Cluster
+	var out []*attacker
 	for i := range r.options.Hostile {
 		c, err := r.Register(ctx, token, fmt.Sprintf("hostile-%d", i), fmt.Sprintf("hostile-%d", i))
 		if err != nil {
 			return nil, fmt.Errorf("register hostile cluster %d: %w", i, err)
 		}
-		out = append(out, c)
+		a, err := newAttacker(ctx, c, r.log)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, a)
 	}
 	r.say("%d hostile repositories are there", len(out))
 	return out, nil

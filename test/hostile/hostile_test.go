@@ -55,9 +55,10 @@ func TestAttacksAreObjectsOfGit(t *testing.T) {
 				return strings.TrimSpace(string(out))
 			}
 			run("", "init", "-q", "--bare", dir)
-			empty := run("", "-C", dir, "mktree")
-			head := run("", "-C", dir, "-c", "user.name=a", "-c", "user.email=a@b.c", "commit-tree", "-m", "one", empty)
-			p := a.make(head, "konnector@example.org")
+			readme := run("what this is", "-C", dir, "hash-object", "-w", "--stdin")
+			root := run("100644 blob "+readme+"\tREADME.md\n", "-C", dir, "mktree")
+			head := run("", "-C", dir, "-c", "user.name=a", "-c", "user.email=a@b.c", "commit-tree", "-m", "one", root)
+			p := a.make(target{head: head, root: [][2]string{{"100644 README.md", readme}}, email: "konnector@example.org"})
 			run(string(p.pack), "-C", dir, "index-pack", "--stdin", "--strict")
 			for _, u := range p.updates[:min(len(p.updates), 10)] {
 				run("", "-C", dir, "update-ref", u.ref, u.to)

@@ -107,9 +107,7 @@ func (p *packer) commit(tree string, parents []string, message string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "tree %s\n", tree)
 	for _, parent := range parents {
-		if parent != "" {
-			fmt.Fprintf(&b, "parent %s\n", parent)
-		}
+		fmt.Fprintf(&b, "parent %s\n", parent)
 	}
 	fmt.Fprintf(&b, "author konnector <%[1]s> 1700000000 +0000\ncommitter konnector <%[1]s> 1700000000 +0000\n\n%[2]s", p.email, message)
 	return p.add(commitObject, []byte(b.String()))

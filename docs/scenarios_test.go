@@ -133,6 +133,29 @@ func TestEachScenarioHasATest(t *testing.T) {
 func find(t *testing.T) map[string][]string {
 	t.Helper()
 	tests := map[string][]string{}
+	for path, text := range testFiles(t) {
+		dir, err := filepath.Rel(root, filepath.Dir(path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range numbered.FindAllStringSubmatch(text, -1) {
+			number, name := m[2], "`"+m[1]+"`"
+			if number == "" {
+				number, name = m[4], "“"+m[3]+"”"
+			}
+			tests[number] = append(tests[number], fmt.Sprintf("%s (%s)", name, dir))
+		}
+	}
+	for number := range tests {
+		slices.Sort(tests[number])
+	}
+	return tests
+}
+
+// testFiles are the texts of all files with tests but these, by path.
+func testFiles(t *testing.T) map[string]string {
+	t.Helper()
+	files := map[string]string{}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -144,27 +167,39 @@ func find(t *testing.T) map[string][]string {
 			return nil
 		}
 		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		dir, err := filepath.Rel(root, filepath.Dir(path))
-		if err != nil {
-			return err
-		}
-		for _, m := range numbered.FindAllStringSubmatch(string(text), -1) {
-			number, name := m[2], "`"+m[1]+"`"
-			if number == "" {
-				number, name = m[4], "“"+m[3]+"”"
-			}
-			tests[number] = append(tests[number], fmt.Sprintf("%s (%s)", name, dir))
-		}
-		return nil
+		files[path] = string(text)
+		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for number := range tests {
-		slices.Sort(tests[number])
+	return files
+}
+
+// named are a test, and a part of one, as the threat model writes them.
+var named = regexp.MustCompile("`(Test\\w+)`|\"([HL]\\d+_[^\"\n]+)\"")
+
+// TestTheThreatModelNamesTests checks that what the page says is refused has a test.
+func TestTheThreatModelNamesTests(t *testing.T) {
+	page, err := os.ReadFile("threat-model.md")
+	if err != nil {
+		t.Fatal(err)
 	}
-	return tests
+	var all strings.Builder
+	for _, text := range testFiles(t) {
+		all.WriteString(text)
+	}
+	found := named.FindAllStringSubmatch(string(page), -1)
+	if len(found) < 20 {
+		t.Errorf("%d tests are named: is the pattern right?", len(found))
+	}
+	for _, m := range found {
+		want := "func " + m[1] + "("
+		if m[1] == "" {
+			want = `t.Run("` + m[2] + `"`
+		}
+		if !strings.Contains(all.String(), want) {
+			t.Errorf("there is no %s", want)
+		}
+	}
 }

@@ -172,7 +172,7 @@ func (r *run) work(ctx context.Context, faults []Fault) error {
 	return ctx.Err()
 }
 
-// settle waits until all agree, or patience is over.
+// settle waits until all agree, or Options.Settle is over.
 func (r *run) settle(ctx context.Context) {
 	began := time.Now()
 	c := r.checker()
@@ -377,6 +377,6 @@ func (r *run) engage(ctx context.Context) error {
 }
 
 func client(config *rest.Config) (dynamic.Interface, error) {
-	config.Timeout = 2 * patience
+	config.Timeout = 2 * answerTimeout
 	return dynamic.NewForConfig(config)
 }

@@ -24,8 +24,8 @@ type numbers struct{ n atomic.Int64 }
 
 func (n *numbers) next() int { return int(n.n.Add(1)) }
 
-// patience is how long a person waits for an answer.
-const patience = 5 * time.Second
+// answerTimeout is how long a person waits for an answer.
+const answerTimeout = 5 * time.Second
 
 // hope is for how long people try on when the load and the faults have ended.
 // What does not work by then never will.
@@ -75,7 +75,7 @@ func (d *developer) create(run context.Context, c *claim) {
 		if first && c.size != "" {
 			c.size = fmt.Sprintf("kubectl-%d", d.numbers.next())
 		}
-		ctx, cancel := context.WithTimeout(run, patience)
+		ctx, cancel := context.WithTimeout(run, answerTimeout)
 		var u *unstructured.Unstructured
 		u, err = d.objects(c).Create(ctx, c.object(), metav1.CreateOptions{})
 		if apierrors.IsAlreadyExists(err) && !first {
@@ -106,7 +106,7 @@ func (d *developer) delete(run context.Context, c *claim) {
 	uid := types.UID(c.uid)
 	var err error
 	for run.Err() == nil {
-		ctx, cancel := context.WithTimeout(run, patience)
+		ctx, cancel := context.WithTimeout(run, answerTimeout)
 		err = d.objects(c).Delete(ctx, c.name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
 		cancel()
 		if err == nil || apierrors.IsNotFound(err) {
@@ -139,7 +139,7 @@ func (d *developer) edit(run context.Context, c *claim, field string, remove boo
 	if err != nil {
 		panic(err)
 	}
-	ctx, cancel := context.WithTimeout(run, patience)
+	ctx, cancel := context.WithTimeout(run, answerTimeout)
 	defer cancel()
 	_, err = d.objects(c).Patch(ctx, c.name, types.MergePatchType, data, metav1.PatchOptions{})
 	switch {
@@ -257,7 +257,7 @@ func (a *author) push(run context.Context, changes map[string]*change) {
 }
 
 func (a *author) attempt(run context.Context, changes map[string]*change) error {
-	ctx, cancel := context.WithTimeout(run, 4*patience)
+	ctx, cancel := context.WithTimeout(run, 4*answerTimeout)
 	defer cancel()
 	for _, args := range [][]string{{"fetch", "--quiet", "origin", "main"}, {"reset", "--quiet", "--hard", "FETCH_HEAD"}} {
 		if _, err := a.git(ctx, args...); err != nil {
@@ -332,7 +332,7 @@ type operator struct {
 
 func (o *operator) work(run, load context.Context, rng *rand.Rand) {
 	for load.Err() == nil {
-		ctx, cancel := context.WithTimeout(run, patience)
+		ctx, cancel := context.WithTimeout(run, answerTimeout)
 		o.write(ctx, rng)
 		cancel()
 		sleep(load, time.Duration(rng.Int64N(int64(2*o.pause))))

@@ -227,7 +227,7 @@ func (l *lives) look(ctx context.Context, s *sides) {
 		for side, client := range map[string]dynamic.Interface{"app": s.app, "control": s.control} {
 			for _, a := range s.apis {
 				objects := map[string]*unstructured.Unstructured{}
-				once, cancel := context.WithTimeout(ctx, patience)
+				once, cancel := context.WithTimeout(ctx, answerTimeout)
 				if err := s.list(once, client, a, objects); err == nil {
 					l.add(side, objects)
 				}

@@ -83,8 +83,8 @@ type Window struct {
 	wrong []string
 }
 
-// patience is how long a page may take to show what is expected.
-const patience = time.Minute
+// showTimeout is how long a page may take to show what is expected.
+const showTimeout = time.Minute
 
 // Open opens a window that may load things from some hosts only.
 func (b *Browser) Open(t testing.TB, hosts ...string) *Window {
@@ -153,7 +153,7 @@ func (w *Window) Do(steps ...chromedp.Action[chromedp.Void]) {
 // Get does something that gives a value.
 func Get[T any](w *Window, action chromedp.Action[T]) T {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.ctx, patience)
+	ctx, cancel := context.WithTimeout(w.ctx, showTimeout)
 	defer cancel()
 	value, err := chromedp.Run(ctx, action)
 	if err != nil {
@@ -176,7 +176,7 @@ func (w *Window) Goes(address string) {
 func (w *Window) Sees(selector string, words ...string) {
 	w.t.Helper()
 	text := chromedp.Evaluate[string](fmt.Sprintf(`[...document.querySelectorAll(%q)].map(e => e.innerText).join("\n")`, selector))
-	ctx, cancel := context.WithTimeout(w.ctx, patience)
+	ctx, cancel := context.WithTimeout(w.ctx, showTimeout)
 	defer cancel()
 	for last := ""; ; {
 		shown, err := chromedp.Run(ctx, text)
@@ -190,7 +190,7 @@ func (w *Window) Sees(selector string, words ...string) {
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():
-			w.t.Fatalf("%s does not show %q within %s: it shows %q (%v)", selector, missing, patience, last, err)
+			w.t.Fatalf("%s does not show %q within %s: it shows %q (%v)", selector, missing, showTimeout, last, err)
 		}
 	}
 }

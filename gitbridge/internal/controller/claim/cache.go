@@ -116,13 +116,13 @@ func (c *cache) failingFor(path string, now time.Time) time.Duration {
 	return now.Sub(since)
 }
 
-// untilImpatient shortens a wait so that a failure is answered when patience is
-// over, and not long after.
-func (c *cache) untilImpatient(path string, now time.Time, wait time.Duration) time.Duration {
+// untilTold shortens a wait so that a failure is answered when it has
+// lasted long enough, and not much later.
+func (c *cache) untilTold(path string, now time.Time, wait time.Duration) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if since, ok := c.failing[path]; ok {
-		if rest := patience - now.Sub(since); rest > 0 {
+		if rest := tellFailureAfter - now.Sub(since); rest > 0 {
 			return min(wait, rest)
 		}
 	}
@@ -162,12 +162,12 @@ func (c *cache) forgetFull(now time.Time) {
 
 const (
 	// The first change of a claim's status is committed at once. One that comes
-	// soon after waits a little for more, as controllers go back and forth
-	// before they are done; and there is a bound to how many there are.
-	soon     = time.Second
-	together = 60 * time.Millisecond
-	burst    = 3
-	every    = time.Second
+	// within gatherAfter waits for more during gather, as controllers go back and
+	// forth before they are done; and there is a bound to how many there are.
+	gatherAfter = time.Second
+	gather      = 60 * time.Millisecond
+	burst       = 3
+	every       = time.Second
 )
 
 // budget is how many commits a claim's status may still cause, and when.
@@ -180,8 +180,8 @@ type budget struct {
 
 // spend takes a commit out of the budget, or says how long to wait for one.
 func (b budget) spend(now time.Time) (budget, time.Duration) {
-	if b.due.IsZero() && !b.at.IsZero() && now.Sub(b.at) < soon {
-		b.due = now.Add(together)
+	if b.due.IsZero() && !b.at.IsZero() && now.Sub(b.at) < gatherAfter {
+		b.due = now.Add(gather)
 	}
 	if wait := b.due.Sub(now); wait > 0 {
 		return b, wait

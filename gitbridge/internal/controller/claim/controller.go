@@ -108,8 +108,8 @@ func (c *Controller) Run(ctx context.Context, queue *Queue) error {
 	return workers.Start(ctx)
 }
 
-// patience is how long something may fail before it is answered.
-const patience = 3 * time.Second
+// tellFailureAfter is how long something may fail before it is answered.
+const tellFailureAfter = 3 * time.Second
 
 // Reconcile answers one path.
 func (c *Controller) Reconcile(ctx context.Context, r Request) (reconcile.Result, error) {
@@ -164,7 +164,7 @@ func (c *Controller) retry(ctx context.Context, path string, err error) reconcil
 	if ctx.Err() != nil {
 		return reconcile.Result{}
 	}
-	wait := c.cache.untilImpatient(path, c.Now(), c.limiter.When(path))
+	wait := c.cache.untilTold(path, c.Now(), c.limiter.When(path))
 	c.Log.V(1).Info("A path is tried again", "cluster", c.Session.Cluster.ID, "path", path, "after", wait.String(), "reason", err.Error())
 	return reconcile.Result{RequeueAfter: wait}
 }

@@ -313,10 +313,10 @@ func TestMissingRightsAreWaitedForAndThenSaid(t *testing.T) {
 	f := start(t)
 	f.patch, f.allowed = func() error { return forbids }, false
 	answer, _, wait := f.step()
-	if answer != nil || wait == 0 || wait > patience {
+	if answer != nil || wait == 0 || wait > tellFailureAfter {
 		t.Fatalf("answer %+v, again after %s", answer, wait)
 	}
-	f.now = f.now.Add(patience)
+	f.now = f.now.Add(tellFailureAfter)
 	answer, _, wait = f.step()
 	if answer == nil || answer.Result != contract.Failed || wait == 0 {
 		t.Fatalf("answer %+v, again after %s", answer, wait)

@@ -37,7 +37,7 @@ func (c *Controller) refuse(ctx context.Context, s *step, err error) (outcome, e
 	if v.result == contract.Failed {
 		c.namespaces.forget(s.Key.Namespace)
 		c.Log.V(1).Info("A claim could not be applied", "cluster", c.Session.Cluster.ID, "path", s.Path, "reason", err.Error())
-		if c.cache.failingFor(s.Path, c.Now()) < patience && !errors.Is(err, errForeignNamespace) {
+		if c.cache.failingFor(s.Path, c.Now()) < tellFailureAfter && !errors.Is(err, errForeignNamespace) {
 			return outcome{}, err
 		}
 		return outcome{answer: s.Refused(v.result, v.message, nil), failing: true}, nil

@@ -8,8 +8,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// patience is how long something may fail before it is told.
-const patience = 3 * time.Second
+// tellFailureAfter is how long something may fail before it is told.
+const tellFailureAfter = 3 * time.Second
 
 // failing are the requests, by their paths, that could not be acted upon, and
 // since when.
@@ -30,7 +30,7 @@ func (f *failing) lasts(path string, now time.Time) bool {
 		f.since[path] = now
 		return false
 	}
-	return now.Sub(since) >= patience
+	return now.Sub(since) >= tellFailureAfter
 }
 
 func (f *failing) works(path string) {

@@ -18,7 +18,7 @@ func TestAFailureIsToldWhenItLasts(t *testing.T) {
 		path  string
 		after time.Duration
 		want  bool
-	}{{"a", 0, false}, {"a", time.Second, false}, {"b", 2 * time.Second, false}, {"a", patience, true}, {"b", patience, false}} {
+	}{{"a", 0, false}, {"a", time.Second, false}, {"b", 2 * time.Second, false}, {"a", tellFailureAfter, true}, {"b", tellFailureAfter, false}} {
 		if got := f.lasts(c.path, now.Add(c.after)); got != c.want {
 			t.Errorf("%s after %s: %v", c.path, c.after, got)
 		}

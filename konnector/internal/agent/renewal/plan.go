@@ -43,8 +43,8 @@ const (
 	again = time.Minute
 	// unsupported is how often a backend is asked that renews nothing.
 	unsupported = time.Hour
-	// soon is how often to see whether the repository uses a new password yet.
-	soon = 50 * time.Millisecond
+	// pollInterval is how often to see whether the repository uses a new password yet.
+	pollInterval = 50 * time.Millisecond
 )
 
 // facts are what is decided on.
@@ -70,7 +70,7 @@ func next(f facts) (step, time.Time) {
 		return wait, f.now.Add(again) // the repository cannot be opened
 	case f.kept.previous != "" && f.inUse != f.kept.password:
 		// Its first use ends the one before, which is still at work.
-		return wait, f.now.Add(soon)
+		return wait, f.now.Add(pollInterval)
 	case f.kept.previous != "":
 		return confirm, f.now
 	case f.known.password != f.kept.password:

@@ -95,7 +95,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	at, err := r.step(ctx, conn, secret, k, m)
 	if apierrors.IsConflict(err) {
 		// The cache is behind: its next event comes here again.
-		return ctrl.Result{RequeueAfter: soon}, nil
+		return ctrl.Result{RequeueAfter: pollInterval}, nil
 	}
 	if err != nil {
 		m.about = k.password
@@ -104,7 +104,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.report(ctx, conn, condition(conn, k, m.known, m.trouble, r.Now())); err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{RequeueAfter: max(at.Sub(r.Now()), soon)}, nil
+	return ctrl.Result{RequeueAfter: max(at.Sub(r.Now()), pollInterval)}, nil
 }
 
 // step does what is next, and gives when to look again.

@@ -187,7 +187,7 @@ func TestACredentialIsRenewedBeforeItIsUsed(t *testing.T) {
 	if w.current != "first" {
 		t.Fatal("the new one was used before the repository had it")
 	}
-	if wait := w.run(); wait != soon || w.current != "first" {
+	if wait := w.run(); wait != pollInterval || w.current != "first" {
 		t.Fatalf("the repository works with the old one still, and in %s the old one ends", wait)
 	}
 	w.inUse = "renewed-1"

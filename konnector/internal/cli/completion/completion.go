@@ -20,8 +20,8 @@ import (
 // Func is what cobra asks for arguments.
 type Func = func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective)
 
-// patience is how long a person waits for their shell.
-const patience = 3 * time.Second
+// shellTimeout is how long a person waits for their shell.
+const shellTimeout = 3 * time.Second
 
 // Claims offers the claims of the person's namespace, as KIND/NAME, for the first
 // most arguments (any number with 0).
@@ -72,7 +72,7 @@ func names(env command.Env, most int, list func(context.Context, *appcluster.Clu
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), patience)
+		ctx, cancel := context.WithTimeout(cmd.Context(), shellTimeout)
 		defer cancel()
 		return without(list(ctx, c), args), cobra.ShellCompDirectiveNoFileComp
 	}

@@ -12,7 +12,7 @@ import (
 
 // Command is `kubectl gitbind doctor`.
 func Command(env command.Env) *cobra.Command {
-	in := Input{Open: env.Cluster, HTTP: &http.Client{Timeout: patience}}
+	in := Input{Open: env.Cluster, HTTP: &http.Client{Timeout: linkTimeout}}
 	c := command.New(env, &in.Call, &cobra.Command{
 		Use:   "doctor",
 		Short: "Look at each link of the chain, and say what to do",

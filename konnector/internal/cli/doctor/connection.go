@@ -61,8 +61,8 @@ func (c *connection) links() []link {
 	}
 }
 
-// soon is how long before its end a credential or a certificate is warned of.
-const soon = 14 * 24 * time.Hour
+// expiryWarning is how long before its end a credential or a certificate is warned of.
+const expiryWarning = 14 * 24 * time.Hour
 
 const rotate = "kubectl gitbind rotate"
 
@@ -85,7 +85,7 @@ func (c *connection) lookAtSecret(ctx context.Context) Finding {
 	switch {
 	case left <= 0:
 		return fail(rotate, "its credential expired %s ago", duration.HumanDuration(-left))
-	case left < soon:
+	case left < expiryWarning:
 		return warn("if no konnector renews it: "+rotate, "its credential expires in %s", duration.HumanDuration(left))
 	}
 	return ok("its credential is good for %s", duration.HumanDuration(left))
@@ -115,7 +115,7 @@ func (c *connection) open() error {
 		return err
 	}
 	c.repo, err = gitstore.Open(gitstore.Options{
-		URL: c.Spec.RepositoryURL, Client: trusting.HTTP, Now: c.Now, Stall: patience,
+		URL: c.Spec.RepositoryURL, Client: trusting.HTTP, Now: c.Now, Stall: linkTimeout,
 		Credentials: func(context.Context) (string, string, error) { return c.user(), c.password(), nil },
 	})
 	return err

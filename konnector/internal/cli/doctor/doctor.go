@@ -71,8 +71,8 @@ type link struct {
 	look  func(ctx context.Context) Finding
 }
 
-// patience is how long one link may take.
-const patience = 15 * time.Second
+// linkTimeout is how long one link may take.
+const linkTimeout = 15 * time.Second
 
 // examine looks at links in order. before are what was found already.
 func examine(ctx context.Context, about string, links []link, before map[string]State) []Finding {
@@ -96,7 +96,7 @@ func one(ctx context.Context, l link, states map[string]State) Finding {
 			return Finding{State: Skipped, Message: "not looked at: " + need + " comes first"}
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, linkTimeout)
 	defer cancel()
 	return l.look(ctx)
 }

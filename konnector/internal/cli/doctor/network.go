@@ -75,7 +75,7 @@ func (c *connection) tls(ctx context.Context) Finding {
 	}
 	defer conn.Close()
 	left := conn.(*tls.Conn).ConnectionState().PeerCertificates[0].NotAfter.Sub(c.Now())
-	if left < soon {
+	if left < expiryWarning {
 		return warn("tell whoever runs the Git host", "its certificate expires in %s", duration.HumanDuration(left))
 	}
 	return ok("its certificate is good for %s", duration.HumanDuration(left))
@@ -156,7 +156,7 @@ func (c *connection) events(ctx context.Context) Finding {
 	select {
 	case err = <-heard:
 	case <-ctx.Done():
-		err = fmt.Errorf("nothing was heard within %s", patience)
+		err = fmt.Errorf("nothing was heard within %s", linkTimeout)
 	}
 	if err != nil {
 		return fail("a proxy on the way may hold server-sent events back; "+slower, "%v", err)

@@ -116,13 +116,13 @@ func (in Input) chosen(ctx context.Context, bindings []v1alpha1.APIServiceBindin
 	return out, nil
 }
 
-// patience is how long Git may take to say who changed claims.
-const patience = 20 * time.Second
+// historyTimeout is how long Git may take to say who changed claims.
+const historyTimeout = 20 * time.Second
 
 // whoChanged asks Git who changed each claim last, as far as nobody has to sign in
 // for that.
 func (in Input) whoChanged(ctx context.Context, all found) map[string]clone.Commit {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, historyTimeout)
 	defer cancel()
 	in.How = signin.How{Silent: true}
 	out := map[string]clone.Commit{}

@@ -23,8 +23,8 @@ import (
 // leeway is how long a token must still be good for to be used.
 const leeway = time.Minute
 
-// patience is how long a person may take.
-const patience = 10 * time.Minute
+// signInTimeout is how long a person may take.
+const signInTimeout = 10 * time.Minute
 
 // How says in which way a person may be asked.
 type How struct {
@@ -87,7 +87,7 @@ func (s *SignIn) Token(ctx context.Context, backendURL string, p Provider, how H
 	if !how.PlainHTTP && !session.Private(p.Issuer) {
 		return "", fmt.Errorf("%s signs people in at %s, which is not https: anybody on the way could read along. Ask its operator, or allow it with --allow-http", backendURL, p.Issuer)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("nobody signed in within %s", patience))
+	ctx, cancel := context.WithTimeoutCause(ctx, signInTimeout, fmt.Errorf("nobody signed in within %s", signInTimeout))
 	defer cancel()
 	issuer, err := s.discover(ctx, p)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"gitbind.dev/konnector/internal/cli/output"
 )
 
-// patience is how long all that is asked may take.
-const patience = 10 * time.Second
+// timeout is how long all that is asked may take.
+const timeout = 10 * time.Second
 
 // Input is what the person asked for.
 type Input struct {
@@ -70,7 +70,7 @@ func (in Input) find(ctx context.Context) Versions {
 	if in.Cluster == nil {
 		return v
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var deployment appsv1.Deployment
 	if in.Cluster.Get(ctx, client.ObjectKey{Namespace: appcluster.SystemNamespace, Name: "konnector"}, &deployment) == nil {

@@ -43,6 +43,8 @@ type Options struct {
 	AgentArgs []string
 	// BackendArgs are further arguments of the backend.
 	BackendArgs []string
+	// Env are variables of the components, "NAME=value", besides this process's own.
+	Env []string
 	// Progress is told what is going on; nobody when nil.
 	Progress io.Writer
 }
@@ -69,6 +71,7 @@ type Platform struct {
 	replicas    int
 	agentArgs   []string
 	backendArgs []string
+	variables   []string
 	// Profiles are where, by the process' name.
 	Profiles   map[string]string
 	mu         sync.Mutex
@@ -89,7 +92,7 @@ func Start(ctx context.Context, o Options) (*Platform, error) {
 		return nil, err
 	}
 	p := &Platform{
-		Env: e, Bin: o.Bin, plain: o.Plain, profile: o.Profile, replicas: max(1, o.Replicas), agentArgs: o.AgentArgs, backendArgs: o.BackendArgs,
+		Env: e, Bin: o.Bin, plain: o.Plain, profile: o.Profile, replicas: max(1, o.Replicas), agentArgs: o.AgentArgs, backendArgs: o.BackendArgs, variables: o.Env,
 		GitDir: filepath.Join(e.Dir, "git"), Profiles: map[string]string{}, konnectors: map[string][]*env.Process{},
 	}
 	if o.Network {

@@ -13,7 +13,7 @@ import (
 func (p *Platform) BackendProgram(ctx context.Context) (env.Program, error) {
 	kubeconfig, err := p.kubeconfigFor(ctx, env.Control, "gitbind-backend", "backend")
 	return env.Program{
-		Name: "backend", Path: filepath.Join(p.Bin, "backend"), Ports: 2,
+		Name: "backend", Path: filepath.Join(p.Bin, "backend"), Env: p.variables, Ports: 2,
 		Args: func(ports []int) []string {
 			return append([]string{
 				"--kubeconfig=" + kubeconfig, "--git-dir=" + p.GitDir,
@@ -54,7 +54,7 @@ func konnector(cluster string) agent {
 func (p *Platform) agentProgram(ctx context.Context, a agent) (env.Program, error) {
 	kubeconfig, err := p.kubeconfigFor(ctx, a.cluster, a.account, a.name)
 	return env.Program{
-		Name: a.name, Path: filepath.Join(p.Bin, a.binary), Ports: 2,
+		Name: a.name, Path: filepath.Join(p.Bin, a.binary), Env: p.variables, Ports: 2,
 		Args: func(ports []int) []string {
 			args := slices.Concat([]string{"--kubeconfig=" + kubeconfig, "--health-listen=" + address(ports[0])}, a.args, p.agentArgs,
 				// As a pod's name: who starts anew in its place goes on with its Lease.

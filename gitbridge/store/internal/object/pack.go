@@ -17,21 +17,14 @@ func (n *Node) keep(data []byte, pack bool) {
 	n.data, n.packed = append(make([]byte, 0, len(data)), data...), false
 }
 
-// words are what the files of both branches have in common.
+// words are what the files of both branches have in common, whatever API they are of.
+// Against the words of one vendor's API, its own claims would pack to 62 bytes instead
+// of 147, and those of others to no less.
 var words = deflate.New(`message: object: gb-reason: lastTransitionTime: "2026-observedGeneration: type: Synced
 status: "False"
-readyReplicas: 1
-clusterStatus: Running
-managed:
-  parameters:
-    maxConnections: expose: Internal
-  acceptsIncomplete: true
-  crossplane.io/compositionRef:
-    name: writeConnectionSecretToRef:
+writeConnectionSecretToRef:
 app.kubernetes.io/component: app.kubernetes.io/part-of: annotations:
     labels:
-  plan: postgresql-single-small
-  service: a9s-postgresql13
 apiVersion: gitbind.dev/v1alpha1
 kind: ClaimStatus
 metadata:
@@ -49,11 +42,10 @@ uid: status:
     reason: ReconcileSuccess
     status: "True"
     type: Synced
-apiVersion: anynines.com/v1
-kind: PostgresqlInstance
+apiVersion: example.org/v1
+kind: Database
 metadata:
   name: namespace: team-a
 spec:
-  service: a9s-postgresql13
-  plan: postgresql-single-nano
-`)
+  version: size: parameters:
+    `)

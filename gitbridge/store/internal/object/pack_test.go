@@ -91,8 +91,8 @@ func TestAFileTakesLittle(t *testing.T) {
 		pack       bool
 		mostOfEach uint64
 	}{
-		"claims as they are": {claimFile, false, 1000}, "claims": {claimFile, true, 300},
-		"status as it is": {statusFile, false, 1500}, "status": {statusFile, true, 360},
+		"claims as they are": {claimFile, false, 1000}, "claims": {claimFile, true, 400},
+		"status as it is": {statusFile, false, 1500}, "status": {statusFile, true, 400},
 	} {
 		before := heap()
 		folder := &Node{Mode: ModeFolder, children: make([]child, n)}

@@ -1,100 +1,25 @@
 package gitstore
 
 import (
-	"bufio"
 	"bytes"
 	"crypto/sha1"
-	"errors"
 	"fmt"
-	"io"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/go-git/go-git/v5/plumbing"
 
+	"gitbind.dev/gitbridge/store/internal/gittest"
 	"gitbind.dev/gitbridge/store/internal/object"
 	"gitbind.dev/gitbridge/store/pack"
 )
 
-// deltaRepository has a history in which Git finds differences worth storing.
-func deltaRepository(t testing.TB) string {
-	dir := t.TempDir()
-	runGit(t, dir, nil, "init", "-q")
-	var lines []string
-	for i := range 300 {
-		lines = append(lines, fmt.Sprintf("line %d of a file that changes little", i*i))
-	}
-	for i := range 10 {
-		lines[i*20] = fmt.Sprintf("changed %d", i)
-		for _, name := range []string{"a", "b/c", fmt.Sprintf("b/%d", i), "empty"} {
-			path := filepath.Join(dir, name)
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			content := strings.Join(lines, "\n") + name
-			if name == "empty" {
-				content = ""
-			}
-			if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		runGit(t, dir, nil, "add", ".")
-		runGit(t, dir, nil, "commit", "-q", "-m", fmt.Sprint("commit ", i))
-	}
-	runGit(t, dir, nil, "tag", "-a", "-m", "tag", "v1")
-	return dir
-}
-
-func runGit(t testing.TB, dir string, stdin io.Reader, args ...string) []byte {
-	t.Helper()
-	cmd := exec.Command("git", args...)
-	cmd.Dir, cmd.Stdin = dir, stdin
-	cmd.Env = append(os.Environ(), "GIT_AUTHOR_NAME=P", "GIT_AUTHOR_EMAIL=p@example.org", "GIT_COMMITTER_NAME=P", "GIT_COMMITTER_EMAIL=p@example.org", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null")
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("git %s: %v: %s", args, err, stderr.String())
-	}
-	return out
-}
-
-// allObjects is what git itself reads.
-func allObjects(t testing.TB, dir string) map[object.ID]object.Received {
-	all := map[object.ID]object.Received{}
-	out := bufio.NewReader(bytes.NewReader(runGit(t, dir, nil, "cat-file", "--batch-all-objects", "--batch")))
-	for {
-		var id, kind string
-		var size int
-		if _, err := fmt.Fscanf(out, "%s %s %d\n", &id, &kind, &size); errors.Is(err, io.EOF) {
-			return all
-		} else if err != nil {
-			t.Fatal(err)
-		}
-		data := make([]byte, size)
-		if _, err := io.ReadFull(out, data); err != nil {
-			t.Fatal(err)
-		}
-		_, _ = out.ReadByte()
-		parsed, err := object.ParseID(id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all[parsed] = object.Received{Kind: object.Kind(kind), Size: int64(size), Data: data}
-	}
-}
-
 func TestGitReadsOurPacks(t *testing.T) {
 	t.Parallel()
-	dir := deltaRepository(t)
-	want := allObjects(t, dir)
+	dir := gittest.DeltaRepository(t)
+	want := gittest.AllObjects(t, dir)
 	var objects []object.Object
 	for id, o := range want {
-		objects = append(objects, object.Object{ID: id, Kind: o.Kind, Data: o.Data})
+		objects = append(objects, object.Object{ID: object.ID(id), Kind: object.Kind(o.Type.String()), Data: o.Data})
 	}
 	var b bytes.Buffer
 	b.WriteString("commands before it")
@@ -104,9 +29,9 @@ func TestGitReadsOurPacks(t *testing.T) {
 	data := b.Bytes()[len("commands before it"):]
 
 	other := t.TempDir()
-	runGit(t, other, nil, "init", "-q", "--bare")
-	runGit(t, other, bytes.NewReader(data), "index-pack", "--strict", "--stdin")
-	if got := allObjects(t, other); len(got) != len(want) {
+	gittest.Run(t, other, nil, "init", "-q", "--bare")
+	gittest.Run(t, other, bytes.NewReader(data), "index-pack", "--strict", "--stdin")
+	if got := gittest.AllObjects(t, other); len(got) != len(want) {
 		t.Errorf("git has %d objects, want %d", len(got), len(want))
 	}
 	if p, err := pack.Read(bytes.NewReader(data), pack.Options{Limits: pack.Limits{Objects: 1000}}); err != nil || len(p.Objects) != len(want) {
@@ -131,9 +56,9 @@ func TestALongTreeIsSentCompressed(t *testing.T) {
 		t.Errorf("%d bytes for a tree of %d", b.Len(), len(tree))
 	}
 	dir := t.TempDir()
-	runGit(t, dir, nil, "init", "-q", "--bare")
-	runGit(t, dir, &b, "index-pack", "--stdin")
-	if got := allObjects(t, dir)[object.Sum(object.Tree, tree)]; !bytes.Equal(got.Data, tree) {
+	gittest.Run(t, dir, nil, "init", "-q", "--bare")
+	gittest.Run(t, dir, &b, "index-pack", "--stdin")
+	if got := gittest.AllObjects(t, dir)[plumbing.Hash(object.Sum(object.Tree, tree))]; !bytes.Equal(got.Data, tree) {
 		t.Errorf("git has a tree of %d bytes, want %d", len(got.Data), len(tree))
 	}
 }

@@ -1,7 +1,6 @@
 package pack_test
 
 import (
-	"bufio"
 	"bytes"
 	"compress/zlib"
 	"crypto/sha1"
@@ -9,9 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +15,7 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 
+	"gitbind.dev/gitbridge/store/internal/gittest"
 	"gitbind.dev/gitbridge/store/pack"
 )
 
@@ -356,82 +353,13 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// deltaRepository has a history in which git finds differences worth storing.
-func deltaRepository(t testing.TB) string {
-	dir := t.TempDir()
-	git(t, dir, nil, "init", "-q")
-	var lines []string
-	for i := range 300 {
-		lines = append(lines, fmt.Sprintf("line %d of a file that changes little", i*i))
-	}
-	for i := range 10 {
-		lines[i*20] = fmt.Sprintf("changed %d", i)
-		for _, file := range []string{"a", "b/c", fmt.Sprintf("b/%d", i), "empty"} {
-			path := filepath.Join(dir, file)
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			content := strings.Join(lines, "\n") + file
-			if file == "empty" {
-				content = ""
-			}
-			if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		git(t, dir, nil, "add", ".")
-		git(t, dir, nil, "commit", "-q", "-m", fmt.Sprint("commit ", i))
-	}
-	git(t, dir, nil, "tag", "-a", "-m", "tag", "v1")
-	return dir
-}
-
-func git(t testing.TB, dir string, stdin io.Reader, args ...string) []byte {
-	t.Helper()
-	cmd := exec.Command("git", args...)
-	cmd.Dir, cmd.Stdin = dir, stdin
-	cmd.Env = append(os.Environ(), "GIT_AUTHOR_NAME=P", "GIT_AUTHOR_EMAIL=p@example.org", "GIT_COMMITTER_NAME=P", "GIT_COMMITTER_EMAIL=p@example.org", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null")
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("git %s: %v: %s", args, err, stderr.String())
-	}
-	return out
-}
-
-// allObjects is what git itself reads.
-func allObjects(t testing.TB, dir string) map[plumbing.Hash]pack.Object {
-	all := map[plumbing.Hash]pack.Object{}
-	out := bufio.NewReader(bytes.NewReader(git(t, dir, nil, "cat-file", "--batch-all-objects", "--batch")))
-	for {
-		var id, kind string
-		var size int64
-		if _, err := fmt.Fscanf(out, "%s %s %d\n", &id, &kind, &size); errors.Is(err, io.EOF) {
-			return all
-		} else if err != nil {
-			t.Fatal(err)
-		}
-		data := make([]byte, size)
-		if _, err := io.ReadFull(out, data); err != nil {
-			t.Fatal(err)
-		}
-		_, _ = out.ReadByte()
-		typ, err := plumbing.ParseObjectType(kind)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all[plumbing.NewHash(id)] = pack.Object{Type: typ, Size: size, Data: data}
-	}
-}
-
 func TestPacksAreReadAsGitReadsThem(t *testing.T) {
 	t.Parallel()
-	dir := deltaRepository(t)
-	want := allObjects(t, dir)
+	dir := gittest.DeltaRepository(t)
+	want := gittest.AllObjects(t, dir)
 	const small = 5000 // the files are larger, the folders are not
 	for _, args := range [][]string{{"--delta-base-offset", "--window=50"}, {"--window=50"}, {"--window=0"}} {
-		data := git(t, dir, nil, append([]string{"pack-objects", "--all", "--stdout", "-q", "--no-reuse-delta"}, args...)...)
+		data := gittest.Run(t, dir, nil, append([]string{"pack-objects", "--all", "--stdout", "-q", "--no-reuse-delta"}, args...)...)
 		p, err := read(data, generous)
 		if err != nil {
 			t.Fatalf("%s: %v", args, err)
@@ -466,7 +394,7 @@ func TestPacksAreReadAsGitReadsThem(t *testing.T) {
 			}
 		}
 	}
-	thin := git(t, dir, strings.NewReader("HEAD\n^HEAD~\n"), "pack-objects", "--revs", "--thin", "--stdout", "-q", "--delta-base-offset")
+	thin := gittest.Run(t, dir, strings.NewReader("HEAD\n^HEAD~\n"), "pack-objects", "--revs", "--thin", "--stdout", "-q", "--delta-base-offset")
 	if _, err := read(thin, generous); !errors.Is(err, pack.ErrMalformed) {
 		t.Errorf("a thin pack: %v", err)
 	}

@@ -6,7 +6,6 @@ package credential
 import (
 	"crypto/rand"
 	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/base64"
 	"encoding/hex"
 	"strings"
@@ -49,10 +48,4 @@ func IsToken(prefix, token string) bool {
 func Hash(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return hex.EncodeToString(sum[:])
-}
-
-// Matches tells, in constant time, whether hash is that of token. An empty
-// hash matches nothing.
-func Matches(hash, token string) bool {
-	return hash != "" && subtle.ConstantTimeCompare([]byte(hash), []byte(Hash(token))) == 1
 }

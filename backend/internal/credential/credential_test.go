@@ -18,22 +18,3 @@ func TestTokensAreRecognisableLongAndNeverTheSame(t *testing.T) {
 		seen[token] = true
 	}
 }
-
-func TestMatches(t *testing.T) {
-	token := New(BridgePrefix)
-	for _, c := range []struct {
-		name, hash, token string
-		want              bool
-	}{
-		{"the token itself", Hash(token), token, true},
-		{"another token", Hash(token), New(BridgePrefix), false},
-		{"no token", Hash(token), "", false},
-		{"no hash", "", token, false},
-		{"neither", "", "", false},
-		{"the hash as the token", Hash(token), Hash(token), false},
-	} {
-		if got := Matches(c.hash, c.token); got != c.want {
-			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
-		}
-	}
-}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -322,37 +321,6 @@ func TestAClockThatIsWrongDoesNotRenewAllTheTime(t *testing.T) {
 	}
 	if got := due(k, time.Time{}, "k3x"); got.After(k.expires) || got.Before(start) || got.Sub(start) > 3*time.Hour {
 		t.Errorf("a process that begins late renews at %s", got)
-	}
-}
-
-// TestASecretWakesTheConnectionsThatNameIt counts the namespace, too.
-func TestASecretWakesTheConnectionsThatNameIt(t *testing.T) {
-	w := newWorld(t)
-	for _, c := range []struct{ name, namespace, secret string }{
-		{"same", "gitbind-system", "s"}, {"elsewhere", "team-a", "s"}, {"another", "gitbind-system", "other"},
-	} {
-		if err := w.api.Create(t.Context(), &v1alpha1.Connection{ObjectMeta: metav1.ObjectMeta{Name: c.name}, Spec: v1alpha1.ConnectionSpec{
-			SecretRef: v1alpha1.SecretReference{Namespace: c.namespace, Name: c.secret},
-		}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, tc := range []struct {
-		namespace, secret string
-		want              []string
-	}{
-		{"gitbind-system", "s", []string{"c", "same"}},
-		{"team-a", "s", []string{"elsewhere"}},
-		{"gitbind-system", "other", []string{"another"}},
-		{"team-a", "other", nil},
-	} {
-		var woken []string
-		for _, r := range w.connectionsOf(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: tc.namespace, Name: tc.secret}}) {
-			woken = append(woken, r.Name)
-		}
-		if slices.Sort(woken); !slices.Equal(woken, tc.want) {
-			t.Errorf("%s/%s wakes %v, want %v", tc.namespace, tc.secret, woken, tc.want)
-		}
 	}
 }
 

@@ -26,7 +26,7 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("connection").
 		For(&v1alpha1.Connection{}).
-		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.connectionsOf)).
+		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(WithSecret(r.Client))).
 		Watches(&v1alpha1.APIServiceBinding{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(predicate.Funcs{
 			// What belongs to a Connection does not change while it is there.
 			UpdateFunc: func(event.UpdateEvent) bool { return false },
@@ -54,16 +54,19 @@ func (r *Reconciler) all(ctx context.Context, _ client.Object) []ctrl.Request {
 	return out
 }
 
-func (r *Reconciler) connectionsOf(ctx context.Context, secret client.Object) []ctrl.Request {
-	var all v1alpha1.ConnectionList
-	if err := r.Client.List(ctx, &all); err != nil {
-		return nil
-	}
-	var out []ctrl.Request
-	for _, c := range all.Items {
-		if c.Spec.SecretRef.Namespace == secret.GetNamespace() && c.Spec.SecretRef.Name == secret.GetName() {
-			out = append(out, ctrl.Request{NamespacedName: types.NamespacedName{Name: c.Name}})
+// WithSecret maps a Secret to the Connections that name it.
+func WithSecret(c client.Reader) handler.MapFunc {
+	return func(ctx context.Context, secret client.Object) []ctrl.Request {
+		var all v1alpha1.ConnectionList
+		if err := c.List(ctx, &all); err != nil {
+			return nil
 		}
+		var out []ctrl.Request
+		for _, c := range all.Items {
+			if c.Spec.SecretRef.Namespace == secret.GetNamespace() && c.Spec.SecretRef.Name == secret.GetName() {
+				out = append(out, ctrl.Request{NamespacedName: types.NamespacedName{Name: c.Name}})
+			}
+		}
+		return out
 	}
-	return out
 }

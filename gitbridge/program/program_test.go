@@ -44,68 +44,64 @@ func TestALevelThatDoesNotExistIsRefused(t *testing.T) {
 	}
 }
 
-// Not parallel: the log is written to the process's standard error.
-func TestNothingThatIsLoggedIsDropped(t *testing.T) {
+// standardError is what is written there meanwhile. Tests that use it are not parallel:
+// the process has one.
+func standardError(t *testing.T, do func()) string {
+	t.Helper()
+	file, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
 	standard := os.Stderr
-	defer func() { os.Stderr = standard }()
-	path := filepath.Join(t.TempDir(), "log")
-	file, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
 	os.Stderr = file
-	log, err := parse(t).SetLog()
+	defer func() { os.Stderr = standard }()
+	do()
+	text, err := os.ReadFile(file.Name())
 	if err != nil {
 		t.Fatal(err)
 	}
+	return string(text)
+}
+
+func TestNothingThatIsLoggedIsDropped(t *testing.T) {
 	const entries = 1000
-	for i := range entries {
-		log.Info("Refused", "number", i)
-	}
-	_ = file.Close()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := strings.Count(string(text), "\n"); got != entries {
+	text := standardError(t, func() {
+		log, err := parse(t).SetLog()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range entries {
+			log.Info("Refused", "number", i)
+		}
+	})
+	if got := strings.Count(text, "\n"); got != entries {
 		t.Errorf("%d lines of %d are there", got, entries)
 	}
 }
 
-// Not parallel: the log is written to the process's standard error.
 func TestDebugIsLoggedWhereItIsAskedFor(t *testing.T) {
-	standard := os.Stderr
-	defer func() { os.Stderr = standard }()
 	for args, want := range map[string][]string{
 		"":                  {"info V(0)", "info Info", "warn Warn", "error Error"},
 		"--verbose":         {"info V(0)", "debug V(1)", "debug Debug", "info Info", "warn Warn", "error Error"},
 		"--log-level=debug": {"info V(0)", "debug V(1)", "debug Debug", "info Info", "warn Warn", "error Error"},
 		"--log-level=error": {"error Error"},
 	} {
-		path := filepath.Join(t.TempDir(), "log")
-		file, err := os.Create(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		os.Stderr = file
-		log, err := parse(t, strings.Fields(args)...).SetLog()
-		if err != nil {
-			t.Fatal(err)
-		}
-		log.Info("V(0)")
-		log.V(1).Info("V(1)")
-		s := Slog(log).With("a", 1).WithGroup("g")
-		s.Debug("Debug", "b", 2)
-		s.Info("Info")
-		s.Warn("Warn")
-		s.Error("Error")
-		_ = file.Close()
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := standardError(t, func() {
+			log, err := parse(t, strings.Fields(args)...).SetLog()
+			if err != nil {
+				t.Fatal(err)
+			}
+			log.Info("V(0)")
+			log.V(1).Info("V(1)")
+			s := Slog(log).With("a", 1).WithGroup("g")
+			s.Debug("Debug", "b", 2)
+			s.Info("Info")
+			s.Warn("Warn")
+			s.Error("Error")
+		})
 		var got []string
-		for line := range strings.Lines(string(text)) {
+		for line := range strings.Lines(text) {
 			var entry struct{ Level, Msg string }
 			if err := json.Unmarshal([]byte(line), &entry); err != nil {
 				t.Fatalf("%s: %v in %s", args, err, line)

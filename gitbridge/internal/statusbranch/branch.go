@@ -68,6 +68,15 @@ func (b *Branch) SetHistory(commits int64) {
 // Snapshot is the newest tree.
 func (b *Branch) Snapshot() *store.Snapshot { return b.git.Snapshot() }
 
+// Says reports whether the branch has exactly this at a path; nil is that there is no file.
+func (b *Branch) Says(path string, data []byte) (bool, error) {
+	present, err := b.Snapshot().Read(path)
+	if errors.Is(err, store.ErrNotExist) {
+		return data == nil, nil
+	}
+	return data != nil && bytes.Equal(present, data), err
+}
+
 // Open says in which epoch to write, what the branch says of itself, and which
 // sequence it is known to have reached beyond that. Where the epochs differ,
 // nothing can be written before Start. It may be called again when the branch

@@ -141,6 +141,7 @@ func (c *Controller) apply(ctx context.Context, s *step) (outcome, error) {
 	}
 	drift.Slim(u)
 	c.cache.wasApplied(s.Path, u)
+	c.failing.Worked(s.Path)
 	return outcome{answer: s.Applied(live, s.File.Note)}, nil
 }
 
@@ -243,7 +244,7 @@ func (c *Controller) remove(ctx context.Context, s *step) (outcome, error) {
 		}
 		return outcome{answer: s.Deleting(live, "it cannot be deleted yet: "+c.words(err)), failing: true}, nil
 	}
-	c.cache.works(s.Path)
+	c.failing.Worked(s.Path)
 	return outcome{answer: s.Deleting(live, "")}, nil
 }
 

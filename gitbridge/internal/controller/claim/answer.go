@@ -1,9 +1,7 @@
 package claim
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"time"
@@ -32,7 +30,7 @@ func (c *Controller) answer(ctx context.Context, s *step, o outcome) (time.Durat
 		}
 		change.Since = answer.Since
 	}
-	if same, err := c.is(change.Path, change.Data); err != nil || same {
+	if same, err := c.Session.Status.Says(change.Path, change.Data); err != nil || same {
 		if same && change.Answers != "" {
 			c.Session.Status.Done(s.Path, s.view.Generation)
 			c.Session.Answered(s.Path, answer)
@@ -92,14 +90,6 @@ func encode(answer *contract.Status) ([]byte, error) {
 	small.Status = nil
 	small.Message = "its status is too large to travel"
 	return contract.EncodeStatus(&small)
-}
-
-func (c *Controller) is(path string, data []byte) (bool, error) {
-	present, err := c.Session.Status.Snapshot().Read(path)
-	if errors.Is(err, store.ErrNotExist) {
-		return data == nil, nil
-	}
-	return data != nil && bytes.Equal(present, data), err
 }
 
 // onlyStatus reports whether an answer differs from the present one in nothing

@@ -18,8 +18,6 @@ type cache struct {
 	// refused are the last refusals, so that a refused file is not sent to the
 	// API server for each event on its object.
 	refused map[string]refusal
-	// failing says since when something fails.
-	failing map[string]time.Time
 	budgets map[string]budget
 }
 
@@ -56,7 +54,6 @@ func (c *cache) wasApplied(path string, u *unstructured.Unstructured) {
 	}
 	c.applied[path] = u
 	delete(c.refused, path)
-	delete(c.failing, path)
 }
 
 // isUnseen reports whether an object was applied that watching has not shown yet.
@@ -100,39 +97,6 @@ func (c *cache) refusal(path, file string, now time.Time) (outcome, bool) {
 		return outcome{}, false
 	}
 	return r.outcome, true
-}
-
-// failingFor says how long a path has been failing.
-func (c *cache) failingFor(path string, now time.Time) time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.failing == nil {
-		c.failing = map[string]time.Time{}
-	}
-	since, ok := c.failing[path]
-	if !ok {
-		c.failing[path], since = now, now
-	}
-	return now.Sub(since)
-}
-
-// untilTold shortens a wait so that a failure is answered when it has
-// lasted long enough, and not much later.
-func (c *cache) untilTold(path string, now time.Time, wait time.Duration) time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if since, ok := c.failing[path]; ok {
-		if rest := tellFailureAfter - now.Sub(since); rest > 0 {
-			return min(wait, rest)
-		}
-	}
-	return wait
-}
-
-func (c *cache) works(path string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.failing, path)
 }
 
 // spend takes a commit out of a path's budget, or says how long to wait for one.

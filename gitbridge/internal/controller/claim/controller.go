@@ -24,6 +24,7 @@ import (
 
 	"gitbind.dev/gitbridge/internal/drift"
 	"gitbind.dev/gitbridge/internal/exportedapi"
+	"gitbind.dev/gitbridge/internal/failure"
 	"gitbind.dev/gitbridge/internal/metrics"
 	"gitbind.dev/gitbridge/internal/session"
 )
@@ -66,6 +67,7 @@ type Controller struct {
 	limiter    workqueue.TypedRateLimiter[string]
 	namespaces namespaces
 	cache      cache
+	failing    failure.Times
 	losses     losses
 	fights     drift.Fights
 	asides     *asides
@@ -107,9 +109,6 @@ func (c *Controller) Run(ctx context.Context, queue *Queue) error {
 	watching.Go(func() { c.watchLosses(ctx) })
 	return workers.Start(ctx)
 }
-
-// tellFailureAfter is how long something may fail before it is answered.
-const tellFailureAfter = 3 * time.Second
 
 // Reconcile answers one path.
 func (c *Controller) Reconcile(ctx context.Context, r Request) (reconcile.Result, error) {
@@ -164,7 +163,7 @@ func (c *Controller) retry(ctx context.Context, path string, err error) reconcil
 	if ctx.Err() != nil {
 		return reconcile.Result{}
 	}
-	wait := c.cache.untilTold(path, c.Now(), c.limiter.When(path))
+	wait := c.failing.UntilTold(path, c.Now(), c.limiter.When(path))
 	c.Log.V(1).Info("A path is tried again", "cluster", c.Session.Cluster.ID, "path", path, "after", wait.String(), "reason", err.Error())
 	return reconcile.Result{RequeueAfter: wait}
 }

@@ -33,6 +33,7 @@ import (
 	"gitbind.dev/gitbridge/internal/drift"
 	"gitbind.dev/gitbridge/internal/export"
 	"gitbind.dev/gitbridge/internal/exportedapi"
+	"gitbind.dev/gitbridge/internal/failure"
 	claimschema "gitbind.dev/gitbridge/internal/schema"
 	"gitbind.dev/gitbridge/internal/session"
 	"gitbind.dev/gitbridge/internal/tenant"
@@ -313,10 +314,10 @@ func TestMissingRightsAreWaitedForAndThenSaid(t *testing.T) {
 	f := start(t)
 	f.patch, f.allowed = func() error { return forbids }, false
 	answer, _, wait := f.step()
-	if answer != nil || wait == 0 || wait > tellFailureAfter {
+	if answer != nil || wait == 0 || wait > failure.TellAfter {
 		t.Fatalf("answer %+v, again after %s", answer, wait)
 	}
-	f.now = f.now.Add(tellFailureAfter)
+	f.now = f.now.Add(failure.TellAfter)
 	answer, _, wait = f.step()
 	if answer == nil || answer.Result != contract.Failed || wait == 0 {
 		t.Fatalf("answer %+v, again after %s", answer, wait)

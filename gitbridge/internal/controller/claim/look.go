@@ -110,13 +110,13 @@ func (c *Controller) findRemoval(ctx context.Context, s *step) error {
 
 func (c *Controller) findLive(ctx context.Context, s *step) error {
 	if err := c.Objects.Watch(ctx, s.api.Kind, s.Key.Binding); err != nil {
-		if c.cache.failingFor(s.Key.Binding, c.Now()) < unwatched {
+		if c.failing.Failed(s.Key.Binding, c.Now()) < unwatched {
 			return err
 		}
 		s.Access = decision.NotWatched
 		return nil
 	}
-	c.cache.works(s.Key.Binding)
+	c.failing.Worked(s.Key.Binding)
 	u, err := c.Objects.Get(s.api.Kind, c.Session.Cluster.ClaimNamespace(s.Key.Namespace), s.Key.Name)
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/internal/failure"
 )
 
 // A file that the API server refuses is sent again when it changes, and after
@@ -37,12 +38,12 @@ func (c *Controller) refuse(ctx context.Context, s *step, err error) (outcome, e
 	if v.result == contract.Failed {
 		c.namespaces.forget(s.Key.Namespace)
 		c.Log.V(1).Info("A claim could not be applied", "cluster", c.Session.Cluster.ID, "path", s.Path, "reason", err.Error())
-		if c.cache.failingFor(s.Path, c.Now()) < tellFailureAfter && !errors.Is(err, errForeignNamespace) {
+		if c.failing.Failed(s.Path, c.Now()) < failure.TellAfter && !errors.Is(err, errForeignNamespace) {
 			return outcome{}, err
 		}
 		return outcome{answer: s.Refused(v.result, v.message, nil), failing: true}, nil
 	}
-	c.cache.works(s.Path)
+	c.failing.Worked(s.Path)
 	after := reconsider
 	if apierrors.IsForbidden(err) {
 		after = reconsiderForbidden

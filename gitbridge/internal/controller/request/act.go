@@ -1,7 +1,6 @@
 package request
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +16,6 @@ import (
 	"gitbind.dev/gitbridge/internal/statusbranch"
 	"gitbind.dev/gitbridge/internal/tenant"
 	"gitbind.dev/gitbridge/status"
-	"gitbind.dev/gitbridge/store"
 )
 
 // grant makes the export, in this cluster's tenant namespace whatever the file
@@ -99,14 +97,20 @@ func (c *Controller) answer(ctx context.Context, s *step, answer *contract.Statu
 		}
 		change.Subject = fmt.Sprintf("status: %s request for %s", answer.Result, s.Binding)
 	}
-	present, err := c.Session.Status.Snapshot().Read(change.Path)
-	missing := errors.Is(err, store.ErrNotExist)
-	switch {
-	case err != nil && !missing:
+	if same, err := c.Session.Status.Says(change.Path, change.Data); err != nil || same {
+		if same {
+			c.Session.Status.Done(s.Path, s.view.Generation)
+		}
 		return err
-	case missing && answer == nil, !missing && answer != nil && bytes.Equal(present, change.Data):
-		c.Session.Status.Done(s.Path, s.view.Generation)
-		return nil
 	}
 	return c.Session.Write(ctx, change)
+}
+
+// words tell the request's author what the control plane says.
+func words(err error) string {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		return "the control plane refuses it, and it is tried again: " + status.Status().Message
+	}
+	return "the control plane does not answer: it is tried again"
 }

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"gitbind.dev/gitbridge/internal/failure"
 	decide "gitbind.dev/gitbridge/internal/request"
 	"gitbind.dev/gitbridge/internal/session"
 )
@@ -32,7 +33,7 @@ type Controller struct {
 	Server client.Reader
 	Log    logr.Logger
 
-	failing failing
+	failing failure.Times
 }
 
 // Queue holds the requests to look at.
@@ -118,7 +119,7 @@ func (c *Controller) Reconcile(ctx context.Context, r Request) (reconcile.Result
 	if err := c.answer(ctx, s, d.Answer); err != nil {
 		return reconcile.Result{}, err
 	}
-	c.failing.works(r.Path)
+	c.failing.Worked(r.Path)
 	return reconcile.Result{RequeueAfter: after(s, d)}, nil
 }
 
@@ -140,7 +141,7 @@ func (c *Controller) act(ctx context.Context, s *step, d decide.Decision) error 
 // fail has a request looked at again, and answers it when what is wrong lasts:
 // others, and what is on main beside it, do not wait for it.
 func (c *Controller) fail(ctx context.Context, s *step, err error) error {
-	if ctx.Err() != nil || !c.failing.lasts(s.Path, time.Now()) {
+	if ctx.Err() != nil || c.failing.Failed(s.Path, time.Now()) < failure.TellAfter {
 		return err
 	}
 	return errors.Join(err, c.answer(ctx, s, s.Failed(words(err))))

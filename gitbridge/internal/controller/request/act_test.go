@@ -5,29 +5,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
-
-func TestAFailureIsToldWhenItLasts(t *testing.T) {
-	var f failing
-	now := time.Now()
-	for _, c := range []struct {
-		path  string
-		after time.Duration
-		want  bool
-	}{{"a", 0, false}, {"a", time.Second, false}, {"b", 2 * time.Second, false}, {"a", tellFailureAfter, true}, {"b", tellFailureAfter, false}} {
-		if got := f.lasts(c.path, now.Add(c.after)); got != c.want {
-			t.Errorf("%s after %s: %v", c.path, c.after, got)
-		}
-	}
-	f.works("a")
-	if f.lasts("a", now.Add(time.Hour)) {
-		t.Error("it worked in between")
-	}
-}
 
 func TestWordsAreTheServers(t *testing.T) {
 	denied := apierrors.NewForbidden(schema.GroupResource{Resource: "apiserviceexports"}, "x", errors.New("by a policy"))

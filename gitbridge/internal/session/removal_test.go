@@ -487,3 +487,58 @@ func TestL17_RemovalsOfLaterLivesCount(t *testing.T) {
 	r.follows()
 	r.wantRemoval("a", "", contract.ManyRemovals)
 }
+
+// What was made again counts like others when it goes, also before any answer takes the
+// place of the one that is about what was there before.
+func TestL17_RemovalsOfLaterLivesCountWhileAnswersWait(t *testing.T) {
+	for name, before := range map[string]func(r *run, path string){
+		"a tombstone":             func(r *run, path string) { r.answer(path, contract.Gone) },
+		"a loss":                  func(r *run, path string) { r.answer(path, contract.Lost) },
+		"a file that was refused": func(r *run, path string) { r.refuse(path) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			r := w.start()
+			r.follows()
+			names := ordered(w, r, 9)
+			again := map[string]string{}
+			for _, name := range names[:5] {
+				before(r, path(name))
+				again[path(name)] = "2"
+			}
+			w.commit("Order again", again)
+			r.follows()
+			w.konnector(time.Now(), names[:5]...)
+			r.follows()
+			for _, name := range names[:5] {
+				r.wantRemoval(name, "", contract.ManyRemovals)
+			}
+		})
+	}
+}
+
+// What its answer says was never made, and is as it was answered, counts for nothing.
+func TestARemovedFileThatWasRefusedDoesNotCount(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := w.start()
+	r.follows()
+	names := ordered(w, r, 9)
+	for _, name := range names[:5] {
+		r.refuse(path(name))
+	}
+	w.remove(names[:5]...)
+	r.follows()
+	for _, name := range names[:5] {
+		r.wantRemoval(name, "", "")
+	}
+}
+
+// refuse answers a path as one that was never applied.
+func (r *run) refuse(path string) {
+	r.w.Helper()
+	v := r.View()
+	e, _ := v.Main.Entry(path)
+	r.write(path, &contract.Status{Result: contract.Invalid, Answers: contract.Answers{Commit: string(v.Main.Head()), Blob: string(e.Hash)}})
+}

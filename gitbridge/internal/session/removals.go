@@ -51,7 +51,8 @@ type Removals struct {
 // judged are the verdicts on the claims that a head of main lacks.
 type judged struct {
 	removals map[string]*Removal
-	// again are claims that are gone by their answer, which is about a life before.
+	// again are claims whose answer is about what was there before: there may be a
+	// service, whatever it says.
 	again map[string]bool
 	// all says that these are in the place of all that was known.
 	all bool
@@ -76,6 +77,9 @@ func (r *Removals) judgeHead(ctx context.Context, old, new *store.Snapshot, comm
 			case err != nil:
 			case c.New == nil:
 				removed = append(removed, c.Path)
+				if present, err := r.answers.Of(c.Path); err == nil && present != nil {
+					j.again[c.Path] = present.Answers.Blob != string(c.Old.Hash)
+				}
 			case c.Old == nil:
 				added = append(added, c.Path)
 			}

@@ -542,3 +542,35 @@ func (r *run) refuse(path string) {
 	e, _ := v.Main.Entry(path)
 	r.write(path, &contract.Status{Result: contract.Invalid, Answers: contract.Answers{Commit: string(v.Main.Head()), Blob: string(e.Hash)}})
 }
+
+// What passed longer ago than the window was another removal: it passes no more, whether
+// or not the process was replaced since.
+func TestWhatPassedLongAgoIsAskedAboutAgain(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		ago  time.Duration
+		want contract.Reason
+	}{
+		"within the window": {breaker.Default().Window / 2, ""},
+		"long ago":          {breaker.Default().Window * 2, contract.ManyRemovals},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			r := w.start()
+			r.follows()
+			names := ordered(w, r, 5)
+			r.stop()
+			w.remove(names[:3]...)
+			last, _ := w.lastSaved()
+			for _, name := range names[:3] {
+				last.Removals = append(last.Removals, breaker.Removal{Path: path(name), At: time.Now().Add(-tc.ago)})
+			}
+			r = w.startWith(session.Options{Checkpoint: last})
+			r.follows()
+			for _, name := range names[:3] {
+				r.wantRemoval(name, "", tc.want)
+			}
+		})
+	}
+}

@@ -100,7 +100,7 @@ func (r *Removals) judge(j *judged, main *store.Snapshot, removed, added []strin
 	r.mu.Unlock()
 	counts := func(path string) bool {
 		// What passed before a restart need not pass again.
-		if j.all && slices.ContainsFunc(rules.Passed, func(p breaker.Removal) bool { return p.Path == path }) {
+		if j.all && rules.HasPassed(path) {
 			return false
 		}
 		present, err := r.answers.Of(path)

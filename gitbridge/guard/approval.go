@@ -16,6 +16,12 @@ type Approval struct {
 	UpTo time.Time
 }
 
+// IsAhead reports whether it was made under a clock that was ahead of now by more than
+// a window: it would cover what begins until that time has come.
+func (a Approval) IsAhead(now time.Time, window time.Duration) bool {
+	return a.UpTo.Sub(now) > window
+}
+
 // CoversDelete reports whether it covers the removal of a file whose object is being
 // deleted since then.
 func (a Approval) CoversDelete(since time.Time) bool {

@@ -22,6 +22,14 @@ func TestAnApprovalCoversDeletesThatHadBegun(t *testing.T) {
 	}
 }
 
+func TestL14_AnApprovalOfTheFuture(t *testing.T) {
+	for upTo, want := range map[time.Time]bool{{}: false, now.Add(-time.Hour): false, now: false, now.Add(time.Minute): false, now.Add(time.Minute + 1): true, now.Add(24 * time.Hour): true} {
+		if got := (Approval{Commit: "c5", UpTo: upTo}).IsAhead(now, time.Minute); got != want {
+			t.Errorf("up to %s: %v", upTo, got)
+		}
+	}
+}
+
 func TestAnApprovalCoversWhatWasHeldBefore(t *testing.T) {
 	of := &line{head: 5}
 	for _, tc := range []struct {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -571,6 +572,43 @@ func TestWhatPassedLongAgoIsAskedAboutAgain(t *testing.T) {
 			for _, name := range names[:3] {
 				r.wantRemoval(name, "", tc.want)
 			}
+		})
+	}
+}
+
+// What passed while the clock was ahead counts for as long as all else, and no longer.
+func TestL14_WhatPassedUnderAClockThatWasAheadEnds(t *testing.T) {
+	t.Parallel()
+	for _, replaced := range []bool{false, true} {
+		t.Run(fmt.Sprint("replaced ", replaced), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			var ahead atomic.Int64
+			now := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+			ahead.Store(int64(24 * time.Hour))
+			r := w.startWith(session.Options{Now: now})
+			r.follows()
+			names := ordered(w, r, 9)
+			w.remove(names[:3]...)
+			r.follows()
+			r.wantRemoval("a", "", "")
+			if err := r.Checkpoints.Save(t.Context(), r.View().Generation); err != nil {
+				t.Fatal(err)
+			}
+			ahead.Store(0)
+			if replaced {
+				r.stop()
+				last, _ := w.lastSaved()
+				r = w.startWith(session.Options{Now: now, Checkpoint: last})
+				r.follows()
+			}
+			w.remove("d")
+			r.follows()
+			r.wantRemoval("d", "", contract.ManyRemovals)
+			ahead.Store(int64(breaker.Default().Window))
+			w.remove("e")
+			r.follows()
+			r.wantRemoval("e", "", "")
 		})
 	}
 }

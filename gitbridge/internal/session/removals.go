@@ -93,8 +93,11 @@ func (r *Removals) judgeHead(ctx context.Context, old, new *store.Snapshot, comm
 func (r *Removals) judge(j *judged, main *store.Snapshot, removed, added []string, commits []store.Commit) {
 	var claims facts.Claims
 	r.mu.Lock()
+	now := r.now()
+	// Those of a clock that was ahead count from now on, so that they end.
+	r.passed = r.limits.Recent(r.passed, now)
 	rules := guard.Removals{
-		Limits: r.limits, Passed: slices.Clone(r.passed), Head: string(main.Head()), Now: r.now(),
+		Limits: r.limits, Passed: slices.Clone(r.passed), Head: string(main.Head()), Now: now,
 		Claims: func(binding string) int { return claims.In(main, binding) },
 	}
 	r.mu.Unlock()

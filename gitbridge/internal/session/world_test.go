@@ -128,7 +128,10 @@ func (w *world) startOn(o session.Options, on store.Branch) *run {
 	o.Cluster = tenant.Cluster{ID: "k3x9d2abqw", UID: "u", Namespace: "gb-k3x9d2abqw"}
 	main := &watched{Branch: on}
 	o.Main, o.Status = main, w.remote.Branch("status")
-	o.Save, o.Changed, o.Now = w.save, func() {}, time.Now
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	o.Save, o.Changed = w.save, func() {}
 	o.Began = func() {}
 	o.Limits = cmp.Or(o.Limits, breaker.Default())
 	o.Enqueue = func(path string, urgent bool) {

@@ -118,6 +118,11 @@ func (r *Removals) isApproved(ctx context.Context, main *store.Snapshot, w waiti
 		return true, nil
 	}
 	approval := r.checkpoints.get().Approved.removals()
+	if approval.IsAhead(r.now(), r.limits.Window) {
+		// It is forgotten, as it would seem to be right when its time has come.
+		approval.UpTo = time.Time{}
+		r.checkpoints.note(func(c *Checkpoint) { c.Approved.RemovalsUpTo = time.Time{} })
+	}
 	if !w.fileGone {
 		return approval.CoversDelete(w.Deleted), nil
 	}

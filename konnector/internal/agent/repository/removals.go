@@ -131,8 +131,13 @@ func (r *Removals) asSeen(w waiting) guard.Waiting {
 }
 
 func (r *Removals) rules(main *store.Snapshot) guard.Removals {
+	now := r.now()
+	if slices.ContainsFunc(r.checkpoints.get().Removals, func(p breaker.Removal) bool { return p.At.After(now) }) {
+		// The clock was ahead. They count from now on, so that they end.
+		r.checkpoints.note(func(c *Checkpoint) { c.Removals = r.limits.Recent(c.Removals, now) })
+	}
 	return guard.Removals{
-		Limits: r.limits, Passed: r.checkpoints.get().Removals, Head: string(main.Head()), Now: r.now(),
+		Limits: r.limits, Passed: r.checkpoints.get().Removals, Head: string(main.Head()), Now: now,
 		Claims: func(binding string) int { return r.counts.In(main, binding) },
 	}
 }

@@ -549,3 +549,60 @@ func TestARefusedRemovalThatWasLetGoIsAskedAboutAgain(t *testing.T) {
 		}
 	}
 }
+
+// An approval that was made while the clocks were a day ahead is for what had begun by
+// then, and for nothing that begins in the day until that time has come.
+func TestL14_AnApprovalUnderAClockThatWasAheadEnds(t *testing.T) {
+	t.Parallel()
+	w, o := newCounted(t, 40)
+	w.pass(24 * time.Hour)
+	for _, k := range keysFrom(0, 5) {
+		o.delete(k, w.now)
+	}
+	w.may(o, false, false, keysFrom(0, 5)...)
+	if err := w.repo.Removals.Approve(t.Context(), string(w.view().Main.Head())); err != nil {
+		t.Fatal(err)
+	}
+	w.may(o, false, true, keysFrom(0, 5)...)
+
+	w.pass(-24 * time.Hour) // the clock is set right
+	w.pass(time.Hour)
+	for _, k := range keysFrom(5, 5) {
+		o.delete(k, w.now)
+	}
+	w.may(o, false, false, keysFrom(5, 5)...)
+	// Also when that time has come, and in the next process.
+	w.pass(24 * time.Hour)
+	w.may(o, false, false, keysFrom(5, 5)...)
+	if err := w.repo.Checkpoints.Save(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	again := newWorldWith(t, w.lastSaved(), w.remote)
+	again.now = w.now
+	again.run()
+	again.until("contact", func() bool { return again.repo.Health().Contacted })
+	again.track(o)
+	again.may(o, false, false, keysFrom(5, 5)...)
+	// They can be approved themselves.
+	if err := again.repo.Removals.Approve(t.Context(), string(again.view().Main.Head())); err != nil {
+		t.Fatal(err)
+	}
+	again.may(o, false, true, keysFrom(5, 5)...)
+}
+
+// What passed while the clock was ahead counts for as long as all else, and no longer.
+func TestL14_WhatPassedUnderAClockThatWasAheadEnds(t *testing.T) {
+	t.Parallel()
+	w, o := newCounted(t, 40)
+	w.pass(24 * time.Hour)
+	for _, k := range keysFrom(0, 3) {
+		o.delete(k, w.now)
+	}
+	w.may(o, false, true, keysFrom(0, 3)...)
+	w.pass(-24 * time.Hour)
+	o.delete(keyOf(3), w.now)
+	w.may(o, false, false, keyOf(3))
+	w.pass(10 * time.Minute)
+	o.delete(keyOf(4), w.now)
+	w.may(o, false, true, keyOf(4))
+}

@@ -7,6 +7,13 @@ import (
 	"gitbind.dev/gitbridge/guard"
 )
 
+// WordsOfUnknown says why the removal of a file is held of which it cannot be asked how it
+// went; history says what is in the way.
+func WordsOfUnknown(v guard.Verdict, history string) string {
+	return fmt.Sprintf("its file is not on main, and it is not known whether a commit removed it, as the history since its last answer is more than is read (%s): "+
+		"nothing was deleted. To keep the service, put its file back. To let it go: kubectl gitbind approve --removals %s", history, v.Commit)
+}
+
 // WordsOfRemoval says why a removal is held, and what can be done; "" if it is not.
 func WordsOfRemoval(v guard.Verdict) string {
 	const wayOn = "so nothing was deleted. To keep the service, put its file back. To let it go: kubectl gitbind approve --removals %s"

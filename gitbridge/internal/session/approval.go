@@ -40,7 +40,8 @@ func (s *Session) ApproveRemovals(ctx context.Context, commit store.Hash) (done 
 	if commit == "" || view.Main == nil || view.Held {
 		return false, nil
 	}
-	if _, in, err := s.options.Main.Log(ctx, commit, view.Main.Head()); err != nil || !in {
+	// Where it is further back than is read, what was held at it can be approved.
+	if _, in, err := s.options.Main.Log(ctx, commit, view.Main.Head()); stays(err) == nil && (err != nil || !in) {
 		return false, err
 	}
 	return s.Removals.approve(ctx, guard.Approval{Commit: string(commit)})
@@ -49,7 +50,10 @@ func (s *Session) ApproveRemovals(ctx context.Context, commit store.Hash) (done 
 func (r *Removals) approve(ctx context.Context, a guard.Approval) (done bool, err error) {
 	lineage := guard.NewLineage(r.branch.Ask, a.Commit, nil)
 	for path, held := range r.held() {
-		if yes, err := a.CoversHeld(ctx, held.Verdict, lineage); err != nil {
+		if yes, err := a.CoversHeld(ctx, held.Verdict, lineage); stays(err) != nil {
+			// It is in the way of no other, and can be approved by its own commit.
+			continue
+		} else if err != nil {
 			return false, err
 		} else if yes {
 			r.letGo(path, held.Verdict)

@@ -17,6 +17,9 @@ const (
 	statusTooLarge contract.Reason = "StatusTooLarge"
 )
 
+// mainBranch is what a LimitError calls main.
+const mainBranch = "main"
+
 // maxStrays is how many files that are no part of the contract are answered one by
 // one. The others are counted.
 const maxStrays = 100
@@ -42,7 +45,7 @@ func (b unlessSuspended) FetchTip(ctx context.Context, tip store.Hash) (*store.S
 // than is read is held, until it is another one.
 func (s *Session) onMainError(ctx context.Context, err error) {
 	var limit *store.LimitError
-	if !errors.As(err, &limit) || limit.Passing {
+	if !errors.As(err, &limit) || limit.Passing || limit.Branch != mainBranch {
 		s.health.set(fetching, err)
 		return
 	}
@@ -66,7 +69,7 @@ func tooLarge(limit *store.LimitError) guard.Verdict {
 		words += "Push a commit that takes away what is too much, or set the branch back to one without it: that is followed by itself"
 	}
 	reason := mainTooLarge
-	if limit.Branch != "main" {
+	if limit.Branch != mainBranch {
 		reason = statusTooLarge
 	}
 	return guard.Verdict{Reason: reason, Message: words, Commit: string(limit.Head)}
@@ -75,11 +78,21 @@ func tooLarge(limit *store.LimitError) guard.Verdict {
 // tooLong is the hold of a main that can be read, where the history since the last
 // commit that was accepted is more than is read. Ok is false for any other error.
 func tooLong(err error, head store.Hash) (v guard.Verdict, ok bool) {
-	var limit *store.LimitError
-	if !errors.As(err, &limit) {
+	limit := stays(err)
+	if limit == nil {
 		return v, false
 	}
 	return guard.Verdict{Reason: mainTooLarge, Commit: string(head), Message: fmt.Sprintf("main is at %s, and it is not known whether that descends from the last commit that was accepted: %s. "+wayOn, head.Short(), limit.Reason, head)}, true
+}
+
+// stays is what says that more is asked for than is read, nil for an error that may
+// pass.
+func stays(err error) *store.LimitError {
+	var limit *store.LimitError
+	if !errors.As(err, &limit) || limit.Passing {
+		return nil
+	}
+	return limit
 }
 
 // answerMain says on status what is wrong with main as a whole, "" for nothing.

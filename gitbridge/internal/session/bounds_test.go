@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/session"
 	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/gitbridge/store/memstore"
 )
 
 // limited is a branch that says of one commit that it is more than is read.
@@ -18,6 +20,8 @@ type limited struct {
 	store.Branch
 	at   atomic.Pointer[store.LimitError]
 	logs atomic.Pointer[store.LimitError]
+	// asked is how often logs was the answer.
+	asked atomic.Int64
 }
 
 func (b *limited) FetchTip(ctx context.Context, tip store.Hash) (*store.Snapshot, error) {
@@ -29,7 +33,8 @@ func (b *limited) FetchTip(ctx context.Context, tip store.Hash) (*store.Snapshot
 }
 
 func (b *limited) Log(ctx context.Context, since, to store.Hash) ([]store.Commit, bool, error) {
-	if limit := b.logs.Load(); limit != nil && to == limit.Head {
+	if limit := b.logs.Load(); limit != nil && to == limit.Head && since != to {
+		b.asked.Add(1)
 		return nil, false, fmt.Errorf("log: %w", limit)
 	}
 	return b.Branch.Log(ctx, since, to)
@@ -175,5 +180,125 @@ func TestH1_ASuspendedClusterIsNotFetched(t *testing.T) {
 		t.Errorf("%d looks at main while suspended", looks-before)
 	}
 	r.Stops.Suspend(false)
+	r.follows()
+}
+
+// Memory that other repositories take just now is no reason to hold a main that can be
+// read: it is asked again.
+func TestH2_AHistoryIsReadAgainWhenThereIsMemory(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.commit("Add", map[string]string{path("a"): "1"})
+	main := &limited{Branch: w.remote.Branch("main")}
+	r := w.startOn(session.Options{}, main)
+	r.follows()
+	head := w.commit("Talk", map[string]string{path("b"): "1"})
+	main.logs.Store(&store.LimitError{Branch: "main", Head: head, Passing: true, Reason: "busy"})
+	before := main.asked.Load()
+	w.eventually("it is asked again", func() bool {
+		store.Tell(r.wakeMain, "")
+		return main.asked.Load() > before+1
+	})
+	if r.View().Held {
+		t.Error("it is held")
+	}
+	main.logs.Store(nil)
+	r.follows()
+}
+
+// wantTrouble waits until the condition gives a reason other than that of a hold.
+func (r *run) wantTrouble(reason string) session.Condition {
+	r.w.Helper()
+	r.w.eventually(reason, func() bool {
+		store.Tell(r.wakeMain, "")
+		return r.Condition().Reason == reason
+	})
+	return r.Condition()
+}
+
+// How an answered claim went may lie further back than is read. That claim is held then,
+// and everything else goes on.
+func TestH2_ARemovalWithoutHistoryIsHeldAndCanBeApproved(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := w.start()
+	r.follows()
+	ordered(w, r, 9)
+	r.stop()
+	w.commit("Talk", map[string]string{"words": "1"})
+	w.remove("a")
+	head := w.commit("Order", map[string]string{path("x"): "1"})
+	last, _ := w.lastSaved()
+	last.Accepted = head
+	main := &limited{Branch: w.remote.Branch("main")}
+	main.logs.Store(&store.LimitError{Branch: "main", Head: head, Reason: "the history before it: pack too large"})
+	r = w.startOn(session.Options{Checkpoint: last}, main)
+	r.follows()
+	got := r.wantRemoval("a", "", contract.NotRemoved)
+	if !strings.Contains(got.Message, "more than is read") || !strings.Contains(got.Message, "approve --removals "+string(head)) {
+		t.Errorf("message %q", got.Message)
+	}
+	// Also what is asked about one by one.
+	if got := r.wantRemoval("y", w.remote.History("main")[2].Hash, contract.NotRemoved); !strings.Contains(got.Message, "more than is read") {
+		t.Errorf("message %q", got.Message)
+	}
+	if _, err := r.ApproveRemovals(t.Context(), head); err != nil {
+		t.Fatal(err)
+	}
+	r.wantRemoval("a", "", "")
+}
+
+// A removal that is held further back than is read is approved by its own commit, and
+// is in the way of no other.
+func TestH2_ARemovalThatWasHeldLongAgoIsApprovedByItsCommit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	main := &limited{Branch: w.remote.Branch("main")}
+	r := w.startOn(session.Options{}, main)
+	r.follows()
+	names := ordered(w, r, 20)
+	first := w.remove(names[:4]...)
+	r.follows()
+	second := w.remove(names[4:8]...)
+	r.follows()
+	for _, head := range []store.Hash{second, first} {
+		main.logs.Store(&store.LimitError{Branch: "main", Head: second, Reason: "the history before it: pack too large"})
+		if _, err := r.ApproveRemovals(t.Context(), head); err != nil {
+			t.Fatal(err)
+		}
+		r.wantRemoval("e", "", "")
+		if head == second {
+			r.wantRemoval("a", "", contract.ManyRemovals)
+		}
+	}
+	r.wantRemoval("a", "", "")
+}
+
+// A branch status that is more than is read is no fault of main, and main can be approved
+// all the same when that is over.
+func TestH1_AStatusThatIsTooLargeIsNotToldAsMain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := w.start()
+	r.follows()
+	w.commit("Add", map[string]string{path("a"): "1"})
+	r.follows()
+	r.answer(path("a"), contract.Applied)
+	r.stop()
+	old := w.remote.History("main")[1].Hash
+	w.remote.ForceHead("main", old)
+	limit := &store.LimitError{Branch: "status", Head: w.remote.Head("status"), Reason: "the history before it: pack too large"}
+	w.remote.SetFault(func(c memstore.Call) error {
+		if c.Branch == "status" && c.Op == memstore.Push {
+			return limit
+		}
+		return nil
+	})
+	last, _ := w.lastSaved()
+	r = w.startWith(session.Options{Checkpoint: last, Approved: old})
+	if c := r.wantTrouble("StatusTooLarge"); !strings.Contains(c.Message, "status is at") || r.View().Held {
+		t.Errorf("condition %+v, held %t", c, r.View().Held)
+	}
+	w.remote.SetFault(nil)
 	r.follows()
 }

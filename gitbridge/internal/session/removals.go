@@ -195,11 +195,13 @@ func (r *Removals) Of(ctx context.Context, path string, seen Seen) (Removal, err
 	if _, back := main.Entry(path); back {
 		return Removal{}, fmt.Errorf("look at %s: main moved", path)
 	}
+	j := judged{removals: map[string]*Removal{path: notRemoved(main.Head())}, again: map[string]bool{path: seen.Applied != ""}}
 	removed, err := r.wasRemoved(ctx, main.Head(), seen)
-	if err != nil {
+	if stays(err) != nil {
+		j.removals[path] = unknown(main.Head(), err)
+	} else if err != nil {
 		return Removal{}, err
 	}
-	j := judged{removals: map[string]*Removal{path: notRemoved(main.Head())}, again: map[string]bool{path: seen.Applied != ""}}
 	if removed {
 		r.judge(&j, main, []string{path}, r.answers.missing(main), nil)
 	}

@@ -38,6 +38,8 @@ func (r *Removals) unanswered(ctx context.Context, main *store.Snapshot, commits
 			j.removals[e.Path] = wasHeld(present)
 		case present.Answers.Blob != "":
 			switch had, err := lineage.Has(ctx, present.Answers.Commit); {
+			case stays(err) != nil:
+				j.removals[e.Path] = unknown(main.Head(), err)
 			case err != nil:
 				return nil, err
 			case had:
@@ -80,6 +82,13 @@ func notRemoved(head store.Hash) *Removal {
 	return &Removal{Verdict: v}
 }
 
+// unknown is for a file that main lacks where it cannot be asked what removed it.
+func unknown(head store.Hash, err error) *Removal {
+	removal := notRemoved(head)
+	removal.Message = decision.WordsOfUnknown(removal.Verdict, stays(err).Reason)
+	return removal
+}
+
 // wasHeld is a removal as its answer tells it.
 func wasHeld(present *contract.Status) *Removal {
 	if present.Reason == "" {
@@ -113,5 +122,9 @@ func (r *Removals) WasRequestRemoved(ctx context.Context, answered store.Hash) (
 	r.mu.Lock()
 	head := r.main.Head()
 	r.mu.Unlock()
-	return r.wasRemoved(ctx, head, Seen{Answered: answered})
+	was, err := r.wasRemoved(ctx, head, Seen{Answered: answered})
+	if stays(err) != nil {
+		return false, nil
+	}
+	return was, err
 }

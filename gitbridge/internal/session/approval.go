@@ -12,9 +12,6 @@ import (
 func (s *Session) Approve(ctx context.Context, commit store.Hash) error {
 	s.following.Lock()
 	defer s.following.Unlock()
-	if s.approved == commit {
-		return nil
-	}
 	s.approved = commit
 	if commit == "" || s.seen == nil || s.seen.Head() != commit || !s.View().Held {
 		return nil

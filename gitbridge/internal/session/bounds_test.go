@@ -302,3 +302,31 @@ func TestH1_AStatusThatIsTooLargeIsNotToldAsMain(t *testing.T) {
 	w.remote.SetFault(nil)
 	r.follows()
 }
+
+// An approval that could not be acted on is acted on when it is passed on again.
+func TestAnApprovalOfMainIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := w.start()
+	r.follows()
+	w.commit("Add", map[string]string{path("a"): "1"})
+	r.follows()
+	r.answer(path("a"), contract.Applied)
+	old := w.remote.History("main")[1].Hash
+	w.remote.ForceHead("main", old)
+	r.wantHeld("MainRewritten")
+	down := errors.New("no answer")
+	w.remote.SetFault(func(c memstore.Call) error {
+		if c.Branch == "status" {
+			return down
+		}
+		return nil
+	})
+	if err := r.Approve(t.Context(), old); !errors.Is(err, down) {
+		t.Fatal(err)
+	}
+	w.remote.SetFault(nil)
+	if err := r.Approve(t.Context(), old); err != nil || r.View().Held {
+		t.Errorf("%v, held %t", err, r.View().Held)
+	}
+}

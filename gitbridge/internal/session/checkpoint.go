@@ -57,7 +57,7 @@ func (c *Checkpoints) Save(ctx context.Context, g progress.Generation) error {
 	if _, changes := c.removals.passedLately(); c.saved >= g && c.changes == changes {
 		return nil
 	}
-	if err := c.save(ctx, view.Main.Head()); err != nil {
+	if err := c.save(ctx, view.Main.Head(), c.begun); err != nil {
 		return err
 	}
 	c.saved = view.Generation
@@ -68,8 +68,7 @@ func (c *Checkpoints) Save(ctx context.Context, g progress.Generation) error {
 func (c *Checkpoints) begin(ctx context.Context, accepted store.Hash) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.begun = accepted
-	return c.save(ctx, accepted)
+	return c.save(ctx, accepted, accepted)
 }
 
 // Begun is the commit from which main is followed, "" before the first contact.
@@ -79,16 +78,16 @@ func (c *Checkpoints) Begun() store.Hash {
 	return c.begun
 }
 
-func (c *Checkpoints) save(ctx context.Context, accepted store.Hash) error {
+func (c *Checkpoints) save(ctx context.Context, accepted, begun store.Hash) error {
 	removals, changes := c.removals.passedLately()
-	now := Checkpoint{Accepted: accepted, Begun: c.begun, Epoch: c.epoch, Sequence: c.status.Sequence(), Removals: removals}
+	now := Checkpoint{Accepted: accepted, Begun: begun, Epoch: c.epoch, Sequence: c.status.Sequence(), Removals: removals}
 	if now.Accepted == c.last.Accepted && now.Begun == c.last.Begun && now.Epoch == c.last.Epoch && changes == c.changes {
 		return nil
 	}
 	if err := c.write(ctx, now); err != nil {
 		return err
 	}
-	c.last, c.changes = now, changes
+	c.last, c.begun, c.changes = now, begun, changes
 	return nil
 }
 

@@ -1,11 +1,13 @@
 package session_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -506,5 +508,44 @@ func TestAMainThatGoesOnIsFollowedByItself(t *testing.T) {
 	r.follows()
 	if c := r.Condition(); c.Reason != "Following" {
 		t.Errorf("condition %+v", c)
+	}
+}
+
+// From where main is followed counts only once it is saved.
+func TestABeginThatWasNotSavedDoesNotCount(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var full atomic.Bool
+	r := w.startWith(session.Options{Save: func(ctx context.Context, c session.Checkpoint) error {
+		if full.Load() {
+			return errors.New("no answer")
+		}
+		return w.save(ctx, c)
+	}})
+	r.follows()
+	begun := r.Checkpoints.Begun()
+	w.commit("Add", map[string]string{path("a"): "1"})
+	r.follows()
+	w.remote.ForceHead("main", begun)
+	r.wantHeld("MainRewritten")
+	other := w.commit("Another", map[string]string{path("b"): "1"})
+	r.wantHeld("MainRewritten")
+	w.eventually("it is seen", func() bool {
+		store.Tell(r.wakeMain, "")
+		return strings.Contains(r.Condition().Message, string(other))
+	})
+	full.Store(true)
+	if err := r.Approve(t.Context(), other); err == nil {
+		t.Error("no error")
+	}
+	if got := r.Checkpoints.Begun(); got != begun {
+		t.Errorf("main is followed from %s, and from %s by what is saved", got, begun)
+	}
+	full.Store(false)
+	if err := r.Approve(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	if saved, _ := w.lastSaved(); r.Checkpoints.Begun() != other || saved.Begun != other {
+		t.Errorf("main is followed from %s, saved %+v", r.Checkpoints.Begun(), saved)
 	}
 }

@@ -131,8 +131,13 @@ func (w *world) startOn(o session.Options, on store.Branch) *run {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	o.Save, o.Changed = w.save, func() {}
-	o.Began = func() {}
+	if o.Save == nil {
+		o.Save = w.save
+	}
+	if o.Began == nil {
+		o.Began = func() {}
+	}
+	o.Changed = func() {}
 	o.Limits = cmp.Or(o.Limits, breaker.Default())
 	o.Enqueue = func(path string, urgent bool) {
 		w.mu.Lock()

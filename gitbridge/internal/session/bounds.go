@@ -7,7 +7,6 @@ import (
 
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/guard"
-	"gitbind.dev/gitbridge/internal/statusbranch"
 	"gitbind.dev/gitbridge/store"
 )
 
@@ -43,7 +42,7 @@ func (b unlessSuspended) FetchTip(ctx context.Context, tip store.Hash) (*store.S
 
 // onMainError is told what is wrong with main, nil for nothing. A main that is more
 // than is read is held, until it is another one.
-func (s *Session) onMainError(ctx context.Context, err error) {
+func (s *Session) onMainError(err error) {
 	var limit *store.LimitError
 	if !errors.As(err, &limit) || limit.Passing || limit.Branch != mainBranch {
 		s.health.set(fetching, err)
@@ -56,8 +55,7 @@ func (s *Session) onMainError(ctx context.Context, err error) {
 	s.seen = nil
 	s.hold(hold)
 	s.following.Unlock()
-	// It is said again each time that main is looked at.
-	_ = s.answerMain(ctx, contract.Held, limit.Head, hold.Message)
+	s.mainAnswer.set(contract.Held, limit.Head, hold.Message)
 }
 
 // tooLarge is the hold of a branch that is more than is read.
@@ -93,31 +91,6 @@ func stays(err error) *store.LimitError {
 		return nil
 	}
 	return limit
-}
-
-// answerMain says on status what is wrong with main as a whole, "" for nothing.
-func (s *Session) answerMain(ctx context.Context, result contract.Result, head store.Hash, words string) error {
-	change := statusbranch.Change{Path: contract.MainAnswerPath, Subject: "status: main can be read"}
-	if words != "" {
-		data, err := contract.EncodeStatus(&contract.Status{
-			Result: result, Answers: contract.Answers{Commit: string(head)}, Message: words,
-			Problem: &contract.Problem{File: "main", Reason: words},
-		})
-		if err != nil {
-			return err
-		}
-		change.Data, change.Subject = data, fmt.Sprintf("status: %s main", result)
-	}
-	_, there := s.Status.Snapshot().Entry(change.Path)
-	if s.Stops.Why() != nil || words == "" && !there {
-		return nil
-	}
-	err := s.Status.Write(ctx, change)
-	if errors.Is(err, statusbranch.ErrForeign) {
-		// Whoever follows status finds that out, too.
-		return nil
-	}
-	return err
 }
 
 // unanswerable says of files that are no part of the contract that they are too many

@@ -330,3 +330,83 @@ func TestAnApprovalOfMainIsTriedAgain(t *testing.T) {
 		t.Errorf("%v, held %t", err, r.View().Held)
 	}
 }
+
+// What is wrong with main as a whole is said when status can be written again, and taken
+// back likewise; and nothing else waits for that.
+func TestH1_WhatIsWrongWithMainIsSaidAfterAllElse(t *testing.T) {
+	t.Parallel()
+	strays := func(content string) map[string]string {
+		files := map[string]string{}
+		for i := range 101 {
+			files[fmt.Sprintf("bindings/odd/%04d", i)] = content
+		}
+		return files
+	}
+	isSaid := func(w *world, want bool) {
+		w.Helper()
+		w.eventually(fmt.Sprint("status says so: ", want), func() bool { return strings.Contains(w.refusedMain(), "101 files below") == want })
+	}
+	t.Run("when nothing was done", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		r := w.start()
+		r.follows()
+		for _, content := range []string{"x", ""} {
+			r.Stops.Set(&session.Stop{Reason: "ControlPlaneLost", Message: "lost"})
+			before := w.refusedMain()
+			w.commit("Change", strays(content))
+			r.follows()
+			if w.refusedMain() != before {
+				t.Error("something was answered while nothing is done")
+			}
+			r.Stops.Set(nil)
+			isSaid(w, content != "")
+		}
+	})
+	t.Run("when main was too large and it was suspended", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		main := &limited{Branch: w.remote.Branch("main")}
+		r := w.startOn(session.Options{}, main)
+		r.follows()
+		r.Stops.Set(&session.Stop{Reason: "ControlPlaneLost", Message: "lost"})
+		bad := w.commit("Too much", map[string]string{path("c"): "1"})
+		main.at.Store(&store.LimitError{Branch: "main", Head: bad, Reason: "tree too large"})
+		w.eventually("it is held", func() bool {
+			store.Tell(r.wakeMain, "")
+			return r.View().Held
+		})
+		r.Stops.Set(nil)
+		w.eventually("status says so", func() bool { return strings.Contains(w.refusedMain(), "Held: main is at "+bad.Short()) })
+	})
+	t.Run("when the host did not take it", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		var began atomic.Int64
+		r := w.startWith(session.Options{Began: func() { began.Add(1) }})
+		r.follows()
+		w.commit("Add", map[string]string{path("a"): "1"})
+		r.follows()
+		w.remote.ForceHead("main", w.remote.History("main")[1].Hash)
+		r.wantHeld("MainRewritten")
+		other := w.commit("Another", strays("x"))
+		w.eventually("it is seen", func() bool {
+			store.Tell(r.wakeMain, "")
+			return strings.Contains(r.Condition().Message, string(other))
+		})
+		w.remote.SetFault(func(c memstore.Call) error {
+			if c.Op == memstore.Push && !c.After {
+				if _, ok := c.Pushed.Entry(contract.MainAnswerPath); ok {
+					return errors.New("no answer")
+				}
+			}
+			return nil
+		})
+		before := began.Load()
+		if err := r.Approve(t.Context(), other); err != nil || began.Load() != before+1 {
+			t.Errorf("%v, began %d times", err, began.Load()-before)
+		}
+		w.remote.SetFault(nil)
+		isSaid(w, true)
+	})
+}

@@ -59,9 +59,7 @@ func (s *Session) accept(ctx context.Context, new *store.Snapshot) error {
 	}
 	s.take(new, commits, removals)
 	head, words := s.unanswerable()
-	if err := s.answerMain(ctx, contract.Invalid, head, words); err != nil {
-		return fmt.Errorf("answer main: %w", err)
-	}
+	s.mainAnswer.set(contract.Invalid, head, words)
 	if begin && view.Main != nil {
 		// Its branch status may be another one, too.
 		s.options.Began()

@@ -63,8 +63,9 @@ type Session struct {
 	Recreation *Recreation
 	Foreign    *Foreign
 
-	options Options
-	health  health
+	options    Options
+	health     health
+	mainAnswer *mainAnswer
 	// opened is closed when the branch status is known.
 	opened chan struct{}
 
@@ -108,6 +109,7 @@ func New(o Options) *Session {
 	s.Checkpoints = &Checkpoints{write: o.Save, status: status, view: s.View, removals: s.Removals, last: o.Checkpoint, begun: cmp.Or(o.Checkpoint.Begun, o.Checkpoint.Accepted)}
 	s.Removals.begun = s.Checkpoints.Begun
 	s.Stops = &Stops{changed: o.Changed, resume: s.resume, suspended: o.Suspended, resumed: make(chan struct{})}
+	s.mainAnswer = &mainAnswer{status: status, stops: s.Stops, news: make(chan struct{}, 1)}
 	s.Recreation = &Recreation{main: func() *store.Snapshot { return s.View().Main }, enqueue: o.Enqueue, changed: o.Changed}
 	s.Foreign = &Foreign{all: s.isAllAnswered, paths: map[string]bool{}}
 	return s
@@ -115,6 +117,7 @@ func New(o Options) *Session {
 
 // resume has everything looked at again, after nothing was done.
 func (s *Session) resume() {
+	s.mainAnswer.wake()
 	if main := s.View().Main; main != nil {
 		s.options.Began()
 		s.enqueueAll(main)
@@ -151,10 +154,11 @@ func (s *Session) Run(ctx context.Context, wakeMain, wakeStatus <-chan store.Has
 		return
 	}
 	wg.Go(func() { s.Status.Settle(ctx, s.pushed) })
+	wg.Go(func() { s.mainAnswer.keep(ctx) })
 	store.Follow(ctx, store.FollowOptions{
 		Branch: main, Wake: wakeMain,
 		OnChange: func(ctx context.Context, _, new *store.Snapshot) error { return s.onMain(ctx, new) },
-		OnError:  func(err error) { s.onMainError(ctx, err) },
+		OnError:  func(err error) { s.onMainError(err) },
 	})
 	s.Checkpoints.close(context.WithoutCancel(ctx))
 }

@@ -76,6 +76,9 @@ const maxQuestions = 8
 // used by many goroutines.
 type Lineage struct {
 	ask Ask
+	// asking is held while a question is asked: those who wait mostly have the answer
+	// then, where each would ask for all of history.
+	asking sync.Mutex
 
 	mu   sync.Mutex
 	head string
@@ -125,11 +128,21 @@ func (l *Lineage) add(commits []string) {
 
 // Has reports whether a commit is the head or an ancestor of it. No commit, "", is none.
 func (l *Lineage) Has(ctx context.Context, commit string) (bool, error) {
+	if is, known := l.knows(commit); known {
+		return is, nil
+	}
+	l.asking.Lock()
+	defer l.asking.Unlock()
 	since, head, is, known := l.question(commit)
 	if known {
 		return is, nil
 	}
 	between, descends, err := l.ask(ctx, since, head)
+	if err != nil && since == "" {
+		// All of history may be more than is read, and what came after the commit not.
+		since = commit
+		between, descends, err = l.ask(ctx, since, head)
+	}
 	if err != nil {
 		return false, err
 	}
@@ -150,13 +163,21 @@ func (l *Lineage) Has(ctx context.Context, commit string) (bool, error) {
 	return descends, nil
 }
 
-// question is what must be asked to know of a commit, if it is not known.
-func (l *Lineage) question(commit string) (since, head string, is, known bool) {
+// knows reports whether a commit is part of main, if that need not be asked.
+func (l *Lineage) knows(commit string) (is, known bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if is, known = l.part[commit]; known || l.complete || commit == "" || l.head == "" {
+	is, known = l.part[commit]
+	return is, known || l.complete || commit == "" || l.head == ""
+}
+
+// question is what must be asked to know of a commit, if it is not known.
+func (l *Lineage) question(commit string) (since, head string, is, known bool) {
+	if is, known = l.knows(commit); known {
 		return "", "", is, true
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.asked++; l.asked <= maxQuestions {
 		since = commit
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -199,5 +200,43 @@ func TestLineageKeepsNoErrorAndNothingOfAnotherHead(t *testing.T) {
 	of.questions = nil
 	if slices.Contains([]bool{moving.part["c3"], moving.part["c5"], moving.complete}, true) {
 		t.Errorf("kept of another head: %v", moving.part)
+	}
+}
+
+func TestLineageAsksAboutOneCommitWhereAllOfHistoryIsTooLong(t *testing.T) {
+	of := &line{head: 30}
+	l := NewLineage(func(ctx context.Context, since, to string) ([]string, bool, error) {
+		if since == "" {
+			return nil, false, errors.New("too long")
+		}
+		return of.ask(ctx, since, to)
+	}, "c30", nil)
+	for i := range maxQuestions {
+		has(t, l, false, fmt.Sprint("x", i))
+	}
+	of.questions = nil
+	has(t, l, true, "c28", "c29")
+	has(t, l, false, "y")
+	of.want(t, "c28..c30", "y..c30")
+}
+
+// After a start, a push that changed many files has many ask at once.
+func TestLineageAsksOnceForManyAtOnce(t *testing.T) {
+	of := &line{head: 300}
+	var begun, all sync.WaitGroup
+	begun.Add(200)
+	l := NewLineage(func(ctx context.Context, since, to string) ([]string, bool, error) {
+		begun.Wait()
+		return of.ask(ctx, since, to)
+	}, "c300", nil)
+	for i := range 200 {
+		all.Go(func() {
+			begun.Done()
+			has(t, l, true, commit(i+1))
+		})
+	}
+	all.Wait()
+	if n := len(of.questions); n > maxQuestions+1 {
+		t.Errorf("%d questions, want %d about single commits at most, and then one for all", n, maxQuestions)
 	}
 }

@@ -17,7 +17,7 @@ func (f Facts) choices(why Reason) []choice.Choice {
 		return []choice.Choice{choice.Keep, choice.Delete}
 	case DeletedAndChanged, FileCameBack, NamespaceDeleted, APIDeleted:
 		return []choice.Choice{choice.Delete, choice.Release}
-	case FlipFlop:
+	case FlipFlop, CommitLost:
 		return []choice.Choice{choice.Cluster, choice.File}
 	case ManyRemovals, GitWrites, ClusterWrites:
 		return f.choicesBySide(why)
@@ -96,7 +96,7 @@ func (f Facts) obey(taken choice.Choice) Decision {
 		d.Action = Release
 	case taken == choice.File && f.Refusal != "":
 		return f.hold(FileRefused)
-	case taken == choice.File && f.Base != nil && !f.liveChanged():
+	case taken == choice.File && f.Base != nil && !f.liveChanged() && f.Continues != No:
 		d.Action = Write
 	case taken == choice.File:
 		d.Action, d.Reason = GiveWay, BothChanged

@@ -43,6 +43,8 @@ func TestChoices(t *testing.T) {
 		{"the namespace ends", held(func(f *Facts) { ending(f); inStep(f); f.Ending = NamespaceEnds }), NamespaceDeleted, map[choice.Choice]Action{choice.Release: Release, choice.Delete: RemoveFile}},
 		{"the API ends", held(func(f *Facts) { ending(f); inStep(f); f.Ending = APIEnds }), APIDeleted, map[choice.Choice]Action{choice.Release: Release, choice.Delete: RemoveFile}},
 		{"to and fro", held(func(f *Facts) { f.File, f.Flips = old, Yes }), FlipFlop, map[choice.Choice]Action{choice.Cluster: Commit, choice.File: GiveWay}},
+		{"main lacks the commit of the base", held(func(f *Facts) { f.Live, f.Continues = old, No }), CommitLost, map[choice.Choice]Action{choice.Cluster: Commit, choice.File: GiveWay}},
+		{"main lacks the commit of the base, and the object was edited", held(func(f *Facts) { f.Continues = No }), CommitLost, map[choice.Choice]Action{choice.Cluster: Commit, choice.File: GiveWay}},
 		{"the cluster writes, the file changed", held(func(f *Facts) { f.Live, f.Writer = old, v1alpha1.WriterCluster }), ClusterWrites, map[choice.Choice]Action{choice.Cluster: Commit, choice.File: Write}},
 		{"the cluster writes, both changed", held(func(f *Facts) { f.Writer = v1alpha1.WriterCluster }), ClusterWrites, map[choice.Choice]Action{choice.Cluster: Commit, choice.File: GiveWay}},
 		{"the cluster writes, the file went", held(func(f *Facts) { noFile(f); f.Live, f.Writer = old, v1alpha1.WriterCluster }), ClusterWrites, map[choice.Choice]Action{choice.Keep: Commit, choice.Delete: Delete}},
@@ -95,7 +97,7 @@ func TestChoices(t *testing.T) {
 }
 
 func TestMessagesNameTheFile(t *testing.T) {
-	for _, why := range []Reason{ChangedAndRemoved, FileMissing, FileRefused, DeletedAndChanged, FileCameBack, NamespaceDeleted, FlipFlop, GitWrites, ClusterWrites, Paused} {
+	for _, why := range []Reason{ChangedAndRemoved, FileMissing, CommitLost, FileRefused, DeletedAndChanged, FileCameBack, NamespaceDeleted, FlipFlop, GitWrites, ClusterWrites, Paused} {
 		for _, f := range []Facts{{}, {Terminating: true}, {File: old}} {
 			f.Key, f.Ending = key, NamespaceEnds
 			if d := f.hold(why); !strings.Contains(d.Message, key.Path()) {

@@ -55,6 +55,8 @@ type Facts struct {
 
 	// Base is the version that both last agreed on, normalized; nil for none.
 	Base *contract.Claim
+	// BaseCommit is the commit of main at which they did.
+	BaseCommit string
 	// BaseRemoved says that since Base both agreed that the claim goes.
 	BaseRemoved bool
 	// BaseCurrent is false when Base holds what it should, but was made under
@@ -208,6 +210,7 @@ const (
 	BothChanged       Reason = "BothChanged"
 	ChangedAndRemoved Reason = "ChangedAndRemoved"
 	FileMissing       Reason = "FileMissing"
+	CommitLost        Reason = "CommitLost"
 	FileInvalid       Reason = "FileInvalid"
 	FileRefused       Reason = "FileRefused"
 	DeletedAndChanged Reason = "DeletedAndChanged"

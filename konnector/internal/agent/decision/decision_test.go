@@ -142,6 +142,14 @@ func TestFor(t *testing.T) {
 		{row: "changed, base not of this main | differs, of others", f: Facts{Live: edit, File: other, Base: old, OwnWork: no, Merges: yes}, want: GiveWay, why: BothExist, foreign: true},
 		{row: "changed, base not of this main | = base", f: Facts{Live: edit, File: old, Base: old}, want: Commit, foreign: true},
 
+		{row: "L3: = base, whose commit main lacks | differs, of others", f: Facts{Live: old, File: other, Base: old, Continues: no, OwnWork: no}, want: Hold, why: CommitLost},
+		{row: "L3: = base, whose commit main lacks? | differs", f: Facts{Live: old, File: other, Base: old}, want: Ask, ask: AskContinues},
+		{row: "L3: = base, whose commit main lacks | differs, by ourselves?", f: Facts{Live: old, File: other, Base: old, Continues: no}, want: Ask, ask: AskOwnWork},
+		{row: "L3: = base, whose commit main lacks | differs, by ourselves", f: Facts{Live: old, File: other, Base: old, Continues: no, OwnWork: yes}, want: Rebase},
+		{row: "L3: changed, main lacks the commit of base | differs, of others", f: Facts{Live: edit, File: other, Base: old, Continues: no, OwnWork: no, Merges: yes}, want: Hold, why: CommitLost},
+		{row: "L3: changed, main lacks the commit of base | = base", f: Facts{Live: edit, File: old, Base: old, Continues: no}, want: Commit},
+		{row: "L3: terminating by a user, main lacks the commit of base | differs", f: Facts{Live: old, Terminating: true, Finalizer: true, File: other, Base: old, Continues: no, OwnWork: no}, want: Hold, why: DeletedAndChanged},
+
 		{row: "not of this connection", f: Facts{Live: edit, Elsewhere: "not here"}, want: Hold, why: NotServed},
 		{row: "not of this connection any more", f: Facts{Live: old, File: other, Base: old, Elsewhere: "not here"}, want: Hold, why: NotServed},
 		{row: "not of this connection, a file alone", f: Facts{File: other, Elsewhere: "not here"}, want: Hold, why: NotServed},
@@ -158,6 +166,9 @@ func TestFor(t *testing.T) {
 			tc.f.BaseCurrent = tc.f.Base != nil && !tc.foreign
 			if tc.f.Removal == nil && tc.ask != AskRemoval {
 				tc.f.Removal = &guard.Verdict{}
+			}
+			if tc.f.Continues == Unasked && tc.ask != AskContinues {
+				tc.f.Continues = yes
 			}
 			if tc.f.Flips == Unasked && tc.ask != AskFlips {
 				tc.f.Flips = no

@@ -18,6 +18,8 @@ func (f Facts) message(why Reason) string {
 		return fmt.Sprintf("%s was removed from main, but this object was changed since. The control plane acts on main, and deletes the service. "+decide+": delete lets this object go too, keep puts the file back on main, which orders a new, empty service if the old one is gone.", file)
 	case FileMissing:
 		return fmt.Sprintf("%s is not on main, and nothing in main's history since this object was last in step with it shows a removal. The service is kept. "+decide+": keep puts the file back on main, delete deletes the service.", file)
+	case CommitLost:
+		return fmt.Sprintf("%s differs from this object, and main lacks commit %.10s, which had this object's version: the Git host has lost it, as after a crash or a restored backup. Neither was changed. It ends by itself when that commit is on main again. Else "+decideHere+": cluster commits this object over the file, file writes the file into it and keeps the object's version on a branch.", file, f.BaseCommit)
 	case FileInvalid:
 		if f.Live == nil {
 			return fmt.Sprintf("%s. Correct the file on main.", f.Problem)

@@ -39,6 +39,8 @@ func (f Facts) present() Decision {
 		// The file may be older than the object, as after a restored backup: what
 		// the object says may be nowhere else.
 		return f.whoChanged(do(Rebase), f.giveWay(BothExist))
+	case f.fileChanged() && f.Continues != Yes:
+		return f.fileOfAnotherPast()
 	case f.liveChanged() && f.fileChanged():
 		return f.whoChanged(do(Rebase), f.bothChanged())
 	case f.liveChanged():
@@ -50,6 +52,16 @@ func (f Facts) present() Decision {
 	default:
 		return f.fileAlone()
 	}
+}
+
+// fileOfAnotherPast is for a file that differs from Base where it is not known that
+// main has the commit of Base. If it has not, the Git host has lost that commit: what
+// the file says is older, and undoes nothing that was agreed since.
+func (f Facts) fileOfAnotherPast() Decision {
+	if f.Continues == Unasked {
+		return ask(AskContinues)
+	}
+	return f.whoChanged(do(Rebase), f.hold(CommitLost))
 }
 
 // inStep is for an object that is as its file.

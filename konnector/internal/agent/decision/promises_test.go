@@ -49,6 +49,10 @@ var promises = []struct {
 		pushed := f.Interrupted == AllPushed && f.OwnWork == No
 		return d.Action == Write && (f.Base == nil || !contract.Equal(f.Live, f.Base) && !pushed || f.Touched && f.OwnWork != No && d.Chosen == "")
 	}},
+	{"a file from before what both agreed on undoes nothing", func(f Facts, d Decision) bool {
+		older := f.BaseCurrent && f.Continues != Yes && f.File != nil && !contract.Equal(f.File, f.Base)
+		return (d.Action == Write || d.Action == Merge || d.Action == GiveWay) && d.Chosen == "" && older
+	}},
 	{"what was edited since a push that was not recorded is kept", func(f Facts, d Decision) bool {
 		return (d.Action == Write || d.Action == Merge) && d.Chosen == "" && f.Interrupted == EditedSince && (f.Touched || !contract.Equal(f.Live, f.Base))
 	}},
@@ -116,7 +120,7 @@ func everything() iter.Seq2[Facts, Decision] {
 		for _, live := range []*contract.Claim{nil, old, edit} {
 			for _, file := range []*contract.Claim{nil, old, edit, other} {
 				for _, base := range []*contract.Claim{nil, old} {
-					for bits := range 1 << 10 {
+					for bits := range 1 << 11 {
 						for _, ending := range []Ending{"", NamespaceEnds, APIEnds} {
 							for _, answer := range answers {
 								f := facts(bits, answer.Answer)
@@ -174,9 +178,12 @@ func facts(bits int, answer Answer) Facts {
 		OwnWork: answer, Continues: answer, Gone: answer, Removal: verdict(answer), Flips: answer, Merges: answer,
 		Merged: other, FlipWords: "spec.plan goes to and fro.",
 	}
-	// The last three answers are independent of the first three.
+	// These answers are independent of the others.
 	if bit(7) {
 		f.Removal, f.Flips, f.Merges = verdict((answer+1)%3), (answer+2)%3, (answer+1)%3
+	}
+	if bit(10) {
+		f.Continues = (answer + 1) % 3
 	}
 	if bit(2) {
 		f.Problem = errBad

@@ -134,7 +134,13 @@ func (l *Lineage) descends(ctx context.Context, from store.Hash, head *store.Sna
 
 // Continues reports whether main, as it was accepted, descends from a commit.
 func (l *Lineage) Continues(ctx context.Context, from store.Hash) (bool, error) {
-	return l.commits.Has(ctx, string(from))
+	has, err := l.commits.Has(ctx, string(from))
+	var limit *store.LimitError
+	if errors.As(err, &limit) && !limit.Passing {
+		// It cannot be told, and a person can still say.
+		return false, nil
+	}
+	return has, err
 }
 
 // Agreed reports whether what an object and its file agreed on at a commit of main

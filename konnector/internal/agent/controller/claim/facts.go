@@ -106,7 +106,7 @@ func (r *reconciler) lookAtObject(ctx context.Context, l *look, from client.Read
 	}
 	if l.base != nil {
 		f.Base = schema.Normalize(l.base.Claim)
-		f.BaseRemoved, f.Lost = l.base.Removed, l.base.Lost
+		f.BaseCommit, f.BaseRemoved, f.Lost = l.base.Commit, l.base.Removed, l.base.Lost
 		f.Touched = l.base.Generation != l.object.GetGeneration() || len(ChangedBy(l.object)) > 0
 		if l.base.Connection == r.api().Repository.ConnectionUID {
 			if f.BaseCurrent, err = r.api().Repository.Lineage.Agreed(ctx, store.Hash(l.base.Commit)); err != nil {
@@ -213,6 +213,10 @@ func (r *reconciler) answer(ctx context.Context, l *look) error {
 func (r *reconciler) askOwnWork(ctx context.Context, l *look) error {
 	repo, f := r.api().Repository, &l.facts
 	since, uid, generation := baseCommit(l.base), l.object.GetUID(), pushable(l)
+	if f.Continues == decision.No {
+		// What the host has lost is not there to begin at.
+		since = ""
+	}
 	own, err := repo.Pushes.Own(ctx, since, repository.Pushed{Key: l.key, Blob: l.file.Hash}, uid, generation)
 	if f.OwnWork = answerOf(own); own || err != nil || since == "" {
 		return err

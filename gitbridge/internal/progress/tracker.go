@@ -55,6 +55,9 @@ func (t *Tracker) settle() {
 	}
 }
 
+// Begin forgets all commits: from now on others count.
+func (t *Tracker) Begin() { t.open, t.head = nil, "" }
+
 // Answered is the newest commit that is answered, "" if none is.
 func (t *Tracker) Answered() store.Hash { return t.head }
 

@@ -32,6 +32,13 @@ func (s *Session) accept(ctx context.Context, new *store.Snapshot) error {
 		accepted = s.Checkpoints.Last().Accepted
 	}
 	commits, descends, err := s.options.Main.Log(ctx, accepted, new.Head())
+	if answered := s.answered(); view.Main == nil && descends && answered != "" {
+		// The bridge before this one may have gone on from there without saving it.
+		var more bool
+		if _, more, err = s.options.Main.Log(ctx, answered, new.Head()); err == nil && !more {
+			accepted, descends = answered, false
+		}
+	}
 	if v, ok := tooLong(err, new.Head()); ok && s.approved != new.Head() {
 		s.hold(v)
 		return nil
@@ -67,6 +74,15 @@ func (s *Session) accept(ctx context.Context, new *store.Snapshot) error {
 	return nil
 }
 
+// answered is the commit of main that the branch status says it answers, "" for none.
+func (s *Session) answered() store.Hash {
+	o := statusbranch.Observed(s.Status.Snapshot())
+	if s.statusLost || o.Epoch != s.Status.Epoch() {
+		return ""
+	}
+	return store.Hash(o.Commit)
+}
+
 func (s *Session) hold(v guard.Verdict) {
 	s.mu.Lock()
 	was := s.view.Held
@@ -93,8 +109,16 @@ func (s *Session) begin(ctx context.Context, main *store.Snapshot) error {
 		s.statusLost = false
 		s.open(newEpoch(), statusbranch.Observed(s.Status.Snapshot()), 0)
 	}
+	lacks := false
+	if answered := s.answered(); answered != "" {
+		_, has, err := s.options.Main.Log(ctx, answered, main.Head())
+		lacks = !has
+		if _, unknown := tooLong(err, main.Head()); err != nil && !unknown {
+			return fmt.Errorf("compare main with %s: %w", answered.Short(), err)
+		}
+	}
 	// An epoch that is remembered is one that the branch has.
-	if err := s.Status.Start(ctx); err != nil {
+	if err := s.Status.Start(ctx, lacks); err != nil {
 		return err
 	}
 	group, groupCtx := errgroup.WithContext(ctx)

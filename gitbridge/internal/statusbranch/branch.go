@@ -213,7 +213,7 @@ func (b *Branch) update(ctx context.Context, start bool, subject string, change 
 			if err := b.clear(t); err != nil {
 				return err
 			}
-			observed, err = b.observe(t, false)
+			observed, err = b.observe(t, start, false)
 			return err
 		},
 	})
@@ -244,8 +244,8 @@ func put(t *store.Tree, path string, data []byte) (changed bool, err error) {
 }
 
 // observe writes observed.yaml. A write that is in the same tree counts as an
-// answer: both get there, or neither.
-func (b *Branch) observe(t *store.Tree, cut bool) (contract.Observed, error) {
+// answer: both get there, or neither. At a start it answers no commit.
+func (b *Branch) observe(t *store.Tree, start, cut bool) (contract.Observed, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	head := b.tracker.AnsweredWith(func(path string, generation progress.Generation) bool {
@@ -253,7 +253,7 @@ func (b *Branch) observe(t *store.Tree, cut bool) (contract.Observed, error) {
 		return ok && f.as >= generation && f.isIn(t)
 	})
 	present := Observed(t)
-	if head == "" {
+	if head == "" && !start {
 		// Nothing was answered by this process yet.
 		head = store.Hash(present.Commit)
 	}

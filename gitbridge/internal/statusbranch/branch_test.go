@@ -27,7 +27,7 @@ func start(t *testing.T) *fixture {
 	remote := memstore.New()
 	b := statusbranch.New(remote.Branch("status"), time.Now)
 	b.Open("e1", contract.Observed{}, 0)
-	if err := b.Start(t.Context()); err != nil {
+	if err := b.Start(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
 	return &fixture{T: t, remote: remote, branch: b}
@@ -214,7 +214,7 @@ func TestABranchThatSomebodyElseChangedIsLeftAlone(t *testing.T) {
 				t.Error("it is not said")
 			}
 			f.branch.Open("e2", statusbranch.Observed(f.tree()), 0)
-			if err := f.branch.Start(t.Context()); err != nil {
+			if err := f.branch.Start(t.Context(), false); err != nil {
 				t.Fatal(err)
 			}
 			f.write(answer("c", 0))

@@ -39,7 +39,7 @@ func startAt(t *testing.T) (*fixture, *clock) {
 	remote := memstore.New()
 	b := statusbranch.New(remote.Branch("status"), c.now)
 	b.Open("e1", contract.Observed{}, 0)
-	if err := b.Start(t.Context()); err != nil {
+	if err := b.Start(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
 	return &fixture{T: t, remote: remote, branch: b}, c

@@ -49,12 +49,19 @@ func (b *Branch) Settle(ctx context.Context, onError func(error)) {
 	}
 }
 
-// Start makes sure that the branch exists and is in the epoch.
-func (b *Branch) Start(ctx context.Context) error {
+// Start makes sure that the branch exists and is in the epoch. Where main lacks the
+// commit that was answered last, it answers none from then on.
+func (b *Branch) Start(ctx context.Context, lacks bool) error {
+	if lacks {
+		b.mu.Lock()
+		b.tracker.Begin()
+		b.mu.Unlock()
+	}
 	return b.update(ctx, true, "status: begin", func(t *store.Tree) (bool, error) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		return Observed(t).Epoch != b.epoch, nil
+		present := Observed(t)
+		return present.Epoch != b.epoch || lacks && present.Commit != "", nil
 	})
 }
 
@@ -102,7 +109,7 @@ func (b *Branch) cut(ctx context.Context) error {
 				return ErrForeign
 			}
 			var err error
-			observed, err = b.observe(t, true)
+			observed, err = b.observe(t, false, true)
 			return err
 		},
 	})

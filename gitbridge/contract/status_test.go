@@ -59,10 +59,10 @@ func FuzzDecodeStatus(f *testing.F) {
 }
 
 func TestObjectTrailersAreFoundAmongOtherWords(t *testing.T) {
-	want := ObjectTrailer{Key: ordersKey, UID: "1-2", Generation: 3, Blob: "8b9f02e82460d92bd9488a67c93bb913b378e2e6"}
+	want := ObjectTrailer{Key: ordersKey, UID: "1-2", Generation: 3, Version: "17", Blob: "8b9f02e82460d92bd9488a67c93bb913b378e2e6"}
 	removal := ObjectTrailer{Key: ordersKey, UID: "1-2", Generation: 3}
 	merge := want
-	merge.Merged, merge.Live = true, "ce013625030ba8dba906f756967f9e9ca394464a"
+	merge.Version, merge.Merged, merge.Live = "", true, "ce013625030ba8dba906f756967f9e9ca394464a"
 	message := "claim: update\n\nGitbind-Object: nonsense\nGitbind-Object: a/b/c uid=x generation=y\n" +
 		TrailerObject + ": " + want.String() + "\n" + TrailerObject + ": " + removal.String() + "\n" + TrailerObject + ": " + merge.String() + "\n" +
 		TrailerObject + ": " + merge.String() + " more=1\n" + TrailerObject + ": " + removal.String() + " live=1\nSigned-off-by: x\n"

@@ -25,6 +25,8 @@ type ObjectTrailer struct {
 	// UID and Generation of the object in the app cluster.
 	UID        string
 	Generation int64
+	// Version is the object's resourceVersion, "" if it is not known.
+	Version string
 	// Blob is the Git hash of the file that the change made; "" for none. It
 	// tells the one who made it, after a crash, that the file is still theirs.
 	Blob string
@@ -53,6 +55,9 @@ func ParseApproved(message string) []string {
 // String is the trailer's value.
 func (t ObjectTrailer) String() string {
 	s := fmt.Sprintf("%s/%s/%s uid=%s generation=%d", t.Key.Binding, t.Key.Namespace, t.Key.Name, t.UID, t.Generation)
+	if t.Version != "" {
+		s += " version=" + t.Version
+	}
 	switch {
 	case t.Merged:
 		s += " merged=" + t.Blob + " live=" + t.Live
@@ -91,8 +96,16 @@ func parseObjectTrailer(value string) (ObjectTrailer, bool) {
 		return ObjectTrailer{}, false
 	}
 	t := ObjectTrailer{Key: Key{Binding: key[0], Namespace: key[1], Name: key[2]}, UID: uid, Generation: generation}
-	ok := true
-	switch rest := fields[3:]; len(rest) {
+	ok, rest := true, fields[3:]
+	if len(rest) > 0 {
+		var has bool
+		if t.Version, has = strings.CutPrefix(rest[0], "version="); has {
+			rest = rest[1:]
+		} else {
+			t.Version = ""
+		}
+	}
+	switch len(rest) {
 	case 0:
 	case 1:
 		t.Blob, ok = strings.CutPrefix(rest[0], "blob=")

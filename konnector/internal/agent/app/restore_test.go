@@ -70,6 +70,48 @@ func TestD3_AppClusterRestoredFromAnOldSnapshot(t *testing.T) {
 	w.git("fsck", "--strict")
 }
 
+// L6: a restored cluster in which the object was edited more often than before it was
+// lost: its generations have nothing to do with those that the konnector pushed.
+func TestL6_ARestoreWithMoreEditsThanWereLostOverwritesNothing(t *testing.T) {
+	t.Parallel()
+	c := clusters.Take(t)
+	w := newWorldIn(t, c).loop()
+	names := []string{"edited", "back"}
+	for _, name := range names {
+		w.apply(name, spec("small"))
+	}
+	w.inStep(names...)
+	w.stop()
+	snapshot, err := c.env.Cluster("app").Snapshot(t.Context())
+	w.must(err)
+	w.start()
+	for _, name := range names {
+		w.setSpec(name, "big", "plan")
+		w.fileIs(name, plan("big"))
+	}
+	w.inStep(names...)
+	w.stop()
+	head := w.head("main")
+
+	w.must(c.env.Cluster("app").Restore(t.Context(), snapshot))
+	for _, statement := range []string{"none", "ddl", "all"} {
+		w.setSpec("edited", statement, "parameters", "logStatement")
+	}
+	for _, p := range []string{"medium", "big", "small"} {
+		w.setSpec("back", p, "plan")
+	}
+	w.start()
+	for _, name := range names {
+		w.objectIs(name, plan("big"))
+		w.committed(name)
+	}
+	w.keptOn("edited", "logStatement: all")
+	w.keptOn("back", "plan: small")
+	if got := w.head("main"); got != head {
+		t.Errorf("main was changed: %s", w.git("log", "-p", head+".."+got))
+	}
+}
+
 func TestD4_AppClusterRebuiltEmpty(t *testing.T) {
 	t.Parallel()
 	c := clusters.Take(t)

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/store"
 )
@@ -24,22 +22,6 @@ type Pushes struct {
 	mu   sync.Mutex
 	upTo store.Hash
 	last map[contract.Key]contract.ObjectTrailer
-}
-
-// Pushed is a version of a claim's file.
-type Pushed struct {
-	Key  contract.Key
-	Blob store.Hash
-}
-
-// Own reports whether a claim's file is as this cluster's konnector pushed it
-// last, and that for the object with this UID as it was at this generation or
-// before. Since is a commit of main after which that was; "" if that is not
-// known. A push of a later generation shows that the object was restored from a
-// backup: Git has what came after it, and is ahead.
-func (p *Pushes) Own(ctx context.Context, since store.Hash, file Pushed, uid types.UID, generation int64) (bool, error) {
-	t, err := p.Last(ctx, since, file.Key)
-	return !t.Merged && t.Blob == string(file.Blob) && t.UID == string(uid) && t.Generation <= generation, err
 }
 
 // Last is what this cluster's konnector pushed last of a claim, since a

@@ -139,7 +139,7 @@ func (r *reconciler) edit(l *look, c change) store.Edit {
 	trailers := []store.Trailer{
 		{Key: contract.TrailerCluster, Value: cluster},
 		{Key: contract.TrailerObject, Value: contract.ObjectTrailer{
-			Key: l.key, UID: string(l.object.GetUID()), Generation: l.object.GetGeneration(),
+			Key: l.key, UID: string(l.object.GetUID()), Generation: l.object.GetGeneration(), Version: l.object.GetResourceVersion(),
 			Blob: c.blob, Merged: c.merged != "", Live: c.merged,
 		}.String()},
 	}

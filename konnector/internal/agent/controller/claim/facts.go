@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -208,54 +207,12 @@ func (r *reconciler) answer(ctx context.Context, l *look) error {
 	return err
 }
 
-// askOwnWork looks for a push of ours that the base does not know of, because the
-// process ended between the two.
-func (r *reconciler) askOwnWork(ctx context.Context, l *look) error {
-	repo, f := r.api().Repository, &l.facts
-	since, uid, generation := baseCommit(l.base), l.object.GetUID(), pushable(l)
-	if f.Continues == decision.No {
-		// What the host has lost is not there to begin at.
-		since = ""
-	}
-	own, err := repo.Pushes.Own(ctx, since, repository.Pushed{Key: l.key, Blob: l.file.Hash}, uid, generation)
-	if f.OwnWork = answerOf(own); own || err != nil || since == "" {
-		return err
-	}
-	last, err := repo.Pushes.Last(ctx, since, l.key)
-	if err != nil || last.UID != string(uid) || last.Generation > l.object.GetGeneration() {
-		return err
-	}
-	said := last.Blob
-	if last.Merged {
-		said = last.Live
-	}
-	data, err := r.encode(l, f.Live)
-	if err != nil {
-		return err
-	}
-	f.Interrupted = decision.EditedSince
-	if said == blobOf(data) {
-		f.Interrupted = decision.AllPushed
-	}
-	return nil
-}
-
 // askMerge looks whether both sides changed other fields.
 func (r *reconciler) askMerge(l *look) {
 	f := &l.facts
 	merged, fields := merge.Claims(r.api().spec, f.Base, f.Live, f.File)
 	f.Merges, f.Fields = answerOf(len(fields) == 0), fields
 	f.Merged = r.api().schema.Normalize(merged)
-}
-
-// pushable is the newest generation of the object of which the file may be what
-// was pushed: the present one, if it says the same.
-func pushable(l *look) int64 {
-	generation := l.object.GetGeneration()
-	if l.facts.File != nil && !reflect.DeepEqual(l.facts.File.Spec, l.facts.Live.Spec) {
-		generation--
-	}
-	return generation
 }
 
 func answerOf(yes bool) decision.Answer {

@@ -34,8 +34,13 @@ func (s *Session) accept(ctx context.Context, new *store.Snapshot) error {
 	commits, descends, err := s.options.Main.Log(ctx, accepted, new.Head())
 	if answered := s.answered(); view.Main == nil && descends && answered != "" {
 		// The bridge before this one may have gone on from there without saving it.
-		var more bool
-		if _, more, err = s.options.Main.Log(ctx, answered, new.Head()); err == nil && !more {
+		_, has, err := s.options.Main.Log(ctx, answered, new.Head())
+		switch {
+		case stays(err) != nil:
+			// It is so far back that it was saved since.
+		case err != nil:
+			return fmt.Errorf("compare main with %s: %w", answered.Short(), err)
+		case !has:
 			accepted, descends = answered, false
 		}
 	}

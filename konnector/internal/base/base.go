@@ -222,6 +222,17 @@ func (a *annotation) base(u *unstructured.Unstructured) *Base {
 	}
 }
 
+// AgreedAt is the commit of main at which an object and its file last agreed, as the
+// object's status says; "" for none. A replace takes the annotations away, and leaves the
+// status; an object that is created anew gets none.
+func AgreedAt(u *unstructured.Unstructured) string {
+	if uid := statusUID(u); uid == "" || uid != u.GetUID() {
+		return ""
+	}
+	commit, _, _ := unstructured.NestedString(u.Object, "status", "gitbind", "commit")
+	return commit
+}
+
 func statusUID(u *unstructured.Unstructured) types.UID {
 	uid, _, _ := unstructured.NestedString(u.Object, "status", "gitbind", "uid")
 	return types.UID(uid)

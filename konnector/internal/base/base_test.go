@@ -312,3 +312,23 @@ func TestTheBaseOfAnObjectThatWasJustCreated(t *testing.T) {
 		}
 	}
 }
+
+func TestL7_WhatTheStatusSaysOfAnAgreement(t *testing.T) {
+	for name, c := range map[string]struct {
+		gitbind map[string]any
+		want    string
+	}{
+		"its own":                  {map[string]any{"uid": "u1", "commit": "1234"}, "1234"},
+		"of another object":        {map[string]any{"uid": "u2", "commit": "1234"}, ""},
+		"of nobody":                {map[string]any{"commit": "1234"}, ""},
+		"it was never agreed on":   {map[string]any{"uid": "u1"}, ""},
+		"the status says nothing":  {nil, ""},
+		"the commit makes no word": {map[string]any{"uid": "u1", "commit": int64(1)}, ""},
+	} {
+		u := object("u1", "")
+		u.Object["status"] = map[string]any{"gitbind": c.gitbind}
+		if got := AgreedAt(u); got != c.want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}

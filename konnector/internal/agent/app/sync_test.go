@@ -257,6 +257,51 @@ func TestD32_KubectlReplace(t *testing.T) {
 	w.conditionIs("orders", "Conflict", "None")
 }
 
+// L7: without the attribution policy a replace takes our annotations, too. What the
+// object's status says is left: that it was agreed on, and when.
+func TestL7_AReplaceDoesNotBringBackWhatAPullRequestRemoved(t *testing.T) {
+	t.Parallel()
+	w := newLoop(t)
+	names := []string{"kept", "ended", "edited"}
+	for _, name := range names {
+		w.apply(name, spec("small"))
+	}
+	w.inStep(names...)
+	w.stop()
+	w.commit("kept")
+	w.commit("ended")
+	for _, name := range names {
+		manifest := filepath.Join(t.TempDir(), name+".yaml")
+		w.must(os.WriteFile(manifest, w.file(name, "service: a9s-postgresql13", "plan: big"), 0o600))
+		w.kubectl("replace", "-f", manifest)
+		if u := w.get(name); u.GetAnnotations()[v1alpha1.BaseAnnotation] != "" {
+			t.Fatalf("the base of %s is still there: %v", name, u.GetAnnotations())
+		}
+	}
+	w.start()
+	w.held("ChangedAndRemoved", "kept", "ended")
+	w.never("it is committed again", func() bool {
+		main := w.main()
+		_, kept := main.Entry(w.key("kept").Path())
+		_, ended := main.Entry(w.key("ended").Path())
+		return kept || ended
+	})
+	// A replace is an edit as any other.
+	w.fileIs("edited", plan("big"))
+	w.inStep("edited")
+	w.conditionIs("edited", "Conflict", "None")
+
+	w.resolve("kept", "keep")
+	w.fileIs("kept", plan("big"))
+	w.inStep("kept")
+	// The replace took the finalizer, too: there is nothing to wait for.
+	w.resolve("ended", "delete")
+	w.objectGone("ended")
+	if _, ok := w.main().Entry(w.key("ended").Path()); ok {
+		t.Error("its file is back")
+	}
+}
+
 // As Velero does: the object as it was saved, with all annotations, into a
 // cluster where it is gone.
 func TestD32_RestoredFromSavedYAML(t *testing.T) {

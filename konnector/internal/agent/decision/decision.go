@@ -55,7 +55,8 @@ type Facts struct {
 
 	// Base is the version that both last agreed on, normalized; nil for none.
 	Base *contract.Claim
-	// BaseCommit is the commit of main at which they did.
+	// BaseCommit is the commit of main at which they did. Without Base it is the one at
+	// which they once did, as the object's status says: somebody took its base away.
 	BaseCommit string
 	// BaseRemoved says that since Base both agreed that the claim goes.
 	BaseRemoved bool

@@ -82,6 +82,10 @@ func TestFor(t *testing.T) {
 		{row: "changed | changed by others since we pushed another version", f: Facts{Live: edit, File: other, Base: old, OwnWork: no, Interrupted: EditedSince}, want: GiveWay, why: BothChanged},
 		{row: "there and back | changed by others since we pushed the way there", f: Facts{Live: old, Touched: true, File: other, Base: old, OwnWork: no, Interrupted: EditedSince}, want: GiveWay, why: BothChanged},
 		{row: "changed | changed by ourselves", f: Facts{Live: edit, File: other, Base: old, OwnWork: yes}, want: Rebase},
+		{row: "L7: its base was taken away | removed", f: Facts{Live: edit, BaseCommit: "c1", Continues: yes}, want: Hold, why: ChangedAndRemoved},
+		{row: "L7: its base was taken away | removed?", f: Facts{Live: edit, BaseCommit: "c1"}, want: Ask, ask: AskContinues},
+		{row: "L7: its base was taken away | absent, and main is another one", f: Facts{Live: edit, BaseCommit: "c1", Continues: no}, want: Commit},
+		{row: "L7: its base was taken away | pushed by ourselves", f: Facts{Live: edit, BaseCommit: "c1", File: other, OwnWork: yes}, want: Rebase},
 		{row: "changed | removed", f: Facts{Live: edit, Base: old, Continues: yes}, want: Hold, why: ChangedAndRemoved},
 
 		{row: "any | present, refused by the API server", f: Facts{Live: old, File: other, Base: old, Refusal: "spec.plan: Unsupported value"}, want: Hold, why: FileRefused},

@@ -79,6 +79,10 @@ func (f Facts) inStep() Decision {
 // fileAbsent is for an object that is to stay and has no file.
 func (f Facts) fileAbsent() Decision {
 	switch {
+	case f.Base == nil && f.BaseCommit != "" && f.Continues == Unasked:
+		return ask(AskContinues)
+	case f.Base == nil && f.BaseCommit != "" && f.Continues == Yes:
+		return f.hold(ChangedAndRemoved)
 	case f.Base == nil && f.Writer == v1alpha1.WriterGit:
 		return f.hold(GitWrites)
 	case f.Base == nil:

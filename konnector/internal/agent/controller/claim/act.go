@@ -203,7 +203,11 @@ func (r *reconciler) delete(ctx context.Context, l *look) (*unstructured.Unstruc
 	if err := r.removing(ctx, l); err != nil {
 		return nil, err
 	}
-	u, err := r.recordRemoved(ctx, l.object, *l.base)
+	b := r.agreed(l, l.facts.Live)
+	if l.base != nil {
+		b = *l.base
+	}
+	u, err := r.recordRemoved(ctx, l.object, b)
 	if err != nil {
 		return nil, err
 	}

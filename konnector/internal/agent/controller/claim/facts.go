@@ -103,6 +103,7 @@ func (r *reconciler) lookAtObject(ctx context.Context, l *look, from client.Read
 	if l.base, err = r.baseOf(ctx, l.key, l.object); err != nil {
 		return err
 	}
+	f.BaseCommit = base.AgreedAt(l.object)
 	if l.base != nil {
 		f.Base = schema.Normalize(l.base.Claim)
 		f.BaseCommit, f.BaseRemoved, f.Lost = l.base.Commit, l.base.Removed, l.base.Lost
@@ -188,8 +189,8 @@ func (r *reconciler) answer(ctx context.Context, l *look) error {
 	case decision.AskOwnWork:
 		err = r.askOwnWork(ctx, l)
 	case decision.AskContinues:
-		yes, err = repo.Lineage.Continues(ctx, baseCommit(l.base))
-		l.facts.Continues = answerOf(yes && l.facts.BaseCurrent)
+		yes, err = repo.Lineage.Continues(ctx, store.Hash(l.facts.BaseCommit))
+		l.facts.Continues = answerOf(yes && (l.base == nil || l.facts.BaseCurrent))
 	case decision.AskGone:
 		yes, err = r.gone(ctx, l)
 		l.facts.Gone = answerOf(yes)
@@ -247,7 +248,7 @@ func (r *reconciler) gone(ctx context.Context, l *look) (bool, error) {
 	case types.UID(l.answer.UID) == l.object.GetUID():
 		return true, nil
 	}
-	follows, err := r.api().Repository.Lineage.Follows(ctx, baseCommit(l.base), store.Hash(l.answer.Answers.Commit))
+	follows, err := r.api().Repository.Lineage.Follows(ctx, store.Hash(l.facts.BaseCommit), store.Hash(l.answer.Answers.Commit))
 	if err != nil || follows {
 		return follows, err
 	}

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/konnector/internal/agent/decision"
 )
 
@@ -28,7 +29,7 @@ func (r *reconciler) askOwnWork(ctx context.Context, l *look) error {
 		return err
 	}
 	if !last.Merged && last.Blob == string(l.file.Hash) && last.Generation <= pushable(l) {
-		proven, err := r.was(ctx, l, last.Version)
+		proven, err := r.isProven(ctx, l, last)
 		if f.OwnWork = answerOf(proven); proven || err != nil {
 			return err
 		}
@@ -59,6 +60,23 @@ func pushable(l *look) int64 {
 		generation--
 	}
 	return generation
+}
+
+// isProven reports whether a push that made the file was of this very object: both
+// agreed after it, as the status says of an object whose base somebody took away; or the
+// object was as it was pushed.
+func (r *reconciler) isProven(ctx context.Context, l *look, push contract.ObjectTrailer) (bool, error) {
+	if agreed := store.Hash(l.facts.BaseCommit); l.base == nil && agreed != "" {
+		part, err := r.api().Repository.Lineage.Continues(ctx, agreed)
+		if err != nil {
+			return false, err
+		}
+		since, err := r.api().Repository.Pushes.Last(ctx, agreed, l.key)
+		if err != nil || part && since == (contract.ObjectTrailer{}) {
+			return err == nil, err
+		}
+	}
+	return r.was(ctx, l, push.Version)
 }
 
 // was reports whether the object, as it was at a resourceVersion, said what the file

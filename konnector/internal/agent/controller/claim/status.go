@@ -129,8 +129,8 @@ func (r *reconciler) status(l *look, trouble error) map[string]any {
 	if h := toDecide(l); h != nil {
 		ours["hold"] = h
 	}
-	if l.base != nil && l.base.Commit != "" {
-		ours["commit"] = l.base.Commit
+	if l.facts.BaseCommit != "" {
+		ours["commit"] = l.facts.BaseCommit
 	}
 	var conditions []any
 	for _, c := range []condition{committed, applied, ready, held, conflict} {

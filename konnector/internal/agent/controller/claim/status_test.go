@@ -65,7 +65,7 @@ func inStep() *look {
 	u.SetGeneration(3)
 	return &look{
 		key: key, object: u, file: &store.Entry{Path: key.Path(), Hash: "b1"}, base: &base.Base{Commit: "c1"},
-		facts:    decision.Facts{Key: key, Live: version("small"), File: version("small"), Base: version("small"), Finalizer: true},
+		facts:    decision.Facts{Key: key, Live: version("small"), File: version("small"), Base: version("small"), BaseCommit: "c1", Finalizer: true},
 		decision: decision.Decision{Action: decision.Nothing},
 		answer: &contract.Status{Result: contract.Applied, Answers: contract.Answers{Blob: "b1"}, Status: map[string]any{
 			"known": "x", "unknown": "y",

@@ -47,6 +47,9 @@ type Base struct {
 	Turns []flipflop.Turn
 	// LeftOut are the fields of Claim that the file did not have: see LeftOut.
 	LeftOut []string
+	// Stray are the labels and annotations, by key, that the file had and that did not
+	// travel then: a list of keys that grows makes them a part of the file.
+	Stray []string
 	// Claim is the version, normalized.
 	Claim *contract.Claim
 }
@@ -74,6 +77,7 @@ type annotation struct {
 	Turns []flipflop.Turn `json:"turns,omitempty"`
 
 	LeftOut []string `json:"leftOut,omitempty"`
+	Stray   []string `json:"stray,omitempty"`
 
 	// Content is gzip, then base64, of content as JSON with sorted keys.
 	Content string `json:"content"`
@@ -118,7 +122,7 @@ func (b *Base) Encode() (string, error) {
 	}
 	out, err := json.Marshal(annotation{
 		UID: b.UID, Connection: b.Connection, Commit: b.Commit, Blob: b.Blob, Generation: b.Generation, Removed: b.Removed,
-		Lost: b.Lost, Turns: b.Turns, LeftOut: b.LeftOut, Content: packed,
+		Lost: b.Lost, Turns: b.Turns, LeftOut: b.LeftOut, Stray: b.Stray, Content: packed,
 	})
 	if err != nil {
 		return "", fmt.Errorf("encode base: %w", err)
@@ -214,7 +218,7 @@ func (a *annotation) base(u *unstructured.Unstructured) *Base {
 	}
 	return &Base{
 		UID: u.GetUID(), Connection: a.Connection, Commit: a.Commit, Blob: a.Blob, Generation: a.Generation, Removed: a.Removed,
-		Lost: a.Lost, Turns: a.Turns, LeftOut: a.LeftOut,
+		Lost: a.Lost, Turns: a.Turns, LeftOut: a.LeftOut, Stray: a.Stray,
 		Claim: &contract.Claim{
 			APIVersion: c.APIVersion, Kind: c.Kind, Namespace: u.GetNamespace(), Name: u.GetName(),
 			Labels: c.Labels, Annotations: c.Annotations, Spec: c.Spec,

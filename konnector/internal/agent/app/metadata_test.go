@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -110,6 +111,49 @@ func TestH9_WhatTheExportListsTravels(t *testing.T) {
 	if m := w.bindingIs("ExportInvalid"); !strings.Contains(m, "never travels") {
 		t.Errorf("message %q", m)
 	}
+}
+
+// H9: a file has had a key that the template lists later. It comes to the object, and is
+// no key that somebody took out of it.
+func TestH9_WhatIsListedLaterComesFromTheFile(t *testing.T) {
+	t.Parallel()
+	w := newLoop(t)
+	names := []string{"by-git", "edited"}
+	for _, name := range names {
+		w.put(w.person, "Order "+name, w.key(name).Path(), fmt.Appendf(nil, "apiVersion: %s/v1\nkind: PostgresqlInstance\nmetadata:\n  name: %s\n  namespace: %s\n"+
+			"  annotations: {example.com/owner: ada}\nspec: {service: a9s-postgresql13, plan: small}\n", w.group, name, w.namespace))
+	}
+	w.inStep(names...)
+	// One of the files is the konnector's since.
+	w.setSpec("edited", "medium", "plan")
+	w.fileIs("edited", plan("medium"))
+	w.inStep("edited")
+
+	w.metadataKeys = []string{"example.com/"}
+	w.publish(nil)
+	for _, name := range names {
+		w.eventually(name+" has it", func() error {
+			if got := w.get(name).GetAnnotations()["example.com/owner"]; got != "ada" {
+				return errorf("it has %q", got)
+			}
+			return nil
+		})
+		w.setSpec(name, "big", "plan")
+		w.fileIs(name, plan("big"))
+		w.inStep(name)
+		if !strings.Contains(w.text(name), "example.com/owner: ada") {
+			t.Errorf("the file is\n%s", w.text(name))
+		}
+	}
+	// Now that it travels, it can be taken away.
+	w.edit("by-git", func(u *unstructured.Unstructured) { w.annotate(u, "example.com/owner", "") })
+	w.eventually("it is gone from the file", func() error {
+		if strings.Contains(w.text("by-git"), "owner") {
+			return errorf("it is\n%s", w.text("by-git"))
+		}
+		return nil
+	})
+	w.inStep("by-git")
 }
 
 // H9: claims that have in Git, and in their base, what travelled before the allow-list

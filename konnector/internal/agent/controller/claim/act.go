@@ -62,7 +62,7 @@ func (r *reconciler) agreed(l *look, version *contract.Claim) base.Base {
 		b.UID, b.Generation = l.object.GetUID(), l.object.GetGeneration()
 	}
 	if l.file != nil {
-		b.Blob, b.LeftOut = string(l.file.Hash), l.leftOut(version)
+		b.Blob, b.LeftOut, b.Stray = string(l.file.Hash), l.leftOut(version), r.stray(l)
 	}
 	return b
 }

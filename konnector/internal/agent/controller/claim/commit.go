@@ -61,25 +61,6 @@ func (r *reconciler) encode(l *look, version *contract.Claim) ([]byte, error) {
 	return data, err
 }
 
-// withStrayKeys is a version with the labels and annotations that the file has and
-// that do not travel: they are their author's.
-func (r *reconciler) withStrayKeys(l *look, version *contract.Claim) *contract.Claim {
-	if l.file == nil {
-		return version
-	}
-	if l.base != nil && l.facts.Base != nil && l.base.Blob == string(l.file.Hash) {
-		// Mostly it is a file of ours, which has nothing else and need not be read.
-		if data, err := contract.Encode(l.facts.Base); err == nil && blobOf(data) == l.base.Blob {
-			return version
-		}
-	}
-	file, err := r.readFile(l)
-	if err != nil {
-		return version
-	}
-	return r.api().schema.Keys().With(version, file)
-}
-
 // removeFile takes the file off main because the object is being deleted. Who
 // deleted it, the API server does not say.
 func (r *reconciler) removeFile(ctx context.Context, l *look) (*unstructured.Unstructured, error) {

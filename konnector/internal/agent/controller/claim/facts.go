@@ -135,7 +135,7 @@ func (r *reconciler) lookAtFile(l *look) {
 	}
 	l.file, l.facts.FileBlob = &entry, string(entry.Hash)
 	if l.base != nil && l.base.Blob == string(entry.Hash) {
-		l.facts.File = l.facts.Base
+		l.facts.File, l.facts.Problem = r.unchangedFile(l)
 		return
 	}
 	c, err := r.readFile(l)

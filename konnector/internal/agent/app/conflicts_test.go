@@ -138,6 +138,36 @@ func TestD1_BothChangedTheSameField(t *testing.T) {
 	}
 }
 
+// A person merges what was kept of a conflict: the commit says nothing of main, whose
+// history it is part of then, but what it changes.
+func TestL13_AKeptVersionThatAPersonMergesIsAnEdit(t *testing.T) {
+	t.Parallel()
+	w := newLoop(t)
+	w.apply("orders", spec("small"))
+	w.committed("orders")
+	w.both("orders",
+		func() { w.setSpec("orders", "medium", "plan") },
+		func() { w.commit("orders", "service: a9s-postgresql13", "plan: big") })
+	branch := w.keptSays("orders", "BothChanged", plan("medium"))
+	w.objectIs("orders", plan("big"))
+	w.committed("orders")
+	if said := contract.ParseObjectTrailers(w.git("log", "-1", "--format=%B", branch)); len(said) > 0 {
+		t.Errorf("it says that the konnector did %+v on main", said)
+	}
+	w.force("main", w.git("rev-parse", branch))
+	w.objectIs("orders", plan("medium"))
+	w.fileIs("orders", plan("medium"))
+	w.committed("orders")
+	w.conditionIs("orders", "Held", "None")
+	// What is edited since is neither lost nor held.
+	w.setSpec("orders", "big", "plan")
+	w.fileIs("orders", plan("big"))
+	w.committed("orders")
+	w.stop()
+	w.start()
+	w.objectIs("orders", plan("big"))
+}
+
 func TestD1_AnEditEndsAConflict(t *testing.T) {
 	t.Parallel()
 	w := newLoop(t)

@@ -91,6 +91,9 @@ type change struct {
 	// merged is the hash that the object's version would have, where the new file
 	// holds others' changes, too.
 	merged string
+	// kept says that it is for a branch of its own. People may merge that, and what its
+	// trailer said would then be taken for what was done to main.
+	kept bool
 	// approved says that a person has approved the removal.
 	approved bool
 	apply    func(*store.Tree) error
@@ -117,12 +120,12 @@ func (r *reconciler) push(ctx context.Context, l *look, c change) (*store.Snapsh
 func (r *reconciler) edit(l *look, c change) store.Edit {
 	cluster := r.api().Repository.ClusterID
 	authors := Authors(c.users, cluster)
-	trailers := []store.Trailer{
-		{Key: contract.TrailerCluster, Value: cluster},
-		{Key: contract.TrailerObject, Value: contract.ObjectTrailer{
+	trailers := []store.Trailer{{Key: contract.TrailerCluster, Value: cluster}}
+	if !c.kept {
+		trailers = append(trailers, store.Trailer{Key: contract.TrailerObject, Value: contract.ObjectTrailer{
 			Key: l.key, UID: string(l.object.GetUID()), Generation: l.object.GetGeneration(), Version: l.object.GetResourceVersion(),
 			Blob: c.blob, Merged: c.merged != "", Live: c.merged,
-		}.String()},
+		}.String()})
 	}
 	if c.approved {
 		trailers = append(trailers, store.Trailer{Key: contract.TrailerApproved, Value: l.key.Path()})

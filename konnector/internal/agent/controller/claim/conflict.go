@@ -98,7 +98,7 @@ func (r *reconciler) giveWay(ctx context.Context, l *look) (*unstructured.Unstru
 		Fields: l.facts.Fields[:min(len(l.facts.Fields), maxNamed)], Users: users[:min(len(users), maxNamed)],
 	}
 	e := r.edit(l, change{
-		verb: "keep", users: users,
+		verb: "keep", users: users, kept: true,
 		apply: func(t *store.Tree) error { return t.Write(l.key.Path(), data) },
 	})
 	if err := r.api().Repository.Keep(ctx, lost.Branch, l.view.Main, e); err != nil {

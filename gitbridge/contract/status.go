@@ -56,6 +56,9 @@ const (
 	// NotPermitted says that the app cluster may not bind the API any more: what
 	// it ordered before stays, and nothing new is ordered.
 	NotPermitted Reason = "NotPermitted"
+	// Reverted says, of a claim that is lost, that its file came back while the service
+	// was being deleted.
+	Reverted Reason = "Reverted"
 	// ClaimsExist says, of a request, that its removal waits for claims.
 	ClaimsExist Reason = "ClaimsExist"
 )
@@ -69,8 +72,8 @@ type Status struct {
 	// Answers names the version of the file that this is about.
 	Answers Answers `json:"answers"`
 	Result  Result  `json:"result"`
-	// Reason is set when a removal, or something new, is held, and when a claim is
-	// contested.
+	// Reason is set when a removal, or something new, is held, when a claim is
+	// contested, and when it is lost because its removal was reverted.
 	Reason Reason `json:"reason,omitempty"`
 	// Message is for people; empty when there is nothing to say.
 	Message string `json:"message,omitempty"`

@@ -46,7 +46,7 @@ func TestBridge(t *testing.T) {
 			{"the history of status reads well", testHistory},
 			{"a map that lost its last entry is empty", testEmptied},
 			{"a service is gone when it is really gone", testDeleteWaits},
-			{"a claim that comes back while it goes is ordered anew afterwards", testBackWhileGoing},
+			{"L11 a claim that comes back while it goes is ordered anew once a person says so", testBackWhileGoing},
 			{"a namespaced composite", testComposite},
 			{"an API that is not Crossplane's", testPlain},
 			{"bad input is refused by name and stops nothing else", testBadInput},

@@ -196,15 +196,16 @@ func testBackWhileGoing(w *world, apis apis) {
 	t.push("Changed my mind", map[string]string{orders: manifest(orders, nano)})
 	t.wantAnswer(orders, contract.Deleting, "cannot be undone")
 	t.finalizer(orders, false)
-	s := t.wantAnswer(orders, contract.Applied)
-	if s.UID == "u1" {
-		w.Error("the new service has the old claim's uid")
+	if s := t.wantAnswer(orders, contract.Lost, "--recreate-empty "+orders); s.Reason != contract.Reverted {
+		w.Errorf("%+v", s)
 	}
+	if t.object(orders) != nil {
+		w.Error("an empty one was ordered")
+	}
+	t.approve(v1alpha1.RecreateEmptyAnnotation, orders)
+	t.wantAnswer(orders, contract.Applied)
 	if t.object(orders).GetUID() == first {
 		w.Error("it is the old object")
-	}
-	if log := w.host.run(t.id, "log", "--format=%s", "status"); !strings.Contains(log, "status: Gone team-a/orders") {
-		w.Errorf("there was no tombstone:\n%s", log)
 	}
 }
 

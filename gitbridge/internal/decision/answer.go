@@ -55,9 +55,21 @@ func (f Facts) terminating() *contract.Status {
 	s := f.Deleting(f.Live, "it is being deleted on the control plane, though its file is on main")
 	if f.removalBegan() {
 		s.Answers = f.Present.Answers
-		s.Message = "a delete that has begun cannot be undone: it will be ordered anew when it is gone, because its file is back on main"
+		s.Message = "a delete that has begun cannot be undone, though its file is back on main. " + f.wordsOfEmpty()
 	}
 	return s
+}
+
+// reverted is the answer when the service went as its removal asked, and the file came
+// back before that.
+func (f Facts) reverted() *contract.Status {
+	s := f.refused(contract.Lost, "its file came back while the service was being deleted, which cannot be undone: the service is gone, with its data. "+f.wordsOfEmpty(), nil)
+	s.Reason = contract.Reverted
+	return s
+}
+
+func (f Facts) wordsOfEmpty() string {
+	return "Nothing is ordered in its place by itself, because it would be empty. Remove the file; or, for an empty one: kubectl gitbind approve --recreate-empty " + f.Path
 }
 
 func (f Facts) heldRemoval(r guard.Verdict) *contract.Status {
@@ -132,11 +144,17 @@ func (f Facts) status(result contract.Result) *contract.Status {
 	if f.IsClaim {
 		s.Metadata = contract.StatusMeta{Name: f.Key.Name, Namespace: f.Key.Namespace}
 	}
-	// A claim after a tombstone is another one.
-	if s.UID == "" && f.Present != nil && (f.Present.Result != contract.Gone || result == contract.Gone) {
+	if s.UID == "" && f.Present != nil && !f.isAnother(result) {
 		s.UID = f.Present.UID
 	}
 	return s
+}
+
+// isAnother says of an answer that it is about another claim than the present one: what
+// comes after a tombstone, or in the place of what went.
+func (f Facts) isAnother(result contract.Result) bool {
+	return f.Present.Result == contract.Gone && result != contract.Gone ||
+		f.Present.Reason == contract.Reverted && result == contract.Applied
 }
 
 // answers names the version that is answered.

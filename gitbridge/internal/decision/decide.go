@@ -41,16 +41,21 @@ func (f Facts) present() Decision {
 	case f.Live != nil && f.Live.Terminating:
 		return answer(f.terminating())
 	case f.removalBegan() && f.Live == nil:
-		// The service went as asked. Its tombstone comes first, so that the app
-		// cluster can let go of the old claim.
-		if !f.Certain {
+		// The service went as asked, though its file is back.
+		switch {
+		case !f.Certain:
 			return Decision{Effect: Ask}
+		case !f.Recreate:
+			return answer(f.reverted())
 		}
+		// Its tombstone comes first, so that the app cluster can let go of the old claim.
 		return Decision{Effect: Nothing, Answer: f.gone(), Again: true}
 	case f.File.Problem != nil:
 		return answer(f.invalid())
 	case f.Live == nil && f.wasApplied() && !f.Certain:
 		return Decision{Effect: Ask}
+	case f.Live == nil && f.wasApplied() && !f.Recreate && f.Present.Reason == contract.Reverted:
+		return answer(f.reverted())
 	case f.Live == nil && f.wasApplied() && !f.Recreate:
 		return answer(f.refused(contract.Lost, fmt.Sprintf("%s was applied once and is missing on the control plane. It is not made anew by itself, "+
 			"because it would be empty. Restore it there; or, for an empty one: kubectl gitbind approve --recreate-empty %s", f.Present.Object, f.Path), nil))

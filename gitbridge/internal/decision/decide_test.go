@@ -81,6 +81,8 @@ func present(result contract.Result, blob string, change ...func(*contract.Statu
 
 func asForeign(s *contract.Status) { s.Reason = contract.Foreign }
 
+func asReverted(s *contract.Status) { s.Reason = contract.Reverted }
+
 func withObject(s *contract.Status) { s.Object = object }
 
 func applied(blob string) func(*Facts) { return present(contract.Applied, blob, withObject) }
@@ -158,9 +160,13 @@ func TestDecide(t *testing.T) {
 
 		// A file is back.
 		{"a delete that has begun goes on though the file is back", list(file, goingLive, deleting), want{result: contract.Deleting, commit: seen, uid: "u1", object: object, status: true, message: "cannot be undone"}},
-		{"then comes the tombstone", list(file, deleting, certain), want{result: contract.Gone, since: now, commit: seen, uid: "u1", again: true}},
+		{"then it is lost", list(file, deleting, certain), want{result: contract.Lost, reason: contract.Reverted, blob: "b1", commit: head, uid: "u1", object: object, message: "--recreate-empty"}},
 		{"not before the API server was asked", list(file, deleting), want{effect: Ask}},
-		{"and then the file is applied", list(file, present(contract.Gone, "")), want{effect: Apply}},
+		{"and stays so", list(file, certain, present(contract.Lost, "b1", withObject, asReverted)), want{result: contract.Lost, reason: contract.Reverted, blob: "b1", commit: seen, uid: "u1", object: object, message: "came back"}},
+		{"until a person wants it empty", list(file, certain, recreate, present(contract.Lost, "b1", withObject, asReverted)), want{effect: Apply}},
+		{"it has a tombstone when the file goes again", list(certain, removed, present(contract.Lost, "b1", withObject, asReverted)), want{result: contract.Gone, since: now, commit: head, uid: "u1"}},
+		{"where a person wanted it empty before, the tombstone comes first", list(file, deleting, certain, recreate), want{result: contract.Gone, since: now, commit: seen, uid: "u1", again: true}},
+		{"what comes back after the tombstone is applied", list(file, present(contract.Gone, "")), want{effect: Apply}},
 		{"with a life of its own", list(file, live, present(contract.Gone, "")), want{result: contract.Applied, blob: "b1", commit: head, object: object, status: true}},
 		{"a delete that was refused so far is withdrawn", list(file, olderLive, deleting), want{effect: Apply}},
 
@@ -263,6 +269,30 @@ func TestNothingIsDeletedWithoutARemoval(t *testing.T) {
 			t.Fatalf("deletes: %+v", f)
 		}
 	})
+}
+
+// A removal that is reverted while the service is being deleted orders nothing by itself,
+// whatever the file says by then, and whenever the bridge looks.
+func TestL11_AFileThatComesBackWhileItsServiceGoesOrdersNothing(t *testing.T) {
+	for _, f := range []func(*Facts){file, badFile} {
+		facts := facts(func(all *Facts) { f(all); deleting(all); goingLive(all) })
+		facts.Present = Decide(facts).Answer
+		facts.Live = nil
+		for step := range 4 {
+			facts.Certain = step > 0
+			d := Decide(facts)
+			if d.Effect == Apply || d.Answer != nil && d.Answer.Result != contract.Lost && d.Answer.Result != contract.Invalid {
+				t.Fatalf("step %d: %+v %+v", step, d, d.Answer)
+			}
+			if d.Answer != nil {
+				facts.Present = d.Answer
+			}
+		}
+		file(&facts)
+		if d := Decide(facts); d.Answer == nil || d.Answer.Result != contract.Lost {
+			t.Errorf("%+v %+v", d, d.Answer)
+		}
+	}
 }
 
 func TestWhatWasAppliedIsNotMadeAnew(t *testing.T) {

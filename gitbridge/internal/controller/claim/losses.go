@@ -220,7 +220,7 @@ func (c *Controller) isRecreated(ctx context.Context) bool {
 			continue
 		}
 		u, err := c.Objects.Get(api.Kind, c.Session.Cluster.ClaimNamespace(key.Namespace), key.Name)
-		if err != nil || u == nil {
+		if err != nil || u == nil || u.GetDeletionTimestamp() != nil {
 			return false
 		}
 	}

@@ -41,6 +41,26 @@ func LeftOut(file, agreed *contract.Claim) []string {
 	return out
 }
 
+// WithDefaultsOf is the base with what the spec of its object has and the base has not,
+// where nobody edited that spec since: a schema got defaults that it did not have. The
+// file leaves them out. The base is not changed.
+func (b *Base) WithDefaultsOf(object *contract.Claim) *Base {
+	var added []string
+	for _, pointer := range LeftOut(b.Claim, object) {
+		if strings.HasPrefix(pointer, "/spec/") {
+			added = append(added, pointer)
+		}
+	}
+	if len(added) == 0 {
+		return b
+	}
+	out := *b
+	out.Claim = (&Base{Claim: object, LeftOut: added}).Complete(b.Claim)
+	out.LeftOut = slices.Concat(b.LeftOut, added)
+	slices.Sort(out.LeftOut)
+	return &out
+}
+
 // Complete is a file that was changed since, with the fields of the base that it
 // leaves out and left out before: that they are not there is no edit, whatever the
 // schema's defaults are now. A field that was in the file then, and is not now, stays

@@ -86,3 +86,23 @@ func without(t *rapid.T, all map[string]any) map[string]any {
 	}
 	return out
 }
+
+func TestL12_DefaultsThatCameAfterTheAgreementArePartOfIt(t *testing.T) {
+	type object = map[string]any
+	b := &Base{LeftOut: []string{"/spec/plan"}, Claim: &contract.Claim{Labels: map[string]string{"team": "a"}, Spec: object{"plan": "small", "net": object{"port": int64(1)}}}}
+	said := &contract.Claim{Labels: map[string]string{"team": "a", "more": "b"}, Spec: object{"plan": "big", "tier": "normal", "net": object{"port": int64(1), "tls": true}}}
+	got := b.WithDefaultsOf(said)
+	want := &Base{
+		LeftOut: []string{"/spec/net/tls", "/spec/plan", "/spec/tier"},
+		Claim:   &contract.Claim{Labels: map[string]string{"team": "a"}, Spec: object{"plan": "small", "tier": "normal", "net": object{"port": int64(1), "tls": true}}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if len(b.LeftOut) != 1 || len(b.Claim.Spec) != 2 {
+		t.Errorf("the base was changed: %+v", b)
+	}
+	if same := got.WithDefaultsOf(said); same != got {
+		t.Errorf("added twice: %+v", same)
+	}
+}

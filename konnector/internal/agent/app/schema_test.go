@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -121,11 +122,6 @@ func TestD19_ASchemaThatBreaksObjectsIsHeld(t *testing.T) {
 func TestL12_AChangedDefaultDoesNotRideAlongWithAnEdit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	tier := func(value string) func(*apiextensionsv1.CustomResourceDefinition) {
-		return func(crd *apiextensionsv1.CustomResourceDefinition) {
-			specOf(crd).Properties["tier"] = apiextensionsv1.JSONSchemaProps{Type: "string", Default: &apiextensionsv1.JSON{Raw: []byte(value)}}
-		}
-	}
 	w.publish(tier(`"normal"`))
 	w.loopPublished()
 	w.commit("orders", "service: a9s-postgresql13", "plan: small")
@@ -134,14 +130,9 @@ func TestL12_AChangedDefaultDoesNotRideAlongWithAnEdit(t *testing.T) {
 	w.committed("billing")
 
 	w.publish(tier(`"premium"`))
-	message := w.bindingSays("Schema", "BreakingChange")
-	if want := `spec.tier has the default "premium", and had "normal"`; !strings.Contains(message, want) {
+	if message, want := w.approveSchema(), `spec.tier has the default "premium", and had "normal"`; !strings.Contains(message, want) {
 		t.Errorf("%q does not say %s", message, want)
 	}
-	_, hash, _ := strings.Cut(message, v1alpha1.ApproveSchemaAnnotation+"=")
-	hash, _, _ = strings.Cut(hash, " ")
-	w.patchBinding(`{"metadata":{"annotations":{"gitbind.dev/approve-schema":"` + hash + `"}}}`)
-	w.bindingSays("Schema", "UpToDate")
 
 	t.Run("an edit in Git that says nothing of it leaves it", func(*testing.T) {
 		w.commit("orders", "service: a9s-postgresql13", "plan: big")
@@ -169,6 +160,67 @@ func TestL12_AChangedDefaultDoesNotRideAlongWithAnEdit(t *testing.T) {
 	})
 }
 
+// A default that came after the agreement is in no base. The API server stores it with
+// the next write, whoever makes it, and that is no edit.
+func TestL12_ADefaultThatCameLaterIsNoEditWhenItChanges(t *testing.T) {
+	t.Parallel()
+	w := newLoop(t)
+	names := []string{"orders", "billing"}
+	w.apply("orders", spec("small"))
+	w.commit("billing", "service: a9s-postgresql13", "plan: small")
+	w.inStep("orders")
+	w.committed("billing")
+	w.publish(tier(`"normal"`))
+	for _, name := range names {
+		w.objectIs(name, field("normal", "tier"))
+		w.edit(name, func(u *unstructured.Unstructured) { w.annotate(u, "example.com/x", "y") })
+	}
+	head := w.head("main")
+	w.publish(tier(`"premium"`))
+	w.approveSchema()
+	// All claims are looked at.
+	w.stop()
+	w.start()
+	w.apply("later", spec("small"))
+	w.objectIs("later", field("premium", "tier"))
+	w.inStep("later")
+	w.never("something else is committed", func() bool {
+		return strings.TrimSpace(w.git("diff", "--name-only", head, "main")) != w.key("later").Path()
+	})
+	// Nor does the new one come with somebody's edit.
+	w.commit("billing", "service: a9s-postgresql13", "plan: big")
+	w.objectIs("billing", plan("big"))
+	for _, name := range names {
+		w.objectIs(name, field("normal", "tier"))
+		w.committed(name)
+		w.conditionIs(name, "Conflict", "None")
+	}
+	if strings.Contains(w.text("billing"), "tier") {
+		t.Errorf("it was merged:\n%s", w.text("billing"))
+	}
+	w.setSpec("orders", "big", "plan")
+	w.fileIs("orders", plan("big"))
+	w.fileIs("orders", field("normal", "tier"))
+}
+
+// tier is a definition with a field of that name, and its default.
+func tier(value string) func(*apiextensionsv1.CustomResourceDefinition) {
+	return func(crd *apiextensionsv1.CustomResourceDefinition) {
+		specOf(crd).Properties["tier"] = apiextensionsv1.JSONSchemaProps{Type: "string", Default: &apiextensionsv1.JSON{Raw: []byte(value)}}
+	}
+}
+
+// approveSchema lets a breaking change be installed, and returns what was said of it.
+func (w *world) approveSchema() (message string) {
+	w.Helper()
+	message = w.bindingSays("Schema", "BreakingChange")
+	_, hash, _ := strings.Cut(message, v1alpha1.ApproveSchemaAnnotation+"=")
+	hash, _, _ = strings.Cut(hash, " ")
+	w.patchBinding(`{"metadata":{"annotations":{"gitbind.dev/approve-schema":"` + hash + `"}}}`)
+	w.bindingSays("Schema", "UpToDate")
+	return message
+}
+
 // The control plane publishes one version; another one takes its place.
 func TestC8_AnotherVersionTakesThePlaceOfTheFirst(t *testing.T) {
 	t.Parallel()
@@ -180,14 +232,9 @@ func TestC8_AnotherVersionTakesThePlaceOfTheFirst(t *testing.T) {
 		crd.Spec.Versions[0].Name = "v2"
 	}
 	w.publish(next)
-	message := w.bindingSays("Schema", "BreakingChange")
-	if !strings.Contains(message, "version v1 is no longer served") {
+	if message := w.approveSchema(); !strings.Contains(message, "version v1 is no longer served") {
 		t.Errorf("it says %q", message)
 	}
-	_, hash, _ := strings.Cut(message, v1alpha1.ApproveSchemaAnnotation+"=")
-	hash, _, _ = strings.Cut(hash, " ")
-	w.patchBinding(`{"metadata":{"annotations":{"gitbind.dev/approve-schema":"` + hash + `"}}}`)
-	w.bindingSays("Schema", "UpToDate")
 	w.bindingIs("Bound")
 	// Objects may be stored in the old version, which nobody can use any more.
 	served := map[string]bool{}

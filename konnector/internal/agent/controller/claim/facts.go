@@ -104,6 +104,9 @@ func (r *reconciler) lookAtObject(ctx context.Context, l *look, from client.Read
 		return err
 	}
 	f.BaseCommit = base.AgreedAt(l.object)
+	if l.base != nil && l.agreed == nil && l.base.Generation == l.object.GetGeneration() {
+		l.base = l.base.WithDefaultsOf(contract.FromObject(l.object))
+	}
 	if l.base != nil {
 		f.Base = schema.Normalize(l.base.Claim)
 		f.BaseCommit, f.BaseRemoved, f.Lost = l.base.Commit, l.base.Removed, l.base.Lost

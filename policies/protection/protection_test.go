@@ -119,6 +119,18 @@ func TestWhatTakesClaimsAlongIsNotDeletedByASlip(t *testing.T) {
 		c.allow(bound)
 		c.allowed(bound)
 	})
+	t.Run("L2: the definitions of gitbind", func(*testing.T) {
+		for _, name := range []string{"apiservicebindings.gitbind.dev", "connections.gitbind.dev"} {
+			own := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name}}
+			c.refused(own, "is one of gitbind", "kubectl annotate crd "+name+" gitbind.dev/allow-deletion=true")
+			c.eventually(func() error {
+				return says(c.DeleteAllOf(t.Context(), own, client.MatchingFields{"metadata.name": name}, client.DryRunAll), "is one of gitbind")
+			})
+			c.allow(own)
+			c.allowed(own)
+		}
+		c.allowed(other)
+	})
 	t.Run("a namespace with claims", func(t *testing.T) {
 		// Nothing is bound: nothing is protected, and nothing stands in the way.
 		c.allowed(a)

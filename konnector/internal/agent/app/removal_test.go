@@ -7,13 +7,17 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/test/env"
 )
 
 func TestManyDeletesAreHeldUntilApproved(t *testing.T) {
@@ -322,4 +326,46 @@ func TestLimitsOfAConnectionAreChecked(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Objects from a backup have owners that are no more, and Kubernetes collects them.
+func TestL4_GarbageCollectedClaimIsHeld(t *testing.T) {
+	t.Parallel()
+	w := newLoop(t)
+	// Those that are held count beside one that may go.
+	names := w.claims(8)
+	owner := func(uid types.UID) metav1.OwnerReference {
+		return metav1.OwnerReference{APIVersion: "v1", Kind: "Namespace", Name: w.namespace, UID: uid}
+	}
+	own := func(name string, owners ...metav1.OwnerReference) {
+		w.edit(name, func(u *unstructured.Unstructured) { u.SetOwnerReferences(owners) })
+	}
+	ns := namespace("")
+	w.must(w.client.Get(t.Context(), client.ObjectKey{Name: w.namespace}, ns))
+	// The konnector may not read Secrets: what it cannot know is held.
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "owner"}}
+	w.must(w.client.Create(t.Context(), secret))
+	own("c1", metav1.OwnerReference{APIVersion: "v1", Kind: "Secret", Name: secret.Name, UID: secret.UID})
+	own("c2", owner("of-before"), owner(ns.UID))
+	head := w.head("main")
+	own("c0", owner("of-before"))
+	// The garbage collector has to know of the claims' API.
+	w.must(w.env.Cluster(env.App).Rediscover(t.Context()))
+	w.terminates("c0")
+	w.deleteObject("c1")
+	if m := w.held("OwnerDeleted", "c0", "c1"); !strings.Contains(m, "ownerReferences") {
+		t.Errorf("it does not say why: %s", m)
+	}
+	w.stop()
+	w.start()
+	w.held("OwnerDeleted", "c0", "c1")
+	w.never("main changes", func() bool { return w.head("main") != head })
+	// One with an owner that lives was deleted by a person.
+	w.deleteObject("c2")
+	w.goes("c2")
+	w.resolve("c0", "release")
+	w.inStep("c0")
+	w.resolve("c1", "delete")
+	w.goes("c1")
+	w.stay(names[0])
 }

@@ -15,7 +15,7 @@ func (f Facts) choices(why Reason) []choice.Choice {
 	switch why {
 	case ChangedAndRemoved, FileMissing, Moved:
 		return []choice.Choice{choice.Keep, choice.Delete}
-	case DeletedAndChanged, FileCameBack, NamespaceDeleted, APIDeleted:
+	case DeletedAndChanged, FileCameBack, NamespaceDeleted, APIDeleted, OwnerDeleted:
 		return []choice.Choice{choice.Delete, choice.Release}
 	case FlipFlop, CommitLost:
 		return []choice.Choice{choice.Cluster, choice.File}

@@ -41,6 +41,7 @@ func TestChoices(t *testing.T) {
 		{"deleted and changed", held(ending), DeletedAndChanged, map[choice.Choice]Action{choice.Release: Release, choice.Delete: RemoveFile}},
 		{"the file came back", held(func(f *Facts) { ending(f); inStep(f); f.BaseRemoved = true }), FileCameBack, map[choice.Choice]Action{choice.Release: Release, choice.Delete: RemoveFile}},
 		{"the namespace ends", held(func(f *Facts) { ending(f); inStep(f); f.Ending = NamespaceEnds }), NamespaceDeleted, map[choice.Choice]Action{choice.Release: Release, choice.Delete: RemoveFile}},
+		{"its owner ends", held(func(f *Facts) { ending(f); inStep(f); f.Ending = OwnerEnds }), OwnerDeleted, map[choice.Choice]Action{choice.Release: Release, choice.Delete: RemoveFile}},
 		{"the API ends", held(func(f *Facts) { ending(f); inStep(f); f.Ending = APIEnds }), APIDeleted, map[choice.Choice]Action{choice.Release: Release, choice.Delete: RemoveFile}},
 		{"to and fro", held(func(f *Facts) { f.File, f.Flips = old, Yes }), FlipFlop, map[choice.Choice]Action{choice.Cluster: Commit, choice.File: GiveWay}},
 		{"main lacks the commit of the base", held(func(f *Facts) { f.Live, f.Continues = old, No }), CommitLost, map[choice.Choice]Action{choice.Cluster: Commit, choice.File: GiveWay}},

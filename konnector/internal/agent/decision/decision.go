@@ -145,6 +145,8 @@ type Ending string
 const (
 	NamespaceEnds Ending = "namespace"
 	APIEnds       Ending = "CustomResourceDefinition"
+	// OwnerEnds: the object has owners, and none that is known to stay.
+	OwnerEnds Ending = "owner"
 )
 
 // Action is what to do.
@@ -219,6 +221,7 @@ const (
 	NamespaceMissing  Reason = "NamespaceMissing"
 	NamespaceDeleted  Reason = "NamespaceDeleted"
 	APIDeleted        Reason = "APIDeleted"
+	OwnerDeleted      Reason = "OwnerDeleted"
 	NameUnfit         Reason = "NameUnfit"
 	FlipFlop          Reason = "FlipFlop"
 	ManyRemovals      Reason = Reason(contract.ManyRemovals)

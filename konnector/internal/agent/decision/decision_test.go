@@ -106,6 +106,7 @@ func TestFor(t *testing.T) {
 		{row: "terminating by a user | made independently", f: Facts{Live: edit, Terminating: true, Finalizer: true, File: other, OwnWork: no}, want: Hold, why: DeletedAndChanged},
 		{row: "terminating by a user | no claim", f: Facts{Live: old, Terminating: true, Finalizer: true, Problem: errBad, Base: old}, want: Hold, why: DeletedAndChanged},
 		{row: "terminating with its namespace | = base", f: Facts{Live: old, Terminating: true, Ending: NamespaceEnds, Finalizer: true, File: old, Base: old}, want: Hold, why: NamespaceDeleted},
+		{row: "L4: terminating with its owner | = base", f: Facts{Live: old, Terminating: true, Ending: OwnerEnds, Finalizer: true, File: old, Base: old}, want: Hold, why: OwnerDeleted},
 		{row: "terminating with its CRD | = base", f: Facts{Live: old, Terminating: true, Ending: APIEnds, Finalizer: true, File: old, Base: old}, want: Hold, why: APIDeleted},
 
 		{row: "terminating, the file went | back again", f: Facts{Live: old, Terminating: true, Finalizer: true, File: old, Base: old, BaseRemoved: true}, want: Hold, why: FileCameBack},

@@ -35,6 +35,8 @@ func (f Facts) message(why Reason) string {
 		return fmt.Sprintf("%s was removed and came back while this object was being deleted. A delete that has begun cannot be undone. "+decide+": "+deleteOrRelease, file)
 	case NamespaceDeleted, APIDeleted:
 		return fmt.Sprintf("This object is deleted only because its %s is. The service is kept. "+decide+": delete removes %s from main and deletes the service, release lets this object go and leaves file and service as they are.", f.Ending, file)
+	case OwnerDeleted:
+		return fmt.Sprintf("This object was deleted, and of the owners in its metadata.ownerReferences there is none of which the konnector knows that it stays: Kubernetes deletes such an object by itself, which says nothing of the service. The service is kept. "+decide+": delete removes %s from main and deletes the service, release lets this object go and keeps the service: the object is then created again from the file, without owners.", file)
 	case FlipFlop:
 		return fmt.Sprintf("%s Main stays as it is in %s until it is clear who writes what. Stop one of the two, or say in spec.writer of APIServiceBinding %s where claims are written. Then "+decideHere+": cluster commits this object, file writes the file into it.", f.FlipWords, file, f.Key.Binding)
 	case ManyRemovals, Moved:

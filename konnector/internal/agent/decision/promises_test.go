@@ -121,7 +121,7 @@ func everything() iter.Seq2[Facts, Decision] {
 			for _, file := range []*contract.Claim{nil, old, edit, other} {
 				for _, base := range []*contract.Claim{nil, old} {
 					for bits := range 1 << 11 {
-						for _, ending := range []Ending{"", NamespaceEnds, APIEnds} {
+						for _, ending := range []Ending{"", NamespaceEnds, APIEnds, OwnerEnds} {
 							for _, answer := range answers {
 								f := facts(bits, answer.Answer)
 								f.Live, f.File, f.Base, f.Ending, f.Interrupted = live, file, base, ending, answer.Interrupted

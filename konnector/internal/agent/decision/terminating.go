@@ -21,6 +21,8 @@ func (f Facts) terminating() Decision {
 		return f.hold(NamespaceDeleted)
 	case f.Ending == APIEnds:
 		return f.hold(APIDeleted)
+	case f.Ending == OwnerEnds:
+		return f.hold(OwnerDeleted)
 	case f.Problem != nil:
 		return f.hold(DeletedAndChanged)
 	case f.Writer == v1alpha1.WriterGit:

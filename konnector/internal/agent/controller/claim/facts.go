@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -126,7 +123,10 @@ func (r *reconciler) lookAtObject(ctx context.Context, l *look, from client.Read
 		return nil
 	}
 	f.Terminating = true
-	f.Ending, err = ending(ctx, from, l.key)
+	if f.Ending, err = ending(ctx, from, l.key); err != nil || f.Ending != "" {
+		return err
+	}
+	f.Ending, err = endingOfOwners(ctx, r.live, l.object)
 	return err
 }
 
@@ -276,25 +276,4 @@ func (r *reconciler) allAnswered(ctx context.Context, l *look) (bool, error) {
 	}
 	// One that knows nothing of this main's past may know nothing of the service.
 	return r.api().Repository.Lineage.Continues(ctx, baseCommit(l.base))
-}
-
-// ending finds what takes an object along with it. The one who is asked must know
-// at least as much as whoever said that the object is being deleted.
-func ending(ctx context.Context, from client.Reader, key contract.Key) (decision.Ending, error) {
-	namespace := &metav1.PartialObjectMetadata{}
-	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	if err := from.Get(ctx, types.NamespacedName{Name: key.Namespace}, namespace); client.IgnoreNotFound(err) != nil {
-		return "", fmt.Errorf("get namespace %s: %w", key.Namespace, err)
-	}
-	if namespace.DeletionTimestamp != nil {
-		return decision.NamespaceEnds, nil
-	}
-	crd := &apiextensionsv1.CustomResourceDefinition{}
-	if err := from.Get(ctx, types.NamespacedName{Name: key.Binding}, crd); client.IgnoreNotFound(err) != nil {
-		return "", fmt.Errorf("get CustomResourceDefinition %s: %w", key.Binding, err)
-	}
-	if crd.DeletionTimestamp != nil {
-		return decision.APIEnds, nil
-	}
-	return "", nil
 }

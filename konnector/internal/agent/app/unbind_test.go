@@ -190,3 +190,34 @@ func TestWhatMayNotBeRemovedIsNamed(t *testing.T) {
 	w.noRequest()
 	w.eventually("an Event names what is left", func() error { return w.eventSays("NotRemoved", "CustomResourceDefinition "+w.binding) })
 }
+
+// A push that takes request.yaml off main deletes the binding by the konnector's hand:
+// nobody has said of its claims that they may go.
+func TestL2_ARequestThatIsRemovedApprovesNoRemovals(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.connection.Spec.Removals = &v1alpha1.RemovalLimits{Most: new(int32(0))}
+	w.loop()
+	names := w.claims(5)
+	w.setPolicy(v1alpha1.DeletionDelete)
+	w.requestIs("", contract.Delete)
+	w.asks("")
+	w.terminates(names...)
+	w.held("ManyRemovals", names...)
+	w.removalsHeld("5 claims are being deleted")
+	for _, name := range names {
+		w.fileIs(name, plan("small"))
+	}
+	if m := w.bindingSays("Ready", "DeletingClaims"); !strings.Contains(m, "no person's delete") || !strings.Contains(m, "kubectl gitbind approve") {
+		t.Errorf("it does not say how on: %s", m)
+	}
+	// The request comes back, and what waits is let go of: all is as it was.
+	before := w.getBinding().UID
+	w.asks("{}")
+	w.bindingIsAnother(before)
+	w.bindingIs("Bound")
+	for _, name := range names {
+		w.resolve(name, "release")
+	}
+	w.inStep(names...)
+}

@@ -36,6 +36,8 @@ type Facts struct {
 	Kept int
 	// Unsaved counts the objects that say what main does not.
 	Unsaved int
+	// ByPerson says that a person deleted this very binding.
+	ByPerson bool
 	// Unseen says that the objects may not be counted any more.
 	Unseen bool
 	// Answered says that the control plane has taken note of what the file as it is
@@ -202,6 +204,9 @@ func (f Facts) whenThereAreNone(there bool) Action {
 		return KeepOn
 	case f.Objects > 0:
 		return DeleteClaims
+	case f.Claims > 0 && !f.ByPerson:
+		// There is no object whose delete the guard would be asked about.
+		return KeepOn
 	case f.Claims > 0:
 		return RemoveFiles
 	case there:

@@ -52,7 +52,9 @@ func TestRows(t *testing.T) {
 		{"deleted, and the policy changed here", request.Facts{Live: orphan, Finalizer: true, Terminating: true, File: refuse, Base: refuse, Continues: true, Claims: 2}, request.Commit},
 		{"deleted, and the policy changed in Git", request.Facts{Live: refuse, Finalizer: true, Terminating: true, File: remove, Base: refuse, Continues: true, Claims: 2}, request.Write},
 		{"deleted with its claims", request.Facts{Live: remove, Finalizer: true, Terminating: true, File: remove, Base: remove, Continues: true, Claims: 3, Objects: 2}, request.DeleteClaims},
-		{"deleted with its files", request.Facts{Live: remove, Finalizer: true, Terminating: true, File: remove, Base: remove, Continues: true, Claims: 3}, request.RemoveFiles},
+		{"deleted with its files", request.Facts{Live: remove, Finalizer: true, Terminating: true, File: remove, Base: remove, Continues: true, Claims: 3, ByPerson: true}, request.RemoveFiles},
+		{"L2: deleted by no person, with its files", request.Facts{Live: remove, Finalizer: true, Terminating: true, File: remove, Base: remove, Continues: true, Claims: 3}, request.KeepOn},
+		{"L2: deleted by Git, with its files", request.Facts{Live: remove, Finalizer: true, Terminating: true, Base: remove, BaseRemoved: true, Continues: true, Claims: 3}, request.KeepOn},
 		{"orphaned, the control plane does not know", request.Facts{Live: orphan, Finalizer: true, Terminating: true, File: orphan, Base: orphan, Continues: true, Claims: 3, Objects: 2, Kept: 2}, request.AwaitAnswer},
 		{"orphaned", request.Facts{Live: orphan, Finalizer: true, Terminating: true, File: orphan, Base: orphan, Continues: true, Claims: 3, Objects: 2, Kept: 2, Answered: true}, request.LetGo},
 		{"orphaned, and main lacks an edit", request.Facts{Live: orphan, Finalizer: true, Terminating: true, File: orphan, Base: orphan, Continues: true, Claims: 3, Objects: 2, Kept: 2, Unsaved: 1, Answered: true}, request.AwaitClaims},
@@ -102,6 +104,7 @@ func TestPromises(t *testing.T) {
 			promise(f.File == nil && f.Problem == nil && f.Base != nil && (f.Continues || f.BaseRemoved) && !f.Replaced && !f.Disconnected, "nothing is deleted because it is missing")
 		case request.DeleteClaims, request.RemoveFiles:
 			promise(f.Terminating && policy == contract.Delete && !f.Replaced && !f.Disconnected, "claims are deleted only by who says so")
+			promise(a != request.RemoveFiles || f.ByPerson, "files go without the guard only by a person")
 		case request.LetGo:
 			promise(f.Terminating && policy == contract.Orphan, "claims are let go of only by who says so")
 			promise(f.File == nil || f.Answered || f.Disconnected, "the control plane knows before")
@@ -170,7 +173,7 @@ func after(f request.Facts, a request.Action) request.Facts {
 // all are all combinations of facts that can be.
 func all(yield func(request.Facts) bool) {
 	versions := []*contract.Request{nil, asks("", contract.Refuse), asks("", contract.Orphan), asks("", contract.Delete), asks("pg", contract.Refuse)}
-	for bits := range 1 << 10 {
+	for bits := range 1 << 11 {
 		bit := func(n int) bool { return bits&(1<<n) != 0 }
 		for _, live := range versions {
 			for _, file := range versions {
@@ -180,7 +183,7 @@ func all(yield func(request.Facts) bool) {
 							f := request.Facts{
 								Live: live, File: file, Base: base,
 								Finalizer: bit(0), Terminating: bit(1), BaseRemoved: bit(2), Continues: bit(3),
-								Disconnected: bit(4), Replaced: bit(5), Answered: bit(6), Held: bit(7),
+								Disconnected: bit(4), Replaced: bit(5), Answered: bit(6), Held: bit(7), ByPerson: bit(10),
 								Claims: objects, Objects: objects, Kept: kept,
 							}
 							if bit(8) {
@@ -217,6 +220,6 @@ func show(f request.Facts) string {
 		}
 		return r.Template + "/" + string(r.DeletionPolicy)
 	}
-	return fmt.Sprintf("live=%s file=%s base=%s problem=%v finalizer=%v terminating=%v removed=%v continues=%v disconnected=%v replaced=%v claims=%d objects=%d kept=%d unsaved=%d unseen=%v answered=%v held=%v",
-		text(f.Live), text(f.File), text(f.Base), f.Problem != nil, f.Finalizer, f.Terminating, f.BaseRemoved, f.Continues, f.Disconnected, f.Replaced, f.Claims, f.Objects, f.Kept, f.Unsaved, f.Unseen, f.Answered, f.Held)
+	return fmt.Sprintf("live=%s file=%s base=%s problem=%v finalizer=%v terminating=%v removed=%v continues=%v disconnected=%v replaced=%v claims=%d objects=%d kept=%d unsaved=%d unseen=%v answered=%v held=%v person=%v",
+		text(f.Live), text(f.File), text(f.Base), f.Problem != nil, f.Finalizer, f.Terminating, f.BaseRemoved, f.Continues, f.Disconnected, f.Replaced, f.Claims, f.Objects, f.Kept, f.Unsaved, f.Unseen, f.Answered, f.Held, f.ByPerson)
 }

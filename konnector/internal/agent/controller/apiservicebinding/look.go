@@ -83,6 +83,10 @@ func (r *Reconciler) lookAt(ctx context.Context, b *v1alpha1.APIServiceBinding) 
 		if err := r.count(ctx, l); err != nil {
 			return nil, err
 		}
+		var err error
+		if l.facts.ByPerson, err = r.deletedByPerson(ctx, l); err != nil {
+			return nil, err
+		}
 	}
 	if l.action = request.For(l.facts); l.missing != nil && !l.facts.Disconnected && l.action != request.Adopt {
 		// Nothing is decided on what is not known.

@@ -62,6 +62,30 @@ func (r *Reconciler) count(ctx context.Context, l *look) error {
 	return nil
 }
 
+// ownDefinition is the CustomResourceDefinition of APIServiceBindings.
+const ownDefinition = "apiservicebindings.gitbind.dev"
+
+// deletedByPerson reports whether a person deleted this very binding. Who did, the API
+// server does not say; but it was not this agent for a file that went, nor Kubernetes,
+// which deletes what has owners, and all bindings when their definition is deleted.
+func (r *Reconciler) deletedByPerson(ctx context.Context, l *look) (bool, error) {
+	b := l.binding
+	if l.file == nil || l.facts.BaseRemoved || len(b.OwnerReferences) > 0 {
+		return false, nil
+	}
+	crd := &metav1.PartialObjectMetadata{}
+	crd.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
+	err := r.Live.Get(ctx, client.ObjectKey{Name: ownDefinition}, crd)
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("get CustomResourceDefinition %s: %w", ownDefinition, err)
+	}
+	// One that is younger was installed again: the delete was the older one's.
+	return crd.DeletionTimestamp == nil && !crd.CreationTimestamp.After(b.DeletionTimestamp.Time), nil
+}
+
 // list reads the objects of an API from the API server, if that is allowed. Where
 // it never was, none was kept in step: then the binding's status has no kind.
 func (r *Reconciler) list(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) (objects []metav1.PartialObjectMetadata, allowed bool, err error) {

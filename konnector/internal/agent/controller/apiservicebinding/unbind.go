@@ -40,7 +40,7 @@ func untilCount(begun time.Duration) time.Duration {
 func (r *Reconciler) unbind(ctx context.Context, l *look) (ctrl.Result, error) {
 	b := l.binding
 	if l.repo != nil {
-		l.repo.Removals.ApproveUnbinding(b.Name, l.action == request.DeleteClaims || l.action == request.RemoveFiles)
+		l.repo.Removals.ApproveUnbinding(b.Name, l.facts.ByPerson && (l.action == request.DeleteClaims || l.action == request.RemoveFiles))
 	}
 	switch l.action {
 	case request.LetGo:
@@ -99,9 +99,15 @@ func (l *look) waitsFor() notReady {
 	case l.facts.Unseen && l.action == request.Hold && !l.facts.Replaced:
 		return notReady{reason: "Forbidden", retry: wait, message: fmt.Sprintf(
 			"This binding is being deleted, and the konnector may not list %s in this cluster any more: it cannot know which claims there are. Bind the API again (kubectl gitbind bind) to grant it.", b.Name)}
+	case l.action == request.KeepOn && policy(b) == contract.Delete:
+		return notReady{reason: "ClaimsExist", retry: wait, message: fmt.Sprintf(
+			"This binding is being deleted, by no person's delete that is known, and there are %s: their files stay on main. Remove them there, which deletes their services; or let go of the claims, while services and files stay: %s.", claims, orphan)}
 	case l.action == request.KeepOn:
 		return notReady{reason: "ClaimsExist", retry: wait, message: fmt.Sprintf(
 			"This binding is being deleted, and there are %s: it goes on until they are gone. Delete them; or say what is to become of them by spec.deletionPolicy: Delete deletes them with their services, Orphan lets go of them while services and files stay: %s.", claims, orphan)}
+	case l.action == request.DeleteClaims && !l.facts.ByPerson:
+		return notReady{reason: "DeletingClaims", retry: wait, message: fmt.Sprintf(
+			"This binding is being deleted, by no person's delete that is known: because its file went, or its definition or an owner does. Its claims go with their services as far as the limits of Connection %[1]s let them, and a person decides on the others (kubectl gitbind approve --removals): waiting for %[2]s. To keep the services: %[3]s.", b.Spec.Connection, claims, orphan)}
 	case l.action == request.DeleteClaims, l.action == request.RemoveFiles:
 		return notReady{reason: "DeletingClaims", retry: wait, message: fmt.Sprintf(
 			"This binding is being deleted with its claims and their services: waiting for %s.", claims)}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,14 +19,25 @@ import (
 // limited is a branch that says of one commit that it is more than is read.
 type limited struct {
 	store.Branch
-	at atomic.Pointer[store.LimitError]
-	// logs is what history up to its Head is, or all of it if that is "".
-	logs atomic.Pointer[store.LimitError]
+	// looking is held by whoever looks at the branch.
+	looking sync.RWMutex
+	at      atomic.Pointer[store.LimitError]
+	logs    atomic.Pointer[store.LimitError]
 	// asked is how often logs was the answer.
 	asked atomic.Int64
 }
 
+// unseen does something while nobody looks: a commit would be seen before it is said that
+// it is too much.
+func (b *limited) unseen(do func()) {
+	b.looking.Lock()
+	defer b.looking.Unlock()
+	do()
+}
+
 func (b *limited) FetchTip(ctx context.Context, tip store.Hash) (*store.Snapshot, error) {
+	b.looking.RLock()
+	defer b.looking.RUnlock()
 	snap, err := b.Branch.FetchTip(ctx, tip)
 	if limit := b.at.Load(); limit != nil && err == nil && snap.Head() == limit.Head {
 		return nil, fmt.Errorf("fetch: %w", limit)
@@ -34,7 +46,9 @@ func (b *limited) FetchTip(ctx context.Context, tip store.Hash) (*store.Snapshot
 }
 
 func (b *limited) Log(ctx context.Context, since, to store.Hash) ([]store.Commit, bool, error) {
-	if limit := b.logs.Load(); limit != nil && (limit.Head == "" || to == limit.Head) && since != to {
+	b.looking.RLock()
+	defer b.looking.RUnlock()
+	if limit := b.logs.Load(); limit != nil && to == limit.Head && since != to {
 		b.asked.Add(1)
 		return nil, false, fmt.Errorf("log: %w", limit)
 	}
@@ -73,8 +87,11 @@ func TestH1_AMainThatIsTooLargeIsHeldUntilItIsMended(t *testing.T) {
 		"by being set back": func() { w.remote.ForceHead("main", good) },
 	}
 	for _, how := range []string{"by being set back", "by a commit"} {
-		bad := w.commit("Too much", map[string]string{path("c"): how})
-		main.at.Store(&store.LimitError{Branch: "main", Head: bad, Reason: "tree too large: more than 250000 files and folders"})
+		var bad store.Hash
+		main.unseen(func() {
+			bad = w.commit("Too much", map[string]string{path("c"): how})
+			main.at.Store(&store.LimitError{Branch: "main", Head: bad, Reason: "tree too large: more than 250000 files and folders"})
+		})
 		r.wantHeld("MainTooLarge")
 		if words := r.Condition().Message; !strings.Contains(words, "more than 250000 files") || !strings.Contains(words, bad.Short()) {
 			t.Errorf("the condition says %q", words)
@@ -100,8 +117,11 @@ func TestH2_AHistoryThatIsTooLongIsHeldUntilItIsApproved(t *testing.T) {
 	main := &limited{Branch: w.remote.Branch("main")}
 	r := w.startOn(session.Options{}, main)
 	r.follows()
-	head := w.commit("Talk", map[string]string{path("b"): "1"})
-	main.logs.Store(&store.LimitError{Branch: "main", Head: head, Reason: "the history before it: pack too large: more than 67108864 bytes of commits with their messages"})
+	var head store.Hash
+	main.unseen(func() {
+		head = w.commit("Talk", map[string]string{path("b"): "1"})
+		main.logs.Store(&store.LimitError{Branch: "main", Head: head, Reason: "the history before it: pack too large: more than 67108864 bytes of commits with their messages"})
+	})
 	r.wantHeld("MainTooLarge")
 	if words := r.Condition().Message; !strings.Contains(words, "bytes of commits") || !strings.Contains(words, "approve --main "+string(head)) {
 		t.Errorf("the condition says %q", words)
@@ -193,9 +213,10 @@ func TestH2_AHistoryIsReadAgainWhenThereIsMemory(t *testing.T) {
 	main := &limited{Branch: w.remote.Branch("main")}
 	r := w.startOn(session.Options{}, main)
 	r.follows()
-	// Before the commit: a look at it may be under way.
-	main.logs.Store(&store.LimitError{Branch: "main", Passing: true, Reason: "busy"})
-	w.commit("Talk", map[string]string{path("b"): "1"})
+	main.unseen(func() {
+		head := w.commit("Talk", map[string]string{path("b"): "1"})
+		main.logs.Store(&store.LimitError{Branch: "main", Head: head, Passing: true, Reason: "busy"})
+	})
 	before := main.asked.Load()
 	w.eventually("it is asked again", func() bool {
 		store.Tell(r.wakeMain, "")
@@ -372,8 +393,11 @@ func TestH1_WhatIsWrongWithMainIsSaidAfterAllElse(t *testing.T) {
 		r := w.startOn(session.Options{}, main)
 		r.follows()
 		r.Stops.Set(&session.Stop{Reason: "ControlPlaneLost", Message: "lost"})
-		bad := w.commit("Too much", map[string]string{path("c"): "1"})
-		main.at.Store(&store.LimitError{Branch: "main", Head: bad, Reason: "tree too large"})
+		var bad store.Hash
+		main.unseen(func() {
+			bad = w.commit("Too much", map[string]string{path("c"): "1"})
+			main.at.Store(&store.LimitError{Branch: "main", Head: bad, Reason: "tree too large"})
+		})
 		w.eventually("it is held", func() bool {
 			store.Tell(r.wakeMain, "")
 			return r.View().Held

@@ -25,6 +25,7 @@ import (
 	"gitbind.dev/konnector/internal/cli/command"
 	"gitbind.dev/konnector/internal/cli/install"
 	"gitbind.dev/konnector/internal/cli/progress"
+	"gitbind.dev/policies/protection"
 )
 
 // Input is what the person asked for.
@@ -207,6 +208,13 @@ func (in Input) uninstall(ctx context.Context, say func(string)) error {
 	}
 	slices.Reverse(objects)
 	for _, o := range objects {
+		if o.GetKind() == "CustomResourceDefinition" {
+			// The policy that protects it is gone, but not at once for the API server.
+			err := in.Cluster.Annotate(ctx, o, map[string]string{protection.AllowAnnotation: "true"})
+			if client.IgnoreNotFound(err) != nil {
+				return fmt.Errorf("allow to delete %s: %w", appcluster.Describe(o), err)
+			}
+		}
 		if err := in.Cluster.Remove(ctx, o, appcluster.Describe(o), say); err != nil {
 			return err
 		}

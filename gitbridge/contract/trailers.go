@@ -98,11 +98,8 @@ func parseObjectTrailer(value string) (ObjectTrailer, bool) {
 	t := ObjectTrailer{Key: Key{Binding: key[0], Namespace: key[1], Name: key[2]}, UID: uid, Generation: generation}
 	ok, rest := true, fields[3:]
 	if len(rest) > 0 {
-		var has bool
-		if t.Version, has = strings.CutPrefix(rest[0], "version="); has {
-			rest = rest[1:]
-		} else {
-			t.Version = ""
+		if version, has := strings.CutPrefix(rest[0], "version="); has {
+			t.Version, rest = version, rest[1:]
 		}
 	}
 	switch len(rest) {

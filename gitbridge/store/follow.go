@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -66,11 +65,10 @@ func Follow(ctx context.Context, o FollowOptions) {
 	// Many followers must not poll in step.
 	poll := func() time.Duration { return time.Duration(float64(o.Poll) * (0.8 + 0.4*rand.Float64())) }
 	for ctx.Err() == nil {
-		var limit *LimitError
 		switch err := f.look(ctx, hint); {
 		case ctx.Err() != nil:
 			return
-		case errors.As(err, &limit) && !limit.Passing:
+		case LastingLimit(err) != nil:
 			o.OnError(err)
 			f.healthy, f.called = false, false
 			hint = f.wait(ctx, poll(), followRetry)

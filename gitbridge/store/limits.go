@@ -1,6 +1,9 @@
 package store
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // LimitError says that a branch holds more than is read. Trying again does not help:
 // nothing of the commit is read until the branch is at another one.
@@ -17,4 +20,14 @@ type LimitError struct {
 
 func (e *LimitError) Error() string {
 	return fmt.Sprintf("branch %s at %s is not read: %s", e.Branch, e.Head.Short(), e.Reason)
+}
+
+// LastingLimit is the LimitError in an error that trying again does not help against, nil
+// for any other error.
+func LastingLimit(err error) *LimitError {
+	var limit *LimitError
+	if !errors.As(err, &limit) || limit.Passing {
+		return nil
+	}
+	return limit
 }

@@ -38,7 +38,7 @@ func (s *Session) ApproveRemovals(ctx context.Context, commit store.Hash) (done 
 		return false, nil
 	}
 	// Where it is further back than is read, what was held at it can be approved.
-	if _, in, err := s.options.Main.Log(ctx, commit, view.Main.Head()); stays(err) == nil && (err != nil || !in) {
+	if _, in, err := s.options.Main.Log(ctx, commit, view.Main.Head()); store.LastingLimit(err) == nil && (err != nil || !in) {
 		return false, err
 	}
 	return s.Removals.approve(ctx, guard.Approval{Commit: string(commit)})
@@ -47,7 +47,7 @@ func (s *Session) ApproveRemovals(ctx context.Context, commit store.Hash) (done 
 func (r *Removals) approve(ctx context.Context, a guard.Approval) (done bool, err error) {
 	lineage := guard.NewLineage(r.branch.Ask, a.Commit, nil)
 	for path, held := range r.held() {
-		if yes, err := a.CoversHeld(ctx, held.Verdict, lineage); stays(err) != nil {
+		if yes, err := a.CoversHeld(ctx, held.Verdict, lineage); store.LastingLimit(err) != nil {
 			// It is in the way of no other, and can be approved by its own commit.
 			continue
 		} else if err != nil {

@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"gitbind.dev/gitbridge/contract"
@@ -43,8 +42,8 @@ func (b unlessSuspended) FetchTip(ctx context.Context, tip store.Hash) (*store.S
 // onMainError is told what is wrong with main, nil for nothing. A main that is more
 // than is read is held, until it is another one.
 func (s *Session) onMainError(err error) {
-	var limit *store.LimitError
-	if !errors.As(err, &limit) || limit.Passing || limit.Branch != mainBranch {
+	limit := store.LastingLimit(err)
+	if limit == nil || limit.Branch != mainBranch {
 		s.health.set(fetching, err)
 		return
 	}
@@ -76,21 +75,11 @@ func tooLarge(limit *store.LimitError) guard.Verdict {
 // tooLong is the hold of a main that can be read, where the history since the last
 // commit that was accepted is more than is read. Ok is false for any other error.
 func tooLong(err error, head store.Hash) (v guard.Verdict, ok bool) {
-	limit := stays(err)
+	limit := store.LastingLimit(err)
 	if limit == nil {
 		return v, false
 	}
 	return guard.Verdict{Reason: mainTooLarge, Commit: string(head), Message: fmt.Sprintf("main is at %s, and it is not known whether that descends from the last commit that was accepted: %s. "+wayOn, head.Short(), limit.Reason, head)}, true
-}
-
-// stays is what says that more is asked for than is read, nil for an error that may
-// pass.
-func stays(err error) *store.LimitError {
-	var limit *store.LimitError
-	if !errors.As(err, &limit) || limit.Passing {
-		return nil
-	}
-	return limit
 }
 
 // unanswerable says of files that are no part of the contract that they are too many

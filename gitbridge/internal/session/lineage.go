@@ -36,7 +36,7 @@ func (s *Session) accept(ctx context.Context, new *store.Snapshot) error {
 		// The bridge before this one may have gone on from there without saving it.
 		_, has, err := s.options.Main.Log(ctx, answered, new.Head())
 		switch {
-		case stays(err) != nil:
+		case store.LastingLimit(err) != nil:
 			// It is so far back that it was saved since.
 		case err != nil:
 			return fmt.Errorf("compare main with %s: %w", answered.Short(), err)
@@ -118,7 +118,7 @@ func (s *Session) begin(ctx context.Context, main *store.Snapshot) error {
 	if answered := s.answered(); answered != "" {
 		_, has, err := s.options.Main.Log(ctx, answered, main.Head())
 		lacks = !has
-		if _, unknown := tooLong(err, main.Head()); err != nil && !unknown {
+		if err != nil && store.LastingLimit(err) == nil {
 			return fmt.Errorf("compare main with %s: %w", answered.Short(), err)
 		}
 	}

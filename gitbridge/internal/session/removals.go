@@ -197,7 +197,7 @@ func (r *Removals) Of(ctx context.Context, path string, seen Seen) (Removal, err
 	}
 	j := judged{removals: map[string]*Removal{path: notRemoved(main.Head())}, again: map[string]bool{path: seen.Applied != ""}}
 	removed, err := r.wasRemoved(ctx, main.Head(), seen)
-	if stays(err) != nil {
+	if store.LastingLimit(err) != nil {
 		j.removals[path] = unknown(main.Head(), err)
 	} else if err != nil {
 		return Removal{}, err

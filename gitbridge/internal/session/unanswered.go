@@ -38,7 +38,7 @@ func (r *Removals) unanswered(ctx context.Context, main *store.Snapshot, commits
 			j.removals[e.Path] = wasHeld(present)
 		case present.Answers.Blob != "":
 			switch had, err := lineage.Has(ctx, present.Answers.Commit); {
-			case stays(err) != nil:
+			case store.LastingLimit(err) != nil:
 				j.removals[e.Path] = unknown(main.Head(), err)
 			case err != nil:
 				return nil, err
@@ -85,7 +85,7 @@ func notRemoved(head store.Hash) *Removal {
 // unknown is for a file that main lacks where it cannot be asked what removed it.
 func unknown(head store.Hash, err error) *Removal {
 	removal := notRemoved(head)
-	removal.Message = decision.WordsOfUnknown(removal.Verdict, stays(err).Reason)
+	removal.Message = decision.WordsOfUnknown(removal.Verdict, store.LastingLimit(err).Reason)
 	return removal
 }
 
@@ -123,7 +123,7 @@ func (r *Removals) WasRequestRemoved(ctx context.Context, answered store.Hash) (
 	head := r.main.Head()
 	r.mu.Unlock()
 	was, err := r.wasRemoved(ctx, head, Seen{Answered: answered})
-	if stays(err) != nil {
+	if store.LastingLimit(err) != nil {
 		return false, nil
 	}
 	return was, err

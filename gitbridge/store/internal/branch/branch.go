@@ -318,8 +318,7 @@ func (c *Client) load(ctx context.Context, tip store.Hash, known *store.Snapshot
 	for _, commit := range slices.Backward(newestFirst(commits)) {
 		c.commits.add(commit)
 	}
-	var limit *store.LimitError
-	if errors.As(err, &limit) && !limit.Passing {
+	if limit := store.LastingLimit(err); limit != nil {
 		c.tooMuch = limit
 	}
 	return s, err

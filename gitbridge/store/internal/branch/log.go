@@ -3,7 +3,6 @@ package branch
 import (
 	"container/heap"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -68,8 +67,8 @@ type tooLong struct {
 }
 
 func (c *Client) noteTooLong(since, to store.Hash, err error) {
-	var limit *store.LimitError
-	if !errors.As(err, &limit) || limit.Passing {
+	limit := store.LastingLimit(err)
+	if limit == nil {
 		return
 	}
 	c.mu.Lock()

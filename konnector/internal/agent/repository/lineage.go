@@ -135,8 +135,7 @@ func (l *Lineage) descends(ctx context.Context, from store.Hash, head *store.Sna
 // Continues reports whether main, as it was accepted, descends from a commit.
 func (l *Lineage) Continues(ctx context.Context, from store.Hash) (bool, error) {
 	has, err := l.commits.Has(ctx, string(from))
-	var limit *store.LimitError
-	if errors.As(err, &limit) && !limit.Passing {
+	if store.LastingLimit(err) != nil {
 		// It cannot be told, and a person can still say.
 		return false, nil
 	}

@@ -55,10 +55,10 @@ func (r *Reconciler) all(ctx context.Context, _ client.Object) []ctrl.Request {
 }
 
 // WithSecret maps a Secret to the Connections that name it.
-func WithSecret(c client.Reader) handler.MapFunc {
+func WithSecret(reader client.Reader) handler.MapFunc {
 	return func(ctx context.Context, secret client.Object) []ctrl.Request {
 		var all v1alpha1.ConnectionList
-		if err := c.List(ctx, &all); err != nil {
+		if err := reader.List(ctx, &all); err != nil {
 			return nil
 		}
 		var out []ctrl.Request

@@ -3,6 +3,7 @@ package guard
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -146,6 +147,34 @@ func removal(konnector bool, at time.Duration, of ...int) Commit {
 	return Commit{Konnector: konnector, Time: now.AddDate(-6, 0, 0).Add(at), Message: message}
 }
 
+// order is a commit that makes claims of objects of a generation.
+func order(konnector bool, at time.Duration, generation int64, of ...int) Commit {
+	c := removal(konnector, at)
+	for _, i := range of {
+		c.Message += contract.TrailerObject + ": " + contract.ObjectTrailer{Key: keyOf(i), UID: "u", Generation: generation, Blob: "b"}.String() + "\n"
+	}
+	return c
+}
+
+func TestL10_OnlyWhatTheKonnectorMadeOfNewObjectsWasOrdered(t *testing.T) {
+	for name, tc := range map[string]struct {
+		commits []Commit
+		want    []string
+	}{
+		"a new object":                 {[]Commit{order(true, 0, 1, 1, 2)}, pathsOf(1, 2)},
+		"and edited since":             {[]Commit{order(true, 1, 5, 1), order(true, 0, 1, 1)}, pathsOf(1)},
+		"in the second life":           {[]Commit{order(true, 2, 1, 1), removal(true, 1, 1), order(true, 0, 4, 1)}, pathsOf(1)},
+		"made of a file, and edited":   {[]Commit{order(true, 0, 2, 1)}, nil},
+		"of a file in the second life": {[]Commit{order(true, 2, 2, 1), removal(true, 1, 1), order(true, 0, 1, 1)}, nil},
+		"a removal":                    {[]Commit{removal(true, 0, 1)}, nil},
+		"what a person says":           {[]Commit{order(false, 0, 1, 1)}, nil},
+	} {
+		if diff := cmp.Diff(tc.want, slices.Sorted(maps.Keys(Ordered(tc.commits))), cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
 func TestPushesAreJudgedOneAfterTheOther(t *testing.T) {
 	type all map[int]Verdict
 	many := func(n int) Verdict { return Verdict{Reason: contract.ManyRemovals, Together: n} }
@@ -207,6 +236,11 @@ func TestPushesAreJudgedOneAfterTheOther(t *testing.T) {
 			name: "the newest removal of a claim counts", claims: 9, removed: []int{1},
 			commits: []Commit{removal(true, time.Hour, 2), removal(true, 30*time.Minute, 1), removal(true, 0, 1)},
 			want:    all{1: deleted(pass(1, 30*time.Minute))},
+		},
+		{
+			name: "a removal of a life before is none", claims: 9, removed: []int{1},
+			commits: []Commit{order(true, time.Hour, 3, 1), removal(true, 0, -1)},
+			want:    all{1: pass(1, 0)},
 		},
 		{
 			name: "an approval in a commit of the konnector", claims: 9, removed: []int{1, 2, 3, 4, 5},

@@ -367,6 +367,12 @@ func TestD23_BridgeMovedClaimFile(t *testing.T) {
 	}
 	tn.wantAnswer(renamed, contract.Applied)
 
+	edited := path(postgresql, "team-a", "edited")
+	head = move(paths[3], edited, manifest(edited, plan(7)))
+	if s := tn.wantAnswer(paths[3], contract.Held, edited, "--removals "+head); s.Reason != contract.Moved {
+		t.Errorf("%+v", s)
+	}
+
 	astray := "bindings/" + postgresql.BindingName() + "/claims/team-b/db-1.yaml"
 	move(paths[1], astray, manifest(paths[1], plan(1)))
 	tn.wantAnswer(paths[1], contract.Held, astray)
@@ -386,7 +392,8 @@ func TestD23_BridgeMovedClaimFile(t *testing.T) {
 	tn.approve(v1alpha1.ApproveRemovalsAnnotation, w.host.head(tn.id, "main"))
 	tn.wantAnswer(paths[0], contract.Gone)
 	tn.wantAnswer(paths[2], contract.Gone)
-	tn.wantUntouched(append(paths[3:], paths[1]), append(uids[3:], uids[1]))
+	tn.wantAnswer(paths[3], contract.Gone)
+	tn.wantUntouched(append(paths[4:], paths[1]), append(uids[4:], uids[1]))
 	tn.wantAgreement()
 }
 

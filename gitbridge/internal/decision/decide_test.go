@@ -178,7 +178,7 @@ func TestDecide(t *testing.T) {
 		{"an object without an answer is not deleted either", list(live), want{result: contract.Held, reason: contract.NotRemoved, commit: head, object: object, status: true, message: "nothing was deleted"}},
 		{"a removal among many is held", list(live, applied("b1"), many), want{result: contract.Held, reason: contract.ManyRemovals, commit: head, uid: "u1", object: object, status: true, message: "together with 4 others: more than"}},
 		{"also where its delete had begun for another one", list(live, deleting, many), want{result: contract.Held, reason: contract.ManyRemovals, commit: head, uid: "u1", object: object, status: true, message: "approve --removals head"}},
-		{"a moved file is held", list(live, applied("b1"), moved), want{result: contract.Held, reason: contract.Moved, commit: head, uid: "u1", object: object, status: true, message: "another.yaml looks like it"}},
+		{"a moved file is held", list(live, applied("b1"), moved), want{result: contract.Held, reason: contract.Moved, commit: head, uid: "u1", object: object, status: true, message: "another.yaml may be the same claim"}},
 		{"what nobody removed names the commit since when it is missing", list(live, present(contract.Held, "", withObject), unproven), want{result: contract.Held, reason: contract.NotRemoved, commit: head, uid: "u1", object: object, status: true, message: "approve --removals head"}},
 		{"what is held and went by itself is gone", list(applied("b1"), many, certain), want{result: contract.Gone, since: now, commit: head, uid: "u1"}},
 		{"not if nobody removed it", list(applied("b1"), unproven, certain), want{result: contract.Held, reason: contract.NotRemoved, commit: head, uid: "u1", object: object, message: "nothing was deleted"}},

@@ -28,7 +28,7 @@ func WordsOfRemoval(v guard.Verdict) string {
 		}
 		return fmt.Sprintf("its file was removed %s: more than may go at once unless a person approves, "+wayOn, others, v.Commit)
 	case contract.Moved:
-		return fmt.Sprintf("its file was removed, and %s looks like it: a moved file makes a new, empty service, "+wayOn, v.MovedTo, v.Commit)
+		return fmt.Sprintf("its file was removed, and %s may be the same claim: under another name that is a new, empty service, "+wayOn, v.MovedTo, v.Commit)
 	}
 	return ""
 }

@@ -612,3 +612,81 @@ func TestL14_WhatPassedUnderAClockThatWasAheadEnds(t *testing.T) {
 		})
 	}
 }
+
+// ordersHere makes claims as the app cluster's agent does for new objects.
+func (w *world) ordersHere(names ...string) {
+	w.Helper()
+	name, email := contract.ComponentIdentity(contract.Konnector, "k3x9d2abqw")
+	people := w.people
+	w.remote.Committer = store.Signature{Name: name, Email: email}
+	w.people = w.remote.Branch("main")
+	defer func() { w.remote.Committer, w.people = store.Signature{Name: "alice"}, people }()
+	for _, name := range names {
+		key, _ := contract.ParsePath(path(name))
+		w.commit("claim: create", map[string]string{path(name): "1"},
+			store.Trailer{Key: contract.TrailerObject, Value: contract.ObjectTrailer{Key: key, UID: "u", Generation: 1, Blob: "b"}.String()})
+	}
+}
+
+// What somebody orders in the app cluster while a person removes a file is no move of it;
+// what a person adds may be.
+func TestL10_AnOrderOfTheAppClusterIsNoMove(t *testing.T) {
+	t.Parallel()
+	for _, away := range []bool{false, true} {
+		t.Run(fmt.Sprint("while no process looks ", away), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			r := w.start()
+			r.follows()
+			ordered(w, r, 10)
+			if away {
+				r.stop()
+			}
+			r.main.looking.Lock()
+			w.remove("a")
+			w.ordersHere("x", "y")
+			w.commit("Add", map[string]string{path("z"): "1"})
+			r.main.looking.Unlock()
+			if away {
+				r = w.start()
+			}
+			r.follows()
+			if diff := cmp.Diff([]string{path("z")}, r.wantRemoval("a", "", "").With); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// A delete in the app cluster is no move either, though the bridge ended between each two
+// steps while another claim waits for its answer.
+func TestL10_ADeleteIsNoMoveAfterATakeover(t *testing.T) {
+	t.Parallel()
+	for _, answered := range []bool{true, false} {
+		t.Run(fmt.Sprint("answered ", answered), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			r := w.start()
+			r.follows()
+			ordered(w, r, 10)
+			applied := w.commit("Order", map[string]string{path("p"): "1"})
+			r.follows()
+			if answered {
+				r.answer(path("p"), contract.Applied)
+			}
+			w.commit("Order another", map[string]string{path("q"): "1"})
+			w.konnector(time.Now(), "p")
+			r.follows()
+			if err := r.Checkpoints.Save(t.Context(), r.View().Generation); err != nil {
+				t.Fatal(err)
+			}
+			r.stop()
+			r = w.start()
+			r.follows()
+			got, err := r.Removals.Of(t.Context(), path("p"), session.Seen{Applied: applied})
+			if err != nil || got.IsHeld() || !got.ByKonnector || len(got.With) > 0 {
+				t.Errorf("%+v, %v", got, err)
+			}
+		})
+	}
+}

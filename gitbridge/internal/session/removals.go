@@ -70,6 +70,7 @@ func (r *Removals) judgeHead(ctx context.Context, old, new *store.Snapshot, comm
 		}
 		if len(removed) > 0 {
 			added = r.answers.missing(new)
+			commits = r.sinceAnswered(ctx, new, removed, commits)
 		}
 	} else {
 		for c := range store.Diff(old, new, contract.Root) {
@@ -109,7 +110,10 @@ func (r *Removals) judge(j *judged, main *store.Snapshot, removed, added []strin
 		present, err := r.answers.Of(path)
 		return err != nil || matters(present) || j.again[path]
 	}
-	for path, v := range rules.JudgePushes(removed, counts, r.branch.Commits(commits)) {
+	read := r.branch.Commits(commits)
+	ordered := guard.Ordered(read)
+	added = slices.DeleteFunc(added, func(path string) bool { return ordered[path] })
+	for path, v := range rules.JudgePushes(removed, counts, read) {
 		v.Message = decision.WordsOfRemoval(v)
 		j.removals[path] = &Removal{Verdict: v, With: added}
 		if v.ByKonnector {
@@ -196,14 +200,14 @@ func (r *Removals) Of(ctx context.Context, path string, seen Seen) (Removal, err
 		return Removal{}, fmt.Errorf("look at %s: main moved", path)
 	}
 	j := judged{removals: map[string]*Removal{path: notRemoved(main.Head())}, again: map[string]bool{path: seen.Applied != ""}}
-	removed, err := r.wasRemoved(ctx, main.Head(), seen)
+	removed, commits, err := r.wasRemoved(ctx, main.Head(), seen)
 	if store.LastingLimit(err) != nil {
 		j.removals[path] = unknown(main.Head(), err)
 	} else if err != nil {
 		return Removal{}, err
 	}
 	if removed {
-		r.judge(&j, main, []string{path}, r.answers.missing(main), nil)
+		r.judge(&j, main, []string{path}, r.answers.missing(main), commits)
 	}
 	r.mu.Lock()
 	if r.main != main {

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"slices"
 
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/guard"
@@ -75,6 +76,30 @@ func (r *Removals) unanswered(ctx context.Context, main *store.Snapshot, commits
 	return removed, nil
 }
 
+// maxLookedUp is how many removals are looked up before the commit that was accepted last:
+// more of them at once are held anyway.
+const maxLookedUp = 8
+
+// sinceAnswered adds, to the commits since the last accepted one, older ones of the
+// konnector that removed claims.
+func (r *Removals) sinceAnswered(ctx context.Context, main *store.Snapshot, removed []string, commits []store.Commit) []store.Commit {
+	named := guard.RemovedBy(r.branch.Commits(commits))
+	before := slices.DeleteFunc(slices.Clone(removed), func(path string) bool { _, ok := named[path]; return ok })
+	for _, path := range before[:min(len(before), maxLookedUp)] {
+		present, err := r.answers.Of(path)
+		if err != nil || present == nil {
+			continue
+		}
+		// What is not known is judged as a person's.
+		if more, _, err := r.branch.Log(ctx, store.Hash(present.Answers.Commit), main.Head()); err == nil {
+			if i, ok := guard.RemovedBy(r.branch.Commits(more))[path]; ok && !slices.ContainsFunc(commits, func(c store.Commit) bool { return c.Hash == more[i].Hash }) {
+				commits = append(commits, more[i])
+			}
+		}
+	}
+	return commits
+}
+
 // notRemoved is for a file that main lacks and that no commit is known to have removed.
 func notRemoved(head store.Hash) *Removal {
 	v := guard.NotRemoved(string(head))
@@ -99,21 +124,22 @@ func wasHeld(present *contract.Status) *Removal {
 }
 
 // wasRemoved reports whether a commit that was followed removed a file. An
-// object's own word counts only since main is followed from here.
-func (r *Removals) wasRemoved(ctx context.Context, head store.Hash, seen Seen) (bool, error) {
+// object's own word counts only since main is followed from here. Commits are those
+// since it was seen.
+func (r *Removals) wasRemoved(ctx context.Context, head store.Hash, seen Seen) (removed bool, commits []store.Commit, err error) {
 	begun, since := r.begun(), seen.Answered
 	if since == "" {
 		since = seen.Applied
 	}
 	if since == "" || begun == "" {
-		return false, nil
+		return false, nil, nil
 	}
-	_, descends, err := r.branch.Log(ctx, since, head)
-	if err != nil || !descends || seen.Answered != "" {
-		return descends, err
+	commits, removed, err = r.branch.Log(ctx, since, head)
+	if err != nil || !removed || seen.Answered != "" {
+		return removed, commits, err
 	}
-	_, descends, err = r.branch.Log(ctx, begun, since)
-	return descends, err
+	_, removed, err = r.branch.Log(ctx, begun, since)
+	return removed, commits, err
 }
 
 // WasRequestRemoved reports whether a commit that was followed took away a request
@@ -122,7 +148,7 @@ func (r *Removals) WasRequestRemoved(ctx context.Context, answered store.Hash) (
 	r.mu.Lock()
 	head := r.main.Head()
 	r.mu.Unlock()
-	was, err := r.wasRemoved(ctx, head, Seen{Answered: answered})
+	was, _, err := r.wasRemoved(ctx, head, Seen{Answered: answered})
 	if store.LastingLimit(err) != nil {
 		return false, nil
 	}

@@ -105,10 +105,14 @@ type run struct {
 type watched struct {
 	store.Branch
 	looks atomic.Int64
+	// looking is held while it is looked at: who holds it pushes at once.
+	looking sync.Mutex
 }
 
 func (b *watched) FetchTip(ctx context.Context, tip store.Hash) (*store.Snapshot, error) {
 	b.looks.Add(1)
+	b.looking.Lock()
+	defer b.looking.Unlock()
 	return b.Branch.FetchTip(ctx, tip)
 }
 

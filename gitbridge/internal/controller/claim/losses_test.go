@@ -301,18 +301,20 @@ func TestWatchingThatIsBehindIsMadeUpFor(t *testing.T) {
 	}
 }
 
-func TestAMovedFileDeletesNothing(t *testing.T) {
+func TestL10_AMovedFileDeletesNothing(t *testing.T) {
 	other := pathOf("payments")
+	otherKind := strings.ReplaceAll(manifest("payments"), "kind: PostgresqlInstance", "kind: Backup")
 	for _, test := range []struct {
 		name  string
 		files map[string]string
 		want  string
 	}{
 		{"to another name", map[string]string{other: manifest("payments")}, other},
-		{"with a default written out", map[string]string{other: manifest("payments") + "  expose: Internal\n"}, ""},
+		{"with a default written out", map[string]string{other: manifest("payments") + "  expose: Internal\n"}, other},
+		{"to another name and edited", map[string]string{other: strings.ReplaceAll(manifest("payments"), "nano", "small")}, other},
 		{"to another place, unchanged", map[string]string{"bindings/" + binding + "/claims/team-b/orders.yaml": good}, "claims/team-b/orders.yaml"},
 		{"out of the way", map[string]string{"bindings/old/orders.txt": good}, "bindings/old/orders.txt"},
-		{"another order", map[string]string{other: strings.ReplaceAll(manifest("payments"), "nano", "small")}, ""},
+		{"another kind", map[string]string{other: otherKind}, ""},
 		{"nowhere", nil, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -124,6 +124,8 @@ func TestD22_NamespaceWithClaimsDeleted(t *testing.T) {
 
 	w.resolve("c0", "delete")
 	w.goes("c0")
+	w.resolve("c4", "delete")
+	w.goes("c4")
 	w.resolve("c1", "release")
 	w.resolve("c2", "release")
 	w.eventually("the namespace goes", func() error {
@@ -185,6 +187,13 @@ func TestD23_MovedFileIsNoDelete(t *testing.T) {
 	if m := w.held("Moved", "c0"); !strings.Contains(m, renamed) {
 		t.Errorf("it does not say where to: %s", m)
 	}
+	// The same, with one field changed.
+	edited := w.key("edited").Path()
+	w.pushFiles(map[string][]byte{w.key("c4").Path(): nil, edited: []byte(strings.NewReplacer("name: c4", "name: edited", "plan: small", "plan: medium").Replace(string(content("c4"))))})
+	if m := w.held("Moved", "c4"); !strings.Contains(m, edited) {
+		t.Errorf("it does not say where to: %s", m)
+	}
+	w.inStep("edited")
 	// A file moved without editing it: it is no claim where it lies now.
 	astray := w.key("astray").Path()
 	w.pushFiles(map[string][]byte{w.key("c1").Path(): nil, astray: content("c1")})
@@ -203,7 +212,7 @@ func TestD23_MovedFileIsNoDelete(t *testing.T) {
 	w.stop()
 	w.start()
 	w.inStep("c3")
-	w.stay("c0", "c1", "c2", "renamed")
+	w.stay("c0", "c1", "c2", "c4", "renamed")
 
 	w.resolve("c0", "delete")
 	w.goes("c0")

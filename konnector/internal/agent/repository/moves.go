@@ -1,8 +1,9 @@
 package repository
 
 import (
+	"cmp"
 	"context"
-	"reflect"
+	"maps"
 	"slices"
 
 	"gitbind.dev/gitbridge/contract"
@@ -49,29 +50,29 @@ func (c *contents) at(main *store.Snapshot, blob store.Hash) (string, bool) {
 // movesBetween finds the claims' files that moved from one head of main to another, by
 // these commits.
 func movesBetween(old, new *store.Snapshot, commits []guard.Commit) []Move {
-	var removed, added []store.Entry
+	ordered := guard.Ordered(commits)
+	var removed, added, others []store.Entry
 	for c := range store.Diff(old, new, "") {
+		_, err := contract.ParsePath(cmp.Or(c.New, c.Old).Path)
 		switch {
-		case c.New == nil:
+		case c.New == nil && err == nil:
 			removed = append(removed, *c.Old)
-		case c.Old == nil:
+		case c.Old == nil && err != nil:
+			others = append(others, *c.New)
+		case c.Old == nil && !ordered[c.New.Path]:
 			added = append(added, *c.New)
 		}
 	}
+	added = append(added, others...)
 	if len(removed) == 0 || len(added) == 0 {
 		return nil
 	}
 	// What this agent removed was deleted in this cluster.
-	own := map[string]bool{}
-	for _, c := range commits {
-		for _, path := range c.Removed() {
-			own[path] = true
-		}
-	}
+	own := guard.RemovedBy(commits)
 	var moves []Move
 	for _, from := range removed[:min(len(removed), maxMoves)] {
 		key, err := contract.ParsePath(from.Path)
-		if err != nil || own[from.Path] {
+		if _, mine := own[from.Path]; err != nil || mine {
 			continue
 		}
 		data, err := old.Read(from.Path)
@@ -82,7 +83,7 @@ func movesBetween(old, new *store.Snapshot, commits []guard.Commit) []Move {
 		if was == nil {
 			continue
 		}
-		claim := removedClaim(key, was, decodeAny)
+		claim := removedClaim(key, was.Kind, decodeAny)
 		for _, to := range added[:min(len(added), maxMoves)] {
 			data, err := new.Read(to.Path)
 			if err == nil && claim.MayBeIn(contract.File{Path: to.Path, Data: data}) {
@@ -102,11 +103,13 @@ func decodeAny(f contract.File) *contract.Claim {
 	return c
 }
 
-// removedClaim is one by which a moved file is recognised: of the same kind, with an
-// equal spec.
-func removedClaim(key contract.Key, was *contract.Claim, read func(contract.File) *contract.Claim) guard.Removed {
-	return guard.Removed{Key: key, Read: read, Equals: func(is *contract.Claim) bool {
-		return is.Kind == was.Kind && reflect.DeepEqual(is.Spec, was.Spec)
+// removedClaim is one by which a moved file is recognised.
+func removedClaim(key contract.Key, kind string, read func(contract.File) *contract.Claim) guard.Removed {
+	return guard.Removed{Key: key, Read: func(f contract.File) *contract.Claim {
+		if claim := read(f); claim != nil && claim.Kind == kind {
+			return claim
+		}
+		return nil
 	}}
 }
 
@@ -126,13 +129,13 @@ func (r *Removals) findMoves(ctx context.Context, main *store.Snapshot, binding 
 		if had, err := r.lineage.Continues(ctx, o.Commit); err != nil {
 			return nil, err
 		} else if had && !o.Removed && o.Claim != nil {
-			removed = append(removed, removedClaim(o.Key, o.Claim, claims.Read))
+			removed = append(removed, removedClaim(o.Key, o.Claim.Kind, claims.Read))
 		}
 	}
 	if len(removed) == 0 {
 		return nil, nil
 	}
-	var moves []Move
+	to := map[string]string{}
 	for e := range main.List(contract.BindingPath(binding)) {
 		if key, err := contract.ParsePath(e.Path); err == nil && objects[key] {
 			continue
@@ -142,10 +145,15 @@ func (r *Removals) findMoves(ctx context.Context, main *store.Snapshot, binding 
 			continue
 		}
 		for _, claim := range removed {
-			if claim.MayBeIn(contract.File{Path: e.Path, Data: data}) {
-				moves = append(moves, Move{claim.Key.Path(), e.Path})
+			file, from := contract.File{Path: e.Path, Data: data}, claim.Key.Path()
+			if claim.IsIn(file) || to[from] == "" && claim.MayBeIn(file) {
+				to[from] = e.Path
 			}
 		}
+	}
+	var moves []Move
+	for _, from := range slices.Sorted(maps.Keys(to)) {
+		moves = append(moves, Move{from, to[from]})
 	}
 	return moves[:min(len(moves), maxMoves)], nil
 }

@@ -434,7 +434,7 @@ func TestApprovalCoversNoClaimThatIsYounger(t *testing.T) {
 	w.may(o, true, false, younger...)
 }
 
-func TestMovedFileIsNoRemoval(t *testing.T) {
+func TestL10_MovedFileIsNoRemoval(t *testing.T) {
 	other := contract.Key{Binding: api, Namespace: "team-a", Name: "renamed"}
 	for _, tc := range []struct {
 		name, path, data string
@@ -444,7 +444,7 @@ func TestMovedFileIsNoRemoval(t *testing.T) {
 		{"moved without editing it", other.Path(), fileOf(keyOf(0), "plan0"), true},
 		{"moved and edited, but not its name", other.Path(), fileOf(keyOf(0), "plan7"), true},
 		{"moved out of all bindings", "archive/c0.yaml", fileOf(keyOf(0), "plan0"), true},
-		{"another one that is new", other.Path(), fileOf(other, "plan7"), false},
+		{"renamed and edited", other.Path(), fileOf(other, "plan7"), true},
 		{"something else", "README.md", "words", false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -605,4 +605,39 @@ func TestL14_WhatPassedUnderAClockThatWasAheadEnds(t *testing.T) {
 	w.pass(10 * time.Minute)
 	o.delete(keyOf(4), w.now)
 	w.may(o, false, true, keyOf(4))
+}
+
+// What somebody orders in this cluster while a person removes a file is no move of it.
+func TestL10_AnOrderOfThisClusterIsNoMove(t *testing.T) {
+	t.Parallel()
+	ordered := contract.Key{Binding: api, Namespace: "team-a", Name: "ordered"}
+	for name, tc := range map[string]struct {
+		generation int64
+		passes     bool
+	}{
+		"an object that was made here":         {1, true},
+		"an object that may be made of a file": {2, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, o := newCounted(t, 20)
+			w.repo.Suspend()
+			w.put(w.person, keyOf(0).Path(), "")
+			konnector := store.Signature{}
+			konnector.Name, konnector.Email = contract.ComponentIdentity(contract.Konnector, cluster)
+			w.remote.Committer = konnector
+			data := fileOf(ordered, "plan7")
+			_, err := w.remote.Branch("main").Update(t.Context(), store.Edit{
+				Author: store.Signature{Name: "Bob", Email: "bob@" + contract.ClusterDomain(cluster)}, Subject: "s",
+				Trailers: []store.Trailer{{Key: contract.TrailerObject, Value: contract.ObjectTrailer{Key: ordered, UID: "u", Generation: tc.generation, Blob: "b"}.String()}},
+				Apply:    func(t *store.Tree) error { return t.Write(ordered.Path(), []byte(data)) },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.repo.Resume()
+			w.sees(w.remote.Head("main"))
+			w.may(o, true, tc.passes, keyOf(0))
+		})
+	}
 }

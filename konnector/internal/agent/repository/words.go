@@ -46,7 +46,7 @@ func wordsOfStatus(v guard.Verdict, known, now guard.Observed, accepted store.Ha
 const (
 	wordsFile   = "Its file is gone from main, as one of many at once: nothing is deleted until a person has approved all of them (kubectl describe connection %s says how many, and how), or decides on this one: kubectl gitbind resolve, with --take delete to delete it, or --take keep to put its file back."
 	wordsObject = "It is being deleted as one of many at once: its file stays on main until a person has approved all of them (kubectl describe connection %s says how many, and how), or decides on this one: kubectl gitbind resolve, with --take delete to delete its service, or --take release to keep it."
-	wordsMoved  = "Its file went to %s, which is no wish to delete the service: nothing is deleted until a person decides: kubectl gitbind resolve, with --take delete to delete this one (the other file stands for itself), or --take keep to put its file back."
+	wordsMoved  = "Its file was removed, and %s may be the same claim: under another name that is a new, empty service. Nothing is deleted until a person decides: kubectl gitbind resolve, with --take delete to delete this one (the other file stands for itself), or --take keep to put its file back."
 )
 
 // wordsOfRemoval says why a removal is held.

@@ -186,9 +186,9 @@ func (r *run) settle(ctx context.Context) {
 			r.say("all agree %s after the last process was there", time.Since(began).Round(100*time.Millisecond))
 			return
 		}
-		if r.options.Limits && time.Now().After(approve) {
+		if moves := st.moves(); (r.options.Limits || moves > 0) && time.Now().After(approve) {
 			approve = time.Now().Add(10 * time.Second)
-			r.say("%d things are not as they should be: a person approves the removals until %.10s", len(c.found), st.head)
+			r.say("%d things are not as they should be, %d claims are held as moved: a person approves the removals until %.10s", len(c.found), moves, st.head)
 			if err := r.onRepository(ctx, "annotate", "--overwrite", "gitbind.dev/approve-removals="+st.head); err != nil {
 				r.say("%v", err)
 			}

@@ -52,6 +52,26 @@ type state struct {
 	conflicts      []string
 }
 
+// moves counts the claims that an agent holds because files of their kind were removed and
+// added between two looks at main: people do both here, and mean both.
+func (st *state) moves() (n int) {
+	for _, u := range st.app {
+		conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "gitbind", "conditions")
+		if slices.ContainsFunc(conditions, func(c any) bool {
+			m, ok := c.(map[string]any)
+			return ok && m["type"] == "Held" && m["reason"] == "Moved"
+		}) {
+			n++
+		}
+	}
+	for _, answer := range st.answers {
+		if answer["reason"] == "Moved" {
+			n++
+		}
+	}
+	return n
+}
+
 func (s *sides) read(ctx context.Context) (*state, error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/konnector/internal/choice"
 )
@@ -17,6 +18,11 @@ func (f Facts) choices(why Reason) []choice.Choice {
 		return []choice.Choice{choice.Keep, choice.Delete}
 	case DeletedAndChanged, FileCameBack, NamespaceDeleted, APIDeleted, OwnerDeleted:
 		return []choice.Choice{choice.Delete, choice.Release}
+	case ManyWrites:
+		if f.Writer == v1alpha1.WriterGit {
+			return []choice.Choice{choice.File}
+		}
+		return []choice.Choice{choice.Cluster, choice.File}
 	case FlipFlop, CommitLost:
 		return []choice.Choice{choice.Cluster, choice.File}
 	case ManyRemovals, GitWrites, ClusterWrites:
@@ -108,6 +114,11 @@ func (f Facts) obey(taken choice.Choice) Decision {
 
 // Token names what a person decides on: reason, object, file and base.
 func (f Facts) Token(why Reason) string {
+	live := f.Live
+	if why == ManyWrites {
+		// Whoever goes on writing makes no other state of things.
+		live = nil
+	}
 	branch := ""
 	if f.Lost != nil {
 		branch = f.Lost.Branch
@@ -120,7 +131,7 @@ func (f Facts) Token(why Reason) string {
 		Live, Base  *contract.Claim
 		File        string
 		Branch      string
-	}{why, f.UID, f.Terminating, f.Live, f.Base, f.FileBlob, branch})
+	}{why, f.UID, f.Terminating, live, f.Base, f.FileBlob, branch})
 	if err != nil {
 		return ""
 	}

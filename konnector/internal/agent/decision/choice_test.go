@@ -43,6 +43,8 @@ func TestChoices(t *testing.T) {
 		{"the namespace ends", held(func(f *Facts) { ending(f); inStep(f); f.Ending = NamespaceEnds }), NamespaceDeleted, map[choice.Choice]Action{choice.Release: Release, choice.Delete: RemoveFile}},
 		{"its owner ends", held(func(f *Facts) { ending(f); inStep(f); f.Ending = OwnerEnds }), OwnerDeleted, map[choice.Choice]Action{choice.Release: Release, choice.Delete: RemoveFile}},
 		{"the API ends", held(func(f *Facts) { ending(f); inStep(f); f.Ending = APIEnds }), APIDeleted, map[choice.Choice]Action{choice.Release: Release, choice.Delete: RemoveFile}},
+		{"too many writes", held(func(f *Facts) { f.File, f.ManyWrites = old, "spec.plan" }), ManyWrites, map[choice.Choice]Action{choice.Cluster: Commit, choice.File: GiveWay}},
+		{"too many writes beside Git's", held(func(f *Facts) { f.File, f.ManyWrites, f.Writer = old, "spec.plan", v1alpha1.WriterGit }), ManyWrites, map[choice.Choice]Action{choice.File: GiveWay}},
 		{"to and fro", held(func(f *Facts) { f.File, f.Flips = old, Yes }), FlipFlop, map[choice.Choice]Action{choice.Cluster: Commit, choice.File: GiveWay}},
 		{"main lacks the commit of the base", held(func(f *Facts) { f.Live, f.Continues = old, No }), CommitLost, map[choice.Choice]Action{choice.Cluster: Commit, choice.File: GiveWay}},
 		{"main lacks the commit of the base, and the object was edited", held(func(f *Facts) { f.Continues = No }), CommitLost, map[choice.Choice]Action{choice.Cluster: Commit, choice.File: GiveWay}},
@@ -79,6 +81,10 @@ func TestChoices(t *testing.T) {
 				} {
 					f := f
 					change(&f)
+					if tc.why == ManyWrites && what == "another edit" {
+						// Whoever writes goes on.
+						continue
+					}
 					if got := For(f); got.Chosen != "" {
 						t.Errorf("%s: decided on %s: %+v", taken, what, got)
 					}
@@ -98,7 +104,7 @@ func TestChoices(t *testing.T) {
 }
 
 func TestMessagesNameTheFile(t *testing.T) {
-	for _, why := range []Reason{ChangedAndRemoved, FileMissing, CommitLost, FileRefused, DeletedAndChanged, FileCameBack, NamespaceDeleted, FlipFlop, GitWrites, ClusterWrites, Paused} {
+	for _, why := range []Reason{ChangedAndRemoved, FileMissing, CommitLost, FileRefused, DeletedAndChanged, FileCameBack, NamespaceDeleted, FlipFlop, ManyWrites, GitWrites, ClusterWrites, Paused} {
 		for _, f := range []Facts{{}, {Terminating: true}, {File: old}} {
 			f.Key, f.Ending = key, NamespaceEnds
 			if d := f.hold(why); !strings.Contains(d.Message, key.Path()) {

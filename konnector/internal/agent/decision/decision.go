@@ -76,6 +76,11 @@ type Facts struct {
 	// accepted, in words; "" when it does.
 	Replaced string
 
+	// ManyWrites says that the agent has committed and written this claim so often
+	// that it is answered each time: in words, which fields and who writes them. ""
+	// says that it has not.
+	ManyWrites string
+
 	// These are costly to know. A decision that needs one of them asks for it.
 
 	// OwnWork: the file is as this agent pushed it last, for this very object.
@@ -224,6 +229,7 @@ const (
 	OwnerDeleted      Reason = "OwnerDeleted"
 	NameUnfit         Reason = "NameUnfit"
 	FlipFlop          Reason = "FlipFlop"
+	ManyWrites        Reason = "ManyWrites"
 	ManyRemovals      Reason = Reason(contract.ManyRemovals)
 	Moved             Reason = Reason(contract.Moved)
 	NotServed         Reason = "NotServed"
@@ -263,10 +269,23 @@ func For(f Facts) Decision {
 	if f.Replaced != "" && d.Action != Nothing && d.Action != Wait {
 		return f.hold(HistoryReplaced)
 	}
+	if f.ManyWrites != "" && d.Chosen == "" && f.File != nil && d.Action.writes() {
+		return f.hold(ManyWrites)
+	}
 	if d.Chosen == "" && (d.Action == Delete || d.Action == RemoveFile) {
 		return f.gate(d)
 	}
 	return d
+}
+
+// writes reports whether an action writes a claim, here or in Git, so that others may
+// answer it with a write of theirs.
+func (a Action) writes() bool {
+	switch a {
+	case Record, Commit, Write, Merge, GiveWay:
+		return true
+	}
+	return false
 }
 
 func (f Facts) decide() Decision {

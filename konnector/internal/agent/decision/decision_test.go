@@ -52,6 +52,12 @@ func TestFor(t *testing.T) {
 
 		{row: "changed | = base", f: Facts{Live: edit, File: old, Base: old}, want: Commit},
 		{row: "changed | = base, not known whether that goes to and fro", f: Facts{Live: edit, File: old, Base: old}, want: Ask, ask: AskFlips},
+		{row: "changed | = base, too often", f: Facts{Live: edit, File: old, Base: old, ManyWrites: "spec.plan"}, want: Hold, why: ManyWrites},
+		{row: "= base | changed, too often", f: Facts{Live: old, File: other, Base: old, ManyWrites: "spec.plan"}, want: Hold, why: ManyWrites},
+		{row: "Git writes: changed | = base, too often", f: Facts{Live: edit, File: old, Base: old, Writer: v1alpha1.WriterGit, ManyWrites: "spec.plan"}, want: Hold, why: ManyWrites},
+		{row: "= base | removed, after too many writes", f: Facts{Live: old, Base: old, Continues: yes, ManyWrites: "spec.plan"}, want: Delete},
+		{row: "terminating, after too many writes", f: Facts{Live: old, File: old, Base: old, Terminating: true, Finalizer: true, ManyWrites: "spec.plan"}, want: RemoveFile},
+		{row: "in step, after too many writes", f: Facts{Live: old, File: old, Base: old, Finalizer: true, ManyWrites: "spec.plan"}, want: Nothing},
 		{row: "changed | = base, to and fro", f: Facts{Live: edit, File: old, Base: old, Flips: yes}, want: Hold, why: FlipFlop},
 		{row: "new, no base | absent", f: Facts{Live: edit}, want: Commit},
 		{row: "new, no base | present, differs", f: Facts{Live: edit, File: other}, want: Ask, ask: AskOwnWork},

@@ -39,6 +39,8 @@ func (f Facts) message(why Reason) string {
 		return fmt.Sprintf("This object was deleted, and of the owners in its metadata.ownerReferences there is none of which the konnector knows that it stays: Kubernetes deletes such an object by itself, which says nothing of the service. The service is kept. "+decide+": delete removes %s from main and deletes the service, release lets this object go and keeps the service: the object is then created again from the file, without owners.", file)
 	case FlipFlop:
 		return fmt.Sprintf("%s Main stays as it is in %s until it is clear who writes what. Stop one of the two, or say in spec.writer of APIServiceBinding %s where claims are written. Then "+decideHere+": cluster commits this object, file writes the file into it.", f.FlipWords, file, f.Key.Binding)
+	case ManyWrites:
+		return fmt.Sprintf("Each commit and write of this claim is answered by another one, in %s: nothing more is written to this object or to %s. Stop whoever writes, or say in spec.writer of APIServiceBinding %s where claims are written. Then "+decideHere+": %s", f.ManyWrites, file, f.Key.Binding, f.manyWritesChoices())
 	case ManyRemovals, Moved:
 		return f.Removal.Message
 	case NotServed:
@@ -99,4 +101,12 @@ func (f Facts) lostMessage() string {
 		again = ": file leaves things as they are. To have it after all, merge the branch into main."
 	}
 	return fmt.Sprintf("%s: %s on main won. What was in the cluster%s is kept on branch %s. "+decide+"%s", what, f.Key.Path(), by, f.Lost.Branch, again)
+}
+
+func (f Facts) manyWritesChoices() string {
+	const toFile = "file writes the file into this object."
+	if f.Writer == v1alpha1.WriterGit {
+		return toFile
+	}
+	return "cluster commits this object, " + toFile
 }

@@ -47,7 +47,7 @@ func (r *reconciler) act(ctx context.Context, l *look) (*unstructured.Unstructur
 	case decision.RemoveFile:
 		return r.removeFile(ctx, l)
 	case decision.RecordRemoved:
-		return r.recordRemoved(ctx, l.object, *l.base)
+		return r.recordRemoved(ctx, l)
 	case decision.Release:
 		return r.release(ctx, l)
 	default:
@@ -81,11 +81,7 @@ func (r *reconciler) record(ctx context.Context, l *look) (*unstructured.Unstruc
 	if !l.facts.Touched && l.decision.Chosen == "" {
 		b.Lost = l.facts.Lost
 	}
-	value, err := b.Encode()
-	if err != nil {
-		return nil, err
-	}
-	return r.patch(ctx, l.object, metadata{base: &value, finalizer: true, changedBy: new(""), resolve: l.resolved()})
+	return r.patchBase(ctx, l, l.object, b, metadata{finalizer: true, changedBy: new(""), resolve: l.resolved()})
 }
 
 // write makes the object say what the file says, the base with it, and what the
@@ -165,11 +161,8 @@ func (r *reconciler) asTaken(ctx context.Context, l *look, u *unstructured.Unstr
 		b.Blob = ""
 	}
 	b.UID, b.Generation, b.Claim, b.LeftOut = u.GetUID(), u.GetGeneration(), taken, l.leftOut(taken)
-	value, err := b.Encode()
-	if err != nil {
-		return nil, err
-	}
-	if u, err = r.patch(ctx, u, metadata{base: &value}); err == nil && unserved {
+	u, err := r.patchBase(ctx, l, u, b, metadata{})
+	if err == nil && unserved {
 		return nil, errUnserved
 	}
 	return u, err
@@ -203,11 +196,7 @@ func (r *reconciler) delete(ctx context.Context, l *look) (*unstructured.Unstruc
 	if err := r.removing(ctx, l); err != nil {
 		return nil, err
 	}
-	b := r.agreed(l, l.facts.Live)
-	if l.base != nil {
-		b = *l.base
-	}
-	u, err := r.recordRemoved(ctx, l.object, b)
+	u, err := r.recordRemoved(ctx, l)
 	if err != nil {
 		return nil, err
 	}
@@ -228,16 +217,16 @@ func (r *reconciler) removing(ctx context.Context, l *look) error {
 	return repo.Removals.Begin(ctx, l.key, *l.facts.Removal)
 }
 
-func (r *reconciler) recordRemoved(ctx context.Context, u *unstructured.Unstructured, b base.Base) (*unstructured.Unstructured, error) {
-	if b.Removed && b.UID == u.GetUID() {
-		return u, nil
+func (r *reconciler) recordRemoved(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
+	b := r.agreed(l, l.facts.Live)
+	if l.base != nil {
+		b = *l.base
 	}
-	b.UID, b.Removed = u.GetUID(), true
-	value, err := b.Encode()
-	if err != nil {
-		return nil, err
+	if b.Removed && b.UID == l.object.GetUID() {
+		return l.object, nil
 	}
-	return r.patch(ctx, u, metadata{base: &value})
+	b.UID, b.Removed = l.object.GetUID(), true
+	return r.patchBase(ctx, l, l.object, b, metadata{})
 }
 
 // release takes the finalizer off. The object goes then, unless others hold it.

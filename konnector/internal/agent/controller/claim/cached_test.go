@@ -125,7 +125,7 @@ func TestTheCacheKeepsWhatDecisionsNeed(t *testing.T) {
 	r.current.Store(&api)
 	facts := func(t *testing.T, in input) (decision.Facts, string) {
 		l := &look{key: key, object: in.object, agreed: in.agreed}
-		if err := r.lookAtObject(t.Context(), l, nil); err != nil {
+		if err := r.lookAtObject(t.Context(), l, in); err != nil {
 			t.Fatal(err)
 		}
 		return l.facts, l.object.GetResourceVersion()
@@ -331,7 +331,7 @@ func BenchmarkLook(b *testing.B) {
 			b.Fatal(err)
 		}
 		l.object, l.agreed = object, c
-		if err := r.lookAtObject(b.Context(), l, nil); err != nil {
+		if err := r.lookAtObject(b.Context(), l, input{cached: true}); err != nil {
 			b.Fatal(err)
 		}
 		r.statusDiffers(l, nil)

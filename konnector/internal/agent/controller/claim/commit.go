@@ -24,6 +24,10 @@ func (r *reconciler) commit(ctx context.Context, l *look) (*unstructured.Unstruc
 	if err != nil {
 		return nil, err
 	}
+	if u.GetGeneration() != l.object.GetGeneration() {
+		// A webhook changed it, and that is to be committed, too.
+		return u, nil
+	}
 	data, err := r.encode(l, l.facts.Live)
 	if err != nil {
 		return nil, err
@@ -165,15 +169,11 @@ func (r *reconciler) recordPushed(ctx context.Context, l *look, u *unstructured.
 	uid, first := l.object.GetUID(), true
 	for range recordTries {
 		b.UID = uid
-		value, err := b.Encode()
-		if err != nil {
-			return nil, err
-		}
-		m := metadata{base: &value, changedBy: new(""), resolve: l.resolved()}
+		m := metadata{changedBy: new(""), resolve: l.resolved()}
 		if !first && !b.Removed {
 			m.changedBy = r.uncredited(u, b.Claim, credited)
 		}
-		out, err := r.patch(ctx, u, m)
+		out, err := r.patchBase(ctx, l, u, b, m)
 		if !errors.Is(err, errMoved) {
 			return out, err
 		}

@@ -134,6 +134,8 @@ func (r *reconciler) takeBack(ctx context.Context, l *look) (*unstructured.Unstr
 	}
 	b := *l.base
 	b.UID, b.Lost, b.Turns = l.object.GetUID(), nil, nil
+	// It is to be committed, though the konnector wrote it: see completeBase.
+	b.Generation = 0
 	value, err := b.Encode()
 	if err != nil {
 		return nil, err

@@ -24,6 +24,7 @@ import (
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/informers"
+	"gitbind.dev/konnector/internal/agent/budget"
 	"gitbind.dev/konnector/internal/agent/metrics"
 	"gitbind.dev/konnector/internal/agent/repository"
 )
@@ -134,6 +135,8 @@ func (c *Controllers) start(ctx context.Context, api API) error {
 			numbers:  c.Metrics.Of(api.Repository.ClusterID, api.Binding),
 			held:     newHeldFiles(api.Held, func() { c.OnChange(api.Binding) }),
 			rejected: workqueue.NewTypedItemExponentialFailureRateLimiter[contract.Key](rejectedWait, mostRejectedWait),
+			writes:   budget.Budget{Most: maxWrites, Every: writeEvery},
+			statuses: budget.Budget{Most: maxStatuses, Every: statusEvery},
 		},
 		cancel: cancel, done: make(chan struct{}),
 	}

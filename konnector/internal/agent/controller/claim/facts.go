@@ -38,6 +38,9 @@ type look struct {
 	says *contract.Claim
 	// answer is the control plane's; nil when there is none.
 	answer *contract.Status
+	// taken is the object's state, where that is what the konnector's own write left
+	// behind; "" otherwise.
+	taken string
 	// refusals are what the API server has said a moment ago.
 	refusals refusals
 	facts    decision.Facts
@@ -49,8 +52,10 @@ type look struct {
 type input struct {
 	client.Reader
 	object *unstructured.Unstructured
-	// agreed is set where object is not whole.
+	// agreed is set where object is not whole. cached says that it is the cache's,
+	// which has no managed fields.
 	agreed *cachedClaim
+	cached bool
 	// refusal is why the API server did not take the file a moment ago, if it
 	// did not.
 	refusal *refusedError
@@ -84,10 +89,13 @@ func (r *reconciler) look(ctx context.Context, key contract.Key, in input) (*loo
 			l.answer = nil
 		}
 	}
+	if err := r.lookAtBudget(l, in); err != nil {
+		return nil, err
+	}
 	return l, r.decide(ctx, l)
 }
 
-func (r *reconciler) lookAtObject(ctx context.Context, l *look, from client.Reader) error {
+func (r *reconciler) lookAtObject(ctx context.Context, l *look, in input) error {
 	if l.object == nil {
 		return nil
 	}
@@ -119,11 +127,14 @@ func (r *reconciler) lookAtObject(ctx context.Context, l *look, from client.Read
 	} else if f.Live = f.Base; f.Live == nil {
 		return errIncomplete
 	}
+	if err := r.completeBase(l, in); err != nil {
+		return err
+	}
 	if l.object.GetDeletionTimestamp() == nil {
 		return nil
 	}
 	f.Terminating = true
-	if f.Ending, err = ending(ctx, from, l.key); err != nil || f.Ending != "" {
+	if f.Ending, err = ending(ctx, in, l.key); err != nil || f.Ending != "" {
 		return err
 	}
 	f.Ending, err = endingOfOwners(ctx, r.live, l.object)

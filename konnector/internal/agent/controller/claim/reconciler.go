@@ -17,6 +17,7 @@ import (
 
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/konnector/internal/agent/budget"
 	"gitbind.dev/konnector/internal/agent/decision"
 	"gitbind.dev/konnector/internal/agent/metrics"
 	"gitbind.dev/konnector/internal/agent/repository"
@@ -39,6 +40,13 @@ const (
 	// unservedWait is how long until what an API server did not serve yet is
 	// written again.
 	unservedWait = 500 * time.Millisecond
+	// maxWrites is how many commits and writes of one claim may follow each other, and
+	// writeEvery how long until one more may: people and what they run stay far below,
+	// and who answers each write of the konnector with another one does not.
+	maxWrites, writeEvery = 50, 6 * time.Second
+	// maxStatuses and statusEvery are the same for its status, which is not held but
+	// waits: a provider may have more to say.
+	maxStatuses, statusEvery = 100, 2 * time.Second
 )
 
 // reconciler keeps the claims of one API in step.
@@ -64,6 +72,9 @@ type reconciler struct {
 	work    gate
 	// rejected says when a push that was refused is tried again.
 	rejected workqueue.TypedRateLimiter[contract.Key]
+	taken    taken
+	// writes and statuses bound what is done for one claim.
+	writes, statuses budget.Budget
 	// numbers may be nil.
 	numbers *metrics.KonnectorBinding
 }
@@ -115,7 +126,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // newest is the newer one of what the cache has of an object and what this process
 // wrote to it.
 func (r *reconciler) newest(key contract.Key) (input, error) {
-	in := input{Reader: r.cached}
+	in := input{Reader: r.cached, cached: true}
 	c, err := r.claims.get(key)
 	if err != nil {
 		return in, err
@@ -148,6 +159,7 @@ func (r *reconciler) bringInStep(ctx context.Context, key contract.Key, object *
 			if object, err = r.act(ctx, l); err == nil {
 				r.numbers.Did(string(l.decision.Action))
 			}
+			r.spend(l, err)
 		}
 		if err == nil && l.decision.Action == decision.Create {
 			// Its status makes its base count.
@@ -199,6 +211,9 @@ func (r *reconciler) settle(ctx context.Context, l *look, s settling) (ctrl.Resu
 	if !r.statusDiffers(l, nil) {
 		r.waiting.end(l.key)
 		return r.finished(l, s.refusal), nil
+	}
+	if rest := r.statuses.Rest(l.key, time.Now()); rest > 0 {
+		return ctrl.Result{RequeueAfter: rest}, nil
 	}
 	if s.refusal == nil && !s.now && l.answerIsDue() {
 		if rest := r.waiting.rest(l.key, string(l.file.Hash), answerTimeout); rest > 0 {

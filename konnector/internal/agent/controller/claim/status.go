@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -52,6 +53,7 @@ func (r *reconciler) report(ctx context.Context, l *look, trouble error) error {
 		l.base.Claim.WriteTo(u, r.api().schema.Keys())
 	}
 	u.Object["status"] = r.status(l, trouble)
+	r.statuses.Spend(l.key, time.Now())
 	err := r.client.Status().Update(ctx, u, fieldOwner)
 	if apierrors.IsInvalid(err) && l.agreed != nil {
 		// What was there before is kept, and only the object has it.
@@ -128,6 +130,9 @@ func (r *reconciler) status(l *look, trouble error) map[string]any {
 	}
 	if h := toDecide(l); h != nil {
 		ours["hold"] = h
+	}
+	if l.taken != "" {
+		ours["taken"] = l.taken
 	}
 	if l.facts.BaseCommit != "" {
 		ours["commit"] = l.facts.BaseCommit

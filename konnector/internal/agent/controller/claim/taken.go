@@ -1,0 +1,154 @@
+package claim
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/konnector/internal/base"
+)
+
+// taken are the states that the konnector's own writes of a base left objects in,
+// where that is not what the base says: a webhook stamped them. Nobody edited them, and
+// to record each would stamp the object again. Until the status says the same (see
+// status.gitbind.taken) it is remembered here; losing it costs a commit of the stamp.
+type taken struct {
+	mu     sync.Mutex
+	states map[contract.Key]string
+}
+
+func (t *taken) set(key contract.Key, state string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.states == nil {
+		t.states = map[contract.Key]string{}
+	}
+	if t.states[key] = state; state == "" {
+		delete(t.states, key)
+	}
+}
+
+func (t *taken) is(key contract.Key, state string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.states[key] == state
+}
+
+// stateOf names what an object says, together with its UID and generation: an edit
+// there and back leads to another state.
+func stateOf(u *unstructured.Unstructured, version *contract.Claim) string {
+	data, err := json.Marshal(struct {
+		UID        string
+		Generation int64
+		Claim      *contract.Claim
+	}{string(u.GetUID()), u.GetGeneration(), version})
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:8])
+}
+
+// patchBase changes metadata, the base among it, of an object that is as it was. What
+// admission makes of that is no edit, where the object said before what the base says.
+func (r *reconciler) patchBase(ctx context.Context, l *look, u *unstructured.Unstructured, b base.Base, m metadata) (*unstructured.Unstructured, error) {
+	value, err := b.Encode()
+	if err != nil {
+		return nil, err
+	}
+	m.base = &value
+	out, err := r.patch(ctx, u, m)
+	if err != nil {
+		return nil, err
+	}
+	schema := r.api().schema
+	before, after := schema.Normalize(contract.FromObject(u)), schema.Normalize(contract.FromObject(out))
+	agreed := schema.Normalize(b.Claim)
+	r.taken.set(l.key, "")
+	if contract.Equal(before, agreed) && !contract.Equal(after, agreed) {
+		r.taken.set(l.key, stateOf(out, after))
+	}
+	return out, nil
+}
+
+// completeBase takes into the base what admission made of the konnector's own last
+// write, where the base does not say it.
+func (r *reconciler) completeBase(l *look, in input) error {
+	f, b := &l.facts, l.base
+	if b == nil || l.agreed != nil || contract.Equal(f.Live, f.Base) {
+		return nil
+	}
+	state := stateOf(l.object, f.Live)
+	if r.taken.is(l.key, state) || takenIn(l.object) == state {
+		l.taken = state
+		r.complete(l, base.Differences(f.Base, f.Live, nil))
+		return nil
+	}
+	if b.Generation != l.object.GetGeneration() {
+		return nil
+	}
+	// The write of this base made this generation. If the process ended before it
+	// looked at what came of it, the base is what was sent.
+	if in.cached {
+		// It does not have who wrote what.
+		return errIncomplete
+	}
+	all := base.Differences(f.Base, f.Live, l.object)
+	if len(l.object.GetManagedFields()) > 0 && !slices.ContainsFunc(all, func(d base.Difference) bool { return !isOwn(d, b.Generation) }) {
+		r.complete(l, all)
+	}
+	return nil
+}
+
+// isOwn reports whether a field that differs from the base, in an object of the base's
+// generation, was written by nobody but the konnector and who admitted that. A label
+// that is gone has no writer to be known by, and a field of the spec only where no edit
+// can have come before.
+func isOwn(d base.Difference, generation int64) bool {
+	if d.Gone {
+		return generation == 1 && d.InSpec()
+	}
+	return !slices.ContainsFunc(d.Managers, func(m string) bool { return m != string(fieldOwner) })
+}
+
+// complete takes these fields into the base.
+func (r *reconciler) complete(l *look, fields []base.Difference) {
+	f := &l.facts
+	l.base = l.base.WithWritten(fields)
+	if slices.ContainsFunc(fields, func(d base.Difference) bool { return d.Gone }) {
+		// The API server may have gone by an older schema, as in asTaken.
+		l.base.Blob = ""
+	}
+	l.base.Generation = l.object.GetGeneration()
+	f.Base = r.api().schema.Normalize(l.base.Claim)
+	f.Touched = len(ChangedBy(l.object)) > 0
+}
+
+func takenIn(u *unstructured.Unstructured) string {
+	state, _, _ := unstructured.NestedString(u.Object, "status", "gitbind", "taken")
+	return state
+}
+
+// writers name the fields in which an object differs from its base, each with the
+// programs that wrote it.
+func writers(l *look) string {
+	var out []string
+	for _, d := range base.Differences(l.facts.Base, l.facts.Live, l.object) {
+		if len(out) == maxNamed {
+			break
+		}
+		words := d.Name()
+		if len(d.Managers) > 0 {
+			words += " (by " + strings.Join(d.Managers, ", ") + ")"
+		}
+		out = append(out, words)
+	}
+	return strings.Join(out, ", ")
+}

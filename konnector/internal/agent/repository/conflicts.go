@@ -2,7 +2,6 @@ package repository
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"gitbind.dev/gitbridge/store"
@@ -14,10 +13,7 @@ func (r *Repository) Keep(ctx context.Context, branch string, main *store.Snapsh
 	if r.Suspended() {
 		return ErrSuspended
 	}
-	_, err := r.Remote.Branch(branch).UpdateFrom(ctx, main, e)
-	if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrRejected) {
-		store.Tell(r.wakeMain, "")
-	}
+	_, err := r.push(ctx, func() (*store.Snapshot, error) { return r.Remote.Branch(branch).UpdateFrom(ctx, main, e) })
 	if err != nil {
 		return fmt.Errorf("keep on %s: %w", branch, err)
 	}

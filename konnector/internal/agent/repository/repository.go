@@ -81,6 +81,7 @@ type Repository struct {
 	mainSeen, statusSeen   *store.Snapshot
 	mainKnown, statusKnown bool
 	refused                refusals
+	rejections             rejections
 	requested              map[string]struct{}
 }
 
@@ -165,7 +166,18 @@ func (r *Repository) Update(ctx context.Context, e store.Edit) (*store.Snapshot,
 	if suspended {
 		return nil, ErrSuspended
 	}
-	s, err := r.Remote.Main.Update(ctx, e)
+	return r.push(ctx, func() (*store.Snapshot, error) { return r.Remote.Main.Update(ctx, e) })
+}
+
+// push is for each push to the host. The error is ErrNotTried while the host rejects all.
+func (r *Repository) push(ctx context.Context, update func() (*store.Snapshot, error)) (*store.Snapshot, error) {
+	if err := r.rejections.check(r.Now()); err != nil {
+		return nil, err
+	}
+	s, err := update()
+	if r.rejections.note(err) {
+		r.tell.recovered()
+	}
 	if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrRejected) {
 		// What follows the branch finds out what is wrong, and when it is over.
 		store.Tell(r.wakeMain, "")

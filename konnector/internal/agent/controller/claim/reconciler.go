@@ -273,6 +273,10 @@ func (r *reconciler) trouble(key contract.Key, err error) (ctrl.Result, error) {
 		return ctrl.Result{}, err
 	case errors.Is(err, errTooLarge):
 		return ctrl.Result{}, nil
+	case errors.Is(err, repository.ErrNotTried):
+		r.numbers.Is(nameOf(key), "Rejected", "")
+		r.pending.add(key)
+		return ctrl.Result{RequeueAfter: jitter(unsentWait)}, nil
 	case errors.Is(err, store.ErrRejected):
 		r.numbers.Is(nameOf(key), "Rejected", "")
 		return ctrl.Result{RequeueAfter: jitter(r.rejected.When(key))}, nil

@@ -161,3 +161,21 @@ func TestManyAtOnceTravelTogether(t *testing.T) {
 		}
 	}
 }
+
+// TestL15_AReadyBindingIsToldThatItsRightsAreGone takes the rights on an API away while
+// its claims are kept in step, and gives them back.
+func TestL15_AReadyBindingIsToldThatItsRightsAreGone(t *testing.T) {
+	t.Parallel()
+	w := newLoop(t)
+	w.apply("orders", spec("small"))
+	w.committed("orders")
+	w.ungrant()
+	w.setSpec("orders", "big", "plan")
+	if m := w.bindingIs("Forbidden"); !strings.Contains(m, "kubectl gitbind bind") {
+		t.Errorf("message %q", m)
+	}
+	w.must(w.grant(t.Context(), w.plural, w.group))
+	w.bindingIs("Bound")
+	w.fileIs("orders", plan("big"))
+	w.committed("orders")
+}

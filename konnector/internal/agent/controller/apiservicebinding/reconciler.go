@@ -31,7 +31,10 @@ import (
 
 // What to wait for that does not tell when it is there.
 const (
-	rightsWait   = 2 * time.Second
+	rightsWait = 2 * time.Second
+	// rightsEvery is how often the rights on an API are looked at that is kept in
+	// step, and has nothing to do.
+	rightsEvery  = time.Minute
 	servedWait   = 50 * time.Millisecond
 	conflictWait = 100 * time.Millisecond
 	// unsentWait is until a push is tried again that the Git host did not take.
@@ -147,15 +150,16 @@ func (r *Reconciler) bind(ctx context.Context, l *look) (api claim.API, missing 
 
 // start runs the claim controller, if this process may do what it does.
 func (r *Reconciler) start(ctx context.Context, api claim.API) (*notReady, error) {
+	// Also of one that runs: nothing tells that a right was taken away.
+	refused, err := r.forbidden(ctx, api)
+	if err != nil {
+		return nil, err
+	}
+	if refused != "" {
+		return &notReady{reason: "Forbidden", retry: rightsWait, stop: true, message: fmt.Sprintf(
+			"The konnector may not %s %s in this cluster. Bind the API again (kubectl gitbind bind) to grant it.", refused, api.Binding)}, nil
+	}
 	if !r.Claims.Running(api) {
-		refused, err := r.forbidden(ctx, api)
-		if err != nil {
-			return nil, err
-		}
-		if refused != "" {
-			return &notReady{reason: "Forbidden", retry: rightsWait, stop: true, message: fmt.Sprintf(
-				"The konnector may not %s %s in this cluster. Bind the API again (kubectl gitbind bind) to grant it.", refused, api.Binding)}, nil
-		}
 		served, err := r.served(ctx, api)
 		if err != nil {
 			return nil, err
@@ -210,8 +214,11 @@ func (r *Reconciler) report(ctx context.Context, l *look, api claim.API, missing
 		}
 	}
 	result := ctrl.Result{RequeueAfter: l.retry}
-	if missing != nil && missing.retry > 0 {
+	switch {
+	case missing != nil && missing.retry > 0:
 		result.RequeueAfter = missing.retry
+	case missing == nil && l.retry == 0:
+		result.RequeueAfter = rightsEvery
 	}
 	set := func(c metav1.Condition) { status.Set(want, c, time.Now()) }
 	if c := l.granted(); c != nil {

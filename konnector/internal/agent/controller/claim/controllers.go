@@ -46,7 +46,7 @@ type Controllers struct {
 	// Metrics may be nil.
 	Metrics *metrics.Konnector
 	// OnChange is called with a binding when Held or Namespaces may say something
-	// new. It must not block.
+	// new, or this process may not do any more what it does. It must not block.
 	OnChange func(binding string)
 
 	mu      sync.Mutex
@@ -140,6 +140,7 @@ func (c *Controllers) start(ctx context.Context, api API) error {
 		},
 		cancel: cancel, done: make(chan struct{}),
 	}
+	r.reconciler.forbidden = func() { c.OnChange(api.Binding) }
 	r.reconciler.current.Store(&api)
 	kept, err := c.controller(r, informer)
 	if err != nil {

@@ -66,6 +66,8 @@ type reconciler struct {
 	// reports are turns to write a status, enqueue calls who waits for one.
 	reports turns
 	enqueue func(contract.Key)
+	// forbidden is called when the API server says that something is.
+	forbidden func()
 	// waiting are claims whose answer from the control plane is due any moment.
 	waiting waits
 	held    *heldFiles
@@ -82,11 +84,16 @@ type reconciler struct {
 func (r *reconciler) api() *API { return r.current.Load() }
 
 // Reconcile brings one claim in step.
-func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Result, err error) {
 	if !r.work.enter() {
 		return ctrl.Result{}, nil
 	}
 	defer r.work.leave()
+	defer func() {
+		if apierrors.IsForbidden(err) {
+			r.forbidden()
+		}
+	}()
 	key := contract.Key{Binding: r.api().Binding, Namespace: req.Namespace, Name: req.Name}
 	defer func() {
 		for _, next := range r.reports.next() {

@@ -124,8 +124,6 @@ func TestD22_NamespaceWithClaimsDeleted(t *testing.T) {
 
 	w.resolve("c0", "delete")
 	w.goes("c0")
-	w.resolve("c4", "delete")
-	w.goes("c4")
 	w.resolve("c1", "release")
 	w.resolve("c2", "release")
 	w.eventually("the namespace goes", func() error {
@@ -216,6 +214,8 @@ func TestD23_MovedFileIsNoDelete(t *testing.T) {
 
 	w.resolve("c0", "delete")
 	w.goes("c0")
+	w.resolve("c4", "delete")
+	w.goes("c4")
 	w.resolve("c1", "keep")
 	w.inStep("c1")
 	w.pushFiles(map[string][]byte{archive: nil, w.key("c2").Path(): content("c1")})

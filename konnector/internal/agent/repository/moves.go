@@ -3,6 +3,7 @@ package repository
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 
@@ -124,11 +125,19 @@ func (r *Removals) findMoves(ctx context.Context, main *store.Snapshot, binding 
 	if err != nil {
 		return nil, err
 	}
+	since, err := r.log(ctx, main, gone)
+	if err != nil {
+		return nil, err
+	}
+	own, ordered := guard.RemovedBy(since.commits), guard.Ordered(since.commits)
 	var removed []guard.Removed
 	for _, o := range gone {
+		i, mine := own[o.Key.Path()]
+		// What this agent removed before they agreed was another life.
+		mine = mine && i < since.index[o.Commit]
 		if had, err := r.lineage.Continues(ctx, o.Commit); err != nil {
 			return nil, err
-		} else if had && !o.Removed && o.Claim != nil {
+		} else if had && !mine && !o.Removed && o.Claim != nil {
 			removed = append(removed, removedClaim(o.Key, o.Claim.Kind, claims.Read))
 		}
 	}
@@ -137,7 +146,7 @@ func (r *Removals) findMoves(ctx context.Context, main *store.Snapshot, binding 
 	}
 	to := map[string]string{}
 	for e := range main.List(contract.BindingPath(binding)) {
-		if key, err := contract.ParsePath(e.Path); err == nil && objects[key] {
+		if key, err := contract.ParsePath(e.Path); err == nil && (objects[key] || ordered[e.Path]) {
 			continue
 		}
 		data, err := main.Read(e.Path)
@@ -156,6 +165,40 @@ func (r *Removals) findMoves(ctx context.Context, main *store.Snapshot, binding 
 		moves = append(moves, Move{from, to[from]})
 	}
 	return moves[:min(len(moves), maxMoves)], nil
+}
+
+// logged are commits of main, newest first.
+type logged struct {
+	commits []guard.Commit
+	// index is where a commit is among them; that after which they begin is the last.
+	index map[store.Hash]int
+}
+
+// log reads the commits since the oldest one at which an object agreed with its
+// file. History that is too long to be read tells nothing.
+func (r *Removals) log(ctx context.Context, main *store.Snapshot, objects []Object) (logged, error) {
+	var all []store.Commit
+	index, asked := map[store.Hash]int{}, map[store.Hash]bool{"": true}
+	for _, o := range objects {
+		if _, known := index[o.Commit]; known || asked[o.Commit] {
+			continue
+		}
+		asked[o.Commit] = true
+		commits, descends, err := r.lineage.main.Log(ctx, o.Commit, main.Head())
+		var limit *store.LimitError
+		switch {
+		case errors.As(err, &limit) && !limit.Passing:
+		case err != nil:
+			return logged{}, err
+		case descends && len(commits) > len(all):
+			all = commits
+			index = map[store.Hash]int{o.Commit: len(all)}
+			for i, c := range all {
+				index[c.Hash] = i
+			}
+		}
+	}
+	return logged{r.lineage.main.Commits(all), index}, nil
 }
 
 // noteMoves saves moves before they count. A file that is back, or gone from where it

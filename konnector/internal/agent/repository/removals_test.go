@@ -641,3 +641,43 @@ func TestL10_AnOrderOfThisClusterIsNoMove(t *testing.T) {
 		})
 	}
 }
+
+// TestL10_HistoryTellsWhoRemovedWhereNoProcessLooked has another file of the kind come while
+// nobody looked, as after a restore of the app cluster.
+func TestL10_HistoryTellsWhoRemovedWhereNoProcessLooked(t *testing.T) {
+	t.Parallel()
+	other := contract.Key{Binding: api, Namespace: "team-a", Name: "renamed"}
+	for name, tc := range map[string]struct {
+		change func(*world, *objects)
+		passes bool
+	}{
+		"somebody deleted the object": {func(w *world, o *objects) { w.own(keyOf(0)) }, true},
+		"a person removed the file":   {func(w *world, o *objects) { w.put(w.person, keyOf(0).Path(), "") }, false},
+		"a person removed it in its second life": {func(w *world, o *objects) {
+			w.own(keyOf(0))
+			w.put(w.person, keyOf(0).Path(), fileOf(keyOf(0), "again"))
+			agreed := o.all[keyOf(0)]
+			agreed.Commit = w.remote.Head("main")
+			o.all[keyOf(0)] = agreed
+			w.put(w.person, keyOf(0).Path(), "")
+			// The oldest commit that is asked about is another claim's.
+			w.put(w.person, keyOf(1).Path(), "")
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, o := newCounted(t, 20)
+			if err := w.repo.Checkpoints.Save(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			memory := w.lastSaved()
+			tc.change(w, o)
+			w.put(w.person, other.Path(), fileOf(other, "plan7"))
+			again := newWorldWith(t, memory, w.remote)
+			again.run()
+			again.until("contact", func() bool { return again.repo.Health().Contacted })
+			again.track(o)
+			again.may(o, true, tc.passes, keyOf(0))
+		})
+	}
+}

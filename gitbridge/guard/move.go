@@ -1,6 +1,10 @@
 package guard
 
-import "gitbind.dev/gitbridge/contract"
+import (
+	"slices"
+
+	"gitbind.dev/gitbridge/contract"
+)
 
 // Removed is a claim whose file is gone, and by which a file is recognised that holds it
 // now. A file that moves is no reason to delete a service.
@@ -25,4 +29,19 @@ func (r Removed) MayBeIn(f contract.File) bool {
 	}
 	key, err := contract.ParsePath(f.Path)
 	return err == nil && key.Binding == r.Key.Binding && r.Read(f) != nil
+}
+
+// Destinations are the files that may hold a removed claim: those that came with its
+// removal, and where these were removed since, those that came with that, as
+// cameWith says.
+func Destinations(came []string, cameWith func(removed string) []string) []string {
+	all := slices.Clone(came)
+	for _, path := range came {
+		for _, next := range cameWith(path) {
+			if !slices.Contains(all, next) {
+				all = append(all, next)
+			}
+		}
+	}
+	return all
 }

@@ -3,6 +3,8 @@ package guard
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"gitbind.dev/gitbridge/contract"
 )
 
@@ -46,5 +48,13 @@ func TestL10_AMovedFileIsRecognisedEditedOrNot(t *testing.T) {
 				t.Errorf("may be in: %v", got)
 			}
 		})
+	}
+}
+
+func TestL10_AFileThatMovedMayMoveOn(t *testing.T) {
+	later := map[string][]string{"b": {"d", "c"}, "x": {"y"}}
+	got := Destinations([]string{"b", "c"}, func(removed string) []string { return later[removed] })
+	if diff := cmp.Diff([]string{"b", "c", "d"}, got); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -690,3 +690,24 @@ func TestL10_ADeleteIsNoMoveAfterATakeover(t *testing.T) {
 		})
 	}
 }
+
+// TestL10_AFileThatMovesOnIsNoRemoval renames a file twice before the claim is looked at.
+func TestL10_AFileThatMovesOnIsNoRemoval(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := w.start()
+	r.follows()
+	ordered(w, r, 10)
+	w.commit("Move", map[string]string{path("a"): "", path("second"): "1"})
+	r.follows()
+	w.commit("Move on", map[string]string{path("second"): "", path("third"): "2"})
+	r.follows()
+	if got := r.wantRemoval("a", "", ""); !slices.Contains(got.With, path("third")) {
+		t.Errorf("came with %v", got.With)
+	}
+	w.commit("Add", map[string]string{path("b"): "", path("other"): "1"})
+	r.follows()
+	if got := r.wantRemoval("a", "", ""); slices.Contains(got.With, path("other")) {
+		t.Errorf("came with %v", got.With)
+	}
+}

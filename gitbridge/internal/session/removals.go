@@ -22,7 +22,7 @@ type Removal struct {
 	guard.Verdict
 	// approvedHere says that the approval was given on the control plane.
 	approvedHere bool
-	// With are files that came with the same commits.
+	// With are files that came with the same commits, or in the place of such.
 	With []string
 }
 
@@ -145,6 +145,15 @@ func (r *Removals) take(main *store.Snapshot, j judged, back []string) {
 
 // add keeps verdicts. The caller holds mu.
 func (r *Removals) add(j judged) {
+	// What came with an earlier removal may have moved on.
+	for _, known := range r.all {
+		known.With = guard.Destinations(known.With, func(path string) []string {
+			if later := j.removals[path]; later != nil {
+				return later.With
+			}
+			return nil
+		})
+	}
 	maps.Copy(r.all, j.removals)
 	var passing []breaker.Removal
 	for _, path := range slices.Sorted(maps.Keys(j.removals)) {

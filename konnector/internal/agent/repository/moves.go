@@ -202,9 +202,10 @@ func (r *Removals) log(ctx context.Context, main *store.Snapshot, objects []Obje
 }
 
 // noteMoves saves moves before they count. A file that is back, or gone from where it
-// went to, moves no more.
+// went to, moves no more, unless it moved on.
 func (c *Checkpoints) noteMoves(ctx context.Context, main *store.Snapshot, moves []Move) error {
 	known := c.get().Moves
+	moves = slices.Concat(moves, movedOn(known, moves))
 	moves = slices.DeleteFunc(moves, func(m Move) bool { return slices.Contains(known, m) })
 	if len(moves) == 0 {
 		return nil
@@ -218,4 +219,24 @@ func (c *Checkpoints) noteMoves(ctx context.Context, main *store.Snapshot, moves
 		all := slices.Concat(kept, moves)
 		c.Moves = all[max(0, len(all)-maxMoves):]
 	})
+}
+
+// movedOn are known moves to where their files went since.
+func movedOn(known, moves []Move) (on []Move) {
+	for _, m := range known {
+		to := guard.Destinations([]string{m.To}, func(path string) (to []string) {
+			for _, later := range moves {
+				if later.From == path && later.To != m.From {
+					to = append(to, later.To)
+				}
+			}
+			return to
+		})
+		for _, path := range to[1:] {
+			if move := (Move{m.From, path}); !slices.Contains(moves, move) {
+				on = append(on, move)
+			}
+		}
+	}
+	return on
 }

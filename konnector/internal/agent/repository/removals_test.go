@@ -681,3 +681,36 @@ func TestL10_HistoryTellsWhoRemovedWhereNoProcessLooked(t *testing.T) {
 		})
 	}
 }
+
+// TestL10_AFileThatMovesOnIsNoRemoval renames a file twice, each in a push of its own.
+func TestL10_AFileThatMovesOnIsNoRemoval(t *testing.T) {
+	t.Parallel()
+	second := contract.Key{Binding: api, Namespace: "team-a", Name: "second"}
+	third := contract.Key{Binding: api, Namespace: "team-a", Name: "third"}
+	for name, tc := range map[string]struct {
+		again  func(*world)
+		passes bool
+	}{
+		"moved on": {func(w *world) { w.push(map[string]string{second.Path(): "", third.Path(): fileOf(third, "plan8")}) }, false},
+		"moved on and back": {func(w *world) {
+			w.push(map[string]string{second.Path(): "", keyOf(0).Path(): fileOf(keyOf(0), "plan8")})
+			w.push(map[string]string{keyOf(0).Path(): ""})
+		}, true},
+		"removed": {func(w *world) { w.removeFiles(second) }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, o := newCounted(t, 20)
+			w.push(map[string]string{keyOf(0).Path(): "", second.Path(): fileOf(second, "plan7")})
+			tc.again(w)
+			w.may(o, true, tc.passes, keyOf(0))
+			again := newWorldWith(t, w.lastSaved(), w.remote)
+			again.run()
+			again.until("contact", func() bool { return again.repo.Health().Contacted })
+			again.track(o)
+			if !tc.passes {
+				again.may(o, true, false, keyOf(0))
+			}
+		})
+	}
+}

@@ -350,13 +350,13 @@ func (r *run) engage(ctx context.Context) error {
 	r.author.fresh = func() *claim {
 		made++
 		// A file that goes while an equal one comes would look like a moved one.
-		return &claim{api: widgets, namespace: "team-b", name: fmt.Sprintf("git-%d", made), size: fmt.Sprintf("size-%d", made)}
+		return &claim{api: widgets, namespace: "team-b", name: fmt.Sprintf("git-%d", made), size: fmt.Sprintf("size-%d", made), rate: newRate()}
 	}
 	for i := range developers {
 		d := &developer{client: dora, journal: r.journal, numbers: &r.numbers, pause: r.options.Pause}
 		add := func(a *api, n int, name string, both bool) {
 			for j := range n {
-				c := &claim{api: a, namespace: "team-a", name: fmt.Sprintf("%s-%d-%d", name, i, j), both: both}
+				c := &claim{api: a, namespace: "team-a", name: fmt.Sprintf("%s-%d-%d", name, i, j), both: both, rate: newRate()}
 				if !both {
 					c.size = "one of its own"
 				}

@@ -2,7 +2,9 @@ package chaos
 
 import (
 	"fmt"
+	"time"
 
+	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -58,7 +60,7 @@ func postgresql(delivered bool) *api {
 	}
 }
 
-// claim is one that the load works with. Its fields belong to one worker.
+// claim is one that the load works with. But for rate, its fields belong to one worker.
 type claim struct {
 	api             *api
 	namespace, name string
@@ -71,7 +73,13 @@ type claim struct {
 	both bool
 	// size is in the spec from the begin.
 	size string
+	// rate bounds how often people change it.
+	rate *rate.Limiter
 }
+
+// newRate keeps people below what the konnector takes for a loop, 50 writes and 10 more
+// each minute: an edit that meets another one takes two.
+func newRate() *rate.Limiter { return rate.NewLimiter(rate.Every(12*time.Second), 20) }
 
 func (c *claim) key() string { return c.api.binding() + " " + c.namespace + "/" + c.name }
 

@@ -47,6 +47,7 @@ func (d *developer) work(run, load context.Context, rng *rand.Rand) {
 	for load.Err() == nil {
 		c := d.claims[rng.IntN(len(d.claims))]
 		switch roll := rng.IntN(100); {
+		case !c.rate.Allow():
 		case !c.there:
 			d.create(run, c)
 		case roll < 12 && !c.both:
@@ -179,7 +180,7 @@ func (a *author) work(run, load context.Context, rng *rand.Rand) {
 	for load.Err() == nil {
 		edits := map[string]*change{}
 		for range 1 + rng.IntN(3) {
-			if e := a.choose(rng); edits[e.claim.key()] == nil {
+			if e := a.choose(rng); edits[e.claim.key()] == nil && e.claim.rate.Allow() {
 				edits[e.claim.key()] = e
 			}
 		}

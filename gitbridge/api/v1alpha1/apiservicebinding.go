@@ -163,7 +163,8 @@ type APIServiceBindingStatus struct {
 	Namespaces []string `json:"namespaces,omitempty"`
 
 	// HeldFiles counts the claim files on main for which no object could be
-	// created in this cluster, for example because their namespace is missing.
+	// created in this cluster, for example because their namespace is missing, and
+	// the claims whose object was left behind in a namespace that is gone.
 	// +optional
 	HeldFiles int `json:"heldFiles,omitempty"`
 	// Held lists the first of them.
@@ -197,7 +198,8 @@ type RequestStatus struct {
 	Removed bool `json:"removed,omitempty"`
 }
 
-// HeldFile is a claim file on main that has no object in this cluster.
+// HeldFile is a claim file on main that has no object in this cluster, or one on which
+// nothing can be said.
 type HeldFile struct {
 	// Path is relative to the repository's root.
 	Path string `json:"path"`

@@ -13,6 +13,10 @@ import (
 
 // choices are what can be decided, for each reason.
 func (f Facts) choices(why Reason) []choice.Choice {
+	if f.NamespaceMissing {
+		// A person's decision could not be written either.
+		return nil
+	}
 	switch why {
 	case ChangedAndRemoved, FileMissing, Moved:
 		return []choice.Choice{choice.Keep, choice.Delete}

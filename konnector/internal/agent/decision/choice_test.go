@@ -41,6 +41,11 @@ func TestChoices(t *testing.T) {
 		{"deleted and changed", held(ending), DeletedAndChanged, map[choice.Choice]Action{choice.Release: Release, choice.Delete: RemoveFile}},
 		{"the file came back", held(func(f *Facts) { ending(f); inStep(f); f.BaseRemoved = true }), FileCameBack, map[choice.Choice]Action{choice.Release: Release, choice.Delete: RemoveFile}},
 		{"the namespace ends", held(func(f *Facts) { ending(f); inStep(f); f.Ending = NamespaceEnds }), NamespaceDeleted, map[choice.Choice]Action{choice.Release: Release, choice.Delete: RemoveFile}},
+		{"the namespace is gone", held(func(f *Facts) {
+			ending(f)
+			inStep(f)
+			f.Finalizer, f.Ending, f.NamespaceMissing = true, NamespaceEnds, true
+		}), NamespaceDeleted, nil},
 		{"its owner ends", held(func(f *Facts) { ending(f); inStep(f); f.Ending = OwnerEnds }), OwnerDeleted, map[choice.Choice]Action{choice.Release: Release, choice.Delete: RemoveFile}},
 		{"the API ends", held(func(f *Facts) { ending(f); inStep(f); f.Ending = APIEnds }), APIDeleted, map[choice.Choice]Action{choice.Release: Release, choice.Delete: RemoveFile}},
 		{"too many writes", held(func(f *Facts) { f.File, f.ManyWrites = old, "spec.plan" }), ManyWrites, map[choice.Choice]Action{choice.Cluster: Commit, choice.File: GiveWay}},

@@ -44,7 +44,8 @@ type Facts struct {
 	FileBlob string
 	// Problem is why the file on main cannot be read as a claim.
 	Problem error
-	// NamespaceMissing says that the object's namespace does not exist.
+	// NamespaceMissing says that the object's namespace does not exist. Where there is
+	// an object, it was left behind, and the API server changes nothing of it.
 	NamespaceMissing bool
 	// Refusal is why the API server does not take what the file says, in its
 	// own words.
@@ -154,6 +155,12 @@ const (
 	OwnerEnds Ending = "owner"
 )
 
+// EndingOf is what the object ended with, of which a hold with this reason tells; "" for
+// any other reason.
+func EndingOf(why Reason) Ending {
+	return map[Reason]Ending{NamespaceDeleted: NamespaceEnds, APIDeleted: APIEnds, OwnerDeleted: OwnerEnds}[why]
+}
+
 // Action is what to do.
 type Action string
 
@@ -259,6 +266,9 @@ func ask(q Question) Decision { return Decision{Action: Ask, Question: q} }
 
 // For decides. Its cases are the rows of the table in the design, section 4.
 func For(f Facts) Decision {
+	if f.NamespaceMissing && f.Live != nil && (f.Finalizer || !f.Terminating) {
+		return f.hold(NamespaceDeleted)
+	}
 	if f.Paused && f.Live != nil {
 		return f.hold(Paused)
 	}

@@ -122,6 +122,10 @@ func TestFor(t *testing.T) {
 		{row: "terminating | absent, not recorded", f: Facts{Live: old, Terminating: true, Finalizer: true, Base: old, Gone: no}, want: RecordRemoved},
 		{row: "terminating | absent, never committed, no answer yet", f: Facts{Live: edit, Terminating: true, Finalizer: true, Gone: no}, want: Wait},
 		{row: "terminating, released by a person | present", f: Facts{Live: old, Terminating: true, File: old, Base: old}, want: Nothing},
+		{row: "terminating, its namespace is gone | = base", f: Facts{Live: old, Terminating: true, Ending: NamespaceEnds, NamespaceMissing: true, Finalizer: true, File: old, Base: old}, want: Hold, why: NamespaceDeleted},
+		{row: "terminating, its namespace is gone | absent", f: Facts{Live: old, Terminating: true, Ending: NamespaceEnds, NamespaceMissing: true, Finalizer: true, Base: old, Gone: yes}, want: Hold, why: NamespaceDeleted},
+		{row: "released, its namespace is gone", f: Facts{Live: old, Terminating: true, Ending: NamespaceEnds, NamespaceMissing: true, File: old, Base: old}, want: Nothing},
+		{row: "= base | changed, its namespace is gone", f: Facts{Live: old, NamespaceMissing: true, Finalizer: true, File: other, Base: old, BaseCurrent: true}, want: Hold, why: NamespaceDeleted},
 		{row: "terminating with its namespace, the file went", f: Facts{Live: old, Terminating: true, Ending: NamespaceEnds, Finalizer: true, Base: old, BaseRemoved: true, Gone: yes}, want: Release},
 
 		{row: "absent | present", f: Facts{File: other}, want: Create},

@@ -34,7 +34,10 @@ func (f Facts) message(why Reason) string {
 	case FileCameBack:
 		return fmt.Sprintf("%s was removed and came back while this object was being deleted. A delete that has begun cannot be undone. "+decide+": "+deleteOrRelease, file)
 	case NamespaceDeleted, APIDeleted:
-		return fmt.Sprintf("This object is deleted only because its %s is. The service is kept. "+decide+": delete removes %s from main and deletes the service, release lets this object go and leaves file and service as they are.", f.Ending, file)
+		if f.NamespaceMissing {
+			return f.leftBehind(file)
+		}
+		return fmt.Sprintf("This object is deleted only because its %s was. The service is kept. "+decide+": delete removes %s from main and deletes the service, release lets this object go and leaves file and service as they are.", f.Ending, file)
 	case OwnerDeleted:
 		return fmt.Sprintf("This object was deleted, and of the owners in its metadata.ownerReferences there is none of which the konnector knows that it stays: Kubernetes deletes such an object by itself, which says nothing of the service. The service is kept. "+decide+": delete removes %s from main and deletes the service, release lets this object go and keeps the service: the object is then created again from the file, without owners.", file)
 	case FlipFlop:
@@ -67,6 +70,15 @@ func (f Facts) gitWrites(file string) string {
 		return fmt.Sprintf("This object was deleted, but claims of this API are written in Git only: %s is on main, and the service is kept. "+decide+": "+deleteOrRelease, file)
 	}
 	return fmt.Sprintf("This object was created here, but claims of this API are written in Git only: nothing is ordered. Put it on main as %s, or delete this object.", file)
+}
+
+// leftBehind is for an object in a namespace that is gone.
+func (f Facts) leftBehind(file string) string {
+	what := "changes of " + file + " do not reach it"
+	if f.Terminating {
+		what = "nothing can be decided on it; what " + file + " on main says, and the service, stay as they are"
+	}
+	return fmt.Sprintf("Namespace %[1]s was removed by force, before this object was gone. This cluster's API server changes nothing in it: %[2]s. Create the namespace again (kubectl create namespace %[1]s), then decide (kubectl gitbind resolve), and delete it again if it is to go.", f.Key.Namespace, what)
 }
 
 // clusterWrites is for an API of which only this cluster may say what is wanted.

@@ -108,7 +108,7 @@ func (b *binding) condition(context.Context) Finding {
 	case ready.Status != "True":
 		return fail("", "the konnector says: %s", appcluster.Say(*ready))
 	case b.Status.HeldFiles > 0:
-		return warn("kubectl gitbind get", "%d files on main have no object in this cluster", b.Status.HeldFiles)
+		return warn("kubectl gitbind get", "%d files on main have no object in this cluster, or none that can be changed", b.Status.HeldFiles)
 	}
 	return ok("it can be used")
 }

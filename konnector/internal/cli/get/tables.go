@@ -198,7 +198,7 @@ func (f found) held(w io.Writer) {
 		if all <= 0 {
 			continue
 		}
-		fmt.Fprintf(w, "\nFiles on main without an object in this cluster (%s)%s:\n", b.Name, of(len(rest), all))
+		fmt.Fprintf(w, "\nFiles on main without an object in this cluster, or with none that can be changed (%s)%s:\n", b.Name, of(len(rest), all))
 		for _, h := range rest {
 			text := h.Message
 			if !strings.HasPrefix(text, h.Path+":") { // otherwise with the line

@@ -46,7 +46,17 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager) error {
 		}), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesMetadata(namespace(), handler.Funcs{}, builder.WithPredicates(predicate.Funcs{
 			CreateFunc: func(e event.CreateEvent) bool {
-				r.Claims.Retry(e.Object.GetName())
+				r.Claims.NamespaceCame(e.Object.GetName())
+				return false
+			},
+			UpdateFunc: func(e event.UpdateEvent) bool {
+				if e.ObjectOld.GetUID() != e.ObjectNew.GetUID() {
+					r.Claims.NamespaceCame(e.ObjectNew.GetName())
+				}
+				return false
+			},
+			DeleteFunc: func(e event.DeleteEvent) bool {
+				r.Claims.NamespaceWent(e.Object.GetName())
 				return false
 			},
 		})).

@@ -3,6 +3,7 @@ package claim
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"time"
@@ -299,8 +300,15 @@ func (r *reconciler) patch(ctx context.Context, u *unstructured.Unstructured, m 
 	return changed, nil
 }
 
-// moved turns the answers that mean "decide anew" into errMoved.
+// moved turns the answers that mean "decide anew" into errMoved, and that the object's
+// namespace is gone into a refusedError.
 func moved(err error) error {
+	var status apierrors.APIStatus
+	if apierrors.IsNotFound(err) && errors.As(err, &status) {
+		if d := status.Status().Details; d != nil && d.Kind == "namespaces" {
+			return &refusedError{refusals{noNamespace: true}}
+		}
+	}
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return errMoved
 	}

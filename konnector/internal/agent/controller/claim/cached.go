@@ -185,6 +185,16 @@ func (s cachedClaims) get(key contract.Key) (*cachedClaim, error) {
 	return c, nil
 }
 
+// in are those of a namespace that are known.
+func (s cachedClaims) in(binding, namespace string) (out []contract.Key) {
+	for _, o := range s.store.List() {
+		if c, ok := o.(*cachedClaim); ok && c.Namespace == namespace {
+			out = append(out, contract.Key{Binding: binding, Namespace: namespace, Name: c.Name})
+		}
+	}
+	return out
+}
+
 // list waits until all are known. Once nobody watches it is an error: some may have
 // come or gone since.
 func (s cachedClaims) list(ctx context.Context) ([]*cachedClaim, error) {

@@ -299,15 +299,24 @@ func (c *Controllers) Held(binding string) (int, []v1alpha1.HeldFile) {
 	return r.reconciler.held.list(maxHeld)
 }
 
-// Retry looks again at held files, as their namespace may be there now.
-func (c *Controllers) Retry(namespace string) {
+// NamespaceCame looks again at what is held because a namespace was not there.
+func (c *Controllers) NamespaceCame(namespace string) {
+	c.again(func(r *reconciler) []contract.Key { return r.held.in(namespace) })
+}
+
+// NamespaceWent looks again at the objects that a namespace has left behind.
+func (c *Controllers) NamespaceWent(namespace string) {
+	c.again(func(r *reconciler) []contract.Key { return r.claims.in(r.api().Binding, namespace) })
+}
+
+func (c *Controllers) again(which func(*reconciler) []contract.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, r := range c.running {
 		r.mu.Lock()
 		q := r.queue
 		r.mu.Unlock()
-		for _, key := range r.reconciler.held.in(namespace) {
+		for _, key := range which(r.reconciler) {
 			if q != nil {
 				q.Add(request(key))
 			}

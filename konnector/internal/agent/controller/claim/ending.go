@@ -16,27 +16,72 @@ import (
 
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/konnector/internal/agent/decision"
+	"gitbind.dev/konnector/internal/choice"
 )
 
-// ending finds what takes an object along with it. The one who is asked must know
-// at least as much as whoever said that the object is being deleted.
-func ending(ctx context.Context, from client.Reader, key contract.Key) (decision.Ending, error) {
+// lookAtEnding finds what takes an object along with it.
+func (r *reconciler) lookAtEnding(ctx context.Context, l *look, in input) (err error) {
+	f := &l.facts
+	if f.Ending, f.NamespaceMissing, err = ending(ctx, in, l.key, l.object); err == nil && f.Ending == "" {
+		f.Ending, err = endingOfOwners(ctx, r.live, l.object)
+	}
+	if err == nil && f.Ending != "" && in.cached && knownEnding(l.object) == "" {
+		// Once it is said it stays, so it must be so.
+		return errIncomplete
+	}
+	return err
+}
+
+// ending finds what takes an object along with it, but for its owners, and whether its
+// namespace is gone. What was found once stays, as the object's status says it: the
+// namespace or the definition may be gone by now, or there again, and the object's
+// delete is still not a person's.
+func ending(ctx context.Context, in input, key contract.Key, o *unstructured.Unstructured) (with decision.Ending, gone bool, err error) {
 	namespace := &metav1.PartialObjectMetadata{}
 	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	if err := from.Get(ctx, types.NamespacedName{Name: key.Namespace}, namespace); client.IgnoreNotFound(err) != nil {
-		return "", fmt.Errorf("get namespace %s: %w", key.Namespace, err)
+	namespaceEnds, gone, err := endsWith(ctx, in, o, key.Namespace, namespace)
+	if err != nil {
+		return "", false, err
 	}
-	if namespace.DeletionTimestamp != nil {
-		return decision.NamespaceEnds, nil
+	if with = knownEnding(o); with != "" {
+		return with, gone, nil
 	}
-	crd := &apiextensionsv1.CustomResourceDefinition{}
-	if err := from.Get(ctx, types.NamespacedName{Name: key.Binding}, crd); client.IgnoreNotFound(err) != nil {
-		return "", fmt.Errorf("get CustomResourceDefinition %s: %w", key.Binding, err)
+	if namespaceEnds {
+		return decision.NamespaceEnds, gone, nil
 	}
-	if crd.DeletionTimestamp != nil {
-		return decision.APIEnds, nil
+	apiEnds, _, err := endsWith(ctx, in, o, key.Binding, &apiextensionsv1.CustomResourceDefinition{})
+	if err != nil || !apiEnds {
+		return "", false, err
 	}
-	return "", nil
+	return decision.APIEnds, false, nil
+}
+
+// knownEnding is what the status says of why the object ends.
+func knownEnding(o *unstructured.Unstructured) decision.Ending {
+	if h := choice.HoldOf(o); h != nil {
+		return decision.EndingOf(decision.Reason(h.Reason))
+	}
+	return ""
+}
+
+// endsWith reports whether an object is deleted together with its namespace or
+// definition: with one that is being deleted, that is gone, or that is younger than the
+// object and was not there yet when its delete began. The one who is asked must know at
+// least as much as whoever said that the object is being deleted.
+func endsWith(ctx context.Context, in input, o *unstructured.Unstructured, name string, parent client.Object) (ends, gone bool, err error) {
+	err = in.Get(ctx, client.ObjectKey{Name: name}, parent)
+	switch {
+	case apierrors.IsNotFound(err) && in.cached:
+		// The cache may not know of it yet.
+		return false, false, errIncomplete
+	case apierrors.IsNotFound(err):
+		return true, true, nil
+	case err != nil:
+		return false, false, fmt.Errorf("get %T %s: %w", parent, name, err)
+	}
+	born, created, deleted := parent.GetCreationTimestamp(), o.GetCreationTimestamp(), o.GetDeletionTimestamp()
+	another := created.Before(&born) && !born.Before(deleted)
+	return parent.GetDeletionTimestamp() != nil || another, false, nil
 }
 
 // endingOfOwners reports whether an object may be deleted only because none of its

@@ -134,11 +134,7 @@ func (r *reconciler) lookAtObject(ctx context.Context, l *look, in input) error 
 		return nil
 	}
 	f.Terminating = true
-	if f.Ending, err = ending(ctx, in, l.key); err != nil || f.Ending != "" {
-		return err
-	}
-	f.Ending, err = endingOfOwners(ctx, r.live, l.object)
-	return err
+	return r.lookAtEnding(ctx, l, in)
 }
 
 // lookAtFile reads the file, unless it is the one that the base was made from.

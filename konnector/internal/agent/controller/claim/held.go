@@ -35,7 +35,8 @@ func (k *keys) take() []contract.Key {
 	return all
 }
 
-// heldFiles are the files that have no object on which to say why.
+// heldFiles are the files that have no object on which to say why, or one in a
+// namespace that is gone.
 type heldFiles struct {
 	// onChange is called when there is something new. It must not block.
 	onChange func()

@@ -113,7 +113,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 		// The cache will do for what the API server takes only from somebody who
 		// knows the newest version.
 		result, err := r.settle(ctx, l, settling{})
-		if !errors.Is(err, errMoved) && !errors.Is(err, errIncomplete) {
+		var refusal *refusedError
+		if !errors.Is(err, errMoved) && !errors.Is(err, errIncomplete) && !errors.As(err, &refusal) {
 			return result, err
 		}
 	case l.decision.Action == decision.Create:
@@ -311,7 +312,7 @@ func (r *reconciler) finished(l *look, refusal *refusedError) ctrl.Result {
 	d := l.decision
 	r.count(l)
 	r.rejected.Forget(l.key)
-	if l.object == nil && d.Action == decision.Hold {
+	if (l.object == nil || l.facts.NamespaceMissing) && d.Action == decision.Hold {
 		r.held.set(l.key, d)
 	} else {
 		r.held.clear(l.key)

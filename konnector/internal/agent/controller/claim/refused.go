@@ -37,7 +37,7 @@ func (r *reconciler) refused(l *look, err error) error {
 func (l *look) refused(err error, note func(*refusals, metav1.Status)) error {
 	var status apierrors.APIStatus
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return errMoved
+		return moved(err)
 	}
 	if !errors.As(err, &status) {
 		return err

@@ -83,9 +83,10 @@ func (r *reconciler) report(ctx context.Context, l *look, trouble error) error {
 }
 
 // statusDiffers reports whether the object's status is to be written. One that
-// a person has released is not ours any more.
+// a person has released is not ours any more, and in a namespace that is gone nothing
+// can be written.
 func (r *reconciler) statusDiffers(l *look, trouble error) bool {
-	if l.object == nil || l.facts.Terminating && !l.facts.Finalizer {
+	if l.object == nil || l.facts.NamespaceMissing || l.facts.Terminating && !l.facts.Finalizer {
 		return false
 	}
 	status := r.status(l, trouble)

@@ -51,8 +51,7 @@ func (t tracked) Objects(ctx context.Context, want func(key contract.Key, termin
 	return out, nil
 }
 
-// object is not for those that go with their namespace or API: these are held for
-// themselves.
+// object is not for those that go with something else: these are held for themselves.
 func (t tracked) object(ctx context.Context, key contract.Key, c *cachedClaim) (repository.Object, bool, error) {
 	u, err := c.object()
 	if err != nil {
@@ -61,7 +60,13 @@ func (t tracked) object(ctx context.Context, key contract.Key, c *cachedClaim) (
 	o := repository.Object{Key: key, Held: reasonOf(u, conditionHeld) == string(decision.ManyRemovals)}
 	if at := u.GetDeletionTimestamp(); at != nil {
 		o.Deleted = at.Time
-		with, err := ending(ctx, t.cached, key)
+		if knownEnding(u) != "" {
+			return o, false, nil
+		}
+		with, _, err := ending(ctx, input{Reader: t.cached, cached: true}, key, u)
+		if errors.Is(err, errIncomplete) {
+			with, _, err = ending(ctx, input{Reader: t.live}, key, u)
+		}
 		if err != nil || with != "" {
 			return o, false, err
 		}

@@ -2,8 +2,8 @@ package env
 
 import "syscall"
 
-// childAttributes keep a child from our terminal's signals, so that it is
+// ChildAttributes keep a child from our terminal's signals, so that it is
 // stopped in order, and end it with us.
-func childAttributes() *syscall.SysProcAttr {
+func ChildAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

@@ -4,8 +4,8 @@ package env
 
 import "syscall"
 
-// childAttributes keep a child from our terminal's signals, so that it is
+// ChildAttributes keep a child from our terminal's signals, so that it is
 // stopped in order. Nothing ends it when we are killed.
-func childAttributes() *syscall.SysProcAttr {
+func ChildAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }

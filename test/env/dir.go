@@ -40,6 +40,26 @@ func (e *Env) makeDir(dir string) error {
 	return os.RemoveAll(filepath.Join(e.Dir, attachFile))
 }
 
+// Shared makes a temporary directory that every user of the machine may enter, though
+// not list, for programs that refuse to run as root. Stop removes it.
+func (e *Env) Shared() (string, error) {
+	dir, err := os.MkdirTemp("", temporaryPrefix)
+	if err != nil {
+		return "", err
+	}
+	unlock, err := tryLock(dir)
+	if err != nil {
+		return "", errors.Join(err, os.RemoveAll(dir))
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.shared = append(e.shared, func() error {
+		defer unlock()
+		return os.RemoveAll(dir)
+	})
+	return dir, os.Chmod(dir, 0o711)
+}
+
 // removeLeftovers removes the temporary directories of processes that were
 // killed: each holds a few hundred megabytes.
 func removeLeftovers() {

@@ -20,6 +20,29 @@ func TestOneEnvironmentPerDirectory(t *testing.T) {
 	second.unlock()
 }
 
+func TestASharedDirectoryMayBeEnteredByAllAndGoesWithTheEnvironment(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	e := &Env{spawner: NewSpawner()}
+	fatal(t, e.makeDir(""))
+	dir, err := e.Shared()
+	fatal(t, err)
+	info, err := os.Stat(dir)
+	fatal(t, err)
+	if got := info.Mode().Perm(); got != 0o711 {
+		t.Errorf("its mode is %o, want 711", got)
+	}
+	then := time.Now().Add(-time.Hour)
+	fatal(t, os.Chtimes(dir, then, then))
+	removeLeftovers()
+	if _, err := os.Stat(dir); err != nil {
+		t.Errorf("it was taken for one that was left: %v", err)
+	}
+	fatal(t, e.Stop(t.Context()))
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("after the stop: %v, want it gone", err)
+	}
+}
+
 func TestLeftoversAreRemoved(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	temporary := func(age time.Duration) string {

@@ -67,7 +67,7 @@ type Env struct {
 	Root       string      // of the checkout
 
 	programs  programs
-	spawner   *spawner
+	spawner   *Spawner
 	temporary bool
 	unlock    func()
 	began     time.Time
@@ -75,6 +75,7 @@ type Env struct {
 	mu        sync.Mutex
 	processes []*Process
 	phases    []Phase
+	shared    []func() error // remove what Shared made
 	stopped   bool
 }
 
@@ -112,7 +113,7 @@ func Start(ctx context.Context, o Options) (*Env, error) {
 	if err := e.makeDir(o.Dir); err != nil {
 		return nil, err
 	}
-	e.spawner = newSpawner()
+	e.spawner = NewSpawner()
 	if err := e.startAll(ctx, o); err != nil {
 		return nil, errors.Join(err, e.Stop(context.WithoutCancel(ctx)))
 	}
@@ -237,6 +238,7 @@ func (e *Env) Stop(ctx context.Context) error {
 	e.mu.Lock()
 	again := e.stopped
 	e.stopped = true
+	shared := e.shared
 	e.mu.Unlock()
 	if again {
 		return nil
@@ -252,8 +254,11 @@ func (e *Env) Stop(ctx context.Context) error {
 			errs = append(errs, <-ended)
 		}
 	}
-	e.spawner.close()
+	e.spawner.Close()
 	e.unlock()
+	for _, remove := range shared {
+		errs = append(errs, remove())
+	}
 	if e.temporary {
 		errs = append(errs, os.RemoveAll(e.Dir))
 	}

@@ -35,7 +35,7 @@ type Process struct {
 	env     []string
 	dir     string
 	ready   func(ctx context.Context) error // nil once it can be used
-	spawner *spawner
+	spawner *Spawner
 	// readyURL is what ready asks, if it asks a URL.
 	readyURL *url.URL
 
@@ -166,8 +166,8 @@ func (p *Process) spawn() (*run, error) {
 	}
 	cmd.Dir = p.dir
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = childAttributes()
-	if err := p.spawner.start(cmd); err != nil {
+	cmd.SysProcAttr = ChildAttributes()
+	if err := p.spawner.Start(cmd); err != nil {
 		return nil, err
 	}
 	r := &run{cmd: cmd, log: size, done: make(chan struct{})}

@@ -107,8 +107,8 @@ func shell(t *testing.T, script string, ready func(context.Context) error) *Proc
 
 func testProcess(t *testing.T, path string, args []string, ready func(context.Context) error) *Process {
 	t.Helper()
-	s := newSpawner()
-	t.Cleanup(s.close)
+	s := NewSpawner()
+	t.Cleanup(s.Close)
 	dir := t.TempDir()
 	return &Process{
 		Name: filepath.Base(path), LogPath: filepath.Join(dir, "log"),

@@ -5,13 +5,13 @@ import (
 	"runtime"
 )
 
-// A spawner starts child processes that the kernel ends when this process ends,
+// A Spawner starts child processes that the kernel ends when this process ends,
 // however that happens (on Linux; elsewhere they outlive a SIGKILL).
 //
 // The kernel ties this to the thread that started the child, not to the
 // process, and Go ends threads as it likes. So all children are started by one
 // goroutine that holds its thread for as long as there are children.
-type spawner struct {
+type Spawner struct {
 	requests chan spawnRequest
 }
 
@@ -20,8 +20,9 @@ type spawnRequest struct {
 	result chan<- error
 }
 
-func newSpawner() *spawner {
-	s := &spawner{requests: make(chan spawnRequest)}
+// NewSpawner is one without children. Close ends it.
+func NewSpawner() *Spawner {
+	s := &Spawner{requests: make(chan spawnRequest)}
 	go func() {
 		// Never unlocked: the thread ends with the goroutine.
 		runtime.LockOSThread()
@@ -32,11 +33,12 @@ func newSpawner() *spawner {
 	return s
 }
 
-func (s *spawner) start(cmd *exec.Cmd) error {
+// Start starts a command whose SysProcAttr are ChildAttributes.
+func (s *Spawner) Start(cmd *exec.Cmd) error {
 	result := make(chan error)
 	s.requests <- spawnRequest{cmd, result}
 	return <-result
 }
 
-// close ends the thread, and with it every child that still runs.
-func (s *spawner) close() { close(s.requests) }
+// Close ends the thread, and with it every child that still runs.
+func (s *Spawner) Close() { close(s.requests) }

@@ -128,6 +128,8 @@ vuln: ## Look for known vulnerabilities that this code calls (needs vuln.go.dev,
 .PHONY: generate
 generate: ## Write CRDs, RBAC, deep copies and the manifests that the plugin installs.
 	$(CONTROLLER_GEN) object paths=./gitbridge/api/v1alpha1
+	$(CONTROLLER_GEN) object paths=./test/postgres/api/...
+	$(CONTROLLER_GEN) crd paths=./test/postgres/api/... output:crd:artifacts:config=test/postgres/crds
 	$(CONTROLLER_GEN) crd paths=./gitbridge/api/v1alpha1 output:crd:artifacts:config=$(BIN)/crds
 	mv $(BIN)/crds/gitbind.dev_{connections,apiservicebindings}.yaml kustomize/crds/app/
 	mv $(BIN)/crds/gitbind.dev_*.yaml kustomize/crds/control-plane/

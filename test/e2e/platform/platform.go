@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"gitbind.dev/test/env"
+	"gitbind.dev/test/postgres/server"
 	"gitbind.dev/test/proxy"
 )
 
@@ -31,6 +32,9 @@ type Options struct {
 	// CustomResourceDefinition, to whose objects nothing happens. It is what
 	// gitbind itself costs.
 	Plain bool
+	// Postgres runs an operator of the a8s kinds, with real PostgreSQL servers, on the
+	// control plane.
+	Postgres bool
 	// Profile has the agents serve their profiles.
 	Profile bool
 	// Network puts proxies between the components and the servers they use.
@@ -65,7 +69,11 @@ type Platform struct {
 	// Network is nil unless it was asked for.
 	Network *Network
 
+	// Operator is the one of the a8s kinds; nil unless it was asked for.
+	Operator *env.Process
+
 	plain       bool
+	postgres    bool
 	attached    bool
 	profile     bool
 	replicas    int
@@ -92,7 +100,7 @@ func Start(ctx context.Context, o Options) (*Platform, error) {
 		return nil, err
 	}
 	p := &Platform{
-		Env: e, Bin: o.Bin, plain: o.Plain, profile: o.Profile, replicas: max(1, o.Replicas), agentArgs: o.AgentArgs, backendArgs: o.BackendArgs, variables: o.Env,
+		Env: e, Bin: o.Bin, plain: o.Plain, postgres: o.Postgres, profile: o.Profile, replicas: max(1, o.Replicas), agentArgs: o.AgentArgs, backendArgs: o.BackendArgs, variables: o.Env,
 		GitDir: filepath.Join(e.Dir, "git"), Profiles: map[string]string{}, konnectors: map[string][]*env.Process{},
 	}
 	if o.Network {
@@ -115,6 +123,12 @@ func Start(ctx context.Context, o Options) (*Platform, error) {
 // complete fills in what was left empty. Bin may be relative to this process'
 // folder, and the components run in others.
 func (o *Options) complete() (err error) {
+	if o.Postgres {
+		// Before anything is started, so that what is missing is said at once.
+		if _, err := server.Find(); err != nil {
+			return err
+		}
+	}
 	if len(o.AppClusters) == 0 {
 		o.AppClusters = []string{env.App}
 	}
@@ -185,6 +199,11 @@ func build(ctx context.Context, bin, cgo string, flags ...string) error {
 func (p *Platform) install(ctx context.Context) error {
 	control := p.Cluster(env.Control)
 	manifests := []string{"kustomize/processes/control-plane", "test/e2e/platform/who-may-bind.yaml"}
+	if p.postgres {
+		if err := p.startOperator(ctx); err != nil {
+			return err
+		}
+	}
 	if p.plain {
 		manifests = append(manifests, "test/e2e/platform/plain-api.yaml")
 	} else {

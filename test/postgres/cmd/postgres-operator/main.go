@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -26,11 +27,18 @@ func main() {
 }
 
 func run() error {
-	kubeconfig := flag.String("kubeconfig", "", "of the cluster whose kinds are served")
+	// Not the flags of packages that this one imports.
+	flags := flag.NewFlagSet("postgres-operator", flag.ContinueOnError)
+	kubeconfig := flags.String("kubeconfig", "", "of the cluster whose kinds are served")
 	var o operator.Options
-	flag.StringVar(&o.Dir, "data-dir", "", "for data and backups; if this is root, others must be allowed to enter it")
-	flag.StringVar(&o.HealthListen, "health-listen", "", "address where /readyz answers")
-	flag.Parse()
+	flags.StringVar(&o.Dir, "data-dir", "", "for data and backups; if this is root, others must be allowed to enter it")
+	flags.StringVar(&o.HealthListen, "health-listen", "", "address where /readyz answers")
+	if err := flags.Parse(os.Args[1:]); err != nil {
+		return err
+	}
+	if o.Dir == "" {
+		return errors.New("--data-dir is needed: a folder for data and backups")
+	}
 	logger, err := zap.NewProduction()
 	if err != nil {
 		return err

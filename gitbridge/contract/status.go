@@ -88,6 +88,9 @@ type Status struct {
 	// Object is "<namespace>/<name>" of the object on the control plane, from
 	// when it was applied until it is known to be gone as it should.
 	Object string `json:"object,omitempty"`
+	// Secrets are the names of the Secrets that travel with the claim, sorted. Each
+	// is a file of the branch status; see SecretKey.
+	Secrets []string `json:"secrets,omitempty"`
 	// Effective are the fields of spec that the platform's template changed, as
 	// they are applied; null for one that it took away.
 	Effective map[string]any `json:"effective,omitempty"`
@@ -138,6 +141,9 @@ func EncodeStatus(s *Status) ([]byte, error) {
 		o = append(o, field{"problem", append(at, field{"reason", p.Reason})})
 	}
 	o = o.with("uid", s.UID).with("since", s.Since).with("object", s.Object)
+	if len(s.Secrets) > 0 {
+		o = append(o, field{"secrets", list(s.Secrets)})
+	}
 	if len(s.Effective) > 0 {
 		o = append(o, field{"effective", s.Effective})
 	}

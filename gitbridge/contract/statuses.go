@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"slices"
 	"sync"
 
 	"k8s.io/utils/lru"
@@ -43,6 +44,7 @@ func (s *Status) copy() *Status {
 		problem := *s.Problem
 		out.Problem = &problem
 	}
+	out.Secrets = slices.Clone(s.Secrets)
 	if s.Effective != nil {
 		out.Effective = copyOf(s.Effective).(map[string]any)
 	}

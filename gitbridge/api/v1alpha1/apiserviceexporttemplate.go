@@ -74,6 +74,47 @@ type APIServiceExportTemplateSpec struct {
 	// +kubebuilder:validation:items:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$')",message="metadataKeys: each is a key with a prefix, or a prefix with a slash, for example example.com/cost-center or example.com/"
 	// +kubebuilder:validation:items:XValidation:rule="!self.matches('^([^/]*[.])?(gitbind[.]dev|kubernetes[.]io|k8s[.]io|crossplane[.]io|helm[.]sh|argoproj[.]io|fluxcd[.]io|cattle[.]io|tilt[.]dev|skaffold[.]dev|velero[.]io)/')",message="metadataKeys: what tools and servers keep for themselves never travels"
 	MetadataKeys []string `json:"metadataKeys,omitempty"`
+
+	// PermissionClaims name the Secrets that travel with a claim to its app cluster,
+	// beside the connection Secret of a Crossplane claim. They are read in the claim's
+	// namespace on the control plane, with the tenant's rights: the ClusterRole that
+	// offers the API must give get, list and watch of secrets, too.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	PermissionClaims []PermissionClaim `json:"permissionClaims,omitempty"`
+}
+
+// PermissionClaim names Secrets of a claim in one of three ways.
+//
+// +kubebuilder:validation:XValidation:rule="[has(self.name), has(self.field), has(self.matchLabels)].filter(x, x).size() == 1",message="give exactly one of name, field and matchLabels"
+type PermissionClaim struct {
+	// Name is the Secret's, in which "$(name)" stands for the claim's: for example
+	// "$(name)-service-binding".
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([-a-z0-9.]|[$][(]name[)])+$')",message="name is lower-case letters, digits, '-' and '.', and $(name) for the claim's name, for example $(name)-creds"
+	Name string `json:"name,omitempty"`
+
+	// Field is where the claim's object on the control plane holds the Secret's name,
+	// for example "status.managed.secret.name".
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(spec|status)([.][A-Za-z][A-Za-z0-9_-]*)+$')",message="field is a path in spec or status, for example status.managed.secret.name"
+	Field string `json:"field,omitempty"`
+
+	// MatchLabels chooses the Secrets that have all of these labels. In values "$(name)" stands
+	// for the claim's name.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=8
+	MatchLabels map[string]string `json:"matchLabels,omitempty"`
+
+	// Keys are those that travel; without any all do.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=253
+	Keys []string `json:"keys,omitempty"`
 }
 
 // Transform says what the platform makes of a claim.

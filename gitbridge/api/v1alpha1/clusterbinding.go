@@ -68,10 +68,36 @@ type ClusterBindingSpec struct {
 	// +optional
 	Removals *RemovalLimits `json:"removals,omitempty"`
 
+	// Encryption are the app cluster's public keys, as its konnector registered
+	// them.
+	// +optional
+	Encryption *EncryptionKeys `json:"encryption,omitempty"`
+
 	// Suspended stops the bridge for this cluster: nothing is applied, deleted or
 	// answered. What was pushed meanwhile is acted on afterwards.
 	// +optional
 	Suspended bool `json:"suspended,omitempty"`
+}
+
+// EncryptionKeys are one side's public keys for what travels encrypted.
+type EncryptionKeys struct {
+	// Recipients are whom Secrets are encrypted to: age's public keys (X25519),
+	// "age1...".
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:items:MaxLength=62
+	// +kubebuilder:validation:items:XValidation:rule="self.matches('^age1[02-9ac-hj-np-z]{58}$')",message="a recipient is age's public key of an X25519 identity, age1..."
+	Recipients []string `json:"recipients,omitempty"`
+
+	// SigningKeys are with what this side's files and registrations are signed:
+	// Ed25519 public keys in base64.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:items:MaxLength=44
+	// +kubebuilder:validation:items:XValidation:rule="self.matches('^[A-Za-z0-9+/]{43}=$')",message="a signing key is an Ed25519 public key, 32 bytes in base64"
+	SigningKeys []string `json:"signingKeys,omitempty"`
 }
 
 // Owner is an OIDC identity. Issuer and subject identify it; username is how
@@ -140,6 +166,9 @@ type BridgeStatus struct {
 	// Sequence is one that the status branch has reached.
 	// +optional
 	Sequence int64 `json:"sequence,omitempty"`
+	// Encryption are the bridge's public keys, for the app cluster.
+	// +optional
+	Encryption *EncryptionKeys `json:"encryption,omitempty"`
 	// Removals are the claims whose removal passed lately without an approval.
 	// +optional
 	// +listType=atomic

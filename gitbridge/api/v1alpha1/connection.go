@@ -129,6 +129,11 @@ type ConnectionStatus struct {
 	// +optional
 	Approved *Approvals `json:"approved,omitempty"`
 
+	// Encryption are the bridge's public keys, as the backend told them: what they
+	// did not sign is not taken for a Secret.
+	// +optional
+	Encryption *EncryptionKeys `json:"encryption,omitempty"`
+
 	// RefusedFiles counts the files on main that the bridge refused.
 	// +optional
 	RefusedFiles int `json:"refusedFiles,omitempty"`

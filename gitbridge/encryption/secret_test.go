@@ -249,19 +249,22 @@ func TestSealedProperties(t *testing.T) {
 }
 
 func FuzzOpen(f *testing.F) {
-	s, ids := newSigner(f), newIdentity(f)
-	file := seal(f, s, binding, creds, ids.Recipients()[0])
+	signer, ids := newSigner(f), newIdentity(f)
+	file := seal(f, signer, binding, creds, ids.Recipients()[0])
 	f.Add(file)
 	f.Add(bodyOf(f, file))
 	f.Add([]byte("signature: :\n"))
-	f.Add([]byte("x\nsignature: " + s.Public() + ":\n"))
-	o := &Opener{Cluster: "k3x9", Keys: []string{s.Public()}, Identities: ids}
+	f.Add([]byte("x\nsignature: " + signer.Public() + ":\n"))
+	// Each process that takes part has a bridge of its own, which signed nothing of
+	// what it is given.
+	bridge := newSigner(f)
+	o := &Opener{Cluster: "k3x9", Keys: []string{bridge.Public()}, Identities: ids}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if _, _, err := o.Open(path, data); err == nil && !bytes.Equal(data, file) {
+		if _, _, err := o.Open(path, data); err == nil {
 			t.Errorf("something that nobody signed was taken: %q", data)
 		}
-		// What is signed is read, too, whatever it is.
-		_, _, _ = o.Open(path, contract.AppendSignature(data, s.Sign(purpose, data)))
+		// What the bridge signs is read, whatever it is.
+		_, _, _ = o.Open(path, contract.AppendSignature(data, bridge.Sign(purpose, data)))
 	})
 }
 

@@ -91,6 +91,9 @@ type Status struct {
 	// Secrets are the names of the Secrets that travel with the claim, sorted. Each
 	// is a file of the branch status; see SecretKey.
 	Secrets []string `json:"secrets,omitempty"`
+	// Withheld says why a Secret that should travel does not, by its name or by what
+	// is known of it.
+	Withheld map[string]string `json:"withheld,omitempty"`
 	// Effective are the fields of spec that the platform's template changed, as
 	// they are applied; null for one that it took away.
 	Effective map[string]any `json:"effective,omitempty"`
@@ -143,6 +146,9 @@ func EncodeStatus(s *Status) ([]byte, error) {
 	o = o.with("uid", s.UID).with("since", s.Since).with("object", s.Object)
 	if len(s.Secrets) > 0 {
 		o = append(o, field{"secrets", list(s.Secrets)})
+	}
+	if len(s.Withheld) > 0 {
+		o = append(o, field{"withheld", s.Withheld})
 	}
 	if len(s.Effective) > 0 {
 		o = append(o, field{"effective", s.Effective})

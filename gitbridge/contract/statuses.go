@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"maps"
 	"slices"
 	"sync"
 
@@ -44,7 +45,7 @@ func (s *Status) copy() *Status {
 		problem := *s.Problem
 		out.Problem = &problem
 	}
-	out.Secrets = slices.Clone(s.Secrets)
+	out.Secrets, out.Withheld = slices.Clone(s.Secrets), maps.Clone(s.Withheld)
 	if s.Effective != nil {
 		out.Effective = copyOf(s.Effective).(map[string]any)
 	}

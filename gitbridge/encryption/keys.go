@@ -108,6 +108,12 @@ func GenerateIdentity() (identity, recipient string, err error) {
 	return id.String(), id.Recipient().String(), nil
 }
 
+// IsRecipient reports whether a text is a recipient, "age1...".
+func IsRecipient(text string) bool {
+	_, err := age.ParseX25519Recipient(text)
+	return err == nil
+}
+
 // Identities are the keys of one side, newest first.
 type Identities []*age.X25519Identity
 

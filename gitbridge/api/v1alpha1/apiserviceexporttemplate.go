@@ -87,7 +87,7 @@ type APIServiceExportTemplateSpec struct {
 
 // PermissionClaim names Secrets of a claim in one of three ways.
 //
-// +kubebuilder:validation:XValidation:rule="[has(self.name), has(self.field), has(self.matchLabels)].filter(x, x).size() == 1",message="give exactly one of name, field and matchLabels"
+// +kubebuilder:validation:XValidation:rule="[has(self.name), has(self.field), has(self.matchLabels) && size(self.matchLabels) > 0].filter(x, x).size() == 1",message="give exactly one of name, field and matchLabels"
 type PermissionClaim struct {
 	// Name is the Secret's, in which "$(name)" stands for the claim's: for example
 	// "$(name)-service-binding".
@@ -100,7 +100,7 @@ type PermissionClaim struct {
 	// for example "status.managed.secret.name".
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:XValidation:rule="self.matches('^(spec|status)([.][A-Za-z][A-Za-z0-9_-]*)+$')",message="field is a path in spec or status, for example status.managed.secret.name"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^status([.][A-Za-z][A-Za-z0-9_-]*)+$')",message="field is a path in status, for example status.managed.secret.name"
 	Field string `json:"field,omitempty"`
 
 	// MatchLabels chooses the Secrets that have all of these labels. In values "$(name)" stands

@@ -45,6 +45,11 @@ const (
 const (
 	SystemNamespace      = "gitbind-system"
 	BridgeServiceAccount = "gitbind-gitbridge"
+	// BridgeEncryptionSecret, in SystemNamespace, has the key with which the bridge signs.
+	BridgeEncryptionSecret = "gitbind-bridge-encryption"
+	// ClaimSecrets is the ClusterRole with the right to read Secrets. The bridge binds it
+	// to tenants, in claim namespaces whose claims have Secrets that travel.
+	ClaimSecrets = "gitbind:claim-secrets"
 	// OfferedAPIs is the ClusterRole that collects, by LabelOffered, the rights
 	// that backend and bridge may hand on to tenants.
 	OfferedAPIs = "gitbind-offered-apis"

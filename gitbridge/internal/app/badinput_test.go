@@ -224,13 +224,16 @@ func testMachinery(w *world, apis apis) {
 	t.push("Order", map[string]string{orders: file})
 	t.wantAnswer(orders, contract.Applied, "left out", "spec.resourceRef", "spec.compositeDeletePolicy")
 	u := t.object(orders)
-	for _, field := range []string{"resourceRef", "writeConnectionSecretToRef", "compositionRevisionRef"} {
+	for _, field := range []string{"resourceRef", "compositionRevisionRef"} {
 		if _, ok, _ := unstructured.NestedMap(u.Object, "spec", field); ok {
 			w.Errorf("spec.%s passed", field)
 		}
 	}
 	if got, _, _ := unstructured.NestedString(u.Object, "spec", "compositeDeletePolicy"); got != "Foreground" {
 		w.Errorf("compositeDeletePolicy is %s", got)
+	}
+	if got, _, _ := unstructured.NestedString(u.Object, "spec", "writeConnectionSecretToRef", "name"); got != "x" {
+		w.Errorf("writeConnectionSecretToRef is %q", got)
 	}
 	if got, _, _ := unstructured.NestedString(u.Object, "spec", "compositionRef", "name"); got != "a8s-postgresql" {
 		w.Errorf("compositionRef is %q", got)

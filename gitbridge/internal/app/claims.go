@@ -2,12 +2,15 @@ package app
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -36,6 +39,10 @@ type claimsFactory struct {
 	maxNamespaces int
 	metrics       *metrics.Bridge
 	now           func() time.Time
+	// signing signs what travels to app clusters, and escrow are whom all Secrets are
+	// encrypted to beside their app cluster.
+	signing *signing
+	escrow  []string
 }
 
 func (f claimsFactory) of(cluster tenant.Cluster) (clusterbinding.Claims, error) {
@@ -50,11 +57,30 @@ func (f claimsFactory) of(cluster tenant.Cluster) (clusterbinding.Claims, error)
 	if c.Tenant, c.TenantObjects, err = clients(as); err != nil {
 		return nil, err
 	}
+	secrets, err := metadata.NewForConfig(as)
+	if err != nil {
+		return nil, err
+	}
+	c.Secrets.Metadata, c.Secrets.Secrets, c.Secrets.Signer = secrets, c.Tenant, f.signing.Signer
+	c.Secrets.Recipients = func(ctx context.Context) ([]string, error) { return f.recipients(ctx, cluster) }
 	return &claims{
 		foresee:    func(ctx context.Context) { f.foresee(ctx, cluster) },
 		controller: c, queue: claim.NewQueue(),
 		requests: &request.Controller{Client: f.client, Server: f.server, Log: f.log}, asked: request.NewQueue(),
 	}, nil
+}
+
+// recipients are whom a cluster's Secrets are encrypted to; none before it has
+// registered a key.
+func (f claimsFactory) recipients(ctx context.Context, cluster tenant.Cluster) ([]string, error) {
+	var b v1alpha1.ClusterBinding
+	if err := f.client.Get(ctx, client.ObjectKey{Name: cluster.ID}, &b); err != nil {
+		return nil, fmt.Errorf("get ClusterBinding: %w", err)
+	}
+	if b.Spec.Encryption == nil || len(b.Spec.Encryption.Recipients) == 0 {
+		return nil, nil
+	}
+	return append(slices.Clone(b.Spec.Encryption.Recipients), f.escrow...), nil
 }
 
 // foresee begins to watch what the cluster may use: the objects take as long to

@@ -10,6 +10,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/encryption"
 	"gitbind.dev/gitbridge/internal/statusbranch"
 	"gitbind.dev/gitbridge/lease"
 	"gitbind.dev/gitbridge/program"
@@ -29,6 +30,9 @@ type Options struct {
 	MaxNamespaces int
 	// StatusHistory is after how many commits a branch status begins anew.
 	StatusHistory int64
+	// EscrowRecipients are age's public keys to which all Secrets are encrypted beside
+	// those of their app cluster.
+	EscrowRecipients []string
 	// Now is the clock; time.Now when it is nil.
 	Now func() time.Time
 }
@@ -75,6 +79,7 @@ one works: the one that holds the Lease. One that loses it ends.`,
 	flags.IntVar(&o.Workers, "workers", o.Workers, "how many claims of one app cluster are worked on at once")
 	flags.IntVar(&o.MaxNamespaces, "max-namespaces", o.MaxNamespaces, "in how many namespaces claims of one app cluster may lie; 0: any number")
 	flags.Int64Var(&o.StatusHistory, "status-history", o.StatusHistory, "after about how many commits the history of a branch status is cut")
+	flags.StringSliceVar(&o.EscrowRecipients, "escrow-recipient", nil, "age public key (age1...) to which Secrets are encrypted beside those of their app cluster; may be given several times")
 	o.AddLeaseFlags(flags)
 	return cmd
 }
@@ -88,6 +93,11 @@ func (o *Options) validate() error {
 	}
 	if o.StatusHistory < 1 {
 		return fmt.Errorf("--status-history is %d: at least 1", o.StatusHistory)
+	}
+	for _, r := range o.EscrowRecipients {
+		if !encryption.IsRecipient(r) {
+			return fmt.Errorf("--escrow-recipient is %q: want a public key as age-keygen -y prints it, age1 and its letters", r)
+		}
 	}
 	if o.BackendURL == "" {
 		return nil

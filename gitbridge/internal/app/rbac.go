@@ -12,6 +12,9 @@ package app
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=secrets,resourceNames=gitbind-bridge,verbs=get
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;create
+// +kubebuilder:rbac:groups="",namespace=gitbind-system,resources=secrets,verbs=create
+// +kubebuilder:rbac:groups="",namespace=gitbind-system,resources=secrets,resourceNames=gitbind-bridge-encryption,verbs=get
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames="gitbind:claim-secrets",verbs=bind
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=rolebindings,verbs=get;create
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=gitbind-system,resources=leases,verbs=create
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=gitbind-system,resources=leases,resourceNames=gitbind-gitbridge,verbs=get;update

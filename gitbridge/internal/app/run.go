@@ -75,14 +75,15 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, sessions *
 	if err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
-	claims := claimsFactory{config: mgr.GetConfig(), client: mgr.GetClient(), server: mgr.GetAPIReader(), apis: resolver, objects: objects, log: mgr.GetLogger(), workers: o.Workers, maxNamespaces: o.MaxNamespaces, metrics: numbers, now: o.Now}
+	signing := &signing{client: mgr.GetClient(), server: mgr.GetAPIReader()}
+	claims := claimsFactory{config: mgr.GetConfig(), client: mgr.GetClient(), server: mgr.GetAPIReader(), apis: resolver, objects: objects, log: mgr.GetLogger(), workers: o.Workers, maxNamespaces: o.MaxNamespaces, metrics: numbers, now: o.Now, signing: signing, escrow: o.EscrowRecipients}
 	roots, err := roots(o.CAFile)
 	if err != nil {
 		return err
 	}
 	bindings := &clusterbinding.Reconciler{
 		Client: mgr.GetClient(), Server: mgr.GetAPIReader(), BackendURL: o.BackendURL, RootCAs: roots,
-		Sessions: sessions, Claims: claims.of, Guard: elected.Guard, Metrics: numbers, Now: o.Now,
+		Sessions: sessions, Claims: claims.of, SigningKey: signing.Public, Guard: elected.Guard, Metrics: numbers, Now: o.Now,
 		History: o.StatusHistory, Recorder: mgr.GetEventRecorder("gitbridge"),
 		Began: func(s *session.Session) { go exports.Began(ctx, s) },
 	}

@@ -25,6 +25,8 @@ type cachedObject struct {
 	labels, annotations []pair
 	// drift is what drift.Found says.
 	drift string
+	// connection is spec.writeConnectionSecretToRef.name of a Crossplane claim.
+	connection string
 	// status is JSON, nil for none.
 	status []byte
 }
@@ -40,6 +42,11 @@ func decodeObject(data []byte) (client.Object, error) {
 			metav1.ObjectMeta
 			ManagedFields []drift.Entry `json:"managedFields"`
 		} `json:"metadata"`
+		Spec struct {
+			Connection struct {
+				Name string `json:"name"`
+			} `json:"writeConnectionSecretToRef"`
+		} `json:"spec"`
 		Status json.RawMessage `json:"status"`
 	}
 	if err := utiljson.Unmarshal(data, &in); err != nil {
@@ -54,6 +61,7 @@ func decodeObject(data []byte) (client.Object, error) {
 		c.Annotations = m.Annotations
 		return c, nil
 	}
+	c.connection = in.Spec.Connection.Name
 	c.drift = drift.FoundIn(m.ManagedFields, m.Annotations)
 	return c, nil
 }
@@ -113,6 +121,9 @@ func (c *cachedObject) object() (*unstructured.Unstructured, error) {
 	u.SetAnnotations(mapOf(c.annotations))
 	u.SetDeletionTimestamp(c.DeletionTimestamp)
 	drift.SetFound(u, c.drift)
+	if c.connection != "" {
+		u.Object["spec"] = map[string]any{"writeConnectionSecretToRef": map[string]any{"name": c.connection}}
+	}
 	if c.status != nil {
 		var status any
 		if err := utiljson.Unmarshal(c.status, &status); err != nil {

@@ -34,12 +34,13 @@ func ShapeOf(crd *apiextensionsv1.CustomResourceDefinition) Shape {
 }
 
 // Machinery are the fields of spec with which Crossplane is steered. A claim's
-// compositionRef is none of them: users choose the kind of service by it.
+// compositionRef is none of them, as users choose the kind of service by it, nor is
+// writeConnectionSecretToRef, by which they name the Secret with its credentials.
 func (s Shape) Machinery() []string {
 	switch s {
 	case Claim:
 		return []string{
-			"resourceRef", "compositeDeletePolicy", "writeConnectionSecretToRef",
+			"resourceRef", "compositeDeletePolicy",
 			"compositionSelector", "compositionRevisionRef", "compositionRevisionSelector",
 			"compositionUpdatePolicy", "publishConnectionDetailsTo",
 		}

@@ -35,9 +35,9 @@ func TestStrip(t *testing.T) {
 		shape         crossplane.Shape
 		kept, removed []string
 	}{
-		{crossplane.Claim, []string{"compositionRef", "crossplane", "plan"}, []string{
+		{crossplane.Claim, []string{"compositionRef", "crossplane", "plan", "writeConnectionSecretToRef"}, []string{
 			"compositeDeletePolicy", "compositionRevisionRef", "compositionRevisionSelector", "compositionSelector",
-			"compositionUpdatePolicy", "publishConnectionDetailsTo", "resourceRef", "writeConnectionSecretToRef",
+			"compositionUpdatePolicy", "publishConnectionDetailsTo", "resourceRef",
 		}},
 		{crossplane.Composite, []string{
 			"compositeDeletePolicy", "compositionRef", "compositionRevisionRef", "compositionRevisionSelector", "compositionSelector",

@@ -44,9 +44,12 @@ type API struct {
 	Unusable *transform.TemplateError
 	// Keys are the labels and annotations that travel beside the usual.
 	Keys contract.Keys
+	// Secrets are those that travel with claims.
+	Secrets []v1alpha1.PermissionClaim
 }
 
-// Revision is another one whenever claims may come out as another object.
+// Revision is another one whenever claims may come out as another object, or
+// with other Secrets.
 func (a API) Revision() string {
 	if a.Unpermitted {
 		a.Unpermitted = false
@@ -58,7 +61,7 @@ func (a API) Revision() string {
 	case a.Unusable != nil:
 		return a.Version + " " + a.Unusable.Error()
 	default:
-		return a.Version + " " + a.Template.Revision() + " " + strings.Join(a.Keys, " ")
+		return a.Version + " " + a.Template.Revision() + " " + strings.Join(a.Keys, " ") + fmt.Sprint(a.Secrets)
 	}
 }
 
@@ -96,6 +99,7 @@ type compiled struct {
 	template *transform.Template
 	unusable *transform.TemplateError
 	keys     contract.Keys
+	secrets  []v1alpha1.PermissionClaim
 }
 
 // Resolve looks up a binding of the cluster with that tenant namespace.
@@ -134,7 +138,7 @@ func (r *Resolver) Export(ctx context.Context, e *v1alpha1.APIServiceExport) (AP
 	}
 	return API{
 		Access: decision.Granted, Unpermitted: meta.IsStatusConditionFalse(e.Status.Conditions, v1alpha1.ConditionPermitted),
-		Definition: definition, Template: c.template, Unusable: c.unusable, Keys: c.keys,
+		Definition: definition, Template: c.template, Unusable: c.unusable, Keys: c.keys, Secrets: c.secrets,
 	}, nil
 }
 
@@ -165,7 +169,7 @@ func (r *Resolver) read(t *v1alpha1.APIServiceExportTemplate) (compiled, error) 
 		return c, nil
 	}
 	template, err := transform.Compile(t.Name, t.Spec.Transform)
-	c := compiled{of: of, template: template, keys: t.Spec.MetadataKeys}
+	c := compiled{of: of, template: template, keys: t.Spec.MetadataKeys, secrets: t.Spec.PermissionClaims}
 	if err != nil && !errors.As(err, &c.unusable) {
 		return compiled{}, err
 	}

@@ -215,3 +215,10 @@ func (s *Session) EnqueueBinding(binding string) {
 		s.options.Enqueue(path, false)
 	}
 }
+
+// EnqueueAll has all claims looked at.
+func (s *Session) EnqueueAll() {
+	if main := s.View().Main; main != nil {
+		s.enqueueAll(main)
+	}
+}

@@ -125,11 +125,19 @@ func (b *Branch) IsAnswered(g progress.Generation) bool {
 	return b.tracker.IsAnswered(g)
 }
 
+// File is one file of the branch. Data is its content, nil for none.
+type File struct {
+	Path string
+	Data []byte
+}
+
 // Change is one file to write.
 type Change struct {
 	Path string
 	// Data is the content, nil to remove the file.
 	Data []byte
+	// Beside are files that change in the same commit.
+	Beside []File
 	// Subject is for the commit.
 	Subject string
 	// Answers, if not "", is the path of main that this answers, as it is in a
@@ -148,7 +156,14 @@ func (b *Branch) Write(ctx context.Context, c Change) error {
 		b.flying[c.Answers] = flight{path: c.Path, data: c.Data, as: c.As}
 		b.mu.Unlock()
 	}
-	err := b.update(ctx, false, c.Subject, func(t *store.Tree) (bool, error) { return put(t, c.Path, c.Data) })
+	err := b.update(ctx, false, c.Subject, func(t *store.Tree) (bool, error) {
+		changed, err := put(t, c.Path, c.Data)
+		for _, f := range c.Beside {
+			also, putErr := put(t, f.Path, f.Data)
+			changed, err = changed || also, errors.Join(err, putErr)
+		}
+		return changed, err
+	})
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.flying, c.Answers)

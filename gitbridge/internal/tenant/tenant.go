@@ -16,6 +16,8 @@ const (
 	// RoleBinding gives the tenant's ServiceAccount its rights in a claim
 	// namespace.
 	RoleBinding = "gitbind-tenant"
+	// SecretsRoleBinding gives it the right to read Secrets there.
+	SecretsRoleBinding = "gitbind-tenant-secrets"
 	// FieldOwner owns the applied fields of claims, and StatusOwner the bridge's
 	// fields in the status of gitbind's own kinds.
 	FieldOwner  = "gitbind"

@@ -2,6 +2,7 @@ package claim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"time"
@@ -14,12 +15,20 @@ import (
 	"gitbind.dev/gitbridge/store"
 )
 
-// answer writes a path's ClaimStatus, if it says something else than the present
-// one, and returns how long to wait if it may not be written yet.
+// answer writes a path's ClaimStatus and the claim's Secrets, if they say something
+// else than the present ones, and returns how long to wait if they may not be written
+// yet.
 func (c *Controller) answer(ctx context.Context, s *step, o outcome) (time.Duration, error) {
+	c.count(s, o.answer)
+	// Trouble with Secrets does not keep the answer waiting.
+	beside, trouble := c.addSecrets(ctx, s, o.answer)
+	wait, err := c.write(ctx, s, o, beside)
+	return wait, errors.Join(err, trouble)
+}
+
+func (c *Controller) write(ctx context.Context, s *step, o outcome, beside []statusbranch.File) (time.Duration, error) {
 	answer := o.answer
-	c.count(s, answer)
-	change := statusbranch.Change{Path: contract.StatusPath(s.Path), Subject: subject(s, answer)}
+	change := statusbranch.Change{Path: contract.StatusPath(s.Path), Beside: beside, Subject: subject(s, answer)}
 	if !s.Held {
 		change.Answers, change.As = s.Path, s.view.Generation
 	}
@@ -30,12 +39,16 @@ func (c *Controller) answer(ctx context.Context, s *step, o outcome) (time.Durat
 		}
 		change.Since = answer.Since
 	}
-	if same, err := c.Session.Status.Says(change.Path, change.Data); err != nil || same {
+	same, err := c.Session.Status.Says(change.Path, change.Data)
+	if err != nil || same && len(beside) == 0 {
 		if same && change.Answers != "" {
 			c.Session.Status.Done(s.Path, s.view.Generation)
 			c.Session.Answered(s.Path, answer)
 		}
 		return 0, err
+	}
+	if same {
+		change.Subject = "status: Secrets of " + s.Key.String()
 	}
 	if onlyStatus(s.Present, answer) {
 		if change.Answers != "" {

@@ -26,6 +26,7 @@ import (
 	"gitbind.dev/gitbridge/internal/exportedapi"
 	"gitbind.dev/gitbridge/internal/failure"
 	"gitbind.dev/gitbridge/internal/metrics"
+	"gitbind.dev/gitbridge/internal/secrets"
 	"gitbind.dev/gitbridge/internal/session"
 )
 
@@ -56,6 +57,9 @@ type Controller struct {
 	TenantObjects dynamic.Interface
 	Log           logr.Logger
 	Workers       int
+	// Secrets are what Secrets that travel with claims are read and encrypted with. Rights
+	// and Changed are the controller's own.
+	Secrets secrets.Options
 	// MaxNamespaces is how many namespaces may be made for the cluster's claims; 0
 	// means any number.
 	MaxNamespaces int
@@ -71,6 +75,7 @@ type Controller struct {
 	losses     losses
 	fights     drift.Fights
 	asides     *asides
+	sealer     *secrets.Sealer
 }
 
 // Run works off the queue until ctx ends.
@@ -105,6 +110,8 @@ func (c *Controller) Run(ctx context.Context, queue *Queue) error {
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	ctx, cancel := context.WithCancel(ctx)
+	c.beginSecrets(ctx)
+	defer c.sealer.Wait()
 	defer cancel()
 	watching.Go(func() { c.watchLosses(ctx) })
 	return workers.Start(ctx)

@@ -123,6 +123,7 @@ func start(t *testing.T) *fixture {
 	f.asides = newAsides()
 
 	ctx, cancel := context.WithCancel(t.Context())
+	f.beginSecrets(ctx)
 	wake := make(chan store.Hash, 1)
 	done := make(chan struct{})
 	go func() {

@@ -58,7 +58,7 @@ func (n *namespaces) ensure(ctx context.Context, namespace string) error {
 		if err := n.make(ctx, namespace); err != nil {
 			return nil, err
 		}
-		if err := n.bind(ctx, n.cluster.ClaimNamespace(namespace)); err != nil {
+		if err := n.bind(ctx, n.cluster.ClaimNamespace(namespace), tenant.RoleBinding, n.cluster.ClusterRole()); err != nil {
 			return nil, err
 		}
 		n.done.Store(namespace, true)
@@ -70,6 +70,7 @@ func (n *namespaces) ensure(ctx context.Context, namespace string) error {
 // forget has a namespace looked at again before it is used.
 func (n *namespaces) forget(namespace string) {
 	n.done.Delete(namespace)
+	n.done.Delete(n.cluster.ClaimNamespace(namespace) + "/secrets")
 }
 
 func (n *namespaces) make(ctx context.Context, namespace string) error {
@@ -124,11 +125,26 @@ func (n *namespaces) reserve(ctx context.Context) error {
 	return nil
 }
 
-// bind gives the tenant its rights in a claim namespace.
-func (n *namespaces) bind(ctx context.Context, name string) error {
+// letReadSecrets gives the tenant the right to read Secrets in a claim namespace.
+func (n *namespaces) letReadSecrets(ctx context.Context, name string) error {
+	_, err, _ := n.making.Do(name+"/secrets", func() (any, error) {
+		if _, ok := n.done.Load(name + "/secrets"); ok {
+			return nil, nil
+		}
+		if err := n.bind(ctx, name, tenant.SecretsRoleBinding, v1alpha1.ClaimSecrets); err != nil {
+			return nil, err
+		}
+		n.done.Store(name+"/secrets", true)
+		return nil, nil
+	})
+	return err
+}
+
+// bind gives the tenant the rights of a ClusterRole in a claim namespace.
+func (n *namespaces) bind(ctx context.Context, name, binding, role string) error {
 	want := &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: tenant.RoleBinding, Labels: map[string]string{tenant.ClusterLabel: n.cluster.ID}},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: n.cluster.ClusterRole()},
+		ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: binding, Labels: map[string]string{tenant.ClusterLabel: n.cluster.ID}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: n.cluster.Namespace, Name: v1alpha1.TenantServiceAccount}},
 	}
 	got, err := n.client.RbacV1().RoleBindings(name).Get(ctx, want.Name, metav1.GetOptions{})

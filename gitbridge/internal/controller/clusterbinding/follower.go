@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,6 +30,8 @@ type follower struct {
 	url     string
 	session *session.Session
 	status  *status
+	// recipients are whom Secrets were encrypted to last.
+	recipients []string
 	// foreign are the claims that were told of as held by foreign objects.
 	foreign map[string]bool
 	stop    func()
@@ -36,6 +39,22 @@ type follower struct {
 
 func (f *follower) is(b *v1alpha1.ClusterBinding) bool {
 	return f.cluster == clusterOf(b) && f.url == b.Status.Repository.URL
+}
+
+func recipientsOf(b *v1alpha1.ClusterBinding) []string {
+	if b.Spec.Encryption == nil {
+		return nil
+	}
+	return b.Spec.Encryption.Recipients
+}
+
+// reencrypt looks at all claims again when their Secrets are to be encrypted to others
+// than before.
+func (f *follower) reencrypt(b *v1alpha1.ClusterBinding) {
+	if now := recipientsOf(b); !slices.Equal(now, f.recipients) {
+		f.recipients = now
+		f.session.EnqueueAll()
+	}
 }
 
 func clusterOf(b *v1alpha1.ClusterBinding) tenant.Cluster {
@@ -47,7 +66,12 @@ func (r *Reconciler) begin(b *v1alpha1.ClusterBinding) (*follower, error) {
 	if !v1alpha1.ValidClusterID(b.Name) {
 		return nil, fmt.Errorf("%q is no cluster id: lower-case letters and digits, beginning with a letter", b.Name)
 	}
-	f := &follower{cluster: clusterOf(b), url: b.Status.Repository.URL, status: newStatus(r.Client, r.Server, b)}
+	f := &follower{cluster: clusterOf(b), url: b.Status.Repository.URL, status: newStatus(r.Client, r.Server, b), recipients: recipientsOf(b)}
+	var err error
+	if f.status.signingKey, err = r.SigningKey(r.base); err != nil {
+		// All but Secrets works without.
+		ctrl.LoggerFrom(r.base).Error(err, "Secrets do not travel", "cluster", b.Name)
+	}
 	credentials := r.credentials(f.cluster.Namespace)
 	name, email := contract.BridgeIdentity()
 	repository, err := gitstore.Open(gitstore.Options{

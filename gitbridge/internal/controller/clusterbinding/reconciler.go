@@ -42,6 +42,8 @@ type Reconciler struct {
 	Sessions *session.Registry
 	// Claims works off the claims of a followed cluster until ctx ends.
 	Claims func(tenant.Cluster) (Claims, error)
+	// SigningKey is the public half of the key with which the bridge signs.
+	SigningKey func(context.Context) (string, error)
 	// Began is told when status of a cluster can be written.
 	Began func(*session.Session)
 	// Guard, if not nil, is put around what sends requests to Git, and refuses
@@ -117,6 +119,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	err = r.decide(ctx, f, &b)
+	f.reencrypt(&b)
 	condition := f.session.Condition()
 	r.Metrics.Follows(b.Name, condition.Status == "True")
 	foreign, known := f.session.Foreign.Paths()

@@ -1,6 +1,7 @@
 package clusterbinding
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,6 +35,9 @@ type status struct {
 	client  client.Client
 	server  client.Reader
 	binding binding
+	// signingKey is the public half of the key with which the bridge signs; "" where it
+	// has none.
+	signingKey string
 
 	mu sync.Mutex
 	// checkpoint is the one that is saved, and pending the one that may be, if the
@@ -101,7 +105,7 @@ func (s *status) say(ctx context.Context, b *v1alpha1.ClusterBinding, c session.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := said{conditions: slices.Clone(s.said.conditions), foreign: s.said.foreign}
-	changed := false
+	changed := s.signingKey != "" && s.signingKey != signingKeyOf(b)
 	// What was known before holds until something else is known.
 	if c.Status != string(metav1.ConditionUnknown) || meta.FindStatusCondition(now.conditions, v1alpha1.ConditionSynced) == nil {
 		changed = meta.SetStatusCondition(&now.conditions, metav1.Condition{
@@ -120,6 +124,13 @@ func (s *status) say(ctx context.Context, b *v1alpha1.ClusterBinding, c session.
 	}
 	s.said = now
 	return nil
+}
+
+func signingKeyOf(b *v1alpha1.ClusterBinding) string {
+	if s := b.Status.Bridge; s != nil && s.Encryption != nil && len(s.Encryption.SigningKeys) > 0 {
+		return s.Encryption.SigningKeys[0]
+	}
+	return ""
 }
 
 // setForeign says which claims wait for somebody else's objects. Where none does,
@@ -189,6 +200,12 @@ func (s *status) want(live *v1alpha1.ClusterBinding, c session.Checkpoint, say s
 		for _, r := range c.Removals {
 			want.Status.Bridge.Removals = append(want.Status.Bridge.Removals, v1alpha1.Removal{Path: r.Path, Time: metav1.NewTime(r.At.UTC())})
 		}
+	}
+	if key := cmp.Or(s.signingKey, signingKeyOf(live)); key != "" {
+		if want.Status.Bridge == nil {
+			want.Status.Bridge = &v1alpha1.BridgeStatus{}
+		}
+		want.Status.Bridge.Encryption = &v1alpha1.EncryptionKeys{SigningKeys: []string{key}}
 	}
 	for _, of := range part.Conditions {
 		meta.RemoveStatusCondition(&want.Status.Conditions, of)

@@ -1,0 +1,380 @@
+package secrets
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/metadata"
+	metadatafake "k8s.io/client-go/metadata/fake"
+	clientgotesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/encryption"
+	"gitbind.dev/gitbridge/internal/crossplane"
+	"gitbind.dev/gitbridge/internal/statusbranch"
+	"gitbind.dev/gitbridge/store"
+)
+
+const there = "gb-k3x9-team-a"
+
+// branch is the branch status, as far as a Sealer sees it.
+type branch map[string][]byte
+
+func (b branch) Read(path string) ([]byte, error) {
+	if data, ok := b[path]; ok {
+		return data, nil
+	}
+	return nil, store.ErrNotExist
+}
+
+func (b branch) Entry(path string) (store.Entry, bool) {
+	data, ok := b[path]
+	return store.Entry{Path: path, Hash: store.Hash(fmt.Sprintf("%x", sha256.Sum256(data)))}, ok
+}
+
+func (b branch) write(files []statusbranch.File) {
+	for _, f := range files {
+		if f.Data == nil {
+			delete(b, f.Path)
+		} else {
+			b[f.Path] = f.Data
+		}
+	}
+}
+
+// world is the Secrets of a namespace of the control plane, and a Sealer of them.
+type world struct {
+	*testing.T
+	metadata *metadatafake.FakeMetadataClient
+	secrets  *fake.Clientset
+	signer   *encryption.Signer
+	ids      encryption.Identities
+	status   branch
+	sealer   *Sealer
+	// to are the recipients, and version counts the versions of Secrets.
+	to      []string
+	version int
+
+	mu      sync.Mutex
+	changed map[string]bool
+}
+
+func newWorld(t *testing.T) *world {
+	t.Parallel()
+	scheme := metadatafake.NewTestScheme()
+	if err := metav1.AddMetaToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	w := &world{T: t, metadata: metadatafake.NewSimpleMetadataClient(scheme), secrets: fake.NewClientset(), status: branch{}, changed: map[string]bool{}}
+	var err error
+	if w.signer, err = encryption.NewSigner(encryption.GenerateSeed()); err != nil {
+		t.Fatal(err)
+	}
+	w.ids = identities(t)
+	w.to = w.ids.Recipients()
+	ctx, cancel := context.WithCancel(t.Context())
+	w.sealer = NewSealer(ctx, Options{
+		Cluster: "k3x9", Metadata: w.metadata, Secrets: w.secrets,
+		Rights:     func(context.Context, string) error { return nil },
+		Signer:     func(context.Context) (*encryption.Signer, error) { return w.signer, nil },
+		Recipients: func(context.Context) ([]string, error) { return w.to, nil },
+		Changed: func(path string) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.changed[path] = true
+		},
+		Now: func() time.Time { return time.UnixMilli(1_000) },
+	})
+	t.Cleanup(func() {
+		cancel()
+		w.sealer.Wait()
+	})
+	return w
+}
+
+func identities(t *testing.T) encryption.Identities {
+	t.Helper()
+	text, _, err := encryption.GenerateIdentity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids, err := encryption.ParseIdentities([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ids
+}
+
+// put makes a Secret, or another version of it.
+func (w *world) put(name string, data map[string]string, mutate ...func(*corev1.Secret)) {
+	w.Helper()
+	w.version++
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+		Namespace: there, Name: name, UID: types.UID("uid-" + name), ResourceVersion: fmt.Sprint(w.version),
+	}, Type: corev1.SecretTypeOpaque, Data: map[string][]byte{}}
+	for k, v := range data {
+		s.Data[k] = []byte(v)
+	}
+	for _, m := range mutate {
+		m(s)
+	}
+	m := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: *s.ObjectMeta.DeepCopy()}
+	secrets := w.secrets.CoreV1().Secrets(there)
+	known := w.metadata.Resource(resource).Namespace(there).(metadatafake.MetadataClient)
+	_, err := secrets.Update(w.Context(), s, metav1.UpdateOptions{})
+	if err == nil {
+		_, err = known.UpdateFake(m, metav1.UpdateOptions{})
+	} else if apierrors.IsNotFound(err) {
+		_, err = secrets.Create(w.Context(), s, metav1.CreateOptions{})
+		_, metaErr := known.CreateFake(m, metav1.CreateOptions{})
+		err = errors.Join(err, metaErr)
+	}
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) remove(name string) {
+	w.Helper()
+	err := w.secrets.CoreV1().Secrets(there).Delete(w.Context(), name, metav1.DeleteOptions{})
+	if err := errors.Join(err, w.metadata.Resource(resource).Namespace(there).Delete(w.Context(), name, metav1.DeleteOptions{})); err != nil {
+		w.Fatal(err)
+	}
+}
+
+var _ metadata.Interface = (*metadatafake.FakeMetadataClient)(nil)
+
+// orders is a claim of a kind that is not Crossplane's.
+func orders(offered ...v1alpha1.PermissionClaim) Claim {
+	u := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"managed": map[string]any{"secret": map[string]any{"name": "by-field"}}}}}
+	u.SetNamespace(there)
+	u.SetName("orders")
+	u.SetUID("uid-of-orders")
+	return Claim{
+		Key:    contract.Key{Binding: "caches.example.org", Namespace: "team-a", Name: "orders"},
+		UID:    "uid-there",
+		Object: u, Shape: crossplane.Plain, Offered: offered,
+	}
+}
+
+func byName(name string) v1alpha1.PermissionClaim { return v1alpha1.PermissionClaim{Name: name} }
+
+// seal seals, writes what came out to status, and gives what is known then. It waits
+// until that is what was wanted.
+func (w *world) seal(c *Claim, want func(Result) bool) Result {
+	w.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		r, err := w.sealer.Seal(w.Context(), *c, w.status)
+		if err == nil {
+			w.status.write(r.Files)
+			c.Present = r.Names
+			if want(r) {
+				return r
+			}
+		} else if !errors.Is(err, errStale) {
+			w.Fatal(err)
+		}
+		if time.Now().After(deadline) {
+			w.Fatalf("names are %v, withheld %v", r.Names, r.Withheld)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func names(want ...string) func(Result) bool {
+	return func(r Result) bool { return slices.Equal(r.Names, want) }
+}
+
+// opens is a Secret as the app cluster gets it.
+func (w *world) opens(name string) (map[string]string, int64) {
+	w.Helper()
+	at := contract.SecretKey{Binding: "caches.example.org", Namespace: "team-a", Name: name}
+	e, secret, err := (&encryption.Opener{Cluster: "k3x9", Keys: []string{w.signer.Public()}, Identities: w.ids}).Open(at, w.status[at.Path()])
+	if err != nil {
+		w.Fatal(err)
+	}
+	if e.Claim.Name != "orders" || e.Claim.UID != "uid-there" {
+		w.Errorf("it is for %+v", e.Claim)
+	}
+	out := map[string]string{}
+	for k, v := range secret.Data {
+		out[k] = string(v)
+	}
+	return out, e.Sequence
+}
+
+func TestA12_SecretsAreChosenByNameFieldAndLabels(t *testing.T) {
+	w := newWorld(t)
+	data := map[string]string{"password": "geheim", "host": "db"}
+	labelled := func(s *corev1.Secret) { s.Labels = map[string]string{"claim": "orders"} }
+	w.put("orders-creds", data)
+	w.put("by-field", data)
+	w.put("by-label", data, labelled)
+	w.put("of-another", data, func(s *corev1.Secret) { s.Labels = map[string]string{"claim": "billing"} })
+	w.put("postgres.credentials.orders", data)
+	c := orders(byName("$(name)-creds"), v1alpha1.PermissionClaim{Field: "status.managed.secret.name", Keys: []string{"host", "port"}},
+		v1alpha1.PermissionClaim{MatchLabels: map[string]string{"claim": "$(name)"}}, v1alpha1.PermissionClaim{Field: "status.nothing.there"})
+	w.seal(&c, names("by-field", "by-label", "orders-creds"))
+	for name, want := range map[string]map[string]string{"orders-creds": data, "by-label": data, "by-field": {"host": "db"}} {
+		if got, _ := w.opens(name); !maps.Equal(got, want) {
+			t.Errorf("%s has %v, want %v", name, got, want)
+		}
+	}
+	// One that is not selected any more goes; labels that come later count, too.
+	w.put("by-label", data)
+	w.put("later", data, labelled)
+	w.remove("orders-creds")
+	w.seal(&c, names("by-field", "later"))
+	if len(w.status) != 2 {
+		t.Errorf("on status are %v", slices.Collect(maps.Keys(w.status)))
+	}
+	// Nor does anything stay of a claim that is gone.
+	w.status.write(w.sealer.None(c.Key, there, c.Present, w.status).Files)
+	if len(w.status) != 0 {
+		t.Errorf("left are %v", slices.Collect(maps.Keys(w.status)))
+	}
+	if w.sealer.watches.namespaces[there] != nil {
+		t.Error("the namespace is still watched")
+	}
+}
+
+func TestF4_ARotatedValueFollowsAndAnUnchangedOneMakesNoFile(t *testing.T) {
+	w := newWorld(t)
+	w.put("orders-creds", map[string]string{"password": "one"})
+	c := orders(byName("orders-creds"))
+	w.seal(&c, names("orders-creds"))
+	_, first := w.opens("orders-creds")
+	quiet := func(when string) {
+		t.Helper()
+		if r, err := w.sealer.Seal(t.Context(), c, w.status); err != nil || len(r.Files) > 0 {
+			t.Errorf("%s: %d files, %v", when, len(r.Files), err)
+		}
+	}
+	quiet("nothing changed")
+	reads := len(w.secrets.Actions())
+	quiet("nothing changed again")
+	if more := len(w.secrets.Actions()) - reads; more > 0 {
+		t.Errorf("the Secret was read %d times though nothing changed", more)
+	}
+	// A label, or a new process, is no new value.
+	w.put("orders-creds", map[string]string{"password": "one"}, func(s *corev1.Secret) { s.Labels = map[string]string{"x": "y"} })
+	w.sealer.sealed = map[string]sealed{}
+	r := w.seal(&c, names("orders-creds"))
+	if _, again := w.opens("orders-creds"); len(r.Files) > 0 || again != first {
+		t.Errorf("%d files, version %d after %d", len(r.Files), again, first)
+	}
+
+	w.put("orders-creds", map[string]string{"password": "two"})
+	w.seal(&c, func(r Result) bool { return len(r.Files) == 1 })
+	if got, sequence := w.opens("orders-creds"); got["password"] != "two" || sequence <= first {
+		t.Errorf("the value is %q in version %d after %d", got["password"], sequence, first)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.changed[c.Key.Path()] {
+		t.Error("the claim was not looked at again")
+	}
+}
+
+func TestF9_OtherRecipientsHaveItEncryptedAgain(t *testing.T) {
+	w := newWorld(t)
+	w.put("orders-creds", map[string]string{"password": "one"})
+	c := orders(byName("orders-creds"))
+	w.to = nil
+	w.seal(&c, func(r Result) bool { return r.Withheld[everything] != "" && len(r.Names) == 0 })
+	w.to = w.ids.Recipients()
+	w.seal(&c, names("orders-creds"))
+	w.ids = identities(t)
+	w.to = w.ids.Recipients()
+	w.seal(&c, func(r Result) bool { return len(r.Files) == 1 })
+	w.opens("orders-creds")
+	// As long as nobody may be told, what there is stays.
+	w.to = nil
+	w.seal(&c, names("orders-creds"))
+}
+
+func TestWhatIsNotTheClaimsDoesNotTravel(t *testing.T) {
+	w := newWorld(t)
+	controlled := func(by types.UID) func(*corev1.Secret) {
+		return func(s *corev1.Secret) {
+			s.OwnerReferences = []metav1.OwnerReference{{UID: by, Name: "x", Controller: ptr.To(true)}}
+		}
+	}
+	c := orders()
+	c.Shape = crossplane.Claim
+	if err := unstructured.SetNestedField(c.Object.Object, "orders-conn", "spec", "writeConnectionSecretToRef", "name"); err != nil {
+		t.Fatal(err)
+	}
+	w.put("orders-conn", map[string]string{"password": "x"}, controlled("uid-of-billing"))
+	withheld := func(words string) func(Result) bool {
+		return func(r Result) bool { return strings.Contains(r.Withheld["orders-conn"], words) && len(r.Names) == 0 }
+	}
+	w.seal(&c, withheld("does not control it"))
+	w.put("orders-conn", map[string]string{"password": "x"}, controlled(c.Object.GetUID()))
+	w.seal(&c, names("orders-conn"))
+	for _, kind := range []corev1.SecretType{corev1.SecretTypeServiceAccountToken, corev1.SecretTypeBootstrapToken} {
+		w.put("orders-conn", map[string]string{"token": "x"}, controlled(c.Object.GetUID()), func(s *corev1.Secret) { s.Type = kind })
+		w.seal(&c, withheld("a credential of the control plane itself"))
+	}
+	w.put("orders-conn", map[string]string{"password": strings.Repeat("x", 900<<10)}, controlled(c.Object.GetUID()))
+	w.seal(&c, withheld("too large"))
+}
+
+func TestOneSecretBelongsToOneClaim(t *testing.T) {
+	w := newWorld(t)
+	w.put("shared", map[string]string{"password": "x"})
+	first, second := orders(byName("shared")), orders(byName("shared"))
+	second.Key.Name = "billing"
+	w.seal(&first, names("shared"))
+	data, err := contract.EncodeStatus(&contract.Status{Result: contract.Applied, Answers: contract.Answers{Commit: "c"}, Secrets: []string{"shared"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.status[first.Key.Path()] = data
+	w.seal(&second, func(r Result) bool { return strings.Contains(r.Withheld["shared"], "with the claim orders already") })
+	delete(w.status, first.Key.Path())
+	w.seal(&second, names("shared"))
+}
+
+func TestNoRightIsToldAndComesBack(t *testing.T) {
+	w := newWorld(t)
+	var mu sync.Mutex
+	may := false
+	w.metadata.PrependReactor("list", "secrets", func(clientgotesting.Action) (bool, runtime.Object, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if may {
+			return false, nil, nil
+		}
+		return true, nil, apierrors.NewForbidden(resource.GroupResource(), "", errors.New("no"))
+	})
+	w.put("orders-creds", map[string]string{"password": "one"})
+	c := orders(byName("orders-creds"))
+	r := w.seal(&c, func(r Result) bool { return r.Withheld[everything] != "" })
+	if diff := cmp.Diff(map[string]string{everything: "the tenant may not read Secrets in " + there + ": it gets that by the ClusterRole gitbind:claim-secrets, if the control plane has it"}, r.Withheld); diff != "" {
+		t.Error(diff)
+	}
+	mu.Lock()
+	may = true
+	mu.Unlock()
+	w.seal(&c, names("orders-creds"))
+}

@@ -42,6 +42,7 @@ func TestBackend(t *testing.T) {
 		t.Run("connecting at the same time makes one cluster", together(f.testRacingConnects))
 		t.Run("connecting again gives the same cluster and replaces the credential", together(f.testReconnect))
 		t.Run("D12_credentials are renewed and rotated and revoked", together(f.testCredentials))
+		t.Run("F9_keys are registered by the cluster and by nobody else", together(f.testKeys))
 		t.Run("a cluster that was built anew reclaims its place, for its owner only", together(f.testReclaim))
 		t.Run("a request that makes no sense is refused with words", together(f.testInvalid))
 		t.Run("another person's cluster is not there", together(f.testTenants))

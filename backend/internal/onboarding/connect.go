@@ -34,6 +34,10 @@ func (s *Service) connect(ctx context.Context, who login.Identity, in connectInp
 	if err != nil {
 		return nil, keyTrouble(err)
 	}
+	// Credentials from before have ended: whoever has one cannot register keys.
+	if err := s.awaitKeys(ctx, cb.Name); err != nil {
+		return nil, err
+	}
 	s.Log.InfoContext(ctx, "Connected", "cluster", cb.Name, "name", cb.Spec.DisplayName, "owner", who.Username)
 	answer := s.describe(cb)
 	answer.Credential = cred
@@ -85,6 +89,7 @@ func (s *Service) claimBinding(ctx context.Context, who login.Identity, in conne
 			Spec: v1alpha1.ClusterBindingSpec{
 				DisplayName: in.displayName,
 				ClusterUID:  in.clusterUID,
+				AwaitsKeys:  true,
 				Owner:       v1alpha1.Owner{Issuer: who.Issuer, Subject: who.Subject, Username: who.Username},
 			},
 		}

@@ -2,6 +2,7 @@ package onboarding
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"sync"
 	"time"
@@ -32,10 +33,10 @@ type Agents interface {
 // a cluster's owner decides about it.
 func (s *Service) mountCredentials(mux *http.ServeMux) {
 	const path = "/v1/clusters/{id}/credential"
-	mux.Handle("GET "+path, s.handleKonnector(func(_ context.Context, who access.Caller) (*restapi.Credential, error) {
+	mux.Handle("GET "+path, handleKonnector(s, func(_ context.Context, who access.Caller, _ io.Reader) (*restapi.Credential, error) {
 		return &restapi.Credential{Username: credential.KonnectorUser, Expires: who.Expires, RenewAfter: s.Keys.RenewAfter(who.Expires)}, nil
 	}))
-	mux.Handle("POST "+path, s.handleKonnector(s.renew))
+	mux.Handle("POST "+path, handleKonnector(s, s.renew))
 	mux.Handle("POST "+path+"/rotate", s.handle(requestTimeout, func(_ http.ResponseWriter, r *http.Request, who login.Identity) (any, error) {
 		return s.rotate(r.Context(), who, r.PathValue("id"))
 	}))
@@ -44,13 +45,14 @@ func (s *Service) mountCredentials(mux *http.ServeMux) {
 	}))
 }
 
-// handleKonnector makes a handler of a flow for a cluster's konnector.
-func (s *Service) handleKonnector(flow func(context.Context, access.Caller) (*restapi.Credential, error)) http.Handler {
+// handleKonnector makes a handler of a flow for a cluster's konnector. The flow reads
+// the request's body as far as it needs it.
+func handleKonnector[T any](s *Service, flow func(context.Context, access.Caller, io.Reader) (*T, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
 		defer cancel()
 		r = r.WithContext(ctx)
-		answer, err := s.konnectorAsks(r, flow)
+		answer, err := konnectorAsks(s, r, flow)
 		if err == nil {
 			writeJSON(w, http.StatusOK, answer)
 			return
@@ -62,7 +64,7 @@ func (s *Service) handleKonnector(flow func(context.Context, access.Caller) (*re
 	})
 }
 
-func (s *Service) konnectorAsks(r *http.Request, flow func(context.Context, access.Caller) (*restapi.Credential, error)) (*restapi.Credential, error) {
+func konnectorAsks[T any](s *Service, r *http.Request, flow func(context.Context, access.Caller, io.Reader) (*T, error)) (*T, error) {
 	who, err := s.Agents.Authenticate(r, r.PathValue("id"))
 	if err != nil {
 		return nil, err
@@ -70,7 +72,7 @@ func (s *Service) konnectorAsks(r *http.Request, flow func(context.Context, acce
 	if who.Role != access.Konnector {
 		return nil, refusal.New(refusal.Forbidden, "this is for the cluster's konnector: its owner replaces the credential with kubectl gitbind rotate")
 	}
-	return flow(r.Context(), who)
+	return flow(r.Context(), who, r.Body)
 }
 
 // renewals keeps one konnector from having the control plane write all the time.
@@ -97,7 +99,7 @@ func (l *renewals) may(cluster string, now time.Time) bool {
 
 // renew gives a konnector its next credential. The present one counts until that
 // is used.
-func (s *Service) renew(ctx context.Context, who access.Caller) (*restapi.Credential, error) {
+func (s *Service) renew(ctx context.Context, who access.Caller, _ io.Reader) (*restapi.Credential, error) {
 	if !s.renewals.may(who.Cluster, s.now()) {
 		return nil, refusal.New(refusal.Unavailable, "the credential was renewed a moment ago: try again")
 	}

@@ -1,10 +1,13 @@
 // Package restapi holds what the backend says over HTTP, as JSON. Requests carry an
-// OIDC ID token as bearer token, except GET /v1/info, and GET and POST
-// /v1/clusters/{id}/credential: these are for a cluster's konnector with its own
-// credential, and tell about that or renew it.
+// OIDC ID token as bearer token, except GET /v1/info, and those for a cluster's
+// konnector with its own credential: GET and POST /v1/clusters/{id}/credential tell about
+// that or renew it, and PUT /v1/clusters/{id}/encryption registers the keys of the app
+// cluster.
 package restapi
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
@@ -58,6 +61,37 @@ type Credential struct {
 	Expires  time.Time `json:"expires"`
 	// RenewAfter is from when on the konnector is to renew it.
 	RenewAfter time.Time `json:"renewAfter,omitzero"`
+}
+
+// Registration is the body of PUT /v1/clusters/{id}/encryption: the public keys of an
+// app cluster, which replace those that are registered.
+type Registration struct {
+	v1alpha1.EncryptionKeys
+	// Signature is of Message, by a signing key that is registered. It is needed unless
+	// the cluster was connected since.
+	Signature string `json:"signature,omitempty"`
+}
+
+// Message is what is signed: for one cluster, and in the place of what was registered, so
+// that it counts once.
+func (r Registration) Message(cluster string, registered v1alpha1.EncryptionKeys) []byte {
+	keys := func(k v1alpha1.EncryptionKeys) string {
+		return strings.Join(slices.Sorted(slices.Values(k.Recipients)), " ") + "\n" + strings.Join(slices.Sorted(slices.Values(k.SigningKeys)), " ") + "\n"
+	}
+	return []byte(cluster + "\n" + keys(registered) + keys(r.EncryptionKeys))
+}
+
+// RegistrationPurpose is what the signatures of Registrations are for.
+const RegistrationPurpose = "Registration"
+
+// Encryption answers a Registration.
+type Encryption struct {
+	// Registered are the app cluster's keys that count now, and Refused says why those
+	// of the request do not.
+	Registered v1alpha1.EncryptionKeys `json:"registered"`
+	Refused    string                  `json:"refused,omitempty"`
+	// Bridge are the bridge's keys; none as long as no bridge follows the cluster.
+	Bridge v1alpha1.EncryptionKeys `json:"bridge"`
 }
 
 // Offer is an item of GET /v1/catalog: an API that the caller may bind.

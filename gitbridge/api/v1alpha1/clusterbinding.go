@@ -73,6 +73,12 @@ type ClusterBindingSpec struct {
 	// +optional
 	Encryption *EncryptionKeys `json:"encryption,omitempty"`
 
+	// AwaitsKeys says that the owner connected the cluster, for the first time or
+	// again: the konnector may register keys, whichever are registered. Otherwise a
+	// registration must be signed with a key that is.
+	// +optional
+	AwaitsKeys bool `json:"awaitsKeys,omitempty"`
+
 	// Suspended stops the bridge for this cluster: nothing is applied, deleted or
 	// answered. What was pushed meanwhile is acted on afterwards.
 	// +optional

@@ -17,8 +17,16 @@ const ExpiresKey = "expires"
 // ConditionCredential of a Connection says until when its credential counts.
 const ConditionCredential = "Credential"
 
+// ConditionEncryption of a Connection says whether Secrets can travel to this cluster:
+// whether its key is registered with the control plane.
+const ConditionEncryption = "Encryption"
+
+// EncryptionSecret has, in the namespace of the konnector, the private keys to which the
+// Secrets of a Connection are encrypted, and with which the konnector signs.
+func EncryptionSecret(connection string) string { return connection + "-encryption" }
+
 // CredentialRole is the Role, in the namespace of a Connection's Secret, by which
-// the konnector may renew what is in that Secret and in no other.
+// the konnector may renew what is in that Secret and in EncryptionSecret, and in no other.
 func CredentialRole(connection string) string { return "gitbind:credential:" + connection }
 
 // ConditionRequests of a Connection says that main asks for APIs that are bound to

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/konnector/internal/agent/backend"
 )
 
 // condition says until when the credential counts, and what a person has to do.
@@ -55,7 +56,7 @@ func words(conn *v1alpha1.Connection, err error) string {
 	case apierrors.IsForbidden(err):
 		return fmt.Sprintf("The konnector may not write a new one to Secret %s: its Role %s is missing. Connect this cluster again: kubectl gitbind connect.",
 			conn.Spec.SecretRef.Name, v1alpha1.CredentialRole(conn.Name))
-	case errors.Is(err, errUnsupported):
+	case errors.Is(err, backend.ErrUnsupported):
 		return "The backend does not renew it: bring the control plane up to date, or connect this cluster again before then (kubectl gitbind connect)."
 	case apierrors.ReasonForError(err) != metav1.StatusReasonUnknown:
 		return "The API server does not take a new one. It is tried again."

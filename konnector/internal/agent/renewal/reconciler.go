@@ -25,8 +25,10 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/status"
+	"gitbind.dev/konnector/internal/agent/backend"
 	"gitbind.dev/konnector/internal/agent/repository"
 )
 
@@ -117,7 +119,7 @@ func (r *Reconciler) step(ctx context.Context, conn *v1alpha1.Connection, secret
 	if what == wait {
 		return at, nil
 	}
-	b, done, err := r.backend(conn)
+	b, done, err := backend.Of(conn, r.Guard)
 	if err != nil {
 		return at, err
 	}
@@ -140,9 +142,9 @@ func (r *Reconciler) step(ctx context.Context, conn *v1alpha1.Connection, secret
 }
 
 // look asks the backend about the password.
-func (r *Reconciler) look(ctx context.Context, b *backend, k kept, m *memory) error {
-	c, err := b.look(ctx, k.user, k.password)
-	if err != nil && !errors.Is(err, errRefused) {
+func (r *Reconciler) look(ctx context.Context, b *backend.Backend, k kept, m *memory) error {
+	c, err := ask(ctx, b, http.MethodGet, k.user, k.password)
+	if err != nil && !errors.Is(err, backend.ErrRefused) {
 		return fmt.Errorf("ask about the credential: %w", err)
 	}
 	m.known = known{password: k.password, expires: c.Expires, renewAfter: c.RenewAfter, dead: err != nil, at: r.Now()}
@@ -150,12 +152,15 @@ func (r *Reconciler) look(ctx context.Context, b *backend, k kept, m *memory) er
 }
 
 // renew has the next password in the Secret before it is used.
-func (r *Reconciler) renew(ctx context.Context, b *backend, secret *corev1.Secret, k kept) error {
+func (r *Reconciler) renew(ctx context.Context, b *backend.Backend, secret *corev1.Secret, k kept) error {
 	// What may not be written need not be asked for.
 	if err := r.Client.Update(ctx, secret.DeepCopy(), client.DryRunAll); err != nil {
 		return err
 	}
-	c, err := b.renew(ctx, k.user, k.password)
+	c, err := ask(ctx, b, http.MethodPost, k.user, k.password)
+	if err == nil && (c.Username == "" || c.Password == "") {
+		err = backend.ErrUnsupported
+	}
 	if err != nil {
 		return fmt.Errorf("renew the credential: %w", err)
 	}
@@ -164,7 +169,7 @@ func (r *Reconciler) renew(ctx context.Context, b *backend, secret *corev1.Secre
 }
 
 // confirm uses the new password for the first time, which ends the one before.
-func (r *Reconciler) confirm(ctx context.Context, b *backend, secret *corev1.Secret, k kept, m *memory) error {
+func (r *Reconciler) confirm(ctx context.Context, b *backend.Backend, secret *corev1.Secret, k kept, m *memory) error {
 	if err := r.look(ctx, b, k, m); err != nil {
 		return err
 	}
@@ -174,15 +179,26 @@ func (r *Reconciler) confirm(ctx context.Context, b *backend, secret *corev1.Sec
 		return r.write(ctx, secret, k)
 	}
 	// Another renewal was the last one: this password never counted.
-	c, err := b.look(ctx, k.user, k.previous)
+	c, err := ask(ctx, b, http.MethodGet, k.user, k.previous)
 	switch {
 	case err == nil:
 		return r.write(ctx, secret, kept{user: k.user, password: k.previous, expires: c.Expires})
-	case !errors.Is(err, errRefused):
+	case !errors.Is(err, backend.ErrRefused):
 		return fmt.Errorf("ask about the credential before: %w", err)
 	}
 	k.previous = ""
 	return r.write(ctx, secret, k)
+}
+
+// ask asks until when a credential counts, which is also a use of it, or with POST for
+// the next one. The present one counts until that is used.
+func ask(ctx context.Context, b *backend.Backend, method, user, password string) (restapi.Credential, error) {
+	var out restapi.Credential
+	err := b.Ask(ctx, method, "credential", user, password, nil, &out)
+	if err == nil && out.Expires.IsZero() {
+		err = backend.ErrUnsupported
+	}
+	return out, err
 }
 
 func read(secret *corev1.Secret) kept {
@@ -224,7 +240,7 @@ func (r *Reconciler) failed(ctx context.Context, conn *v1alpha1.Connection, m *m
 	m.failures++
 	m.trouble = err
 	m.until = r.Now().Add(backOff(m.failures, m.known.expires.Sub(r.Now())))
-	if errors.Is(err, errUnsupported) {
+	if errors.Is(err, backend.ErrUnsupported) {
 		m.until = r.Now().Add(unsupported)
 	}
 	return m.until
@@ -239,20 +255,6 @@ func (r *Reconciler) report(ctx context.Context, conn *v1alpha1.Connection, c me
 	want := conn.DeepCopy()
 	status.Set(want, c, r.Now())
 	return client.IgnoreNotFound(part.Write(ctx, r.Client, conn, want))
-}
-
-// backend is how a Connection's is asked. The caller calls done.
-func (r *Reconciler) backend(conn *v1alpha1.Connection) (b *backend, done func(), err error) {
-	roots, err := repository.Roots(conn.Spec.CABundle)
-	if err != nil {
-		return nil, nil, err
-	}
-	transport := repository.Transport(roots)
-	c := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	if r.Guard != nil {
-		c.Transport = r.Guard(transport)
-	}
-	return &backend{url: conn.Spec.BackendURL, clusterID: conn.Spec.ClusterID, http: c}, transport.CloseIdleConnections, nil
 }
 
 func (r *Reconciler) of(conn *v1alpha1.Connection) *memory {

@@ -36,13 +36,13 @@ func objects(connection *v1alpha1.Connection, credential *restapi.Credential) []
 }
 
 // credentialRole lets the konnector renew the credential in this Connection's
-// Secret. Which Secrets those are is not known when the konnector is installed.
+// Secret, and the keys in the other one. Which Secrets those are is not known when the konnector is installed.
 func credentialRole(connection *v1alpha1.Connection) *rbacv1.Role {
 	ref := connection.Spec.SecretRef
 	return &rbacv1.Role{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "Role"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: v1alpha1.CredentialRole(connection.Name)},
-		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{ref.Name}, Verbs: []string{"update"}}},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{ref.Name, v1alpha1.EncryptionSecret(connection.Name)}, Verbs: []string{"update"}}},
 	}
 }
 

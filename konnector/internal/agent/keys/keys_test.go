@@ -1,0 +1,244 @@
+package keys
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/encryption"
+)
+
+// world is one Connection, and a backend with the rules of registrations. That the
+// backend keeps these rules is tested there.
+type world struct {
+	*Reconciler
+	t   *testing.T
+	api client.Client
+	now time.Time
+
+	mu         sync.Mutex
+	registered v1alpha1.EncryptionKeys
+	bridge     []string
+	status     int
+	asked      int
+	changed    int
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	t.Parallel()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := &world{t: t, now: time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC), bridge: []string{newSigner(t).Public()}, status: http.StatusOK}
+	server := httptest.NewServer(http.HandlerFunc(w.serve))
+	t.Cleanup(server.Close)
+	w.api = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.Connection{}).WithObjects(
+		&v1alpha1.Connection{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Spec: v1alpha1.ConnectionSpec{
+			BackendURL: server.URL, ClusterID: "k3x9", SecretRef: v1alpha1.SecretReference{Namespace: "gitbind-system", Name: "s"},
+		}},
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "gitbind-system", Name: "s"}, Data: map[string][]byte{"username": []byte("konnector"), "password": []byte("x")}},
+	).Build()
+	w.begin()
+	return w
+}
+
+// begin is another process.
+func (w *world) begin() {
+	w.Reconciler = &Reconciler{Client: w.api, Namespace: "gitbind-system", Changed: func(string) { w.changed++ }, Now: func() time.Time { return w.now }}
+}
+
+func newSigner(t *testing.T) *encryption.Signer {
+	t.Helper()
+	s, err := encryption.NewSigner(encryption.GenerateSeed())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (w *world) serve(rw http.ResponseWriter, r *http.Request) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.asked++
+	var in restapi.Registration
+	if r.Method != http.MethodPut || r.URL.Path != "/v1/clusters/k3x9/encryption" || json.NewDecoder(r.Body).Decode(&in) != nil {
+		w.t.Errorf("asked %s %s", r.Method, r.URL.Path)
+	}
+	if w.status != http.StatusOK {
+		rw.WriteHeader(w.status)
+		return
+	}
+	out := restapi.Encryption{Bridge: v1alpha1.EncryptionKeys{SigningKeys: w.bridge}}
+	if len(w.registered.SigningKeys) == 0 || slices.Equal(w.registered.Recipients, in.Recipients) ||
+		encryption.Verify(w.registered.SigningKeys, restapi.RegistrationPurpose, in.Message("k3x9", w.registered), in.Signature) == nil {
+		w.registered = in.EncryptionKeys
+	} else {
+		out.Refused = "other keys are registered"
+	}
+	out.Registered = w.registered
+	_ = json.NewEncoder(rw).Encode(out)
+}
+
+func (w *world) run() time.Duration {
+	w.t.Helper()
+	res, err := w.Reconcile(w.t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "c"}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return res.RequeueAfter
+}
+
+// says checks the condition.
+func (w *world) says(status metav1.ConditionStatus, reason, words string) {
+	w.t.Helper()
+	var conn v1alpha1.Connection
+	if err := w.api.Get(w.t.Context(), client.ObjectKey{Name: "c"}, &conn); err != nil {
+		w.t.Fatal(err)
+	}
+	c := meta.FindStatusCondition(conn.Status.Conditions, v1alpha1.ConditionEncryption)
+	if c == nil || c.Status != status || c.Reason != reason || !strings.Contains(c.Message, words) {
+		w.t.Errorf("the condition is %+v, want %s %s %q", c, status, reason, words)
+	}
+}
+
+func (w *world) secret() *corev1.Secret {
+	w.t.Helper()
+	var s corev1.Secret
+	if err := w.api.Get(w.t.Context(), client.ObjectKey{Namespace: "gitbind-system", Name: "c-encryption"}, &s); err != nil {
+		w.t.Fatal(err)
+	}
+	return &s
+}
+
+func TestAKeyIsMadeOnceAndRegistered(t *testing.T) {
+	w := newWorld(t)
+	if after := w.run(); after < 50*time.Minute {
+		t.Errorf("it is registered again after %s", after)
+	}
+	w.says(metav1.ConditionTrue, "Registered", w.registered.Recipients[0])
+	o := w.Opener("c")
+	if o == nil || o.Cluster != "k3x9" || !slices.Equal(o.Keys, w.bridge) || o.Identities.Recipients()[0] != w.registered.Recipients[0] {
+		t.Fatalf("it opens with %+v", o)
+	}
+	was := w.secret().ResourceVersion
+	w.run()
+	w.begin()
+	w.run()
+	if w.asked != 2 || w.secret().ResourceVersion != was {
+		t.Errorf("the backend was asked %d times, the Secret is %s after %s", w.asked, w.secret().ResourceVersion, was)
+	}
+	// Before and after it knows the bridge's key, and as it was kept.
+	if w.changed != 3 {
+		t.Errorf("it was told %d times of an opener", w.changed)
+	}
+}
+
+func TestF9_ARotatedKeyIsSignedWithTheRegisteredOneAndOldFilesOpen(t *testing.T) {
+	w := newWorld(t)
+	w.run()
+	first := w.registered
+	for n := range 3 {
+		s := w.secret()
+		s.Annotations = map[string]string{v1alpha1.RotateAnnotation: "now"}
+		if err := w.api.Update(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		before := w.registered.Recipients[0]
+		w.run()
+		w.says(metav1.ConditionTrue, "Registered", w.registered.Recipients[0])
+		ids := w.Opener("c").Identities.Recipients()
+		if w.registered.Recipients[0] == before || len(w.registered.Recipients) != 1 || !slices.Equal(ids, []string{w.registered.Recipients[0], before}) {
+			t.Fatalf("rotation %d: registered is %v after %s, opened with %v", n, w.registered.Recipients, before, ids)
+		}
+		if _, asked := w.secret().Annotations[v1alpha1.RotateAnnotation]; asked {
+			t.Error("the annotation is still there")
+		}
+	}
+	if w.registered.SigningKeys[0] != first.SigningKeys[0] {
+		t.Error("the signing key is another one")
+	}
+}
+
+func TestKeysOfAnotherAreTold(t *testing.T) {
+	w := newWorld(t)
+	w.registered = v1alpha1.EncryptionKeys{Recipients: []string{"age1other"}, SigningKeys: []string{newSigner(t).Public()}}
+	w.run()
+	w.says(metav1.ConditionFalse, "Refused", "other keys are registered")
+	if w.asked != 1 {
+		t.Errorf("asked %d times", w.asked)
+	}
+}
+
+func TestABackendThatIsAwayOrOldIsAskedAgain(t *testing.T) {
+	w := newWorld(t)
+	w.status = http.StatusServiceUnavailable
+	if after := w.run(); after != retryFirst {
+		t.Errorf("tried again after %s", after)
+	}
+	w.says(metav1.ConditionFalse, "NotRegistered", "just now")
+	w.now, w.status = w.now.Add(retryFirst), http.StatusNotFound
+	w.run()
+	w.says(metav1.ConditionFalse, "NotRegistered", "bring the control plane up to date")
+	w.now, w.status = w.now.Add(time.Hour), http.StatusOK
+	w.run()
+	w.says(metav1.ConditionTrue, "Registered", "age1")
+	// What was known goes on, also in another process.
+	w.begin()
+	w.status = http.StatusServiceUnavailable
+	w.run()
+	w.says(metav1.ConditionUnknown, "NotRegistered", "just now")
+	if o := w.Opener("c"); o == nil || !slices.Equal(o.Keys, w.bridge) {
+		t.Errorf("it opens with %+v", o)
+	}
+}
+
+func TestABridgeWithAnotherKeyIsFoundWithinAMinute(t *testing.T) {
+	w := newWorld(t)
+	w.run()
+	w.bridge = []string{newSigner(t).Public()}
+	w.now = w.now.Add(time.Second)
+	w.UnknownSigner("c")
+	if after := w.run(); after > time.Minute || w.asked != 1 {
+		t.Errorf("asked %d times, and again after %s", w.asked, after)
+	}
+	w.now = w.now.Add(time.Minute)
+	w.run()
+	if o := w.Opener("c"); w.asked != 2 || !slices.Equal(o.Keys, w.bridge) {
+		t.Errorf("asked %d times, it opens with %+v", w.asked, o)
+	}
+}
+
+func TestASecretThatCannotBeUsedIsLeftAlone(t *testing.T) {
+	w := newWorld(t)
+	w.run()
+	s := w.secret()
+	s.Data[identityKey] = []byte("AGE-SECRET-KEY-1BROKEN\n")
+	if err := w.api.Update(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	w.run()
+	w.says(metav1.ConditionFalse, "NoKey", "c-encryption: it cannot be used")
+	if w.Opener("c") != nil || string(w.secret().Data[identityKey]) != "AGE-SECRET-KEY-1BROKEN\n" {
+		t.Error("it was used, or overwritten")
+	}
+}

@@ -144,6 +144,7 @@ func (p *webPage) bridgeSays(t *testing.T) {
 			return err
 		}
 		meta.SetStatusCondition(&export.Status.Conditions, said(v1alpha1.ConditionPublished))
+		export.Status.Offer = &v1alpha1.Offer{DisplayName: "PostgreSQL", Group: "Databases"}
 		return p.admin.Status().Update(t.Context(), export)
 	})
 }
@@ -278,7 +279,7 @@ func (p *webPage) testClaim(t *testing.T) {
 	w := p.window(t, env.Carol)
 	w.Sees("main", "prod-eu", "Connected", "6 claims", "2 need attention", "Claims that need attention", "reports", "Denied", "archive", "Removal held")
 	w.Presses(`tbody th a`)
-	w.Sees("main", "Connected", postgresql, "3 Ready", "1 Denied", "1 Removal held")
+	w.Sees("main", "Connected", "PostgreSQL", "Databases", postgresql, "3 Ready", "1 Denied", "1 Removal held")
 	w.Presses(`tbody th a`)
 	w.Sees("main", "6 claims", "orders", "invoices")
 	w.Writes(`#q`, "ord")
@@ -407,7 +408,7 @@ func (p *webPage) testKeyboard(t *testing.T, w *chromium.Window) {
 		t.Errorf("the first step does not lead past the header: %q", reached)
 	}
 	all, _ := json.Marshal(reached)
-	for _, want := range []string{"A gitbind", "A Catalogue", "BUTTON Sign out", "A " + postgresql, "A team-a/reports", "SELECT", "BUTTON Grant", "BUTTON Copy"} {
+	for _, want := range []string{"A gitbind", "A Catalogue", "BUTTON Sign out", "A PostgreSQL", "A team-a/reports", "SELECT", "BUTTON Grant", "BUTTON Copy"} {
 		if !strings.Contains(string(all), want) {
 			t.Errorf("%s is not reached by the keyboard: %s", want, all)
 		}

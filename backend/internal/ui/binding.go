@@ -16,7 +16,9 @@ const perPage = 100
 
 type bindingView struct {
 	Cluster clusterLink
-	Name    string
+	API     apiName
+	// Group is the API's heading in the catalogue, "" for none.
+	Group string
 	// Offer is "" for an API that is not bound.
 	Offer   string
 	State   State
@@ -66,7 +68,7 @@ func (h *handler) binding(r *http.Request, who login.Identity) (*page, error) {
 	}
 	claims := s.claims[name]
 	v := bindingView{
-		Cluster: clusterLink{cb.Name, visible(cb.Spec.DisplayName)}, Name: name,
+		Cluster: clusterLink{cb.Name, visible(cb.Spec.DisplayName)}, API: namesOf(exports).of(name), Group: group(export),
 		State: state, Message: message,
 		Granted: query(r, "granted") != "", Query: query(r, "q"), Show: query(r, "show"), Total: alive(claims),
 	}
@@ -75,13 +77,13 @@ func (h *handler) binding(r *http.Request, who login.Identity) (*page, error) {
 	}
 	v.Shows = []choice{{"", "all claims", v.Show == ""}, {"attention", "those that need attention", v.Show == "attention"},
 		{"busy", "those under way", v.Show == "busy"}, {"gone", "those that are gone", v.Show == "gone"}}
-	v.list(r, cb, claims)
-	return &page{Title: name, Kicker: "API", Place: "clusters", Template: "binding", Body: v,
+	v.list(r, clusterNames{cb, namesOf(exports)}, claims)
+	return &page{Title: v.API.Name, Kicker: "API", Place: "clusters", Template: "binding", Body: v,
 		Crumbs: []crumb{{"Clusters", "/clusters"}, {v.Cluster.Name, clusterPath(cb.Name)}}}, nil
 }
 
 // list fills in the claims that are asked for, one page of them.
-func (v *bindingView) list(r *http.Request, cb *v1alpha1.ClusterBinding, claims []item) {
+func (v *bindingView) list(r *http.Request, in clusterNames, claims []item) {
 	var found []item
 	for _, c := range claims {
 		if shown(v.Show, c.state()) && matches(v.Query, c.key.Namespace+"/"+c.key.Name, c.state().Word) {
@@ -95,7 +97,7 @@ func (v *bindingView) list(r *http.Request, cb *v1alpha1.ClusterBinding, claims 
 	first := (page - 1) * perPage
 	last := min(first+perPage, len(found))
 	for _, c := range found[first:last] {
-		v.Rows = append(v.Rows, newClaimRow(cb, c))
+		v.Rows = append(v.Rows, newClaimRow(in, c))
 	}
 	v.First, v.Last = first+1, last
 	link := func(page int) string {

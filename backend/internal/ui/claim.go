@@ -28,7 +28,7 @@ const (
 
 type claimView struct {
 	Cluster         clusterLink
-	Binding         string
+	API             apiName
 	Namespace, Name string
 	State           State
 	// Reason and Message are the bridge's; the message may have several lines.
@@ -70,7 +70,7 @@ func (h *handler) claim(r *http.Request, who login.Identity) (*page, error) {
 		return nil, err
 	}
 	ctx := r.Context()
-	v := claimView{Cluster: clusterLink{cb.Name, visible(cb.Spec.DisplayName)}, Binding: k.Binding, Namespace: k.Namespace, Name: k.Name}
+	v := claimView{Cluster: clusterLink{cb.Name, visible(cb.Spec.DisplayName)}, API: h.names(ctx, cb).of(k.Binding), Namespace: k.Namespace, Name: k.Name}
 	blob, err := h.readFile(ctx, cb.Name, k, &v)
 	if err != nil {
 		return nil, err
@@ -90,8 +90,8 @@ func (h *handler) claim(r *http.Request, who login.Identity) (*page, error) {
 		}
 	}
 	v.FilePath = claimPath(cb.Name, k) + "/file"
-	return &page{Title: k.Name, Kicker: "Claim in namespace " + k.Namespace, Place: "clusters", Template: "claim", Body: v,
-		Crumbs: []crumb{{"Clusters", "/clusters"}, {v.Cluster.Name, clusterPath(cb.Name)}, {k.Binding, bindingPath(cb.Name, k.Binding)}}}, nil
+	return &page{Title: k.Name, Kicker: v.API.Name + " in namespace " + k.Namespace, Place: "clusters", Template: "claim", Body: v,
+		Crumbs: []crumb{{"Clusters", "/clusters"}, {v.Cluster.Name, clusterPath(cb.Name)}, {v.API.Name, bindingPath(cb.Name, k.Binding)}}}, nil
 }
 
 // liveHeader is on requests that only bring the live parts of a page up to date.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"gitbind.dev/backend/internal/githost"
@@ -41,7 +42,7 @@ type clustersView struct {
 // claimRow is a claim in a list.
 type claimRow struct {
 	Cluster         string
-	Binding         string
+	API             apiName
 	Namespace, Name string
 	Path            string
 	State           State
@@ -89,7 +90,7 @@ func (h *handler) overview(ctx context.Context, who login.Identity) (clustersVie
 			for _, claims := range s.claims {
 				line.Claims += alive(claims)
 			}
-			troubled := attention(cb, s)
+			troubled := attention(clusterNames{cb, h.names(ctx, cb)}, s)
 			line.Attention = len(troubled) + len(s.refused)
 			v.Attention = append(v.Attention, troubled...)
 		}
@@ -113,12 +114,12 @@ func alive(claims []item) int {
 }
 
 // attention are the claims of a cluster that need it, by binding.
-func attention(cb *v1alpha1.ClusterBinding, s *survey) []claimRow {
+func attention(in clusterNames, s *survey) []claimRow {
 	var out []claimRow
 	for _, claims := range s.claims {
 		for _, c := range claims {
 			if c.state().Attention() {
-				out = append(out, newClaimRow(cb, c))
+				out = append(out, newClaimRow(in, c))
 			}
 		}
 	}
@@ -126,10 +127,16 @@ func attention(cb *v1alpha1.ClusterBinding, s *survey) []claimRow {
 	return out
 }
 
-func newClaimRow(cb *v1alpha1.ClusterBinding, i item) claimRow {
+// clusterNames is a cluster with what people call its APIs.
+type clusterNames struct {
+	*v1alpha1.ClusterBinding
+	apis apiNames
+}
+
+func newClaimRow(in clusterNames, i item) claimRow {
 	line := claimRow{
-		Cluster: visible(cb.Spec.DisplayName), Binding: i.key.Binding, Namespace: i.key.Namespace, Name: i.key.Name,
-		Path: claimPath(cb.Name, i.key), State: i.state(),
+		Cluster: visible(in.Spec.DisplayName), API: in.apis.of(i.key.Binding), Namespace: i.key.Namespace, Name: i.key.Name,
+		Path: claimPath(in.Name, i.key), State: i.state(),
 	}
 	// A message is about what was answered, and would mislead beside a newer
 	// version.
@@ -181,10 +188,12 @@ type clusterView struct {
 
 // bindingRow is a bound API in a list.
 type bindingRow struct {
-	Name, Path string
-	State      State
-	Message    string
-	Claims     int
+	API     apiName
+	Group   string
+	Path    string
+	State   State
+	Message string
+	Claims  int
 	// Counts are of the claims, by state; "" while Git is away.
 	Counts []stateCount
 	Known  bool
@@ -223,7 +232,7 @@ func (h *handler) cluster(r *http.Request, who login.Identity) (*page, error) {
 	}
 	v.Bindings = bindingRows(cb, exports, s)
 	if s != nil {
-		v.Attention, v.More = cutRows(attention(cb, s))
+		v.Attention, v.More = cutRows(attention(clusterNames{cb, namesOf(exports)}, s))
 		v.Refused, v.MoreFiles = cutRows(refused(s))
 	}
 	// What else could be bound is a help here, not what the page is for.
@@ -290,9 +299,10 @@ func bindingRows(cb *v1alpha1.ClusterBinding, exports []v1alpha1.APIServiceExpor
 			names[name] = true
 		}
 	}
+	apis := namesOf(exports)
 	var out []bindingRow
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		line := bindingRow{Name: name, Path: bindingPath(cb.Name, name), Known: s != nil}
+		line := bindingRow{API: apis.of(name), Group: group(bound[name]), Path: bindingPath(cb.Name, name), Known: s != nil}
 		line.State, line.Message, _ = judgeBinding(name, bound[name], s)
 		if s != nil {
 			line.Claims, line.Counts = alive(s.claims[name]), countStates(s.claims[name])
@@ -301,7 +311,18 @@ func bindingRows(cb *v1alpha1.ClusterBinding, exports []v1alpha1.APIServiceExpor
 			out = append(out, line)
 		}
 	}
+	slices.SortStableFunc(out, func(a, b bindingRow) int {
+		return cmp.Or(compareGroups(a.Group, b.Group), cmp.Compare(strings.ToLower(a.API.Name), strings.ToLower(b.API.Name)))
+	})
 	return out
+}
+
+// compareGroups orders headings of the catalogue; those without one come last.
+func compareGroups(a, b string) int {
+	if (a == "") != (b == "") {
+		return cmp.Compare(b, a)
+	}
+	return cmp.Compare(a, b)
 }
 
 // order is that of states in summaries: what needs attention first.

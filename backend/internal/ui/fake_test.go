@@ -255,7 +255,7 @@ func (w *world) bindAPI(id string) {
 	w.exports[id] = append(w.exports[id], v1alpha1.APIServiceExport{
 		ObjectMeta: metav1.ObjectMeta{Name: api},
 		Spec:       v1alpha1.APIServiceExportSpec{Template: "database"},
-		Status:     v1alpha1.APIServiceExportStatus{Conditions: []metav1.Condition{conditionOf("Granted", "True", "", ""), conditionOf("Published", "True", "", "")}},
+		Status:     v1alpha1.APIServiceExportStatus{Offer: &v1alpha1.Offer{DisplayName: "PostgreSQL", Group: "Databases"}, Conditions: []metav1.Condition{conditionOf("Granted", "True", "", ""), conditionOf("Published", "True", "", "")}},
 	})
 }
 

@@ -71,6 +71,11 @@ var pages = []struct {
 		ask("gone.example.com", contract.Gone, "")
 		delete(w.files[prod+":main"], contract.RequestPath("gone.example.com"))
 	})},
+	{"cluster with equal names", alice, clusterURL, 200, with(lived, func(w *world) {
+		other := w.exports[prod][0]
+		other.Name, other.Spec.Template = "pgs.example.org", "pg"
+		w.exports[prod] = append(w.exports[prod], other)
+	})},
 	{"cluster without git", alice, clusterURL, 200, with(lived, func(w *world) { w.down["git"] = true })},
 	{"binding", alice, bindingURL, 200, lived},
 	{"binding attention", alice, bindingURL + "?show=attention", 200, lived},

@@ -67,10 +67,12 @@ type claimList struct {
 	Label       string
 	Rows        []claimRow
 	WithCluster bool
+	// WithAPI says that they are of more than one API.
+	WithAPI bool
 }
 
-func newClaimList(label string, rows []claimRow, withCluster bool) claimList {
-	return claimList{label, rows, withCluster}
+func newClaimList(label string, rows []claimRow, withCluster, withAPI bool) claimList {
+	return claimList{label, rows, withCluster, withAPI}
 }
 
 // show answers with a page.

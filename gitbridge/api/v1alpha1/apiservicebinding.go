@@ -150,6 +150,11 @@ type APIServiceBindingStatus struct {
 	// +kubebuilder:validation:MaxItems=64
 	MetadataKeys []string `json:"metadataKeys,omitempty"`
 
+	// Offer is what the control plane says of the API for people, as the API's export
+	// says.
+	// +optional
+	Offer *Offer `json:"offer,omitempty"`
+
 	// Request is what this binding and its file request.yaml on main last agreed
 	// on.
 	// +optional

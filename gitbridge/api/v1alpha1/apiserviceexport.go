@@ -64,6 +64,10 @@ type APIServiceExportStatus struct {
 	// +kubebuilder:validation:MaxItems=64
 	MetadataKeys []string `json:"metadataKeys,omitempty"`
 
+	// Offer is what the template says for people.
+	// +optional
+	Offer *Offer `json:"offer,omitempty"`
+
 	// +optional
 	// +listType=map
 	// +listMapKey=type

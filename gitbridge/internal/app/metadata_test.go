@@ -44,6 +44,14 @@ func TestH9_OnlyWhatTheListHasReachesTheControlPlane(test *testing.T) {
 		}
 		return err
 	})
+	w.called(api, "Small database")
+	t.eventually("the app cluster knows what people call it", func() error {
+		e, err := t.exported(api)
+		if err == nil && (e.Status.Offer == nil || e.Status.Offer.DisplayName != "Small database") {
+			err = fmt.Errorf("it has %+v", e.Status.Offer)
+		}
+		return err
+	})
 	sales := path(api, "team-a", "sales")
 	t.push("Order", map[string]string{sales: strings.Replace(manifest(sales, nano), "metadata:", "metadata:\n  annotations: {example.com/owner: a}\n ", 1)})
 	t.wantAnswer(sales, contract.Applied)
@@ -68,6 +76,17 @@ func (w *world) list(api v1alpha1.ExportedAPI, keys ...string) {
 		var t v1alpha1.APIServiceExportTemplate
 		w.must(w.admin.Get(w.Context(), client.ObjectKey{Name: api.BindingName()}, &t))
 		t.Spec.MetadataKeys = keys
+		return w.admin.Update(w.Context(), &t)
+	})
+}
+
+// called sets what people call an API.
+func (w *world) called(api v1alpha1.ExportedAPI, name string) {
+	w.Helper()
+	w.eventually("it has a name", func() error {
+		var t v1alpha1.APIServiceExportTemplate
+		w.must(w.admin.Get(w.Context(), client.ObjectKey{Name: api.BindingName()}, &t))
+		t.Spec.DisplayName = name
 		return w.admin.Update(w.Context(), &t)
 	})
 }

@@ -137,7 +137,7 @@ func file(t *testing.T, api v1alpha1.ExportedAPI, crd *apiextensionsv1.CustomRes
 	}
 	e := &v1alpha1.APIServiceExport{Spec: v1alpha1.APIServiceExportSpec{Template: "offer", API: api}}
 	e.Name, e.Namespace = api.BindingName(), "gb-k3x9d2abqw"
-	data, err := export.File(e, snapshot, nil)
+	data, err := export.File(e, export.Published{CRD: snapshot})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package export
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -31,13 +32,24 @@ func Snapshot(crd *apiextensionsv1.CustomResourceDefinition) (*runtime.RawExtens
 	return &runtime.RawExtension{Raw: raw}, nil
 }
 
-// File is an export as it lies on the branch status, with the keys of labels and
-// annotations that travel. What only the control
+// Published is what an app cluster gets of an API.
+type Published struct {
+	CRD *runtime.RawExtension
+	// Keys are those of labels and annotations that travel.
+	Keys contract.Keys
+	// Offer is for people; nil where nothing is known.
+	Offer *v1alpha1.Offer
+}
+
+// File is an export as it lies on the branch status. What only the control
 // plane has to do with stays behind. Equal exports give equal bytes.
-func File(e *v1alpha1.APIServiceExport, crd *runtime.RawExtension, keys contract.Keys) ([]byte, error) {
-	status := map[string]any{"crd": crd}
-	if len(keys) > 0 {
-		status["metadataKeys"] = keys
+func File(e *v1alpha1.APIServiceExport, p Published) ([]byte, error) {
+	status := map[string]any{"crd": p.CRD}
+	if len(p.Keys) > 0 {
+		status["metadataKeys"] = p.Keys
+	}
+	if p.Offer != nil && !reflect.DeepEqual(*p.Offer, v1alpha1.Offer{}) {
+		status["offer"] = p.Offer
 	}
 	out := map[string]any{
 		"apiVersion": v1alpha1.GroupVersion.String(),

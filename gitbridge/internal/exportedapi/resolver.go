@@ -46,6 +46,8 @@ type API struct {
 	Keys contract.Keys
 	// Secrets are those that travel with claims.
 	Secrets []v1alpha1.PermissionClaim
+	// Offer is what the template says for people, nil for a template that is gone.
+	Offer *v1alpha1.Offer
 }
 
 // Revision is another one whenever claims may come out as another object, or
@@ -100,6 +102,7 @@ type compiled struct {
 	unusable *transform.TemplateError
 	keys     contract.Keys
 	secrets  []v1alpha1.PermissionClaim
+	offer    *v1alpha1.Offer
 }
 
 // Resolve looks up a binding of the cluster with that tenant namespace.
@@ -136,9 +139,13 @@ func (r *Resolver) Export(ctx context.Context, e *v1alpha1.APIServiceExport) (AP
 	if err != nil {
 		return API{}, err
 	}
+	offer := c.offer.DeepCopy()
+	if offer != nil && offer.DisplayName == "" {
+		offer.DisplayName = definition.Kind.Kind
+	}
 	return API{
 		Access: decision.Granted, Unpermitted: meta.IsStatusConditionFalse(e.Status.Conditions, v1alpha1.ConditionPermitted),
-		Definition: definition, Template: c.template, Unusable: c.unusable, Keys: c.keys, Secrets: c.secrets,
+		Definition: definition, Template: c.template, Unusable: c.unusable, Keys: c.keys, Secrets: c.secrets, Offer: offer,
 	}, nil
 }
 
@@ -169,7 +176,7 @@ func (r *Resolver) read(t *v1alpha1.APIServiceExportTemplate) (compiled, error) 
 		return c, nil
 	}
 	template, err := transform.Compile(t.Name, t.Spec.Transform)
-	c := compiled{of: of, template: template, keys: t.Spec.MetadataKeys, secrets: t.Spec.PermissionClaims}
+	c := compiled{of: of, template: template, keys: t.Spec.MetadataKeys, secrets: t.Spec.PermissionClaims, offer: &v1alpha1.Offer{DisplayName: t.Spec.DisplayName, Group: t.Spec.Group}}
 	if err != nil && !errors.As(err, &c.unusable) {
 		return compiled{}, err
 	}

@@ -5,6 +5,7 @@
 package apiserviceexport
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -152,7 +153,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		}
 		return ctrl.Result{}, r.say(ctx, &e, api, no("NotFollowed", "the repository is not followed yet"))
 	}
-	data, err := export.File(&e, api.Snapshot, api.Keys)
+	data, err := export.File(&e, export.Published{CRD: api.Snapshot, Keys: api.Keys, Offer: cmp.Or(api.Offer, e.Status.Offer)})
 	if err != nil {
 		return ctrl.Result{}, err
 	}

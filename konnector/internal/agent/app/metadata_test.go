@@ -91,12 +91,12 @@ func TestH9_WhatTheExportListsTravels(t *testing.T) {
 	})
 	w.committed("orders")
 	head := w.main().Head()
-	w.metadataKeys = nil
+	w.metadataKeys, w.offer = nil, &v1alpha1.Offer{DisplayName: "PostgreSQL", Group: "Databases"}
 	w.publish(nil)
 	w.eventually("the konnector has the list", func() error {
 		b := &v1alpha1.APIServiceBinding{}
-		if err := w.client.Get(t.Context(), client.ObjectKey{Name: w.binding}, b); err != nil || len(b.Status.MetadataKeys) > 0 {
-			return errorf("%v, %v", b.Status.MetadataKeys, err)
+		if err := w.client.Get(t.Context(), client.ObjectKey{Name: w.binding}, b); err != nil || len(b.Status.MetadataKeys) > 0 || b.Status.Offer == nil || b.Status.Offer.DisplayName != "PostgreSQL" {
+			return errorf("%v, %v, %v", b.Status.MetadataKeys, b.Status.Offer, err)
 		}
 		return nil
 	})

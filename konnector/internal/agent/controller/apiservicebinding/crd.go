@@ -71,21 +71,26 @@ func definition(binding, connection string, export []byte) (*apiextensionsv1.Cus
 	return out, nil
 }
 
-// listedKeys takes from an export which labels and annotations travel beside the
-// usual.
-func listedKeys(export []byte) (contract.Keys, error) {
+// listed takes from an export which labels and annotations travel beside the
+// usual, and what it says for people. An offer that has no place in a status is left
+// out: the API is the same without it.
+func listed(export []byte) (contract.Keys, *v1alpha1.Offer, error) {
 	var e struct {
 		Status struct {
-			MetadataKeys contract.Keys `json:"metadataKeys"`
+			MetadataKeys contract.Keys   `json:"metadataKeys"`
+			Offer        *v1alpha1.Offer `json:"offer"`
 		} `json:"status"`
 	}
 	if err := yaml.Unmarshal(export, &e); err != nil {
-		return nil, fmt.Errorf("it is not valid YAML: %w", err)
+		return nil, nil, fmt.Errorf("it is not valid YAML: %w", err)
 	}
 	if err := e.Status.MetadataKeys.Validate(); err != nil {
-		return nil, fmt.Errorf("its metadataKeys are refused: %w", err)
+		return nil, nil, fmt.Errorf("its metadataKeys are refused: %w", err)
 	}
-	return e.Status.MetadataKeys, nil
+	if e.Status.Offer.Validate() != nil {
+		e.Status.Offer = nil
+	}
+	return e.Status.MetadataKeys, e.Status.Offer, nil
 }
 
 func checkDefinition(binding string, crd *apiextensionsv1.CustomResourceDefinition) error {

@@ -148,3 +148,15 @@ func TestCheckName(t *testing.T) {
 		}
 	}
 }
+
+// TestAnOfferThatHasNoPlaceIsLeftOut: the API server would refuse the status with it,
+// and the API is the same without.
+func TestAnOfferThatHasNoPlaceIsLeftOut(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]bool{"PostgreSQL": true, strings.Repeat("ö", 63): true, strings.Repeat("x", 64): false} {
+		_, offer, err := listed([]byte("status: {offer: {displayName: " + name + "}}"))
+		if err != nil || (offer != nil) != want {
+			t.Errorf("%s: %+v, %v", name, offer, err)
+		}
+	}
+}

@@ -201,7 +201,7 @@ func (r *Reconciler) report(ctx context.Context, l *look, api claim.API, missing
 		r.Claims.Stop(b.Name)
 	}
 	want := b.DeepCopy()
-	want.Status.MetadataKeys = l.keys
+	want.Status.MetadataKeys, want.Status.Offer = l.keys, l.offer
 	if api.Kind.Kind != "" && r.Claims.Running(api) {
 		// Only what was kept in step has a kind: see list.
 		want.Status.Kind = api.Kind.Kind

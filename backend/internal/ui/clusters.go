@@ -179,7 +179,9 @@ type clusterView struct {
 	Repository string
 	Notes      []Note
 	Bindings   []bindingRow
-	Offers     []restapi.Offer
+	// Offers are what it may still bind, by group; MoreOffers those beyond.
+	Offers     []section
+	MoreOffers int
 	Attention  []claimRow
 	More       int
 	Refused    []claimRow
@@ -237,13 +239,21 @@ func (h *handler) cluster(r *http.Request, who login.Identity) (*page, error) {
 	}
 	// What else could be bound is a help here, not what the page is for.
 	if offers, err := h.Control.Catalog(r.Context(), who); err == nil {
-		for _, o := range offers {
-			if !slices.ContainsFunc(exports, func(e v1alpha1.APIServiceExport) bool { return e.Name == o.API.BindingName() }) {
-				v.Offers = append(v.Offers, o)
-			}
-		}
+		v.Offers, v.MoreOffers = stillFree(offers, exports)
 	}
 	return &page{Title: v.Name, Kicker: "Cluster", Place: "clusters", Crumbs: []crumb{{"Clusters", "/clusters"}}, Template: "cluster", Body: v}, nil
+}
+
+// stillFree are the offers of APIs that a cluster does not have, by group.
+func stillFree(offers []restapi.Offer, exports []v1alpha1.APIServiceExport) (free []section, more int) {
+	offers = slices.DeleteFunc(offers, func(o restapi.Offer) bool {
+		return slices.ContainsFunc(exports, func(e v1alpha1.APIServiceExport) bool { return e.Name == o.API.BindingName() })
+	})
+	if more = len(offers) - maxRows; more > 0 {
+		offers = offers[:maxRows]
+	}
+	_, free = arrange(offers, "", "")
+	return free, max(more, 0)
 }
 
 func cutRows(rows []claimRow) (shown []claimRow, more int) {

@@ -102,6 +102,8 @@ func (p *webPage) furnish(t *testing.T) {
 	p.git(t, "", "clone", "-q", withCredential(p.cluster.RepositoryURL, "bridge", p.bridgeSecret(t, p.cluster.ID)), p.bridge)
 	p.git(t, p.bridge, "checkout", "-q", "--orphan", "status")
 	p.git(t, p.bridge, "rm", "-rfq", ".")
+	name, email := contract.BridgeIdentity()
+	p.git(t, p.bridge, "-c", "user.name="+name, "-c", "user.email="+email, "commit", "-q", "--allow-empty", "-m", "status: begin")
 
 	p.order(t, "Order a database for the shop", "dora", 26*time.Hour, map[string]string{"orders": "nano"})
 	p.order(t, "Order databases for billing and search", "erik", 20*time.Hour, map[string]string{"invoices": "small", "search": "small", "reports": "enormous", "sessions": "nano"})
@@ -286,9 +288,10 @@ func (p *webPage) testClaim(t *testing.T) {
 	w.Presses(`.find button`)
 	w.Sees("main", "1 claim", "orders")
 	w.Presses(`tbody th a`)
-	w.Sees("main", "Ready", "plan: postgresql-single-big", "dora", "in the cluster", "-  plan: postgresql-single-small", "+  plan: postgresql-single-big", "maxConnections: 120")
+	w.Sees("main", "Ready", "plan: postgresql-single-big", "dora", "in the cluster", "-  plan: postgresql-single-small", "+  plan: postgresql-single-big", "maxConnections: 120",
+		"dora changed it in the cluster", "Applied on the control plane", "Ready, as")
 	p.answer(t, map[string]func(*contract.Status){"orders": func(s *contract.Status) { s.Status = provider("False", "Resizing", "moving to the big plan") }})
-	w.Sees("#live-claim", "Not ready", "moving to the big plan")
+	w.Sees("#live-claim", "Not ready", "waits for its provider", "moving to the big plan")
 	p.answer(t, map[string]func(*contract.Status){"orders": ready})
 	w.Sees("#live-claim", "Ready The service is ready")
 	w.Faultless()

@@ -45,6 +45,22 @@ type History interface {
 	// Log gives the commits of main that changed a file, the newest first, at
 	// most limit of them.
 	Log(ctx context.Context, cluster, path string, limit int) ([]Commit, error)
+	// Versions gives the contents that a file of a branch had, the newest first, at
+	// most limit of them, each with the commit that brought it to the branch: of a
+	// merge that is the merge itself.
+	Versions(ctx context.Context, cluster, branch, path string, limit int) ([]Version, error)
+}
+
+// Version is a content of a file, and the commit with which a branch had it.
+type Version struct {
+	Commit string
+	// Blob is the Git hash of the content, "" for a removal.
+	Blob          string
+	Author, Email string
+	// When is the time of the commit, by the clock of who made it.
+	When time.Time
+	// First says that the branch's history begins here: what it has may be older.
+	First bool
 }
 
 // File is one file of a commit.

@@ -45,6 +45,11 @@ type claimView struct {
 	TooLarge                 bool
 	Lines                    int
 
+	// Timeline is the way of the newest version, and Took how long it took in all;
+	// "" while it is under way.
+	Timeline []step
+	Took     string
+
 	History     []change
 	MoreHistory bool
 }
@@ -79,13 +84,20 @@ func (h *handler) claim(r *http.Request, who login.Identity) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
+	way, err := h.travelled(ctx, cb.Name, k, blob, said)
+	if err != nil {
+		return nil, err
+	}
+	if way != nil {
+		v.Timeline, v.Took = way.timeline(cb.Name, blob, h.Now()), way.took()
+	}
 	// The history is as of when the page was loaded: to read it costs too much to
 	// be done each few seconds.
 	if r.Header.Get(liveHeader) == "" {
 		if err := h.readHistory(r, cb.Name, k, &v); err != nil {
 			return nil, err
 		}
-		if blob == "" && !said && len(v.History) == 0 {
+		if blob == "" && said == "" && len(v.History) == 0 {
 			return nil, errNoPage()
 		}
 	}
@@ -146,22 +158,22 @@ func (h *handler) readFile(ctx context.Context, cluster string, k contract.Key, 
 	return blob, nil
 }
 
-// readStatus fills in what the bridge says of a claim; said is false when it says
-// nothing.
-func (h *handler) readStatus(ctx context.Context, cluster string, k contract.Key, blob string, v *claimView) (said bool, err error) {
+// readStatus fills in what the bridge says of a claim, and gives the blob of that, ""
+// when it says nothing.
+func (h *handler) readStatus(ctx context.Context, cluster string, k contract.Key, blob string, v *claimView) (said string, err error) {
 	v.State = judge(blob, nil)
-	data, _, err := h.Git.Read(ctx, cluster, "status", k.Path())
+	data, said, err := h.Git.Read(ctx, cluster, "status", k.Path())
 	if errors.Is(err, githost.ErrNotFound) {
-		return false, nil
+		return "", nil
 	}
 	if err != nil && !errors.Is(err, githost.ErrTooLarge) {
-		return false, gitTrouble(err)
+		return "", gitTrouble(err)
 	}
 	a := digest(data)
 	v.State = judge(blob, a)
 	s, err := contract.DecodeStatus(data)
 	if err != nil {
-		return true, nil
+		return said, nil
 	}
 	v.Reason, v.Message = words(string(s.Reason)), visible(cmp.Or(s.Message, a.message))
 	if s.Problem != nil {
@@ -178,7 +190,7 @@ func (h *handler) readStatus(ctx context.Context, cluster string, k contract.Key
 	delete(s.Status, "conditions")
 	v.Effective, v.Status = asYAML(s.Effective), asYAML(s.Status)
 	v.Steps = steps(cluster, k, s, v.State)
-	return true, nil
+	return said, nil
 }
 
 // steps say how to go on.

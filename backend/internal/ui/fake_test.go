@@ -42,6 +42,8 @@ type world struct {
 	// files are by "<cluster>:<branch>", then by path.
 	files map[string]map[string]string
 	log   map[string][]githost.Commit
+	// versions are by "<cluster>:<branch>:<path>".
+	versions map[string][]githost.Version
 	// down are what does not answer: "git" or "control", or "files" for more of
 	// them than are listed.
 	down map[string]bool
@@ -49,6 +51,8 @@ type world struct {
 	// bound are the binds that were asked for.
 	bound []string
 	reads int
+	// asked counts questions for versions.
+	asked int
 }
 
 func (w *world) Identity(r *http.Request) (login.Identity, bool) {
@@ -201,6 +205,19 @@ func (w *world) Blobs(_ context.Context, _ string, blobs []string, fn func(strin
 func (w *world) Log(_ context.Context, cluster, path string, limit int) ([]githost.Commit, error) {
 	all := w.log[cluster+":"+path]
 	return all[:min(limit, len(all))], nil
+}
+
+func (w *world) Versions(_ context.Context, cluster, branch, path string, limit int) ([]githost.Version, error) {
+	w.asked++
+	if all, ok := w.versions[cluster+":"+branch+":"+path]; ok {
+		return all[:min(limit, len(all))], nil
+	}
+	// One that was made just now.
+	content, ok := w.files[cluster+":"+branch][path]
+	if !ok {
+		return nil, nil
+	}
+	return []githost.Version{{Commit: hash("c" + content), Blob: hash(content), When: now.Add(-time.Minute), Author: "dora", Email: "dora@" + contract.ClusterDomain(cluster)}}, nil
 }
 
 func newWorld() *world {

@@ -54,6 +54,7 @@ type Config struct {
 const (
 	keepAnswers = 50_000
 	keepSurveys = 16
+	keepTravels = 1_000
 )
 
 // pageTimeout bounds the making of a page.
@@ -63,6 +64,8 @@ type handler struct {
 	Config
 	// read are *answer, by the hash of their file; surveys *survey, by cluster.
 	read, surveys *lru.Cache
+	// travels are *travel, by the versions that they are of.
+	travels *lru.Cache
 	// surveying has one survey of the same commits made at a time.
 	surveying singleflight.Group
 }
@@ -72,7 +75,7 @@ func New(cfg Config) http.Handler {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	h := &handler{Config: cfg, read: lru.New(keepAnswers), surveys: lru.New(keepSurveys)}
+	h := &handler{Config: cfg, read: lru.New(keepAnswers), surveys: lru.New(keepSurveys), travels: lru.New(keepTravels)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", h.home)
 	mux.HandleFunc("GET /static/{file}", h.static)

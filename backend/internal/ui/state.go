@@ -61,6 +61,12 @@ type answer struct {
 	message string
 	// ready is the status of the provider's condition Ready; "" without one.
 	ready string
+	// since is when that became so, by the provider's clock; zero where it does not say.
+	since time.Time
+	// waiting is what a service that is not ready waits for, in the provider's words.
+	waiting string
+	// said is the blob of the answer, where that matters.
+	said string
 	// broken says that the file on status could not be read.
 	broken bool
 }

@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 
 	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/backend/internal/refusal"
@@ -211,12 +212,14 @@ func digest(data []byte) *answer {
 			continue
 		}
 		a.ready = c.Status
-		if a.message == "" && c.Status != "True" {
-			a.message = c.Message
-		}
+		// A time that cannot be read is none.
+		a.since, _ = time.Parse(time.RFC3339, c.Since)
 	}
 	if s.Problem != nil {
 		a.message = s.Problem.Error()
+	}
+	if a.waiting = short(contract.WaitsFor(s.Status), longest); a.message == "" && a.ready != "True" {
+		a.message = a.waiting
 	}
 	a.message = short(a.message, longest)
 	return a

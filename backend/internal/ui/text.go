@@ -82,3 +82,30 @@ func count(n int, one, many string) string {
 	}
 	return fmt.Sprintf("%d %s", n, many)
 }
+
+// clock is a time for people, in UTC: with its day if that is another one.
+func clock(at, now time.Time) string {
+	at, now = at.UTC(), now.UTC()
+	if at.Format(time.DateOnly) == now.Format(time.DateOnly) {
+		return at.Format("15:04:05 UTC")
+	}
+	return at.Format("2006-01-02 15:04:05 UTC")
+}
+
+// between says how long something took, as git's clocks know it: by the second. It is
+// "" for less than nothing.
+func between(d time.Duration) string {
+	switch {
+	case d < 0:
+		return ""
+	case d < time.Second:
+		return "under 1 s"
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%d min %d s", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%d days", int(d.Hours()/24))
+}

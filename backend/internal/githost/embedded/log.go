@@ -113,3 +113,67 @@ func readLine(out *bufio.Reader) (line string, cut bool, err error) {
 		return strings.ToValidUTF8(strings.TrimSuffix(string(b), "\n"), "�"), cut, nil
 	}
 }
+
+// versionFormat is like logFormat, for Versions.
+const versionFormat = "commit %H%n%an%n%ae%n%ct%n%P"
+
+// versionFields are the lines of versionFormat after the first.
+const versionFields = 4
+
+// Versions implements githost.History.
+func (h *Host) Versions(ctx context.Context, cluster, branch, path string, limit int) ([]githost.Version, error) {
+	if err := checkPath(path); err != nil {
+		return nil, err
+	}
+	var versions []githost.Version
+	err := h.reading(ctx, cluster, branch, func(ctx context.Context, repo *repository, commit string) error {
+		return repo.stream(ctx, nil, func(out *bufio.Reader) (err error) {
+			versions, err = readVersions(out)
+			return err
+		}, "--literal-pathspecs", "log", "--max-count="+strconv.Itoa(min(limit, maxLog)), "--format="+versionFormat,
+			"--first-parent", "--diff-merges=first-parent", "--raw", "--no-abbrev", "--no-color", "--no-renames", commit, "--", path)
+	})
+	return versions, err
+}
+
+func readVersions(out *bufio.Reader) ([]githost.Version, error) {
+	var versions []githost.Version
+	for {
+		line, _, err := readLine(out)
+		if errors.Is(err, io.EOF) {
+			return versions, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		hash, isCommit := strings.CutPrefix(line, "commit ")
+		switch {
+		case isCommit:
+			v, err := readVersion(out, hash)
+			if err != nil {
+				return nil, err
+			}
+			versions = append(versions, v)
+		case strings.HasPrefix(line, ":") && len(versions) > 0:
+			// ":<mode> <mode> <blob before> <blob> <what>\t<path>", where a blob of zeros is none.
+			if f := strings.Fields(line); len(f) > 4 && strings.Trim(f[3], "0") != "" {
+				versions[len(versions)-1].Blob = f[3]
+			}
+		case line != "":
+			return nil, fmt.Errorf("git log: unexpected line %q", abbreviate(line))
+		}
+	}
+}
+
+func readVersion(out *bufio.Reader, hash string) (githost.Version, error) {
+	var f [versionFields]string
+	for i := range f {
+		var err error
+		if f[i], _, err = readLine(out); err != nil {
+			return githost.Version{}, fmt.Errorf("git log: commit %s: %w", hash, err)
+		}
+	}
+	// A time that git cannot read is none.
+	seconds, _ := strconv.ParseInt(f[2], 10, 64)
+	return githost.Version{Commit: hash, Author: f[0], Email: f[1], When: time.Unix(seconds, 0).UTC(), First: f[3] == ""}, nil
+}

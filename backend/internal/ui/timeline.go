@@ -175,10 +175,10 @@ func (l *line) committed(t *travel, blob string) {
 // removed has what became of a removal.
 func (l *line) removed(t *travel) {
 	first, last := t.answers[0], t.answers[len(t.answers)-1]
-	switch {
-	case last.result == contract.Held:
+	switch last.result {
+	case contract.Held:
 		l.waits(Warn, "Waits for a decision", last.message)
-	case last.result == contract.Deleting:
+	case contract.Deleting:
 		l.add(step{Tone: Good, Title: "Deletion began on the control plane", Commit: shortHash(first.commit)}, t.time(first))
 		l.waits(Busy, "Waits for the service to be gone", last.waiting)
 	default:

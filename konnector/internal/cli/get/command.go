@@ -22,6 +22,7 @@ func Command(env command.Env) *cobra.Command {
 the claims in all namespaces that you may see (-n limits them to one), and the
 files in the repository that were refused or have no object here, with the reason.
 
+  OFFER    what the control plane calls the API, for people
   READY    the service is ready, as its provider says
   APPLIED  the control plane has what the claim says
   COMMIT   the commit that holds the claim
@@ -81,7 +82,8 @@ func claimsCommand(env command.Env) *cobra.Command {
 		Short: "List claims: their state, their commit, and who changed them last",
 		Long: `List the claims of this cluster, in all namespaces that you may see, or in one with
 -n: whether the service is ready, whether the control plane has what the claim
-says, and the commit that holds it. With -o wide also who made the last change to
+says, the commit that holds it, and of a service that is not ready what it waits for,
+in its provider's words. With -o wide also its kind, all of these words, and also who made the last change to
 its file on main and when, as far as git is on the PATH and you are signed in (not
 with -w).
 

@@ -42,6 +42,8 @@ type found struct {
 	connections []v1alpha1.Connection
 	bindings    []v1alpha1.APIServiceBinding
 	claims      []claim
+	// offers are the names of the bound APIs for people, by binding.
+	offers map[string]string
 	// absent says since when no konnector is there; "" when one is.
 	absent string
 	// who has the last commit of each claim file, by path; nil when it was not
@@ -96,6 +98,7 @@ func (in Input) read(ctx context.Context) (found, error) {
 		out.absent = absent.Say(out.now)
 	}
 	out.bindings, err = in.Cluster.Bindings(ctx)
+	out.offers = offerNames(out.bindings)
 	return out, err
 }
 

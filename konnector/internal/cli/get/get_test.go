@@ -33,7 +33,7 @@ func fixture(t *testing.T) found {
 	if err := yaml.UnmarshalStrict(data, &objects); err != nil {
 		t.Fatal(err)
 	}
-	f := found{connections: objects.Connections, bindings: objects.Bindings}
+	f := found{connections: objects.Connections, bindings: objects.Bindings, offers: offerNames(objects.Bindings)}
 	for _, c := range objects.Claims {
 		f.claims = append(f.claims, claim{object: unstructured.Unstructured{Object: numbers(t, c)}, binding: "postgresqlinstances.anynines.com"})
 	}

@@ -1,6 +1,7 @@
 package get
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -67,7 +68,7 @@ func (f found) connectionList() output.Listing {
 func (f found) bindingList() output.Listing {
 	l := output.Listing{
 		Columns: []output.Column{
-			{Name: "BINDING"}, {Name: "CONNECTION"}, {Name: "READY", Colour: output.Good}, {Name: "KIND", Wide: true}, {Name: "WRITER", Wide: true}, {Name: "AGE", Wide: true}, {Name: "MESSAGE"},
+			{Name: "BINDING"}, {Name: "OFFER"}, {Name: "CONNECTION"}, {Name: "READY", Colour: output.Good}, {Name: "KIND", Wide: true}, {Name: "WRITER", Wide: true}, {Name: "AGE", Wide: true}, {Name: "MESSAGE"},
 		},
 		Empty: "Nothing is bound. To see what you may bind: kubectl gitbind catalog",
 	}
@@ -77,7 +78,7 @@ func (f found) bindingList() output.Listing {
 		if !b.CreationTimestamp.IsZero() {
 			age = ago(f.now, b.CreationTimestamp.Time)
 		}
-		l.Rows = append(l.Rows, []string{b.Name, b.Spec.Connection, ready, b.Status.Kind, string(b.Spec.Writer), age, message})
+		l.Rows = append(l.Rows, []string{b.Name, f.offers[b.Name], b.Spec.Connection, ready, b.Status.Kind, string(b.Spec.Writer), age, message})
 		l.Names = append(l.Names, "apiservicebinding.gitbind.dev/"+b.Name)
 	}
 	return l
@@ -100,7 +101,7 @@ func (f found) claimList(wide bool) output.Listing {
 const who, when = "WHO", "WHEN"
 
 var claimColumns = []output.Column{
-	{Name: "CLAIM"}, {Name: "KIND"}, {Name: "READY", Colour: output.Good}, {Name: "COMMITTED", Wide: true, Colour: output.Good},
+	{Name: "CLAIM"}, {Name: "OFFER"}, {Name: "KIND", Wide: true}, {Name: "READY", Colour: output.Good}, {Name: "COMMITTED", Wide: true, Colour: output.Good},
 	{Name: "APPLIED", Colour: output.Good}, {Name: "HELD", Wide: true, Colour: output.Bad}, {Name: "COMMIT"},
 	{Name: who, Wide: true}, {Name: when, Wide: true}, {Name: "BINDING", Wide: true}, {Name: "MESSAGE"},
 }
@@ -113,7 +114,7 @@ func (f found) row(c claim, wide bool) []string {
 		return status
 	}
 	row := []string{
-		c.object.GetNamespace() + "/" + c.object.GetName(), c.object.GetKind(), is("Ready"), is("Committed"), is("Applied"), is("Held"),
+		c.object.GetNamespace() + "/" + c.object.GetName(), cmp.Or(f.offers[c.binding], c.object.GetKind()), c.object.GetKind(), is("Ready"), is("Committed"), is("Applied"), is("Held"),
 		commit(s.Commit, wide),
 	}
 	if f.who != nil {
@@ -124,7 +125,7 @@ func (f found) row(c claim, wide bool) []string {
 		}
 		row = append(row, person, age)
 	}
-	return append(row, c.binding, messageOf(&c.object, s))
+	return append(row, c.binding, messageOf(&c.object, s, wide))
 }
 
 func (c claim) name() string {
@@ -136,15 +137,54 @@ func ago(now, then time.Time) string { return duration.HumanDuration(max(now.Sub
 // unseen is said of what was changed since the konnector looked at it.
 const unseen = "was changed, and the konnector has not looked at it since"
 
-// messageOf is what a claim's owner should know first.
-func messageOf(u *unstructured.Unstructured, s appcluster.ClaimStatus) string {
+// maxWords is how much of what a provider says stands in a table that is not wide, in
+// characters.
+const maxWords = 80
+
+// messageOf is what a claim's owner should know first: of a service that is only not
+// ready yet, what it waits for, in its provider's words.
+func messageOf(u *unstructured.Unstructured, s appcluster.ClaimStatus, wide bool) string {
 	switch {
 	case len(s.Conditions) > 0 && appcluster.Current(s.Conditions, s.Conditions[0].Type, u.GetGeneration()) == nil:
 		return unseen
 	case s.Message == "" && u.GetDeletionTimestamp() != nil:
 		return "is being deleted"
 	}
+	ready := appcluster.Current(s.Conditions, "Ready", u.GetGeneration())
+	if ready != nil && ready.Status != metav1.ConditionTrue && (s.Message == "" || s.Message == ready.Message) {
+		// A status of another shape says nothing.
+		status, _ := u.Object["status"].(map[string]any)
+		if words := output.Line(contract.WaitsFor(status)); words != "" {
+			return shorten(words, wide)
+		}
+	}
 	return output.Line(s.Message)
+}
+
+func shorten(text string, wide bool) string {
+	if all := []rune(text); !wide && len(all) > maxWords {
+		return string(all[:maxWords-1]) + "…"
+	}
+	return text
+}
+
+// offerNames are what people call the bound APIs, by the names of the bindings.
+func offerNames(bindings []v1alpha1.APIServiceBinding) map[string]string {
+	offers := map[string]*v1alpha1.Offer{}
+	for _, b := range bindings {
+		offers[b.Name] = b.Status.Offer
+		if b.Status.Offer == nil && b.Status.Kind != "" {
+			// From a control plane that says nothing for people.
+			offers[b.Name] = &v1alpha1.Offer{DisplayName: b.Status.Kind}
+		}
+	}
+	names := v1alpha1.DisplayNames(offers)
+	for binding, name := range names {
+		if names[binding] = output.Line(name); name == binding {
+			delete(names, binding)
+		}
+	}
+	return names
 }
 
 // decisions lists the claims that wait for one, with the command that shows what

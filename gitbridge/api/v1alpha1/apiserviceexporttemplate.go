@@ -56,6 +56,14 @@ type APIServiceExportTemplateSpec struct {
 	// +kubebuilder:validation:MaxLength=1024
 	Description string `json:"description,omitempty"`
 
+	// References say which fields of a claim name the claim that it belongs to, so
+	// that people see an instance with its bindings and backups as one thing. Nothing
+	// is decided by them.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	References []Reference `json:"references,omitempty"`
+
 	// Transform changes each claim before it is applied on the control plane. The
 	// file in Git and the claim in the app cluster stay as they are; what was
 	// changed is shown in the claim's status on the branch status.

@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -24,5 +25,35 @@ func TestDisplayNamesTellAPIsApart(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func TestReferencesThatHaveNoPlaceAreRefused(t *testing.T) {
+	t.Parallel()
+	good := Reference{Field: "spec.instanceRef", API: "postgresqlinstances.anynines.com", When: &ReferenceCondition{Field: "spec.type", Value: "postgresql"}}
+	for name, tc := range map[string]struct {
+		change func(*Reference)
+		ok     bool
+	}{
+		"good":           {func(*Reference) {}, true},
+		"always":         {func(r *Reference) { r.When = nil }, true},
+		"status":         {func(r *Reference) { r.Field = "status.x" }, false},
+		"empty part":     {func(r *Reference) { r.Field = "spec..x" }, false},
+		"no group":       {func(r *Reference) { r.API = "postgresqlinstances" }, false},
+		"a path":         {func(r *Reference) { r.API = "../x.y" }, false},
+		"metadata":       {func(r *Reference) { r.When.Field = "metadata.name" }, false},
+		"no value":       {func(r *Reference) { r.When.Value = "" }, false},
+		"a longer value": {func(r *Reference) { r.When.Value = strings.Repeat("x", 254) }, false},
+	} {
+		r := good
+		when := *good.When
+		r.When = &when
+		tc.change(&r)
+		if err := (&Offer{References: []Reference{r}}).Validate(); (err == nil) != tc.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := (&Offer{References: make([]Reference, 65)}).Validate(); err == nil {
+		t.Error("65 of them")
 	}
 }

@@ -176,7 +176,7 @@ func (r *Resolver) read(t *v1alpha1.APIServiceExportTemplate) (compiled, error) 
 		return c, nil
 	}
 	template, err := transform.Compile(t.Name, t.Spec.Transform)
-	c := compiled{of: of, template: template, keys: t.Spec.MetadataKeys, secrets: t.Spec.PermissionClaims, offer: &v1alpha1.Offer{DisplayName: t.Spec.DisplayName, Group: t.Spec.Group}}
+	c := compiled{of: of, template: template, keys: t.Spec.MetadataKeys, secrets: t.Spec.PermissionClaims, offer: &v1alpha1.Offer{DisplayName: t.Spec.DisplayName, Group: t.Spec.Group, References: t.Spec.References}}
 	if err != nil && !errors.As(err, &c.unusable) {
 		return compiled{}, err
 	}

@@ -31,6 +31,8 @@ Unknown is what the konnector has not looked at yet; while no konnector runs, th
 is everything, and it says so. What waits for a person's decision stands below
 the tables, with the command that shows it.
 
+What belongs to another claim, as a backup to its instance, stands behind it.
+
 As JSON and YAML it is a List of the objects, as kubectl prints several kinds.`,
 		Example: `  # Everything
   kubectl gitbind get

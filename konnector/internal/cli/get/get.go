@@ -56,6 +56,8 @@ type found struct {
 type claim struct {
 	object  unstructured.Unstructured
 	binding string
+	// depth is how many claims it belongs to, one by way of the other.
+	depth int
 }
 
 // Do prints everything.
@@ -102,7 +104,8 @@ func (in Input) read(ctx context.Context) (found, error) {
 	return out, err
 }
 
-// claims lists those of the bindings, by namespace and name.
+// claims lists those of the bindings, by namespace and name, each behind the one that
+// it belongs to.
 func (in Input) claims(ctx context.Context, bindings []v1alpha1.APIServiceBinding) ([]claim, error) {
 	var out []claim
 	for _, b := range bindings {
@@ -115,7 +118,7 @@ func (in Input) claims(ctx context.Context, bindings []v1alpha1.APIServiceBindin
 		}
 	}
 	slices.SortFunc(out, func(a, b claim) int { return strings.Compare(a.sortKey(), b.sortKey()) })
-	return out, nil
+	return together(out, offersOf(bindings)), nil
 }
 
 func (c claim) sortKey() string {

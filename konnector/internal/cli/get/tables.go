@@ -114,7 +114,7 @@ func (f found) row(c claim, wide bool) []string {
 		return status
 	}
 	row := []string{
-		c.object.GetNamespace() + "/" + c.object.GetName(), cmp.Or(f.offers[c.binding], c.object.GetKind()), c.object.GetKind(), is("Ready"), is("Committed"), is("Applied"), is("Held"),
+		c.indent() + c.object.GetNamespace() + "/" + c.object.GetName(), cmp.Or(f.offers[c.binding], c.object.GetKind()), c.object.GetKind(), is("Ready"), is("Committed"), is("Applied"), is("Held"),
 		commit(s.Commit, wide),
 	}
 	if f.who != nil {

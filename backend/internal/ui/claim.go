@@ -50,6 +50,9 @@ type claimView struct {
 	Timeline []step
 	Took     string
 
+	// Related are the claims that belong together with this one, itself among them.
+	Related []relatedRow
+
 	History     []change
 	MoreHistory bool
 }
@@ -97,6 +100,7 @@ func (h *handler) claim(r *http.Request, who login.Identity) (*page, error) {
 		if err := h.readHistory(r, cb.Name, k, &v); err != nil {
 			return nil, err
 		}
+		v.Related = h.related(ctx, cb, k)
 		if blob == "" && said == "" && len(v.History) == 0 {
 			return nil, errNoPage()
 		}

@@ -89,11 +89,31 @@ var pages = []struct {
 	{"cluster too many files", alice, clusterURL, 200, with(lived, func(w *world) { w.down["files"] = true })},
 	{"binding too many files", alice, bindingURL, 413, with(lived, func(w *world) { w.down["files"] = true })},
 	{"claim ready", alice, ordersURL, 200, lived},
+	{"claim with backups", alice, ordersURL, 200, with(lived, backedUp)},
 	{"claim denied", alice, bindingURL + "/team-a/denied", 200, lived},
 	{"claim held", alice, bindingURL + "/team-a/held", 200, lived},
 	{"claim gone", alice, bindingURL + "/team-a/gone", 200, lived},
 	{"claim new", alice, ordersURL, 200, with(lived, func(w *world) { delete(w.files, prod+":status") })},
 	{"claim without git", alice, ordersURL, 503, with(lived, func(w *world) { w.down["git"] = true })},
+}
+
+// backedUp adds a backup of orders, a restore of that, and a backup of nothing.
+func backedUp(w *world) {
+	bind := func(name, display string, references ...v1alpha1.Reference) {
+		e := w.exports[prod][0]
+		e.Name, e.Status.Offer = name, &v1alpha1.Offer{DisplayName: display, References: references}
+		w.exports[prod] = append(w.exports[prod], e)
+	}
+	bind("backups.example.com", "Backup", v1alpha1.Reference{Field: "spec.instanceRef", API: api, When: &v1alpha1.ReferenceCondition{Field: "spec.type", Value: "db"}})
+	bind("restores.example.com", "Restore", v1alpha1.Reference{Field: "spec.backupRef", API: "backups.example.com"}, v1alpha1.Reference{Field: "spec.instanceRef", API: api})
+	add := func(binding, kind, name, spec string) {
+		k := contract.Key{Binding: binding, Namespace: "team-a", Name: name}
+		w.files[prod+":main"][k.Path()] = "apiVersion: example.com/v1\nkind: " + kind + "\nmetadata: {name: " + name + ", namespace: team-a}\nspec: " + spec + "\n"
+	}
+	add("backups.example.com", "Backup", "daily", "{instanceRef: orders, type: db}")
+	add("backups.example.com", "Backup", "other", "{instanceRef: orders, type: queue}")
+	add("restores.example.com", "Restore", "undo", "{backupRef: daily, instanceRef: orders}")
+	add("restores.example.com", "Restore", "broken", "{backupRef: [")
 }
 
 func with(make func() *world, change func(*world)) func() *world {

@@ -207,7 +207,7 @@ func (p *Platform) install(ctx context.Context) error {
 	if p.plain {
 		manifests = append(manifests, "test/e2e/platform/plain-api.yaml")
 	} else {
-		manifests = append(manifests, "kustomize/crossplane-api")
+		manifests = append(manifests, "kustomize/crossplane-api/postgresql")
 	}
 	for _, path := range manifests {
 		if err := control.Apply(ctx, path); err != nil {

@@ -2,7 +2,6 @@ package app_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"testing"
 	"time"
 
@@ -65,14 +64,6 @@ func TestBridgeWithCrossplane(t *testing.T) {
 		return is(string(data), `{"clusterStatus":"Running","readyReplicas":1}`)
 	})
 
-	// For half a minute provider-kubernetes waits for what it created to appear,
-	// even when it is deleted meanwhile.
-	tn.eventuallyIn(time.Minute, "the service is half a minute old", func() error {
-		if age := time.Since(tn.object(orders).GetCreationTimestamp().Time); age < 33*time.Second {
-			return fmt.Errorf("it is %s old", age)
-		}
-		return nil
-	})
 	began = time.Now()
 	tn.push("Cancel", map[string]string{orders: ""})
 	tn.wantAnswer(orders, contract.Deleting)

@@ -240,7 +240,6 @@ func (s *Story) refused(ctx context.Context, wanted func(string) bool) (string, 
 }
 
 func (s *Story) delete(ctx context.Context) error {
-	s.say("provider-kubernetes keeps what it made for half a minute at least")
 	began := time.Now()
 	if _, err := s.Platform.Kubectl(ctx, s.developer, "delete", "postgresqlinstance", name, "-n", namespace, "--wait=false"); err != nil {
 		return err

@@ -36,8 +36,12 @@ const (
 	// definition, as the condition Schema names it: it may be installed though it
 	// breaks objects that there are. A person sets it.
 	ApproveSchemaAnnotation = "gitbind.dev/approve-schema"
-	// ManagedByLabel with the value ManagedByKonnector is on each installed CRD,
-	// so that the konnector need not watch all others.
+	// SequenceAnnotation on a delivered Secret holds the sequence of the version that
+	// it is. Only the konnector writes it.
+	SequenceAnnotation = "gitbind.dev/sequence"
+	// ManagedByLabel with the value ManagedByKonnector is on each installed CRD, so
+	// that the konnector need not watch all others, and on each delivered Secret: a
+	// policy lets the konnector touch no other.
 	ManagedByLabel     = "app.kubernetes.io/managed-by"
 	ManagedByKonnector = "gitbind-konnector"
 )

@@ -18,8 +18,9 @@ const (
 	// RotateAnnotation on BridgeSecret, with any value, asks for another
 	// credential. It is taken away when that is there.
 	RotateAnnotation = "gitbind.dev/rotate"
-	// AdoptAnnotation hands an object that somebody else made over to the claim of
-	// the same name: its value is the cluster's id.
+	// AdoptAnnotation hands an object that somebody else made over: on the control
+	// plane to the claim of the same name, its value is the cluster's id; in the app
+	// cluster, on a Secret, to the claim that its value names.
 	AdoptAnnotation = "gitbind.dev/adopt"
 )
 

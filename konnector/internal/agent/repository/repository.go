@@ -10,12 +10,14 @@ import (
 	"path"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"gitbind.dev/gitbridge/breaker"
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/encryption"
 	"gitbind.dev/gitbridge/guard/facts"
 	"gitbind.dev/gitbridge/store"
 )
@@ -50,6 +52,9 @@ type Options struct {
 	// OnState is called when Health, Refused or the checkpoint may have changed. It
 	// must not block.
 	OnState func()
+	// OnUnknownSigner, if not nil, is called when what lies on status is signed with a
+	// key that the opener does not know. It must not block.
+	OnUnknownSigner func()
 	// OnRequest, if not nil, is called with each binding whose request.yaml changed,
 	// or the answer to it. It must not block, and must not call back.
 	OnRequest func(binding string)
@@ -67,6 +72,7 @@ type Repository struct {
 	Checkpoints *Checkpoints
 
 	status               *statusBranch
+	opener               atomic.Pointer[encryption.Opener]
 	tell                 *subscribers
 	wakeMain, wakeStatus chan store.Hash
 	// statusTold is what was said of status last; it belongs to what follows it.

@@ -181,6 +181,9 @@ func TestSubscribersHearWhatChanged(t *testing.T) {
 	w.until("a new file", heard(Change{Claims: []contract.Key{other}}))
 	w.repo.moved("refs/heads/status", w.put(w.bridge, contract.ExportPath(api), "crd"))
 	w.until("an export", heard(Change{Export: true}))
+	creds := contract.SecretKey{Binding: api, Namespace: "team-a", Name: "creds"}
+	w.repo.moved("refs/heads/status", w.put(w.bridge, creds.Path(), "1"))
+	w.until("a Secret", heard(Change{Secrets: []contract.SecretKey{creds}}))
 	w.put(w.bridge, contract.ObservedPath, "observed")
 	w.repo.moved("", "")
 	w.until("what the control plane has seen", heard(Change{Observed: true}))

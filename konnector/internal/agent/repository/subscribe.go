@@ -11,6 +11,8 @@ import (
 type Change struct {
 	// Claims are those whose file on main, or ClaimStatus on status, changed.
 	Claims []contract.Key
+	// Secrets are those whose file on status changed.
+	Secrets []contract.SecretKey
 	// First says that Claims are all that there are, as none were known before.
 	First bool
 	// Export says that the binding's export changed.

@@ -1,0 +1,34 @@
+package repository
+
+import (
+	"slices"
+
+	"gitbind.dev/gitbridge/encryption"
+)
+
+// SetOpener says how what travels encrypted is opened from now on; nil for not at all.
+// Claims whose Secrets could not be opened are looked at again.
+func (r *Repository) SetOpener(o *encryption.Opener) {
+	if sameOpener(r.opener.Load(), o) {
+		return
+	}
+	r.opener.Store(o)
+	r.tell.recovered()
+}
+
+func sameOpener(a, b *encryption.Opener) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Cluster == b.Cluster && slices.Equal(a.Keys, b.Keys) && slices.Equal(a.Identities.Recipients(), b.Identities.Recipients())
+}
+
+// Opener is nil as long as there are no keys.
+func (r *Repository) Opener() *encryption.Opener { return r.opener.Load() }
+
+// UnknownSigner tells that a Secret is signed with a key that the opener does not know.
+func (r *Repository) UnknownSigner() {
+	if r.OnUnknownSigner != nil {
+		r.OnUnknownSigner()
+	}
+}

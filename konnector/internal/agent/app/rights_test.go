@@ -11,6 +11,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -42,10 +43,10 @@ func TestTheKonnectorMayDoWhatItsRolesSayAndNothingElse(t *testing.T) {
 		want                         bool
 	}{
 		{"get list watch", " secrets", "gitbind-system", "", true},
-		{"create update patch delete deletecollection", " secrets", "gitbind-system", "another", false},
-		{"get list watch create update patch delete", " secrets", "default", "", false},
-		{"get list watch create update patch delete", " secrets", "kube-system", "", false},
-		{"get list watch create update patch delete", " secrets", "", "", false},
+		{"update deletecollection", " secrets", "gitbind-system", "another", false},
+		{"get list watch update deletecollection", " secrets", "default", "", false},
+		{"get list watch update deletecollection", " secrets", "kube-system", "", false},
+		{"get list watch update deletecollection", " secrets", "", "", false},
 		{"get list create update delete", " configmaps", "gitbind-system", "", false},
 		{"get list create", " pods", "", "", false},
 		{"create", " pods/exec", "gitbind-system", "", false},
@@ -79,6 +80,8 @@ func TestTheKonnectorMayDoWhatItsRolesSayAndNothingElse(t *testing.T) {
 		{"create", crds, "", "any.example.org", true},
 		{"create patch update", "events.k8s.io events", "default", "", true},
 		{"get list watch", " namespaces", "", "", true},
+		// A policy narrows it, see below.
+		{"create patch delete", " secrets", "", "", true},
 	} {
 		group, resource, _ := strings.Cut(c.what, " ")
 		for verb := range strings.FieldsSeq(c.verbs) {
@@ -91,7 +94,7 @@ func TestTheKonnectorMayDoWhatItsRolesSayAndNothingElse(t *testing.T) {
 	// What connecting grants, and only that.
 	grantCredential(w)
 	if !may("update", "", "secrets", "gitbind-system", w.name) || may("update", "", "secrets", "gitbind-system", "another") ||
-		may("delete", "", "secrets", "gitbind-system", w.name) || may("update", "", "secrets", "default", w.name) {
+		may("update", "", "secrets", "default", w.name) {
 		t.Error("the Role of a Connection gives more or less than to update its Secret")
 	}
 
@@ -133,13 +136,78 @@ func TestTheKonnectorMayDoWhatItsRolesSayAndNothingElse(t *testing.T) {
 			}
 		}
 	}
-	allowed := []string{"customresourcedefinitions.apiextensions.k8s.io", "events.events.k8s.io", "apiservicebindings.gitbind.dev", "apiservicebindings/status.gitbind.dev",
+	allowed := []string{"secrets.", "customresourcedefinitions.apiextensions.k8s.io", "events.events.k8s.io", "apiservicebindings.gitbind.dev", "apiservicebindings/status.gitbind.dev",
 		"apiservicebindings/finalizers.gitbind.dev", "connections/status.gitbind.dev", "selfsubject"}
 	for _, write := range writes {
 		if !slices.ContainsFunc(allowed, func(a string) bool { return strings.Contains(write, " "+a) }) {
 			t.Errorf("it may %s", write)
 		}
 	}
+}
+
+// Roles let the konnector write Secrets in any namespace. A policy lets it write those
+// that it delivered, and what connecting grants by name; and it sees no other.
+func TestTheKonnectorWritesOnlySecretsThatItDelivered(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.must(w.client.Create(t.Context(), w.secret()))
+	grantCredential(w)
+	as, err := client.New(w.konnector, client.Options{Scheme: w.client.Scheme()})
+	w.must(err)
+	secret := func(namespace, name string) *corev1.Secret {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, StringData: map[string]string{"password": "theirs"}}
+	}
+	ours := func(s *corev1.Secret) *corev1.Secret {
+		s.Labels = map[string]string{"app.kubernetes.io/managed-by": "gitbind-konnector"}
+		return s
+	}
+	patch := func(s *corev1.Secret, data string, opts ...client.PatchOption) error {
+		err := as.Patch(t.Context(), s, client.RawPatch(types.MergePatchType, []byte(data)), opts...)
+		if err != nil && len(s.Data) > 0 {
+			t.Errorf("Secret %s/%s was seen", s.Namespace, s.Name)
+		}
+		return err
+	}
+	const label = `{"metadata":{"labels":{"app.kubernetes.io/managed-by":"gitbind-konnector"}}}`
+	const handOver = `{"metadata":{"annotations":{"gitbind.dev/adopt":"orders"}}}`
+	for _, namespace := range []string{w.namespace, "gitbind-system", "kube-system"} {
+		w.must(w.client.Create(t.Context(), secret(namespace, "theirs")))
+		token := ours(secret(namespace, "token"))
+		token.Type, token.Annotations = corev1.SecretTypeServiceAccountToken, map[string]string{"kubernetes.io/service-account.name": "default"}
+		bootstrap := ours(secret(namespace, "bootstrap-token-abcdef"))
+		bootstrap.Type = "bootstrap.kubernetes.io/token"
+		theirs := func() *corev1.Secret {
+			return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "theirs"}}
+		}
+		for what, err := range map[string]error{
+			"make one":                      as.Create(t.Context(), secret(namespace, "any")),
+			"make a ServiceAccount's token": as.Create(t.Context(), token),
+			"make a token for nodes":        as.Create(t.Context(), bootstrap),
+			"see one":                       patch(theirs(), "{}", client.DryRunAll),
+			"mark one as its own":           patch(theirs(), label),
+			"hand one over":                 patch(theirs(), handOver),
+			"delete one":                    as.Delete(t.Context(), theirs()),
+			"make one that is handed over": as.Create(t.Context(), func() *corev1.Secret {
+				s := secret(namespace, "any")
+				s.Annotations = map[string]string{"gitbind.dev/adopt": "x"}
+				return s
+			}()),
+			"delete what it may only update": as.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "gitbind-system", Name: w.name}}),
+		} {
+			if !apierrors.IsInvalid(err) {
+				t.Errorf("%s in %s: %v", what, namespace, err)
+			}
+		}
+		own := ours(secret(namespace, "own"))
+		w.must(as.Create(t.Context(), own))
+		w.must(patch(own, `{"stringData":{"password":"another"}}`))
+		w.must(as.Delete(t.Context(), own))
+	}
+	// What connecting grants goes on.
+	credential := &corev1.Secret{}
+	w.must(as.Get(t.Context(), client.ObjectKey{Namespace: "gitbind-system", Name: w.name}, credential))
+	credential.Data["password"] = []byte("renewed")
+	w.must(as.Update(t.Context(), credential))
 }
 
 // grantCredential lets the konnector renew what is in the Connection's Secret, as

@@ -52,7 +52,7 @@ func gitbindStatus() apiextensionsv1.JSONSchemaProps {
 					Type:     "object",
 					Required: []string{"type", "status"},
 					Properties: map[string]apiextensionsv1.JSONSchemaProps{
-						"type":    text("Committed, Applied, Ready, Conflict, Held or AwaitingReview."),
+						"type":    text("Committed, Applied, Ready, Secrets, Conflict, Held or AwaitingReview."),
 						"status":  {Type: "string", Enum: []apiextensionsv1.JSON{{Raw: []byte(`"True"`)}, {Raw: []byte(`"False"`)}, {Raw: []byte(`"Unknown"`)}}},
 						"reason":  text("One word for programs."),
 						"message": text("A sentence for people."),

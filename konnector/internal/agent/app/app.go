@@ -20,6 +20,7 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/encryption"
 	"gitbind.dev/gitbridge/lease"
 	"gitbind.dev/gitbridge/program"
 	"gitbind.dev/konnector/internal/agent/controller/apiservicebinding"
@@ -46,6 +47,8 @@ type Options struct {
 	Namespace string
 	// Workers is how many claims of one API are worked on at once.
 	Workers int
+	// Opener, if not nil, opens what travels encrypted to a Connection, by its name.
+	Opener func(connection string) *encryption.Opener
 	// Now is the clock; time.Now when it is nil.
 	Now func() time.Time
 }
@@ -64,6 +67,13 @@ func Run(ctx context.Context, o Options) error {
 		return fmt.Errorf("start konnector: register metrics: %w", err)
 	}
 	pool := repository.NewPool()
+	if o.Opener != nil {
+		pool.OnChange(func(connection string) {
+			if r := pool.Get(connection); r != nil {
+				r.SetOpener(o.Opener(connection))
+			}
+		})
+	}
 	bindings := &apiservicebinding.Reconciler{
 		Client: mgr.GetClient(),
 		Live:   mgr.GetAPIReader(),

@@ -27,6 +27,7 @@ import (
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/encryption"
 	"gitbind.dev/gitbridge/program"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/konnector/internal/agent/app"
@@ -59,6 +60,8 @@ type world struct {
 	writes     *writes
 	// metrics is where /metrics is served; "" for nowhere.
 	metrics string
+	// opener opens Secrets; nil for the Connections' keys.
+	opener func(connection string) *encryption.Opener
 	// now is the konnector's clock; nil for the right one.
 	now  func() time.Time
 	stop func()
@@ -162,7 +165,7 @@ func (w *world) start() {
 	go func() {
 		done <- app.Run(ctx, app.Options{
 			Options: program.Options{MetricsListen: w.metrics},
-			Config:  config, Namespace: "gitbind-system", Workers: 256, Now: w.now,
+			Config:  config, Namespace: "gitbind-system", Workers: 256, Now: w.now, Opener: w.opener,
 		})
 	}()
 	w.stop = func() {

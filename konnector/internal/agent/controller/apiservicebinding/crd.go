@@ -141,6 +141,7 @@ func prepare(v *apiextensionsv1.CustomResourceDefinitionVersion) {
 	}
 	ours = withProperty(ours, "uid", text("The UID of this object: what is said here is about no other."))
 	ours = withProperty(ours, "hold", hold())
+	ours = withProperty(ours, "secrets", secrets())
 	// All of it is the konnector's. To keep account of each field's owner would
 	// take the API server about as long, and as much room, as the status itself.
 	status.XMapType = new("atomic")
@@ -164,6 +165,20 @@ func hold() apiextensionsv1.JSONSchemaProps {
 			"kept": text("The branch that keeps the version of this object that lost a conflict."),
 			"file": text("What the file on main says."),
 		},
+	}
+}
+
+func secrets() apiextensionsv1.JSONSchemaProps {
+	return apiextensionsv1.JSONSchemaProps{
+		Type:        "array",
+		Description: "The Secrets of the service that are in this namespace.",
+		Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &apiextensionsv1.JSONSchemaProps{
+			Type: "object", Required: []string{"name"},
+			Properties: map[string]apiextensionsv1.JSONSchemaProps{
+				"name":  text("Its name."),
+				"since": text("When the control plane made it as it is, as RFC 3339."),
+			},
+		}},
 	}
 }
 

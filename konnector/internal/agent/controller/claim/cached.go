@@ -36,6 +36,8 @@ type cachedClaim struct {
 	agreed bool
 	// base is the annotation of that name where the claim is agreed.
 	base string
+	// secrets are the names in status.gitbind.secrets where the claim is agreed.
+	secrets []string
 	// statusDigest is of the status as JSON.
 	statusDigest digest
 	// spec and status are JSON; nil where the claim is agreed.
@@ -61,11 +63,15 @@ func decodeClaim(data []byte) (client.Object, error) {
 	}
 	c := &cachedClaim{ObjectMeta: in.Metadata.ObjectMeta, statusDigest: sha256.Sum256(in.Status)}
 	c.APIVersion, c.Kind, c.Namespace = shared(in.APIVersion), shared(in.Kind), shared(c.Namespace)
-	if c.agreed = isAgreed(&c.ObjectMeta, in.Kind, in.Spec, in.Status); !c.agreed {
+	said := saidIn(in.Status)
+	if c.agreed = said != nil && isAgreed(&c.ObjectMeta, in.Kind, in.Spec, said); !c.agreed {
 		c.spec, c.status = in.Spec, in.Status
 		return c, nil
 	}
 	c.base = c.Annotations[v1alpha1.BaseAnnotation]
+	for _, s := range said.Gitbind.Secrets {
+		c.secrets = append(c.secrets, shared(s.Name))
+	}
 	c.Labels, c.Annotations, c.OwnerReferences = nil, nil, nil
 	if slices.Equal(c.Finalizers, onlyFinalizer) {
 		c.Finalizers = onlyFinalizer
@@ -84,9 +90,27 @@ func shared(s string) string { return unique.Make(s).Value() }
 
 var onlyFinalizer = []string{v1alpha1.Finalizer}
 
+// said is what an object's status says of what is to be done with it.
+type said struct {
+	Gitbind struct {
+		UID        types.UID
+		Conditions []struct{ Type, Status string }
+		Secrets    []struct{ Name string }
+	}
+}
+
+// saidIn is nil where a status says nothing.
+func saidIn(status []byte) *said {
+	s := &said{}
+	if err := json.Unmarshal(status, s); err != nil || len(s.Gitbind.Conditions) == 0 {
+		return nil
+	}
+	return s
+}
+
 // isAgreed reports whether nobody has anything to do with an object, as far as it
 // says itself.
-func isAgreed(m *metav1.ObjectMeta, kind string, spec, status []byte) bool {
+func isAgreed(m *metav1.ObjectMeta, kind string, spec []byte, said *said) bool {
 	if m.DeletionTimestamp != nil || !slices.Contains(m.Finalizers, v1alpha1.Finalizer) {
 		return false
 	}
@@ -94,15 +118,6 @@ func isAgreed(m *metav1.ObjectMeta, kind string, spec, status []byte) bool {
 		if m.Annotations[open] != "" {
 			return false
 		}
-	}
-	var said struct {
-		Gitbind struct {
-			UID        types.UID
-			Conditions []struct{ Type, Status string }
-		}
-	}
-	if err := json.Unmarshal(status, &said); err != nil || len(said.Gitbind.Conditions) == 0 {
-		return false
 	}
 	for _, c := range said.Gitbind.Conditions {
 		if isBad(c.Type, c.Status) {
@@ -120,7 +135,7 @@ func isBad(kind, status string) bool {
 	switch kind {
 	case conditionHeld, conditionConflict:
 		return status == "True"
-	case conditionCommitted, conditionApplied:
+	case conditionCommitted, conditionApplied, conditionSecrets:
 		return status == "False"
 	}
 	return false

@@ -234,6 +234,11 @@ func (r *running) followGit(ctx context.Context, q workqueue.TypedRateLimitingIn
 		for _, key := range c.Claims {
 			add(request(key))
 		}
+		for _, secret := range c.Secrets {
+			for _, key := range r.reconciler.secrets.claimsOf(secret) {
+				q.Add(request(key))
+			}
+		}
 		if c.Observed || c.Recovered {
 			for _, key := range r.reconciler.pending.take() {
 				q.Add(request(key))

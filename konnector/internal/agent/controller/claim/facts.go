@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -45,6 +46,11 @@ type look struct {
 	refusals refusals
 	facts    decision.Facts
 	decision decision.Decision
+	// secrets is what there is to say of the claim's Secrets, and secretsDue when to
+	// look at them again. Unopened says that another opener may open one.
+	secrets    secretsSaid
+	secretsDue time.Time
+	unopened   bool
 }
 
 // input is what to look at: what the cache has, to find out whether there is

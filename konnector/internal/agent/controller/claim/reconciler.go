@@ -71,6 +71,7 @@ type reconciler struct {
 	// waiting are claims whose answer from the control plane is due any moment.
 	waiting waits
 	held    *heldFiles
+	secrets secrets
 	work    gate
 	// rejected says when a push that was refused is tried again.
 	rejected workqueue.TypedRateLimiter[contract.Key]
@@ -216,9 +217,13 @@ func (r *reconciler) settle(ctx context.Context, l *look, s settling) (ctrl.Resu
 		// What the control plane said last is kept, and only the object has it.
 		return ctrl.Result{}, errIncomplete
 	}
+	undelivered := r.deliver(ctx, l)
+	if undelivered != nil && !s.now {
+		return ctrl.Result{}, undelivered
+	}
 	if !r.statusDiffers(l, nil) {
 		r.waiting.end(l.key)
-		return r.finished(l, s.refusal), nil
+		return r.finished(l, s.refusal), undelivered
 	}
 	if rest := r.statuses.Rest(l.key, time.Now()); rest > 0 {
 		return ctrl.Result{RequeueAfter: rest}, nil
@@ -238,7 +243,7 @@ func (r *reconciler) settle(ctx context.Context, l *look, s settling) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	r.waiting.end(l.key)
-	return r.finished(l, s.refusal), nil
+	return r.finished(l, s.refusal), undelivered
 }
 
 // finishTime is how long a process that is to end may take to keep what it has
@@ -259,6 +264,10 @@ func finish(ctx context.Context) (context.Context, context.CancelFunc) {
 // failed reports what keeps an action from being done.
 func (r *reconciler) failed(ctx context.Context, l *look, err error) (ctrl.Result, error) {
 	if !isTrouble(err) {
+		return ctrl.Result{}, err
+	}
+	// What cannot be committed is no reason for a service's credentials to be old.
+	if err := r.deliver(ctx, l); err != nil {
 		return ctrl.Result{}, err
 	}
 	if err := r.report(ctx, l, err); err != nil && !errors.Is(err, errMoved) {
@@ -310,6 +319,10 @@ func (l *look) settled() bool {
 // file changes, and what has no object to be shown on.
 func (r *reconciler) finished(l *look, refusal *refusedError) ctrl.Result {
 	d := l.decision
+	if l.unopened {
+		// It is told when there is another opener.
+		r.pending.add(l.key)
+	}
 	r.count(l)
 	r.rejected.Forget(l.key)
 	if (l.object == nil || l.facts.NamespaceMissing) && d.Action == decision.Hold {
@@ -327,6 +340,9 @@ func (r *reconciler) finished(l *look, refusal *refusedError) ctrl.Result {
 	}
 	if refusal != nil {
 		return ctrl.Result{RequeueAfter: jitter(refusedWait)}
+	}
+	if !l.secretsDue.IsZero() {
+		return ctrl.Result{RequeueAfter: max(time.Until(l.secretsDue), time.Millisecond)}
 	}
 	return ctrl.Result{}
 }

@@ -25,6 +25,7 @@ const (
 	conditionReady     = "Ready"
 	conditionHeld      = "Held"
 	conditionConflict  = "Conflict"
+	conditionSecrets   = "Secrets"
 )
 
 // condition is one of status.gitbind.conditions. It has no time, so that it
@@ -127,7 +128,7 @@ func (r *reconciler) status(l *look, trouble error) map[string]any {
 	ready := ready(out)
 	ours := map[string]any{
 		"uid":     string(l.object.GetUID()),
-		"message": summary(held, committed, conflict, applied, ready),
+		"message": summary(held, committed, conflict, applied, l.secrets.condition, ready),
 	}
 	if h := toDecide(l); h != nil {
 		ours["hold"] = h
@@ -142,13 +143,19 @@ func (r *reconciler) status(l *look, trouble error) map[string]any {
 	for _, c := range []condition{committed, applied, ready, held, conflict} {
 		conditions = append(conditions, c.object(l.object.GetGeneration()))
 	}
+	if c := l.secrets.condition; c != nil {
+		conditions = append(conditions, c.object(l.object.GetGeneration()))
+	}
 	ours["conditions"] = conditions
+	if len(l.secrets.delivered) > 0 {
+		ours["secrets"] = l.secrets.status()
+	}
 	out["gitbind"] = ours
 	return r.api().asStored(out)
 }
 
 // summary is the one line that people see first.
-func summary(held, committed, conflict, applied, ready condition) string {
+func summary(held, committed, conflict, applied condition, secrets *condition, ready condition) string {
 	switch {
 	case held.status == "True":
 		return held.message
@@ -158,6 +165,8 @@ func summary(held, committed, conflict, applied, ready condition) string {
 		return conflict.message
 	case applied.status != "True":
 		return applied.message
+	case secrets != nil && secrets.status != "True":
+		return secrets.message
 	case ready.status != "True":
 		return ready.message
 	}
@@ -239,7 +248,11 @@ func ready(status map[string]any) condition {
 
 // tell makes an Event of what a person should know, when it is new.
 func (r *reconciler) tell(l *look, trouble error) {
-	for _, c := range []condition{held(l), conflict(l), committed(l, trouble), applied(l)} {
+	all := []condition{held(l), conflict(l), committed(l, trouble), applied(l)}
+	if l.secrets.condition != nil {
+		all = append(all, *l.secrets.condition)
+	}
+	for _, c := range all {
 		bad := c.status == "False" && c.reason != "Held" && c.reason != string(contract.Deleting)
 		if c.kind == conditionHeld || c.kind == conditionConflict {
 			bad = c.status == "True"

@@ -1,0 +1,301 @@
+package claim
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/encryption"
+	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/konnector/internal/agent/decision"
+	"gitbind.dev/konnector/internal/agent/delivery"
+)
+
+const (
+	// secretsInterval is how often Secrets that were delivered are looked at though
+	// nothing changed in Git: nobody tells of those that somebody deleted or edited.
+	// It is longer where that would be more than one a second.
+	secretsInterval = 10 * time.Minute
+	// secretsRetryInterval is how often a delivery is tried again that failed.
+	secretsRetryInterval = 30 * time.Second
+	// maxTroubles is how many of a claim's Secrets are told of at once.
+	maxTroubles = 3
+)
+
+// deliveredSecret is one that is here, and since when it is as it is, in RFC 3339.
+type deliveredSecret struct{ name, since string }
+
+// secretsSaid is what a claim's status says of its Secrets.
+type secretsSaid struct {
+	// condition is nil where there is nothing to say.
+	condition *condition
+	delivered []deliveredSecret
+}
+
+func (s secretsSaid) find(name string) *deliveredSecret {
+	for i := range s.delivered {
+		if s.delivered[i].name == name {
+			return &s.delivered[i]
+		}
+	}
+	return nil
+}
+
+// status is status.gitbind.secrets.
+func (s secretsSaid) status() []any {
+	out := make([]any, len(s.delivered))
+	for i, d := range s.delivered {
+		item := map[string]any{"name": d.name}
+		if d.since != "" {
+			item["since"] = d.since
+		}
+		out[i] = item
+	}
+	return out
+}
+
+// secretsIn is what an object's status says.
+func secretsIn(u *unstructured.Unstructured) (s secretsSaid) {
+	list, _, _ := unstructured.NestedSlice(u.Object, "status", "gitbind", "secrets")
+	for _, e := range list {
+		name, _ := objectOf(e)["name"].(string)
+		since, _ := objectOf(e)["since"].(string)
+		s.delivered = append(s.delivered, deliveredSecret{name, since})
+	}
+	list, _, _ = unstructured.NestedSlice(u.Object, "status", "gitbind", "conditions")
+	for _, e := range list {
+		c := objectOf(e)
+		text := func(field string) string { s, _ := c[field].(string); return s }
+		if c["type"] == conditionSecrets {
+			s.condition = &condition{conditionSecrets, text("status"), text("reason"), text("message")}
+		}
+	}
+	return s
+}
+
+// saidBefore is what was said of the claim's Secrets last. It is errIncomplete where
+// that is not known and has to be.
+func (r *reconciler) saidBefore(l *look) (secretsSaid, error) {
+	if known := r.secrets.get(l.key); known != nil && known.uid == l.object.GetUID() {
+		return known.said, nil
+	}
+	if l.agreed == nil {
+		return secretsIn(l.object), nil
+	}
+	var s secretsSaid
+	for _, name := range l.agreed.secrets {
+		s.delivered = append(s.delivered, deliveredSecret{name: name})
+	}
+	if len(s.delivered) > 0 && !l.delivers() {
+		return s, errIncomplete
+	}
+	return s, nil
+}
+
+// delivers reports whether the claim's Secrets are to be as the control plane says.
+// While a person is to decide on the claim, or it is being deleted, they stay as they
+// are; and what is not known to be true changes nothing.
+func (l *look) delivers() bool {
+	return l.answer != nil && l.view.StatusReplaced == "" && l.decision.Action != decision.Hold &&
+		!l.facts.Terminating && l.object.GetDeletionTimestamp() == nil
+}
+
+// lists reports whether the control plane's answer says which Secrets there are. One
+// that is about a file that was not applied may not.
+func (l *look) lists() bool {
+	return l.answer.Result == contract.Applied || l.answer.Result == contract.Gone
+}
+
+// deliver brings the claim's Secrets here, if anything of them changed since it did
+// last, and keeps with the look what there is to say of them.
+func (r *reconciler) deliver(ctx context.Context, l *look) error {
+	if l.object == nil {
+		r.secrets.forget(l.key)
+		return nil
+	}
+	before, err := r.saidBefore(l)
+	if err != nil {
+		return err
+	}
+	l.secrets = before
+	if !l.delivers() {
+		return nil
+	}
+	if len(l.answer.Secrets) == 0 && len(l.answer.Withheld) == 0 && len(before.delivered) == 0 {
+		r.secrets.forget(l.key)
+		l.secrets = secretsSaid{}
+		return nil
+	}
+	repo := r.api().Repository
+	now := &delivered{
+		uid: l.object.GetUID(), answered: l.answer.UID, opener: repo.Opener(), files: filesOf(l, l.view.Status), withheld: l.answer.Withheld,
+		failed: map[string]bool{},
+	}
+	known := r.secrets.get(l.key)
+	if known.covers(now) {
+		l.secretsDue, l.unopened = known.due, known.unopened
+		return nil
+	}
+	// From here on a file that changes calls the claim.
+	r.secrets.expect(l.key, l.answer.Secrets)
+	if err := r.deliverAll(ctx, l, now, known); err != nil {
+		return err
+	}
+	if !maps.Equal(now.files, filesOf(l, repo.Remote.Status.Snapshot())) || now.opener != repo.Opener() {
+		// It changed before that.
+		now.due = time.Now()
+	}
+	r.secrets.set(l.key, now)
+	l.secrets, l.secretsDue, l.unopened = now.said, now.due, now.unopened
+	return nil
+}
+
+// filesOf are the hashes of the files of the Secrets that the control plane lists, by
+// the Secrets' names; "" where there is no file.
+func filesOf(l *look, status *store.Snapshot) map[string]store.Hash {
+	files := make(map[string]store.Hash, len(l.answer.Secrets))
+	for _, name := range l.answer.Secrets {
+		files[name] = ""
+		if e, ok := status.Entry(secretKey(l.key, name).Path()); ok {
+			files[name] = e.Hash
+		}
+	}
+	return files
+}
+
+func secretKey(claim contract.Key, name string) contract.SecretKey {
+	return contract.SecretKey{Binding: claim.Binding, Namespace: claim.Namespace, Name: name}
+}
+
+// deliverAll brings each Secret that is listed, and takes away what was delivered and
+// is listed no more. What it did is in now.
+func (r *reconciler) deliverAll(ctx context.Context, l *look, now, known *delivered) error {
+	var troubles []*delivery.Trouble
+	note := func(err error) error {
+		var t *delivery.Trouble
+		if err != nil && !errors.As(err, &t) {
+			return err
+		}
+		if t != nil {
+			troubles = append(troubles, t)
+			now.retry = now.retry || t.Retry
+			now.unopened = now.unopened || t.Reason == delivery.NoKey || t.Reason == delivery.UnknownSigner
+		}
+		return nil
+	}
+	for name := range now.files {
+		there := l.secrets.find(name)
+		if there != nil && known.has(now, name) {
+			now.said.delivered = append(now.said.delivered, *there)
+			continue
+		}
+		sequence, err := r.deliverOne(ctx, l, now.opener, delivery.Secret{Name: name, Known: there != nil})
+		if err := note(err); err != nil {
+			return err
+		}
+		switch {
+		case sequence > 0:
+			now.said.delivered = append(now.said.delivered, deliveredSecret{name, since(sequence)})
+		case there != nil && !isForeign(err):
+			now.said.delivered = append(now.said.delivered, *there)
+		}
+		now.failed[name] = err != nil
+	}
+	for _, old := range l.secrets.delivered {
+		if _, listed := now.files[old.name]; listed {
+			continue
+		}
+		var err error
+		if l.lists() {
+			err = r.deliverer().Remove(ctx, l.claimOfSecrets(), old.name)
+		}
+		if err := note(err); err != nil {
+			return err
+		}
+		if err != nil || !l.lists() {
+			now.said.delivered = append(now.said.delivered, old)
+		}
+	}
+	for name, why := range now.withheld {
+		troubles = append(troubles, delivery.NotSent(name, why))
+	}
+	now.said.sum(troubles)
+	return nil
+}
+
+func isForeign(err error) bool {
+	var t *delivery.Trouble
+	return errors.As(err, &t) && t.Reason == delivery.SecretExists
+}
+
+func (r *reconciler) deliverer() delivery.Deliverer {
+	return delivery.Deliverer{Client: r.client, FieldOwner: fieldOwner}
+}
+
+func (l *look) claimOfSecrets() delivery.Claim {
+	return delivery.Claim{
+		Key: l.key, APIVersion: l.object.GetAPIVersion(), Kind: l.object.GetKind(), UID: l.object.GetUID(), AnsweredUID: l.answer.UID,
+	}
+}
+
+// deliverOne reads a file and delivers it.
+func (r *reconciler) deliverOne(ctx context.Context, l *look, o *encryption.Opener, s delivery.Secret) (int64, error) {
+	var err error
+	s.File, err = l.view.Status.Read(secretKey(l.key, s.Name).Path())
+	switch {
+	case errors.Is(err, store.ErrTooLarge):
+		return 0, &delivery.Trouble{Reason: delivery.TooLarge, Message: fmt.Sprintf("Secret %s is not taken: its file on branch status is too large.", s.Name)}
+	case err != nil:
+		return 0, &delivery.Trouble{Reason: delivery.Missing, Message: fmt.Sprintf("Secret %s is not on branch status, and the control plane says that it is.", s.Name)}
+	}
+	sequence, err := r.deliverer().Deliver(ctx, l.claimOfSecrets(), s, o)
+	var t *delivery.Trouble
+	if errors.As(err, &t) && t.Reason == delivery.UnknownSigner {
+		r.api().Repository.UnknownSigner()
+	}
+	return sequence, err
+}
+
+// since is when the control plane made a version of a Secret.
+func since(sequence int64) string { return time.UnixMilli(sequence).UTC().Format(time.RFC3339) }
+
+// sum makes the condition of what was delivered and what was not.
+func (s *secretsSaid) sum(troubles []*delivery.Trouble) {
+	slices.SortFunc(s.delivered, func(a, b deliveredSecret) int { return strings.Compare(a.name, b.name) })
+	if len(troubles) == 0 {
+		if len(s.delivered) > 0 {
+			var names []string
+			for _, d := range s.delivered {
+				names = append(names, d.name)
+			}
+			s.condition = &condition{conditionSecrets, "True", "Delivered", "In this namespace: " + shortened(names) + "."}
+		}
+		return
+	}
+	slices.SortFunc(troubles, func(a, b *delivery.Trouble) int {
+		return cmp.Or(strings.Compare(a.Reason, b.Reason), strings.Compare(a.Message, b.Message))
+	})
+	var words []string
+	for _, t := range troubles[:min(len(troubles), maxTroubles)] {
+		words = append(words, t.Message)
+	}
+	if more := len(troubles) - len(words); more > 0 {
+		words = append(words, fmt.Sprintf("And %d more.", more))
+	}
+	s.condition = &condition{conditionSecrets, "False", troubles[0].Reason, strings.Join(words, " ")}
+}
+
+func shortened(names []string) string {
+	if more := len(names) - 10; more > 0 {
+		names = append(names[:10:10], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,376 @@
+package claim
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/encryption"
+	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/gitbridge/store/memstore"
+	"gitbind.dev/konnector/internal/agent/decision"
+	"gitbind.dev/konnector/internal/agent/repository"
+)
+
+// secretsWorld is a reconciler, a bridge that seals, and an API server that counts what
+// it is asked.
+type secretsWorld struct {
+	*testing.T
+	r          *reconciler
+	status     store.Branch
+	signer     *encryption.Signer
+	opener     *encryption.Opener
+	recipients []string
+	server     client.Client
+	requests   int
+}
+
+func newSecretsWorld(t *testing.T) *secretsWorld {
+	t.Helper()
+	signer, err := encryption.NewSigner(encryption.GenerateSeed())
+	text, recipient, errIdentity := encryption.GenerateIdentity()
+	ids, errParse := encryption.ParseIdentities([]byte(text))
+	if err := errors.Join(err, errIdentity, errParse); err != nil {
+		t.Fatal(err)
+	}
+	remote := memstore.New()
+	w := &secretsWorld{
+		T: t, status: remote.Branch("status"), signer: signer, recipients: []string{recipient},
+		opener: &encryption.Opener{Cluster: "k3x9", Keys: []string{signer.Public()}, Identities: ids},
+	}
+	w.server = fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			w.requests++
+			return c.Create(ctx, o, opts...)
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			w.requests++
+			var all client.PatchOptions
+			if all.ApplyOptions(opts); len(all.DryRun) > 0 {
+				return c.Get(ctx, client.ObjectKeyFromObject(o), o)
+			}
+			return c.Patch(ctx, o, patch, opts...)
+		},
+	}).Build()
+	repo := repository.New(repository.Options{Remote: repository.Remote{Main: remote.Branch("main"), Status: w.status}})
+	repo.SetOpener(w.opener)
+	api := testAPI(t)
+	api.Repository = repo
+	w.r = &reconciler{
+		client: newNotingClient(w.server, &written{}), held: newHeldFiles(nil, func() {}),
+		rejected: workqueue.NewTypedItemExponentialFailureRateLimiter[contract.Key](rejectedWait, mostRejectedWait),
+	}
+	w.r.current.Store(&api)
+	return w
+}
+
+func (w *secretsWorld) seal(name, password string, sequence int64) {
+	w.Helper()
+	file, err := w.signer.Seal(encryption.Binding{Cluster: "k3x9", Claim: key, UID: "u1"}, encryption.Secret{
+		Name: name, Data: map[string][]byte{"password": []byte(password)},
+	}, w.recipients, sequence)
+	if err != nil {
+		w.Fatal(err)
+	}
+	if _, err := w.status.Update(w.Context(), store.Edit{Subject: "s", Apply: func(t *store.Tree) error {
+		return t.Write(secretKey(key, name).Path(), file)
+	}}); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// look is one at the claim in step, whose answer lists these Secrets.
+func (w *secretsWorld) look(names ...string) *look {
+	l := inStep()
+	l.view.Status = w.status.Snapshot()
+	l.answer.UID, l.answer.Secrets = "u1", names
+	return l
+}
+
+// deliver looks, and checks how many requests that took.
+func (w *secretsWorld) deliver(l *look, requests int) (reason string) {
+	w.Helper()
+	w.requests = 0
+	if err := w.r.deliver(w.Context(), l); err != nil {
+		w.Fatal(err)
+	}
+	if w.requests != requests {
+		w.Errorf("%d requests: want %d", w.requests, requests)
+	}
+	if l.secrets.condition == nil {
+		return ""
+	}
+	return l.secrets.condition.reason
+}
+
+func (w *secretsWorld) find(name string) *corev1.Secret {
+	w.Helper()
+	s := &corev1.Secret{}
+	err := w.server.Get(w.Context(), client.ObjectKey{Namespace: key.Namespace, Name: name}, s)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		w.Fatal(err)
+	}
+	return s
+}
+
+func (w *secretsWorld) expect(want, got string) {
+	w.Helper()
+	if want != got {
+		w.Errorf("the reason is %q: want %q", got, want)
+	}
+}
+
+func TestWhatWasDeliveredIsNotAskedForUntilItIsDue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newSecretsWorld(t)
+		w.expect("", w.deliver(w.look(), 0))
+		w.seal("creds", "first", 1)
+		w.seal("tls", "cert", 1)
+		l := w.look("creds", "tls")
+		w.expect("Delivered", w.deliver(l, 2))
+		w.expect("Delivered", w.deliver(w.look("creds", "tls"), 0))
+		if rest := time.Until(l.secretsDue); rest < secretsInterval/2 || rest > 2*secretsInterval {
+			t.Errorf("the next look is in %s", rest)
+		}
+		// One file is another: the other Secret is not looked at.
+		w.seal("creds", "second", 2)
+		w.expect("Delivered", w.deliver(w.look("creds", "tls"), 2))
+		if got := string(w.find("creds").Data["password"]); got != "second" {
+			t.Errorf("it is %s", got)
+		}
+		// What was deleted by hand comes back when the Secrets are due.
+		if err := w.server.Delete(t.Context(), w.find("creds")); err != nil {
+			t.Fatal(err)
+		}
+		w.expect("Delivered", w.deliver(w.look("creds", "tls"), 0))
+		time.Sleep(2 * secretsInterval)
+		w.expect("Delivered", w.deliver(w.look("creds", "tls"), 3))
+		if w.find("creds") == nil {
+			t.Error("it did not come back")
+		}
+		// Another process asks for each once.
+		l.object.Object["status"] = map[string]any{"gitbind": map[string]any{"secrets": l.secrets.status()}}
+		w.r.secrets.forget(key)
+		again := w.look("creds", "tls")
+		again.object = l.object
+		w.expect("Delivered", w.deliver(again, 2))
+	})
+}
+
+func TestASecretThatIsSomebodysIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newSecretsWorld(t)
+		theirs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "creds"}}
+		if err := w.server.Create(t.Context(), theirs); err != nil {
+			t.Fatal(err)
+		}
+		w.seal("creds", "first", 1)
+		w.seal("tls", "cert", 1)
+		l := w.look("creds", "tls")
+		w.expect("SecretExists", w.deliver(l, 3))
+		if diff := cmp.Diff([]any{map[string]any{"name": "tls", "since": "1970-01-01T00:00:00Z"}}, l.secrets.status()); diff != "" {
+			t.Error(diff)
+		}
+		w.expect("SecretExists", w.deliver(w.look("creds", "tls"), 0))
+		if err := w.server.Delete(t.Context(), theirs); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * secretsRetryInterval)
+		w.expect("Delivered", w.deliver(w.look("creds", "tls"), 2))
+	})
+}
+
+func TestAnotherOpenerIsTriedAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newSecretsWorld(t)
+	repo := w.r.api().Repository
+	told := 0
+	repo.OnUnknownSigner = func() { told++ }
+	w.seal("creds", "first", 1)
+	repo.SetOpener(nil)
+	l := w.look("creds")
+	w.expect("NoKey", w.deliver(l, 0))
+	w.r.finished(l, nil)
+	if woken := w.r.pending.take(); !cmp.Equal(woken, []contract.Key{key}) {
+		t.Errorf("told of another opener are %v", woken)
+	}
+	other := *w.opener
+	other.Keys = nil
+	repo.SetOpener(&other)
+	w.expect("UnknownSigner", w.deliver(w.look("creds"), 0))
+	w.expect("UnknownSigner", w.deliver(w.look("creds"), 0))
+	if told != 1 {
+		t.Errorf("the unknown signer was told %d times", told)
+	}
+	repo.SetOpener(w.opener)
+	w.expect("Delivered", w.deliver(w.look("creds"), 1))
+}
+
+// What the control plane lists no more goes, if it says what there is. While nothing is
+// to change, what there is and what is said of it stay.
+func TestWhichSecretsGoAndWhichStay(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*look)
+		goes   bool
+	}{
+		"applied":             {func(*look) {}, true},
+		"gone and made again": {func(l *look) { l.answer.Result = contract.Gone }, true},
+		"held there":          {func(l *look) { l.answer.Result = contract.Held }, false},
+		"denied":              {func(l *look) { l.answer.Result = contract.Denied }, false},
+		"lost":                {func(l *look) { l.answer.Result = contract.Lost }, false},
+		"no answer":           {func(l *look) { l.answer = nil }, false},
+		"held here":           {func(l *look) { l.decision.Action = decision.Hold }, false},
+		"terminating":         {func(l *look) { l.facts.Terminating = true }, false},
+		"status is replaced":  {func(l *look) { l.view.StatusReplaced = "it is" }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newSecretsWorld(t)
+			w.seal("creds", "first", 1)
+			before := w.look("creds")
+			w.expect("Delivered", w.deliver(before, 1))
+			// The same by the object alone, as another process has it.
+			whole := inStep().object
+			whole.Object["status"] = map[string]any{"gitbind": map[string]any{
+				"secrets": before.secrets.status(), "conditions": []any{before.secrets.condition.object(3)},
+			}}
+			for _, known := range []bool{true, false} {
+				if !known {
+					w.r.secrets.forget(key)
+				}
+				l := w.look()
+				l.object = whole
+				c.change(l)
+				if err := w.r.deliver(t.Context(), l); err != nil {
+					t.Fatal(err)
+				}
+				if there := w.find("creds") != nil; there == c.goes {
+					t.Errorf("known %t: there is %t", known, there)
+				}
+				if !c.goes && (len(l.secrets.delivered) != 1 || l.secrets.condition == nil || l.secrets.condition.reason != "Delivered") {
+					t.Errorf("known %t: it says %+v", known, l.secrets)
+				}
+				if c.goes && len(l.secrets.delivered) > 0 {
+					t.Errorf("known %t: it says %+v", known, l.secrets)
+				}
+			}
+		})
+	}
+}
+
+func TestWhatTheControlPlaneDoesNotSendIsSaid(t *testing.T) {
+	t.Parallel()
+	w := newSecretsWorld(t)
+	l := w.look()
+	l.answer.Withheld = map[string]string{"*": "this cluster has registered no key"}
+	w.expect("Withheld", w.deliver(l, 0))
+	if want := "The control plane sends no Secrets: this cluster has registered no key."; l.secrets.condition.message != want {
+		t.Errorf("it says %q", l.secrets.condition.message)
+	}
+	w.seal("creds", "first", 1)
+	l = w.look("creds")
+	l.answer.Withheld = map[string]string{"tls": "it is a token"}
+	w.expect("Withheld", w.deliver(l, 1))
+	if len(l.secrets.delivered) != 1 {
+		t.Errorf("it says %+v", l.secrets)
+	}
+	w.expect("Delivered", w.deliver(w.look("creds"), 0))
+	w.expect("", w.deliver(w.look(), 1))
+	if w.find("creds") != nil {
+		t.Error("it is still there")
+	}
+}
+
+// A claim that is agreed says in the cache which Secrets it has, as nothing else does
+// when a process begins.
+func TestTheCacheKnowsWhichSecretsAnAgreedClaimHas(t *testing.T) {
+	t.Parallel()
+	w := newSecretsWorld(t)
+	u := agreedObject(t, 1)
+	l := w.look()
+	l.object = u
+	l.secrets = secretsSaid{delivered: []deliveredSecret{{"creds", ""}}, condition: &condition{conditionSecrets, "True", "Delivered", ""}}
+	u.Object["status"] = w.r.status(l, nil)
+	l.agreed = decoded(t, u)
+	if !l.agreed.agreed || !cmp.Equal(l.agreed.secrets, []string{"creds"}) {
+		t.Fatalf("agreed %t, with %q", l.agreed.agreed, l.agreed.secrets)
+	}
+	if w.r.statusDiffers(l, nil) {
+		t.Error("its status would be written again")
+	}
+	// Nothing is known of it, and nothing is to change: only the object has what it said.
+	l.decision.Action = decision.Hold
+	if err := w.r.deliver(t.Context(), l); !errors.Is(err, errIncomplete) {
+		t.Errorf("error is %v", err)
+	}
+	setCondition(u, conditionSecrets, "False", "SecretExists")
+	if decoded(t, u).agreed {
+		t.Error("one with trouble is agreed, and the reason is lost")
+	}
+}
+
+func TestAChangedFileCallsTheClaimsThatListIt(t *testing.T) {
+	t.Parallel()
+	var s secrets
+	other := key
+	other.Name = "billing"
+	at := func(name string) contract.SecretKey { return secretKey(key, name) }
+	s.expect(key, []string{"a", "b"})
+	s.expect(other, []string{"b"})
+	s.expect(key, []string{"b", "c"})
+	for name, want := range map[string][]contract.Key{"a": nil, "b": {other, key}, "c": {key}} {
+		if got := s.claimsOf(at(name)); !cmp.Equal(got, want) {
+			t.Errorf("%s calls %v: want %v", name, got, want)
+		}
+	}
+	s.forget(key)
+	s.forget(other)
+	if len(s.listing) > 0 || len(s.expected) > 0 {
+		t.Errorf("left are %v, %v", s.listing, s.expected)
+	}
+}
+
+// The status says what of Secrets there is to say, and nothing where there is none.
+func TestStatusOfSecrets(t *testing.T) {
+	t.Parallel()
+	w := newSecretsWorld(t)
+	ours := func(l *look) (message string, reason string, secrets []any) {
+		out := &unstructured.Unstructured{Object: map[string]any{"status": w.r.status(l, nil)}}
+		message, _, _ = unstructured.NestedString(out.Object, "status", "gitbind", "message")
+		secrets, _, _ = unstructured.NestedSlice(out.Object, "status", "gitbind", "secrets")
+		return message, reasonOf(out, conditionSecrets), secrets
+	}
+	if _, reason, secrets := ours(w.look()); reason != "" || secrets != nil {
+		t.Errorf("without Secrets it says %s, %v", reason, secrets)
+	}
+	w.seal("creds", "first", 1_795_000_000_000)
+	l := w.look("creds", "missing")
+	w.expect("Missing", w.deliver(l, 1))
+	message, reason, secrets := ours(l)
+	if reason != "Missing" || message != l.secrets.condition.message {
+		t.Errorf("it says %s: %s", reason, message)
+	}
+	if data, err := json.Marshal(secrets); err != nil || string(data) != `[{"name":"creds","since":"2026-11-18T11:06:40Z"}]` {
+		t.Errorf("secrets are %s, %v", data, err)
+	}
+}

@@ -55,6 +55,7 @@ var scenarios = []struct{ number, what string }{
 	{"C2", "filters: which namespaces belong to a connection"},
 	{"C3", "over-long names"},
 	{"C4", "many resources in one binding"},
+	{"C6", "deleting the claim removes its Secrets"},
 	{"C7", "schemas merged and kept"},
 	{"C8", "a definition with several versions"},
 	{"C9", "metrics"},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -21,13 +22,28 @@ import (
 	"gitbind.dev/test/env"
 )
 
+// kinds are the folders of all that are defined.
+func kinds(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("*/definition.yaml")
+	if err != nil || len(files) != 11 {
+		t.Fatalf("there are the definitions %v, %v: want eleven", files, err)
+	}
+	for i, f := range files {
+		files[i] = filepath.Dir(f)
+	}
+	return files
+}
+
 // TestKinds has one Crossplane for all of them.
 func TestKinds(t *testing.T) {
 	t.Parallel()
 	e := env.StartForTest(t, env.Options{Clusters: []string{env.Control}, Crossplane: true})
 	c := &cluster{T: t, Client: newClient(t, e.Cluster(env.Control))}
 	c.apply("../crds/control-plane")
-	c.apply(".")
+	for _, dir := range kinds(t) {
+		c.apply(dir)
+	}
 	for _, kind := range slices.Sorted(maps.Keys(accepted)) {
 		definition := definition(kind)
 		c.eventually(kind+" is offered", func() string { return c.condition(definition, "Offered") }, "True")

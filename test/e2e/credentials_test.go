@@ -35,6 +35,7 @@ func TestCredentials(t *testing.T) {
 		must(t)(c.Kubectl(t.Context(), c.Control(), "wait", "--for=create", "--timeout=1m", "-n", "gb-"+c.id, "secret/gitbind-bridge"))
 	}
 
+	t.Run("F4_a Secret travels and follows its value and goes with its claim", func(t *testing.T) { testSecretTravels(t, alice, secrets) })
 	t.Run("D12_a credential is renewed while claims are applied", func(t *testing.T) { testRenewed(t, alice, secrets) })
 	t.Run("D12_a credential is rotated while claims are applied", func(t *testing.T) { testRotated(t, alice, secrets) })
 	t.Run("D12_a credential is revoked while claims are applied", func(t *testing.T) { testRevoked(t, alice, secrets) })

@@ -23,7 +23,7 @@ const ConditionEncryption = "Encryption"
 
 // EncryptionSecret has, in the namespace of the konnector, the private keys to which the
 // Secrets of a Connection are encrypted, and with which the konnector signs.
-func EncryptionSecret(connection string) string { return connection + "-encryption" }
+func EncryptionSecret(connection string) string { return "encryption-" + connection }
 
 // CredentialRole is the Role, in the namespace of a Connection's Secret, by which
 // the konnector may renew what is in that Secret and in EncryptionSecret, and in no other.

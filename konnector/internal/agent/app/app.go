@@ -26,6 +26,7 @@ import (
 	"gitbind.dev/konnector/internal/agent/controller/apiservicebinding"
 	"gitbind.dev/konnector/internal/agent/controller/claim"
 	"gitbind.dev/konnector/internal/agent/controller/connection"
+	"gitbind.dev/konnector/internal/agent/keys"
 	"gitbind.dev/konnector/internal/agent/metrics"
 	"gitbind.dev/konnector/internal/agent/renewal"
 	"gitbind.dev/konnector/internal/agent/repository"
@@ -47,7 +48,8 @@ type Options struct {
 	Namespace string
 	// Workers is how many claims of one API are worked on at once.
 	Workers int
-	// Opener, if not nil, opens what travels encrypted to a Connection, by its name.
+	// Opener opens what travels encrypted to a Connection, by its name; nil for the
+	// konnector's own keys.
 	Opener func(connection string) *encryption.Opener
 	// Now is the clock; time.Now when it is nil.
 	Now func() time.Time
@@ -67,13 +69,16 @@ func Run(ctx context.Context, o Options) error {
 		return fmt.Errorf("start konnector: register metrics: %w", err)
 	}
 	pool := repository.NewPool()
-	if o.Opener != nil {
-		pool.OnChange(func(connection string) {
-			if r := pool.Get(connection); r != nil {
-				r.SetOpener(o.Opener(connection))
-			}
-		})
+	encrypted := &keys.Reconciler{Client: mgr.GetClient(), Namespace: o.Namespace, Guard: elected.Guard, Now: o.Now}
+	if o.Opener == nil {
+		o.Opener = encrypted.Opener
 	}
+	encrypted.Changed = func(connection string) {
+		if r := pool.Get(connection); r != nil {
+			r.SetOpener(o.Opener(connection))
+		}
+	}
+	pool.OnChange(encrypted.Changed)
 	bindings := &apiservicebinding.Reconciler{
 		Client: mgr.GetClient(),
 		Live:   mgr.GetAPIReader(),
@@ -101,11 +106,14 @@ func Run(ctx context.Context, o Options) error {
 		Guard:     elected.Guard,
 		Metrics:   numbers,
 		Now:       o.Now,
+
+		UnknownSigner: encrypted.UnknownSigner,
 	}
 	credentials := &renewal.Reconciler{
 		Client: mgr.GetClient(), Namespace: o.Namespace, InUse: connections.InUse, Guard: elected.Guard, Now: o.Now,
 	}
 	for what, err := range map[string]error{
+		"keys":               encrypted.AddToManager(mgr),
 		"credentials":        credentials.AddToManager(mgr),
 		"repositories":       mgr.Add(pool),
 		"claims":             mgr.Add(bindings.Claims),

@@ -194,6 +194,10 @@ func TestTheKonnectorWritesOnlySecretsThatItDelivered(t *testing.T) {
 			}()),
 			"delete what it may only update": as.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "gitbind-system", Name: w.name}}),
 		} {
+			if strings.HasPrefix(what, "make one") && namespace == "gitbind-system" {
+				// There it makes its keys.
+				continue
+			}
 			if !apierrors.IsInvalid(err) {
 				t.Errorf("%s in %s: %v", what, namespace, err)
 			}

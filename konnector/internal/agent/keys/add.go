@@ -61,7 +61,7 @@ func (leader) NeedLeaderElection() bool          { return true }
 
 // ofKeys gives the Connection that a Secret has the keys for.
 func ofKeys(_ context.Context, secret client.Object) []ctrl.Request {
-	connection, ok := strings.CutSuffix(secret.GetName(), v1alpha1.EncryptionSecret(""))
+	connection, ok := strings.CutPrefix(secret.GetName(), v1alpha1.EncryptionSecret(""))
 	if !ok {
 		return nil
 	}

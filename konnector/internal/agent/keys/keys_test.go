@@ -124,7 +124,7 @@ func (w *world) says(status metav1.ConditionStatus, reason, words string) {
 func (w *world) secret() *corev1.Secret {
 	w.t.Helper()
 	var s corev1.Secret
-	if err := w.api.Get(w.t.Context(), client.ObjectKey{Namespace: "gitbind-system", Name: "c-encryption"}, &s); err != nil {
+	if err := w.api.Get(w.t.Context(), client.ObjectKey{Namespace: "gitbind-system", Name: "encryption-c"}, &s); err != nil {
 		w.t.Fatal(err)
 	}
 	return &s
@@ -237,7 +237,7 @@ func TestASecretThatCannotBeUsedIsLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.run()
-	w.says(metav1.ConditionFalse, "NoKey", "c-encryption: it cannot be used")
+	w.says(metav1.ConditionFalse, "NoKey", "encryption-c: it cannot be used")
 	if w.Opener("c") != nil || string(w.secret().Data[identityKey]) != "AGE-SECRET-KEY-1BROKEN\n" {
 		t.Error("it was used, or overwritten")
 	}

@@ -56,7 +56,7 @@ type Reconciler struct {
 	// Guard, if not nil, is put around what sends requests, and refuses those
 	// that this process must not send.
 	Guard func(http.RoundTripper) http.RoundTripper
-	// Changed is told when Opener gives another one.
+	// Changed is told when Opener gives another one; nil for nobody.
 	Changed func(connection string)
 	Now     func() time.Time
 
@@ -254,7 +254,7 @@ func (r *Reconciler) setOpener(connection string, o *encryption.Opener) {
 		m.opener = o
 	}
 	r.mu.Unlock()
-	if !same {
+	if !same && r.Changed != nil {
 		r.Changed(connection)
 	}
 }

@@ -67,7 +67,8 @@ func (c *connections) ensure(ctx context.Context, r *Reconciler, conn *v1alpha1.
 	r.Pool.Open(ctx, repository.Options{
 		Remote: remote, Connection: name, ConnectionUID: uid, ClusterID: conn.Spec.ClusterID,
 		Namespaces: conn.Spec.Namespaces, Limits: breaker.LimitsOf(conn.Spec.Removals), Checkpoint: checkpoint, Now: r.Now,
-		Save: func(ctx context.Context, c repository.Checkpoint) error { return r.save(ctx, name, uid, c) },
+		Save:            func(ctx context.Context, c repository.Checkpoint) error { return r.save(ctx, name, uid, c) },
+		OnUnknownSigner: func() { r.UnknownSigner(name) },
 	})
 	return nil, nil
 }

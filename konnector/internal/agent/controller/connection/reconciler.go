@@ -43,6 +43,9 @@ type Reconciler struct {
 	// Guard, if not nil, is put around what sends requests to Git, and refuses
 	// those that this process must not send.
 	Guard func(http.RoundTripper) http.RoundTripper
+	// UnknownSigner is told of Connections on whose branch status something is signed
+	// with a key that is not known. It must not block.
+	UnknownSigner func(connection string)
 	// Metrics may be nil.
 	Metrics *metrics.Konnector
 	Now     func() time.Time

@@ -1,6 +1,7 @@
 package claimcache
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -42,11 +43,7 @@ func decodeObject(data []byte) (client.Object, error) {
 			metav1.ObjectMeta
 			ManagedFields []drift.Entry `json:"managedFields"`
 		} `json:"metadata"`
-		Spec struct {
-			Connection struct {
-				Name string `json:"name"`
-			} `json:"writeConnectionSecretToRef"`
-		} `json:"spec"`
+		Spec   json.RawMessage `json:"spec"`
 		Status json.RawMessage `json:"status"`
 	}
 	if err := utiljson.Unmarshal(data, &in); err != nil {
@@ -61,9 +58,26 @@ func decodeObject(data []byte) (client.Object, error) {
 		c.Annotations = m.Annotations
 		return c, nil
 	}
-	c.connection = in.Spec.Connection.Name
+	c.connection = connectionOf(in.Spec)
 	c.drift = drift.FoundIn(m.ManagedFields, m.Annotations)
 	return c, nil
+}
+
+// connectionOf is the name of the connection Secret in a spec; "" in one that has
+// something else there, as kinds that are not Crossplane's may.
+func connectionOf(spec []byte) string {
+	if !bytes.Contains(spec, []byte(`"writeConnectionSecretToRef"`)) {
+		return ""
+	}
+	var in struct {
+		Connection struct {
+			Name string `json:"name"`
+		} `json:"writeConnectionSecretToRef"`
+	}
+	if utiljson.Unmarshal(spec, &in) != nil {
+		return ""
+	}
+	return in.Connection.Name
 }
 
 // ofBridge are those labels or annotations of an object that the bridge or its

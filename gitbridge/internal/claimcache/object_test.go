@@ -110,6 +110,30 @@ func TestTheCacheKeepsWhatDecisionsNeed(t *testing.T) {
 }
 
 // The end of a list is told by an annotation of an object without a name.
+// A kind that is not Crossplane's may have anything where a claim has the name of its
+// connection Secret.
+func TestASpecOfAnyShapeIsTaken(t *testing.T) {
+	for spec, want := range map[string]string{
+		`{"writeConnectionSecretToRef":{"name":"orders-conn"}}`: "orders-conn",
+		`{"writeConnectionSecretToRef":"orders-conn"}`:          "",
+		`{"writeConnectionSecretToRef":[{"name":1}]}`:           "",
+		`"writeConnectionSecretToRef"`:                          "",
+		`[1,2]`:                                                 "",
+		`null`:                                                  "",
+		`{"plan":"small"}`:                                      "",
+	} {
+		o, err := decodeObject([]byte(`{"apiVersion":"x/v1","kind":"X","metadata":{"name":"a","namespace":"b","uid":"u"},"spec":` + spec + `}`))
+		if err != nil {
+			t.Errorf("%s: %v", spec, err)
+			continue
+		}
+		u, err := o.(*cachedObject).object()
+		if got, _, _ := unstructured.NestedString(u.Object, "spec", "writeConnectionSecretToRef", "name"); err != nil || got != want {
+			t.Errorf("%s: %q, %v, want %q", spec, got, err, want)
+		}
+	}
+}
+
 func TestABookmarkKeepsItsAnnotations(t *testing.T) {
 	o, err := decodeObject([]byte(`{"apiVersion":"anynines.com/v1","kind":"PostgresqlInstance","metadata":{"annotations":{"k8s.io/initial-events-end":"true"},"resourceVersion":"7"}}`))
 	if err != nil {

@@ -129,8 +129,7 @@ func (s *Sealer) Seal(ctx context.Context, c Claim, status Status) (Result, erro
 	found, err := s.watches.find(c.Object.GetNamespace(), c.Key.Path(), selections)
 	switch {
 	case errors.Is(err, errNotKnown):
-		out.Names = c.Present
-		return out, nil
+		return Result{Names: c.Present}, nil
 	case err != nil:
 		return keep(err.Error())
 	}
@@ -149,6 +148,10 @@ func (s *Sealer) Seal(ctx context.Context, c Claim, status Status) (Result, erro
 		}
 	}
 	s.remove(&out, c.Key, c.Present, status)
+	if len(out.Withheld) == 0 {
+		// As it is read back: an answer that says the same is the same.
+		out.Withheld = nil
+	}
 	return out, nil
 }
 

@@ -115,7 +115,7 @@ func TestD18_ABadTemplateStopsNothingElse(test *testing.T) {
 		{"does not fit", "- {op: replace, path: /spec/none/such, value: 1}", "", contract.Failed, "does not fit this claim"},
 		{"makes it invalid", "spec: {plan: huge}", "", contract.Failed, `Unsupported value: "huge"`},
 		{"makes another kind", "kind: Secret", "", contract.Denied, "another object"},
-		{"makes what the API server cannot take", "spec: {writeConnectionSecretToRef: {name: [1]}}", "", contract.Failed, "spec.writeConnectionSecretToRef.name: expected string"},
+		{"makes what the API server cannot take", "spec: {compositionRevisionRef: {name: [1]}}", "", contract.Failed, "spec.compositionRevisionRef.name: expected string"},
 	} {
 		w.Log(bad.what)
 		w.patch(apis.postgresql, bad.patch)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -710,4 +711,37 @@ func TestL10_AFileThatMovesOnIsNoRemoval(t *testing.T) {
 	if got := r.wantRemoval("a", "", ""); slices.Contains(got.With, path("other")) {
 		t.Errorf("came with %v", got.With)
 	}
+}
+
+// What is asked about at the same time is told as it is, while others add to it.
+func TestRemovalsAreAskedForAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := w.start()
+	r.follows()
+	ordered(w, r, 10)
+	names := []string{"p", "q", "s", "u"}
+	files := map[string]string{}
+	for _, name := range names {
+		files[path(name)] = "1"
+	}
+	applied := w.commit("Order", files)
+	r.follows()
+	w.konnector(time.Now(), names...)
+	r.follows()
+	if err := r.Checkpoints.Save(t.Context(), r.View().Generation); err != nil {
+		t.Fatal(err)
+	}
+	r.stop()
+	r = w.start()
+	r.follows()
+	var asking sync.WaitGroup
+	for _, name := range names {
+		asking.Go(func() {
+			if _, err := r.Removals.Of(t.Context(), path(name), session.Seen{Applied: applied}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	asking.Wait()
 }

@@ -224,9 +224,11 @@ func (r *Removals) Of(ctx context.Context, path string, seen Seen) (Removal, err
 		return Removal{}, fmt.Errorf("look at %s: main moved", path)
 	}
 	r.add(j)
+	// As it is now: another one may move it on.
+	removal := *r.all[path]
 	r.mu.Unlock()
 	r.changed()
-	return *j.removals[path], nil
+	return removal, nil
 }
 
 // IsKnown reports whether Of has its answer ready.

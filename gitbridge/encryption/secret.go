@@ -81,6 +81,15 @@ func (s *Signer) Same(file []byte, b Binding, secret Secret, recipients []string
 	return err == nil && e.Digest == s.digestOf(plain, recipients)
 }
 
+// Sequence is that of a file that this signer wrote; 0 of any other.
+func (s *Signer) Sequence(file []byte) int64 {
+	e, err := read(file, []string{s.Public()})
+	if err != nil {
+		return 0
+	}
+	return e.Sequence
+}
+
 // digestOf covers all of a file but the sequence: the manifest says what it is bound
 // to.
 func (s *Signer) digestOf(plain []byte, recipients []string) string {

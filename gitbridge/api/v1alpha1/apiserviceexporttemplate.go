@@ -85,8 +85,8 @@ type APIServiceExportTemplateSpec struct {
 
 	// PermissionClaims name the Secrets that travel with a claim to its app cluster,
 	// beside the connection Secret of a Crossplane claim. They are read in the claim's
-	// namespace on the control plane, with the tenant's rights: the ClusterRole that
-	// offers the API must give get, list and watch of secrets, too.
+	// namespace on the control plane, with the tenant's rights, which the bridge gives it
+	// by the ClusterRole gitbind:claim-secrets.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16

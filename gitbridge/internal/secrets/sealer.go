@@ -82,8 +82,10 @@ type Claim struct {
 	Shape  crossplane.Shape
 	// Offered are what the template names.
 	Offered []v1alpha1.PermissionClaim
-	// Present are the names of its Secrets that are on status.
-	Present []string
+	// Present are the names of its Secrets that are on status, and Withheld is what
+	// status says of others.
+	Present  []string
+	Withheld map[string]string
 }
 
 // Result says which Secrets of a claim travel.
@@ -93,6 +95,9 @@ type Result struct {
 	Withheld map[string]string
 	// Files are those to change on status.
 	Files []statusbranch.File
+	// Again says that it is to be looked at again after a while: nobody tells when
+	// another claim has a Secret no more.
+	Again bool
 }
 
 // Status is the tree of the branch status.
@@ -107,53 +112,69 @@ func (s *Sealer) Seal(ctx context.Context, c Claim, status Status) (Result, erro
 	if len(selections) == 0 {
 		return s.None(c.Key, c.Object.GetNamespace(), c.Present, status), nil
 	}
-	out := Result{Withheld: map[string]string{}}
+	unchanged := Result{Names: c.Present, Withheld: c.Withheld}
 	keep := func(why string) (Result, error) {
-		out.Names, out.Withheld[everything] = c.Present, why
-		return out, nil
+		return Result{Names: c.Present, Withheld: map[string]string{everything: why}}, nil
 	}
 	recipients, err := s.options.Recipients(ctx)
 	if err != nil {
-		return out, err
+		return unchanged, err
 	}
 	if len(recipients) == 0 {
 		return keep("the app cluster has registered no key to encrypt to yet")
 	}
 	signer, err := s.options.Signer(ctx)
 	if err != nil {
-		return keep(err.Error())
+		return unchanged, err
 	}
-	if err := s.options.Rights(ctx, c.Object.GetNamespace()); err != nil {
-		return keep(err.Error())
+	err = s.options.Rights(ctx, c.Object.GetNamespace())
+	if apierrors.IsForbidden(err) {
+		return keep(noRight(c.Object.GetNamespace()))
+	}
+	if err != nil {
+		return unchanged, err
 	}
 	found, err := s.watches.find(c.Object.GetNamespace(), c.Key.Path(), selections)
 	switch {
 	case errors.Is(err, errNotKnown):
-		return Result{Names: c.Present}, nil
+		return unchanged, nil
 	case err != nil:
 		return keep(err.Error())
 	}
+	out := Result{Withheld: map[string]string{}}
+	var trouble error
 	for _, name := range slices.Sorted(maps.Keys(found)) {
-		file, why, err := s.seal(ctx, c, found[name], to{signer, recipients}, status)
-		switch {
-		case err != nil:
-			return out, err
-		case why != "":
-			out.Withheld[name] = why
-			continue
+		if len(out.Names) == maxSecrets {
+			out.Withheld[everything] = fmt.Sprintf("no more than %d Secrets travel with a claim, and there are %d", maxSecrets, len(found))
+			break
 		}
-		out.Names = append(out.Names, name)
-		if file.Data != nil {
-			out.Files = append(out.Files, file)
+		v, err := s.seal(ctx, c, found[name], selections, to{signer, recipients}, status)
+		if err != nil {
+			// The others go on, and this one stays as it is.
+			trouble = errors.Join(trouble, err)
+			v.stays = true
 		}
+		if v.why != "" {
+			out.Withheld[name] = v.why
+		}
+		if v.travels || v.stays && slices.Contains(c.Present, name) {
+			out.Names = append(out.Names, name)
+		}
+		if v.file.Data != nil {
+			out.Files = append(out.Files, v.file)
+		}
+		out.Again = out.Again || v.taken
 	}
 	s.remove(&out, c.Key, c.Present, status)
 	if len(out.Withheld) == 0 {
 		// As it is read back: an answer that says the same is the same.
 		out.Withheld = nil
 	}
-	return out, nil
+	return out, trouble
 }
+
+// maxSecrets is how many Secrets travel with one claim.
+const maxSecrets = 64
 
 // everything stands for all Secrets of a claim.
 const everything = "*"
@@ -170,21 +191,20 @@ func (s *Sealer) None(key contract.Key, namespace string, present []string, stat
 func (s *Sealer) remove(r *Result, key contract.Key, present []string, status Status) {
 	for _, name := range present {
 		at := contract.SecretKey{Binding: key.Binding, Namespace: key.Namespace, Name: name}
-		if !slices.Contains(r.Names, name) && ownerAt(at, status) == key.Name {
+		if slices.Contains(r.Names, name) {
+			continue
+		}
+		if file, err := status.Read(at.Path()); err == nil && ownerOf(file) == key.Name {
 			r.Files = append(r.Files, statusbranch.File{Path: at.Path()})
 			s.remember(at.Path(), sealed{})
 		}
 	}
 }
 
-// ownerAt is the name of the claim that a file on status belongs to, "" if there is no
-// file that can be read.
-func ownerAt(at contract.SecretKey, status Status) string {
-	data, err := status.Read(at.Path())
-	if err != nil {
-		return ""
-	}
-	body, _, _ := contract.CutSignature(data)
+// ownerOf is the name of the claim that a file belongs to, "" if there is no file that
+// can be read.
+func ownerOf(file []byte) string {
+	body, _, _ := contract.CutSignature(file)
 	e, err := contract.DecodeEncryptedSecret(body)
 	if err != nil {
 		return ""
@@ -198,63 +218,87 @@ type to struct {
 	recipients []string
 }
 
-// seal makes one file. It is without data where what is on status will do, and why is
-// set where the Secret must not travel.
-func (s *Sealer) seal(ctx context.Context, c Claim, t taken, to to, status Status) (file statusbranch.File, why string, err error) {
+// verdict is what is to be done with one Secret.
+type verdict struct {
+	// travels says that it does; file has data where the one on status will not do.
+	travels bool
+	file    statusbranch.File
+	// why it does not travel now, and whether the version that travelled stays: nobody
+	// took it away.
+	why   string
+	stays bool
+	// taken says that it travels with another claim.
+	taken bool
+}
+
+func withheld(why string) verdict { return verdict{why: why} }
+
+// seal judges one Secret, and makes its file.
+func (s *Sealer) seal(ctx context.Context, c Claim, t taken, selections []selection, to to, status Status) (verdict, error) {
 	if !t.isOwned() {
-		return file, "a Secret of this name is not the claim's: its object does not control it", nil
+		return withheld(notOwned), nil
 	}
 	at := contract.SecretKey{Binding: c.Key.Binding, Namespace: c.Key.Namespace, Name: t.metadata.Name}
-	file.Path = at.Path()
-	entry, exists := status.Entry(file.Path)
+	entry, exists := status.Entry(at.Path())
 	of := strings.Join(append([]string{t.version(), c.UID, c.Key.Name}, to.recipients...), " ")
-	if exists && s.isSealed(file.Path, sealed{of, entry.Hash}) {
-		return file, "", nil
+	if exists && s.isSealed(at.Path(), sealed{of, entry.Hash}) {
+		return verdict{travels: true}, nil
+	}
+	present, err := status.Read(at.Path())
+	if err != nil && !errors.Is(err, store.ErrNotExist) {
+		return verdict{}, err
+	}
+	if other := ownerOf(present); other != "" && other != c.Key.Name && lists(contract.Key{Binding: at.Binding, Namespace: at.Namespace, Name: other}, at.Name, status) {
+		return verdict{why: fmt.Sprintf("it travels with the claim %s already", other), taken: true}, nil
 	}
 	secret, err := s.options.Secrets.CoreV1().Secrets(t.metadata.Namespace).Get(ctx, t.metadata.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return file, "it was deleted a moment ago", nil
+		// It may be made anew. Watching shows it if not.
+		return verdict{stays: true}, nil
 	case apierrors.IsForbidden(err):
-		return file, "the tenant may not read it", nil
+		return verdict{why: "the tenant may not read it", stays: true}, nil
 	case err != nil:
-		return file, "", fmt.Errorf("get Secret %s/%s: %w", t.metadata.Namespace, t.metadata.Name, err)
-	case secret.UID != t.metadata.UID || secret.ResourceVersion != t.metadata.ResourceVersion:
-		// What it is now was not judged. Watching shows it in a moment.
-		return file, "", errStale
+		return verdict{}, fmt.Errorf("get Secret %s/%s: %w", t.metadata.Namespace, t.metadata.Name, err)
 	}
-	if why := never(secret); why != "" {
-		return file, why, nil
+	// What it is now is judged: watching may be behind.
+	t, selected := judge(selections, secret)
+	switch why := never(secret); {
+	case !selected:
+		return verdict{}, nil
+	case !t.isOwned():
+		return withheld(notOwned), nil
+	case why != "":
+		return withheld(why), nil
 	}
+	of = strings.Join(append([]string{t.version(), c.UID, c.Key.Name}, to.recipients...), " ")
 	binding := encryption.Binding{Cluster: s.options.Cluster, Claim: c.Key, UID: c.UID}
 	travels := encryption.Secret{Name: secret.Name, Type: secret.Type, Data: only(secret.Data, t.keys)}
-	var last int64
-	if exists {
-		present, err := status.Read(file.Path)
-		if err != nil {
-			return file, "", err
-		}
-		if to.signer.Same(present, binding, travels, to.recipients) {
-			s.remember(file.Path, sealed{of, entry.Hash})
-			return file, "", nil
-		}
-		body, _, _ := contract.CutSignature(present)
-		if e, err := contract.DecodeEncryptedSecret(body); err == nil {
-			if e.Claim.Name != c.Key.Name && s.lists(e, status) {
-				return file, fmt.Sprintf("it travels with the claim %s already", e.Claim.Name), nil
-			}
-			last = e.Sequence
-		}
+	if exists && to.signer.Same(present, binding, travels, to.recipients) {
+		s.remember(at.Path(), sealed{of, entry.Hash})
+		return verdict{travels: true}, nil
 	}
-	file.Data, err = to.signer.Seal(binding, travels, to.recipients, max(last+1, s.options.Now().UnixMilli()))
+	data, err := to.signer.Seal(binding, travels, to.recipients, max(to.signer.Sequence(present)+1, s.options.Now().UnixMilli()))
 	if errors.Is(err, encryption.ErrTooLarge) {
-		return file, err.Error(), nil
+		return verdict{why: err.Error(), stays: true}, nil
 	}
-	return file, "", err
+	return verdict{travels: true, file: statusbranch.File{Path: at.Path(), Data: data}}, err
 }
 
-// errStale says that a Secret is not as watching shows it.
-var errStale = errors.New("the Secret changed a moment ago")
+const notOwned = "a Secret of this name is not the claim's: its object does not control it"
+
+// judge says how selections take a Secret.
+func judge(selections []selection, secret *corev1.Secret) (t taken, ok bool) {
+	m := &metav1.PartialObjectMetadata{ObjectMeta: secret.ObjectMeta}
+	found := map[string]taken{}
+	for _, s := range selections {
+		if s.takes(m) {
+			merge(found, m, s)
+		}
+	}
+	t, ok = found[m.Name]
+	return t, ok
+}
 
 // never says why a Secret must not travel, whoever names it.
 func never(secret *corev1.Secret) string {
@@ -265,15 +309,14 @@ func never(secret *corev1.Secret) string {
 	return ""
 }
 
-// lists reports whether the claim that a file names has it still.
-func (s *Sealer) lists(e *contract.EncryptedSecret, status Status) bool {
-	other := contract.Key{Binding: e.Claim.Binding, Namespace: e.Metadata.Namespace, Name: e.Claim.Name}
-	data, err := status.Read(other.Path())
+// lists reports whether a claim's answer has a Secret.
+func lists(claim contract.Key, name string, status Status) bool {
+	data, err := status.Read(claim.Path())
 	if err != nil {
 		return false
 	}
 	answer, err := contract.DecodeStatus(data)
-	return err == nil && slices.Contains(answer.Secrets, e.Metadata.Name)
+	return err == nil && slices.Contains(answer.Secrets, name)
 }
 
 func (s *Sealer) isSealed(path string, as sealed) bool {

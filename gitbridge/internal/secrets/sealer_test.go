@@ -1,6 +1,7 @@
 package secrets
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -20,7 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/client-go/metadata"
 	metadatafake "k8s.io/client-go/metadata/fake"
 	clientgotesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
@@ -160,7 +160,11 @@ func (w *world) remove(name string) {
 	}
 }
 
-var _ metadata.Interface = (*metadatafake.FakeMetadataClient)(nil)
+func (w *world) wasChanged(path string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.changed[path]
+}
 
 // orders is a claim of a kind that is not Crossplane's.
 func orders(offered ...v1alpha1.PermissionClaim) Claim {
@@ -186,11 +190,11 @@ func (w *world) seal(c *Claim, want func(Result) bool) Result {
 		r, err := w.sealer.Seal(w.Context(), *c, w.status)
 		if err == nil {
 			w.status.write(r.Files)
-			c.Present = r.Names
+			c.Present, c.Withheld = r.Names, r.Withheld
 			if want(r) {
 				return r
 			}
-		} else if !errors.Is(err, errStale) {
+		} else {
 			w.Fatal(err)
 		}
 		if time.Now().After(deadline) {
@@ -288,10 +292,10 @@ func TestF4_ARotatedValueFollowsAndAnUnchangedOneMakesNoFile(t *testing.T) {
 	if got, sequence := w.opens("orders-creds"); got["password"] != "two" || sequence <= first {
 		t.Errorf("the value is %q in version %d after %d", got["password"], sequence, first)
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.changed[c.Key.Path()] {
-		t.Error("the claim was not looked at again")
+	for deadline := time.Now().Add(30 * time.Second); !w.wasChanged(c.Key.Path()); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the claim was not looked at again")
+		}
 	}
 }
 
@@ -339,6 +343,105 @@ func TestWhatIsNotTheClaimsDoesNotTravel(t *testing.T) {
 	w.seal(&c, withheld("too large"))
 }
 
+// What cannot travel just now takes nothing away that was delivered.
+func TestWhatWasDeliveredStaysWhenANewVersionCannotTravel(t *testing.T) {
+	w := newWorld(t)
+	w.put("orders-creds", map[string]string{"password": "x"})
+	c := orders(byName("orders-creds"))
+	w.seal(&c, names("orders-creds"))
+	stays := func(words string) {
+		t.Helper()
+		w.seal(&c, func(r Result) bool {
+			return strings.Contains(r.Withheld["orders-creds"], words) && slices.Equal(r.Names, []string{"orders-creds"})
+		})
+		if got, _ := w.opens("orders-creds"); got["password"] != "x" {
+			t.Errorf("%s: it is %v", words, got)
+		}
+	}
+	w.put("orders-creds", map[string]string{"password": strings.Repeat("x", 900<<10)})
+	stays("too large")
+	refuse := apierrors.NewForbidden(resource.GroupResource(), "orders-creds", errors.New("no"))
+	w.secrets.PrependReactor("get", "secrets", func(clientgotesting.Action) (bool, runtime.Object, error) { return true, nil, refuse })
+	w.put("orders-creds", map[string]string{"password": "y"})
+	stays("may not read it")
+}
+
+// One that cannot be read keeps no other from travelling.
+func TestOneSecretKeepsNoOtherWaiting(t *testing.T) {
+	w := newWorld(t)
+	w.put("a", map[string]string{"password": "1"})
+	w.put("b", map[string]string{"password": "1"})
+	c := orders(byName("a"), byName("b"))
+	w.seal(&c, names("a", "b"))
+	w.secrets.PrependReactor("get", "secrets", func(action clientgotesting.Action) (bool, runtime.Object, error) {
+		if action.(clientgotesting.GetAction).GetName() == "a" {
+			return true, nil, apierrors.NewInternalError(errors.New("no"))
+		}
+		return false, nil, nil
+	})
+	w.put("a", map[string]string{"password": "2"})
+	w.put("b", map[string]string{"password": "2"})
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+		r, err := w.sealer.Seal(t.Context(), c, w.status)
+		w.status.write(r.Files)
+		if !slices.Equal(r.Names, []string{"a", "b"}) {
+			t.Fatalf("names are %v, %v", r.Names, err)
+		}
+		if got, _ := w.opens("b"); got["password"] == "2" && err != nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("b waits for a: %v", err)
+		}
+	}
+	if got, _ := w.opens("a"); got["password"] != "1" {
+		t.Errorf("a is %v", got)
+	}
+}
+
+// A sequence counts only where this bridge wrote it.
+func TestASequenceOfAnotherCountsForNothing(t *testing.T) {
+	w := newWorld(t)
+	w.put("orders-creds", map[string]string{"password": "x"})
+	c := orders(byName("orders-creds"))
+	w.seal(&c, names("orders-creds"))
+	at := contract.SecretKey{Binding: c.Key.Binding, Namespace: c.Key.Namespace, Name: "orders-creds"}.Path()
+	w.status[at] = bytes.Replace(w.status[at], []byte("sequence: 1000"), []byte("sequence: 9223372036854775806"), 1)
+	w.sealer.sealed = map[string]sealed{}
+	w.seal(&c, func(r Result) bool { return len(r.Files) == 1 })
+	if _, sequence := w.opens("orders-creds"); sequence != 1000 {
+		t.Errorf("the sequence is %d", sequence)
+	}
+}
+
+func TestWhatIsNotKnownYetChangesNothing(t *testing.T) {
+	w := newWorld(t)
+	w.put("orders-creds", map[string]string{"password": strings.Repeat("x", 900<<10)})
+	c := orders(byName("orders-creds"))
+	before := w.seal(&c, func(r Result) bool { return r.Withheld["orders-creds"] != "" })
+	for what, spoil := range map[string]func(*Options){
+		"the signer": func(o *Options) {
+			o.Signer = func(context.Context) (*encryption.Signer, error) { return nil, errors.New("away") }
+		},
+		"the rights": func(o *Options) { o.Rights = func(context.Context, string) error { return errors.New("away") } },
+		"the recipients": func(o *Options) {
+			o.Recipients = func(context.Context) ([]string, error) { return nil, errors.New("away") }
+		},
+	} {
+		o := w.sealer.options
+		spoil(&o)
+		r, err := (&Sealer{options: o}).Seal(t.Context(), c, w.status)
+		if err == nil || !maps.Equal(r.Withheld, before.Withheld) || len(r.Files) > 0 {
+			t.Errorf("without %s: %+v, %v", what, r, err)
+		}
+	}
+	begun := NewSealer(t.Context(), w.sealer.options)
+	r, err := begun.Seal(t.Context(), c, w.status)
+	if err != nil || !maps.Equal(r.Withheld, before.Withheld) {
+		t.Errorf("before anything is known: %+v, %v", r, err)
+	}
+}
+
 func TestOneSecretBelongsToOneClaim(t *testing.T) {
 	w := newWorld(t)
 	w.put("shared", map[string]string{"password": "x"})
@@ -350,7 +453,9 @@ func TestOneSecretBelongsToOneClaim(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.status[first.Key.Path()] = data
-	w.seal(&second, func(r Result) bool { return strings.Contains(r.Withheld["shared"], "with the claim orders already") })
+	w.seal(&second, func(r Result) bool {
+		return r.Again && strings.Contains(r.Withheld["shared"], "with the claim orders already")
+	})
 	delete(w.status, first.Key.Path())
 	w.seal(&second, names("shared"))
 }

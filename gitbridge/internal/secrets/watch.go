@@ -108,13 +108,17 @@ func (w *watches) begin(in string) *namespace {
 			return secrets.Watch(ctx, o)
 		},
 	}, w.client), &metav1.PartialObjectMetadata{}, 0, cache.Indexers{})
-	tell := func(o any) {
-		if gone, ok := o.(cache.DeletedFinalStateUnknown); ok {
-			o = gone.Obj
+	tell := func(objects ...any) {
+		var all []*metav1.PartialObjectMetadata
+		for _, o := range objects {
+			if gone, ok := o.(cache.DeletedFinalStateUnknown); ok {
+				o = gone.Obj
+			}
+			if m, ok := o.(*metav1.PartialObjectMetadata); ok {
+				all = append(all, m)
+			}
 		}
-		if m, ok := o.(*metav1.PartialObjectMetadata); ok {
-			w.tell(n, m)
-		}
+		w.tell(n, all)
 	}
 	// An error can only say that it runs already.
 	_ = n.secrets.SetTransform(trim)
@@ -125,7 +129,7 @@ func (w *watches) begin(in string) *namespace {
 				tell(o)
 			}
 		},
-		UpdateFunc: func(_, o any) { tell(o) }, DeleteFunc: tell,
+		UpdateFunc: func(before, o any) { tell(before, o) }, DeleteFunc: func(o any) { tell(o) },
 	})
 	w.namespaces[in] = n
 	w.run.Go(func() { n.secrets.RunWithContext(ctx) })
@@ -145,13 +149,12 @@ func trim(o any) (any, error) {
 	return o, nil
 }
 
-// tell looks again at the claims that select a Secret, or did before its labels
-// changed.
-func (w *watches) tell(n *namespace, m *metav1.PartialObjectMetadata) {
+// tell looks again at the claims that select a Secret, as it is or as it was.
+func (w *watches) tell(n *namespace, secrets []*metav1.PartialObjectMetadata) {
 	w.mu.Lock()
 	var paths []string
 	for path, selections := range n.wanted {
-		if slices.ContainsFunc(selections, func(s selection) bool { return s.labels != nil || s.takes(m) }) {
+		if slices.ContainsFunc(selections, func(s selection) bool { return slices.ContainsFunc(secrets, s.takes) }) {
 			paths = append(paths, path)
 		}
 	}
@@ -178,11 +181,15 @@ func (w *watches) failed(in string, n *namespace, err error) {
 	}
 	w.mu.Lock()
 	first := n.trouble == nil
-	n.trouble = fmt.Errorf("the tenant may not read Secrets in %s: it gets that by the ClusterRole %s, if the control plane has it", in, v1alpha1.ClaimSecrets)
+	n.trouble = errors.New(noRight(in))
 	w.mu.Unlock()
 	if first {
 		w.tellAll(n)
 	}
+}
+
+func noRight(namespace string) string {
+	return fmt.Sprintf("the tenant may not read Secrets in %s: it gets that by the ClusterRole %s, if the control plane has it", namespace, v1alpha1.ClaimSecrets)
 }
 
 // end waits for all watches to end with their context.

@@ -3,6 +3,7 @@ package claim
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/secrets"
@@ -16,6 +17,10 @@ func (c *Controller) beginSecrets(ctx context.Context) {
 	o.Changed = func(path string) { c.queue.Enqueue(path, true) }
 	c.sealer = secrets.NewSealer(ctx, o)
 }
+
+// lookForFree is how long until a Secret that travels with another claim is looked at
+// again.
+const lookForFree = time.Minute
 
 // addSecrets says in an answer which Secrets travel with the claim, and gives the files
 // of status that change with it. As long as a claim is not applied as its file says,
@@ -41,12 +46,14 @@ func (c *Controller) addSecrets(ctx context.Context, s *step, answer *contract.S
 		return nil, nil
 	}
 	r, err := c.sealer.Seal(ctx, secrets.Claim{
-		Key: s.Key, UID: answer.UID, Object: s.found, Shape: s.api.Shape, Offered: s.api.Secrets, Present: present,
+		Key: s.Key, UID: answer.UID, Object: s.found, Shape: s.api.Shape, Offered: s.api.Secrets, Present: present, Withheld: withheld,
 	}, status)
-	if err != nil {
-		answer.Secrets, answer.Withheld = present, withheld
-		return nil, fmt.Errorf("find the Secrets of %s: %w", s.Key, err)
-	}
 	answer.Secrets, answer.Withheld = r.Names, r.Withheld
+	if r.Again {
+		c.queue.AddAfter(Request{Path: s.Path}, lookForFree)
+	}
+	if err != nil {
+		return r.Files, fmt.Errorf("find the Secrets of %s: %w", s.Key, err)
+	}
 	return r.Files, nil
 }

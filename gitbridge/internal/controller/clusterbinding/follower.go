@@ -67,11 +67,6 @@ func (r *Reconciler) begin(b *v1alpha1.ClusterBinding) (*follower, error) {
 		return nil, fmt.Errorf("%q is no cluster id: lower-case letters and digits, beginning with a letter", b.Name)
 	}
 	f := &follower{cluster: clusterOf(b), url: b.Status.Repository.URL, status: newStatus(r.Client, r.Server, b), recipients: recipientsOf(b)}
-	var err error
-	if f.status.signingKey, err = r.SigningKey(r.base); err != nil {
-		// All but Secrets works without.
-		ctrl.LoggerFrom(r.base).Error(err, "Secrets do not travel", "cluster", b.Name)
-	}
 	credentials := r.credentials(f.cluster.Namespace)
 	name, email := contract.BridgeIdentity()
 	repository, err := gitstore.Open(gitstore.Options{

@@ -120,6 +120,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	err = r.decide(ctx, f, &b)
 	f.reencrypt(&b)
+	if !f.status.hasKey() {
+		key, keyErr := r.SigningKey(ctx)
+		f.status.publish(key)
+		err = errors.Join(err, keyErr)
+	}
 	condition := f.session.Condition()
 	r.Metrics.Follows(b.Name, condition.Status == "True")
 	foreign, known := f.session.Foreign.Paths()

@@ -88,6 +88,20 @@ func (s *status) isSuperseded() bool {
 	return s.superseded
 }
 
+// hasKey reports whether the public half of the bridge's key is known.
+func (s *status) hasKey() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.signingKey != ""
+}
+
+// publish has the public half of the bridge's key written with what is said next.
+func (s *status) publish(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.signingKey = key
+}
+
 // save keeps the session's checkpoint.
 func (s *status) save(ctx context.Context, c session.Checkpoint) error {
 	s.mu.Lock()
@@ -111,7 +125,7 @@ func (s *status) say(ctx context.Context, b *v1alpha1.ClusterBinding, c session.
 		changed = meta.SetStatusCondition(&now.conditions, metav1.Condition{
 			Type: v1alpha1.ConditionSynced, Status: metav1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message,
 			ObservedGeneration: b.Generation,
-		})
+		}) || changed
 	}
 	if known {
 		changed = now.setForeign(b, foreign) || changed

@@ -220,3 +220,26 @@ func TestForeignObjectsAreCountedAndNamed(t *testing.T) {
 		want(say.count, say.words)
 	}
 }
+
+// The bridge's key is on the ClusterBinding whatever else is said, also when it is
+// another one than before.
+func TestTheSigningKeyIsPublished(t *testing.T) {
+	for _, condition := range []string{"True", "False", "Unknown"} {
+		c, b := plane(t, nil)
+		for _, key := range []string{"first", "second"} {
+			s := newStatus(c, c, b)
+			for _, publish := range []string{"", key} {
+				s.publish(publish)
+				if err := s.say(t.Context(), b, session.Condition{Status: condition, Reason: "Following", Message: "x"}, nil, false); err != nil {
+					t.Fatal(err)
+				}
+				if err := c.Get(t.Context(), client.ObjectKeyFromObject(b), b); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := signingKeyOf(b); got != key {
+				t.Errorf("Synced is %s: published is %q, want %q", condition, got, key)
+			}
+		}
+	}
+}

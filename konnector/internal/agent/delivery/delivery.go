@@ -121,7 +121,7 @@ func (d Deliverer) Deliver(ctx context.Context, c Claim, s Secret, o *encryption
 			return sequence, d.failed(c, s.Name, err)
 		}
 	}
-	return 0, fmt.Errorf("deliver Secret %s/%s: it keeps changing", c.Key.Namespace, s.Name)
+	return 0, &Trouble{Reason: Failed, Retry: true, Message: fmt.Sprintf("Secret %s is not delivered: somebody in this cluster keeps changing it. It is tried again by itself.", s.Name)}
 }
 
 // bringUpToDate makes a Secret that is there what it should be. A conflict says that it
@@ -205,6 +205,8 @@ func (d Deliverer) failed(c Claim, name string, err error) error {
 		return &Trouble{Reason: Terminating, Message: fmt.Sprintf("Namespace %s is being deleted: Secret %s is not delivered there.", c.Key.Namespace, name)}
 	case s.Code == http.StatusForbidden:
 		return forbidden(c, name)
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return fmt.Errorf("deliver Secret %s/%s: it changed meanwhile", c.Key.Namespace, name)
 	case s.Code == http.StatusInternalServerError:
 		return &Trouble{Reason: Failed, Retry: true, Message: fmt.Sprintf(
 			"Secret %s could not be written: this cluster's API server has an internal error, such as an admission webhook that does not answer. It is tried again by itself.", name)}
@@ -220,5 +222,7 @@ func (d Deliverer) failed(c Claim, name string, err error) error {
 			"Secret %s is refused by this cluster's API server (%s %s). The operator of the control plane must change the Secret there, or who administers this cluster the rule.",
 			name, s.Reason, strings.Join(slices.Compact(fields), ", "))}
 	}
-	return fmt.Errorf("deliver Secret %s/%s: %w", c.Key.Namespace, name, err)
+	// A webhook may say no with any code.
+	return &Trouble{Reason: Failed, Retry: true, Message: fmt.Sprintf(
+		"Secret %s could not be written: this cluster's API server says no (%d %s). It is tried again by itself.", name, s.Code, s.Reason)}
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/backend/internal/access"
@@ -33,16 +34,26 @@ func (s *Service) mountEncryption(mux *http.ServeMux) {
 		if err := json.NewDecoder(io.LimitReader(body, maxRegistration)).Decode(&in); err != nil {
 			return nil, refusal.New(refusal.Invalid, "the keys to register cannot be read: %s", err)
 		}
-		return s.register(ctx, who.Cluster, in)
+		if err := checkKeys(in.EncryptionKeys); err != nil {
+			return nil, err
+		}
+		var answer *restapi.Encryption
+		// Others write the status of the same object all the time.
+		err := retry.RetryOnConflict(retry.DefaultBackoff, func() (err error) {
+			answer, err = s.register(ctx, who.Cluster, in)
+			return err
+		})
+		if apierrors.IsConflict(err) {
+			err = trouble(err)
+		}
+		return answer, err
 	}))
 }
 
 // register has the keys of an app cluster replaced. Keys that must not replace those
-// that are registered are no error: the answer says so, and what counts.
+// that are registered are no error: the answer says so, and what counts. A conflict
+// says that it is to be judged anew.
 func (s *Service) register(ctx context.Context, cluster string, in restapi.Registration) (*restapi.Encryption, error) {
-	if err := checkKeys(in.EncryptionKeys); err != nil {
-		return nil, err
-	}
 	var cb v1alpha1.ClusterBinding
 	if err := s.Live.Get(ctx, client.ObjectKey{Name: cluster}, &cb); err != nil {
 		return nil, trouble(fmt.Errorf("get ClusterBinding: %w", err))
@@ -68,7 +79,7 @@ func (s *Service) register(ctx context.Context, cluster string, in restapi.Regis
 	cb.Spec.Encryption, cb.Spec.AwaitsKeys = &in.EncryptionKeys, false
 	err := s.Client.Patch(ctx, &cb, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), fieldOwner)
 	if apierrors.IsConflict(err) {
-		return nil, refusal.Because(err, refusal.Unavailable, "the cluster changed meanwhile: try again")
+		return nil, err
 	}
 	if err != nil {
 		return nil, trouble(fmt.Errorf("patch ClusterBinding: %w", err))

@@ -3,7 +3,6 @@ package crossplaneapi
 
 import (
 	"context"
-	"encoding/json"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -11,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -41,6 +39,7 @@ func TestKinds(t *testing.T) {
 	e := env.StartForTest(t, env.Options{Clusters: []string{env.Control}, Crossplane: true})
 	c := &cluster{T: t, Client: newClient(t, e.Cluster(env.Control))}
 	c.apply("../crds/control-plane")
+	c.apply("../../test/postgres/crds")
 	for _, dir := range kinds(t) {
 		c.apply(dir)
 	}
@@ -54,74 +53,7 @@ func TestKinds(t *testing.T) {
 	}
 	t.Run("schemas", func(t *testing.T) { testSchemas(c.with(t)) })
 	t.Run("what users of Klutch apply is taken", func(t *testing.T) { testKlutchManifests(c.with(t)) })
-	t.Run("life of a PostgresqlInstance", func(t *testing.T) { testPostgresql(c.with(t)) })
-}
-
-// testPostgresql runs a claim through its life: the steps build on each other.
-func testPostgresql(cluster *cluster) {
-	t := cluster.T
-	order := claim("postgresql-single-nano")
-	cluster.eventually("the claim is taken", func() string { return problem(cluster.serverSide(order)) }, "")
-	cluster.eventually("the claim is ready", func() string { return cluster.condition(claim(""), "Ready") }, "True")
-	cluster.wantOrder(map[string]string{
-		"service": "a9s-postgresql13", "plan": "postgresql-single-nano", "expose": "Internal",
-		"replicas": "1", "disk": "3Gi", "cpu": "2", "memory": "1Gi",
-		"parameters": `{"logStatement":"ddl","maxConnections":120}`,
-	})
-
-	cluster.mustServerSide(claim("postgresql-replica-big"))
-	cluster.wantOrder(map[string]string{
-		"service": "a9s-postgresql13", "plan": "postgresql-replica-big", "expose": "Internal",
-		"replicas": "3", "disk": "100Gi", "cpu": "4", "memory": "16Gi",
-		"parameters": `{"logStatement":"ddl","maxConnections":120}`,
-	})
-
-	t.Run("what the service says of itself becomes status", func(t *testing.T) {
-		if managed, ok, _ := unstructured.NestedMap(cluster.get(claim("")).Object, "status", "managed"); ok {
-			t.Errorf("status.managed = %v before the service said anything", managed)
-		}
-		answer := &unstructured.Unstructured{Object: map[string]any{"data": map[string]any{"clusterStatus": "Running", "readyReplicas": "3"}}}
-		answer.SetGroupVersionKind(orderConfigMap().GroupVersionKind())
-		answer.SetNamespace("default")
-		answer.SetName(orderConfigMap().GetName())
-		if err := cluster.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(answer), client.FieldOwner("the-service")); err != nil {
-			t.Fatal(err)
-		}
-		cluster.eventually("status.managed", func() string {
-			managed, _, _ := unstructured.NestedMap(cluster.get(claim("")).Object, "status", "managed")
-			data, _ := json.Marshal(managed)
-			return string(data)
-		}, `{"clusterStatus":"Running","readyReplicas":3}`)
-	})
-
-	cluster.eventually("a delete need not wait", func() string { return cluster.annotationOfOrder("crossplane.io/external-create-succeeded") }, "2020-01-01T00:00:00Z")
-	if err := cluster.Delete(t.Context(), claim(""), client.PropagationPolicy("Foreground")); err != nil {
-		t.Fatal(err)
-	}
-	cluster.eventually("the claim is gone", func() string { return cluster.existence(claim("")) }, "gone")
-	if got := cluster.existence(orderConfigMap()); got != "gone" {
-		t.Errorf("the order is %s after the claim has gone", got)
-	}
-}
-
-func claim(plan string) *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "anynines.com/v1",
-		"kind":       "PostgresqlInstance",
-		"metadata":   map[string]any{"name": "orders", "namespace": "default"},
-		"spec": map[string]any{
-			"service": "a9s-postgresql13", "plan": plan, "expose": "Internal",
-			"parameters":     map[string]any{"maxConnections": int64(120), "logStatement": "ddl"},
-			"compositionRef": map[string]any{"name": "a8s-postgresql"},
-		},
-	}}
-}
-
-func orderConfigMap() *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "ConfigMap",
-		"metadata": map[string]any{"name": "postgresql-orders", "namespace": "default"},
-	}}
+	t.Run("what a8s makes of what users of Klutch apply", func(t *testing.T) { testA8s(c.with(t)) })
 }
 
 // definition is the XRD of a kind of claims.
@@ -208,37 +140,9 @@ func (c *cluster) condition(u *unstructured.Unstructured, kind string) string {
 	return "missing"
 }
 
-// annotationOfOrder is one of the Object around the order, as Crossplane has it.
-func (c *cluster) annotationOfOrder(key string) string {
-	c.Helper()
-	all := &unstructured.UnstructuredList{}
-	all.SetGroupVersionKind(schema.GroupVersionKind{Group: "kubernetes.crossplane.io", Version: "v1alpha2", Kind: "ObjectList"})
-	if err := c.List(c.Context(), all); err != nil {
-		return err.Error()
-	}
-	for _, object := range all.Items {
-		if name, _, _ := unstructured.NestedString(object.Object, "spec", "forProvider", "manifest", "metadata", "name"); name == orderConfigMap().GetName() {
-			return object.GetAnnotations()[key]
-		}
-	}
-	return "no Object"
-}
-
-func (c *cluster) wantOrder(want map[string]string) {
-	c.Helper()
-	c.eventually("the order", func() string {
-		order := orderConfigMap()
-		if c.existence(order) != "there" {
-			return "missing"
-		}
-		got, _, _ := unstructured.NestedStringMap(order.Object, "data")
-		return cmp.Diff(want, got)
-	}, "")
-}
-
 func (c *cluster) eventually(what string, got func() string, want string) {
 	c.Helper()
-	ctx, cancel := context.WithTimeout(c.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(c.Context(), 3*time.Minute)
 	defer cancel()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()

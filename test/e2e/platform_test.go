@@ -26,11 +26,10 @@ const (
 // breaks something, on one platform.
 func TestTwoClusters(t *testing.T) {
 	t.Parallel()
-	p := start(t, platform.Options{AppClusters: []string{env.App, "app2"}, Postgres: true})
+	p := start(t, platform.Options{AppClusters: []string{env.App, "app2"}})
 	alice := connect(t, p, env.Alice, env.App)
 	bob := connect(t, p, env.Bob, "app2")
 
-	t.Run("a database that is composed is a real one", func(t *testing.T) { testDatabase(t, p) })
 	t.Run("A14_equal namespaces and names of two clusters never touch", func(t *testing.T) { testIsolation(t, alice, bob) })
 	t.Run("a stranger reads nothing and binds nothing", func(t *testing.T) { testStrangers(t, alice, bob) })
 	t.Run("every kind of bad file is refused by name and stops nothing", func(t *testing.T) { testBadFiles(t, alice) })

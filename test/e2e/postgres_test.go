@@ -3,8 +3,10 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -13,60 +15,63 @@ import (
 	"gitbind.dev/test/e2e/platform"
 )
 
-// composed is what compositions make: objects around the kinds of the a8s operators.
-const composed = `
-apiVersion: kubernetes.crossplane.io/v1alpha2
-kind: Object
-metadata: {name: composed-database}
-spec:
-  watch: true
-  providerConfigRef: {name: kubernetes-provider}
-  forProvider:
-    manifest:
-      apiVersion: postgresql.anynines.com/v1beta3
-      kind: Postgresql
-      metadata: {name: composed, namespace: default}
-      spec: {replicas: 1, version: 14, volumeSize: 3Gi, postgresConfiguration: {maxConnections: 30}}
----
-apiVersion: kubernetes.crossplane.io/v1alpha2
-kind: Object
-metadata: {name: composed-binding}
-spec:
-  watch: true
-  providerConfigRef: {name: kubernetes-provider}
-  forProvider:
-    manifest:
-      apiVersion: servicebindings.anynines.com/v1beta3
-      kind: ServiceBinding
-      metadata: {name: composed, namespace: default}
-      spec: {instance: {apiVersion: postgresql.anynines.com/v1beta3, kind: Postgresql, NamespacedName: {name: composed, namespace: default}}}
-`
-
-// testDatabase connects to what provider-kubernetes has made.
+// testDatabase applies what users of Klutch apply, on the control plane, and asks
+// PostgreSQL.
 func testDatabase(t *testing.T, p *platform.Platform) {
 	ctx := t.Context()
-	file := filepath.Join(t.TempDir(), "composed.yaml")
-	if err := os.WriteFile(file, []byte(composed), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	must(t)(p.Kubectl(ctx, p.Control(), "apply", "-f", file))
-	binding := "servicebindings.servicebindings.anynines.com/composed"
-	must(t)(p.Kubectl(ctx, p.Control(), "wait", "--for=create", "--timeout=2m", binding))
-	must(t)(p.Kubectl(ctx, p.Control(), "wait", "--for=jsonpath={.status.implemented}=true", "--timeout=2m", binding))
-	secret := &corev1.Secret{}
-	if err := json.Unmarshal([]byte(must(t)(p.Kubectl(ctx, p.Control(), "get", "secret", "composed-service-binding", "-o", "json"))), secret); err != nil {
-		t.Fatal(err)
-	}
-	at := func(key string) string { return string(secret.Data[key]) }
-	conn, err := pgx.Connect(ctx, "host="+at("host")+" port="+at("port")+" user="+at("username")+
-		" password="+at("password")+" dbname="+at("database")+" sslmode=disable")
+	data, err := os.ReadFile("../../kustomize/crossplane-api/testdata/klutch.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	var connections string
-	if err := conn.QueryRow(ctx, "SHOW max_connections").Scan(&connections); err != nil || connections != "30" {
-		t.Errorf("max_connections is %q (%v), want 30", connections, err)
+	dir := t.TempDir()
+	var files []string
+	for i, one := range strings.Split(string(data), "---\n") {
+		write(t, dir, fmt.Sprint(i, ".yaml"), one)
+		files = append(files, filepath.Join(dir, fmt.Sprint(i, ".yaml")))
 	}
-	must(t)(p.Kubectl(ctx, p.Control(), "wait", "--for=jsonpath={.status.atProvider.manifest.status.clusterStatus}=Running", "--timeout=2m", "objects.kubernetes.crossplane.io/composed-database"))
+	instance, binding, backup, restore := files[0], files[1], files[2], files[3]
+	ready := func(file string) {
+		t.Helper()
+		must(t)(p.Kubectl(ctx, p.Control(), "apply", "-f", file))
+		must(t)(p.Kubectl(ctx, p.Control(), "wait", "--for=condition=Ready", "--timeout=2m", "-f", file))
+	}
+	ready(instance)
+	ready(binding)
+	secret := &corev1.Secret{}
+	if err := json.Unmarshal([]byte(must(t)(p.Kubectl(ctx, p.Control(), "get", "secret", "example-a8s-postgresql-service-binding", "-o", "json"))), secret); err != nil {
+		t.Fatal(err)
+	}
+	ask := func(sql string) (string, error) { return query(ctx, secret.Data, sql) }
+	if got := must(t)(ask("SHOW max_connections")); got != "120" {
+		t.Errorf("max_connections is %s, want 120", got)
+	}
+	must(t)(ask("CREATE TABLE orders AS SELECT generate_series(1, 1000) AS id"))
+	ready(backup)
+	must(t)(ask("DROP TABLE orders"))
+	ready(restore)
+	if got := must(t)(ask("SELECT count(*) FROM orders")); got != "1000" {
+		t.Errorf("there are %s rows after the restore, want 1000", got)
+	}
+	for _, file := range []string{restore, backup, binding, instance} {
+		must(t)(p.Kubectl(ctx, p.Control(), "delete", "--timeout=2m", "-f", file))
+	}
+	if _, err := ask("SELECT 1"); err == nil {
+		t.Error("the server answers after its claim has gone")
+	}
+}
+
+// query connects with what is in a Secret, and returns the first value of an answer.
+func query(ctx context.Context, secret map[string][]byte, sql string) (string, error) {
+	at := func(key string) string { return string(secret[key]) }
+	conn, err := pgx.Connect(ctx, "host="+at("host")+" port="+at("port")+" user="+at("username")+
+		" password="+at("password")+" dbname="+at("database")+" sslmode=disable")
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	results, err := conn.PgConn().Exec(ctx, sql).ReadAll()
+	if err != nil || len(results[0].Rows) == 0 {
+		return "", err
+	}
+	return string(results[0].Rows[0][0]), nil
 }

@@ -17,7 +17,7 @@ import (
 // afterwards.
 func TestStory(t *testing.T) {
 	t.Parallel()
-	p := start(t, platform.Options{})
+	p := start(t, platform.Options{Postgres: true})
 	s := &story.Story{Platform: p, Out: t.Output()}
 	if err := s.Tell(t.Context()); err != nil {
 		t.Fatal(err)
@@ -27,6 +27,7 @@ func TestStory(t *testing.T) {
 		t.Fatal(err)
 	}
 	tryAll(t, p, try)
+	t.Run("what users of Klutch apply is a database", func(t *testing.T) { testDatabase(t, p) })
 }
 
 // bin is where build builds the components, once for all tests of the package, with

@@ -156,7 +156,7 @@ func useWebPage(t *testing.T, p *platform.Platform, place story.Place) {
 
 	w.Goes(place.Where + "/clusters/" + id + "/bindings/postgresqlinstances.anynines.com/team-a/orders")
 	w.Sees("h1", "orders")
-	w.Sees("main", "Gone", "Give orders the big plan", "alice@example.com by Git", "dora in the cluster")
+	w.Sees("main", "Gone", "Give orders the medium plan", "alice@example.com by Git", "dora in the cluster")
 
 	w.Presses(`header form button`)
 	w.Sees("main", "Sign in")

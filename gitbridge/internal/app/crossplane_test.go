@@ -19,7 +19,7 @@ func TestBridgeWithCrossplane(t *testing.T) {
 	e := env.StartForTest(t, env.Options{Clusters: []string{env.Control}, Crossplane: true})
 	w := newWorldIn(t, e)
 	w.must(e.Cluster(env.Control).Apply(t.Context(), "kustomize/processes/control-plane"))
-	w.must(e.Cluster(env.Control).Apply(t.Context(), "kustomize/crossplane-api/postgresql"))
+	w.must(e.Cluster(env.Control).Apply(t.Context(), "test/crossplane-api"))
 	postgresql := v1alpha1.ExportedAPI{Group: "anynines.com", Version: "v1", Resource: "postgresqlinstances"}
 	w.applyFile("testdata/namespaced-xr.yaml")
 	caches := v1alpha1.ExportedAPI{Group: "example.org", Version: "v1", Resource: "caches"}

@@ -33,7 +33,8 @@ type Options struct {
 	// gitbind itself costs.
 	Plain bool
 	// Postgres runs an operator of the a8s kinds, with real PostgreSQL servers, on the
-	// control plane.
+	// control plane, and offers all that is made of these kinds. Without it an instance is
+	// a ConfigMap with the order.
 	Postgres bool
 	// Profile has the agents serve their profiles.
 	Profile bool
@@ -198,29 +199,38 @@ func build(ctx context.Context, bin, cgo string, flags ...string) error {
 // install installs on the control plane what an operator installs there.
 func (p *Platform) install(ctx context.Context) error {
 	control := p.Cluster(env.Control)
-	manifests := []string{"kustomize/processes/control-plane", "test/e2e/platform/who-may-bind.yaml"}
+	group, gctx := errgroup.WithContext(ctx)
 	if p.postgres {
-		if err := p.startOperator(ctx); err != nil {
-			return err
-		}
+		group.Go(func() error { return p.startOperator(gctx) })
 	}
-	if p.plain {
-		manifests = append(manifests, "test/e2e/platform/plain-api.yaml")
-	} else {
-		manifests = append(manifests, "kustomize/crossplane-api/postgresql")
-	}
-	for _, path := range manifests {
-		if err := control.Apply(ctx, path); err != nil {
-			return err
+	group.Go(func() error {
+		for _, path := range []string{"kustomize/processes/control-plane", "test/e2e/platform/who-may-bind.yaml", p.apis()} {
+			if err := control.Apply(gctx, path); err != nil {
+				return err
+			}
 		}
-	}
-	if !p.plain {
-		if _, err := p.Kubectl(ctx, control.Kubeconfig, "wait", "--for=condition=Offered", "--timeout=2m", "xrd/xpostgresqlinstances.anynines.com"); err != nil {
-			return err
+		if p.plain {
+			return nil
 		}
+		_, err := p.Kubectl(gctx, control.Kubeconfig, "wait", "--for=condition=Offered", "--timeout=2m", "xrd", "--all")
+		return err
+	})
+	if err := group.Wait(); err != nil {
+		return err
 	}
 	// Otherwise the first deletes may wait for half a minute.
 	return control.Rediscover(ctx)
+}
+
+// apis has the APIs on offer, and what is made of their claims.
+func (p *Platform) apis() string {
+	switch {
+	case p.plain:
+		return "test/e2e/platform/plain-api.yaml"
+	case p.postgres:
+		return "kustomize/crossplane-api"
+	}
+	return "test/crossplane-api"
 }
 
 func (p *Platform) startBackend(ctx context.Context) error {
@@ -236,9 +246,9 @@ func (p *Platform) startBackend(ctx context.Context) error {
 	return p.AwaitOffer(ctx)
 }
 
-// AwaitOffer returns when the first API can be bound.
+// AwaitOffer returns when the APIs can be bound.
 func (p *Platform) AwaitOffer(ctx context.Context) error {
-	_, err := p.Kubectl(ctx, p.Control(), "wait", "--for=condition=Offered", "--timeout=2m", "apiserviceexporttemplate/postgresql")
+	_, err := p.Kubectl(ctx, p.Control(), "wait", "--for=condition=Offered", "--timeout=2m", "apiserviceexporttemplate", "--all")
 	return err
 }
 

@@ -19,9 +19,9 @@ const (
 	name      = "orders"
 	file      = "bindings/postgresqlinstances.anynines.com/claims/" + namespace + "/" + name + ".yaml"
 
-	nano  = "postgresql-single-nano"
-	small = "postgresql-single-small"
-	big   = "postgresql-single-big"
+	nano   = "postgresql-single-nano"
+	small  = "postgresql-single-small"
+	medium = "postgresql-single-medium"
 )
 
 func manifest(plan string) string {
@@ -174,7 +174,7 @@ func (s *Story) changeByGit(ctx context.Context) error {
 	if _, err := s.git(ctx, "pull", "--quiet", "--rebase"); err != nil {
 		return err
 	}
-	if err := s.edit(file, small, big); err != nil {
+	if err := s.edit(file, small, medium); err != nil {
 		return err
 	}
 	out, err := s.git(ctx, "diff", "--unified=1")
@@ -182,18 +182,18 @@ func (s *Story) changeByGit(ctx context.Context) error {
 		return err
 	}
 	s.show(out)
-	if _, err := s.git(ctx, "commit", "--quiet", "--all", "--message", "Give orders the big plan"); err != nil {
+	if _, err := s.git(ctx, "commit", "--quiet", "--all", "--message", "Give orders the medium plan"); err != nil {
 		return err
 	}
 	began := time.Now()
 	if _, err := s.git(ctx, "push", "--quiet"); err != nil {
 		return err
 	}
-	there, err := s.control.Until(ctx, "the control plane has the pushed plan", planIs(big))
+	there, err := s.control.Until(ctx, "the control plane has the pushed plan", planIs(medium))
 	if err != nil {
 		return err
 	}
-	here, err := s.app.Until(ctx, "the app cluster has the pushed plan", planIs(big))
+	here, err := s.app.Until(ctx, "the app cluster has the pushed plan", planIs(medium))
 	if err != nil {
 		return err
 	}

@@ -179,7 +179,7 @@ func (b *base) bindingsOf(ctx context.Context, o client.Object) []reconcile.Requ
 	}
 	var requests []reconcile.Request
 	for _, one := range list.Items {
-		if one.Spec.Instance.NamespacedName.Name == o.GetName() {
+		if one.Spec.Instance.Name == o.GetName() {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&one)})
 		}
 	}

@@ -144,7 +144,7 @@ func (r *instances) connection(ctx context.Context, pg *postgresql.Postgresql, i
 
 // planOf is what a Postgresql's spec means for servers.
 func planOf(pg *postgresql.Postgresql) postgres.Plan {
-	c := pg.Spec.PostgresConfiguration
+	c := pg.Spec.Parameters
 	settings := map[string]string{}
 	limits := pg.Spec.Resources.Limits
 	if limits == nil {
@@ -162,6 +162,7 @@ func planOf(pg *postgresql.Postgresql) postgres.Plan {
 		"max_replication_slots": c.MaxReplicationSlots, "max_wal_senders": c.MaxWALSenders, "work_mem": c.WorkMem,
 		"statement_timeout": c.StatementTimeoutMillis, "temp_file_limit": c.TempFileLimitKiloBytes,
 		"archive_timeout": c.ArchiveTimeoutSeconds, "default_statistics_target": c.DefaultStatisticsTarget,
+		"wal_writer_delay": c.WALWriterDelayMillis, "max_locks_per_transaction": c.MaxLocksPerTransaction,
 	} {
 		if value != nil {
 			settings[name] = strconv.Itoa(int(*value))
@@ -171,6 +172,7 @@ func planOf(pg *postgresql.Postgresql) postgres.Plan {
 		"log_statement": c.LogStatement, "synchronous_commit": c.SynchronousCommit, "track_io_timing": c.TrackIOTiming,
 		"client_min_messages": c.ClientMinMessages, "log_min_messages": c.LogMinMessages,
 		"log_min_error_statement": c.LogMinErrorStatement, "log_error_verbosity": c.LogErrorVerbosity,
+		"ssl_ciphers": c.SSLCiphers, "ssl_min_protocol_version": c.SSLMinProtocolVersion,
 	} {
 		if value != nil {
 			settings[name] = *value

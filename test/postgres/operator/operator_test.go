@@ -52,7 +52,7 @@ func TestOperator(t *testing.T) {
 func life(w *world) {
 	w.start()
 	w.order(func(s *postgresql.Spec) {
-		s.PostgresConfiguration = postgresql.Configuration{MaxConnections: new(int32(30)), LogStatement: new("all")}
+		s.Parameters = postgresql.Configuration{MaxConnections: new(int32(30)), LogStatement: new("all")}
 		s.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}
 		s.Extensions = []string{"pg_trgm"}
 		s.Expose = "LoadBalancer"
@@ -78,7 +78,7 @@ func life(w *world) {
 		w.Errorf("the connection says %v", outside.Data)
 	}
 
-	w.change(func(s *postgresql.Spec) { s.PostgresConfiguration.MaxConnections = new(int32(40)) })
+	w.change(func(s *postgresql.Spec) { s.Parameters.MaxConnections = new(int32(40)) })
 	w.awaitAnswer(w.fresh(secret), "SHOW max_connections", "40")
 	w.await(postgresql.Running, 1, "")
 	w.must(w.Create(w.Context(), w.backUp("monday")))
@@ -172,7 +172,7 @@ func (w *world) wantSetting(conn *pgx.Conn, name, want string) {
 func standbys(w *world) {
 	w.start()
 	w.order(func(s *postgresql.Spec) {
-		s.Replicas, s.PostgresConfiguration.MaxConnections = 3, new(int32(50))
+		s.Replicas, s.Parameters.MaxConnections = 3, new(int32(50))
 	})
 	pg := w.await(postgresql.Running, 3, "")
 	secret := w.bind("app")
@@ -182,7 +182,7 @@ func standbys(w *world) {
 	w.wantRows(pg, secret, "1")
 
 	for _, limit := range []int32{80, 20} {
-		w.change(func(s *postgresql.Spec) { s.PostgresConfiguration.MaxConnections = &limit })
+		w.change(func(s *postgresql.Spec) { s.Parameters.MaxConnections = &limit })
 		for n := range 3 {
 			w.awaitAnswer(w.at(pg, secret, n), "SHOW max_connections", fmt.Sprint(limit))
 		}
@@ -279,18 +279,18 @@ func trouble(w *world) {
 	if got := w.awaitCondition(&backup.Backup{}, "early", backup.PermanentlyFailed); !strings.Contains(got, "no Postgresql db in namespace trouble") {
 		w.Errorf("got %q", got)
 	}
-	w.order(func(s *postgresql.Spec) { s.PostgresConfiguration.LogStatement = new("nonsense'") })
+	w.order(func(s *postgresql.Spec) { s.Parameters.LogStatement = new("nonsense'") })
 	w.await(postgresql.NotRunning, 0, `invalid value for parameter "log_statement": "nonsense'"`)
 	w.must(w.Create(w.Context(), w.restore("nothing", "nowhere")))
 	if got := w.awaitCondition(&backup.Restore{}, "nothing", backup.Failed); !strings.Contains(got, "no Backup nowhere") {
 		w.Errorf("got %q", got)
 	}
 
-	w.change(func(s *postgresql.Spec) { s.PostgresConfiguration.LogStatement = new("ddl") })
+	w.change(func(s *postgresql.Spec) { s.Parameters.LogStatement = new("ddl") })
 	pg := w.await(postgresql.Running, 1, "")
-	w.change(func(s *postgresql.Spec) { s.PostgresConfiguration.MaxConnections = new(int32(2)) })
+	w.change(func(s *postgresql.Spec) { s.Parameters.MaxConnections = new(int32(2)) })
 	w.await(postgresql.NotRunning, 0, "max_connections")
-	w.change(func(s *postgresql.Spec) { s.PostgresConfiguration.MaxConnections = nil })
+	w.change(func(s *postgresql.Spec) { s.Parameters.MaxConnections = nil })
 	w.await(postgresql.Running, 1, "")
 
 	pid := w.pid(pg, 0)

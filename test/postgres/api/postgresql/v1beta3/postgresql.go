@@ -57,7 +57,7 @@ type Spec struct {
 	// CPU and memory of each server.
 	Resources corev1.ResourceRequirements `json:"resources,omitempty"`
 	// Parameters of the servers.
-	PostgresConfiguration Configuration `json:"postgresConfiguration,omitempty"`
+	Parameters Configuration `json:"parameters,omitempty"`
 	// Where the servers can be reached from.
 	//
 	// +kubebuilder:validation:Enum=Internal;LoadBalancer
@@ -84,6 +84,8 @@ type Configuration struct {
 	StatementTimeoutMillis  *int32  `json:"statementTimeoutMillis,omitempty"`
 	TempFileLimitKiloBytes  *int32  `json:"tempFileLimitKiloBytes,omitempty"`
 	ArchiveTimeoutSeconds   *int32  `json:"archiveTimeoutSeconds,omitempty"`
+	WALWriterDelayMillis    *int32  `json:"walWriterDelayMillis,omitempty"`
+	MaxLocksPerTransaction  *int32  `json:"maxLocksPerTransaction,omitempty"`
 	DefaultStatisticsTarget *int32  `json:"defaultStatisticsTarget,omitempty"`
 	LogStatement            *string `json:"logStatement,omitempty"`
 	SynchronousCommit       *string `json:"synchronousCommit,omitempty"`
@@ -92,6 +94,8 @@ type Configuration struct {
 	LogMinMessages          *string `json:"logMinMessages,omitempty"`
 	LogMinErrorStatement    *string `json:"logMinErrorStatement,omitempty"`
 	LogErrorVerbosity       *string `json:"logErrorVerbosity,omitempty"`
+	SSLCiphers              *string `json:"sslCiphers,omitempty"`
+	SSLMinProtocolVersion   *string `json:"sslMinProtocolVersion,omitempty"`
 }
 
 // Status is what there is.

@@ -51,6 +51,16 @@ func (in *Configuration) DeepCopyInto(out *Configuration) {
 		*out = new(int32)
 		**out = **in
 	}
+	if in.WALWriterDelayMillis != nil {
+		in, out := &in.WALWriterDelayMillis, &out.WALWriterDelayMillis
+		*out = new(int32)
+		**out = **in
+	}
+	if in.MaxLocksPerTransaction != nil {
+		in, out := &in.MaxLocksPerTransaction, &out.MaxLocksPerTransaction
+		*out = new(int32)
+		**out = **in
+	}
 	if in.DefaultStatisticsTarget != nil {
 		in, out := &in.DefaultStatisticsTarget, &out.DefaultStatisticsTarget
 		*out = new(int32)
@@ -88,6 +98,16 @@ func (in *Configuration) DeepCopyInto(out *Configuration) {
 	}
 	if in.LogErrorVerbosity != nil {
 		in, out := &in.LogErrorVerbosity, &out.LogErrorVerbosity
+		*out = new(string)
+		**out = **in
+	}
+	if in.SSLCiphers != nil {
+		in, out := &in.SSLCiphers, &out.SSLCiphers
+		*out = new(string)
+		**out = **in
+	}
+	if in.SSLMinProtocolVersion != nil {
+		in, out := &in.SSLMinProtocolVersion, &out.SSLMinProtocolVersion
 		*out = new(string)
 		**out = **in
 	}
@@ -171,7 +191,7 @@ func (in *Spec) DeepCopyInto(out *Spec) {
 		*out = &x
 	}
 	in.Resources.DeepCopyInto(&out.Resources)
-	in.PostgresConfiguration.DeepCopyInto(&out.PostgresConfiguration)
+	in.Parameters.DeepCopyInto(&out.Parameters)
 	if in.Extensions != nil {
 		in, out := &in.Extensions, &out.Extensions
 		*out = make([]string, len(*in))

@@ -39,8 +39,9 @@ type Spec struct {
 type Instance struct {
 	APIVersion string `json:"apiVersion,omitempty"`
 	// +kubebuilder:validation:Enum=Postgresql
-	Kind           string         `json:"kind"`
-	NamespacedName NamespacedName `json:"NamespacedName"`
+	Kind string `json:"kind"`
+
+	NamespacedName `json:",inline"`
 }
 
 // NamespacedName is the name of something in a namespace.

@@ -27,7 +27,6 @@ func TestStory(t *testing.T) {
 		t.Fatal(err)
 	}
 	tryAll(t, p, try)
-	t.Run("what users of Klutch apply is a database", func(t *testing.T) { testDatabase(t, p) })
 }
 
 // bin is where build builds the components, once for all tests of the package, with

@@ -146,7 +146,7 @@ func useWebPage(t *testing.T, p *platform.Platform, place story.Place) {
 	w.Sees("header", place.User)
 	w.Presses(`tbody th a`)
 	w.Sees("h1", env.App)
-	w.Presses(`tbody th a`)
+	w.Presses(`tbody th a[href$="/bindings/postgresqlinstances.anynines.com"]`)
 	w.Writes(`#q`, "example")
 	w.Presses(`.find button`)
 	w.Presses(`tbody th a`)

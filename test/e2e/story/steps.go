@@ -8,36 +8,12 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"gitbind.dev/test/e2e/platform"
 	"gitbind.dev/test/env"
 )
-
-const (
-	namespace = "team-a"
-	name      = "orders"
-	file      = "bindings/postgresqlinstances.anynines.com/claims/" + namespace + "/" + name + ".yaml"
-
-	nano   = "postgresql-single-nano"
-	small  = "postgresql-single-small"
-	medium = "postgresql-single-medium"
-)
-
-func manifest(plan string) string {
-	return fmt.Sprintf(`apiVersion: anynines.com/v1
-kind: PostgresqlInstance
-metadata:
-  name: %s
-  namespace: %s
-spec:
-  service: a9s-postgresql13
-  plan: %s
-  expose: Internal
-  parameters:
-    maxConnections: 120
-`, name, namespace, plan)
-}
 
 func (s *Story) connect(ctx context.Context) error {
 	out, err := s.Platform.Connect(ctx, env.Alice, env.App)
@@ -47,7 +23,7 @@ func (s *Story) connect(ctx context.Context) error {
 
 func (s *Story) bind(ctx context.Context) error {
 	p := s.Platform
-	out, err := p.Plugin(ctx, env.Alice, p.App(), "bind", "postgresql")
+	out, err := p.Plugin(ctx, env.Alice, p.App(), "bind", "postgresql", "servicebinding", "backup", "restore")
 	s.show(out)
 	if err != nil {
 		return err
@@ -58,13 +34,32 @@ func (s *Story) bind(ctx context.Context) error {
 	if _, err := p.Kubectl(ctx, p.App(), "create", "namespace", namespace); err != nil {
 		return err
 	}
-	// The watches outlive this step; they end with the API servers.
-	whole := context.WithoutCancel(ctx)
-	if s.app, err = p.Watch(whole, env.App, platform.PostgresqlInstances); err != nil {
-		return err
+	return s.watch(ctx)
+}
+
+// watch begins to look at all that is waited for later.
+func (s *Story) watch(ctx context.Context) error {
+	claims := func(resource string) schema.GroupVersionResource {
+		return platform.PostgresqlInstances.GroupVersion().WithResource(resource)
 	}
-	s.control, err = p.Watch(whole, env.Control, platform.PostgresqlInstances)
-	return err
+	for _, one := range []struct {
+		watch    **platform.Watch
+		cluster  string
+		resource schema.GroupVersionResource
+	}{
+		{&s.app, env.App, platform.PostgresqlInstances},
+		{&s.control, env.Control, platform.PostgresqlInstances},
+		{&s.secrets, env.App, schema.GroupVersionResource{Version: "v1", Resource: "secrets"}},
+		{&s.backups, env.App, claims("backups")},
+		{&s.restores, env.App, claims("restores")},
+	} {
+		var err error
+		// It outlives this step; it ends with the API server.
+		if *one.watch, err = s.Platform.Watch(context.WithoutCancel(ctx), one.cluster, one.resource); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *Story) order(ctx context.Context) error {
@@ -73,32 +68,17 @@ func (s *Story) order(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := s.applyText(ctx, related("ServiceBinding", "instanceRef: "+name)); err != nil {
+		return err
+	}
 	there, err := s.control.Until(ctx, "the claim is in the control plane", planIs(nano))
 	if err != nil {
 		return err
 	}
-	s.say("in the control plane it is %s/%s", there.Object.GetNamespace(), there.Object.GetName())
+	s.there = there.Object.GetNamespace()
+	s.say("in the control plane it is %s/%s", s.there, there.Object.GetName())
 	s.measured("apply → claim in the control plane, the namespace's first", there.At.Sub(applied))
 	return nil
-}
-
-// apply applies the claim as dora, and returns when the app cluster had it.
-func (s *Story) apply(ctx context.Context, plan string) (time.Time, error) {
-	path := filepath.Join(s.Platform.Dir, "claim.yaml")
-	if err := os.WriteFile(path, []byte(manifest(plan)), 0o600); err != nil {
-		return time.Time{}, err
-	}
-	if _, err := s.Platform.Kubectl(ctx, s.developer, "apply", "-f", path); err != nil {
-		return time.Time{}, err
-	}
-	e, err := s.app.Until(ctx, "the app cluster has it", planIs(plan))
-	return e.At, err
-}
-
-func planIs(plan string) func(platform.Event) bool {
-	return func(e platform.Event) bool {
-		return e.Object.GetName() == name && platform.Is(e.Object, plan, "spec", "plan")
-	}
 }
 
 func (s *Story) showCommit(ctx context.Context) error {
@@ -110,7 +90,7 @@ func (s *Story) showCommit(ctx context.Context) error {
 	if _, err := s.Platform.Git(ctx, env.Alice, s.Platform.Dir, "clone", "--quiet", url, s.clone); err != nil {
 		return err
 	}
-	out, err := s.git(ctx, "log", "-1", "--stat", "--patch", "--format=commit %h%nAuthor:    %an <%ae>%nCommitter: %cn%n%n%B")
+	out, err := s.git(ctx, "log", "-1", "--stat", "--patch", "--format=commit %h%nAuthor:    %an <%ae>%nCommitter: %cn%n%n%B", "--", file)
 	if err != nil {
 		return err
 	}
@@ -167,15 +147,24 @@ func (s *Story) changeByKubectl(ctx context.Context) error {
 		return err
 	}
 	s.measured("apply → claim changed in the control plane", there.At.Sub(applied))
-	return s.statusTravels(ctx, small, applied)
+	if err := s.statusTravels(ctx, small, applied); err != nil {
+		return err
+	}
+	if err := s.answers(ctx, "SHOW shared_buffers", "512MB"); err != nil {
+		return err
+	}
+	s.measured("apply → PostgreSQL has the plan's memory", time.Since(applied))
+	return nil
 }
 
 func (s *Story) changeByGit(ctx context.Context) error {
 	if _, err := s.git(ctx, "pull", "--quiet", "--rebase"); err != nil {
 		return err
 	}
-	if err := s.edit(file, small, medium); err != nil {
-		return err
+	for _, change := range [][2]string{{small, medium}, {"maxConnections: 120", "maxConnections: 150"}} {
+		if err := s.edit(file, change[0], change[1]); err != nil {
+			return err
+		}
 	}
 	out, err := s.git(ctx, "diff", "--unified=1")
 	if err != nil {
@@ -199,7 +188,11 @@ func (s *Story) changeByGit(ctx context.Context) error {
 	}
 	s.measured("git push begun → claim changed in the control plane", there.At.Sub(began))
 	s.measured("git push begun → claim changed in the app cluster", here.At.Sub(began))
-	return nil
+	if err := s.answers(ctx, "SHOW max_connections", "150"); err != nil {
+		return err
+	}
+	s.measured("git push begun → PostgreSQL has the new limit", time.Since(began))
+	return s.answers(ctx, countRows, rows)
 }
 
 func (s *Story) breakFile(ctx context.Context) error {
@@ -240,16 +233,28 @@ func (s *Story) refused(ctx context.Context, wanted func(string) bool) (string, 
 }
 
 func (s *Story) delete(ctx context.Context) error {
-	began := time.Now()
-	if _, err := s.Platform.Kubectl(ctx, s.developer, "delete", "postgresqlinstance", name, "-n", namespace, "--wait=false"); err != nil {
-		return err
-	}
-	deleted := func(e platform.Event) bool { return e.Type == watch.Deleted && e.Object.GetName() == name }
-	there, err := s.control.Until(ctx, "the claim is gone in the control plane", deleted)
+	last, err := s.credentials(ctx)
 	if err != nil {
 		return err
 	}
-	here, err := s.app.Until(ctx, "the claim is gone in the app cluster", deleted)
+	began := time.Now()
+	// The backup stays: it is what is left of the database.
+	if _, err := s.Platform.Kubectl(ctx, s.developer, "delete", "postgresqlinstance/"+name, "servicebinding/"+name, "-n", namespace, "--wait=false"); err != nil {
+		return err
+	}
+	deleted := func(name string) func(platform.Event) bool {
+		return func(e platform.Event) bool {
+			return e.At.After(began) && e.Type == watch.Deleted && e.Object.GetName() == name
+		}
+	}
+	there, err := s.control.Until(ctx, "the claim is gone in the control plane", deleted(name))
+	if err != nil {
+		return err
+	}
+	if out, err := s.psql(ctx, last, "SELECT 1"); err == nil {
+		return fmt.Errorf("PostgreSQL answers %s after its claim has gone", out)
+	}
+	here, err := s.app.Until(ctx, "the claim is gone in the app cluster", deleted(name))
 	if err != nil {
 		return err
 	}
@@ -258,6 +263,11 @@ func (s *Story) delete(ctx context.Context) error {
 	}
 	s.measured("delete → gone in the control plane", there.At.Sub(began))
 	s.measured("gone there → gone in the app cluster", here.At.Sub(there.At))
+	secret, err := s.secrets.Until(ctx, "the Secret is gone", deleted(secretName))
+	if err != nil {
+		return err
+	}
+	s.measured("delete → its Secret is gone", secret.At.Sub(began))
 	if _, err := s.git(ctx, "pull", "--quiet", "--rebase"); err != nil {
 		return err
 	}
@@ -298,7 +308,7 @@ func (s *Story) inspect(ctx context.Context) error {
 		return err
 	}
 	s.say("git fsck and a fresh clone are clean")
-	return nil
+	return s.findNoPassword(ctx, again)
 }
 
 func (s *Story) git(ctx context.Context, args ...string) (string, error) {

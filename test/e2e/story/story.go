@@ -1,7 +1,8 @@
 // Package story tells gitbind's main job step by step while it happens, on a
-// platform of real parts: somebody connects a cluster, orders a database with
-// kubectl, changes it with Git, and deletes it. `make demo` prints it; the
-// end-to-end test is the same story.
+// platform of real parts: somebody connects a cluster, orders a database and its
+// credentials with kubectl, works with it by psql, changes it with Git, loses a table and
+// has it restored, and deletes it. PostgreSQL's own answers say whether it is so. `make
+// demo` prints it; the end-to-end test is the same story.
 package story
 
 import (
@@ -17,16 +18,22 @@ import (
 // stepDeadline is far above what any step takes: a step that reaches it hangs.
 const stepDeadline = 3 * time.Minute
 
-// Story is told on a platform, to Out.
+// Story is told on a platform with PostgreSQL, to Out.
 type Story struct {
 	Platform *platform.Platform
 	Out      io.Writer
+	// Began is when the first command was given; when the story begins, if it is zero.
+	Began time.Time
 
 	clone     string // the person's clone of the repository
 	developer string // kubeconfig of dora, an ordinary user of the app cluster
-	app       *platform.Watch
-	control   *platform.Watch
+	there     string // the namespace of the claims on the control plane
+	passwords []string
 	figures   []figure
+
+	app, control *platform.Watch // of instances
+	// Of the app cluster.
+	secrets, backups, restores *platform.Watch
 }
 
 type figure struct {
@@ -43,20 +50,26 @@ type step struct {
 func (s *Story) steps() []step {
 	return []step{
 		{"Alice signs in with OIDC and connects the app cluster", s.connect},
-		{"Alice binds the offer \"postgresql\"", s.bind},
-		{"Dora, a developer, orders a database with kubectl apply", s.order},
+		{"Alice binds what is on offer: PostgreSQL, credentials, backups, restores", s.bind},
+		{"Dora, a developer, orders a database and credentials with kubectl apply", s.order},
 		{"It is a commit by Dora on main", s.showCommit},
-		{"Crossplane delivers; the status comes back through Git", s.becomesReady},
+		{"A PostgreSQL server runs; the status comes back through Git", s.becomesReady},
+		{"The credentials arrive as a Secret, encrypted on their way; psql inserts rows", s.insertRows},
 		{"Dora changes the plan with kubectl apply", s.changeByKubectl},
 		{"Alice changes it with Git: clone, edit, push", s.changeByGit},
+		{"Dora orders a backup, drops the table, and has it restored", s.restore},
+		{"The password is replaced on the control plane, and the Secret follows", s.rotate},
 		{"A broken file on main is refused by name, and stops nothing else", s.breakFile},
-		{"Dora deletes the database; it is gone on all three sides", s.delete},
-		{"The history reads well, and the repository is sound", s.inspect},
+		{"Dora deletes database and credentials; they are gone on all sides", s.delete},
+		{"The history reads well and holds no password; the repository is sound", s.inspect},
 	}
 }
 
 // Tell tells the whole story and returns at the first step that fails.
 func (s *Story) Tell(ctx context.Context) error {
+	if s.Began.IsZero() {
+		s.Began = time.Now()
+	}
 	steps := s.steps()
 	for i, step := range steps {
 		fmt.Fprintf(s.Out, "\n%d/%d  %s\n", i+1, len(steps), step.title)

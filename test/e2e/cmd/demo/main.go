@@ -31,8 +31,8 @@ func run(bin, dir string, once bool) (err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	began := time.Now()
-	fmt.Println("Starting an app cluster and a control plane: API servers, Crossplane, Dex, gitbind.")
-	p, err := platform.Start(ctx, platform.Options{Bin: bin, Dir: dir, Progress: os.Stdout})
+	fmt.Println("Starting an app cluster and a control plane: API servers, Crossplane, Dex, an operator of PostgreSQL, gitbind.")
+	p, err := platform.Start(ctx, platform.Options{Bin: bin, Dir: dir, Postgres: true, Progress: os.Stdout})
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func run(bin, dir string, once bool) (err error) {
 		}
 	}()
 	fmt.Printf("All is up after %s.\n", time.Since(began).Round(100*time.Millisecond))
-	s := &story.Story{Platform: p, Out: os.Stdout}
+	s := &story.Story{Platform: p, Out: os.Stdout, Began: began}
 	if err := s.Tell(ctx); err != nil {
 		if ctx.Err() != nil {
 			return errors.New("interrupted")

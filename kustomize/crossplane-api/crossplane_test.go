@@ -40,6 +40,7 @@ func TestKinds(t *testing.T) {
 	c := &cluster{T: t, Client: newClient(t, e.Cluster(env.Control))}
 	c.apply("../crds/control-plane")
 	c.apply("../../test/postgres/crds")
+	c.apply("testdata/a9s")
 	for _, dir := range kinds(t) {
 		c.apply(dir)
 	}
@@ -54,6 +55,7 @@ func TestKinds(t *testing.T) {
 	t.Run("schemas", func(t *testing.T) { testSchemas(c.with(t)) })
 	t.Run("what users of Klutch apply is taken", func(t *testing.T) { testKlutchManifests(c.with(t)) })
 	t.Run("what a8s makes of what users of Klutch apply", func(t *testing.T) { testA8s(c.with(t)) })
+	t.Run("what a9s makes of each kind", func(t *testing.T) { testA9s(c.with(t)) })
 }
 
 // definition is the XRD of a kind of claims.

@@ -40,7 +40,7 @@ type Options struct {
 
 // Steps are what can be measured, in order. Without bursts, the claims that the
 // others need are there beforehand. Pushes are taken with the last size alone.
-var Steps = []string{"bursts", "changes", "restarts", "idleness", "pushes"}
+var Steps = []string{"bursts", "changes", "restarts", "idleness", "secrets", "pushes"}
 
 // namespaces are over how many the claims are spread.
 const namespaces = 10
@@ -112,7 +112,7 @@ func one(ctx context.Context, o Options, size int, steps []string, report *figur
 		}
 	}
 	measure := map[string]func(context.Context) error{
-		"bursts": r.bursts, "changes": r.changes, "restarts": r.restarts, "idleness": r.idle, "pushes": r.pushes,
+		"bursts": r.bursts, "changes": r.changes, "restarts": r.restarts, "idleness": r.idle, "secrets": r.secrets, "pushes": r.pushes,
 	}
 	for _, name := range Steps {
 		if !slices.Contains(steps, name) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/events"
@@ -19,6 +20,7 @@ import (
 	"gitbind.dev/backend/internal/onboarding"
 	"gitbind.dev/backend/internal/ui"
 	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/metrics"
 	"gitbind.dev/gitbridge/version"
 )
 
@@ -52,8 +54,14 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 		return err
 	}
 	hub := events.NewHub()
+	registry := &metrics.Registry{Registerer: ctrlmetrics.Registry}
+	served := registry.Counter("gitbind_host_requests_total", "Pushes (receive) and fetches (upload) of the embedded host, done by the host itself or by git.", "service", "by")
+	if registry.Err != nil {
+		return registry.Err
+	}
 	host, err := embedded.New(ctx, embedded.Config{
 		Dir: o.gitDir, PublicURL: o.publicURL, Authenticator: auth, OwnerOf: auth.OwnerOf, Moved: hub.Publish,
+		Served:   func(service, by string) { served.WithLabelValues(service, by).Inc() },
 		MaxBytes: o.limits.repositoryMiB << 20, MaxRefs: o.limits.branches, Log: log,
 	})
 	if err != nil {

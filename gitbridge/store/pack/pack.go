@@ -91,6 +91,18 @@ type Pack struct {
 	// Unpacked is how many bytes all objects have together, kept or not, with the
 	// deltas that some of them are given as.
 	Unpacked int64
+	// Entries are the objects that came whole, in their order, and Deltas how many came
+	// as differences.
+	Entries []Entry
+	Deltas  int
+}
+
+// Entry is where an object that came whole is in its pack, as an index has it.
+type Entry struct {
+	Name   plumbing.Hash
+	Offset int64
+	// CRC is that of the bytes from Offset to the next entry.
+	CRC uint32
 }
 
 // delta is an object that came as the difference from another one.
@@ -126,6 +138,9 @@ type reader struct {
 	byName  map[plumbing.Hash][]delta
 	byPlace map[int64][]delta
 	ready   []readyDelta
+
+	// crc is that of the entry that was read last.
+	crc uint32
 
 	kept, commits int64
 	// owed is what is kept and not charged.
@@ -207,6 +222,15 @@ func (p *reader) next() error {
 	if err := errors.Join(p.count(h.Length), p.countCommit(h.Type, h.Length)); err != nil {
 		return err
 	}
+	if err := p.nextWhole(h); err != nil {
+		return err
+	}
+	p.Entries = append(p.Entries, Entry{p.names[h.Offset], h.Offset, p.crc})
+	return nil
+}
+
+// nextWhole reads an object that is no delta.
+func (p *reader) nextWhole(h *packfile.ObjectHeader) error {
 	if !p.wants(h.Type, h.Length) {
 		return p.skip(h)
 	}
@@ -233,7 +257,8 @@ func (p *reader) content(h *packfile.ObjectHeader) ([]byte, error) {
 }
 
 func (p *reader) copyTo(w io.Writer, h *packfile.ObjectHeader) error {
-	n, _, err := p.scanner.NextObject(w)
+	n, crc, err := p.scanner.NextObject(w)
+	p.crc = crc
 	if err != nil {
 		return malformed(err)
 	}
@@ -285,6 +310,7 @@ func (p *reader) arrived(offset int64, o Object, depth int) error {
 }
 
 func (p *reader) nextDelta(h *packfile.ObjectHeader) error {
+	p.Deltas++
 	if err := p.count(h.Length); err != nil {
 		return err
 	}

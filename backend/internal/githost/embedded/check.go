@@ -35,8 +35,8 @@ type check struct {
 	reader *reader
 	// charge claims memory for the push.
 	charge func(bytes int64) error
-	// pack holds the commits and trees that the push brings.
-	pack map[plumbing.Hash]object
+	// pack is what the push brings.
+	pack *pack.Pack
 	// commits are those of pack, read.
 	commits map[plumbing.Hash]commit
 	// compared are the pairs of root trees that share all outside bindings/.
@@ -48,7 +48,7 @@ func newCheck(ctx context.Context, repo *repository, caller access.Caller, charg
 	return &check{
 		ctx: ctx, caller: caller, repo: repo,
 		reader: &reader{repo: repo, ctx: ctx}, charge: charge,
-		commits: map[plumbing.Hash]commit{}, compared: map[[2]plumbing.Hash]bool{},
+		pack: &pack.Pack{}, commits: map[plumbing.Hash]commit{}, compared: map[[2]plumbing.Hash]bool{},
 	}
 }
 
@@ -137,7 +137,7 @@ func (c *check) walk(cmd command) (fresh, exits []plumbing.Hash, err error) {
 			continue
 		}
 		seen[name] = true
-		if _, ours := c.pack[name]; name == cmd.Old || !ours {
+		if _, ours := c.pack.Objects[name]; name == cmd.Old || !ours {
 			if err := c.known(cmd, name); err != nil {
 				return nil, nil, err
 			}
@@ -343,7 +343,7 @@ func (c *check) tree(name plumbing.Hash) ([]treeEntry, error) {
 
 // object finds an object in the push, or else in the repository.
 func (c *check) object(name plumbing.Hash, want plumbing.ObjectType) (object, error) {
-	o, ok := c.pack[name]
+	o, ok := c.pack.Objects[name]
 	if !ok {
 		var err error
 		if o, ok, err = c.reader.object(name); err != nil {
@@ -359,14 +359,12 @@ func (c *check) object(name plumbing.Hash, want plumbing.ObjectType) (object, er
 	return o, nil
 }
 
-// remember keeps what the next push will be compared with: the commits that
-// this one brought, and their root trees.
+// remember keeps what the next push will be compared with: the commits and folders
+// that this one brought.
 func (c *check) remember() {
-	for name, commit := range c.commits {
-		for _, h := range []plumbing.Hash{name, commit.Tree} {
-			if o, ok := c.pack[h]; ok {
-				c.repo.objects.put(h, o)
-			}
+	for name, o := range c.pack.Objects {
+		if o.Type == plumbing.CommitObject || o.Type == plumbing.TreeObject {
+			c.repo.objects.put(name, o)
 		}
 	}
 }

@@ -131,7 +131,7 @@ func entries(data []byte, fn func(mode, name []byte, hash plumbing.Hash) error) 
 
 // folder is a tree as it is stored, in the push or in the repository.
 func (c *check) folder(name plumbing.Hash) ([]byte, error) {
-	o, ok := c.pack[name]
+	o, ok := c.pack.Objects[name]
 	if !ok {
 		var err error
 		if o, ok, err = c.reader.read(name); err != nil {

@@ -44,6 +44,9 @@ type Config struct {
 	// Moved is told of each branch that a push moved, in the order of the
 	// moves of one repository. It must not block: the next push waits for it.
 	Moved func(cluster string, e restapi.RefEvent)
+	// Served, if not nil, counts the pushes ("receive") and fetches ("upload") that were
+	// answered, and by what: "host" or "git".
+	Served func(service, by string)
 	// MaxPush is the largest push, in bytes; 0 means 64 MiB.
 	MaxPush int64
 	// MaxBytes and MaxRefs are how large a repository may be on the disk, and how
@@ -89,6 +92,7 @@ type Host struct {
 	clientLimits clientLimits
 	repack       chan *repository
 	extents      *extents
+	recent       *recent
 	// memory is that of all pushes in work.
 	memory  *memory.Budget
 	started time.Time
@@ -139,6 +143,7 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 		clientLimits: defaultClientLimits,
 		repack:       make(chan *repository, 1024),
 		extents:      &extents{},
+		recent:       newRecent(),
 		memory:       memory.NewBudget(pushMemory),
 		started:      time.Now(),
 		now:          time.Now,

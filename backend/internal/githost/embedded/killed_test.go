@@ -34,6 +34,9 @@ func (s *served) hook(t *testing.T, script string) (runs, goOn string) {
 	return runs, goOn
 }
 
+// leftToGit is a file with a name with which the host leaves a push to git.
+const leftToGit = "bindings/.left-to-git"
+
 // soon waits for what happens in another process.
 func soon(t *testing.T, what string, is func() bool) {
 	t.Helper()
@@ -63,7 +66,7 @@ func TestAClientThatGoesAwayInTheMiddleOfAPushLeavesNothingLocked(t *testing.T) 
 	defer front.Close()
 
 	c := s.clone(t, access.Konnector)
-	c.commit("Order", map[string]string{claimPath: "plan: small\n"})
+	c.commit("Order", map[string]string{claimPath: "plan: small\n", leftToGit: "x\n"})
 	want := strings.TrimSpace(c.git("rev-parse", "HEAD"))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -99,7 +102,7 @@ func TestAGitThatWasKilledLeavesNothingLocked(t *testing.T) {
 	s := serve(t)
 	runs, _ := s.hook(t, "kill -9 $PPID")
 	c := s.clone(t, access.Konnector)
-	c.commit("Order", map[string]string{claimPath: "plan: small\n"})
+	c.commit("Order", map[string]string{claimPath: "plan: small\n", leftToGit: "x\n"})
 	if out, err := stockGit(t, c.dir, nil, "push", "origin", "main"); err == nil || !there(runs) {
 		t.Fatalf("git was not killed: %s", out)
 	}

@@ -23,11 +23,8 @@ const (
 	gitMemory = 96 << 20
 )
 
-// object is a commit or a tree.
-type object struct {
-	Type plumbing.ObjectType
-	Data []byte
-}
+// object is one of the repository or of a push; files are without their content.
+type object = pack.Object
 
 // objectSource finds objects that the repository has already: the base of a
 // thin pack's deltas. ok is false for an object that is neither commit nor
@@ -36,20 +33,18 @@ type objectSource interface {
 	object(h plumbing.Hash) (o object, ok bool, err error)
 }
 
-// readPush takes the commits and trees out of a received pack. Of files it takes the
-// size alone: no rule looks into one. A delta without a base is one on a file, or git
-// itself refuses it.
+// readPush reads a received pack: its commits and trees, and of files the size alone, as
+// no rule looks into one. A delta without a base is one on a file, or git itself refuses
+// it.
 // Charge is told of the memory that it takes, with what git will take for the same.
-func readPush(r io.Reader, source objectSource, charge func(int64) error) (map[plumbing.Hash]object, error) {
-	wanted := func(t plumbing.ObjectType) bool { return t == plumbing.CommitObject || t == plumbing.TreeObject }
+func readPush(r io.Reader, source objectSource, charge func(int64) error) (*pack.Pack, error) {
 	p, err := pack.Read(r, pack.Options{
 		Limits: packLimits,
 		Charge: charge,
-		Keep:   func(t plumbing.ObjectType, _ int64) bool { return wanted(t) },
-		Base: func(h plumbing.Hash) (pack.Object, bool, error) {
-			o, ok, err := source.object(h)
-			return pack.Object{Type: o.Type, Size: int64(len(o.Data)), Data: o.Data}, ok, err
+		Keep: func(t plumbing.ObjectType, _ int64) bool {
+			return t == plumbing.CommitObject || t == plumbing.TreeObject
 		},
+		Base: source.object,
 	})
 	if err != nil {
 		return nil, err
@@ -57,11 +52,5 @@ func readPush(r io.Reader, source objectSource, charge func(int64) error) (map[p
 	if err := charge(min(p.Unpacked, gitMemory)); err != nil {
 		return nil, err
 	}
-	objects := map[plumbing.Hash]object{}
-	for name, o := range p.Objects {
-		if wanted(o.Type) {
-			objects[name] = object{o.Type, o.Data}
-		}
-	}
-	return objects, nil
+	return p, nil
 }

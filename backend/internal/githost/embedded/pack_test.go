@@ -69,7 +69,7 @@ func insert(baseSize int, text string) []byte {
 
 func TestOfAPushCommitsAndTreesAreRead(t *testing.T) {
 	t.Parallel()
-	known := object{plumbing.CommitObject, []byte("one commit")}
+	known := object{Type: plumbing.CommitObject, Data: []byte("one commit")}
 	commit, file := plumbing.ComputeHash(plumbing.CommitObject, known.Data), plumbing.ComputeHash(plumbing.BlobObject, []byte("file"))
 	got, err := readPush(bytes.NewReader(handmadePack(
 		packEntry{typ: typeBlob, data: []byte("file")},
@@ -86,12 +86,17 @@ func TestOfAPushCommitsAndTreesAreRead(t *testing.T) {
 		emptyTree: plumbing.TreeObject,
 		plumbing.ComputeHash(plumbing.CommitObject, []byte("another commit")): plumbing.CommitObject,
 	}
-	if len(got) != len(want) {
-		t.Errorf("%d objects, want %d: %v", len(got), len(want), got)
+	for h, o := range got.Objects {
+		if read := want[h] != plumbing.InvalidObject; read != (o.Type == plumbing.CommitObject || o.Type == plumbing.TreeObject) {
+			t.Errorf("%s is %v", h, o)
+		}
+		if o.Type == plumbing.BlobObject && o.Data != nil {
+			t.Errorf("file %s is read", h)
+		}
 	}
 	for h, typ := range want {
-		if got[h].Type != typ {
-			t.Errorf("%s %s is %v", typ, h, got[h])
+		if got.Objects[h].Type != typ {
+			t.Errorf("%s %s is %v", typ, h, got.Objects[h])
 		}
 	}
 }

@@ -64,7 +64,7 @@ func (r *reader) read(name plumbing.Hash) (object, bool, error) {
 	if _, err := io.ReadFull(r.out, data); err != nil {
 		return object{}, false, fmt.Errorf("git cat-file: %w", err)
 	}
-	return object{Type: typ, Data: data[:size]}, true, nil
+	return object{Type: typ, Size: size, Data: data[:size]}, true, nil
 }
 
 // hasCommit tells whether the repository has this commit.

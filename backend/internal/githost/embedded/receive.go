@@ -120,7 +120,11 @@ func (h *Host) push(ctx context.Context, repo *repository, caller access.Caller,
 	if err := repo.unlockKilled(); err != nil {
 		return nil, err
 	}
-	answer, err := repo.receivePack(ctx, caller, req, body.from(0))
+	answer, ok := h.takeDirectly(ctx, repo, c, req, body.inMemory(packAt))
+	h.served("receive", ok)
+	if !ok {
+		answer, err = repo.receivePack(ctx, caller, req, body.from(0))
+	}
 	// Whatever git answered, or whether it was stopped: the refs tell.
 	if h.announce(repo, caller, req, before) == len(req.Commands) {
 		c.remember()

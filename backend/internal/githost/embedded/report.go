@@ -7,6 +7,11 @@ import (
 // maxSideBand is the most that one packet of side-band-64k carries.
 const maxSideBand = 65515
 
+// okPush is the answer to a push that was taken.
+func okPush(req *pushRequest) []byte {
+	return pushReport(req, "ok", "", nil)
+}
+
 // refusedPush is the answer to a push that git never sees: in the protocol's
 // own form, so that stock git shows the words and exits non-zero, and so that a
 // program reads a final no. words are for people; reasons are one line for each
@@ -25,12 +30,17 @@ func fullPush(req *pushRequest, words string) []byte {
 	return pushReport(req, words, words, reasons)
 }
 
+// pushReport is an answer with a reason against each ref; nil is that all are set.
 func pushReport(req *pushRequest, unpack, words string, reasons []string) []byte {
 	var report []byte
 	if req.ReportStatus {
 		report = appendPkt(report, "unpack "+unpack+"\n")
 		for i, c := range req.Commands {
-			report = appendPkt(report, "ng "+c.Ref+" "+oneLine(reasons[i])+"\n")
+			line := "ok " + c.Ref
+			if reasons != nil {
+				line = "ng " + c.Ref + " " + oneLine(reasons[i])
+			}
+			report = appendPkt(report, line+"\n")
 		}
 		report = append(report, flushPkt...)
 	}

@@ -33,6 +33,8 @@ type pushRequest struct {
 	Commands []command
 	// ReportStatus and SideBand are what the client can read.
 	ReportStatus, SideBand bool
+	// Shallow says that the client does not have all history.
+	Shallow bool
 }
 
 // parsePushRequest reads the head of a receive-pack request from r and leaves
@@ -55,6 +57,7 @@ func parsePushRequest(r io.Reader) (*pushRequest, error) {
 			if _, err := parseHash(strings.TrimSuffix(string(rest), "\n")); err != nil {
 				return nil, err
 			}
+			req.Shallow = true
 			continue
 		}
 		head, caps, hasCaps := bytes.Cut(line, []byte{0})

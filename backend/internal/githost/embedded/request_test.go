@@ -41,7 +41,7 @@ func TestParsePushRequest(t *testing.T) {
 		{name: "with line ends, without capabilities", in: pkts(ones + " " + twos + " refs/heads/main\n"),
 			want: &pushRequest{Commands: []command{update}}},
 		{name: "from a shallow clone", in: pkts("shallow "+ones+"\n", ones+" "+twos+" refs/heads/main\x00report-status-v2 object-format=sha1"),
-			want: &pushRequest{Commands: []command{update}, ReportStatus: true}},
+			want: &pushRequest{Commands: []command{update}, ReportStatus: true, Shallow: true}},
 		{name: "create and delete", in: pkts(zeros+" "+twos+" refs/heads/a\x00report-status", ones+" "+zeros+" refs/heads/b"),
 			want: &pushRequest{Commands: []command{{Ref: "refs/heads/a", New: plumbing.NewHash(twos)}, {Ref: "refs/heads/b", Old: plumbing.NewHash(ones)}}, ReportStatus: true}},
 		// git push origin :refs/heads/changes/none, with a git that knows of no such branch.

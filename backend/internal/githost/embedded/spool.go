@@ -93,6 +93,14 @@ func (s *spool) from(offset int64) io.ReadSeeker {
 	return bytes.NewReader(s.memory[offset:])
 }
 
+// inMemory is the body from an offset on, nil if it is too large to be in memory.
+func (s *spool) inMemory(offset int64) []byte {
+	if s.file != nil {
+		return nil
+	}
+	return s.memory[offset:]
+}
+
 func (s *spool) close() {
 	if s.file != nil {
 		s.file.Close()

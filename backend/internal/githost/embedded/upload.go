@@ -42,6 +42,16 @@ func (h *Host) upload(w http.ResponseWriter, r *http.Request, repo *repository, 
 		return err
 	}
 	defer body.close()
+	var answer []byte
+	direct := false
+	if r.Header.Get("Git-Protocol") == "" {
+		answer, direct = h.recent.answer(repo, body.inMemory(0))
+	}
+	h.served("upload", direct)
+	if direct {
+		_, _ = h.progressWriter(w).Write(answer)
+		return nil
+	}
 	leave, err := h.uploads.enter(ctx, who)
 	if err != nil {
 		return err

@@ -1,0 +1,91 @@
+package embedded
+
+import (
+	"context"
+	"crypto/sha1"
+	"errors"
+
+	"github.com/go-git/go-git/v5/plumbing"
+)
+
+// maxPlain bounds the commits and folders of a push that the host takes itself, and each
+// folder that they are compared with, in bytes: taken apart, they have many times of that.
+const maxPlain = 4 << 20
+
+// takeDirectly does a push as git would, with no process, if it is of the kind that the
+// agents make: one branch goes on from its head, by a pack of plain objects without
+// deltas, with all that belongs to them. ok is false where it is of another kind, or where
+// something went wrong: then nothing was done that git would mind, and git is to do it.
+func (h *Host) takeDirectly(ctx context.Context, repo *repository, c *check, req *pushRequest, received []byte) (answer []byte, ok bool) {
+	p, ok := c.direct(req, received)
+	if !ok {
+		return nil, false
+	}
+	err := p.store(repo.dir)
+	cmd := req.Commands[0]
+	if err == nil {
+		var moved bool
+		if moved, err = setRef(repo.dir, cmd.Ref, cmd.Old, cmd.New); moved {
+			return stalePush(req, cmd.Ref), true
+		}
+	}
+	if err != nil {
+		if !errors.Is(err, errTaken) {
+			h.cfg.Log.WarnContext(ctx, "Push handed over to git", "cluster", repo.id, "ref", cmd.Ref, "error", err)
+		}
+		return nil, false
+	}
+	h.recent.put(repo, cmd, p, c)
+	return okPush(req), true
+}
+
+// served counts a request.
+func (h *Host) served(service string, direct bool) {
+	by := "git"
+	if direct {
+		by = "host"
+	}
+	if h.cfg.Served != nil {
+		h.cfg.Served(service, by)
+	}
+}
+
+// direct gives the pack of a push that needs no git.
+func (c *check) direct(req *pushRequest, received []byte) (p packFile, ok bool) {
+	if len(req.Commands) != 1 || req.Shallow || c.divided() || len(received) < sha1.Size || c.read() > maxPlain {
+		return p, false
+	}
+	cmd := req.Commands[0]
+	if cmd.create() || cmd.remove() || !c.plain() {
+		return p, false
+	}
+	p = packFile{received, c.pack.Entries}
+	if !p.ends() {
+		return p, false
+	}
+	ok, err := c.whole(cmd)
+	return p, ok && err == nil
+}
+
+// read is how many bytes of commits and folders a push brings.
+func (c *check) read() (size int64) {
+	for _, o := range c.pack.Objects {
+		size += int64(len(o.Data))
+	}
+	return size
+}
+
+// divided tells whether a pack has deltas, or an object twice.
+func (c *check) divided() bool {
+	return c.pack.Deltas > 0 || len(c.pack.Entries) != len(c.pack.Objects)
+}
+
+// largest is the size of the largest file that a push brings, in bytes.
+func (c *check) largest() (size int64) {
+	for _, o := range c.pack.Objects {
+		if o.Type == plumbing.BlobObject {
+			size = max(size, o.Size)
+		}
+	}
+	return size
+}

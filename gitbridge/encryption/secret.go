@@ -175,6 +175,14 @@ type Opener struct {
 	Identities Identities
 }
 
+// Equal reports whether both open the same; either may be nil.
+func (o *Opener) Equal(other *Opener) bool {
+	if o == nil || other == nil {
+		return o == other
+	}
+	return o.Cluster == other.Cluster && slices.Equal(o.Keys, other.Keys) && slices.Equal(o.Identities.Recipients(), other.Identities.Recipients())
+}
+
 // Open checks and decrypts the file that lies at a path of status. The error says in
 // words for people why it is refused; it is ErrUnknownSigner or ErrSignature, or
 // age.ErrIncorrectIdentity where it is not encrypted to the keys that are here.

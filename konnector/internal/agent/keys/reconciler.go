@@ -248,8 +248,7 @@ func (r *Reconciler) open(conn *v1alpha1.Connection, k *keys, bridge *v1alpha1.E
 func (r *Reconciler) setOpener(connection string, o *encryption.Opener) {
 	m := r.of(connection)
 	r.mu.Lock()
-	same := o == nil && m.opener == nil || o != nil && m.opener != nil && o.Cluster == m.opener.Cluster && slices.Equal(o.Keys, m.opener.Keys) &&
-		slices.Equal(o.Identities.Recipients(), m.opener.Identities.Recipients())
+	same := o.Equal(m.opener)
 	if !same {
 		m.opener = o
 	}

@@ -1,26 +1,15 @@
 package repository
 
-import (
-	"slices"
-
-	"gitbind.dev/gitbridge/encryption"
-)
+import "gitbind.dev/gitbridge/encryption"
 
 // SetOpener says how what travels encrypted is opened from now on; nil for not at all.
 // Claims whose Secrets could not be opened are looked at again.
 func (r *Repository) SetOpener(o *encryption.Opener) {
-	if sameOpener(r.opener.Load(), o) {
+	if o.Equal(r.opener.Load()) {
 		return
 	}
 	r.opener.Store(o)
 	r.tell.recovered()
-}
-
-func sameOpener(a, b *encryption.Opener) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return a.Cluster == b.Cluster && slices.Equal(a.Keys, b.Keys) && slices.Equal(a.Identities.Recipients(), b.Identities.Recipients())
 }
 
 // Opener is nil as long as there are no keys.

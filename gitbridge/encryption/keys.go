@@ -41,6 +41,24 @@ func NewSigner(seed []byte) (*Signer, error) {
 	return &Signer{key: ed25519.NewKeyFromSeed(seed), digests: digests}, nil
 }
 
+// SigningKeyEntry is where the data of a side's Secret has its signing key.
+const SigningKeyEntry = "signing.key"
+
+// GenerateSigningKey makes a signing key as it lies in a Secret: a seed in base64.
+func GenerateSigningKey() []byte {
+	return []byte(base64.StdEncoding.EncodeToString(GenerateSeed()))
+}
+
+// ParseSigningKey is the Signer of a signing key as it lies in a Secret.
+func ParseSigningKey(text []byte) (*Signer, error) {
+	seed, err := base64.StdEncoding.DecodeString(string(text))
+	if err != nil {
+		// What is wrong might repeat a part of it.
+		return nil, errors.New("a signing key is not in base64")
+	}
+	return NewSigner(seed)
+}
+
 // Public is the key to check signatures with, in base64.
 func (s *Signer) Public() string {
 	return base64.StdEncoding.EncodeToString(s.key.Public().(ed25519.PublicKey))

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
 	"sync"
 
@@ -15,9 +14,6 @@ import (
 	"gitbind.dev/gitbridge/encryption"
 	"gitbind.dev/gitbridge/internal/tenant"
 )
-
-// seedKey is where the bridge's Secret has the seed of its signing key, in base64.
-const seedKey = "signing.key"
 
 // signing has the key with which the bridge signs: one for all clusters, in a Secret
 // of its own namespace. It is made when it is asked for first.
@@ -43,7 +39,7 @@ func (s *signing) Signer(ctx context.Context) (*encryption.Signer, error) {
 	if apierrors.IsNotFound(err) {
 		secret = &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: at.Name},
-			Data:       map[string][]byte{seedKey: []byte(base64.StdEncoding.EncodeToString(encryption.GenerateSeed()))},
+			Data:       map[string][]byte{encryption.SigningKeyEntry: encryption.GenerateSigningKey()},
 		}
 		err = s.client.Create(ctx, secret, client.FieldOwner(tenant.FieldOwner))
 		if apierrors.IsAlreadyExists(err) {
@@ -53,12 +49,9 @@ func (s *signing) Signer(ctx context.Context) (*encryption.Signer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("get the bridge's signing key, Secret %s: %w", at, err)
 	}
-	seed, err := base64.StdEncoding.DecodeString(string(secret.Data[seedKey]))
-	if err == nil {
-		s.signer, err = encryption.NewSigner(seed)
-	}
+	s.signer, err = encryption.ParseSigningKey(secret.Data[encryption.SigningKeyEntry])
 	if err != nil {
-		return nil, fmt.Errorf("the bridge's Secret %s has no signing key in %s: delete it, and the bridge makes another one", at, seedKey)
+		return nil, fmt.Errorf("the bridge's Secret %s has no signing key in %s: delete it, and the bridge makes another one", at, encryption.SigningKeyEntry)
 	}
 	return s.signer, nil
 }

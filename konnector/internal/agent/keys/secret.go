@@ -3,7 +3,6 @@ package keys
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"strings"
@@ -18,12 +17,9 @@ import (
 	"gitbind.dev/gitbridge/encryption"
 )
 
-// Keys of the Secret's data: the identities as age-keygen writes them, newest first, and
-// the seed of the signing key in base64.
-const (
-	identityKey = "age.key"
-	seedKey     = "signing.key"
-)
+// identityKey is where the Secret's data has the identities as age-keygen writes them,
+// newest first. The signing key lies beside them.
+const identityKey = "age.key"
 
 // kept is how many identities stay when another one is made: what was encrypted to the
 // one before must be read until the bridge has encrypted it anew.
@@ -73,8 +69,8 @@ func generate(at client.ObjectKey) (*corev1.Secret, error) {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: at.Name},
 		Data: map[string][]byte{
-			identityKey: fileOf(identity, recipient),
-			seedKey:     []byte(base64.StdEncoding.EncodeToString(encryption.GenerateSeed())),
+			identityKey:                fileOf(identity, recipient),
+			encryption.SigningKeyEntry: encryption.GenerateSigningKey(),
 		},
 	}, nil
 }
@@ -114,12 +110,8 @@ func read(secret *corev1.Secret) (*keys, error) {
 	if k.identities, err = encryption.ParseIdentities(secret.Data[identityKey]); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", errKey, identityKey, err)
 	}
-	seed, err := base64.StdEncoding.DecodeString(string(secret.Data[seedKey]))
-	if err == nil {
-		k.signer, err = encryption.NewSigner(seed)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%w: %s is no signing key, 32 bytes in base64", errKey, seedKey)
+	if k.signer, err = encryption.ParseSigningKey(secret.Data[encryption.SigningKeyEntry]); err != nil {
+		return nil, fmt.Errorf("%w: %s is no signing key, 32 bytes in base64", errKey, encryption.SigningKeyEntry)
 	}
 	return k, nil
 }

@@ -41,6 +41,12 @@ type Secret struct {
 	Data map[string][]byte
 }
 
+// NeverTravels reports whether Secrets of a type are no data but a credential of their
+// cluster itself: its controllers fill them in, or let in who knows them.
+func NeverTravels(t corev1.SecretType) bool {
+	return t == corev1.SecretTypeServiceAccountToken || t == corev1.SecretTypeBootstrapToken
+}
+
 // Seal writes a Secret for recipients, as its version of this sequence.
 func (s *Signer) Seal(b Binding, secret Secret, recipients []string, sequence int64) ([]byte, error) {
 	if len(recipients) == 0 {

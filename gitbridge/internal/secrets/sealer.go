@@ -302,8 +302,7 @@ func judge(selections []selection, secret *corev1.Secret) (t taken, ok bool) {
 
 // never says why a Secret must not travel, whoever names it.
 func never(secret *corev1.Secret) string {
-	switch secret.Type {
-	case corev1.SecretTypeServiceAccountToken, corev1.SecretTypeBootstrapToken:
+	if encryption.NeverTravels(secret.Type) {
 		return fmt.Sprintf("a Secret of type %s is a credential of the control plane itself", secret.Type)
 	}
 	return ""

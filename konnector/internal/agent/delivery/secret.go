@@ -23,10 +23,6 @@ type wanted struct {
 	sequence int64
 }
 
-// kubernetesOwn are types of which a Secret is no data but a credential of the app
-// cluster itself: its controllers fill them in, or let in who knows them.
-var kubernetesOwn = []corev1.SecretType{corev1.SecretTypeServiceAccountToken, corev1.SecretTypeBootstrapToken}
-
 // open checks that a file is of this claim, and decrypts it.
 func (c Claim) open(s Secret, o *encryption.Opener) (*wanted, error) {
 	if o == nil {
@@ -40,7 +36,7 @@ func (c Claim) open(s Secret, o *encryption.Opener) (*wanted, error) {
 		return nil, notForThisClaim(s.Name, "another claim, "+strconv.QuoteToASCII(e.Claim.Name))
 	case !c.is(e.Claim.UID):
 		return nil, notForThisClaim(s.Name, "another claim of this name, with another UID")
-	case slices.Contains(kubernetesOwn, secret.Type):
+	case encryption.NeverTravels(secret.Type):
 		return nil, &Trouble{Reason: Refused, Message: fmt.Sprintf("Secret %s is not taken: its type is %s, which is for this cluster's own credentials.", s.Name, secret.Type)}
 	}
 	if secret.Type == "" {

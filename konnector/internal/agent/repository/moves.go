@@ -3,7 +3,6 @@ package repository
 import (
 	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"slices"
 
@@ -185,9 +184,8 @@ func (r *Removals) log(ctx context.Context, main *store.Snapshot, objects []Obje
 		}
 		asked[o.Commit] = true
 		commits, descends, err := r.lineage.main.Log(ctx, o.Commit, main.Head())
-		var limit *store.LimitError
 		switch {
-		case errors.As(err, &limit) && !limit.Passing:
+		case store.LastingLimit(err) != nil:
 		case err != nil:
 			return logged{}, err
 		case descends && len(commits) > len(all):

@@ -17,6 +17,9 @@ const (
 	EncryptedSecretKind = "EncryptedSecret"
 )
 
+// AllSecrets stands for all Secrets of a claim in Status.Withheld.
+const AllSecrets = "*"
+
 // ErrNotSecretPath says that a path is not that of an EncryptedSecret.
 var ErrNotSecretPath = errors.New("not the path of an encrypted Secret: want bindings/<plural>.<group>/secrets/<namespace>/<name>.yaml")
 

@@ -91,8 +91,7 @@ type Status struct {
 	// Secrets are the names of the Secrets that travel with the claim, sorted. Each
 	// is a file of the branch status; see SecretKey.
 	Secrets []string `json:"secrets,omitempty"`
-	// Withheld says why a Secret that should travel does not, by its name or by what
-	// is known of it.
+	// Withheld says why a Secret that should travel does not, by its name, or AllSecrets.
 	Withheld map[string]string `json:"withheld,omitempty"`
 	// Effective are the fields of spec that the platform's template changed, as
 	// they are applied; null for one that it took away.

@@ -114,7 +114,7 @@ func (s *Sealer) Seal(ctx context.Context, c Claim, status Status) (Result, erro
 	}
 	unchanged := Result{Names: c.Present, Withheld: c.Withheld}
 	keep := func(why string) (Result, error) {
-		return Result{Names: c.Present, Withheld: map[string]string{everything: why}}, nil
+		return Result{Names: c.Present, Withheld: map[string]string{contract.AllSecrets: why}}, nil
 	}
 	recipients, err := s.options.Recipients(ctx)
 	if err != nil {
@@ -145,7 +145,7 @@ func (s *Sealer) Seal(ctx context.Context, c Claim, status Status) (Result, erro
 	var trouble error
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		if len(out.Names) == maxSecrets {
-			out.Withheld[everything] = fmt.Sprintf("no more than %d Secrets travel with a claim, and there are %d", maxSecrets, len(found))
+			out.Withheld[contract.AllSecrets] = fmt.Sprintf("no more than %d Secrets travel with a claim, and there are %d", maxSecrets, len(found))
 			break
 		}
 		v, err := s.seal(ctx, c, found[name], selections, to{signer, recipients}, status)
@@ -175,9 +175,6 @@ func (s *Sealer) Seal(ctx context.Context, c Claim, status Status) (Result, erro
 
 // maxSecrets is how many Secrets travel with one claim.
 const maxSecrets = 64
-
-// everything stands for all Secrets of a claim.
-const everything = "*"
 
 // None is the Result for a claim that has no Secrets any more.
 func (s *Sealer) None(key contract.Key, namespace string, present []string, status Status) Result {

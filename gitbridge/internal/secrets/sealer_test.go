@@ -304,7 +304,7 @@ func TestF9_OtherRecipientsHaveItEncryptedAgain(t *testing.T) {
 	w.put("orders-creds", map[string]string{"password": "one"})
 	c := orders(byName("orders-creds"))
 	w.to = nil
-	w.seal(&c, func(r Result) bool { return r.Withheld[everything] != "" && len(r.Names) == 0 })
+	w.seal(&c, func(r Result) bool { return r.Withheld[contract.AllSecrets] != "" && len(r.Names) == 0 })
 	w.to = w.ids.Recipients()
 	w.seal(&c, names("orders-creds"))
 	w.ids = identities(t)
@@ -474,8 +474,8 @@ func TestNoRightIsToldAndComesBack(t *testing.T) {
 	})
 	w.put("orders-creds", map[string]string{"password": "one"})
 	c := orders(byName("orders-creds"))
-	r := w.seal(&c, func(r Result) bool { return r.Withheld[everything] != "" })
-	if diff := cmp.Diff(map[string]string{everything: "the tenant may not read Secrets in " + there + ": it gets that by the ClusterRole gitbind:claim-secrets, if the control plane has it"}, r.Withheld); diff != "" {
+	r := w.seal(&c, func(r Result) bool { return r.Withheld[contract.AllSecrets] != "" })
+	if diff := cmp.Diff(map[string]string{contract.AllSecrets: "the tenant may not read Secrets in " + there + ": it gets that by the ClusterRole gitbind:claim-secrets, if the control plane has it"}, r.Withheld); diff != "" {
 		t.Error(diff)
 	}
 	mu.Lock()

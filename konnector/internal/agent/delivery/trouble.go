@@ -31,9 +31,9 @@ func unopened(name string, file []byte, err error) *Trouble {
 	return no(Refused, "Ask the operator of the control plane.")
 }
 
-// NotSent says why the control plane does not send a Secret; "*" is for all of them.
+// NotSent says why the control plane does not send a Secret; contract.AllSecrets is for all of them.
 func NotSent(name, why string) *Trouble {
-	if name == "*" {
+	if name == contract.AllSecrets {
 		return &Trouble{Reason: Withheld, Message: "The control plane sends no Secrets: " + strings.TrimSuffix(why, ".") + "."}
 	}
 	return &Trouble{Reason: Withheld, Message: fmt.Sprintf("The control plane does not send Secret %s: %s.", name, strings.TrimSuffix(why, "."))}

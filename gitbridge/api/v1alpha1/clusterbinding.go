@@ -106,6 +106,15 @@ type EncryptionKeys struct {
 	SigningKeys []string `json:"signingKeys,omitempty"`
 }
 
+// Recipients are whom the app cluster has Secrets encrypted to; none before it has
+// registered a key.
+func (b *ClusterBinding) Recipients() []string {
+	if b.Spec.Encryption == nil {
+		return nil
+	}
+	return b.Spec.Encryption.Recipients
+}
+
 // Owner is an OIDC identity. Issuer and subject identify it; username is how
 // the control plane's RBAC knows it.
 type Owner struct {

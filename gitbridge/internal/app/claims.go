@@ -77,10 +77,10 @@ func (f claimsFactory) recipients(ctx context.Context, cluster tenant.Cluster) (
 	if err := f.client.Get(ctx, client.ObjectKey{Name: cluster.ID}, &b); err != nil {
 		return nil, fmt.Errorf("get ClusterBinding: %w", err)
 	}
-	if b.Spec.Encryption == nil || len(b.Spec.Encryption.Recipients) == 0 {
+	if len(b.Recipients()) == 0 {
 		return nil, nil
 	}
-	return append(slices.Clone(b.Spec.Encryption.Recipients), f.escrow...), nil
+	return slices.Concat(b.Recipients(), f.escrow), nil
 }
 
 // foresee begins to watch what the cluster may use: the objects take as long to

@@ -41,17 +41,10 @@ func (f *follower) is(b *v1alpha1.ClusterBinding) bool {
 	return f.cluster == clusterOf(b) && f.url == b.Status.Repository.URL
 }
 
-func recipientsOf(b *v1alpha1.ClusterBinding) []string {
-	if b.Spec.Encryption == nil {
-		return nil
-	}
-	return b.Spec.Encryption.Recipients
-}
-
 // reencrypt looks at all claims again when their Secrets are to be encrypted to others
 // than before.
 func (f *follower) reencrypt(b *v1alpha1.ClusterBinding) {
-	if now := recipientsOf(b); !slices.Equal(now, f.recipients) {
+	if now := b.Recipients(); !slices.Equal(now, f.recipients) {
 		f.recipients = now
 		f.session.EnqueueAll()
 	}
@@ -66,7 +59,7 @@ func (r *Reconciler) begin(b *v1alpha1.ClusterBinding) (*follower, error) {
 	if !v1alpha1.ValidClusterID(b.Name) {
 		return nil, fmt.Errorf("%q is no cluster id: lower-case letters and digits, beginning with a letter", b.Name)
 	}
-	f := &follower{cluster: clusterOf(b), url: b.Status.Repository.URL, status: newStatus(r.Client, r.Server, b), recipients: recipientsOf(b)}
+	f := &follower{cluster: clusterOf(b), url: b.Status.Repository.URL, status: newStatus(r.Client, r.Server, b), recipients: b.Recipients()}
 	credentials := r.credentials(f.cluster.Namespace)
 	name, email := contract.BridgeIdentity()
 	repository, err := gitstore.Open(gitstore.Options{

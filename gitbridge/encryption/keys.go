@@ -9,6 +9,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"filippo.io/age"
@@ -94,11 +95,7 @@ func Verify(keys []string, purpose string, message []byte, signature string) err
 	if !ok {
 		return ErrSignature
 	}
-	known := false
-	for _, k := range keys {
-		known = known || k == public
-	}
-	if !known {
+	if !slices.Contains(keys, public) {
 		return ErrUnknownSigner
 	}
 	key, err := base64.StdEncoding.Strict().DecodeString(public)

@@ -76,24 +76,15 @@ func (s *Signer) Seal(b Binding, secret Secret, recipients []string, sequence in
 	return file, nil
 }
 
-// Same reports whether a file says, by this signer's key, what Seal would write
-// now, whatever the sequence.
-func (s *Signer) Same(file []byte, b Binding, secret Secret, recipients []string) bool {
+// Compare gives the sequence of a file that this signer wrote, 0 of any other, and
+// reports whether it says what Seal would write now, whatever the sequence.
+func (s *Signer) Compare(file []byte, b Binding, secret Secret, recipients []string) (sequence int64, same bool) {
 	e, err := read(file, []string{s.Public()})
 	if err != nil {
-		return false
+		return 0, false
 	}
 	plain, err := manifest(b, secret)
-	return err == nil && e.Digest == s.digestOf(plain, recipients)
-}
-
-// Sequence is that of a file that this signer wrote; 0 of any other.
-func (s *Signer) Sequence(file []byte) int64 {
-	e, err := read(file, []string{s.Public()})
-	if err != nil {
-		return 0
-	}
-	return e.Sequence
+	return e.Sequence, err == nil && e.Digest == s.digestOf(plain, recipients)
 }
 
 // digestOf covers all of a file but the sequence: the manifest says what it is bound

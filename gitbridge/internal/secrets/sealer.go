@@ -271,11 +271,12 @@ func (s *Sealer) seal(ctx context.Context, c Claim, t taken, selections []select
 	of = strings.Join(append([]string{t.version(), c.UID, c.Key.Name}, to.recipients...), " ")
 	binding := encryption.Binding{Cluster: s.options.Cluster, Claim: c.Key, UID: c.UID}
 	travels := encryption.Secret{Name: secret.Name, Type: secret.Type, Data: only(secret.Data, t.keys)}
-	if exists && to.signer.Same(present, binding, travels, to.recipients) {
+	sequence, same := to.signer.Compare(present, binding, travels, to.recipients)
+	if exists && same {
 		s.remember(at.Path(), sealed{of, entry.Hash})
 		return verdict{travels: true}, nil
 	}
-	data, err := to.signer.Seal(binding, travels, to.recipients, max(to.signer.Sequence(present)+1, s.options.Now().UnixMilli()))
+	data, err := to.signer.Seal(binding, travels, to.recipients, max(sequence+1, s.options.Now().UnixMilli()))
 	if errors.Is(err, encryption.ErrTooLarge) {
 		return verdict{why: err.Error(), stays: true}, nil
 	}

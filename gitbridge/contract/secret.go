@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -87,6 +88,53 @@ type SecretClaim struct {
 // SecretKey names the Secret.
 func (s *EncryptedSecret) SecretKey() SecretKey {
 	return SecretKey{Binding: s.Claim.Binding, Namespace: s.Metadata.Namespace, Name: s.Metadata.Name}
+}
+
+// SecretListKind is what the signature of a SecretList is for.
+const SecretListKind = "SecretList"
+
+// SecretList says which Secrets travel with a claim. The bridge signs it, together with
+// which cluster and which claim it is of; package encryption writes and checks that.
+type SecretList struct {
+	// UID is that of the claim in the app cluster; empty as long as the bridge does not
+	// know it.
+	UID string `json:"uid,omitempty"`
+	// Sequence grows with each list of a claim. It is of the same clock as an
+	// EncryptedSecret's.
+	Sequence int64 `json:"sequence"`
+	// Versions are the sequences of the Secrets that travel, by name. Each is a file
+	// of the branch status; see SecretKey.
+	Versions map[string]int64 `json:"versions,omitempty"`
+	// Signature is letters, digits and "+/=.:".
+	Signature string `json:"signature"`
+}
+
+// Names are those of the Secrets, sorted; none of a list that is nil.
+func (l *SecretList) Names() []string {
+	if l == nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(l.Versions))
+}
+
+// Same reports whether both say the same; either may be nil.
+func (l *SecretList) Same(other *SecretList) bool {
+	if l == nil || other == nil {
+		return l == other
+	}
+	return l.Signature == other.Signature && l.UID == other.UID && l.Sequence == other.Sequence && maps.Equal(l.Versions, other.Versions)
+}
+
+func (l *SecretList) object() object {
+	o := append(object{}.with("uid", l.UID), field{"sequence", l.Sequence})
+	if len(l.Versions) > 0 {
+		versions := make(map[string]any, len(l.Versions))
+		for name, sequence := range l.Versions {
+			versions[name] = sequence
+		}
+		o = append(o, field{"versions", versions})
+	}
+	return append(o, field{"signature", l.Signature})
 }
 
 // signature begins the last line of an EncryptedSecret's file.

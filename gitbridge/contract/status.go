@@ -88,9 +88,8 @@ type Status struct {
 	// Object is "<namespace>/<name>" of the object on the control plane, from
 	// when it was applied until it is known to be gone as it should.
 	Object string `json:"object,omitempty"`
-	// Secrets are the names of the Secrets that travel with the claim, sorted. Each
-	// is a file of the branch status; see SecretKey.
-	Secrets []string `json:"secrets,omitempty"`
+	// Secrets are those that travel with the claim; nil as long as none ever did.
+	Secrets *SecretList `json:"secrets,omitempty"`
 	// Withheld says why a Secret that should travel does not, by its name, or AllSecrets.
 	Withheld map[string]string `json:"withheld,omitempty"`
 	// Effective are the fields of spec that the platform's template changed, as
@@ -143,8 +142,8 @@ func EncodeStatus(s *Status) ([]byte, error) {
 		o = append(o, field{"problem", append(at, field{"reason", p.Reason})})
 	}
 	o = o.with("uid", s.UID).with("since", s.Since).with("object", s.Object)
-	if len(s.Secrets) > 0 {
-		o = append(o, field{"secrets", list(s.Secrets)})
+	if s.Secrets != nil {
+		o = append(o, field{"secrets", s.Secrets.object()})
 	}
 	if len(s.Withheld) > 0 {
 		o = append(o, field{"withheld", s.Withheld})

@@ -2,7 +2,6 @@ package contract
 
 import (
 	"maps"
-	"slices"
 	"sync"
 
 	"k8s.io/utils/lru"
@@ -45,7 +44,12 @@ func (s *Status) copy() *Status {
 		problem := *s.Problem
 		out.Problem = &problem
 	}
-	out.Secrets, out.Withheld = slices.Clone(s.Secrets), maps.Clone(s.Withheld)
+	out.Withheld = maps.Clone(s.Withheld)
+	if s.Secrets != nil {
+		secrets := *s.Secrets
+		secrets.Versions = maps.Clone(s.Secrets.Versions)
+		out.Secrets = &secrets
+	}
 	if s.Effective != nil {
 		out.Effective = copyOf(s.Effective).(map[string]any)
 	}

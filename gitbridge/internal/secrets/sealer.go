@@ -56,9 +56,10 @@ type Sealer struct {
 }
 
 type sealed struct {
-	// of names what went into it, and file what came out.
-	of   string
-	file store.Hash
+	// of names what went into it; file, with its sequence, is what came out.
+	of       string
+	file     store.Hash
+	sequence int64
 }
 
 // NewSealer makes a Sealer that works until ctx ends.
@@ -82,16 +83,16 @@ type Claim struct {
 	Shape  crossplane.Shape
 	// Offered are what the template names.
 	Offered []v1alpha1.PermissionClaim
-	// Present are the names of its Secrets that are on status, and Withheld is what
-	// status says of others.
-	Present  []string
+	// Present is what status says of its Secrets, and Withheld of those that do not
+	// travel.
+	Present  *contract.SecretList
 	Withheld map[string]string
 }
 
 // Result says which Secrets of a claim travel.
 type Result struct {
-	// Names are sorted, and Withheld says why others do not.
-	Names    []string
+	// Secrets are those that do, and Withheld says why others do not.
+	Secrets  *contract.SecretList
 	Withheld map[string]string
 	// Files are those to change on status.
 	Files []statusbranch.File
@@ -110,11 +111,11 @@ type Status interface {
 func (s *Sealer) Seal(ctx context.Context, c Claim, status Status) (Result, error) {
 	selections := selectionsOf(c.Shape, c.Offered, c.Object)
 	if len(selections) == 0 {
-		return s.None(c.Key, c.Object.GetNamespace(), c.Present, status), nil
+		return s.None(ctx, c, c.Object.GetNamespace(), status)
 	}
-	unchanged := Result{Names: c.Present, Withheld: c.Withheld}
+	unchanged := Result{Secrets: c.Present, Withheld: c.Withheld}
 	keep := func(why string) (Result, error) {
-		return Result{Names: c.Present, Withheld: map[string]string{contract.AllSecrets: why}}, nil
+		return Result{Secrets: c.Present, Withheld: map[string]string{contract.AllSecrets: why}}, nil
 	}
 	recipients, err := s.options.Recipients(ctx)
 	if err != nil {
@@ -141,10 +142,10 @@ func (s *Sealer) Seal(ctx context.Context, c Claim, status Status) (Result, erro
 	case err != nil:
 		return keep(err.Error())
 	}
-	out := Result{Withheld: map[string]string{}}
+	out, versions := Result{Withheld: map[string]string{}}, map[string]int64{}
 	var trouble error
 	for _, name := range slices.Sorted(maps.Keys(found)) {
-		if len(out.Names) == maxSecrets {
+		if len(versions) == maxSecrets {
 			out.Withheld[contract.AllSecrets] = fmt.Sprintf("no more than %d Secrets travel with a claim, and there are %d", maxSecrets, len(found))
 			break
 		}
@@ -157,15 +158,19 @@ func (s *Sealer) Seal(ctx context.Context, c Claim, status Status) (Result, erro
 		if v.why != "" {
 			out.Withheld[name] = v.why
 		}
-		if v.travels || v.stays && slices.Contains(c.Present, name) {
-			out.Names = append(out.Names, name)
+		before, present := c.version(name)
+		switch {
+		case v.travels:
+			versions[name] = v.sequence
+		case v.stays && present:
+			versions[name] = before
 		}
 		if v.file.Data != nil {
 			out.Files = append(out.Files, v.file)
 		}
 		out.Again = out.Again || v.taken
 	}
-	s.remove(&out, c.Key, c.Present, status)
+	s.finish(&out, c, signer, versions, status)
 	if len(out.Withheld) == 0 {
 		// As it is read back: an answer that says the same is the same.
 		out.Withheld = nil
@@ -177,25 +182,45 @@ func (s *Sealer) Seal(ctx context.Context, c Claim, status Status) (Result, erro
 const maxSecrets = 64
 
 // None is the Result for a claim that has no Secrets any more.
-func (s *Sealer) None(key contract.Key, namespace string, present []string, status Status) Result {
-	s.watches.forget(namespace, key.Path())
+func (s *Sealer) None(ctx context.Context, c Claim, namespace string, status Status) (Result, error) {
+	s.watches.forget(namespace, c.Key.Path())
 	var out Result
-	s.remove(&out, key, present, status)
-	return out
+	if c.Present == nil {
+		return out, nil
+	}
+	signer, err := s.options.Signer(ctx)
+	if err != nil {
+		return Result{Secrets: c.Present}, err
+	}
+	s.finish(&out, c, signer, nil, status)
+	return out, nil
 }
 
-// remove has the files of Secrets go that do not travel any more.
-func (s *Sealer) remove(r *Result, key contract.Key, present []string, status Status) {
-	for _, name := range present {
-		at := contract.SecretKey{Binding: key.Binding, Namespace: key.Namespace, Name: name}
-		if slices.Contains(r.Names, name) {
+// finish signs which versions travel, and has the files of other Secrets go.
+func (s *Sealer) finish(r *Result, c Claim, signer *encryption.Signer, versions map[string]int64, status Status) {
+	r.Secrets = signer.List(s.binding(c), versions, c.Present, s.options.Now().UnixMilli())
+	for _, name := range c.Present.Names() {
+		at := contract.SecretKey{Binding: c.Key.Binding, Namespace: c.Key.Namespace, Name: name}
+		if _, travels := versions[name]; travels {
 			continue
 		}
-		if file, err := status.Read(at.Path()); err == nil && ownerOf(file) == key.Name {
+		if file, err := status.Read(at.Path()); err == nil && ownerOf(file) == c.Key.Name {
 			r.Files = append(r.Files, statusbranch.File{Path: at.Path()})
 			s.remember(at.Path(), sealed{})
 		}
 	}
+}
+
+func (s *Sealer) binding(c Claim) encryption.Binding {
+	return encryption.Binding{Cluster: s.options.Cluster, Claim: c.Key, UID: c.UID}
+}
+
+// version is that of a Secret which travels as far as status says.
+func (c Claim) version(name string) (sequence int64, ok bool) {
+	if c.Present != nil {
+		sequence, ok = c.Present.Versions[name]
+	}
+	return sequence, ok
 }
 
 // ownerOf is the name of the claim that a file belongs to, "" if there is no file that
@@ -217,9 +242,11 @@ type to struct {
 
 // verdict is what is to be done with one Secret.
 type verdict struct {
-	// travels says that it does; file has data where the one on status will not do.
-	travels bool
-	file    statusbranch.File
+	// travels says that it does, and in which version; file has data where the one on
+	// status will not do.
+	travels  bool
+	sequence int64
+	file     statusbranch.File
 	// why it does not travel now, and whether the version that travelled stays: nobody
 	// took it away.
 	why   string
@@ -238,8 +265,8 @@ func (s *Sealer) seal(ctx context.Context, c Claim, t taken, selections []select
 	at := contract.SecretKey{Binding: c.Key.Binding, Namespace: c.Key.Namespace, Name: t.metadata.Name}
 	entry, exists := status.Entry(at.Path())
 	of := strings.Join(append([]string{t.version(), c.UID, c.Key.Name}, to.recipients...), " ")
-	if exists && s.isSealed(at.Path(), sealed{of, entry.Hash}) {
-		return verdict{travels: true}, nil
+	if sequence := s.sequenceOf(at.Path(), of, entry.Hash); exists && sequence > 0 {
+		return verdict{travels: true, sequence: sequence}, nil
 	}
 	present, err := status.Read(at.Path())
 	if err != nil && !errors.Is(err, store.ErrNotExist) {
@@ -269,18 +296,19 @@ func (s *Sealer) seal(ctx context.Context, c Claim, t taken, selections []select
 		return withheld(why), nil
 	}
 	of = strings.Join(append([]string{t.version(), c.UID, c.Key.Name}, to.recipients...), " ")
-	binding := encryption.Binding{Cluster: s.options.Cluster, Claim: c.Key, UID: c.UID}
+	binding := s.binding(c)
 	travels := encryption.Secret{Name: secret.Name, Type: secret.Type, Data: only(secret.Data, t.keys)}
 	sequence, same := to.signer.Compare(present, binding, travels, to.recipients)
 	if exists && same {
-		s.remember(at.Path(), sealed{of, entry.Hash})
-		return verdict{travels: true}, nil
+		s.remember(at.Path(), sealed{of, entry.Hash, sequence})
+		return verdict{travels: true, sequence: sequence}, nil
 	}
-	data, err := to.signer.Seal(binding, travels, to.recipients, max(sequence+1, s.options.Now().UnixMilli()))
+	sequence = max(sequence+1, s.options.Now().UnixMilli())
+	data, err := to.signer.Seal(binding, travels, to.recipients, sequence)
 	if errors.Is(err, encryption.ErrTooLarge) {
 		return verdict{why: err.Error(), stays: true}, nil
 	}
-	return verdict{travels: true, file: statusbranch.File{Path: at.Path(), Data: data}}, err
+	return verdict{travels: true, sequence: sequence, file: statusbranch.File{Path: at.Path(), Data: data}}, err
 }
 
 const notOwned = "a Secret of this name is not the claim's: its object does not control it"
@@ -313,13 +341,17 @@ func lists(claim contract.Key, name string, status Status) bool {
 		return false
 	}
 	answer, err := contract.DecodeStatus(data)
-	return err == nil && slices.Contains(answer.Secrets, name)
+	return err == nil && slices.Contains(answer.Secrets.Names(), name)
 }
 
-func (s *Sealer) isSealed(path string, as sealed) bool {
+// sequenceOf is that of a file which is known to be made of this; 0 of any other.
+func (s *Sealer) sequenceOf(path, of string, file store.Hash) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.sealed[path] == as
+	if known := s.sealed[path]; known.of == of && known.file == file {
+		return known.sequence
+	}
+	return 0
 }
 
 func (s *Sealer) remember(path string, as sealed) {

@@ -190,7 +190,7 @@ func (w *world) seal(c *Claim, want func(Result) bool) Result {
 		r, err := w.sealer.Seal(w.Context(), *c, w.status)
 		if err == nil {
 			w.status.write(r.Files)
-			c.Present, c.Withheld = r.Names, r.Withheld
+			c.Present, c.Withheld = r.Secrets, r.Withheld
 			if want(r) {
 				return r
 			}
@@ -198,14 +198,14 @@ func (w *world) seal(c *Claim, want func(Result) bool) Result {
 			w.Fatal(err)
 		}
 		if time.Now().After(deadline) {
-			w.Fatalf("names are %v, withheld %v", r.Names, r.Withheld)
+			w.Fatalf("names are %v, withheld %v", r.Secrets.Names(), r.Withheld)
 		}
 		time.Sleep(time.Millisecond)
 	}
 }
 
 func names(want ...string) func(Result) bool {
-	return func(r Result) bool { return slices.Equal(r.Names, want) }
+	return func(r Result) bool { return slices.Equal(r.Secrets.Names(), want) }
 }
 
 // opens is a Secret as the app cluster gets it.
@@ -252,9 +252,10 @@ func TestA12_SecretsAreChosenByNameFieldAndLabels(t *testing.T) {
 		t.Errorf("on status are %v", slices.Collect(maps.Keys(w.status)))
 	}
 	// Nor does anything stay of a claim that is gone.
-	w.status.write(w.sealer.None(c.Key, there, c.Present, w.status).Files)
-	if len(w.status) != 0 {
-		t.Errorf("left are %v", slices.Collect(maps.Keys(w.status)))
+	r, err := w.sealer.None(t.Context(), c, there, w.status)
+	w.status.write(r.Files)
+	if err != nil || len(w.status) != 0 || r.Secrets == nil || len(r.Secrets.Versions) > 0 {
+		t.Errorf("left are %v, %+v, %v", slices.Collect(maps.Keys(w.status)), r.Secrets, err)
 	}
 	if w.sealer.watches.namespaces[there] != nil {
 		t.Error("the namespace is still watched")
@@ -269,8 +270,8 @@ func TestF4_ARotatedValueFollowsAndAnUnchangedOneMakesNoFile(t *testing.T) {
 	_, first := w.opens("orders-creds")
 	quiet := func(when string) {
 		t.Helper()
-		if r, err := w.sealer.Seal(t.Context(), c, w.status); err != nil || len(r.Files) > 0 || r.Withheld != nil {
-			t.Errorf("%s: %d files, %v", when, len(r.Files), err)
+		if r, err := w.sealer.Seal(t.Context(), c, w.status); err != nil || len(r.Files) > 0 || r.Withheld != nil || !r.Secrets.Same(c.Present) {
+			t.Errorf("%s: %d files, %+v, %v", when, len(r.Files), r.Secrets, err)
 		}
 	}
 	quiet("nothing changed")
@@ -288,9 +289,14 @@ func TestF4_ARotatedValueFollowsAndAnUnchangedOneMakesNoFile(t *testing.T) {
 	}
 
 	w.put("orders-creds", map[string]string{"password": "two"})
+	before := c.Present
 	w.seal(&c, func(r Result) bool { return len(r.Files) == 1 })
-	if got, sequence := w.opens("orders-creds"); got["password"] != "two" || sequence <= first {
+	got, sequence := w.opens("orders-creds")
+	if got["password"] != "two" || sequence <= first {
 		t.Errorf("the value is %q in version %d after %d", got["password"], sequence, first)
+	}
+	if l := c.Present; l.Versions["orders-creds"] != sequence || l.Sequence <= before.Sequence || l.UID != c.UID {
+		t.Errorf("the list is %+v after %+v", l, before)
 	}
 	for deadline := time.Now().Add(30 * time.Second); !w.wasChanged(c.Key.Path()); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -304,7 +310,7 @@ func TestF9_OtherRecipientsHaveItEncryptedAgain(t *testing.T) {
 	w.put("orders-creds", map[string]string{"password": "one"})
 	c := orders(byName("orders-creds"))
 	w.to = nil
-	w.seal(&c, func(r Result) bool { return r.Withheld[contract.AllSecrets] != "" && len(r.Names) == 0 })
+	w.seal(&c, func(r Result) bool { return r.Withheld[contract.AllSecrets] != "" && len(r.Secrets.Names()) == 0 })
 	w.to = w.ids.Recipients()
 	w.seal(&c, names("orders-creds"))
 	w.ids = identities(t)
@@ -330,7 +336,9 @@ func TestWhatIsNotTheClaimsDoesNotTravel(t *testing.T) {
 	}
 	w.put("orders-conn", map[string]string{"password": "x"}, controlled("uid-of-billing"))
 	withheld := func(words string) func(Result) bool {
-		return func(r Result) bool { return strings.Contains(r.Withheld["orders-conn"], words) && len(r.Names) == 0 }
+		return func(r Result) bool {
+			return strings.Contains(r.Withheld["orders-conn"], words) && len(r.Secrets.Names()) == 0
+		}
 	}
 	w.seal(&c, withheld("does not control it"))
 	w.put("orders-conn", map[string]string{"password": "x"}, controlled(c.Object.GetUID()))
@@ -352,7 +360,7 @@ func TestWhatWasDeliveredStaysWhenANewVersionCannotTravel(t *testing.T) {
 	stays := func(words string) {
 		t.Helper()
 		w.seal(&c, func(r Result) bool {
-			return strings.Contains(r.Withheld["orders-creds"], words) && slices.Equal(r.Names, []string{"orders-creds"})
+			return strings.Contains(r.Withheld["orders-creds"], words) && slices.Equal(r.Secrets.Names(), []string{"orders-creds"})
 		})
 		if got, _ := w.opens("orders-creds"); got["password"] != "x" {
 			t.Errorf("%s: it is %v", words, got)
@@ -384,8 +392,8 @@ func TestOneSecretKeepsNoOtherWaiting(t *testing.T) {
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
 		r, err := w.sealer.Seal(t.Context(), c, w.status)
 		w.status.write(r.Files)
-		if !slices.Equal(r.Names, []string{"a", "b"}) {
-			t.Fatalf("names are %v, %v", r.Names, err)
+		if !slices.Equal(r.Secrets.Names(), []string{"a", "b"}) {
+			t.Fatalf("names are %v, %v", r.Secrets.Names(), err)
 		}
 		if got, _ := w.opens("b"); got["password"] == "2" && err != nil {
 			break
@@ -448,7 +456,7 @@ func TestOneSecretBelongsToOneClaim(t *testing.T) {
 	first, second := orders(byName("shared")), orders(byName("shared"))
 	second.Key.Name = "billing"
 	w.seal(&first, names("shared"))
-	data, err := contract.EncodeStatus(&contract.Status{Result: contract.Applied, Answers: contract.Answers{Commit: "c"}, Secrets: []string{"shared"}})
+	data, err := contract.EncodeStatus(&contract.Status{Result: contract.Applied, Answers: contract.Answers{Commit: "c"}, Secrets: first.Present})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,6 +37,9 @@ type Base struct {
 	Blob string
 	// Generation is that of the object that said it.
 	Generation int64
+	// Committed says that a commit of main, under this Connection, names the object: the
+	// control plane gets to know its UID.
+	Committed bool
 	// Removed says that the file is gone since, and that this is settled: the
 	// object is to go too, whatever comes to lie at the path.
 	Removed bool
@@ -71,6 +74,7 @@ type annotation struct {
 	Commit     string    `json:"commit,omitempty"`
 	Blob       string    `json:"blob,omitempty"`
 	Generation int64     `json:"generation,omitempty"`
+	Committed  bool      `json:"committed,omitempty"`
 	Removed    bool      `json:"removed,omitempty"`
 
 	Lost  *decision.Lost  `json:"lost,omitempty"`
@@ -121,7 +125,7 @@ func (b *Base) Encode() (string, error) {
 		return "", fmt.Errorf("encode base: %w", err)
 	}
 	out, err := json.Marshal(annotation{
-		UID: b.UID, Connection: b.Connection, Commit: b.Commit, Blob: b.Blob, Generation: b.Generation, Removed: b.Removed,
+		UID: b.UID, Connection: b.Connection, Commit: b.Commit, Blob: b.Blob, Generation: b.Generation, Committed: b.Committed, Removed: b.Removed,
 		Lost: b.Lost, Turns: b.Turns, LeftOut: b.LeftOut, Stray: b.Stray, Content: packed,
 	})
 	if err != nil {
@@ -217,7 +221,7 @@ func (a *annotation) base(u *unstructured.Unstructured) *Base {
 		return nil
 	}
 	return &Base{
-		UID: u.GetUID(), Connection: a.Connection, Commit: a.Commit, Blob: a.Blob, Generation: a.Generation, Removed: a.Removed,
+		UID: u.GetUID(), Connection: a.Connection, Commit: a.Commit, Blob: a.Blob, Generation: a.Generation, Committed: a.Committed, Removed: a.Removed,
 		Lost: a.Lost, Turns: a.Turns, LeftOut: a.LeftOut, Stray: a.Stray,
 		Claim: &contract.Claim{
 			APIVersion: c.APIVersion, Kind: c.Kind, Namespace: u.GetNamespace(), Name: u.GetName(),

@@ -57,7 +57,7 @@ func encode(t *testing.T, b *Base) string {
 
 func TestWhatIsWrittenIsRead(t *testing.T) {
 	want := &Base{
-		UID: "u1", Connection: "c1", Commit: "1234", Blob: "5678", Generation: 7, Removed: true,
+		UID: "u1", Connection: "c1", Commit: "1234", Blob: "5678", Generation: 7, Committed: true, Removed: true,
 		LeftOut: []string{"/spec/size"}, Stray: []string{"example.com/owner"},
 		Lost:  &decision.Lost{Reason: decision.BothChanged, Branch: "conflicts/b/team-a/orders/1", Fields: []string{"spec.plan"}, Users: []string{"alice"}},
 		Turns: []flipflop.Turn{{At: 1, Git: true, Since: "12", Fields: []string{"a:b"}}, {At: 2, Fields: []string{"c:d"}}},

@@ -26,29 +26,30 @@ const lookForFree = time.Minute
 // of status that change with it. As long as a claim is not applied as its file says,
 // what travels already goes on as it is.
 func (c *Controller) addSecrets(ctx context.Context, s *step, answer *contract.Status) ([]statusbranch.File, error) {
-	var present []string
-	var withheld map[string]string
+	claim := secrets.Claim{Key: s.Key, Object: s.found}
 	if s.Present != nil {
-		present, withheld = s.Present.Secrets, s.Present.Withheld
+		claim.Present, claim.Withheld = s.Present.Secrets, s.Present.Withheld
+	}
+	if answer != nil {
+		claim.UID = answer.UID
 	}
 	status := c.Session.Status.Snapshot()
+	var r secrets.Result
+	var err error
 	switch {
 	case !s.IsClaim:
 		return nil, nil
 	case answer == nil, answer.Result == contract.Gone:
-		files := c.sealer.None(s.Key, c.Session.Cluster.ClaimNamespace(s.Key.Namespace), present, status).Files
-		if answer != nil {
-			answer.Secrets, answer.Withheld = nil, nil
-		}
-		return files, nil
+		r, err = c.sealer.None(ctx, claim, c.Session.Cluster.ClaimNamespace(s.Key.Namespace), status)
 	case answer.Result != contract.Applied, s.found == nil, s.Held:
-		answer.Secrets, answer.Withheld = present, withheld
-		return nil, nil
+		r = secrets.Result{Secrets: claim.Present, Withheld: claim.Withheld}
+	default:
+		claim.Shape, claim.Offered = s.api.Shape, s.api.Secrets
+		r, err = c.sealer.Seal(ctx, claim, status)
 	}
-	r, err := c.sealer.Seal(ctx, secrets.Claim{
-		Key: s.Key, UID: answer.UID, Object: s.found, Shape: s.api.Shape, Offered: s.api.Secrets, Present: present, Withheld: withheld,
-	}, status)
-	answer.Secrets, answer.Withheld = r.Names, r.Withheld
+	if answer != nil {
+		answer.Secrets, answer.Withheld = r.Secrets, r.Withheld
+	}
 	if r.Again {
 		c.queue.AddAfter(Request{Path: s.Path}, lookForFree)
 	}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +19,7 @@ import (
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/encryption"
 	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/konnector/internal/base"
 	"gitbind.dev/test/env"
 )
 
@@ -26,6 +28,8 @@ type sealing struct {
 	*world
 	signer     *encryption.Signer
 	recipients []string
+	// lists are those of claims that were told last.
+	lists map[string]*contract.SecretList
 }
 
 // newSealing is a world with a claim, orders, that was applied on the control plane.
@@ -40,7 +44,7 @@ func newSealing(t *testing.T) *sealing {
 	w.must(err)
 	opener := &encryption.Opener{Cluster: clusterID, Keys: []string{signer.Public()}, Identities: ids}
 	w.opener = func(string) *encryption.Opener { return opener }
-	s := &sealing{w.loop(), signer, []string{recipient}}
+	s := &sealing{w.loop(), signer, []string{recipient}, map[string]*contract.SecretList{}}
 	s.apply("orders", spec("small"))
 	s.committed("orders")
 	return s
@@ -57,12 +61,19 @@ func (s *sealing) tell(name string, sequence int64, secrets map[string]string) {
 	if e, ok := main.Entry(key.Path()); ok {
 		status.Answers.Blob = string(e.Hash)
 	}
-	files := map[string][]byte{}
+	files, versions := map[string][]byte{}, map[string]int64{}
 	for secret, password := range secrets {
-		status.Secrets = append(status.Secrets, secret)
+		versions[secret] = sequence
 		files[contract.SecretKey{Binding: s.binding, Namespace: s.namespace, Name: secret}.Path()] = s.seal(name, secret, password, sequence)
 	}
-	data, err := contract.EncodeStatus(&status)
+	status.Secrets = s.list(name, versions)
+	s.write(key, &status, files)
+}
+
+// write puts an answer, and the files of Secrets beside it.
+func (s *sealing) write(key contract.Key, status *contract.Status, files map[string][]byte) {
+	s.Helper()
+	data, err := contract.EncodeStatus(status)
 	s.must(err)
 	_, err = s.bridge.Update(s.Context(), store.Edit{
 		Author: store.Signature{Name: "Bridge", Email: "bridge@example.org"}, Subject: "answer",
@@ -78,6 +89,12 @@ func (s *sealing) tell(name string, sequence int64, secrets map[string]string) {
 	s.must(err)
 }
 
+// list is the next list of a claim.
+func (s *sealing) list(claim string, versions map[string]int64) *contract.SecretList {
+	s.lists[claim] = s.signer.List(encryption.Binding{Cluster: clusterID, Claim: s.key(claim), UID: string(s.get(claim).GetUID())}, versions, s.lists[claim], time.Now().UnixMilli())
+	return s.lists[claim]
+}
+
 func (s *sealing) seal(claim, name, password string, sequence int64) []byte {
 	s.Helper()
 	file, err := s.signer.Seal(
@@ -87,10 +104,21 @@ func (s *sealing) seal(claim, name, password string, sequence int64) []byte {
 	return file
 }
 
-// rotate changes a Secret's file alone.
+// rotate answers with another version of one Secret.
 func (s *sealing) rotate(claim, name, password string, sequence int64) {
 	s.Helper()
-	s.put(s.bridge, "rotate", contract.SecretKey{Binding: s.binding, Namespace: s.namespace, Name: name}.Path(), s.seal(claim, name, password, sequence))
+	branch, err := s.bridge.Fetch(s.Context())
+	s.must(err)
+	data, err := branch.Read(s.key(claim).Path())
+	s.must(err)
+	status, err := contract.DecodeStatus(data)
+	s.must(err)
+	versions := maps.Clone(status.Secrets.Versions)
+	versions[name] = sequence
+	status.Secrets = s.list(claim, versions)
+	s.write(s.key(claim), status, map[string][]byte{
+		contract.SecretKey{Binding: s.binding, Namespace: s.namespace, Name: name}.Path(): s.seal(claim, name, password, sequence),
+	})
 }
 
 func (s *sealing) find(name string) *corev1.Secret {
@@ -133,6 +161,9 @@ func TestF4_ARotatedSecretFollowsAndALostOneComesBack(t *testing.T) {
 		map[string]any{"name": "orders-creds", "since": "2026-11-18T11:06:40Z"}, map[string]any{"name": "orders-tls", "since": "2026-11-18T11:06:40Z"},
 	}, list); err != nil {
 		t.Error(err)
+	}
+	if b := base.Read(s.get("orders")); b == nil || !b.Committed {
+		t.Errorf("of the claim that was committed from here the base is %+v", b)
 	}
 	secret := s.find("orders-creds")
 	if owner := metav1.GetControllerOf(secret); owner == nil || owner.UID != s.get("orders").GetUID() || secret.Labels["app.kubernetes.io/managed-by"] != "gitbind-konnector" {
@@ -183,7 +214,7 @@ func TestAnUnchangedSecretCostsNothing(t *testing.T) {
 		s.edit("orders", func(u *unstructured.Unstructured) { u.SetLabels(map[string]string{"round": fmt.Sprint(i)}) })
 		s.committed("orders")
 		s.answer("orders", contract.Status{
-			Result: contract.Applied, UID: string(s.get("orders").GetUID()), Secrets: []string{"orders-creds"},
+			Result: contract.Applied, UID: string(s.get("orders").GetUID()), Secrets: s.lists["orders"],
 			Status: map[string]any{"managed": map[string]any{"is": round}},
 		})
 		s.eventually(round, func() error {
@@ -277,9 +308,10 @@ func TestC6_DeletingTheClaimRemovesItsSecrets(t *testing.T) {
 	// The garbage collector has to know of the claims' API.
 	s.must(s.env.Cluster(env.App).Rediscover(t.Context()))
 	uid := string(s.get("orders").GetUID())
+	later := s.list("orders", map[string]int64{"orders-creds": 5, "late": 6})
 	s.deleteObject("orders")
 	s.fileGone("orders")
-	s.answer("orders", contract.Status{Result: contract.Deleting, UID: uid, Secrets: []string{"orders-creds", "late"}})
+	s.answer("orders", contract.Status{Result: contract.Deleting, UID: uid, Secrets: later})
 	s.conditionIs("orders", "Applied", "Deleting")
 	if s.find("orders-creds") == nil {
 		t.Error("the Secret went before its claim")
@@ -306,7 +338,7 @@ func TestSecretsOfAClaimThatIsHeldStay(t *testing.T) {
 	s.rotate("orders", "orders-creds", "second", 6)
 	s.stop()
 	s.start()
-	s.answer("orders", contract.Status{Result: contract.Held, Message: "wait"})
+	s.answer("orders", contract.Status{Result: contract.Held, Message: "wait", Secrets: s.lists["orders"]})
 	s.conditionIs("orders", "Applied", "Held")
 	s.conditionIs("orders", "Secrets", "Delivered")
 	s.passwordIs("orders-creds", "first")

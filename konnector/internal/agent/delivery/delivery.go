@@ -34,11 +34,15 @@ type Claim struct {
 	// AnsweredUID is the UID of the object that the control plane knows; "" as long as
 	// it knows none.
 	AnsweredUID string
+	// MayBeAnother says that it may know the claim by another object, as this one agreed
+	// with main without a commit that names it: the app cluster was rebuilt from main.
+	MayBeAnother bool
 }
 
-// Secret is one that the control plane lists.
+// Secret is one that the control plane lists, as this version.
 type Secret struct {
-	Name string
+	Name     string
+	Sequence int64
 	// File is the EncryptedSecret.
 	File []byte
 	// Known says that it was delivered before, as far as is known.

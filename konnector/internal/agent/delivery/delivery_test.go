@@ -98,7 +98,17 @@ func (w *world) seal(name, uid string, secret encryption.Secret, sequence int64)
 
 func (w *world) deliver(c Claim, file []byte, known bool) (int64, error) {
 	w.Helper()
-	return Deliverer{Client: w.client, FieldOwner: "konnector"}.Deliver(w.Context(), c, Secret{Name: "orders-creds", File: file, Known: known}, w.opener)
+	return Deliverer{Client: w.client, FieldOwner: "konnector"}.Deliver(w.Context(), c, Secret{Name: "orders-creds", Sequence: sequenceOf(file), File: file, Known: known}, w.opener)
+}
+
+// sequenceOf is what a file says, as the bridge lists it.
+func sequenceOf(file []byte) int64 {
+	body, _, _ := contract.CutSignature(file)
+	e, err := contract.DecodeEncryptedSecret(body)
+	if err != nil {
+		return 0
+	}
+	return e.Sequence
 }
 
 // get is the Secret as it is, nil for none.

@@ -36,6 +36,8 @@ func (c Claim) open(s Secret, o *encryption.Opener) (*wanted, error) {
 		return nil, notForThisClaim(s.Name, "another claim, "+strconv.QuoteToASCII(e.Claim.Name))
 	case !c.is(e.Claim.UID):
 		return nil, notForThisClaim(s.Name, "another claim of this name, with another UID")
+	case e.Sequence != s.Sequence:
+		return nil, notListed(s.Name)
 	case encryption.NeverTravels(secret.Type):
 		return nil, &Trouble{Reason: Refused, Message: fmt.Sprintf("Secret %s is not taken: its type is %s, which is for this cluster's own credentials.", s.Name, secret.Type)}
 	}

@@ -47,6 +47,11 @@ func notForThisClaim(name string, why string) *Trouble {
 	return &Trouble{Reason: NotForThisClaim, Message: fmt.Sprintf("Secret %s is not taken: it is of %s. Ask the operator of the control plane.", name, why)}
 }
 
+// notListed says that a file is of another version than the list has.
+func notListed(name string) *Trouble {
+	return &Trouble{Reason: Replayed, Message: fmt.Sprintf("Secret %s is not taken: its file on branch status is of another version than the control plane lists. Ask its operator who else writes to branch status.", name)}
+}
+
 // exists says that a Secret of that name is somebody else's.
 func exists(c Claim, name, owner string) *Trouble {
 	whose := "is not this claim's"

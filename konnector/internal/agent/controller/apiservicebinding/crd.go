@@ -142,6 +142,9 @@ func prepare(v *apiextensionsv1.CustomResourceDefinitionVersion) {
 	ours = withProperty(ours, "uid", text("The UID of this object: what is said here is about no other."))
 	ours = withProperty(ours, "hold", hold())
 	ours = withProperty(ours, "secrets", secrets())
+	ours = withProperty(ours, "secretsSequence", apiextensionsv1.JSONSchemaProps{
+		Type: "integer", Format: "int64", Description: "Which list of the claim's Secrets was taken last: no older one is.",
+	})
 	// All of it is the konnector's. To keep account of each field's owner would
 	// take the API server about as long, and as much room, as the status itself.
 	status.XMapType = new("atomic")

@@ -88,7 +88,7 @@ func TestDefinitionKeepsTheFieldsOfOurStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	status := got.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"]
-	if ours := status.Properties["gitbind"]; len(status.Properties) != 2 || len(ours.Properties) != 4 || ours.XPreserveUnknownFields != nil {
+	if ours := status.Properties["gitbind"]; len(status.Properties) != 2 || len(ours.Properties) != 5 || ours.XPreserveUnknownFields != nil {
 		t.Errorf("got %+v", status)
 	}
 }

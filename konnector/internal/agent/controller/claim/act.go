@@ -62,6 +62,9 @@ func (r *reconciler) agreed(l *look, version *contract.Claim) base.Base {
 	if l.object != nil {
 		b.UID, b.Generation = l.object.GetUID(), l.object.GetGeneration()
 	}
+	if l.base != nil && l.base.Connection == b.Connection {
+		b.Committed = l.base.Committed
+	}
 	if l.file != nil {
 		b.Blob, b.LeftOut, b.Stray = string(l.file.Hash), l.leftOut(version), r.stray(l)
 	}

@@ -36,8 +36,10 @@ type cachedClaim struct {
 	agreed bool
 	// base is the annotation of that name where the claim is agreed.
 	base string
-	// secrets are the names in status.gitbind.secrets where the claim is agreed.
-	secrets []string
+	// secrets are the names in status.gitbind.secrets, and secretsSequence is the field
+	// of that name, where the claim is agreed.
+	secrets         []string
+	secretsSequence int64
 	// statusDigest is of the status as JSON.
 	statusDigest digest
 	// spec and status are JSON; nil where the claim is agreed.
@@ -69,6 +71,7 @@ func decodeClaim(data []byte) (client.Object, error) {
 		return c, nil
 	}
 	c.base = c.Annotations[v1alpha1.BaseAnnotation]
+	c.secretsSequence = said.Gitbind.SecretsSequence
 	for _, s := range said.Gitbind.Secrets {
 		c.secrets = append(c.secrets, shared(s.Name))
 	}
@@ -96,6 +99,8 @@ type said struct {
 		UID        types.UID
 		Conditions []struct{ Type, Status string }
 		Secrets    []struct{ Name string }
+
+		SecretsSequence int64
 	}
 }
 

@@ -50,7 +50,7 @@ func (r *reconciler) commit(ctx context.Context, l *look) (*unstructured.Unstruc
 	if err != nil {
 		return nil, err
 	}
-	b.Commit = string(s.Head())
+	b.Commit, b.Committed = string(s.Head()), true
 	return r.recordPushed(ctx, l, u, b, users)
 }
 

@@ -51,7 +51,7 @@ func (r *reconciler) merge(ctx context.Context, l *look) (*unstructured.Unstruct
 	if err != nil {
 		return nil, err
 	}
-	b.Commit = string(s.Head())
+	b.Commit, b.Committed = string(s.Head()), true
 	l.says, b.LeftOut = merged, nil
 	pushed := b
 	b.Blob = blobOf(data)

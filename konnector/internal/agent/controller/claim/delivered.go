@@ -29,9 +29,10 @@ type secrets struct {
 // is known.
 type delivered struct {
 	uid types.UID
-	// answered is the UID of the object that the control plane knows.
-	answered string
-	opener   *encryption.Opener
+	// list is the control plane's, and mayBeAnother as Claim of package delivery has it.
+	list         *contract.SecretList
+	mayBeAnother bool
+	opener       *encryption.Opener
 	// files are those that the control plane lists, by the Secrets' names; failed are
 	// the names of those that could not be delivered.
 	files  map[string]store.Hash
@@ -49,16 +50,24 @@ type delivered struct {
 // covers reports whether all that is to be done now was done, and is not to be looked
 // at again yet.
 func (d *delivered) covers(now *delivered) bool {
-	return d.isOf(now) && maps.Equal(d.files, now.files) && maps.Equal(d.withheld, now.withheld) && (!d.unopened || d.opener == now.opener)
+	return d.isOf(now) && d.list.Same(now.list) && maps.Equal(d.files, now.files) && maps.Equal(d.withheld, now.withheld) && (!d.unopened || d.opener == now.opener)
 }
 
 // has reports whether one Secret is known to be as it should be.
 func (d *delivered) has(now *delivered, name string) bool {
-	return d.isOf(now) && d.files[name] == now.files[name] && !d.failed[name]
+	return d.isOf(now) && d.files[name] == now.files[name] && d.answered() == now.answered() && !d.failed[name]
+}
+
+// answered is the UID of the object that the control plane knows.
+func (d *delivered) answered() string {
+	if d.list == nil {
+		return ""
+	}
+	return d.list.UID
 }
 
 func (d *delivered) isOf(now *delivered) bool {
-	return d != nil && d.uid == now.uid && d.answered == now.answered && time.Now().Before(d.due)
+	return d != nil && d.uid == now.uid && d.mayBeAnother == now.mayBeAnother && time.Now().Before(d.due)
 }
 
 func (s *secrets) get(claim contract.Key) *delivered {

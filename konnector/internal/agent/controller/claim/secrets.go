@@ -38,6 +38,8 @@ type secretsSaid struct {
 	// condition is nil where there is nothing to say.
 	condition *condition
 	delivered []deliveredSecret
+	// sequence is that of the control plane's list which was taken last, 0 for none.
+	sequence int64
 }
 
 func (s secretsSaid) find(name string) *deliveredSecret {
@@ -70,6 +72,7 @@ func secretsIn(u *unstructured.Unstructured) (s secretsSaid) {
 		since, _ := objectOf(e)["since"].(string)
 		s.delivered = append(s.delivered, deliveredSecret{name, since})
 	}
+	s.sequence, _, _ = unstructured.NestedInt64(u.Object, "status", "gitbind", "secretsSequence")
 	list, _, _ = unstructured.NestedSlice(u.Object, "status", "gitbind", "conditions")
 	for _, e := range list {
 		c := objectOf(e)
@@ -90,11 +93,11 @@ func (r *reconciler) saidBefore(l *look) (secretsSaid, error) {
 	if l.agreed == nil {
 		return secretsIn(l.object), nil
 	}
-	var s secretsSaid
+	s := secretsSaid{sequence: l.agreed.secretsSequence}
 	for _, name := range l.agreed.secrets {
 		s.delivered = append(s.delivered, deliveredSecret{name: name})
 	}
-	if len(s.delivered) > 0 && !l.delivers() {
+	if len(s.delivered) > 0 && (!l.delivers() || l.answer.Secrets == nil || r.acceptList(l, s.sequence, r.api().Repository.Opener()) != nil) {
 		return s, errIncomplete
 	}
 	return s, nil
@@ -108,10 +111,9 @@ func (l *look) delivers() bool {
 		!l.facts.Terminating && l.object.GetDeletionTimestamp() == nil
 }
 
-// lists reports whether the control plane's answer says which Secrets there are. One
-// that is about a file that was not applied may not.
-func (l *look) lists() bool {
-	return l.answer.Result == contract.Applied || l.answer.Result == contract.Gone
+// acceptList says why the control plane's list of Secrets is not taken.
+func (r *reconciler) acceptList(l *look, last int64, o *encryption.Opener) error {
+	return r.claimOfSecrets(l).Accept(l.answer.Secrets, last, o)
 }
 
 // deliver brings the claim's Secrets here, if anything of them changed since it did
@@ -129,14 +131,14 @@ func (r *reconciler) deliver(ctx context.Context, l *look) error {
 	if !l.delivers() {
 		return nil
 	}
-	if len(l.answer.Secrets) == 0 && len(l.answer.Withheld) == 0 && len(before.delivered) == 0 {
+	if l.answer.Secrets == nil && len(l.answer.Withheld) == 0 && len(before.delivered) == 0 {
 		r.secrets.forget(l.key)
-		l.secrets = secretsSaid{}
+		l.secrets = secretsSaid{sequence: before.sequence}
 		return nil
 	}
 	repo := r.api().Repository
 	now := &delivered{
-		uid: l.object.GetUID(), answered: l.answer.UID, opener: repo.Opener(), files: filesOf(l, l.view.Status), withheld: l.answer.Withheld,
+		uid: l.object.GetUID(), list: l.answer.Secrets, mayBeAnother: r.mayBeAnother(l), opener: repo.Opener(), files: filesOf(l, l.view.Status), withheld: l.answer.Withheld,
 		failed: map[string]bool{},
 	}
 	known := r.secrets.get(l.key)
@@ -145,7 +147,7 @@ func (r *reconciler) deliver(ctx context.Context, l *look) error {
 		return nil
 	}
 	// From here on a file that changes calls the claim.
-	r.secrets.expect(l.key, l.answer.Secrets)
+	r.secrets.expect(l.key, l.answer.Secrets.Names())
 	if err := r.deliverAll(ctx, l, now, known); err != nil {
 		return err
 	}
@@ -161,8 +163,8 @@ func (r *reconciler) deliver(ctx context.Context, l *look) error {
 // filesOf are the hashes of the files of the Secrets that the control plane lists, by
 // the Secrets' names; "" where there is no file.
 func filesOf(l *look, status *store.Snapshot) map[string]store.Hash {
-	files := make(map[string]store.Hash, len(l.answer.Secrets))
-	for _, name := range l.answer.Secrets {
+	files := map[string]store.Hash{}
+	for _, name := range l.answer.Secrets.Names() {
 		files[name] = ""
 		if e, ok := status.Entry(secretKey(l.key, name).Path()); ok {
 			files[name] = e.Hash
@@ -191,13 +193,52 @@ func (r *reconciler) deliverAll(ctx context.Context, l *look, now, known *delive
 		}
 		return nil
 	}
+	for name, why := range now.withheld {
+		troubles = append(troubles, delivery.NotSent(name, why))
+	}
+	now.said.sequence = l.secrets.sequence
+	var refused error
+	if now.list != nil {
+		refused = r.told(r.acceptList(l, l.secrets.sequence, now.opener))
+	}
+	if now.list == nil || refused != nil {
+		// Nothing says that anything is another one than it was.
+		for name := range now.files {
+			now.failed[name] = true
+		}
+		now.said.delivered = slices.Clone(l.secrets.delivered)
+		err := note(refused)
+		now.said.sum(troubles)
+		return err
+	}
+	now.said.sequence = now.list.Sequence
+	if err := r.deliverListed(ctx, l, now, known, note); err != nil {
+		return err
+	}
+	for _, old := range l.secrets.delivered {
+		if _, listed := now.files[old.name]; listed {
+			continue
+		}
+		err := r.deliverer().Remove(ctx, r.claimOfSecrets(l), old.name)
+		if err := note(err); err != nil {
+			return err
+		}
+		if err != nil {
+			now.said.delivered = append(now.said.delivered, old)
+		}
+	}
+	now.said.sum(troubles)
+	return nil
+}
+
+func (r *reconciler) deliverListed(ctx context.Context, l *look, now, known *delivered, note func(error) error) error {
 	for name := range now.files {
 		there := l.secrets.find(name)
 		if there != nil && known.has(now, name) {
 			now.said.delivered = append(now.said.delivered, *there)
 			continue
 		}
-		sequence, err := r.deliverOne(ctx, l, now.opener, delivery.Secret{Name: name, Known: there != nil})
+		sequence, err := r.deliverOne(ctx, l, now.opener, delivery.Secret{Name: name, Sequence: now.list.Versions[name], Known: there != nil})
 		if err := note(err); err != nil {
 			return err
 		}
@@ -209,26 +250,22 @@ func (r *reconciler) deliverAll(ctx context.Context, l *look, now, known *delive
 		}
 		now.failed[name] = err != nil
 	}
-	for _, old := range l.secrets.delivered {
-		if _, listed := now.files[old.name]; listed {
-			continue
-		}
-		var err error
-		if l.lists() {
-			err = r.deliverer().Remove(ctx, l.claimOfSecrets(), old.name)
-		}
-		if err := note(err); err != nil {
-			return err
-		}
-		if err != nil || !l.lists() {
-			now.said.delivered = append(now.said.delivered, old)
-		}
-	}
-	for name, why := range now.withheld {
-		troubles = append(troubles, delivery.NotSent(name, why))
-	}
-	now.said.sum(troubles)
 	return nil
+}
+
+// told has the backend asked whether there is another signing key, where one is not known.
+func (r *reconciler) told(err error) error {
+	var t *delivery.Trouble
+	if errors.As(err, &t) && t.Reason == delivery.UnknownSigner {
+		r.api().Repository.UnknownSigner()
+	}
+	return err
+}
+
+// mayBeAnother reports whether the control plane may know the claim by the UID of
+// another object: of this one no commit told it.
+func (r *reconciler) mayBeAnother(l *look) bool {
+	return l.base != nil && (!l.base.Committed || l.base.Connection != r.api().Repository.ConnectionUID)
 }
 
 func isForeign(err error) bool {
@@ -240,9 +277,10 @@ func (r *reconciler) deliverer() delivery.Deliverer {
 	return delivery.Deliverer{Client: r.client, FieldOwner: fieldOwner}
 }
 
-func (l *look) claimOfSecrets() delivery.Claim {
+func (r *reconciler) claimOfSecrets(l *look) delivery.Claim {
 	return delivery.Claim{
-		Key: l.key, APIVersion: l.object.GetAPIVersion(), Kind: l.object.GetKind(), UID: l.object.GetUID(), AnsweredUID: l.answer.UID,
+		Key: l.key, APIVersion: l.object.GetAPIVersion(), Kind: l.object.GetKind(), UID: l.object.GetUID(),
+		AnsweredUID: l.answer.Secrets.UID, MayBeAnother: r.mayBeAnother(l),
 	}
 }
 
@@ -256,12 +294,8 @@ func (r *reconciler) deliverOne(ctx context.Context, l *look, o *encryption.Open
 	case err != nil:
 		return 0, &delivery.Trouble{Reason: delivery.Missing, Message: fmt.Sprintf("Secret %s is not on branch status, and the control plane says that it is.", s.Name)}
 	}
-	sequence, err := r.deliverer().Deliver(ctx, l.claimOfSecrets(), s, o)
-	var t *delivery.Trouble
-	if errors.As(err, &t) && t.Reason == delivery.UnknownSigner {
-		r.api().Repository.UnknownSigner()
-	}
-	return sequence, err
+	sequence, err := r.deliverer().Deliver(ctx, r.claimOfSecrets(l), s, o)
+	return sequence, r.told(err)
 }
 
 // since is when the control plane made a version of a Secret.

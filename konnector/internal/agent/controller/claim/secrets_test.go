@@ -37,6 +37,9 @@ type secretsWorld struct {
 	recipients []string
 	server     client.Client
 	requests   int
+	// versions are those that were sealed last, and said is the last list.
+	versions map[string]int64
+	said     *contract.SecretList
 }
 
 func newSecretsWorld(t *testing.T) *secretsWorld {
@@ -49,7 +52,8 @@ func newSecretsWorld(t *testing.T) *secretsWorld {
 	}
 	remote := memstore.New()
 	w := &secretsWorld{
-		T: t, status: remote.Branch("status"), signer: signer, recipients: []string{recipient},
+		versions: map[string]int64{},
+		T:        t, status: remote.Branch("status"), signer: signer, recipients: []string{recipient},
 		opener: &encryption.Opener{Cluster: "k3x9", Keys: []string{signer.Public()}, Identities: ids},
 	}
 	w.server = fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
@@ -86,6 +90,7 @@ func (w *secretsWorld) seal(name, password string, sequence int64) {
 	if err != nil {
 		w.Fatal(err)
 	}
+	w.versions[name] = sequence
 	if _, err := w.status.Update(w.Context(), store.Edit{Subject: "s", Apply: func(t *store.Tree) error {
 		return t.Write(secretKey(key, name).Path(), file)
 	}}); err != nil {
@@ -97,8 +102,22 @@ func (w *secretsWorld) seal(name, password string, sequence int64) {
 func (w *secretsWorld) look(names ...string) *look {
 	l := inStep()
 	l.view.Status = w.status.Snapshot()
-	l.answer.UID, l.answer.Secrets = "u1", names
+	l.answer.UID, l.answer.Secrets = "u1", w.list(key, "u1", names...)
 	return l
+}
+
+// list is the bridge's next list of a claim.
+func (w *secretsWorld) list(of contract.Key, uid string, names ...string) *contract.SecretList {
+	versions := map[string]int64{}
+	for _, name := range names {
+		versions[name] = w.versions[name]
+	}
+	b := encryption.Binding{Cluster: "k3x9", Claim: of, UID: uid}
+	if w.said == nil {
+		w.said = w.signer.List(b, map[string]int64{"": 0}, nil, 1)
+	}
+	w.said = w.signer.List(b, versions, w.said, 1)
+	return w.said
 }
 
 // deliver looks, and checks how many requests that took.
@@ -226,7 +245,7 @@ func TestAnotherOpenerIsTriedAtOnce(t *testing.T) {
 }
 
 // What the control plane lists no more goes, if it says what there is. While nothing is
-// to change, what there is and what is said of it stay.
+// to change, or nobody says what there is, what there is and what is said of it stay.
 func TestWhichSecretsGoAndWhichStay(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -235,9 +254,7 @@ func TestWhichSecretsGoAndWhichStay(t *testing.T) {
 	}{
 		"applied":             {func(*look) {}, true},
 		"gone and made again": {func(l *look) { l.answer.Result = contract.Gone }, true},
-		"held there":          {func(l *look) { l.answer.Result = contract.Held }, false},
-		"denied":              {func(l *look) { l.answer.Result = contract.Denied }, false},
-		"lost":                {func(l *look) { l.answer.Result = contract.Lost }, false},
+		"no list":             {func(l *look) { l.answer.Secrets = nil }, false},
 		"no answer":           {func(l *look) { l.answer = nil }, false},
 		"held here":           {func(l *look) { l.decision.Action = decision.Hold }, false},
 		"terminating":         {func(l *look) { l.facts.Terminating = true }, false},
@@ -276,6 +293,116 @@ func TestWhichSecretsGoAndWhichStay(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Who writes the branch status in the bridge's place takes no Secret away, and brings
+// none back: neither with a list of his own, nor with one that the bridge wrote before, or
+// of another claim.
+func TestF7_OnlyTheBridgesNewestListOfAClaimCounts(t *testing.T) {
+	t.Parallel()
+	other := key
+	other.Name = "billing"
+	for name, c := range map[string]struct {
+		// list is what status says in the place of the bridge's last list.
+		list   func(w *secretsWorld, first, last *contract.SecretList) *contract.SecretList
+		change func(*look)
+		reason string
+	}{
+		"a Secret is taken off it": {list: func(_ *secretsWorld, _, last *contract.SecretList) *contract.SecretList {
+			return &contract.SecretList{UID: last.UID, Sequence: last.Sequence + 1, Signature: last.Signature}
+		}, reason: "NotSigned"},
+		"it is not signed": {list: func(_ *secretsWorld, _, last *contract.SecretList) *contract.SecretList {
+			return &contract.SecretList{UID: last.UID, Sequence: last.Sequence + 1}
+		}, reason: "NotSigned"},
+		"there is none":      {list: func(*secretsWorld, *contract.SecretList, *contract.SecretList) *contract.SecretList { return nil }, reason: "Delivered"},
+		"it is an older one": {list: func(_ *secretsWorld, first, _ *contract.SecretList) *contract.SecretList { return first }, reason: "Replayed"},
+		"it is another claim's": {list: func(w *secretsWorld, _, _ *contract.SecretList) *contract.SecretList {
+			return w.list(other, "u1")
+		}, reason: "NotSigned"},
+		"it is of the claim that was here before": {list: func(w *secretsWorld, _, _ *contract.SecretList) *contract.SecretList {
+			return w.list(key, "u0")
+		}, change: func(l *look) { l.base.Committed = true }, reason: "NotForThisClaim"},
+		"it is of the claim that was here before, and this one is not in Git yet": {list: func(w *secretsWorld, _, _ *contract.SecretList) *contract.SecretList {
+			return w.list(key, "u0")
+		}, change: func(l *look) { l.base = nil }, reason: "NotForThisClaim"},
+		"another bridge signed it": {list: func(w *secretsWorld, _, _ *contract.SecretList) *contract.SecretList {
+			signer, err := encryption.NewSigner(encryption.GenerateSeed())
+			if err != nil {
+				w.Fatal(err)
+			}
+			w.signer = signer
+			return w.list(key, "u1")
+		}, reason: "UnknownSigner"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newSecretsWorld(t)
+			first := w.look().answer.Secrets
+			w.seal("creds", "first", 1)
+			l := w.look("creds")
+			w.expect("Delivered", w.deliver(l, 1))
+			whole := inStep().object
+			whole.Object["status"] = map[string]any{"gitbind": map[string]any{
+				"secrets": l.secrets.status(), "secretsSequence": l.secrets.sequence, "conditions": []any{l.secrets.condition.object(3)},
+			}}
+			list := c.list(w, first, l.answer.Secrets)
+			for _, known := range []bool{true, false} {
+				if !known {
+					// Another process has it from the object alone.
+					w.r.secrets.forget(key)
+				}
+				again := w.look()
+				again.object, again.answer.Secrets = whole, list
+				if c.change != nil {
+					c.change(again)
+				}
+				w.expect(c.reason, w.deliver(again, 0))
+				if w.find("creds") == nil {
+					t.Fatalf("known %t: it was taken away", known)
+				}
+				if d := again.secrets; len(d.delivered) != 1 || d.sequence != l.secrets.sequence {
+					t.Errorf("known %t: it says %+v", known, d)
+				}
+			}
+		})
+	}
+}
+
+// A Secret that somebody deleted here does not come back in an older version than is
+// listed.
+func TestF7_AnOlderVersionThanIsListedIsNotDelivered(t *testing.T) {
+	t.Parallel()
+	w := newSecretsWorld(t)
+	w.seal("creds", "first", 1)
+	w.seal("creds", "second", 2)
+	list := w.look("creds").answer.Secrets
+	w.seal("creds", "first", 1)
+	l := w.look("creds")
+	l.answer.Secrets = list
+	w.expect("Replayed", w.deliver(l, 0))
+	if w.find("creds") != nil {
+		t.Error("it was delivered")
+	}
+}
+
+// A cluster that was rebuilt from main remembers nothing, and the control plane knows its
+// claims by the UIDs that they had.
+func TestANewClusterTakesWhatIsListedForTheObjectsBeforeIt(t *testing.T) {
+	t.Parallel()
+	w := newSecretsWorld(t)
+	file, err := w.signer.Seal(encryption.Binding{Cluster: "k3x9", Claim: key, UID: "u0"}, encryption.Secret{Name: "creds"}, w.recipients, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.seal("creds", "", 7)
+	if _, err := w.status.Update(t.Context(), store.Edit{Subject: "s", Apply: func(t *store.Tree) error {
+		return t.Write(secretKey(key, "creds").Path(), file)
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	l := w.look()
+	l.answer.Secrets = w.list(key, "u0", "creds")
+	w.expect("Delivered", w.deliver(l, 1))
 }
 
 func TestWhatTheControlPlaneDoesNotSendIsSaid(t *testing.T) {

@@ -150,6 +150,9 @@ func (r *reconciler) status(l *look, trouble error) map[string]any {
 	if len(l.secrets.delivered) > 0 {
 		ours["secrets"] = l.secrets.status()
 	}
+	if l.secrets.sequence > 0 {
+		ours["secretsSequence"] = l.secrets.sequence
+	}
 	out["gitbind"] = ours
 	return r.api().asStored(out)
 }

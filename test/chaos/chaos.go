@@ -25,6 +25,7 @@ import (
 
 	"gitbind.dev/test/e2e/platform"
 	"gitbind.dev/test/env"
+	"gitbind.dev/test/scan"
 )
 
 // Options say what is to happen.
@@ -86,6 +87,9 @@ type run struct {
 	sides    *sides
 	lives    *lives
 	numbers  numbers
+	scan     *scan.Scan
+	// deliveries are the values that were seen in the app cluster.
+	deliveries *deliveries
 
 	developers []*developer
 	author     *author
@@ -102,7 +106,11 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, p.Stop(context.WithoutCancel(ctx))) }()
-	r := &run{Platform: p, options: o, journal: &Journal{began: time.Now()}, lives: &lives{seen: map[string][]string{}}}
+	r := &run{Platform: p, options: o, journal: &Journal{began: time.Now()}, lives: &lives{seen: map[string][]string{}}, scan: scan.New()}
+	r.deliveries = newDeliveries(r.scan)
+	watching, end := context.WithCancel(ctx)
+	defer end()
+	go r.scan.Watch(watching)
 	r.injector = &injector{platform: p, say: r.say, down: map[string]bool{}}
 	if err := r.prepare(ctx); err != nil {
 		return nil, fmt.Errorf("prepare: %w", err)
@@ -151,6 +159,7 @@ func (r *run) work(ctx context.Context, faults []Fault) error {
 	defer stop()
 	helpers.Go(func() { r.injector.keep(running) })
 	helpers.Go(func() { r.lives.look(running, r.sides) })
+	helpers.Go(func() { r.deliveries.look(running, r.sides) })
 	helpers.Go(func() { r.injector.steps.watch(running, r.sides) })
 	for i, d := range r.developers {
 		people.Go(func() { d.work(trying, load, rand.New(rand.NewPCG(r.options.Seed, uint64(100+i)))) })
@@ -198,7 +207,7 @@ func (r *run) settle(ctx context.Context) {
 }
 
 func (r *run) checker() *checker {
-	return &checker{apis: r.sides.apis, journal: r.journal, lives: r.lives, counts: Counts{}}
+	return &checker{apis: r.sides.apis, journal: r.journal, lives: r.lives, values: r.scan, counts: Counts{}}
 }
 
 // report checks everything once more, and tells.
@@ -220,6 +229,12 @@ func (r *run) report(ctx context.Context, faults int) (*Report, error) {
 	if err := r.quiet(ctx, c); err != nil {
 		return nil, err
 	}
+	if err := errors.Join(r.FindSecrets(ctx, r.scan), r.scan.Commands()); err != nil {
+		c.fail("", "a value of a Secret is where it must not be: %v", err)
+	} else {
+		c.ok("searches for values of Secrets in all that the run left")
+	}
+	r.deliveries.tell(c)
 	report := &Report{Seed: r.options.Seed, Faults: faults, Counts: c.counts, Violations: slices.Concat(r.journal.givenUp(), c.found)}
 	r.tell(ctx, report)
 	return report, nil
@@ -372,7 +387,7 @@ func (r *run) engage(ctx context.Context) error {
 		add(databases, 1, "database", true)
 		r.developers = append(r.developers, d)
 	}
-	r.operator = &operator{client: r.sides.control, api: widgets, journal: r.journal, numbers: &r.numbers, pause: 2 * r.options.Pause}
+	r.operator = &operator{client: r.sides.control, api: widgets, journal: r.journal, numbers: &r.numbers, values: r.scan, pause: 2 * r.options.Pause}
 	return nil
 }
 

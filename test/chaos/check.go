@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"gitbind.dev/test/scan"
 )
 
 // A Violation is something that must not be. Claim is "" when it is about all.
@@ -33,6 +35,7 @@ type checker struct {
 	apis    []*api
 	journal *Journal
 	lives   *lives
+	values  *scan.Scan
 	counts  Counts
 	found   []Violation
 }
@@ -64,6 +67,7 @@ func (c *checker) agree(st *state) {
 		c.answered(st, key)
 		c.fields(st, key, story)
 	}
+	c.secrets(st)
 	if st.observed != st.head {
 		c.fail("", "status answers commit %.10s, main is at %.10s", st.observed, st.head)
 	}

@@ -33,13 +33,15 @@ const (
 // Op is what a write does.
 type Op string
 
-// The operations. A Resolve is a person's answer about a held claim.
+// The operations. A Resolve is a person's answer about a held claim, a Rotate gives its
+// Secret another value.
 const (
 	Create  Op = "create"
 	Edit    Op = "edit"
 	Delete  Op = "delete"
 	Status  Op = "status"
 	Resolve Op = "resolve"
+	Rotate  Op = "rotate"
 )
 
 // Entry is one write of the load.

@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
+
+	"gitbind.dev/test/scan"
 )
 
 // numbers gives each write its own value.
@@ -143,6 +145,11 @@ func (d *developer) edit(run context.Context, c *claim, field string, remove boo
 	ctx, cancel := context.WithTimeout(run, answerTimeout)
 	defer cancel()
 	_, err = d.objects(c).Patch(ctx, c.name, types.MergePatchType, data, metav1.PatchOptions{})
+	d.journal.write(e.answered(err))
+}
+
+// answered is the entry with what came of it.
+func (e Entry) answered(err error) Entry {
 	switch {
 	case err == nil:
 		e.Outcome = Accepted
@@ -151,7 +158,7 @@ func (d *developer) edit(run context.Context, c *claim, field string, remove boo
 	default:
 		e.Outcome, e.Note = Unknown, err.Error()
 	}
-	d.journal.write(e)
+	return e
 }
 
 // refused tells an answer of the API server from trouble on the way to it.
@@ -322,13 +329,15 @@ func (a *author) make(c *change) error {
 	return os.WriteFile(path, data, 0o644)
 }
 
-// operator writes status on the control plane, in the place of what delivers.
+// operator writes status and Secrets on the control plane, in the place of what delivers.
 type operator struct {
 	client  dynamic.Interface
 	api     *api
 	journal *Journal
 	numbers *numbers
-	pause   time.Duration
+	// values gives those of Secrets.
+	values *scan.Scan
+	pause  time.Duration
 }
 
 func (o *operator) work(run, load context.Context, rng *rand.Rand) {
@@ -345,20 +354,16 @@ func (o *operator) write(ctx context.Context, rng *rand.Rand) {
 	if err != nil || len(list.Items) == 0 {
 		return
 	}
-	u := list.Items[rng.IntN(len(list.Items))]
+	u := &list.Items[rng.IntN(len(list.Items))]
+	if rng.IntN(2) == 0 {
+		o.rotate(ctx, u)
+		return
+	}
 	value := fmt.Sprintf("v%06d", o.numbers.next())
 	e := Entry{Sent: time.Now(), Side: Control, Op: Status, Claim: o.api.binding() + " " + fromTenant(u.GetNamespace()) + "/" + u.GetName(), Field: "status.seen", Value: value}
 	_, err = o.client.Resource(o.api.resource).Namespace(u.GetNamespace()).Patch(ctx, u.GetName(), types.MergePatchType,
 		fmt.Appendf(nil, `{"status":{"seen":%q}}`, value), metav1.PatchOptions{}, "status")
-	switch {
-	case err == nil:
-		e.Outcome = Accepted
-	case refused(err):
-		e.Outcome, e.Note = Refused, err.Error()
-	default:
-		e.Outcome, e.Note = Unknown, err.Error()
-	}
-	o.journal.write(e)
+	o.journal.write(e.answered(err))
 }
 
 // sleep is the pause of a person between two things.

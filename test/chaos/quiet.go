@@ -51,7 +51,7 @@ func (r *run) quiet(ctx context.Context, c *checker) error {
 func (r *run) versions(ctx context.Context) (map[string]string, error) {
 	out := map[string]string{}
 	kinds := map[dynamic.Interface][]schema.GroupVersionResource{
-		r.sides.app:     {ours("connections"), ours("apiservicebindings")},
+		r.sides.app:     {ours("connections"), ours("apiservicebindings"), secrets},
 		r.sides.control: {ours("clusterbindings"), ours("apiserviceexports")},
 	}
 	for client := range kinds {

@@ -50,6 +50,10 @@ type state struct {
 	// observed is the commit of main that status answers, head is main's.
 	observed, head string
 	conflicts      []string
+	// issued are the Secrets of claims on the control plane, delivered those in the app
+	// cluster, by claim; sealed are the paths of their files on status.
+	issued, delivered map[string]credential
+	sealed            []string
 }
 
 // moves counts the claims that an agent holds because files of their kind were removed and
@@ -84,10 +88,14 @@ func (s *sides) read(ctx context.Context) (*state, error) {
 			return nil, fmt.Errorf("list on the control plane: %w", err)
 		}
 	}
-	if err := s.readGit(ctx, st); err != nil {
-		return nil, err
+	var err error
+	if st.issued, err = s.listSecrets(ctx, s.control); err != nil {
+		return nil, fmt.Errorf("list Secrets on the control plane: %w", err)
 	}
-	return st, nil
+	if st.delivered, err = s.listSecrets(ctx, s.app); err != nil {
+		return nil, fmt.Errorf("list Secrets in the app cluster: %w", err)
+	}
+	return st, s.readGit(ctx, st)
 }
 
 func (s *sides) list(ctx context.Context, client dynamic.Interface, a *api, into map[string]*unstructured.Unstructured) error {
@@ -134,6 +142,9 @@ func (s *sides) readGit(ctx context.Context, st *state) error {
 				return fmt.Errorf("read %s: %w", path, err)
 			}
 			st.answers[key] = answer
+		}
+		if strings.Contains(path, "/secrets/") {
+			st.sealed = append(st.sealed, path)
 		}
 	}
 	var observed struct {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 )
 
@@ -17,13 +18,15 @@ type Step string
 
 // The steps, in the order in which a change makes them.
 const (
-	Written  Step = "an object is written in the app cluster"
-	Pushed   Step = "main has moved"
-	Applied  Step = "an object is written on the control plane"
-	Answered Step = "status has moved"
+	Written   Step = "an object is written in the app cluster"
+	Pushed    Step = "main has moved"
+	Applied   Step = "an object is written on the control plane"
+	Rotated   Step = "a Secret is written on the control plane"
+	Answered  Step = "status has moved"
+	Delivered Step = "a Secret is written in the app cluster"
 )
 
-var allSteps = []Step{Written, Pushed, Applied, Answered}
+var allSteps = []Step{Written, Pushed, Applied, Rotated, Answered, Delivered}
 
 // stepAtMost is how long a fault waits for its step. It comes without it then.
 const stepAtMost = time.Second
@@ -73,17 +76,19 @@ func (s *steps) watch(ctx context.Context, sides *sides) {
 	var watchers sync.WaitGroup
 	defer watchers.Wait()
 	for _, a := range sides.apis {
-		watchers.Go(func() { s.watchObjects(ctx, sides.app, a, Written) })
-		watchers.Go(func() { s.watchObjects(ctx, sides.control, a, Applied) })
+		watchers.Go(func() { s.watchObjects(ctx, sides.app, a.resource, Written) })
+		watchers.Go(func() { s.watchObjects(ctx, sides.control, a.resource, Applied) })
 	}
+	watchers.Go(func() { s.watchObjects(ctx, sides.app, secrets, Delivered) })
+	watchers.Go(func() { s.watchObjects(ctx, sides.control, secrets, Rotated) })
 	watchers.Go(func() { s.watchBranch(ctx, sides.repository, "main", Pushed) })
 	watchers.Go(func() { s.watchBranch(ctx, sides.repository, "status", Answered) })
 }
 
-func (s *steps) watchObjects(ctx context.Context, client dynamic.Interface, a *api, step Step) {
+func (s *steps) watchObjects(ctx context.Context, client dynamic.Interface, resource schema.GroupVersionResource, step Step) {
 	for ctx.Err() == nil {
 		// An API server may be down: then the next one is asked soon.
-		if w, err := client.Resource(a.resource).Watch(ctx, metav1.ListOptions{}); err == nil {
+		if w, err := client.Resource(resource).Watch(ctx, metav1.ListOptions{}); err == nil {
 			for range w.ResultChan() {
 				s.made(step)
 			}

@@ -6,11 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +16,7 @@ import (
 
 	"gitbind.dev/test/e2e/platform"
 	"gitbind.dev/test/env"
+	"gitbind.dev/test/scan"
 )
 
 // TestCredentials is about the credentials of agents, on one platform. What is
@@ -27,8 +26,8 @@ func TestCredentials(t *testing.T) {
 	p := start(t, platform.Options{
 		Plain: true, AppClusters: []string{env.App, "app2"}, AgentArgs: []string{"--verbose"}, BackendArgs: []string{"--verbose"},
 	})
-	secrets := &secrets{}
-	secrets.watchProcesses(t)
+	secrets := scan.New()
+	watchProcesses(t, secrets)
 	alice := connect(t, p, env.Alice, env.App)
 	bob := connect(t, p, env.Bob, "app2")
 	for _, c := range []*tenant{alice, bob} {
@@ -46,13 +45,13 @@ func TestCredentials(t *testing.T) {
 }
 
 // credential is what is in the konnector's Secret.
-func (c *tenant) credential(t *testing.T, all *secrets) map[string]string {
+func (c *tenant) credential(t *testing.T, all *scan.Scan) map[string]string {
 	t.Helper()
 	out := must(t)(c.Kubectl(t.Context(), c.admin(), "get", "connections.gitbind.dev", "-o", "jsonpath={.items[0].spec.secretRef.name}"))
 	return c.secret(t, all, c.admin(), "gitbind-system", out)
 }
 
-func (c *tenant) secret(t *testing.T, all *secrets, kubeconfig, namespace, name string) map[string]string {
+func (c *tenant) secret(t *testing.T, all *scan.Scan, kubeconfig, namespace, name string) map[string]string {
 	t.Helper()
 	var s struct{ Data map[string]string }
 	if err := json.Unmarshal([]byte(must(t)(c.Kubectl(t.Context(), kubeconfig, "get", "secret", "-n", namespace, name, "-o", "json"))), &s); err != nil {
@@ -64,7 +63,7 @@ func (c *tenant) secret(t *testing.T, all *secrets, kubeconfig, namespace, name 
 			t.Fatal(err)
 		}
 		if s.Data[key] = string(plain); strings.HasSuffix(key, "password") {
-			all.add(string(plain))
+			all.Add(string(plain))
 		}
 	}
 	return s.Data
@@ -148,7 +147,7 @@ func (c *tenant) expire(t *testing.T, at time.Time, told bool) {
 	}
 }
 
-func testRenewed(t *testing.T, c *tenant, all *secrets) {
+func testRenewed(t *testing.T, c *tenant, all *scan.Scan) {
 	before := c.credential(t, all)["password"]
 	c.says(t, "Valid")
 	c.expire(t, time.Now().Add(5*time.Minute), false)
@@ -176,7 +175,7 @@ func testRenewed(t *testing.T, c *tenant, all *secrets) {
 	c.says(t, "Valid")
 }
 
-func testRotated(t *testing.T, c *tenant, all *secrets) {
+func testRotated(t *testing.T, c *tenant, all *scan.Scan) {
 	before := c.credential(t, all)["password"]
 	c.during(t, "rotated", func() {
 		must(t)(c.Plugin(t.Context(), c.user, c.admin(), "rotate"))
@@ -187,7 +186,7 @@ func testRotated(t *testing.T, c *tenant, all *secrets) {
 	c.says(t, "Valid")
 }
 
-func testRevoked(t *testing.T, c *tenant, all *secrets) {
+func testRevoked(t *testing.T, c *tenant, all *scan.Scan) {
 	before := c.credential(t, all)["password"]
 	c.during(t, "revoked", func() {
 		must(t)(c.Plugin(t.Context(), c.user, c.admin(), "revoke", "--yes"))
@@ -201,7 +200,7 @@ func testRevoked(t *testing.T, c *tenant, all *secrets) {
 	})
 }
 
-func testExpired(t *testing.T, c *tenant, all *secrets) {
+func testExpired(t *testing.T, c *tenant, all *scan.Scan) {
 	before := c.credential(t, all)["password"]
 	c.during(t, "expired", func() {
 		c.expire(t, time.Now().Add(-time.Second), true)
@@ -215,7 +214,7 @@ func testExpired(t *testing.T, c *tenant, all *secrets) {
 	})
 }
 
-func testBridgeRotated(t *testing.T, c *tenant, all *secrets) {
+func testBridgeRotated(t *testing.T, c *tenant, all *scan.Scan) {
 	read := func() string { return c.secret(t, all, c.Control(), "gb-"+c.id, "gitbind-bridge")["password"] }
 	before := read()
 	c.during(t, "bridge", func() {
@@ -227,115 +226,62 @@ func testBridgeRotated(t *testing.T, c *tenant, all *secrets) {
 	})
 }
 
-// secrets are all that nobody must be told.
-type secrets struct {
-	mu  sync.Mutex
-	all map[string]bool
-	// seen are the command lines of all processes that there were.
-	seen map[string]bool
-}
-
-func (s *secrets) add(secret string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.all == nil {
-		s.all = map[string]bool{}
-	}
-	if len(secret) > 20 {
-		s.all[secret] = true
-	}
-}
-
-// in gives the first secret that a text holds.
-func (s *secrets) in(text string) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for secret := range s.all {
-		if strings.Contains(text, secret) {
-			return secret
-		}
-	}
-	return ""
-}
-
-// watchProcesses looks at the list of processes again and again.
-func (s *secrets) watchProcesses(t *testing.T) {
+// watchProcesses looks at the list of processes until the test ends.
+func watchProcesses(t *testing.T, all *scan.Scan) {
 	t.Helper()
-	s.seen = map[string]bool{}
 	ctx, cancel := context.WithCancel(t.Context())
 	var looking sync.WaitGroup
-	looking.Go(func() {
-		for ctx.Err() == nil {
-			entries, _ := os.ReadDir("/proc")
-			for _, e := range entries {
-				if _, err := strconv.Atoi(e.Name()); err != nil {
-					continue
-				}
-				line, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
-				s.mu.Lock()
-				s.seen[string(line)] = true
-				s.mu.Unlock()
-			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(50 * time.Millisecond):
-			}
-		}
-	})
+	looking.Go(func() { all.Watch(ctx) })
 	t.Cleanup(func() { cancel(); looking.Wait() })
 }
 
 // testNothingTold looks for every credential that there was.
-func testNothingTold(t *testing.T, all *secrets, tenants ...*tenant) {
+func testNothingTold(t *testing.T, all *scan.Scan, tenants ...*tenant) {
 	p := tenants[0].Platform
 	for _, c := range tenants {
 		c.credential(t, all)
 		c.secret(t, all, c.Control(), "gb-"+c.id, "gitbind-bridge")
 		addSession(t, all, p.Home(c.user))
 	}
-	if n := len(all.all); n < 8 {
+	if n := all.Known(); n < 8 {
 		t.Fatalf("only %d secrets are known", n)
 	}
-	look := func(where, text string) {
-		t.Helper()
-		if len(text) == 0 {
-			t.Errorf("%s is empty: nothing was looked at", where)
-		}
-		if secret := all.in(text); secret != "" {
-			t.Errorf("%s holds %s…", where, secret[:8])
-		}
-	}
-	for _, process := range append([]*env.Process{p.Backend}, slices.Concat(p.Bridges, p.Konnectors(env.App), p.Konnectors("app2"))...) {
+	for _, process := range []*env.Process{p.Backend, p.Bridge, p.Konnector(env.App)} {
 		log, err := os.ReadFile(process.LogPath)
 		if err != nil {
 			t.Fatal(err)
 		}
-		look("the log of "+process.Name, string(log))
 		if !strings.Contains(strings.ToLower(string(log)), "debug") {
 			t.Logf("the log of %s has no details", process.Name)
 		}
 	}
-	kinds := map[string]string{
-		env.Control: "events,clusterbindings.gitbind.dev,apiserviceexports.gitbind.dev,apiserviceexporttemplates.gitbind.dev,postgresqlinstances,configmaps,leases",
-		env.App:     "events,connections.gitbind.dev,apiservicebindings.gitbind.dev,postgresqlinstances,configmaps,leases",
-		"app2":      "events,connections.gitbind.dev,apiservicebindings.gitbind.dev,postgresqlinstances,configmaps,leases",
+	if err := p.FindSecrets(t.Context(), all); err != nil {
+		t.Error(err)
 	}
-	for cluster, kinds := range kinds {
-		look("the objects in "+cluster, must(t)(p.Kubectl(t.Context(), p.Cluster(cluster).Kubeconfig, "get", kinds, "-A", "-o", "yaml", "--show-managed-fields")))
+	if err := all.Commands(); err != nil {
+		t.Error(err)
 	}
-	for _, c := range tenants {
-		look("the repository of "+c.user, must(t)(c.Git(t.Context(), c.user, filepath.Join(c.GitDir, c.id+".git"), "log", "--all", "-p")))
+	// What is in all of these places is found in all of them.
+	public := scan.New()
+	for _, word := range []string{"postgresqlinstances.anynines.com", "gitbind-gitbridge", "gitbind-konnector"} {
+		public.Add(word)
 	}
-	all.mu.Lock()
-	lines := slices.Collect(maps.Keys(all.seen))
-	all.mu.Unlock()
-	for _, line := range lines {
-		look("a command line", line+" ")
+	err := p.FindSecrets(t.Context(), public)
+	if err == nil {
+		t.Fatal("nothing was looked at")
+	}
+	for _, want := range []string{
+		"logs/gitbridge.log", "logs/konnector-app.log", "an object of " + filepath.Join(p.GitDir, tenants[0].id+".git"),
+		"cluster app, apiservicebindings", "cluster app, events", "cluster control, leases", "/metrics holds",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: not looked at", want)
+		}
 	}
 }
 
 // addSession adds what a person signed in with.
-func addSession(t *testing.T, all *secrets, home string) {
+func addSession(t *testing.T, all *scan.Scan, home string) {
 	t.Helper()
 	err := filepath.WalkDir(home, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() || filepath.Ext(path) != ".json" {
@@ -349,8 +295,8 @@ func addSession(t *testing.T, all *secrets, home string) {
 			IDToken, RefreshToken string
 		}
 		if json.Unmarshal(data, &session) == nil {
-			all.add(session.IDToken)
-			all.add(session.RefreshToken)
+			all.Add(session.IDToken)
+			all.Add(session.RefreshToken)
 		}
 		return nil
 	})

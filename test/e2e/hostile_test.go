@@ -7,11 +7,13 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"gitbind.dev/test/scan"
 )
 
 // testHostile has the konnector of one app cluster lie: it uses its credential
 // everywhere, and writes into its repository what could lead to another tenant.
-func testHostile(t *testing.T, victim, hostile *tenant, all *secrets) {
+func testHostile(t *testing.T, victim, hostile *tenant, all *scan.Scan) {
 	password := hostile.credential(t, all)["password"]
 	before := victim.everything(t)
 	host := victim.BackendURL

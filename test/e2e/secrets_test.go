@@ -7,11 +7,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"gitbind.dev/test/scan"
 )
 
 // testSecretTravels has a Secret of a claim travel from the control plane to the app
 // cluster, with the keys that all parts made and registered themselves.
-func testSecretTravels(t *testing.T, c *tenant, all *secrets) {
+func testSecretTravels(t *testing.T, c *tenant, all *scan.Scan) {
 	ctx := t.Context()
 	kubectl := func(kubeconfig string, args ...string) string {
 		t.Helper()
@@ -25,7 +27,7 @@ func testSecretTravels(t *testing.T, c *tenant, all *secrets) {
 	for name, value := range c.secret(t, all, c.admin(), "gitbind-system", "encryption-"+connection) {
 		for line := range strings.Lines(value) {
 			if !strings.HasPrefix(line, "#") {
-				all.add(strings.TrimSpace(line))
+				all.Add(strings.TrimSpace(line))
 			}
 		}
 		t.Logf("%s is kept in the app cluster", name)
@@ -34,8 +36,7 @@ func testSecretTravels(t *testing.T, c *tenant, all *secrets) {
 	// By a file: a command line may be read by others.
 	serve := func() (password string) {
 		t.Helper()
-		password = rand.Text()
-		all.add(password)
+		password = all.Value(rand.Text())
 		dir := t.TempDir()
 		write(t, dir, "secret.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: served-creds, namespace: "+c.claimNamespace()+"}\nstringData: {host: db.example.org, password: "+password+"}\n")
 		kubectl(c.Control(), "apply", "--server-side", "-f", filepath.Join(dir, "secret.yaml"))

@@ -11,6 +11,7 @@ import (
 
 	"gitbind.dev/test/e2e/platform"
 	"gitbind.dev/test/e2e/story"
+	"gitbind.dev/test/scan"
 )
 
 // TestStory is what `make demo-once` tells, and what `make demo` says to try
@@ -18,9 +19,13 @@ import (
 func TestStory(t *testing.T) {
 	t.Parallel()
 	p := start(t, platform.Options{Postgres: true})
-	s := &story.Story{Platform: p, Out: t.Output()}
+	s := &story.Story{Platform: p, Out: t.Output(), Scan: scan.New()}
+	watchProcesses(t, s.Scan)
 	if err := s.Tell(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+	if err := s.Scan.Commands(); err != nil {
+		t.Error(err)
 	}
 	try, err := s.WhatToTry(t.Context())
 	if err != nil {

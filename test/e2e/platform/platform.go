@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -82,7 +83,11 @@ type Platform struct {
 	backendArgs []string
 	variables   []string
 	// Profiles are where, by the process' name.
-	Profiles   map[string]string
+	Profiles map[string]string
+	// metrics are where, by the process' name.
+	metrics map[string]string
+	// databases is the folder of PostgreSQL's servers, "" without them.
+	databases  string
 	mu         sync.Mutex
 	konnectors map[string][]*env.Process
 }
@@ -101,8 +106,14 @@ func Start(ctx context.Context, o Options) (*Platform, error) {
 		return nil, err
 	}
 	p := &Platform{
-		Env: e, Bin: o.Bin, plain: o.Plain, postgres: o.Postgres, profile: o.Profile, replicas: max(1, o.Replicas), agentArgs: o.AgentArgs, backendArgs: o.BackendArgs, variables: o.Env,
-		GitDir: filepath.Join(e.Dir, "git"), Profiles: map[string]string{}, konnectors: map[string][]*env.Process{},
+		Env: e, Bin: o.Bin, plain: o.Plain, postgres: o.Postgres, profile: o.Profile, replicas: max(1, o.Replicas), agentArgs: o.AgentArgs, backendArgs: o.BackendArgs,
+		GitDir: filepath.Join(e.Dir, "git"), Profiles: map[string]string{}, metrics: map[string]string{}, konnectors: map[string][]*env.Process{},
+	}
+	// What the components put into temporary files is found there.
+	temporary := filepath.Join(p.Dir, "tmp")
+	p.variables = append(slices.Clone(o.Env), "TMPDIR="+temporary)
+	if err := os.MkdirAll(temporary, 0o700); err != nil {
+		return nil, errors.Join(err, e.Stop(context.WithoutCancel(ctx)))
 	}
 	if o.Network {
 		git, err := proxy.StartHTTP("")
@@ -239,7 +250,7 @@ func (p *Platform) startBackend(ctx context.Context) error {
 		return err
 	}
 	var ports []int
-	if p.Backend, ports, err = p.Run(ctx, program); err != nil {
+	if p.Backend, ports, err = p.run(ctx, program); err != nil {
 		return err
 	}
 	p.BackendURL = p.publicURL(ports[0])
@@ -311,13 +322,29 @@ func (p *Platform) runAgent(ctx context.Context, a agent) (*env.Process, error) 
 	if err != nil {
 		return nil, err
 	}
-	process, ports, err := p.Run(ctx, program)
+	process, ports, err := p.run(ctx, program)
 	if err == nil && p.profile {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.Profiles[a.name] = "http://" + address(ports[1]) + "/debug/pprof/"
 	}
 	return process, err
+}
+
+// run runs a component, which serves its metrics on one port more.
+func (p *Platform) run(ctx context.Context, program env.Program) (*env.Process, []int, error) {
+	args := program.Args
+	program.Args = func(ports []int) []string {
+		return append(args(ports), "--metrics-listen="+address(ports[program.Ports-1]))
+	}
+	program.Ports++
+	process, ports, err := p.Run(ctx, program)
+	if err == nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.metrics[program.Name] = "http://" + address(ports[len(ports)-1]) + "/metrics"
+	}
+	return process, ports, err
 }
 
 func address(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 
 	"gitbind.dev/test/env"
 )
@@ -28,6 +29,7 @@ func (p *Platform) startOperator(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	p.databases = data
 	p.Operator, _, err = p.Run(ctx, env.Program{
 		Name: "postgres-operator", Path: binary, Ports: 1,
 		Args: func(ports []int) []string {
@@ -36,4 +38,22 @@ func (p *Platform) startOperator(ctx context.Context) error {
 		Ready: func(ports []int) string { return "http://" + address(ports[0]) + "/readyz" },
 	})
 	return err
+}
+
+// DatabasePorts are those of all servers of PostgreSQL: of an instance with standbys, the
+// primary's is one of three.
+func (p *Platform) DatabasePorts() ([]string, error) {
+	files, err := filepath.Glob(filepath.Join(p.databases, "instances", "*", "*", "port"))
+	if err != nil {
+		return nil, err
+	}
+	var ports []string
+	for _, file := range files {
+		port, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		ports = append(ports, strings.TrimSpace(string(port)))
+	}
+	return ports, nil
 }

@@ -17,7 +17,7 @@ const (
 
 	nano   = "postgresql-single-nano"
 	small  = "postgresql-single-small"
-	medium = "postgresql-single-medium"
+	medium = "postgresql-replica-medium"
 )
 
 func manifest(plan string) string {

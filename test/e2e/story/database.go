@@ -99,9 +99,7 @@ func (s *Story) read(u *unstructured.Unstructured) credentials {
 		plain, _ := base64.StdEncoding.DecodeString(value)
 		c[key] = string(plain)
 	}
-	if p := c["password"]; p != "" && !slices.Contains(s.passwords, p) {
-		s.passwords = append(s.passwords, p)
-	}
+	s.Scan.Add(c["password"])
 	return c
 }
 
@@ -126,6 +124,43 @@ func (s *Story) insertRows(ctx context.Context) error {
 	s.say("psql: %s", createRows)
 	s.measured("the first command → the first rows are inserted", time.Since(s.Began))
 	return s.answers(ctx, countRows, rows)
+}
+
+// standbysFollow asks each server of the instance what it is, and sees that they have the
+// rows. Only the primary's address is in the Secret.
+func (s *Story) standbysFollow(ctx context.Context) error {
+	if err := s.rememberSuperuser(ctx); err != nil {
+		return err
+	}
+	const isStandby = "SELECT pg_is_in_recovery()"
+	if err := s.answers(ctx, isStandby, "f"); err != nil {
+		return err
+	}
+	primary, err := s.credentials(ctx)
+	if err != nil {
+		return err
+	}
+	for {
+		standbys := 0
+		ports, err := s.Platform.DatabasePorts()
+		for _, port := range ports {
+			c := maps.Clone(primary)
+			c["port"] = port
+			there, _ := s.psql(ctx, c, isStandby)
+			if has, _ := s.psql(ctx, c, countRows); there == "t" && has == rows {
+				standbys++
+			}
+		}
+		if standbys == 2 {
+			s.say("psql on the other two servers: %s → t, %s → %s", isStandby, countRows, rows)
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("of the servers at %v, %d are standbys with all rows, not 2: %w", ports, standbys, errors.Join(context.Cause(ctx), err))
+		case <-time.After(askInterval):
+		}
+	}
 }
 
 func (s *Story) restore(ctx context.Context) error {
@@ -196,22 +231,30 @@ func isRefusal(err error, words string) error {
 	return nil
 }
 
-// findNoPassword looks at all that a clone holds.
-func (s *Story) findNoPassword(ctx context.Context, clone string) error {
-	if len(s.passwords) < 2 {
-		return fmt.Errorf("there were %d passwords: nothing is looked for", len(s.passwords))
+// findNoPassword looks at all that is there but Secrets.
+func (s *Story) findNoPassword(ctx context.Context) error {
+	if n := s.Scan.Known(); n < 3 {
+		return fmt.Errorf("there were %d passwords: not all are looked for", n)
 	}
-	history, err := s.git(ctx, "-C", clone, "log", "--all", "--patch", "--format=%B")
+	if err := s.Platform.FindSecrets(ctx, s.Scan); err != nil {
+		return err
+	}
+	s.say("none of %d passwords is in a Git object, an object of a cluster but Secrets, an Event, a log, a metric or a file", s.Scan.Known())
+	return nil
+}
+
+// rememberSuperuser has the password looked for that the operator made for itself.
+func (s *Story) rememberSuperuser(ctx context.Context) error {
+	out, err := s.Platform.Kubectl(ctx, s.Platform.Control(), "get", "secrets", "-n", s.there, "-o", "json")
 	if err != nil {
 		return err
 	}
-	for _, password := range s.passwords {
-		for _, form := range []string{password, base64.StdEncoding.EncodeToString([]byte(password))} {
-			if strings.Contains(history, form) {
-				return errors.New("the history holds a password")
-			}
-		}
+	var all unstructured.UnstructuredList
+	if err := json.Unmarshal([]byte(out), &all); err != nil {
+		return err
 	}
-	s.say("none of the %d passwords is in it", len(s.passwords))
+	for i := range all.Items {
+		s.read(&all.Items[i])
+	}
 	return nil
 }

@@ -192,7 +192,14 @@ func (s *Story) changeByGit(ctx context.Context) error {
 		return err
 	}
 	s.measured("git push begun → PostgreSQL has the new limit", time.Since(began))
-	return s.answers(ctx, countRows, rows)
+	if err := s.answers(ctx, countRows, rows); err != nil {
+		return err
+	}
+	if err := s.standbysFollow(ctx); err != nil {
+		return err
+	}
+	s.measured("git push begun → two standbys have the rows", time.Since(began))
+	return nil
 }
 
 func (s *Story) breakFile(ctx context.Context) error {
@@ -308,7 +315,7 @@ func (s *Story) inspect(ctx context.Context) error {
 		return err
 	}
 	s.say("git fsck and a fresh clone are clean")
-	return s.findNoPassword(ctx, again)
+	return s.findNoPassword(ctx)
 }
 
 func (s *Story) git(ctx context.Context, args ...string) (string, error) {

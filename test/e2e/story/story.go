@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"gitbind.dev/test/e2e/platform"
+	"gitbind.dev/test/scan"
 )
 
 // stepDeadline is far above what any step takes: a step that reaches it hangs.
@@ -24,11 +25,12 @@ type Story struct {
 	Out      io.Writer
 	// Began is when the first command was given; when the story begins, if it is zero.
 	Began time.Time
+	// Scan looks for passwords; one of the story's own, if it is nil.
+	Scan *scan.Scan
 
 	clone     string // the person's clone of the repository
 	developer string // kubeconfig of dora, an ordinary user of the app cluster
 	there     string // the namespace of the claims on the control plane
-	passwords []string
 	figures   []figure
 
 	app, control *platform.Watch // of instances
@@ -56,12 +58,12 @@ func (s *Story) steps() []step {
 		{"A PostgreSQL server runs; the status comes back through Git", s.becomesReady},
 		{"The credentials arrive as a Secret, encrypted on their way; psql inserts rows", s.insertRows},
 		{"Dora changes the plan with kubectl apply", s.changeByKubectl},
-		{"Alice changes it with Git: clone, edit, push", s.changeByGit},
+		{"Alice gives it another plan with Git, with standbys: clone, edit, push", s.changeByGit},
 		{"Dora orders a backup, drops the table, and has it restored", s.restore},
 		{"The password is replaced on the control plane, and the Secret follows", s.rotate},
 		{"A broken file on main is refused by name, and stops nothing else", s.breakFile},
 		{"Dora deletes database and credentials; they are gone on all sides", s.delete},
-		{"The history reads well and holds no password; the repository is sound", s.inspect},
+		{"The history reads well, the repository is sound, and no password is anywhere", s.inspect},
 	}
 }
 
@@ -69,6 +71,9 @@ func (s *Story) steps() []step {
 func (s *Story) Tell(ctx context.Context) error {
 	if s.Began.IsZero() {
 		s.Began = time.Now()
+	}
+	if s.Scan == nil {
+		s.Scan = scan.New()
 	}
 	steps := s.steps()
 	for i, step := range steps {

@@ -1,0 +1,34 @@
+package platform
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"gitbind.dev/test/scan"
+)
+
+// FindSecrets looks for values of Secrets in all that the platform leaves; what it finds
+// is the error. The databases of its servers are in it, and what people keep to sign in
+// is not. Command lines are looked at by Scan.Watch.
+func (p *Platform) FindSecrets(ctx context.Context, s *scan.Scan) error {
+	// Kubernetes keeps Secrets in etcd, and sign-ins and credentials in homes and kubeconfigs.
+	found := []error{s.Files(ctx, p.Dir, "etcd", "home", "kubeconfigs", "bin")}
+	if p.databases != "" {
+		found = append(found, s.Files(ctx, p.databases))
+	}
+	for _, c := range p.Clusters {
+		found = append(found, s.Objects(ctx, c.Name, c.Config()))
+	}
+	p.mu.Lock()
+	pages := slices.Sorted(maps.Values(p.metrics))
+	p.mu.Unlock()
+	for _, url := range pages {
+		found = append(found, s.Page(ctx, url))
+	}
+	for _, process := range p.Processes() {
+		found = append(found, s.Variables(process.Name, process.PID()))
+	}
+	return errors.Join(found...)
+}

@@ -18,7 +18,7 @@ import (
 // kinds are good objects of ours; each case changes one thing of one.
 var kinds = map[string]string{
 	"ClusterBinding":           "metadata: {name: k3x9}\nspec: {displayName: prod, owner: {issuer: 'https://i.example.org', subject: s, username: alice}, removals: {most: 3, window: 10m}}",
-	"APIServiceExportTemplate": "metadata: {name: pg}\nspec: {api: {group: anynines.com, version: v1, resource: postgresqlinstances}, displayName: PostgreSQL 17, group: Databases, transform: {patches: [{patch: 'spec: {a: b}', target: {labelSelector: a=b}}]}, metadataKeys: [example.com/, acme.io/cost-center], permissionClaims: [{name: $(name)-creds, keys: [host]}, {field: status.managed.secret.name}, {matchLabels: {claim: $(name)}}]}",
+	"APIServiceExportTemplate": "metadata: {name: pg}\nspec: {api: {group: anynines.com, version: v1, resource: postgresqlinstances}, displayName: PostgreSQL 17, group: Databases, transform: {patches: [{patch: 'spec: {a: b}', target: {labelSelector: a=b}}]}, metadataKeys: [example.com/, acme.io/cost-center], readyCondition: Issued, permissionClaims: [{name: $(name)-creds, keys: [host]}, {field: status.managed.secret.name}, {matchLabels: {claim: $(name)}}]}",
 	"APIServiceExport":         "metadata: {name: postgresqlinstances.anynines.com, namespace: default}\nspec: {template: pg, api: {group: anynines.com, version: v1, resource: postgresqlinstances}}",
 	"Connection":               "metadata: {name: main}\nspec: {backendURL: 'https://b.example.org/x', repositoryURL: 'http://g.example.org:3000/a.git', clusterID: k3x9, secretRef: {namespace: gitbind-system, name: main}, namespaces: [team-*], removals: {most: 0, window: 1h30m}}",
 	"APIServiceBinding":        "metadata: {name: postgresqlinstances.anynines.com}\nspec: {connection: main, writer: Git, template: postgresql.small, deletionPolicy: Orphan, schemaUpdates: Never}",
@@ -97,6 +97,7 @@ func TestC10_EveryInvalidObjectOfOursIsRefusedInWordsThatHelp(t *testing.T) {
 		{"APIServiceExportTemplate", "spec.api.resource", "a/b", "resource must be the plural name"},
 		{"APIServiceExportTemplate", "spec.api.resource", long(64), "may not be more than 63"},
 		{"APIServiceExportTemplate", "spec.displayName", long(64), "may not be more than 63"},
+		{"APIServiceExportTemplate", "spec.readyCondition", "is it issued?", "readyCondition is the type of a condition, for example Issued"},
 		{"APIServiceExportTemplate", "spec.displayName", " PostgreSQL", "displayName must be one line without blanks around it, for example PostgreSQL"},
 		{"APIServiceExportTemplate", "spec.displayName", "Postgre\nSQL", "displayName must be one line"},
 		{"APIServiceExportTemplate", "spec.group", long(64), "may not be more than 63"},

@@ -95,6 +95,9 @@ type Status struct {
 	// Effective are the fields of spec that the platform's template changed, as
 	// they are applied; null for one that it took away.
 	Effective map[string]any `json:"effective,omitempty"`
+	// ReadyCondition is the type of the condition in Status that says whether the
+	// service can be used, where it is not "Ready".
+	ReadyCondition string `json:"readyCondition,omitempty"`
 	// Status is the status of the object on the control plane, as it is; of a
 	// request, template and deletionPolicy as they counted last.
 	Status map[string]any `json:"status,omitempty"`
@@ -125,6 +128,19 @@ func (s *Status) Answering(blob, head string) Answers {
 	return Answers{Blob: blob, Commit: head}
 }
 
+// DefaultReadyCondition says whether a service can be used, where its offer names no other
+// condition.
+const DefaultReadyCondition = "Ready"
+
+// ReadyType is the type of the condition in Status that says whether the service can be
+// used.
+func (s *Status) ReadyType() string {
+	if s == nil || s.ReadyCondition == "" {
+		return DefaultReadyCondition
+	}
+	return s.ReadyCondition
+}
+
 // EncodeStatus writes a ClaimStatus. Equal ones give equal bytes.
 func EncodeStatus(s *Status) ([]byte, error) {
 	o := object{{"apiVersion", APIVersion}, {"kind", "ClaimStatus"}}
@@ -151,6 +167,7 @@ func EncodeStatus(s *Status) ([]byte, error) {
 	if len(s.Effective) > 0 {
 		o = append(o, field{"effective", s.Effective})
 	}
+	o = o.with("readyCondition", s.ReadyCondition)
 	if len(s.Status) > 0 {
 		o = append(o, field{"status", s.Status})
 	}

@@ -7,13 +7,14 @@ import (
 
 // WaitsFor says, in the provider's words, what a service that is not ready waits for:
 // the first line of a condition's message, or a reason in words; "" where its status
-// says nothing of the kind. The status may be anything.
-func WaitsFor(status map[string]any) string {
+// says nothing of the kind. The condition of type ready says whether it is ready. The
+// status may be anything.
+func WaitsFor(status map[string]any, ready string) string {
 	managed, _ := status["managed"].(map[string]any)
 	all := append(conditionsOf(status), conditionsOf(managed)...)
 	reason := ""
 	for _, c := range all {
-		if c["type"] != "Ready" || c["status"] == "True" {
+		if c["type"] != ready || c["status"] == "True" {
 			continue
 		}
 		if line := firstLine(c["message"]); line != "" {

@@ -8,6 +8,9 @@ func TestWaitsForIsInTheProvidersWords(t *testing.T) {
 		return map[string]any{"type": kind, "status": status, "reason": reason, "message": message}
 	}
 	with := func(conditions ...any) map[string]any { return map[string]any{"conditions": conditions} }
+	if got := WaitsFor(with(condition("Ready", "False", "", "old"), condition("Issued", "False", "", "waiting for the CA")), "Issued"); got != "waiting for the CA" {
+		t.Errorf("with a condition of another type: %q", got)
+	}
 	for name, tc := range map[string]struct {
 		status map[string]any
 		want   string
@@ -25,7 +28,7 @@ func TestWaitsForIsInTheProvidersWords(t *testing.T) {
 			"managed":    with(condition("Ready", "False", "Pending", "disk is being formatted")),
 		}, "disk is being formatted"},
 	} {
-		if got := WaitsFor(tc.status); got != tc.want {
+		if got := WaitsFor(tc.status, "Ready"); got != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
 	}

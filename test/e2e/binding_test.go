@@ -126,6 +126,7 @@ func TestBindingThroughGit(t *testing.T) {
 			}
 		})
 	})
+	t.Run("C5_an API of another domain is bound in the same way, with its Secret", func(t *testing.T) { testOtherDomain(t, c) })
 }
 
 func must2(t *testing.T) func([]byte, error) []byte {

@@ -208,7 +208,7 @@ func digest(data []byte) *answer {
 	}
 	a := &answer{blob: s.Answers.Blob, result: s.Result, reason: s.Reason, message: s.Message}
 	for _, c := range providerConditions(s.Status) {
-		if c.Type != "Ready" {
+		if c.Type != s.ReadyType() {
 			continue
 		}
 		a.ready = c.Status
@@ -218,7 +218,7 @@ func digest(data []byte) *answer {
 	if s.Problem != nil {
 		a.message = s.Problem.Error()
 	}
-	if a.waiting = short(contract.WaitsFor(s.Status), longest); a.message == "" && a.ready != "True" {
+	if a.waiting = short(contract.WaitsFor(s.Status, s.ReadyType()), longest); a.message == "" && a.ready != "True" {
 		a.message = a.waiting
 	}
 	a.message = short(a.message, longest)

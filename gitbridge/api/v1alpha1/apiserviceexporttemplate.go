@@ -83,6 +83,14 @@ type APIServiceExportTemplateSpec struct {
 	// +kubebuilder:validation:items:XValidation:rule="!self.matches('^([^/]*[.])?(gitbind[.]dev|kubernetes[.]io|k8s[.]io|crossplane[.]io|helm[.]sh|argoproj[.]io|fluxcd[.]io|cattle[.]io|tilt[.]dev|skaffold[.]dev|velero[.]io)/')",message="metadataKeys: what tools and servers keep for themselves never travels"
 	MetadataKeys []string `json:"metadataKeys,omitempty"`
 
+	// ReadyCondition is the type of the condition in the status of a claim's object on
+	// the control plane that says whether the service can be used: "Ready" if it is
+	// left out.
+	// +optional
+	// +kubebuilder:validation:MaxLength=316
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",message="readyCondition is the type of a condition, for example Issued"
+	ReadyCondition string `json:"readyCondition,omitempty"`
+
 	// PermissionClaims name the Secrets that travel with a claim to its app cluster,
 	// beside the connection Secret of a Crossplane claim. They are read in the claim's
 	// namespace on the control plane, with the tenant's rights, which the bridge gives it

@@ -38,10 +38,17 @@ func (t *tenant) registerKey() encryption.Identities {
 // claimed lets Secrets of an API travel.
 func (w *world) claimed(api v1alpha1.ExportedAPI, claims ...v1alpha1.PermissionClaim) {
 	w.Helper()
+	w.offers(api, func(s *v1alpha1.APIServiceExportTemplateSpec) { s.PermissionClaims = claims })
+}
+
+// offers changes what an API is offered with. Nobody else changes its spec.
+func (w *world) offers(api v1alpha1.ExportedAPI, change func(*v1alpha1.APIServiceExportTemplateSpec)) {
+	w.Helper()
 	var template v1alpha1.APIServiceExportTemplate
 	w.must(w.admin.Get(w.Context(), client.ObjectKey{Name: api.BindingName()}, &template))
-	template.Spec.PermissionClaims = claims
-	w.must(w.admin.Update(w.Context(), &template))
+	before := template.DeepCopy()
+	change(&template.Spec)
+	w.must(w.admin.Patch(w.Context(), &template, client.MergeFrom(before)))
 }
 
 // secret makes or changes a Secret beside a claim's object.
@@ -145,13 +152,19 @@ func TestA11_SecretsTravelEncrypted(test *testing.T) {
 		}
 	}
 
-	t.secret(u.GetNamespace(), "a12", map[string]string{"k": "v"}, func(s *corev1.Secret) { s.Labels = map[string]string{"claim": "orders"} })
-	t.wantSecrets(orders, "a12", "orders-creds")
+	t.Run("A12_a Secret that labels choose travels", func(*testing.T) {
+		t.secret(u.GetNamespace(), "a12", map[string]string{"k": "v"}, func(s *corev1.Secret) { s.Labels = map[string]string{"claim": "orders"} })
+		t.wantSecrets(orders, "a12", "orders-creds")
+		t.wantDelivered(api, "a12", ids, map[string]string{"k": "v"})
+	})
 	password["password"] = "rotated-4712"
 	t.secret(u.GetNamespace(), "orders-creds", password)
 	t.wantDelivered(api, "orders-creds", ids, password)
-	t.secret(u.GetNamespace(), "a12", map[string]string{"k": "v"})
-	t.wantSecrets(orders, "orders-creds")
+	t.Run("B16_a Secret that is selected no more goes", func(*testing.T) {
+		t.secret(u.GetNamespace(), "a12", map[string]string{"k": "v"})
+		t.wantSecrets(orders, "orders-creds")
+		t.wantNoFile(api, "a12")
+	})
 
 	// Another bridge makes no commit of what did not change.
 	t.wantObserved()
@@ -172,12 +185,27 @@ func TestA11_SecretsTravelEncrypted(test *testing.T) {
 
 	// Another key: encrypted again.
 	t.wantDelivered(api, "orders-creds", t.registerKey(), password)
-	w.claimed(api)
-	t.wantSecrets(orders)
-	snap, err = t.status.Fetch(t.Context())
+	t.Run("the condition that the offer names is in the answer", func(*testing.T) {
+		t.setStatus(orders, map[string]any{"managed": map[string]any{"clusterStatus": "Running"}})
+		for _, named := range []string{"Running", "Ready"} {
+			w.offers(api, func(s *v1alpha1.APIServiceExportTemplateSpec) { s.ReadyCondition = named })
+			t.eventually("claims are answered with "+named, func() error { return is(t.answer(orders).ReadyType(), named) })
+		}
+	})
+	t.Run("B16_a Secret that the offer names no more goes", func(*testing.T) {
+		w.claimed(api)
+		t.wantSecrets(orders)
+		t.wantNoFile(api, "orders-creds")
+	})
+}
+
+// wantNoFile sees that status has no file of a Secret: it goes in the commit that says so.
+func (t *tenant) wantNoFile(api v1alpha1.ExportedAPI, name string) {
+	t.Helper()
+	snap, err := t.status.Fetch(t.Context())
 	t.must(err)
-	if _, there := snap.Entry(file); there {
-		w.Error("the Secret of a claim that has none any more is still on status")
+	if _, there := snap.Entry(contract.SecretKey{Binding: api.BindingName(), Namespace: "team-a", Name: name}.Path()); there {
+		t.Errorf("the file of %s is still on status", name)
 	}
 }
 

@@ -46,12 +46,15 @@ type API struct {
 	Keys contract.Keys
 	// Secrets are those that travel with claims.
 	Secrets []v1alpha1.PermissionClaim
+	// Ready is the type of the condition that says whether a service can be used, "" for
+	// the usual one.
+	Ready string
 	// Offer is what the template says for people, nil for a template that is gone.
 	Offer *v1alpha1.Offer
 }
 
-// Revision is another one whenever claims may come out as another object, or
-// with other Secrets.
+// Revision is another one whenever claims may come out as another object, with
+// other Secrets, or ready by another condition.
 func (a API) Revision() string {
 	if a.Unpermitted {
 		a.Unpermitted = false
@@ -63,7 +66,7 @@ func (a API) Revision() string {
 	case a.Unusable != nil:
 		return a.Version + " " + a.Unusable.Error()
 	default:
-		return a.Version + " " + a.Template.Revision() + " " + strings.Join(a.Keys, " ") + fmt.Sprint(a.Secrets)
+		return a.Version + " " + a.Template.Revision() + " " + strings.Join(a.Keys, " ") + fmt.Sprint(a.Secrets) + a.Ready
 	}
 }
 
@@ -102,6 +105,7 @@ type compiled struct {
 	unusable *transform.TemplateError
 	keys     contract.Keys
 	secrets  []v1alpha1.PermissionClaim
+	ready    string
 	offer    *v1alpha1.Offer
 }
 
@@ -145,7 +149,7 @@ func (r *Resolver) Export(ctx context.Context, e *v1alpha1.APIServiceExport) (AP
 	}
 	return API{
 		Access: decision.Granted, Unpermitted: meta.IsStatusConditionFalse(e.Status.Conditions, v1alpha1.ConditionPermitted),
-		Definition: definition, Template: c.template, Unusable: c.unusable, Keys: c.keys, Secrets: c.secrets, Offer: offer,
+		Definition: definition, Template: c.template, Unusable: c.unusable, Keys: c.keys, Secrets: c.secrets, Ready: c.ready, Offer: offer,
 	}, nil
 }
 
@@ -176,7 +180,11 @@ func (r *Resolver) read(t *v1alpha1.APIServiceExportTemplate) (compiled, error) 
 		return c, nil
 	}
 	template, err := transform.Compile(t.Name, t.Spec.Transform)
-	c := compiled{of: of, template: template, keys: t.Spec.MetadataKeys, secrets: t.Spec.PermissionClaims, offer: &v1alpha1.Offer{DisplayName: t.Spec.DisplayName, Group: t.Spec.Group, References: t.Spec.References}}
+	c := compiled{of: of, template: template, keys: t.Spec.MetadataKeys, secrets: t.Spec.PermissionClaims,
+		offer: &v1alpha1.Offer{DisplayName: t.Spec.DisplayName, Group: t.Spec.Group, References: t.Spec.References}}
+	if c.ready = t.Spec.ReadyCondition; c.ready == contract.DefaultReadyCondition {
+		c.ready = "" // An answer names it only where it is another one.
+	}
 	if err != nil && !errors.As(err, &c.unusable) {
 		return compiled{}, err
 	}

@@ -19,11 +19,26 @@ import (
 // else than the present ones, and returns how long to wait if they may not be written
 // yet.
 func (c *Controller) answer(ctx context.Context, s *step, o outcome) (time.Duration, error) {
+	nameReady(s, o.answer)
 	c.count(s, o.answer)
 	// Trouble with Secrets does not keep the answer waiting.
 	beside, trouble := c.addSecrets(ctx, s, o.answer)
 	wait, err := c.write(ctx, s, o, beside)
 	return wait, errors.Join(err, trouble)
+}
+
+// nameReady says in an answer which condition of its status says that the service can be
+// used. Where the template is gone that stays as it was.
+func nameReady(s *step, answer *contract.Status) {
+	switch {
+	case answer == nil || !s.IsClaim:
+	case len(answer.Status) == 0:
+		answer.ReadyCondition = ""
+	case s.api.Offer != nil:
+		answer.ReadyCondition = s.api.Ready
+	case s.Present != nil:
+		answer.ReadyCondition = s.Present.ReadyCondition
+	}
 }
 
 func (c *Controller) write(ctx context.Context, s *step, o outcome, beside []statusbranch.File) (time.Duration, error) {
@@ -135,11 +150,12 @@ func subject(s *step, answer *contract.Status) string {
 	}
 }
 
-// ready is the status of the condition Ready, "" if there is none.
+// ready is the status of the condition that says whether the service can be used, "" if
+// there is none.
 func ready(answer *contract.Status) string {
 	conditions, _, _ := unstructured.NestedSlice(answer.Status, "conditions")
 	for _, c := range conditions {
-		if m, ok := c.(map[string]any); ok && m["type"] == "Ready" {
+		if m, ok := c.(map[string]any); ok && m["type"] == answer.ReadyType() {
 			status, _ := m["status"].(string)
 			return status
 		}

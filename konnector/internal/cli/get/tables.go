@@ -154,7 +154,7 @@ func messageOf(u *unstructured.Unstructured, s appcluster.ClaimStatus, wide bool
 	if ready != nil && ready.Status != metav1.ConditionTrue && (s.Message == "" || s.Message == ready.Message) {
 		// A status of another shape says nothing.
 		status, _ := u.Object["status"].(map[string]any)
-		if words := output.Line(contract.WaitsFor(status)); words != "" {
+		if words := output.Line(contract.WaitsFor(status, contract.DefaultReadyCondition)); words != "" {
 			return shorten(words, wide)
 		}
 	}

@@ -125,7 +125,7 @@ func (r *reconciler) status(l *look, trouble error) map[string]any {
 		out = map[string]any{}
 	}
 	committed, applied, held, conflict := committed(l, trouble), applied(l), held(l), conflict(l)
-	ready := ready(out)
+	ready := ready(out, l.answer.ReadyType())
 	ours := map[string]any{
 		"uid":     string(l.object.GetUID()),
 		"message": summary(held, committed, conflict, applied, l.secrets.condition, ready),
@@ -231,12 +231,12 @@ func orElse(s, other string) string {
 	return s
 }
 
-// ready is the provider's own condition.
-func ready(status map[string]any) condition {
+// ready is the provider's own condition, which has a name of its own in some APIs.
+func ready(status map[string]any, named string) condition {
 	list, _ := status["conditions"].([]any)
 	for _, e := range list {
 		c := objectOf(e)
-		if kind, _ := c["type"].(string); kind != conditionReady {
+		if kind, _ := c["type"].(string); kind != named {
 			continue
 		}
 		text := func(field string) string { s, _ := c[field].(string); return s }

@@ -294,3 +294,29 @@ func TestGateClosesWhenAllHaveLeft(t *testing.T) {
 	g.leave()
 	<-closed
 }
+
+// An API may call by another name what says that its service can be used.
+func TestReadyIsTheConditionThatTheAnswerNames(t *testing.T) {
+	t.Parallel()
+	status := map[string]any{"conditions": []any{
+		map[string]any{"type": "Ready", "status": "True", "reason": "Stored"},
+		map[string]any{"type": "Issued", "status": "False", "reason": "Waiting", "message": "for approval"},
+	}}
+	for name, want := range map[string]condition{
+		"":         {conditionReady, "True", "Stored", ""},
+		"Issued":   {conditionReady, "False", "Waiting", "for approval"},
+		"Approved": {conditionReady, "Unknown", "NotReported", "The control plane has not reported yet whether the service is ready."},
+	} {
+		data, err := contract.EncodeStatus(&contract.Status{Result: contract.Applied, Status: status, ReadyCondition: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := contract.DecodeStatus(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := ready(answer.Status, answer.ReadyType()); got != want {
+			t.Errorf("%q: %+v, want %+v", name, got, want)
+		}
+	}
+}

@@ -27,6 +27,7 @@ func testHostile(t *testing.T, victim, hostile *tenant, all *scan.Scan) {
 		"rotation":         "POST /v1/clusters/" + victim.id + "/credential/rotate",
 		"revocation":       "DELETE /v1/clusters/" + victim.id + "/credential",
 		"its own rotation": "POST /v1/clusters/" + hostile.id + "/credential/rotate",
+		"encryption key":   "PUT /v1/clusters/" + victim.id + "/encryption",
 		"binding":          "POST /v1/clusters/" + hostile.id + "/bindings",
 		"clusters":         "GET /v1/clusters",
 		"catalogue":        "GET /v1/catalog",

@@ -58,14 +58,26 @@ func testSecretTravels(t *testing.T, c *tenant, all *scan.Scan) {
 
 	eventually(t, "the rotated value is in the app cluster", has(serve()))
 
-	// Another key: what travels next is encrypted to that one.
-	was := kubectl(c.Control(), "get", "clusterbinding", c.id, "-o", "jsonpath={.spec.encryption.recipients}")
-	kubectl(c.admin(), "annotate", "secret", "encryption-"+connection, "-n", "gitbind-system", "gitbind.dev/rotate=now")
-	eventually(t, "another key is registered", func(ctx context.Context) (string, bool) {
-		out, err := c.Kubectl(ctx, c.Control(), "get", "clusterbinding", c.id, "-o", "jsonpath={.spec.encryption.recipients}")
-		return out, err == nil && out != was
+	t.Run("D12_the key is rotated and the Secret follows on", func(t *testing.T) {
+		// What travels next is encrypted to the other one.
+		was := kubectl(c.Control(), "get", "clusterbinding", c.id, "-o", "jsonpath={.spec.encryption.recipients}")
+		kubectl(c.admin(), "annotate", "secret", "encryption-"+connection, "-n", "gitbind-system", "gitbind.dev/rotate=now")
+		eventually(t, "another key is registered", func(ctx context.Context) (string, bool) {
+			out, err := c.Kubectl(ctx, c.Control(), "get", "clusterbinding", c.id, "-o", "jsonpath={.spec.encryption.recipients}")
+			return out, err == nil && out != was
+		})
+		eventually(t, "the value that came after that is in the app cluster", has(serve()))
 	})
-	eventually(t, "the value that came after that is in the app cluster", has(serve()))
+
+	t.Run("D12_a credential is revoked and a value that came meanwhile follows", func(t *testing.T) {
+		must(t)(c.Plugin(ctx, c.user, c.admin(), "revoke", "--yes"))
+		c.says(t, "Revoked")
+		password := serve()
+		must(t)(c.Connect(ctx, c.user, c.cluster))
+		c.credential(t, all)
+		eventually(t, "the value is in the app cluster", has(password))
+		c.says(t, "Valid")
+	})
 
 	kubectl(c.admin(), "delete", "postgresqlinstance", "served", "-n", "team-a", "--timeout=2m")
 	eventually(t, "the Secret went with its claim", has(""))

@@ -226,7 +226,7 @@ func (w *world) opens(name string) (map[string]string, int64) {
 	return out, e.Sequence
 }
 
-func TestA12_SecretsAreChosenByNameFieldAndLabels(t *testing.T) {
+func TestC5_SecretsAreChosenByNameFieldAndLabels(t *testing.T) {
 	w := newWorld(t)
 	data := map[string]string{"password": "geheim", "host": "db"}
 	labelled := func(s *corev1.Secret) { s.Labels = map[string]string{"claim": "orders"} }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // Shape is which kind of API a CRD serves.
@@ -33,8 +34,8 @@ func ShapeOf(crd *apiextensionsv1.CustomResourceDefinition) Shape {
 	}
 }
 
-// Machinery are the fields of spec with which Crossplane is steered. A claim's
-// compositionRef is none of them, as users choose the kind of service by it, nor is
+// Machinery are the fields of spec with which Crossplane is steered. compositionRef
+// is none of them, as users choose the kind of service by it, nor is a claim's
 // writeConnectionSecretToRef, by which they name the Secret with its credentials.
 func (s Shape) Machinery() []string {
 	switch s {
@@ -71,4 +72,19 @@ func (s Shape) Steer(spec map[string]any) {
 	if s == Claim {
 		spec["compositeDeletePolicy"] = "Foreground"
 	}
+}
+
+// SelectComposition has Crossplane make a composite by the composition that
+// spec.compositionRef names, as it makes a claim, unless spec.crossplane names
+// one. Without either, it is the definition's default.
+func (s Shape) SelectComposition(spec map[string]any) {
+	name, _, _ := unstructured.NestedString(spec, "compositionRef", "name")
+	if s != Composite || name == "" {
+		return
+	}
+	if _, chosen, err := unstructured.NestedFieldNoCopy(spec, "crossplane", "compositionRef"); chosen || err != nil {
+		return
+	}
+	// It fails only where crossplane is no object, which was just seen.
+	_ = unstructured.SetNestedField(spec, name, "crossplane", "compositionRef", "name")
 }

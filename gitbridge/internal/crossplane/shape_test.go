@@ -77,3 +77,35 @@ func TestSteerKeepsAClaimUntilItsServiceIsGone(t *testing.T) {
 		}
 	}
 }
+
+func TestSelectComposition(t *testing.T) {
+	type object = map[string]any
+	users, platforms := object{"name": "users"}, object{"name": "platforms"}
+	for name, c := range map[string]struct {
+		shape      crossplane.Shape
+		spec, want object
+	}{
+		"a composite is made by what its user names": {
+			crossplane.Composite, object{"compositionRef": users},
+			object{"compositionRef": users, "crossplane": object{"compositionRef": users}},
+		},
+		"what the platform's template says stays": {
+			crossplane.Composite, object{"compositionRef": users, "crossplane": object{"compositionRef": platforms}},
+			object{"compositionRef": users, "crossplane": object{"compositionRef": platforms}},
+		},
+		"other machinery of the template stays": {
+			crossplane.Composite, object{"compositionRef": users, "crossplane": object{"compositionUpdatePolicy": "Manual"}},
+			object{"compositionRef": users, "crossplane": object{"compositionUpdatePolicy": "Manual", "compositionRef": users}},
+		},
+		"nobody names one": {crossplane.Composite, object{"plan": "small"}, object{"plan": "small"}},
+		"the field is something else, of another API": {crossplane.Composite, object{"compositionRef": "users"}, object{"compositionRef": "users"}},
+		"crossplane is something else":                {crossplane.Composite, object{"compositionRef": users, "crossplane": "x"}, object{"compositionRef": users, "crossplane": "x"}},
+		"a claim's is Crossplane's own":               {crossplane.Claim, object{"compositionRef": users}, object{"compositionRef": users}},
+		"another API's field is its own":              {crossplane.Plain, object{"compositionRef": users}, object{"compositionRef": users}},
+	} {
+		c.shape.SelectComposition(c.spec)
+		if diff := cmp.Diff(c.want, c.spec); diff != "" {
+			t.Errorf("%s (-want +got): %s", name, diff)
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/internal/crossplane"
 	"gitbind.dev/gitbridge/internal/tenant"
 	"gitbind.dev/gitbridge/internal/transform"
 )
@@ -238,5 +239,25 @@ func BenchmarkObject(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+func TestTemplateSelectsTheCompositionOfAComposite(t *testing.T) {
+	for name, c := range map[string]struct{ patch, want string }{
+		"what people write":               {"spec: {backups: 8}", "users"},
+		"what the template writes for it": {"spec: {compositionRef: {name: frankfurt}}", "frankfurt"},
+		"what the template says itself":   {"spec: {crossplane: {compositionRef: {name: frankfurt}}}", "frankfurt"},
+	} {
+		in := withTemplate(compile(t, everywhere(c.patch)))
+		in.Shape = crossplane.Composite
+		in.Claim.Spec = map[string]any{"plan": "small", "compositionRef": map[string]any{"name": "users"}}
+		got, err := transform.Object(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]any{"compositionRef": map[string]any{"name": c.want}}
+		if diff := cmp.Diff(want, got.Object.Object["spec"].(map[string]any)["crossplane"]); diff != "" {
+			t.Errorf("%s (-want +got): %s", name, diff)
+		}
 	}
 }

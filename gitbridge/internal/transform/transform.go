@@ -84,6 +84,9 @@ func Object(in Input) (Result, error) {
 		effective, _, _ := unstructured.NestedMap(u.Object, "spec")
 		out.Effective, out.Overruled = differences(spec, effective)
 	}
+	if spec, ok := u.Object["spec"].(map[string]any); ok {
+		in.Shape.SelectComposition(spec)
+	}
 	if err := same(u, key, in); err != nil {
 		return Result{}, err
 	}
@@ -139,7 +142,7 @@ func same(u *unstructured.Unstructured, key contract.Key, in Input) error {
 
 // revision is that of the rules in this package: a change of what they make of
 // a claim needs a new one, so that it reaches what was applied before.
-const revision = "2"
+const revision = "3"
 
 // Applied is a hash of all that goes into the object of a claim file: an object
 // that carries it need not be applied.

@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 )
@@ -136,7 +135,7 @@ func text(v any) string {
 func (c *cluster) wantQuickDeletes(count int) {
 	c.Helper()
 	all := &unstructured.UnstructuredList{}
-	all.SetGroupVersionKind(schema.GroupVersionKind{Group: "kubernetes.crossplane.io", Version: "v1alpha2", Kind: "ObjectList"})
+	all.SetGroupVersionKind(c.form.object)
 	if err := c.List(c.Context(), all); err != nil || len(all.Items) != count {
 		c.Errorf("there are %d Objects (%v), want %d", len(all.Items), err, count)
 	}

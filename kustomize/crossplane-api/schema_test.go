@@ -140,6 +140,8 @@ var changes = []struct{ kind, common, from, to, words string }{
 	{"PostgresqlInstance", "service: a9s-postgresql13, compositionRef: {name: a9s-postgresql}", "plan: postgresql-single-small-bionic", "plan: postgresql-single-small", "plan cannot change between bionic and non-bionic"},
 	{"PostgresqlInstance", "service: a9s-postgresql13, plan: postgresql-single-nano", "compositionRef: {name: a8s-postgresql}", "compositionRef: {name: a9s-postgresql}", "spec.compositionRef: Invalid value: compositionRef cannot change between a8s and a9s"},
 	{"PostgresqlInstance", "service: a9s-postgresql13, plan: postgresql-single-nano", "compositionRef: {name: a9s-postgresql}", "compositionRef: {name: a8s-postgresql}", "compositionRef cannot change between a8s and a9s"},
+	{"PostgresqlInstance", "service: a9s-postgresql13, plan: postgresql-single-nano", "expose: Internal", "compositionRef: {name: a9s-postgresql}", "compositionRef cannot change between a8s and a9s"},
+	{"PostgresqlInstance", "service: a9s-postgresql13, plan: postgresql-single-nano", "compositionRef: {name: a9s-postgresql}", "expose: Internal", "compositionRef cannot change between a8s and a9s"},
 	{"PostgresqlInstance", "service: a9s-postgresql13, plan: postgresql-single-nano", "compositionRef: {name: a8s-postgresql}", "compositionRef: {name: postgresql-frankfurt}", ""},
 	{"PostgresqlInstance", "service: a9s-postgresql13, plan: postgresql-single-nano", "expose: Internal", "compositionRef: {name: a8s-postgresql}", ""}, // as Crossplane does
 	{"MariadbInstance", "service: a9s-mariadb106", "plan: mariadb-single-small", "plan: mariadb-cluster-big", ""},
@@ -206,6 +208,9 @@ func testSchemas(c *cluster) {
 		err := c.serverSide(claim, client.DryRunAll)
 		if (err == nil) != (change.words == "") || err != nil && !strings.Contains(err.Error(), change.words) {
 			c.Errorf("%s from %s to %s: got %v, want %q", change.kind, change.from, change.to, err, change.words)
+		}
+		if err := c.Delete(c.Context(), claim); err != nil {
+			c.Error(err)
 		}
 	}
 }

@@ -35,6 +35,8 @@ func TestJudge(t *testing.T) {
 		message string
 	}{
 		{"fine", api, crd(fine), rights, "Offered", ""},
+		{"a claim", api, crd(func(c *apiextensionsv1.CustomResourceDefinition) { c.Spec.Names.Categories = []string{"claim"} }), rights, "Offered", "can be bound; it is a claim of Crossplane"},
+		{"a composite", api, crd(func(c *apiextensionsv1.CustomResourceDefinition) { c.Spec.Names.Categories = []string{"composite"} }), rights, "Offered", "can be bound; it is a namespaced composite of Crossplane"},
 		{"not there", api, nil, rights, "NotInstalled", "install the API"},
 		{"cluster-scoped", api, crd(func(c *apiextensionsv1.CustomResourceDefinition) { c.Spec.Scope = apiextensionsv1.ClusterScoped }), rights, "NotNamespaced", "cluster-scoped"},
 		{"on its way out", api, crd(func(c *apiextensionsv1.CustomResourceDefinition) { c.DeletionTimestamp = &now }), rights, "Terminating", "being deleted"},

@@ -86,7 +86,18 @@ func judge(api v1alpha1.ExportedAPI, crd *apiextensionsv1.CustomResourceDefiniti
 	case !grant.Offered(offered, api):
 		return no("NotAllowed", "%s", grant.NotOffered(api)), kind
 	}
-	return metav1.Condition{Type: v1alpha1.ConditionOffered, Status: metav1.ConditionTrue, Reason: "Offered", Message: "the API is served and can be bound"}, kind
+	return metav1.Condition{Type: v1alpha1.ConditionOffered, Status: metav1.ConditionTrue, Reason: "Offered", Message: "the API is served and can be bound" + form(crd)}, kind
+}
+
+// form says what Crossplane makes of the API, by the category that it gives it.
+func form(crd *apiextensionsv1.CustomResourceDefinition) string {
+	switch {
+	case slices.Contains(crd.Spec.Names.Categories, "claim"):
+		return "; it is a claim of Crossplane"
+	case slices.Contains(crd.Spec.Names.Categories, "composite"):
+		return "; it is a namespaced composite of Crossplane"
+	}
+	return ""
 }
 
 func servedVersions(crd *apiextensionsv1.CustomResourceDefinition) []string {

@@ -82,7 +82,7 @@ func allParts() []part {
 		},
 		{
 			name: crossplane, dir: "crossplane", module: "github.com/crossplane/crossplane/v2", pkg: "/cmd/crossplane",
-			ldflags: "-X github.com/crossplane/crossplane/v2/internal/version.version=VERSION",
+			ldflags: "-X github.com/crossplane/crossplane-runtime/v2/pkg/version.version=VERSION",
 			files:   []string{"cluster/crds", "cluster/webhookconfigurations"},
 		},
 		{

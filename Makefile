@@ -6,7 +6,9 @@ SHELL := /bin/bash
 
 GO ?= go
 BIN := $(CURDIR)/bin
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
+# What programs, images and manifests are called, and where the images will be.
+VERSION ?= $(shell git describe --tags --always --dirty --abbrev=12 2>/dev/null)
+REGISTRY ?=
 
 # Static, as an image holds them; and a binary links in half the time. Only the race
 # detector needs cgo.
@@ -55,7 +57,7 @@ demo-build:
 .PHONY: build
 build: ## Build the components and the kubectl plugin into bin/.
 	@mkdir -p $(BIN)
-	$(GO) build -ldflags '-w -X gitbind.dev/gitbridge/version.linked=$(VERSION)' -o $(BIN)/ ./konnector/cmd/... ./gitbridge/cmd/... ./backend/cmd/...
+	$(GO) build -ldflags '-w -X gitbind.dev/gitbridge/version.linked=$(VERSION) -X gitbind.dev/gitbridge/version.registry=$(REGISTRY)' -o $(BIN)/ ./konnector/cmd/... ./gitbridge/cmd/... ./backend/cmd/...
 
 .PHONY: test
 test: ## Run all tests but the slow ones, on real API servers, Crossplane, Dex and Git.

@@ -108,7 +108,7 @@ func (o Options) Manager(ctx context.Context, config *rest.Config, name string, 
 		return nil, nil, fmt.Errorf("connect to the cluster: %w", err)
 	}
 	probes.SetupChecks(mgr, more.Logger)
-	return mgr, elected, errors.Join(elected.Tell(mgr), mgr.AddReadyzCheck("caches", func(r *http.Request) error {
+	return mgr, elected, errors.Join(elected.Tell(mgr), tellVersion(mgr, name), mgr.AddReadyzCheck("caches", func(r *http.Request) error {
 		ctx, cancel := context.WithTimeout(r.Context(), time.Second)
 		defer cancel()
 		if !mgr.GetCache().WaitForCacheSync(ctx) {

@@ -4,13 +4,17 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 
 	"gitbind.dev/gitbridge/lease"
+	"gitbind.dev/gitbridge/version"
 )
 
 // parse is what a command line makes of a program's defaults.
@@ -111,5 +115,32 @@ func TestDebugIsLoggedWhereItIsAskedFor(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%q logs (-want +got)\n%s", args, diff)
 		}
+	}
+}
+
+func TestMetricsSayWhichVersionAProgramIs(t *testing.T) {
+	r := prometheus.NewRegistry()
+	for _, program := range []string{"gitbridge", "gitbridge", "gitbind-konnector"} {
+		if err := registerBuildInfo(r, program); err != nil {
+			t.Fatal(err)
+		}
+	}
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, m := range families[0].GetMetric() {
+		labels := map[string]string{}
+		for _, l := range m.GetLabel() {
+			labels[l.GetName()] = l.GetValue()
+		}
+		got = append(got, families[0].GetName()+" "+labels["program"]+" "+labels["version"]+" "+labels["goversion"])
+	}
+	slices.Sort(got)
+	of := " " + version.String() + " " + runtime.Version()
+	want := []string{"gitbind_build_info gitbind-konnector" + of, "gitbind_build_info gitbridge" + of}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"gitbind.dev/gitbridge/version"
 )
 
 // probeTimeout bounds each check.
@@ -20,7 +22,7 @@ type check struct {
 	critical bool
 }
 
-// health serves /healthz (the process runs), /readyz (it serves, with all
+// health serves /healthz (the process runs, and which version), /readyz (it serves, with all
 // checks in words) and /readyz/<check> (one check).
 type health struct {
 	checks []check
@@ -30,7 +32,7 @@ func (h *health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := strings.TrimSuffix(r.URL.Path, "/")
 	switch name, one := strings.CutPrefix(path, "/readyz/"); {
 	case path == "/healthz":
-		fmt.Fprintln(w, "ok")
+		fmt.Fprintln(w, "ok", version.String())
 	case path == "/readyz":
 		h.ready(r.Context(), w)
 	case one:

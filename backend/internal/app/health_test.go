@@ -7,6 +7,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"gitbind.dev/gitbridge/version"
 )
 
 func TestReadinessHangsOnWhatIsCritical(t *testing.T) {
@@ -18,7 +20,7 @@ func TestReadinessHangsOnWhatIsCritical(t *testing.T) {
 		status int
 		words  string
 	}{
-		{"/healthz", 200, "ok"},
+		{"/healthz", 200, "ok " + version.String()},
 		{"/readyz", 200, "[-] oidc: away (the rest goes on)"},
 		{"/readyz/", 200, "[+] git-host: ok"},
 		{"/readyz/git-host", 200, "ok"},

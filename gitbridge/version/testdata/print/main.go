@@ -1,4 +1,4 @@
-// Command print prints its version.
+// Command print prints its version and the name of its image.
 package main
 
 import (
@@ -7,4 +7,4 @@ import (
 	"gitbind.dev/gitbridge/version"
 )
 
-func main() { fmt.Print(version.String()) }
+func main() { fmt.Print(version.String(), " ", version.Image(version.Registry(), "it")) }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gitbind.dev/gitbridge/version"
 	"gitbind.dev/konnector/internal/cli/command"
 	"gitbind.dev/konnector/internal/cli/output"
 	"gitbind.dev/konnector/internal/cli/session"
@@ -58,6 +59,9 @@ while its konnector was seen within the last five minutes.`,
   # For a GitOps tool to apply, the Secret encrypted
   kubectl gitbind connect https://gitbind.example.com -o yaml > gitbind.yaml
 
+  # Where nodes get images from a mirror only
+  kubectl gitbind connect https://gitbind.example.com --image-registry mirror.example.com/gitbind
+
   # A control plane whose certificate is of a company's own CA
   kubectl gitbind connect https://gitbind.example.com --ca-file company-ca.pem
 
@@ -73,13 +77,15 @@ while its konnector was seen within the last five minutes.`,
 	fs.BoolVar(&in.Force, "force", false, "with --reclaim: even if its konnector was seen a moment ago")
 	fs.BoolVar(&in.Install.NoDeployment, "no-deployment", false, "do not run the konnector in this cluster: it runs elsewhere, with the rights of its ServiceAccount")
 	fs.StringVar(&in.Install.Image, "image", "", "the konnector's image (default: that of this version)")
+	fs.StringVar(&in.Install.Registry, "image-registry", version.Registry(), "registry that has the image of this version, with its folder: a mirror, for example")
 	caFile := fs.String("ca-file", "", "trust the certificates in this PEM file, beside the system's, for backend, issuer and repository")
 	fs.BoolVar(&in.DryRun, "dry-run", false, "show what would be done, and change nothing, neither here nor in the control plane")
 	fs.BoolVarP(&in.Yes, "yes", "y", false, "do not ask whether this is the right cluster")
 	c.Output(&in.Format, output.Table, output.YAML)
 	fs.DurationVar(&in.Timeout, "timeout", 2*time.Minute, "how long to wait for that")
 	c.NoWait(&in.Timeout, "do not wait until the konnector has reached the repository")
-	c.Excludes("no-deployment", "image")
+	c.Excludes("no-deployment", "image", "image-registry")
+	c.Excludes("image", "image-registry")
 	c.Excludes("reclaim", "cluster-name")
 	c.Excludes("dry-run", "output")
 	c.Excludes("no-wait", "output")

@@ -23,6 +23,7 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"gitbind.dev/gitbridge/version"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 )
 
@@ -36,8 +37,11 @@ const servedWithin = time.Minute
 type Options struct {
 	// NoDeployment leaves out the konnector itself, which then runs elsewhere.
 	NoDeployment bool
-	// Image of the konnector; the manifest's when empty.
+	// Image of the konnector; that of this version when empty.
 	Image string
+	// Registry has the images of gitbind, when Image is empty. Empty means that their
+	// names have no registry: they are on the nodes, or in the nodes' default registry.
+	Registry string
 }
 
 // Apply installs, or brings up to date. tell gets one line for each object. It
@@ -110,7 +114,7 @@ func Objects(o Options) ([]*unstructured.Unstructured, error) {
 			if o.NoDeployment {
 				continue
 			}
-			if err := setImage(u, o.Image); err != nil {
+			if err := setImage(u, o.image()); err != nil {
 				return nil, err
 			}
 		}
@@ -118,10 +122,15 @@ func Objects(o Options) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-func setImage(deployment *unstructured.Unstructured, image string) error {
-	if image == "" {
-		return nil
+// image is that of the konnector. The plugin and the image are of one version.
+func (o Options) image() string {
+	if o.Image != "" {
+		return o.Image
 	}
+	return version.Image(o.Registry, "gitbind-konnector")
+}
+
+func setImage(deployment *unstructured.Unstructured, image string) error {
 	path := []string{"spec", "template", "spec", "containers"}
 	containers, _, err := unstructured.NestedSlice(deployment.Object, path...)
 	if err != nil || len(containers) != 1 {

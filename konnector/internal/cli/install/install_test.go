@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
+
+	"gitbind.dev/gitbridge/version"
 )
 
 var update = flag.Bool("update", false, "write the built-in manifest anew")
@@ -50,19 +52,29 @@ func kinds(t *testing.T, o Options) (out []string, deployment *unstructured.Unst
 }
 
 func TestObjects(t *testing.T) {
-	all, deployment := kinds(t, Options{Image: "registry.example.com/konnector:v1"})
-	containers, _, err := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "containers")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := containers[0].(map[string]any)["image"]; got != "registry.example.com/konnector:v1" {
-		t.Errorf("image is %v", got)
-	}
+	all, _ := kinds(t, Options{})
 	without, deployment := kinds(t, Options{NoDeployment: true})
 	if deployment != nil || len(without) != len(all)-1 {
 		t.Errorf("without the Deployment it installs %v", without)
 	}
 	if all[0] != "Namespace/gitbind-system" {
 		t.Errorf("the first is %s, but the others need the namespace", all[0])
+	}
+}
+
+func TestTheImageIsThatOfThisVersion(t *testing.T) {
+	for want, o := range map[string]Options{
+		"registry.example.com/konnector:v1":                                               {Image: "registry.example.com/konnector:v1"},
+		"mirror.example.com:5000/team/gitbind-konnector:" + version.Tag(version.String()): {Registry: "mirror.example.com:5000/team"},
+		"gitbind-konnector:" + version.Tag(version.String()):                              {},
+	} {
+		_, deployment := kinds(t, o)
+		containers, _, err := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "containers")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := containers[0].(map[string]any)["image"]; got != want {
+			t.Errorf("%+v gives the image %v, want %s", o, got, want)
+		}
 	}
 }

@@ -59,6 +59,21 @@ build: ## Build the components and the kubectl plugin into bin/.
 	@mkdir -p $(BIN)
 	$(GO) build -ldflags '-w -X gitbind.dev/gitbridge/version.linked=$(VERSION) -X gitbind.dev/gitbridge/version.registry=$(REGISTRY)' -o $(BIN)/ ./konnector/cmd/... ./gitbridge/cmd/... ./backend/cmd/...
 
+# The same commit and version of Go give the same digests, in each folder.
+RELEASE = $(GO) run ./release/cmd/release
+.PHONY: images
+images: ## Make images for amd64 and arm64 as an OCI layout, dist/images (REGISTRY=registry.example.com/gitbind).
+	$(RELEASE) images --version '$(VERSION)' --registry '$(REGISTRY)'
+
+.PHONY: push-images
+push-images: ## Push them with the credentials of docker: make push-images REGISTRY=registry.example.com/gitbind
+	$(RELEASE) push --registry '$(REGISTRY)'
+
+.PHONY: test-images
+test-images: ## Build the images twice, run the story out of them (root), push them to a real registry.
+	$(GO) run ./test/env/cmd/testenv build
+	GITBIND_TEST_SLOW=1 $(GO) test -v -p 1 -timeout 60m -run _Slow ./release/...
+
 .PHONY: test
 test: ## Run all tests but the slow ones, on real API servers, Crossplane, Dex and Git.
 	$(GO) run ./test/env/cmd/testenv build
@@ -171,4 +186,4 @@ tilt-ci: ## Do the same until a claim is ready through all of it, and end.
 
 .PHONY: clean
 clean: ## Remove what was built here (the parts in the user's cache stay).
-	rm -rf $(BIN)
+	rm -rf $(BIN) dist

@@ -65,6 +65,10 @@ RELEASE = $(GO) run ./release/cmd/release
 images: ## Make images for amd64 and arm64 as an OCI layout, dist/images (REGISTRY=registry.example.com/gitbind).
 	$(RELEASE) images --version '$(VERSION)' --registry '$(REGISTRY)'
 
+.PHONY: release
+release: ## Make a release in dist: images, plugin, krew manifest, manifests, CRDs, SBOMs, notes (REGISTRY=…, DOWNLOADS=URL).
+	$(RELEASE) folder --version '$(VERSION)' --registry '$(REGISTRY)' $(if $(DOWNLOADS),--downloads '$(DOWNLOADS)')
+
 .PHONY: push-images
 push-images: ## Push them with the credentials of docker: make push-images REGISTRY=registry.example.com/gitbind
 	$(RELEASE) push --registry '$(REGISTRY)'

@@ -1,14 +1,17 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"gitbind.dev/release/internal/bundle"
 	"gitbind.dev/release/internal/compile"
 	"gitbind.dev/release/internal/images"
 	"gitbind.dev/release/internal/registry"
@@ -27,12 +30,22 @@ func (o *flags) add(f *pflag.FlagSet) {
 
 func (o *flags) layout() string { return filepath.Join(o.out, "images") }
 
+// builder builds programs into a folder that the caller removes.
+func (o *flags) builder(ctx context.Context) (b compile.Builder, err error) {
+	if b.Source, err = source.Read(ctx, o.root, o.version); err != nil {
+		return b, err
+	}
+	b.Registry = o.registry
+	b.Dir, err = filepath.Abs(filepath.Join(o.out, ".build"))
+	return b, err
+}
+
 func command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "release", Short: "Make the images and the release of gitbind",
 		SilenceUsage: true, SilenceErrors: true,
 	}
-	cmd.AddCommand(imagesCommand(), pushCommand())
+	cmd.AddCommand(imagesCommand(), pushCommand(), folderCommand())
 	return cmd
 }
 
@@ -42,14 +55,11 @@ func imagesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "images", Short: "Make an OCI layout of the images in OUT/images", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := source.Read(cmd.Context(), o.root, o.version)
+			b, err := o.builder(cmd.Context())
 			if err != nil {
 				return err
 			}
-			b := compile.Builder{Source: s, Registry: o.registry, Dir: filepath.Join(o.out, ".build")}
-			if b.Dir, err = filepath.Abs(b.Dir); err != nil {
-				return err
-			}
+			defer os.RemoveAll(b.Dir)
 			results, err := images.Build(cmd.Context(), images.Options{Builder: b, Layout: o.layout(), Archs: archs, Only: only})
 			for _, r := range results {
 				for _, arch := range slices.Sorted(maps.Keys(r.Sizes)) {
@@ -63,6 +73,25 @@ func imagesCommand() *cobra.Command {
 	o.add(cmd.Flags())
 	cmd.Flags().StringSliceVar(&archs, "arch", nil, "architectures (default: amd64,arm64)")
 	cmd.Flags().StringSliceVar(&only, "only", nil, "programs (default: konnector,gitbridge,backend)")
+	return cmd
+}
+
+func folderCommand() *cobra.Command {
+	var o flags
+	var downloads string
+	cmd := &cobra.Command{
+		Use: "folder", Short: "Make the folder of a release: images, plugin, manifests, SBOMs, sums, notes", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			b, err := o.builder(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer os.RemoveAll(b.Dir)
+			return bundle.Make(cmd.Context(), bundle.Options{Builder: b, Out: o.out, Downloads: downloads})
+		},
+	}
+	o.add(cmd.Flags())
+	cmd.Flags().StringVar(&downloads, "downloads", "https://gitbind.dev/releases", "URL of the folder in which the plugin's archives will be, for krew")
 	return cmd
 }
 

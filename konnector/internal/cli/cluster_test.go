@@ -102,7 +102,7 @@ func startBackend(t *testing.T, e *env.Env, root string) (url string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(t, root, e.Kubectl, "--kubeconfig="+control.Kubeconfig, "wait", "--for=condition=Offered", "apiserviceexporttemplate/database")
+	run(t, root, e.Kubectl, "--kubeconfig="+control.Kubeconfig, "wait", "--for=condition=Offered", "apiserviceexporttemplate/database", "apiserviceexporttemplate/queue")
 	return "http://" + address(ports[0])
 }
 

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -45,7 +46,8 @@ type Input struct {
 	Timeout time.Duration
 }
 
-// Do binds all of the names, or none when one of them cannot be bound.
+// Do binds all of the names, or none when it is seen at once that one of them cannot be
+// bound.
 func Do(ctx context.Context, in Input) error {
 	backend, connection, err := in.Open(ctx, "", in.Connection)
 	if err != nil {
@@ -65,20 +67,25 @@ func Do(ctx context.Context, in Input) error {
 		}
 	}
 	b := binder{Input: in, backend: backend, connection: connection}
-	each := b.bind
 	switch {
 	case in.Format == output.YAML:
-		each = b.print
+		return inOrder(ctx, offers, b.print)
 	case in.DryRun:
-		each = b.preview
+		if err := inOrder(ctx, offers, b.preview); err != nil {
+			return err
+		}
+		fmt.Fprintln(in.Terminal.Out, "Nothing was changed.")
+		return nil
 	}
+	return b.bindAll(ctx, offers)
+}
+
+// inOrder does something for each offer, one after the other.
+func inOrder(ctx context.Context, offers []restapi.Offer, do func(context.Context, restapi.Offer) error) error {
 	for _, o := range offers {
-		if err := each(ctx, o); err != nil {
+		if err := do(ctx, o); err != nil {
 			return fmt.Errorf("bind %s: %w", o.Name, err)
 		}
-	}
-	if in.DryRun && in.Format != output.YAML {
-		fmt.Fprintln(in.Terminal.Out, "Nothing was changed.")
 	}
 	return nil
 }
@@ -126,29 +133,56 @@ func (b binder) grant(ctx context.Context, offer restapi.Offer) error {
 	return nil
 }
 
-func (b binder) bind(ctx context.Context, offer restapi.Offer) error {
-	name := offer.API.BindingName()
-	fmt.Fprintf(b.Terminal.Out, "Binding %s:\n", name)
-	p := progress.Begin(b.Terminal, "binding "+offer.Name)
-	defer p.End()
-	if err := b.grant(ctx, offer); err != nil {
-		return err
+// bindAll binds all offers at once, as most of the time is spent waiting for clusters.
+// One that fails does not keep the others from being bound.
+func (b binder) bindAll(ctx context.Context, offers []restapi.Offer) error {
+	var names, apis []string
+	for _, o := range offers {
+		names, apis = append(names, o.Name), append(apis, o.API.BindingName())
 	}
-	p.Say("granted to cluster " + b.connection.Spec.ClusterID)
-	attributed, err := b.apply(ctx, offer, p.Say)
+	fmt.Fprintf(b.Terminal.Out, "Binding %s:\n", strings.Join(apis, ", "))
+	p := progress.Begin(b.Terminal, "binding "+strings.Join(names, ", "))
+	defer p.End()
+	errs := make([]error, len(offers))
+	var all sync.WaitGroup
+	for i, o := range offers {
+		say := p.Say
+		if len(offers) > 1 {
+			say = func(line string) { p.Say(o.Name + ": " + line) }
+		}
+		// One after the other, as each may have to sign the person in.
+		if errs[i] = b.grant(ctx, o); errs[i] != nil {
+			continue
+		}
+		say("granted to cluster " + b.connection.Spec.ClusterID)
+		all.Go(func() { errs[i] = b.bind(ctx, o, say) })
+	}
+	all.Wait()
+	p.End()
+	for i := range offers {
+		if errs[i] == nil && b.Timeout > 0 {
+			errs[i] = b.printExample(ctx, apis[i])
+		}
+		if errs[i] != nil {
+			errs[i] = fmt.Errorf("bind %s: %w", names[i], errs[i])
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// bind makes an API that was granted one of this cluster.
+func (b binder) bind(ctx context.Context, offer restapi.Offer, say func(string)) error {
+	attributed, err := b.apply(ctx, offer, say)
 	if err != nil || b.Timeout == 0 {
 		return err
 	}
-	if err := b.wait(ctx, name, p.Say); err != nil {
+	if err := b.wait(ctx, offer.API.BindingName(), say); err != nil {
 		return err
 	}
 	if attributed {
-		if err := b.waitForPolicy(ctx, offer, p.Say); err != nil {
-			return err
-		}
+		return b.waitForPolicy(ctx, offer, say)
 	}
-	p.End()
-	return b.printExample(ctx, name)
+	return nil
 }
 
 // preview says what bind would do, and does nothing.

@@ -16,6 +16,15 @@ type ClaimStatus struct {
 	Message    string             `json:"message"`
 	// Hold is absent while nothing waits for a person.
 	Hold *choice.Hold `json:"hold"`
+	// Secrets are those of the service that are in the claim's namespace.
+	Secrets []DeliveredSecret `json:"secrets"`
+}
+
+// DeliveredSecret is a Secret that came from the control plane.
+type DeliveredSecret struct {
+	Name string `json:"name"`
+	// Since is when the control plane made it as it is, in RFC 3339.
+	Since string `json:"since"`
 }
 
 // StatusOf reads status.gitbind. Of what is no status of ours it is empty: that

@@ -25,6 +25,7 @@ files in the repository that were refused or have no object here, with the reaso
   OFFER    what the control plane calls the API, for people
   READY    the service is ready, as its provider says
   APPLIED  the control plane has what the claim says
+  SECRET   the Secret that has its credentials, and since when it has been as it is
   COMMIT   the commit that holds the claim
 
 Unknown is what the konnector has not looked at yet; while no konnector runs, that
@@ -32,6 +33,7 @@ is everything, and it says so. What waits for a person's decision stands below
 the tables, with the command that shows it.
 
 What belongs to another claim, as a backup to its instance, stands behind it.
+What a Secret holds is never shown; "service-info" says how to use one.
 
 As JSON and YAML it is a List of the objects, as kubectl prints several kinds.`,
 		Example: `  # Everything

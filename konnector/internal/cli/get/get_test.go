@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -33,7 +34,7 @@ func fixture(t *testing.T) found {
 	if err := yaml.UnmarshalStrict(data, &objects); err != nil {
 		t.Fatal(err)
 	}
-	f := found{connections: objects.Connections, bindings: objects.Bindings, offers: offerNames(objects.Bindings)}
+	f := found{connections: objects.Connections, bindings: objects.Bindings, offers: offerNames(objects.Bindings), now: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)}
 	for _, c := range objects.Claims {
 		f.claims = append(f.claims, claim{object: unstructured.Unstructured{Object: numbers(t, c)}, binding: "postgresqlinstances.anynines.com"})
 	}

@@ -113,7 +113,7 @@ func (in Input) chosen(ctx context.Context, bindings []v1alpha1.APIServiceBindin
 		}
 		out = append(out, claim{object: *u, binding: name.Key.Binding})
 	}
-	return out, nil
+	return together(out, offersOf(bindings)), nil
 }
 
 // historyTimeout is how long Git may take to say who changed claims.

@@ -102,7 +102,7 @@ const who, when = "WHO", "WHEN"
 
 var claimColumns = []output.Column{
 	{Name: "CLAIM"}, {Name: "OFFER"}, {Name: "KIND", Wide: true}, {Name: "READY", Colour: output.Good}, {Name: "COMMITTED", Wide: true, Colour: output.Good},
-	{Name: "APPLIED", Colour: output.Good}, {Name: "HELD", Wide: true, Colour: output.Bad}, {Name: "COMMIT"},
+	{Name: "APPLIED", Colour: output.Good}, {Name: "HELD", Wide: true, Colour: output.Bad}, {Name: "SECRET"}, {Name: "COMMIT"},
 	{Name: who, Wide: true}, {Name: when, Wide: true}, {Name: "BINDING", Wide: true}, {Name: "MESSAGE"},
 }
 
@@ -115,7 +115,7 @@ func (f found) row(c claim, wide bool) []string {
 	}
 	row := []string{
 		c.indent() + c.object.GetNamespace() + "/" + c.object.GetName(), cmp.Or(f.offers[c.binding], c.object.GetKind()), c.object.GetKind(), is("Ready"), is("Committed"), is("Applied"), is("Held"),
-		commit(s.Commit, wide),
+		f.secrets(s), commit(s.Commit, wide),
 	}
 	if f.who != nil {
 		person, age := "", ""
@@ -126,6 +126,23 @@ func (f found) row(c claim, wide bool) []string {
 		row = append(row, person, age)
 	}
 	return append(row, c.binding, messageOf(&c.object, s, wide))
+}
+
+// secrets names the Secrets of a claim that are in its namespace, and says for how long
+// each has been as it is. What keeps one from coming is in the message, too.
+func (f found) secrets(s appcluster.ClaimStatus) string {
+	var all []string
+	for _, d := range s.Secrets {
+		text := d.Name
+		if at, err := time.Parse(time.RFC3339, d.Since); err == nil {
+			text += " (" + ago(f.now, at) + ")"
+		}
+		all = append(all, text)
+	}
+	if c := meta.FindStatusCondition(s.Conditions, "Secrets"); c != nil && c.Status != metav1.ConditionTrue {
+		all = append(all, c.Reason)
+	}
+	return strings.Join(all, ", ")
 }
 
 func (c claim) name() string {

@@ -21,8 +21,10 @@ func (in Input) follow(ctx context.Context, all found, list output.Listing, bind
 		return err
 	}
 	shown := map[string]string{}
-	for i, c := range all.claims {
-		shown[c.sortKey()] = strings.Join(list.Rows[i], "\x00")
+	for _, c := range all.claims {
+		// A line that comes later stands by itself, behind no other claim.
+		c.depth = 0
+		shown[c.sortKey()] = strings.Join(all.row(c, wide), "\x00")
 	}
 	var mu sync.Mutex
 	changed := func(binding string) func(*unstructured.Unstructured, bool) error {

@@ -27,6 +27,10 @@ type Offer struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	References []Reference `json:"references,omitempty"`
+
+	// Secrets says that Secrets come with a claim, by the template's permissionClaims.
+	// +optional
+	Secrets bool `json:"secrets,omitempty"`
 }
 
 // Reference is a field of a claim that names another claim of its namespace: the one

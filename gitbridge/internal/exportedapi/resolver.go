@@ -180,8 +180,9 @@ func (r *Resolver) read(t *v1alpha1.APIServiceExportTemplate) (compiled, error) 
 		return c, nil
 	}
 	template, err := transform.Compile(t.Name, t.Spec.Transform)
-	c := compiled{of: of, template: template, keys: t.Spec.MetadataKeys, secrets: t.Spec.PermissionClaims,
-		offer: &v1alpha1.Offer{DisplayName: t.Spec.DisplayName, Group: t.Spec.Group, References: t.Spec.References}}
+	c := compiled{of: of, template: template, keys: t.Spec.MetadataKeys, secrets: t.Spec.PermissionClaims, offer: &v1alpha1.Offer{
+		DisplayName: t.Spec.DisplayName, Group: t.Spec.Group, References: t.Spec.References, Secrets: len(t.Spec.PermissionClaims) > 0,
+	}}
 	if c.ready = t.Spec.ReadyCondition; c.ready == contract.DefaultReadyCondition {
 		c.ready = "" // An answer names it only where it is another one.
 	}

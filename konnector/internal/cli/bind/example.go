@@ -28,7 +28,7 @@ func writeExample(w io.Writer, crd *apiextensionsv1.CustomResourceDefinition, na
 		return nil
 	}
 	version := crd.Spec.Versions[i]
-	fmt.Fprintf(w, "\n%s can be ordered with kubectl now, for example:\n\nkubectl apply -f - <<EOF\n", crd.Spec.Names.Kind)
+	fmt.Fprintf(w, "\n%s can be ordered with kubectl now, for example:\n\nkubectl apply -f - <<'EOF'\n", crd.Spec.Names.Kind)
 	// Line by line, because a person reads it: apiVersion first.
 	fmt.Fprintf(w, "apiVersion: %s/%s\nkind: %s\nmetadata:\n  name: example\n  namespace: %s\n", crd.Spec.Group, version.Name, crd.Spec.Names.Kind, namespace)
 	if version.Schema != nil && version.Schema.OpenAPIV3Schema != nil {

@@ -15,6 +15,7 @@ import (
 	"gitbind.dev/test/e2e/platform"
 	"gitbind.dev/test/e2e/story"
 	"gitbind.dev/test/env"
+	"gitbind.dev/test/postgres/server"
 )
 
 // tryAll tries each line that the demo prints, in its order.
@@ -60,6 +61,10 @@ func (sh *shell) try(t *testing.T, line string) {
 	case strings.HasPrefix(line, "export KUBECONFIG="):
 		sh.exports = append(sh.exports, line)
 		sh.prints(t, "kubectl auth whoami", "dora")
+	case strings.Contains(line, "/servicebinding.yaml"):
+		sh.prints(t, line, "servicebinding.anynines.com/example created")
+	case strings.HasPrefix(line, "kubectl gitbind service-info "):
+		sh.connects(t, line)
 	case strings.HasPrefix(line, "kubectl apply "):
 		sh.prints(t, line, "postgresqlinstance.anynines.com/example created")
 	case strings.HasPrefix(line, "kubectl get "), strings.HasPrefix(line, "kubectl gitbind get "):
@@ -84,6 +89,30 @@ func (sh *shell) try(t *testing.T, line string) {
 	default:
 		t.Errorf("no test tries the line %q", line)
 	}
+}
+
+// connects runs the line for psql that another line prints, once the Secret is there.
+func (sh *shell) connects(t *testing.T, line string) {
+	t.Helper()
+	programs, err := server.Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var psql string
+	eventually(t, "it is said how to connect", func(ctx context.Context) (string, bool) {
+		out, err := sh.run(ctx, line)
+		for l := range strings.Lines(out) {
+			if strings.HasPrefix(l, "PGHOST=") {
+				psql = strings.TrimSpace(l)
+			}
+		}
+		return out, err == nil && psql != ""
+	})
+	secret := must(t)(sh.run(t.Context(), "kubectl get secret example-service-binding -n default -o go-template='{{.data.password | base64decode}}'"))
+	if out := must(t)(sh.run(t.Context(), line)); secret == "" || strings.Contains(out, secret) {
+		t.Error("it prints the password")
+	}
+	sh.prints(t, "PATH="+programs.Dir+":$PATH; "+psql+" --no-psqlrc -Atc 'SELECT 40 + 2'", "42")
 }
 
 // visit goes to a place, and looks whether it is what it is said to be.
@@ -153,6 +182,7 @@ func useWebPage(t *testing.T, p *platform.Platform, place story.Place) {
 	w.Sees("h1", "example")
 	w.Sees("main", "plan: postgresql-single-nano", "claim: create default/example", "dora in the cluster", "+  plan: postgresql-single-nano")
 	w.Sees("#live-claim", "Ready The service is ready")
+	w.Sees("main", "Credentials", "Secret example-service-binding of example", "username")
 
 	w.Goes(place.Where + "/clusters/" + id + "/bindings/postgresqlinstances.anynines.com/team-a/orders")
 	w.Sees("h1", "orders")

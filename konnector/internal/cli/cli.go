@@ -33,6 +33,7 @@ import (
 	"gitbind.dev/konnector/internal/cli/revoke"
 	"gitbind.dev/konnector/internal/cli/rollback"
 	"gitbind.dev/konnector/internal/cli/rotate"
+	"gitbind.dev/konnector/internal/cli/serviceinfo"
 	"gitbind.dev/konnector/internal/cli/session"
 	"gitbind.dev/konnector/internal/cli/signin"
 	"gitbind.dev/konnector/internal/cli/terminal"
@@ -128,7 +129,7 @@ control plane acts on, and the status comes back the same way.`,
 		cmds  []*cobra.Command
 	}{
 		{"Getting in:", []*cobra.Command{connect.Command(env), catalog.Command(env), bind.Command(env), unbind.Command(env), disconnect.Command(env), logout.Command(env)}},
-		{"Claims:", []*cobra.Command{get.Command(env), diff.Command(env), log.Command(env), rollback.Command(env), resolve.Command(env)}},
+		{"Claims:", []*cobra.Command{get.Command(env), serviceinfo.Command(env), diff.Command(env), log.Command(env), rollback.Command(env), resolve.Command(env)}},
 		{"Operating:", []*cobra.Command{doctor.Command(env), approve.Command(env), rotate.Command(env), revoke.Command(env)}},
 		{other, []*cobra.Command{gitcredential.Command(env), versions.Command(env)}},
 	} {

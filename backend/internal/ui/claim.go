@@ -53,6 +53,13 @@ type claimView struct {
 	// Related are the claims that belong together with this one, itself among them.
 	Related []relatedRow
 
+	// Secrets are those that it, and what belongs to it, has in the app cluster.
+	Secrets []secretRow
+	// Withheld says which are not sent.
+	Withheld []Note
+	// secrets are the names of its own.
+	secrets []string
+
 	History     []change
 	MoreHistory bool
 }
@@ -101,6 +108,7 @@ func (h *handler) claim(r *http.Request, who login.Identity) (*page, error) {
 			return nil, err
 		}
 		v.Related = h.related(ctx, cb, k)
+		v.Secrets = h.secrets(ctx, cb.Name, k, &v)
 		if blob == "" && said == "" && len(v.History) == 0 {
 			return nil, errNoPage()
 		}
@@ -194,6 +202,7 @@ func (h *handler) readStatus(ctx context.Context, cluster string, k contract.Key
 	delete(s.Status, "conditions")
 	v.Effective, v.Status = asYAML(s.Effective), asYAML(s.Status)
 	v.Steps = steps(cluster, k, s, v.State)
+	v.secrets, v.Withheld = a.secrets, withheld(s)
 	return said, nil
 }
 

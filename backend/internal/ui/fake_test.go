@@ -181,7 +181,11 @@ func (w *world) Read(_ context.Context, cluster, revision, path string) ([]byte,
 	}
 	tree, _ := w.tree(cluster, revision)
 	content, ok := tree[path]
-	switch _, err := contract.ParsePath(path); {
+	_, err := contract.ParsePath(path)
+	if _, errSecret := contract.ParseSecretPath(path); errSecret == nil {
+		err = nil
+	}
+	switch {
 	case err != nil:
 		return nil, "", fmt.Errorf("%q should not have come so far: %w", path, err)
 	case !ok:

@@ -90,6 +90,26 @@ var pages = []struct {
 	{"binding too many files", alice, bindingURL, 413, with(lived, func(w *world) { w.down["files"] = true })},
 	{"claim ready", alice, ordersURL, 200, lived},
 	{"claim with backups", alice, ordersURL, 200, with(lived, backedUp)},
+	{"claim with credentials", alice, ordersURL, 200, with(lived, func(w *world) {
+		backedUp(w)
+		w.addClaim(prod, "orders", func(s *contract.Status) {
+			s.Status, s.Secrets = ready("True", ""), listed("orders-admin", "orders-lost", "../x")
+			s.Withheld = map[string]string{"orders-<b>": "it is too large to travel"}
+		})
+		daily := contract.Key{Binding: "backups.example.com", Namespace: "team-a", Name: "daily"}
+		said, _ := contract.EncodeStatus(&contract.Status{
+			Result: contract.Applied, Secrets: listed("daily-key"), Answers: contract.Answers{Blob: hash(w.files[prod+":main"][daily.Path()]), Commit: "c"},
+		})
+		w.files[prod+":status"][daily.Path()] = string(said)
+		for name, binding := range map[string]string{"orders-admin": api, "daily-key": daily.Binding} {
+			body, _ := contract.EncodeEncryptedSecret(&contract.EncryptedSecret{
+				Metadata: contract.StatusMeta{Name: name, Namespace: "team-a"}, Claim: contract.SecretClaim{Binding: binding},
+				Sequence: now.Add(-3 * time.Minute).UnixMilli(), Keys: []string{"username", "password"}, Encrypted: "10.0.0.1",
+			})
+			path := contract.SecretKey{Binding: binding, Namespace: "team-a", Name: name}.Path()
+			w.files[prod+":status"][path] = string(contract.AppendSignature(body, "s"))
+		}
+	})},
 	{"claim denied", alice, bindingURL + "/team-a/denied", 200, lived},
 	{"claim held", alice, bindingURL + "/team-a/held", 200, lived},
 	{"claim gone", alice, bindingURL + "/team-a/gone", 200, lived},
@@ -307,4 +327,13 @@ func TestClusterStates(t *testing.T) {
 			t.Errorf("seen %s: %+v, want %s %q", tc.seen, got, tc.word, tc.says)
 		}
 	}
+}
+
+// listed is a list of Secrets with these names.
+func listed(names ...string) *contract.SecretList {
+	list := &contract.SecretList{Sequence: 1, Versions: map[string]int64{}, Signature: "key:signature"}
+	for _, name := range names {
+		list.Versions[name] = 1
+	}
+	return list
 }

@@ -21,6 +21,9 @@ type relatedRow struct {
 	Depth int
 	// This says that it is the one that the page is about.
 	This bool
+
+	key     contract.Key
+	secrets []string
 }
 
 // related are the claims that a claim belongs to, and those that belong to them, as
@@ -55,7 +58,11 @@ func (h *handler) related(ctx context.Context, cb *v1alpha1.ClusterBinding, k co
 		if p.Depth == 0 {
 			family = nil
 		}
-		row := relatedRow{newClaimRow(in, near[p.Index]), min(p.Depth, deepest), near[p.Index].key == k}
+		one := near[p.Index]
+		row := relatedRow{claimRow: newClaimRow(in, one), Depth: min(p.Depth, deepest), This: one.key == k, key: one.key}
+		if one.answer != nil {
+			row.secrets = one.secrets
+		}
 		family = append(family, row)
 		if slices.ContainsFunc(family, func(r relatedRow) bool { return r.This }) {
 			out = family

@@ -67,6 +67,8 @@ type answer struct {
 	waiting string
 	// said is the blob of the answer, where that matters.
 	said string
+	// secrets are the names of those that are sent with it, the first few.
+	secrets []string
 	// broken says that the file on status could not be read.
 	broken bool
 }

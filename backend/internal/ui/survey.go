@@ -206,7 +206,8 @@ func digest(data []byte) *answer {
 	if err != nil {
 		return &answer{broken: true}
 	}
-	a := &answer{blob: s.Answers.Blob, result: s.Result, reason: s.Reason, message: s.Message}
+	secrets := s.Secrets.Names()
+	a := &answer{blob: s.Answers.Blob, result: s.Result, reason: s.Reason, message: s.Message, secrets: secrets[:min(len(secrets), maxSecrets)]}
 	for _, c := range providerConditions(s.Status) {
 		if c.Type != s.ReadyType() {
 			continue

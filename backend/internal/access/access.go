@@ -1,6 +1,6 @@
 // Package access decides who may reach a cluster's repository and its events:
-// the cluster's konnector and the bridge with their tokens, and the cluster's
-// owner with an ID token. It hands out no credential, and it does not tell a
+// the cluster's konnector and the bridge with their tokens, and with an ID token the
+// cluster's owner and those with whom the repository is shared. It hands out no credential, and it does not tell a
 // cluster that does not exist from one that is somebody else's.
 package access
 
@@ -20,6 +20,7 @@ import (
 	"gitbind.dev/backend/internal/credential"
 	"gitbind.dev/backend/internal/login"
 	"gitbind.dev/backend/internal/refusal"
+	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
@@ -43,6 +44,8 @@ type Authenticator struct {
 	// Live reads Secrets and ClusterBindings from the API server.
 	Live  client.Reader
 	Login Verifier
+	// Reviews makes SubjectAccessReviews; nil means that owners share with nobody.
+	Reviews client.Writer
 	// Keys is told that a renewed credential was used for the first time.
 	Keys Promoter
 	Log  *slog.Logger
@@ -58,6 +61,7 @@ type Authenticator struct {
 	ended      sync.Map
 	underway   underway
 	promotions promotions
+	asking     Asking
 	readsOnce  sync.Once
 	liveReads  *liveReads
 }
@@ -103,7 +107,7 @@ func errNoCluster() error {
 func (a *Authenticator) Authenticate(r *http.Request, cluster string) (Caller, error) {
 	ctx := r.Context()
 	if raw, ok := BearerToken(r); ok {
-		return a.owner(ctx, cluster, raw)
+		return a.person(ctx, cluster, raw)
 	}
 	username, password, ok := r.BasicAuth()
 	if !ok || password == "" {
@@ -119,7 +123,7 @@ func (a *Authenticator) Authenticate(r *http.Request, cluster string) (Caller, e
 	case credential.BridgeUser:
 		return a.agent(ctx, cluster, password, Bridge)
 	}
-	return a.owner(ctx, cluster, password)
+	return a.person(ctx, cluster, password)
 }
 
 // BearerToken takes the bearer token from a request.
@@ -237,21 +241,48 @@ func (a *Authenticator) judgeLive(ctx context.Context, cluster, hash string, rol
 	return verdict(&s, err, hash, is)
 }
 
-// owner lets in the person to whom the cluster belongs.
-func (a *Authenticator) owner(ctx context.Context, cluster, raw string) (Caller, error) {
+// person lets in the owner of a cluster, and whoever may view its repository.
+func (a *Authenticator) person(ctx context.Context, cluster, raw string) (Caller, error) {
 	id, err := a.Login.Verify(ctx, raw)
 	if err != nil {
 		return Caller{}, err
 	}
-	if _, err := OwnCluster(ctx, a.Clusters, a.Live, id, cluster); err != nil {
+	cb, err := findCluster(ctx, a.Clusters, a.Live, cluster)
+	if err != nil {
 		return Caller{}, err
 	}
-	return Caller{Role: Owner, Cluster: cluster, Name: id.Username}, nil
+	caller := Caller{Role: Owner, Cluster: cluster, Name: id.Username}
+	if Owns(id, cb) {
+		return caller, nil
+	}
+	if a.Reviews == nil {
+		return Caller{}, errNoCluster()
+	}
+	// Each of them asks the API server.
+	if err := a.asking.May(id); err != nil {
+		return Caller{}, err
+	}
+	caller.Role, caller.Rights = Member, &member{a.Reviews, id, cluster}
+	switch ok, err := caller.Rights.May(ctx, restapi.RepositoryView, Part{}); {
+	case err != nil:
+		return Caller{}, err
+	case !ok:
+		return Caller{}, errNoCluster()
+	}
+	return caller, nil
 }
 
 // OwnCluster gives a cluster if it belongs to this identity, and refuses with
 // NotFound if not. It asks live for what cached does not know.
 func OwnCluster(ctx context.Context, cached, live client.Reader, id login.Identity, cluster string) (*v1alpha1.ClusterBinding, error) {
+	cb, err := findCluster(ctx, cached, live, cluster)
+	if err == nil && !Owns(id, cb) {
+		return nil, errNoCluster()
+	}
+	return cb, err
+}
+
+func findCluster(ctx context.Context, cached, live client.Reader, cluster string) (*v1alpha1.ClusterBinding, error) {
 	if !v1alpha1.ValidClusterID(cluster) {
 		return nil, errNoCluster()
 	}
@@ -266,8 +297,6 @@ func OwnCluster(ctx context.Context, cached, live client.Reader, id login.Identi
 		return nil, errNoCluster()
 	case err != nil:
 		return nil, refusal.Because(err, refusal.Unavailable, "clusters cannot be looked at just now: try again")
-	case !Owns(id, &cb):
-		return nil, errNoCluster()
 	}
 	return &cb, nil
 }

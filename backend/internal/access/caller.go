@@ -15,6 +15,8 @@ const (
 	Bridge
 	// Owner is the person who connected the cluster.
 	Owner
+	// Member is a person with whom the cluster's repository is shared.
+	Member
 )
 
 func (r Role) String() string {
@@ -25,6 +27,8 @@ func (r Role) String() string {
 		return "bridge"
 	case Owner:
 		return "owner"
+	case Member:
+		return "member"
 	}
 	return fmt.Sprintf("role %d", int(r))
 }
@@ -41,4 +45,6 @@ type Caller struct {
 	Expires time.Time
 	// Hash is that of an agent's token, "" for others.
 	Hash string
+	// Rights are a Member's, nil for others.
+	Rights Rights
 }

@@ -106,6 +106,7 @@ func kinds() meta.RESTMapper {
 	for _, gvk := range []schema.GroupVersionKind{
 		corev1.SchemeGroupVersion.WithKind("ServiceAccount"),
 		corev1.SchemeGroupVersion.WithKind("Secret"),
+		rbacv1.SchemeGroupVersion.WithKind("Role"),
 		rbacv1.SchemeGroupVersion.WithKind("RoleBinding"),
 		v1alpha1.GroupVersion.WithKind("APIServiceExport"),
 	} {

@@ -47,7 +47,7 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 	keys := &keyring.Keyring{Client: cluster.GetClient(), Live: cluster.GetAPIReader(), Lifetime: o.credentialLifetime}
 	auth := &access.Authenticator{
 		Clusters: cluster.GetClient(), Konnector: cluster.konnectorSecrets, Bridge: cluster.bridgeSecrets,
-		Live: cluster.GetAPIReader(), Login: issuers, Keys: keys, Log: log,
+		Live: cluster.GetAPIReader(), Login: issuers, Reviews: cluster.GetClient(), Keys: keys, Log: log,
 	}
 	keys.Ended = auth.End
 	if err := cluster.watchSecrets(auth); err != nil {
@@ -74,7 +74,7 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 	api := http.NewServeMux()
 	(&events.Handler{Hub: hub, Heads: host.Heads, Authenticator: auth, Log: log}).Mount(api)
 	people := &onboarding.Service{
-		Client: cluster.GetClient(), Live: cluster.GetAPIReader(), Login: issuers, Host: host,
+		Client: cluster.GetClient(), Live: cluster.GetAPIReader(), Login: issuers, People: issuers, Host: host,
 		Info: restapi.Info{
 			Version: version.String(), Issuer: issuers[0].URL(), ClientID: issuers[0].ClientID(), Scopes: scopes,
 		},

@@ -59,6 +59,9 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if who.Role == access.Member {
+		return refusal.New(refusal.Forbidden, "the events of a cluster are for its agents and its owner")
+	}
 	// Before the heads are read: a move in between is then told twice, and not
 	// at all otherwise.
 	sub, ok := h.Hub.subscribe(cluster, who.Role != access.Owner)

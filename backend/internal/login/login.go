@@ -7,6 +7,8 @@ package login
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -44,6 +46,36 @@ func (all Issuers) Ready() error {
 		errs = append(errs, i.Ready())
 	}
 	return errors.Join(errs...)
+}
+
+// Name is the name of a user or a group in the control plane's RBAC: with the prefix of
+// the issuer that it is of, and of this person's where it has none. The error is a
+// refusal.
+func (all Issuers) Name(of Identity, group bool, name string) (string, error) {
+	own := ""
+	for _, i := range all {
+		m := i.cfg.Username
+		if group {
+			m = i.cfg.Groups
+		}
+		if m.Claim == "" {
+			continue
+		}
+		if rest, ok := strings.CutPrefix(name, m.Prefix); ok {
+			own, name = m.Prefix, rest
+			break
+		}
+		if i.cfg.URL == of.Issuer {
+			own = m.Prefix
+		}
+	}
+	switch {
+	case own == "":
+		return "", refusal.New(refusal.Invalid, "your issuer names no groups: share with users, or give the prefix of another issuer")
+	case !isName(name) || slices.ContainsFunc(kubernetesOwn, func(own string) bool { return strings.HasPrefix(name, own) }):
+		return "", refusal.New(refusal.Invalid, "%.80q is no name of a user or a group at your issuer", name)
+	}
+	return own + name, nil
 }
 
 // Verify gives the identity that a raw ID token proves. The error is a refusal:

@@ -323,3 +323,32 @@ func TestH6_AnIssuersKeysAndPagesAreNotAskedForInClear(t *testing.T) {
 		t.Errorf("led away: %v", err)
 	}
 }
+
+func TestNamesGetTheirIssuersPrefix(t *testing.T) {
+	v := verifier(t, config("https://people", func(c *Config) { c.Username.Prefix, c.Groups = "oidc:", Mapping{"groups", "oidc-group:"} }),
+		config("https://ci", func(c *Config) { c.Username.Prefix, c.Groups = "ci:", Mapping{} }))
+	people, ci := Identity{Issuer: "https://people"}, Identity{Issuer: "https://ci"}
+	for _, c := range []struct {
+		of         Identity
+		group      bool
+		name, want string
+	}{
+		{people, false, "bob@example.com", "oidc:bob@example.com"},
+		{people, false, "oidc:bob@example.com", "oidc:bob@example.com"},
+		{people, false, "ci:repo", "ci:repo"},
+		{people, true, "team", "oidc-group:team"},
+		{people, true, "oidc:team", "oidc-group:oidc:team"},
+		{ci, false, "repo", "ci:repo"},
+		{ci, true, "oidc-group:team", "oidc-group:team"},
+		{ci, true, "team", ""},
+		{people, false, "", ""},
+		{people, false, "oidc:", ""},
+		{people, false, "a\nb", ""},
+		{people, false, "system:admin", ""},
+		{people, true, "system:masters", ""},
+	} {
+		if got, err := v.Name(c.of, c.group, c.name); got != c.want || (err != nil) != (c.want == "") {
+			t.Errorf("%q of %s: %q, %v, want %q", c.name, c.of.Issuer, got, err, c.want)
+		}
+	}
+}

@@ -147,19 +147,25 @@ func (s *Service) waitReady(ctx context.Context, asked *v1alpha1.ClusterBinding)
 	return nil, refusal.Because(err, refusal.Unavailable, "the cluster is not set up yet: try again")
 }
 
-// clusters are the caller's own.
+// clusters are the caller's own, and then those that others share with them.
 func (s *Service) clusters(ctx context.Context, who login.Identity) ([]restapi.Cluster, error) {
 	var list v1alpha1.ClusterBindingList
 	if err := s.Client.List(ctx, &list); err != nil {
 		return nil, trouble(fmt.Errorf("list ClusterBindings: %w", err))
 	}
-	own := []restapi.Cluster{}
+	all := []restapi.Cluster{}
 	for i := range list.Items {
 		if cb := &list.Items[i]; access.Owns(who, cb) {
-			own = append(own, s.describe(cb))
+			all = append(all, s.describe(cb))
 		}
 	}
-	return own, nil
+	shared, err := s.sharedWith(ctx, who, list.Items)
+	for i := range shared {
+		c := s.describe(&shared[i])
+		c.Owner = shared[i].Spec.Owner.Username
+		all = append(all, c)
+	}
+	return all, err
 }
 
 func (s *Service) describe(cb *v1alpha1.ClusterBinding) restapi.Cluster {

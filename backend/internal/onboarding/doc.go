@@ -16,7 +16,8 @@
 // (connect.go, bind.go, catalog.go), and failures are refusals that become HTTP
 // in one place (http.go).
 //
-// A cluster that was lost and built anew takes its old place with reclaim.go.
+// A cluster that was lost and built anew takes its old place with reclaim.go. Owners
+// share their clusters' repositories with share.go.
 //
 // +kubebuilder:rbac:groups=gitbind.dev,resources=clusterbindings,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=gitbind.dev,resources=apiserviceexporttemplates,verbs=get;list;watch
@@ -25,6 +26,11 @@
 // +kubebuilder:rbac:groups=gitbind.dev,resources=apiserviceexporttemplates,verbs=bind
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles;clusterrolebindings,verbs=get;create
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,verbs=patch
+//
+// Held only to be handed on to those with whom an owner shares:
+// +kubebuilder:rbac:groups=gitbind.dev,resources=apiserviceexports,verbs=view;propose;write
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles,verbs=create;delete
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=rolebindings,verbs=list;create;delete
 //
 // +kubebuilder:rbac:groups=gitbind.dev,resources=apiserviceexports,verbs=get;list;watch;create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create

@@ -31,7 +31,9 @@ type Service struct {
 	// Live reads from the API server.
 	Live  client.Reader
 	Login Verifier
-	Host  githost.Host
+	// People completes names, for owners who share.
+	People People
+	Host   githost.Host
 	Info  restapi.Info
 	// Keys are the konnectors' credentials.
 	Keys Keyring
@@ -48,7 +50,7 @@ type Service struct {
 
 	connecting sync.Mutex
 	permitting sync.Mutex
-	asking     asking
+	asking     access.Asking
 	renewals   renewals
 }
 
@@ -86,6 +88,7 @@ func (s *Service) Mount(mux *http.ServeMux) {
 	}))
 	s.mountCredentials(mux)
 	s.mountEncryption(mux)
+	s.mountShares(mux)
 	mux.HandleFunc("/v1/", func(w http.ResponseWriter, r *http.Request) {
 		refusal.WriteJSON(s.Log, w, r, refusal.New(refusal.NotFound, "there is nothing at %s %s: client and backend may be of different versions", r.Method, r.URL.Path))
 	})
@@ -118,8 +121,8 @@ func (s *Service) signedIn(w http.ResponseWriter, r *http.Request, flow func(htt
 	if err != nil {
 		return nil, err
 	}
-	if !s.asking.may(who) {
-		return nil, refusal.New(refusal.Unavailable, "you make more than %d requests a second: try again", askPerSecond)
+	if err := s.asking.May(who); err != nil {
+		return nil, err
 	}
 	answer, err := flow(w, r, who)
 	if err != nil && errors.Is(r.Context().Err(), context.DeadlineExceeded) && !isRefusal(err) {

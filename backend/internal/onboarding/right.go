@@ -2,10 +2,10 @@ package onboarding
 
 import (
 	"context"
-	"fmt"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 
+	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/login"
 	"gitbind.dev/backend/internal/refusal"
 	"gitbind.dev/gitbridge/api/v1alpha1"
@@ -29,21 +29,8 @@ func (s *Service) mayBind(ctx context.Context, who login.Identity, template stri
 
 // allowed asks the control plane's RBAC, for the person and not for the backend.
 func (s *Service) allowed(ctx context.Context, who login.Identity, verb, resource, name string) (bool, error) {
-	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User:   who.Username,
-		Groups: append([]string{"system:authenticated", v1alpha1.PeopleGroup}, who.Groups...),
-		ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Group:    v1alpha1.GroupVersion.Group,
-			Version:  v1alpha1.GroupVersion.Version,
-			Resource: resource,
-			Name:     name,
-			Verb:     verb,
-		},
-	}}
-	if err := s.Client.Create(ctx, review); err != nil {
-		return false, trouble(fmt.Errorf("create SubjectAccessReview: %w", err))
-	}
-	return review.Status.Allowed, nil
+	ok, err := access.Review(ctx, s.Client, who, authorizationv1.ResourceAttributes{Resource: resource, Name: name, Verb: verb})
+	return ok, trouble(err)
 }
 
 // mayOwnMore refuses one cluster more than an owner may have.

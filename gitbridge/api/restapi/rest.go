@@ -38,6 +38,8 @@ type Cluster struct {
 	ID            string `json:"id"`
 	Name          string `json:"name"`
 	RepositoryURL string `json:"repositoryURL"`
+	// Owner is the username of whom it belongs to, where that is not the caller.
+	Owner string `json:"owner,omitempty"`
 	// Connected is the status of the condition of that name: True, False or
 	// Unknown. LastSeen is when the cluster's konnector was here last, if ever.
 	Connected string     `json:"connected,omitempty"`

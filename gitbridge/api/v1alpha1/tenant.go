@@ -15,6 +15,11 @@ const (
 	// LabelOffered, with value "true", marks the ClusterRoles by which
 	// operators offer APIs.
 	LabelOffered = "gitbind.dev/offered"
+	// LabelShare, on a RoleBinding and its Role in the tenant namespace, is the id by
+	// which an owner shares the cluster's repository with somebody, and ShareAnnotation
+	// says with whom and for what, in JSON.
+	LabelShare      = "gitbind.dev/share"
+	ShareAnnotation = "gitbind.dev/share"
 	// RotateAnnotation on BridgeSecret, with any value, asks for another
 	// credential. It is taken away when that is there.
 	RotateAnnotation = "gitbind.dev/rotate"

@@ -21,7 +21,7 @@ const maxNewCommits = 5000
 // more than git's own octopus ever has are there to cost time.
 const maxParents = 16
 
-// maxRootTree bounds the root folder that a commit is judged by, at about 20,000
+// maxRootTree bounds the root folder, and each other, that a commit is judged by, at about 20,000
 // names: the konnector's own is one of a few.
 const maxRootTree = 1 << 20
 
@@ -84,6 +84,11 @@ func (c *check) command(cmd command) error {
 
 func (c *check) update(cmd command) error {
 	if cmd.remove() {
+		if c.caller.Role == access.Member {
+			if err := c.permitted(cmd, nil); err != nil {
+				return err
+			}
+		}
 		return c.removal(cmd)
 	}
 	fresh, exits, err := c.walk(cmd)
@@ -100,10 +105,14 @@ func (c *check) update(cmd command) error {
 			return err
 		}
 	}
-	if onlyBindings(c.caller.Role) {
-		if err := c.paths(cmd, fresh, exits); err != nil {
-			return err
-		}
+	switch {
+	case onlyBindings(c.caller.Role):
+		err = c.paths(cmd, fresh, exits)
+	case c.caller.Role == access.Member:
+		err = c.permitted(cmd, fresh)
+	}
+	if err != nil {
+		return err
 	}
 	return c.extent(cmd)
 }
@@ -336,7 +345,7 @@ func (c *check) tree(name plumbing.Hash) ([]treeEntry, error) {
 		return nil, err
 	}
 	if len(o.Data) > maxRootTree {
-		return nil, fmt.Errorf("%w: a root folder of %d bytes, at most %d", errObject, len(o.Data), maxRootTree)
+		return nil, fmt.Errorf("%w: a folder of %d bytes, at most %d", errObject, len(o.Data), maxRootTree)
 	}
 	return parseTree(o.Data)
 }

@@ -121,6 +121,7 @@ var emails = map[access.Role]string{
 	access.Konnector: "konnector@" + contract.ClusterDomain(cluster),
 	access.Bridge:    "gitbridge@" + controlPlaneDomain,
 	access.Owner:     "alice@example.com",
+	access.Member:    "bob@example.com",
 }
 
 // as sets author and committer of the commits to come.

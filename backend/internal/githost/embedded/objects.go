@@ -121,3 +121,46 @@ func parseTree(data []byte) ([]treeEntry, error) {
 	}
 	return entries, nil
 }
+
+// difference is a name that two folders do not share; before or after is zero where the
+// name is not.
+type difference struct {
+	name          string
+	before, after treeEntry
+}
+
+// differences compares two folders: first what after has, then what it lacks.
+func differences(before, after []treeEntry) []difference {
+	left := make(map[string]treeEntry, len(before))
+	for _, e := range before {
+		left[e.Name] = e
+	}
+	var all []difference
+	for _, e := range after {
+		if left[e.Name] != e {
+			all = append(all, difference{e.Name, left[e.Name], e})
+		}
+		delete(left, e.Name)
+	}
+	for _, e := range before {
+		if _, gone := left[e.Name]; gone {
+			all = append(all, difference{name: e.Name, before: e})
+		}
+	}
+	return all
+}
+
+// folders gives the folders of a name that is a folder on both sides, the empty one where
+// it is not there. ok is false where it is something else on either.
+func (d difference) folders() (before, after plumbing.Hash, ok bool) {
+	before, wasFolder := d.before.folder()
+	after, isFolder := d.after.folder()
+	return before, after, wasFolder && isFolder
+}
+
+func (e treeEntry) folder() (plumbing.Hash, bool) {
+	if e == (treeEntry{}) {
+		return emptyTree, true
+	}
+	return e.Hash, e.Mode == modeDir
+}

@@ -55,6 +55,8 @@ func refRule(role access.Role, c command) string {
 		return ""
 	case proposal(c.Ref) && role == access.Bridge:
 		return "the bridge writes the branch status and nothing else"
+	case role == access.Member && strings.HasPrefix(c.Ref, conflictsPrefix):
+		return "the branches conflicts/… are the konnector's and the owner's: push a branch changes/… instead"
 	case proposal(c.Ref):
 		return ""
 	case strings.HasPrefix(c.Ref, "refs/tags/"):
@@ -77,27 +79,9 @@ func onlyBindings(role access.Role) bool { return role == access.Konnector }
 // bindings/ that they do not share, or "". A root in which bindings is no
 // folder counts as changed there.
 func changeOutside(parent, child []treeEntry) string {
-	before := map[string]treeEntry{}
-	for _, e := range parent {
-		if e.Name != bindingsDir {
-			before[e.Name] = e
-		}
-	}
-	for _, e := range child {
-		if e.Name == bindingsDir {
-			if e.Mode != modeDir {
-				return e.Name
-			}
-			continue
-		}
-		if before[e.Name] != e {
-			return e.Name
-		}
-		delete(before, e.Name)
-	}
-	for _, e := range parent {
-		if _, gone := before[e.Name]; gone {
-			return e.Name
+	for _, d := range differences(parent, child) {
+		if _, isFolder := d.after.folder(); d.name != bindingsDir || !isFolder {
+			return d.name
 		}
 	}
 	return ""

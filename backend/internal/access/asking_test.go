@@ -1,4 +1,4 @@
-package onboarding
+package access
 
 import (
 	"testing"
@@ -7,18 +7,18 @@ import (
 )
 
 func TestH7_OnePersonsRequestsAreBoundedAndNobodyElses(t *testing.T) {
-	var a asking
+	var a Asking
 	mallory, alice := login.Identity{Issuer: "i", Subject: "mallory"}, login.Identity{Issuer: "i", Subject: "alice"}
 	let := 0
 	for range 1000 {
-		if a.may(mallory) {
+		if a.May(mallory) == nil {
 			let++
 		}
 	}
 	if let < askAtOnce || let > askAtOnce+askPerSecond {
 		t.Errorf("%d of 1000 at once", let)
 	}
-	if !a.may(alice) || !a.may(login.Identity{Issuer: "j", Subject: "mallory"}) {
+	if a.May(alice) != nil || a.May(login.Identity{Issuer: "j", Subject: "mallory"}) != nil {
 		t.Error("others are kept out")
 	}
 }

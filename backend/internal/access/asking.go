@@ -1,4 +1,4 @@
-package onboarding
+package access
 
 import (
 	"sync"
@@ -8,6 +8,7 @@ import (
 	utilcache "k8s.io/apimachinery/pkg/util/cache"
 
 	"gitbind.dev/backend/internal/login"
+	"gitbind.dev/backend/internal/refusal"
 )
 
 const (
@@ -19,13 +20,14 @@ const (
 	askKept, askMost = time.Minute, 10_000
 )
 
-// asking has a limiter for each person, by issuer and subject.
-type asking struct {
+// Asking bounds what each person asks for, by issuer and subject.
+type Asking struct {
 	once sync.Once
 	of   *utilcache.LRUExpireCache
 }
 
-func (a *asking) may(who login.Identity) bool {
+// May refuses somebody who asks too often.
+func (a *Asking) May(who login.Identity) error {
 	a.once.Do(func() { a.of = utilcache.NewLRUExpireCache(askMost) })
 	key := [2]string{who.Issuer, who.Subject}
 	limiter, ok := a.of.Get(key)
@@ -33,5 +35,8 @@ func (a *asking) may(who login.Identity) bool {
 		limiter = rate.NewLimiter(askPerSecond, askAtOnce)
 	}
 	a.of.Add(key, limiter, askKept)
-	return limiter.(*rate.Limiter).Allow()
+	if limiter.(*rate.Limiter).Allow() {
+		return nil
+	}
+	return refusal.New(refusal.Unavailable, "you make more than %d requests a second: try again", askPerSecond)
 }

@@ -1,0 +1,102 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"gitbind.dev/backend/internal/refusal"
+	"gitbind.dev/gitbridge/api/restapi"
+)
+
+// reviewer answers SubjectAccessReviews from a list of "<verb> <namespace>/<name>", and
+// keeps what it was asked.
+type reviewer struct {
+	client.Client
+	allowed, asked []string
+	err            error
+}
+
+func newReviewer(t *testing.T, allowed ...string) *reviewer {
+	r := &reviewer{allowed: allowed}
+	r.Client = interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme(t)).Build(), interceptor.Funcs{
+		Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
+			review := o.(*authorizationv1.SubjectAccessReview)
+			a := review.Spec.ResourceAttributes
+			if a.Group != "gitbind.dev" || a.Resource != "apiserviceexports" || review.Spec.User != "oidc:alice@example.com" {
+				t.Errorf("asked %+v", review.Spec)
+			}
+			question := a.Verb + " " + a.Namespace + "/" + a.Name
+			r.asked = append(r.asked, question)
+			review.Status.Allowed = slices.Contains(r.allowed, question)
+			return r.err
+		},
+	})
+	return r
+}
+
+func TestWhoMayViewIsAMember(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		reviews func(*reviewer)
+		kind    refusal.Kind
+	}{
+		{"view", func(r *reviewer) { r.allowed = []string{"view gb-" + other + "/"} }, 0},
+		{"no view", func(r *reviewer) { r.allowed = []string{"write gb-" + other + "/", "view gb-" + cluster + "/"} }, refusal.NotFound},
+		{"nobody to ask", func(r *reviewer) { r.err = errors.New("connection refused") }, refusal.Unavailable},
+	} {
+		live := fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(objects()...).Build()
+		a := authenticator(t, nil, live)
+		reviews := newReviewer(t)
+		c.reviews(reviews)
+		a.Reviews = reviews
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		r.SetBasicAuth("anything", "alice")
+		got, err := a.Authenticate(r, other) // which is Bob's
+		if c.kind != 0 {
+			if !refusal.Is(err, c.kind) || got != (Caller{}) {
+				t.Errorf("%s: %+v, %v", c.name, got, err)
+			}
+			continue
+		}
+		if err != nil || got.Role != Member || got.Rights == nil || got.Cluster != other {
+			t.Errorf("%s: %+v, %v", c.name, got, err)
+		}
+	}
+}
+
+func TestAPartIsAskedAboutByEachNameThatCoversIt(t *testing.T) {
+	for _, c := range []struct {
+		part Part
+		want []string
+	}{
+		{Part{}, []string{"write gb-" + other + "/"}},
+		{Part{Binding: "db"}, []string{"write gb-" + other + "/db"}},
+		{Part{Namespace: "a"}, []string{"write gb-" + other + "/*:a"}},
+		{Part{"db", "a"}, []string{"write gb-" + other + "/db:a", "write gb-" + other + "/db", "write gb-" + other + "/*:a"}},
+	} {
+		reviews := newReviewer(t)
+		a := authenticator(t, nil, nil)
+		id, _ := a.Login.Verify(t.Context(), "alice")
+		m := &member{reviews, id, other}
+		ok, err := m.May(t.Context(), restapi.RepositoryWrite, c.part)
+		if diff := cmp.Diff(c.want, reviews.asked); ok || err != nil || diff != "" {
+			t.Errorf("%s: %v, %v %s", c.part, ok, err, diff)
+		}
+		for _, allowed := range c.want {
+			reviews.allowed = []string{allowed}
+			if ok, err := m.May(t.Context(), restapi.RepositoryWrite, c.part); !ok || err != nil {
+				t.Errorf("%s by %s: %v, %v", c.part, allowed, ok, err)
+			}
+		}
+	}
+}

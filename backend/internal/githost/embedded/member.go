@@ -1,0 +1,221 @@
+package embedded
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+
+	"gitbind.dev/backend/internal/access"
+	"gitbind.dev/gitbridge/api/restapi"
+)
+
+// maxParts bounds the parts of a repository that a member changes with one push: each of
+// them is a question to the control plane's API server, or three.
+const maxParts = 100
+
+// permitted refuses a push by a member that changes what the repository is not shared
+// with them for. It looks at each new commit, and for main, which changes services, at
+// all that the branch would change: a merge may take back what others have done, and a
+// commit that was only proposed may come to main.
+func (c *check) permitted(cmd command, fresh []plumbing.Hash) error {
+	role := restapi.RepositoryPropose
+	if cmd.Ref == mainRef {
+		role = restapi.RepositoryWrite
+	}
+	if all, err := c.caller.Rights.May(c.ctx, role, access.Part{}); err != nil || all {
+		return err
+	}
+	if len(fresh) > maxNewCommits {
+		return &ruling{cmd.Ref, fmt.Sprintf("more than %d commits that are new to this branch", maxNewCommits)}
+	}
+	changed := parts{}
+	if cmd.Ref == mainRef {
+		if err := c.compare(cmd.Old, cmd.New, changed); err != nil {
+			return err
+		}
+	} else {
+		changed[strings.TrimPrefix(cmd.Ref, "refs/heads/")] = ofBranch(cmd.Ref)
+	}
+	for _, name := range fresh {
+		if err := c.changedBy(name, changed); err != nil {
+			return err
+		}
+		if len(changed) > maxParts {
+			break
+		}
+	}
+	return c.mayChange(cmd, role, changed)
+}
+
+// parts are parts of a repository that differ, by the path below which they do.
+type parts map[string]access.Part
+
+// reaches tells whether there is something at a path, or above it.
+func (p parts) reaches(at string) bool {
+	for ; at != "."; at = path.Dir(at) {
+		if _, ok := p[at]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// overlap are the parts that are in both: of two, one below the other, the lower one.
+func overlap(a, b parts) parts {
+	both := parts{}
+	for _, side := range [][2]parts{{a, b}, {b, a}} {
+		for at, part := range side[0] {
+			if side[1].reaches(at) {
+				both[at] = part
+			}
+		}
+	}
+	return both
+}
+
+func (c *check) mayChange(cmd command, role restapi.RepositoryRole, changed parts) error {
+	if len(changed) > maxParts {
+		return &ruling{cmd.Ref, fmt.Sprintf("it changes more than %d namespaces and bindings: push them in several pushes", maxParts)}
+	}
+	asked := map[access.Part]bool{}
+	for _, at := range slices.Sorted(maps.Keys(changed)) {
+		part := changed[at]
+		if asked[part] {
+			continue
+		}
+		asked[part] = true
+		ok, err := c.caller.Rights.May(c.ctx, role, part)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return &ruling{cmd.Ref, fmt.Sprintf("you (%s) may not %s %s, which is %s: the cluster's owner lets you with kubectl gitbind share %s", c.caller.Name, role, abbreviate(at), part, role)}
+		}
+	}
+	return nil
+}
+
+// ofBranch is the part that a branch changes/<binding>/<namespace>/<name> is about.
+func ofBranch(ref string) access.Part {
+	f := strings.Split(strings.TrimPrefix(ref, changesPrefix), "/")
+	if len(f) < 3 {
+		return access.Part{}
+	}
+	return part(f[0], f[1])
+}
+
+// part is the part of these names; all of the repository for one that could be taken for
+// another in RBAC.
+func part(binding, namespace string) access.Part {
+	if binding == "" || strings.ContainsAny(binding, ":*") {
+		return access.Part{}
+	}
+	return access.Part{Binding: binding, Namespace: namespace}
+}
+
+// changedBy adds the parts that a commit changes: a merge those that it has otherwise than
+// each of its parents.
+func (c *check) changedBy(name plumbing.Hash, changed parts) error {
+	commit, err := c.commit(name)
+	if err != nil {
+		return err
+	}
+	var common parts
+	for i, parent := range commit.Parents {
+		against := parts{}
+		if err := c.compare(parent, name, against); err != nil {
+			return err
+		}
+		if common = overlap(common, against); i == 0 {
+			common = against
+		}
+	}
+	if len(commit.Parents) == 0 {
+		common = parts{}
+		err = c.compareRoots(emptyTree, commit.Tree, common)
+	}
+	maps.Copy(changed, common)
+	return err
+}
+
+// compare adds the parts in which two commits differ.
+func (c *check) compare(before, after plumbing.Hash, changed parts) error {
+	parent, err := c.commit(before)
+	if err != nil {
+		return err
+	}
+	child, err := c.commit(after)
+	if err != nil {
+		return err
+	}
+	return c.compareRoots(parent.Tree, child.Tree, changed)
+}
+
+func (c *check) compareRoots(before, after plumbing.Hash, changed parts) error {
+	return c.eachDifference(before, after, func(d difference) error {
+		before, after, ok := d.folders()
+		if d.name != bindingsDir || !ok {
+			changed[d.name] = access.Part{}
+			return nil
+		}
+		return c.eachDifference(before, after, func(d difference) error {
+			before, after, ok := d.folders()
+			if !ok {
+				changed[bindingsDir+"/"+d.name] = access.Part{}
+				return nil
+			}
+			return c.compareBindings(d.name, before, after, changed)
+		})
+	})
+}
+
+// namespacedDirs are the folders of a binding that have one for each namespace.
+var namespacedDirs = []string{"claims", "inputs"}
+
+func (c *check) compareBindings(binding string, before, after plumbing.Hash, changed parts) error {
+	at := bindingsDir + "/" + binding
+	return c.eachDifference(before, after, func(d difference) error {
+		before, after, ok := d.folders()
+		at := at + "/" + d.name
+		if !ok || !slices.Contains(namespacedDirs, d.name) {
+			changed[at] = part(binding, "")
+			return nil
+		}
+		return c.eachDifference(before, after, func(d difference) error {
+			namespace := d.name
+			if _, _, ok := d.folders(); !ok {
+				namespace = ""
+			}
+			changed[at+"/"+d.name] = part(binding, namespace)
+			return nil
+		})
+	})
+}
+
+func (c *check) eachDifference(before, after plumbing.Hash, do func(difference) error) error {
+	if before == after {
+		return nil
+	}
+	// Nothing here waits for git, which would notice the end of the push.
+	if err := c.ctx.Err(); err != nil {
+		return err
+	}
+	was, err := c.tree(before)
+	if err != nil {
+		return err
+	}
+	is, err := c.tree(after)
+	if err != nil {
+		return err
+	}
+	for _, d := range differences(was, is) {
+		if err := do(d); err != nil {
+			return err
+		}
+	}
+	return nil
+}

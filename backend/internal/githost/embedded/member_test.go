@@ -1,0 +1,256 @@
+package embedded
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"gitbind.dev/backend/internal/access"
+	"gitbind.dev/backend/internal/refusal"
+	"gitbind.dev/gitbridge/api/restapi"
+)
+
+// shared is what the tests' repository is shared for with its one member, as RBAC has
+// it: "<role> <name of a part>".
+type shared struct {
+	mu    sync.Mutex
+	roles []string
+	away  bool
+}
+
+func (s *shared) set(roles ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.roles = roles
+}
+
+func (s *shared) May(_ context.Context, role restapi.RepositoryRole, part access.Part) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.away {
+		return false, refusal.New(refusal.Unavailable, "rights cannot be looked at just now: try again")
+	}
+	wider := []access.Part{part, {}}
+	if part.Binding != "" && part.Namespace != "" {
+		wider = append(wider, access.Part{Binding: part.Binding}, access.Part{Namespace: part.Namespace})
+	}
+	return slices.ContainsFunc(wider, func(p access.Part) bool { return slices.Contains(s.roles, string(role)+" "+p.Name()) }), nil
+}
+
+func (s *shared) Authenticate(r *http.Request, id string) (access.Caller, error) {
+	if user, _, _ := r.BasicAuth(); user == access.Member.String() {
+		return access.Caller{Role: access.Member, Cluster: id, Name: "oidc:bob@example.com", Rights: s}, nil
+	}
+	return passwords{}.Authenticate(r, id)
+}
+
+// sharing serves a repository with claims of two bindings and namespaces, and gives its
+// member's clone.
+func sharing(t *testing.T) (*served, *shared, *clone) {
+	t.Helper()
+	rights := &shared{}
+	s := serve(t, func(c *Config) { c.Authenticator = rights })
+	owner := s.clone(t, access.Owner)
+	owner.commit("Order", map[string]string{
+		dbAsk: "template: db\n", dbA: "plan: small\n", dbB: "plan: small\n", mqA: "plan: small\n",
+	})
+	owner.pushed("HEAD:main")
+	return s, rights, s.clone(t, access.Member)
+}
+
+// The paths that members try to change.
+const (
+	dbA    = "bindings/db/claims/team-a/one.yaml"
+	dbB    = "bindings/db/claims/team-b/one.yaml"
+	dbC    = "bindings/db/claims/team-c/one.yaml"
+	dbIn   = "bindings/db/inputs/team-a/one.yaml"
+	dbFile = "bindings/db/claims/stray.yaml"
+	dbAsk  = "bindings/db/request.yaml"
+	mqA    = "bindings/mq/claims/team-a/one.yaml"
+	stray  = "bindings/stray.yaml"
+	owners = "OWNERS"
+)
+
+// try commits a change of some files on top of main.
+func (c *clone) try(content string, paths ...string) {
+	c.t.Helper()
+	c.git("fetch", "-q")
+	c.git("checkout", "-q", "-B", "try", "origin/main")
+	files := map[string]string{}
+	for _, p := range paths {
+		files[p] = content + "\n"
+	}
+	c.commit("Change", files)
+}
+
+func TestAMemberChangesWhatIsSharedWithThem(t *testing.T) {
+	t.Parallel()
+	all := []string{dbA, dbB, dbC, dbIn, dbFile, dbAsk, mqA, stray, owners}
+	for _, want := range []struct {
+		role string
+		may  []string
+	}{
+		{"write db:team-a", []string{dbA, dbIn}},
+		{"write *:team-a", []string{dbA, mqA, dbIn}},
+		{"write db", []string{dbA, dbB, dbC, dbIn, dbFile, dbAsk}},
+		{"write ", all},
+		{"propose db", nil},
+		{"view ", nil},
+	} {
+		t.Run(want.role, func(t *testing.T) {
+			t.Parallel()
+			_, rights, c := sharing(t)
+			rights.set(want.role)
+			for _, p := range all {
+				c.try("plan: big", p)
+				if slices.Contains(want.may, p) {
+					c.pushed("HEAD:main")
+					c.try("", p)
+					c.pushed("HEAD:main")
+				} else {
+					c.refused("remote: gitbind: main: you (oidc:bob@example.com) may not write", "HEAD:main")
+				}
+			}
+			if len(want.may) < len(all) {
+				c.try("plan: big", all...)
+				c.refused("may not write", "HEAD:main")
+			}
+		})
+	}
+}
+
+func TestAMemberProposesWhatIsSharedWithThem(t *testing.T) {
+	t.Parallel()
+	s, rights, c := sharing(t)
+	rights.set("propose db:team-a")
+	c.try("plan: big", dbA)
+	c.pushed("HEAD:changes/db/team-a/bigger")
+	c.refused("may not propose changes/db/team-b/bigger, which is binding db, namespace team-b", "HEAD:changes/db/team-b/bigger")
+	c.refused("which is all of the repository", "HEAD:changes/bigger")
+	c.refused("conflicts/… are the konnector's and the owner's", "HEAD:conflicts/db/team-a/one/1")
+	c.refused("only the bridge writes it", "HEAD:status")
+	c.refused("may not write bindings/db/claims/team-a, which is binding db, namespace team-a: the cluster's owner lets you with kubectl gitbind share write", "HEAD:main")
+	c.commit("And more", map[string]string{dbB: "plan: big\n"})
+	c.refused("may not propose bindings/db/claims/team-b", "HEAD:changes/db/team-a/bigger")
+	c.git("reset", "-q", "--hard", "HEAD^")
+
+	// What was proposed is no more allowed on main than if it were new.
+	rights.set("write mq")
+	c.refused("may not write bindings/db/claims/team-a", "HEAD:main")
+	// Whoever may write it brings it there, and the branch has done its work.
+	rights.set("write db:team-a", "propose db:team-a")
+	c.pushed("HEAD:main")
+	rights.set("propose db:team-b")
+	c.refused("may not propose", ":changes/db/team-a/bigger")
+	rights.set("propose db:team-a")
+	c.pushed(":changes/db/team-a/bigger")
+	s.fsck(t)
+}
+
+func TestAMembersMergeTakesNothingBack(t *testing.T) {
+	t.Parallel()
+	s, rights, c := sharing(t)
+	rights.set("write db:team-a", "propose db:team-a")
+	c.try("plan: big", dbA)
+	owner := s.clone(t, access.Owner)
+	owner.commit("Theirs", map[string]string{dbB: "plan: theirs\n", owners: "alice\n"})
+	owner.pushed("HEAD:main")
+	c.git("fetch", "-q")
+
+	c.git("checkout", "-q", "-b", "ours")
+	c.git("merge", "-q", "-s", "ours", "-m", "Merge, and take back", "origin/main")
+	c.refused("may not write", "HEAD:main")
+	c.git("checkout", "-q", "-B", "evil", "try")
+	c.git("merge", "-q", "--no-commit", "origin/main")
+	c.commit("Merge, and slip something in", map[string]string{dbB: "plan: mine\n"})
+	c.refused("may not write bindings/db/claims/team-b", "HEAD:main")
+	c.refused("may not propose bindings/db/claims/team-b", "HEAD:changes/db/team-a/evil")
+	// A commit that is hidden by the next one is in the history of a claim for good.
+	c.git("checkout", "-q", "-B", "hidden", "origin/main")
+	c.commit("There", map[string]string{dbB: "plan: mine\n"})
+	c.commit("And back", map[string]string{dbB: "plan: theirs\n"})
+	c.refused("may not write bindings/db/claims/team-b", "HEAD:main")
+	c.git("checkout", "-q", "--orphan", "root")
+	c.commit("A history of one's own", map[string]string{dbA: "plan: mine\n"})
+	c.refused("may not propose", "HEAD:changes/db/team-a/root")
+
+	c.git("checkout", "-q", "try")
+	c.git("merge", "-q", "-m", "Merge", "origin/main")
+	c.pushed("HEAD:main")
+	s.fsck(t)
+}
+
+func TestAMembersRightsAreThoseOfThisMoment(t *testing.T) {
+	t.Parallel()
+	_, rights, c := sharing(t)
+	rights.set("write db")
+	c.try("plan: big", dbA)
+	c.pushed("HEAD:main")
+	rights.set("view ")
+	c.try("plan: bigger", dbA)
+	c.refused("may not write", "HEAD:main")
+	rights.mu.Lock()
+	rights.roles, rights.away = []string{"write db"}, true
+	rights.mu.Unlock()
+	c.refused("503", "HEAD:main")
+}
+
+// A name in a tree must not become that of another part.
+func TestAMembersNamesAreNoPartsOfOthers(t *testing.T) {
+	t.Parallel()
+	_, rights, c := sharing(t)
+	rights.set("write db:team-a", "write *:team-a")
+	for _, p := range []string{"bindings/db:team-a/claims/x/one.yaml", "bindings/db:team-a/request.yaml", "bindings/*:team-a/request.yaml", "bindings/db/claims/team-a:x/one.yaml"} {
+		c.try("plan: big", p)
+		c.refused("may not write", "HEAD:main")
+	}
+	c.try("plan: big", dbA)
+	for _, branch := range []string{"changes/db:team-a/x/y", "changes/db", "changes/db/team-a"} {
+		if out, err := stockGit(t, c.dir, nil, "push", "origin", "HEAD:"+branch); err == nil {
+			t.Errorf("%s went through\n%s", branch, out)
+		}
+	}
+}
+
+func TestAMemberChangesManyPartsInSeveralPushes(t *testing.T) {
+	t.Parallel()
+	_, rights, c := sharing(t)
+	rights.set("write db")
+	var paths []string
+	for i := range maxParts + 1 {
+		paths = append(paths, "bindings/db/claims/team-"+strings.Repeat("x", i+1)+"/one.yaml")
+	}
+	c.try("plan: big", paths...)
+	c.refused("push them in several pushes", "HEAD:main")
+	c.try("plan: big", paths[:maxParts]...)
+	c.pushed("HEAD:main")
+}
+
+func TestOverlap(t *testing.T) {
+	t.Parallel()
+	of := func(paths ...string) parts {
+		p := parts{}
+		for _, at := range paths {
+			p[at] = access.Part{}
+		}
+		return p
+	}
+	for _, c := range []struct{ a, b, want parts }{
+		{of("x"), of("y"), of()},
+		{of("x"), of("x"), of("x")},
+		{of("bindings"), of("bindings/b/claims/ns", "x"), of("bindings/b/claims/ns")},
+		{of("bindings/b/claims/a"), of("bindings/b/claims/ab"), of()},
+		{nil, of("x"), of()},
+	} {
+		for _, got := range []parts{overlap(c.a, c.b), overlap(c.b, c.a)} {
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("%v, %v: %s", c.a, c.b, diff)
+			}
+		}
+	}
+}

@@ -1,0 +1,36 @@
+package restapi
+
+// RepositoryRole is what somebody who does not own a cluster may do with its repository.
+// Each has those before it.
+type RepositoryRole string
+
+const (
+	// RepositoryView is to read it. It is read as a whole, whatever it is shared for.
+	RepositoryView RepositoryRole = "view"
+	// RepositoryPropose is to push branches below changes/.
+	RepositoryPropose RepositoryRole = "propose"
+	// RepositoryWrite is to push to main, and so to change services.
+	RepositoryWrite RepositoryRole = "write"
+)
+
+// RepositoryRoles are all of them, from the least on.
+func RepositoryRoles() []RepositoryRole {
+	return []RepositoryRole{RepositoryView, RepositoryPropose, RepositoryWrite}
+}
+
+// Share lets somebody at a cluster's repository. It is the body of POST
+// /v1/clusters/{id}/shares, and an item of GET; DELETE /v1/clusters/{id}/shares/{share}
+// takes one back.
+type Share struct {
+	// ID is the backend's: what is given twice has one id.
+	ID   string         `json:"id,omitempty"`
+	Role RepositoryRole `json:"role"`
+	// User or Group is as the control plane's RBAC has it; in a request the prefix of the
+	// owner's issuer may be left out.
+	User  string `json:"user,omitempty"`
+	Group string `json:"group,omitempty"`
+	// Binding and Namespace limit what may be proposed or written; "" is all. In a
+	// request Binding may be a plural or the name of an offer.
+	Binding   string `json:"binding,omitempty"`
+	Namespace string `json:"namespace,omitempty"`
+}

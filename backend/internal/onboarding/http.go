@@ -34,7 +34,7 @@ type Service struct {
 	// People completes names, for owners who share.
 	People People
 	Host   githost.Host
-	Info  restapi.Info
+	Info   restapi.Info
 	// Keys are the konnectors' credentials.
 	Keys Keyring
 	// Agents lets konnectors in.

@@ -35,6 +35,7 @@ import (
 	"gitbind.dev/konnector/internal/cli/rotate"
 	"gitbind.dev/konnector/internal/cli/serviceinfo"
 	"gitbind.dev/konnector/internal/cli/session"
+	"gitbind.dev/konnector/internal/cli/share"
 	"gitbind.dev/konnector/internal/cli/signin"
 	"gitbind.dev/konnector/internal/cli/terminal"
 	"gitbind.dev/konnector/internal/cli/unbind"
@@ -130,7 +131,7 @@ control plane acts on, and the status comes back the same way.`,
 	}{
 		{"Getting in:", []*cobra.Command{connect.Command(env), catalog.Command(env), bind.Command(env), unbind.Command(env), disconnect.Command(env), logout.Command(env)}},
 		{"Claims:", []*cobra.Command{get.Command(env), serviceinfo.Command(env), diff.Command(env), log.Command(env), rollback.Command(env), resolve.Command(env)}},
-		{"Operating:", []*cobra.Command{doctor.Command(env), approve.Command(env), rotate.Command(env), revoke.Command(env)}},
+		{"Operating:", []*cobra.Command{doctor.Command(env), approve.Command(env), rotate.Command(env), revoke.Command(env), share.Command(env), share.UndoCommand(env)}},
 		{other, []*cobra.Command{gitcredential.Command(env), versions.Command(env)}},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})

@@ -120,6 +120,19 @@ func (c *Command) Backend(connection, url *string) {
 	c.url = url
 }
 
+// BackendCluster adds Backend's flags and --cluster-name, by which a person chooses a
+// cluster of that backend.
+func (c *Command) BackendCluster(connection, url, cluster *string) {
+	c.Backend(connection, url)
+	c.Flags().StringVar(cluster, "cluster-name", "", "with --url: the id or the name of the cluster there")
+	c.checks = append(c.checks, func() error {
+		if (*url == "") != (*cluster == "") {
+			return usage.Errorf("--url and --cluster-name are for each other")
+		}
+		return nil
+	})
+}
+
 // NoWait adds --no-wait, which makes a timeout 0, in the place of --timeout.
 func (c *Command) NoWait(timeout *time.Duration, does string) {
 	not := c.Flags().Bool("no-wait", false, does)

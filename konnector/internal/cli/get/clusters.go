@@ -6,7 +6,8 @@ import (
 	"gitbind.dev/konnector/internal/cli/output"
 )
 
-// clusters prints the person's clusters on a control plane.
+// clusters prints the clusters that a person has on a control plane, and those that
+// others share with them.
 func clusters(ctx context.Context, in Input, url, connection string) error {
 	backend, through, err := in.Open(ctx, url, connection)
 	if err != nil {
@@ -22,7 +23,7 @@ func clusters(ctx context.Context, in Input, url, connection string) error {
 	}
 	l := output.Listing{
 		Columns: []output.Column{
-			{Name: "CLUSTER"}, {Name: "ID"}, {Name: "CONNECTED", Colour: output.Good}, {Name: "SEEN"}, {Name: "THIS"}, {Name: "REPOSITORY", Wide: true},
+			{Name: "CLUSTER"}, {Name: "ID"}, {Name: "CONNECTED", Colour: output.Good}, {Name: "SEEN"}, {Name: "OWNER"}, {Name: "THIS"}, {Name: "REPOSITORY", Wide: true},
 		},
 		Empty: "You have no clusters there: kubectl gitbind connect URL",
 		Data:  output.Items(all),
@@ -32,7 +33,11 @@ func clusters(ctx context.Context, in Input, url, connection string) error {
 		if c.ID == here {
 			this = "yes"
 		}
-		l.Rows = append(l.Rows, []string{c.Name, c.ID, c.Connected, lastSeen(in.Now(), c.LastSeen), this, c.RepositoryURL})
+		owner := "you"
+		if c.Owner != "" {
+			owner = c.Owner
+		}
+		l.Rows = append(l.Rows, []string{c.Name, c.ID, c.Connected, lastSeen(in.Now(), c.LastSeen), owner, this, c.RepositoryURL})
 		l.Names = append(l.Names, "clusterbinding.gitbind.dev/"+c.ID)
 	}
 	return l.Print(in.Terminal, in.Format)

@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"gitbind.dev/konnector/internal/cli/command"
-	"gitbind.dev/konnector/internal/cli/usage"
 )
 
 // Command is `kubectl gitbind revoke`.
@@ -27,16 +26,9 @@ To go on, "kubectl gitbind rotate" gives the konnector a new credential.`,
   kubectl gitbind revoke --url https://gitbind.example.com --cluster-name prod`,
 	})
 	fs := c.Flags()
-	c.Backend(&in.Connection, &in.BackendURL)
-	fs.StringVar(&in.ClusterRef, "cluster-name", "", "with --url: the id or the name of the cluster there")
+	c.BackendCluster(&in.Connection, &in.BackendURL, &in.ClusterRef)
 	fs.BoolVar(&in.DryRun, "dry-run", false, "say what would be done, and change nothing")
 	fs.BoolVarP(&in.Yes, "yes", "y", false, "do not ask whether to go on")
 	c.SignInFlags()
-	c.Check = func() error {
-		if (in.BackendURL == "") != (in.ClusterRef == "") {
-			return usage.Errorf("--url and --cluster-name are for each other")
-		}
-		return nil
-	}
 	return c.Run(command.Cluster|command.SignIn, func(ctx context.Context) error { return Do(ctx, in) })
 }

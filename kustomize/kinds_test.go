@@ -168,7 +168,7 @@ func TestC10_EveryInvalidObjectOfOursIsRefusedInWordsThatHelp(t *testing.T) {
 	}
 
 	for _, c := range []struct{ kind, path, value, words string }{
-		{"ClusterBinding", "spec.owner.subject", "mallory", "owner cannot be changed: a ClusterBinding belongs to the identity that created it"},
+		{"ClusterBinding", "spec.owner.subject", "mallory", "owner cannot be changed: a ClusterBinding belongs to the identity that created it, or that took it over by spec.transferTo"},
 		{"APIServiceExport", "spec.api.version", "v2", "api cannot be changed: bind the other API instead"},
 		{"Connection", "spec.clusterID", "other", "clusterID cannot be changed: make a new Connection"},
 		{"APIServiceBinding", "spec.connection", "other", "connection cannot be changed: unbind, then bind again"},

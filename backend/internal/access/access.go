@@ -52,8 +52,6 @@ type Authenticator struct {
 	// Now is for tests; nil means time.Now.
 	Now func() time.Time
 
-	// owners has, by cluster, what OwnerOf has found out.
-	owners sync.Map
 	// seen has, by cluster, when its konnector was let in last.
 	seen sync.Map
 	// ended has the hashes of tokens that count no longer, whatever a cache says,
@@ -306,20 +304,15 @@ func findCluster(ctx context.Context, cached, live client.Reader, cluster string
 const ownerTimeout = time.Second
 
 // OwnerOf tells to whom a cluster belongs, in a form that only compares; "" when
-// it is not known. It does not change while the cluster is there.
+// it is not known.
 func (a *Authenticator) OwnerOf(ctx context.Context, cluster string) string {
-	if owner, ok := a.owners.Load(cluster); ok {
-		return owner.(string)
-	}
 	ctx, cancel := context.WithTimeout(ctx, ownerTimeout)
 	defer cancel()
 	var cb v1alpha1.ClusterBinding
 	if err := a.Clusters.Get(ctx, client.ObjectKey{Name: cluster}, &cb); err != nil {
 		return ""
 	}
-	owner := fmt.Sprintf("%q %q", cb.Spec.Owner.Issuer, cb.Spec.Owner.Subject)
-	a.owners.Store(cluster, owner)
-	return owner
+	return fmt.Sprintf("%q %q", cb.Spec.Owner.Issuer, cb.Spec.Owner.Subject)
 }
 
 // Owns tells whether a cluster belongs to an identity: by issuer and subject,

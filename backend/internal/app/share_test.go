@@ -173,3 +173,71 @@ func commit(t *testing.T, dir, path string) {
 		}
 	}
 }
+
+// testTransfer hands a cluster of Alice's over to Bob.
+func (f *fixture) testTransfer(t *testing.T) {
+	c := f.connect(t, env.Alice, "handed-over")
+	path := "/v1/clusters/" + c.ID + "/transfer"
+	as := func(user, path string, body any) (status int, message string) {
+		t.Helper()
+		eventually(t, path+" is answered", func() error {
+			if status, message = f.call(t, f.tokens[user], "POST", path, body, nil); status == http.StatusServiceUnavailable {
+				return errors.New(message)
+			}
+			return nil
+		})
+		return status, message
+	}
+	for what, try := range map[string]struct {
+		user, path string
+		body       any
+		want       int
+	}{
+		"somebody else's offer":   {env.Bob, path, restapi.TransferRequest{To: "bob@example.com"}, http.StatusNotFound},
+		"nothing is offered":      {env.Bob, path + "/accept", nil, http.StatusNotFound},
+		"no such cluster":         {env.Bob, "/v1/clusters/nosuchid/transfer/accept", nil, http.StatusNotFound},
+		"a name that is reserved": {env.Alice, path, restapi.TransferRequest{To: "system:admin"}, http.StatusBadRequest},
+	} {
+		if status, message := as(try.user, try.path, try.body); status != try.want {
+			t.Errorf("%s: %d %s", what, status, message)
+		}
+	}
+	offer := func(to string, want string) {
+		t.Helper()
+		if status, message := as(env.Alice, path, restapi.TransferRequest{To: to}); status != http.StatusOK {
+			t.Fatalf("offer: %d %s", status, message)
+		}
+		if got := f.binding(t, c.ID).Spec.TransferTo; got != want {
+			t.Errorf("offered to %q, want %q", got, want)
+		}
+	}
+	offer("bob@example.com", "oidc:bob@example.com")
+	if status, _ := as(env.Carol, path+"/accept", nil); status != http.StatusNotFound {
+		t.Errorf("Carol accepts what is offered to Bob: %d", status)
+	}
+	offer("", "")
+	if status, _ := as(env.Bob, path+"/accept", nil); status != http.StatusNotFound {
+		t.Errorf("Bob accepts what was withdrawn: %d", status)
+	}
+	offer("bob@example.com", "oidc:bob@example.com")
+	if status, message := as(env.Bob, path+"/accept", nil); status != http.StatusOK {
+		t.Fatalf("Bob accepts: %d %s", status, message)
+	}
+	if cb := f.binding(t, c.ID); cb.Spec.Owner.Username != "oidc:bob@example.com" || cb.Spec.TransferTo != "" || cb.Spec.ClusterUID != "handed-over" {
+		t.Errorf("the cluster: %+v", cb.Spec)
+	}
+	eventually(t, "Bob has it and Alice has not", func() error {
+		_, bobs := gitRemote(t, c.RepositoryURL, "bob", f.tokens[env.Bob])
+		_, alices := gitRemote(t, c.RepositoryURL, "alice", f.tokens[env.Alice])
+		if bobs != nil || alices == nil {
+			return fmt.Errorf("Bob: %w, Alice: %w", bobs, alices)
+		}
+		return nil
+	})
+	if out, err := gitRemote(t, c.RepositoryURL, c.Credential.Username, c.Credential.Password); err != nil {
+		t.Errorf("the konnector: %v %s", err, out)
+	}
+	if again := f.connect(t, env.Bob, "handed-over"); again.ID != c.ID {
+		t.Errorf("Bob connects it again: %s, want %s", again.ID, c.ID)
+	}
+}

@@ -147,23 +147,30 @@ func (s *Service) waitReady(ctx context.Context, asked *v1alpha1.ClusterBinding)
 	return nil, refusal.Because(err, refusal.Unavailable, "the cluster is not set up yet: try again")
 }
 
-// clusters are the caller's own, and then those that others share with them.
+// clusters are the caller's own, and those that others offer to them or share with them.
 func (s *Service) clusters(ctx context.Context, who login.Identity) ([]restapi.Cluster, error) {
 	var list v1alpha1.ClusterBindingList
 	if err := s.Client.List(ctx, &list); err != nil {
 		return nil, trouble(fmt.Errorf("list ClusterBindings: %w", err))
 	}
 	all := []restapi.Cluster{}
+	others := func(cb *v1alpha1.ClusterBinding) {
+		c := s.describe(cb)
+		c.Owner = cb.Spec.Owner.Username
+		all = append(all, c)
+	}
 	for i := range list.Items {
 		if cb := &list.Items[i]; access.Owns(who, cb) {
 			all = append(all, s.describe(cb))
+		} else if cb.Spec.TransferTo == who.Username {
+			others(cb)
 		}
 	}
 	shared, err := s.sharedWith(ctx, who, list.Items)
 	for i := range shared {
-		c := s.describe(&shared[i])
-		c.Owner = shared[i].Spec.Owner.Username
-		all = append(all, c)
+		if cb := &shared[i]; cb.Spec.TransferTo != who.Username {
+			others(cb)
+		}
 	}
 	return all, err
 }
@@ -171,7 +178,7 @@ func (s *Service) clusters(ctx context.Context, who login.Identity) ([]restapi.C
 func (s *Service) describe(cb *v1alpha1.ClusterBinding) restapi.Cluster {
 	c := restapi.Cluster{
 		ID: cb.Name, Name: cb.Spec.DisplayName, RepositoryURL: s.Host.URL(cb.Name),
-		Connected: string(metav1.ConditionUnknown), Foreign: cb.Status.Foreign,
+		Connected: string(metav1.ConditionUnknown), Foreign: cb.Status.Foreign, TransferTo: cb.Spec.TransferTo,
 	}
 	if connected := meta.FindStatusCondition(cb.Status.Conditions, v1alpha1.ConditionConnected); connected != nil {
 		c.Connected = string(connected.Status)

@@ -17,7 +17,8 @@
 // in one place (http.go).
 //
 // A cluster that was lost and built anew takes its old place with reclaim.go. Owners
-// share their clusters' repositories with share.go.
+// share their clusters' repositories with share.go, and hand clusters over with
+// transfer.go.
 //
 // +kubebuilder:rbac:groups=gitbind.dev,resources=clusterbindings,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=gitbind.dev,resources=apiserviceexporttemplates,verbs=get;list;watch

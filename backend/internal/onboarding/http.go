@@ -89,6 +89,7 @@ func (s *Service) Mount(mux *http.ServeMux) {
 	s.mountCredentials(mux)
 	s.mountEncryption(mux)
 	s.mountShares(mux)
+	s.mountTransfer(mux)
 	mux.HandleFunc("/v1/", func(w http.ResponseWriter, r *http.Request) {
 		refusal.WriteJSON(s.Log, w, r, refusal.New(refusal.NotFound, "there is nothing at %s %s: client and backend may be of different versions", r.Method, r.URL.Path))
 	})

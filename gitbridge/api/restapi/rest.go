@@ -40,6 +40,8 @@ type Cluster struct {
 	RepositoryURL string `json:"repositoryURL"`
 	// Owner is the username of whom it belongs to, where that is not the caller.
 	Owner string `json:"owner,omitempty"`
+	// TransferTo is the username of whom the owner offers the cluster.
+	TransferTo string `json:"transferTo,omitempty"`
 	// Connected is the status of the condition of that name: True, False or
 	// Unknown. LastSeen is when the cluster's konnector was here last, if ever.
 	Connected string     `json:"connected,omitempty"`
@@ -52,6 +54,15 @@ type Cluster struct {
 	Offers []string `json:"offers,omitempty"`
 	// Credential is for the konnector, and only in the answer to a connect.
 	Credential *Credential `json:"credential,omitempty"`
+}
+
+// TransferRequest is the body of POST /v1/clusters/{id}/transfer, by which an owner offers
+// a cluster to somebody else; nobody withdraws the offer. With POST
+// /v1/clusters/{id}/transfer/accept that user becomes the owner.
+type TransferRequest struct {
+	// To is a username as the control plane's RBAC has it; the prefix of the owner's
+	// issuer may be left out.
+	To string `json:"to"`
 }
 
 // Credential is an HTTP basic credential for one repository and its events.

@@ -48,6 +48,7 @@ type ClusterBinding struct {
 }
 
 // ClusterBindingSpec says whose cluster this is.
+// +kubebuilder:validation:XValidation:rule="self.owner == oldSelf.owner || has(oldSelf.transferTo) && self.owner.username == oldSelf.transferTo",message="owner cannot be changed: a ClusterBinding belongs to the identity that created it, or that took it over by spec.transferTo"
 type ClusterBindingSpec struct {
 	// DisplayName is the name that the owner gave the cluster, for people.
 	// +kubebuilder:validation:MinLength=1
@@ -60,9 +61,14 @@ type ClusterBindingSpec struct {
 	// +kubebuilder:validation:MaxLength=64
 	ClusterUID string `json:"clusterUID,omitempty"`
 
-	// Owner is the identity that connected the cluster.
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="owner cannot be changed: a ClusterBinding belongs to the identity that created it"
+	// Owner is the identity that connected the cluster, or that took it over since.
 	Owner Owner `json:"owner"`
+
+	// TransferTo is the username of whom the owner offers the cluster, as RBAC has it.
+	// Whoever proves to be that user may take it over.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	TransferTo string `json:"transferTo,omitempty"`
 
 	// Removals limits how many services may go without a person's approval.
 	// +optional

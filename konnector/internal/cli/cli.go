@@ -38,6 +38,7 @@ import (
 	"gitbind.dev/konnector/internal/cli/share"
 	"gitbind.dev/konnector/internal/cli/signin"
 	"gitbind.dev/konnector/internal/cli/terminal"
+	"gitbind.dev/konnector/internal/cli/transfer"
 	"gitbind.dev/konnector/internal/cli/unbind"
 	"gitbind.dev/konnector/internal/cli/usage"
 	versions "gitbind.dev/konnector/internal/cli/version"
@@ -131,7 +132,7 @@ control plane acts on, and the status comes back the same way.`,
 	}{
 		{"Getting in:", []*cobra.Command{connect.Command(env), catalog.Command(env), bind.Command(env), unbind.Command(env), disconnect.Command(env), logout.Command(env)}},
 		{"Claims:", []*cobra.Command{get.Command(env), serviceinfo.Command(env), diff.Command(env), log.Command(env), rollback.Command(env), resolve.Command(env)}},
-		{"Operating:", []*cobra.Command{doctor.Command(env), approve.Command(env), rotate.Command(env), revoke.Command(env), share.Command(env), share.UndoCommand(env)}},
+		{"Operating:", []*cobra.Command{doctor.Command(env), approve.Command(env), rotate.Command(env), revoke.Command(env), share.Command(env), share.UndoCommand(env), transfer.Command(env)}},
 		{other, []*cobra.Command{gitcredential.Command(env), versions.Command(env)}},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})

@@ -121,11 +121,14 @@ func (c *Command) Backend(connection, url *string) {
 }
 
 // BackendCluster adds Backend's flags and --cluster-name, by which a person chooses a
-// cluster of that backend.
-func (c *Command) BackendCluster(connection, url, cluster *string) {
+// cluster of that backend; a command with one of the flags in without needs none.
+func (c *Command) BackendCluster(connection, url, cluster *string, without ...string) {
 	c.Backend(connection, url)
 	c.Flags().StringVar(cluster, "cluster-name", "", "with --url: the id or the name of the cluster there")
 	c.checks = append(c.checks, func() error {
+		if slices.ContainsFunc(without, c.Flags().Changed) {
+			return nil
+		}
 		if (*url == "") != (*cluster == "") {
 			return usage.Errorf("--url and --cluster-name are for each other")
 		}

@@ -41,6 +41,9 @@ type Client struct {
 	token func(ctx context.Context, renew bool) (string, error)
 }
 
+// URL is the backend's.
+func (c *Client) URL() string { return c.url }
+
 // Ask asks a backend how to sign in there. The URL has the form of
 // session.BackendURL.
 func Ask(ctx context.Context, backendURL string, s *signin.SignIn, how signin.How) (restapi.Info, error) {

@@ -37,6 +37,9 @@ func clusters(ctx context.Context, in Input, url, connection string) error {
 		if c.Owner != "" {
 			owner = c.Owner
 		}
+		if c.TransferTo != "" {
+			owner += ", offered to " + c.TransferTo
+		}
 		l.Rows = append(l.Rows, []string{c.Name, c.ID, c.Connected, lastSeen(in.Now(), c.LastSeen), owner, this, c.RepositoryURL})
 		l.Names = append(l.Names, "clusterbinding.gitbind.dev/"+c.ID)
 	}

@@ -29,3 +29,19 @@ func (c *Client) Unshare(ctx context.Context, clusterID, id string) error {
 func sharesPath(clusterID string) string {
 	return "/v1/clusters/" + url.PathEscape(clusterID) + "/shares"
 }
+
+// Transfer offers a cluster to another user, or to nobody any more.
+func (c *Client) Transfer(ctx context.Context, clusterID, to string) (restapi.Cluster, error) {
+	var out restapi.Cluster
+	return out, c.call(ctx, http.MethodPost, transferPath(clusterID), restapi.TransferRequest{To: to}, &out)
+}
+
+// AcceptTransfer makes the person the owner of a cluster that is offered to them.
+func (c *Client) AcceptTransfer(ctx context.Context, clusterID string) (restapi.Cluster, error) {
+	var out restapi.Cluster
+	return out, c.call(ctx, http.MethodPost, transferPath(clusterID)+"/accept", nil, &out)
+}
+
+func transferPath(clusterID string) string {
+	return "/v1/clusters/" + url.PathEscape(clusterID) + "/transfer"
+}

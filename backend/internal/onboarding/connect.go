@@ -147,32 +147,31 @@ func (s *Service) waitReady(ctx context.Context, asked *v1alpha1.ClusterBinding)
 	return nil, refusal.Because(err, refusal.Unavailable, "the cluster is not set up yet: try again")
 }
 
-// clusters are the caller's own, and those that others offer to them or share with them.
+// clusters are the caller's own, and those that others share with them or offer to them.
 func (s *Service) clusters(ctx context.Context, who login.Identity) ([]restapi.Cluster, error) {
+	theirs, err := s.Clusters(ctx, who)
+	if err != nil {
+		return nil, err
+	}
 	var list v1alpha1.ClusterBindingList
 	if err := s.Client.List(ctx, &list); err != nil {
 		return nil, trouble(fmt.Errorf("list ClusterBindings: %w", err))
 	}
+	for _, cb := range list.Items {
+		known := func(other v1alpha1.ClusterBinding) bool { return other.Name == cb.Name }
+		if cb.Spec.TransferTo == who.Username && !slices.ContainsFunc(theirs, known) {
+			theirs = append(theirs, cb)
+		}
+	}
 	all := []restapi.Cluster{}
-	others := func(cb *v1alpha1.ClusterBinding) {
-		c := s.describe(cb)
-		c.Owner = cb.Spec.Owner.Username
+	for i := range theirs {
+		c := s.describe(&theirs[i])
+		if !access.Owns(who, &theirs[i]) {
+			c.Owner = theirs[i].Spec.Owner.Username
+		}
 		all = append(all, c)
 	}
-	for i := range list.Items {
-		if cb := &list.Items[i]; access.Owns(who, cb) {
-			all = append(all, s.describe(cb))
-		} else if cb.Spec.TransferTo == who.Username {
-			others(cb)
-		}
-	}
-	shared, err := s.sharedWith(ctx, who, list.Items)
-	for i := range shared {
-		if cb := &shared[i]; cb.Spec.TransferTo != who.Username {
-			others(cb)
-		}
-	}
-	return all, err
+	return all, nil
 }
 
 func (s *Service) describe(cb *v1alpha1.ClusterBinding) restapi.Cluster {

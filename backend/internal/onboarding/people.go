@@ -1,6 +1,7 @@
 package onboarding
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -8,6 +9,7 @@ import (
 
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/login"
+	"gitbind.dev/backend/internal/refusal"
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 )
@@ -20,7 +22,7 @@ func (s *Service) Catalog(ctx context.Context, who login.Identity) ([]restapi.Of
 	return s.catalog(ctx, who)
 }
 
-// Clusters are somebody's own.
+// Clusters are somebody's own, and those that others share with them.
 func (s *Service) Clusters(ctx context.Context, who login.Identity) ([]v1alpha1.ClusterBinding, error) {
 	var list v1alpha1.ClusterBindingList
 	if err := s.Client.List(ctx, &list); err != nil {
@@ -32,12 +34,29 @@ func (s *Service) Clusters(ctx context.Context, who login.Identity) ([]v1alpha1.
 			own = append(own, list.Items[i])
 		}
 	}
-	return own, nil
+	shared, err := s.sharedWith(ctx, who, list.Items)
+	return append(own, shared...), err
 }
 
-// Cluster is one of somebody's own; any other is not there.
+// Cluster is one that is somebody's own, or whose repository they may view; any other is
+// not there.
 func (s *Service) Cluster(ctx context.Context, who login.Identity, id string) (*v1alpha1.ClusterBinding, error) {
-	return access.OwnCluster(ctx, s.Client, s.Live, who, id)
+	cb, notTheirs := access.OwnCluster(ctx, s.Client, s.Live, who, id)
+	if !refusal.Is(notTheirs, refusal.NotFound) || !v1alpha1.ValidClusterID(id) {
+		return cb, notTheirs
+	}
+	if err := s.asking.May(who); err != nil {
+		return nil, err
+	}
+	ok, err := s.mayView(ctx, who, id)
+	if err != nil || !ok {
+		return nil, cmp.Or(err, notTheirs)
+	}
+	cb = &v1alpha1.ClusterBinding{}
+	if err := s.Client.Get(ctx, client.ObjectKey{Name: id}, cb); err != nil {
+		return nil, cmp.Or(client.IgnoreNotFound(err), notTheirs)
+	}
+	return cb, nil
 }
 
 // Exports are the APIs that a cluster has. It asks for nobody's rights.

@@ -38,46 +38,51 @@ const maxShares = 500
 func (s *Service) mountShares(mux *http.ServeMux) {
 	const path = "/v1/clusters/{id}/shares"
 	mux.Handle("GET "+path, s.handle(requestTimeout, func(_ http.ResponseWriter, r *http.Request, who login.Identity) (any, error) {
-		return s.shares(r.Context(), who, r.PathValue("id"))
+		return s.Shares(r.Context(), who, r.PathValue("id"))
 	}))
 	mux.Handle("POST "+path, s.handle(requestTimeout, func(w http.ResponseWriter, r *http.Request, who login.Identity) (any, error) {
 		share, err := parseShare(w, r)
 		if err != nil {
 			return nil, err
 		}
-		return s.share(r.Context(), who, r.PathValue("id"), share)
+		return s.Share(r.Context(), who, r.PathValue("id"), share)
 	}))
 	mux.Handle("DELETE "+path+"/{share}", s.handle(requestTimeout, func(_ http.ResponseWriter, r *http.Request, who login.Identity) (any, error) {
-		return struct{}{}, s.unshare(r.Context(), who, r.PathValue("id"), r.PathValue("share"))
+		return struct{}{}, s.Unshare(r.Context(), who, r.PathValue("id"), r.PathValue("share"))
 	}))
 }
 
 func parseShare(w http.ResponseWriter, r *http.Request) (restapi.Share, error) {
 	var share restapi.Share
-	if err := decode(w, r, &share); err != nil {
-		return share, err
-	}
-	switch {
-	case !slices.Contains(restapi.RepositoryRoles(), share.Role):
-		return share, refusal.New(refusal.Invalid, "role: it is one of %v", restapi.RepositoryRoles())
-	case (share.User == "") == (share.Group == ""):
-		return share, refusal.New(refusal.Invalid, "user, group: name one of them")
-	case share.Binding != "" && len(validation.IsDNS1123Subdomain(share.Binding)) > 0:
-		return share, refusal.New(refusal.Invalid, "binding: %.80q is no name of a binding", share.Binding)
-	case share.Namespace != "" && len(validation.IsDNS1123Label(share.Namespace)) > 0:
-		return share, refusal.New(refusal.Invalid, "namespace: %.80q is no name of a namespace", share.Namespace)
-	case share.Role == restapi.RepositoryView && (share.Binding != "" || share.Namespace != ""):
-		return share, refusal.New(refusal.Invalid, "view: a repository is read as a whole: leave out binding and namespace")
-	}
-	share.ID = ""
-	return share, nil
+	err := decode(w, r, &share)
+	return share, err
 }
 
-// share lets somebody at a cluster's repository: by a Role and a RoleBinding in the
+func checkShare(share restapi.Share) error {
+	switch {
+	case !slices.Contains(restapi.RepositoryRoles(), share.Role):
+		return refusal.New(refusal.Invalid, "role: it is one of %v", restapi.RepositoryRoles())
+	case (share.User == "") == (share.Group == ""):
+		return refusal.New(refusal.Invalid, "user, group: name one of them")
+	case share.Binding != "" && len(validation.IsDNS1123Subdomain(share.Binding)) > 0:
+		return refusal.New(refusal.Invalid, "binding: %.80q is no name of a binding", share.Binding)
+	case share.Namespace != "" && len(validation.IsDNS1123Label(share.Namespace)) > 0:
+		return refusal.New(refusal.Invalid, "namespace: %.80q is no name of a namespace", share.Namespace)
+	case share.Role == restapi.RepositoryView && (share.Binding != "" || share.Namespace != ""):
+		return refusal.New(refusal.Invalid, "view: a repository is read as a whole: leave out binding and namespace")
+	}
+	return nil
+}
+
+// Share lets somebody at a cluster's repository: by a Role and a RoleBinding in the
 // cluster's tenant namespace, whose name follows from what they give.
-func (s *Service) share(ctx context.Context, who login.Identity, cluster string, share restapi.Share) (*restapi.Share, error) {
+func (s *Service) Share(ctx context.Context, who login.Identity, cluster string, share restapi.Share) (*restapi.Share, error) {
 	cb, err := s.ownPresent(ctx, who, cluster)
 	if err != nil {
+		return nil, err
+	}
+	share.ID = ""
+	if err := checkShare(share); err != nil {
 		return nil, err
 	}
 	if err := s.complete(ctx, cb, who, &share); err != nil {
@@ -195,9 +200,9 @@ var shareID = regexp.MustCompile(fmt.Sprintf(`^[a-z2-7]{%d}$`, shareIDLength))
 
 func shareName(id string) string { return "gitbind:share:" + id }
 
-// unshare takes a share back. It counts from then on: rights are asked about at each
+// Unshare takes a share back. It counts from then on: rights are asked about at each
 // request.
-func (s *Service) unshare(ctx context.Context, who login.Identity, cluster, id string) error {
+func (s *Service) Unshare(ctx context.Context, who login.Identity, cluster, id string) error {
 	cb, err := access.OwnCluster(ctx, s.Client, s.Live, who, cluster)
 	if err != nil {
 		return err
@@ -222,8 +227,8 @@ func (s *Service) unshare(ctx context.Context, who login.Identity, cluster, id s
 	return nil
 }
 
-// shares are those of one cluster.
-func (s *Service) shares(ctx context.Context, who login.Identity, cluster string) ([]restapi.Share, error) {
+// Shares are those of one cluster of a person.
+func (s *Service) Shares(ctx context.Context, who login.Identity, cluster string) ([]restapi.Share, error) {
 	cb, err := s.ownPresent(ctx, who, cluster)
 	if err != nil {
 		return nil, err
@@ -286,18 +291,23 @@ func (s *Service) sharedWith(ctx context.Context, who login.Identity, all []v1al
 	}
 	var shared []v1alpha1.ClusterBinding
 	for _, cb := range all {
-		if !candidates[cb.Name] || access.Owns(who, &cb) || cb.Status.TenantNamespace == "" {
+		if !candidates[cb.Name] || access.Owns(who, &cb) {
 			continue
 		}
-		ok, err := access.Review(ctx, s.Client, who, authorizationv1.ResourceAttributes{
-			Namespace: cb.Status.TenantNamespace, Resource: access.Exports, Verb: string(restapi.RepositoryView),
-		})
+		ok, err := s.mayView(ctx, who, cb.Name)
 		if err != nil {
-			return nil, trouble(err)
+			return nil, err
 		}
 		if ok {
 			shared = append(shared, cb)
 		}
 	}
 	return shared, nil
+}
+
+func (s *Service) mayView(ctx context.Context, who login.Identity, cluster string) (bool, error) {
+	ok, err := access.Review(ctx, s.Client, who, authorizationv1.ResourceAttributes{
+		Namespace: v1alpha1.TenantNamespace(cluster), Resource: access.Exports, Verb: string(restapi.RepositoryView),
+	})
+	return ok, trouble(err)
 }

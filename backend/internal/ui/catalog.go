@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/login"
 	"gitbind.dev/gitbridge/api/restapi"
 )
@@ -44,6 +45,9 @@ func (h *handler) catalog(r *http.Request, who login.Identity) (*page, error) {
 	}
 	v := catalogView{Query: query(r, "q"), Group: query(r, "group"), Total: len(offers)}
 	for i := range clusters {
+		if !access.Owns(who, &clusters[i]) {
+			continue // only its owner binds
+		}
 		v.Clusters = append(v.Clusters, clusterLink{clusters[i].Name, visible(clusters[i].Spec.DisplayName)})
 	}
 	v.Groups, v.Sections = arrange(offers, v.Query, v.Group)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/backend/internal/login"
 	"gitbind.dev/backend/internal/refusal"
@@ -24,8 +25,10 @@ const maxRows = 50
 // row is a cluster in a list.
 type row struct {
 	ID, Name string
-	State    State
-	Seen     string
+	// Owner is whose it is, where that is not the person.
+	Owner string
+	State State
+	Seen  string
 	// Attention is how many claims need it; Known is false while Git is away.
 	Attention, Claims int
 	Known             bool
@@ -85,6 +88,9 @@ func (h *handler) overview(ctx context.Context, who login.Identity) (clustersVie
 		cb := &list[i]
 		seen := h.seen(cb)
 		line := row{ID: cb.Name, Name: visible(cb.Spec.DisplayName), State: judgeCluster(cb, seen, h.Now()), Seen: h.since(seen)}
+		if !access.Owns(who, cb) {
+			line.Owner = visible(cb.Spec.Owner.Username)
+		}
 		if s, err := h.look(ctx, cb.Name); err == nil {
 			line.Known = true
 			for _, claims := range s.claims {
@@ -173,7 +179,13 @@ func (h *handler) since(t time.Time) string {
 }
 
 type clusterView struct {
-	ID, Name   string
+	ID, Name string
+	// Owner is whose it is, where that is not the person: then nothing can be changed
+	// here, and there are no Shares.
+	Owner  string
+	Shares []shareRow
+	// Roles are those that can be shared; none where Shares are not known.
+	Roles      []restapi.RepositoryRole
 	State      State
 	Seen       string
 	Repository string
@@ -237,11 +249,23 @@ func (h *handler) cluster(r *http.Request, who login.Identity) (*page, error) {
 		v.Attention, v.More = cutRows(attention(clusterNames{cb, namesOf(exports)}, s))
 		v.Refused, v.MoreFiles = cutRows(refused(s))
 	}
-	// What else could be bound is a help here, not what the page is for.
-	if offers, err := h.Control.Catalog(r.Context(), who); err == nil {
-		v.Offers, v.MoreOffers = stillFree(offers, exports)
+	if access.Owns(who, cb) {
+		h.ownersPart(r.Context(), who, cb, exports, &v)
+	} else {
+		v.Owner = visible(cb.Spec.Owner.Username)
 	}
 	return &page{Title: v.Name, Kicker: "Cluster", Place: "clusters", Crumbs: []crumb{{"Clusters", "/clusters"}}, Template: "cluster", Body: v}, nil
+}
+
+// ownersPart adds what a cluster's owner can change on its page. None of it is what the
+// page is for: what cannot be read just now is left out.
+func (h *handler) ownersPart(ctx context.Context, who login.Identity, cb *v1alpha1.ClusterBinding, exports []v1alpha1.APIServiceExport, v *clusterView) {
+	if offers, err := h.Control.Catalog(ctx, who); err == nil {
+		v.Offers, v.MoreOffers = stillFree(offers, exports)
+	}
+	if shares, err := h.shareRows(ctx, who, cb); err == nil {
+		v.Shares, v.Roles = shares, restapi.RepositoryRoles()
+	}
 }
 
 // stillFree are the offers of APIs that a cluster does not have, by group.

@@ -50,7 +50,9 @@ type world struct {
 	seen time.Time
 	// bound are the binds that were asked for.
 	bound []string
-	reads int
+	// shares are of all clusters, which their users may view.
+	shares []restapi.Share
+	reads  int
 	// asked counts questions for versions.
 	asked int
 }
@@ -78,10 +80,15 @@ func (w *world) Catalog(_ context.Context, who login.Identity) ([]restapi.Offer,
 	return offers, nil
 }
 
+// views tells whether a cluster is somebody's or shared with them.
+func (w *world) views(who login.Identity, cb v1alpha1.ClusterBinding) bool {
+	return cb.Spec.Owner.Subject == who.Subject || slices.ContainsFunc(w.shares, func(s restapi.Share) bool { return s.User == who.Username })
+}
+
 func (w *world) Clusters(_ context.Context, who login.Identity) ([]v1alpha1.ClusterBinding, error) {
 	var own []v1alpha1.ClusterBinding
 	for _, cb := range w.clusters {
-		if cb.Spec.Owner.Subject == who.Subject {
+		if w.views(who, cb) {
 			own = append(own, cb)
 		}
 	}
@@ -90,7 +97,7 @@ func (w *world) Clusters(_ context.Context, who login.Identity) ([]v1alpha1.Clus
 
 func (w *world) Cluster(_ context.Context, who login.Identity, id string) (*v1alpha1.ClusterBinding, error) {
 	for i, cb := range w.clusters {
-		if cb.Name == id && cb.Spec.Owner.Subject == who.Subject {
+		if cb.Name == id && w.views(who, cb) {
 			return &w.clusters[i], nil
 		}
 	}
@@ -262,7 +269,7 @@ func conditionOf(kind string, status metav1.ConditionStatus, reason, message str
 func (w *world) addCluster(id, name, owner string) *v1alpha1.ClusterBinding {
 	w.clusters = append(w.clusters, v1alpha1.ClusterBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: id},
-		Spec:       v1alpha1.ClusterBindingSpec{DisplayName: name, Owner: v1alpha1.Owner{Issuer: "https://issuer", Subject: owner}},
+		Spec:       v1alpha1.ClusterBindingSpec{DisplayName: name, Owner: v1alpha1.Owner{Issuer: "https://issuer", Subject: owner, Username: "oidc:" + owner + "@example.com"}},
 		Status: v1alpha1.ClusterBindingStatus{
 			TenantNamespace: v1alpha1.TenantNamespace(id), Repository: &v1alpha1.Repository{URL: "https://gitbind.example.com/git/" + id + ".git"},
 			Conditions: []metav1.Condition{conditionOf("Ready", "True", "", ""), conditionOf("Synced", "True", "", "")},
@@ -348,4 +355,26 @@ func lived() *world {
 	}
 	w.log[orders][0].With = []string{"eve <eve@" + contract.ClusterDomain(prod) + ">"}
 	return w
+}
+
+func (w *world) Shares(ctx context.Context, who login.Identity, cluster string) ([]restapi.Share, error) {
+	cb, err := w.Cluster(ctx, who, cluster)
+	if err == nil && cb.Spec.Owner.Subject != who.Subject {
+		err = refusal.New(refusal.NotFound, "no such cluster, or it is not yours")
+	}
+	return w.shares, err
+}
+
+func (w *world) Share(ctx context.Context, who login.Identity, cluster string, share restapi.Share) (*restapi.Share, error) {
+	if _, err := w.Shares(ctx, who, cluster); err != nil {
+		return nil, err
+	}
+	w.shares = append(w.shares, share)
+	return &share, nil
+}
+
+func (w *world) Unshare(ctx context.Context, who login.Identity, cluster, id string) error {
+	_, err := w.Shares(ctx, who, cluster)
+	w.shares = slices.DeleteFunc(w.shares, func(s restapi.Share) bool { return err == nil && s.ID == id })
+	return err
 }

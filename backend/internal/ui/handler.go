@@ -22,8 +22,8 @@ type Session interface {
 	Identity(r *http.Request) (login.Identity, bool)
 }
 
-// Control is what the control plane knows and does for a person. What is not
-// theirs is not there for them, and the error says so as a refusal.
+// Control is what the control plane knows and does for a person. What is neither
+// theirs nor shared with them is not there for them, and the error says so as a refusal.
 type Control interface {
 	Catalog(ctx context.Context, who login.Identity) ([]restapi.Offer, error)
 	Clusters(ctx context.Context, who login.Identity) ([]v1alpha1.ClusterBinding, error)
@@ -32,6 +32,11 @@ type Control interface {
 	// cluster in the person's name.
 	Exports(ctx context.Context, cb *v1alpha1.ClusterBinding) ([]v1alpha1.APIServiceExport, error)
 	Bind(ctx context.Context, who login.Identity, cluster, offer string) (*restapi.Binding, error)
+	// Shares are those by which others get at a cluster of the person's own; Share
+	// gives one, and Unshare takes it back.
+	Shares(ctx context.Context, who login.Identity, cluster string) ([]restapi.Share, error)
+	Share(ctx context.Context, who login.Identity, cluster string, share restapi.Share) (*restapi.Share, error)
+	Unshare(ctx context.Context, who login.Identity, cluster, id string) error
 }
 
 // Config is what the pages are made of.
@@ -86,7 +91,9 @@ func New(cfg Config) http.Handler {
 	mux.HandleFunc("GET /clusters/{id}/bindings/{binding}", h.signedIn(h.binding))
 	mux.HandleFunc("GET /clusters/{id}/bindings/{binding}/{namespace}/{name}", h.signedIn(h.claim))
 	mux.HandleFunc("GET /clusters/{id}/bindings/{binding}/{namespace}/{name}/file", h.file)
-	mux.HandleFunc("POST /bindings", h.bind)
+	mux.HandleFunc("POST /bindings", h.posted(h.bind))
+	mux.HandleFunc("POST /shares", h.posted(h.share))
+	mux.HandleFunc("POST /shares/remove", h.posted(h.unshare))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { h.fail(w, r, errNoPage()) })
 	other := http.NewCrossOriginProtection()
 	// The one that people see: a proxy may call us by another name.
@@ -116,6 +123,35 @@ func secured(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// maxForm bounds a form: some names.
+const maxForm = 4 << 10
+
+// posted makes a handler of a form that changes something, and then leads to a page.
+func (h *handler) posted(change func(r *http.Request, who login.Identity) (path string, err error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		who, ok := h.Session.Identity(r)
+		if !ok {
+			h.fail(w, r, errSignedOut())
+			return
+		}
+		ctl := http.NewResponseController(w)
+		_ = ctl.SetReadDeadline(time.Now().Add(pageTimeout))
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		err := r.ParseForm()
+		_ = ctl.SetReadDeadline(time.Time{})
+		if err != nil {
+			h.fail(w, r, refusal.Because(err, refusal.Invalid, "the form cannot be read: fill it in again"))
+			return
+		}
+		path, err := change(r, who)
+		if err != nil {
+			h.fail(w, r, err)
+			return
+		}
+		http.Redirect(w, r, path, http.StatusSeeOther)
+	}
 }
 
 // signedIn makes a handler of a page for people who are signed in.

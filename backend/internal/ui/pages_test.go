@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
 )
@@ -76,6 +77,9 @@ var pages = []struct {
 		other.Name, other.Spec.Template = "pgs.example.org", "pg"
 		w.exports[prod] = append(w.exports[prod], other)
 	})},
+	{"cluster shared by its owner", alice, clusterURL, 200, with(lived, share)},
+	{"cluster shared with a user", "bob", clusterURL, 200, with(lived, share)},
+	{"clusters shared with a user", "bob", "/clusters", 200, with(lived, share)},
 	{"cluster without git", alice, clusterURL, 200, with(lived, func(w *world) { w.down["git"] = true })},
 	{"binding", alice, bindingURL, 200, lived},
 	{"binding attention", alice, bindingURL + "?show=attention", 200, lived},
@@ -115,6 +119,14 @@ var pages = []struct {
 	{"claim gone", alice, bindingURL + "/team-a/gone", 200, lived},
 	{"claim new", alice, ordersURL, 200, with(lived, func(w *world) { delete(w.files, prod+":status") })},
 	{"claim without git", alice, ordersURL, 503, with(lived, func(w *world) { w.down["git"] = true })},
+}
+
+// share lets Bob at the cluster.
+func share(w *world) {
+	w.shares = []restapi.Share{
+		{ID: "one", Role: restapi.RepositoryPropose, User: "oidc:bob@example.com", Binding: api, Namespace: "team-a"},
+		{ID: "two", Role: restapi.RepositoryView, Group: "oidc:<i>auditors"},
+	}
 }
 
 // backedUp adds a backup of orders, a restore of that, and a backup of nothing.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"gitbind.dev/backend/internal/githost"
+	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/contract"
 )
 
@@ -64,7 +65,12 @@ func TestNothingIsShownToWhoIsNotSignedIn(t *testing.T) {
 
 func post(t *testing.T, w *world, who, site string, form url.Values) *httptest.ResponseRecorder {
 	t.Helper()
-	r := httptest.NewRequest(http.MethodPost, "https://gitbind.example.com/bindings", strings.NewReader(form.Encode()))
+	return postTo(t, w, "/bindings", who, site, form)
+}
+
+func postTo(t *testing.T, w *world, path, who, site string, form url.Values) *httptest.ResponseRecorder {
+	t.Helper()
+	r := httptest.NewRequest(http.MethodPost, "https://gitbind.example.com"+path, strings.NewReader(form.Encode()))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Header.Set("Sec-Fetch-Site", site)
 	return w.ask(t, r, who)
@@ -187,5 +193,31 @@ func TestPathTricks(t *testing.T) {
 		if answer := w.ask(t, r, alice); answer.Code != http.StatusNotFound {
 			t.Errorf("%s: status %d\n%s", path, answer.Code, fmt.Sprintf("%.300s", answer.Body.String()))
 		}
+	}
+}
+
+func TestOnlyTheOwnerShares(t *testing.T) {
+	w := with(lived, share)()
+	form := url.Values{"cluster": {prod}, "who": {"carol@example.com"}, "kind": {"group"}, "role": {"write"}, "namespace": {"team-a"}}
+	taking := url.Values{"cluster": {prod}, "share": {"one"}}
+	for who, want := range map[string]int{"": http.StatusUnauthorized, "bob": http.StatusNotFound, "mallory": http.StatusNotFound} {
+		if answer := postTo(t, w, "/shares", who, "same-origin", form); answer.Code != want || len(w.shares) != 2 {
+			t.Errorf("%q shares: %d, %v", who, answer.Code, w.shares)
+		}
+		if answer := postTo(t, w, "/shares/remove", who, "same-origin", taking); answer.Code != want || len(w.shares) != 2 {
+			t.Errorf("%q takes back: %d, %v", who, answer.Code, w.shares)
+		}
+	}
+	if answer := postTo(t, w, "/shares", alice, "cross-site", form); answer.Code != http.StatusForbidden || len(w.shares) != 2 {
+		t.Errorf("another site: %d, %v", answer.Code, w.shares)
+	}
+	if answer := postTo(t, w, "/shares", alice, "same-origin", form); answer.Code != http.StatusSeeOther || answer.Header().Get("Location") != "/clusters/"+prod+"#shared" {
+		t.Errorf("Alice shares: %d %s", answer.Code, answer.Body)
+	}
+	if want := (restapi.Share{Role: restapi.RepositoryWrite, Group: "carol@example.com", Namespace: "team-a"}); len(w.shares) != 3 || w.shares[2] != want {
+		t.Errorf("shared: %+v, want %+v", w.shares, want)
+	}
+	if answer := postTo(t, w, "/shares/remove", alice, "same-origin", taking); answer.Code != http.StatusSeeOther || len(w.shares) != 2 {
+		t.Errorf("Alice takes back: %d, %v", answer.Code, w.shares)
 	}
 }

@@ -95,6 +95,8 @@ type Pack struct {
 	// as differences.
 	Entries []Entry
 	Deltas  int
+	// Size is how many bytes the pack has: what may follow it is none of it.
+	Size int64
 }
 
 // Entry is where an object that came whole is in its pack, as an index has it.
@@ -201,6 +203,8 @@ func (p *reader) read() error {
 	if _, err := p.scanner.Checksum(); err != nil {
 		return malformed(err)
 	}
+	// This tells the place, whether or not the source can go to another one.
+	p.Size, _ = p.scanner.SeekFromStart(0)
 	return p.findBases()
 }
 

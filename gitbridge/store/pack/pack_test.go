@@ -125,10 +125,13 @@ func TestObjectsAreFoundHoweverTheyArePacked(t *testing.T) {
 	} {
 		o := generous
 		o.Base = c.base
-		p, err := read(c.pack, o)
+		p, err := read(append(bytes.Clone(c.pack), "what follows"...), o)
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
+		}
+		if p.Size != int64(len(c.pack)) {
+			t.Errorf("%s: %d bytes, want %d", c.name, p.Size, len(c.pack))
 		}
 		if len(p.Objects) != len(c.want) || p.Lost != c.lost {
 			t.Errorf("%s: %d objects, want %d; lost: %v", c.name, len(p.Objects), len(c.want), p.Lost)

@@ -2,7 +2,6 @@ package embedded
 
 import (
 	"context"
-	"crypto/sha1"
 	"errors"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -52,19 +51,18 @@ func (h *Host) served(service string, direct bool) {
 
 // direct gives the pack of a push that needs no git.
 func (c *check) direct(req *pushRequest, received []byte) (p packFile, ok bool) {
-	if len(req.Commands) != 1 || req.Shallow || c.divided() || len(received) < sha1.Size || c.read() > maxPlain {
+	if len(req.Commands) != 1 || req.Shallow || c.divided() || c.pack.Size != int64(len(received)) || c.read() > maxPlain {
 		return p, false
 	}
 	cmd := req.Commands[0]
 	if cmd.create() || cmd.remove() || !c.plain() {
 		return p, false
 	}
-	p = packFile{received, c.pack.Entries}
-	if !p.ends() {
+	if ok, err := c.whole(cmd); !ok || err != nil {
 		return p, false
 	}
-	ok, err := c.whole(cmd)
-	return p, ok && err == nil
+	p = packFile{received, c.pack.Entries}
+	return p, !p.collides()
 }
 
 // read is how many bytes of commits and folders a push brings.

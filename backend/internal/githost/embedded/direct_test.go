@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"bytes"
+	"crypto/sha1"
 	"encoding/hex"
 	"fmt"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/gitbridge/store/limits"
 )
 
 // counted counts what a Host says of its requests.
@@ -82,8 +84,11 @@ func commitText(tree, author, committer, rest string, parents ...string) string 
 	return text + "author " + author + "\ncommitter " + committer + rest
 }
 
+// elsewhere is a submodule's commit, which the repository does not have.
+const elsewhere = "5555555555555555555555555555555555555555"
+
 // based is a repository in which main has two files in one folder, one of them in its
-// second version.
+// second version, with a link and a submodule.
 type based struct {
 	*served
 	head, root       string
@@ -98,6 +103,9 @@ func newBased(t *testing.T) *based {
 	c.commit("first", map[string]string{"f/one": "1\n"})
 	b.old = strings.TrimSpace(c.git("rev-parse", "HEAD:f/one"))
 	c.commit("second", map[string]string{"f/one": "one\n", "f/two": "2\n"})
+	c.git("update-index", "--add", "--cacheinfo", "160000,"+elsewhere+",f/module",
+		"--cacheinfo", "120000,"+strings.TrimSpace(c.git("rev-parse", "HEAD:f/two"))+",f/link")
+	c.git("commit", "-q", "-m", "third")
 	c.pushed("main")
 	b.head = strings.TrimSpace(c.git("rev-parse", "HEAD"))
 	b.root = strings.TrimSpace(c.git("rev-parse", "HEAD^{tree}"))
@@ -198,6 +206,28 @@ func TestTheHostTakesNothingThatGitWouldRefuse(t *testing.T) {
 		{"a folder as a file", tree(func(o *objects) string { return o.tree("100644 one", o.tree("100644 x", b.one)) }), false, false},
 		{"a file as a folder", tree(func(o *objects) string { return o.tree("40000 one", o.blob("3\n")) }), false, false},
 		{"a known file as a folder", tree(func(o *objects) string { return o.tree("40000 one", b.one) }), false, false},
+		{"a submodule as a file", tree(func(o *objects) string { return o.tree("100644 module", elsewhere) }), false, false},
+		{"a link as a file", tree(func(o *objects) string { return o.tree("100644 link", b.two) }), false, true},
+		{"an empty folder", tree(func(o *objects) string { return o.tree("40000 g", emptyTree.String()) }), false, true},
+		{"a folder that is not needed, without its files", func(o *objects) string {
+			o.tree("100644 one", strings.Repeat("1", 40))
+			return b.change(o, o.tree("100644 one", b.one))
+		}, false, false},
+		{"a file that is not needed", func(o *objects) string {
+			o.blob("x")
+			return b.change(o, o.tree("100644 one", b.one))
+		}, false, true},
+		{"a commit that is not needed", func(o *objects) string {
+			b.change(o, o.tree("100644 one", b.one))
+			return b.change(o, o.tree("100644 two", b.two))
+		}, false, true},
+		{"folders of a commit between that are too deep", func(o *objects) string {
+			at := o.tree("100644 x", o.blob("x"))
+			for range limits.Depth {
+				at = o.tree("40000 d", at)
+			}
+			return o.commit(o.tree("100644 README.md", b.readme), b.change(o, at))
+		}, false, true},
 		{"a commit as a file", tree(func(o *objects) string { return o.tree("100644 one", o.commit(b.root, b.head)) }), false, false},
 		{"a blob as the head", func(o *objects) string { return o.blob("x") }, false, false},
 		{"names in the wrong order", tree(func(o *objects) string { return o.tree("100644 two", b.two, "100644 one", b.one) }), false, false},
@@ -220,6 +250,7 @@ func TestTheHostTakesNothingThatGitWouldRefuse(t *testing.T) {
 		{"another mode", tree(func(o *objects) string { return o.tree("100664 one", b.one) }), false, true},
 		{"a mode with a zero", tree(func(o *objects) string { return o.tree("0100644 one", b.one) }), false, false},
 		{"a link", tree(func(o *objects) string { return o.tree("120000 one", o.blob("two")) }), false, true},
+		{"a name that is too long for a file", file(strings.Repeat("x", 256)), false, true},
 		{"the name of nothing", tree(func(o *objects) string { return o.tree("100644 one", strings.Repeat("0", 40)) }), false, false},
 		{"half an entry", func(o *objects) string { return b.change(o, o.add(typeTree, "100644 one\x00half")) }, false, false},
 		{"no author's name", commit("<a@b> 1 +0000", person, "\n\nx"), false, false},
@@ -480,15 +511,23 @@ func TestIncrementsAreReadStrictly(t *testing.T) {
 	}
 }
 
+// TestWhatFollowsAPackIsLeftToGit: it would go into packs that are made of this one.
 func TestWhatFollowsAPackIsLeftToGit(t *testing.T) {
 	t.Parallel()
 	b := newBased(t)
 	o := &objects{}
-	body := pushBody(b.head, b.change(o, o.tree("100644 one", o.blob("3\n"))), handmadePack(o.entries...))
-	if !b.directly(t, body) {
-		t.Error("the pack alone is left to git, so this shows nothing")
-	}
-	if b.directly(t, append(body, "x"...)) {
-		t.Error("the host would keep it")
+	head := b.change(o, o.tree("100644 one", o.blob("3\n")))
+	pack := handmadePack(o.entries...)
+	more := append(bytes.Clone(pack), "x"...)
+	sum := sha1.Sum(more)
+	for what, c := range map[string]struct {
+		pack []byte
+		want bool
+	}{
+		"the pack alone": {pack, true}, "more": {more, false}, "more with a sum of all": {append(more, sum[:]...), false}, "no pack": {nil, false},
+	} {
+		if got := b.directly(t, pushBody(b.head, head, c.pack)); got != c.want {
+			t.Errorf("%s: the host takes it: %v, want %v", what, got, c.want)
+		}
 	}
 }

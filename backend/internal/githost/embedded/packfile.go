@@ -2,7 +2,6 @@ package embedded
 
 import (
 	"bufio"
-	"bytes"
 	"crypto/sha1"
 	"errors"
 	"fmt"
@@ -30,14 +29,12 @@ func (p packFile) sum() (h plumbing.Hash) {
 	return h
 }
 
-// ends tells whether the bytes end with their own sum: what follows a pack is none of it,
-// and would be kept.
-func (p packFile) ends() bool {
-	body := p.data[:len(p.data)-sha1.Size]
+// collides tells whether a pack was made to have the same sum as another one.
+func (p packFile) collides() bool {
 	sum := sha1cd.New().(sha1cd.CollisionResistantHash)
-	_, _ = sum.Write(body)
-	got, collides := sum.CollisionResistantSum(nil)
-	return !collides && bytes.Equal(got, p.data[len(body):])
+	_, _ = sum.Write(p.data[:len(p.data)-sha1.Size])
+	_, collides := sum.CollisionResistantSum(nil)
+	return collides
 }
 
 // store puts a pack into a repository, durably, and last what makes git see it: the

@@ -30,23 +30,25 @@ func plainCommit(c commit, data []byte) bool {
 }
 
 // plainName is a file's name that means the same on every file system.
-var plainName = regexp.MustCompile(`^[A-Za-z0-9_=+@,-][A-Za-z0-9_=+@,.-]*$`)
+var plainName = regexp.MustCompile(`^[A-Za-z0-9_=+@,-][A-Za-z0-9_=+@,.-]{0,254}$`)
+
+// plainFile tells whether a mode is that of a file, and of no link.
+func plainFile(mode string) bool { return mode == "100644" || mode == "100755" }
 
 // plainTree tells whether a folder has files and folders with plain names, in git's
-// order, none of them twice.
+// order, none of them twice, and no folder is empty: git knows the empty folder without
+// having it.
 func plainTree(entries []treeEntry) bool {
 	names := make(map[string]bool, len(entries))
 	before := ""
 	for _, e := range entries {
 		at := e.Name
-		switch e.Mode {
-		case modeDir:
+		if e.Mode == modeDir {
 			at += "/"
-		case "100644", "100755":
-		default:
+		} else if !plainFile(e.Mode) {
 			return false
 		}
-		if !plainName.MatchString(e.Name) || names[e.Name] || at <= before || e.Hash.IsZero() {
+		if !plainName.MatchString(e.Name) || names[e.Name] || at <= before || e.Hash.IsZero() || e.Hash == emptyTree {
 			return false
 		}
 		names[e.Name] = true

@@ -2,6 +2,8 @@ package embedded
 
 import (
 	"github.com/go-git/go-git/v5/plumbing"
+
+	"gitbind.dev/gitbridge/store/limits"
 )
 
 // maxCompared bounds the entries of folders that are compared to see that a push is
@@ -11,9 +13,12 @@ const maxCompared = 200_000
 // whole finds out whether a head is there with all that belongs to it once a push is
 // taken: each file and folder of each new commit is in the push, or is in the same place
 // of the commit before it. Git allows more, such as a file that came back from an older
-// commit, and has to look through the history for it.
+// commit, and has to look through the history for it. Git also looks into what else came,
+// which the head does not need; so a push with such objects is left to it.
 type whole struct {
 	check *check
+	// needed are the objects of the push that the head was found to need.
+	needed map[plumbing.Hash]bool
 	// compared are the pairs of folders that were looked at.
 	compared map[[2]plumbing.Hash]bool
 	left     int
@@ -22,7 +27,10 @@ type whole struct {
 // whole tells whether an update of a branch is whole. It is false where that would
 // take git to tell.
 func (c *check) whole(cmd command) (bool, error) {
-	w := whole{check: c, compared: map[[2]plumbing.Hash]bool{}, left: maxCompared}
+	w := whole{check: c, needed: map[plumbing.Hash]bool{}, compared: map[[2]plumbing.Hash]bool{}, left: maxCompared}
+	if _, ok := w.brought(cmd.New, plumbing.CommitObject); !ok {
+		return false, nil
+	}
 	for name, o := range c.pack.Objects {
 		if o.Type != plumbing.CommitObject {
 			continue
@@ -31,21 +39,32 @@ func (c *check) whole(cmd command) (bool, error) {
 			return false, err
 		}
 	}
-	_, fresh := c.pack.Objects[cmd.New]
-	return fresh, nil
+	return len(w.needed) == len(c.pack.Objects), nil
+}
+
+// brought gives an object that is needed, if the push has it.
+func (w *whole) brought(name plumbing.Hash, want plumbing.ObjectType) (object, bool) {
+	o, ok := w.check.pack.Objects[name]
+	if ok {
+		w.needed[name] = true
+	}
+	return o, ok && o.Type == want
 }
 
 // commit tells whether a commit stands on the branch's head or on another commit of the
-// push, and has its files.
+// push, has its files, and has no more than a head may have.
 func (w *whole) commit(cmd command, name plumbing.Hash) (bool, error) {
 	this, err := w.check.commit(name)
 	if err != nil || len(this.Parents) == 0 {
 		return false, err
 	}
 	for _, p := range this.Parents {
-		if o, ok := w.check.pack.Objects[p]; p != cmd.Old && (!ok || o.Type != plumbing.CommitObject) {
+		if _, ok := w.brought(p, plumbing.CommitObject); !ok && p != cmd.Old {
 			return false, nil
 		}
+	}
+	if _, err := w.check.measure(this.Tree, limits.Tree{}); err != nil {
+		return false, err
 	}
 	before, err := w.check.commit(this.Parents[0])
 	if err != nil {
@@ -56,13 +75,13 @@ func (w *whole) commit(cmd command, name plumbing.Hash) (bool, error) {
 
 // folder tells whether a folder is whole, of which an earlier version is.
 func (w *whole) folder(name, before plumbing.Hash) (bool, error) {
+	o, ok := w.brought(name, plumbing.TreeObject)
 	pair := [2]plumbing.Hash{name, before}
 	if name == before || w.compared[pair] {
 		return true, nil
 	}
 	w.compared[pair] = true
-	o, ok := w.check.pack.Objects[name]
-	if !ok || o.Type != plumbing.TreeObject {
+	if !ok {
 		return false, nil
 	}
 	entries, err := parseTree(o.Data)
@@ -104,11 +123,9 @@ func (w *whole) known(folder plumbing.Hash) (_ map[string]treeEntry, ok bool, er
 
 func (w *whole) entry(e, before treeEntry) (bool, error) {
 	if e.Mode != modeDir {
-		if e.Hash == before.Hash && before.Mode != modeDir {
-			return true, nil
-		}
-		o, ok := w.check.pack.Objects[e.Hash]
-		return ok && o.Type == plumbing.BlobObject, nil
+		_, ok := w.brought(e.Hash, plumbing.BlobObject)
+		// Of a submodule nothing is there.
+		return ok || e.Hash == before.Hash && plainFile(before.Mode), nil
 	}
 	if before.Mode != modeDir {
 		return w.folder(e.Hash, emptyTree)

@@ -66,16 +66,16 @@ func (c *check) push(req *pushRequest, received io.Reader, size int64) error {
 		}
 	}
 	for _, cmd := range req.Commands {
-		if err := c.command(cmd); err != nil {
+		if err := c.command(cmd, c.update); err != nil {
 			return err
 		}
 	}
-	return nil
+	return c.command(req.Commands[0], c.identities)
 }
 
-// command applies the rules to one ref update.
-func (c *check) command(cmd command) error {
-	err := c.update(cmd)
+// command applies a rule to one ref update.
+func (c *check) command(cmd command, rule func(command) error) error {
+	err := rule(cmd)
 	if errors.Is(err, errObject) {
 		return &ruling{cmd.Ref, err.Error()}
 	}
@@ -194,6 +194,20 @@ func (c *check) forward(cmd command, exits []plumbing.Hash) error {
 		}
 	}
 	return &ruling{cmd.Ref, "this would rewrite history that others have built on; commits are taken back with git revert"}
+}
+
+// identities looks at all commits that a push brings. One that no branch gets now would
+// count as judged when a later push brings a branch to it.
+func (c *check) identities(cmd command) error {
+	for name, o := range c.pack.Objects {
+		if o.Type != plumbing.CommitObject {
+			continue
+		}
+		if err := c.identity(cmd, name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // identity refuses a new commit in somebody else's name. A commit that the

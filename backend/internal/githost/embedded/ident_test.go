@@ -135,3 +135,18 @@ func TestH2_AMessageHasAtMostOneMebibyte(t *testing.T) {
 		}
 	}
 }
+
+// TestACommitThatNoBranchGetsIsJudgedToo: a later push could put a branch on it, when the
+// repository has it, and what that has was judged.
+func TestACommitThatNoBranchGetsIsJudgedToo(t *testing.T) {
+	t.Parallel()
+	b := newBased(t)
+	ofKonnector := "mallory <mallory@" + contract.ClusterDomain(cluster) + "> 1700000000 +0000"
+	o := &objects{}
+	o.add(typeCommit, commitText(b.root, ofKonnector, ofKonnector, "\n\nhidden\n", b.head))
+	head := b.change(o, o.tree("100644 one", b.one))
+	_, answer := b.post(t, access.Owner, "git-receive-pack", pushBody(b.head, head, handmadePack(o.entries...)))
+	if !strings.Contains(answer, "ng "+mainRef) || !strings.Contains(answer, "only gitbind's own agents commit as") {
+		t.Errorf("a push with a hidden commit is answered: %q", answer)
+	}
+}

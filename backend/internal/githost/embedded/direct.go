@@ -20,13 +20,10 @@ func (h *Host) takeDirectly(ctx context.Context, repo *repository, c *check, req
 	if !ok {
 		return nil, false
 	}
-	err := p.store(repo.dir)
 	cmd := req.Commands[0]
-	if err == nil {
-		var moved bool
-		if moved, err = setRef(repo.dir, cmd.Ref, cmd.Old, cmd.New); moved {
-			return stalePush(req, cmd.Ref), true
-		}
+	moved, err := p.push(repo.dir, cmd)
+	if moved {
+		return stalePush(req, cmd.Ref), true
 	}
 	if err != nil {
 		if !errors.Is(err, errTaken) {

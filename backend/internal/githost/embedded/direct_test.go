@@ -375,15 +375,19 @@ func TestAPushThatEndedAnywhereIsPushedAgain(t *testing.T) {
 			write(t, filepath.Join(dir, "objects/pack/tmp_pack_1"), p.data[:20])
 		}},
 		{"a pack without its index", func(t *testing.T, dir string, p packFile) {
-			write(t, filepath.Join(dir, "objects/pack/pack-"+p.sum().String()+".pack"), p.data)
+			path := filepath.Join(dir, "objects/pack", packName())
+			write(t, path+".keep", []byte(keptUntilSet))
+			write(t, path+".pack", p.data)
 		}},
 		{"a pack and its index", func(t *testing.T, dir string, p packFile) {
-			if err := p.store(dir); err != nil {
+			path := filepath.Join(dir, "objects/pack", packName())
+			write(t, path+".keep", []byte(keptUntilSet))
+			if err := p.store(path); err != nil {
 				t.Fatal(err)
 			}
 		}},
 		{"the lock of the branch", func(t *testing.T, dir string, p packFile) {
-			if err := p.store(dir); err != nil {
+			if err := p.store(filepath.Join(dir, "objects/pack", packName())); err != nil {
 				t.Fatal(err)
 			}
 			write(t, filepath.Join(dir, mainRef+".lock"), nil)

@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"bufio"
+	"crypto/rand"
 	"crypto/sha1"
 	"errors"
 	"fmt"
@@ -23,7 +24,7 @@ type packFile struct {
 	entries []pack.Entry
 }
 
-// sum is what a pack ends with, and is named by.
+// sum is what a pack ends with.
 func (p packFile) sum() (h plumbing.Hash) {
 	copy(h[:], p.data[len(p.data)-len(h):])
 	return h
@@ -37,21 +38,55 @@ func (p packFile) collides() bool {
 	return collides
 }
 
-// store puts a pack into a repository, durably, and last what makes git see it: the
-// index. Each file has another name until it is whole, of the kind that git itself removes
-// where nobody came back for it.
-func (p packFile) store(repository string) error {
-	dir := filepath.Join(repository, "objects", "pack")
-	name := filepath.Join(dir, "pack-"+p.sum().String())
-	if _, err := os.Stat(name + ".idx"); err == nil {
-		// The same bytes were pushed before, and may be about to be collected: git knows.
-		return errTaken
+// keptUntilSet is what a mark says that keeps a pack from a repack.
+const keptUntilSet = "gitbind: until its branch is set\n"
+
+// push stores a pack and sets a branch to what is in it. Moved says that the branch had
+// another value. Until it is set a mark keeps the pack from a repack, as in git.
+//
+// The pack's name is its own, and not that of its content: git may get the same bytes
+// next, with a mark of its own. A repack that found the pack before and the mark after
+// would count on the pack to stay, and remove it.
+func (p packFile) push(repository string, cmd command) (moved bool, err error) {
+	path := filepath.Join(repository, "objects", "pack", packName())
+	defer func() { _ = os.Remove(path + ".keep") }()
+	if err := os.WriteFile(path+".keep", []byte(keptUntilSet), 0o600); err != nil {
+		return false, err
 	}
-	writers := map[string]func(io.Writer) error{".pack": p.write, ".idx": p.writeIndex}
-	for _, kind := range []string{".pack", ".idx"} {
-		if err := writeDurably(dir, "tmp_"+kind[1:]+"_", name+kind, writers[kind]); err != nil {
-			return fmt.Errorf("store a pack: %w", err)
-		}
+	if err := p.store(path); err != nil {
+		return false, err
+	}
+	return setRef(repository, cmd.Ref, cmd.Old, cmd.New)
+}
+
+// packName is a name that no other pack has.
+func packName() string {
+	var name plumbing.Hash
+	_, _ = rand.Read(name[:]) // it never fails
+	return "pack-" + name.String()
+}
+
+// store writes a pack to a path without its ending, durably, and last what makes git see
+// it: the index. Until both are whole they have names of the kind that git itself removes
+// where nobody came back for them.
+func (p packFile) store(path string) error {
+	dir := filepath.Dir(path)
+	packed, err := writeDurably(dir, "tmp_pack_", p.write)
+	if err != nil {
+		return fmt.Errorf("store a pack: %w", err)
+	}
+	// Once it has its name, there is nothing to remove.
+	defer func() { _ = os.Remove(packed) }()
+	index, err := writeDurably(dir, "tmp_idx_", p.writeIndex)
+	if err != nil {
+		return fmt.Errorf("store the index of a pack: %w", err)
+	}
+	defer func() { _ = os.Remove(index) }()
+	if err := os.Rename(packed, path+".pack"); err != nil {
+		return err
+	}
+	if err := os.Rename(index, path+".idx"); err != nil {
+		return err
 	}
 	return syncPath(dir)
 }
@@ -80,25 +115,19 @@ func (p packFile) writeIndex(w io.Writer) error {
 	return err
 }
 
-// writeDurably makes a file that is whole as soon as it has its name. The name is durable
-// once its folder is synced.
-func writeDurably(dir, prefix, name string, write func(io.Writer) error) (err error) {
+// writeDurably makes a file and gives its temporary name.
+func writeDurably(dir, prefix string, write func(io.Writer) error) (name string, err error) {
 	f, err := os.CreateTemp(dir, prefix)
 	if err != nil {
-		return err
+		return "", err
 	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name())
-		}
-	}()
 	b := bufio.NewWriter(f)
 	// Git's own packs are read-only, too.
-	err = errors.Join(write(b), b.Flush(), f.Chmod(0o444), f.Sync())
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
+	err = errors.Join(write(b), b.Flush(), f.Chmod(0o444), f.Sync(), f.Close())
+	if err != nil {
+		_ = os.Remove(f.Name())
 	}
-	return os.Rename(f.Name(), name)
+	return f.Name(), err
 }
 
 // errTaken says that something is in the way that git knows how to deal with.

@@ -134,14 +134,14 @@ func (r *repository) unlockKilled() error {
 }
 
 // sweepLocks removes the lock files that a git left which was killed before, by a
-// power cut for example: nobody could push to their branch again. Nobody else's
-// git works in the directory.
+// power cut for example: nobody could push to their branch again. The marks of packs go,
+// too: no repack would ever take one of these. Nobody else's git works in the directory.
 func (r *repository) sweepLocks(before time.Time) error {
 	return filepath.WalkDir(r.dir, func(path string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // gone since the folder was read
 		}
-		if err != nil || e.IsDir() || !strings.HasSuffix(path, ".lock") {
+		if err != nil || e.IsDir() || !strings.HasSuffix(path, ".lock") && !ofPush(path) {
 			return err
 		}
 		info, err := e.Info()
@@ -153,6 +153,16 @@ func (r *repository) sweepLocks(before time.Time) error {
 		}
 		return err
 	})
+}
+
+// ofPush tells whether a file is the mark of a pack that was being pushed, and not one of
+// somebody who wants to keep the pack.
+func ofPush(path string) bool {
+	if filepath.Ext(path) != ".keep" {
+		return false
+	}
+	text, err := os.ReadFile(path)
+	return err == nil && (string(text) == keptUntilSet || strings.HasPrefix(string(text), "receive-pack "))
 }
 
 // syncTree makes all files below dir durable, and their names.

@@ -8,8 +8,12 @@ import (
 )
 
 // maxPlain bounds the commits and folders of a push that the host takes itself, and each
-// folder that they are compared with, in bytes: taken apart, they have many times of that.
-const maxPlain = 4 << 20
+// folder that they are compared with, in bytes: taken apart, they have takenApart times of
+// that.
+const (
+	maxPlain   = 4 << 20
+	takenApart = 8
+)
 
 // takeDirectly does a push as git would, with no process, if it is of the kind that the
 // agents make: one branch goes on from its head, by a pack of plain objects without
@@ -60,6 +64,14 @@ func (c *check) direct(req *pushRequest, received []byte) (p packFile, ok bool) 
 	}
 	p = packFile{received, c.pack.Entries}
 	return p, !p.collides()
+}
+
+// takeApart reads a folder, and claims the memory for its entries.
+func (c *check) takeApart(folder object) ([]treeEntry, error) {
+	if err := c.charge(takenApart * int64(len(folder.Data))); err != nil {
+		return nil, err
+	}
+	return parseTree(folder.Data)
 }
 
 // read is how many bytes of commits and folders a push brings.

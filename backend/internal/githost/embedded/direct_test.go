@@ -535,3 +535,48 @@ func TestWhatFollowsAPackIsLeftToGit(t *testing.T) {
 		}
 	}
 }
+
+// TestH2_TheMemoryOfFoldersThatAreTakenApartIsClaimed: those of the push and those that
+// they are compared with.
+func TestH2_TheMemoryOfFoldersThatAreTakenApartIsClaimed(t *testing.T) {
+	t.Parallel()
+	b := newBased(t)
+	o := &objects{}
+	long := []string{"100644 one", b.one}
+	file := o.blob("x")
+	for i := range 10_000 {
+		long = append(long, fmt.Sprintf("100644 x%04d", i), file)
+	}
+	large := b.change(o, o.tree(long...))
+	size := len(o.entries[1].data)
+	_, answer := b.post(t, access.Owner, "git-receive-pack", pushBody(b.head, large, handmadePack(o.entries...)))
+	if !strings.Contains(answer, "ok "+mainRef) {
+		t.Fatal(answer)
+	}
+	small := &objects{}
+	head := small.commit(b.in(small, small.tree("100644 one", b.one)), large)
+	for what, c := range map[string]struct {
+		old, head string
+		entries   []packEntry
+	}{"a large folder": {b.head, large, o.entries}, "a small one in its place": {large, head, small.entries}} {
+		claimed := 0
+		repo, _, err := b.repository(cluster)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check := newCheck(t.Context(), repo, access.Caller{Role: access.Owner}, func(n int64) error { claimed += int(n); return nil })
+		pack := handmadePack(c.entries...)
+		req := &pushRequest{Commands: []command{{mainRef, plumbing.NewHash(c.old), plumbing.NewHash(c.head)}}}
+		if err := check.push(req, bytes.NewReader(pack), int64(len(pack))); err != nil {
+			t.Fatal(err)
+		}
+		before := claimed
+		if _, ok := check.direct(req, pack); !ok {
+			t.Errorf("%s: it is left to git, so this shows nothing", what)
+		}
+		check.reader.close()
+		if got := claimed - before; got < takenApart*size {
+			t.Errorf("%s: %d bytes claimed for a folder of %d", what, got, size)
+		}
+	}
+}

@@ -68,7 +68,7 @@ func (c *check) plain() bool {
 				return false
 			}
 		case plumbing.TreeObject:
-			entries, err := parseTree(o.Data)
+			entries, err := c.takeApart(o)
 			if err != nil || !plainTree(entries) {
 				return false
 			}

@@ -84,7 +84,7 @@ func (w *whole) folder(name, before plumbing.Hash) (bool, error) {
 	if !ok {
 		return false, nil
 	}
-	entries, err := parseTree(o.Data)
+	entries, err := w.check.takeApart(o)
 	if err != nil {
 		return false, err
 	}
@@ -110,7 +110,7 @@ func (w *whole) known(folder plumbing.Hash) (_ map[string]treeEntry, ok bool, er
 	if err != nil || len(o.Data) > maxPlain {
 		return nil, false, err
 	}
-	entries, err := parseTree(o.Data)
+	entries, err := w.check.takeApart(o)
 	if err != nil {
 		return nil, false, err
 	}

@@ -580,3 +580,27 @@ func TestH2_TheMemoryOfFoldersThatAreTakenApartIsClaimed(t *testing.T) {
 		}
 	}
 }
+
+// TestTheHostAnswersAsGitDoes: byte by byte, whatever a client can read.
+func TestTheHostAnswersAsGitDoes(t *testing.T) {
+	t.Parallel()
+	for _, capabilities := range []string{
+		"", "report-status", "side-band-64k", "report-status side-band-64k", "report-status delete-refs ofs-delta quiet",
+		" report-status-v2 side-band-64k quiet atomic object-format=sha1 agent=git/2.39.5",
+	} {
+		t.Run(capabilities, func(t *testing.T) {
+			t.Parallel()
+			b := newBased(t)
+			o := &objects{}
+			head := b.change(o, o.tree("100644 one", o.blob("3\n")))
+			body := append([]byte(pkts(b.head+" "+head+" "+mainRef+"\x00"+capabilities)), handmadePack(o.entries...)...)
+			if !b.directly(t, body) {
+				t.Fatal("the host leaves it to git, so this shows nothing")
+			}
+			_, want := b.byGit(t, body)
+			if _, got := b.post(t, access.Owner, "git-receive-pack", body); got != want {
+				t.Errorf("the host answers %q, git %q", got, want)
+			}
+		})
+	}
+}

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"net/http"
@@ -42,14 +43,19 @@ func (h *Host) upload(w http.ResponseWriter, r *http.Request, repo *repository, 
 		return err
 	}
 	defer body.close()
-	var answer []byte
+	var answer [][]byte
 	direct := false
 	if r.Header.Get("Git-Protocol") == "" {
 		answer, direct = h.recent.answer(repo, body.inMemory(0))
 	}
 	h.served("upload", direct)
 	if direct {
-		_, _ = h.progressWriter(w).Write(answer)
+		// Small parts go out together.
+		out := bufio.NewWriterSize(h.progressWriter(w), 32<<10)
+		for _, part := range answer {
+			_, _ = out.Write(part)
+		}
+		_ = out.Flush()
 		return nil
 	}
 	leave, err := h.uploads.enter(ctx, who)

@@ -32,6 +32,9 @@ const hostConfig = `# Written by the gitbind backend at each start. Changes here
 	alternateRefsCommand = true
 [init]
 	defaultBranch = main
+	# What this host reads and writes by itself. Git 3 takes other ones by default.
+	defaultObjectFormat = sha1
+	defaultRefFormat = files
 [safe]
 	# The directory belongs to this host, under whichever user it runs.
 	directory = *

@@ -85,7 +85,7 @@ func (c *check) command(cmd command, rule func(command) error) error {
 func (c *check) update(cmd command) error {
 	if cmd.remove() {
 		if c.caller.Role == access.Member {
-			if err := c.permitted(cmd, nil); err != nil {
+			if err := c.permitted(cmd, nil, nil); err != nil {
 				return err
 			}
 		}
@@ -109,7 +109,7 @@ func (c *check) update(cmd command) error {
 	case onlyBindings(c.caller.Role):
 		err = c.paths(cmd, fresh, exits)
 	case c.caller.Role == access.Member:
-		err = c.permitted(cmd, fresh)
+		err = c.permitted(cmd, fresh, exits)
 	}
 	if err != nil {
 		return err
@@ -230,9 +230,26 @@ func (c *check) identity(cmd command, name plumbing.Hash) error {
 	return &ruling{cmd.Ref, fmt.Sprintf("commit %s is refused: %s", short(name.String()), why)}
 }
 
-// paths compares every commit that is new to the branch with each of its
-// parents: those that the push brings, and those that the repository has from
-// elsewhere, such as somebody's change branch.
+// newTo are the commits that are new beside those that are known, with all below these:
+// what the push brings, and what the repository has from elsewhere, such as somebody's
+// change branch.
+func (c *check) newTo(cmd command, fresh, exits, known []plumbing.Hash) ([]plumbing.Hash, error) {
+	known = some(known...)
+	fromElsewhere := slices.DeleteFunc(slices.Clone(exits), func(h plumbing.Hash) bool { return slices.Contains(known, h) })
+	if len(fromElsewhere) > 0 {
+		more, err := c.repo.commitsBetween(c.ctx, fromElsewhere, known, maxNewCommits+1)
+		if err != nil {
+			return nil, err
+		}
+		fresh = append(slices.Clone(fresh), more...)
+	}
+	if len(fresh) > maxNewCommits {
+		return nil, &ruling{cmd.Ref, fmt.Sprintf("more than %d commits that are new to this branch", maxNewCommits)}
+	}
+	return fresh, nil
+}
+
+// paths compares every commit that is new to the branch with each of its parents.
 func (c *check) paths(cmd command, fresh, exits []plumbing.Hash) error {
 	base := cmd.Old
 	if cmd.create() {
@@ -241,16 +258,9 @@ func (c *check) paths(cmd command, fresh, exits []plumbing.Hash) error {
 			return err
 		}
 	}
-	fromElsewhere := slices.DeleteFunc(slices.Clone(exits), func(h plumbing.Hash) bool { return h == base })
-	if len(fromElsewhere) > 0 {
-		more, err := c.repo.commitsBetween(c.ctx, fromElsewhere, some(base), maxNewCommits+1)
-		if err != nil {
-			return err
-		}
-		fresh = append(slices.Clone(fresh), more...)
-	}
-	if len(fresh) > maxNewCommits {
-		return &ruling{cmd.Ref, fmt.Sprintf("more than %d commits that are new to this branch", maxNewCommits)}
+	fresh, err := c.newTo(cmd, fresh, exits, []plumbing.Hash{base})
+	if err != nil {
+		return err
 	}
 	// Clients may send more than is needed: what is on the branch already was
 	// judged before. That is asked once, for all of them.

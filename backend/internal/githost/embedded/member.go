@@ -18,10 +18,9 @@ import (
 const maxParts = 100
 
 // permitted refuses a push by a member that changes what the repository is not shared
-// with them for. It looks at each new commit, and for main, which changes services, at
-// all that the branch would change: a merge may take back what others have done, and a
-// commit that was only proposed may come to main.
-func (c *check) permitted(cmd command, fresh []plumbing.Hash) error {
+// with them for. It looks at each commit that is new to the branch, and for main, which
+// changes services, at all that would change: a merge may take back what others have done.
+func (c *check) permitted(cmd command, fresh, exits []plumbing.Hash) error {
 	role := restapi.RepositoryPropose
 	if cmd.Ref == mainRef {
 		role = restapi.RepositoryWrite
@@ -29,8 +28,9 @@ func (c *check) permitted(cmd command, fresh []plumbing.Hash) error {
 	if all, err := c.caller.Rights.May(c.ctx, role, access.Part{}); err != nil || all {
 		return err
 	}
-	if len(fresh) > maxNewCommits {
-		return &ruling{cmd.Ref, fmt.Sprintf("more than %d commits that are new to this branch", maxNewCommits)}
+	fresh, err := c.unjudged(cmd, fresh, exits)
+	if err != nil {
+		return err
 	}
 	changed := parts{}
 	if cmd.Ref == mainRef {
@@ -49,6 +49,38 @@ func (c *check) permitted(cmd command, fresh []plumbing.Hash) error {
 		}
 	}
 	return c.mayChange(cmd, role, changed)
+}
+
+// unjudged are the commits of a push that are neither on its branch nor on main. Clients
+// may send some that are, too.
+func (c *check) unjudged(cmd command, fresh, exits []plumbing.Hash) ([]plumbing.Hash, error) {
+	if cmd.remove() {
+		return nil, nil
+	}
+	main, err := readRef(c.repo.dir, mainRef)
+	if err != nil {
+		return nil, err
+	}
+	known := some(cmd.Old, main)
+	if fresh, err = c.newTo(cmd, fresh, exits, known); err != nil {
+		return nil, err
+	}
+	var unjudged, had []plumbing.Hash
+	for _, name := range fresh {
+		switch has, err := c.reader.hasCommit(name); {
+		case err != nil:
+			return nil, err
+		case has:
+			had = append(had, name)
+		default:
+			unjudged = append(unjudged, name)
+		}
+	}
+	if len(had) == 0 {
+		return unjudged, nil
+	}
+	// They come with what is below them.
+	return c.newTo(cmd, unjudged, had, known)
 }
 
 // parts are parts of a repository that differ, by the path below which they do.

@@ -185,6 +185,56 @@ func TestAMembersMergeTakesNothingBack(t *testing.T) {
 	s.fsck(t)
 }
 
+// TestAMemberGoesOnWhileMainDoes works with an old clone, from which git sends commits that
+// the host has, and takes into a proposal what others did on main.
+func TestAMemberGoesOnWhileMainDoes(t *testing.T) {
+	t.Parallel()
+	s, rights, c := sharing(t)
+	rights.set("propose db:team-a")
+	owner := s.clone(t, access.Owner)
+	owner.commit("Theirs", map[string]string{dbB: "plan: theirs\n", owners: "alice\n"})
+	owner.pushed("HEAD:main")
+	c.git("checkout", "-q", "-b", "mine")
+	c.commit("Mine", map[string]string{dbA: "plan: big\n"})
+	c.pushed("HEAD:changes/db/team-a/mine")
+	c.git("fetch", "-q")
+	c.git("merge", "-q", "-m", "Merge main", "origin/main")
+	c.pushed("HEAD:changes/db/team-a/mine")
+
+	owner.git("checkout", "-q", "-b", "theirs")
+	owner.commit("A proposal of theirs", map[string]string{dbB: "plan: more\n"})
+	owner.pushed("HEAD:changes/db/team-b/theirs")
+	c.git("fetch", "-q")
+	c.git("merge", "-q", "-m", "Merge what nobody has accepted", "origin/changes/db/team-b/theirs")
+	c.refused("may not propose bindings/db/claims/team-b", "HEAD:changes/db/team-a/mine")
+	s.fsck(t)
+}
+
+// TestAMembersHiddenCommitIsJudgedToo brings commits that no branch gets with one push, and
+// a branch to them with the next.
+func TestAMembersHiddenCommitIsJudgedToo(t *testing.T) {
+	t.Parallel()
+	s, rights, c := sharing(t)
+	rights.set("write db:team-a", "propose db:team-a")
+	base := s.head(t, mainRef)
+	c.try("plan: mine", dbB)
+	c.commit("And back", map[string]string{dbB: "plan: small\n", dbA: "plan: big\n"})
+	hidden := strings.TrimSpace(c.git("rev-parse", "HEAD"))
+	c.try("plan: bigger", dbA)
+	proposed := strings.TrimSpace(c.git("rev-parse", "HEAD"))
+	create := strings.Repeat("0", 40) + " " + proposed + " " + changesPrefix + "db/team-a/x\x00report-status"
+	body := append([]byte(pkts(create)), c.packOf(proposed, hidden, "^"+base)...)
+	if _, answer := s.post(t, access.Member, "git-receive-pack", body); !strings.Contains(answer, "ok refs/heads/changes/db/team-a/x") {
+		t.Fatalf("the proposal is answered %q", answer)
+	}
+	for ref, old := range map[string]string{mainRef: base, changesPrefix + "db/team-a/y": strings.Repeat("0", 40)} {
+		body := append([]byte(pkts(old+" "+hidden+" "+ref+"\x00report-status")), handmadePack()...)
+		if _, answer := s.post(t, access.Member, "git-receive-pack", body); !strings.Contains(answer, "ng "+ref) || !strings.Contains(answer, "bindings/db/claims/team-b") {
+			t.Errorf("%s is answered %q", ref, answer)
+		}
+	}
+}
+
 func TestAMembersRightsAreThoseOfThisMoment(t *testing.T) {
 	t.Parallel()
 	_, rights, c := sharing(t)

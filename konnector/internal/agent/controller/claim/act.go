@@ -235,6 +235,11 @@ func (r *reconciler) recordRemoved(ctx context.Context, l *look) (*unstructured.
 
 // release takes the finalizer off. The object goes then, unless others hold it.
 func (r *reconciler) release(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
+	if l.facts.Gone == decision.Yes {
+		if err := r.takeSecrets(ctx, l); err != nil {
+			return nil, err
+		}
+	}
 	return r.patch(ctx, l.object, metadata{release: true, resolve: l.resolved()})
 }
 

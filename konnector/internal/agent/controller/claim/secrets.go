@@ -231,6 +231,25 @@ func (r *reconciler) deliverAll(ctx context.Context, l *look, now, known *delive
 	return nil
 }
 
+// takeSecrets deletes what was delivered of a service that is gone. Kubernetes collects
+// what an object controls, but not always: where a claim of the same name is there before
+// its collector has looked again, as after an outage of the API server, it takes that for
+// the object and keeps what is left of the one before.
+func (r *reconciler) takeSecrets(ctx context.Context, l *look) error {
+	said, err := r.saidBefore(l)
+	if err != nil {
+		return err
+	}
+	for _, d := range said.delivered {
+		err := r.deliverer().Remove(ctx, r.claimOfSecrets(l), d.name)
+		// What people would have to mend does not keep the object: it is collected.
+		if err != nil && !errors.As(err, new(*delivery.Trouble)) {
+			return err
+		}
+	}
+	return nil
+}
+
 func (r *reconciler) deliverListed(ctx context.Context, l *look, now, known *delivered, note func(error) error) error {
 	for name := range now.files {
 		there := l.secrets.find(name)
@@ -278,10 +297,14 @@ func (r *reconciler) deliverer() delivery.Deliverer {
 }
 
 func (r *reconciler) claimOfSecrets(l *look) delivery.Claim {
-	return delivery.Claim{
+	c := delivery.Claim{
 		Key: l.key, APIVersion: l.object.GetAPIVersion(), Kind: l.object.GetKind(), UID: l.object.GetUID(),
-		AnsweredUID: l.answer.Secrets.UID, MayBeAnother: r.mayBeAnother(l),
+		MayBeAnother: r.mayBeAnother(l),
 	}
+	if l.answer != nil && l.answer.Secrets != nil {
+		c.AnsweredUID = l.answer.Secrets.UID
+	}
+	return c
 }
 
 // deliverOne reads a file and delivers it.

@@ -295,6 +295,42 @@ func TestWhichSecretsGoAndWhichStay(t *testing.T) {
 	}
 }
 
+// The API server's collector may keep what a claim controlled, where another claim of that
+// name is there at once.
+func TestAClaimThatIsGoneTakesItsSecretsAlong(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*look)
+		goes   bool
+	}{
+		"gone":                    {func(l *look) { l.facts.Gone = decision.Yes }, true},
+		"gone, without a list":    {func(l *look) { l.facts.Gone, l.answer.Secrets = decision.Yes, nil }, true},
+		"gone, without an answer": {func(l *look) { l.facts.Gone, l.answer = decision.Yes, nil }, true},
+		"let go by a person":      {func(l *look) { l.facts.Gone = decision.No }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, known := range []bool{true, false} {
+				w := newSecretsWorld(t)
+				w.seal("creds", "first", 1)
+				before := w.look("creds")
+				w.expect("Delivered", w.deliver(before, 1))
+				l := w.look()
+				l.object.Object["status"] = map[string]any{"gitbind": map[string]any{"secrets": before.secrets.status()}}
+				if !known {
+					w.r.secrets.forget(key)
+				}
+				c.change(l)
+				// The object itself is nowhere here: that it cannot be patched comes later.
+				_, err := w.r.release(t.Context(), l)
+				if there := w.find("creds") != nil; there == c.goes {
+					t.Errorf("known %t: there is %t, %v", known, there, err)
+				}
+			}
+		})
+	}
+}
+
 // Who writes the branch status in the bridge's place takes no Secret away, and brings
 // none back: neither with a list of his own, nor with one that the bridge wrote before, or
 // of another claim.

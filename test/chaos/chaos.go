@@ -25,6 +25,7 @@ import (
 
 	"gitbind.dev/test/e2e/platform"
 	"gitbind.dev/test/env"
+	"gitbind.dev/test/fsck"
 	"gitbind.dev/test/scan"
 )
 
@@ -221,7 +222,7 @@ func (r *run) report(ctx context.Context, faults int) (*Report, error) {
 	if err := c.history(ctx, r.sides); err != nil {
 		return nil, err
 	}
-	if _, err := r.sides.git(ctx, "fsck", "--full", "--no-dangling", "--no-progress"); err != nil {
+	if err := fsck.Check(ctx, r.sides.repository, "--full"); err != nil {
 		c.fail("", "%v", err)
 	} else {
 		c.ok("repositories that git fsck finds clean")

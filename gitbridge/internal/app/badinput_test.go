@@ -161,9 +161,7 @@ func testBadInput(w *world, apis apis) {
 			w.Errorf("%q: problem %+v", name, s.Problem)
 		}
 	}
-	if out := w.host.run(t.id, "fsck", "--no-progress", "status"); strings.Contains(out, "error") {
-		w.Errorf("git fsck: %s", out)
-	}
+	w.host.check(w, t.id)
 }
 
 func testBadChange(w *world, apis apis) {

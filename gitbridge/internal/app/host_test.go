@@ -7,6 +7,7 @@ import (
 
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/gitbridge/store/gitstore"
+	"gitbind.dev/test/fsck"
 	"gitbind.dev/test/githost"
 )
 
@@ -14,6 +15,14 @@ import (
 type host struct {
 	*githost.Host
 	t testing.TB
+}
+
+// check runs git fsck in a repository.
+func (h *host) check(t testing.TB, repository string, flags ...string) {
+	t.Helper()
+	if err := fsck.Check(t.Context(), h.Dir(repository), flags...); err != nil {
+		t.Error(err)
+	}
 }
 
 func newHost(t testing.TB) *host { return &host{githost.New(t), t} }

@@ -132,7 +132,5 @@ func testRewrittenMeanwhile(w *world, api v1alpha1.ExportedAPI) {
 	if after := t.object(orders); after == nil || after.GetUID() != before.GetUID() {
 		w.Error("the claim of before is another one")
 	}
-	if out := t.host.run(t.id, "fsck", "--no-progress", "status"); strings.Contains(out, "error") {
-		w.Errorf("git fsck: %s", out)
-	}
+	t.host.check(w, t.id)
 }

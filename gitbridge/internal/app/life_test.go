@@ -129,9 +129,7 @@ func testHistory(w *world, apis apis) {
 			w.Errorf("no %q in:\n%s", want, log)
 		}
 	}
-	if out := w.host.run(t.id, "fsck", "--strict", "--no-progress"); strings.Contains(out, "error") || strings.Contains(out, "warning") {
-		w.Errorf("git fsck: %s", out)
-	}
+	w.host.check(w, t.id, "--strict")
 	if files := w.host.run(t.id, "ls-tree", "-r", "--name-only", "status"); files != strings.Join([]string{
 		"bindings/postgresqlinstances.anynines.com/claims/team-a/orders.yaml", "bindings/postgresqlinstances.anynines.com/export.yaml", "observed.yaml", "refused/bindings/odd",
 	}, "\n") {

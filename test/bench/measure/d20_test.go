@@ -10,6 +10,7 @@ import (
 
 	"gitbind.dev/test/bench/stage"
 	"gitbind.dev/test/env"
+	"gitbind.dev/test/fsck"
 )
 
 // claimsVariable says how many claims go through in the slow test, if not
@@ -81,7 +82,7 @@ func throughAllOfIt(t *testing.T, n int) {
 			t.Errorf("branch %s has %d claims, want %d", branch, got, want)
 		}
 	}
-	if _, err := stage.Git(t.Context(), r.Repository(), "fsck", "--full", "--strict"); err != nil {
+	if err := fsck.Check(t.Context(), r.Repository(), "--full", "--strict"); err != nil {
 		t.Error(err)
 	}
 	// A claim takes a base and a status; a machine that is slow may tell of a

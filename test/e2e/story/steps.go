@@ -13,6 +13,7 @@ import (
 
 	"gitbind.dev/test/e2e/platform"
 	"gitbind.dev/test/env"
+	"gitbind.dev/test/fsck"
 )
 
 func (s *Story) connect(ctx context.Context) error {
@@ -300,7 +301,7 @@ func (s *Story) inspect(ctx context.Context) error {
 		return err
 	}
 	bare := filepath.Join(p.GitDir, id+".git")
-	if _, err := p.Git(ctx, env.Alice, bare, "fsck", "--full", "--strict", "--no-dangling"); err != nil {
+	if err := fsck.Check(ctx, bare, "--full", "--strict"); err != nil {
 		return err
 	}
 	again := filepath.Join(p.Dir, "clone-again")

@@ -280,7 +280,7 @@ func TestRestartedAtAnyMoment(t *testing.T) {
 		w.committed(n)
 		w.objectIs(n, plan(p))
 	}
-	w.host.run("-C", w.host.dir, "fsck", "--strict")
+	w.host.check()
 }
 
 func isTrue(conditions []metav1.Condition, kind string) bool {

@@ -5,6 +5,7 @@ import (
 
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/gitbridge/store/gitstore"
+	"gitbind.dev/test/fsck"
 	"gitbind.dev/test/githost"
 )
 
@@ -27,6 +28,14 @@ func newHost(t testing.TB) *host {
 }
 
 func (h *host) url() string { return h.URL(clusterID) }
+
+// check runs git fsck in the repository.
+func (h *host) check() {
+	h.t.Helper()
+	if err := fsck.Check(h.t.Context(), h.dir, "--strict"); err != nil {
+		h.t.Error(err)
+	}
+}
 
 // run runs git in the repository.
 func (h *host) run(args ...string) string { h.t.Helper(); return h.Run(clusterID, args...) }

@@ -74,7 +74,7 @@ func testHostDown(t *testing.T, outage time.Duration) {
 		w.objectIs(n, plan(p))
 	}
 	w.connectionIs("Connected")
-	w.host.run("-C", w.host.dir, "fsck", "--strict")
+	w.host.check()
 }
 
 // mostRequests is how many requests a host that is down gets at most: after a failure

@@ -67,7 +67,7 @@ func TestD3_AppClusterRestoredFromAnOldSnapshot(t *testing.T) {
 	w.fileIs("edited", plan("small"))
 	w.commit("new", "service: a9s-postgresql13", "plan: small")
 	w.objectIs("new", plan("small"))
-	w.git("fsck", "--strict")
+	w.host.check()
 }
 
 // L6: a restored cluster in which the object was edited more often than before it was

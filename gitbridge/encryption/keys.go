@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"filippo.io/age"
+
+	"gitbind.dev/gitbridge/signing"
 )
 
 // Signer signs what one side writes.
@@ -64,6 +66,9 @@ func ParseSigningKey(text []byte) (*Signer, error) {
 func (s *Signer) Public() string {
 	return base64.StdEncoding.EncodeToString(s.key.Public().(ed25519.PublicKey))
 }
+
+// Commits signs commits with the same key.
+func (s *Signer) Commits() (*signing.Signer, error) { return signing.NewSigner(s.key) }
 
 // Sign signs a message for one purpose, for example "EncryptedSecret": a signature
 // for one counts for no other.

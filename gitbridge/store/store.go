@@ -12,6 +12,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"gitbind.dev/gitbridge/signing"
 )
 
 // Hash is a Git object name in hexadecimal, or "" for none.
@@ -115,6 +117,9 @@ type Commit struct {
 	// Time is the committer's.
 	Time    time.Time
 	Message string
+	// SignedBy is the key with which the commit is signed; "" without a signature that is
+	// its own, and where signatures are not read. Whether the key counts is not asked.
+	SignedBy signing.Key
 }
 
 var (

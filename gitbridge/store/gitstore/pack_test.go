@@ -102,7 +102,7 @@ func FuzzSnapshot(f *testing.F) {
 			return
 		}
 		for name := range p.Objects {
-			_, _, _ = fetched{p}.snapshot(object.ID(name), nil)
+			_, _, _ = fetched{Pack: p}.snapshot(object.ID(name), nil)
 		}
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
 
+	"gitbind.dev/gitbridge/signing"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/gitbridge/store/internal/branch"
 	"gitbind.dev/gitbridge/store/internal/object"
@@ -55,6 +56,8 @@ type remote struct {
 	ref  plumbing.ReferenceName
 	// kept is the memory of the newest tree.
 	kept *memory.Share
+	// signatures says that commits are to say who signed them.
+	signatures bool
 }
 
 var _ branch.Remote = (*remote)(nil)
@@ -231,7 +234,24 @@ func newRequest(want object.ID) *packp.UploadPackRequest {
 }
 
 // fetched is what came in a pack.
-type fetched struct{ *pack.Pack }
+type fetched struct {
+	*pack.Pack
+	// signatures says that commits are to say who signed them.
+	signatures bool
+}
+
+// commit reads a commit, and the name of its tree.
+func (p fetched) commit(id object.ID, data []byte) (store.Commit, object.ID, error) {
+	c, err := object.DecodeCommit(data)
+	if err != nil {
+		return store.Commit{}, object.ID{}, fmt.Errorf("commit %s: %w", id, err)
+	}
+	commit := store.NewCommit(id, c)
+	if p.signatures {
+		commit.SignedBy = signing.SignedBy(object.Signed(data))
+	}
+	return commit, c.Tree, nil
+}
 
 var kinds = map[plumbing.ObjectType]object.Kind{
 	plumbing.CommitObject: object.Commit,
@@ -277,9 +297,9 @@ func (p fetched) snapshot(tip object.ID, known *store.Snapshot) (_ *store.Snapsh
 	case o.Kind != object.Commit || o.Data == nil:
 		return nil, false, fmt.Errorf("%s is no commit, but a %s of %d bytes", tip, o.Kind, o.Size)
 	}
-	commit, err := object.DecodeCommit(o.Data)
+	commit, tree, err := p.commit(tip, o.Data)
 	if err != nil {
-		return nil, false, fmt.Errorf("commit %s: %w", tip, err)
+		return nil, false, err
 	}
 	b := object.Builder{
 		Received:  p.object,
@@ -287,11 +307,11 @@ func (p fetched) snapshot(tip object.ID, known *store.Snapshot) (_ *store.Snapsh
 		MaxFile:   store.MaxFile,
 		LostFiles: p.Lost,
 	}
-	root, err := b.Build(commit.Tree)
+	root, err := b.Build(tree)
 	if err != nil {
 		return nil, false, fmt.Errorf("commit %s: %w", tip, err)
 	}
-	return store.NewSnapshot(store.NewCommit(tip, commit), root), b.Lost, nil
+	return store.NewSnapshot(commit, root), b.Lost, nil
 }
 
 // commits are those in a pack, in no order.
@@ -301,11 +321,11 @@ func (p fetched) commits() ([]store.Commit, error) {
 		if o.Type != plumbing.CommitObject || o.Data == nil {
 			continue
 		}
-		c, err := object.DecodeCommit(o.Data)
+		commit, _, err := p.commit(object.ID(id), o.Data)
 		if err != nil {
-			return nil, fmt.Errorf("commit %s: %w", id, err)
+			return nil, err
 		}
-		commits = append(commits, store.NewCommit(object.ID(id), c))
+		commits = append(commits, commit)
 		// It is not there twice for longer than need be.
 		delete(p.Objects, id)
 	}
@@ -334,7 +354,7 @@ func (r *remote) uploadPack(ctx context.Context, req *packp.UploadPackRequest, o
 		return fetched{}, fmt.Errorf("read answer: %w", err)
 	}
 	p, err := pack.Read(res, o)
-	return fetched{p}, err
+	return fetched{p, r.signatures}, err
 }
 
 // Log asks for the commits alone, if the remote can do that.

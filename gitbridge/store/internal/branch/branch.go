@@ -16,6 +16,7 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 
+	"gitbind.dev/gitbridge/signing"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/gitbridge/store/internal/object"
 )
@@ -65,7 +66,9 @@ var ErrGone = errors.New("the branch is at another commit")
 // Options are the parts of a Client that do not come from the remote.
 type Options struct {
 	Committer store.Signature
-	Now       func() time.Time
+	// Signer, if not nil, signs all commits.
+	Signer *signing.Signer
+	Now    func() time.Time
 	// TrustHints says that hints come from the remote itself. Otherwise it is
 	// asked, too: a forged one could name a commit that is no part of the branch.
 	TrustHints bool

@@ -76,10 +76,17 @@ func (c *Client) commit(base *store.Snapshot, g *groups, cut bool) Push {
 			data.Parents = []object.ID{parent}
 		}
 		o := data.Encode()
+		if c.options.Signer != nil {
+			o = data.EncodeSigned(c.options.Signer.Sign)
+		}
 		emit(o)
 		// As others will read it.
 		data, _ = object.DecodeCommit(o.Data)
-		s := store.NewSnapshot(store.NewCommit(o.ID, data), root)
+		commit := store.NewCommit(o.ID, data)
+		if c.options.Signer != nil {
+			commit.SignedBy = c.options.Signer.Key()
+		}
+		s := store.NewSnapshot(commit, root)
 		push.Commits = append(push.Commits, s)
 		head = s.Head()
 	}

@@ -24,15 +24,61 @@ type CommitData struct {
 
 // Encode writes a commit object: the same bytes for the same data.
 func (c CommitData) Encode() Object {
+	return commitObject(c.headers(), "", c.Message)
+}
+
+// EncodeSigned writes a commit object with a signature of what it is without.
+func (c CommitData) EncodeSigned(sign func(commit []byte) (signature string)) Object {
+	return commitObject(c.headers(), sign(c.Encode().Data), c.Message)
+}
+
+// signatureHeader has a commit's signature; its further lines begin with a space.
+const signatureHeader = "gpgsig"
+
+func commitObject(headers, signature, message string) Object {
 	var b bytes.Buffer
+	b.WriteString(headers)
+	if signature != "" {
+		b.WriteString(signatureHeader + " " + strings.ReplaceAll(strings.TrimSuffix(signature, "\n"), "\n", "\n ") + "\n")
+	}
+	b.WriteString("\n" + message)
+	return Object{ID: Sum(Commit, b.Bytes()), Kind: Commit, Data: b.Bytes()}
+}
+
+// Signed gives a commit's signature, "" for none, and what it is of: the commit without it.
+// It reads the first signature, as git does.
+func Signed(data []byte) (commit []byte, signature string) {
+	headers, message, _ := bytes.Cut(data, []byte("\n\n"))
+	var kept, lines []string
+	inside := false
+	for line := range strings.SplitSeq(string(headers), "\n") {
+		rest, begins := strings.CutPrefix(line, signatureHeader+" ")
+		switch {
+		case begins && lines == nil:
+			inside, lines = true, []string{rest}
+		case inside && strings.HasPrefix(line, " "):
+			lines = append(lines, line[1:])
+		default:
+			inside = false
+			kept = append(kept, line)
+		}
+	}
+	if lines == nil {
+		return data, ""
+	}
+	return []byte(strings.Join(kept, "\n") + "\n\n" + string(message)), strings.Join(lines, "\n") + "\n"
+}
+
+// headers are those without a signature, each with its line's end.
+func (c CommitData) headers() string {
+	var b strings.Builder
 	fmt.Fprintf(&b, "tree %s\n", c.Tree)
 	for _, p := range c.Parents {
 		fmt.Fprintf(&b, "parent %s\n", p)
 	}
 	fmt.Fprintf(&b, "author %s\n", c.Author)
-	fmt.Fprintf(&b, "committer %s\n\n", c.Committer)
-	b.WriteString(c.Message)
-	return Object{ID: Sum(Commit, b.Bytes()), Kind: Commit, Data: b.Bytes()}
+	fmt.Fprintf(&b, "committer %s\n", c.Committer)
+	return b.String()
 }
 
 func (p Person) String() string {

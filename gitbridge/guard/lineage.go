@@ -17,6 +17,8 @@ const (
 	MainRewritten contract.Reason = "MainRewritten"
 	// MainEmptied: there is no file left on main.
 	MainEmptied contract.Reason = "MainEmptied"
+	// MainUnsigned: a commit of main has no signature of somebody who counts.
+	MainUnsigned contract.Reason = "MainUnsigned"
 	// StatusLost: the branch status is not the one that was written, so that it is not
 	// known what was done before.
 	StatusLost contract.Reason = "StatusLost"
@@ -31,6 +33,9 @@ type Main struct {
 	Descends       bool
 	// Empty says that there is no file at Head.
 	Empty bool
+	// Unsigned is a commit on the way to Head that has no signature of somebody who counts;
+	// "" where all have, or none is asked for.
+	Unsigned string
 	// StatusLost says that the branch status is not the one that was written.
 	StatusLost bool
 	// Writer says that the agent that asks commits to main itself. It begins with a
@@ -42,7 +47,7 @@ type Main struct {
 
 // Judge decides whether the head is accepted.
 func (m Main) Judge() Verdict {
-	v := Verdict{Reason: m.reason(), Commit: m.Head}
+	v := Verdict{Reason: m.reason(), Commit: m.Head, Unsigned: m.Unsigned}
 	if v.IsHeld() && m.Approval != "" && m.Approval == m.Head {
 		v.Reason, v.Approved = "", true
 	}
@@ -58,6 +63,8 @@ func (m Main) reason() contract.Reason {
 		return MainRewritten
 	case !first && m.Empty && !m.Writer:
 		return MainEmptied
+	case m.Unsigned != "":
+		return MainUnsigned
 	case m.StatusLost:
 		return StatusLost
 	}

@@ -14,6 +14,8 @@ type Verdict struct {
 	Message string
 	// Commit is the head of main that was judged. An approval names it.
 	Commit string
+	// Unsigned is the commit for which a head is held as MainUnsigned.
+	Unsigned string
 	// Together is how many removals are held as one, this one among them.
 	Together int
 	// MovedTo is the file that the claim seems to be in now.

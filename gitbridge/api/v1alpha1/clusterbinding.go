@@ -85,10 +85,27 @@ type ClusterBindingSpec struct {
 	// +optional
 	AwaitsKeys bool `json:"awaitsKeys,omitempty"`
 
+	// Signatures, if set, has the bridge apply only what was signed: by the cluster's
+	// konnector, which then has to sign its commits (spec.signCommits of the Connection),
+	// or by a key of allowedSigners, such as the Git host's own for merges. What is not is
+	// held.
+	// +optional
+	Signatures *Signatures `json:"signatures,omitempty"`
+
 	// Suspended stops the bridge for this cluster: nothing is applied, deleted or
 	// answered. What was pushed meanwhile is acted on afterwards.
 	// +optional
 	Suspended bool `json:"suspended,omitempty"`
+}
+
+// Signatures says whose signatures of commits count beside the konnector's.
+type Signatures struct {
+	// AllowedSigners are SSH keys in the form of OpenSSH's allowed_signers file, a key in
+	// each line: principals, options, type and key. A key that is revoked gets the option
+	// valid-before, in UTC, or goes.
+	// +optional
+	// +kubebuilder:validation:MaxLength=65536
+	AllowedSigners string `json:"allowedSigners,omitempty"`
 }
 
 // EncryptionKeys are one side's public keys for what travels encrypted.

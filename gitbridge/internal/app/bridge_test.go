@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/internal/app"
 )
 
 const (
@@ -26,12 +27,12 @@ type bridgeCase struct {
 }
 
 // offering starts a world with a bridge that offers all APIs of the tests.
-func offering(t *testing.T) (*world, apis) {
+func offering(t *testing.T, o app.Options) (*world, apis) {
 	w := newWorld(t)
 	offers := apis{w.define(postgresqlFile), w.define(cachesFile), w.define("testdata/plain.yaml"), w.define("testdata/gadgets.yaml")}
 	// Otherwise it takes half a minute until its objects are deleted.
 	w.must(w.control().Rediscover(t.Context()))
-	w.startBridge()
+	w.startBridgeWith(o)
 	w.offered(offers.postgresql.BindingName())
 	return w, offers
 }
@@ -39,7 +40,7 @@ func offering(t *testing.T) (*world, apis) {
 // TestBridge shares one control plane between its cases, which have a tenant
 // each.
 func TestBridge(t *testing.T) {
-	w, offers := offering(t)
+	w, offers := offering(t, app.Options{SignCommits: true})
 	t.Run("beside each other", func(t *testing.T) {
 		for _, test := range []bridgeCase{
 			{"a claim lives and goes", testLife},
@@ -60,6 +61,7 @@ func TestBridge(t *testing.T) {
 			{"what travels up and down", testUpAndDown},
 			{"requests in Git", testRequests},
 			{"foreign objects", testForeign},
+			{"what is not signed is not applied", testSignatures},
 			{"a deleted ClusterBinding deletes nothing else", testClusterBindingDeleted},
 		} {
 			t.Run(test.name, func(t *testing.T) {
@@ -86,7 +88,7 @@ func TestBridge(t *testing.T) {
 // of an orphaned claim is removed, the first bridge that starts afterwards says
 // RemovalsHeld, which the one before did not.
 func TestBridgeStartsAgain(t *testing.T) {
-	w, offers := offering(t)
+	w, offers := offering(t, app.Options{})
 	w.oneByOne(offers, []bridgeCase{
 		{"an orphaned API", testOrphan},
 		{"schemas that change", testBreaking},

@@ -33,6 +33,8 @@ type Options struct {
 	// EscrowRecipients are age's public keys to which all Secrets are encrypted beside
 	// those of their app cluster.
 	EscrowRecipients []string
+	// SignCommits says that each commit of a branch status is signed.
+	SignCommits bool
 	// Now is the clock; time.Now when it is nil.
 	Now func() time.Time
 }
@@ -80,6 +82,7 @@ one works: the one that holds the Lease. One that loses it ends.`,
 	flags.IntVar(&o.MaxNamespaces, "max-namespaces", o.MaxNamespaces, "in how many namespaces claims of one app cluster may lie; 0: any number")
 	flags.Int64Var(&o.StatusHistory, "status-history", o.StatusHistory, "after about how many commits the history of a branch status is cut")
 	flags.StringSliceVar(&o.EscrowRecipients, "escrow-recipient", nil, "age public key (age1...) to which Secrets are encrypted beside those of their app cluster; may be given several times")
+	flags.BoolVar(&o.SignCommits, "sign-commits", false, "sign each commit with the SSH key of the bridge, whose public half each Connection has in status.encryption.signingKeys")
 	o.AddLeaseFlags(flags)
 	return cmd
 }

@@ -3,6 +3,8 @@ package app_test
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,6 +15,7 @@ import (
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/signing"
 	"gitbind.dev/gitbridge/store"
 )
 
@@ -127,6 +130,15 @@ func testHistory(w *world, apis apis) {
 	for _, want := range []string{"status: begin", "status: export postgresqlinstances.anynines.com", "status: Applied team-a/orders (postgresqlinstances.anynines.com)", "status: Invalid bindings/odd"} {
 		if !strings.Contains(log, want) {
 			w.Errorf("no %q in:\n%s", want, log)
+		}
+	}
+	key, err := signing.Ed25519Key(t.clusterBinding().Status.Bridge.Encryption.SigningKeys[0])
+	w.must(err)
+	signers := filepath.Join(w.TempDir(), "allowed_signers")
+	w.must(os.WriteFile(signers, []byte(signing.AllowedSigner("gitbridge", key)), 0o600))
+	for line := range strings.Lines(w.host.run(t.id, "-c", "gpg.ssh.allowedSignersFile="+signers, "log", "--format=%G? %GS %s", "status")) {
+		if !strings.HasPrefix(line, "G gitbridge ") {
+			w.Errorf("git verifies %q", line)
 		}
 	}
 	w.host.check(w, t.id, "--strict")

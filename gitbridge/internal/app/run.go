@@ -87,6 +87,9 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, sessions *
 		History: o.StatusHistory, Recorder: mgr.GetEventRecorder("gitbridge"),
 		Began: func(s *session.Session) { go exports.Began(ctx, s) },
 	}
+	if o.SignCommits {
+		bindings.CommitSigner = signing.Commits
+	}
 	if err := bindings.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set up the controller of cluster bindings: %w", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/encryption"
 	"gitbind.dev/gitbridge/internal/tenant"
+	commits "gitbind.dev/gitbridge/signing"
 )
 
 // signing has the key with which the bridge signs: one for all clusters, in a Secret
@@ -54,6 +55,15 @@ func (s *signing) Signer(ctx context.Context) (*encryption.Signer, error) {
 		return nil, fmt.Errorf("the bridge's Secret %s has no signing key in %s: delete it, and the bridge makes another one", at, encryption.SigningKeyEntry)
 	}
 	return s.signer, nil
+}
+
+// Commits signs commits with the same key.
+func (s *signing) Commits(ctx context.Context) (*commits.Signer, error) {
+	signer, err := s.Signer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return signer.Commits()
 }
 
 // Public is the public half.

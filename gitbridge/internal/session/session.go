@@ -21,6 +21,7 @@ import (
 	"gitbind.dev/gitbridge/internal/progress"
 	"gitbind.dev/gitbridge/internal/statusbranch"
 	"gitbind.dev/gitbridge/internal/tenant"
+	"gitbind.dev/gitbridge/signing"
 	"gitbind.dev/gitbridge/store"
 )
 
@@ -34,6 +35,10 @@ type Options struct {
 	Approved store.Hash
 	// Suspended is what Suspend says at first.
 	Suspended bool
+	// Counts tells whether a key's signature of a commit of some time is enough for main
+	// to be accepted; nil where no signatures are asked for. The key is "" for a commit
+	// that is not signed.
+	Counts func(key signing.Key, at time.Time) bool
 	// Limits say how many removals may pass by themselves.
 	Limits breaker.Limits
 	// Save keeps one where it outlives the process.

@@ -19,6 +19,12 @@ func wordsOfMain(v guard.Verdict, accepted store.Hash) string {
 		return fmt.Sprintf("main is at %s, which does not descend from %s, the last commit that was accepted. "+wayOn, head.Short(), accepted, head)
 	case guard.MainEmptied:
 		return fmt.Sprintf("main was emptied by commit %s. "+wayOn, head.Short(), head)
+	case guard.MainUnsigned:
+		merge := ""
+		if accepted != "" {
+			merge = fmt.Sprintf("Whoever has such a key can merge it: git switch --detach %s, git merge --no-ff -S %s, git push origin HEAD:main. ", accepted, head)
+		}
+		return fmt.Sprintf("main is at %s, and its commit %s is signed neither by the cluster's konnector nor with a key of spec.signatures. "+merge+wayOn, head.Short(), v.Unsigned, head)
 	}
 	return fmt.Sprintf("the branch status is not the one that was written here, so it is not known what was applied before. "+wayOn, head)
 }

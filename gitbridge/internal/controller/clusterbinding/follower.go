@@ -19,6 +19,7 @@ import (
 	"gitbind.dev/gitbridge/internal/session"
 	"gitbind.dev/gitbridge/internal/statusbranch"
 	"gitbind.dev/gitbridge/internal/tenant"
+	"gitbind.dev/gitbridge/signing"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/gitbridge/store/gitstore"
 	"gitbind.dev/gitbridge/store/notify"
@@ -32,13 +33,16 @@ type follower struct {
 	status  *status
 	// recipients are whom Secrets were encrypted to last.
 	recipients []string
+	// allowed are whose signatures of commits count, as allowedSigners gives them.
+	allowed string
 	// foreign are the claims that were told of as held by foreign objects.
 	foreign map[string]bool
 	stop    func()
 }
 
 func (f *follower) is(b *v1alpha1.ClusterBinding) bool {
-	return f.cluster == clusterOf(b) && f.url == b.Status.Repository.URL
+	allowed, err := allowedSigners(b)
+	return f.cluster == clusterOf(b) && f.url == b.Status.Repository.URL && f.allowed == allowed && err == nil
 }
 
 // reencrypt looks at all claims again when their Secrets are to be encrypted to others
@@ -55,16 +59,31 @@ func clusterOf(b *v1alpha1.ClusterBinding) tenant.Cluster {
 }
 
 // begin starts to follow.
-func (r *Reconciler) begin(b *v1alpha1.ClusterBinding) (*follower, error) {
+func (r *Reconciler) begin(ctx context.Context, b *v1alpha1.ClusterBinding) (*follower, error) {
 	if !v1alpha1.ValidClusterID(b.Name) {
 		return nil, fmt.Errorf("%q is no cluster id: lower-case letters and digits, beginning with a letter", b.Name)
 	}
-	f := &follower{cluster: clusterOf(b), url: b.Status.Repository.URL, status: newStatus(r.Client, r.Server, b), recipients: b.Recipients()}
+	allowed, err := allowedSigners(b)
+	if err != nil {
+		return nil, err
+	}
+	signed, err := counts(allowed, r.Now)
+	if err != nil {
+		return nil, err
+	}
+	f := &follower{cluster: clusterOf(b), url: b.Status.Repository.URL, status: newStatus(r.Client, r.Server, b), recipients: b.Recipients(), allowed: allowed}
+	var signer *signing.Signer
+	if r.CommitSigner != nil {
+		if signer, err = r.CommitSigner(ctx); err != nil {
+			return nil, err
+		}
+	}
 	credentials := r.credentials(f.cluster.Namespace)
 	name, email := contract.BridgeIdentity()
 	repository, err := gitstore.Open(gitstore.Options{
 		URL: f.url, Credentials: credentials, RootCAs: r.RootCAs, Committer: store.Signature{Name: name, Email: email},
 		Guard: r.Guard, Observer: r.Metrics.Repository(b.Name), Now: r.Now, TrustHints: notify.FromHost(r.BackendURL, f.url),
+		Signer: signer, ReadSignatures: allowed != "",
 	})
 	if err != nil {
 		return nil, err
@@ -76,7 +95,7 @@ func (r *Reconciler) begin(b *v1alpha1.ClusterBinding) (*follower, error) {
 	f.session = session.New(session.Options{
 		Cluster: f.cluster, Main: repository.Branch("main"), Status: repository.Branch("status"),
 		Checkpoint: f.status.checkpoint, Approved: store.Hash(b.Annotations[v1alpha1.ApproveMainAnnotation]),
-		Suspended: b.Spec.Suspended, Limits: breaker.LimitsOf(b.Spec.Removals),
+		Suspended: b.Spec.Suspended, Limits: breaker.LimitsOf(b.Spec.Removals), Counts: signed,
 		Save: func(ctx context.Context, c session.Checkpoint) error {
 			err := f.status.save(ctx, c)
 			if errors.Is(err, errSuperseded) {

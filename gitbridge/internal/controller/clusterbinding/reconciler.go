@@ -28,6 +28,7 @@ import (
 	"gitbind.dev/gitbridge/internal/metrics"
 	"gitbind.dev/gitbridge/internal/session"
 	"gitbind.dev/gitbridge/internal/tenant"
+	"gitbind.dev/gitbridge/signing"
 )
 
 // Reconciler keeps one follower for each ClusterBinding.
@@ -44,6 +45,8 @@ type Reconciler struct {
 	Claims func(tenant.Cluster) (Claims, error)
 	// SigningKey is the public half of the key with which the bridge signs.
 	SigningKey func(context.Context) (string, error)
+	// CommitSigner signs the bridge's commits; nil if they are not to be signed.
+	CommitSigner func(context.Context) (*signing.Signer, error)
 	// Began is told when status of a cluster can be written.
 	Began func(*session.Session)
 	// Guard, if not nil, is put around what sends requests to Git, and refuses
@@ -172,7 +175,7 @@ func (r *Reconciler) follow(ctx context.Context, b *v1alpha1.ClusterBinding) (*f
 			return nil, fmt.Errorf("get ClusterBinding: %w", err)
 		}
 	}
-	f, err := r.begin(b)
+	f, err := r.begin(ctx, b)
 	if err != nil {
 		err = fmt.Errorf("follow %s: %w", b.Status.Repository.URL, err)
 		condition := session.Condition{Status: "False", Reason: "NotFollowed", Message: err.Error()}

@@ -19,7 +19,7 @@ import (
 
 // Reasons of the condition Synced for which main waits for an approval, and those
 // of removals and of many services that are missing.
-var mainReasons = map[string]bool{"MainRewritten": true, "MainEmptied": true, "StatusLost": true}
+var mainReasons = map[string]bool{"MainRewritten": true, "MainEmptied": true, "MainUnsigned": true, "StatusLost": true}
 
 const (
 	removalsReason = "RemovalsHeld"

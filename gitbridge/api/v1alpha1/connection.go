@@ -92,6 +92,10 @@ type ConnectionSpec struct {
 	// +kubebuilder:validation:items:XValidation:rule="self.matches('^[a-z0-9*]([-a-z0-9*]*[a-z0-9*])?$')",message="a namespace is lower-case letters, digits and dashes, with * for any characters, for example team-*"
 	Namespaces []string `json:"namespaces,omitempty"`
 
+	// SignCommits has the konnector sign its commits with an SSH key of the cluster's own.
+	// +optional
+	SignCommits bool `json:"signCommits,omitempty"`
+
 	// Removals limits how many claims may go without a person's approval.
 	// +optional
 	Removals *RemovalLimits `json:"removals,omitempty"`
@@ -141,6 +145,11 @@ type ConnectionStatus struct {
 	// did not sign is not taken for a Secret.
 	// +optional
 	Encryption *EncryptionKeys `json:"encryption,omitempty"`
+
+	// SigningKey is the public half of the key that the konnector's commits are signed with,
+	// as OpenSSH writes it; empty if they are not.
+	// +optional
+	SigningKey string `json:"signingKey,omitempty"`
 
 	// RefusedFiles counts the files on main that the bridge refused.
 	// +optional

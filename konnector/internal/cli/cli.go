@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 	crlog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"gitbind.dev/konnector/internal/cli/allowedsigners"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/approve"
 	"gitbind.dev/konnector/internal/cli/bind"
@@ -132,7 +133,7 @@ control plane acts on, and the status comes back the same way.`,
 	}{
 		{"Getting in:", []*cobra.Command{connect.Command(env), catalog.Command(env), bind.Command(env), unbind.Command(env), disconnect.Command(env), logout.Command(env)}},
 		{"Claims:", []*cobra.Command{get.Command(env), serviceinfo.Command(env), diff.Command(env), log.Command(env), rollback.Command(env), resolve.Command(env)}},
-		{"Operating:", []*cobra.Command{doctor.Command(env), approve.Command(env), rotate.Command(env), revoke.Command(env), share.Command(env), share.UndoCommand(env), transfer.Command(env)}},
+		{"Operating:", []*cobra.Command{doctor.Command(env), allowedsigners.Command(env), approve.Command(env), rotate.Command(env), revoke.Command(env), share.Command(env), share.UndoCommand(env), transfer.Command(env)}},
 		{other, []*cobra.Command{gitcredential.Command(env), versions.Command(env)}},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})

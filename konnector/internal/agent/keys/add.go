@@ -2,12 +2,9 @@ package keys
 
 import (
 	"context"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -47,7 +44,7 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager) error {
 		Named("keys").
 		For(&v1alpha1.Connection{}).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(connection.WithSecret(r.Client))).
-		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(ofKeys)).
+		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(connection.WithKeys)).
 		WatchesRawSource(source.Channel(events, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
@@ -58,12 +55,3 @@ type leader func(context.Context) error
 
 func (l leader) Start(ctx context.Context) error { return l(ctx) }
 func (leader) NeedLeaderElection() bool          { return true }
-
-// ofKeys gives the Connection that a Secret has the keys for.
-func ofKeys(_ context.Context, secret client.Object) []ctrl.Request {
-	connection, ok := strings.CutPrefix(secret.GetName(), v1alpha1.EncryptionSecret(""))
-	if !ok {
-		return nil
-	}
-	return []ctrl.Request{{NamespacedName: types.NamespacedName{Name: connection}}}
-}

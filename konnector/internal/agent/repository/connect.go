@@ -8,6 +8,7 @@ import (
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/signing"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/gitbridge/store/gitstore"
 	"gitbind.dev/gitbridge/store/notify"
@@ -17,9 +18,9 @@ import (
 type Credentials func(ctx context.Context) (user, password string, err error)
 
 // Connect is the Remote of a Connection: Git over HTTP, and the backend's
-// events. What is sent to Git passes guard, and observer is told of it. Nothing
-// is asked for yet.
-func Connect(c v1alpha1.ConnectionSpec, credentials Credentials, guard func(http.RoundTripper) http.RoundTripper, observer store.Observer, now func() time.Time) (Remote, error) {
+// events. What is sent to Git passes guard, and observer is told of it. Commits are
+// signed if signer is not nil. Nothing is asked for yet.
+func Connect(c v1alpha1.ConnectionSpec, credentials Credentials, signer *signing.Signer, guard func(http.RoundTripper) http.RoundTripper, observer store.Observer, now func() time.Time) (Remote, error) {
 	roots, err := Roots(c.CABundle)
 	if err != nil {
 		return Remote{}, err
@@ -30,6 +31,7 @@ func Connect(c v1alpha1.ConnectionSpec, credentials Credentials, guard func(http
 		Credentials: credentials,
 		RootCAs:     roots,
 		Committer:   store.Signature{Name: name, Email: email},
+		Signer:      signer,
 		Guard:       guard,
 		Observer:    observer,
 		Now:         now,

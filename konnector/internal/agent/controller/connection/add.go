@@ -2,6 +2,7 @@ package connection
 
 import (
 	"context"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,6 +28,7 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager) error {
 		Named("connection").
 		For(&v1alpha1.Connection{}).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(WithSecret(r.Client))).
+		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(WithKeys)).
 		Watches(&v1alpha1.APIServiceBinding{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(predicate.Funcs{
 			// What belongs to a Connection does not change while it is there.
 			UpdateFunc: func(event.UpdateEvent) bool { return false },
@@ -52,6 +54,15 @@ func (r *Reconciler) all(ctx context.Context, _ client.Object) []ctrl.Request {
 		out = append(out, ctrl.Request{NamespacedName: types.NamespacedName{Name: c.Name}})
 	}
 	return out
+}
+
+// WithKeys maps a Secret to the Connection whose keys it has.
+func WithKeys(_ context.Context, secret client.Object) []ctrl.Request {
+	connection, ok := strings.CutPrefix(secret.GetName(), v1alpha1.EncryptionSecret(""))
+	if !ok {
+		return nil
+	}
+	return []ctrl.Request{{NamespacedName: types.NamespacedName{Name: connection}}}
 }
 
 // WithSecret maps a Secret to the Connections that name it.

@@ -11,6 +11,7 @@ import (
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/breaker"
+	"gitbind.dev/gitbridge/signing"
 	"gitbind.dev/konnector/internal/agent/repository"
 )
 
@@ -24,20 +25,22 @@ type connections struct {
 }
 
 type connected struct {
-	uid        types.UID
-	spec       v1alpha1.ConnectionSpec
+	uid  types.UID
+	spec v1alpha1.ConnectionSpec
+	// signingKey is the one with which commits are signed; "" if they are not.
+	signingKey signing.Key
 	credential atomic.Pointer[credential]
 	saved      time.Time
 }
 
-// ensure opens the repository, anew if another one is meant now, and lets it
-// use a credential.
-func (c *connections) ensure(ctx context.Context, r *Reconciler, conn *v1alpha1.Connection, cred credential) (*problem, error) {
+// ensure opens the repository, anew if another one is meant now or commits are to be signed
+// in another way, and lets it use a credential.
+func (c *connections) ensure(ctx context.Context, r *Reconciler, conn *v1alpha1.Connection, cred credential, signer *signing.Signer) (*problem, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	repo := r.Pool.Get(conn.Name)
 	before := c.open[conn.Name]
-	if repo != nil && before != nil && before.uid == conn.UID && equality.Semantic.DeepEqual(before.spec, conn.Spec) {
+	if repo != nil && before != nil && before.uid == conn.UID && equality.Semantic.DeepEqual(before.spec, conn.Spec) && before.signingKey == signer.Key() {
 		if old := before.credential.Swap(&cred); *old != cred || repo.Suspended() {
 			repo.Resume()
 		}
@@ -48,12 +51,12 @@ func (c *connections) ensure(ctx context.Context, r *Reconciler, conn *v1alpha1.
 	if err != nil {
 		return nil, err
 	}
-	now := &connected{uid: conn.UID, spec: *conn.Spec.DeepCopy()}
+	now := &connected{uid: conn.UID, spec: *conn.Spec.DeepCopy(), signingKey: signer.Key()}
 	now.credential.Store(&cred)
 	remote, err := repository.Connect(conn.Spec, func(context.Context) (string, string, error) {
 		cred := now.credential.Load()
 		return cred.user, cred.password, nil
-	}, r.Guard, r.Metrics.Repository(conn.Spec.ClusterID), r.Now)
+	}, signer, r.Guard, r.Metrics.Repository(conn.Spec.ClusterID), r.Now)
 	if err != nil {
 		r.Pool.Close(conn.Name)
 		delete(c.open, conn.Name)
@@ -79,6 +82,16 @@ func (c *connections) password(name string) string {
 	defer c.mu.Unlock()
 	if o := c.open[name]; o != nil {
 		return o.credential.Load().password
+	}
+	return ""
+}
+
+// signingKey is the one with which commits of a Connection are signed; "" if they are not.
+func (c *connections) signingKey(name string) signing.Key {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if o := c.open[name]; o != nil {
+		return o.signingKey
 	}
 	return ""
 }

@@ -19,6 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/encryption"
+	"gitbind.dev/gitbridge/signing"
 	"gitbind.dev/gitbridge/status"
 	"gitbind.dev/konnector/internal/agent/metrics"
 	"gitbind.dev/konnector/internal/agent/repository"
@@ -90,9 +92,14 @@ func (r *Reconciler) InUse(connection string) string { return r.connected.passwo
 // problem is what a person must change before the repository can be used.
 type problem struct{ reason, message string }
 
-// open makes sure that the repository is open with the credential as it is now.
+// open makes sure that the repository is open with the credential and the signing key as they
+// are now.
 func (r *Reconciler) open(ctx context.Context, conn *v1alpha1.Connection) (*problem, error) {
 	cred, p, err := r.credential(ctx, conn)
+	var signer *signing.Signer
+	if p == nil && err == nil {
+		signer, p, err = r.signer(ctx, conn)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +109,7 @@ func (r *Reconciler) open(ctx context.Context, conn *v1alpha1.Connection) (*prob
 		}
 		return p, nil
 	}
-	return r.connected.ensure(ctx, r, conn, *cred)
+	return r.connected.ensure(ctx, r, conn, *cred, signer)
 }
 
 func (r *Reconciler) close(name string) {
@@ -197,6 +204,7 @@ func (r *Reconciler) report(ctx context.Context, conn *v1alpha1.Connection, l lo
 			want.Status.RefusedFiles, want.Status.Refused = repo.Refused()
 		}
 	}
+	want.Status.SigningKey = string(r.connected.signingKey(conn.Name))
 	status.Set(want, ready(repo, l.problem), r.Now())
 	status.Set(want, events(conn, repo, l.problem), r.Now())
 	if err := r.reportRequests(ctx, want, repo); err != nil {
@@ -269,6 +277,26 @@ func (r *Reconciler) reportRemovals(ctx context.Context, want *v1alpha1.Connecti
 		return ctrl.Result{RequeueAfter: recount}, nil
 	}
 	return ctrl.Result{}, nil
+}
+
+// signer signs commits with the app cluster's key; nil if they are not to be signed.
+func (r *Reconciler) signer(ctx context.Context, conn *v1alpha1.Connection) (*signing.Signer, *problem, error) {
+	if !conn.Spec.SignCommits {
+		return nil, nil, nil
+	}
+	secret := &corev1.Secret{}
+	at := types.NamespacedName{Namespace: r.Namespace, Name: v1alpha1.EncryptionSecret(conn.Name)}
+	if err := r.Client.Get(ctx, at, secret); apierrors.IsNotFound(err) {
+		return nil, &problem{"NoSigningKey", fmt.Sprintf("Secret %s with the key that commits are to be signed with does not exist yet: the konnector makes it.", at)}, nil
+	} else if err != nil {
+		return nil, nil, fmt.Errorf("get secret: %w", err)
+	}
+	key, err := encryption.ParseSigningKey(secret.Data[encryption.SigningKeyEntry])
+	if err != nil {
+		return nil, &problem{"NoSigningKey", fmt.Sprintf("Secret %s has no key to sign commits with in %s: delete it, and the konnector makes another one.", at, encryption.SigningKeyEntry)}, nil
+	}
+	signer, err := key.Commits()
+	return signer, nil, err
 }
 
 // credential reads the Secret.

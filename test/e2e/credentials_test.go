@@ -40,6 +40,7 @@ func TestCredentials(t *testing.T) {
 	t.Run("D12_a credential is revoked while claims are applied", func(t *testing.T) { testRevoked(t, alice, secrets) })
 	t.Run("D12_a credential expires while claims are applied", func(t *testing.T) { testExpired(t, alice, secrets) })
 	t.Run("D12_the bridge's credential is rotated while claims are applied", func(t *testing.T) { testBridgeRotated(t, alice, secrets) })
+	t.Run("what nobody who counts has signed orders nothing", func(t *testing.T) { testSignatures(t, alice) })
 	t.Run("D17_a hostile app cluster reaches nothing of another tenant", func(t *testing.T) { testHostile(t, alice, bob, secrets) })
 	t.Run("no secret is in a log or an Event or a status or a process list", func(t *testing.T) { testNothingTold(t, secrets, alice, bob) })
 }

@@ -35,6 +35,9 @@ type Options struct {
 	// Rights sees to it that the tenant may read Secrets in a namespace of the
 	// control plane.
 	Rights func(ctx context.Context, namespace string) error
+	// NoRight is told when the tenant may not read Secrets in a namespace all the same, as
+	// somebody took the right away: Rights is to give it anew.
+	NoRight func(namespace string)
 	// Signer signs, and Recipients are whom Secrets are encrypted to; none before the
 	// app cluster has registered a key.
 	Signer     func(context.Context) (*encryption.Signer, error)
@@ -97,7 +100,7 @@ type Result struct {
 	// Files are those to change on status.
 	Files []statusbranch.File
 	// Again says that it is to be looked at again after a while: nobody tells when
-	// another claim has a Secret no more.
+	// another claim has a Secret no more, or who may read one.
 	Again bool
 }
 
@@ -140,6 +143,7 @@ func (s *Sealer) Seal(ctx context.Context, c Claim, status Status) (Result, erro
 	case errors.Is(err, errNotKnown):
 		return unchanged, nil
 	case err != nil:
+		s.options.NoRight(c.Object.GetNamespace())
 		return keep(err.Error())
 	}
 	out, versions := Result{Withheld: map[string]string{}}, map[string]int64{}
@@ -168,7 +172,7 @@ func (s *Sealer) Seal(ctx context.Context, c Claim, status Status) (Result, erro
 		if v.file.Data != nil {
 			out.Files = append(out.Files, v.file)
 		}
-		out.Again = out.Again || v.taken
+		out.Again = out.Again || v.later
 	}
 	s.finish(&out, c, signer, versions, status)
 	if len(out.Withheld) == 0 {
@@ -251,8 +255,8 @@ type verdict struct {
 	// took it away.
 	why   string
 	stays bool
-	// taken says that it travels with another claim.
-	taken bool
+	// later says that nobody tells when it may travel.
+	later bool
 }
 
 func withheld(why string) verdict { return verdict{why: why} }
@@ -273,7 +277,7 @@ func (s *Sealer) seal(ctx context.Context, c Claim, t taken, selections []select
 		return verdict{}, err
 	}
 	if other := ownerOf(present); other != "" && other != c.Key.Name && lists(contract.Key{Binding: at.Binding, Namespace: at.Namespace, Name: other}, at.Name, status) {
-		return verdict{why: fmt.Sprintf("it travels with the claim %s already", other), taken: true}, nil
+		return verdict{why: fmt.Sprintf("it travels with the claim %s already", other), later: true}, nil
 	}
 	secret, err := s.options.Secrets.CoreV1().Secrets(t.metadata.Namespace).Get(ctx, t.metadata.Name, metav1.GetOptions{})
 	switch {
@@ -281,7 +285,8 @@ func (s *Sealer) seal(ctx context.Context, c Claim, t taken, selections []select
 		// It may be made anew. Watching shows it if not.
 		return verdict{stays: true}, nil
 	case apierrors.IsForbidden(err):
-		return verdict{why: "the tenant may not read it", stays: true}, nil
+		s.options.NoRight(t.metadata.Namespace)
+		return verdict{why: "the tenant may not read it", stays: true, later: true}, nil
 	case err != nil:
 		return verdict{}, fmt.Errorf("get Secret %s/%s: %w", t.metadata.Namespace, t.metadata.Name, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -73,6 +74,9 @@ type world struct {
 	to      []string
 	version int
 
+	// given says that the sealer has the right, as far as it was told.
+	given atomic.Bool
+
 	mu      sync.Mutex
 	changed map[string]bool
 }
@@ -93,7 +97,11 @@ func newWorld(t *testing.T) *world {
 	ctx, cancel := context.WithCancel(t.Context())
 	w.sealer = NewSealer(ctx, Options{
 		Cluster: "k3x9", Metadata: w.metadata, Secrets: w.secrets,
-		Rights:     func(context.Context, string) error { return nil },
+		Rights: func(context.Context, string) error {
+			w.given.Store(true)
+			return nil
+		},
+		NoRight:    func(string) { w.given.Store(false) },
 		Signer:     func(context.Context) (*encryption.Signer, error) { return w.signer, nil },
 		Recipients: func(context.Context) ([]string, error) { return w.to, nil },
 		Changed: func(path string) {
@@ -372,6 +380,10 @@ func TestWhatWasDeliveredStaysWhenANewVersionCannotTravel(t *testing.T) {
 	w.secrets.PrependReactor("get", "secrets", func(clientgotesting.Action) (bool, runtime.Object, error) { return true, nil, refuse })
 	w.put("orders-creds", map[string]string{"password": "y"})
 	stays("may not read it")
+	// It asks for the right anew, and looks whether that helped.
+	if r, err := w.sealer.Seal(t.Context(), c, w.status); err != nil || !r.Again || w.given.Load() {
+		t.Errorf("again: %t, given: %t, %v", r.Again, w.given.Load(), err)
+	}
 }
 
 // One that cannot be read keeps no other from travelling.
@@ -485,6 +497,9 @@ func TestNoRightIsToldAndComesBack(t *testing.T) {
 	r := w.seal(&c, func(r Result) bool { return r.Withheld[contract.AllSecrets] != "" })
 	if diff := cmp.Diff(map[string]string{contract.AllSecrets: "the tenant may not read Secrets in " + there + ": it gets that by the ClusterRole gitbind:claim-secrets, if the control plane has it"}, r.Withheld); diff != "" {
 		t.Error(diff)
+	}
+	if w.given.Load() {
+		t.Error("it does not ask for the right anew")
 	}
 	mu.Lock()
 	may = true

@@ -140,6 +140,9 @@ func (n *namespaces) letReadSecrets(ctx context.Context, name string) error {
 	return err
 }
 
+// mayNotReadSecrets has the right given anew.
+func (n *namespaces) mayNotReadSecrets(name string) { n.done.Delete(name + "/secrets") }
+
 // bind gives the tenant the rights of a ClusterRole in a claim namespace.
 func (n *namespaces) bind(ctx context.Context, name, binding, role string) error {
 	want := &rbacv1.RoleBinding{

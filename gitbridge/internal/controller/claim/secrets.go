@@ -13,14 +13,14 @@ import (
 func (c *Controller) beginSecrets(ctx context.Context) {
 	o := c.Secrets
 	o.Cluster, o.Now = c.Session.Cluster.ID, c.Now
-	o.Rights = c.namespaces.letReadSecrets
+	o.Rights, o.NoRight = c.namespaces.letReadSecrets, c.namespaces.mayNotReadSecrets
 	o.Changed = func(path string) { c.queue.Enqueue(path, true) }
 	c.sealer = secrets.NewSealer(ctx, o)
 }
 
-// lookForFree is how long until a Secret that travels with another claim is looked at
-// again.
-const lookForFree = time.Minute
+// lookAgain is how long until a Secret is looked at again of which nobody tells when it
+// may travel.
+const lookAgain = time.Minute
 
 // addSecrets says in an answer which Secrets travel with the claim, and gives the files
 // of status that change with it. As long as a claim is not applied as its file says,
@@ -51,7 +51,7 @@ func (c *Controller) addSecrets(ctx context.Context, s *step, answer *contract.S
 		answer.Secrets, answer.Withheld = r.Secrets, r.Withheld
 	}
 	if r.Again {
-		c.queue.AddAfter(Request{Path: s.Path}, lookForFree)
+		c.queue.AddAfter(Request{Path: s.Path}, lookAgain)
 	}
 	if err != nil {
 		return r.Files, fmt.Errorf("find the Secrets of %s: %w", s.Key, err)

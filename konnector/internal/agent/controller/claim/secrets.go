@@ -314,6 +314,8 @@ func (r *reconciler) deliverOne(ctx context.Context, l *look, o *encryption.Open
 	switch {
 	case errors.Is(err, store.ErrTooLarge):
 		return 0, &delivery.Trouble{Reason: delivery.TooLarge, Message: fmt.Sprintf("Secret %s is not taken: its file on branch status is too large.", s.Name)}
+	case err != nil && !errors.Is(err, store.ErrNotExist):
+		return 0, fmt.Errorf("read the file of Secret %s: %w", s.Name, err)
 	case err != nil:
 		return 0, &delivery.Trouble{Reason: delivery.Missing, Message: fmt.Sprintf("Secret %s is not on branch status, and the control plane says that it is.", s.Name)}
 	}

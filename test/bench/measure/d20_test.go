@@ -95,7 +95,9 @@ func throughAllOfIt(t *testing.T, n int) {
 	if control != float64(2*n) {
 		t.Errorf("%g writes on the control plane, want one apply and one status for each of %d claims: %v", control, n, c.control)
 	}
-	if c.main > n/4 || c.status > n/4 {
+	// Alone they would be a commit of main for each claim, and two or more of status. How
+	// many travel together depends on how fast they come.
+	if c.main > n/2 || c.status > n/2 {
 		t.Errorf("%d commits on main and %d on status: they did not travel together", c.main, c.status)
 	}
 	for _, p := range r.measured() {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	yaml "go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/util/json"
 )
 
 // Encode writes a claim in its one canonical form: a manifest that
@@ -125,4 +126,19 @@ func sorted[V any](m map[string]V) []string {
 	}
 	slices.Sort(keys)
 	return keys
+}
+
+// MarshalYAML writes any object that has a JSON form, keys sorted. Equal objects give
+// equal bytes; with sigs.k8s.io/yaml, whose order of keys like "1R", "-5" and "8.5a" is
+// a cycle, they need not. An error names no value.
+func MarshalYAML(v any) ([]byte, error) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("%T has no JSON form", v)
+	}
+	var plain any
+	if err := json.Unmarshal(raw, &plain); err != nil {
+		return nil, fmt.Errorf("%T has no JSON form that can be read", v)
+	}
+	return marshal(plain)
 }

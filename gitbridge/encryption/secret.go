@@ -117,9 +117,8 @@ func manifest(b Binding, s Secret) ([]byte, error) {
 	if b.UID != "" {
 		m.Annotations[annotationUID] = b.UID
 	}
-	data, err := yaml.Marshal(m)
+	data, err := contract.MarshalYAML(m)
 	if err != nil {
-		// What went wrong may name a value.
 		return nil, errors.New("the Secret cannot be written as YAML")
 	}
 	return data, nil

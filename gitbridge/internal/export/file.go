@@ -7,7 +7,6 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/yaml"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
@@ -58,7 +57,7 @@ func File(e *v1alpha1.APIServiceExport, p Published) ([]byte, error) {
 		"spec":       e.Spec,
 		"status":     status,
 	}
-	data, err := yaml.Marshal(out)
+	data, err := contract.MarshalYAML(out)
 	if err != nil {
 		return nil, fmt.Errorf("encode export %s: %w", e.Name, err)
 	}

@@ -105,6 +105,11 @@ func TestH10_NoUserPassesAsAComponentOrAsAnotherUser(t *testing.T) {
 			t.Errorf("%q and %q are both <%s>", user, other, email)
 		}
 		seen[email] = user
+		person, address := PersonIdentity(user)
+		if strings.ContainsAny(person+address, "<>\n") || seen[address] != "" {
+			t.Errorf("PersonIdentity(%q) is %s <%s>", user, person, address)
+		}
+		seen[address] = user
 	}
 	if name, email := Identity("", "k3"); name != UnknownUser || email != components[UnknownUser] {
 		t.Errorf("nobody is %s <%s>", name, email)

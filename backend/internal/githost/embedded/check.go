@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"gitbind.dev/backend/internal/access"
+	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/gitbridge/store/pack"
 )
 
@@ -119,7 +121,7 @@ func (c *check) update(cmd command) error {
 
 // removal refuses a delete that loses commits: conflicts/… keeps what lost, and
 // changes/… what was proposed, and neither agent deletes any. What main has is
-// nothing that could be lost.
+// nothing that could be lost, and what was rejected nothing that is waited for.
 func (c *check) removal(cmd command) error {
 	main, err := readRef(c.repo.dir, mainRef)
 	if err != nil {
@@ -131,7 +133,15 @@ func (c *check) removal(cmd command) error {
 			return err
 		}
 	}
-	return &ruling{cmd.Ref, "main does not have its commits, which would be lost: it stays until it is merged, or until the platform's operator removes it"}
+	if !strings.HasPrefix(cmd.Ref, changesPrefix) {
+		return &ruling{cmd.Ref, "main does not have its commits, which would be lost: it stays until it is merged, or until the platform's operator removes it"}
+	}
+	head := cmd.Old.String()
+	events, err := c.repo.events(c.ctx, []string{head})
+	if err != nil || (&githost.Change{Head: head, Events: events[head]}).Rejected() {
+		return err
+	}
+	return &ruling{cmd.Ref, "main does not have its commits, which would be lost: it stays until it is merged or rejected (kubectl gitbind review)"}
 }
 
 // walk goes from the new head down: fresh are the commits that the push brings,

@@ -87,6 +87,8 @@ type git struct {
 	dir string
 	// memory bounds what each program allocates, in bytes.
 	memory uint64
+	// env is added to the environment of each program.
+	env []string
 }
 
 // newGit finds git, checks its version and writes the host's configuration.
@@ -148,6 +150,7 @@ func (g *git) command(ctx context.Context, dir string, args ...string) *exec.Cmd
 		"GIT_NO_REPLACE_OBJECTS=1",
 		"GIT_TERMINAL_PROMPT=0",
 	}
+	cmd.Env = append(cmd.Env, g.env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = 5 * time.Second

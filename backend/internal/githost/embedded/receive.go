@@ -120,6 +120,13 @@ func (h *Host) push(ctx context.Context, repo *repository, caller access.Caller,
 	if err := repo.unlockKilled(); err != nil {
 		return nil, err
 	}
+	err = h.recordPushes(ctx, repo, caller, req)
+	if no := (*ruling)(nil); errors.As(err, &no) {
+		return h.refused(req, repo, caller, no), nil
+	}
+	if err != nil {
+		return nil, err
+	}
 	answer, ok := h.takeDirectly(ctx, repo, c, req, body.inMemory(packAt))
 	h.served("receive", ok)
 	if !ok {

@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"gitbind.dev/backend/internal/access"
@@ -57,6 +58,8 @@ func refRule(role access.Role, c command) string {
 		return "the bridge writes the branch status and nothing else"
 	case role == access.Member && strings.HasPrefix(c.Ref, conflictsPrefix):
 		return "the branches conflicts/… are the konnector's and the owner's: push a branch changes/… instead"
+	case c.create() && strings.HasPrefix(c.Ref, changesPrefix) && !plainBranch.MatchString(strings.TrimPrefix(c.Ref, changesPrefix)):
+		return "the name of a branch changes/… has letters, digits and -._+=@%, each part beginning with a letter or a digit, as others copy it into commands: choose another one"
 	case proposal(c.Ref):
 		return ""
 	case strings.HasPrefix(c.Ref, "refs/tags/"):
@@ -64,6 +67,9 @@ func refRule(role access.Role, c command) string {
 	}
 	return "only the branches main, changes/… and conflicts/… can be pushed"
 }
+
+// plainBranch are names, without changes/, that no shell reads as anything else.
+var plainBranch = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+=@%-]*(/[A-Za-z0-9][A-Za-z0-9._+=@%-]*)*$`)
 
 // mayForce tells whether a branch may be set to a commit that does not descend
 // from its head: only the status branch, whose history the bridge cuts.

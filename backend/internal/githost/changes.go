@@ -1,0 +1,145 @@
+package githost
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+)
+
+var (
+	// ErrMoved says that a branch is not, or no longer, as the caller saw it.
+	ErrMoved = errors.New("it has changed meanwhile")
+	// ErrMessage says that a message cannot be one of a commit.
+	ErrMessage = errors.New("the message cannot be taken")
+	// ErrFull says that no more is kept of a commit's review, or of a repository.
+	ErrFull = errors.New("there is no room for more")
+)
+
+// The bounds of what people read and write about one proposed change.
+const (
+	// MaxChanges bounds the changes of a list.
+	MaxChanges = 200
+	// MaxChangedFiles and MaxChangeCommits bound what is shown of one.
+	MaxChangedFiles, MaxChangeCommits = 300, 100
+	// MaxComments and MaxEvents bound what is said of one commit, and all that is
+	// recorded of it; MaxMessage is the longest message, in bytes.
+	MaxComments, MaxEvents, MaxMessage = 100, 200, 4 << 10
+)
+
+// Changes shows proposed changes, keeps what is said of them, and merges them. A
+// proposed change is a branch below changes/ with commits that main does not have. Who
+// may do so is the caller's business: it must have asked already.
+//
+// A branch is named without refs/heads/. ErrNotFound says that there is no such branch,
+// or that main has all of it.
+type Changes interface {
+	// Changes lists them by name, at most MaxChanges; each without what Change adds.
+	Changes(ctx context.Context, cluster string) ([]Change, error)
+	// Change is one as a whole. Looking at it writes nothing.
+	Change(ctx context.Context, cluster, branch string) (*Change, error)
+	// Record adds an event to the commit that a branch stands at, ErrMoved when it stands
+	// at another one.
+	Record(ctx context.Context, cluster, branch, head string, e Event) error
+	// Merge merges a branch into main by one commit, removes the branch and records the
+	// approval, ErrMoved unless head and effect are as the caller saw them.
+	Merge(ctx context.Context, cluster string, m Merge) (commit string, err error)
+}
+
+// Change is a proposed change.
+type Change struct {
+	Branch, Head string
+	// Subject, Author and When are of the head, as it says.
+	Subject, Author string
+	When            time.Time
+	// Events are those of all commits of the change, the oldest first.
+	Events []Event
+
+	// Effect is a digest of what main would have other than now: of Files. It stays the
+	// same when main moves on elsewhere.
+	Effect string
+	// Files are what main would have other than now, by path.
+	Files []FileChange
+	// More says that there are more of Files; then Effect is "".
+	More bool
+	// Conflicts are the files that main has changed otherwise; then there are no Files.
+	Conflicts []string
+	// Unrelated says that the branch has no commit in common with main.
+	Unrelated bool
+	// Commits are those that main does not have, the newest first, without diffs; Older
+	// says that there are more.
+	Commits []Commit
+	Older   bool
+}
+
+// ProposedBy are the people who pushed a commit of the change, each once.
+func (c *Change) ProposedBy() []string {
+	var people []string
+	for _, e := range c.Events {
+		if e.Kind == EventPushed && !slices.Contains(people, e.By) {
+			people = append(people, e.By)
+		}
+	}
+	return people
+}
+
+// Rejected tells whether the last verdict on the head was against it.
+func (c *Change) Rejected() bool {
+	for _, e := range slices.Backward(c.Events) {
+		if e.Commit == c.Head && (e.Kind == EventApproved || e.Kind == EventRejected) {
+			return e.Kind == EventRejected
+		}
+	}
+	return false
+}
+
+// FileChange is a file that a merge would change.
+type FileChange struct {
+	Path string
+	// Before and After are the blobs, "" where there is no file.
+	Before, After string
+	// Irregular says that the file would be no plain file: a link, an executable or a
+	// submodule.
+	Irregular bool
+	// Diff is as Commit.Diff has it; Cut says that there is more of it.
+	Diff []string
+	Cut  bool
+}
+
+// EventKind is what happened.
+type EventKind string
+
+// The events of a proposed change.
+const (
+	EventPushed    EventKind = "pushed"
+	EventCommented EventKind = "commented"
+	EventApproved  EventKind = "approved"
+	EventRejected  EventKind = "rejected"
+)
+
+// Event is something that a person did with a commit of a proposed change. The host
+// vouches for it: it is recorded in the notes refs/notes/reviews, a JSON object a line,
+// to which nobody can push.
+type Event struct {
+	Kind EventKind `json:"event"`
+	// By is the username.
+	By string    `json:"by"`
+	At time.Time `json:"at"`
+	// Branch is that of an event "pushed".
+	Branch string `json:"branch,omitempty"`
+	// Effect is what was approved, of an event "approved".
+	Effect  string `json:"effect,omitempty"`
+	Message string `json:"message,omitempty"`
+	// Commit is the one that it is about. It follows from where the event is kept.
+	Commit string `json:"-"`
+}
+
+// Merge is a merge to be made.
+type Merge struct {
+	Branch string
+	// Head and Effect are as the person who approves saw them.
+	Head, Effect string
+	// By is that person's username, who becomes the author, and Message their words.
+	By, Message string
+	At          time.Time
+}

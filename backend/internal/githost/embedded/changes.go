@@ -1,0 +1,381 @@
+package embedded
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-git/go-git/v5/plumbing"
+
+	"gitbind.dev/backend/internal/access"
+	"gitbind.dev/backend/internal/githost"
+)
+
+var _ githost.Changes = (*Host)(nil)
+
+// maxPatch bounds the diffs of one change, in bytes, and maxConflicts the files that are
+// named as in conflict.
+const (
+	maxPatch     = 2 << 20
+	maxConflicts = 50
+)
+
+// changeRef is the ref of a change's branch.
+func changeRef(branch string) (string, error) {
+	ref := "refs/heads/" + branch
+	if !strings.HasPrefix(ref, changesPrefix) || !validRef(ref) {
+		return "", githost.ErrNotFound
+	}
+	return ref, nil
+}
+
+// Changes implements githost.Changes.
+func (h *Host) Changes(ctx context.Context, cluster string) ([]githost.Change, error) {
+	var changes []githost.Change
+	err := h.reading(ctx, cluster, "main", func(ctx context.Context, repo *repository, _ string) error {
+		out, err := repo.git.output(ctx, repo.dir, nil, "for-each-ref", "--no-merged="+mainRef, fmt.Sprintf("--count=%d", githost.MaxChanges),
+			"--format=%(objectname)%00%(refname)%00%(authorname)%00%(authordate:unix)%00%(contents:subject)", strings.TrimSuffix(changesPrefix, "/"))
+		if err != nil {
+			return err
+		}
+		var heads []string
+		for line := range strings.Lines(string(out)) {
+			f := strings.Split(strings.TrimSuffix(line, "\n"), "\x00")
+			if len(f) != 5 {
+				return fmt.Errorf("git for-each-ref: unexpected line %q", abbreviate(line))
+			}
+			seconds, _ := strconv.ParseInt(f[3], 10, 64)
+			changes = append(changes, githost.Change{
+				Branch: strings.TrimPrefix(f[1], "refs/heads/"), Head: f[0], Author: f[2], When: time.Unix(seconds, 0).UTC(), Subject: f[4],
+			})
+			heads = append(heads, f[0])
+		}
+		events, err := repo.events(ctx, heads)
+		for i := range changes {
+			changes[i].Events = events[changes[i].Head]
+		}
+		return err
+	})
+	return changes, err
+}
+
+// Change implements githost.Changes.
+func (h *Host) Change(ctx context.Context, cluster, branch string) (change *githost.Change, err error) {
+	ref, err := changeRef(branch)
+	if err != nil {
+		return nil, err
+	}
+	err = h.reading(ctx, cluster, "main", func(ctx context.Context, repo *repository, main string) (err error) {
+		change, err = repo.proposed(ctx, ref, main)
+		return err
+	})
+	return change, err
+}
+
+// proposed reads a proposed change, beside the commit of main. Nothing is written to the
+// repository.
+func (r *repository) proposed(ctx context.Context, ref, main string) (*githost.Change, error) {
+	head, err := readRef(r.dir, ref)
+	if err != nil {
+		return nil, err
+	}
+	if head.IsZero() {
+		return nil, githost.ErrNotFound
+	}
+	c := &githost.Change{Branch: strings.TrimPrefix(ref, "refs/heads/"), Head: head.String()}
+	if err := r.proposedCommits(ctx, c, main); err != nil {
+		return nil, err
+	}
+	apart, remove, err := r.apart()
+	if err != nil {
+		return nil, err
+	}
+	defer remove()
+	tree, err := apart.mergeTree(ctx, main, c.Head)
+	switch conflict := (*mergeConflict)(nil); {
+	case errors.As(err, &conflict):
+		c.Conflicts, c.Unrelated = conflict.files, conflict.unrelated
+		return c, nil
+	case err != nil:
+		return nil, err
+	}
+	if err := apart.effect(ctx, c, main, tree); err != nil {
+		return nil, err
+	}
+	return c, apart.refuseRenames(ctx, c, main)
+}
+
+// refuseRenames makes a conflict of what git has merged into files that the change does not
+// touch: it takes a file that goes and one that comes for the same under another name, and
+// a claim is never that. Git before 2.50 cannot be told so.
+func (r *repository) refuseRenames(ctx context.Context, c *githost.Change, main string) error {
+	base, err := r.git.output(ctx, r.dir, nil, "merge-base", main, c.Head)
+	if err != nil {
+		return err
+	}
+	out, err := r.git.output(ctx, r.dir, nil, "diff-tree", "-r", "-z", "--name-only", "--no-renames", strings.TrimSpace(string(base)), c.Head)
+	if err != nil {
+		return err
+	}
+	touched := map[string]bool{}
+	for name := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+		touched[name] = true
+	}
+	var foreign bool
+	for _, f := range c.Files {
+		foreign = foreign || !touched[f.Path]
+		delete(touched, f.Path)
+	}
+	if foreign {
+		c.Conflicts, c.Files, c.Effect, c.More = slices.Sorted(maps.Keys(touched)), nil, "", false
+		c.Conflicts = c.Conflicts[:min(len(c.Conflicts), maxConflicts)]
+	}
+	return nil
+}
+
+// proposedCommits reads the commits that main does not have, and what was recorded of them.
+func (r *repository) proposedCommits(ctx context.Context, c *githost.Change, main string) error {
+	err := r.stream(ctx, nil, func(out *bufio.Reader) (err error) {
+		c.Commits, err = readLog(out)
+		return err
+	}, "log", fmt.Sprintf("--max-count=%d", githost.MaxChangeCommits+1), "--format="+logFormat, "--no-color", c.Head, "^"+main)
+	if err != nil {
+		return err
+	}
+	if len(c.Commits) == 0 {
+		return githost.ErrNotFound
+	}
+	if c.Older = len(c.Commits) > githost.MaxChangeCommits; c.Older {
+		c.Commits = c.Commits[:githost.MaxChangeCommits]
+	}
+	// The head is the first: no other commit is above it.
+	c.Subject, c.Author, c.When = c.Commits[0].Subject, c.Commits[0].Author, c.Commits[0].When
+	hashes := make([]string, len(c.Commits))
+	for i := range c.Commits {
+		hashes[i] = c.Commits[i].Hash
+	}
+	events, err := r.events(ctx, hashes)
+	if err != nil {
+		return err
+	}
+	for _, h := range hashes {
+		c.Events = append(c.Events, events[h]...)
+	}
+	slices.SortStableFunc(c.Events, func(a, b githost.Event) int { return a.At.Compare(b.At) })
+	return nil
+}
+
+// apart is the repository for programs whose new objects go to a folder of their own, which
+// remove takes away.
+func (r *repository) apart() (apart *repository, remove func(), err error) {
+	objects, err := os.MkdirTemp(r.git.dir, newPrefix+r.id+"-")
+	if err != nil {
+		return nil, nil, err
+	}
+	g := *r.git
+	g.env = []string{"GIT_OBJECT_DIRECTORY=" + objects, "GIT_ALTERNATE_OBJECT_DIRECTORIES=" + r.dir + "/objects"}
+	return &repository{id: r.id, dir: r.dir, git: &g}, func() { _ = os.RemoveAll(objects) }, nil
+}
+
+// mergeConflict says that git cannot merge: because of these files, or because the
+// histories have nothing in common.
+type mergeConflict struct {
+	files     []string
+	unrelated bool
+}
+
+func (m *mergeConflict) Error() string { return "cannot be merged" }
+
+// mergeTree gives the tree of a merge of two commits, or a *mergeConflict.
+func (r *repository) mergeTree(ctx context.Context, main, head string) (tree string, err error) {
+	cmd := r.git.command(ctx, r.dir, "merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", main, head)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err = r.git.run(cmd)
+	tree, names, _ := strings.Cut(stdout.String(), "\x00")
+	var ended *exec.ExitError
+	switch {
+	case err == nil && plumbing.IsHash(tree):
+		return tree, nil
+	case errors.As(err, &ended) && ended.ExitCode() == 1:
+		files := slices.Compact(strings.Split(strings.TrimRight(names, "\x00"), "\x00"))
+		return "", &mergeConflict{files: files[:min(len(files), maxConflicts)]}
+	}
+	if _, baseErr := r.git.output(ctx, r.dir, nil, "merge-base", main, head); errors.As(baseErr, &ended) && ended.ExitCode() == 1 {
+		return "", &mergeConflict{unrelated: true}
+	}
+	return "", fmt.Errorf("git merge-tree: %w: %s", cmp.Or(err, io.ErrUnexpectedEOF), abbreviate(strings.TrimSpace(stderr.String())))
+}
+
+// effect adds to a change what main would have other than now.
+func (r *repository) effect(ctx context.Context, c *githost.Change, main, tree string) error {
+	sum := sha256.New()
+	err := r.stream(ctx, nil, func(out *bufio.Reader) error {
+		for {
+			f, err := readRaw(out, sum)
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			if len(c.Files) == githost.MaxChangedFiles {
+				c.More = true
+				return errEnough
+			}
+			c.Files = append(c.Files, f)
+		}
+	}, "diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-renames", main+"^{tree}", tree)
+	if err != nil && !errors.Is(err, errEnough) {
+		return err
+	}
+	if !c.More {
+		c.Effect = hex.EncodeToString(sum.Sum(nil))[:40]
+	}
+	err = r.stream(ctx, nil, func(out *bufio.Reader) error { return readPatch(out, c.Files) },
+		"diff-tree", "-r", "--patch", "--unified=3", "--no-renames", "--no-color", "--no-ext-diff", "--no-textconv", "--text", main+"^{tree}", tree)
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}
+
+// errEnough ends the reading of what git writes.
+var errEnough = errors.New("enough was read")
+
+// readRaw reads a file of what git diff-tree --raw -z writes, ":<mode> <mode> <blob> <blob>
+// <what>\0<path>\0", and copies it to sum.
+func readRaw(out *bufio.Reader, sum io.Writer) (githost.FileChange, error) {
+	about, err := out.ReadString(0)
+	if err != nil {
+		return githost.FileChange{}, err
+	}
+	path, err := out.ReadString(0)
+	if err != nil {
+		return githost.FileChange{}, io.ErrUnexpectedEOF
+	}
+	_, _ = io.WriteString(sum, about+path) // a hash takes all
+	f := strings.Fields(strings.TrimPrefix(strings.TrimSuffix(about, "\x00"), ":"))
+	if len(f) != 5 {
+		return githost.FileChange{}, fmt.Errorf("git diff-tree: unexpected line %q", abbreviate(about))
+	}
+	c := githost.FileChange{Path: strings.TrimSuffix(path, "\x00")}
+	if strings.Trim(f[2], "0") != "" {
+		c.Before = f[2]
+	}
+	if strings.Trim(f[3], "0") != "" {
+		c.After = f[3]
+		c.Irregular = f[1] != "100644"
+	}
+	return c, nil
+}
+
+// readPatch reads the diffs of files, in their order.
+func readPatch(out *bufio.Reader, files []githost.FileChange) error {
+	at, size, whole, inDiff := -1, 0, 0, false
+	for {
+		line, cut, err := readLine(out)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		// No line of a diff begins so.
+		if strings.HasPrefix(line, "diff ") {
+			if at, size, inDiff = at+1, 0, false; at == len(files) {
+				return errEnough
+			}
+			continue
+		}
+		if inDiff = at >= 0 && (inDiff || strings.HasPrefix(line, "@@")); !inDiff {
+			continue
+		}
+		size, whole = size+len(line)+1, whole+len(line)+1
+		f := &files[at]
+		if size > maxDiff || whole > maxPatch {
+			f.Cut = true
+			continue
+		}
+		f.Diff = append(f.Diff, line)
+		f.Cut = f.Cut || cut
+	}
+}
+
+// Record implements githost.Changes.
+func (h *Host) Record(ctx context.Context, cluster, branch, head string, e githost.Event) error {
+	return h.changing(ctx, cluster, branch, head, func(ctx context.Context, repo *repository, _, at plumbing.Hash) error {
+		return repo.addEvents(ctx, map[string][]githost.Event{at.String(): {e}}, h.now())
+	})
+}
+
+// changing lets fn change something of a proposed change that stands at head, in the
+// repository's turn.
+func (h *Host) changing(ctx context.Context, cluster, branch, head string, fn func(ctx context.Context, repo *repository, main, head plumbing.Hash) error) error {
+	ref, err := changeRef(branch)
+	if err != nil {
+		return err
+	}
+	repo, ok, err := h.repository(cluster)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return fmt.Errorf("repository %s is not on this host", cluster)
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	if err := repo.lock(ctx); err != nil {
+		return err
+	}
+	defer repo.unlock()
+	leave, err := h.receives.enter(ctx, holder{owner: h.owner(ctx, cluster), cluster: cluster, role: access.Owner})
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if !h.hasRoom(maxRecord) {
+		return fmt.Errorf("the disk of the Git host is full: %w", githost.ErrFull)
+	}
+	why, err := h.over(ctx, repo, access.Owner, &pushRequest{}, maxRecord)
+	if err != nil {
+		return err
+	}
+	if why != "" {
+		return fmt.Errorf("the repository's quota is used up: %w", githost.ErrFull)
+	}
+	if err := repo.unlockKilled(); err != nil {
+		return err
+	}
+	at, err := readRef(repo.dir, ref)
+	if err != nil {
+		return err
+	}
+	main, err := readRef(repo.dir, mainRef)
+	if err != nil {
+		return err
+	}
+	switch {
+	case at.IsZero() || main.IsZero():
+		return githost.ErrNotFound
+	case at.String() != head:
+		return githost.ErrMoved
+	}
+	return fn(ctx, repo, main, at)
+}
+
+// maxRecord is about what a record or a merge adds to a repository, in bytes.
+const maxRecord = 64 << 10

@@ -1,0 +1,332 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"gitbind.dev/backend/internal/access"
+	"gitbind.dev/backend/internal/githost"
+)
+
+const (
+	// proposal is the branch of the change that most tests propose.
+	proposed = "changes/db/team-a/one"
+	bob      = "oidc:bob@example.com"
+)
+
+var reviewed = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+
+// propose has the owner push a change of one claim, beside another one.
+func propose(t *testing.T) (*served, *clone) {
+	t.Helper()
+	s := serve(t)
+	c := s.clone(t, access.Owner)
+	c.commit("Order", map[string]string{dbA: "plan: small\nsize: 1\n", dbB: "plan: small\n", mqA: "plan: small\n"})
+	c.pushed("HEAD:main")
+	c.git("checkout", "-q", "-b", "mine")
+	c.commit("Make it big", map[string]string{dbA: "plan: big\nsize: 1\n"})
+	c.pushed("HEAD:" + proposed)
+	return s, c
+}
+
+// look reads the change that propose has pushed.
+func (s *served) look(t *testing.T) *githost.Change {
+	t.Helper()
+	c, err := s.Change(t.Context(), cluster, proposed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// approve merges a change as it was seen.
+func (s *served) approve(t *testing.T, c *githost.Change) (string, error) {
+	t.Helper()
+	return s.Merge(t.Context(), cluster, githost.Merge{Branch: c.Branch, Head: c.Head, Effect: c.Effect, By: bob, Message: "Right so.", At: reviewed})
+}
+
+func TestAChangeIsShownDiscussedAndMerged(t *testing.T) {
+	t.Parallel()
+	s, c := propose(t)
+	list, err := s.Changes(t.Context(), cluster)
+	if err != nil || len(list) != 1 || list[0].Branch != proposed || list[0].Subject != "Make it big" || list[0].ProposedBy()[0] != "owner" {
+		t.Fatalf("changes: %+v, %v", list, err)
+	}
+	seen := s.look(t)
+	want := []githost.FileChange{{Path: dbA, Before: c.blob("HEAD~1:" + dbA), After: c.blob("HEAD:" + dbA), Diff: []string{"@@ -1,2 +1,2 @@", "-plan: small", "+plan: big", " size: 1"}}}
+	if d := cmp.Diff(want, seen.Files); d != "" || seen.Effect == "" || len(seen.Conflicts) > 0 || len(seen.Commits) != 1 {
+		t.Errorf("change %+v (-want +got):\n%s", seen, d)
+	}
+	comment := githost.Event{Kind: githost.EventCommented, By: bob, At: reviewed, Message: "Why?\n<b>\"\u2028"}
+	if err := s.Record(t.Context(), cluster, proposed, seen.Head, comment); err != nil {
+		t.Fatal(err)
+	}
+	comment.Commit = seen.Head
+	if seen = s.look(t); len(seen.Events) != 2 || !slices.Contains(seen.Events, comment) {
+		t.Errorf("events: %+v", seen.Events)
+	}
+
+	merge, err := s.approve(t, seen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.git("fetch", "-q", "--prune", "origin", "main", "+refs/notes/reviews:refs/notes/reviews")
+	wantLog := merge + " bob@example.com"
+	if got := c.git("log", "-1", "--format=%H %an <%ae> | %cn <%ce> | %P | %B", "FETCH_HEAD"); !strings.HasPrefix(got, merge) {
+		t.Errorf("main is %s, want %s", got, wantLog)
+	} else if d := cmp.Diff("oidc:bob@example.com <oidc%3Abob%40example.com@people.gitbind.dev> | gitbind <backend@control-plane.gitbind.dev> | "+
+		strings.TrimSpace(c.git("rev-parse", "HEAD~1"))+" "+seen.Head+" | Merge "+proposed+"\n\nMake it big\n\nRight so.\n\nProposed-by: owner\nApproved-by: oidc:bob@example.com",
+		strings.TrimSpace(strings.TrimPrefix(got, merge+" "))); d != "" {
+		t.Errorf("merge (-want +got):\n%s", d)
+	}
+	if out := c.git("log", "--notes=reviews", "-1", "--format=%N", seen.Head); strings.Count(out, "{") != 3 || !strings.Contains(out, `"event":"approved","by":"oidc:bob@example.com"`) {
+		t.Errorf("stock git shows the notes:\n%s", out)
+	}
+	if _, err := s.Change(t.Context(), cluster, proposed); !errors.Is(err, githost.ErrNotFound) {
+		t.Errorf("the branch of a merged change: %v", err)
+	}
+	moves := s.moves.list()
+	if n := len(moves); n < 2 || moves[n-2].Ref != mainRef || moves[n-2].Hash != merge || moves[n-1].Ref != "refs/heads/"+proposed || moves[n-1].Hash != "" {
+		t.Errorf("announced: %v", moves)
+	}
+	s.fsck(t)
+}
+
+// blob is the hash of a file.
+func (c *clone) blob(name string) string {
+	c.t.Helper()
+	return strings.TrimSpace(c.git("rev-parse", name))
+}
+
+func TestAnApprovalIsOfWhatWasSeen(t *testing.T) {
+	t.Parallel()
+	s, c := propose(t)
+	seen := s.look(t)
+
+	// Main moves on elsewhere: the effect is the same.
+	c.git("checkout", "-q", "main")
+	c.commit("Order more", map[string]string{dbC: "plan: small\n"})
+	c.pushed("HEAD:main")
+	if again := s.look(t); again.Effect != seen.Effect || len(again.Files) != 1 {
+		t.Errorf("effect %+v, want that of %+v", again, seen)
+	}
+	// The branch moves on: what was seen is not what would be merged.
+	c.git("checkout", "-q", "mine")
+	c.commit("And more", map[string]string{dbB: "plan: big\n"})
+	c.pushed("HEAD:" + proposed)
+	if _, err := s.approve(t, seen); !errors.Is(err, githost.ErrMoved) {
+		t.Errorf("a head that nobody saw: %v", err)
+	}
+	if err := s.Record(t.Context(), cluster, proposed, seen.Head, githost.Event{Kind: githost.EventRejected, By: bob}); !errors.Is(err, githost.ErrMoved) {
+		t.Errorf("a verdict on an older head: %v", err)
+	}
+	seen = s.look(t)
+	// Main gets a part of it: the same head changes something else now.
+	c.git("checkout", "-q", "main")
+	c.commit("Make two big", map[string]string{dbB: "plan: big\n"})
+	c.pushed("HEAD:main")
+	if _, err := s.approve(t, seen); !errors.Is(err, githost.ErrMoved) {
+		t.Errorf("an effect that nobody saw: %v", err)
+	}
+	if _, err := s.approve(t, s.look(t)); err != nil {
+		t.Error(err)
+	}
+	s.fsck(t)
+}
+
+func TestAChangeInConflictIsNotMerged(t *testing.T) {
+	t.Parallel()
+	s, c := propose(t)
+	c.git("checkout", "-q", "main")
+	c.commit("Make it medium", map[string]string{dbA: "plan: medium\nsize: 1\n"})
+	c.pushed("HEAD:main")
+	seen := s.look(t)
+	if d := cmp.Diff([]string{dbA}, seen.Conflicts); d != "" || seen.Effect != "" || len(seen.Files) > 0 {
+		t.Errorf("change %+v", seen)
+	}
+	if _, err := s.approve(t, seen); !errors.Is(err, githost.ErrMoved) {
+		t.Errorf("merged: %v", err)
+	}
+
+	c.git("checkout", "-q", "--orphan", "other")
+	c.commit("Another repository", map[string]string{"x": "x\n"})
+	c.pushed("HEAD:changes/other")
+	other, err := s.Change(t.Context(), cluster, "changes/other")
+	if err != nil || !other.Unrelated || other.Effect != "" {
+		t.Errorf("change %+v: %v", other, err)
+	}
+}
+
+// TestARemovalBesideALikeFileIsNoRename: git would take the change of the file that is
+// gone for one of the file that is like it.
+func TestARemovalBesideALikeFileIsNoRename(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	c := s.clone(t, access.Owner)
+	text := strings.Repeat("line: 1\n", 40)
+	c.commit("Order", map[string]string{dbA: text})
+	c.pushed("HEAD:main")
+	c.git("checkout", "-q", "-b", "mine")
+	c.commit("Change", map[string]string{dbA: text + "size: 2\n"})
+	c.pushed("HEAD:" + proposed)
+	c.git("checkout", "-q", "main")
+	c.git("rm", "-q", dbA)
+	c.commit("Order another in its place", map[string]string{dbB: text})
+	c.pushed("HEAD:main")
+	if seen := s.look(t); len(seen.Files) > 0 || !slices.Equal(seen.Conflicts, []string{dbA}) {
+		t.Errorf("change %+v, want a conflict", seen)
+	}
+}
+
+func TestLookingAtAChangeWritesNothing(t *testing.T) {
+	t.Parallel()
+	s, c := propose(t)
+	c.git("checkout", "-q", "main")
+	c.commit("Order more", map[string]string{dbC: "plan: small\n"})
+	c.pushed("HEAD:main")
+	files := func() (all []string) {
+		_ = filepath.WalkDir(s.git.dir, func(path string, e fs.DirEntry, err error) error {
+			if err == nil && !e.IsDir() {
+				all = append(all, path)
+			}
+			return err
+		})
+		return all
+	}
+	before := files()
+	s.look(t)
+	if _, err := s.Changes(t.Context(), cluster); err != nil {
+		t.Error(err)
+	}
+	if d := cmp.Diff(before, files()); d != "" {
+		t.Errorf("files (-before +after):\n%s", d)
+	}
+	left, err := os.ReadDir(s.git.dir)
+	if err != nil || slices.ContainsFunc(left, func(e os.DirEntry) bool { return strings.HasPrefix(e.Name(), newPrefix) }) {
+		t.Errorf("left over: %v, %v", left, err)
+	}
+}
+
+func TestARejectedChangeMayBeDeleted(t *testing.T) {
+	t.Parallel()
+	s, c := propose(t)
+	c.refused("it stays until it is merged or rejected", ":"+proposed)
+	seen := s.look(t)
+	if err := s.Record(t.Context(), cluster, proposed, seen.Head, githost.Event{Kind: githost.EventRejected, By: bob, At: reviewed}); err != nil {
+		t.Fatal(err)
+	}
+	if !s.look(t).Rejected() {
+		t.Error("it is not rejected")
+	}
+	// Another head is another proposal.
+	c.commit("Better", map[string]string{dbA: "plan: medium\nsize: 1\n"})
+	c.pushed("HEAD:" + proposed)
+	if s.look(t).Rejected() {
+		t.Error("the new head is rejected, too")
+	}
+	c.refused("it stays until it is merged or rejected", ":"+proposed)
+	if err := s.Record(t.Context(), cluster, proposed, s.look(t).Head, githost.Event{Kind: githost.EventRejected, By: bob, At: reviewed}); err != nil {
+		t.Fatal(err)
+	}
+	c.pushed(":" + proposed)
+	s.fsck(t)
+}
+
+func TestWhoPushesIsRecordedAndNobodyElseWritesThat(t *testing.T) {
+	t.Parallel()
+	s, rights, c := sharing(t)
+	rights.set("propose db")
+	c.git("checkout", "-q", "-b", "mine")
+	c.commit("One", map[string]string{dbA: "plan: big\n"})
+	c.pushed("HEAD:" + proposed)
+	c.pushed("HEAD:changes/db/team-a/again")
+	c.commit("Two", map[string]string{dbA: "plan: bigger\n"})
+	c.pushed("HEAD:" + proposed)
+	seen := s.look(t)
+	if got := seen.ProposedBy(); !slices.Equal(got, []string{bob}) || len(seen.Events) != 3 {
+		t.Errorf("proposed by %v: %+v", got, seen.Events)
+	}
+	// The owner goes on with what bob began: both have proposed it.
+	owner := s.clone(t, access.Owner)
+	owner.git("checkout", "-q", "-b", "mine", "origin/"+proposed)
+	owner.commit("Three", map[string]string{dbA: "plan: biggest\n"})
+	owner.pushed("HEAD:" + proposed)
+	if got := s.look(t).ProposedBy(); len(got) != 2 || !slices.Contains(got, bob) || !slices.Contains(got, "owner") {
+		t.Errorf("proposed by %v", got)
+	}
+	for _, role := range []*clone{c, owner, s.clone(t, access.Konnector), s.clone(t, access.Bridge)} {
+		role.refused("only the branches", "--force", "HEAD:refs/notes/reviews")
+		role.refused("only the branches", "--delete", "refs/notes/reviews")
+	}
+	// A push that is refused proposes nothing.
+	c.commit("Not his", map[string]string{mqA: "plan: big\n"})
+	head := c.blob("HEAD")
+	c.refused("may not propose", "HEAD:changes/mq")
+	if out, err := stockGit(t, s.bare(), nil, "cat-file", "-e", noteName(head)); err == nil {
+		t.Errorf("it is recorded: %s", out)
+	}
+	s.fsck(t)
+}
+
+func TestABranchesNameMeansNothingToAShell(t *testing.T) {
+	t.Parallel()
+	s, c := propose(t)
+	for _, name := range []string{"$(id)", "a;b", "a'b", "`x`", "-n", "a/-n", "a|b", "a&b", "ä", "a#b", "a\"b", "a!b", "a>b", "(a)"} {
+		c.refused("as others copy it into commands", "HEAD:refs/heads/changes/"+name)
+	}
+	for _, name := range []string{"db.example.com/team-a/one", "a%2Fb", "fix_1+2=3@4"} {
+		c.pushed("HEAD:changes/" + name)
+	}
+	for _, name := range []string{"../main", "changes", "main", "changes/", "changes/../main", "conflicts/x", "changes/a b"} {
+		if _, err := s.Change(t.Context(), cluster, name); !errors.Is(err, githost.ErrNotFound) {
+			t.Errorf("change %q: %v", name, err)
+		}
+	}
+}
+
+func TestWhatIsSaidOfAChangeIsBounded(t *testing.T) {
+	t.Parallel()
+	s, c := propose(t)
+	head := s.look(t).Head
+	long := strings.Repeat("x", githost.MaxMessage)
+	for i := range githost.MaxComments {
+		e := githost.Event{Kind: githost.EventCommented, By: bob, At: reviewed, Message: fmt.Sprintf("%d %s", i, long)}
+		if err := s.Record(t.Context(), cluster, proposed, head, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Record(t.Context(), cluster, proposed, head, githost.Event{Kind: githost.EventCommented, By: bob}); !errors.Is(err, githost.ErrFull) {
+		t.Errorf("one more: %v", err)
+	}
+	if seen := s.look(t); len(seen.Events) != githost.MaxComments+1 {
+		t.Errorf("%d events", len(seen.Events))
+	}
+	if _, err := s.approve(t, s.look(t)); err != nil {
+		t.Errorf("the verdict finds no room: %v", err)
+	}
+
+	// More files than anybody reads are no change that can be approved.
+	c.git("checkout", "-q", "main")
+	files := map[string]string{}
+	for i := range githost.MaxChangedFiles + 1 {
+		files[fmt.Sprintf("bindings/db/claims/team-a/n%d.yaml", i)] = "plan: small\n"
+	}
+	c.commit("Order many", files)
+	c.pushed("HEAD:" + proposed)
+	seen := s.look(t)
+	if !seen.More || seen.Effect != "" || len(seen.Files) != githost.MaxChangedFiles || len(seen.Files[githost.MaxChangedFiles-1].Diff) == 0 {
+		t.Errorf("more %v, effect %q, %d files", seen.More, seen.Effect, len(seen.Files))
+	}
+	if _, err := s.approve(t, seen); !errors.Is(err, githost.ErrMoved) {
+		t.Errorf("merged: %v", err)
+	}
+}

@@ -1,0 +1,209 @@
+package embedded
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"gitbind.dev/backend/internal/access"
+	"gitbind.dev/backend/internal/githost"
+)
+
+// reviewsRef keeps what happened to proposed changes: Git notes, which stock git shows
+// with git log --notes=reviews. Nobody can push to it.
+const reviewsRef = "refs/notes/reviews"
+
+// maxPushedChanges bounds the change branches that a person sets with one push: each is
+// recorded.
+const maxPushedChanges = 100
+
+// events are what is recorded of commits, by commit, the oldest first.
+func (r *repository) events(ctx context.Context, commits []string) (map[string][]githost.Event, error) {
+	all := map[string][]githost.Event{}
+	if len(commits) == 0 {
+		return all, nil
+	}
+	var names strings.Builder
+	for _, c := range commits {
+		names.WriteString(noteName(c) + "\n")
+	}
+	err := r.stream(ctx, strings.NewReader(names.String()), func(out *bufio.Reader) error {
+		for _, c := range commits {
+			_, size, err := header(out, noteName(c))
+			if errors.Is(err, githost.ErrNotFound) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			note, err := io.ReadAll(io.LimitReader(out, size))
+			if err != nil {
+				return err
+			}
+			if _, err := out.Discard(1); err != nil {
+				return err
+			}
+			if all[c], err = readEvents(c, note); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, "cat-file", "--batch")
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", reviewsRef, err)
+	}
+	return all, nil
+}
+
+// notePath is where the notes have that of a commit: git reads any fan-out, and this one
+// keeps each folder small.
+func notePath(commit string) string { return commit[:2] + "/" + commit[2:] }
+
+func noteName(commit string) string { return reviewsRef + ":" + notePath(commit) }
+
+func readEvents(commit string, note []byte) ([]githost.Event, error) {
+	var events []githost.Event
+	for line := range bytes.Lines(note) {
+		e := githost.Event{Commit: commit}
+		if err := json.Unmarshal(line, &e); err != nil {
+			return nil, fmt.Errorf("note of commit %s: %w", short(commit), err)
+		}
+		events = append(events, e)
+	}
+	return events, nil
+}
+
+// addEvents records events of commits, by commit, in one commit of the notes. What a
+// commit has already is not recorded twice. The caller has the repository's turn.
+func (r *repository) addEvents(ctx context.Context, added map[string][]githost.Event, now time.Time) error {
+	commits := slices.Sorted(maps.Keys(added))
+	present, err := r.events(ctx, commits)
+	if err != nil {
+		return err
+	}
+	var files bytes.Buffer
+	for _, c := range commits {
+		events, err := appendEvents(present[c], added[c])
+		if err != nil {
+			return err
+		}
+		if len(events) == len(present[c]) {
+			continue
+		}
+		note, err := writeEvents(events)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&files, "M 100644 inline %s\ndata %d\n%s\n", notePath(c), len(note), note)
+	}
+	if files.Len() == 0 {
+		return nil
+	}
+	before, err := readRef(r.dir, reviewsRef)
+	if err != nil {
+		return err
+	}
+	const message = "Record reviews\n"
+	var stream bytes.Buffer
+	fmt.Fprintf(&stream, "commit %s\ncommitter gitbind <backend@%s> %d +0000\ndata %d\n%s", reviewsRef, controlPlaneDomain, now.Unix(), len(message), message)
+	if !before.IsZero() {
+		fmt.Fprintf(&stream, "from %s^0\n", reviewsRef)
+	}
+	stream.Write(files.Bytes())
+	stream.WriteString("done\n")
+	return r.change(ctx, &stream, nil, "fast-import", "--quiet", "--done")
+}
+
+func appendEvents(present, added []githost.Event) ([]githost.Event, error) {
+	all := slices.Clone(present)
+	comments := 0
+	for _, e := range present {
+		if e.Kind == githost.EventCommented {
+			comments++
+		}
+	}
+	for _, e := range added {
+		same := func(p githost.Event) bool {
+			return e.Kind == githost.EventPushed && p.Kind == e.Kind && p.By == e.By && p.Branch == e.Branch
+		}
+		if slices.ContainsFunc(all, same) {
+			continue
+		}
+		if e.Kind == githost.EventCommented {
+			comments++
+		}
+		if comments > githost.MaxComments || len(all) >= githost.MaxEvents {
+			return nil, githost.ErrFull
+		}
+		all = append(all, e)
+	}
+	return all, nil
+}
+
+func writeEvents(events []githost.Event) ([]byte, error) {
+	var note bytes.Buffer
+	lines := json.NewEncoder(&note)
+	lines.SetEscapeHTML(false)
+	for _, e := range events {
+		if err := lines.Encode(e); err != nil {
+			return nil, err
+		}
+	}
+	return note.Bytes(), nil
+}
+
+// change runs git to its end, whoever waits for it: it must not be ended while it holds
+// the lock of a ref. The caller has the repository's turn.
+func (r *repository) change(ctx context.Context, stdin io.Reader, out io.Writer, args ...string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), receiveTimeout)
+	defer cancel()
+	cmd := r.git.command(ctx, r.dir, args...)
+	var stderr bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, out, &stderr
+	err := r.git.run(cmd)
+	if ended := (*exec.ExitError)(nil); errors.As(err, &ended) && !ended.Exited() {
+		r.killed.Store(true)
+	}
+	if err != nil {
+		return fmt.Errorf("git %s: %w: %s", args[0], err, abbreviate(strings.TrimSpace(stderr.String())))
+	}
+	return nil
+}
+
+// recordPushes records, before a push is taken, who proposes a change by it: nobody
+// approves what they have pushed themselves. The error is a *ruling when there is no room.
+func (h *Host) recordPushes(ctx context.Context, repo *repository, caller access.Caller, req *pushRequest) error {
+	if caller.Role != access.Owner && caller.Role != access.Member {
+		return nil
+	}
+	now := h.now().UTC().Truncate(time.Second)
+	pushed := map[string][]githost.Event{}
+	var last string
+	for _, c := range req.Commands {
+		if branch, ok := strings.CutPrefix(c.Ref, "refs/heads/"); ok && strings.HasPrefix(c.Ref, changesPrefix) && !c.remove() {
+			last = c.Ref
+			head := c.New.String()
+			pushed[head] = append(pushed[head], githost.Event{Kind: githost.EventPushed, By: caller.Name, At: now, Branch: branch})
+		}
+	}
+	if len(pushed) == 0 {
+		return nil
+	}
+	if len(pushed) > maxPushedChanges {
+		return &ruling{last, fmt.Sprintf("it sets more than %d change branches: push them in several pushes", maxPushedChanges)}
+	}
+	err := repo.addEvents(ctx, pushed, now)
+	if errors.Is(err, githost.ErrFull) {
+		return &ruling{last, fmt.Sprintf("its commit was pushed or reviewed more than %d times already: add a commit", githost.MaxEvents)}
+	}
+	return err
+}

@@ -18,6 +18,7 @@ import (
 	"gitbind.dev/backend/internal/githost/embedded"
 	"gitbind.dev/backend/internal/keyring"
 	"gitbind.dev/backend/internal/onboarding"
+	"gitbind.dev/backend/internal/requests"
 	"gitbind.dev/backend/internal/ui"
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/metrics"
@@ -73,8 +74,9 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 
 	api := http.NewServeMux()
 	(&events.Handler{Hub: hub, Heads: host.Heads, Authenticator: auth, Log: log}).Mount(api)
+	asked := &requests.Server{Login: issuers, Log: log}
 	people := &onboarding.Service{
-		Client: cluster.GetClient(), Live: cluster.GetAPIReader(), Login: issuers, People: issuers, Host: host,
+		Client: cluster.GetClient(), Live: cluster.GetAPIReader(), Requests: asked, People: issuers, Host: host,
 		Info: restapi.Info{
 			Version: version.String(), Issuer: issuers[0].URL(), ClientID: issuers[0].ClientID(), Scopes: scopes,
 		},

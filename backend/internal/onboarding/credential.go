@@ -13,6 +13,7 @@ import (
 	"gitbind.dev/backend/internal/credential"
 	"gitbind.dev/backend/internal/login"
 	"gitbind.dev/backend/internal/refusal"
+	"gitbind.dev/backend/internal/requests"
 	"gitbind.dev/gitbridge/api/restapi"
 )
 
@@ -37,10 +38,10 @@ func (s *Service) mountCredentials(mux *http.ServeMux) {
 		return &restapi.Credential{Username: credential.KonnectorUser, Expires: who.Expires, RenewAfter: s.Keys.RenewAfter(who.Expires)}, nil
 	}))
 	mux.Handle("POST "+path, handleKonnector(s, s.renew))
-	mux.Handle("POST "+path+"/rotate", s.handle(requestTimeout, func(_ http.ResponseWriter, r *http.Request, who login.Identity) (any, error) {
+	mux.Handle("POST "+path+"/rotate", s.Requests.Handle(requests.Timeout, func(_ http.ResponseWriter, r *http.Request, who login.Identity) (any, error) {
 		return s.rotate(r.Context(), who, r.PathValue("id"))
 	}))
-	mux.Handle("DELETE "+path, s.handle(requestTimeout, func(_ http.ResponseWriter, r *http.Request, who login.Identity) (any, error) {
+	mux.Handle("DELETE "+path, s.Requests.Handle(requests.Timeout, func(_ http.ResponseWriter, r *http.Request, who login.Identity) (any, error) {
 		return struct{}{}, s.revoke(r.Context(), who, r.PathValue("id"))
 	}))
 }
@@ -49,12 +50,12 @@ func (s *Service) mountCredentials(mux *http.ServeMux) {
 // the request's body as far as it needs it.
 func handleKonnector[T any](s *Service, flow func(context.Context, access.Caller, io.Reader) (*T, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+		ctx, cancel := context.WithTimeout(r.Context(), requests.Timeout)
 		defer cancel()
 		r = r.WithContext(ctx)
 		answer, err := konnectorAsks(s, r, flow)
 		if err == nil {
-			writeJSON(w, http.StatusOK, answer)
+			requests.WriteJSON(w, http.StatusOK, answer)
 			return
 		}
 		if refusal.Is(err, refusal.Unauthenticated) {

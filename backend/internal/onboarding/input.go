@@ -1,26 +1,17 @@
 package onboarding
 
 import (
-	"encoding/json"
-	"errors"
-	"io"
 	"net/http"
 	"regexp"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"gitbind.dev/backend/internal/refusal"
+	"gitbind.dev/backend/internal/requests"
 	"gitbind.dev/gitbridge/api/restapi"
 )
-
-// maxBody bounds a request: all of them are a few names.
-const maxBody = 64 << 10
-
-// bodyTimeout is how long a client may take to send it.
-const bodyTimeout = 10 * time.Second
 
 // connectInput is a connect that can be carried out.
 type connectInput struct {
@@ -37,7 +28,7 @@ var uid = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
 
 func parseConnect(w http.ResponseWriter, r *http.Request) (connectInput, error) {
 	var body restapi.ConnectRequest
-	if err := decode(w, r, &body); err != nil {
+	if err := requests.Decode(w, r, &body); err != nil {
 		return connectInput{}, err
 	}
 	if n := utf8.RuneCountInString(body.Name); n == 0 || n > 63 || !printable(body.Name) {
@@ -70,34 +61,11 @@ type bindInput struct {
 
 func parseBind(w http.ResponseWriter, r *http.Request) (bindInput, error) {
 	var body restapi.BindRequest
-	if err := decode(w, r, &body); err != nil {
+	if err := requests.Decode(w, r, &body); err != nil {
 		return bindInput{}, err
 	}
 	if len(validation.IsDNS1123Subdomain(body.Offer)) > 0 {
 		return bindInput{}, refusal.New(refusal.Invalid, "offer: give the name of an offer in the catalogue")
 	}
 	return bindInput{cluster: r.PathValue("id"), template: body.Offer}, nil
-}
-
-// decode reads one JSON object, strictly: a misspelt field is an error, not a
-// default.
-func decode(w http.ResponseWriter, r *http.Request, into any) error {
-	// Clients may be slow, but not for ever; afterwards there is no deadline
-	// again, as the server takes one that passes for a client that left.
-	ctl := http.NewResponseController(w)
-	_ = ctl.SetReadDeadline(time.Now().Add(bodyTimeout))
-	defer func() { _ = ctl.SetReadDeadline(time.Time{}) }()
-	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
-	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
-		var tooLarge *http.MaxBytesError
-		if errors.As(err, &tooLarge) {
-			return refusal.New(refusal.TooLarge, "the request is larger than %d KiB", maxBody>>10)
-		}
-		return refusal.Because(err, refusal.Invalid, "the request is no JSON of the expected form: %v", err)
-	}
-	if err := d.Decode(&struct{}{}); !errors.Is(err, io.EOF) {
-		return refusal.New(refusal.Invalid, "the request has more than one JSON object")
-	}
-	return nil
 }

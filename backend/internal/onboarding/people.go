@@ -45,7 +45,7 @@ func (s *Service) Cluster(ctx context.Context, who login.Identity, id string) (*
 	if !refusal.Is(notTheirs, refusal.NotFound) || !v1alpha1.ValidClusterID(id) {
 		return cb, notTheirs
 	}
-	if err := s.asking.May(who); err != nil {
+	if err := s.Requests.May(who); err != nil {
 		return nil, err
 	}
 	ok, err := s.mayView(ctx, who, id)

@@ -22,6 +22,7 @@ import (
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/login"
 	"gitbind.dev/backend/internal/refusal"
+	"gitbind.dev/backend/internal/requests"
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 )
@@ -37,24 +38,24 @@ const maxShares = 500
 
 func (s *Service) mountShares(mux *http.ServeMux) {
 	const path = "/v1/clusters/{id}/shares"
-	mux.Handle("GET "+path, s.handle(requestTimeout, func(_ http.ResponseWriter, r *http.Request, who login.Identity) (any, error) {
+	mux.Handle("GET "+path, s.Requests.Handle(requests.Timeout, func(_ http.ResponseWriter, r *http.Request, who login.Identity) (any, error) {
 		return s.Shares(r.Context(), who, r.PathValue("id"))
 	}))
-	mux.Handle("POST "+path, s.handle(requestTimeout, func(w http.ResponseWriter, r *http.Request, who login.Identity) (any, error) {
+	mux.Handle("POST "+path, s.Requests.Handle(requests.Timeout, func(w http.ResponseWriter, r *http.Request, who login.Identity) (any, error) {
 		share, err := parseShare(w, r)
 		if err != nil {
 			return nil, err
 		}
 		return s.Share(r.Context(), who, r.PathValue("id"), share)
 	}))
-	mux.Handle("DELETE "+path+"/{share}", s.handle(requestTimeout, func(_ http.ResponseWriter, r *http.Request, who login.Identity) (any, error) {
+	mux.Handle("DELETE "+path+"/{share}", s.Requests.Handle(requests.Timeout, func(_ http.ResponseWriter, r *http.Request, who login.Identity) (any, error) {
 		return struct{}{}, s.Unshare(r.Context(), who, r.PathValue("id"), r.PathValue("share"))
 	}))
 }
 
 func parseShare(w http.ResponseWriter, r *http.Request) (restapi.Share, error) {
 	var share restapi.Share
-	err := decode(w, r, &share)
+	err := requests.Decode(w, r, &share)
 	return share, err
 }
 

@@ -10,20 +10,21 @@ import (
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/login"
 	"gitbind.dev/backend/internal/refusal"
+	"gitbind.dev/backend/internal/requests"
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
 func (s *Service) mountTransfer(mux *http.ServeMux) {
 	const path = "POST /v1/clusters/{id}/transfer"
-	mux.Handle(path, s.handle(requestTimeout, func(w http.ResponseWriter, r *http.Request, who login.Identity) (any, error) {
+	mux.Handle(path, s.Requests.Handle(requests.Timeout, func(w http.ResponseWriter, r *http.Request, who login.Identity) (any, error) {
 		var body restapi.TransferRequest
-		if err := decode(w, r, &body); err != nil {
+		if err := requests.Decode(w, r, &body); err != nil {
 			return nil, err
 		}
 		return s.offerTransfer(r.Context(), who, r.PathValue("id"), body.To)
 	}))
-	mux.Handle(path+"/accept", s.handle(requestTimeout, func(_ http.ResponseWriter, r *http.Request, who login.Identity) (any, error) {
+	mux.Handle(path+"/accept", s.Requests.Handle(requests.Timeout, func(_ http.ResponseWriter, r *http.Request, who login.Identity) (any, error) {
 		return s.acceptTransfer(r.Context(), who, r.PathValue("id"))
 	}))
 }

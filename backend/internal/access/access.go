@@ -245,6 +245,11 @@ func (a *Authenticator) person(ctx context.Context, cluster, raw string) (Caller
 	if err != nil {
 		return Caller{}, err
 	}
+	return a.Person(ctx, cluster, id)
+}
+
+// Person tells as whom somebody who is signed in comes to a cluster's repository.
+func (a *Authenticator) Person(ctx context.Context, cluster string, id login.Identity) (Caller, error) {
 	cb, err := findCluster(ctx, a.Clusters, a.Live, cluster)
 	if err != nil {
 		return Caller{}, err

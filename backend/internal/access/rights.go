@@ -3,6 +3,7 @@ package access
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,6 +33,19 @@ func (p Part) Name() string {
 		return "*:" + p.Namespace
 	}
 	return p.Binding + ":" + p.Namespace
+}
+
+// PartOf is the part that a file of main belongs to; all of the repository for one that
+// could be taken for a part's in RBAC and is none.
+func PartOf(path string) Part {
+	f := strings.Split(path, "/")
+	if len(f) < 3 || f[0] != "bindings" || f[1] == "" || strings.ContainsAny(f[1], ":*") {
+		return Part{}
+	}
+	if len(f) > 4 && (f[2] == "claims" || f[2] == "inputs") {
+		return Part{Binding: f[1], Namespace: f[3]}
+	}
+	return Part{Binding: f[1]}
 }
 
 func (p Part) String() string {

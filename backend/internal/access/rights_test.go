@@ -100,3 +100,23 @@ func TestAPartIsAskedAboutByEachNameThatCoversIt(t *testing.T) {
 		}
 	}
 }
+
+func TestPartOf(t *testing.T) {
+	all := Part{}
+	for path, want := range map[string]Part{
+		"bindings/dbs.example.com/claims/team-a/one.yaml": {"dbs.example.com", "team-a"},
+		"bindings/dbs.example.com/inputs/team-a/one.yaml": {"dbs.example.com", "team-a"},
+		"bindings/dbs.example.com/claims/stray.yaml":      {Binding: "dbs.example.com"},
+		"bindings/dbs.example.com/request.yaml":           {Binding: "dbs.example.com"},
+		"bindings/dbs.example.com/other/team-a/one.yaml":  {Binding: "dbs.example.com"},
+		"bindings/stray.yaml":                             all,
+		"OWNERS":                                          all,
+		"bindings/*/claims/team-a/one.yaml":               all,
+		"bindings/a:b/claims/team-a/one.yaml":             all,
+		"other/dbs.example.com/claims/team-a/one.yaml":    all,
+	} {
+		if got := PartOf(path); got != want {
+			t.Errorf("%s is of %+v, want %+v", path, got, want)
+		}
+	}
+}

@@ -47,6 +47,7 @@ func TestBackend(t *testing.T) {
 		t.Run("a request that makes no sense is refused with words", together(f.testInvalid))
 		t.Run("another person's cluster is not there", together(f.testTenants))
 		t.Run("a repository is shared by binding and namespace and taken back", together(f.testShare))
+		t.Run("D2_a proposed change is merged by who may approve it and did not propose it", together(f.testReview))
 		t.Run("an owner hands a cluster over to who accepts it", together(f.testTransfer))
 		t.Run("who may bind what", together(f.testOffersOfOneAPI))
 		t.Run("people use the web page", together(f.testWebPage))

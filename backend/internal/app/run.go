@@ -19,6 +19,7 @@ import (
 	"gitbind.dev/backend/internal/keyring"
 	"gitbind.dev/backend/internal/onboarding"
 	"gitbind.dev/backend/internal/requests"
+	"gitbind.dev/backend/internal/review"
 	"gitbind.dev/backend/internal/ui"
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/metrics"
@@ -84,6 +85,8 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 		Keys:        keys, Agents: auth, KonnectorSeen: auth.KonnectorSeen, Log: log,
 	}
 	people.Mount(api)
+	reviews := &review.Service{Requests: asked, Access: auth, Clusters: cluster.GetClient(), Git: host, Log: log}
+	reviews.Mount(api)
 
 	health := &health{checks: []check{
 		{name: "git-host", probe: host.Ready, critical: true},
@@ -97,7 +100,7 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 			return err
 		}
 		api.Handle("/", web(o.publicURL, s, ui.New(ui.Config{
-			Session: s, Control: people, Git: host, Seen: auth.KonnectorSeen, PublicURL: o.publicURL, Log: log,
+			Session: s, Control: people, Reviews: reviews, Git: host, Seen: auth.KonnectorSeen, PublicURL: o.publicURL, Log: log,
 		})))
 	}
 	public := newServer(guarded(auth.Handler(routes(host, api)), o.publicURL), log)

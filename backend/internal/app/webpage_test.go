@@ -57,6 +57,7 @@ func (f *fixture) testWebPage(t *testing.T) {
 	t.Run("a claim shows its state as it changes and its history", p.testClaim)
 	t.Run("everything is there without scripts", p.testWithoutScripts)
 	t.Run("another person sees nothing of it", p.testStranger)
+	t.Run("D2_a proposed change is looked at, discussed and approved", p.testReviewed)
 	t.Run("a cluster is shared with that person and taken back", p.testShared)
 	t.Run("pages can be read and used by everybody", p.testReadable)
 }
@@ -329,19 +330,20 @@ func (p *webPage) testStranger(t *testing.T) {
 	w.Faultless()
 }
 
+// shares has the owner let somebody at the repository.
+func (p *webPage) shares(owner *chromium.Window, who, role string) {
+	owner.Goes(p.url + "/clusters/" + p.cluster.ID)
+	owner.Do(chromedp.Click(chromedp.CSS(`#shared ~ details summary`), chromedp.NodeVisible))
+	owner.Writes(`#share-who`, who)
+	owner.Do(chromedp.SetValue(chromedp.CSS(`#share-role`), role))
+	owner.Presses(`#shared ~ details button`)
+	owner.Sees("main", "oidc:"+who)
+}
+
 func (p *webPage) testShared(t *testing.T) {
 	owner := p.window(t, env.Carol)
-	share := func(who, role string) {
-		t.Helper()
-		owner.Goes(p.url + "/clusters/" + p.cluster.ID)
-		owner.Do(chromedp.Click(chromedp.CSS(`#shared ~ details summary`), chromedp.NodeVisible))
-		owner.Writes(`#share-who`, who)
-		owner.Do(chromedp.SetValue(chromedp.CSS(`#share-role`), role))
-		owner.Presses(`#shared ~ details button`)
-		owner.Sees("main", "oidc:"+who)
-	}
-	share("auditors@example.com", "view")
-	share(env.Bob, "propose")
+	p.shares(owner, "auditors@example.com", "view")
+	p.shares(owner, env.Bob, "propose")
 	bobs := p.window(t, env.Bob)
 	eventually(t, "Bob sees the cluster", func() error {
 		var his []restapi.Cluster
@@ -376,21 +378,81 @@ func (p *webPage) testShared(t *testing.T) {
 	bobs.Faultless()
 }
 
-// testReadable looks at each page in light and dark, wide and as on a phone, and
-// walks through one by the keyboard.
-func (p *webPage) testReadable(t *testing.T) {
-	check, err := os.ReadFile("testdata/faults.js")
+// testReviewed has Bob propose to change a claim and to cancel another one, and Carol, whose
+// cluster it is, decide.
+func (p *webPage) testReviewed(t *testing.T) {
+	owner := p.window(t, env.Carol)
+	p.shares(owner, env.Bob, "propose")
+	bobs := filepath.Join(t.TempDir(), "clone")
+	eventually(t, "Bob clones", func() error {
+		if out, err := git(t, "", "clone", "-q", withCredential(p.cluster.RepositoryURL, "bob", p.tokens[env.Bob]), bobs); err != nil {
+			return fmt.Errorf("%w %s", err, out)
+		}
+		return nil
+	})
+	const branch = "changes/" + postgresql + "/team-a/orders"
+	claims := filepath.Join(bobs, contract.ClaimsPath(postgresql), "team-a")
+	text, err := os.ReadFile(filepath.Join(claims, "orders.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	larger := strings.Replace(string(text), "postgresql-single-big", "postgresql-replica-big", 1)
+	if err := errors.Join(os.WriteFile(filepath.Join(claims, "orders.yaml"), []byte(larger), 0o600), os.Remove(filepath.Join(claims, "sessions.yaml"))); err != nil {
+		t.Fatal(err)
+	}
+	p.git(t, bobs, "-c", "user.name=Bob", "-c", "user.email=bob@example.com", "commit", "-q", "-a", "-m", "Replicate orders, and drop what nobody uses")
+	p.git(t, bobs, "push", "-q", "origin", "HEAD:"+branch)
+
+	page := p.url + "/clusters/" + p.cluster.ID + "/" + branch
+	his := p.window(t, env.Bob)
+	his.Goes(page)
+	his.Sees("main", "Replicate orders, and drop what nobody uses", "Proposed by oidc:bob@example.com",
+		"Cancels", "team-a/sessions", "Its service and what is in it are deleted.",
+		"Changes", "team-a/orders", "spec.plan", "postgresql-single-big", "postgresql-replica-big",
+		"You cannot approve it.", "may not approve changes of binding "+postgresql+", namespace team-a")
+	his.ShowsNothingOf("Approve and merge")
+	his.Writes(`#review-message`, "It holds all orders.\nMay it have a replica?")
+	his.Presses(`button[value=comment]`)
+	his.Sees("#events ~ ol", "oidc:bob@example.com", "commented", "It holds all orders.", "May it have a replica?")
+
+	owner.Goes(p.url + "/clusters/" + p.cluster.ID)
+	owner.Sees("main", "Proposed changes", "Replicate orders, and drop what nobody uses", "oidc:bob@example.com", "Open")
+	owner.Presses(`#changes ~ div a`)
+	owner.Sees("main", "What it would do", "May it have a replica?", "Approve and merge")
+	p.readable(t, readablePage{"change", page, owner, "light-1200 dark-390"})
+	// What Bob adds meanwhile, she has not seen.
+	p.git(t, bobs, "-c", "user.name=Bob", "-c", "user.email=bob@example.com", "commit", "-q", "--allow-empty", "-m", "Say so")
+	p.git(t, bobs, "push", "-q", "origin", "HEAD:"+branch)
+	owner.Presses(`button[value=approve]`)
+	owner.Sees("main", "The change is not what you have looked at any more")
+	owner.Goes(page)
+	owner.Sees("main", "Say so")
+	owner.Presses(`button[value=approve]`)
+	owner.Sees("h1", "prod-eu")
+	owner.ShowsNothingOf("Proposed changes")
+	p.git(t, p.konnector, "fetch", "-q", "origin", "main")
+	if out, err := git(t, p.konnector, "log", "-1", "--format=%an|%ae|%s", "FETCH_HEAD"); err != nil || strings.TrimSpace(out) != "oidc:carol@example.com|oidc%3Acarol%40example.com@people.gitbind.dev|Merge "+branch {
+		t.Errorf("main: %v %s", err, out)
+	}
+	owner.Goes(p.claimURL("orders"))
+	owner.Sees("main", "plan: postgresql-replica-big", "Replicate orders, and drop what nobody uses")
+	his.Goes(page)
+	his.Sees("h1", "Not found")
+	p.git(t, p.konnector, "merge", "-q", "FETCH_HEAD")
+	owner.Presses(`a[href="/clusters"]`)
+	owner.Goes(p.url + "/clusters/" + p.cluster.ID)
+	owner.Presses(`button[aria-label="Take propose back from oidc:bob@example.com"]`)
+	owner.ShowsNothingOf("oidc:bob@example.com")
+	owner.Faultless()
+	his.Faultless()
+}
+
+// testReadable looks at each page in light and dark, wide and as on a phone, and
+// walks through one by the keyboard.
+func (p *webPage) testReadable(t *testing.T) {
 	w := p.window(t, env.Carol)
 	out := p.browser.Open(t, p.hosts()...)
-	pages := []struct {
-		name, address string
-		in            *chromium.Window
-		// screens are the pictures to take, as "<scheme>-<width>".
-		screens string
-	}{
+	for _, page := range []readablePage{
 		{"welcome", p.url + "/", out, "light-390"},
 		{"clusters", p.url + "/clusters", w, "light-1200"},
 		{"catalogue", p.url + "/catalog", w, "light-1200 dark-1200"},
@@ -401,25 +463,41 @@ func (p *webPage) testReadable(t *testing.T) {
 		{"denied", p.claimURL("reports"), w, "light-1200"},
 		{"not-found", p.url + "/nowhere", w, ""},
 		{"signed-out", p.url + "/clusters", out, ""},
-	}
-	for _, page := range pages {
-		page.in.Goes(page.address)
-		for _, scheme := range []string{"light", "dark"} {
-			for _, width := range []int64{1200, 390} {
-				page.in.Do(page.in.Size(width, 800), page.in.Scheme(scheme))
-				for _, fault := range chromium.Get(page.in, chromedp.Evaluate[[]string](string(check))) {
-					t.Errorf("%s, %s, %d wide: %s", page.name, scheme, width, fault)
-				}
-				look := fmt.Sprintf("%s-%d", scheme, width)
-				if *update && strings.Contains(page.screens, look) {
-					writeScreen(t, page.name+"-"+look, page.in.Picture(width, 1500))
-				}
-			}
-		}
+	} {
+		p.readable(t, page)
 	}
 	p.testKeyboard(t, w)
 	w.Faultless()
 	out.Faultless()
+}
+
+// readablePage is a page that is looked at in all sizes.
+type readablePage struct {
+	name, address string
+	in            *chromium.Window
+	// screens are the pictures to take, as "<scheme>-<width>".
+	screens string
+}
+
+func (p *webPage) readable(t *testing.T, page readablePage) {
+	t.Helper()
+	check, err := os.ReadFile("testdata/faults.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page.in.Goes(page.address)
+	for _, scheme := range []string{"light", "dark"} {
+		for _, width := range []int64{1200, 390} {
+			page.in.Do(page.in.Size(width, 800), page.in.Scheme(scheme))
+			for _, fault := range chromium.Get(page.in, chromedp.Evaluate[[]string](string(check))) {
+				t.Errorf("%s, %s, %d wide: %s", page.name, scheme, width, fault)
+			}
+			look := fmt.Sprintf("%s-%d", scheme, width)
+			if *update && strings.Contains(page.screens, look) {
+				writeScreen(t, page.name+"-"+look, page.in.Picture(width, 1500))
+			}
+		}
+	}
 }
 
 func writeScreen(t *testing.T, name string, png []byte) {

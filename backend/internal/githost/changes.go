@@ -20,11 +20,16 @@ var (
 const (
 	// MaxChanges bounds the changes of a list.
 	MaxChanges = 200
-	// MaxChangedFiles and MaxChangeCommits bound what is shown of one.
-	MaxChangedFiles, MaxChangeCommits = 300, 100
-	// MaxComments and MaxEvents bound what is said of one commit, and all that is
-	// recorded of it; MaxMessage is the longest message, in bytes.
-	MaxComments, MaxEvents, MaxMessage = 100, 200, 4 << 10
+	// MaxChangedFiles bounds the files that are shown of one.
+	MaxChangedFiles = 300
+	// MaxChangeCommits bounds the commits that are shown of one.
+	MaxChangeCommits = 100
+	// MaxComments bounds what is said of one commit.
+	MaxComments = 100
+	// MaxEvents bounds what is recorded of one commit.
+	MaxEvents = 200
+	// MaxMessage is the longest message, in bytes.
+	MaxMessage = 4 << 10
 )
 
 // Changes shows proposed changes, keeps what is said of them, and merges them. A
@@ -98,6 +103,9 @@ type FileChange struct {
 	Path string
 	// Before and After are the blobs, "" where there is no file.
 	Before, After string
+	// Was and Is are the contents; nil where there is no file, and where the files of the
+	// change are too large as a whole.
+	Was, Is []byte
 	// Irregular says that the file would be no plain file: a link, an executable or a
 	// submodule.
 	Irregular bool

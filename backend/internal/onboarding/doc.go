@@ -29,7 +29,7 @@
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,verbs=patch
 //
 // Held only to be handed on to those with whom an owner shares:
-// +kubebuilder:rbac:groups=gitbind.dev,resources=apiserviceexports,verbs=view;propose;write
+// +kubebuilder:rbac:groups=gitbind.dev,resources=apiserviceexports,verbs=view;propose;approve;write
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles,verbs=create;delete
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=rolebindings,verbs=list;create;delete
 //

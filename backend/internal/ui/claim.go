@@ -269,7 +269,13 @@ func (h *handler) newChange(c githost.Commit, cluster string, open bool) change 
 		}
 		out.With = append(out.With, short(w, 100))
 	}
-	for _, line := range c.Diff {
+	out.Diff = diffLines(c.Diff)
+	return out
+}
+
+func diffLines(lines []string) []diffLine {
+	var out []diffLine
+	for _, line := range lines {
 		d := diffLine{Text: visible(line)}
 		switch line[0] {
 		case '+':
@@ -279,7 +285,7 @@ func (h *handler) newChange(c githost.Commit, cluster string, open bool) change 
 		case '@':
 			d.Sort = "at"
 		}
-		out.Diff = append(out.Diff, d)
+		out = append(out, d)
 	}
 	return out
 }

@@ -190,7 +190,9 @@ type clusterView struct {
 	Seen       string
 	Repository string
 	Notes      []Note
-	Bindings   []bindingRow
+	// Changes are those that are proposed.
+	Changes  []changeRow
+	Bindings []bindingRow
 	// Offers are what it may still bind, by group; MoreOffers those beyond.
 	Offers     []section
 	MoreOffers int
@@ -248,6 +250,10 @@ func (h *handler) cluster(r *http.Request, who login.Identity) (*page, error) {
 	if s != nil {
 		v.Attention, v.More = cutRows(attention(clusterNames{cb, namesOf(exports)}, s))
 		v.Refused, v.MoreFiles = cutRows(refused(s))
+	}
+	// What cannot be read just now is left out.
+	if changes, err := h.Reviews.Changes(r.Context(), who, cb.Name); err == nil {
+		v.Changes = h.changeRows(cb.Name, changes)
 	}
 	if access.Owns(who, cb) {
 		h.ownersPart(r.Context(), who, cb, exports, &v)

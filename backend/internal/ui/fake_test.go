@@ -52,7 +52,10 @@ type world struct {
 	bound []string
 	// shares are of all clusters, which their users may view.
 	shares []restapi.Share
-	reads  int
+	// changes are those of all clusters, and reviews what was said of them.
+	changes []restapi.Change
+	reviews []restapi.Review
+	reads   int
 	// asked counts questions for versions.
 	asked int
 }
@@ -240,7 +243,7 @@ func newWorld() *world {
 
 func (w *world) handler() http.Handler {
 	return New(Config{
-		Session: w, Control: w, Git: w, Seen: func(string) time.Time { return w.seen }, PublicURL: "https://gitbind.example.com",
+		Session: w, Control: w, Reviews: w, Git: w, Seen: func(string) time.Time { return w.seen }, PublicURL: "https://gitbind.example.com",
 		Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now },
 	})
 }
@@ -377,4 +380,29 @@ func (w *world) Unshare(ctx context.Context, who login.Identity, cluster, id str
 	_, err := w.Shares(ctx, who, cluster)
 	w.shares = slices.DeleteFunc(w.shares, func(s restapi.Share) bool { return err == nil && s.ID == id })
 	return err
+}
+
+func (w *world) Changes(ctx context.Context, who login.Identity, cluster string) ([]restapi.Change, error) {
+	_, err := w.Cluster(ctx, who, cluster)
+	return w.changes, err
+}
+
+func (w *world) Change(ctx context.Context, who login.Identity, cluster, branch string) (*restapi.Change, error) {
+	if _, err := w.Cluster(ctx, who, cluster); err != nil {
+		return nil, err
+	}
+	for i, c := range w.changes {
+		if c.Branch == branch {
+			return &w.changes[i], nil
+		}
+	}
+	return nil, refusal.New(refusal.NotFound, "there is no such proposed change")
+}
+
+func (w *world) Review(ctx context.Context, who login.Identity, cluster string, in restapi.Review) (*restapi.Reviewed, error) {
+	if _, err := w.Change(ctx, who, cluster, in.Branch); err != nil {
+		return nil, err
+	}
+	w.reviews = append(w.reviews, in)
+	return &restapi.Reviewed{}, nil
 }

@@ -39,10 +39,19 @@ type Control interface {
 	Unshare(ctx context.Context, who login.Identity, cluster, id string) error
 }
 
+// Reviews shows proposed changes, and takes what people say of them. It follows the
+// person's rights, and the error is a refusal.
+type Reviews interface {
+	Changes(ctx context.Context, who login.Identity, cluster string) ([]restapi.Change, error)
+	Change(ctx context.Context, who login.Identity, cluster, branch string) (*restapi.Change, error)
+	Review(ctx context.Context, who login.Identity, cluster string, in restapi.Review) (*restapi.Reviewed, error)
+}
+
 // Config is what the pages are made of.
 type Config struct {
 	Session Session
 	Control Control
+	Reviews Reviews
 	Git     githost.History
 	// Seen is when a cluster's konnector was here last, as far as this process
 	// knows; zero when it does not.
@@ -91,6 +100,8 @@ func New(cfg Config) http.Handler {
 	mux.HandleFunc("GET /clusters/{id}/bindings/{binding}", h.signedIn(h.binding))
 	mux.HandleFunc("GET /clusters/{id}/bindings/{binding}/{namespace}/{name}", h.signedIn(h.claim))
 	mux.HandleFunc("GET /clusters/{id}/bindings/{binding}/{namespace}/{name}/file", h.file)
+	mux.HandleFunc("GET /clusters/{id}/changes/{branch...}", h.signedIn(h.proposal))
+	mux.HandleFunc("POST /reviews", h.posted(h.review))
 	mux.HandleFunc("POST /bindings", h.posted(h.bind))
 	mux.HandleFunc("POST /shares", h.posted(h.share))
 	mux.HandleFunc("POST /shares/remove", h.posted(h.unshare))
@@ -125,8 +136,8 @@ func secured(next http.Handler) http.Handler {
 	})
 }
 
-// maxForm bounds a form: some names.
-const maxForm = 4 << 10
+// maxForm bounds a form: some names, and a message whose characters may take nine bytes.
+const maxForm = 4<<10 + 9*githost.MaxMessage
 
 // posted makes a handler of a form that changes something, and then leads to a page.
 func (h *handler) posted(change func(r *http.Request, who login.Identity) (path string, err error)) http.HandlerFunc {

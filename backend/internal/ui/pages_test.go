@@ -92,6 +92,16 @@ var pages = []struct {
 	{"binding without git", alice, bindingURL, 503, with(lived, func(w *world) { w.down["git"] = true })},
 	{"cluster too many files", alice, clusterURL, 200, with(lived, func(w *world) { w.down["files"] = true })},
 	{"binding too many files", alice, bindingURL, 413, with(lived, func(w *world) { w.down["files"] = true })},
+	{"cluster with changes", alice, clusterURL, 200, with(lived, proposals)},
+	{"change to approve", alice, changeURL, 200, with(lived, proposals)},
+	{"change of one's own", alice, changeURL, 200, with(lived, func(w *world) {
+		proposals(w)
+		w.changes[0].MayApprove, w.changes[0].Blocked = false, "you (oidc:alice@example.com) have pushed a part of it: somebody else approves it"
+	})},
+	{"change in conflict", "bob", clusterURL + "/changes/odd", 200, with(lived, func(w *world) {
+		share(w)
+		proposals(w)
+	})},
 	{"claim ready", alice, ordersURL, 200, lived},
 	{"claim with backups", alice, ordersURL, 200, with(lived, backedUp)},
 	{"claim with credentials", alice, ordersURL, 200, with(lived, func(w *world) {
@@ -119,6 +129,49 @@ var pages = []struct {
 	{"claim gone", alice, bindingURL + "/team-a/gone", 200, lived},
 	{"claim new", alice, ordersURL, 200, with(lived, func(w *world) { delete(w.files, prod+":status") })},
 	{"claim without git", alice, ordersURL, 503, with(lived, func(w *world) { w.down["git"] = true })},
+}
+
+const changeURL = clusterURL + "/changes/" + api + "/team-a/orders"
+
+// proposals proposes two changes, the second by somebody hostile.
+func proposals(w *world) {
+	at := func(minutes int) time.Time { return now.Add(-time.Duration(minutes) * time.Minute) }
+	head, first := hash("head"), hash("first")
+	w.changes = []restapi.Change{
+		{
+			Branch: "changes/" + api + "/team-a/orders", Head: head, Subject: "Give orders a larger plan", Author: "Bob", When: at(7), ProposedBy: []string{"oidc:bob@example.com"},
+			Effect: hash("effect"), MayApprove: true, MayReject: true, MayComment: true,
+			Files: []restapi.ChangedFile{
+				{
+					Path: contract.Key{Binding: api, Namespace: "team-a", Name: "old"}.Path(), Action: restapi.ActionDelete, Binding: api, Namespace: "team-a", Name: "old", Kind: "Database",
+					Fields: []restapi.FieldChange{{Field: "spec.plan", Before: "small"}}, Diff: []string{"@@ -1 +0,0 @@", "-plan: small"},
+				},
+				{
+					Path: contract.Key{Binding: api, Namespace: "team-a", Name: "orders"}.Path(), Action: restapi.ActionUpdate, Binding: api, Namespace: "team-a", Name: "orders", Kind: "Database",
+					Fields:     []restapi.FieldChange{{Field: "spec.plan", Before: "small", After: "big"}, {Field: `spec.parameters["log.min"]`, After: "5"}, {Field: "spec.old", Before: "true"}},
+					MoreFields: 3, Diff: []string{"@@ -6,2 +6,2 @@", " spec:", "-  plan: small", "+  plan: big"}, Cut: true,
+				},
+				{
+					Path: contract.Key{Binding: api, Namespace: "team-a", Name: "new"}.Path(), Action: restapi.ActionCreate, Binding: api, Namespace: "team-a", Name: "new", Kind: "Database",
+					Fields: []restapi.FieldChange{{Field: "spec.plan", After: "small"}}, Diff: []string{"@@ -0,0 +1 @@", "+plan: small"},
+				},
+				{Path: contract.RequestPath(api), Action: restapi.ActionCreate, Diff: []string{"@@ -0,0 +1 @@", "+kind: APIServiceExportRequest"}},
+			},
+			Commits: []restapi.ChangeCommit{{Hash: head, Author: "Bob", When: at(7), Subject: "Give orders a larger plan"}, {Hash: first, Author: "Bob", When: at(9), Subject: "Begin"}},
+			Events: []restapi.ChangeEvent{
+				{What: "pushed", By: "oidc:bob@example.com", At: at(9), Commit: first},
+				{What: "commented", By: "oidc:alice@example.com", At: at(8), Commit: first, Message: "Why not medium?\nIt is cheaper."},
+				{What: "pushed", By: "oidc:bob@example.com", At: at(7), Commit: head},
+			},
+		},
+		{
+			Branch: "changes/odd", Head: head, Subject: "<script>alert(1)</script>\u202e", Author: "<b>Eve\u200b", When: at(70), Conflicts: []string{"bindings/<i>\u202e.yaml"},
+			Blocked: "main has changed the same lines meanwhile", MayComment: true, Rejected: true,
+			Files:   []restapi.ChangedFile{{Path: "<img src=x>", Action: restapi.ActionUpdate, Problem: "<b>no</b>", Diff: []string{"@@ -1 +1 @@", "+</pre><script>\u202e"}}},
+			Commits: []restapi.ChangeCommit{{Hash: head, Author: "\u202eEve", When: at(70), Subject: "</li><script>"}},
+			Events:  []restapi.ChangeEvent{{What: "rejected", By: "<u>mallory", At: at(60), Commit: head, Message: "<script>\u202e"}},
+		},
+	}
 }
 
 // share lets Bob at the cluster.

@@ -53,7 +53,7 @@ func parse() map[string]*template.Template {
 		"asset": asset, "count": count, "visible": visible, "claimList": newClaimList, "parts": parts,
 	}).ParseFS(files, "templates/base.html", "templates/parts.html"))
 	all := map[string]*template.Template{}
-	for _, name := range []string{"home", "error", "catalog", "connect", "clusters", "cluster", "binding", "claim"} {
+	for _, name := range []string{"home", "error", "catalog", "connect", "clusters", "cluster", "binding", "claim", "change"} {
 		all[name] = template.Must(template.Must(base.Clone()).ParseFS(files, "templates/"+name+".html"))
 	}
 	return all

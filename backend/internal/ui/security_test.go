@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -219,5 +220,37 @@ func TestOnlyTheOwnerShares(t *testing.T) {
 	}
 	if answer := postTo(t, w, "/shares/remove", alice, "same-origin", taking); answer.Code != http.StatusSeeOther || len(w.shares) != 2 {
 		t.Errorf("Alice takes back: %d, %v", answer.Code, w.shares)
+	}
+}
+
+func TestWhoGetsAtAClusterReviewsItsChanges(t *testing.T) {
+	w := with(lived, func(w *world) { share(w); proposals(w) })()
+	branch := w.changes[0].Branch
+	form := func(verdict string) url.Values {
+		return url.Values{"cluster": {prod}, "branch": {branch}, "head": {w.changes[0].Head}, "effect": {w.changes[0].Effect}, "verdict": {verdict}, "message": {"One\r\ntwo"}}
+	}
+	for who, want := range map[string]int{"": http.StatusUnauthorized, "mallory": http.StatusNotFound} {
+		if answer := postTo(t, w, "/reviews", who, "same-origin", form("approve")); answer.Code != want || len(w.reviews) > 0 {
+			t.Errorf("%q approves: %d, %v", who, answer.Code, w.reviews)
+		}
+		if answer := w.get(t, who, changeURL); answer.Code != want {
+			t.Errorf("%q looks: %d", who, answer.Code)
+		}
+	}
+	if answer := postTo(t, w, "/reviews", alice, "cross-site", form("approve")); answer.Code != http.StatusForbidden || len(w.reviews) > 0 {
+		t.Errorf("another site: %d, %v", answer.Code, w.reviews)
+	}
+	if answer := postTo(t, w, "/reviews", alice, "same-origin", form("approve")); answer.Header().Get("Location") != clusterURL {
+		t.Errorf("Alice approves: %d %s", answer.Code, answer.Header().Get("Location"))
+	}
+	if answer := postTo(t, w, "/reviews", "bob", "same-origin", form("comment")); answer.Header().Get("Location") != changeURL {
+		t.Errorf("Bob comments: %d %s", answer.Code, answer.Header().Get("Location"))
+	}
+	want := []restapi.Review{
+		{Branch: branch, Head: w.changes[0].Head, Effect: w.changes[0].Effect, Verdict: restapi.VerdictApprove, Message: "One\ntwo"},
+		{Branch: branch, Head: w.changes[0].Head, Verdict: restapi.VerdictComment, Message: "One\ntwo"},
+	}
+	if !slices.Equal(w.reviews, want) {
+		t.Errorf("reviews %+v, want %+v", w.reviews, want)
 	}
 }

@@ -9,13 +9,15 @@ const (
 	RepositoryView RepositoryRole = "view"
 	// RepositoryPropose is to push branches below changes/.
 	RepositoryPropose RepositoryRole = "propose"
+	// RepositoryApprove is to merge what others propose, and so to change services.
+	RepositoryApprove RepositoryRole = "approve"
 	// RepositoryWrite is to push to main, and so to change services.
 	RepositoryWrite RepositoryRole = "write"
 )
 
 // RepositoryRoles are all of them, from the least on.
 func RepositoryRoles() []RepositoryRole {
-	return []RepositoryRole{RepositoryView, RepositoryPropose, RepositoryWrite}
+	return []RepositoryRole{RepositoryView, RepositoryPropose, RepositoryApprove, RepositoryWrite}
 }
 
 // Share lets somebody at a cluster's repository. It is the body of POST

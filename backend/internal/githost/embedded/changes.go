@@ -247,7 +247,41 @@ func (r *repository) effect(ctx context.Context, c *githost.Change, main, tree s
 	}
 	err = r.stream(ctx, nil, func(out *bufio.Reader) error { return readPatch(out, c.Files) },
 		"diff-tree", "-r", "--patch", "--unified=3", "--no-renames", "--no-color", "--no-ext-diff", "--no-textconv", "--text", main+"^{tree}", tree)
-	if errors.Is(err, errEnough) {
+	if err != nil && !errors.Is(err, errEnough) {
+		return err
+	}
+	return r.contents(ctx, c.Files)
+}
+
+// maxContents bounds the contents of a change's files, in bytes.
+const maxContents = 8 << 20
+
+// contents reads those of files, as long as there is room for them.
+func (r *repository) contents(ctx context.Context, files []githost.FileChange) error {
+	var names []string
+	var into []*[]byte
+	for i := range files {
+		if f := &files[i]; f.Before != "" {
+			names, into = append(names, f.Before), append(into, &f.Was)
+		}
+		if f := &files[i]; f.After != "" && !f.Irregular {
+			names, into = append(names, f.After), append(into, &f.Is)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	read, at := 0, 0
+	err := r.blobs(ctx, names, func(_ string, data []byte) error {
+		if read += len(data); data == nil || read > maxContents {
+			return errEnough
+		}
+		*into[at] = append([]byte{}, data...)
+		at++
+		return nil
+	})
+	// What was a submodule is not there.
+	if errors.Is(err, errEnough) || errors.Is(err, githost.ErrNotFound) {
 		return nil
 	}
 	return err

@@ -62,7 +62,8 @@ func TestAChangeIsShownDiscussedAndMerged(t *testing.T) {
 		t.Fatalf("changes: %+v, %v", list, err)
 	}
 	seen := s.look(t)
-	want := []githost.FileChange{{Path: dbA, Before: c.blob("HEAD~1:" + dbA), After: c.blob("HEAD:" + dbA), Diff: []string{"@@ -1,2 +1,2 @@", "-plan: small", "+plan: big", " size: 1"}}}
+	want := []githost.FileChange{{Path: dbA, Before: c.blob("HEAD~1:" + dbA), After: c.blob("HEAD:" + dbA),
+		Was: []byte("plan: small\nsize: 1\n"), Is: []byte("plan: big\nsize: 1\n"), Diff: []string{"@@ -1,2 +1,2 @@", "-plan: small", "+plan: big", " size: 1"}}}
 	if d := cmp.Diff(want, seen.Files); d != "" || seen.Effect == "" || len(seen.Conflicts) > 0 || len(seen.Commits) != 1 {
 		t.Errorf("change %+v (-want +got):\n%s", seen, d)
 	}
@@ -116,7 +117,7 @@ func TestAnApprovalIsOfWhatWasSeen(t *testing.T) {
 	c.git("checkout", "-q", "main")
 	c.commit("Order more", map[string]string{dbC: "plan: small\n"})
 	c.pushed("HEAD:main")
-	if again := s.look(t); again.Effect != seen.Effect || len(again.Files) != 1 {
+	if again := s.look(t); again.Effect != seen.Effect || len(again.Files) != 1 || string(again.Files[0].Is) != "plan: big\nsize: 1\n" {
 		t.Errorf("effect %+v, want that of %+v", again, seen)
 	}
 	// The branch moves on: what was seen is not what would be merged.
@@ -139,6 +140,33 @@ func TestAnApprovalIsOfWhatWasSeen(t *testing.T) {
 	}
 	if _, err := s.approve(t, s.look(t)); err != nil {
 		t.Error(err)
+	}
+	s.fsck(t)
+}
+
+// TestAMergeOfBothSidesIsShownAsItWillBe: what git makes of two edits is no file of either.
+func TestAMergeOfBothSidesIsShownAsItWillBe(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	c := s.clone(t, access.Owner)
+	text := strings.Repeat("- x\n", 20)
+	c.commit("Order", map[string]string{dbA: "plan: small\nlist:\n" + text + "size: 1\n"})
+	c.pushed("HEAD:main")
+	c.git("checkout", "-q", "-b", "mine")
+	c.commit("Make it big", map[string]string{dbA: "plan: big\nlist:\n" + text + "size: 1\n"})
+	c.pushed("HEAD:" + proposed)
+	c.git("checkout", "-q", "main")
+	c.commit("More room", map[string]string{dbA: "plan: small\nlist:\n" + text + "size: 2\n"})
+	c.pushed("HEAD:main")
+	seen, both := s.look(t), "plan: big\nlist:\n"+text+"size: 2\n"
+	if len(seen.Files) != 1 || string(seen.Files[0].Is) != both {
+		t.Fatalf("change %+v", seen)
+	}
+	if _, err := s.approve(t, seen); err != nil {
+		t.Fatal(err)
+	}
+	if data, _, err := s.Read(t.Context(), cluster, "main", dbA); err != nil || string(data) != both {
+		t.Errorf("main has %q, %v", data, err)
 	}
 	s.fsck(t)
 }

@@ -62,7 +62,7 @@ func (h *Host) fits(ctx context.Context, repo *repository, tree string) error {
 	_, err := c.measure(plumbing.NewHash(tree), limits.Tree{})
 	var words tooMuch
 	if errors.As(err, &words) {
-		return fmt.Errorf("main would have %s: %w", words, githost.ErrFull)
+		return fmt.Errorf("main would have %w: %w", words, githost.ErrFull)
 	}
 	return err
 }

@@ -1,0 +1,327 @@
+// Package review lets people look at proposed changes, discuss them, and approve or reject
+// them. Who may is the control plane's RBAC (role approve on what a merge would change),
+// nobody approves what they have pushed themselves, and an approval is of just the commit
+// and the effect that the person has seen. How a change is kept, shown and merged is the
+// Git host's business.
+package review
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"gitbind.dev/backend/internal/access"
+	"gitbind.dev/backend/internal/githost"
+	"gitbind.dev/backend/internal/login"
+	"gitbind.dev/backend/internal/refusal"
+	"gitbind.dev/backend/internal/requests"
+	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
+)
+
+// Access tells as whom a person comes to a cluster's repository. The error is a refusal.
+type Access interface {
+	Person(ctx context.Context, cluster string, who login.Identity) (access.Caller, error)
+}
+
+// Service serves the review of proposed changes.
+type Service struct {
+	Requests *requests.Server
+	Access   Access
+	// Clusters reads ClusterBindings.
+	Clusters client.Reader
+	Git      githost.Changes
+	Log      *slog.Logger
+	// Now is for tests; nil means time.Now.
+	Now func() time.Time
+}
+
+// Mount adds the service's routes.
+func (s *Service) Mount(mux *http.ServeMux) {
+	const path = "/v1/clusters/{id}"
+	mux.Handle("GET "+path+"/changes", s.Requests.Handle(requests.Timeout, func(_ http.ResponseWriter, r *http.Request, who login.Identity) (any, error) {
+		return s.Changes(r.Context(), who, r.PathValue("id"))
+	}))
+	mux.Handle("GET "+path+"/changes/{branch...}", s.Requests.Handle(requests.Timeout, func(_ http.ResponseWriter, r *http.Request, who login.Identity) (any, error) {
+		return s.Change(r.Context(), who, r.PathValue("id"), Prefix+r.PathValue("branch"))
+	}))
+	mux.Handle("POST "+path+"/reviews", s.Requests.Handle(requests.Timeout, func(w http.ResponseWriter, r *http.Request, who login.Identity) (any, error) {
+		var in restapi.Review
+		if err := requests.Decode(w, r, &in); err != nil {
+			return nil, err
+		}
+		return s.Review(r.Context(), who, r.PathValue("id"), in)
+	}))
+}
+
+// Prefix begins the names of branches with proposed changes.
+const Prefix = "changes/"
+
+// Changes lists the proposed changes of a cluster.
+func (s *Service) Changes(ctx context.Context, who login.Identity, cluster string) ([]restapi.Change, error) {
+	if _, err := s.Access.Person(ctx, cluster, who); err != nil {
+		return nil, err
+	}
+	found, err := s.Git.Changes(ctx, cluster)
+	if err != nil {
+		return nil, trouble(err)
+	}
+	changes := make([]restapi.Change, len(found))
+	for i := range found {
+		changes[i] = summary(&found[i])
+	}
+	return changes, nil
+}
+
+func summary(c *githost.Change) restapi.Change {
+	return restapi.Change{
+		Branch: c.Branch, Head: c.Head, Subject: c.Subject, Author: c.Author, When: c.When,
+		ProposedBy: c.ProposedBy(), Rejected: c.Rejected(),
+	}
+}
+
+// Change is a proposed change as a whole, and what the person may do with it.
+func (s *Service) Change(ctx context.Context, who login.Identity, cluster, branch string) (*restapi.Change, error) {
+	caller, err := s.Access.Person(ctx, cluster, who)
+	if err != nil {
+		return nil, err
+	}
+	found, err := s.Git.Change(ctx, cluster, branch)
+	if err != nil {
+		return nil, trouble(err)
+	}
+	c := summary(found)
+	c.Effect, c.Conflicts = found.Effect, found.Conflicts
+	for _, f := range found.Files {
+		c.Files = append(c.Files, describe(f))
+	}
+	for _, commit := range found.Commits {
+		c.Commits = append(c.Commits, restapi.ChangeCommit{Hash: commit.Hash, Author: commit.Author, When: commit.When, Subject: commit.Subject})
+	}
+	for _, e := range found.Events {
+		c.Events = append(c.Events, restapi.ChangeEvent{What: string(e.Kind), By: e.By, At: e.At, Commit: e.Commit, Message: e.Message})
+	}
+	may, err := s.judge(ctx, caller, found)
+	if err != nil {
+		return nil, err
+	}
+	c.MayComment, c.MayReject, c.MayApprove = may.comment == nil, may.reject == nil, may.approve == nil
+	if may.approve != nil {
+		_, c.Blocked = refusal.Answer(may.approve)
+	}
+	return &c, nil
+}
+
+// Review takes what a person says of a proposed change.
+func (s *Service) Review(ctx context.Context, who login.Identity, cluster string, in restapi.Review) (*restapi.Reviewed, error) {
+	in.Message = strings.TrimSpace(in.Message)
+	if err := check(in); err != nil {
+		return nil, err
+	}
+	caller, err := s.Access.Person(ctx, cluster, who)
+	if err != nil {
+		return nil, err
+	}
+	seen, err := s.Git.Change(ctx, cluster, in.Branch)
+	if err != nil {
+		return nil, trouble(err)
+	}
+	if seen.Head != in.Head {
+		return nil, trouble(githost.ErrMoved)
+	}
+	may, err := s.judge(ctx, caller, seen)
+	if err != nil {
+		return nil, err
+	}
+	at := s.now().UTC().Truncate(time.Second)
+	event := githost.Event{By: caller.Name, At: at, Message: in.Message}
+	answer := &restapi.Reviewed{}
+	switch in.Verdict {
+	case restapi.VerdictComment:
+		if event.Kind, err = githost.EventCommented, may.comment; err == nil {
+			err = s.Git.Record(ctx, cluster, in.Branch, in.Head, event)
+		}
+	case restapi.VerdictReject:
+		if event.Kind, err = githost.EventRejected, may.reject; err == nil {
+			err = s.Git.Record(ctx, cluster, in.Branch, in.Head, event)
+		}
+	case restapi.VerdictApprove:
+		if err = may.approve; err == nil {
+			answer.Merged, err = s.Git.Merge(ctx, cluster, githost.Merge{Branch: in.Branch, Head: in.Head, Effect: in.Effect, By: caller.Name, Message: in.Message, At: at})
+		}
+	}
+	if err != nil {
+		return nil, trouble(err)
+	}
+	s.Log.InfoContext(ctx, "Reviewed", "cluster", cluster, "by", caller.Name, "branch", in.Branch, "head", in.Head, "verdict", in.Verdict, "merged", answer.Merged)
+	return answer, nil
+}
+
+var hash = regexp.MustCompile(`^[0-9a-f]{40}$`)
+
+func check(in restapi.Review) error {
+	switch {
+	case !strings.HasPrefix(in.Branch, Prefix):
+		return refusal.New(refusal.Invalid, "branch: name a branch %s…", Prefix)
+	case !hash.MatchString(in.Head):
+		return refusal.New(refusal.Invalid, "head: give the whole hash of the commit that you have looked at")
+	case in.Verdict == restapi.VerdictApprove && !hash.MatchString(in.Effect):
+		return refusal.New(refusal.Invalid, "effect: give that of the change that you have looked at")
+	case in.Verdict != restapi.VerdictApprove && in.Effect != "":
+		return refusal.New(refusal.Invalid, "effect: it is for an approval")
+	case !slices.Contains([]restapi.Verdict{restapi.VerdictComment, restapi.VerdictReject, restapi.VerdictApprove}, in.Verdict):
+		return refusal.New(refusal.Invalid, "verdict: it is one of comment, reject and approve")
+	case in.Message == "" && in.Verdict != restapi.VerdictApprove:
+		return refusal.New(refusal.Invalid, "message: say something, so that whoever proposed it can go on")
+	case len(in.Message) > githost.MaxMessage:
+		return refusal.New(refusal.Invalid, "message: it has %d bytes, at most %d", len(in.Message), githost.MaxMessage)
+	case !utf8.ValidString(in.Message) || strings.ContainsFunc(in.Message, unwelcome):
+		return refusal.New(refusal.Invalid, "message: it has characters that cannot be seen")
+	}
+	return nil
+}
+
+// unwelcome tells whether a character of a message is none that people write.
+func unwelcome(r rune) bool {
+	return r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Co, r))
+}
+
+// permission is what a person may do with a change: nil, or a refusal.
+type permission struct{ comment, reject, approve error }
+
+// maxParts bounds the parts of a repository that one change may be about: each is a
+// question to the control plane's API server, or three.
+const maxParts = 50
+
+// judge finds out what a person may do with a change.
+func (s *Service) judge(ctx context.Context, caller access.Caller, c *githost.Change) (may permission, err error) {
+	parts := partsOf(c)
+	lacking, err := lacks(ctx, caller, restapi.RepositoryApprove, parts)
+	if err != nil {
+		return may, err
+	}
+	own := slices.Contains(c.ProposedBy(), caller.Name)
+	if lacking != "" {
+		may.approve = refusal.New(refusal.Forbidden, "you (%s) may not approve changes of %s: the cluster's owner lets you with kubectl gitbind share approve", caller.Name, lacking)
+		if !own {
+			may.reject = may.approve
+		}
+		if may.comment = may.reject; may.comment != nil {
+			if lacking, err = lacks(ctx, caller, restapi.RepositoryPropose, parts); err != nil {
+				return may, err
+			}
+			may.comment = nil
+			if lacking != "" {
+				may.comment = refusal.New(refusal.Forbidden, "you (%s) may look at changes of %s, but neither propose nor approve any", caller.Name, lacking)
+			}
+		}
+		return may, nil
+	}
+	may.approve, err = s.blocked(ctx, caller, c, own)
+	return may, err
+}
+
+// blocked says why a change cannot be approved by somebody who has the right.
+func (s *Service) blocked(ctx context.Context, caller access.Caller, c *githost.Change, own bool) (blocked, err error) {
+	switch {
+	case c.Unrelated:
+		return refusal.New(refusal.Conflict, "%s has no commit in common with main: begin it anew on top of main", c.Branch), nil
+	case len(c.Conflicts) > 0:
+		return refusal.New(refusal.Conflict, "main has changed the same lines meanwhile: whoever proposed it resolves that with git merge origin/main, and pushes again"), nil
+	case c.More || c.Older:
+		return refusal.New(refusal.Conflict, "it is too much for one person to have looked at (at most %d files and %d commits): propose it in parts, or merge and push it with git", githost.MaxChangedFiles, githost.MaxChangeCommits), nil
+	case len(c.Files) == 0:
+		return refusal.New(refusal.Conflict, "main has all of it already: reject it, and the branch can be deleted"), nil
+	case own:
+		return refusal.New(refusal.Forbidden, "you (%s) have pushed a part of it: somebody else approves it", caller.Name), nil
+	case len(c.ProposedBy()) == 0 && !ofKonnector(caller.Cluster, c):
+		return refusal.New(refusal.Conflict, "it was pushed before it was recorded who pushes what: add a commit and push again"), nil
+	}
+	var cb v1alpha1.ClusterBinding
+	if err := s.Clusters.Get(ctx, client.ObjectKey{Name: caller.Cluster}, &cb); err != nil {
+		return nil, refusal.Because(err, refusal.Unavailable, "clusters cannot be looked at just now: try again")
+	}
+	if cb.Spec.Signatures != nil {
+		return refusal.New(refusal.Conflict, "the control plane takes only what is signed with a key that counts, and a merge by this page is not: "+
+			"git fetch, git switch --detach origin/main, git merge --no-ff -S origin/%s, git push origin HEAD:main", c.Branch), nil
+	}
+	return nil, nil
+}
+
+// ofKonnector tells whether the konnector made the head: the host refuses its address from
+// anybody else.
+func ofKonnector(cluster string, c *githost.Change) bool {
+	return len(c.Commits) > 0 && strings.HasSuffix(c.Commits[0].Email, "@"+contract.ClusterDomain(cluster))
+}
+
+// partsOf are the parts of the repository that a merge would change, or that the branch is
+// named after where that is not known.
+func partsOf(c *githost.Change) []access.Part {
+	var parts []access.Part
+	for _, f := range c.Files {
+		if p := access.PartOf(f.Path); !slices.Contains(parts, p) {
+			parts = append(parts, p)
+		}
+	}
+	if len(parts) > 0 {
+		return parts
+	}
+	f := strings.Split(strings.TrimPrefix(c.Branch, Prefix), "/")
+	if len(f) < 3 {
+		return []access.Part{{}}
+	}
+	return []access.Part{access.PartOf("bindings/" + f[0] + "/claims/" + f[1] + "/" + f[2])}
+}
+
+// lacks gives in words the first of some parts on which a person does not have a role, or
+// "".
+func lacks(ctx context.Context, caller access.Caller, role restapi.RepositoryRole, parts []access.Part) (string, error) {
+	if caller.Role == access.Owner {
+		return "", nil
+	}
+	if all, err := caller.Rights.May(ctx, role, access.Part{}); err != nil || all {
+		return "", err
+	}
+	if len(parts) > maxParts {
+		return fmt.Sprintf("%d namespaces and bindings at once", len(parts)), nil
+	}
+	for _, p := range parts {
+		if ok, err := caller.Rights.May(ctx, role, p); err != nil || !ok {
+			return p.String(), err
+		}
+	}
+	return "", nil
+}
+
+// trouble makes a refusal of what a Git host says.
+func trouble(err error) error {
+	switch {
+	case errors.Is(err, githost.ErrNotFound):
+		return refusal.New(refusal.NotFound, "there is no such proposed change, or no longer: it was merged, or its branch deleted")
+	case errors.Is(err, githost.ErrMoved):
+		return refusal.New(refusal.Conflict, "the change is not what you have looked at any more: look again, then decide")
+	case errors.Is(err, githost.ErrMessage), errors.Is(err, githost.ErrFull):
+		return refusal.Because(err, refusal.Conflict, "%v", err)
+	case errors.Is(err, context.DeadlineExceeded):
+		return refusal.Because(err, refusal.Unavailable, "the Git host takes too long: try again")
+	}
+	return err
+}
+
+func (s *Service) now() time.Time {
+	if s.Now != nil {
+		return s.Now()
+	}
+	return time.Now()
+}

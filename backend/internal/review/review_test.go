@@ -1,0 +1,247 @@
+package review
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"gitbind.dev/backend/internal/access"
+	"gitbind.dev/backend/internal/githost"
+	"gitbind.dev/backend/internal/login"
+	"gitbind.dev/backend/internal/refusal"
+	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
+)
+
+const cluster = "k3x9d2abqw"
+
+var (
+	seenHead   = strings.Repeat("a", 40)
+	seenEffect = strings.Repeat("e", 40)
+)
+
+// world is a cluster of alice's, shared with others, with one proposed change. What is
+// tested is who may do what: the host's part is tested with a real one.
+type world struct {
+	// roles are "<user> <role> <name of a part>", as RBAC has them.
+	roles    []string
+	change   githost.Change
+	recorded []githost.Event
+	merged   []githost.Merge
+	fails    error
+}
+
+func (w *world) Person(_ context.Context, id string, who login.Identity) (access.Caller, error) {
+	caller := access.Caller{Role: access.Member, Cluster: id, Name: who.Username, Rights: rights{w, who.Username}}
+	switch {
+	case who.Username == "alice":
+		caller.Role, caller.Rights = access.Owner, nil
+	case !slices.ContainsFunc(w.roles, func(r string) bool { return strings.HasPrefix(r, who.Username+" ") }):
+		return caller, refusal.New(refusal.NotFound, "no such cluster, or it is not yours")
+	}
+	return caller, nil
+}
+
+type rights struct {
+	*world
+	user string
+}
+
+func (r rights) May(_ context.Context, role restapi.RepositoryRole, part access.Part) (bool, error) {
+	return slices.Contains(r.roles, fmt.Sprintf("%s %s %s", r.user, role, part.Name())), nil
+}
+
+func (w *world) Changes(context.Context, string) ([]githost.Change, error) {
+	return []githost.Change{w.change}, w.fails
+}
+
+func (w *world) Change(context.Context, string, string) (*githost.Change, error) {
+	c := w.change
+	return &c, w.fails
+}
+
+func (w *world) Record(_ context.Context, _, _, _ string, e githost.Event) error {
+	w.recorded = append(w.recorded, e)
+	return w.fails
+}
+
+func (w *world) Merge(_ context.Context, _ string, m githost.Merge) (string, error) {
+	w.merged = append(w.merged, m)
+	return strings.Repeat("d", 40), w.fails
+}
+
+// newWorld is one in which bob proposes to change a claim.
+func newWorld() *world {
+	return &world{
+		roles: []string{
+			"bob propose databases.example.com:team-a", "carol approve databases.example.com:team-a", "dave propose ", "eve view ",
+			"frank approve databases.example.com:team-b", "grace approve ", "bob approve ",
+		},
+		change: githost.Change{
+			Branch: "changes/databases.example.com/team-a/orders", Head: seenHead, Effect: seenEffect,
+			Files:   []githost.FileChange{{Path: orders, Before: "b", Was: []byte("x"), After: "a", Is: []byte("y")}},
+			Commits: []githost.Commit{{Hash: seenHead, Email: "bob@example.com"}},
+			Events:  []githost.Event{{Kind: githost.EventPushed, By: "bob", Commit: seenHead}},
+		},
+	}
+}
+
+func (w *world) service(t *testing.T, change func(*v1alpha1.ClusterBinding)) *Service {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	cb := &v1alpha1.ClusterBinding{ObjectMeta: metav1.ObjectMeta{Name: cluster}}
+	if change != nil {
+		change(cb)
+	}
+	return &Service{
+		Access: w, Git: w, Clusters: fake.NewClientBuilder().WithScheme(scheme).WithObjects(cb).Build(), Log: slog.New(slog.DiscardHandler),
+		Now: func() time.Time { return time.Unix(1_800_000_000, 0) },
+	}
+}
+
+func verdict(v restapi.Verdict) restapi.Review {
+	in := restapi.Review{Branch: "changes/databases.example.com/team-a/orders", Head: seenHead, Verdict: v, Message: " Why?\n"}
+	if v == restapi.VerdictApprove {
+		in.Effect = seenEffect
+	}
+	return in
+}
+
+func TestWhoMayDoWhat(t *testing.T) {
+	for _, c := range []struct {
+		who                      string
+		comment, reject, approve string // words of the refusal, "" for none
+	}{
+		{"alice", "", "", ""},
+		{"bob", "", "", "you (bob) have pushed a part of it"},
+		{"carol", "", "", ""},
+		{"dave", "", "may not approve changes of binding databases.example.com, namespace team-a", "may not approve changes of binding databases.example.com, namespace team-a"},
+		{"eve", "neither propose nor approve", "may not approve", "may not approve"},
+		{"frank", "neither propose nor approve", "may not approve", "may not approve"},
+		{"grace", "", "", ""},
+		{"mallory", "no such cluster", "no such cluster", "no such cluster"},
+	} {
+		for v, words := range map[restapi.Verdict]string{restapi.VerdictComment: c.comment, restapi.VerdictReject: c.reject, restapi.VerdictApprove: c.approve} {
+			w := newWorld()
+			_, err := w.service(t, nil).Review(t.Context(), login.Identity{Username: c.who}, cluster, verdict(v))
+			if words == "" && (err != nil || len(w.recorded)+len(w.merged) != 1) {
+				t.Errorf("%s may not %s: %v", c.who, v, err)
+			}
+			if words != "" && (err == nil || !strings.Contains(err.Error(), words) || len(w.recorded)+len(w.merged) > 0) {
+				t.Errorf("%s and %s: %v, want %q; recorded %v, merged %v", c.who, v, err, words, w.recorded, w.merged)
+			}
+		}
+		shown, err := newWorld().service(t, nil).Change(t.Context(), login.Identity{Username: c.who}, cluster, "changes/x")
+		if err != nil {
+			shown = &restapi.Change{}
+		}
+		if shown.MayComment != (c.comment == "") || shown.MayReject != (c.reject == "") || shown.MayApprove != (c.approve == "") || err == nil && (shown.Blocked == "") != (c.approve == "") {
+			t.Errorf("%s is shown %+v", c.who, shown)
+		}
+	}
+}
+
+func TestWhatIsRecordedAndMergedIsWhatWasSaid(t *testing.T) {
+	w := newWorld()
+	s := w.service(t, nil)
+	at := time.Unix(1_800_000_000, 0).UTC()
+	if _, err := s.Review(t.Context(), login.Identity{Username: "carol"}, cluster, verdict(restapi.VerdictReject)); err != nil {
+		t.Fatal(err)
+	}
+	if want := (githost.Event{Kind: githost.EventRejected, By: "carol", At: at, Message: "Why?"}); len(w.recorded) != 1 || w.recorded[0] != want {
+		t.Errorf("recorded %+v, want %+v", w.recorded, want)
+	}
+	answer, err := s.Review(t.Context(), login.Identity{Username: "carol"}, cluster, verdict(restapi.VerdictApprove))
+	if err != nil || answer.Merged == "" {
+		t.Fatal(answer, err)
+	}
+	want := githost.Merge{Branch: w.change.Branch, Head: seenHead, Effect: seenEffect, By: "carol", Message: "Why?", At: at}
+	if len(w.merged) != 1 || w.merged[0] != want {
+		t.Errorf("merged %+v, want %+v", w.merged, want)
+	}
+}
+
+func TestWhatStandsAgainstAnApproval(t *testing.T) {
+	for words, change := range map[string]func(*world){
+		"begin it anew":                     func(w *world) { w.change.Unrelated, w.change.Files, w.change.Effect = true, nil, "" },
+		"main has changed the same lines":   func(w *world) { w.change.Conflicts, w.change.Files, w.change.Effect = []string{orders}, nil, "" },
+		"too much for one person":           func(w *world) { w.change.More, w.change.Effect = true, "" },
+		"at most 300 files and 100 commits": func(w *world) { w.change.Older = true },
+		"main has all of it":                func(w *world) { w.change.Files = nil },
+		"before it was recorded who pushes": func(w *world) { w.change.Events = nil },
+		"look again":                        func(w *world) { w.change.Head = strings.Repeat("b", 40) },
+		"no such proposed change":           func(w *world) { w.fails = githost.ErrNotFound },
+		"the Git host takes too long":       func(w *world) { w.fails = context.DeadlineExceeded },
+		"git: exit status 128":              func(w *world) { w.fails = errors.New("git: exit status 128") },
+	} {
+		w := newWorld()
+		change(w)
+		_, err := w.service(t, nil).Review(t.Context(), login.Identity{Username: "grace"}, cluster, verdict(restapi.VerdictApprove))
+		if err == nil || !strings.Contains(err.Error(), words) || len(w.merged) > 0 {
+			t.Errorf("%v, want %q; merged %v", err, words, w.merged)
+		}
+	}
+	w := newWorld()
+	_, err := w.service(t, func(cb *v1alpha1.ClusterBinding) { cb.Spec.Signatures = &v1alpha1.Signatures{} }).
+		Review(t.Context(), login.Identity{Username: "grace"}, cluster, verdict(restapi.VerdictApprove))
+	if err == nil || !strings.Contains(err.Error(), "git merge --no-ff -S origin/changes/databases.example.com/team-a/orders") || len(w.merged) > 0 {
+		t.Errorf("where commits are to be signed: %v", err)
+	}
+	// The konnector's own pushes are nobody's.
+	w = newWorld()
+	w.change.Events, w.change.Commits[0].Email = nil, "dora@"+contract.ClusterDomain(cluster)
+	if _, err := w.service(t, nil).Review(t.Context(), login.Identity{Username: "grace"}, cluster, verdict(restapi.VerdictApprove)); err != nil {
+		t.Errorf("of the konnector: %v", err)
+	}
+	// A change of two parts needs the role on both.
+	w = newWorld()
+	w.change.Files = append(w.change.Files, githost.FileChange{Path: strings.Replace(orders, "team-a", "team-b", 1), After: "a", Is: []byte("y")})
+	for who, may := range map[string]bool{"carol": false, "frank": false, "grace": true} {
+		if _, err := w.service(t, nil).Review(t.Context(), login.Identity{Username: who}, cluster, verdict(restapi.VerdictApprove)); (err == nil) != may {
+			t.Errorf("%s: %v", who, err)
+		}
+	}
+	// So does one of a file that is no part's.
+	w = newWorld()
+	w.change.Files = []githost.FileChange{{Path: "OWNERS", After: "a", Is: []byte("y")}}
+	if _, err := w.service(t, nil).Review(t.Context(), login.Identity{Username: "carol"}, cluster, verdict(restapi.VerdictApprove)); err == nil {
+		t.Error("carol approves a file of the root")
+	}
+}
+
+func TestBadInput(t *testing.T) {
+	for words, change := range map[string]func(*restapi.Review){
+		"branch":                      func(in *restapi.Review) { in.Branch = "main" },
+		"head":                        func(in *restapi.Review) { in.Head = "main" },
+		"effect: give":                func(in *restapi.Review) { in.Effect = "" },
+		"effect: it is for":           func(in *restapi.Review) { in.Verdict = restapi.VerdictComment },
+		"verdict":                     func(in *restapi.Review) { in.Verdict, in.Effect = "merge", "" },
+		"message: say something":      func(in *restapi.Review) { in.Verdict, in.Effect, in.Message = restapi.VerdictReject, "", " \n" },
+		"message: it has 4097 bytes":  func(in *restapi.Review) { in.Message = strings.Repeat("x", githost.MaxMessage+1) },
+		"message: it has characters":  func(in *restapi.Review) { in.Message = "a\u202eb" },
+		"characters that cannot be s": func(in *restapi.Review) { in.Message = "a\x1b[2Jb" },
+	} {
+		in := verdict(restapi.VerdictApprove)
+		change(&in)
+		w := newWorld()
+		if _, err := w.service(t, nil).Review(t.Context(), login.Identity{Username: "grace"}, cluster, in); !refusal.Is(err, refusal.Invalid) || !strings.Contains(err.Error(), words) {
+			t.Errorf("%v, want %q", err, words)
+		}
+		if len(w.recorded)+len(w.merged) > 0 {
+			t.Errorf("%s: recorded %v, merged %v", words, w.recorded, w.merged)
+		}
+	}
+}

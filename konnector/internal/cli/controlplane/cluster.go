@@ -3,6 +3,7 @@ package controlplane
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/konnector/internal/cli/usage"
@@ -21,6 +22,15 @@ func (c Cluster) String() string {
 // OpenCluster opens a backend as Open does, and gives the cluster that is meant: that of
 // the Connection, or with a URL the person's own one of this id or name.
 func (a Access) OpenCluster(ctx context.Context, url, connection, ref string) (*Client, Cluster, error) {
+	return a.openCluster(ctx, url, connection, ref, func(c restapi.Cluster) bool { return c.Owner == "" })
+}
+
+// OpenShared is OpenCluster also for clusters that others share with the person.
+func (a Access) OpenShared(ctx context.Context, url, connection, ref string) (*Client, Cluster, error) {
+	return a.openCluster(ctx, url, connection, ref, func(restapi.Cluster) bool { return true })
+}
+
+func (a Access) openCluster(ctx context.Context, url, connection, ref string, meant func(restapi.Cluster) bool) (*Client, Cluster, error) {
 	backend, found, err := a.Open(ctx, url, connection)
 	switch {
 	case err != nil:
@@ -32,17 +42,14 @@ func (a Access) OpenCluster(ctx context.Context, url, connection, ref string) (*
 	if err != nil {
 		return nil, Cluster{}, err
 	}
-	cluster, err := choose(all, ref)
+	cluster, err := choose(slices.DeleteFunc(all, func(c restapi.Cluster) bool { return !meant(c) }), ref)
 	return backend, cluster, err
 }
 
-// choose is the person's own cluster of an id or of a name.
+// choose is the cluster of an id or of a name.
 func choose(all []restapi.Cluster, ref string) (Cluster, error) {
 	var own, found []Cluster
 	for _, c := range all {
-		if c.Owner != "" {
-			continue
-		}
 		cluster := Cluster{c.ID, c.Name}
 		if c.ID == ref {
 			return cluster, nil

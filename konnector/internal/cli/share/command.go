@@ -17,15 +17,16 @@ func Command(env command.Env) *cobra.Command {
 	var in Input
 	c := command.New(env, &in.Call, &cobra.Command{
 		Use:   "share [ROLE]",
-		Short: "Let others see, propose or make changes in Git",
+		Short: "Let others see, propose, approve or make changes in Git",
 		Long: `Let other users and groups of the control plane's issuer at the repository of a
 cluster that is yours, or list who they are. ROLE is one of
 
   view      read the repository, as a whole: Git knows no smaller right to read
   propose   also push branches changes/<binding>/<namespace>/<name>
-  write     also push to main, and so change services
+  approve   also approve what others propose, and so change services
+  write     also push to main
 
-With --binding and -n, they propose and write no other claims than those. The
+With --binding and -n, they propose, approve and write no other claims than those. The
 control plane asks its own RBAC at each of their requests: "kubectl gitbind unshare"
 takes a role back at once.`,
 		Example: `  # Who gets at it?
@@ -36,7 +37,7 @@ takes a role back at once.`,
 
   # A group changes whatever is there
   kubectl gitbind share write --group platform`,
-		Args:              command.Args(0, 1, "name one role: kubectl gitbind share view|propose|write"),
+		Args:              command.Args(0, 1, "name one role: kubectl gitbind share view|propose|approve|write"),
 		ValidArgsFunction: roles,
 	})
 	role := in.flags(c)
@@ -47,11 +48,11 @@ takes a role back at once.`,
 		named := len(in.Users)+len(in.Groups) > 0
 		switch {
 		case *role == "" && (named || in.Binding != "" || in.Namespace != ""):
-			return usage.Errorf("name the role: kubectl gitbind share view|propose|write")
+			return usage.Errorf("name the role: kubectl gitbind share view|propose|approve|write")
 		case *role == "":
 			return nil
 		case !slices.Contains(restapi.RepositoryRoles(), in.Role):
-			return usage.Errorf("%q is no role: it is one of view, propose and write", *role)
+			return usage.Errorf("%q is no role: it is one of view, propose, approve and write", *role)
 		case !named:
 			return usage.Errorf("say with whom: --user NAME or --group NAME")
 		case in.Role == restapi.RepositoryView && (in.Binding != "" || in.Namespace != ""):
@@ -76,7 +77,7 @@ What they have read they have read, and what they have changed stays.`,
 
   # One role on one namespace
   kubectl gitbind unshare write --group platform -n team-a`,
-		Args:              command.Args(0, 1, "name one role, or none: kubectl gitbind unshare [view|propose|write] --user NAME"),
+		Args:              command.Args(0, 1, "name one role, or none: kubectl gitbind unshare [view|propose|approve|write] --user NAME"),
 		ValidArgsFunction: roles,
 	})
 	role := in.flags(c)
@@ -84,7 +85,7 @@ What they have read they have read, and what they have changed stays.`,
 		in.read(c, role)
 		switch {
 		case *role != "" && !slices.Contains(restapi.RepositoryRoles(), in.Role):
-			return usage.Errorf("%q is no role: it is one of view, propose and write", *role)
+			return usage.Errorf("%q is no role: it is one of view, propose, approve and write", *role)
 		case len(in.Users)+len(in.Groups) == 0:
 			return usage.Errorf("say from whom: --user NAME or --group NAME")
 		}

@@ -53,6 +53,7 @@ have. Values of Secrets are encrypted.
 	if in.Role != restapi.RepositoryView {
 		fmt.Fprintf(out, "They can %s %s.\n", map[restapi.RepositoryRole]string{
 			restapi.RepositoryPropose: "propose changes, on branches changes/…, of",
+			restapi.RepositoryApprove: "propose changes, and approve those of others, of",
 			restapi.RepositoryWrite:   "change, by pushing to main,",
 		}[in.Role], part(in.Binding, in.Namespace))
 	}

@@ -1,0 +1,35 @@
+package controlplane
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"gitbind.dev/gitbridge/api/restapi"
+)
+
+// ChangePrefix begins the names of branches with proposed changes.
+const ChangePrefix = "changes/"
+
+// Changes are the proposed changes of a cluster.
+func (c *Client) Changes(ctx context.Context, clusterID string) ([]restapi.Change, error) {
+	var out []restapi.Change
+	return out, c.call(ctx, http.MethodGet, "/v1/clusters/"+url.PathEscape(clusterID)+"/changes", nil, &out)
+}
+
+// Change is a proposed change as a whole. Its branch is named with its prefix.
+func (c *Client) Change(ctx context.Context, clusterID, branch string) (restapi.Change, error) {
+	var out restapi.Change
+	parts := strings.Split(strings.TrimPrefix(branch, ChangePrefix), "/")
+	for i := range parts {
+		parts[i] = url.PathEscape(parts[i])
+	}
+	return out, c.call(ctx, http.MethodGet, "/v1/clusters/"+url.PathEscape(clusterID)+"/changes/"+strings.Join(parts, "/"), nil, &out)
+}
+
+// Review says what the person thinks of a proposed change.
+func (c *Client) Review(ctx context.Context, clusterID string, r restapi.Review) (restapi.Reviewed, error) {
+	var out restapi.Reviewed
+	return out, c.call(ctx, http.MethodPost, "/v1/clusters/"+url.PathEscape(clusterID)+"/reviews", r, &out)
+}

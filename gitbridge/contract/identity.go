@@ -50,13 +50,16 @@ func shown(user string) string {
 // ClusterDomain is the mail domain of an app cluster's users.
 func ClusterDomain(clusterID string) string { return clusterID + ".clusters." + ReservedDomain }
 
+// PeopleDomain is the mail domain of those whom the backend has let in.
+const PeopleDomain = "people." + ReservedDomain
+
 // PersonIdentity is how somebody is named in Git whom the backend has let in: the
 // username as the control plane's RBAC has it, and an address in the reserved domain.
 func PersonIdentity(user string) (name, email string) {
 	if name = shown(user); name == "" {
 		name = UnknownUser
 	}
-	return name, url.QueryEscape(user) + "@people." + ReservedDomain
+	return name, url.QueryEscape(user) + "@" + PeopleDomain
 }
 
 // BridgeIdentity is the bridge's own.

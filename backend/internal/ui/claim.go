@@ -303,6 +303,8 @@ func author(name, email, cluster string) (shown, about string) {
 		return "The konnector", "for the cluster"
 	case strings.HasSuffix(email, "@"+contract.ClusterDomain(cluster)):
 		return shown, "in the cluster"
+	case strings.HasSuffix(email, "@"+contract.PeopleDomain):
+		return shown, "by approving it here"
 	}
 	return shown, "by Git, as " + short(email, 100)
 }

@@ -43,6 +43,9 @@ func TestCluster(t *testing.T) {
 		"ADMIN_OF_OTHER": e.Cluster(other).Kubeconfig,
 		"DORA_OF_OTHER":  user(t, e.Cluster(other), "dora"),
 	}
+	if vars["BOBS_TOKEN"], err = e.Dex.IDToken(t.Context(), env.Bob); err != nil {
+		t.Fatal(err)
+	}
 	vars["BACKEND"] = startBackend(t, e, root)
 	deadline, _ := t.Deadline() // then a script that waits in vain shows where
 	testscript.Run(t, testscript.Params{

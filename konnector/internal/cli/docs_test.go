@@ -17,7 +17,8 @@ var (
 	inline = regexp.MustCompile("`[^`\n]*`")
 	// aCommand is a call of the plugin up to what ends it: another command, a
 	// redirection, a comment, the end of the list or of the quotes that it stands in.
-	aCommand = regexp.MustCompile(`(!?)kubectl[ -]gitbind((?:\s[^\s|;&<>'"─,)]+)*)`)
+	aCommand = regexp.MustCompile(`(!?)kubectl[ -]gitbind((?:\s(?:'[^']*'|"[^"]*"|[^\s|;&<>'"─,)]+))*)`)
+	aQuoted  = regexp.MustCompile(`'[^']*'|"[^"]*"`)
 	aComment = regexp.MustCompile(`(^|\s)#.*`)
 	// aRest is how a usage says that more may follow, or that a word may be left out.
 	aRest = strings.NewReplacer("...", "", "…", "", "[", "", "]", "")
@@ -62,7 +63,7 @@ func check(t *testing.T, at, text string, whole bool) int {
 	t.Helper()
 	found := aCommand.FindAllStringSubmatch(text, -1)
 	for _, m := range found {
-		args := strings.Fields(aRest.Replace(m[2]))
+		args := strings.Fields(aRest.Replace(aQuoted.ReplaceAllString(m[2], "quoted")))
 		if m[1] == "!" {
 			// Git calls it, and says what for.
 			args = append(args, "get")

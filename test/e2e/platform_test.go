@@ -34,6 +34,7 @@ func TestTwoClusters(t *testing.T) {
 	t.Run("a stranger reads nothing and binds nothing", func(t *testing.T) { testStrangers(t, alice, bob) })
 	t.Run("every kind of bad file is refused by name and stops nothing", func(t *testing.T) { testBadFiles(t, alice) })
 	t.Run("D2_a pull request adds and changes and removes a claim", func(t *testing.T) { testPullRequest(t, alice) })
+	t.Run("D2_two people order and change and cancel a service by reviewed changes", func(t *testing.T) { testReviews(t, alice, bob) })
 	t.Run("D9_the backend is down and comes back", func(t *testing.T) { testBackendDown(t, alice) })
 	t.Run("D8_the control plane's API server is down and comes back", func(t *testing.T) { testControlPlaneDown(t, alice) })
 	t.Run("agents restart and write nothing", func(t *testing.T) { testRestart(t, alice) })
@@ -164,6 +165,56 @@ func testPullRequest(t *testing.T, c *tenant) {
 	if here.At.Before(there.At) {
 		t.Errorf("the claim was gone %s before its service", there.At.Sub(here.At))
 	}
+}
+
+// testReviews has Alice, whose cluster it is, propose changes, and Bob approve them.
+func testReviews(t *testing.T, alice, bob *tenant) {
+	ctx := t.Context()
+	alice.plugin(t, "share", "approve", "--user", env.Bob, "--binding", "postgresqlinstances", "-n", "team-a", "--yes")
+	const name = "postgresqlinstances.anynines.com/team-a/reviewed"
+	path := claims + "team-a/reviewed.yaml"
+	review := func(user *tenant, args ...string) (string, error) {
+		return alice.Plugin(ctx, user.user, user.admin(), append([]string{"review", "--url", alice.BackendURL, "--cluster-name", alice.id}, args...)...)
+	}
+	merged := func(message, words string, change func(dir string)) {
+		t.Helper()
+		git := func(args ...string) { must(t)(alice.Git(ctx, alice.user, alice.clone, args...)) }
+		git("fetch", "--quiet", "--prune")
+		git("checkout", "--quiet", "--detach", "origin/main")
+		change(alice.clone)
+		git("add", "--all")
+		git("commit", "--quiet", "--message", message)
+		git("push", "--quiet", "origin", "HEAD:refs/heads/changes/"+name)
+		git("checkout", "--quiet", "main")
+		shown := eventually(t, "Bob sees the change", func(context.Context) (string, bool) {
+			out, err := review(bob, name)
+			return out, err == nil
+		})
+		if !strings.Contains(shown, words) {
+			t.Errorf("Bob is shown, without %q:\n%s", words, shown)
+		}
+		_, head, _ := strings.Cut(shown, "--approve --head ")
+		head = strings.TrimSpace(head)
+		if out, err := review(alice, name, "--approve", "--head", head); err == nil || !strings.Contains(out, "you ("+"oidc:"+env.Alice+") have pushed a part of it") {
+			t.Errorf("Alice approves her own: %v %s", err, out)
+		}
+		must(t)(review(bob, name, "--approve", "--head", head))
+	}
+	merged("Order it", "orders PostgresqlInstance team-a/reviewed", func(dir string) { write(t, dir, path, manifest("reviewed", nano)) })
+	alice.until(t, alice.control, "the claim is on the control plane", alice.there("reviewed", nano))
+	alice.until(t, alice.app, "the claim is in the app cluster", has("reviewed", nano))
+	merged("Make it larger", nano+" → "+small, func(dir string) { write(t, dir, path, manifest("reviewed", small)) })
+	alice.until(t, alice.control, "the control plane follows", alice.there("reviewed", small))
+	alice.until(t, alice.app, "the app cluster follows", has("reviewed", small))
+	merged("Nobody needs it", "cancels PostgresqlInstance team-a/reviewed", func(dir string) { _ = os.Remove(filepath.Join(dir, path)) })
+	gone := func(e platform.Event) bool { return e.Type == watch.Deleted && e.Object.GetName() == "reviewed" }
+	alice.until(t, alice.control, "the service is gone", gone)
+	alice.until(t, alice.app, "the claim is gone", gone)
+	out := must(t)(alice.Git(ctx, alice.user, filepath.Join(alice.GitDir, alice.id+".git"), "log", "--first-parent", "--format=%an: %s", "--", path))
+	if want := "oidc:" + env.Bob + ": Merge changes/" + name + "\n"; out != strings.Repeat(want, 3) {
+		t.Errorf("main's history of it is\n%swant three times\n%s", out, want)
+	}
+	alice.plugin(t, "unshare", "--user", env.Bob)
 }
 
 func testBackendDown(t *testing.T, c *tenant) {

@@ -24,10 +24,9 @@ const (
 	MaxChangedFiles = 300
 	// MaxChangeCommits bounds the commits that are shown of one.
 	MaxChangeCommits = 100
-	// MaxComments bounds what is said of one commit.
-	MaxComments = 100
-	// MaxEvents bounds what is recorded of one commit.
-	MaxEvents = 200
+	// MaxEvents bounds what is recorded of one commit, for each kind of event: whoever
+	// pushes or talks much leaves room for a verdict.
+	MaxEvents = 100
 	// MaxMessage is the longest message, in bytes.
 	MaxMessage = 4 << 10
 )

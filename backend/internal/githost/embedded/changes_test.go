@@ -326,7 +326,7 @@ func TestWhatIsSaidOfAChangeIsBounded(t *testing.T) {
 	s, c := propose(t)
 	head := s.look(t).Head
 	long := strings.Repeat("x", githost.MaxMessage)
-	for i := range githost.MaxComments {
+	for i := range githost.MaxEvents {
 		e := githost.Event{Kind: githost.EventCommented, By: bob, At: reviewed, Message: fmt.Sprintf("%d %s", i, long)}
 		if err := s.Record(t.Context(), cluster, proposed, head, e); err != nil {
 			t.Fatal(err)
@@ -335,9 +335,17 @@ func TestWhatIsSaidOfAChangeIsBounded(t *testing.T) {
 	if err := s.Record(t.Context(), cluster, proposed, head, githost.Event{Kind: githost.EventCommented, By: bob}); !errors.Is(err, githost.ErrFull) {
 		t.Errorf("one more: %v", err)
 	}
-	if seen := s.look(t); len(seen.Events) != githost.MaxComments+1 {
+	if seen := s.look(t); len(seen.Events) != githost.MaxEvents+1 || !strings.HasPrefix(seen.Events[0].Message, "0 xxx") {
 		t.Errorf("%d events", len(seen.Events))
 	}
+	for i := 1; i < githost.MaxEvents; i += 50 {
+		var refs []string
+		for j := i; j < min(i+50, githost.MaxEvents); j++ {
+			refs = append(refs, fmt.Sprintf("mine:refs/heads/changes/again%d", j))
+		}
+		c.pushed(refs...)
+	}
+	c.refused("was pushed more than 100 times already", "mine:refs/heads/changes/once-more")
 	if _, err := s.approve(t, s.look(t)); err != nil {
 		t.Errorf("the verdict finds no room: %v", err)
 	}

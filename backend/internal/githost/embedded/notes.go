@@ -26,17 +26,38 @@ const reviewsRef = "refs/notes/reviews"
 // recorded.
 const maxPushedChanges = 100
 
+// maxMessages bounds what was said of all commits of a change, in bytes. What is beyond is
+// left out where it is read: it is in the notes.
+const maxMessages = 1 << 20
+
 // events are what is recorded of commits, by commit, the oldest first.
 func (r *repository) events(ctx context.Context, commits []string) (map[string][]githost.Event, error) {
 	all := map[string][]githost.Event{}
+	said := 0
+	err := r.notes(ctx, commits, func(commit string, note []byte) error {
+		events, err := readEvents(commit, note)
+		for i := range events {
+			if said += len(events[i].Message); said > maxMessages {
+				events[i].Message = "…"
+			}
+		}
+		all[commit] = events
+		return err
+	})
+	return all, err
+}
+
+// notes reads those of commits that have one. A note is fn's only until it returns.
+func (r *repository) notes(ctx context.Context, commits []string, fn func(commit string, note []byte) error) error {
 	if len(commits) == 0 {
-		return all, nil
+		return nil
 	}
 	var names strings.Builder
 	for _, c := range commits {
 		names.WriteString(noteName(c) + "\n")
 	}
 	err := r.stream(ctx, strings.NewReader(names.String()), func(out *bufio.Reader) error {
+		var note bytes.Buffer
 		for _, c := range commits {
 			_, size, err := header(out, noteName(c))
 			if errors.Is(err, githost.ErrNotFound) {
@@ -45,23 +66,23 @@ func (r *repository) events(ctx context.Context, commits []string) (map[string][
 			if err != nil {
 				return err
 			}
-			note, err := io.ReadAll(io.LimitReader(out, size))
-			if err != nil {
+			note.Reset()
+			if _, err := io.CopyN(&note, out, size); err != nil {
 				return err
 			}
 			if _, err := out.Discard(1); err != nil {
 				return err
 			}
-			if all[c], err = readEvents(c, note); err != nil {
+			if err := fn(c, note.Bytes()); err != nil {
 				return err
 			}
 		}
 		return nil
 	}, "cat-file", "--batch")
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", reviewsRef, err)
+		return fmt.Errorf("read %s: %w", reviewsRef, err)
 	}
-	return all, nil
+	return nil
 }
 
 // notePath is where the notes have that of a commit: git reads any fan-out, and this one
@@ -85,25 +106,25 @@ func readEvents(commit string, note []byte) ([]githost.Event, error) {
 // addEvents records events of commits, by commit, in one commit of the notes. What a
 // commit has already is not recorded twice. The caller has the repository's turn.
 func (r *repository) addEvents(ctx context.Context, added map[string][]githost.Event, now time.Time) error {
-	commits := slices.Sorted(maps.Keys(added))
-	present, err := r.events(ctx, commits)
-	if err != nil {
+	var files bytes.Buffer
+	write := func(commit string, note []byte) error {
+		more, err := appendEvents(commit, note, added[commit])
+		if err == nil && len(more) > 0 {
+			fmt.Fprintf(&files, "M 100644 inline %s\ndata %d\n%s%s\n", notePath(commit), len(note)+len(more), note, more)
+		}
 		return err
 	}
-	var files bytes.Buffer
-	for _, c := range commits {
-		events, err := appendEvents(present[c], added[c])
-		if err != nil {
+	fresh := maps.Clone(added)
+	if err := r.notes(ctx, slices.Sorted(maps.Keys(added)), func(commit string, note []byte) error {
+		delete(fresh, commit)
+		return write(commit, note)
+	}); err != nil {
+		return err
+	}
+	for _, commit := range slices.Sorted(maps.Keys(fresh)) {
+		if err := write(commit, nil); err != nil {
 			return err
 		}
-		if len(events) == len(present[c]) {
-			continue
-		}
-		note, err := writeEvents(events)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(&files, "M 100644 inline %s\ndata %d\n%s\n", notePath(c), len(note), note)
 	}
 	if files.Len() == 0 {
 		return nil
@@ -123,42 +144,34 @@ func (r *repository) addEvents(ctx context.Context, added map[string][]githost.E
 	return r.change(ctx, &stream, nil, "fast-import", "--quiet", "--done")
 }
 
-func appendEvents(present, added []githost.Event) ([]githost.Event, error) {
-	all := slices.Clone(present)
-	comments := 0
-	for _, e := range present {
-		if e.Kind == githost.EventCommented {
-			comments++
-		}
+// appendEvents gives the lines by which a commit's note grows: none for a push that it has
+// already.
+func appendEvents(commit string, note []byte, added []githost.Event) ([]byte, error) {
+	present, err := readEvents(commit, note)
+	if err != nil {
+		return nil, err
 	}
+	count := map[githost.EventKind]int{}
+	for _, e := range present {
+		count[e.Kind]++
+	}
+	var more bytes.Buffer
+	lines := json.NewEncoder(&more)
+	lines.SetEscapeHTML(false)
 	for _, e := range added {
-		same := func(p githost.Event) bool {
-			return e.Kind == githost.EventPushed && p.Kind == e.Kind && p.By == e.By && p.Branch == e.Branch
-		}
-		if slices.ContainsFunc(all, same) {
+		if e.Kind == githost.EventPushed && slices.ContainsFunc(present, func(p githost.Event) bool {
+			return p.Kind == e.Kind && p.By == e.By && p.Branch == e.Branch
+		}) {
 			continue
 		}
-		if e.Kind == githost.EventCommented {
-			comments++
-		}
-		if comments > githost.MaxComments || len(all) >= githost.MaxEvents {
+		if count[e.Kind]++; count[e.Kind] > githost.MaxEvents {
 			return nil, githost.ErrFull
 		}
-		all = append(all, e)
-	}
-	return all, nil
-}
-
-func writeEvents(events []githost.Event) ([]byte, error) {
-	var note bytes.Buffer
-	lines := json.NewEncoder(&note)
-	lines.SetEscapeHTML(false)
-	for _, e := range events {
 		if err := lines.Encode(e); err != nil {
 			return nil, err
 		}
 	}
-	return note.Bytes(), nil
+	return more.Bytes(), nil
 }
 
 // change runs git to its end, whoever waits for it: it must not be ended while it holds
@@ -203,7 +216,7 @@ func (h *Host) recordPushes(ctx context.Context, repo *repository, caller access
 	}
 	err := repo.addEvents(ctx, pushed, now)
 	if errors.Is(err, githost.ErrFull) {
-		return &ruling{last, fmt.Sprintf("its commit was pushed or reviewed more than %d times already: add a commit", githost.MaxEvents)}
+		return &ruling{last, fmt.Sprintf("its commits commit was pushed more than %d times already: add a commit", githost.MaxEvents)}
 	}
 	return err
 }

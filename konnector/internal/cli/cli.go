@@ -31,6 +31,7 @@ import (
 	"gitbind.dev/konnector/internal/cli/log"
 	"gitbind.dev/konnector/internal/cli/logout"
 	"gitbind.dev/konnector/internal/cli/policy"
+	"gitbind.dev/konnector/internal/cli/propose"
 	"gitbind.dev/konnector/internal/cli/resolve"
 	"gitbind.dev/konnector/internal/cli/review"
 	"gitbind.dev/konnector/internal/cli/revoke"
@@ -134,7 +135,7 @@ control plane acts on, and the status comes back the same way.`,
 		cmds  []*cobra.Command
 	}{
 		{"Getting in:", []*cobra.Command{connect.Command(env), catalog.Command(env), bind.Command(env), unbind.Command(env), disconnect.Command(env), logout.Command(env)}},
-		{"Claims:", []*cobra.Command{get.Command(env), serviceinfo.Command(env), diff.Command(env), log.Command(env), rollback.Command(env), resolve.Command(env), review.Command(env)}},
+		{"Claims:", []*cobra.Command{get.Command(env), serviceinfo.Command(env), diff.Command(env), log.Command(env), rollback.Command(env), resolve.Command(env), propose.Command(env), review.Command(env)}},
 		{"Operating:", []*cobra.Command{doctor.Command(env), policy.Command(env), allowedsigners.Command(env), approve.Command(env), rotate.Command(env), revoke.Command(env), share.Command(env), share.UndoCommand(env), transfer.Command(env)}},
 		{other, []*cobra.Command{gitcredential.Command(env), versions.Command(env)}},
 	} {

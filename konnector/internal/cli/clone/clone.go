@@ -6,7 +6,8 @@
 // It keeps one bare clone for each repository in the person's cache folder, with
 // commits and folders, and fetches a file's content when it is asked for: the
 // first call costs what the history has of commits, not of files. It checks
-// nothing out, runs nothing that lies in a repository, and pushes nothing.
+// nothing out, runs nothing that lies in a repository, and pushes nothing but the
+// branch of a proposal.
 package clone
 
 import (
@@ -53,6 +54,8 @@ type Clone struct {
 	url string
 	// alone lets git run without the person's terminal.
 	alone bool
+	// username is that of the Source.
+	username string
 }
 
 // Open makes the clone, or uses the one of an earlier call, and brings its main
@@ -66,7 +69,7 @@ func Open(ctx context.Context, s Source) (*Clone, error) {
 		return nil, fmt.Errorf("find the folder for clones: %w (set HOME)", err)
 	}
 	sum := sha256.Sum256([]byte(s.URL))
-	c := &Clone{url: s.URL, alone: s.asksNobody(), dir: filepath.Join(cache, "gitbind", "repositories", hex.EncodeToString(sum[:10])+".git")}
+	c := &Clone{url: s.URL, alone: s.asksNobody(), username: s.Username, dir: filepath.Join(cache, "gitbind", "repositories", hex.EncodeToString(sum[:10])+".git")}
 	if err := os.MkdirAll(filepath.Dir(c.dir), 0o700); err != nil {
 		return nil, fmt.Errorf("make the folder for clones: %w", err)
 	}

@@ -1,6 +1,9 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
 
 // Condition types of an APIServiceExportTemplate.
 const (
@@ -10,6 +13,9 @@ const (
 	// ConditionTransformValid says that the template's patches can be used. The
 	// bridge writes it.
 	ConditionTransformValid = "TransformValid"
+	// ConditionPoliciesValid says that the template's policies can be used. The bridge
+	// writes it.
+	ConditionPoliciesValid = "PoliciesValid"
 )
 
 // APIServiceExportTemplate is an offer by a platform operator: one API that app
@@ -24,6 +30,7 @@ const (
 // +kubebuilder:printcolumn:name="Catalogue",type=string,JSONPath=`.spec.group`,priority=1
 // +kubebuilder:printcolumn:name="Offered",type=string,JSONPath=`.status.conditions[?(@.type=="Offered")].status`
 // +kubebuilder:printcolumn:name="Transform",type=string,JSONPath=`.status.conditions[?(@.type=="TransformValid")].status`,priority=1
+// +kubebuilder:printcolumn:name="Policies",type=string,JSONPath=`.status.conditions[?(@.type=="PoliciesValid")].status`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type APIServiceExportTemplate struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -69,6 +76,19 @@ type APIServiceExportTemplateSpec struct {
 	// changed is shown in the claim's status on the branch status.
 	// +optional
 	Transform *Transform `json:"transform,omitempty"`
+
+	// Policies are ValidatingAdmissionPolicies, with their bindings and the objects of their
+	// paramKinds. The bridge judges each new and changed claim by them before it applies it,
+	// after Transform, as if it were in the app cluster: in its namespace there. Only what
+	// every gate can know may be asked for (docs/policies.md). A claim that is as it was,
+	// and one that goes, is never denied.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:Type=object
+	// +kubebuilder:validation:items:XEmbeddedResource
+	// +kubebuilder:validation:items:XPreserveUnknownFields
+	Policies []runtime.RawExtension `json:"policies,omitempty"`
 
 	// MetadataKeys are labels and annotations that travel with claims, from the app
 	// cluster to Git and to the control plane, beside those that always do: keys

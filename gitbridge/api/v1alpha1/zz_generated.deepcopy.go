@@ -317,6 +317,13 @@ func (in *APIServiceExportTemplateSpec) DeepCopyInto(out *APIServiceExportTempla
 		*out = new(Transform)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.Policies != nil {
+		in, out := &in.Policies, &out.Policies
+		*out = make([]runtime.RawExtension, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
+	}
 	if in.MetadataKeys != nil {
 		in, out := &in.MetadataKeys, &out.MetadataKeys
 		*out = make([]string, len(*in))

@@ -24,8 +24,10 @@ import (
 	"gitbind.dev/gitbridge/internal/decision"
 	"gitbind.dev/gitbridge/internal/drift"
 	"gitbind.dev/gitbridge/internal/export"
-	claimschema "gitbind.dev/gitbridge/internal/schema"
 	"gitbind.dev/gitbridge/internal/transform"
+	"gitbind.dev/gitbridge/policy"
+	claimschema "gitbind.dev/gitbridge/schema"
+	"gitbind.dev/policies/evaluator"
 )
 
 // API is one API, as an app cluster may or may not use it.
@@ -42,6 +44,10 @@ type API struct {
 	// cannot be used, Unusable says why.
 	Template *transform.Template
 	Unusable *transform.TemplateError
+	// Policies are those of the offer, nil for none.
+	Policies *evaluator.Set
+	// PoliciesOf is another one whenever Policies are.
+	PoliciesOf string
 	// Keys are the labels and annotations that travel beside the usual.
 	Keys contract.Keys
 	// Secrets are those that travel with claims.
@@ -66,7 +72,7 @@ func (a API) Revision() string {
 	case a.Unusable != nil:
 		return a.Version + " " + a.Unusable.Error()
 	default:
-		return a.Version + " " + a.Template.Revision() + " " + strings.Join(a.Keys, " ") + fmt.Sprint(a.Secrets) + a.Ready
+		return a.Version + " " + a.Template.Revision() + " " + strings.Join(a.Keys, " ") + fmt.Sprint(a.Secrets) + a.Ready + a.PoliciesOf
 	}
 }
 
@@ -103,10 +109,13 @@ type compiled struct {
 	of       string
 	template *transform.Template
 	unusable *transform.TemplateError
-	keys     contract.Keys
-	secrets  []v1alpha1.PermissionClaim
-	ready    string
-	offer    *v1alpha1.Offer
+	policies *evaluator.Set
+	// policiesOf tells policies apart.
+	policiesOf string
+	keys       contract.Keys
+	secrets    []v1alpha1.PermissionClaim
+	ready      string
+	offer      *v1alpha1.Offer
 }
 
 // Resolve looks up a binding of the cluster with that tenant namespace.
@@ -149,7 +158,7 @@ func (r *Resolver) Export(ctx context.Context, e *v1alpha1.APIServiceExport) (AP
 	}
 	return API{
 		Access: decision.Granted, Unpermitted: meta.IsStatusConditionFalse(e.Status.Conditions, v1alpha1.ConditionPermitted),
-		Definition: definition, Template: c.template, Unusable: c.unusable, Keys: c.keys, Secrets: c.secrets, Ready: c.ready, Offer: offer,
+		Definition: definition, Template: c.template, Unusable: c.unusable, Policies: c.policies, PoliciesOf: c.policiesOf, Keys: c.keys, Secrets: c.secrets, Ready: c.ready, Offer: offer,
 	}, nil
 }
 
@@ -189,6 +198,10 @@ func (r *Resolver) read(t *v1alpha1.APIServiceExportTemplate) (compiled, error) 
 	if err != nil && !errors.As(err, &c.unusable) {
 		return compiled{}, err
 	}
+	if c.policies, err = policy.Compile(t.Spec.Policies); err != nil && c.unusable == nil {
+		c.unusable = &transform.TemplateError{Template: t.Name, Reason: "has policies that cannot be used: " + policy.Told(err)}
+	}
+	c.policiesOf = policy.Revision(t.Spec.Policies)
 	if r.templates == nil {
 		r.templates = map[string]compiled{}
 	}

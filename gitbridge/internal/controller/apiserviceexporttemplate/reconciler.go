@@ -1,12 +1,13 @@
 // Package apiserviceexporttemplate says of each template whether the bridge can
-// use its patches: the condition TransformValid. A template whose patches cannot
-// be used stops its own claims and nothing else.
+// use its patches and its policies: the conditions TransformValid and PoliciesValid. A
+// template that cannot be used stops its own claims and nothing else.
 package apiserviceexporttemplate
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -19,6 +20,7 @@ import (
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/internal/tenant"
 	"gitbind.dev/gitbridge/internal/transform"
+	"gitbind.dev/gitbridge/policy"
 	"gitbind.dev/gitbridge/status"
 )
 
@@ -43,15 +45,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	want := t.DeepCopy()
-	if c := judge(&t); c != nil {
-		status.Set(want, *c, r.Now())
-	} else {
-		meta.RemoveStatusCondition(&want.Status.Conditions, v1alpha1.ConditionTransformValid)
+	for kind, c := range map[string]*metav1.Condition{
+		v1alpha1.ConditionTransformValid: judge(&t), v1alpha1.ConditionPoliciesValid: judgePolicies(&t),
+	} {
+		if c != nil {
+			status.Set(want, *c, r.Now())
+		} else {
+			meta.RemoveStatusCondition(&want.Status.Conditions, kind)
+		}
 	}
 	return ctrl.Result{}, part.Write(ctx, r.Client, &t, want)
 }
 
-var part = status.Part{Owner: tenant.StatusOwner, Conditions: []string{v1alpha1.ConditionTransformValid}}
+var part = status.Part{Owner: tenant.StatusOwner, Conditions: []string{v1alpha1.ConditionTransformValid, v1alpha1.ConditionPoliciesValid}}
 
 // judge is nil for a template without a transform.
 func judge(t *v1alpha1.APIServiceExportTemplate) *metav1.Condition {
@@ -70,4 +76,22 @@ func judge(t *v1alpha1.APIServiceExportTemplate) *metav1.Condition {
 		c.Message = fmt.Sprintf("spec.transform.patches[%d] %s. New and changed claims wait until it is mended; the others stay as they are", bad.Patch-1, bad.Reason)
 	}
 	return c
+}
+
+// judgePolicies is nil for a template without policies.
+func judgePolicies(t *v1alpha1.APIServiceExportTemplate) *metav1.Condition {
+	set, err := policy.Compile(t.Spec.Policies)
+	switch {
+	case err != nil:
+		return &metav1.Condition{
+			Type: v1alpha1.ConditionPoliciesValid, Status: metav1.ConditionFalse, Reason: "Invalid",
+			Message: policy.Told(err) + ". New and changed claims wait until it is mended; the others stay as they are",
+		}
+	case set == nil:
+		return nil
+	}
+	return &metav1.Condition{
+		Type: v1alpha1.ConditionPoliciesValid, Status: metav1.ConditionTrue, Reason: "Valid",
+		Message: "claims are judged by " + strings.Join(set.Policies(), ", "),
+	}
 }

@@ -102,6 +102,9 @@ func (c *Controller) apply(ctx context.Context, s *step) (outcome, error) {
 			return outcome{answer: decision.Decide(s.Facts).Answer}, nil
 		}
 	}
+	if o, done, err := c.judgePolicies(ctx, s); done {
+		return o, err
+	}
 	if err := c.namespaces.ensure(ctx, s.Key.Namespace); err != nil {
 		return c.refuse(ctx, s, err)
 	}

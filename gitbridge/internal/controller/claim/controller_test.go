@@ -34,9 +34,9 @@ import (
 	"gitbind.dev/gitbridge/internal/export"
 	"gitbind.dev/gitbridge/internal/exportedapi"
 	"gitbind.dev/gitbridge/internal/failure"
-	claimschema "gitbind.dev/gitbridge/internal/schema"
 	"gitbind.dev/gitbridge/internal/session"
 	"gitbind.dev/gitbridge/internal/tenant"
+	claimschema "gitbind.dev/gitbridge/schema"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/gitbridge/store/memstore"
 )

@@ -9,8 +9,8 @@ import (
 
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/decision"
-	"gitbind.dev/gitbridge/internal/schema"
 	"gitbind.dev/gitbridge/internal/transform"
+	"gitbind.dev/gitbridge/schema"
 	"gitbind.dev/gitbridge/store"
 )
 

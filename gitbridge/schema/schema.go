@@ -42,6 +42,12 @@ func New(crd *apiextensionsv1.CustomResourceDefinition) (*Schema, error) {
 	return &Schema{spec: &spec, validator: validator}, nil
 }
 
+// Default fills in the defaults of a spec, as an API server does.
+func (s *Schema) Default(spec map[string]any) {
+	defaulting.PruneNonNullableNullsWithoutDefaults(spec, s.spec)
+	defaulting.Default(spec, s.spec)
+}
+
 // Problem is what is wrong with one field, "spec.parameters.maxConnections".
 type Problem struct {
 	Field   string
@@ -60,8 +66,7 @@ func (s *Schema) Problems(c *contract.Claim) []Problem {
 		path = "spec." + strings.TrimPrefix(path, ".")
 		out = append(out, Problem{Field: path, Message: path + " is not a field of " + c.Kind})
 	}
-	defaulting.PruneNonNullableNullsWithoutDefaults(known, s.spec)
-	defaulting.Default(known, s.spec)
+	s.Default(known)
 	for _, err := range validation.ValidateCustomResource(field.NewPath("spec"), known, s.validator) {
 		out = append(out, Problem{Field: err.Field, Message: err.Error()})
 	}

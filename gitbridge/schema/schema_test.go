@@ -11,11 +11,11 @@ import (
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/export"
-	"gitbind.dev/gitbridge/internal/schema"
+	"gitbind.dev/gitbridge/schema"
 )
 
 func TestProblems(t *testing.T) {
-	data, err := os.ReadFile("../export/testdata/postgresqlinstances.live.yaml")
+	data, err := os.ReadFile("../internal/export/testdata/postgresqlinstances.live.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -176,7 +176,7 @@ func testReviews(t *testing.T, alice, bob *tenant) {
 	review := func(user *tenant, args ...string) (string, error) {
 		return alice.Plugin(ctx, user.user, user.admin(), append([]string{"review", "--url", alice.BackendURL, "--cluster-name", alice.id}, args...)...)
 	}
-	merged := func(message, words string, change func(dir string)) {
+	propose := func(message string, change func(dir string)) {
 		t.Helper()
 		git := func(args ...string) { must(t)(alice.Git(ctx, alice.user, alice.clone, args...)) }
 		git("fetch", "--quiet", "--prune")
@@ -186,6 +186,10 @@ func testReviews(t *testing.T, alice, bob *tenant) {
 		git("commit", "--quiet", "--message", message)
 		git("push", "--quiet", "origin", "HEAD:refs/heads/changes/"+name)
 		git("checkout", "--quiet", "main")
+	}
+	merged := func(message, words string, change func(dir string)) {
+		t.Helper()
+		propose(message, change)
 		shown := eventually(t, "Bob sees the change", func(context.Context) (string, bool) {
 			out, err := review(bob, name)
 			return out, err == nil
@@ -200,6 +204,13 @@ func testReviews(t *testing.T, alice, bob *tenant) {
 		}
 		must(t)(review(bob, name, "--approve", "--head", head))
 	}
+	propose("Order too much", func(dir string) { write(t, dir, path, manifest("reviewed", "huge")) })
+	if out := must(t)(review(alice, name)); !strings.Contains(out, `would be refused: spec.plan: Unsupported value: "huge"`) {
+		t.Errorf("of a plan that is none Alice is shown\n%s", out)
+	}
+	must(t)(review(alice, name, "--reject", "-m", "There is no such plan."))
+	must(t)(alice.Git(ctx, alice.user, alice.clone, "push", "--quiet", "origin", "--delete", "changes/"+name))
+
 	merged("Order it", "orders PostgresqlInstance team-a/reviewed", func(dir string) { write(t, dir, path, manifest("reviewed", nano)) })
 	alice.until(t, alice.control, "the claim is on the control plane", alice.there("reviewed", nano))
 	alice.until(t, alice.app, "the claim is in the app cluster", has("reviewed", nano))

@@ -85,7 +85,7 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 		Keys:        keys, Agents: auth, KonnectorSeen: auth.KonnectorSeen, Log: log,
 	}
 	people.Mount(api)
-	reviews := &review.Service{Requests: asked, Access: auth, Clusters: cluster.GetClient(), Git: host, Log: log}
+	reviews := &review.Service{Requests: asked, Access: auth, Control: cluster.GetClient(), Git: host, Log: log}
 	reviews.Mount(api)
 
 	health := &health{checks: []check{

@@ -20,9 +20,10 @@ const (
 	maxFields, maxValue = 100, 300
 )
 
-// describe says what becomes of a file.
-func describe(f githost.FileChange) restapi.ChangedFile {
-	out := restapi.ChangedFile{Path: f.Path, Action: restapi.ActionUpdate, Diff: f.Diff, Cut: f.Cut}
+// describe says what becomes of a file, and gives the claims that it was and is; nil for
+// none, and for what is no claim.
+func describe(f githost.FileChange) (out restapi.ChangedFile, before, after *contract.Claim) {
+	out = restapi.ChangedFile{Path: f.Path, Action: restapi.ActionUpdate, Diff: f.Diff, Cut: f.Cut}
 	switch {
 	case f.Before == "":
 		out.Action = restapi.ActionCreate
@@ -34,10 +35,10 @@ func describe(f githost.FileChange) restapi.ChangedFile {
 		if _, request := contract.ParseRequestPath(f.Path); !request && strings.HasPrefix(f.Path, "bindings/") && f.After != "" {
 			out.Problem = err.Error()
 		}
-		return out
+		return out, nil, nil
 	}
 	out.Binding, out.Namespace, out.Name = key.Binding, key.Namespace, key.Name
-	before, _ := decode(f.Path, f.Before, f.Was)
+	before, _ = decode(f.Path, f.Before, f.Was)
 	after, problem := decode(f.Path, f.After, f.Is)
 	switch {
 	case f.Irregular:
@@ -56,7 +57,7 @@ func describe(f githost.FileChange) restapi.ChangedFile {
 	if out.MoreFields = max(len(out.Fields)-maxFields, 0); out.MoreFields > 0 {
 		out.Fields = out.Fields[:maxFields]
 	}
-	return out
+	return out, before, after
 }
 
 func decode(path, blob string, data []byte) (*contract.Claim, error) {

@@ -52,7 +52,8 @@ func TestDescribe(t *testing.T) {
 		"another file": {change("OWNERS", "", "alice\n"), restapi.ChangedFile{Path: "OWNERS", Action: restapi.ActionCreate}},
 		"a request":    {change("bindings/databases.example.com/request.yaml", "", "kind: x\n"), restapi.ChangedFile{Path: "bindings/databases.example.com/request.yaml", Action: restapi.ActionCreate}},
 	} {
-		if d := cmp.Diff(c.want, describe(c.in)); d != "" {
+		got, _, _ := describe(c.in)
+		if d := cmp.Diff(c.want, got); d != "" {
 			t.Errorf("%s (-want +got):\n%s", name, d)
 		}
 	}
@@ -65,7 +66,7 @@ func TestDescribe(t *testing.T) {
 		"not the path of a claim":   change("bindings/databases.example.com/claims/stray.yaml", "", "x\n"),
 		"too large to be looked at": {Path: orders, After: "a"},
 	} {
-		got := describe(in)
+		got, _, _ := describe(in)
 		if !strings.Contains(got.Problem, words) || len(got.Fields) > 0 {
 			t.Errorf("%s: problem %q, fields %v", words, got.Problem, got.Fields)
 		}
@@ -74,7 +75,7 @@ func TestDescribe(t *testing.T) {
 	for i := range maxFields + 9 {
 		many.WriteString("\n  f" + strings.Repeat("x", i) + ": 1")
 	}
-	if got := describe(change(orders, "", head+"spec:"+many.String()+"\n")); len(got.Fields) != maxFields || got.MoreFields != 10 {
+	if got, _, _ := describe(change(orders, "", head+"spec:"+many.String()+"\n")); len(got.Fields) != maxFields || got.MoreFields != 10 {
 		t.Errorf("%d fields and %d more", len(got.Fields), got.MoreFields)
 	}
 }

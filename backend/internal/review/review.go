@@ -35,14 +35,21 @@ type Access interface {
 	Person(ctx context.Context, cluster string, who login.Identity) (access.Caller, error)
 }
 
+// Git is what the service needs of a Git host.
+type Git interface {
+	githost.Changes
+	// Read is that of githost.History.
+	Read(ctx context.Context, cluster, revision, path string) (data []byte, blob string, err error)
+}
+
 // Service serves the review of proposed changes.
 type Service struct {
 	Requests *requests.Server
 	Access   Access
-	// Clusters reads ClusterBindings.
-	Clusters client.Reader
-	Git      githost.Changes
-	Log      *slog.Logger
+	// Control reads ClusterBindings and templates.
+	Control client.Reader
+	Git     Git
+	Log     *slog.Logger
 	// Now is for tests; nil means time.Now.
 	Now func() time.Time
 }
@@ -103,8 +110,13 @@ func (s *Service) Change(ctx context.Context, who login.Identity, cluster, branc
 	}
 	c := summary(found)
 	c.Effect, c.Conflicts = found.Effect, found.Conflicts
+	preview := preview{service: s, cluster: cluster}
 	for _, f := range found.Files {
-		c.Files = append(c.Files, describe(f))
+		file, before, after := describe(f)
+		if file.Problem == "" && after != nil {
+			file.Problem = preview.problem(ctx, file.Binding, before, after)
+		}
+		c.Files = append(c.Files, file)
 	}
 	for _, commit := range found.Commits {
 		c.Commits = append(c.Commits, restapi.ChangeCommit{Hash: commit.Hash, Author: commit.Author, When: commit.When, Subject: commit.Subject})
@@ -249,7 +261,7 @@ func (s *Service) blocked(ctx context.Context, caller access.Caller, c *githost.
 		return refusal.New(refusal.Conflict, "it was pushed before it was recorded who pushes what: add a commit and push again"), nil
 	}
 	var cb v1alpha1.ClusterBinding
-	if err := s.Clusters.Get(ctx, client.ObjectKey{Name: caller.Cluster}, &cb); err != nil {
+	if err := s.Control.Get(ctx, client.ObjectKey{Name: caller.Cluster}, &cb); err != nil {
 		return nil, refusal.Because(err, refusal.Unavailable, "clusters cannot be looked at just now: try again")
 	}
 	if cb.Spec.Signatures != nil {

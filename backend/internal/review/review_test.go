@@ -12,6 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"gitbind.dev/backend/internal/access"
@@ -39,6 +40,8 @@ type world struct {
 	recorded []githost.Event
 	merged   []githost.Merge
 	fails    error
+	// files are those of the branch status.
+	files map[string][]byte
 }
 
 func (w *world) Person(_ context.Context, id string, who login.Identity) (access.Caller, error) {
@@ -80,6 +83,14 @@ func (w *world) Merge(_ context.Context, _ string, m githost.Merge) (string, err
 	return strings.Repeat("d", 40), w.fails
 }
 
+func (w *world) Read(_ context.Context, _, revision, path string) ([]byte, string, error) {
+	data, ok := w.files[path]
+	if !ok || revision != "status" {
+		return nil, "", githost.ErrNotFound
+	}
+	return data, "blob", nil
+}
+
 // newWorld is one in which bob proposes to change a claim.
 func newWorld() *world {
 	return &world{
@@ -96,7 +107,7 @@ func newWorld() *world {
 	}
 }
 
-func (w *world) service(t *testing.T, change func(*v1alpha1.ClusterBinding)) *Service {
+func (w *world) service(t *testing.T, change func(*v1alpha1.ClusterBinding), more ...client.Object) *Service {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
@@ -107,7 +118,7 @@ func (w *world) service(t *testing.T, change func(*v1alpha1.ClusterBinding)) *Se
 		change(cb)
 	}
 	return &Service{
-		Access: w, Git: w, Clusters: fake.NewClientBuilder().WithScheme(scheme).WithObjects(cb).Build(), Log: slog.New(slog.DiscardHandler),
+		Access: w, Git: w, Control: fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(more, cb)...).Build(), Log: slog.New(slog.DiscardHandler),
 		Now: func() time.Time { return time.Unix(1_800_000_000, 0) },
 	}
 }

@@ -1,0 +1,141 @@
+package review
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	kschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"gitbind.dev/backend/internal/githost"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/policy"
+	"gitbind.dev/gitbridge/schema"
+	"gitbind.dev/policies/evaluator"
+)
+
+// maxProblems is how many problems of one claim are told.
+const maxProblems = 5
+
+// preview says before a merge why the control plane would refuse a claim: by what the
+// bridge has published of the API, and by the policies of its offer. What the offer's
+// template makes of the claim, rules in CEL of the API itself and its provider are not asked.
+type preview struct {
+	service *Service
+	cluster string
+	apis    map[string]*api
+}
+
+// api is what is known of a bound API.
+type api struct {
+	kind     kschema.GroupVersionKind
+	resource kschema.GroupVersionResource
+	schema   *schema.Schema
+	keys     contract.Keys
+	// policies are nil for none, and where they cannot be used.
+	policies *evaluator.Set
+}
+
+// problem is "" where nothing is against a claim, and where that cannot be told. Before is
+// nil for one that is new.
+func (p *preview) problem(ctx context.Context, binding string, before, after *contract.Claim) string {
+	a, ok := p.apis[binding]
+	if !ok {
+		var err error
+		if a, err = p.service.api(ctx, p.cluster, binding); err != nil {
+			p.service.Log.WarnContext(ctx, "A claim cannot be judged before it is merged", "cluster", p.cluster, "binding", binding, "error", err)
+		}
+		if p.apis == nil {
+			p.apis = map[string]*api{}
+		}
+		p.apis[binding] = a
+	}
+	if a == nil {
+		return ""
+	}
+	if group, version := a.kind.ToAPIVersionAndKind(); after.APIVersion != group || after.Kind != version {
+		return fmt.Sprintf("it is a %s %s, but the API is bound as %s %s", after.APIVersion, after.Kind, group, version)
+	}
+	var reasons []string
+	for _, problem := range a.schema.Problems(after) {
+		reasons = append(reasons, problem.Message)
+	}
+	if len(reasons) == 0 {
+		reasons = a.denials(ctx, before, after)
+	}
+	return strings.Join(reasons[:min(len(reasons), maxProblems)], "; ")
+}
+
+func (a *api) denials(ctx context.Context, before, after *contract.Claim) []string {
+	if a.policies == nil {
+		return nil
+	}
+	change := evaluator.Change{Resource: a.resource, Object: a.object(after)}
+	if before != nil {
+		change.OldObject = a.object(before)
+	}
+	verdict, err := a.policies.Judge(ctx, change)
+	if err != nil {
+		return nil
+	}
+	var reasons []string
+	for _, d := range verdict.Denials {
+		reasons = append(reasons, d.String())
+	}
+	return reasons
+}
+
+// object is a claim as an API server would see it.
+func (a *api) object(c *contract.Claim) *unstructured.Unstructured {
+	u := a.keys.Of(c).Object()
+	if spec, ok := u.Object["spec"].(map[string]any); ok {
+		a.schema.Default(spec)
+	}
+	return u
+}
+
+// api reads what a cluster knows of an API; nil for one that is not published.
+func (s *Service) api(ctx context.Context, cluster, binding string) (*api, error) {
+	data, _, err := s.Git.Read(ctx, cluster, "status", contract.ExportPath(binding))
+	switch {
+	case errors.Is(err, githost.ErrNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	var e v1alpha1.APIServiceExport
+	if err := yaml.Unmarshal(data, &e); err != nil {
+		return nil, fmt.Errorf("export %s: %w", binding, err)
+	}
+	var crd apiextensionsv1.CustomResourceDefinition
+	if e.Status.CRD == nil {
+		return nil, fmt.Errorf("export %s: it has no definition", binding)
+	}
+	if err := json.Unmarshal(e.Status.CRD.Raw, &crd); err != nil {
+		return nil, fmt.Errorf("export %s: %w", binding, err)
+	}
+	if len(crd.Spec.Versions) == 0 {
+		return nil, fmt.Errorf("export %s: its definition has no version", binding)
+	}
+	a := &api{
+		kind:     kschema.GroupVersionKind{Group: crd.Spec.Group, Version: crd.Spec.Versions[0].Name, Kind: crd.Spec.Names.Kind},
+		resource: kschema.GroupVersionResource{Group: crd.Spec.Group, Version: crd.Spec.Versions[0].Name, Resource: crd.Spec.Names.Plural},
+		keys:     e.Status.MetadataKeys,
+	}
+	if a.schema, err = schema.New(&crd); err != nil {
+		return nil, err
+	}
+	var template v1alpha1.APIServiceExportTemplate
+	if err := s.Control.Get(ctx, client.ObjectKey{Name: e.Spec.Template}, &template); err != nil {
+		return a, client.IgnoreNotFound(err)
+	}
+	a.policies, err = policy.Compile(template.Spec.Policies)
+	return a, err
+}

@@ -56,7 +56,10 @@ type Config struct {
 	// RepackAfter is the number of pushes after which a repository is
 	// repacked; 0 means 100.
 	RepackAfter int64
-	Log         *slog.Logger
+	// Upstream, if not nil, is where the repositories are: this Host then has copies of
+	// them, which nobody pushes to.
+	Upstream Upstream
+	Log      *slog.Logger
 }
 
 // The quotas of a repository, if the configuration says nothing else.
@@ -93,6 +96,8 @@ type Host struct {
 	repack       chan *repository
 	extents      *extents
 	recent       *recent
+	// copies is nil without Upstream.
+	copies *copies
 	// memory is that of all pushes in work.
 	memory  *memory.Budget
 	started time.Time
@@ -132,7 +137,7 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
-	return &Host{
+	h := &Host{
 		cfg:          cfg,
 		git:          g,
 		receives:     newPlaces(maxReceives, 4, 2),
@@ -149,7 +154,11 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 		now:          time.Now,
 		reserve:      diskReserve,
 		repos:        map[string]*repository{},
-	}, nil
+	}
+	if cfg.Upstream != nil {
+		h.copies = newCopies()
+	}
+	return h, nil
 }
 
 // sweep removes what an end in the middle of a create has left.
@@ -199,6 +208,7 @@ func (h *Host) Ready(context.Context) error {
 
 // Heads are the branches of a cluster's repository, as they are now.
 func (h *Host) Heads(ctx context.Context, id string) ([]restapi.RefEvent, error) {
+	h.fresh(ctx, id, copyEvery)
 	repo, ok, err := h.repository(id)
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -47,8 +48,14 @@ func (r *repository) packs() int64 {
 }
 
 // Run repacks repositories, one at a time, until ctx ends. Pushes and fetches
-// go on meanwhile: git keeps old packs until the new one is in place.
+// go on meanwhile: git keeps old packs until the new one is in place. Copies are kept up
+// to date.
 func (h *Host) Run(ctx context.Context) error {
+	if h.copies != nil {
+		var following sync.WaitGroup
+		defer following.Wait()
+		following.Go(func() { h.follow(ctx) })
+	}
 	for {
 		select {
 		case <-ctx.Done():

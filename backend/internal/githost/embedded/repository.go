@@ -80,9 +80,17 @@ func (r *repository) commitsBetween(ctx context.Context, tips, bases []plumbing.
 // newPrefix begins the name of a repository that is not whole yet. No id does.
 const newPrefix = ".new-"
 
-// create makes a bare repository with its first commit, in a temporary
-// directory that is renamed when it is whole: one that exists is complete.
+// create makes a bare repository with its first commit.
 func (r *repository) create(ctx context.Context, now time.Time) error {
+	return r.make(ctx, func(dir string) error {
+		_, err := r.git.output(ctx, dir, firstCommit(now), "fast-import", "--quiet")
+		return err
+	})
+}
+
+// make makes a bare repository and fills it, in a temporary directory that is renamed
+// when it is whole: one that exists is complete.
+func (r *repository) make(ctx context.Context, fill func(dir string) error) error {
 	tmp, err := os.MkdirTemp(r.git.dir, newPrefix+r.id+"-")
 	if err != nil {
 		return err
@@ -91,7 +99,7 @@ func (r *repository) create(ctx context.Context, now time.Time) error {
 	if _, err := r.git.output(ctx, tmp, nil, "init", "--quiet", "--bare", "--template=", "--initial-branch=main", "."); err != nil {
 		return err
 	}
-	if _, err := r.git.output(ctx, tmp, firstCommit(now), "fast-import", "--quiet"); err != nil {
+	if err := fill(tmp); err != nil {
 		return err
 	}
 	if err := syncTree(tmp); err != nil {

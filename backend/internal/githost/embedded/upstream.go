@@ -1,0 +1,283 @@
+package embedded
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
+	"github.com/go-git/go-git/v5/plumbing/transport"
+	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
+	"k8s.io/client-go/util/workqueue"
+
+	"gitbind.dev/gitbridge/api/restapi"
+)
+
+// Upstream says where repositories are, of which a Host then has copies to look at.
+type Upstream interface {
+	// Remote is the clone URL of a cluster's repository, with an HTTP basic credential.
+	Remote(cluster string) (url, username, password string, err error)
+	// Changes are the refs of changes that are proposed there otherwise than by a branch
+	// changes/…, by which their copies are named: "refs/pull/7/head": "changes/pull-7".
+	Changes(ctx context.Context, cluster string) (map[string]string, error)
+}
+
+const (
+	// copyEvery is how old a copy may be when somebody looks at it.
+	copyEvery = 10 * time.Second
+	// copyTimeout bounds a fetch.
+	copyTimeout = time.Minute
+)
+
+// copies are what a Host knows of its copies.
+type copies struct {
+	client transport.Transport
+	mu     sync.Mutex
+	of     map[string]*copied
+	// moved are those that were said to have moved.
+	moved workqueue.TypedRateLimitingInterface[string]
+}
+
+// copied is one copy. Whoever brings it up to date holds mu.
+type copied struct {
+	mu   sync.Mutex
+	last time.Time
+}
+
+func newCopies() *copies {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.ResponseHeaderTimeout = copyTimeout
+	return &copies{
+		client: githttp.NewClientWithOptions(&http.Client{Transport: t}, &githttp.ClientOptions{RedirectPolicy: githttp.NoFollowRedirects}),
+		of:     map[string]*copied{},
+		moved:  workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]()),
+	}
+}
+
+func (c *copies) get(cluster string) *copied {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.of[cluster] == nil {
+		c.of[cluster] = &copied{}
+	}
+	return c.of[cluster]
+}
+
+// Look says that a repository has moved where it is. It does not block.
+func (h *Host) Look(cluster string) { h.copies.moved.Add(cluster) }
+
+const (
+	// maxCopying is how many repositories are fetched from at the same time.
+	maxCopying = 8
+	// maxTries is how often it is tried to fetch what has moved, within some seconds.
+	maxTries = 10
+)
+
+// follow fetches from what was said to have moved, until ctx ends.
+func (h *Host) follow(ctx context.Context) {
+	defer context.AfterFunc(ctx, h.copies.moved.ShutDown)()
+	var workers sync.WaitGroup
+	for range maxCopying {
+		workers.Go(func() {
+			for h.copyNext(ctx) {
+			}
+		})
+	}
+	workers.Wait()
+}
+
+// copyNext reports false when there will be no more.
+func (h *Host) copyNext(ctx context.Context) bool {
+	moved := h.copies.moved
+	cluster, ended := moved.Get()
+	if ended {
+		return false
+	}
+	defer moved.Done(cluster)
+	if h.fresh(ctx, cluster, 0) || moved.NumRequeues(cluster) >= maxTries {
+		moved.Forget(cluster)
+	} else {
+		moved.AddRateLimited(cluster)
+	}
+	return true
+}
+
+// refresh brings the copy of a repository up to date, unless it was not longer ago than
+// age, and tells Moved of the branches that have moved.
+func (h *Host) refresh(ctx context.Context, cluster string, age time.Duration) error {
+	c := h.copies.get(cluster)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.last.IsZero() && h.now().Sub(c.last) < age {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, copyTimeout)
+	defer cancel()
+	repo, ok, err := h.repository(cluster)
+	if err == nil && !ok {
+		if err = h.open(cluster).make(ctx, func(string) error { return nil }); err == nil {
+			repo, ok, err = h.repository(cluster)
+		}
+	}
+	if err != nil || !ok {
+		return errors.Join(fmt.Errorf("copy repository %s", cluster), err)
+	}
+	begun := h.now()
+	if err := h.copy(ctx, repo); err != nil {
+		return fmt.Errorf("copy repository %s: %w", cluster, err)
+	}
+	c.last = begun
+	return nil
+}
+
+// copy fetches what is new.
+func (h *Host) copy(ctx context.Context, repo *repository) error {
+	url, username, password, err := h.cfg.Upstream.Remote(repo.id)
+	if err != nil {
+		return err
+	}
+	endpoint, err := transport.NewEndpoint(url)
+	if err != nil {
+		return err
+	}
+	session, err := h.copies.client.NewUploadPackSession(endpoint, &githttp.BasicAuth{Username: username, Password: password})
+	if err != nil {
+		return err
+	}
+	defer session.Close()
+	advertised, err := session.AdvertisedReferencesContext(ctx)
+	if err != nil && !errors.Is(err, transport.ErrEmptyRemoteRepository) {
+		return err
+	}
+	changes, err := h.cfg.Upstream.Changes(ctx, repo.id)
+	if err != nil {
+		return err
+	}
+	there := map[string]string{}
+	if advertised != nil {
+		for ref, hash := range advertised.References {
+			if branch := changes[ref]; branch != "" {
+				ref = "refs/heads/" + branch
+			} else if there[ref] != "" {
+				continue // a branch of the name that a copy has
+			}
+			if strings.HasPrefix(ref, "refs/heads/") && validRef(ref) {
+				there[ref] = hash.String()
+			}
+		}
+	}
+	if len(there) > h.cfg.MaxRefs {
+		return fmt.Errorf("it has %d branches, at most %d", len(there), h.cfg.MaxRefs)
+	}
+	if err := repo.lock(ctx); err != nil {
+		return err
+	}
+	defer repo.unlock()
+	here, err := repo.heads(ctx, h.cfg.MaxRefs)
+	if err != nil {
+		return err
+	}
+	if maps.Equal(here, there) {
+		return nil
+	}
+	if err := h.copyObjects(ctx, repo, session, advertised, there, here); err != nil {
+		return err
+	}
+	moved, err := repo.setRefs(ctx, there, here)
+	if err != nil {
+		return err
+	}
+	h.countPush(repo)
+	for _, e := range moved {
+		if h.cfg.Moved != nil {
+			h.cfg.Moved(repo.id, e)
+		}
+	}
+	return nil
+}
+
+// copyObjects has git store the pack of what is there and not here.
+func (h *Host) copyObjects(ctx context.Context, repo *repository, session transport.UploadPackSession, advertised *packp.AdvRefs, there, here map[string]string) error {
+	if advertised == nil {
+		return nil
+	}
+	have := slices.Sorted(maps.Values(here))
+	request := packp.NewUploadPackRequestFromCapabilities(advertised.Capabilities)
+	for _, hash := range there {
+		if _, known := slices.BinarySearch(have, hash); !known && !slices.Contains(request.Wants, plumbing.NewHash(hash)) {
+			request.Wants = append(request.Wants, plumbing.NewHash(hash))
+		}
+	}
+	if len(request.Wants) == 0 {
+		return nil
+	}
+	for _, hash := range slices.Compact(have) {
+		request.Haves = append(request.Haves, plumbing.NewHash(hash))
+	}
+	answer, err := session.UploadPack(ctx, request)
+	if errors.Is(err, transport.ErrEmptyUploadPackRequest) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer answer.Close()
+	var pack io.Reader = answer
+	switch {
+	case request.Capabilities.Supports(capability.Sideband64k):
+		pack = sideband.NewDemuxer(sideband.Sideband64k, answer)
+	case request.Capabilities.Supports(capability.Sideband):
+		pack = sideband.NewDemuxer(sideband.Sideband, answer)
+	}
+	cmd := repo.git.command(ctx, repo.dir, "index-pack", "--stdin", "--fix-thin", "--strict", fmt.Sprintf("--max-input-size=%d", h.cfg.MaxBytes))
+	var stderr bytes.Buffer
+	cmd.Stdin, cmd.Stderr = pack, &stderr
+	if err := repo.git.run(cmd); err != nil {
+		return fmt.Errorf("git index-pack: %w: %s", err, strings.TrimSpace(abbreviate(stderr.String())))
+	}
+	return nil
+}
+
+// setRefs makes the branches here as they are there.
+func (r *repository) setRefs(ctx context.Context, there, here map[string]string) ([]restapi.RefEvent, error) {
+	var moved []restapi.RefEvent
+	var update strings.Builder
+	for _, ref := range slices.Sorted(maps.Keys(here)) {
+		if there[ref] == "" {
+			moved = append(moved, restapi.RefEvent{Ref: ref})
+			fmt.Fprintf(&update, "delete %s\x00\x00", ref)
+		}
+	}
+	for _, ref := range slices.Sorted(maps.Keys(there)) {
+		if here[ref] != there[ref] {
+			moved = append(moved, restapi.RefEvent{Ref: ref, Hash: there[ref]})
+			fmt.Fprintf(&update, "update %s\x00%s\x00\x00", ref, there[ref])
+		}
+	}
+	_, err := r.git.output(ctx, r.dir, []byte(update.String()), "update-ref", "-z", "--stdin")
+	return moved, err
+}
+
+// fresh brings a copy up to date before it is read, and tells whether it is. What is read of
+// an older one, because the host that it is of does not answer, is better than nothing.
+func (h *Host) fresh(ctx context.Context, cluster string, age time.Duration) bool {
+	if h.copies == nil {
+		return true
+	}
+	err := h.refresh(ctx, cluster, age)
+	if err != nil {
+		h.cfg.Log.WarnContext(ctx, "A copy of a repository is not up to date", "cluster", cluster, "error", err)
+	}
+	return err == nil
+}

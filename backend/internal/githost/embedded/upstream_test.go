@@ -1,0 +1,170 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"gitbind.dev/backend/internal/access"
+	"gitbind.dev/backend/internal/githost"
+	"gitbind.dev/gitbridge/api/restapi"
+)
+
+// upstream is another Host, by its URL.
+type upstream struct {
+	*served
+	fails atomic.Bool
+}
+
+func (u *upstream) Remote(id string) (url, username, password string, err error) {
+	if u.fails.Load() {
+		return "", "", "", errors.New("it is away")
+	}
+	return u.URL(id), "owner", "owner-" + id, nil
+}
+
+func (u *upstream) Changes(context.Context, string) (map[string]string, error) {
+	return map[string]string{"refs/pull/7/head": "changes/pull-7"}, nil
+}
+
+// copyOf is a Host with copies of what another one has.
+func copyOf(t *testing.T) (*upstream, *Host, *moves) {
+	t.Helper()
+	from, told := &upstream{served: serve(t)}, &moves{}
+	host, err := New(t.Context(), Config{Dir: t.TempDir(), Authenticator: passwords{}, Moved: told.add, Upstream: from})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- host.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	return from, host, told
+}
+
+const copiedFile = "bindings/databases.example.com/claims/team-a/orders.yaml"
+
+func TestACopyIsReadLikeWhatItIsOf(t *testing.T) {
+	from, host, told := copyOf(t)
+	c := from.clone(t, access.Owner)
+	c.commit("Order", map[string]string{copiedFile: "plan: small\n"})
+	c.pushed("HEAD:main", "HEAD:refs/heads/changes/larger")
+
+	data, _, err := host.Read(t.Context(), cluster, "main", copiedFile)
+	if err != nil || string(data) != "plan: small\n" {
+		t.Fatalf("%q, %v", data, err)
+	}
+	// It tells of a move when it was told to look, and not before.
+	c.commit("Change", map[string]string{copiedFile: "plan: large\n"})
+	c.pushed("HEAD:main")
+	head := strings.TrimSpace(c.git("rev-parse", "HEAD"))
+	if at, err := host.Head(t.Context(), cluster, "main"); err != nil || at == head {
+		t.Errorf("it looked again at once: %s, %v", at, err)
+	}
+	host.Look(cluster)
+	soon(t, "the move is told", func() bool {
+		for _, e := range told.list() {
+			if e.Ref == mainRef && e.Hash == head {
+				return true
+			}
+		}
+		return false
+	})
+	log, err := host.Log(t.Context(), cluster, copiedFile, 10)
+	if err != nil || len(log) != 2 || log[0].Hash != head || !strings.Contains(strings.Join(log[0].Diff, "\n"), "+plan: large") {
+		t.Errorf("%+v, %v", log, err)
+	}
+
+	// A change that is proposed by other means than a branch has one here.
+	if out, err := stockGit(t, from.bare(), nil, "update-ref", "refs/pull/7/head", head); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	host.Look(cluster)
+	soon(t, "the change is there", func() bool {
+		return slices.ContainsFunc(told.list(), func(e restapi.RefEvent) bool { return e.Ref == "refs/heads/changes/pull-7" && e.Hash == head })
+	})
+	if out, err := stockGit(t, from.bare(), nil, "update-ref", "-d", "refs/pull/7/head"); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+
+	// A branch that is rewritten is, and one that is gone goes.
+	bridge := from.clone(t, access.Bridge)
+	bridge.git("checkout", "--quiet", "--orphan", "status")
+	bridge.git("rm", "-rfq", ".")
+	bridge.commit("One", map[string]string{"cluster.yaml": "one\n"})
+	bridge.pushed("HEAD:status")
+	host.Look(cluster)
+	soon(t, "status is there", func() bool { _, err := host.Head(t.Context(), cluster, "status"); return err == nil })
+	bridge.git("checkout", "--quiet", "--orphan", "again")
+	bridge.commit("Two", map[string]string{"cluster.yaml": "two\n"})
+	bridge.pushed("+HEAD:status")
+	c.pushed(":refs/heads/changes/larger")
+	host.Look(cluster)
+	soon(t, "status is the other one", func() bool {
+		data, _, err := host.Read(t.Context(), cluster, "status", "cluster.yaml")
+		return err == nil && string(data) == "two\n"
+	})
+	want, err := from.Heads(t.Context(), cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := host.Heads(t.Context(), cluster)
+	if err != nil || len(got) != len(want) {
+		t.Errorf("the branches are %v (%v), want %v", got, err, want)
+	}
+
+	// While that one is away there is what there was.
+	from.fails.Store(true)
+	host.Look(cluster)
+	if data, _, err := host.Read(t.Context(), cluster, "main", copiedFile); err != nil || string(data) != "plan: large\n" {
+		t.Errorf("%q, %v", data, err)
+	}
+	if _, err := host.Head(t.Context(), other, "main"); !errors.Is(err, githost.ErrNotFound) {
+		t.Errorf("what was never copied: %v", err)
+	}
+}
+
+// TestACopyTakesNoMoreThanItMay has a host that sends for ever.
+func TestACopyTakesNoMoreThanItMay(t *testing.T) {
+	from := serve(t)
+	c := from.clone(t, access.Owner)
+	c.commit("Order much", map[string]string{copiedFile: incompressible(3 << 20)})
+	c.pushed("HEAD:main")
+	u := &upstream{served: from}
+	host, err := New(t.Context(), Config{Dir: t.TempDir(), Authenticator: passwords{}, Upstream: u, MaxBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := host.refresh(t.Context(), cluster, 0); err == nil || !strings.Contains(err.Error(), "maximum allowed size") {
+		t.Errorf("it was taken: %v", err)
+	}
+}
+
+// TestACopyFollowsNobodyElsewhere has the host send the credential on.
+func TestACopyFollowsNobodyElsewhere(t *testing.T) {
+	var asked atomic.Int32
+	thief := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
+	t.Cleanup(thief.Close)
+	liar := httptest.NewServer(http.RedirectHandler(thief.URL, http.StatusFound))
+	t.Cleanup(liar.Close)
+	host, err := New(t.Context(), Config{Dir: t.TempDir(), Authenticator: passwords{}, Upstream: remote(liar.URL)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := host.refresh(t.Context(), cluster, 0); err == nil || asked.Load() > 0 {
+		t.Errorf("%v, and it was asked %d times", err, asked.Load())
+	}
+}
+
+type remote string
+
+func (remote) Changes(context.Context, string) (map[string]string, error) { return nil, nil }
+
+func (r remote) Remote(string) (url, username, password string, err error) {
+	return string(r) + "/x.git", "a", "b", nil
+}

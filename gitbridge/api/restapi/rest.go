@@ -65,7 +65,8 @@ type TransferRequest struct {
 	To string `json:"to"`
 }
 
-// Credential is an HTTP basic credential for one repository and its events.
+// Credential is an HTTP basic credential for one repository, its events, and what the
+// backend tells its agents.
 type Credential struct {
 	Username string `json:"username"`
 	// Password is absent where the backend tells of a credential that it knows
@@ -74,6 +75,15 @@ type Credential struct {
 	Expires  time.Time `json:"expires"`
 	// RenewAfter is from when on the konnector is to renew it.
 	RenewAfter time.Time `json:"renewAfter,omitzero"`
+	// Git opens the repository, if that is on a Git host of its own: then the other opens
+	// the backend only. It ends with the other.
+	Git *GitCredential `json:"git,omitempty"`
+}
+
+// GitCredential is an HTTP basic credential of a Git host.
+type GitCredential struct {
+	Username string `json:"username"`
+	Password string `json:"password"`
 }
 
 // Registration is the body of PUT /v1/clusters/{id}/encryption: the public keys of an

@@ -14,6 +14,21 @@ const ConditionRemovals = "Removals"
 // good, as RFC 3339.
 const ExpiresKey = "expires"
 
+// GitUsernameKey and GitPasswordKey are where an agent's Secret has what opens the
+// repository, if that is not what opens the backend: on a Git host of its own.
+const (
+	GitUsernameKey = "git-username"
+	GitPasswordKey = "git-password"
+)
+
+// GitCredential is what opens the repository, of the data of an agent's Secret.
+func GitCredential(data map[string][]byte) (username, password string) {
+	if len(data[GitPasswordKey]) > 0 {
+		return string(data[GitUsernameKey]), string(data[GitPasswordKey])
+	}
+	return string(data["username"]), string(data["password"])
+}
+
 // ConditionCredential of a Connection says until when its credential counts.
 const ConditionCredential = "Credential"
 

@@ -78,10 +78,10 @@ func (r *Reconciler) begin(ctx context.Context, b *v1alpha1.ClusterBinding) (*fo
 			return nil, err
 		}
 	}
-	credentials := r.credentials(f.cluster.Namespace)
+	credentials := r.credentials(f.cluster.Namespace, ofBackend)
 	name, email := contract.BridgeIdentity()
 	repository, err := gitstore.Open(gitstore.Options{
-		URL: f.url, Credentials: credentials, RootCAs: r.RootCAs, Committer: store.Signature{Name: name, Email: email},
+		URL: f.url, Credentials: r.credentials(f.cluster.Namespace, v1alpha1.GitCredential), RootCAs: r.RootCAs, Committer: store.Signature{Name: name, Email: email},
 		Guard: r.Guard, Observer: r.Metrics.Repository(b.Name), Now: r.Now, TrustHints: notify.FromHost(r.BackendURL, f.url),
 		Signer: signer, ReadSignatures: allowed != "",
 	})
@@ -165,13 +165,18 @@ func (r *Reconciler) begin(ctx context.Context, b *v1alpha1.ClusterBinding) (*fo
 	return f, nil
 }
 
+// ofBackend is what opens the backend, of a Secret's data.
+func ofBackend(data map[string][]byte) (user, password string) {
+	return string(data["username"]), string(data["password"])
+}
+
 // credentials reads the bridge's credential, which is asked for again when it is
-// refused.
-func (r *Reconciler) credentials(namespace string) func(context.Context) (user, password string, err error) {
+// refused: what of gives of a Secret's data.
+func (r *Reconciler) credentials(namespace string, of func(map[string][]byte) (user, password string)) func(context.Context) (user, password string, err error) {
 	return func(ctx context.Context) (string, string, error) {
 		var secret corev1.Secret
 		err := r.Server.Get(ctx, client.ObjectKey{Namespace: namespace, Name: v1alpha1.BridgeSecret}, &secret)
-		user, password := string(secret.Data["username"]), string(secret.Data["password"])
+		user, password := of(secret.Data)
 		switch {
 		case apierrors.IsNotFound(err), err == nil && (user == "" || password == ""):
 			return "", "", session.ErrNoCredential

@@ -3,6 +3,8 @@ package renewal
 import (
 	"hash/fnv"
 	"time"
+
+	"gitbind.dev/gitbridge/api/restapi"
 )
 
 // kept is the credential as the Secret has it.
@@ -11,6 +13,9 @@ type kept struct {
 	expires        time.Time
 	// previous is the password before a renewal, until the new one was taken.
 	previous string
+	// git opens the repository, and previousGit did before a renewal; zero if that is what
+	// opens the backend.
+	git, previousGit restapi.GitCredential
 }
 
 // known is what the backend said of a password last.
@@ -78,6 +83,9 @@ func next(f facts) (step, time.Time) {
 	case !f.refused.IsZero() && !f.known.dead && f.known.at.Before(f.refused.Add(time.Second)):
 		// It counted when it was asked about last.
 		return look, f.now
+	case !f.refused.IsZero() && !f.known.dead && f.kept.git.Password != "" && f.renewed.Before(f.refused):
+		// The Git host let go of the one that it gave: another one comes with a renewal.
+		return renew, f.now
 	case f.known.dead || !f.refused.IsZero():
 		if at := f.known.at.Add(again); f.now.Before(at) {
 			return wait, at

@@ -38,8 +38,12 @@ import (
 //
 // To update a Connection's Secret is in the Role that connecting makes for it.
 
-// keyPrevious is where the password before a renewal is kept.
-const keyPrevious = "previous-password"
+// Where the credential before a renewal is kept.
+const (
+	keyPrevious            = "previous-password"
+	keyPreviousGitUsername = "previous-git-username"
+	keyPreviousGitPassword = "previous-git-password"
+)
 
 // Reconciler renews the credentials of all Connections.
 type Reconciler struct {
@@ -165,7 +169,11 @@ func (r *Reconciler) renew(ctx context.Context, b *backend.Backend, secret *core
 		return fmt.Errorf("renew the credential: %w", err)
 	}
 	logr.FromContextOrDiscard(ctx).Info("credential renewed", "expires", c.Expires)
-	return r.write(ctx, secret, kept{user: c.Username, password: c.Password, expires: c.Expires, previous: k.password})
+	next := kept{user: c.Username, password: c.Password, expires: c.Expires, previous: k.password, previousGit: k.git}
+	if c.Git != nil {
+		next.git = *c.Git
+	}
+	return r.write(ctx, secret, next)
 }
 
 // confirm uses the new password for the first time, which ends the one before.
@@ -175,18 +183,18 @@ func (r *Reconciler) confirm(ctx context.Context, b *backend.Backend, secret *co
 	}
 	if !m.known.dead {
 		m.renewed = r.Now()
-		k.previous = ""
+		k.previous, k.previousGit = "", restapi.GitCredential{}
 		return r.write(ctx, secret, k)
 	}
 	// Another renewal was the last one: this password never counted.
 	c, err := ask(ctx, b, http.MethodGet, k.user, k.previous)
 	switch {
 	case err == nil:
-		return r.write(ctx, secret, kept{user: k.user, password: k.previous, expires: c.Expires})
+		return r.write(ctx, secret, kept{user: k.user, password: k.previous, expires: c.Expires, git: k.previousGit})
 	case !errors.Is(err, backend.ErrRefused):
 		return fmt.Errorf("ask about the credential before: %w", err)
 	}
-	k.previous = ""
+	k.previous, k.previousGit = "", restapi.GitCredential{}
 	return r.write(ctx, secret, k)
 }
 
@@ -206,6 +214,8 @@ func read(secret *corev1.Secret) kept {
 	return kept{
 		user: string(secret.Data[corev1.BasicAuthUsernameKey]), password: string(secret.Data[corev1.BasicAuthPasswordKey]),
 		expires: expires, previous: string(secret.Data[keyPrevious]),
+		git:         restapi.GitCredential{Username: string(secret.Data[v1alpha1.GitUsernameKey]), Password: string(secret.Data[v1alpha1.GitPasswordKey])},
+		previousGit: restapi.GitCredential{Username: string(secret.Data[keyPreviousGitUsername]), Password: string(secret.Data[keyPreviousGitPassword])},
 	}
 }
 
@@ -215,9 +225,13 @@ func (r *Reconciler) write(ctx context.Context, secret *corev1.Secret, k kept) e
 	s.Data[corev1.BasicAuthUsernameKey] = []byte(k.user)
 	s.Data[corev1.BasicAuthPasswordKey] = []byte(k.password)
 	s.Data[v1alpha1.ExpiresKey] = []byte(k.expires.UTC().Format(time.RFC3339))
-	delete(s.Data, keyPrevious)
-	if k.previous != "" {
-		s.Data[keyPrevious] = []byte(k.previous)
+	for key, value := range map[string]string{
+		keyPrevious: k.previous, v1alpha1.GitUsernameKey: k.git.Username, v1alpha1.GitPasswordKey: k.git.Password,
+		keyPreviousGitUsername: k.previousGit.Username, keyPreviousGitPassword: k.previousGit.Password,
+	} {
+		if delete(s.Data, key); value != "" {
+			s.Data[key] = []byte(value)
+		}
 	}
 	return r.Client.Update(ctx, s)
 }

@@ -45,6 +45,8 @@ type world struct {
 	// that is meant.
 	fail  error
 	inUse string
+	// git has the repository on a Git host of its own.
+	git bool
 }
 
 func newWorld(t *testing.T) *world {
@@ -94,6 +96,9 @@ func (w *world) serve(rw http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodPost {
 		w.issued++
 		w.next = "renewed-" + string(rune('0'+w.issued))
+		if w.git {
+			c.Git = &restapi.GitCredential{Username: "there", Password: "git-" + w.next}
+		}
 		c.Password, c.Expires = w.next, start.Add(time.Duration(w.issued+1)*90*time.Hour)
 		if w.lost {
 			panic(http.ErrAbortHandler)
@@ -290,21 +295,27 @@ func TestWhatEndsACredentialIsSaid(t *testing.T) {
 	}
 }
 
+// refuse has the repository refuse the credential from now on.
+func (w *world) refuse() {
+	w.t.Helper()
+	var conn v1alpha1.Connection
+	if err := w.api.Get(w.t.Context(), client.ObjectKey{Name: "c"}, &conn); err != nil {
+		w.t.Fatal(err)
+	}
+	conn.Status.Conditions = append(conn.Status.Conditions, metav1.Condition{
+		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: "CredentialRefused", LastTransitionTime: metav1.NewTime(w.now),
+	})
+	if err := w.api.Status().Update(w.t.Context(), &conn); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 func TestARefusalIsLookedIntoAtOnce(t *testing.T) {
 	w := newWorld(t)
 	w.run()
 	w.current = "nobody's"
 	w.now = w.now.Add(time.Hour)
-	var conn v1alpha1.Connection
-	if err := w.api.Get(t.Context(), client.ObjectKey{Name: "c"}, &conn); err != nil {
-		t.Fatal(err)
-	}
-	conn.Status.Conditions = append(conn.Status.Conditions, metav1.Condition{
-		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: "CredentialRefused", LastTransitionTime: metav1.NewTime(w.now),
-	})
-	if err := w.api.Status().Update(t.Context(), &conn); err != nil {
-		t.Fatal(err)
-	}
+	w.refuse()
 	w.now = w.now.Add(time.Second)
 	wait := w.run()
 	w.says(metav1.ConditionFalse, "Revoked", "")
@@ -321,6 +332,78 @@ func TestAClockThatIsWrongDoesNotRenewAllTheTime(t *testing.T) {
 	}
 	if got := due(k, time.Time{}, "k3x"); got.After(k.expires) || got.Before(start) || got.Sub(start) > 3*time.Hour {
 		t.Errorf("a process that begins late renews at %s", got)
+	}
+}
+
+// gitHolds is what opens the repository on a Git host of its own.
+func (w *world) gitHolds(username, password string) {
+	w.t.Helper()
+	var s corev1.Secret
+	if err := w.api.Get(w.t.Context(), client.ObjectKey{Namespace: "gitbind-system", Name: "s"}, &s); err != nil {
+		w.t.Fatal(err)
+	}
+	if u, p := v1alpha1.GitCredential(s.Data); u != username || p != password {
+		w.t.Errorf("the repository is opened by %s and %s, want %s and %s", u, p, username, password)
+	}
+}
+
+func (w *world) onGitHost() {
+	w.t.Helper()
+	w.git = true
+	var s corev1.Secret
+	if err := w.api.Get(w.t.Context(), client.ObjectKey{Namespace: "gitbind-system", Name: "s"}, &s); err != nil {
+		w.t.Fatal(err)
+	}
+	s.Data[v1alpha1.GitUsernameKey], s.Data[v1alpha1.GitPasswordKey] = []byte("there"), []byte("git-first")
+	if err := w.api.Update(w.t.Context(), &s); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func TestWhatOpensARepositoryElsewhereIsRenewedAndTakenBackWithTheRest(t *testing.T) {
+	w := newWorld(t)
+	w.onGitHost()
+	w.due()
+	w.run()
+	w.gitHolds("there", "git-renewed-1")
+	w.next = "of another one"
+	w.inUse = "renewed-1"
+	w.run()
+	w.holds("first", "")
+	w.gitHolds("there", "git-first")
+	w.inUse = "first"
+	w.now = w.now.Add(w.run())
+	w.run()
+	w.gitHolds("there", "git-renewed-2")
+	w.inUse = "renewed-2"
+	w.run()
+	w.holds("renewed-2", "")
+	w.gitHolds("there", "git-renewed-2")
+}
+
+// TestWhatTheGitHostLetGoOfIsReplaced has somebody remove the konnector's token there.
+func TestWhatTheGitHostLetGoOfIsReplaced(t *testing.T) {
+	w := newWorld(t)
+	w.onGitHost()
+	w.run()
+	w.now = w.now.Add(time.Hour)
+	w.refuse()
+	w.now = w.now.Add(time.Second)
+	for range 3 {
+		w.run()
+		w.now = w.now.Add(again)
+	}
+	w.gitHolds("there", "git-renewed-1")
+	w.inUse = "renewed-1"
+	w.run()
+	w.holds("renewed-1", "")
+	// The host refuses that, too: it is not asked for without end.
+	for range 5 {
+		w.now = w.now.Add(again)
+		w.run()
+	}
+	if w.asked() != 1 {
+		t.Errorf("it was renewed %d times", w.asked())
 	}
 }
 

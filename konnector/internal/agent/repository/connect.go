@@ -17,10 +17,10 @@ import (
 // Credentials gives the HTTP basic credential as it is now.
 type Credentials func(ctx context.Context) (user, password string, err error)
 
-// Connect is the Remote of a Connection: Git over HTTP, and the backend's
-// events. What is sent to Git passes guard, and observer is told of it. Commits are
+// Connect is the Remote of a Connection: Git over HTTP with git, and the backend's
+// events with backend. What is sent to Git passes guard, and observer is told of it. Commits are
 // signed if signer is not nil. Nothing is asked for yet.
-func Connect(c v1alpha1.ConnectionSpec, credentials Credentials, signer *signing.Signer, guard func(http.RoundTripper) http.RoundTripper, observer store.Observer, now func() time.Time) (Remote, error) {
+func Connect(c v1alpha1.ConnectionSpec, git, backend Credentials, signer *signing.Signer, guard func(http.RoundTripper) http.RoundTripper, observer store.Observer, now func() time.Time) (Remote, error) {
 	roots, err := Roots(c.CABundle)
 	if err != nil {
 		return Remote{}, err
@@ -28,7 +28,7 @@ func Connect(c v1alpha1.ConnectionSpec, credentials Credentials, signer *signing
 	name, email := contract.ComponentIdentity(Committer, c.ClusterID)
 	repo, err := gitstore.Open(gitstore.Options{
 		URL:         c.RepositoryURL,
-		Credentials: credentials,
+		Credentials: git,
 		RootCAs:     roots,
 		Committer:   store.Signature{Name: name, Email: email},
 		Signer:      signer,
@@ -44,7 +44,7 @@ func Connect(c v1alpha1.ConnectionSpec, credentials Credentials, signer *signing
 	if c.BackendURL != "" {
 		remote.Listen = func(ctx context.Context, onEvent func(string, store.Hash), onError func(error)) {
 			notify.Listen(ctx, notify.Options{
-				URL: c.BackendURL, ClusterID: c.ClusterID, Credentials: credentials, RootCAs: roots,
+				URL: c.BackendURL, ClusterID: c.ClusterID, Credentials: backend, RootCAs: roots,
 				OnEvent: onEvent, OnError: onError,
 			})
 		}

@@ -87,7 +87,8 @@ func (in Input) fetch(ctx context.Context, cb *v1alpha1.ClusterBinding) (status,
 	repo, err := gitstore.Open(gitstore.Options{
 		URL: cb.Status.Repository.URL,
 		Credentials: func(context.Context) (string, string, error) {
-			return string(secret.Data["username"]), string(secret.Data["password"]), nil
+			user, password := v1alpha1.GitCredential(secret.Data)
+			return user, password, nil
 		},
 	})
 	if err != nil {

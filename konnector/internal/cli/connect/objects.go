@@ -58,7 +58,7 @@ func credentialRoleBinding(connection *v1alpha1.Connection) *rbacv1.RoleBinding 
 
 // Secret is what the konnector signs in to the repository with.
 func Secret(ref v1alpha1.SecretReference, credential *restapi.Credential) *corev1.Secret {
-	return &corev1.Secret{
+	s := &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Secret"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: ref.Name},
 		Type:       corev1.SecretTypeBasicAuth,
@@ -68,4 +68,8 @@ func Secret(ref v1alpha1.SecretReference, credential *restapi.Credential) *corev
 			v1alpha1.ExpiresKey:         []byte(credential.Expires.UTC().Format(time.RFC3339)),
 		},
 	}
+	if git := credential.Git; git != nil {
+		s.Data[v1alpha1.GitUsernameKey], s.Data[v1alpha1.GitPasswordKey] = []byte(git.Username), []byte(git.Password)
+	}
+	return s
 }

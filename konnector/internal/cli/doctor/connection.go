@@ -116,7 +116,10 @@ func (c *connection) open() error {
 	}
 	c.repo, err = gitstore.Open(gitstore.Options{
 		URL: c.Spec.RepositoryURL, Client: trusting.HTTP, Now: c.Now, Stall: linkTimeout,
-		Credentials: func(context.Context) (string, string, error) { return c.user(), c.password(), nil },
+		Credentials: func(context.Context) (string, string, error) {
+			user, password := v1alpha1.GitCredential(c.secret.Data)
+			return user, password, nil
+		},
 	})
 	return err
 }

@@ -173,9 +173,11 @@ func (in Input) tell(connection *v1alpha1.Connection, items []item, branch, head
 		fmt.Fprintf(&b, "  %s %s\n", does, i.name.Key)
 	}
 	name := strings.TrimPrefix(branch, controlplane.ChangePrefix)
-	fmt.Fprintf(&b, "Somebody else approves it: kubectl gitbind review %s\n", output.Line(name))
 	if url := strings.TrimRight(connection.Spec.BackendURL, "/"); url != "" && strings.HasPrefix(connection.Spec.RepositoryURL, url+"/") {
+		fmt.Fprintf(&b, "Somebody else approves it: kubectl gitbind review %s\n", output.Line(name))
 		fmt.Fprintf(&b, "or %s/clusters/%s/%s\n", output.Line(url), output.Line(connection.Spec.ClusterID), output.Line(branch))
+	} else {
+		fmt.Fprintf(&b, "Open a pull request from it to main: %s\n", output.Line(strings.TrimSuffix(connection.Spec.RepositoryURL, ".git")))
 	}
 	_, err := fmt.Fprint(in.Terminal.Out, b.String())
 	return err

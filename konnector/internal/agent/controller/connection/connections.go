@@ -15,8 +15,8 @@ import (
 	"gitbind.dev/konnector/internal/agent/repository"
 )
 
-// credential is for HTTP basic authentication.
-type credential struct{ user, password string }
+// credential is for HTTP basic authentication: at the backend, and with Git.
+type credential struct{ user, password, gitUser, gitPassword string }
 
 // connections remember how each repository was opened.
 type connections struct {
@@ -53,10 +53,15 @@ func (c *connections) ensure(ctx context.Context, r *Reconciler, conn *v1alpha1.
 	}
 	now := &connected{uid: conn.UID, spec: *conn.Spec.DeepCopy(), signingKey: signer.Key()}
 	now.credential.Store(&cred)
-	remote, err := repository.Connect(conn.Spec, func(context.Context) (string, string, error) {
+	git := func(context.Context) (string, string, error) {
+		cred := now.credential.Load()
+		return cred.gitUser, cred.gitPassword, nil
+	}
+	backend := func(context.Context) (string, string, error) {
 		cred := now.credential.Load()
 		return cred.user, cred.password, nil
-	}, signer, r.Guard, r.Metrics.Repository(conn.Spec.ClusterID), r.Now)
+	}
+	remote, err := repository.Connect(conn.Spec, git, backend, signer, r.Guard, r.Metrics.Repository(conn.Spec.ClusterID), r.Now)
 	if err != nil {
 		r.Pool.Close(conn.Name)
 		delete(c.open, conn.Name)

@@ -313,6 +313,7 @@ func (r *Reconciler) credential(ctx context.Context, conn *v1alpha1.Connection) 
 		return nil, nil, fmt.Errorf("get secret: %w", err)
 	}
 	c := credential{user: string(secret.Data["username"]), password: string(secret.Data["password"])}
+	c.gitUser, c.gitPassword = v1alpha1.GitCredential(secret.Data)
 	if c.user == "" || c.password == "" {
 		return nil, &problem{"SecretInvalid", fmt.Sprintf("Secret %s/%s lacks the key username or password. Connect this cluster again (kubectl gitbind connect).", ref.Namespace, ref.Name)}, nil
 	}

@@ -99,7 +99,8 @@ test-unit: ## Run the tests that need nothing but Go and git.
 	$(GO) test -short ./...
 
 .PHONY: test-gitea
-test-gitea: ## Run the rules of the Git engine against a real Gitea, which is built first (10 minutes).
+test-gitea: ## Run all of gitbind, and the rules of its Git engine, on a real Gitea, which is built first (10 minutes).
+	$(GO) test -timeout 60m ./test/e2e -run '^TestOnGitea$$' -gitea -v
 	$(GO) test -timeout 60m ./gitbridge/store/gitstore -run '^TestConformance$$' -gitea -v
 
 .PHONY: bench

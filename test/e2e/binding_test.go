@@ -143,6 +143,25 @@ func must2(t *testing.T) func([]byte, error) []byte {
 // connectOnly is a tenant without an API.
 func connectOnly(t *testing.T, p *platform.Platform, user, cluster string) *tenant {
 	t.Helper()
+	c := register(t, p, user, cluster)
+	url, err := p.CloneURL(t.Context(), cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.cloneFrom(t, url)
+	return c
+}
+
+// cloneFrom clones the tenant's repository.
+func (c *tenant) cloneFrom(t *testing.T, url string) {
+	t.Helper()
+	c.clone = filepath.Join(t.TempDir(), "clone")
+	must(t)(c.Git(t.Context(), c.user, c.Dir, "clone", "--quiet", url, c.clone))
+}
+
+// register connects a cluster, in which there is a namespace then.
+func register(t *testing.T, p *platform.Platform, user, cluster string) *tenant {
+	t.Helper()
 	ctx := t.Context()
 	must(t)(p.Connect(ctx, user, cluster))
 	c := &tenant{Platform: p, cluster: cluster, user: user}
@@ -151,12 +170,6 @@ func connectOnly(t *testing.T, p *platform.Platform, user, cluster string) *tena
 	if c.id, err = p.ClusterID(ctx, cluster); err != nil {
 		t.Fatal(err)
 	}
-	url, err := p.CloneURL(ctx, cluster)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.clone = filepath.Join(t.TempDir(), "clone")
-	must(t)(p.Git(ctx, user, p.Dir, "clone", "--quiet", url, c.clone))
 	return c
 }
 

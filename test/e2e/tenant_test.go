@@ -30,17 +30,23 @@ const claims = "bindings/postgresqlinstances.anynines.com/claims/"
 
 func connect(t *testing.T, p *platform.Platform, user, cluster string) *tenant {
 	t.Helper()
-	ctx := t.Context()
 	c := connectOnly(t, p, user, cluster)
-	must(t)(p.Plugin(ctx, user, c.admin(), "bind", "postgresql"))
-	var err error
-	if c.app, err = p.Watch(ctx, cluster, platform.PostgresqlInstances); err != nil {
-		t.Fatal(err)
-	}
-	if c.control, err = p.Watch(ctx, "control", platform.PostgresqlInstances); err != nil {
-		t.Fatal(err)
-	}
+	c.bindPostgresql(t)
 	return c
+}
+
+// bindPostgresql binds the API, and watches both sides.
+func (c *tenant) bindPostgresql(t *testing.T) {
+	t.Helper()
+	ctx := t.Context()
+	must(t)(c.Plugin(ctx, c.user, c.admin(), "bind", "postgresql"))
+	var err error
+	if c.app, err = c.Watch(ctx, c.cluster, platform.PostgresqlInstances); err != nil {
+		t.Fatal(err)
+	}
+	if c.control, err = c.Watch(ctx, "control", platform.PostgresqlInstances); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func must(t *testing.T) func(string, error) string {

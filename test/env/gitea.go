@@ -46,6 +46,8 @@ DISABLE_REGISTRATION = true
 ISSUE_INDEXER_TYPE = db
 [actions]
 ENABLED = false
+[webhook]
+ALLOWED_HOST_LIST = loopback
 [log]
 MODE = console
 LEVEL = Warn
@@ -54,7 +56,7 @@ LEVEL = Warn
 func (e *Env) startGitea(ctx context.Context) (*Gitea, error) {
 	defer e.phase("Gitea")()
 	dir := filepath.Join(e.Dir, gitea)
-	g := &Gitea{User: "gitbind", Password: "gitbind-test-password", Repositories: filepath.Join(dir, "repositories")}
+	g := &Gitea{User: "operator", Password: "gitbind-test-password", Repositories: filepath.Join(dir, "repositories")}
 	config := filepath.Join(dir, "app.ini")
 	configure := func(port int) error {
 		g.URL = "http://" + address(port)
@@ -85,26 +87,55 @@ func (e *Env) startGitea(ctx context.Context) (*Gitea, error) {
 
 // Create makes an empty repository of the user.
 func (g *Gitea) Create(ctx context.Context, name string) error {
-	body, err := json.Marshal(map[string]any{"name": name, "default_branch": "main"})
+	return g.API(ctx, g.User, g.Password, http.MethodPost, "/user/repos", map[string]any{"name": name, "default_branch": "main"}, nil)
+}
+
+// Token is an access token of the user, for what a backend does.
+func (g *Gitea) Token(ctx context.Context) (string, error) {
+	var token struct {
+		Value string `json:"sha1"`
+	}
+	err := g.API(ctx, g.User, g.Password, http.MethodPost, "/users/"+g.User+"/tokens", map[string]any{
+		"name": "backend", "scopes": []string{"write:admin", "write:organization", "write:repository", "write:user"},
+	}, &token)
+	return token.Value, err
+}
+
+// GiteaError is an answer of Gitea that is no success.
+type GiteaError struct {
+	Status int
+	Text   string
+}
+
+func (e *GiteaError) Error() string { return fmt.Sprintf("%d: %s", e.Status, e.Text) }
+
+// API asks Gitea as a user, and reads the answer into out. It gives a GiteaError.
+func (g *Gitea) API(ctx context.Context, user, password, method, path string, body, out any) error {
+	data, err := json.Marshal(body)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, g.URL+"/api/v1/user/repos", bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, method, g.URL+"/api/v1"+path, bytes.NewReader(data))
 	if err != nil {
 		return err
 	}
-	req.SetBasicAuth(g.User, g.Password)
+	req.SetBasicAuth(user, password)
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return fmt.Errorf("create repository %s: %w", name, err)
+		return fmt.Errorf("%s %s: %w", method, path, err)
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusCreated {
-		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1000))
-		return fmt.Errorf("create repository %s: %s: %s", name, resp.Status, text)
+	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	switch {
+	case err != nil:
+		return err
+	case resp.StatusCode/100 != 2:
+		return fmt.Errorf("%s %s: %w", method, path, &GiteaError{Status: resp.StatusCode, Text: string(text)})
+	case out == nil:
+		return nil
 	}
-	return nil
+	return json.Unmarshal(text, out)
 }

@@ -134,12 +134,13 @@ func (c *controlPlane) secretCache(name string) (cache.Cache, error) {
 
 // addControllers adds what works on the control plane's objects. heard is when a
 // cluster's konnector was here last.
-func (c *controlPlane) addControllers(host githost.Host, heard func(cluster string) time.Time) error {
+func (c *controlPlane) addControllers(host githost.Host, accounts githost.Accounts, heard func(cluster string) time.Time) error {
 	if err := c.Add(&heartbeat.Heartbeat{Client: c.GetClient(), Heard: heard, Now: time.Now}); err != nil {
 		return err
 	}
 	workers := controller.Options{MaxConcurrentReconciles: 8}
-	if err := (&clusterbinding.Reconciler{Client: c.GetClient(), Live: c.GetAPIReader(), Host: host, Now: time.Now}).AddToManager(c, c.bridgeSecrets, workers); err != nil {
+	bindings := &clusterbinding.Reconciler{Client: c.GetClient(), Live: c.GetAPIReader(), Host: host, Accounts: accounts, Now: time.Now}
+	if err := bindings.AddToManager(c, c.bridgeSecrets, c.konnectorSecrets, workers); err != nil {
 		return err
 	}
 	if err := (&apiserviceexport.Reconciler{Client: c.GetClient(), Live: c.GetAPIReader(), Now: time.Now}).AddToManager(c, workers); err != nil {

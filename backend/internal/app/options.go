@@ -23,6 +23,7 @@ type options struct {
 	web                webOptions
 	credentialLifetime time.Duration
 	limits             limitOptions
+	gitea              giteaOptions
 }
 
 func (o *options) addFlags(f *pflag.FlagSet) {
@@ -35,6 +36,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	o.oidc.addFlags(f)
 	o.web.addFlags(f)
 	o.limits.addFlags(f)
+	o.gitea.addFlags(f)
 	f.DurationVar(&o.credentialLifetime, "credential-lifetime", 90*24*time.Hour, "how long a konnector's credential counts; connecting again renews it")
 }
 
@@ -51,7 +53,7 @@ func (o *options) check() error {
 		errs = append(errs, fmt.Errorf("--public-url %q is no http or https URL", o.publicURL))
 		public = nil
 	}
-	errs = append(errs, o.tls.check(o.listen, public), o.web.check(public), o.limits.check())
+	errs = append(errs, o.tls.check(o.listen, public), o.web.check(public), o.limits.check(), o.gitea.check())
 	if o.credentialLifetime < time.Minute {
 		errs = append(errs, errors.New("--credential-lifetime must be a minute or longer"))
 	}

@@ -52,6 +52,36 @@ func TestNothingIsSaidInClearToOtherMachines(t *testing.T) {
 	}
 }
 
+func TestAGiteaIsAskedWithATokenThatNobodyElseHears(t *testing.T) {
+	token, empty := filepath.Join(t.TempDir(), "token"), filepath.Join(t.TempDir(), "empty")
+	write(t, token, "0123456789abcdef\n")
+	write(t, empty, "\n")
+	for args, words := range map[string]string{
+		"": "",
+		"--gitea-url=https://git.example.com/ --gitea-token-file=" + token:                         "",
+		"--gitea-url=https://example.com/git --gitea-token-file=" + token:                          "",
+		"--gitea-url=http://127.0.0.1:3000 --gitea-token-file=" + token:                            "",
+		"--gitea-url=http://git.example.com --gitea-token-file=" + token:                           "over plain HTTP",
+		"--gitea-url=git.example.com --gitea-token-file=" + token:                                  "no http or https URL",
+		"--gitea-url=https://admin:secret@git.example.com --gitea-token-file=" + token:             "no http or https URL",
+		"--gitea-url=https://git.example.com":                                                      "--gitea-token-file is required",
+		"--gitea-url=https://git.example.com --gitea-token-file=/nonexistent":                      "no such file",
+		"--gitea-url=https://git.example.com --gitea-token-file=" + empty:                          "has no token",
+		"--gitea-url=https://git.example.com --gitea-organization=a/b --gitea-token-file=" + token: "cannot be the name",
+		"--gitea-url=https://git.example.com --gitea-approvals=-1 --gitea-token-file=" + token:     "must not be negative",
+	} {
+		o, err := parse(t, strings.Fields(args)...)
+		if words == "" && err != nil || words != "" && (err == nil || !strings.Contains(err.Error(), words)) {
+			t.Errorf("%q: %v, want %q", args, err, words)
+		}
+		if host := o.gitea.host("https://gitbind.example.com"); (host != nil) != (o.gitea.url != "") {
+			t.Errorf("%q: host %v", args, host)
+		} else if words == "" && host != nil && host.URL("k3x9d2abqw") != o.gitea.url+"/gitbind/k3x9d2abqw.git" {
+			t.Errorf("%q: %s", args, host.URL("k3x9d2abqw"))
+		}
+	}
+}
+
 func TestIssuersComeFromFlagsAndFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "authentication.yaml")
 	write(t, file, `{"apiVersion":"apiserver.config.k8s.io/v1","kind":"AuthenticationConfiguration","jwt":[

@@ -11,18 +11,15 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/events"
-	"gitbind.dev/backend/internal/githost/embedded"
 	"gitbind.dev/backend/internal/keyring"
 	"gitbind.dev/backend/internal/onboarding"
 	"gitbind.dev/backend/internal/requests"
 	"gitbind.dev/backend/internal/review"
 	"gitbind.dev/backend/internal/ui"
 	"gitbind.dev/gitbridge/api/restapi"
-	"gitbind.dev/gitbridge/metrics"
 	"gitbind.dev/gitbridge/version"
 )
 
@@ -56,28 +53,19 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 		return err
 	}
 	hub := events.NewHub()
-	registry := &metrics.Registry{Registerer: ctrlmetrics.Registry}
-	served := registry.Counter("gitbind_host_requests_total", "Pushes (receive) and fetches (upload) of the embedded host, done by the host itself or by git.", "service", "by")
-	if registry.Err != nil {
-		return registry.Err
-	}
-	host, err := embedded.New(ctx, embedded.Config{
-		Dir: o.gitDir, PublicURL: o.publicURL, Authenticator: auth, OwnerOf: auth.OwnerOf, Moved: hub.Publish,
-		Served:   func(service, by string) { served.WithLabelValues(service, by).Inc() },
-		MaxBytes: o.limits.repositoryMiB << 20, MaxRefs: o.limits.branches, Log: log,
-	})
+	git, err := newRepositories(ctx, o, auth, hub.Publish, log)
 	if err != nil {
 		return err
 	}
-	if err := cluster.addControllers(host, auth.KonnectorSeen); err != nil {
+	if err := cluster.addControllers(git.Host, git.accounts, auth.KonnectorSeen); err != nil {
 		return err
 	}
 
 	api := http.NewServeMux()
-	(&events.Handler{Hub: hub, Heads: host.Heads, Authenticator: auth, Log: log}).Mount(api)
+	(&events.Handler{Hub: hub, Heads: git.local.Heads, Authenticator: auth, Log: log}).Mount(api)
 	asked := &requests.Server{Login: issuers, Log: log}
 	people := &onboarding.Service{
-		Client: cluster.GetClient(), Live: cluster.GetAPIReader(), Requests: asked, People: issuers, Host: host,
+		Client: cluster.GetClient(), Live: cluster.GetAPIReader(), Requests: asked, People: issuers, Host: git.Host, Accounts: git.accounts,
 		Info: restapi.Info{
 			Version: version.String(), Issuer: issuers[0].URL(), ClientID: issuers[0].ClientID(), Scopes: scopes,
 		},
@@ -85,25 +73,25 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 		Keys:        keys, Agents: auth, KonnectorSeen: auth.KonnectorSeen, Log: log,
 	}
 	people.Mount(api)
-	reviews := &review.Service{Requests: asked, Access: auth, Control: cluster.GetClient(), Git: host, Log: log}
+	reviews := &review.Service{Requests: asked, Access: auth, Control: cluster.GetClient(), Git: git.local, Elsewhere: git.elsewhere, Log: log}
 	reviews.Mount(api)
+	git.connect(api, reviews, o.publicURL, log)
 
-	health := &health{checks: []check{
-		{name: "git-host", probe: host.Ready, critical: true},
+	health := &health{checks: append(git.health(), []check{
 		{name: "caches", probe: cluster.synced, critical: true},
 		{name: "api-server", probe: cluster.reachable},
 		{name: "oidc", probe: func(context.Context) error { return issuers.Ready() }},
-	}}
+	}...)}
 	if o.web.ui {
 		s, err := o.web.signIn(issuers[0], o.publicURL, log)
 		if err != nil {
 			return err
 		}
 		api.Handle("/", web(o.publicURL, s, ui.New(ui.Config{
-			Session: s, Control: people, Reviews: reviews, Git: host, Seen: auth.KonnectorSeen, PublicURL: o.publicURL, Log: log,
+			Session: s, Control: people, Reviews: reviews, Git: git.local, Seen: auth.KonnectorSeen, PublicURL: o.publicURL, Log: log,
 		})))
 	}
-	public := newServer(guarded(auth.Handler(routes(host, api)), o.publicURL), log)
+	public := newServer(guarded(auth.Handler(routes(git.served, api)), o.publicURL), log)
 	if certificate != nil {
 		secure(public, certificate)
 	}
@@ -124,7 +112,7 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 		group.Go(func() error { return watch(ctx, certificate) })
 	}
 	group.Go(func() error { return issuers.Run(ctx) })
-	group.Go(func() error { return host.Run(ctx) })
+	group.Go(func() error { return git.run(ctx) })
 	group.Go(func() error { return cluster.run(ctx, log) })
 	return group.Wait()
 }

@@ -1,6 +1,10 @@
 package credential
 
-import "time"
+import (
+	"time"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
+)
 
 // Keys of the bridge's Secret beside username, password and expires.
 const (
@@ -16,6 +20,8 @@ type Bridge struct {
 	Password, Previous string
 	// Expires is zero for a password that does not.
 	Expires, PreviousExpires time.Time
+	// GitUsername and GitPassword open the repository on a Git host of its own; "" for none.
+	GitUsername, GitPassword string
 }
 
 // ReadBridge reads a Secret's data.
@@ -27,6 +33,7 @@ func ReadBridge(data map[string][]byte) Bridge {
 	return Bridge{
 		Password: string(data[keyPassword]), Expires: at(keyExpires),
 		Previous: string(data[keyPrevious]), PreviousExpires: at(keyPreviousExpires),
+		GitUsername: string(data[v1alpha1.GitUsernameKey]), GitPassword: string(data[v1alpha1.GitPasswordKey]),
 	}
 }
 
@@ -36,10 +43,28 @@ func (b Bridge) WriteTo(data map[string][]byte) {
 	data[keyExpires] = []byte(b.Expires.UTC().Format(time.RFC3339))
 	delete(data, keyPrevious)
 	delete(data, keyPreviousExpires)
+	delete(data, v1alpha1.GitUsernameKey)
+	delete(data, v1alpha1.GitPasswordKey)
+	if b.GitPassword != "" {
+		data[v1alpha1.GitUsernameKey] = []byte(b.GitUsername)
+		data[v1alpha1.GitPasswordKey] = []byte(b.GitPassword)
+	}
 	if b.Previous != "" {
 		data[keyPrevious] = []byte(b.Previous)
 		data[keyPreviousExpires] = []byte(b.PreviousExpires.UTC().Format(time.RFC3339))
 	}
+}
+
+// Counting are the hashes of the tokens that count.
+func (b Bridge) Counting(now time.Time) []string {
+	var hashes []string
+	if b.Password != "" {
+		hashes = append(hashes, Hash(b.Password))
+	}
+	if b.Previous != "" && now.Before(b.PreviousExpires) {
+		hashes = append(hashes, Hash(b.Previous))
+	}
+	return hashes
 }
 
 // Judge tells whether a token, by its hash, counts, and until when.

@@ -2,6 +2,7 @@ package credential
 
 import (
 	"crypto/subtle"
+	"slices"
 	"time"
 )
 
@@ -82,6 +83,11 @@ func (r Record) Judge(hash string, now time.Time) (Verdict, time.Time) {
 		return Expired, expires
 	}
 	return verdict, expires
+}
+
+// Counting are the hashes of the tokens that count.
+func (r Record) Counting() []string {
+	return slices.DeleteFunc([]string{r.Hash, r.NextHash}, func(hash string) bool { return hash == "" })
 }
 
 // Offered has another token as the next one.

@@ -34,6 +34,9 @@ func (s *Service) connect(ctx context.Context, who login.Identity, in connectInp
 	if err != nil {
 		return nil, keyTrouble(err)
 	}
+	if cred, err = s.withGit(ctx, cb.Name, cred); err != nil {
+		return nil, err
+	}
 	// Credentials from before have ended: whoever has one cannot register keys.
 	if err := s.awaitKeys(ctx, cb.Name); err != nil {
 		return nil, err

@@ -109,6 +109,20 @@ func (s *Service) renew(ctx context.Context, who access.Caller, _ io.Reader) (*r
 		return nil, keyTrouble(err)
 	}
 	s.Log.InfoContext(ctx, "Credential renewed", "cluster", who.Cluster, "expires", cred.Expires)
+	return s.withGit(ctx, who.Cluster, cred)
+}
+
+// withGit adds to a konnector's credential what opens the repository, on a Git host of its
+// own. It has the credential's hash for a name, and ends with it.
+func (s *Service) withGit(ctx context.Context, cluster string, cred *restapi.Credential) (*restapi.Credential, error) {
+	if s.Accounts == nil {
+		return cred, nil
+	}
+	username, password, err := s.Accounts.Issue(ctx, cluster, credential.KonnectorUser, credential.Hash(cred.Password))
+	if err != nil {
+		return nil, refusal.Because(err, refusal.Unavailable, "the Git host gives no credential just now: try again")
+	}
+	cred.Git = &restapi.GitCredential{Username: username, Password: password}
 	return cred, nil
 }
 
@@ -130,7 +144,7 @@ func (s *Service) rotate(ctx context.Context, who login.Identity, id string) (*r
 		return nil, keyTrouble(err)
 	}
 	s.Log.InfoContext(ctx, "Credential rotated", "cluster", cb.Name, "by", who.Username, "expires", cred.Expires)
-	return cred, nil
+	return s.withGit(ctx, cb.Name, cred)
 }
 
 // revoke ends all credentials of a cluster's konnector at once.

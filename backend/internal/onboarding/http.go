@@ -27,7 +27,10 @@ type Service struct {
 	// People completes names, for owners who share.
 	People People
 	Host   githost.Host
-	Info   restapi.Info
+	// Accounts gives konnectors what opens their repositories; nil if that is what the
+	// backend gave them.
+	Accounts githost.Accounts
+	Info     restapi.Info
 	// Keys are the konnectors' credentials.
 	Keys Keyring
 	// Agents lets konnectors in.

@@ -82,6 +82,9 @@ func (s *Service) Share(ctx context.Context, who login.Identity, cluster string,
 	if err != nil {
 		return nil, err
 	}
+	if s.Accounts != nil {
+		return nil, refusal.New(refusal.Conflict, "who may see and change this repository is said where it is: %s", strings.TrimSuffix(s.Host.URL(cluster), ".git"))
+	}
 	share.ID = ""
 	if err := checkShare(share); err != nil {
 		return nil, err

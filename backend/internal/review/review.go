@@ -49,7 +49,9 @@ type Service struct {
 	// Control reads ClusterBindings and templates.
 	Control client.Reader
 	Git     Git
-	Log     *slog.Logger
+	// Elsewhere gives where changes of a cluster are reviewed; nil if that is here.
+	Elsewhere func(cluster string) string
+	Log       *slog.Logger
 	// Now is for tests; nil means time.Now.
 	Now func() time.Time
 }
@@ -98,6 +100,20 @@ func summary(c *githost.Change) restapi.Change {
 	}
 }
 
+// files are what a merge would change, and why the control plane would refuse it.
+func (s *Service) files(ctx context.Context, cluster string, c *githost.Change) []restapi.ChangedFile {
+	var files []restapi.ChangedFile
+	preview := preview{service: s, cluster: cluster}
+	for _, f := range c.Files {
+		file, before, after := describe(f)
+		if file.Problem == "" && after != nil {
+			file.Problem = preview.problem(ctx, file.Binding, before, after)
+		}
+		files = append(files, file)
+	}
+	return files
+}
+
 // Change is a proposed change as a whole, and what the person may do with it.
 func (s *Service) Change(ctx context.Context, who login.Identity, cluster, branch string) (*restapi.Change, error) {
 	caller, err := s.Access.Person(ctx, cluster, who)
@@ -110,14 +126,7 @@ func (s *Service) Change(ctx context.Context, who login.Identity, cluster, branc
 	}
 	c := summary(found)
 	c.Effect, c.Conflicts = found.Effect, found.Conflicts
-	preview := preview{service: s, cluster: cluster}
-	for _, f := range found.Files {
-		file, before, after := describe(f)
-		if file.Problem == "" && after != nil {
-			file.Problem = preview.problem(ctx, file.Binding, before, after)
-		}
-		c.Files = append(c.Files, file)
-	}
+	c.Files = s.files(ctx, cluster, found)
 	for _, commit := range found.Commits {
 		c.Commits = append(c.Commits, restapi.ChangeCommit{Hash: commit.Hash, Author: commit.Author, When: commit.When, Subject: commit.Subject})
 	}
@@ -218,6 +227,10 @@ const maxParts = 50
 
 // judge finds out what a person may do with a change.
 func (s *Service) judge(ctx context.Context, caller access.Caller, c *githost.Change) (may permission, err error) {
+	if s.Elsewhere != nil {
+		no := refusal.New(refusal.Conflict, "it is discussed, approved and merged on the Git host: %s", s.Elsewhere(caller.Cluster))
+		return permission{comment: no, reject: no, approve: no}, nil
+	}
 	parts := partsOf(c)
 	lacking, err := lacks(ctx, caller, restapi.RepositoryApprove, parts)
 	if err != nil {

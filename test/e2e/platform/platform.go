@@ -37,6 +37,8 @@ type Options struct {
 	// control plane, and offers all that is made of these kinds. Without it an instance is
 	// a ConfigMap with the order.
 	Postgres bool
+	// Gitea has the repositories on a Gitea, in place of the embedded host.
+	Gitea bool
 	// Profile has the agents serve their profiles.
 	Profile bool
 	// Network puts proxies between the components and the servers they use.
@@ -100,7 +102,7 @@ func Start(ctx context.Context, o Options) (*Platform, error) {
 	}
 	e, err := env.Start(ctx, env.Options{
 		Dir: o.Dir, Clusters: append([]string{env.Control}, o.AppClusters...),
-		Crossplane: !o.Plain, Dex: true, Progress: o.Progress,
+		Crossplane: !o.Plain, Dex: true, Gitea: o.Gitea, Progress: o.Progress,
 	})
 	if err != nil {
 		return nil, err
@@ -245,6 +247,17 @@ func (p *Platform) apis() string {
 }
 
 func (p *Platform) startBackend(ctx context.Context) error {
+	if p.Gitea != nil {
+		token, err := p.Gitea.Token(ctx)
+		if err != nil {
+			return err
+		}
+		file := filepath.Join(p.Dir, "gitea-token")
+		if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
+			return err
+		}
+		p.backendArgs = append(p.backendArgs, "--gitea-url="+p.Gitea.URL, "--gitea-token-file="+file)
+	}
 	program, err := p.BackendProgram(ctx)
 	if err != nil {
 		return err

@@ -19,11 +19,15 @@ import (
 	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
-// AddToManager sets the controller up. bridgeSecrets is a cache of the Secrets
-// named v1alpha1.BridgeSecret.
-func (r *Reconciler) AddToManager(mgr ctrl.Manager, bridgeSecrets cache.Cache, o controller.Options) error {
+// AddToManager sets the controller up. bridgeSecrets and konnectorSecrets are caches of
+// the Secrets named v1alpha1.BridgeSecret and v1alpha1.KonnectorSecret.
+func (r *Reconciler) AddToManager(mgr ctrl.Manager, bridgeSecrets, konnectorSecrets cache.Cache, o controller.Options) error {
 	mapped := handler.EnqueueRequestsFromMapFunc(ofTenant)
-	return builder.ControllerManagedBy(mgr).
+	secrets := func(of cache.Cache) source.Source {
+		return source.Kind(of, &corev1.Secret{}, handler.TypedEnqueueRequestsFromMapFunc(
+			func(ctx context.Context, s *corev1.Secret) []reconcile.Request { return ofTenant(ctx, s) }))
+	}
+	b := builder.ControllerManagedBy(mgr).
 		Named("clusterbinding").
 		// The bridge writes to the status with each commit it accepts; that is
 		// nothing to do anything about. A repository that was given up is.
@@ -31,10 +35,12 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager, bridgeSecrets cache.Cache, o
 		Watches(&corev1.Namespace{}, mapped).
 		Watches(&corev1.ServiceAccount{}, mapped).
 		Watches(&rbacv1.RoleBinding{}, mapped).
-		WatchesRawSource(source.Kind(bridgeSecrets, &corev1.Secret{}, handler.TypedEnqueueRequestsFromMapFunc(
-			func(ctx context.Context, s *corev1.Secret) []reconcile.Request { return ofTenant(ctx, s) }))).
-		WithOptions(o).
-		Complete(r)
+		WatchesRawSource(secrets(bridgeSecrets)).
+		WithOptions(o)
+	if r.Accounts != nil {
+		b = b.WatchesRawSource(secrets(konnectorSecrets))
+	}
+	return b.Complete(r)
 }
 
 // ofTenant gives the ClusterBinding to which an object belongs that lies in, or

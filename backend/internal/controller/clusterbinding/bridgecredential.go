@@ -2,6 +2,7 @@ package clusterbinding
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,21 +31,60 @@ func (r *Reconciler) bridgeCredential(ctx context.Context, cb *v1alpha1.ClusterB
 	if err := r.Live.Get(ctx, key, &s); client.IgnoreNotFound(err) != nil {
 		return err
 	}
-	now, token := r.Now(), credential.New(credential.BridgePrefix)
+	now := r.Now()
+	next := credential.Bridge{Password: credential.New(credential.BridgePrefix), Expires: now.Add(bridgeLifetime)}
 	if len(s.Data["password"]) == 0 {
-		return r.Client.Apply(ctx, bridgeSecret(cb, token, now.Add(bridgeLifetime)), fieldOwner, client.ForceOwnership)
+		if err := r.forGit(ctx, cb, &next); err != nil {
+			return err
+		}
+		return r.Client.Apply(ctx, bridgeSecret(cb, next), fieldOwner, client.ForceOwnership)
 	}
 	before := credential.ReadBridge(s.Data)
 	_, asked := s.Annotations[v1alpha1.RotateAnnotation]
-	if !asked && now.Before(before.Expires.Add(-bridgeLeft)) {
+	lacking := r.Accounts != nil && before.GitPassword == ""
+	if !asked && !lacking && now.Before(before.Expires.Add(-bridgeLeft)) {
 		return nil
+	}
+	if err := r.forGit(ctx, cb, &next); err != nil {
+		return err
 	}
 	was := s.DeepCopy()
 	delete(s.Annotations, v1alpha1.RotateAnnotation)
-	next := credential.Bridge{Password: token, Expires: now.Add(bridgeLifetime)}
 	if !asked {
 		next.Previous, next.PreviousExpires = before.Password, now.Add(bridgeOverlap)
 	}
 	next.WriteTo(s.Data)
 	return r.Client.Patch(ctx, &s, client.MergeFromWithOptions(was, client.MergeFromWithOptimisticLock{}), fieldOwner)
+}
+
+// forGit adds what opens the repository, on a Git host of its own.
+func (r *Reconciler) forGit(ctx context.Context, cb *v1alpha1.ClusterBinding, b *credential.Bridge) (err error) {
+	if r.Accounts == nil {
+		return nil
+	}
+	b.GitUsername, b.GitPassword, err = r.Accounts.Issue(ctx, cb.Name, credential.BridgeUser, credential.Hash(b.Password))
+	return err
+}
+
+// endCredentials ends what opened the repository on a Git host of its own and counts no
+// longer: each has for a name the hash of what opens the backend.
+func (r *Reconciler) endCredentials(ctx context.Context, cb *v1alpha1.ClusterBinding) error {
+	if r.Accounts == nil {
+		return nil
+	}
+	of := func(name string, counting func(map[string][]byte) []string) func(context.Context) ([]string, error) {
+		return func(ctx context.Context) ([]string, error) {
+			var s corev1.Secret
+			err := r.Live.Get(ctx, client.ObjectKey{Namespace: v1alpha1.TenantNamespace(cb.Name), Name: name}, &s)
+			return counting(s.Data), client.IgnoreNotFound(err)
+		}
+	}
+	return errors.Join(
+		r.Accounts.Retain(ctx, cb.Name, credential.KonnectorUser, of(v1alpha1.KonnectorSecret, func(data map[string][]byte) []string {
+			return credential.ReadRecord(data).Counting()
+		})),
+		r.Accounts.Retain(ctx, cb.Name, credential.BridgeUser, of(v1alpha1.BridgeSecret, func(data map[string][]byte) []string {
+			return credential.ReadBridge(data).Counting(r.Now())
+		})),
+	)
 }

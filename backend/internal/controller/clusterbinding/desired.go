@@ -3,7 +3,6 @@ package clusterbinding
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -44,9 +43,9 @@ func impersonationBinding(cb *v1alpha1.ClusterBinding) *rbacv1ac.RoleBindingAppl
 }
 
 // bridgeSecret is the bridge's credential for the repository.
-func bridgeSecret(cb *v1alpha1.ClusterBinding, token string, expires time.Time) *corev1ac.SecretApplyConfiguration {
+func bridgeSecret(cb *v1alpha1.ClusterBinding, b credential.Bridge) *corev1ac.SecretApplyConfiguration {
 	data := map[string][]byte{"username": []byte(credential.BridgeUser)}
-	credential.Bridge{Password: token, Expires: expires}.WriteTo(data)
+	b.WriteTo(data)
 	return corev1ac.Secret(v1alpha1.BridgeSecret, v1alpha1.TenantNamespace(cb.Name)).
 		WithLabels(labels(cb)).
 		WithData(data)

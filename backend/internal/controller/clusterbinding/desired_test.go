@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
@@ -56,6 +57,7 @@ func TestReadinessShowsPeopleNoInternals(t *testing.T) {
 		{nil, metav1.ConditionTrue, "Ready"},
 		{fmt.Errorf("tenant namespace: %w", errTaken), metav1.ConditionFalse, "InTheWay"},
 		{fmt.Errorf("repository: %w", errRepositoryGone), metav1.ConditionFalse, "RepositoryGone"},
+		{fmt.Errorf("repository: %w (10.0.0.1)", githost.ErrCredential), metav1.ConditionFalse, "GitHostRefuses"},
 		{errors.New("dial tcp 10.0.0.1:443: connection refused"), metav1.ConditionFalse, "Failed"},
 	} {
 		got := readiness(c.err)

@@ -34,7 +34,9 @@ type Reconciler struct {
 	// Live reads from the API server.
 	Live client.Reader
 	Host githost.Host
-	Now  func() time.Time
+	// Accounts is Host, if it does not ask the backend whom to let in; nil otherwise.
+	Accounts githost.Accounts
+	Now      func() time.Time
 }
 
 // +kubebuilder:rbac:groups=gitbind.dev,resources=clusterbindings,verbs=get;list;watch
@@ -58,8 +60,9 @@ func (r *Reconciler) steps() []step {
 		{"tenant namespace", r.namespace},
 		{"ServiceAccount", r.apply(func(cb *v1alpha1.ClusterBinding) runtime.ApplyConfiguration { return serviceAccount(cb) })},
 		{"bridge's role binding", r.apply(func(cb *v1alpha1.ClusterBinding) runtime.ApplyConfiguration { return impersonationBinding(cb) })},
-		{"bridge's credential", r.bridgeCredential},
 		{"repository", r.repository},
+		{"bridge's credential", r.bridgeCredential},
+		{"credentials that ended", r.endCredentials},
 	}
 }
 
@@ -67,7 +70,12 @@ func (r *Reconciler) steps() []step {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var cb v1alpha1.ClusterBinding
 	if err := r.Client.Get(ctx, req.NamespacedName, &cb); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+		if apierrors.IsNotFound(err) {
+			// What opens the backend went with the namespace.
+			cb.Name = req.Name
+			return ctrl.Result{}, r.endCredentials(ctx, &cb)
+		}
+		return ctrl.Result{}, err
 	}
 	if cb.DeletionTimestamp != nil {
 		return ctrl.Result{}, nil // the garbage collector removes what it owns
@@ -81,7 +89,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		// is watched.
 		return ctrl.Result{RequeueAfter: 15 * time.Second}, nil
 	}
-	return ctrl.Result{RequeueAfter: bridgeLook}, err
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: bridgeLook}, nil
 }
 
 func (r *Reconciler) make(ctx context.Context, cb *v1alpha1.ClusterBinding) error {
@@ -121,10 +132,10 @@ var errRepositoryGone = errors.New("the repository is gone from the Git host: re
 
 func (r *Reconciler) repository(ctx context.Context, cb *v1alpha1.ClusterBinding) error {
 	exists, err := r.Host.Exists(ctx, cb.Name)
-	if err != nil || exists {
+	if err != nil {
 		return err
 	}
-	if cb.Status.Repository != nil {
+	if !exists && cb.Status.Repository != nil {
 		return errRepositoryGone
 	}
 	return r.Host.Create(ctx, cb.Name)
@@ -160,6 +171,8 @@ func readiness(err error) metav1.Condition {
 		c.Reason, c.Message = "InTheWay", err.Error()
 	case errors.Is(err, errRepositoryGone):
 		c.Reason, c.Message = "RepositoryGone", errRepositoryGone.Error()
+	case errors.Is(err, githost.ErrCredential):
+		c.Reason, c.Message = "GitHostRefuses", githost.ErrCredential.Error()
 	case apierrors.IsForbidden(err):
 		c.Reason, c.Message = "Forbidden", "the backend lacks a right: apply its ClusterRole gitbind-backend again; its log says which"
 	default:

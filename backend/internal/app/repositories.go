@@ -1,0 +1,105 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+
+	"golang.org/x/sync/errgroup"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"gitbind.dev/backend/internal/access"
+	"gitbind.dev/backend/internal/githost"
+	"gitbind.dev/backend/internal/githost/embedded"
+	"gitbind.dev/backend/internal/githost/gitea"
+	"gitbind.dev/backend/internal/refusal"
+	"gitbind.dev/backend/internal/review"
+	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/metrics"
+)
+
+// repositories are where the flags say.
+type repositories struct {
+	// Host makes them.
+	githost.Host
+	// accounts and elsewhere are nil if they are on the embedded host: it asks the backend
+	// whom to let in, and changes are reviewed here.
+	accounts  githost.Accounts
+	elsewhere func(cluster string) string
+	// local has them, or copies of them.
+	local *embedded.Host
+	// served answers what is asked for below /git/.
+	served http.Handler
+	gitea  *gitea.Host
+	// publish is told of each branch that moves.
+	publish func(cluster string, e restapi.RefEvent)
+	checks  *review.Checks
+}
+
+func newRepositories(ctx context.Context, o options, auth *access.Authenticator, publish func(string, restapi.RefEvent), log *slog.Logger) (*repositories, error) {
+	registry := &metrics.Registry{Registerer: ctrlmetrics.Registry}
+	served := registry.Counter("gitbind_host_requests_total", "Pushes (receive) and fetches (upload) of the embedded host, done by the host itself or by git.", "service", "by")
+	if registry.Err != nil {
+		return nil, registry.Err
+	}
+	r := &repositories{gitea: o.gitea.host(o.publicURL), publish: publish}
+	config := embedded.Config{
+		Dir: o.gitDir, PublicURL: o.publicURL, Authenticator: auth, OwnerOf: auth.OwnerOf, Moved: r.moved,
+		Served:   func(service, by string) { served.WithLabelValues(service, by).Inc() },
+		MaxBytes: o.limits.repositoryMiB << 20, MaxRefs: o.limits.branches, Log: log,
+	}
+	if r.gitea != nil {
+		config.Upstream = r.gitea
+	}
+	var err error
+	if r.local, err = embedded.New(ctx, config); err != nil {
+		return nil, err
+	}
+	r.Host, r.served = r.local, r.local
+	if r.gitea != nil {
+		r.Host, r.accounts, r.elsewhere = r.gitea, r.gitea, r.gitea.Page
+		r.served = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			refusal.WriteJSON(log, w, req, refusal.New(refusal.NotFound, "the repositories are at %s, and not here", o.gitea.url))
+		})
+	}
+	return r, nil
+}
+
+func (r *repositories) moved(cluster string, e restapi.RefEvent) {
+	r.publish(cluster, e)
+	if r.checks != nil {
+		r.checks.Moved(cluster, e)
+	}
+}
+
+// connect takes what a host elsewhere tells, and has it show what the control plane says of
+// changes. It is called before anything runs.
+func (r *repositories) connect(api *http.ServeMux, reviews *review.Service, publicURL string, log *slog.Logger) {
+	if r.gitea == nil {
+		return
+	}
+	api.Handle("POST "+hooks+"{cluster}", r.gitea.Webhook(log, r.local.Look))
+	r.checks = &review.Checks{Service: reviews, Host: r.gitea, Log: log, URL: func(cluster, branch string) string {
+		return publicURL + "/clusters/" + cluster + "/" + branch
+	}}
+}
+
+// run works until ctx ends.
+func (r *repositories) run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return r.local.Run(ctx) })
+	if r.checks != nil {
+		group.Go(func() error { return r.checks.Run(ctx) })
+	}
+	return group.Wait()
+}
+
+// health is whether the repositories are there. People and agents may go on with what else
+// there is while a host elsewhere does not answer.
+func (r *repositories) health() []check {
+	all := []check{{name: "git-host", probe: r.local.Ready, critical: true}}
+	if r.gitea != nil {
+		all = append(all, check{name: "gitea", probe: r.gitea.Ready})
+	}
+	return all
+}

@@ -1,0 +1,145 @@
+package clusterbinding
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"gitbind.dev/backend/internal/credential"
+	"gitbind.dev/backend/internal/githost"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+)
+
+// tokens are those of a Git host that keeps them in memory, by agent and name.
+type tokens struct {
+	githost.Host
+	of map[string]map[string]string
+	// between is called after the tokens were listed.
+	between func()
+}
+
+func (t *tokens) Issue(_ context.Context, _, agent, name string) (username, password string, err error) {
+	if t.of[agent] == nil {
+		t.of[agent] = map[string]string{}
+	}
+	t.of[agent][name] = "opens-" + name
+	return "account-of-" + agent, t.of[agent][name], nil
+}
+
+func (t *tokens) Retain(ctx context.Context, _, agent string, counting func(context.Context) ([]string, error)) error {
+	listed := slices.Collect(maps.Keys(t.of[agent]))
+	if t.between != nil {
+		t.between()
+	}
+	names, err := counting(ctx)
+	for _, name := range listed {
+		if !slices.Contains(names, name) {
+			delete(t.of[agent], name)
+		}
+	}
+	return err
+}
+
+func (t *tokens) names(agent string) []string { return slices.Sorted(maps.Keys(t.of[agent])) }
+
+func TestWhatOpensARepositoryElsewhereFollowsWhatOpensTheBackend(t *testing.T) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	api := fake.NewClientBuilder().WithScheme(scheme).Build()
+	host := &tokens{of: map[string]map[string]string{}}
+	r := &Reconciler{Client: api, Live: api, Accounts: host, Now: func() time.Time { return now }}
+	key := client.ObjectKey{Namespace: "gb-k3x9d2abqw", Name: v1alpha1.BridgeSecret}
+	bridge := func() credential.Bridge {
+		t.Helper()
+		if err := r.bridgeCredential(t.Context(), cluster()); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.endCredentials(t.Context(), cluster()); err != nil {
+			t.Fatal(err)
+		}
+		var s corev1.Secret
+		if err := api.Get(t.Context(), key, &s); err != nil {
+			t.Fatal(err)
+		}
+		return credential.ReadBridge(s.Data)
+	}
+	is := func(agent string, passwords ...string) {
+		t.Helper()
+		var want []string
+		for _, p := range passwords {
+			want = append(want, credential.Hash(p))
+		}
+		slices.Sort(want)
+		if got := host.names(agent); !slices.Equal(got, want) {
+			t.Errorf("the %s has %v, want %v", agent, got, want)
+		}
+	}
+
+	// One from before the host was this one gets what opens it.
+	if err := api.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}, Data: map[string][]byte{
+		"username": []byte("bridge"), "password": []byte("old"), "expires": []byte(now.Add(bridgeLifetime).Format(time.RFC3339)),
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	first := bridge()
+	if first.GitUsername != "account-of-bridge" || first.GitPassword != "opens-"+credential.Hash(first.Password) {
+		t.Errorf("%+v", first)
+	}
+	now = now.Add(bridgeOverlap)
+	bridge()
+	is("bridge", first.Password)
+
+	// A renewal overlaps, and ends.
+	now = now.Add(bridgeLifetime - bridgeLeft)
+	second := bridge()
+	is("bridge", first.Password, second.Password)
+	now = now.Add(bridgeOverlap)
+	bridge()
+	is("bridge", second.Password)
+
+	// The konnector's follow its Secret. One that is issued meanwhile stays.
+	record := credential.Record{Hash: credential.Hash("current"), Expires: now.Add(time.Hour)}
+	konnector := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: v1alpha1.KonnectorSecret}, Data: map[string][]byte{}}
+	record.WriteTo(konnector.Data)
+	if err := api.Create(t.Context(), konnector); err != nil {
+		t.Fatal(err)
+	}
+	for _, password := range []string{"revoked", "current"} {
+		_, _, _ = host.Issue(t.Context(), "", "konnector", credential.Hash(password))
+	}
+	host.between = func() {
+		host.between = nil
+		record.Offered(credential.Hash("next"), now.Add(time.Hour)).WriteTo(konnector.Data)
+		if err := api.Update(t.Context(), konnector); err != nil {
+			t.Fatal(err)
+		}
+		_, _, _ = host.Issue(t.Context(), "", "konnector", credential.Hash("next"))
+	}
+	bridge()
+	is("konnector", "current", "next")
+
+	// A cluster that is gone has none.
+	if err := api.DeleteAllOf(t.Context(), &corev1.Secret{}, client.InNamespace(key.Namespace)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "k3x9d2abqw"}}); err != nil {
+		t.Fatal(err)
+	}
+	is("konnector")
+	is("bridge")
+}

@@ -1,0 +1,15 @@
+package githost
+
+import "context"
+
+// Accounts is a Host that does not ask the backend whom to let in: it gives agents
+// credentials of its own. An agent is "konnector" or "bridge".
+type Accounts interface {
+	Host
+	// Issue gives an agent of a cluster another credential, beside those that it has. The
+	// name tells it from the others; the one before of the same name ends.
+	Issue(ctx context.Context, cluster, agent, name string) (username, password string, err error)
+	// Retain ends an agent's credentials but those whose names counting gives. That is
+	// asked after the credentials were listed: one that is issued meanwhile stays.
+	Retain(ctx context.Context, cluster, agent string, counting func(context.Context) ([]string, error)) error
+}

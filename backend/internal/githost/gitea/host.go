@@ -1,0 +1,277 @@
+// Package gitea keeps clusters' repositories on a company's own Gitea or Forgejo: one
+// private repository for each cluster, below one organization. Each agent has an account
+// there that opens this one repository, and tokens of it that only reach repositories.
+//
+// What the host enforces by its own means, and what it cannot, is in docs/hosts.md.
+package gitea
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	sdk "code.gitea.io/sdk/gitea"
+
+	"gitbind.dev/backend/internal/githost"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+)
+
+// Config says which host, and how it is reached.
+type Config struct {
+	// URL is the host's, as a browser shows it, without a slash at its end.
+	URL string
+	// Organization has the repositories. It is made if it is not there.
+	Organization string
+	// Token reads an access token of a site administrator, with the scopes write:admin,
+	// write:organization, write:repository and write:user.
+	Token func() (string, error)
+	// Hooks is the URL below which Webhook is reached; the cluster's id follows it.
+	Hooks string
+	// Approvals is how many others must approve a pull request before it can be merged.
+	Approvals int
+}
+
+// Host is that Gitea.
+type Host struct {
+	cfg  Config
+	http *http.Client
+	// accounts is held while the password of an agent's account counts.
+	accounts sync.Mutex
+}
+
+var _ githost.Accounts = (*Host)(nil)
+
+// timeout bounds each request, and maxAnswer what is read of its answer, in bytes.
+const (
+	timeout   = 30 * time.Second
+	maxAnswer = 8 << 20
+)
+
+// New asks the host for nothing yet.
+func New(cfg Config) *Host {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	return &Host{cfg: cfg, http: &http.Client{
+		Timeout: timeout, Transport: bounded{transport},
+		// A redirect would take the administrator's token elsewhere.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// bounded reads so much of an answer, and no more.
+type bounded struct{ http.RoundTripper }
+
+func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := b.RoundTripper.RoundTrip(r)
+	if err == nil {
+		answer.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(answer.Body, maxAnswer), answer.Body}
+	}
+	return answer, err
+}
+
+// api is a client of the host's API, for one task. It does not ask for the host's version,
+// which the library cannot read of every build.
+func (h *Host) api(ctx context.Context, as sdk.ClientOption) (*sdk.Client, error) {
+	return sdk.NewClient(h.cfg.URL, sdk.SetContext(ctx), sdk.SetHTTPClient(h.http), sdk.SetGiteaVersion(""), as)
+}
+
+// admin is a client with the administrator's token.
+func (h *Host) admin(ctx context.Context) (*sdk.Client, error) {
+	token, err := h.cfg.Token()
+	if err != nil {
+		return nil, fmt.Errorf("read the token for %s: %w", h.cfg.URL, err)
+	}
+	return h.api(ctx, sdk.SetToken(token))
+}
+
+// URL implements githost.Host.
+func (h *Host) URL(id string) string {
+	return h.cfg.URL + "/" + url.PathEscape(h.cfg.Organization) + "/" + id + ".git"
+}
+
+// Page is where people look at a cluster's repository.
+func (h *Host) Page(id string) string { return strings.TrimSuffix(h.URL(id), ".git") }
+
+// Remote is where a cluster's repository is read, with a credential that opens all.
+func (h *Host) Remote(id string) (url, username, password string, err error) {
+	token, err := h.cfg.Token()
+	return h.URL(id), "gitbind", token, err
+}
+
+// Exists implements githost.Host.
+func (h *Host) Exists(ctx context.Context, id string) (bool, error) {
+	api, err := h.admin(ctx)
+	if err != nil {
+		return false, err
+	}
+	_, answer, err := api.GetRepo(h.cfg.Organization, id)
+	if isNotFound(answer) {
+		return false, nil
+	}
+	return err == nil, trouble("look for repository "+id, answer, err)
+}
+
+// Ready tells whether the host answers and takes the token.
+func (h *Host) Ready(ctx context.Context) error {
+	api, err := h.admin(ctx)
+	if err != nil {
+		return err
+	}
+	_, answer, err := api.GetMyUserInfo()
+	return trouble("sign in", answer, err)
+}
+
+// Create implements githost.Host. It also makes what is missing of a repository that is
+// there, such as a rule that somebody removed; what is there it leaves as it is.
+func (h *Host) Create(ctx context.Context, id string) error {
+	if !v1alpha1.ValidClusterID(id) {
+		return fmt.Errorf("%q is no repository id", id)
+	}
+	api, err := h.admin(ctx)
+	if err != nil {
+		return err
+	}
+	for _, step := range []struct {
+		what string
+		do   func(context.Context, *sdk.Client, string) (*sdk.Response, error)
+	}{
+		{"organization " + h.cfg.Organization, h.organization},
+		{"accounts", h.makeAccounts},
+		{"repository", h.repository},
+		{"collaborators", h.collaborators},
+		{"branch protection", h.protections},
+		{"webhook", h.hook},
+	} {
+		if answer, err := step.do(ctx, api, id); err != nil {
+			return trouble(fmt.Sprintf("set up %s of %s", step.what, id), answer, err)
+		}
+	}
+	return nil
+}
+
+func (h *Host) organization(_ context.Context, api *sdk.Client, _ string) (*sdk.Response, error) {
+	_, answer, err := api.GetOrg(h.cfg.Organization)
+	if isNotFound(answer) {
+		_, answer, err = api.CreateOrg(sdk.CreateOrgOption{
+			Name: h.cfg.Organization, Visibility: sdk.VisibleTypePrivate,
+			Description: "Services that clusters ordered by gitbind",
+		})
+	}
+	return answer, err
+}
+
+func (h *Host) repository(_ context.Context, api *sdk.Client, id string) (*sdk.Response, error) {
+	_, answer, err := api.GetRepo(h.cfg.Organization, id)
+	if isNotFound(answer) {
+		_, answer, err = api.CreateOrgRepo(h.cfg.Organization, sdk.CreateRepoOption{
+			Name: id, Private: true, AutoInit: true, DefaultBranch: "main", ObjectFormatName: "sha1",
+			Description: "What cluster " + id + " ordered: bindings/<API>/claims/<namespace>/<name>.yaml on main, answers on status",
+		})
+	}
+	return answer, err
+}
+
+func (h *Host) collaborators(_ context.Context, api *sdk.Client, id string) (*sdk.Response, error) {
+	write := sdk.AccessModeWrite
+	for _, agent := range agents {
+		if answer, err := api.AddCollaborator(h.cfg.Organization, id, account(agent, id), sdk.AddCollaboratorOption{Permission: &write}); err != nil {
+			return answer, err
+		}
+	}
+	return nil, nil
+}
+
+// protection has what the library's does not have.
+type protection struct {
+	sdk.CreateBranchProtectionOption
+	EnableForcePush             bool     `json:"enable_force_push"`
+	EnableForcePushAllowlist    bool     `json:"enable_force_push_allowlist"`
+	ForcePushAllowlistUsernames []string `json:"force_push_allowlist_usernames"`
+}
+
+// rules are those of the two branches of the contract. Pushes to main are the konnector's,
+// and everybody else's changes are pull requests. Status is the bridge's alone, which cuts
+// its history.
+func (h *Host) rules(id string) []protection {
+	konnector, bridge := []string{account(konnector, id)}, []string{account(bridge, id)}
+	return []protection{
+		{CreateBranchProtectionOption: sdk.CreateBranchProtectionOption{
+			RuleName: "main", EnablePush: true, EnablePushWhitelist: true, PushWhitelistUsernames: konnector,
+			RequiredApprovals: int64(h.cfg.Approvals), BlockOnRejectedReviews: true, DismissStaleApprovals: true, BlockAdminMergeOverride: true,
+		}},
+		{CreateBranchProtectionOption: sdk.CreateBranchProtectionOption{
+			RuleName: "status", EnablePush: true, EnablePushWhitelist: true, PushWhitelistUsernames: bridge,
+			EnableMergeWhitelist: true, MergeWhitelistUsernames: bridge, BlockAdminMergeOverride: true,
+		}, EnableForcePush: true, EnableForcePushAllowlist: true, ForcePushAllowlistUsernames: bridge},
+	}
+}
+
+func (h *Host) protections(ctx context.Context, api *sdk.Client, id string) (*sdk.Response, error) {
+	for _, rule := range h.rules(id) {
+		_, answer, err := api.GetBranchProtection(h.cfg.Organization, id, rule.RuleName)
+		if isNotFound(answer) {
+			err = h.post(ctx, "/repos/"+url.PathEscape(h.cfg.Organization)+"/"+id+"/branch_protections", rule)
+		}
+		if err != nil {
+			return answer, err
+		}
+	}
+	return nil, nil
+}
+
+// post is for what the library has no word for.
+func (h *Host) post(ctx context.Context, path string, body any) error {
+	token, err := h.cfg.Token()
+	if err != nil {
+		return err
+	}
+	data, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, h.cfg.URL+"/api/v1"+path, bytes.NewReader(data))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Authorization", "token "+token)
+	r.Header.Set("Content-Type", "application/json")
+	answer, err := h.http.Do(r)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode/100 != 2 {
+		text, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<10))
+		return fmt.Errorf("%s: %s", answer.Status, bytes.TrimSpace(text))
+	}
+	return nil
+}
+
+func isNotFound(r *sdk.Response) bool { return status(r) == http.StatusNotFound }
+
+func status(r *sdk.Response) int {
+	if r == nil || r.Response == nil {
+		return 0
+	}
+	return r.StatusCode
+}
+
+// trouble says what could not be done, and why if that is the operator's to mend.
+func trouble(what string, answer *sdk.Response, err error) error {
+	if err == nil {
+		return nil
+	}
+	if code := status(answer); code == http.StatusUnauthorized || code == http.StatusForbidden {
+		err = fmt.Errorf("%w (%s)", githost.ErrCredential, strings.TrimSpace(err.Error()))
+	}
+	return fmt.Errorf("gitea: %s: %w", what, err)
+}

@@ -1,0 +1,180 @@
+package review
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+
+	"k8s.io/client-go/util/workqueue"
+
+	"gitbind.dev/backend/internal/githost"
+	"gitbind.dev/gitbridge/api/restapi"
+)
+
+// Checks says, on a Git host on which changes are reviewed by its own means, what the
+// control plane would say of each. It looks again at all of a cluster's when main or one of
+// them moves.
+type Checks struct {
+	Service *Service
+	Host    githost.Checks
+	// URL is where a change is shown as a whole.
+	URL func(cluster, branch string) string
+	Log *slog.Logger
+
+	once  sync.Once
+	moved workqueue.TypedRateLimitingInterface[string]
+	mu    sync.Mutex
+	// told has what a change's head shows, by cluster and branch.
+	told map[string]map[string]githost.Check
+}
+
+const (
+	// maxChecking is how many clusters' changes are looked at at the same time.
+	maxChecking = 2
+	// maxTries is how often it is tried, within some seconds.
+	maxTries = 10
+)
+
+func (c *Checks) queue() workqueue.TypedRateLimitingInterface[string] {
+	c.once.Do(func() {
+		c.moved = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
+	})
+	return c.moved
+}
+
+// Moved is told of each branch that moved. It does not block.
+func (c *Checks) Moved(cluster string, e restapi.RefEvent) {
+	if e.Ref == "refs/heads/main" || strings.HasPrefix(e.Ref, "refs/heads/"+Prefix) {
+		c.queue().Add(cluster)
+	}
+}
+
+// Run looks at changes until ctx ends.
+func (c *Checks) Run(ctx context.Context) error {
+	defer context.AfterFunc(ctx, c.queue().ShutDown)()
+	var workers sync.WaitGroup
+	for range maxChecking {
+		workers.Go(func() {
+			for c.next(ctx) {
+			}
+		})
+	}
+	workers.Wait()
+	return nil
+}
+
+func (c *Checks) next(ctx context.Context) bool {
+	cluster, ended := c.moved.Get()
+	if ended {
+		return false
+	}
+	defer c.moved.Done(cluster)
+	err := c.check(ctx, cluster)
+	if err == nil || c.moved.NumRequeues(cluster) >= maxTries {
+		c.moved.Forget(cluster)
+	} else {
+		c.moved.AddRateLimited(cluster)
+	}
+	if err != nil && ctx.Err() == nil {
+		c.Log.WarnContext(ctx, "What the control plane says of changes is not shown on the Git host", "cluster", cluster, "error", err)
+	}
+	return true
+}
+
+// check has the head of each change of a cluster show what is known now.
+func (c *Checks) check(ctx context.Context, cluster string) error {
+	changes, err := c.Service.Git.Changes(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	before, now := c.shown(cluster), map[string]githost.Check{}
+	defer func() { c.show(cluster, now) }()
+	for i := range changes {
+		branch := changes[i].Branch
+		change, err := c.Service.Git.Change(ctx, cluster, branch)
+		if err != nil {
+			return fmt.Errorf("%s: %w", branch, err)
+		}
+		check := summarize(change, c.Service.files(ctx, cluster, change))
+		check.URL = c.URL(cluster, branch)
+		if before[branch] != check {
+			if err := c.Host.Check(ctx, cluster, check); err != nil {
+				return fmt.Errorf("%s: %w", branch, err)
+			}
+		}
+		now[branch] = check
+	}
+	return nil
+}
+
+func (c *Checks) shown(cluster string) map[string]githost.Check {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.told[cluster]
+}
+
+func (c *Checks) show(cluster string, checks map[string]githost.Check) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.told == nil {
+		c.told = map[string]map[string]githost.Check{}
+	}
+	c.told[cluster] = checks
+}
+
+// summarize says in one line what becomes of a change.
+func summarize(c *githost.Change, files []restapi.ChangedFile) githost.Check {
+	check := githost.Check{Commit: c.Head}
+	says := func(ok bool, format string, args ...any) githost.Check {
+		words := []rune(fmt.Sprintf(format, args...))
+		if len(words) > githost.MaxWords {
+			words = append(words[:githost.MaxWords-1], '…')
+		}
+		check.OK, check.Words = ok, string(words)
+		return check
+	}
+	switch {
+	case c.Unrelated:
+		return says(false, "It has no commit in common with main: begin it anew on top of main")
+	case len(c.Conflicts) > 0:
+		return says(false, "Main has changed the same lines meanwhile: merge main into it")
+	case c.More:
+		return says(false, "It changes more than %d files: propose it in parts", githost.MaxChangedFiles)
+	}
+	var problems []string
+	does := map[restapi.Action]int{}
+	for _, f := range files {
+		switch {
+		case f.Problem != "" && f.Name != "":
+			problems = append(problems, f.Namespace+"/"+f.Name+" would be refused: "+f.Problem)
+		case f.Problem != "":
+			problems = append(problems, f.Path+" would be refused: "+f.Problem)
+		case f.Name != "":
+			does[f.Action]++
+		}
+	}
+	switch {
+	case len(problems) > 1:
+		return says(false, "%d files would be refused, such as %s", len(problems), problems[0])
+	case len(problems) == 1:
+		return says(false, "%s", problems[0])
+	}
+	var words []string
+	for _, action := range []struct {
+		is   restapi.Action
+		does string
+	}{{restapi.ActionCreate, "orders"}, {restapi.ActionUpdate, "changes"}, {restapi.ActionDelete, "cancels"}} {
+		if n := does[action.is]; n > 0 {
+			words = append(words, fmt.Sprintf("%s %d", action.does, n))
+		}
+	}
+	switch {
+	case len(words) == 0:
+		return says(true, "It changes no service")
+	case does[restapi.ActionCreate]+does[restapi.ActionUpdate]+does[restapi.ActionDelete] == 1:
+		return says(true, "It %s service", words[0])
+	}
+	return says(true, "It %s services", strings.Join(words, ", "))
+}

@@ -1,0 +1,129 @@
+package review
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gitbind.dev/backend/internal/githost"
+	"gitbind.dev/backend/internal/login"
+	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/contract"
+)
+
+// shown is a Git host that keeps what it is to show.
+type shown struct {
+	mu    sync.Mutex
+	all   []githost.Check
+	fails int
+}
+
+func (s *shown) Check(_ context.Context, _ string, c githost.Check) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fails > 0 {
+		s.fails--
+		return errors.New("the host answers 502")
+	}
+	s.all = append(s.all, c)
+	return nil
+}
+
+// await waits for n checks, and gives the last one.
+func (s *shown) await(t *testing.T, n int) githost.Check {
+	t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for time.Now().Before(deadline) {
+		s.mu.Lock()
+		all := s.all
+		s.mu.Unlock()
+		if len(all) == n {
+			return all[n-1]
+		}
+		if len(all) > n {
+			t.Fatalf("%d checks, want %d: %+v", len(all), n, all)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Fatalf("no %d checks: %+v", n, s.all)
+	return githost.Check{}
+}
+
+// TestAChangeThatIsReviewedElsewhereShowsWhatTheControlPlaneSays plays a change, and main
+// moving underneath.
+func TestAChangeThatIsReviewedElsewhereShowsWhatTheControlPlaneSays(t *testing.T) {
+	const binding = "postgresqlinstances.anynines.com"
+	export, err := os.ReadFile("../../../gitbridge/internal/export/testdata/postgresqlinstances.export.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld()
+	w.files = map[string][]byte{contract.ExportPath(binding): export}
+	key := contract.Key{Binding: binding, Namespace: "team-a", Name: "orders"}
+	order := func(plan string) {
+		w.change.Files = []githost.FileChange{{Path: key.Path(), After: "a", Is: []byte("apiVersion: anynines.com/v1\nkind: PostgresqlInstance\nmetadata: {name: orders, namespace: team-a}\nspec: {service: a9s-postgresql13, plan: " + plan + "}\n")}}
+	}
+	order("huge")
+	host := &shown{fails: 3}
+	service := w.service(t, nil)
+	service.Elsewhere = func(cluster string) string { return "https://git.example.com/gitbind/" + cluster }
+	c := &Checks{Service: service, Host: host, Log: slog.New(slog.DiscardHandler), URL: func(cluster, branch string) string { return cluster + " " + branch }}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- c.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+
+	// The host fails at first.
+	c.Moved(cluster, restapi.RefEvent{Ref: "refs/heads/" + w.change.Branch})
+	got := host.await(t, 1)
+	if got.OK || got.Commit != w.change.Head || got.URL != cluster+" "+w.change.Branch || !strings.HasPrefix(got.Words, `team-a/orders would be refused: spec.plan: Unsupported value: "huge"`) || len([]rune(got.Words)) > githost.MaxWords {
+		t.Errorf("%+v", got)
+	}
+	// What it shows already is not said again.
+	if err := c.check(ctx, cluster); err != nil {
+		t.Fatal(err)
+	}
+	order("postgresql-single-nano")
+	c.Moved(cluster, restapi.RefEvent{Ref: "refs/heads/status"})
+	c.Moved(cluster, restapi.RefEvent{Ref: "refs/heads/main"})
+	if got := host.await(t, 2); !got.OK || got.Words != "It orders 1 service" {
+		t.Errorf("%+v", got)
+	}
+
+	// Here, people only look.
+	seen, err := service.Change(t.Context(), login.Identity{Username: "alice"}, cluster, w.change.Branch)
+	if err != nil || seen.MayApprove || seen.MayComment || seen.MayReject || !strings.Contains(seen.Blocked, "https://git.example.com/gitbind/"+cluster) {
+		t.Errorf("%+v, %v", seen, err)
+	}
+}
+
+func TestSummarize(t *testing.T) {
+	claim := func(name string, does restapi.Action, problem string) restapi.ChangedFile {
+		return restapi.ChangedFile{Path: name + ".yaml", Action: does, Namespace: "team-a", Name: name, Problem: problem}
+	}
+	for words, c := range map[string]struct {
+		change githost.Change
+		files  []restapi.ChangedFile
+		ok     bool
+	}{
+		"no commit in common":                                      {githost.Change{Unrelated: true}, nil, false},
+		"Main has changed the same lines":                          {githost.Change{Conflicts: []string{"x"}}, nil, false},
+		fmt.Sprintf("more than %d files", githost.MaxChangedFiles): {githost.Change{More: true}, nil, false},
+		"It changes no service":                                    {githost.Change{}, []restapi.ChangedFile{{Path: "README.md", Action: restapi.ActionUpdate}}, true},
+		"It cancels 1 service":                                     {githost.Change{}, []restapi.ChangedFile{claim("a", restapi.ActionDelete, "")}, true},
+		"It orders 1, changes 2 services":                          {githost.Change{}, []restapi.ChangedFile{claim("a", restapi.ActionUpdate, ""), claim("b", restapi.ActionCreate, ""), claim("c", restapi.ActionUpdate, "")}, true},
+		"team-a/a would be refused: no":                            {githost.Change{}, []restapi.ChangedFile{claim("a", restapi.ActionUpdate, "no"), claim("b", restapi.ActionCreate, "")}, false},
+		"2 files would be refused, such as x.":                     {githost.Change{}, []restapi.ChangedFile{{Path: "x.yaml", Problem: "no"}, claim("b", restapi.ActionCreate, "no")}, false},
+	} {
+		got := summarize(&c.change, c.files)
+		if got.OK != c.ok || !strings.Contains(got.Words, words) {
+			t.Errorf("%+v, want %q", got, words)
+		}
+	}
+}

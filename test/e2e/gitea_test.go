@@ -1,0 +1,274 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/watch"
+
+	"gitbind.dev/test/e2e/platform"
+	"gitbind.dev/test/env"
+)
+
+var onGitea = flag.Bool("gitea", false, "run the tests that have a Gitea, which is built first (6 minutes)")
+
+const organization = "gitbind"
+
+// company is the Gitea of one, and two people of a team there.
+type company struct {
+	*env.Gitea
+	repository string
+}
+
+const ada, ben, password = "ada", "ben", "a-password-of-a-test"
+
+// api asks as a person, and gives the status of a refusal.
+func (g *company) api(t *testing.T, user, method, path string, body, out any) int {
+	t.Helper()
+	secret := password
+	if user == g.User {
+		secret = g.Password
+	}
+	err := g.API(t.Context(), user, secret, method, path, body, out)
+	var refused *env.GiteaError
+	switch {
+	case errors.As(err, &refused):
+		t.Logf("%v", err)
+		return refused.Status
+	case err != nil:
+		t.Fatal(err)
+	}
+	return http.StatusOK
+}
+
+func (g *company) must(t *testing.T, user, method, path string, body, out any) {
+	t.Helper()
+	if status := g.api(t, user, method, path, body, out); status != http.StatusOK {
+		t.Fatalf("%s %s as %s: %d", method, path, user, status)
+	}
+}
+
+// hire makes accounts, and a team that may write to all repositories.
+func (g *company) hire(t *testing.T, people ...string) {
+	t.Helper()
+	var team struct {
+		ID int64 `json:"id"`
+	}
+	g.must(t, g.User, http.MethodPost, "/orgs/"+organization+"/teams", map[string]any{
+		"name": "developers", "permission": "write", "includes_all_repositories": true, "units": []string{"repo.code", "repo.pulls"},
+	}, &team)
+	for _, name := range people {
+		g.must(t, g.User, http.MethodPost, "/admin/users", map[string]any{
+			"username": name, "password": password, "email": name + "@example.org", "must_change_password": false,
+		}, nil)
+		g.must(t, g.User, http.MethodPut, fmt.Sprintf("/teams/%d/members/%s", team.ID, name), nil, nil)
+	}
+}
+
+// url is the clone URL with a credential.
+func (g *company) url(user, password string) string {
+	return strings.Replace(g.URL, "http://", "http://"+user+":"+password+"@", 1) + g.repository + ".git"
+}
+
+// proposed has Ada propose a change, and gives its path and commit.
+func (g *company) proposed(t *testing.T, c *tenant, branch, message string, change func(dir string)) (pull, commit string) {
+	t.Helper()
+	git := func(args ...string) { t.Helper(); must(t)(c.Git(t.Context(), c.user, c.clone, args...)) }
+	git("fetch", "--quiet")
+	git("checkout", "--quiet", "-B", branch, "origin/main")
+	change(c.clone)
+	git("add", "--all")
+	git("commit", "--quiet", "--message", message)
+	git("push", "--quiet", "origin", "HEAD:refs/heads/"+branch)
+	var opened struct {
+		Number int64 `json:"number"`
+	}
+	g.must(t, ada, http.MethodPost, "/repos"+g.repository+"/pulls", map[string]any{"title": message, "head": branch, "base": "main"}, &opened)
+	return fmt.Sprintf("/repos%s/pulls/%d", g.repository, opened.Number), must(t)(c.Git(t.Context(), c.user, c.clone, "rev-parse", "HEAD"))
+}
+
+// says waits for what the control plane says of a commit.
+func (g *company) says(t *testing.T, commit, state, words string) {
+	t.Helper()
+	eventually(t, "the pull request says "+words, func(ctx context.Context) (string, bool) {
+		var status struct {
+			Statuses []struct{ Status, Context, Description string }
+		}
+		err := g.API(ctx, ada, password, http.MethodGet, "/repos"+g.repository+"/commits/"+strings.TrimSpace(commit)+"/status", nil, &status)
+		for _, s := range status.Statuses {
+			if s.Context == "gitbind" && s.Status == state && strings.Contains(s.Description, words) {
+				return s.Description, true
+			}
+		}
+		return fmt.Sprint(status, err), false
+	})
+}
+
+// merged has Ada propose a change, and Ben approve and merge it.
+func (g *company) merged(t *testing.T, c *tenant, branch, message, words string, change func(dir string)) {
+	t.Helper()
+	path, commit := g.proposed(t, c, branch, message, change)
+	g.says(t, commit, "success", words)
+	merge := map[string]any{"Do": "merge"}
+	if status := g.api(t, ada, http.MethodPost, path+"/merge", merge, nil); status == http.StatusOK {
+		t.Errorf("Ada merged her own change, which nobody had approved")
+	}
+	g.must(t, ben, http.MethodPost, path+"/reviews", map[string]any{"event": "APPROVED", "body": "Good."}, nil)
+	eventually(t, "Ben merges "+message, func(ctx context.Context) (string, bool) {
+		// Gitea may still be looking whether it can be merged.
+		err := g.API(ctx, ben, password, http.MethodPost, path+"/merge", merge, nil)
+		return fmt.Sprint(err), err == nil
+	})
+}
+
+// TestOnGitea plays a company that has its repositories on a Gitea of its own.
+func TestOnGitea(t *testing.T) {
+	t.Parallel()
+	if !*onGitea {
+		t.Skip("needs a Gitea: make test-gitea")
+	}
+	ctx := t.Context()
+	p := start(t, platform.Options{AppClusters: []string{env.App}, Gitea: true})
+	c := register(t, p, env.Alice, env.App)
+	g := &company{Gitea: p.Gitea, repository: "/" + organization + "/" + c.id}
+	if url := must(t)(p.CloneURL(ctx, env.App)); url != g.URL+g.repository+".git" {
+		t.Fatalf("the repository is at %s", url)
+	}
+	g.hire(t, ada, ben)
+	c.cloneFrom(t, g.url(ada, password))
+	c.bindPostgresql(t)
+
+	t.Run("kubectl apply is mirrored to it and answered", func(t *testing.T) {
+		c.apply(t, manifest("orders", nano))
+		c.until(t, c.control, "the claim is on the control plane", c.there("orders", nano))
+		c.get(t, "orders")
+	})
+	t.Run("a pull request orders and changes and cancels", func(t *testing.T) {
+		path := claims + "team-a/by-pull.yaml"
+		// Others stay: the second removal that is half of a binding would be held.
+		for i := range 3 {
+			c.apply(t, manifest(fmt.Sprint("stays-", i), nano))
+		}
+		g.merged(t, c, "order", "Order it", "It orders 1 service", func(dir string) { write(t, dir, path, manifest("by-pull", nano)) })
+		c.until(t, c.control, "the claim is on the control plane", c.there("by-pull", nano))
+		c.until(t, c.app, "the claim is in the app cluster", has("by-pull", nano))
+		g.merged(t, c, "change", "Change it", "It changes 1 service", func(dir string) { write(t, dir, path, manifest("by-pull", small)) })
+		c.until(t, c.control, "the control plane follows", c.there("by-pull", small))
+		c.until(t, c.app, "the app cluster follows", has("by-pull", small))
+		g.merged(t, c, "cancel", "Cancel it", "It cancels 1 service", func(dir string) {
+			if err := os.Remove(filepath.Join(dir, path)); err != nil {
+				t.Fatal(err)
+			}
+		})
+		gone := func(e platform.Event) bool { return e.Type == watch.Deleted && e.Object.GetName() == "by-pull" }
+		c.until(t, c.control, "the service is gone", gone)
+		c.until(t, c.app, "the claim is gone", gone)
+	})
+	t.Run("a pull request says what the control plane would refuse", func(t *testing.T) {
+		pull, commit := g.proposed(t, c, "too-much", "Order too much", func(dir string) { write(t, dir, claims+"team-a/huge.yaml", manifest("huge", "huge")) })
+		g.says(t, commit, "failure", `spec.plan: Unsupported value: "huge"`)
+		out := must(t)(c.Plugin(ctx, c.user, c.admin(), "review", "pull-"+filepath.Base(pull)))
+		for _, want := range []string{"huge", "would be refused", g.URL + g.repository} {
+			if !strings.Contains(out, want) {
+				t.Errorf("it lacks %q:\n%s", want, out)
+			}
+		}
+		write(t, c.clone, claims+"team-a/huge.yaml", manifest("huge", nano))
+		must(t)(c.Git(ctx, c.user, c.clone, "commit", "--quiet", "--all", "--message", "Order less"))
+		must(t)(c.Git(ctx, c.user, c.clone, "push", "--quiet", "origin", "HEAD:refs/heads/too-much"))
+		g.says(t, must(t)(c.Git(ctx, c.user, c.clone, "rev-parse", "HEAD")), "success", "It orders 1 service")
+		g.must(t, ada, http.MethodPatch, pull, map[string]any{"state": "closed"}, nil)
+	})
+	t.Run("nobody pushes to what is others'", func(t *testing.T) {
+		konnector := must(t)(c.Kubectl(ctx, c.admin(), "get", "secret", "-n", "gitbind-system", "-o", `go-template={{range .items}}{{with index .data "git-password"}}{{.|base64decode}}{{end}}{{end}}`))
+		bridge := must(t)(c.Kubectl(ctx, c.Control(), "get", "secret", "-n", "gb-"+c.id, "-o", `go-template={{range .items}}{{with index .data "git-password"}}{{.|base64decode}}{{end}}{{end}}`))
+		for _, tc := range []struct{ who, url, ref string }{
+			{"Ada to main", g.url(ada, password), "main"},
+			{"Ada to status", g.url(ada, password), "status"},
+			{"the konnector to status", g.url("x", konnector), "status"},
+			{"the bridge to main", g.url("x", bridge), "main"},
+		} {
+			must(t)(c.Git(ctx, c.user, c.clone, "fetch", "--quiet", "origin"))
+			must(t)(c.Git(ctx, c.user, c.clone, "checkout", "--quiet", "-B", "forged", "origin/"+tc.ref))
+			must(t)(c.Git(ctx, c.user, c.clone, "commit", "--quiet", "--allow-empty", "--message", "Forged"))
+			if out, err := c.Git(ctx, c.user, c.clone, "push", tc.url, "HEAD:refs/heads/"+tc.ref); err == nil {
+				t.Errorf("%s: it was taken\n%s", tc.who, out)
+			}
+			if out, err := c.Git(ctx, c.user, c.clone, "push", tc.url, "+HEAD~1:refs/heads/"+tc.ref); err == nil && !strings.Contains(out, "up-to-date") {
+				t.Errorf("%s: main was rewritten\n%s", tc.who, out)
+			}
+		}
+		// An agent's token is for this repository, and for nothing else.
+		for _, path := range []string{"/user", "/admin/users", "/orgs/" + organization + "/teams"} {
+			var refused *env.GiteaError
+			if err := g.API(ctx, "x", konnector, http.MethodGet, path, nil, nil); !errors.As(err, &refused) {
+				t.Errorf("the konnector's token gets %s: %v", path, err)
+			}
+		}
+	})
+	t.Run("a credential that was rotated ends there", func(t *testing.T) {
+		secret := func() string {
+			return must(t)(c.Kubectl(ctx, c.admin(), "get", "secret", "-n", "gitbind-system", "-o", `go-template={{range .items}}{{with index .data "git-password"}}{{.|base64decode}}{{end}}{{end}}`))
+		}
+		old := secret()
+		c.plugin(t, "rotate")
+		if secret() == old {
+			t.Fatal("it is the same")
+		}
+		eventually(t, "the old one is refused", func(ctx context.Context) (string, bool) {
+			out, err := c.Git(ctx, c.user, c.clone, "ls-remote", g.url("x", old))
+			return out, err != nil
+		})
+		c.apply(t, manifest("after", nano))
+		c.until(t, c.control, "the konnector goes on with the new one", c.there("after", nano))
+		// Somebody removes its tokens on the host: it gets another one by itself.
+		var tokens []struct {
+			ID int64 `json:"id"`
+		}
+		account := "/users/gitbind-konnector-" + c.id + "/tokens"
+		g.must(t, g.User, http.MethodGet, account, nil, &tokens)
+		if len(tokens) != 1 {
+			t.Errorf("it has the tokens %v", tokens)
+		}
+		for _, token := range tokens {
+			g.must(t, g.User, http.MethodDelete, fmt.Sprint(account, "/", token.ID), nil, nil)
+		}
+		c.apply(t, manifest("again", nano))
+		c.until(t, c.control, "the konnector has another one", c.there("again", nano))
+	})
+	t.Run("it is down and comes back", func(t *testing.T) {
+		if err := p.Gitea.Process.Stop(ctx); err != nil {
+			t.Fatal(err)
+		}
+		c.apply(t, manifest("meanwhile", nano))
+		if err := p.Gitea.Process.Start(ctx); err != nil {
+			t.Fatal(err)
+		}
+		c.until(t, c.control, "what was applied meanwhile arrives", c.there("meanwhile", nano))
+	})
+	t.Run("nobody is let in here", func(t *testing.T) {
+		for _, args := range [][]string{{"share", "view", "--user", env.Bob, "--yes"}} {
+			out, err := c.Plugin(ctx, c.user, c.admin(), args...)
+			if err == nil || !strings.Contains(out+err.Error(), g.URL+g.repository) {
+				t.Errorf("%v: %v\n%s", args, err, out)
+			}
+		}
+	})
+	t.Run("what is gone has no credentials", func(t *testing.T) {
+		must(t)(c.Kubectl(ctx, c.Control(), "delete", "clusterbinding", c.id, "--wait=false"))
+		for _, agent := range []string{"konnector", "bridge"} {
+			eventually(t, agent+" has no token", func(ctx context.Context) (string, bool) {
+				var tokens []any
+				err := g.API(ctx, g.User, g.Password, http.MethodGet, "/users/gitbind-"+agent+"-"+c.id+"/tokens", nil, &tokens)
+				return fmt.Sprint(tokens, err), err == nil && len(tokens) == 0
+			})
+		}
+	})
+}

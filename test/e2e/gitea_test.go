@@ -1,15 +1,19 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/watch"
 
@@ -112,7 +116,7 @@ func (g *company) says(t *testing.T, commit, state, words string) {
 }
 
 // merged has Ada propose a change, and Ben approve and merge it.
-func (g *company) merged(t *testing.T, c *tenant, branch, message, words string, change func(dir string)) {
+func (g *company) merged(t *testing.T, c *tenant, branch, message, words string, change func(dir string)) (at time.Time) {
 	t.Helper()
 	path, commit := g.proposed(t, c, branch, message, change)
 	g.says(t, commit, "success", words)
@@ -123,9 +127,36 @@ func (g *company) merged(t *testing.T, c *tenant, branch, message, words string,
 	g.must(t, ben, http.MethodPost, path+"/reviews", map[string]any{"event": "APPROVED", "body": "Good."}, nil)
 	eventually(t, "Ben merges "+message, func(ctx context.Context) (string, bool) {
 		// Gitea may still be looking whether it can be merged.
+		at = time.Now()
 		err := g.API(ctx, ben, password, http.MethodPost, path+"/merge", merge, nil)
 		return fmt.Sprint(err), err == nil
 	})
+	return at
+}
+
+// rendered is Markdown as people see it, in HTML.
+func (g *company) rendered(t *testing.T, text string) string {
+	t.Helper()
+	body, err := json.Marshal(map[string]any{"Text": text, "Mode": "gfm"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL+"/api/v1/markdown", bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.SetBasicAuth(ben, password)
+	r.Header.Set("Content-Type", "application/json")
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	html, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(html)
 }
 
 // TestOnGitea plays a company that has its repositories on a Gitea of its own.
@@ -159,9 +190,10 @@ func TestOnGitea(t *testing.T) {
 		g.merged(t, c, "order", "Order it", "It orders 1 service", func(dir string) { write(t, dir, path, manifest("by-pull", nano)) })
 		c.until(t, c.control, "the claim is on the control plane", c.there("by-pull", nano))
 		c.until(t, c.app, "the claim is in the app cluster", has("by-pull", nano))
-		g.merged(t, c, "change", "Change it", "It changes 1 service", func(dir string) { write(t, dir, path, manifest("by-pull", small)) })
-		c.until(t, c.control, "the control plane follows", c.there("by-pull", small))
-		c.until(t, c.app, "the app cluster follows", has("by-pull", small))
+		merged := g.merged(t, c, "change", "Change it", "It changes 1 service", func(dir string) { write(t, dir, path, manifest("by-pull", small)) })
+		there := c.until(t, c.control, "the control plane follows", c.there("by-pull", small))
+		here := c.until(t, c.app, "the app cluster follows", has("by-pull", small))
+		t.Logf("after the merge was asked for it took %s to the control plane, and %s to the app cluster", there.At.Sub(merged), here.At.Sub(merged))
 		g.merged(t, c, "cancel", "Cancel it", "It cancels 1 service", func(dir string) {
 			if err := os.Remove(filepath.Join(dir, path)); err != nil {
 				t.Fatal(err)
@@ -174,6 +206,18 @@ func TestOnGitea(t *testing.T) {
 	t.Run("a pull request says what the control plane would refuse", func(t *testing.T) {
 		pull, commit := g.proposed(t, c, "too-much", "Order too much", func(dir string) { write(t, dir, claims+"team-a/huge.yaml", manifest("huge", "huge")) })
 		g.says(t, commit, "failure", `spec.plan: Unsupported value: "huge"`)
+		comments := func(word string) string {
+			t.Helper()
+			return eventually(t, "one comment says "+word, func(ctx context.Context) (string, bool) {
+				var all []struct{ Body string }
+				err := g.API(ctx, ben, password, http.MethodGet, strings.Replace(pull, "/pulls/", "/issues/", 1)+"/comments", nil, &all)
+				if len(all) != 1 {
+					return fmt.Sprint(all, err), false
+				}
+				return all[0].Body, strings.Contains(all[0].Body, word)
+			})
+		}
+		comments("would be refused")
 		out := must(t)(c.Plugin(ctx, c.user, c.admin(), "review", "pull-"+filepath.Base(pull)))
 		for _, want := range []string{"huge", "would be refused", g.URL + g.repository} {
 			if !strings.Contains(out, want) {
@@ -184,6 +228,12 @@ func TestOnGitea(t *testing.T) {
 		must(t)(c.Git(ctx, c.user, c.clone, "commit", "--quiet", "--all", "--message", "Order less"))
 		must(t)(c.Git(ctx, c.user, c.clone, "push", "--quiet", "origin", "HEAD:refs/heads/too-much"))
 		g.says(t, must(t)(c.Git(ctx, c.user, c.clone, "rev-parse", "HEAD")), "success", "It orders 1 service")
+		html := g.rendered(t, comments("| orders <code>PostgresqlInstance team&#45;a&#47;huge</code> |"))
+		for _, want := range []string{"<strong>It orders 1 service.</strong>", "<td>orders <code>PostgresqlInstance team-a/huge</code></td>", "<td><code>spec.plan</code></td>", "<td><code>" + nano + "</code></td>"} {
+			if !strings.Contains(html, want) {
+				t.Errorf("the comment lacks %s:\n%s", want, html)
+			}
+		}
 		g.must(t, ada, http.MethodPatch, pull, map[string]any{"state": "closed"}, nil)
 	})
 	t.Run("nobody pushes to what is others'", func(t *testing.T) {
@@ -242,6 +292,11 @@ func TestOnGitea(t *testing.T) {
 		}
 		c.apply(t, manifest("again", nano))
 		c.until(t, c.control, "the konnector has another one", c.there("again", nano))
+	})
+	t.Run("the doctor finds nothing wrong", func(t *testing.T) {
+		if out, err := c.Plugin(ctx, c.user, c.admin(), "doctor"); err != nil || !strings.Contains(out, "the Git host takes it") {
+			t.Errorf("%v\n%s", err, out)
+		}
 	})
 	t.Run("it is down and comes back", func(t *testing.T) {
 		if err := p.Gitea.Process.Stop(ctx); err != nil {

@@ -96,7 +96,7 @@ func (g *Gitea) Token(ctx context.Context) (string, error) {
 		Value string `json:"sha1"`
 	}
 	err := g.API(ctx, g.User, g.Password, http.MethodPost, "/users/"+g.User+"/tokens", map[string]any{
-		"name": "backend", "scopes": []string{"write:admin", "write:organization", "write:repository", "write:user"},
+		"name": "backend", "scopes": []string{"write:admin", "write:issue", "write:organization", "write:repository", "write:user"},
 	}, &token)
 	return token.Value, err
 }

@@ -21,7 +21,7 @@ type giteaOptions struct {
 func (o *giteaOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.url, "gitea-url", "", "URL of a Gitea or Forgejo that has the repositories, in place of this program; --git-dir then has copies for the web page")
 	f.StringVar(&o.organization, "gitea-organization", "gitbind", "organization that the repositories are in; it is made if it is not there")
-	f.StringVar(&o.tokenFile, "gitea-token-file", "", "file with an access token of a site administrator, with the scopes write:admin, write:organization, write:repository and write:user; read again each time")
+	f.StringVar(&o.tokenFile, "gitea-token-file", "", "file with an access token of a site administrator, with the scopes write:admin, write:issue, write:organization, write:repository and write:user; read again each time")
 	f.IntVar(&o.approvals, "gitea-approvals", 1, "how many others must approve a pull request to main before it can be merged; counts for new repositories")
 }
 

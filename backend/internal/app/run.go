@@ -88,7 +88,7 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 			return err
 		}
 		api.Handle("/", web(o.publicURL, s, ui.New(ui.Config{
-			Session: s, Control: people, Reviews: reviews, Git: git.local, Seen: auth.KonnectorSeen, PublicURL: o.publicURL, Log: log,
+			Session: s, Control: people, Reviews: reviews, Git: git.local, Elsewhere: git.elsewhere != nil, Seen: auth.KonnectorSeen, PublicURL: o.publicURL, Log: log,
 		})))
 	}
 	public := newServer(guarded(auth.Handler(routes(git.served, api)), o.publicURL), log)

@@ -11,11 +11,14 @@ type Checks interface {
 
 // Check is what the control plane would say of a proposed change.
 type Check struct {
-	Commit string
+	// Commit is the head of Branch, which is named without refs/heads/.
+	Commit, Branch string
 	// OK says that nothing is against it.
 	OK bool
 	// Words is one line of at most MaxWords characters; URL leads to more.
 	Words, URL string
+	// Text says more, in Markdown. It is shown beside the discussion, once.
+	Text string
 }
 
 // MaxWords is how long the words of a Check may be, in characters.

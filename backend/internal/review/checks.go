@@ -97,8 +97,10 @@ func (c *Checks) check(ctx context.Context, cluster string) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", branch, err)
 		}
-		check := summarize(change, c.Service.files(ctx, cluster, change))
+		files := c.Service.files(ctx, cluster, change)
+		check := summarize(change, files)
 		check.URL = c.URL(cluster, branch)
+		check.Text = comment(check.Words, check.URL, files)
 		if before[branch] != check {
 			if err := c.Host.Check(ctx, cluster, check); err != nil {
 				return fmt.Errorf("%s: %w", branch, err)
@@ -126,7 +128,7 @@ func (c *Checks) show(cluster string, checks map[string]githost.Check) {
 
 // summarize says in one line what becomes of a change.
 func summarize(c *githost.Change, files []restapi.ChangedFile) githost.Check {
-	check := githost.Check{Commit: c.Head}
+	check := githost.Check{Commit: c.Head, Branch: c.Branch}
 	says := func(ok bool, format string, args ...any) githost.Check {
 		words := []rune(fmt.Sprintf(format, args...))
 		if len(words) > githost.MaxWords {

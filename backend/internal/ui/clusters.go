@@ -189,7 +189,9 @@ type clusterView struct {
 	State      State
 	Seen       string
 	Repository string
-	Notes      []Note
+	// Elsewhere says that it is on a Git host of its own.
+	Elsewhere bool
+	Notes     []Note
 	// Changes are those that are proposed.
 	Changes  []changeRow
 	Bindings []bindingRow
@@ -232,7 +234,7 @@ func (h *handler) cluster(r *http.Request, who login.Identity) (*page, error) {
 	seen := h.seen(cb)
 	v := clusterView{ID: cb.Name, Name: visible(cb.Spec.DisplayName), State: judgeCluster(cb, seen, h.Now()), Seen: h.since(seen)}
 	if cb.Status.Repository != nil {
-		v.Repository = cb.Status.Repository.URL
+		v.Repository, v.Elsewhere = cb.Status.Repository.URL, h.Elsewhere
 	}
 	v.Notes = clusterNotes(cb)
 	s, err := h.look(r.Context(), cb.Name)
@@ -268,6 +270,9 @@ func (h *handler) cluster(r *http.Request, who login.Identity) (*page, error) {
 func (h *handler) ownersPart(ctx context.Context, who login.Identity, cb *v1alpha1.ClusterBinding, exports []v1alpha1.APIServiceExport, v *clusterView) {
 	if offers, err := h.Control.Catalog(ctx, who); err == nil {
 		v.Offers, v.MoreOffers = stillFree(offers, exports)
+	}
+	if h.Elsewhere {
+		return
 	}
 	if shares, err := h.shareRows(ctx, who, cb); err == nil {
 		v.Shares, v.Roles = shares, restapi.RepositoryRoles()

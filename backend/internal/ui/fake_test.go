@@ -56,6 +56,8 @@ type world struct {
 	changes []restapi.Change
 	reviews []restapi.Review
 	reads   int
+	// elsewhere has the repositories on a Git host of its own.
+	elsewhere bool
 	// asked counts questions for versions.
 	asked int
 }
@@ -243,7 +245,7 @@ func newWorld() *world {
 
 func (w *world) handler() http.Handler {
 	return New(Config{
-		Session: w, Control: w, Reviews: w, Git: w, Seen: func(string) time.Time { return w.seen }, PublicURL: "https://gitbind.example.com",
+		Session: w, Control: w, Reviews: w, Git: w, Seen: func(string) time.Time { return w.seen }, PublicURL: "https://gitbind.example.com", Elsewhere: w.elsewhere,
 		Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now },
 	})
 }

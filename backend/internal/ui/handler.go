@@ -56,6 +56,9 @@ type Config struct {
 	// Seen is when a cluster's konnector was here last, as far as this process
 	// knows; zero when it does not.
 	Seen func(cluster string) time.Time
+	// Elsewhere says that repositories are on a Git host of its own, which has its own ways
+	// to let people in.
+	Elsewhere bool
 	// PublicURL is the backend's, for commands that people copy.
 	PublicURL string
 	Log       *slog.Logger

@@ -246,6 +246,18 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// TestARepositoryElsewhereIsClonedAndSharedThere looks at what a page leaves to the host.
+func TestARepositoryElsewhereIsClonedAndSharedThere(t *testing.T) {
+	for elsewhere, want := range map[bool]string{false: "git clone -c credential", true: "git clone https://"} {
+		w := lived()
+		w.elsewhere = elsewhere
+		got := w.get(t, alice, "/clusters/"+prod).Body.String()
+		if !strings.Contains(got, want) || strings.Contains(got, `action="/shares"`) == elsewhere {
+			t.Errorf("elsewhere %v: want %q\n%s", elsewhere, want, got)
+		}
+	}
+}
+
 // TestManyClaims renders a cluster with ten thousand claims, and reads each of
 // their states once. Twenty claims each share a content, to make them quickly.
 func TestManyClaims(t *testing.T) {

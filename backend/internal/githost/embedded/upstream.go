@@ -29,11 +29,14 @@ type Upstream interface {
 	// Remote is the clone URL of a cluster's repository, with an HTTP basic credential.
 	Remote(cluster string) (url, username, password string, err error)
 	// Changes are the refs of changes that are proposed there otherwise than by a branch
-	// changes/…, by which their copies are named: "refs/pull/7/head": "changes/pull-7".
+	// changes/…, with what their copies are named: "refs/pull/7/head": "changes/pull-7".
 	Changes(ctx context.Context, cluster string) (map[string]string, error)
 }
 
 const (
+	// pullPrefix begins the names of the copies of pull requests; a branch of such a name
+	// is not copied.
+	pullPrefix = "refs/heads/changes/pull-"
 	// copyEvery is how old a copy may be when somebody looks at it.
 	copyEvery = 10 * time.Second
 	// copyTimeout bounds a fetch.
@@ -169,8 +172,8 @@ func (h *Host) copy(ctx context.Context, repo *repository) error {
 		for ref, hash := range advertised.References {
 			if branch := changes[ref]; branch != "" {
 				ref = "refs/heads/" + branch
-			} else if there[ref] != "" {
-				continue // a branch of the name that a copy has
+			} else if strings.HasPrefix(ref, pullPrefix) {
+				continue // it would be taken for somebody else's change
 			}
 			if strings.HasPrefix(ref, "refs/heads/") && validRef(ref) {
 				there[ref] = hash.String()

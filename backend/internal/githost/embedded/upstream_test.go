@@ -84,10 +84,15 @@ func TestACopyIsReadLikeWhatItIsOf(t *testing.T) {
 	if out, err := stockGit(t, from.bare(), nil, "update-ref", "refs/pull/7/head", head); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
+	c.pushed("HEAD:refs/heads/changes/pull-8")
 	host.Look(cluster)
 	soon(t, "the change is there", func() bool {
 		return slices.ContainsFunc(told.list(), func(e restapi.RefEvent) bool { return e.Ref == "refs/heads/changes/pull-7" && e.Hash == head })
 	})
+	if changes, err := host.Changes(t.Context(), cluster); err != nil || slices.ContainsFunc(changes, func(c githost.Change) bool { return c.Branch == "changes/pull-8" }) {
+		t.Errorf("a branch passes for a pull request: %v, %v", changes, err)
+	}
+	c.pushed(":refs/heads/changes/pull-8")
 	if out, err := stockGit(t, from.bare(), nil, "update-ref", "-d", "refs/pull/7/head"); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -30,7 +30,7 @@ type Config struct {
 	// Organization has the repositories. It is made if it is not there.
 	Organization string
 	// Token reads an access token of a site administrator, with the scopes write:admin,
-	// write:organization, write:repository and write:user.
+	// write:issue, write:organization, write:repository and write:user.
 	Token func() (string, error)
 	// Hooks is the URL below which Webhook is reached; the cluster's id follows it.
 	Hooks string

@@ -1,0 +1,95 @@
+package review
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+
+	"gitbind.dev/gitbridge/api/restapi"
+)
+
+const (
+	// maxRows is how many fields are shown in a comment, and maxCell how long each value,
+	// in characters.
+	maxRows, maxCell = 60, 160
+)
+
+// does says what becomes of a service.
+var does = map[restapi.Action]string{restapi.ActionCreate: "orders", restapi.ActionUpdate: "changes", restapi.ActionDelete: "**cancels**"}
+
+// comment is for a reviewer who knows nothing of gitbind, in Markdown: what becomes of each
+// service, by field, and what the control plane would refuse.
+func comment(words, url string, files []restapi.ChangedFile) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "**%s.** [All of it](%s)\n", literal(words), url)
+	for _, f := range files {
+		if f.Problem != "" {
+			fmt.Fprintf(&b, "\n- %s would be refused: %s\n", code(f.Path), code(f.Problem))
+		}
+	}
+	rows, more := 0, 0
+	row := func(cells ...string) {
+		if rows++; rows > maxRows {
+			more++
+			return
+		}
+		if rows == 1 {
+			b.WriteString("\n| service | field | before | after |\n|---|---|---|---|\n")
+		}
+		fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | "))
+	}
+	for _, f := range files {
+		if f.Name == "" {
+			continue
+		}
+		service := does[f.Action] + " " + code(strings.TrimSpace(f.Kind+" "+f.Namespace+"/"+f.Name))
+		switch {
+		case f.Action == restapi.ActionDelete:
+			row(service, "", "", "**its service and what is in it are deleted**")
+			continue
+		case len(f.Fields) == 0:
+			row(service, "", "", "")
+		}
+		for i, field := range f.Fields {
+			if i > 0 {
+				service = ""
+			}
+			row(service, code(field.Field), code(field.Before), code(field.After))
+		}
+		if more += f.MoreFields; f.MoreFields > 0 && rows < maxRows {
+			row("", "…", "", "")
+		}
+	}
+	if more > 0 {
+		fmt.Fprintf(&b, "\nand %d more fields.\n", more)
+	}
+	return b.String()
+}
+
+// code shows a text as it is, "" for none. Nothing in it means anything to Markdown.
+func code(text string) string {
+	if text == "" {
+		return ""
+	}
+	if runes := []rune(text); len(runes) > maxCell {
+		text = string(runes[:maxCell-1]) + "…"
+	}
+	return "<code>" + literal(text) + "</code>"
+}
+
+// literal writes all that could mean something to Markdown, HTML or the host, such as the
+// mention of a person, as a character reference; what cannot be seen is a space.
+func literal(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Co, r):
+			b.WriteByte(' ')
+		case r < unicode.MaxASCII && !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != ' ':
+			fmt.Fprintf(&b, "&#%d;", r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}

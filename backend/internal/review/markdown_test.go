@@ -1,0 +1,52 @@
+package review
+
+import (
+	"strings"
+	"testing"
+
+	"gitbind.dev/gitbridge/api/restapi"
+)
+
+func TestACommentSaysToWhomeverWhatBecomesOfServices(t *testing.T) {
+	got := comment("2 files would be refused", "https://gitbind.example.com/clusters/k3x/changes/pull-7", []restapi.ChangedFile{
+		{Path: "bindings/x/claims/a/orders.yaml", Action: restapi.ActionUpdate, Kind: "Database", Namespace: "a", Name: "orders", Fields: []restapi.FieldChange{
+			{Field: "spec.plan", Before: "small", After: "large"}, {Field: "spec.size", After: "2"},
+		}},
+		{Path: "bindings/x/claims/a/old.yaml", Action: restapi.ActionDelete, Kind: "Database", Namespace: "a", Name: "old"},
+		{Path: "bindings/x/claims/a/bad.yaml", Action: restapi.ActionCreate, Namespace: "a", Name: "bad", Problem: "no such plan"},
+		{Path: "README.md", Action: restapi.ActionUpdate},
+	})
+	const want = `**2 files would be refused.** [All of it](https://gitbind.example.com/clusters/k3x/changes/pull-7)
+
+- <code>bindings&#47;x&#47;claims&#47;a&#47;bad&#46;yaml</code> would be refused: <code>no such plan</code>
+
+| service | field | before | after |
+|---|---|---|---|
+| changes <code>Database a&#47;orders</code> | <code>spec&#46;plan</code> | <code>small</code> | <code>large</code> |
+|  | <code>spec&#46;size</code> |  | <code>2</code> |
+| **cancels** <code>Database a&#47;old</code> |  |  | **its service and what is in it are deleted** |
+| orders <code>a&#47;bad</code> |  |  |  |
+`
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// TestNothingThatIsProposedIsMoreThanText has values that would be links, tables, mentions.
+func TestNothingThatIsProposedIsMoreThanText(t *testing.T) {
+	for _, value := range []string{"a | b", "`` ` ``", "</code><img src=x>", "@admin #1 !2", "[x](javascript:x)", "a\n\n# b", "\\|", "http://evil.example.com", "*x* _y_", "a\u202eb", "&lt;"} {
+		got := comment("It changes 1 service", "u", []restapi.ChangedFile{{Action: restapi.ActionUpdate, Name: "x", Fields: []restapi.FieldChange{{Field: value, Before: value, After: value}}}})
+		lines := strings.Split(strings.TrimSpace(got), "\n")
+		last := lines[len(lines)-1]
+		if strings.Count(last, "|") != 5 || strings.Count(last, "<") != 2*4 || strings.ContainsAny(strings.ReplaceAll(last, "&#", ""), "@[]()*_`\\!:\u202e") || strings.Contains(last, "&lt;") {
+			t.Errorf("%q is %s", value, last)
+		}
+	}
+	many := restapi.ChangedFile{Action: restapi.ActionUpdate, Name: "x", MoreFields: 5}
+	for range 100 {
+		many.Fields = append(many.Fields, restapi.FieldChange{Field: "f", After: strings.Repeat("x", 1000)})
+	}
+	if got := comment("w", "u", []restapi.ChangedFile{many}); !strings.Contains(got, "and 45 more fields") || len(got) > maxRows*(maxCell+100) {
+		t.Errorf("%d bytes: %s", len(got), got[len(got)-100:])
+	}
+}

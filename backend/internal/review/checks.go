@@ -2,6 +2,7 @@ package review
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -90,25 +91,34 @@ func (c *Checks) check(ctx context.Context, cluster string) error {
 		return err
 	}
 	before, now := c.shown(cluster), map[string]githost.Check{}
-	defer func() { c.show(cluster, now) }()
+	var errs []error
 	for i := range changes {
+		// One that cannot be judged stops no other.
 		branch := changes[i].Branch
-		change, err := c.Service.Git.Change(ctx, cluster, branch)
-		if err != nil {
-			return fmt.Errorf("%s: %w", branch, err)
+		check, err := c.judge(ctx, cluster, branch)
+		if err == nil && before[branch] != check {
+			err = c.Host.Check(ctx, cluster, check)
 		}
-		files := c.Service.files(ctx, cluster, change)
-		check := summarize(change, files)
-		check.URL = c.URL(cluster, branch)
-		check.Text = comment(check.Words, check.URL, files)
-		if before[branch] != check {
-			if err := c.Host.Check(ctx, cluster, check); err != nil {
-				return fmt.Errorf("%s: %w", branch, err)
-			}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", branch, err))
+			continue
 		}
 		now[branch] = check
 	}
-	return nil
+	c.show(cluster, now)
+	return errors.Join(errs...)
+}
+
+func (c *Checks) judge(ctx context.Context, cluster, branch string) (githost.Check, error) {
+	change, err := c.Service.Git.Change(ctx, cluster, branch)
+	if err != nil {
+		return githost.Check{}, err
+	}
+	files := c.Service.files(ctx, cluster, change)
+	check := summarize(change, files)
+	check.URL = c.URL(cluster, branch)
+	check.Text = comment(check.Words, check.URL, files)
+	return check, nil
 }
 
 func (c *Checks) shown(cluster string) map[string]githost.Check {

@@ -208,7 +208,7 @@ func (h *Host) Ready(context.Context) error {
 
 // Heads are the branches of a cluster's repository, as they are now.
 func (h *Host) Heads(ctx context.Context, id string) ([]restapi.RefEvent, error) {
-	h.fresh(ctx, id, copyEvery)
+	h.fresh(ctx, id, copyEvery, copyWait)
 	repo, ok, err := h.repository(id)
 	if err != nil {
 		return nil, err

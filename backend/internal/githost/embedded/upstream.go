@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -39,8 +40,9 @@ const (
 	pullPrefix = "refs/heads/changes/pull-"
 	// copyEvery is how old a copy may be when somebody looks at it.
 	copyEvery = 10 * time.Second
-	// copyTimeout bounds a fetch.
+	// copyTimeout bounds a fetch, and copyWait how long somebody waits for it who looks.
 	copyTimeout = time.Minute
+	copyWait    = 3 * time.Second
 )
 
 // copies are what a Host knows of its copies.
@@ -52,10 +54,14 @@ type copies struct {
 	moved workqueue.TypedRateLimitingInterface[string]
 }
 
-// copied is one copy. Whoever brings it up to date holds mu.
+// copied is one copy. Whoever has its turn brings it up to date.
 type copied struct {
-	mu   sync.Mutex
-	last time.Time
+	turn chan struct{}
+	// since is from when on somebody has had it, in nanoseconds since 1970; 0 for nobody.
+	since atomic.Int64
+	// tried is when that was done last, and failed how it ended.
+	tried  time.Time
+	failed error
 }
 
 func newCopies() *copies {
@@ -72,7 +78,7 @@ func (c *copies) get(cluster string) *copied {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.of[cluster] == nil {
-		c.of[cluster] = &copied{}
+		c.of[cluster] = &copied{turn: make(chan struct{}, 1)}
 	}
 	return c.of[cluster]
 }
@@ -108,7 +114,7 @@ func (h *Host) copyNext(ctx context.Context) bool {
 		return false
 	}
 	defer moved.Done(cluster)
-	if h.fresh(ctx, cluster, 0) || moved.NumRequeues(cluster) >= maxTries {
+	if h.fresh(ctx, cluster, 0, copyTimeout) || moved.NumRequeues(cluster) >= maxTries {
 		moved.Forget(cluster)
 	} else {
 		moved.AddRateLimited(cluster)
@@ -116,17 +122,28 @@ func (h *Host) copyNext(ctx context.Context) bool {
 	return true
 }
 
-// refresh brings the copy of a repository up to date, unless it was not longer ago than
-// age, and tells Moved of the branches that have moved.
+// refresh brings the copy of a repository up to date, unless that was tried not longer ago
+// than age, and tells Moved of the branches that have moved.
 func (h *Host) refresh(ctx context.Context, cluster string, age time.Duration) error {
 	c := h.copies.get(cluster)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.last.IsZero() && h.now().Sub(c.last) < age {
-		return nil
+	if since := c.since.Load(); age > 0 && since != 0 && time.Since(time.Unix(0, since)) > copyWait {
+		return fmt.Errorf("copy repository %s: the host takes long", cluster)
 	}
-	ctx, cancel := context.WithTimeout(ctx, copyTimeout)
-	defer cancel()
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	case <-ctx.Done():
+		return fmt.Errorf("copy repository %s: %w", cluster, ctx.Err())
+	}
+	if now := h.now(); c.tried.IsZero() || now.Sub(c.tried) >= age {
+		c.since.Store(time.Now().UnixNano())
+		c.tried, c.failed = now, h.copyAnew(ctx, cluster)
+		c.since.Store(0)
+	}
+	return c.failed
+}
+
+func (h *Host) copyAnew(ctx context.Context, cluster string) error {
 	repo, ok, err := h.repository(cluster)
 	if err == nil && !ok {
 		if err = h.open(cluster).make(ctx, func(string) error { return nil }); err == nil {
@@ -136,11 +153,9 @@ func (h *Host) refresh(ctx context.Context, cluster string, age time.Duration) e
 	if err != nil || !ok {
 		return errors.Join(fmt.Errorf("copy repository %s", cluster), err)
 	}
-	begun := h.now()
 	if err := h.copy(ctx, repo); err != nil {
 		return fmt.Errorf("copy repository %s: %w", cluster, err)
 	}
-	c.last = begun
 	return nil
 }
 
@@ -274,11 +289,16 @@ func (r *repository) setRefs(ctx context.Context, there, here map[string]string)
 
 // fresh brings a copy up to date before it is read, and tells whether it is. What is read of
 // an older one, because the host that it is of does not answer, is better than nothing.
-func (h *Host) fresh(ctx context.Context, cluster string, age time.Duration) bool {
+func (h *Host) fresh(ctx context.Context, cluster string, age, wait time.Duration) bool {
 	if h.copies == nil {
 		return true
 	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
 	err := h.refresh(ctx, cluster, age)
+	if errors.Is(err, context.DeadlineExceeded) && wait < copyTimeout {
+		h.Look(cluster) // with more time
+	}
 	if err != nil {
 		h.cfg.Log.WarnContext(ctx, "A copy of a repository is not up to date", "cluster", cluster, "error", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/githost"
@@ -18,12 +19,17 @@ import (
 // upstream is another Host, by its URL.
 type upstream struct {
 	*served
-	fails atomic.Bool
+	fails, hangs atomic.Bool
+	// nowhere takes requests and answers none.
+	nowhere string
 }
 
 func (u *upstream) Remote(id string) (url, username, password string, err error) {
 	if u.fails.Load() {
 		return "", "", "", errors.New("it is away")
+	}
+	if u.hangs.Load() {
+		return u.nowhere, "", "", nil
 	}
 	return u.URL(id), "owner", "owner-" + id, nil
 }
@@ -131,6 +137,32 @@ func TestACopyIsReadLikeWhatItIsOf(t *testing.T) {
 	}
 	if _, err := host.Head(t.Context(), other, "main"); !errors.Is(err, githost.ErrNotFound) {
 		t.Errorf("what was never copied: %v", err)
+	}
+}
+
+// TestACopyIsReadWhileItsHostHangs has a host that takes requests and answers none.
+func TestACopyIsReadWhileItsHostHangs(t *testing.T) {
+	t.Parallel()
+	from, host, _ := copyOf(t)
+	ended := make(chan struct{})
+	silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-ended }))
+	t.Cleanup(silent.Close)
+	t.Cleanup(func() { close(ended) })
+	from.nowhere = silent.URL + "/x.git"
+	c := from.clone(t, access.Owner)
+	c.commit("Order", map[string]string{copiedFile: "plan: small\n"})
+	c.pushed("HEAD:main")
+	if _, err := host.Head(t.Context(), cluster, "main"); err != nil {
+		t.Fatal(err)
+	}
+	from.hangs.Store(true)
+	host.now = func() time.Time { return time.Now().Add(time.Hour) }
+	ctx, cancel := context.WithTimeout(t.Context(), copyTimeout/2)
+	defer cancel()
+	for range 3 {
+		if data, _, err := host.Read(ctx, cluster, "main", copiedFile); err != nil || string(data) != "plan: small\n" {
+			t.Fatalf("%q, %v", data, err)
+		}
 	}
 }
 

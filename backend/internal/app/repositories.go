@@ -4,8 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"sync"
 
-	"golang.org/x/sync/errgroup"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"gitbind.dev/backend/internal/access"
@@ -79,19 +79,19 @@ func (r *repositories) connect(api *http.ServeMux, reviews *review.Service, publ
 		return
 	}
 	api.Handle("POST "+hooks+"{cluster}", r.gitea.Webhook(log, r.local.Look))
-	r.checks = &review.Checks{Service: reviews, Host: r.gitea, Log: log, URL: func(cluster, branch string) string {
+	r.checks = review.NewChecks(reviews, r.gitea, func(cluster, branch string) string {
 		return publicURL + "/clusters/" + cluster + "/" + branch
-	}}
+	})
 }
 
 // run works until ctx ends.
 func (r *repositories) run(ctx context.Context) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return r.local.Run(ctx) })
 	if r.checks != nil {
-		group.Go(func() error { return r.checks.Run(ctx) })
+		var checks sync.WaitGroup
+		defer checks.Wait()
+		checks.Go(func() { r.checks.Run(ctx) })
 	}
-	return group.Wait()
+	return r.local.Run(ctx)
 }
 
 // health is whether the repositories are there. People and agents may go on with what else

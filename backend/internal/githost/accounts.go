@@ -6,6 +6,8 @@ import "context"
 // credentials of its own. An agent is "konnector" or "bridge".
 type Accounts interface {
 	Host
+	// Page is where people look at a cluster's repository, change it and review changes.
+	Page(cluster string) string
 	// Issue gives an agent of a cluster another credential, beside those that it has. The
 	// name tells it from the others; the one before of the same name ends.
 	Issue(ctx context.Context, cluster, agent, name string) (username, password string, err error)

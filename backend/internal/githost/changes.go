@@ -31,6 +31,10 @@ const (
 	MaxMessage = 4 << 10
 )
 
+// PullPrefix begins the name of the branch that the copy of a pull request has, before its
+// number. No other branch is copied by such a name.
+const PullPrefix = "changes/pull-"
+
 // Changes shows proposed changes, keeps what is said of them, and merges them. A
 // proposed change is a branch below changes/ with commits that main does not have. Who
 // may do so is the caller's business: it must have asked already.

@@ -83,7 +83,7 @@ func (s *Service) Share(ctx context.Context, who login.Identity, cluster string,
 		return nil, err
 	}
 	if s.Accounts != nil {
-		return nil, refusal.New(refusal.Conflict, "who may see and change this repository is said where it is: %s", strings.TrimSuffix(s.Host.URL(cluster), ".git"))
+		return nil, refusal.New(refusal.Conflict, "who may see and change this repository is said where it is: %s", s.Accounts.Page(cluster))
 	}
 	share.ID = ""
 	if err := checkShare(share); err != nil {

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync"
 
-	"k8s.io/client-go/util/workqueue"
-
+	"gitbind.dev/backend/internal/clusterqueue"
 	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/gitbridge/api/restapi"
 )
@@ -18,75 +16,45 @@ import (
 // control plane would say of each. It looks again at all of a cluster's when main or one of
 // them moves.
 type Checks struct {
-	Service *Service
-	Host    githost.Checks
-	// URL is where a change is shown as a whole.
-	URL func(cluster, branch string) string
-	Log *slog.Logger
+	service *Service
+	host    githost.Checks
+	url     func(cluster, branch string) string
 
-	once  sync.Once
-	moved workqueue.TypedRateLimitingInterface[string]
+	moved *clusterqueue.Queue
 	mu    sync.Mutex
 	// told has what a change's head shows, by cluster and branch.
 	told map[string]map[string]githost.Check
 }
 
-const (
-	// maxChecking is how many clusters' changes are looked at at the same time.
-	maxChecking = 2
-	// maxTries is how often it is tried, within some seconds.
-	maxTries = 10
-)
+// maxChecking is how many clusters' changes are looked at at the same time.
+const maxChecking = 2
 
-func (c *Checks) queue() workqueue.TypedRateLimitingInterface[string] {
-	c.once.Do(func() {
-		c.moved = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
+// NewChecks says it on a host, with a link to where url shows a change as a whole.
+func NewChecks(s *Service, host githost.Checks, url func(cluster, branch string) string) *Checks {
+	c := &Checks{service: s, host: host, url: url, told: map[string]map[string]githost.Check{}}
+	c.moved = clusterqueue.New(maxChecking, func(ctx context.Context, cluster string) error {
+		err := c.check(ctx, cluster)
+		if err != nil && ctx.Err() == nil {
+			s.Log.WarnContext(ctx, "What the control plane says of changes is not shown on the Git host", "cluster", cluster, "error", err)
+		}
+		return err
 	})
-	return c.moved
+	return c
 }
 
 // Moved is told of each branch that moved. It does not block.
 func (c *Checks) Moved(cluster string, e restapi.RefEvent) {
 	if e.Ref == "refs/heads/main" || strings.HasPrefix(e.Ref, "refs/heads/"+Prefix) {
-		c.queue().Add(cluster)
+		c.moved.Add(cluster)
 	}
 }
 
 // Run looks at changes until ctx ends.
-func (c *Checks) Run(ctx context.Context) error {
-	defer context.AfterFunc(ctx, c.queue().ShutDown)()
-	var workers sync.WaitGroup
-	for range maxChecking {
-		workers.Go(func() {
-			for c.next(ctx) {
-			}
-		})
-	}
-	workers.Wait()
-	return nil
-}
-
-func (c *Checks) next(ctx context.Context) bool {
-	cluster, ended := c.moved.Get()
-	if ended {
-		return false
-	}
-	defer c.moved.Done(cluster)
-	err := c.check(ctx, cluster)
-	if err == nil || c.moved.NumRequeues(cluster) >= maxTries {
-		c.moved.Forget(cluster)
-	} else {
-		c.moved.AddRateLimited(cluster)
-	}
-	if err != nil && ctx.Err() == nil {
-		c.Log.WarnContext(ctx, "What the control plane says of changes is not shown on the Git host", "cluster", cluster, "error", err)
-	}
-	return true
-}
+func (c *Checks) Run(ctx context.Context) { c.moved.Run(ctx) }
 
 // check has the head of each change of a cluster show what is known now.
 func (c *Checks) check(ctx context.Context, cluster string) error {
-	changes, err := c.Service.Git.Changes(ctx, cluster)
+	changes, err := c.service.Git.Changes(ctx, cluster)
 	if err != nil {
 		return err
 	}
@@ -97,7 +65,7 @@ func (c *Checks) check(ctx context.Context, cluster string) error {
 		branch := changes[i].Branch
 		check, err := c.judge(ctx, cluster, branch)
 		if err == nil && before[branch] != check {
-			err = c.Host.Check(ctx, cluster, check)
+			err = c.host.Check(ctx, cluster, check)
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", branch, err))
@@ -110,13 +78,13 @@ func (c *Checks) check(ctx context.Context, cluster string) error {
 }
 
 func (c *Checks) judge(ctx context.Context, cluster, branch string) (githost.Check, error) {
-	change, err := c.Service.Git.Change(ctx, cluster, branch)
+	change, err := c.service.Git.Change(ctx, cluster, branch)
 	if err != nil {
 		return githost.Check{}, err
 	}
-	files := c.Service.files(ctx, cluster, change)
+	files := c.service.files(ctx, cluster, change)
 	check := summarize(change, files)
-	check.URL = c.URL(cluster, branch)
+	check.URL = c.url(cluster, branch)
 	check.Text = comment(check.Words, check.URL, files)
 	return check, nil
 }
@@ -130,9 +98,6 @@ func (c *Checks) shown(cluster string) map[string]githost.Check {
 func (c *Checks) show(cluster string, checks map[string]githost.Check) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.told == nil {
-		c.told = map[string]map[string]githost.Check{}
-	}
 	c.told[cluster] = checks
 }
 
@@ -140,11 +105,7 @@ func (c *Checks) show(cluster string, checks map[string]githost.Check) {
 func summarize(c *githost.Change, files []restapi.ChangedFile) githost.Check {
 	check := githost.Check{Commit: c.Head, Branch: c.Branch}
 	says := func(ok bool, format string, args ...any) githost.Check {
-		words := []rune(fmt.Sprintf(format, args...))
-		if len(words) > githost.MaxWords {
-			words = append(words[:githost.MaxWords-1], '…')
-		}
-		check.OK, check.Words = ok, string(words)
+		check.OK, check.Words = ok, cut(fmt.Sprintf(format, args...), githost.MaxWords-1)
 		return check
 	}
 	switch {
@@ -156,7 +117,7 @@ func summarize(c *githost.Change, files []restapi.ChangedFile) githost.Check {
 		return says(false, "It changes more than %d files: propose it in parts", githost.MaxChangedFiles)
 	}
 	var problems []string
-	does := map[restapi.Action]int{}
+	services := map[restapi.Action]int{}
 	for _, f := range files {
 		switch {
 		case f.Problem != "" && f.Name != "":
@@ -164,7 +125,7 @@ func summarize(c *githost.Change, files []restapi.ChangedFile) githost.Check {
 		case f.Problem != "":
 			problems = append(problems, f.Path+" would be refused: "+f.Problem)
 		case f.Name != "":
-			does[f.Action]++
+			services[f.Action]++
 		}
 	}
 	switch {
@@ -174,18 +135,17 @@ func summarize(c *githost.Change, files []restapi.ChangedFile) githost.Check {
 		return says(false, "%s", problems[0])
 	}
 	var words []string
-	for _, action := range []struct {
-		is   restapi.Action
-		does string
-	}{{restapi.ActionCreate, "orders"}, {restapi.ActionUpdate, "changes"}, {restapi.ActionDelete, "cancels"}} {
-		if n := does[action.is]; n > 0 {
-			words = append(words, fmt.Sprintf("%s %d", action.does, n))
+	all := 0
+	for _, action := range []restapi.Action{restapi.ActionCreate, restapi.ActionUpdate, restapi.ActionDelete} {
+		if n := services[action]; n > 0 {
+			words = append(words, fmt.Sprintf("%s %d", does[action], n))
+			all += n
 		}
 	}
 	switch {
 	case len(words) == 0:
 		return says(true, "It changes no service")
-	case does[restapi.ActionCreate]+does[restapi.ActionUpdate]+does[restapi.ActionDelete] == 1:
+	case all == 1:
 		return says(true, "It %s service", words[0])
 	}
 	return says(true, "It %s services", strings.Join(words, ", "))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"strings"
 	"sync"
@@ -73,10 +72,10 @@ func TestAChangeThatIsReviewedElsewhereShowsWhatTheControlPlaneSays(t *testing.T
 	host := &shown{fails: 3}
 	service := w.service(t, nil)
 	service.Elsewhere = func(cluster string) string { return "https://git.example.com/gitbind/" + cluster }
-	c := &Checks{Service: service, Host: host, Log: slog.New(slog.DiscardHandler), URL: func(cluster, branch string) string { return cluster + " " + branch }}
+	c := NewChecks(service, host, func(cluster, branch string) string { return cluster + " " + branch })
 	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- c.Run(ctx) }()
+	done := make(chan struct{})
+	go func() { c.Run(ctx); close(done) }()
 	t.Cleanup(func() { cancel(); <-done })
 
 	// The host fails at first.

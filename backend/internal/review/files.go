@@ -76,12 +76,12 @@ func fields(before, after *contract.Claim) []restapi.FieldChange {
 	var out []restapi.FieldChange
 	for _, name := range slices.Sorted(maps.Keys(was)) {
 		if is[name] != was[name] {
-			out = append(out, restapi.FieldChange{Field: name, Before: cut(was[name]), After: cut(is[name])})
+			out = append(out, restapi.FieldChange{Field: name, Before: cut(was[name], maxValue), After: cut(is[name], maxValue)})
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(is)) {
 		if _, ok := was[name]; !ok {
-			out = append(out, restapi.FieldChange{Field: name, After: cut(is[name])})
+			out = append(out, restapi.FieldChange{Field: name, After: cut(is[name], maxValue)})
 		}
 	}
 	return out
@@ -143,10 +143,10 @@ func flatten(at string, v any, out map[string]string) {
 	out[at] = string(text)
 }
 
-// cut shortens a value.
-func cut(s string) string {
-	if utf8.RuneCountInString(s) <= maxValue {
+// cut shortens a text to so many characters, and one that says so.
+func cut(s string, most int) string {
+	if utf8.RuneCountInString(s) <= most {
 		return s
 	}
-	return string([]rune(s)[:maxValue]) + "…"
+	return string([]rune(s)[:most]) + "…"
 }

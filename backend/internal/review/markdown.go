@@ -15,7 +15,7 @@ const (
 )
 
 // does says what becomes of a service.
-var does = map[restapi.Action]string{restapi.ActionCreate: "orders", restapi.ActionUpdate: "changes", restapi.ActionDelete: "**cancels**"}
+var does = map[restapi.Action]string{restapi.ActionCreate: "orders", restapi.ActionUpdate: "changes", restapi.ActionDelete: "cancels"}
 
 // comment is for a reviewer who knows nothing of gitbind, in Markdown: what becomes of each
 // service, by field, and what the control plane would refuse.
@@ -42,10 +42,11 @@ func comment(words, url string, files []restapi.ChangedFile) string {
 		if f.Name == "" {
 			continue
 		}
-		service := does[f.Action] + " " + code(strings.TrimSpace(f.Kind+" "+f.Namespace+"/"+f.Name))
+		name := code(strings.TrimSpace(f.Kind + " " + f.Namespace + "/" + f.Name))
+		service := does[f.Action] + " " + name
 		switch {
 		case f.Action == restapi.ActionDelete:
-			row(service, "", "", "**its service and what is in it are deleted**")
+			row("**"+does[f.Action]+"** "+name, "", "", "**its service and what is in it are deleted**")
 			continue
 		case len(f.Fields) == 0:
 			row(service, "", "", "")
@@ -71,10 +72,7 @@ func code(text string) string {
 	if text == "" {
 		return ""
 	}
-	if runes := []rune(text); len(runes) > maxCell {
-		text = string(runes[:maxCell-1]) + "…"
-	}
-	return "<code>" + literal(text) + "</code>"
+	return "<code>" + literal(cut(text, maxCell-1)) + "</code>"
 }
 
 // literal writes all that could mean something to Markdown, HTML or the host, such as the
@@ -83,7 +81,7 @@ func literal(text string) string {
 	var b strings.Builder
 	for _, r := range text {
 		switch {
-		case unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Co, r):
+		case unwelcome(r), r == '\n', r == '\t':
 			b.WriteByte(' ')
 		case r < unicode.MaxASCII && !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != ' ':
 			fmt.Fprintf(&b, "&#%d;", r)

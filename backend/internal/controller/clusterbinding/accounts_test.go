@@ -22,7 +22,7 @@ import (
 
 // tokens are those of a Git host that keeps them in memory, by agent and name.
 type tokens struct {
-	githost.Host
+	githost.Accounts
 	of map[string]map[string]string
 	// between is called after the tokens were listed.
 	between func()

@@ -170,7 +170,7 @@ func (h *Host) reading(ctx context.Context, cluster, revision string, fn func(ct
 	if !readable.MatchString(revision) {
 		return fmt.Errorf("%q is no revision that people read", abbreviate(revision))
 	}
-	h.fresh(ctx, cluster, copyEvery, copyWait)
+	h.fresh(ctx, cluster)
 	repo, ok, err := h.repository(cluster)
 	if err != nil {
 		return err

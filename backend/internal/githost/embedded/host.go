@@ -156,7 +156,7 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 		repos:        map[string]*repository{},
 	}
 	if cfg.Upstream != nil {
-		h.copies = newCopies()
+		h.copies = newCopies(func(ctx context.Context, cluster string) error { return h.update(ctx, cluster, 0, copyTimeout) })
 	}
 	return h, nil
 }
@@ -208,7 +208,7 @@ func (h *Host) Ready(context.Context) error {
 
 // Heads are the branches of a cluster's repository, as they are now.
 func (h *Host) Heads(ctx context.Context, id string) ([]restapi.RefEvent, error) {
-	h.fresh(ctx, id, copyEvery, copyWait)
+	h.fresh(ctx, id)
 	repo, ok, err := h.repository(id)
 	if err != nil {
 		return nil, err

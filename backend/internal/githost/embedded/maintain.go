@@ -54,7 +54,7 @@ func (h *Host) Run(ctx context.Context) error {
 	if h.copies != nil {
 		var following sync.WaitGroup
 		defer following.Wait()
-		following.Go(func() { h.follow(ctx) })
+		following.Go(func() { h.copies.moved.Run(ctx) })
 	}
 	for {
 		select {

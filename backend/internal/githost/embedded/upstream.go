@@ -20,8 +20,9 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
-	"k8s.io/client-go/util/workqueue"
 
+	"gitbind.dev/backend/internal/clusterqueue"
+	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/gitbridge/api/restapi"
 )
 
@@ -35,9 +36,6 @@ type Upstream interface {
 }
 
 const (
-	// pullPrefix begins the names of the copies of pull requests; a branch of such a name
-	// is not copied.
-	pullPrefix = "refs/heads/changes/pull-"
 	// copyEvery is how old a copy may be when somebody looks at it.
 	copyEvery = 10 * time.Second
 	// copyTimeout bounds a fetch, and copyWait how long somebody waits for it who looks.
@@ -51,7 +49,7 @@ type copies struct {
 	mu     sync.Mutex
 	of     map[string]*copied
 	// moved are those that were said to have moved.
-	moved workqueue.TypedRateLimitingInterface[string]
+	moved *clusterqueue.Queue
 }
 
 // copied is one copy. Whoever has its turn brings it up to date.
@@ -64,13 +62,14 @@ type copied struct {
 	failed error
 }
 
-func newCopies() *copies {
+// newCopies has do fetch from repositories that were said to have moved.
+func newCopies(do func(ctx context.Context, cluster string) error) *copies {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.ResponseHeaderTimeout = copyTimeout
 	return &copies{
 		client: githttp.NewClientWithOptions(&http.Client{Transport: t}, &githttp.ClientOptions{RedirectPolicy: githttp.NoFollowRedirects}),
 		of:     map[string]*copied{},
-		moved:  workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]()),
+		moved:  clusterqueue.New(maxCopying, do),
 	}
 }
 
@@ -86,41 +85,8 @@ func (c *copies) get(cluster string) *copied {
 // Look says that a repository has moved where it is. It does not block.
 func (h *Host) Look(cluster string) { h.copies.moved.Add(cluster) }
 
-const (
-	// maxCopying is how many repositories are fetched from at the same time.
-	maxCopying = 8
-	// maxTries is how often it is tried to fetch what has moved, within some seconds.
-	maxTries = 10
-)
-
-// follow fetches from what was said to have moved, until ctx ends.
-func (h *Host) follow(ctx context.Context) {
-	defer context.AfterFunc(ctx, h.copies.moved.ShutDown)()
-	var workers sync.WaitGroup
-	for range maxCopying {
-		workers.Go(func() {
-			for h.copyNext(ctx) {
-			}
-		})
-	}
-	workers.Wait()
-}
-
-// copyNext reports false when there will be no more.
-func (h *Host) copyNext(ctx context.Context) bool {
-	moved := h.copies.moved
-	cluster, ended := moved.Get()
-	if ended {
-		return false
-	}
-	defer moved.Done(cluster)
-	if h.fresh(ctx, cluster, 0, copyTimeout) || moved.NumRequeues(cluster) >= maxTries {
-		moved.Forget(cluster)
-	} else {
-		moved.AddRateLimited(cluster)
-	}
-	return true
-}
+// maxCopying is how many repositories are fetched from at the same time.
+const maxCopying = 8
 
 // refresh brings the copy of a repository up to date, unless that was tried not longer ago
 // than age, and tells Moved of the branches that have moved.
@@ -137,13 +103,13 @@ func (h *Host) refresh(ctx context.Context, cluster string, age time.Duration) e
 	}
 	if now := h.now(); c.tried.IsZero() || now.Sub(c.tried) >= age {
 		c.since.Store(time.Now().UnixNano())
-		c.tried, c.failed = now, h.copyAnew(ctx, cluster)
+		c.tried, c.failed = now, h.fetchCopy(ctx, cluster)
 		c.since.Store(0)
 	}
 	return c.failed
 }
 
-func (h *Host) copyAnew(ctx context.Context, cluster string) error {
+func (h *Host) fetchCopy(ctx context.Context, cluster string) error {
 	repo, ok, err := h.repository(cluster)
 	if err == nil && !ok {
 		if err = h.open(cluster).make(ctx, func(string) error { return nil }); err == nil {
@@ -187,7 +153,7 @@ func (h *Host) copy(ctx context.Context, repo *repository) error {
 		for ref, hash := range advertised.References {
 			if branch := changes[ref]; branch != "" {
 				ref = "refs/heads/" + branch
-			} else if strings.HasPrefix(ref, pullPrefix) {
+			} else if strings.HasPrefix(ref, "refs/heads/"+githost.PullPrefix) {
 				continue // it would be taken for somebody else's change
 			}
 			if strings.HasPrefix(ref, "refs/heads/") && validRef(ref) {
@@ -287,20 +253,24 @@ func (r *repository) setRefs(ctx context.Context, there, here map[string]string)
 	return moved, err
 }
 
-// fresh brings a copy up to date before it is read, and tells whether it is. What is read of
-// an older one, because the host that it is of does not answer, is better than nothing.
-func (h *Host) fresh(ctx context.Context, cluster string, age, wait time.Duration) bool {
+// fresh brings a copy up to date before it is read. What is read of an older one, because
+// the host that it is of does not answer, is better than nothing.
+func (h *Host) fresh(ctx context.Context, cluster string) {
 	if h.copies == nil {
-		return true
+		return
 	}
+	if err := h.update(ctx, cluster, copyEvery, copyWait); errors.Is(err, context.DeadlineExceeded) {
+		h.Look(cluster) // with more time
+	}
+}
+
+// update is refresh within a time, and logs what went wrong.
+func (h *Host) update(ctx context.Context, cluster string, age, wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	err := h.refresh(ctx, cluster, age)
-	if errors.Is(err, context.DeadlineExceeded) && wait < copyTimeout {
-		h.Look(cluster) // with more time
-	}
 	if err != nil {
 		h.cfg.Log.WarnContext(ctx, "A copy of a repository is not up to date", "cluster", cluster, "error", err)
 	}
-	return err == nil
+	return err
 }

@@ -98,7 +98,7 @@ func (h *Host) URL(id string) string {
 	return h.cfg.URL + "/" + url.PathEscape(h.cfg.Organization) + "/" + id + ".git"
 }
 
-// Page is where people look at a cluster's repository.
+// Page implements githost.Accounts.
 func (h *Host) Page(id string) string { return strings.TrimSuffix(h.URL(id), ".git") }
 
 // Remote is where a cluster's repository is read, with a credential that opens all.

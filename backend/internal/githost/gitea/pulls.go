@@ -14,9 +14,6 @@ import (
 // maxPulls is how many pull requests are looked at: those that changed last.
 const maxPulls = 50
 
-// pullBranch begins the name of the branch that the copy of a pull request has.
-const pullBranch = "changes/pull-"
-
 // Changes gives the branch that the copy of each open pull request to main has, by its ref.
 func (h *Host) Changes(ctx context.Context, id string) (map[string]string, error) {
 	api, err := h.admin(ctx)
@@ -32,7 +29,7 @@ func (h *Host) Changes(ctx context.Context, id string) (map[string]string, error
 	branches := map[string]string{}
 	for _, p := range pulls {
 		if p.Base != nil && p.Base.Ref == "main" {
-			branches[fmt.Sprintf("refs/pull/%d/head", p.Index)] = fmt.Sprintf("%s%d", pullBranch, p.Index)
+			branches[fmt.Sprintf("refs/pull/%d/head", p.Index)] = fmt.Sprintf("%s%d", githost.PullPrefix, p.Index)
 		}
 	}
 	return branches, nil
@@ -54,7 +51,7 @@ func (h *Host) Check(ctx context.Context, id string, c githost.Check) error {
 	if err != nil {
 		return trouble("set the status of "+c.Commit, answer, err)
 	}
-	number, ok := strings.CutPrefix(c.Branch, pullBranch)
+	number, ok := strings.CutPrefix(c.Branch, githost.PullPrefix)
 	if !ok {
 		return nil // somebody pushed it, and has not opened a pull request yet
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // hook has the host tell of pushes. The secret of one that is there cannot be read, so it
-// is written anew.
+// is written again.
 func (h *Host) hook(_ context.Context, api *sdk.Client, id string) (*sdk.Response, error) {
 	secret, err := h.hookSecret(id)
 	if err != nil {
@@ -71,7 +71,7 @@ func (h *Host) Webhook(log *slog.Logger, moved func(cluster string)) http.Handle
 }
 
 func (h *Host) verify(w http.ResponseWriter, r *http.Request, id string) error {
-	bad := refusal.New(refusal.Unauthenticated, "the signature of this delivery is not that of the cluster's webhook: the backend writes the webhook anew when it starts")
+	bad := refusal.New(refusal.Unauthenticated, "the signature of this delivery is not that of the cluster's webhook: the backend writes the webhook again when it starts")
 	signature, err := hex.DecodeString(strings.TrimPrefix(r.Header.Get("X-Gitea-Signature"), "sha256="))
 	if err != nil || len(signature) != sha256.Size || !v1alpha1.ValidClusterID(id) {
 		return bad

@@ -1,0 +1,57 @@
+// Package clusterqueue has work done for clusters, such as fetching from their
+// repositories: each cluster's once at a time, and again for a while where it fails.
+package clusterqueue
+
+import (
+	"context"
+	"sync"
+
+	"k8s.io/client-go/util/workqueue"
+)
+
+// maxTries is how often work that fails is tried again, within some seconds.
+const maxTries = 10
+
+// Queue holds the clusters that there is work for.
+type Queue struct {
+	workers int
+	do      func(ctx context.Context, cluster string) error
+	queue   workqueue.TypedRateLimitingInterface[string]
+}
+
+// New is a queue for so many workers. Do does a cluster's work, and says itself what
+// went wrong: the error only has it tried again.
+func New(workers int, do func(ctx context.Context, cluster string) error) *Queue {
+	return &Queue{workers: workers, do: do, queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())}
+}
+
+// Add says that there is work for a cluster. It does not block.
+func (q *Queue) Add(cluster string) { q.queue.Add(cluster) }
+
+// Run works until ctx ends.
+func (q *Queue) Run(ctx context.Context) {
+	defer context.AfterFunc(ctx, q.queue.ShutDown)()
+	var workers sync.WaitGroup
+	for range q.workers {
+		workers.Go(func() {
+			for q.next(ctx) {
+			}
+		})
+	}
+	workers.Wait()
+}
+
+// next reports false when there will be no more.
+func (q *Queue) next(ctx context.Context) bool {
+	cluster, ended := q.queue.Get()
+	if ended {
+		return false
+	}
+	defer q.queue.Done(cluster)
+	if err := q.do(ctx, cluster); err == nil || q.queue.NumRequeues(cluster) >= maxTries {
+		q.queue.Forget(cluster)
+	} else {
+		q.queue.AddRateLimited(cluster)
+	}
+	return true
+}

@@ -74,6 +74,11 @@ type Branch interface {
 	// see the edit and nothing else.
 	Cut(ctx context.Context, e Edit) (*Snapshot, error)
 
+	// Remove takes the branch away, provided that it is at a commit. One that is not
+	// there is no error. ErrConflict says that it is at another one, ErrRejected that the
+	// remote's rules keep it.
+	Remove(ctx context.Context, at Hash) error
+
 	// Log returns the commits that to has and since has not, newest first, and
 	// whether since is an ancestor of to (or equal to it). With since "" it is
 	// the whole history, and descends is false. Commits have messages and

@@ -80,6 +80,9 @@ func (r *remote) encodePush(p branch.Push) ([]byte, error) {
 	if err := req.Encode(&b); err != nil {
 		return nil, err
 	}
+	if p.Removes() {
+		return b.Bytes(), nil
+	}
 	if err := writePack(&b, p.Objects); err != nil {
 		return nil, err
 	}

@@ -31,7 +31,7 @@ type Call struct {
 	Op     Op
 	Branch string
 	After  bool
-	// Pushed is what a Push wants the branch to be.
+	// Pushed is what a Push wants the branch to be; nil for none.
 	Pushed *store.Snapshot
 }
 
@@ -172,6 +172,11 @@ func (b *remoteBranch) Push(ctx context.Context, p branch.Push) error {
 	return b.call(ctx, Call{Op: Push, Pushed: p.New()}, func(r *Remote) error {
 		if r.heads[b.name] != p.Old {
 			return fmt.Errorf("%w: %s is at %s", store.ErrConflict, b.name, r.heads[b.name].Short())
+		}
+		if p.Removes() {
+			delete(r.heads, b.name)
+			r.pushes++
+			return nil
 		}
 		for _, parent := range p.Commits[0].Commit().Parents {
 			if r.commits[parent] == nil {

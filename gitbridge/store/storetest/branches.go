@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 
@@ -101,5 +102,37 @@ func (s *suite) updateFromBroken() {
 	s.want(snap, "counter", "2", "ns/x", "1")
 	if n := len(s.remote.History(kept + "x")); n != 3 {
 		s.Errorf("%d commits", n)
+	}
+}
+
+func (s *suite) remove() {
+	main := s.update(s.remote.Branch("main"), Put("ns/x", "1"))
+	b, other := s.remote.Branch(kept), s.remote.Branch(kept)
+	first := s.update(b, Put("ns/x", "kept"))
+	second := s.update(other, Put("ns/x", "kept again"))
+	if err := b.Remove(s.ctx, first.Head()); !errors.Is(err, store.ErrConflict) {
+		s.Errorf("removed where it was before: %v", err)
+	}
+	s.want(s.fetch(s.remote.Branch(kept)), "ns/x", "kept again")
+	if err := b.Remove(s.ctx, second.Head()); err != nil {
+		s.Fatal(err)
+	}
+	if head := s.fetch(s.remote.Branch(kept)).Head(); head != "" || b.Snapshot().Head() != "" {
+		s.Errorf("it is at %q, and thought to be at %q", head, b.Snapshot().Head())
+	}
+	if err := other.Remove(s.ctx, second.Head()); err != nil {
+		s.Errorf("a branch that is not there: %v", err)
+	}
+	snap, err := b.UpdateFrom(s.ctx, main, Put("ns/y", "new"))
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.want(snap, "ns/x", "1", "ns/y", "new")
+	s.remote.LoseAnswers(1, nil)
+	if err := b.Remove(s.ctx, snap.Head()); err != nil {
+		s.Errorf("without an answer: %v", err)
+	}
+	if head := s.fetch(s.remote.Branch(kept)).Head(); head != "" {
+		s.Errorf("without an answer it is left at %s", head)
 	}
 }

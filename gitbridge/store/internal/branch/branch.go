@@ -33,7 +33,7 @@ type Remote interface {
 	// elsewhere by now.
 	Load(ctx context.Context, tip store.Hash, known *store.Snapshot) (*store.Snapshot, []store.Commit, error)
 
-	// Push moves the branch, if it is where it is thought to be. An error that
+	// Push moves the branch, or removes it, if it is where it is thought to be. An error that
 	// is ErrConflict, ErrRejected, ErrUnauthorized or ErrRepositoryNotFound is
 	// the remote's answer: nothing was changed. After any other one the outcome
 	// is not known.
@@ -48,17 +48,28 @@ type Remote interface {
 type Push struct {
 	// Old is where the branch is thought to be; "" if it is to be created.
 	Old store.Hash
-	// Commits are the new ones, oldest first. The last one becomes the head.
+	// Commits are the new ones, oldest first. The last one becomes the head. Without
+	// any the branch is to be removed.
 	Commits []*store.Snapshot
 	// Objects are those that the remote lacks, commits included.
 	Objects []object.Object
 }
 
-// New is where the branch shall be.
-func (p Push) New() *store.Snapshot { return p.Commits[len(p.Commits)-1] }
+// New is where the branch shall be; nil where it is to be removed.
+func (p Push) New() *store.Snapshot {
+	if p.Removes() {
+		return nil
+	}
+	return p.Commits[len(p.Commits)-1]
+}
+
+// Removes says that there shall be no such branch.
+func (p Push) Removes() bool { return len(p.Commits) == 0 }
 
 // Cuts says that the new history does not contain the old one.
-func (p Push) Cuts() bool { return p.Old != "" && len(p.Commits[0].Commit().Parents) == 0 }
+func (p Push) Cuts() bool {
+	return p.Old != "" && !p.Removes() && len(p.Commits[0].Commit().Parents) == 0
+}
 
 // ErrGone says that the branch is not, or no longer, at a commit.
 var ErrGone = errors.New("the branch is at another commit")

@@ -21,6 +21,15 @@ func ConflictBranch(k Key, blob string) string {
 	return ConflictsPrefix + strings.Join([]string{refPart(k.Binding), refPart(k.Namespace), refPart(k.Name), id}, "/")
 }
 
+// ChangesPrefix is what the branches begin with that propose a change of main.
+const ChangesPrefix = "changes/"
+
+// ChangeBranch is the branch on which the konnector proposes a change of a claim:
+// changes/<binding>/<namespace>/<name>.
+func ChangeBranch(k Key) string {
+	return ChangesPrefix + strings.Join([]string{refPart(k.Binding), refPart(k.Namespace), refPart(k.Name)}, "/")
+}
+
 // refPart is a name as a component of a ref. What Git does not allow there is
 // escaped, as in URLs: no name has a "%". What file systems do not allow is hashed.
 func refPart(name string) string {

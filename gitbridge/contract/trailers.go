@@ -17,6 +17,9 @@ const (
 	// It counts only in a commit of the konnector, whose identity hosts refuse
 	// from anybody else.
 	TrailerApproved = "Gitbind-Approved"
+	// TrailerEmergency says why a commit went to main without the review that is asked
+	// for: its value is what the person wrote, on one line.
+	TrailerEmergency = "Gitbind-Emergency"
 )
 
 // ObjectTrailer ties a change of a file to the object that it came from.

@@ -29,6 +29,17 @@ const (
 	// "<choice>.<token>", both of them out of status.gitbind.hold. The konnector
 	// removes it when it has acted.
 	ResolveAnnotation = "gitbind.dev/resolve"
+	// EmergencyAnnotation holds, on a claim whose changes are to be reviewed, why one of
+	// them cannot wait: the next commit of the claim goes to main at once, with this reason
+	// in its message. A person with the right "override" on the APIServiceBinding sets it; the
+	// konnector removes it when it has committed.
+	EmergencyAnnotation = "gitbind.dev/emergency"
+	// ProposalAnnotation holds, on a claim whose changes are reviewed, what the konnector has
+	// proposed of it. Only the konnector writes it.
+	ProposalAnnotation = "gitbind.dev/proposal"
+	// ChangesLabel on a namespace, with the value PullRequest, has changes of all its claims
+	// reviewed.
+	ChangesLabel = "gitbind.dev/changes"
 	// ConnectionAnnotation names, on an installed CRD, the Connection that it
 	// came from; it marks the CRD as the konnector's own.
 	ConnectionAnnotation = "gitbind.dev/connection"
@@ -107,7 +118,42 @@ type APIServiceBindingSpec struct {
 	// +optional
 	// +kubebuilder:default=Both
 	Writer Writer `json:"writer,omitempty"`
+
+	// Changes says how a change of a claim that is made in this cluster comes to main.
+	// With PullRequest it is proposed on a branch changes/…, and nothing happens until
+	// somebody has approved it. Where the offer, or a label of the namespace
+	// (gitbind.dev/changes), says PullRequest, it is so whatever this says.
+	// +optional
+	// +kubebuilder:default=Direct
+	Changes Changes `json:"changes,omitempty"`
+
+	// OnRejection says what becomes of an object whose change was rejected: Keep leaves it
+	// as it is and says so, Revert has it say again what main says. A new object, of which
+	// main has nothing, stays in any case.
+	// +optional
+	// +kubebuilder:default=Keep
+	OnRejection OnRejection `json:"onRejection,omitempty"`
 }
+
+// Changes says how changes of claims in the app cluster come to main.
+// +kubebuilder:validation:Enum=Direct;PullRequest
+type Changes string
+
+// The ways of changes.
+const (
+	ChangesDirect      Changes = "Direct"
+	ChangesPullRequest Changes = "PullRequest"
+)
+
+// OnRejection says what becomes of an object whose change was rejected.
+// +kubebuilder:validation:Enum=Keep;Revert
+type OnRejection string
+
+// What becomes of it.
+const (
+	OnRejectionKeep   OnRejection = "Keep"
+	OnRejectionRevert OnRejection = "Revert"
+)
 
 // Writer says who may change claims.
 // +kubebuilder:validation:Enum=Both;Cluster;Git
@@ -158,6 +204,10 @@ type APIServiceBindingStatus struct {
 	// says.
 	// +optional
 	Offer *Offer `json:"offer,omitempty"`
+
+	// Changes is what the API's export says of changes that are made in app clusters.
+	// +optional
+	Changes Changes `json:"changes,omitempty"`
 
 	// Request is what this binding and its file request.yaml on main last agreed
 	// on.

@@ -64,6 +64,10 @@ type APIServiceExportStatus struct {
 	// +kubebuilder:validation:MaxItems=64
 	MetadataKeys []string `json:"metadataKeys,omitempty"`
 
+	// Changes is the template's: how changes of claims in the app cluster come to main.
+	// +optional
+	Changes Changes `json:"changes,omitempty"`
+
 	// Offer is what the template says for people.
 	// +optional
 	Offer *Offer `json:"offer,omitempty"`

@@ -90,6 +90,13 @@ type APIServiceExportTemplateSpec struct {
 	// +kubebuilder:validation:items:XPreserveUnknownFields
 	Policies []runtime.RawExtension `json:"policies,omitempty"`
 
+	// Changes says how a change of a claim that somebody makes in an app cluster comes to
+	// main. With PullRequest the konnector proposes it on a branch changes/…, and it counts
+	// once somebody has approved it. Each app cluster may ask for that by itself, for an API
+	// or a namespace.
+	// +optional
+	Changes Changes `json:"changes,omitempty"`
+
 	// MetadataKeys are labels and annotations that travel with claims, from the app
 	// cluster to Git and to the control plane, beside those that always do: keys
 	// without a prefix, and those of app.kubernetes.io/. An element is one key, for

@@ -55,6 +55,8 @@ type API struct {
 	// Ready is the type of the condition that says whether a service can be used, "" for
 	// the usual one.
 	Ready string
+	// Changes says how changes in app clusters come to main.
+	Changes v1alpha1.Changes
 	// Offer is what the template says for people, nil for a template that is gone.
 	Offer *v1alpha1.Offer
 }
@@ -115,6 +117,7 @@ type compiled struct {
 	keys       contract.Keys
 	secrets    []v1alpha1.PermissionClaim
 	ready      string
+	changes    v1alpha1.Changes
 	offer      *v1alpha1.Offer
 }
 
@@ -158,7 +161,7 @@ func (r *Resolver) Export(ctx context.Context, e *v1alpha1.APIServiceExport) (AP
 	}
 	return API{
 		Access: decision.Granted, Unpermitted: meta.IsStatusConditionFalse(e.Status.Conditions, v1alpha1.ConditionPermitted),
-		Definition: definition, Template: c.template, Unusable: c.unusable, Policies: c.policies, PoliciesOf: c.policiesOf, Keys: c.keys, Secrets: c.secrets, Ready: c.ready, Offer: offer,
+		Definition: definition, Template: c.template, Unusable: c.unusable, Policies: c.policies, PoliciesOf: c.policiesOf, Keys: c.keys, Secrets: c.secrets, Ready: c.ready, Changes: c.changes, Offer: offer,
 	}, nil
 }
 
@@ -189,7 +192,7 @@ func (r *Resolver) read(t *v1alpha1.APIServiceExportTemplate) (compiled, error) 
 		return c, nil
 	}
 	template, err := transform.Compile(t.Name, t.Spec.Transform)
-	c := compiled{of: of, template: template, keys: t.Spec.MetadataKeys, secrets: t.Spec.PermissionClaims, offer: &v1alpha1.Offer{
+	c := compiled{of: of, template: template, keys: t.Spec.MetadataKeys, secrets: t.Spec.PermissionClaims, changes: t.Spec.Changes, offer: &v1alpha1.Offer{
 		DisplayName: t.Spec.DisplayName, Group: t.Spec.Group, References: t.Spec.References, Secrets: len(t.Spec.PermissionClaims) > 0,
 	}}
 	if c.ready = t.Spec.ReadyCondition; c.ready == contract.DefaultReadyCondition {

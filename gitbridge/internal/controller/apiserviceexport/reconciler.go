@@ -5,7 +5,6 @@
 package apiserviceexport
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -153,7 +152,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		}
 		return ctrl.Result{}, r.say(ctx, &e, api, no("NotFollowed", "the repository is not followed yet"))
 	}
-	data, err := export.File(&e, export.Published{CRD: api.Snapshot, Keys: api.Keys, Offer: cmp.Or(api.Offer, e.Status.Offer)})
+	published := export.Published{CRD: api.Snapshot, Keys: api.Keys, Changes: api.Changes, Offer: api.Offer}
+	if api.Offer == nil {
+		// What a template that is gone said last stays.
+		published.Changes, published.Offer = e.Status.Changes, e.Status.Offer
+	}
+	data, err := export.File(&e, published)
 	if err != nil {
 		return ctrl.Result{}, err
 	}

@@ -64,16 +64,20 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 	api := http.NewServeMux()
 	(&events.Handler{Hub: hub, Heads: git.local.Heads, Authenticator: auth, Log: log}).Mount(api)
 	asked := &requests.Server{Login: issuers, Log: log}
+	konnectors := &requests.Konnectors{Agents: auth, Log: log}
 	people := &onboarding.Service{
 		Client: cluster.GetClient(), Live: cluster.GetAPIReader(), Requests: asked, People: issuers, Host: git.Host, Accounts: git.accounts,
 		Info: restapi.Info{
 			Version: version.String(), Issuer: issuers[0].URL(), ClientID: issuers[0].ClientID(), Scopes: scopes,
 		},
 		MaxClusters: o.limits.clusters,
-		Keys:        keys, Agents: auth, KonnectorSeen: auth.KonnectorSeen, Log: log,
+		Keys:        keys, Konnectors: konnectors, KonnectorSeen: auth.KonnectorSeen, Log: log,
 	}
 	people.Mount(api)
-	reviews := &review.Service{Requests: asked, Access: auth, Control: cluster.GetClient(), Git: git.local, Elsewhere: git.elsewhere, Log: log}
+	reviews := &review.Service{
+		Requests: asked, Konnectors: konnectors, Access: auth, Control: cluster.GetClient(), Git: git.local,
+		PublicURL: o.publicURL, Elsewhere: git.elsewhere, Log: log,
+	}
 	reviews.Mount(api)
 	git.connect(api, reviews, o.publicURL, log)
 

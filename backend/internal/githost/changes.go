@@ -46,6 +46,8 @@ type Changes interface {
 	Changes(ctx context.Context, cluster string) ([]Change, error)
 	// Change is one as a whole. Looking at it writes nothing.
 	Change(ctx context.Context, cluster, branch string) (*Change, error)
+	// Outcome tells what became of a commit that was proposed on a branch.
+	Outcome(ctx context.Context, cluster, branch, commit string) (Outcome, error)
 	// Record adds an event to the commit that a branch stands at, ErrMoved when it stands
 	// at another one.
 	Record(ctx context.Context, cluster, branch, head string, e Event) error
@@ -80,6 +82,14 @@ type Change struct {
 	Older   bool
 }
 
+// Outcome is what became of a proposed commit.
+type Outcome struct {
+	// Merged says that main has it. Otherwise Closed says that its branch is gone.
+	Merged, Closed bool
+	// Rejection is the verdict against the head of its branch, nil for none.
+	Rejection *Event
+}
+
 // ProposedBy are the people who pushed a commit of the change, each once.
 func (c *Change) ProposedBy() []string {
 	var people []string
@@ -92,13 +102,19 @@ func (c *Change) ProposedBy() []string {
 }
 
 // Rejected tells whether the last verdict on the head was against it.
-func (c *Change) Rejected() bool {
+func (c *Change) Rejected() bool { return c.Rejection() != nil }
+
+// Rejection is the last verdict on the head, if it was against it; otherwise nil.
+func (c *Change) Rejection() *Event {
 	for _, e := range slices.Backward(c.Events) {
 		if e.Commit == c.Head && (e.Kind == EventApproved || e.Kind == EventRejected) {
-			return e.Kind == EventRejected
+			if e.Kind == EventApproved {
+				return nil
+			}
+			return &e
 		}
 	}
-	return false
+	return nil
 }
 
 // FileChange is a file that a merge would change.

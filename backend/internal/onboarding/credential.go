@@ -2,7 +2,6 @@ package onboarding
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"sync"
 	"time"
@@ -25,55 +24,22 @@ type Keyring interface {
 	RenewAfter(expires time.Time) time.Time
 }
 
-// Agents tells which agent makes a request about a cluster, or refuses.
-type Agents interface {
-	Authenticate(r *http.Request, cluster string) (access.Caller, error)
-}
-
 // mountCredentials adds what a konnector asks with its own credential, and what
 // a cluster's owner decides about it.
 func (s *Service) mountCredentials(mux *http.ServeMux) {
 	const path = "/v1/clusters/{id}/credential"
-	mux.Handle("GET "+path, handleKonnector(s, func(_ context.Context, who access.Caller, _ io.Reader) (*restapi.Credential, error) {
+	mux.Handle("GET "+path, s.Konnectors.Handle(func(_ *http.Request, who access.Caller) (any, error) {
 		return &restapi.Credential{Username: credential.KonnectorUser, Expires: who.Expires, RenewAfter: s.Keys.RenewAfter(who.Expires)}, nil
 	}))
-	mux.Handle("POST "+path, handleKonnector(s, s.renew))
+	mux.Handle("POST "+path, s.Konnectors.Handle(func(r *http.Request, who access.Caller) (any, error) {
+		return s.renew(r.Context(), who)
+	}))
 	mux.Handle("POST "+path+"/rotate", s.Requests.Handle(requests.Timeout, func(_ http.ResponseWriter, r *http.Request, who login.Identity) (any, error) {
 		return s.rotate(r.Context(), who, r.PathValue("id"))
 	}))
 	mux.Handle("DELETE "+path, s.Requests.Handle(requests.Timeout, func(_ http.ResponseWriter, r *http.Request, who login.Identity) (any, error) {
 		return struct{}{}, s.revoke(r.Context(), who, r.PathValue("id"))
 	}))
-}
-
-// handleKonnector makes a handler of a flow for a cluster's konnector. The flow reads
-// the request's body as far as it needs it.
-func handleKonnector[T any](s *Service, flow func(context.Context, access.Caller, io.Reader) (*T, error)) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), requests.Timeout)
-		defer cancel()
-		r = r.WithContext(ctx)
-		answer, err := konnectorAsks(s, r, flow)
-		if err == nil {
-			requests.WriteJSON(w, http.StatusOK, answer)
-			return
-		}
-		if refusal.Is(err, refusal.Unauthenticated) {
-			w.Header().Set("WWW-Authenticate", `Basic realm="gitbind", charset="UTF-8"`)
-		}
-		refusal.WriteJSON(s.Log, w, r, err)
-	})
-}
-
-func konnectorAsks[T any](s *Service, r *http.Request, flow func(context.Context, access.Caller, io.Reader) (*T, error)) (*T, error) {
-	who, err := s.Agents.Authenticate(r, r.PathValue("id"))
-	if err != nil {
-		return nil, err
-	}
-	if who.Role != access.Konnector {
-		return nil, refusal.New(refusal.Forbidden, "this is for the cluster's konnector: its owner replaces the credential with kubectl gitbind rotate")
-	}
-	return flow(r.Context(), who, r.Body)
 }
 
 // renewals keeps one konnector from having the control plane write all the time.
@@ -100,7 +66,7 @@ func (l *renewals) may(cluster string, now time.Time) bool {
 
 // renew gives a konnector its next credential. The present one counts until that
 // is used.
-func (s *Service) renew(ctx context.Context, who access.Caller, _ io.Reader) (*restapi.Credential, error) {
+func (s *Service) renew(ctx context.Context, who access.Caller) (*restapi.Credential, error) {
 	if !s.renewals.may(who.Cluster, s.now()) {
 		return nil, refusal.New(refusal.Unavailable, "the credential was renewed a moment ago: try again")
 	}

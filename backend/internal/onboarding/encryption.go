@@ -29,9 +29,9 @@ const (
 
 // mountEncryption adds how a konnector registers the keys of its app cluster.
 func (s *Service) mountEncryption(mux *http.ServeMux) {
-	mux.Handle("PUT /v1/clusters/{id}/encryption", handleKonnector(s, func(ctx context.Context, who access.Caller, body io.Reader) (*restapi.Encryption, error) {
+	mux.Handle("PUT /v1/clusters/{id}/encryption", s.Konnectors.Handle(func(r *http.Request, who access.Caller) (any, error) {
 		var in restapi.Registration
-		if err := json.NewDecoder(io.LimitReader(body, maxRegistration)).Decode(&in); err != nil {
+		if err := json.NewDecoder(io.LimitReader(r.Body, maxRegistration)).Decode(&in); err != nil {
 			return nil, refusal.New(refusal.Invalid, "the keys to register cannot be read: %s", err)
 		}
 		if err := checkKeys(in.EncryptionKeys); err != nil {
@@ -40,7 +40,7 @@ func (s *Service) mountEncryption(mux *http.ServeMux) {
 		var answer *restapi.Encryption
 		// Others write the status of the same object all the time.
 		err := retry.RetryOnConflict(retry.DefaultBackoff, func() (err error) {
-			answer, err = s.register(ctx, who.Cluster, in)
+			answer, err = s.register(r.Context(), who.Cluster, in)
 			return err
 		})
 		if apierrors.IsConflict(err) {

@@ -34,7 +34,7 @@ type Service struct {
 	// Keys are the konnectors' credentials.
 	Keys Keyring
 	// Agents lets konnectors in.
-	Agents Agents
+	Konnectors *requests.Konnectors
 	// MaxClusters is how many clusters one person may have; 0 means any number.
 	MaxClusters int
 	// KonnectorSeen is when a cluster's konnector was here last; zero when that

@@ -1,6 +1,6 @@
-// Package requests serves JSON requests of people: it finds out who asks before anything
-// else, bounds how often one person asks and for how long, and reads bodies strictly. What
-// the requests do is not its business.
+// Package requests serves JSON requests of people, and of clusters' konnectors: it finds
+// out who asks before anything else, bounds how often one person asks and for how long, and
+// reads people's bodies strictly. What the requests do is not its business.
 package requests
 
 import (

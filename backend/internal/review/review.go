@@ -44,11 +44,14 @@ type Git interface {
 
 // Service serves the review of proposed changes.
 type Service struct {
-	Requests *requests.Server
-	Access   Access
+	Requests   *requests.Server
+	Konnectors *requests.Konnectors
+	Access     Access
 	// Control reads ClusterBindings and templates.
 	Control client.Reader
 	Git     Git
+	// PublicURL is the backend's, where people look at changes.
+	PublicURL string
 	// Elsewhere gives where changes of a cluster are reviewed; nil if that is here.
 	Elsewhere func(cluster string) string
 	Log       *slog.Logger
@@ -65,6 +68,7 @@ func (s *Service) Mount(mux *http.ServeMux) {
 	mux.Handle("GET "+path+"/changes/{branch...}", s.Requests.Handle(requests.Timeout, func(_ http.ResponseWriter, r *http.Request, who login.Identity) (any, error) {
 		return s.Change(r.Context(), who, r.PathValue("id"), Prefix+r.PathValue("branch"))
 	}))
+	mux.Handle("GET "+path+"/proposal", s.Konnectors.Handle(s.proposal))
 	mux.Handle("POST "+path+"/reviews", s.Requests.Handle(requests.Timeout, func(w http.ResponseWriter, r *http.Request, who login.Identity) (any, error) {
 		var in restapi.Review
 		if err := requests.Decode(w, r, &in); err != nil {
@@ -91,6 +95,31 @@ func (s *Service) Changes(ctx context.Context, who login.Identity, cluster strin
 		changes[i] = summary(&found[i])
 	}
 	return changes, nil
+}
+
+// proposal tells a konnector what became of what it has proposed.
+func (s *Service) proposal(r *http.Request, who access.Caller) (any, error) {
+	branch, commit := r.URL.Query().Get("branch"), r.URL.Query().Get("commit")
+	if !strings.HasPrefix(branch, Prefix) || !hash.MatchString(commit) {
+		return nil, refusal.New(refusal.Invalid, "branch and commit: name a branch %s… and the whole hash of a commit", Prefix)
+	}
+	outcome, err := s.Git.Outcome(r.Context(), who.Cluster, branch, commit)
+	if err != nil {
+		return nil, trouble(err)
+	}
+	answer := restapi.Proposal{State: restapi.ProposalOpen, Page: s.PublicURL + "/clusters/" + who.Cluster + "/" + branch}
+	if s.Elsewhere != nil {
+		answer.Page = s.Elsewhere(who.Cluster)
+	}
+	switch {
+	case outcome.Merged:
+		answer.State = restapi.ProposalMerged
+	case outcome.Closed:
+		answer.State = restapi.ProposalClosed
+	case outcome.Rejection != nil:
+		answer.State, answer.By, answer.Message = restapi.ProposalRejected, outcome.Rejection.By, outcome.Rejection.Message
+	}
+	return answer, nil
 }
 
 func summary(c *githost.Change) restapi.Change {
@@ -236,10 +265,10 @@ func (s *Service) judge(ctx context.Context, caller access.Caller, c *githost.Ch
 	if err != nil {
 		return may, err
 	}
-	own := slices.Contains(c.ProposedBy(), caller.Name)
+	own := partIn(c, caller)
 	if lacking != "" {
 		may.approve = refusal.New(refusal.Forbidden, "you (%s) may not approve changes of %s: the cluster's owner lets you with kubectl gitbind share approve", caller.Name, lacking)
-		if !own {
+		if own == "" {
 			may.reject = may.approve
 		}
 		if may.comment = may.reject; may.comment != nil {
@@ -258,7 +287,7 @@ func (s *Service) judge(ctx context.Context, caller access.Caller, c *githost.Ch
 }
 
 // blocked says why a change cannot be approved by somebody who has the right.
-func (s *Service) blocked(ctx context.Context, caller access.Caller, c *githost.Change, own bool) (blocked, err error) {
+func (s *Service) blocked(ctx context.Context, caller access.Caller, c *githost.Change, own string) (blocked, err error) {
 	switch {
 	case c.Unrelated:
 		return refusal.New(refusal.Conflict, "%s has no commit in common with main: begin it anew on top of main", c.Branch), nil
@@ -268,8 +297,8 @@ func (s *Service) blocked(ctx context.Context, caller access.Caller, c *githost.
 		return refusal.New(refusal.Conflict, "it is too much for one person to have looked at (at most %d files and %d commits): propose it in parts, or merge and push it with git", githost.MaxChangedFiles, githost.MaxChangeCommits), nil
 	case len(c.Files) == 0:
 		return refusal.New(refusal.Conflict, "main has all of it already: reject it, and the branch can be deleted"), nil
-	case own:
-		return refusal.New(refusal.Forbidden, "you (%s) have pushed a part of it: somebody else approves it", caller.Name), nil
+	case own != "":
+		return refusal.New(refusal.Forbidden, "you (%s) have %s a part of it: somebody else approves it", caller.Name, own), nil
 	case len(c.ProposedBy()) == 0 && !ofKonnector(caller.Cluster, c):
 		return refusal.New(refusal.Conflict, "it was pushed before it was recorded who pushes what: add a commit and push again"), nil
 	}
@@ -282,6 +311,21 @@ func (s *Service) blocked(ctx context.Context, caller access.Caller, c *githost.
 			"git fetch, git switch --detach origin/main, git merge --no-ff -S origin/%s, git push origin HEAD:main", c.Branch), nil
 	}
 	return nil, nil
+}
+
+// partIn says what part a person has in a change: "" for none. What was made in the app
+// cluster is the person's as far as the cluster knows them by the same name.
+func partIn(c *githost.Change, caller access.Caller) string {
+	if slices.Contains(c.ProposedBy(), caller.Name) {
+		return "pushed"
+	}
+	name, email := contract.Identity(caller.Name, caller.Cluster)
+	for _, made := range c.Commits {
+		if made.Email == email || slices.Contains(made.With, fmt.Sprintf("%s <%s>", name, email)) {
+			return "made"
+		}
+	}
+	return ""
 }
 
 // ofKonnector tells whether the konnector made the head: the host refuses its address from

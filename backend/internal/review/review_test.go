@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -37,6 +39,7 @@ type world struct {
 	// roles are "<user> <role> <name of a part>", as RBAC has them.
 	roles    []string
 	change   githost.Change
+	outcome  githost.Outcome
 	recorded []githost.Event
 	merged   []githost.Merge
 	fails    error
@@ -71,6 +74,10 @@ func (w *world) Changes(context.Context, string) ([]githost.Change, error) {
 func (w *world) Change(context.Context, string, string) (*githost.Change, error) {
 	c := w.change
 	return &c, w.fails
+}
+
+func (w *world) Outcome(context.Context, string, string, string) (githost.Outcome, error) {
+	return w.outcome, w.fails
 }
 
 func (w *world) Record(_ context.Context, _, _, _ string, e githost.Event) error {
@@ -161,6 +168,65 @@ func TestWhoMayDoWhat(t *testing.T) {
 		}
 		if shown.MayComment != (c.comment == "") || shown.MayReject != (c.reject == "") || shown.MayApprove != (c.approve == "") || err == nil && (shown.Blocked == "") != (c.approve == "") {
 			t.Errorf("%s is shown %+v", c.who, shown)
+		}
+	}
+}
+
+// Who changed a claim in the app cluster approves that no more than who pushed it, as far
+// as both know them by one name.
+func TestNobodyApprovesWhatTheyChangedInTheCluster(t *testing.T) {
+	author := func(user string) (name, email string) { return contract.Identity(user, cluster) }
+	_, konnector := contract.ComponentIdentity(contract.Konnector, cluster)
+	for _, c := range []struct {
+		what   string
+		commit githost.Commit
+		own    bool
+	}{
+		{"grace alone", githost.Commit{}, true},
+		{"dave, and grace with him", githost.Commit{With: []string{"grace <grace@" + contract.ClusterDomain(cluster) + ">"}}, true},
+		{"dave", githost.Commit{}, false},
+		{"the konnector", githost.Commit{Email: konnector}, false},
+	} {
+		w := newWorld()
+		if c.commit.Email == "" {
+			user, _, _ := strings.Cut(strings.ReplaceAll(c.what, ",", ""), " ")
+			c.commit.Author, c.commit.Email = author(user)
+		}
+		c.commit.Hash = seenHead
+		w.change.Commits, w.change.Events = []githost.Commit{c.commit}, nil
+		_, err := w.service(t, nil).Review(t.Context(), login.Identity{Username: "grace"}, cluster, verdict(restapi.VerdictApprove))
+		if c.own != (err != nil) || c.own && !strings.Contains(err.Error(), "you (grace) have made a part of it: somebody else approves it") {
+			t.Errorf("made by %s: %v", c.what, err)
+		}
+	}
+}
+
+func TestAKonnectorIsToldWhatBecameOfWhatItProposed(t *testing.T) {
+	const branch = "changes/databases.example.com/team-a/orders"
+	for _, c := range []struct {
+		outcome githost.Outcome
+		want    restapi.Proposal
+	}{
+		{githost.Outcome{}, restapi.Proposal{State: restapi.ProposalOpen}},
+		{githost.Outcome{Merged: true}, restapi.Proposal{State: restapi.ProposalMerged}},
+		{githost.Outcome{Closed: true}, restapi.Proposal{State: restapi.ProposalClosed}},
+		{githost.Outcome{Rejection: &githost.Event{By: "carol", Message: "Too big."}}, restapi.Proposal{State: restapi.ProposalRejected, By: "carol", Message: "Too big."}},
+	} {
+		w := newWorld()
+		w.outcome = c.outcome
+		s := w.service(t, nil)
+		s.PublicURL = "https://gitbind.example"
+		c.want.Page = "https://gitbind.example/clusters/" + cluster + "/" + branch
+		ask := func(query string) (any, error) {
+			return s.proposal(httptest.NewRequest(http.MethodGet, "/v1/clusters/"+cluster+"/proposal?"+query, nil), access.Caller{Role: access.Konnector, Cluster: cluster})
+		}
+		if got, err := ask("branch=" + branch + "&commit=" + seenHead); err != nil || got != c.want {
+			t.Errorf("%+v, %v, want %+v", got, err, c.want)
+		}
+		for _, query := range []string{"", "branch=main&commit=" + seenHead, "branch=" + branch + "&commit=HEAD", "branch=" + branch} {
+			if got, err := ask(query); !refusal.Is(err, refusal.Invalid) {
+				t.Errorf("%q: %+v, %v", query, got, err)
+			}
 		}
 	}
 }

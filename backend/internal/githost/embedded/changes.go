@@ -22,6 +22,7 @@ import (
 
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/githost"
+	"gitbind.dev/gitbridge/api/restapi"
 )
 
 var _ githost.Changes = (*Host)(nil)
@@ -352,7 +353,12 @@ func readPatch(out *bufio.Reader, files []githost.FileChange) error {
 // Record implements githost.Changes.
 func (h *Host) Record(ctx context.Context, cluster, branch, head string, e githost.Event) error {
 	return h.changing(ctx, cluster, branch, head, func(ctx context.Context, repo *repository, _, at plumbing.Hash) error {
-		return repo.addEvents(ctx, map[string][]githost.Event{at.String(): {e}}, h.now())
+		err := repo.addEvents(ctx, map[string][]githost.Event{at.String(): {e}}, h.now())
+		if err == nil && e.Kind == githost.EventRejected && h.cfg.Moved != nil {
+			// The konnector that proposed it hears of it, though the branch is where it was.
+			h.cfg.Moved(cluster, restapi.RefEvent{Ref: "refs/heads/" + branch, Hash: head})
+		}
+		return err
 	})
 }
 

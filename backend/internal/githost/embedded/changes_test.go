@@ -269,6 +269,39 @@ func TestARejectedChangeMayBeDeleted(t *testing.T) {
 	s.fsck(t)
 }
 
+// What became of a commit that was proposed, through its life.
+func TestTheOutcomeOfAProposedCommit(t *testing.T) {
+	t.Parallel()
+	s, c := propose(t)
+	commit := s.look(t).Head
+	outcome := func(what, branch, commit string, want githost.Outcome) {
+		t.Helper()
+		got, err := s.Outcome(t.Context(), cluster, branch, commit)
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%s (%v):\n%s", what, err, diff)
+		}
+	}
+	outcome("open", proposed, commit, githost.Outcome{})
+	outcome("a commit that nobody pushed", proposed, strings.Repeat("1", 40), githost.Outcome{})
+	outcome("a branch that nobody pushed", "changes/db/team-a/none", strings.Repeat("1", 40), githost.Outcome{Closed: true})
+	rejection := githost.Event{Kind: githost.EventRejected, By: bob, At: reviewed, Message: "Too big."}
+	if err := s.Record(t.Context(), cluster, proposed, commit, rejection); err != nil {
+		t.Fatal(err)
+	}
+	rejection.Commit = commit
+	outcome("rejected", proposed, commit, githost.Outcome{Rejection: &rejection})
+	c.commit("Better", map[string]string{dbA: "plan: medium\nsize: 1\n"})
+	c.pushed("HEAD:" + proposed)
+	outcome("another head", proposed, commit, githost.Outcome{})
+	if _, err := s.approve(t, s.look(t)); err != nil {
+		t.Fatal(err)
+	}
+	outcome("merged", proposed, commit, githost.Outcome{Merged: true})
+	if _, err := s.Outcome(t.Context(), cluster, "main", commit); !errors.Is(err, githost.ErrNotFound) {
+		t.Errorf("of main: %v", err)
+	}
+}
+
 func TestWhoPushesIsRecordedAndNobodyElseWritesThat(t *testing.T) {
 	t.Parallel()
 	s, rights, c := sharing(t)

@@ -120,8 +120,8 @@ func (c *check) update(cmd command) error {
 }
 
 // removal refuses a delete that loses commits: conflicts/… keeps what lost, and
-// changes/… what was proposed, and neither agent deletes any. What main has is
-// nothing that could be lost, and what was rejected nothing that is waited for.
+// changes/… what was proposed. What main has is nothing that could be lost, and what was
+// rejected, or withdrawn by the konnector that proposed it, nothing that is waited for.
 func (c *check) removal(cmd command) error {
 	main, err := readRef(c.repo.dir, mainRef)
 	if err != nil {
@@ -136,12 +136,33 @@ func (c *check) removal(cmd command) error {
 	if !strings.HasPrefix(cmd.Ref, changesPrefix) {
 		return &ruling{cmd.Ref, "main does not have its commits, which would be lost: it stays until it is merged, or until the platform's operator removes it"}
 	}
+	if c.caller.Role == access.Konnector {
+		if own, err := c.isOwn(cmd.Old, main); err != nil || own {
+			return err
+		}
+	}
 	head := cmd.Old.String()
 	events, err := c.repo.events(c.ctx, []string{head})
 	if err != nil || (&githost.Change{Head: head, Events: events[head]}).Rejected() {
 		return err
 	}
 	return &ruling{cmd.Ref, "main does not have its commits, which would be lost: it stays until it is merged or rejected (kubectl gitbind review)"}
+}
+
+// isOwn tells whether the konnector made all commits of a change that main does not have:
+// it withdraws what it has proposed. The host refuses its address from anybody else.
+func (c *check) isOwn(head, main plumbing.Hash) (bool, error) {
+	commits, err := c.repo.commitsBetween(c.ctx, []plumbing.Hash{head}, some(main), githost.MaxChangeCommits+1)
+	if err != nil || len(commits) > githost.MaxChangeCommits {
+		return false, err
+	}
+	for _, name := range commits {
+		made, err := c.commit(name)
+		if err != nil || identRule(c.caller, "committer", made.Committer) != "" {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // walk goes from the new head down: fresh are the commits that the push brings,

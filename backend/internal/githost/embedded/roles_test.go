@@ -186,6 +186,12 @@ func TestH10_WhatLostOrWasProposedCannotBeDeletedBeforeMainHasIt(t *testing.T) {
 	konnector.commit("what lost", map[string]string{claimPath: "plan: small\n"})
 	konnector.pushed("HEAD:conflicts/b/team-a/orders/1", "HEAD:changes/b/team-a/orders")
 	owner.git("fetch", "-q")
+	// A part of it is somebody else's.
+	owner.git("checkout", "-q", "-b", "more", "origin/changes/b/team-a/orders")
+	owner.commit("what is better", map[string]string{claimPath: "plan: nano\n"})
+	owner.pushed("HEAD:changes/b/team-a/orders")
+	owner.git("fetch", "-q")
+	konnector.git("fetch", "-q")
 	for _, c := range []*clone{konnector, owner} {
 		for _, branch := range []string{"conflicts/b/team-a/orders/1", "changes/b/team-a/orders"} {
 			c.refused(words, ":"+branch)
@@ -199,10 +205,25 @@ func TestH10_WhatLostOrWasProposedCannotBeDeletedBeforeMainHasIt(t *testing.T) {
 	owner.refused("this would rewrite history", "--force", "HEAD:conflicts/b/team-a/orders/1")
 
 	owner.git("checkout", "-q", "-f", "-B", "main", "origin/main")
-	owner.git("merge", "-q", "--no-ff", "-m", "as it was", "origin/conflicts/b/team-a/orders/1")
+	owner.git("merge", "-q", "--no-ff", "-m", "as it was", "origin/conflicts/b/team-a/orders/1", "origin/changes/b/team-a/orders")
 	owner.pushed("HEAD:main")
 	owner.pushed(":conflicts/b/team-a/orders/1")
 	konnector.git("fetch", "-q", "--prune")
+	konnector.pushed(":changes/b/team-a/orders")
+	s.fsck(t)
+}
+
+// The konnector withdraws what it has proposed itself, which nobody else may.
+func TestTheKonnectorWithdrawsWhatItHasProposed(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	konnector, owner := s.clone(t, access.Konnector), s.clone(t, access.Owner)
+	konnector.commit("order", map[string]string{claimPath: "plan: small\n"})
+	konnector.commit("more", map[string]string{claimPath: "plan: big\n"})
+	konnector.pushed("HEAD:changes/b/team-a/orders", "HEAD:conflicts/b/team-a/orders/1")
+	owner.git("fetch", "-q")
+	owner.refused("main does not have its commits", ":changes/b/team-a/orders")
+	konnector.refused("main does not have its commits", ":conflicts/b/team-a/orders/1")
 	konnector.pushed(":changes/b/team-a/orders")
 	s.fsck(t)
 }

@@ -1,0 +1,41 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"os/exec"
+
+	"github.com/go-git/go-git/v5/plumbing"
+
+	"gitbind.dev/backend/internal/githost"
+)
+
+// Outcome implements githost.Changes.
+func (h *Host) Outcome(ctx context.Context, cluster, branch, commit string) (outcome githost.Outcome, err error) {
+	ref, err := changeRef(branch)
+	if err != nil {
+		return githost.Outcome{}, err
+	}
+	err = h.reading(ctx, cluster, "main", func(ctx context.Context, repo *repository, main string) (err error) {
+		outcome, err = repo.outcome(ctx, ref, plumbing.NewHash(commit), plumbing.NewHash(main))
+		return err
+	})
+	return outcome, err
+}
+
+func (r *repository) outcome(ctx context.Context, ref string, commit, main plumbing.Hash) (githost.Outcome, error) {
+	merged, err := r.isAncestor(ctx, commit, main)
+	if ended := (*exec.ExitError)(nil); errors.As(err, &ended) && ended.Exited() {
+		// The repository does not have the commit.
+		merged, err = false, nil
+	}
+	if err != nil || merged {
+		return githost.Outcome{Merged: merged}, err
+	}
+	head, err := readRef(r.dir, ref)
+	if err != nil || head.IsZero() {
+		return githost.Outcome{Closed: true}, err
+	}
+	events, err := r.events(ctx, []string{head.String()})
+	return githost.Outcome{Rejection: (&githost.Change{Head: head.String(), Events: events[head.String()]}).Rejection()}, err
+}

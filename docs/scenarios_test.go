@@ -96,10 +96,18 @@ var scenarios = []struct{ number, what string }{
 	{"D30", "a kubectl edit during a write from Git"},
 	{"D31", "killed between push and base, then edited again"},
 	{"D32", "kubectl replace, saved YAML restored, a forged annotation"},
+	{"E1", "where changes are reviewed, an apply is proposed and says so on the object"},
+	{"E2", "what is approved is applied in both clusters"},
+	{"E3", "what is rejected is said, and kept or reverted"},
+	{"E4", "edited while in review"},
+	{"E5", "two people on one claim"},
+	{"E6", "main moves underneath"},
+	{"E7", "a change that becomes empty, or is withdrawn"},
+	{"E9", "an emergency passes over the review, and is recorded"},
 }
 
 // numbered are tests, and parts of tests, with a scenario's number in the name.
-var numbered = regexp.MustCompile(`(?m)^func (Test([A-D]\d+)_\w+)\(|t\.Run\("(([A-D]\d+)_[^"]+)"`)
+var numbered = regexp.MustCompile(`(?m)^func (Test([A-E]\d+)_\w+)\(|t\.Run\("(([A-E]\d+)_[^"]+)"`)
 
 // TestEachScenarioHasATest checks that the index is complete and says what is
 // there.

@@ -359,7 +359,10 @@ func TestAttribution(t *testing.T) {
 		c.want(t, "people", map[string]string{changedBy: "alice", deletion: "true"})
 		c.bob.update(t, "people", annotate("gitbind.dev/resolve", "file.0123456789"))
 		c.bob.update(t, "people", annotate("gitbind.dev/pause", "true"))
-		c.want(t, "people", map[string]string{changedBy: "alice", deletion: "true", "gitbind.dev/resolve": "file.0123456789", "gitbind.dev/pause": "true"})
+		c.bob.update(t, "people", annotate("gitbind.dev/emergency", "disk full"))
+		c.want(t, "people", map[string]string{
+			changedBy: "alice", deletion: "true", "gitbind.dev/resolve": "file.0123456789", "gitbind.dev/pause": "true", "gitbind.dev/emergency": "disk full",
+		})
 		c.bob.update(t, "people", func(u *unstructured.Unstructured) { u.SetAnnotations(nil) })
 		c.want(t, "people", map[string]string{changedBy: "alice"})
 	})

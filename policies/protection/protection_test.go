@@ -156,4 +156,5 @@ func TestWhatTakesClaimsAlongIsNotDeletedByASlip(t *testing.T) {
 		c.allowed(b)
 	})
 	t.Run("claims that are written in Git", func(t *testing.T) { c.writtenInGit(t, bound, other) })
+	t.Run("E9: changes that pass over a review", func(t *testing.T) { c.emergency(t, bound, other) })
 }

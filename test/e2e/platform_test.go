@@ -35,6 +35,7 @@ func TestTwoClusters(t *testing.T) {
 	t.Run("every kind of bad file is refused by name and stops nothing", func(t *testing.T) { testBadFiles(t, alice) })
 	t.Run("D2_a pull request adds and changes and removes a claim", func(t *testing.T) { testPullRequest(t, alice) })
 	t.Run("D2_two people order and change and cancel a service by reviewed changes", func(t *testing.T) { testReviews(t, alice, bob) })
+	t.Run("E2_what kubectl changes is approved by somebody else", func(t *testing.T) { testReviewedApply(t, alice, bob) })
 	t.Run("D9_the backend is down and comes back", func(t *testing.T) { testBackendDown(t, alice) })
 	t.Run("D8_the control plane's API server is down and comes back", func(t *testing.T) { testControlPlaneDown(t, alice) })
 	t.Run("agents restart and write nothing", func(t *testing.T) { testRestart(t, alice) })
@@ -224,6 +225,68 @@ func testReviews(t *testing.T, alice, bob *tenant) {
 	out := must(t)(alice.Git(ctx, alice.user, filepath.Join(alice.GitDir, alice.id+".git"), "log", "--first-parent", "--format=%an: %s", "--", path))
 	if want := "oidc:" + env.Bob + ": Merge changes/" + name + "\n"; out != strings.Repeat(want, 3) {
 		t.Errorf("main's history of it is\n%swant three times\n%s", out, want)
+	}
+	alice.plugin(t, "unshare", "--user", env.Bob)
+}
+
+// testReviewedApply has somebody use kubectl in a namespace where changes are reviewed, and
+// Bob say what becomes of them.
+func testReviewedApply(t *testing.T, alice, bob *tenant) {
+	ctx := t.Context()
+	const binding, namespace = "postgresqlinstances.anynines.com", "team-reviewed"
+	must(t)(alice.Kubectl(ctx, alice.admin(), "create", "namespace", namespace))
+	must(t)(alice.Kubectl(ctx, alice.admin(), "label", "namespace", namespace, "gitbind.dev/changes=PullRequest"))
+	alice.plugin(t, "share", "approve", "--user", env.Bob, "--binding", "postgresqlinstances", "-n", namespace, "--yes")
+	review := func(args ...string) (string, error) {
+		return alice.Plugin(ctx, bob.user, bob.admin(), append([]string{"review", "--url", alice.BackendURL, "--cluster-name", alice.id, binding + "/" + namespace + "/by-kubectl"}, args...)...)
+	}
+	condition := func(kind, reason string) (message string) {
+		t.Helper()
+		return eventually(t, kind+" is "+reason, func(ctx context.Context) (string, bool) {
+			out, err := alice.Kubectl(ctx, alice.admin(), "get", "postgresqlinstance", "by-kubectl", "-n", namespace, "-o",
+				`jsonpath={.status.gitbind.conditions[?(@.type=="`+kind+`")].reason}: {.status.gitbind.conditions[?(@.type=="`+kind+`")].message}`)
+			return out, err == nil && strings.HasPrefix(out, reason+": ")
+		})
+	}
+	approve := func(words string) {
+		t.Helper()
+		shown := eventually(t, "Bob sees the change", func(context.Context) (string, bool) {
+			out, err := review()
+			return out, err == nil && strings.Contains(out, words)
+		})
+		_, head, _ := strings.Cut(shown, "--approve --head ")
+		must(t)(review("--approve", "--head", strings.TrimSpace(head)))
+	}
+	order := func(plan string) {
+		alice.apply(t, strings.Replace(manifest("by-kubectl", plan), "team-a", namespace, 1))
+	}
+
+	order(small)
+	if message := condition("AwaitingReview", "Proposed"); !strings.Contains(message, alice.BackendURL+"/clusters/"+alice.id+"/changes/"+binding+"/"+namespace+"/by-kubectl") {
+		t.Errorf("it does not say where it is looked at: %s", message)
+	}
+	must(t)(review("--reject", "-m", "Take the smallest one."))
+	if message := condition("Held", "Rejected"); !strings.Contains(message, "oidc:"+env.Bob) || !strings.Contains(message, "Take the smallest one.") {
+		t.Errorf("it does not say who rejected it, and why: %s", message)
+	}
+	order(nano)
+	condition("AwaitingReview", "Proposed")
+	if out := must(t)(alice.Kubectl(ctx, alice.Control(), "get", "postgresqlinstances", "-A", "-o", "name")); strings.Contains(out, "by-kubectl") {
+		t.Errorf("it is ordered before anybody has approved it: %s", out)
+	}
+	approve("orders PostgresqlInstance " + namespace + "/by-kubectl")
+	alice.until(t, alice.control, "what is approved is on the control plane", has("by-kubectl", nano))
+	condition("Committed", "Committed")
+	condition("AwaitingReview", "None")
+
+	must(t)(alice.Kubectl(ctx, alice.admin(), "delete", "postgresqlinstance", "by-kubectl", "-n", namespace, "--wait=false"))
+	condition("AwaitingReview", "Proposed")
+	approve("cancels PostgresqlInstance " + namespace + "/by-kubectl")
+	gone := func(e platform.Event) bool { return e.Type == watch.Deleted && e.Object.GetName() == "by-kubectl" }
+	alice.until(t, alice.control, "the service is gone", gone)
+	alice.until(t, alice.app, "the claim is gone", gone)
+	if out := must(t)(alice.Git(ctx, alice.user, filepath.Join(alice.GitDir, alice.id+".git"), "branch", "--list", "changes/*")); strings.Contains(out, namespace) {
+		t.Errorf("branches are left: %s", out)
 	}
 	alice.plugin(t, "unshare", "--user", env.Bob)
 }

@@ -34,6 +34,7 @@ type Host struct {
 	down      bool
 	before    func(*http.Request) // may be nil
 	passwords map[string]string   // by repository
+	api       http.Handler        // may be nil
 	listeners map[chan Moved]string
 }
 
@@ -140,14 +141,23 @@ func (h *Host) SetBefore(before func(*http.Request)) {
 	h.before = before
 }
 
+// SetAPI lets a handler answer what is asked of the backend, below /v1, but for events.
+func (h *Host) SetAPI(api http.Handler) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.api = api
+}
+
 func (h *Host) serve(w http.ResponseWriter, r *http.Request) {
 	h.Requests.Add(1)
 	repository := r.URL.Query().Get("cluster")
 	if rest, ok := strings.CutPrefix(r.URL.Path, "/git/"); ok {
 		repository, _, _ = strings.Cut(rest, ".git/")
+	} else if rest, ok := strings.CutPrefix(r.URL.Path, "/v1/clusters/"); ok {
+		repository, _, _ = strings.Cut(rest, "/")
 	}
 	h.mu.Lock()
-	down, before, want := h.down, h.before, h.passwords[repository]
+	down, before, api, want := h.down, h.before, h.api, h.passwords[repository]
 	h.mu.Unlock()
 	_, got, _ := r.BasicAuth()
 	switch {
@@ -158,6 +168,9 @@ func (h *Host) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	case r.URL.Path == "/v1/events":
 		h.events(w, r, repository)
+		return
+	case api != nil && strings.HasPrefix(r.URL.Path, "/v1/"):
+		api.ServeHTTP(w, r)
 		return
 	}
 	if before != nil {

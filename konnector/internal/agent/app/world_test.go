@@ -69,6 +69,8 @@ type world struct {
 	metadataKeys []string
 	// offer is what it says for people.
 	offer *v1alpha1.Offer
+	// changes is how changes come to main.
+	changes v1alpha1.Changes
 }
 
 // newWorld makes everything but the konnector's process.
@@ -351,7 +353,7 @@ func (w *world) publish(change func(*apiextensionsv1.CustomResourceDefinition)) 
 		TypeMeta:   metav1.TypeMeta{APIVersion: "gitbind.dev/v1alpha1", Kind: "APIServiceExport"},
 		ObjectMeta: metav1.ObjectMeta{Name: w.binding},
 		Spec:       v1alpha1.APIServiceExportSpec{Template: "postgresql", API: v1alpha1.ExportedAPI{Group: w.group, Version: "v1", Resource: w.plural}},
-		Status:     v1alpha1.APIServiceExportStatus{CRD: &runtime.RawExtension{Raw: raw}, MetadataKeys: w.metadataKeys, Offer: w.offer},
+		Status:     v1alpha1.APIServiceExportStatus{CRD: &runtime.RawExtension{Raw: raw}, MetadataKeys: w.metadataKeys, Changes: w.changes, Offer: w.offer},
 	})
 	w.must(err)
 	w.put(w.bridge, "publish", contract.ExportPath(w.binding), data)

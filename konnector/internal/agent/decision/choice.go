@@ -22,7 +22,12 @@ func (f Facts) choices(why Reason) []choice.Choice {
 		return []choice.Choice{choice.Keep, choice.Delete}
 	case DeletedAndChanged, FileCameBack, NamespaceDeleted, APIDeleted, OwnerDeleted:
 		return []choice.Choice{choice.Delete, choice.Release}
+	case Rejected:
+		return f.rejectedChoices()
 	case ManyWrites:
+		if f.File == nil {
+			return []choice.Choice{choice.Cluster}
+		}
 		if f.Writer == v1alpha1.WriterGit {
 			return []choice.Choice{choice.File}
 		}

@@ -70,6 +70,14 @@ type Facts struct {
 
 	// Writer says who may change claims of this API; "" is Both.
 	Writer v1alpha1.Writer
+	// Review says that changes that are made in this cluster are proposed, and come to main
+	// once somebody has approved them, and OnRejection what becomes of the object
+	// otherwise; "" is Keep. Emergency is why a change cannot wait for that; "" if it can.
+	Review      bool
+	OnRejection v1alpha1.OnRejection
+	Emergency   string
+	// Proposed is what was proposed last, nil for nothing.
+	Proposed *Proposed
 	// Elsewhere says, in words, that the claim's namespace does not belong to the
 	// Connection; "" when it does.
 	Elsewhere string
@@ -106,6 +114,8 @@ type Facts struct {
 	// Removal is the guard's verdict on the claim's removal, nil before it was asked
 	// for.
 	Removal *guard.Verdict
+	// Verdict is what became of Proposed, nil before it was asked for.
+	Verdict *Verdict
 }
 
 // Lost is a conflict that Git won.
@@ -179,6 +189,20 @@ const (
 	Write Action = "Write"
 	// Merge puts what both sides changed into the file and into the object.
 	Merge Action = "Merge"
+	// WriteMerged puts what both sides changed into the object alone: main has it once it
+	// is approved.
+	WriteMerged Action = "WriteMerged"
+	// Propose puts the object's version, or the removal of its file, on a branch.
+	Propose Action = "Propose"
+	// AwaitReview: nothing is done until somebody has approved what was proposed.
+	AwaitReview Action = "AwaitReview"
+	// RebaseProposed keeps as base what was proposed: main had it, and says something else
+	// since.
+	RebaseProposed Action = "RebaseProposed"
+	// Revert puts the file's version into the object, whose own was rejected.
+	Revert Action = "Revert"
+	// Withdraw takes back what was proposed, as there is nothing to approve any more.
+	Withdraw Action = "Withdraw"
 	// GiveWay keeps the object's version on a branch, and puts the file's version
 	// into the object.
 	GiveWay Action = "GiveWay"
@@ -213,6 +237,7 @@ const (
 	AskMerge     Question = "Merge"
 	AskFlips     Question = "Flips"
 	AskRemoval   Question = "Removal"
+	AskVerdict   Question = "Verdict"
 )
 
 // Reason says in one word why a claim is held, or what it gave way to.
@@ -242,11 +267,13 @@ const (
 	NotServed         Reason = "NotServed"
 	GitWrites         Reason = "GitWrites"
 	ClusterWrites     Reason = "ClusterWrites"
+	Rejected          Reason = "Rejected"
 	Paused            Reason = "Paused"
 )
 
 // Decision is what to do. For a Hold it has the reason and a message; for Nothing
-// it has them while a conflict that the object lost is to be looked at.
+// it has them while a conflict that the object lost is to be looked at. For AwaitReview it
+// has a message.
 type Decision struct {
 	Action   Action
 	Question Question
@@ -276,14 +303,15 @@ func For(f Facts) Decision {
 		return f.elsewhere()
 	}
 	d := f.decide()
+	if d.Chosen == "" && (d.Action == Delete || d.Action == RemoveFile && !f.reviewed()) {
+		d = f.gate(d)
+	}
+	d = f.review(d)
 	if f.Replaced != "" && d.Action != Nothing && d.Action != Wait {
 		return f.hold(HistoryReplaced)
 	}
-	if f.ManyWrites != "" && d.Chosen == "" && f.File != nil && d.Action.writes() {
-		return f.hold(ManyWrites)
-	}
-	if d.Chosen == "" && (d.Action == Delete || d.Action == RemoveFile) {
-		return f.gate(d)
+	if f.ManyWrites != "" && d.Chosen == "" && (f.File != nil || f.Proposed != nil) && d.Action.writes() {
+		return f.review(f.hold(ManyWrites))
 	}
 	return d
 }
@@ -292,7 +320,7 @@ func For(f Facts) Decision {
 // answer it with a write of theirs.
 func (a Action) writes() bool {
 	switch a {
-	case Record, Commit, Write, Merge, GiveWay:
+	case Record, Commit, Write, Merge, WriteMerged, Propose, GiveWay:
 		return true
 	}
 	return false

@@ -52,6 +52,8 @@ func (f Facts) message(why Reason) string {
 		return f.gitWrites(file)
 	case ClusterWrites:
 		return f.clusterWrites(file)
+	case Rejected:
+		return f.rejectedMessage()
 	case Paused:
 		return fmt.Sprintf("This claim is paused: what changes here or in %s stays as it is. To go on: kubectl annotate this object %s-", file, v1alpha1.PauseAnnotation)
 	}
@@ -94,6 +96,7 @@ func (f Facts) lostMessage() string {
 	what := map[Reason]string{
 		BothExist: "This object and the file were made independently and differ",
 		GitWrites: "Claims of this API are written in Git only",
+		Rejected:  "A change of this object was rejected",
 	}[f.Lost.Reason]
 	if what == "" {
 		what = "This object and the file were both changed"

@@ -34,7 +34,7 @@ func (f Facts) present() Decision {
 	case contract.Equal(f.Live, f.File):
 		return f.inStep()
 	case f.Base == nil:
-		return f.whoChanged(do(Rebase), f.giveWay(BothExist))
+		return f.whoChanged(do(Rebase), f.bothExist())
 	case f.fileChanged() && !f.BaseCurrent:
 		// The file may be older than the object, as after a restored backup: what
 		// the object says may be nowhere else.
@@ -100,6 +100,15 @@ func (f Facts) fileAbsent() Decision {
 	default:
 		return f.hold(FileMissing)
 	}
+}
+
+// bothExist is for an object and a file of others that never agreed.
+func (f Facts) bothExist() Decision {
+	if f.Interrupted == AllPushed {
+		// What was proposed of the object is on main, and was changed there.
+		return f.fileAlone()
+	}
+	return f.giveWay(BothExist)
 }
 
 // bothChanged is for changes on both sides, of which the file's is by others.

@@ -47,7 +47,7 @@ var promises = []struct {
 	}},
 	{"an object is not overwritten when it has an edit that is not in Git", func(f Facts, d Decision) bool {
 		pushed := f.Interrupted == AllPushed && f.OwnWork == No
-		return d.Action == Write && (f.Base == nil || !contract.Equal(f.Live, f.Base) && !pushed || f.Touched && f.OwnWork != No && d.Chosen == "")
+		return d.Action == Write && (!pushed && (f.Base == nil || !contract.Equal(f.Live, f.Base)) || f.Touched && f.OwnWork != No && d.Chosen == "")
 	}},
 	{"a file from before what both agreed on undoes nothing", func(f Facts, d Decision) bool {
 		older := f.BaseCurrent && f.Continues != Yes && f.File != nil && !contract.Equal(f.File, f.Base)
@@ -77,7 +77,9 @@ var promises = []struct {
 		return f.Refusal != "" && (d.Action == Write || d.Action == Create || d.Action == GiveWay)
 	}},
 	{"the finalizer stays until the control plane says that nothing is left", func(f Facts, d Decision) bool {
-		return d.Action == Release && (!f.Terminating || d.Chosen != choice.Release && (f.Gone != Yes || f.File != nil || f.Problem != nil))
+		// As an operator has chosen for each removal that is rejected.
+		reverted := f.Review && f.OnRejection == v1alpha1.OnRejectionRevert && f.Verdict != nil && (f.Verdict.State == VerdictRejected || f.Verdict.State == VerdictClosed)
+		return d.Action == Release && (!f.Terminating || d.Chosen != choice.Release && !reverted && (f.Gone != Yes || f.File != nil || f.Problem != nil))
 	}},
 	{"nothing is written in either direction while main's history is in doubt", func(f Facts, d Decision) bool {
 		return f.Replaced != "" && d.Action != Hold && d.Action != Nothing && d.Action != Wait

@@ -23,7 +23,7 @@ func NewKonnector(to prometheus.Registerer) (*Konnector, error) {
 	r := &shared.Registry{Registerer: to}
 	k := &Konnector{
 		git:     shared.NewGit(r),
-		claims:  r.Gauge("gitbind_konnector_claims", "Claims by where they are: InSync (object and file agree), Waiting (for Git, or until a service is gone), Rejected (the Git host's rules refuse the commit) or Held.", "cluster", "binding", "state"),
+		claims:  r.Gauge("gitbind_konnector_claims", "Claims by where they are: InSync (object and file agree), Waiting (for Git, or until a service is gone), Rejected (the Git host's rules refuse the commit), AwaitingReview (a change is proposed, and nobody has approved it) or Held.", "cluster", "binding", "state"),
 		actions: r.Counter("gitbind_konnector_actions_total", "What was done to bring claims and files in step, by the word of the decision: Commit, Write, Create, Delete …", "cluster", "binding", "action"),
 		holds:   r.Counter("gitbind_konnector_holds_total", "Claims that began to wait for a person, by reason. ManyRemovals are trips of the breaker.", "cluster", "binding", "reason"),
 	}

@@ -3,6 +3,7 @@ package repository
 import (
 	"context"
 	"iter"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,8 +14,9 @@ import (
 )
 
 const (
-	refMain   = "refs/heads/main"
-	refStatus = "refs/heads/status"
+	refHeads  = "refs/heads/"
+	refMain   = refHeads + "main"
+	refStatus = refHeads + "status"
 	// pollInterval is how often to look where no event tells.
 	pollInterval = time.Minute
 )
@@ -131,6 +133,10 @@ func (r *Repository) moved(ref string, tip store.Hash) {
 	case "":
 		// Connected again: anything may have happened meanwhile.
 		r.Wake()
+		ref = refHeads + contract.ChangesPrefix
+	}
+	if branch, ok := strings.CutPrefix(ref, refHeads); ok && strings.HasPrefix(branch, contract.ChangesPrefix) {
+		r.tell.each(func(string) *Change { return &Change{Proposed: branch} })
 	}
 }
 

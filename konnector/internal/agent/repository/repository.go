@@ -20,6 +20,7 @@ import (
 	"gitbind.dev/gitbridge/encryption"
 	"gitbind.dev/gitbridge/guard/facts"
 	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/konnector/internal/agent/decision"
 )
 
 // Remote is how a repository is reached.
@@ -30,6 +31,8 @@ type Remote struct {
 	// Listen, if not nil, calls onEvent for each ref that moves, until ctx
 	// ends, and onError with what does not work, nil when it works again.
 	Listen func(ctx context.Context, onEvent func(ref string, hash store.Hash), onError func(error))
+	// Verdict, if not nil, asks what became of a commit that was proposed on a branch.
+	Verdict func(ctx context.Context, branch, commit string) (decision.Verdict, error)
 }
 
 // Options say whose repository it is.

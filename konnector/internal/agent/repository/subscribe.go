@@ -21,6 +21,9 @@ type Change struct {
 	Request bool
 	// Observed says that the control plane has seen a newer main.
 	Observed bool
+	// Proposed is a branch changes/… of which there is news, contract.ChangesPrefix if there
+	// may be of any; "" for none.
+	Proposed string
 	// Recovered says that the repository can be reached again.
 	Recovered bool
 }

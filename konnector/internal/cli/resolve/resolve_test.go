@@ -132,6 +132,7 @@ func TestOutcome(t *testing.T) {
 		held       = `status: {gitbind: {hold: {reason: BothChanged, token: t1}}}`
 		heldAnew   = `status: {gitbind: {hold: {reason: FileRefused, token: t2}}}`
 		agreed     = `status: {gitbind: {commit: 4f1c2b3a9d, conditions: [{type: Committed, status: "True"}]}}`
+		proposed   = `status: {gitbind: {conditions: [{type: AwaitingReview, status: "True", message: nothing is done until somebody else approves it}]}}`
 		unsent     = `status: {gitbind: {conditions: [{type: Committed, status: "False", reason: RepositoryUnreachable}]}}`
 	)
 	for _, c := range []struct {
@@ -145,6 +146,7 @@ func TestOutcome(t *testing.T) {
 		{"said, the annotation still there", "file", answered + "\n" + agreed, "", ""},
 		{"acted", "file", unanswered + "\n" + agreed, "cluster and Git agree, at commit 4f1c2b3a", ""},
 		{"not pushed yet", "cluster", unanswered + "\n" + unsent, "", ""},
+		{"proposed", "cluster", answered + "\n" + proposed, "until somebody else approves it", ""},
 		{"edited meanwhile", "file", answered + "\n" + heldAnew, "", "nothing was done"},
 		{"acted, and held again", "file", unanswered + "\n" + heldAnew, "", "held again: FileRefused"},
 		{"another person was first", "cluster", answered + "\n" + held, "", "decided otherwise: file.t1"},

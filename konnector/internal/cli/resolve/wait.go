@@ -46,7 +46,11 @@ func (d decided) of(before types.UID, u *unstructured.Unstructured) outcome {
 	h := appcluster.StatusOf(u).Hold
 	answer := u.GetAnnotations()[v1alpha1.ResolveAnnotation]
 	mine := answer == d.choice.Answer(d.token)
+	review := appcluster.True(u, "AwaitingReview")
 	switch {
+	case h == nil && review != nil:
+		// The decision stays on it until then.
+		return outcome{done: true, said: review.Message}
 	case h != nil && h.Token != d.token && mine:
 		return outcome{failed: "the claim or main was changed meanwhile, so nothing was done. Look again"}
 	case h != nil && h.Token != d.token:

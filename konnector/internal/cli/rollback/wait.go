@@ -17,6 +17,8 @@ import (
 type outcome struct {
 	// commit holds the version, once that is committed.
 	commit string
+	// proposed says where it waits for an approval, if it does.
+	proposed string
 	// failed says why that will not be.
 	failed string
 }
@@ -36,6 +38,9 @@ func (p plan) outcome(written, now *unstructured.Unstructured) outcome {
 	}
 	if c := appcluster.True(now, "Conflict"); c != nil && (p.live == nil || appcluster.True(p.live, "Conflict") == nil) {
 		return outcome{failed: appcluster.Say(*c)}
+	}
+	if c := appcluster.True(now, "AwaitingReview"); c != nil && c.ObservedGeneration >= written.GetGeneration() {
+		return outcome{proposed: c.Message}
 	}
 	c := appcluster.True(now, "Committed")
 	// Labels and annotations do not change the generation: then only another
@@ -67,6 +72,9 @@ func (in Input) wait(ctx context.Context, p plan, written *unstructured.Unstruct
 		return err
 	case last.failed != "":
 		return fmt.Errorf("the object was changed, and the change was not committed: %s", last.failed)
+	case last.proposed != "":
+		_, err = fmt.Fprintln(in.Terminal.Out, last.proposed)
+		return err
 	}
 	_, err = fmt.Fprintf(in.Terminal.Out, "Committed: %s\n", last.commit)
 	return err

@@ -53,10 +53,13 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager) error {
 				if e.ObjectOld.GetUID() != e.ObjectNew.GetUID() {
 					r.Claims.NamespaceCame(e.ObjectNew.GetName())
 				}
+				if e.ObjectOld.GetLabels()[v1alpha1.ChangesLabel] != e.ObjectNew.GetLabels()[v1alpha1.ChangesLabel] {
+					r.Claims.NamespaceChanged(e.ObjectNew.GetName())
+				}
 				return false
 			},
 			DeleteFunc: func(e event.DeleteEvent) bool {
-				r.Claims.NamespaceWent(e.Object.GetName())
+				r.Claims.NamespaceChanged(e.Object.GetName())
 				return false
 			},
 		})).

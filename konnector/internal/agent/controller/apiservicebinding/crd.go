@@ -71,26 +71,38 @@ func definition(binding, connection string, export []byte) (*apiextensionsv1.Cus
 	return out, nil
 }
 
-// listed takes from an export which labels and annotations travel beside the
-// usual, and what it says for people. An offer that has no place in a status is left
+// terms are what an export says of an API beside its definition.
+type terms struct {
+	// MetadataKeys are the labels and annotations that travel beside the usual.
+	MetadataKeys contract.Keys `json:"metadataKeys"`
+	// Changes says how changes that are made here come to main; "" is directly.
+	Changes v1alpha1.Changes `json:"changes"`
+	// Offer is for people.
+	Offer *v1alpha1.Offer `json:"offer"`
+}
+
+// readTerms takes them from an export. An offer that has no place in a status is left
 // out: the API is the same without it.
-func listed(export []byte) (contract.Keys, *v1alpha1.Offer, error) {
+func readTerms(export []byte) (terms, error) {
 	var e struct {
-		Status struct {
-			MetadataKeys contract.Keys   `json:"metadataKeys"`
-			Offer        *v1alpha1.Offer `json:"offer"`
-		} `json:"status"`
+		Status terms `json:"status"`
 	}
 	if err := yaml.Unmarshal(export, &e); err != nil {
-		return nil, nil, fmt.Errorf("it is not valid YAML: %w", err)
+		return terms{}, fmt.Errorf("it is not valid YAML: %w", err)
 	}
-	if err := e.Status.MetadataKeys.Validate(); err != nil {
-		return nil, nil, fmt.Errorf("its metadataKeys are refused: %w", err)
+	t := e.Status
+	if err := t.MetadataKeys.Validate(); err != nil {
+		return terms{}, fmt.Errorf("its metadataKeys are refused: %w", err)
 	}
-	if e.Status.Offer.Validate() != nil {
-		e.Status.Offer = nil
+	switch t.Changes {
+	case "", v1alpha1.ChangesDirect, v1alpha1.ChangesPullRequest:
+	default:
+		return terms{}, fmt.Errorf("its changes are %.100q: this konnector knows Direct and PullRequest, and may be too old", t.Changes)
 	}
-	return e.Status.MetadataKeys, e.Status.Offer, nil
+	if t.Offer.Validate() != nil {
+		t.Offer = nil
+	}
+	return t, nil
 }
 
 func checkDefinition(binding string, crd *apiextensionsv1.CustomResourceDefinition) error {

@@ -46,11 +46,8 @@ type look struct {
 	unsaved []string
 	// retry is when to look again, where nothing will tell; 0 for never.
 	retry time.Duration
-	// keys are the labels and annotations that travel beside the usual: as the export
-	// says, or as it said when it could be read last.
-	keys contract.Keys
-	// offer is what the export says for people, or said when it could be read last.
-	offer *v1alpha1.Offer
+	// terms are as the export says, or as it said when it could be read last.
+	terms terms
 	// schema is the condition Schema; nil for nothing new.
 	schema *metav1.Condition
 	// released says that the binding is gone, or as good as gone.
@@ -59,7 +56,7 @@ type look struct {
 
 // lookAt gathers facts and decides.
 func (r *Reconciler) lookAt(ctx context.Context, b *v1alpha1.APIServiceBinding) (*look, error) {
-	l := &look{binding: b, keys: b.Status.MetadataKeys, offer: b.Status.Offer}
+	l := &look{binding: b, terms: terms{b.Status.MetadataKeys, b.Status.Changes, b.Status.Offer}}
 	l.facts = request.Facts{
 		Live:        &contract.Request{Binding: b.Name, Template: b.Spec.Template, DeletionPolicy: policy(b)},
 		Finalizer:   controllerutil.ContainsFinalizer(b, v1alpha1.BindingFinalizer),

@@ -142,8 +142,9 @@ func (r *Reconciler) bind(ctx context.Context, l *look) (api claim.API, missing 
 	if err != nil {
 		return api, &notReady{reason: "ExportInvalid", message: "The API's schema cannot be used: " + err.Error()}, nil
 	}
-	api = api.WithKeys(l.keys)
-	api.Held, api.Writer = b.Status.Held, b.Spec.Writer
+	api = api.WithKeys(l.terms.MetadataKeys)
+	api.Held, api.Writer, api.OnRejection = b.Status.Held, b.Spec.Writer, b.Spec.OnRejection
+	api.Review = l.terms.Changes == v1alpha1.ChangesPullRequest || b.Spec.Changes == v1alpha1.ChangesPullRequest
 	missing, err = r.start(ctx, api)
 	return api, missing, err
 }
@@ -201,7 +202,7 @@ func (r *Reconciler) report(ctx context.Context, l *look, api claim.API, missing
 		r.Claims.Stop(b.Name)
 	}
 	want := b.DeepCopy()
-	want.Status.MetadataKeys, want.Status.Offer = l.keys, l.offer
+	want.Status.MetadataKeys, want.Status.Changes, want.Status.Offer = l.terms.MetadataKeys, l.terms.Changes, l.terms.Offer
 	if api.Kind.Kind != "" && r.Claims.Running(api) {
 		// Only what was kept in step has a kind: see list.
 		want.Status.Kind = api.Kind.Kind

@@ -28,7 +28,7 @@ func (r *Reconciler) findUnsaved(ctx context.Context, l *look) error {
 		for i := range page.Items {
 			u := &page.Items[i]
 			key := contract.Key{Binding: l.binding.Name, Namespace: u.GetNamespace(), Name: u.GetName()}
-			if file, ok := l.view.Main.Entry(key.Path()); !saved(u, file, ok, l.keys) {
+			if file, ok := l.view.Main.Entry(key.Path()); !saved(u, file, ok, l.terms.MetadataKeys) {
 				l.unsaved = append(l.unsaved, u.GetNamespace()+"/"+u.GetName())
 			}
 		}

@@ -16,6 +16,7 @@ import (
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/konnector/internal/agent/decision"
 	"gitbind.dev/konnector/internal/base"
 )
@@ -37,6 +38,14 @@ func (r *reconciler) act(ctx context.Context, l *look) (*unstructured.Unstructur
 		return r.write(ctx, l, nil)
 	case decision.Merge:
 		return r.merge(ctx, l)
+	case decision.WriteMerged:
+		return r.writeMerged(ctx, l)
+	case decision.Propose:
+		return r.propose(ctx, l)
+	case decision.Withdraw:
+		return r.withdraw(ctx, l)
+	case decision.Revert:
+		return r.revert(ctx, l)
 	case decision.GiveWay:
 		return r.giveWay(ctx, l)
 	case decision.TakeBack:
@@ -85,7 +94,21 @@ func (r *reconciler) record(ctx context.Context, l *look) (*unstructured.Unstruc
 	if !l.facts.Touched && l.decision.Chosen == "" {
 		b.Lost = l.facts.Lost
 	}
-	return r.patchBase(ctx, l, l.object, b, metadata{finalizer: true, changedBy: new(""), resolve: l.resolved()})
+	if p := l.facts.Proposed; p != nil && l.file != nil && p.Blob == string(l.file.Hash) {
+		// By a merge main has the commit that names the object, too; not so if somebody has
+		// committed the change anew.
+		merged, err := r.api().Repository.Lineage.Continues(ctx, store.Hash(p.Commit))
+		if err != nil {
+			return nil, err
+		}
+		b.Committed = b.Committed || merged
+	}
+	resolve := l.resolved()
+	if l.facts.Review && l.facts.Lost == nil {
+		// A decision that was to be approved is carried out now.
+		resolve = new("")
+	}
+	return r.patchBase(ctx, l, l.object, b, metadata{finalizer: true, changedBy: new(""), resolve: resolve})
 }
 
 // write makes the object say what the file says, the base with it, and what the
@@ -110,7 +133,14 @@ func (r *reconciler) update(ctx context.Context, l *look, version *contract.Clai
 	}
 	u := l.object.DeepCopy()
 	version.WriteTo(u, r.api().schema.Keys())
-	metadata{base: &value, changedBy: new(""), resolve: l.resolved()}.writeTo(u)
+	m := metadata{base: &value, changedBy: new(""), resolve: l.resolved()}
+	if l.dropsProposal {
+		m.proposal = new("")
+	}
+	if l.decision.Action == decision.Merge && l.facts.Emergency != "" {
+		m.emergency = new("")
+	}
+	m.writeTo(u)
 	controllerutil.AddFinalizer(u, v1alpha1.Finalizer)
 	if err := r.client.Update(ctx, u, fieldOwner); err != nil {
 		return nil, r.refused(l, err)
@@ -245,17 +275,18 @@ func (r *reconciler) release(ctx context.Context, l *look) (*unstructured.Unstru
 
 // metadata is what the konnector changes of an object's metadata.
 type metadata struct {
-	// base, changedBy and resolve are values of annotations, "" for none; nil
-	// leaves them as they are.
-	base, changedBy, resolve *string
-	finalizer                bool
-	release                  bool
+	// These are values of annotations, "" for none; nil leaves them as they are.
+	base, changedBy, resolve, proposal, emergency *string
+
+	finalizer bool
+	release   bool
 }
 
 func (m metadata) annotations() map[string]*string {
 	out := map[string]*string{}
 	for k, v := range map[string]*string{
 		v1alpha1.BaseAnnotation: m.base, v1alpha1.ChangedByAnnotation: m.changedBy, v1alpha1.ResolveAnnotation: m.resolve,
+		v1alpha1.ProposalAnnotation: m.proposal, v1alpha1.EmergencyAnnotation: m.emergency,
 	} {
 		switch {
 		case v == nil:

@@ -33,6 +33,10 @@ type API struct {
 
 	// Writer says who may change claims; "" is Both.
 	Writer v1alpha1.Writer
+	// Review says that changes that are made here are proposed, in all namespaces, and
+	// OnRejection what becomes of an object whose change was rejected; "" is Keep.
+	Review      bool
+	OnRejection v1alpha1.OnRejection
 
 	// revision tells one state of the definition from another.
 	revision string

@@ -119,7 +119,7 @@ func isAgreed(m *metav1.ObjectMeta, kind string, spec []byte, said *said) bool {
 	if m.DeletionTimestamp != nil || !slices.Contains(m.Finalizers, v1alpha1.Finalizer) {
 		return false
 	}
-	for _, open := range []string{v1alpha1.ChangedByAnnotation, v1alpha1.ResolveAnnotation, v1alpha1.PauseAnnotation} {
+	for _, open := range []string{v1alpha1.ChangedByAnnotation, v1alpha1.ResolveAnnotation, v1alpha1.PauseAnnotation, v1alpha1.ProposalAnnotation} {
 		if m.Annotations[open] != "" {
 			return false
 		}

@@ -131,6 +131,9 @@ func (r *reconciler) edit(l *look, c change) store.Edit {
 			Blob: c.blob, Merged: c.merged != "", Live: c.merged,
 		}.String()})
 	}
+	if f := l.facts; f.Review && f.Emergency != "" {
+		trailers = append(trailers, store.Trailer{Key: contract.TrailerEmergency, Value: f.Emergency})
+	}
 	if c.approved {
 		trailers = append(trailers, store.Trailer{Key: contract.TrailerApproved, Value: l.key.Path()})
 	}
@@ -166,14 +169,28 @@ const recordTries = 5
 func (r *reconciler) recordPushed(ctx context.Context, l *look, u *unstructured.Unstructured, b base.Base, credited []string) (*unstructured.Unstructured, error) {
 	ctx, cancel := finish(ctx)
 	defer cancel()
+	b.UID = l.object.GetUID()
+	return r.recordAfterPush(ctx, l, u, b.Claim, credited, b.Removed, func(u *unstructured.Unstructured, m metadata) (*unstructured.Unstructured, error) {
+		m.resolve = l.resolved()
+		if l.facts.Emergency != "" {
+			m.emergency = new("")
+		}
+		return r.patchBase(ctx, l, u, b, m)
+	})
+}
+
+// recordAfterPush has record write what was pushed, with what is left of the list of users,
+// to the object as it is by then.
+func (r *reconciler) recordAfterPush(ctx context.Context, l *look, u *unstructured.Unstructured, pushed *contract.Claim, credited []string, removed bool,
+	record func(u *unstructured.Unstructured, m metadata) (*unstructured.Unstructured, error),
+) (*unstructured.Unstructured, error) {
 	uid, first := l.object.GetUID(), true
 	for range recordTries {
-		b.UID = uid
-		m := metadata{changedBy: new(""), resolve: l.resolved()}
-		if !first && !b.Removed {
-			m.changedBy = r.uncredited(u, b.Claim, credited)
+		m := metadata{changedBy: new("")}
+		if !first && !removed {
+			m.changedBy = r.uncredited(u, pushed, credited)
 		}
-		out, err := r.patchBase(ctx, l, u, b, m)
+		out, err := record(u, m)
 		if !errors.Is(err, errMoved) {
 			return out, err
 		}

@@ -109,7 +109,7 @@ func (c *Controllers) Ensure(ctx context.Context, api API) error {
 			}
 		default:
 			if before.Kind == api.Kind && before.Repository == api.Repository {
-				if before.revision != api.revision || before.Writer != api.Writer {
+				if before.revision != api.revision || before.Writer != api.Writer || before.Review != api.Review || before.OnRejection != api.OnRejection {
 					r.reconciler.current.Store(&api)
 					r.enqueueAll(ctx)
 				}
@@ -239,6 +239,9 @@ func (r *running) followGit(ctx context.Context, q workqueue.TypedRateLimitingIn
 				q.Add(request(key))
 			}
 		}
+		for _, key := range r.reconciler.reviews.of(c.Proposed) {
+			q.Add(request(key))
+		}
 		if c.Observed || c.Recovered {
 			for _, key := range r.reconciler.pending.take() {
 				q.Add(request(key))
@@ -309,8 +312,9 @@ func (c *Controllers) NamespaceCame(namespace string) {
 	c.again(func(r *reconciler) []contract.Key { return r.held.in(namespace) })
 }
 
-// NamespaceWent looks again at the objects that a namespace has left behind.
-func (c *Controllers) NamespaceWent(namespace string) {
+// NamespaceChanged looks again at the objects of a namespace: it is gone, or says something
+// else of how they are changed.
+func (c *Controllers) NamespaceChanged(namespace string) {
 	c.again(func(r *reconciler) []contract.Key { return r.claims.in(r.api().Binding, namespace) })
 }
 

@@ -46,6 +46,8 @@ type look struct {
 	refusals refusals
 	facts    decision.Facts
 	decision decision.Decision
+	// dropsProposal says that what was proposed is settled with the next write.
+	dropsProposal bool
 	// secrets is what there is to say of the claim's Secrets, and secretsDue when to
 	// look at them again. Unopened says that another opener may open one.
 	secrets    secretsSaid
@@ -88,6 +90,9 @@ func (r *reconciler) look(ctx context.Context, key contract.Key, in input) (*loo
 		return nil, err
 	}
 	r.lookAtFile(l)
+	if err := r.lookAtReview(ctx, l); err != nil {
+		return nil, err
+	}
 	if entry, ok := view.Status.Entry(key.Path()); ok && view.StatusReplaced == "" {
 		l.answer, err = r.answers.Decode(string(entry.Hash), func() ([]byte, error) { return view.Status.Read(entry.Path) })
 		if err != nil {
@@ -186,6 +191,9 @@ func (r *reconciler) decide(ctx context.Context, l *look) error {
 			// together with what follows from it.
 			l.facts.Base, l.facts.OwnWork = l.facts.File, decision.Unasked
 			continue
+		case decision.RebaseProposed:
+			l.rebaseProposed()
+			continue
 		case decision.Ask:
 		default:
 			return nil
@@ -214,6 +222,8 @@ func (r *reconciler) answer(ctx context.Context, l *look) error {
 		r.askMerge(l)
 	case decision.AskFlips:
 		err = r.flips(ctx, l)
+	case decision.AskVerdict:
+		err = r.askVerdict(ctx, l)
 	case decision.AskRemoval:
 		var v guard.Verdict
 		v, err = repo.Removals.Judge(ctx, l.key, !l.facts.Terminating)

@@ -75,6 +75,7 @@ type reconciler struct {
 	work    gate
 	// rejected says when a push that was refused is tried again.
 	rejected workqueue.TypedRateLimiter[contract.Key]
+	reviews  reviews
 	taken    taken
 	// writes and statuses bound what is done for one claim.
 	writes, statuses budget.Budget
@@ -309,7 +310,7 @@ func jitter(d time.Duration) time.Duration {
 // settled reports whether there is nothing to do but to say so.
 func (l *look) settled() bool {
 	switch l.decision.Action {
-	case decision.Nothing, decision.Wait, decision.Hold:
+	case decision.Nothing, decision.Wait, decision.Hold, decision.AwaitReview:
 		return true
 	}
 	return false
@@ -341,6 +342,9 @@ func (r *reconciler) finished(l *look, refusal *refusedError) ctrl.Result {
 	if refusal != nil {
 		return ctrl.Result{RequeueAfter: jitter(refusedWait)}
 	}
+	if l.facts.Verdict != nil {
+		return ctrl.Result{RequeueAfter: jitter(reviewPoll)}
+	}
 	if !l.secretsDue.IsZero() {
 		return ctrl.Result{RequeueAfter: max(time.Until(l.secretsDue), time.Millisecond)}
 	}
@@ -353,6 +357,8 @@ func (r *reconciler) count(l *look) {
 	switch d := l.decision; {
 	case d.Action == decision.Hold:
 		r.numbers.Is(key, "Held", string(d.Reason))
+	case d.Action == decision.AwaitReview:
+		r.numbers.Is(key, "AwaitingReview", "")
 	case d.Action == decision.Wait:
 		r.numbers.Is(key, "Waiting", "")
 	case l.object == nil:

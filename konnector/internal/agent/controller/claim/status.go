@@ -26,6 +26,8 @@ const (
 	conditionHeld      = "Held"
 	conditionConflict  = "Conflict"
 	conditionSecrets   = "Secrets"
+	// conditionReview is there where changes are reviewed, or one was proposed.
+	conditionReview = "AwaitingReview"
 )
 
 // condition is one of status.gitbind.conditions. It has no time, so that it
@@ -143,6 +145,9 @@ func (r *reconciler) status(l *look, trouble error) map[string]any {
 	for _, c := range []condition{committed, applied, ready, held, conflict} {
 		conditions = append(conditions, c.object(l.object.GetGeneration()))
 	}
+	if c := review(l); c != nil {
+		conditions = append(conditions, c.object(l.object.GetGeneration()))
+	}
 	if c := l.secrets.condition; c != nil {
 		conditions = append(conditions, c.object(l.object.GetGeneration()))
 	}
@@ -183,12 +188,25 @@ func committed(l *look, trouble error) condition {
 	case trouble != nil:
 		c.status = "False"
 		c.reason, c.message = explain(trouble)
+	case l.decision.Action == decision.AwaitReview:
+		c.status, c.reason, c.message = "False", "AwaitingReview", l.decision.Message
 	case l.decision.Action == decision.Hold && !contract.Equal(l.facts.Live, l.facts.Base):
 		c.status, c.reason, c.message = "False", "Held", l.decision.Message
 	case l.facts.Terminating && l.file == nil:
 		c.reason, c.message = "Removed", "The file is removed from main."
 	}
 	return c
+}
+
+// review: a change of the object waits for somebody's approval.
+func review(l *look) *condition {
+	switch {
+	case l.decision.Action == decision.AwaitReview:
+		return &condition{conditionReview, "True", "Proposed", l.decision.Message}
+	case l.facts.Review, l.facts.Proposed != nil:
+		return &condition{conditionReview, "False", "None", ""}
+	}
+	return nil
 }
 
 // applied: the control plane has what the object says.
@@ -256,7 +274,7 @@ func (r *reconciler) tell(l *look, trouble error) {
 		all = append(all, *l.secrets.condition)
 	}
 	for _, c := range all {
-		bad := c.status == "False" && c.reason != "Held" && c.reason != string(contract.Deleting)
+		bad := c.status == "False" && c.reason != "Held" && c.reason != "AwaitingReview" && c.reason != string(contract.Deleting)
 		if c.kind == conditionHeld || c.kind == conditionConflict {
 			bad = c.status == "True"
 		}

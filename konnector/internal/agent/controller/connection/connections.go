@@ -67,6 +67,9 @@ func (c *connections) ensure(ctx context.Context, r *Reconciler, conn *v1alpha1.
 		delete(c.open, conn.Name)
 		return &problem{"InvalidSpec", "The repository cannot be opened: " + err.Error()}, nil
 	}
+	if conn.Spec.BackendURL != "" {
+		remote.Verdict = r.verdict(conn.DeepCopy(), backend)
+	}
 	if c.open == nil {
 		c.open = map[string]*connected{}
 	}

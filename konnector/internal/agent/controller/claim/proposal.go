@@ -1,0 +1,263 @@
+package claim
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/konnector/internal/agent/decision"
+)
+
+// reviewPoll is about how long until it is asked again what became of a proposed change,
+// where no event tells.
+const reviewPoll = time.Minute
+
+// maxEmergency bounds the reason of an emergency in a commit, in characters.
+const maxEmergency = 200
+
+// proposal is what was proposed of an object, as an annotation of it keeps it.
+type proposal struct {
+	// UID is the object's: another life of it has proposed nothing.
+	UID    types.UID `json:"uid"`
+	Commit string    `json:"commit"`
+	// Blob is Git's name of the file, "" for its removal, and Main that of the file that
+	// main had then.
+	Blob string `json:"blob,omitempty"`
+	Main string `json:"main,omitempty"`
+}
+
+// proposalOf is nil where an object has none of its own.
+func proposalOf(u *unstructured.Unstructured) *proposal {
+	var p proposal
+	value, ok := u.GetAnnotations()[v1alpha1.ProposalAnnotation]
+	if !ok || json.Unmarshal([]byte(value), &p) != nil || p.UID != u.GetUID() || p.UID == "" {
+		return nil
+	}
+	return &p
+}
+
+// lookAtReview finds out whether changes of the object are reviewed, and what was proposed.
+func (r *reconciler) lookAtReview(ctx context.Context, l *look) error {
+	f, api := &l.facts, r.api()
+	if l.object == nil {
+		return nil
+	}
+	f.OnRejection = api.OnRejection
+	f.Emergency = oneLine(l.object.GetAnnotations()[v1alpha1.EmergencyAnnotation], maxEmergency)
+	if f.Review = api.Review; !f.Review {
+		namespace := &metav1.PartialObjectMetadata{}
+		namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+		if err := r.cached.Get(ctx, client.ObjectKey{Name: l.key.Namespace}, namespace); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("get namespace of %s: %w", l.key, err)
+		}
+		f.Review = namespace.Labels[v1alpha1.ChangesLabel] == string(v1alpha1.ChangesPullRequest)
+	}
+	p := proposalOf(l.object)
+	if p == nil {
+		return nil
+	}
+	f.Proposed = &decision.Proposed{Branch: contract.ChangeBranch(l.key), Commit: p.Commit, Blob: p.Blob, Main: p.Main}
+	if l.agreed == nil && p.Blob != "" {
+		data, err := r.encode(l, f.Live)
+		f.Proposed.Live = err == nil && blobOf(data) == p.Blob
+	}
+	return nil
+}
+
+// oneLine is a text on one line, of at most so many characters.
+func oneLine(s string, most int) string {
+	line := []rune(strings.Join(strings.Fields(s), " "))
+	return string(line[:min(len(line), most)])
+}
+
+// askVerdict finds out what became of what was proposed.
+func (r *reconciler) askVerdict(ctx context.Context, l *look) error {
+	p, repo := l.facts.Proposed, r.api().Repository
+	r.reviews.await(p.Branch, l.key)
+	v, err := repo.Verdict(ctx, p.Branch, p.Commit)
+	if err != nil {
+		// It is asked again. Until then nothing is known to have changed.
+		ctrl.LoggerFrom(ctx).Info("verdict not known", "claim", l.key.String(), "error", err.Error())
+		v = decision.Verdict{State: decision.VerdictUnknown}
+	}
+	if v.State == decision.VerdictMerged {
+		seen, err := repo.Lineage.Continues(ctx, store.Hash(p.Commit))
+		if err != nil {
+			return err
+		}
+		if seen {
+			v.State = decision.VerdictSeen
+		}
+	}
+	l.facts.Verdict = &v
+	return nil
+}
+
+// rebaseProposed takes what was proposed for what both sides agreed on: main had it.
+func (l *look) rebaseProposed() {
+	f := &l.facts
+	f.BaseCommit, f.BaseCurrent = f.Proposed.Commit, true
+	if f.Terminating {
+		f.BaseRemoved = true
+	} else {
+		f.Base = f.Live
+	}
+	f.Proposed, f.OwnWork, f.Continues = nil, decision.Unasked, decision.Unasked
+}
+
+// propose puts the object's version, or the removal of its file, on a branch.
+func (r *reconciler) propose(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
+	u, err := r.withFinalizer(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	if u.GetGeneration() != l.object.GetGeneration() {
+		// A webhook changed it, and that is to be proposed, too.
+		return u, nil
+	}
+	c, p := change{verb: "delete"}, proposal{UID: u.GetUID(), Main: l.facts.FileBlob}
+	c.apply = func(t *store.Tree) error {
+		if _, ok := t.Entry(l.key.Path()); !ok {
+			return nil
+		}
+		return t.Remove(l.key.Path())
+	}
+	if !l.facts.Terminating {
+		data, err := r.encode(l, l.facts.Live)
+		if err != nil {
+			return nil, err
+		}
+		b := r.agreed(l, l.facts.Live)
+		if err := b.Fits(); err != nil {
+			return nil, err
+		}
+		p.Blob = blobOf(data)
+		c = change{verb: "update", users: ChangedBy(u), blob: p.Blob, apply: func(t *store.Tree) error { return t.Write(l.key.Path(), data) }}
+		if l.file == nil {
+			c.verb = "create"
+		}
+	}
+	repo, branch := r.api().Repository, contract.ChangeBranch(l.key)
+	if was := l.facts.Proposed; was != nil && was.Main != p.Main {
+		// What it stands on is not what main says any more: it begins again there.
+		if err := repo.Withdraw(ctx, branch, store.Hash(was.Commit)); err != nil && !isKept(err) {
+			return nil, fmt.Errorf("withdraw %s: %w", branch, err)
+		}
+	}
+	s, err := repo.Propose(ctx, branch, l.view.Main, r.edit(l, c))
+	if err != nil {
+		return nil, fmt.Errorf("propose %s: %w", l.key, err)
+	}
+	p.Commit = string(s.Head())
+	value, err := json.Marshal(p)
+	if err != nil {
+		return nil, err
+	}
+	r.recorder.Eventf(l.object, nil, corev1.EventTypeNormal, "Proposed", "Sync", "Proposed on branch %s: it waits for somebody's approval.", branch)
+	return r.recordAfterPush(ctx, l, u, l.facts.Live, c.users, l.facts.Terminating, func(u *unstructured.Unstructured, m metadata) (*unstructured.Unstructured, error) {
+		m.proposal = new(string(value))
+		return r.patch(ctx, u, m)
+	})
+}
+
+// isKept reports whether a branch stays because others have gone on with it, or because the
+// Git host keeps it.
+func isKept(err error) bool {
+	return errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrRejected)
+}
+
+// withdraw takes back what was proposed. A branch on which others have gone on stays.
+func (r *reconciler) withdraw(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
+	p := l.facts.Proposed
+	if err := r.api().Repository.Withdraw(ctx, p.Branch, store.Hash(p.Commit)); err != nil && !isKept(err) {
+		return nil, fmt.Errorf("withdraw %s: %w", p.Branch, err)
+	}
+	r.reviews.end(p.Branch)
+	return r.patch(ctx, l.object, metadata{proposal: new("")})
+}
+
+// writeMerged makes the object say what both sides changed, with the file as base: what it
+// says beyond that is proposed next.
+func (r *reconciler) writeMerged(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
+	b := r.agreed(l, l.facts.File)
+	// It is to be proposed, though the konnector wrote it: see completeBase.
+	b.Generation = 0
+	value, err := b.Encode()
+	if err != nil {
+		return nil, err
+	}
+	u := l.object.DeepCopy()
+	l.facts.Merged.WriteTo(u, r.api().schema.Keys())
+	metadata{base: &value, resolve: l.resolved()}.writeTo(u)
+	err = r.client.Update(ctx, u, fieldOwner)
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		return nil, l.refused(err, func(all *refusals, s metav1.Status) { all.merge = s.Message })
+	}
+	return u, err
+}
+
+// revert makes the object say what main says. Its own version is on the branch on which it
+// was rejected.
+func (r *reconciler) revert(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
+	lost := &decision.Lost{Reason: decision.Rejected, Branch: l.facts.Proposed.Branch}
+	if l.decision.Chosen != "" {
+		lost = nil
+	}
+	r.reviews.end(l.facts.Proposed.Branch)
+	l.dropsProposal = true
+	return r.write(ctx, l, lost)
+}
+
+// reviews are the claims of which something is proposed, by branch. They are known again
+// after a restart, as each of them is looked at.
+type reviews struct {
+	mu   sync.Mutex
+	keys map[string]contract.Key
+}
+
+func (w *reviews) await(branch string, key contract.Key) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.keys == nil {
+		w.keys = map[string]contract.Key{}
+	}
+	w.keys[branch] = key
+}
+
+func (w *reviews) end(branch string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.keys, branch)
+}
+
+// of are the claims of which something is proposed on a branch, or on any if that is
+// contract.ChangesPrefix.
+func (w *reviews) of(branch string) []contract.Key {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if branch == contract.ChangesPrefix {
+		return slices.Collect(maps.Values(w.keys))
+	}
+	if key, ok := w.keys[branch]; ok {
+		return []contract.Key{key}
+	}
+	return nil
+}

@@ -1,0 +1,167 @@
+package decision
+
+import (
+	"cmp"
+	"fmt"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/konnector/internal/choice"
+)
+
+// Proposed is a change of the object that was proposed on a branch.
+type Proposed struct {
+	Branch, Commit string
+	// Blob is Git's name of the file that was proposed, "" for its removal, and Main that of
+	// the file that main had then, "" for none.
+	Blob, Main string
+	// Live says that it is what would be proposed of the object as it is now.
+	Live bool
+}
+
+// Verdict is what became of a proposed change.
+type Verdict struct {
+	State VerdictState
+	// By is who rejected it, and Message what they said; "" where that is not known.
+	By, Message string
+	// Page is where people look at it; "" where that is not known.
+	Page string
+}
+
+// VerdictState is where a proposed change is.
+type VerdictState string
+
+// The states. Unknown is for a Git host that nobody can be asked about.
+const (
+	VerdictUnknown  VerdictState = "Unknown"
+	VerdictOpen     VerdictState = "Open"
+	VerdictRejected VerdictState = "Rejected"
+	// VerdictClosed: its branch is gone, and main has not got its commits.
+	VerdictClosed VerdictState = "Closed"
+	// VerdictMerged: main has its commits, and the agent may not have seen that yet.
+	VerdictMerged VerdictState = "Merged"
+	// VerdictSeen: the main that was looked at has them.
+	VerdictSeen VerdictState = "Seen"
+)
+
+// reviewed reports whether what this agent does to main must be approved.
+func (f Facts) reviewed() bool { return f.Review && f.Emergency == "" }
+
+// review has proposed what would otherwise be done to main, where changes that are made in
+// the cluster are reviewed. A proposal that is of no use any more is withdrawn.
+func (f Facts) review(d Decision) Decision {
+	switch {
+	case d.Action == Merge && f.reviewed():
+		d.Action = WriteMerged
+	case (d.Action == Commit || d.Action == RemoveFile) && f.reviewed():
+		proposed := f.propose(d)
+		switch proposed.Action {
+		case Hold, GiveWay, Revert:
+			// What a person may decide there is another thing.
+		default:
+			proposed.Chosen = cmp.Or(proposed.Chosen, d.Chosen)
+		}
+		return proposed
+	case f.Proposed == nil || f.Live == nil || !f.Finalizer:
+	case d.Action == Nothing || d.Action == Wait || d.Action == Release:
+		return Decision{Action: Withdraw, Chosen: d.Chosen}
+	}
+	return d
+}
+
+// propose is for a change of main that somebody must approve.
+func (f Facts) propose(d Decision) Decision {
+	p, removes := f.Proposed, d.Action == RemoveFile
+	if p == nil || removes != (p.Blob == "") || !removes && !p.Live || p.Main != f.FileBlob {
+		return do(Propose)
+	}
+	if f.Verdict == nil {
+		return ask(AskVerdict)
+	}
+	switch f.Verdict.State {
+	case VerdictSeen:
+		return do(RebaseProposed)
+	case VerdictRejected, VerdictClosed:
+		return f.rejected(d)
+	default:
+		return Decision{Action: AwaitReview, Message: f.awaitMessage()}
+	}
+}
+
+// rejected is for a change that nobody is going to approve as it is. What a person has
+// decided is not reverted unasked.
+func (f Facts) rejected(change Decision) Decision {
+	d := f.hold(Rejected)
+	if d.Action == Hold && change.Chosen == "" && f.reverts() {
+		switch {
+		case f.Terminating:
+			return do(Release)
+		case f.File != nil:
+			d = Decision{Action: GiveWay}
+		}
+	}
+	if d.Action == GiveWay {
+		d.Reason = Rejected
+		if f.Verdict.State == VerdictRejected {
+			// The branch on which it was proposed keeps it.
+			d.Action = Revert
+		}
+	}
+	return d
+}
+
+// reverts reports whether an object is to say what main says, once its change is rejected.
+func (f Facts) reverts() bool {
+	return f.OnRejection == v1alpha1.OnRejectionRevert && f.Refusal == "" && f.Writer != v1alpha1.WriterCluster
+}
+
+// awaitMessage says where the change is, and how it goes on.
+func (f Facts) awaitMessage() string {
+	what := "This change"
+	if f.Terminating {
+		what = "The removal of this claim, and of its service,"
+	}
+	if f.Verdict.State == VerdictMerged {
+		return what + " is approved, and main has it in a moment."
+	}
+	where := "kubectl gitbind review " + f.Proposed.Branch
+	if f.Verdict.Page != "" {
+		where = f.Verdict.Page + ", or " + where
+	}
+	return fmt.Sprintf("%s is proposed, and nothing is done until somebody else approves it: %s", what, where)
+}
+
+// rejectedMessage says who rejected the change, why, and what can be done.
+func (f Facts) rejectedMessage() string {
+	who := "Somebody"
+	if f.Verdict.By != "" {
+		who = f.Verdict.By
+	}
+	said := "."
+	if f.Verdict.Message != "" {
+		said = fmt.Sprintf(": %q.", f.Verdict.Message)
+	}
+	words := fmt.Sprintf("%s rejected this change%s It is on branch %s.", who, said, f.Proposed.Branch)
+	if f.Verdict.State == VerdictClosed {
+		words = fmt.Sprintf("This change was closed without being merged: there is no branch %s any more.", f.Proposed.Branch)
+	}
+	switch {
+	case f.Terminating:
+		words += " The file stays on main, and the service is kept. " + decide + ": release lets this object go, which is then created again from the file."
+	case f.File != nil:
+		words += fmt.Sprintf(" Main keeps what it says in %s, and so does the service. Change this object again to propose something else, or "+decideHere+": file writes the file into it.", f.Key.Path())
+	default:
+		words += " Nothing was ordered. Change this object to propose something else, or delete it."
+	}
+	return words
+}
+
+// rejectedChoices are what can be decided on a rejected change.
+func (f Facts) rejectedChoices() []choice.Choice {
+	switch {
+	case f.Terminating:
+		return []choice.Choice{choice.Release}
+	case f.File != nil:
+		return []choice.Choice{choice.File}
+	}
+	return nil
+}

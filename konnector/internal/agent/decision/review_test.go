@@ -1,0 +1,153 @@
+package decision
+
+import (
+	"strings"
+	"testing"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/konnector/internal/choice"
+)
+
+// What would be done to main is proposed, and goes on by the verdict.
+func TestForWhereChangesAreReviewed(t *testing.T) {
+	t.Parallel()
+	const branch = "changes/postgresqlinstances.anynines.com/team-a/orders"
+	changed := func(change func(*Facts)) Facts {
+		f := Facts{
+			Key: key, UID: "u1", Live: edit, File: old, FileBlob: "b1", Base: old, Finalizer: true, BaseCurrent: true,
+			Review: true, OwnWork: No, Continues: Yes, Flips: No, Gone: Yes,
+		}
+		change(&f)
+		return f
+	}
+	verdict := func(state VerdictState) *Verdict {
+		return &Verdict{State: state, By: "bob", Message: "too big", Page: "https://gitbind.example/c/" + branch}
+	}
+	proposed := func(f *Facts, v *Verdict) {
+		f.Proposed, f.Verdict = &Proposed{Branch: branch, Commit: "c1", Blob: "b2", Main: "b1", Live: true}, v
+	}
+	created := func(f *Facts) { f.File, f.FileBlob, f.Base, f.BaseCurrent = nil, "", nil, false }
+	deleted := func(f *Facts) { f.Live, f.Terminating = old, true }
+	removal := func(f *Facts, v *Verdict) {
+		deleted(f)
+		f.Proposed, f.Verdict = &Proposed{Branch: branch, Commit: "c1", Main: "b1"}, v
+	}
+	for _, tc := range []struct {
+		row   string
+		f     Facts
+		want  Action
+		why   Reason
+		words string
+	}{
+		{row: "changed", f: changed(func(*Facts) {}), want: Propose},
+		{row: "new", f: changed(created), want: Propose},
+		{row: "deleted by a user", f: changed(deleted), want: Propose},
+		{row: "changed, and it cannot wait", f: changed(func(f *Facts) { f.Emergency = "disk full" }), want: Commit},
+		{row: "proposed", f: changed(func(f *Facts) { proposed(f, nil) }), want: Ask},
+		{row: "open", f: changed(func(f *Facts) { proposed(f, verdict(VerdictOpen)) }), want: AwaitReview, words: "https://gitbind.example/c/" + branch + ", or kubectl gitbind review " + branch},
+		{row: "nobody can be asked", f: changed(func(f *Facts) { proposed(f, &Verdict{State: VerdictUnknown}) }), want: AwaitReview, words: "approves it: kubectl gitbind review " + branch},
+		{row: "merged a moment ago", f: changed(func(f *Facts) { proposed(f, verdict(VerdictMerged)) }), want: AwaitReview, words: "is approved"},
+		{row: "merged, and taken back on main", f: changed(func(f *Facts) { proposed(f, verdict(VerdictSeen)) }), want: RebaseProposed},
+		{row: "edited while in review", f: changed(func(f *Facts) { proposed(f, verdict(VerdictOpen)); f.Proposed.Live = false }), want: Propose},
+		{row: "main moved underneath", f: changed(func(f *Facts) { proposed(f, verdict(VerdictOpen)); f.Proposed.Main = "b0" }), want: Propose},
+		{row: "deleted while a change is in review", f: changed(func(f *Facts) { proposed(f, verdict(VerdictOpen)); deleted(f) }), want: Propose},
+		{row: "both changed other fields", f: changed(func(f *Facts) { f.File, f.Merges, f.Merged = other, Yes, edit2 }), want: WriteMerged},
+		{row: "both changed the same field", f: changed(func(f *Facts) { f.File, f.Merges = other, No }), want: GiveWay, why: BothChanged},
+		{row: "changed by a reviewer before the merge", f: changed(func(f *Facts) { proposed(f, nil); f.File, f.Interrupted = other, AllPushed }), want: Write},
+
+		{row: "rejected", f: changed(func(f *Facts) { proposed(f, verdict(VerdictRejected)) }), want: Hold, why: Rejected, words: `bob rejected this change: "too big". It is on branch ` + branch},
+		{row: "rejected, without words", f: changed(func(f *Facts) { proposed(f, &Verdict{State: VerdictRejected}) }), want: Hold, why: Rejected, words: "Somebody rejected this change. It is"},
+		{row: "closed", f: changed(func(f *Facts) { proposed(f, verdict(VerdictClosed)) }), want: Hold, why: Rejected, words: "closed without being merged"},
+		{row: "rejected and new", f: changed(func(f *Facts) { proposed(f, verdict(VerdictRejected)); created(f); f.Proposed.Main = "" }), want: Hold, why: Rejected, words: "Nothing was ordered"},
+		{row: "rejected and edited again", f: changed(func(f *Facts) { proposed(f, verdict(VerdictRejected)); f.Proposed.Live = false }), want: Propose},
+		{row: "revert: rejected", f: changed(func(f *Facts) { proposed(f, verdict(VerdictRejected)); f.OnRejection = v1alpha1.OnRejectionRevert }), want: Revert, why: Rejected},
+		{row: "revert: closed, and kept on no branch", f: changed(func(f *Facts) { proposed(f, verdict(VerdictClosed)); f.OnRejection = v1alpha1.OnRejectionRevert }), want: GiveWay, why: Rejected},
+		{row: "revert: rejected and new", f: changed(func(f *Facts) {
+			proposed(f, verdict(VerdictRejected))
+			created(f)
+			f.Proposed.Main, f.OnRejection = "", v1alpha1.OnRejectionRevert
+		}), want: Hold, why: Rejected},
+		{row: "revert: rejected, and the API server refuses the file", f: changed(func(f *Facts) {
+			proposed(f, verdict(VerdictRejected))
+			f.OnRejection, f.Refusal = v1alpha1.OnRejectionRevert, "spec.plan"
+		}), want: Hold, why: Rejected},
+		{row: "removal rejected", f: changed(func(f *Facts) { removal(f, verdict(VerdictRejected)) }), want: Hold, why: Rejected, words: "the service is kept"},
+		{row: "revert: removal rejected", f: changed(func(f *Facts) { removal(f, verdict(VerdictRejected)); f.OnRejection = v1alpha1.OnRejectionRevert }), want: Release},
+		{row: "removal in review", f: changed(func(f *Facts) { removal(f, verdict(VerdictOpen)) }), want: AwaitReview, words: "The removal of this claim, and of its service,"},
+
+		{row: "approved", f: changed(func(f *Facts) { proposed(f, nil); f.File, f.FileBlob = edit, "b2" }), want: Record},
+		{row: "approved and recorded", f: changed(func(f *Facts) { proposed(f, nil); f.File, f.Base, f.FileBlob = edit, edit, "b2" }), want: Withdraw},
+		{row: "changed back while in review", f: changed(func(f *Facts) { proposed(f, nil); f.Live = old }), want: Withdraw},
+		{row: "new, and deleted while in review", f: changed(func(f *Facts) { proposed(f, nil); created(f); f.Terminating = true }), want: Withdraw},
+		{row: "not reviewed any more", f: changed(func(f *Facts) { proposed(f, nil); f.Review = false }), want: Commit},
+		{row: "released by a person", f: changed(func(f *Facts) { proposed(f, nil); f.Terminating, f.Finalizer = true, false }), want: Nothing},
+		{row: "history in doubt", f: changed(func(f *Facts) { proposed(f, nil); f.Live, f.Replaced = old, "restored" }), want: Hold, why: HistoryReplaced},
+		{row: "too often", f: changed(func(f *Facts) { f.ManyWrites = "spec.plan" }), want: Hold, why: ManyWrites},
+		{row: "new, too often", f: changed(func(f *Facts) { proposed(f, nil); created(f); f.Proposed.Live, f.ManyWrites = false, "spec.plan" }), want: Hold, why: ManyWrites},
+	} {
+		t.Run(tc.row, func(t *testing.T) {
+			d := For(tc.f)
+			if d.Action != tc.want || d.Reason != tc.why || !strings.Contains(d.Message, tc.words) {
+				t.Errorf("%s for %q: %s, want %s for %q: …%s…", d.Action, d.Reason, d.Message, tc.want, tc.why, tc.words)
+			}
+		})
+	}
+
+	f := changed(func(f *Facts) { proposed(f, verdict(VerdictRejected)) })
+	f.Resolve = choice.File.Answer(For(f).Token)
+	if d := For(f); d.Action != Revert || d.Chosen != choice.File {
+		t.Errorf("after a person has decided for the file: %s, chosen %q", d.Action, d.Chosen)
+	}
+}
+
+// However unlikely the facts are: nothing reaches main without a review, and the promises
+// that hold without one hold.
+func TestReviewKeepsThePromises(t *testing.T) {
+	t.Parallel()
+	n := 0
+	for f := range everything() {
+		if n++; n%1999 != 0 {
+			continue
+		}
+		f.Review = true
+		for _, state := range []VerdictState{"", VerdictUnknown, VerdictOpen, VerdictRejected, VerdictClosed, VerdictMerged, VerdictSeen} {
+			for bits := range 1 << 4 {
+				g := f
+				if state != "" {
+					g.Verdict = &Verdict{State: state, By: "bob", Message: "too big"}
+				}
+				if bits&1 != 0 {
+					g.Proposed = &Proposed{Branch: "changes/b/team-a/orders", Commit: "c1", Main: g.FileBlob, Live: bits&2 != 0}
+				}
+				if bits&4 != 0 && g.Proposed != nil && !g.Terminating {
+					g.Proposed.Blob = "b2"
+				}
+				if bits&8 != 0 {
+					g.OnRejection = v1alpha1.OnRejectionRevert
+				}
+				for h, d := range withDecisions(g) {
+					checkReview(t, h, d)
+				}
+			}
+		}
+	}
+}
+
+func checkReview(t *testing.T, f Facts, d Decision) {
+	for _, p := range promises {
+		if p.broken(f, d) {
+			t.Fatalf("%s: %s %s for %s", p.name, d.Action, d.Reason, describe(f))
+		}
+	}
+	switch {
+	case d.Action == Commit || d.Action == Merge || d.Action == RemoveFile:
+		t.Fatalf("%s without a review for %s", d.Action, describe(f))
+	case d.Action == AwaitReview && (f.Proposed == nil || d.Message == ""):
+		t.Fatalf("it waits for nothing, or does not say so: %s", describe(f))
+	case d.Action == WriteMerged && (f.Merged == nil || f.Terminating || contract.Equal(f.Live, f.Base)):
+		t.Fatalf("what nobody changed is merged: %s", describe(f))
+	case d.Action == Revert && (f.File == nil || f.Verdict == nil || f.Verdict.State != VerdictRejected):
+		t.Fatalf("what was not rejected is taken back: %s", describe(f))
+	}
+}

@@ -261,21 +261,21 @@ func testReviewedApply(t *testing.T, alice, bob *tenant) {
 		alice.apply(t, strings.Replace(manifest("by-kubectl", plan), "team-a", namespace, 1))
 	}
 
-	order(small)
+	order(nano)
 	if message := condition("AwaitingReview", "Proposed"); !strings.Contains(message, alice.BackendURL+"/clusters/"+alice.id+"/changes/"+binding+"/"+namespace+"/by-kubectl") {
 		t.Errorf("it does not say where it is looked at: %s", message)
 	}
-	must(t)(review("--reject", "-m", "Take the smallest one."))
-	if message := condition("Held", "Rejected"); !strings.Contains(message, "oidc:"+env.Bob) || !strings.Contains(message, "Take the smallest one.") {
+	must(t)(review("--reject", "-m", "Take a larger one."))
+	if message := condition("Held", "Rejected"); !strings.Contains(message, "oidc:"+env.Bob) || !strings.Contains(message, "Take a larger one.") {
 		t.Errorf("it does not say who rejected it, and why: %s", message)
 	}
-	order(nano)
+	order(small)
 	condition("AwaitingReview", "Proposed")
 	if out := must(t)(alice.Kubectl(ctx, alice.Control(), "get", "postgresqlinstances", "-A", "-o", "name")); strings.Contains(out, "by-kubectl") {
 		t.Errorf("it is ordered before anybody has approved it: %s", out)
 	}
 	approve("orders PostgresqlInstance " + namespace + "/by-kubectl")
-	alice.until(t, alice.control, "what is approved is on the control plane", has("by-kubectl", nano))
+	alice.until(t, alice.control, "what is approved is on the control plane", has("by-kubectl", small))
 	condition("Committed", "Committed")
 	condition("AwaitingReview", "None")
 

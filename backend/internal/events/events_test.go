@@ -110,6 +110,22 @@ func TestASubscriberGetsThePresentHeadsAndThenEachMove(t *testing.T) {
 	}
 }
 
+// A branch that was rejected is where it was, and whoever proposed it is to hear of that.
+func TestAVerdictIsToldThoughTheBranchDidNotMove(t *testing.T) {
+	f := start(t, nil)
+	l := f.listen(t)
+	l.next()
+	l.next()
+	const branch = "refs/heads/changes/x"
+	f.hub.Publish("c", restapi.RefEvent{Ref: branch, Hash: "c1"})
+	got := []string{l.next()}
+	f.hub.Publish("c", restapi.RefEvent{Ref: branch, Hash: "c1", Reviewed: true})
+	got = append(got, l.next())
+	if diff := cmp.Diff([]string{branch + "=c1", branch + "=c1"}, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
 func TestAMoveWhileTheHeadsAreReadIsNotLost(t *testing.T) {
 	var f *fixture
 	f = start(t, func(context.Context, string) ([]restapi.RefEvent, error) {

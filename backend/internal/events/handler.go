@@ -123,11 +123,12 @@ type stream struct {
 	told map[string]string
 }
 
-// send writes an event for each branch whose head the subscriber does not know.
+// send writes an event for each branch whose head the subscriber does not know, or of which
+// it does not know a verdict.
 func (s *stream) send(events []restapi.RefEvent) error {
 	_ = s.ctl.SetWriteDeadline(time.Now().Add(writeTimeout))
 	for _, e := range events {
-		if hash, known := s.told[e.Ref]; known && hash == e.Hash {
+		if hash, known := s.told[e.Ref]; known && hash == e.Hash && !e.Reviewed {
 			continue
 		}
 		data, err := json.Marshal(e)

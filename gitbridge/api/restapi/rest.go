@@ -157,4 +157,6 @@ type RefEvent struct {
 	Ref string `json:"ref"`
 	// Hash is the new head, empty when the branch was removed.
 	Hash string `json:"hash"`
+	// Reviewed says that somebody rejected the branch as it is: it did not move.
+	Reviewed bool `json:"reviewed,omitempty"`
 }

@@ -356,7 +356,7 @@ func (h *Host) Record(ctx context.Context, cluster, branch, head string, e githo
 		err := repo.addEvents(ctx, map[string][]githost.Event{at.String(): {e}}, h.now())
 		if err == nil && e.Kind == githost.EventRejected && h.cfg.Moved != nil {
 			// The konnector that proposed it hears of it, though the branch is where it was.
-			h.cfg.Moved(cluster, restapi.RefEvent{Ref: "refs/heads/" + branch, Hash: head})
+			h.cfg.Moved(cluster, restapi.RefEvent{Ref: "refs/heads/" + branch, Hash: head, Reviewed: true})
 		}
 		return err
 	})

@@ -105,6 +105,9 @@ func Start(ctx context.Context, o Options) (*Env, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := readCheckout(root); err != nil {
+		return nil, err
+	}
 	programs, err := build(ctx, o.Progress, o.needs)
 	if err != nil {
 		return nil, err

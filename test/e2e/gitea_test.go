@@ -134,6 +134,66 @@ func (g *company) merged(t *testing.T, c *tenant, branch, message, words string,
 	return at
 }
 
+// reviewsKubectl has somebody use kubectl where changes are reviewed, and Ben close and merge
+// what comes of it.
+func (g *company) reviewsKubectl(t *testing.T, c *tenant) {
+	ctx := t.Context()
+	must(t)(c.Kubectl(ctx, c.admin(), "create", "namespace", "team-reviewed"))
+	must(t)(c.Kubectl(ctx, c.admin(), "label", "namespace", "team-reviewed", "gitbind.dev/changes=PullRequest"))
+	condition := func(kind, reason, words string) {
+		t.Helper()
+		eventually(t, kind+" is "+reason, func(ctx context.Context) (string, bool) {
+			out, err := c.Kubectl(ctx, c.admin(), "get", "postgresqlinstance", "by-kubectl", "-n", "team-reviewed", "-o",
+				`jsonpath={.status.gitbind.conditions[?(@.type=="`+kind+`")].reason}: {.status.gitbind.conditions[?(@.type=="`+kind+`")].message}`)
+			return out, err == nil && strings.HasPrefix(out, reason+": ") && strings.Contains(out, words)
+		})
+	}
+	pull := func(title string) string {
+		t.Helper()
+		return eventually(t, "there is a pull request", func(ctx context.Context) (string, bool) {
+			var open []struct {
+				Number int64
+				Title  string
+			}
+			err := g.API(ctx, ben, password, http.MethodGet, "/repos"+g.repository+"/pulls?state=open", nil, &open)
+			for _, p := range open {
+				if strings.HasPrefix(p.Title, title) {
+					return fmt.Sprint(p.Number), true
+				}
+			}
+			return fmt.Sprint(open, err), false
+		})
+	}
+	order := func(plan string) {
+		c.apply(t, strings.Replace(manifest("by-kubectl", plan), "team-a", "team-reviewed", 1))
+	}
+	order(nano)
+	number := pull("claim: create team-reviewed/by-kubectl")
+	condition("AwaitingReview", "Proposed", g.repository+"/pulls/"+number)
+	g.must(t, ben, http.MethodPatch, "/repos"+g.repository+"/pulls/"+number, map[string]any{"state": "closed"}, nil)
+	condition("Held", "Rejected", "rejected this change")
+
+	order(small)
+	next := pull("claim: create team-reviewed/by-kubectl")
+	if next == number {
+		t.Fatal("what was closed is open again")
+	}
+	condition("AwaitingReview", "Proposed", g.repository+"/pulls/"+next)
+	path := "/repos" + g.repository + "/pulls/" + next
+	g.must(t, ben, http.MethodPost, path+"/reviews", map[string]any{"event": "APPROVED", "body": "Good."}, nil)
+	eventually(t, "Ben merges it", func(ctx context.Context) (string, bool) {
+		err := g.API(ctx, ben, password, http.MethodPost, path+"/merge", map[string]any{"Do": "merge"}, nil)
+		return fmt.Sprint(err), err == nil
+	})
+	c.until(t, c.control, "what is merged is on the control plane", has("by-kubectl", small))
+	condition("Committed", "Committed", "")
+	condition("AwaitingReview", "None", "")
+	eventually(t, "the branch is gone", func(ctx context.Context) (string, bool) {
+		out, err := c.Git(ctx, c.user, c.clone, "ls-remote", g.url(ada, password), "refs/heads/changes/*")
+		return out, err == nil && !strings.Contains(out, "by-kubectl")
+	})
+}
+
 // rendered is Markdown as people see it, in HTML.
 func (g *company) rendered(t *testing.T, text string) string {
 	t.Helper()
@@ -236,6 +296,7 @@ func TestOnGitea(t *testing.T) {
 		}
 		g.must(t, ada, http.MethodPatch, pull, map[string]any{"state": "closed"}, nil)
 	})
+	t.Run("E2_what kubectl changes is a pull request", func(t *testing.T) { g.reviewsKubectl(t, c) })
 	t.Run("nobody pushes to what is others'", func(t *testing.T) {
 		konnector := must(t)(c.Kubectl(ctx, c.admin(), "get", "secret", "-n", "gitbind-system", "-o", `go-template={{range .items}}{{with index .data "git-password"}}{{.|base64decode}}{{end}}{{end}}`))
 		bridge := must(t)(c.Kubectl(ctx, c.Control(), "get", "secret", "-n", "gb-"+c.id, "-o", `go-template={{range .items}}{{with index .data "git-password"}}{{.|base64decode}}{{end}}{{end}}`))

@@ -79,6 +79,7 @@ func (r *repositories) connect(api *http.ServeMux, reviews *review.Service, publ
 		return
 	}
 	api.Handle("POST "+hooks+"{cluster}", r.gitea.Webhook(log, r.local.Look))
+	reviews.Pulls = r.gitea
 	r.checks = review.NewChecks(reviews, r.gitea, func(cluster, branch string) string {
 		return publicURL + "/clusters/" + cluster + "/" + branch
 	})

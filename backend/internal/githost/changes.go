@@ -84,8 +84,10 @@ type Change struct {
 
 // Outcome is what became of a proposed commit.
 type Outcome struct {
-	// Merged says that main has it. Otherwise Closed says that its branch is gone.
+	// Merged says that main has it. Otherwise Closed says that its branch is gone, and Head
+	// is where it stands.
 	Merged, Closed bool
+	Head           string
 	// Rejection is the verdict against the head of its branch, nil for none.
 	Rejection *Event
 }

@@ -10,6 +10,7 @@ import (
 	"gitbind.dev/backend/internal/clusterqueue"
 	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/contract"
 )
 
 // Checks says, on a Git host on which changes are reviewed by its own means, what the
@@ -63,9 +64,12 @@ func (c *Checks) check(ctx context.Context, cluster string) error {
 	for i := range changes {
 		// One that cannot be judged stops no other.
 		branch := changes[i].Branch
-		check, err := c.judge(ctx, cluster, branch)
+		change, check, err := c.judge(ctx, cluster, branch)
 		if err == nil && before[branch] != check {
 			err = c.host.Check(ctx, cluster, check)
+			if pull := proposedBy(cluster, change); err == nil && pull != nil {
+				err = c.host.Open(ctx, cluster, *pull)
+			}
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", branch, err))
@@ -77,16 +81,33 @@ func (c *Checks) check(ctx context.Context, cluster string) error {
 	return errors.Join(errs...)
 }
 
-func (c *Checks) judge(ctx context.Context, cluster, branch string) (githost.Check, error) {
+// proposedBy is the pull request of what a konnector has proposed, perhaps with others; nil
+// for what is people's alone.
+func proposedBy(cluster string, change *githost.Change) *githost.Pull {
+	if strings.HasPrefix(change.Branch, githost.PullPrefix) {
+		return nil
+	}
+	for _, made := range change.Commits {
+		if strings.HasSuffix(made.Email, "@"+contract.ClusterDomain(cluster)) {
+			return &githost.Pull{
+				Branch: change.Branch, Head: change.Head, Title: change.Subject,
+				Text: "Changed with kubectl in the app cluster, by " + code(made.Author) + ". Merge it to have it done, or close it to reject it: the object in the cluster says so then.",
+			}
+		}
+	}
+	return nil
+}
+
+func (c *Checks) judge(ctx context.Context, cluster, branch string) (*githost.Change, githost.Check, error) {
 	change, err := c.service.Git.Change(ctx, cluster, branch)
 	if err != nil {
-		return githost.Check{}, err
+		return nil, githost.Check{}, err
 	}
 	files := c.service.files(ctx, cluster, change)
 	check := summarize(change, files)
 	check.URL = c.url(cluster, branch)
 	check.Text = comment(check.Words, check.URL, files)
-	return check, nil
+	return change, check, nil
 }
 
 func (c *Checks) shown(cluster string) map[string]githost.Check {

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/backend/internal/login"
 	"gitbind.dev/gitbridge/api/restapi"
@@ -21,6 +24,20 @@ type shown struct {
 	mu    sync.Mutex
 	all   []githost.Check
 	fails int
+	// opened are the pull requests that it was to open, and closed is what it says of those.
+	opened []githost.Pull
+	closed string
+}
+
+func (s *shown) Open(_ context.Context, _ string, p githost.Pull) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.opened = append(s.opened, p)
+	return nil
+}
+
+func (s *shown) Opened(context.Context, string, string) (page, closed string, err error) {
+	return "https://git.example.com/gitbind/1/pulls/7", s.closed, nil
 }
 
 func (s *shown) Check(_ context.Context, _ string, c githost.Check) error {
@@ -99,6 +116,53 @@ func TestAChangeThatIsReviewedElsewhereShowsWhatTheControlPlaneSays(t *testing.T
 	seen, err := service.Change(t.Context(), login.Identity{Username: "alice"}, cluster, w.change.Branch)
 	if err != nil || seen.MayApprove || seen.MayComment || seen.MayReject || !strings.Contains(seen.Blocked, "https://git.example.com/gitbind/"+cluster) {
 		t.Errorf("%+v, %v", seen, err)
+	}
+}
+
+// What a konnector proposes gets a pull request where changes are reviewed elsewhere, and the
+// konnector is told when people close that.
+func TestAKonnectorsProposalGetsAPullRequest(t *testing.T) {
+	w, host := newWorld(), &shown{}
+	s := w.service(t, nil)
+	s.Elsewhere, s.Pulls = func(string) string { return "https://git.example.com/gitbind/1" }, host
+	c := NewChecks(s, host, func(_, branch string) string { return branch })
+	look := func(what string, opened int) {
+		t.Helper()
+		if err := c.check(t.Context(), cluster); err != nil || len(host.opened) != opened {
+			t.Fatalf("%s: opened %+v, %v", what, host.opened, err)
+		}
+	}
+	look("a branch of bob's", 0)
+	name, email := contract.Identity("<b>dora</b>", cluster)
+	w.change.Head, w.change.Subject = strings.Repeat("b", 40), "claim: update team-a/orders"
+	w.change.Commits = append([]githost.Commit{{Author: name, Email: email}}, w.change.Commits...)
+	look("a branch of the konnector's", 1)
+	if p := host.opened[0]; p.Branch != w.change.Branch || p.Head != w.change.Head || p.Title != w.change.Subject || strings.Contains(p.Text, "<b>") || !strings.Contains(p.Text, "dora") {
+		t.Errorf("opened %+v", p)
+	}
+	look("the same again", 1)
+	w.change.Branch = githost.PullPrefix + "7"
+	look("the copy of a pull request", 1)
+
+	ask := func() restapi.Proposal {
+		t.Helper()
+		r := httptest.NewRequest(http.MethodGet, "/v1/clusters/"+cluster+"/proposal?branch=changes/x&commit="+seenHead, nil)
+		got, err := s.proposal(r, access.Caller{Role: access.Konnector, Cluster: cluster})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got.(restapi.Proposal)
+	}
+	w.outcome.Head = seenHead
+	for closed, want := range map[string]restapi.ProposalState{"": restapi.ProposalOpen, seenHead: restapi.ProposalRejected, strings.Repeat("c", 40): restapi.ProposalOpen} {
+		host.closed = closed
+		if got := ask(); got.State != want || got.Page != "https://git.example.com/gitbind/1/pulls/7" {
+			t.Errorf("closed at %q: %+v", closed, got)
+		}
+	}
+	host.closed, w.outcome.Merged = seenHead, true
+	if got := ask(); got.State != restapi.ProposalMerged {
+		t.Errorf("merged: %+v", got)
 	}
 }
 

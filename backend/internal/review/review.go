@@ -6,6 +6,7 @@
 package review
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,6 +43,12 @@ type Git interface {
 	Read(ctx context.Context, cluster, revision, path string) (data []byte, blob string, err error)
 }
 
+// Pulls is what is asked of a Git host on which changes are reviewed by its own means: see
+// githost.Checks.
+type Pulls interface {
+	Opened(ctx context.Context, cluster, branch string) (page, closed string, err error)
+}
+
 // Service serves the review of proposed changes.
 type Service struct {
 	Requests   *requests.Server
@@ -54,7 +61,9 @@ type Service struct {
 	PublicURL string
 	// Elsewhere gives where changes of a cluster are reviewed; nil if that is here.
 	Elsewhere func(cluster string) string
-	Log       *slog.Logger
+	// Pulls tells what people make there of a branch; nil with Elsewhere.
+	Pulls Pulls
+	Log   *slog.Logger
 	// Now is for tests; nil means time.Now.
 	Now func() time.Time
 }
@@ -108,8 +117,15 @@ func (s *Service) proposal(r *http.Request, who access.Caller) (any, error) {
 		return nil, trouble(err)
 	}
 	answer := restapi.Proposal{State: restapi.ProposalOpen, Page: s.PublicURL + "/clusters/" + who.Cluster + "/" + branch}
-	if s.Elsewhere != nil {
-		answer.Page = s.Elsewhere(who.Cluster)
+	if s.Pulls != nil {
+		page, closed, err := s.Pulls.Opened(r.Context(), who.Cluster, branch)
+		if err != nil {
+			return nil, refusal.Because(err, refusal.Unavailable, "the Git host does not say what became of it: try again")
+		}
+		answer.Page = cmp.Or(page, s.Elsewhere(who.Cluster))
+		if closed != "" && closed == outcome.Head {
+			outcome.Rejection = &githost.Event{}
+		}
 	}
 	switch {
 	case outcome.Merged:

@@ -281,18 +281,18 @@ func TestTheOutcomeOfAProposedCommit(t *testing.T) {
 			t.Errorf("%s (%v):\n%s", what, err, diff)
 		}
 	}
-	outcome("open", proposed, commit, githost.Outcome{})
-	outcome("a commit that nobody pushed", proposed, strings.Repeat("1", 40), githost.Outcome{})
+	outcome("open", proposed, commit, githost.Outcome{Head: commit})
+	outcome("a commit that nobody pushed", proposed, strings.Repeat("1", 40), githost.Outcome{Head: commit})
 	outcome("a branch that nobody pushed", "changes/db/team-a/none", strings.Repeat("1", 40), githost.Outcome{Closed: true})
 	rejection := githost.Event{Kind: githost.EventRejected, By: bob, At: reviewed, Message: "Too big."}
 	if err := s.Record(t.Context(), cluster, proposed, commit, rejection); err != nil {
 		t.Fatal(err)
 	}
 	rejection.Commit = commit
-	outcome("rejected", proposed, commit, githost.Outcome{Rejection: &rejection})
+	outcome("rejected", proposed, commit, githost.Outcome{Head: commit, Rejection: &rejection})
 	c.commit("Better", map[string]string{dbA: "plan: medium\nsize: 1\n"})
 	c.pushed("HEAD:" + proposed)
-	outcome("another head", proposed, commit, githost.Outcome{})
+	outcome("another head", proposed, commit, githost.Outcome{Head: s.look(t).Head})
 	if _, err := s.approve(t, s.look(t)); err != nil {
 		t.Fatal(err)
 	}

@@ -37,5 +37,6 @@ func (r *repository) outcome(ctx context.Context, ref string, commit, main plumb
 		return githost.Outcome{Closed: true}, err
 	}
 	events, err := r.events(ctx, []string{head.String()})
-	return githost.Outcome{Rejection: (&githost.Change{Head: head.String(), Events: events[head.String()]}).Rejection()}, err
+	c := githost.Change{Head: head.String(), Events: events[head.String()]}
+	return githost.Outcome{Head: c.Head, Rejection: c.Rejection()}, err
 }

@@ -1,0 +1,81 @@
+package gitea
+
+import (
+	"context"
+	"net/http"
+	"regexp"
+
+	sdk "code.gitea.io/sdk/gitea"
+
+	"gitbind.dev/backend/internal/githost"
+)
+
+// headMark is at the end of what is written in a pull request of ours: the head of its branch
+// when it was looked at last. Of a closed one the host does not tell: its branch may have
+// moved since.
+var headMark = regexp.MustCompile(`<!-- gitbind head ([0-9a-f]{40}) -->$`)
+
+func withHead(text, head string) string { return text + "\n\n<!-- gitbind head " + head + " -->" }
+
+func headOf(p *sdk.PullRequest) string {
+	if m := headMark.FindStringSubmatch(p.Body); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+// Open implements githost.Checks.
+func (h *Host) Open(ctx context.Context, id string, p githost.Pull) error {
+	api, err := h.admin(ctx)
+	if err != nil {
+		return err
+	}
+	before, answer, err := h.pullOf(api, id, p.Branch)
+	switch {
+	case err != nil:
+		return trouble("list the pull requests of "+id, answer, err)
+	case before != nil && headOf(before) == p.Head:
+		return nil
+	case before != nil && before.State == sdk.StateOpen:
+		body := withHead(p.Text, p.Head)
+		_, answer, err = api.EditPullRequest(h.cfg.Organization, id, before.Index, sdk.EditPullRequestOption{Body: &body})
+		return trouble("change the pull request of "+p.Branch, answer, err)
+	}
+	_, answer, err = api.CreatePullRequest(h.cfg.Organization, id, sdk.CreatePullRequestOption{
+		Head: p.Branch, Base: "main", Title: p.Title, Body: withHead(p.Text, p.Head),
+	})
+	if answer != nil && answer.StatusCode == http.StatusConflict {
+		return nil // somebody has opened one
+	}
+	return trouble("open a pull request of "+p.Branch, answer, err)
+}
+
+// Opened implements githost.Checks.
+func (h *Host) Opened(ctx context.Context, id, branch string) (page, closed string, err error) {
+	api, err := h.admin(ctx)
+	if err != nil {
+		return "", "", err
+	}
+	p, answer, err := h.pullOf(api, id, branch)
+	if err != nil || p == nil {
+		return "", "", trouble("list the pull requests of "+id, answer, err)
+	}
+	if p.State == sdk.StateClosed && !p.HasMerged {
+		closed = headOf(p)
+	}
+	return p.HTMLURL, closed, nil
+}
+
+// pullOf is the newest pull request to main of a branch; nil for none.
+func (h *Host) pullOf(api *sdk.Client, id, branch string) (newest *sdk.PullRequest, answer *sdk.Response, err error) {
+	pulls, answer, err := api.ListRepoPullRequests(h.cfg.Organization, id, sdk.ListPullRequestsOptions{
+		ListOptions: sdk.ListOptions{Page: 1, PageSize: maxPulls}, State: sdk.StateAll, Sort: "recentupdate",
+	})
+	for _, p := range pulls {
+		ours := p.Base != nil && p.Head != nil && p.Base.Ref == "main" && p.Head.Ref == branch && p.Head.RepoID == p.Base.RepoID
+		if ours && (newest == nil || p.Index > newest.Index) {
+			newest = p
+		}
+	}
+	return newest, answer, err
+}

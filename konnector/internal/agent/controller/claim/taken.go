@@ -64,6 +64,10 @@ func (r *reconciler) patchBase(ctx context.Context, l *look, u *unstructured.Uns
 		return nil, err
 	}
 	m.base = &value
+	if proposalOf(u) == nil {
+		// What another life of the object has proposed.
+		m.proposal = new("")
+	}
 	out, err := r.patch(ctx, u, m)
 	if err != nil {
 		return nil, err

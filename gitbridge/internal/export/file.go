@@ -36,6 +36,8 @@ type Published struct {
 	CRD *runtime.RawExtension
 	// Keys are those of labels and annotations that travel.
 	Keys contract.Keys
+	// Policies are those that the app cluster's API server judges claims by.
+	Policies []runtime.RawExtension
 	// Offer is for people; nil where nothing is known.
 	Offer *v1alpha1.Offer
 }
@@ -46,6 +48,9 @@ func File(e *v1alpha1.APIServiceExport, p Published) ([]byte, error) {
 	status := map[string]any{"crd": p.CRD}
 	if len(p.Keys) > 0 {
 		status["metadataKeys"] = p.Keys
+	}
+	if len(p.Policies) > 0 {
+		status["policies"] = p.Policies
 	}
 	if p.Offer != nil && !reflect.DeepEqual(*p.Offer, v1alpha1.Offer{}) {
 		status["offer"] = p.Offer

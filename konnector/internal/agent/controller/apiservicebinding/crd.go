@@ -8,6 +8,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
@@ -71,26 +72,30 @@ func definition(binding, connection string, export []byte) (*apiextensionsv1.Cus
 	return out, nil
 }
 
-// listed takes from an export which labels and annotations travel beside the
-// usual, and what it says for people. An offer that has no place in a status is left
-// out: the API is the same without it.
-func listed(export []byte) (contract.Keys, *v1alpha1.Offer, error) {
+// listed is what an export says beside the definition.
+type listed struct {
+	// MetadataKeys are labels and annotations that travel beside the usual.
+	MetadataKeys contract.Keys          `json:"metadataKeys"`
+	Policies     []runtime.RawExtension `json:"policies"`
+	// Offer is for people. One that has no place in a status is left out: the API is the
+	// same without it.
+	Offer *v1alpha1.Offer `json:"offer"`
+}
+
+func readListed(export []byte) (listed, error) {
 	var e struct {
-		Status struct {
-			MetadataKeys contract.Keys   `json:"metadataKeys"`
-			Offer        *v1alpha1.Offer `json:"offer"`
-		} `json:"status"`
+		Status listed `json:"status"`
 	}
 	if err := yaml.Unmarshal(export, &e); err != nil {
-		return nil, nil, fmt.Errorf("it is not valid YAML: %w", err)
+		return listed{}, fmt.Errorf("it is not valid YAML: %w", err)
 	}
 	if err := e.Status.MetadataKeys.Validate(); err != nil {
-		return nil, nil, fmt.Errorf("its metadataKeys are refused: %w", err)
+		return listed{}, fmt.Errorf("its metadataKeys are refused: %w", err)
 	}
 	if e.Status.Offer.Validate() != nil {
 		e.Status.Offer = nil
 	}
-	return e.Status.MetadataKeys, e.Status.Offer, nil
+	return e.Status, nil
 }
 
 func checkDefinition(binding string, crd *apiextensionsv1.CustomResourceDefinition) error {

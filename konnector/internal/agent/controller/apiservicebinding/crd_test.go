@@ -154,9 +154,9 @@ func TestCheckName(t *testing.T) {
 func TestAnOfferThatHasNoPlaceIsLeftOut(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]bool{"PostgreSQL": true, strings.Repeat("ö", 63): true, strings.Repeat("x", 64): false} {
-		_, offer, err := listed([]byte("status: {offer: {displayName: " + name + "}}"))
-		if err != nil || (offer != nil) != want {
-			t.Errorf("%s: %+v, %v", name, offer, err)
+		beside, err := readListed([]byte("status: {offer: {displayName: " + name + "}}"))
+		if err != nil || (beside.Offer != nil) != want {
+			t.Errorf("%s: %+v, %v", name, beside.Offer, err)
 		}
 	}
 }

@@ -42,11 +42,11 @@ func (r *Reconciler) wanted(ctx context.Context, l *look) (*apiextensionsv1.Cust
 	if err != nil {
 		return nil, &notReady{reason: "ExportInvalid", message: fmt.Sprintf("%s on branch status cannot be used: %s.", path, err)}, nil
 	}
-	keys, offer, err := listed(data)
+	beside, err := readListed(data)
 	if err != nil {
 		return nil, &notReady{reason: "ExportInvalid", message: fmt.Sprintf("%s on branch status cannot be used: %s.", path, err)}, nil
 	}
-	l.keys, l.offer = keys, offer
+	l.keys, l.offer, l.policies = beside.MetadataKeys, beside.Offer, &beside.Policies
 	return crd, nil, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -53,6 +54,10 @@ type look struct {
 	offer *v1alpha1.Offer
 	// schema is the condition Schema; nil for nothing new.
 	schema *metav1.Condition
+	// policies are those of the offer, nil where the export was not read; judged is the
+	// condition Policies, nil for nothing new, and one without a reason for none.
+	policies *[]runtime.RawExtension
+	judged   *metav1.Condition
 	// released says that the binding is gone, or as good as gone.
 	released bool
 }

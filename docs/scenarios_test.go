@@ -96,10 +96,11 @@ var scenarios = []struct{ number, what string }{
 	{"D30", "a kubectl edit during a write from Git"},
 	{"D31", "killed between push and base, then edited again"},
 	{"D32", "kubectl replace, saved YAML restored, a forged annotation"},
+	{"E10", "one policy, three gates, one verdict in the same words"},
 }
 
 // numbered are tests, and parts of tests, with a scenario's number in the name.
-var numbered = regexp.MustCompile(`(?m)^func (Test([A-D]\d+)_\w+)\(|t\.Run\("(([A-D]\d+)_[^"]+)"`)
+var numbered = regexp.MustCompile(`(?m)^func (Test([A-E]\d+)_\w+)\(|t\.Run\("(([A-E]\d+)_[^"]+)"`)
 
 // TestEachScenarioHasATest checks that the index is complete and says what is
 // there.

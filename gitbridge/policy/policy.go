@@ -33,8 +33,14 @@ func Compile(objects []runtime.RawExtension) (*evaluator.Set, error) {
 	return set, nil
 }
 
+// maxObjects is what a template may have; its CRD says the same.
+const maxObjects = 64
+
 // Parse reads the objects. It refuses Secrets: what policies are judged by is published.
 func Parse(objects []runtime.RawExtension) (*evaluator.Manifests, error) {
+	if len(objects) > maxObjects {
+		return nil, fmt.Errorf("there are %d objects, the most is %d", len(objects), maxObjects)
+	}
 	var files []evaluator.File
 	for i, o := range objects {
 		// As YAML, problems have the lines that a person would see.

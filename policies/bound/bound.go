@@ -49,16 +49,19 @@ func (a API) Policies(m *evaluator.Manifests) (out []Policy, left []string) {
 			if match == nil {
 				continue
 			}
+			switch {
+			case !slices.Contains(b.Spec.ValidationActions, admissionv1.Deny):
+				left = append(left, fmt.Sprintf("%s: its binding %s denies nothing", p.Name, b.Name))
+				continue
+			case len(out) == Places:
+				left = append(left, fmt.Sprintf("%s: a cluster has room for %d policies of an offer", p.Name, Places))
+				continue
+			}
 			params, err := parametersOf(p, b, m.Others())
 			switch {
 			case err != nil:
 				left = append(left, fmt.Sprintf("%s: %s", p.Name, err))
-			case !slices.Contains(b.Spec.ValidationActions, admissionv1.Deny):
-				left = append(left, fmt.Sprintf("%s: its binding %s denies nothing", p.Name, b.Name))
-			case params.missing() && !params.deny:
-			case len(out) == Places:
-				left = append(left, fmt.Sprintf("%s: a cluster has room for %d policies of an offer", p.Name, Places))
-			default:
+			case !params.missing() || params.deny:
 				out = append(out, Policy{Name: p.Name, Spec: a.spec(&p.Spec, match, params)})
 			}
 		}

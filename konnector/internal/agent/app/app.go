@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"time"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -130,14 +129,14 @@ func Run(ctx context.Context, o Options) error {
 }
 
 func manager(ctx context.Context, o Options) (ctrl.Manager, *lease.Lease, error) {
-	installed := labels.SelectorFromSet(labels.Set{v1alpha1.ManagedByLabel: v1alpha1.ManagedByKonnector})
 	return o.Manager(ctx, o.Config, Name, ctrl.Options{
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject: map[client.Object]cache.ByObject{
 				&corev1.Secret{}: {Namespaces: map[string]cache.Config{o.Namespace: {}}},
-				&apiextensionsv1.CustomResourceDefinition{}: {Label: installed},
-				&admissionv1.ValidatingAdmissionPolicy{}:    {Label: installed},
+				&apiextensionsv1.CustomResourceDefinition{}: {Label: labels.SelectorFromSet(labels.Set{
+					v1alpha1.ManagedByLabel: v1alpha1.ManagedByKonnector,
+				})},
 			},
 		},
 	})

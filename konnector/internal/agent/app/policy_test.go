@@ -2,11 +2,14 @@ package app_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -263,6 +266,26 @@ func TestE10_AHostileExportReachesNothingBesideTheBoundAPI(t *testing.T) {
 			t.Errorf("message %q", m)
 		}
 	})
+}
+
+// TestE10_WithoutRightsOnPoliciesTheAPIWorks has a konnector whose rights are those of an
+// earlier version.
+func TestE10_WithoutRightsOnPoliciesTheAPIWorks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	role := &rbacv1.ClusterRole{}
+	w.must(w.client.Get(t.Context(), client.ObjectKey{Name: "gitbind-konnector"}, role))
+	role.Rules = slices.DeleteFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "validatingadmissionpolicies") })
+	w.must(w.client.Update(t.Context(), role))
+	w.konnectorMay(authorizationv1.ResourceAttributes{Verb: "list", Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies"}, false)
+	w.turnOn()
+	w.offerPolicies(plansPolicy, plansBinding, w.plans("small"))
+	w.loopPublished()
+	if m := w.bindingSays("Policies", "Forbidden"); !strings.Contains(m, "kubectl gitbind connect") {
+		t.Errorf("message %q", m)
+	}
+	w.apply("orders", spec("big"))
+	w.committed("orders")
 }
 
 // TestE10_InstalledPoliciesAreTheBindings: what is there belongs to the binding, comes back,

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,7 +41,6 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager) error {
 		For(&v1alpha1.APIServiceBinding{}).
 		// A CRD is named as its binding.
 		Watches(&apiextensionsv1.CustomResourceDefinition{}, &handler.EnqueueRequestForObject{}).
-		Watches(&admissionv1.ValidatingAdmissionPolicy{}, handler.EnqueueRequestsFromMapFunc(owners)).
 		Watches(&v1alpha1.Connection{}, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, c client.Object) []ctrl.Request {
 			return r.bindingsOf(ctx, c.GetName())
 		}), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
@@ -63,6 +61,7 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager) error {
 			},
 		})).
 		WatchesRawSource(source.Func(r.requests.start)).
+		WatchesRawSource(source.Func(func(ctx context.Context, q queue) error { return watchPolicies(ctx, mgr, q) })).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
 }

@@ -10,9 +10,14 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
@@ -37,16 +42,25 @@ func (r *Reconciler) installPolicies(ctx context.Context, l *look) error {
 		l.judged = judgedBy(metav1.ConditionFalse, "PoliciesInvalid", "The policies of the offer cannot be used in this cluster: "+offered.Told(m.err)+".")
 		return nil
 	}
+	if len(*l.policies) == 0 && meta.FindStatusCondition(l.binding.Status.Conditions, v1alpha1.ConditionPolicies) == nil {
+		return nil
+	}
 	installed, err := r.installedPolicies(ctx, l.binding)
-	if err != nil {
+	switch {
+	case apierrors.IsForbidden(err):
+		l.judged = judgedBy(metav1.ConditionFalse, "Forbidden", "The konnector may not list policies in this cluster, and the control plane alone judges by those of the offer. Install the konnector's rights again (kubectl gitbind connect).")
+		return nil
+	case err != nil:
 		return err
 	}
 	left, reason := slices.Clone(m.left), "NotAllInstalled"
-	var names []string
+	var names, kept []string
 	for i, name := range bound.Names(l.binding.Name) {
 		live := installed[name]
 		if i >= len(m.policies) {
-			if err := r.removePolicy(ctx, live); err != nil {
+			if err := r.removePolicy(ctx, live); apierrors.IsForbidden(err) {
+				kept = append(kept, name)
+			} else if err != nil {
 				return err
 			}
 			continue
@@ -63,15 +77,23 @@ func (r *Reconciler) installPolicies(ctx context.Context, l *look) error {
 			names = append(names, p.Name)
 		}
 	}
-	switch by := "This cluster's API server judges claims by " + orElse(strings.Join(names, ", "), "none of the offer's policies") + "."; {
-	case len(left) > 0:
-		l.judged = judgedBy(metav1.ConditionFalse, reason, by+" By these the control plane alone does: "+shorten(left)+".")
-	case len(names) > 0:
-		l.judged = judgedBy(metav1.ConditionTrue, "Installed", by)
-	default:
-		l.judged = &metav1.Condition{}
-	}
+	l.judged = judged(names, left, kept, reason)
 	return nil
+}
+
+// judged is the condition for policies that are installed, those that are not, with why,
+// and places of earlier ones that stay.
+func judged(names, left, kept []string, reason string) *metav1.Condition {
+	by := "This cluster's API server judges claims by " + orElse(strings.Join(names, ", "), "none of the offer's policies") + "."
+	switch {
+	case len(kept) > 0:
+		return judgedBy(metav1.ConditionFalse, "Forbidden", by+" It does so by a policy that the offer has no more, and that the konnector may not remove: "+strings.Join(kept, ", ")+".")
+	case len(left) > 0:
+		return judgedBy(metav1.ConditionFalse, reason, by+" By these the control plane alone does: "+shorten(left)+".")
+	case len(names) > 0:
+		return judgedBy(metav1.ConditionTrue, "Installed", by)
+	}
+	return &metav1.Condition{}
 }
 
 // maxJudged is in bytes. Names and reasons are of whoever wrote the export.
@@ -148,7 +170,7 @@ func isOurs(p *admissionv1.ValidatingAdmissionPolicy, b *v1alpha1.APIServiceBind
 // installedPolicies are those at the binding's places that have our label, by name.
 func (r *Reconciler) installedPolicies(ctx context.Context, b *v1alpha1.APIServiceBinding) (map[string]*admissionv1.ValidatingAdmissionPolicy, error) {
 	var all admissionv1.ValidatingAdmissionPolicyList
-	if err := r.Client.List(ctx, &all); err != nil {
+	if err := r.Live.List(ctx, &all, client.MatchingLabels{v1alpha1.ManagedByLabel: v1alpha1.ManagedByKonnector}); err != nil {
 		return nil, fmt.Errorf("list ValidatingAdmissionPolicies: %w", err)
 	}
 	out := map[string]*admissionv1.ValidatingAdmissionPolicy{}
@@ -167,7 +189,7 @@ func (r *Reconciler) removePolicy(ctx context.Context, p *admissionv1.Validating
 		return nil
 	}
 	err := r.Client.Delete(ctx, p, client.Preconditions{UID: new(p.UID)})
-	if client.IgnoreNotFound(err) != nil && !apierrors.IsForbidden(err) {
+	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete ValidatingAdmissionPolicy %s: %w", p.Name, err)
 	}
 	return nil
@@ -177,11 +199,11 @@ func (r *Reconciler) removePolicy(ctx context.Context, p *admissionv1.Validating
 // delete goes with the binding, or judges nothing without a policy.
 func (r *Reconciler) removePolicies(ctx context.Context, b *v1alpha1.APIServiceBinding) error {
 	installed, err := r.installedPolicies(ctx, b)
-	if err != nil {
+	if err != nil && !apierrors.IsForbidden(err) {
 		return err
 	}
 	for _, name := range bound.Names(b.Name) {
-		if err := r.removePolicy(ctx, installed[name]); err != nil {
+		if err := r.removePolicy(ctx, installed[name]); err != nil && !apierrors.IsForbidden(err) {
 			return err
 		}
 		err := r.Client.Delete(ctx, &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name}})
@@ -193,14 +215,43 @@ func (r *Reconciler) removePolicies(ctx context.Context, b *v1alpha1.APIServiceB
 	return nil
 }
 
-// owners are the bindings that a policy goes with.
-func owners(_ context.Context, o client.Object) (out []ctrl.Request) {
-	for _, ref := range o.GetOwnerReferences() {
-		if ref.Kind == "APIServiceBinding" {
-			out = append(out, ctrl.Request{NamespacedName: client.ObjectKey{Name: ref.Name}})
+// queue is a controller's.
+type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
+
+// watchPolicies looks at a binding again when a policy of it is changed or deleted. It has
+// a cache of its own, as controllers wait for all of the manager's: where policies may not
+// be watched, APIs work.
+func watchPolicies(ctx context.Context, mgr ctrl.Manager, q queue) error {
+	policies, err := cache.New(mgr.GetConfig(), cache.Options{
+		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+		DefaultTransform:     cache.TransformStripManagedFields(),
+		DefaultLabelSelector: labels.SelectorFromSet(labels.Set{v1alpha1.ManagedByLabel: v1alpha1.ManagedByKonnector}),
+	})
+	if err != nil {
+		return err
+	}
+	informer, err := policies.GetInformer(ctx, &admissionv1.ValidatingAdmissionPolicy{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Policies are not watched")
+		return nil
+	}
+	changed := func(o any) {
+		if gone, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
+			o = gone.Obj
+		}
+		if p, ok := o.(*admissionv1.ValidatingAdmissionPolicy); ok {
+			for _, owner := range p.OwnerReferences {
+				q.Add(ctrl.Request{NamespacedName: client.ObjectKey{Name: owner.Name}})
+			}
 		}
 	}
-	return out
+	if _, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc: changed, UpdateFunc: func(_, o any) { changed(o) }, DeleteFunc: changed,
+	}); err != nil {
+		return err
+	}
+	go func() { _ = policies.Start(ctx) }() // Its only error is to be started twice.
+	return nil
 }
 
 // compiled are the policies of exports, which are looked at often and change rarely.

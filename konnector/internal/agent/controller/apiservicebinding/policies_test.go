@@ -8,12 +8,14 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/yaml"
 
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/policies/bound"
 )
 
@@ -78,6 +80,22 @@ func TestWhyAPolicyIsNotInstalledIsSaid(t *testing.T) {
 			t.Errorf("it is %s: %s, want %s", l.judged.Reason, l.judged.Message, reason)
 		}
 	}
+	t.Run("without the right to list them", func(t *testing.T) {
+		w := newWorld(t)
+		w.Live = interceptor.NewClient(w.Client.(client.WithWatch), interceptor.Funcs{
+			List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+				return apierrors.NewForbidden(gr, "", nil)
+			},
+		})
+		objects := offeredPolicy(t, "strict")
+		l := &look{binding: w.binding, policies: &objects}
+		if err := w.installPolicies(t.Context(), l); err != nil || l.judged.Reason != "Forbidden" {
+			t.Errorf("%+v, %v", l.judged, err)
+		}
+		if err := w.removePolicies(t.Context(), w.binding); err != nil {
+			t.Error(err)
+		}
+	})
 	w := newWorld(t)
 	w.turnedOn()
 	w.fails(apierrors.NewInternalError(context.DeadlineExceeded))
@@ -125,6 +143,17 @@ func TestPoliciesStayWhileTheExportCannotBeRead(t *testing.T) {
 	if l := install(&second); installed() != 1 || l.judged.Message != "This cluster's API server judges claims by two." {
 		t.Errorf("%d policies, and %+v", installed(), l.judged)
 	}
+	c := w.Client
+	w.Client = interceptor.NewClient(c.(client.WithWatch), interceptor.Funcs{
+		Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error {
+			return apierrors.NewForbidden(schema.GroupResource{}, "", nil)
+		},
+	})
+	w.binding.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionPolicies}}
+	if l := install(&[]runtime.RawExtension{}); installed() != 1 || l.judged.Reason != "Forbidden" {
+		t.Errorf("%d policies, and %+v", installed(), l.judged)
+	}
+	w.Client = c
 	if l := install(&[]runtime.RawExtension{}); installed() != 0 || l.judged.Reason != "" {
 		t.Errorf("%d policies, and %+v", installed(), l.judged)
 	}

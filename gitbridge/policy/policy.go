@@ -56,7 +56,7 @@ func Parse(objects []runtime.RawExtension) (*evaluator.Manifests, error) {
 	}
 	for _, o := range manifests.Others() {
 		if o.GetKind() == "Secret" && o.GetAPIVersion() == "v1" {
-			return nil, fmt.Errorf("Secret %s/%s cannot be a parameter, as everybody who reads the repository reads it: use a ConfigMap", o.GetNamespace(), o.GetName())
+			return nil, fmt.Errorf("the Secret %s/%s cannot be a parameter, as everybody who reads the repository reads it: use a ConfigMap", o.GetNamespace(), o.GetName())
 		}
 	}
 	return manifests, nil

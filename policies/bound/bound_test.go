@@ -70,12 +70,12 @@ func rules(t *testing.T, label, match, resources string) []string {
 	policies, _ := api.Policies(parse(t, text, binding("b", "p", resources)))
 	var out []string
 	for _, p := range policies {
-		for kind, rules := range map[string][]admissionv1.NamedRuleWithOperations{"": p.Spec.MatchConstraints.ResourceRules, "not ": p.Spec.MatchConstraints.ExcludeResourceRules} {
+		for kind, rules := range map[string][]admissionv1.NamedRuleWithOperations{"": p.Spec.MatchConstraints.ResourceRules, "not": p.Spec.MatchConstraints.ExcludeResourceRules} {
 			for _, r := range rules {
 				if !slices.Equal(r.APIGroups, []string{"anynines.com"}) || !slices.Equal(r.Resources, []string{"postgresqlinstances"}) || *r.Scope != admissionv1.NamespacedScope {
 					t.Errorf("it matches %v", r)
 				}
-				out = append(out, strings.TrimSpace(fmt.Sprint(kind, r.Operations, r.APIVersions, " ", strings.Join(r.ResourceNames, " "))))
+				out = append(out, strings.TrimSpace(fmt.Sprint(kind, " ", r.Operations, r.APIVersions, " ", strings.Join(r.ResourceNames, " "))))
 			}
 		}
 	}

@@ -89,7 +89,7 @@ func judged(names, left, kept []string, reason string) *metav1.Condition {
 	case len(kept) > 0:
 		return judgedBy(metav1.ConditionFalse, "Forbidden", by+" It does so by a policy that the offer has no more, and that the konnector may not remove: "+strings.Join(kept, ", ")+".")
 	case len(left) > 0:
-		return judgedBy(metav1.ConditionFalse, reason, by+" By these the control plane alone does: "+shorten(left)+".")
+		return judgedBy(metav1.ConditionFalse, reason, by+" Not by these: "+shorten(left)+".")
 	case len(names) > 0:
 		return judgedBy(metav1.ConditionTrue, "Installed", by)
 	}

@@ -104,6 +104,7 @@ var scenarios = []struct{ number, what string }{
 	{"E6", "main moves underneath"},
 	{"E7", "a change that becomes empty, or is withdrawn"},
 	{"E9", "an emergency passes over the review, and is recorded"},
+	{"E10", "one policy, three gates, one verdict in the same words"},
 }
 
 // numbered are tests, and parts of tests, with a scenario's number in the name.

@@ -19,6 +19,28 @@ func Compile(objects []runtime.RawExtension) (*evaluator.Set, error) {
 	if len(objects) == 0 {
 		return nil, nil
 	}
+	manifests, err := Parse(objects)
+	if err != nil {
+		return nil, err
+	}
+	set, err := evaluator.Compile(manifests)
+	if err != nil {
+		return nil, err
+	}
+	if unbound := set.Unbound(); len(unbound) > 0 {
+		return nil, fmt.Errorf("no ValidatingAdmissionPolicyBinding turns on %s", strings.Join(unbound, ", "))
+	}
+	return set, nil
+}
+
+// maxObjects is what a template may have; its CRD says the same.
+const maxObjects = 64
+
+// Parse reads the objects. It refuses Secrets: what policies are judged by is published.
+func Parse(objects []runtime.RawExtension) (*evaluator.Manifests, error) {
+	if len(objects) > maxObjects {
+		return nil, fmt.Errorf("there are %d objects, the most is %d", len(objects), maxObjects)
+	}
 	var files []evaluator.File
 	for i, o := range objects {
 		// As YAML, problems have the lines that a person would see.
@@ -32,14 +54,12 @@ func Compile(objects []runtime.RawExtension) (*evaluator.Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	set, err := evaluator.Compile(manifests)
-	if err != nil {
-		return nil, err
+	for _, o := range manifests.Others() {
+		if o.GetKind() == "Secret" && o.GetAPIVersion() == "v1" {
+			return nil, fmt.Errorf("the Secret %s/%s cannot be a parameter, as everybody who reads the repository reads it: use a ConfigMap", o.GetNamespace(), o.GetName())
+		}
 	}
-	if unbound := set.Unbound(); len(unbound) > 0 {
-		return nil, fmt.Errorf("no ValidatingAdmissionPolicyBinding turns on %s", strings.Join(unbound, ", "))
-	}
-	return set, nil
+	return manifests, nil
 }
 
 // maxTold is how many problems are told at once.

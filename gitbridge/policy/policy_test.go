@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,6 +37,8 @@ func TestCompile(t *testing.T) {
 	}
 	bad := strings.Replace(good, `"true"`, `"object.("`, 1)
 	for words, texts := range map[string][]string{
+		"Secret team-a/s cannot be a parameter":          {good, binding, "{apiVersion: v1, kind: Secret, metadata: {name: s, namespace: team-a}}"},
+		"there are 65 objects, the most is 64":           slices.Repeat([]string{good}, 65),
 		"no ValidatingAdmissionPolicyBinding turns on p": {good},
 		"turns on q": {strings.Replace(good, "name: p}", "name: q}", 1), binding},
 		"spec.policies[0]: ValidatingAdmissionPolicy p: spec.validations": {bad, binding},

@@ -40,6 +40,25 @@ type Manifests struct {
 	params []located[*unstructured.Unstructured]
 }
 
+// Policies are those that were read.
+func (m *Manifests) Policies() []*admissionv1.ValidatingAdmissionPolicy { return objects(m.policies) }
+
+// Bindings are those that were read.
+func (m *Manifests) Bindings() []*admissionv1.ValidatingAdmissionPolicyBinding {
+	return objects(m.bindings)
+}
+
+// Others are all other objects that were read, parameters among them.
+func (m *Manifests) Others() []*unstructured.Unstructured { return objects(m.params) }
+
+func objects[T any](from []located[T]) []T {
+	out := make([]T, len(from))
+	for i, l := range from {
+		out[i] = l.object
+	}
+	return out
+}
+
 // located is an object with the place where it was read.
 type located[T any] struct {
 	object T

@@ -36,6 +36,7 @@ func TestTwoClusters(t *testing.T) {
 	t.Run("D2_a pull request adds and changes and removes a claim", func(t *testing.T) { testPullRequest(t, alice) })
 	t.Run("D2_two people order and change and cancel a service by reviewed changes", func(t *testing.T) { testReviews(t, alice, bob) })
 	t.Run("E2_what kubectl changes is approved by somebody else", func(t *testing.T) { testReviewedApply(t, alice, bob) })
+	t.Run("E10_one policy has one verdict in the same words at three gates", func(t *testing.T) { testPolicy(t, alice) })
 	t.Run("D9_the backend is down and comes back", func(t *testing.T) { testBackendDown(t, alice) })
 	t.Run("D8_the control plane's API server is down and comes back", func(t *testing.T) { testControlPlaneDown(t, alice) })
 	t.Run("agents restart and write nothing", func(t *testing.T) { testRestart(t, alice) })

@@ -43,6 +43,9 @@ const (
 	// ConnectionAnnotation names, on an installed CRD, the Connection that it
 	// came from; it marks the CRD as the konnector's own.
 	ConnectionAnnotation = "gitbind.dev/connection"
+	// PolicyAnnotation names, on a ValidatingAdmissionPolicy that the konnector installed,
+	// the policy of the offer that it comes from.
+	PolicyAnnotation = "gitbind.dev/policy"
 	// ApproveSchemaAnnotation on an APIServiceBinding holds the hash of a
 	// definition, as the condition Schema names it: it may be installed though it
 	// breaks objects that there are. A person sets it.
@@ -50,8 +53,8 @@ const (
 	// SequenceAnnotation on a delivered Secret holds the sequence of the version that
 	// it is. Only the konnector writes it.
 	SequenceAnnotation = "gitbind.dev/sequence"
-	// ManagedByLabel with the value ManagedByKonnector is on each installed CRD, so
-	// that the konnector need not watch all others, and on each delivered Secret: a
+	// ManagedByLabel with the value ManagedByKonnector is on each installed CRD and
+	// policy, so that the konnector need not watch all others, and on each delivered Secret: a
 	// policy lets the konnector touch no other.
 	ManagedByLabel     = "app.kubernetes.io/managed-by"
 	ManagedByKonnector = "gitbind-konnector"
@@ -60,6 +63,10 @@ const (
 // ConditionSchema of an APIServiceBinding says whether the API is installed as the
 // control plane has published it last.
 const ConditionSchema = "Schema"
+
+// ConditionPolicies of an APIServiceBinding says whether this cluster's API server judges
+// claims by the policies of the offer. There is none where the offer has no policies.
+const ConditionPolicies = "Policies"
 
 // APIServiceBinding is one bound API in the app cluster. Its name is
 // "<plural>.<group>". The konnector keeps it in step with the file request.yaml

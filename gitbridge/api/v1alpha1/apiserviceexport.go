@@ -68,6 +68,14 @@ type APIServiceExportStatus struct {
 	// +optional
 	Changes Changes `json:"changes,omitempty"`
 
+	// Policies are the template's, while they can be used: the app cluster's API server
+	// judges claims by them, too.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:items:Type=object
+	// +kubebuilder:validation:items:XPreserveUnknownFields
+	Policies []runtime.RawExtension `json:"policies,omitempty"`
+
 	// Offer is what the template says for people.
 	// +optional
 	Offer *Offer `json:"offer,omitempty"`

@@ -218,6 +218,13 @@ func (in *APIServiceExportStatus) DeepCopyInto(out *APIServiceExportStatus) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.Policies != nil {
+		in, out := &in.Policies, &out.Policies
+		*out = make([]runtime.RawExtension, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
+	}
 	if in.Offer != nil {
 		in, out := &in.Offer, &out.Offer
 		*out = new(Offer)

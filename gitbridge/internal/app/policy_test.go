@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -43,6 +44,27 @@ func (w *world) wantPolicies(api v1alpha1.ExportedAPI, status metav1.ConditionSt
 		c := meta.FindStatusCondition(t.Status.Conditions, v1alpha1.ConditionPoliciesValid)
 		if c == nil || c.Status != status || c.ObservedGeneration != t.Generation || !strings.Contains(c.Message, words) {
 			return fmt.Errorf("%+v", c)
+		}
+		return nil
+	})
+}
+
+// wantExported waits until an app cluster is given policies, as the names of objects say.
+func (t *tenant) wantExported(api v1alpha1.ExportedAPI, names ...string) {
+	t.Helper()
+	t.eventually(fmt.Sprintf("%q are exported", names), func() error {
+		e, err := t.exported(api)
+		if err != nil {
+			return err
+		}
+		var got []string
+		for _, o := range e.Status.Policies {
+			var m metav1.PartialObjectMetadata
+			t.must(yaml.Unmarshal(o.Raw, &m))
+			got = append(got, m.Name)
+		}
+		if !slices.Equal(got, names) {
+			return fmt.Errorf("it has %q", got)
 		}
 		return nil
 	})
@@ -105,6 +127,7 @@ func TestTheBridgeAppliesNothingThatThePoliciesOfAnOfferDeny(test *testing.T) {
 
 	w.policies(api, plansPolicy, plansBinding, plans("postgresql-single-nano"))
 	w.wantPolicies(api, metav1.ConditionTrue, "claims are judged by plans")
+	t.wantExported(api, "plans", "plans", "plans")
 	t.push("Order two", map[string]string{orders: manifest(orders, smallPlan), sales: manifest(sales, nano)})
 	s := t.wantAnswer(orders, contract.Denied, "ValidatingAdmissionPolicy 'plans' with binding 'plans' denied request: plan postgresql-single-small is not for namespace team-a")
 	above, _, _ := strings.Cut(manifest(orders, smallPlan), "plan:")
@@ -155,14 +178,28 @@ func TestTheBridgeAppliesNothingThatThePoliciesOfAnOfferDeny(test *testing.T) {
 	// Policies that cannot be used let nothing new through.
 	for words, objects := range map[string][]string{
 		"no ValidatingAdmissionPolicyBinding turns on strict": {strictPolicy},
-		"spec.policies[0]": {strings.Replace(strictPolicy, `"false"`, `"object.spec."`, 1), strictBinding},
-		"authorizer":       {strings.Replace(strictPolicy, `"false"`, `"authorizer.group('').resource('pods').check('get').allowed()"`, 1), strictBinding},
+		"spec.policies[0]":                      {strings.Replace(strictPolicy, `"false"`, `"object.spec."`, 1), strictBinding},
+		"Secret team-a/s cannot be a parameter": {strictPolicy, strictBinding, "apiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: team-a}\n"},
+		"authorizer":                            {strings.Replace(strictPolicy, `"false"`, `"authorizer.group('').resource('pods').check('get').allowed()"`, 1), strictBinding},
 	} {
 		w.policies(api, objects...)
 		w.wantPolicies(api, metav1.ConditionFalse, words)
 	}
 	t.push("Order", map[string]string{sales: manifest(sales, nano)})
 	t.wantAnswer(sales, contract.Failed, "has policies that cannot be used")
+	t.wantExported(api)
+	// What is too large for a file is the bridge's alone.
+	w.policies(api, plansPolicy, plansBinding, plans("postgresql-single-nano"), strings.Replace(plans(strings.Repeat("x", 1<<20)), "name: plans", "name: large", 1))
+	w.wantPolicies(api, metav1.ConditionTrue, "claims are judged by plans")
+	t.eventually("the export says so", func() error {
+		var e v1alpha1.APIServiceExport
+		w.must(w.admin.Get(w.Context(), client.ObjectKey{Namespace: v1alpha1.TenantNamespace(t.id), Name: api.BindingName()}, &e))
+		if c := meta.FindStatusCondition(e.Status.Conditions, v1alpha1.ConditionPublished); c.Status != metav1.ConditionTrue || !strings.Contains(c.Message, "policies are too large") {
+			return fmt.Errorf("%+v", c)
+		}
+		return nil
+	})
+	t.wantExported(api)
 	w.policies(api)
 	t.wantAnswer(sales, contract.Applied)
 }

@@ -38,6 +38,8 @@ type Published struct {
 	Keys contract.Keys
 	// Changes says how changes in the app cluster come to main; "" is directly.
 	Changes v1alpha1.Changes
+	// Policies are those that the app cluster's API server judges claims by.
+	Policies []runtime.RawExtension
 	// Offer is for people; nil where nothing is known.
 	Offer *v1alpha1.Offer
 }
@@ -51,6 +53,9 @@ func File(e *v1alpha1.APIServiceExport, p Published) ([]byte, error) {
 	}
 	if p.Changes == v1alpha1.ChangesPullRequest {
 		status["changes"] = p.Changes
+	}
+	if len(p.Policies) > 0 {
+		status["policies"] = p.Policies
 	}
 	if p.Offer != nil && !reflect.DeepEqual(*p.Offer, v1alpha1.Offer{}) {
 		status["offer"] = p.Offer

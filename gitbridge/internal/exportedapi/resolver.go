@@ -48,6 +48,8 @@ type API struct {
 	Policies *evaluator.Set
 	// PoliciesOf is another one whenever Policies are.
 	PoliciesOf string
+	// PolicyObjects are what Policies were made of, none where they cannot be used.
+	PolicyObjects []runtime.RawExtension
 	// Keys are the labels and annotations that travel beside the usual.
 	Keys contract.Keys
 	// Secrets are those that travel with claims.
@@ -114,6 +116,7 @@ type compiled struct {
 	policies *evaluator.Set
 	// policiesOf tells policies apart.
 	policiesOf string
+	objects    []runtime.RawExtension
 	keys       contract.Keys
 	secrets    []v1alpha1.PermissionClaim
 	ready      string
@@ -161,7 +164,8 @@ func (r *Resolver) Export(ctx context.Context, e *v1alpha1.APIServiceExport) (AP
 	}
 	return API{
 		Access: decision.Granted, Unpermitted: meta.IsStatusConditionFalse(e.Status.Conditions, v1alpha1.ConditionPermitted),
-		Definition: definition, Template: c.template, Unusable: c.unusable, Policies: c.policies, PoliciesOf: c.policiesOf, Keys: c.keys, Secrets: c.secrets, Ready: c.ready, Changes: c.changes, Offer: offer,
+		Definition: definition, Template: c.template, Unusable: c.unusable, Policies: c.policies, PoliciesOf: c.policiesOf, PolicyObjects: c.objects,
+		Keys: c.keys, Secrets: c.secrets, Ready: c.ready, Changes: c.changes, Offer: offer,
 	}, nil
 }
 
@@ -203,6 +207,9 @@ func (r *Resolver) read(t *v1alpha1.APIServiceExportTemplate) (compiled, error) 
 	}
 	if c.policies, err = policy.Compile(t.Spec.Policies); err != nil && c.unusable == nil {
 		c.unusable = &transform.TemplateError{Template: t.Name, Reason: "has policies that cannot be used: " + policy.Told(err)}
+	}
+	if err == nil {
+		c.objects = t.Spec.Policies
 	}
 	c.policiesOf = policy.Revision(t.Spec.Policies)
 	if r.templates == nil {

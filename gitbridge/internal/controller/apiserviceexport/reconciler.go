@@ -32,6 +32,7 @@ import (
 	"gitbind.dev/gitbridge/internal/exportedapi"
 	"gitbind.dev/gitbridge/internal/session"
 	"gitbind.dev/gitbridge/internal/statusbranch"
+	"gitbind.dev/gitbridge/store"
 )
 
 // byDefinition finds the exports of a definition, byTemplate those of a template.
@@ -152,12 +153,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		}
 		return ctrl.Result{}, r.say(ctx, &e, api, no("NotFollowed", "the repository is not followed yet"))
 	}
-	published := export.Published{CRD: api.Snapshot, Keys: api.Keys, Changes: api.Changes, Offer: api.Offer}
+	published := metav1.Condition{Status: metav1.ConditionTrue, Reason: "Published", Message: "the app cluster can install the API"}
+	content := export.Published{CRD: api.Snapshot, Keys: api.Keys, Policies: api.PolicyObjects, Changes: api.Changes, Offer: api.Offer}
 	if api.Offer == nil {
 		// What a template that is gone said last stays.
-		published.Changes, published.Offer = e.Status.Changes, e.Status.Offer
+		content.Changes, content.Offer = e.Status.Changes, e.Status.Offer
 	}
-	data, err := export.File(&e, published)
+	data, err := export.File(&e, content)
+	if err == nil && len(data) > store.MaxFile && len(content.Policies) > 0 {
+		// An API without its first gate is better than none: the bridge judges by all of them.
+		content.Policies, api.PolicyObjects = nil, nil
+		published.Message += "; its policies are too large for a file in Git, and the control plane alone judges by them"
+		data, err = export.File(&e, content)
+	}
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -166,9 +174,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}); err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{}, r.say(ctx, &e, api, metav1.Condition{
-		Status: metav1.ConditionTrue, Reason: "Published", Message: "the app cluster can install the API",
-	})
+	return ctrl.Result{}, r.say(ctx, &e, api, published)
 }
 
 // withdraw takes an export off the branch. Its claims are answered anew, and

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"reflect"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,7 +17,7 @@ import (
 )
 
 // part is what the bridge says of an export, beside Permitted: see package request.
-var part = status.Part{Owner: tenant.StatusOwner, Fields: []string{"crd", "metadataKeys", "changes", "offer"}, Conditions: []string{v1alpha1.ConditionPublished}}
+var part = status.Part{Owner: tenant.StatusOwner, Fields: []string{"crd", "metadataKeys", "changes", "policies", "offer"}, Conditions: []string{v1alpha1.ConditionPublished}}
 
 // say writes the bridge's fields of an export's status, if they say something
 // else than before. Without a definition the present snapshot stays.
@@ -24,6 +25,9 @@ func (r *Reconciler) say(ctx context.Context, e *v1alpha1.APIServiceExport, api 
 	want := e.DeepCopy()
 	if d := api.Definition; d != nil {
 		want.Status.MetadataKeys = api.Keys
+		if !slices.EqualFunc(api.PolicyObjects, e.Status.Policies, func(a, b runtime.RawExtension) bool { return equal(&a, &b) }) {
+			want.Status.Policies = api.PolicyObjects
+		}
 		if api.Offer != nil {
 			// What a template that is gone said last stays.
 			want.Status.Offer, want.Status.Changes = api.Offer, api.Changes

@@ -24,6 +24,7 @@ import (
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/policies/attribution"
+	"gitbind.dev/policies/bound"
 	"gitbind.dev/test/env"
 )
 
@@ -144,6 +145,8 @@ func (c *cluster) grant(ctx context.Context, plural, group string) error {
 			{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"clusterroles"}, ResourceNames: []string{name, name + ":view", name + ":edit"}, Verbs: []string{"get", "update", "delete"}},
 			{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"clusterrolebindings"}, ResourceNames: []string{name}, Verbs: []string{"get", "update", "delete"}},
 			{APIGroups: []string{"admissionregistration.k8s.io"}, Resources: []string{"mutatingadmissionpolicybindings"}, ResourceNames: []string{attribution.ForBinding(group, plural).Name}, Verbs: []string{"get", "delete"}},
+			{APIGroups: []string{"admissionregistration.k8s.io"}, Resources: []string{"validatingadmissionpolicies"}, ResourceNames: bound.Names(plural + "." + group), Verbs: []string{"get", "update", "delete"}},
+			{APIGroups: []string{"admissionregistration.k8s.io"}, Resources: []string{"validatingadmissionpolicybindings"}, ResourceNames: bound.Names(plural + "." + group), Verbs: []string{"get", "delete"}},
 		},
 	}
 	if err := c.client.Create(ctx, role); err != nil {

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"gitbind.dev/policies/bound"
 )
 
 // The konnector's ServiceAccount, as the API server sees it. What it can do
@@ -65,7 +67,9 @@ func TestTheKonnectorMayDoWhatItsRolesSayAndNothingElse(t *testing.T) {
 		{"create update patch delete", admission + "mutatingadmissionpolicies", "", "", false},
 		{"create update patch", admission + "mutatingadmissionpolicybindings", "", "", false},
 		{"create update patch delete", admission + "mutatingwebhookconfigurations", "", "", false},
-		{"create update patch delete", admission + "validatingadmissionpolicies", "", "", false},
+		{"update patch delete", admission + "validatingadmissionpolicies", "", "gitbind-konnector-secrets", false},
+		{"create list watch update patch", admission + "validatingadmissionpolicybindings", "", bound.Names(w.binding)[0], false},
+		{"delete", admission + "validatingadmissionpolicybindings", "", "gitbind-konnector-secrets", false},
 		{"create update patch delete", "gitbind.dev connections", "", "", false},
 		{"update patch delete", crds, "", "postgresqlinstances.others.example.org", false},
 		{"delete update patch", crds, "", "", false},
@@ -76,7 +80,10 @@ func TestTheKonnectorMayDoWhatItsRolesSayAndNothingElse(t *testing.T) {
 		{"get list watch create update patch delete", w.group + " " + w.plural, "", "", true},
 		{"update delete", crds, "", w.binding, true},
 		{"get update", "coordination.k8s.io leases", "gitbind-system", "gitbind-konnector", true},
+		{"get update delete", admission + "validatingadmissionpolicies", "", bound.Names(w.binding)[0], true},
+		{"get delete", admission + "validatingadmissionpolicybindings", "", bound.Names(w.binding)[0], true},
 		// What RBAC knows no narrower right for.
+		{"list watch create", admission + "validatingadmissionpolicies", "", "", true},
 		{"create", crds, "", "any.example.org", true},
 		{"create patch update", "events.k8s.io events", "default", "", true},
 		{"get list watch", " namespaces", "", "", true},
@@ -136,7 +143,7 @@ func TestTheKonnectorMayDoWhatItsRolesSayAndNothingElse(t *testing.T) {
 			}
 		}
 	}
-	allowed := []string{"secrets.", "customresourcedefinitions.apiextensions.k8s.io", "events.events.k8s.io", "apiservicebindings.gitbind.dev", "apiservicebindings/status.gitbind.dev",
+	allowed := []string{"secrets.", "customresourcedefinitions.apiextensions.k8s.io", "validatingadmissionpolicies.admissionregistration.k8s.io", "events.events.k8s.io", "apiservicebindings.gitbind.dev", "apiservicebindings/status.gitbind.dev",
 		"apiservicebindings/finalizers.gitbind.dev", "connections/status.gitbind.dev", "selfsubject"}
 	for _, write := range writes {
 		if !slices.ContainsFunc(allowed, func(a string) bool { return strings.Contains(write, " "+a) }) {

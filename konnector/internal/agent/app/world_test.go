@@ -71,6 +71,8 @@ type world struct {
 	offer *v1alpha1.Offer
 	// changes is how changes come to main.
 	changes v1alpha1.Changes
+	// policies are those of the offer.
+	policies []runtime.RawExtension
 }
 
 // newWorld makes everything but the konnector's process.
@@ -123,12 +125,16 @@ func (w *world) loop() *world {
 
 // loopPublished is loop for an API that the test has published.
 func (w *world) loopPublished() *world {
+	w.begin()
+	w.ready()
+	return w
+}
+
+func (w *world) begin() {
 	w.must(w.client.Create(w.Context(), w.secret()))
 	w.must(w.client.Create(w.Context(), w.connection))
 	w.bind()
 	w.start()
-	w.ready()
-	return w
 }
 
 func (w *world) must(err error) {
@@ -353,7 +359,9 @@ func (w *world) publish(change func(*apiextensionsv1.CustomResourceDefinition)) 
 		TypeMeta:   metav1.TypeMeta{APIVersion: "gitbind.dev/v1alpha1", Kind: "APIServiceExport"},
 		ObjectMeta: metav1.ObjectMeta{Name: w.binding},
 		Spec:       v1alpha1.APIServiceExportSpec{Template: "postgresql", API: v1alpha1.ExportedAPI{Group: w.group, Version: "v1", Resource: w.plural}},
-		Status:     v1alpha1.APIServiceExportStatus{CRD: &runtime.RawExtension{Raw: raw}, MetadataKeys: w.metadataKeys, Changes: w.changes, Offer: w.offer},
+		Status: v1alpha1.APIServiceExportStatus{
+			CRD: &runtime.RawExtension{Raw: raw}, MetadataKeys: w.metadataKeys, Changes: w.changes, Offer: w.offer, Policies: w.policies,
+		},
 	})
 	w.must(err)
 	w.put(w.bridge, "publish", contract.ExportPath(w.binding), data)

@@ -10,6 +10,7 @@ import (
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/policies/attribution"
+	"gitbind.dev/policies/bound"
 )
 
 // objects are what binding one API applies, in order.
@@ -19,6 +20,9 @@ func objects(connection string, offer restapi.Offer, noAggregate bool) []client.
 		attribution.ForBinding(api.Group, api.Resource),
 		konnectorRole(api),
 		konnectorRoleBinding(api),
+	}
+	for _, b := range bound.Bindings(api.Group, api.Resource) {
+		out = append(out, b)
 	}
 	if !noAggregate {
 		out = append(out,
@@ -49,7 +53,7 @@ func konnectorRole(api v1alpha1.ExportedAPI) *rbacv1.ClusterRole {
 	takeBack := func(group, resource string, names ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, ResourceNames: names, Verbs: []string{"get", "update", "delete"}}
 	}
-	name := roleName(api)
+	name, policies := roleName(api), bound.Names(api.BindingName())
 	return clusterRole(name, nil,
 		rule("", "get", "list", "watch", "create", "update", "patch", "delete"),
 		rule("/status", "get", "update", "patch"),
@@ -58,6 +62,10 @@ func konnectorRole(api v1alpha1.ExportedAPI) *rbacv1.ClusterRole {
 		takeBack(rbacv1.GroupName, "clusterroles", name, name+":view", name+":edit"),
 		takeBack(rbacv1.GroupName, "clusterrolebindings", name),
 		takeBack(admissionv1.GroupName, "mutatingadmissionpolicybindings", attribution.ForBinding(api.Group, api.Resource).Name),
+		// The policies of the offer, and only to take away what turns them on: who could
+		// write both could have them say what is in any Secret.
+		takeBack(admissionv1.GroupName, "validatingadmissionpolicies", policies...),
+		rbacv1.PolicyRule{APIGroups: []string{admissionv1.GroupName}, Resources: []string{"validatingadmissionpolicybindings"}, ResourceNames: policies, Verbs: []string{"get", "delete"}},
 	)
 }
 func konnectorRoleBinding(api v1alpha1.ExportedAPI) *rbacv1.ClusterRoleBinding {

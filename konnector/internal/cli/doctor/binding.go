@@ -29,6 +29,7 @@ func (b *binding) links() []link {
 		{"API", nil, b.api},
 		{"konnector's rights", nil, b.rights},
 		{"attribution", nil, b.attribution},
+		{"policies", nil, b.policies},
 		{"binding", nil, b.condition},
 	}
 }
@@ -95,6 +96,18 @@ func (b *binding) attribution(ctx context.Context) Finding {
 		return unread("a MutatingAdmissionPolicyBinding", err)
 	}
 	return ok("on")
+}
+
+// policies are those of the offer, by which the control plane judges in any case.
+func (b *binding) policies(context.Context) Finding {
+	switch c := appcluster.Current(b.Status.Conditions, v1alpha1.ConditionPolicies, b.Generation); {
+	case c == nil:
+		return ok("the offer has none for this cluster")
+	case c.Status != "True":
+		return warn(b.again(), "%s", appcluster.Say(*c))
+	default:
+		return ok("%s", c.Message)
+	}
 }
 
 // condition is what the konnector says of it.

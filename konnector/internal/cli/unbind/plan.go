@@ -18,6 +18,7 @@ import (
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
+	policies "gitbind.dev/policies/bound"
 )
 
 // plan is what unbinding one API would do.
@@ -133,13 +134,17 @@ func made(name string) []*unstructured.Unstructured {
 		return u
 	}
 	role := "gitbind:api:" + name
-	return []*unstructured.Unstructured{
+	var out []*unstructured.Unstructured
+	for _, policy := range policies.Names(name) {
+		out = append(out, one(admissionv1.SchemeGroupVersion, "ValidatingAdmissionPolicyBinding", policy))
+	}
+	return append(out,
 		one(admissionv1.SchemeGroupVersion, "MutatingAdmissionPolicyBinding", "gitbind-"+name),
 		one(rbacv1.SchemeGroupVersion, "ClusterRole", role+":view"),
 		one(rbacv1.SchemeGroupVersion, "ClusterRole", role+":edit"),
 		one(rbacv1.SchemeGroupVersion, "ClusterRoleBinding", role),
 		one(rbacv1.SchemeGroupVersion, "ClusterRole", role),
-	}
+	)
 }
 
 // left tells whether something of an API is left that is not bound any more.

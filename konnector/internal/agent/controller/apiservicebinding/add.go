@@ -64,6 +64,7 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager) error {
 			},
 		})).
 		WatchesRawSource(source.Func(r.requests.start)).
+		WatchesRawSource(source.Func(func(ctx context.Context, q queue) error { return watchPolicies(ctx, mgr, q) })).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
 }

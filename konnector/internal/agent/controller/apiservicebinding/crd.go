@@ -8,6 +8,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
@@ -77,12 +78,14 @@ type terms struct {
 	MetadataKeys contract.Keys `json:"metadataKeys"`
 	// Changes says how changes that are made here come to main; "" is directly.
 	Changes v1alpha1.Changes `json:"changes"`
-	// Offer is for people.
+	// Policies are those of the offer: see package bound.
+	Policies []runtime.RawExtension `json:"policies"`
+	// Offer is for people. One that has no place in a status is left out: the API is the
+	// same without it.
 	Offer *v1alpha1.Offer `json:"offer"`
 }
 
-// readTerms takes them from an export. An offer that has no place in a status is left
-// out: the API is the same without it.
+// readTerms takes them from an export.
 func readTerms(export []byte) (terms, error) {
 	var e struct {
 		Status terms `json:"status"`

@@ -46,7 +46,7 @@ func (r *Reconciler) wanted(ctx context.Context, l *look) (*apiextensionsv1.Cust
 	if err != nil {
 		return nil, &notReady{reason: "ExportInvalid", message: fmt.Sprintf("%s on branch status cannot be used: %s.", path, err)}, nil
 	}
-	l.terms = terms
+	l.terms, l.policies = terms, &terms.Policies
 	return crd, nil, nil
 }
 

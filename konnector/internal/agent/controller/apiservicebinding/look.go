@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -50,13 +51,17 @@ type look struct {
 	terms terms
 	// schema is the condition Schema; nil for nothing new.
 	schema *metav1.Condition
+	// policies are those of the offer, nil where the export was not read; judged is the
+	// condition Policies, nil for nothing new, and one without a reason for none.
+	policies *[]runtime.RawExtension
+	judged   *metav1.Condition
 	// released says that the binding is gone, or as good as gone.
 	released bool
 }
 
 // lookAt gathers facts and decides.
 func (r *Reconciler) lookAt(ctx context.Context, b *v1alpha1.APIServiceBinding) (*look, error) {
-	l := &look{binding: b, terms: terms{b.Status.MetadataKeys, b.Status.Changes, b.Status.Offer}}
+	l := &look{binding: b, terms: terms{MetadataKeys: b.Status.MetadataKeys, Changes: b.Status.Changes, Offer: b.Status.Offer}}
 	l.facts = request.Facts{
 		Live:        &contract.Request{Binding: b.Name, Template: b.Spec.Template, DeletionPolicy: policy(b)},
 		Finalizer:   controllerutil.ContainsFinalizer(b, v1alpha1.BindingFinalizer),

@@ -1,8 +1,8 @@
 // Package apiservicebinding keeps each APIServiceBinding in step with its
-// request.yaml on main, installs the CRD of the bound API as its export in Git
-// says, starts and stops the claim controller for it, and takes all of that back
-// when the API is unbound. It never touches a CRD that it did not install for the
-// same Connection.
+// request.yaml on main, installs the CRD of the bound API and the policies of its
+// offer as its export in Git says, starts and stops the claim controller for it, and
+// takes all of that back when the API is unbound. It never touches a CRD or policy that
+// it did not install for the same Connection.
 package apiservicebinding
 
 import (
@@ -52,6 +52,7 @@ type Reconciler struct {
 	Claims   *claim.Controllers
 
 	requests requests
+	compiled compiled
 }
 
 // notReady is why an API cannot be used yet.
@@ -142,6 +143,9 @@ func (r *Reconciler) bind(ctx context.Context, l *look) (api claim.API, missing 
 	if err != nil {
 		return api, &notReady{reason: "ExportInvalid", message: "The API's schema cannot be used: " + err.Error()}, nil
 	}
+	if err := r.installPolicies(ctx, l); err != nil {
+		return api, nil, err
+	}
 	api = api.WithKeys(l.terms.MetadataKeys)
 	api.Held, api.Writer, api.OnRejection = b.Status.Held, b.Spec.Writer, b.Spec.OnRejection
 	api.Review = l.terms.Changes == v1alpha1.ChangesPullRequest || b.Spec.Changes == v1alpha1.ChangesPullRequest
@@ -227,6 +231,13 @@ func (r *Reconciler) report(ctx context.Context, l *look, api claim.API, missing
 	}
 	if l.schema != nil {
 		set(*l.schema)
+	}
+	switch {
+	case l.judged == nil:
+	case l.judged.Reason == "":
+		meta.RemoveStatusCondition(&want.Status.Conditions, v1alpha1.ConditionPolicies)
+	default:
+		set(*l.judged)
 	}
 	switch {
 	case missing == nil:

@@ -51,6 +51,9 @@ func (r *Reconciler) takeBack(ctx context.Context, l *look) (ctrl.Result, error)
 		}
 		left = append(left, "CustomResourceDefinition "+l.crd.Name)
 	}
+	if err := r.removePolicies(ctx, l.binding); err != nil {
+		return ctrl.Result{}, err
+	}
 	more, err := r.removeRights(ctx, l.binding)
 	if err != nil {
 		return ctrl.Result{}, err

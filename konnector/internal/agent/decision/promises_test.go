@@ -79,8 +79,8 @@ var promises = []struct {
 	{"the finalizer stays until the control plane says that nothing is left", func(f Facts, d Decision) bool {
 		return d.Action == Release && (!f.Terminating || d.Chosen != choice.Release && (f.Gone != Yes || f.File != nil || f.Problem != nil))
 	}},
-	{"nothing is written in either direction while main's history is in doubt", func(f Facts, d Decision) bool {
-		return f.Replaced != "" && d.Action != Hold && d.Action != Nothing && d.Action != Wait
+	{"nothing is written in either direction while main's history is in doubt, or another copy of the cluster is live", func(f Facts, d Decision) bool {
+		return (f.Replaced != "" || f.Copied != "") && d.Action != Hold && d.Action != Nothing && d.Action != Wait
 	}},
 	{"a paused claim is left alone", func(f Facts, d Decision) bool {
 		return f.Paused && f.Live != nil && d.Action != Hold
@@ -214,8 +214,9 @@ func withDecisions(f Facts) iter.Seq2[Facts, Decision] {
 			all = append(all, g)
 		}
 		for _, g := range all {
-			g.Replaced = "The repository was restored from a backup."
-			all = append(all, g)
+			copied := g
+			g.Replaced, copied.Copied = "The repository was restored from a backup.", "Two live copies of this cluster use one credential."
+			all = append(all, g, copied)
 		}
 		paused := f
 		paused.Paused = true

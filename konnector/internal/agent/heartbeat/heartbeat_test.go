@@ -105,7 +105,9 @@ func TestL5_AKonnectorActsOnWhatTheBackendAnswersToItsHeartbeats(t *testing.T) {
 	}
 	w.stands("confirmed", repository.Standing{Alone: true})
 	w.answer = restapi.HeartbeatAnswer{Heard: "x.3"}
-	w.next()
+	if wait := w.next(); wait != time.Second {
+		t.Errorf("a newcomer waits for proof: %s", wait)
+	}
 	w.stands("a backend that was started again", repository.Standing{Alone: true})
 	w.status = http.StatusServiceUnavailable
 	w.next()

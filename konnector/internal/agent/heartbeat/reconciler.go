@@ -146,6 +146,7 @@ func (m *memory) end() {
 // beat sends a heartbeat, and gives when the next one is due.
 func (r *Reconciler) beat(ctx context.Context, conn *v1alpha1.Connection, m *memory) time.Duration {
 	before := m.standing
+	settled := before.Alone || before.Copied != ""
 	answer, err := r.send(ctx, m.to, restapi.Heartbeat{Heard: m.heard}, r.interval())
 	switch {
 	case err == nil:
@@ -156,6 +157,7 @@ func (r *Reconciler) beat(ctx context.Context, conn *v1alpha1.Connection, m *mem
 			now.Copied = wordsOfCopy(conn)
 		}
 		r.set(conn.Name, m, now)
+		settled = answer.Alone || answer.Copied
 	case errors.Is(err, backend.ErrUnsupported):
 		r.set(conn.Name, m, repository.Standing{Alone: true})
 		return unsupportedWait
@@ -167,10 +169,10 @@ func (r *Reconciler) beat(ctx context.Context, conn *v1alpha1.Connection, m *mem
 	default:
 		logr.FromContextOrDiscard(ctx).V(1).Info("heartbeat not answered", "connection", conn.Name, "error", err.Error())
 	}
-	if m.standing.Alone || m.standing.Copied != "" {
+	if settled {
 		return r.interval()
 	}
-	// Removals wait for it.
+	// Removals wait for it, here or in another process.
 	return r.goneAfter() / 15
 }
 

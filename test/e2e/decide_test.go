@@ -33,6 +33,7 @@ func TestDecisions(t *testing.T) {
 	t.Run("many deletes are held until they are approved once", func(t *testing.T) { testManyDeletes(t, c) })
 	t.Run("many removed files are held until they are approved on both sides", func(t *testing.T) { testManyFiles(t, c) })
 	t.Run("a service that vanished is made anew when a person says so", func(t *testing.T) { testRecreate(t, c) })
+	t.Run("L5_a copy of the app cluster is torn down beside it", func(t *testing.T) { testCopied(t, c) })
 	t.Run("D4_an app cluster built anew takes its old place", func(t *testing.T) { testReclaim(t, c) })
 }
 

@@ -149,6 +149,11 @@ func (h *Host) SetAPI(api http.Handler) {
 }
 
 func (h *Host) serve(w http.ResponseWriter, r *http.Request) {
+	if strings.HasSuffix(r.URL.Path, "/heartbeat") {
+		// As a backend that is older than heartbeats.
+		http.NotFound(w, r)
+		return
+	}
 	h.Requests.Add(1)
 	repository := r.URL.Query().Get("cluster")
 	if rest, ok := strings.CutPrefix(r.URL.Path, "/git/"); ok {

@@ -61,6 +61,7 @@ func TestBackend(t *testing.T) {
 	t.Run("H4_the right to connect is no right to make ClusterBindings by hand", f.testDirectCreate)
 	// Each of these stops something.
 	t.Run("B2_a konnector that keeps in touch is seen and one that does not is told", f.testHeartbeat)
+	t.Run("L5_two live copies are held until their owner decides, whoever starts again", f.testCopies)
 	t.Run("H4_connecting is a right that operators give and take", f.testConnectIsARight)
 	t.Run("H4_an owner has a number of clusters and no more", f.testMaxClusters)
 	t.Run("a repository that is gone is not made anew", f.testLostRepository)

@@ -133,9 +133,9 @@ func (c *controlPlane) secretCache(name string) (cache.Cache, error) {
 }
 
 // addControllers adds what works on the control plane's objects. heard is when a
-// cluster's konnector was here last.
-func (c *controlPlane) addControllers(host githost.Host, accounts githost.Accounts, heard func(cluster string) time.Time) error {
-	if err := c.Add(&heartbeat.Heartbeat{Client: c.GetClient(), Heard: heard, Now: time.Now}); err != nil {
+// cluster's konnector was here last, and copied whether two copies of it are live.
+func (c *controlPlane) addControllers(host githost.Host, accounts githost.Accounts, heard func(cluster string) time.Time, copied func(cluster string, said bool) bool) error {
+	if err := c.Add(&heartbeat.Heartbeat{Client: c.GetClient(), Heard: heard, Copied: copied, Now: time.Now}); err != nil {
 		return err
 	}
 	workers := controller.Options{MaxConcurrentReconciles: 8}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"gitbind.dev/backend/internal/access"
+	"gitbind.dev/backend/internal/copies"
 	"gitbind.dev/backend/internal/events"
 	"gitbind.dev/backend/internal/keyring"
 	"gitbind.dev/backend/internal/onboarding"
@@ -57,7 +58,8 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	if err := cluster.addControllers(git.Host, git.accounts, auth.KonnectorSeen); err != nil {
+	alive := copies.New(time.Now())
+	if err := cluster.addControllers(git.Host, git.accounts, auth.KonnectorSeen, alive.Copied); err != nil {
 		return err
 	}
 
@@ -71,7 +73,7 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 			Version: version.String(), Issuer: issuers[0].URL(), ClientID: issuers[0].ClientID(), Scopes: scopes,
 		},
 		MaxClusters: o.limits.clusters,
-		Keys:        keys, Konnectors: konnectors, KonnectorSeen: auth.KonnectorSeen, Log: log,
+		Keys:        keys, Konnectors: konnectors, KonnectorSeen: auth.KonnectorSeen, Copies: alive, Log: log,
 	}
 	people.Mount(api)
 	reviews := &review.Service{

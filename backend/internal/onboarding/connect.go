@@ -37,8 +37,12 @@ func (s *Service) connect(ctx context.Context, who login.Identity, in connectInp
 	if cred, err = s.withGit(ctx, cb.Name, cred); err != nil {
 		return nil, err
 	}
-	// Credentials from before have ended: whoever has one cannot register keys.
+	// Credentials from before have ended: whoever has one cannot register keys, and is
+	// heard no more.
 	if err := s.awaitKeys(ctx, cb.Name); err != nil {
+		return nil, err
+	}
+	if err := s.settle(ctx, cb.Name); err != nil {
 		return nil, err
 	}
 	s.Log.InfoContext(ctx, "Connected", "cluster", cb.Name, "name", cb.Spec.DisplayName, "owner", who.Username)
@@ -119,6 +123,10 @@ func (s *Service) reconnect(ctx context.Context, cb *v1alpha1.ClusterBinding, in
 	if cb.DeletionTimestamp != nil {
 		return errLeaving(cb)
 	}
+	if s.isCopied(cb) {
+		return refusal.New(refusal.Conflict, "two live copies of cluster %s (%s) use its credential, and both are held: to have this one go on, and end the other one's credential, add --reclaim %s",
+			cb.Name, cb.Spec.DisplayName, cb.Name)
+	}
 	if cb.Spec.DisplayName == in.displayName {
 		return nil
 	}
@@ -127,14 +135,16 @@ func (s *Service) reconnect(ctx context.Context, cb *v1alpha1.ClusterBinding, in
 	return trouble(s.Client.Patch(ctx, cb, client.MergeFrom(before), fieldOwner))
 }
 
+// readyPoll is how often to look whether something is written. The cache is asked, in
+// memory: that costs nothing.
+const readyPoll = 10 * time.Millisecond
+
 // waitReady waits for the controller to have made all that this version of a
 // ClusterBinding needs.
 func (s *Service) waitReady(ctx context.Context, asked *v1alpha1.ClusterBinding) (*v1alpha1.ClusterBinding, error) {
-	// The cache is asked, in memory: looking often costs nothing.
-	const often = 10 * time.Millisecond
 	var cb v1alpha1.ClusterBinding
 	var ready *metav1.Condition
-	err := wait.PollUntilContextCancel(ctx, often, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextCancel(ctx, readyPoll, true, func(ctx context.Context) (bool, error) {
 		if err := s.Client.Get(ctx, client.ObjectKeyFromObject(asked), &cb); err != nil {
 			return false, client.IgnoreNotFound(err)
 		}

@@ -2,11 +2,13 @@ package onboarding
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/credential"
@@ -14,6 +16,7 @@ import (
 	"gitbind.dev/backend/internal/refusal"
 	"gitbind.dev/backend/internal/requests"
 	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
 // Keyring issues and ends konnectors' credentials.
@@ -69,6 +72,14 @@ func (l *renewals) may(cluster string, now time.Time) bool {
 func (s *Service) renew(ctx context.Context, who access.Caller) (*restapi.Credential, error) {
 	if !s.renewals.may(who.Cluster, s.now()) {
 		return nil, refusal.New(refusal.Unavailable, "the credential was renewed a moment ago: try again")
+	}
+	var cb v1alpha1.ClusterBinding
+	if err := s.Client.Get(ctx, client.ObjectKey{Name: who.Cluster}, &cb); err != nil {
+		return nil, trouble(fmt.Errorf("get ClusterBinding: %w", err))
+	}
+	if s.isCopied(&cb) {
+		// It would end the credential of the other one, which no person has decided.
+		return nil, refusal.New(refusal.Conflict, "two live copies of this cluster use its credential: its owner decides which goes on")
 	}
 	cred, err := s.Keys.Renew(ctx, who.Cluster, who.Hash)
 	if err != nil {

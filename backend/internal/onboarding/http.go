@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"gitbind.dev/backend/internal/copies"
 	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/backend/internal/login"
 	"gitbind.dev/backend/internal/refusal"
@@ -40,7 +41,9 @@ type Service struct {
 	// KonnectorSeen is when a cluster's konnector was here last; zero when that
 	// is not known.
 	KonnectorSeen func(cluster string) time.Time
-	Log           *slog.Logger
+	// Copies are told of konnectors' heartbeats.
+	Copies *copies.Clusters
+	Log    *slog.Logger
 	// Now is for tests; nil means time.Now.
 	Now func() time.Time
 
@@ -80,6 +83,7 @@ func (s *Service) Mount(mux *http.ServeMux) {
 	}))
 	s.mountCredentials(mux)
 	s.mountEncryption(mux)
+	s.mountHeartbeat(mux)
 	s.mountShares(mux)
 	s.mountTransfer(mux)
 	mux.HandleFunc("/v1/", func(w http.ResponseWriter, r *http.Request) {

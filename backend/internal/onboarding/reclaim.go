@@ -31,7 +31,9 @@ func (s *Service) reclaim(ctx context.Context, own []v1alpha1.ClusterBinding, in
 		return nil, errLeaving(cb)
 	}
 	if cb.Spec.ClusterUID == in.clusterUID {
-		return cb, nil // done before, and the answer did not arrive
+		// Done before, and the answer did not arrive; or it is the one of two live
+		// copies that is to go on.
+		return cb, nil
 	}
 	if other := withUID(own, in.clusterUID); other != nil {
 		return nil, refusal.New(refusal.Conflict, "this cluster was connected as cluster %s (%s) since it was built: if nothing was ordered there, a platform operator removes that one first (kubectl delete clusterbinding %s)",

@@ -1,14 +1,16 @@
 // Package restapi holds what the backend says over HTTP, as JSON. Requests carry an
 // OIDC ID token as bearer token, except GET /v1/info, and those for a cluster's
 // konnector with its own credential: GET and POST /v1/clusters/{id}/credential tell about
-// that or renew it, and PUT /v1/clusters/{id}/encryption registers the keys of the app
-// cluster.
+// that or renew it, PUT /v1/clusters/{id}/encryption registers the keys of the app
+// cluster, and PUT /v1/clusters/{id}/heartbeat says that a konnector is live.
 package restapi
 
 import (
 	"slices"
 	"strings"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 )
@@ -115,6 +117,30 @@ type Encryption struct {
 	Refused    string                  `json:"refused,omitempty"`
 	// Bridge are the bridge's keys; none as long as no bridge follows the cluster.
 	Bridge v1alpha1.EncryptionKeys `json:"bridge"`
+}
+
+// Heartbeat is the body of PUT /v1/clusters/{id}/heartbeat, which the process that works
+// for an app cluster sends every few seconds.
+type Heartbeat struct {
+	// Process is its own and nobody else's, from its start to its end.
+	Process string `json:"process"`
+	// Heard is what the last answer said, "" before the first.
+	Heard string `json:"heard,omitempty"`
+	// GoneAfter is after how long without a heartbeat another process may work.
+	GoneAfter metav1.Duration `json:"goneAfter"`
+	// Ending says that it is the last one.
+	Ending bool `json:"ending,omitempty"`
+}
+
+// HeartbeatAnswer answers a Heartbeat.
+type HeartbeatAnswer struct {
+	// Heard names this answer, in the next heartbeat.
+	Heard string `json:"heard"`
+	// Copied says that two copies of the cluster are live: neither is to write anything.
+	Copied bool `json:"copied,omitempty"`
+	// Alone says that no other process of the cluster is known to be live. Before that, a
+	// process is to remove nothing.
+	Alone bool `json:"alone,omitempty"`
 }
 
 // Offer is an item of GET /v1/catalog: an API that the caller may bind.

@@ -1,6 +1,9 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // Condition types of a ClusterBinding, beside Ready.
 const (
@@ -10,10 +13,19 @@ const (
 	// ConditionConnected says that the app cluster's konnector was here lately. The
 	// backend writes it.
 	ConditionConnected = "Connected"
+	// ConditionCopied says that two live copies of the app cluster use its credential,
+	// for example since a recovery drill from an etcd snapshot, and that both are held.
+	// It is there only then. The backend writes it.
+	ConditionCopied = "Copied"
 	// ConditionForeignObjects says that claims are held because objects that are
 	// not theirs are in their place. The bridge writes it.
 	ConditionForeignObjects = "ForeignObjects"
 )
+
+// IsCopied reports whether two live copies of the app cluster are known.
+func (b *ClusterBinding) IsCopied() bool {
+	return meta.IsStatusConditionTrue(b.Status.Conditions, ConditionCopied)
+}
 
 // RecreateEmptyAnnotation on a ClusterBinding names paths of main, or folders of
 // them, by commas or lines: what is missing of them on the control plane is made

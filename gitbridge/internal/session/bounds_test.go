@@ -174,7 +174,7 @@ func TestH1_FilesThatAreNoClaimsAreCountedAndNotAllAnswered(t *testing.T) {
 func TestH1_ASuspendedClusterIsNotFetched(t *testing.T) {
 	w := newWorld(t)
 	w.commit("Add", map[string]string{path("a"): "1"})
-	r := w.startWith(session.Options{Suspended: true})
+	r := w.startWith(session.Options{Suspended: &session.Stop{Reason: "Suspended"}})
 	wake := func() {
 		for range 5 {
 			store.Tell(r.wakeMain, "")
@@ -186,12 +186,12 @@ func TestH1_ASuspendedClusterIsNotFetched(t *testing.T) {
 	if c := r.Condition(); c.Reason != "Suspended" || r.main.looks.Load() != 0 || !r.Works() {
 		t.Errorf("from the start: %+v, %d looks at main", c, r.main.looks.Load())
 	}
-	r.Stops.Suspend(false)
+	r.Stops.Suspend(nil)
 	r.follows()
 	if r.Condition().Status != "True" {
 		t.Errorf("afterwards: %+v", r.Condition())
 	}
-	r.Stops.Suspend(true)
+	r.Stops.Suspend(&session.Stop{Reason: "Suspended"})
 	// One may be under way.
 	wake()
 	before := r.main.looks.Load()
@@ -200,7 +200,7 @@ func TestH1_ASuspendedClusterIsNotFetched(t *testing.T) {
 	if looks := r.main.looks.Load(); looks > before || r.View().Main.Head() == head {
 		t.Errorf("%d looks at main while suspended", looks-before)
 	}
-	r.Stops.Suspend(false)
+	r.Stops.Suspend(nil)
 	r.follows()
 }
 

@@ -33,8 +33,8 @@ type Options struct {
 	Checkpoint Checkpoint
 	// Approved is the commit of main that a person accepted as a new begin.
 	Approved store.Hash
-	// Suspended is what Suspend says at first.
-	Suspended bool
+	// Suspended is what Stops.Suspend is told at first.
+	Suspended *Stop
 	// Counts tells whether a key's signature of a commit of some time is enough for main
 	// to be accepted; nil where no signatures are asked for. The key is "" for a commit
 	// that is not signed.

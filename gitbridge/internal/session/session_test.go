@@ -14,6 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/session"
 	"gitbind.dev/gitbridge/internal/statusbranch"
@@ -416,15 +419,30 @@ func TestASuspendedSessionGoesOnWithEverything(t *testing.T) {
 	w.commit("Add", map[string]string{path("a"): "1"})
 	r := w.start()
 	r.follows()
-	r.Stops.Suspend(true)
-	r.Stops.Suspend(true)
+	r.Stops.Suspend(&session.Stop{Reason: "Suspended"})
+	r.Stops.Suspend(&session.Stop{Reason: "Suspended"})
 	w.queued()
 	if hold := r.Stops.Why(); hold == nil || hold.Reason != "Suspended" || r.Stops.IsSet() {
 		t.Errorf("stalled %+v", hold)
 	}
-	r.Stops.Suspend(false)
+	r.Stops.Suspend(nil)
 	if got := w.queued(); !slices.Equal(got, []string{path("a")}) || r.Stops.Why() != nil {
 		t.Errorf("queue %v", got)
+	}
+}
+
+func TestL5_ACopiedClusterIsNotFollowedAndSaysSo(t *testing.T) {
+	b := &v1alpha1.ClusterBinding{}
+	if why := session.SuspendedBy(b); why != nil {
+		t.Errorf("suspended: %+v", why)
+	}
+	b.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionCopied, Status: metav1.ConditionTrue}}
+	if why := session.SuspendedBy(b); why == nil || why.Reason != "Copied" || !strings.Contains(why.Message, "owner") {
+		t.Errorf("copied: %+v", why)
+	}
+	b.Spec.Suspended = true
+	if why := session.SuspendedBy(b); why == nil || why.Reason != "Suspended" {
+		t.Errorf("suspended and copied: %+v", why)
 	}
 }
 

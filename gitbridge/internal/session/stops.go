@@ -3,6 +3,8 @@ package session
 import (
 	"context"
 	"sync"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
 // Stop is why nothing at all is done.
@@ -20,8 +22,10 @@ type Stops struct {
 	mu sync.Mutex
 	// stop is what was found, and unchecked says that this session begins on a branch
 	// status that is not its own.
-	stop                 *Stop
-	unchecked, suspended bool
+	stop      *Stop
+	unchecked bool
+	// suspended is why the repository is not even followed, nil if it is.
+	suspended *Stop
 	// resumed is closed, and replaced, when the session is not suspended any more.
 	resumed chan struct{}
 }
@@ -58,17 +62,28 @@ func (s *Stops) IsSet() bool {
 	return s.stop != nil
 }
 
-// Suspend stops everything, or lets it go on.
-func (s *Stops) Suspend(yes bool) {
+// SuspendedBy is why a ClusterBinding has its repository not followed, nil if it has.
+func SuspendedBy(b *v1alpha1.ClusterBinding) *Stop {
+	switch {
+	case b.Spec.Suspended:
+		return &Stop{"Suspended", "spec.suspended is set: nothing is applied, deleted or answered. What is pushed meanwhile is acted on afterwards"}
+	case b.IsCopied():
+		return &Stop{v1alpha1.ConditionCopied, "two live copies of the app cluster are known, see the condition Copied: nothing is applied, deleted or answered until its owner has decided which goes on. What is pushed meanwhile is acted on afterwards"}
+	}
+	return nil
+}
+
+// Suspend stops everything, or lets it go on where there is no reason why.
+func (s *Stops) Suspend(why *Stop) {
 	s.mu.Lock()
-	was := s.suspended
-	s.suspended = yes
-	if was && !yes {
+	resumes := s.suspended != nil && why == nil
+	s.suspended = why
+	if resumes {
 		close(s.resumed)
 		s.resumed = make(chan struct{})
 	}
 	s.mu.Unlock()
-	if was && !yes {
+	if resumes {
 		s.resume()
 	}
 }
@@ -76,7 +91,7 @@ func (s *Stops) Suspend(yes bool) {
 func (s *Stops) isSuspended() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.suspended
+	return s.suspended != nil
 }
 
 // untilResumed waits while the session is suspended.
@@ -85,7 +100,7 @@ func (s *Stops) untilResumed(ctx context.Context) error {
 		s.mu.Lock()
 		suspended, resumed := s.suspended, s.resumed
 		s.mu.Unlock()
-		if !suspended {
+		if suspended == nil {
 			return nil
 		}
 		select {
@@ -100,8 +115,8 @@ func (s *Stops) untilResumed(ctx context.Context) error {
 func (s *Stops) Why() *Stop {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.suspended {
-		return &Stop{"Suspended", "spec.suspended is set: nothing is applied, deleted or answered. What is pushed meanwhile is acted on afterwards"}
+	if s.suspended != nil {
+		return s.suspended
 	}
 	return s.stop
 }

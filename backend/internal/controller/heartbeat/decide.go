@@ -64,6 +64,14 @@ func decide(f facts) (w word, news bool) {
 	return w, c.Status == metav1.ConditionTrue && last.Sub(f.written) >= rarely
 }
 
+// copiedCondition is the condition of a cluster of which two live copies are known.
+func copiedCondition(cluster string) metav1.Condition {
+	return metav1.Condition{
+		Type: v1alpha1.ConditionCopied, Status: metav1.ConditionTrue, Reason: "TwoLive",
+		Message: fmt.Sprintf("two live copies of this app cluster use its credential, as when an etcd snapshot of it was started beside it: both are held. Its owner decides in the one that is to go on: kubectl gitbind connect URL --reclaim %s ends the other one's credential", cluster),
+	}
+}
+
 // of gathers the facts of a ClusterBinding.
 func of(cb *v1alpha1.ClusterBinding, heard, listening, now time.Time) facts {
 	f := facts{now: now, listening: listening, heard: heard, said: meta.FindStatusCondition(cb.Status.Conditions, v1alpha1.ConditionConnected)}

@@ -1,7 +1,8 @@
 // Package heartbeat says of each app cluster whether its konnector keeps in
 // touch: the condition Connected, and when it was here last. It takes for a
 // contact what access lets in, and asks no konnector for anything: an agent that
-// fetches and listens to events is heard of by itself.
+// fetches and listens to events is heard of by itself. It also says of which clusters two
+// live copies are known: the condition Copied.
 //
 // It refuses to flap: nothing is written while nothing changes, and a backend
 // that was away itself says nothing of others before they had time to come back.
@@ -11,6 +12,7 @@ import (
 	"context"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -21,7 +23,7 @@ import (
 
 // part has an owner of its own: the rest of the backend's status is written by
 // others, at other times.
-var part = status.Part{Owner: "gitbind-backend-heartbeat", Fields: []string{"lastSeen"}, Conditions: []string{v1alpha1.ConditionConnected}}
+var part = status.Part{Owner: "gitbind-backend-heartbeat", Fields: []string{"lastSeen"}, Conditions: []string{v1alpha1.ConditionConnected, v1alpha1.ConditionCopied}}
 
 // Heartbeat watches over all clusters. It is added to a manager.
 type Heartbeat struct {
@@ -30,7 +32,10 @@ type Heartbeat struct {
 	// Heard is when a cluster's konnector was here last, since this process
 	// began; zero when it was not.
 	Heard func(cluster string) time.Time
-	Now   func() time.Time
+	// Copied is whether two copies of a cluster are live, where said is what its
+	// ClusterBinding says.
+	Copied func(cluster string, said bool) bool
+	Now    func() time.Time
 
 	listening time.Time
 }
@@ -66,20 +71,28 @@ func (h *Heartbeat) look(ctx context.Context) {
 			continue
 		}
 		w, news := decide(of(cb, h.Heard(cb.Name), h.listening, h.Now()))
-		if !news {
+		copied := h.Copied(cb.Name, cb.IsCopied())
+		if !news && copied == cb.IsCopied() {
 			continue
 		}
-		if err := h.write(ctx, cb, w); err != nil && ctx.Err() == nil {
+		if err := h.write(ctx, cb, w, copied); err != nil && ctx.Err() == nil {
 			log.FromContext(ctx).V(1).Info("A heartbeat is not written yet", "cluster", cb.Name, "reason", err.Error())
 		}
 	}
 }
 
-func (h *Heartbeat) write(ctx context.Context, cb *v1alpha1.ClusterBinding, w word) error {
+func (h *Heartbeat) write(ctx context.Context, cb *v1alpha1.ClusterBinding, w word, copied bool) error {
 	want := cb.DeepCopy()
 	if !w.lastSeen.IsZero() {
 		want.Status.LastSeen = new(metav1.NewTime(w.lastSeen))
 	}
-	status.Set(want, w.condition, h.Now())
+	if w.condition.Type != "" {
+		status.Set(want, w.condition, h.Now())
+	}
+	if copied {
+		status.Set(want, copiedCondition(cb.Name), h.Now())
+	} else {
+		meta.RemoveStatusCondition(&want.Status.Conditions, v1alpha1.ConditionCopied)
+	}
 	return client.IgnoreNotFound(part.Write(ctx, h.Client, cb, want))
 }

@@ -12,6 +12,7 @@ import (
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/breaker"
+	"gitbind.dev/gitbridge/internal/session"
 	"gitbind.dev/gitbridge/internal/tenant"
 	"gitbind.dev/gitbridge/store"
 )
@@ -20,7 +21,7 @@ import (
 func (r *Reconciler) decide(ctx context.Context, f *follower, b *v1alpha1.ClusterBinding) error {
 	var errs []error
 	f.session.Removals.SetLimits(breaker.LimitsOf(b.Spec.Removals))
-	f.session.Stops.Suspend(b.Spec.Suspended)
+	f.session.Stops.Suspend(session.SuspendedBy(b))
 	// An approval counts once: one that stayed would count again when main, or
 	// the control plane, is set back to where it was.
 	var done []string

@@ -95,7 +95,7 @@ func (r *Reconciler) begin(ctx context.Context, b *v1alpha1.ClusterBinding) (*fo
 	f.session = session.New(session.Options{
 		Cluster: f.cluster, Main: repository.Branch("main"), Status: repository.Branch("status"),
 		Checkpoint: f.status.checkpoint, Approved: store.Hash(b.Annotations[v1alpha1.ApproveMainAnnotation]),
-		Suspended: b.Spec.Suspended, Limits: breaker.LimitsOf(b.Spec.Removals), Counts: signed,
+		Suspended: session.SuspendedBy(b), Limits: breaker.LimitsOf(b.Spec.Removals), Counts: signed,
 		Save: func(ctx context.Context, c session.Checkpoint) error {
 			err := f.status.save(ctx, c)
 			if errors.Is(err, errSuperseded) {

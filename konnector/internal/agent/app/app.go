@@ -26,6 +26,7 @@ import (
 	"gitbind.dev/konnector/internal/agent/controller/apiservicebinding"
 	"gitbind.dev/konnector/internal/agent/controller/claim"
 	"gitbind.dev/konnector/internal/agent/controller/connection"
+	"gitbind.dev/konnector/internal/agent/heartbeat"
 	"gitbind.dev/konnector/internal/agent/keys"
 	"gitbind.dev/konnector/internal/agent/metrics"
 	"gitbind.dev/konnector/internal/agent/renewal"
@@ -112,8 +113,18 @@ func Run(ctx context.Context, o Options) error {
 	credentials := &renewal.Reconciler{
 		Client: mgr.GetClient(), Namespace: o.Namespace, InUse: connections.InUse, Guard: elected.Guard, Now: o.Now,
 	}
+	heartbeats := &heartbeat.Reconciler{
+		Client: mgr.GetClient(), InUse: connections.InUse, Guard: elected.Guard, GoneAfter: o.Lease.Duration, Now: o.Now,
+		Changed: func(connection string) {
+			if r := pool.Get(connection); r != nil {
+				r.StandingChanged()
+			}
+		},
+	}
+	connections.Standing = heartbeats.Standing
 	for what, err := range map[string]error{
 		"keys":               encrypted.AddToManager(mgr),
+		"heartbeats":         heartbeats.AddToManager(mgr),
 		"credentials":        credentials.AddToManager(mgr),
 		"repositories":       mgr.Add(pool),
 		"claims":             mgr.Add(bindings.Claims),

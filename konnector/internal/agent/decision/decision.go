@@ -84,6 +84,9 @@ type Facts struct {
 	// Replaced says that main no longer continues the history that was
 	// accepted, in words; "" when it does.
 	Replaced string
+	// Copied says that another copy of the cluster is live, in words; "" when none is
+	// known.
+	Copied string
 
 	// ManyWrites says that the agent has committed and written this claim so often
 	// that it is answered each time: in words, which fields and who writes them. ""
@@ -246,6 +249,7 @@ type Reason string
 // The reasons.
 const (
 	HistoryReplaced   Reason = "HistoryReplaced"
+	Copied            Reason = "Copied"
 	BothExist         Reason = "BothExist"
 	BothChanged       Reason = "BothChanged"
 	ChangedAndRemoved Reason = "ChangedAndRemoved"
@@ -307,6 +311,9 @@ func For(f Facts) Decision {
 		d = f.gate(d)
 	}
 	d = f.review(d)
+	if f.Copied != "" && d.Action != Nothing && d.Action != Wait {
+		return f.hold(Copied)
+	}
 	if f.Replaced != "" && d.Action != Nothing && d.Action != Wait {
 		return f.hold(HistoryReplaced)
 	}

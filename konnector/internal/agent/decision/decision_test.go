@@ -173,6 +173,8 @@ func TestFor(t *testing.T) {
 		{row: "not of this connection any more, terminating", f: Facts{Live: old, File: old, Base: old, Terminating: true, Finalizer: true, Elsewhere: "not here"}, want: Hold, why: NotServed},
 		{row: "not of this connection, released", f: Facts{Live: old, File: old, Base: old, Terminating: true, Elsewhere: "not here"}, want: Nothing},
 
+		{row: "two copies are live, and in step", f: Facts{Live: old, File: old, Base: old, Finalizer: true, BaseCurrent: true, Copied: "Two live copies."}, want: Nothing},
+		{row: "two copies are live", f: Facts{Live: edit, File: old, Base: old, Copied: "Two live copies."}, want: Hold, why: Copied},
 		{row: "main was replaced, yet equal", f: Facts{Live: old, File: old, Base: old, Finalizer: true, BaseCurrent: true, Replaced: "The repository was restored."}, want: Nothing},
 		{row: "main was replaced", f: Facts{Live: edit, File: old, Base: old, Replaced: "The repository was restored."}, want: Hold, why: HistoryReplaced},
 	} {

@@ -12,6 +12,8 @@ func (f Facts) message(why Reason) string {
 	switch why {
 	case HistoryReplaced:
 		return f.Replaced
+	case Copied:
+		return f.Copied
 	case NameUnfit:
 		return fmt.Sprintf("This object cannot be committed: %s. Delete it, and create it with another name.", f.Unfit)
 	case ChangedAndRemoved:

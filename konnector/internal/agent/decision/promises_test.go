@@ -81,8 +81,8 @@ var promises = []struct {
 		reverted := f.Review && f.OnRejection == v1alpha1.OnRejectionRevert && f.Verdict != nil && (f.Verdict.State == VerdictRejected || f.Verdict.State == VerdictClosed)
 		return d.Action == Release && (!f.Terminating || d.Chosen != choice.Release && !reverted && (f.Gone != Yes || f.File != nil || f.Problem != nil))
 	}},
-	{"nothing is written in either direction while main's history is in doubt", func(f Facts, d Decision) bool {
-		return f.Replaced != "" && d.Action != Hold && d.Action != Nothing && d.Action != Wait
+	{"nothing is written in either direction while main's history is in doubt, or another copy of the cluster is live", func(f Facts, d Decision) bool {
+		return (f.Replaced != "" || f.Copied != "") && d.Action != Hold && d.Action != Nothing && d.Action != Wait
 	}},
 	{"a paused claim is left alone", func(f Facts, d Decision) bool {
 		return f.Paused && f.Live != nil && d.Action != Hold
@@ -114,11 +114,24 @@ var promises = []struct {
 // everything gives all combinations of facts that there can be, with what is
 // decided.
 func everything() iter.Seq2[Facts, Decision] {
+	return func(yield func(Facts, Decision) bool) {
+		for f := range allFacts() {
+			for f, d := range withDecisions(f) {
+				if !yield(f, d) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// allFacts gives all combinations of facts that there can be.
+func allFacts() iter.Seq[Facts] {
 	answers := []struct {
 		Answer
 		Interrupted
 	}{{Unasked, NotInterrupted}, {No, NotInterrupted}, {No, AllPushed}, {No, EditedSince}, {Yes, NotInterrupted}}
-	return func(yield func(Facts, Decision) bool) {
+	return func(yield func(Facts) bool) {
 		for _, live := range []*contract.Claim{nil, old, edit} {
 			for _, file := range []*contract.Claim{nil, old, edit, other} {
 				for _, base := range []*contract.Claim{nil, old} {
@@ -127,13 +140,8 @@ func everything() iter.Seq2[Facts, Decision] {
 							for _, answer := range answers {
 								f := facts(bits, answer.Answer)
 								f.Live, f.File, f.Base, f.Ending, f.Interrupted = live, file, base, ending, answer.Interrupted
-								if isNonsense(f) {
-									continue
-								}
-								for f, d := range withDecisions(f) {
-									if !yield(f, d) {
-										return
-									}
+								if !isNonsense(f) && !yield(f) {
+									return
 								}
 							}
 						}
@@ -216,8 +224,9 @@ func withDecisions(f Facts) iter.Seq2[Facts, Decision] {
 			all = append(all, g)
 		}
 		for _, g := range all {
-			g.Replaced = "The repository was restored from a backup."
-			all = append(all, g)
+			copied := g
+			g.Replaced, copied.Copied = "The repository was restored from a backup.", "Two live copies of this cluster use one credential."
+			all = append(all, g, copied)
 		}
 		paused := f
 		paused.Paused = true

@@ -106,8 +106,8 @@ func TestForWhereChangesAreReviewed(t *testing.T) {
 func TestReviewKeepsThePromises(t *testing.T) {
 	t.Parallel()
 	n := 0
-	for f := range everything() {
-		if n++; n%1999 != 0 {
+	for f := range allFacts() {
+		if n++; n%499 != 0 {
 			continue
 		}
 		f.Review = true

@@ -20,6 +20,8 @@ const (
 	ReasonNoCredential      = "SecretMissing"
 	ReasonUnusable          = "RepositoryUnusable"
 	ReasonTooLarge          = "RepositoryTooLarge"
+	ReasonCopied            = "Copied"
+	ReasonNotAlone          = "NotAlone"
 )
 
 // Explain gives an error's reason and what to say of it to people. Both stay
@@ -31,6 +33,10 @@ func Explain(err error) (reason, message string) {
 		return ReasonTooLarge, fmt.Sprintf("The branch %s is not read: %s. It is tried again by itself.", limit.Branch, limit.Reason)
 	case errors.As(err, &limit):
 		return ReasonTooLarge, fmt.Sprintf("The branch %s is at commit %s, and not read: %s. Nothing is written in either direction. Push a commit that takes away what is too much, or set the branch back to one without it: that is followed by itself.", limit.Branch, limit.Head.Short(), limit.Reason)
+	case errors.Is(err, ErrCopied):
+		return ReasonCopied, "Another copy of this cluster is live, and both are held: the Connection says how to go on."
+	case errors.Is(err, ErrNotAlone):
+		return ReasonNotAlone, "The konnector was started a moment ago, and the backend has not confirmed yet that no other copy of this cluster is live. What is removed goes when it has: within seconds, if the backend can be reached."
 	case errors.Is(err, ErrSuspended):
 		return ReasonNoCredential, "The Secret with the credential for the repository is missing. It is tried again when the Secret is there."
 	case errors.Is(err, store.ErrUnauthorized):

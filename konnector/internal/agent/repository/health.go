@@ -11,6 +11,8 @@ type Health struct {
 	Replaced string
 	// StatusReplaced says in words that status does not continue what was seen.
 	StatusReplaced string
+	// Copied says in words that another copy of the cluster is live.
+	Copied string
 }
 
 // Err is what keeps the repository from being used; nil when nothing does.
@@ -26,6 +28,7 @@ func (r *Repository) Health() Health {
 	r.mu.Lock()
 	h, statusKnown := r.health, r.statusKnown
 	r.mu.Unlock()
+	h.Copied = r.standing().Copied
 	h.Replaced = r.Lineage.last.Load().verdict.Message
 	if statusKnown {
 		h.StatusReplaced = r.status.judge(r.Remote.Status.Snapshot())

@@ -58,6 +58,9 @@ type Options struct {
 	// OnUnknownSigner, if not nil, is called when what lies on status is signed with a
 	// key that the opener does not know. It must not block.
 	OnUnknownSigner func()
+	// Standing, if not nil, is what is known of other processes of the cluster. It must
+	// not block. Without it there are none.
+	Standing func() Standing
 	// OnRequest, if not nil, is called with each binding whose request.yaml changed,
 	// or the answer to it. It must not block, and must not call back.
 	OnRequest func(binding string)
@@ -140,6 +143,9 @@ type View struct {
 	// StatusReplaced says in words that Status does not continue what was seen of
 	// that branch; "" when it does.
 	StatusReplaced string
+	// Copied says in words that another copy of the cluster is live; "" when none is
+	// known.
+	Copied string
 }
 
 // View returns the newest that is known: at least what any Update that has
@@ -156,7 +162,7 @@ func (r *Repository) View(ctx context.Context) (View, error) {
 		return View{}, err
 	}
 	status := r.Remote.Status.Snapshot()
-	return View{Main: main, Status: status, Replaced: v.Message, StatusReplaced: r.status.judge(status)}, nil
+	return View{Main: main, Status: status, Replaced: v.Message, StatusReplaced: r.status.judge(status), Copied: r.standing().Copied}, nil
 }
 
 // Serves reports whether the claims of a namespace belong here.
@@ -180,6 +186,9 @@ func (r *Repository) Update(ctx context.Context, e store.Edit) (*store.Snapshot,
 
 // push is for each push to the host. The error is ErrNotTried while the host rejects all.
 func (r *Repository) push(ctx context.Context, update func() (*store.Snapshot, error)) (*store.Snapshot, error) {
+	if r.standing().Copied != "" {
+		return nil, ErrCopied
+	}
 	if err := r.rejections.check(r.Now()); err != nil {
 		return nil, err
 	}

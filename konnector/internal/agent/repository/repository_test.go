@@ -422,6 +422,60 @@ func TestTroubleAndRecovery(t *testing.T) {
 	}
 }
 
+func TestL5_NothingIsPushedWhileAnotherCopyIsLiveOrRemovedWhileItMayBe(t *testing.T) {
+	w := newWorld(t, "", memstore.New())
+	var mu sync.Mutex
+	var now Standing
+	w.repo.Standing = func() Standing {
+		mu.Lock()
+		defer mu.Unlock()
+		return now
+	}
+	stands := func(s Standing) {
+		mu.Lock()
+		now = s
+		mu.Unlock()
+		w.repo.StandingChanged()
+	}
+	w.run()
+	w.until("contact", func() bool { return w.repo.Health().Contacted })
+	push := func() error {
+		_, err := w.repo.Update(t.Context(), store.Edit{Subject: "s", Apply: func(*store.Tree) error { return nil }})
+		return err
+	}
+	for _, c := range []struct {
+		what           string
+		standing       Standing
+		remove, pushed error
+	}{
+		{"nothing is known", Standing{}, ErrNotAlone, nil},
+		{"alone", Standing{Alone: true}, nil, nil},
+		{"a copy is live", Standing{Alone: true, Copied: "Two live copies."}, ErrCopied, ErrCopied},
+		{"it was decided", Standing{Alone: true}, nil, nil},
+	} {
+		stands(c.standing)
+		if err := w.repo.MayRemove(); !errors.Is(err, c.remove) {
+			t.Errorf("%s: a removal: %v", c.what, err)
+		}
+		if err := push(); !errors.Is(err, c.pushed) {
+			t.Errorf("%s: a push: %v", c.what, err)
+		}
+		if w.view().Copied != c.standing.Copied || w.repo.Health().Copied != c.standing.Copied {
+			t.Errorf("%s: it says %+v", c.what, w.view())
+		}
+		w.until(c.what+": subscribers hear of it", func() bool {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return len(w.changes) > 0 && w.changes[len(w.changes)-1].Recovered
+		})
+	}
+	for err, reason := range map[error]string{ErrCopied: ReasonCopied, ErrNotAlone: ReasonNotAlone} {
+		if got, words := Explain(fmt.Errorf("push: %w", err)); got != reason || words == "" {
+			t.Errorf("%v is %s: %s", err, got, words)
+		}
+	}
+}
+
 func TestWithoutCredentialNothingIsAsked(t *testing.T) {
 	remote := memstore.New()
 	w := newWorld(t, "", remote)

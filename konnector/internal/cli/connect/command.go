@@ -43,7 +43,10 @@ never to a terminal.
 A cluster that was lost and built anew takes its old place with --reclaim: it
 gets the repository and the services of the lost one, whose credential ends. The
 control plane refuses that to everybody but the owner of the lost cluster, and
-while its konnector was seen within the last five minutes.`,
+while its konnector was seen within the last five minutes.
+
+Of two live copies of one cluster, as when an etcd snapshot was started beside it,
+--reclaim and its id have this one go on: the other one's credential ends.`,
 		Example: `  # Connect the cluster of the current context
   kubectl gitbind connect https://gitbind.example.com
 

@@ -175,6 +175,17 @@ func (r *Reconciler) push(ctx context.Context, l *look, verb string, users []str
 	return s, err
 }
 
+// remove is push for what is taken off main. Who did that here, the API server does not
+// say.
+func (r *Reconciler) remove(ctx context.Context, l *look, verb string, apply func(*store.Tree) error, more ...store.Trailer) error {
+	if err := l.repo.MayRemove(); err != nil {
+		l.trouble, l.retry = err, unsentWait
+		return nil
+	}
+	_, err := r.push(ctx, l, verb, nil, apply, more...)
+	return err
+}
+
 // record keeps with the binding what both agree on.
 func (r *Reconciler) record(ctx context.Context, l *look, agreed contract.Request, commit string, file *store.Entry) error {
 	before := l.binding.DeepCopy()
@@ -235,7 +246,7 @@ func (r *Reconciler) create(ctx context.Context, binding string) error {
 		if !ok {
 			continue
 		}
-		facts := request.Facts{Replaced: view.Replaced != ""}
+		facts := request.Facts{Replaced: view.Replaced != "" || view.Copied != ""}
 		facts.File, facts.Problem = readRequest(view.Main, entry)
 		if request.For(facts) != request.Create {
 			continue

@@ -132,7 +132,7 @@ func (r *Reconciler) connect(ctx context.Context, l *look) error {
 		l.missing = notYet
 		return nil
 	}
-	l.facts.Replaced = l.view.Replaced != ""
+	l.facts.Replaced = l.view.Replaced != "" || l.view.Copied != ""
 	return err
 }
 

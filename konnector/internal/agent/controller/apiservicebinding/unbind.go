@@ -14,6 +14,7 @@ import (
 	"gitbind.dev/gitbridge/status"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/konnector/internal/agent/controller/claim"
+	"gitbind.dev/konnector/internal/agent/repository"
 	"gitbind.dev/konnector/internal/agent/request"
 )
 
@@ -124,6 +125,8 @@ func (l *look) waitsFor() notReady {
 	case l.facts.Disconnected:
 		return notReady{reason: "ConnectionNotFound", retry: wait, message: fmt.Sprintf(
 			"This binding is being deleted, and there are %s, but no Connection %s any more, without which no service can be deleted. Create the Connection again; or let go of the claims: %s.", claims, b.Spec.Connection, orphan)}
+	case l.view.Copied != "":
+		return notReady{reason: repository.ReasonCopied, message: "This binding is being deleted. " + l.view.Copied}
 	case l.facts.Replaced:
 		return notReady{reason: "HistoryReplaced", message: "This binding is being deleted. " + l.view.Replaced}
 	default:
@@ -134,7 +137,7 @@ func (l *look) waitsFor() notReady {
 
 // removeFiles takes claim files off main that have no object here.
 func (r *Reconciler) removeFiles(ctx context.Context, l *look) error {
-	_, err := r.push(ctx, l, "delete the claims of", nil, func(t *store.Tree) error {
+	return r.remove(ctx, l, "delete the claims of", func(t *store.Tree) error {
 		for e := range t.List(contract.ClaimsPath(l.binding.Name)) {
 			if !isClaim(e) {
 				continue
@@ -145,7 +148,6 @@ func (r *Reconciler) removeFiles(ctx context.Context, l *look) error {
 		}
 		return nil
 	}, l.approvedFiles()...)
-	return err
 }
 
 func (l *look) approvedFiles() []store.Trailer {
@@ -168,7 +170,7 @@ func isClaim(e store.Entry) bool {
 // Who deleted the binding, the API server does not say.
 func (r *Reconciler) removeRequest(ctx context.Context, l *look) (ctrl.Result, error) {
 	b := l.binding
-	_, err := r.push(ctx, l, "remove", nil, func(t *store.Tree) error {
+	err := r.remove(ctx, l, "remove", func(t *store.Tree) error {
 		if policy(b) != contract.Orphan {
 			for e := range t.List(contract.ClaimsPath(b.Name)) {
 				if isClaim(e) {

@@ -245,6 +245,9 @@ func (r *reconciler) delete(ctx context.Context, l *look) (*unstructured.Unstruc
 // not counted against others.
 func (r *reconciler) removing(ctx context.Context, l *look) error {
 	repo := r.api().Repository
+	if err := repo.MayRemove(); err != nil {
+		return err
+	}
 	if l.decision.Chosen != "" {
 		return repo.Checkpoints.Save(ctx)
 	}

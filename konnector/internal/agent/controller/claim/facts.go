@@ -80,7 +80,7 @@ func (r *reconciler) look(ctx context.Context, key contract.Key, in input) (*loo
 		l.refusals = in.refusal.refusals
 	}
 	l.facts = decision.Facts{
-		Key: key, Unfit: key.Validate(), Replaced: view.Replaced, Writer: r.api().Writer,
+		Key: key, Unfit: key.Validate(), Replaced: view.Replaced, Copied: view.Copied, Writer: r.api().Writer,
 		Refusal: l.refusals.file, MergeRefusal: l.refusals.merge, LostRefusal: l.refusals.lost, NamespaceMissing: l.refusals.noNamespace,
 	}
 	if repo := r.api().Repository; !repo.Serves(key.Namespace) {

@@ -26,6 +26,8 @@ func ready(repo *repository.Repository, p *problem) metav1.Condition {
 	}
 	h := repo.Health()
 	switch {
+	case h.Copied != "":
+		return no(repository.ReasonCopied, h.Copied)
 	case h.Err() != nil:
 		return no(repository.Explain(h.Err()))
 	case connecting(repo):

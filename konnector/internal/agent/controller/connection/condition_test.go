@@ -21,8 +21,11 @@ func TestConditions(t *testing.T) {
 		fault        error
 		events       error
 		problem      *problem
+		copied       string
 		ready, heard string
 	}{
+		{name: "two live copies", copied: "Two live copies.", ready: "Copied", heard: "Connected"},
+		{name: "the other one of two live copies goes on", copied: "Tear this one down.", fault: store.ErrUnauthorized, events: store.ErrUnauthorized, ready: "Copied", heard: "CredentialRefused"},
 		{name: "all is well", ready: "Connected", heard: "Connected"},
 		{name: "no Secret", problem: &problem{"SecretMissing", "no Secret"}, ready: "SecretMissing", heard: "NotConnected"},
 		{name: "credential refused", fault: store.ErrUnauthorized, events: store.ErrUnauthorized, ready: "CredentialRefused", heard: "CredentialRefused"},
@@ -46,8 +49,9 @@ func TestConditions(t *testing.T) {
 				},
 				Connection: "default",
 				OnState:    func() { changed <- struct{}{} },
+				Standing:   func() repository.Standing { return repository.Standing{Copied: tc.copied} },
 			})
-			if !connecting(repo) || ready(repo, nil).Reason != "Connecting" {
+			if !connecting(repo) || tc.copied == "" && ready(repo, nil).Reason != "Connecting" {
 				t.Error("it does not say that it has only begun")
 			}
 			ctx, cancel := context.WithCancel(t.Context())

@@ -80,6 +80,7 @@ func (c *connections) ensure(ctx context.Context, r *Reconciler, conn *v1alpha1.
 		Namespaces: conn.Spec.Namespaces, Limits: breaker.LimitsOf(conn.Spec.Removals), Checkpoint: checkpoint, Now: r.Now,
 		Save:            func(ctx context.Context, c repository.Checkpoint) error { return r.save(ctx, name, uid, c) },
 		OnUnknownSigner: func() { r.UnknownSigner(name) },
+		Standing:        func() repository.Standing { return r.Standing(name) },
 	})
 	return nil, nil
 }

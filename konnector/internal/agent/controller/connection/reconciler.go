@@ -48,6 +48,8 @@ type Reconciler struct {
 	// UnknownSigner is told of Connections on whose branch status something is signed
 	// with a key that is not known. It must not block.
 	UnknownSigner func(connection string)
+	// Standing is what is known of other processes of a Connection's cluster.
+	Standing func(connection string) repository.Standing
 	// Metrics may be nil.
 	Metrics *metrics.Konnector
 	Now     func() time.Time

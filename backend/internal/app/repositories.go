@@ -82,7 +82,7 @@ func (r *repositories) connect(api *http.ServeMux, reviews *review.Service, publ
 	reviews.Pulls = r.gitea
 	r.checks = review.NewChecks(reviews, r.gitea, func(cluster, branch string) string {
 		return publicURL + "/clusters/" + cluster + "/" + branch
-	})
+	}, r.publish)
 }
 
 // run works until ctx ends.

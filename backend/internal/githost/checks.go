@@ -10,9 +10,17 @@ type Checks interface {
 	// Open asks people to review a branch as it is, by a pull request to main. A branch that
 	// they have closed as it is stays so.
 	Open(ctx context.Context, cluster string, p Pull) error
-	// Opened tells of the pull request that was opened last of a branch: where people look
-	// at it, "" for none, and the head at which they closed it, "" if they did not.
-	Opened(ctx context.Context, cluster, branch string) (page, closed string, err error)
+	// Opened are the pull requests to main, by branch: of each branch the one that was opened
+	// last.
+	Opened(ctx context.Context, cluster string) (map[string]Opened, error)
+}
+
+// Opened is a pull request that there is.
+type Opened struct {
+	// Page is where people look at it.
+	Page string
+	// Closed is the head at which they closed it without merging, "" if they did not.
+	Closed string
 }
 
 // Pull is a pull request to be opened.

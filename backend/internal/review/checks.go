@@ -20,19 +20,27 @@ type Checks struct {
 	service *Service
 	host    githost.Checks
 	url     func(cluster, branch string) string
+	// publish tells konnectors of a branch.
+	publish func(cluster string, e restapi.RefEvent)
 
 	moved *clusterqueue.Queue
 	mu    sync.Mutex
-	// told has what a change's head shows, by cluster and branch.
-	told map[string]map[string]githost.Check
+	// told has what a change's head shows, and opened what people made of its pull
+	// request, by cluster and branch.
+	told   map[string]map[string]githost.Check
+	opened map[string]map[string]githost.Opened
 }
 
 // maxChecking is how many clusters' changes are looked at at the same time.
 const maxChecking = 2
 
-// NewChecks says it on a host, with a link to where url shows a change as a whole.
-func NewChecks(s *Service, host githost.Checks, url func(cluster, branch string) string) *Checks {
-	c := &Checks{service: s, host: host, url: url, told: map[string]map[string]githost.Check{}}
+// NewChecks says it on a host, with a link to where url shows a change as a whole. Publish is
+// called with the branches of which people have said something there; it must not block.
+func NewChecks(s *Service, host githost.Checks, url func(cluster, branch string) string, publish func(cluster string, e restapi.RefEvent)) *Checks {
+	c := &Checks{
+		service: s, host: host, url: url, publish: publish,
+		told: map[string]map[string]githost.Check{}, opened: map[string]map[string]githost.Opened{},
+	}
 	c.moved = clusterqueue.New(maxChecking, func(ctx context.Context, cluster string) error {
 		err := c.check(ctx, cluster)
 		if err != nil && ctx.Err() == nil {
@@ -60,6 +68,7 @@ func (c *Checks) check(ctx context.Context, cluster string) error {
 		return err
 	}
 	before, now := c.shown(cluster), map[string]githost.Check{}
+	proposed := map[string]string{}
 	var errs []error
 	for i := range changes {
 		// One that cannot be judged stops no other.
@@ -67,7 +76,10 @@ func (c *Checks) check(ctx context.Context, cluster string) error {
 		change, check, err := c.judge(ctx, cluster, branch)
 		if err == nil && before[branch] != check {
 			err = c.host.Check(ctx, cluster, check)
-			if pull := proposedBy(cluster, change); err == nil && pull != nil {
+		}
+		if pull := proposedBy(cluster, change); err == nil && pull != nil {
+			proposed[branch] = pull.Head
+			if before[branch] != check {
 				err = c.host.Open(ctx, cluster, *pull)
 			}
 		}
@@ -78,7 +90,29 @@ func (c *Checks) check(ctx context.Context, cluster string) error {
 		now[branch] = check
 	}
 	c.show(cluster, now)
+	if len(proposed) > 0 {
+		errs = append(errs, c.tell(ctx, cluster, proposed))
+	}
 	return errors.Join(errs...)
+}
+
+// tell has the konnector look at what it has proposed, by branch with the head, where people
+// have opened, closed or opened again a pull request since.
+func (c *Checks) tell(ctx context.Context, cluster string, proposed map[string]string) error {
+	opened, err := c.host.Opened(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	before := c.opened[cluster]
+	c.opened[cluster] = opened
+	c.mu.Unlock()
+	for branch, head := range proposed {
+		if opened[branch] != before[branch] {
+			c.publish(cluster, restapi.RefEvent{Ref: "refs/heads/" + branch, Hash: head, Reviewed: true})
+		}
+	}
+	return nil
 }
 
 // proposedBy is the pull request of what a konnector has proposed, perhaps with others; nil
@@ -98,6 +132,7 @@ func proposedBy(cluster string, change *githost.Change) *githost.Pull {
 	return nil
 }
 
+// judge is a change as it is, and what to show of it.
 func (c *Checks) judge(ctx context.Context, cluster, branch string) (*githost.Change, githost.Check, error) {
 	change, err := c.service.Git.Change(ctx, cluster, branch)
 	if err != nil {

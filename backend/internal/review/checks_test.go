@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/backend/internal/login"
@@ -24,7 +26,8 @@ type shown struct {
 	mu    sync.Mutex
 	all   []githost.Check
 	fails int
-	// opened are the pull requests that it was to open, and closed is what it says of those.
+	// opened are the pull requests that it was to open, and closed is at which head people
+	// closed each.
 	opened []githost.Pull
 	closed string
 }
@@ -36,8 +39,12 @@ func (s *shown) Open(_ context.Context, _ string, p githost.Pull) error {
 	return nil
 }
 
-func (s *shown) Opened(context.Context, string, string) (page, closed string, err error) {
-	return "https://git.example.com/gitbind/1/pulls/7", s.closed, nil
+func (s *shown) Opened(context.Context, string) (map[string]githost.Opened, error) {
+	all := map[string]githost.Opened{}
+	for _, p := range s.opened {
+		all[p.Branch] = githost.Opened{Page: "https://git.example.com/gitbind/1/pulls/7", Closed: s.closed}
+	}
+	return all, nil
 }
 
 func (s *shown) Check(_ context.Context, _ string, c githost.Check) error {
@@ -89,7 +96,7 @@ func TestAChangeThatIsReviewedElsewhereShowsWhatTheControlPlaneSays(t *testing.T
 	host := &shown{fails: 3}
 	service := w.service(t, nil)
 	service.Elsewhere = func(cluster string) string { return "https://git.example.com/gitbind/" + cluster }
-	c := NewChecks(service, host, func(cluster, branch string) string { return cluster + " " + branch })
+	c := NewChecks(service, host, func(cluster, branch string) string { return cluster + " " + branch }, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { c.Run(ctx); close(done) }()
@@ -125,7 +132,8 @@ func TestAKonnectorsProposalGetsAPullRequest(t *testing.T) {
 	w, host := newWorld(), &shown{}
 	s := w.service(t, nil)
 	s.Elsewhere, s.Pulls = func(string) string { return "https://git.example.com/gitbind/1" }, host
-	c := NewChecks(s, host, func(_, branch string) string { return branch })
+	var events []restapi.RefEvent
+	c := NewChecks(s, host, func(_, branch string) string { return branch }, func(_ string, e restapi.RefEvent) { events = append(events, e) })
 	look := func(what string, opened int) {
 		t.Helper()
 		if err := c.check(t.Context(), cluster); err != nil || len(host.opened) != opened {
@@ -141,12 +149,19 @@ func TestAKonnectorsProposalGetsAPullRequest(t *testing.T) {
 		t.Errorf("opened %+v", p)
 	}
 	look("the same again", 1)
+	host.closed = w.change.Head
+	look("closed", 1)
+	told := restapi.RefEvent{Ref: "refs/heads/" + w.change.Branch, Hash: w.change.Head, Reviewed: true}
+	if diff := cmp.Diff([]restapi.RefEvent{told, told}, events); diff != "" {
+		t.Errorf("told, once as it was opened and once as it was closed:\n%s", diff)
+	}
+	branch := w.change.Branch
 	w.change.Branch = githost.PullPrefix + "7"
 	look("the copy of a pull request", 1)
 
 	ask := func() restapi.Proposal {
 		t.Helper()
-		r := httptest.NewRequest(http.MethodGet, "/v1/clusters/"+cluster+"/proposal?branch=changes/x&commit="+seenHead, nil)
+		r := httptest.NewRequest(http.MethodGet, "/v1/clusters/"+cluster+"/proposal?branch="+branch+"&commit="+seenHead, nil)
 		got, err := s.proposal(r, access.Caller{Role: access.Konnector, Cluster: cluster})
 		if err != nil {
 			t.Fatal(err)

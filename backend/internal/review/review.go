@@ -46,7 +46,7 @@ type Git interface {
 // Pulls is what is asked of a Git host on which changes are reviewed by its own means: see
 // githost.Checks.
 type Pulls interface {
-	Opened(ctx context.Context, cluster, branch string) (page, closed string, err error)
+	Opened(ctx context.Context, cluster string) (map[string]githost.Opened, error)
 }
 
 // Service serves the review of proposed changes.
@@ -118,12 +118,13 @@ func (s *Service) proposal(r *http.Request, who access.Caller) (any, error) {
 	}
 	answer := restapi.Proposal{State: restapi.ProposalOpen, Page: s.PublicURL + "/clusters/" + who.Cluster + "/" + branch}
 	if s.Pulls != nil {
-		page, closed, err := s.Pulls.Opened(r.Context(), who.Cluster, branch)
+		opened, err := s.Pulls.Opened(r.Context(), who.Cluster)
 		if err != nil {
 			return nil, refusal.Because(err, refusal.Unavailable, "the Git host does not say what became of it: try again")
 		}
-		answer.Page = cmp.Or(page, s.Elsewhere(who.Cluster))
-		if closed != "" && closed == outcome.Head {
+		pull := opened[branch]
+		answer.Page = cmp.Or(pull.Page, s.Elsewhere(who.Cluster))
+		if pull.Closed != "" && pull.Closed == outcome.Head {
 			outcome.Rejection = &githost.Event{}
 		}
 	}

@@ -183,6 +183,6 @@ type RefEvent struct {
 	Ref string `json:"ref"`
 	// Hash is the new head, empty when the branch was removed.
 	Hash string `json:"hash"`
-	// Reviewed says that somebody rejected the branch as it is: it did not move.
+	// Reviewed says that people have said something of it, such as no: it need not have moved.
 	Reviewed bool `json:"reviewed,omitempty"`
 }

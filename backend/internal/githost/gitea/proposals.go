@@ -30,7 +30,8 @@ func (h *Host) Open(ctx context.Context, id string, p githost.Pull) error {
 	if err != nil {
 		return err
 	}
-	before, answer, err := h.pullOf(api, id, p.Branch)
+	newest, answer, err := h.newest(api, id)
+	before := newest[p.Branch]
 	switch {
 	case err != nil:
 		return trouble("list the pull requests of "+id, answer, err)
@@ -51,30 +52,39 @@ func (h *Host) Open(ctx context.Context, id string, p githost.Pull) error {
 }
 
 // Opened implements githost.Checks.
-func (h *Host) Opened(ctx context.Context, id, branch string) (page, closed string, err error) {
+func (h *Host) Opened(ctx context.Context, id string) (map[string]githost.Opened, error) {
 	api, err := h.admin(ctx)
 	if err != nil {
-		return "", "", err
+		return nil, err
 	}
-	p, answer, err := h.pullOf(api, id, branch)
-	if err != nil || p == nil {
-		return "", "", trouble("list the pull requests of "+id, answer, err)
+	newest, answer, err := h.newest(api, id)
+	if err != nil {
+		return nil, trouble("list the pull requests of "+id, answer, err)
 	}
-	if p.State == sdk.StateClosed && !p.HasMerged {
-		closed = headOf(p)
+	opened := map[string]githost.Opened{}
+	for branch, p := range newest {
+		o := githost.Opened{Page: p.HTMLURL}
+		if p.State == sdk.StateClosed && !p.HasMerged {
+			o.Closed = headOf(p)
+		}
+		opened[branch] = o
 	}
-	return p.HTMLURL, closed, nil
+	return opened, nil
 }
 
-// pullOf is the newest pull request to main of a branch; nil for none.
-func (h *Host) pullOf(api *sdk.Client, id, branch string) (newest *sdk.PullRequest, answer *sdk.Response, err error) {
+// newest are the pull requests to main of those that changed last, by branch: the one that
+// was opened last of each.
+func (h *Host) newest(api *sdk.Client, id string) (map[string]*sdk.PullRequest, *sdk.Response, error) {
 	pulls, answer, err := api.ListRepoPullRequests(h.cfg.Organization, id, sdk.ListPullRequestsOptions{
 		ListOptions: sdk.ListOptions{Page: 1, PageSize: maxPulls}, State: sdk.StateAll, Sort: "recentupdate",
 	})
+	newest := map[string]*sdk.PullRequest{}
 	for _, p := range pulls {
-		ours := p.Base != nil && p.Head != nil && p.Base.Ref == "main" && p.Head.Ref == branch && p.Head.RepoID == p.Base.RepoID
-		if ours && (newest == nil || p.Index > newest.Index) {
-			newest = p
+		if p.Base == nil || p.Head == nil || p.Base.Ref != "main" || p.Head.RepoID != p.Base.RepoID {
+			continue
+		}
+		if before := newest[p.Head.Ref]; before == nil || p.Index > before.Index {
+			newest[p.Head.Ref] = p
 		}
 	}
 	return newest, answer, err

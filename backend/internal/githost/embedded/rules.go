@@ -60,12 +60,21 @@ func refRule(role access.Role, c command) string {
 		return "the branches conflicts/… are the konnector's and the owner's: push a branch changes/… instead"
 	case c.create() && strings.HasPrefix(c.Ref, changesPrefix) && !plainBranch.MatchString(strings.TrimPrefix(c.Ref, changesPrefix)):
 		return "the name of a branch changes/… has letters, digits and -._+=@%, each part beginning with a letter or a digit, as others copy it into commands: choose another one"
+	case c.create() && blocksClaims(strings.TrimPrefix(c.Ref, changesPrefix)):
+		return "a branch that begins with the name of an API is named changes/<api>/<namespace>/<name>: this one would keep the konnector from proposing changes of claims"
 	case proposal(c.Ref):
 		return ""
 	case strings.HasPrefix(c.Ref, "refs/tags/"):
 		return "this repository has no tags: push a branch changes/… instead"
 	}
 	return "only the branches main, changes/… and conflicts/… can be pushed"
+}
+
+// blocksClaims tells whether a branch of this name below changes/ stands where Git would put a
+// folder for the branches of claims, or the other way round.
+func blocksClaims(name string) bool {
+	parts := strings.Split(name, "/")
+	return strings.Contains(parts[0], ".") && len(parts) != 3
 }
 
 // plainBranch are names, without changes/, that no shell reads as anything else.

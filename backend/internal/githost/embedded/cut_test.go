@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"gitbind.dev/backend/internal/access"
+	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/store"
 )
@@ -58,7 +60,10 @@ func TestOnlyTheBridgeCutsHistoryAndOnlyThatOfStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	heads, err := s.Heads(t.Context(), cluster)
-	if err != nil || fmt.Sprint(heads) != fmt.Sprintf("[{refs/heads/changes/b/x %s} {refs/heads/main %s} {refs/heads/status %s}]", proposed.Head(), main.Head(), cut.Head()) {
+	want := []restapi.RefEvent{
+		{Ref: "refs/heads/changes/b/x", Hash: string(proposed.Head())}, {Ref: mainRef, Hash: string(main.Head())}, {Ref: statusRef, Hash: string(cut.Head())},
+	}
+	if err != nil || !slices.Equal(heads, want) {
 		t.Errorf("heads %v, %v", heads, err)
 	}
 	s.fsck(t)

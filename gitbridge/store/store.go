@@ -66,6 +66,10 @@ type Branch interface {
 	// creates no branch, and its snapshot is from.
 	UpdateFrom(ctx context.Context, from *Snapshot, e Edit) (*Snapshot, error)
 
+	// UpdateOver is UpdateFrom for a branch that may be at a commit that from has: then the
+	// edit is made on from, and the branch goes forward to it.
+	UpdateOver(ctx context.Context, over Hash, from *Snapshot, e Edit) (*Snapshot, error)
+
 	// Cut makes an edit on the newest tree, which may change nothing, and commits
 	// the tree as the beginning of a new history: the commit has no parent, and
 	// takes the place of the head that it was made on. It is for branches that

@@ -136,3 +136,34 @@ func (s *suite) remove() {
 		s.Errorf("without an answer it is left at %s", head)
 	}
 }
+
+func (s *suite) updateOver() {
+	main := s.remote.Branch("main")
+	s.update(main, Put("ns/x", "1"))
+	b := s.remote.Branch(kept)
+	if _, err := b.UpdateFrom(s.ctx, main.Snapshot(), Put("ns/x", "kept")); err != nil {
+		s.Fatal(err)
+	}
+	// Main has what was kept, and goes on.
+	s.remote.Force("main", b.Snapshot().Head())
+	s.fetch(main)
+	from := s.update(main, Put("ns/y", "1"))
+	over := b.Snapshot().Head()
+	snap, err := s.remote.Branch(kept).UpdateOver(s.ctx, over, from, Put("ns/x", "kept again"))
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.want(snap, "ns/x", "kept again", "ns/y", "1")
+	if parents := snap.Commit().Parents; len(parents) != 1 || parents[0] != from.Head() {
+		s.Errorf("parents %v", parents)
+	}
+	// Elsewhere it is an update.
+	if snap, err = b.UpdateOver(s.ctx, over, from, Put("ns/z", "1")); err != nil {
+		s.Fatal(err)
+	}
+	s.want(s.fetch(s.remote.Branch(kept)), "ns/x", "kept again", "ns/y", "1", "ns/z", "1")
+	if snap, err = s.remote.Branch(kept+"x").UpdateOver(s.ctx, over, from, Put("ns/x", "new")); err != nil {
+		s.Fatal(err)
+	}
+	s.want(snap, "ns/x", "new", "ns/y", "1")
+}

@@ -55,6 +55,7 @@ func Run(t *testing.T, newRemote func(t *testing.T) Remote) {
 		{"a branch begins at another one's commit", (*suite).updateFrom},
 		{"a branch that many begin at once begins once", (*suite).updateFromAtOnce},
 		{"a branch begins once whatever breaks", (*suite).updateFromBroken},
+		{"a branch goes forward to another one that has all of it", (*suite).updateOver},
 		{"a branch is removed where it is thought to be and nowhere else", (*suite).remove},
 		{"a history that is cut begins anew with the same files", (*suite).cut},
 		{"a cut that others are in the way of loses nothing", (*suite).cutContended},

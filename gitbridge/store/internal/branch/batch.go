@@ -23,8 +23,9 @@ const (
 type pending struct {
 	ctx  context.Context
 	edit store.Edit
-	// from is where the branch begins if it does not exist.
+	// from is where the branch begins if it does not exist, or is at over.
 	from *store.Snapshot
+	over store.Hash
 	// cut says that the edit's commit is to have no parent.
 	cut bool
 	// done has room for the one answer, as nobody may be waiting for it.
@@ -51,6 +52,11 @@ func (c *Client) Update(ctx context.Context, e store.Edit) (*store.Snapshot, err
 // UpdateFrom queues an edit of a branch that may not exist, and waits.
 func (c *Client) UpdateFrom(ctx context.Context, from *store.Snapshot, e store.Edit) (*store.Snapshot, error) {
 	return c.update(&pending{ctx: ctx, edit: e, from: from})
+}
+
+// UpdateOver queues an edit of a branch that may be at a commit that from has, and waits.
+func (c *Client) UpdateOver(ctx context.Context, over store.Hash, from *store.Snapshot, e store.Edit) (*store.Snapshot, error) {
+	return c.update(&pending{ctx: ctx, edit: e, from: from, over: over})
 }
 
 // Cut queues an edit that begins a new history, and waits.

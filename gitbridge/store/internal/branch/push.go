@@ -36,12 +36,13 @@ func (c *Client) process(ctx context.Context, batch []*pending, rejections *int)
 			break
 		}
 		var base *store.Snapshot
-		if base, err = c.base(ctx, origin(batch)); err != nil {
+		from, over := origin(batch)
+		if base, err = c.base(ctx, from); err != nil {
 			break
 		}
 		var push Push
 		old := base.Head()
-		if from := origin(batch); old == "" && from != nil {
+		if from != nil && (old == "" || old == over) {
 			base = from
 		}
 		push, batch = c.prepare(base, batch)
@@ -98,15 +99,15 @@ func (c *Client) bisect(ctx context.Context, batch []*pending, rejections *int, 
 	return nil, nil
 }
 
-// origin is where the branch begins if it does not exist, if one of its edits
-// says so. The others find it created.
-func origin(batch []*pending) *store.Snapshot {
+// origin is where the branch begins if it does not exist, or is at over, if one of its
+// edits says so. The others find it so.
+func origin(batch []*pending) (from *store.Snapshot, over store.Hash) {
 	for _, p := range batch {
 		if p.from.Head() != "" && p.ctx.Err() == nil {
-			return p.from
+			return p.from, p.over
 		}
 	}
-	return nil
+	return nil, ""
 }
 
 // base is the newest tree, by asking the remote only where that is not known.

@@ -46,7 +46,8 @@ type Changes interface {
 	Changes(ctx context.Context, cluster string) ([]Change, error)
 	// Change is one as a whole. Looking at it writes nothing.
 	Change(ctx context.Context, cluster, branch string) (*Change, error)
-	// Outcome tells what became of a commit that was proposed on a branch.
+	// Outcome tells what became of a commit that was proposed on a branch, ErrNotFound where
+	// the repository does not have it.
 	Outcome(ctx context.Context, cluster, branch, commit string) (Outcome, error)
 	// Record adds an event to the commit that a branch stands at, ErrMoved when it stands
 	// at another one.
@@ -85,7 +86,7 @@ type Change struct {
 // Outcome is what became of a proposed commit.
 type Outcome struct {
 	// Merged says that main has it. Otherwise Closed says that its branch is gone, and Head
-	// is where it stands.
+	// is where it stands, "" where it lacks the commit.
 	Merged, Closed bool
 	Head           string
 	// Rejection is the verdict against the head of its branch, nil for none.

@@ -282,8 +282,10 @@ func TestTheOutcomeOfAProposedCommit(t *testing.T) {
 		}
 	}
 	outcome("open", proposed, commit, githost.Outcome{Head: commit})
-	outcome("a commit that nobody pushed", proposed, strings.Repeat("1", 40), githost.Outcome{Head: commit})
-	outcome("a branch that nobody pushed", "changes/db/team-a/none", strings.Repeat("1", 40), githost.Outcome{Closed: true})
+	outcome("a branch that is gone", "changes/db/team-a/none", commit, githost.Outcome{Closed: true})
+	if got, err := s.Outcome(t.Context(), cluster, proposed, strings.Repeat("1", 40)); !errors.Is(err, githost.ErrNotFound) {
+		t.Errorf("a commit that is not known: %+v, %v", got, err)
+	}
 	rejection := githost.Event{Kind: githost.EventRejected, By: bob, At: reviewed, Message: "Too big."}
 	if err := s.Record(t.Context(), cluster, proposed, commit, rejection); err != nil {
 		t.Fatal(err)

@@ -26,8 +26,9 @@ func (h *Host) Outcome(ctx context.Context, cluster, branch, commit string) (out
 func (r *repository) outcome(ctx context.Context, ref string, commit, main plumbing.Hash) (githost.Outcome, error) {
 	merged, err := r.isAncestor(ctx, commit, main)
 	if ended := (*exec.ExitError)(nil); errors.As(err, &ended) && ended.Exited() {
-		// The repository does not have the commit.
-		merged, err = false, nil
+		// The repository does not have the commit. A copy may not have it yet, and what it
+		// says of the branch is of before.
+		return githost.Outcome{}, githost.ErrNotFound
 	}
 	if err != nil || merged {
 		return githost.Outcome{Merged: merged}, err
@@ -35,6 +36,10 @@ func (r *repository) outcome(ctx context.Context, ref string, commit, main plumb
 	head, err := readRef(r.dir, ref)
 	if err != nil || head.IsZero() {
 		return githost.Outcome{Closed: true}, err
+	}
+	if has, err := r.isAncestor(ctx, commit, head); err != nil || !has {
+		// What is said of the branch is not said of this commit.
+		return githost.Outcome{}, err
 	}
 	events, err := r.events(ctx, []string{head.String()})
 	c := githost.Change{Head: head.String(), Events: events[head.String()]}

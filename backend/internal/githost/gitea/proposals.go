@@ -72,20 +72,30 @@ func (h *Host) Opened(ctx context.Context, id string) (map[string]githost.Opened
 	return opened, nil
 }
 
-// newest are the pull requests to main of those that changed last, by branch: the one that
-// was opened last of each.
+// newest are the pull requests to main, by branch: the one that was opened last of each.
 func (h *Host) newest(api *sdk.Client, id string) (map[string]*sdk.PullRequest, *sdk.Response, error) {
-	pulls, answer, err := api.ListRepoPullRequests(h.cfg.Organization, id, sdk.ListPullRequestsOptions{
-		ListOptions: sdk.ListOptions{Page: 1, PageSize: maxPulls}, State: sdk.StateAll, Sort: "recentupdate",
-	})
 	newest := map[string]*sdk.PullRequest{}
-	for _, p := range pulls {
-		if p.Base == nil || p.Head == nil || p.Base.Ref != "main" || p.Head.RepoID != p.Base.RepoID {
-			continue
+	for page := 1; page <= maxPages; page++ {
+		pulls, answer, err := api.ListRepoPullRequests(h.cfg.Organization, id, sdk.ListPullRequestsOptions{
+			ListOptions: sdk.ListOptions{Page: page, PageSize: maxPulls}, State: sdk.StateAll, Sort: "recentupdate",
+		})
+		if err != nil {
+			return nil, answer, err
 		}
-		if before := newest[p.Head.Ref]; before == nil || p.Index > before.Index {
-			newest[p.Head.Ref] = p
+		for _, p := range pulls {
+			if p.Base == nil || p.Head == nil || p.Base.Ref != "main" || p.Head.RepoID != p.Base.RepoID {
+				continue
+			}
+			if before := newest[p.Head.Ref]; before == nil || p.Index > before.Index {
+				newest[p.Head.Ref] = p
+			}
+		}
+		if len(pulls) < maxPulls {
+			break
 		}
 	}
-	return newest, answer, err
+	return newest, nil, nil
 }
+
+// maxPages is how many times maxPulls of them are looked through.
+const maxPages = 20

@@ -174,6 +174,8 @@ func TestReviewedChanges(t *testing.T) {
 	t.Run("E1_an apply is proposed and nothing is ordered", run((*reviewed).isProposed))
 	t.Run("E2_what is approved is applied", run((*reviewed).isApproved))
 	t.Run("E2_a removal is proposed and done once it is approved", run((*reviewed).removes))
+	t.Run("E2_a branch that was merged and stayed is not gone on with", run((*reviewed).branchStays))
+	t.Run("E2_an order that was merged and cancelled is a new one when it is applied again", run((*reviewed).isOrderedAgain))
 	t.Run("E3_what is rejected is said and can be changed or taken back", run((*reviewed).isRejected))
 	t.Run("E3_a rejected removal keeps object and service", run((*reviewed).removalIsRejected))
 	t.Run("E4_what is edited while in review is on the branch", run((*reviewed).isEdited))
@@ -184,6 +186,7 @@ func TestReviewedChanges(t *testing.T) {
 	t.Run("E7_what is changed back is withdrawn", run((*reviewed).isWithdrawn))
 	t.Run("E7_a new object that is deleted is withdrawn", run((*reviewed).newIsDeleted))
 	t.Run("E9_what cannot wait is committed with its reason", run((*reviewed).emergency))
+	t.Run("E9_an emergency ends with its change", run((*reviewed).emergencyEnds))
 	t.Run("a process that ends between push and record proposes the same change", run((*reviewed).isInterrupted))
 }
 
@@ -221,6 +224,65 @@ func (w *reviewed) removes() {
 	w.fileGone("e2-gone")
 	w.answer("e2-gone", contract.Status{Result: contract.Gone, UID: string(w.get("e2-gone").GetUID())})
 	w.objectGone("e2-gone")
+}
+
+// mergedWithMore has a reviewer add another claim to the branch, and merge it with git, so
+// that the branch stays.
+func (w *reviewed) mergedWithMore(name string, check func(map[string]any) error) {
+	w.Helper()
+	w.proposed(name, check)
+	branch, other := w.branch(name), name+"-other"
+	w.put(w.host.open("Bob", "bob@example.org").Branch(branch), "And another one", w.key(other).Path(), w.file(other, "service: a9s-postgresql13", "plan: small"))
+	w.move(func(main string) string { return w.merge(main, branch) })
+	w.host.tell()
+	w.committed(name)
+	w.committed(other)
+	w.eventually("nothing of "+name+" is proposed", func() error {
+		if p := w.get(name).GetAnnotations()[v1alpha1.ProposalAnnotation]; p != "" {
+			return errorf("it is %s", p)
+		}
+		return nil
+	})
+	if w.host.Head(clusterID, branch) == "" {
+		w.Fatal("the branch is gone")
+	}
+}
+
+func (w *reviewed) branchStays() {
+	w.approved("e2-stays")
+	w.setSpec("e2-stays", "big", "plan")
+	w.mergedWithMore("e2-stays", plan("big"))
+	w.commit("e2-stays", "service: a9s-postgresql13", "plan: small")
+	w.objectIs("e2-stays", plan("small"))
+	w.committed("e2-stays")
+	// The same once more, and then something else: both are changes of what main says now.
+	for _, next := range []string{"big", "medium"} {
+		w.setSpec("e2-stays", next, "plan")
+		w.proposed("e2-stays", plan(next))
+	}
+	w.approve("e2-stays")
+	w.settled("e2-stays")
+	w.fileIs("e2-stays", plan("medium"))
+}
+
+func (w *reviewed) isOrderedAgain() {
+	w.apply("e2-again", spec("big"))
+	w.mergedWithMore("e2-again", plan("big"))
+	w.main() // The person has what was merged.
+	w.removeFiles("e2-again")
+	w.eventually("it goes", func() error {
+		if u := w.get("e2-again"); u == nil || u.GetDeletionTimestamp() == nil {
+			return errorf("it does not")
+		}
+		return nil
+	})
+	w.answer("e2-again", contract.Status{Result: contract.Gone, UID: string(w.get("e2-again").GetUID())})
+	w.objectGone("e2-again")
+	w.apply("e2-again", spec("big"))
+	w.proposed("e2-again", plan("big"))
+	w.approve("e2-again")
+	w.settled("e2-again")
+	w.fileIs("e2-again", plan("big"))
 }
 
 func (w *reviewed) reject(name string) {
@@ -320,6 +382,9 @@ func (w *reviewed) mainMoves() {
 	w.objectIs("e6", plan("big"))
 	w.proposed("e6", field("ddl", "parameters", "logStatement"))
 	w.proposed("e6", plan("big"))
+	if by := w.git("log", "--format=%an", "main.."+w.branch("e6")); by != "alice" {
+		w.Errorf("it is proposed as %q's", by)
+	}
 	w.approve("e6")
 	w.settled("e6")
 	w.fileIs("e6", plan("big"))
@@ -397,10 +462,26 @@ func (w *reviewed) emergency() {
 	w.fileIs("e9", plan("big"))
 }
 
+func (w *reviewed) emergencyEnds() {
+	w.approved("e9-ends")
+	w.edit("e9-ends", func(u *unstructured.Unstructured) { w.annotate(u, v1alpha1.PauseAnnotation, "true") })
+	w.conditionIs("e9-ends", "Held", "Paused")
+	w.edit("e9-ends", func(u *unstructured.Unstructured) {
+		w.must(unstructured.SetNestedField(u.Object, "big", "spec", "plan"))
+		w.annotate(u, v1alpha1.EmergencyAnnotation, "INC-1")
+	})
+	// Somebody else was as quick, and merged the same.
+	w.commit("e9-ends", "service: a9s-postgresql13", "plan: big")
+	w.edit("e9-ends", func(u *unstructured.Unstructured) { w.annotate(u, v1alpha1.PauseAnnotation, "") })
+	w.settled("e9-ends")
+	w.setSpec("e9-ends", "small", "plan")
+	w.proposed("e9-ends", plan("small"))
+	w.fileIs("e9-ends", plan("big"))
+}
+
 func (w *reviewed) isInterrupted() {
 	w.apply("e10", spec("small"))
 	w.proposed("e10", plan("small"))
-	head := w.host.Head(clusterID, w.branch("e10"))
 	u := w.get("e10")
 	w.must(w.client.Patch(w.Context(), u, client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, v1alpha1.ProposalAnnotation))))
 	w.eventually("it is recorded again", func() error {
@@ -409,8 +490,8 @@ func (w *reviewed) isInterrupted() {
 		}
 		return nil
 	})
-	if now := w.host.Head(clusterID, w.branch("e10")); now != head {
-		w.Errorf("the branch went from %s to %s", head, now)
+	if commits := w.git("log", "--format=%an", "main.."+w.branch("e10")); commits != "alice" {
+		w.Errorf("the branch has commits of %q, want one of alice's", commits)
 	}
 }
 
@@ -445,5 +526,29 @@ func TestReviewIsAskedForByNamespaceOrBinding(t *testing.T) {
 	}
 	if kept := w.git("show", w.branch("orders")+":"+w.key("orders").Path()); !slices.Contains(strings.Split(kept, "\n"), "  plan: medium") {
 		t.Errorf("what was rejected is not on its branch: %s", kept)
+	}
+}
+
+// Who deletes a binding with its claims has decided on all of them.
+func TestUnbindingIsNotReviewed(t *testing.T) {
+	t.Parallel()
+	w := withReviewers(newLoop(t))
+	names := w.claims(3)
+	w.patchBinding(`{"spec":{"changes":"PullRequest"}}`)
+	w.conditionIs(names[0], "AwaitingReview", "None")
+	w.setPolicy(v1alpha1.DeletionDelete)
+	w.unbind()
+	for _, name := range names {
+		w.fileGone(name)
+	}
+	if branches := w.git("for-each-ref", "refs/heads/changes"); branches != "" {
+		t.Errorf("proposed: %s", branches)
+	}
+	// So that it ends.
+	for _, name := range names {
+		w.answer(name, contract.Status{Result: contract.Gone, UID: string(w.get(name).GetUID())})
+	}
+	for _, name := range names {
+		w.objectGone(name)
 	}
 }

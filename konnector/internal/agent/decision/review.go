@@ -116,9 +116,10 @@ func (f Facts) reverts() bool {
 
 // awaitMessage says where the change is, and how it goes on.
 func (f Facts) awaitMessage() string {
-	what := "This change"
+	what, who := "This change", "somebody else approves it"
 	if f.Terminating {
-		what = "The removal of this claim, and of its service,"
+		// Who deleted it, the API server does not say.
+		what, who = "The removal of this claim, and of its service,", "somebody approves it"
 	}
 	if f.Verdict.State == VerdictMerged {
 		return what + " is approved, and main has it in a moment."
@@ -127,7 +128,7 @@ func (f Facts) awaitMessage() string {
 	if f.Verdict.Page != "" {
 		where = f.Verdict.Page + ", or " + where
 	}
-	return fmt.Sprintf("%s is proposed, and nothing is done until somebody else approves it: %s", what, where)
+	return fmt.Sprintf("%s is proposed, and nothing is done until %s: %s", what, who, where)
 }
 
 // rejectedMessage says who rejected the change, why, and what can be done.

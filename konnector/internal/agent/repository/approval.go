@@ -107,14 +107,15 @@ func (r *Removals) ApproveUnbinding(binding string, yes bool) {
 	r.tell.stateChanged()
 }
 
-func (r *Removals) isUnbinding(binding string) bool {
+// IsUnbinding reports whether all claims of a binding may go.
+func (r *Removals) IsUnbinding(binding string) bool {
 	_, yes := r.unbinding.Load(binding)
 	return yes
 }
 
 // isApproved reports whether a person has approved a removal as one of many.
 func (r *Removals) isApproved(ctx context.Context, main *store.Snapshot, w waiting) (bool, error) {
-	if r.isUnbinding(w.Key.Binding) {
+	if r.IsUnbinding(w.Key.Binding) {
 		return true, nil
 	}
 	approval := r.checkpoints.get().Approved.removals()

@@ -2,18 +2,73 @@ package repository
 
 import (
 	"context"
+	"errors"
+	"slices"
 
+	"gitbind.dev/gitbridge/guard"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/konnector/internal/agent/decision"
 )
 
-// Propose commits an edit to a branch, which begins at a snapshot of main where it does not
-// exist. The same edit made again changes nothing.
-func (r *Repository) Propose(ctx context.Context, branch string, main *store.Snapshot, e store.Edit) (*store.Snapshot, error) {
+// Propose commits an edit to a branch. It goes on with what was proposed there before, if
+// that is at known, and with what others have made of it. Everything else begins at a snapshot
+// of main: a branch that is not there, one that main has, and one that this agent alone
+// has left behind, as what it stands on may not be what main says any more.
+//
+// The error is ErrProposed when main has the commit that the branch is at then.
+func (r *Repository) Propose(ctx context.Context, branch string, known store.Hash, main *store.Snapshot, e store.Edit) (*store.Snapshot, error) {
 	if r.Suspended() {
 		return nil, ErrSuspended
 	}
-	return r.push(ctx, func() (*store.Snapshot, error) { return r.Remote.Branch(branch).UpdateFrom(ctx, main, e) })
+	b := r.Remote.Branch(branch)
+	before, err := b.Fetch(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var over store.Hash
+	if head := before.Head(); head != "" && head != known {
+		merged, err := r.Lineage.Continues(ctx, head)
+		if err != nil {
+			return nil, err
+		}
+		if merged {
+			over = head
+		} else if own, err := r.isOwn(ctx, b, main, head); err != nil {
+			return nil, err
+		} else if own {
+			if err := b.Remove(ctx, head); err != nil && !IsKept(err) {
+				return nil, err
+			}
+		}
+	}
+	s, err := r.push(ctx, func() (*store.Snapshot, error) { return b.UpdateOver(ctx, over, main, e) })
+	if err != nil {
+		return nil, err
+	}
+	// What main has is no proposal: nothing waits for an approval.
+	merged, err := r.Lineage.Continues(ctx, s.Head())
+	if err == nil && merged {
+		err = ErrProposed
+	}
+	return s, err
+}
+
+// ErrProposed says that main has what was to be proposed.
+var ErrProposed = errors.New("main has it already")
+
+// isOwn reports whether this agent made all commits of a branch that main does not have.
+func (r *Repository) isOwn(ctx context.Context, b store.Branch, main *store.Snapshot, head store.Hash) (bool, error) {
+	commits, _, err := b.Log(ctx, main.Head(), head)
+	if store.LastingLimit(err) != nil {
+		return false, nil
+	}
+	return !slices.ContainsFunc(r.Lineage.main.Commits(commits), func(c guard.Commit) bool { return !c.Konnector }), err
+}
+
+// IsKept reports whether a branch could not be removed, because others have gone on with it
+// or because the Git host keeps it.
+func IsKept(err error) bool {
+	return errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrRejected)
 }
 
 // Withdraw removes a branch that is at a commit. The error is store.ErrConflict where others

@@ -144,7 +144,7 @@ func (r *Removals) rules(main *store.Snapshot) guard.Removals {
 
 // mayBeApproved reports whether there is any approval that may be for a claim.
 func (r *Removals) mayBeApproved(binding string) bool {
-	return r.checkpoints.get().Approved.Removals != "" || r.isUnbinding(binding)
+	return r.checkpoints.get().Approved.Removals != "" || r.IsUnbinding(binding)
 }
 
 // isStillHeld says so from memory: for those that were held together with another one,

@@ -16,7 +16,6 @@ import (
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
-	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/konnector/internal/agent/decision"
 	"gitbind.dev/konnector/internal/base"
 )
@@ -74,6 +73,8 @@ func (r *reconciler) agreed(l *look, version *contract.Claim) base.Base {
 	if l.base != nil && l.base.Connection == b.Connection {
 		b.Committed = l.base.Committed
 	}
+	// A merge has the commit that names the object.
+	b.Committed = b.Committed || l.approved
 	if l.file != nil {
 		b.Blob, b.LeftOut, b.Stray = string(l.file.Hash), l.leftOut(version), r.stray(l)
 	}
@@ -94,21 +95,13 @@ func (r *reconciler) record(ctx context.Context, l *look) (*unstructured.Unstruc
 	if !l.facts.Touched && l.decision.Chosen == "" {
 		b.Lost = l.facts.Lost
 	}
-	if p := l.facts.Proposed; p != nil && l.file != nil && p.Blob == string(l.file.Hash) {
-		// By a merge main has the commit that names the object, too; not so if somebody has
-		// committed the change anew.
-		merged, err := r.api().Repository.Lineage.Continues(ctx, store.Hash(p.Commit))
-		if err != nil {
-			return nil, err
-		}
-		b.Committed = b.Committed || merged
-	}
 	resolve := l.resolved()
 	if l.facts.Review && l.facts.Lost == nil {
 		// A decision that was to be approved is carried out now.
 		resolve = new("")
 	}
-	return r.patchBase(ctx, l, l.object, b, metadata{finalizer: true, changedBy: new(""), resolve: resolve})
+	// What could not wait is on main.
+	return r.patchBase(ctx, l, l.object, b, metadata{finalizer: true, changedBy: new(""), resolve: resolve, emergency: new("")})
 }
 
 // write makes the object say what the file says, the base with it, and what the

@@ -37,7 +37,7 @@ func (r *reconciler) commit(ctx context.Context, l *look) (*unstructured.Unstruc
 	if err := b.Fits(); err != nil {
 		return nil, err
 	}
-	users := ChangedBy(u)
+	users := authorsOf(u)
 	verb := "update"
 	if l.file == nil {
 		verb = "create"

@@ -37,7 +37,7 @@ func (r *reconciler) merge(ctx context.Context, l *look) (*unstructured.Unstruct
 	if err := b.Fits(); err != nil {
 		return nil, err
 	}
-	users := ChangedBy(object)
+	users := authorsOf(object)
 	live, err := r.encode(l, l.facts.Live)
 	if err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func (r *reconciler) giveWay(ctx context.Context, l *look) (*unstructured.Unstru
 	if err != nil {
 		return nil, err
 	}
-	users := ChangedBy(object)
+	users := authorsOf(object)
 	lost := &decision.Lost{
 		Reason: l.decision.Reason, Branch: contract.ConflictBranch(l.key, blobOf(data)),
 		Fields: l.facts.Fields[:min(len(l.facts.Fields), maxNamed)], Users: users[:min(len(users), maxNamed)],

@@ -46,6 +46,8 @@ type look struct {
 	refusals refusals
 	facts    decision.Facts
 	decision decision.Decision
+	// approved says that main has the commit that was proposed.
+	approved bool
 	// dropsProposal says that what was proposed is settled with the next write.
 	dropsProposal bool
 	// secrets is what there is to say of the claim's Secrets, and secretsDue when to

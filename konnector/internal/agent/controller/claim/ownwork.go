@@ -24,20 +24,16 @@ func (r *reconciler) askOwnWork(ctx context.Context, l *look) error {
 		since = ""
 	}
 	f.OwnWork = decision.No
-	if p := f.Proposed; p != nil && p.Blob == string(l.file.Hash) {
-		// It was approved, and what the object says otherwise was edited since.
+	switch p := f.Proposed; {
+	case p == nil:
+	case p.Blob == string(l.file.Hash):
+		// It was approved. What the object says otherwise was edited since.
 		f.OwnWork = decision.Yes
 		return nil
-	} else if p != nil && p.Live {
-		approved, err := r.api().Repository.Lineage.Continues(ctx, store.Hash(p.Commit))
-		if err != nil {
-			return err
-		}
-		if approved {
-			// Others have changed it, before it came to main or since.
-			f.Interrupted = decision.AllPushed
-			return nil
-		}
+	case p.Live && l.approved:
+		// Others have changed it, before it came to main or since.
+		f.Interrupted = decision.AllPushed
+		return nil
 	}
 	last, err := r.api().Repository.Pushes.Last(ctx, since, l.key)
 	if err != nil || last.UID != string(l.object.GetUID()) || last.Generation > l.object.GetGeneration() {

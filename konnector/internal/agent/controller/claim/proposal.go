@@ -23,6 +23,8 @@ import (
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/konnector/internal/agent/decision"
+	"gitbind.dev/konnector/internal/agent/repository"
+	"gitbind.dev/konnector/internal/choice"
 )
 
 // reviewPoll is about how long until it is asked again what became of a proposed change,
@@ -41,6 +43,22 @@ type proposal struct {
 	// main had then.
 	Blob string `json:"blob,omitempty"`
 	Main string `json:"main,omitempty"`
+	// Users are those whose change it is.
+	Users []string `json:"users,omitempty"`
+}
+
+// authorsOf are the users who have changed what the object says since main had it: those
+// of what is proposed, too.
+func authorsOf(u *unstructured.Unstructured) []string {
+	users := ChangedBy(u)
+	if p := proposalOf(u); p != nil {
+		for _, user := range p.Users {
+			if !slices.Contains(users, user) {
+				users = append(users, user)
+			}
+		}
+	}
+	return users
 }
 
 // proposalOf is nil where an object has none of its own.
@@ -64,10 +82,19 @@ func (r *reconciler) lookAtReview(ctx context.Context, l *look) error {
 	if f.Review = api.Review; !f.Review {
 		namespace := &metav1.PartialObjectMetadata{}
 		namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-		if err := r.cached.Get(ctx, client.ObjectKey{Name: l.key.Namespace}, namespace); client.IgnoreNotFound(err) != nil {
+		err := r.cached.Get(ctx, client.ObjectKey{Name: l.key.Namespace}, namespace)
+		if apierrors.IsNotFound(err) {
+			// The cache may not know of it yet, and it may ask for reviews.
+			err = r.live.Get(ctx, client.ObjectKey{Name: l.key.Namespace}, namespace)
+		}
+		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("get namespace of %s: %w", l.key, err)
 		}
 		f.Review = namespace.Labels[v1alpha1.ChangesLabel] == string(v1alpha1.ChangesPullRequest)
+	}
+	if f.Terminating && api.Repository.Removals.IsUnbinding(api.Binding) {
+		// Who unbinds the API together with its claims has decided on all of them.
+		f.Review = false
 	}
 	p := proposalOf(l.object)
 	if p == nil {
@@ -77,6 +104,13 @@ func (r *reconciler) lookAtReview(ctx context.Context, l *look) error {
 	if l.agreed == nil && p.Blob != "" {
 		data, err := r.encode(l, f.Live)
 		f.Proposed.Live = err == nil && blobOf(data) == p.Blob
+	}
+	if f.FileBlob != p.Main {
+		// Somebody has merged it, or changed main beside it.
+		var err error
+		if l.approved, err = r.api().Repository.Lineage.Continues(ctx, store.Hash(p.Commit)); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -92,6 +126,10 @@ func (r *reconciler) askVerdict(ctx context.Context, l *look) error {
 	p, repo := l.facts.Proposed, r.api().Repository
 	r.reviews.await(p.Branch, l.key)
 	v, err := repo.Verdict(ctx, p.Branch, p.Commit)
+	if h := choice.HoldOf(l.object); err != nil && h != nil && h.Reason == string(decision.Rejected) {
+		// That it was rejected stays true.
+		return fmt.Errorf("ask what became of %s: %w", p.Branch, err)
+	}
 	if err != nil {
 		// It is asked again. Until then nothing is known to have changed.
 		ctrl.LoggerFrom(ctx).Info("verdict not known", "claim", l.key.String(), "error", err.Error())
@@ -148,21 +186,22 @@ func (r *reconciler) propose(ctx context.Context, l *look) (*unstructured.Unstru
 		if err := b.Fits(); err != nil {
 			return nil, err
 		}
-		p.Blob = blobOf(data)
-		c = change{verb: "update", users: ChangedBy(u), blob: p.Blob, apply: func(t *store.Tree) error { return t.Write(l.key.Path(), data) }}
+		p.Blob, p.Users = blobOf(data), authorsOf(u)
+		c = change{verb: "update", users: p.Users, blob: p.Blob, apply: func(t *store.Tree) error { return t.Write(l.key.Path(), data) }}
 		if l.file == nil {
 			c.verb = "create"
 		}
 	}
-	repo, branch := r.api().Repository, contract.ChangeBranch(l.key)
-	if was := l.facts.Proposed; was != nil && was.Main != p.Main {
-		// What it stands on is not what main says any more: it begins again there.
-		if err := repo.Withdraw(ctx, branch, store.Hash(was.Commit)); err != nil && !isKept(err) {
-			return nil, fmt.Errorf("withdraw %s: %w", branch, err)
-		}
+	branch, known := contract.ChangeBranch(l.key), store.Hash("")
+	if was := l.facts.Proposed; was != nil && was.Main == p.Main {
+		// What it stands on is what main says still.
+		known = store.Hash(was.Commit)
 	}
-	s, err := repo.Propose(ctx, branch, l.view.Main, r.edit(l, c))
-	if err != nil {
+	s, err := r.api().Repository.Propose(ctx, branch, known, l.view.Main, r.edit(l, c))
+	switch {
+	case errors.Is(err, repository.ErrProposed):
+		return nil, errMoved
+	case err != nil:
 		return nil, fmt.Errorf("propose %s: %w", l.key, err)
 	}
 	p.Commit = string(s.Head())
@@ -177,16 +216,10 @@ func (r *reconciler) propose(ctx context.Context, l *look) (*unstructured.Unstru
 	})
 }
 
-// isKept reports whether a branch stays because others have gone on with it, or because the
-// Git host keeps it.
-func isKept(err error) bool {
-	return errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrRejected)
-}
-
 // withdraw takes back what was proposed. A branch on which others have gone on stays.
 func (r *reconciler) withdraw(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
 	p := l.facts.Proposed
-	if err := r.api().Repository.Withdraw(ctx, p.Branch, store.Hash(p.Commit)); err != nil && !isKept(err) {
+	if err := r.api().Repository.Withdraw(ctx, p.Branch, store.Hash(p.Commit)); err != nil && !repository.IsKept(err) {
 		return nil, fmt.Errorf("withdraw %s: %w", p.Branch, err)
 	}
 	r.reviews.end(p.Branch)

@@ -158,7 +158,7 @@ func (s *suite) updateOver() {
 		s.Errorf("parents %v", parents)
 	}
 	// Elsewhere it is an update.
-	if snap, err = b.UpdateOver(s.ctx, over, from, Put("ns/z", "1")); err != nil {
+	if _, err := b.UpdateOver(s.ctx, over, from, Put("ns/z", "1")); err != nil {
 		s.Fatal(err)
 	}
 	s.want(s.fetch(s.remote.Branch(kept)), "ns/x", "kept again", "ns/y", "1", "ns/z", "1")

@@ -50,7 +50,7 @@ type Branch interface {
 	// author. An edit that changes nothing makes no commit.
 	//
 	// The error is the edit's own when Apply failed (the other edits of the
-	// batch go on), ErrConflict, ErrRejected, or one of transport. After an
+	// batch go on), ErrConflict, ErrRejected, a NotTakenError, or one of transport. After an
 	// error of transport, or when ctx ended, the edit may or may not be on the
 	// remote.
 	//

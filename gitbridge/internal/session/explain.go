@@ -13,6 +13,7 @@ var ErrNoCredential = errors.New("there is no credential for the repository")
 // explain is what to say of an error to people.
 func explain(err error) Condition {
 	var limit *store.LimitError
+	var notTaken *store.NotTakenError
 	switch {
 	case errors.As(err, &limit):
 		v := tooLarge(limit)
@@ -27,6 +28,8 @@ func explain(err error) Condition {
 		return Condition{"False", "RepositoryUnusable", "the repository names its objects by SHA-256, and only SHA-1 is supported: make one with git init --object-format=sha1, and push to that"}
 	case errors.Is(err, store.ErrRejected):
 		return Condition{"False", "PushRefused", "the Git host refuses what the bridge pushes: " + rejection(err)}
+	case errors.As(err, &notTaken):
+		return Condition{"False", "PushNotTaken", "the Git host cannot store what the bridge pushes: " + notTaken.Reason}
 	}
 	return Condition{"False", "RepositoryUnreachable", "the Git host does not answer: it is tried again"}
 }

@@ -62,6 +62,8 @@ func (h *health) set(s slot, err error) {
 	case err != nil && before.err == nil:
 		h.changed()
 		time.AfterFunc(toldAfter, h.changed)
+	case err != nil && explain(err) != explain(before.err):
+		h.changed()
 	case err == nil && (before.err != nil || s == fetching):
 		h.changed()
 	}

@@ -135,7 +135,7 @@ var conflictReasons = []string{
 // judge finds out what the remote's report means.
 func (r *remote) judge(ctx context.Context, p branch.Push, report *packp.ReportStatus, words string) error {
 	if report.UnpackStatus != "ok" {
-		return fmt.Errorf("the remote could not unpack: %s", join(report.UnpackStatus, words))
+		return &store.NotTakenError{Reason: oneLine(report.UnpackStatus), Words: words}
 	}
 	for _, c := range report.CommandStatuses {
 		if c.ReferenceName != r.ref {

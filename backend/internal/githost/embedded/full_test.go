@@ -78,7 +78,7 @@ func TestD15_ADiskThatIsFullRefusesAPushInWordsAndLosesNothing(t *testing.T) {
 
 			content := incompressible(900_000)
 			_, err = main.Update(t.Context(), put(user, claimPath, content))
-			if err == nil || errors.Is(err, store.ErrRejected) || errors.Is(err, store.ErrConflict) || !strings.Contains(err.Error(), c.words) {
+			if notTaken := (*store.NotTakenError)(nil); !errors.As(err, &notTaken) || !strings.Contains(notTaken.Reason, c.words) {
 				t.Errorf("a push to a full disk: %v", err)
 			}
 			t.Logf("the agent says: %v", err)

@@ -170,7 +170,8 @@ func (c *Client) push(ctx context.Context, p Push) (*store.Snapshot, error) {
 }
 
 func isAnswer(err error) bool {
-	return errors.Is(err, store.ErrRejected) || errors.Is(err, store.ErrUnauthorized) || errors.Is(err, store.ErrRepositoryNotFound)
+	var notTaken *store.NotTakenError
+	return errors.As(err, &notTaken) || errors.Is(err, store.ErrRejected) || errors.Is(err, store.ErrUnauthorized) || errors.Is(err, store.ErrRepositoryNotFound)
 }
 
 // pushed takes what was pushed as the newest.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"syscall"
 
 	"gitbind.dev/gitbridge/store"
@@ -17,6 +18,7 @@ const (
 	ReasonCredentialRefused = "CredentialRefused"
 	ReasonNotFound          = "RepositoryNotFound"
 	ReasonRejected          = "PushRejected"
+	ReasonNotTaken          = "PushNotTaken"
 	ReasonNoCredential      = "SecretMissing"
 	ReasonUnusable          = "RepositoryUnusable"
 	ReasonTooLarge          = "RepositoryTooLarge"
@@ -28,6 +30,7 @@ const (
 // the same while the trouble is the same.
 func Explain(err error) (reason, message string) {
 	var limit *store.LimitError
+	var notTaken *store.NotTakenError
 	switch {
 	case errors.As(err, &limit) && limit.Passing:
 		return ReasonTooLarge, fmt.Sprintf("The branch %s is not read: %s. It is tried again by itself.", limit.Branch, limit.Reason)
@@ -47,6 +50,8 @@ func Explain(err error) (reason, message string) {
 		return ReasonUnusable, "The repository names its objects by SHA-256, and only SHA-1 is supported: make one with git init --object-format=sha1, and push to that."
 	case errors.Is(err, store.ErrRejected):
 		return ReasonRejected, "The Git host rejected the commit: " + err.Error() + ". It is tried again from time to time."
+	case errors.As(err, &notTaken):
+		return ReasonNotTaken, "The Git host cannot store the commit: " + strings.TrimRight(notTaken.Reason, ".") + ". It is tried again by itself."
 	case errors.Is(err, store.ErrConflict):
 		return ReasonUnreachable, "Others keep changing main. It is tried again."
 	}

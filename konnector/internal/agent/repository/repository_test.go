@@ -505,3 +505,11 @@ func TestExplainStaysTheSame(t *testing.T) {
 		t.Error("different troubles are the same")
 	}
 }
+
+func TestExplainHasTheWordsOfAHostWithoutRoom(t *testing.T) {
+	err := &store.NotTakenError{Reason: "the disk of the Git host is full", Words: "remote: objects/tmp_objdir-incoming-h5sTq1: no space left"}
+	reason, message := Explain(fmt.Errorf("commit x: %w", err))
+	if want := "The Git host cannot store the commit: the disk of the Git host is full. It is tried again by itself."; reason != ReasonNotTaken || message != want {
+		t.Errorf("%s: %s", reason, message)
+	}
+}

@@ -147,6 +147,11 @@ func testForeignNamespace(w *world, apis apis) {
 	good := path(apis.postgresql, "team-a", "orders")
 	t.push("Order", map[string]string{good: manifest(good, nano)})
 	t.wantAnswer(good, contract.Applied)
+	binding := &rbacv1.RoleBinding{}
+	w.must(w.admin.Get(w.Context(), client.ObjectKey{Namespace: t.object(good).GetNamespace(), Name: "gitbind-tenant"}, binding))
+	if owners := binding.OwnerReferences; len(owners) != 1 || string(owners[0].UID) != t.uid {
+		w.Errorf("the rights do not go with the ClusterBinding: %v", owners)
+	}
 }
 
 func testLateRights(w *world, apis apis) {

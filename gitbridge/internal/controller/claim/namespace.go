@@ -12,6 +12,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
@@ -143,12 +144,18 @@ func (n *namespaces) letReadSecrets(ctx context.Context, name string) error {
 // mayNotReadSecrets has the right given anew.
 func (n *namespaces) mayNotReadSecrets(name string) { n.done.Delete(name + "/secrets") }
 
-// bind gives the tenant the rights of a ClusterRole in a claim namespace.
+// bind gives the tenant the rights of a ClusterRole in a claim namespace. It goes with the
+// ClusterBinding; the namespace, which has the services, stays.
 func (n *namespaces) bind(ctx context.Context, name, binding, role string) error {
 	want := &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: binding, Labels: map[string]string{tenant.ClusterLabel: n.cluster.ID}},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: n.cluster.Namespace, Name: v1alpha1.TenantServiceAccount}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: name, Name: binding, Labels: map[string]string{tenant.ClusterLabel: n.cluster.ID},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: v1alpha1.GroupVersion.String(), Kind: "ClusterBinding", Name: n.cluster.ID, UID: types.UID(n.cluster.UID),
+			}},
+		},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: n.cluster.Namespace, Name: v1alpha1.TenantServiceAccount}},
 	}
 	got, err := n.client.RbacV1().RoleBindings(name).Get(ctx, want.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

@@ -108,6 +108,7 @@ func TestManifests(t *testing.T) {
 		control.apply(t, "control-plane")
 		control.podsAreAllowed(t, 2)
 	})
+	t.Run("components", control.components)
 	t.Run("H10_only the bridge and the ingress reach the backend", func(t *testing.T) {
 		policies, err := control.client.NetworkingV1().NetworkPolicies("gitbind-system").List(t.Context(), metav1.ListOptions{})
 		if err != nil {

@@ -1,0 +1,140 @@
+package kustomize_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+
+	"gitbind.dev/test/env"
+)
+
+// overlay is an operator's own, beside a checkout, as docs/installing.md has it.
+func overlay(t *testing.T, rest string, components ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A kustomization may not name absolute paths.
+	relative, err := filepath.Rel(dir, here)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [" + relative + "/control-plane]\ncomponents:\n"
+	for _, c := range components {
+		text += "- " + relative + "/" + c + "\n"
+	}
+	for name, content := range map[string]string{
+		"kustomization.yaml": text + rest, "ca.crt": "certificates\n", "tls.crt": "certificate\n", "tls.key": "key\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+const ownCertificates = `
+configMapGenerator:
+- {name: gitbind-ca, namespace: gitbind-system, files: [ca.crt]}
+secretGenerator:
+- {name: gitbind-backend-tls, namespace: gitbind-system, type: kubernetes.io/tls, files: [tls.crt, tls.key], options: {disableNameSuffixHash: true}}
+`
+
+const ownGitea = `
+patches:
+- target: {kind: ConfigMap, name: gitbind-backend}
+  patch: |
+    - {op: add, path: /data/giteaURL, value: "https://git.example.com"}
+`
+
+// components are tried one by one and all together: what they patch must not depend on
+// who comes first.
+func (c cluster) components(t *testing.T) {
+	for _, test := range []struct {
+		name       string
+		components []string
+		rest       string
+		want       []string
+		not        string
+	}{
+		{"TLS", []string{"tls"}, ownCertificates, []string{
+			"- --tls-cert-file=/etc/gitbind-tls/tls.crt\n", "- --tls-key-file=/etc/gitbind-tls/tls.key\n", "- --backend-url=$(PUBLIC_URL)\n", "secretName: gitbind-backend-tls\n",
+		}, "--insecure-listen"},
+		{"an own authority for the backend", []string{"backend-ca"}, ownCertificates, []string{
+			"- --ca-file=/etc/gitbind-ca/ca.crt\n", "name: gitbind-ca-", "- --backend-url=http://gitbind-backend:8080\n",
+		}, "--oidc-ca-file"},
+		{"an own authority for the issuer", []string{"issuer-ca"}, ownCertificates, []string{
+			"- --oidc-ca-file=/etc/gitbind-ca/ca.crt\n", "name: gitbind-ca-",
+		}, "--ca-file"},
+		{"Gitea", []string{"gitea"}, ownGitea, []string{
+			"- --gitea-url=$(GITEA_URL)\n", "- --gitea-token-file=/etc/gitea/token\n", "giteaURL: https://git.example.com\n", "secretName: gitbind-gitea\n", "- --git-dir=/var/lib/gitbind\n",
+		}, "--tls-cert-file"},
+		{"all", []string{"gitea", "issuer-ca", "backend-ca", "tls"}, ownCertificates + ownGitea, []string{
+			"- --tls-cert-file=/etc/gitbind-tls/tls.crt\n", "- --oidc-ca-file=/etc/gitbind-ca/ca.crt\n", "- --ca-file=/etc/gitbind-ca/ca.crt\n", "- --gitea-url=$(GITEA_URL)\n",
+		}, "--insecure-listen"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			cmd := exec.CommandContext(t.Context(), c.kubectl, "--kubeconfig="+c.Kubeconfig, "apply", "--server-side", "--dry-run=server", "-o", "yaml",
+				"--force-conflicts", "-k", overlay(t, test.rest, test.components...))
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			for _, want := range test.want {
+				if !strings.Contains(string(out), want) {
+					t.Errorf("it lacks %q", want)
+				}
+			}
+			if strings.Contains(string(out), test.not) {
+				t.Errorf("it has %q", test.not)
+			}
+		})
+	}
+}
+
+// TestDocumentedOverlay builds the overlay of docs/installing.md.
+func TestDocumentedOverlay(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/installing.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, found := strings.Cut(string(page), "# my-gitbind/kustomization.yaml")
+	text, _, end := strings.Cut(text, "\n```")
+	if !found || !end {
+		t.Fatal("docs/installing.md has no overlay")
+	}
+	root, err := env.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := overlay(t, "")
+	relative, err := filepath.Rel(dir, root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = "#" + strings.ReplaceAll(text, "../gitbind/", relative+"/")
+	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := resources.AsYaml()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"image: registry.example.com/gitbind/gitbind-backend:v1.2.3", "publicURL: https://gitbind.example.com", "type: LoadBalancer", "port: 443", "secretName: gitbind-backend-tls\n", "--oidc-ca-file="} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("it lacks %q", want)
+		}
+	}
+}

@@ -38,11 +38,15 @@ func (d *Dex) Browse(ctx context.Context, jar http.CookieJar, email, pageURL, st
 	if err != nil {
 		return nil, err
 	}
-	return browse(ctx, jar, u, pageURL, stop)
+	var transport http.RoundTripper
+	if d.client != nil {
+		transport = d.client.Transport
+	}
+	return browse(ctx, transport, jar, u, pageURL, stop)
 }
 
-func browse(ctx context.Context, jar http.CookieJar, u User, pageURL, stop string) (*url.URL, error) {
-	client := &http.Client{Jar: jar, Timeout: time.Minute, CheckRedirect: func(next *http.Request, via []*http.Request) error {
+func browse(ctx context.Context, transport http.RoundTripper, jar http.CookieJar, u User, pageURL, stop string) (*url.URL, error) {
+	client := &http.Client{Transport: transport, Jar: jar, Timeout: time.Minute, CheckRedirect: func(next *http.Request, via []*http.Request) error {
 		if stop != "" && strings.HasPrefix(next.URL.String(), stop) {
 			return http.ErrUseLastResponse
 		}

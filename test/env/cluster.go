@@ -15,7 +15,7 @@ import (
 )
 
 // A Cluster is an API server with its etcd and, usually, its controller
-// manager. It has no nodes.
+// manager. It has no nodes unless they were asked for.
 type Cluster struct {
 	Name       string
 	URL        string // of the API server
@@ -26,6 +26,10 @@ type Cluster struct {
 	// end. ControllerManager is nil when it was left out.
 	Etcd, APIServer, ControllerManager *Process
 
+	// Nodes are in the order of their names; none unless they were asked for.
+	Nodes []*Node
+
+	nodes   int
 	env     *Env
 	dir     string
 	etcdURL string
@@ -57,7 +61,10 @@ func (c *Cluster) start(ctx context.Context, withControllerManager bool) error {
 	if !withControllerManager {
 		return c.waitForDefaultNamespace(ctx)
 	}
-	return c.startControllerManager(ctx)
+	if err := c.startControllerManager(ctx); err != nil {
+		return err
+	}
+	return c.startNodes(ctx)
 }
 
 func (c *Cluster) startEtcd(ctx context.Context) error {
@@ -89,7 +96,7 @@ func (c *Cluster) writeKeys() error {
 	if c.ca, err = newAuthority("gitbind-test-" + c.Name); err != nil {
 		return err
 	}
-	serving, err := c.ca.server("kubernetes", "kubernetes.default", "kubernetes.default.svc")
+	serving, err := c.ca.server("kubernetes", "kubernetes.default", "kubernetes.default.svc", c.env.host(), firstService)
 	if err != nil {
 		return err
 	}
@@ -110,7 +117,7 @@ func (c *Cluster) startAPIServer(ctx context.Context) error {
 	defer c.env.phase(c.Name + ": kube-apiserver")()
 	file := func(name string) string { return filepath.Join(c.dir, name) }
 	return withPorts(ctx, 1, func(ctx context.Context, ports []int) error {
-		c.URL = "https://" + address(ports[0])
+		c.URL = fmt.Sprintf("https://%s:%d", c.env.host(), ports[0])
 		if err := c.configureAdmin(); err != nil {
 			return err
 		}
@@ -118,23 +125,23 @@ func (c *Cluster) startAPIServer(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		c.APIServer = c.env.process(c.Name+"-"+apiServer, apiServer, []string{
+		forNodes, err := c.apiServerForNodes()
+		if err != nil {
+			return err
+		}
+		c.APIServer = c.env.process(c.Name+"-"+apiServer, apiServer, append([]string{
 			"--etcd-servers=" + c.etcdURL,
-			"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", ports[0]),
-			"--advertise-address=127.0.0.1",
-			// The endpoints of the Service "kubernetes" must not be loopback
-			// addresses, and there is nobody to use them.
-			"--endpoint-reconciler-type=none",
+			"--bind-address=" + c.env.host(), fmt.Sprintf("--secure-port=%d", ports[0]),
+			"--advertise-address=" + c.env.host(),
 			"--service-cluster-ip-range=10.0.0.0/24",
 			"--tls-cert-file=" + file("tls.crt"), "--tls-private-key-file=" + file("tls.key"),
 			"--client-ca-file=" + file("ca.crt"),
 			"--service-account-issuer=https://kubernetes.default.svc",
 			"--service-account-key-file=" + file("sa.pub"), "--service-account-signing-key-file=" + file("sa.key"),
-			"--authorization-mode=RBAC",
 			"--cert-dir=" + c.dir, "--profiling=false",
 			// Without it a stop waits a minute for clients to end their watches.
 			"--shutdown-send-retry-after",
-		}, httpReady(c.URL+"/readyz", client))
+		}, forNodes...), httpReady(c.URL+"/readyz", client))
 		return c.APIServer.Start(ctx)
 	})
 }
@@ -153,9 +160,36 @@ func (c *Cluster) configureAdmin() error {
 	return nil
 }
 
-// controllers are those of the controller manager that mean something without
+// apiServerForNodes are the flags of an API server that depend on whether there are nodes.
+func (c *Cluster) apiServerForNodes() ([]string, error) {
+	if c.nodes == 0 {
+		// The endpoints of the Service "kubernetes" must not be loopback addresses, and
+		// there is nobody to use them.
+		return []string{"--endpoint-reconciler-type=none", "--authorization-mode=RBAC"}, nil
+	}
+	// For logs, and commands in containers.
+	client, err := c.ca.client("kube-apiserver-kubelet-client", "system:masters")
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(c.dir, "kubelet-client")
+	return []string{
+		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
+		"--kubelet-preferred-address-types=InternalIP",
+		"--kubelet-client-certificate=" + filepath.Join(dir, "tls.crt"), "--kubelet-client-key=" + filepath.Join(dir, "tls.key"),
+	}, writeTLS(dir, client, c.ca)
+}
+
+func (c *Cluster) controllers() string {
+	if c.nodes > 0 {
+		return "--controllers=*"
+	}
+	return controllersWithoutNodes
+}
+
+// controllersWithoutNodes are those of the controller manager that mean something without
 // nodes: the others would only take memory from the things under test.
-const controllers = "--controllers=namespace-controller,garbage-collector-controller," +
+const controllersWithoutNodes = "--controllers=namespace-controller,garbage-collector-controller," +
 	"serviceaccount-controller,serviceaccount-token-controller,root-ca-certificate-publisher-controller," +
 	"clusterrole-aggregation-controller,resourcequota-controller,validatingadmissionpolicy-status-controller," +
 	"deployment-controller,replicaset-controller,statefulset-controller,job-controller,cronjob-controller," +
@@ -168,7 +202,7 @@ func (c *Cluster) startControllerManager(ctx context.Context) error {
 		return err
 	}
 	c.ControllerManager = c.env.process(c.Name+"-"+controllerManager, controllerManager, []string{
-		"--kubeconfig=" + kubeconfig, controllers,
+		"--kubeconfig=" + kubeconfig, c.controllers(),
 		"--leader-elect=false", "--secure-port=0",
 		"--service-account-private-key-file=" + filepath.Join(c.dir, "sa.key"),
 		"--root-ca-file=" + filepath.Join(c.dir, "ca.crt"),

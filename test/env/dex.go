@@ -2,8 +2,11 @@ package env
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 
@@ -36,6 +39,9 @@ type Dex struct {
 	ClientID string
 	Users    []User
 	Process  *Process `json:"-"`
+
+	client *http.Client // that trusts it; nil for one that trusts what the system does
+	tls    string       // folder of its certificate; "" without TLS
 }
 
 // A User can sign in to Dex.
@@ -56,9 +62,17 @@ func people() []User {
 func (e *Env) startDex(ctx context.Context) (*Dex, error) {
 	defer e.phase("Dex")()
 	d := &Dex{ClientID: ClientID, Users: people()}
+	scheme := "http"
+	if e.serverCA != nil {
+		scheme, d.tls = "https", filepath.Join(e.Dir, "dex-tls")
+		if err := d.certify(e); err != nil {
+			return nil, err
+		}
+	}
 	return d, withPorts(ctx, 1, func(ctx context.Context, ports []int) error {
-		d.Issuer = "http://" + address(ports[0]) + "/dex"
-		config, err := d.config(ports[0])
+		listen := fmt.Sprintf("%s:%d", e.host(), ports[0])
+		d.Issuer = scheme + "://" + listen + "/dex"
+		config, err := d.config(listen)
 		if err != nil {
 			return err
 		}
@@ -66,13 +80,29 @@ func (e *Env) startDex(ctx context.Context) (*Dex, error) {
 		if err := os.WriteFile(path, config, 0o600); err != nil {
 			return err
 		}
-		d.Process = e.process(dex, dex, []string{"serve", path}, httpReady(d.Issuer+"/healthz", nil))
+		d.Process = e.process(dex, dex, []string{"serve", path}, httpReady(d.Issuer+"/healthz", d.client))
 		return d.Process.Start(ctx)
 	})
 }
 
-func (d *Dex) config(port int) ([]byte, error) {
+// certify gives it TLS.
+func (d *Dex) certify(e *Env) error {
+	cert, err := e.serverCA.server(e.host())
+	if err != nil {
+		return err
+	}
+	trusted := x509.NewCertPool()
+	trusted.AddCert(e.serverCA.cert)
+	d.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted}}}
+	return writeTLS(d.tls, cert, e.serverCA)
+}
+
+func (d *Dex) config(listen string) ([]byte, error) {
 	type object map[string]any
+	web := object{"http": listen}
+	if d.tls != "" {
+		web = object{"https": listen, "tlsCert": filepath.Join(d.tls, "tls.crt"), "tlsKey": filepath.Join(d.tls, "tls.key")}
+	}
 	var passwords []object
 	for _, u := range d.Users {
 		hash, err := bcrypt.GenerateFromPassword([]byte(u.Password), bcrypt.DefaultCost)
@@ -84,7 +114,7 @@ func (d *Dex) config(port int) ([]byte, error) {
 	return json.Marshal(object{
 		"issuer":  d.Issuer,
 		"storage": object{"type": "memory"},
-		"web":     object{"http": address(port)},
+		"web":     web,
 		"oauth2": object{
 			"skipApprovalScreen": true,
 			"grantTypes": []string{

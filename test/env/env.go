@@ -47,6 +47,13 @@ type Options struct {
 	WebRedirect string
 	// Gitea starts a Git host. It is built where it is first asked for.
 	Gitea bool
+	// Nodes is how many nodes a cluster has, by its name. With any, clusters and Dex are
+	// reached by pods, too, at an address that is not 127.0.0.1, and Dex by TLS. It needs
+	// Isolate.
+	Nodes map[string]int
+	// Images are archives of images that all nodes have: PauseImage and CoreDNSImage are
+	// among them.
+	Images []string
 	// PollInterval is how often Crossplane and its provider look at an object
 	// though nothing has told them of a change; 10 seconds by default. Longer
 	// is better where thousands of objects are measured.
@@ -62,10 +69,16 @@ type Env struct {
 	Crossplane *Crossplane // nil when it was not asked for
 	Dex        *Dex        // nil when it was not asked for
 	Zitadel    *Zitadel    // nil when it was not asked for
-	Gitea      *Gitea      // nil when it was not asked for
-	Kubectl    string      // path of a kubectl
-	Root       string      // of the checkout
+	// CAFile has the certificate, in PEM, of who signs for servers that people and pods
+	// use; "" without nodes.
+	CAFile  string
+	Gitea   *Gitea // nil when it was not asked for
+	Kubectl string // path of a kubectl
+	Root    string // of the checkout
 
+	network   *network   // of the nodes; nil without any
+	images    []string   // that nodes have
+	serverCA  *authority // signs for servers that people use; nil without nodes
 	programs  programs
 	spawner   *Spawner
 	temporary bool
@@ -98,6 +111,9 @@ func Start(ctx context.Context, o Options) (*Env, error) {
 	if o.PollInterval == 0 {
 		o.PollInterval = 10 * time.Second
 	}
+	if len(o.Nodes) > 0 && !IsIsolated() {
+		return nil, errors.New("start nodes: they need namespaces of their own: call Isolate first")
+	}
 	if o.Crossplane && !slices.Contains(o.Clusters, Control) {
 		return nil, fmt.Errorf("start Crossplane: it needs a cluster named %q", Control)
 	}
@@ -129,6 +145,8 @@ func Start(ctx context.Context, o Options) (*Env, error) {
 // needs tells which parts are to be built.
 func (o Options) needs(p part) bool {
 	switch p.name {
+	case kubelet, scheduler, kubeProxy, coreDNS:
+		return len(o.Nodes) > 0
 	case controllerManager:
 		return !o.NoControllerManager && len(o.Clusters) > 0
 	case crossplane, function, provider:
@@ -145,9 +163,19 @@ func (o Options) needs(p part) bool {
 }
 
 func (e *Env) startAll(ctx context.Context, o Options) error {
+	if len(o.Nodes) > 0 {
+		e.images = o.Images
+		var err error
+		if e.network, err = newNetwork(ctx); err != nil {
+			return err
+		}
+		if err = e.certify(); err != nil {
+			return err
+		}
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	for _, name := range o.Clusters {
-		c := &Cluster{Name: name, env: e, dir: filepath.Join(e.Dir, name), serving: make(chan struct{})}
+		c := &Cluster{Name: name, env: e, dir: filepath.Join(e.Dir, name), nodes: o.Nodes[name], serving: make(chan struct{})}
 		e.Clusters = append(e.Clusters, c)
 		group.Go(func() error { return c.start(ctx, !o.NoControllerManager) })
 	}
@@ -176,6 +204,14 @@ func (e *Env) startAll(ctx context.Context, o Options) error {
 		})
 	}
 	return group.Wait()
+}
+
+// host is the address at which clusters and Dex are reached.
+func (e *Env) host() string {
+	if e.network != nil {
+		return hubAddress
+	}
+	return "127.0.0.1"
 }
 
 // Cluster is the cluster of that name, or nil.
@@ -247,7 +283,7 @@ func (e *Env) Stop(ctx context.Context) error {
 		return nil
 	}
 	_ = os.Remove(filepath.Join(e.Dir, attachFile))
-	var errs []error
+	errs := e.stopNodes(ctx)
 	for _, stage := range e.stages() {
 		ended := make(chan error)
 		for _, p := range stage {
@@ -266,6 +302,21 @@ func (e *Env) Stop(ctx context.Context) error {
 		errs = append(errs, os.RemoveAll(e.Dir))
 	}
 	return errors.Join(errs...)
+}
+
+// stopNodes ends the nodes while their API servers still answer.
+func (e *Env) stopNodes(ctx context.Context) []error {
+	var nodes []*Node
+	for _, c := range e.Clusters {
+		nodes = append(nodes, c.Nodes...)
+	}
+	errs := make([]error, len(nodes))
+	var group sync.WaitGroup
+	for i, n := range nodes {
+		group.Go(func() { errs[i] = n.stop(ctx) })
+	}
+	group.Wait()
+	return errs
 }
 
 // stages says in which order processes are stopped: clients first, and an API

@@ -47,6 +47,10 @@ const (
 	gitea             = "gitea"
 	zitadel           = "zitadel"
 	tilt              = "tilt"
+	kubelet           = "kubelet"
+	scheduler         = "kube-scheduler"
+	kubeProxy         = "kube-proxy"
+	coreDNS           = "coredns"
 )
 
 const kubeVersion = "-X k8s.io/component-base/version.gitVersion=VERSION " +
@@ -126,6 +130,10 @@ func allParts() []part {
 			cgo: true, tags: "sqlite sqlite_unlock_notify",
 			files: []string{"templates", "options", "public"},
 		},
+		{name: kubelet, dir: "node", module: "k8s.io/kubernetes", pkg: "/cmd/kubelet", ldflags: kubeVersion, extra: true},
+		{name: scheduler, dir: "node", module: "k8s.io/kubernetes", pkg: "/cmd/kube-scheduler", ldflags: kubeVersion, extra: true},
+		{name: kubeProxy, dir: "node", module: "k8s.io/kubernetes", pkg: "/cmd/kube-proxy", ldflags: kubeVersion, extra: true},
+		{name: coreDNS, dir: "coredns", module: "github.com/coredns/coredns", extra: true},
 		{
 			name: tilt, dir: "tilt", module: "github.com/tilt-dev/tilt", pkg: "/cmd/tilt", extra: true,
 			cgo: true,

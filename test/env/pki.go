@@ -113,14 +113,39 @@ func (a *authority) client(name string, groups ...string) (pair, error) {
 	})
 }
 
-// server is a certificate for a server on this machine, also known under names.
-func (a *authority) server(names ...string) (pair, error) {
-	return a.issue(&x509.Certificate{
+// server is a certificate for a server on this machine, also known under names and
+// addresses.
+func (a *authority) server(others ...string) (pair, error) {
+	template := &x509.Certificate{
 		Subject:     pkix.Name{CommonName: "localhost"},
-		DNSNames:    append([]string{"localhost"}, names...),
+		DNSNames:    []string{"localhost"},
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	})
+	}
+	for _, other := range others {
+		if ip := net.ParseIP(other); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, other)
+		}
+	}
+	return a.issue(template)
+}
+
+// certify makes who signs for the servers that people use.
+func (e *Env) certify() (err error) {
+	if e.serverCA, err = newAuthority("gitbind-test"); err != nil {
+		return err
+	}
+	e.CAFile = filepath.Join(e.Dir, "ca.crt")
+	return os.WriteFile(e.CAFile, e.serverCA.certPEM, 0o644)
+}
+
+// ServerCertificate is a certificate with its key, both in PEM, for a server with names or
+// addresses that CAFile vouches for.
+func (e *Env) ServerCertificate(names ...string) (cert, key []byte, err error) {
+	p, err := e.serverCA.server(names...)
+	return p.cert, p.key, err
 }
 
 func (a *authority) issue(template *x509.Certificate) (pair, error) {

@@ -74,5 +74,5 @@ func (z *Zitadel) Browse(ctx context.Context, jar http.CookieJar, email, pageURL
 	if err != nil {
 		return nil, err
 	}
-	return browse(ctx, jar, u, pageURL, stop)
+	return browse(ctx, nil, jar, u, pageURL, stop)
 }

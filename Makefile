@@ -38,7 +38,7 @@ BESIDE := -p 2 -parallel 3
 
 .PHONY: help
 help: ## Show this help.
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 ##
 
@@ -77,6 +77,11 @@ push-images: ## Push them with the credentials of docker: make push-images REGIS
 test-images: ## Build the images twice, run the story out of them (root), push them to a real registry.
 	$(GO) run ./test/env/cmd/testenv build
 	GITBIND_TEST_SLOW=1 $(GO) test -v -p 1 -timeout 60m -run _Slow ./release/...
+
+.PHONY: e2e-node
+e2e-node: ## Install images and manifests on nodes of two clusters, tell the story, and operate it (root, containerd; 5 minutes).
+	$(GO) run ./test/env/cmd/testenv build
+	$(GO) test -timeout 60m ./test/e2e/node -nodes -v
 
 .PHONY: test
 test: ## Run all tests but the slow ones, on real API servers, Crossplane, Dex and Git.

@@ -46,7 +46,11 @@ func (p *Platform) Git(ctx context.Context, user, dir string, args ...string) (s
 
 func (p *Platform) environment(user string) []string {
 	home := p.Home(user)
-	return append(os.Environ(), "HOME="+home, "XDG_CONFIG_HOME="+filepath.Join(home, ".config"), "BROWSER=",
+	variables := os.Environ()
+	if p.CAFile != "" {
+		variables = append(variables, "GIT_SSL_CAINFO="+p.CAFile)
+	}
+	return append(variables, "HOME="+home, "XDG_CONFIG_HOME="+filepath.Join(home, ".config"), "BROWSER=",
 		"PATH="+p.Bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 }
 
@@ -70,7 +74,12 @@ var webAddress = regexp.MustCompile(`https?://\S+`)
 // printed. If others run the components, it does not wait for the konnector.
 func (p *Platform) Connect(ctx context.Context, user, cluster string) (string, error) {
 	kubeconfig := p.Cluster(cluster).Kubeconfig
-	args := []string{"connect", p.BackendURL, "--cluster-name", cluster, "--no-browser", "--no-deployment"}
+	args := []string{"connect", p.BackendURL, "--cluster-name", cluster, "--no-browser"}
+	if p.pods != nil {
+		args = append(args, "--ca-file", p.CAFile, "--yes")
+	} else {
+		args = append(args, "--no-deployment")
+	}
 	if p.attached {
 		args = append(args, "--no-wait")
 	}
@@ -92,7 +101,7 @@ func (p *Platform) Connect(ctx context.Context, user, cluster string) (string, e
 		defer func() { _, _ = io.Copy(io.Discard, r) }()
 		return p.signInWhenAsked(ctx, user, r)
 	})
-	if !p.attached && p.Konnector(cluster) == nil {
+	if !p.attached && p.pods == nil && p.Konnector(cluster) == nil {
 		group.Go(func() error {
 			if _, err := p.Kubectl(ctx, kubeconfig, "wait", "--for=create", "--timeout=2m", "-n", "gitbind-system", "serviceaccount/konnector"); err != nil {
 				return err

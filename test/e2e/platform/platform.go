@@ -4,6 +4,7 @@
 package platform
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,6 +46,9 @@ type Options struct {
 	Network bool
 	// Replicas is how many of each agent run, of which one works: one by default.
 	Replicas int
+	// Pods has the components run as pods on nodes, in place of processes; it needs
+	// env.Isolate.
+	Pods *Pods
 	// NoComponents leaves out backend and bridge: others run them (Attach).
 	NoComponents bool
 	// AgentArgs are further arguments of both agents.
@@ -78,6 +82,7 @@ type Platform struct {
 
 	plain       bool
 	postgres    bool
+	pods        *Pods
 	attached    bool
 	profile     bool
 	replicas    int
@@ -100,16 +105,22 @@ func Start(ctx context.Context, o Options) (*Platform, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	e, err := env.Start(ctx, env.Options{
+	options := env.Options{
 		Dir: o.Dir, Clusters: append([]string{env.Control}, o.AppClusters...),
 		Crossplane: !o.Plain, Dex: true, Gitea: o.Gitea, Progress: o.Progress,
-	})
+	}
+	repositories := ""
+	if o.Pods != nil {
+		options.Nodes, options.Images = o.Pods.Nodes, o.Pods.Images
+		repositories = o.Pods.Repositories
+	}
+	e, err := env.Start(ctx, options)
 	if err != nil {
 		return nil, err
 	}
 	p := &Platform{
-		Env: e, Bin: o.Bin, plain: o.Plain, postgres: o.Postgres, profile: o.Profile, replicas: max(1, o.Replicas), agentArgs: o.AgentArgs, backendArgs: o.BackendArgs,
-		GitDir: filepath.Join(e.Dir, "git"), Profiles: map[string]string{}, metrics: map[string]string{}, konnectors: map[string][]*env.Process{},
+		Env: e, Bin: o.Bin, plain: o.Plain, postgres: o.Postgres, pods: o.Pods, profile: o.Profile, replicas: max(1, o.Replicas), agentArgs: o.AgentArgs, backendArgs: o.BackendArgs,
+		GitDir: cmp.Or(repositories, filepath.Join(e.Dir, "git")), Profiles: map[string]string{}, metrics: map[string]string{}, konnectors: map[string][]*env.Process{},
 	}
 	// What the components put into temporary files is found there.
 	temporary := filepath.Join(p.Dir, "tmp")
@@ -125,8 +136,11 @@ func Start(ctx context.Context, o Options) (*Platform, error) {
 		p.Network = &Network{git: git, api: map[string]*proxy.Proxy{}}
 	}
 	start := p.start
-	if o.NoComponents {
+	switch {
+	case o.NoComponents:
 		start = p.install
+	case o.Pods != nil:
+		start = p.startPods
 	}
 	if err := start(ctx); err != nil {
 		return nil, errors.Join(err, p.Stop(context.WithoutCancel(ctx)))
@@ -177,6 +191,13 @@ func (p *Platform) start(ctx context.Context) error {
 	return p.startBridge(ctx)
 }
 
+func (p *Platform) startPods(ctx context.Context) error {
+	if err := p.install(ctx); err != nil {
+		return err
+	}
+	return p.AwaitOffer(ctx)
+}
+
 // build builds the components, unless they were given.
 func (p *Platform) build(ctx context.Context) error {
 	if p.Bin != "" {
@@ -217,7 +238,13 @@ func (p *Platform) install(ctx context.Context) error {
 		group.Go(func() error { return p.startOperator(gctx) })
 	}
 	group.Go(func() error {
-		for _, path := range []string{"kustomize/processes/control-plane", "test/e2e/platform/who-may-bind.yaml", p.apis()} {
+		paths := []string{"test/e2e/platform/who-may-bind.yaml", p.apis()}
+		if p.pods == nil {
+			paths = append([]string{"kustomize/processes/control-plane"}, paths...)
+		} else if err := p.installPods(gctx); err != nil {
+			return err
+		}
+		for _, path := range paths {
 			if err := control.Apply(gctx, path); err != nil {
 				return err
 			}

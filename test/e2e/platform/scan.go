@@ -13,8 +13,9 @@ import (
 // is the error. The databases of its servers are in it, and what people keep to sign in
 // is not. Command lines are looked at by Scan.Watch.
 func (p *Platform) FindSecrets(ctx context.Context, s *scan.Scan) error {
-	// Kubernetes keeps Secrets in etcd, and sign-ins and credentials in homes and kubeconfigs.
-	found := []error{s.Files(ctx, p.Dir, "etcd", "home", "kubeconfigs", "bin")}
+	// Kubernetes keeps Secrets in etcd, and gives them to pods in the folders of its
+	// kubelets; sign-ins and credentials are in homes and kubeconfigs. Containerd's are images.
+	found := []error{s.Files(ctx, p.Dir, "etcd", "home", "kubeconfigs", "bin", "kubelet", "containerd")}
 	if p.databases != "" {
 		found = append(found, s.Files(ctx, p.databases))
 	}

@@ -34,7 +34,7 @@ func operations(t *testing.T, p *platform.Platform) {
 	step("a leading bridge that is deleted is followed by the other", o.leaderIsDeleted(env.Control, "gitbind-gitbridge"))
 	step("a leading konnector that is deleted is followed by the other", o.leaderIsDeleted(env.App, "konnector"))
 	step("a node of the control plane crashes", o.nodeCrashes)
-	step("a bridge that hangs is started anew", o.bridgeHangs)
+	step("a bridge that hangs is started again", o.bridgeHangs)
 	step("a node is drained", o.drain)
 	step("an upgrade and its rollback lose nothing", o.upgrade)
 	step("an image that is not there stops nothing that runs", o.imageIsMissing)
@@ -190,7 +190,7 @@ func (o *operator) restarted(ctx context.Context, pod, before string) error {
 }
 
 // bridgeHangs stops the process of the leading bridge: the other one follows when the Lease
-// has run out, and the kubelet starts the container anew when its probe has failed.
+// has run out, and the kubelet starts the container again when its probe has failed.
 func (o *operator) bridgeHangs(t *testing.T) {
 	o.load.during(t, func(ctx context.Context) error {
 		pod, err := o.leader(ctx, env.Control, "gitbind-gitbridge")

@@ -21,25 +21,9 @@ func (r *Repository) Propose(ctx context.Context, branch string, known store.Has
 		return nil, ErrSuspended
 	}
 	b := r.Remote.Branch(branch)
-	before, err := b.Fetch(ctx)
+	over, err := r.leftBehind(ctx, b, known, main)
 	if err != nil {
 		return nil, err
-	}
-	var over store.Hash
-	if head := before.Head(); head != "" && head != known {
-		merged, err := r.Lineage.Continues(ctx, head)
-		if err != nil {
-			return nil, err
-		}
-		if merged {
-			over = head
-		} else if own, err := r.isOwn(ctx, b, main, head); err != nil {
-			return nil, err
-		} else if own {
-			if err := b.Remove(ctx, head); err != nil && !IsKept(err) {
-				return nil, err
-			}
-		}
 	}
 	s, err := r.push(ctx, func() (*store.Snapshot, error) { return b.UpdateOver(ctx, over, main, e) })
 	if err != nil {
@@ -51,6 +35,29 @@ func (r *Repository) Propose(ctx context.Context, branch string, known store.Has
 		err = ErrProposed
 	}
 	return s, err
+}
+
+// leftBehind is the commit that a branch is at if main has it, "" otherwise. What this agent
+// alone has left there, and main does not have, is removed.
+func (r *Repository) leftBehind(ctx context.Context, b store.Branch, known store.Hash, main *store.Snapshot) (store.Hash, error) {
+	s, err := b.Fetch(ctx)
+	if err != nil {
+		return "", err
+	}
+	head := s.Head()
+	if head == "" || head == known {
+		return "", nil
+	}
+	if merged, err := r.Lineage.Continues(ctx, head); err != nil || merged {
+		return head, err
+	}
+	if own, err := r.isOwn(ctx, b, main, head); err != nil || !own {
+		return "", err
+	}
+	if err := b.Remove(ctx, head); !IsKept(err) {
+		return "", err
+	}
+	return "", nil
 }
 
 // ErrProposed says that main has what was to be proposed.

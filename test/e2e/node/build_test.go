@@ -65,8 +65,9 @@ func (b built) build(ctx context.Context) error {
 			}
 		}
 	}
+	parts := map[string]string{}
 	for _, part := range env.NodeParts() {
-		if _, err := env.BuildPart(ctx, part, os.Stderr); err != nil {
+		if parts[part], err = env.BuildPart(ctx, part, os.Stderr); err != nil {
 			return err
 		}
 	}
@@ -74,11 +75,7 @@ func (b built) build(ctx context.Context) error {
 	if err := run("go", "build", "-o", pause, "./test/e2e/node/pause"); err != nil {
 		return err
 	}
-	coredns, err := env.BuildPart(ctx, "coredns", os.Stderr)
-	if err != nil {
-		return err
-	}
-	for i, image := range []struct{ name, program string }{{env.PauseImage, pause}, {env.CoreDNSImage, coredns}} {
+	for i, image := range []struct{ name, program string }{{env.PauseImage, pause}, {env.CoreDNSImage, parts["coredns"]}} {
 		if err := pack(b.others()[i], image.name, image.program); err != nil {
 			return fmt.Errorf("image %s: %w", image.name, err)
 		}

@@ -31,8 +31,8 @@ func operations(t *testing.T, p *platform.Platform) {
 	}
 	o := &operator{Platform: p, load: newLoad(t, p)}
 	step("another API is offered and bound", o.offer)
-	step("a leading bridge that is deleted is followed by the other", o.leaderIsDeleted(env.Control, "gitbind-gitbridge"))
-	step("a leading konnector that is deleted is followed by the other", o.leaderIsDeleted(env.App, "konnector"))
+	step("a leading bridge that is deleted is followed by the other", o.leaderIsDeleted(env.Control, "gitbind-gitbridge", "gitbind-gitbridge"))
+	step("a leading konnector that is deleted is followed by the other", o.leaderIsDeleted(env.App, "konnector", "gitbind-konnector"))
 	step("a node of the control plane crashes", o.nodeCrashes)
 	step("a bridge that hangs is started again", o.bridgeHangs)
 	step("a node is drained", o.drain)
@@ -105,12 +105,8 @@ func (o *operator) leads(ctx context.Context, cluster, lease, before string) err
 	})
 }
 
-func (o *operator) leaderIsDeleted(cluster, name string) func(t *testing.T) {
+func (o *operator) leaderIsDeleted(cluster, deployment, lease string) func(t *testing.T) {
 	return func(t *testing.T) {
-		lease := name
-		if name == "konnector" {
-			lease = "gitbind-konnector"
-		}
 		o.load.during(t, func(ctx context.Context) error {
 			pod, err := o.leader(ctx, cluster, lease)
 			if err != nil {
@@ -124,7 +120,7 @@ func (o *operator) leaderIsDeleted(cluster, name string) func(t *testing.T) {
 				return err
 			}
 			t.Logf("another one leads %s later", time.Since(began).Round(time.Millisecond))
-			return o.RolledOut(ctx, o.Cluster(cluster).Kubeconfig, name)
+			return o.RolledOut(ctx, o.Cluster(cluster).Kubeconfig, deployment)
 		})
 	}
 }

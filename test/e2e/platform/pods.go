@@ -78,16 +78,13 @@ spec:
 
 func (p *Platform) overlay() string { return filepath.Join(p.Dir, "control-plane") }
 
-// writeOverlay writes the operator's overlay for a version, and returns its folder.
-func (p *Platform) writeOverlay(tag string) (string, error) {
+// writeOverlay writes the operator's overlay for a version.
+func (p *Platform) writeOverlay(tag string) error {
 	dir := p.overlay()
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", err
-	}
 	// A kustomization may not name absolute paths.
 	root, err := filepath.Rel(dir, p.Root)
 	if err != nil {
-		return "", err
+		return err
 	}
 	files := map[string]string{
 		"kustomization.yaml": fmt.Sprintf(controlPlane, root, tag, p.BackendURL, p.Dex.Issuer, p.Dex.ClientID, backendPort),
@@ -95,17 +92,17 @@ func (p *Platform) writeOverlay(tag string) (string, error) {
 	}
 	for name, content := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			return "", err
+			return err
 		}
 	}
-	return dir, nil
+	return nil
 }
 
 // installPods installs the control plane, from files that an operator has.
 func (p *Platform) installPods(ctx context.Context) error {
 	p.BackendURL = fmt.Sprintf("https://%s:%d", p.Cluster(env.Control).Nodes[0].Address, backendPort)
-	dir, err := p.writeOverlay(p.pods.Tag)
-	if err != nil {
+	dir := p.overlay()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	cert, key, err := p.ServerCertificate(p.Cluster(env.Control).Nodes[0].Address)
@@ -146,11 +143,10 @@ func (p *Platform) Uninstall(ctx context.Context) error {
 
 // Install applies a version of the control plane.
 func (p *Platform) Install(ctx context.Context, tag string) error {
-	dir, err := p.writeOverlay(tag)
-	if err != nil {
+	if err := p.writeOverlay(tag); err != nil {
 		return err
 	}
-	_, err = p.Kubectl(ctx, p.Control(), "apply", "--server-side", "--kustomize="+dir)
+	_, err := p.Kubectl(ctx, p.Control(), "apply", "--server-side", "--kustomize="+p.overlay())
 	return err
 }
 

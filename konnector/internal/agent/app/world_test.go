@@ -185,14 +185,27 @@ func (w *world) start() {
 	}
 }
 
-// ready waits until claims are worked on, and until the API server lets people
-// make them: it looks only every few seconds for new schemas that a
-// MutatingAdmissionPolicy needs.
+// ready waits until claims are worked on, and until the API server lets people make
+// them and, where the attribution policy is bound, says who did: it looks only every few
+// seconds for new schemas that a MutatingAdmissionPolicy needs.
 func (w *world) ready() {
 	w.Helper()
 	w.bindingIs("Bound")
+	w.eventually("the definition has an old date", func() error { return env.Backdate(w.Context(), w.client, w.binding) })
+	policy := attribution.ForBinding(w.group, w.plural)
+	attributed := w.client.Get(w.Context(), client.ObjectKeyFromObject(policy), policy) == nil
 	w.eventually("claims can be made", func() error {
-		return w.alice.Create(w.Context(), w.object("attempt", spec("small")), client.DryRunAll)
+		// Until the API server has seen that date, it would wait.
+		ctx, cancel := context.WithTimeout(w.Context(), 200*time.Millisecond)
+		defer cancel()
+		o := w.object("attempt", spec("small"))
+		if err := w.alice.Create(ctx, o, client.DryRunAll); err != nil {
+			return err
+		}
+		if attributed && o.GetAnnotations()[v1alpha1.ChangedByAnnotation] == "" {
+			return errors.New("the attribution policy is not at work yet")
+		}
+		return nil
 	})
 }
 

@@ -94,6 +94,7 @@ func (c *cluster) install(ctx context.Context) error {
 	if c.konnector, err = clientcmd.BuildConfigFromFlags("", kubeconfig); err != nil {
 		return err
 	}
+	c.konnector.QPS = -1
 	if err := c.waitForPolicy(ctx); err != nil {
 		return err
 	}

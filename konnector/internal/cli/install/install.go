@@ -110,10 +110,10 @@ func Objects(o Options) ([]*unstructured.Unstructured, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read the built-in manifest: %w", err)
 		}
+		if o.NoDeployment && (u.GetKind() == "Deployment" || u.GetKind() == "PodDisruptionBudget") {
+			continue
+		}
 		if u.GetKind() == "Deployment" {
-			if o.NoDeployment {
-				continue
-			}
 			if err := setImage(u, o.image()); err != nil {
 				return nil, err
 			}

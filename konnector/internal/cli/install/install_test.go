@@ -54,8 +54,8 @@ func kinds(t *testing.T, o Options) (out []string, deployment *unstructured.Unst
 func TestObjects(t *testing.T) {
 	all, _ := kinds(t, Options{})
 	without, deployment := kinds(t, Options{NoDeployment: true})
-	if deployment != nil || len(without) != len(all)-1 {
-		t.Errorf("without the Deployment it installs %v", without)
+	if deployment != nil || len(without) != len(all)-2 {
+		t.Errorf("without the Deployment and its PodDisruptionBudget it installs %v", without)
 	}
 	if all[0] != "Namespace/gitbind-system" {
 		t.Errorf("the first is %s, but the others need the namespace", all[0])

@@ -10,9 +10,6 @@ import (
 // Keep commits a version that lost a conflict to a branch of its own, which
 // begins at a snapshot of main. Keeping it again changes nothing.
 func (r *Repository) Keep(ctx context.Context, branch string, main *store.Snapshot, e store.Edit) error {
-	if r.Suspended() {
-		return ErrSuspended
-	}
 	_, err := r.push(ctx, func() (*store.Snapshot, error) { return r.Remote.Branch(branch).UpdateFrom(ctx, main, e) })
 	if err != nil {
 		return fmt.Errorf("keep on %s: %w", branch, err)

@@ -1,12 +1,23 @@
 package repository
 
-import "gitbind.dev/gitbridge/api/v1alpha1"
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	"github.com/go-logr/logr"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/store"
+)
 
 // Health is what works. An error of nil is what works.
 type Health struct {
 	// Contacted says that both branches were read once.
 	Contacted            bool
 	Main, Status, Events error
+	// Pushes is why the host could not store the last push, as when its disk is full.
+	Pushes error
 	// Replaced says in words that main does not continue what was accepted.
 	Replaced string
 	// StatusReplaced says in words that status does not continue what was seen.
@@ -17,10 +28,7 @@ type Health struct {
 
 // Err is what keeps the repository from being used; nil when nothing does.
 func (h Health) Err() error {
-	if h.Main != nil {
-		return h.Main
-	}
-	return h.Status
+	return cmp.Or(h.Main, h.Status, h.Pushes)
 }
 
 // Health returns what works now.
@@ -46,7 +54,7 @@ func (r *Repository) setHealth(change func(*Health)) {
 		r.tell.recovered()
 	}
 	if before.Contacted != after.Contacted || !same(before.Main, after.Main) ||
-		!same(before.Status, after.Status) || !same(before.Events, after.Events) {
+		!same(before.Status, after.Status) || !same(before.Events, after.Events) || !same(before.Pushes, after.Pushes) {
 		r.tell.stateChanged()
 	}
 }
@@ -70,3 +78,19 @@ func (r *Repository) Refused() (int, []v1alpha1.RefusedFile) {
 }
 
 const maxRefused = 50
+
+// notePush notes what came of a push, and logs what its host did not take.
+func (r *Repository) notePush(ctx context.Context, err error) {
+	var notTaken *store.NotTakenError
+	switch {
+	case errors.Is(err, store.ErrRejected):
+		logr.FromContextOrDiscard(ctx).Info("push rejected", "connection", r.Connection, "error", err.Error())
+	case err == nil || errors.As(err, &notTaken):
+		r.mu.Lock()
+		before := r.health.Pushes
+		r.mu.Unlock()
+		if !same(before, err) {
+			r.trouble(ctx, err, func(h *Health) { h.Pushes = err })
+		}
+	}
+}

@@ -17,8 +17,8 @@ import (
 //
 // The error is ErrProposed when main has the commit that the branch is at then.
 func (r *Repository) Propose(ctx context.Context, branch string, known store.Hash, main *store.Snapshot, e store.Edit) (*store.Snapshot, error) {
-	if r.Suspended() {
-		return nil, ErrSuspended
+	if err := r.mayWrite(); err != nil {
+		return nil, err
 	}
 	b := r.Remote.Branch(branch)
 	over, err := r.leftBehind(ctx, b, known, main)
@@ -81,8 +81,8 @@ func IsKept(err error) bool {
 // Withdraw removes a branch that is at a commit. The error is store.ErrConflict where others
 // have gone on from there, and store.ErrRejected where the Git host keeps it.
 func (r *Repository) Withdraw(ctx context.Context, branch string, at store.Hash) error {
-	if r.Suspended() {
-		return ErrSuspended
+	if err := r.mayWrite(); err != nil {
+		return err
 	}
 	return r.Remote.Branch(branch).Remove(ctx, at)
 }

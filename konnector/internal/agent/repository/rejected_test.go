@@ -3,6 +3,7 @@ package repository
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -92,5 +93,31 @@ func (w *world) taken(name string) {
 	w.Helper()
 	if err := w.update(name); err != nil {
 		w.Fatalf("push %s: %v", name, err)
+	}
+}
+
+func TestAHostWithoutRoomIsToldUntilItTakesAPush(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "", memstore.New())
+	w.run()
+	w.until("contact", func() bool { return w.repo.Health().Contacted })
+	w.remote.SetFault(func(c memstore.Call) error {
+		if c.Op != memstore.Push || c.After {
+			return nil
+		}
+		return &store.NotTakenError{Reason: "the disk is full"}
+	})
+	for range 2 {
+		if err := w.update("first"); err == nil {
+			t.Fatal("it was taken")
+		}
+	}
+	if reason, message := Explain(w.repo.Health().Err()); reason != ReasonNotTaken || !strings.Contains(message, "the disk is full") {
+		t.Errorf("it says %s: %s", reason, message)
+	}
+	w.remote.SetFault(nil)
+	w.taken("first")
+	if err := w.repo.Health().Err(); err != nil {
+		t.Errorf("it still says %v", err)
 	}
 }

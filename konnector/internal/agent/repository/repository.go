@@ -175,19 +175,24 @@ func (r *Repository) Serves(namespace string) bool {
 
 // Update commits an edit to main.
 func (r *Repository) Update(ctx context.Context, e store.Edit) (*store.Snapshot, error) {
-	r.mu.Lock()
-	suspended := r.suspended
-	r.mu.Unlock()
-	if suspended {
-		return nil, ErrSuspended
-	}
 	return r.push(ctx, func() (*store.Snapshot, error) { return r.Remote.Main.Update(ctx, e) })
+}
+
+// mayWrite is why nothing on the host may be changed now; nil if it may.
+func (r *Repository) mayWrite() error {
+	switch {
+	case r.Suspended():
+		return ErrSuspended
+	case r.standing().Copied != "":
+		return ErrCopied
+	}
+	return nil
 }
 
 // push is for each push to the host. The error is ErrNotTried while the host rejects all.
 func (r *Repository) push(ctx context.Context, update func() (*store.Snapshot, error)) (*store.Snapshot, error) {
-	if r.standing().Copied != "" {
-		return nil, ErrCopied
+	if err := r.mayWrite(); err != nil {
+		return nil, err
 	}
 	if err := r.rejections.check(r.Now()); err != nil {
 		return nil, err
@@ -196,6 +201,7 @@ func (r *Repository) push(ctx context.Context, update func() (*store.Snapshot, e
 	if r.rejections.note(err) {
 		r.tell.recovered()
 	}
+	r.notePush(ctx, err)
 	if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrRejected) {
 		// What follows the branch finds out what is wrong, and when it is over.
 		store.Tell(r.wakeMain, "")

@@ -54,7 +54,7 @@ func newWorldWith(t *testing.T, last Checkpoint, remote *memstore.Remote) *world
 	name, email := contract.ComponentIdentity(Committer, cluster)
 	remote.Committer = store.Signature{Name: name, Email: email}
 	w.repo = New(Options{
-		Remote:     Remote{Main: remote.Branch("main"), Status: remote.Branch("status")},
+		Remote:     Remote{Main: remote.Branch("main"), Status: remote.Branch("status"), Branch: remote.Branch},
 		Connection: "default", ConnectionUID: "c1", ClusterID: cluster, Checkpoint: last,
 		Limits: breaker.Default(),
 		Save: func(_ context.Context, c Checkpoint) error {
@@ -439,9 +439,20 @@ func TestL5_NothingIsPushedWhileAnotherCopyIsLiveOrRemovedWhileItMayBe(t *testin
 	}
 	w.run()
 	w.until("contact", func() bool { return w.repo.Health().Contacted })
-	push := func() error {
-		_, err := w.repo.Update(t.Context(), store.Edit{Subject: "s", Apply: func(*store.Tree) error { return nil }})
-		return err
+	edit := store.Edit{Subject: "s", Apply: func(*store.Tree) error { return nil }}
+	head := w.put(w.person, "a", "1")
+	w.repo.Wake()
+	w.until("main", func() bool { return w.view().Main.Head() == head })
+	writes := map[string]func() error{
+		"a push": func() error { _, err := w.repo.Update(t.Context(), edit); return err },
+		"what lost a conflict": func() error {
+			return w.repo.Keep(t.Context(), "conflicts/x", w.repo.Remote.Main.Snapshot(), edit)
+		},
+		"a proposal": func() error {
+			_, err := w.repo.Propose(t.Context(), "changes/x", "", w.repo.Remote.Main.Snapshot(), edit)
+			return err
+		},
+		"a withdrawn proposal": func() error { return w.repo.Withdraw(t.Context(), "changes/gone", "") },
 	}
 	for _, c := range []struct {
 		what           string
@@ -457,8 +468,10 @@ func TestL5_NothingIsPushedWhileAnotherCopyIsLiveOrRemovedWhileItMayBe(t *testin
 		if err := w.repo.MayRemove(); !errors.Is(err, c.remove) {
 			t.Errorf("%s: a removal: %v", c.what, err)
 		}
-		if err := push(); !errors.Is(err, c.pushed) {
-			t.Errorf("%s: a push: %v", c.what, err)
+		for write, try := range writes {
+			if err := try(); c.pushed != nil && !errors.Is(err, c.pushed) || c.pushed == nil && errors.Is(err, ErrCopied) {
+				t.Errorf("%s: %s: %v", c.what, write, err)
+			}
 		}
 		if w.view().Copied != c.standing.Copied || w.repo.Health().Copied != c.standing.Copied {
 			t.Errorf("%s: it says %+v", c.what, w.view())

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"gitbind.dev/gitbridge/contract"
 )
 
 var (
@@ -33,7 +35,7 @@ const (
 
 // PullPrefix begins the name of the branch that the copy of a pull request has, before its
 // number. No other branch is copied by such a name.
-const PullPrefix = "changes/pull-"
+const PullPrefix = contract.ChangesPrefix + "pull-"
 
 // Changes shows proposed changes, keeps what is said of them, and merges them. A
 // proposed change is a branch below changes/ with commits that main does not have. Who

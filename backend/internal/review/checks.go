@@ -53,7 +53,7 @@ func NewChecks(s *Service, host githost.Checks, url func(cluster, branch string)
 
 // Moved is told of each branch that moved. It does not block.
 func (c *Checks) Moved(cluster string, e restapi.RefEvent) {
-	if e.Ref == "refs/heads/main" || strings.HasPrefix(e.Ref, "refs/heads/"+Prefix) {
+	if e.Ref == "refs/heads/main" || strings.HasPrefix(e.Ref, "refs/heads/"+contract.ChangesPrefix) {
 		c.moved.Add(cluster)
 	}
 }

@@ -75,7 +75,7 @@ func (s *Service) Mount(mux *http.ServeMux) {
 		return s.Changes(r.Context(), who, r.PathValue("id"))
 	}))
 	mux.Handle("GET "+path+"/changes/{branch...}", s.Requests.Handle(requests.Timeout, func(_ http.ResponseWriter, r *http.Request, who login.Identity) (any, error) {
-		return s.Change(r.Context(), who, r.PathValue("id"), Prefix+r.PathValue("branch"))
+		return s.Change(r.Context(), who, r.PathValue("id"), contract.ChangesPrefix+r.PathValue("branch"))
 	}))
 	mux.Handle("GET "+path+"/proposal", s.Konnectors.Handle(s.proposal))
 	mux.Handle("POST "+path+"/reviews", s.Requests.Handle(requests.Timeout, func(w http.ResponseWriter, r *http.Request, who login.Identity) (any, error) {
@@ -86,9 +86,6 @@ func (s *Service) Mount(mux *http.ServeMux) {
 		return s.Review(r.Context(), who, r.PathValue("id"), in)
 	}))
 }
-
-// Prefix begins the names of branches with proposed changes.
-const Prefix = "changes/"
 
 // Changes lists the proposed changes of a cluster.
 func (s *Service) Changes(ctx context.Context, who login.Identity, cluster string) ([]restapi.Change, error) {
@@ -109,8 +106,8 @@ func (s *Service) Changes(ctx context.Context, who login.Identity, cluster strin
 // proposal tells a konnector what became of what it has proposed.
 func (s *Service) proposal(r *http.Request, who access.Caller) (any, error) {
 	branch, commit := r.URL.Query().Get("branch"), r.URL.Query().Get("commit")
-	if !strings.HasPrefix(branch, Prefix) || !hash.MatchString(commit) {
-		return nil, refusal.New(refusal.Invalid, "branch and commit: name a branch %s… and the whole hash of a commit", Prefix)
+	if !strings.HasPrefix(branch, contract.ChangesPrefix) || !hash.MatchString(commit) {
+		return nil, refusal.New(refusal.Invalid, "branch and commit: name a branch %s… and the whole hash of a commit", contract.ChangesPrefix)
 	}
 	outcome, err := s.Git.Outcome(r.Context(), who.Cluster, branch, commit)
 	if err != nil {
@@ -239,8 +236,8 @@ var hash = regexp.MustCompile(`^[0-9a-f]{40}$`)
 
 func check(in restapi.Review) error {
 	switch {
-	case !strings.HasPrefix(in.Branch, Prefix):
-		return refusal.New(refusal.Invalid, "branch: name a branch %s…", Prefix)
+	case !strings.HasPrefix(in.Branch, contract.ChangesPrefix):
+		return refusal.New(refusal.Invalid, "branch: name a branch %s…", contract.ChangesPrefix)
 	case !hash.MatchString(in.Head):
 		return refusal.New(refusal.Invalid, "head: give the whole hash of the commit that you have looked at")
 	case in.Verdict == restapi.VerdictApprove && !hash.MatchString(in.Effect):
@@ -363,7 +360,7 @@ func partsOf(c *githost.Change) []access.Part {
 	if len(parts) > 0 {
 		return parts
 	}
-	f := strings.Split(strings.TrimPrefix(c.Branch, Prefix), "/")
+	f := strings.Split(strings.TrimPrefix(c.Branch, contract.ChangesPrefix), "/")
 	if len(f) < 3 {
 		return []access.Part{{}}
 	}

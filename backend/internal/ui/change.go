@@ -12,8 +12,6 @@ import (
 	"gitbind.dev/gitbridge/contract"
 )
 
-const changePrefix = "changes/"
-
 // changeRow is a proposed change in a list.
 type changeRow struct {
 	// Name is that of the branch, without changes/.
@@ -37,7 +35,9 @@ func changePath(cluster, branch string) string {
 	return clusterPath(cluster) + "/" + strings.ReplaceAll(branch, "%", "%25")
 }
 
-func changeName(c restapi.Change) string { return visible(strings.TrimPrefix(c.Branch, changePrefix)) }
+func changeName(c restapi.Change) string {
+	return visible(strings.TrimPrefix(c.Branch, contract.ChangesPrefix))
+}
 
 // changeTitle is a change's subject, or the name of its branch where nobody wrote one.
 func changeTitle(c restapi.Change) string { return cmp.Or(short(c.Subject, 200), changeName(c)) }
@@ -113,7 +113,7 @@ func (h *handler) proposal(r *http.Request, who login.Identity) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := h.Reviews.Change(r.Context(), who, cb.Name, changePrefix+r.PathValue("branch"))
+	c, err := h.Reviews.Change(r.Context(), who, cb.Name, contract.ChangesPrefix+r.PathValue("branch"))
 	if err != nil {
 		return nil, err
 	}

@@ -7,10 +7,8 @@ import (
 	"strings"
 
 	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/contract"
 )
-
-// ChangePrefix begins the names of branches with proposed changes.
-const ChangePrefix = "changes/"
 
 // Changes are the proposed changes of a cluster.
 func (c *Client) Changes(ctx context.Context, clusterID string) ([]restapi.Change, error) {
@@ -21,7 +19,7 @@ func (c *Client) Changes(ctx context.Context, clusterID string) ([]restapi.Chang
 // Change is a proposed change as a whole. Its branch is named with its prefix.
 func (c *Client) Change(ctx context.Context, clusterID, branch string) (restapi.Change, error) {
 	var out restapi.Change
-	parts := strings.Split(strings.TrimPrefix(branch, ChangePrefix), "/")
+	parts := strings.Split(strings.TrimPrefix(branch, contract.ChangesPrefix), "/")
 	for i := range parts {
 		parts[i] = url.PathEscape(parts[i])
 	}

@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/konnector/internal/cli/command"
 	"gitbind.dev/konnector/internal/cli/completion"
-	"gitbind.dev/konnector/internal/cli/controlplane"
 	"gitbind.dev/konnector/internal/cli/usage"
 )
 
@@ -51,7 +51,7 @@ the cluster is somebody else's (kubectl gitbind share propose).`,
 			return usage.Errorf("say what it is for: -m MESSAGE")
 		}
 		if in.Branch != "" {
-			in.Branch = controlplane.ChangePrefix + strings.TrimPrefix(in.Branch, controlplane.ChangePrefix)
+			in.Branch = contract.ChangesPrefix + strings.TrimPrefix(in.Branch, contract.ChangesPrefix)
 		}
 		return nil
 	}

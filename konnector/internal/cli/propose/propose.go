@@ -18,7 +18,6 @@ import (
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/clone"
 	"gitbind.dev/konnector/internal/cli/command"
-	"gitbind.dev/konnector/internal/cli/controlplane"
 	"gitbind.dev/konnector/internal/cli/output"
 	"gitbind.dev/konnector/internal/cli/usage"
 )
@@ -52,7 +51,7 @@ func Do(ctx context.Context, in Input) error {
 	p := clone.Proposal{Branch: in.Branch, Message: in.Message + "\n", Files: map[string][]byte{}}
 	if p.Branch == "" {
 		key := items[0].name.Key
-		p.Branch = controlplane.ChangePrefix + key.Binding + "/" + key.Namespace + "/" + key.Name
+		p.Branch = contract.ChangesPrefix + key.Binding + "/" + key.Namespace + "/" + key.Name
 	}
 	for _, i := range items {
 		path := i.name.Key.Path()
@@ -172,7 +171,7 @@ func (in Input) tell(connection *v1alpha1.Connection, items []item, branch, head
 		}
 		fmt.Fprintf(&b, "  %s %s\n", does, i.name.Key)
 	}
-	name := strings.TrimPrefix(branch, controlplane.ChangePrefix)
+	name := strings.TrimPrefix(branch, contract.ChangesPrefix)
 	if url := strings.TrimRight(connection.Spec.BackendURL, "/"); url != "" && strings.HasPrefix(connection.Spec.RepositoryURL, url+"/") {
 		fmt.Fprintf(&b, "Somebody else approves it: kubectl gitbind review %s\n", output.Line(name))
 		fmt.Fprintf(&b, "or %s/clusters/%s/%s\n", output.Line(url), output.Line(connection.Spec.ClusterID), output.Line(branch))

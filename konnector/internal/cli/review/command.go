@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/konnector/internal/cli/command"
-	"gitbind.dev/konnector/internal/cli/controlplane"
 	"gitbind.dev/konnector/internal/cli/output"
 	"gitbind.dev/konnector/internal/cli/usage"
 )
@@ -71,7 +71,7 @@ namespace, name, fields, diff), conflicts, commits, events, mayApprove and block
 			return usage.Errorf("--head %q: give seven digits or more", in.Head)
 		}
 		if in.Change != "" {
-			in.Change = controlplane.ChangePrefix + strings.TrimPrefix(in.Change, controlplane.ChangePrefix)
+			in.Change = contract.ChangesPrefix + strings.TrimPrefix(in.Change, contract.ChangesPrefix)
 		}
 		return nil
 	}

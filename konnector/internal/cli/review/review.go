@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/konnector/internal/cli/command"
 	"gitbind.dev/konnector/internal/cli/controlplane"
@@ -120,7 +121,7 @@ func (in Input) listing(changes []restapi.Change) output.Listing {
 		if c.Rejected {
 			state = "Rejected"
 		}
-		l.Rows = append(l.Rows, []string{strings.TrimPrefix(c.Branch, controlplane.ChangePrefix), c.Subject, proposers(c), state, in.age(c.When), c.Head})
+		l.Rows = append(l.Rows, []string{strings.TrimPrefix(c.Branch, contract.ChangesPrefix), c.Subject, proposers(c), state, in.age(c.When), c.Head})
 		l.Names = append(l.Names, c.Branch)
 	}
 	return l
@@ -246,7 +247,7 @@ func (in Input) showEvents(c restapi.Change) error {
 			fmt.Fprintf(&b, "  %s\n", output.Line(line))
 		}
 	}
-	name := strings.TrimPrefix(c.Branch, controlplane.ChangePrefix)
+	name := strings.TrimPrefix(c.Branch, contract.ChangesPrefix)
 	if c.MayApprove {
 		fmt.Fprintf(&b, "\nTo merge it: kubectl gitbind review %s --approve --head %s\n", output.Line(name), short(c.Head))
 	} else {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,6 +31,7 @@ type Cluster struct {
 	Nodes []*Node
 
 	nodes   int
+	audit   bool
 	env     *Env
 	dir     string
 	etcdURL string
@@ -129,7 +131,11 @@ func (c *Cluster) startAPIServer(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		c.APIServer = c.env.process(c.Name+"-"+apiServer, apiServer, append([]string{
+		auditing, err := c.auditing()
+		if err != nil {
+			return err
+		}
+		c.APIServer = c.env.process(c.Name+"-"+apiServer, apiServer, slices.Concat([]string{
 			"--etcd-servers=" + c.etcdURL,
 			"--bind-address=" + c.env.host(), fmt.Sprintf("--secure-port=%d", ports[0]),
 			"--advertise-address=" + c.env.host(),
@@ -141,7 +147,7 @@ func (c *Cluster) startAPIServer(ctx context.Context) error {
 			"--cert-dir=" + c.dir, "--profiling=false",
 			// Without it a stop waits a minute for clients to end their watches.
 			"--shutdown-send-retry-after",
-		}, forNodes...), httpReady(c.URL+"/readyz", client))
+		}, forNodes, auditing), httpReady(c.URL+"/readyz", client))
 		return c.APIServer.Start(ctx)
 	})
 }

@@ -54,6 +54,8 @@ type Options struct {
 	// Images are archives of images that all nodes have: PauseImage and CoreDNSImage are
 	// among them.
 	Images []string
+	// Audit has the API servers log each request with the times of its begin and end.
+	Audit bool
 	// PollInterval is how often Crossplane and its provider look at an object
 	// though nothing has told them of a change; 10 seconds by default. Longer
 	// is better where thousands of objects are measured.
@@ -175,7 +177,7 @@ func (e *Env) startAll(ctx context.Context, o Options) error {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	for _, name := range o.Clusters {
-		c := &Cluster{Name: name, env: e, dir: filepath.Join(e.Dir, name), nodes: o.Nodes[name], serving: make(chan struct{})}
+		c := &Cluster{Name: name, env: e, dir: filepath.Join(e.Dir, name), nodes: o.Nodes[name], audit: o.Audit, serving: make(chan struct{})}
 		e.Clusters = append(e.Clusters, c)
 		group.Go(func() error { return c.start(ctx, !o.NoControllerManager) })
 	}

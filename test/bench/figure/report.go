@@ -14,6 +14,7 @@ import (
 // Report is all of a run.
 type Report struct {
 	Figures []Figure
+	Traces  []Trace
 	// Usages are what the processes used, in the order in which they were
 	// noted.
 	Usages []Usage
@@ -76,12 +77,25 @@ func (r *Report) page() string {
 		fmt.Fprintf(&b, "| %s | %s | %s %s | %s | %s | %s | %s | %s |\n", f.Name, thousands(f.Size), number(f.P50), f.Unit,
 			optional(f.P99), optional(f.Floor), optional(f.Ratio), f.Target, met(f.OK))
 	}
+	if len(r.Traces) > 0 {
+		b.WriteString(traces)
+	}
+	for _, t := range r.Traces {
+		b.WriteString(t.String())
+	}
 	b.WriteString("\n![Ratios to the floor](ratios.svg)\n\n![Median times](times.svg)\n\n## Processes\n\nCPU time and the highest resident memory since the process began. All share the cores.\n\n| during | size | process | CPU | peak memory |\n|---|---:|---|---:|---:|\n")
 	for _, u := range r.Usages {
 		fmt.Fprintf(&b, "| %s | %s | %s | %.2f s | %.0f MiB |\n", u.During, thousands(u.Size), u.Process, u.CPU.Seconds(), float64(u.Peak)/(1<<20))
 	}
 	return b.String()
 }
+
+const traces = `
+## Where the time of one change goes
+
+Medians, in milliseconds since the change was sent, as API servers and Git host have logged
+their requests. To log takes time: these are longer ways than those above.
+`
 
 const introduction = `# What gitbind costs
 

@@ -39,8 +39,9 @@ type Options struct {
 }
 
 // Steps are what can be measured, in order. Without bursts, the claims that the
-// others need are there beforehand. Pushes are taken with the last size alone.
-var Steps = []string{"bursts", "changes", "restarts", "idleness", "secrets", "pushes"}
+// others need are there beforehand. Pushes are taken with the last size alone, and the
+// trace with the first, on a platform of its own, as to log requests takes time.
+var Steps = []string{"bursts", "changes", "restarts", "idleness", "secrets", "pushes", "trace"}
 
 // namespaces are over how many the claims are spread.
 const namespaces = 10
@@ -72,12 +73,20 @@ func All(ctx context.Context, o Options) (*figure.Report, error) {
 		if len(steps) == 0 {
 			steps = Steps
 		}
-		if i < len(o.Sizes)-1 {
+		traced := i == 0 && slices.Contains(steps, "trace")
+		steps = slices.DeleteFunc(slices.Clone(steps), func(s string) bool {
 			// Pushes have repositories of their own, and need a platform only once.
-			steps = slices.DeleteFunc(slices.Clone(steps), func(s string) bool { return s == "pushes" })
+			return s == "trace" || s == "pushes" && i < len(o.Sizes)-1
+		})
+		if len(steps) > 0 {
+			if err := one(ctx, o, size, steps, r); err != nil {
+				return nil, fmt.Errorf("measure at %d: %w", size, err)
+			}
 		}
-		if err := one(ctx, o, size, steps, r); err != nil {
-			return nil, fmt.Errorf("measure at %d: %w", size, err)
+		if traced {
+			if err := one(ctx, o, size, []string{"trace"}, r); err != nil {
+				return nil, fmt.Errorf("trace at %d: %w", size, err)
+			}
 		}
 	}
 	r.Took = time.Since(r.Began)
@@ -89,7 +98,7 @@ func one(ctx context.Context, o Options, size int, steps []string, report *figur
 	defer cancel()
 	r := &run{Options: o, size: size, report: report}
 	r.say("start a platform")
-	r.Stage, err = stage.Start(ctx, stage.Options{Bin: o.Bin, Namespaces: namespaces, Profile: o.Profiles != "", Progress: o.Progress})
+	r.Stage, err = stage.Start(ctx, stage.Options{Bin: o.Bin, Namespaces: namespaces, Profile: o.Profiles != "", Trace: slices.Contains(steps, "trace"), Progress: o.Progress})
 	if err != nil {
 		return err
 	}
@@ -112,7 +121,7 @@ func one(ctx context.Context, o Options, size int, steps []string, report *figur
 		}
 	}
 	measure := map[string]func(context.Context) error{
-		"bursts": r.bursts, "changes": r.changes, "restarts": r.restarts, "idleness": r.idle, "secrets": r.secrets, "pushes": r.pushes,
+		"bursts": r.bursts, "changes": r.changes, "restarts": r.restarts, "idleness": r.idle, "secrets": r.secrets, "pushes": r.pushes, "trace": r.trace,
 	}
 	for _, name := range Steps {
 		if !slices.Contains(steps, name) {

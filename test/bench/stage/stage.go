@@ -58,6 +58,8 @@ type Options struct {
 	Namespaces int
 	// Profile serves the agents' profiles.
 	Profile bool
+	// Trace has API servers and Git host log each request with its times.
+	Trace bool
 	// Progress is told what goes on.
 	Progress io.Writer
 }
@@ -65,7 +67,11 @@ type Options struct {
 // Start starts everything, up to the first claim in each namespace: those that
 // follow are like all others. Everything ends with ctx or Stop.
 func Start(ctx context.Context, o Options) (*Stage, error) {
-	p, err := platform.Start(ctx, platform.Options{Bin: o.Bin, Plain: true, Profile: o.Profile, Progress: o.Progress})
+	options := platform.Options{Bin: o.Bin, Plain: true, Profile: o.Profile, Audit: o.Trace, Progress: o.Progress}
+	if o.Trace {
+		options.BackendArgs = []string{"--log-level=debug"}
+	}
+	p, err := platform.Start(ctx, options)
 	if err != nil {
 		return nil, err
 	}

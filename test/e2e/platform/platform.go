@@ -42,6 +42,8 @@ type Options struct {
 	Gitea bool
 	// Profile has the agents serve their profiles.
 	Profile bool
+	// Audit has the API servers log each request (env.Options).
+	Audit bool
 	// Network puts proxies between the components and the servers they use.
 	Network bool
 	// Replicas is how many of each agent run, of which one works: one by default.
@@ -107,7 +109,7 @@ func Start(ctx context.Context, o Options) (*Platform, error) {
 	}
 	options := env.Options{
 		Dir: o.Dir, Clusters: append([]string{env.Control}, o.AppClusters...),
-		Crossplane: !o.Plain, Dex: true, Gitea: o.Gitea, Progress: o.Progress,
+		Crossplane: !o.Plain, Dex: true, Gitea: o.Gitea, Audit: o.Audit, Progress: o.Progress,
 	}
 	repositories := ""
 	if o.Pods != nil {

@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"fmt"
 	"maps"
 	"strings"
 	"testing"
@@ -280,4 +281,28 @@ func TestRevertedRemovalIsNotRemovedAgain(t *testing.T) {
 		return nil
 	})
 	w.committed("orders")
+}
+
+// The binding's own controller asks for eight rights each time that it looks.
+func TestChangesOfAClaimHaveNobodyLookAtItsBinding(t *testing.T) {
+	t.Parallel()
+	w := newLoop(t)
+	asked := func() int {
+		w.writes.mu.Lock()
+		defer w.writes.mu.Unlock()
+		return w.writes.reviews
+	}
+	before := asked()
+	w.apply("orders", spec("small"))
+	w.committed("orders")
+	for i := range 10 {
+		w.setSpec("orders", int64(100+i), "parameters", "maxConnections")
+		w.committed("orders")
+		w.commit("orders", "service: a9s-postgresql13", "plan: small", fmt.Sprintf("parameters: {maxConnections: %d}", 200+i))
+		w.objectIs("orders", field(int64(200+i), "parameters", "maxConnections"))
+	}
+	// The first claim of a namespace is a reason to look once.
+	if n := asked() - before; n > 2*8 {
+		t.Errorf("the konnector asked for its rights %d times", n)
+	}
 }

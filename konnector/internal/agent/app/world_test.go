@@ -272,6 +272,8 @@ func (w *world) never(what string, look func() bool) {
 type writes struct {
 	mu  sync.Mutex
 	all []string
+	// reviews counts how often it asked for its rights.
+	reviews int
 	// refuse, if set, says which requests get no answer.
 	refuse func(r *http.Request) bool
 }
@@ -288,6 +290,11 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 
 func (w *writes) count(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		if strings.Contains(r.URL.Path, "accessreviews") {
+			w.mu.Lock()
+			w.reviews++
+			w.mu.Unlock()
+		}
 		// Before it is sent, as its effect may be seen before the answer is.
 		if r.Method != http.MethodGet && !strings.Contains(r.URL.Path, "accessreviews") && !strings.Contains(r.URL.Path, "/events") {
 			w.mu.Lock()

@@ -17,9 +17,8 @@ import (
 type Lineage struct {
 	main        facts.Main
 	checkpoints *Checkpoints
-	// changed is told that another head was judged, and whether main is accepted again
-	// after one that was not.
-	changed func(recovered bool)
+	// changed is told that another head was judged, and what was found of the one before.
+	changed func(before, now *accepted)
 
 	commits *guard.Lineage
 	// accepting is held while a new head is judged.
@@ -42,7 +41,7 @@ type accepted struct {
 // maxRecent is how many heads are remembered with what they held.
 const maxRecent = 64
 
-func newLineage(main facts.Main, checkpoints *Checkpoints, changed func(recovered bool)) *Lineage {
+func newLineage(main facts.Main, checkpoints *Checkpoints, changed func(before, now *accepted)) *Lineage {
 	l := &Lineage{main: main, checkpoints: checkpoints, changed: changed}
 	l.commits = guard.NewLineage(main.Ask, string(checkpoints.get().Accepted), nil)
 	l.last.Store(&accepted{})
@@ -59,7 +58,8 @@ func (l *Lineage) accept(ctx context.Context) (*store.Snapshot, guard.Verdict, e
 	defer l.accepting.Unlock()
 	// It is read again: an older one would look as if it went back.
 	main = l.main.Snapshot()
-	last := *l.last.Load()
+	known := l.last.Load()
+	last := *known
 	if last.known && last.head == main.Head() {
 		return main, last.verdict, nil
 	}
@@ -71,7 +71,6 @@ func (l *Lineage) accept(ctx context.Context) (*store.Snapshot, guard.Verdict, e
 	v := guard.Main{
 		Head: string(main.Head()), Accepted: string(before), Descends: descends, Empty: main.Files() == 0, Writer: true,
 	}.Judge()
-	recovered := !v.IsHeld() && last.verdict.IsHeld()
 	if v.IsHeld() {
 		v.Message = wordsOfMain(v, before)
 	} else if err := l.take(ctx, &last, main, passed); err != nil {
@@ -79,7 +78,7 @@ func (l *Lineage) accept(ctx context.Context) (*store.Snapshot, guard.Verdict, e
 	}
 	last.known, last.head, last.verdict = true, main.Head(), v
 	l.last.Store(&last)
-	l.changed(recovered)
+	l.changed(known, &last)
 	return main, v, nil
 }
 

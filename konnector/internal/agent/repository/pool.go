@@ -12,6 +12,7 @@ type Pool struct {
 	open      map[string]*opened
 	ended     bool
 	listeners []func(connection string)
+	progress  []func(connection string)
 	requests  []func(binding string)
 }
 
@@ -31,6 +32,14 @@ func (p *Pool) OnChange(fn func(connection string)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.listeners = append(p.listeners, fn)
+}
+
+// OnProgress calls fn when main of a repository has moved, and nothing else has changed of
+// its state. The rules are those of OnChange, whose listeners do not hear of it.
+func (p *Pool) OnProgress(fn func(connection string)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.progress = append(p.progress, fn)
 }
 
 // OnRequest calls fn with each binding whose request.yaml changed, or the answer to
@@ -53,6 +62,15 @@ func (p *Pool) requested(binding string) {
 func (p *Pool) changed(connection string) {
 	p.mu.Lock()
 	listeners := p.listeners
+	p.mu.Unlock()
+	for _, fn := range listeners {
+		fn(connection)
+	}
+}
+
+func (p *Pool) progressed(connection string) {
+	p.mu.Lock()
+	listeners := p.progress
 	p.mu.Unlock()
 	for _, fn := range listeners {
 		fn(connection)
@@ -85,6 +103,7 @@ func (p *Pool) All() []*Repository {
 func (p *Pool) Open(ctx context.Context, o Options) *Repository {
 	p.Close(o.Connection)
 	o.OnState = func() { p.changed(o.Connection) }
+	o.OnProgress = func() { p.progressed(o.Connection) }
 	o.OnRequest = p.requested
 	r := New(o)
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))

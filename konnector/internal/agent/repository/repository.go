@@ -55,6 +55,9 @@ type Options struct {
 	// OnState is called when Health, Refused or the checkpoint may have changed. It
 	// must not block.
 	OnState func()
+	// OnProgress, if not nil, is called in the place of OnState when main has moved, and
+	// nothing else has changed. It must not block.
+	OnProgress func()
 	// OnUnknownSigner, if not nil, is called when what lies on status is signed with a
 	// key that the opener does not know. It must not block.
 	OnUnknownSigner func()
@@ -120,10 +123,14 @@ func New(o Options) *Repository {
 }
 
 // accepted tells of another head of main.
-func (r *Repository) accepted(recovered bool) {
-	if recovered || r.Removals.AnyHeld() {
+func (r *Repository) accepted(before, now *accepted) {
+	if before.verdict.IsHeld() && !now.verdict.IsHeld() || r.Removals.AnyHeld() {
 		// Those who wait may be fewer now.
 		r.tell.recovered()
+	}
+	if before.known && !before.verdict.IsHeld() && !now.verdict.IsHeld() && r.OnProgress != nil {
+		r.OnProgress()
+		return
 	}
 	r.tell.stateChanged()
 }

@@ -2,10 +2,12 @@ package apiservicebinding
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -30,6 +32,7 @@ const heldWait = time.Second
 // export may come in any order.
 func (r *Reconciler) AddToManager(mgr ctrl.Manager) error {
 	r.Pool.OnChange(r.connectionChanged)
+	r.Pool.OnProgress(r.connectionProgressed)
 	r.Pool.OnRequest(func(binding string) { r.requests.add(binding, 0) })
 	r.requests.begun = func() {
 		for _, repo := range r.Pool.All() {
@@ -88,6 +91,21 @@ func (r *Reconciler) connectionChanged(connection string) {
 	r.askedBy(r.Pool.Get(connection))
 }
 
+// connectionProgressed looks at the bindings of a Connection that are on their way. Of one
+// that is ready, a head of main that is accepted like the one before changes nothing; what
+// main asks of it is told by itself. To look costs a dozen requests.
+func (r *Reconciler) connectionProgressed(connection string) {
+	ctx := r.requests.context()
+	if ctx == nil {
+		return
+	}
+	for _, b := range r.all(ctx, connection) {
+		if b.DeletionTimestamp != nil || !meta.IsStatusConditionTrue(b.Status.Conditions, v1alpha1.ConditionReady) {
+			r.requests.add(b.Name, 0)
+		}
+	}
+}
+
 // askedBy looks at all that a repository asks for, whether there is a binding or
 // not.
 func (r *Reconciler) askedBy(repo *repository.Repository) {
@@ -100,17 +118,20 @@ func (r *Reconciler) askedBy(repo *repository.Repository) {
 }
 
 func (r *Reconciler) bindingsOf(ctx context.Context, connection string) []ctrl.Request {
+	var out []ctrl.Request
+	for _, b := range r.all(ctx, connection) {
+		out = append(out, ctrl.Request{NamespacedName: types.NamespacedName{Name: b.Name}})
+	}
+	return out
+}
+
+// all are all bindings of a Connection.
+func (r *Reconciler) all(ctx context.Context, connection string) []v1alpha1.APIServiceBinding {
 	var all v1alpha1.APIServiceBindingList
 	if err := r.Client.List(ctx, &all); err != nil {
 		return nil
 	}
-	var out []ctrl.Request
-	for _, b := range all.Items {
-		if b.Spec.Connection == connection {
-			out = append(out, ctrl.Request{NamespacedName: types.NamespacedName{Name: b.Name}})
-		}
-	}
-	return out
+	return slices.DeleteFunc(all.Items, func(b v1alpha1.APIServiceBinding) bool { return b.Spec.Connection != connection })
 }
 
 // HeldChanged looks at a binding again, soon: what happens to its held files

@@ -34,9 +34,11 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager) error {
 			UpdateFunc: func(event.UpdateEvent) bool { return false },
 		})).
 		WatchesRawSource(source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
-			r.Pool.OnChange(func(connection string) {
+			look := func(connection string) {
 				q.Add(ctrl.Request{NamespacedName: types.NamespacedName{Name: connection}})
-			})
+			}
+			r.Pool.OnChange(look)
+			r.Pool.OnProgress(look)
 			return nil
 		})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).

@@ -8,6 +8,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -29,22 +30,61 @@ type sight struct {
 	since           time.Time
 }
 
+// nobody is in the place of a holder whom a Lease was taken away from. It is not empty:
+// a process that finds its Lease without a holder takes it again, and goes on.
+const nobody = "nobody: it was not renewed, and its work was taken over"
+
 // Held reports whether somebody may hold a Lease, and work. One that was released is
 // held by nobody. One that is not there may be about to be made, or its process may do
 // without: it counts as held for as long as others last.
 func (o *Observer) Held(ctx context.Context, namespace, name string) (bool, error) {
-	var l coordinationv1.Lease
-	key, lasts := client.ObjectKey{Namespace: namespace, Name: name}, Default().Duration
-	var now sight
-	switch err := o.Server.Get(ctx, key, &l); {
-	case apierrors.IsNotFound(err):
-	case err != nil:
-		return false, fmt.Errorf("get Lease %s: %w", key, err)
-	case l.Spec.HolderIdentity == nil || *l.Spec.HolderIdentity == "":
-		o.forget(key)
+	_, isHeld, err := o.look(ctx, client.ObjectKey{Namespace: namespace, Name: name})
+	return isHeld, err
+}
+
+// Free sees to it that nobody holds a Lease, and reports whether that is so: one that was
+// not renewed for as long as it lasts is taken away. A process that hung, and goes on,
+// cannot renew it then, and ends; until it has, its Guard lets nothing pass.
+func (o *Observer) Free(ctx context.Context, w client.Writer, namespace, name string) (bool, error) {
+	key := client.ObjectKey{Namespace: namespace, Name: name}
+	l, isHeld, err := o.look(ctx, key)
+	if isHeld || err != nil {
+		return false, err
+	}
+	if holder := holderOf(l); l.ResourceVersion != "" && (holder == "" || holder == nobody) {
+		return true, nil
+	}
+	l.Namespace, l.Name = namespace, name
+	l.Spec.HolderIdentity, l.Spec.RenewTime = new(nobody), new(metav1.NewMicroTime(o.Now()))
+	if l.ResourceVersion == "" {
+		l.Spec.LeaseDurationSeconds = new(int32(Default().Duration / time.Second))
+		err = w.Create(ctx, l)
+	} else {
+		err = w.Update(ctx, l)
+	}
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return false, nil
-	default:
-		now.holder = *l.Spec.HolderIdentity
+	}
+	if err != nil {
+		return false, fmt.Errorf("take Lease %s away: %w", key, err)
+	}
+	return true, nil
+}
+
+// look reads a Lease; it is empty where there is none.
+func (o *Observer) look(ctx context.Context, key client.ObjectKey) (*coordinationv1.Lease, bool, error) {
+	l, lasts, now := &coordinationv1.Lease{}, Default().Duration, sight{}
+	err := o.Server.Get(ctx, key, l)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, false, fmt.Errorf("get Lease %s: %w", key, err)
+	}
+	if err == nil {
+		if now.holder = holderOf(l); now.holder == "" || now.holder == nobody {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			delete(o.seen, key)
+			return l, false, nil
+		}
 		if l.Spec.RenewTime != nil {
 			now.renewed = l.Spec.RenewTime.String()
 		}
@@ -52,13 +92,14 @@ func (o *Observer) Held(ctx context.Context, namespace, name string) (bool, erro
 			lasts = time.Duration(*l.Spec.LeaseDurationSeconds) * time.Second
 		}
 	}
-	return o.age(key, now) < lasts, nil
+	return l, o.age(key, now) < lasts, nil
 }
 
-func (o *Observer) forget(key client.ObjectKey) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	delete(o.seen, key)
+func holderOf(l *coordinationv1.Lease) string {
+	if l.Spec.HolderIdentity == nil {
+		return ""
+	}
+	return *l.Spec.HolderIdentity
 }
 
 // age is for how long a Lease was seen as it is now.

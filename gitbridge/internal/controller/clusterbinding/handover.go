@@ -12,9 +12,11 @@ import (
 	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
-// Leases tells whether somebody holds a Lease, and may write.
+// Leases are those of other processes.
 type Leases interface {
-	Held(ctx context.Context, namespace, name string) (bool, error)
+	// Free sees to it that nobody holds one, and can hold it again without beginning anew;
+	// it reports false as long as somebody does.
+	Free(ctx context.Context, w client.Writer, namespace, name string) (bool, error)
 }
 
 // handOver ends the following of an app cluster that belongs to another shard by now, and
@@ -48,8 +50,8 @@ var errNotOurs = errors.New("the app cluster is another shard's")
 const handOverInterval = time.Second
 
 // take has an app cluster followed by this shard, and gives its ClusterBinding as it is
-// then. Beginning from this one, no other bridge writes for it: the one of the shard before
-// has written that it stopped, or has no Lease any more, without which it writes nothing.
+// then. From then on, no other bridge writes for it: the one of the shard before has written
+// that it stopped, or has lost its Lease, without which it writes nothing and ends.
 // Within a shard the Lease alone decides.
 func (r *Reconciler) take(ctx context.Context, b *v1alpha1.ClusterBinding) (*v1alpha1.ClusterBinding, error) {
 	var live v1alpha1.ClusterBinding
@@ -63,11 +65,11 @@ func (r *Reconciler) take(ctx context.Context, b *v1alpha1.ClusterBinding) (*v1a
 	case by == "", by == r.Shard:
 	default:
 		// The binding was read before: who takes that Lease later sees that it is not theirs.
-		held, err := r.Leases.Held(ctx, v1alpha1.SystemNamespace, v1alpha1.ShardLease(by))
+		free, err := r.Leases.Free(ctx, r.Client, v1alpha1.SystemNamespace, v1alpha1.ShardLease(by))
 		if err != nil {
 			return nil, fmt.Errorf("take over from shard %s: %w", by, err)
 		}
-		if held {
+		if !free {
 			return nil, errNotOurs
 		}
 		ctrl.LoggerFrom(ctx).Info("Taking over, as no bridge of its shard runs", "cluster", b.Name, "from", by)

@@ -119,8 +119,10 @@ type load struct {
 
 	mu     sync.Mutex
 	rounds int
-	stop   context.CancelFunc
-	done   sync.WaitGroup
+	// commits are the rounds that commits of main have.
+	commits map[string]int
+	stop    context.CancelFunc
+	done    sync.WaitGroup
 
 	// watched ends with seen. Wrong is what must not be seen, last the newest color of
 	// each widget, by name.
@@ -146,7 +148,7 @@ func (t *tenant) load(api v1alpha1.ExportedAPI) *load {
 	t.must(err)
 	ctx, cancel := context.WithCancel(t.Context())
 	l.stop = cancel
-	l.last, l.uids = map[string]string{}, map[string]types.UID{}
+	l.commits, l.last, l.uids = map[string]int{}, map[string]string{}, map[string]types.UID{}
 	l.watched.Go(l.watch)
 	l.done.Go(func() {
 		for ctx.Err() == nil {
@@ -168,14 +170,14 @@ func (l *load) push() {
 	for i := range widgetsOfLoad {
 		files[l.path(i)] = manifest(l.path(i), "  color: "+color(l.rounds))
 	}
-	l.tenant.push(fmt.Sprintf("Round %d", l.rounds), files)
+	l.commits[l.tenant.push(fmt.Sprintf("Round %d", l.rounds), files)] = l.rounds
 }
 
-// more waits until so many rounds have arrived that are not pushed yet.
+// more waits until so many rounds have arrived, and are answered, that are not pushed yet.
 func (l *load) more(rounds int) {
 	l.tenant.Helper()
 	l.mu.Lock()
-	want := color(l.rounds + rounds)
+	round := l.rounds + rounds
 	l.mu.Unlock()
 	l.tenant.eventually("what is ordered now arrives", func() error {
 		for i := range widgetsOfLoad {
@@ -183,9 +185,15 @@ func (l *load) more(rounds int) {
 			if u == nil {
 				return fmt.Errorf("%s is not there", l.path(i))
 			}
-			if got, _, _ := unstructured.NestedString(u.Object, "spec", "color"); got < want {
-				return fmt.Errorf("%s has %s, want %s", l.path(i), got, want)
+			if got, _, _ := unstructured.NestedString(u.Object, "spec", "color"); got < color(round) {
+				return fmt.Errorf("%s has %s, want %s", l.path(i), got, color(round))
 			}
+		}
+		observed, err := contract.DecodeObserved([]byte(l.tenant.host.run(l.tenant.id, "show", "status:"+contract.ObservedPath)))
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if answered := l.commits[observed.Commit]; err != nil || answered < round {
+			return fmt.Errorf("round %d is answered, want %d: %w", answered, round, err)
 		}
 		return nil
 	})
@@ -204,13 +212,20 @@ func (l *load) end() {
 		t.wantAnswer(l.path(i), contract.Applied)
 	}
 	t.wantObserved()
+	t.eventually("all is seen", func() error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for i := range widgetsOfLoad {
+			if got := l.last[fmt.Sprintf("w%d", i)]; got != color(l.rounds) {
+				return fmt.Errorf("w%d was seen with %s", i, got)
+			}
+		}
+		return nil
+	})
 	l.seen.Stop()
 	l.watched.Wait()
 	for _, wrong := range l.wrong {
 		t.Error(wrong)
-	}
-	if len(l.last) != widgetsOfLoad {
-		t.Errorf("%d widgets were seen", len(l.last))
 	}
 }
 
@@ -218,20 +233,25 @@ func (l *load) end() {
 func (l *load) watch() {
 	for e := range l.seen.ResultChan() {
 		u, ok := e.Object.(*unstructured.Unstructured)
-		if !ok || e.Type == watch.Deleted {
-			l.wrong = append(l.wrong, fmt.Sprintf("%s %v", e.Type, e.Object))
-			continue
+		if !ok {
+			return
 		}
-		name := u.GetName()
-		got, _, _ := unstructured.NestedString(u.Object, "spec", "color")
-		if uid := l.uids[name]; uid != "" && uid != u.GetUID() {
-			l.wrong = append(l.wrong, name+" was made twice")
-		}
-		if got < l.last[name] {
-			l.wrong = append(l.wrong, fmt.Sprintf("%s was set back from %s to %s", name, l.last[name], got))
-		}
-		l.last[name], l.uids[name] = got, u.GetUID()
+		l.saw(e.Type, u)
 	}
+}
+
+func (l *load) saw(what watch.EventType, u *unstructured.Unstructured) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	name := u.GetName()
+	got, _, _ := unstructured.NestedString(u.Object, "spec", "color")
+	if uid := l.uids[name]; what == watch.Deleted || uid != "" && uid != u.GetUID() {
+		l.wrong = append(l.wrong, name+" was deleted, or made twice")
+	}
+	if got < l.last[name] {
+		l.wrong = append(l.wrong, fmt.Sprintf("%s was set back from %s to %s", name, l.last[name], got))
+	}
+	l.last[name], l.uids[name] = got, u.GetUID()
 }
 
 // wantOneWriterAtATime sees in the history of status that each bridge that wrote it had

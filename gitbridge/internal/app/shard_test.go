@@ -45,6 +45,21 @@ func TestShards(test *testing.T) {
 		loads[0].more(3)
 	}
 
+	// While a bridge that does not answer has its Lease, it may go on at any time.
+	w.must(second.Signal(syscall.SIGSTOP))
+	stays.move(v1alpha1.DefaultShard)
+	for end := time.Now().Add(1500 * time.Millisecond); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		if by := stays.clusterBinding().FollowedBy(); by != "b" {
+			w.Fatalf("shard %s took over from one that may still write", by)
+		}
+	}
+	w.must(second.Signal(syscall.SIGCONT))
+	stays.wantShard(v1alpha1.DefaultShard)
+	loads[1].more(3)
+	stays.move("b")
+	stays.wantShard("b")
+	loads[1].more(3)
+
 	// Nobody waits for the shard that has no bridge but its own clusters, until another
 	// one comes.
 	w.must(second.Kill())
@@ -87,7 +102,7 @@ func (w *world) startShard(shard, identity string) *env.Process {
 		Args: func(ports []int) []string {
 			return []string{
 				"--kubeconfig=" + kubeconfig, "--backend-url=" + w.host.Server.URL, "--workers=8", "--shard=" + shard,
-				"--lease-identity=" + identity, "--lease-duration=4s", "--lease-renew=3s", "--lease-retry=500ms",
+				"--lease-identity=" + identity, "--lease-duration=6s", "--lease-renew=5s", "--lease-retry=500ms",
 				fmt.Sprintf("--health-listen=127.0.0.1:%d", ports[0]),
 			}
 		},

@@ -33,10 +33,14 @@ type Shards struct {
 	Now    func() time.Time
 
 	running *prometheus.GaugeVec
-	// free is since when nobody holds a shard's Lease, by shard, and waiting since when a
-	// cluster waits to be handed over, by its name.
-	free, waiting map[string]time.Time
+	shards  map[string]leased
+	// waiting is since when a cluster waits to be handed over, by its name.
+	waiting map[string]time.Time
 }
+
+// leased is a shard's Lease: since when it is looked at, and since when nobody holds it,
+// zero when somebody does.
+type leased struct{ since, free time.Time }
 
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=gitbind-system,resources=leases,verbs=get
 
@@ -44,7 +48,7 @@ type Shards struct {
 func New(c client.Client, leases Leases, to prometheus.Registerer) (*Shards, error) {
 	r := &metrics.Registry{Registerer: to}
 	s := &Shards{
-		Client: c, Leases: leases, Now: time.Now, free: map[string]time.Time{}, waiting: map[string]time.Time{},
+		Client: c, Leases: leases, Now: time.Now, shards: map[string]leased{}, waiting: map[string]time.Time{},
 		running: r.Gauge("gitbind_shard_running", "1 where a bridge of the shard runs, 0 where nobody holds its Lease: its app clusters have the condition Unattended.", "shard"),
 	}
 	return s, r.Err
@@ -74,31 +78,28 @@ func (s *Shards) look(ctx context.Context) {
 	if err := s.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return
 	}
-	known, shards := map[string]bool{}, map[string]bool{}
+	known, waiting := map[string]bool{}, map[string]time.Time{}
 	for i := range list.Items {
-		shards[list.Items[i].Shard()] = true
+		if shard := list.Items[i].Shard(); !known[shard] {
+			known[shard] = s.lookAt(ctx, shard)
+		}
 	}
-	for shard := range shards {
-		known[shard] = s.lookAt(ctx, shard)
-	}
-	for shard := range s.free {
-		if !shards[shard] {
-			delete(s.free, shard)
+	for shard := range s.shards {
+		if _, ok := known[shard]; !ok {
+			delete(s.shards, shard)
 			s.running.DeleteLabelValues(shard)
 		}
 	}
-	waiting := map[string]time.Time{}
 	for i := range list.Items {
 		cb := &list.Items[i]
-		if by := cb.FollowedBy(); by != "" && by != cb.Shard() {
-			if waiting[cb.Name] = s.waiting[cb.Name]; waiting[cb.Name].IsZero() {
-				waiting[cb.Name] = s.Now()
-			}
+		f := facts{now: s.Now(), shard: cb.Shard(), by: cb.FollowedBy(), free: s.shards[cb.Shard()].free}
+		if f.by != "" && f.by != f.shard {
+			f.waiting = s.waitingSince(cb)
+			waiting[cb.Name] = f.waiting
 		}
-		if cb.DeletionTimestamp != nil || !known[cb.Shard()] {
+		if cb.DeletionTimestamp != nil || !known[f.shard] {
 			continue
 		}
-		f := facts{now: s.Now(), shard: cb.Shard(), by: cb.FollowedBy(), free: s.free[cb.Shard()], waiting: waiting[cb.Name]}
 		if err := s.write(ctx, cb, f); err != nil && ctx.Err() == nil {
 			log.FromContext(ctx).V(1).Info("What is known of a cluster's shard is not written yet", "cluster", cb.Name, "reason", err.Error())
 		}
@@ -106,23 +107,51 @@ func (s *Shards) look(ctx context.Context) {
 	s.waiting = waiting
 }
 
-// lookAt notes whether a shard's Lease is held, and reports whether that is known.
+// waitingSince is when a cluster began to wait to be handed over. A backend that was
+// started since knows it from what it said.
+func (s *Shards) waitingSince(cb *v1alpha1.ClusterBinding) time.Time {
+	said := meta.FindStatusCondition(cb.Status.Conditions, v1alpha1.ConditionUnattended)
+	switch since, ok := s.waiting[cb.Name]; {
+	case ok:
+		return since
+	case said != nil && said.Reason == notHandedOver:
+		return said.LastTransitionTime.Add(-handOverTimeout)
+	}
+	return s.Now()
+}
+
+// renewalTimeout is longer than a Lease lasts: one that counts as held for that long is
+// renewed. Before, it may only not have been seen for long enough.
+const renewalTimeout = 20 * time.Second
+
+// lookAt notes whether a shard's Lease is held, and reports whether that is so for long
+// enough to say so: until then, what was said stays.
 func (s *Shards) lookAt(ctx context.Context, shard string) bool {
 	held, err := s.Leases.Held(ctx, v1alpha1.SystemNamespace, v1alpha1.ShardLease(shard))
-	switch since, ok := s.free[shard]; {
-	case err != nil:
+	if err != nil {
 		return false
-	case held:
-		s.free[shard] = time.Time{}
-	case !ok || since.IsZero():
-		s.free[shard] = s.Now()
 	}
-	running := 0.0
-	if held {
-		running = 1
+	l, ok := s.shards[shard]
+	running := 1.0
+	switch {
+	case !held && l.free.IsZero():
+		l.free = s.Now()
+	case !held:
+	case !ok:
+		l.since = s.Now()
+	case !l.free.IsZero():
+		// That it is not free any more was seen.
+		l = leased{}
 	}
+	if !held {
+		running = 0
+	}
+	s.shards[shard] = l
 	s.running.WithLabelValues(shard).Set(running)
-	return true
+	if held {
+		return s.Now().Sub(l.since) >= renewalTimeout
+	}
+	return s.Now().Sub(l.free) >= standbyTimeout
 }
 
 func (s *Shards) write(ctx context.Context, cb *v1alpha1.ClusterBinding, f facts) error {

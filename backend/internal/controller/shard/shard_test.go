@@ -60,14 +60,26 @@ func TestAClusterThatNobodyFollowsSaysSo(t *testing.T) {
 		want   map[string]string
 	}{
 		{"all run", 0, both, nil},
+		{"they go on", renewalTimeout, both, nil},
 		{"a Lease is free", time.Second, one, nil},
 		{"a standby takes it", standbyTimeout - time.Second, both, nil},
 		{"it is free again", time.Second, one, nil},
 		{"nobody takes it", standbyTimeout, one, map[string]string{"second": "NoBridge", "moving": "NoBridge"}},
 		{"the API server does not answer", time.Second, nil, map[string]string{"second": "NoBridge", "moving": "NoBridge"}},
+		{"the backend starts again", time.Second, both, map[string]string{"second": "NoBridge", "moving": "NoBridge"}},
+		{"it sees that it is free still", time.Second, one, map[string]string{"second": "NoBridge", "moving": "NoBridge"}},
 		{"somebody takes it, and nobody hands over", handOverTimeout, both, map[string]string{"moving": "NotHandedOver"}},
+		{"the backend starts again", time.Second, both, map[string]string{"moving": "NotHandedOver"}},
+		{"it goes on", renewalTimeout, both, map[string]string{"moving": "NotHandedOver"}},
 	} {
 		now = now.Add(step.after)
+		if step.name == "the backend starts again" {
+			numbers = prometheus.NewRegistry()
+			if s, err = New(c, nil, numbers); err != nil {
+				t.Fatal(err)
+			}
+			s.Now = func() time.Time { return now }
+		}
 		s.Leases = step.leases
 		s.look(t.Context())
 		for _, name := range []string{"first", "second", "moving"} {

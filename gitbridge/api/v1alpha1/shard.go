@@ -24,9 +24,10 @@ func ShardLease(shard string) string {
 	return "gitbind-gitbridge-" + shard
 }
 
-// Shard is the one that is to follow the app cluster.
+// Shard is the one that is to follow the app cluster. A label that no shard can have is
+// refused by an admission policy; without that, it is as if it was not there.
 func (b *ClusterBinding) Shard() string {
-	if shard := b.Labels[LabelShard]; shard != "" {
+	if shard := b.Labels[LabelShard]; ValidShard(shard) {
 		return shard
 	}
 	return DefaultShard

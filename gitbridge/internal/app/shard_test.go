@@ -116,8 +116,13 @@ func (w *world) startShard(shard, identity string) *env.Process {
 // move has another shard follow the tenant's cluster.
 func (t *tenant) move(shard string) {
 	t.Helper()
+	t.must(t.label(shard))
+}
+
+func (t *tenant) label(shard string, o ...client.PatchOption) error {
+	t.Helper()
 	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, v1alpha1.LabelShard, shard)
-	t.must(t.admin.Patch(t.Context(), &v1alpha1.ClusterBinding{ObjectMeta: t.clusterBinding().ObjectMeta}, client.RawPatch(types.MergePatchType, patch)))
+	return t.admin.Patch(t.Context(), t.clusterBinding(), client.RawPatch(types.MergePatchType, patch), o...)
 }
 
 func (t *tenant) wantShard(shard string) {
@@ -305,6 +310,15 @@ func TestABridgeFollowsNoOtherShardsClusters(test *testing.T) {
 	widgets := w.define("testdata/plain.yaml")
 	w.must(w.control().Rediscover(w.Context()))
 	theirs := w.tenant()
+	for _, bad := range []string{"", "B", "b.c", "b-"} {
+		w.eventually("a label that is no shard's is refused", func() error {
+			err := theirs.label(bad, client.DryRunAll)
+			if err == nil || !strings.Contains(err.Error(), "lower-case letters") {
+				return fmt.Errorf("%q: %w", bad, err)
+			}
+			return nil
+		})
+	}
 	theirs.move("b")
 	theirs.bind(widgets)
 	before, err := json.Marshal(theirs.clusterBinding().Status)

@@ -38,16 +38,20 @@ const nobody = "nobody: it was not renewed, and its work was taken over"
 // held by nobody. One that is not there may be about to be made, or its process may do
 // without: it counts as held for as long as others last.
 func (o *Observer) Held(ctx context.Context, namespace, name string) (bool, error) {
-	_, isHeld, err := o.look(ctx, client.ObjectKey{Namespace: namespace, Name: name})
+	_, isHeld, err := o.look(ctx, client.ObjectKey{Namespace: namespace, Name: name}, 0)
 	return isHeld, err
 }
 
+// standbyTime is how long those who stand by have to take a Lease that ran out, before it
+// is taken away for good.
+const standbyTime = 5 * time.Second
+
 // Free sees to it that nobody holds a Lease, and reports whether that is so: one that was
-// not renewed for as long as it lasts is taken away. A process that hung, and goes on,
+// not renewed for as long as it lasts, and that nobody took then, is taken away. A process that hung, and goes on,
 // cannot renew it then, and ends; until it has, its Guard lets nothing pass.
 func (o *Observer) Free(ctx context.Context, w client.Writer, namespace, name string) (bool, error) {
 	key := client.ObjectKey{Namespace: namespace, Name: name}
-	l, isHeld, err := o.look(ctx, key)
+	l, isHeld, err := o.look(ctx, key, standbyTime)
 	if isHeld || err != nil {
 		return false, err
 	}
@@ -71,8 +75,9 @@ func (o *Observer) Free(ctx context.Context, w client.Writer, namespace, name st
 	return true, nil
 }
 
-// look reads a Lease; it is empty where there is none.
-func (o *Observer) look(ctx context.Context, key client.ObjectKey) (*coordinationv1.Lease, bool, error) {
+// look reads a Lease; it is empty where there is none. More is for how much longer than it
+// lasts it counts as held.
+func (o *Observer) look(ctx context.Context, key client.ObjectKey, more time.Duration) (*coordinationv1.Lease, bool, error) {
 	l, lasts, now := &coordinationv1.Lease{}, Default().Duration, sight{}
 	err := o.Server.Get(ctx, key, l)
 	if client.IgnoreNotFound(err) != nil {
@@ -92,7 +97,7 @@ func (o *Observer) look(ctx context.Context, key client.ObjectKey) (*coordinatio
 			lasts = time.Duration(*l.Spec.LeaseDurationSeconds) * time.Second
 		}
 	}
-	return l, o.age(key, now) < lasts, nil
+	return l, o.age(key, now) < lasts+more, nil
 }
 
 func holderOf(l *coordinationv1.Lease) string {

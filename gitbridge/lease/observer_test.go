@@ -42,6 +42,10 @@ func TestALeaseIsHeldUntilItWasSeenUnchangedForItsDuration(t *testing.T) {
 	now = now.Add(4 * time.Second)
 	want("not renewed any more", false)
 	renewed := l.DeepCopy()
+	if free, err := o.Free(t.Context(), c, "ns", "l"); err != nil || free {
+		t.Errorf("it is taken away before those who stand by can take it: %v", err)
+	}
+	now = now.Add(standbyTime)
 	if free, err := o.Free(t.Context(), c, "ns", "l"); err != nil || !free {
 		t.Errorf("it cannot be taken away: %v", err)
 	}
@@ -70,6 +74,7 @@ func TestALeaseIsHeldUntilItWasSeenUnchangedForItsDuration(t *testing.T) {
 	want("not there", true)
 	now = now.Add(Default().Duration)
 	want("not there for as long as Leases last", false)
+	now = now.Add(standbyTime)
 	if free, err := o.Free(t.Context(), c, "ns", "l"); err != nil || !free {
 		t.Errorf("who did without can take it: %v", err)
 	}

@@ -1,6 +1,7 @@
 package claimcache
 
 import (
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -31,6 +32,8 @@ type listing struct {
 	// it was looked whether anything is in it of those who left.
 	began, tidied int64
 	with          map[string]int64
+	// before is the listing in whose place this one comes: what is the same in it was told.
+	before atomic.Pointer[listing]
 }
 
 func (l *listing) isSynced() bool {
@@ -57,6 +60,7 @@ func (k *kind) settle() {
 		k.current.stop()
 	}
 	k.current, k.next = k.next, nil
+	k.current.before.Store(nil)
 }
 
 // has reports whether objects of an app cluster are kept: what it had before it left and
@@ -90,29 +94,29 @@ func (o *Objects) list(k *kind) (*listing, error) {
 	if err != nil {
 		return nil, err
 	}
-	before := k.current
+	l := &listing{informer: informer, objects: informer.GetStore(), late: make(chan struct{}), began: began, with: map[string]int64{}}
+	l.before.Store(k.current)
 	tell := func(object any, now bool) {
 		if tombstone, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
 			object = tombstone.Obj
 		}
 		c, ok := object.(*cachedObject)
-		if !ok || !now && before.isSame(c) {
+		if !ok || !now && l.before.Load().isSame(c) {
 			return
 		}
 		if id, key, ok := tenant.Origin(k.binding, c.Namespace, c.Name, c.GetLabels()); ok {
 			o.changed(id, key, now)
 		}
 	}
-	if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerDetailedFuncs{
+	told, err := informer.AddEventHandler(toolscache.ResourceEventHandlerDetailedFuncs{
 		AddFunc:    func(u any, initial bool) { tell(u, !initial) },
 		UpdateFunc: func(_, u any) { tell(u, true) },
 		DeleteFunc: func(u any) { tell(u, true) },
-	}); err != nil {
+	})
+	if err != nil {
 		return nil, err
 	}
-	l := &listing{
-		informer: informer, objects: informer.GetStore(), synced: informer.HasSyncedChecker().Done(), late: make(chan struct{}), began: began, with: map[string]int64{},
-	}
+	l.synced = told.HasSyncedChecker().Done()
 	time.AfterFunc(syncTime, func() { close(l.late) })
 	if o.run != nil {
 		o.run(l)

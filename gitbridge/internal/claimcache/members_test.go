@@ -50,7 +50,11 @@ func (m *members) leave(id string) {
 	delete(m.joined, id)
 }
 
-func (m *members) AreKnown() bool { return true }
+func (m *members) Known() <-chan struct{} {
+	known := make(chan struct{})
+	close(known)
+	return known
+}
 
 func (m *members) Has(id string) bool {
 	_, ok := m.Joined(id)

@@ -11,7 +11,6 @@ package claimcache
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -31,7 +30,8 @@ import (
 
 // Members are the app clusters whose objects are kept: see package shard.
 type Members interface {
-	AreKnown() bool
+	// Known is closed when those are known that were there at the start.
+	Known() <-chan struct{}
 	Has(cluster string) bool
 	HasNamespace(namespace string) bool
 	Joined(cluster string) (moment int64, ok bool)
@@ -120,8 +120,10 @@ func (o *Objects) Watch(ctx context.Context, of schema.GroupVersionKind, binding
 
 // listingWith is one that has what an app cluster has of a kind, or will have it.
 func (o *Objects) listingWith(ctx context.Context, of schema.GroupVersionKind, binding, clusterID string) (*listing, error) {
-	if !o.members.AreKnown() {
-		return nil, errors.New("the app clusters of the shard are not known yet")
+	select {
+	case <-o.members.Known():
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
 	}
 	joined, ok := o.members.Joined(clusterID)
 	if !ok {

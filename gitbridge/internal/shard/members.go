@@ -17,7 +17,7 @@ import (
 
 // Members are the app clusters of one shard, as their ClusterBindings' labels say.
 type Members struct {
-	synced func() bool
+	known <-chan struct{}
 
 	mu sync.RWMutex
 	// moment counts those who joined and left; joined is at which each did.
@@ -52,7 +52,7 @@ func Watch(ctx context.Context, objects cache.Cache, shard string) (*Members, er
 	if err != nil {
 		return nil, fmt.Errorf("watch ClusterBindings: %w", err)
 	}
-	m.synced = handler.HasSynced
+	m.known = handler.HasSyncedChecker().Done()
 	return m, nil
 }
 
@@ -71,8 +71,8 @@ func (m *Members) put(cluster string, isMember bool) {
 	}
 }
 
-// AreKnown reports whether those are known that were there at the start.
-func (m *Members) AreKnown() bool { return m.synced() }
+// Known is closed when those are known that were there at the start.
+func (m *Members) Known() <-chan struct{} { return m.known }
 
 // Has reports whether an app cluster is of this shard.
 func (m *Members) Has(cluster string) bool {

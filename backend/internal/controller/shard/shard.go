@@ -80,7 +80,8 @@ func (s *Shards) look(ctx context.Context) {
 	}
 	known, waiting := map[string]bool{}, map[string]time.Time{}
 	for i := range list.Items {
-		if shard := list.Items[i].Shard(); !known[shard] {
+		shard := list.Items[i].Shard()
+		if _, ok := known[shard]; !ok {
 			known[shard] = s.lookAt(ctx, shard)
 		}
 	}

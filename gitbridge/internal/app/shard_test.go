@@ -38,11 +38,14 @@ func TestShards(test *testing.T) {
 	loads := []*load{moves.load(widgets), stays.load(widgets)}
 	moves.wantShard(v1alpha1.DefaultShard)
 	stays.wantShard("b")
+	standby := w.startShard("b", "b-2")
 
 	for _, shard := range []string{"b", v1alpha1.DefaultShard, "b", v1alpha1.DefaultShard} {
+		began := time.Now()
 		moves.move(shard)
 		moves.wantShard(shard)
-		loads[0].more(3)
+		loads[0].more(1)
+		w.Logf("moved to shard %s, and what is ordered there has arrived, in %s", shard, time.Since(began).Round(10*time.Millisecond))
 	}
 
 	// While a bridge that does not answer has its Lease, it may go on at any time.
@@ -60,12 +63,13 @@ func TestShards(test *testing.T) {
 	stays.wantShard("b")
 	loads[1].more(3)
 
-	// Nobody waits for the shard that has no bridge but its own clusters, until another
-	// one comes.
+	// Nobody waits for the shard whose bridge is dead but its own clusters, until the other
+	// one takes over.
 	w.must(second.Kill())
+	began := time.Now()
 	loads[0].more(3)
-	standby := w.startShard("b", "b-2")
 	loads[1].more(3)
+	w.Logf("the standby has taken over after %s, with a Lease of 6s", time.Since(began).Round(10*time.Millisecond))
 
 	// A bridge that hangs is not waited for, and does not go on where it was.
 	w.must(standby.Signal(syscall.SIGSTOP))

@@ -66,10 +66,7 @@ func New(config *rest.Config, resource schema.GroupVersionResource, selector lab
 			if err != nil {
 				return nil, err
 			}
-			return watch.Filter(w, func(e watch.Event) (watch.Event, bool) {
-				_, isDropped := e.Object.(*dropped)
-				return e, !isDropped
-			}), nil
+			return drop(w), nil
 		},
 	}, nil, resync, nil)
 	return informer, nil
@@ -95,9 +92,6 @@ func (d Decode) list(list *unstructured.UnstructuredList) (runtime.Object, error
 	}
 	return out, nil
 }
-
-// dropped is in the place of an object that is not to be kept.
-type dropped struct{ metav1.PartialObjectMetadata }
 
 // serializer is the dynamic client's, with quicker ways to read JSON.
 type serializer struct {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -184,6 +185,22 @@ func TestWhatIsNotToBeKeptIsNotInTheStore(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A reader that stops with an event under way leaves nothing behind.
+func TestAWatchThatIsStoppedEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		from := watch.NewFakeWithChanSize(2, false)
+		w := drop(from)
+		from.Add(&dropped{})
+		from.Add(&metadata{})
+		synctest.Wait()
+		w.Stop()
+		synctest.Wait()
+		if _, open := <-w.ResultChan(); open {
+			t.Error("it goes on")
+		}
+	})
 }
 
 func benchmark(b *testing.B, s runtime.NegotiatedSerializer) {

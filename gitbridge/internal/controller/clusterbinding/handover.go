@@ -70,6 +70,7 @@ func (r *Reconciler) take(ctx context.Context, b *v1alpha1.ClusterBinding) (*v1a
 			return nil, fmt.Errorf("take over from shard %s: %w", by, err)
 		}
 		if !free {
+			ctrl.LoggerFrom(ctx).V(1).Info("Waiting to be handed over", "cluster", b.Name, "from", by)
 			return nil, errNotOurs
 		}
 		ctrl.LoggerFrom(ctx).Info("Taking over, as no bridge of its shard runs", "cluster", b.Name, "from", by)

@@ -66,12 +66,12 @@ func (k *kind) settle() {
 // has reports whether objects of an app cluster are kept: what it had before it left and
 // joined again.
 func (k *kind) has(clusterID string) bool {
-	return k.any(func(c *cachedObject) bool { return c.GetLabels()[tenant.ClusterLabel] == clusterID })
+	return k.any(func(c *cachedObject) bool { return c.cluster() == clusterID })
 }
 
 // hasOthers reports whether objects are kept of clusters that are no members.
 func (k *kind) hasOthers(m Members) bool {
-	return k.any(func(c *cachedObject) bool { return !isKept(m, c.Namespace, c.GetLabels()) })
+	return k.any(func(c *cachedObject) bool { return !isKept(m, c.Namespace, c.cluster()) })
 }
 
 func (k *kind) any(is func(*cachedObject) bool) bool {

@@ -76,7 +76,7 @@ func decoded(tb testing.TB, u *unstructured.Unstructured) *cachedObject {
 }
 
 // all keeps the objects of all app clusters.
-func all(string, map[string]string) bool { return true }
+func all(string, string) bool { return true }
 
 func TestTheCacheKeepsWhatDecisionsNeed(t *testing.T) {
 	for name, change := range map[string]func(u *unstructured.Unstructured){

@@ -178,7 +178,7 @@ func (t *tenant) load(api v1alpha1.ExportedAPI) *load {
 		for ctx.Err() == nil {
 			l.push()
 			select {
-			case <-time.After(50 * time.Millisecond):
+			case <-time.After(200 * time.Millisecond):
 			case <-ctx.Done():
 			}
 		}

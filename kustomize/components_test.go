@@ -4,12 +4,18 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
 
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/test/env"
 )
 
@@ -135,6 +141,95 @@ func TestDocumentedOverlay(t *testing.T) {
 	for _, want := range []string{"image: registry.example.com/gitbind/gitbind-backend:v1.2.3", "publicURL: https://gitbind.example.com", "type: LoadBalancer", "port: 443", "secretName: gitbind-backend-tls\n", "--oidc-ca-file="} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("it lacks %q", want)
+		}
+	}
+}
+
+// TestDocumentedShard builds a second shard as docs/operating.md has it: a Deployment of
+// its own, with the components and the image of the overlay around it.
+func TestDocumentedShard(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/operating.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, found := strings.Cut(string(page), "# my-gitbind/shard-b/kustomization.yaml")
+	text, _, end := strings.Cut(text, "\n```")
+	if !found || !end {
+		t.Fatal("docs/operating.md has no shard")
+	}
+	dir := overlay(t, ownCertificates+"images: [{name: gitbind-gitbridge, newName: registry.example.com/gitbridge, newTag: v1.2.3}]\n", "tls", "backend-ca")
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shard := filepath.Join(dir, "shard-b")
+	if err := os.Mkdir(shard, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	relative, err := filepath.Rel(shard, here)
+	if err != nil {
+		t.Fatal(err)
+	}
+	outer, err := os.ReadFile(filepath.Join(dir, "kustomization.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, content := range map[string]string{
+		filepath.Join(shard, "kustomization.yaml"): "#" + strings.ReplaceAll(text, "../../gitbind/kustomize", relative),
+		filepath.Join(dir, "kustomization.yaml"):   strings.Replace(string(outer), "/control-plane]", "/control-plane, shard-b]", 1),
+	} {
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	selectors := map[string]labels.Selector{}
+	pods := map[string]labels.Set{}
+	for _, r := range resources.Resources() {
+		if r.GetKind() != "Deployment" {
+			continue
+		}
+		data, err := r.AsYAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var d appsv1.Deployment
+		if err := yaml.UnmarshalStrict(data, &d); err != nil {
+			t.Fatal(err)
+		}
+		if selectors[d.Name], err = metav1.LabelSelectorAsSelector(d.Spec.Selector); err != nil {
+			t.Fatal(err)
+		}
+		pods[d.Name] = d.Spec.Template.Labels
+		if d.Name != "gitbind-gitbridge-b" {
+			continue
+		}
+		c := d.Spec.Template.Spec.Containers[0]
+		for _, want := range []string{"--shard=$(SHARD)", "--backend-url=$(PUBLIC_URL)", "--ca-file=/etc/gitbind-ca/ca.crt", "--lease-identity=$(POD_NAME)"} {
+			if !slices.Contains(c.Args, want) {
+				t.Errorf("it lacks %s: %v", want, c.Args)
+			}
+		}
+		if d.Spec.Template.Labels[v1alpha1.LabelShard] != "b" || c.Image != "registry.example.com/gitbridge:v1.2.3" || d.Spec.Template.Spec.ServiceAccountName != "gitbind-gitbridge" {
+			t.Errorf("labels %v, image %s, ServiceAccount %s", d.Spec.Template.Labels, c.Image, d.Spec.Template.Spec.ServiceAccountName)
+		}
+		spread := d.Spec.Template.Spec.TopologySpreadConstraints[0].LabelSelector
+		if s, err := metav1.LabelSelectorAsSelector(spread); err != nil || !s.Matches(labels.Set(d.Spec.Template.Labels)) {
+			t.Errorf("its pods are not spread over nodes: %v", spread)
+		}
+	}
+	if pods["gitbind-gitbridge-b"] == nil {
+		t.Fatalf("Deployments %v", pods)
+	}
+	for name, s := range selectors {
+		for of, set := range pods {
+			if s.Matches(set) != (name == of) {
+				t.Errorf("Deployment %s selects the pods of %s: %t", name, of, s.Matches(set))
+			}
 		}
 	}
 }

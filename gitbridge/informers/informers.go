@@ -27,8 +27,9 @@ import (
 )
 
 // Decode takes from an object, in the JSON of the API server, what is to be kept of
-// it. It must not keep the data, which the next event overwrites. It must keep the
-// annotations of an object without a UID: that is a bookmark of the watch.
+// it, or nil for an object that is not to be kept at all. It must not keep the data,
+// which the next event overwrites. It must keep the annotations of an object without a
+// UID: that is a bookmark of the watch.
 type Decode func(data []byte) (client.Object, error)
 
 // resync is how often all objects are looked at again though nothing changed.
@@ -53,28 +54,43 @@ func New(config *rest.Config, resource schema.GroupVersionResource, selector lab
 	informer := toolscache.NewSharedIndexInformer(&toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.LabelSelector = selector.String()
-			return objects.List(ctx, o)
+			list, err := objects.List(ctx, o)
+			if err != nil {
+				return nil, err
+			}
+			return decode.list(list)
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.LabelSelector = selector.String()
-			return objects.Watch(ctx, o)
+			w, err := objects.Watch(ctx, o)
+			if err != nil {
+				return nil, err
+			}
+			return drop(w), nil
 		},
 	}, nil, resync, nil)
-	return informer, informer.SetTransform(decode.listed)
+	return informer, nil
 }
 
-// listed is for objects of a list, where an API server cannot send lists to
-// watchers. What was decoded already passes.
-func (d Decode) listed(object any) (any, error) {
-	u, ok := object.(*unstructured.Unstructured)
-	if !ok {
-		return object, nil
+// list is for an API server that cannot send lists to watchers.
+func (d Decode) list(list *unstructured.UnstructuredList) (runtime.Object, error) {
+	out := &metav1.List{ListMeta: metav1.ListMeta{
+		ResourceVersion: list.GetResourceVersion(), Continue: list.GetContinue(), RemainingItemCount: list.GetRemainingItemCount(),
+	}}
+	for _, u := range list.Items {
+		data, err := json.Marshal(u.Object)
+		if err != nil {
+			return nil, fmt.Errorf("decode %s/%s: %w", u.GetNamespace(), u.GetName(), err)
+		}
+		object, err := d(data)
+		if err != nil {
+			return nil, fmt.Errorf("decode %s/%s: %w", u.GetNamespace(), u.GetName(), err)
+		}
+		if object != nil {
+			out.Items = append(out.Items, runtime.RawExtension{Object: object})
+		}
 	}
-	data, err := json.Marshal(u.Object)
-	if err != nil {
-		return nil, fmt.Errorf("decode %s/%s: %w", u.GetNamespace(), u.GetName(), err)
-	}
-	return d(data)
+	return out, nil
 }
 
 // serializer is the dynamic client's, with quicker ways to read JSON.
@@ -139,7 +155,11 @@ type objects struct {
 // Decode has others read what is no object of the API, such as an error.
 func (o objects) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	if into == nil {
-		if kept, err := o.decode(data); err == nil {
+		kept, err := o.decode(data)
+		if err == nil && kept == nil {
+			return &dropped{}, &schema.GroupVersionKind{Group: o.group}, nil
+		}
+		if err == nil {
 			if kind := kept.GetObjectKind().GroupVersionKind(); kind.Group == o.group && kind.Kind != "" {
 				return kept, &kind, nil
 			}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -149,25 +150,57 @@ func TestTheStoreHasWhatWasDecoded(t *testing.T) {
 	}
 }
 
-func TestAnObjectOfAListIsDecodedOnce(t *testing.T) {
+// What is not to be kept takes no room, whichever way the API server sends it.
+func TestWhatIsNotToBeKeptIsNotInTheStore(t *testing.T) {
+	t.Parallel()
 	decode := Decode(func(data []byte) (client.Object, error) {
 		m := &metadata{}
-		return m, json.Unmarshal(data, m)
+		if err := json.Unmarshal(data, m); err != nil || strings.HasPrefix(m.Name, "theirs") {
+			return nil, err
+		}
+		return m, nil
 	})
-	u := &unstructured.Unstructured{}
-	if err := u.UnmarshalJSON([]byte(object("a", ""))); err != nil {
-		t.Fatal(err)
+	all := [][]byte{[]byte(object("a", "")), []byte(object("theirs-1", "")), []byte(object("b", "")), []byte(object("theirs-2", ""))}
+	for name, config := range map[string]*rest.Config{
+		"watched": informerstest.Serve(t, "anynines.com/v1", "PostgresqlInstance", slices.Values(all)),
+		"listed":  informerstest.ServeList(t, "anynines.com/v1", "PostgresqlInstance", slices.Values(all)),
+	} {
+		informer, err := New(config, schema.GroupVersionResource{Group: "anynines.com", Version: "v1", Resource: "postgresqlinstances"}, labels.Everything(), decode)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go informer.RunWithContext(t.Context())
+		select {
+		case <-informer.HasSyncedChecker().Done():
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%s: the list does not end", name)
+		}
+		keys := informer.GetStore().ListKeys()
+		if slices.Sort(keys); !slices.Equal(keys, []string{"a", "b"}) {
+			t.Errorf("%s: %v is kept", name, keys)
+		}
+		for _, o := range informer.GetStore().List() {
+			if m, ok := o.(*metadata); !ok || m.Kind != "PostgresqlInstance" {
+				t.Errorf("%s: it is kept as %v", name, o)
+			}
+		}
 	}
-	first, err := decode.listed(u)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if m, ok := first.(*metadata); !ok || m.Name != "a" || m.Kind != "PostgresqlInstance" {
-		t.Errorf("it is kept as %v", first)
-	}
-	if again, err := decode.listed(first); err != nil || again != first {
-		t.Errorf("then as %v, %v", again, err)
-	}
+}
+
+// A reader that stops with an event under way leaves nothing behind.
+func TestAWatchThatIsStoppedEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		from := watch.NewFakeWithChanSize(2, false)
+		w := drop(from)
+		from.Add(&dropped{})
+		from.Add(&metadata{})
+		synctest.Wait()
+		w.Stop()
+		synctest.Wait()
+		if _, open := <-w.ResultChan(); open {
+			t.Error("it goes on")
+		}
+	})
 }
 
 func benchmark(b *testing.B, s runtime.NegotiatedSerializer) {

@@ -187,6 +187,10 @@ func (f *fixture) testHeartbeat(t *testing.T) {
 	if ready := f.condition(t, cb, func() []metav1.Condition { return cb.Status.Conditions }, v1alpha1.ConditionReady, metav1.ConditionTrue); ready.Reason != "Ready" {
 		t.Errorf("what others write is %+v", ready)
 	}
+	// No bridge runs in this test.
+	if c := f.condition(t, cb, func() []metav1.Condition { return cb.Status.Conditions }, v1alpha1.ConditionUnattended, metav1.ConditionTrue); c.Reason != "NoBridge" {
+		t.Errorf("that no bridge runs is told as %+v", c)
+	}
 	// A backend that comes back has heard of nobody yet, and says nothing of it.
 	version := cb.ResourceVersion
 	f.stop()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -24,13 +25,16 @@ import (
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"gitbind.dev/backend/internal/controller/apiserviceexport"
 	"gitbind.dev/backend/internal/controller/apiserviceexporttemplate"
 	"gitbind.dev/backend/internal/controller/clusterbinding"
 	"gitbind.dev/backend/internal/controller/heartbeat"
+	"gitbind.dev/backend/internal/controller/shard"
 	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/lease"
 	"gitbind.dev/gitbridge/program"
 )
 
@@ -108,6 +112,7 @@ func kinds() meta.RESTMapper {
 		corev1.SchemeGroupVersion.WithKind("Secret"),
 		rbacv1.SchemeGroupVersion.WithKind("Role"),
 		rbacv1.SchemeGroupVersion.WithKind("RoleBinding"),
+		coordinationv1.SchemeGroupVersion.WithKind("Lease"),
 		v1alpha1.GroupVersion.WithKind("APIServiceExport"),
 	} {
 		m.Add(gvk, meta.RESTScopeNamespace)
@@ -136,6 +141,13 @@ func (c *controlPlane) secretCache(name string) (cache.Cache, error) {
 // cluster's konnector was here last, and copied whether two copies of it are live.
 func (c *controlPlane) addControllers(host githost.Host, accounts githost.Accounts, heard func(cluster string) time.Time, copied func(cluster string, said bool) bool) error {
 	if err := c.Add(&heartbeat.Heartbeat{Client: c.GetClient(), Heard: heard, Copied: copied, Now: time.Now}); err != nil {
+		return err
+	}
+	shards, err := shard.New(c.GetClient(), &lease.Observer{Server: c.GetAPIReader(), Now: time.Now}, ctrlmetrics.Registry)
+	if err != nil {
+		return err
+	}
+	if err := c.Add(shards); err != nil {
 		return err
 	}
 	workers := controller.Options{MaxConcurrentReconciles: 8}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/program"
 )
 
@@ -22,6 +23,7 @@ type options struct {
 	oidc               oidcOptions
 	web                webOptions
 	credentialLifetime time.Duration
+	shards             []string
 	limits             limitOptions
 	gitea              giteaOptions
 }
@@ -37,6 +39,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	o.web.addFlags(f)
 	o.limits.addFlags(f)
 	o.gitea.addFlags(f)
+	f.StringSliceVar(&o.shards, "shards", nil, "shards of bridges, of which a new cluster gets the one that has fewest, such as default,b; without it, the shard "+v1alpha1.DefaultShard)
 	f.DurationVar(&o.credentialLifetime, "credential-lifetime", 90*24*time.Hour, "how long a konnector's credential counts; connecting again renews it")
 }
 
@@ -56,6 +59,11 @@ func (o *options) check() error {
 	errs = append(errs, o.tls.check(o.listen, public), o.web.check(public), o.limits.check(), o.gitea.check())
 	if o.credentialLifetime < time.Minute {
 		errs = append(errs, errors.New("--credential-lifetime must be a minute or longer"))
+	}
+	for _, shard := range o.shards {
+		if !v1alpha1.ValidShard(shard) {
+			errs = append(errs, fmt.Errorf("--shards has %q: want lower-case letters, digits and hyphens, at most 32", shard))
+		}
 	}
 	o.publicURL = strings.TrimSuffix(o.publicURL, "/")
 	return errors.Join(errs...)

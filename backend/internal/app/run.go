@@ -72,8 +72,8 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 		Info: restapi.Info{
 			Version: version.String(), Issuer: issuers[0].URL(), ClientID: issuers[0].ClientID(), Scopes: scopes,
 		},
-		MaxClusters: o.limits.clusters,
-		Keys:        keys, Konnectors: konnectors, KonnectorSeen: auth.KonnectorSeen, Copies: alive, Log: log,
+		MaxClusters: o.limits.clusters, Shards: o.shards,
+		Keys: keys, Konnectors: konnectors, KonnectorSeen: auth.KonnectorSeen, Copies: alive, Log: log,
 	}
 	people.Mount(api)
 	reviews := &review.Service{

@@ -90,9 +90,13 @@ func (s *Service) claimBinding(ctx context.Context, who login.Identity, in conne
 	if err := s.mayOwnMore(own); err != nil {
 		return nil, err
 	}
+	labels, err := s.shard(ctx)
+	if err != nil {
+		return nil, err
+	}
 	for n := range maxCandidates {
 		cb := &v1alpha1.ClusterBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: clusterID(who.Issuer, who.Subject, in.clusterUID, n)},
+			ObjectMeta: metav1.ObjectMeta{Name: clusterID(who.Issuer, who.Subject, in.clusterUID, n), Labels: labels},
 			Spec: v1alpha1.ClusterBindingSpec{
 				DisplayName: in.displayName,
 				ClusterUID:  in.clusterUID,

@@ -38,6 +38,8 @@ type Service struct {
 	Konnectors *requests.Konnectors
 	// MaxClusters is how many clusters one person may have; 0 means any number.
 	MaxClusters int
+	// Shards are those of bridges, of which a new cluster gets one; none for the default.
+	Shards []string
 	// KonnectorSeen is when a cluster's konnector was here last; zero when that
 	// is not known.
 	KonnectorSeen func(cluster string) time.Time

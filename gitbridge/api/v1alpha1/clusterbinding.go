@@ -20,6 +20,9 @@ const (
 	// ConditionForeignObjects says that claims are held because objects that are
 	// not theirs are in their place. The bridge writes it.
 	ConditionForeignObjects = "ForeignObjects"
+	// ConditionUnattended says that no bridge of the cluster's shard runs, so that nothing
+	// happens in its repository. It is there only then. The backend writes it.
+	ConditionUnattended = "Unattended"
 )
 
 // IsCopied reports whether two live copies of the app cluster are known.
@@ -48,6 +51,7 @@ const RecreateEmptyAnnotation = "gitbind.dev/recreate-empty"
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Synced",type=string,JSONPath=`.status.conditions[?(@.type=="Synced")].status`
 // +kubebuilder:printcolumn:name="Connected",type=string,JSONPath=`.status.conditions[?(@.type=="Connected")].status`
+// +kubebuilder:printcolumn:name="Shard",type=string,JSONPath=`.status.bridge.shard`
 // +kubebuilder:printcolumn:name="Foreign",type=integer,JSONPath=`.status.foreign`,priority=1
 // +kubebuilder:printcolumn:name="Seen",type=date,JSONPath=`.status.lastSeen`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
@@ -201,6 +205,12 @@ type Repository struct {
 
 // BridgeStatus is written by the bridge before it acts on a later commit.
 type BridgeStatus struct {
+	// Shard is the one whose bridge follows the cluster. Another one begins when this one
+	// has written its name here, which it does once it has stopped, or when no bridge of
+	// this one holds its Lease any more.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Shard string `json:"shard,omitempty"`
 	// AcceptedCommit is the last commit of main that the bridge accepted.
 	// Removals are acted on only in a main that descends from it.
 	// +optional

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"slices"
 	"testing"
 
 	"k8s.io/client-go/rest"
@@ -34,6 +35,32 @@ func Serve(tb testing.TB, apiVersion, kind string, objects iter.Seq[[]byte]) *re
 			f.Flush()
 		}
 		<-r.Context().Done()
+	}))
+	tb.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	return &rest.Config{Host: server.URL}
+}
+
+// ServeList serves objects in JSON as an API server does that cannot send lists to
+// watchers.
+func ServeList(tb testing.TB, apiVersion, kind string, objects iter.Seq[[]byte]) *rest.Config {
+	tb.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch query := r.URL.Query(); {
+		case query.Get("sendInitialEvents") != "":
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422}`)
+		case query.Get("watch") != "":
+			if f, ok := w.(http.Flusher); ok {
+				f.Flush()
+			}
+			<-r.Context().Done()
+		default:
+			fmt.Fprintf(w, `{"apiVersion":%q,"kind":%q,"metadata":{"resourceVersion":"1000000"},"items":[%s]}`, apiVersion, kind+"List", bytes.Join(slices.Collect(objects), []byte(",")))
+		}
 	}))
 	tb.Cleanup(func() {
 		server.CloseClientConnections()

@@ -92,7 +92,7 @@ func (f claimsFactory) foresee(ctx context.Context, cluster tenant.Cluster) {
 	}
 	for _, e := range exports.Items {
 		if api, err := f.apis.Resolve(ctx, cluster.Namespace, e.Name); err == nil && api.Access == decision.Granted {
-			_ = f.objects.Watch(ctx, api.Kind, api.Binding)
+			_ = f.objects.Watch(ctx, api.Kind, api.Binding, cluster.ID)
 		}
 	}
 }

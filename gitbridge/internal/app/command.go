@@ -2,6 +2,7 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"time"
@@ -23,7 +24,9 @@ type Options struct {
 	BackendURL string
 	// CAFile holds certificates in PEM that are trusted for backend and Git host
 	// beside the system's; "" for none.
-	CAFile  string
+	CAFile string
+	// Shard is the one whose app clusters are followed; "" for the default one.
+	Shard   string
 	Workers int
 	// MaxNamespaces is in how many namespaces claims of one app cluster may lie; 0
 	// means any number.
@@ -41,8 +44,8 @@ type Options struct {
 
 // NewCommand returns the command gitbridge.
 func NewCommand() *cobra.Command {
-	o := Options{Workers: 128, MaxNamespaces: 200, StatusHistory: statusbranch.History, Options: program.Options{HealthListen: "127.0.0.1:8082", Lease: lease.Default()}}
-	o.Lease.Namespace, o.Lease.Name = v1alpha1.SystemNamespace, "gitbind-gitbridge"
+	o := Options{Shard: v1alpha1.DefaultShard, Workers: 128, MaxNamespaces: 200, StatusHistory: statusbranch.History, Options: program.Options{HealthListen: "127.0.0.1:8082", Lease: lease.Default()}}
+	o.Lease.Namespace, o.Lease.Name = v1alpha1.SystemNamespace, v1alpha1.ShardLease(v1alpha1.DefaultShard)
 	cmd := &cobra.Command{
 		Use:     "gitbridge",
 		Version: version.String(),
@@ -53,7 +56,10 @@ becomes of it is committed to the branch status.
 
 It runs next to Crossplane, as the ServiceAccount gitbind-gitbridge, and keeps
 nothing of its own: it may be stopped and started again at any time. Of several,
-one works: the one that holds the Lease. One that loses it ends.`,
+one works: the one that holds the Lease. One that loses it ends.
+
+Where there are too many app clusters for one, there are shards: --shard NAME follows
+the ClusterBindings with the label gitbind.dev/shard=NAME, and has a Lease of its own.`,
 		Example: `  gitbridge --backend-url https://gitbind.example.org
   gitbridge --kubeconfig control.yaml --backend-url http://127.0.0.1:8080 --health-listen 127.0.0.1:8082`,
 		Args:          cobra.NoArgs,
@@ -78,6 +84,7 @@ one works: the one that holds the Lease. One that loses it ends.`,
 	o.AddFlags(flags)
 	flags.StringVar(&o.BackendURL, "backend-url", "", "address of the backend, which tells when a repository changed; without it repositories are looked at once a minute")
 	flags.StringVar(&o.CAFile, "ca-file", "", "file of certificates in PEM that are trusted for backend and Git host, beside the system's")
+	flags.StringVar(&o.Shard, "shard", o.Shard, "follow the ClusterBindings whose label "+v1alpha1.LabelShard+" is this one; those without it are of the shard "+v1alpha1.DefaultShard)
 	flags.IntVar(&o.Workers, "workers", o.Workers, "how many claims of one app cluster are worked on at once")
 	flags.IntVar(&o.MaxNamespaces, "max-namespaces", o.MaxNamespaces, "in how many namespaces claims of one app cluster may lie; 0: any number")
 	flags.Int64Var(&o.StatusHistory, "status-history", o.StatusHistory, "after about how many commits the history of a branch status is cut")
@@ -88,6 +95,12 @@ one works: the one that holds the Lease. One that loses it ends.`,
 }
 
 func (o *Options) validate() error {
+	if !v1alpha1.ValidShard(o.Shard) {
+		return fmt.Errorf("--shard is %q: want lower-case letters, digits and hyphens, at most 32", o.Shard)
+	}
+	if o.Shard != v1alpha1.DefaultShard && !o.Lease.Elect {
+		return errors.New("--shard needs --leader-elect: other shards tell by its Lease whether it may still write")
+	}
 	if o.Workers < 1 {
 		return fmt.Errorf("--workers is %d: at least 1", o.Workers)
 	}

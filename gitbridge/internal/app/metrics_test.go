@@ -66,28 +66,28 @@ func TestC9_GitbridgeTellsPrometheusWhatItDoes(test *testing.T) {
 	t.must(t.admin.Delete(t.Context(), t.object(orders)))
 	t.wantAnswer(orders, contract.Lost)
 
-	label := func(rest string) string { return fmt.Sprintf(`{%scluster="%s"%s}`, "", t.id, rest) }
+	label := fmt.Sprintf(`{cluster="%s",shard="default"}`, t.id)
 	of := func(binding, key, value string) string {
-		return fmt.Sprintf(`{binding="%s",cluster="%s",%s="%s"}`, binding, t.id, key, value)
+		return fmt.Sprintf(`{binding="%s",cluster="%s",%s="%s",shard="default"}`, binding, t.id, key, value)
 	}
 	atLeast := map[string]float64{
-		`gitbind_git_pushes_total{branch="status",cluster="` + t.id + `",result="ok"}`: 3,
-		`gitbind_git_commits_total{branch="status",cluster="` + t.id + `"}`:            3,
-		`gitbind_git_push_seconds_count{branch="status",cluster="` + t.id + `"}`:       3,
-		`gitbind_git_fetches_total{branch="main",cluster="` + t.id + `",result="ok"}`:  1,
-		`gitbind_git_fetch_seconds_count{branch="main",cluster="` + t.id + `"}`:        1,
-		"gitbind_bridge_apply_seconds_count" + label(""):                               2,
-		"gitbind_bridge_status_seconds_count" + label(""):                              1,
+		`gitbind_git_pushes_total{branch="status",cluster="` + t.id + `",result="ok",shard="default"}`: 3,
+		`gitbind_git_commits_total{branch="status",cluster="` + t.id + `",shard="default"}`:            3,
+		`gitbind_git_push_seconds_count{branch="status",cluster="` + t.id + `",shard="default"}`:       3,
+		`gitbind_git_fetches_total{branch="main",cluster="` + t.id + `",result="ok",shard="default"}`:  1,
+		`gitbind_git_fetch_seconds_count{branch="main",cluster="` + t.id + `",shard="default"}`:        1,
+		"gitbind_bridge_apply_seconds_count" + label:                                                   2,
+		"gitbind_bridge_status_seconds_count" + label:                                                  1,
 	}
 	exactly := map[string]float64{
-		"gitbind_bridge_claims" + of("postgresqlinstances.anynines.com", "result", "Lost"):             1,
-		"gitbind_bridge_claims" + of("postgresqlinstances.anynines.com", "result", "Applied"):          0,
-		"gitbind_bridge_claims" + of("postgresqlinstances.anynines.com", "result", "Invalid"):          1,
-		"gitbind_bridge_claims" + of("brokers.example.net", "result", "Applied"):                       1,
-		"gitbind_bridge_claims" + of("other", "result", "Invalid"):                                     1,
-		"gitbind_bridge_holds_total" + of("postgresqlinstances.anynines.com", "reason", "Lost"):        1,
-		`gitbind_bridge_drift_corrections_total{binding="brokers.example.net",cluster="` + t.id + `"}`: 1,
-		"gitbind_bridge_following" + label(""):                                                         1,
+		"gitbind_bridge_claims" + of("postgresqlinstances.anynines.com", "result", "Lost"):                             1,
+		"gitbind_bridge_claims" + of("postgresqlinstances.anynines.com", "result", "Applied"):                          0,
+		"gitbind_bridge_claims" + of("postgresqlinstances.anynines.com", "result", "Invalid"):                          1,
+		"gitbind_bridge_claims" + of("brokers.example.net", "result", "Applied"):                                       1,
+		"gitbind_bridge_claims" + of("other", "result", "Invalid"):                                                     1,
+		"gitbind_bridge_holds_total" + of("postgresqlinstances.anynines.com", "reason", "Lost"):                        1,
+		`gitbind_bridge_drift_corrections_total{binding="brokers.example.net",cluster="` + t.id + `",shard="default"}`: 1,
+		"gitbind_bridge_following" + label:                                                                             1,
 	}
 	w.eventually("the numbers are right", func() error {
 		got, err := scrape(address)

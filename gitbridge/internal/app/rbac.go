@@ -16,5 +16,5 @@ package app
 // +kubebuilder:rbac:groups="",namespace=gitbind-system,resources=secrets,resourceNames=gitbind-bridge-encryption,verbs=get
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames="gitbind:claim-secrets",verbs=bind
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=rolebindings,verbs=get;create
-// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=gitbind-system,resources=leases,verbs=create
-// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=gitbind-system,resources=leases,resourceNames=gitbind-gitbridge,verbs=get;update
+// Each shard has a Lease, and looks at those of the others.
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=gitbind-system,resources=leases,verbs=create;get;update

@@ -1,17 +1,22 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/claimcache"
 	"gitbind.dev/gitbridge/internal/controller/apiserviceexport"
@@ -21,6 +26,7 @@ import (
 	"gitbind.dev/gitbridge/internal/exportedapi"
 	"gitbind.dev/gitbridge/internal/metrics"
 	"gitbind.dev/gitbridge/internal/session"
+	"gitbind.dev/gitbridge/internal/shard"
 	"gitbind.dev/gitbridge/lease"
 )
 
@@ -29,8 +35,10 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	o.Shard = cmp.Or(o.Shard, v1alpha1.DefaultShard)
+	o.Lease.Name = v1alpha1.ShardLease(o.Shard)
 	shutdown := 20 * time.Second
-	mgr, elected, err := o.Manager(ctx, config, "gitbridge", ctrl.Options{GracefulShutdownTimeout: &shutdown})
+	mgr, elected, err := o.Manager(ctx, config, "gitbridge", ctrl.Options{GracefulShutdownTimeout: &shutdown, Cache: cached()})
 	if err != nil {
 		return err
 	}
@@ -48,7 +56,11 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 }
 
 func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, sessions *session.Registry, elected *lease.Lease) error {
-	objects, err := claimcache.New(mgr.GetConfig(), func(clusterID string, key contract.Key, now bool) {
+	members, err := shard.Watch(ctx, mgr.GetCache(), o.Shard)
+	if err != nil {
+		return err
+	}
+	objects, err := claimcache.New(mgr.GetConfig(), members, func(clusterID string, key contract.Key, now bool) {
 		if s := sessions.Get(clusterID); s != nil {
 			s.Enqueue(key.Path(), now)
 		}
@@ -60,7 +72,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, sessions *
 		return err
 	}
 	resolver := &exportedapi.Resolver{Cache: mgr.GetClient(), Server: mgr.GetAPIReader()}
-	exports := &apiserviceexport.Reconciler{Client: mgr.GetClient(), Exports: resolver, Sessions: sessions}
+	exports := &apiserviceexport.Reconciler{Client: mgr.GetClient(), Server: mgr.GetAPIReader(), Exports: resolver, Sessions: sessions, IsOurs: members.HasNamespace}
 	if err := exports.SetupWithManager(ctx, mgr); err != nil {
 		return fmt.Errorf("set up the controller of exports: %w", err)
 	}
@@ -71,7 +83,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, sessions *
 	if err := (&request.Watch{Sessions: sessions}).SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set up the watch of offers and rights: %w", err)
 	}
-	numbers, err := metrics.NewBridge(ctrlmetrics.Registry)
+	numbers, err := metrics.NewBridge(prometheus.WrapRegistererWith(prometheus.Labels{"shard": o.Shard}, ctrlmetrics.Registry))
 	if err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
@@ -82,7 +94,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, sessions *
 		return err
 	}
 	bindings := &clusterbinding.Reconciler{
-		Client: mgr.GetClient(), Server: mgr.GetAPIReader(), BackendURL: o.BackendURL, RootCAs: roots,
+		Client: mgr.GetClient(), Server: mgr.GetAPIReader(), Shard: o.Shard, Leases: &lease.Observer{Server: mgr.GetAPIReader(), Now: time.Now}, BackendURL: o.BackendURL, RootCAs: roots,
 		Sessions: sessions, Claims: claims.of, SigningKey: signing.Public, Guard: elected.Guard, Metrics: numbers, Now: o.Now,
 		History: o.StatusHistory, Recorder: mgr.GetEventRecorder("gitbridge"),
 		Began: func(s *session.Session) { go exports.Began(ctx, s) },
@@ -94,6 +106,16 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, sessions *
 		return fmt.Errorf("set up the controller of cluster bindings: %w", err)
 	}
 	return nil
+}
+
+// cached is what the caches keep of objects. All ClusterBindings and exports are there,
+// also those of other shards, as a cluster may come from one: of the exports without their
+// definitions and policies, which are nearly all that is in them.
+func cached() cache.Options {
+	return cache.Options{
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject:         map[client.Object]cache.ByObject{&v1alpha1.APIServiceExport{}: {Transform: apiserviceexport.Slim}},
+	}
 }
 
 // ready says that some repository can be followed: one tenant's broken one is that

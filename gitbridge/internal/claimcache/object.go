@@ -35,8 +35,23 @@ type cachedObject struct {
 // pair is a label or an annotation: a map takes three times as much for a few.
 type pair struct{ key, value string }
 
-// decodeObject takes from an object in JSON what the cache keeps.
-func decodeObject(data []byte) (client.Object, error) {
+// decode takes from an object in JSON what the cache keeps: nothing of one of another
+// shard. Whose it is say its label, as the bridge wrote it, and its namespace, as anybody
+// may have changed the label since.
+func (o *Objects) decode(data []byte) (client.Object, error) {
+	c, err := decodeObject(data, func(namespace, cluster string) bool { return isKept(o.members, namespace, cluster) })
+	if c == nil || err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func isKept(m Members, namespace, cluster string) bool {
+	return m.HasNamespace(namespace) || m.Has(cluster)
+}
+
+// decodeObject is nil for an object that is not to be kept.
+func decodeObject(data []byte, keep func(namespace, cluster string) bool) (*cachedObject, error) {
 	var in struct {
 		metav1.TypeMeta
 		Metadata struct {
@@ -50,6 +65,9 @@ func decodeObject(data []byte) (client.Object, error) {
 		return nil, fmt.Errorf("read object: %w", err)
 	}
 	m := &in.Metadata
+	if m.UID != "" && !keep(m.Namespace, m.Labels[tenant.ClusterLabel]) {
+		return nil, nil
+	}
 	c := &cachedObject{status: in.Status, labels: ofBridge(m.Labels, m.Name), annotations: ofBridge(m.Annotations, m.Name)}
 	c.APIVersion, c.Kind = shared(in.APIVersion), shared(in.Kind)
 	c.Namespace, c.Name, c.UID, c.ResourceVersion = shared(m.Namespace), m.Name, m.UID, m.ResourceVersion
@@ -114,6 +132,16 @@ func (c *cachedObject) DeepCopyObject() runtime.Object { return c }
 
 // GetLabels are those that are kept.
 func (c *cachedObject) GetLabels() map[string]string { return mapOf(c.labels) }
+
+// cluster is what the label says of whose claim it is.
+func (c *cachedObject) cluster() string {
+	for _, p := range c.labels {
+		if p.key == tenant.ClusterLabel {
+			return p.value
+		}
+	}
+	return ""
+}
 
 func mapOf(pairs []pair) map[string]string {
 	if len(pairs) == 0 {

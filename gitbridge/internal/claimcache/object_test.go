@@ -16,6 +16,7 @@ import (
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/informers/informerstest"
@@ -26,7 +27,7 @@ import (
 const binding = "postgresqlinstances.anynines.com"
 
 var (
-	kind    = schema.GroupVersionKind{Group: "anynines.com", Version: "v1", Kind: "PostgresqlInstance"}
+	gvk     = schema.GroupVersionKind{Group: "anynines.com", Version: "v1", Kind: "PostgresqlInstance"}
 	cluster = tenant.Cluster{ID: "abcdefghij"}
 )
 
@@ -46,7 +47,7 @@ func applied(i int) *unstructured.Unstructured {
 			"managed": map[string]any{"clusterStatus": "Running", "readyReplicas": int64(1), "load": 0.25},
 		},
 	}}
-	u.SetGroupVersionKind(kind)
+	u.SetGroupVersionKind(gvk)
 	u.SetNamespace(cluster.ClaimNamespace(key.Namespace))
 	u.SetName(key.Name)
 	u.SetUID(types.UID(fmt.Sprintf("%08d-c4bb-4f1c-8ffd-1f2e3d4c5b6a", i)))
@@ -71,8 +72,11 @@ func applied(i int) *unstructured.Unstructured {
 
 func decoded(tb testing.TB, u *unstructured.Unstructured) *cachedObject {
 	tb.Helper()
-	return informerstest.Decoded[*cachedObject](tb, u, decodeObject)
+	return informerstest.Decoded[*cachedObject](tb, u, func(data []byte) (client.Object, error) { return decodeObject(data, all) })
 }
+
+// all keeps the objects of all app clusters.
+func all(string, string) bool { return true }
 
 func TestTheCacheKeepsWhatDecisionsNeed(t *testing.T) {
 	for name, change := range map[string]func(u *unstructured.Unstructured){
@@ -122,12 +126,12 @@ func TestASpecOfAnyShapeIsTaken(t *testing.T) {
 		`null`:                                                  "",
 		`{"plan":"small"}`:                                      "",
 	} {
-		o, err := decodeObject([]byte(`{"apiVersion":"x/v1","kind":"X","metadata":{"name":"a","namespace":"b","uid":"u"},"spec":` + spec + `}`))
+		o, err := decodeObject([]byte(`{"apiVersion":"x/v1","kind":"X","metadata":{"name":"a","namespace":"b","uid":"u"},"spec":`+spec+`}`), all)
 		if err != nil {
 			t.Errorf("%s: %v", spec, err)
 			continue
 		}
-		u, err := o.(*cachedObject).object()
+		u, err := o.object()
 		if got, _, _ := unstructured.NestedString(u.Object, "spec", "writeConnectionSecretToRef", "name"); err != nil || got != want {
 			t.Errorf("%s: %q, %v, want %q", spec, got, err, want)
 		}
@@ -135,7 +139,7 @@ func TestASpecOfAnyShapeIsTaken(t *testing.T) {
 }
 
 func TestABookmarkKeepsItsAnnotations(t *testing.T) {
-	o, err := decodeObject([]byte(`{"apiVersion":"anynines.com/v1","kind":"PostgresqlInstance","metadata":{"annotations":{"k8s.io/initial-events-end":"true"},"resourceVersion":"7"}}`))
+	o, err := decodeObject([]byte(`{"apiVersion":"anynines.com/v1","kind":"PostgresqlInstance","metadata":{"annotations":{"k8s.io/initial-events-end":"true"},"resourceVersion":"7"}}`), all)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +164,7 @@ func TestObjectsAreThereOnceAllAreKnown(t *testing.T) {
 			yield(data)
 		}
 	})
-	objects, err := New(config, func(id string, key contract.Key, now bool) {
+	objects, err := New(config, newMembers(cluster.ID), func(id string, key contract.Key, now bool) {
 		if id == cluster.ID && !now {
 			told <- key
 		}
@@ -169,18 +173,18 @@ func TestObjectsAreThereOnceAllAreKnown(t *testing.T) {
 		t.Fatal(err)
 	}
 	namespace := cluster.ClaimNamespace("team-a")
-	if u, err := objects.Get(kind, namespace, "orders-000001"); err == nil {
+	if u, err := objects.Get(gvk, namespace, "orders-000001"); err == nil {
 		t.Errorf("before anybody watches it is %v", u)
 	}
 	go func() { _ = objects.Start(t.Context()) }()
-	if err := objects.Watch(t.Context(), kind, binding); err != nil {
+	if err := objects.Watch(t.Context(), gvk, binding, cluster.ID); err != nil {
 		t.Fatal(err)
 	}
-	u, err := objects.Get(kind, namespace, "orders-000001")
+	u, err := objects.Get(gvk, namespace, "orders-000001")
 	if err != nil || u == nil || u.GetUID() != applied(1).GetUID() {
 		t.Errorf("it is %v, %v", u, err)
 	}
-	if u, err := objects.Get(kind, namespace, "another"); u != nil || err != nil {
+	if u, err := objects.Get(gvk, namespace, "another"); u != nil || err != nil {
 		t.Errorf("one that is not there is %v, %v", u, err)
 	}
 	// A list has no order.
@@ -227,14 +231,14 @@ func BenchmarkList(b *testing.B) {
 			})
 			for b.Loop() {
 				before := informerstest.Heap()
-				objects, err := New(config, func(string, contract.Key, bool) {})
+				objects, err := New(config, newMembers(cluster.ID), func(string, contract.Key, bool) {})
 				if err != nil {
 					b.Fatal(err)
 				}
 				go func() { _ = objects.Start(b.Context()) }()
 				// It says so when it takes long, and goes on.
-				_ = objects.Watch(b.Context(), kind, binding)
-				<-objects.kinds[kind].synced
+				_ = objects.Watch(b.Context(), gvk, binding, cluster.ID)
+				<-objects.kinds[gvk].current.synced
 				b.ReportMetric(float64(informerstest.Heap()-before)/float64(n), "heap-B/object")
 				runtime.KeepAlive(objects)
 			}

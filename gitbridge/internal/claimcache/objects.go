@@ -1,7 +1,12 @@
 // Package claimcache watches the objects that the bridge has applied on the control
 // plane, of whatever kinds. It keeps what decisions need of each: identity, what the
 // bridge wrote on it, and its status. It sees only objects that carry the bridge's
-// label.
+// label, and keeps those of the app clusters of its shard.
+//
+// The API server sends the objects of all shards: a selector cannot name hundreds of app
+// clusters, a label for the shard would have to be changed on each object when a cluster
+// moves, and a watch for each cluster costs the API server more than each event that is
+// read here and dropped.
 package claimcache
 
 import (
@@ -10,156 +15,207 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
-	toolscache "k8s.io/client-go/tools/cache"
 
 	"gitbind.dev/gitbridge/contract"
-	"gitbind.dev/gitbridge/informers"
 	"gitbind.dev/gitbridge/internal/tenant"
 )
 
-// Objects are the watched objects of all app clusters.
+// Members are the app clusters whose objects are kept: see package shard.
+type Members interface {
+	// Known is closed when those are known that were there at the start.
+	Known() <-chan struct{}
+	Has(cluster string) bool
+	HasNamespace(namespace string) bool
+	Joined(cluster string) (moment int64, ok bool)
+	Moment() (last, left int64)
+}
+
+// Objects are the watched objects of all app clusters of a shard.
 type Objects struct {
 	config   *rest.Config
+	objects  dynamic.Interface
 	selector labels.Selector
+	members  Members
 	// changed is told which claim of which cluster an object is that changed,
 	// and whether it just did.
 	changed func(clusterID string, key contract.Key, now bool)
 
 	mu    sync.Mutex
-	kinds map[schema.GroupVersionKind]*watch
+	kinds map[schema.GroupVersionKind]*kind
 	// run starts an informer; nil until the process works.
-	run     func(toolscache.SharedIndexInformer)
-	waiting []toolscache.SharedIndexInformer
-}
-
-type watch struct {
-	objects toolscache.Store
-	synced  <-chan struct{}
-	// late is closed when it takes longer than it should: nobody waits any more.
-	late chan struct{}
-}
-
-func (w *watch) isSynced() bool {
-	select {
-	case <-w.synced:
-		return true
-	default:
-		return false
-	}
+	run     func(*listing)
+	waiting []*listing
 }
 
 // New watches nothing yet. It must be started.
-func New(config *rest.Config, changed func(clusterID string, key contract.Key, now bool)) (*Objects, error) {
+func New(config *rest.Config, members Members, changed func(clusterID string, key contract.Key, now bool)) (*Objects, error) {
 	ours, err := labels.NewRequirement(tenant.ClusterLabel, selection.Exists, nil)
 	if err != nil {
 		return nil, err
 	}
-	return &Objects{config: config, selector: labels.NewSelector().Add(*ours), changed: changed, kinds: map[schema.GroupVersionKind]*watch{}}, nil
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	return &Objects{
+		config: config, objects: objects, selector: labels.NewSelector().Add(*ours), members: members, changed: changed, kinds: map[schema.GroupVersionKind]*kind{},
+	}, nil
 }
+
+// tidyInterval is between two looks whether objects of app clusters are kept that left.
+const tidyInterval = 30 * time.Second
 
 // Start watches until ctx ends.
 func (o *Objects) Start(ctx context.Context) error {
 	var running sync.WaitGroup
 	o.mu.Lock()
-	o.run = func(i toolscache.SharedIndexInformer) {
-		if ctx.Err() == nil {
-			running.Go(func() { i.RunWithContext(ctx) })
+	o.run = func(l *listing) {
+		if ctx.Err() != nil {
+			return
 		}
+		ctx, cancel := context.WithCancel(ctx)
+		l.stop = cancel
+		running.Go(func() { l.informer.RunWithContext(ctx) })
 	}
-	for _, i := range o.waiting {
-		o.run(i)
+	for _, l := range o.waiting {
+		o.run(l)
 	}
 	o.waiting = nil
 	o.mu.Unlock()
-	<-ctx.Done()
+	wait.UntilWithContext(ctx, func(context.Context) { o.tidy() }, tidyInterval)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	running.Wait()
 	return nil
 }
 
-// syncTime is how long to wait for the first list of a kind.
-const syncTime = 10 * time.Second
-
-// Watch begins to watch a kind, and returns when all its objects are known.
-func (o *Objects) Watch(ctx context.Context, kind schema.GroupVersionKind, binding string) error {
-	w, err := o.begin(kind, binding)
-	if err != nil {
-		return fmt.Errorf("watch %s: %w", binding, err)
-	}
-	if w.isSynced() {
-		return nil
-	}
-	select {
-	case <-w.synced:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-w.late:
-		return fmt.Errorf("watch %s: its objects are not known yet: may the bridge list and watch them?", binding)
+// Watch begins to watch a kind, and returns when all objects of it that an app cluster
+// has are known.
+func (o *Objects) Watch(ctx context.Context, of schema.GroupVersionKind, binding, clusterID string) error {
+	for {
+		l, err := o.listingWith(ctx, of, binding, clusterID)
+		if err != nil {
+			return fmt.Errorf("watch %s: %w", binding, err)
+		}
+		if l.isSynced() {
+			return nil
+		}
+		select {
+		case <-l.synced:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-l.late:
+			return fmt.Errorf("watch %s: its objects are not known yet: may the bridge list and watch them?", binding)
+		}
 	}
 }
 
-func (o *Objects) begin(kind schema.GroupVersionKind, binding string) (*watch, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if w := o.kinds[kind]; w != nil {
-		return w, nil
+// listingWith is one that has what an app cluster has of a kind, or will have it.
+func (o *Objects) listingWith(ctx context.Context, of schema.GroupVersionKind, binding, clusterID string) (*listing, error) {
+	select {
+	case <-o.members.Known():
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
 	}
-	informer, err := informers.New(o.config, schema.ParseGroupResource(binding).WithVersion(kind.Version), o.selector, decodeObject)
+	joined, ok := o.members.Joined(clusterID)
+	if !ok {
+		return nil, fmt.Errorf("cluster %s is not of this shard", clusterID)
+	}
+	k, l, err := o.find(of, binding, clusterID, joined)
+	if l != nil || err != nil {
+		return l, err
+	}
+	// It joined since the kind was listed. A new one has nothing, so that nothing is
+	// missing.
+	list, err := o.objects.Resource(k.resource).List(ctx, metav1.ListOptions{LabelSelector: tenant.ClusterLabel + "=" + clusterID, Limit: 1})
 	if err != nil {
 		return nil, err
 	}
-	tell := func(object any, now bool) {
-		if tombstone, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
-			object = tombstone.Obj
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if k.settle(); len(list.Items) > 0 || k.has(clusterID) {
+		return o.again(k)
+	}
+	k.current.with[clusterID] = joined
+	return k.current, nil
+}
+
+// find looks for a listing that is there; it makes the first one of a kind.
+func (o *Objects) find(of schema.GroupVersionKind, binding, clusterID string, joined int64) (*kind, *listing, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	k := o.kinds[of]
+	if k == nil {
+		k = &kind{binding: binding, resource: schema.ParseGroupResource(binding).WithVersion(of.Version)}
+		var err error
+		if k.current, err = o.list(k); err != nil {
+			return nil, nil, err
 		}
-		u, ok := object.(*cachedObject)
-		if !ok {
-			return
-		}
-		if id, key, ok := tenant.Origin(binding, u.Namespace, u.Name, u.GetLabels()); ok {
-			o.changed(id, key, now)
+		o.kinds[of] = k
+	}
+	k.settle()
+	for _, l := range []*listing{k.current, k.next} {
+		if l != nil && l.includes(clusterID, joined) {
+			return k, l, nil
 		}
 	}
-	if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerDetailedFuncs{
-		AddFunc:    func(u any, initial bool) { tell(u, !initial) },
-		UpdateFunc: func(_, u any) { tell(u, true) },
-		DeleteFunc: func(u any) { tell(u, true) },
-	}); err != nil {
-		return nil, err
+	return k, nil, nil
+}
+
+// again lists a kind once more, for those who joined since. What is there is used until
+// that is done. The caller holds o.mu.
+func (o *Objects) again(k *kind) (*listing, error) {
+	if k.next != nil {
+		// It is too late for that one: another one follows it.
+		return k.next, nil
 	}
-	w := &watch{objects: informer.GetStore(), synced: informer.HasSyncedChecker().Done(), late: make(chan struct{})}
-	time.AfterFunc(syncTime, func() { close(w.late) })
-	o.kinds[kind] = w
-	if o.run != nil {
-		o.run(informer)
-	} else {
-		o.waiting = append(o.waiting, informer)
+	var err error
+	k.next, err = o.list(k)
+	return k.next, err
+}
+
+// tidy lists kinds again of which objects are kept whose app cluster left the shard.
+func (o *Objects) tidy() {
+	_, left := o.members.Moment()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, k := range o.kinds {
+		if k.settle(); k.next == nil && k.current.began < left && k.current.tidied < left {
+			k.current.tidied = left
+			if k.hasOthers(o.members) {
+				_, _ = o.again(k)
+			}
+		}
 	}
-	return w, nil
 }
 
 // Get is an object of a watched kind, nil if there is none. It has no spec.
-func (o *Objects) Get(kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
+func (o *Objects) Get(of schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
 	o.mu.Lock()
-	w := o.kinds[kind]
-	o.mu.Unlock()
-	if w == nil || !w.isSynced() {
-		return nil, fmt.Errorf("get %s %s/%s: the objects of this kind are not known yet", kind.Kind, namespace, name)
+	var l *listing
+	if k := o.kinds[of]; k != nil {
+		k.settle()
+		l = k.current
 	}
-	object, ok, err := w.objects.GetByKey(namespace + "/" + name)
+	o.mu.Unlock()
+	if l == nil || !l.isSynced() {
+		return nil, fmt.Errorf("get %s %s/%s: the objects of this kind are not known yet", of.Kind, namespace, name)
+	}
+	object, ok, err := l.objects.GetByKey(namespace + "/" + name)
 	if err != nil || !ok {
 		return nil, err
 	}
 	c, ok := object.(*cachedObject)
 	if !ok {
-		return nil, fmt.Errorf("get %s %s/%s: the cache has a %T", kind.Kind, namespace, name, object)
+		return nil, fmt.Errorf("get %s %s/%s: the cache has a %T", of.Kind, namespace, name, object)
 	}
 	return c.object()
 }

@@ -12,6 +12,7 @@ package session
 import (
 	"cmp"
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -73,6 +74,10 @@ type Session struct {
 	mainAnswer *mainAnswer
 	// opened is closed when the branch status is known.
 	opened chan struct{}
+	// life ends with Run, and writing is held by writes that others make in it.
+	life    context.Context
+	end     context.CancelFunc
+	writing sync.RWMutex
 
 	// following is held while a new head is judged. It guards what follows: the head
 	// that was seen last, the one that a person approved, and whether status is the
@@ -106,6 +111,7 @@ func New(o Options) *Session {
 		Cluster: o.Cluster, Status: status, Answers: &Answers{status: status}, options: o,
 		opened: make(chan struct{}), approved: o.Approved, uids: map[string]string{},
 	}
+	s.life, s.end = context.WithCancel(context.Background())
 	s.health.changed, s.health.now = o.Changed, o.Now
 	s.Removals = &Removals{
 		branch: facts.Main{Branch: o.Main, ClusterID: o.Cluster.ID}, status: status, answers: s.Answers, now: o.Now, enqueue: o.Enqueue, changed: o.Changed,
@@ -138,8 +144,10 @@ func (s *Session) isAllAnswered() bool {
 // answered.
 func (s *Session) Opened() <-chan struct{} { return s.opened }
 
-// Run follows the repository until ctx ends. Wake gives hints, by branch.
+// Run follows the repository until ctx ends. When it has returned, nothing is written any
+// more. Wake gives hints, by branch.
 func (s *Session) Run(ctx context.Context, wakeMain, wakeStatus <-chan store.Hash) {
+	defer s.close()
 	var wg sync.WaitGroup
 	main, status := unlessSuspended{s.options.Main, s.Stops}, unlessSuspended{s.options.Status, s.Stops}
 	wg.Go(func() {
@@ -182,8 +190,28 @@ func (s *Session) UID(path string) string {
 	return s.uids[path]
 }
 
-// Write answers a path, or writes another file of status.
+// ErrEnded says that the repository is not followed any more, by this session.
+var ErrEnded = errors.New("the repository is not followed any more")
+
+// close has writes fail from now on, and waits for those under way.
+func (s *Session) close() {
+	s.end()
+	s.writing.Lock()
+	defer s.writing.Unlock()
+}
+
+// Write answers a path, or writes another file of status. Who writes may live longer than
+// the session: it fails when that has ended, as another one may follow the repository by
+// then.
 func (s *Session) Write(ctx context.Context, c statusbranch.Change) error {
+	s.writing.RLock()
+	defer s.writing.RUnlock()
+	if s.life.Err() != nil {
+		return ErrEnded
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.life, cancel)()
 	err := s.Status.Write(ctx, c)
 	if ctx.Err() == nil {
 		s.pushed(err)

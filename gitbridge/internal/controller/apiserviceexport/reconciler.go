@@ -48,15 +48,28 @@ type Exports interface {
 
 // Reconciler publishes exports.
 type Reconciler struct {
-	Client   client.Client
+	Client client.Client
+	// Server reads from the API server: the cache has exports as Slim leaves them.
+	Server   client.Reader
 	Exports  Exports
 	Sessions *session.Registry
+	// IsOurs reports whether a tenant namespace is of a cluster of this bridge's shard.
+	// What another one follows is not its own to speak of.
+	IsOurs func(namespace string) bool
 
 	events chan event.GenericEvent
 
 	mu sync.Mutex
 	// published is what the claims of an export were last looked at with.
 	published map[types.NamespacedName]string
+}
+
+// Slim takes from an export what only its reconciler reads.
+func Slim(object any) (any, error) {
+	if e, ok := object.(*v1alpha1.APIServiceExport); ok {
+		e.ManagedFields, e.Status.CRD, e.Status.Policies = nil, nil, nil
+	}
+	return object, nil
 }
 
 // SetupWithManager adds the reconciler to a manager.
@@ -129,6 +142,12 @@ func (r *Reconciler) Began(ctx context.Context, s *session.Session) {
 
 // Reconcile publishes one export.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	if !r.IsOurs(req.Namespace) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.published, req.NamespacedName)
+		return ctrl.Result{}, nil
+	}
 	s := r.Sessions.In(req.Namespace)
 	var e v1alpha1.APIServiceExport
 	switch err := r.Client.Get(ctx, req.NamespacedName, &e); {
@@ -136,6 +155,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	case err != nil, e.DeletionTimestamp != nil:
 		return ctrl.Result{}, r.withdraw(ctx, s, req.NamespacedName)
+	}
+	if err := r.Server.Get(ctx, req.NamespacedName, &e); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	api, err := r.Exports.Export(ctx, &e)
 	if err != nil {

@@ -40,7 +40,7 @@ type APIs interface {
 
 // Objects are those that were applied, as far as watching tells.
 type Objects interface {
-	Watch(ctx context.Context, kind schema.GroupVersionKind, binding string) error
+	Watch(ctx context.Context, kind schema.GroupVersionKind, binding, clusterID string) error
 	Get(kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error)
 }
 

@@ -267,7 +267,9 @@ func (f *fixture) Resolve(context.Context, string, string) (exportedapi.API, err
 	}}, err
 }
 
-func (f *fixture) Watch(context.Context, schema.GroupVersionKind, string) error { return f.watchErr }
+func (f *fixture) Watch(context.Context, schema.GroupVersionKind, string, string) error {
+	return f.watchErr
+}
 
 func (f *fixture) Get(_ schema.GroupVersionKind, _, name string) (*unstructured.Unstructured, error) {
 	if name == "orders" && f.watched != nil {

@@ -109,7 +109,7 @@ func (c *Controller) findRemoval(ctx context.Context, s *step) error {
 }
 
 func (c *Controller) findLive(ctx context.Context, s *step) error {
-	if err := c.Objects.Watch(ctx, s.api.Kind, s.Key.Binding); err != nil {
+	if err := c.Objects.Watch(ctx, s.api.Kind, s.Key.Binding, s.Cluster); err != nil {
 		if c.failing.Failed(s.Key.Binding, c.Now()) < unwatched {
 			return err
 		}

@@ -71,7 +71,7 @@ func (r *Reconciler) begin(ctx context.Context, b *v1alpha1.ClusterBinding) (*fo
 	if err != nil {
 		return nil, err
 	}
-	f := &follower{cluster: clusterOf(b), url: b.Status.Repository.URL, status: newStatus(r.Client, r.Server, b), recipients: b.Recipients(), allowed: allowed}
+	f := &follower{cluster: clusterOf(b), url: b.Status.Repository.URL, status: newStatus(r.Client, r.Server, b, r.Shard), recipients: b.Recipients(), allowed: allowed}
 	var signer *signing.Signer
 	if r.CommitSigner != nil {
 		if signer, err = r.CommitSigner(ctx); err != nil {

@@ -1,6 +1,7 @@
-// Package clusterbinding follows the repository of each ClusterBinding that is
-// ready, and says in its condition Synced how that goes. Deleting a
-// ClusterBinding ends the following, and deletes nothing else.
+// Package clusterbinding follows the repository of each ClusterBinding of its shard that
+// is ready, and says in its condition Synced how that goes. Deleting a
+// ClusterBinding ends the following, and deletes nothing else. It begins none that the
+// bridge of another shard may still follow.
 package clusterbinding
 
 import (
@@ -36,6 +37,10 @@ type Reconciler struct {
 	// Client reads from a cache; Server does not.
 	Client client.Client
 	Server client.Reader
+	// Shard is the one whose ClusterBindings are followed.
+	Shard string
+	// Leases are those of the other shards.
+	Leases Leases
 	// BackendURL is where events come from; "" for none.
 	BackendURL string
 	// RootCAs are whom Git hosts and backend are trusted by; nil for the system's.
@@ -117,8 +122,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.stop(req.Name)
 		return ctrl.Result{}, nil
 	}
+	if b.Shard() != r.Shard {
+		return ctrl.Result{}, r.handOver(ctx, &b)
+	}
 	f, err := r.follow(ctx, &b)
-	if err != nil || f == nil {
+	switch {
+	case errors.Is(err, errNotOurs):
+		return ctrl.Result{RequeueAfter: handOverInterval}, nil
+	case err != nil || f == nil:
 		return ctrl.Result{}, err
 	}
 	err = r.decide(ctx, f, &b)
@@ -157,32 +168,40 @@ func (r *Reconciler) tellForeign(f *follower, b *v1alpha1.ClusterBinding, foreig
 // not made what is to be followed.
 func (r *Reconciler) follow(ctx context.Context, b *v1alpha1.ClusterBinding) (*follower, error) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	known := r.followers[b.Name]
-	ready := b.Status.Repository != nil && b.Status.TenantNamespace != "" && meta.IsStatusConditionTrue(b.Status.Conditions, v1alpha1.ConditionReady)
-	if !ready {
+	r.mu.Unlock()
+	if !isReady(b) {
 		// What is followed already works without the backend.
 		return known, nil
 	}
-	if known != nil && known.is(b) && !known.status.isSuperseded() {
-		return known, nil
-	}
 	if known != nil {
-		delete(r.followers, b.Name)
-		known.stop()
-		// What is in mind of it may be older than what was written.
-		if err := r.Server.Get(ctx, client.ObjectKeyFromObject(b), b); err != nil {
-			return nil, fmt.Errorf("get ClusterBinding: %w", err)
+		if known.is(b) && !known.status.isSuperseded() {
+			return known, nil
 		}
+		r.stop(b.Name)
+	}
+	// What is in mind of it may be older than what was written.
+	live, err := r.take(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	if *b = *live; !isReady(b) {
+		return nil, nil
 	}
 	f, err := r.begin(ctx, b)
 	if err != nil {
 		err = fmt.Errorf("follow %s: %w", b.Status.Repository.URL, err)
 		condition := session.Condition{Status: "False", Reason: "NotFollowed", Message: err.Error()}
-		return nil, errors.Join(err, newStatus(r.Client, r.Server, b).say(ctx, b, condition, nil, false))
+		return nil, errors.Join(err, newStatus(r.Client, r.Server, b, r.Shard).say(ctx, b, condition, nil, false))
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.followers[b.Name] = f
 	return f, nil
+}
+
+func isReady(b *v1alpha1.ClusterBinding) bool {
+	return b.Status.Repository != nil && b.Status.TenantNamespace != "" && meta.IsStatusConditionTrue(b.Status.Conditions, v1alpha1.ConditionReady)
 }
 
 func (r *Reconciler) stop(name string) {

@@ -35,6 +35,8 @@ type status struct {
 	client  client.Client
 	server  client.Reader
 	binding binding
+	// shard is the one whose bridge this is.
+	shard string
 	// signingKey is the public half of the key with which the bridge signs; "" where it
 	// has none.
 	signingKey string
@@ -54,8 +56,8 @@ type said struct {
 	foreign int
 }
 
-func newStatus(c client.Client, server client.Reader, b *v1alpha1.ClusterBinding) *status {
-	s := &status{client: c, server: server, binding: binding{b.Name, b.UID}, checkpoint: checkpointOf(b.Status.Bridge)}
+func newStatus(c client.Client, server client.Reader, b *v1alpha1.ClusterBinding, shard string) *status {
+	s := &status{client: c, server: server, binding: binding{b.Name, b.UID}, shard: shard, checkpoint: checkpointOf(b.Status.Bridge)}
 	s.pending = s.checkpoint
 	s.said.foreign = int(b.Status.Foreign)
 	for _, of := range part.Conditions {
@@ -192,7 +194,7 @@ func (s *status) write(ctx context.Context, c session.Checkpoint, say said) erro
 		switch {
 		case live.UID != s.binding.uid:
 			return fmt.Errorf("%s is another one by now", s.binding.name)
-		case !isSame(written, s.checkpoint) && !isSame(written, s.pending):
+		case live.FollowedBy() != s.shard, !isSame(written, s.checkpoint) && !isSame(written, s.pending):
 			s.superseded = true
 			return errSuperseded
 		}
@@ -208,17 +210,12 @@ func (s *status) write(ctx context.Context, c session.Checkpoint, say said) erro
 // want is what is there with what the bridge says.
 func (s *status) want(live *v1alpha1.ClusterBinding, c session.Checkpoint, say said) *v1alpha1.ClusterBinding {
 	want := live.DeepCopy()
-	want.Status.Bridge, want.Status.Foreign = nil, int32(say.foreign)
-	if !isSame(c, session.Checkpoint{}) {
-		want.Status.Bridge = &v1alpha1.BridgeStatus{AcceptedCommit: string(c.Accepted), BegunAt: string(c.Begun), Epoch: c.Epoch, Sequence: c.Sequence}
-		for _, r := range c.Removals {
-			want.Status.Bridge.Removals = append(want.Status.Bridge.Removals, v1alpha1.Removal{Path: r.Path, Time: metav1.NewTime(r.At.UTC())})
-		}
+	want.Status.Foreign = int32(say.foreign)
+	want.Status.Bridge = &v1alpha1.BridgeStatus{Shard: s.shard, AcceptedCommit: string(c.Accepted), BegunAt: string(c.Begun), Epoch: c.Epoch, Sequence: c.Sequence}
+	for _, r := range c.Removals {
+		want.Status.Bridge.Removals = append(want.Status.Bridge.Removals, v1alpha1.Removal{Path: r.Path, Time: metav1.NewTime(r.At.UTC())})
 	}
 	if key := cmp.Or(s.signingKey, signingKeyOf(live)); key != "" {
-		if want.Status.Bridge == nil {
-			want.Status.Bridge = &v1alpha1.BridgeStatus{}
-		}
 		want.Status.Bridge.Encryption = &v1alpha1.EncryptionKeys{SigningKeys: []string{key}}
 	}
 	for _, of := range part.Conditions {

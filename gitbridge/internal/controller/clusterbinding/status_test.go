@@ -37,6 +37,7 @@ func plane(t *testing.T, before func() error) (client.Client, *v1alpha1.ClusterB
 		t.Fatal(err)
 	}
 	b := &v1alpha1.ClusterBinding{ObjectMeta: metav1.ObjectMeta{Name: "k3x9d2abqw", UID: "u1"}}
+	b.Status.Bridge = &v1alpha1.BridgeStatus{Shard: v1alpha1.DefaultShard}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(b).WithStatusSubresource(b).WithInterceptorFuncs(interceptor.Funcs{
 		SubResourceApply: func(ctx context.Context, c client.Client, sub string, o runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
 			if before != nil {
@@ -55,7 +56,7 @@ func plane(t *testing.T, before func() error) (client.Client, *v1alpha1.ClusterB
 
 func TestACheckpointIsReadAsItWasWritten(t *testing.T) {
 	c, b := plane(t, nil)
-	s := newStatus(c, c, b)
+	s := newStatus(c, c, b, v1alpha1.DefaultShard)
 	want := checkpoint("e1", 7)
 	if err := s.save(t.Context(), want); err != nil {
 		t.Fatal(err)
@@ -83,7 +84,7 @@ func TestACheckpointIsReadAsItWasWritten(t *testing.T) {
 // one saved.
 func TestAnOlderBridgeDoesNotSetBackWhatANewerOneSaved(t *testing.T) {
 	c, b := plane(t, nil)
-	old := newStatus(c, c, b)
+	old := newStatus(c, c, b, v1alpha1.DefaultShard)
 	if err := old.save(t.Context(), checkpoint("e1", 1)); err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +92,7 @@ func TestAnOlderBridgeDoesNotSetBackWhatANewerOneSaved(t *testing.T) {
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(b), &now); err != nil {
 		t.Fatal(err)
 	}
-	newer := newStatus(c, c, &now)
+	newer := newStatus(c, c, &now, v1alpha1.DefaultShard)
 	if err := newer.save(t.Context(), checkpoint("e1", 9)); err != nil {
 		t.Fatal(err)
 	}
@@ -128,8 +129,8 @@ func TestAWriteIsMadeOnWhatWasRead(t *testing.T) {
 		newer = nil
 		return other.save(t.Context(), checkpoint("e1", 9))
 	})
-	old := newStatus(c, c, b)
-	newer = newStatus(c, c, b)
+	old := newStatus(c, c, b, v1alpha1.DefaultShard)
+	newer = newStatus(c, c, b, v1alpha1.DefaultShard)
 	if err := old.save(t.Context(), checkpoint("e1", 1)); !errors.Is(err, errSuperseded) {
 		t.Errorf("got %v", err)
 	}
@@ -155,7 +156,7 @@ func TestAWriteWhoseAnswerNeverCameIsOnesOwn(t *testing.T) {
 			return err
 		},
 	})
-	s := newStatus(writer, c, b)
+	s := newStatus(writer, c, b, v1alpha1.DefaultShard)
 	lost = true
 	if err := s.save(t.Context(), checkpoint("e1", 1)); err == nil {
 		t.Fatal("no error")
@@ -174,14 +175,14 @@ func TestAWriteIsTriedAgainWhenOthersWroteOtherFields(t *testing.T) {
 		}
 		return nil
 	})
-	if err := newStatus(c, c, b).save(t.Context(), checkpoint("e1", 1)); err != nil || conflicts != 3 {
+	if err := newStatus(c, c, b, v1alpha1.DefaultShard).save(t.Context(), checkpoint("e1", 1)); err != nil || conflicts != 3 {
 		t.Errorf("%v after %d tries", err, conflicts)
 	}
 }
 
 func TestForeignObjectsAreCountedAndNamed(t *testing.T) {
 	c, b := plane(t, nil)
-	s := newStatus(c, c, b)
+	s := newStatus(c, c, b, v1alpha1.DefaultShard)
 	synced := session.Condition{Status: "True", Reason: "Following", Message: "x"}
 	path := func(name string) string {
 		return contract.Key{Binding: "postgresqlinstances.anynines.com", Namespace: "team-a", Name: name}.Path()
@@ -227,7 +228,7 @@ func TestTheSigningKeyIsPublished(t *testing.T) {
 	for _, condition := range []string{"True", "False", "Unknown"} {
 		c, b := plane(t, nil)
 		for _, key := range []string{"first", "second"} {
-			s := newStatus(c, c, b)
+			s := newStatus(c, c, b, v1alpha1.DefaultShard)
 			for _, publish := range []string{"", key} {
 				s.publish(publish)
 				if err := s.say(t.Context(), b, session.Condition{Status: condition, Reason: "Following", Message: "x"}, nil, false); err != nil {

@@ -1,0 +1,121 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
+)
+
+// leases are those that somebody holds; nil when the API server does not answer.
+type leases map[string]bool
+
+func (l leases) Held(_ context.Context, namespace, name string) (bool, error) {
+	if l == nil || namespace != v1alpha1.SystemNamespace {
+		return false, errors.New("no answer")
+	}
+	return l[name], nil
+}
+
+func TestAClusterThatNobodyFollowsSaysSo(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	binding := func(name, shard, by string) *v1alpha1.ClusterBinding {
+		b := &v1alpha1.ClusterBinding{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "u"}}
+		if shard != "" {
+			b.Labels = map[string]string{v1alpha1.LabelShard: shard}
+		}
+		if by != "" {
+			b.Status.Bridge = &v1alpha1.BridgeStatus{Shard: by}
+		}
+		return b
+	}
+	first, second, moving := binding("first", "", "default"), binding("second", "b", ""), binding("moving", "b", "default")
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(first, second, moving).WithStatusSubresource(first).Build()
+	numbers := prometheus.NewRegistry()
+	s, err := New(c, nil, numbers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+	s.Now = func() time.Time { return now }
+	both := leases{"gitbind-gitbridge": true, "gitbind-gitbridge-b": true}
+	one := leases{"gitbind-gitbridge": true}
+	for _, step := range []struct {
+		name   string
+		after  time.Duration
+		leases leases
+		want   map[string]string
+	}{
+		{"all run", 0, both, nil},
+		{"they go on", renewalTimeout, both, nil},
+		{"a Lease is free", time.Second, one, nil},
+		{"a standby takes it", standbyTimeout - time.Second, both, nil},
+		{"it is free again", time.Second, one, nil},
+		{"nobody takes it", standbyTimeout, one, map[string]string{"second": "NoBridge", "moving": "NoBridge"}},
+		{"the API server does not answer", time.Second, nil, map[string]string{"second": "NoBridge", "moving": "NoBridge"}},
+		{"the backend starts again", time.Second, both, map[string]string{"second": "NoBridge", "moving": "NoBridge"}},
+		{"it sees that it is free still", time.Second, one, map[string]string{"second": "NoBridge", "moving": "NoBridge"}},
+		{"somebody takes it, and nobody hands over", handOverTimeout, both, map[string]string{"moving": "NotHandedOver"}},
+		{"the backend starts again", time.Second, both, map[string]string{"moving": "NotHandedOver"}},
+		{"it goes on", renewalTimeout, both, map[string]string{"moving": "NotHandedOver"}},
+	} {
+		now = now.Add(step.after)
+		if step.name == "the backend starts again" {
+			numbers = prometheus.NewRegistry()
+			if s, err = New(c, nil, numbers); err != nil {
+				t.Fatal(err)
+			}
+			s.Now = func() time.Time { return now }
+		}
+		s.Leases = step.leases
+		s.look(t.Context())
+		for _, name := range []string{"first", "second", "moving"} {
+			var b v1alpha1.ClusterBinding
+			if err := c.Get(t.Context(), client.ObjectKey{Name: name}, &b); err != nil {
+				t.Fatal(err)
+			}
+			got := ""
+			if condition := meta.FindStatusCondition(b.Status.Conditions, v1alpha1.ConditionUnattended); condition != nil {
+				got = condition.Reason
+				if !strings.Contains(condition.Message, "shard b") {
+					t.Errorf("%s: %s", step.name, condition.Message)
+				}
+			}
+			if got != step.want[name] {
+				t.Errorf("%s: %s says %q, want %q", step.name, name, got, step.want[name])
+			}
+		}
+		if got := running(t, numbers, "b"); step.leases != nil && (got == 1) != step.leases["gitbind-gitbridge-b"] {
+			t.Errorf("%s: the metric says %v", step.name, got)
+		}
+	}
+}
+
+// running is what the metric says of a shard.
+func running(t *testing.T, from prometheus.Gatherer, shard string) float64 {
+	t.Helper()
+	families, err := from.Gather()
+	if err != nil || len(families) != 1 {
+		t.Fatalf("%v, %v", families, err)
+	}
+	for _, m := range families[0].GetMetric() {
+		if m.GetLabel()[0].GetValue() == shard {
+			return m.GetGauge().GetValue()
+		}
+	}
+	t.Fatalf("it says nothing of shard %s", shard)
+	return 0
+}

@@ -1,0 +1,137 @@
+package claimcache
+
+import (
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"gitbind.dev/gitbridge/informers"
+	"gitbind.dev/gitbridge/internal/tenant"
+)
+
+// kind is one that is watched. Its objects are listed again when an app cluster joins
+// the shard that has some already: current is used until next is there.
+type kind struct {
+	binding       string
+	resource      schema.GroupVersionResource
+	current, next *listing
+}
+
+// listing is one list of a kind's objects, with what became of them since.
+type listing struct {
+	informer toolscache.SharedIndexInformer
+	objects  toolscache.Store
+	synced   <-chan struct{}
+	// late is closed when it takes longer than it should: nobody waits any more.
+	late chan struct{}
+	stop func()
+	// began is at which moment the shard's members were those whose objects are in it.
+	// With are those who joined later, each at a moment, and had nothing then. At tidied
+	// it was looked whether anything is in it of those who left.
+	began, tidied int64
+	with          map[string]int64
+	// before is the listing in whose place this one comes: what is the same in it was told.
+	before atomic.Pointer[listing]
+}
+
+func (l *listing) isSynced() bool {
+	select {
+	case <-l.synced:
+		return true
+	default:
+		return false
+	}
+}
+
+// includes reports whether all objects are in it of an app cluster that joined at a
+// moment.
+func (l *listing) includes(clusterID string, joined int64) bool {
+	return joined <= l.began || l.with[clusterID] == joined
+}
+
+// settle has the next listing take the place of the current one, once it is there.
+func (k *kind) settle() {
+	if k.next == nil || !k.next.isSynced() {
+		return
+	}
+	if k.current.stop != nil {
+		k.current.stop()
+	}
+	k.current, k.next = k.next, nil
+	k.current.before.Store(nil)
+}
+
+// has reports whether objects of an app cluster are kept: what it had before it left and
+// joined again.
+func (k *kind) has(clusterID string) bool {
+	return k.any(func(c *cachedObject) bool { return c.cluster() == clusterID })
+}
+
+// hasOthers reports whether objects are kept of clusters that are no members.
+func (k *kind) hasOthers(m Members) bool {
+	return k.any(func(c *cachedObject) bool { return !isKept(m, c.Namespace, c.cluster()) })
+}
+
+func (k *kind) any(is func(*cachedObject) bool) bool {
+	for _, object := range k.current.objects.List() {
+		if c, ok := object.(*cachedObject); ok && is(c) {
+			return true
+		}
+	}
+	return false
+}
+
+// syncTime is how long to wait for the first list of a kind.
+const syncTime = 10 * time.Second
+
+// list begins to list a kind. The caller holds o.mu.
+func (o *Objects) list(k *kind) (*listing, error) {
+	// Who joins from now on may be missing in it.
+	began, _ := o.members.Moment()
+	informer, err := informers.New(o.config, k.resource, o.selector, o.decode)
+	if err != nil {
+		return nil, err
+	}
+	l := &listing{informer: informer, objects: informer.GetStore(), late: make(chan struct{}), began: began, with: map[string]int64{}}
+	l.before.Store(k.current)
+	tell := func(object any, now bool) {
+		if tombstone, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
+			object = tombstone.Obj
+		}
+		c, ok := object.(*cachedObject)
+		if !ok || !now && l.before.Load().isSame(c) {
+			return
+		}
+		if id, key, ok := tenant.Origin(k.binding, c.Namespace, c.Name, c.GetLabels()); ok {
+			o.changed(id, key, now)
+		}
+	}
+	told, err := informer.AddEventHandler(toolscache.ResourceEventHandlerDetailedFuncs{
+		AddFunc:    func(u any, initial bool) { tell(u, !initial) },
+		UpdateFunc: func(_, u any) { tell(u, true) },
+		DeleteFunc: func(u any) { tell(u, true) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	l.synced = told.HasSyncedChecker().Done()
+	time.AfterFunc(syncTime, func() { close(l.late) })
+	if o.run != nil {
+		o.run(l)
+	} else {
+		o.waiting = append(o.waiting, l)
+	}
+	return l, nil
+}
+
+// isSame reports whether an object is in a listing as it is: that was told.
+func (l *listing) isSame(c *cachedObject) bool {
+	if l == nil {
+		return false
+	}
+	object, ok, err := l.objects.GetByKey(c.Namespace + "/" + c.Name)
+	known, isObject := object.(*cachedObject)
+	return err == nil && ok && isObject && known.UID == c.UID && known.ResourceVersion == c.ResourceVersion
+}

@@ -1,0 +1,259 @@
+package claimcache
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+
+	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/internal/tenant"
+)
+
+// members are app clusters that join and leave.
+type members struct {
+	mu           sync.Mutex
+	joined       map[string]int64
+	moment, left int64
+}
+
+func newMembers(ids ...string) *members {
+	m := &members{joined: map[string]int64{}}
+	for _, id := range ids {
+		m.join(id)
+	}
+	return m
+}
+
+func (m *members) join(id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.moment++
+	m.joined[id] = m.moment
+}
+
+func (m *members) leave(id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.moment++
+	m.left = m.moment
+	delete(m.joined, id)
+}
+
+func (m *members) Known() <-chan struct{} {
+	known := make(chan struct{})
+	close(known)
+	return known
+}
+
+func (m *members) Has(id string) bool {
+	_, ok := m.Joined(id)
+	return ok
+}
+
+func (m *members) HasNamespace(namespace string) bool {
+	id, _, _ := strings.Cut(strings.TrimPrefix(namespace, "gb-"), "-")
+	return m.Has(id)
+}
+
+func (m *members) Joined(id string) (int64, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	moment, ok := m.joined[id]
+	return moment, ok
+}
+
+func (m *members) Moment() (last, left int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.moment, m.left
+}
+
+// of is an object of a cluster's claim.
+func of(id, name string) *unstructured.Unstructured {
+	c, key := tenant.Cluster{ID: id}, contract.Key{Binding: binding, Namespace: "team-a", Name: name}
+	u := applied(0)
+	u.SetNamespace(c.ClaimNamespace(key.Namespace))
+	u.SetName(key.Name)
+	u.SetLabels(c.Labels(key))
+	return u
+}
+
+// plane is an API server with objects that do not change while they are watched. It
+// counts how often all were listed.
+type plane struct {
+	mu      sync.Mutex
+	objects []*unstructured.Unstructured
+	lists   atomic.Int32
+}
+
+func (p *plane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	objects := slices.Clone(p.objects)
+	p.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	if r.URL.Query().Get("watch") == "" {
+		list := unstructured.UnstructuredList{Object: map[string]any{"apiVersion": "anynines.com/v1", "kind": "PostgresqlInstanceList"}}
+		_, id, _ := strings.Cut(r.URL.Query().Get("labelSelector"), "=")
+		for _, u := range objects {
+			if u.GetLabels()[tenant.ClusterLabel] == id {
+				list.Items = append(list.Items, *u)
+			}
+		}
+		_ = json.NewEncoder(w).Encode(&list)
+		return
+	}
+	p.lists.Add(1)
+	for _, u := range objects {
+		data, _ := json.Marshal(u)
+		fmt.Fprintf(w, `{"type":"ADDED","object":%s}`+"\n", data)
+	}
+	fmt.Fprint(w, `{"type":"BOOKMARK","object":{"apiVersion":"anynines.com/v1","kind":"PostgresqlInstance","metadata":{"annotations":{"`+metav1.InitialEventsAnnotationKey+`":"true"},"resourceVersion":"1000000"}}}`+"\n")
+	w.(http.Flusher).Flush()
+	<-r.Context().Done()
+}
+
+func (p *plane) add(u *unstructured.Unstructured) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.objects = append(p.objects, u)
+}
+
+func (p *plane) remove(u *unstructured.Unstructured) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.objects = slices.DeleteFunc(p.objects, func(o *unstructured.Unstructured) bool { return o == u })
+}
+
+// watching is a cache of a plane's objects.
+func watching(t *testing.T, p *plane, m Members, changed func(string, contract.Key, bool)) *Objects {
+	t.Helper()
+	server := httptest.NewServer(p)
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	objects, err := New(&rest.Config{Host: server.URL}, m, changed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = objects.Start(t.Context()) }()
+	return objects
+}
+
+// kept are the objects in the store, as namespace/name.
+func (o *Objects) kept() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	k := o.kinds[gvk]
+	k.settle()
+	keys := k.current.objects.ListKeys()
+	slices.Sort(keys)
+	return keys
+}
+
+func (o *Objects) want(t *testing.T, keys ...string) {
+	t.Helper()
+	slices.Sort(keys)
+	deadline := time.Now().Add(10 * time.Second)
+	for got := o.kept(); !slices.Equal(got, keys); got = o.kept() {
+		if time.Now().After(deadline) {
+			t.Fatalf("kept are %v, want %v", got, keys)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func TestAShardKeepsTheObjectsOfItsOwnClustersOnly(t *testing.T) {
+	t.Parallel()
+	relabelled := of("ours", "relabelled")
+	relabelled.SetLabels(map[string]string{tenant.ClusterLabel: "theirs"})
+	p, m := &plane{objects: []*unstructured.Unstructured{of("ours", "a"), of("theirs", "b"), relabelled}}, newMembers("ours")
+	told := make(chan string, 100)
+	o := watching(t, p, m, func(id string, key contract.Key, _ bool) { told <- id + " " + key.Name })
+	watch := func(id string) {
+		t.Helper()
+		if err := o.Watch(t.Context(), gvk, binding, id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := o.Watch(t.Context(), gvk, binding, "theirs"); err == nil {
+		t.Error("the objects of another shard's cluster can be asked for")
+	}
+	watch("ours")
+	o.want(t, "gb-ours-team-a/a", "gb-ours-team-a/relabelled")
+
+	// A cluster that is new has nothing that could be missing.
+	m.join("new")
+	watch("new")
+	if n := p.lists.Load(); n != 1 {
+		t.Errorf("all was listed %d times", n)
+	}
+
+	// One that another shard had comes with its objects.
+	m.join("theirs")
+	watch("theirs")
+	if u, err := o.Get(gvk, "gb-theirs-team-a", "b"); u == nil || err != nil {
+		t.Errorf("what came with a cluster is not there: %v", err)
+	}
+	o.want(t, "gb-ours-team-a/a", "gb-ours-team-a/relabelled", "gb-theirs-team-a/b")
+	watch("ours")
+	watch("theirs")
+	if n := p.lists.Load(); n != 2 {
+		t.Errorf("all was listed %d times, want once more for the one that came", n)
+	}
+
+	// It leaves, and what it had is dropped.
+	m.leave("theirs")
+	o.tidy()
+	o.want(t, "gb-ours-team-a/a", "gb-ours-team-a/relabelled")
+
+	got := map[string]int{}
+	for len(told) > 0 {
+		got[<-told]++
+	}
+	if got["ours a"] != 1 || got["theirs b"] != 1 {
+		t.Errorf("told %v, want each once: a list that has what was known tells nothing", got)
+	}
+}
+
+// What a cluster lost while it was another shard's is not there when it comes back.
+func TestAClusterThatComesBackHasNothingOfBefore(t *testing.T) {
+	t.Parallel()
+	gone := of("moves", "gone")
+	p, m := &plane{objects: []*unstructured.Unstructured{gone}}, newMembers("moves", "stays")
+	o := watching(t, p, m, func(string, contract.Key, bool) {})
+	if err := o.Watch(t.Context(), gvk, binding, "moves"); err != nil {
+		t.Fatal(err)
+	}
+	o.want(t, "gb-moves-team-a/gone")
+	m.leave("moves")
+	p.remove(gone)
+	m.join("moves")
+	if err := o.Watch(t.Context(), gvk, binding, "moves"); err != nil {
+		t.Fatal(err)
+	}
+	if u, err := o.Get(gvk, "gb-moves-team-a", "gone"); u != nil || err != nil {
+		t.Errorf("it is still there: %v, %v", u, err)
+	}
+	// And what it got meanwhile is.
+	m.leave("moves")
+	p.add(of("moves", "new"))
+	m.join("moves")
+	if err := o.Watch(t.Context(), gvk, binding, "moves"); err != nil {
+		t.Fatal(err)
+	}
+	if u, err := o.Get(gvk, "gb-moves-team-a", "new"); u == nil || err != nil {
+		t.Errorf("it is not there: %v", err)
+	}
+}

@@ -1,0 +1,95 @@
+package clusterbinding
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
+)
+
+// Leases are those of other processes.
+type Leases interface {
+	// Free sees to it that nobody holds one, and can hold it again without beginning anew;
+	// it reports false as long as somebody does.
+	Free(ctx context.Context, w client.Writer, namespace, name string) (bool, error)
+}
+
+// handOver ends the following of an app cluster that belongs to another shard by now, and
+// then lets that one begin.
+func (r *Reconciler) handOver(ctx context.Context, b *v1alpha1.ClusterBinding) error {
+	r.stop(b.Name)
+	if b.FollowedBy() != r.Shard {
+		return nil
+	}
+	var live v1alpha1.ClusterBinding
+	if err := r.Server.Get(ctx, client.ObjectKeyFromObject(b), &live); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	to := live.Shard()
+	if live.FollowedBy() != r.Shard || to == r.Shard {
+		return nil
+	}
+	if err := r.give(ctx, &live, to); err != nil {
+		return fmt.Errorf("hand over to shard %s: %w", to, err)
+	}
+	ctrl.LoggerFrom(ctx).Info("Handed over", "cluster", b.Name, "to", to)
+	return nil
+}
+
+// errNotOurs says that the shard that followed an app cluster may still write for it, or
+// that it belongs to another one by now.
+var errNotOurs = errors.New("the app cluster is another shard's")
+
+// handOverInterval is between two looks whether a cluster was handed over. Its
+// ClusterBinding tells that; that the other shard's Lease ran out, nothing does.
+const handOverInterval = time.Second
+
+// take has an app cluster followed by this shard, and gives its ClusterBinding as it is
+// then. From then on, no other bridge writes for it: the one of the shard before has written
+// that it stopped, or has lost its Lease, without which it writes nothing and ends.
+// Within a shard the Lease alone decides.
+func (r *Reconciler) take(ctx context.Context, b *v1alpha1.ClusterBinding) (*v1alpha1.ClusterBinding, error) {
+	var live v1alpha1.ClusterBinding
+	if err := r.Server.Get(ctx, client.ObjectKeyFromObject(b), &live); err != nil {
+		return nil, fmt.Errorf("get ClusterBinding: %w", err)
+	}
+	by := live.FollowedBy()
+	switch {
+	case live.UID != b.UID, live.Shard() != r.Shard:
+		return nil, errNotOurs
+	case by == "", by == r.Shard:
+	default:
+		// The binding was read before: who takes that Lease later sees that it is not theirs.
+		free, err := r.Leases.Free(ctx, r.Client, v1alpha1.SystemNamespace, v1alpha1.ShardLease(by))
+		if err != nil {
+			return nil, fmt.Errorf("take over from shard %s: %w", by, err)
+		}
+		if !free {
+			ctrl.LoggerFrom(ctx).V(1).Info("Waiting to be handed over", "cluster", b.Name, "from", by)
+			return nil, errNotOurs
+		}
+		ctrl.LoggerFrom(ctx).Info("Taking over, as no bridge of its shard runs", "cluster", b.Name, "from", by)
+	}
+	if live.Status.Bridge != nil && live.Status.Bridge.Shard == r.Shard {
+		return &live, nil
+	}
+	if err := r.give(ctx, &live, r.Shard); err != nil {
+		return nil, fmt.Errorf("take: %w", err)
+	}
+	if err := r.Server.Get(ctx, client.ObjectKeyFromObject(b), &live); err != nil {
+		return nil, fmt.Errorf("get ClusterBinding: %w", err)
+	}
+	return &live, nil
+}
+
+// give writes which shard is to follow an app cluster, on exactly what was read, and
+// nothing else.
+func (r *Reconciler) give(ctx context.Context, b *v1alpha1.ClusterBinding, shard string) error {
+	s := newStatus(r.Client, r.Server, b, shard)
+	return part.Write(ctx, r.Client, b, s.want(b, s.checkpoint, s.said))
+}

@@ -1,0 +1,87 @@
+package lease
+
+import (
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+)
+
+// The clock of the holder is an hour off: what counts is since when it is seen.
+func TestALeaseIsHeldUntilItWasSeenUnchangedForItsDuration(t *testing.T) {
+	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+	l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "l"}, Spec: coordinationv1.LeaseSpec{
+		HolderIdentity: ptr.To("a"), LeaseDurationSeconds: ptr.To[int32](4), RenewTime: ptr.To(metav1.NewMicroTime(now.Add(-time.Hour))),
+	}}
+	c := fake.NewClientBuilder().WithObjects(l).Build()
+	o := &Observer{Server: c, Now: func() time.Time { return now }}
+	want := func(what string, want bool) {
+		t.Helper()
+		if got, err := o.Held(t.Context(), "ns", "l"); err != nil || got != want {
+			t.Errorf("%s: held %v, %v", what, got, err)
+		}
+	}
+	update := func() {
+		t.Helper()
+		if err := c.Update(t.Context(), l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want("at first sight", true)
+	now = now.Add(3 * time.Second)
+	want("before it may be taken", true)
+	l.Spec.RenewTime.Time = l.Spec.RenewTime.Add(3 * time.Second)
+	update()
+	now = now.Add(3 * time.Second)
+	want("renewed", true)
+	now = now.Add(4 * time.Second)
+	want("not renewed any more", false)
+	renewed := l.DeepCopy()
+	if free, err := o.Free(t.Context(), c, "ns", "l"); err != nil || free {
+		t.Errorf("it is taken away before those who stand by can take it: %v", err)
+	}
+	now = now.Add(standbyTime)
+	if free, err := o.Free(t.Context(), c, "ns", "l"); err != nil || !free {
+		t.Errorf("it cannot be taken away: %v", err)
+	}
+	want("taken away", false)
+	if free, err := o.Free(t.Context(), c, "ns", "l"); err != nil || !free {
+		t.Errorf("it can be taken away once only: %v", err)
+	}
+	if err := c.Update(t.Context(), renewed); !apierrors.IsConflict(err) {
+		t.Errorf("who had it can renew it: %v", err)
+	}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(l), l); err != nil || holderOf(l) == "" {
+		t.Errorf("it looks as if it was released, so that who had it takes it again and goes on: %v", err)
+	}
+	l.Spec.HolderIdentity = ptr.To("b")
+	update()
+	want("taken by another", true)
+	if free, err := o.Free(t.Context(), c, "ns", "l"); err != nil || free {
+		t.Errorf("it is taken away from who renews it: %v", err)
+	}
+	l.Spec.HolderIdentity = ptr.To("")
+	update()
+	want("released", false)
+	if err := c.Delete(t.Context(), l); err != nil {
+		t.Fatal(err)
+	}
+	want("not there", true)
+	now = now.Add(Default().Duration)
+	want("not there for as long as Leases last", false)
+	now = now.Add(standbyTime)
+	if free, err := o.Free(t.Context(), c, "ns", "l"); err != nil || !free {
+		t.Errorf("who did without can take it: %v", err)
+	}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(l), l); err != nil {
+		t.Fatal(err)
+	}
+	l.Spec.HolderIdentity = ptr.To("c")
+	update()
+	want("made", true)
+}

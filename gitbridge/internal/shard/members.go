@@ -40,14 +40,7 @@ func Watch(ctx context.Context, objects cache.Cache, shard string) (*Members, er
 	handler, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    put,
 		UpdateFunc: func(_, object any) { put(object) },
-		DeleteFunc: func(object any) {
-			if gone, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
-				object = gone.Obj
-			}
-			if b, ok := object.(*v1alpha1.ClusterBinding); ok {
-				m.put(b.Name, false)
-			}
-		},
+		// One that is deleted did not leave: its objects may be there for longer.
 	})
 	if err != nil {
 		return nil, fmt.Errorf("watch ClusterBindings: %w", err)

@@ -36,11 +36,18 @@ type Shards struct {
 	shards  map[string]leased
 	// waiting is since when a cluster waits to be handed over, by its name.
 	waiting map[string]time.Time
+	// isElected is whether a bridge of the default shard was seen to renew its Lease. One
+	// that runs with --leader-elect=false has none.
+	isElected bool
 }
 
-// leased is a shard's Lease: since when it is looked at, and since when nobody holds it,
-// zero when somebody does.
-type leased struct{ since, free time.Time }
+// leased is a shard's Lease: since when it is looked at, or was seen to be taken, and
+// since when nobody holds it, zero when somebody does.
+type leased struct {
+	since, free time.Time
+	// taken is whether it was seen that somebody took it.
+	taken bool
+}
 
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=gitbind-system,resources=leases,verbs=get
 
@@ -84,6 +91,11 @@ func (s *Shards) look(ctx context.Context) {
 		if _, ok := known[shard]; !ok {
 			known[shard] = s.lookAt(ctx, shard)
 		}
+	}
+	if _, ok := known[v1alpha1.DefaultShard]; ok && len(known) == 1 && !s.isElected {
+		// Whether the only bridge runs is not known. What was said stays.
+		known[v1alpha1.DefaultShard] = false
+		s.running.DeleteLabelValues(v1alpha1.DefaultShard)
 	}
 	for shard := range s.shards {
 		if _, ok := known[shard]; !ok {
@@ -141,8 +153,7 @@ func (s *Shards) lookAt(ctx context.Context, shard string) bool {
 	case !ok:
 		l.since = s.Now()
 	case !l.free.IsZero():
-		// That it is not free any more was seen.
-		l = leased{}
+		l = leased{since: s.Now(), taken: true}
 	}
 	if !held {
 		running = 0
@@ -150,7 +161,9 @@ func (s *Shards) lookAt(ctx context.Context, shard string) bool {
 	s.shards[shard] = l
 	s.running.WithLabelValues(shard).Set(running)
 	if held {
-		return s.Now().Sub(l.since) >= renewalTimeout
+		isRenewed := s.Now().Sub(l.since) >= renewalTimeout
+		s.isElected = s.isElected || isRenewed && shard == v1alpha1.DefaultShard
+		return isRenewed || l.taken
 	}
 	return s.Now().Sub(l.free) >= standbyTimeout
 }

@@ -51,16 +51,36 @@ func (l *listing) includes(clusterID string, joined int64) bool {
 	return joined <= l.began || l.with[clusterID] == joined
 }
 
-// settle has the next listing take the place of the current one, once it is there.
-func (k *kind) settle() {
+// settle has the next listing of a kind take the place of the current one, once it is
+// there. The caller holds o.mu.
+func (o *Objects) settle(k *kind) {
 	if k.next == nil || !k.next.isSynced() {
 		return
 	}
-	if k.current.stop != nil {
-		k.current.stop()
+	before := k.current
+	if before.stop != nil {
+		before.stop()
 	}
 	k.current, k.next = k.next, nil
 	k.current.before.Store(nil)
+	// The watch that ends may not have told of all that was deleted, and the new one knows
+	// nothing of it.
+	for _, object := range before.objects.List() {
+		c, ok := object.(*cachedObject)
+		if !ok || !isKept(o.members, c.Namespace, c.cluster()) {
+			continue
+		}
+		if _, isThere, err := k.current.objects.GetByKey(c.Namespace + "/" + c.Name); err == nil && !isThere {
+			o.tell(k, c, true)
+		}
+	}
+}
+
+// tell has a claim looked at whose object changed.
+func (o *Objects) tell(k *kind, c *cachedObject, now bool) {
+	if id, key, ok := tenant.Origin(k.binding, c.Namespace, c.Name, c.GetLabels()); ok {
+		o.changed(id, key, now)
+	}
 }
 
 // has reports whether objects of an app cluster are kept: what it had before it left and
@@ -104,9 +124,7 @@ func (o *Objects) list(k *kind) (*listing, error) {
 		if !ok || !now && l.before.Load().isSame(c) {
 			return
 		}
-		if id, key, ok := tenant.Origin(k.binding, c.Namespace, c.Name, c.GetLabels()); ok {
-			o.changed(id, key, now)
-		}
+		o.tell(k, c, now)
 	}
 	told, err := informer.AddEventHandler(toolscache.ResourceEventHandlerDetailedFuncs{
 		AddFunc:    func(u any, initial bool) { tell(u, !initial) },

@@ -81,10 +81,12 @@ func (r *Reconciler) take(ctx context.Context, b *v1alpha1.ClusterBinding) (*v1a
 	if err := r.give(ctx, &live, r.Shard); err != nil {
 		return nil, fmt.Errorf("take: %w", err)
 	}
-	if err := r.Server.Get(ctx, client.ObjectKeyFromObject(b), &live); err != nil {
+	// Reading into what is filled would keep labels that were removed.
+	var written v1alpha1.ClusterBinding
+	if err := r.Server.Get(ctx, client.ObjectKeyFromObject(b), &written); err != nil {
 		return nil, fmt.Errorf("get ClusterBinding: %w", err)
 	}
-	return &live, nil
+	return &written, nil
 }
 
 // give writes which shard is to follow an app cluster, on exactly what was read, and

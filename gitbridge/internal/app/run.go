@@ -100,7 +100,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, sessions *
 		return err
 	}
 	bindings := &clusterbinding.Reconciler{
-		Client: mgr.GetClient(), Server: mgr.GetAPIReader(), Shard: o.Shard, Leases: &lease.Observer{Server: mgr.GetAPIReader(), Now: time.Now}, BackendURL: o.BackendURL, RootCAs: roots,
+		Client: mgr.GetClient(), Server: mgr.GetAPIReader(), Shard: o.Shard, Leases: &lease.Observer{Server: mgr.GetAPIReader(), Now: time.Now, Options: o.Lease}, BackendURL: o.BackendURL, RootCAs: roots,
 		Sessions: sessions, Claims: claims.of, SigningKey: signing.Public, Guard: elected.Guard, Metrics: numbers, Now: o.Now,
 		History: o.StatusHistory, Recorder: mgr.GetEventRecorder("gitbridge"),
 		Began: func(s *session.Session) { go exports.Began(ctx, s) },

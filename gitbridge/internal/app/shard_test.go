@@ -48,6 +48,14 @@ func TestShards(test *testing.T) {
 		w.Logf("moved to shard %s, and what is ordered there has arrived, in %s", shard, time.Since(began).Round(10*time.Millisecond))
 	}
 
+	// A name of which no bridge runs changes nothing.
+	moves.move("misspelt")
+	loads[0].more(3)
+	if by := moves.clusterBinding().FollowedBy(); by != v1alpha1.DefaultShard {
+		w.Errorf("it was handed over to shard %s, which nobody runs", by)
+	}
+	moves.move(v1alpha1.DefaultShard)
+
 	// While a bridge that does not answer has its Lease, it may go on at any time.
 	w.must(second.Signal(syscall.SIGSTOP))
 	stays.move(v1alpha1.DefaultShard)

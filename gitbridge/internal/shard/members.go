@@ -15,7 +15,8 @@ import (
 	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
-// Members are the app clusters of one shard, as their ClusterBindings' labels say.
+// Members are the app clusters of one shard: those that are to be followed by it, and
+// those that still are.
 type Members struct {
 	known <-chan struct{}
 
@@ -35,7 +36,7 @@ func Watch(ctx context.Context, objects cache.Cache, shard string, joined func(c
 		return nil, fmt.Errorf("watch ClusterBindings: %w", err)
 	}
 	put := func(object any) {
-		if b, ok := object.(*v1alpha1.ClusterBinding); ok && m.put(b.Name, b.Shard() == shard) {
+		if b, ok := object.(*v1alpha1.ClusterBinding); ok && m.put(b.Name, b.Shard() == shard || b.FollowedBy() == shard) {
 			joined(b.Name)
 		}
 	}

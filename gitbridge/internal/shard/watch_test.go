@@ -72,3 +72,22 @@ func TestItIsToldEachTimeThatAClusterJoins(t *testing.T) {
 		t.Errorf("it is told %d times, want 2", told)
 	}
 }
+
+// Until it is handed over, it is still followed here.
+func TestAClusterIsAMemberWhileItsBridgeFollowsIt(t *testing.T) {
+	m, events := watched(t, func(string) {})
+	b := labelled("b")
+	followed := labelled("a")
+	followed.Status.Bridge = &v1alpha1.BridgeStatus{Shard: "b"}
+	events.Add(b)
+	events.Update(b, followed)
+	if _, left := m.Moment(); !m.Has("moves") || left != 0 {
+		t.Errorf("it is a member: %t; somebody left at %d", m.Has("moves"), left)
+	}
+	handed := labelled("a")
+	handed.Status.Bridge = &v1alpha1.BridgeStatus{Shard: "a"}
+	events.Update(followed, handed)
+	if _, left := m.Moment(); m.Has("moves") || left == 0 {
+		t.Errorf("it is a member after it was handed over: %t; somebody left at %d", m.Has("moves"), left)
+	}
+}

@@ -14,9 +14,26 @@ import (
 
 // Leases are those of other processes.
 type Leases interface {
-	// Free sees to it that nobody holds one, and can hold it again without beginning anew;
-	// it reports false as long as somebody does.
+	// Held reports whether somebody may hold a Lease, as it was a moment ago.
+	Held(ctx context.Context, namespace, name string) (bool, error)
+	// Runs reports whether somebody was seen to take or renew a Lease, and holds it.
+	Runs(ctx context.Context, namespace, name string) (bool, error)
+	// Free sees to it that nobody holds a Lease, and that who held it cannot go on with
+	// it. It reports false as long as somebody may hold it.
 	Free(ctx context.Context, w client.Writer, namespace, name string) (bool, error)
+}
+
+// keeps reports whether an app cluster that is to be another shard's is followed here still:
+// until a bridge of that one runs, as its name may be misspelt.
+func (r *Reconciler) keeps(ctx context.Context, b *v1alpha1.ClusterBinding) (bool, error) {
+	if b.FollowedBy() != r.Shard {
+		return false, nil
+	}
+	runs, err := r.Leases.Runs(ctx, v1alpha1.SystemNamespace, v1alpha1.ShardLease(b.Shard()))
+	if err != nil {
+		return false, fmt.Errorf("hand over to shard %s: %w", b.Shard(), err)
+	}
+	return !runs, nil
 }
 
 // handOver ends the following of an app cluster that belongs to another shard by now, and
@@ -34,7 +51,7 @@ func (r *Reconciler) handOver(ctx context.Context, b *v1alpha1.ClusterBinding) e
 	if live.FollowedBy() != r.Shard || to == r.Shard {
 		return nil
 	}
-	if err := r.give(ctx, &live, to); err != nil {
+	if err := r.writeFollower(ctx, &live, to); err != nil {
 		return fmt.Errorf("hand over to shard %s: %w", to, err)
 	}
 	ctrl.LoggerFrom(ctx).Info("Handed over", "cluster", b.Name, "to", to)
@@ -49,18 +66,27 @@ var errNotOurs = errors.New("the app cluster is another shard's")
 // ClusterBinding tells that; that the other shard's Lease ran out, nothing does.
 const handOverInterval = time.Second
 
-// take has an app cluster followed by this shard, and gives its ClusterBinding as it is
+// take has an app cluster followed by this shard, and returns its ClusterBinding as it is
 // then. From then on, no other bridge writes for it: the one of the shard before has written
 // that it stopped, or has lost its Lease, without which it writes nothing and ends.
 // Within a shard the Lease alone decides.
 func (r *Reconciler) take(ctx context.Context, b *v1alpha1.ClusterBinding) (*v1alpha1.ClusterBinding, error) {
+	if by := b.FollowedBy(); by != "" && by != r.Shard {
+		// Many may wait for that shard: they ask the API server for no more than its Lease.
+		switch held, err := r.Leases.Held(ctx, v1alpha1.SystemNamespace, v1alpha1.ShardLease(by)); {
+		case err != nil:
+			return nil, fmt.Errorf("take over from shard %s: %w", by, err)
+		case held:
+			return nil, errNotOurs
+		}
+	}
 	var live v1alpha1.ClusterBinding
 	if err := r.Server.Get(ctx, client.ObjectKeyFromObject(b), &live); err != nil {
 		return nil, fmt.Errorf("get ClusterBinding: %w", err)
 	}
 	by := live.FollowedBy()
 	switch {
-	case live.UID != b.UID, live.Shard() != r.Shard:
+	case live.UID != b.UID, live.Shard() != b.Shard(), live.Shard() != r.Shard && by != r.Shard:
 		return nil, errNotOurs
 	case by == "", by == r.Shard:
 	default:
@@ -78,7 +104,7 @@ func (r *Reconciler) take(ctx context.Context, b *v1alpha1.ClusterBinding) (*v1a
 	if live.Status.Bridge != nil && live.Status.Bridge.Shard == r.Shard {
 		return &live, nil
 	}
-	if err := r.give(ctx, &live, r.Shard); err != nil {
+	if err := r.writeFollower(ctx, &live, r.Shard); err != nil {
 		return nil, fmt.Errorf("take: %w", err)
 	}
 	// Reading into what is filled would keep labels that were removed.
@@ -89,9 +115,9 @@ func (r *Reconciler) take(ctx context.Context, b *v1alpha1.ClusterBinding) (*v1a
 	return &written, nil
 }
 
-// give writes which shard is to follow an app cluster, on exactly what was read, and
-// nothing else.
-func (r *Reconciler) give(ctx context.Context, b *v1alpha1.ClusterBinding, shard string) error {
+// writeFollower writes which shard is to follow an app cluster, on exactly what was read,
+// and nothing else.
+func (r *Reconciler) writeFollower(ctx context.Context, b *v1alpha1.ClusterBinding, shard string) error {
 	s := newStatus(r.Client, r.Server, b, shard)
 	return part.Write(ctx, r.Client, b, s.want(b, s.checkpoint, s.said))
 }

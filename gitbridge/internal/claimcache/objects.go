@@ -151,7 +151,7 @@ func (o *Objects) listingWith(ctx context.Context, of schema.GroupVersionKind, b
 		}
 		return l, l.includes(clusterID, joined), nil
 	}
-	k.current.with[clusterID] = joined
+	k.current.joinedEmpty[clusterID] = joined
 	return k.current, true, nil
 }
 

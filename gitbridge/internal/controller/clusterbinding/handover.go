@@ -58,9 +58,13 @@ func (r *Reconciler) handOver(ctx context.Context, b *v1alpha1.ClusterBinding) e
 	return nil
 }
 
-// errNotOurs says that the shard that followed an app cluster may still write for it, or
-// that it belongs to another one by now.
-var errNotOurs = errors.New("the app cluster is another shard's")
+var (
+	// errNotHandedOver says that the shard that followed an app cluster may still write for
+	// it.
+	errNotHandedOver = errors.New("another shard still follows the app cluster")
+	// errMoved says that an app cluster is another one, or another shard's, than was read.
+	errMoved = errors.New("the app cluster was moved or replaced")
+)
 
 // handOverInterval is between two looks whether a cluster was handed over. Its
 // ClusterBinding tells that; that the other shard's Lease ran out, nothing does.
@@ -77,7 +81,7 @@ func (r *Reconciler) take(ctx context.Context, b *v1alpha1.ClusterBinding) (*v1a
 		case err != nil:
 			return nil, fmt.Errorf("take over from shard %s: %w", by, err)
 		case held:
-			return nil, errNotOurs
+			return nil, errNotHandedOver
 		}
 	}
 	var live v1alpha1.ClusterBinding
@@ -87,7 +91,7 @@ func (r *Reconciler) take(ctx context.Context, b *v1alpha1.ClusterBinding) (*v1a
 	by := live.FollowedBy()
 	switch {
 	case live.UID != b.UID, live.Shard() != b.Shard(), live.Shard() != r.Shard && by != r.Shard:
-		return nil, errNotOurs
+		return nil, errMoved
 	case by == "", by == r.Shard:
 	default:
 		// The binding was read before: who takes that Lease later sees that it is not theirs.
@@ -97,7 +101,7 @@ func (r *Reconciler) take(ctx context.Context, b *v1alpha1.ClusterBinding) (*v1a
 		}
 		if !free {
 			ctrl.LoggerFrom(ctx).V(1).Info("Waiting to be handed over", "cluster", b.Name, "from", by)
-			return nil, errNotOurs
+			return nil, errNotHandedOver
 		}
 		ctrl.LoggerFrom(ctx).Info("Taking over, as no bridge of its shard runs", "cluster", b.Name, "from", by)
 	}

@@ -77,7 +77,7 @@ func TestAShardTakesOnlyWhatNoOtherMayWrite(t *testing.T) {
 			before := b.DeepCopy()
 			before.Labels = map[string]string{v1alpha1.LabelShard: c.me}
 			got, err := r.take(t.Context(), before)
-			if c.takes != (err == nil) || err != nil && !errors.Is(err, errNotOurs) {
+			if c.takes != (err == nil) || err != nil && !errors.Is(err, errNotHandedOver) && !errors.Is(err, errMoved) {
 				t.Fatalf("take: %v", err)
 			}
 			now := live(t, api, b)
@@ -135,7 +135,7 @@ func (silent) Get(context.Context, client.ObjectKey, client.Object, ...client.Ge
 func TestWhoWaitsToTakeAClusterReadsNoMoreThanTheLease(t *testing.T) {
 	api, b := labelled(t, "b", &v1alpha1.BridgeStatus{Shard: "a"})
 	r := &Reconciler{Client: api, Server: silent{}, Shard: "b", Leases: held{"gitbind-gitbridge-a": true}}
-	if _, err := r.take(t.Context(), b); !errors.Is(err, errNotOurs) {
+	if _, err := r.take(t.Context(), b); !errors.Is(err, errNotHandedOver) {
 		t.Errorf("take: %v", err)
 	}
 }

@@ -134,8 +134,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	f, err := r.follow(ctx, &b)
 	switch {
-	case errors.Is(err, errNotOurs):
+	case errors.Is(err, errNotHandedOver):
 		return ctrl.Result{RequeueAfter: handOverInterval}, nil
+	case errors.Is(err, errMoved):
+		// It comes again as it is now.
+		return ctrl.Result{}, nil
 	case err != nil:
 		return ctrl.Result{}, err
 	case f == nil:

@@ -5,6 +5,7 @@ package shard
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -31,7 +32,11 @@ type Shards struct {
 	Client client.Client
 	Leases Leases
 	Now    func() time.Time
+	// Given are shards that are looked at though they may have no clusters yet.
+	Given []string
 
+	// free are the shards of which no bridge runs, as the last look found.
+	free    atomic.Pointer[map[string]bool]
 	running *prometheus.GaugeVec
 	shards  map[string]leased
 	// waiting is since when a cluster waits to be handed over, by its name.
@@ -86,6 +91,9 @@ func (s *Shards) look(ctx context.Context) {
 		return
 	}
 	known, waiting := map[string]bool{}, map[string]time.Time{}
+	for _, shard := range s.Given {
+		known[shard] = s.lookAt(ctx, shard)
+	}
 	for i := range list.Items {
 		shard := list.Items[i].Shard()
 		if _, ok := known[shard]; !ok {
@@ -103,6 +111,11 @@ func (s *Shards) look(ctx context.Context) {
 			s.running.DeleteLabelValues(shard)
 		}
 	}
+	free := map[string]bool{}
+	for shard, isSure := range known {
+		free[shard] = isSure && !s.shards[shard].free.IsZero()
+	}
+	s.free.Store(&free)
 	for i := range list.Items {
 		cb := &list.Items[i]
 		f := facts{now: s.Now(), shard: cb.Shard(), by: cb.FollowedBy(), free: s.shards[cb.Shard()].free}
@@ -118,6 +131,12 @@ func (s *Shards) look(ctx context.Context) {
 		}
 	}
 	s.waiting = waiting
+}
+
+// IsFree reports whether no bridge of a shard runs, as far as is known.
+func (s *Shards) IsFree(shard string) bool {
+	free := s.free.Load()
+	return free != nil && (*free)[shard]
 }
 
 // waitingSince is when a cluster began to wait to be handed over. A backend that was

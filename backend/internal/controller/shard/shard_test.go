@@ -98,6 +98,9 @@ func TestAClusterThatNobodyFollowsSaysSo(t *testing.T) {
 				t.Errorf("%s: %s says %q, want %q", step.name, name, got, step.want[name])
 			}
 		}
+		if step.want["second"] == "NoBridge" && step.name == "nobody takes it" && (!s.IsFree("b") || s.IsFree("default")) {
+			t.Errorf("%s: new clusters get the other shard: %t, %t", step.name, s.IsFree("b"), s.IsFree("default"))
+		}
 		if got := running(t, numbers, "b"); step.leases != nil && (got == 1) != step.leases["gitbind-gitbridge-b"] {
 			t.Errorf("%s: the metric says %v", step.name, got)
 		}

@@ -77,7 +77,7 @@ func TestShards(test *testing.T) {
 	began := time.Now()
 	loads[0].more(3)
 	loads[1].more(3)
-	w.Logf("the standby has taken over after %s, with a Lease of 6s", time.Since(began).Round(10*time.Millisecond))
+	w.Logf("the standby has taken over after %s, with a Lease of 15s", time.Since(began).Round(10*time.Millisecond))
 
 	// A bridge that hangs is not waited for, and does not go on where it was.
 	w.must(standby.Signal(syscall.SIGSTOP))
@@ -114,7 +114,7 @@ func (w *world) startShard(shard, identity string) *env.Process {
 		Args: func(ports []int) []string {
 			return []string{
 				"--kubeconfig=" + kubeconfig, "--backend-url=" + w.host.Server.URL, "--workers=8", "--shard=" + shard,
-				"--lease-identity=" + identity, "--lease-duration=6s", "--lease-renew=5s", "--lease-retry=500ms",
+				"--lease-identity=" + identity, "--lease-duration=15s", "--lease-renew=12s", "--lease-retry=500ms",
 				fmt.Sprintf("--health-listen=127.0.0.1:%d", ports[0]),
 			}
 		},

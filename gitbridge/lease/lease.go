@@ -215,7 +215,14 @@ func (l *Lease) Update(ctx context.Context, record resourcelock.LeaderElectionRe
 		// sent.
 		l.mu.Lock()
 		l.until = time.Now()
+		holder := l.holder
 		l.mu.Unlock()
+		if holder != l.options.Identity {
+			// The election reads the Lease before it releases it, but does not look at
+			// who holds it: without this, a process that hung would free the Lease of
+			// its successor.
+			return fmt.Errorf("release lease %s: %q holds it", l.name(), holder)
+		}
 	}
 	began := time.Now()
 	return l.wrote(began, record, l.Interface.Update(ctx, record))

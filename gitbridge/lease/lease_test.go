@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
@@ -130,6 +131,53 @@ func TestNothingIsWrittenFromTheReleaseOn(t *testing.T) {
 	if err := l.Update(t.Context(), record("")); err != nil || l.Held() {
 		t.Errorf("released: %v, held: %t", err, l.Held())
 	}
+}
+
+// hanging is a lock in a cluster that stops answering once, for longer than a Lease
+// lasts; meanwhile another process takes the Lease.
+type hanging struct {
+	lock
+	updates int
+	hang    time.Duration
+}
+
+func (l *hanging) Identity() string   { return "me" }
+func (l *hanging) Describe() string   { return "ns/l" }
+func (l *hanging) RecordEvent(string) {}
+
+func (l *hanging) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record, raw := l.record, []byte(l.record.HolderIdentity)
+	return &record, raw, ctx.Err()
+}
+
+func (l *hanging) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+	if l.updates++; l.updates == 2 {
+		time.Sleep(l.hang)
+		l.record = record("another")
+		return errors.New("the object has been modified")
+	}
+	return l.lock.Update(ctx, r)
+}
+
+// With no holder, others would take the Lease for free while its holder works.
+func TestAProcessThatHungDoesNotReleaseTheLeaseOfItsSuccessor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := Default()
+		under := &hanging{hang: o.Duration + time.Second}
+		o.Identity = "me"
+		l := &Lease{Interface: under, options: o}
+		elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+			Lock: l, LeaseDuration: o.Duration, RenewDeadline: o.Renew, RetryPeriod: o.Retry, ReleaseOnCancel: true,
+			Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) {}, OnStoppedLeading: func() {}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		elector.Run(t.Context())
+		if under.record.HolderIdentity != "another" || l.Held() {
+			t.Errorf("%q holds the Lease, and this process thinks that it does: %t", under.record.HolderIdentity, l.Held())
+		}
+	})
 }
 
 func TestGuard(t *testing.T) {

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
 // The clock of the holder is an hour off: what counts is since when it is seen.
@@ -28,6 +30,7 @@ func TestALeaseIsHeldUntilItWasSeenUnchangedForItsDuration(t *testing.T) {
 	}
 	update := func() {
 		t.Helper()
+		now = now.Add(readInterval)
 		if err := c.Update(t.Context(), l); err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +48,7 @@ func TestALeaseIsHeldUntilItWasSeenUnchangedForItsDuration(t *testing.T) {
 	if free, err := o.Free(t.Context(), c, "ns", "l"); err != nil || free {
 		t.Errorf("it is taken away before those who stand by can take it: %v", err)
 	}
-	now = now.Add(standbyTime)
+	now = now.Add(o.standbyTime())
 	if free, err := o.Free(t.Context(), c, "ns", "l"); err != nil || !free {
 		t.Errorf("it cannot be taken away: %v", err)
 	}
@@ -71,10 +74,13 @@ func TestALeaseIsHeldUntilItWasSeenUnchangedForItsDuration(t *testing.T) {
 	if err := c.Delete(t.Context(), l); err != nil {
 		t.Fatal(err)
 	}
+	now = now.Add(readInterval)
 	want("not there", true)
+	now = now.Add(time.Hour)
+	want("still not there, an hour later: it may be about to be made", true)
 	now = now.Add(Default().Duration)
 	want("not there for as long as Leases last", false)
-	now = now.Add(standbyTime)
+	now = now.Add(o.standbyTime())
 	if free, err := o.Free(t.Context(), c, "ns", "l"); err != nil || !free {
 		t.Errorf("who did without can take it: %v", err)
 	}
@@ -84,4 +90,66 @@ func TestALeaseIsHeldUntilItWasSeenUnchangedForItsDuration(t *testing.T) {
 	l.Spec.HolderIdentity = ptr.To("c")
 	update()
 	want("made", true)
+}
+
+func TestABridgeRunsOnceItWasSeenToTakeOrRenewItsLease(t *testing.T) {
+	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+	c := fake.NewClientBuilder().Build()
+	o := &Observer{Server: c, Now: func() time.Time { return now }}
+	want := func(what string, want bool) {
+		t.Helper()
+		now = now.Add(readInterval)
+		if got, err := o.Runs(t.Context(), "ns", "l"); err != nil || got != want {
+			t.Errorf("%s: runs %v, %v", what, got, err)
+		}
+	}
+	l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "l"}}
+	write := func(holder string) {
+		t.Helper()
+		l.Spec = coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: ptr.To[int32](4), RenewTime: ptr.To(metav1.NewMicroTime(now))}
+		var err error
+		if l.ResourceVersion == "" {
+			err = c.Create(t.Context(), l)
+		} else {
+			err = c.Update(t.Context(), l)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	want("not there", false)
+	now = now.Add(time.Minute)
+	write("a")
+	want("at first sight", false)
+	write("a")
+	want("renewed", true)
+	now = now.Add(4 * time.Second)
+	want("not renewed any more", false)
+	write("")
+	want("released", false)
+	write("b")
+	want("taken", true)
+	write("b")
+	now = now.Add(time.Hour)
+	want("renewed an hour ago", false)
+}
+
+// Many clusters may wait for one Lease.
+func TestWhoAsksAtTheSameTimeIsAnsweredByOneRead(t *testing.T) {
+	now, reads := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC), 0
+	c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object, o ...client.GetOption) error {
+			reads++
+			return c.Get(ctx, key, into, o...)
+		},
+	}).Build()
+	o := &Observer{Server: c, Now: func() time.Time { return now }}
+	for range 10 {
+		if held, err := o.Held(t.Context(), "ns", "l"); err != nil || !held {
+			t.Errorf("held: %t, %v", held, err)
+		}
+	}
+	if reads != 1 {
+		t.Errorf("%d reads, want 1", reads)
+	}
 }

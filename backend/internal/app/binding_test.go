@@ -168,6 +168,9 @@ func (f *fixture) testBindInGit(t *testing.T) {
 func (f *fixture) testHeartbeat(t *testing.T) {
 	c := f.connect(t, env.Alice, "heartbeat")
 	cb := f.binding(t, c.ID)
+	if err := f.admin.Patch(t.Context(), cb.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"gitbind.dev/shard":"nobody"}}}`))); err != nil {
+		t.Fatal(err)
+	}
 	connected := func(want metav1.ConditionStatus) *metav1.Condition {
 		t.Helper()
 		return f.condition(t, cb, func() []metav1.Condition { return cb.Status.Conditions }, v1alpha1.ConditionConnected, want)
@@ -187,7 +190,7 @@ func (f *fixture) testHeartbeat(t *testing.T) {
 	if ready := f.condition(t, cb, func() []metav1.Condition { return cb.Status.Conditions }, v1alpha1.ConditionReady, metav1.ConditionTrue); ready.Reason != "Ready" {
 		t.Errorf("what others write is %+v", ready)
 	}
-	// No bridge runs in this test.
+	// No bridge of its shard runs in this test.
 	if c := f.condition(t, cb, func() []metav1.Condition { return cb.Status.Conditions }, v1alpha1.ConditionUnattended, metav1.ConditionTrue); c.Reason != "NoBridge" {
 		t.Errorf("that no bridge runs is told as %+v", c)
 	}

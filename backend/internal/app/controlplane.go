@@ -44,6 +44,7 @@ type controlPlane struct {
 	manager.Manager
 	konnectorSecrets, bridgeSecrets cache.Cache
 	discovery                       *discovery.DiscoveryClient
+	shards                          *shard.Shards
 }
 
 // forever is for what waits until the API server answers: the process is to go
@@ -82,6 +83,9 @@ func newControlPlane(ctx context.Context, o program.Options) (*controlPlane, err
 		return nil, err
 	}
 	c := &controlPlane{Manager: mgr}
+	if c.shards, err = shard.New(c.GetClient(), &lease.Observer{Server: c.GetAPIReader(), Now: time.Now}, ctrlmetrics.Registry); err != nil {
+		return nil, err
+	}
 	if c.konnectorSecrets, err = c.secretCache(v1alpha1.KonnectorSecret); err != nil {
 		return nil, err
 	}
@@ -143,11 +147,7 @@ func (c *controlPlane) addControllers(host githost.Host, accounts githost.Accoun
 	if err := c.Add(&heartbeat.Heartbeat{Client: c.GetClient(), Heard: heard, Copied: copied, Now: time.Now}); err != nil {
 		return err
 	}
-	shards, err := shard.New(c.GetClient(), &lease.Observer{Server: c.GetAPIReader(), Now: time.Now}, ctrlmetrics.Registry)
-	if err != nil {
-		return err
-	}
-	if err := c.Add(shards); err != nil {
+	if err := c.Add(c.shards); err != nil {
 		return err
 	}
 	workers := controller.Options{MaxConcurrentReconciles: 8}

@@ -58,6 +58,7 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	cluster.shards.Given = o.shards
 	alive := copies.New(time.Now())
 	if err := cluster.addControllers(git.Host, git.accounts, auth.KonnectorSeen, alive.Copied); err != nil {
 		return err
@@ -72,7 +73,7 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 		Info: restapi.Info{
 			Version: version.String(), Issuer: issuers[0].URL(), ClientID: issuers[0].ClientID(), Scopes: scopes,
 		},
-		MaxClusters: o.limits.clusters, Shards: o.shards,
+		MaxClusters: o.limits.clusters, Shards: o.shards, IsShardFree: cluster.shards.IsFree,
 		Keys: keys, Konnectors: konnectors, KonnectorSeen: auth.KonnectorSeen, Copies: alive, Log: log,
 	}
 	people.Mount(api)

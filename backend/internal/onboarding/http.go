@@ -40,6 +40,8 @@ type Service struct {
 	MaxClusters int
 	// Shards are those of bridges, of which a new cluster gets one; none for the default.
 	Shards []string
+	// IsShardFree reports whether no bridge of a shard runs.
+	IsShardFree func(shard string) bool
 	// KonnectorSeen is when a cluster's konnector was here last; zero when that
 	// is not known.
 	KonnectorSeen func(cluster string) time.Time

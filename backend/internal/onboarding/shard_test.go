@@ -17,10 +17,11 @@ func TestANewClusterGetsTheShardWithFewest(t *testing.T) {
 		}
 		all = append(all, v1alpha1.ClusterBinding{ObjectMeta: metav1.ObjectMeta{Labels: labels}})
 	}
+	isFree := func(shard string) bool { return shard == "dead" || shard == "ended" }
 	for want, shards := range map[string][]string{
-		"default": {"b", "default"}, "c": {"default", "b", "c"}, "new": {"b", "new", "newer"}, "b": {"b"},
+		"default": {"b", "default"}, "c": {"default", "b", "c"}, "new": {"b", "new", "newer"}, "b": {"dead", "b"}, "ended": {"ended", "dead"},
 	} {
-		if got := fewest(shards, all); got != want {
+		if got := fewest(shards, all, isFree); got != want {
 			t.Errorf("of %v it gets %s, want %s", shards, got, want)
 		}
 	}

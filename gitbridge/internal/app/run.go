@@ -56,7 +56,13 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 }
 
 func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, sessions *session.Registry, elected *lease.Lease) error {
-	members, err := shard.Watch(ctx, mgr.GetCache(), o.Shard)
+	exports := &apiserviceexport.Reconciler{Client: mgr.GetClient(), Server: mgr.GetAPIReader(), Sessions: sessions}
+	members, err := shard.Watch(ctx, mgr.GetCache(), o.Shard, func(clusterID string) {
+		if s := sessions.Get(clusterID); s != nil && s.View().Main != nil {
+			s.EnqueueAll()
+			go exports.Began(ctx, s)
+		}
+	})
 	if err != nil {
 		return err
 	}
@@ -72,7 +78,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, sessions *
 		return err
 	}
 	resolver := &exportedapi.Resolver{Cache: mgr.GetClient(), Server: mgr.GetAPIReader()}
-	exports := &apiserviceexport.Reconciler{Client: mgr.GetClient(), Server: mgr.GetAPIReader(), Exports: resolver, Sessions: sessions, IsOurs: members.HasNamespace}
+	exports.Exports, exports.IsOurs = resolver, members.HasNamespace
 	if err := exports.SetupWithManager(ctx, mgr); err != nil {
 		return fmt.Errorf("set up the controller of exports: %w", err)
 	}
@@ -94,7 +100,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, sessions *
 		return err
 	}
 	bindings := &clusterbinding.Reconciler{
-		Client: mgr.GetClient(), Server: mgr.GetAPIReader(), Shard: o.Shard, Leases: &lease.Observer{Server: mgr.GetAPIReader(), Now: time.Now}, BackendURL: o.BackendURL, RootCAs: roots,
+		Client: mgr.GetClient(), Server: mgr.GetAPIReader(), Shard: o.Shard, Leases: &lease.Observer{Server: mgr.GetAPIReader(), Now: time.Now, Options: o.Lease}, BackendURL: o.BackendURL, RootCAs: roots,
 		Sessions: sessions, Claims: claims.of, SigningKey: signing.Public, Guard: elected.Guard, Metrics: numbers, Now: o.Now,
 		History: o.StatusHistory, Recorder: mgr.GetEventRecorder("gitbridge"),
 		Began: func(s *session.Session) { go exports.Began(ctx, s) },

@@ -48,6 +48,14 @@ func TestShards(test *testing.T) {
 		w.Logf("moved to shard %s, and what is ordered there has arrived, in %s", shard, time.Since(began).Round(10*time.Millisecond))
 	}
 
+	// A name of which no bridge runs changes nothing.
+	moves.move("misspelt")
+	loads[0].more(3)
+	if by := moves.clusterBinding().FollowedBy(); by != v1alpha1.DefaultShard {
+		w.Errorf("it was handed over to shard %s, which nobody runs", by)
+	}
+	moves.move(v1alpha1.DefaultShard)
+
 	// While a bridge that does not answer has its Lease, it may go on at any time.
 	w.must(second.Signal(syscall.SIGSTOP))
 	stays.move(v1alpha1.DefaultShard)
@@ -69,7 +77,7 @@ func TestShards(test *testing.T) {
 	began := time.Now()
 	loads[0].more(3)
 	loads[1].more(3)
-	w.Logf("the standby has taken over after %s, with a Lease of 6s", time.Since(began).Round(10*time.Millisecond))
+	w.Logf("the standby has taken over after %s, with a Lease of 15s", time.Since(began).Round(10*time.Millisecond))
 
 	// A bridge that hangs is not waited for, and does not go on where it was.
 	w.must(standby.Signal(syscall.SIGSTOP))
@@ -106,7 +114,7 @@ func (w *world) startShard(shard, identity string) *env.Process {
 		Args: func(ports []int) []string {
 			return []string{
 				"--kubeconfig=" + kubeconfig, "--backend-url=" + w.host.Server.URL, "--workers=8", "--shard=" + shard,
-				"--lease-identity=" + identity, "--lease-duration=6s", "--lease-renew=5s", "--lease-retry=500ms",
+				"--lease-identity=" + identity, "--lease-duration=15s", "--lease-renew=12s", "--lease-retry=500ms",
 				fmt.Sprintf("--health-listen=127.0.0.1:%d", ports[0]),
 			}
 		},

@@ -28,12 +28,13 @@ type listing struct {
 	late chan struct{}
 	stop func()
 	// began is at which moment the shard's members were those whose objects are in it.
-	// With are those who joined later, each at a moment, and had nothing then. At tidied
-	// it was looked whether anything is in it of those who left.
+	// Tidied is at which moment it was looked whether anything is in it of those who left.
 	began, tidied int64
-	with          map[string]int64
-	// before is the listing in whose place this one comes: what is the same in it was told.
-	before atomic.Pointer[listing]
+	// joinedEmpty is at which moment an app cluster joined that came later, and had nothing
+	// then.
+	joinedEmpty map[string]int64
+	// replaces is the listing in whose place this one comes: what is the same in it was told.
+	replaces atomic.Pointer[listing]
 }
 
 func (l *listing) isSynced() bool {
@@ -48,19 +49,39 @@ func (l *listing) isSynced() bool {
 // includes reports whether all objects are in it of an app cluster that joined at a
 // moment.
 func (l *listing) includes(clusterID string, joined int64) bool {
-	return joined <= l.began || l.with[clusterID] == joined
+	return joined <= l.began || l.joinedEmpty[clusterID] == joined
 }
 
-// settle has the next listing take the place of the current one, once it is there.
-func (k *kind) settle() {
+// settle has the next listing of a kind take the place of the current one, once it is
+// there. The caller holds o.mu.
+func (o *Objects) settle(k *kind) {
 	if k.next == nil || !k.next.isSynced() {
 		return
 	}
-	if k.current.stop != nil {
-		k.current.stop()
+	before := k.current
+	if before.stop != nil {
+		before.stop()
 	}
 	k.current, k.next = k.next, nil
-	k.current.before.Store(nil)
+	k.current.replaces.Store(nil)
+	// The watch that ends may not have told of all that was deleted, and the new one knows
+	// nothing of it.
+	for _, object := range before.objects.List() {
+		c, ok := object.(*cachedObject)
+		if !ok || !isKept(o.members, c.Namespace, c.cluster()) {
+			continue
+		}
+		if _, isThere, err := k.current.objects.GetByKey(c.Namespace + "/" + c.Name); err == nil && !isThere {
+			o.tell(k, c, true)
+		}
+	}
+}
+
+// tell has a claim looked at whose object changed.
+func (o *Objects) tell(k *kind, c *cachedObject, now bool) {
+	if id, key, ok := tenant.Origin(k.binding, c.Namespace, c.Name, c.GetLabels()); ok {
+		o.changed(id, key, now)
+	}
 }
 
 // has reports whether objects of an app cluster are kept: what it had before it left and
@@ -94,19 +115,17 @@ func (o *Objects) list(k *kind) (*listing, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &listing{informer: informer, objects: informer.GetStore(), late: make(chan struct{}), began: began, with: map[string]int64{}}
-	l.before.Store(k.current)
+	l := &listing{informer: informer, objects: informer.GetStore(), late: make(chan struct{}), began: began, joinedEmpty: map[string]int64{}}
+	l.replaces.Store(k.current)
 	tell := func(object any, now bool) {
 		if tombstone, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
 			object = tombstone.Obj
 		}
 		c, ok := object.(*cachedObject)
-		if !ok || !now && l.before.Load().isSame(c) {
+		if !ok || !now && l.replaces.Load().isSame(c) {
 			return
 		}
-		if id, key, ok := tenant.Origin(k.binding, c.Namespace, c.Name, c.GetLabels()); ok {
-			o.changed(id, key, now)
-		}
+		o.tell(k, c, now)
 	}
 	told, err := informer.AddEventHandler(toolscache.ResourceEventHandlerDetailedFuncs{
 		AddFunc:    func(u any, initial bool) { tell(u, !initial) },

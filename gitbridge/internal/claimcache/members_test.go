@@ -95,11 +95,13 @@ type plane struct {
 	mu      sync.Mutex
 	objects []*unstructured.Unstructured
 	lists   atomic.Int32
+	// hold, if not nil, is what lists wait for that begin from then on.
+	hold chan struct{}
 }
 
 func (p *plane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
-	objects := slices.Clone(p.objects)
+	objects, hold := slices.Clone(p.objects), p.hold
 	p.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
 	if r.URL.Query().Get("watch") == "" {
@@ -114,6 +116,9 @@ func (p *plane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p.lists.Add(1)
+	if hold != nil {
+		<-hold
+	}
 	for _, u := range objects {
 		data, _ := json.Marshal(u)
 		fmt.Fprintf(w, `{"type":"ADDED","object":%s}`+"\n", data)
@@ -156,7 +161,7 @@ func (o *Objects) kept() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	k := o.kinds[gvk]
-	k.settle()
+	o.settle(k)
 	keys := k.current.objects.ListKeys()
 	slices.Sort(keys)
 	return keys
@@ -255,5 +260,64 @@ func TestAClusterThatComesBackHasNothingOfBefore(t *testing.T) {
 	}
 	if u, err := o.Get(gvk, "gb-moves-team-a", "new"); u == nil || err != nil {
 		t.Errorf("it is not there: %v", err)
+	}
+}
+
+// The plane does not tell the first watch of changes: it is one that lags behind.
+func TestADeletionIsToldThatOnlyANewListKnowsOf(t *testing.T) {
+	t.Parallel()
+	gone := of("stays", "gone")
+	p, m := &plane{objects: []*unstructured.Unstructured{gone, of("stays", "there"), of("comes", "a")}}, newMembers("stays")
+	told := make(chan string, 100)
+	o := watching(t, p, m, func(id string, key contract.Key, now bool) { told <- fmt.Sprint(id, " ", key.Name, " ", now) })
+	if err := o.Watch(t.Context(), gvk, binding, "stays"); err != nil {
+		t.Fatal(err)
+	}
+	o.want(t, "gb-stays-team-a/gone", "gb-stays-team-a/there")
+	p.remove(gone)
+	m.join("comes")
+	if err := o.Watch(t.Context(), gvk, binding, "comes"); err != nil {
+		t.Fatal(err)
+	}
+	o.want(t, "gb-stays-team-a/there", "gb-comes-team-a/a")
+	got := map[string]int{}
+	for len(told) > 0 {
+		got[<-told]++
+	}
+	if got["stays gone true"] != 1 || got["stays there false"] != 1 {
+		t.Errorf("told %v, want that one is gone, and nothing of the other", got)
+	}
+}
+
+// Two clusters come one after the other, and all is listed for the first one already.
+func TestAListThatBeganTooEarlyIsNotTakenForComplete(t *testing.T) {
+	t.Parallel()
+	p, m := &plane{objects: []*unstructured.Unstructured{of("first", "a"), of("second", "b")}}, newMembers("stays")
+	o := watching(t, p, m, func(string, contract.Key, bool) {})
+	if err := o.Watch(t.Context(), gvk, binding, "stays"); err != nil {
+		t.Fatal(err)
+	}
+	hold := make(chan struct{})
+	p.mu.Lock()
+	p.hold = hold
+	p.mu.Unlock()
+	with := func(id string) (isComplete bool) {
+		t.Helper()
+		m.join(id)
+		_, isComplete, err := o.listingWith(t.Context(), gvk, binding, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return isComplete
+	}
+	if !with("first") || with("second") {
+		t.Error("a list has what cannot be in it, or has not what it was begun for")
+	}
+	close(hold)
+	if err := o.Watch(t.Context(), gvk, binding, "second"); err != nil {
+		t.Fatal(err)
+	}
+	if u, err := o.Get(gvk, "gb-second-team-a", "b"); u == nil || err != nil {
+		t.Errorf("what came with a cluster is not there: %v", err)
 	}
 }

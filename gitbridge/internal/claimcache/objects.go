@@ -101,12 +101,15 @@ func (o *Objects) Start(ctx context.Context) error {
 // has are known.
 func (o *Objects) Watch(ctx context.Context, of schema.GroupVersionKind, binding, clusterID string) error {
 	for {
-		l, err := o.listingWith(ctx, of, binding, clusterID)
+		l, isComplete, err := o.listingWith(ctx, of, binding, clusterID)
 		if err != nil {
 			return fmt.Errorf("watch %s: %w", binding, err)
 		}
 		if l.isSynced() {
-			return nil
+			if isComplete {
+				return nil
+			}
+			continue
 		}
 		select {
 		case <-l.synced:
@@ -118,34 +121,38 @@ func (o *Objects) Watch(ctx context.Context, of schema.GroupVersionKind, binding
 	}
 }
 
-// listingWith is one that has what an app cluster has of a kind, or will have it.
-func (o *Objects) listingWith(ctx context.Context, of schema.GroupVersionKind, binding, clusterID string) (*listing, error) {
+// listingWith is one that has what an app cluster has of a kind, or will have it. One that
+// is not complete began too early for that: another one can follow when it is there.
+func (o *Objects) listingWith(ctx context.Context, of schema.GroupVersionKind, binding, clusterID string) (l *listing, isComplete bool, err error) {
 	select {
 	case <-o.members.Known():
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return nil, false, context.Cause(ctx)
 	}
 	joined, ok := o.members.Joined(clusterID)
 	if !ok {
-		return nil, fmt.Errorf("cluster %s is not of this shard", clusterID)
+		return nil, false, fmt.Errorf("cluster %s is not of this shard", clusterID)
 	}
 	k, l, err := o.find(of, binding, clusterID, joined)
 	if l != nil || err != nil {
-		return l, err
+		return l, true, err
 	}
 	// It joined since the kind was listed. A new one has nothing, so that nothing is
 	// missing.
 	list, err := o.objects.Resource(k.resource).List(ctx, metav1.ListOptions{LabelSelector: tenant.ClusterLabel + "=" + clusterID, Limit: 1})
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if k.settle(); len(list.Items) > 0 || k.has(clusterID) {
-		return o.again(k)
+	if o.settle(k); len(list.Items) > 0 || k.has(clusterID) {
+		if l, err = o.again(k); err != nil {
+			return nil, false, err
+		}
+		return l, l.includes(clusterID, joined), nil
 	}
-	k.current.with[clusterID] = joined
-	return k.current, nil
+	k.current.joinedEmpty[clusterID] = joined
+	return k.current, true, nil
 }
 
 // find looks for a listing that is there; it makes the first one of a kind.
@@ -161,7 +168,7 @@ func (o *Objects) find(of schema.GroupVersionKind, binding, clusterID string, jo
 		}
 		o.kinds[of] = k
 	}
-	k.settle()
+	o.settle(k)
 	for _, l := range []*listing{k.current, k.next} {
 		if l != nil && l.includes(clusterID, joined) {
 			return k, l, nil
@@ -188,7 +195,7 @@ func (o *Objects) tidy() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, k := range o.kinds {
-		if k.settle(); k.next == nil && k.current.began < left && k.current.tidied < left {
+		if o.settle(k); k.next == nil && k.current.began < left && k.current.tidied < left {
 			k.current.tidied = left
 			if k.hasOthers(o.members) {
 				_, _ = o.again(k)
@@ -202,7 +209,7 @@ func (o *Objects) Get(of schema.GroupVersionKind, namespace, name string) (*unst
 	o.mu.Lock()
 	var l *listing
 	if k := o.kinds[of]; k != nil {
-		k.settle()
+		o.settle(k)
 		l = k.current
 	}
 	o.mu.Unlock()

@@ -15,7 +15,8 @@ import (
 	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
-// Members are the app clusters of one shard, as their ClusterBindings' labels say.
+// Members are the app clusters of one shard: those that are to be followed by it, and
+// those that still are.
 type Members struct {
 	known <-chan struct{}
 
@@ -25,29 +26,24 @@ type Members struct {
 	joined       map[string]int64
 }
 
-// Watch has the members of a shard known as soon as the cache is filled.
-func Watch(ctx context.Context, objects cache.Cache, shard string) (*Members, error) {
+// Watch has the members of a shard known as soon as the cache is filled. Joined is told of
+// each that joins, also of one that is back so soon that nobody else saw it leave: what
+// happened to it meanwhile was not kept.
+func Watch(ctx context.Context, objects cache.Cache, shard string, joined func(cluster string)) (*Members, error) {
 	m := &Members{joined: map[string]int64{}}
 	informer, err := objects.GetInformer(ctx, &v1alpha1.ClusterBinding{})
 	if err != nil {
 		return nil, fmt.Errorf("watch ClusterBindings: %w", err)
 	}
 	put := func(object any) {
-		if b, ok := object.(*v1alpha1.ClusterBinding); ok {
-			m.put(b.Name, b.Shard() == shard)
+		if b, ok := object.(*v1alpha1.ClusterBinding); ok && m.put(b.Name, b.Shard() == shard || b.FollowedBy() == shard) {
+			joined(b.Name)
 		}
 	}
 	handler, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    put,
 		UpdateFunc: func(_, object any) { put(object) },
-		DeleteFunc: func(object any) {
-			if gone, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
-				object = gone.Obj
-			}
-			if b, ok := object.(*v1alpha1.ClusterBinding); ok {
-				m.put(b.Name, false)
-			}
-		},
+		// One that is deleted did not leave: its objects may be there for longer.
 	})
 	if err != nil {
 		return nil, fmt.Errorf("watch ClusterBindings: %w", err)
@@ -56,7 +52,8 @@ func Watch(ctx context.Context, objects cache.Cache, shard string) (*Members, er
 	return m, nil
 }
 
-func (m *Members) put(cluster string, isMember bool) {
+// put notes whether a cluster is a member, and reports whether it joined.
+func (m *Members) put(cluster string, isMember bool) (joined bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	_, was := m.joined[cluster]
@@ -69,6 +66,7 @@ func (m *Members) put(cluster string, isMember bool) {
 		m.left = m.moment
 		delete(m.joined, cluster)
 	}
+	return isMember && !was
 }
 
 // Known is closed when those are known that were there at the start.

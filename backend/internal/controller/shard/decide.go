@@ -34,9 +34,13 @@ func decide(cluster string, f facts) *metav1.Condition {
 	c := &metav1.Condition{Type: v1alpha1.ConditionUnattended, Status: metav1.ConditionTrue}
 	switch {
 	case !f.free.IsZero():
+		until := "what is ordered and changed waits in Git"
+		if f.by != "" && f.by != f.shard {
+			until = "until one does, only a bridge of shard " + f.by + " follows the cluster, if one runs"
+		}
 		c.Reason = "NoBridge"
-		c.Message = fmt.Sprintf("no bridge of shard %s runs, as nobody holds the Lease %s/%s: what is ordered and changed waits in Git. Run one, or have the cluster followed by another shard: kubectl label clusterbindings.gitbind.dev %s %s=NAME --overwrite",
-			f.shard, v1alpha1.SystemNamespace, v1alpha1.ShardLease(f.shard), cluster, v1alpha1.LabelShard)
+		c.Message = fmt.Sprintf("no bridge of shard %s runs, as nobody holds the Lease %s/%s: %s. Run one, or have the cluster followed by another shard: kubectl label clusterbindings.gitbind.dev %s %s=NAME --overwrite",
+			f.shard, v1alpha1.SystemNamespace, v1alpha1.ShardLease(f.shard), until, cluster, v1alpha1.LabelShard)
 	case !f.waiting.IsZero() && f.now.Sub(f.waiting) >= handOverTimeout:
 		c.Reason = notHandedOver
 		c.Message = fmt.Sprintf("shard %s still has the cluster, and its bridge does not hand it over to shard %s: its log says why. When that bridge is ended, shard %s takes over", f.by, f.shard, f.shard)

@@ -5,6 +5,7 @@ package shard
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -31,16 +32,27 @@ type Shards struct {
 	Client client.Client
 	Leases Leases
 	Now    func() time.Time
+	// Given are shards that are looked at though they may have no clusters yet.
+	Given []string
 
+	// free are the shards of which no bridge runs, as the last look found.
+	free    atomic.Pointer[map[string]bool]
 	running *prometheus.GaugeVec
 	shards  map[string]leased
 	// waiting is since when a cluster waits to be handed over, by its name.
 	waiting map[string]time.Time
+	// isElected is whether a bridge of the default shard was seen to renew its Lease. One
+	// that runs with --leader-elect=false has none.
+	isElected bool
 }
 
-// leased is a shard's Lease: since when it is looked at, and since when nobody holds it,
-// zero when somebody does.
-type leased struct{ since, free time.Time }
+// leased is a shard's Lease: since when it is looked at, or was seen to be taken, and
+// since when nobody holds it, zero when somebody does.
+type leased struct {
+	since, free time.Time
+	// taken is whether it was seen that somebody took it.
+	taken bool
+}
 
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=gitbind-system,resources=leases,verbs=get
 
@@ -79,11 +91,19 @@ func (s *Shards) look(ctx context.Context) {
 		return
 	}
 	known, waiting := map[string]bool{}, map[string]time.Time{}
+	for _, shard := range s.Given {
+		known[shard] = s.lookAt(ctx, shard)
+	}
 	for i := range list.Items {
 		shard := list.Items[i].Shard()
 		if _, ok := known[shard]; !ok {
 			known[shard] = s.lookAt(ctx, shard)
 		}
+	}
+	if _, ok := known[v1alpha1.DefaultShard]; ok && len(known) == 1 && !s.isElected {
+		// Whether the only bridge runs is not known. What was said stays.
+		known[v1alpha1.DefaultShard] = false
+		s.running.DeleteLabelValues(v1alpha1.DefaultShard)
 	}
 	for shard := range s.shards {
 		if _, ok := known[shard]; !ok {
@@ -91,6 +111,11 @@ func (s *Shards) look(ctx context.Context) {
 			s.running.DeleteLabelValues(shard)
 		}
 	}
+	free := map[string]bool{}
+	for shard, isSure := range known {
+		free[shard] = isSure && !s.shards[shard].free.IsZero()
+	}
+	s.free.Store(&free)
 	for i := range list.Items {
 		cb := &list.Items[i]
 		f := facts{now: s.Now(), shard: cb.Shard(), by: cb.FollowedBy(), free: s.shards[cb.Shard()].free}
@@ -106,6 +131,12 @@ func (s *Shards) look(ctx context.Context) {
 		}
 	}
 	s.waiting = waiting
+}
+
+// IsFree reports whether no bridge of a shard runs, as far as is known.
+func (s *Shards) IsFree(shard string) bool {
+	free := s.free.Load()
+	return free != nil && (*free)[shard]
 }
 
 // waitingSince is when a cluster began to wait to be handed over. A backend that was
@@ -141,8 +172,7 @@ func (s *Shards) lookAt(ctx context.Context, shard string) bool {
 	case !ok:
 		l.since = s.Now()
 	case !l.free.IsZero():
-		// That it is not free any more was seen.
-		l = leased{}
+		l = leased{since: s.Now(), taken: true}
 	}
 	if !held {
 		running = 0
@@ -150,7 +180,9 @@ func (s *Shards) lookAt(ctx context.Context, shard string) bool {
 	s.shards[shard] = l
 	s.running.WithLabelValues(shard).Set(running)
 	if held {
-		return s.Now().Sub(l.since) >= renewalTimeout
+		isRenewed := s.Now().Sub(l.since) >= renewalTimeout
+		s.isElected = s.isElected || isRenewed && shard == v1alpha1.DefaultShard
+		return isRenewed || l.taken
 	}
 	return s.Now().Sub(l.free) >= standbyTimeout
 }

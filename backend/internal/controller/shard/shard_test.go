@@ -98,8 +98,55 @@ func TestAClusterThatNobodyFollowsSaysSo(t *testing.T) {
 				t.Errorf("%s: %s says %q, want %q", step.name, name, got, step.want[name])
 			}
 		}
+		if step.want["second"] == "NoBridge" && step.name == "nobody takes it" && (!s.IsFree("b") || s.IsFree("default")) {
+			t.Errorf("%s: new clusters get the other shard: %t, %t", step.name, s.IsFree("b"), s.IsFree("default"))
+		}
 		if got := running(t, numbers, "b"); step.leases != nil && (got == 1) != step.leases["gitbind-gitbridge-b"] {
 			t.Errorf("%s: the metric says %v", step.name, got)
+		}
+	}
+}
+
+// A bridge without --leader-elect has no Lease, and counts as running.
+func TestOfTheOnlyShardNothingIsSaidBeforeItsLeaseWasHeld(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	b := &v1alpha1.ClusterBinding{ObjectMeta: metav1.ObjectMeta{Name: "only", UID: "u"}}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(b).WithStatusSubresource(b).Build()
+	numbers := prometheus.NewRegistry()
+	s, err := New(c, nil, numbers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+	s.Now = func() time.Time { return now }
+	for _, step := range []struct {
+		name     string
+		after    time.Duration
+		held     bool
+		says     bool
+		measured bool
+	}{
+		{"a Lease that is not there counts as held at first", 0, true, false, false},
+		{"it does not any more", standbyTimeout, false, false, false},
+		{"nor later", time.Hour, false, false, false},
+		{"a bridge takes it", time.Second, true, false, false},
+		{"and renews it", renewalTimeout, true, false, true},
+		{"it is free", time.Second, false, false, true},
+		{"nobody takes it", standbyTimeout, false, true, true},
+	} {
+		now = now.Add(step.after)
+		s.Leases = leases{"gitbind-gitbridge": step.held}
+		s.look(t.Context())
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(b), b); err != nil {
+			t.Fatal(err)
+		}
+		families, err := numbers.Gather()
+		says := meta.IsStatusConditionTrue(b.Status.Conditions, v1alpha1.ConditionUnattended)
+		if measured := len(families) > 0; err != nil || says != step.says || measured != step.measured {
+			t.Errorf("%s: the condition is there: %t, want %t; the metric: %t, want %t; %v", step.name, says, step.says, measured, step.measured, err)
 		}
 	}
 }

@@ -156,23 +156,26 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case err != nil, e.DeletionTimestamp != nil:
 		return ctrl.Result{}, r.withdraw(ctx, s, req.NamespacedName)
 	}
-	if err := r.Server.Get(ctx, req.NamespacedName, &e); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
-	}
 	api, err := r.Exports.Export(ctx, &e)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	defer r.lookAtClaims(s, req.NamespacedName, api)
+	isFollowed := s != nil && s.View().Main != nil && s.Stops.Why() == nil
+	if api.Access == decision.Granted && !isFollowed && meta.FindStatusCondition(e.Status.Conditions, v1alpha1.ConditionPublished) != nil {
+		// It comes again when the repository is followed. What was published
+		// before still is.
+		return ctrl.Result{}, nil
+	}
+	var live v1alpha1.APIServiceExport
+	if err := r.Server.Get(ctx, req.NamespacedName, &live); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	e = live
 	switch {
 	case api.Access != decision.Granted:
 		return ctrl.Result{}, r.say(ctx, &e, exportedapi.API{}, no(string(api.Access), api.Why))
-	case s == nil || s.View().Main == nil || s.Stops.Why() != nil:
-		// It comes again when the repository is followed. What was published
-		// before still is.
-		if meta.FindStatusCondition(e.Status.Conditions, v1alpha1.ConditionPublished) != nil {
-			return ctrl.Result{}, nil
-		}
+	case !isFollowed:
 		return ctrl.Result{}, r.say(ctx, &e, api, no("NotFollowed", "the repository is not followed yet"))
 	}
 	published := metav1.Condition{Status: metav1.ConditionTrue, Reason: "Published", Message: "the app cluster can install the API"}

@@ -14,6 +14,10 @@ import (
 // held are the Leases that somebody holds.
 type held map[string]bool
 
+func (h held) Held(_ context.Context, _, name string) (bool, error) { return h[name], nil }
+
+func (h held) Runs(_ context.Context, _, name string) (bool, error) { return h[name], nil }
+
 func (h held) Free(_ context.Context, _ client.Writer, _, name string) (bool, error) {
 	return !h[name], nil
 }
@@ -69,8 +73,11 @@ func TestAShardTakesOnlyWhatNoOtherMayWrite(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			api, b := labelled(t, c.label, c.bridge)
 			r := &Reconciler{Client: api, Server: api, Shard: c.me, Leases: c.held}
-			got, err := r.take(t.Context(), b)
-			if c.takes != (err == nil) || err != nil && !errors.Is(err, errNotOurs) {
+			// It was asked for by its label of a moment ago.
+			before := b.DeepCopy()
+			before.Labels = map[string]string{v1alpha1.LabelShard: c.me}
+			got, err := r.take(t.Context(), before)
+			if c.takes != (err == nil) || err != nil && !errors.Is(err, errNotHandedOver) && !errors.Is(err, errMoved) {
 				t.Fatalf("take: %v", err)
 			}
 			now := live(t, api, b)
@@ -90,6 +97,49 @@ func TestAShardTakesOnlyWhatNoOtherMayWrite(t *testing.T) {
 	}
 }
 
+func TestAClusterIsKeptUntilItsNewShardRuns(t *testing.T) {
+	for name, c := range map[string]struct {
+		bridge *v1alpha1.BridgeStatus
+		held   held
+		want   bool
+	}{
+		"nobody runs it":         {&v1alpha1.BridgeStatus{Shard: "a"}, held{"gitbind-gitbridge-a": true}, true},
+		"a bridge runs it":       {&v1alpha1.BridgeStatus{Shard: "a"}, held{"gitbind-gitbridge-b": true}, false},
+		"it has it already":      {&v1alpha1.BridgeStatus{Shard: "b"}, nil, false},
+		"it was never followed":  {nil, nil, false},
+		"another one follows it": {&v1alpha1.BridgeStatus{Shard: "c"}, nil, false},
+	} {
+		api, b := labelled(t, "b", c.bridge)
+		r := &Reconciler{Client: api, Server: api, Shard: "a", Leases: c.held}
+		got, err := r.keeps(t.Context(), b)
+		if err != nil || got != c.want {
+			t.Errorf("%s: kept %t, %v", name, got, err)
+		}
+		// One that is kept is taken again after a restart, and written by nobody for that.
+		if !c.want {
+			continue
+		}
+		if _, err := r.take(t.Context(), b); err != nil || live(t, api, b).FollowedBy() != "a" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// silent is an API server that is not to be asked.
+type silent struct{ client.Reader }
+
+func (silent) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return errors.New("it is asked")
+}
+
+func TestWhoWaitsToTakeAClusterReadsNoMoreThanTheLease(t *testing.T) {
+	api, b := labelled(t, "b", &v1alpha1.BridgeStatus{Shard: "a"})
+	r := &Reconciler{Client: api, Server: silent{}, Shard: "b", Leases: held{"gitbind-gitbridge-a": true}}
+	if _, err := r.take(t.Context(), b); !errors.Is(err, errNotHandedOver) {
+		t.Errorf("take: %v", err)
+	}
+}
+
 // Somebody moves the cluster on between the look and the write.
 func TestAShardTakesNothingThatChangedMeanwhile(t *testing.T) {
 	api, b := labelled(t, "b", &v1alpha1.BridgeStatus{Shard: "a"})
@@ -105,6 +155,10 @@ func TestAShardTakesNothingThatChangedMeanwhile(t *testing.T) {
 }
 
 type leases func() (bool, error)
+
+func (l leases) Held(context.Context, string, string) (bool, error) { return false, nil }
+
+func (l leases) Runs(context.Context, string, string) (bool, error) { return false, nil }
 
 func (l leases) Free(context.Context, client.Writer, string, string) (bool, error) { return l() }
 

@@ -122,15 +122,27 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.stop(req.Name)
 		return ctrl.Result{}, nil
 	}
+	var next ctrl.Result
 	if b.Shard() != r.Shard {
-		return ctrl.Result{}, r.handOver(ctx, &b)
+		switch keeps, err := r.keeps(ctx, &b); {
+		case err != nil:
+			return ctrl.Result{}, err
+		case !keeps:
+			return ctrl.Result{}, r.handOver(ctx, &b)
+		}
+		next.RequeueAfter = handOverInterval
 	}
 	f, err := r.follow(ctx, &b)
 	switch {
-	case errors.Is(err, errNotOurs):
+	case errors.Is(err, errNotHandedOver):
 		return ctrl.Result{RequeueAfter: handOverInterval}, nil
-	case err != nil || f == nil:
+	case errors.Is(err, errMoved):
+		// It comes again as it is now.
+		return ctrl.Result{}, nil
+	case err != nil:
 		return ctrl.Result{}, err
+	case f == nil:
+		return next, nil
 	}
 	err = r.decide(ctx, f, &b)
 	f.reencrypt(&b)
@@ -143,7 +155,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	r.Metrics.Follows(b.Name, condition.Status == "True")
 	foreign, known := f.session.Foreign.Paths()
 	r.tellForeign(f, &b, foreign)
-	return ctrl.Result{}, errors.Join(err, f.status.say(ctx, &b, condition, foreign, known))
+	if err := errors.Join(err, f.status.say(ctx, &b, condition, foreign, known)); err != nil {
+		return ctrl.Result{}, err
+	}
+	return next, nil
 }
 
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch

@@ -34,7 +34,7 @@ BOTH := ./backend/internal/githost/embedded
 # The packages that take longest begin first, or one of them would run alone at the end.
 LONGEST := ./test/e2e ./konnector/internal/agent/app ./gitbridge/internal/app ./konnector/internal/cli ./test/chaos ./backend/internal/app
 # Tests wait for API servers part of the time, so more of them than processors run at once.
-BESIDE := -p 2 -parallel 4
+BESIDE := -p 2 -parallel 3
 
 .PHONY: help
 help: ## Show this help.

@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -46,16 +47,11 @@ const often = 2 * time.Second
 // Start looks at all clusters, again and again, until ctx ends.
 func (h *Heartbeat) Start(ctx context.Context) error {
 	h.listening = h.Now()
-	tick := time.NewTicker(often)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			h.look(ctx)
-		}
-	}
+	_ = wait.PollUntilContextCancel(ctx, often, false, func(ctx context.Context) (bool, error) {
+		h.look(ctx)
+		return false, nil
+	})
+	return nil
 }
 
 // look writes what is new. What cannot be written now is new the next time, too.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -71,16 +72,11 @@ const interval = 5 * time.Second
 
 // Start looks at all shards, again and again, until ctx ends.
 func (s *Shards) Start(ctx context.Context) error {
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			s.look(ctx)
-		}
-	}
+	_ = wait.PollUntilContextCancel(ctx, interval, false, func(ctx context.Context) (bool, error) {
+		s.look(ctx)
+		return false, nil
+	})
+	return nil
 }
 
 // look writes what is new. What cannot be read or written now is new the next time, too.

@@ -27,11 +27,28 @@ func (l leases) Held(_ context.Context, namespace, name string) (bool, error) {
 	return l[name], nil
 }
 
-func TestAClusterThatNobodyFollowsSaysSo(t *testing.T) {
+// newClient is one of an API server that has clusters.
+func newClient(t *testing.T, clusters ...client.Object) client.Client {
+	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(clusters...).WithStatusSubresource(clusters...).Build()
+}
+
+// newShards are those of a backend that was just started.
+func newShards(t *testing.T, c client.Client) (*Shards, *prometheus.Registry) {
+	t.Helper()
+	numbers := prometheus.NewRegistry()
+	s, err := New(c, nil, numbers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, numbers
+}
+
+func TestAClusterThatNobodyFollowsSaysSo(t *testing.T) {
 	binding := func(name, shard, by string) *v1alpha1.ClusterBinding {
 		b := &v1alpha1.ClusterBinding{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "u"}}
 		if shard != "" {
@@ -43,12 +60,8 @@ func TestAClusterThatNobodyFollowsSaysSo(t *testing.T) {
 		return b
 	}
 	first, second, moving := binding("first", "", "default"), binding("second", "b", ""), binding("moving", "b", "default")
-	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(first, second, moving).WithStatusSubresource(first).Build()
-	numbers := prometheus.NewRegistry()
-	s, err := New(c, nil, numbers)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := newClient(t, first, second, moving)
+	s, numbers := newShards(t, c)
 	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 	s.Now = func() time.Time { return now }
 	both := leases{"gitbind-gitbridge": true, "gitbind-gitbridge-b": true}
@@ -74,10 +87,7 @@ func TestAClusterThatNobodyFollowsSaysSo(t *testing.T) {
 	} {
 		now = now.Add(step.after)
 		if step.name == "the backend starts again" {
-			numbers = prometheus.NewRegistry()
-			if s, err = New(c, nil, numbers); err != nil {
-				t.Fatal(err)
-			}
+			s, numbers = newShards(t, c)
 			s.Now = func() time.Time { return now }
 		}
 		s.Leases = step.leases
@@ -109,17 +119,9 @@ func TestAClusterThatNobodyFollowsSaysSo(t *testing.T) {
 
 // A bridge without --leader-elect has no Lease, and counts as running.
 func TestOfTheOnlyShardNothingIsSaidBeforeItsLeaseWasHeld(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
 	b := &v1alpha1.ClusterBinding{ObjectMeta: metav1.ObjectMeta{Name: "only", UID: "u"}}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(b).WithStatusSubresource(b).Build()
-	numbers := prometheus.NewRegistry()
-	s, err := New(c, nil, numbers)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := newClient(t, b)
+	s, numbers := newShards(t, c)
 	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 	s.Now = func() time.Time { return now }
 	for _, step := range []struct {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"regexp"
 	"strings"
@@ -66,10 +67,12 @@ func (h *Host) serve(w http.ResponseWriter, r *http.Request) error {
 		return refusal.New(refusal.Invalid, "content type %q: want %q", abbreviate(got), want)
 	}
 	w.Header().Set("Content-Type", "application/x-"+what+"-result")
-	began := time.Now()
-	defer func() {
-		h.cfg.Log.Debug("Request", "cluster", id, "by", accessName(caller), "service", what, "began", began.Format(time.RFC3339Nano), "took", time.Since(began).String())
-	}()
+	if h.cfg.Log.Enabled(r.Context(), slog.LevelDebug) {
+		began := time.Now()
+		defer func() {
+			h.cfg.Log.Debug("Request", "cluster", id, "by", accessName(caller), "service", what, "began", began.Format(time.RFC3339Nano), "took", time.Since(began).String())
+		}()
+	}
 	if svc == uploadPack {
 		return h.upload(w, r, repo, h.holder(r.Context(), caller))
 	}

@@ -50,30 +50,19 @@ func (p *Pool) OnRequest(fn func(binding string)) {
 	p.requests = append(p.requests, fn)
 }
 
-func (p *Pool) requested(binding string) {
-	p.mu.Lock()
-	listeners := p.requests
-	p.mu.Unlock()
-	for _, fn := range listeners {
-		fn(binding)
-	}
-}
+func (p *Pool) requested(binding string) { p.tell(&p.requests, binding) }
 
-func (p *Pool) changed(connection string) {
-	p.mu.Lock()
-	listeners := p.listeners
-	p.mu.Unlock()
-	for _, fn := range listeners {
-		fn(connection)
-	}
-}
+func (p *Pool) changed(connection string) { p.tell(&p.listeners, connection) }
 
-func (p *Pool) progressed(connection string) {
+func (p *Pool) progressed(connection string) { p.tell(&p.progress, connection) }
+
+// tell calls listeners without the lock, with the name of what they are told of.
+func (p *Pool) tell(listeners *[]func(string), name string) {
 	p.mu.Lock()
-	listeners := p.progress
+	all := *listeners
 	p.mu.Unlock()
-	for _, fn := range listeners {
-		fn(connection)
+	for _, fn := range all {
+		fn(name)
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	restwatch "k8s.io/client-go/rest/watch"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/informers/informerstest"
@@ -123,13 +124,9 @@ type metadata struct {
 
 func (m *metadata) DeepCopyObject() runtime.Object { return m }
 
-func TestTheStoreHasWhatWasDecoded(t *testing.T) {
-	t.Parallel()
-	decode := func(data []byte) (client.Object, error) {
-		m := &metadata{}
-		return m, json.Unmarshal(data, m)
-	}
-	config := informerstest.Serve(t, "anynines.com/v1", "PostgresqlInstance", slices.Values([][]byte{[]byte(object("a", "")), []byte(object("b", ""))}))
+// synced is what an informer keeps once its list has ended.
+func synced(t *testing.T, name string, config *rest.Config, decode Decode) toolscache.Store {
+	t.Helper()
 	informer, err := New(config, schema.GroupVersionResource{Group: "anynines.com", Version: "v1", Resource: "postgresqlinstances"}, labels.Everything(), decode)
 	if err != nil {
 		t.Fatal(err)
@@ -138,14 +135,25 @@ func TestTheStoreHasWhatWasDecoded(t *testing.T) {
 	select {
 	case <-informer.HasSyncedChecker().Done():
 	case <-time.After(10 * time.Second):
-		t.Fatal("the list does not end")
+		t.Fatalf("%s: the list does not end", name)
 	}
+	return informer.GetStore()
+}
+
+func TestTheStoreHasWhatWasDecoded(t *testing.T) {
+	t.Parallel()
+	decode := func(data []byte) (client.Object, error) {
+		m := &metadata{}
+		return m, json.Unmarshal(data, m)
+	}
+	config := informerstest.Serve(t, "anynines.com/v1", "PostgresqlInstance", slices.Values([][]byte{[]byte(object("a", "")), []byte(object("b", ""))}))
+	store := synced(t, "watched", config, decode)
 	for _, name := range []string{"a", "b"} {
-		if o, _, err := informer.GetStore().GetByKey(name); err != nil || o.(*metadata).Name != name {
+		if o, _, err := store.GetByKey(name); err != nil || o.(*metadata).Name != name {
 			t.Errorf("%s is kept as %v, %v", name, o, err)
 		}
 	}
-	if n := len(informer.GetStore().List()); n != 2 {
+	if n := len(store.List()); n != 2 {
 		t.Errorf("%d objects", n)
 	}
 }
@@ -165,21 +173,12 @@ func TestWhatIsNotToBeKeptIsNotInTheStore(t *testing.T) {
 		"watched": informerstest.Serve(t, "anynines.com/v1", "PostgresqlInstance", slices.Values(all)),
 		"listed":  informerstest.ServeList(t, "anynines.com/v1", "PostgresqlInstance", slices.Values(all)),
 	} {
-		informer, err := New(config, schema.GroupVersionResource{Group: "anynines.com", Version: "v1", Resource: "postgresqlinstances"}, labels.Everything(), decode)
-		if err != nil {
-			t.Fatal(err)
-		}
-		go informer.RunWithContext(t.Context())
-		select {
-		case <-informer.HasSyncedChecker().Done():
-		case <-time.After(10 * time.Second):
-			t.Fatalf("%s: the list does not end", name)
-		}
-		keys := informer.GetStore().ListKeys()
+		store := synced(t, name, config, decode)
+		keys := store.ListKeys()
 		if slices.Sort(keys); !slices.Equal(keys, []string{"a", "b"}) {
 			t.Errorf("%s: %v is kept", name, keys)
 		}
-		for _, o := range informer.GetStore().List() {
+		for _, o := range store.List() {
 			if m, ok := o.(*metadata); !ok || m.Kind != "PostgresqlInstance" {
 				t.Errorf("%s: it is kept as %v", name, o)
 			}

@@ -338,6 +338,32 @@ func TestNormalizeDoesNotChangeItsArgument(t *testing.T) {
 	}
 }
 
+func TestASchemaKnowsTheFieldsOfItsObjects(t *testing.T) {
+	crd := postgresql(t)
+	crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties["extra"] = apiextensionsv1.JSONSchemaProps{
+		Type: "object", XPreserveUnknownFields: new(true),
+	}
+	schema, err := NewSchema(crd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		spec map[string]any
+		want bool
+	}{
+		"no spec":          {nil, true},
+		"known":            {map[string]any{"plan": "small", "parameters": map[string]any{"maxConnections": int64(5)}}, true},
+		"unknown":          {map[string]any{"plan": "small", "region": "eu"}, false},
+		"unknown and null": {map[string]any{"region": nil}, false},
+		"unknown below":    {map[string]any{"parameters": map[string]any{"region": "eu"}}, false},
+		"any":              {map[string]any{"extra": map[string]any{"region": "eu"}}, true},
+	} {
+		if got := schema.Knows(&Claim{Spec: c.spec}); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
 func TestTheSchemaIsThatOfTheStorageVersion(t *testing.T) {
 	other := func(name string, schema *apiextensionsv1.CustomResourceValidation) apiextensionsv1.CustomResourceDefinitionVersion {
 		return apiextensionsv1.CustomResourceDefinitionVersion{Name: name, Served: true, Schema: schema}

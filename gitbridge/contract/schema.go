@@ -90,6 +90,13 @@ func (s *Schema) Keys() Keys { return s.keys }
 // Kind is the API's kind.
 func (s *Schema) Kind() string { return s.kind }
 
+// Knows reports whether the schema has all fields of a version's spec. An object that the
+// API server gave has no others, unless it goes by another schema.
+func (s *Schema) Knows(c *Claim) bool {
+	unknown := pruning.PruneWithOptions(runtime.DeepCopyJSON(c.Spec), s.spec, false, structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
+	return len(unknown) == 0
+}
+
 // Normalize gives the form in which versions are compared: in the API's one
 // version, without fields that the schema does not know, with its defaults, and
 // with the labels and annotations that travel. The argument is not changed.

@@ -150,7 +150,7 @@ func TestTheCacheKeepsWhatDecisionsNeed(t *testing.T) {
 			_ = unstructured.SetNestedField(u.Object, "big", "spec", "plan")
 		}, false},
 		{"a default came with a definition", func(_ *testing.T, u *unstructured.Unstructured) {
-			_ = unstructured.SetNestedField(u.Object, "", "spec", "pruned")
+			_ = unstructured.SetNestedField(u.Object, "", "spec", "parameters", "tier")
 		}, false},
 		{"a label was edited", func(_ *testing.T, u *unstructured.Unstructured) { u.SetLabels(map[string]string{"team": "b"}) }, false},
 		{"an annotation was edited", func(_ *testing.T, u *unstructured.Unstructured) { annotate(u, "example.org/owner", "") }, false},

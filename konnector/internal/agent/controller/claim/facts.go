@@ -113,6 +113,12 @@ func (r *reconciler) lookAtObject(ctx context.Context, l *look, in input) error 
 		return nil
 	}
 	schema, f := r.api().schema, &l.facts
+	if l.agreed == nil && !schema.Knows(contract.FromObject(l.object)) {
+		if in.cached {
+			return errIncomplete
+		}
+		return errRedefined
+	}
 	annotations := l.object.GetAnnotations()
 	f.UID, f.Resolve = string(l.object.GetUID()), annotations[v1alpha1.ResolveAnnotation]
 	f.Paused = annotations[v1alpha1.PauseAnnotation] == "true"

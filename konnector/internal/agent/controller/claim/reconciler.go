@@ -37,8 +37,8 @@ const (
 	// refusedWait is how long until the API server is asked again to take a
 	// file: rules that do not come with the object may have changed.
 	refusedWait = time.Minute
-	// unservedWait is how long until what an API server did not serve yet is
-	// written again.
+	// unservedWait is how long until API server and konnector may go by the same
+	// definition.
 	unservedWait = 500 * time.Millisecond
 	// maxWrites is how many commits and writes of one claim may follow each other, and
 	// writeEvery how long until one more may: people and what they run stay far below,
@@ -287,6 +287,8 @@ func isTrouble(err error) bool {
 // trouble waits for what will pass, and lets go of what will not.
 func (r *reconciler) trouble(key contract.Key, err error) (ctrl.Result, error) {
 	switch {
+	case errors.Is(err, errRedefined):
+		return ctrl.Result{RequeueAfter: jitter(unservedWait)}, nil
 	case !isTrouble(err):
 		return ctrl.Result{}, err
 	case errors.Is(err, errTooLarge):
@@ -391,8 +393,9 @@ var errMoved = errors.New("changed meanwhile")
 var errIncomplete = errors.New("the cache does not have all of the object")
 
 // errUnserved says that the API server does not know yet what is in the
-// definition.
-var errUnserved = errors.New("not served yet")
+// definition, errRedefined that the object has what the definition did not have when
+// the konnector read it.
+var errUnserved, errRedefined = errors.New("not served yet"), errors.New("the definition has changed")
 
 // explain gives the reason and the words for a condition.
 func explain(err error) (reason, message string) {

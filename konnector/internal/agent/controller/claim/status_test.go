@@ -41,7 +41,10 @@ func postgresql() *apiextensionsv1.CustomResourceDefinition {
 				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
 					Type: "object",
 					Properties: map[string]apiextensionsv1.JSONSchemaProps{
-						"spec": {Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"plan": text}},
+						"spec": {Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{
+							"plan": text, "service": text, "expose": text, "acceptsIncomplete": {Type: "boolean"},
+							"parameters": {Type: "object", XPreserveUnknownFields: new(true)},
+						}},
 						"status": {Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{
 							"known":      text,
 							"conditions": {Type: "array", Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}}},

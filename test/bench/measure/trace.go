@@ -60,7 +60,6 @@ const (
 // request; down that of a status, after the data service's own.
 var (
 	up = []hop{
-		{"konnector reads the object", of(atApp, konnectorAccount, "get")},
 		{"konnector pushes to main", atTheHost("konnector", "git-receive-pack")},
 		{"bridge fetches main", atTheHost("bridge", "git-upload-pack")},
 		{"bridge applies the claim", of(atControl, bridgeAccount, "patch")},

@@ -14,10 +14,13 @@ func TestATraceTakesEachRequestAfterTheOneBefore(t *testing.T) {
 	push := func(begins, ends int) request {
 		return request{at: atHost, by: "konnector k3x9d2abqw", what: "git-receive-pack", begins: at(begins), ends: at(ends)}
 	}
-	read := request{at: atApp, by: "system:serviceaccount:" + konnectorAccount, what: "get", name: "orders", begins: at(3), ends: at(4)}
-	requests := []request{push(1, 2), read, push(5, 9), push(12, 14)}
+	apply := func(begins, ends int) request {
+		return request{at: atControl, by: "system:serviceaccount:" + bridgeAccount, what: "patch", name: "orders", begins: at(begins), ends: at(ends)}
+	}
+	hops := []hop{up[0], up[2]}
+	requests := []request{push(-2, -1), apply(1, 2), push(3, 4), apply(5, 9), push(12, 14)}
 	var trace figure.Trace
-	if !add(&trace, up[:2], requests, tracedChange{"orders", zero, at(20)}) {
+	if !add(&trace, hops, requests, tracedChange{"orders", zero, at(20)}) {
 		t.Fatal("not all requests were found")
 	}
 	want := [][2]float64{{3, 4}, {5, 9}, {20, 20}}
@@ -26,10 +29,10 @@ func TestATraceTakesEachRequestAfterTheOneBefore(t *testing.T) {
 			t.Errorf("%s: %v, want %v", s.What, got, want[i])
 		}
 	}
-	if add(&trace, up[:2], requests, tracedChange{"invoices", zero, at(20)}) {
+	if add(&trace, hops, requests, tracedChange{"invoices", zero, at(20)}) {
 		t.Error("the requests of another claim were taken")
 	}
-	if add(&trace, up[:2], requests, tracedChange{"orders", zero, at(5)}) {
+	if add(&trace, hops, requests, tracedChange{"orders", zero, at(5)}) {
 		t.Error("a request after the end was taken")
 	}
 }

@@ -97,6 +97,7 @@ func (r *Reconciler) install(ctx context.Context, l *look, want *apiextensionsv1
 		}
 		if next != nil {
 			live = next
+			r.Claims.Redefine(want.Name)
 			err = r.Client.Update(ctx, live)
 		}
 	}

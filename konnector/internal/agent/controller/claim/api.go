@@ -41,8 +41,10 @@ type API struct {
 	// revision tells one state of the definition from another.
 	revision string
 	// since is when that state was seen first.
-	since  time.Time
-	schema *contract.Schema
+	since time.Time
+	// redefined says that there was another definition before.
+	redefined bool
+	schema    *contract.Schema
 	// spec and status are the schemas of these fields.
 	spec, status *structural.Structural
 }
@@ -56,7 +58,7 @@ func NewAPI(crd *apiextensionsv1.CustomResourceDefinition, repo *repository.Repo
 	}
 	api := API{
 		Binding: crd.Name, Repository: repo, schema: s,
-		revision: fmt.Sprintf("%s/%d", crd.UID, crd.Generation), since: time.Now(),
+		revision: fmt.Sprintf("%s/%d", crd.UID, crd.Generation), since: time.Now(), redefined: crd.Generation > 1,
 	}
 	for _, v := range crd.Spec.Versions {
 		if !v.Storage {

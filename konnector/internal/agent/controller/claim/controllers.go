@@ -109,6 +109,9 @@ func (c *Controllers) Ensure(ctx context.Context, api API) error {
 			}
 		default:
 			if before.Kind == api.Kind && before.Repository == api.Repository {
+				if before.revision != api.revision {
+					r.reconciler.begin.delay()
+				}
 				if before.revision != api.revision || before.Writer != api.Writer || before.Review != api.Review || before.OnRejection != api.OnRejection {
 					r.reconciler.current.Store(&api)
 					r.enqueueAll(ctx)
@@ -119,6 +122,15 @@ func (c *Controllers) Ensure(ctx context.Context, api API) error {
 		}
 	}
 	return c.start(ctx, api)
+}
+
+// Redefine is called before another definition of an API is installed.
+func (c *Controllers) Redefine(binding string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r := c.running[binding]; r != nil {
+		r.reconciler.begin.delay()
+	}
 }
 
 func (c *Controllers) start(ctx context.Context, api API) error {
@@ -141,6 +153,9 @@ func (c *Controllers) start(ctx context.Context, api API) error {
 		cancel: cancel, done: make(chan struct{}),
 	}
 	r.reconciler.forbidden = func() { c.OnChange(api.Binding) }
+	if api.redefined {
+		r.reconciler.begin.delay()
+	}
 	r.reconciler.current.Store(&api)
 	kept, err := c.controller(r, informer)
 	if err != nil {

@@ -73,6 +73,7 @@ type reconciler struct {
 	held    *heldFiles
 	secrets secrets
 	work    gate
+	begin   begin
 	// rejected says when a push that was refused is tried again.
 	rejected workqueue.TypedRateLimiter[contract.Key]
 	reviews  reviews
@@ -122,10 +123,20 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	case l.decision.Action == decision.Create:
 		// If it is there after all, it cannot be created.
 		return r.bringInStep(ctx, key, nil)
+	case l.decision.Action == decision.Commit && l.agreed == nil:
+		// What was changed since is found when the base is recorded, and is the next
+		// commit.
+		recent, err := r.begin.precedes(ctx, r.live, r.api().Kind, l.object)
+		if err != nil {
+			return ctrl.Result{}, err
+		}
+		if recent {
+			return r.bringInStep(ctx, key, l.object)
+		}
 	}
-	// The cache may be behind, also behind what this very process wrote. What
-	// is pushed to Git is not guarded by a resourceVersion, so nothing is done
-	// on the cache's word.
+	// The cache may be behind, also behind what a process wrote that led before this
+	// one. What is pushed to Git is not guarded by a resourceVersion, so nothing else
+	// is done on the cache's word.
 	object, err := r.get(ctx, key)
 	if err != nil {
 		return ctrl.Result{}, err

@@ -1,0 +1,385 @@
+// Package gitlab is a fake GitLab for tests: what its documentation of the REST API v4, of
+// access tokens and of protected branches says, over bare repositories that git's own
+// http-backend serves. It was never held against the real one.
+//
+// It has what gitbind asks for, and refuses what the real one refuses: tokens that expired,
+// lack a scope or are of the wrong kind, roles that are too low, pushes to protected branches.
+package gitlab
+
+import (
+	"crypto/rand"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gitbind.dev/test/githost"
+)
+
+// The roles of members.
+const (
+	Guest      = 10
+	Reporter   = 20
+	Developer  = 30
+	Maintainer = 40
+	Owner      = 50
+)
+
+// Fake is a GitLab with one group.
+type Fake struct {
+	t      testing.TB
+	root   string
+	Server *httptest.Server
+	// Group is the full path of the group.
+	Group string
+	group int
+	api   *http.ServeMux
+
+	work sync.WaitGroup // in the background
+
+	mu       sync.Mutex
+	last     int // ID that was given out
+	users    map[int]*user
+	tokens   []*token
+	members  map[int]int // of the group: role by user
+	projects []*project
+	moved    map[string]int // project by a path that it had
+
+	// protectAfter is how long the default protection of a new branch main takes.
+	protectAfter time.Duration
+	premium      bool
+	limited      time.Duration // what Retry-After says, 0 for no limit
+	requests     int
+	perPage      int // at most so many of a page
+}
+
+type user struct {
+	ID       int    `json:"id"`
+	Username string `json:"username"`
+	Name     string `json:"name"`
+	Bot      bool   `json:"bot"`
+}
+
+// token is a personal, project or group access token, of a user or bot.
+type token struct {
+	ID      int      `json:"id"`
+	Name    string   `json:"name"`
+	Scopes  []string `json:"scopes"`
+	Level   int      `json:"access_level,omitempty"`
+	Expires string   `json:"expires_at"`
+	Created string   `json:"created_at"`
+	Revoked bool     `json:"revoked"`
+	Active  bool     `json:"active"`
+	UserID  int      `json:"user_id"`
+	Token   string   `json:"token,omitempty"`
+
+	project int // 0 for one that is not of a project
+}
+
+func (k *token) may(scope string) bool {
+	return slices.Contains(k.Scopes, "api") || slices.Contains(k.Scopes, scope)
+}
+
+// valid says what is wrong with it, "" for nothing. It ends at the beginning of its last day.
+func (k *token) valid() string {
+	switch {
+	case k.Revoked:
+		return "Token was revoked. You have to re-authorize from the user."
+	case k.Expires != "" && time.Now().UTC().Format(time.DateOnly) >= k.Expires:
+		return "Token is expired. You can either do re-authorization or token refresh."
+	}
+	return ""
+}
+
+// Rule is a protected branch.
+type Rule struct {
+	Name  string `json:"name"`
+	Push  int    `json:"-"`
+	Merge int    `json:"-"`
+	Force bool   `json:"allow_force_push"`
+}
+
+type hook struct {
+	ID     int    `json:"id"`
+	URL    string `json:"url"`
+	Push   bool   `json:"push_events"`
+	Merges bool   `json:"merge_requests_events"`
+	Verify bool   `json:"enable_ssl_verification"`
+	token  string // it is not shown
+}
+
+type project struct {
+	ID       int
+	Path     string // in the group
+	Created  time.Time
+	Archived bool
+	Deleted  string // date, "" for one that stays
+	dir      string
+	begun    bool           // main was there
+	settings map[string]any // as it was made with
+	rules    map[string]Rule
+	hooks    []*hook
+	members  map[int]int
+	merges   []*merge
+	statuses []*status
+	approval map[string]any
+	required int // approvals
+}
+
+// New serves until the test ends. Default protection comes when Settle or after is over.
+func New(t testing.TB, after time.Duration) *Fake {
+	t.Helper()
+	f := &Fake{
+		t: t, root: t.TempDir(), Group: "company/services", users: map[int]*user{}, members: map[int]int{}, moved: map[string]int{},
+		protectAfter: after, perPage: 100, api: http.NewServeMux(),
+	}
+	f.group = f.id()
+	for _, route := range f.routes() {
+		f.api.HandleFunc(route.pattern, f.handler(route))
+	}
+	f.Server = httptest.NewServer(http.HandlerFunc(f.serve))
+	t.Cleanup(func() {
+		f.Server.CloseClientConnections()
+		f.Server.Close()
+		f.work.Wait()
+	})
+	return f
+}
+
+// Settle waits for what is done in the background.
+func (f *Fake) Settle() { f.work.Wait() }
+
+func (f *Fake) id() int {
+	f.last++
+	return f.last
+}
+
+// Person makes a user with a role in the group, 0 for none, and a personal access token.
+func (f *Fake) Person(name string, role int, scopes ...string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	u := f.user(name, false)
+	if role > 0 {
+		f.members[u.ID] = role
+	}
+	return f.token(&token{Name: name, Scopes: scopes, UserID: u.ID}).Token
+}
+
+// GroupToken is a group access token with a role, which belongs to a bot.
+func (f *Fake) GroupToken(role int, scopes ...string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	u := f.user(fmt.Sprintf("group_%d_bot_%s", f.group, strings.ToLower(rand.Text())), true)
+	f.members[u.ID] = role
+	return f.token(&token{Name: "group", Scopes: scopes, UserID: u.ID}).Token
+}
+
+func (f *Fake) user(name string, bot bool) *user {
+	for _, u := range f.users {
+		if u.Username == name {
+			return u
+		}
+	}
+	u := &user{ID: f.id(), Username: name, Name: name, Bot: bot}
+	f.users[u.ID] = u
+	return u
+}
+
+func (f *Fake) token(k *token) *token {
+	k.ID, k.Active, k.Created, k.Token = f.id(), true, time.Now().UTC().Format(time.RFC3339), "glpat-"+rand.Text()
+	f.tokens = append(f.tokens, k)
+	return k
+}
+
+// Revoke ends a token.
+func (f *Fake) Revoke(secret string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, k := range f.tokens {
+		if k.Token == secret {
+			k.Revoked, k.Active = true, false
+		}
+	}
+}
+
+// Tokens are the names of a project's tokens that open it, sorted.
+func (f *Fake) Tokens(path string) []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	names := []string{}
+	for _, k := range f.tokens {
+		if p := f.project(path); p != nil && k.project == p.ID && k.valid() == "" {
+			names = append(names, k.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Expiry is the date at which the token ends that a person or program signs in with.
+func (f *Fake) Expiry(secret string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, k := range f.tokens {
+		if k.Token == secret {
+			return k.Expires
+		}
+	}
+	return ""
+}
+
+// SetPremium has the group be of the tier that knows approvals.
+func (f *Fake) SetPremium() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.premium = true
+}
+
+// Limit has every request to the API refused with 429, 0 ends that.
+func (f *Fake) Limit(retryAfter time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.limited = retryAfter
+}
+
+// SetPage has a page hold so many at most.
+func (f *Fake) SetPage(size int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.perPage = size
+}
+
+// Requests is how many the API was asked.
+func (f *Fake) Requests() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.requests
+}
+
+// Archive has a project be read only.
+func (f *Fake) Archive(path string) { f.change(path, func(p *project) { p.Archived = true }) }
+
+// Delete marks a project for deletion.
+func (f *Fake) Delete(path string) {
+	f.change(path, func(p *project) { p.Deleted = time.Now().UTC().Format(time.DateOnly) })
+}
+
+// Remove has a project be gone.
+func (f *Fake) Remove(path string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.projects = slices.DeleteFunc(f.projects, func(p *project) bool { return p.Path == path })
+}
+
+// Rename gives a project another path. The one before leads to it.
+func (f *Fake) Rename(path, to string) {
+	f.change(path, func(p *project) {
+		f.moved[p.Path] = p.ID
+		if err := os.Rename(p.dir, f.dir(to)); err != nil {
+			f.t.Error(err)
+		}
+		p.Path, p.dir = to, f.dir(to)
+	})
+}
+
+// Age has a project be older than it is.
+func (f *Fake) Age(path string, by time.Duration) {
+	f.change(path, func(p *project) { p.Created = p.Created.Add(-by) })
+}
+
+// Protect changes or adds a rule, as a person does on the page.
+func (f *Fake) Protect(path string, r Rule) {
+	f.change(path, func(p *project) {
+		p.rules[r.Name] = r
+		f.writeRules(p)
+	})
+}
+
+// Unprotect removes a rule.
+func (f *Fake) Unprotect(path, name string) {
+	f.change(path, func(p *project) {
+		delete(p.rules, name)
+		f.writeRules(p)
+	})
+}
+
+// Rules are the protected branches of a project, by name.
+func (f *Fake) Rules(path string) []Rule {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	p := f.project(path)
+	if p == nil {
+		return nil
+	}
+	return slices.SortedFunc(maps.Values(p.rules), func(a, b Rule) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// Approvals are how many a merge request needs.
+func (f *Fake) Approvals(path string) (n int) {
+	f.change(path, func(p *project) { n = p.required })
+	return n
+}
+
+// Dir is the bare repository of a project.
+func (f *Fake) Dir(path string) (dir string) {
+	f.change(path, func(p *project) { dir = p.dir })
+	return dir
+}
+
+// Git runs git in a project's repository, past all rules.
+func (f *Fake) Git(path string, args ...string) string {
+	f.t.Helper()
+	out, err := githost.Command(f.Dir(path), args...).CombinedOutput()
+	if err != nil {
+		f.t.Fatalf("git %s: %v: %s", strings.Join(args, " "), err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func (f *Fake) change(path string, fn func(*project)) {
+	f.t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	p := f.project(path)
+	if p == nil {
+		f.t.Fatalf("the fake GitLab has no project %q", path)
+	}
+	fn(p)
+}
+
+// project finds one by its path in the group.
+func (f *Fake) project(path string) *project {
+	for _, p := range f.projects {
+		if p.Path == path {
+			return p
+		}
+	}
+	return nil
+}
+
+// find finds one by its ID or full path.
+func (f *Fake) find(id string) *project {
+	if path, ok := strings.CutPrefix(id, f.Group+"/"); ok {
+		return f.project(path)
+	}
+	n, _ := strconv.Atoi(id)
+	for _, p := range f.projects {
+		if p.ID == n {
+			return p
+		}
+	}
+	return nil
+}
+
+// role is a user's in a project, 0 for none.
+func (f *Fake) role(u *user, p *project) int { return max(f.members[u.ID], p.members[u.ID]) }
+
+func (f *Fake) dir(path string) string { return filepath.Join(f.root, f.Group, path+".git") }

@@ -1,0 +1,280 @@
+package gitlab
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"gitbind.dev/test/githost"
+)
+
+func (f *Fake) getGroup(c *call) (any, *refused) {
+	if c.PathValue("group") != f.Group && c.PathValue("group") != fmt.Sprint(f.group) || f.members[c.user.ID] == 0 {
+		return nil, refuse(http.StatusNotFound, "404 Group Not Found")
+	}
+	return map[string]any{"id": f.group, "full_path": f.Group}, nil
+}
+
+func (f *Fake) shown(p *project) map[string]any {
+	shown := maps.Clone(p.settings)
+	maps.Copy(shown, map[string]any{
+		"id": p.ID, "path": p.Path, "path_with_namespace": f.Group + "/" + p.Path, "created_at": p.Created.UTC().Format(time.RFC3339Nano),
+		"archived": p.Archived, "http_url_to_repo": f.Server.URL + "/" + f.Group + "/" + p.Path + ".git",
+		"web_url": f.Server.URL + "/" + f.Group + "/" + p.Path, "empty_repo": f.head(p, "main") == "",
+	})
+	if p.Deleted != "" {
+		shown["marked_for_deletion_on"] = p.Deleted
+	}
+	return shown
+}
+
+func (f *Fake) createProject(c *call) (any, *refused) {
+	path := c.string("path")
+	switch {
+	case c.int("namespace_id", 0) != f.group, f.members[c.user.ID] < Developer:
+		return nil, refuse(http.StatusBadRequest, map[string]any{"namespace": []string{"is not valid"}})
+	case f.project(path) != nil:
+		return nil, refuse(http.StatusBadRequest, map[string]any{"name": []string{"has already been taken"}, "path": []string{"has already been taken"}})
+	case slices.Contains([]string{"badges", "blob", "commits", "raw", "tree", "wikis"}, path):
+		return nil, refuse(http.StatusBadRequest, map[string]any{"path": []string{path + " is a reserved name. Please choose a different path."}})
+	}
+	p := &project{ID: f.id(), Path: path, Created: time.Now(), dir: f.dir(path), settings: c.body, rules: map[string]Rule{}, members: map[int]int{}}
+	delete(f.moved, path)
+	f.init(p)
+	f.projects = append(f.projects, p)
+	if c.bool("initialize_with_readme") {
+		f.write(p, "main", "Initial commit", map[string]string{"README.md": "# " + path + "\n"})
+		f.protectLater(p)
+	}
+	return f.shown(p), nil
+}
+
+func (f *Fake) commit(c *call) (any, *refused) {
+	branch := c.string("branch")
+	first := f.head(c.project, branch) == ""
+	if !c.project.pushes(branch, c.role) {
+		return nil, refuse(http.StatusForbidden, "You are not allowed to push into this branch")
+	}
+	files := map[string]string{}
+	actions, _ := c.body["actions"].([]any)
+	for _, a := range actions {
+		action, _ := a.(map[string]any)
+		files[fmt.Sprint(action["file_path"])] = fmt.Sprint(action["content"])
+		if action["action"] == "create" && !first {
+			return nil, refuse(http.StatusBadRequest, "A file with this name already exists")
+		}
+	}
+	hash := f.write(c.project, branch, c.string("commit_message"), files)
+	if first && branch == "main" {
+		f.protectLater(c.project)
+	}
+	f.pushed(c.project)
+	return map[string]any{"id": hash}, nil
+}
+
+// protectLater has the default protection of main come in the background, unless there is a
+// rule by then.
+func (f *Fake) protectLater(p *project) {
+	f.work.Go(func() {
+		time.Sleep(f.protectAfter)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if _, ok := p.rules["main"]; !ok {
+			p.rules["main"] = Rule{Name: "main", Push: Maintainer, Merge: Maintainer}
+			f.writeRules(p)
+		}
+	})
+}
+
+// rule is the one of a branch.
+func (p *project) rule(branch string) (Rule, bool) {
+	for pattern, rule := range p.rules {
+		if regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, ".*") + "$").MatchString(branch) {
+			return rule, true
+		}
+	}
+	return Rule{}, false
+}
+
+// pushes tells whether a role may push to a branch.
+func (p *project) pushes(branch string, role int) bool {
+	rule, ok := p.rule(branch)
+	return role >= Developer && (!ok || rule.Push > 0 && role >= rule.Push)
+}
+
+func (r Rule) shown() map[string]any {
+	of := func(level int) []map[string]any { return []map[string]any{{"access_level": level}} }
+	return map[string]any{"name": r.Name, "allow_force_push": r.Force, "push_access_levels": of(r.Push), "merge_access_levels": of(r.Merge)}
+}
+
+func (f *Fake) getRule(c *call) (any, *refused) {
+	rule, ok := c.project.rules[c.PathValue("name")]
+	if !ok {
+		return nil, refuse(http.StatusNotFound, "404 Not found")
+	}
+	return rule.shown(), nil
+}
+
+func (f *Fake) createRule(c *call) (any, *refused) {
+	name := c.string("name")
+	if _, ok := c.project.rules[name]; ok {
+		return nil, refuse(http.StatusConflict, "Protected branch '"+name+"' already exists")
+	}
+	rule := Rule{Name: name, Push: c.int("push_access_level", Maintainer), Merge: c.int("merge_access_level", Maintainer), Force: c.bool("allow_force_push")}
+	c.project.rules[name] = rule
+	f.writeRules(c.project)
+	return rule.shown(), nil
+}
+
+func (f *Fake) deleteRule(c *call) (any, *refused) {
+	if _, ok := c.project.rules[c.PathValue("name")]; !ok {
+		return nil, refuse(http.StatusNotFound, "404 Not found")
+	}
+	delete(c.project.rules, c.PathValue("name"))
+	f.writeRules(c.project)
+	return nil, nil
+}
+
+func (f *Fake) createHook(c *call) (any, *refused) {
+	h := &hook{ID: f.id(), URL: c.string("url")}
+	h.set(c)
+	c.project.hooks = append(c.project.hooks, h)
+	return h, nil
+}
+
+func (f *Fake) editHook(c *call) (any, *refused) {
+	for _, h := range c.project.hooks {
+		if h.ID == c.number("hook") {
+			h.set(c)
+			return h, nil
+		}
+	}
+	return nil, refuse(http.StatusNotFound, "404 Not found")
+}
+
+func (h *hook) set(c *call) {
+	h.URL, h.token = c.string("url"), c.string("token")
+	h.Push, h.Merges, h.Verify = c.bool("push_events"), c.bool("merge_requests_events"), c.bool("enable_ssl_verification")
+}
+
+func (f *Fake) listTokens(c *call) (any, *refused) {
+	var all []*token
+	for _, k := range f.tokens {
+		if k.project != c.project.ID {
+			continue
+		}
+		shown := *k
+		shown.Token, shown.Active = "", k.valid() == ""
+		if state := c.URL.Query().Get("state"); state == "" || (state == "active") == shown.Active {
+			all = append(all, &shown)
+		}
+	}
+	return page(f, c, all), nil
+}
+
+func (f *Fake) createToken(c *call) (any, *refused) {
+	bad := func(words string) (any, *refused) {
+		return nil, refuse(http.StatusBadRequest, "400 Bad request - "+words)
+	}
+	var scopes []string
+	asked, _ := c.body["scopes"].([]any)
+	for _, s := range asked {
+		scopes = append(scopes, fmt.Sprint(s))
+		if !slices.Contains([]string{"api", "read_api", "read_repository", "write_repository"}, scopes[len(scopes)-1]) {
+			return bad("Scopes can only contain available scopes")
+		}
+	}
+	now, level := time.Now().UTC(), c.int("access_level", Maintainer)
+	expires, err := time.Parse(time.DateOnly, c.string("expires_at"))
+	switch {
+	case c.user.Bot:
+		// It is of a project or group access token: they cannot create tokens.
+		return bad("User does not have permission to create project access token")
+	case c.string("name") == "", len(scopes) == 0, err != nil:
+		return bad("name, scopes and expires_at are required")
+	case expires.After(now.AddDate(0, 0, 365)):
+		return bad("Expiration date must be before " + now.AddDate(0, 0, 366).Format(time.DateOnly))
+	case !expires.After(now):
+		return bad("Expires at must be in the future")
+	case level > c.role:
+		return bad("Access level of the token can't be greater the access level of the user who created the token")
+	}
+	bot := f.user(fmt.Sprintf("project_%d_bot_%d", c.project.ID, f.last), true)
+	bot.Name = c.string("name")
+	c.project.members[bot.ID] = level
+	made := *f.token(&token{Name: c.string("name"), Scopes: scopes, Level: level, Expires: c.string("expires_at"), UserID: bot.ID, project: c.project.ID})
+	return made, nil
+}
+
+func (f *Fake) revokeToken(c *call) (any, *refused) {
+	for _, k := range f.tokens {
+		if k.project == c.project.ID && k.ID == c.number("token") && !k.Revoked {
+			k.Revoked, k.Active = true, false
+			return nil, nil
+		}
+	}
+	return nil, refuse(http.StatusNotFound, "404 Access Token Not Found")
+}
+
+func (f *Fake) listApprovals(c *call) (any, *refused) {
+	if !f.premium {
+		return nil, refuse(http.StatusNotFound, "404 Not Found")
+	}
+	all := []map[string]any{}
+	if c.project.required > 0 {
+		all = append(all, map[string]any{"id": 1, "approvals_required": c.project.required, "rule_type": "any_approver"})
+	}
+	return page(f, c, all), nil
+}
+
+func (f *Fake) createApprovals(c *call) (any, *refused) {
+	if !f.premium {
+		return nil, refuse(http.StatusNotFound, "404 Not Found")
+	}
+	c.project.required = c.int("approvals_required", 0)
+	return map[string]any{"id": 1, "approvals_required": c.project.required}, nil
+}
+
+func (f *Fake) configureApprovals(c *call) (any, *refused) {
+	if !f.premium {
+		return nil, refuse(http.StatusNotFound, "404 Not Found")
+	}
+	c.project.approval = c.body
+	return c.body, nil
+}
+
+// init makes the bare repository of a project.
+func (f *Fake) init(p *project) {
+	if err := os.MkdirAll(p.dir, 0o700); err != nil {
+		f.t.Error(err)
+	}
+	f.run(p, nil, "init", "--quiet", "--bare", "--initial-branch=main")
+	for key, value := range map[string]string{"http.receivepack": "true", "receive.autogc": "false", "uploadpack.allowFilter": "true", "uploadpack.allowAnySHA1InWant": "true"} {
+		f.run(p, nil, "config", key, value)
+	}
+	if err := os.WriteFile(p.dir+"/hooks/pre-receive", []byte(preReceive), 0o700); err != nil {
+		f.t.Error(err)
+	}
+	f.writeRules(p)
+}
+
+// run runs git in a project's repository, with what it reads.
+func (f *Fake) run(p *project, stdin []byte, args ...string) string {
+	out, err := f.try(p, stdin, args...)
+	if err != nil {
+		f.t.Errorf("git %s: %v: %s", strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+func (f *Fake) try(p *project, stdin []byte, args ...string) (string, error) {
+	cmd := githost.Command(p.dir, args...)
+	cmd.Stdin = strings.NewReader(string(stdin))
+	out, err := cmd.Output()
+	return strings.TrimSpace(string(out)), err
+}

@@ -10,7 +10,6 @@ import (
 	"net/http/cgi"
 	"net/http/httptest"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -101,7 +100,6 @@ func (f *Fake) serveGit(w http.ResponseWriter, r *http.Request) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		if f.head(p, "main") != "" && !p.begun {
-			p.begun = true
 			f.protectLater(p)
 		}
 		f.pushed(p)
@@ -112,21 +110,6 @@ func (f *Fake) serveGit(w http.ResponseWriter, r *http.Request) {
 func (f *Fake) head(p *project, branch string) string {
 	hash, _ := f.try(p, nil, "rev-parse", "--quiet", "--verify", "refs/heads/"+branch)
 	return hash
-}
-
-// write makes a commit with files on top of a branch.
-func (f *Fake) write(p *project, branch, message string, files map[string]string) string {
-	var stream strings.Builder
-	fmt.Fprintf(&stream, "commit refs/heads/%s\ncommitter GitLab <gitlab@example.org> %d +0000\ndata %d\n%s\n", branch, time.Now().Unix(), len(message), message)
-	if before := f.head(p, branch); before != "" {
-		fmt.Fprintf(&stream, "from %s\n", before)
-	}
-	for _, path := range slices.Sorted(maps.Keys(files)) {
-		fmt.Fprintf(&stream, "M 100644 inline %s\ndata %d\n%s\n", path, len(files[path]), files[path])
-	}
-	p.begun = true
-	f.run(p, []byte(stream.String()), "fast-import", "--quiet")
-	return f.head(p, branch)
 }
 
 // pushed has open merge requests follow their branches, and tells hooks.

@@ -3,7 +3,9 @@ package gitlab
 import (
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -82,6 +84,7 @@ func (f *Fake) createMerge(c *call) (any, *refused) {
 	}
 	c.project.merges = append(c.project.merges, m)
 	f.follow(c.project, m)
+	m.Description = c.quick(m, m.Description)
 	f.tell(c.project, "Merge Request Hook", func(h *hook) bool { return h.Merges })
 	return m, nil
 }
@@ -126,6 +129,18 @@ func (f *Fake) editMerge(c *call) (any, *refused) {
 	return m, nil
 }
 
+// quick does what a text says by quick actions, and gives what is left of it.
+func (c *call) quick(m *merge, text string) string {
+	return quickAction.ReplaceAllStringFunc(text, func(action string) string {
+		if strings.TrimSpace(action) == "/close" {
+			m.State = "closed"
+		}
+		return ""
+	})
+}
+
+var quickAction = regexp.MustCompile(`(?m)^[ \t]*/(close|approve|merge|assign|label)\b.*$`)
+
 // acceptMerge merges by a merge commit.
 func (f *Fake) acceptMerge(c *call) (any, *refused) {
 	m, no := c.merge()
@@ -169,7 +184,7 @@ func (f *Fake) createNote(c *call) (any, *refused) {
 	if no != nil {
 		return nil, no
 	}
-	n := &note{ID: f.id(), Body: c.string("body"), Author: c.user}
+	n := &note{ID: f.id(), Body: c.quick(m, c.string("body")), Author: c.user}
 	m.notes = append(m.notes, n)
 	return n, nil
 }

@@ -1,6 +1,7 @@
 package gitlab
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/http"
@@ -48,38 +49,18 @@ func (f *Fake) createProject(c *call) (any, *refused) {
 	f.init(p)
 	f.projects = append(f.projects, p)
 	if c.bool("initialize_with_readme") {
-		f.write(p, "main", "Initial commit", map[string]string{"README.md": "# " + path + "\n"})
+		text := "# " + path + "\n"
+		f.run(p, fmt.Appendf(nil, "commit refs/heads/%s\ncommitter GitLab <gitlab@example.org> %d +0000\ndata 14\nInitial commit\nM 100644 inline README.md\ndata %d\n%s\n",
+			cmp.Or(c.string("default_branch"), "main"), p.Created.Unix(), len(text), text), "fast-import", "--quiet")
 		f.protectLater(p)
 	}
 	return f.shown(p), nil
 }
 
-func (f *Fake) commit(c *call) (any, *refused) {
-	branch := c.string("branch")
-	first := f.head(c.project, branch) == ""
-	if !c.project.pushes(branch, c.role) {
-		return nil, refuse(http.StatusForbidden, "You are not allowed to push into this branch")
-	}
-	files := map[string]string{}
-	actions, _ := c.body["actions"].([]any)
-	for _, a := range actions {
-		action, _ := a.(map[string]any)
-		files[fmt.Sprint(action["file_path"])] = fmt.Sprint(action["content"])
-		if action["action"] == "create" && !first {
-			return nil, refuse(http.StatusBadRequest, "A file with this name already exists")
-		}
-	}
-	hash := f.write(c.project, branch, c.string("commit_message"), files)
-	if first && branch == "main" {
-		f.protectLater(c.project)
-	}
-	f.pushed(c.project)
-	return map[string]any{"id": hash}, nil
-}
-
 // protectLater has the default protection of main come in the background, unless there is a
 // rule by then.
 func (f *Fake) protectLater(p *project) {
+	p.begun = true
 	f.work.Go(func() {
 		time.Sleep(f.protectAfter)
 		f.mu.Lock()
@@ -99,12 +80,6 @@ func (p *project) rule(branch string) (Rule, bool) {
 		}
 	}
 	return Rule{}, false
-}
-
-// pushes tells whether a role may push to a branch.
-func (p *project) pushes(branch string, role int) bool {
-	rule, ok := p.rule(branch)
-	return role >= Developer && (!ok || rule.Push > 0 && role >= rule.Push)
 }
 
 func (r Rule) shown() map[string]any {

@@ -183,7 +183,6 @@ func (f *Fake) routes() []route {
 		{"GET /api/v4/groups/{group}", 0, f.getGroup},
 		{"POST /api/v4/projects", 0, f.createProject},
 		{"GET " + of, Guest, func(c *call) (any, *refused) { return f.shown(c.project), nil }},
-		{"POST " + of + "/repository/commits", Developer, f.commit},
 		{"GET " + of + "/protected_branches/{name}", Maintainer, f.getRule},
 		{"POST " + of + "/protected_branches", Maintainer, f.createRule},
 		{"DELETE " + of + "/protected_branches/{name}", Maintainer, f.deleteRule},

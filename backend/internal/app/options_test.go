@@ -74,10 +74,11 @@ func TestAGiteaIsAskedWithATokenThatNobodyElseHears(t *testing.T) {
 		if words == "" && err != nil || words != "" && (err == nil || !strings.Contains(err.Error(), words)) {
 			t.Errorf("%q: %v, want %q", args, err, words)
 		}
-		if host := o.gitea.host("https://gitbind.example.com"); (host != nil) != (o.gitea.url != "") {
-			t.Errorf("%q: host %v", args, host)
-		} else if words == "" && host != nil && host.URL("k3x9d2abqw") != o.gitea.url+"/gitbind/k3x9d2abqw.git" {
-			t.Errorf("%q: %s", args, host.URL("k3x9d2abqw"))
+		k := o.remote.chosen()
+		if (k != nil) != (args != "") {
+			t.Errorf("%q: %v was chosen", args, k)
+		} else if words == "" && k != nil && k.host("https://gitbind.example.com").URL("k3x9d2abqw") != o.remote.gitea.url+"/gitbind/k3x9d2abqw.git" {
+			t.Errorf("%q: %s", args, k.host("https://gitbind.example.com").URL("k3x9d2abqw"))
 		}
 	}
 }

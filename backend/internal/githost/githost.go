@@ -6,10 +6,22 @@ package githost
 import (
 	"context"
 	"errors"
+	"fmt"
+	"time"
 )
 
 // ErrCredential says that a host does not take what the backend has to sign in with.
-var ErrCredential = errors.New("the Git host refuses the backend's token, or it lacks a scope: see docs/gitea.md")
+var ErrCredential = errors.New("the Git host refuses the backend's credential, or that lacks a right: docs/hosts.md leads to what it needs")
+
+// RateLimitError says that a host answers no more requests for a while.
+type RateLimitError struct {
+	// Until is when it is to be asked again.
+	Until time.Time
+}
+
+func (e *RateLimitError) Error() string {
+	return fmt.Sprintf("the Git host's rate limit is used up until %s", e.Until.UTC().Format(time.RFC3339))
+}
 
 // Host keeps one repository for each cluster, named by the cluster's id.
 type Host interface {

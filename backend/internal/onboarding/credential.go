@@ -95,11 +95,11 @@ func (s *Service) withGit(ctx context.Context, cluster string, cred *restapi.Cre
 	if s.Accounts == nil {
 		return cred, nil
 	}
-	username, password, err := s.Accounts.Issue(ctx, cluster, credential.KonnectorUser, credential.Hash(cred.Password))
+	git, err := s.Accounts.Issue(ctx, cluster, credential.KonnectorUser, credential.Hash(cred.Password))
 	if err != nil {
 		return nil, refusal.Because(err, refusal.Unavailable, "the Git host gives no credential just now: try again")
 	}
-	cred.Git = &restapi.GitCredential{Username: username, Password: password}
+	cred.Git = &restapi.GitCredential{Username: git.Username, Password: git.Password}
 	return cred, nil
 }
 

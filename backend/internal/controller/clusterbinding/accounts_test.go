@@ -28,12 +28,12 @@ type tokens struct {
 	between func()
 }
 
-func (t *tokens) Issue(_ context.Context, _, agent, name string) (username, password string, err error) {
+func (t *tokens) Issue(_ context.Context, _, agent, name string) (githost.Credential, error) {
 	if t.of[agent] == nil {
 		t.of[agent] = map[string]string{}
 	}
 	t.of[agent][name] = "opens-" + name
-	return "account-of-" + agent, t.of[agent][name], nil
+	return githost.Credential{Username: "account-of-" + agent, Password: t.of[agent][name]}, nil
 }
 
 func (t *tokens) Retain(ctx context.Context, _, agent string, counting func(context.Context) ([]string, error)) error {
@@ -120,7 +120,7 @@ func TestWhatOpensARepositoryElsewhereFollowsWhatOpensTheBackend(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, password := range []string{"revoked", "current"} {
-		_, _, _ = host.Issue(t.Context(), "", "konnector", credential.Hash(password))
+		_, _ = host.Issue(t.Context(), "", "konnector", credential.Hash(password))
 	}
 	host.between = func() {
 		host.between = nil
@@ -128,7 +128,7 @@ func TestWhatOpensARepositoryElsewhereFollowsWhatOpensTheBackend(t *testing.T) {
 		if err := api.Update(t.Context(), konnector); err != nil {
 			t.Fatal(err)
 		}
-		_, _, _ = host.Issue(t.Context(), "", "konnector", credential.Hash("next"))
+		_, _ = host.Issue(t.Context(), "", "konnector", credential.Hash("next"))
 	}
 	bridge()
 	is("konnector", "current", "next")

@@ -58,11 +58,12 @@ func (r *Reconciler) bridgeCredential(ctx context.Context, cb *v1alpha1.ClusterB
 }
 
 // forGit adds what opens the repository, on a Git host of its own.
-func (r *Reconciler) forGit(ctx context.Context, cb *v1alpha1.ClusterBinding, b *credential.Bridge) (err error) {
+func (r *Reconciler) forGit(ctx context.Context, cb *v1alpha1.ClusterBinding, b *credential.Bridge) error {
 	if r.Accounts == nil {
 		return nil
 	}
-	b.GitUsername, b.GitPassword, err = r.Accounts.Issue(ctx, cb.Name, credential.BridgeUser, credential.Hash(b.Password))
+	git, err := r.Accounts.Issue(ctx, cb.Name, credential.BridgeUser, credential.Hash(b.Password))
+	b.GitUsername, b.GitPassword = git.Username, git.Password
 	return err
 }
 

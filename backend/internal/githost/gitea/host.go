@@ -15,11 +15,12 @@ import (
 	"net/url"
 	"strings"
 	"sync"
-	"time"
 
 	sdk "code.gitea.io/sdk/gitea"
 
 	"gitbind.dev/backend/internal/githost"
+	"gitbind.dev/backend/internal/githost/client"
+	"gitbind.dev/backend/internal/githost/webhook"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
@@ -42,40 +43,23 @@ type Config struct {
 type Host struct {
 	cfg  Config
 	http *http.Client
+	// hooks takes what the host tells.
+	hooks webhook.Receiver
 	// accounts is held while the password of an agent's account counts.
 	accounts sync.Mutex
 }
 
-var _ githost.Accounts = (*Host)(nil)
-
-// timeout bounds each request, and maxAnswer what is read of its answer, in bytes.
-const (
-	timeout   = 30 * time.Second
-	maxAnswer = 8 << 20
+var (
+	_ githost.Accounts = (*Host)(nil)
+	_ githost.Checks   = (*Host)(nil)
 )
 
 // New asks the host for nothing yet.
 func New(cfg Config) *Host {
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	return &Host{cfg: cfg, http: &http.Client{
-		Timeout: timeout, Transport: bounded{transport},
-		// A redirect would take the administrator's token elsewhere.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
-}
-
-// bounded reads so much of an answer, and no more.
-type bounded struct{ http.RoundTripper }
-
-func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
-	answer, err := b.RoundTripper.RoundTrip(r)
-	if err == nil {
-		answer.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.LimitReader(answer.Body, maxAnswer), answer.Body}
+	return &Host{
+		cfg: cfg, http: client.New(cfg.URL),
+		hooks: webhook.Receiver{Key: cfg.Token, Signed: webhook.HMAC("X-Gitea-Signature")},
 	}
-	return answer, err
 }
 
 // api is a client of the host's API, for one task. It does not ask for the host's version,

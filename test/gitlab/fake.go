@@ -7,7 +7,9 @@
 package gitlab
 
 import (
+	"bytes"
 	"crypto/rand"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -58,7 +60,8 @@ type Fake struct {
 	premium      bool
 	limited      time.Duration // what Retry-After says, 0 for no limit
 	requests     int
-	perPage      int // at most so many of a page
+	perPage      int                 // at most so many of a page
+	before       func(*http.Request) // nil for none
 }
 
 type user struct {
@@ -257,6 +260,13 @@ func (f *Fake) SetPage(size int) {
 	f.perPage = size
 }
 
+// SetBefore lets something happen before each request to the API; nil ends that.
+func (f *Fake) SetBefore(before func(*http.Request)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.before = before
+}
+
 // Requests is how many the API was asked.
 func (f *Fake) Requests() int {
 	f.mu.Lock()
@@ -309,6 +319,31 @@ func (f *Fake) Unprotect(path, name string) {
 		delete(p.rules, name)
 		f.writeRules(p)
 	})
+}
+
+// Ask asks the API as who has a token, and gives the status of the answer.
+func (f *Fake) Ask(secret, method, path string, body, out any) int {
+	f.t.Helper()
+	data, err := json.Marshal(body)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	r, err := http.NewRequest(method, f.Server.URL+"/api/v4"+path, bytes.NewReader(data))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	r.Header.Set("Private-Token", secret)
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if out != nil && answer.StatusCode/100 == 2 {
+		if err := json.NewDecoder(answer.Body).Decode(out); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	return answer.StatusCode
 }
 
 // Rules are the protected branches of a project, by name.

@@ -115,7 +115,7 @@ func (f *Fake) head(p *project, branch string) string {
 // pushed has open merge requests follow their branches, and tells hooks.
 func (f *Fake) pushed(p *project) {
 	for _, m := range p.merges {
-		if head := f.head(p, m.SourceBranch); m.State == "opened" && head != "" && head != m.SHA {
+		if head := f.head(p, m.SourceBranch); m.State == "opened" && m.SourceProject == p.ID && head != "" && head != m.SHA {
 			f.follow(p, m)
 		}
 	}

@@ -89,6 +89,19 @@ func (f *Fake) createMerge(c *call) (any, *refused) {
 	return m, nil
 }
 
+// Fork opens a merge request to main from another project, with a commit that is there.
+func (f *Fake) Fork(path, commit string) (number int) {
+	f.change(path, func(p *project) {
+		number = len(p.merges) + 1
+		p.merges = append(p.merges, &merge{
+			ID: f.id(), IID: number, State: "opened", Title: "From a fork", SourceBranch: "main", TargetBranch: "main", SourceProject: f.id(), TargetProject: p.ID,
+			SHA: commit, Updated: time.Now(), Author: &user{},
+		})
+		f.run(p, nil, "update-ref", fmt.Sprintf("refs/merge-requests/%d/head", number), commit)
+	})
+	return number
+}
+
 func (c *call) merge() (*merge, *refused) {
 	for _, m := range c.project.merges {
 		if m.IID == c.number("iid") {

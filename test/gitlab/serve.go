@@ -37,6 +37,12 @@ func (f *Fake) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	f.mu.Lock()
+	before := f.before
+	f.mu.Unlock()
+	if before != nil {
+		before(r)
+	}
+	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.requests++
 	if f.limited > 0 {
@@ -47,7 +53,7 @@ func (f *Fake) serve(w http.ResponseWriter, r *http.Request) {
 	f.api.ServeHTTP(w, r)
 }
 
-// handler answers as a route does.
+// handle answers as a route does.
 func (f *Fake) handler(route route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var answer any

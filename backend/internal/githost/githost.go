@@ -13,6 +13,15 @@ import (
 // ErrCredential says that a host does not take what the backend has to sign in with.
 var ErrCredential = errors.New("the Git host refuses the backend's credential, or that lacks a right: docs/hosts.md leads to what it needs")
 
+// UnusableError says that a repository is there and cannot be used, until a person mends that
+// on the host.
+type UnusableError struct {
+	// Words say what is wrong and what to do, to whoever looks at the cluster.
+	Words string
+}
+
+func (e *UnusableError) Error() string { return e.Words }
+
 // RateLimitError says that a host answers no more requests for a while.
 type RateLimitError struct {
 	// Until is when it is to be asked again.

@@ -1,0 +1,499 @@
+package gitlab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"gitbind.dev/backend/internal/credential"
+	"gitbind.dev/backend/internal/githost"
+	git "gitbind.dev/test/githost"
+	fake "gitbind.dev/test/gitlab"
+)
+
+const (
+	cluster   = "k3x9d2abqw"
+	konnector = credential.KonnectorUser
+	bridge    = credential.BridgeUser
+)
+
+// start begins a fake, whose own rule for main comes so long after a project, and what the
+// backend makes of it.
+func start(t *testing.T, protectAfter time.Duration) (*fake.Fake, *Host) {
+	t.Helper()
+	f := fake.New(t, protectAfter)
+	return f, hostOf(f, f.Person("gitbind", fake.Maintainer, "api"))
+}
+
+func hostOf(f *fake.Fake, token string) *Host {
+	return New(Config{
+		URL: f.Server.URL, Group: f.Group, Token: func() (string, error) { return token, nil }, Hooks: "http://127.0.0.1:1/hooks/", Log: slog.New(slog.DiscardHandler),
+	})
+}
+
+func create(t *testing.T, h *Host) {
+	t.Helper()
+	if err := h.Create(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// clone is a work tree of the cluster's repository.
+func clone(t *testing.T, h *Host, secret string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "clone")
+	if out, err := git.Command("", "clone", "--quiet", with(t, h, secret), dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return dir
+}
+
+// with is the clone URL with a credential.
+func with(t *testing.T, h *Host, secret string) string {
+	t.Helper()
+	u, err := url.Parse(h.URL(cluster))
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.UserPassword("x", secret)
+	return u.String()
+}
+
+// push commits on top of origin/main and pushes that, as who has a secret.
+func push(t *testing.T, h *Host, dir, secret, refspec string) error {
+	t.Helper()
+	for _, args := range [][]string{
+		{"checkout", "--quiet", "--detach", "origin/main"},
+		{"commit", "--quiet", "--allow-empty", "--message", "Change " + refspec},
+		{"push", "--quiet", with(t, h, secret), "HEAD:" + refspec},
+		{"fetch", "--quiet"},
+	} {
+		if strings.HasPrefix(refspec, "+") {
+			args = slices.Replace(args, len(args)-1, len(args), strings.Replace(args[len(args)-1], "HEAD:+", "+HEAD:", 1))
+		}
+		if out, err := git.Command(dir, args...).CombinedOutput(); err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+	}
+	return nil
+}
+
+func issue(t *testing.T, h *Host, agent, name string) string {
+	t.Helper()
+	c, err := h.Issue(t.Context(), cluster, agent, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Password
+}
+
+var ours = []fake.Rule{{Name: "main", Push: fake.Maintainer, Merge: fake.Developer}, {Name: "status", Push: fake.Developer, Force: true}}
+
+func TestTheRuleThatTheHostMakesForMainIsReplaced(t *testing.T) {
+	t.Parallel()
+	theirs := fake.Rule{Name: "main", Push: fake.Maintainer, Merge: fake.Maintainer}
+	for name, when := range map[string]func(*testing.T, *fake.Fake, *Host){
+		"it comes after ours": func(t *testing.T, f *fake.Fake, h *Host) {
+			create(t, h)
+			f.Settle()
+		},
+		"it is there before": func(t *testing.T, f *fake.Fake, h *Host) {
+			if _, err := h.create(t.Context(), cluster); err != nil {
+				t.Fatal(err)
+			}
+			f.Settle()
+			if diff := cmp.Diff([]fake.Rule{theirs}, f.Rules(cluster)); diff != "" {
+				t.Fatal("the fake did not make its own", diff)
+			}
+			create(t, h)
+		},
+		"it comes at the same time": func(t *testing.T, f *fake.Fake, h *Host) {
+			f.SetBefore(func(r *http.Request) {
+				if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/protected_branches") {
+					f.SetBefore(nil)
+					f.Protect(cluster, theirs)
+				}
+			})
+			create(t, h)
+		},
+		"the backend ended before, and began again an hour later": func(t *testing.T, f *fake.Fake, h *Host) {
+			if _, err := h.create(t.Context(), cluster); err != nil {
+				t.Fatal(err)
+			}
+			f.Settle()
+			f.Age(cluster, time.Hour)
+			create(t, h)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, h := start(t, 20*time.Millisecond)
+			when(t, f, h)
+			if diff := cmp.Diff(ours, f.Rules(cluster)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestWhatSomebodyChangesOnTheHostStays(t *testing.T) {
+	t.Parallel()
+	f, h := start(t, 0)
+	create(t, h)
+	f.Settle()
+	f.Age(cluster, 2*setupTime)
+	strict := fake.Rule{Name: "main", Push: 0, Merge: fake.Maintainer}
+	f.Protect(cluster, strict)
+	create(t, h)
+	if diff := cmp.Diff([]fake.Rule{strict, ours[1]}, f.Rules(cluster)); diff != "" {
+		t.Error(diff)
+	}
+	f.Unprotect(cluster, "status")
+	f.Unprotect(cluster, "main")
+	create(t, h)
+	if diff := cmp.Diff(ours, f.Rules(cluster)); diff != "" {
+		t.Error("what somebody removed is missing", diff)
+	}
+}
+
+func TestWhoPushesWhat(t *testing.T) {
+	t.Parallel()
+	f, h := start(t, 0)
+	create(t, h)
+	people := map[string]string{
+		"the konnector": issue(t, h, konnector, "a"), "the bridge": issue(t, h, bridge, "b"),
+		"a developer": f.Person("ada", fake.Developer, "write_repository"), "a reader": f.Person("rita", fake.Reporter, "write_repository"),
+		"a stranger": f.Person("sam", 0, "write_repository"), "one whose token reads": f.Person("tom", fake.Developer, "read_repository"),
+	}
+	dir := clone(t, h, people["the konnector"])
+	for _, c := range []struct {
+		who, to string
+		ok      bool
+	}{
+		{"the konnector", "refs/heads/main", true},
+		{"the bridge", "refs/heads/main", false},
+		{"a developer", "refs/heads/main", false},
+		{"the konnector", "+refs/heads/main", true}, // on top of it
+		{"the bridge", "refs/heads/status", true},
+		{"the bridge", "+refs/heads/status", true},
+		{"the konnector", "refs/heads/changes/a", true},
+		{"a developer", "refs/heads/changes/b", true},
+		{"a reader", "refs/heads/changes/c", false},
+		{"a stranger", "refs/heads/changes/d", false},
+		{"one whose token reads", "refs/heads/changes/e", false},
+	} {
+		if err := push(t, h, dir, people[c.who], c.to); (err == nil) != c.ok {
+			t.Errorf("%s pushes to %s: %v", c.who, c.to, err)
+		}
+	}
+	for _, refspec := range []string{"+origin/main~1:refs/heads/main", ":refs/heads/main", ":refs/heads/status"} {
+		if out, err := git.Command(dir, "push", with(t, h, people["the konnector"]), refspec).CombinedOutput(); err == nil {
+			t.Errorf("the konnector pushed %s: %s", refspec, out)
+		}
+	}
+	if code := f.Ask(people["the konnector"], http.MethodGet, "/user", nil, nil); code != http.StatusForbidden {
+		t.Errorf("an agent's token opens the API: %d", code)
+	}
+}
+
+func TestTokensThatDoNotCountEnd(t *testing.T) {
+	t.Parallel()
+	f, h := start(t, 0)
+	create(t, h)
+	f.SetPage(2)
+	admin := f.Person("owner", fake.Owner, "api")
+	if code := f.Ask(admin, http.MethodPost, h.project(cluster)+"/access_tokens", map[string]any{
+		"name": "a person's", "scopes": []string{"api"}, "expires_at": time.Now().AddDate(0, 0, 9).Format(time.DateOnly),
+	}, nil); code != http.StatusCreated {
+		t.Fatal(code)
+	}
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		issue(t, h, konnector, name)
+	}
+	first := issue(t, h, bridge, "a")
+	issue(t, h, bridge, "a")
+	if code := f.Ask(first, http.MethodGet, "/user", nil, nil); code != http.StatusUnauthorized {
+		t.Errorf("the one before of the same name still counts: %d", code)
+	}
+	err := h.Retain(t.Context(), cluster, konnector, func(context.Context) ([]string, error) {
+		issue(t, h, konnector, "meanwhile")
+		return []string{"b", "e"}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"a person's", "gitbind-bridge-a", "gitbind-konnector-b", "gitbind-konnector-e", "gitbind-konnector-meanwhile"}
+	if diff := cmp.Diff(want, f.Tokens(cluster)); diff != "" {
+		t.Error(diff)
+	}
+	if err := h.Retain(t.Context(), "another1", konnector, func(context.Context) ([]string, error) { return nil, nil }); err != nil {
+		t.Errorf("of a cluster without a project: %v", err)
+	}
+}
+
+func TestATokenIsRenewedBeforeTheHostEndsIt(t *testing.T) {
+	t.Parallel()
+	f, h := start(t, 0)
+	create(t, h)
+	c, err := h.Issue(t.Context(), cluster, konnector, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Expiry(c.Password) != c.Expires.Format(time.DateOnly) || c.Expires.After(time.Now().AddDate(0, 0, 365)) {
+		t.Errorf("it ends on %s, and is said to end at %s", f.Expiry(c.Password), c.Expires)
+	}
+	if left := c.Expires.Sub(c.RenewAfter); left < 7*24*time.Hour || !c.RenewAfter.After(time.Now()) {
+		t.Errorf("it is renewed at %s, and ends at %s", c.RenewAfter, c.Expires)
+	}
+}
+
+func TestWhatTheOperatorIsToMendIsSaid(t *testing.T) {
+	t.Parallel()
+	f, good := start(t, 0)
+	create(t, good)
+	revoked := f.Person("gone", fake.Owner, "api")
+	f.Revoke(revoked)
+	group := f.GroupToken(fake.Owner, "api")
+	for name, c := range map[string]struct {
+		token, words string
+		do           func(*Host) error
+	}{
+		"it was revoked":            {revoked, "Token was revoked", func(h *Host) error { return h.Ready(t.Context()) }},
+		"its account sees no group": {f.Person("stranger", 0, "api"), "it shows no group company/services", func(h *Host) error { return h.Ready(t.Context()) }},
+		"it lacks the scope":        {f.Person("reader", fake.Owner, "read_api"), "insufficient_scope", func(h *Host) error { return h.Create(t.Context(), "another1") }},
+		"its role is too low":       {f.Person("dev", fake.Developer, "api"), "403 Forbidden", func(h *Host) error { return h.Create(t.Context(), cluster) }},
+		"it is a group's": {group, "does not have permission to create project access token", func(h *Host) error {
+			_, err := h.Issue(t.Context(), cluster, konnector, "a")
+			return err
+		}},
+	} {
+		err := c.do(hostOf(f, c.token))
+		if !errors.Is(err, githost.ErrCredential) || !strings.Contains(err.Error(), c.words) || strings.Contains(err.Error(), c.token) {
+			t.Errorf("%s: %v, want %q", name, err, c.words)
+		}
+	}
+	if err := hostOf(f, group).Create(t.Context(), "another1"); err != nil {
+		t.Errorf("a group's token makes no project: %v", err)
+	}
+}
+
+func TestAProjectThatCannotBeUsedIsSaid(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		do    func(*fake.Fake)
+		words string // "" for one that is gone
+	}{
+		"archived":            {func(f *fake.Fake) { f.Archive(cluster) }, "is archived: unarchive it on GitLab"},
+		"renamed":             {func(f *fake.Fake) { f.Rename(cluster, "shop") }, "was renamed or moved to company/services/shop: give it back its path on GitLab"},
+		"marked for deletion": {func(f *fake.Fake) { f.Delete(cluster) }, "is marked for deletion: restore it on GitLab"},
+		"marked for deletion and renamed": {func(f *fake.Fake) {
+			f.Delete(cluster)
+			f.Rename(cluster, cluster+"-deletion_scheduled-7")
+		}, "is marked for deletion: restore it on GitLab"},
+		"deleted": {func(f *fake.Fake) { f.Remove(cluster) }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, h := start(t, 0)
+			create(t, h)
+			f.Settle()
+			if exists, err := h.Exists(t.Context(), cluster); !exists || err != nil {
+				t.Fatal(exists, err)
+			}
+			c.do(f)
+			exists, err := h.Exists(t.Context(), cluster)
+			var unusable *githost.UnusableError
+			switch {
+			case exists:
+				t.Error("it is said to be there")
+			case c.words == "" && err != nil:
+				t.Error(err)
+			case c.words != "" && (!errors.As(err, &unusable) || unusable.Words != "the project company/services/"+cluster+" "+c.words):
+				t.Errorf("%v", err)
+			}
+			if err := h.Create(t.Context(), cluster); (err == nil) != (c.words == "") {
+				t.Errorf("it is made again: %v", err)
+			}
+		})
+	}
+}
+
+func TestAHostThatWantsToBeLeftAloneIs(t *testing.T) {
+	t.Parallel()
+	f, h := start(t, 0)
+	f.Limit(90 * time.Second)
+	err := h.Create(t.Context(), cluster)
+	var limited *githost.RateLimitError
+	if !errors.As(err, &limited) || time.Until(limited.Until) < time.Minute {
+		t.Fatalf("%v", err)
+	}
+	asked := f.Requests()
+	if err := h.Create(t.Context(), cluster); !errors.As(err, &limited) || f.Requests() != asked {
+		t.Errorf("it was asked again: %v", err)
+	}
+}
+
+func TestApprovalsAreRequiredWhereTheTierKnowsThem(t *testing.T) {
+	t.Parallel()
+	for _, premium := range []bool{false, true} {
+		f, h := start(t, 0)
+		h.cfg.Approvals = 2
+		want := 0
+		if premium {
+			f.SetPremium()
+			want = 2
+		}
+		create(t, h)
+		create(t, h)
+		if n := f.Approvals(cluster); n != want {
+			t.Errorf("premium %t: %d", premium, n)
+		}
+	}
+}
+
+func TestAPushIsToldByTheWebhookOnly(t *testing.T) {
+	t.Parallel()
+	f, h := start(t, 0)
+	moved := make(chan string, 10)
+	mux := http.NewServeMux()
+	mux.Handle("POST /hooks/{cluster}", h.Webhook(slog.New(slog.DiscardHandler), func(cluster string) { moved <- cluster }))
+	backend := httptest.NewServer(mux)
+	t.Cleanup(backend.Close)
+	h.cfg.Hooks = backend.URL + "/hooks/"
+	create(t, h)
+	create(t, h)
+	secret := issue(t, h, konnector, "a")
+	if err := push(t, h, clone(t, h, secret), secret, "refs/heads/main"); err != nil {
+		t.Fatal(err)
+	}
+	f.Settle()
+	if len(moved) != 1 || <-moved != cluster {
+		t.Errorf("it was told %d times", len(moved))
+	}
+	right, err := h.hooks.Secret(cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		cluster, token string
+		status         int
+	}{
+		{cluster, right, http.StatusNoContent},
+		{cluster, right + "x", http.StatusUnauthorized},
+		{cluster, "", http.StatusUnauthorized},
+		{"zz7d2abqwe", right, http.StatusUnauthorized},
+	} {
+		r := httptest.NewRequest(http.MethodPost, "/hooks/"+c.cluster, strings.NewReader(`{"object_kind":"push"}`))
+		r.Header.Set("X-Gitlab-Token", c.token)
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, r)
+		if w.Code != c.status {
+			t.Errorf("%s with %q: %d", c.cluster, c.token, w.Code)
+		}
+	}
+}
+
+func TestAChangeIsShownOnItsMergeRequest(t *testing.T) {
+	t.Parallel()
+	f, h := start(t, 0)
+	create(t, h)
+	ctx, secret, ada := t.Context(), issue(t, h, konnector, "a"), f.Person("ada", fake.Developer, "api")
+	dir := clone(t, h, secret)
+	if err := push(t, h, dir, secret, "refs/heads/changes/orders"); err != nil {
+		t.Fatal(err)
+	}
+	commit := f.Git(cluster, "rev-parse", "changes/orders")
+	pull := githost.Pull{Head: commit, Branch: "changes/orders", Title: "Order it", Text: "It is ordered.\n/close\n  /merge"}
+	for range 2 {
+		if err := h.Open(ctx, cluster, pull); err != nil {
+			t.Fatal(err)
+		}
+	}
+	changes, err := h.Changes(ctx, cluster)
+	if diff := cmp.Diff(map[string]string{"refs/merge-requests/1/head": "changes/pull-1"}, changes); err != nil || diff != "" {
+		t.Fatal(err, diff)
+	}
+	// Somebody writes as we do.
+	notes := h.project(cluster) + "/merge_requests/1/notes"
+	f.Ask(ada, http.MethodPost, notes, map[string]any{"body": "<!-- gitbind -->\nAll is well."}, nil)
+	for _, ok := range []bool{true, false, false} {
+		if err := h.Check(ctx, cluster, githost.Check{Commit: commit, Branch: "changes/pull-1", OK: ok, Words: fmt.Sprint(ok), URL: "https://gitbind.example.com", Text: fmt.Sprintf("It is %t\n/close", ok)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var said []struct{ Body string }
+	f.Ask(ada, http.MethodGet, notes, nil, &said)
+	if len(said) != 2 || said[0].Body != "<!-- gitbind -->\nAll is well." || said[1].Body != "<!-- gitbind -->\nIt is false\n\\/close" {
+		t.Errorf("%q", said)
+	}
+	var statuses []struct{ Ref, Status, Name, Description string }
+	f.Ask(ada, http.MethodGet, h.project(cluster)+"/repository/commits/"+commit+"/statuses", nil, &statuses)
+	if diff := cmp.Diff([]struct{ Ref, Status, Name, Description string }{{"changes/orders", "failed", "gitbind", "false"}}, statuses); diff != "" {
+		t.Error(diff)
+	}
+
+	opened := func() githost.Opened {
+		t.Helper()
+		all, err := h.Opened(ctx, cluster)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all["changes/orders"]
+	}
+	if o := opened(); o.Closed != "" || o.Page != h.Page(cluster)+"/-/merge_requests/1" {
+		t.Errorf("%+v", o)
+	}
+	f.Ask(ada, http.MethodPut, h.project(cluster)+"/merge_requests/1", map[string]any{"state_event": "close"}, nil)
+	if o := opened(); o.Closed != commit {
+		t.Errorf("%+v", o)
+	}
+	if err := h.Open(ctx, cluster, pull); err != nil || opened().Closed != commit {
+		t.Errorf("what was closed as it is is open again: %v", err)
+	}
+	if err := push(t, h, dir, secret, "+refs/heads/changes/orders"); err != nil {
+		t.Fatal(err)
+	}
+	pull.Head = f.Git(cluster, "rev-parse", "changes/orders")
+	if err := h.Open(ctx, cluster, pull); err != nil || opened().Closed != "" || !strings.HasSuffix(opened().Page, "/2") {
+		t.Errorf("another change gets no merge request: %v %+v", err, opened())
+	}
+	if code := f.Ask(ada, http.MethodPut, h.project(cluster)+"/merge_requests/2/merge", map[string]any{}, nil); code != http.StatusOK {
+		t.Errorf("a developer merges: %d", code)
+	}
+	if o := opened(); o.Closed != "" {
+		t.Errorf("what was merged is said to be closed: %+v", o)
+	}
+}
+
+func TestAChangeFromAForkHasWordsAndNoStatus(t *testing.T) {
+	t.Parallel()
+	f, h := start(t, 0)
+	create(t, h)
+	commit := f.Git(cluster, "rev-parse", "main")
+	number := f.Fork(cluster, commit)
+	branch := fmt.Sprint("changes/pull-", number)
+	if err := h.Check(t.Context(), cluster, githost.Check{Commit: commit, Branch: branch, OK: true, Words: "It changes nothing", Text: "Nothing."}); err != nil {
+		t.Fatal(err)
+	}
+	ada := f.Person("ada", fake.Developer, "api")
+	var said, statuses []struct{ Body string }
+	f.Ask(ada, http.MethodGet, fmt.Sprintf("%s/merge_requests/%d/notes", h.project(cluster), number), nil, &said)
+	f.Ask(ada, http.MethodGet, h.project(cluster)+"/repository/commits/"+commit+"/statuses", nil, &statuses)
+	if len(said) != 1 || len(statuses) != 0 {
+		t.Errorf("%q %q", said, statuses)
+	}
+	if opened, err := h.Opened(t.Context(), cluster); err != nil || len(opened) != 0 {
+		t.Errorf("it is taken for a branch of the project: %v %v", opened, err)
+	}
+}

@@ -1,0 +1,53 @@
+package gitlab
+
+import (
+	"context"
+	"crypto/subtle"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+
+	"gitbind.dev/backend/internal/githost"
+)
+
+// hook has the host tell of pushes and merge requests. The secret of one that is there cannot
+// be read, so it is written again.
+func (h *Host) hook(ctx context.Context, id string, _ *project) error {
+	secret, err := h.hooks.Secret(id)
+	if err != nil {
+		return err
+	}
+	type shownHook struct {
+		ID  int    `json:"id"`
+		URL string `json:"url"`
+	}
+	hooks, url := h.project(id)+"/hooks", h.cfg.Hooks+id
+	there, err := list[shownHook](ctx, h, hooks, "")
+	if err != nil {
+		return err
+	}
+	method, path := http.MethodPost, hooks
+	for _, hook := range there {
+		if hook.URL == url {
+			method, path = http.MethodPut, fmt.Sprintf("%s/%d", hooks, hook.ID)
+		}
+	}
+	err = h.send(ctx, method, path, map[string]any{
+		"url": url, "token": secret, "push_events": true, "merge_requests_events": true, "enable_ssl_verification": true,
+	}, nil)
+	if status(err) == http.StatusUnprocessableEntity {
+		return &githost.UnusableError{Words: "GitLab takes no webhook to " + h.cfg.Hooks + ": its administrator allows that in the settings of outbound requests"}
+	}
+	return err
+}
+
+// hasToken tells whether a delivery shows the secret: the host signs nothing.
+func hasToken(header http.Header, _ io.Reader, secret string) (bool, error) {
+	return subtle.ConstantTimeCompare([]byte(header.Get("X-Gitlab-Token")), []byte(secret)) == 1, nil
+}
+
+// Webhook takes what the host tells of a repository: see webhook.Receiver.Handler.
+func (h *Host) Webhook(log *slog.Logger, moved func(cluster string)) http.Handler {
+	return h.hooks.Handler(log, moved)
+}

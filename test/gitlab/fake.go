@@ -284,9 +284,12 @@ func (f *Fake) Delete(path string) {
 
 // Remove has a project be gone.
 func (f *Fake) Remove(path string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.projects = slices.DeleteFunc(f.projects, func(p *project) bool { return p.Path == path })
+	f.change(path, func(gone *project) {
+		f.projects = slices.DeleteFunc(f.projects, func(p *project) bool { return p == gone })
+		if err := os.RemoveAll(gone.dir); err != nil {
+			f.t.Error(err)
+		}
+	})
 }
 
 // Rename gives a project another path. The one before leads to it.

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"time"
 
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -97,12 +98,16 @@ func (r *repositories) run(ctx context.Context) error {
 	return r.local.Run(ctx)
 }
 
+// remoteGood is how long a host elsewhere is not asked whether it is there after it was:
+// probes come often, and each question costs of its rate limit.
+const remoteGood = time.Minute
+
 // health is whether the repositories are there. People and agents may go on with what else
 // there is while a host elsewhere does not answer.
 func (r *repositories) health() []check {
 	all := []check{{name: "git-host", probe: r.local.Ready, critical: true}}
 	if r.remote != nil {
-		all = append(all, check{name: r.kind.name, probe: r.remote.Ready})
+		all = append(all, check{name: r.kind.name, probe: remembered(r.remote.Ready, remoteGood)})
 	}
 	return all
 }

@@ -10,8 +10,13 @@ import (
 	"time"
 )
 
-// ErrCredential says that a host does not take what the backend has to sign in with.
-var ErrCredential = errors.New("the Git host refuses the backend's credential, or that lacks a right: docs/hosts.md leads to what it needs")
+var (
+	// ErrCredential says that a host does not take what the backend has to sign in with.
+	ErrCredential = errors.New("the Git host refuses the backend's credential, or that lacks a right: docs/hosts.md leads to what it needs")
+	// ErrRenamed and ErrArchived say of a repository what people did with it.
+	ErrRenamed  = errors.New("the repository was renamed or moved on the Git host: give it its old name back")
+	ErrArchived = errors.New("the repository is archived on the Git host, which takes no pushes to it: unarchive it")
+)
 
 // UnusableError says that a repository is there and cannot be used, until a person mends that
 // on the host.

@@ -13,19 +13,14 @@ import (
 var (
 	// ErrCredential says that a host does not take what the backend has to sign in with.
 	ErrCredential = errors.New("the Git host refuses the backend's credential, or that lacks a right: docs/hosts.md leads to what it needs")
-	// ErrRenamed and ErrArchived say of a repository what people did with it.
-	ErrRenamed  = errors.New("the repository was renamed or moved on the Git host: give it its old name back")
-	ErrArchived = errors.New("the repository is archived on the Git host, which takes no pushes to it: unarchive it")
+	// ErrRenamed, ErrArchived and ErrMarkedForDeletion say of a repository what people did
+	// with it.
+	ErrRenamed           = errors.New("the repository was renamed or moved on the Git host: give it its old name back")
+	ErrArchived          = errors.New("the repository is archived on the Git host, which takes no pushes to it: unarchive it")
+	ErrMarkedForDeletion = errors.New("the repository is marked for deletion on the Git host: restore it there")
+	// ErrWebhook says that a host does not send webhooks to the backend.
+	ErrWebhook = errors.New("the Git host takes no webhook to the backend's address: its administrator allows that in its settings of outbound requests")
 )
-
-// UnusableError says that a repository is there and cannot be used, until a person mends that
-// on the host.
-type UnusableError struct {
-	// Words say what is wrong and what to do, to whoever looks at the cluster.
-	Words string
-}
-
-func (e *UnusableError) Error() string { return e.Words }
 
 // RateLimitError says that a host answers no more requests for a while.
 type RateLimitError struct {

@@ -62,6 +62,8 @@ func TestReadinessShowsPeopleNoInternals(t *testing.T) {
 		{fmt.Errorf("repository: %w", &githost.RateLimitError{Until: time.Now()}), metav1.ConditionFalse, "GitHostRateLimit"},
 		{fmt.Errorf("repository: %w", githost.ErrRenamed), metav1.ConditionFalse, "RepositoryRenamed"},
 		{fmt.Errorf("repository: %w", githost.ErrArchived), metav1.ConditionFalse, "RepositoryArchived"},
+		{fmt.Errorf("repository: %w (10.0.0.1)", githost.ErrMarkedForDeletion), metav1.ConditionFalse, "RepositoryMarkedForDeletion"},
+		{fmt.Errorf("repository: %w (10.0.0.1)", githost.ErrWebhook), metav1.ConditionFalse, "GitHostRefusesWebhook"},
 		{errors.New("dial tcp 10.0.0.1:443: connection refused"), metav1.ConditionFalse, "Failed"},
 	} {
 		got := readiness(c.err)

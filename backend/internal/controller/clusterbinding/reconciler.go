@@ -97,7 +97,7 @@ func (r *Reconciler) later(err error) (ctrl.Result, error) {
 	switch {
 	case errors.As(err, &limit):
 		return ctrl.Result{RequeueAfter: max(limit.Until.Sub(r.Now()), time.Second)}, nil
-	case errors.Is(err, githost.ErrRenamed), errors.Is(err, githost.ErrArchived):
+	case errors.Is(err, githost.ErrRenamed), errors.Is(err, githost.ErrArchived), errors.Is(err, githost.ErrMarkedForDeletion), errors.Is(err, githost.ErrWebhook):
 		// Reported, and not watched. To ask a host elsewhere costs of its rate limit.
 		return ctrl.Result{RequeueAfter: time.Minute}, nil
 	case errors.Is(err, errTaken), errors.Is(err, errRepositoryGone):
@@ -190,6 +190,10 @@ func readiness(err error) metav1.Condition {
 		c.Reason, c.Message = "RepositoryRenamed", githost.ErrRenamed.Error()
 	case errors.Is(err, githost.ErrArchived):
 		c.Reason, c.Message = "RepositoryArchived", githost.ErrArchived.Error()
+	case errors.Is(err, githost.ErrMarkedForDeletion):
+		c.Reason, c.Message = "RepositoryMarkedForDeletion", githost.ErrMarkedForDeletion.Error()
+	case errors.Is(err, githost.ErrWebhook):
+		c.Reason, c.Message = "GitHostRefusesWebhook", githost.ErrWebhook.Error()
 	case errors.Is(err, githost.ErrCredential):
 		c.Reason, c.Message = "GitHostRefuses", githost.ErrCredential.Error()
 	case apierrors.IsForbidden(err):

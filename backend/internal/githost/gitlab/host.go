@@ -107,13 +107,13 @@ const setupTime = 10 * time.Minute
 
 func (p *project) isNew() bool { return time.Since(p.Created) < setupTime }
 
-// Exists implements githost.Host. One that cannot be used is a githost.UnusableError.
+// Exists implements githost.Host. Of one that cannot be used it says why.
 func (h *Host) Exists(ctx context.Context, id string) (bool, error) {
 	p, err := h.find(ctx, id)
 	return p != nil, err
 }
 
-// find gives a cluster's project, nil if there is none.
+// find gives a cluster's project, nil if there is none. One that is there can be used.
 func (h *Host) find(ctx context.Context, id string) (*project, error) {
 	var p project
 	err := h.get(ctx, h.project(id), &p)
@@ -121,20 +121,19 @@ func (h *Host) find(ctx context.Context, id string) (*project, error) {
 		// It leads to the project by its ID.
 		err = h.get(ctx, "/projects/"+path.Base(moved.location), &p)
 	}
-	unusable := func(format string, args ...any) (*project, error) {
-		return nil, &githost.UnusableError{Words: "the project " + h.path(id) + fmt.Sprintf(format, args...) + " on GitLab"}
-	}
 	switch {
 	case isNotFound(err):
 		return nil, nil
 	case err != nil:
-		return nil, trouble("look for the project "+h.path(id), err)
 	case p.Deleted != "":
-		return unusable(" is marked for deletion: restore it")
+		err = githost.ErrMarkedForDeletion
 	case p.Path != h.path(id):
-		return unusable(" was renamed or moved to %s: give it back its path", p.Path)
+		err = fmt.Errorf("%w (it is %s now)", githost.ErrRenamed, p.Path)
 	case p.Archived:
-		return unusable(" is archived: unarchive it")
+		err = githost.ErrArchived
+	}
+	if err != nil {
+		return nil, trouble("look for the project "+h.path(id), err)
 	}
 	return &p, nil
 }

@@ -29,14 +29,21 @@ type token struct {
 // tokenName is what a credential's token is called. Tokens of people are called otherwise.
 func tokenName(agent, name string) string { return "gitbind-" + agent + "-" + name }
 
-// Issue implements githost.Accounts.
+// Issue implements githost.Accounts. Of the same name, the newest one goes on: the agent uses
+// it until it has this one.
 func (h *Host) Issue(ctx context.Context, id, agent, name string) (githost.Credential, error) {
 	what, name := "make a token of the "+agent+" of "+id, tokenName(agent, name)
 	there, err := h.tokens(ctx, id, agent)
 	if err != nil {
 		return githost.Credential{}, trouble(what, err)
 	}
-	if err := h.revoke(ctx, id, there, func(t token) bool { return t.Name == name }); err != nil {
+	newest := 0
+	for _, t := range there {
+		if t.Name == name {
+			newest = max(newest, t.ID)
+		}
+	}
+	if err := h.revoke(ctx, id, there, func(t token) bool { return t.Name == name && t.ID < newest }); err != nil {
 		return githost.Credential{}, trouble(what, err)
 	}
 	// It ends when that day begins.

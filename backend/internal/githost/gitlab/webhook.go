@@ -37,7 +37,7 @@ func (h *Host) hook(ctx context.Context, id string, _ *project) error {
 		"url": url, "token": secret, "push_events": true, "merge_requests_events": true, "enable_ssl_verification": true,
 	}, nil)
 	if status(err) == http.StatusUnprocessableEntity {
-		return &githost.UnusableError{Words: "GitLab takes no webhook to " + h.cfg.Hooks + ": its administrator allows that in the settings of outbound requests"}
+		return fmt.Errorf("%w (%w)", githost.ErrWebhook, err)
 	}
 	return err
 }

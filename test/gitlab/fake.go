@@ -58,6 +58,7 @@ type Fake struct {
 	// protectAfter is how long the default protection of a new branch main takes.
 	protectAfter time.Duration
 	premium      bool
+	noHooks      bool
 	limited      time.Duration // what Retry-After says, 0 for no limit
 	requests     int
 	perPage      int                 // at most so many of a page
@@ -244,6 +245,13 @@ func (f *Fake) SetPremium() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.premium = true
+}
+
+// RefuseHooks has webhooks be to addresses that the host does not send to.
+func (f *Fake) RefuseHooks() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.noHooks = true
 }
 
 // Limit has every request to the API refused with 429, 0 ends that.

@@ -116,6 +116,9 @@ func (f *Fake) deleteRule(c *call) (any, *refused) {
 }
 
 func (f *Fake) createHook(c *call) (any, *refused) {
+	if f.noHooks {
+		return nil, refuse(http.StatusUnprocessableEntity, "Invalid url given")
+	}
 	h := &hook{ID: f.id(), URL: c.string("url")}
 	h.set(c)
 	c.project.hooks = append(c.project.hooks, h)

@@ -77,8 +77,36 @@ func TestAGiteaIsAskedWithATokenThatNobodyElseHears(t *testing.T) {
 		k := o.remote.chosen()
 		if (k != nil) != (args != "") {
 			t.Errorf("%q: %v was chosen", args, k)
-		} else if words == "" && k != nil && k.host("https://gitbind.example.com").URL("k3x9d2abqw") != o.remote.gitea.url+"/gitbind/k3x9d2abqw.git" {
-			t.Errorf("%q: %s", args, k.host("https://gitbind.example.com").URL("k3x9d2abqw"))
+		} else if words == "" && k != nil && k.host("https://gitbind.example.com", nil).URL("k3x9d2abqw") != o.remote.gitea.url+"/gitbind/k3x9d2abqw.git" {
+			t.Errorf("%q: %s", args, k.host("https://gitbind.example.com", nil).URL("k3x9d2abqw"))
+		}
+	}
+}
+
+func TestAGitLabIsAskedWithATokenAboutOneGroup(t *testing.T) {
+	token := filepath.Join(t.TempDir(), "token")
+	write(t, token, "glpat-0123456789abcdef\n")
+	for args, words := range map[string]string{
+		"--gitlab-url=https://gitlab.com/ --gitlab-group=company/services --gitlab-token-file=" + token:                                                        "",
+		"--gitlab-url=https://gitlab.com --gitlab-group=company --gitlab-approvals=0 --gitlab-token-file=" + token:                                             "",
+		"--gitlab-url=http://gitlab.com --gitlab-group=company --gitlab-token-file=" + token:                                                                   "over plain HTTP",
+		"--gitlab-url=https://gitlab.com --gitlab-group=company":                                                                                               "--gitlab-token-file is required",
+		"--gitlab-url=https://gitlab.com --gitlab-token-file=" + token:                                                                                         "cannot be the path",
+		"--gitlab-url=https://gitlab.com --gitlab-group=company/ --gitlab-token-file=" + token:                                                                 "cannot be the path",
+		"--gitlab-url=https://gitlab.com --gitlab-group=company/../x --gitlab-token-file=" + token:                                                             "cannot be the path",
+		"--gitlab-url=https://gitlab.com --gitlab-group=company --gitlab-approvals=-1 --gitlab-token-file=" + token:                                            "must not be negative",
+		"--gitlab-url=https://gitlab.com --gitlab-group=company --gitlab-token-file=" + token + " --gitea-url=https://example.com --gitea-token-file=" + token: "--gitea-url and --gitlab-url were given",
+	} {
+		o, err := parse(t, strings.Fields(args)...)
+		if words == "" && err != nil || words != "" && (err == nil || !strings.Contains(err.Error(), words)) {
+			t.Errorf("%q: %v, want %q", args, err, words)
+		}
+		if words != "" {
+			continue
+		}
+		host := o.remote.chosen().host("https://gitbind.example.com", nil)
+		if want := "https://gitlab.com/" + o.remote.gitlab.group + "/k3x9d2abqw.git"; host.URL("k3x9d2abqw") != want {
+			t.Errorf("%q: %s, want %s", args, host.URL("k3x9d2abqw"), want)
 		}
 	}
 }

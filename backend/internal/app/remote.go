@@ -29,11 +29,13 @@ type remoteHost interface {
 
 // remoteOptions are the flags about a Git host elsewhere, of which there is at most one.
 type remoteOptions struct {
-	gitea giteaOptions
+	gitea  giteaOptions
+	gitlab gitlabOptions
 }
 
 func (o *remoteOptions) addFlags(f *pflag.FlagSet) {
 	o.gitea.addFlags(f)
+	o.gitlab.addFlags(f)
 }
 
 // kind is a sort of host, as it is known from the flags.
@@ -44,14 +46,15 @@ type kind struct {
 	chosen     bool
 	check      func() error
 	// host is made of options that were checked. Its webhooks come in below a URL.
-	host func(hooks string) remoteHost
+	host func(hooks string, log *slog.Logger) remoteHost
 	// page is where people find it.
 	page string
 }
 
 func (o *remoteOptions) kinds() []kind {
 	return []kind{
-		{"gitea", "--gitea-url", o.gitea.url != "", o.gitea.check, func(hooks string) remoteHost { return o.gitea.host(hooks) }, o.gitea.url},
+		{"gitea", "--gitea-url", o.gitea.url != "", o.gitea.check, func(hooks string, _ *slog.Logger) remoteHost { return o.gitea.host(hooks) }, o.gitea.url},
+		{"gitlab", "--gitlab-url", o.gitlab.url != "", o.gitlab.check, func(hooks string, log *slog.Logger) remoteHost { return o.gitlab.host(hooks, log) }, o.gitlab.url},
 	}
 }
 

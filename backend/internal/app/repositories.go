@@ -51,7 +51,7 @@ func newRepositories(ctx context.Context, o options, auth *access.Authenticator,
 		MaxBytes: o.limits.repositoryMiB << 20, MaxRefs: o.limits.branches, Log: log,
 	}
 	if r.kind != nil {
-		r.remote = r.kind.host(o.publicURL + r.kind.hooks())
+		r.remote = r.kind.host(o.publicURL+r.kind.hooks(), log)
 		config.Upstream = r.remote
 	}
 	var err error

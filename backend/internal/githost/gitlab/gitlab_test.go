@@ -402,6 +402,15 @@ func TestAPushIsToldByTheWebhookOnly(t *testing.T) {
 	}
 }
 
+func TestAWebhookThatTheHostDoesNotTakeIsSaid(t *testing.T) {
+	t.Parallel()
+	f, h := start(t, 0)
+	f.RefuseHooks()
+	if err := h.Create(t.Context(), cluster); !errors.Is(err, githost.ErrWebhook) || !strings.Contains(err.Error(), "Invalid url given") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestAChangeIsShownOnItsMergeRequest(t *testing.T) {
 	t.Parallel()
 	f, h := start(t, 0)

@@ -302,13 +302,16 @@ func (f *Fake) Remove(path string) {
 
 // Rename gives a project another path. The one before leads to it.
 func (f *Fake) Rename(path, to string) {
-	f.change(path, func(p *project) {
-		f.moved[p.Path] = p.ID
-		if err := os.Rename(p.dir, f.dir(to)); err != nil {
-			f.t.Error(err)
-		}
-		p.Path, p.dir = to, f.dir(to)
-	})
+	f.change(path, func(p *project) { f.rename(p, to) })
+}
+
+func (f *Fake) rename(p *project, to string) {
+	f.moved[p.Path] = p.ID
+	delete(f.moved, to)
+	if err := os.Rename(p.dir, f.dir(to)); err != nil {
+		f.t.Error(err)
+	}
+	p.Path, p.dir = to, f.dir(to)
 }
 
 // Age has a project be older than it is.

@@ -57,6 +57,23 @@ func (f *Fake) createProject(c *call) (any, *refused) {
 	return f.shown(p), nil
 }
 
+func (f *Fake) editProject(c *call) (any, *refused) {
+	if path := c.string("path"); path != "" && path != c.project.Path {
+		f.rename(c.project, path)
+	}
+	return f.shown(c.project), nil
+}
+
+func (f *Fake) deleteProject(c *call) (any, *refused) {
+	c.project.Deleted = time.Now().UTC().Format(time.DateOnly)
+	return nil, nil
+}
+
+func (f *Fake) archive(c *call, archived bool) (any, *refused) {
+	c.project.Archived = archived
+	return f.shown(c.project), nil
+}
+
 // protectLater has the default protection of main come in the background, unless there is a
 // rule by then.
 func (f *Fake) protectLater(p *project) {

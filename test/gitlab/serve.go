@@ -105,7 +105,7 @@ func (f *Fake) authorize(w http.ResponseWriter, r *http.Request, role int) (*cal
 			return nil, refuse(http.StatusNotFound, "404 Project Not Found")
 		case c.role < role:
 			return nil, refuse(http.StatusForbidden, "403 Forbidden")
-		case c.project.Archived && r.Method != http.MethodGet && !strings.Contains(r.URL.Path, "/access_tokens"):
+		case c.project.Archived && r.Method != http.MethodGet && !strings.Contains(r.URL.Path, "/access_tokens") && !strings.HasSuffix(r.URL.Path, "/unarchive"):
 			return nil, refuse(http.StatusForbidden, "403 Forbidden")
 		}
 	}
@@ -189,6 +189,10 @@ func (f *Fake) routes() []route {
 		{"GET /api/v4/groups/{group}", 0, f.getGroup},
 		{"POST /api/v4/projects", 0, f.createProject},
 		{"GET " + of, Guest, func(c *call) (any, *refused) { return f.shown(c.project), nil }},
+		{"PUT " + of, Maintainer, f.editProject},
+		{"DELETE " + of, Owner, f.deleteProject},
+		{"POST " + of + "/archive", Owner, func(c *call) (any, *refused) { return f.archive(c, true) }},
+		{"POST " + of + "/unarchive", Owner, func(c *call) (any, *refused) { return f.archive(c, false) }},
 		{"GET " + of + "/protected_branches/{name}", Maintainer, f.getRule},
 		{"POST " + of + "/protected_branches", Maintainer, f.createRule},
 		{"DELETE " + of + "/protected_branches/{name}", Maintainer, f.deleteRule},

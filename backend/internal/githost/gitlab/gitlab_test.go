@@ -2,6 +2,7 @@ package gitlab
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,7 +10,6 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,20 +49,20 @@ func create(t *testing.T, h *Host) {
 	}
 }
 
-// clone is a work tree of the cluster's repository.
-func clone(t *testing.T, h *Host, secret string) string {
+// clone is a work tree of a repository.
+func clone(t *testing.T, repository, secret string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "clone")
-	if out, err := git.Command("", "clone", "--quiet", with(t, h, secret), dir).CombinedOutput(); err != nil {
+	if out, err := git.Command("", "clone", "--quiet", with(t, repository, secret), dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	return dir
 }
 
-// with is the clone URL with a credential.
-func with(t *testing.T, h *Host, secret string) string {
+// with is a clone URL with a credential.
+func with(t *testing.T, repository, secret string) string {
 	t.Helper()
-	u, err := url.Parse(h.URL(cluster))
+	u, err := url.Parse(repository)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,18 +70,17 @@ func with(t *testing.T, h *Host, secret string) string {
 	return u.String()
 }
 
-// push commits on top of origin/main and pushes that, as who has a secret.
-func push(t *testing.T, h *Host, dir, secret, refspec string) error {
+// push commits on top of main, and pushes that to a ref as who has a secret; with force if the
+// ref begins with "+".
+func push(t *testing.T, repository, dir, secret, ref string) error {
 	t.Helper()
+	ref, force := strings.CutPrefix(ref, "+")
 	for _, args := range [][]string{
 		{"checkout", "--quiet", "--detach", "origin/main"},
-		{"commit", "--quiet", "--allow-empty", "--message", "Change " + refspec},
-		{"push", "--quiet", with(t, h, secret), "HEAD:" + refspec},
+		{"commit", "--quiet", "--allow-empty", "--message", "Change " + ref + " " + rand.Text()},
+		{"push", "--quiet", map[bool]string{true: "--force", false: "--no-force"}[force], with(t, repository, secret), "HEAD:" + ref},
 		{"fetch", "--quiet"},
 	} {
-		if strings.HasPrefix(refspec, "+") {
-			args = slices.Replace(args, len(args)-1, len(args), strings.Replace(args[len(args)-1], "HEAD:+", "+HEAD:", 1))
-		}
 		if out, err := git.Command(dir, args...).CombinedOutput(); err != nil {
 			return fmt.Errorf("%w: %s", err, out)
 		}
@@ -176,7 +175,7 @@ func TestWhoPushesWhat(t *testing.T) {
 		"a developer": f.Person("ada", fake.Developer, "write_repository"), "a reader": f.Person("rita", fake.Reporter, "write_repository"),
 		"a stranger": f.Person("sam", 0, "write_repository"), "one whose token reads": f.Person("tom", fake.Developer, "read_repository"),
 	}
-	dir := clone(t, h, people["the konnector"])
+	dir := clone(t, h.URL(cluster), people["the konnector"])
 	for _, c := range []struct {
 		who, to string
 		ok      bool
@@ -193,12 +192,12 @@ func TestWhoPushesWhat(t *testing.T) {
 		{"a stranger", "refs/heads/changes/d", false},
 		{"one whose token reads", "refs/heads/changes/e", false},
 	} {
-		if err := push(t, h, dir, people[c.who], c.to); (err == nil) != c.ok {
+		if err := push(t, h.URL(cluster), dir, people[c.who], c.to); (err == nil) != c.ok {
 			t.Errorf("%s pushes to %s: %v", c.who, c.to, err)
 		}
 	}
 	for _, refspec := range []string{"+origin/main~1:refs/heads/main", ":refs/heads/main", ":refs/heads/status"} {
-		if out, err := git.Command(dir, "push", with(t, h, people["the konnector"]), refspec).CombinedOutput(); err == nil {
+		if out, err := git.Command(dir, "push", with(t, h.URL(cluster), people["the konnector"]), refspec).CombinedOutput(); err == nil {
 			t.Errorf("the konnector pushed %s: %s", refspec, out)
 		}
 	}
@@ -372,7 +371,7 @@ func TestAPushIsToldByTheWebhookOnly(t *testing.T) {
 	create(t, h)
 	create(t, h)
 	secret := issue(t, h, konnector, "a")
-	if err := push(t, h, clone(t, h, secret), secret, "refs/heads/main"); err != nil {
+	if err := push(t, h.URL(cluster), clone(t, h.URL(cluster), secret), secret, "refs/heads/main"); err != nil {
 		t.Fatal(err)
 	}
 	f.Settle()
@@ -416,8 +415,8 @@ func TestAChangeIsShownOnItsMergeRequest(t *testing.T) {
 	f, h := start(t, 0)
 	create(t, h)
 	ctx, secret, ada := t.Context(), issue(t, h, konnector, "a"), f.Person("ada", fake.Developer, "api")
-	dir := clone(t, h, secret)
-	if err := push(t, h, dir, secret, "refs/heads/changes/orders"); err != nil {
+	dir := clone(t, h.URL(cluster), secret)
+	if err := push(t, h.URL(cluster), dir, secret, "refs/heads/changes/orders"); err != nil {
 		t.Fatal(err)
 	}
 	commit := f.Git(cluster, "rev-parse", "changes/orders")
@@ -468,7 +467,7 @@ func TestAChangeIsShownOnItsMergeRequest(t *testing.T) {
 	if err := h.Open(ctx, cluster, pull); err != nil || opened().Closed != commit {
 		t.Errorf("what was closed as it is is open again: %v", err)
 	}
-	if err := push(t, h, dir, secret, "+refs/heads/changes/orders"); err != nil {
+	if err := push(t, h.URL(cluster), dir, secret, "+refs/heads/changes/orders"); err != nil {
 		t.Fatal(err)
 	}
 	pull.Head = f.Git(cluster, "rev-parse", "changes/orders")

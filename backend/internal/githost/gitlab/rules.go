@@ -55,21 +55,28 @@ func (r *rule) is(shown *shownRule) bool {
 	return only(shown.Push, r.Push) && only(shown.Merge, r.Merge) && shown.Force == r.Force
 }
 
-// protect makes the rules that are missing. Pushes to main are the konnector's, and others'
-// changes are merge requests. To status pushes the bridge, which cuts its history.
+// rules are those of the two branches of the contract. Pushes to main are the konnector's, and
+// others' changes are merge requests. To status pushes the bridge, which cuts its history.
+var rules = []rule{
+	{Name: "main", Push: roleOf(credential.KonnectorUser), Merge: developer},
+	{Name: "status", Push: roleOf(credential.BridgeUser), Merge: nobody, Force: true},
+}
+
+// protect makes the rules that are missing. The host has one of its own for main, which comes
+// in the background after the project, and is replaced.
 func (h *Host) protect(ctx context.Context, id string, p *project) error {
-	ofMain := rule{Name: "main", Push: roleOf(credential.KonnectorUser), Merge: developer}
-	ofStatus := rule{Name: "status", Push: roleOf(credential.BridgeUser), Merge: nobody, Force: true}
-	last, err := h.rule(ctx, id, ofStatus.Name)
+	last, err := h.rule(ctx, id, rules[len(rules)-1].Name)
 	if err != nil {
 		return err
 	}
-	// The host has a rule of its own for main, which comes in the background after the project.
-	// It may still be that one as long as the last rule is not there.
-	if err := h.protectBranch(ctx, id, ofMain, last == nil || p.isNew()); err != nil {
-		return err
+	// As long as the last rule is not there, no person has seen the first one.
+	replace := last == nil || p.isNew()
+	for _, want := range rules {
+		if err := h.protectBranch(ctx, id, want, replace); err != nil {
+			return err
+		}
 	}
-	return h.protectBranch(ctx, id, ofStatus, false)
+	return nil
 }
 
 // maxRuleTries is how often a rule is looked at that somebody else makes at the same time.
@@ -77,7 +84,7 @@ const maxRuleTries = 3
 
 // protectBranch makes a rule, in the place of another one if replace says so.
 func (h *Host) protectBranch(ctx context.Context, id string, want rule, replace bool) error {
-	rules := h.project(id) + "/protected_branches"
+	all := h.project(id) + "/protected_branches"
 	for range maxRuleTries {
 		shown, err := h.rule(ctx, id, want.Name)
 		if err != nil {
@@ -88,11 +95,11 @@ func (h *Host) protectBranch(ctx context.Context, id string, want rule, replace 
 		}
 		if shown != nil {
 			// To change the roles of a rule is not for every tier.
-			if err := h.send(ctx, http.MethodDelete, rules+"/"+want.Name, nil, nil); err != nil && !isNotFound(err) {
+			if err := h.send(ctx, http.MethodDelete, all+"/"+want.Name, nil, nil); err != nil && !isNotFound(err) {
 				return err
 			}
 		}
-		if err = h.send(ctx, http.MethodPost, rules, want, nil); status(err) != http.StatusConflict {
+		if err = h.send(ctx, http.MethodPost, all, want, nil); status(err) != http.StatusConflict {
 			return err
 		}
 	}
@@ -124,9 +131,9 @@ func (h *Host) approvals(ctx context.Context, id string, p *project) error {
 }
 
 func (h *Host) requireApprovals(ctx context.Context, id string) error {
-	rules := h.project(id) + "/approval_rules"
+	all := h.project(id) + "/approval_rules"
 	var there []struct{}
-	if err := h.get(ctx, rules, &there); err != nil || len(there) > 0 {
+	if err := h.get(ctx, all, &there); err != nil || len(there) > 0 {
 		return err
 	}
 	if err := h.send(ctx, http.MethodPost, h.project(id)+"/approvals", map[string]any{
@@ -134,7 +141,7 @@ func (h *Host) requireApprovals(ctx context.Context, id string) error {
 	}, nil); err != nil {
 		return err
 	}
-	return h.send(ctx, http.MethodPost, rules, map[string]any{
+	return h.send(ctx, http.MethodPost, all, map[string]any{
 		"name": "gitbind", "rule_type": "any_approver", "approvals_required": h.cfg.Approvals,
 	}, nil)
 }

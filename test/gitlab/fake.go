@@ -10,7 +10,6 @@ import (
 	"bytes"
 	"crypto/rand"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -177,15 +176,6 @@ func (f *Fake) Person(name string, role int, scopes ...string) string {
 	return f.token(&token{Name: name, Scopes: scopes, UserID: u.ID}).Token
 }
 
-// GroupToken is a group access token with a role, which belongs to a bot.
-func (f *Fake) GroupToken(role int, scopes ...string) string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	u := f.user(fmt.Sprintf("group_%d_bot_%s", f.group, strings.ToLower(rand.Text())), true)
-	f.members[u.ID] = role
-	return f.token(&token{Name: "group", Scopes: scopes, UserID: u.ID}).Token
-}
-
 func (f *Fake) user(name string, bot bool) *user {
 	for _, u := range f.users {
 		if u.Username == name {
@@ -291,13 +281,13 @@ func (f *Fake) Delete(path string) {
 }
 
 // Remove has a project be gone.
-func (f *Fake) Remove(path string) {
-	f.change(path, func(gone *project) {
-		f.projects = slices.DeleteFunc(f.projects, func(p *project) bool { return p == gone })
-		if err := os.RemoveAll(gone.dir); err != nil {
-			f.t.Error(err)
-		}
-	})
+func (f *Fake) Remove(path string) { f.change(path, f.remove) }
+
+func (f *Fake) remove(gone *project) {
+	f.projects = slices.DeleteFunc(f.projects, func(p *project) bool { return p == gone })
+	if err := os.RemoveAll(gone.dir); err != nil {
+		f.t.Error(err)
+	}
 }
 
 // Rename gives a project another path. The one before leads to it.

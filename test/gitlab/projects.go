@@ -65,7 +65,15 @@ func (f *Fake) editProject(c *call) (any, *refused) {
 }
 
 func (f *Fake) deleteProject(c *call) (any, *refused) {
-	c.project.Deleted = time.Now().UTC().Format(time.DateOnly)
+	ask := c.URL.Query()
+	switch {
+	case ask.Get("permanently_remove") == "":
+		c.project.Deleted = time.Now().UTC().Format(time.DateOnly)
+	case c.project.Deleted == "" || ask.Get("full_path") != f.Group+"/"+c.project.Path:
+		return nil, refuse(http.StatusBadRequest, "Project must be marked for deletion first, and full_path be its path")
+	default:
+		f.remove(c.project)
+	}
 	return nil, nil
 }
 
@@ -102,6 +110,14 @@ func (p *project) rule(branch string) (Rule, bool) {
 func (r Rule) shown() map[string]any {
 	of := func(level int) []map[string]any { return []map[string]any{{"access_level": level}} }
 	return map[string]any{"name": r.Name, "allow_force_push": r.Force, "push_access_levels": of(r.Push), "merge_access_levels": of(r.Merge)}
+}
+
+func (f *Fake) listRules(c *call) (any, *refused) {
+	var all []map[string]any
+	for _, name := range slices.Sorted(maps.Keys(c.project.rules)) {
+		all = append(all, c.project.rules[name].shown())
+	}
+	return page(f, c, all), nil
 }
 
 func (f *Fake) getRule(c *call) (any, *refused) {
@@ -152,6 +168,11 @@ func (f *Fake) editHook(c *call) (any, *refused) {
 	return nil, refuse(http.StatusNotFound, "404 Not found")
 }
 
+func (f *Fake) deleteHook(c *call) (any, *refused) {
+	c.project.hooks = slices.DeleteFunc(c.project.hooks, func(h *hook) bool { return h.ID == c.number("hook") })
+	return nil, nil
+}
+
 func (h *hook) set(c *call) {
 	h.URL, h.token = c.string("url"), c.string("token")
 	h.Push, h.Merges, h.Verify = c.bool("push_events"), c.bool("merge_requests_events"), c.bool("enable_ssl_verification")
@@ -173,7 +194,38 @@ func (f *Fake) listTokens(c *call) (any, *refused) {
 }
 
 func (f *Fake) createToken(c *call) (any, *refused) {
-	bad := func(words string) (any, *refused) {
+	k, no := c.newToken(c.role)
+	if no != nil {
+		return nil, no
+	}
+	bot := f.user(fmt.Sprintf("project_%d_bot_%d", c.project.ID, f.last), true)
+	bot.Name = k.Name
+	c.project.members[bot.ID] = k.Level
+	k.UserID, k.project = bot.ID, c.project.ID
+	return *f.token(k), nil
+}
+
+func (f *Fake) createGroupToken(c *call) (any, *refused) {
+	if _, no := f.getGroup(c); no != nil {
+		return nil, no
+	}
+	if f.members[c.user.ID] < Owner {
+		return nil, refuse(http.StatusForbidden, "403 Forbidden")
+	}
+	k, no := c.newToken(Owner)
+	if no != nil {
+		return nil, no
+	}
+	bot := f.user(fmt.Sprintf("group_%d_bot_%d", f.group, f.last), true)
+	bot.Name = k.Name
+	f.members[bot.ID] = k.Level
+	k.UserID = bot.ID
+	return *f.token(k), nil
+}
+
+// newToken is the one that is asked for, by who has a role.
+func (c *call) newToken(role int) (*token, *refused) {
+	bad := func(words string) (*token, *refused) {
 		return nil, refuse(http.StatusBadRequest, "400 Bad request - "+words)
 	}
 	var scopes []string
@@ -196,14 +248,10 @@ func (f *Fake) createToken(c *call) (any, *refused) {
 		return bad("Expiration date must be before " + now.AddDate(0, 0, 366).Format(time.DateOnly))
 	case !expires.After(now):
 		return bad("Expires at must be in the future")
-	case level > c.role:
+	case level > role:
 		return bad("Access level of the token can't be greater the access level of the user who created the token")
 	}
-	bot := f.user(fmt.Sprintf("project_%d_bot_%d", c.project.ID, f.last), true)
-	bot.Name = c.string("name")
-	c.project.members[bot.ID] = level
-	made := *f.token(&token{Name: c.string("name"), Scopes: scopes, Level: level, Expires: c.string("expires_at"), UserID: bot.ID, project: c.project.ID})
-	return made, nil
+	return &token{Name: c.string("name"), Scopes: scopes, Level: level, Expires: c.string("expires_at")}, nil
 }
 
 func (f *Fake) revokeToken(c *call) (any, *refused) {

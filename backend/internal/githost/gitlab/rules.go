@@ -4,28 +4,18 @@ import (
 	"context"
 	"errors"
 	"net/http"
-
-	"gitbind.dev/backend/internal/credential"
 )
 
 // role is one of a project's members.
 type role int
 
 // The roles that rules and tokens name. Each tier knows rules by role; those that name single
-// users are not for every tier.
+// users are not for every tier. So agents are Maintainers, and people Developers.
 const (
 	nobody     role = 0
 	developer  role = 30
 	maintainer role = 40
 )
-
-// roleOf is an agent's.
-func roleOf(agent string) role {
-	if agent == credential.KonnectorUser {
-		return maintainer
-	}
-	return developer
-}
 
 // rule is a protected branch: the lowest roles that push to it and merge into it.
 type rule struct {
@@ -55,11 +45,11 @@ func (r *rule) is(shown *shownRule) bool {
 	return only(shown.Push, r.Push) && only(shown.Merge, r.Merge) && shown.Force == r.Force
 }
 
-// rules are those of the two branches of the contract. Pushes to main are the konnector's, and
-// others' changes are merge requests. To status pushes the bridge, which cuts its history.
+// rules are those of the two branches of the contract. Agents push, and people's changes of main
+// are merge requests. The bridge cuts the history of status.
 var rules = []rule{
-	{Name: "main", Push: roleOf(credential.KonnectorUser), Merge: developer},
-	{Name: "status", Push: roleOf(credential.BridgeUser), Merge: nobody, Force: true},
+	{Name: "main", Push: maintainer, Merge: developer},
+	{Name: "status", Push: maintainer, Merge: nobody, Force: true},
 }
 
 // protect makes the rules that are missing. The host has one of its own for main, which comes

@@ -50,7 +50,7 @@ func (h *Host) Issue(ctx context.Context, id, agent, name string) (githost.Crede
 	expires := time.Now().UTC().AddDate(0, 0, tokenDays).Truncate(24 * time.Hour)
 	var made token
 	err = h.send(ctx, http.MethodPost, h.project(id)+"/access_tokens", map[string]any{
-		"name": name, "access_level": roleOf(agent), "scopes": []string{"read_repository", "write_repository"}, "expires_at": expires.Format(time.DateOnly),
+		"name": name, "access_level": maintainer, "scopes": []string{"read_repository", "write_repository"}, "expires_at": expires.Format(time.DateOnly),
 	}, &made)
 	if status(err) == http.StatusBadRequest {
 		// So the host says, too, that the tier, a setting or the token's kind makes none.

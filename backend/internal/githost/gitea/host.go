@@ -86,7 +86,7 @@ func (h *Host) URL(id string) string {
 func (h *Host) Page(id string) string { return strings.TrimSuffix(h.URL(id), ".git") }
 
 // Remote is where a cluster's repository is read, with a credential that opens all.
-func (h *Host) Remote(id string) (url, username, password string, err error) {
+func (h *Host) Remote(_ context.Context, id string) (url, username, password string, err error) {
 	token, err := h.cfg.Token()
 	return h.URL(id), "gitbind", token, err
 }

@@ -8,7 +8,6 @@ package gitlab
 
 import (
 	"bytes"
-	"crypto/rand"
 	"encoding/json"
 	"maps"
 	"net/http"
@@ -62,44 +61,6 @@ type Fake struct {
 	requests     int
 	perPage      int                 // at most so many of a page
 	before       func(*http.Request) // nil for none
-}
-
-type user struct {
-	ID       int    `json:"id"`
-	Username string `json:"username"`
-	Name     string `json:"name"`
-	Bot      bool   `json:"bot"`
-}
-
-// token is a personal, project or group access token, of a user or bot.
-type token struct {
-	ID      int      `json:"id"`
-	Name    string   `json:"name"`
-	Scopes  []string `json:"scopes"`
-	Level   int      `json:"access_level,omitempty"`
-	Expires string   `json:"expires_at"`
-	Created string   `json:"created_at"`
-	Revoked bool     `json:"revoked"`
-	Active  bool     `json:"active"`
-	UserID  int      `json:"user_id"`
-	Token   string   `json:"token,omitempty"`
-
-	project int // 0 for one that is not of a project
-}
-
-func (k *token) may(scope string) bool {
-	return slices.Contains(k.Scopes, "api") || slices.Contains(k.Scopes, scope)
-}
-
-// valid says what is wrong with it, "" for nothing. It ends at the beginning of its last day.
-func (k *token) valid() string {
-	switch {
-	case k.Revoked:
-		return "Token was revoked. You have to re-authorize from the user."
-	case k.Expires != "" && time.Now().UTC().Format(time.DateOnly) >= k.Expires:
-		return "Token is expired. You can either do re-authorization or token refresh."
-	}
-	return ""
 }
 
 // Rule is a protected branch.
@@ -165,71 +126,6 @@ func (f *Fake) id() int {
 	return f.last
 }
 
-// Person makes a user with a role in the group, 0 for none, and a personal access token.
-func (f *Fake) Person(name string, role int, scopes ...string) string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	u := f.user(name, false)
-	if role > 0 {
-		f.members[u.ID] = role
-	}
-	return f.token(&token{Name: name, Scopes: scopes, UserID: u.ID}).Token
-}
-
-func (f *Fake) user(name string, bot bool) *user {
-	for _, u := range f.users {
-		if u.Username == name {
-			return u
-		}
-	}
-	u := &user{ID: f.id(), Username: name, Name: name, Bot: bot}
-	f.users[u.ID] = u
-	return u
-}
-
-func (f *Fake) token(k *token) *token {
-	k.ID, k.Active, k.Created, k.Token = f.id(), true, time.Now().UTC().Format(time.RFC3339), "glpat-"+rand.Text()
-	f.tokens = append(f.tokens, k)
-	return k
-}
-
-// Revoke ends a token.
-func (f *Fake) Revoke(secret string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, k := range f.tokens {
-		if k.Token == secret {
-			k.Revoked, k.Active = true, false
-		}
-	}
-}
-
-// Tokens are the names of a project's tokens that open it, sorted.
-func (f *Fake) Tokens(path string) []string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	names := []string{}
-	for _, k := range f.tokens {
-		if p := f.project(path); p != nil && k.project == p.ID && k.valid() == "" {
-			names = append(names, k.Name)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
-// Expiry is the date at which the token ends that a person or program signs in with.
-func (f *Fake) Expiry(secret string) string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, k := range f.tokens {
-		if k.Token == secret {
-			return k.Expires
-		}
-	}
-	return ""
-}
-
 // SetPremium has the group be of the tier that knows approvals.
 func (f *Fake) SetPremium() {
 	f.mu.Lock()
@@ -272,22 +168,9 @@ func (f *Fake) Requests() int {
 	return f.requests
 }
 
-// Archive has a project be read only.
-func (f *Fake) Archive(path string) { f.change(path, func(p *project) { p.Archived = true }) }
-
 // Delete marks a project for deletion.
 func (f *Fake) Delete(path string) {
 	f.change(path, func(p *project) { p.Deleted = time.Now().UTC().Format(time.DateOnly) })
-}
-
-// Remove has a project be gone.
-func (f *Fake) Remove(path string) { f.change(path, f.remove) }
-
-func (f *Fake) remove(gone *project) {
-	f.projects = slices.DeleteFunc(f.projects, func(p *project) bool { return p == gone })
-	if err := os.RemoveAll(gone.dir); err != nil {
-		f.t.Error(err)
-	}
 }
 
 // Rename gives a project another path. The one before leads to it.

@@ -77,6 +77,13 @@ func (f *Fake) deleteProject(c *call) (any, *refused) {
 	return nil, nil
 }
 
+func (f *Fake) remove(gone *project) {
+	f.projects = slices.DeleteFunc(f.projects, func(p *project) bool { return p == gone })
+	if err := os.RemoveAll(gone.dir); err != nil {
+		f.t.Error(err)
+	}
+}
+
 func (f *Fake) archive(c *call, archived bool) (any, *refused) {
 	c.project.Archived = archived
 	return f.shown(c.project), nil
@@ -176,92 +183,6 @@ func (f *Fake) deleteHook(c *call) (any, *refused) {
 func (h *hook) set(c *call) {
 	h.URL, h.token = c.string("url"), c.string("token")
 	h.Push, h.Merges, h.Verify = c.bool("push_events"), c.bool("merge_requests_events"), c.bool("enable_ssl_verification")
-}
-
-func (f *Fake) listTokens(c *call) (any, *refused) {
-	var all []*token
-	for _, k := range f.tokens {
-		if k.project != c.project.ID {
-			continue
-		}
-		shown := *k
-		shown.Token, shown.Active = "", k.valid() == ""
-		if state := c.URL.Query().Get("state"); state == "" || (state == "active") == shown.Active {
-			all = append(all, &shown)
-		}
-	}
-	return page(f, c, all), nil
-}
-
-func (f *Fake) createToken(c *call) (any, *refused) {
-	k, no := c.newToken(c.role)
-	if no != nil {
-		return nil, no
-	}
-	bot := f.user(fmt.Sprintf("project_%d_bot_%d", c.project.ID, f.last), true)
-	bot.Name = k.Name
-	c.project.members[bot.ID] = k.Level
-	k.UserID, k.project = bot.ID, c.project.ID
-	return *f.token(k), nil
-}
-
-func (f *Fake) createGroupToken(c *call) (any, *refused) {
-	if _, no := f.getGroup(c); no != nil {
-		return nil, no
-	}
-	if f.members[c.user.ID] < Owner {
-		return nil, refuse(http.StatusForbidden, "403 Forbidden")
-	}
-	k, no := c.newToken(Owner)
-	if no != nil {
-		return nil, no
-	}
-	bot := f.user(fmt.Sprintf("group_%d_bot_%d", f.group, f.last), true)
-	bot.Name = k.Name
-	f.members[bot.ID] = k.Level
-	k.UserID = bot.ID
-	return *f.token(k), nil
-}
-
-// newToken is the one that is asked for, by who has a role.
-func (c *call) newToken(role int) (*token, *refused) {
-	bad := func(words string) (*token, *refused) {
-		return nil, refuse(http.StatusBadRequest, "400 Bad request - "+words)
-	}
-	var scopes []string
-	asked, _ := c.body["scopes"].([]any)
-	for _, s := range asked {
-		scopes = append(scopes, fmt.Sprint(s))
-		if !slices.Contains([]string{"api", "read_api", "read_repository", "write_repository"}, scopes[len(scopes)-1]) {
-			return bad("Scopes can only contain available scopes")
-		}
-	}
-	now, level := time.Now().UTC(), c.int("access_level", Maintainer)
-	expires, err := time.Parse(time.DateOnly, c.string("expires_at"))
-	switch {
-	case c.user.Bot:
-		// It is of a project or group access token: they cannot create tokens.
-		return bad("User does not have permission to create project access token")
-	case c.string("name") == "", len(scopes) == 0, err != nil:
-		return bad("name, scopes and expires_at are required")
-	case expires.After(now.AddDate(0, 0, 365)):
-		return bad("Expiration date must be before " + now.AddDate(0, 0, 366).Format(time.DateOnly))
-	case !expires.After(now):
-		return bad("Expires at must be in the future")
-	case level > role:
-		return bad("Access level of the token can't be greater the access level of the user who created the token")
-	}
-	return &token{Name: c.string("name"), Scopes: scopes, Level: level, Expires: c.string("expires_at")}, nil
-}
-
-func (f *Fake) revokeToken(c *call) (any, *refused) {
-	for _, k := range f.tokens {
-		if k.project == c.project.ID && k.ID == c.number("token") && !k.Revoked {
-			k.Revoked, k.Active = true, false
-			return nil, nil
-		}
-	}
-	return nil, refuse(http.StatusNotFound, "404 Access Token Not Found")
 }
 
 func (f *Fake) listApprovals(c *call) (any, *refused) {

@@ -34,6 +34,8 @@ type World struct {
 	// Key is what the secrets of webhooks follow from, and Sign signs a delivery with one.
 	Key  string
 	Sign func(r *http.Request, body []byte, secret string)
+	// Taken are pushes that the host cannot refuse, in the words of the test.
+	Taken []string
 	// Few says that the host is somebody's, on whom nothing is done in great numbers.
 	Few bool
 }

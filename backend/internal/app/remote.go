@@ -29,11 +29,13 @@ type remoteHost interface {
 
 // remoteOptions are the flags about a Git host elsewhere, of which there is at most one.
 type remoteOptions struct {
-	gitea giteaOptions
+	gitea  giteaOptions
+	github githubOptions
 }
 
 func (o *remoteOptions) addFlags(f *pflag.FlagSet) {
 	o.gitea.addFlags(f)
+	o.github.addFlags(f)
 }
 
 // kind is a sort of host, as it is known from the flags.
@@ -52,6 +54,7 @@ type kind struct {
 func (o *remoteOptions) kinds() []kind {
 	return []kind{
 		{"gitea", "--gitea-url", o.gitea.url != "", o.gitea.check, func(hooks string) remoteHost { return o.gitea.host(hooks) }, o.gitea.url},
+		{"github", "--github-organization", o.github.organization != "", o.github.check, func(hooks string) remoteHost { return o.github.host(hooks) }, o.github.url + "/" + o.github.organization},
 	}
 }
 

@@ -161,6 +161,13 @@ func (g *GitHub) Reinstall(id int64, installed bool) {
 	}
 }
 
+// SetArchived has a person archive a repository, or not any more.
+func (g *GitHub) SetArchived(repository string, archived bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.repositories[repository].archived = archived
+}
+
 // SetFirstBranch sets what the first branch of repositories to come is called.
 func (g *GitHub) SetFirstBranch(name string) {
 	g.mu.Lock()

@@ -105,7 +105,7 @@ func (f *Fake) authorize(w http.ResponseWriter, r *http.Request, role int) (*cal
 			return nil, refuse(http.StatusNotFound, "404 Project Not Found")
 		case c.role < role:
 			return nil, refuse(http.StatusForbidden, "403 Forbidden")
-		case c.project.Archived && r.Method != http.MethodGet && !strings.Contains(r.URL.Path, "/access_tokens") && !strings.HasSuffix(r.URL.Path, "/unarchive"):
+		case c.project.Archived && r.Method != http.MethodGet && r.Method != http.MethodDelete && !strings.HasSuffix(r.URL.Path, "/unarchive"):
 			return nil, refuse(http.StatusForbidden, "403 Forbidden")
 		}
 	}

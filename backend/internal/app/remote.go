@@ -30,11 +30,13 @@ type remoteHost interface {
 // remoteOptions are the flags about a Git host elsewhere, of which there is at most one.
 type remoteOptions struct {
 	gitea  giteaOptions
+	github githubOptions
 	gitlab gitlabOptions
 }
 
 func (o *remoteOptions) addFlags(f *pflag.FlagSet) {
 	o.gitea.addFlags(f)
+	o.github.addFlags(f)
 	o.gitlab.addFlags(f)
 }
 
@@ -54,6 +56,7 @@ type kind struct {
 func (o *remoteOptions) kinds() []kind {
 	return []kind{
 		{"gitea", "--gitea-url", o.gitea.url != "", o.gitea.check, func(hooks string, _ *slog.Logger) remoteHost { return o.gitea.host(hooks) }, o.gitea.url},
+		{"github", "--github-organization", o.github.organization != "", o.github.check, func(hooks string, _ *slog.Logger) remoteHost { return o.github.host(hooks) }, o.github.url + "/" + o.github.organization},
 		{"gitlab", "--gitlab-url", o.gitlab.url != "", o.gitlab.check, func(hooks string, log *slog.Logger) remoteHost { return o.gitlab.host(hooks, log) }, o.gitlab.url},
 	}
 }

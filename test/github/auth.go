@@ -5,8 +5,10 @@ import (
 	"crypto/rsa"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
@@ -176,11 +178,41 @@ func answer(w http.ResponseWriter, status int, out any) {
 		refuse(w, status, message)
 		return
 	}
+	body, _ := json.Marshal(out)
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	if status == http.StatusOK {
+		sum := sha256.Sum256(body)
+		w.Header().Set("ETag", `"`+hex.EncodeToString(sum[:])+`"`)
+	}
 	w.WriteHeader(status)
 	if out != nil {
-		_ = json.NewEncoder(w).Encode(out)
+		_, _ = w.Write(body)
 	}
+}
+
+// unchanged has GET requests answered by 304 if they are about what their sender knows.
+func (g *GitHub) unchanged(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		knows := r.Header.Get("If-None-Match")
+		if r.Method != http.MethodGet || knows == "" {
+			h.ServeHTTP(w, r)
+			return
+		}
+		is := httptest.NewRecorder()
+		h.ServeHTTP(is, r)
+		for key, values := range is.Header() {
+			w.Header()[key] = values
+		}
+		if is.Header().Get("ETag") != knows {
+			w.WriteHeader(is.Code)
+			_, _ = w.Write(is.Body.Bytes())
+			return
+		}
+		g.mu.Lock()
+		g.requests-- // it counts against no limit
+		g.mu.Unlock()
+		w.WriteHeader(http.StatusNotModified)
+	})
 }
 
 // read reads what is sent.

@@ -83,7 +83,7 @@ func New(t testing.TB) *GitHub {
 		apps: map[int64]*app{}, tokens: map[string]*token{}, repositories: map[string]*repository{}, renamed: map[string]int64{},
 	}
 	g.tokens[g.PersonToken] = &token{expires: time.Now().Add(1000 * time.Hour)}
-	api := g.api()
+	api := g.unchanged(g.api())
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasPrefix(r.URL.Path, "/api/v3/") {
 			g.serveGit(w, r)
@@ -201,7 +201,7 @@ func Limited(until time.Time) http.Handler {
 	})
 }
 
-// Requests is how many requests of the API there were.
+// Requests is how many requests of the API there were that count against its limit.
 func (g *GitHub) Requests() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -24,7 +24,7 @@ const (
 // elsewhere fail, redirects are answers, and an answer that says that a rate limit is used up
 // is a githost.RateLimitError, as is each request until that ends.
 func New(base string) *http.Client {
-	host := &limited{base: http.DefaultTransport.(*http.Transport).Clone(), now: time.Now}
+	host := &limited{base: &known{base: http.DefaultTransport.(*http.Transport).Clone()}, now: time.Now}
 	if u, err := url.Parse(base); err == nil {
 		host.scheme, host.name = u.Scheme, u.Host
 	}

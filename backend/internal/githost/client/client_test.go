@@ -123,3 +123,40 @@ func TestAHostThatWantsToBeLeftAloneIs(t *testing.T) {
 		})
 	}
 }
+
+func TestWhatIsKnownIsAskedForInShort(t *testing.T) {
+	t.Parallel()
+	text, sent := "first", 0
+	host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		etag := `"` + text[:5] + `"`
+		w.Header().Set("ETag", etag)
+		if r.Header.Get("If-None-Match") == etag {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		sent += len(text)
+		_, _ = io.WriteString(w, text)
+	}))
+	t.Cleanup(host.Close)
+	c := New(host.URL)
+	large := "large" + strings.Repeat("x", maxKnown)
+	for i, step := range []struct {
+		text string
+		sent int
+	}{{"first", 5}, {"first", 0}, {"other", 5}, {"other", 0}, {large, len(large)}, {large, len(large)}} {
+		text, sent = step.text, 0
+		if status, got, err := get(t, c, host.URL+"/pulls"); err != nil || status != http.StatusOK || got != step.text || sent != step.sent {
+			t.Errorf("%d: %d, %d bytes of which %d were sent, want %d; %v", i, status, len(got), sent, step.sent, err)
+		}
+	}
+	// Of many, some are forgotten.
+	text = "small" + strings.Repeat("x", maxKnown-5)
+	for i := range 2 * maxAllKnown / maxKnown {
+		if _, got, err := get(t, c, host.URL+"/"+strconv.Itoa(i)); err != nil || got != text {
+			t.Fatal(err)
+		}
+	}
+	if k := c.Transport.(*limited).base.(*known); k.bytes > maxAllKnown || len(k.answers) != maxAllKnown/maxKnown {
+		t.Errorf("it keeps %d answers with %d bytes", len(k.answers), k.bytes)
+	}
+}

@@ -47,7 +47,8 @@ func onFake(g *fake.GitHub) Config {
 func world(t *testing.T, cfg Config, user, token string) hosttest.World {
 	t.Helper()
 	api := apiURL(cfg.URL)
-	client, err := sdk.NewClient(sdk.WithURLs(&api, &api), sdk.WithAuthToken(token))
+	direct := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client, err := sdk.NewClient(sdk.WithHTTPClient(direct), sdk.WithURLs(&api, &api), sdk.WithAuthToken(token))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,8 +176,10 @@ func (p *people) Archive(t *testing.T, id string) {
 }
 
 func (p *people) Delete(t *testing.T, id string) {
-	_, err := p.api.Repositories.Delete(context.Background(), p.org, id)
-	done(t, err)
+	answer, err := p.api.Repositories.Delete(context.Background(), p.org, id)
+	if status(answer) != http.StatusNotFound && status(answer) != http.StatusMovedPermanently {
+		done(t, err)
+	}
 }
 
 func TestWhereTheAPIIs(t *testing.T) {

@@ -197,3 +197,17 @@ func TestAPlanWithoutRulesetsIsSaid(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+func TestWhatIsAskedAgainCostsNothing(t *testing.T) {
+	t.Parallel()
+	h, g, _ := later(t)
+	if err := h.Create(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	for i, cost := range []int{1, 0, 0} {
+		before := g.Requests()
+		if changes, err := h.Changes(t.Context(), id); err != nil || len(changes) != 0 || g.Requests()-before != cost {
+			t.Errorf("%d: it cost %d, want %d; %v, %v", i, g.Requests()-before, cost, changes, err)
+		}
+	}
+}

@@ -20,6 +20,7 @@ func surroundings(t *testing.T, w World) {
 			t.Fatal(err)
 		}
 	}
+	t.Cleanup(func() { w.Delete(t, id) })
 	if err := h.Ready(t.Context()); err != nil {
 		t.Error(err)
 	}

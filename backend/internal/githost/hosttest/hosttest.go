@@ -57,6 +57,7 @@ type People interface {
 	Shown(t *testing.T, cluster, commit string) []githost.Check
 	Rename(t *testing.T, cluster, to string)
 	Archive(t *testing.T, cluster string)
+	// Delete deletes a repository, if it is there. The test may be at its end.
 	Delete(t *testing.T, cluster string)
 }
 
@@ -93,6 +94,7 @@ func (w World) made(t *testing.T) (Host, string) {
 	if err := h.Create(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { w.Delete(t, id) })
 	return h, id
 }
 

@@ -76,7 +76,6 @@ func changed(t *testing.T, w World) {
 	if ok, err := h.Exists(t.Context(), id); !ok || err != nil {
 		t.Errorf("made again: %t, %v", ok, err)
 	}
-	w.Delete(t, id)
 }
 
 func refusals(t *testing.T, w World) {

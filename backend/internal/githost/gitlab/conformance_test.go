@@ -66,15 +66,9 @@ func world(t *testing.T, cfg Config, isReal bool) hosttest.World {
 	developers.Token = func() (string, error) { return secret, nil }
 	key, err := cfg.Token()
 	must(t, err)
-	p := &people{Host: New(developers), owner: owner, secret: secret}
 	return hosttest.World{
-		People: p,
-		Start: func() hosttest.Host {
-			if isReal {
-				return &temporary{New(cfg), t, p}
-			}
-			return New(cfg)
-		},
+		People: &people{Host: New(developers), owner: owner, secret: secret},
+		Start:  func() hosttest.Host { return New(cfg) },
 		At: func(url string) hosttest.Host {
 			at := cfg
 			at.URL = url
@@ -88,25 +82,12 @@ func world(t *testing.T, cfg Config, isReal bool) hosttest.World {
 	}
 }
 
-// temporary is a host whose projects are deleted in the end.
-type temporary struct {
-	*Host
-	t *testing.T
-	p *people
-}
-
-func (h *temporary) Create(ctx context.Context, id string) error {
-	h.t.Cleanup(func() {
-		h.t.Logf("the project %s was deleted: %v", h.path(id), h.p.remove(context.WithoutCancel(ctx), id))
-	})
-	return h.Host.Create(ctx, id)
-}
-
 // merging has a Developer merge a change, by when the host has made its own rule for main, if
 // it does.
 func merging(t *testing.T, w hosttest.World) {
 	p, id := w.People.(*people), "tmerging"+strings.ToLower(rand.Text()[:7])
 	must(t, w.Start().Create(t.Context(), id))
+	t.Cleanup(func() { w.Delete(t, id) })
 	c, err := w.Start().Issue(t.Context(), id, konnector, "k")
 	must(t, err)
 	must(t, push(t, p.URL(id), clone(t, p.URL(id), c.Password), c.Password, "refs/heads/larger"))
@@ -242,20 +223,18 @@ func (p *people) Archive(t *testing.T, cluster string) {
 	must(t, p.owner.send(t.Context(), http.MethodPost, p.project(cluster)+"/archive", nil, nil))
 }
 
-func (p *people) Delete(t *testing.T, cluster string) { must(t, p.remove(t.Context(), cluster)) }
-
-// remove deletes a project at once, by whichever path. The host would keep it for days.
-func (p *people) remove(ctx context.Context, cluster string) error {
+// Delete deletes a project at once. The host would keep it for days.
+func (p *people) Delete(t *testing.T, cluster string) {
+	ctx := context.WithoutCancel(t.Context())
 	var there project
-	if err := p.owner.get(ctx, p.project(cluster), &there); err != nil {
-		return err
+	err := p.owner.get(ctx, p.project(cluster), &there)
+	if code := status(err); code == http.StatusNotFound || code == http.StatusMovedPermanently {
+		return
 	}
+	must(t, err)
 	byID := fmt.Sprint("/projects/", there.ID)
-	if err := p.owner.send(ctx, http.MethodDelete, byID, nil, nil); err != nil {
-		return err
+	must(t, p.owner.send(ctx, http.MethodDelete, byID, nil, nil))
+	if err := p.owner.get(ctx, byID, &there); err == nil && there.Deleted != "" {
+		must(t, p.owner.send(ctx, http.MethodDelete, byID+"?permanently_remove=true&full_path="+url.QueryEscape(there.Path), nil, nil))
 	}
-	if err := p.owner.get(ctx, byID, &there); err != nil || there.Deleted == "" {
-		return nil // older hosts delete it at once
-	}
-	return p.owner.send(ctx, http.MethodDelete, byID+"?permanently_remove=true&full_path="+url.QueryEscape(there.Path), nil, nil)
 }

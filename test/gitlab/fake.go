@@ -168,6 +168,11 @@ func (f *Fake) Requests() int {
 	return f.requests
 }
 
+// SetArchived has a project be read only, or not.
+func (f *Fake) SetArchived(path string, archived bool) {
+	f.change(path, func(p *project) { p.Archived = archived })
+}
+
 // Delete marks a project for deletion.
 func (f *Fake) Delete(path string) {
 	f.change(path, func(p *project) { p.Deleted = time.Now().UTC().Format(time.DateOnly) })

@@ -107,6 +107,7 @@ test-unit: ## Run the tests that need nothing but Go and git.
 test-gitea: ## Run all of gitbind, and the rules of its Git engine, on a real Gitea, which is built first (10 minutes).
 	$(GO) test -timeout 60m ./test/e2e -run '^TestOnGitea$$' -gitea -v
 	$(GO) test -timeout 60m ./gitbridge/store/gitstore -run '^TestConformance$$' -gitea -v
+	$(GO) test -timeout 60m ./backend/internal/githost/gitea -run '^TestConformance$$' -gitea -v
 
 .PHONY: test-gitlab
 test-gitlab: ## Try a real GitLab, on which a project is made and deleted (GITLAB_URL, GITLAB_GROUP, GITLAB_TOKEN_FILE; docs/gitlab.md).

@@ -97,11 +97,22 @@ func (h *Host) Exists(ctx context.Context, id string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	_, answer, err := api.GetRepo(h.cfg.Organization, id)
-	if isNotFound(answer) {
-		return false, nil
+	found, answer, err := h.get(api, id)
+	return found, trouble("look for repository "+id, answer, err)
+}
+
+// get tells whether a repository is there and usable.
+func (h *Host) get(api *sdk.Client, id string) (bool, *sdk.Response, error) {
+	repository, answer, err := api.GetRepo(h.cfg.Organization, id)
+	switch {
+	case isNotFound(answer):
+		return false, nil, nil
+	case status(answer)/100 == 3:
+		return false, nil, githost.ErrRenamed
+	case err == nil && repository.Archived:
+		return false, nil, githost.ErrArchived
 	}
-	return err == nil, trouble("look for repository "+id, answer, err)
+	return err == nil, answer, err
 }
 
 // Ready tells whether the host answers and takes the token.
@@ -154,8 +165,8 @@ func (h *Host) organization(_ context.Context, api *sdk.Client, _ string) (*sdk.
 }
 
 func (h *Host) repository(_ context.Context, api *sdk.Client, id string) (*sdk.Response, error) {
-	_, answer, err := api.GetRepo(h.cfg.Organization, id)
-	if isNotFound(answer) {
+	found, answer, err := h.get(api, id)
+	if !found && err == nil {
 		_, answer, err = api.CreateOrgRepo(h.cfg.Organization, sdk.CreateRepoOption{
 			Name: id, Private: true, AutoInit: true, DefaultBranch: "main", ObjectFormatName: "sha1",
 			Description: "What cluster " + id + " ordered: bindings/<API>/claims/<namespace>/<name>.yaml on main, answers on status",

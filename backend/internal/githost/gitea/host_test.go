@@ -38,3 +38,10 @@ func TestWhatTheOperatorIsToMendIsSaid(t *testing.T) {
 		t.Errorf("a long id: %v", err)
 	}
 }
+
+func serve(t *testing.T, h http.HandlerFunc) string {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return s.URL
+}

@@ -229,6 +229,8 @@ func (h *Host) repository(ctx context.Context, api *sdk.Client, id string) error
 	if repository == nil {
 		repository, _, err = api.Repositories.Create(ctx, h.cfg.Organization, sdk.CreateRepositoryRequest{
 			Name: id, Private: new(true), AutoInit: new(true), HasWiki: new(false), HasProjects: new(false),
+			// A squashed or rebased commit hides which object a change came from.
+			AllowSquashMerge: new(false), AllowRebaseMerge: new(false),
 			Description: new("What cluster " + id + " ordered: bindings/<API>/claims/<namespace>/<name>.yaml on main, answers on status"),
 		})
 		if err != nil {

@@ -29,7 +29,6 @@ type GitHub struct {
 
 	t    testing.TB
 	root string
-	git  http.Handler
 	// deliveries are those under way.
 	deliveries sync.WaitGroup
 

@@ -13,10 +13,11 @@ import (
 var (
 	// ErrCredential says that a host does not take what the backend has to sign in with.
 	ErrCredential = errors.New("the Git host refuses the backend's credential, or that lacks a right: docs/hosts.md leads to what it needs")
-	// ErrRenamed, ErrArchived and ErrMarkedForDeletion say of a repository what people did
-	// with it.
-	ErrRenamed           = errors.New("the repository was renamed or moved on the Git host: give it its old name back")
-	ErrArchived          = errors.New("the repository is archived on the Git host, which takes no pushes to it: unarchive it")
+	// ErrRenamed says that people have given a repository another name.
+	ErrRenamed = errors.New("the repository was renamed or moved on the Git host: give it its old name back")
+	// ErrArchived says that they have made it read-only.
+	ErrArchived = errors.New("the repository is archived on the Git host, which takes no pushes to it: unarchive it")
+	// ErrMarkedForDeletion says that they have deleted it, and that the host still has it.
 	ErrMarkedForDeletion = errors.New("the repository is marked for deletion on the Git host: restore it there")
 	// ErrWebhook says that a host does not send webhooks to the backend.
 	ErrWebhook = errors.New("the Git host takes no webhook to the backend's address: its administrator allows that in its settings of outbound requests")

@@ -202,11 +202,11 @@ func (a *app) trouble(what string, err error) error {
 	}
 	var answer *sdk.ErrorResponse
 	if errors.As(err, &answer) {
-		switch status := answer.Response.StatusCode; {
-		case status == http.StatusUnauthorized:
+		switch answer.Response.StatusCode {
+		case http.StatusUnauthorized:
 			a.forget()
 			fallthrough
-		case status == http.StatusForbidden:
+		case http.StatusForbidden:
 			err = fmt.Errorf("%w (App %d: %s)", githost.ErrCredential, a.ID, answer.Message)
 		}
 	}

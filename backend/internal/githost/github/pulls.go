@@ -55,7 +55,8 @@ func (r *repository) checkRun(ctx context.Context, c githost.Check) error {
 		return err
 	}
 	output := &sdk.CheckRunOutput{Title: &c.Words, Summary: &c.Text}
-	for _, run := range there.CheckRuns {
+	if len(there.CheckRuns) > 0 {
+		run := there.CheckRuns[0]
 		if run.GetConclusion() == conclusion && run.GetDetailsURL() == c.URL && run.GetOutput().GetTitle() == c.Words && run.GetOutput().GetSummary() == c.Text {
 			return nil
 		}

@@ -38,7 +38,7 @@ func deliveries(t *testing.T, w World) {
 		"of an older key":      {secret("older", id), http.StatusUnauthorized},
 	} {
 		moved = nil
-		r := httptest.NewRequest(http.MethodPost, "/hooks/"+id, bytes.NewReader(body))
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/hooks/"+id, bytes.NewReader(body))
 		if c.secret != "" {
 			w.Sign(r, body, c.secret)
 		}
@@ -111,12 +111,16 @@ func refusals(t *testing.T, w World) {
 			asked = 0
 			err := do(t.Context(), h)
 			var limit *githost.RateLimitError
-			if limited := errors.As(err, &limit); limited != c.limit || errors.Is(err, githost.ErrCredential) == c.limit {
+			limited := errors.As(err, &limit)
+			switch {
+			case limited != c.limit || errors.Is(err, githost.ErrCredential) == c.limit:
 				t.Errorf("%s is %s: %v", name, what, err)
-			} else if !limited && !strings.Contains(err.Error(), "the words of the host") {
-				t.Errorf("%s is %s, without the host's words: %v", name, what, err)
-			} else if wait := time.Second; limited {
-				if wait = time.Until(limit.Until); wait < 80*time.Second || wait > 90*time.Second {
+			case !limited:
+				if !strings.Contains(err.Error(), "the words of the host") {
+					t.Errorf("%s is %s, without the host's words: %v", name, what, err)
+				}
+			default:
+				if wait := time.Until(limit.Until); wait < 80*time.Second || wait > 90*time.Second {
 					t.Errorf("%s is to wait for %s", name, wait)
 				}
 				if err := do(t.Context(), h); !errors.As(err, &limit) || asked != 1 {

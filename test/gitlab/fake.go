@@ -77,7 +77,9 @@ type hook struct {
 	Push   bool   `json:"push_events"`
 	Merges bool   `json:"merge_requests_events"`
 	Verify bool   `json:"enable_ssl_verification"`
+	Status string `json:"alert_status"`
 	token  string // it is not shown
+	failed int    // deliveries, one after the other
 }
 
 type project struct {

@@ -122,6 +122,9 @@ func (f *Fake) pushed(p *project) {
 	f.tell(p, "Push Hook", func(h *hook) bool { return h.Push })
 }
 
+// maxFailed is after how many failures a hook is told no more. An edit does not change that.
+const maxFailed = 4
+
 // tell has a project's hooks hear of an event, in the background.
 func (f *Fake) tell(p *project, event string, wants func(*hook) bool) {
 	body, err := json.Marshal(map[string]any{"object_kind": event, "project_id": p.ID})
@@ -129,25 +132,39 @@ func (f *Fake) tell(p *project, event string, wants func(*hook) bool) {
 		f.t.Error(err)
 	}
 	for _, h := range p.hooks {
-		if !wants(h) {
+		if !wants(h) || h.Status != "executable" {
 			continue
 		}
-		url, secret, verify := h.URL, h.token, h.Verify
+		told := *h
 		f.work.Go(func() {
-			r, err := http.NewRequest(http.MethodPost, url, bytes.NewReader(body))
-			if err != nil {
-				f.t.Error(err)
-				return
+			ok := told.tell(event, body)
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if h.failed++; ok {
+				h.failed = 0
 			}
-			r.Header.Set("Content-Type", "application/json")
-			r.Header.Set("X-Gitlab-Event", event)
-			r.Header.Set("X-Gitlab-Token", secret)
-			client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
-				DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: !verify}, //nolint:gosec // as a hook says
-			}}
-			if answer, err := client.Do(r); err == nil {
-				answer.Body.Close()
+			if h.failed == maxFailed {
+				h.Status = "temporarily_disabled"
 			}
 		})
 	}
+}
+
+func (h *hook) tell(event string, body []byte) bool {
+	r, err := http.NewRequest(http.MethodPost, h.URL, bytes.NewReader(body))
+	if err != nil {
+		return false
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("X-Gitlab-Event", event)
+	r.Header.Set("X-Gitlab-Token", h.token)
+	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
+		DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: !h.Verify}, //nolint:gosec // as a hook says
+	}}
+	answer, err := client.Do(r)
+	if err != nil {
+		return false
+	}
+	answer.Body.Close()
+	return answer.StatusCode/100 == 2
 }

@@ -159,7 +159,7 @@ func (f *Fake) createHook(c *call) (any, *refused) {
 	if f.noHooks {
 		return nil, refuse(http.StatusUnprocessableEntity, "Invalid url given")
 	}
-	h := &hook{ID: f.id(), URL: c.string("url")}
+	h := &hook{ID: f.id(), Status: "executable"}
 	h.set(c)
 	c.project.hooks = append(c.project.hooks, h)
 	return h, nil

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -345,25 +346,50 @@ func TestApprovalsAreRequiredWhereTheTierKnowsThem(t *testing.T) {
 	}
 }
 
-func TestAPushIsToldByTheWebhookOnce(t *testing.T) {
+func TestAPushIsToldByTheWebhookOnceAndAgainAfterTheBackendWasAway(t *testing.T) {
 	t.Parallel()
 	f, h := start(t, 0)
 	moved := make(chan string, 10)
+	var away atomic.Bool
 	mux := http.NewServeMux()
 	mux.Handle("POST /hooks/{cluster}", h.Webhook(slog.New(slog.DiscardHandler), func(cluster string) { moved <- cluster }))
-	backend := httptest.NewServer(mux)
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if away.Load() {
+			http.Error(w, "away", http.StatusBadGateway)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	}))
 	t.Cleanup(backend.Close)
 	h.cfg.Hooks = backend.URL + "/hooks/"
 	create(t, h)
 	create(t, h)
 	secret := issue(t, h, konnector, "a")
-	if err := push(t, h.URL(cluster), clone(t, h.URL(cluster), secret), secret, "refs/heads/main"); err != nil {
-		t.Fatal(err)
+	dir := clone(t, h.URL(cluster), secret)
+	told := func(want int) {
+		t.Helper()
+		if err := push(t, h.URL(cluster), dir, secret, "refs/heads/main"); err != nil {
+			t.Fatal(err)
+		}
+		f.Settle()
+		if len(moved) != want {
+			t.Errorf("it was told %d times, want %d", len(moved), want)
+		}
+		for range len(moved) {
+			if id := <-moved; id != cluster {
+				t.Errorf("of %s", id)
+			}
+		}
 	}
-	f.Settle()
-	if len(moved) != 1 || <-moved != cluster {
-		t.Errorf("it was told %d times", len(moved))
+	told(1)
+	away.Store(true)
+	for range 4 {
+		told(0)
 	}
+	away.Store(false)
+	told(0) // the host has given up
+	create(t, h)
+	told(1)
 }
 
 func TestAWebhookThatTheHostDoesNotTakeIsSaid(t *testing.T) {

@@ -7,20 +7,22 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"strings"
 
 	"gitbind.dev/backend/internal/githost"
 )
 
 // hook has the host tell of pushes and merge requests. The secret of one that is there cannot
-// be read, so it is written again.
+// be read, so it is written again; one that the host has given up on is made again.
 func (h *Host) hook(ctx context.Context, id string, _ *project) error {
 	secret, err := h.hooks.Secret(id)
 	if err != nil {
 		return err
 	}
 	type shownHook struct {
-		ID  int    `json:"id"`
-		URL string `json:"url"`
+		ID     int    `json:"id"`
+		URL    string `json:"url"`
+		Status string `json:"alert_status"` // older hosts have none
 	}
 	hooks, url := h.project(id)+"/hooks", h.cfg.Hooks+id
 	there, err := list[shownHook](ctx, h, hooks, "")
@@ -29,8 +31,15 @@ func (h *Host) hook(ctx context.Context, id string, _ *project) error {
 	}
 	method, path := http.MethodPost, hooks
 	for _, hook := range there {
-		if hook.URL == url {
-			method, path = http.MethodPut, fmt.Sprintf("%s/%d", hooks, hook.ID)
+		this := fmt.Sprintf("%s/%d", hooks, hook.ID)
+		switch {
+		case hook.URL != url:
+		case strings.HasSuffix(hook.Status, "disabled"):
+			if err := h.send(ctx, http.MethodDelete, this, nil, nil); err != nil && !isNotFound(err) {
+				return err
+			}
+		default:
+			method, path = http.MethodPut, this
 		}
 	}
 	err = h.send(ctx, method, path, map[string]any{

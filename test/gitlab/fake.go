@@ -251,6 +251,9 @@ func (f *Fake) Rules(path string) []Rule {
 	return slices.SortedFunc(maps.Values(p.rules), func(a, b Rule) int { return strings.Compare(a.Name, b.Name) })
 }
 
+// SetApprovals changes how many a merge request needs, as a person does.
+func (f *Fake) SetApprovals(path string, n int) { f.change(path, func(p *project) { p.required = n }) }
+
 // Approvals are how many a merge request needs.
 func (f *Fake) Approvals(path string) (n int) {
 	f.change(path, func(p *project) { n = p.required })

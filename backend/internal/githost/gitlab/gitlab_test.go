@@ -139,6 +139,12 @@ func TestTheRuleThatTheHostMakesForMainIsReplaced(t *testing.T) {
 			})
 			create(t, h)
 		},
+		"it comes in the place of ours": func(t *testing.T, f *fake.Fake, h *Host) {
+			create(t, h)
+			f.Settle()
+			f.Protect(cluster, theirs)
+			create(t, h)
+		},
 		"the backend ended before, and began again an hour later": func(t *testing.T, f *fake.Fake, h *Host) {
 			if _, err := h.create(t.Context(), cluster); err != nil {
 				t.Fatal(err)
@@ -342,6 +348,12 @@ func TestApprovalsAreRequiredWhereTheTierKnowsThem(t *testing.T) {
 		create(t, h)
 		if n := f.Approvals(cluster); n != want {
 			t.Errorf("premium %t: %d", premium, n)
+		}
+		f.Age(cluster, 2*setupTime)
+		f.SetApprovals(cluster, 0)
+		create(t, h)
+		if n := f.Approvals(cluster); n != 0 {
+			t.Errorf("premium %t: what somebody removed is %d", premium, n)
 		}
 	}
 }

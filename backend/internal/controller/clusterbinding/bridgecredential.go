@@ -69,7 +69,7 @@ func (r *Reconciler) lookAgain(ctx context.Context, cb *v1alpha1.ClusterBinding)
 	}
 	var s corev1.Secret
 	if err := r.Live.Get(ctx, client.ObjectKey{Namespace: v1alpha1.TenantNamespace(cb.Name), Name: v1alpha1.BridgeSecret}, &s); err != nil {
-		return 0, client.IgnoreNotFound(err)
+		return bridgeLook, client.IgnoreNotFound(err)
 	}
 	b := credential.ReadBridge(s.Data)
 	if b.GitExpires.IsZero() {

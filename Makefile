@@ -107,6 +107,11 @@ test-unit: ## Run the tests that need nothing but Go and git.
 test-gitea: ## Run all of gitbind, and the rules of its Git engine, on a real Gitea, which is built first (10 minutes).
 	$(GO) test -timeout 60m ./test/e2e -run '^TestOnGitea$$' -gitea -v
 	$(GO) test -timeout 60m ./gitbridge/store/gitstore -run '^TestConformance$$' -gitea -v
+	$(GO) test -timeout 60m ./backend/internal/githost/gitea -run '^TestConformance$$' -gitea -v
+
+.PHONY: test-gitlab
+test-gitlab: ## Try a real GitLab, on which a project is made and deleted (GITLAB_URL, GITLAB_GROUP, GITLAB_TOKEN_FILE; docs/gitlab.md).
+	$(GO) test -timeout 10m ./backend/internal/githost/gitlab -run '^TestOnARealGitLab$$' -v -gitlab-url '$(GITLAB_URL)' -gitlab-group '$(GITLAB_GROUP)' -gitlab-token-file '$(abspath $(GITLAB_TOKEN_FILE))'
 
 .PHONY: bench
 bench: build ## Measure gitbind beside a bare client and write docs/bench (SIZES=1000,10000; QUICK=1 for a minute or two).

@@ -60,6 +60,24 @@ patches:
     - {op: add, path: /data/giteaURL, value: "https://git.example.com"}
 `
 
+const ownGitHub = `
+patches:
+- target: {kind: ConfigMap, name: gitbind-backend}
+  patch: |
+    - {op: add, path: /data/githubURL, value: "https://github.com"}
+    - {op: add, path: /data/githubOrganization, value: acme}
+    - {op: add, path: /data/githubAppID, value: "123456"}
+    - {op: add, path: /data/githubKonnectorAppID, value: "123457"}
+`
+
+const ownGitLab = `
+patches:
+- target: {kind: ConfigMap, name: gitbind-backend}
+  patch: |
+    - {op: add, path: /data/gitlabURL, value: "https://gitlab.com"}
+    - {op: add, path: /data/gitlabGroup, value: company/services}
+`
+
 // components are tried one by one and all together: what they patch must not depend on
 // who comes first.
 func (c cluster) components(t *testing.T) {
@@ -82,6 +100,14 @@ func (c cluster) components(t *testing.T) {
 		{"Gitea", []string{"gitea"}, ownGitea, []string{
 			"- --gitea-url=$(GITEA_URL)\n", "- --gitea-token-file=/etc/gitea/token\n", "giteaURL: https://git.example.com\n", "secretName: gitbind-gitea\n", "- --git-dir=/var/lib/gitbind\n",
 		}, "--tls-cert-file"},
+		{"GitHub", []string{"github"}, ownGitHub, []string{
+			"- --github-url=$(GITHUB_URL)\n", "- --github-organization=$(GITHUB_ORGANIZATION)\n", "- --github-app-id=$(GITHUB_APP_ID)\n", "- --github-konnector-app-id=$(GITHUB_KONNECTOR_APP_ID)\n",
+			"- --github-app-key-file=/etc/github/app.pem\n", "- --github-konnector-app-key-file=/etc/github/konnector-app.pem\n",
+			"githubAppID: \"123456\"\n", "secretName: gitbind-github\n", "- --git-dir=/var/lib/gitbind\n",
+		}, "--gitea-url"},
+		{"GitLab", []string{"gitlab"}, ownGitLab, []string{
+			"- --gitlab-url=$(GITLAB_URL)\n", "- --gitlab-group=$(GITLAB_GROUP)\n", "- --gitlab-token-file=/etc/gitlab/token\n", "gitlabGroup: company/services\n", "secretName: gitbind-gitlab\n",
+		}, "--gitea-url"},
 		{"all", []string{"gitea", "issuer-ca", "backend-ca", "tls"}, ownCertificates + ownGitea, []string{
 			"- --tls-cert-file=/etc/gitbind-tls/tls.crt\n", "- --oidc-ca-file=/etc/gitbind-ca/ca.crt\n", "- --ca-file=/etc/gitbind-ca/ca.crt\n", "- --gitea-url=$(GITEA_URL)\n",
 		}, "--insecure-listen"},

@@ -56,7 +56,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func start(t *testing.T) *fixture {
+// start starts it, with its options changed by set.
+func start(t *testing.T, set ...func(*options)) *fixture {
 	t.Helper()
 	e := env.StartForTest(t, env.Options{Clusters: []string{env.Control}, Dex: true})
 	f := &fixture{Env: e, t: t, tokens: map[string]string{}}
@@ -84,6 +85,9 @@ func start(t *testing.T) *fixture {
 		oidc:               oidcOptions{issuer: e.Dex.Issuer, clientID: e.Dex.ClientID, usernameClaim: "email", prefix: "oidc:"},
 		web:                webOptions{ui: true},
 		credentialLifetime: time.Hour,
+	}
+	for _, change := range set {
+		change(&f.opts)
 	}
 	f.run(t)
 	for _, user := range []string{env.Alice, env.Bob, env.Carol} {

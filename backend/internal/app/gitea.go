@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -26,18 +25,9 @@ func (o *giteaOptions) addFlags(f *pflag.FlagSet) {
 }
 
 func (o *giteaOptions) check() error {
-	if o.url == "" {
-		return nil
-	}
 	var errs []error
 	o.url = strings.TrimSuffix(o.url, "/")
-	u, err := url.Parse(o.url)
-	switch {
-	case err != nil, u.Host == "", u.Scheme != "http" && u.Scheme != "https", u.User != nil, u.RawQuery != "", u.Fragment != "":
-		errs = append(errs, fmt.Errorf("--gitea-url %q is no http or https URL, or has more than one", o.url))
-	case u.Scheme == "http" && !loopback(u.Hostname()):
-		errs = append(errs, errors.New("--gitea-url: an administrator's token is not sent over plain HTTP to another machine: use https"))
-	}
+	errs = append(errs, checkHostURL("--gitea-url", o.url))
 	if o.tokenFile == "" {
 		errs = append(errs, errors.New("--gitea-token-file is required with --gitea-url"))
 	} else if _, err := o.token(); err != nil {
@@ -52,27 +42,8 @@ func (o *giteaOptions) check() error {
 	return errors.Join(errs...)
 }
 
-func (o *giteaOptions) token() (string, error) {
-	data, err := os.ReadFile(o.tokenFile)
-	if err != nil {
-		return "", err
-	}
-	token := strings.TrimSpace(string(data))
-	if token == "" || strings.ContainsAny(token, " \t\r\n") {
-		return "", fmt.Errorf("%s has no token, or more than one", o.tokenFile)
-	}
-	return token, nil
-}
+func (o *giteaOptions) token() (string, error) { return readToken(o.tokenFile) }
 
-// hooks is the path below which the host's webhooks come in.
-const hooks = "/v1/webhooks/gitea/"
-
-// host is nil if there is no such host.
-func (o *giteaOptions) host(publicURL string) *gitea.Host {
-	if o.url == "" {
-		return nil
-	}
-	return gitea.New(gitea.Config{
-		URL: o.url, Organization: o.organization, Token: o.token, Hooks: publicURL + hooks, Approvals: o.approvals,
-	})
+func (o *giteaOptions) host(hooks string) *gitea.Host {
+	return gitea.New(gitea.Config{URL: o.url, Organization: o.organization, Token: o.token, Hooks: hooks, Approvals: o.approvals})
 }

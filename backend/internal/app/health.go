@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"gitbind.dev/gitbridge/version"
@@ -45,8 +46,14 @@ func (h *health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (h *health) ready(ctx context.Context, w http.ResponseWriter) {
 	status := http.StatusOK
 	var words strings.Builder
-	for _, c := range h.checks {
-		err := c.run(ctx)
+	errs := make([]error, len(h.checks))
+	var running sync.WaitGroup
+	for i, c := range h.checks {
+		running.Go(func() { errs[i] = c.run(ctx) })
+	}
+	running.Wait()
+	for i, c := range h.checks {
+		err := errs[i]
 		switch {
 		case err == nil:
 			fmt.Fprintf(&words, "[+] %s: ok\n", c.name)
@@ -74,6 +81,28 @@ func (h *health) one(ctx context.Context, w http.ResponseWriter, name string) {
 		return
 	}
 	http.Error(w, "no such check", http.StatusNotFound)
+}
+
+// remembered has a success of a probe count for a while.
+func remembered(probe func(context.Context) error, d time.Duration) func(context.Context) error {
+	var mu sync.Mutex
+	var good time.Time
+	return func(ctx context.Context) error {
+		mu.Lock()
+		last := good
+		mu.Unlock()
+		if time.Since(last) < d {
+			return nil
+		}
+		now := time.Now()
+		err := probe(ctx)
+		if err == nil {
+			mu.Lock()
+			good = now
+			mu.Unlock()
+		}
+		return err
+	}
 }
 
 func (c check) run(ctx context.Context) error {

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"gitbind.dev/gitbridge/version"
 )
@@ -59,6 +60,20 @@ func TestFlagsAreChecked(t *testing.T) {
 		cmd.SetArgs(strings.Fields(c.args))
 		if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), c.words) {
 			t.Errorf("%q: %v, want %q", c.args, err, c.words)
+		}
+	}
+}
+
+func TestASuccessOfARemoteHostCountsForAWhile(t *testing.T) {
+	asked, err := 0, errors.New("away")
+	probe := remembered(func(context.Context) error { asked++; return err }, time.Hour)
+	for i, want := range []struct {
+		err   error
+		asked int
+	}{{errors.New("away"), 1}, {errors.New("away"), 2}, {nil, 3}, {errors.New("away"), 3}} {
+		err = want.err
+		if got := probe(t.Context()); (got == nil) != (i >= 2) || asked != want.asked {
+			t.Errorf("%d: %v after it was asked %d times", i, got, asked)
 		}
 	}
 }

@@ -25,7 +25,7 @@ type options struct {
 	credentialLifetime time.Duration
 	shards             []string
 	limits             limitOptions
-	gitea              giteaOptions
+	remote             remoteOptions
 }
 
 func (o *options) addFlags(f *pflag.FlagSet) {
@@ -38,7 +38,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	o.oidc.addFlags(f)
 	o.web.addFlags(f)
 	o.limits.addFlags(f)
-	o.gitea.addFlags(f)
+	o.remote.addFlags(f)
 	f.StringSliceVar(&o.shards, "shards", nil, "shards of bridges, of which a new cluster gets the one that has fewest, such as default,b; without it, the shard "+v1alpha1.DefaultShard)
 	f.DurationVar(&o.credentialLifetime, "credential-lifetime", 90*24*time.Hour, "how long a konnector's credential counts; connecting again renews it")
 }
@@ -56,7 +56,7 @@ func (o *options) check() error {
 		errs = append(errs, fmt.Errorf("--public-url %q is no http or https URL", o.publicURL))
 		public = nil
 	}
-	errs = append(errs, o.tls.check(o.listen, public), o.web.check(public), o.limits.check(), o.gitea.check())
+	errs = append(errs, o.tls.check(o.listen, public), o.web.check(public), o.limits.check(), o.remote.check())
 	if o.credentialLifetime < time.Minute {
 		errs = append(errs, errors.New("--credential-lifetime must be a minute or longer"))
 	}

@@ -1,7 +1,11 @@
 package app
 
 import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
 	"encoding/base64"
+	"encoding/pem"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -74,10 +78,75 @@ func TestAGiteaIsAskedWithATokenThatNobodyElseHears(t *testing.T) {
 		if words == "" && err != nil || words != "" && (err == nil || !strings.Contains(err.Error(), words)) {
 			t.Errorf("%q: %v, want %q", args, err, words)
 		}
-		if host := o.gitea.host("https://gitbind.example.com"); (host != nil) != (o.gitea.url != "") {
-			t.Errorf("%q: host %v", args, host)
-		} else if words == "" && host != nil && host.URL("k3x9d2abqw") != o.gitea.url+"/gitbind/k3x9d2abqw.git" {
-			t.Errorf("%q: %s", args, host.URL("k3x9d2abqw"))
+		k := o.remote.chosen()
+		if (k != nil) != (args != "") {
+			t.Errorf("%q: %v was chosen", args, k)
+		} else if words == "" && k != nil && k.host("https://gitbind.example.com", nil).URL("k3x9d2abqw") != o.remote.gitea.url+"/gitbind/k3x9d2abqw.git" {
+			t.Errorf("%q: %s", args, k.host("https://gitbind.example.com", nil).URL("k3x9d2abqw"))
+		}
+	}
+}
+
+func TestAGitLabIsAskedWithATokenAboutOneGroup(t *testing.T) {
+	token := filepath.Join(t.TempDir(), "token")
+	write(t, token, "glpat-0123456789abcdef\n")
+	for args, words := range map[string]string{
+		"--gitlab-url=https://gitlab.com/ --gitlab-group=company/services --gitlab-token-file=" + token:                                                        "",
+		"--gitlab-url=https://gitlab.com --gitlab-group=company --gitlab-approvals=0 --gitlab-token-file=" + token:                                             "",
+		"--gitlab-url=http://gitlab.com --gitlab-group=company --gitlab-token-file=" + token:                                                                   "over plain HTTP",
+		"--gitlab-url=https://gitlab.com --gitlab-group=company":                                                                                               "--gitlab-token-file is required",
+		"--gitlab-url=https://gitlab.com --gitlab-token-file=" + token:                                                                                         "cannot be the path",
+		"--gitlab-url=https://gitlab.com --gitlab-group=company/ --gitlab-token-file=" + token:                                                                 "cannot be the path",
+		"--gitlab-url=https://gitlab.com --gitlab-group=company/../x --gitlab-token-file=" + token:                                                             "cannot be the path",
+		"--gitlab-url=https://gitlab.com --gitlab-group=company --gitlab-approvals=-1 --gitlab-token-file=" + token:                                            "must not be negative",
+		"--gitlab-url=https://gitlab.com --gitlab-group=company --gitlab-token-file=" + token + " --gitea-url=https://example.com --gitea-token-file=" + token: "--gitea-url and --gitlab-url were given",
+	} {
+		o, err := parse(t, strings.Fields(args)...)
+		if words == "" && err != nil || words != "" && (err == nil || !strings.Contains(err.Error(), words)) {
+			t.Errorf("%q: %v, want %q", args, err, words)
+		}
+		if words != "" {
+			continue
+		}
+		host := o.remote.chosen().host("https://gitbind.example.com", nil)
+		if want := "https://gitlab.com/" + o.remote.gitlab.group + "/k3x9d2abqw.git"; host.URL("k3x9d2abqw") != want {
+			t.Errorf("%q: %s, want %s", args, host.URL("k3x9d2abqw"), want)
+		}
+	}
+}
+
+func TestGitHubIsAskedByTwoApps(t *testing.T) {
+	dir := t.TempDir()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "key"), string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})))
+	write(t, filepath.Join(dir, "empty"), "")
+	write(t, filepath.Join(dir, "token"), "0123456789abcdef\n")
+	good := "--github-organization=acme --github-app-id=1 --github-app-key-file=DIR/key --github-konnector-app-id=2 --github-konnector-app-key-file=DIR/key "
+	for args, words := range map[string]string{
+		good: "",
+		good + "--github-url=https://github.example.com/":                         "",
+		good + "--github-url=http://github.example.com":                           "over plain HTTP",
+		good + "--github-konnector-app-id=1":                                      "the same App",
+		good + "--github-app-key-file=DIR/empty":                                  "not in PEM",
+		good + "--github-app-key-file=/nonexistent":                               "no such file",
+		good + "--github-organization=a/b":                                        "cannot be the name",
+		good + "--github-approvals=11":                                            "from 0 to 10",
+		good + "--gitea-url=https://git.example.com --gitea-token-file=DIR/token": "--gitea-url and --github-organization were given",
+		"--github-organization=acme":                                              "--github-konnector-app-key-file is required",
+	} {
+		o, err := parse(t, strings.Fields(strings.ReplaceAll(args, "DIR", dir))...)
+		if words == "" && err != nil || words != "" && (err == nil || !strings.Contains(err.Error(), words)) {
+			t.Errorf("%q: %v, want %q", args, err, words)
+		}
+		if words != "" {
+			continue
+		}
+		k := o.remote.chosen()
+		if url := k.host("https://gitbind.example.com"+k.hooks(), nil).URL("k3x9d2abqw"); k.name != "github" || url != o.remote.github.url+"/acme/k3x9d2abqw.git" {
+			t.Errorf("%q: %s %s", args, k.name, url)
 		}
 	}
 }

@@ -5,13 +5,13 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"time"
 
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/backend/internal/githost/embedded"
-	"gitbind.dev/backend/internal/githost/gitea"
 	"gitbind.dev/backend/internal/refusal"
 	"gitbind.dev/backend/internal/review"
 	"gitbind.dev/gitbridge/api/restapi"
@@ -30,7 +30,9 @@ type repositories struct {
 	local *embedded.Host
 	// served answers what is asked for below /git/.
 	served http.Handler
-	gitea  *gitea.Host
+	// remote is the host elsewhere, and kind which one; nil for none.
+	remote remoteHost
+	kind   *kind
 	// publish is told of each branch that moves.
 	publish func(cluster string, e restapi.RefEvent)
 	checks  *review.Checks
@@ -42,24 +44,25 @@ func newRepositories(ctx context.Context, o options, auth *access.Authenticator,
 	if registry.Err != nil {
 		return nil, registry.Err
 	}
-	r := &repositories{gitea: o.gitea.host(o.publicURL), publish: publish}
+	r := &repositories{kind: o.remote.chosen(), publish: publish}
 	config := embedded.Config{
 		Dir: o.gitDir, PublicURL: o.publicURL, Authenticator: auth, OwnerOf: auth.OwnerOf, Moved: r.moved,
 		Served:   func(service, by string) { served.WithLabelValues(service, by).Inc() },
 		MaxBytes: o.limits.repositoryMiB << 20, MaxRefs: o.limits.branches, Log: log,
 	}
-	if r.gitea != nil {
-		config.Upstream = r.gitea
+	if r.kind != nil {
+		r.remote = r.kind.host(o.publicURL+r.kind.hooks(), log)
+		config.Upstream = r.remote
 	}
 	var err error
 	if r.local, err = embedded.New(ctx, config); err != nil {
 		return nil, err
 	}
 	r.Host, r.served = r.local, r.local
-	if r.gitea != nil {
-		r.Host, r.accounts, r.elsewhere = r.gitea, r.gitea, r.gitea.Page
+	if r.remote != nil {
+		r.Host, r.accounts, r.elsewhere = r.remote, r.remote, r.remote.Page
 		r.served = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-			refusal.WriteJSON(log, w, req, refusal.New(refusal.NotFound, "the repositories are at %s, and not here", o.gitea.url))
+			refusal.WriteJSON(log, w, req, refusal.New(refusal.NotFound, "the repositories are at %s, and not here", r.kind.page))
 		})
 	}
 	return r, nil
@@ -75,12 +78,12 @@ func (r *repositories) moved(cluster string, e restapi.RefEvent) {
 // connect takes what a host elsewhere tells, and has it show what the control plane says of
 // changes. It is called before anything runs.
 func (r *repositories) connect(api *http.ServeMux, reviews *review.Service, publicURL string, log *slog.Logger) {
-	if r.gitea == nil {
+	if r.remote == nil {
 		return
 	}
-	api.Handle("POST "+hooks+"{cluster}", r.gitea.Webhook(log, r.local.Look))
-	reviews.Pulls = r.gitea
-	r.checks = review.NewChecks(reviews, r.gitea, func(cluster, branch string) string {
+	api.Handle("POST "+r.kind.hooks()+"{cluster}", r.remote.Webhook(log, r.local.Look))
+	reviews.Pulls = r.remote
+	r.checks = review.NewChecks(reviews, r.remote, func(cluster, branch string) string {
 		return publicURL + "/clusters/" + cluster + "/" + branch
 	}, r.publish)
 }
@@ -95,12 +98,16 @@ func (r *repositories) run(ctx context.Context) error {
 	return r.local.Run(ctx)
 }
 
+// remoteGood is how long a host elsewhere is not asked whether it is there after it was:
+// probes come often, and each question costs of its rate limit.
+const remoteGood = time.Minute
+
 // health is whether the repositories are there. People and agents may go on with what else
 // there is while a host elsewhere does not answer.
 func (r *repositories) health() []check {
 	all := []check{{name: "git-host", probe: r.local.Ready, critical: true}}
-	if r.gitea != nil {
-		all = append(all, check{name: "gitea", probe: r.gitea.Ready})
+	if r.remote != nil {
+		all = append(all, check{name: r.kind.name, probe: remembered(r.remote.Ready, remoteGood)})
 	}
 	return all
 }

@@ -22,6 +22,8 @@ type Bridge struct {
 	Expires, PreviousExpires time.Time
 	// GitUsername and GitPassword open the repository on a Git host of its own; "" for none.
 	GitUsername, GitPassword string
+	// GitExpires and GitRenewAfter are zero if the host does not end that by itself.
+	GitExpires, GitRenewAfter time.Time
 }
 
 // ReadBridge reads a Secret's data.
@@ -34,6 +36,7 @@ func ReadBridge(data map[string][]byte) Bridge {
 		Password: string(data[keyPassword]), Expires: at(keyExpires),
 		Previous: string(data[keyPrevious]), PreviousExpires: at(keyPreviousExpires),
 		GitUsername: string(data[v1alpha1.GitUsernameKey]), GitPassword: string(data[v1alpha1.GitPasswordKey]),
+		GitExpires: at(v1alpha1.GitExpiresKey), GitRenewAfter: at(v1alpha1.GitRenewAfterKey),
 	}
 }
 
@@ -41,13 +44,18 @@ func ReadBridge(data map[string][]byte) Bridge {
 func (b Bridge) WriteTo(data map[string][]byte) {
 	data[keyPassword] = []byte(b.Password)
 	data[keyExpires] = []byte(b.Expires.UTC().Format(time.RFC3339))
-	delete(data, keyPrevious)
-	delete(data, keyPreviousExpires)
-	delete(data, v1alpha1.GitUsernameKey)
-	delete(data, v1alpha1.GitPasswordKey)
+	for _, key := range []string{
+		keyPrevious, keyPreviousExpires, v1alpha1.GitUsernameKey, v1alpha1.GitPasswordKey, v1alpha1.GitExpiresKey, v1alpha1.GitRenewAfterKey,
+	} {
+		delete(data, key)
+	}
 	if b.GitPassword != "" {
 		data[v1alpha1.GitUsernameKey] = []byte(b.GitUsername)
 		data[v1alpha1.GitPasswordKey] = []byte(b.GitPassword)
+	}
+	if !b.GitExpires.IsZero() {
+		data[v1alpha1.GitExpiresKey] = []byte(b.GitExpires.UTC().Format(time.RFC3339))
+		data[v1alpha1.GitRenewAfterKey] = []byte(b.GitRenewAfter.UTC().Format(time.RFC3339))
 	}
 	if b.Previous != "" {
 		data[keyPrevious] = []byte(b.Previous)

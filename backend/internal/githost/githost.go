@@ -6,10 +6,32 @@ package githost
 import (
 	"context"
 	"errors"
+	"fmt"
+	"time"
 )
 
-// ErrCredential says that a host does not take what the backend has to sign in with.
-var ErrCredential = errors.New("the Git host refuses the backend's token, or it lacks a scope: see docs/gitea.md")
+var (
+	// ErrCredential says that a host does not take what the backend has to sign in with.
+	ErrCredential = errors.New("the Git host refuses the backend's credential, or that lacks a right: docs/hosts.md leads to what it needs")
+	// ErrRenamed says that people have given a repository another name.
+	ErrRenamed = errors.New("the repository was renamed or moved on the Git host: give it its old name back")
+	// ErrArchived says that they have made it read-only.
+	ErrArchived = errors.New("the repository is archived on the Git host, which takes no pushes to it: unarchive it")
+	// ErrMarkedForDeletion says that they have deleted it, and that the host still has it.
+	ErrMarkedForDeletion = errors.New("the repository is marked for deletion on the Git host: restore it there")
+	// ErrWebhook says that a host does not send webhooks to the backend.
+	ErrWebhook = errors.New("the Git host takes no webhook to the backend's address: its administrator allows that in its settings of outbound requests")
+)
+
+// RateLimitError says that a host answers no more requests for a while.
+type RateLimitError struct {
+	// Until is when it is to be asked again.
+	Until time.Time
+}
+
+func (e *RateLimitError) Error() string {
+	return fmt.Sprintf("the Git host's rate limit is used up until %s", e.Until.UTC().Format(time.RFC3339))
+}
 
 // Host keeps one repository for each cluster, named by the cluster's id.
 type Host interface {

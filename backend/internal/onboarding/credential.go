@@ -23,6 +23,7 @@ import (
 type Keyring interface {
 	Issue(ctx context.Context, cluster string) (*restapi.Credential, error)
 	Renew(ctx context.Context, cluster, by string) (*restapi.Credential, error)
+	Promote(ctx context.Context, cluster, hash string) (counts bool, err error)
 	Revoke(ctx context.Context, cluster string) error
 	RenewAfter(expires time.Time) time.Time
 }
@@ -36,6 +37,9 @@ func (s *Service) mountCredentials(mux *http.ServeMux) {
 	}))
 	mux.Handle("POST "+path, s.Konnectors.Handle(func(r *http.Request, who access.Caller) (any, error) {
 		return s.renew(r.Context(), who)
+	}))
+	mux.Handle("POST "+path+"/git", s.Konnectors.Handle(func(r *http.Request, who access.Caller) (any, error) {
+		return s.renewGit(r.Context(), who)
 	}))
 	mux.Handle("POST "+path+"/rotate", s.Requests.Handle(requests.Timeout, func(_ http.ResponseWriter, r *http.Request, who login.Identity) (any, error) {
 		return s.rotate(r.Context(), who, r.PathValue("id"))
@@ -95,12 +99,38 @@ func (s *Service) withGit(ctx context.Context, cluster string, cred *restapi.Cre
 	if s.Accounts == nil {
 		return cred, nil
 	}
-	username, password, err := s.Accounts.Issue(ctx, cluster, credential.KonnectorUser, credential.Hash(cred.Password))
+	var err error
+	cred.Git, err = s.issueGit(ctx, cluster, credential.Hash(cred.Password))
+	return cred, err
+}
+
+func (s *Service) issueGit(ctx context.Context, cluster, name string) (*restapi.GitCredential, error) {
+	git, err := s.Accounts.Issue(ctx, cluster, credential.KonnectorUser, name)
 	if err != nil {
 		return nil, refusal.Because(err, refusal.Unavailable, "the Git host gives no credential just now: try again")
 	}
-	cred.Git = &restapi.GitCredential{Username: username, Password: password}
-	return cred, nil
+	return &restapi.GitCredential{Username: git.Username, Password: git.Password, Expires: git.Expires, RenewAfter: git.RenewAfter}, nil
+}
+
+// renewGit gives a konnector another credential of the Git host, beside the credential that it
+// shows.
+func (s *Service) renewGit(ctx context.Context, who access.Caller) (*restapi.GitCredential, error) {
+	if s.Accounts == nil {
+		return nil, refusal.New(refusal.NotFound, "the repository is opened by the same credential")
+	}
+	git, err := s.issueGit(ctx, who.Cluster, who.Hash)
+	if err != nil {
+		return nil, err
+	}
+	// What was revoked meanwhile gets nothing: those of its name may have been ended already.
+	counts, err := s.Keys.Promote(ctx, who.Cluster, who.Hash)
+	switch {
+	case err != nil:
+		return nil, keyTrouble(err)
+	case !counts:
+		return nil, refusal.New(refusal.Unauthenticated, "the credential has ended: connect the cluster again with kubectl gitbind connect")
+	}
+	return git, nil
 }
 
 // rotate gives the owner a new credential for the konnector. All others of it

@@ -86,6 +86,11 @@ type Credential struct {
 type GitCredential struct {
 	Username string `json:"username"`
 	Password string `json:"password"`
+	// Expires is when the host ends it by itself, and RenewAfter from when on the konnector
+	// is to ask for another one, with POST /v1/clusters/{id}/credential/git. Absent for one
+	// that the host does not end.
+	Expires    time.Time `json:"expires,omitzero"`
+	RenewAfter time.Time `json:"renewAfter,omitzero"`
 }
 
 // Registration is the body of PUT /v1/clusters/{id}/encryption: the public keys of an

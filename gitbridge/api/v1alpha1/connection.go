@@ -21,6 +21,14 @@ const (
 	GitPasswordKey = "git-password"
 )
 
+// GitExpiresKey and GitRenewAfterKey are where it says, as RFC 3339, until when that counts
+// and from when on another one is to be had; absent for one that the host does not end by
+// itself.
+const (
+	GitExpiresKey    = "git-expires"
+	GitRenewAfterKey = "git-renew-after"
+)
+
 // GitCredential is what opens the repository, of the data of an agent's Secret.
 func GitCredential(data map[string][]byte) (username, password string) {
 	if len(data[GitPasswordKey]) > 0 {

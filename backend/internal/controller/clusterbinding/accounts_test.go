@@ -2,6 +2,8 @@ package clusterbinding
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -26,14 +28,22 @@ type tokens struct {
 	of map[string]map[string]string
 	// between is called after the tokens were listed.
 	between func()
+	// expires is when what is issued expires; renewed a while before.
+	expires time.Time
+	issued  int
 }
 
-func (t *tokens) Issue(_ context.Context, _, agent, name string) (username, password string, err error) {
+func (t *tokens) Issue(_ context.Context, _, agent, name string) (githost.Credential, error) {
 	if t.of[agent] == nil {
 		t.of[agent] = map[string]string{}
 	}
 	t.of[agent][name] = "opens-" + name
-	return "account-of-" + agent, t.of[agent][name], nil
+	t.issued++
+	c := githost.Credential{Username: "account-of-" + agent, Password: t.of[agent][name]}
+	if !t.expires.IsZero() {
+		c.Expires, c.RenewAfter = t.expires, t.expires.Add(-20*time.Minute)
+	}
+	return c, nil
 }
 
 func (t *tokens) Retain(ctx context.Context, _, agent string, counting func(context.Context) ([]string, error)) error {
@@ -120,7 +130,7 @@ func TestWhatOpensARepositoryElsewhereFollowsWhatOpensTheBackend(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, password := range []string{"revoked", "current"} {
-		_, _, _ = host.Issue(t.Context(), "", "konnector", credential.Hash(password))
+		_, _ = host.Issue(t.Context(), "", "konnector", credential.Hash(password))
 	}
 	host.between = func() {
 		host.between = nil
@@ -128,7 +138,7 @@ func TestWhatOpensARepositoryElsewhereFollowsWhatOpensTheBackend(t *testing.T) {
 		if err := api.Update(t.Context(), konnector); err != nil {
 			t.Fatal(err)
 		}
-		_, _, _ = host.Issue(t.Context(), "", "konnector", credential.Hash("next"))
+		_, _ = host.Issue(t.Context(), "", "konnector", credential.Hash("next"))
 	}
 	bridge()
 	is("konnector", "current", "next")
@@ -142,4 +152,60 @@ func TestWhatOpensARepositoryElsewhereFollowsWhatOpensTheBackend(t *testing.T) {
 	}
 	is("konnector")
 	is("bridge")
+}
+
+// TestWhatTheHostEndsByItselfIsRenewedInTime has a host whose tokens live for an hour.
+func TestWhatTheHostEndsByItselfIsRenewedInTime(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	api := fake.NewClientBuilder().WithScheme(scheme).Build()
+	host := &tokens{of: map[string]map[string]string{}, expires: now.Add(time.Hour)}
+	r := &Reconciler{Client: api, Live: api, Accounts: host, Now: func() time.Time { return now }}
+	bridge := func(issued int, again time.Duration) credential.Bridge {
+		t.Helper()
+		if err := r.bridgeCredential(t.Context(), cluster()); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := r.lookAgain(t.Context(), cluster()); got != again || err != nil {
+			t.Errorf("it looks again in %s, %v; want %s", got, err, again)
+		}
+		var s corev1.Secret
+		if err := api.Get(t.Context(), client.ObjectKey{Namespace: "gb-k3x9d2abqw", Name: v1alpha1.BridgeSecret}, &s); err != nil {
+			t.Fatal(err)
+		}
+		if host.issued != issued {
+			t.Errorf("%d were issued, want %d", host.issued, issued)
+		}
+		return credential.ReadBridge(s.Data)
+	}
+	first := bridge(1, 40*time.Minute)
+	if !first.GitExpires.Equal(host.expires) {
+		t.Errorf("it expires %s", first.GitExpires)
+	}
+	now = now.Add(39 * time.Minute)
+	bridge(1, time.Minute)
+	now, host.expires = now.Add(time.Minute), now.Add(time.Hour+time.Minute)
+	second := bridge(2, 40*time.Minute)
+	if second.Password != first.Password || second.Previous != "" || !second.GitExpires.Equal(host.expires) {
+		t.Errorf("%+v after %+v", second, first)
+	}
+	// The host gives one that stays, such as after a move to another.
+	now, host.expires = now.Add(40*time.Minute), time.Time{}
+	if third := bridge(3, bridgeLook); !third.GitExpires.IsZero() {
+		t.Errorf("it expires %s", third.GitExpires)
+	}
+}
+
+func TestARateLimitIsWaitedFor(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	r := &Reconciler{Now: func() time.Time { return now }}
+	for until, want := range map[time.Duration]time.Duration{time.Hour: time.Hour, -time.Minute: time.Second} {
+		got, err := r.later(fmt.Errorf("repository: %w", errors.Join(errors.New("other"), &githost.RateLimitError{Until: now.Add(until)})))
+		if err != nil || got.RequeueAfter != want {
+			t.Errorf("until %s: %v, %v", until, got, err)
+		}
+	}
 }

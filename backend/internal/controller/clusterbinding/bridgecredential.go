@@ -42,7 +42,14 @@ func (r *Reconciler) bridgeCredential(ctx context.Context, cb *v1alpha1.ClusterB
 	before := credential.ReadBridge(s.Data)
 	_, asked := s.Annotations[v1alpha1.RotateAnnotation]
 	lacking := r.Accounts != nil && before.GitPassword == ""
-	if !asked && !lacking && now.Before(before.Expires.Add(-bridgeLeft)) {
+	switch {
+	case asked, lacking, !now.Before(before.Expires.Add(-bridgeLeft)):
+		if !asked {
+			next.Previous, next.PreviousExpires = before.Password, now.Add(bridgeOverlap)
+		}
+	case r.Accounts != nil && !before.GitExpires.IsZero() && !now.Before(before.GitRenewAfter):
+		next = before // the host ends what it gave sooner than that
+	default:
 		return nil
 	}
 	if err := r.forGit(ctx, cb, &next); err != nil {
@@ -50,19 +57,34 @@ func (r *Reconciler) bridgeCredential(ctx context.Context, cb *v1alpha1.ClusterB
 	}
 	was := s.DeepCopy()
 	delete(s.Annotations, v1alpha1.RotateAnnotation)
-	if !asked {
-		next.Previous, next.PreviousExpires = before.Password, now.Add(bridgeOverlap)
-	}
 	next.WriteTo(s.Data)
 	return r.Client.Patch(ctx, &s, client.MergeFromWithOptions(was, client.MergeFromWithOptimisticLock{}), fieldOwner)
 }
 
+// lookAgain is how long the bridge's credential can be left alone: what a Git host of its own
+// gave may have to be renewed soon.
+func (r *Reconciler) lookAgain(ctx context.Context, cb *v1alpha1.ClusterBinding) (time.Duration, error) {
+	if r.Accounts == nil {
+		return bridgeLook, nil
+	}
+	var s corev1.Secret
+	if err := r.Live.Get(ctx, client.ObjectKey{Namespace: v1alpha1.TenantNamespace(cb.Name), Name: v1alpha1.BridgeSecret}, &s); err != nil {
+		return bridgeLook, client.IgnoreNotFound(err)
+	}
+	b := credential.ReadBridge(s.Data)
+	if b.GitExpires.IsZero() {
+		return bridgeLook, nil
+	}
+	return min(bridgeLook, max(b.GitRenewAfter.Sub(r.Now()), time.Second)), nil
+}
+
 // forGit adds what opens the repository, on a Git host of its own.
-func (r *Reconciler) forGit(ctx context.Context, cb *v1alpha1.ClusterBinding, b *credential.Bridge) (err error) {
+func (r *Reconciler) forGit(ctx context.Context, cb *v1alpha1.ClusterBinding, b *credential.Bridge) error {
 	if r.Accounts == nil {
 		return nil
 	}
-	b.GitUsername, b.GitPassword, err = r.Accounts.Issue(ctx, cb.Name, credential.BridgeUser, credential.Hash(b.Password))
+	git, err := r.Accounts.Issue(ctx, cb.Name, credential.BridgeUser, credential.Hash(b.Password))
+	b.GitUsername, b.GitPassword, b.GitExpires, b.GitRenewAfter = git.Username, git.Password, git.Expires, git.RenewAfter
 	return err
 }
 

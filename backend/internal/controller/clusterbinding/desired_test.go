@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -58,6 +59,11 @@ func TestReadinessShowsPeopleNoInternals(t *testing.T) {
 		{fmt.Errorf("tenant namespace: %w", errTaken), metav1.ConditionFalse, "InTheWay"},
 		{fmt.Errorf("repository: %w", errRepositoryGone), metav1.ConditionFalse, "RepositoryGone"},
 		{fmt.Errorf("repository: %w (10.0.0.1)", githost.ErrCredential), metav1.ConditionFalse, "GitHostRefuses"},
+		{fmt.Errorf("repository: %w", &githost.RateLimitError{Until: time.Now()}), metav1.ConditionFalse, "GitHostRateLimit"},
+		{fmt.Errorf("repository: %w", githost.ErrRenamed), metav1.ConditionFalse, "RepositoryRenamed"},
+		{fmt.Errorf("repository: %w", githost.ErrArchived), metav1.ConditionFalse, "RepositoryArchived"},
+		{fmt.Errorf("repository: %w (10.0.0.1)", githost.ErrMarkedForDeletion), metav1.ConditionFalse, "RepositoryMarkedForDeletion"},
+		{fmt.Errorf("repository: %w (10.0.0.1)", githost.ErrWebhook), metav1.ConditionFalse, "GitHostRefusesWebhook"},
 		{errors.New("dial tcp 10.0.0.1:443: connection refused"), metav1.ConditionFalse, "Failed"},
 	} {
 		got := readiness(c.err)

@@ -73,7 +73,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		if apierrors.IsNotFound(err) {
 			// What opens the backend went with the namespace.
 			cb.Name = req.Name
-			return ctrl.Result{}, r.endCredentials(ctx, &cb)
+			return r.later(r.endCredentials(ctx, &cb))
 		}
 		return ctrl.Result{}, err
 	}
@@ -84,15 +84,28 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if reportErr := r.report(ctx, &cb, err); reportErr != nil {
 		return ctrl.Result{}, errors.Join(err, reportErr)
 	}
-	if errors.Is(err, errTaken) || errors.Is(err, errRepositoryGone) {
+	if err != nil {
+		return r.later(err)
+	}
+	again, err := r.lookAgain(ctx, &cb)
+	return ctrl.Result{RequeueAfter: again}, err
+}
+
+// later says when to try again what failed.
+func (r *Reconciler) later(err error) (ctrl.Result, error) {
+	var limit *githost.RateLimitError
+	switch {
+	case errors.As(err, &limit):
+		return ctrl.Result{RequeueAfter: max(limit.Until.Sub(r.Now()), time.Second)}, nil
+	case errors.Is(err, githost.ErrRenamed), errors.Is(err, githost.ErrArchived), errors.Is(err, githost.ErrMarkedForDeletion), errors.Is(err, githost.ErrWebhook):
+		// Reported, and not watched. To ask a host elsewhere costs of its rate limit.
+		return ctrl.Result{RequeueAfter: time.Minute}, nil
+	case errors.Is(err, errTaken), errors.Is(err, errRepositoryGone):
 		// Reported; it takes somebody else to change it, and not all of that
 		// is watched.
 		return ctrl.Result{RequeueAfter: 15 * time.Second}, nil
 	}
-	if err != nil {
-		return ctrl.Result{}, err
-	}
-	return ctrl.Result{RequeueAfter: bridgeLook}, nil
+	return ctrl.Result{}, err
 }
 
 func (r *Reconciler) make(ctx context.Context, cb *v1alpha1.ClusterBinding) error {
@@ -171,6 +184,16 @@ func readiness(err error) metav1.Condition {
 		c.Reason, c.Message = "InTheWay", err.Error()
 	case errors.Is(err, errRepositoryGone):
 		c.Reason, c.Message = "RepositoryGone", errRepositoryGone.Error()
+	case errors.As(err, new(*githost.RateLimitError)):
+		c.Reason, c.Message = "GitHostRateLimit", "the Git host answers no more requests of the backend for a while; it is asked again when that ends"
+	case errors.Is(err, githost.ErrRenamed):
+		c.Reason, c.Message = "RepositoryRenamed", githost.ErrRenamed.Error()
+	case errors.Is(err, githost.ErrArchived):
+		c.Reason, c.Message = "RepositoryArchived", githost.ErrArchived.Error()
+	case errors.Is(err, githost.ErrMarkedForDeletion):
+		c.Reason, c.Message = "RepositoryMarkedForDeletion", githost.ErrMarkedForDeletion.Error()
+	case errors.Is(err, githost.ErrWebhook):
+		c.Reason, c.Message = "GitHostRefusesWebhook", githost.ErrWebhook.Error()
 	case errors.Is(err, githost.ErrCredential):
 		c.Reason, c.Message = "GitHostRefuses", githost.ErrCredential.Error()
 	case apierrors.IsForbidden(err):

@@ -29,7 +29,7 @@ import (
 // Upstream says where repositories are, of which a Host then has copies to look at.
 type Upstream interface {
 	// Remote is the clone URL of a cluster's repository, with an HTTP basic credential.
-	Remote(cluster string) (url, username, password string, err error)
+	Remote(ctx context.Context, cluster string) (url, username, password string, err error)
 	// Changes are the refs of changes that are proposed there otherwise than by a branch
 	// changes/…, with what their copies are named: "refs/pull/7/head": "changes/pull-7".
 	Changes(ctx context.Context, cluster string) (map[string]string, error)
@@ -127,7 +127,7 @@ func (h *Host) fetchCopy(ctx context.Context, cluster string) error {
 
 // copy fetches what is new.
 func (h *Host) copy(ctx context.Context, repo *repository) error {
-	url, username, password, err := h.cfg.Upstream.Remote(repo.id)
+	url, username, password, err := h.cfg.Upstream.Remote(ctx, repo.id)
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ type upstream struct {
 	nowhere string
 }
 
-func (u *upstream) Remote(id string) (url, username, password string, err error) {
+func (u *upstream) Remote(_ context.Context, id string) (url, username, password string, err error) {
 	if u.fails.Load() {
 		return "", "", "", errors.New("it is away")
 	}
@@ -202,6 +202,6 @@ type remote string
 
 func (remote) Changes(context.Context, string) (map[string]string, error) { return nil, nil }
 
-func (r remote) Remote(string) (url, username, password string, err error) {
+func (r remote) Remote(context.Context, string) (url, username, password string, err error) {
 	return string(r) + "/x.git", "a", "b", nil
 }

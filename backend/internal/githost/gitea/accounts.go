@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"gitbind.dev/backend/internal/credential"
+	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/gitbridge/contract"
 )
 
@@ -59,9 +60,9 @@ func (h *Host) makeAccounts(_ context.Context, api *sdk.Client, id string) (*sdk
 const scope = sdk.AccessTokenScope("write:repository")
 
 // Issue implements githost.Accounts.
-func (h *Host) Issue(ctx context.Context, id, agent, name string) (username, password string, err error) {
+func (h *Host) Issue(ctx context.Context, id, agent, name string) (githost.Credential, error) {
 	var token *sdk.AccessToken
-	err = h.as(ctx, id, agent, func(api *sdk.Client) (*sdk.Response, error) {
+	err := h.as(ctx, id, agent, func(api *sdk.Client) (*sdk.Response, error) {
 		if answer, err := api.DeleteAccessToken(name); err != nil && !isNotFound(answer) {
 			return answer, err
 		}
@@ -71,9 +72,9 @@ func (h *Host) Issue(ctx context.Context, id, agent, name string) (username, pas
 		return answer, err
 	})
 	if err != nil {
-		return "", "", err
+		return githost.Credential{}, err
 	}
-	return account(agent, id), token.Token, nil
+	return githost.Credential{Username: account(agent, id), Password: token.Token}, nil
 }
 
 // Retain implements githost.Accounts.

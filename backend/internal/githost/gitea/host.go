@@ -15,11 +15,12 @@ import (
 	"net/url"
 	"strings"
 	"sync"
-	"time"
 
 	sdk "code.gitea.io/sdk/gitea"
 
 	"gitbind.dev/backend/internal/githost"
+	"gitbind.dev/backend/internal/githost/client"
+	"gitbind.dev/backend/internal/githost/webhook"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
@@ -42,40 +43,23 @@ type Config struct {
 type Host struct {
 	cfg  Config
 	http *http.Client
+	// hooks takes what the host tells.
+	hooks webhook.Receiver
 	// accounts is held while the password of an agent's account counts.
 	accounts sync.Mutex
 }
 
-var _ githost.Accounts = (*Host)(nil)
-
-// timeout bounds each request, and maxAnswer what is read of its answer, in bytes.
-const (
-	timeout   = 30 * time.Second
-	maxAnswer = 8 << 20
+var (
+	_ githost.Accounts = (*Host)(nil)
+	_ githost.Checks   = (*Host)(nil)
 )
 
 // New asks the host for nothing yet.
 func New(cfg Config) *Host {
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	return &Host{cfg: cfg, http: &http.Client{
-		Timeout: timeout, Transport: bounded{transport},
-		// A redirect would take the administrator's token elsewhere.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
-}
-
-// bounded reads so much of an answer, and no more.
-type bounded struct{ http.RoundTripper }
-
-func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
-	answer, err := b.RoundTripper.RoundTrip(r)
-	if err == nil {
-		answer.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.LimitReader(answer.Body, maxAnswer), answer.Body}
+	return &Host{
+		cfg: cfg, http: client.New(cfg.URL),
+		hooks: webhook.Receiver{Key: cfg.Token, Signed: webhook.HMAC("X-Gitea-Signature")},
 	}
-	return answer, err
 }
 
 // api is a client of the host's API, for one task. It does not ask for the host's version,
@@ -102,7 +86,7 @@ func (h *Host) URL(id string) string {
 func (h *Host) Page(id string) string { return strings.TrimSuffix(h.URL(id), ".git") }
 
 // Remote is where a cluster's repository is read, with a credential that opens all.
-func (h *Host) Remote(id string) (url, username, password string, err error) {
+func (h *Host) Remote(_ context.Context, id string) (url, username, password string, err error) {
 	token, err := h.cfg.Token()
 	return h.URL(id), "gitbind", token, err
 }
@@ -113,11 +97,22 @@ func (h *Host) Exists(ctx context.Context, id string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	_, answer, err := api.GetRepo(h.cfg.Organization, id)
-	if isNotFound(answer) {
-		return false, nil
+	found, answer, err := h.get(api, id)
+	return found, trouble("look for repository "+id, answer, err)
+}
+
+// get tells whether a repository is there and usable.
+func (h *Host) get(api *sdk.Client, id string) (bool, *sdk.Response, error) {
+	repository, answer, err := api.GetRepo(h.cfg.Organization, id)
+	switch {
+	case isNotFound(answer):
+		return false, nil, nil
+	case status(answer)/100 == 3:
+		return false, nil, githost.ErrRenamed
+	case err == nil && repository.Archived:
+		return false, nil, githost.ErrArchived
 	}
-	return err == nil, trouble("look for repository "+id, answer, err)
+	return err == nil, answer, err
 }
 
 // Ready tells whether the host answers and takes the token.
@@ -170,8 +165,8 @@ func (h *Host) organization(_ context.Context, api *sdk.Client, _ string) (*sdk.
 }
 
 func (h *Host) repository(_ context.Context, api *sdk.Client, id string) (*sdk.Response, error) {
-	_, answer, err := api.GetRepo(h.cfg.Organization, id)
-	if isNotFound(answer) {
+	found, answer, err := h.get(api, id)
+	if !found && err == nil {
 		_, answer, err = api.CreateOrgRepo(h.cfg.Organization, sdk.CreateRepoOption{
 			Name: id, Private: true, AutoInit: true, DefaultBranch: "main", ObjectFormatName: "sha1",
 			Description: "What cluster " + id + " ordered: bindings/<API>/claims/<namespace>/<name>.yaml on main, answers on status",

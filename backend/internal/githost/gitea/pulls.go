@@ -3,41 +3,26 @@ package gitea
 import (
 	"context"
 	"fmt"
-	"strconv"
-	"strings"
+	"net/http"
 
 	sdk "code.gitea.io/sdk/gitea"
 
 	"gitbind.dev/backend/internal/githost"
+	"gitbind.dev/backend/internal/githost/pulls"
 )
-
-// maxPulls is how many pull requests are looked at: those that changed last.
-const maxPulls = 50
 
 // Changes gives the branch that the copy of each open pull request to main has, by its ref.
 func (h *Host) Changes(ctx context.Context, id string) (map[string]string, error) {
-	api, err := h.admin(ctx)
+	r, err := h.pulls(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	pulls, answer, err := api.ListRepoPullRequests(h.cfg.Organization, id, sdk.ListPullRequestsOptions{
-		ListOptions: sdk.ListOptions{Page: 1, PageSize: maxPulls}, State: sdk.StateOpen, Sort: "recentupdate",
-	})
-	if err != nil {
-		return nil, trouble("list the pull requests of "+id, answer, err)
-	}
-	branches := map[string]string{}
-	for _, p := range pulls {
-		if p.Base != nil && p.Base.Ref == "main" {
-			branches[fmt.Sprintf("refs/pull/%d/head", p.Index)] = fmt.Sprintf("%s%d", githost.PullPrefix, p.Index)
-		}
-	}
-	return branches, nil
+	return pulls.Changes(ctx, r, "refs/pull/%d/head")
 }
 
 // Check implements githost.Checks: as a commit status, and as a comment on the pull request.
 func (h *Host) Check(ctx context.Context, id string, c githost.Check) error {
-	api, err := h.admin(ctx)
+	r, err := h.pulls(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -45,57 +30,109 @@ func (h *Host) Check(ctx context.Context, id string, c githost.Check) error {
 	if !c.OK {
 		state = sdk.StatusFailure
 	}
-	_, answer, err := api.CreateStatus(h.cfg.Organization, id, c.Commit, sdk.CreateStatusOption{
+	_, answer, err := r.api.CreateStatus(r.owner, id, c.Commit, sdk.CreateStatusOption{
 		State: state, Context: "gitbind", Description: c.Words, TargetURL: c.URL,
 	})
 	if err != nil {
 		return trouble("set the status of "+c.Commit, answer, err)
 	}
-	number, ok := strings.CutPrefix(c.Branch, githost.PullPrefix)
-	if !ok {
-		return nil // somebody pushed it, and has not opened a pull request yet
-	}
-	index, err := strconv.ParseInt(number, 10, 64)
-	if err != nil {
-		return fmt.Errorf("%q is no copy of a pull request: %w", c.Branch, err)
-	}
-	answer, err = h.comment(api, id, index, marker+c.Text)
-	return trouble("comment on pull request "+number+" of "+id, answer, err)
+	return pulls.Say(ctx, r, c)
 }
 
-const (
-	// marker begins the one comment of ours. A person's that begins with it stays theirs.
-	marker = "<!-- gitbind -->\n"
-	// maxComments is how many comments are looked through for it.
-	maxComments = 500
-)
-
-// comment has a pull request show a text, in the place of what it showed before.
-func (h *Host) comment(api *sdk.Client, id string, index int64, text string) (*sdk.Response, error) {
-	me, answer, err := api.GetMyUserInfo()
+// Open implements githost.Checks.
+func (h *Host) Open(ctx context.Context, id string, p githost.Pull) error {
+	r, err := h.pulls(ctx, id)
 	if err != nil {
-		return answer, err
+		return err
 	}
-	const size = 50
-	for page := 1; page <= maxComments/size; page++ {
-		comments, answer, err := api.ListIssueComments(h.cfg.Organization, id, index, sdk.ListIssueCommentOptions{ListOptions: sdk.ListOptions{Page: page, PageSize: size}})
+	return pulls.Open(ctx, r, p)
+}
+
+// Opened implements githost.Checks.
+func (h *Host) Opened(ctx context.Context, id string) (map[string]githost.Opened, error) {
+	r, err := h.pulls(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return pulls.Opened(ctx, r)
+}
+
+// repository implements pulls.Repository, for one task.
+type repository struct {
+	api       *sdk.Client
+	owner, id string
+	// me is the backend's account, once it is known.
+	me int64
+}
+
+func (h *Host) pulls(ctx context.Context, id string) (*repository, error) {
+	api, err := h.admin(ctx)
+	return &repository{api: api, owner: h.cfg.Organization, id: id}, err
+}
+
+func page(n int) sdk.ListOptions { return sdk.ListOptions{Page: n, PageSize: pulls.PageSize} }
+
+func (r *repository) Pulls(_ context.Context, openOnly bool, n int) ([]pulls.Pull, bool, error) {
+	state := sdk.StateAll
+	if openOnly {
+		state = sdk.StateOpen
+	}
+	some, answer, err := r.api.ListRepoPullRequests(r.owner, r.id, sdk.ListPullRequestsOptions{ListOptions: page(n), State: state, Sort: "recentupdate"})
+	if err != nil {
+		return nil, false, trouble("list the pull requests of "+r.id, answer, err)
+	}
+	var all []pulls.Pull
+	for _, p := range some {
+		if p.Base == nil || p.Base.Ref != "main" {
+			continue
+		}
+		pull := pulls.Pull{Number: p.Index, Fork: true, Page: p.HTMLURL, Body: p.Body, Open: p.State == sdk.StateOpen, Merged: p.HasMerged}
+		if p.Head != nil {
+			pull.Branch, pull.Fork = p.Head.Ref, p.Head.RepoID != p.Base.RepoID
+		}
+		all = append(all, pull)
+	}
+	return all, len(some) == pulls.PageSize, nil
+}
+
+func (r *repository) Create(_ context.Context, branch, title, body string) error {
+	_, answer, err := r.api.CreatePullRequest(r.owner, r.id, sdk.CreatePullRequestOption{Head: branch, Base: "main", Title: title, Body: body})
+	if status(answer) == http.StatusConflict {
+		return nil // somebody has opened one
+	}
+	return trouble("open a pull request of "+branch, answer, err)
+}
+
+func (r *repository) Edit(_ context.Context, number int64, body string) error {
+	_, answer, err := r.api.EditPullRequest(r.owner, r.id, number, sdk.EditPullRequestOption{Body: &body})
+	return trouble(fmt.Sprintf("change pull request %d of %s", number, r.id), answer, err)
+}
+
+func (r *repository) Comments(_ context.Context, number int64, n int) ([]pulls.Comment, bool, error) {
+	if r.me == 0 {
+		me, answer, err := r.api.GetMyUserInfo()
 		if err != nil {
-			return answer, err
+			return nil, false, trouble("sign in", answer, err)
 		}
-		for _, c := range comments {
-			if c.Poster == nil || c.Poster.ID != me.ID || !strings.HasPrefix(c.Body, marker) {
-				continue
-			}
-			if c.Body == text {
-				return nil, nil
-			}
-			_, answer, err := api.EditIssueComment(h.cfg.Organization, id, c.ID, sdk.EditIssueCommentOption{Body: text})
-			return answer, err
-		}
-		if len(comments) < size {
-			break
-		}
+		r.me = me.ID
 	}
-	_, answer, err = api.CreateIssueComment(h.cfg.Organization, id, index, sdk.CreateIssueCommentOption{Body: text})
-	return answer, err
+	some, answer, err := r.api.ListIssueComments(r.owner, r.id, number, sdk.ListIssueCommentOptions{ListOptions: page(n)})
+	if err != nil {
+		return nil, false, trouble(fmt.Sprintf("list the comments on pull request %d of %s", number, r.id), answer, err)
+	}
+	var all []pulls.Comment
+	for _, c := range some {
+		all = append(all, pulls.Comment{ID: c.ID, Body: c.Body, Ours: c.Poster != nil && c.Poster.ID == r.me})
+	}
+	return all, len(some) == pulls.PageSize, nil
+}
+
+func (r *repository) AddComment(_ context.Context, number int64, body string) error {
+	_, answer, err := r.api.CreateIssueComment(r.owner, r.id, number, sdk.CreateIssueCommentOption{Body: body})
+	return trouble(fmt.Sprintf("comment on pull request %d of %s", number, r.id), answer, err)
+}
+
+func (r *repository) EditComment(_ context.Context, number, id int64, body string) error {
+	_, answer, err := r.api.EditIssueComment(r.owner, r.id, id, sdk.EditIssueCommentOption{Body: body})
+	return trouble(fmt.Sprintf("change the comment on pull request %d of %s", number, r.id), answer, err)
 }

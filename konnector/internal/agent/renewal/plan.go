@@ -40,6 +40,8 @@ const (
 	confirm
 	// renew asks for the next one.
 	renew
+	// renewGit asks for another one of the Git host only.
+	renewGit
 )
 
 const (
@@ -62,8 +64,8 @@ type facts struct {
 	// refused is since when the repository, or the events, refuse it; zero when
 	// they do not.
 	refused time.Time
-	// renewed is when this process renewed it last.
-	renewed time.Time
+	// renewed is when this process renewed it last, and renewedGit what opens the Git host.
+	renewed, renewedGit time.Time
 	// seed spreads the renewals of many clusters.
 	seed string
 }
@@ -83,7 +85,10 @@ func next(f facts) (step, time.Time) {
 	case !f.refused.IsZero() && !f.known.dead && f.known.at.Before(f.refused.Add(time.Second)):
 		// It counted when it was asked about last.
 		return look, f.now
-	case !f.refused.IsZero() && !f.known.dead && f.kept.git.Password != "" && f.renewed.Before(f.refused):
+	case !f.refused.IsZero() && !f.known.dead && !f.kept.git.Expires.IsZero() && f.renewed.Before(f.refused) && f.renewedGit.Before(f.refused):
+		// The Git host let go of the one that it gave, or it has expired.
+		return renewGit, f.now
+	case !f.refused.IsZero() && !f.known.dead && f.kept.git.Password != "" && f.kept.git.Expires.IsZero() && f.renewed.Before(f.refused):
 		// The Git host let go of the one that it gave: another one comes with a renewal.
 		return renew, f.now
 	case f.known.dead || !f.refused.IsZero():
@@ -92,23 +97,31 @@ func next(f facts) (step, time.Time) {
 		}
 		return look, f.now
 	}
-	if at := due(f.known, f.renewed, f.seed); f.now.Before(at) {
-		return wait, at
+	at := due(f.known.expires, f.known.renewAfter, f.renewed, f.seed)
+	if !f.now.Before(at) {
+		return renew, f.now
 	}
-	return renew, f.now
+	if git := f.kept.git; !git.Expires.IsZero() {
+		if gitAt := due(git.Expires, git.RenewAfter, f.renewedGit, f.seed); !f.now.Before(gitAt) {
+			return renewGit, f.now
+		} else if gitAt.Before(at) {
+			at = gitAt
+		}
+	}
+	return wait, at
 }
 
 // due is when to renew: a little later than the backend says, for each cluster
 // at another time. A clock that is wrong makes it no more often than ten times
 // within what is left then.
-func due(k known, renewed time.Time, seed string) time.Time {
-	left := k.expires.Sub(k.renewAfter)
+func due(expires, renewAfter, renewed time.Time, seed string) time.Time {
+	left := expires.Sub(renewAfter)
 	if left <= 0 {
-		return k.expires
+		return expires
 	}
 	h := fnv.New32a()
-	_, _ = h.Write([]byte(seed + k.expires.String()))
-	at := k.renewAfter.Add(time.Duration(float64(left) / 10 * float64(h.Sum32()%1000) / 1000))
+	_, _ = h.Write([]byte(seed + expires.String()))
+	at := renewAfter.Add(time.Duration(float64(left) / 10 * float64(h.Sum32()%1000) / 1000))
 	if least := renewed.Add(left / 10); at.Before(least) {
 		return least
 	}

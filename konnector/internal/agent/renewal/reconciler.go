@@ -43,6 +43,8 @@ const (
 	keyPrevious            = "previous-password"
 	keyPreviousGitUsername = "previous-git-username"
 	keyPreviousGitPassword = "previous-git-password"
+	keyPreviousGitExpires  = "previous-git-expires"
+	keyPreviousGitRenew    = "previous-git-renew-after"
 )
 
 // Reconciler renews the credentials of all Connections.
@@ -65,9 +67,9 @@ type Reconciler struct {
 // memory is what is known of a Connection's credential. One worker has it at a
 // time.
 type memory struct {
-	known    known
-	renewed  time.Time
-	failures int
+	known               known
+	renewed, renewedGit time.Time
+	failures            int
 	// trouble is the last failure, with which password, and until when to leave
 	// it at that.
 	trouble error
@@ -118,7 +120,7 @@ func (r *Reconciler) step(ctx context.Context, conn *v1alpha1.Connection, secret
 	if now := r.Now(); m.trouble != nil && m.about == k.password && now.Before(m.until) {
 		return m.until, nil
 	}
-	f := facts{now: r.Now(), kept: k, known: m.known, inUse: r.InUse(conn.Name), refused: refused(conn), renewed: m.renewed, seed: conn.Spec.ClusterID}
+	f := facts{now: r.Now(), kept: k, known: m.known, inUse: r.InUse(conn.Name), refused: refused(conn), renewed: m.renewed, renewedGit: m.renewedGit, seed: conn.Spec.ClusterID}
 	what, at := next(f)
 	if what == wait {
 		return at, nil
@@ -135,12 +137,14 @@ func (r *Reconciler) step(ctx context.Context, conn *v1alpha1.Connection, secret
 		err = r.confirm(ctx, b, secret, k, m)
 	case renew:
 		err = r.renew(ctx, b, secret, k)
+	case renewGit:
+		err = r.renewGit(ctx, b, secret, &k, m)
 	}
 	if err != nil {
 		return at, err
 	}
 	m.failures, m.trouble = 0, nil
-	f.known, f.renewed = m.known, m.renewed
+	f.known, f.renewed, f.renewedGit, f.kept = m.known, m.renewed, m.renewedGit, k
 	_, at = next(f)
 	return at, nil
 }
@@ -174,6 +178,25 @@ func (r *Reconciler) renew(ctx context.Context, b *backend.Backend, secret *core
 		next.git = *c.Git
 	}
 	return r.write(ctx, secret, next)
+}
+
+// renewGit has another credential of the Git host in the place of the one before, which the
+// host ends by itself.
+func (r *Reconciler) renewGit(ctx context.Context, b *backend.Backend, secret *corev1.Secret, k *kept, m *memory) error {
+	if err := r.Client.Update(ctx, secret.DeepCopy(), client.DryRunAll); err != nil {
+		return err
+	}
+	var git restapi.GitCredential
+	err := b.Ask(ctx, http.MethodPost, "credential/git", k.user, k.password, nil, &git)
+	if err == nil && git.Password == "" {
+		err = backend.ErrUnsupported
+	}
+	if err != nil {
+		return fmt.Errorf("renew the credential of the Git host: %w", err)
+	}
+	logr.FromContextOrDiscard(ctx).Info("credential of the Git host renewed", "expires", git.Expires)
+	m.renewedGit, k.git = r.Now(), git
+	return r.write(ctx, secret, *k)
 }
 
 // confirm uses the new password for the first time, which ends the one before.
@@ -210,12 +233,19 @@ func ask(ctx context.Context, b *backend.Backend, method, user, password string)
 }
 
 func read(secret *corev1.Secret) kept {
-	expires, _ := time.Parse(time.RFC3339, string(secret.Data[v1alpha1.ExpiresKey]))
+	text := func(key string) string { return string(secret.Data[key]) }
+	at := func(key string) time.Time {
+		t, _ := time.Parse(time.RFC3339, text(key))
+		return t
+	}
 	return kept{
-		user: string(secret.Data[corev1.BasicAuthUsernameKey]), password: string(secret.Data[corev1.BasicAuthPasswordKey]),
-		expires: expires, previous: string(secret.Data[keyPrevious]),
-		git:         restapi.GitCredential{Username: string(secret.Data[v1alpha1.GitUsernameKey]), Password: string(secret.Data[v1alpha1.GitPasswordKey])},
-		previousGit: restapi.GitCredential{Username: string(secret.Data[keyPreviousGitUsername]), Password: string(secret.Data[keyPreviousGitPassword])},
+		user: text(corev1.BasicAuthUsernameKey), password: text(corev1.BasicAuthPasswordKey), expires: at(v1alpha1.ExpiresKey), previous: text(keyPrevious),
+		git: restapi.GitCredential{
+			Username: text(v1alpha1.GitUsernameKey), Password: text(v1alpha1.GitPasswordKey), Expires: at(v1alpha1.GitExpiresKey), RenewAfter: at(v1alpha1.GitRenewAfterKey),
+		},
+		previousGit: restapi.GitCredential{
+			Username: text(keyPreviousGitUsername), Password: text(keyPreviousGitPassword), Expires: at(keyPreviousGitExpires), RenewAfter: at(keyPreviousGitRenew),
+		},
 	}
 }
 
@@ -225,9 +255,17 @@ func (r *Reconciler) write(ctx context.Context, secret *corev1.Secret, k kept) e
 	s.Data[corev1.BasicAuthUsernameKey] = []byte(k.user)
 	s.Data[corev1.BasicAuthPasswordKey] = []byte(k.password)
 	s.Data[v1alpha1.ExpiresKey] = []byte(k.expires.UTC().Format(time.RFC3339))
+	at := func(t time.Time) string {
+		if t.IsZero() {
+			return ""
+		}
+		return t.UTC().Format(time.RFC3339)
+	}
 	for key, value := range map[string]string{
 		keyPrevious: k.previous, v1alpha1.GitUsernameKey: k.git.Username, v1alpha1.GitPasswordKey: k.git.Password,
+		v1alpha1.GitExpiresKey: at(k.git.Expires), v1alpha1.GitRenewAfterKey: at(k.git.RenewAfter),
 		keyPreviousGitUsername: k.previousGit.Username, keyPreviousGitPassword: k.previousGit.Password,
+		keyPreviousGitExpires: at(k.previousGit.Expires), keyPreviousGitRenew: at(k.previousGit.RenewAfter),
 	} {
 		if delete(s.Data, key); value != "" {
 			s.Data[key] = []byte(value)

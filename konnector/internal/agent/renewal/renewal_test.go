@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -47,6 +48,10 @@ type world struct {
 	inUse string
 	// git has the repository on a Git host of its own.
 	git bool
+	// gitIssued is how many times that gave another credential by itself.
+	gitIssued int
+	// behind is how far the backend's clock is behind.
+	behind time.Duration
 }
 
 func newWorld(t *testing.T) *world {
@@ -83,6 +88,10 @@ func (w *world) serve(rw http.ResponseWriter, r *http.Request) {
 	defer w.mu.Unlock()
 	_, password, _ := r.BasicAuth()
 	switch {
+	case r.URL.Path == "/v1/clusters/k3x/credential/git" && r.Method == http.MethodPost && w.git:
+		w.gitIssued++
+		_ = json.NewEncoder(rw).Encode(w.anHour(fmt.Sprint("git-", w.gitIssued)))
+		return
 	case r.URL.Path != "/v1/clusters/k3x/credential":
 		rw.WriteHeader(http.StatusNotFound)
 		return
@@ -106,6 +115,11 @@ func (w *world) serve(rw http.ResponseWriter, r *http.Request) {
 	}
 	c.RenewAfter = c.Expires.Add(-30 * time.Hour)
 	_ = json.NewEncoder(rw).Encode(c)
+}
+
+// anHour is what opens a Git host for an hour.
+func (w *world) anHour(password string) restapi.GitCredential {
+	return restapi.GitCredential{Username: "there", Password: password, Expires: w.now.Add(time.Hour - w.behind), RenewAfter: w.now.Add(40*time.Minute - w.behind)}
 }
 
 // lose has answers to renewals lost from now on, or not.
@@ -327,10 +341,10 @@ func TestARefusalIsLookedIntoAtOnce(t *testing.T) {
 func TestAClockThatIsWrongDoesNotRenewAllTheTime(t *testing.T) {
 	k := known{password: "p", renewAfter: start, expires: start.Add(30 * time.Hour)}
 	renewed := start.Add(1000 * time.Hour)
-	if got := due(k, renewed, "k3x"); !got.Equal(renewed.Add(3 * time.Hour)) {
+	if got := due(k.expires, k.renewAfter, renewed, "k3x"); !got.Equal(renewed.Add(3 * time.Hour)) {
 		t.Errorf("renews at %s, and renewed at %s", got, renewed)
 	}
-	if got := due(k, time.Time{}, "k3x"); got.After(k.expires) || got.Before(start) || got.Sub(start) > 3*time.Hour {
+	if got := due(k.expires, k.renewAfter, time.Time{}, "k3x"); got.After(k.expires) || got.Before(start) || got.Sub(start) > 3*time.Hour {
 		t.Errorf("a process that begins late renews at %s", got)
 	}
 }
@@ -404,6 +418,56 @@ func TestWhatTheGitHostLetGoOfIsReplaced(t *testing.T) {
 	}
 	if w.asked() != 1 {
 		t.Errorf("it was renewed %d times", w.asked())
+	}
+}
+
+// TestWhatTheGitHostEndsByItselfIsRenewedAlone has a token of an hour beside a credential of
+// days.
+func TestWhatTheGitHostEndsByItselfIsRenewedAlone(t *testing.T) {
+	w := newWorld(t)
+	w.onGitHost()
+	var s corev1.Secret
+	if err := w.api.Get(t.Context(), client.ObjectKey{Namespace: "gitbind-system", Name: "s"}, &s); err != nil {
+		t.Fatal(err)
+	}
+	s.Data[v1alpha1.GitExpiresKey] = []byte(start.Add(time.Hour).Format(time.RFC3339))
+	s.Data[v1alpha1.GitRenewAfterKey] = []byte(start.Add(40 * time.Minute).Format(time.RFC3339))
+	if err := w.api.Update(t.Context(), &s); err != nil {
+		t.Fatal(err)
+	}
+	for i := 1; i <= 3; i++ {
+		wait := w.run()
+		if wait < 39*time.Minute || wait > 43*time.Minute {
+			t.Fatalf("it renews in %s, want a little after 40 minutes", wait)
+		}
+		w.now = w.now.Add(wait)
+		w.run()
+		w.gitHolds("there", fmt.Sprint("git-", i))
+		w.holds("first", "")
+	}
+	w.says(metav1.ConditionTrue, "Valid", "until 2026-11-25T06:00:00Z")
+	// By a clock that is an hour ahead each one should have been renewed already: it is asked
+	// for a tenth of its last third apart.
+	w.behind = time.Hour
+	w.now = w.now.Add(43 * time.Minute)
+	w.run()
+	w.gitHolds("there", "git-4")
+	if wait := w.run(); wait > 2*time.Minute || wait < time.Minute {
+		t.Errorf("it renews in %s, want two minutes", wait)
+	}
+	w.behind = 0
+	w.now = w.now.Add(2 * time.Minute)
+	w.run()
+	w.gitHolds("there", "git-5")
+	// The backend was away for longer than the hour, and the host refuses what was kept.
+	w.now = w.now.Add(time.Second)
+	w.refuse()
+	w.now = w.now.Add(time.Second)
+	w.run()
+	w.run()
+	w.gitHolds("there", "git-6")
+	if w.asked() != 0 {
+		t.Errorf("the backend's own was renewed %d times", w.asked())
 	}
 }
 

@@ -70,6 +70,10 @@ func Secret(ref v1alpha1.SecretReference, credential *restapi.Credential) *corev
 	}
 	if git := credential.Git; git != nil {
 		s.Data[v1alpha1.GitUsernameKey], s.Data[v1alpha1.GitPasswordKey] = []byte(git.Username), []byte(git.Password)
+		if !git.Expires.IsZero() {
+			s.Data[v1alpha1.GitExpiresKey] = []byte(git.Expires.UTC().Format(time.RFC3339))
+			s.Data[v1alpha1.GitRenewAfterKey] = []byte(git.RenewAfter.UTC().Format(time.RFC3339))
+		}
 	}
 	return s
 }

@@ -1,0 +1,54 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"gitbind.dev/backend/internal/githost/gitlab"
+)
+
+// gitlabOptions are the flags about a GitLab that has the repositories.
+type gitlabOptions struct {
+	url, group, tokenFile string
+	approvals             int
+}
+
+func (o *gitlabOptions) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.url, "gitlab-url", "", "URL of a GitLab that has the repositories, such as https://gitlab.com, in place of this program; --git-dir then has copies for the web page")
+	f.StringVar(&o.group, "gitlab-group", "", "full path of the group that the repositories are in, such as company/services; it must be there")
+	f.StringVar(&o.tokenFile, "gitlab-token-file", "", "file with a personal access token, with the scope api, of an account that is a Maintainer or Owner of the group; read again each time")
+	f.IntVar(&o.approvals, "gitlab-approvals", 1, "how many others must approve a merge request to main before it can be merged, where GitLab's tier knows that; counts for new repositories")
+}
+
+func (o *gitlabOptions) check() error {
+	var errs []error
+	o.url = strings.TrimSuffix(o.url, "/")
+	errs = append(errs, checkHostURL("--gitlab-url", o.url))
+	if o.tokenFile == "" {
+		errs = append(errs, errors.New("--gitlab-token-file is required with --gitlab-url"))
+	} else if _, err := o.token(); err != nil {
+		errs = append(errs, fmt.Errorf("--gitlab-token-file: %w", err))
+	}
+	cannot := func(name string) bool {
+		return name == "" || name == "." || name == ".." || url.PathEscape(name) != name
+	}
+	if slices.ContainsFunc(strings.Split(o.group, "/"), cannot) {
+		errs = append(errs, fmt.Errorf("--gitlab-group %q cannot be the path of one: want one like company/services", o.group))
+	}
+	if o.approvals < 0 {
+		errs = append(errs, errors.New("--gitlab-approvals must not be negative"))
+	}
+	return errors.Join(errs...)
+}
+
+func (o *gitlabOptions) token() (string, error) { return readToken(o.tokenFile) }
+
+func (o *gitlabOptions) host(hooks string, log *slog.Logger) *gitlab.Host {
+	return gitlab.New(gitlab.Config{URL: o.url, Group: o.group, Token: o.token, Hooks: hooks, Approvals: o.approvals, Log: log})
+}

@@ -1,0 +1,115 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"gitbind.dev/backend/internal/githost"
+	"gitbind.dev/backend/internal/githost/embedded"
+)
+
+// remoteHost is a Git host elsewhere that has the repositories, by its own rules.
+type remoteHost interface {
+	githost.Accounts
+	githost.Checks
+	embedded.Upstream
+	// Ready tells whether the host answers, and takes what the backend signs in with.
+	Ready(ctx context.Context) error
+	// Webhook serves a path with the part {cluster}, and tells what has moved there.
+	Webhook(log *slog.Logger, moved func(cluster string)) http.Handler
+}
+
+// remoteOptions are the flags about a Git host elsewhere, of which there is at most one.
+type remoteOptions struct {
+	gitea  giteaOptions
+	github githubOptions
+	gitlab gitlabOptions
+}
+
+func (o *remoteOptions) addFlags(f *pflag.FlagSet) {
+	o.gitea.addFlags(f)
+	o.github.addFlags(f)
+	o.gitlab.addFlags(f)
+}
+
+// kind is a sort of host, as it is known from the flags.
+type kind struct {
+	// name is what the paths of its webhooks and its line in /readyz have, and flag what
+	// chooses it.
+	name, flag string
+	chosen     bool
+	check      func() error
+	// host is made of options that were checked. Its webhooks come in below a URL.
+	host func(hooks string, log *slog.Logger) remoteHost
+	// page is where people find it.
+	page string
+}
+
+func (o *remoteOptions) kinds() []kind {
+	return []kind{
+		{"gitea", "--gitea-url", o.gitea.url != "", o.gitea.check, func(hooks string, _ *slog.Logger) remoteHost { return o.gitea.host(hooks) }, o.gitea.url},
+		{"github", "--github-organization", o.github.organization != "", o.github.check, func(hooks string, _ *slog.Logger) remoteHost { return o.github.host(hooks) }, o.github.url + "/" + o.github.organization},
+		{"gitlab", "--gitlab-url", o.gitlab.url != "", o.gitlab.check, func(hooks string, log *slog.Logger) remoteHost { return o.gitlab.host(hooks, log) }, o.gitlab.url},
+	}
+}
+
+func (o *remoteOptions) check() error {
+	var errs []error
+	var flags []string
+	for _, k := range o.kinds() {
+		if k.chosen {
+			flags = append(flags, k.flag)
+			errs = append(errs, k.check())
+		}
+	}
+	if len(flags) > 1 {
+		errs = append(errs, errors.New(strings.Join(flags, " and ")+" were given: the repositories are on one host"))
+	}
+	return errors.Join(errs...)
+}
+
+// chosen is the host that the flags choose, nil for the embedded one.
+func (o *remoteOptions) chosen() *kind {
+	for _, k := range o.kinds() {
+		if k.chosen {
+			return &k
+		}
+	}
+	return nil
+}
+
+// hooks is the path below which the webhooks of a kind of host come in.
+func (k *kind) hooks() string { return "/v1/webhooks/" + k.name + "/" }
+
+// checkHostURL refuses what cannot be the URL of a host that is asked with a credential.
+func checkHostURL(flag, value string) error {
+	u, err := url.Parse(value)
+	switch {
+	case err != nil, u.Host == "", u.Scheme != "http" && u.Scheme != "https", u.User != nil, u.RawQuery != "", u.Fragment != "":
+		return fmt.Errorf("%s %q is no http or https URL, or has more than one", flag, value)
+	case u.Scheme == "http" && !loopback(u.Hostname()):
+		return fmt.Errorf("%s: an administrator's token is not sent over plain HTTP to another machine: use https", flag)
+	}
+	return nil
+}
+
+// readToken reads a token, and nothing else, of a file.
+func readToken(file string) (string, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	token := strings.TrimSpace(string(data))
+	if token == "" || strings.ContainsAny(token, " \t\r\n") {
+		return "", fmt.Errorf("%s has no token, or more than one", file)
+	}
+	return token, nil
+}

@@ -1,0 +1,77 @@
+// Package client is how the APIs of Git hosts are asked: with a credential that goes to one
+// host only, within a time, and not while the host wants to be left alone. It knows no API.
+package client
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"gitbind.dev/backend/internal/githost"
+)
+
+const (
+	// timeout bounds each request with its answer, and maxAnswer what is read of that, in
+	// bytes.
+	timeout   = 30 * time.Second
+	maxAnswer = 8 << 20
+)
+
+// New is a client for the API below a URL, of one who has one rate limit there. Requests to
+// elsewhere fail, redirects are answers, and an answer that says that a rate limit is used up
+// is a githost.RateLimitError, as is each request until that ends.
+func New(base string) *http.Client {
+	host := &limited{base: &known{base: http.DefaultTransport.(*http.Transport).Clone()}, now: time.Now}
+	if u, err := url.Parse(base); err == nil {
+		host.scheme, host.name = u.Scheme, u.Host
+	}
+	return &http.Client{
+		Timeout: timeout, Transport: host,
+		// A redirect would take the credential elsewhere.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// limited sends requests to one host while that wants them.
+type limited struct {
+	base         http.RoundTripper
+	scheme, name string
+	now          func() time.Time
+
+	mu    sync.Mutex
+	until time.Time
+}
+
+func (l *limited) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Scheme != l.scheme || r.URL.Host != l.name {
+		return nil, fmt.Errorf("%s://%s is not the Git host %s://%s: it gets no credential", r.URL.Scheme, r.URL.Host, l.scheme, l.name)
+	}
+	l.mu.Lock()
+	until := l.until
+	l.mu.Unlock()
+	if l.now().Before(until) {
+		return nil, &githost.RateLimitError{Until: until}
+	}
+	answer, err := l.base.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	if until, ok := limit(answer, l.now()); ok {
+		answer.Body.Close()
+		l.mu.Lock()
+		l.until = until
+		l.mu.Unlock()
+		return nil, &githost.RateLimitError{Until: until}
+	}
+	answer.Body = body{io.LimitReader(answer.Body, maxAnswer), answer.Body}
+	return answer, nil
+}
+
+// body reads so much of an answer, and no more.
+type body struct {
+	io.Reader
+	io.Closer
+}

@@ -1,0 +1,162 @@
+package client
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"gitbind.dev/backend/internal/githost"
+)
+
+func get(t *testing.T, c *http.Client, url string) (status int, text string, err error) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "token secret")
+	answer, err := c.Do(r)
+	if err != nil {
+		return 0, "", err
+	}
+	defer answer.Body.Close()
+	data, err := io.ReadAll(answer.Body)
+	return answer.StatusCode, string(data), err
+}
+
+func TestTheCredentialGoesToOneHostOnly(t *testing.T) {
+	t.Parallel()
+	var stolen string
+	thief := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { stolen = r.Header.Get("Authorization") }))
+	t.Cleanup(thief.Close)
+	host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/large" {
+			_, _ = w.Write(make([]byte, maxAnswer+1))
+			return
+		}
+		http.Redirect(w, r, thief.URL, http.StatusTemporaryRedirect)
+	}))
+	t.Cleanup(host.Close)
+	c := New(host.URL + "/api")
+	if status, _, err := get(t, c, host.URL); err != nil || status != http.StatusTemporaryRedirect {
+		t.Errorf("a redirect: %d, %v", status, err)
+	}
+	// As a library does that follows links to the next page.
+	if _, _, err := get(t, c, thief.URL); err == nil || !strings.Contains(err.Error(), "gets no credential") {
+		t.Errorf("elsewhere: %v", err)
+	}
+	if stolen != "" {
+		t.Errorf("another one got %q", stolen)
+	}
+	if _, text, err := get(t, c, host.URL+"/large"); err != nil || len(text) != maxAnswer {
+		t.Errorf("of a large answer %d bytes, %v", len(text), err)
+	}
+}
+
+func TestAHostThatWantsToBeLeftAloneIs(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
+	unix := func(d time.Duration) string { return strconv.FormatInt(now.Add(d).Unix(), 10) }
+	for name, c := range map[string]struct {
+		status int
+		header map[string]string
+		words  string
+		// wait is how long; 0 for no rate limit.
+		wait time.Duration
+	}{
+		"GitHub's primary limit":            {403, map[string]string{"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": unix(20 * time.Minute)}, "API rate limit exceeded", 20 * time.Minute},
+		"GitHub's secondary limit":          {403, map[string]string{"Retry-After": "90"}, "You have exceeded a secondary rate limit", 90 * time.Second},
+		"GitHub's secondary limit in words": {403, map[string]string{"X-RateLimit-Remaining": "9"}, "You have exceeded a secondary rate limit", time.Minute},
+		"GitHub's limit as 429":             {429, map[string]string{"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": unix(time.Minute)}, "", time.Minute},
+		"GitLab's limit":                    {429, map[string]string{"RateLimit-Remaining": "0", "RateLimit-Reset": unix(time.Minute), "Retry-After": "30"}, "Retry later", 30 * time.Second},
+		"a date":                            {429, map[string]string{"Retry-After": now.Add(time.Minute).Format(http.TimeFormat)}, "", time.Minute},
+		"nothing said":                      {429, nil, "", time.Minute},
+		"until yesterday":                   {429, map[string]string{"Retry-After": now.Add(-24 * time.Hour).Format(http.TimeFormat)}, "", time.Second},
+		"for ever":                          {429, map[string]string{"Retry-After": "2000000000"}, "", maxLimit},
+		"no right":                          {403, map[string]string{"X-RateLimit-Remaining": "9"}, "Resource not accessible by integration", 0},
+		"the last request that was free":    {200, map[string]string{"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": unix(time.Minute)}, "yes", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			asked := 0
+			host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				asked++
+				for key, value := range c.header {
+					w.Header().Set(key, value)
+				}
+				w.WriteHeader(c.status)
+				_, _ = io.WriteString(w, c.words)
+			}))
+			t.Cleanup(host.Close)
+			client := New(host.URL)
+			clock := now
+			client.Transport.(*limited).now = func() time.Time { return clock }
+			limit := func() time.Duration {
+				t.Helper()
+				status, text, err := get(t, client, host.URL)
+				var limit *githost.RateLimitError
+				switch {
+				case errors.As(err, &limit):
+					return limit.Until.Sub(now)
+				case err != nil || status != c.status || text != c.words:
+					t.Fatalf("%d %q, %v", status, text, err)
+				}
+				return 0
+			}
+			if got := limit(); got != c.wait {
+				t.Fatalf("it waits %s, want %s", got, c.wait)
+			}
+			if c.wait == 0 {
+				return
+			}
+			if clock = now.Add(c.wait - time.Second/2); limit() != c.wait || asked != 1 {
+				t.Errorf("asked %d times within the limit", asked)
+			}
+			if clock = now.Add(c.wait); limit() == 0 || asked != 2 {
+				t.Errorf("asked %d times after the limit", asked)
+			}
+		})
+	}
+}
+
+func TestWhatIsKnownIsAskedForInShort(t *testing.T) {
+	t.Parallel()
+	text, sent := "first", 0
+	host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		etag := `"` + text[:5] + `"`
+		w.Header().Set("ETag", etag)
+		if r.Header.Get("If-None-Match") == etag {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		sent += len(text)
+		_, _ = io.WriteString(w, text)
+	}))
+	t.Cleanup(host.Close)
+	c := New(host.URL)
+	large := "large" + strings.Repeat("x", maxKnown)
+	for i, step := range []struct {
+		text string
+		sent int
+	}{{"first", 5}, {"first", 0}, {"other", 5}, {"other", 0}, {large, len(large)}, {large, len(large)}} {
+		text, sent = step.text, 0
+		if status, got, err := get(t, c, host.URL+"/pulls"); err != nil || status != http.StatusOK || got != step.text || sent != step.sent {
+			t.Errorf("%d: %d, %d bytes of which %d were sent, want %d; %v", i, status, len(got), sent, step.sent, err)
+		}
+	}
+	// Of many, some are forgotten.
+	text = "small" + strings.Repeat("x", maxKnown-5)
+	for i := range 2 * maxAllKnown / maxKnown {
+		if _, got, err := get(t, c, host.URL+"/"+strconv.Itoa(i)); err != nil || got != text {
+			t.Fatal(err)
+		}
+	}
+	if k := c.Transport.(*limited).base.(*known); k.bytes > maxAllKnown || len(k.answers) != maxAllKnown/maxKnown {
+		t.Errorf("it keeps %d answers with %d bytes", len(k.answers), k.bytes)
+	}
+}

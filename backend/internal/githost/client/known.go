@@ -1,0 +1,91 @@
+package client
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"sync"
+)
+
+const (
+	// maxKnown bounds one answer that is kept, and maxAllKnown all of them, in bytes.
+	maxKnown    = 1 << 20
+	maxAllKnown = 16 << 20
+)
+
+// known keeps answers that have an ETag, and asks whether they still are the same: GitHub
+// counts such a question against no rate limit, if they are.
+type known struct {
+	base http.RoundTripper
+
+	mu      sync.Mutex
+	answers map[string]answer
+	bytes   int
+}
+
+// answer is one answer, by the URL that was asked for, and who asked with what.
+type answer struct {
+	credential, accept, etag string
+	header                   http.Header
+	body                     []byte
+}
+
+func (k *known) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodGet {
+		return k.base.RoundTrip(r)
+	}
+	url := r.URL.String()
+	k.mu.Lock()
+	was, ok := k.answers[url]
+	k.mu.Unlock()
+	if ok = ok && was.credential == r.Header.Get("Authorization") && was.accept == r.Header.Get("Accept"); ok {
+		r = r.Clone(r.Context())
+		r.Header.Set("If-None-Match", was.etag)
+	}
+	got, err := k.base.RoundTrip(r)
+	switch {
+	case err != nil:
+		return nil, err
+	case ok && got.StatusCode == http.StatusNotModified:
+		got.Body.Close()
+		got.Status, got.StatusCode, got.Header = "200 OK", http.StatusOK, was.header.Clone()
+		got.Body, got.ContentLength = io.NopCloser(bytes.NewReader(was.body)), int64(len(was.body))
+	case got.StatusCode == http.StatusOK && got.Header.Get("ETag") != "":
+		start, err := io.ReadAll(io.LimitReader(got.Body, maxKnown+1))
+		if err == nil && len(start) <= maxKnown {
+			k.keep(url, answer{r.Header.Get("Authorization"), r.Header.Get("Accept"), got.Header.Get("ETag"), got.Header.Clone(), start})
+		}
+		got.Body = body{io.MultiReader(bytes.NewReader(start), failing{err}, got.Body), got.Body}
+	}
+	return got, nil
+}
+
+// keep keeps an answer, and forgets any others if they are too much.
+func (k *known) keep(url string, a answer) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.answers == nil {
+		k.answers = map[string]answer{}
+	}
+	k.bytes += len(a.body) - len(k.answers[url].body)
+	k.answers[url] = a
+	for other, b := range k.answers {
+		if k.bytes <= maxAllKnown {
+			break
+		}
+		if other != url {
+			k.bytes -= len(b.body)
+			delete(k.answers, other)
+		}
+	}
+}
+
+// failing has the error of who read before; nil for none.
+type failing struct{ error }
+
+func (f failing) Read([]byte) (int, error) {
+	if f.error != nil {
+		return 0, f.error
+	}
+	return 0, io.EOF
+}

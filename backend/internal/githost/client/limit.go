@@ -1,0 +1,60 @@
+package client
+
+import (
+	"bytes"
+	"cmp"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+const (
+	// unsaid is how long to leave a host alone that does not say how long, as GitHub asks for.
+	unsaid = time.Minute
+	// maxLimit bounds what a host may ask for: limits are by the hour at most.
+	maxLimit = time.Hour + time.Minute
+	// maxRefusal is how much of a refusal is looked through for its reason, in bytes.
+	maxRefusal = 64 << 10
+)
+
+// limit tells whether an answer says that a rate limit is used up, and when that ends.
+//
+// Each host answers 429, and GitHub 403 as well: with Retry-After, with nothing that remains, or
+// in words. https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api
+func limit(r *http.Response, now time.Time) (until time.Time, ok bool) {
+	header := func(name string) string {
+		return cmp.Or(r.Header.Get("X-RateLimit-"+name), r.Header.Get("RateLimit-"+name))
+	}
+	after, spent := r.Header.Get("Retry-After"), header("Remaining") == "0"
+	switch {
+	case r.StatusCode == http.StatusTooManyRequests:
+	case r.StatusCode != http.StatusForbidden:
+		return time.Time{}, false
+	case after == "" && !spent && !saysLimit(r):
+		return time.Time{}, false
+	}
+	until = now.Add(unsaid)
+	if seconds, err := strconv.ParseUint(after, 10, 31); err == nil {
+		until = now.Add(time.Duration(seconds) * time.Second)
+	} else if date, err := http.ParseTime(after); err == nil {
+		until = date
+	} else if unix, err := strconv.ParseInt(header("Reset"), 10, 64); err == nil && spent {
+		until = time.Unix(unix, 0)
+	}
+	if least := now.Add(time.Second); until.Before(least) {
+		return least, true
+	}
+	if most := now.Add(maxLimit); until.After(most) {
+		return most, true
+	}
+	return until, true
+}
+
+// saysLimit tells whether a refusal is about a rate limit in its words, and leaves them to be
+// read.
+func saysLimit(r *http.Response) bool {
+	start, _ := io.ReadAll(io.LimitReader(r.Body, maxRefusal))
+	r.Body = body{io.MultiReader(bytes.NewReader(start), r.Body), r.Body}
+	return bytes.Contains(bytes.ToLower(start), []byte("rate limit"))
+}

@@ -1,0 +1,47 @@
+package gitea
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"gitbind.dev/backend/internal/githost"
+)
+
+// TestTheTokenGoesNowhereElse has the host send the client away.
+func TestTheTokenGoesNowhereElse(t *testing.T) {
+	var stolen string
+	thief := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { stolen = r.Header.Get("Authorization") }))
+	t.Cleanup(thief.Close)
+	liar := httptest.NewServer(http.RedirectHandler(thief.URL, http.StatusTemporaryRedirect))
+	t.Cleanup(liar.Close)
+	host := New(Config{URL: liar.URL, Organization: "gitbind", Token: func() (string, error) { return "secret", nil }})
+	if err := host.Create(t.Context(), "k3x9d2abqw"); err == nil || stolen != "" {
+		t.Errorf("%v, and another one got %q", err, stolen)
+	}
+}
+
+func TestWhatTheOperatorIsToMendIsSaid(t *testing.T) {
+	refuses := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = w.Write([]byte(`{"message":"token does not have at least one of required scope(s): [write:admin]"}`))
+	}))
+	t.Cleanup(refuses.Close)
+	host := New(Config{URL: refuses.URL, Organization: "gitbind", Token: func() (string, error) { return "secret", nil }})
+	err := host.Create(t.Context(), "k3x9d2abqw")
+	if !errors.Is(err, githost.ErrCredential) || !strings.Contains(err.Error(), "required scope(s)") || strings.Contains(err.Error(), "secret") {
+		t.Errorf("%v", err)
+	}
+	if _, err := host.makeAccounts(t.Context(), nil, strings.Repeat("a", 30)); err == nil || !strings.Contains(err.Error(), "too long") {
+		t.Errorf("a long id: %v", err)
+	}
+}
+
+func serve(t *testing.T, h http.HandlerFunc) string {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return s.URL
+}

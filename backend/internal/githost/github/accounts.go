@@ -1,0 +1,157 @@
+package github
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	sdk "github.com/google/go-github/v93/github"
+	"golang.org/x/time/rate"
+
+	"gitbind.dev/backend/internal/credential"
+	"gitbind.dev/backend/internal/githost"
+)
+
+const (
+	// tokenUser is the username with each token of an App.
+	tokenUser = "x-access-token"
+	// agentLeft is how much of an agent's token is left when it is to be renewed. GitHub lets
+	// tokens live for an hour.
+	agentLeft = 20 * time.Minute
+	// issueEvery is how often an agent gets one, and issueBurst how many at once, such as when
+	// somebody connects a cluster twice: all of them come from one rate limit.
+	issueEvery = 2 * time.Minute
+	issueBurst = 3
+)
+
+// issued are the tokens that were given to agents since the process began: GitHub ends one
+// for who shows it only, and by itself within the hour.
+type issued struct {
+	mu sync.Mutex
+	to map[recipient]*given
+}
+
+// recipient is an agent of a cluster.
+type recipient struct{ id, agent string }
+
+type given struct {
+	limit  *rate.Limiter
+	tokens []token
+}
+
+// token is one that was given under a name.
+type token struct {
+	name, value string
+	expires     time.Time
+}
+
+func (i *issued) of(id, agent string) *given {
+	if i.to == nil {
+		i.to = map[recipient]*given{}
+	}
+	key := recipient{id, agent}
+	if i.to[key] == nil {
+		i.to[key] = &given{limit: rate.NewLimiter(rate.Every(issueEvery), issueBurst)}
+	}
+	return i.to[key]
+}
+
+// may says when an agent may have a token that may not have one now.
+func (i *issued) may(id, agent string, now time.Time) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	next := i.of(id, agent).limit.ReserveN(now, 1)
+	if delay := next.DelayFrom(now); delay > 0 {
+		next.CancelAt(now)
+		return &githost.RateLimitError{Until: now.Add(delay)}
+	}
+	return nil
+}
+
+func (i *issued) add(id, agent string, t token) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	g := i.of(id, agent)
+	g.tokens = append(g.tokens, t)
+}
+
+// list gives those that have not expired, and forgets the others.
+func (i *issued) list(id, agent string, now time.Time) []token {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	g := i.of(id, agent)
+	g.tokens = slices.DeleteFunc(g.tokens, func(t token) bool { return !now.Before(t.expires) })
+	return slices.Clone(g.tokens)
+}
+
+func (i *issued) remove(id, agent, value string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	g := i.of(id, agent)
+	g.tokens = slices.DeleteFunc(g.tokens, func(t token) bool { return t.value == value })
+}
+
+// of is the App of an agent.
+func (h *Host) of(agent string) *app {
+	if agent == credential.KonnectorUser {
+		return h.konnector
+	}
+	return h.backend
+}
+
+// Issue implements githost.Accounts. The one before of the same name counts until it expires.
+func (h *Host) Issue(ctx context.Context, id, agent, name string) (githost.Credential, error) {
+	if err := h.issued.may(id, agent, h.cfg.Now()); err != nil {
+		return githost.Credential{}, err
+	}
+	t, err := h.of(agent).issue(ctx, &sdk.InstallationTokenOptions{
+		Repositories: []string{id}, Permissions: &sdk.InstallationPermissions{Contents: new("write")},
+	})
+	if err != nil {
+		return githost.Credential{}, err
+	}
+	expires := t.GetExpiresAt().Time
+	h.issued.add(id, agent, token{name, t.GetToken(), expires})
+	return githost.Credential{Username: tokenUser, Password: t.GetToken(), Expires: expires, RenewAfter: expires.Add(-agentLeft)}, nil
+}
+
+// Retain implements githost.Accounts. A token that a process before this one gave ends within
+// the hour.
+func (h *Host) Retain(ctx context.Context, id, agent string, counting func(context.Context) ([]string, error)) error {
+	tokens := h.issued.list(id, agent, h.cfg.Now())
+	if len(tokens) == 0 {
+		return nil
+	}
+	names, err := counting(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, t := range tokens {
+		if slices.Contains(names, t.name) {
+			continue
+		}
+		if err := h.of(agent).end(ctx, t.value); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		h.issued.remove(id, agent, t.value)
+	}
+	return errors.Join(errs...)
+}
+
+// end has a token of the App count no longer.
+func (a *app) end(ctx context.Context, token string) error {
+	api, err := a.client(token)
+	if err != nil {
+		return err
+	}
+	answer, err := api.Apps.RevokeInstallationToken(ctx)
+	if status(answer) == http.StatusUnauthorized {
+		return nil // it has ended
+	}
+	return a.trouble("end a token", err)
+}

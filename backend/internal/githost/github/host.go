@@ -1,0 +1,273 @@
+// Package github keeps clusters' repositories on github.com or a GitHub Enterprise Server:
+// one private repository for each cluster, in one organization. Two GitHub Apps are installed
+// there, one for the backend and the bridges, one for the konnectors, so that rulesets can
+// tell these apart. Agents get tokens of them that open one repository, for an hour.
+//
+// What the host enforces by its own means, and what it cannot, is in docs/hosts.md.
+package github
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"reflect"
+	"strings"
+	"sync"
+	"time"
+
+	sdk "github.com/google/go-github/v93/github"
+
+	"gitbind.dev/backend/internal/githost"
+	"gitbind.dev/backend/internal/githost/client"
+	"gitbind.dev/backend/internal/githost/webhook"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+)
+
+// Config says which host, and how it is reached.
+type Config struct {
+	// URL is the host's, as a browser shows it, without a slash at its end.
+	URL string
+	// Organization has the repositories.
+	Organization string
+	// Backend is the App of the backend and the bridges, with the rights of backendRights, and
+	// Konnector that of the konnectors, with those of konnectorRights.
+	Backend, Konnector App
+	// Hooks is the URL below which Webhook is reached; the cluster's id follows it.
+	Hooks string
+	// Approvals is how many others must approve a pull request before it can be merged.
+	Approvals int
+	// Now is for tests; nil means time.Now.
+	Now func() time.Time
+}
+
+// The rights that the Apps need, by what GitHub calls them.
+var (
+	backendRights = sdk.InstallationPermissions{
+		Administration: new("write"), Checks: new("write"), Contents: new("write"), Metadata: new("read"),
+		PullRequests: new("write"), RepositoryHooks: new("write"),
+	}
+	konnectorRights = sdk.InstallationPermissions{Contents: new("write"), Metadata: new("read")}
+)
+
+// Host is that GitHub.
+type Host struct {
+	cfg                Config
+	backend, konnector *app
+	// hooks takes what the host tells.
+	hooks  webhook.Receiver
+	issued issued
+
+	mu sync.Mutex
+	// made is when what surrounds a repository was looked at last.
+	made map[string]time.Time
+}
+
+var (
+	_ githost.Accounts = (*Host)(nil)
+	_ githost.Checks   = (*Host)(nil)
+)
+
+// New asks the host for nothing yet.
+func New(cfg Config) *Host {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	api := apiURL(cfg.URL)
+	sign := func(a App) *app {
+		// Each App has a rate limit of its own.
+		return &app{App: a, organization: cfg.Organization, api: api, http: client.New(api), now: cfg.Now}
+	}
+	h := &Host{cfg: cfg, backend: sign(cfg.Backend), konnector: sign(cfg.Konnector), made: map[string]time.Time{}}
+	h.hooks = webhook.Receiver{
+		Key:    func() (string, error) { key, err := cfg.Backend.Key(); return string(key), err },
+		Signed: webhook.HMAC("X-Hub-Signature-256"),
+	}
+	return h
+}
+
+// apiURL is where the API of a host is.
+func apiURL(host string) string {
+	u, err := url.Parse(host)
+	switch {
+	case err != nil:
+		return host
+	case u.Host == "github.com", strings.HasSuffix(u.Host, ".ghe.com"):
+		return u.Scheme + "://api." + u.Host + "/"
+	}
+	return host + "/api/v3/"
+}
+
+// URL implements githost.Host.
+func (h *Host) URL(id string) string { return h.Page(id) + ".git" }
+
+// Page implements githost.Accounts.
+func (h *Host) Page(id string) string {
+	return h.cfg.URL + "/" + url.PathEscape(h.cfg.Organization) + "/" + id
+}
+
+// Remote is where a cluster's repository is read, with a credential that opens all.
+func (h *Host) Remote(ctx context.Context, id string) (url, username, password string, err error) {
+	token, err := h.backend.adminToken(ctx)
+	return h.URL(id), tokenUser, token, err
+}
+
+// Webhook takes what the host tells of a repository: see webhook.Receiver.Handler.
+func (h *Host) Webhook(log *slog.Logger, moved func(cluster string)) http.Handler {
+	return h.hooks.Handler(log, moved)
+}
+
+// Exists implements githost.Host.
+func (h *Host) Exists(ctx context.Context, id string) (bool, error) {
+	api, err := h.backend.admin(ctx)
+	if err != nil {
+		return false, err
+	}
+	repository, err := h.get(ctx, api, id)
+	return repository != nil, err
+}
+
+// get gives nil if there is no such repository.
+func (h *Host) get(ctx context.Context, api *sdk.Client, id string) (*sdk.Repository, error) {
+	repository, answer, err := api.Repositories.Get(ctx, h.cfg.Organization, id)
+	switch {
+	case status(answer) == http.StatusNotFound:
+		h.setMade(id, time.Time{})
+		return nil, nil
+	case err != nil:
+		return nil, h.backend.trouble("look for repository "+id, err)
+	case repository.GetArchived():
+		return nil, fmt.Errorf("github: repository %s: %w", id, githost.ErrArchived)
+	}
+	return repository, nil
+}
+
+// Ready tells whether the host answers, and both Apps are installed as they must be.
+func (h *Host) Ready(ctx context.Context) error {
+	for _, a := range []struct {
+		*app
+		rights sdk.InstallationPermissions
+	}{{h.backend, backendRights}, {h.konnector, konnectorRights}} {
+		found, err := a.find(ctx)
+		if err != nil {
+			return err
+		}
+		if lacks := lacking(a.rights, found.GetPermissions()); lacks != "" {
+			return fmt.Errorf("%w (App %d lacks %s)", githost.ErrCredential, a.ID, lacks)
+		}
+		if found.GetRepositorySelection() != "all" {
+			return fmt.Errorf("%w (App %d is installed on selected repositories only: it must be on all, those to come as well)", githost.ErrCredential, a.ID)
+		}
+	}
+	return nil
+}
+
+// lacking names the first right that is not given.
+func lacking(want sdk.InstallationPermissions, given *sdk.InstallationPermissions) string {
+	if given == nil {
+		given = &sdk.InstallationPermissions{}
+	}
+	wanted, has := reflect.ValueOf(want), reflect.ValueOf(*given)
+	for i := range wanted.NumField() {
+		w, ok := wanted.Field(i).Interface().(*string)
+		if !ok || w == nil {
+			continue
+		}
+		if g, _ := has.Field(i).Interface().(*string); g == nil || *w == "write" && *g == "read" {
+			name, _, _ := strings.Cut(wanted.Type().Field(i).Tag.Get("json"), ",")
+			return name + ": " + *w
+		}
+	}
+	return ""
+}
+
+// lookEvery is how often to see whether somebody removed what surrounds a repository: it
+// takes several requests of an App's rate limit.
+const lookEvery = 6 * time.Hour
+
+func (h *Host) setMade(id string, at time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.made[id] = at
+}
+
+func (h *Host) madeLately(id string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	at := h.made[id]
+	return !at.IsZero() && h.cfg.Now().Sub(at) < lookEvery
+}
+
+// Create implements githost.Host. It also makes what is missing of a repository that is
+// there, such as a ruleset that somebody removed; what is there it leaves as it is.
+func (h *Host) Create(ctx context.Context, id string) error {
+	if !v1alpha1.ValidClusterID(id) {
+		return fmt.Errorf("%q is no repository id", id)
+	}
+	if h.madeLately(id) {
+		return nil
+	}
+	api, err := h.backend.admin(ctx)
+	if err != nil {
+		return err
+	}
+	for _, do := range []func(context.Context, *sdk.Client, string) error{h.repository, h.rulesets, h.hook} {
+		if err := do(ctx, api, id); err != nil {
+			return err
+		}
+	}
+	h.setMade(id, h.cfg.Now())
+	return nil
+}
+
+func (h *Host) repository(ctx context.Context, api *sdk.Client, id string) error {
+	repository, err := h.get(ctx, api, id)
+	if err != nil {
+		return err
+	}
+	if repository == nil {
+		repository, _, err = api.Repositories.Create(ctx, h.cfg.Organization, sdk.CreateRepositoryRequest{
+			Name: id, Private: new(true), AutoInit: new(true), HasWiki: new(false), HasProjects: new(false),
+			// A squashed or rebased commit hides which object a change came from.
+			AllowSquashMerge: new(false), AllowRebaseMerge: new(false),
+			Description: new("What cluster " + id + " ordered: bindings/<API>/claims/<namespace>/<name>.yaml on main, answers on status"),
+		})
+		if err != nil {
+			return h.backend.trouble("create repository "+id, err)
+		}
+	}
+	// The organization says what the first branch of its repositories is called.
+	if first := repository.GetDefaultBranch(); first != "" && first != "main" {
+		_, _, err = api.Repositories.RenameBranch(ctx, h.cfg.Organization, id, first, "main")
+	}
+	return h.backend.trouble("name the first branch of "+id, err)
+}
+
+// hook has the host tell of pushes. The secret of one that is there cannot be read, so it
+// is written again.
+func (h *Host) hook(ctx context.Context, api *sdk.Client, id string) error {
+	secret, err := h.hooks.Secret(id)
+	if err != nil {
+		return err
+	}
+	want := &sdk.Hook{
+		Active: new(true), Events: []string{"push", "create", "delete", "pull_request"},
+		Config: &sdk.HookConfig{URL: new(h.cfg.Hooks + id), ContentType: new("json"), Secret: &secret, InsecureSSL: new("0")},
+	}
+	hooks, _, err := api.Repositories.ListHooks(ctx, h.cfg.Organization, id, &sdk.ListOptions{PerPage: maxPage})
+	if err != nil {
+		return h.backend.trouble("list the webhooks of "+id, err)
+	}
+	for _, hook := range hooks {
+		if hook.GetConfig().GetURL() == want.Config.GetURL() {
+			_, _, err = api.Repositories.EditHook(ctx, h.cfg.Organization, id, hook.GetID(), want)
+			return h.backend.trouble("write the webhook of "+id, err)
+		}
+	}
+	_, _, err = api.Repositories.CreateHook(ctx, h.cfg.Organization, id, want)
+	return h.backend.trouble("make the webhook of "+id, err)
+}
+
+// maxPage is how long GitHub lets a page be.
+const maxPage = 100

@@ -1,0 +1,213 @@
+package github
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"gitbind.dev/backend/internal/githost"
+	testhost "gitbind.dev/test/githost"
+	fake "gitbind.dev/test/github"
+)
+
+const id = "k3x9d2abqw"
+
+// later is a host and its GitHub, on both of which time passes.
+func later(t *testing.T) (h *Host, g *fake.GitHub, pass func(time.Duration)) {
+	t.Helper()
+	g = fake.New(t)
+	cfg := onFake(g)
+	ahead := time.Duration(0)
+	cfg.Now = func() time.Time { return time.Now().Add(ahead) }
+	return New(cfg), g, func(d time.Duration) { ahead += d; g.Pass(d) }
+}
+
+// opens tells whether a credential opens the repository.
+func opens(h *Host, c githost.Credential) bool {
+	url := strings.Replace(h.URL(id), "http://", "http://"+c.Username+":"+c.Password+"@", 1)
+	return testhost.Command("", "-c", "credential.helper=", "ls-remote", url).Run() == nil
+}
+
+func TestTokensLiveForAnHour(t *testing.T) {
+	t.Parallel()
+	h, _, pass := later(t)
+	if err := h.Create(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	c, err := h.Issue(t.Context(), id, "bridge", "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left := c.Expires.Sub(h.cfg.Now()); left < 59*time.Minute || left > time.Hour || c.Expires.Sub(c.RenewAfter) != agentLeft {
+		t.Errorf("it expires in %s, and is to be renewed %s before", left, c.Expires.Sub(c.RenewAfter))
+	}
+	pass(56 * time.Minute)
+	if ok, err := h.Exists(t.Context(), id); !ok || err != nil || !opens(h, c) {
+		t.Errorf("before the hour is over: %t, %v", ok, err)
+	}
+	next, err := h.Issue(t.Context(), id, "bridge", "b")
+	if err != nil || !opens(h, c) {
+		t.Errorf("beside the next one the one before ended: %v", err)
+	}
+	pass(5 * time.Minute)
+	if ok, err := h.Exists(t.Context(), id); !ok || err != nil || opens(h, c) || !opens(h, next) {
+		t.Errorf("after the hour: %t, %v", ok, err)
+	}
+	// Those that ended by themselves are not ended again.
+	if err := h.Retain(t.Context(), id, "bridge", func(context.Context) ([]string, error) { return nil, nil }); err != nil || opens(h, next) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestAnAgentDoesNotUseUpTheLimit(t *testing.T) {
+	t.Parallel()
+	h, g, pass := later(t)
+	if err := h.Create(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	var limit *githost.RateLimitError
+	issue := func(agent string) error { _, err := h.Issue(t.Context(), id, agent, "n"); return err }
+	for i := range issueBurst {
+		if err := issue("konnector"); err != nil {
+			t.Fatalf("%d: %v", i, err)
+		}
+	}
+	if err := issue("konnector"); !errors.As(err, &limit) || limit.Until.Sub(h.cfg.Now()) > issueEvery {
+		t.Fatalf("one too many: %v", err)
+	}
+	if err := issue("bridge"); err != nil {
+		t.Errorf("another agent: %v", err)
+	}
+	pass(issueEvery)
+	if err := issue("konnector"); err != nil {
+		t.Errorf("later: %v", err)
+	}
+	if err := issue("konnector"); err == nil {
+		t.Error("later, twice")
+	}
+	// What surrounds a repository is not looked at each time.
+	before := g.Requests()
+	if err := h.Create(t.Context(), id); err != nil || g.Requests() != before {
+		t.Errorf("it made %d requests: %v", g.Requests()-before, err)
+	}
+	pass(lookEvery)
+	if err := h.Create(t.Context(), id); err != nil || g.Requests() == before {
+		t.Errorf("after %s it made no request: %v", lookEvery, err)
+	}
+}
+
+func TestHowAnAppIsToBeInstalledIsSaid(t *testing.T) {
+	t.Parallel()
+	h, g, _ := later(t)
+	ready := func() error { return h.Ready(t.Context()) }
+	if err := ready(); err != nil {
+		t.Fatal(err)
+	}
+	konnector := h.cfg.Konnector.ID
+	rights := rightsOf(konnectorRights)
+	for _, c := range []struct {
+		words string
+		do    func()
+	}{
+		{"suspended", func() { g.ChangeApp(konnector, true, "all", nil) }},
+		{"selected repositories only", func() { g.ChangeApp(konnector, false, "selected", nil) }},
+		{"lacks contents: write", func() {
+			g.ChangeApp(konnector, false, "all", map[string]string{"contents": "read", "metadata": "read"})
+		}},
+		{"not installed", func() { g.ChangeApp(konnector, false, "all", rights); g.Reinstall(konnector, false) }},
+	} {
+		c.do()
+		if err := ready(); !errors.Is(err, githost.ErrCredential) || !strings.Contains(err.Error(), c.words) {
+			t.Errorf("%v, want %q", err, c.words)
+		}
+	}
+	g.Reinstall(konnector, true)
+	if err := ready(); err != nil {
+		t.Errorf("installed again: %v", err)
+	}
+}
+
+func TestAnAppThatIsInstalledAgainGoesOn(t *testing.T) {
+	t.Parallel()
+	h, g, _ := later(t)
+	if err := h.Create(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	g.Reinstall(h.cfg.Backend.ID, true)
+	// The token that the backend has is refused, and so is the installation that it knew.
+	for range 2 {
+		_, _ = h.Exists(t.Context(), id)
+	}
+	if ok, err := h.Exists(t.Context(), id); !ok || err != nil {
+		t.Errorf("%t, %v", ok, err)
+	}
+}
+
+func TestTheFirstBranchIsMain(t *testing.T) {
+	t.Parallel()
+	h, g, _ := later(t)
+	g.SetFirstBranch("master")
+	if err := h.Create(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	url, user, token, err := h.Remote(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := testhost.Command("", "-c", "credential.helper=", "ls-remote", strings.Replace(url, "http://", "http://"+user+":"+token+"@", 1)).Output()
+	if err != nil || !strings.Contains(string(out), "refs/heads/main") || strings.Contains(string(out), "master") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func TestKeysAreReadEachTimeAndAreSaidToBeNone(t *testing.T) {
+	t.Parallel()
+	h, g, _ := later(t)
+	_, other := g.AddApp("other", nil)
+	good := h.backend.Key
+	for words, key := range map[string][]byte{"not in PEM": []byte("0123"), "docs/hosts.md": other} {
+		h.backend.Key = func() ([]byte, error) { return key, nil }
+		if err := h.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), words) {
+			t.Errorf("%v, want %q", err, words)
+		}
+	}
+	h.backend.Key = good
+	if err := h.Ready(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAPlanWithoutRulesetsIsSaid has GitHub's words for private repositories of an organization
+// that pays nothing.
+func TestAPlanWithoutRulesetsIsSaid(t *testing.T) {
+	t.Parallel()
+	h, g, _ := later(t)
+	if err := h.Create(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	h.setMade(id, time.Time{})
+	g.SetAnswer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = w.Write([]byte(`{"message":"Upgrade to GitHub Pro or make this repository public to enable this feature."}`))
+	}))
+	if err := h.Create(t.Context(), id); !errors.Is(err, githost.ErrCredential) || !strings.Contains(err.Error(), "Upgrade to GitHub Pro") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestWhatIsAskedAgainCostsNothing(t *testing.T) {
+	t.Parallel()
+	h, g, _ := later(t)
+	if err := h.Create(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	for i, cost := range []int{1, 0, 0} {
+		before := g.Requests()
+		if changes, err := h.Changes(t.Context(), id); err != nil || len(changes) != 0 || g.Requests()-before != cost {
+			t.Errorf("%d: it cost %d, want %d; %v, %v", i, g.Requests()-before, cost, changes, err)
+		}
+	}
+}

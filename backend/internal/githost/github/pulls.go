@@ -1,0 +1,165 @@
+package github
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	sdk "github.com/google/go-github/v93/github"
+
+	"gitbind.dev/backend/internal/githost"
+	"gitbind.dev/backend/internal/githost/pulls"
+)
+
+// Changes gives the branch that the copy of each open pull request to main has, by its ref.
+func (h *Host) Changes(ctx context.Context, id string) (map[string]string, error) {
+	r, err := h.pulls(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return pulls.Changes(ctx, r, "refs/pull/%d/head")
+}
+
+// checkName is what reviewers see, and what the ruleset of main can require.
+const checkName = "gitbind"
+
+// maxSummary is how long GitHub lets the text of a check and of a comment be, in bytes.
+const maxSummary = 65535
+
+// Check implements githost.Checks: as a check run, and as a comment on the pull request.
+func (h *Host) Check(ctx context.Context, id string, c githost.Check) error {
+	r, err := h.pulls(ctx, id)
+	if err != nil {
+		return err
+	}
+	if len(c.Text) > maxSummary-1<<10 {
+		c.Text = strings.ToValidUTF8(c.Text[:maxSummary-1<<10], "") + "\n\n… and more: see the details of the check."
+	}
+	if err := r.checkRun(ctx, c); err != nil {
+		return r.app.trouble("set the check of "+c.Commit, err)
+	}
+	return pulls.Say(ctx, r, c)
+}
+
+// checkRun has a commit show a check in the place of the one before.
+func (r *repository) checkRun(ctx context.Context, c githost.Check) error {
+	conclusion := "success"
+	if !c.OK {
+		conclusion = "failure"
+	}
+	there, _, err := r.api.Checks.ListCheckRunsForRef(ctx, r.owner, r.id, c.Commit, &sdk.ListCheckRunsOptions{
+		CheckName: new(checkName), AppID: &r.app.ID, Filter: new("latest"),
+	})
+	if err != nil {
+		return err
+	}
+	output := &sdk.CheckRunOutput{Title: &c.Words, Summary: &c.Text}
+	if len(there.CheckRuns) > 0 {
+		run := there.CheckRuns[0]
+		if run.GetConclusion() == conclusion && run.GetDetailsURL() == c.URL && run.GetOutput().GetTitle() == c.Words && run.GetOutput().GetSummary() == c.Text {
+			return nil
+		}
+		_, _, err := r.api.Checks.UpdateCheckRun(ctx, r.owner, r.id, run.GetID(), sdk.UpdateCheckRunOptions{
+			Name: checkName, DetailsURL: &c.URL, Status: new("completed"), Conclusion: &conclusion, Output: output,
+		})
+		return err
+	}
+	_, _, err = r.api.Checks.CreateCheckRun(ctx, r.owner, r.id, sdk.CreateCheckRunOptions{
+		Name: checkName, HeadSHA: c.Commit, DetailsURL: &c.URL, Status: new("completed"), Conclusion: &conclusion, Output: output,
+	})
+	return err
+}
+
+// Open implements githost.Checks.
+func (h *Host) Open(ctx context.Context, id string, p githost.Pull) error {
+	r, err := h.pulls(ctx, id)
+	if err != nil {
+		return err
+	}
+	return pulls.Open(ctx, r, p)
+}
+
+// Opened implements githost.Checks.
+func (h *Host) Opened(ctx context.Context, id string) (map[string]githost.Opened, error) {
+	r, err := h.pulls(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return pulls.Opened(ctx, r)
+}
+
+// repository implements pulls.Repository, for one task.
+type repository struct {
+	app       *app
+	api       *sdk.Client
+	owner, id string
+}
+
+func (h *Host) pulls(ctx context.Context, id string) (*repository, error) {
+	api, err := h.backend.admin(ctx)
+	return &repository{app: h.backend, api: api, owner: h.cfg.Organization, id: id}, err
+}
+
+func page(n int) sdk.ListOptions { return sdk.ListOptions{Page: n, PerPage: pulls.PageSize} }
+
+func (r *repository) Pulls(ctx context.Context, openOnly bool, n int) ([]pulls.Pull, bool, error) {
+	state := "all"
+	if openOnly {
+		state = "open"
+	}
+	some, _, err := r.api.PullRequests.List(ctx, r.owner, r.id, &sdk.PullRequestListOptions{
+		State: state, Base: "main", Sort: "updated", Direction: "desc", ListOptions: page(n),
+	})
+	if err != nil {
+		return nil, false, r.app.trouble("list the pull requests of "+r.id, err)
+	}
+	var all []pulls.Pull
+	for _, p := range some {
+		all = append(all, pulls.Pull{
+			Number: int64(p.GetNumber()), Branch: p.GetHead().GetRef(), Fork: p.GetHead().GetRepo().GetID() != p.GetBase().GetRepo().GetID(),
+			Page: p.GetHTMLURL(), Body: p.GetBody(), Open: p.GetState() == "open", Merged: p.MergedAt != nil,
+		})
+	}
+	return all, len(some) == pulls.PageSize, nil
+}
+
+func (r *repository) Create(ctx context.Context, branch, title, body string) error {
+	_, answer, err := r.api.PullRequests.Create(ctx, r.owner, r.id, sdk.CreatePullRequest{Head: branch, Base: "main", Title: &title, Body: &body})
+	if status(answer) == http.StatusUnprocessableEntity && strings.Contains(err.Error(), "already exists") {
+		return nil // somebody has opened one
+	}
+	return r.app.trouble("open a pull request of "+branch, err)
+}
+
+func (r *repository) Edit(ctx context.Context, number int64, body string) error {
+	_, _, err := r.api.PullRequests.Edit(ctx, r.owner, r.id, int(number), &sdk.PullRequest{Body: &body})
+	return r.app.trouble(fmt.Sprintf("change pull request %d of %s", number, r.id), err)
+}
+
+func (r *repository) Comments(ctx context.Context, number int64, n int) ([]pulls.Comment, bool, error) {
+	_, slug, err := r.app.known(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	some, _, err := r.api.Issues.ListComments(ctx, r.owner, r.id, int(number), &sdk.IssueListCommentsOptions{ListOptions: page(n)})
+	if err != nil {
+		return nil, false, r.app.trouble(fmt.Sprintf("list the comments on pull request %d of %s", number, r.id), err)
+	}
+	var all []pulls.Comment
+	for _, c := range some {
+		// People cannot have a name with brackets.
+		all = append(all, pulls.Comment{ID: c.GetID(), Body: c.GetBody(), Ours: c.GetUser().GetLogin() == slug+"[bot]"})
+	}
+	return all, len(some) == pulls.PageSize, nil
+}
+
+func (r *repository) AddComment(ctx context.Context, number int64, body string) error {
+	_, _, err := r.api.Issues.CreateComment(ctx, r.owner, r.id, int(number), sdk.IssueCommentRequest{Body: body})
+	return r.app.trouble(fmt.Sprintf("comment on pull request %d of %s", number, r.id), err)
+}
+
+func (r *repository) EditComment(ctx context.Context, number, id int64, body string) error {
+	_, _, err := r.api.Issues.UpdateComment(ctx, r.owner, r.id, id, sdk.IssueCommentRequest{Body: body})
+	return r.app.trouble(fmt.Sprintf("change the comment on pull request %d of %s", number, r.id), err)
+}

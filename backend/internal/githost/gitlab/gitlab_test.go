@@ -1,0 +1,465 @@
+package gitlab
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"gitbind.dev/backend/internal/credential"
+	"gitbind.dev/backend/internal/githost"
+	git "gitbind.dev/test/githost"
+	fake "gitbind.dev/test/gitlab"
+)
+
+const (
+	cluster   = "k3x9d2abqw"
+	konnector = credential.KonnectorUser
+	bridge    = credential.BridgeUser
+)
+
+// start begins a fake, whose own rule for main comes so long after a project, and what the
+// backend makes of it.
+func start(t *testing.T, protectAfter time.Duration) (*fake.Fake, *Host) {
+	t.Helper()
+	f := fake.New(t, protectAfter)
+	return f, hostOf(f, f.Person("gitbind", fake.Maintainer, "api"))
+}
+
+func hostOf(f *fake.Fake, token string) *Host {
+	return New(Config{
+		URL: f.Server.URL, Group: f.Group, Token: func() (string, error) { return token, nil }, Hooks: "http://127.0.0.1:1/hooks/", Log: slog.New(slog.DiscardHandler),
+	})
+}
+
+func create(t *testing.T, h *Host) {
+	t.Helper()
+	if err := h.Create(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// clone is a work tree of a repository.
+func clone(t *testing.T, repository, secret string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "clone")
+	if out, err := git.Command("", "clone", "--quiet", with(t, repository, secret), dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return dir
+}
+
+// with is a clone URL with a credential.
+func with(t *testing.T, repository, secret string) string {
+	t.Helper()
+	u, err := url.Parse(repository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.UserPassword("x", secret)
+	return u.String()
+}
+
+// push commits on top of main, and pushes that to a ref as who has a secret; with force if the
+// ref begins with "+".
+func push(t *testing.T, repository, dir, secret, ref string) error {
+	t.Helper()
+	ref, force := strings.CutPrefix(ref, "+")
+	for _, args := range [][]string{
+		{"checkout", "--quiet", "--detach", "origin/main"},
+		{"commit", "--quiet", "--allow-empty", "--message", "Change " + ref + " " + rand.Text()},
+		{"push", "--quiet", map[bool]string{true: "--force", false: "--no-force"}[force], with(t, repository, secret), "HEAD:" + ref},
+		{"fetch", "--quiet"},
+	} {
+		if out, err := git.Command(dir, args...).CombinedOutput(); err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+	}
+	return nil
+}
+
+// groupToken is a token of the group with a role.
+func groupToken(t *testing.T, owner *Host, r role) string {
+	t.Helper()
+	var made token
+	if err := owner.send(context.WithoutCancel(t.Context()), http.MethodPost, "/groups/"+url.PathEscape(owner.cfg.Group)+"/access_tokens", map[string]any{
+		"name": "test", "access_level": r, "scopes": []string{"api", "write_repository"}, "expires_at": time.Now().AddDate(0, 0, 2).Format(time.DateOnly),
+	}, &made); err != nil {
+		t.Fatal(err)
+	}
+	return made.Secret
+}
+
+func issue(t *testing.T, h *Host, agent, name string) string {
+	t.Helper()
+	c, err := h.Issue(t.Context(), cluster, agent, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Password
+}
+
+var ours = []fake.Rule{{Name: "main", Push: fake.Maintainer, Merge: fake.Developer}, {Name: "status", Push: fake.Maintainer, Force: true}}
+
+func TestTheRuleThatTheHostMakesForMainIsReplaced(t *testing.T) {
+	t.Parallel()
+	theirs := fake.Rule{Name: "main", Push: fake.Maintainer, Merge: fake.Maintainer}
+	for name, when := range map[string]func(*testing.T, *fake.Fake, *Host){
+		"it comes after ours": func(t *testing.T, f *fake.Fake, h *Host) {
+			create(t, h)
+			f.Settle()
+		},
+		"it is there before": func(t *testing.T, f *fake.Fake, h *Host) {
+			if _, err := h.create(t.Context(), cluster); err != nil {
+				t.Fatal(err)
+			}
+			f.Settle()
+			if diff := cmp.Diff([]fake.Rule{theirs}, f.Rules(cluster)); diff != "" {
+				t.Fatal("the fake did not make its own", diff)
+			}
+			create(t, h)
+		},
+		"it comes at the same time": func(t *testing.T, f *fake.Fake, h *Host) {
+			f.SetBefore(func(r *http.Request) {
+				if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/protected_branches") {
+					f.SetBefore(nil)
+					f.Protect(cluster, theirs)
+				}
+			})
+			create(t, h)
+		},
+		"it comes in the place of ours": func(t *testing.T, f *fake.Fake, h *Host) {
+			create(t, h)
+			f.Settle()
+			f.Protect(cluster, theirs)
+			create(t, h)
+		},
+		"the backend ended before, and began again an hour later": func(t *testing.T, f *fake.Fake, h *Host) {
+			if _, err := h.create(t.Context(), cluster); err != nil {
+				t.Fatal(err)
+			}
+			f.Settle()
+			f.Age(cluster, time.Hour)
+			create(t, h)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, h := start(t, 20*time.Millisecond)
+			when(t, f, h)
+			if diff := cmp.Diff(ours, f.Rules(cluster)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestWhatSomebodyChangesOnTheHostStays(t *testing.T) {
+	t.Parallel()
+	f, h := start(t, 0)
+	create(t, h)
+	f.Settle()
+	f.Age(cluster, 2*setupTime)
+	strict := fake.Rule{Name: "main", Push: 0, Merge: fake.Maintainer}
+	f.Protect(cluster, strict)
+	create(t, h)
+	if diff := cmp.Diff([]fake.Rule{strict, ours[1]}, f.Rules(cluster)); diff != "" {
+		t.Error(diff)
+	}
+	f.Unprotect(cluster, "status")
+	f.Unprotect(cluster, "main")
+	create(t, h)
+	if diff := cmp.Diff(ours, f.Rules(cluster)); diff != "" {
+		t.Error("what somebody removed is missing", diff)
+	}
+}
+
+func TestAnAgentsTokenOpensARepositoryAndNoAPI(t *testing.T) {
+	t.Parallel()
+	f, h := start(t, 0)
+	create(t, h)
+	for _, agent := range []string{konnector, bridge} {
+		secret := issue(t, h, agent, "a")
+		clone(t, h.URL(cluster), secret)
+		for _, path := range []string{"/user", h.project(cluster), h.project(cluster) + "/access_tokens"} {
+			if code := f.Ask(secret, http.MethodGet, path, nil, nil); code != http.StatusForbidden {
+				t.Errorf("%s as the %s: %d", path, agent, code)
+			}
+		}
+	}
+}
+
+func TestTokensThatDoNotCountEnd(t *testing.T) {
+	t.Parallel()
+	f, h := start(t, 0)
+	create(t, h)
+	f.SetPage(2)
+	admin := f.Person("owner", fake.Owner, "api")
+	if code := f.Ask(admin, http.MethodPost, h.project(cluster)+"/access_tokens", map[string]any{
+		"name": "a person's", "scopes": []string{"api"}, "expires_at": time.Now().AddDate(0, 0, 9).Format(time.DateOnly),
+	}, nil); code != http.StatusCreated {
+		t.Fatal(code)
+	}
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		issue(t, h, konnector, name)
+	}
+	// The one before goes on until the next one is in the agent's hands.
+	var renewed []string
+	for range 3 {
+		renewed = append(renewed, issue(t, h, bridge, "a"))
+	}
+	for i, secret := range renewed {
+		if code := f.Ask(secret, http.MethodGet, "/user", nil, nil); (code == http.StatusUnauthorized) != (i == 0) {
+			t.Errorf("%d: %d", i, code)
+		}
+	}
+	err := h.Retain(t.Context(), cluster, konnector, func(context.Context) ([]string, error) {
+		issue(t, h, konnector, "meanwhile")
+		return []string{"b", "e"}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"a person's", "gitbind-bridge-a", "gitbind-bridge-a", "gitbind-konnector-b", "gitbind-konnector-e", "gitbind-konnector-meanwhile"}
+	if diff := cmp.Diff(want, f.Tokens(cluster)); diff != "" {
+		t.Error(diff)
+	}
+	if err := h.Retain(t.Context(), "another1", konnector, func(context.Context) ([]string, error) { return nil, nil }); err != nil {
+		t.Errorf("of a cluster without a project: %v", err)
+	}
+}
+
+func TestATokenIsRenewedBeforeTheHostEndsIt(t *testing.T) {
+	t.Parallel()
+	f, h := start(t, 0)
+	create(t, h)
+	c, err := h.Issue(t.Context(), cluster, konnector, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Expiry(c.Password) != c.Expires.Format(time.DateOnly) || c.Expires.After(time.Now().AddDate(0, 0, 365)) {
+		t.Errorf("it ends on %s, and is said to end at %s", f.Expiry(c.Password), c.Expires)
+	}
+	if left := c.Expires.Sub(c.RenewAfter); left < 7*24*time.Hour || !c.RenewAfter.After(time.Now()) {
+		t.Errorf("it is renewed at %s, and ends at %s", c.RenewAfter, c.Expires)
+	}
+}
+
+func TestWhatTheOperatorIsToMendIsSaid(t *testing.T) {
+	t.Parallel()
+	f, good := start(t, 0)
+	create(t, good)
+	revoked := f.Person("gone", fake.Owner, "api")
+	f.Revoke(revoked)
+	group := groupToken(t, hostOf(f, f.Person("owner", fake.Owner, "api")), maintainer)
+	for name, c := range map[string]struct {
+		token, words string
+		do           func(*Host) error
+	}{
+		"it was revoked":            {revoked, "Token was revoked", func(h *Host) error { return h.Ready(t.Context()) }},
+		"its account sees no group": {f.Person("stranger", 0, "api"), "it shows no group company/services", func(h *Host) error { return h.Ready(t.Context()) }},
+		"it lacks the scope":        {f.Person("reader", fake.Owner, "read_api"), "insufficient_scope", func(h *Host) error { return h.Create(t.Context(), "another1") }},
+		"its role is too low":       {f.Person("dev", fake.Developer, "api"), "403 Forbidden", func(h *Host) error { return h.Create(t.Context(), cluster) }},
+		"it is a group's": {group, "does not have permission to create project access token", func(h *Host) error {
+			_, err := h.Issue(t.Context(), cluster, konnector, "a")
+			return err
+		}},
+	} {
+		err := c.do(hostOf(f, c.token))
+		if !errors.Is(err, githost.ErrCredential) || !strings.Contains(err.Error(), c.words) || strings.Contains(err.Error(), c.token) {
+			t.Errorf("%s: %v, want %q", name, err, c.words)
+		}
+	}
+	if err := hostOf(f, group).Create(t.Context(), "another1"); err != nil {
+		t.Errorf("a group's token makes no project: %v", err)
+	}
+}
+
+func TestAProjectThatIsMarkedForDeletionIsSaid(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		do func(*fake.Fake)
+	}{
+		"marked for deletion": {func(f *fake.Fake) { f.Delete(cluster) }},
+		"marked for deletion and renamed": {func(f *fake.Fake) {
+			f.Delete(cluster)
+			f.Rename(cluster, cluster+"-deletion_scheduled-7")
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, h := start(t, 0)
+			create(t, h)
+			f.Settle()
+			if exists, err := h.Exists(t.Context(), cluster); !exists || err != nil {
+				t.Fatal(exists, err)
+			}
+			c.do(f)
+			if exists, err := h.Exists(t.Context(), cluster); exists || !errors.Is(err, githost.ErrMarkedForDeletion) {
+				t.Errorf("it exists: %t; %v", exists, err)
+			}
+			if err := h.Create(t.Context(), cluster); !errors.Is(err, githost.ErrMarkedForDeletion) {
+				t.Errorf("it is made again: %v", err)
+			}
+		})
+	}
+}
+
+func TestNothingIsAskedOfAHostThatWantsToBeLeftAlone(t *testing.T) {
+	t.Parallel()
+	f, h := start(t, 0)
+	create(t, h)
+	f.Limit(90 * time.Second)
+	asked := f.Requests()
+	for name, do := range map[string]func() error{
+		"open":   func() error { return h.Open(t.Context(), cluster, githost.Pull{}) },
+		"check":  func() error { return h.Check(t.Context(), cluster, githost.Check{Branch: "changes/a"}) },
+		"retain": func() error { return h.Retain(t.Context(), cluster, bridge, nil) },
+	} {
+		var limit *githost.RateLimitError
+		if err := do(); !errors.As(err, &limit) || time.Until(limit.Until) < time.Minute || f.Requests() != asked+1 {
+			t.Errorf("%s: %v after %d requests", name, err, f.Requests()-asked)
+		}
+	}
+}
+
+func TestApprovalsAreRequiredWhereTheTierKnowsThem(t *testing.T) {
+	t.Parallel()
+	for _, premium := range []bool{false, true} {
+		f, h := start(t, 0)
+		h.cfg.Approvals = 2
+		want := 0
+		if premium {
+			f.SetPremium()
+			want = 2
+		}
+		create(t, h)
+		create(t, h)
+		if n := f.Approvals(cluster); n != want {
+			t.Errorf("premium %t: %d", premium, n)
+		}
+		f.Age(cluster, 2*setupTime)
+		f.SetApprovals(cluster, 0)
+		create(t, h)
+		if n := f.Approvals(cluster); n != 0 {
+			t.Errorf("premium %t: what somebody removed is %d", premium, n)
+		}
+	}
+}
+
+func TestAPushIsToldByTheWebhookOnceAndAgainAfterTheBackendWasAway(t *testing.T) {
+	t.Parallel()
+	f, h := start(t, 0)
+	moved := make(chan string, 10)
+	var away atomic.Bool
+	mux := http.NewServeMux()
+	mux.Handle("POST /hooks/{cluster}", h.Webhook(slog.New(slog.DiscardHandler), func(cluster string) { moved <- cluster }))
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if away.Load() {
+			http.Error(w, "away", http.StatusBadGateway)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	}))
+	t.Cleanup(backend.Close)
+	h.cfg.Hooks = backend.URL + "/hooks/"
+	create(t, h)
+	create(t, h)
+	secret := issue(t, h, konnector, "a")
+	dir := clone(t, h.URL(cluster), secret)
+	told := func(want int) {
+		t.Helper()
+		if err := push(t, h.URL(cluster), dir, secret, "refs/heads/main"); err != nil {
+			t.Fatal(err)
+		}
+		f.Settle()
+		if len(moved) != want {
+			t.Errorf("it was told %d times, want %d", len(moved), want)
+		}
+		for range len(moved) {
+			if id := <-moved; id != cluster {
+				t.Errorf("of %s", id)
+			}
+		}
+	}
+	told(1)
+	away.Store(true)
+	for range 4 {
+		told(0)
+	}
+	away.Store(false)
+	told(0) // the host has given up
+	create(t, h)
+	told(1)
+}
+
+func TestAWebhookThatTheHostDoesNotTakeIsSaid(t *testing.T) {
+	t.Parallel()
+	f, h := start(t, 0)
+	f.RefuseHooks()
+	if err := h.Create(t.Context(), cluster); !errors.Is(err, githost.ErrWebhook) || !strings.Contains(err.Error(), "Invalid url given") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestNothingThatIsWrittenIsDone has tenants' words begin with what the host takes for commands.
+func TestNothingThatIsWrittenIsDone(t *testing.T) {
+	t.Parallel()
+	f, h := start(t, 0)
+	create(t, h)
+	secret := issue(t, h, konnector, "a")
+	if err := push(t, h.URL(cluster), clone(t, h.URL(cluster), secret), secret, "refs/heads/changes/orders"); err != nil {
+		t.Fatal(err)
+	}
+	commit := f.Git(cluster, "rev-parse", "changes/orders")
+	if err := h.Open(t.Context(), cluster, githost.Pull{Head: commit, Branch: "changes/orders", Title: "Order it", Text: "It is ordered.\n/close\n  /merge"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Check(t.Context(), cluster, githost.Check{Commit: commit, Branch: "changes/pull-1", Words: "Well", Text: "It is well.\n/close"}); err != nil {
+		t.Fatal(err)
+	}
+	ada := f.Person("ada", fake.Developer, "api")
+	var opened struct{ State, Description string }
+	f.Ask(ada, http.MethodGet, h.project(cluster)+"/merge_requests/1", nil, &opened)
+	var said []struct{ Body string }
+	f.Ask(ada, http.MethodGet, h.project(cluster)+"/merge_requests/1/notes", nil, &said)
+	if opened.State != "opened" || !strings.HasPrefix(opened.Description, "It is ordered.\n\\/close\n  \\/merge\n") {
+		t.Errorf("%+v", opened)
+	}
+	if len(said) != 1 || !strings.HasSuffix(said[0].Body, "It is well.\n\\/close") {
+		t.Errorf("%q", said)
+	}
+}
+
+func TestAChangeFromAForkHasWordsAndNoStatus(t *testing.T) {
+	t.Parallel()
+	f, h := start(t, 0)
+	create(t, h)
+	commit := f.Git(cluster, "rev-parse", "main")
+	number := f.Fork(cluster, commit)
+	branch := fmt.Sprint("changes/pull-", number)
+	if err := h.Check(t.Context(), cluster, githost.Check{Commit: commit, Branch: branch, OK: true, Words: "It changes nothing", Text: "Nothing."}); err != nil {
+		t.Fatal(err)
+	}
+	ada := f.Person("ada", fake.Developer, "api")
+	var said, statuses []struct{ Body string }
+	f.Ask(ada, http.MethodGet, fmt.Sprintf("%s/merge_requests/%d/notes", h.project(cluster), number), nil, &said)
+	f.Ask(ada, http.MethodGet, h.project(cluster)+"/repository/commits/"+commit+"/statuses", nil, &statuses)
+	if len(said) != 1 || len(statuses) != 0 {
+		t.Errorf("%q %q", said, statuses)
+	}
+	if opened, err := h.Opened(t.Context(), cluster); err != nil || len(opened) != 0 {
+		t.Errorf("it is taken for a branch of the project: %v %v", opened, err)
+	}
+}

@@ -1,0 +1,178 @@
+package gitlab
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"gitbind.dev/backend/internal/githost"
+	"gitbind.dev/backend/internal/githost/pulls"
+)
+
+// Changes gives the branch that the copy of each open merge request to main has, by its ref.
+func (h *Host) Changes(ctx context.Context, id string) (map[string]string, error) {
+	return pulls.Changes(ctx, h.merges(id), "refs/merge-requests/%d/head")
+}
+
+// Open implements githost.Checks.
+func (h *Host) Open(ctx context.Context, id string, p githost.Pull) error {
+	return pulls.Open(ctx, h.merges(id), p)
+}
+
+// Opened implements githost.Checks.
+func (h *Host) Opened(ctx context.Context, id string) (map[string]githost.Opened, error) {
+	return pulls.Opened(ctx, h.merges(id))
+}
+
+// Check implements githost.Checks: as a commit status, and as a comment on the merge request.
+// The commit of a merge request from another project gets no status: that is of a branch.
+func (h *Host) Check(ctx context.Context, id string, c githost.Check) error {
+	r := h.merges(id)
+	branch, err := r.branch(ctx, c.Branch)
+	if err != nil {
+		return err
+	}
+	if branch != "" {
+		state := "success"
+		if !c.OK {
+			state = "failed"
+		}
+		if err := h.send(ctx, http.MethodPost, h.project(id)+"/statuses/"+c.Commit, map[string]any{
+			"state": state, "name": "gitbind", "ref": branch, "description": c.Words, "target_url": c.URL,
+		}, nil); err != nil {
+			return trouble("set the status of "+c.Commit, err)
+		}
+	}
+	return pulls.Say(ctx, r, c)
+}
+
+// merge is a merge request.
+type merge struct {
+	Number        int64  `json:"iid"`
+	State         string `json:"state"`
+	Branch        string `json:"source_branch"`
+	SourceProject int    `json:"source_project_id"`
+	TargetProject int    `json:"target_project_id"`
+	Page          string `json:"web_url"`
+	Description   string `json:"description"`
+}
+
+func (m *merge) isFork() bool { return m.SourceProject != m.TargetProject }
+
+// repository implements pulls.Repository, for one task.
+type repository struct {
+	*Host
+	id string
+	// me is the backend's account, once it is known.
+	me int
+}
+
+func (h *Host) merges(id string) *repository { return &repository{Host: h, id: id} }
+
+// one is the path of a merge request in the API.
+func (r *repository) one(number int64) string {
+	return fmt.Sprintf("%s/merge_requests/%d", r.project(r.id), number)
+}
+
+// branch is the branch of the project that a change is on, "" for one of another project.
+func (r *repository) branch(ctx context.Context, name string) (string, error) {
+	digits, ok := strings.CutPrefix(name, githost.PullPrefix)
+	if !ok {
+		return name, nil
+	}
+	number, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil {
+		return "", fmt.Errorf("%q is no copy of a merge request: %w", name, err)
+	}
+	var m merge
+	if err := r.get(ctx, r.one(number), &m); err != nil {
+		return "", trouble(fmt.Sprintf("look at merge request %d of %s", number, r.id), err)
+	}
+	if m.isFork() {
+		return "", nil
+	}
+	return m.Branch, nil
+}
+
+func (r *repository) Pulls(ctx context.Context, openOnly bool, page int) ([]pulls.Pull, bool, error) {
+	state := "all"
+	if openOnly {
+		state = "opened"
+	}
+	var some []merge
+	next, err := r.call(ctx, http.MethodGet, fmt.Sprintf("%s/merge_requests?state=%s&target_branch=main&order_by=updated_at&sort=desc&per_page=%d&page=%d",
+		r.project(r.id), state, pulls.PageSize, page), nil, &some)
+	if err != nil {
+		return nil, false, trouble("list the merge requests of "+r.id, err)
+	}
+	var all []pulls.Pull
+	for _, m := range some {
+		all = append(all, pulls.Pull{
+			Number: m.Number, Branch: m.Branch, Fork: m.isFork(), Page: m.Page, Body: m.Description,
+			// It is locked while it is merged.
+			Open: m.State == "opened" || m.State == "locked", Merged: m.State == "merged",
+		})
+	}
+	return all, next != 0, nil
+}
+
+func (r *repository) Create(ctx context.Context, branch, title, body string) error {
+	err := r.send(ctx, http.MethodPost, r.project(r.id)+"/merge_requests", map[string]any{
+		"source_branch": branch, "target_branch": "main", "title": title, "description": plain(body),
+	}, nil)
+	if status(err) == http.StatusConflict {
+		return nil // somebody has opened one
+	}
+	return trouble("open a merge request of "+branch, err)
+}
+
+func (r *repository) Edit(ctx context.Context, number int64, body string) error {
+	err := r.send(ctx, http.MethodPut, r.one(number), map[string]any{"description": plain(body)}, nil)
+	return trouble(fmt.Sprintf("change merge request %d of %s", number, r.id), err)
+}
+
+func (r *repository) Comments(ctx context.Context, number int64, page int) ([]pulls.Comment, bool, error) {
+	type user struct {
+		ID int `json:"id"`
+	}
+	if r.me == 0 {
+		var me user
+		if err := r.get(ctx, "/user", &me); err != nil {
+			return nil, false, trouble("sign in", err)
+		}
+		r.me = me.ID
+	}
+	var some []struct {
+		ID     int64  `json:"id"`
+		Body   string `json:"body"`
+		Author user   `json:"author"`
+	}
+	next, err := r.call(ctx, http.MethodGet, fmt.Sprintf("%s/notes?sort=asc&per_page=%d&page=%d", r.one(number), pulls.PageSize, page), nil, &some)
+	if err != nil {
+		return nil, false, trouble(fmt.Sprintf("list the comments on merge request %d of %s", number, r.id), err)
+	}
+	var all []pulls.Comment
+	for _, c := range some {
+		all = append(all, pulls.Comment{ID: c.ID, Body: c.Body, Ours: c.Author.ID == r.me})
+	}
+	return all, next != 0, nil
+}
+
+func (r *repository) AddComment(ctx context.Context, number int64, body string) error {
+	err := r.send(ctx, http.MethodPost, r.one(number)+"/notes", map[string]any{"body": plain(body)}, nil)
+	return trouble(fmt.Sprintf("comment on merge request %d of %s", number, r.id), err)
+}
+
+func (r *repository) EditComment(ctx context.Context, number, id int64, body string) error {
+	err := r.send(ctx, http.MethodPut, fmt.Sprintf("%s/notes/%d", r.one(number), id), map[string]any{"body": plain(body)}, nil)
+	return trouble(fmt.Sprintf("change the comment on merge request %d of %s", number, r.id), err)
+}
+
+// quickAction is the beginning of a line that the host would do rather than show, like /merge.
+var quickAction = regexp.MustCompile(`(?m)^([ \t]*)/`)
+
+// plain has the host show a text as it is.
+func plain(text string) string { return quickAction.ReplaceAllString(text, `$1\/`) }

@@ -1,0 +1,62 @@
+package gitlab
+
+import (
+	"context"
+	"crypto/subtle"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"gitbind.dev/backend/internal/githost"
+)
+
+// hook has the host tell of pushes and merge requests. The secret of one that is there cannot
+// be read, so it is written again; one that the host has given up on is made again.
+func (h *Host) hook(ctx context.Context, id string, _ *project) error {
+	secret, err := h.hooks.Secret(id)
+	if err != nil {
+		return err
+	}
+	type shownHook struct {
+		ID     int    `json:"id"`
+		URL    string `json:"url"`
+		Status string `json:"alert_status"` // older hosts have none
+	}
+	hooks, url := h.project(id)+"/hooks", h.cfg.Hooks+id
+	there, err := list[shownHook](ctx, h, hooks, "")
+	if err != nil {
+		return err
+	}
+	method, path := http.MethodPost, hooks
+	for _, hook := range there {
+		this := fmt.Sprintf("%s/%d", hooks, hook.ID)
+		switch {
+		case hook.URL != url:
+		case strings.HasSuffix(hook.Status, "disabled"):
+			if err := h.send(ctx, http.MethodDelete, this, nil, nil); err != nil && !isNotFound(err) {
+				return err
+			}
+		default:
+			method, path = http.MethodPut, this
+		}
+	}
+	err = h.send(ctx, method, path, map[string]any{
+		"url": url, "token": secret, "push_events": true, "merge_requests_events": true, "enable_ssl_verification": true,
+	}, nil)
+	if status(err) == http.StatusUnprocessableEntity {
+		return fmt.Errorf("%w (%w)", githost.ErrWebhook, err)
+	}
+	return err
+}
+
+// hasToken tells whether a delivery shows the secret: the host signs nothing.
+func hasToken(header http.Header, _ io.Reader, secret string) (bool, error) {
+	return subtle.ConstantTimeCompare([]byte(header.Get("X-Gitlab-Token")), []byte(secret)) == 1, nil
+}
+
+// Webhook takes what the host tells of a repository: see webhook.Receiver.Handler.
+func (h *Host) Webhook(log *slog.Logger, moved func(cluster string)) http.Handler {
+	return h.hooks.Handler(log, moved)
+}

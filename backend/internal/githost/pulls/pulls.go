@@ -1,0 +1,173 @@
+// Package pulls is what is alike in the pull requests of Git hosts: which of them count, how
+// one is opened and kept up to date, and where the one comment of ours is. It asks no host
+// itself.
+package pulls
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"gitbind.dev/backend/internal/githost"
+)
+
+// Pull is a pull request to main, or whatever the host calls it.
+type Pull struct {
+	Number int64
+	// Branch is where its commits are, in this repository, or in another one if Fork.
+	Branch string
+	Fork   bool
+	// Page is where people look at it, and Body what is written in it.
+	Page, Body string
+	// Open and Merged are both false of one that was closed.
+	Open, Merged bool
+}
+
+// Comment is a comment of a pull request.
+type Comment struct {
+	ID   int64
+	Body string
+	// Ours says that the backend wrote it.
+	Ours bool
+}
+
+// Repository is asked about the pull requests of one repository. Pages begin with 1, and the
+// last one of a list is shorter than PageSize.
+type Repository interface {
+	// Pulls gives a page of those to main, or of all of them: those that changed last first.
+	// All that are to another branch count for the page and are left out of it.
+	Pulls(ctx context.Context, openOnly bool, page int) (pulls []Pull, more bool, err error)
+	Create(ctx context.Context, branch, title, body string) error
+	Edit(ctx context.Context, number int64, body string) error
+	Comments(ctx context.Context, number int64, page int) (comments []Comment, more bool, err error)
+	AddComment(ctx context.Context, number int64, body string) error
+	EditComment(ctx context.Context, number, id int64, body string) error
+}
+
+const (
+	// PageSize is how many pull requests or comments a page has.
+	PageSize = 50
+	// maxPages is how many pages of pull requests are looked through, and maxCommentPages of
+	// comments.
+	maxPages        = 20
+	maxCommentPages = 10
+)
+
+// headMark is at the end of what is written in a pull request of ours: the head of its branch
+// when it was looked at last. Of a closed one hosts do not tell: its branch may have moved
+// since.
+var headMark = regexp.MustCompile(`<!-- gitbind head ([0-9a-f]{40}) -->$`)
+
+func withHead(text, head string) string { return text + "\n\n<!-- gitbind head " + head + " -->" }
+
+func (p *Pull) head() string {
+	if m := headMark.FindStringSubmatch(p.Body); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+// Open implements githost.Checks.
+func Open(ctx context.Context, r Repository, p githost.Pull) error {
+	newest, err := newest(ctx, r)
+	if err != nil {
+		return err
+	}
+	switch before, ok := newest[p.Branch]; {
+	case ok && before.head() == p.Head:
+		return nil
+	case ok && before.Open:
+		return r.Edit(ctx, before.Number, withHead(p.Text, p.Head))
+	}
+	return r.Create(ctx, p.Branch, p.Title, withHead(p.Text, p.Head))
+}
+
+// Opened implements githost.Checks.
+func Opened(ctx context.Context, r Repository) (map[string]githost.Opened, error) {
+	newest, err := newest(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	opened := map[string]githost.Opened{}
+	for branch, p := range newest {
+		o := githost.Opened{Page: p.Page}
+		if !p.Open && !p.Merged {
+			o.Closed = p.head()
+		}
+		opened[branch] = o
+	}
+	return opened, nil
+}
+
+// newest are those of this repository's branches, by branch: the one that was opened last of
+// each.
+func newest(ctx context.Context, r Repository) (map[string]Pull, error) {
+	newest := map[string]Pull{}
+	for page := 1; page <= maxPages; page++ {
+		pulls, more, err := r.Pulls(ctx, false, page)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range pulls {
+			if before, ok := newest[p.Branch]; !p.Fork && (!ok || p.Number > before.Number) {
+				newest[p.Branch] = p
+			}
+		}
+		if !more {
+			break
+		}
+	}
+	return newest, nil
+}
+
+// Changes gives the branch that the copy of each open pull request has, by its ref. Of more
+// than PageSize, those that changed last are looked at. A ref's format has the number.
+func Changes(ctx context.Context, r Repository, ref string) (map[string]string, error) {
+	open, _, err := r.Pulls(ctx, true, 1)
+	if err != nil {
+		return nil, err
+	}
+	branches := map[string]string{}
+	for _, p := range open {
+		branches[fmt.Sprintf(ref, p.Number)] = fmt.Sprintf("%s%d", githost.PullPrefix, p.Number)
+	}
+	return branches, nil
+}
+
+// marker begins the one comment of ours. A person's that begins with it stays theirs.
+const marker = "<!-- gitbind -->\n"
+
+// Say has the pull request that a check is about show its text, in the place of what it
+// showed before. A branch that somebody pushed has none yet.
+func Say(ctx context.Context, r Repository, c githost.Check) error {
+	digits, ok := strings.CutPrefix(c.Branch, githost.PullPrefix)
+	if !ok {
+		return nil
+	}
+	number, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil {
+		return fmt.Errorf("%q is no copy of a pull request: %w", c.Branch, err)
+	}
+	text := marker + c.Text
+	for page := 1; page <= maxCommentPages; page++ {
+		comments, more, err := r.Comments(ctx, number, page)
+		if err != nil {
+			return err
+		}
+		for _, said := range comments {
+			if !said.Ours || !strings.HasPrefix(said.Body, marker) {
+				continue
+			}
+			if said.Body == text {
+				return nil
+			}
+			return r.EditComment(ctx, number, said.ID, text)
+		}
+		if !more {
+			break
+		}
+	}
+	return r.AddComment(ctx, number, text)
+}

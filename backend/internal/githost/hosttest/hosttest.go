@@ -69,6 +69,7 @@ func Run(t *testing.T, w World) {
 	}{
 		{"a repository is made once and what surrounds it is left or made again", surroundings},
 		{"agents push what is theirs and nothing else", rights},
+		{"the agents' engine pushes and reads and goes on with another credential", engine},
 		{"a credential ends when it is to and not its neighbours", endings},
 		{"pull requests are opened and kept up to date and what is closed stays closed", proposals},
 		{"a check is shown once on commit and pull request", checks},

@@ -1,6 +1,9 @@
 package v1alpha1
 
 import (
+	"cmp"
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -119,19 +122,63 @@ type APIServiceExportTemplateSpec struct {
 	ReadyCondition string `json:"readyCondition,omitempty"`
 
 	// PermissionClaims name the Secrets that travel with a claim to its app cluster,
-	// beside the connection Secret of a Crossplane claim. They are read in the claim's
-	// namespace on the control plane, with the tenant's rights, which the bridge gives it
-	// by the ClusterRole gitbind:claim-secrets.
+	// beside the connection Secret of a Crossplane claim, and the Secrets and ConfigMaps
+	// of the app cluster that travel with it to the control plane: always between the
+	// claim's namespace there and here, under the same name. What goes down is read, and
+	// what comes up is written, with the tenant's rights, which the bridge gives it by the
+	// ClusterRoles gitbind:claim-secrets and gitbind:claim-inputs.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	PermissionClaims []PermissionClaim `json:"permissionClaims,omitempty"`
 }
 
-// PermissionClaim names Secrets of a claim in one of three ways.
+// Direction says where something travels.
 //
+// +kubebuilder:validation:Enum=Down;Up
+type Direction string
+
+const (
+	// DirectionDown is from the control plane to the app cluster, the default.
+	DirectionDown Direction = "Down"
+	// DirectionUp is from the app cluster to the control plane.
+	DirectionUp Direction = "Up"
+)
+
+// Resource is what kind of object travels, as RBAC calls it.
+//
+// +kubebuilder:validation:Enum=secrets;configmaps
+type Resource string
+
+const (
+	// ResourceSecrets are the default.
+	ResourceSecrets Resource = "secrets"
+	// ResourceConfigMaps only go up.
+	ResourceConfigMaps Resource = "configmaps"
+)
+
+// Kind is the kind of such objects: "Secret" or "ConfigMap".
+func (r Resource) Kind() string {
+	if r == ResourceConfigMaps {
+		return "ConfigMap"
+	}
+	return "Secret"
+}
+
+// PermissionClaim names Secrets of a claim, or ConfigMaps, in one of three ways.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.resource) || self.resource == 'secrets' || has(self.direction) && self.direction == 'Up'",message="only Secrets go down: direction is Up for configmaps"
+// +kubebuilder:validation:XValidation:rule="!has(self.field) || self.field.startsWith(has(self.direction) && self.direction == 'Up' ? 'spec.' : 'status.')",message="field is a path in status, for example status.managed.secret.name; with direction Up it is one in spec, for example spec.caSecretRef.name"
 // +kubebuilder:validation:XValidation:rule="[has(self.name), has(self.field), has(self.matchLabels) && size(self.matchLabels) > 0].filter(x, x).size() == 1",message="give exactly one of name, field and matchLabels"
 type PermissionClaim struct {
+	// Direction is Down, to the app cluster, or Up, from there to the control plane.
+	// +optional
+	Direction Direction `json:"direction,omitempty"`
+
+	// Resource is secrets, or configmaps, which only go up.
+	// +optional
+	Resource Resource `json:"resource,omitempty"`
+
 	// Name is the Secret's, in which "$(name)" stands for the claim's: for example
 	// "$(name)-service-binding".
 	// +optional
@@ -140,14 +187,15 @@ type PermissionClaim struct {
 	Name string `json:"name,omitempty"`
 
 	// Field is where the claim's object on the control plane holds the Secret's name,
-	// for example "status.managed.secret.name".
+	// for example "status.managed.secret.name". Of what goes up it is where the claim
+	// itself does, for example "spec.caSecretRef.name".
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:XValidation:rule="self.matches('^status([.][A-Za-z][A-Za-z0-9_-]*)+$')",message="field is a path in status, for example status.managed.secret.name"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(spec|status)([.][A-Za-z][A-Za-z0-9_-]*)+$')",message="field is a path in status or spec, for example status.managed.secret.name"
 	Field string `json:"field,omitempty"`
 
 	// MatchLabels chooses the Secrets that have all of these labels. In values "$(name)" stands
-	// for the claim's name.
+	// for the claim's name. These labels go up with an object, and no others.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=8
 	MatchLabels map[string]string `json:"matchLabels,omitempty"`
@@ -158,6 +206,11 @@ type PermissionClaim struct {
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=253
 	Keys []string `json:"keys,omitempty"`
+}
+
+// Of are the claims of one direction.
+func (d Direction) Of(claims []PermissionClaim) []PermissionClaim {
+	return slices.DeleteFunc(slices.Clone(claims), func(c PermissionClaim) bool { return cmp.Or(c.Direction, DirectionDown) != d })
 }
 
 // Transform says what the platform makes of a claim.

@@ -2,7 +2,6 @@ package v1alpha1
 
 import (
 	"cmp"
-	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -208,9 +207,15 @@ type PermissionClaim struct {
 	Keys []string `json:"keys,omitempty"`
 }
 
-// Of are the claims of one direction.
+// Of are the claims of one direction, nil for none.
 func (d Direction) Of(claims []PermissionClaim) []PermissionClaim {
-	return slices.DeleteFunc(slices.Clone(claims), func(c PermissionClaim) bool { return cmp.Or(c.Direction, DirectionDown) != d })
+	var out []PermissionClaim
+	for _, c := range claims {
+		if cmp.Or(c.Direction, DirectionDown) == d {
+			out = append(out, c)
+		}
+	}
+	return out
 }
 
 // Transform says what the platform makes of a claim.

@@ -2,6 +2,9 @@ package v1alpha1
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
+	"regexp"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -216,6 +219,40 @@ func (d Direction) Of(claims []PermissionClaim) []PermissionClaim {
 		}
 	}
 	return out
+}
+
+var (
+	inputName  = regexp.MustCompile(`^([-a-z0-9.]|[$][(]name[)])+$`)
+	inputField = regexp.MustCompile(`^spec([.][A-Za-z][A-Za-z0-9_-]*)+$`)
+)
+
+// ValidateInputs tells whether permission claims may stand in a status as what goes up: an
+// app cluster has them from Git.
+func ValidateInputs(claims []PermissionClaim) error {
+	if len(claims) > 16 {
+		return errors.New("there are more than 16")
+	}
+	for i, c := range claims {
+		ways := 0
+		for _, has := range []bool{c.Name != "", c.Field != "", len(c.MatchLabels) > 0} {
+			if has {
+				ways++
+			}
+		}
+		switch {
+		case c.Direction != DirectionUp:
+			return fmt.Errorf("inputs[%d] does not go up", i)
+		case c.Resource != "" && c.Resource != ResourceSecrets && c.Resource != ResourceConfigMaps:
+			return fmt.Errorf("inputs[%d] is neither of secrets nor of configmaps", i)
+		case ways != 1:
+			return fmt.Errorf("inputs[%d] has not exactly one of name, field and matchLabels", i)
+		case c.Name != "" && (len(c.Name) > maxField || !inputName.MatchString(c.Name)), c.Field != "" && (len(c.Field) > maxField || !inputField.MatchString(c.Field)):
+			return fmt.Errorf("inputs[%d] has a name that none can have, or a field that is no path in spec", i)
+		case len(c.MatchLabels) > 8 || len(c.Keys) > 64:
+			return fmt.Errorf("inputs[%d] has more than 8 labels or 64 keys", i)
+		}
+	}
+	return nil
 }
 
 // Transform says what the platform makes of a claim.

@@ -55,6 +55,8 @@ type Writer struct {
 	// asked is set, they lack those that this process has not looked at.
 	users map[place]map[string]bool
 	asked bool
+	// forbidden are namespaces where the tenant may not write.
+	forbidden map[string]forbidden
 
 	// removing is held by who removes an object, and shared by those who write.
 	removing sync.RWMutex
@@ -62,7 +64,7 @@ type Writer struct {
 
 // New returns a Writer that has written nothing.
 func New(o Options) *Writer {
-	return &Writer{Options: o, known: map[string]known{}, users: map[place]map[string]bool{}}
+	return &Writer{Options: o, known: map[string]known{}, users: map[place]map[string]bool{}, forbidden: map[string]forbidden{}}
 }
 
 type known struct {
@@ -70,6 +72,12 @@ type known struct {
 	of     string
 	inputs *contract.Inputs
 	due    time.Time
+}
+
+// forbidden is how often in a row the tenant was not let write, and until when nobody tries.
+type forbidden struct {
+	times int
+	until time.Time
 }
 
 // place is an object of a namespace of the app cluster.
@@ -80,6 +88,9 @@ const (
 	// nobody tells of what somebody deleted or edited. retryInterval is the same where
 	// something is in the way.
 	checkInterval, retryInterval = 10 * time.Minute, 30 * time.Second
+	// Where the tenant may not write, one claim of the namespace tries again after
+	// forbiddenFirst, then after twice that, and so on up to forbiddenMost.
+	forbiddenFirst, forbiddenMost = 2 * time.Second, 5 * time.Minute
 )
 
 // Claim is one that may have inputs.
@@ -128,9 +139,8 @@ func (w *Writer) Bring(ctx context.Context, c Claim) (Outcome, error) {
 		w.remember(c.Key, known{})
 		return out, err
 	}
-	out.Later = checkInterval
-	if len(out.Inputs.Refused) > 0 {
-		out.Later = retryInterval
+	if out.Later == 0 {
+		out.Later = checkInterval
 	}
 	w.remember(c.Key, known{of, out.Inputs, w.Now().Add(out.Later)})
 	return out, nil
@@ -184,6 +194,10 @@ func (w *Writer) bring(ctx context.Context, c Claim, opener *encryption.Opener) 
 	if opener == nil {
 		return c.refused("the app cluster has registered no key to check signatures with yet"), nil
 	}
+	namespace := w.Cluster.ClaimNamespace(c.Key.Namespace)
+	if rest := w.rest(namespace); rest > 0 {
+		return c.mayNot(namespace, rest), nil
+	}
 	file, err := c.Read()
 	if err != nil {
 		return present, err
@@ -199,7 +213,6 @@ func (w *Writer) bring(ctx context.Context, c Claim, opener *encryption.Opener) 
 	if err != nil {
 		return present, err
 	}
-	namespace := w.Cluster.ClaimNamespace(c.Key.Namespace)
 	if err := w.Rights(ctx, namespace); err != nil {
 		return w.failed(c, err)
 	}
@@ -231,7 +244,14 @@ func (w *Writer) bring(ctx context.Context, c Claim, opener *encryption.Opener) 
 		}
 	}
 	slices.Sort(now.Objects)
-	return Outcome{Inputs: &now}, trouble
+	out := Outcome{Inputs: &now}
+	if len(now.Refused) > 0 {
+		out.Later = retryInterval
+	}
+	w.mu.Lock()
+	delete(w.forbidden, namespace)
+	w.mu.Unlock()
+	return out, trouble
 }
 
 // accept says why a version is not taken. Its signature was checked.
@@ -322,7 +342,26 @@ func (w *Writer) failed(c Claim, err error) (Outcome, error) {
 	}
 	namespace := w.Cluster.ClaimNamespace(c.Key.Namespace)
 	w.NoRight(namespace)
-	return c.refused(fmt.Sprintf("the tenant may not write Secrets and ConfigMaps in %s: it gets that by the ClusterRole %s, if the control plane has it. Or a quota or a policy there says no", namespace, v1alpha1.ClaimInputs)), nil
+	w.mu.Lock()
+	f := w.forbidden[namespace]
+	rest := min(forbiddenFirst<<min(f.times, 10), forbiddenMost)
+	w.forbidden[namespace] = forbidden{f.times + 1, w.Now().Add(rest)}
+	w.mu.Unlock()
+	return c.mayNot(namespace, rest), nil
+}
+
+// rest is how long nobody tries to write in a namespace, as the tenant may not.
+func (w *Writer) rest(namespace string) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.forbidden[namespace].until.Sub(w.Now())
+}
+
+// mayNot is the outcome where the tenant may not write, to be tried again after a while.
+func (c Claim) mayNot(namespace string, after time.Duration) Outcome {
+	out := c.refused(fmt.Sprintf("the tenant may not write Secrets and ConfigMaps in %s: it gets that by the ClusterRole %s, if the control plane has it. Or a quota or a policy there says no", namespace, v1alpha1.ClaimInputs))
+	out.Later = after
+	return out
 }
 
 // kindAndName is of an object as it is listed.

@@ -115,6 +115,8 @@ func TestC10_EveryInvalidObjectOfOursIsRefusedInWordsThatHelp(t *testing.T) {
 		{"APIServiceExportTemplate", "spec.permissionClaims", []any{map[string]any{"name": "a", "field": "status.b"}}, "give exactly one of"},
 		{"APIServiceExportTemplate", "spec.permissionClaims", []any{map[string]any{"name": "$(claim)-creds"}}, "$(name) for the claim's name"},
 		{"APIServiceExportTemplate", "spec.permissionClaims", []any{map[string]any{"field": "spec.secretName"}}, "field is a path in status"},
+		{"APIServiceExportTemplate", "spec.permissionClaims", []any{map[string]any{"field": "status.secretName", "direction": "Up"}}, "with direction Up it is one in spec"},
+		{"APIServiceExportTemplate", "spec.permissionClaims", []any{map[string]any{"name": "x", "resource": "configmaps"}}, "only Secrets go down"},
 		{"APIServiceExportTemplate", "spec.permissionClaims", []any{map[string]any{"matchLabels": map[string]any{}}}, "give exactly one of"},
 		{"ClusterBinding", "spec.encryption", map[string]any{"recipients": []any{"age1pq1xyz"}}, "a recipient is age's public key"},
 		{"ClusterBinding", "spec.encryption", map[string]any{"signingKeys": []any{"x"}}, "Ed25519 public key, 32 bytes in base64"},

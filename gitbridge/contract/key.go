@@ -21,6 +21,7 @@ const (
 	exportFile = "export.yaml"
 	suffix     = ".yaml"
 	refusedDir = "refused"
+	inputsDir  = "inputs"
 
 	requestFile = "request.yaml"
 )
@@ -43,6 +44,9 @@ type Key struct {
 func (k Key) Path() string {
 	return ClaimsPath(k.Binding) + "/" + k.Namespace + "/" + k.Name + suffix
 }
+
+// InputsPath is where what travels with the claim to the control plane lies on main.
+func (k Key) InputsPath() string { return InputsPath(k.Binding, k.Namespace) + "/" + k.Name + suffix }
 
 // String is "<namespace>/<name> (<plural>.<group>)", as commit messages have it.
 func (k Key) String() string { return k.Namespace + "/" + k.Name + " (" + k.Binding + ")" }
@@ -69,16 +73,27 @@ func (k Key) Validate() error {
 // ParsePath is the inverse of Key.Path. Its error is ErrNotClaimPath when the
 // path has another shape, or says which part is not valid.
 func ParsePath(path string) (Key, error) {
-	parts := strings.Split(path, "/")
-	if len(parts) != 5 || parts[0] != root || parts[2] != claimsDir {
-		return Key{}, ErrNotClaimPath
-	}
-	name, ok := strings.CutSuffix(parts[4], suffix)
+	k, ok := parse(path, claimsDir)
 	if !ok {
 		return Key{}, ErrNotClaimPath
 	}
-	k := Key{Binding: parts[1], Namespace: parts[3], Name: name}
 	return k, k.Validate()
+}
+
+// ParseInputsPath is the inverse of Key.InputsPath; false for any other path.
+func ParseInputsPath(path string) (Key, bool) {
+	k, ok := parse(path, inputsDir)
+	return k, ok && k.Validate() == nil
+}
+
+// parse reads a path in one of the folders that have one for each namespace.
+func parse(path, dir string) (Key, bool) {
+	parts := strings.Split(path, "/")
+	if len(parts) != 5 || parts[0] != root || parts[2] != dir {
+		return Key{}, false
+	}
+	name, ok := strings.CutSuffix(parts[4], suffix)
+	return Key{Binding: parts[1], Namespace: parts[3], Name: name}, ok
 }
 
 // ValidateBinding says whether a name is "<plural>.<group>".
@@ -103,6 +118,12 @@ func BindingPath(binding string) string { return root + "/" + binding }
 
 // ClaimsPath is the folder of a binding's claims, on either branch.
 func ClaimsPath(binding string) string { return BindingPath(binding) + "/" + claimsDir }
+
+// InputsPath is the folder of what travels to the control plane with a binding's claims in
+// a namespace.
+func InputsPath(binding, namespace string) string {
+	return BindingPath(binding) + "/" + inputsDir + "/" + namespace
+}
 
 // ExportPath is where the APIServiceExport of a binding lies on status.
 func ExportPath(binding string) string { return BindingPath(binding) + "/" + exportFile }
@@ -163,8 +184,8 @@ const RefusedRoot = refusedDir
 const MainAnswerPath = refusedDir + "/main"
 
 // IsReserved reports whether a path below Root is a part of the contract that
-// has no answer, such as inputs/.
+// has no answer of its own: all in the folder of inputs, which the claim's answer is about.
 func IsReserved(path string) bool {
 	parts := strings.Split(path, "/")
-	return len(parts) >= 3 && parts[0] == root && parts[2] == "inputs"
+	return len(parts) >= 3 && parts[0] == root && parts[2] == inputsDir
 }

@@ -98,6 +98,18 @@ func TestTheLongestNameIsOne(t *testing.T) {
 	}
 }
 
+func TestThePathOfInputsNamesTheirClaim(t *testing.T) {
+	want := Key{Binding: binding, Namespace: "team-a", Name: "orders.eu"}
+	if got, ok := ParseInputsPath(want.InputsPath()); !ok || got != want || !IsReserved(want.InputsPath()) {
+		t.Errorf("%s is of %v", want.InputsPath(), got)
+	}
+	for _, path := range []string{want.Path(), "bindings/a.b/inputs/n/C.yaml", "bindings/a.b/inputs/n/c", "bindings/a.b/inputs/c.yaml", "bindings/a.b/inputs/n/c/x.yaml"} {
+		if k, ok := ParseInputsPath(path); ok {
+			t.Errorf("%s is of %v", path, k)
+		}
+	}
+}
+
 func TestOnlyTheInputsOfABindingAreReserved(t *testing.T) {
 	for path, want := range map[string]bool{
 		"bindings/a.b/inputs":             true,

@@ -92,6 +92,8 @@ type Status struct {
 	Secrets *SecretList `json:"secrets,omitempty"`
 	// Withheld says why a Secret that should travel does not, by its name, or AllSecrets.
 	Withheld map[string]string `json:"withheld,omitempty"`
+	// Inputs are those that came with the claim; nil as long as none ever did.
+	Inputs *Inputs `json:"inputs,omitempty"`
 	// Effective are the fields of spec that the platform's template changed, as
 	// they are applied; null for one that it took away.
 	Effective map[string]any `json:"effective,omitempty"`
@@ -163,6 +165,9 @@ func EncodeStatus(s *Status) ([]byte, error) {
 	}
 	if len(s.Withheld) > 0 {
 		o = append(o, field{"withheld", s.Withheld})
+	}
+	if s.Inputs != nil {
+		o = append(o, field{"inputs", s.Inputs.object()})
 	}
 	if len(s.Effective) > 0 {
 		o = append(o, field{"effective", s.Effective})

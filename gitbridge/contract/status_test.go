@@ -169,6 +169,10 @@ func TestAStatusLeavesOutWhatItDoesNotSay(t *testing.T) {
 			Status{Answers: Answers{Blob: "b", Commit: "c"}, Result: Invalid, Problem: &Problem{File: "README", Line: 1, Reason: "bad"}},
 			"answers:\n  blob: b\n  commit: c\nresult: Invalid\nproblem:\n  file: README\n  line: 1\n  reason: bad\n",
 		},
+		"inputs": {
+			Status{Answers: Answers{Blob: "b", Commit: "c"}, Result: Applied, Inputs: &Inputs{Sequence: 7, Objects: []string{"Secret b", "ConfigMap a"}, Refused: map[string]string{"Secret c": "no"}}},
+			"answers:\n  blob: b\n  commit: c\nresult: Applied\ninputs:\n  sequence: 7\n  objects:\n    - ConfigMap a\n    - Secret b\n  refused:\n    Secret c: \"no\"\n",
+		},
 		"a field that the template took away": {
 			Status{Answers: Answers{Blob: "b", Commit: "c"}, Result: Applied, Effective: map[string]any{"expose": nil}, Status: map[string]any{"ready": true}},
 			"answers:\n  blob: b\n  commit: c\nresult: Applied\neffective:\n  expose: null\nstatus:\n  ready: true\n",

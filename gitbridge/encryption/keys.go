@@ -128,6 +128,32 @@ func GenerateIdentity() (identity, recipient string, err error) {
 	return id.String(), id.Recipient().String(), nil
 }
 
+// IdentitiesEntry is where the data of a side's Secret has its identities as age-keygen
+// writes them, newest first.
+const IdentitiesEntry = "age.key"
+
+// keptIdentities is how many identities stay when another one is made: what was encrypted
+// to the one before must be read until the other side has encrypted it again.
+const keptIdentities = 2
+
+// RotateIdentities puts another identity before those of a file as age-keygen writes it,
+// which may be empty.
+func RotateIdentities(file []byte) ([]byte, error) {
+	identity, recipient, err := GenerateIdentity()
+	if err != nil {
+		return nil, err
+	}
+	out := fmt.Appendf(nil, "# public key: %s\n%s\n", recipient, identity)
+	left := keptIdentities - 1
+	for line := range strings.Lines(string(file)) {
+		if strings.HasPrefix(line, "AGE-SECRET-KEY-") && left > 0 {
+			out = fmt.Appendln(out, strings.TrimSpace(line))
+			left--
+		}
+	}
+	return out, nil
+}
+
 // IsRecipient reports whether a text is a recipient, "age1...".
 func IsRecipient(text string) bool {
 	_, err := age.ParseX25519Recipient(text)

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"filippo.io/age"
 	"filippo.io/age/armor"
@@ -41,10 +42,11 @@ type Secret struct {
 	Data map[string][]byte
 }
 
-// NeverTravels reports whether Secrets of a type are no data but a credential of their
-// cluster itself: its controllers fill them in, or let in who knows them.
+// NeverTravels reports whether Secrets of a type are no data but their cluster's own: a
+// credential, which its controllers fill in, or which lets in who knows it; or the whole
+// of an installation, as Helm keeps it.
 func NeverTravels(t corev1.SecretType) bool {
-	return t == corev1.SecretTypeServiceAccountToken || t == corev1.SecretTypeBootstrapToken
+	return t == corev1.SecretTypeServiceAccountToken || t == corev1.SecretTypeBootstrapToken || strings.HasPrefix(string(t), "helm.sh/")
 }
 
 // Seal writes a Secret for recipients, as its version of this sequence.
@@ -69,6 +71,11 @@ func (s *Signer) Seal(b Binding, secret Secret, recipients []string, sequence in
 	if err != nil {
 		return nil, err
 	}
+	return s.file(purpose, body)
+}
+
+// file is a body with its signature.
+func (s *Signer) file(purpose string, body []byte) ([]byte, error) {
 	file := contract.AppendSignature(body, s.Sign(purpose, body))
 	if len(file) > contract.MaxFileSize {
 		return nil, ErrTooLarge
@@ -148,6 +155,15 @@ func encrypt(plain []byte, recipients []string) (string, error) {
 
 // read checks a file's signature, and what it is.
 func read(file []byte, keys []string) (*contract.EncryptedSecret, error) {
+	body, err := signedBody(file, keys, purpose)
+	if err != nil {
+		return nil, err
+	}
+	return contract.DecodeEncryptedSecret(body)
+}
+
+// signedBody is what is signed of a file.
+func signedBody(file []byte, keys []string, purpose string) ([]byte, error) {
 	if len(file) > contract.MaxFileSize {
 		return nil, ErrTooLarge
 	}
@@ -155,17 +171,14 @@ func read(file []byte, keys []string) (*contract.EncryptedSecret, error) {
 	if !ok {
 		return nil, errors.New("it is not signed")
 	}
-	if err := Verify(keys, purpose, body, signature); err != nil {
-		return nil, err
-	}
-	return contract.DecodeEncryptedSecret(body)
+	return body, Verify(keys, purpose, body, signature)
 }
 
-// Opener opens what is meant for one app cluster.
+// Opener opens what one side of an app cluster's repository gets from the other.
 type Opener struct {
 	// Cluster is the app cluster's id.
 	Cluster string
-	// Keys are the bridge's, to check signatures with.
+	// Keys are the other side's, to check signatures with.
 	Keys []string
 	// Identities are what it may be encrypted to.
 	Identities Identities
@@ -216,7 +229,7 @@ func (o *Opener) decrypt(text string) ([]byte, error) {
 	var none *age.NoIdentityMatchError
 	switch {
 	case errors.As(err, &none):
-		return nil, fmt.Errorf("it is not encrypted to this cluster's key: %w", age.ErrIncorrectIdentity)
+		return nil, fmt.Errorf("it is not encrypted to the key that is here: %w", age.ErrIncorrectIdentity)
 	case err != nil:
 		return nil, fmt.Errorf("decrypt: %w", err)
 	}

@@ -19,7 +19,7 @@ func testSecretTravels(t *testing.T, c *tenant, all *scan.Scan) {
 		t.Helper()
 		return must(t)(c.Kubectl(ctx, kubeconfig, args...))
 	}
-	kubectl(c.Control(), "patch", "apiserviceexporttemplate", "postgresql", "--type=merge", "-p", `{"spec":{"permissionClaims":[{"name":"$(name)-creds"}]}}`)
+	kubectl(c.Control(), "patch", "apiserviceexporttemplate", "postgresql", "--type=merge", "-p", `{"spec":{"permissionClaims":[{"name":"$(name)-creds"},{"direction":"Up","name":"$(name)-ca"}]}}`)
 	c.apply(t, manifest("served", nano))
 	c.until(t, c.control, "the claim is there", c.there("served", nano))
 	connection := kubectl(c.admin(), "get", "connections.gitbind.dev", "-o", "jsonpath={.items[0].metadata.name}")
@@ -79,6 +79,46 @@ func testSecretTravels(t *testing.T, c *tenant, all *scan.Scan) {
 		c.says(t, "Valid")
 	})
 
+	wentUp := func(context.Context) (string, bool) { return "the test before it failed", false }
+	t.Run("A11_a Secret that the claim refers to goes up and follows its value", func(t *testing.T) { wentUp = testInputsTravel(t, c, all) })
+
 	kubectl(c.admin(), "delete", "postgresqlinstance", "served", "-n", "team-a", "--timeout=2m")
 	eventually(t, "the Secret went with its claim", has(""))
+	eventually(t, "what the claim referred to went from the control plane", wentUp)
+}
+
+// testInputsTravel has a Secret that the claim served refers to travel from the app cluster
+// to the control plane, once the konnector may read it. It returns whether it is gone there.
+func testInputsTravel(t *testing.T, c *tenant, all *scan.Scan) (gone func(context.Context) (string, bool)) {
+	ctx := t.Context()
+	put := func() (password string) {
+		t.Helper()
+		password = all.Value(rand.Text())
+		dir := t.TempDir()
+		write(t, dir, "secret.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: served-ca, namespace: team-a}\nstringData: {password: "+password+"}\n")
+		must(t)(c.Kubectl(ctx, c.admin(), "apply", "--server-side", "-f", filepath.Join(dir, "secret.yaml")))
+		return password
+	}
+	has := func(want string) func(context.Context) (string, bool) {
+		return func(ctx context.Context) (string, bool) {
+			out, err := c.Kubectl(ctx, c.Control(), "get", "secret", "served-ca", "-n", c.claimNamespace(), "--ignore-not-found", "-o", "jsonpath={.data.password}")
+			got, _ := base64.StdEncoding.DecodeString(out)
+			return "another value, or none", err == nil && string(got) == want
+		}
+	}
+	says := func(reason string) {
+		t.Helper()
+		eventually(t, "the claim says "+reason, func(ctx context.Context) (string, bool) {
+			out, err := c.Kubectl(ctx, c.admin(), "get", "postgresqlinstance", "served", "-n", "team-a", "-o", `jsonpath={.status.gitbind.conditions[?(@.type=="Inputs")].reason}`)
+			return out, err == nil && out == reason
+		})
+	}
+	password := put()
+	says("Forbidden")
+	// As the condition says.
+	must(t)(c.Kubectl(ctx, c.admin(), "create", "rolebinding", "gitbind-konnector-inputs", "-n", "team-a", "--clusterrole=gitbind-konnector-inputs", "--serviceaccount=gitbind-system:konnector"))
+	eventually(t, "the Secret is on the control plane", has(password))
+	says("Taken")
+	eventually(t, "the rotated value is on the control plane", has(put()))
+	return has("")
 }

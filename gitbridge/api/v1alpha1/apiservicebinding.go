@@ -207,6 +207,15 @@ type APIServiceBindingStatus struct {
 	// +kubebuilder:validation:MaxItems=64
 	MetadataKeys []string `json:"metadataKeys,omitempty"`
 
+	// Inputs are the Secrets and ConfigMaps of this cluster that go to the control plane
+	// with claims which refer to them, as the API's export says. They are read only in
+	// namespaces where somebody let the konnector, by the ClusterRole
+	// gitbind-konnector-inputs.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Inputs []PermissionClaim `json:"inputs,omitempty"`
+
 	// Offer is what the control plane says of the API for people, as the API's export
 	// says.
 	// +optional

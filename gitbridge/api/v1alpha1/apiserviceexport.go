@@ -76,6 +76,12 @@ type APIServiceExportStatus struct {
 	// +kubebuilder:validation:items:XPreserveUnknownFields
 	Policies []runtime.RawExtension `json:"policies,omitempty"`
 
+	// Inputs are the template's permissionClaims of what goes up from the app cluster.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Inputs []PermissionClaim `json:"inputs,omitempty"`
+
 	// Offer is what the template says for people.
 	// +optional
 	Offer *Offer `json:"offer,omitempty"`

@@ -1,6 +1,11 @@
 package v1alpha1
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
+	"regexp"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -119,19 +124,63 @@ type APIServiceExportTemplateSpec struct {
 	ReadyCondition string `json:"readyCondition,omitempty"`
 
 	// PermissionClaims name the Secrets that travel with a claim to its app cluster,
-	// beside the connection Secret of a Crossplane claim. They are read in the claim's
-	// namespace on the control plane, with the tenant's rights, which the bridge gives it
-	// by the ClusterRole gitbind:claim-secrets.
+	// beside the connection Secret of a Crossplane claim, and the Secrets and ConfigMaps
+	// of the app cluster that travel with it to the control plane: always between the
+	// claim's namespace there and here, under the same name. What goes down is read, and
+	// what comes up is written, with the tenant's rights, which the bridge gives it by the
+	// ClusterRoles gitbind:claim-secrets and gitbind:claim-inputs.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	PermissionClaims []PermissionClaim `json:"permissionClaims,omitempty"`
 }
 
-// PermissionClaim names Secrets of a claim in one of three ways.
+// Direction says where something travels.
 //
+// +kubebuilder:validation:Enum=Down;Up
+type Direction string
+
+const (
+	// DirectionDown is from the control plane to the app cluster, the default.
+	DirectionDown Direction = "Down"
+	// DirectionUp is from the app cluster to the control plane.
+	DirectionUp Direction = "Up"
+)
+
+// Resource is what kind of object travels, as RBAC calls it.
+//
+// +kubebuilder:validation:Enum=secrets;configmaps
+type Resource string
+
+const (
+	// ResourceSecrets are the default.
+	ResourceSecrets Resource = "secrets"
+	// ResourceConfigMaps only go up.
+	ResourceConfigMaps Resource = "configmaps"
+)
+
+// Kind is the kind of such objects: "Secret" or "ConfigMap".
+func (r Resource) Kind() string {
+	if r == ResourceConfigMaps {
+		return "ConfigMap"
+	}
+	return "Secret"
+}
+
+// PermissionClaim names Secrets of a claim, or ConfigMaps, in one of three ways.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.resource) || self.resource == 'secrets' || has(self.direction) && self.direction == 'Up'",message="only Secrets go down: direction is Up for configmaps"
+// +kubebuilder:validation:XValidation:rule="!has(self.field) || self.field.startsWith(has(self.direction) && self.direction == 'Up' ? 'spec.' : 'status.')",message="field is a path in status, for example status.managed.secret.name; with direction Up it is one in spec, for example spec.caSecretRef.name"
 // +kubebuilder:validation:XValidation:rule="[has(self.name), has(self.field), has(self.matchLabels) && size(self.matchLabels) > 0].filter(x, x).size() == 1",message="give exactly one of name, field and matchLabels"
 type PermissionClaim struct {
+	// Direction is Down, to the app cluster, or Up, from there to the control plane.
+	// +optional
+	Direction Direction `json:"direction,omitempty"`
+
+	// Resource is secrets, or configmaps, which only go up.
+	// +optional
+	Resource Resource `json:"resource,omitempty"`
+
 	// Name is the Secret's, in which "$(name)" stands for the claim's: for example
 	// "$(name)-service-binding".
 	// +optional
@@ -140,14 +189,15 @@ type PermissionClaim struct {
 	Name string `json:"name,omitempty"`
 
 	// Field is where the claim's object on the control plane holds the Secret's name,
-	// for example "status.managed.secret.name".
+	// for example "status.managed.secret.name". Of what goes up it is where the claim
+	// itself does, for example "spec.caSecretRef.name".
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:XValidation:rule="self.matches('^status([.][A-Za-z][A-Za-z0-9_-]*)+$')",message="field is a path in status, for example status.managed.secret.name"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(spec|status)([.][A-Za-z][A-Za-z0-9_-]*)+$')",message="field is a path in status or spec, for example status.managed.secret.name"
 	Field string `json:"field,omitempty"`
 
 	// MatchLabels chooses the Secrets that have all of these labels. In values "$(name)" stands
-	// for the claim's name.
+	// for the claim's name. These labels go up with an object, and no others.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=8
 	MatchLabels map[string]string `json:"matchLabels,omitempty"`
@@ -158,6 +208,51 @@ type PermissionClaim struct {
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=253
 	Keys []string `json:"keys,omitempty"`
+}
+
+// Of are the claims of one direction, nil for none.
+func (d Direction) Of(claims []PermissionClaim) []PermissionClaim {
+	var out []PermissionClaim
+	for _, c := range claims {
+		if cmp.Or(c.Direction, DirectionDown) == d {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+var (
+	inputName  = regexp.MustCompile(`^([-a-z0-9.]|[$][(]name[)])+$`)
+	inputField = regexp.MustCompile(`^spec([.][A-Za-z][A-Za-z0-9_-]*)+$`)
+)
+
+// ValidateInputs tells whether permission claims may stand in a status as what goes up: an
+// app cluster has them from Git.
+func ValidateInputs(claims []PermissionClaim) error {
+	if len(claims) > 16 {
+		return errors.New("there are more than 16")
+	}
+	for i, c := range claims {
+		ways := 0
+		for _, has := range []bool{c.Name != "", c.Field != "", len(c.MatchLabels) > 0} {
+			if has {
+				ways++
+			}
+		}
+		switch {
+		case c.Direction != DirectionUp:
+			return fmt.Errorf("inputs[%d] does not go up", i)
+		case c.Resource != "" && c.Resource != ResourceSecrets && c.Resource != ResourceConfigMaps:
+			return fmt.Errorf("inputs[%d] is neither of secrets nor of configmaps", i)
+		case ways != 1:
+			return fmt.Errorf("inputs[%d] has not exactly one of name, field and matchLabels", i)
+		case c.Name != "" && (len(c.Name) > maxField || !inputName.MatchString(c.Name)), c.Field != "" && (len(c.Field) > maxField || !inputField.MatchString(c.Field)):
+			return fmt.Errorf("inputs[%d] has a name that none can have, or a field that is no path in spec", i)
+		case len(c.MatchLabels) > 8 || len(c.Keys) > 64:
+			return fmt.Errorf("inputs[%d] has more than 8 labels or 64 keys", i)
+		}
+	}
+	return nil
 }
 
 // Transform says what the platform makes of a claim.

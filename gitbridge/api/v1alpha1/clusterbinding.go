@@ -145,13 +145,13 @@ type EncryptionKeys struct {
 	SigningKeys []string `json:"signingKeys,omitempty"`
 }
 
-// Recipients are whom the app cluster has Secrets encrypted to; none before it has
-// registered a key.
-func (b *ClusterBinding) Recipients() []string {
+// Keys are the app cluster's public keys: to its recipients Secrets are encrypted, and with
+// its signing keys it signs. There are none before it has registered any.
+func (b *ClusterBinding) Keys() EncryptionKeys {
 	if b.Spec.Encryption == nil {
-		return nil
+		return EncryptionKeys{}
 	}
-	return b.Spec.Encryption.Recipients
+	return *b.Spec.Encryption
 }
 
 // Owner is an OIDC identity. Issuer and subject identify it; username is how

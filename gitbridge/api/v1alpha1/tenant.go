@@ -24,7 +24,8 @@ const (
 	// credential. It is taken away when that is there.
 	RotateAnnotation = "gitbind.dev/rotate"
 	// AdoptAnnotation hands an object that somebody else made over: on the control
-	// plane to the claim of the same name, its value is the cluster's id; in the app
+	// plane to the claim of the same name, or to what travels with one, its value is the
+	// cluster's id; in the app
 	// cluster, on a Secret, to the claim that its value names.
 	AdoptAnnotation = "gitbind.dev/adopt"
 )
@@ -51,11 +52,21 @@ const (
 const (
 	SystemNamespace      = "gitbind-system"
 	BridgeServiceAccount = "gitbind-gitbridge"
-	// BridgeEncryptionSecret, in SystemNamespace, has the key with which the bridge signs.
+	// BridgeEncryptionSecret, in SystemNamespace, has the key with which the bridge signs,
+	// and those to which app clusters encrypt what they send.
 	BridgeEncryptionSecret = "gitbind-bridge-encryption"
 	// ClaimSecrets is the ClusterRole with the right to read Secrets. The bridge binds it
 	// to tenants, in claim namespaces whose claims have Secrets that travel.
 	ClaimSecrets = "gitbind:claim-secrets"
+	// ClaimInputs is the ClusterRole with the right to write what app clusters send with
+	// claims. The bridge binds it to tenants, in claim namespaces whose claims have such.
+	ClaimInputs = "gitbind:claim-inputs"
+	// KonnectorInputs is the ClusterRole, in app clusters, with the right to read what
+	// claims refer to. People bind it to the konnector, in namespaces of their own.
+	KonnectorInputs = "gitbind-konnector-inputs"
+	// ManagedByBridge is the value of ManagedByLabel on what the bridge wrote for an app
+	// cluster beside its claims.
+	ManagedByBridge = "gitbind-gitbridge"
 	// OfferedAPIs is the ClusterRole that collects, by LabelOffered, the rights
 	// that backend and bridge may hand on to tenants.
 	OfferedAPIs = "gitbind-offered-apis"

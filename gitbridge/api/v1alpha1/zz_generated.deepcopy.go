@@ -91,6 +91,13 @@ func (in *APIServiceBindingStatus) DeepCopyInto(out *APIServiceBindingStatus) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.Inputs != nil {
+		in, out := &in.Inputs, &out.Inputs
+		*out = make([]PermissionClaim, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
+	}
 	if in.Offer != nil {
 		in, out := &in.Offer, &out.Offer
 		*out = new(Offer)
@@ -221,6 +228,13 @@ func (in *APIServiceExportStatus) DeepCopyInto(out *APIServiceExportStatus) {
 	if in.Policies != nil {
 		in, out := &in.Policies, &out.Policies
 		*out = make([]runtime.RawExtension, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
+	}
+	if in.Inputs != nil {
+		in, out := &in.Inputs, &out.Inputs
+		*out = make([]PermissionClaim, len(*in))
 		for i := range *in {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}

@@ -16,6 +16,7 @@ import (
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/encryption"
 	"gitbind.dev/gitbridge/internal/controller/claim"
 	"gitbind.dev/gitbridge/internal/controller/clusterbinding"
 	"gitbind.dev/gitbridge/internal/controller/request"
@@ -63,6 +64,8 @@ func (f claimsFactory) of(cluster tenant.Cluster) (clusterbinding.Claims, error)
 	}
 	c.Secrets.Metadata, c.Secrets.Secrets, c.Secrets.Signer = secrets, c.Tenant, f.signing.Signer
 	c.Secrets.Recipients = func(ctx context.Context) ([]string, error) { return f.recipients(ctx, cluster) }
+	c.Inputs.Tenant = c.TenantObjects
+	c.Inputs.Opener = func(ctx context.Context) (*encryption.Opener, error) { return f.opener(ctx, cluster) }
 	return &claims{
 		foresee:    func(ctx context.Context) { f.foresee(ctx, cluster) },
 		controller: c, queue: claim.NewQueue(),
@@ -77,10 +80,28 @@ func (f claimsFactory) recipients(ctx context.Context, cluster tenant.Cluster) (
 	if err := f.client.Get(ctx, client.ObjectKey{Name: cluster.ID}, &b); err != nil {
 		return nil, fmt.Errorf("get ClusterBinding: %w", err)
 	}
-	if len(b.Recipients()) == 0 {
+	to := b.Keys().Recipients
+	if len(to) == 0 {
 		return nil, nil
 	}
-	return slices.Concat(b.Recipients(), f.escrow), nil
+	return slices.Concat(to, f.escrow), nil
+}
+
+// opener opens what a cluster sends; nil before it has registered a key.
+func (f claimsFactory) opener(ctx context.Context, cluster tenant.Cluster) (*encryption.Opener, error) {
+	var b v1alpha1.ClusterBinding
+	if err := f.client.Get(ctx, client.ObjectKey{Name: cluster.ID}, &b); err != nil {
+		return nil, fmt.Errorf("get ClusterBinding: %w", err)
+	}
+	keys := b.Keys().SigningKeys
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	identities, err := f.signing.Identities(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &encryption.Opener{Cluster: cluster.ID, Keys: keys, Identities: identities}, nil
 }
 
 // foresee begins to watch what the cluster may use: the objects take as long to

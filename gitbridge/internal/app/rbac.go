@@ -13,8 +13,8 @@ package app
 // +kubebuilder:rbac:groups="",resources=secrets,resourceNames=gitbind-bridge,verbs=get
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;create
 // +kubebuilder:rbac:groups="",namespace=gitbind-system,resources=secrets,verbs=create
-// +kubebuilder:rbac:groups="",namespace=gitbind-system,resources=secrets,resourceNames=gitbind-bridge-encryption,verbs=get
-// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames="gitbind:claim-secrets",verbs=bind
+// +kubebuilder:rbac:groups="",namespace=gitbind-system,resources=secrets,resourceNames=gitbind-bridge-encryption,verbs=get;update
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames="gitbind:claim-secrets";"gitbind:claim-inputs",verbs=bind
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=rolebindings,verbs=get;create
 // Each shard has a Lease, and looks at those of the others.
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=gitbind-system,resources=leases,verbs=create;get;update

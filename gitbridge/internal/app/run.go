@@ -101,7 +101,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, sessions *
 	}
 	bindings := &clusterbinding.Reconciler{
 		Client: mgr.GetClient(), Server: mgr.GetAPIReader(), Shard: o.Shard, Leases: &lease.Observer{Server: mgr.GetAPIReader(), Now: time.Now, Options: o.Lease}, BackendURL: o.BackendURL, RootCAs: roots,
-		Sessions: sessions, Claims: claims.of, SigningKey: signing.Public, Guard: elected.Guard, Metrics: numbers, Now: o.Now,
+		Sessions: sessions, Claims: claims.of, Keys: signing.Public, Guard: elected.Guard, Metrics: numbers, Now: o.Now,
 		History: o.StatusHistory, Recorder: mgr.GetEventRecorder("gitbridge"),
 		Began: func(s *session.Session) { go exports.Began(ctx, s) },
 	}

@@ -16,45 +16,87 @@ import (
 	commits "gitbind.dev/gitbridge/signing"
 )
 
-// signing has the key with which the bridge signs: one for all clusters, in a Secret
-// of its own namespace. It is made when it is asked for first.
+// signing has the keys of the bridge: with which it signs, and to which app clusters
+// encrypt. They are those of all clusters, in a Secret of its own namespace, and are made
+// when they are asked for first.
 type signing struct {
 	client client.Client
 	// server reads from the API server: this Secret is not watched.
 	server client.Reader
 
-	mu     sync.Mutex
-	signer *encryption.Signer
+	mu         sync.Mutex
+	signer     *encryption.Signer
+	identities encryption.Identities
 }
 
 // Signer signs with the key.
 func (s *signing) Signer(ctx context.Context) (*encryption.Signer, error) {
+	signer, _, err := s.keys(ctx)
+	return signer, err
+}
+
+// Identities open what app clusters send.
+func (s *signing) Identities(ctx context.Context) (encryption.Identities, error) {
+	_, identities, err := s.keys(ctx)
+	return identities, err
+}
+
+func (s *signing) keys(ctx context.Context) (*encryption.Signer, encryption.Identities, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.signer != nil {
-		return s.signer, nil
+		return s.signer, s.identities, nil
 	}
-	secret := &corev1.Secret{}
 	at := client.ObjectKey{Namespace: v1alpha1.SystemNamespace, Name: v1alpha1.BridgeEncryptionSecret}
+	secret, err := s.secret(ctx, at)
+	if err != nil {
+		return nil, nil, fmt.Errorf("get the bridge's keys, Secret %s: %w", at, err)
+	}
+	identities, err := encryption.ParseIdentities(secret.Data[encryption.IdentitiesEntry])
+	if err != nil {
+		return nil, nil, fmt.Errorf("the bridge's Secret %s has no key in %s: %w. Delete that entry, and the bridge makes another one", at, encryption.IdentitiesEntry, err)
+	}
+	signer, err := encryption.ParseSigningKey(secret.Data[encryption.SigningKeyEntry])
+	if err != nil {
+		return nil, nil, fmt.Errorf("the bridge's Secret %s has no signing key in %s: delete it, and the bridge makes another one", at, encryption.SigningKeyEntry)
+	}
+	s.signer, s.identities = signer, identities
+	return signer, identities, nil
+}
+
+// secret has the keys. It is made where there is none, and an identity where there is
+// none, as of a bridge that could not take what app clusters send, or where a person asks
+// for another one.
+func (s *signing) secret(ctx context.Context, at client.ObjectKey) (*corev1.Secret, error) {
+	secret := &corev1.Secret{}
 	err := s.server.Get(ctx, at, secret)
 	if apierrors.IsNotFound(err) {
-		secret = &corev1.Secret{
+		made := &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: at.Name},
 			Data:       map[string][]byte{encryption.SigningKeyEntry: encryption.GenerateSigningKey()},
 		}
-		err = s.client.Create(ctx, secret, client.FieldOwner(tenant.FieldOwner))
-		if apierrors.IsAlreadyExists(err) {
-			err = s.server.Get(ctx, at, secret)
+		if made.Data[encryption.IdentitiesEntry], err = encryption.RotateIdentities(nil); err != nil {
+			return nil, err
 		}
+		if err = s.client.Create(ctx, made, client.FieldOwner(tenant.FieldOwner)); !apierrors.IsAlreadyExists(err) {
+			return made, err
+		}
+		err = s.server.Get(ctx, at, secret)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("get the bridge's signing key, Secret %s: %w", at, err)
+		return nil, err
 	}
-	s.signer, err = encryption.ParseSigningKey(secret.Data[encryption.SigningKeyEntry])
-	if err != nil {
-		return nil, fmt.Errorf("the bridge's Secret %s has no signing key in %s: delete it, and the bridge makes another one", at, encryption.SigningKeyEntry)
+	if _, asked := secret.Annotations[v1alpha1.RotateAnnotation]; !asked && len(secret.Data[encryption.IdentitiesEntry]) > 0 {
+		return secret, nil
 	}
-	return s.signer, nil
+	if secret.Data == nil {
+		secret.Data = map[string][]byte{}
+	}
+	if secret.Data[encryption.IdentitiesEntry], err = encryption.RotateIdentities(secret.Data[encryption.IdentitiesEntry]); err != nil {
+		return nil, err
+	}
+	delete(secret.Annotations, v1alpha1.RotateAnnotation)
+	return secret, s.client.Update(ctx, secret, client.FieldOwner(tenant.FieldOwner))
 }
 
 // Commits signs commits with the same key.
@@ -66,11 +108,11 @@ func (s *signing) Commits(ctx context.Context) (*commits.Signer, error) {
 	return signer.Commits()
 }
 
-// Public is the public half.
-func (s *signing) Public(ctx context.Context) (string, error) {
-	signer, err := s.Signer(ctx)
+// Public are the public halves.
+func (s *signing) Public(ctx context.Context) (v1alpha1.EncryptionKeys, error) {
+	signer, identities, err := s.keys(ctx)
 	if err != nil {
-		return "", err
+		return v1alpha1.EncryptionKeys{}, err
 	}
-	return signer.Public(), nil
+	return v1alpha1.EncryptionKeys{Recipients: identities.Recipients()[:1], SigningKeys: []string{signer.Public()}}, nil
 }

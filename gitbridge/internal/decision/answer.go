@@ -150,6 +150,9 @@ func (f Facts) status(result contract.Result) *contract.Status {
 	return s
 }
 
+// ClaimUID is the UID that an answer says of a claim which is applied.
+func (f Facts) ClaimUID() string { return f.status(contract.Applied).UID }
+
 // isAnother says of an answer that it is about another claim than the present one: what
 // comes after a tombstone, or in the place of what went.
 func (f Facts) isAnother(result contract.Result) bool {

@@ -36,6 +36,8 @@ type Published struct {
 	CRD *runtime.RawExtension
 	// Keys are those of labels and annotations that travel.
 	Keys contract.Keys
+	// Inputs are what goes up from the app cluster with claims.
+	Inputs []v1alpha1.PermissionClaim
 	// Changes says how changes in the app cluster come to main; "" is directly.
 	Changes v1alpha1.Changes
 	// Policies are those that the app cluster's API server judges claims by.
@@ -50,6 +52,9 @@ func File(e *v1alpha1.APIServiceExport, p Published) ([]byte, error) {
 	status := map[string]any{"crd": p.CRD}
 	if len(p.Keys) > 0 {
 		status["metadataKeys"] = p.Keys
+	}
+	if len(p.Inputs) > 0 {
+		status["inputs"] = p.Inputs
 	}
 	if p.Changes == v1alpha1.ChangesPullRequest {
 		status["changes"] = p.Changes

@@ -52,7 +52,7 @@ type API struct {
 	PolicyObjects []runtime.RawExtension
 	// Keys are the labels and annotations that travel beside the usual.
 	Keys contract.Keys
-	// Secrets are those that travel with claims.
+	// Secrets are what travels with claims, in both directions.
 	Secrets []v1alpha1.PermissionClaim
 	// Ready is the type of the condition that says whether a service can be used, "" for
 	// the usual one.
@@ -197,7 +197,7 @@ func (r *Resolver) read(t *v1alpha1.APIServiceExportTemplate) (compiled, error) 
 	}
 	template, err := transform.Compile(t.Name, t.Spec.Transform)
 	c := compiled{of: of, template: template, keys: t.Spec.MetadataKeys, secrets: t.Spec.PermissionClaims, changes: t.Spec.Changes, offer: &v1alpha1.Offer{
-		DisplayName: t.Spec.DisplayName, Group: t.Spec.Group, References: t.Spec.References, Secrets: len(t.Spec.PermissionClaims) > 0,
+		DisplayName: t.Spec.DisplayName, Group: t.Spec.Group, References: t.Spec.References, Secrets: len(v1alpha1.DirectionDown.Of(t.Spec.PermissionClaims)) > 0,
 	}}
 	if c.ready = t.Spec.ReadyCondition; c.ready == contract.DefaultReadyCondition {
 		c.ready = "" // An answer names it only where it is another one.

@@ -22,6 +22,8 @@ import (
 	"gitbind.dev/gitbridge/encryption"
 	"gitbind.dev/gitbridge/internal/crossplane"
 	"gitbind.dev/gitbridge/internal/statusbranch"
+	"gitbind.dev/gitbridge/objectwatch"
+	"gitbind.dev/gitbridge/selection"
 	"gitbind.dev/gitbridge/store"
 )
 
@@ -50,7 +52,7 @@ type Options struct {
 // Sealer makes the files of the Secrets of one cluster's claims.
 type Sealer struct {
 	options Options
-	watches watches
+	watches *objectwatch.Watches
 
 	mu sync.Mutex
 	// sealed is of what a file was made, by its path: what is that still needs not be
@@ -69,12 +71,12 @@ type sealed struct {
 func NewSealer(ctx context.Context, o Options) *Sealer {
 	return &Sealer{
 		options: o, sealed: map[string]sealed{},
-		watches: watches{client: o.Metadata, changed: o.Changed, ctx: ctx, namespaces: map[string]*namespace{}},
+		watches: objectwatch.New(ctx, o.Metadata, resource, o.Changed),
 	}
 }
 
 // Wait returns when all that works in the background has ended, after its context.
-func (s *Sealer) Wait() { s.watches.end() }
+func (s *Sealer) Wait() { s.watches.Wait() }
 
 // Claim is one whose Secrets travel.
 type Claim struct {
@@ -138,19 +140,19 @@ func (s *Sealer) Seal(ctx context.Context, c Claim, status Status) (Result, erro
 	if err != nil {
 		return unchanged, err
 	}
-	found, err := s.watches.find(c.Object.GetNamespace(), c.Key.Path(), selections)
+	found, err := s.watches.Find(c.Object.GetNamespace(), c.Key.Path(), selections)
 	switch {
-	case errors.Is(err, errNotKnown):
+	case errors.Is(err, objectwatch.ErrNotKnown):
 		return unchanged, nil
 	case err != nil:
 		s.options.NoRight(c.Object.GetNamespace())
-		return keep(err.Error())
+		return keep(noRight(c.Object.GetNamespace()))
 	}
 	out, versions := Result{Withheld: map[string]string{}}, map[string]int64{}
 	var trouble error
 	for _, name := range slices.Sorted(maps.Keys(found)) {
-		if len(versions) == maxSecrets {
-			out.Withheld[contract.AllSecrets] = fmt.Sprintf("no more than %d Secrets travel with a claim, and there are %d", maxSecrets, len(found))
+		if len(versions) == selection.Max {
+			out.Withheld[contract.AllSecrets] = fmt.Sprintf("no more than %d Secrets travel with a claim, and there are %d", selection.Max, len(found))
 			break
 		}
 		v, err := s.seal(ctx, c, found[name], selections, to{signer, recipients}, status)
@@ -182,12 +184,9 @@ func (s *Sealer) Seal(ctx context.Context, c Claim, status Status) (Result, erro
 	return out, trouble
 }
 
-// maxSecrets is how many Secrets travel with one claim.
-const maxSecrets = 64
-
 // None is the Result for a claim that has no Secrets any more.
 func (s *Sealer) None(ctx context.Context, c Claim, namespace string, status Status) (Result, error) {
-	s.watches.forget(namespace, c.Key.Path())
+	s.watches.Forget(namespace, c.Key.Path())
 	var out Result
 	if c.Present == nil {
 		return out, nil
@@ -262,13 +261,13 @@ type verdict struct {
 func withheld(why string) verdict { return verdict{why: why} }
 
 // seal judges one Secret, and makes its file.
-func (s *Sealer) seal(ctx context.Context, c Claim, t taken, selections []selection, to to, status Status) (verdict, error) {
-	if !t.isOwned() {
+func (s *Sealer) seal(ctx context.Context, c Claim, t selection.Taken, selections []selection.Selection, to to, status Status) (verdict, error) {
+	if !t.IsOwned() {
 		return withheld(notOwned), nil
 	}
-	at := contract.SecretKey{Binding: c.Key.Binding, Namespace: c.Key.Namespace, Name: t.metadata.Name}
+	at := contract.SecretKey{Binding: c.Key.Binding, Namespace: c.Key.Namespace, Name: t.Metadata.Name}
 	entry, exists := status.Entry(at.Path())
-	of := strings.Join(append([]string{t.version(), c.UID, c.Key.Name}, to.recipients...), " ")
+	of := strings.Join(append([]string{t.Version(), c.UID, c.Key.Name}, to.recipients...), " ")
 	if sequence := s.sequenceOf(at.Path(), of, entry.Hash); exists && sequence > 0 {
 		return verdict{travels: true, sequence: sequence}, nil
 	}
@@ -279,30 +278,30 @@ func (s *Sealer) seal(ctx context.Context, c Claim, t taken, selections []select
 	if other := ownerOf(present); other != "" && other != c.Key.Name && lists(contract.Key{Binding: at.Binding, Namespace: at.Namespace, Name: other}, at.Name, status) {
 		return verdict{why: fmt.Sprintf("it travels with the claim %s already", other), later: true}, nil
 	}
-	secret, err := s.options.Secrets.CoreV1().Secrets(t.metadata.Namespace).Get(ctx, t.metadata.Name, metav1.GetOptions{})
+	secret, err := s.options.Secrets.CoreV1().Secrets(t.Metadata.Namespace).Get(ctx, t.Metadata.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		// It may be made anew. Watching shows it if not.
 		return verdict{stays: true}, nil
 	case apierrors.IsForbidden(err):
-		s.options.NoRight(t.metadata.Namespace)
+		s.options.NoRight(t.Metadata.Namespace)
 		return verdict{why: "the tenant may not read it", stays: true, later: true}, nil
 	case err != nil:
-		return verdict{}, fmt.Errorf("get Secret %s/%s: %w", t.metadata.Namespace, t.metadata.Name, err)
+		return verdict{}, fmt.Errorf("get Secret %s/%s: %w", t.Metadata.Namespace, t.Metadata.Name, err)
 	}
 	// What it is now is judged: watching may be behind.
-	t, selected := judge(selections, secret)
+	t, selected := selection.Judge(selections, secret.ObjectMeta)
 	switch why := never(secret); {
 	case !selected:
 		return verdict{}, nil
-	case !t.isOwned():
+	case !t.IsOwned():
 		return withheld(notOwned), nil
 	case why != "":
 		return withheld(why), nil
 	}
-	of = strings.Join(append([]string{t.version(), c.UID, c.Key.Name}, to.recipients...), " ")
+	of = strings.Join(append([]string{t.Version(), c.UID, c.Key.Name}, to.recipients...), " ")
 	binding := s.binding(c)
-	travels := encryption.Secret{Name: secret.Name, Type: secret.Type, Data: only(secret.Data, t.keys)}
+	travels := encryption.Secret{Name: secret.Name, Type: secret.Type, Data: selection.Only(secret.Data, t.Keys)}
 	sequence, same := to.signer.Compare(present, binding, travels, to.recipients)
 	if exists && same {
 		s.remember(at.Path(), sealed{of, entry.Hash, sequence})
@@ -318,23 +317,13 @@ func (s *Sealer) seal(ctx context.Context, c Claim, t taken, selections []select
 
 const notOwned = "a Secret of this name is not the claim's: its object does not control it"
 
-// judge says how selections take a Secret.
-func judge(selections []selection, secret *corev1.Secret) (t taken, ok bool) {
-	m := &metav1.PartialObjectMetadata{ObjectMeta: secret.ObjectMeta}
-	found := map[string]taken{}
-	for _, s := range selections {
-		if s.takes(m) {
-			merge(found, m, s)
-		}
-	}
-	t, ok = found[m.Name]
-	return t, ok
-}
-
 // never says why a Secret must not travel, whoever names it.
 func never(secret *corev1.Secret) string {
-	if encryption.NeverTravels(secret.Type) {
-		return fmt.Sprintf("a Secret of type %s is a credential of the control plane itself", secret.Type)
+	switch {
+	case encryption.NeverTravels(secret.Type):
+		return fmt.Sprintf("a Secret of type %s is the control plane's own", secret.Type)
+	case secret.Labels[v1alpha1.ManagedByLabel] == v1alpha1.ManagedByBridge:
+		return "it came from the app cluster"
 	}
 	return ""
 }

@@ -265,7 +265,7 @@ func TestC5_SecretsAreChosenByNameFieldAndLabels(t *testing.T) {
 	if err != nil || len(w.status) != 0 || r.Secrets == nil || len(r.Secrets.Versions) > 0 {
 		t.Errorf("left are %v, %+v, %v", slices.Collect(maps.Keys(w.status)), r.Secrets, err)
 	}
-	if w.sealer.watches.namespaces[there] != nil {
+	if w.sealer.watches.Watching(there) {
 		t.Error("the namespace is still watched")
 	}
 }

@@ -221,6 +221,11 @@ func (s *Session) take(new *store.Snapshot, commits []store.Commit, removals jud
 	}
 	var back []string
 	for c := range store.Diff(old, new, contract.Root) {
+		if key, ok := contract.ParseInputsPath(c.Path); ok {
+			if _, claimed := new.Entry(key.Path()); claimed {
+				paths[key.Path()] = true
+			}
+		}
 		if contract.IsReserved(c.Path) || !wanted(c.Path) {
 			continue
 		}

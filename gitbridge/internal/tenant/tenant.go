@@ -18,6 +18,8 @@ const (
 	RoleBinding = "gitbind-tenant"
 	// SecretsRoleBinding gives it the right to read Secrets there.
 	SecretsRoleBinding = "gitbind-tenant-secrets"
+	// InputsRoleBinding gives it the right to write what is sent with claims there.
+	InputsRoleBinding = "gitbind-tenant-inputs"
 	// FieldOwner owns the applied fields of claims, and StatusOwner the bridge's
 	// fields in the status of gitbind's own kinds.
 	FieldOwner  = "gitbind"

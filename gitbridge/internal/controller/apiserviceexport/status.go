@@ -17,7 +17,7 @@ import (
 )
 
 // part is what the bridge says of an export, beside Permitted: see package request.
-var part = status.Part{Owner: tenant.StatusOwner, Fields: []string{"crd", "metadataKeys", "changes", "policies", "offer"}, Conditions: []string{v1alpha1.ConditionPublished}}
+var part = status.Part{Owner: tenant.StatusOwner, Fields: []string{"crd", "metadataKeys", "inputs", "changes", "policies", "offer"}, Conditions: []string{v1alpha1.ConditionPublished}}
 
 // say writes the bridge's fields of an export's status, if they say something
 // else than before. Without a definition the present snapshot stays.
@@ -31,6 +31,7 @@ func (r *Reconciler) say(ctx context.Context, e *v1alpha1.APIServiceExport, api 
 		if api.Offer != nil {
 			// What a template that is gone said last stays.
 			want.Status.Offer, want.Status.Changes = api.Offer, api.Changes
+			want.Status.Inputs = v1alpha1.DirectionUp.Of(api.Secrets)
 		}
 		if !equal(d.Snapshot, e.Status.CRD) {
 			want.Status.CRD = d.Snapshot

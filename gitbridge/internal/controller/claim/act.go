@@ -108,6 +108,8 @@ func (c *Controller) apply(ctx context.Context, s *step) (outcome, error) {
 	if err := c.namespaces.ensure(ctx, s.Key.Namespace); err != nil {
 		return c.refuse(ctx, s, err)
 	}
+	// What it refers to is there before it is.
+	c.bringInputs(ctx, s)
 	data, err := on(s.object, s.found).MarshalJSON()
 	if err != nil {
 		return outcome{}, err

@@ -21,8 +21,9 @@ import (
 func (c *Controller) answer(ctx context.Context, s *step, o outcome) (time.Duration, error) {
 	nameReady(s, o.answer)
 	c.count(s, o.answer)
-	// Trouble with Secrets does not keep the answer waiting.
+	// Trouble with Secrets and inputs does not keep the answer waiting.
 	beside, trouble := c.addSecrets(ctx, s, o.answer)
+	trouble = errors.Join(trouble, c.addInputs(ctx, s, o.answer))
 	wait, err := c.write(ctx, s, o, beside)
 	return wait, errors.Join(err, trouble)
 }

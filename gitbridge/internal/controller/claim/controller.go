@@ -25,6 +25,7 @@ import (
 	"gitbind.dev/gitbridge/internal/drift"
 	"gitbind.dev/gitbridge/internal/exportedapi"
 	"gitbind.dev/gitbridge/internal/failure"
+	"gitbind.dev/gitbridge/internal/inputs"
 	"gitbind.dev/gitbridge/internal/metrics"
 	"gitbind.dev/gitbridge/internal/secrets"
 	"gitbind.dev/gitbridge/internal/session"
@@ -60,6 +61,9 @@ type Controller struct {
 	// Secrets are what Secrets that travel with claims are read and encrypted with. Rights
 	// and Changed are the controller's own.
 	Secrets secrets.Options
+	// Inputs are what is sent with claims is opened and written with. All but Tenant and
+	// Opener are the controller's own.
+	Inputs inputs.Options
 	// MaxNamespaces is how many namespaces may be made for the cluster's claims; 0
 	// means any number.
 	MaxNamespaces int
@@ -76,6 +80,7 @@ type Controller struct {
 	fights     drift.Fights
 	asides     *asides
 	sealer     *secrets.Sealer
+	inputs     *inputs.Writer
 }
 
 // Run works off the queue until ctx ends.
@@ -111,6 +116,7 @@ func (c *Controller) Run(ctx context.Context, queue *Queue) error {
 	defer watching.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	c.beginSecrets(ctx)
+	c.beginInputs()
 	defer c.sealer.Wait()
 	defer cancel()
 	watching.Go(func() { c.watchLosses(ctx) })

@@ -36,6 +36,8 @@ type step struct {
 	found *unstructured.Unstructured
 	// removal is how the file went, as far as it matters.
 	removal session.Removal
+	// inputs is what bringing the claim's inputs came to, nil where that was not done.
+	inputs *broughtInputs
 }
 
 // look gathers the facts about a path.

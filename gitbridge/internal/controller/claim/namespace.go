@@ -71,7 +71,8 @@ func (n *namespaces) ensure(ctx context.Context, namespace string) error {
 // forget has a namespace looked at again before it is used.
 func (n *namespaces) forget(namespace string) {
 	n.done.Delete(namespace)
-	n.done.Delete(n.cluster.ClaimNamespace(namespace) + "/secrets")
+	n.mayNotReadSecrets(n.cluster.ClaimNamespace(namespace))
+	n.mayNotWriteInputs(n.cluster.ClaimNamespace(namespace))
 }
 
 func (n *namespaces) make(ctx context.Context, namespace string) error {
@@ -128,21 +129,37 @@ func (n *namespaces) reserve(ctx context.Context) error {
 
 // letReadSecrets gives the tenant the right to read Secrets in a claim namespace.
 func (n *namespaces) letReadSecrets(ctx context.Context, name string) error {
-	_, err, _ := n.making.Do(name+"/secrets", func() (any, error) {
-		if _, ok := n.done.Load(name + "/secrets"); ok {
+	return n.let(ctx, name, tenant.SecretsRoleBinding, v1alpha1.ClaimSecrets)
+}
+
+// letWriteInputs gives it the right to write what is sent with claims there.
+func (n *namespaces) letWriteInputs(ctx context.Context, name string) error {
+	return n.let(ctx, name, tenant.InputsRoleBinding, v1alpha1.ClaimInputs)
+}
+
+// let gives the tenant the rights of a ClusterRole in a claim namespace, once.
+func (n *namespaces) let(ctx context.Context, name, binding, role string) error {
+	_, err, _ := n.making.Do(name+"/"+binding, func() (any, error) {
+		if _, ok := n.done.Load(name + "/" + binding); ok {
 			return nil, nil
 		}
-		if err := n.bind(ctx, name, tenant.SecretsRoleBinding, v1alpha1.ClaimSecrets); err != nil {
+		if err := n.bind(ctx, name, binding, role); err != nil {
 			return nil, err
 		}
-		n.done.Store(name+"/secrets", true)
+		n.done.Store(name+"/"+binding, true)
 		return nil, nil
 	})
 	return err
 }
 
-// mayNotReadSecrets has the right given anew.
-func (n *namespaces) mayNotReadSecrets(name string) { n.done.Delete(name + "/secrets") }
+// mayNotReadSecrets has the right given anew, and mayNotWriteInputs the other one.
+func (n *namespaces) mayNotReadSecrets(name string) {
+	n.done.Delete(name + "/" + tenant.SecretsRoleBinding)
+}
+
+func (n *namespaces) mayNotWriteInputs(name string) {
+	n.done.Delete(name + "/" + tenant.InputsRoleBinding)
+}
 
 // bind gives the tenant the rights of a ClusterRole in a claim namespace. It goes with the
 // ClusterBinding; the namespace, which has the services, stays.

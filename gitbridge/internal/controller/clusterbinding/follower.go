@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"reflect"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,8 +31,9 @@ type follower struct {
 	url     string
 	session *session.Session
 	status  *status
-	// recipients are whom Secrets were encrypted to last.
-	recipients []string
+	// keys are the app cluster's, to which Secrets were encrypted last, and by which what
+	// it sends was checked.
+	keys v1alpha1.EncryptionKeys
 	// allowed are whose signatures of commits count, as allowedSigners gives them.
 	allowed string
 	// foreign are the claims that were told of as held by foreign objects.
@@ -45,11 +46,10 @@ func (f *follower) is(b *v1alpha1.ClusterBinding) bool {
 	return f.cluster == clusterOf(b) && f.url == b.Status.Repository.URL && f.allowed == allowed && err == nil
 }
 
-// reencrypt looks at all claims again when their Secrets are to be encrypted to others
-// than before.
+// reencrypt looks at all claims again when the app cluster has other keys than before.
 func (f *follower) reencrypt(b *v1alpha1.ClusterBinding) {
-	if now := b.Recipients(); !slices.Equal(now, f.recipients) {
-		f.recipients = now
+	if now := b.Keys(); !reflect.DeepEqual(now, f.keys) {
+		f.keys = now
 		f.session.EnqueueAll()
 	}
 }
@@ -71,7 +71,7 @@ func (r *Reconciler) begin(ctx context.Context, b *v1alpha1.ClusterBinding) (*fo
 	if err != nil {
 		return nil, err
 	}
-	f := &follower{cluster: clusterOf(b), url: b.Status.Repository.URL, status: newStatus(r.Client, r.Server, b, r.Shard), recipients: b.Recipients(), allowed: allowed}
+	f := &follower{cluster: clusterOf(b), url: b.Status.Repository.URL, status: newStatus(r.Client, r.Server, b, r.Shard), keys: b.Keys(), allowed: allowed}
 	var signer *signing.Signer
 	if r.CommitSigner != nil {
 		if signer, err = r.CommitSigner(ctx); err != nil {

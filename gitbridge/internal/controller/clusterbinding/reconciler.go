@@ -48,8 +48,8 @@ type Reconciler struct {
 	Sessions *session.Registry
 	// Claims works off the claims of a followed cluster until ctx ends.
 	Claims func(tenant.Cluster) (Claims, error)
-	// SigningKey is the public half of the key with which the bridge signs.
-	SigningKey func(context.Context) (string, error)
+	// Keys are the bridge's public keys, for app clusters.
+	Keys func(context.Context) (v1alpha1.EncryptionKeys, error)
 	// CommitSigner signs the bridge's commits; nil if they are not to be signed.
 	CommitSigner func(context.Context) (*signing.Signer, error)
 	// Began is told when status of a cluster can be written.
@@ -146,9 +146,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	err = r.decide(ctx, f, &b)
 	f.reencrypt(&b)
-	if !f.status.hasKey() {
-		key, keyErr := r.SigningKey(ctx)
-		f.status.publish(key)
+	if !f.status.hasKeys() {
+		keys, keyErr := r.Keys(ctx)
+		f.status.publish(keys)
 		err = errors.Join(err, keyErr)
 	}
 	condition := f.session.Condition()

@@ -1,10 +1,10 @@
 package clusterbinding
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -37,9 +37,8 @@ type status struct {
 	binding binding
 	// shard is the one whose bridge this is.
 	shard string
-	// signingKey is the public half of the key with which the bridge signs; "" where it
-	// has none.
-	signingKey string
+	// keys are the bridge's public keys; empty as long as they are not known.
+	keys v1alpha1.EncryptionKeys
 
 	mu sync.Mutex
 	// checkpoint is the one that is saved, and pending the one that may be, if the
@@ -90,18 +89,18 @@ func (s *status) isSuperseded() bool {
 	return s.superseded
 }
 
-// hasKey reports whether the public half of the bridge's key is known.
-func (s *status) hasKey() bool {
+// hasKeys reports whether the bridge's public keys are known.
+func (s *status) hasKeys() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.signingKey != ""
+	return len(s.keys.SigningKeys) > 0
 }
 
-// publish has the public half of the bridge's key written with what is said next.
-func (s *status) publish(key string) {
+// publish has the bridge's public keys written with what is said next.
+func (s *status) publish(keys v1alpha1.EncryptionKeys) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.signingKey = key
+	s.keys = keys
 }
 
 // save keeps the session's checkpoint.
@@ -121,7 +120,7 @@ func (s *status) say(ctx context.Context, b *v1alpha1.ClusterBinding, c session.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := said{conditions: slices.Clone(s.said.conditions), foreign: s.said.foreign}
-	changed := s.signingKey != "" && s.signingKey != signingKeyOf(b)
+	changed := len(s.keys.SigningKeys) > 0 && !reflect.DeepEqual(s.keys, keysOf(b))
 	// What was known before holds until something else is known.
 	if c.Status != string(metav1.ConditionUnknown) || meta.FindStatusCondition(now.conditions, v1alpha1.ConditionSynced) == nil {
 		changed = meta.SetStatusCondition(&now.conditions, metav1.Condition{
@@ -142,11 +141,11 @@ func (s *status) say(ctx context.Context, b *v1alpha1.ClusterBinding, c session.
 	return nil
 }
 
-func signingKeyOf(b *v1alpha1.ClusterBinding) string {
-	if s := b.Status.Bridge; s != nil && s.Encryption != nil && len(s.Encryption.SigningKeys) > 0 {
-		return s.Encryption.SigningKeys[0]
+func keysOf(b *v1alpha1.ClusterBinding) v1alpha1.EncryptionKeys {
+	if s := b.Status.Bridge; s != nil && s.Encryption != nil {
+		return *s.Encryption
 	}
-	return ""
+	return v1alpha1.EncryptionKeys{}
 }
 
 // setForeign says which claims wait for somebody else's objects. Where none does,
@@ -215,8 +214,12 @@ func (s *status) want(live *v1alpha1.ClusterBinding, c session.Checkpoint, say s
 	for _, r := range c.Removals {
 		want.Status.Bridge.Removals = append(want.Status.Bridge.Removals, v1alpha1.Removal{Path: r.Path, Time: metav1.NewTime(r.At.UTC())})
 	}
-	if key := cmp.Or(s.signingKey, signingKeyOf(live)); key != "" {
-		want.Status.Bridge.Encryption = &v1alpha1.EncryptionKeys{SigningKeys: []string{key}}
+	keys := s.keys
+	if len(keys.SigningKeys) == 0 {
+		keys = keysOf(live)
+	}
+	if len(keys.SigningKeys) > 0 {
+		want.Status.Bridge.Encryption = &keys
 	}
 	for _, of := range part.Conditions {
 		meta.RemoveStatusCondition(&want.Status.Conditions, of)

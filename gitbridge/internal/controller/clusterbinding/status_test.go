@@ -3,6 +3,7 @@ package clusterbinding
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -222,15 +223,17 @@ func TestForeignObjectsAreCountedAndNamed(t *testing.T) {
 	}
 }
 
-// The bridge's key is on the ClusterBinding whatever else is said, also when it is
-// another one than before.
-func TestTheSigningKeyIsPublished(t *testing.T) {
+// The bridge's keys are on the ClusterBinding whatever else is said, also when they are
+// others than before.
+func TestTheBridgesKeysArePublished(t *testing.T) {
 	for _, condition := range []string{"True", "False", "Unknown"} {
 		c, b := plane(t, nil)
 		for _, key := range []string{"first", "second"} {
 			s := newStatus(c, c, b, v1alpha1.DefaultShard)
 			for _, publish := range []string{"", key} {
-				s.publish(publish)
+				if publish != "" {
+					s.publish(v1alpha1.EncryptionKeys{Recipients: []string{"age1" + publish}, SigningKeys: []string{publish}})
+				}
 				if err := s.say(t.Context(), b, session.Condition{Status: condition, Reason: "Following", Message: "x"}, nil, false); err != nil {
 					t.Fatal(err)
 				}
@@ -238,8 +241,8 @@ func TestTheSigningKeyIsPublished(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if got := signingKeyOf(b); got != key {
-				t.Errorf("Synced is %s: published is %q, want %q", condition, got, key)
+			if got := keysOf(b); !slices.Equal(got.SigningKeys, []string{key}) || !slices.Equal(got.Recipients, []string{"age1" + key}) {
+				t.Errorf("Synced is %s: published are %v, want those of %q", condition, got, key)
 			}
 		}
 	}

@@ -52,6 +52,8 @@ type Options struct {
 	// Opener opens what travels encrypted to a Connection, by its name; nil for the
 	// konnector's own keys.
 	Opener func(connection string) *encryption.Opener
+	// Sender is the same for what travels from here.
+	Sender func(connection string) *encryption.Sender
 	// Now is the clock; time.Now when it is nil.
 	Now func() time.Time
 }
@@ -74,9 +76,13 @@ func Run(ctx context.Context, o Options) error {
 	if o.Opener == nil {
 		o.Opener = encrypted.Opener
 	}
+	if o.Sender == nil {
+		o.Sender = encrypted.Sender
+	}
 	encrypted.Changed = func(connection string) {
 		if r := pool.Get(connection); r != nil {
 			r.SetOpener(o.Opener(connection))
+			r.SetSender(o.Sender(connection))
 		}
 	}
 	pool.OnChange(encrypted.Changed)

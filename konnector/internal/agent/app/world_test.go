@@ -69,6 +69,9 @@ type world struct {
 	metadataKeys []string
 	// offer is what it says for people.
 	offer *v1alpha1.Offer
+	// inputs are what it has go up, and sender seals that; nil for the Connections' keys.
+	inputs []v1alpha1.PermissionClaim
+	sender func(connection string) *encryption.Sender
 	// changes is how changes come to main.
 	changes v1alpha1.Changes
 	// policies are those of the offer.
@@ -173,7 +176,7 @@ func (w *world) start() {
 	go func() {
 		done <- app.Run(ctx, app.Options{
 			Options: program.Options{MetricsListen: w.metrics},
-			Config:  config, Namespace: "gitbind-system", Workers: 256, Now: w.now, Opener: w.opener,
+			Config:  config, Namespace: "gitbind-system", Workers: 256, Now: w.now, Opener: w.opener, Sender: w.sender,
 		})
 	}()
 	w.stop = func() {
@@ -380,7 +383,7 @@ func (w *world) publish(change func(*apiextensionsv1.CustomResourceDefinition)) 
 		ObjectMeta: metav1.ObjectMeta{Name: w.binding},
 		Spec:       v1alpha1.APIServiceExportSpec{Template: "postgresql", API: v1alpha1.ExportedAPI{Group: w.group, Version: "v1", Resource: w.plural}},
 		Status: v1alpha1.APIServiceExportStatus{
-			CRD: &runtime.RawExtension{Raw: raw}, MetadataKeys: w.metadataKeys, Changes: w.changes, Offer: w.offer, Policies: w.policies,
+			CRD: &runtime.RawExtension{Raw: raw}, MetadataKeys: w.metadataKeys, Inputs: w.inputs, Changes: w.changes, Offer: w.offer, Policies: w.policies,
 		},
 	})
 	w.must(err)

@@ -232,13 +232,13 @@ func TestASecretThatCannotBeUsedIsLeftAlone(t *testing.T) {
 	w := newWorld(t)
 	w.run()
 	s := w.secret()
-	s.Data[identityKey] = []byte("AGE-SECRET-KEY-1BROKEN\n")
+	s.Data[encryption.IdentitiesEntry] = []byte("AGE-SECRET-KEY-1BROKEN\n")
 	if err := w.api.Update(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
 	w.run()
 	w.says(metav1.ConditionFalse, "NoKey", "encryption-c: it cannot be used")
-	if w.Opener("c") != nil || string(w.secret().Data[identityKey]) != "AGE-SECRET-KEY-1BROKEN\n" {
+	if w.Opener("c") != nil || string(w.secret().Data[encryption.IdentitiesEntry]) != "AGE-SECRET-KEY-1BROKEN\n" {
 		t.Error("it was used, or overwritten")
 	}
 }

@@ -56,7 +56,7 @@ type Reconciler struct {
 	// Guard, if not nil, is put around what sends requests, and refuses those
 	// that this process must not send.
 	Guard func(http.RoundTripper) http.RoundTripper
-	// Changed is told when Opener gives another one; nil for nobody.
+	// Changed is told when Opener or Sender gives another one; nil for nobody.
 	Changed func(connection string)
 	Now     func() time.Time
 
@@ -70,6 +70,7 @@ type Reconciler struct {
 // what others look at, too.
 type memory struct {
 	opener *encryption.Opener
+	sender *encryption.Sender
 	// of is what the last registration was made of, at when, and due when the next one is.
 	of      string
 	at, due time.Time
@@ -83,6 +84,16 @@ func (r *Reconciler) Opener(connection string) *encryption.Opener {
 	defer r.mu.Unlock()
 	if m := r.about[connection]; m != nil {
 		return m.opener
+	}
+	return nil
+}
+
+// Sender seals what goes from this cluster by a Connection; nil as long as it has no keys.
+func (r *Reconciler) Sender(connection string) *encryption.Sender {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if m := r.about[connection]; m != nil {
+		return m.sender
 	}
 	return nil
 }
@@ -220,7 +231,7 @@ func (r *Reconciler) failed(ctx context.Context, conn *v1alpha1.Connection, m *m
 
 // failedKey says that there is no key to use.
 func (r *Reconciler) failedKey(ctx context.Context, conn *v1alpha1.Connection, err error) error {
-	r.setOpener(conn.Name, nil)
+	r.setKeys(conn.Name, nil, nil)
 	words := fmt.Sprintf("Secret %s: %s.", v1alpha1.EncryptionSecret(conn.Name), err)
 	if apierrors.IsForbidden(err) {
 		words = fmt.Sprintf("The konnector may not write Secret %s. Connect this cluster again: kubectl gitbind connect.", v1alpha1.EncryptionSecret(conn.Name))
@@ -236,21 +247,25 @@ func transient(err error) error {
 	return err
 }
 
-// open lets what travels be opened with these keys.
+// open lets what travels be opened and sealed with these keys.
 func (r *Reconciler) open(conn *v1alpha1.Connection, k *keys, bridge *v1alpha1.EncryptionKeys) {
 	o := &encryption.Opener{Cluster: conn.Spec.ClusterID, Identities: k.identities}
+	s := &encryption.Sender{Cluster: conn.Spec.ClusterID, Signer: k.signer}
 	if bridge != nil {
-		o.Keys = slices.Clone(bridge.SigningKeys)
+		o.Keys, s.Recipients = slices.Clone(bridge.SigningKeys), slices.Clone(bridge.Recipients)
 	}
-	r.setOpener(conn.Name, o)
+	r.setKeys(conn.Name, o, s)
 }
 
-func (r *Reconciler) setOpener(connection string, o *encryption.Opener) {
+func (r *Reconciler) setKeys(connection string, o *encryption.Opener, s *encryption.Sender) {
 	m := r.of(connection)
 	r.mu.Lock()
-	same := o.Equal(m.opener)
-	if !same {
+	same := o.Equal(m.opener) && s.Equal(m.sender)
+	if !o.Equal(m.opener) {
 		m.opener = o
+	}
+	if !s.Equal(m.sender) {
+		m.sender = s
 	}
 	r.mu.Unlock()
 	if !same && r.Changed != nil {

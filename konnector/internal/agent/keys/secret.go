@@ -1,11 +1,9 @@
 package keys
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -16,14 +14,6 @@ import (
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/encryption"
 )
-
-// identityKey is where the Secret's data has the identities as age-keygen writes them,
-// newest first. The signing key lies beside them.
-const identityKey = "age.key"
-
-// kept is how many identities stay when another one is made: what was encrypted to the
-// one before must be read until the bridge has encrypted it anew.
-const kept = 2
 
 // errKey says that the Secret holds no keys that can be used.
 var errKey = errors.New("it cannot be used")
@@ -62,40 +52,27 @@ func (r *Reconciler) ensure(ctx context.Context, conn *v1alpha1.Connection) (*ke
 }
 
 func generate(at client.ObjectKey) (*corev1.Secret, error) {
-	identity, recipient, err := encryption.GenerateIdentity()
+	identities, err := encryption.RotateIdentities(nil)
 	if err != nil {
 		return nil, err
 	}
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: at.Name},
 		Data: map[string][]byte{
-			identityKey:                fileOf(identity, recipient),
+			encryption.IdentitiesEntry: identities,
 			encryption.SigningKeyEntry: encryption.GenerateSigningKey(),
 		},
 	}, nil
 }
 
-// fileOf is an identity as age-keygen writes it.
-func fileOf(identity, recipient string) []byte {
-	return fmt.Appendf(nil, "# public key: %s\n%s\n", recipient, identity)
-}
-
 // rotate puts another identity before those that are there.
 func (r *Reconciler) rotate(ctx context.Context, secret *corev1.Secret) error {
-	identity, recipient, err := encryption.GenerateIdentity()
+	identities, err := encryption.RotateIdentities(secret.Data[encryption.IdentitiesEntry])
 	if err != nil {
 		return err
 	}
 	s := secret.DeepCopy()
-	file := fileOf(identity, recipient)
-	left := kept - 1
-	for line := range strings.Lines(string(s.Data[identityKey])) {
-		if strings.HasPrefix(line, "AGE-SECRET-KEY-") && left > 0 {
-			file = append(append(file, bytes.TrimSpace([]byte(line))...), '\n')
-			left--
-		}
-	}
-	s.Data[identityKey] = file
+	s.Data[encryption.IdentitiesEntry] = identities
 	delete(s.Annotations, v1alpha1.RotateAnnotation)
 	if err := r.Client.Update(ctx, s); err != nil {
 		return err
@@ -107,8 +84,8 @@ func (r *Reconciler) rotate(ctx context.Context, secret *corev1.Secret) error {
 func read(secret *corev1.Secret) (*keys, error) {
 	k := &keys{version: secret.ResourceVersion}
 	var err error
-	if k.identities, err = encryption.ParseIdentities(secret.Data[identityKey]); err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", errKey, identityKey, err)
+	if k.identities, err = encryption.ParseIdentities(secret.Data[encryption.IdentitiesEntry]); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", errKey, encryption.IdentitiesEntry, err)
 	}
 	if k.signer, err = encryption.ParseSigningKey(secret.Data[encryption.SigningKeyEntry]); err != nil {
 		return nil, fmt.Errorf("%w: %s is no signing key, 32 bytes in base64", errKey, encryption.SigningKeyEntry)

@@ -226,6 +226,8 @@ func sortChanges(changes iter.Seq[store.Change], first bool) (byBinding map[stri
 		}
 		if key, err := contract.ParsePath(c.Path); err == nil {
 			of(key.Binding).Claims = append(of(key.Binding).Claims, key)
+		} else if key, ok := contract.ParseInputsPath(c.Path); ok {
+			of(key.Binding).Claims = append(of(key.Binding).Claims, key)
 		} else if key, err := contract.ParseSecretPath(c.Path); err == nil {
 			of(key.Binding).Secrets = append(of(key.Binding).Secrets, key)
 		} else if binding, ok := exportOf(c.Path); ok {

@@ -15,6 +15,19 @@ func (r *Repository) SetOpener(o *encryption.Opener) {
 // Opener is nil as long as there are no keys.
 func (r *Repository) Opener() *encryption.Opener { return r.opener.Load() }
 
+// SetSender says how what goes to the control plane is sealed from now on; nil for not at
+// all. Claims of which something goes are looked at again.
+func (r *Repository) SetSender(s *encryption.Sender) {
+	if s.Equal(r.sender.Load()) {
+		return
+	}
+	r.sender.Store(s)
+	r.tell.recovered()
+}
+
+// Sender is nil as long as there are no keys.
+func (r *Repository) Sender() *encryption.Sender { return r.sender.Load() }
+
 // UnknownSigner tells that a Secret is signed with a key that the opener does not know.
 func (r *Repository) UnknownSigner() {
 	if r.OnUnknownSigner != nil {

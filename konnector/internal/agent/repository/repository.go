@@ -82,6 +82,7 @@ type Repository struct {
 
 	status               *statusBranch
 	opener               atomic.Pointer[encryption.Opener]
+	sender               atomic.Pointer[encryption.Sender]
 	tell                 *subscribers
 	wakeMain, wakeStatus chan store.Hash
 	// statusTold is what was said of status last; it belongs to what follows it.

@@ -9,7 +9,8 @@ import (
 
 // Change is what happened to one binding.
 type Change struct {
-	// Claims are those whose file on main, or ClaimStatus on status, changed.
+	// Claims are those whose file on main, or that of their inputs, or ClaimStatus on
+	// status, changed.
 	Claims []contract.Key
 	// Secrets are those whose file on status changed.
 	Secrets []contract.SecretKey

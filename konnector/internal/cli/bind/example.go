@@ -1,6 +1,7 @@
 package bind
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,6 +12,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
 // printExample shows the smallest claim that the API's schema takes.
@@ -19,7 +22,33 @@ func (in Input) printExample(ctx context.Context, name string) error {
 	if err := in.Cluster.Get(ctx, client.ObjectKey{Name: name}, &crd); err != nil {
 		return fmt.Errorf("read the API %s: %w", name, err)
 	}
-	return writeExample(in.Terminal.Out, &crd, in.Cluster.Namespace)
+	if err := writeExample(in.Terminal.Out, &crd, in.Cluster.Namespace); err != nil {
+		return err
+	}
+	var b v1alpha1.APIServiceBinding
+	if err := in.Cluster.Get(ctx, client.ObjectKey{Name: name}, &b); err != nil {
+		return fmt.Errorf("read binding %s: %w", name, err)
+	}
+	return writeInputs(in.Terminal.Out, b.Status.Inputs, in.Cluster.Namespace)
+}
+
+// writeInputs says what goes to the control plane with claims, and who lets it: the konnector
+// may read nothing of it by itself.
+func writeInputs(w io.Writer, inputs []v1alpha1.PermissionClaim, namespace string) error {
+	if len(inputs) == 0 {
+		return nil
+	}
+	var all []string
+	for _, c := range inputs {
+		how := "by labels"
+		if of := cmp.Or(c.Name, c.Field); of != "" {
+			how = of
+		}
+		all = append(all, fmt.Sprintf("%ss (%s)", c.Resource.Kind(), how))
+	}
+	_, err := fmt.Fprintf(w, "\nWith a claim go to the control plane, encrypted, of its namespace: %s. The konnector may not read them until who administers the namespace lets it read all Secrets and ConfigMaps there:\n\nkubectl create rolebinding %[2]s -n %[3]s --clusterrole=%[2]s --serviceaccount=%[4]s:konnector\n",
+		strings.Join(all, ", "), v1alpha1.KonnectorInputs, namespace, v1alpha1.SystemNamespace)
+	return err
 }
 
 func writeExample(w io.Writer, crd *apiextensionsv1.CustomResourceDefinition, namespace string) error {

@@ -76,6 +76,8 @@ func definition(binding, connection string, export []byte) (*apiextensionsv1.Cus
 type terms struct {
 	// MetadataKeys are the labels and annotations that travel beside the usual.
 	MetadataKeys contract.Keys `json:"metadataKeys"`
+	// Inputs are what goes to the control plane with claims.
+	Inputs []v1alpha1.PermissionClaim `json:"inputs"`
 	// Changes says how changes that are made here come to main; "" is directly.
 	Changes v1alpha1.Changes `json:"changes"`
 	// Policies are those of the offer: see package bound.
@@ -101,6 +103,9 @@ func readTerms(export []byte) (terms, error) {
 	case "", v1alpha1.ChangesDirect, v1alpha1.ChangesPullRequest:
 	default:
 		return terms{}, fmt.Errorf("its changes are %.100q: this konnector knows Direct and PullRequest, and may be too old", t.Changes)
+	}
+	if err := v1alpha1.ValidateInputs(t.Inputs); err != nil {
+		return terms{}, fmt.Errorf("its inputs are refused: %w", err)
 	}
 	if t.Offer.Validate() != nil {
 		t.Offer = nil

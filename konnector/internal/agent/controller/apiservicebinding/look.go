@@ -61,7 +61,7 @@ type look struct {
 
 // lookAt gathers facts and decides.
 func (r *Reconciler) lookAt(ctx context.Context, b *v1alpha1.APIServiceBinding) (*look, error) {
-	l := &look{binding: b, terms: terms{MetadataKeys: b.Status.MetadataKeys, Changes: b.Status.Changes, Offer: b.Status.Offer}}
+	l := &look{binding: b, terms: terms{MetadataKeys: b.Status.MetadataKeys, Inputs: b.Status.Inputs, Changes: b.Status.Changes, Offer: b.Status.Offer}}
 	l.facts = request.Facts{
 		Live:        &contract.Request{Binding: b.Name, Template: b.Spec.Template, DeletionPolicy: policy(b)},
 		Finalizer:   controllerutil.ContainsFinalizer(b, v1alpha1.BindingFinalizer),

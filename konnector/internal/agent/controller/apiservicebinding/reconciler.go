@@ -146,7 +146,7 @@ func (r *Reconciler) bind(ctx context.Context, l *look) (api claim.API, missing 
 	if err := r.installPolicies(ctx, l); err != nil {
 		return api, nil, err
 	}
-	api = api.WithKeys(l.terms.MetadataKeys)
+	api = api.WithKeys(l.terms.MetadataKeys).WithInputs(l.terms.Inputs)
 	api.Held, api.Writer, api.OnRejection = b.Status.Held, b.Spec.Writer, b.Spec.OnRejection
 	api.Review = l.terms.Changes == v1alpha1.ChangesPullRequest || b.Spec.Changes == v1alpha1.ChangesPullRequest
 	missing, err = r.start(ctx, api)
@@ -207,6 +207,7 @@ func (r *Reconciler) report(ctx context.Context, l *look, api claim.API, missing
 	}
 	want := b.DeepCopy()
 	want.Status.MetadataKeys, want.Status.Changes, want.Status.Offer = l.terms.MetadataKeys, l.terms.Changes, l.terms.Offer
+	want.Status.Inputs = l.terms.Inputs
 	if api.Kind.Kind != "" && r.Claims.Running(api) {
 		// Only what was kept in step has a kind: see list.
 		want.Status.Kind = api.Kind.Kind

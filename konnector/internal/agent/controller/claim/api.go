@@ -38,6 +38,9 @@ type API struct {
 	Review      bool
 	OnRejection v1alpha1.OnRejection
 
+	// Inputs are what goes to the control plane with claims.
+	Inputs []v1alpha1.PermissionClaim
+
 	// revision tells one state of the definition from another.
 	revision string
 	// since is when that state was seen first.
@@ -83,6 +86,15 @@ func NewAPI(crd *apiextensionsv1.CustomResourceDefinition, repo *repository.Repo
 func (a API) WithKeys(keys contract.Keys) API {
 	a.schema = a.schema.WithKeys(keys)
 	a.revision += " " + strings.Join(keys, " ")
+	return a
+}
+
+// WithInputs is the API with whose claims these objects go to the control plane.
+func (a API) WithInputs(in []v1alpha1.PermissionClaim) API {
+	a.Inputs = in
+	if len(in) > 0 {
+		a.revision += fmt.Sprint(" ", in)
+	}
 	return a
 }
 

@@ -140,7 +140,7 @@ func isBad(kind, status string) bool {
 	switch kind {
 	case conditionHeld, conditionConflict:
 		return status == "True"
-	case conditionCommitted, conditionApplied, conditionSecrets:
+	case conditionCommitted, conditionApplied, conditionSecrets, conditionInputs:
 		return status == "False"
 	}
 	return false

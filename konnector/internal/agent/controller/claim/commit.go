@@ -14,6 +14,7 @@ import (
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/objectwatch"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/konnector/internal/base"
 )
@@ -43,12 +44,29 @@ func (r *reconciler) commit(ctx context.Context, l *look) (*unstructured.Unstruc
 		verb = "create"
 	}
 	b.Blob, b.LeftOut = blobOf(data), nil
+	// What it refers to comes with it. What keeps that from being read does not keep the
+	// claim, and is told when its status is.
+	sender := r.api().Repository.Sender()
+	sent, err := r.inputsOf(ctx, l, string(u.GetUID()))
+	if errors.Is(err, objectwatch.ErrNotKnown) {
+		return nil, err
+	}
 	s, err := r.push(ctx, l, change{
 		verb: verb, users: users, blob: b.Blob,
-		apply: func(t *store.Tree) error { return t.Write(l.key.Path(), data) },
+		apply: func(t *store.Tree) error {
+			if sent.File != nil {
+				if err := writeInputs(l, t, sent.File); err != nil {
+					return err
+				}
+			}
+			return t.Write(l.key.Path(), data)
+		},
 	})
 	if err != nil {
 		return nil, err
+	}
+	if sent.File != nil {
+		r.inputs.Pushed(l.key, sent, store.Hash(blobOf(sent.File)), sender)
 	}
 	b.Commit, b.Committed = string(s.Head()), true
 	return r.recordPushed(ctx, l, u, b, users)
@@ -70,7 +88,9 @@ func (r *reconciler) encode(l *look, version *contract.Claim) ([]byte, error) {
 func (r *reconciler) removeFile(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
 	c := change{
 		verb: "delete", approved: l.decision.Chosen != "" || l.facts.Removal.Approved,
-		apply: func(t *store.Tree) error { return t.Remove(l.key.Path()) },
+		apply: func(t *store.Tree) error {
+			return errors.Join(t.Remove(l.key.Path()), removeInputs(l.key, t))
+		},
 	}
 	if err := r.removing(ctx, l); err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	metadataclient "k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
@@ -25,6 +26,7 @@ import (
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/informers"
 	"gitbind.dev/konnector/internal/agent/budget"
+	"gitbind.dev/konnector/internal/agent/inputs"
 	"gitbind.dev/konnector/internal/agent/metrics"
 	"gitbind.dev/konnector/internal/agent/repository"
 )
@@ -144,11 +146,12 @@ func (c *Controllers) start(ctx context.Context, api API) error {
 		reconciler: &reconciler{
 			claims: cachedClaims{informer.GetStore(), informer.HasSyncedChecker().Done(), run.Done()},
 			cached: c.Cached, live: c.Live, client: newNotingClient(c.Client, own), written: own, reports: turns{most: maxReports}, recorder: c.Recorder,
-			numbers:  c.Metrics.Of(api.Repository.ClusterID, api.Binding),
-			held:     newHeldFiles(api.Held, func() { c.OnChange(api.Binding) }),
-			rejected: workqueue.NewTypedItemExponentialFailureRateLimiter[contract.Key](rejectedWait, mostRejectedWait),
-			writes:   budget.Budget{Most: maxWrites, Every: writeEvery},
-			statuses: budget.Budget{Most: maxStatuses, Every: statusEvery},
+			numbers:     c.Metrics.Of(api.Repository.ClusterID, api.Binding),
+			held:        newHeldFiles(api.Held, func() { c.OnChange(api.Binding) }),
+			rejected:    workqueue.NewTypedItemExponentialFailureRateLimiter[contract.Key](rejectedWait, mostRejectedWait),
+			writes:      budget.Budget{Most: maxWrites, Every: writeEvery},
+			inputWrites: budget.Budget{Most: maxWrites, Every: writeEvery},
+			statuses:    budget.Budget{Most: maxStatuses, Every: statusEvery},
 		},
 		cancel: cancel, done: make(chan struct{}),
 	}
@@ -156,6 +159,12 @@ func (c *Controllers) start(ctx context.Context, api API) error {
 	if api.redefined {
 		r.reconciler.begin.delay()
 	}
+	objects, err := metadataclient.NewForConfig(c.Config)
+	if err != nil {
+		cancel()
+		return fmt.Errorf("prepare to watch what claims refer to: %w", err)
+	}
+	r.reconciler.inputs = inputs.New(run, objects, c.Live, r.again)
 	r.reconciler.current.Store(&api)
 	kept, err := c.controller(r, informer)
 	if err != nil {
@@ -257,6 +266,12 @@ func (r *running) followGit(ctx context.Context, q workqueue.TypedRateLimitingIn
 		for _, key := range r.reconciler.reviews.of(c.Proposed) {
 			q.Add(request(key))
 		}
+		if c.Recovered {
+			// The keys may be others.
+			for _, key := range r.reconciler.inputs.Stale(r.reconciler.api().Repository.Sender()) {
+				q.Add(request(key))
+			}
+		}
 		if c.Observed || c.Recovered {
 			for _, key := range r.reconciler.pending.take() {
 				q.Add(request(key))
@@ -266,6 +281,16 @@ func (r *running) followGit(ctx context.Context, q workqueue.TypedRateLimitingIn
 	context.AfterFunc(ctx, cancel)
 	r.enqueueAll(ctx)
 	return nil
+}
+
+// again has the claim of a file looked at again.
+func (r *running) again(path string) {
+	r.mu.Lock()
+	q := r.queue
+	r.mu.Unlock()
+	if key, err := contract.ParsePath(path); err == nil && q != nil {
+		q.Add(request(key))
+	}
 }
 
 // enqueueAll looks at all files again, when there is nothing better to do.

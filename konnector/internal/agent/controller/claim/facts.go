@@ -55,6 +55,8 @@ type look struct {
 	secrets    secretsSaid
 	secretsDue time.Time
 	unopened   bool
+	// inputs is what there is to say of what the claim refers to.
+	inputs sentInputs
 }
 
 // input is what to look at: what the cache has, to find out whether there is

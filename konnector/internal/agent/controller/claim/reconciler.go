@@ -16,9 +16,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/objectwatch"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/konnector/internal/agent/budget"
 	"gitbind.dev/konnector/internal/agent/decision"
+	"gitbind.dev/konnector/internal/agent/inputs"
 	"gitbind.dev/konnector/internal/agent/metrics"
 	"gitbind.dev/konnector/internal/agent/repository"
 )
@@ -44,8 +46,8 @@ const (
 	// writeEvery how long until one more may: people and what they run stay far below,
 	// and who answers each write of the konnector with another one does not.
 	maxWrites, writeEvery = 50, 6 * time.Second
-	// maxStatuses and statusEvery are the same for its status, which is not held but
-	// waits: a provider may have more to say.
+	// They bound the commits of what it refers to, too, which are not held but wait: so do
+	// maxStatuses and statusEvery for its status, as a provider may have more to say.
 	maxStatuses, statusEvery = 100, 2 * time.Second
 )
 
@@ -72,14 +74,15 @@ type reconciler struct {
 	waiting waits
 	held    *heldFiles
 	secrets secrets
+	inputs  *inputs.Maker
 	work    gate
 	begin   begin
 	// rejected says when a push that was refused is tried again.
 	rejected workqueue.TypedRateLimiter[contract.Key]
 	reviews  reviews
 	taken    taken
-	// writes and statuses bound what is done for one claim.
-	writes, statuses budget.Budget
+	// writes, inputWrites and statuses bound what is done for one claim.
+	writes, inputWrites, statuses budget.Budget
 	// numbers may be nil.
 	numbers *metrics.KonnectorBinding
 }
@@ -197,6 +200,9 @@ func (r *reconciler) bringInStep(ctx context.Context, key contract.Key, object *
 			}
 		case errors.As(err, &refusal):
 			object = l.object
+		case errors.Is(err, objectwatch.ErrNotKnown):
+			// It is called when it is known.
+			return ctrl.Result{RequeueAfter: jitter(unsentWait)}, nil
 		case errors.Is(err, errUnserved):
 			return ctrl.Result{RequeueAfter: jitter(unservedWait)}, nil
 		default:
@@ -228,6 +234,9 @@ func (r *reconciler) settle(ctx context.Context, l *look, s settling) (ctrl.Resu
 	if l.agreed != nil && l.view.StatusReplaced != "" {
 		// What the control plane said last is kept, and only the object has it.
 		return ctrl.Result{}, errIncomplete
+	}
+	if result, done, err := r.settledInputs(ctx, l, s.now); done || err != nil {
+		return result, err
 	}
 	undelivered := r.deliver(ctx, l)
 	if undelivered != nil && !s.now {
@@ -358,8 +367,12 @@ func (r *reconciler) finished(l *look, refusal *refusedError) ctrl.Result {
 	if l.facts.Verdict != nil {
 		return ctrl.Result{RequeueAfter: jitter(reviewPoll)}
 	}
-	if !l.secretsDue.IsZero() {
-		return ctrl.Result{RequeueAfter: max(time.Until(l.secretsDue), time.Millisecond)}
+	due := l.secretsDue
+	if due.IsZero() || !l.inputs.due.IsZero() && l.inputs.due.Before(due) {
+		due = l.inputs.due
+	}
+	if !due.IsZero() {
+		return ctrl.Result{RequeueAfter: max(time.Until(due), time.Millisecond)}
 	}
 	return ctrl.Result{}
 }

@@ -26,7 +26,7 @@ const (
 	secretsInterval = 10 * time.Minute
 	// secretsRetryInterval is how often a delivery is tried again that failed.
 	secretsRetryInterval = 30 * time.Second
-	// maxTroubles is how many of a claim's Secrets are told of at once.
+	// maxTroubles is how many troubles of a claim are told of at once.
 	maxTroubles = 3
 )
 
@@ -73,15 +73,21 @@ func secretsIn(u *unstructured.Unstructured) (s secretsSaid) {
 		s.delivered = append(s.delivered, deliveredSecret{name, since})
 	}
 	s.sequence, _, _ = unstructured.NestedInt64(u.Object, "status", "gitbind", "secretsSequence")
-	list, _, _ = unstructured.NestedSlice(u.Object, "status", "gitbind", "conditions")
+	s.condition = conditionIn(u, conditionSecrets)
+	return s
+}
+
+// conditionIn is one of ours that an object's status has, nil for none.
+func conditionIn(u *unstructured.Unstructured, kind string) *condition {
+	list, _, _ := unstructured.NestedSlice(u.Object, "status", "gitbind", "conditions")
 	for _, e := range list {
 		c := objectOf(e)
 		text := func(field string) string { s, _ := c[field].(string); return s }
-		if c["type"] == conditionSecrets {
-			s.condition = &condition{conditionSecrets, text("status"), text("reason"), text("message")}
+		if c["type"] == kind {
+			return &condition{kind, text("status"), text("reason"), text("message")}
 		}
 	}
-	return s
+	return nil
 }
 
 // saidBefore is what was said of the claim's Secrets last. It is errIncomplete where
@@ -339,17 +345,31 @@ func (s *secretsSaid) sum(troubles []*delivery.Trouble) {
 		}
 		return
 	}
-	slices.SortFunc(troubles, func(a, b *delivery.Trouble) int {
-		return cmp.Or(strings.Compare(a.Reason, b.Reason), strings.Compare(a.Message, b.Message))
+	all := make([]trouble, len(troubles))
+	for i, t := range troubles {
+		all[i] = trouble{t.Reason, t.Message}
+	}
+	reason, message := sumTroubles(all)
+	s.condition = &condition{conditionSecrets, "False", reason, message}
+}
+
+// trouble is a part of a condition.
+type trouble struct{ reason, message string }
+
+// sumTroubles is a condition's reason and message for several troubles, of which there is
+// at least one.
+func sumTroubles(all []trouble) (reason, message string) {
+	slices.SortFunc(all, func(a, b trouble) int {
+		return cmp.Or(strings.Compare(a.reason, b.reason), strings.Compare(a.message, b.message))
 	})
 	var words []string
-	for _, t := range troubles[:min(len(troubles), maxTroubles)] {
-		words = append(words, t.Message)
+	for _, t := range all[:min(len(all), maxTroubles)] {
+		words = append(words, t.message)
 	}
-	if more := len(troubles) - len(words); more > 0 {
+	if more := len(all) - len(words); more > 0 {
 		words = append(words, fmt.Sprintf("And %d more.", more))
 	}
-	s.condition = &condition{conditionSecrets, "False", troubles[0].Reason, strings.Join(words, " ")}
+	return all[0].reason, strings.Join(words, " ")
 }
 
 func shortened(names []string) string {

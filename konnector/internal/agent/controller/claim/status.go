@@ -26,6 +26,7 @@ const (
 	conditionHeld      = "Held"
 	conditionConflict  = "Conflict"
 	conditionSecrets   = "Secrets"
+	conditionInputs    = "Inputs"
 	// conditionReview is there where changes are reviewed, or one was proposed.
 	conditionReview = "AwaitingReview"
 )
@@ -130,7 +131,7 @@ func (r *reconciler) status(l *look, trouble error) map[string]any {
 	ready := ready(out, l.answer.ReadyType())
 	ours := map[string]any{
 		"uid":     string(l.object.GetUID()),
-		"message": summary(held, committed, conflict, applied, l.secrets.condition, ready),
+		"message": summary(held, committed, conflict, applied, l.inputs.condition, l.secrets.condition, ready),
 	}
 	if h := toDecide(l); h != nil {
 		ours["hold"] = h
@@ -148,8 +149,10 @@ func (r *reconciler) status(l *look, trouble error) map[string]any {
 	if c := review(l); c != nil {
 		conditions = append(conditions, c.object(l.object.GetGeneration()))
 	}
-	if c := l.secrets.condition; c != nil {
-		conditions = append(conditions, c.object(l.object.GetGeneration()))
+	for _, c := range []*condition{l.inputs.condition, l.secrets.condition} {
+		if c != nil {
+			conditions = append(conditions, c.object(l.object.GetGeneration()))
+		}
 	}
 	ours["conditions"] = conditions
 	if len(l.secrets.delivered) > 0 {
@@ -163,7 +166,7 @@ func (r *reconciler) status(l *look, trouble error) map[string]any {
 }
 
 // summary is the one line that people see first.
-func summary(held, committed, conflict, applied condition, secrets *condition, ready condition) string {
+func summary(held, committed, conflict, applied condition, inputs, secrets *condition, ready condition) string {
 	switch {
 	case held.status == "True":
 		return held.message
@@ -173,6 +176,8 @@ func summary(held, committed, conflict, applied condition, secrets *condition, r
 		return conflict.message
 	case applied.status != "True":
 		return applied.message
+	case inputs != nil && inputs.status != "True":
+		return inputs.message
 	case secrets != nil && secrets.status != "True":
 		return secrets.message
 	case ready.status != "True":
@@ -270,8 +275,10 @@ func ready(status map[string]any, named string) condition {
 // tell makes an Event of what a person should know, when it is new.
 func (r *reconciler) tell(l *look, trouble error) {
 	all := []condition{held(l), conflict(l), committed(l, trouble), applied(l)}
-	if l.secrets.condition != nil {
-		all = append(all, *l.secrets.condition)
+	for _, c := range []*condition{l.inputs.condition, l.secrets.condition} {
+		if c != nil {
+			all = append(all, *c)
+		}
 	}
 	for _, c := range all {
 		bad := c.status == "False" && c.reason != "Held" && c.reason != "AwaitingReview" && c.reason != string(contract.Deleting)

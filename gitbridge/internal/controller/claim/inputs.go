@@ -1,0 +1,112 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/internal/inputs"
+)
+
+func (c *Controller) beginInputs() {
+	o := c.Inputs
+	o.Cluster, o.Now, o.Answered = c.Session.Cluster, c.Now, c.allInputs
+	o.Rights, o.NoRight = c.namespaces.letWriteInputs, c.namespaces.mayNotWriteInputs
+	c.inputs = inputs.New(o)
+}
+
+// allInputs are those of all claims, as far as status says.
+func (c *Controller) allInputs() iter.Seq2[contract.Key, *contract.Inputs] {
+	return func(yield func(contract.Key, *contract.Inputs) bool) {
+		for e := range c.Session.Status.Snapshot().List(contract.Root) {
+			key, err := contract.ParsePath(e.Path)
+			if err != nil {
+				continue
+			}
+			answer, err := c.Session.Answers.Of(e.Path)
+			if err == nil && answer != nil && answer.Inputs != nil && !yield(key, answer.Inputs) {
+				return
+			}
+		}
+	}
+}
+
+// broughtInputs is what bringing a claim's inputs came to.
+type broughtInputs struct {
+	inputs.Outcome
+	err error
+}
+
+// bringInputs brings what the app cluster sends with a claim, once in a step. What is in
+// the way does not keep the claim from being applied.
+func (c *Controller) bringInputs(ctx context.Context, s *step) *broughtInputs {
+	if s.inputs != nil {
+		return s.inputs
+	}
+	s.inputs = &broughtInputs{}
+	if s.Present != nil {
+		s.inputs.Inputs = s.Present.Inputs
+	}
+	present := s.inputs.Inputs
+	if s.api.Unusable != nil {
+		// What the template takes is not known.
+		return s.inputs
+	}
+	offered := v1alpha1.DirectionUp.Of(s.api.Secrets)
+	if len(offered) == 0 {
+		s.inputs.Inputs, s.inputs.err = c.inputs.Release(ctx, s.Key, present)
+		return s.inputs
+	}
+	file, exists := s.view.Main.Entry(s.Key.InputsPath())
+	entry, _ := s.view.Main.Entry(s.Path)
+	if !exists {
+		return s.inputs
+	}
+	s.inputs.Outcome, s.inputs.err = c.inputs.Bring(ctx, inputs.Claim{
+		Key: s.Key, UID: s.ClaimUID(), Offered: offered, Present: present, Version: fmt.Sprint(entry.Hash, " ", file.Hash),
+		Read: func() ([]byte, error) {
+			f, err := read(s.view.Main, file)
+			return f.Data, err
+		},
+		Says: func() (*contract.Claim, error) {
+			f, err := read(s.view.Main, entry)
+			if err != nil {
+				return nil, err
+			}
+			return contract.Decode(f, s.api.Kind.Kind)
+		},
+	})
+	return s.inputs
+}
+
+// addInputs says in an answer what the control plane has of a claim's inputs, once it has
+// that. As long as a claim is not applied as its file says, what is there stays, and goes
+// when the claim is gone.
+func (c *Controller) addInputs(ctx context.Context, s *step, answer *contract.Status) error {
+	if !s.IsClaim {
+		return nil
+	}
+	var b broughtInputs
+	if s.Present != nil {
+		b.Inputs = s.Present.Inputs
+	}
+	switch {
+	case answer == nil, answer.Result == contract.Gone:
+		b.Inputs, b.err = c.inputs.Release(ctx, s.Key, b.Inputs)
+	case s.inputs != nil, answer.Result == contract.Applied && !s.Held && s.found != nil:
+		b = *c.bringInputs(ctx, s)
+	}
+	if answer != nil {
+		answer.Inputs = b.Inputs
+	}
+	if b.Later > 0 {
+		c.queue.AddAfter(Request{Path: s.Path}, b.Later)
+	}
+	if b.err != nil {
+		return errors.Join(fmt.Errorf("bring the inputs of %s", s.Key), b.err)
+	}
+	return nil
+}

@@ -136,7 +136,7 @@ func TestRefusedReadsBackOff(t *testing.T) {
 	}
 	w.namespaces["team-a"].until = time.Time{}
 	gone := apierrors.NewNotFound(secrets.GroupResource(), "a")
-	if err := w.Read("team-a", gone); err != gone {
+	if err := w.Read("team-a", gone); !errors.Is(err, gone) {
 		t.Errorf("error is %v", err)
 	}
 	_ = w.Read("team-a", nil)

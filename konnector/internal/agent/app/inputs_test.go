@@ -185,7 +185,7 @@ func TestA11_WhatAClaimRefersToGoesUp(t *testing.T) {
 		s.fileGone("orders")
 		s.eventually("the inputs are gone", func() error {
 			if _, _, err := s.sent("orders"); !errors.Is(err, store.ErrNotExist) {
-				return fmt.Errorf("they are not: %v", err)
+				return fmt.Errorf("they are not: %w", err)
 			}
 			return nil
 		})

@@ -31,7 +31,15 @@ type tokens struct {
 	// expires is when what is issued expires; renewed a while before.
 	expires time.Time
 	issued  int
+	// trouble is what is wrong with the repository.
+	trouble error
 }
+
+func (t *tokens) Exists(context.Context, string) (bool, error) { return true, nil }
+
+func (t *tokens) Create(context.Context, string) error { return t.trouble }
+
+func (t *tokens) URL(id string) string { return "https://git.example.com/" + id }
 
 func (t *tokens) Issue(_ context.Context, _, agent, name string) (githost.Credential, error) {
 	if t.of[agent] == nil {
@@ -196,6 +204,93 @@ func TestWhatTheHostEndsByItselfIsRenewedInTime(t *testing.T) {
 	now, host.expires = now.Add(40*time.Minute), time.Time{}
 	if third := bridge(3, bridgeLook); !third.GitExpires.IsZero() {
 		t.Errorf("it expires %s", third.GitExpires)
+	}
+}
+
+// world is a control plane with one ClusterBinding, a Git host of its own whose tokens live for
+// an hour, and a clock.
+type world struct {
+	*Reconciler
+	t    *testing.T
+	api  client.Client
+	host *tokens
+	now  time.Time
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := &world{t: t, now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
+	w.api = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.ClusterBinding{}).WithObjects(cluster()).Build()
+	w.host = &tokens{of: map[string]map[string]string{}, expires: w.now.Add(time.Hour)}
+	w.Reconciler = &Reconciler{Client: w.api, Live: w.api, Host: w.host, Accounts: w.host, Now: func() time.Time { return w.now }}
+	return w
+}
+
+// run reconciles once, and gives when it is done again and the condition Ready.
+func (w *world) run() (again time.Duration, ready metav1.Condition) {
+	w.t.Helper()
+	result, err := w.Reconcile(w.t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "k3x9d2abqw"}})
+	if err != nil {
+		w.t.Logf("reconcile: %v", err)
+	}
+	var cb v1alpha1.ClusterBinding
+	if err := w.api.Get(w.t.Context(), client.ObjectKey{Name: "k3x9d2abqw"}, &cb); err != nil {
+		w.t.Fatal(err)
+	}
+	for _, c := range cb.Status.Conditions {
+		if c.Type == v1alpha1.ConditionReady {
+			ready = c
+		}
+	}
+	return result.RequeueAfter, ready
+}
+
+func TestWhatIsWrongWithARepositoryHoldsUpNoCredential(t *testing.T) {
+	for name, c := range map[string]struct {
+		trouble error
+		reason  string
+	}{
+		"archived":     {githost.ErrArchived, "RepositoryArchived"},
+		"renamed":      {githost.ErrRenamed, "RepositoryRenamed"},
+		"its webhook":  {githost.ErrWebhook, "GitHostRefusesWebhook"},
+		"its rules":    {githost.ErrCredential, "GitHostRefuses"},
+		"what it is":   {errors.New("internal error"), "Failed"},
+		"a rate limit": {&githost.RateLimitError{Until: time.Date(2026, 11, 21, 14, 0, 0, 0, time.UTC)}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			if again, ready := w.run(); again != 40*time.Minute || ready.Reason != "Ready" {
+				t.Fatalf("again in %s: %+v", again, ready)
+			}
+			_, _ = w.host.Issue(t.Context(), "", "konnector", "revoked")
+			w.host.issued, w.host.trouble = 0, c.trouble
+			again, ready := w.run()
+			if len(w.host.names("konnector")) != 0 {
+				t.Error("what was revoked opens the repository")
+			}
+			if c.reason != "" && ready.Reason != c.reason {
+				t.Errorf("it says %+v", ready)
+			}
+			if again > 40*time.Minute {
+				t.Errorf("it looks again in %s, after the bridge's credential is to be renewed", again)
+			}
+			w.now = w.now.Add(40 * time.Minute)
+			if w.run(); w.host.issued != 1 {
+				t.Errorf("%d were issued", w.host.issued)
+			}
+		})
+	}
+	// One that was never there gets none.
+	w := newWorld(t)
+	w.host.trouble = githost.ErrCredential
+	if w.run(); w.host.issued != 0 {
+		t.Errorf("%d were issued", w.host.issued)
 	}
 }
 

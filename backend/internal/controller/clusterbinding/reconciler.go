@@ -60,9 +60,6 @@ func (r *Reconciler) steps() []step {
 		{"tenant namespace", r.namespace},
 		{"ServiceAccount", r.apply(func(cb *v1alpha1.ClusterBinding) runtime.ApplyConfiguration { return serviceAccount(cb) })},
 		{"bridge's role binding", r.apply(func(cb *v1alpha1.ClusterBinding) runtime.ApplyConfiguration { return impersonationBinding(cb) })},
-		{"repository", r.repository},
-		{"bridge's credential", r.bridgeCredential},
-		{"credentials that ended", r.endCredentials},
 	}
 }
 
@@ -80,15 +77,26 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if cb.DeletionTimestamp != nil {
 		return ctrl.Result{}, nil // the garbage collector removes what it owns
 	}
-	err := r.make(ctx, &cb)
-	if reportErr := r.report(ctx, &cb, err); reportErr != nil {
+	// What was revoked ends, whatever else is wrong.
+	ended := named("credentials that ended", r.endCredentials(ctx, &cb))
+	made := r.make(ctx, &cb)
+	err, said := errors.Join(made, ended), made
+	if said == nil {
+		said = ended
+	}
+	if reportErr := r.report(ctx, &cb, said); reportErr != nil {
 		return ctrl.Result{}, errors.Join(err, reportErr)
 	}
-	if err != nil {
-		return r.later(err)
+	again, lookErr := r.lookAgain(ctx, &cb)
+	if err == nil {
+		return ctrl.Result{RequeueAfter: again}, lookErr
 	}
-	again, err := r.lookAgain(ctx, &cb)
-	return ctrl.Result{RequeueAfter: again}, err
+	result, err := r.later(err)
+	if lookErr == nil && result.RequeueAfter > again {
+		// The bridge's credential does not wait for what the host is asked for otherwise.
+		result.RequeueAfter = again
+	}
+	return result, err
 }
 
 // later says when to try again what failed.
@@ -114,10 +122,23 @@ func (r *Reconciler) make(ctx context.Context, cb *v1alpha1.ClusterBinding) erro
 	}
 	for _, s := range r.steps() {
 		if err := s.do(ctx, cb); err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
+			return named(s.name, err)
 		}
 	}
-	return nil
+	err := named("repository", r.repository(ctx, cb))
+	if cb.Status.Repository == nil && err != nil {
+		return err
+	}
+	// What is wrong with one that exists, such as its webhook, leaves the bridge its credential.
+	return errors.Join(err, named("bridge's credential", r.bridgeCredential(ctx, cb)))
+}
+
+// named says which step an error is of.
+func named(step string, err error) error {
+	if err != nil {
+		err = fmt.Errorf("%s: %w", step, err)
+	}
+	return err
 }
 
 // apply is the step that applies one object.

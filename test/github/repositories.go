@@ -282,3 +282,25 @@ func forbids(rules []string, from, to string) (refused, forward bool) {
 	}
 	return refused, forward
 }
+
+// Mergeable tells whether the rulesets let a pull request to main be merged: one that author
+// opened, to whose branch pushed pushed last, and that was approved by approved afterwards; ""
+// for nobody.
+func (g *GitHub) Mergeable(repository, author, pushed, approved string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, set := range g.repositories[repository].rulesets {
+		for _, rule := range set.Rules {
+			if rule.Type != "pull_request" {
+				continue
+			}
+			needed, _ := rule.Parameters["required_approving_review_count"].(float64)
+			last, _ := rule.Parameters["require_last_push_approval"].(bool)
+			counts := approved != "" && approved != author
+			if (needed > 0 || last) && !counts || needed > 1 || last && approved == pushed {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -163,6 +163,29 @@ func TestTheFirstBranchIsMain(t *testing.T) {
 	}
 }
 
+// TestNobodyMergesWhatTheyPushedLast has pull requests that the backend opened, to whose branch a
+// person has pushed.
+func TestNobodyMergesWhatTheyPushedLast(t *testing.T) {
+	t.Parallel()
+	h, g, _ := later(t)
+	if err := h.Create(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		what, pushed, approved string
+		merged                 bool
+	}{
+		{"by nobody", "gitbind-konnector[bot]", "", false},
+		{"by another", "gitbind-konnector[bot]", g.Person, true},
+		{"by who pushed last", g.Person, g.Person, false},
+		{"of what somebody pushed, by another", g.Person, "grace", true},
+	} {
+		if got := g.Mergeable(id, "gitbind[bot]", c.pushed, c.approved); got != c.merged {
+			t.Errorf("approved %s: merged %t, want %t", c.what, got, c.merged)
+		}
+	}
+}
+
 func TestKeysAreReadEachTimeAndAreSaidToBeNone(t *testing.T) {
 	t.Parallel()
 	h, g, _ := later(t)

@@ -174,6 +174,24 @@ func (g *GitHub) SetFirstBranch(name string) {
 	g.firstBranch = name
 }
 
+// SetDefaultBranch has a person make a branch where main is, and the default one of a repository.
+func (g *GitHub) SetDefaultBranch(repository, branch string) {
+	g.t.Helper()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := g.run(repository, "branch", branch, "main"); err != nil {
+		g.t.Fatal(err)
+	}
+	g.repositories[repository].first = branch
+}
+
+// DefaultBranch is that of a repository.
+func (g *GitHub) DefaultBranch(repository string) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.repositories[repository].first
+}
+
 // Pass has time pass on the host.
 func (g *GitHub) Pass(d time.Duration) {
 	g.mu.Lock()

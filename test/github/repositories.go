@@ -61,6 +61,7 @@ func (g *GitHub) api() http.Handler {
 		"PATCH " + repo:                                          g.of("administration", "write", changeRepository),
 		"DELETE " + repo:                                         g.of("administration", "write", deleteRepository),
 		"POST " + repo + "/branches/{branch}/rename":             g.of("administration", "write", renameBranch),
+		"GET " + repo + "/git/ref/{ref...}":                      g.of("contents", "read", getRef),
 		"GET " + repo + "/rulesets":                              g.of("metadata", "read", func(c call) (int, any) { return http.StatusOK, paged(c.Request, c.repo.rulesets) }),
 		"POST " + repo + "/rulesets":                             g.of("administration", "write", createRuleset),
 		"DELETE " + repo + "/rulesets/{id}":                      g.of("administration", "write", deleteRuleset),
@@ -169,6 +170,15 @@ func renameBranch(c call) (int, any) {
 		c.repo.first = in.NewName
 	}
 	return http.StatusCreated, map[string]any{"name": in.NewName}
+}
+
+func getRef(c call) (int, any) {
+	ref := "refs/" + c.PathValue("ref")
+	head := c.g.output(c.repo.name, "rev-parse", "-q", "--verify", ref)
+	if head == "" {
+		return http.StatusNotFound, "Not Found"
+	}
+	return http.StatusOK, map[string]any{"ref": ref, "object": map[string]any{"type": "commit", "sha": head}}
 }
 
 func createRuleset(c call) (int, any) {

@@ -226,7 +226,8 @@ func (h *Host) repository(ctx context.Context, api *sdk.Client, id string) error
 	if err != nil {
 		return err
 	}
-	if repository == nil {
+	created := repository == nil
+	if created {
 		repository, _, err = api.Repositories.Create(ctx, h.cfg.Organization, sdk.CreateRepositoryRequest{
 			Name: id, Private: new(true), AutoInit: new(true), HasWiki: new(false), HasProjects: new(false),
 			// A squashed or rebased commit hides which object a change came from.
@@ -237,10 +238,19 @@ func (h *Host) repository(ctx context.Context, api *sdk.Client, id string) error
 			return h.backend.trouble("create repository "+id, err)
 		}
 	}
-	// The organization says what the first branch of its repositories is called.
-	if first := repository.GetDefaultBranch(); first != "" && first != "main" {
-		_, _, err = api.Repositories.RenameBranch(ctx, h.cfg.Organization, id, first, "main")
+	first := repository.GetDefaultBranch()
+	if first == "" || first == "main" {
+		return nil
 	}
+	if !created {
+		// People may have another one for their default beside main.
+		_, answer, err := api.Git.GetRef(ctx, h.cfg.Organization, id, "heads/main")
+		if status(answer) != http.StatusNotFound {
+			return h.backend.trouble("look for the branch main of "+id, err)
+		}
+	}
+	// The organization says what the first branch of its repositories is called.
+	_, _, err = api.Repositories.RenameBranch(ctx, h.cfg.Organization, id, first, "main")
 	return h.backend.trouble("name the first branch of "+id, err)
 }
 

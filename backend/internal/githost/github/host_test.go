@@ -163,6 +163,23 @@ func TestTheFirstBranchIsMain(t *testing.T) {
 	}
 }
 
+// TestAnotherDefaultBranchIsThePeoples has people who made develop the default branch beside main.
+func TestAnotherDefaultBranchIsThePeoples(t *testing.T) {
+	t.Parallel()
+	h, g, pass := later(t)
+	if err := h.Create(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	g.SetDefaultBranch(id, "develop")
+	pass(lookEvery)
+	if err := h.Create(t.Context(), id); err != nil {
+		t.Errorf("beside main: %v", err)
+	}
+	if got := g.DefaultBranch(id); got != "develop" {
+		t.Errorf("it is %s", got)
+	}
+}
+
 // TestNobodyMergesWhatTheyPushedLast has pull requests that the backend opened, to whose branch a
 // person has pushed.
 func TestNobodyMergesWhatTheyPushedLast(t *testing.T) {

@@ -44,6 +44,8 @@ type GitHub struct {
 	renamed map[string]int64
 	last    int64
 	answer  http.Handler
+	// limited is until when installations are answered nothing.
+	limited time.Time
 	// requests counts those of the API.
 	requests int
 }
@@ -206,6 +208,14 @@ func (g *GitHub) SetAnswer(h http.Handler) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.answer = h
+}
+
+// LimitInstallations has what Apps ask with tokens of installations refused for a while, as when
+// these have used up their rate limit. What they ask as themselves counts for another one.
+func (g *GitHub) LimitInstallations(d time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.limited = g.now().Add(d)
 }
 
 // Limited answers as when the primary rate limit is used up until a time.

@@ -76,8 +76,8 @@ func New(cfg Config) *Host {
 	}
 	api := apiURL(cfg.URL)
 	sign := func(a App) *app {
-		// Each App has a rate limit of its own.
-		return &app{App: a, organization: cfg.Organization, api: api, http: client.New(api), now: cfg.Now}
+		// Each App has a rate limit of its own, and its installation another one.
+		return &app{App: a, organization: cfg.Organization, api: api, own: client.New(api), installed: client.New(api), now: cfg.Now}
 	}
 	h := &Host{cfg: cfg, backend: sign(cfg.Backend), konnector: sign(cfg.Konnector), made: map[string]time.Time{}}
 	h.hooks = webhook.Receiver{

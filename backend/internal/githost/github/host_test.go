@@ -163,6 +163,27 @@ func TestTheFirstBranchIsMain(t *testing.T) {
 	}
 }
 
+func TestAgentsGetTokensWhileTheInstallationIsLimited(t *testing.T) {
+	t.Parallel()
+	h, g, _ := later(t)
+	if err := h.Create(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	g.LimitInstallations(time.Hour)
+	var limit *githost.RateLimitError
+	if _, err := h.Exists(t.Context(), id); !errors.As(err, &limit) {
+		t.Errorf("what the installation is asked: %v", err)
+	}
+	for _, agent := range []string{"bridge", "konnector"} {
+		if c, err := h.Issue(t.Context(), id, agent, "n"); err != nil || !opens(h, c) {
+			t.Errorf("the %s gets none: %v", agent, err)
+		}
+	}
+	if err := h.Ready(t.Context()); err != nil {
+		t.Errorf("ready: %v", err)
+	}
+}
+
 // TestAnotherDefaultBranchIsThePeoples has people who made develop the default branch beside main.
 func TestAnotherDefaultBranchIsThePeoples(t *testing.T) {
 	t.Parallel()

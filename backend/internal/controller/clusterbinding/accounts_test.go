@@ -261,7 +261,7 @@ func TestWhatIsWrongWithARepositoryHoldsUpNoCredential(t *testing.T) {
 		"its webhook":  {githost.ErrWebhook, "GitHostRefusesWebhook"},
 		"its rules":    {githost.ErrCredential, "GitHostRefuses"},
 		"what it is":   {errors.New("internal error"), "Failed"},
-		"a rate limit": {&githost.RateLimitError{Until: time.Date(2026, 11, 21, 14, 0, 0, 0, time.UTC)}, ""},
+		"a rate limit": {&githost.RateLimitError{Until: time.Date(2026, 11, 21, 14, 0, 0, 0, time.UTC)}, "Ready"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -274,7 +274,7 @@ func TestWhatIsWrongWithARepositoryHoldsUpNoCredential(t *testing.T) {
 			if len(w.host.names("konnector")) != 0 {
 				t.Error("what was revoked opens the repository")
 			}
-			if c.reason != "" && ready.Reason != c.reason {
+			if ready.Reason != c.reason {
 				t.Errorf("it says %+v", ready)
 			}
 			if again > 40*time.Minute {
@@ -298,9 +298,37 @@ func TestARateLimitIsWaitedFor(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	r := &Reconciler{Now: func() time.Time { return now }}
 	for until, want := range map[time.Duration]time.Duration{time.Hour: time.Hour, -time.Minute: time.Second} {
-		got, err := r.later(fmt.Errorf("repository: %w", errors.Join(errors.New("other"), &githost.RateLimitError{Until: now.Add(until)})))
-		if err != nil || got.RequeueAfter != want {
-			t.Errorf("until %s: %v, %v", until, got, err)
+		for _, limit := range []error{&githost.RateLimitError{Until: now.Add(until)}, &githost.TooOftenError{Until: now.Add(until)}} {
+			all := map[time.Duration]bool{}
+			for range 10 {
+				got, err := r.later(fmt.Errorf("repository: %w", errors.Join(errors.New("other"), limit)))
+				if all[got.RequeueAfter] = true; err != nil || got.RequeueAfter < want || got.RequeueAfter > want*6/5 {
+					t.Errorf("until %s: %v, %v", until, got, err)
+				}
+			}
+			if len(all) == 1 {
+				t.Errorf("until %s: all clusters go on at once", until)
+			}
+		}
+	}
+}
+
+// TestARateLimitChangesNothingThatIsSaid has one that is used up for all clusters at once.
+func TestARateLimitChangesNothingThatIsSaid(t *testing.T) {
+	for reason, limit := range map[string]error{
+		"GitHostRateLimit": &githost.RateLimitError{Until: time.Date(2026, 11, 21, 12, 30, 0, 0, time.UTC)},
+		"CredentialWaits":  &githost.TooOftenError{Until: time.Date(2026, 11, 21, 12, 2, 0, 0, time.UTC)},
+	} {
+		w := newWorld(t)
+		w.host.trouble = limit
+		if _, ready := w.run(); ready.Status != metav1.ConditionFalse || ready.Reason != reason {
+			t.Errorf("one that was not ready: %+v", ready)
+		}
+		w.host.trouble = nil
+		_, before := w.run()
+		w.now, w.host.trouble = w.now.Add(time.Minute), limit
+		if _, ready := w.run(); ready != before || ready.Status != metav1.ConditionTrue {
+			t.Errorf("one that was ready: %+v", ready)
 		}
 	}
 }

@@ -68,7 +68,7 @@ func TestAnAgentDoesNotUseUpTheLimit(t *testing.T) {
 	if err := h.Create(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	var limit *githost.RateLimitError
+	var limit *githost.TooOftenError
 	issue := func(agent string) error { _, err := h.Issue(t.Context(), id, agent, "n"); return err }
 	for i := range issueBurst {
 		if err := issue("konnector"); err != nil {

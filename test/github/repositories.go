@@ -233,6 +233,7 @@ func createHook(c call) (int, any) {
 		return http.StatusUnprocessableEntity, "Validation Failed"
 	}
 	in.ID = c.g.next()
+	c.g.hooksWritten++
 	c.repo.hooks = append(c.repo.hooks, in)
 	return http.StatusCreated, in.shown()
 }
@@ -243,6 +244,7 @@ func changeHook(c call) (int, any) {
 			if !c.read(h) {
 				return http.StatusBadRequest, "Problems parsing JSON"
 			}
+			c.g.hooksWritten++
 			return http.StatusOK, h.shown()
 		}
 	}

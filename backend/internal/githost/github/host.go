@@ -254,23 +254,31 @@ func (h *Host) repository(ctx context.Context, api *sdk.Client, id string) error
 	return h.backend.trouble("name the first branch of "+id, err)
 }
 
-// hook has the host tell of pushes. The secret of one that is there cannot be read, so it
-// is written again.
+// hook has the host tell of pushes. One that is there is written if its secret may be another:
+// GitHub takes few changes at once, and the backend looks at all of them when it starts.
 func (h *Host) hook(ctx context.Context, api *sdk.Client, id string) error {
 	secret, err := h.hooks.Secret(id)
 	if err != nil {
 		return err
 	}
+	address, err := h.hooks.URL(h.cfg.Hooks, id)
+	if err != nil {
+		return err
+	}
 	want := &sdk.Hook{
 		Active: new(true), Events: []string{"push", "create", "delete", "pull_request"},
-		Config: &sdk.HookConfig{URL: new(h.cfg.Hooks + id), ContentType: new("json"), Secret: &secret, InsecureSSL: new("0")},
+		Config: &sdk.HookConfig{URL: &address, ContentType: new("json"), Secret: &secret, InsecureSSL: new("0")},
 	}
 	hooks, _, err := api.Repositories.ListHooks(ctx, h.cfg.Organization, id, &sdk.ListOptions{PerPage: maxPage})
 	if err != nil {
 		return h.backend.trouble("list the webhooks of "+id, err)
 	}
 	for _, hook := range hooks {
-		if hook.GetConfig().GetURL() == want.Config.GetURL() {
+		there := hook.GetConfig().GetURL()
+		if there == address {
+			return nil
+		}
+		if path, _, _ := strings.Cut(there, "?"); path == h.cfg.Hooks+id {
 			_, _, err = api.Repositories.EditHook(ctx, h.cfg.Organization, id, hook.GetID(), want)
 			return h.backend.trouble("write the webhook of "+id, err)
 		}

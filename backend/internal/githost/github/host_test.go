@@ -184,6 +184,44 @@ func TestAgentsGetTokensWhileTheInstallationIsLimited(t *testing.T) {
 	}
 }
 
+// TestAWebhookIsWrittenWhenItsSecretIsAnother has the backend start again: with 500 clusters
+// GitHub would not take as many changes at once.
+func TestAWebhookIsWrittenWhenItsSecretIsAnother(t *testing.T) {
+	t.Parallel()
+	g := fake.New(t)
+	cfg := onFake(g)
+	start := func() {
+		t.Helper()
+		if err := New(cfg).Create(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, c := range []struct {
+		do      func()
+		written int
+	}{
+		{func() {}, 1},
+		{func() {}, 0},
+		{func() { cfg.Konnector.Key = nil }, 0},
+		{func() {
+			key := g.ReplaceKey(cfg.Backend.ID)
+			cfg.Backend.Key = func() ([]byte, error) { return key, nil }
+		}, 1},
+		{func() {}, 0},
+		{func() { cfg.Hooks = "http://127.0.0.1:1/moved/" }, 1},
+	} {
+		before := g.HooksWritten()
+		c.do()
+		start()
+		if got := g.HooksWritten() - before; got != c.written {
+			t.Errorf("%d: written %d times, want %d", i, got, c.written)
+		}
+	}
+	if n := g.Hooks(id); n != 2 {
+		t.Errorf("%d hooks", n) // that of another backend stays
+	}
+}
+
 // TestAnotherDefaultBranchIsThePeoples has people who made develop the default branch beside main.
 func TestAnotherDefaultBranchIsThePeoples(t *testing.T) {
 	t.Parallel()

@@ -152,6 +152,10 @@ func (g *GitHub) of(permission, level string, do func(call) (int, any)) http.Han
 			refuse(w, http.StatusUnauthorized, "Bad credentials")
 			return
 		}
+		if t.app != nil && g.now().Before(g.limited) {
+			Limited(g.limited).ServeHTTP(w, r)
+			return
+		}
 		name := r.PathValue("repo")
 		repo := g.repositories[name]
 		switch {

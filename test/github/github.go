@@ -44,8 +44,10 @@ type GitHub struct {
 	renamed map[string]int64
 	last    int64
 	answer  http.Handler
-	// requests counts those of the API.
-	requests int
+	// limited is until when installations are answered nothing.
+	limited time.Time
+	// requests counts those of the API, and hooksWritten those that write webhooks.
+	requests, hooksWritten int
 }
 
 // app is a GitHub App, installed on all repositories unless it is not.
@@ -121,6 +123,15 @@ func (g *GitHub) next() int64 {
 // AddApp makes an App with permissions, such as "contents": "write", and installs it on all
 // repositories. It gives its number and a private key in PEM.
 func (g *GitHub) AddApp(slug string, permissions map[string]string) (id int64, key []byte) {
+	g.mu.Lock()
+	a := &app{id: g.next(), installation: g.next(), slug: slug, permissions: permissions, selection: "all"}
+	g.apps[a.id] = a
+	g.mu.Unlock()
+	return a.id, g.ReplaceKey(a.id)
+}
+
+// ReplaceKey has an App sign in with another private key, which it gives in PEM.
+func (g *GitHub) ReplaceKey(id int64) []byte {
 	g.t.Helper()
 	private, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -128,9 +139,8 @@ func (g *GitHub) AddApp(slug string, permissions map[string]string) (id int64, k
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	a := &app{id: g.next(), installation: g.next(), slug: slug, key: &private.PublicKey, permissions: permissions, selection: "all"}
-	g.apps[a.id] = a
-	return a.id, pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(private)})
+	g.apps[id].key = &private.PublicKey
+	return pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(private)})
 }
 
 // ChangeApp changes how an App is installed: suspended or not, "all" or "selected" repositories,
@@ -174,6 +184,24 @@ func (g *GitHub) SetFirstBranch(name string) {
 	g.firstBranch = name
 }
 
+// SetDefaultBranch has a person make a branch where main is, and the default one of a repository.
+func (g *GitHub) SetDefaultBranch(repository, branch string) {
+	g.t.Helper()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := g.run(repository, "branch", branch, "main"); err != nil {
+		g.t.Fatal(err)
+	}
+	g.repositories[repository].first = branch
+}
+
+// DefaultBranch is that of a repository.
+func (g *GitHub) DefaultBranch(repository string) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.repositories[repository].first
+}
+
 // Pass has time pass on the host.
 func (g *GitHub) Pass(d time.Duration) {
 	g.mu.Lock()
@@ -188,6 +216,14 @@ func (g *GitHub) SetAnswer(h http.Handler) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.answer = h
+}
+
+// LimitInstallations has what Apps ask with tokens of installations refused for a while, as when
+// these have used up their rate limit. What they ask as themselves counts for another one.
+func (g *GitHub) LimitInstallations(d time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.limited = g.now().Add(d)
 }
 
 // Limited answers as when the primary rate limit is used up until a time.
@@ -205,6 +241,20 @@ func (g *GitHub) Requests() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.requests
+}
+
+// HooksWritten is how many times a webhook was made or changed.
+func (g *GitHub) HooksWritten() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.hooksWritten
+}
+
+// Hooks is how many webhooks a repository has.
+func (g *GitHub) Hooks(repository string) int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.repositories[repository].hooks)
 }
 
 // Tokens is how many tokens of installations count that open this repository and no other.

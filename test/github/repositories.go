@@ -61,6 +61,7 @@ func (g *GitHub) api() http.Handler {
 		"PATCH " + repo:                                          g.of("administration", "write", changeRepository),
 		"DELETE " + repo:                                         g.of("administration", "write", deleteRepository),
 		"POST " + repo + "/branches/{branch}/rename":             g.of("administration", "write", renameBranch),
+		"GET " + repo + "/git/ref/{ref...}":                      g.of("contents", "read", getRef),
 		"GET " + repo + "/rulesets":                              g.of("metadata", "read", func(c call) (int, any) { return http.StatusOK, paged(c.Request, c.repo.rulesets) }),
 		"POST " + repo + "/rulesets":                             g.of("administration", "write", createRuleset),
 		"DELETE " + repo + "/rulesets/{id}":                      g.of("administration", "write", deleteRuleset),
@@ -171,6 +172,15 @@ func renameBranch(c call) (int, any) {
 	return http.StatusCreated, map[string]any{"name": in.NewName}
 }
 
+func getRef(c call) (int, any) {
+	ref := "refs/" + c.PathValue("ref")
+	head := c.g.output(c.repo.name, "rev-parse", "-q", "--verify", ref)
+	if head == "" {
+		return http.StatusNotFound, "Not Found"
+	}
+	return http.StatusOK, map[string]any{"ref": ref, "object": map[string]any{"type": "commit", "sha": head}}
+}
+
 func createRuleset(c call) (int, any) {
 	in := &Ruleset{}
 	if !c.read(in) || in.Target != "branch" || in.Enforcement == "" || len(in.Conditions.RefName.Include) == 0 {
@@ -223,6 +233,7 @@ func createHook(c call) (int, any) {
 		return http.StatusUnprocessableEntity, "Validation Failed"
 	}
 	in.ID = c.g.next()
+	c.g.hooksWritten++
 	c.repo.hooks = append(c.repo.hooks, in)
 	return http.StatusCreated, in.shown()
 }
@@ -233,6 +244,7 @@ func changeHook(c call) (int, any) {
 			if !c.read(h) {
 				return http.StatusBadRequest, "Problems parsing JSON"
 			}
+			c.g.hooksWritten++
 			return http.StatusOK, h.shown()
 		}
 	}
@@ -281,4 +293,26 @@ func forbids(rules []string, from, to string) (refused, forward bool) {
 		}
 	}
 	return refused, forward
+}
+
+// Mergeable tells whether the rulesets let a pull request to main be merged: one that author
+// opened, to whose branch pushed pushed last, and that was approved by approved afterwards; ""
+// for nobody.
+func (g *GitHub) Mergeable(repository, author, pushed, approved string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, set := range g.repositories[repository].rulesets {
+		for _, rule := range set.Rules {
+			if rule.Type != "pull_request" {
+				continue
+			}
+			needed, _ := rule.Parameters["required_approving_review_count"].(float64)
+			last, _ := rule.Parameters["require_last_push_approval"].(bool)
+			counts := approved != "" && approved != author
+			if (needed > 0 || last) && !counts || needed > 1 || last && approved == pushed {
+				return false
+			}
+		}
+	}
+	return true
 }

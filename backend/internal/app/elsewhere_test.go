@@ -173,15 +173,15 @@ func (h fakeHost) test(t *testing.T) {
 		if said := ready(metav1.ConditionFalse); said.Reason != "RepositoryArchived" {
 			t.Errorf("archived: %+v", said)
 		}
-		h.archive(c.ID, false)
-		look(2)
-		ready(metav1.ConditionTrue)
-
 		h.limit(3 * time.Second)
-		look(3)
-		if said := ready(metav1.ConditionFalse); said.Reason != "GitHostRateLimit" || regexp.MustCompile(`[0-9]`).MatchString(said.Message) {
-			t.Errorf("limited: %+v", said)
-		}
+		look(2)
+		eventually(t, "a rate limit is said", func() error {
+			if said := ready(metav1.ConditionFalse); said.Reason != "GitHostRateLimit" || regexp.MustCompile(`[0-9]`).MatchString(said.Message) {
+				return fmt.Errorf("limited: %+v", said)
+			}
+			return nil
+		})
+		h.archive(c.ID, false)
 		h.limit(0)
 		ready(metav1.ConditionTrue) // by itself
 	})

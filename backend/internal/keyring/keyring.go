@@ -99,6 +99,18 @@ func (k *Keyring) Promote(ctx context.Context, cluster, hash string) (bool, erro
 	return verdict == credential.Current, err
 }
 
+// Counts tells whether the credential with this hash is the cluster's, or the next one that was
+// not used yet.
+func (k *Keyring) Counts(ctx context.Context, cluster, hash string) (bool, error) {
+	var s corev1.Secret
+	key := client.ObjectKey{Namespace: v1alpha1.TenantNamespace(cluster), Name: v1alpha1.KonnectorSecret}
+	if err := k.Live.Get(ctx, key, &s); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	verdict, _ := credential.ReadRecord(s.Data).Judge(hash, k.now())
+	return verdict == credential.Current || verdict == credential.Next, nil
+}
+
 // Revoke ends all credentials of a cluster's konnector.
 func (k *Keyring) Revoke(ctx context.Context, cluster string) error {
 	_, err := k.change(ctx, cluster, true, func(credential.Record) credential.Record { return credential.Record{} })

@@ -23,7 +23,7 @@ import (
 type Keyring interface {
 	Issue(ctx context.Context, cluster string) (*restapi.Credential, error)
 	Renew(ctx context.Context, cluster, by string) (*restapi.Credential, error)
-	Promote(ctx context.Context, cluster, hash string) (counts bool, err error)
+	Counts(ctx context.Context, cluster, hash string) (bool, error)
 	Revoke(ctx context.Context, cluster string) error
 	RenewAfter(expires time.Time) time.Time
 }
@@ -74,16 +74,8 @@ func (l *renewals) may(cluster string, now time.Time) bool {
 // renew gives a konnector its next credential. The present one counts until that
 // is used.
 func (s *Service) renew(ctx context.Context, who access.Caller) (*restapi.Credential, error) {
-	if !s.renewals.may(who.Cluster, s.now()) {
-		return nil, refusal.New(refusal.Unavailable, "the credential was renewed a moment ago: try again")
-	}
-	var cb v1alpha1.ClusterBinding
-	if err := s.Client.Get(ctx, client.ObjectKey{Name: who.Cluster}, &cb); err != nil {
-		return nil, trouble(fmt.Errorf("get ClusterBinding: %w", err))
-	}
-	if s.isCopied(&cb) {
-		// It would end the credential of the other one, which no person has decided.
-		return nil, refusal.New(refusal.Conflict, "two live copies of this cluster use its credential: its owner decides which goes on")
+	if err := s.mayRenew(ctx, who); err != nil {
+		return nil, err
 	}
 	cred, err := s.Keys.Renew(ctx, who.Cluster, who.Hash)
 	if err != nil {
@@ -91,6 +83,21 @@ func (s *Service) renew(ctx context.Context, who access.Caller) (*restapi.Creden
 	}
 	s.Log.InfoContext(ctx, "Credential renewed", "cluster", who.Cluster, "expires", cred.Expires)
 	return s.withGit(ctx, who.Cluster, cred)
+}
+
+func (s *Service) mayRenew(ctx context.Context, who access.Caller) error {
+	if !s.renewals.may(who.Cluster, s.now()) {
+		return refusal.New(refusal.Unavailable, "the credential was renewed a moment ago: try again")
+	}
+	var cb v1alpha1.ClusterBinding
+	if err := s.Client.Get(ctx, client.ObjectKey{Name: who.Cluster}, &cb); err != nil {
+		return trouble(fmt.Errorf("get ClusterBinding: %w", err))
+	}
+	if s.isCopied(&cb) {
+		// It would end the credential of the other one, which no person has decided.
+		return refusal.New(refusal.Conflict, "two live copies of this cluster use its credential: its owner decides which goes on")
+	}
+	return nil
 }
 
 // withGit adds to a konnector's credential what opens the repository, on a Git host of its
@@ -104,10 +111,20 @@ func (s *Service) withGit(ctx context.Context, cluster string, cred *restapi.Cre
 	return cred, err
 }
 
-func (s *Service) issueGit(ctx context.Context, cluster, name string) (*restapi.GitCredential, error) {
-	git, err := s.Accounts.Issue(ctx, cluster, credential.KonnectorUser, name)
+// issueGit gives what opens the repository to who has the credential with a hash, which is
+// its name.
+func (s *Service) issueGit(ctx context.Context, cluster, hash string) (*restapi.GitCredential, error) {
+	git, err := s.Accounts.Issue(ctx, cluster, credential.KonnectorUser, hash)
 	if err != nil {
 		return nil, refusal.Because(err, refusal.Unavailable, "the Git host gives no credential just now: try again")
+	}
+	// What was revoked meanwhile gets nothing: those of its name may have been ended already.
+	counts, err := s.Keys.Counts(ctx, cluster, hash)
+	switch {
+	case err != nil:
+		return nil, keyTrouble(err)
+	case !counts:
+		return nil, refusal.New(refusal.Unauthenticated, "the credential has ended: connect the cluster again with kubectl gitbind connect")
 	}
 	return &restapi.GitCredential{Username: git.Username, Password: git.Password, Expires: git.Expires, RenewAfter: git.RenewAfter}, nil
 }
@@ -118,19 +135,10 @@ func (s *Service) renewGit(ctx context.Context, who access.Caller) (*restapi.Git
 	if s.Accounts == nil {
 		return nil, refusal.New(refusal.NotFound, "the repository is opened by the same credential")
 	}
-	git, err := s.issueGit(ctx, who.Cluster, who.Hash)
-	if err != nil {
+	if err := s.mayRenew(ctx, who); err != nil {
 		return nil, err
 	}
-	// What was revoked meanwhile gets nothing: those of its name may have been ended already.
-	counts, err := s.Keys.Promote(ctx, who.Cluster, who.Hash)
-	switch {
-	case err != nil:
-		return nil, keyTrouble(err)
-	case !counts:
-		return nil, refusal.New(refusal.Unauthenticated, "the credential has ended: connect the cluster again with kubectl gitbind connect")
-	}
-	return git, nil
+	return s.issueGit(ctx, who.Cluster, who.Hash)
 }
 
 // rotate gives the owner a new credential for the konnector. All others of it

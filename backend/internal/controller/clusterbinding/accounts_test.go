@@ -31,7 +31,15 @@ type tokens struct {
 	// expires is when what is issued expires; renewed a while before.
 	expires time.Time
 	issued  int
+	// trouble is what is wrong with the repository.
+	trouble error
 }
+
+func (t *tokens) Exists(context.Context, string) (bool, error) { return true, nil }
+
+func (t *tokens) Create(context.Context, string) error { return t.trouble }
+
+func (t *tokens) URL(id string) string { return "https://git.example.com/" + id }
 
 func (t *tokens) Issue(_ context.Context, _, agent, name string) (githost.Credential, error) {
 	if t.of[agent] == nil {
@@ -199,13 +207,128 @@ func TestWhatTheHostEndsByItselfIsRenewedInTime(t *testing.T) {
 	}
 }
 
+// world is a control plane with one ClusterBinding, a Git host of its own whose tokens live for
+// an hour, and a clock.
+type world struct {
+	*Reconciler
+	t    *testing.T
+	api  client.Client
+	host *tokens
+	now  time.Time
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := &world{t: t, now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
+	w.api = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.ClusterBinding{}).WithObjects(cluster()).Build()
+	w.host = &tokens{of: map[string]map[string]string{}, expires: w.now.Add(time.Hour)}
+	w.Reconciler = &Reconciler{Client: w.api, Live: w.api, Host: w.host, Accounts: w.host, Now: func() time.Time { return w.now }}
+	return w
+}
+
+// run reconciles once, and gives when it is done again and the condition Ready.
+func (w *world) run() (again time.Duration, ready metav1.Condition) {
+	w.t.Helper()
+	result, err := w.Reconcile(w.t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "k3x9d2abqw"}})
+	if err != nil {
+		w.t.Logf("reconcile: %v", err)
+	}
+	var cb v1alpha1.ClusterBinding
+	if err := w.api.Get(w.t.Context(), client.ObjectKey{Name: "k3x9d2abqw"}, &cb); err != nil {
+		w.t.Fatal(err)
+	}
+	for _, c := range cb.Status.Conditions {
+		if c.Type == v1alpha1.ConditionReady {
+			ready = c
+		}
+	}
+	return result.RequeueAfter, ready
+}
+
+func TestWhatIsWrongWithARepositoryHoldsUpNoCredential(t *testing.T) {
+	for name, c := range map[string]struct {
+		trouble error
+		reason  string
+	}{
+		"archived":     {githost.ErrArchived, "RepositoryArchived"},
+		"renamed":      {githost.ErrRenamed, "RepositoryRenamed"},
+		"its webhook":  {githost.ErrWebhook, "GitHostRefusesWebhook"},
+		"its rules":    {githost.ErrCredential, "GitHostRefuses"},
+		"what it is":   {errors.New("internal error"), "Failed"},
+		"a rate limit": {&githost.RateLimitError{Until: time.Date(2026, 11, 21, 14, 0, 0, 0, time.UTC)}, "Ready"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			if again, ready := w.run(); again != 40*time.Minute || ready.Reason != "Ready" {
+				t.Fatalf("again in %s: %+v", again, ready)
+			}
+			_, _ = w.host.Issue(t.Context(), "", "konnector", "revoked")
+			w.host.issued, w.host.trouble = 0, c.trouble
+			again, ready := w.run()
+			if len(w.host.names("konnector")) != 0 {
+				t.Error("what was revoked opens the repository")
+			}
+			if ready.Reason != c.reason {
+				t.Errorf("it says %+v", ready)
+			}
+			if again > 40*time.Minute {
+				t.Errorf("it looks again in %s, after the bridge's credential is to be renewed", again)
+			}
+			w.now = w.now.Add(40 * time.Minute)
+			if w.run(); w.host.issued != 1 {
+				t.Errorf("%d were issued", w.host.issued)
+			}
+		})
+	}
+	// One that was never there gets none.
+	w := newWorld(t)
+	w.host.trouble = githost.ErrCredential
+	if w.run(); w.host.issued != 0 {
+		t.Errorf("%d were issued", w.host.issued)
+	}
+}
+
 func TestARateLimitIsWaitedFor(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	r := &Reconciler{Now: func() time.Time { return now }}
 	for until, want := range map[time.Duration]time.Duration{time.Hour: time.Hour, -time.Minute: time.Second} {
-		got, err := r.later(fmt.Errorf("repository: %w", errors.Join(errors.New("other"), &githost.RateLimitError{Until: now.Add(until)})))
-		if err != nil || got.RequeueAfter != want {
-			t.Errorf("until %s: %v, %v", until, got, err)
+		for _, limit := range []error{&githost.RateLimitError{Until: now.Add(until)}, &githost.TooOftenError{Until: now.Add(until)}} {
+			all := map[time.Duration]bool{}
+			for range 10 {
+				got, err := r.later(fmt.Errorf("repository: %w", errors.Join(errors.New("other"), limit)))
+				if all[got.RequeueAfter] = true; err != nil || got.RequeueAfter < want || got.RequeueAfter > want*6/5 {
+					t.Errorf("until %s: %v, %v", until, got, err)
+				}
+			}
+			if len(all) == 1 {
+				t.Errorf("until %s: all clusters go on at once", until)
+			}
+		}
+	}
+}
+
+// TestARateLimitChangesNothingThatIsSaid has one that is used up for all clusters at once.
+func TestARateLimitChangesNothingThatIsSaid(t *testing.T) {
+	for reason, limit := range map[string]error{
+		"GitHostRateLimit": &githost.RateLimitError{Until: time.Date(2026, 11, 21, 12, 30, 0, 0, time.UTC)},
+		"CredentialWaits":  &githost.TooOftenError{Until: time.Date(2026, 11, 21, 12, 2, 0, 0, time.UTC)},
+	} {
+		w := newWorld(t)
+		w.host.trouble = limit
+		if _, ready := w.run(); ready.Status != metav1.ConditionFalse || ready.Reason != reason {
+			t.Errorf("one that was not ready: %+v", ready)
+		}
+		w.host.trouble = nil
+		_, before := w.run()
+		w.now, w.host.trouble = w.now.Add(time.Minute), limit
+		if _, ready := w.run(); ready != before || ready.Status != metav1.ConditionTrue {
+			t.Errorf("one that was ready: %+v", ready)
 		}
 	}
 }

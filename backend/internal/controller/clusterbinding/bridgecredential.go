@@ -91,7 +91,7 @@ func (r *Reconciler) forGit(ctx context.Context, cb *v1alpha1.ClusterBinding, b 
 // endCredentials ends what opened the repository on a Git host of its own and counts no
 // longer: each has for a name the hash of what opens the backend.
 func (r *Reconciler) endCredentials(ctx context.Context, cb *v1alpha1.ClusterBinding) error {
-	if r.Accounts == nil {
+	if r.Accounts == nil || !v1alpha1.ValidClusterID(cb.Name) {
 		return nil
 	}
 	of := func(name string, counting func(map[string][]byte) []string) func(context.Context) ([]string, error) {

@@ -17,8 +17,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -60,9 +62,6 @@ func (r *Reconciler) steps() []step {
 		{"tenant namespace", r.namespace},
 		{"ServiceAccount", r.apply(func(cb *v1alpha1.ClusterBinding) runtime.ApplyConfiguration { return serviceAccount(cb) })},
 		{"bridge's role binding", r.apply(func(cb *v1alpha1.ClusterBinding) runtime.ApplyConfiguration { return impersonationBinding(cb) })},
-		{"repository", r.repository},
-		{"bridge's credential", r.bridgeCredential},
-		{"credentials that ended", r.endCredentials},
 	}
 }
 
@@ -80,23 +79,39 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if cb.DeletionTimestamp != nil {
 		return ctrl.Result{}, nil // the garbage collector removes what it owns
 	}
-	err := r.make(ctx, &cb)
-	if reportErr := r.report(ctx, &cb, err); reportErr != nil {
+	// What was revoked ends, whatever else is wrong.
+	ended := named("credentials that ended", r.endCredentials(ctx, &cb))
+	made := r.make(ctx, &cb)
+	err, said := errors.Join(made, ended), made
+	if said == nil {
+		said = ended
+	}
+	if reportErr := r.report(ctx, &cb, said); reportErr != nil {
 		return ctrl.Result{}, errors.Join(err, reportErr)
 	}
-	if err != nil {
-		return r.later(err)
+	again, lookErr := r.lookAgain(ctx, &cb)
+	if err == nil {
+		return ctrl.Result{RequeueAfter: again}, lookErr
 	}
-	again, err := r.lookAgain(ctx, &cb)
-	return ctrl.Result{RequeueAfter: again}, err
+	result, err := r.later(err)
+	if lookErr == nil && result.RequeueAfter > again {
+		// The bridge's credential does not wait for what the host is asked for otherwise.
+		result.RequeueAfter = again
+	}
+	return result, err
 }
 
 // later says when to try again what failed.
 func (r *Reconciler) later(err error) (ctrl.Result, error) {
 	var limit *githost.RateLimitError
+	var often *githost.TooOftenError
+	// Not all clusters at once.
+	at := func(t time.Time) time.Duration { return wait.Jitter(max(t.Sub(r.Now()), time.Second), 0.2) }
 	switch {
 	case errors.As(err, &limit):
-		return ctrl.Result{RequeueAfter: max(limit.Until.Sub(r.Now()), time.Second)}, nil
+		return ctrl.Result{RequeueAfter: at(limit.Until)}, nil
+	case errors.As(err, &often):
+		return ctrl.Result{RequeueAfter: at(often.Until)}, nil
 	case errors.Is(err, githost.ErrRenamed), errors.Is(err, githost.ErrArchived), errors.Is(err, githost.ErrMarkedForDeletion), errors.Is(err, githost.ErrWebhook):
 		// Reported, and not watched. To ask a host elsewhere costs of its rate limit.
 		return ctrl.Result{RequeueAfter: time.Minute}, nil
@@ -114,10 +129,23 @@ func (r *Reconciler) make(ctx context.Context, cb *v1alpha1.ClusterBinding) erro
 	}
 	for _, s := range r.steps() {
 		if err := s.do(ctx, cb); err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
+			return named(s.name, err)
 		}
 	}
-	return nil
+	err := named("repository", r.repository(ctx, cb))
+	if cb.Status.Repository == nil && err != nil {
+		return err
+	}
+	// What is wrong with one that exists, such as its webhook, leaves the bridge its credential.
+	return errors.Join(err, named("bridge's credential", r.bridgeCredential(ctx, cb)))
+}
+
+// named says which step an error is of.
+func named(step string, err error) error {
+	if err != nil {
+		err = fmt.Errorf("%s: %w", step, err)
+	}
+	return err
 }
 
 // apply is the step that applies one object.
@@ -169,10 +197,20 @@ func (r *Reconciler) report(ctx context.Context, cb *v1alpha1.ClusterBinding, er
 	if err == nil {
 		want.Status.TenantNamespace, want.Status.Repository = v1alpha1.TenantNamespace(cb.Name), &v1alpha1.Repository{URL: r.Host.URL(cb.Name)}
 	}
-	status.Set(want, readiness(err), r.Now())
+	c := readiness(err)
+	if waits := c.Reason == reasonRateLimit || c.Reason == reasonWaits; waits && meta.IsStatusConditionTrue(cb.Status.Conditions, v1alpha1.ConditionReady) {
+		return nil // nothing is known that is not so any more
+	}
+	status.Set(want, c, r.Now())
 	// It may have been deleted meanwhile.
 	return client.IgnoreNotFound(part.Write(ctx, r.Client, cb, want))
 }
+
+// The reasons of what waits, and is not wrong.
+const (
+	reasonRateLimit = "GitHostRateLimit"
+	reasonWaits     = "CredentialWaits"
+)
 
 // readiness maps the outcome to the condition Ready.
 func readiness(err error) metav1.Condition {
@@ -184,8 +222,6 @@ func readiness(err error) metav1.Condition {
 		c.Reason, c.Message = "InTheWay", err.Error()
 	case errors.Is(err, errRepositoryGone):
 		c.Reason, c.Message = "RepositoryGone", errRepositoryGone.Error()
-	case errors.As(err, new(*githost.RateLimitError)):
-		c.Reason, c.Message = "GitHostRateLimit", "the Git host answers no more requests of the backend for a while; it is asked again when that ends"
 	case errors.Is(err, githost.ErrRenamed):
 		c.Reason, c.Message = "RepositoryRenamed", githost.ErrRenamed.Error()
 	case errors.Is(err, githost.ErrArchived):
@@ -196,6 +232,10 @@ func readiness(err error) metav1.Condition {
 		c.Reason, c.Message = "GitHostRefusesWebhook", githost.ErrWebhook.Error()
 	case errors.Is(err, githost.ErrCredential):
 		c.Reason, c.Message = "GitHostRefuses", githost.ErrCredential.Error()
+	case errors.As(err, new(*githost.RateLimitError)):
+		c.Reason, c.Message = reasonRateLimit, "the Git host answers no more requests of the backend for a while; it is asked again when that ends"
+	case errors.As(err, new(*githost.TooOftenError)):
+		c.Reason, c.Message = reasonWaits, "the bridge got several credentials within minutes; it gets the next one in a while"
 	case apierrors.IsForbidden(err):
 		c.Reason, c.Message = "Forbidden", "the backend lacks a right: apply its ClusterRole gitbind-backend again; its log says which"
 	default:

@@ -66,7 +66,7 @@ func (i *issued) may(id, agent string, now time.Time) error {
 	next := i.of(id, agent).limit.ReserveN(now, 1)
 	if delay := next.DelayFrom(now); delay > 0 {
 		next.CancelAt(now)
-		return &githost.RateLimitError{Until: now.Add(delay)}
+		return &githost.TooOftenError{Until: now.Add(delay)}
 	}
 	return nil
 }

@@ -43,8 +43,9 @@ const (
 type app struct {
 	App
 	organization, api string
-	http              *http.Client
-	now               func() time.Time
+	// own is for what is asked as the App itself, and installed with tokens of its installation.
+	own, installed *http.Client
+	now            func() time.Time
 
 	mu sync.Mutex
 	// installation is that on the organization, and slug how GitHub calls the App; 0 and ""
@@ -95,9 +96,12 @@ func ParseKey(data []byte) (*rsa.PrivateKey, error) {
 	return nil, errors.Join(errors.New("it is no RSA key"), err)
 }
 
-// client asks with a token, or what jwt gives.
-func (a *app) client(token string) (*sdk.Client, error) {
-	return sdk.NewClient(sdk.WithHTTPClient(a.http), sdk.WithURLs(&a.api, &a.api), sdk.WithAuthToken(token), sdk.WithDisableRateLimitCheck())
+// client asks with a token of the installation.
+func (a *app) client(token string) (*sdk.Client, error) { return a.by(a.installed, token) }
+
+// by asks with a token, or what jwt gives.
+func (a *app) by(http *http.Client, token string) (*sdk.Client, error) {
+	return sdk.NewClient(sdk.WithHTTPClient(http), sdk.WithURLs(&a.api, &a.api), sdk.WithAuthToken(token), sdk.WithDisableRateLimitCheck())
 }
 
 // asApp asks as the App itself, which may see its installations and make tokens of them.
@@ -106,7 +110,7 @@ func (a *app) asApp() (*sdk.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.client(token)
+	return a.by(a.own, token)
 }
 
 // find asks for the App's installation on the organization.

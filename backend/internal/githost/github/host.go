@@ -76,8 +76,8 @@ func New(cfg Config) *Host {
 	}
 	api := apiURL(cfg.URL)
 	sign := func(a App) *app {
-		// Each App has a rate limit of its own.
-		return &app{App: a, organization: cfg.Organization, api: api, http: client.New(api), now: cfg.Now}
+		// Each App has a rate limit of its own, and its installation another one.
+		return &app{App: a, organization: cfg.Organization, api: api, own: client.New(api), installed: client.New(api), now: cfg.Now}
 	}
 	h := &Host{cfg: cfg, backend: sign(cfg.Backend), konnector: sign(cfg.Konnector), made: map[string]time.Time{}}
 	h.hooks = webhook.Receiver{
@@ -226,7 +226,8 @@ func (h *Host) repository(ctx context.Context, api *sdk.Client, id string) error
 	if err != nil {
 		return err
 	}
-	if repository == nil {
+	created := repository == nil
+	if created {
 		repository, _, err = api.Repositories.Create(ctx, h.cfg.Organization, sdk.CreateRepositoryRequest{
 			Name: id, Private: new(true), AutoInit: new(true), HasWiki: new(false), HasProjects: new(false),
 			// A squashed or rebased commit hides which object a change came from.
@@ -237,30 +238,47 @@ func (h *Host) repository(ctx context.Context, api *sdk.Client, id string) error
 			return h.backend.trouble("create repository "+id, err)
 		}
 	}
-	// The organization says what the first branch of its repositories is called.
-	if first := repository.GetDefaultBranch(); first != "" && first != "main" {
-		_, _, err = api.Repositories.RenameBranch(ctx, h.cfg.Organization, id, first, "main")
+	first := repository.GetDefaultBranch()
+	if first == "" || first == "main" {
+		return nil
 	}
+	if !created {
+		// People may have another one for their default beside main.
+		_, answer, err := api.Git.GetRef(ctx, h.cfg.Organization, id, "heads/main")
+		if status(answer) != http.StatusNotFound {
+			return h.backend.trouble("look for the branch main of "+id, err)
+		}
+	}
+	// The organization says what the first branch of its repositories is called.
+	_, _, err = api.Repositories.RenameBranch(ctx, h.cfg.Organization, id, first, "main")
 	return h.backend.trouble("name the first branch of "+id, err)
 }
 
-// hook has the host tell of pushes. The secret of one that is there cannot be read, so it
-// is written again.
+// hook has the host tell of pushes. One that is there is written if its secret may be another:
+// GitHub takes few changes at once, and the backend looks at all of them when it starts.
 func (h *Host) hook(ctx context.Context, api *sdk.Client, id string) error {
 	secret, err := h.hooks.Secret(id)
 	if err != nil {
 		return err
 	}
+	address, err := h.hooks.URL(h.cfg.Hooks, id)
+	if err != nil {
+		return err
+	}
 	want := &sdk.Hook{
 		Active: new(true), Events: []string{"push", "create", "delete", "pull_request"},
-		Config: &sdk.HookConfig{URL: new(h.cfg.Hooks + id), ContentType: new("json"), Secret: &secret, InsecureSSL: new("0")},
+		Config: &sdk.HookConfig{URL: &address, ContentType: new("json"), Secret: &secret, InsecureSSL: new("0")},
 	}
 	hooks, _, err := api.Repositories.ListHooks(ctx, h.cfg.Organization, id, &sdk.ListOptions{PerPage: maxPage})
 	if err != nil {
 		return h.backend.trouble("list the webhooks of "+id, err)
 	}
 	for _, hook := range hooks {
-		if hook.GetConfig().GetURL() == want.Config.GetURL() {
+		there := hook.GetConfig().GetURL()
+		if there == address {
+			return nil
+		}
+		if path, _, _ := strings.Cut(there, "?"); path == h.cfg.Hooks+id {
 			_, _, err = api.Repositories.EditHook(ctx, h.cfg.Organization, id, hook.GetID(), want)
 			return h.backend.trouble("write the webhook of "+id, err)
 		}

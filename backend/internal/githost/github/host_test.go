@@ -68,7 +68,7 @@ func TestAnAgentDoesNotUseUpTheLimit(t *testing.T) {
 	if err := h.Create(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	var limit *githost.RateLimitError
+	var limit *githost.TooOftenError
 	issue := func(agent string) error { _, err := h.Issue(t.Context(), id, agent, "n"); return err }
 	for i := range issueBurst {
 		if err := issue("konnector"); err != nil {
@@ -160,6 +160,105 @@ func TestTheFirstBranchIsMain(t *testing.T) {
 	out, err := testhost.Command("", "-c", "credential.helper=", "ls-remote", strings.Replace(url, "http://", "http://"+user+":"+token+"@", 1)).Output()
 	if err != nil || !strings.Contains(string(out), "refs/heads/main") || strings.Contains(string(out), "master") {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func TestAgentsGetTokensWhileTheInstallationIsLimited(t *testing.T) {
+	t.Parallel()
+	h, g, _ := later(t)
+	if err := h.Create(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	g.LimitInstallations(time.Hour)
+	var limit *githost.RateLimitError
+	if _, err := h.Exists(t.Context(), id); !errors.As(err, &limit) {
+		t.Errorf("what the installation is asked: %v", err)
+	}
+	for _, agent := range []string{"bridge", "konnector"} {
+		if c, err := h.Issue(t.Context(), id, agent, "n"); err != nil || !opens(h, c) {
+			t.Errorf("the %s gets none: %v", agent, err)
+		}
+	}
+	if err := h.Ready(t.Context()); err != nil {
+		t.Errorf("ready: %v", err)
+	}
+}
+
+// TestAWebhookIsWrittenWhenItsSecretIsAnother has the backend start again: with 500 clusters
+// GitHub would not take as many changes at once.
+func TestAWebhookIsWrittenWhenItsSecretIsAnother(t *testing.T) {
+	t.Parallel()
+	g := fake.New(t)
+	cfg := onFake(g)
+	start := func() {
+		t.Helper()
+		if err := New(cfg).Create(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, c := range []struct {
+		do      func()
+		written int
+	}{
+		{func() {}, 1},
+		{func() {}, 0},
+		{func() { cfg.Konnector.Key = nil }, 0},
+		{func() {
+			key := g.ReplaceKey(cfg.Backend.ID)
+			cfg.Backend.Key = func() ([]byte, error) { return key, nil }
+		}, 1},
+		{func() {}, 0},
+		{func() { cfg.Hooks = "http://127.0.0.1:1/moved/" }, 1},
+	} {
+		before := g.HooksWritten()
+		c.do()
+		start()
+		if got := g.HooksWritten() - before; got != c.written {
+			t.Errorf("%d: written %d times, want %d", i, got, c.written)
+		}
+	}
+	if n := g.Hooks(id); n != 2 {
+		t.Errorf("%d hooks", n) // that of another backend stays
+	}
+}
+
+// TestAnotherDefaultBranchIsThePeoples has people who made develop the default branch beside main.
+func TestAnotherDefaultBranchIsThePeoples(t *testing.T) {
+	t.Parallel()
+	h, g, pass := later(t)
+	if err := h.Create(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	g.SetDefaultBranch(id, "develop")
+	pass(lookEvery)
+	if err := h.Create(t.Context(), id); err != nil {
+		t.Errorf("beside main: %v", err)
+	}
+	if got := g.DefaultBranch(id); got != "develop" {
+		t.Errorf("it is %s", got)
+	}
+}
+
+// TestNobodyMergesWhatTheyPushedLast has pull requests that the backend opened, to whose branch a
+// person has pushed.
+func TestNobodyMergesWhatTheyPushedLast(t *testing.T) {
+	t.Parallel()
+	h, g, _ := later(t)
+	if err := h.Create(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		what, pushed, approved string
+		merged                 bool
+	}{
+		{"by nobody", "gitbind-konnector[bot]", "", false},
+		{"by another", "gitbind-konnector[bot]", g.Person, true},
+		{"by who pushed last", g.Person, g.Person, false},
+		{"of what somebody pushed, by another", g.Person, "grace", true},
+	} {
+		if got := g.Mergeable(id, "gitbind[bot]", c.pushed, c.approved); got != c.merged {
+			t.Errorf("approved %s: merged %t, want %t", c.what, got, c.merged)
+		}
 	}
 }
 

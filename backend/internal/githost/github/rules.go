@@ -28,7 +28,7 @@ func (h *Host) rules() []sdk.RepositoryRuleset {
 		// Without a bypass: whoever bypasses a ruleset does so with all of its rules.
 		ruleset("gitbind main history", "main", sdk.RepositoryRulesetRules{NonFastForward: set, Deletion: set}),
 		ruleset("gitbind main", "main", sdk.RepositoryRulesetRules{PullRequest: &sdk.PullRequestRuleParameters{
-			RequiredApprovingReviewCount: h.cfg.Approvals, DismissStaleReviewsOnPush: true,
+			RequiredApprovingReviewCount: h.cfg.Approvals, DismissStaleReviewsOnPush: true, RequireLastPushApproval: true,
 		}}, h.konnector),
 		ruleset("gitbind status", "status", sdk.RepositoryRulesetRules{Creation: set, Update: &sdk.UpdateRuleParameters{}, Deletion: set}, h.backend),
 	}

@@ -31,12 +31,27 @@ type Receiver struct {
 
 // Secret is that of one cluster's webhook.
 func (r *Receiver) Secret(cluster string) (string, error) {
+	return r.sum("gitbind webhook " + cluster)
+}
+
+// URL is that of one cluster's webhook, below a URL. It tells by which key the secret was made,
+// which hosts do not show: one with another URL has another secret. No delivery is judged by it.
+func (r *Receiver) URL(below, cluster string) (string, error) {
+	sum, err := r.sum("gitbind key of webhooks")
+	if err != nil {
+		return "", err
+	}
+	return below + cluster + "?key=" + sum[:16], nil
+}
+
+// sum is the HMAC-SHA256 of a text, in hexadecimal.
+func (r *Receiver) sum(text string) (string, error) {
 	key, err := r.Key()
 	if err != nil {
 		return "", err
 	}
 	sum := hmac.New(sha256.New, []byte(key))
-	_, _ = io.WriteString(sum, "gitbind webhook "+cluster)
+	_, _ = io.WriteString(sum, text)
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
@@ -55,7 +70,7 @@ func (r *Receiver) Handler(log *slog.Logger, moved func(cluster string)) http.Ha
 }
 
 func (r *Receiver) verify(w http.ResponseWriter, req *http.Request, cluster string) error {
-	bad := refusal.New(refusal.Unauthenticated, "the signature of this delivery is not that of the cluster's webhook: the backend writes the webhook again when it starts")
+	bad := refusal.New(refusal.Unauthenticated, "the signature of this delivery is not that of the cluster's webhook: delete that on the Git host and restart the backend, which makes it again")
 	if !v1alpha1.ValidClusterID(cluster) {
 		return bad
 	}

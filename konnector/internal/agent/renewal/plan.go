@@ -128,6 +128,20 @@ func due(expires, renewAfter, renewed time.Time, seed string) time.Time {
 	return at
 }
 
+// left is how long the shorter of the backend's and the Git host's credentials counts still. Of
+// the latter it is never so little that it is asked for more often than once per again.
+func left(k kept, n known, now time.Time) time.Duration {
+	left := n.expires.Sub(now)
+	if k.git.Expires.IsZero() {
+		return left
+	}
+	gitLeft := max(k.git.Expires.Sub(now), 10*again)
+	if n.expires.IsZero() {
+		return gitLeft
+	}
+	return min(left, gitLeft)
+}
+
 // backOff is how long to wait after a failure, the first one being 1.
 func backOff(failures int, left time.Duration) time.Duration {
 	d := 5 * time.Second << min(failures-1, 7)

@@ -107,7 +107,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	if err != nil {
 		m.about = k.password
-		at = r.failed(ctx, conn, m, err)
+		at = r.failed(ctx, conn, k, m, err)
 	}
 	if err := r.report(ctx, conn, condition(conn, k, m.known, m.trouble, r.Now())); err != nil {
 		return ctrl.Result{}, err
@@ -287,12 +287,13 @@ func refused(conn *v1alpha1.Connection) (since time.Time) {
 }
 
 // failed notes a failure, and gives when to try again.
-func (r *Reconciler) failed(ctx context.Context, conn *v1alpha1.Connection, m *memory, err error) time.Time {
+func (r *Reconciler) failed(ctx context.Context, conn *v1alpha1.Connection, k kept, m *memory, err error) time.Time {
 	logr.FromContextOrDiscard(ctx).Info("credential trouble", "connection", conn.Name, "error", err.Error())
 	m.failures++
 	m.trouble = err
-	m.until = r.Now().Add(backOff(m.failures, m.known.expires.Sub(r.Now())))
-	if errors.Is(err, backend.ErrUnsupported) {
+	m.until = r.Now().Add(backOff(m.failures, left(k, m.known, r.Now())))
+	// A backend that gave what expires renews it as well, and is not there just now.
+	if errors.Is(err, backend.ErrUnsupported) && k.git.Expires.IsZero() {
 		m.until = r.Now().Add(unsupported)
 	}
 	return m.until

@@ -52,6 +52,8 @@ type world struct {
 	gitIssued int
 	// behind is how far the backend's clock is behind.
 	behind time.Duration
+	// down is what each request is answered by; 0 for none.
+	down int
 }
 
 func newWorld(t *testing.T) *world {
@@ -88,6 +90,9 @@ func (w *world) serve(rw http.ResponseWriter, r *http.Request) {
 	defer w.mu.Unlock()
 	_, password, _ := r.BasicAuth()
 	switch {
+	case w.down != 0:
+		rw.WriteHeader(w.down)
+		return
 	case r.URL.Path == "/v1/clusters/k3x/credential/git" && r.Method == http.MethodPost && w.git:
 		w.gitIssued++
 		_ = json.NewEncoder(rw).Encode(w.anHour(fmt.Sprint("git-", w.gitIssued)))
@@ -374,6 +379,65 @@ func (w *world) onGitHost() {
 	}
 }
 
+// onGitHostForAnHour is onGitHost with a token that ends in an hour.
+func (w *world) onGitHostForAnHour() {
+	w.t.Helper()
+	w.onGitHost()
+	var s corev1.Secret
+	if err := w.api.Get(w.t.Context(), client.ObjectKey{Namespace: "gitbind-system", Name: "s"}, &s); err != nil {
+		w.t.Fatal(err)
+	}
+	s.Data[v1alpha1.GitExpiresKey] = []byte(start.Add(time.Hour).Format(time.RFC3339))
+	s.Data[v1alpha1.GitRenewAfterKey] = []byte(start.Add(40 * time.Minute).Format(time.RFC3339))
+	if err := w.api.Update(w.t.Context(), &s); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// TestAnOutageOfTheBackendDoesNotOutlastAToken has a backend that is away, or whose proxy knows
+// none in a rollout, from when the token is to be renewed.
+func TestAnOutageOfTheBackendDoesNotOutlastAToken(t *testing.T) {
+	for name, c := range map[string]struct {
+		status int
+		// to is when that ends, after the start.
+		to      time.Duration
+		restart bool
+		// within is how long after the outage the token is renewed.
+		within time.Duration
+	}{
+		"away":                     {http.StatusServiceUnavailable, 53 * time.Minute, false, 2 * time.Minute},
+		"unknown to a proxy":       {http.StatusNotFound, 53 * time.Minute, false, 2 * time.Minute},
+		"unknown at a start":       {http.StatusNotFound, 41 * time.Minute, true, 3 * time.Minute},
+		"away until after its end": {http.StatusServiceUnavailable, 2 * time.Hour, false, time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.onGitHostForAnHour()
+			if !c.restart {
+				w.now = w.now.Add(w.run())
+			}
+			w.down = c.status
+			tries := 0
+			for w.now.Before(start.Add(c.to)) {
+				w.now = w.now.Add(w.run())
+				tries++
+			}
+			w.down = 0
+			for range 3 {
+				if at := w.run(); w.gitIssued == 0 {
+					w.now = w.now.Add(at)
+				}
+			}
+			if late := w.now.Sub(start.Add(c.to)); w.gitIssued != 1 || late > c.within {
+				t.Errorf("%d were issued %s after the outage", w.gitIssued, late)
+			}
+			if tries > 100 {
+				t.Errorf("it was tried %d times", tries)
+			}
+		})
+	}
+}
+
 func TestWhatOpensARepositoryElsewhereIsRenewedAndTakenBackWithTheRest(t *testing.T) {
 	w := newWorld(t)
 	w.onGitHost()
@@ -425,16 +489,7 @@ func TestWhatTheGitHostLetGoOfIsReplaced(t *testing.T) {
 // days.
 func TestWhatTheGitHostEndsByItselfIsRenewedAlone(t *testing.T) {
 	w := newWorld(t)
-	w.onGitHost()
-	var s corev1.Secret
-	if err := w.api.Get(t.Context(), client.ObjectKey{Namespace: "gitbind-system", Name: "s"}, &s); err != nil {
-		t.Fatal(err)
-	}
-	s.Data[v1alpha1.GitExpiresKey] = []byte(start.Add(time.Hour).Format(time.RFC3339))
-	s.Data[v1alpha1.GitRenewAfterKey] = []byte(start.Add(40 * time.Minute).Format(time.RFC3339))
-	if err := w.api.Update(t.Context(), &s); err != nil {
-		t.Fatal(err)
-	}
+	w.onGitHostForAnHour()
 	for i := 1; i <= 3; i++ {
 		wait := w.run()
 		if wait < 39*time.Minute || wait > 43*time.Minute {

@@ -31,11 +31,15 @@ type tokens struct {
 	// expires is when what is issued expires; renewed a while before.
 	expires time.Time
 	issued  int
-	// trouble is what is wrong with the repository.
-	trouble error
+	// trouble is what is wrong with the repository, and notReady with the host; gone says that
+	// it shows no repository.
+	trouble, notReady error
+	gone              bool
 }
 
-func (t *tokens) Exists(context.Context, string) (bool, error) { return true, nil }
+func (t *tokens) Exists(context.Context, string) (bool, error) { return !t.gone, nil }
+
+func (t *tokens) Ready(context.Context) error { return t.notReady }
 
 func (t *tokens) Create(context.Context, string) error { return t.trouble }
 
@@ -291,6 +295,26 @@ func TestWhatIsWrongWithARepositoryHoldsUpNoCredential(t *testing.T) {
 	w.host.trouble = githost.ErrCredential
 	if w.run(); w.host.issued != 0 {
 		t.Errorf("%d were issued", w.host.issued)
+	}
+}
+
+// TestARepositoryThatIsNotShownMayBeThere has the backend's account lose its right to see it.
+func TestARepositoryThatIsNotShownMayBeThere(t *testing.T) {
+	w := newWorld(t)
+	w.run()
+	w.host.gone = true
+	for _, c := range []struct {
+		notReady error
+		reason   string
+	}{
+		{fmt.Errorf("%w (on selected repositories only)", githost.ErrCredential), "GitHostRefuses"},
+		{errors.New("no answer"), "Failed"},
+		{nil, "RepositoryGone"},
+	} {
+		w.host.notReady = c.notReady
+		if _, ready := w.run(); ready.Reason != c.reason {
+			t.Errorf("%v: it says %+v", c.notReady, ready)
+		}
 	}
 }
 

@@ -177,6 +177,12 @@ func (r *Reconciler) repository(ctx context.Context, cb *v1alpha1.ClusterBinding
 		return err
 	}
 	if !exists && cb.Status.Repository != nil {
+		// A host elsewhere does not show what the backend has no right to see.
+		if r.Accounts != nil {
+			if err := r.Accounts.Ready(ctx); err != nil {
+				return err
+			}
+		}
 		return errRepositoryGone
 	}
 	return r.Host.Create(ctx, cb.Name)

@@ -77,7 +77,10 @@ func New(cfg Config) *Host {
 	api := apiURL(cfg.URL)
 	sign := func(a App) *app {
 		// Each App has a rate limit of its own, and its installation another one.
-		return &app{App: a, organization: cfg.Organization, api: api, own: client.New(api), installed: client.New(api), now: cfg.Now}
+		installed := client.New(api)
+		made := &young{base: installed.Transport, now: cfg.Now}
+		installed.Transport = made
+		return &app{App: a, organization: cfg.Organization, api: api, own: client.New(api), installed: installed, made: made, now: cfg.Now}
 	}
 	h := &Host{cfg: cfg, backend: sign(cfg.Backend), konnector: sign(cfg.Konnector), made: map[string]time.Time{}}
 	h.hooks = webhook.Receiver{
@@ -120,7 +123,7 @@ func (h *Host) Webhook(log *slog.Logger, moved func(cluster string)) http.Handle
 
 // Exists implements githost.Host.
 func (h *Host) Exists(ctx context.Context, id string) (bool, error) {
-	api, err := h.backend.admin(ctx)
+	api, err := h.backend.asAdmin(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -208,7 +211,7 @@ func (h *Host) Create(ctx context.Context, id string) error {
 	if h.madeLately(id) {
 		return nil
 	}
-	api, err := h.backend.admin(ctx)
+	api, err := h.backend.asAdmin(ctx)
 	if err != nil {
 		return err
 	}

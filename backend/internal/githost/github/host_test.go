@@ -184,6 +184,32 @@ func TestAgentsGetTokensWhileTheInstallationIsLimited(t *testing.T) {
 	}
 }
 
+// TestATokenThatIsNotKnownEverywhereYetIsWaitedFor has the host refuse each for half a second.
+func TestATokenThatIsNotKnownEverywhereYetIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	h, g, pass := later(t)
+	g.DelayTokens(youngWait / 2)
+	if err := h.Create(t.Context(), id); err != nil {
+		t.Errorf("with the first one: %v", err)
+	}
+	c, err := h.Issue(t.Context(), id, "bridge", "n")
+	if err != nil || !opens(h, c) {
+		t.Errorf("an agent's: %v", err)
+	}
+	// The one before is good for some minutes still, and no request waits for the next one.
+	pass(time.Hour - tokenLeft)
+	for range 2 {
+		before := time.Now()
+		if ok, err := h.Exists(t.Context(), id); !ok || err != nil || time.Since(before) >= youngWait {
+			t.Errorf("with the next one: %t, %v, after %s", ok, err, time.Since(before))
+		}
+	}
+	pass(tokenLeft)
+	if ok, err := h.Exists(t.Context(), id); !ok || err != nil {
+		t.Errorf("after the one before: %t, %v", ok, err)
+	}
+}
+
 // TestAWebhookIsWrittenWhenItsSecretIsAnother has the backend start again: with 500 clusters
 // GitHub would not take as many changes at once.
 func TestAWebhookIsWrittenWhenItsSecretIsAnother(t *testing.T) {

@@ -97,7 +97,7 @@ type repository struct {
 }
 
 func (h *Host) pulls(ctx context.Context, id string) (*repository, error) {
-	api, err := h.backend.admin(ctx)
+	api, err := h.backend.asAdmin(ctx)
 	return &repository{app: h.backend, api: api, owner: h.cfg.Organization, id: id}, err
 }
 

@@ -64,9 +64,9 @@ type app struct {
 
 // token is one of an installation, or the person's.
 type token struct {
-	app          *app
-	repositories []string // nil for all
-	permissions  map[string]string
+	app           *app
+	repositories  []string // nil for all
+	permissions   map[string]string
 	made, expires time.Time
 }
 

@@ -3,12 +3,14 @@ package github
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"gitbind.dev/backend/internal/githost"
+	"gitbind.dev/backend/internal/githost/pulls"
 	testhost "gitbind.dev/test/githost"
 	fake "gitbind.dev/test/github"
 )
@@ -207,6 +209,26 @@ func TestATokenThatIsNotKnownEverywhereYetIsWaitedFor(t *testing.T) {
 	pass(tokenLeft)
 	if ok, err := h.Exists(t.Context(), id); !ok || err != nil {
 		t.Errorf("after the one before: %t, %v", ok, err)
+	}
+}
+
+// TestAPullRequestIsOpenedWithoutAllOthers has a repository with many.
+func TestAPullRequestIsOpenedWithoutAllOthers(t *testing.T) {
+	t.Parallel()
+	h, g, _ := later(t)
+	if err := h.Create(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2*pulls.PageSize + 1 {
+		g.AddPull(id, fmt.Sprint("changes/", i))
+	}
+	// One request looks, and one opens or edits it.
+	for _, text := range []string{"Text.", "Other text."} {
+		before := g.Requests()
+		err := h.Open(t.Context(), id, githost.Pull{Head: strings.Repeat(text[:1], 40), Branch: "changes/1", Title: "title", Text: text})
+		if n := g.Requests() - before; err != nil || n != 2 {
+			t.Errorf("%d requests, %v", n, err)
+		}
 	}
 }
 

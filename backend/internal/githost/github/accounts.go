@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -64,6 +65,10 @@ func (i *issued) of(id, agent string) *given {
 func (i *issued) may(id, agent string, now time.Time) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	// Nobody says that a cluster is gone.
+	maps.DeleteFunc(i.to, func(_ recipient, g *given) bool {
+		return !slices.ContainsFunc(g.tokens, func(t token) bool { return now.Before(t.expires) }) && g.limit.TokensAt(now) >= issueBurst
+	})
 	next := i.of(id, agent).limit.ReserveN(now, 1)
 	if delay := next.DelayFrom(now); delay > 0 {
 		next.CancelAt(now)

@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -193,13 +194,16 @@ func (h *Host) setMade(id string, at time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.made[id] = at
+	// Nobody says that a cluster is gone.
+	maps.DeleteFunc(h.made, func(_ string, at time.Time) bool { return !h.lately(at) })
 }
+
+func (h *Host) lately(at time.Time) bool { return !at.IsZero() && h.cfg.Now().Sub(at) < lookEvery }
 
 func (h *Host) madeLately(id string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	at := h.made[id]
-	return !at.IsZero() && h.cfg.Now().Sub(at) < lookEvery
+	return h.lately(h.made[id])
 }
 
 // Create implements githost.Host. It also makes what is missing of a repository that is

@@ -31,10 +31,11 @@ type tokens struct {
 	// expires is when what is issued expires; renewed a while before.
 	expires time.Time
 	issued  int
-	// trouble is what is wrong with the repository, and notReady with the host; gone says that
+	// trouble is what is wrong with the repository, notReady with the host, and refusal with
+	// giving credentials; gone says that
 	// it shows no repository.
-	trouble, notReady error
-	gone              bool
+	trouble, notReady, refusal error
+	gone                       bool
 }
 
 func (t *tokens) Exists(context.Context, string) (bool, error) { return !t.gone, nil }
@@ -46,6 +47,9 @@ func (t *tokens) Create(context.Context, string) error { return t.trouble }
 func (t *tokens) URL(id string) string { return "https://git.example.com/" + id }
 
 func (t *tokens) Issue(_ context.Context, _, agent, name string) (githost.Credential, error) {
+	if t.refusal != nil {
+		return githost.Credential{}, t.refusal
+	}
 	if t.of[agent] == nil {
 		t.of[agent] = map[string]string{}
 	}
@@ -333,6 +337,20 @@ func TestARateLimitIsWaitedFor(t *testing.T) {
 			if len(all) == 1 {
 				t.Errorf("until %s: all clusters go on at once", until)
 			}
+		}
+	}
+}
+
+// TestACredentialThatIsOverdueIsAskedForOnceAMinute has a host that gives none for an hour.
+func TestACredentialThatIsOverdueIsAskedForOnceAMinute(t *testing.T) {
+	w := newWorld(t)
+	w.run()
+	w.now = w.now.Add(40 * time.Minute)
+	limit := &githost.RateLimitError{Until: w.now.Add(time.Hour)}
+	for _, c := range []struct{ trouble, refusal error }{{nil, limit}, {limit, errors.New("no answer")}, {githost.ErrArchived, githost.ErrCredential}} {
+		w.host.trouble, w.host.refusal = c.trouble, c.refusal
+		if again, _ := w.run(); again != time.Minute {
+			t.Errorf("%v, %v: again in %s", c.trouble, c.refusal, again)
 		}
 	}
 }

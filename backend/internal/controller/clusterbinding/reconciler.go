@@ -94,9 +94,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{RequeueAfter: again}, lookErr
 	}
 	result, err := r.later(err)
-	if lookErr == nil && result.RequeueAfter > again {
-		// The bridge's credential does not wait for what the host is asked for otherwise.
-		result.RequeueAfter = again
+	if lookErr == nil {
+		// The bridge's credential does not wait for what the host is asked for otherwise. One that
+		// is overdue was just tried.
+		result.RequeueAfter = min(result.RequeueAfter, max(again, time.Minute))
 	}
 	return result, err
 }

@@ -64,7 +64,7 @@ func (g *GitHub) appOf(jwt string) *app {
 // tokenOf is a token that counts.
 func (g *GitHub) tokenOf(value string) *token {
 	t := g.tokens[value]
-	if t == nil || !g.now().Before(t.expires) || t.app != nil && t.app.suspended {
+	if t == nil || !g.now().Before(t.expires) || g.now().Sub(t.made) < g.delay || t.app != nil && t.app.suspended {
 		return nil
 	}
 	return t
@@ -99,7 +99,7 @@ func (g *GitHub) newToken(a *app, r *http.Request) (int, any) {
 	case r.ContentLength > 0 && json.NewDecoder(r.Body).Decode(&in) != nil:
 		return http.StatusBadRequest, "Problems parsing JSON"
 	}
-	t := &token{app: a, repositories: in.Repositories, permissions: a.permissions, expires: g.now().Add(time.Hour).Truncate(time.Second)}
+	t := &token{made: g.now(), app: a, repositories: in.Repositories, permissions: a.permissions, expires: g.now().Add(time.Hour).Truncate(time.Second)}
 	for _, name := range in.Repositories {
 		if g.repositories[name] == nil {
 			return http.StatusUnprocessableEntity, "There is at least one repository that does not exist or is not accessible to the parent installation."

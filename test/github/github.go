@@ -46,6 +46,8 @@ type GitHub struct {
 	answer  http.Handler
 	// limited is until when installations are answered nothing.
 	limited time.Time
+	// delay is how long after it was made a token is refused still.
+	delay time.Duration
 	// requests counts those of the API, and hooksWritten those that write webhooks.
 	requests, hooksWritten int
 }
@@ -62,10 +64,10 @@ type app struct {
 
 // token is one of an installation, or the person's.
 type token struct {
-	app          *app
-	repositories []string // nil for all
-	permissions  map[string]string
-	expires      time.Time
+	app           *app
+	repositories  []string // nil for all
+	permissions   map[string]string
+	made, expires time.Time
 }
 
 func (t *token) may(permission, level string) bool {
@@ -200,6 +202,14 @@ func (g *GitHub) DefaultBranch(repository string) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.repositories[repository].first
+}
+
+// DelayTokens has each token that is made refused for a while, as by a part of the host that does
+// not know it yet.
+func (g *GitHub) DelayTokens(d time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.delay = d
 }
 
 // Pass has time pass on the host.

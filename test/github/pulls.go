@@ -70,7 +70,8 @@ func listPulls(c call) (int, any) {
 	state := cmp.Or(q.Get("state"), "open")
 	var some []*pull
 	for _, p := range c.repo.pulls {
-		if (state == "all" || p.State == state) && (q.Get("base") == "" || q.Get("base") == p.Base) {
+		if (state == "all" || p.State == state) && (q.Get("base") == "" || q.Get("base") == p.Base) &&
+			(q.Get("head") == "" || q.Get("head") == c.g.Organization+":"+p.branch) {
 			some = append(some, p)
 		}
 	}
@@ -110,6 +111,14 @@ func createPull(c call) (int, any) {
 	out := p.json(c)
 	c.g.deliver(c.repo, "pull_request", map[string]any{"action": "opened", "number": p.Number})
 	return http.StatusCreated, out
+}
+
+// AddPull has a person have opened a pull request of a branch to main.
+func (g *GitHub) AddPull(repository, branch string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	repo := g.repositories[repository]
+	repo.pulls = append(repo.pulls, &pull{Number: len(repo.pulls) + 1, Title: branch, State: "open", Base: "main", branch: branch, updated: g.next()})
 }
 
 func (c call) pull() *pull {

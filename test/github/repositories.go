@@ -56,6 +56,7 @@ func (g *GitHub) api() http.Handler {
 		"GET " + base + "/orgs/{org}/installation":               g.asApp(g.installation),
 		"POST " + base + "/app/installations/{id}/access_tokens": g.asApp(g.newToken),
 		"DELETE " + base + "/installation/token":                 g.endToken,
+		"GET " + base + "/rate_limit":                            g.rateLimit,
 		"POST " + base + "/orgs/{org}/repos":                     g.of("administration", "write", createRepository),
 		"GET " + repo:                                            g.of("metadata", "read", func(c call) (int, any) { return http.StatusOK, c.repo.json(c.g) }),
 		"PATCH " + repo:                                          g.of("administration", "write", changeRepository),
@@ -87,6 +88,18 @@ func (g *GitHub) api() http.Handler {
 		refuse(w, http.StatusNotFound, "Not Found")
 	})
 	return mux
+}
+
+// rateLimit answers GET /rate_limit, which counts against no limit and is answered within one.
+func (g *GitHub) rateLimit(w http.ResponseWriter, r *http.Request) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.requests--
+	if g.tokenOf(bearer(r)) == nil {
+		refuse(w, http.StatusUnauthorized, "Bad credentials")
+		return
+	}
+	answer(w, http.StatusOK, map[string]any{"resources": map[string]any{"core": map[string]any{"limit": 5000}}})
 }
 
 func (g *GitHub) endToken(w http.ResponseWriter, r *http.Request) {

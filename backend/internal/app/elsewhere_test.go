@@ -75,7 +75,11 @@ func (h fakeHost) test(t *testing.T) {
 		return f.condition(t, cb, func() []metav1.Condition { return cb.Status.Conditions }, v1alpha1.ConditionReady, want)
 	}
 	ready(metav1.ConditionTrue)
-	if c.RepositoryURL != h.page+"/"+c.ID+".git" || c.Credential.Git == nil || time.Until(c.Credential.Git.Expires) > h.lifetime {
+	lives := func(expires time.Time) bool {
+		left := time.Until(expires)
+		return left > h.lifetime/2 && left <= h.lifetime
+	}
+	if c.RepositoryURL != h.page+"/"+c.ID+".git" || c.Credential.Git == nil || !lives(c.Credential.Git.Expires) {
 		t.Fatalf("connected: %+v", c)
 	}
 	if status, words := f.healthOf("/readyz"); status != http.StatusOK || !strings.Contains(words, "[+] "+h.name+": ok") {
@@ -88,7 +92,7 @@ func (h fakeHost) test(t *testing.T) {
 			t.Fatal(err)
 		}
 		expires, err := time.Parse(time.RFC3339, string(s.Data[v1alpha1.GitExpiresKey]))
-		if err != nil || time.Until(expires) > h.lifetime {
+		if err != nil || !lives(expires) {
 			t.Errorf("the bridge's expires %s: %v", expires, err)
 		}
 		user, password := v1alpha1.GitCredential(s.Data)

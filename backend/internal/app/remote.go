@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -21,8 +20,6 @@ type remoteHost interface {
 	githost.Accounts
 	githost.Checks
 	embedded.Upstream
-	// Ready tells whether the host answers, and takes what the backend signs in with.
-	Ready(ctx context.Context) error
 	// Webhook serves a path with the part {cluster}, and tells what has moved there.
 	Webhook(log *slog.Logger, moved func(cluster string)) http.Handler
 }

@@ -82,10 +82,10 @@ func (r *repositories) connect(api *http.ServeMux, reviews *review.Service, publ
 		return
 	}
 	api.Handle("POST "+r.kind.hooks()+"{cluster}", r.remote.Webhook(log, r.local.Look))
-	reviews.Pulls = r.remote
 	r.checks = review.NewChecks(reviews, r.remote, func(cluster, branch string) string {
 		return publicURL + "/clusters/" + cluster + "/" + branch
 	}, r.publish)
+	reviews.Pulls = r.checks
 }
 
 // run works until ctx ends.

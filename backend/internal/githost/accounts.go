@@ -17,6 +17,8 @@ type Credential struct {
 // credentials of its own. An agent is "konnector" or "bridge".
 type Accounts interface {
 	Host
+	// Ready tells whether the host answers, and lets the backend do what it must.
+	Ready(ctx context.Context) error
 	// Page is where people look at a cluster's repository, change it and review changes.
 	Page(cluster string) string
 	// Issue gives an agent of a cluster another credential, beside those that it has. The

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"gitbind.dev/backend/internal/clusterqueue"
 	"gitbind.dev/backend/internal/githost"
@@ -29,7 +30,18 @@ type Checks struct {
 	// request, by cluster and branch.
 	told   map[string]map[string]githost.Check
 	opened map[string]map[string]githost.Opened
+	// asked is what the host said of that last, by cluster.
+	asked map[string]asked
 }
+
+type asked struct {
+	opened map[string]githost.Opened
+	at     time.Time
+}
+
+// openedKept is how long what the host said of pull requests is good for konnectors, which ask
+// for each of their changes once a minute. What the host tells by itself is looked at at once.
+const openedKept = 10 * time.Second
 
 // maxChecking is how many clusters' changes are looked at at the same time.
 const maxChecking = 2
@@ -39,7 +51,7 @@ const maxChecking = 2
 func NewChecks(s *Service, host githost.Checks, url func(cluster, branch string) string, publish func(cluster string, e restapi.RefEvent)) *Checks {
 	c := &Checks{
 		service: s, host: host, url: url, publish: publish,
-		told: map[string]map[string]githost.Check{}, opened: map[string]map[string]githost.Opened{},
+		told: map[string]map[string]githost.Check{}, opened: map[string]map[string]githost.Opened{}, asked: map[string]asked{},
 	}
 	c.moved = clusterqueue.New(maxChecking, func(ctx context.Context, cluster string) error {
 		err := c.check(ctx, cluster)
@@ -96,10 +108,34 @@ func (c *Checks) check(ctx context.Context, cluster string) error {
 	return errors.Join(errs...)
 }
 
+// Opened implements Pulls, for who asks often.
+func (c *Checks) Opened(ctx context.Context, cluster string) (map[string]githost.Opened, error) {
+	c.mu.Lock()
+	known := c.asked[cluster]
+	c.mu.Unlock()
+	if !known.at.IsZero() && c.service.now().Sub(known.at) < openedKept {
+		return known.opened, nil
+	}
+	return c.ask(ctx, cluster)
+}
+
+// ask asks the host for the pull requests of a cluster.
+func (c *Checks) ask(ctx context.Context, cluster string) (map[string]githost.Opened, error) {
+	at := c.service.now()
+	opened, err := c.host.Opened(ctx, cluster)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked[cluster] = asked{opened, at}
+	return opened, nil
+}
+
 // tell has the konnector look at what it has proposed, by branch with the head, where people
 // have opened, closed or opened again a pull request since.
 func (c *Checks) tell(ctx context.Context, cluster string, proposed map[string]string) error {
-	opened, err := c.host.Opened(ctx, cluster)
+	opened, err := c.ask(ctx, cluster)
 	if err != nil {
 		return err
 	}

@@ -30,6 +30,8 @@ type shown struct {
 	// closed each.
 	opened []githost.Pull
 	closed string
+	// listed is how many times it was asked for them.
+	listed int
 }
 
 func (s *shown) Open(_ context.Context, _ string, p githost.Pull) error {
@@ -40,6 +42,7 @@ func (s *shown) Open(_ context.Context, _ string, p githost.Pull) error {
 }
 
 func (s *shown) Opened(context.Context, string) (map[string]githost.Opened, error) {
+	s.listed++
 	all := map[string]githost.Opened{}
 	for _, p := range s.opened {
 		all[p.Branch] = githost.Opened{Page: "https://git.example.com/gitbind/1/pulls/7", Closed: s.closed}
@@ -178,6 +181,40 @@ func TestAKonnectorsProposalGetsAPullRequest(t *testing.T) {
 	host.closed, w.outcome.Merged = seenHead, true
 	if got := ask(); got.State != restapi.ProposalMerged {
 		t.Errorf("merged: %+v", got)
+	}
+}
+
+// TestManyProposalsAskTheHostOnce has a konnector ask for each of what it has proposed, once a
+// minute.
+func TestManyProposalsAskTheHostOnce(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	w, host := newWorld(), &shown{opened: []githost.Pull{{Branch: "changes/a"}}}
+	s := w.service(t, nil)
+	s.Now = func() time.Time { return now }
+	c := NewChecks(s, host, func(_, branch string) string { return branch }, func(string, restapi.RefEvent) {})
+	for i, step := range []struct {
+		after  time.Duration
+		closed string
+		told   bool // by the host, of what people did
+		listed int
+	}{
+		{0, "", false, 1},
+		{0, "", false, 1},
+		{openedKept - 1, "a", false, 1},
+		{0, "a", true, 2},
+		{openedKept - 1, "a", false, 2},
+		{1, "a", false, 3},
+	} {
+		now, host.closed = now.Add(step.after), step.closed
+		if step.told {
+			if err := c.tell(t.Context(), cluster, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		opened, err := c.Opened(t.Context(), cluster)
+		if err != nil || host.listed != step.listed || (opened["changes/a"].Closed == "a") != (step.listed > 1) {
+			t.Errorf("%d: %v, %v, the host was asked %d times", i, opened, err, host.listed)
+		}
 	}
 }
 

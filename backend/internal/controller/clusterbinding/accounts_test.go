@@ -31,17 +31,25 @@ type tokens struct {
 	// expires is when what is issued expires; renewed a while before.
 	expires time.Time
 	issued  int
-	// trouble is what is wrong with the repository.
-	trouble error
+	// trouble is what is wrong with the repository, notReady with the host, and refusal with
+	// giving credentials; gone says that
+	// it shows no repository.
+	trouble, notReady, refusal error
+	gone                       bool
 }
 
-func (t *tokens) Exists(context.Context, string) (bool, error) { return true, nil }
+func (t *tokens) Exists(context.Context, string) (bool, error) { return !t.gone, nil }
+
+func (t *tokens) Ready(context.Context) error { return t.notReady }
 
 func (t *tokens) Create(context.Context, string) error { return t.trouble }
 
 func (t *tokens) URL(id string) string { return "https://git.example.com/" + id }
 
 func (t *tokens) Issue(_ context.Context, _, agent, name string) (githost.Credential, error) {
+	if t.refusal != nil {
+		return githost.Credential{}, t.refusal
+	}
 	if t.of[agent] == nil {
 		t.of[agent] = map[string]string{}
 	}
@@ -294,6 +302,26 @@ func TestWhatIsWrongWithARepositoryHoldsUpNoCredential(t *testing.T) {
 	}
 }
 
+// TestARepositoryThatIsNotShownMayBeThere has the backend's account lose its right to see it.
+func TestARepositoryThatIsNotShownMayBeThere(t *testing.T) {
+	w := newWorld(t)
+	w.run()
+	w.host.gone = true
+	for _, c := range []struct {
+		notReady error
+		reason   string
+	}{
+		{fmt.Errorf("%w (on selected repositories only)", githost.ErrCredential), "GitHostRefuses"},
+		{errors.New("no answer"), "Failed"},
+		{nil, "RepositoryGone"},
+	} {
+		w.host.notReady = c.notReady
+		if _, ready := w.run(); ready.Reason != c.reason {
+			t.Errorf("%v: it says %+v", c.notReady, ready)
+		}
+	}
+}
+
 func TestARateLimitIsWaitedFor(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	r := &Reconciler{Now: func() time.Time { return now }}
@@ -309,6 +337,20 @@ func TestARateLimitIsWaitedFor(t *testing.T) {
 			if len(all) == 1 {
 				t.Errorf("until %s: all clusters go on at once", until)
 			}
+		}
+	}
+}
+
+// TestACredentialThatIsOverdueIsAskedForOnceAMinute has a host that gives none for an hour.
+func TestACredentialThatIsOverdueIsAskedForOnceAMinute(t *testing.T) {
+	w := newWorld(t)
+	w.run()
+	w.now = w.now.Add(40 * time.Minute)
+	limit := &githost.RateLimitError{Until: w.now.Add(time.Hour)}
+	for _, c := range []struct{ trouble, refusal error }{{nil, limit}, {limit, errors.New("no answer")}, {githost.ErrArchived, githost.ErrCredential}} {
+		w.host.trouble, w.host.refusal = c.trouble, c.refusal
+		if again, _ := w.run(); again != time.Minute {
+			t.Errorf("%v, %v: again in %s", c.trouble, c.refusal, again)
 		}
 	}
 }

@@ -94,9 +94,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{RequeueAfter: again}, lookErr
 	}
 	result, err := r.later(err)
-	if lookErr == nil && result.RequeueAfter > again {
-		// The bridge's credential does not wait for what the host is asked for otherwise.
-		result.RequeueAfter = again
+	if lookErr == nil {
+		// The bridge's credential does not wait for what the host is asked for otherwise. One that
+		// is overdue was just tried.
+		result.RequeueAfter = min(result.RequeueAfter, max(again, time.Minute))
 	}
 	return result, err
 }
@@ -177,6 +178,12 @@ func (r *Reconciler) repository(ctx context.Context, cb *v1alpha1.ClusterBinding
 		return err
 	}
 	if !exists && cb.Status.Repository != nil {
+		// A host elsewhere does not show what the backend has no right to see.
+		if r.Accounts != nil {
+			if err := r.Accounts.Ready(ctx); err != nil {
+				return err
+			}
+		}
 		return errRepositoryGone
 	}
 	return r.Host.Create(ctx, cb.Name)

@@ -3,6 +3,8 @@ package github
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -63,6 +65,10 @@ func (i *issued) of(id, agent string) *given {
 func (i *issued) may(id, agent string, now time.Time) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	// Nobody says that a cluster is gone.
+	maps.DeleteFunc(i.to, func(_ recipient, g *given) bool {
+		return !slices.ContainsFunc(g.tokens, func(t token) bool { return now.Before(t.expires) }) && g.limit.TokensAt(now) >= issueBurst
+	})
 	next := i.of(id, agent).limit.ReserveN(now, 1)
 	if delay := next.DelayFrom(now); delay > 0 {
 		next.CancelAt(now)
@@ -115,6 +121,9 @@ func (h *Host) Issue(ctx context.Context, id, agent, name string) (githost.Crede
 	}
 	expires := t.GetExpiresAt().Time
 	h.issued.add(id, agent, token{name, t.GetToken(), expires})
+	if err := h.of(agent).takes(ctx, t.GetToken()); err != nil {
+		return githost.Credential{}, err
+	}
 	return githost.Credential{Username: tokenUser, Password: t.GetToken(), Expires: expires, RenewAfter: expires.Add(-agentLeft)}, nil
 }
 
@@ -141,6 +150,19 @@ func (h *Host) Retain(ctx context.Context, id, agent string, counting func(conte
 		h.issued.remove(id, agent, t.value)
 	}
 	return errors.Join(errs...)
+}
+
+// takes waits a moment for GitHub to know a token that was just made. To ask for the rate limit
+// counts against none, and a server without one answers 404.
+func (a *app) takes(ctx context.Context, token string) error {
+	api, err := a.client(token)
+	if err != nil {
+		return err
+	}
+	if _, answer, err := api.RateLimit.Get(ctx); status(answer) == http.StatusUnauthorized {
+		return fmt.Errorf("github: use a token that was just made: %w", err)
+	}
+	return nil
 }
 
 // end has a token of the App count no longer.

@@ -45,17 +45,27 @@ type app struct {
 	organization, api string
 	// own is for what is asked as the App itself, and installed with tokens of its installation.
 	own, installed *http.Client
-	now            func() time.Time
+	// made has the tokens that were just made, and is below installed.
+	made *young
+	now  func() time.Time
 
 	mu sync.Mutex
 	// installation is that on the organization, and slug how GitHub calls the App; 0 and ""
 	// until they are known.
 	installation int64
 	slug         string
-	// token is one with all rights of the App, until a while before expires.
-	token   string
-	expires time.Time
+	// admin is a token with all rights of the App, and before the one that it follows.
+	admin, before adminToken
 }
+
+// adminToken is one of the backend itself.
+type adminToken struct {
+	value         string
+	made, expires time.Time
+}
+
+// left is how long it counts.
+func (t adminToken) left(now time.Time) time.Duration { return t.expires.Sub(now) }
 
 // jwt is what proves to be the App:
 // https://docs.github.com/apps/creating-github-apps/authenticating-with-a-github-app/generating-a-json-web-token-jwt-for-a-github-app
@@ -163,11 +173,12 @@ func (a *app) issue(ctx context.Context, rights *sdk.InstallationTokenOptions) (
 	if status(answer) == http.StatusNotFound {
 		a.forget() // it was installed again
 	}
+	a.made.add(token.GetToken())
 	return token, a.trouble("make a token", err)
 }
 
-// admin asks with all rights of the App.
-func (a *app) admin(ctx context.Context) (*sdk.Client, error) {
+// asAdmin asks with all rights of the App.
+func (a *app) asAdmin(ctx context.Context) (*sdk.Client, error) {
 	token, err := a.adminToken(ctx)
 	if err != nil {
 		return nil, err
@@ -175,28 +186,36 @@ func (a *app) admin(ctx context.Context) (*sdk.Client, error) {
 	return a.client(token)
 }
 
+// adminToken is the newest one, or the one before it while that is young and the other counts.
 func (a *app) adminToken(ctx context.Context) (string, error) {
 	a.mu.Lock()
-	token, expires := a.token, a.expires
+	admin, before := a.admin, a.before
 	a.mu.Unlock()
-	if token != "" && a.now().Before(expires.Add(-tokenLeft)) {
-		return token, nil
+	now := a.now()
+	if admin.left(now) <= tokenLeft {
+		next, err := a.issue(ctx, nil)
+		switch {
+		case err != nil && admin.left(now) > 0:
+			return admin.value, nil
+		case err != nil:
+			return "", err
+		}
+		admin, before = adminToken{next.GetToken(), now, next.GetExpiresAt().Time}, admin
+		a.mu.Lock()
+		a.admin, a.before = admin, before
+		a.mu.Unlock()
 	}
-	next, err := a.issue(ctx, nil)
-	if err != nil {
-		return "", err
+	if now.Sub(admin.made) < youth && before.left(now) > youth {
+		return before.value, nil
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.token, a.expires = next.GetToken(), next.GetExpiresAt().Time
-	return a.token, nil
+	return admin.value, nil
 }
 
 // forget has the App look for its installation, and take another token.
 func (a *app) forget() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.installation, a.token = 0, ""
+	a.installation, a.admin, a.before = 0, adminToken{}, adminToken{}
 }
 
 // trouble says what could not be done, and why if that is the operator's to mend.

@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -77,7 +78,10 @@ func New(cfg Config) *Host {
 	api := apiURL(cfg.URL)
 	sign := func(a App) *app {
 		// Each App has a rate limit of its own, and its installation another one.
-		return &app{App: a, organization: cfg.Organization, api: api, own: client.New(api), installed: client.New(api), now: cfg.Now}
+		installed := client.New(api)
+		made := &young{base: installed.Transport, now: cfg.Now}
+		installed.Transport = made
+		return &app{App: a, organization: cfg.Organization, api: api, own: client.New(api), installed: installed, made: made, now: cfg.Now}
 	}
 	h := &Host{cfg: cfg, backend: sign(cfg.Backend), konnector: sign(cfg.Konnector), made: map[string]time.Time{}}
 	h.hooks = webhook.Receiver{
@@ -120,7 +124,7 @@ func (h *Host) Webhook(log *slog.Logger, moved func(cluster string)) http.Handle
 
 // Exists implements githost.Host.
 func (h *Host) Exists(ctx context.Context, id string) (bool, error) {
-	api, err := h.backend.admin(ctx)
+	api, err := h.backend.asAdmin(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -190,13 +194,16 @@ func (h *Host) setMade(id string, at time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.made[id] = at
+	// Nobody says that a cluster is gone.
+	maps.DeleteFunc(h.made, func(_ string, at time.Time) bool { return !h.lately(at) })
 }
+
+func (h *Host) lately(at time.Time) bool { return !at.IsZero() && h.cfg.Now().Sub(at) < lookEvery }
 
 func (h *Host) madeLately(id string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	at := h.made[id]
-	return !at.IsZero() && h.cfg.Now().Sub(at) < lookEvery
+	return h.lately(h.made[id])
 }
 
 // Create implements githost.Host. It also makes what is missing of a repository that is
@@ -208,7 +215,7 @@ func (h *Host) Create(ctx context.Context, id string) error {
 	if h.madeLately(id) {
 		return nil
 	}
-	api, err := h.backend.admin(ctx)
+	api, err := h.backend.asAdmin(ctx)
 	if err != nil {
 		return err
 	}

@@ -3,12 +3,14 @@ package github
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"gitbind.dev/backend/internal/githost"
+	"gitbind.dev/backend/internal/githost/pulls"
 	testhost "gitbind.dev/test/githost"
 	fake "gitbind.dev/test/github"
 )
@@ -25,10 +27,15 @@ func later(t *testing.T) (h *Host, g *fake.GitHub, pass func(time.Duration)) {
 	return New(cfg), g, func(d time.Duration) { ahead += d; g.Pass(d) }
 }
 
-// opens tells whether a credential opens the repository.
-func opens(h *Host, c githost.Credential) bool {
+// opens tells whether a credential opens the repository: otherwise it is refused as one.
+func opens(t *testing.T, h *Host, c githost.Credential) bool {
+	t.Helper()
 	url := strings.Replace(h.URL(id), "http://", "http://"+c.Username+":"+c.Password+"@", 1)
-	return testhost.Command("", "-c", "credential.helper=", "ls-remote", url).Run() == nil
+	out, err := testhost.Command("", "-c", "credential.helper=", "ls-remote", url).CombinedOutput()
+	if err != nil && !strings.Contains(string(out), "Authentication failed") {
+		t.Errorf("git ls-remote: %v: %s", err, out)
+	}
+	return err == nil
 }
 
 func TestTokensLiveForAnHour(t *testing.T) {
@@ -45,19 +52,19 @@ func TestTokensLiveForAnHour(t *testing.T) {
 		t.Errorf("it expires in %s, and is to be renewed %s before", left, c.Expires.Sub(c.RenewAfter))
 	}
 	pass(56 * time.Minute)
-	if ok, err := h.Exists(t.Context(), id); !ok || err != nil || !opens(h, c) {
+	if ok, err := h.Exists(t.Context(), id); !ok || err != nil || !opens(t, h, c) {
 		t.Errorf("before the hour is over: %t, %v", ok, err)
 	}
 	next, err := h.Issue(t.Context(), id, "bridge", "b")
-	if err != nil || !opens(h, c) {
+	if err != nil || !opens(t, h, c) {
 		t.Errorf("beside the next one the one before ended: %v", err)
 	}
 	pass(5 * time.Minute)
-	if ok, err := h.Exists(t.Context(), id); !ok || err != nil || opens(h, c) || !opens(h, next) {
+	if ok, err := h.Exists(t.Context(), id); !ok || err != nil || opens(t, h, c) || !opens(t, h, next) {
 		t.Errorf("after the hour: %t, %v", ok, err)
 	}
 	// Those that ended by themselves are not ended again.
-	if err := h.Retain(t.Context(), id, "bridge", func(context.Context) ([]string, error) { return nil, nil }); err != nil || opens(h, next) {
+	if err := h.Retain(t.Context(), id, "bridge", func(context.Context) ([]string, error) { return nil, nil }); err != nil || opens(t, h, next) {
 		t.Errorf("%v", err)
 	}
 }
@@ -163,6 +170,26 @@ func TestTheFirstBranchIsMain(t *testing.T) {
 	}
 }
 
+func TestClustersThatAreGoneAreForgotten(t *testing.T) {
+	t.Parallel()
+	h, _, pass := later(t)
+	connect := func(cluster string) {
+		t.Helper()
+		if err := h.Create(t.Context(), cluster); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := h.Issue(t.Context(), cluster, "bridge", "n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	connect(id)
+	pass(lookEvery)
+	connect("b3x9d2abqw")
+	if len(h.made) != 1 || len(h.issued.to) != 1 {
+		t.Errorf("it knows %v and %v", h.made, h.issued.to)
+	}
+}
+
 func TestAgentsGetTokensWhileTheInstallationIsLimited(t *testing.T) {
 	t.Parallel()
 	h, g, _ := later(t)
@@ -175,12 +202,58 @@ func TestAgentsGetTokensWhileTheInstallationIsLimited(t *testing.T) {
 		t.Errorf("what the installation is asked: %v", err)
 	}
 	for _, agent := range []string{"bridge", "konnector"} {
-		if c, err := h.Issue(t.Context(), id, agent, "n"); err != nil || !opens(h, c) {
+		if c, err := h.Issue(t.Context(), id, agent, "n"); err != nil || !opens(t, h, c) {
 			t.Errorf("the %s gets none: %v", agent, err)
 		}
 	}
 	if err := h.Ready(t.Context()); err != nil {
 		t.Errorf("ready: %v", err)
+	}
+}
+
+// TestATokenThatIsNotKnownEverywhereYetIsWaitedFor has the host refuse each for half a second.
+func TestATokenThatIsNotKnownEverywhereYetIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	h, g, pass := later(t)
+	g.DelayTokens(youngWait / 2)
+	if err := h.Create(t.Context(), id); err != nil {
+		t.Errorf("with the first one: %v", err)
+	}
+	c, err := h.Issue(t.Context(), id, "bridge", "n")
+	if err != nil || !opens(t, h, c) {
+		t.Errorf("an agent's: %v", err)
+	}
+	// The one before is good for some minutes still, and no request waits for the next one.
+	pass(time.Hour - tokenLeft)
+	for range 2 {
+		before := time.Now()
+		if ok, err := h.Exists(t.Context(), id); !ok || err != nil || time.Since(before) >= youngWait {
+			t.Errorf("with the next one: %t, %v, after %s", ok, err, time.Since(before))
+		}
+	}
+	pass(tokenLeft)
+	if ok, err := h.Exists(t.Context(), id); !ok || err != nil {
+		t.Errorf("after the one before: %t, %v", ok, err)
+	}
+}
+
+// TestAPullRequestIsOpenedWithoutAllOthers has a repository with many.
+func TestAPullRequestIsOpenedWithoutAllOthers(t *testing.T) {
+	t.Parallel()
+	h, g, _ := later(t)
+	if err := h.Create(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2*pulls.PageSize + 1 {
+		g.AddPull(id, fmt.Sprint("changes/", i))
+	}
+	// One request looks, and one opens or edits it.
+	for _, text := range []string{"Text.", "Other text."} {
+		before := g.Requests()
+		err := h.Open(t.Context(), id, githost.Pull{Head: strings.Repeat(text[:1], 40), Branch: "changes/1", Title: "title", Text: text})
+		if n := g.Requests() - before; err != nil || n != 2 {
+			t.Errorf("%d requests, %v", n, err)
+		}
 	}
 }
 

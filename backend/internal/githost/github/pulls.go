@@ -97,7 +97,7 @@ type repository struct {
 }
 
 func (h *Host) pulls(ctx context.Context, id string) (*repository, error) {
-	api, err := h.backend.admin(ctx)
+	api, err := h.backend.asAdmin(ctx)
 	return &repository{app: h.backend, api: api, owner: h.cfg.Organization, id: id}, err
 }
 
@@ -108,11 +108,20 @@ func (r *repository) Pulls(ctx context.Context, openOnly bool, n int) ([]pulls.P
 	if openOnly {
 		state = "open"
 	}
-	some, _, err := r.api.PullRequests.List(ctx, r.owner, r.id, &sdk.PullRequestListOptions{
-		State: state, Base: "main", Sort: "updated", Direction: "desc", ListOptions: page(n),
-	})
+	all, err := r.list(ctx, sdk.PullRequestListOptions{State: state, Sort: "updated", Direction: "desc", ListOptions: page(n)})
+	return all, len(all) == pulls.PageSize, err
+}
+
+// Of gives those of a branch, the newest first.
+func (r *repository) Of(ctx context.Context, branch string) ([]pulls.Pull, error) {
+	return r.list(ctx, sdk.PullRequestListOptions{State: "all", Head: r.owner + ":" + branch, Sort: "created", Direction: "desc", ListOptions: page(1)})
+}
+
+func (r *repository) list(ctx context.Context, o sdk.PullRequestListOptions) ([]pulls.Pull, error) {
+	o.Base = "main"
+	some, _, err := r.api.PullRequests.List(ctx, r.owner, r.id, &o)
 	if err != nil {
-		return nil, false, r.app.trouble("list the pull requests of "+r.id, err)
+		return nil, r.app.trouble("list the pull requests of "+r.id, err)
 	}
 	var all []pulls.Pull
 	for _, p := range some {
@@ -121,7 +130,7 @@ func (r *repository) Pulls(ctx context.Context, openOnly bool, n int) ([]pulls.P
 			Page: p.GetHTMLURL(), Body: p.GetBody(), Open: p.GetState() == "open", Merged: p.MergedAt != nil,
 		})
 	}
-	return all, len(some) == pulls.PageSize, nil
+	return all, nil
 }
 
 func (r *repository) Create(ctx context.Context, branch, title, body string) error {

@@ -20,7 +20,6 @@ type Host interface {
 	githost.Checks
 	Remote(ctx context.Context, cluster string) (url, username, password string, err error)
 	Changes(ctx context.Context, cluster string) (map[string]string, error)
-	Ready(ctx context.Context) error
 	Webhook(log *slog.Logger, moved func(cluster string)) http.Handler
 }
 

@@ -46,6 +46,12 @@ type Repository interface {
 	EditComment(ctx context.Context, number, id int64, body string) error
 }
 
+// byBranch is a Repository that can be asked for the pull requests of one branch to main, those
+// that were opened last first. It gives no more than PageSize.
+type byBranch interface {
+	Of(ctx context.Context, branch string) ([]Pull, error)
+}
+
 const (
 	// PageSize is how many pull requests or comments a page has.
 	PageSize = 50
@@ -71,7 +77,7 @@ func (p *Pull) head() string {
 
 // Open implements githost.Checks.
 func Open(ctx context.Context, r Repository, p githost.Pull) error {
-	newest, err := newest(ctx, r)
+	newest, err := newestOf(ctx, r, p.Branch)
 	if err != nil {
 		return err
 	}
@@ -101,6 +107,26 @@ func Opened(ctx context.Context, r Repository) (map[string]githost.Opened, error
 	return opened, nil
 }
 
+// newestOf has at least that of one branch.
+func newestOf(ctx context.Context, r Repository, branch string) (map[string]Pull, error) {
+	some, ok := r.(byBranch)
+	if !ok {
+		return newest(ctx, r)
+	}
+	pulls, err := some.Of(ctx, branch)
+	newest := map[string]Pull{}
+	keepNewest(newest, pulls)
+	return newest, err
+}
+
+func keepNewest(newest map[string]Pull, pulls []Pull) {
+	for _, p := range pulls {
+		if before, ok := newest[p.Branch]; !p.Fork && (!ok || p.Number > before.Number) {
+			newest[p.Branch] = p
+		}
+	}
+}
+
 // newest are those of this repository's branches, by branch: the one that was opened last of
 // each.
 func newest(ctx context.Context, r Repository) (map[string]Pull, error) {
@@ -110,11 +136,7 @@ func newest(ctx context.Context, r Repository) (map[string]Pull, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, p := range pulls {
-			if before, ok := newest[p.Branch]; !p.Fork && (!ok || p.Number > before.Number) {
-				newest[p.Branch] = p
-			}
-		}
+		keepNewest(newest, pulls)
 		if !more {
 			break
 		}

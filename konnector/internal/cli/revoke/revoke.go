@@ -30,7 +30,8 @@ func Do(ctx context.Context, in Input) error {
 	fmt.Fprintf(out, `The konnector of cluster %s will be refused, with whatever credential it has, and
 its open connections end. Its services go on. What is changed in the cluster is kept
 there and not committed; what is changed in Git does not reach the cluster.
-If its repository is on GitHub, a token that it has there may open it for an hour more.
+On a Git host of your own, what opens the repository for it ends within seconds, or by
+itself within the hour.
 `, cluster)
 	if in.DryRun {
 		fmt.Fprintln(out, "Nothing was changed.")

@@ -178,6 +178,11 @@ func TestWhatSomebodyChangesOnTheHostStays(t *testing.T) {
 		t.Error(diff)
 	}
 	f.Unprotect(cluster, "status")
+	create(t, h)
+	if diff := cmp.Diff([]fake.Rule{strict, ours[1]}, f.Rules(cluster)); diff != "" {
+		t.Error("beside a rule that was removed", diff)
+	}
+	f.Unprotect(cluster, "status")
 	f.Unprotect(cluster, "main")
 	create(t, h)
 	if diff := cmp.Diff(ours, f.Rules(cluster)); diff != "" {
@@ -216,7 +221,7 @@ func TestTokensThatDoNotCountEnd(t *testing.T) {
 	}
 	// The one before goes on until the next one is in the agent's hands.
 	var renewed []string
-	for range 3 {
+	for range keptTokens + 1 {
 		renewed = append(renewed, issue(t, h, bridge, "a"))
 	}
 	for i, secret := range renewed {
@@ -231,12 +236,62 @@ func TestTokensThatDoNotCountEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"a person's", "gitbind-bridge-a", "gitbind-bridge-a", "gitbind-konnector-b", "gitbind-konnector-e", "gitbind-konnector-meanwhile"}
+	want := []string{"a person's", "gitbind-bridge-a", "gitbind-bridge-a", "gitbind-bridge-a", "gitbind-konnector-b", "gitbind-konnector-e", "gitbind-konnector-meanwhile"}
 	if diff := cmp.Diff(want, f.Tokens(cluster)); diff != "" {
 		t.Error(diff)
 	}
 	if err := h.Retain(t.Context(), "another1", konnector, func(context.Context) ([]string, error) { return nil, nil }); err != nil {
 		t.Errorf("of a cluster without a project: %v", err)
+	}
+}
+
+// TestATokenThatCannotBeMadeEndsNoOther sees in which order tokens are made and ended.
+func TestATokenThatCannotBeMadeEndsNoOther(t *testing.T) {
+	t.Parallel()
+	f, h := start(t, 0)
+	create(t, h)
+	inUse := issue(t, h, bridge, "a")
+	issue(t, h, bridge, "a") // its answer was lost
+	var made bool
+	f.SetBefore(func(r *http.Request) {
+		made = made || r.Method == http.MethodPost
+		if r.Method == http.MethodDelete && !made {
+			t.Errorf("%s before there is another one", r.URL.Path)
+		}
+	})
+	issue(t, h, bridge, "a")
+	f.SetBefore(nil)
+	if code := f.Ask(inUse, http.MethodGet, "/user", nil, nil); code == http.StatusUnauthorized {
+		t.Error("the one in use has ended")
+	}
+}
+
+// TestTokensOfAProjectThatIsNotShownAreNotTakenForGone takes the account out of the group.
+func TestTokensOfAProjectThatIsNotShownAreNotTakenForGone(t *testing.T) {
+	t.Parallel()
+	f, h := start(t, 0)
+	create(t, h)
+	issue(t, h, bridge, "a")
+	outsider := f.Person("outsider", 0, "api")
+	h.cfg.Token = func() (string, error) { return outsider, nil }
+	err := h.Retain(t.Context(), cluster, bridge, func(context.Context) ([]string, error) { return nil, nil })
+	if !errors.Is(err, githost.ErrCredential) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestNobodysRunnersRunWhatIsPushed(t *testing.T) {
+	t.Parallel()
+	f, h := start(t, 0)
+	create(t, h)
+	var settings map[string]any
+	if code := f.Ask(f.Person("owner", fake.Owner, "api"), http.MethodGet, h.project(cluster), nil, &settings); code != http.StatusOK {
+		t.Fatal(code)
+	}
+	for _, name := range []string{"shared_runners_enabled", "group_runners_enabled", "auto_devops_enabled"} {
+		if settings[name] != false {
+			t.Errorf("%s is %v", name, settings[name])
+		}
 	}
 }
 
@@ -350,10 +405,15 @@ func TestApprovalsAreRequiredWhereTheTierKnowsThem(t *testing.T) {
 			t.Errorf("premium %t: %d", premium, n)
 		}
 		f.Age(cluster, 2*setupTime)
+		f.SetApprovals(cluster, 1)
+		create(t, h)
+		if n := f.Approvals(cluster); premium && n != 1 {
+			t.Errorf("what somebody changed is %d", n)
+		}
 		f.SetApprovals(cluster, 0)
 		create(t, h)
-		if n := f.Approvals(cluster); n != 0 {
-			t.Errorf("premium %t: what somebody removed is %d", premium, n)
+		if n := f.Approvals(cluster); n != want {
+			t.Errorf("premium %t: where they are missing, as if the backend had ended before it made them, they are %d", premium, n)
 		}
 	}
 }

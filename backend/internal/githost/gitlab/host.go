@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"sync/atomic"
 	"time"
 
 	"gitbind.dev/backend/internal/githost"
@@ -46,6 +47,8 @@ type Host struct {
 	http *http.Client
 	// hooks takes what the host tells.
 	hooks webhook.Receiver
+	// noApprovals says that the host's tier does not know approvals.
+	noApprovals atomic.Bool
 }
 
 var (
@@ -178,7 +181,9 @@ func (h *Host) create(ctx context.Context, id string) (*project, error) {
 		"description": "What cluster " + id + " ordered: bindings/<API>/claims/<namespace>/<name>.yaml on main, answers on status",
 		// A squashed change hides which object it came from.
 		"merge_method": "merge", "squash_option": "never",
-		"remove_source_branch_after_merge": true, "auto_devops_enabled": false,
+		"remove_source_branch_after_merge": true,
+		// Who pushes to main could have the group's runners run it, with the group's secrets.
+		"auto_devops_enabled": false, "shared_runners_enabled": false, "group_runners_enabled": false,
 	}, &p)
 	return &p, trouble("make the project "+h.path(id), err)
 }

@@ -59,8 +59,15 @@ func (h *Host) protect(ctx context.Context, id string, p *project) error {
 	if err != nil {
 		return err
 	}
-	// As long as the last rule is not there, no person has seen the first one.
-	replace := last == nil || p.isNew()
+	replace := p.isNew()
+	if last == nil && !replace {
+		// Without the webhook, which comes last, the project was never set up as a whole.
+		there, err := h.ownHooks(ctx, id)
+		if err != nil {
+			return err
+		}
+		replace = len(there) == 0
+	}
 	for _, want := range rules {
 		if err := h.protectBranch(ctx, id, want, replace); err != nil {
 			return err
@@ -106,14 +113,15 @@ func (h *Host) rule(ctx context.Context, id, branch string) (*shownRule, error) 
 	return &shown, err
 }
 
-// approvals has merge requests of a new project be approved by others, where the host's tier
-// knows that.
-func (h *Host) approvals(ctx context.Context, id string, p *project) error {
-	if h.cfg.Approvals == 0 || !p.isNew() {
+// approvals has merge requests be approved by others, where the host's tier knows that and
+// the project has no rule about it.
+func (h *Host) approvals(ctx context.Context, id string, _ *project) error {
+	if h.cfg.Approvals == 0 || h.noApprovals.Load() {
 		return nil
 	}
 	err := h.requireApprovals(ctx, id)
 	if code := status(err); code == http.StatusNotFound || code == http.StatusForbidden {
+		h.noApprovals.Store(true)
 		h.cfg.Log.WarnContext(ctx, "Approvals of merge requests are not required: this GitLab, or its tier, has none", "project", h.path(id))
 		return nil
 	}

@@ -29,27 +29,17 @@ type token struct {
 // tokenName is what a credential's token is called. Tokens of people are called otherwise.
 func tokenName(agent, name string) string { return "gitbind-" + agent + "-" + name }
 
-// Issue implements githost.Accounts. Of the same name, the newest one goes on: the agent uses
-// it until it has this one.
+// keptTokens is how many tokens of one credential count: the agent goes on with an earlier one
+// until it has the newest, which may take more than one try.
+const keptTokens = 3
+
+// Issue implements githost.Accounts.
 func (h *Host) Issue(ctx context.Context, id, agent, name string) (githost.Credential, error) {
 	what, name := "make a token of the "+agent+" of "+id, tokenName(agent, name)
-	there, err := h.tokens(ctx, id, agent)
-	if err != nil {
-		return githost.Credential{}, trouble(what, err)
-	}
-	newest := 0
-	for _, t := range there {
-		if t.Name == name {
-			newest = max(newest, t.ID)
-		}
-	}
-	if err := h.revoke(ctx, id, there, func(t token) bool { return t.Name == name && t.ID < newest }); err != nil {
-		return githost.Credential{}, trouble(what, err)
-	}
 	// It ends when that day begins.
 	expires := time.Now().UTC().AddDate(0, 0, tokenDays).Truncate(24 * time.Hour)
 	var made token
-	err = h.send(ctx, http.MethodPost, h.project(id)+"/access_tokens", map[string]any{
+	err := h.send(ctx, http.MethodPost, h.project(id)+"/access_tokens", map[string]any{
 		"name": name, "access_level": maintainer, "scopes": []string{"read_repository", "write_repository"}, "expires_at": expires.Format(time.DateOnly),
 	}, &made)
 	if status(err) == http.StatusBadRequest {
@@ -59,6 +49,17 @@ func (h *Host) Issue(ctx context.Context, id, agent, name string) (githost.Crede
 	if err != nil {
 		return githost.Credential{}, trouble(what, err)
 	}
+	there, err := h.tokens(ctx, id, agent)
+	if err != nil {
+		return githost.Credential{}, trouble(what, err)
+	}
+	there = slices.DeleteFunc(there, func(t token) bool { return t.Name != name })
+	slices.SortFunc(there, func(a, b token) int { return b.ID - a.ID })
+	if len(there) > keptTokens {
+		if err := h.revoke(ctx, id, there[keptTokens:]); err != nil {
+			return githost.Credential{}, trouble(what, err)
+		}
+	}
 	return githost.Credential{Username: "gitbind-" + agent, Password: made.Secret, Expires: expires, RenewAfter: expires.Add(-tokenLeft)}, nil
 }
 
@@ -67,7 +68,8 @@ func (h *Host) Retain(ctx context.Context, id, agent string, counting func(conte
 	what := "end tokens of the " + agent + " of " + id
 	there, err := h.tokens(ctx, id, agent)
 	if isNotFound(err) {
-		return nil // no project, no tokens
+		// No project, no tokens; unless the host shows us nothing any more.
+		return h.Ready(ctx)
 	}
 	if err != nil {
 		return trouble(what, err)
@@ -76,9 +78,9 @@ func (h *Host) Retain(ctx context.Context, id, agent string, counting func(conte
 	if err != nil {
 		return err
 	}
-	return trouble(what, h.revoke(ctx, id, there, func(t token) bool {
-		return !slices.Contains(names, strings.TrimPrefix(t.Name, tokenName(agent, "")))
-	}))
+	return trouble(what, h.revoke(ctx, id, slices.DeleteFunc(there, func(t token) bool {
+		return slices.Contains(names, strings.TrimPrefix(t.Name, tokenName(agent, "")))
+	})))
 }
 
 // tokens are those of an agent that count.
@@ -90,12 +92,8 @@ func (h *Host) tokens(ctx context.Context, id, agent string) ([]token, error) {
 	}), err
 }
 
-// revoke ends some of the tokens.
-func (h *Host) revoke(ctx context.Context, id string, tokens []token, which func(token) bool) error {
+func (h *Host) revoke(ctx context.Context, id string, tokens []token) error {
 	for _, t := range tokens {
-		if !which(t) {
-			continue
-		}
 		if err := h.send(ctx, http.MethodDelete, fmt.Sprintf("%s/access_tokens/%d", h.project(id), t.ID), nil, nil); err != nil && !isNotFound(err) {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 
 	"gitbind.dev/backend/internal/githost"
@@ -19,36 +20,40 @@ func (h *Host) hook(ctx context.Context, id string, _ *project) error {
 	if err != nil {
 		return err
 	}
-	type shownHook struct {
-		ID     int    `json:"id"`
-		URL    string `json:"url"`
-		Status string `json:"alert_status"` // older hosts have none
-	}
-	hooks, url := h.project(id)+"/hooks", h.cfg.Hooks+id
-	there, err := list[shownHook](ctx, h, hooks, "")
+	there, err := h.ownHooks(ctx, id)
 	if err != nil {
 		return err
 	}
+	hooks := h.project(id) + "/hooks"
 	method, path := http.MethodPost, hooks
 	for _, hook := range there {
 		this := fmt.Sprintf("%s/%d", hooks, hook.ID)
-		switch {
-		case hook.URL != url:
-		case strings.HasSuffix(hook.Status, "disabled"):
-			if err := h.send(ctx, http.MethodDelete, this, nil, nil); err != nil && !isNotFound(err) {
-				return err
-			}
-		default:
+		if !strings.HasSuffix(hook.Status, "disabled") {
 			method, path = http.MethodPut, this
+		} else if err := h.send(ctx, http.MethodDelete, this, nil, nil); err != nil && !isNotFound(err) {
+			return err
 		}
 	}
 	err = h.send(ctx, method, path, map[string]any{
-		"url": url, "token": secret, "push_events": true, "merge_requests_events": true, "enable_ssl_verification": true,
+		"url": h.cfg.Hooks + id, "token": secret, "push_events": true, "merge_requests_events": true, "enable_ssl_verification": true,
 	}, nil)
 	if status(err) == http.StatusUnprocessableEntity {
 		return fmt.Errorf("%w (%w)", githost.ErrWebhook, err)
 	}
 	return err
+}
+
+// shownHook is a webhook as the host shows it.
+type shownHook struct {
+	ID     int    `json:"id"`
+	URL    string `json:"url"`
+	Status string `json:"alert_status"` // older hosts have none
+}
+
+// ownHooks are the project's webhooks to the backend.
+func (h *Host) ownHooks(ctx context.Context, id string) ([]shownHook, error) {
+	all, err := list[shownHook](ctx, h, h.project(id)+"/hooks", "")
+	return slices.DeleteFunc(all, func(hook shownHook) bool { return hook.URL != h.cfg.Hooks+id }), err
 }
 
 // hasToken tells whether a delivery shows the secret: the host signs nothing.

@@ -163,11 +163,10 @@ func (p *people) Comment(t *testing.T, id string, number int64, text string) {
 	must[*sdk.Comment](t)(p.ada.CreateIssueComment(org, id, number, sdk.CreateIssueCommentOption{Body: text}))
 }
 
+// Comments gives all, as Gitea does on each page of them.
 func (p *people) Comments(t *testing.T, id string, number int64) []string {
 	var out []string
-	for _, c := range pages(t, func(o sdk.ListOptions) ([]*sdk.Comment, *sdk.Response, error) {
-		return p.ada.ListIssueComments(org, id, number, sdk.ListIssueCommentOptions{ListOptions: o})
-	}) {
+	for _, c := range must[[]*sdk.Comment](t)(p.ada.ListIssueComments(org, id, number, sdk.ListIssueCommentOptions{})) {
 		out = append(out, c.Body)
 	}
 	return out

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"time"
 
 	"gitbind.dev/backend/internal/githost"
 )
@@ -112,11 +113,25 @@ func endings(t *testing.T, w World) {
 	for what, by := range map[string]githost.Credential{"the first": first, "the second": second, "the bridge's": b} {
 		opens(what, by, true)
 	}
-	var third githost.Credential
+	third, made := githost.Credential{}, make(chan error, 1)
 	if err := h.Retain(t.Context(), id, konnector, func(context.Context) ([]string, error) {
-		third = issue(t, h, id, konnector, "third") // while it is asked which count
+		// While it is asked which count; by a host that does one thing at a time for an
+		// agent right after.
+		go func() {
+			var err error
+			third, err = h.Issue(t.Context(), id, konnector, "third")
+			made <- err
+		}()
+		select {
+		case err := <-made:
+			made <- err
+		case <-time.After(time.Second):
+		}
 		return []string{"second"}, nil
 	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-made; err != nil {
 		t.Fatal(err)
 	}
 	opens("the first", first, false)

@@ -353,7 +353,7 @@ func TestWhatIsNotTheClaimsDoesNotTravel(t *testing.T) {
 	w.seal(&c, names("orders-conn"))
 	for _, kind := range []corev1.SecretType{corev1.SecretTypeServiceAccountToken, corev1.SecretTypeBootstrapToken} {
 		w.put("orders-conn", map[string]string{"token": "x"}, controlled(c.Object.GetUID()), func(s *corev1.Secret) { s.Type = kind })
-		w.seal(&c, withheld("a credential of the control plane itself"))
+		w.seal(&c, withheld("the control plane's own"))
 	}
 	w.put("orders-conn", map[string]string{"password": strings.Repeat("x", 900<<10)}, controlled(c.Object.GetUID()))
 	w.seal(&c, withheld("too large"))

@@ -59,8 +59,14 @@ func Of(claims []v1alpha1.PermissionClaim, resource v1alpha1.Resource, name stri
 
 func ofClaim(pattern, name string) string { return strings.ReplaceAll(pattern, "$(name)", name) }
 
+// rootCA is the ConfigMap that each cluster has in each namespace, for its own pods.
+const rootCA = "kube-root-ca.crt"
+
 // Takes reports whether it chooses an object of this name with these labels.
 func (s Selection) Takes(name string, labels map[string]string) bool {
+	if name == rootCA {
+		return false
+	}
 	if s.Labels == nil {
 		return s.Name == name
 	}

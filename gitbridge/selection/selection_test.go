@@ -38,6 +38,14 @@ func TestWhatAClaimSelects(t *testing.T) {
 	}
 }
 
+// The control plane's own is not for a tenant to write.
+func TestTheRootCAOfAClusterStaysThere(t *testing.T) {
+	all := []Selection{{Name: "kube-root-ca.crt"}, {Labels: map[string]string{"of": "orders"}}}
+	if _, ok := Judge(all, metav1.ObjectMeta{Name: "kube-root-ca.crt", Labels: map[string]string{"of": "orders"}}); ok {
+		t.Error("it is taken")
+	}
+}
+
 func TestWhatTravelsOfAnObject(t *testing.T) {
 	m := metav1.ObjectMeta{Name: "x", Labels: map[string]string{"of": "orders", "tier": "gold", "more": "1"}}
 	byName, byLabel := Selection{Name: "x", Keys: []string{"b"}}, Selection{Labels: map[string]string{"of": "orders"}, Keys: []string{"a"}}

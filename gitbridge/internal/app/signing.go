@@ -32,7 +32,11 @@ type signing struct {
 // Signer signs with the key.
 func (s *signing) Signer(ctx context.Context) (*encryption.Signer, error) {
 	signer, _, err := s.keys(ctx)
-	return signer, err
+	if signer != nil {
+		// What keeps app clusters' inputs from being opened keeps nothing from being signed.
+		return signer, nil
+	}
+	return nil, err
 }
 
 // Identities open what app clusters send.
@@ -41,6 +45,7 @@ func (s *signing) Identities(ctx context.Context) (encryption.Identities, error)
 	return identities, err
 }
 
+// keys are both, or the signer and what is wrong with the identities.
 func (s *signing) keys(ctx context.Context) (*encryption.Signer, encryption.Identities, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -49,16 +54,19 @@ func (s *signing) keys(ctx context.Context) (*encryption.Signer, encryption.Iden
 	}
 	at := client.ObjectKey{Namespace: v1alpha1.SystemNamespace, Name: v1alpha1.BridgeEncryptionSecret}
 	secret, err := s.secret(ctx, at)
-	if err != nil {
+	if secret == nil {
 		return nil, nil, fmt.Errorf("get the bridge's keys, Secret %s: %w", at, err)
+	}
+	signer, signerErr := encryption.ParseSigningKey(secret.Data[encryption.SigningKeyEntry])
+	if signerErr != nil {
+		return nil, nil, fmt.Errorf("the bridge's Secret %s has no signing key in %s: delete it, and the bridge makes another one", at, encryption.SigningKeyEntry)
+	}
+	if err != nil {
+		return signer, nil, fmt.Errorf("make a key in the bridge's Secret %s: %w", at, err)
 	}
 	identities, err := encryption.ParseIdentities(secret.Data[encryption.IdentitiesEntry])
 	if err != nil {
-		return nil, nil, fmt.Errorf("the bridge's Secret %s has no key in %s: %w. Delete that entry, and the bridge makes another one", at, encryption.IdentitiesEntry, err)
-	}
-	signer, err := encryption.ParseSigningKey(secret.Data[encryption.SigningKeyEntry])
-	if err != nil {
-		return nil, nil, fmt.Errorf("the bridge's Secret %s has no signing key in %s: delete it, and the bridge makes another one", at, encryption.SigningKeyEntry)
+		return signer, nil, fmt.Errorf("the bridge's Secret %s has no key in %s: %w. Delete that entry, and the bridge makes another one", at, encryption.IdentitiesEntry, err)
 	}
 	s.signer, s.identities = signer, identities
 	return signer, identities, nil
@@ -66,7 +74,7 @@ func (s *signing) keys(ctx context.Context) (*encryption.Signer, encryption.Iden
 
 // secret has the keys. It is made where there is none, and an identity where there is
 // none, as of a bridge that could not take what app clusters send, or where a person asks
-// for another one.
+// for another one. Beside an error, it is the one that is there, if it could be read.
 func (s *signing) secret(ctx context.Context, at client.ObjectKey) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
 	err := s.server.Get(ctx, at, secret)
@@ -78,8 +86,11 @@ func (s *signing) secret(ctx context.Context, at client.ObjectKey) (*corev1.Secr
 		if made.Data[encryption.IdentitiesEntry], err = encryption.RotateIdentities(nil); err != nil {
 			return nil, err
 		}
-		if err = s.client.Create(ctx, made, client.FieldOwner(tenant.FieldOwner)); !apierrors.IsAlreadyExists(err) {
-			return made, err
+		switch err = s.client.Create(ctx, made, client.FieldOwner(tenant.FieldOwner)); {
+		case err == nil:
+			return made, nil
+		case !apierrors.IsAlreadyExists(err):
+			return nil, err
 		}
 		err = s.server.Get(ctx, at, secret)
 	}
@@ -92,9 +103,11 @@ func (s *signing) secret(ctx context.Context, at client.ObjectKey) (*corev1.Secr
 	if secret.Data == nil {
 		secret.Data = map[string][]byte{}
 	}
-	if secret.Data[encryption.IdentitiesEntry], err = encryption.RotateIdentities(secret.Data[encryption.IdentitiesEntry]); err != nil {
-		return nil, err
+	identities, err := encryption.RotateIdentities(secret.Data[encryption.IdentitiesEntry])
+	if err != nil {
+		return secret, err
 	}
+	secret.Data[encryption.IdentitiesEntry] = identities
 	delete(secret.Annotations, v1alpha1.RotateAnnotation)
 	return secret, s.client.Update(ctx, secret, client.FieldOwner(tenant.FieldOwner))
 }

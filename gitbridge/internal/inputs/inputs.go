@@ -221,7 +221,7 @@ func (w *Writer) bring(ctx context.Context, c Claim, opener *encryption.Opener) 
 	for _, in := range objects {
 		why, err := w.one(ctx, c, in, says, e.Sequence)
 		if isForbidden(err) {
-			return w.failed(c, err)
+			return w.failed(c.having(now.Objects), err)
 		}
 		name := in.Object().String()
 		if why == "" && err == nil || c.has(name) {
@@ -290,6 +290,16 @@ func (c Claim) objects() []string {
 		return nil
 	}
 	return c.Present.Objects
+}
+
+// having is the claim with what was written of it, so that it is known when the claim goes.
+func (c Claim) having(objects []string) Claim {
+	present := contract.Inputs{Objects: slices.Compact(slices.Sorted(slices.Values(slices.Concat(c.objects(), objects))))}
+	if c.Present != nil {
+		present.Sequence = c.Present.Sequence
+	}
+	c.Present = &present
+	return c
 }
 
 func (c Claim) has(object string) bool { return slices.Contains(c.objects(), object) }

@@ -117,8 +117,10 @@ func exactly(live *unstructured.Unstructured) metav1.DeleteOptions {
 
 // isOurs reports whether the bridge wrote an object for this cluster.
 func (w *Writer) isOurs(live *unstructured.Unstructured) bool {
+	// A provider may copy labels of the claim, which are the same, to what it makes.
+	_, sent := live.GetAnnotations()[v1alpha1.SequenceAnnotation]
 	labels := live.GetLabels()
-	return labels[v1alpha1.ManagedByLabel] == v1alpha1.ManagedByBridge && labels[tenant.ClusterLabel] == w.Cluster.ID
+	return sent && labels[v1alpha1.ManagedByLabel] == v1alpha1.ManagedByBridge && labels[tenant.ClusterLabel] == w.Cluster.ID
 }
 
 // object is one as it should be, over what is there; live may be nil. What others put into

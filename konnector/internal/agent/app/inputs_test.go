@@ -225,3 +225,17 @@ func TestD17_WhatTheKonnectorMayNotReadDoesNotGoUp(t *testing.T) {
 	s.let()
 	s.wantSent("orders", map[string]string{"Secret orders-ca": "geheim-2"})
 }
+
+// While nobody answers, the claim says what it waits for.
+func TestAClaimWhoseInputsWaitSaysSo(t *testing.T) {
+	t.Parallel()
+	s := newSending(t)
+	s.let()
+	s.must(s.client.Create(t.Context(), s.secretOf("orders-ca", "geheim-1", "")))
+	s.must(s.client.Create(t.Context(), s.secretOf("a9s-postgresql13", "geheim-2", "")))
+	s.loop()
+	s.apply("orders", spec("small"))
+	s.wantSent("orders", map[string]string{"Secret orders-ca": "geheim-1", "Secret a9s-postgresql13": "geheim-2"})
+	s.conditionIs("orders", "Committed", "Committed")
+	s.conditionIs("orders", "Inputs", "Waiting")
+}

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -62,12 +63,13 @@ type Trouble struct {
 
 // Reasons of a Trouble.
 const (
-	Forbidden    = "Forbidden"
-	Missing      = "Missing"
-	NeverTravels = "NeverTravels"
-	NoKey        = "NoKey"
-	TooLarge     = "TooLarge"
-	TooMany      = "TooMany"
+	Forbidden       = "Forbidden"
+	Missing         = "Missing"
+	NeverTravels    = "NeverTravels"
+	NoKey           = "NoKey"
+	SystemNamespace = "SystemNamespace"
+	TooLarge        = "TooLarge"
+	TooMany         = "TooMany"
 )
 
 // Outcome is what is to be on main for a claim.
@@ -121,6 +123,9 @@ func (m *Maker) Make(ctx context.Context, c Claim, sender *encryption.Sender) (O
 		m.Forget(c.Key)
 		return Outcome{}, nil
 	}
+	if isSystem(c.Key.Namespace) {
+		return Outcome{}.with(SystemNamespace, fmt.Sprintf("Nothing of namespace %s goes to the control plane: it has the cluster's own credentials.", c.Key.Namespace)), nil
+	}
 	entry, exists := c.Main.Entry(c.Key.InputsPath())
 	m.mu.Lock()
 	last, ok := m.known[c.Key]
@@ -138,7 +143,7 @@ func (m *Maker) Make(ctx context.Context, c Claim, sender *encryption.Sender) (O
 	if err != nil {
 		return kept, err
 	}
-	if len(found) == 0 && !exists {
+	if len(found) == 0 && !exists && (c.Answered == nil || len(c.Answered.Objects) == 0) {
 		return out, nil
 	}
 	out.of = fmt.Sprint(c.UID, c.Offered)
@@ -162,6 +167,12 @@ func (m *Maker) Make(ctx context.Context, c Claim, sender *encryption.Sender) (O
 		m.remember(c.Key, made, selected, entry.Hash, sender)
 	}
 	return made, err
+}
+
+// isSystem reports whether a namespace has the konnector's own credentials, or Kubernetes'. In
+// the first it may read anyhow, without anybody's consent.
+func isSystem(namespace string) bool {
+	return namespace == v1alpha1.SystemNamespace || strings.HasPrefix(namespace, "kube-")
 }
 
 // seal makes the file of a claim's objects, unless the one that is there says the same.

@@ -150,6 +150,18 @@ func TestWhatGoesUpIsBounded(t *testing.T) {
 	}
 }
 
+// The konnector may read its own credentials without anybody's consent: they stay.
+func TestNothingOfASystemNamespaceGoesUp(t *testing.T) {
+	w := newWorld(t, secret("a", 1))
+	for _, namespace := range []string{v1alpha1.SystemNamespace, "kube-system"} {
+		key := orders
+		key.Namespace = namespace
+		if o := w.make(key, byLabel); o.File != nil || !slices.Equal(reasons(o), []string{SystemNamespace}) || w.reads > 0 {
+			t.Errorf("%s: %+v after %d reads", namespace, o, w.reads)
+		}
+	}
+}
+
 // The files of an API's claims in one namespace are bounded; one that would be beyond stays
 // off, others go on.
 func TestTheFilesOfANamespaceAreBounded(t *testing.T) {

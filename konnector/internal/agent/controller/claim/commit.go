@@ -47,7 +47,7 @@ func (r *reconciler) commit(ctx context.Context, l *look) (*unstructured.Unstruc
 	// What it refers to comes with it. What keeps that from being read does not keep the
 	// claim, and is told when its status is.
 	sender := r.api().Repository.Sender()
-	sent, err := r.inputsOf(ctx, l, string(u.GetUID()))
+	sent, err := r.inputsOf(ctx, l, string(u.GetUID()), l.facts.Live)
 	if errors.Is(err, objectwatch.ErrNotKnown) {
 		return nil, err
 	}

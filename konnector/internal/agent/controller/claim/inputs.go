@@ -29,12 +29,10 @@ type sentInputs struct {
 	awaited string
 }
 
-// inputsOf says what is to be on main of what the claim refers to.
-func (r *reconciler) inputsOf(ctx context.Context, l *look, uid string) (inputs.Outcome, error) {
-	c := inputs.Claim{Key: l.key, UID: uid, Offered: r.api().Inputs, Main: l.view.Main}
-	if l.facts.Live != nil {
-		c.Spec = l.facts.Live.Spec
-	}
+// inputsOf says what is to be on main of what the claim refers to, in the version that main
+// is to have of it.
+func (r *reconciler) inputsOf(ctx context.Context, l *look, uid string, version *contract.Claim) (inputs.Outcome, error) {
+	c := inputs.Claim{Key: l.key, UID: uid, Offered: r.api().Inputs, Main: l.view.Main, Spec: version.Spec}
 	if l.answer != nil {
 		c.Answered = l.answer.Inputs
 	}
@@ -67,13 +65,14 @@ func (r *reconciler) sendInputs(ctx context.Context, l *look) error {
 		return nil
 	}
 	sender := r.api().Repository.Sender()
-	made, err := r.inputsOf(ctx, l, uid)
+	// What is proposed refers to nothing yet.
+	made, err := r.inputsOf(ctx, l, uid, l.facts.File)
 	if err != nil {
 		return err
 	}
 	if made.File != nil {
 		if rest := r.inputWrites.Rest(l.key, time.Now()); rest > 0 {
-			l.inputs.due = time.Now().Add(rest)
+			l.inputs.due, l.inputs.condition = time.Now().Add(rest), conditionIn(l.object, conditionInputs)
 			return nil
 		}
 		err := r.pushInputs(ctx, l, "update", func(t *store.Tree) error {
@@ -104,7 +103,7 @@ func (r *reconciler) sendInputs(ctx context.Context, l *look) error {
 // is false where nothing is to be sent.
 func (r *reconciler) uidOfInputs(l *look) (uid string, ok bool) {
 	switch {
-	case l.file == nil, l.view.StatusReplaced != "", l.decision.Action == decision.Hold, l.facts.Terminating:
+	case l.file == nil, l.facts.File == nil, l.view.StatusReplaced != "", l.decision.Action == decision.Hold, l.facts.Terminating:
 		return "", false
 	case l.base != nil && !r.mayBeAnother(l):
 		return string(l.object.GetUID()), true
@@ -209,7 +208,8 @@ func (r *reconciler) settledInputs(ctx context.Context, l *look, now bool) (resu
 	case err != nil:
 		return ctrl.Result{}, !now, err
 	}
-	if l.inputs.awaited != "" && !now && l.decision.Action == decision.Nothing {
+	// What the claim itself waits for is waited for first: a claim waits for one thing.
+	if l.inputs.awaited != "" && !now && l.decision.Action == decision.Nothing && !l.answerIsDue() {
 		if rest := r.waiting.rest(l.key, l.inputs.awaited, answerTimeout); rest > 0 {
 			return ctrl.Result{RequeueAfter: rest}, true, nil
 		}

@@ -20,6 +20,7 @@ import (
 
 	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/backend/internal/githost/client"
+	"gitbind.dev/backend/internal/githost/pulls"
 	"gitbind.dev/backend/internal/githost/webhook"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 )
@@ -41,6 +42,7 @@ type Config struct {
 
 // Host is that Gitea.
 type Host struct {
+	pulls.Requests
 	cfg  Config
 	http *http.Client
 	// hooks takes what the host tells.
@@ -56,10 +58,15 @@ var (
 
 // New asks the host for nothing yet.
 func New(cfg Config) *Host {
-	return &Host{
+	h := &Host{
 		cfg: cfg, http: client.New(cfg.URL),
 		hooks: webhook.Receiver{Key: cfg.Token, Signed: webhook.HMAC("X-Gitea-Signature")},
 	}
+	h.Requests = pulls.Requests{
+		Of:  func(ctx context.Context, id string) (pulls.Repository, error) { return h.pulls(ctx, id) },
+		Ref: "refs/pull/%d/head",
+	}
+	return h
 }
 
 // api is a client of the host's API, for one task. It does not ask for the host's version,

@@ -11,15 +11,6 @@ import (
 	"gitbind.dev/backend/internal/githost/pulls"
 )
 
-// Changes gives the branch that the copy of each open pull request to main has, by its ref.
-func (h *Host) Changes(ctx context.Context, id string) (map[string]string, error) {
-	r, err := h.pulls(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	return pulls.Changes(ctx, r, "refs/pull/%d/head")
-}
-
 // Check implements githost.Checks: as a commit status, and as a comment on the pull request.
 func (h *Host) Check(ctx context.Context, id string, c githost.Check) error {
 	r, err := h.pulls(ctx, id)
@@ -37,24 +28,6 @@ func (h *Host) Check(ctx context.Context, id string, c githost.Check) error {
 		return trouble("set the status of "+c.Commit, answer, err)
 	}
 	return pulls.Say(ctx, r, c)
-}
-
-// Open implements githost.Checks.
-func (h *Host) Open(ctx context.Context, id string, p githost.Pull) error {
-	r, err := h.pulls(ctx, id)
-	if err != nil {
-		return err
-	}
-	return pulls.Open(ctx, r, p)
-}
-
-// Opened implements githost.Checks.
-func (h *Host) Opened(ctx context.Context, id string) (map[string]githost.Opened, error) {
-	r, err := h.pulls(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	return pulls.Opened(ctx, r)
 }
 
 // repository implements pulls.Repository, for one task.

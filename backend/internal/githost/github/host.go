@@ -22,6 +22,7 @@ import (
 
 	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/backend/internal/githost/client"
+	"gitbind.dev/backend/internal/githost/pulls"
 	"gitbind.dev/backend/internal/githost/webhook"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 )
@@ -54,6 +55,7 @@ var (
 
 // Host is that GitHub.
 type Host struct {
+	pulls.Requests
 	cfg                Config
 	backend, konnector *app
 	// hooks takes what the host tells.
@@ -87,6 +89,10 @@ func New(cfg Config) *Host {
 	h.hooks = webhook.Receiver{
 		Key:    func() (string, error) { key, err := cfg.Backend.Key(); return string(key), err },
 		Signed: webhook.HMAC("X-Hub-Signature-256"),
+	}
+	h.Requests = pulls.Requests{
+		Of:  func(ctx context.Context, id string) (pulls.Repository, error) { return h.pulls(ctx, id) },
+		Ref: "refs/pull/%d/head",
 	}
 	return h
 }

@@ -12,15 +12,6 @@ import (
 	"gitbind.dev/backend/internal/githost/pulls"
 )
 
-// Changes gives the branch that the copy of each open pull request to main has, by its ref.
-func (h *Host) Changes(ctx context.Context, id string) (map[string]string, error) {
-	r, err := h.pulls(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	return pulls.Changes(ctx, r, "refs/pull/%d/head")
-}
-
 // checkName is what reviewers see, and what the ruleset of main can require.
 const checkName = "gitbind"
 
@@ -69,24 +60,6 @@ func (r *repository) checkRun(ctx context.Context, c githost.Check) error {
 		Name: checkName, HeadSHA: c.Commit, DetailsURL: &c.URL, Status: new("completed"), Conclusion: &conclusion, Output: output,
 	})
 	return err
-}
-
-// Open implements githost.Checks.
-func (h *Host) Open(ctx context.Context, id string, p githost.Pull) error {
-	r, err := h.pulls(ctx, id)
-	if err != nil {
-		return err
-	}
-	return pulls.Open(ctx, r, p)
-}
-
-// Opened implements githost.Checks.
-func (h *Host) Opened(ctx context.Context, id string) (map[string]githost.Opened, error) {
-	r, err := h.pulls(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	return pulls.Opened(ctx, r)
 }
 
 // repository implements pulls.Repository, for one task.

@@ -19,6 +19,7 @@ import (
 
 	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/backend/internal/githost/client"
+	"gitbind.dev/backend/internal/githost/pulls"
 	"gitbind.dev/backend/internal/githost/webhook"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 )
@@ -43,6 +44,7 @@ type Config struct {
 
 // Host is that GitLab.
 type Host struct {
+	pulls.Requests
 	cfg  Config
 	http *http.Client
 	// hooks takes what the host tells.
@@ -58,7 +60,12 @@ var (
 
 // New asks the host for nothing yet.
 func New(cfg Config) *Host {
-	return &Host{cfg: cfg, http: client.New(cfg.URL), hooks: webhook.Receiver{Key: cfg.Token, Signed: hasToken}}
+	h := &Host{cfg: cfg, http: client.New(cfg.URL), hooks: webhook.Receiver{Key: cfg.Token, Signed: hasToken}}
+	h.Requests = pulls.Requests{
+		Of:  func(_ context.Context, id string) (pulls.Repository, error) { return h.merges(id), nil },
+		Ref: "refs/merge-requests/%d/head",
+	}
+	return h
 }
 
 // path is that of a cluster's project, as people see it.

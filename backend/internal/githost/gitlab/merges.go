@@ -5,27 +5,10 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
-	"strconv"
-	"strings"
 
 	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/backend/internal/githost/pulls"
 )
-
-// Changes gives the branch that the copy of each open merge request to main has, by its ref.
-func (h *Host) Changes(ctx context.Context, id string) (map[string]string, error) {
-	return pulls.Changes(ctx, h.merges(id), "refs/merge-requests/%d/head")
-}
-
-// Open implements githost.Checks.
-func (h *Host) Open(ctx context.Context, id string, p githost.Pull) error {
-	return pulls.Open(ctx, h.merges(id), p)
-}
-
-// Opened implements githost.Checks.
-func (h *Host) Opened(ctx context.Context, id string) (map[string]githost.Opened, error) {
-	return pulls.Opened(ctx, h.merges(id))
-}
 
 // Check implements githost.Checks: as a commit status, and as a comment on the merge request.
 // The commit of a merge request from another project gets no status: that is of a branch.
@@ -79,13 +62,12 @@ func (r *repository) one(number int64) string {
 
 // branch is the branch of the project that a change is on, "" for one of another project.
 func (r *repository) branch(ctx context.Context, name string) (string, error) {
-	digits, ok := strings.CutPrefix(name, githost.PullPrefix)
-	if !ok {
+	number, ok, err := pulls.Number(name)
+	switch {
+	case err != nil:
+		return "", err
+	case !ok:
 		return name, nil
-	}
-	number, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil {
-		return "", fmt.Errorf("%q is no copy of a merge request: %w", name, err)
 	}
 	var m merge
 	if err := r.get(ctx, r.one(number), &m); err != nil {

@@ -52,6 +52,15 @@ type byBranch interface {
 	Of(ctx context.Context, branch string) ([]Pull, error)
 }
 
+// Requests are what a Host does by pull requests: Changes for its copies, and the part of
+// githost.Checks that opens them.
+type Requests struct {
+	// Of is the repository of a cluster, for one task.
+	Of func(ctx context.Context, cluster string) (Repository, error)
+	// Ref is the format of the ref that the head of one has, by its number.
+	Ref string
+}
+
 const (
 	// PageSize is how many pull requests or comments a page has.
 	PageSize = 50
@@ -76,7 +85,11 @@ func (p *Pull) head() string {
 }
 
 // Open implements githost.Checks.
-func Open(ctx context.Context, r Repository, p githost.Pull) error {
+func (q Requests) Open(ctx context.Context, cluster string, p githost.Pull) error {
+	r, err := q.Of(ctx, cluster)
+	if err != nil {
+		return err
+	}
 	newest, err := newestOf(ctx, r, p.Branch)
 	if err != nil {
 		return err
@@ -91,7 +104,11 @@ func Open(ctx context.Context, r Repository, p githost.Pull) error {
 }
 
 // Opened implements githost.Checks.
-func Opened(ctx context.Context, r Repository) (map[string]githost.Opened, error) {
+func (q Requests) Opened(ctx context.Context, cluster string) (map[string]githost.Opened, error) {
+	r, err := q.Of(ctx, cluster)
+	if err != nil {
+		return nil, err
+	}
 	newest, err := newest(ctx, r)
 	if err != nil {
 		return nil, err
@@ -144,18 +161,35 @@ func newest(ctx context.Context, r Repository) (map[string]Pull, error) {
 	return newest, nil
 }
 
-// Changes gives the branch that the copy of each open pull request has, by its ref. Of more
-// than PageSize, those that changed last are looked at. A ref's format has the number.
-func Changes(ctx context.Context, r Repository, ref string) (map[string]string, error) {
+// Changes gives the branch that the copy of each open pull request to main has, by its ref. Of
+// more than PageSize, those that changed last are looked at.
+func (q Requests) Changes(ctx context.Context, cluster string) (map[string]string, error) {
+	r, err := q.Of(ctx, cluster)
+	if err != nil {
+		return nil, err
+	}
 	open, _, err := r.Pulls(ctx, true, 1)
 	if err != nil {
 		return nil, err
 	}
 	branches := map[string]string{}
 	for _, p := range open {
-		branches[fmt.Sprintf(ref, p.Number)] = fmt.Sprintf("%s%d", githost.PullPrefix, p.Number)
+		branches[fmt.Sprintf(q.Ref, p.Number)] = fmt.Sprintf("%s%d", githost.PullPrefix, p.Number)
 	}
 	return branches, nil
+}
+
+// Number is that of the pull request of which a branch is the copy; ok is false of a branch
+// that is none.
+func Number(branch string) (number int64, ok bool, err error) {
+	digits, ok := strings.CutPrefix(branch, githost.PullPrefix)
+	if !ok {
+		return 0, false, nil
+	}
+	if number, err = strconv.ParseInt(digits, 10, 64); err != nil {
+		return 0, true, fmt.Errorf("%q is no copy of a pull request: %w", branch, err)
+	}
+	return number, true, nil
 }
 
 // marker begins the one comment of ours. A person's that begins with it stays theirs.
@@ -164,13 +198,9 @@ const marker = "<!-- gitbind -->\n"
 // Say has the pull request that a check is about show its text, in the place of what it
 // showed before. A branch that somebody pushed has none yet.
 func Say(ctx context.Context, r Repository, c githost.Check) error {
-	digits, ok := strings.CutPrefix(c.Branch, githost.PullPrefix)
-	if !ok {
-		return nil
-	}
-	number, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil {
-		return fmt.Errorf("%q is no copy of a pull request: %w", c.Branch, err)
+	number, ok, err := Number(c.Branch)
+	if !ok || err != nil {
+		return err
 	}
 	text := marker + c.Text
 	for page := 1; page <= maxCommentPages; page++ {

@@ -51,9 +51,6 @@ func NeverTravels(t corev1.SecretType) bool {
 
 // Seal writes a Secret for recipients, as its version of this sequence.
 func (s *Signer) Seal(b Binding, secret Secret, recipients []string, sequence int64) ([]byte, error) {
-	if len(recipients) == 0 {
-		return nil, errors.New("there is nobody to encrypt it to")
-	}
 	plain, err := manifest(b, secret)
 	if err != nil {
 		return nil, err
@@ -132,6 +129,9 @@ func manifest(b Binding, s Secret) ([]byte, error) {
 }
 
 func encrypt(plain []byte, recipients []string) (string, error) {
+	if len(recipients) == 0 {
+		return "", errors.New("there is nobody to encrypt it to")
+	}
 	var to []age.Recipient
 	for _, r := range recipients {
 		recipient, err := age.ParseX25519Recipient(r)

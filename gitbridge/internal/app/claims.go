@@ -76,32 +76,33 @@ func (f claimsFactory) of(cluster tenant.Cluster) (clusterbinding.Claims, error)
 // recipients are whom a cluster's Secrets are encrypted to; none before it has
 // registered a key.
 func (f claimsFactory) recipients(ctx context.Context, cluster tenant.Cluster) ([]string, error) {
+	keys, err := f.keys(ctx, cluster)
+	if err != nil || len(keys.Recipients) == 0 {
+		return nil, err
+	}
+	return slices.Concat(keys.Recipients, f.escrow), nil
+}
+
+// keys are those that a cluster has registered.
+func (f claimsFactory) keys(ctx context.Context, cluster tenant.Cluster) (v1alpha1.EncryptionKeys, error) {
 	var b v1alpha1.ClusterBinding
 	if err := f.client.Get(ctx, client.ObjectKey{Name: cluster.ID}, &b); err != nil {
-		return nil, fmt.Errorf("get ClusterBinding: %w", err)
+		return v1alpha1.EncryptionKeys{}, fmt.Errorf("get ClusterBinding: %w", err)
 	}
-	to := b.Keys().Recipients
-	if len(to) == 0 {
-		return nil, nil
-	}
-	return slices.Concat(to, f.escrow), nil
+	return b.Keys(), nil
 }
 
 // opener opens what a cluster sends; nil before it has registered a key.
 func (f claimsFactory) opener(ctx context.Context, cluster tenant.Cluster) (*encryption.Opener, error) {
-	var b v1alpha1.ClusterBinding
-	if err := f.client.Get(ctx, client.ObjectKey{Name: cluster.ID}, &b); err != nil {
-		return nil, fmt.Errorf("get ClusterBinding: %w", err)
-	}
-	keys := b.Keys().SigningKeys
-	if len(keys) == 0 {
-		return nil, nil
+	keys, err := f.keys(ctx, cluster)
+	if err != nil || len(keys.SigningKeys) == 0 {
+		return nil, err
 	}
 	identities, err := f.signing.Identities(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &encryption.Opener{Cluster: cluster.ID, Keys: keys, Identities: identities}, nil
+	return &encryption.Opener{Cluster: cluster.ID, Keys: keys.SigningKeys, Identities: identities}, nil
 }
 
 // foresee begins to watch what the cluster may use: the objects take as long to

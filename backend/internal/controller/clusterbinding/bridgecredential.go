@@ -62,7 +62,7 @@ func (r *Reconciler) bridgeCredential(ctx context.Context, cb *v1alpha1.ClusterB
 }
 
 // lookAgain is how long the bridge's credential can be left alone: what a Git host of its own
-// gave may have to be renewed soon.
+// gave may expire before the rest.
 func (r *Reconciler) lookAgain(ctx context.Context, cb *v1alpha1.ClusterBinding) (time.Duration, error) {
 	if r.Accounts == nil {
 		return bridgeLook, nil

@@ -152,7 +152,7 @@ func (n *namespaces) let(ctx context.Context, name, binding, role string) error 
 	return err
 }
 
-// mayNotReadSecrets has the right given anew, and mayNotWriteInputs the other one.
+// mayNotReadSecrets has the right given again, and mayNotWriteInputs the other one.
 func (n *namespaces) mayNotReadSecrets(name string) {
 	n.done.Delete(name + "/" + tenant.SecretsRoleBinding)
 }

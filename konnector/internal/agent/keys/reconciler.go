@@ -260,15 +260,15 @@ func (r *Reconciler) open(conn *v1alpha1.Connection, k *keys, bridge *v1alpha1.E
 func (r *Reconciler) setKeys(connection string, o *encryption.Opener, s *encryption.Sender) {
 	m := r.of(connection)
 	r.mu.Lock()
-	same := o.Equal(m.opener) && s.Equal(m.sender)
+	changed := false
 	if !o.Equal(m.opener) {
-		m.opener = o
+		m.opener, changed = o, true
 	}
 	if !s.Equal(m.sender) {
-		m.sender = s
+		m.sender, changed = s, true
 	}
 	r.mu.Unlock()
-	if !same && r.Changed != nil {
+	if changed && r.Changed != nil {
 		r.Changed(connection)
 	}
 }

@@ -115,11 +115,15 @@ func (r *reconciler) lookAtObject(ctx context.Context, l *look, in input) error 
 		return nil
 	}
 	schema, f := r.api().schema, &l.facts
-	if l.agreed == nil && !schema.Knows(contract.FromObject(l.object)) {
-		if in.cached {
+	var live *contract.Claim
+	if l.agreed == nil {
+		live = contract.FromObject(l.object)
+		switch known := schema.Knows(live); {
+		case !known && in.cached:
 			return errIncomplete
+		case !known:
+			return errRedefined
 		}
-		return errRedefined
 	}
 	annotations := l.object.GetAnnotations()
 	f.UID, f.Resolve = string(l.object.GetUID()), annotations[v1alpha1.ResolveAnnotation]
@@ -130,8 +134,8 @@ func (r *reconciler) lookAtObject(ctx context.Context, l *look, in input) error 
 		return err
 	}
 	f.BaseCommit = base.AgreedAt(l.object)
-	if l.base != nil && l.agreed == nil && l.base.Generation == l.object.GetGeneration() {
-		l.base = l.base.WithDefaultsOf(contract.FromObject(l.object))
+	if l.base != nil && live != nil && l.base.Generation == l.object.GetGeneration() {
+		l.base = l.base.WithDefaultsOf(live)
 	}
 	if l.base != nil {
 		f.Base = schema.Normalize(l.base.Claim)
@@ -143,8 +147,8 @@ func (r *reconciler) lookAtObject(ctx context.Context, l *look, in input) error 
 			}
 		}
 	}
-	if l.agreed == nil {
-		f.Live = schema.Normalize(contract.FromObject(l.object))
+	if live != nil {
+		f.Live = schema.Normalize(live)
 	} else if f.Live = f.Base; f.Live == nil {
 		return errIncomplete
 	}

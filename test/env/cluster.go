@@ -144,7 +144,7 @@ func (c *Cluster) startAPIServer(ctx context.Context) error {
 			"--client-ca-file=" + file("ca.crt"),
 			"--service-account-issuer=https://kubernetes.default.svc",
 			"--service-account-key-file=" + file("sa.pub"), "--service-account-signing-key-file=" + file("sa.key"),
-			"--cert-dir=" + c.dir, "--profiling=false",
+			"--cert-dir=" + c.dir,
 			// Without it a stop waits a minute for clients to end their watches.
 			"--shutdown-send-retry-after",
 		}, forNodes, auditing), httpReady(c.URL+"/readyz", client))

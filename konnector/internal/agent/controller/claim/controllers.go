@@ -202,7 +202,7 @@ func (c *Controllers) controller(r *running, informer toolscache.SharedIndexInfo
 		return nil, fmt.Errorf("make controller for %s: %w", binding, err)
 	}
 	placed := &namespaces{onChange: func() { c.OnChange(binding) }}
-	objects := source.Informer{Informer: informer, Handler: &arrivals{}, Predicates: []predicate.Predicate{placed.predicate()}}
+	objects := source.Informer{Informer: informer, Handler: &arrivals{}, Predicates: []predicate.Predicate{placed.predicate(), r.reconciler.written.predicate()}}
 	if err := kept.Watch(&watched{objects, informer}); err != nil {
 		return nil, fmt.Errorf("watch %s: %w", binding, err)
 	}

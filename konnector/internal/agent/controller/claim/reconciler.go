@@ -230,7 +230,12 @@ type settling struct {
 }
 
 // settle says what there is to say where nothing else is to be done.
-func (r *reconciler) settle(ctx context.Context, l *look, s settling) (ctrl.Result, error) {
+func (r *reconciler) settle(ctx context.Context, l *look, s settling) (_ ctrl.Result, err error) {
+	defer func() {
+		if err == nil {
+			r.written.settle(l.key)
+		}
+	}()
 	if l.agreed != nil && l.view.StatusReplaced != "" {
 		// What the control plane said last is kept, and only the object has it.
 		return ctrl.Result{}, errIncomplete

@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"gitbind.dev/gitbridge/contract"
 )
@@ -17,7 +19,13 @@ import (
 // before it. Losing one does no harm.
 type written struct {
 	mu      sync.Mutex
-	objects map[types.NamespacedName]*unstructured.Unstructured
+	objects map[types.NamespacedName]writtenObject
+}
+
+type writtenObject struct {
+	*unstructured.Unstructured
+	// settled says that nothing was left to do about it when it was looked at last.
+	settled bool
 }
 
 func (w *written) note(o client.Object) {
@@ -30,9 +38,20 @@ func (w *written) note(o client.Object) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.objects == nil {
-		w.objects = map[types.NamespacedName]*unstructured.Unstructured{}
+		w.objects = map[types.NamespacedName]writtenObject{}
 	}
-	w.objects[client.ObjectKeyFromObject(u)] = u
+	w.objects[client.ObjectKeyFromObject(u)] = writtenObject{Unstructured: u}
+}
+
+// settle says that nothing is left to do about an object as it was written.
+func (w *written) settle(key contract.Key) {
+	name := types.NamespacedName{Namespace: key.Namespace, Name: key.Name}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if ours, ok := w.objects[name]; ok {
+		ours.settled = true
+		w.objects[name] = ours
+	}
 }
 
 // newer is an object as this process wrote it, nil where what the cache shows is as
@@ -41,18 +60,47 @@ func (w *written) newer(key contract.Key, cached *cachedClaim) *unstructured.Uns
 	name := types.NamespacedName{Namespace: key.Namespace, Name: key.Name}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	ours := w.objects[name]
-	if ours == nil {
+	ours, ok := w.objects[name]
+	if !ok {
 		return nil
 	}
 	if cached != nil && cached.UID == ours.GetUID() {
 		order, err := resourceversion.CompareResourceVersion(cached.ResourceVersion, ours.GetResourceVersion())
 		if err == nil && order < 0 {
-			return ours
+			return ours.Unstructured
 		}
 	}
 	delete(w.objects, name)
 	return nil
+}
+
+// isSettled reports whether nothing is left to do about an object as the cache shows
+// it: it is as this process wrote it last, or as that write found it.
+func (w *written) isSettled(cached *cachedClaim) bool {
+	name := client.ObjectKeyFromObject(cached)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ours := w.objects[name]
+	if !ours.settled || cached.UID != ours.GetUID() {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(cached.ResourceVersion, ours.GetResourceVersion())
+	if err == nil && order == 0 {
+		delete(w.objects, name)
+	}
+	return err == nil && order <= 0
+}
+
+// predicate leaves out the events of writes that are settled.
+func (w *written) predicate() predicate.Predicate {
+	open := func(o client.Object) bool {
+		c, ok := o.(*cachedClaim)
+		return !ok || !w.isSettled(c)
+	}
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return open(e.Object) },
+		UpdateFunc: func(e event.UpdateEvent) bool { return open(e.ObjectNew) },
+	}
 }
 
 // notingClient notes what it writes.

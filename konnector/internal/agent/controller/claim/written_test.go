@@ -5,6 +5,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 )
 
 func TestWhatWasWrittenIsNewerUntilTheCacheShowsIt(t *testing.T) {
@@ -18,14 +19,15 @@ func TestWhatWasWrittenIsNewerUntilTheCacheShowsIt(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		cached *cachedClaim
-		ours   bool
+		// ours says that what was written is newer, settled that it is no news.
+		ours, settled bool
 	}{
-		{"behind", object("u1", "99"), true},
-		{"there", object("u1", "100"), false},
-		{"later", object("u1", "1000"), false},
-		{"another object of that name", object("u2", "99"), false},
-		{"gone", nil, false},
-		{"a version that is no number", object("u1", "x"), false},
+		{"behind", object("u1", "99"), true, true},
+		{"there", object("u1", "100"), false, true},
+		{"later", object("u1", "1000"), false, false},
+		{"another object of that name", object("u2", "99"), false, false},
+		{"gone", nil, false, false},
+		{"a version that is no number", object("u1", "x"), false, false},
 	} {
 		w := &written{}
 		w.note(ours)
@@ -34,6 +36,26 @@ func TestWhatWasWrittenIsNewerUntilTheCacheShowsIt(t *testing.T) {
 		}
 		if kept := len(w.objects) > 0; kept != tc.ours {
 			t.Errorf("%s: kept: %t", tc.name, kept)
+		}
+		if tc.cached == nil {
+			continue
+		}
+		w.note(ours)
+		events := w.predicate()
+		if !events.Update(event.UpdateEvent{ObjectNew: tc.cached}) {
+			t.Errorf("%s: what was not settled is not looked at again", tc.name)
+		}
+		w.settle(key)
+		if again := events.Update(event.UpdateEvent{ObjectNew: tc.cached}); again == tc.settled {
+			t.Errorf("%s: looked at again: %t", tc.name, again)
+		}
+		if kept := len(w.objects) > 0; kept == (tc.name == "there") {
+			t.Errorf("%s: kept after its event: %t", tc.name, kept)
+		}
+		w.note(ours)
+		w.settle(key)
+		if looked := events.Create(event.CreateEvent{Object: tc.cached}); looked == tc.settled {
+			t.Errorf("%s: looked at when it came: %t", tc.name, looked)
 		}
 	}
 }

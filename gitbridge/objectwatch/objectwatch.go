@@ -40,7 +40,23 @@ func (e *ForbiddenError) Error() string {
 	return fmt.Sprintf("%s may not be read in namespace %s", e.Resource, e.Namespace)
 }
 
+// UnlistedError says that a namespace's objects cannot be listed, and have not been for
+// a while. Who asked is told when they are known.
+type UnlistedError struct {
+	Resource, Namespace string
+	// Err is what the API server said last.
+	Err error
+}
+
+func (e *UnlistedError) Error() string {
+	return fmt.Sprintf("%s cannot be listed in namespace %s: %v", e.Resource, e.Namespace, e.Err)
+}
+
+func (e *UnlistedError) Unwrap() error { return e.Err }
+
 const (
+	// unlistedAfter is how long listing may fail until that is said.
+	unlistedAfter = 5 * time.Second
 	// A read that was refused is tried again after retryFirst, then after twice that, and
 	// so on up to retryMost: one read for all who select something in the namespace.
 	retryFirst, retryMost = time.Second, 5 * time.Minute
@@ -66,6 +82,11 @@ type namespace struct {
 	synced <-chan struct{}
 	// forbidden says that it cannot be watched.
 	forbidden bool
+	// failed is why the objects cannot be listed, failing since when, and unlisted says that
+	// this has lasted for a while.
+	failed   error
+	failing  time.Time
+	unlisted bool
 	// refused is how often reading was refused in a row, and until when it is not tried.
 	refused int
 	until   time.Time
@@ -90,7 +111,7 @@ func (w *Watches) Watching(in string) bool {
 }
 
 // Find gives the objects that selections take, and remembers what they are for. The error
-// is ErrNotKnown or a *ForbiddenError.
+// is ErrNotKnown, an *UnlistedError or a *ForbiddenError.
 func (w *Watches) Find(in, id string, selections []selection.Selection) (selection.Found, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -110,8 +131,11 @@ func (w *Watches) Find(in, id string, selections []selection.Selection) (selecti
 	case <-n.synced:
 		return n.index.find(selections), nil
 	default:
-		return nil, ErrNotKnown
 	}
+	if n.unlisted {
+		return nil, &UnlistedError{w.resource.Resource, in, n.failed}
+	}
+	return nil, ErrNotKnown
 }
 
 // Forget says that nobody of this id selects anything any more. A namespace where nobody
@@ -205,14 +229,26 @@ func metadataOf(o any) *metav1.PartialObjectMetadata {
 	return m
 }
 
-// asked notes whether a namespace may be watched, and tells of it when that changes.
+// asked notes whether a namespace may be watched, and tells of it when that changes, or
+// fails for a while.
 func (w *Watches) asked(n *namespace, err error) {
 	forbidden := apierrors.IsForbidden(err)
+	w.mu.Lock()
 	if err != nil && !forbidden {
 		// It says nothing of what may be read.
+		if n.failed == nil {
+			n.failing = time.Now()
+		}
+		lasts := time.Since(n.failing) >= unlistedAfter
+		news := lasts && !n.unlisted
+		n.failed, n.unlisted = err, lasts
+		w.mu.Unlock()
+		if news {
+			w.tellAll(n)
+		}
 		return
 	}
-	w.mu.Lock()
+	n.failed, n.unlisted = nil, false
 	changed := n.forbidden != forbidden
 	n.forbidden = forbidden
 	if changed && !forbidden {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -116,6 +118,41 @@ func TestAWithdrawnRightIsTold(t *testing.T) {
 	if found, err := w.Find("team-a", "first", byName); err != nil || len(found) != 1 {
 		t.Errorf("found %v, %v", found, err)
 	}
+}
+
+// That objects cannot be listed is told when it has lasted for a while, and so is when they
+// can.
+func TestWhatCannotBeListedIsTold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		fails := atomic.Bool{}
+		fails.Store(true)
+		w, client, told := begin(t, func() bool { return false }, object("a", nil))
+		broken := apierrors.NewInternalError(errors.New("no"))
+		client.PrependReactor("list", "secrets", func(clientgotesting.Action) (bool, runtime.Object, error) { return fails.Load(), nil, broken })
+		byName := []selection.Selection{{Name: "a"}}
+		for range 2 {
+			if _, err := w.Find("team-a", "first", byName); !errors.Is(err, ErrNotKnown) {
+				t.Errorf("error is %v", err)
+			}
+			time.Sleep(unlistedAfter / 2)
+		}
+		if got := <-told; got != "first" {
+			t.Errorf("told %s", got)
+		}
+		var unlisted *UnlistedError
+		if _, err := w.Find("team-a", "first", byName); !errors.As(err, &unlisted) || !errors.Is(err, broken) {
+			t.Errorf("error is %v", err)
+		}
+		fails.Store(false)
+		<-told
+		if found, err := w.Find("team-a", "first", byName); err != nil || len(found) != 1 {
+			t.Errorf("found %v, %v", found, err)
+		}
+		if len(told) > 0 {
+			t.Error("it was told again and again")
+		}
+	})
 }
 
 // A read that is refused is not tried for a while that grows, by anybody.

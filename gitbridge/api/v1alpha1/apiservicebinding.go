@@ -53,6 +53,9 @@ const (
 	// SequenceAnnotation on a delivered Secret holds the sequence of the version that
 	// it is. Only the konnector writes it.
 	SequenceAnnotation = "gitbind.dev/sequence"
+	// KeysAnnotation on what came up with a claim names the keys of its data that the
+	// offer lets through, divided by commas; "" for all. Only the bridge writes it.
+	KeysAnnotation = "gitbind.dev/keys"
 	// ManagedByLabel with the value ManagedByKonnector is on each installed CRD and
 	// policy, so that the konnector need not watch all others, and on each delivered Secret: a
 	// policy lets the konnector touch no other.

@@ -52,8 +52,8 @@ type API struct {
 	PolicyObjects []runtime.RawExtension
 	// Keys are the labels and annotations that travel beside the usual.
 	Keys contract.Keys
-	// Secrets are what travels with claims, in both directions.
-	Secrets []v1alpha1.PermissionClaim
+	// PermissionClaims are what travels with claims, in both directions.
+	PermissionClaims []v1alpha1.PermissionClaim
 	// Ready is the type of the condition that says whether a service can be used, "" for
 	// the usual one.
 	Ready string
@@ -76,7 +76,7 @@ func (a API) Revision() string {
 	case a.Unusable != nil:
 		return a.Version + " " + a.Unusable.Error()
 	default:
-		return a.Version + " " + a.Template.Revision() + " " + strings.Join(a.Keys, " ") + fmt.Sprint(a.Secrets) + a.Ready + a.PoliciesOf
+		return a.Version + " " + a.Template.Revision() + " " + strings.Join(a.Keys, " ") + fmt.Sprint(a.PermissionClaims) + a.Ready + a.PoliciesOf
 	}
 }
 
@@ -165,7 +165,7 @@ func (r *Resolver) Export(ctx context.Context, e *v1alpha1.APIServiceExport) (AP
 	return API{
 		Access: decision.Granted, Unpermitted: meta.IsStatusConditionFalse(e.Status.Conditions, v1alpha1.ConditionPermitted),
 		Definition: definition, Template: c.template, Unusable: c.unusable, Policies: c.policies, PoliciesOf: c.policiesOf, PolicyObjects: c.objects,
-		Keys: c.keys, Secrets: c.secrets, Ready: c.ready, Changes: c.changes, Offer: offer,
+		Keys: c.keys, PermissionClaims: c.secrets, Ready: c.ready, Changes: c.changes, Offer: offer,
 	}, nil
 }
 

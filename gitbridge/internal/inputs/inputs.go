@@ -37,6 +37,9 @@ type Options struct {
 	// plane. NoRight is told when it may not all the same: Rights is to give it again.
 	Rights  func(ctx context.Context, namespace string) error
 	NoRight func(namespace string)
+	// MayWrite asks whether it may: an API server gives the same answer to who has no right
+	// as to who is over a quota, or against a policy.
+	MayWrite func(ctx context.Context, namespace string) (bool, error)
 	// Opener opens what the app cluster sends; nil before it has registered a key.
 	Opener func(context.Context) (*encryption.Opener, error)
 	// Answered are all claims of the cluster that have inputs, as far as status says.
@@ -219,7 +222,7 @@ func (w *Writer) bring(ctx context.Context, c Claim, opener *encryption.Opener) 
 	now := contract.Inputs{Sequence: e.Sequence}
 	var trouble error
 	for _, in := range objects {
-		why, err := w.one(ctx, c, in, says, e.Sequence)
+		why, err := w.asAllowed(ctx, namespace, func() (string, error) { return w.one(ctx, c, in, says, e.Sequence) })
 		if isForbidden(err) {
 			return w.failed(c.having(now.Objects), err)
 		}
@@ -304,6 +307,26 @@ func (c Claim) having(objects []string) Claim {
 
 func (c Claim) has(object string) bool { return slices.Contains(c.objects(), object) }
 
+// asAllowed does what an API server may forbid. The error is forbidden where the tenant
+// has no right to it.
+func (w *Writer) asAllowed(ctx context.Context, namespace string, write func() (why string, err error)) (why string, err error) {
+	if why, err = write(); !isForbidden(err) {
+		return why, err
+	}
+	allowed, asked := w.MayWrite(ctx, namespace)
+	if asked != nil {
+		return "", fmt.Errorf("ask whether the tenant may write in %s: %w", namespace, bare(asked))
+	}
+	if !allowed {
+		return "", err
+	}
+	// Rights take a moment to reach the API server after they were granted.
+	if why, err = write(); isForbidden(err) {
+		return "a quota or an admission policy of the control plane says no", nil
+	}
+	return why, err
+}
+
 // one writes an object, if the offer names it. Why says in words that it is not there as
 // it should be.
 func (w *Writer) one(ctx context.Context, c Claim, in encryption.Input, says *contract.Claim, sequence int64) (why string, err error) {
@@ -320,7 +343,7 @@ func (w *Writer) one(ctx context.Context, c Claim, in encryption.Input, says *co
 		return fmt.Sprintf("a Secret of type %s is a cluster's own", in.Type), nil
 	}
 	in.Labels, in.Data, in.Text = t.Labels, selection.Only(in.Data, t.Keys), selection.Only(in.Text, t.Keys)
-	return w.write(ctx, c.Key, in, sequence)
+	return w.write(ctx, c.Key, version{in, t.Keys, sequence, c.has(in.Object().String())})
 }
 
 // Release takes away what a claim has that is gone, or whose offer takes nothing any more.
@@ -369,7 +392,7 @@ func (w *Writer) rest(namespace string) time.Duration {
 
 // mayNot is the outcome where the tenant may not write, to be tried again after a while.
 func (c Claim) mayNot(namespace string, after time.Duration) Outcome {
-	out := c.refused(fmt.Sprintf("the tenant may not write Secrets and ConfigMaps in %s: it gets that by the ClusterRole %s, if the control plane has it. Or a quota or a policy there says no", namespace, v1alpha1.ClaimInputs))
+	out := c.refused(fmt.Sprintf("the tenant may not write Secrets and ConfigMaps in %s: it gets that by the ClusterRole %s, if the control plane has it", namespace, v1alpha1.ClaimInputs))
 	out.Later = after
 	return out
 }

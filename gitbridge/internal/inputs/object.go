@@ -8,7 +8,9 @@ import (
 	"maps"
 	"net/http"
 	"reflect"
+	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -33,8 +35,23 @@ func (w *Writer) client(namespace, kind string) dynamic.ResourceInterface {
 	return w.Tenant.Resource(corev1.SchemeGroupVersion.WithResource(string(resource))).Namespace(w.Cluster.ClaimNamespace(namespace))
 }
 
+// version is an object as it is sent with one version of a claim.
+type version struct {
+	encryption.Input
+	// keys are those that the offer lets through; none for all.
+	keys     []string
+	sequence int64
+	// present says that the claim has the object already.
+	present bool
+}
+
+// keysText names the keys that the offer lets through; "" for all.
+func (v version) keysText() string {
+	return strings.Join(slices.Sorted(slices.Values(v.keys)), ",")
+}
+
 // write makes an object be as it was sent. Why says in words that it is not.
-func (w *Writer) write(ctx context.Context, key contract.Key, in encryption.Input, sequence int64) (why string, err error) {
+func (w *Writer) write(ctx context.Context, key contract.Key, in version) (why string, err error) {
 	w.removing.RLock()
 	defer w.removing.RUnlock()
 	client := w.client(key.Namespace, in.Kind)
@@ -44,7 +61,7 @@ func (w *Writer) write(ctx context.Context, key contract.Key, in encryption.Inpu
 	w.mu.Unlock()
 	live, err := client.Get(ctx, in.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		_, err = client.Create(ctx, w.object(nil, in, sequence), metav1.CreateOptions{FieldManager: tenant.FieldOwner})
+		_, err = client.Create(ctx, w.object(nil, in), metav1.CreateOptions{FieldManager: tenant.FieldOwner})
 		return whyNot(name, err)
 	}
 	if err != nil {
@@ -57,14 +74,19 @@ func (w *Writer) write(ctx context.Context, key contract.Key, in encryption.Inpu
 	if live.GetDeletionTimestamp() != nil {
 		return "it is being deleted on the control plane, and something keeps it", nil
 	}
-	want := w.object(live, in, sequence)
+	want := w.object(live, in)
 	if isSame(want, live) {
 		return "", nil
 	}
-	if sequenceOf(live) > sequence && w.isShared(key, name) {
-		// Another claim brought a newer version. Should this one be right, it comes again
-		// with another sequence.
-		return "", nil
+	if w.isShared(key, name) {
+		if other, said := live.GetAnnotations()[v1alpha1.KeysAnnotation]; said && !in.present && other != in.keysText() {
+			return "another claim has it, too, with other keys of it: permission claims that take the same object must take the same keys", nil
+		}
+		if sequenceOf(live) > in.sequence {
+			// Another claim brought a newer version. Should this one be right, it comes
+			// again with another sequence.
+			return "", nil
+		}
 	}
 	immutable, _, _ := unstructured.NestedBool(live.Object, "immutable")
 	if immutable || want.Object["type"] != live.Object["type"] {
@@ -72,7 +94,7 @@ func (w *Writer) write(ctx context.Context, key contract.Key, in encryption.Inpu
 		if err := client.Delete(ctx, in.Name, exactly(live)); err != nil && !apierrors.IsNotFound(err) {
 			return whyNot(name, err)
 		}
-		_, err = client.Create(ctx, w.object(nil, in, sequence), metav1.CreateOptions{FieldManager: tenant.FieldOwner})
+		_, err = client.Create(ctx, w.object(nil, in), metav1.CreateOptions{FieldManager: tenant.FieldOwner})
 		return whyNot(name, err)
 	}
 	_, err = client.Update(ctx, want, metav1.UpdateOptions{FieldManager: tenant.FieldOwner})
@@ -125,7 +147,7 @@ func (w *Writer) isOurs(live *unstructured.Unstructured) bool {
 
 // object is one as it should be, over what is there; live may be nil. What others put into
 // its metadata stays.
-func (w *Writer) object(live *unstructured.Unstructured, in encryption.Input, sequence int64) *unstructured.Unstructured {
+func (w *Writer) object(live *unstructured.Unstructured, in version) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": in.Kind, "metadata": map[string]any{"name": in.Name}}}
 	if live != nil {
 		u = live.DeepCopy()
@@ -163,7 +185,7 @@ func (w *Writer) object(live *unstructured.Unstructured, in encryption.Input, se
 	}
 	maps.Copy(labels, in.Labels)
 	labels[v1alpha1.ManagedByLabel], labels[tenant.ClusterLabel] = v1alpha1.ManagedByBridge, w.Cluster.ID
-	annotations[v1alpha1.SequenceAnnotation] = strconv.FormatInt(sequence, 10)
+	annotations[v1alpha1.SequenceAnnotation], annotations[v1alpha1.KeysAnnotation] = strconv.FormatInt(in.sequence, 10), in.keysText()
 	delete(annotations, v1alpha1.AdoptAnnotation)
 	u.SetLabels(labels)
 	u.SetAnnotations(annotations)
@@ -178,7 +200,8 @@ func isSame(a, b *unstructured.Unstructured) bool {
 		}
 	}
 	_, adopting := b.GetAnnotations()[v1alpha1.AdoptAnnotation]
-	return !adopting && reflect.DeepEqual(a.GetLabels(), b.GetLabels())
+	sameKeys := a.GetAnnotations()[v1alpha1.KeysAnnotation] == b.GetAnnotations()[v1alpha1.KeysAnnotation]
+	return !adopting && sameKeys && reflect.DeepEqual(a.GetLabels(), b.GetLabels())
 }
 
 func sequenceOf(live *unstructured.Unstructured) int64 {

@@ -141,9 +141,12 @@ func (s *Sealer) Seal(ctx context.Context, c Claim, status Status) (Result, erro
 		return unchanged, err
 	}
 	found, err := s.watches.Find(c.Object.GetNamespace(), c.Key.Path(), selections)
+	var unlisted *objectwatch.UnlistedError
 	switch {
 	case errors.Is(err, objectwatch.ErrNotKnown):
 		return unchanged, nil
+	case errors.As(err, &unlisted):
+		return keep("the Secrets of its namespace on the control plane cannot be listed: that is tried again")
 	case err != nil:
 		s.options.NoRight(c.Object.GetNamespace())
 		return keep(noRight(c.Object.GetNamespace()))

@@ -179,7 +179,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, r.say(ctx, &e, api, no("NotFollowed", "the repository is not followed yet"))
 	}
 	published := metav1.Condition{Status: metav1.ConditionTrue, Reason: "Published", Message: "the app cluster can install the API"}
-	content := export.Published{CRD: api.Snapshot, Keys: api.Keys, Inputs: v1alpha1.DirectionUp.Of(api.Secrets), Policies: api.PolicyObjects, Changes: api.Changes, Offer: api.Offer}
+	content := export.Published{CRD: api.Snapshot, Keys: api.Keys, Inputs: v1alpha1.DirectionUp.Of(api.PermissionClaims), Policies: api.PolicyObjects, Changes: api.Changes, Offer: api.Offer}
 	if api.Offer == nil {
 		// What a template that is gone said last stays.
 		content.Changes, content.Offer = e.Status.Changes, e.Status.Offer

@@ -31,7 +31,7 @@ func (r *Reconciler) say(ctx context.Context, e *v1alpha1.APIServiceExport, api 
 		if api.Offer != nil {
 			// What a template that is gone said last stays.
 			want.Status.Offer, want.Status.Changes = api.Offer, api.Changes
-			want.Status.Inputs = v1alpha1.DirectionUp.Of(api.Secrets)
+			want.Status.Inputs = v1alpha1.DirectionUp.Of(api.PermissionClaims)
 		}
 		if !equal(d.Snapshot, e.Status.CRD) {
 			want.Status.CRD = d.Snapshot

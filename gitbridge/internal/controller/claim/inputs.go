@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"iter"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/inputs"
@@ -14,8 +17,20 @@ import (
 func (c *Controller) beginInputs() {
 	o := c.Inputs
 	o.Cluster, o.Now, o.Answered = c.Session.Cluster, c.Now, c.allInputs
-	o.Rights, o.NoRight = c.namespaces.letWriteInputs, c.namespaces.mayNotWriteInputs
+	o.Rights, o.NoRight, o.MayWrite = c.namespaces.letWriteInputs, c.namespaces.mayNotWriteInputs, c.mayWriteInputs
 	c.inputs = inputs.New(o)
+}
+
+// mayWriteInputs asks whether the tenant has the rights that the bridge gives it for
+// inputs.
+func (c *Controller) mayWriteInputs(ctx context.Context, namespace string) (bool, error) {
+	for _, resource := range []v1alpha1.Resource{v1alpha1.ResourceSecrets, v1alpha1.ResourceConfigMaps} {
+		may, err := c.may(ctx, corev1.SchemeGroupVersion.WithResource(string(resource)), types.NamespacedName{Namespace: namespace}, "get", "create", "update", "delete")
+		if err != nil || !may {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // allInputs are those of all claims, as far as status says.
@@ -55,7 +70,7 @@ func (c *Controller) bringInputs(ctx context.Context, s *step) *broughtInputs {
 		// What the template takes is not known.
 		return s.inputs
 	}
-	offered := v1alpha1.DirectionUp.Of(s.api.Secrets)
+	offered := v1alpha1.DirectionUp.Of(s.api.PermissionClaims)
 	if len(offered) == 0 {
 		s.inputs.Inputs, s.inputs.err = c.inputs.Release(ctx, s.Key, present)
 		return s.inputs

@@ -12,6 +12,8 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/failure"
@@ -125,11 +127,18 @@ func (c *Controller) words(err error) string {
 
 // mayApply asks whether the tenant has the rights that it takes to apply a file.
 func (c *Controller) mayApply(ctx context.Context, s *step) (bool, error) {
-	for _, verb := range []string{"patch", "create"} {
+	at := types.NamespacedName{Namespace: c.Session.Cluster.ClaimNamespace(s.Key.Namespace), Name: s.Key.Name}
+	return c.may(ctx, s.api.Resource, at, "patch", "create")
+}
+
+// may asks whether the tenant may do all of this; without a name, with any object of the
+// namespace.
+func (c *Controller) may(ctx context.Context, resource schema.GroupVersionResource, at types.NamespacedName, verbs ...string) (bool, error) {
+	for _, verb := range verbs {
 		review, err := c.Tenant.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
 			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Namespace: c.Session.Cluster.ClaimNamespace(s.Key.Namespace), Verb: verb, Name: s.Key.Name,
-				Group: s.api.Resource.Group, Version: s.api.Resource.Version, Resource: s.api.Resource.Resource,
+				Namespace: at.Namespace, Verb: verb, Name: at.Name,
+				Group: resource.Group, Version: resource.Version, Resource: resource.Resource,
 			}},
 		}, metav1.CreateOptions{})
 		if apierrors.IsForbidden(err) {

@@ -45,7 +45,7 @@ func (c *Controller) addSecrets(ctx context.Context, s *step, answer *contract.S
 	case answer.Result != contract.Applied, s.found == nil, s.Held:
 		r = secrets.Result{Secrets: claim.Present, Withheld: claim.Withheld}
 	default:
-		claim.Shape, claim.Offered = s.api.Shape, v1alpha1.DirectionDown.Of(s.api.Secrets)
+		claim.Shape, claim.Offered = s.api.Shape, v1alpha1.DirectionDown.Of(s.api.PermissionClaims)
 		r, err = c.sealer.Seal(ctx, claim, status)
 	}
 	if answer != nil {

@@ -239,3 +239,24 @@ func TestAClaimWhoseInputsWaitSaysSo(t *testing.T) {
 	s.conditionIs("orders", "Committed", "Committed")
 	s.conditionIs("orders", "Inputs", "Waiting")
 }
+
+// A Git host that refuses what a claim refers to takes the claim.
+func TestRefusedInputsDoNotKeepTheClaim(t *testing.T) {
+	t.Parallel()
+	s := newSending(t)
+	s.let()
+	s.must(s.client.Create(t.Context(), s.secretOf("orders-ca", "geheim-1", "")))
+	s.must(s.client.Create(t.Context(), s.secretOf("a9s-postgresql13", "geheim-2", "")))
+	s.host.judge(`while read old new ref; do
+	git log --format= --name-only "$new" --not --all | grep -q /inputs/ && { echo 'nothing encrypted here' >&2; exit 1; }
+done; exit 0`)
+	s.loop()
+	s.apply("orders", spec("small"))
+	s.committed("orders")
+	s.answer("orders", contract.Status{Result: contract.Applied, UID: string(s.get("orders").GetUID())})
+	if message := s.conditionIs("orders", "Inputs", "PushRejected"); !strings.Contains(message, "nothing encrypted here") {
+		t.Error(message)
+	}
+	s.setSpec("orders", "big", "plan")
+	s.fileIs("orders", plan("big"))
+}

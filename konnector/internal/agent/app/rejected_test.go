@@ -19,10 +19,17 @@ func (h *host) refuse(words string) {
 		}
 		return
 	}
+	h.judge("echo '" + words + "' >&2; exit 1")
+}
+
+// judge has the Git host's hook run a script for each push.
+func (h *host) judge(script string) {
+	h.t.Helper()
+	hook := filepath.Join(h.dir, "hooks", "pre-receive")
 	if err := os.MkdirAll(filepath.Dir(hook), 0o755); err != nil {
 		h.t.Fatal(err)
 	}
-	if err := os.WriteFile(hook, []byte("#!/bin/sh\necho '"+words+"' >&2\nexit 1\n"), 0o755); err != nil {
+	if err := os.WriteFile(hook, []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
 		h.t.Fatal(err)
 	}
 }

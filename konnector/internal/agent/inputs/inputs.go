@@ -6,6 +6,7 @@
 package inputs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,6 +71,7 @@ const (
 	SystemNamespace = "SystemNamespace"
 	TooLarge        = "TooLarge"
 	TooMany         = "TooMany"
+	Unlisted        = "Unlisted"
 )
 
 // Outcome is what is to be on main for a claim.
@@ -139,6 +141,11 @@ func (m *Maker) Make(ctx context.Context, c Claim, sender *encryption.Sender) (O
 	var forbidden *objectwatch.ForbiddenError
 	if errors.As(err, &forbidden) {
 		return kept.forbidden(forbidden), nil
+	}
+	var unlisted *objectwatch.UnlistedError
+	if errors.As(err, &unlisted) {
+		return kept.with(Unlisted, fmt.Sprintf("The konnector cannot list %s in namespace %s, to which this claim refers: the API server answers %s. Nothing new goes to the control plane until it can.",
+			unlisted.Resource, unlisted.Namespace, cmp.Or(string(apierrors.ReasonForError(unlisted)), "nothing"))), nil
 	}
 	if err != nil {
 		return kept, err

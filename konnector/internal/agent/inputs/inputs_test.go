@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	metadatafake "k8s.io/client-go/metadata/fake"
+	clientgotesting "k8s.io/client-go/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -39,12 +42,18 @@ type world struct {
 	// reads counts them, and refuse is what they come to.
 	reads  int
 	refuse error
+	// metadata is the API server that is watched.
+	metadata *metadatafake.FakeMetadataClient
 }
 
 // newWorld has Secrets of one namespace, which are of orders by a label unless they are
 // named otherwise.
 func newWorld(t *testing.T, secrets ...*corev1.Secret) *world {
 	t.Parallel()
+	return newSerialWorld(t, secrets...)
+}
+
+func newSerialWorld(t *testing.T, secrets ...*corev1.Secret) *world {
 	w := &world{T: t, main: memstore.New().Branch("main"), told: make(chan string, 1000)}
 	signer, err := encryption.NewSigner(encryption.GenerateSeed())
 	w.must(err)
@@ -67,7 +76,8 @@ func newWorld(t *testing.T, secrets ...*corev1.Secret) *world {
 		return c.Get(ctx, key, o, opts...)
 	}})
 	ctx, cancel := context.WithCancel(t.Context())
-	w.maker = New(ctx, metadatafake.NewSimpleMetadataClient(scheme, known...), live.Build(), func(path string) { w.told <- path })
+	w.metadata = metadatafake.NewSimpleMetadataClient(scheme, known...)
+	w.maker = New(ctx, w.metadata, live.Build(), func(path string) { w.told <- path })
 	t.Cleanup(func() {
 		cancel()
 		for _, watches := range w.maker.watches {
@@ -256,4 +266,26 @@ func TestWhatCannotBeReadStays(t *testing.T) {
 	if o := w.make(orders, byLabel); o.Sequence != first.Sequence || !slices.Equal(reasons(o), []string{NoKey}) {
 		t.Errorf("%+v", o)
 	}
+}
+
+// Objects that cannot be listed for long do not keep the claim, and are told.
+func TestWhatCannotBeListedIsSaid(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newSerialWorld(t, secret("a", 1))
+		var fails atomic.Bool
+		fails.Store(true)
+		w.metadata.PrependReactor("list", "secrets", func(clientgotesting.Action) (bool, runtime.Object, error) {
+			return fails.Load(), nil, apierrors.NewInternalError(errors.New("no"))
+		})
+		o := w.make(orders, byLabel)
+		if !slices.Equal(reasons(o), []string{Unlisted}) || o.File != nil || !strings.Contains(o.Troubles[0].Message, "InternalError") {
+			t.Errorf("%+v", o)
+		}
+		fails.Store(false)
+		<-w.told
+		if o := w.make(orders, byLabel); len(o.Troubles) > 0 || o.File == nil {
+			t.Errorf("%+v", o)
+		}
+	})
 }

@@ -51,7 +51,7 @@ func (r *reconciler) commit(ctx context.Context, l *look) (*unstructured.Unstruc
 	if errors.Is(err, objectwatch.ErrNotKnown) {
 		return nil, err
 	}
-	s, err := r.push(ctx, l, change{
+	c := change{
 		verb: verb, users: users, blob: b.Blob,
 		apply: func(t *store.Tree) error {
 			if sent.File != nil {
@@ -61,7 +61,14 @@ func (r *reconciler) commit(ctx context.Context, l *look) (*unstructured.Unstruc
 			}
 			return t.Write(l.key.Path(), data)
 		},
-	})
+	}
+	s, err := r.push(ctx, l, c)
+	if errors.Is(err, store.ErrRejected) && sent.File != nil {
+		// The host may have something against that file alone, which is then told when it
+		// is sent on its own.
+		sent.File = nil
+		s, err = r.push(ctx, l, c)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -88,9 +88,15 @@ func (r *reconciler) sendInputs(ctx context.Context, l *look) error {
 			reason, message := repository.Explain(err)
 			made.Troubles = append(made.Troubles, inputs.Trouble{Reason: reason, Message: "What this claim refers to is not on main: " + message})
 			made.Retry = jitter(unsentWait)
+			if errors.Is(err, store.ErrRejected) {
+				made.Retry = jitter(refusedWait)
+			}
 			r.pending.add(l.key)
 		} else {
-			r.inputWrites.Spend(l.key, time.Now())
+			// A large file counts as many small ones.
+			for range 1 + len(made.File)/inputsUnit {
+				r.inputWrites.Spend(l.key, time.Now())
+			}
 			r.inputs.Pushed(l.key, made, store.Hash(blobOf(made.File)), sender)
 		}
 	}

@@ -46,8 +46,10 @@ const (
 	// writeEvery how long until one more may: people and what they run stay far below,
 	// and who answers each write of the konnector with another one does not.
 	maxWrites, writeEvery = 50, 6 * time.Second
-	// They bound the commits of what it refers to, too, which are not held but wait: so do
-	// maxStatuses and statusEvery for its status, as a provider may have more to say.
+	// They bound the commits of what it refers to, too, which are not held but wait; one of
+	// those counts once for each inputsUnit bytes, as repositories keep what was encrypted.
+	inputsUnit = 32 << 10
+	// So do maxStatuses and statusEvery bound its status, as a provider may have more to say.
 	maxStatuses, statusEvery = 100, 2 * time.Second
 )
 

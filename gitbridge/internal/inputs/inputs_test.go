@@ -1,0 +1,176 @@
+package inputs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	clientgotesting "k8s.io/client-go/testing"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/encryption"
+	"gitbind.dev/gitbridge/internal/tenant"
+)
+
+var (
+	secrets = corev1.SchemeGroupVersion.WithResource("secrets")
+	orders  = contract.Key{Binding: "caches.example.org", Namespace: "team-a", Name: "orders"}
+	billing = contract.Key{Binding: "caches.example.org", Namespace: "team-a", Name: "billing"}
+)
+
+type world struct {
+	*testing.T
+	*Writer
+	server *dynamicfake.FakeDynamicClient
+	signer *encryption.Signer
+	to     []string
+	// sequence is that of the newest file.
+	sequence int64
+	// forbids says that the API server refuses writes, and may whether the tenant has the
+	// right to them. gaveAgain counts how often it was to be given again.
+	forbids, may bool
+	gaveAgain    int
+	now          time.Time
+}
+
+func newWorld(t *testing.T) *world {
+	t.Parallel()
+	signer, errSigner := encryption.NewSigner(encryption.GenerateSeed())
+	text, recipient, errIdentity := encryption.GenerateIdentity()
+	ids, errParse := encryption.ParseIdentities([]byte(text))
+	if err := errors.Join(errSigner, errIdentity, errParse); err != nil {
+		t.Fatal(err)
+	}
+	w := &world{T: t, signer: signer, to: []string{recipient}, sequence: 1, may: true, now: time.Now()}
+	w.server = dynamicfake.NewSimpleDynamicClient(clientgoscheme.Scheme)
+	refuse := func(clientgotesting.Action) (bool, runtime.Object, error) {
+		return w.forbids, nil, apierrors.NewForbidden(secrets.GroupResource(), "", errors.New("no"))
+	}
+	w.server.PrependReactor("create", "*", refuse)
+	w.server.PrependReactor("update", "*", refuse)
+	w.Writer = New(Options{
+		Cluster: tenant.Cluster{ID: "k3x9"}, Tenant: w.server, Now: func() time.Time { return w.now },
+		Rights: func(context.Context, string) error { return nil }, NoRight: func(string) { w.gaveAgain++ },
+		MayWrite: func(context.Context, string) (bool, error) { return w.may, nil },
+		Opener: func(context.Context) (*encryption.Opener, error) {
+			return &encryption.Opener{Cluster: "k3x9", Keys: []string{signer.Public()}, Identities: ids}, nil
+		},
+		Answered: func() iter.Seq2[contract.Key, *contract.Inputs] {
+			return func(func(contract.Key, *contract.Inputs) bool) {}
+		},
+	})
+	return w
+}
+
+// bring brings the next file of a claim, with Secret ca of these keys, of which the offer
+// lets some through.
+func (w *world) bring(key contract.Key, present *contract.Inputs, offered []string, keys ...string) Outcome {
+	w.Helper()
+	w.sequence++
+	data := map[string][]byte{}
+	for _, k := range keys {
+		data[k] = []byte(fmt.Sprint(w.sequence))
+	}
+	file, err := w.signer.SealInputs(encryption.Binding{Cluster: "k3x9", Claim: key, UID: "u-" + key.Name}, []encryption.Input{
+		{Kind: "Secret", Name: "ca", Type: corev1.SecretTypeOpaque, Data: data},
+	}, w.to, w.sequence)
+	if err != nil {
+		w.Fatal(err)
+	}
+	out, err := w.Bring(w.Context(), Claim{
+		Key: key, UID: "u-" + key.Name, Present: present, Version: fmt.Sprint(w.sequence),
+		Offered: []v1alpha1.PermissionClaim{{Direction: v1alpha1.DirectionUp, Name: "ca", Keys: offered}},
+		Read:    func() ([]byte, error) { return file, nil },
+		Says:    func() (*contract.Claim, error) { return &contract.Claim{}, nil },
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return out
+}
+
+// want is what the control plane has of Secret ca: the sequence of each key, as "a=2".
+func (w *world) want(want ...string) {
+	w.Helper()
+	u, err := w.server.Resource(secrets).Namespace(w.Cluster.ClaimNamespace("team-a")).Get(w.Context(), "ca", metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		w.Fatal(err)
+	}
+	var got []string
+	if err == nil {
+		var s corev1.Secret
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &s); err != nil {
+			w.Fatal(err)
+		}
+		for k, v := range s.Data {
+			got = append(got, k+"="+string(v))
+		}
+	}
+	if slices.Sort(got); !slices.Equal(got, want) {
+		w.Errorf("Secret ca has %v, want %v", got, want)
+	}
+}
+
+func (w *world) refused(out Outcome, object, words string) {
+	w.Helper()
+	if why := out.Inputs.Refused[object]; words == "" && len(out.Inputs.Refused) > 0 || !strings.Contains(why, words) {
+		w.Errorf("refused %v, want %q", out.Inputs.Refused, words)
+	}
+}
+
+// What a quota or a policy forbids is of one claim; what the tenant has no right to, of all in
+// the namespace, and it is given again.
+func TestAMissingRightIsToldFromAQuota(t *testing.T) {
+	w := newWorld(t)
+	w.forbids = true
+	out := w.bring(orders, nil, nil, "a")
+	w.refused(out, "Secret ca", "quota or an admission policy")
+	if w.gaveAgain > 0 || out.Later != retryInterval {
+		t.Errorf("the right was given again %d times; looked at again in %s", w.gaveAgain, out.Later)
+	}
+	w.forbids = false
+	w.refused(w.bring(billing, nil, nil, "a"), "Secret ca", "")
+	w.want("a=3")
+
+	w.forbids, w.may = true, false
+	out = w.bring(orders, out.Inputs, nil, "a")
+	w.refused(out, contract.AllInputs, v1alpha1.ClaimInputs)
+	if w.gaveAgain != 1 || out.Later != forbiddenFirst {
+		t.Errorf("the right was given again %d times; looked at again in %s", w.gaveAgain, out.Later)
+	}
+	w.forbids = false
+	w.refused(w.bring(billing, nil, nil, "a"), contract.AllInputs, v1alpha1.ClaimInputs)
+	w.now = w.now.Add(forbiddenFirst)
+	w.refused(w.bring(orders, out.Inputs, nil, "a"), contract.AllInputs, "")
+	w.want("a=6")
+}
+
+// Two offers that take other keys of one Secret would take each other's away.
+func TestOtherKeysOfOneSecretAreRefused(t *testing.T) {
+	w := newWorld(t)
+	first := w.bring(orders, nil, []string{"b", "a"}, "a", "b", "c").Inputs
+	w.want("a=2", "b=2")
+	second := w.bring(billing, nil, []string{"c"}, "a", "b", "c")
+	w.refused(second, "Secret ca", "same keys")
+	w.want("a=2", "b=2")
+	w.refused(w.bring(orders, first, []string{"a", "b"}, "a", "b", "c"), "Secret ca", "")
+	w.want("a=4", "b=4")
+
+	t.Log("an offer takes other keys from now on, for all of its claims")
+	w.bring(orders, first, []string{"c"}, "a", "b", "c")
+	w.want("c=5")
+	w.refused(w.bring(billing, second.Inputs, []string{"c"}, "a", "b", "c"), "Secret ca", "")
+	w.want("c=6")
+}

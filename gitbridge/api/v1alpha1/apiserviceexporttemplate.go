@@ -2,9 +2,11 @@ package v1alpha1
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -95,6 +97,11 @@ type APIServiceExportTemplateSpec struct {
 	// +kubebuilder:validation:items:XPreserveUnknownFields
 	Policies []runtime.RawExtension `json:"policies,omitempty"`
 
+	// Quota bounds what each app cluster may have of the API. What is there when it is set
+	// or lowered stays, and may be changed to weigh no more than it does.
+	// +optional
+	Quota *Quota `json:"quota,omitempty"`
+
 	// Changes says how a change of a claim that somebody makes in an app cluster comes to
 	// main. With PullRequest the konnector proposes it on a branch changes/…, and it counts
 	// once somebody has approved it. Each app cluster may ask for that by itself, for an API
@@ -134,6 +141,67 @@ type APIServiceExportTemplateSpec struct {
 	// +kubebuilder:validation:MaxItems=16
 	PermissionClaims []PermissionClaim `json:"permissionClaims,omitempty"`
 }
+
+// Quota bounds what an app cluster may have of an API.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.cluster) || has(self.namespace)",message="give a limit for the cluster, for each namespace, or both"
+// +kubebuilder:validation:XValidation:rule="has(self.weights) || !(has(self.cluster) && has(self.cluster.weight)) && !(has(self.namespace) && has(self.namespace.weight))",message="a limit by weight needs weights"
+type Quota struct {
+	// Cluster bounds what an app cluster may have in all.
+	// +optional
+	Cluster *QuotaLimit `json:"cluster,omitempty"`
+
+	// Namespace bounds what it may have in each of its namespaces.
+	// +optional
+	Namespace *QuotaLimit `json:"namespace,omitempty"`
+
+	// Weights say what a claim weighs.
+	// +optional
+	Weights *QuotaWeights `json:"weights,omitempty"`
+}
+
+// String tells one quota from another.
+func (q *Quota) String() string {
+	text, _ := json.Marshal(q)
+	return string(text)
+}
+
+// QuotaLimit is how much there may be.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.claims) || has(self.weight)",message="give claims, weight, or both"
+type QuotaLimit struct {
+	// Claims is how many there may be.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Claims *int64 `json:"claims,omitempty"`
+
+	// Weight is how much they may weigh together.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Weight *int64 `json:"weight,omitempty"`
+}
+
+// QuotaWeights say what a claim weighs by one of its fields, after Transform.
+type QuotaWeights struct {
+	// Field is a path in spec, for example "spec.plan".
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.matches('^spec([.][A-Za-z][A-Za-z0-9_-]*)+$')",message="field is a path in spec, for example spec.plan"
+	Field string `json:"field"`
+
+	// Values are the weights by the field's value, as text.
+	// +kubebuilder:validation:MinProperties=1
+	// +kubebuilder:validation:MaxProperties=64
+	// +kubebuilder:validation:XValidation:rule="self.all(v, self[v] >= 0)",message="a weight is 0 or more"
+	Values map[string]int64 `json:"values"`
+
+	// Default is the weight of any other value, and of none: 1 if it is left out.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Default *int64 `json:"default,omitempty"`
+}
+
+// Path is the field's, by its steps.
+func (w *QuotaWeights) Path() []string { return strings.Split(w.Field, ".") }
 
 // Direction says where something travels.
 //

@@ -54,6 +54,8 @@ type API struct {
 	Keys contract.Keys
 	// PermissionClaims are what travels with claims, in both directions.
 	PermissionClaims []v1alpha1.PermissionClaim
+	// Quota bounds what the cluster may have, nil for nothing.
+	Quota *v1alpha1.Quota
 	// Ready is the type of the condition that says whether a service can be used, "" for
 	// the usual one.
 	Ready string
@@ -64,7 +66,7 @@ type API struct {
 }
 
 // Revision is another one whenever claims may come out as another object, with
-// other Secrets, or ready by another condition.
+// other Secrets, within another quota, or ready by another condition.
 func (a API) Revision() string {
 	if a.Unpermitted {
 		a.Unpermitted = false
@@ -76,7 +78,7 @@ func (a API) Revision() string {
 	case a.Unusable != nil:
 		return a.Version + " " + a.Unusable.Error()
 	default:
-		return a.Version + " " + a.Template.Revision() + " " + strings.Join(a.Keys, " ") + fmt.Sprint(a.PermissionClaims) + a.Ready + a.PoliciesOf
+		return a.Version + " " + a.Template.Revision() + " " + strings.Join(a.Keys, " ") + fmt.Sprint(a.PermissionClaims) + a.Quota.String() + a.Ready + a.PoliciesOf
 	}
 }
 
@@ -119,6 +121,7 @@ type compiled struct {
 	objects    []runtime.RawExtension
 	keys       contract.Keys
 	secrets    []v1alpha1.PermissionClaim
+	quota      *v1alpha1.Quota
 	ready      string
 	changes    v1alpha1.Changes
 	offer      *v1alpha1.Offer
@@ -165,7 +168,7 @@ func (r *Resolver) Export(ctx context.Context, e *v1alpha1.APIServiceExport) (AP
 	return API{
 		Access: decision.Granted, Unpermitted: meta.IsStatusConditionFalse(e.Status.Conditions, v1alpha1.ConditionPermitted),
 		Definition: definition, Template: c.template, Unusable: c.unusable, Policies: c.policies, PoliciesOf: c.policiesOf, PolicyObjects: c.objects,
-		Keys: c.keys, PermissionClaims: c.secrets, Ready: c.ready, Changes: c.changes, Offer: offer,
+		Keys: c.keys, PermissionClaims: c.secrets, Quota: c.quota, Ready: c.ready, Changes: c.changes, Offer: offer,
 	}, nil
 }
 
@@ -196,7 +199,7 @@ func (r *Resolver) read(t *v1alpha1.APIServiceExportTemplate) (compiled, error) 
 		return c, nil
 	}
 	template, err := transform.Compile(t.Name, t.Spec.Transform)
-	c := compiled{of: of, template: template, keys: t.Spec.MetadataKeys, secrets: t.Spec.PermissionClaims, changes: t.Spec.Changes, offer: &v1alpha1.Offer{
+	c := compiled{of: of, template: template, keys: t.Spec.MetadataKeys, secrets: t.Spec.PermissionClaims, quota: t.Spec.Quota.DeepCopy(), changes: t.Spec.Changes, offer: &v1alpha1.Offer{
 		DisplayName: t.Spec.DisplayName, Group: t.Spec.Group, References: t.Spec.References, Secrets: len(v1alpha1.DirectionDown.Of(t.Spec.PermissionClaims)) > 0,
 	}}
 	if c.ready = t.Spec.ReadyCondition; c.ready == contract.DefaultReadyCondition {

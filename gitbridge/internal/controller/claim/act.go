@@ -105,6 +105,9 @@ func (c *Controller) apply(ctx context.Context, s *step) (outcome, error) {
 	if o, done, err := c.judgePolicies(ctx, s); done {
 		return o, err
 	}
+	if o, done, err := c.takeQuota(ctx, s); done {
+		return o, err
+	}
 	if err := c.namespaces.ensure(ctx, s.Key.Namespace); err != nil {
 		return c.refuse(ctx, s, err)
 	}
@@ -144,6 +147,7 @@ func (c *Controller) apply(ctx context.Context, s *step) (outcome, error) {
 	if p := s.Present; !s.changed.IsZero() && (p == nil || p.Answers.Blob != s.File.Blob) {
 		c.Metrics.Applied(time.Since(s.changed))
 	}
+	c.filledQuota(s, u)
 	drift.Slim(u)
 	c.cache.wasApplied(s.Path, u)
 	c.failing.Worked(s.Path)

@@ -27,6 +27,7 @@ import (
 	"gitbind.dev/gitbridge/internal/failure"
 	"gitbind.dev/gitbridge/internal/inputs"
 	"gitbind.dev/gitbridge/internal/metrics"
+	"gitbind.dev/gitbridge/internal/quota"
 	"gitbind.dev/gitbridge/internal/secrets"
 	"gitbind.dev/gitbridge/internal/session"
 )
@@ -81,6 +82,7 @@ type Controller struct {
 	asides     *asides
 	sealer     *secrets.Sealer
 	inputs     *inputs.Writer
+	quotas     *quota.Ledgers
 }
 
 // Run works off the queue until ctx ends.
@@ -117,6 +119,7 @@ func (c *Controller) Run(ctx context.Context, queue *Queue) error {
 	ctx, cancel := context.WithCancel(ctx)
 	c.beginSecrets(ctx)
 	c.beginInputs()
+	c.beginQuotas()
 	defer c.sealer.Wait()
 	defer cancel()
 	watching.Go(func() { c.watchLosses(ctx) })
@@ -145,6 +148,7 @@ func (c *Controller) Reconcile(ctx context.Context, r Request) (reconcile.Result
 	}
 	step.changed = changed
 	outcome, err := c.act(ctx, step)
+	c.settleQuota(step)
 	if err != nil {
 		return c.retry(ctx, r.Path, err), nil
 	}

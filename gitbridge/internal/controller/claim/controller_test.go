@@ -124,6 +124,7 @@ func start(t *testing.T) *fixture {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	f.beginSecrets(ctx)
+	f.beginQuotas()
 	wake := make(chan store.Hash, 1)
 	done := make(chan struct{})
 	go func() {

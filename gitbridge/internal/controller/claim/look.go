@@ -36,6 +36,8 @@ type step struct {
 	found *unstructured.Unstructured
 	// removal is how the file went, as far as it matters.
 	removal session.Removal
+	// waits says that there is no room for the claim in its quota.
+	waits bool
 	// inputs is what bringing the claim's inputs came to, nil where that was not done.
 	inputs *broughtInputs
 }

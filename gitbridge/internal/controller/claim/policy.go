@@ -19,9 +19,13 @@ func (s *step) isJudged() bool {
 	if s.api.Policies == nil {
 		return false
 	}
+	return s.Live == nil || !s.isUnchanged() && s.Live.Applied != s.File.Applied
+}
+
+// isUnchanged tells whether the file is the one that was applied.
+func (s *step) isUnchanged() bool {
 	p := s.Present
-	unchanged := p != nil && p.Result == contract.Applied && p.Answers.Blob == s.File.Blob
-	return s.Live == nil || !unchanged && s.Live.Applied != s.File.Applied
+	return p != nil && p.Result == contract.Applied && p.Answers.Blob == s.File.Blob
 }
 
 // denied judges a claim by the policies of its offer, and gives the answer to its author,

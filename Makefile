@@ -26,7 +26,7 @@ GOTESTSUM := $(GO) run gotest.tools/gotestsum@v1.13.0 --format pkgname --hide-su
 
 # Where goroutines meet: the tests of these run with the race detector, and so do the
 # components in test/e2e.
-RACE := ./gitbridge/store/... ./gitbridge/lease ./gitbridge/internal/claimcache ./gitbridge/internal/session ./gitbridge/internal/statusbranch \
+RACE := ./gitbridge/store/... ./gitbridge/lease ./gitbridge/internal/claimcache ./gitbridge/internal/quota ./gitbridge/internal/session ./gitbridge/internal/statusbranch \
 	./gitbridge/internal/controller/... ./konnector/internal/agent/repository ./konnector/internal/agent/renewal \
 	./konnector/internal/agent/controller/... ./backend/internal/events ./backend/internal/keyring ./backend/internal/access
 # These run both ways: some of the tests are about time, and are left out with the detector.

@@ -18,7 +18,7 @@ import (
 // kinds are good objects of ours; each case changes one thing of one.
 var kinds = map[string]string{
 	"ClusterBinding":           "metadata: {name: k3x9}\nspec: {displayName: prod, owner: {issuer: 'https://i.example.org', subject: s, username: alice}, removals: {most: 3, window: 10m}}",
-	"APIServiceExportTemplate": "metadata: {name: pg}\nspec: {api: {group: anynines.com, version: v1, resource: postgresqlinstances}, displayName: PostgreSQL 17, group: Databases, transform: {patches: [{patch: 'spec: {a: b}', target: {labelSelector: a=b}}]}, metadataKeys: [example.com/, acme.io/cost-center], readyCondition: Issued, permissionClaims: [{name: $(name)-creds, keys: [host]}, {field: status.managed.secret.name}, {matchLabels: {claim: $(name)}}]}",
+	"APIServiceExportTemplate": "metadata: {name: pg}\nspec: {api: {group: anynines.com, version: v1, resource: postgresqlinstances}, displayName: PostgreSQL 17, group: Databases, transform: {patches: [{patch: 'spec: {a: b}', target: {labelSelector: a=b}}]}, metadataKeys: [example.com/, acme.io/cost-center], readyCondition: Issued, quota: {cluster: {claims: 5, weight: 10}, namespace: {claims: 0}, weights: {field: spec.plan, values: {big: 4}}}, permissionClaims: [{name: $(name)-creds, keys: [host]}, {field: status.managed.secret.name}, {matchLabels: {claim: $(name)}}]}",
 	"APIServiceExport":         "metadata: {name: postgresqlinstances.anynines.com, namespace: default}\nspec: {template: pg, api: {group: anynines.com, version: v1, resource: postgresqlinstances}}",
 	"Connection":               "metadata: {name: main}\nspec: {backendURL: 'https://b.example.org/x', repositoryURL: 'http://g.example.org:3000/a.git', clusterID: k3x9, secretRef: {namespace: gitbind-system, name: main}, namespaces: [team-*], removals: {most: 0, window: 1h30m}}",
 	"APIServiceBinding":        "metadata: {name: postgresqlinstances.anynines.com}\nspec: {connection: main, writer: Git, template: postgresql.small, deletionPolicy: Orphan, schemaUpdates: Never}",
@@ -111,6 +111,12 @@ func TestC10_EveryInvalidObjectOfOursIsRefusedInWordsThatHelp(t *testing.T) {
 		{"APIServiceExportTemplate", "spec.transform.patches", []any{map[string]any{"patch": long(65537)}}, "may not be more than 65536"},
 		{"APIServiceExportTemplate", "spec.transform.patches", []any{map[string]any{"patch": "x", "target": map[string]any{}}}, "labelSelector: Required value"},
 		{"APIServiceExportTemplate", "spec.transform.patches", []any{map[string]any{"patch": "x", "target": map[string]any{"labelSelector": long(1025)}}}, "may not be more than 1024"},
+		{"APIServiceExportTemplate", "spec.quota", map[string]any{}, "give a limit for the cluster"},
+		{"APIServiceExportTemplate", "spec.quota", map[string]any{"cluster": map[string]any{}}, "give claims, weight, or both"},
+		{"APIServiceExportTemplate", "spec.quota.weights", nil, "a limit by weight needs weights"},
+		{"APIServiceExportTemplate", "spec.quota.cluster.claims", int64(-1), "greater than or equal to 0"},
+		{"APIServiceExportTemplate", "spec.quota.weights.field", "plan", "field is a path in spec"},
+		{"APIServiceExportTemplate", "spec.quota.weights.values", map[string]any{"big": int64(-1)}, "a weight is 0 or more"},
 		{"APIServiceExportTemplate", "spec.permissionClaims", []any{map[string]any{}}, "give exactly one of name, field and matchLabels"},
 		{"APIServiceExportTemplate", "spec.permissionClaims", []any{map[string]any{"name": "a", "field": "status.b"}}, "give exactly one of"},
 		{"APIServiceExportTemplate", "spec.permissionClaims", []any{map[string]any{"name": "$(claim)-creds"}}, "$(name) for the claim's name"},

@@ -19,8 +19,7 @@ import (
 // use is how much of a quota is used.
 type use struct{ claims, weight int64 }
 
-func (u use) plus(o use) use  { return use{u.claims + o.claims, u.weight + o.weight} }
-func (u use) minus(o use) use { return use{u.claims - o.claims, u.weight - o.weight} }
+func (u use) plus(o use) use { return use{u.claims + o.claims, u.weight + o.weight} }
 
 // Weight is what a claim's object counts by a quota.
 func Weight(q *v1alpha1.Quota, object map[string]any) int64 {

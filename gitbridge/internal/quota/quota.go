@@ -69,8 +69,10 @@ type ledger struct {
 	held       map[contract.Key]held
 	cluster    use
 	namespaces map[string]use
-	// waiting are those for whom there was no room, in the order in which they came.
-	waiting []waiting
+	// waiting are those for whom there was no room, with what they weigh, and order is the
+	// one in which they came.
+	waiting map[contract.Key]int64
+	order   []contract.Key
 }
 
 // held is what a claim has. While it is being applied that is the larger one of what it had
@@ -80,11 +82,6 @@ type held struct {
 	// pending says that it is not applied yet, over what was there before; nil for nothing.
 	pending bool
 	before  *int64
-}
-
-type waiting struct {
-	key    contract.Key
-	weight int64
 }
 
 // Take lets a claim in, or says why not: then it waits, and is called when there may be
@@ -98,12 +95,8 @@ func (l *Ledgers) Take(ctx context.Context, key contract.Key, q *v1alpha1.Quota,
 	}
 	weight := Weight(q, object)
 	has, had := g.held[key]
-	more := use{0, weight - has.weight}
-	if !had {
-		more.claims = 1
-	}
-	if grows := !had || more.weight > 0; grows && !must {
-		if why = g.refusal(q, key, more, weight); why == "" && g.isBehind(q, key) {
+	if grows := !had || weight > has.weight; grows && !must {
+		if why = g.refusal(q, key, weight); why == "" && g.isBehind(q, key) {
 			why = "others wait longer for the room that there is. It is applied when it is its turn"
 		}
 		if why != "" {
@@ -208,47 +201,75 @@ func (g *ledger) add(namespace string, u use) {
 	}
 }
 
-// refusal says why there is no room for more of a claim; "" where there is.
-func (g *ledger) refusal(q *v1alpha1.Quota, key contract.Key, more use, weight int64) string {
-	for _, scope := range []struct {
-		whose string
-		limit *v1alpha1.QuotaLimit
-		used  use
-	}{
-		{"namespace " + key.Namespace, q.Namespace, g.namespaces[key.Namespace]},
-		{"this cluster", q.Cluster, g.cluster},
-	} {
-		switch limit, then := scope.limit, scope.used.plus(more); {
-		case limit == nil:
-		case limit.Claims != nil && more.claims > 0 && then.claims > *limit.Claims:
-			return fmt.Sprintf("%s has %d claims of this API, and may have %d. Delete one, or ask the platform's operator for more", scope.whose, scope.used.claims, *limit.Claims)
-		case limit.Weight != nil && more.weight > 0 && then.weight > *limit.Weight:
+// scope is one of the limits of a claim: of a namespace, or of the cluster.
+type scope struct {
+	namespace string
+	limit     *v1alpha1.QuotaLimit
+	used      use
+}
+
+func (s scope) String() string {
+	if s.namespace == "" {
+		return "this cluster"
+	}
+	return "namespace " + s.namespace
+}
+
+func (g *ledger) scopes(q *v1alpha1.Quota, key contract.Key) [2]scope {
+	return [2]scope{{key.Namespace, q.Namespace, g.namespaces[key.Namespace]}, {"", q.Cluster, g.cluster}}
+}
+
+// isOver tells which limits are passed by more.
+func (s scope) isOver(more use) (claims, weight bool) {
+	if s.limit == nil {
+		return false, false
+	}
+	then := s.used.plus(more)
+	return s.limit.Claims != nil && more.claims > 0 && then.claims > *s.limit.Claims, s.limit.Weight != nil && more.weight > 0 && then.weight > *s.limit.Weight
+}
+
+// more is what a claim of this weight takes beyond what it has.
+func (g *ledger) more(key contract.Key, weight int64) use {
+	if has, had := g.held[key]; had {
+		return use{0, weight - has.weight}
+	}
+	return use{1, weight}
+}
+
+// fits reports whether there is room for a claim.
+func (g *ledger) fits(q *v1alpha1.Quota, key contract.Key, weight int64) bool {
+	for _, s := range g.scopes(q, key) {
+		if claims, heavy := s.isOver(g.more(key, weight)); claims || heavy {
+			return false
+		}
+	}
+	return true
+}
+
+// refusal says why there is no room for a claim; "" where there is.
+func (g *ledger) refusal(q *v1alpha1.Quota, key contract.Key, weight int64) string {
+	for _, s := range g.scopes(q, key) {
+		switch claims, heavy := s.isOver(g.more(key, weight)); {
+		case claims:
+			return fmt.Sprintf("%s has %d claims of this API, and may have %d. Delete one, or ask the platform's operator for more", s, s.used.claims, *s.limit.Claims)
+		case heavy:
 			return fmt.Sprintf("%s has %d of %d by weight, and this claim weighs %d. Delete one, choose a lighter one, or ask the platform's operator for more",
-				scope.whose, scope.used.weight, *limit.Weight, weight)
+				s, s.used.weight, *s.limit.Weight, weight)
 		}
 	}
 	return ""
 }
 
-// more is what somebody who waits wants beyond what they have.
-func (g *ledger) more(w waiting) use {
-	has, had := g.held[w.key]
-	if had {
-		return use{0, w.weight - has.weight}
-	}
-	return use{1, w.weight}
-}
-
 // isBehind reports whether somebody who waits longer fits in.
 func (g *ledger) isBehind(q *v1alpha1.Quota, key contract.Key) bool {
-	for _, w := range g.waiting {
-		if w.key == key {
+	for _, other := range g.order {
+		if other == key {
 			return false
 		}
-		if q.Cluster == nil && w.key.Namespace != key.Namespace {
+		if q.Cluster == nil && other.Namespace != key.Namespace {
 			continue // They share no limit.
 		}
-		if g.refusal(q, w.key, g.more(w), w.weight) == "" {
+		if g.fits(q, other, g.waiting[other]) {
 			return true
 		}
 	}
@@ -256,25 +277,30 @@ func (g *ledger) isBehind(q *v1alpha1.Quota, key contract.Key) bool {
 }
 
 func (g *ledger) wait(key contract.Key, weight int64) {
-	if i := slices.IndexFunc(g.waiting, func(w waiting) bool { return w.key == key }); i >= 0 {
-		g.waiting[i].weight = weight
-		return
+	if _, waits := g.waiting[key]; !waits {
+		g.order = append(g.order, key)
 	}
-	g.waiting = append(g.waiting, waiting{key, weight})
+	if g.waiting == nil {
+		g.waiting = map[contract.Key]int64{}
+	}
+	g.waiting[key] = weight
 }
 
 // leave reports whether a claim has waited.
 func (g *ledger) leave(key contract.Key) bool {
-	before := len(g.waiting)
-	g.waiting = slices.DeleteFunc(g.waiting, func(w waiting) bool { return w.key == key })
-	return len(g.waiting) < before
+	if _, waits := g.waiting[key]; !waits {
+		return false
+	}
+	delete(g.waiting, key)
+	g.order = slices.DeleteFunc(g.order, func(other contract.Key) bool { return other == key })
+	return true
 }
 
 // callNext calls the first one that waits and fits in.
 func (l *Ledgers) callNext(g *ledger, q *v1alpha1.Quota) {
-	for _, w := range g.waiting {
-		if g.refusal(q, w.key, g.more(w), w.weight) == "" {
-			l.called(w.key)
+	for _, key := range g.order {
+		if g.fits(q, key, g.waiting[key]) {
+			l.called(key)
 			return
 		}
 	}

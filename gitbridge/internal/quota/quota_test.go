@@ -279,8 +279,7 @@ func TestCountsAreRight(t *testing.T) {
 				r.Fatalf("%+v is counted of %v", g.cluster, there)
 			}
 			for name, plan := range waits {
-				waiting := waiting{key(name), plans.Values[plan]}
-				if g.refusal(w.quota, key(name), g.more(waiting), waiting.weight) == "" {
+				if g.fits(w.quota, key(name), plans.Values[plan]) {
 					r.Fatalf("%s waits for %s, of %v", name, plan, there)
 				}
 			}

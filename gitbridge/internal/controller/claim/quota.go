@@ -37,7 +37,7 @@ func (c *Controller) takeQuota(ctx context.Context, s *step) (outcome, bool, err
 	}
 	s.waits = true
 	c.failing.Worked(s.Path)
-	return outcome{answer: s.Refused(contract.Denied, "", s.at(field, why))}, true, nil
+	return outcome{answer: s.Refused(contract.Denied, "", s.at(field, why)), later: reconsider}, true, nil
 }
 
 // filledQuota notes what was applied.
@@ -49,12 +49,12 @@ func (c *Controller) filledQuota(s *step, u *unstructured.Unstructured) {
 
 // settleQuota notes what has become of a claim.
 func (c *Controller) settleQuota(s *step) {
-	if !s.IsClaim {
+	if !s.IsClaim || s.Access == decision.NotWatched {
+		// What there is, is not known.
 		return
 	}
 	q := s.api.Quota
 	if s.Access != decision.Granted {
-		// What there is, is not known.
 		q = nil
 	}
 	c.quotas.Settle(s.Key, q, s.found != nil || c.cache.isUnseen(s.Path), s.waits)

@@ -54,6 +54,10 @@ func conforms(t *testing.T, cfg Config, isReal bool) {
 		t.Parallel()
 		merging(t, w)
 	})
+	t.Run("nobody's runners run what is pushed", func(t *testing.T) {
+		t.Parallel()
+		runners(t, w)
+	})
 }
 
 // world is a host that the backend is an Owner on. People are a token of the group, with the
@@ -109,6 +113,20 @@ func merging(t *testing.T, w hosttest.World) {
 	for _, want := range rules {
 		if shown, err := p.owner.rule(t.Context(), id, want.Name); err != nil || shown == nil || !want.is(shown) {
 			t.Errorf("the rule of %s is %+v: %v", want.Name, shown, err)
+		}
+	}
+}
+
+// runners looks whether the host keeps what a project is made with.
+func runners(t *testing.T, w hosttest.World) {
+	p, id := w.People.(*people), "trunners"+strings.ToLower(rand.Text()[:7])
+	must(t, w.Start().Create(t.Context(), id))
+	t.Cleanup(func() { w.Delete(t, id) })
+	var settings map[string]any
+	must(t, p.owner.get(t.Context(), p.project(id), &settings))
+	for _, name := range []string{"shared_runners_enabled", "group_runners_enabled", "auto_devops_enabled"} {
+		if settings[name] != false {
+			t.Errorf("%s is %v", name, settings[name])
 		}
 	}
 }

@@ -280,21 +280,6 @@ func TestTokensOfAProjectThatIsNotShownAreNotTakenForGone(t *testing.T) {
 	}
 }
 
-func TestNobodysRunnersRunWhatIsPushed(t *testing.T) {
-	t.Parallel()
-	f, h := start(t, 0)
-	create(t, h)
-	var settings map[string]any
-	if code := f.Ask(f.Person("owner", fake.Owner, "api"), http.MethodGet, h.project(cluster), nil, &settings); code != http.StatusOK {
-		t.Fatal(code)
-	}
-	for _, name := range []string{"shared_runners_enabled", "group_runners_enabled", "auto_devops_enabled"} {
-		if settings[name] != false {
-			t.Errorf("%s is %v", name, settings[name])
-		}
-	}
-}
-
 func TestATokenIsRenewedBeforeTheHostEndsIt(t *testing.T) {
 	t.Parallel()
 	f, h := start(t, 0)

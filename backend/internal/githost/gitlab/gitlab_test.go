@@ -153,6 +153,15 @@ func TestTheRuleThatTheHostMakesForMainIsReplaced(t *testing.T) {
 			f.Age(cluster, time.Hour)
 			create(t, h)
 		},
+		"so it did, and the group lets developers push": func(t *testing.T, f *fake.Fake, h *Host) {
+			if _, err := h.create(t.Context(), cluster); err != nil {
+				t.Fatal(err)
+			}
+			f.Settle()
+			f.Protect(cluster, fake.Rule{Name: "main", Push: fake.Developer, Merge: fake.Maintainer})
+			f.Age(cluster, time.Hour)
+			create(t, h)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -181,6 +190,12 @@ func TestWhatSomebodyChangesOnTheHostStays(t *testing.T) {
 	create(t, h)
 	if diff := cmp.Diff([]fake.Rule{strict, ours[1]}, f.Rules(cluster)); diff != "" {
 		t.Error("beside a rule that was removed", diff)
+	}
+	f.Unprotect(cluster, "status")
+	h.cfg.Hooks = "http://127.0.0.1:1/moved/"
+	create(t, h)
+	if diff := cmp.Diff([]fake.Rule{strict, ours[1]}, f.Rules(cluster)); diff != "" {
+		t.Error("of a backend with another address", diff)
 	}
 	f.Unprotect(cluster, "status")
 	f.Unprotect(cluster, "main")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 )
 
 // role is one of a project's members.
@@ -52,45 +53,60 @@ var rules = []rule{
 	{Name: "status", Push: maintainer, Merge: nobody, Force: true},
 }
 
+// defaults are the rules that the host makes for main by itself: "fully protected", and what
+// "partially protected" is and once was.
+var defaults = []rule{
+	{Push: maintainer, Merge: maintainer},
+	{Push: developer, Merge: maintainer},
+	{Push: developer, Merge: developer},
+}
+
 // protect makes the rules that are missing. The host has one of its own for main, which comes
 // in the background after the project, and is replaced.
 func (h *Host) protect(ctx context.Context, id string, p *project) error {
-	last, err := h.rule(ctx, id, rules[len(rules)-1].Name)
-	if err != nil {
-		return err
-	}
-	replace := p.isNew()
-	if last == nil && !replace {
-		// Without the webhook, which comes last, the project was never set up as a whole.
-		there, err := h.ownHooks(ctx, id)
-		if err != nil {
-			return err
-		}
-		replace = len(there) == 0
-	}
 	for _, want := range rules {
-		if err := h.protectBranch(ctx, id, want, replace); err != nil {
+		if err := h.protectBranch(ctx, id, p, want); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// replaces tells whether a rule gives way to ours: in a new project, and the host's own where
+// the last rule and the webhook, which comes last, are missing, as in a set-up that ended early.
+func (h *Host) replaces(ctx context.Context, id string, p *project, shown *shownRule) (bool, error) {
+	if p.isNew() {
+		return true, nil
+	}
+	if !slices.ContainsFunc(defaults, func(r rule) bool { return r.is(shown) }) {
+		return false, nil
+	}
+	last, err := h.rule(ctx, id, rules[len(rules)-1].Name)
+	if err != nil || last != nil {
+		return false, err
+	}
+	there, err := h.ownHooks(ctx, id)
+	return len(there) == 0, err
+}
+
 // maxRuleTries is how often a rule is looked at that somebody else makes at the same time.
 const maxRuleTries = 3
 
-// protectBranch makes a rule, in the place of another one if replace says so.
-func (h *Host) protectBranch(ctx context.Context, id string, want rule, replace bool) error {
+// protectBranch makes a rule, in the place of one that gives way.
+func (h *Host) protectBranch(ctx context.Context, id string, p *project, want rule) error {
 	all := h.project(id) + "/protected_branches"
 	for range maxRuleTries {
 		shown, err := h.rule(ctx, id, want.Name)
 		if err != nil {
 			return err
 		}
-		if shown != nil && (!replace || want.is(shown)) {
-			return nil
-		}
 		if shown != nil {
+			if want.is(shown) {
+				return nil
+			}
+			if replace, err := h.replaces(ctx, id, p, shown); err != nil || !replace {
+				return err
+			}
 			// To change the roles of a rule is not for every tier.
 			if err := h.send(ctx, http.MethodDelete, all+"/"+want.Name, nil, nil); err != nil && !isNotFound(err) {
 				return err

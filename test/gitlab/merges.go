@@ -235,15 +235,18 @@ func (f *Fake) createStatus(c *call) (any, *refused) {
 	s := &status{
 		ID: f.id(), SHA: sha, Ref: c.string("ref"), Status: c.string("state"), Name: c.string("name"), TargetURL: c.string("target_url"), Description: c.string("description"),
 	}
-	c.project.statuses = slices.DeleteFunc(c.project.statuses, func(o *status) bool { return o.SHA == sha && o.Name == s.Name && o.Ref == s.Ref })
 	c.project.statuses = append(c.project.statuses, s)
 	return s, nil
 }
 
 func (f *Fake) listStatuses(c *call) (any, *refused) {
+	ask := c.URL.Query()
+	is := func(key, value string) bool { return ask.Get(key) == "" || ask.Get(key) == value }
 	var all []*status
 	for _, s := range c.project.statuses {
-		if s.SHA == c.PathValue("sha") {
+		if s.SHA == c.PathValue("sha") && is("ref", s.Ref) && is("name", s.Name) {
+			// The latest of each is listed.
+			all = slices.DeleteFunc(all, func(o *status) bool { return o.Name == s.Name && o.Ref == s.Ref })
 			all = append(all, s)
 		}
 	}

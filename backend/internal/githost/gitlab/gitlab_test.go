@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -499,6 +500,53 @@ func TestNothingThatIsWrittenIsDone(t *testing.T) {
 	}
 	if len(said) != 1 || !strings.HasSuffix(said[0].Body, "It is well.\n\\/close") {
 		t.Errorf("%q", said)
+	}
+}
+
+// TestWhatIsShownAlreadyIsNotWrittenAgain counts what is written, also after the backend began again.
+func TestWhatIsShownAlreadyIsNotWrittenAgain(t *testing.T) {
+	t.Parallel()
+	f, h := start(t, 0)
+	create(t, h)
+	secret := issue(t, h, konnector, "a")
+	if err := push(t, h.URL(cluster), clone(t, h.URL(cluster), secret), secret, "refs/heads/changes/orders"); err != nil {
+		t.Fatal(err)
+	}
+	commit := f.Git(cluster, "rev-parse", "changes/orders")
+	if err := h.Open(t.Context(), cluster, githost.Pull{Head: commit, Branch: "changes/orders", Title: "Order it", Text: "It is ordered."}); err != nil {
+		t.Fatal(err)
+	}
+	var written []string
+	f.SetBefore(func(r *http.Request) {
+		if r.Method != http.MethodGet {
+			written = append(written, r.Method+" "+path.Base(path.Dir(r.URL.Path)))
+		}
+	})
+	for _, c := range []struct {
+		name  string
+		check githost.Check
+		want  []string
+	}{
+		{"first", githost.Check{Words: "Well", URL: "https://a", Text: "Well.\n/close"}, []string{"POST statuses", "POST 1"}},
+		{"again", githost.Check{Words: "Well", URL: "https://a", Text: "Well.\n/close"}, nil},
+		{"on another page", githost.Check{Words: "Well", URL: "https://b", Text: "Well.\n/close"}, []string{"POST statuses"}},
+		{"in other words", githost.Check{Words: "Good", URL: "https://b", Text: "Well.\n/close"}, []string{"POST statuses"}},
+		{"turned good", githost.Check{OK: true, Words: "Good", URL: "https://b", Text: "Well.\n/close"}, []string{"POST statuses"}},
+		{"explained otherwise", githost.Check{OK: true, Words: "Good", URL: "https://b", Text: "/close"}, []string{"PUT notes"}},
+		{"turned bad again", githost.Check{Words: "Good", URL: "https://b", Text: "/close"}, []string{"POST statuses"}},
+	} {
+		written = nil
+		c.check.Commit, c.check.Branch = commit, "changes/pull-1"
+		if err := h.Check(t.Context(), cluster, c.check); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(c.want, written); diff != "" {
+			t.Error(c.name, diff)
+		}
+	}
+	written = nil
+	if err := h.Check(t.Context(), cluster, githost.Check{Commit: commit, Branch: "changes/orders", Words: "Good", URL: "https://b"}); err != nil || len(written) > 0 {
+		t.Errorf("by the branch's own name: %v, %q", err, written)
 	}
 }
 

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 	"regexp"
+	"slices"
 
 	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/backend/internal/githost/pulls"
@@ -19,17 +21,43 @@ func (h *Host) Check(ctx context.Context, id string, c githost.Check) error {
 		return err
 	}
 	if branch != "" {
-		state := "success"
-		if !c.OK {
-			state = "failed"
-		}
-		if err := h.send(ctx, http.MethodPost, h.project(id)+"/statuses/"+c.Commit, map[string]any{
-			"state": state, "name": "gitbind", "ref": branch, "description": c.Words, "target_url": c.URL,
-		}, nil); err != nil {
+		if err := h.setStatus(ctx, id, branch, c); err != nil {
 			return trouble("set the status of "+c.Commit, err)
 		}
 	}
+	// It is compared with what is shown, so it must be what is written.
+	c.Text = plain(c.Text)
 	return pulls.Say(ctx, r, c)
+}
+
+// commitStatus is what a commit shows by a name, on a branch.
+type commitStatus struct {
+	ID          int    `json:"id"`
+	State       string `json:"status"`
+	Description string `json:"description"`
+	URL         string `json:"target_url"`
+}
+
+// setStatus has a commit show a check. The host keeps each one that is set, also the same again.
+func (h *Host) setStatus(ctx context.Context, id, branch string, c githost.Check) error {
+	const name = "gitbind"
+	state := "success"
+	if !c.OK {
+		state = "failed"
+	}
+	there, err := list[commitStatus](ctx, h, h.project(id)+"/repository/commits/"+c.Commit+"/statuses", "&name="+name+"&ref="+url.QueryEscape(branch))
+	if err != nil {
+		return err
+	}
+	if len(there) > 0 {
+		last := slices.MaxFunc(there, func(a, b commitStatus) int { return a.ID - b.ID })
+		if last.State == state && last.Description == c.Words && last.URL == c.URL {
+			return nil
+		}
+	}
+	return h.send(ctx, http.MethodPost, h.project(id)+"/statuses/"+c.Commit, map[string]any{
+		"state": state, "name": name, "ref": branch, "description": c.Words, "target_url": c.URL,
+	}, nil)
 }
 
 // merge is a merge request.

@@ -23,7 +23,7 @@ func (o *gitlabOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.url, "gitlab-url", "", "URL of a GitLab that has the repositories, such as https://gitlab.com, in place of this program; --git-dir then has copies for the web page")
 	f.StringVar(&o.group, "gitlab-group", "", "full path of the group that the repositories are in, such as company/services; it must be there")
 	f.StringVar(&o.tokenFile, "gitlab-token-file", "", "file with a personal access token, with the scope api, of an account that is a Maintainer or Owner of the group; read again each time")
-	f.IntVar(&o.approvals, "gitlab-approvals", 1, "how many others must approve a merge request to main before it can be merged, where GitLab's tier knows that; counts for new repositories")
+	f.IntVar(&o.approvals, "gitlab-approvals", 1, "how many others must approve a merge request to main before it can be merged, where GitLab's tier knows that; made for repositories that have no rule of their own yet")
 }
 
 func (o *gitlabOptions) check() error {

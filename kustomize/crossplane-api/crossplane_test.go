@@ -51,7 +51,7 @@ func TestKinds(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Run(form.name, func(t *testing.T) {
-			t.Run("schemas", func(t *testing.T) { testSchemas(c.with(t)) })
+			t.Run("F10_every rule of each kind", func(t *testing.T) { testSchemas(c.with(t)) })
 			t.Run("what users of Klutch apply is taken", func(t *testing.T) { testKlutchManifests(c.with(t)) })
 			t.Run("what a8s makes of what users of Klutch apply", func(t *testing.T) { testA8s(c.with(t)) })
 			t.Run("what a9s makes of each kind", func(t *testing.T) { testA9s(c.with(t)) })

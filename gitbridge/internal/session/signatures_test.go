@@ -79,7 +79,7 @@ func TestAMainIsAppliedWhenWhoCountsHasSignedIt(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotSignedWaitsForAnApproval(t *testing.T) {
+func TestE11_WhatIsNotSignedWaitsForAnApproval(t *testing.T) {
 	w := newWorld(t)
 	konnector := signer(t, "k")
 	r := w.signed(konnector)

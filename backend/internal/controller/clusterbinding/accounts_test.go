@@ -322,7 +322,7 @@ func TestARepositoryThatIsNotShownMayBeThere(t *testing.T) {
 	}
 }
 
-func TestARateLimitIsWaitedFor(t *testing.T) {
+func TestE13_ARateLimitIsWaitedFor(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	r := &Reconciler{Now: func() time.Time { return now }}
 	for until, want := range map[time.Duration]time.Duration{time.Hour: time.Hour, -time.Minute: time.Second} {

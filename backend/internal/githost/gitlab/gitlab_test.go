@@ -419,7 +419,7 @@ func TestApprovalsAreRequiredWhereTheTierKnowsThem(t *testing.T) {
 	}
 }
 
-func TestAPushIsToldByTheWebhookOnceAndAgainAfterTheBackendWasAway(t *testing.T) {
+func TestE12_APushIsToldOnceAndAgainAfterTheBackendWasAway(t *testing.T) {
 	t.Parallel()
 	f, h := start(t, 0)
 	moved := make(chan string, 10)

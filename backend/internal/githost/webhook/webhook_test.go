@@ -23,7 +23,7 @@ func sign(t *testing.T, r Receiver, id, body string) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-func TestOnlyTheHostsOwnDeliveriesAreBelieved(t *testing.T) {
+func TestE12_OnlyTheHostsOwnDeliveriesAreBelieved(t *testing.T) {
 	t.Parallel()
 	const id, other, body = "k3x9d2abqw", "zz7d2abqwe", `{"ref":"refs/heads/main"}`
 	with := func(key string) Receiver {

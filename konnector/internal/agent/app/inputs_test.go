@@ -16,6 +16,7 @@ import (
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/encryption"
 	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/policies/attribution"
 )
 
 // sending is a world whose claims refer to objects, and a bridge that opens them.
@@ -259,4 +260,39 @@ done; exit 0`)
 	}
 	s.setSpec("orders", "big", "plan")
 	s.fileIs("orders", plan("big"))
+}
+
+// Where changes are reviewed, what a claim refers to goes up by what is approved, and
+// follows its values while something else is proposed.
+func TestInputsAreOfWhatIsApproved(t *testing.T) {
+	t.Parallel()
+	s := newSending(t)
+	r := withReviewers(s.world)
+	s.must(s.client.Create(t.Context(), attribution.ForBinding(s.group, s.plural)))
+	s.changes = v1alpha1.ChangesPullRequest
+	s.let()
+	for _, name := range []string{"orders-ca", "a9s-postgresql13", "another"} {
+		s.must(s.client.Create(t.Context(), s.secretOf(name, "geheim-1", "")))
+	}
+	s.loop()
+	s.apply("orders", spec("small"))
+	r.proposed("orders", plan("small"))
+	if _, _, err := s.sent("orders"); !errors.Is(err, store.ErrNotExist) {
+		t.Errorf("main has a file of what is only proposed: %v", err)
+	}
+	r.approve("orders")
+	r.settled("orders")
+	s.wantSent("orders", map[string]string{"Secret orders-ca": "geheim-1", "Secret a9s-postgresql13": "geheim-1"})
+
+	s.setSpec("orders", "another", "service")
+	r.proposed("orders", func(spec map[string]any) error {
+		if spec["service"] != "another" {
+			return fmt.Errorf("service is %v", spec["service"])
+		}
+		return nil
+	})
+	s.must(s.client.Update(t.Context(), s.secretOf("orders-ca", "geheim-2", "")))
+	s.wantSent("orders", map[string]string{"Secret orders-ca": "geheim-2", "Secret a9s-postgresql13": "geheim-1"})
+	r.approve("orders")
+	s.wantSent("orders", map[string]string{"Secret orders-ca": "geheim-2", "Secret another": "geheim-1"})
 }

@@ -119,6 +119,7 @@ var scenarios = []struct{ number, what string }{
 	{"F8", "a foreign Secret of the same name stays"},
 	{"F9", "a key that is lost, rotated or revoked"},
 	{"F10", "every rule of the kinds, accepted and refused"},
+	{"F11", "from claims to composites without a new service"},
 	{"F12", "no value of a Secret is anywhere it should not be"},
 }
 

@@ -31,7 +31,8 @@ func TestStory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tryAll(t, p, try)
+	dora := tryAll(t, p, try)
+	t.Run("F11_from claims to composites without a new service", func(t *testing.T) { testMovedToComposites(t, p, dora) })
 }
 
 // bin is where build builds the components, once for all tests of the package, with

@@ -18,8 +18,8 @@ import (
 	"gitbind.dev/test/postgres/server"
 )
 
-// tryAll tries each line that the demo prints, in its order.
-func tryAll(t *testing.T, p *platform.Platform, try story.Try) {
+// tryAll tries each line that the demo prints, in its order, and returns the shell of it.
+func tryAll(t *testing.T, p *platform.Platform, try story.Try) *shell {
 	sh := &shell{dir: t.TempDir()}
 	for _, line := range try.Commands {
 		begin, _, _ := strings.Cut(strings.Join(strings.Fields(line)[:3], " "), "=")
@@ -28,12 +28,15 @@ func tryAll(t *testing.T, p *platform.Platform, try story.Try) {
 	for _, place := range try.Places {
 		t.Run(place.Name, func(t *testing.T) { visit(t, p, sh, place) })
 	}
+	return sh
 }
 
 // shell is the other terminal, in which a person types what the demo prints.
 type shell struct {
 	dir     string
 	exports []string
+	// database is the line for psql that service-info printed.
+	database string
 }
 
 func (sh *shell) run(ctx context.Context, line string) (string, error) {
@@ -98,21 +101,33 @@ func (sh *shell) connects(t *testing.T, line string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var psql string
 	eventually(t, "it is said how to connect", func(ctx context.Context) (string, bool) {
 		out, err := sh.run(ctx, line)
 		for l := range strings.Lines(out) {
 			if strings.HasPrefix(l, "PGHOST=") {
-				psql = strings.TrimSpace(l)
+				sh.database = "PATH=" + programs.Dir + ":$PATH; " + strings.TrimSpace(l) + " --no-psqlrc -Atc "
 			}
 		}
-		return out, err == nil && psql != ""
+		return out, err == nil && sh.database != ""
 	})
 	secret := must(t)(sh.run(t.Context(), "kubectl get secret example-service-binding -n default -o go-template='{{.data.password | base64decode}}'"))
 	if out := must(t)(sh.run(t.Context(), line)); secret == "" || strings.Contains(out, secret) {
 		t.Error("it prints the password")
 	}
-	sh.prints(t, "PATH="+programs.Dir+":$PATH; "+psql+" --no-psqlrc -Atc 'SELECT 40 + 2'", "42")
+	if answer := sh.psql(t, "SELECT 40 + 2"); answer != "42" {
+		t.Errorf("psql answers %q", answer)
+	}
+}
+
+// psql is what PostgreSQL answers to a statement.
+func (sh *shell) psql(t *testing.T, statement string) string {
+	t.Helper()
+	return must(t)(sh.ask(t.Context(), statement))
+}
+
+func (sh *shell) ask(ctx context.Context, statement string) (string, error) {
+	out, err := sh.run(ctx, sh.database+"'"+statement+"'")
+	return strings.TrimSpace(out), err
 }
 
 // visit goes to a place, and looks whether it is what it is said to be.

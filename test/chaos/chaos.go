@@ -297,6 +297,10 @@ func (r *run) prepare(ctx context.Context) error {
 		if _, err := r.Kubectl(ctx, r.App(), "create", "namespace", namespace); err != nil {
 			return err
 		}
+		if _, err := r.Kubectl(ctx, r.App(), "create", "rolebinding", "gitbind-konnector-inputs", "-n", namespace,
+			"--clusterrole=gitbind-konnector-inputs", "--serviceaccount=gitbind-system:konnector"); err != nil {
+			return err
+		}
 	}
 	if !r.options.Limits {
 		if err := r.onRepository(ctx, "patch", "--type=merge", "-p", `{"spec":{"removals":{"most":200,"window":"1m","sharePercent":0}}}`); err != nil {
@@ -369,7 +373,7 @@ func (r *run) engage(ctx context.Context) error {
 		return &claim{api: widgets, namespace: "team-b", name: fmt.Sprintf("git-%d", made), size: fmt.Sprintf("size-%d", made), rate: newRate()}
 	}
 	for i := range developers {
-		d := &developer{client: dora, journal: r.journal, numbers: &r.numbers, pause: r.options.Pause}
+		d := &developer{client: dora, journal: r.journal, numbers: &r.numbers, values: r.scan, pause: r.options.Pause}
 		add := func(a *api, n int, name string, both bool) {
 			for j := range n {
 				c := &claim{api: a, namespace: "team-a", name: fmt.Sprintf("%s-%d-%d", name, i, j), both: both, rate: newRate()}

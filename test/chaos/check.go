@@ -68,6 +68,7 @@ func (c *checker) agree(st *state) {
 		c.fields(st, key, story)
 	}
 	c.secrets(st)
+	c.inputs(st)
 	if st.observed != st.head {
 		c.fail("", "status answers commit %.10s, main is at %.10s", st.observed, st.head)
 	}

@@ -23,6 +23,8 @@ type api struct {
 	defaults map[string]any
 	// delivered says that something besides gitbind writes to its objects.
 	delivered bool
+	// refers says that its claims refer to Secrets.
+	refers bool
 }
 
 func (a *api) binding() string { return a.resource.Resource + "." + a.resource.Group }
@@ -34,6 +36,7 @@ func widgets() *api {
 		value:    func(_ string, n int) any { return fmt.Sprintf("v%06d", n) },
 		begin:    map[string]any{},
 		defaults: map[string]any{"size": "small"},
+		refers:   true,
 	}
 	for i := range 6 {
 		a.cluster = append(a.cluster, fmt.Sprintf("cluster.c%d", i))

@@ -40,7 +40,9 @@ type developer struct {
 	journal *Journal
 	numbers *numbers
 	claims  []*claim
-	pause   time.Duration
+	// values gives those of Secrets.
+	values *scan.Scan
+	pause  time.Duration
 }
 
 // work changes claims until load ends. What was begun is brought to its end, as
@@ -54,6 +56,8 @@ func (d *developer) work(run, load context.Context, rng *rand.Rand) {
 			d.create(run, c)
 		case roll < 12 && !c.both:
 			d.delete(run, c)
+		case roll < 24 && c.api.refers:
+			d.rotate(run, c)
 		default:
 			fields := c.api.cluster
 			if c.both && strings.HasPrefix(c.name, "shared") && roll < 40 {

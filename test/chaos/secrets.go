@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -21,8 +22,12 @@ import (
 
 var secrets = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
 
-// credentialSuffix makes the name of a claim's Secret, as its offer says it.
-const credentialSuffix = "-creds"
+// credentialSuffix makes the name of a claim's Secret, inputSuffix that of the one that it
+// refers to, as its offer says it.
+const (
+	credentialSuffix = "-creds"
+	inputSuffix      = "-input"
+)
 
 // credential is a Secret of a claim.
 type credential struct {
@@ -40,26 +45,47 @@ func (o *operator) rotate(ctx context.Context, u *unstructured.Unstructured) {
 	claim := o.api.binding() + " " + fromTenant(u.GetNamespace()) + "/" + u.GetName()
 	whose := fmt.Sprintf("%s %s %d", claim, u.GetUID(), o.numbers.next())
 	e := Entry{Sent: time.Now(), Side: Control, Op: Rotate, Claim: claim, Field: "password", Value: whose}
-	value := base64.StdEncoding.EncodeToString([]byte(o.values.Value(whose)))
-	s := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "Secret", "data": map[string]any{"password": value},
-		"metadata": map[string]any{"namespace": u.GetNamespace(), "name": u.GetName() + credentialSuffix},
-	}}
+	s := secret(u.GetNamespace(), u.GetName()+credentialSuffix, o.values.Value(whose))
 	yes := true
 	s.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Name: u.GetName(), UID: u.GetUID(), Controller: &yes}})
-	all := o.client.Resource(secrets).Namespace(u.GetNamespace())
+	if set, err := setSecret(ctx, o.client, s); set {
+		o.journal.write(e.answered(err))
+	}
+}
+
+// rotate gives the Secret that a claim refers to another value, and makes it when there is
+// none. A value says which claim's it is, and has a number that grows.
+func (d *developer) rotate(run context.Context, c *claim) {
+	whose := fmt.Sprintf("%s %d", c.key(), d.numbers.next())
+	e := Entry{Sent: time.Now(), Side: Cluster, Op: Rotate, Claim: c.key(), Life: c.life, Field: "password", Value: whose}
+	ctx, cancel := context.WithTimeout(run, answerTimeout)
+	defer cancel()
+	_, err := setSecret(ctx, d.client, secret(c.namespace, c.name+inputSuffix, d.values.Value(whose)))
+	d.journal.write(e.answered(err))
+}
+
+func secret(namespace, name, password string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"namespace": namespace, "name": name},
+		"data": map[string]any{"password": base64.StdEncoding.EncodeToString([]byte(password))},
+	}}
+}
+
+// setSecret creates or updates a Secret. It leaves one alone that another object controls.
+func setSecret(ctx context.Context, client dynamic.Interface, s *unstructured.Unstructured) (set bool, err error) {
+	all := client.Resource(secrets).Namespace(s.GetNamespace())
 	present, err := all.Get(ctx, s.GetName(), metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		_, err = all.Create(ctx, s, metav1.CreateOptions{})
-	case err == nil && ownerOf(present) != string(u.GetUID()):
-		return // Of an earlier claim of this name: Kubernetes removes it.
+	case err == nil && ownerOf(present) != ownerOf(s):
+		return false, nil // Of an earlier claim of this name: Kubernetes removes it.
 	case err == nil:
 		// An update that is late changes nothing any more.
 		s.SetResourceVersion(present.GetResourceVersion())
 		_, err = all.Update(ctx, s, metav1.UpdateOptions{})
 	}
-	o.journal.write(e.answered(err))
+	return true, err
 }
 
 func ownerOf(s *unstructured.Unstructured) string {
@@ -69,8 +95,8 @@ func ownerOf(s *unstructured.Unstructured) string {
 	return ""
 }
 
-// listSecrets are the Secrets of claims in a cluster, by claim.
-func (s *sides) listSecrets(ctx context.Context, client dynamic.Interface) (map[string]credential, error) {
+// listSecrets are the Secrets of claims in a cluster whose names end in suffix, by claim.
+func (s *sides) listSecrets(ctx context.Context, client dynamic.Interface, suffix string) (map[string]credential, error) {
 	list, err := client.Resource(secrets).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
@@ -78,7 +104,7 @@ func (s *sides) listSecrets(ctx context.Context, client dynamic.Interface) (map[
 	out := map[string]credential{}
 	for i := range list.Items {
 		u := &list.Items[i]
-		name, ok := strings.CutSuffix(u.GetName(), credentialSuffix)
+		name, ok := strings.CutSuffix(u.GetName(), suffix)
 		namespace := u.GetNamespace()
 		if client == s.control {
 			ok = ok && strings.HasPrefix(namespace, s.tenantPrefix())
@@ -128,16 +154,47 @@ func (c *checker) secrets(st *state) {
 	}
 }
 
+// inputs checks that what a claim refers to is on the control plane as it is in the app
+// cluster, and that nothing else is there or on main.
+func (c *checker) inputs(st *state) {
+	for key, given := range st.given {
+		switch taken, ok := st.taken[key]; {
+		case st.app[key] == nil || st.control[key] == nil:
+			// The claim's own trouble is told of.
+		case !ok:
+			c.fail(key, "the Secret that it refers to is not on the control plane")
+		case taken.value != given.value:
+			c.fail(key, "the Secret that it refers to is of %q on the control plane, and of %q in the app cluster", c.whose(taken), c.whose(given))
+		default:
+			c.ok("Secrets that have the app cluster's last value")
+		}
+	}
+	for key, taken := range st.taken {
+		if _, ok := st.given[key]; !ok || st.control[key] == nil {
+			c.fail(key, "a Secret of %q is on the control plane, and no claim there refers to it", c.whose(taken))
+		}
+	}
+	for _, key := range st.inputs {
+		if st.main[key] == nil {
+			c.fail(key, "what it refers to is on main, and it is not")
+		}
+	}
+}
+
 func (c *checker) whose(s credential) string {
 	whose, _ := c.values.Whose(s.value)
 	return whose
 }
 
-// deliveries are the values that were seen in the app cluster while things failed.
+// deliveries are the values that were seen while things failed: claims' own in the app
+// cluster, and what claims refer to on the control plane.
 type deliveries struct {
 	values *scan.Scan
 
 	mu sync.Mutex
+	// lastInput is the last number seen on the control plane, by claim.
+	lastInput map[string]int
+	seenInput int
 	// last is the last number seen, by the claim's UID in the app cluster, and of is the
 	// object of the control plane that the values are of; claims are the other way round.
 	last   map[string]int
@@ -148,16 +205,21 @@ type deliveries struct {
 }
 
 func newDeliveries(values *scan.Scan) *deliveries {
-	return &deliveries{values: values, last: map[string]int{}, of: map[string]string{}, claims: map[string]string{}}
+	return &deliveries{values: values, lastInput: map[string]int{}, last: map[string]int{}, of: map[string]string{}, claims: map[string]string{}}
 }
 
 // look keeps looking until ctx ends.
 func (d *deliveries) look(ctx context.Context, s *sides) {
 	for ; ctx.Err() == nil; sleep(ctx, 200*time.Millisecond) {
 		once, cancel := context.WithTimeout(ctx, answerTimeout)
-		if all, err := s.listSecrets(once, s.app); err == nil {
+		if all, err := s.listSecrets(once, s.app, credentialSuffix); err == nil {
 			for key, secret := range all {
 				d.add(key, secret)
+			}
+		}
+		if all, err := s.listSecrets(once, s.control, inputSuffix); err == nil {
+			for key, secret := range all {
+				d.addInput(key, secret)
 			}
 		}
 		cancel()
@@ -198,11 +260,34 @@ func (d *deliveries) add(key string, s credential) {
 	d.of[s.owner], d.claims[object], d.last[s.owner] = object, s.owner, number
 }
 
+// addInput checks a Secret of the control plane: its value is what the claim refers to, and
+// none that was replaced before.
+func (d *deliveries) addInput(key string, s credential) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	whose, ok := d.values.Whose(s.value)
+	at := max(0, strings.LastIndex(whose, " "))
+	claim := whose[:at]
+	number, err := strconv.Atoi(strings.TrimSpace(whose[at:]))
+	switch last := d.lastInput[key]; {
+	case !ok, err != nil:
+		d.found = append(d.found, Violation{key, fmt.Sprintf("a value that nobody made was on the control plane: it is of %q", whose)})
+	case claim != key:
+		d.found = append(d.found, Violation{key, fmt.Sprintf("what %q refers to came to the control plane as this claim's", claim)})
+	case number < last:
+		d.found = append(d.found, Violation{key, fmt.Sprintf("what it referred to before number %d came to the control plane again: %q", last, whose)})
+	case number > last:
+		d.lastInput[key] = number
+		d.seenInput++
+	}
+}
+
 // tell says what was found, each thing once.
 func (d *deliveries) tell(c *checker) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	c.counts["values that were seen in the app cluster, of the right claim"] = d.seen
+	c.counts["values that were seen on the control plane, of the right claim"] = d.seenInput
 	slices.SortFunc(d.found, func(a, b Violation) int { return strings.Compare(a.String(), b.String()) })
 	c.found = append(c.found, slices.Compact(d.found)...)
 }

@@ -75,3 +75,53 @@ func TestASecretThatIsNotAsOnTheControlPlaneIsAViolation(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatComesToTheControlPlaneForAnotherClaimIsAViolation(t *testing.T) {
+	values := scan.New()
+	value := func(claim string, number int) string { return values.Value(fmt.Sprintf("%s %d", claim, number)) }
+	for name, tc := range map[string]struct{ is, want string }{
+		"the same value":                     {value(orders, 5), ""},
+		"the next value":                     {value(orders, 6), ""},
+		"another claim's":                    {value(billing, 6), "came to the control plane as this claim's"},
+		"one that was replaced":              {value(orders, 4), "before number 5"},
+		"one that the app cluster never had": {"invented", "nobody made"},
+	} {
+		d := newDeliveries(values)
+		d.addInput(orders, credential{value: value(orders, 5)})
+		d.addInput(orders, credential{value: tc.is})
+		c := &checker{counts: Counts{}}
+		d.tell(c)
+		if tc.want == "" && len(c.found) > 0 || tc.want != "" && (len(c.found) != 1 || !strings.Contains(c.found[0].What, tc.want)) {
+			t.Errorf("%s: %v, want %q", name, c.found, tc.want)
+		}
+	}
+}
+
+func TestWhatAClaimRefersToThatIsNotAsInTheAppClusterIsAViolation(t *testing.T) {
+	values := scan.New()
+	old, last := map[string]credential{orders: {value: values.Value("orders 1")}}, map[string]credential{orders: {value: values.Value("orders 2")}}
+	there := map[string]*unstructured.Unstructured{orders: {}}
+	for name, tc := range map[string]struct {
+		given, taken map[string]credential
+		claims       map[string]*unstructured.Unstructured
+		want         string
+	}{
+		"equal":                 {last, last, there, ""},
+		"none yet":              {nil, nil, there, ""},
+		"lost":                  {last, nil, there, "is not on the control plane"},
+		"an older one":          {last, old, there, `is of "orders 1" on the control plane, and of "orders 2"`},
+		"left over":             {nil, last, there, "no claim there refers to it"},
+		"left of a claim":       {last, last, nil, "no claim there refers to it"},
+		"a claim that has gone": {last, nil, nil, ""},
+	} {
+		c := &checker{counts: Counts{}, values: values}
+		c.inputs(&state{app: tc.claims, control: tc.claims, main: tc.claims, given: tc.given, taken: tc.taken})
+		if tc.want == "" && len(c.found) > 0 || tc.want != "" && (len(c.found) != 1 || !strings.Contains(c.found[0].What, tc.want)) {
+			t.Errorf("%s: %v, want %q", name, c.found, tc.want)
+		}
+	}
+	c := &checker{counts: Counts{}, values: values}
+	if c.inputs(&state{inputs: []string{orders}}); len(c.found) != 1 || !strings.Contains(c.found[0].What, "is on main") {
+		t.Errorf("a file without its claim: %v", c.found)
+	}
+}

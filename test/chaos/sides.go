@@ -54,6 +54,10 @@ type state struct {
 	// cluster, by claim; sealed are the paths of their files on status.
 	issued, delivered map[string]credential
 	sealed            []string
+	// given are the Secrets in the app cluster that claims refer to, taken those on the
+	// control plane, by claim; inputs are the claims with a file of them on main.
+	given, taken map[string]credential
+	inputs       []string
 }
 
 // moves counts the claims that an agent holds because files of their kind were removed and
@@ -89,11 +93,17 @@ func (s *sides) read(ctx context.Context) (*state, error) {
 		}
 	}
 	var err error
-	if st.issued, err = s.listSecrets(ctx, s.control); err != nil {
-		return nil, fmt.Errorf("list Secrets on the control plane: %w", err)
-	}
-	if st.delivered, err = s.listSecrets(ctx, s.app); err != nil {
-		return nil, fmt.Errorf("list Secrets in the app cluster: %w", err)
+	for _, list := range []struct {
+		of     dynamic.Interface
+		suffix string
+		into   *map[string]credential
+	}{
+		{s.control, credentialSuffix, &st.issued}, {s.app, credentialSuffix, &st.delivered},
+		{s.app, inputSuffix, &st.given}, {s.control, inputSuffix, &st.taken},
+	} {
+		if *list.into, err = s.listSecrets(ctx, list.of, list.suffix); err != nil {
+			return nil, fmt.Errorf("list Secrets: %w", err)
+		}
 	}
 	return st, s.readGit(ctx, st)
 }
@@ -123,7 +133,10 @@ func (s *sides) readGit(ctx context.Context, st *state) error {
 		return err
 	}
 	for path, data := range main {
-		if key, ok := keyOf(path); ok {
+		if key, ok := keyOf(path, "inputs"); ok {
+			st.inputs = append(st.inputs, key)
+		}
+		if key, ok := keyOf(path, "claims"); ok {
 			u := &unstructured.Unstructured{}
 			if err := yaml.Unmarshal(data, &u.Object); err != nil {
 				return fmt.Errorf("read %s: %w", path, err)
@@ -136,7 +149,7 @@ func (s *sides) readGit(ctx context.Context, st *state) error {
 		return err
 	}
 	for path, data := range status {
-		if key, ok := keyOf(path); ok {
+		if key, ok := keyOf(path, "claims"); ok {
 			var answer map[string]any
 			if err := yaml.Unmarshal(data, &answer); err != nil {
 				return fmt.Errorf("read %s: %w", path, err)
@@ -164,10 +177,10 @@ func (s *sides) readGit(ctx context.Context, st *state) error {
 	return err
 }
 
-// keyOf is the claim of a path on main or status.
-func keyOf(path string) (string, bool) {
+// keyOf is the claim of a path in a binding's folder on main or status.
+func keyOf(path, folder string) (string, bool) {
 	f := strings.Split(path, "/")
-	if len(f) != 5 || f[0] != "bindings" || f[2] != "claims" {
+	if len(f) != 5 || f[0] != "bindings" || f[2] != folder {
 		return "", false
 	}
 	return f[1] + " " + f[3] + "/" + strings.TrimSuffix(f[4], ".yaml"), true

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"reflect"
 	"strings"
 
 	"gitbind.dev/gitbridge/contract"
@@ -25,6 +26,18 @@ func (a *Answers) in(status *store.Snapshot, path string) (*contract.Status, err
 		return nil, nil
 	}
 	return a.decoded.Decode(string(entry.Hash), func() ([]byte, error) { return status.Read(entry.Path) })
+}
+
+// Say reports whether status is known to say this of a path, nil for nothing: after a start
+// that is so of nearly all paths, and to compare files would take ten times as long.
+func (a *Answers) Say(path string, answer *contract.Status) (bool, error) {
+	present, err := a.Of(path)
+	if err != nil || present == nil || answer == nil {
+		return err == nil && present == nil && answer == nil, err
+	}
+	this := *answer
+	this.APIVersion, this.Kind = present.APIVersion, present.Kind
+	return reflect.DeepEqual(*present, this), nil
 }
 
 // has reports whether status says anything of a path.

@@ -112,6 +112,7 @@ The *floor* is measured in the same run, in turns with what it is compared with:
   the same "data services" report their status.
 - for pushes, packs that git made beforehand, sent by a bare HTTP client to the same
   host.
+- for restarts, a bare informer of client-go, until it has all claims of the agent's cluster.
 
 Claims are of about 600 bytes, spread over ten namespaces (files of 100,000: over a
 hundred). API writes are counted by the API servers themselves (without leases),

@@ -3,17 +3,11 @@ package measure
 import (
 	"context"
 	"fmt"
-	"io"
 	"maps"
-	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/rest"
 
 	"gitbind.dev/test/bench/figure"
 	"gitbind.dev/test/bench/stage"
@@ -189,52 +183,4 @@ func (c counts) writes() (app, control float64) {
 // measured are the processes that are gitbind.
 func (r *run) measured() []*env.Process {
 	return []*env.Process{r.Konnector(env.App), r.Bridge, r.Backend}
-}
-
-// profile takes the CPU and allocation profiles of the agents and the API servers
-// until it is ended, if asked for.
-func (r *run) profile(ctx context.Context, name string) (end func()) {
-	if r.Profiles == "" {
-		return func() {}
-	}
-	var group errgroup.Group
-	take := func(client *http.Client, process, url string) {
-		for _, what := range []string{"profile?seconds=8", "allocs?seconds=8"} {
-			group.Go(func() error {
-				req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+what, nil)
-				if err != nil {
-					return err
-				}
-				res, err := client.Do(req)
-				if err != nil {
-					return err
-				}
-				defer res.Body.Close()
-				f, err := os.Create(filepath.Join(r.Profiles, fmt.Sprintf("%s-%s-%d-%s.pprof", name, process, r.size, what[:6])))
-				if err != nil {
-					return err
-				}
-				defer f.Close()
-				_, err = io.Copy(f, res.Body)
-				return err
-			})
-		}
-	}
-	for process, url := range r.Platform.Profiles {
-		take(http.DefaultClient, process, url)
-	}
-	for _, cluster := range []string{env.App, env.Control} {
-		config := r.Cluster(cluster).Config()
-		client, err := rest.HTTPClientFor(config)
-		if err != nil {
-			r.say("no profile of %s: %v", cluster, err)
-			continue
-		}
-		take(client, cluster+"-kube-apiserver", config.Host+"/debug/pprof/")
-	}
-	return func() {
-		if err := group.Wait(); err != nil {
-			r.say("no profile: %v", err)
-		}
-	}
 }

@@ -31,7 +31,7 @@ type Options struct {
 	Only []string
 	// Bin holds the built components.
 	Bin string
-	// Profiles is a folder for the agents' CPU profiles during bursts; "" for
+	// Profiles is a folder for CPU profiles during bursts and starts; "" for
 	// none.
 	Profiles string
 	// Progress is told what goes on.

@@ -48,14 +48,14 @@ func (c *Controller) write(ctx context.Context, s *step, o outcome, beside []sta
 	if !s.Held {
 		change.Answers, change.As = s.Path, s.view.Generation
 	}
-	if answer != nil {
-		var err error
-		if change.Data, err = encode(answer); err != nil {
-			return 0, err
-		}
+	same, err := c.Session.Answers.Say(s.Path, answer)
+	if err == nil && answer != nil && (!same || len(beside) > 0) {
+		change.Data, err = encode(answer)
 		change.Since = answer.Since
 	}
-	same, err := c.Session.Status.Says(change.Path, change.Data)
+	if err == nil && !same {
+		same, err = c.Session.Status.Says(change.Path, change.Data)
+	}
 	if err != nil || same && len(beside) == 0 {
 		if same && change.Answers != "" {
 			c.Session.Status.Done(s.Path, s.view.Generation)

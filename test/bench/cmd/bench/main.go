@@ -33,7 +33,7 @@ func run(ctx context.Context) error {
 	flag.BoolVar(&o.Quick, "quick", false, "few samples")
 	only := flag.String("only", "", "what to measure, divided by commas: "+strings.Join(measure.Steps, ", ")+" (default: all)")
 	flag.StringVar(&o.Bin, "bin", "", "folder of the built components (default: they are built)")
-	flag.StringVar(&o.Profiles, "profiles", "", "folder for CPU and allocation profiles of the agents during bursts")
+	flag.StringVar(&o.Profiles, "profiles", "", "folder for CPU and allocation profiles of agents and API servers during bursts, and of agents as they start")
 	flag.Parse()
 	if *only != "" {
 		o.Only = strings.Split(*only, ",")

@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -39,6 +40,10 @@ type Keyring struct {
 	// Now is for tests; nil means time.Now.
 	Now func() time.Time
 }
+
+// Conflicts is how often, and how soon, a change is decided anew when somebody else was first:
+// when many change one object at the same time, one of them gets through each time.
+var Conflicts = wait.Backoff{Steps: 25, Duration: 10 * time.Millisecond, Factor: 1.2, Jitter: 1}
 
 const fieldOwner = client.FieldOwner("gitbind-backend")
 
@@ -135,7 +140,7 @@ func (k *Keyring) new() (cred *restapi.Credential, hash string) {
 func (k *Keyring) change(ctx context.Context, cluster string, cut bool, to func(credential.Record) credential.Record) (after credential.Record, err error) {
 	var before credential.Record
 	// A 409 means that somebody else changed it: decide anew.
-	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	err = retry.RetryOnConflict(Conflicts, func() error {
 		before, after, err = k.try(ctx, cluster, to)
 		return err
 	})

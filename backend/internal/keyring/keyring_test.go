@@ -247,3 +247,29 @@ func TestACredentialIsRenewedWhenAThirdOfItsLifeIsLeft(t *testing.T) {
 		t.Errorf("%+v, %v", cred, err)
 	}
 }
+
+func TestOfTenAtTheSameTimeEachGetsThrough(t *testing.T) {
+	w := newWorld(t)
+	w.must(w.Issue(t.Context(), cluster))
+	others := 9
+	var first func()
+	first = func() {
+		var s corev1.Secret
+		key := client.ObjectKey{Namespace: v1alpha1.TenantNamespace(cluster), Name: v1alpha1.KonnectorSecret}
+		if err := w.api.Get(t.Context(), key, &s); err != nil {
+			t.Fatal(err)
+		}
+		s.Labels = map[string]string{"by": "another"}
+		s.Data["another"] = []byte{byte(others)}
+		if err := w.api.Update(t.Context(), &s); err != nil {
+			t.Fatal(err)
+		}
+		if others--; others > 0 {
+			w.before = first
+		}
+	}
+	w.before = first
+	if w.must(w.Issue(t.Context(), cluster)); others != 0 {
+		t.Errorf("%d others were not first", others)
+	}
+}

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/backend/internal/access"
+	"gitbind.dev/backend/internal/keyring"
 	"gitbind.dev/backend/internal/refusal"
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/api/v1alpha1"
@@ -39,7 +40,7 @@ func (s *Service) mountEncryption(mux *http.ServeMux) {
 		}
 		var answer *restapi.Encryption
 		// Others write the status of the same object all the time.
-		err := retry.RetryOnConflict(retry.DefaultBackoff, func() (err error) {
+		err := retry.RetryOnConflict(keyring.Conflicts, func() (err error) {
 			answer, err = s.register(r.Context(), who.Cluster, in)
 			return err
 		})

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/backend/internal/grant"
+	"gitbind.dev/backend/internal/keyring"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
@@ -49,7 +50,7 @@ func (s *Service) permit(ctx context.Context, cb *v1alpha1.ClusterBinding, templ
 	case isBound && !metav1.IsControlledBy(&found, cb):
 		return errLeaving(cb)
 	}
-	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error { return s.addToRole(ctx, cb, meta, isBound, template) })
+	err = retry.RetryOnConflict(keyring.Conflicts, func() error { return s.addToRole(ctx, cb, meta, isBound, template) })
 	if err != nil || isBound {
 		return err
 	}

@@ -104,11 +104,14 @@ var scenarios = []struct{ number, what string }{
 	{"E5", "two people on one claim"},
 	{"E6", "main moves underneath"},
 	{"E7", "a change that becomes empty, or is withdrawn"},
+	{"E8", "several claims as one change"},
 	{"E9", "an emergency passes over the review, and is recorded"},
 	{"E10", "one policy, three gates, one verdict in the same words"},
 	{"E11", "unsigned main is held"},
 	{"E12", "a webhook that is lost, forged or repeated"},
 	{"E13", "a host that has had enough of requests"},
+	{"E14", "a repository moved to another host"},
+	{"E15", "a branch that is protected no more"},
 	{"F1", "a client connects with the delivered Secret"},
 	{"F2", "a changed plan changes the running service"},
 	{"F3", "backup, loss, restore: the rows are back"},
@@ -123,8 +126,11 @@ var scenarios = []struct{ number, what string }{
 	{"F12", "no value of a Secret is anywhere it should not be"},
 }
 
-// told are the scenarios that the story tells, whose test is called after it.
-var told = map[string][]string{"F1": {"`TestStory` (test/e2e)"}, "F2": {"`TestStory` (test/e2e)"}, "F3": {"`TestStory` (test/e2e)"}}
+// told are the scenarios that tests show which are not called after them.
+var told = map[string][]string{
+	"E15": {"`TestConformance` (backend/internal/githost/gitea, github and gitlab)"},
+	"F1":  {"`TestStory` (test/e2e)"}, "F2": {"`TestStory` (test/e2e)"}, "F3": {"`TestStory` (test/e2e)"},
+}
 
 // numbered are tests, and parts of tests, with a scenario's number in the name.
 var numbered = regexp.MustCompile(`(?m)^func (Test([A-F]\d+)_\w+)\(|t\.Run\("(([A-F]\d+)_[^"]+)"`)

@@ -42,6 +42,7 @@ func TestCredentials(t *testing.T) {
 	t.Run("D12_the bridge's credential is rotated while claims are applied", func(t *testing.T) { testBridgeRotated(t, alice, secrets) })
 	t.Run("what nobody who counts has signed orders nothing", func(t *testing.T) { testSignatures(t, alice) })
 	t.Run("D17_a hostile app cluster reaches nothing of another tenant", func(t *testing.T) { testHostile(t, alice, bob, secrets) })
+	t.Run("E14_repositories move to another host and no service is touched", func(t *testing.T) { testMovedHost(t, alice) })
 	t.Run("F12_no secret is in a log or an Event or a status or a process list", func(t *testing.T) { testNothingTold(t, secrets, alice, bob) })
 }
 

@@ -35,6 +35,7 @@ func TestTwoClusters(t *testing.T) {
 	t.Run("every kind of bad file is refused by name and stops nothing", func(t *testing.T) { testBadFiles(t, alice) })
 	t.Run("D2_a pull request adds and changes and removes a claim", func(t *testing.T) { testPullRequest(t, alice) })
 	t.Run("D2_two people order and change and cancel a service by reviewed changes", func(t *testing.T) { testReviews(t, alice, bob) })
+	t.Run("E8_several claims are one change", func(t *testing.T) { testSeveralAsOne(t, alice, bob) })
 	t.Run("E2_what kubectl changes is approved by somebody else", func(t *testing.T) { testReviewedApply(t, alice, bob) })
 	t.Run("E10_one policy has one verdict in the same words at three gates", func(t *testing.T) { testPolicy(t, alice) })
 	t.Run("D9_the backend is down and comes back", func(t *testing.T) { testBackendDown(t, alice) })
@@ -226,6 +227,38 @@ func testReviews(t *testing.T, alice, bob *tenant) {
 	out := must(t)(alice.Git(ctx, alice.user, filepath.Join(alice.GitDir, alice.id+".git"), "log", "--first-parent", "--format=%an: %s", "--", path))
 	if want := "oidc:" + env.Bob + ": Merge changes/" + name + "\n"; out != strings.Repeat(want, 3) {
 		t.Errorf("main's history of it is\n%swant three times\n%s", out, want)
+	}
+	alice.plugin(t, "unshare", "--user", env.Bob)
+}
+
+// testSeveralAsOne has Alice propose a folder of manifests and a removal, and Bob approve them.
+func testSeveralAsOne(t *testing.T, alice, bob *tenant) {
+	alice.plugin(t, "share", "approve", "--user", env.Bob, "--binding", "postgresqlinstances", "-n", "team-a", "--yes")
+	alice.apply(t, manifest("several-old", nano))
+	alice.until(t, alice.control, "the old one is there", alice.there("several-old", nano))
+	dir := t.TempDir()
+	write(t, dir, "one.yaml", manifest("several-1", nano))
+	write(t, dir, "two.yaml", manifest("several-2", small))
+	alice.plugin(t, "propose", "-f", dir, "--remove", "postgresqlinstance/several-old", "-n", "team-a", "-m", "Two in the place of one")
+	const name = "postgresqlinstances.anynines.com/team-a/several-1"
+	review := func(args ...string) string {
+		t.Helper()
+		return must(t)(alice.Plugin(t.Context(), bob.user, bob.admin(), append([]string{"review", "--url", alice.BackendURL, "--cluster-name", alice.id, name}, args...)...))
+	}
+	shown := review()
+	for _, want := range []string{"orders PostgresqlInstance team-a/several-1", "orders PostgresqlInstance team-a/several-2", "cancels PostgresqlInstance team-a/several-old", "Two in the place of one"} {
+		if !strings.Contains(shown, want) {
+			t.Errorf("Bob is shown, without %q:\n%s", want, shown)
+		}
+	}
+	_, head, _ := strings.Cut(shown, "--approve --head ")
+	review("--approve", "--head", strings.TrimSpace(head))
+	alice.until(t, alice.app, "the first one is in the app cluster", has("several-1", nano))
+	alice.until(t, alice.app, "the second one is in the app cluster", has("several-2", small))
+	alice.until(t, alice.control, "the old one is gone", func(e platform.Event) bool { return e.Type == watch.Deleted && e.Object.GetName() == "several-old" })
+	out := must(t)(alice.Git(t.Context(), alice.user, filepath.Join(alice.GitDir, alice.id+".git"), "log", "--first-parent", "--format=%s", "--", claims+"team-a/several-1.yaml", claims+"team-a/several-2.yaml"))
+	if out != "Merge changes/"+name+"\n" {
+		t.Errorf("main's history of both is\n%s", out)
 	}
 	alice.plugin(t, "unshare", "--user", env.Bob)
 }

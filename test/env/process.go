@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -49,6 +50,13 @@ type run struct {
 	log  int64         // size of the log when it began
 	done chan struct{} // closed when it has ended
 	err  error         // set before done is closed
+}
+
+// AddArgs adds arguments, with which it runs from its next start on.
+func (p *Process) AddArgs(args ...string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.args = slices.Concat(p.args, args)
 }
 
 // PID is the process id, or 0 when the process does not run.

@@ -32,7 +32,6 @@ import (
 	"gitbind.dev/backend/internal/controller/clusterbinding"
 	"gitbind.dev/backend/internal/controller/heartbeat"
 	"gitbind.dev/backend/internal/controller/shard"
-	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/lease"
 	"gitbind.dev/gitbridge/program"
@@ -143,7 +142,7 @@ func (c *controlPlane) secretCache(name string) (cache.Cache, error) {
 
 // addControllers adds what works on the control plane's objects. heard is when a
 // cluster's konnector was here last, and copied whether two copies of it are live.
-func (c *controlPlane) addControllers(host githost.Host, accounts githost.Accounts, heard func(cluster string) time.Time, copied func(cluster string, said bool) bool) error {
+func (c *controlPlane) addControllers(git *repositories, heard func(cluster string) time.Time, copied func(cluster string, said bool) bool) error {
 	if err := c.Add(&heartbeat.Heartbeat{Client: c.GetClient(), Heard: heard, Copied: copied, Now: time.Now}); err != nil {
 		return err
 	}
@@ -151,7 +150,7 @@ func (c *controlPlane) addControllers(host githost.Host, accounts githost.Accoun
 		return err
 	}
 	workers := controller.Options{MaxConcurrentReconciles: 8}
-	bindings := &clusterbinding.Reconciler{Client: c.GetClient(), Live: c.GetAPIReader(), Host: host, Accounts: accounts, Now: time.Now}
+	bindings := &clusterbinding.Reconciler{Client: c.GetClient(), Live: c.GetAPIReader(), Host: git.Host, Accounts: git.accounts, Move: git.move, Now: time.Now}
 	if err := bindings.AddToManager(c, c.bridgeSecrets, c.konnectorSecrets, workers); err != nil {
 		return err
 	}

@@ -68,6 +68,18 @@ func newRepositories(ctx context.Context, o options, auth *access.Authenticator,
 	return r, nil
 }
 
+// move brings a repository to the host elsewhere from the one that had it before. It is false
+// where there is nothing of it here.
+func (r *repositories) move(ctx context.Context, cluster string) (bool, error) {
+	if here, err := r.local.Exists(ctx, cluster); err != nil || !here {
+		return false, err
+	}
+	if err := r.remote.CreateEmpty(ctx, cluster); err != nil {
+		return false, err
+	}
+	return r.local.Push(ctx, cluster)
+}
+
 func (r *repositories) moved(cluster string, e restapi.RefEvent) {
 	r.publish(cluster, e)
 	if r.checks != nil {

@@ -60,7 +60,7 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 	}
 	cluster.shards.Given = o.shards
 	alive := copies.New(time.Now())
-	if err := cluster.addControllers(git.Host, git.accounts, auth.KonnectorSeen, alive.Copied); err != nil {
+	if err := cluster.addControllers(git, auth.KonnectorSeen, alive.Copied); err != nil {
 		return err
 	}
 

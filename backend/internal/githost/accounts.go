@@ -19,6 +19,9 @@ type Accounts interface {
 	Host
 	// Ready tells whether the host answers, and lets the backend do what it must.
 	Ready(ctx context.Context) error
+	// CreateEmpty makes the repository, if there is none, without a first commit: one is moved
+	// there, and Create does the rest then.
+	CreateEmpty(ctx context.Context, cluster string) error
 	// Page is where people look at a cluster's repository, change it and review changes.
 	Page(cluster string) string
 	// Issue gives an agent of a cluster another credential, beside those that it has. The

@@ -19,6 +19,8 @@ var (
 	ErrArchived = errors.New("the repository is archived on the Git host, which takes no pushes to it: unarchive it")
 	// ErrMarkedForDeletion says that they have deleted it, and that the host still has it.
 	ErrMarkedForDeletion = errors.New("the repository is marked for deletion on the Git host: restore it there")
+	// ErrOtherHistory says that a repository cannot be moved to a host, as there is another one.
+	ErrOtherHistory = errors.New("the Git host has another repository in the place to which this one is to be moved: rename or delete that")
 	// ErrWebhook says that a host does not send webhooks to the backend.
 	ErrWebhook = errors.New("the Git host takes no webhook to the backend's address: its administrator allows that in its settings of outbound requests")
 )

@@ -1,6 +1,7 @@
 package clusterbinding
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,6 +37,8 @@ type tokens struct {
 	// it shows no repository.
 	trouble, notReady, refusal error
 	gone                       bool
+	// url is where the host is.
+	url string
 }
 
 func (t *tokens) Exists(context.Context, string) (bool, error) { return !t.gone, nil }
@@ -44,7 +47,7 @@ func (t *tokens) Ready(context.Context) error { return t.notReady }
 
 func (t *tokens) Create(context.Context, string) error { return t.trouble }
 
-func (t *tokens) URL(id string) string { return "https://git.example.com/" + id }
+func (t *tokens) URL(id string) string { return cmp.Or(t.url, "https://git.example.com/") + id }
 
 func (t *tokens) Issue(_ context.Context, _, agent, name string) (githost.Credential, error) {
 	if t.refusal != nil {
@@ -372,5 +375,53 @@ func TestARateLimitChangesNothingThatIsSaid(t *testing.T) {
 		if _, ready := w.run(); ready != before || ready.Status != metav1.ConditionTrue {
 			t.Errorf("one that was ready: %+v", ready)
 		}
+	}
+}
+
+func TestE14_ARepositoryIsMovedBeforeItsPlaceIsSaid(t *testing.T) {
+	w := newWorld(t)
+	w.run()
+	at := func() string {
+		t.Helper()
+		var cb v1alpha1.ClusterBinding
+		if err := w.api.Get(t.Context(), client.ObjectKey{Name: "k3x9d2abqw"}, &cb); err != nil {
+			t.Fatal(err)
+		}
+		return cb.Status.Repository.URL
+	}
+	was, moves := at(), 0
+	w.Move = func(context.Context, string) (bool, error) { moves++; return false, nil }
+	if w.run(); moves != 0 {
+		t.Error("a repository is moved to where it is")
+	}
+
+	w.host.url, w.host.gone = "https://next.example.com/", true
+	if _, ready := w.run(); ready.Reason != "RepositoryGone" || at() != was {
+		t.Errorf("with nothing to move: %+v at %s", ready, at())
+	}
+	w.Move = func(context.Context, string) (bool, error) { return true, githost.ErrOtherHistory }
+	if again, ready := w.run(); ready.Reason != "AnotherRepository" || at() != was || again > time.Minute {
+		t.Errorf("with another one in its place: %+v at %s, again in %s", ready, at(), again)
+	}
+	w.host.issued, moves = 0, 0
+	w.Move = func(context.Context, string) (bool, error) { moves++; w.host.gone = false; return true, nil }
+	for range 2 {
+		if _, ready := w.run(); ready.Reason != "Ready" || at() != "https://next.example.com/k3x9d2abqw" {
+			t.Errorf("moved: %+v at %s", ready, at())
+		}
+	}
+	if moves != 1 || w.host.issued != 1 {
+		t.Errorf("it was moved %d times, and %d credentials were issued", moves, w.host.issued)
+	}
+
+	// Back to the embedded host, which takes what opens the backend.
+	w.Accounts = nil
+	w.run()
+	var s corev1.Secret
+	if err := w.api.Get(t.Context(), client.ObjectKey{Namespace: "gb-k3x9d2abqw", Name: v1alpha1.BridgeSecret}, &s); err != nil {
+		t.Fatal(err)
+	}
+	if b := credential.ReadBridge(s.Data); b.GitPassword != "" || !b.GitExpires.IsZero() || b.Password == "" {
+		t.Errorf("%+v", b)
 	}
 }

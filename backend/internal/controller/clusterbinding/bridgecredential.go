@@ -41,12 +41,15 @@ func (r *Reconciler) bridgeCredential(ctx context.Context, cb *v1alpha1.ClusterB
 	}
 	before := credential.ReadBridge(s.Data)
 	_, asked := s.Annotations[v1alpha1.RotateAnnotation]
-	lacking := r.Accounts != nil && before.GitPassword == ""
+	lacking := r.Accounts != nil && (before.GitPassword == "" || r.moves(cb))
 	switch {
 	case asked, lacking, !now.Before(before.Expires.Add(-bridgeLeft)):
 		if !asked {
 			next.Previous, next.PreviousExpires = before.Password, now.Add(bridgeOverlap)
 		}
+	case r.Accounts == nil && before.GitPassword != "":
+		next = before // of the host that had the repository before
+		next.GitUsername, next.GitPassword, next.GitExpires, next.GitRenewAfter = "", "", time.Time{}, time.Time{}
 	case r.Accounts != nil && !before.GitExpires.IsZero() && !now.Before(before.GitRenewAfter):
 		next = before // the host ends what it gave sooner than that
 	default:

@@ -38,7 +38,10 @@ type Reconciler struct {
 	Host githost.Host
 	// Accounts is Host, if it does not ask the backend whom to let in; nil otherwise.
 	Accounts githost.Accounts
-	Now      func() time.Time
+	// Move brings a repository to Accounts from the host that had it before. It is false where
+	// the backend has nothing of it.
+	Move func(ctx context.Context, cluster string) (bool, error)
+	Now  func() time.Time
 }
 
 // +kubebuilder:rbac:groups=gitbind.dev,resources=clusterbindings,verbs=get;list;watch
@@ -113,7 +116,7 @@ func (r *Reconciler) later(err error) (ctrl.Result, error) {
 		return ctrl.Result{RequeueAfter: at(limit.Until)}, nil
 	case errors.As(err, &often):
 		return ctrl.Result{RequeueAfter: at(often.Until)}, nil
-	case errors.Is(err, githost.ErrRenamed), errors.Is(err, githost.ErrArchived), errors.Is(err, githost.ErrMarkedForDeletion), errors.Is(err, githost.ErrWebhook):
+	case errors.Is(err, githost.ErrRenamed), errors.Is(err, githost.ErrArchived), errors.Is(err, githost.ErrMarkedForDeletion), errors.Is(err, githost.ErrOtherHistory), errors.Is(err, githost.ErrWebhook):
 		// Reported, and not watched. To ask a host elsewhere costs of its rate limit.
 		return ctrl.Result{RequeueAfter: time.Minute}, nil
 	case errors.Is(err, errTaken), errors.Is(err, errRepositoryGone):
@@ -177,6 +180,13 @@ func (r *Reconciler) repository(ctx context.Context, cb *v1alpha1.ClusterBinding
 	if err != nil {
 		return err
 	}
+	if r.Accounts != nil && r.moves(cb) {
+		moved, err := r.Move(ctx, cb.Name)
+		if err != nil {
+			return err
+		}
+		exists = exists || moved
+	}
 	if !exists && cb.Status.Repository != nil {
 		// A host elsewhere does not show what the backend has no right to see.
 		if r.Accounts != nil {
@@ -187,6 +197,12 @@ func (r *Reconciler) repository(ctx context.Context, cb *v1alpha1.ClusterBinding
 		return errRepositoryGone
 	}
 	return r.Host.Create(ctx, cb.Name)
+}
+
+// moves tells whether a repository was on another Git host before.
+func (r *Reconciler) moves(cb *v1alpha1.ClusterBinding) bool {
+	was := cb.Status.Repository
+	return was != nil && was.URL != r.Host.URL(cb.Name)
 }
 
 // fieldOwner is the backend's, in all that it applies.
@@ -235,6 +251,8 @@ func readiness(err error) metav1.Condition {
 		c.Reason, c.Message = "RepositoryArchived", githost.ErrArchived.Error()
 	case errors.Is(err, githost.ErrMarkedForDeletion):
 		c.Reason, c.Message = "RepositoryMarkedForDeletion", githost.ErrMarkedForDeletion.Error()
+	case errors.Is(err, githost.ErrOtherHistory):
+		c.Reason, c.Message = "AnotherRepository", githost.ErrOtherHistory.Error()
 	case errors.Is(err, githost.ErrWebhook):
 		c.Reason, c.Message = "GitHostRefusesWebhook", githost.ErrWebhook.Error()
 	case errors.Is(err, githost.ErrCredential):

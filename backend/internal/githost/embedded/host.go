@@ -177,7 +177,10 @@ func sweep(dir string) error {
 
 // Create implements githost.Host.
 func (h *Host) Create(ctx context.Context, id string) error {
-	if _, ok, err := h.repository(id); err != nil || ok {
+	if repo, ok, err := h.repository(id); err != nil || ok {
+		if ok {
+			err = repo.ownAgain(ctx)
+		}
 		return err
 	}
 	if err := h.open(id).create(ctx, time.Now()); err != nil {

@@ -45,6 +45,7 @@ const (
 
 // copies are what a Host knows of its copies.
 type copies struct {
+	http   *http.Client
 	client transport.Transport
 	mu     sync.Mutex
 	of     map[string]*copied
@@ -66,12 +67,25 @@ type copied struct {
 func newCopies(do func(ctx context.Context, cluster string) error) *copies {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.ResponseHeaderTimeout = copyTimeout
+	c := &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return &copies{
-		client: githttp.NewClientWithOptions(&http.Client{Transport: t}, &githttp.ClientOptions{RedirectPolicy: githttp.NoFollowRedirects}),
+		http:   c,
+		client: githttp.NewClientWithOptions(c, &githttp.ClientOptions{RedirectPolicy: githttp.NoFollowRedirects}),
 		of:     map[string]*copied{},
 		moved:  clusterqueue.New(maxCopying, do),
 	}
 }
+
+func (c *copied) take(ctx context.Context) error {
+	select {
+	case c.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (c *copied) give() { <-c.turn }
 
 func (c *copies) get(cluster string) *copied {
 	c.mu.Lock()
@@ -95,12 +109,10 @@ func (h *Host) refresh(ctx context.Context, cluster string, age time.Duration) e
 	if since := c.since.Load(); age > 0 && since != 0 && time.Since(time.Unix(0, since)) > copyWait {
 		return fmt.Errorf("copy repository %s: the host takes long", cluster)
 	}
-	select {
-	case c.turn <- struct{}{}:
-		defer func() { <-c.turn }()
-	case <-ctx.Done():
-		return fmt.Errorf("copy repository %s: %w", cluster, ctx.Err())
+	if err := c.take(ctx); err != nil {
+		return fmt.Errorf("copy repository %s: %w", cluster, err)
 	}
+	defer c.give()
 	if now := h.now(); c.tried.IsZero() || now.Sub(c.tried) >= age {
 		c.since.Store(time.Now().UnixNano())
 		c.tried, c.failed = now, h.fetchCopy(ctx, cluster)
@@ -125,17 +137,29 @@ func (h *Host) fetchCopy(ctx context.Context, cluster string) error {
 	return nil
 }
 
-// copy fetches what is new.
-func (h *Host) copy(ctx context.Context, repo *repository) error {
-	url, username, password, err := h.cfg.Upstream.Remote(ctx, repo.id)
+// remoteRepository is one where Upstream has it.
+type remoteRepository struct {
+	url      string
+	endpoint *transport.Endpoint
+	auth     *githttp.BasicAuth
+}
+
+func (h *Host) upstream(ctx context.Context, cluster string) (remoteRepository, error) {
+	url, username, password, err := h.cfg.Upstream.Remote(ctx, cluster)
 	if err != nil {
-		return err
+		return remoteRepository{}, err
 	}
 	endpoint, err := transport.NewEndpoint(url)
+	return remoteRepository{url, endpoint, &githttp.BasicAuth{Username: username, Password: password}}, err
+}
+
+// copy fetches what is new.
+func (h *Host) copy(ctx context.Context, repo *repository) error {
+	there, err := h.upstream(ctx, repo.id)
 	if err != nil {
 		return err
 	}
-	session, err := h.copies.client.NewUploadPackSession(endpoint, &githttp.BasicAuth{Username: username, Password: password})
+	session, err := h.copies.client.NewUploadPackSession(there.endpoint, there.auth)
 	if err != nil {
 		return err
 	}
@@ -148,7 +172,7 @@ func (h *Host) copy(ctx context.Context, repo *repository) error {
 	if err != nil {
 		return err
 	}
-	there := map[string]string{}
+	branches := map[string]string{}
 	if advertised != nil {
 		for ref, hash := range advertised.References {
 			if branch := changes[ref]; branch != "" {
@@ -157,12 +181,12 @@ func (h *Host) copy(ctx context.Context, repo *repository) error {
 				continue // it would be taken for somebody else's change
 			}
 			if strings.HasPrefix(ref, "refs/heads/") && validRef(ref) {
-				there[ref] = hash.String()
+				branches[ref] = hash.String()
 			}
 		}
 	}
-	if len(there) > h.cfg.MaxRefs {
-		return fmt.Errorf("it has %d branches, at most %d", len(there), h.cfg.MaxRefs)
+	if len(branches) > h.cfg.MaxRefs {
+		return fmt.Errorf("it has %d branches, at most %d", len(branches), h.cfg.MaxRefs)
 	}
 	if err := repo.lock(ctx); err != nil {
 		return err
@@ -172,13 +196,16 @@ func (h *Host) copy(ctx context.Context, repo *repository) error {
 	if err != nil {
 		return err
 	}
-	if maps.Equal(here, there) {
+	if maps.Equal(here, branches) {
 		return nil
 	}
-	if err := h.copyObjects(ctx, repo, session, advertised, there, here); err != nil {
+	if err := h.copyObjects(ctx, repo, session, advertised, branches, here); err != nil {
 		return err
 	}
-	moved, err := repo.setRefs(ctx, there, here)
+	if err := repo.becomesCopyOf(ctx, there.url, here, branches); err != nil {
+		return err
+	}
+	moved, err := repo.setRefs(ctx, branches, here)
 	if err != nil {
 		return err
 	}

@@ -142,19 +142,40 @@ func (h *Host) Create(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	for _, step := range []struct {
-		what string
-		do   func(context.Context, *sdk.Client, string) (*sdk.Response, error)
-	}{
+	return h.setUp(ctx, api, id, []part{
 		{"organization " + h.cfg.Organization, h.organization},
 		{"accounts", h.makeAccounts},
 		{"repository", h.repository},
 		{"collaborators", h.collaborators},
 		{"branch protection", h.protections},
 		{"webhook", h.hook},
-	} {
-		if answer, err := step.do(ctx, api, id); err != nil {
-			return trouble(fmt.Sprintf("set up %s of %s", step.what, id), answer, err)
+	})
+}
+
+// CreateEmpty implements githost.Accounts.
+func (h *Host) CreateEmpty(ctx context.Context, id string) error {
+	api, err := h.admin(ctx)
+	if err != nil {
+		return err
+	}
+	return h.setUp(ctx, api, id, []part{
+		{"organization " + h.cfg.Organization, h.organization},
+		{"repository", func(_ context.Context, api *sdk.Client, id string) (*sdk.Response, error) {
+			return h.makeRepository(api, id, false)
+		}},
+	})
+}
+
+// part is one of what makes up a cluster's repository.
+type part struct {
+	what string
+	make func(context.Context, *sdk.Client, string) (*sdk.Response, error)
+}
+
+func (h *Host) setUp(ctx context.Context, api *sdk.Client, id string, parts []part) error {
+	for _, p := range parts {
+		if answer, err := p.make(ctx, api, id); err != nil {
+			return trouble(fmt.Sprintf("set up %s of %s", p.what, id), answer, err)
 		}
 	}
 	return nil
@@ -172,10 +193,15 @@ func (h *Host) organization(_ context.Context, api *sdk.Client, _ string) (*sdk.
 }
 
 func (h *Host) repository(_ context.Context, api *sdk.Client, id string) (*sdk.Response, error) {
+	return h.makeRepository(api, id, true)
+}
+
+// makeRepository makes one that is not there, with a first commit or without.
+func (h *Host) makeRepository(api *sdk.Client, id string, begin bool) (*sdk.Response, error) {
 	found, answer, err := h.get(api, id)
 	if !found && err == nil {
 		_, answer, err = api.CreateOrgRepo(h.cfg.Organization, sdk.CreateRepoOption{
-			Name: id, Private: true, AutoInit: true, DefaultBranch: "main", ObjectFormatName: "sha1",
+			Name: id, Private: true, AutoInit: begin, DefaultBranch: "main", ObjectFormatName: "sha1",
 			Description: "What cluster " + id + " ordered: bindings/<API>/claims/<namespace>/<name>.yaml on main, answers on status",
 		})
 	}

@@ -234,6 +234,30 @@ func (h *Host) Create(ctx context.Context, id string) error {
 	return nil
 }
 
+// CreateEmpty implements githost.Accounts.
+func (h *Host) CreateEmpty(ctx context.Context, id string) error {
+	api, err := h.backend.asAdmin(ctx)
+	if err != nil {
+		return err
+	}
+	if repository, err := h.get(ctx, api, id); err != nil || repository != nil {
+		return err
+	}
+	_, err = h.makeRepository(ctx, api, id, false)
+	return err
+}
+
+// makeRepository makes one that is not there, with a first commit or without.
+func (h *Host) makeRepository(ctx context.Context, api *sdk.Client, id string, begin bool) (*sdk.Repository, error) {
+	made, _, err := api.Repositories.Create(ctx, h.cfg.Organization, sdk.CreateRepositoryRequest{
+		Name: id, Private: new(true), AutoInit: &begin, HasWiki: new(false), HasProjects: new(false),
+		// A squashed or rebased commit hides which object a change came from.
+		AllowSquashMerge: new(false), AllowRebaseMerge: new(false),
+		Description: new("What cluster " + id + " ordered: bindings/<API>/claims/<namespace>/<name>.yaml on main, answers on status"),
+	})
+	return made, h.backend.trouble("create repository "+id, err)
+}
+
 func (h *Host) repository(ctx context.Context, api *sdk.Client, id string) error {
 	repository, err := h.get(ctx, api, id)
 	if err != nil {
@@ -241,14 +265,8 @@ func (h *Host) repository(ctx context.Context, api *sdk.Client, id string) error
 	}
 	created := repository == nil
 	if created {
-		repository, _, err = api.Repositories.Create(ctx, h.cfg.Organization, sdk.CreateRepositoryRequest{
-			Name: id, Private: new(true), AutoInit: new(true), HasWiki: new(false), HasProjects: new(false),
-			// A squashed or rebased commit hides which object a change came from.
-			AllowSquashMerge: new(false), AllowRebaseMerge: new(false),
-			Description: new("What cluster " + id + " ordered: bindings/<API>/claims/<namespace>/<name>.yaml on main, answers on status"),
-		})
-		if err != nil {
-			return h.backend.trouble("create repository "+id, err)
+		if repository, err = h.makeRepository(ctx, api, id, true); err != nil {
+			return err
 		}
 	}
 	first := repository.GetDefaultBranch()

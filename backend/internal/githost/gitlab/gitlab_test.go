@@ -122,7 +122,7 @@ func TestTheRuleThatTheHostMakesForMainIsReplaced(t *testing.T) {
 			f.Settle()
 		},
 		"it is there before": func(t *testing.T, f *fake.Fake, h *Host) {
-			if _, err := h.create(t.Context(), cluster); err != nil {
+			if _, err := h.create(t.Context(), cluster, true); err != nil {
 				t.Fatal(err)
 			}
 			f.Settle()
@@ -147,7 +147,7 @@ func TestTheRuleThatTheHostMakesForMainIsReplaced(t *testing.T) {
 			create(t, h)
 		},
 		"the backend ended before, and began again an hour later": func(t *testing.T, f *fake.Fake, h *Host) {
-			if _, err := h.create(t.Context(), cluster); err != nil {
+			if _, err := h.create(t.Context(), cluster, true); err != nil {
 				t.Fatal(err)
 			}
 			f.Settle()
@@ -155,7 +155,7 @@ func TestTheRuleThatTheHostMakesForMainIsReplaced(t *testing.T) {
 			create(t, h)
 		},
 		"so it did, and the group lets developers push": func(t *testing.T, f *fake.Fake, h *Host) {
-			if _, err := h.create(t.Context(), cluster); err != nil {
+			if _, err := h.create(t.Context(), cluster, true); err != nil {
 				t.Fatal(err)
 			}
 			f.Settle()

@@ -156,7 +156,7 @@ func (h *Host) Create(ctx context.Context, id string) error {
 	}
 	p, err := h.find(ctx, id)
 	if err == nil && p == nil {
-		p, err = h.create(ctx, id)
+		p, err = h.create(ctx, id, true)
 	}
 	if err != nil {
 		return err
@@ -176,15 +176,24 @@ func (h *Host) Create(ctx context.Context, id string) error {
 	return nil
 }
 
-// create makes a project, with a first commit on main.
-func (h *Host) create(ctx context.Context, id string) (*project, error) {
+// CreateEmpty implements githost.Accounts.
+func (h *Host) CreateEmpty(ctx context.Context, id string) error {
+	p, err := h.find(ctx, id)
+	if err == nil && p == nil {
+		_, err = h.create(ctx, id, false)
+	}
+	return err
+}
+
+// create makes a project, with a first commit on main or without.
+func (h *Host) create(ctx context.Context, id string, begin bool) (*project, error) {
 	group, err := h.group(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var p project
 	err = h.send(ctx, http.MethodPost, "/projects", map[string]any{
-		"name": id, "path": id, "namespace_id": group, "visibility": "private", "default_branch": "main", "initialize_with_readme": true,
+		"name": id, "path": id, "namespace_id": group, "visibility": "private", "default_branch": "main", "initialize_with_readme": begin,
 		"description": "What cluster " + id + " ordered: bindings/<API>/claims/<namespace>/<name>.yaml on main, answers on status",
 		// A squashed change hides which object it came from.
 		"merge_method": "merge", "squash_option": "never",

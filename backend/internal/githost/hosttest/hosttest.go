@@ -66,8 +66,9 @@ func Run(t *testing.T, w World) {
 		name string
 		test func(*testing.T, World)
 	}{
-		{"a repository is made once and what surrounds it is left or made again", surroundings},
+		{"a repository is made once and a rule that people removed comes back", surroundings},
 		{"agents push what is theirs and nothing else", rights},
+		{"E14_a repository moves there and goes on", moved},
 		{"the agents' engine pushes and reads and goes on with another credential", engine},
 		{"a credential ends when it is to and not its neighbours", endings},
 		{"pull requests are opened and kept up to date and what is closed stays closed", proposals},

@@ -231,22 +231,20 @@ func testReviews(t *testing.T, alice, bob *tenant) {
 	alice.plugin(t, "unshare", "--user", env.Bob)
 }
 
-// testSeveralAsOne has Alice propose a folder of manifests and a removal, and Bob approve them.
+// testSeveralAsOne has Alice propose a folder of manifests, and Bob approve it.
 func testSeveralAsOne(t *testing.T, alice, bob *tenant) {
 	alice.plugin(t, "share", "approve", "--user", env.Bob, "--binding", "postgresqlinstances", "-n", "team-a", "--yes")
-	alice.apply(t, manifest("several-old", nano))
-	alice.until(t, alice.control, "the old one is there", alice.there("several-old", nano))
 	dir := t.TempDir()
 	write(t, dir, "one.yaml", manifest("several-1", nano))
 	write(t, dir, "two.yaml", manifest("several-2", small))
-	alice.plugin(t, "propose", "-f", dir, "--remove", "postgresqlinstance/several-old", "-n", "team-a", "-m", "Two in the place of one")
+	alice.plugin(t, "propose", "-f", dir, "-m", "Two that belong together")
 	const name = "postgresqlinstances.anynines.com/team-a/several-1"
 	review := func(args ...string) string {
 		t.Helper()
 		return must(t)(alice.Plugin(t.Context(), bob.user, bob.admin(), append([]string{"review", "--url", alice.BackendURL, "--cluster-name", alice.id, name}, args...)...))
 	}
 	shown := review()
-	for _, want := range []string{"orders PostgresqlInstance team-a/several-1", "orders PostgresqlInstance team-a/several-2", "cancels PostgresqlInstance team-a/several-old", "Two in the place of one"} {
+	for _, want := range []string{"orders PostgresqlInstance team-a/several-1", "orders PostgresqlInstance team-a/several-2", "Two that belong together"} {
 		if !strings.Contains(shown, want) {
 			t.Errorf("Bob is shown, without %q:\n%s", want, shown)
 		}
@@ -255,7 +253,6 @@ func testSeveralAsOne(t *testing.T, alice, bob *tenant) {
 	review("--approve", "--head", strings.TrimSpace(head))
 	alice.until(t, alice.app, "the first one is in the app cluster", has("several-1", nano))
 	alice.until(t, alice.app, "the second one is in the app cluster", has("several-2", small))
-	alice.until(t, alice.control, "the old one is gone", func(e platform.Event) bool { return e.Type == watch.Deleted && e.Object.GetName() == "several-old" })
 	out := must(t)(alice.Git(t.Context(), alice.user, filepath.Join(alice.GitDir, alice.id+".git"), "log", "--first-parent", "--format=%s", "--", claims+"team-a/several-1.yaml", claims+"team-a/several-2.yaml"))
 	if out != "Merge changes/"+name+"\n" {
 		t.Errorf("main's history of both is\n%s", out)

@@ -27,13 +27,17 @@ All that is named becomes one change. Its branch is called after the first claim
 A claim is written as a whole, as kubectl replace would, and in the order of fields that
 the konnector uses.
 
+A removal that comes with a new claim of the same kind looks like a file that was renamed:
+what is removed is held once more when the change is merged (kubectl gitbind resolve, or
+approve). Better propose the removal on its own.
+
 It needs git on the PATH, the bound APIs in this cluster, and the right to propose where
 the cluster is somebody else's (kubectl gitbind share propose).`,
 		Example: `  # Order or change what a manifest says
   kubectl gitbind propose -f orders.yaml -m "Give orders a larger plan"
 
-  # Replace one service by another, as one change
-  kubectl gitbind propose -f new.yaml --remove postgresqlinstance/old -n team-a -m "Move to a new database"`,
+  # Cancel two that belong together, as one change
+  kubectl gitbind propose --remove servicebinding/old --remove postgresqlinstance/old -n team-a -m "Nobody uses it"`,
 	})
 	fs := c.Flags()
 	fs.StringSliceVarP(&in.Files, "filename", "f", nil, "files, or folders, with manifests of claims; - is standard input")

@@ -241,22 +241,31 @@ func testSeveralAsOne(t *testing.T, alice, bob *tenant) {
 	const name = "postgresqlinstances.anynines.com/team-a/several-1"
 	review := func(args ...string) string {
 		t.Helper()
-		return must(t)(alice.Plugin(t.Context(), bob.user, bob.admin(), append([]string{"review", "--url", alice.BackendURL, "--cluster-name", alice.id, name}, args...)...))
+		return must(t)(alice.Plugin(t.Context(), bob.user, bob.admin(), append([]string{"review", "--url", alice.BackendURL, "--cluster-name", alice.id}, args...)...))
 	}
-	shown := review()
+	shown := review(name)
 	for _, want := range []string{"orders PostgresqlInstance team-a/several-1", "orders PostgresqlInstance team-a/several-2", "Two that belong together"} {
 		if !strings.Contains(shown, want) {
 			t.Errorf("Bob is shown, without %q:\n%s", want, shown)
 		}
 	}
 	_, head, _ := strings.Cut(shown, "--approve --head ")
-	review("--approve", "--head", strings.TrimSpace(head))
+	review(name, "--approve", "--head", strings.TrimSpace(head))
 	alice.until(t, alice.app, "the first one is in the app cluster", has("several-1", nano))
 	alice.until(t, alice.app, "the second one is in the app cluster", has("several-2", small))
 	out := must(t)(alice.Git(t.Context(), alice.user, filepath.Join(alice.GitDir, alice.id+".git"), "log", "--first-parent", "--format=%s", "--", claims+"team-a/several-1.yaml", claims+"team-a/several-2.yaml"))
 	if out != "Merge changes/"+name+"\n" {
 		t.Errorf("main's history of both is\n%s", out)
 	}
+
+	// What agents would not do at once, the reviewer is told.
+	write(t, dir, "three.yaml", manifest("several-3", nano))
+	alice.plugin(t, "propose", "-f", filepath.Join(dir, "three.yaml"), "--remove", "postgresqlinstance/several-2", "-n", "team-a", "-m", "Another one in its place")
+	const next = "postgresqlinstances.anynines.com/team-a/several-3"
+	if shown := review(next); !strings.Contains(shown, "the service stays, held, until somebody decides") || strings.Contains(shown, "are deleted") {
+		t.Errorf("Bob is shown\n%s", shown)
+	}
+	review(next, "--reject", "-m", "One after the other.")
 	alice.plugin(t, "unshare", "--user", env.Bob)
 }
 

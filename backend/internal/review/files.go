@@ -60,6 +60,24 @@ func describe(f githost.FileChange) (out restapi.ChangedFile, before, after *con
 	return out, before, after
 }
 
+// held is what agents do with a removal that comes with a new claim of the same kind.
+const held = "a new claim of its kind comes with it, as if its file were renamed: the service stays, held, until somebody decides (kubectl gitbind resolve)"
+
+// markMoved says which removals agents would hold, by the rule of guard.Moved.
+func markMoved(files []restapi.ChangedFile) {
+	ordered := map[string]bool{}
+	for _, f := range files {
+		if f.Name != "" && f.Action == restapi.ActionCreate {
+			ordered[f.Binding] = true
+		}
+	}
+	for i, f := range files {
+		if f.Name != "" && f.Action == restapi.ActionDelete && ordered[f.Binding] {
+			files[i].Held = held
+		}
+	}
+}
+
 func decode(path, blob string, data []byte) (*contract.Claim, error) {
 	switch {
 	case blob == "":

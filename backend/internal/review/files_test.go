@@ -79,3 +79,23 @@ func TestDescribe(t *testing.T) {
 		t.Errorf("%d fields and %d more", len(got.Fields), got.MoreFields)
 	}
 }
+
+func TestARemovalWithANewClaimOfItsKindIsHeld(t *testing.T) {
+	file := func(binding, name string, action restapi.Action) restapi.ChangedFile {
+		return restapi.ChangedFile{Binding: binding, Name: name, Action: action}
+	}
+	files := []restapi.ChangedFile{
+		file("databases.x", "old", restapi.ActionDelete), file("databases.x", "new", restapi.ActionCreate), file("databases.x", "other", restapi.ActionUpdate),
+		file("queues.x", "old", restapi.ActionDelete), file("queues.x", "other", restapi.ActionUpdate),
+		{Path: "README.md", Action: restapi.ActionDelete},
+	}
+	markMoved(files)
+	for i, f := range files {
+		if is := f.Held != ""; is != (i == 0) {
+			t.Errorf("%s %s %s: held is %q", f.Action, f.Binding, f.Name, f.Held)
+		}
+	}
+	if text := comment("w", "u", files); !strings.Contains(text, "held&#44; until somebody decides") || strings.Count(text, "are deleted") != 1 {
+		t.Errorf("a reviewer is told\n%s", text)
+	}
+}

@@ -45,6 +45,9 @@ func comment(words, url string, files []restapi.ChangedFile) string {
 		name := code(strings.TrimSpace(f.Kind + " " + f.Namespace + "/" + f.Name))
 		service := does[f.Action] + " " + name
 		switch {
+		case f.Held != "":
+			row("**"+does[f.Action]+"** "+name, "", "", literal(f.Held))
+			continue
 		case f.Action == restapi.ActionDelete:
 			row("**"+does[f.Action]+"** "+name, "", "", "**its service and what is in it are deleted**")
 			continue

@@ -154,6 +154,7 @@ func (s *Service) files(ctx context.Context, cluster string, c *githost.Change) 
 		}
 		files = append(files, file)
 	}
+	markMoved(files)
 	return files
 }
 

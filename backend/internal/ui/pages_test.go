@@ -147,6 +147,10 @@ func proposals(w *world) {
 					Fields: []restapi.FieldChange{{Field: "spec.plan", Before: "small"}}, Diff: []string{"@@ -1 +0,0 @@", "-plan: small"},
 				},
 				{
+					Path: contract.Key{Binding: api, Namespace: "team-a", Name: "renamed"}.Path(), Action: restapi.ActionDelete, Binding: api, Namespace: "team-a", Name: "renamed", Kind: "Database",
+					Held: "a new claim of its kind comes with it", Diff: []string{"@@ -1 +0,0 @@", "-plan: small"},
+				},
+				{
 					Path: contract.Key{Binding: api, Namespace: "team-a", Name: "orders"}.Path(), Action: restapi.ActionUpdate, Binding: api, Namespace: "team-a", Name: "orders", Kind: "Database",
 					Fields:     []restapi.FieldChange{{Field: "spec.plan", Before: "small", After: "big"}, {Field: `spec.parameters["log.min"]`, After: "5"}, {Field: "spec.old", Before: "true"}},
 					MoreFields: 3, Diff: []string{"@@ -6,2 +6,2 @@", " spec:", "-  plan: small", "+  plan: big"}, Cut: true,

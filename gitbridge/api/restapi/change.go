@@ -65,6 +65,9 @@ type ChangedFile struct {
 	MoreFields int           `json:"moreFields,omitempty"`
 	// Problem says why the control plane would not take the file.
 	Problem string `json:"problem,omitempty"`
+	// Held says why a removal would not be done when the change is merged, but wait for a
+	// person once more.
+	Held string `json:"held,omitempty"`
 	// Diff is a unified diff of the file, without its header; Cut says that it is longer.
 	Diff []string `json:"diff,omitempty"`
 	Cut  bool     `json:"cut,omitempty"`

@@ -108,10 +108,7 @@ func (h *Host) pushUpstream(ctx context.Context, repo *repository) error {
 	}
 	defer session.Close()
 	advertised, err := session.AdvertisedReferencesContext(ctx)
-	if errors.Is(err, transport.ErrEmptyRemoteRepository) {
-		err = nil
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, transport.ErrEmptyRemoteRepository) {
 		return err
 	}
 	if advertised == nil {

@@ -172,19 +172,7 @@ func (h *Host) copy(ctx context.Context, repo *repository) error {
 	if err != nil {
 		return err
 	}
-	branches := map[string]string{}
-	if advertised != nil {
-		for ref, hash := range advertised.References {
-			if branch := changes[ref]; branch != "" {
-				ref = "refs/heads/" + branch
-			} else if strings.HasPrefix(ref, "refs/heads/"+githost.PullPrefix) {
-				continue // it would be taken for somebody else's change
-			}
-			if strings.HasPrefix(ref, "refs/heads/") && validRef(ref) {
-				branches[ref] = hash.String()
-			}
-		}
-	}
+	branches := branchesOf(advertised, changes)
 	if len(branches) > h.cfg.MaxRefs {
 		return fmt.Errorf("it has %d branches, at most %d", len(branches), h.cfg.MaxRefs)
 	}
@@ -216,6 +204,25 @@ func (h *Host) copy(ctx context.Context, repo *repository) error {
 		}
 	}
 	return nil
+}
+
+// branchesOf are the branches that a copy has, of what a host shows and the refs of its changes.
+func branchesOf(advertised *packp.AdvRefs, changes map[string]string) map[string]string {
+	branches := map[string]string{}
+	if advertised == nil {
+		return branches
+	}
+	for ref, hash := range advertised.References {
+		if branch := changes[ref]; branch != "" {
+			ref = "refs/heads/" + branch
+		} else if strings.HasPrefix(ref, "refs/heads/"+githost.PullPrefix) {
+			continue // it would be taken for somebody else's change
+		}
+		if strings.HasPrefix(ref, "refs/heads/") && validRef(ref) {
+			branches[ref] = hash.String()
+		}
+	}
+	return branches
 }
 
 // copyObjects has git store the pack of what is there and not here.

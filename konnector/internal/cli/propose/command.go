@@ -28,8 +28,8 @@ A claim is written as a whole, as kubectl replace would, and in the order of fie
 the konnector uses.
 
 A removal that comes with a new claim of the same kind looks like a file that was renamed:
-what is removed is held once more when the change is merged (kubectl gitbind resolve, or
-approve). Better propose the removal on its own.
+its service stays, held, when the change is merged, until somebody decides (kubectl gitbind
+resolve). Better propose the removal on its own.
 
 It needs git on the PATH, the bound APIs in this cluster, and the right to propose where
 the cluster is somebody else's (kubectl gitbind share propose).`,

@@ -195,7 +195,9 @@ func (in Input) showFile(f restapi.ChangedFile) error {
 	if f.Problem != "" {
 		fmt.Fprintf(&b, "  %s %s\n", t.Paint(terminal.Red, "would be refused:"), output.Line(f.Problem))
 	}
-	if f.Action == restapi.ActionDelete && f.Name != "" {
+	if f.Held != "" {
+		fmt.Fprintln(&b, "  "+t.Paint(terminal.Yellow, output.Line(f.Held)))
+	} else if f.Action == restapi.ActionDelete && f.Name != "" {
 		fmt.Fprintln(&b, "  "+t.Paint(terminal.Red, "its service and what is in it are deleted"))
 	} else {
 		fields(&b, f)

@@ -195,11 +195,12 @@ func (in Input) showFile(f restapi.ChangedFile) error {
 	if f.Problem != "" {
 		fmt.Fprintf(&b, "  %s %s\n", t.Paint(terminal.Red, "would be refused:"), output.Line(f.Problem))
 	}
-	if f.Held != "" {
+	switch {
+	case f.Held != "":
 		fmt.Fprintln(&b, "  "+t.Paint(terminal.Yellow, output.Line(f.Held)))
-	} else if f.Action == restapi.ActionDelete && f.Name != "" {
+	case f.Action == restapi.ActionDelete && f.Name != "":
 		fmt.Fprintln(&b, "  "+t.Paint(terminal.Red, "its service and what is in it are deleted"))
-	} else {
+	default:
 		fields(&b, f)
 	}
 	if _, err := io.WriteString(t.Out, b.String()); err != nil {

@@ -109,7 +109,8 @@ func (w *world) make(key contract.Key, offered ...v1alpha1.PermissionClaim) Outc
 		}
 		select {
 		case <-w.told:
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
+			// An informer waits up to half of that before it lists again.
 			w.Fatal("nobody tells what there is")
 		}
 	}

@@ -115,8 +115,9 @@ func (g *company) says(t *testing.T, commit, state, words string) {
 	})
 }
 
-// merged has Ada propose a change, and Ben approve and merge it.
-func (g *company) merged(t *testing.T, c *tenant, branch, message, words string, change func(dir string)) (at time.Time) {
+// merged has Ada propose a change, and Ben approve and merge it. Its commit says words before,
+// and then outcome.
+func (g *company) merged(t *testing.T, c *tenant, branch, message, words, outcome string, change func(dir string)) (at time.Time) {
 	t.Helper()
 	path, commit := g.proposed(t, c, branch, message, change)
 	g.says(t, commit, "success", words)
@@ -131,6 +132,7 @@ func (g *company) merged(t *testing.T, c *tenant, branch, message, words string,
 		err := g.API(ctx, ben, password, http.MethodPost, path+"/merge", merge, nil)
 		return fmt.Sprint(err), err == nil
 	})
+	g.says(t, commit, "success", outcome)
 	return at
 }
 
@@ -247,14 +249,14 @@ func TestOnGitea(t *testing.T) {
 		for i := range 3 {
 			c.apply(t, manifest(fmt.Sprint("stays-", i), nano))
 		}
-		g.merged(t, c, "order", "Order it", "It orders 1 service", func(dir string) { write(t, dir, path, manifest("by-pull", nano)) })
+		g.merged(t, c, "order", "Order it", "It orders 1 service", "team-a/by-pull is applied", func(dir string) { write(t, dir, path, manifest("by-pull", nano)) })
 		c.until(t, c.control, "the claim is on the control plane", c.there("by-pull", nano))
 		c.until(t, c.app, "the claim is in the app cluster", has("by-pull", nano))
-		merged := g.merged(t, c, "change", "Change it", "It changes 1 service", func(dir string) { write(t, dir, path, manifest("by-pull", small)) })
+		merged := g.merged(t, c, "change", "Change it", "It changes 1 service", "team-a/by-pull is applied", func(dir string) { write(t, dir, path, manifest("by-pull", small)) })
 		there := c.until(t, c.control, "the control plane follows", c.there("by-pull", small))
 		here := c.until(t, c.app, "the app cluster follows", has("by-pull", small))
 		t.Logf("after the merge was asked for it took %s to the control plane, and %s to the app cluster", there.At.Sub(merged), here.At.Sub(merged))
-		g.merged(t, c, "cancel", "Cancel it", "It cancels 1 service", func(dir string) {
+		g.merged(t, c, "cancel", "Cancel it", "It cancels 1 service", "team-a/by-pull is deleted", func(dir string) {
 			if err := os.Remove(filepath.Join(dir, path)); err != nil {
 				t.Fatal(err)
 			}

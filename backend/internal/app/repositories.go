@@ -89,14 +89,12 @@ func (r *repositories) moved(cluster string, e restapi.RefEvent) {
 
 // connect takes what a host elsewhere tells, and has it show what the control plane says of
 // changes. It is called before anything runs.
-func (r *repositories) connect(api *http.ServeMux, reviews *review.Service, publicURL string, log *slog.Logger) {
+func (r *repositories) connect(api *http.ServeMux, reviews *review.Service, log *slog.Logger) {
 	if r.remote == nil {
 		return
 	}
 	api.Handle("POST "+r.kind.hooks()+"{cluster}", r.remote.Webhook(log, r.local.Look))
-	r.checks = review.NewChecks(reviews, r.remote, func(cluster, branch string) string {
-		return publicURL + "/clusters/" + cluster + "/" + branch
-	}, r.publish)
+	r.checks = review.NewChecks(reviews, r.remote, r.publish)
 	reviews.Pulls = r.checks
 }
 

@@ -82,7 +82,7 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 		PublicURL: o.publicURL, Elsewhere: git.elsewhere, Log: log,
 	}
 	reviews.Mount(api)
-	git.connect(api, reviews, o.publicURL, log)
+	git.connect(api, reviews, log)
 
 	health := &health{checks: append(git.health(), []check{
 		{name: "caches", probe: cluster.synced, critical: true},

@@ -15,12 +15,12 @@ import (
 )
 
 // Checks says, on a Git host on which changes are reviewed by its own means, what the
-// control plane would say of each. It looks again at all of a cluster's when main or one of
-// them moves.
+// control plane would say of each, and of one that was merged what it has made of it. It looks
+// again at all of a cluster's when main or one of them moves, and at merged ones when the
+// control plane answers.
 type Checks struct {
 	service *Service
 	host    githost.Checks
-	url     func(cluster, branch string) string
 	// publish tells konnectors of a branch.
 	publish func(cluster string, e restapi.RefEvent)
 
@@ -28,8 +28,11 @@ type Checks struct {
 	mu    sync.Mutex
 	// told has what a change's head shows, and opened what people made of its pull
 	// request, by cluster and branch.
-	told   map[string]map[string]githost.Check
+	told   map[string]map[string]told
 	opened map[string]map[string]githost.Opened
+	// merged are changes that the control plane has not done yet, by cluster, those that were
+	// merged last at the end.
+	merged map[string][]merged
 	// asked is what the host said of that last, by cluster.
 	asked map[string]asked
 }
@@ -46,12 +49,12 @@ const openedKept = 10 * time.Second
 // maxChecking is how many clusters' changes are looked at at the same time.
 const maxChecking = 2
 
-// NewChecks says it on a host, with a link to where url shows a change as a whole. Publish is
-// called with the branches of which people have said something there; it must not block.
-func NewChecks(s *Service, host githost.Checks, url func(cluster, branch string) string, publish func(cluster string, e restapi.RefEvent)) *Checks {
+// NewChecks says it on a host. Publish is called with the branches of which people have said
+// something there; it must not block.
+func NewChecks(s *Service, host githost.Checks, publish func(cluster string, e restapi.RefEvent)) *Checks {
 	c := &Checks{
-		service: s, host: host, url: url, publish: publish,
-		told: map[string]map[string]githost.Check{}, opened: map[string]map[string]githost.Opened{}, asked: map[string]asked{},
+		service: s, host: host, publish: publish,
+		told: map[string]map[string]told{}, opened: map[string]map[string]githost.Opened{}, merged: map[string][]merged{}, asked: map[string]asked{},
 	}
 	c.moved = clusterqueue.New(maxChecking, func(ctx context.Context, cluster string) error {
 		err := c.check(ctx, cluster)
@@ -65,7 +68,8 @@ func NewChecks(s *Service, host githost.Checks, url func(cluster, branch string)
 
 // Moved is told of each branch that moved. It does not block.
 func (c *Checks) Moved(cluster string, e restapi.RefEvent) {
-	if e.Ref == "refs/heads/main" || strings.HasPrefix(e.Ref, "refs/heads/"+contract.ChangesPrefix) {
+	if e.Ref == "refs/heads/main" || strings.HasPrefix(e.Ref, "refs/heads/"+contract.ChangesPrefix) ||
+		e.Ref == "refs/heads/status" && c.hasMerged(cluster) {
 		c.moved.Add(cluster)
 	}
 }
@@ -79,33 +83,64 @@ func (c *Checks) check(ctx context.Context, cluster string) error {
 	if err != nil {
 		return err
 	}
-	before, now := c.shown(cluster), map[string]githost.Check{}
+	before, now := c.shown(cluster), map[string]told{}
 	proposed := map[string]string{}
 	var errs []error
+	failed := func(branch string, err error) {
+		errs = append(errs, fmt.Errorf("%s: %w", branch, err))
+		if was, ok := before[branch]; ok {
+			now[branch] = was
+		}
+	}
+	listed := map[string]bool{}
 	for i := range changes {
 		// One that cannot be judged stops no other.
 		branch := changes[i].Branch
-		change, check, err := c.judge(ctx, cluster, branch)
-		if err == nil && before[branch] != check {
-			err = c.host.Check(ctx, cluster, check)
-		}
-		if pull := proposedBy(cluster, change); err == nil && pull != nil {
-			proposed[branch] = pull.Head
-			if before[branch] != check {
-				err = c.host.Open(ctx, cluster, *pull)
-			}
+		listed[branch] = true
+		change, is, err := c.judge(ctx, cluster, branch)
+		if err == nil {
+			err = c.tellChange(ctx, cluster, change, is.check, before[branch].check, proposed)
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", branch, err))
+			failed(branch, err)
 			continue
 		}
-		now[branch] = check
+		now[branch] = is
+	}
+	for branch, was := range before {
+		if listed[branch] {
+			continue
+		}
+		if err := c.addMerged(ctx, cluster, was); err != nil {
+			failed(branch, err)
+		}
 	}
 	c.show(cluster, now)
+	errs = append(errs, c.tellMerged(ctx, cluster))
 	if len(proposed) > 0 {
 		errs = append(errs, c.tell(ctx, cluster, proposed))
 	}
 	return errors.Join(errs...)
+}
+
+// tellChange has the head of a change show a check, and asks for the review of what a konnector
+// has proposed, which it notes, by branch with the head. Neither is done again for what is shown
+// already.
+func (c *Checks) tellChange(ctx context.Context, cluster string, change *githost.Change, check, shown githost.Check, proposed map[string]string) error {
+	if shown != check {
+		if err := c.host.Check(ctx, cluster, check); err != nil {
+			return err
+		}
+	}
+	pull := proposedBy(cluster, change)
+	if pull == nil {
+		return nil
+	}
+	proposed[change.Branch] = pull.Head
+	if shown == check {
+		return nil
+	}
+	return c.host.Open(ctx, cluster, *pull)
 }
 
 // Opened implements Pulls, for who asks often.
@@ -169,28 +204,33 @@ func proposedBy(cluster string, change *githost.Change) *githost.Pull {
 }
 
 // judge is a change as it is, and what to show of it.
-func (c *Checks) judge(ctx context.Context, cluster, branch string) (*githost.Change, githost.Check, error) {
+func (c *Checks) judge(ctx context.Context, cluster, branch string) (*githost.Change, told, error) {
 	change, err := c.service.Git.Change(ctx, cluster, branch)
 	if err != nil {
-		return nil, githost.Check{}, err
+		return nil, told{}, err
 	}
 	files := c.service.files(ctx, cluster, change)
-	check := summarize(change, files)
-	check.URL = c.url(cluster, branch)
-	check.Text = comment(check.Words, check.URL, files)
-	return change, check, nil
+	is := told{check: summarize(change, files), claims: map[string]string{}}
+	is.check.URL = c.service.pageOf(cluster, branch)
+	is.check.Text = comment(is.check.Words, is.check.URL, files)
+	for i, f := range files {
+		if f.Name != "" {
+			is.claims[f.Path] = change.Files[i].After
+		}
+	}
+	return change, is, nil
 }
 
-func (c *Checks) shown(cluster string) map[string]githost.Check {
+func (c *Checks) shown(cluster string) map[string]told {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.told[cluster]
 }
 
-func (c *Checks) show(cluster string, checks map[string]githost.Check) {
+func (c *Checks) show(cluster string, now map[string]told) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.told[cluster] = checks
+	c.told[cluster] = now
 }
 
 // summarize says in one line what becomes of a change.

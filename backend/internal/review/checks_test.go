@@ -99,7 +99,7 @@ func TestAChangeThatIsReviewedElsewhereShowsWhatTheControlPlaneSays(t *testing.T
 	host := &shown{fails: 3}
 	service := w.service(t, nil)
 	service.Elsewhere = func(cluster string) string { return "https://git.example.com/gitbind/" + cluster }
-	c := NewChecks(service, host, func(cluster, branch string) string { return cluster + " " + branch }, nil)
+	c := NewChecks(service, host, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { c.Run(ctx); close(done) }()
@@ -108,7 +108,7 @@ func TestAChangeThatIsReviewedElsewhereShowsWhatTheControlPlaneSays(t *testing.T
 	// The host fails at first.
 	c.Moved(cluster, restapi.RefEvent{Ref: "refs/heads/" + w.change.Branch})
 	got := host.await(t, 1)
-	if got.OK || got.Commit != w.change.Head || got.URL != cluster+" "+w.change.Branch || !strings.HasPrefix(got.Words, `team-a/orders would be refused: spec.plan: Unsupported value: "huge"`) || len([]rune(got.Words)) > githost.MaxWords {
+	if got.OK || got.Commit != w.change.Head || got.URL != "/clusters/"+cluster+"/"+w.change.Branch || !strings.HasPrefix(got.Words, `team-a/orders would be refused: spec.plan: Unsupported value: "huge"`) || len([]rune(got.Words)) > githost.MaxWords {
 		t.Errorf("%+v", got)
 	}
 	// What it shows already is not said again.
@@ -136,7 +136,7 @@ func TestAKonnectorsProposalGetsAPullRequest(t *testing.T) {
 	s := w.service(t, nil)
 	s.Elsewhere, s.Pulls = func(string) string { return "https://git.example.com/gitbind/1" }, host
 	var events []restapi.RefEvent
-	c := NewChecks(s, host, func(_, branch string) string { return branch }, func(_ string, e restapi.RefEvent) { events = append(events, e) })
+	c := NewChecks(s, host, func(_ string, e restapi.RefEvent) { events = append(events, e) })
 	look := func(what string, opened int) {
 		t.Helper()
 		if err := c.check(t.Context(), cluster); err != nil || len(host.opened) != opened {
@@ -191,7 +191,7 @@ func TestManyProposalsAskTheHostOnce(t *testing.T) {
 	w, host := newWorld(), &shown{opened: []githost.Pull{{Branch: "changes/a"}}}
 	s := w.service(t, nil)
 	s.Now = func() time.Time { return now }
-	c := NewChecks(s, host, func(_, branch string) string { return branch }, func(string, restapi.RefEvent) {})
+	c := NewChecks(s, host, func(string, restapi.RefEvent) {})
 	for i, step := range []struct {
 		after  time.Duration
 		closed string

@@ -113,7 +113,7 @@ func (s *Service) proposal(r *http.Request, who access.Caller) (any, error) {
 	if err != nil {
 		return nil, trouble(err)
 	}
-	answer := restapi.Proposal{State: restapi.ProposalOpen, Page: s.PublicURL + "/clusters/" + who.Cluster + "/" + branch}
+	answer := restapi.Proposal{State: restapi.ProposalOpen, Page: s.pageOf(who.Cluster, branch)}
 	if s.Pulls != nil {
 		opened, err := s.Pulls.Opened(r.Context(), who.Cluster)
 		if err != nil {
@@ -134,6 +134,11 @@ func (s *Service) proposal(r *http.Request, who access.Caller) (any, error) {
 		answer.State, answer.By, answer.Message = restapi.ProposalRejected, outcome.Rejection.By, outcome.Rejection.Message
 	}
 	return answer, nil
+}
+
+// pageOf is where people look at a change.
+func (s *Service) pageOf(cluster, branch string) string {
+	return s.PublicURL + "/clusters/" + cluster + "/" + branch
 }
 
 func summary(c *githost.Change) restapi.Change {

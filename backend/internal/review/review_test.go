@@ -43,8 +43,12 @@ type world struct {
 	recorded []githost.Event
 	merged   []githost.Merge
 	fails    error
-	// files are those of the branch status.
+	// files are those of the branch status, and main has the blobs of those of main.
 	files map[string][]byte
+	main  map[string]string
+	// gone says that the change is proposed no more, and unseen why it cannot be looked at.
+	gone   bool
+	unseen error
 }
 
 func (w *world) Person(_ context.Context, id string, who login.Identity) (access.Caller, error) {
@@ -68,12 +72,15 @@ func (r rights) May(_ context.Context, role restapi.RepositoryRole, part access.
 }
 
 func (w *world) Changes(context.Context, string) ([]githost.Change, error) {
+	if w.gone {
+		return nil, w.fails
+	}
 	return []githost.Change{w.change}, w.fails
 }
 
 func (w *world) Change(context.Context, string, string) (*githost.Change, error) {
 	c := w.change
-	return &c, w.fails
+	return &c, errors.Join(w.fails, w.unseen)
 }
 
 func (w *world) Outcome(context.Context, string, string, string) (githost.Outcome, error) {
@@ -91,6 +98,9 @@ func (w *world) Merge(_ context.Context, _ string, m githost.Merge) (string, err
 }
 
 func (w *world) Read(_ context.Context, _, revision, path string) ([]byte, string, error) {
+	if blob := w.main[path]; revision == "main" && blob != "" {
+		return []byte(blob), blob, nil
+	}
 	data, ok := w.files[path]
 	if !ok || revision != "status" {
 		return nil, "", githost.ErrNotFound

@@ -13,7 +13,8 @@ import (
 )
 
 // Check implements githost.Checks: as a commit status, and as a comment on the merge request.
-// The commit of a merge request from another project gets no status: that is of a branch.
+// The commit of a merge request from another project, or of a merged one, gets no status: that
+// is of a branch.
 func (h *Host) Check(ctx context.Context, id string, c githost.Check) error {
 	r := h.merges(id)
 	branch, err := r.branch(ctx, c.Branch)
@@ -88,7 +89,8 @@ func (r *repository) one(number int64) string {
 	return fmt.Sprintf("%s/merge_requests/%d", r.project(r.id), number)
 }
 
-// branch is the branch of the project that a change is on, "" for one of another project.
+// branch is the branch of the project that a change is on, "" for one of another project, and
+// after it was merged, when there may be none any more.
 func (r *repository) branch(ctx context.Context, name string) (string, error) {
 	number, ok, err := pulls.Number(name)
 	switch {
@@ -101,7 +103,7 @@ func (r *repository) branch(ctx context.Context, name string) (string, error) {
 	if err := r.get(ctx, r.one(number), &m); err != nil {
 		return "", trouble(fmt.Sprintf("look at merge request %d of %s", number, r.id), err)
 	}
-	if m.isFork() {
+	if m.isFork() || m.State == "merged" {
 		return "", nil
 	}
 	return m.Branch, nil

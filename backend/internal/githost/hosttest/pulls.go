@@ -109,6 +109,13 @@ func checks(t *testing.T, w World) {
 	if changes, err = h.Changes(t.Context(), id); err != nil || len(changes) != 0 {
 		t.Errorf("after it was closed: %v, %v", changes, err)
 	}
+	last := githost.Check{Commit: commit, Branch: copied, OK: true, Words: "b/c is applied", URL: "https://gitbind.example.com/3", Text: "It *is* applied."}
+	if err := h.Check(t.Context(), id, last); err != nil {
+		t.Fatal(err)
+	}
+	if said := w.Comments(t, id, number); len(said) != 2 || !strings.HasSuffix(said[1], last.Text) {
+		t.Errorf("after it was closed people read %q", said)
+	}
 }
 
 func pages(t *testing.T, w World) {

@@ -1,0 +1,230 @@
+package review
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"gitbind.dev/backend/internal/githost"
+	"gitbind.dev/gitbridge/contract"
+)
+
+// mergedKept is how long the control plane may take to answer a merged change until nothing
+// more is said of it there.
+const mergedKept = 24 * time.Hour
+
+// told is what the head of a change shows.
+type told struct {
+	check githost.Check
+	// claims are those that it changes: by path, the blob that main would have, "" for none.
+	claims map[string]string
+}
+
+// merged is a change that main has, and of which the control plane has not done all yet.
+type merged struct {
+	told
+	at time.Time
+}
+
+// addMerged keeps of a change that is proposed no more what is to be said of it, if people
+// have merged its pull request.
+func (c *Checks) addMerged(ctx context.Context, cluster string, was told) error {
+	if !strings.HasPrefix(was.check.Branch, githost.PullPrefix) || len(was.claims) == 0 {
+		return nil
+	}
+	done, err := c.isMerged(ctx, cluster, was)
+	if err != nil || !done {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := append(c.merged[cluster], merged{was, c.service.now()})
+	c.merged[cluster] = all[max(len(all)-githost.MaxChanges, 0):]
+	return nil
+}
+
+// isMerged tells whether main has a change: its commit or, of one that was squashed or
+// rebased, its files.
+func (c *Checks) isMerged(ctx context.Context, cluster string, was told) (bool, error) {
+	outcome, err := c.service.Git.Outcome(ctx, cluster, was.check.Branch, was.check.Commit)
+	if err != nil && !errors.Is(err, githost.ErrNotFound) || outcome.Merged {
+		return outcome.Merged, err
+	}
+	for path, blob := range was.claims {
+		if is, err := c.blob(ctx, cluster, path); err != nil || is != blob {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// blob is that of a file of main, "" where there is none.
+func (c *Checks) blob(ctx context.Context, cluster, path string) (string, error) {
+	_, blob, err := c.service.Git.Read(ctx, cluster, "main", path)
+	if errors.Is(err, githost.ErrNotFound) || errors.Is(err, githost.ErrTooLarge) {
+		err = nil
+	}
+	return blob, err
+}
+
+// hasMerged tells whether there is a merged change of which something is to be said.
+func (c *Checks) hasMerged(cluster string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.merged[cluster]) > 0
+}
+
+// tellMerged has the heads of merged changes show what the control plane has made of them.
+func (c *Checks) tellMerged(ctx context.Context, cluster string) error {
+	c.mu.Lock()
+	all := c.merged[cluster]
+	c.mu.Unlock()
+	var left []merged
+	var errs []error
+	for _, m := range all {
+		if c.service.now().Sub(m.at) > mergedKept {
+			continue
+		}
+		results, err := c.results(ctx, cluster, m.claims)
+		if err == nil && results != nil {
+			check := c.summarizeMerged(cluster, m.check, results)
+			if check.Words != m.check.Words {
+				err = c.host.Check(ctx, cluster, check)
+			}
+			if err == nil && !slices.ContainsFunc(results, func(r result) bool { return r.passing }) {
+				continue
+			}
+			if err == nil {
+				m.check.Words = check.Words
+			}
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", m.check.Branch, err))
+		}
+		left = append(left, m)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.merged[cluster] = left
+	return errors.Join(errs...)
+}
+
+// result is what the control plane has made of a claim as main has it.
+type result struct {
+	key contract.Key
+	// words follow the claim's name.
+	words string
+	ok    bool
+	// passing says that the control plane goes on by itself.
+	passing bool
+}
+
+// results are those of claims by path, in its order; nil until each is answered.
+func (c *Checks) results(ctx context.Context, cluster string, claims map[string]string) ([]result, error) {
+	var all []result
+	for _, path := range slices.Sorted(maps.Keys(claims)) {
+		// Main may have another version by now, which is as good.
+		blob, err := c.blob(ctx, cluster, path)
+		if err != nil {
+			return nil, err
+		}
+		data, _, err := c.service.Git.Read(ctx, cluster, "status", path)
+		if err != nil && !errors.Is(err, githost.ErrNotFound) {
+			return nil, err
+		}
+		answer := &contract.Status{Result: contract.Gone}
+		if err == nil {
+			if answer, err = contract.DecodeStatus(data); err != nil {
+				return nil, err
+			}
+		}
+		if answer.Answers.Blob != blob {
+			return nil, nil
+		}
+		key, err := contract.ParsePath(path)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, resultOf(key, answer))
+	}
+	return all, nil
+}
+
+func resultOf(key contract.Key, s *contract.Status) result {
+	why := s.Message
+	if s.Problem != nil {
+		why = s.Problem.Reason
+	}
+	r := result{key: key}
+	switch s.Result {
+	case contract.Applied:
+		r.words, r.ok = "is applied", true
+		return r
+	case contract.Gone:
+		r.words, r.ok = "is deleted", true
+		return r
+	case contract.Deleting:
+		r.words, r.ok, r.passing = "is being deleted", true, true
+		return r
+	case contract.Held:
+		r.words = "is held until somebody decides"
+	case contract.Failed:
+		r.words, r.passing = "could not be applied yet, and is tried again", true
+	case contract.Lost:
+		r.words = "is missing on the control plane"
+	default:
+		r.words = "is refused"
+	}
+	if why != "" {
+		r.words += ": " + why
+	}
+	return r
+}
+
+func (r result) String() string { return r.key.Namespace + "/" + r.key.Name + " " + r.words }
+
+// summarizeMerged is what the head of a merged change shows, where before is what it has shown.
+func (c *Checks) summarizeMerged(cluster string, before githost.Check, results []result) githost.Check {
+	page := c.service.PublicURL + "/clusters/" + cluster
+	check := before
+	var bad []result
+	for _, r := range results {
+		if !r.ok {
+			bad = append(bad, r)
+		}
+	}
+	of := results[0]
+	switch {
+	case len(results) == 1:
+		check.Words = of.String()
+	case len(bad) > 0:
+		of = bad[0]
+		check.Words = fmt.Sprintf("%d of %d claims are not as it says, such as %s", len(bad), len(results), of)
+	case slices.ContainsFunc(results, func(r result) bool { return r.passing }):
+		check.Words = fmt.Sprintf("All %d claims become as it says", len(results))
+	default:
+		check.Words = fmt.Sprintf("All %d claims are as it says", len(results))
+	}
+	check.Words = cut(check.Words, githost.MaxWords-1)
+	check.OK = len(bad) == 0
+	check.URL = page + "/bindings/" + of.key.Binding + "/" + of.key.Namespace + "/" + of.key.Name
+	if len(results) > 1 && len(bad) != 1 {
+		check.URL = page
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "**%s.** [Look at it](%s)\n", literal(check.Words), check.URL)
+	if len(results) > 1 {
+		for _, r := range bad[:min(len(bad), maxRows)] {
+			fmt.Fprintf(&b, "\n- %s %s", code(r.key.Namespace+"/"+r.key.Name), literal(cut(r.words, maxCell-1)))
+		}
+		b.WriteString("\n")
+	}
+	// Below it stays what was merged.
+	_, change, _ := strings.Cut(before.Text, "\n")
+	check.Text = b.String() + change
+	return check
+}

@@ -44,6 +44,6 @@ func (o *giteaOptions) check() error {
 
 func (o *giteaOptions) token() (string, error) { return readToken(o.tokenFile) }
 
-func (o *giteaOptions) host(hooks string) *gitea.Host {
-	return gitea.New(gitea.Config{URL: o.url, Organization: o.organization, Token: o.token, Hooks: hooks, Approvals: o.approvals})
+func (o *giteaOptions) host(c hostConfig) *gitea.Host {
+	return gitea.New(gitea.Config{URL: o.url, Organization: o.organization, Token: o.token, Hooks: c.hooks, Approvals: o.approvals, Observer: c.observer})
 }

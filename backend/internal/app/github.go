@@ -73,9 +73,9 @@ func (o *githubOptions) check() error {
 	return errors.Join(errs...)
 }
 
-func (o *githubOptions) host(hooks string) *github.Host {
+func (o *githubOptions) host(c hostConfig) *github.Host {
 	return github.New(github.Config{
-		URL: o.url, Organization: o.organization, Hooks: hooks, Approvals: o.approvals,
+		URL: o.url, Organization: o.organization, Hooks: c.hooks, Observer: c.observer, Approvals: o.approvals,
 		Backend: github.App{ID: o.backend.id, Key: o.backend.key}, Konnector: github.App{ID: o.konnector.id, Key: o.konnector.key},
 	})
 }

@@ -3,7 +3,6 @@ package app
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/url"
 	"slices"
 	"strings"
@@ -49,6 +48,6 @@ func (o *gitlabOptions) check() error {
 
 func (o *gitlabOptions) token() (string, error) { return readToken(o.tokenFile) }
 
-func (o *gitlabOptions) host(hooks string, log *slog.Logger) *gitlab.Host {
-	return gitlab.New(gitlab.Config{URL: o.url, Group: o.group, Token: o.token, Hooks: hooks, Approvals: o.approvals, Log: log})
+func (o *gitlabOptions) host(c hostConfig) *gitlab.Host {
+	return gitlab.New(gitlab.Config{URL: o.url, Group: o.group, Token: o.token, Hooks: c.hooks, Approvals: o.approvals, Observer: c.observer, Log: c.log})
 }

@@ -81,8 +81,8 @@ func TestAGiteaIsAskedWithATokenThatNobodyElseHears(t *testing.T) {
 		k := o.remote.chosen()
 		if (k != nil) != (args != "") {
 			t.Errorf("%q: %v was chosen", args, k)
-		} else if words == "" && k != nil && k.host("https://gitbind.example.com", nil).URL("k3x9d2abqw") != o.remote.gitea.url+"/gitbind/k3x9d2abqw.git" {
-			t.Errorf("%q: %s", args, k.host("https://gitbind.example.com", nil).URL("k3x9d2abqw"))
+		} else if words == "" && k != nil && k.host(hostConfig{hooks: "https://gitbind.example.com"}).URL("k3x9d2abqw") != o.remote.gitea.url+"/gitbind/k3x9d2abqw.git" {
+			t.Errorf("%q: %s", args, k.host(hostConfig{hooks: "https://gitbind.example.com"}).URL("k3x9d2abqw"))
 		}
 	}
 }
@@ -108,7 +108,7 @@ func TestAGitLabIsAskedWithATokenAboutOneGroup(t *testing.T) {
 		if words != "" {
 			continue
 		}
-		host := o.remote.chosen().host("https://gitbind.example.com", nil)
+		host := o.remote.chosen().host(hostConfig{hooks: "https://gitbind.example.com"})
 		if want := "https://gitlab.com/" + o.remote.gitlab.group + "/k3x9d2abqw.git"; host.URL("k3x9d2abqw") != want {
 			t.Errorf("%q: %s, want %s", args, host.URL("k3x9d2abqw"), want)
 		}
@@ -145,7 +145,7 @@ func TestGitHubIsAskedByTwoApps(t *testing.T) {
 			continue
 		}
 		k := o.remote.chosen()
-		if url := k.host("https://gitbind.example.com"+k.hooks(), nil).URL("k3x9d2abqw"); k.name != "github" || url != o.remote.github.url+"/acme/k3x9d2abqw.git" {
+		if url := k.host(hostConfig{hooks: "https://gitbind.example.com" + k.hooks()}).URL("k3x9d2abqw"); k.name != "github" || url != o.remote.github.url+"/acme/k3x9d2abqw.git" {
 			t.Errorf("%q: %s %s", args, k.name, url)
 		}
 	}

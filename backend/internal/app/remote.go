@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"gitbind.dev/backend/internal/githost"
+	"gitbind.dev/backend/internal/githost/client"
 	"gitbind.dev/backend/internal/githost/embedded"
 )
 
@@ -44,17 +45,25 @@ type kind struct {
 	name, flag string
 	chosen     bool
 	check      func() error
-	// host is made of options that were checked. Its webhooks come in below a URL.
-	host func(hooks string, log *slog.Logger) remoteHost
+	// host is made of options that were checked.
+	host func(hostConfig) remoteHost
 	// page is where people find it.
 	page string
 }
 
+// hostConfig is what a host is made with beside its options.
+type hostConfig struct {
+	// hooks is the URL below which its webhooks come in.
+	hooks    string
+	observer client.Observer
+	log      *slog.Logger
+}
+
 func (o *remoteOptions) kinds() []kind {
 	return []kind{
-		{"gitea", "--gitea-url", o.gitea.url != "", o.gitea.check, func(hooks string, _ *slog.Logger) remoteHost { return o.gitea.host(hooks) }, o.gitea.url},
-		{"github", "--github-organization", o.github.organization != "", o.github.check, func(hooks string, _ *slog.Logger) remoteHost { return o.github.host(hooks) }, o.github.url + "/" + o.github.organization},
-		{"gitlab", "--gitlab-url", o.gitlab.url != "", o.gitlab.check, func(hooks string, log *slog.Logger) remoteHost { return o.gitlab.host(hooks, log) }, o.gitlab.url},
+		{"gitea", "--gitea-url", o.gitea.url != "", o.gitea.check, func(c hostConfig) remoteHost { return o.gitea.host(c) }, o.gitea.url},
+		{"github", "--github-organization", o.github.organization != "", o.github.check, func(c hostConfig) remoteHost { return o.github.host(c) }, o.github.url + "/" + o.github.organization},
+		{"gitlab", "--gitlab-url", o.gitlab.url != "", o.gitlab.check, func(c hostConfig) remoteHost { return o.gitlab.host(c) }, o.gitlab.url},
 	}
 }
 

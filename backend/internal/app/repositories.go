@@ -41,6 +41,7 @@ type repositories struct {
 func newRepositories(ctx context.Context, o options, auth *access.Authenticator, publish func(string, restapi.RefEvent), log *slog.Logger) (*repositories, error) {
 	registry := &metrics.Registry{Registerer: ctrlmetrics.Registry}
 	served := registry.Counter("gitbind_host_requests_total", "Pushes (receive) and fetches (upload) of the embedded host, done by the host itself or by git.", "service", "by")
+	asked := newHostMetrics(registry)
 	if registry.Err != nil {
 		return nil, registry.Err
 	}
@@ -51,7 +52,7 @@ func newRepositories(ctx context.Context, o options, auth *access.Authenticator,
 		MaxBytes: o.limits.repositoryMiB << 20, MaxRefs: o.limits.branches, Log: log,
 	}
 	if r.kind != nil {
-		r.remote = r.kind.host(o.publicURL+r.kind.hooks(), log)
+		r.remote = r.kind.host(hostConfig{hooks: o.publicURL + r.kind.hooks(), observer: asked, log: log})
 		config.Upstream = r.remote
 	}
 	var err error

@@ -20,11 +20,17 @@ const (
 	maxAnswer = 8 << 20
 )
 
-// New is a client for the API below a URL, of one who has one rate limit there. Requests to
-// elsewhere fail, redirects are answers, and an answer that says that a rate limit is used up
-// is a githost.RateLimitError, as is each request until that ends.
-func New(base string) *http.Client {
-	host := &limited{base: &known{base: http.DefaultTransport.(*http.Transport).Clone()}, now: time.Now}
+// New is a client for the API below a URL, of an account that has one rate limit there; observer
+// is told of it by the account's name, and may be nil. Requests to elsewhere fail, redirects are
+// answers, and an answer that says that a rate limit is used up is a githost.RateLimitError, as
+// is each request until that ends.
+func New(base, account string, observer Observer) *http.Client {
+	sent := &observed{http.DefaultTransport.(*http.Transport).Clone(), account, observer}
+	host := &limited{base: &known{base: sent}, now: time.Now, withheld: func() {
+		if observer != nil {
+			observer.Asked(account, Withheld)
+		}
+	}}
 	if u, err := url.Parse(base); err == nil {
 		host.scheme, host.name = u.Scheme, u.Host
 	}
@@ -40,6 +46,8 @@ type limited struct {
 	base         http.RoundTripper
 	scheme, name string
 	now          func() time.Time
+	// withheld is called for a request that is not sent.
+	withheld func()
 
 	mu    sync.Mutex
 	until time.Time
@@ -53,6 +61,7 @@ func (l *limited) RoundTrip(r *http.Request) (*http.Response, error) {
 	until := l.until
 	l.mu.Unlock()
 	if l.now().Before(until) {
+		l.withheld()
 		return nil, &githost.RateLimitError{Until: until}
 	}
 	answer, err := l.base.RoundTrip(r)

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -42,7 +43,7 @@ func TestTheCredentialGoesToOneHostOnly(t *testing.T) {
 		http.Redirect(w, r, thief.URL, http.StatusTemporaryRedirect)
 	}))
 	t.Cleanup(host.Close)
-	c := New(host.URL + "/api")
+	c := New(host.URL+"/api", "backend", nil)
 	if status, _, err := get(t, c, host.URL); err != nil || status != http.StatusTemporaryRedirect {
 		t.Errorf("a redirect: %d, %v", status, err)
 	}
@@ -93,7 +94,7 @@ func TestAHostThatWantsToBeLeftAloneIs(t *testing.T) {
 				_, _ = io.WriteString(w, c.words)
 			}))
 			t.Cleanup(host.Close)
-			client := New(host.URL)
+			client := New(host.URL, "backend", nil)
 			clock := now
 			client.Transport.(*limited).now = func() time.Time { return clock }
 			limit := func() time.Duration {
@@ -138,7 +139,7 @@ func TestWhatIsKnownIsAskedForInShort(t *testing.T) {
 		_, _ = io.WriteString(w, text)
 	}))
 	t.Cleanup(host.Close)
-	c := New(host.URL)
+	c := New(host.URL, "backend", nil)
 	large := "large" + strings.Repeat("x", maxKnown)
 	for i, step := range []struct {
 		text string
@@ -158,5 +159,54 @@ func TestWhatIsKnownIsAskedForInShort(t *testing.T) {
 	}
 	if k := c.Transport.(*limited).base.(*known); k.bytes > maxAllKnown || len(k.answers) != maxAllKnown/maxKnown {
 		t.Errorf("it keeps %d answers with %d bytes", len(k.answers), k.bytes)
+	}
+}
+
+// told keeps what an Observer is told.
+type told struct{ all []string }
+
+func (o *told) Asked(account string, result Result) {
+	o.all = append(o.all, account+" "+string(result))
+}
+
+func (o *told) Remaining(account string, requests float64) {
+	o.all = append(o.all, account+" has "+strconv.FormatFloat(requests, 'f', -1, 64))
+}
+
+func TestWhatAHostIsAskedIsTold(t *testing.T) {
+	t.Parallel()
+	status, header, value := 0, "", ""
+	host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set(header, value)
+		w.WriteHeader(status)
+	}))
+	t.Cleanup(host.Close)
+	o := &told{}
+	c := New(host.URL, "konnector", o)
+	for _, step := range []struct {
+		status        int
+		header, value string
+		want          []string
+	}{
+		{200, "X-RateLimit-Remaining", "4999", []string{"konnector ok", "konnector has 4999"}},
+		{201, "RateLimit-Remaining", "10", []string{"konnector ok", "konnector has 10"}},
+		{304, "ETag", "x", []string{"konnector unchanged"}},
+		{404, "X-RateLimit-Remaining", "many", []string{"konnector refused"}},
+		{502, "X", "", []string{"konnector failed"}},
+		{429, "Retry-After", "60", []string{"konnector refused"}},
+		{200, "X", "", []string{"konnector withheld"}},
+	} {
+		status, header, value = step.status, step.header, step.value
+		o.all = nil
+		_, _, _ = get(t, c, host.URL)
+		if !slices.Equal(o.all, step.want) {
+			t.Errorf("of %d it tells %q, want %q", step.status, o.all, step.want)
+		}
+	}
+	host.Close()
+	o.all = nil
+	c = New(host.URL, "konnector", o)
+	if _, _, err := get(t, c, host.URL); err == nil || !slices.Equal(o.all, []string{"konnector failed"}) {
+		t.Errorf("of a host that is away it tells %q, %v", o.all, err)
 	}
 }

@@ -2,7 +2,6 @@ package client
 
 import (
 	"bytes"
-	"cmp"
 	"io"
 	"net/http"
 	"strconv"
@@ -23,10 +22,7 @@ const (
 // Each host answers 429, and GitHub 403 as well: with Retry-After, with nothing that remains, or
 // in words. https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api
 func limit(r *http.Response, now time.Time) (until time.Time, ok bool) {
-	header := func(name string) string {
-		return cmp.Or(r.Header.Get("X-RateLimit-"+name), r.Header.Get("RateLimit-"+name))
-	}
-	after, spent := r.Header.Get("Retry-After"), header("Remaining") == "0"
+	after, spent := r.Header.Get("Retry-After"), limitHeader(r, "Remaining") == "0"
 	switch {
 	case r.StatusCode == http.StatusTooManyRequests:
 	case r.StatusCode != http.StatusForbidden:
@@ -39,7 +35,7 @@ func limit(r *http.Response, now time.Time) (until time.Time, ok bool) {
 		until = now.Add(time.Duration(seconds) * time.Second)
 	} else if date, err := http.ParseTime(after); err == nil {
 		until = date
-	} else if unix, err := strconv.ParseInt(header("Reset"), 10, 64); err == nil && spent {
+	} else if unix, err := strconv.ParseInt(limitHeader(r, "Reset"), 10, 64); err == nil && spent {
 		until = time.Unix(unix, 0)
 	}
 	if least := now.Add(time.Second); until.Before(least) {

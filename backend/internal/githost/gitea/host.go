@@ -38,6 +38,8 @@ type Config struct {
 	Hooks string
 	// Approvals is how many others must approve a pull request before it can be merged.
 	Approvals int
+	// Observer is told of what its API is asked; nil for nobody.
+	Observer client.Observer
 }
 
 // Host is that Gitea.
@@ -59,7 +61,7 @@ var (
 // New asks the host for nothing yet.
 func New(cfg Config) *Host {
 	h := &Host{
-		cfg: cfg, http: client.New(cfg.URL),
+		cfg: cfg, http: client.New(cfg.URL, "backend", cfg.Observer),
 		hooks: webhook.Receiver{Key: cfg.Token, Signed: webhook.HMAC("X-Gitea-Signature")},
 	}
 	h.Requests = pulls.Requests{

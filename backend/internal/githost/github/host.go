@@ -40,6 +40,8 @@ type Config struct {
 	Hooks string
 	// Approvals is how many others must approve a pull request before it can be merged.
 	Approvals int
+	// Observer is told of what its API is asked; nil for nobody.
+	Observer client.Observer
 	// Now is for tests; nil means time.Now.
 	Now func() time.Time
 }
@@ -78,14 +80,14 @@ func New(cfg Config) *Host {
 		cfg.Now = time.Now
 	}
 	api := apiURL(cfg.URL)
-	sign := func(a App) *app {
+	sign := func(a App, name string) *app {
 		// Each App has a rate limit of its own, and its installation another one.
-		installed := client.New(api)
+		installed := client.New(api, name+"-installation", cfg.Observer)
 		made := &young{base: installed.Transport, now: cfg.Now}
 		installed.Transport = made
-		return &app{App: a, organization: cfg.Organization, api: api, own: client.New(api), installed: installed, made: made, now: cfg.Now}
+		return &app{App: a, organization: cfg.Organization, api: api, own: client.New(api, name, cfg.Observer), installed: installed, made: made, now: cfg.Now}
 	}
-	h := &Host{cfg: cfg, backend: sign(cfg.Backend), konnector: sign(cfg.Konnector), made: map[string]time.Time{}}
+	h := &Host{cfg: cfg, backend: sign(cfg.Backend, "backend"), konnector: sign(cfg.Konnector, "konnector"), made: map[string]time.Time{}}
 	h.hooks = webhook.Receiver{
 		Key:    func() (string, error) { key, err := cfg.Backend.Key(); return string(key), err },
 		Signed: webhook.HMAC("X-Hub-Signature-256"),

@@ -40,6 +40,8 @@ type Config struct {
 	// that.
 	Approvals int
 	Log       *slog.Logger
+	// Observer is told of what its API is asked; nil for nobody.
+	Observer client.Observer
 }
 
 // Host is that GitLab.
@@ -60,7 +62,7 @@ var (
 
 // New asks the host for nothing yet.
 func New(cfg Config) *Host {
-	h := &Host{cfg: cfg, http: client.New(cfg.URL), hooks: webhook.Receiver{Key: cfg.Token, Signed: hasToken}}
+	h := &Host{cfg: cfg, http: client.New(cfg.URL, "backend", cfg.Observer), hooks: webhook.Receiver{Key: cfg.Token, Signed: hasToken}}
 	h.Requests = pulls.Requests{
 		Of:  func(_ context.Context, id string) (pulls.Repository, error) { return h.merges(id), nil },
 		Ref: "refs/merge-requests/%d/head",

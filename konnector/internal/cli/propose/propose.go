@@ -164,12 +164,20 @@ func (in Input) tell(connection *v1alpha1.Connection, items []item, branch, head
 		what = "Added to what is proposed"
 	}
 	fmt.Fprintf(&b, "%s, as %s at %s:\n", what, output.Line(branch), store.Hash(head).Short())
+	ordered, held := map[string]bool{}, false
+	for _, i := range items {
+		ordered[i.name.Key.Binding] = ordered[i.name.Key.Binding] || i.claim != nil
+	}
 	for _, i := range items {
 		does := "orders or changes"
 		if i.claim == nil {
 			does = "cancels, and so deletes the service of,"
+			held = held || ordered[i.name.Key.Binding]
 		}
 		fmt.Fprintf(&b, "  %s %s\n", does, i.name.Key)
+	}
+	if held {
+		b.WriteString("Where a claim is new, a service of its kind that is cancelled beside it stays, held, until somebody decides.\n")
 	}
 	name := strings.TrimPrefix(branch, contract.ChangesPrefix)
 	if url := strings.TrimRight(connection.Spec.BackendURL, "/"); url != "" && strings.HasPrefix(connection.Spec.RepositoryURL, url+"/") {

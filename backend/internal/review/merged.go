@@ -42,8 +42,8 @@ func (c *Checks) addMerged(ctx context.Context, cluster string, was told) error 
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := append(c.merged[cluster], merged{was, c.service.now()})
-	c.merged[cluster] = all[max(len(all)-githost.MaxChanges, 0):]
+	all := c.merged[cluster]
+	c.merged[cluster] = append(all[max(len(all)+1-githost.MaxChanges, 0):], merged{was, c.service.now()})
 	return nil
 }
 

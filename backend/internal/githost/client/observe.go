@@ -19,13 +19,15 @@ type Observer interface {
 type Result string
 
 const (
-	// Succeeded is an answer with what was asked for, and Unchanged one that it is as it was
-	// when it was asked for last, which costs nothing of GitHub's limits.
+	// Succeeded is an answer with what was asked for.
 	Succeeded Result = "ok"
+	// Unchanged is an answer that it is as it was when it was asked for last, which costs
+	// nothing of GitHub's limits.
 	Unchanged Result = "unchanged"
-	// Refused is the client's error, by the host's opinion; Failed the host's, or no answer.
+	// Refused is the client's error, by the host's opinion.
 	Refused Result = "refused"
-	Failed  Result = "failed"
+	// Failed is the host's error, or no answer.
+	Failed Result = "failed"
 	// Withheld is a request that was not sent, as the rate limit is used up.
 	Withheld Result = "withheld"
 )

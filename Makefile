@@ -25,12 +25,10 @@ GOVULNCHECK := $(GO) run golang.org/x/vuln/cmd/govulncheck@v1.9.0
 GOTESTSUM := $(GO) run gotest.tools/gotestsum@v1.13.0 --format pkgname --hide-summary skipped --raw-command
 
 # Where goroutines meet: the tests of these run with the race detector, and so do the
-# components in test/e2e.
-RACE := ./gitbridge/store/... ./gitbridge/lease ./gitbridge/internal/claimcache ./gitbridge/internal/quota ./gitbridge/internal/session ./gitbridge/internal/statusbranch \
+# components of TestStory in test/e2e.
+RACE := ./backend/internal/githost/embedded ./gitbridge/store/... ./gitbridge/lease ./gitbridge/internal/claimcache ./gitbridge/internal/quota ./gitbridge/internal/session ./gitbridge/internal/statusbranch \
 	./gitbridge/internal/controller/... ./konnector/internal/agent/repository ./konnector/internal/agent/renewal \
 	./konnector/internal/agent/controller/... ./backend/internal/events ./backend/internal/keyring ./backend/internal/access
-# These run both ways: some of the tests are about time, and are left out with the detector.
-BOTH := ./backend/internal/githost/embedded
 # The packages that take longest begin first, or one of them would run alone at the end.
 LONGEST := ./test/e2e ./konnector/internal/agent/app ./gitbridge/internal/app ./konnector/internal/cli ./test/chaos ./backend/internal/app
 # Tests wait for API servers part of the time, so more of them than processors run at once.
@@ -87,7 +85,7 @@ e2e-node: ## Install images and manifests on nodes of two clusters, tell the sto
 test: ## Run all tests but the slow ones, on real API servers, Crossplane, Dex and Git.
 	$(GO) run ./test/env/cmd/testenv build
 	@mkdir -p $(BIN); status=0; \
-	$(GOTESTSUM) --jsonfile $(BIN)/test-race.json -- env CGO_ENABLED=1 $(GO) test -json -race -vet=off -timeout 20m $(BOTH) $(RACE) || status=1; \
+	$(GOTESTSUM) --jsonfile $(BIN)/test-race.json -- env CGO_ENABLED=1 $(GO) test -json -race -vet=off -timeout 20m $(RACE) || status=1; \
 	$(GOTESTSUM) --jsonfile $(BIN)/test.json -- $(GO) test -json -vet=off -timeout 20m $(BESIDE) \
 		$(LONGEST) $$(comm -23 <($(GO) list ./... | sort) <($(GO) list $(RACE) | sort)) || status=1; \
 	$(MAKE) --no-print-directory fuzz-short || status=1; \
@@ -137,13 +135,13 @@ fuzz: ## Run each fuzz target for a minute or so (FUZZTIME=30000000x).
 # The tests' own build, and what `make fuzz` has found worth keeping: to be guided by
 # coverage, a fuzz target needs all that it imports compiled once more, for minutes.
 .PHONY: fuzz-short
-fuzz-short: ## Run each fuzz target for a second or two, without the guide of coverage.
+fuzz-short: ## Run each fuzz target for a second or so, without the guide of coverage.
 	@mkdir -p $(BIN); cache=$$($(GO) env GOCACHE)/fuzz; \
 	for target in $$(grep -rl --include=*_test.go '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
 		$(GO) test -c -o $(BIN)/fuzz.test $$target; \
 		for f in $$(grep -ho '^func Fuzz[A-Za-z]*' $$target/*_test.go | cut -c6-); do \
 			echo "$$target $$f"; \
-			(cd $$target && $(BIN)/fuzz.test -test.run '^$$' -test.fuzz "^$$f\$$" -test.fuzztime 100000x -test.fuzzcachedir "$$cache/$$($(GO) list)"); done; done
+			(cd $$target && $(BIN)/fuzz.test -test.run '^$$' -test.fuzz "^$$f\$$" -test.fuzztime 20000x -test.fuzzcachedir "$$cache/$$($(GO) list)"); done; done
 
 .PHONY: mutants
 mutants: ## Change one condition after the other in what decides, and see that a test fails (MUTANTS=DIRECTORY).

@@ -26,6 +26,7 @@ func handmadePack(entries ...packEntry) []byte {
 	var b bytes.Buffer
 	b.WriteString("PACK")
 	_ = binary.Write(&b, binary.BigEndian, [2]uint32{2, uint32(len(entries))})
+	z := zlib.NewWriter(nil)
 	for _, e := range entries {
 		size := len(e.data)
 		c := e.typ<<4 | byte(size&15)
@@ -35,7 +36,7 @@ func handmadePack(entries ...packEntry) []byte {
 		}
 		b.WriteByte(c)
 		b.Write(e.ref)
-		z := zlib.NewWriter(&b)
+		z.Reset(&b)
 		_, _ = z.Write(e.data)
 		_ = z.Close()
 	}

@@ -85,7 +85,7 @@ func TestAPackedFileIsWhatItWas(t *testing.T) {
 // A hundred thousand claims have two files each, and must leave room for all
 // else in 600 MiB.
 func TestAFileTakesLittle(t *testing.T) {
-	const n = 5_000
+	const n = 1_000
 	for name, c := range map[string]struct {
 		file       func(int) []byte
 		pack       bool

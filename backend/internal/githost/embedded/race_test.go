@@ -1,6 +1,0 @@
-//go:build race
-
-package embedded
-
-// underRace says whether the race detector is on.
-const underRace = true

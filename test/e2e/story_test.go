@@ -6,6 +6,7 @@ import (
 	"context"
 	"log"
 	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 
@@ -15,10 +16,10 @@ import (
 )
 
 // TestStory is what `make demo-once` tells, and what `make demo` says to try
-// afterwards.
+// afterwards. Its components have the race detector.
 func TestStory(t *testing.T) {
 	t.Parallel()
-	p := start(t, platform.Options{Postgres: true})
+	p := start(t, platform.Options{Postgres: true, Bin: buildRace(t)})
 	s := &story.Story{Platform: p, Out: t.Output(), Scan: scan.New()}
 	watchProcesses(t, s.Scan)
 	if err := s.Tell(t.Context()); err != nil {
@@ -35,12 +36,27 @@ func TestStory(t *testing.T) {
 	t.Run("F11_from claims to composites without a new service", func(t *testing.T) { testMovedToComposites(t, p, dora) })
 }
 
-// bin is where build builds the components, once for all tests of the package, with
-// the race detector.
+// bin has the components: built once for all tests of the package, in a folder without
+// the race detector and one with it, which makes them several times slower.
 var (
-	bin   string
-	build = sync.OnceValue(func() error { return platform.BuildWithRaceDetector(context.Background(), bin) })
+	bin        string
+	buildPlain = builder("plain", platform.Build)
+	buildRace  = builder("race", platform.BuildWithRaceDetector)
 )
+
+func builder(name string, build func(ctx context.Context, bin string) error) func(*testing.T) string {
+	once := sync.OnceValue(func() error { return build(context.Background(), filepath.Join(bin, name)) })
+	return func(t *testing.T) string {
+		t.Helper()
+		if testing.Short() {
+			t.Skip("needs real API servers: not with -short")
+		}
+		if err := once(); err != nil {
+			t.Fatal(err)
+		}
+		return filepath.Join(bin, name)
+	}
+}
 
 func TestMain(m *testing.M) {
 	var err error
@@ -59,13 +75,10 @@ func TestMain(m *testing.M) {
 // a component fails the test.
 func start(t *testing.T, o platform.Options) *platform.Platform {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs real API servers: not with -short")
+	if o.Bin == "" {
+		o.Bin = buildPlain(t)
 	}
-	if err := build(); err != nil {
-		t.Fatal(err)
-	}
-	o.Bin, o.Progress = bin, t.Output()
+	o.Progress = t.Output()
 	p, err := platform.Start(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

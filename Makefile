@@ -81,10 +81,11 @@ e2e-node: ## Install images and manifests on nodes of two clusters, tell the sto
 	$(GO) run ./test/env/cmd/testenv build
 	$(GO) test -timeout 60m ./test/e2e/node -nodes -v
 
+# The components are linked once for all packages that run them.
 .PHONY: test
-test: ## Run all tests but the slow ones, on real API servers, Crossplane, Dex and Git.
+test: build ## Run all tests but the slow ones, on real API servers, Crossplane, Dex and Git.
 	$(GO) run ./test/env/cmd/testenv build
-	@mkdir -p $(BIN); status=0; \
+	@export GITBIND_BIN=$(BIN); status=0; \
 	$(GOTESTSUM) --jsonfile $(BIN)/test-race.json -- env CGO_ENABLED=1 $(GO) test -json -race -vet=off -timeout 20m $(RACE) || status=1; \
 	$(GOTESTSUM) --jsonfile $(BIN)/test.json -- $(GO) test -json -vet=off -timeout 20m $(BESIDE) \
 		$(LONGEST) $$(comm -23 <($(GO) list ./... | sort) <($(GO) list $(RACE) | sort)) || status=1; \

@@ -3,6 +3,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"log"
 	"os"
@@ -48,13 +49,17 @@ func builder(name string, build func(ctx context.Context, bin string) error) fun
 	once := sync.OnceValue(func() error { return build(context.Background(), filepath.Join(bin, name)) })
 	return func(t *testing.T) string {
 		t.Helper()
-		if testing.Short() {
-			t.Skip("needs real API servers: not with -short")
-		}
+		skipIfShort(t)
 		if err := once(); err != nil {
 			t.Fatal(err)
 		}
 		return filepath.Join(bin, name)
+	}
+}
+
+func skipIfShort(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs real API servers: not with -short")
 	}
 }
 
@@ -75,7 +80,8 @@ func TestMain(m *testing.M) {
 // a component fails the test.
 func start(t *testing.T, o platform.Options) *platform.Platform {
 	t.Helper()
-	if o.Bin == "" {
+	skipIfShort(t)
+	if o.Bin = cmp.Or(o.Bin, platform.Built()); o.Bin == "" {
 		o.Bin = buildPlain(t)
 	}
 	o.Progress = t.Output()

@@ -202,12 +202,16 @@ func (p *Platform) startPods(ctx context.Context) error {
 
 // build builds the components, unless they were given.
 func (p *Platform) build(ctx context.Context) error {
-	if p.Bin != "" {
+	if p.Bin = cmp.Or(p.Bin, Built()); p.Bin != "" {
 		return nil
 	}
 	p.Bin = filepath.Join(p.Dir, "bin")
 	return Build(ctx, p.Bin)
 }
+
+// Built is the folder with the components of this tree that GITBIND_BIN names, "" for
+// none: make test has built them, and to link them takes seconds in each package.
+func Built() string { return os.Getenv("GITBIND_BIN") }
 
 // Build builds the components into a folder.
 func Build(ctx context.Context, bin string) error { return build(ctx, bin, "CGO_ENABLED=0") }

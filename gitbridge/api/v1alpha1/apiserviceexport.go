@@ -86,10 +86,64 @@ type APIServiceExportStatus struct {
 	// +optional
 	Offer *Offer `json:"offer,omitempty"`
 
+	// Quota is how much of the template's quota is used, as of some seconds ago: none
+	// without a quota, and before it was counted. The bridge writes it; it is not published.
+	// +optional
+	Quota *QuotaUsage `json:"quota,omitempty"`
+
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+const (
+	// MaxNamespaceUsages is how many namespaces a QuotaUsage tells of.
+	MaxNamespaceUsages = 500
+	// MaxWaitingClaims is how many claims that wait it tells of.
+	MaxWaitingClaims = 50
+)
+
+// QuotaUsage is how much an app cluster has of an API.
+type QuotaUsage struct {
+	// Claims is how many there are on the control plane.
+	Claims int64 `json:"claims"`
+
+	// Weight is what they weigh together.
+	Weight int64 `json:"weight"`
+
+	// Namespaces are those that have some, where a quota bounds namespaces: the fullest
+	// ones first, and no others where there are many.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=500
+	Namespaces []NamespaceUsage `json:"namespaces,omitempty"`
+
+	// Waiting are the claims that waited longest of those for which there is no room.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=50
+	Waiting []WaitingClaim `json:"waiting,omitempty"`
+}
+
+// NamespaceUsage is how much one namespace of an app cluster has of an API.
+type NamespaceUsage struct {
+	Name   string `json:"name"`
+	Claims int64  `json:"claims"`
+	Weight int64  `json:"weight"`
+}
+
+// WaitingClaim is a claim for which there is no room in its quota.
+type WaitingClaim struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+
+	// Weight is what it weighs once it is applied.
+	Weight int64 `json:"weight"`
+
+	// Has is what its service weighs meanwhile, if it has one.
+	// +optional
+	Has *int64 `json:"has,omitempty"`
 }
 
 // APIServiceExportList is a list of APIServiceExports.

@@ -44,6 +44,8 @@ type claimsFactory struct {
 	// encrypted to beside their app cluster.
 	signing *signing
 	escrow  []string
+	// usage publishes how much of a quota is used.
+	usage func(ctx context.Context, namespace, binding string, u *v1alpha1.QuotaUsage) error
 }
 
 func (f claimsFactory) of(cluster tenant.Cluster) (clusterbinding.Claims, error) {
@@ -51,6 +53,9 @@ func (f claimsFactory) of(cluster tenant.Cluster) (clusterbinding.Claims, error)
 	as.Impersonate = rest.ImpersonationConfig{UserName: cluster.User()}
 	as.WarningHandlerWithContext = rest.NoWarnings{}
 	c := &claim.Controller{APIs: f.apis, Objects: f.objects, Log: f.log, Workers: f.workers, MaxNamespaces: f.maxNamespaces, Metrics: f.metrics.Of(cluster.ID), Now: f.now}
+	c.Usage = func(ctx context.Context, binding string, u *v1alpha1.QuotaUsage) error {
+		return f.usage(ctx, cluster.Namespace, binding, u)
+	}
 	var err error
 	if c.Bridge, c.BridgeObjects, err = clients(f.config); err != nil {
 		return nil, err
@@ -150,6 +155,8 @@ func (c *claims) Enqueue(path string, urgent bool) {
 	}
 	c.queue.Enqueue(path, urgent)
 }
+
+func (c *claims) CountQuota(binding string) { c.queue.CountQuota(binding) }
 
 func (c *claims) Run(ctx context.Context, s *session.Session) error {
 	c.controller.Session, c.requests.Session = s, s

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
@@ -24,13 +25,26 @@ type world struct {
 	there  map[string]string
 	loads  int
 	called []string
+	// changed is how often another usage was told of.
+	changed int
 }
+
+// used is what is counted.
+func (w *world) used() use {
+	u := w.of(key("a").Binding).Account.Usage(w.quota)
+	return use{u.Claims, u.Weight}
+}
+
+type use struct{ claims, weight int64 }
 
 func newWorld(t *testing.T, q *v1alpha1.Quota) *world {
 	w := &world{T: t, quota: q, there: map[string]string{}}
-	w.Ledgers = New(func(key contract.Key) {
-		w.called = append(w.called, strings.TrimPrefix(key.Namespace+"/"+key.Name, "team-a/"))
-	})
+	w.Ledgers = &Ledgers{
+		Called: func(key contract.Key) {
+			w.called = append(w.called, strings.TrimPrefix(key.Namespace+"/"+key.Name, "team-a/"))
+		},
+		Changed: func(string) { w.changed++ },
+	}
 	return w
 }
 
@@ -88,7 +102,7 @@ func (w *world) refused(name, plan, words string) {
 	if why == "" || !strings.Contains(why, words) {
 		w.Errorf("%s is refused by %q, want %q", name, why, words)
 	}
-	_, exists := w.of(key(name).Binding).held[key(name)]
+	_, exists := w.of(key(name).Binding).Weight(key(name))
 	w.Settle(key(name), w.quota, exists, true)
 }
 
@@ -172,7 +186,7 @@ func TestWhatFailedGivesItsRoomBack(t *testing.T) {
 		t.Fatal(why)
 	}
 	w.Settle(key("b"), w.quota, true, false)
-	if got := w.of("caches.example.org").cluster; got != (use{1, 1}) {
+	if got := w.used(); got != (use{1, 1}) {
 		t.Errorf("after a larger plan was not applied, %+v is used", got)
 	}
 }
@@ -188,7 +202,7 @@ func TestAnotherQuotaIsCountedAgain(t *testing.T) {
 	}
 	w.quota = &v1alpha1.Quota{Cluster: limit(2, 6), Weights: plans}
 	w.refused("c", "small", "may have 2")
-	if got := w.of("caches.example.org").cluster; w.loads != 2 || got != (use{2, 2}) {
+	if got := w.used(); w.loads != 2 || got != (use{2, 2}) {
 		t.Errorf("counted %d times, and %+v is used", w.loads, got)
 	}
 	t.Log("one that was applied while there was no quota")
@@ -261,7 +275,9 @@ func TestCountsAreRight(t *testing.T) {
 			w.Settle(key(name), w.quota, exists, false)
 		}
 		look("a", "small", false)
+		last := w.of(key("a").Binding).Account.Usage(w.quota)
 		for range rapid.IntRange(1, 30).Draw(r, "steps") {
+			w.changed = 0
 			look(rapid.SampledFrom(names).Draw(r, "name"), rapid.SampledFrom([]string{"", "small", "big", "free"}).Draw(r, "plan"), rapid.Bool().Draw(r, "fails"))
 			for n := 0; len(w.called) > 0 && n < 100; n++ {
 				next := w.called[0]
@@ -272,17 +288,23 @@ func TestCountsAreRight(t *testing.T) {
 			}
 			var want use
 			for _, plan := range there {
-				want = want.plus(use{1, plans.Values[plan]})
+				want.claims, want.weight = want.claims+1, want.weight+plans.Values[plan]
 			}
 			g := w.of(key("a").Binding)
-			if g.cluster != want || want.claims > 5 || want.weight > 10 {
-				r.Fatalf("%+v is counted of %v", g.cluster, there)
+			if got := w.used(); got != want || want.claims > 5 || want.weight > 10 {
+				r.Fatalf("%+v is counted of %v", got, there)
 			}
-			for name, plan := range waits {
-				if g.fits(w.quota, key(name), plans.Values[plan]) {
-					r.Fatalf("%s waits for %s, of %v", name, plan, there)
-				}
+			if next, ok := g.Next(w.quota); ok {
+				r.Fatalf("%s waits for %s, of %v", next, waits[next.Name], there)
 			}
+			usage := g.Account.Usage(w.quota)
+			if len(usage.Waiting) != len(waits) {
+				r.Fatalf("%v wait, not %v", usage.Waiting, waits)
+			}
+			if d := cmp.Diff(last, usage); d != "" && w.changed == 0 {
+				r.Fatalf("it is not told that the usage is another:\n%s", d)
+			}
+			last = usage
 		}
 	})
 }

@@ -46,6 +46,8 @@ type Options struct {
 	Save func(context.Context, Checkpoint) error
 	// Enqueue has a path of main looked at. Urgent is what just changed.
 	Enqueue func(path string, urgent bool)
+	// CountQuota has it published how much of a binding's quota is used.
+	CountQuota func(binding string)
 	// Began is told when the first commit of main counts: from then on status
 	// can be written. It is told again when status is another branch than before.
 	Began func()
@@ -248,6 +250,9 @@ func (s *Session) EnqueueBinding(binding string) {
 		s.options.Enqueue(path, false)
 	}
 }
+
+// CountQuota has it published how much of a binding's quota is used.
+func (s *Session) CountQuota(binding string) { s.options.CountQuota(binding) }
 
 // EnqueueAll has all claims looked at.
 func (s *Session) EnqueueAll() {

@@ -87,7 +87,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("apiserviceexport").
-		For(&v1alpha1.APIServiceExport{}).
+		For(&v1alpha1.APIServiceExport{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return !isOnlyUsage(e) }})).
 		WatchesMetadata(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.of(byDefinition)),
 			builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
 		Watches(&v1alpha1.APIServiceExportTemplate{}, handler.EnqueueRequestsFromMapFunc(r.of(byTemplate)),
@@ -161,6 +161,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	defer r.lookAtClaims(s, req.NamespacedName, api)
+	if s != nil && (api.Quota != nil || e.Status.Quota != nil) {
+		s.CountQuota(e.Name)
+	}
 	isFollowed := s != nil && s.View().Main != nil && s.Stops.Why() == nil
 	if api.Access == decision.Granted && !isFollowed && meta.FindStatusCondition(e.Status.Conditions, v1alpha1.ConditionPublished) != nil {
 		// It comes again when the repository is followed. What was published

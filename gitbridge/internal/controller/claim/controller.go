@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/internal/drift"
 	"gitbind.dev/gitbridge/internal/exportedapi"
 	"gitbind.dev/gitbridge/internal/failure"
@@ -68,6 +69,9 @@ type Controller struct {
 	// MaxNamespaces is how many namespaces may be made for the cluster's claims; 0
 	// means any number.
 	MaxNamespaces int
+	// Usage publishes how much of a binding's quota the cluster uses, nil for one without a
+	// quota.
+	Usage func(ctx context.Context, binding string, u *v1alpha1.QuotaUsage) error
 	// Metrics may be nil.
 	Metrics *metrics.BridgeCluster
 	Now     func() time.Time
@@ -123,6 +127,7 @@ func (c *Controller) Run(ctx context.Context, queue *Queue) error {
 	defer c.sealer.Wait()
 	defer cancel()
 	watching.Go(func() { c.watchLosses(ctx) })
+	watching.Go(func() { c.publishUsages(ctx) })
 	return workers.Start(ctx)
 }
 

@@ -14,6 +14,8 @@ import (
 type Queue struct {
 	workqueue.TypedRateLimitingInterface[Request]
 	order *order
+	// usages are bindings of which it is to be published how much of a quota is used.
+	usages workqueue.TypedDelayingInterface[string]
 }
 
 // NewQueue returns an empty queue.
@@ -26,7 +28,8 @@ func NewQueue() *Queue {
 			workqueue.NewTypedItemExponentialFailureRateLimiter[Request](retryFirst, retryLast),
 			workqueue.TypedRateLimitingQueueConfig[Request]{Name: "claim", DelayingQueue: delaying},
 		),
-		order: o,
+		order:  o,
+		usages: workqueue.NewTypedDelayingQueue[string](),
 	}
 }
 

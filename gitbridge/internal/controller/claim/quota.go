@@ -2,12 +2,15 @@ package claim
 
 import (
 	"context"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/pager"
 
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/decision"
 	"gitbind.dev/gitbridge/internal/quota"
@@ -15,7 +18,52 @@ import (
 )
 
 func (c *Controller) beginQuotas() {
-	c.quotas = quota.New(func(key contract.Key) { c.queue.Enqueue(key.Path(), true) })
+	c.quotas = &quota.Ledgers{
+		Called:  func(key contract.Key) { c.queue.Enqueue(key.Path(), true) },
+		Changed: func(binding string) { c.queue.usages.AddAfter(binding, usageEvery) },
+	}
+}
+
+const (
+	// usageEvery is how long changes of what is used of a quota are gathered: each is written
+	// with all of an export's status.
+	usageEvery = 2 * time.Second
+	// usageRetry is how long until it is tried again where that failed.
+	usageRetry = 10 * time.Second
+)
+
+// CountQuota has it published how much of a binding's quota is used.
+func (q *Queue) CountQuota(binding string) { q.usages.Add(binding) }
+
+// publishUsages publishes how much of quotas is used until ctx ends.
+func (c *Controller) publishUsages(ctx context.Context) {
+	usages := c.queue.usages
+	defer context.AfterFunc(ctx, usages.ShutDown)()
+	for {
+		binding, ended := usages.Get()
+		if ended {
+			return
+		}
+		if err := c.publishUsage(ctx, binding); err != nil && ctx.Err() == nil {
+			c.Log.Info("How much of a quota is used is not published yet", "cluster", c.Session.Cluster.ID, "binding", binding, "error", err.Error())
+			usages.AddAfter(binding, usageRetry)
+		}
+		usages.Done(binding)
+	}
+}
+
+func (c *Controller) publishUsage(ctx context.Context, binding string) error {
+	api, err := c.APIs.Resolve(ctx, c.Session.Cluster.Namespace, binding)
+	if err != nil || api.Access != decision.Granted {
+		return err
+	}
+	var usage *v1alpha1.QuotaUsage
+	if api.Quota != nil {
+		if usage, err = c.quotas.Usage(ctx, binding, api.Quota, c.objectsOf(api.Resource, binding)); err != nil {
+			return err
+		}
+	}
+	return c.Usage(ctx, binding, usage)
 }
 
 // takeQuota lets a claim in, or answers why not. One that was applied as it is goes on,
@@ -25,9 +73,7 @@ func (c *Controller) takeQuota(ctx context.Context, s *step) (outcome, bool, err
 	if q == nil {
 		return outcome{}, false, nil
 	}
-	why, err := c.quotas.Take(ctx, s.Key, q, s.object.Object, s.isUnchanged(), func(ctx context.Context, each func(contract.Key, map[string]any)) error {
-		return c.eachObject(ctx, s, each)
-	})
+	why, err := c.quotas.Take(ctx, s.Key, q, s.object.Object, s.isUnchanged(), c.objectsOf(s.api.Resource, s.Key.Binding))
 	if err != nil || why == "" {
 		return outcome{}, err != nil, err
 	}
@@ -60,18 +106,20 @@ func (c *Controller) settleQuota(s *step) {
 	c.quotas.Settle(s.Key, q, s.found != nil || c.cache.isUnseen(s.Path), s.waits)
 }
 
-// eachObject reads the objects of all of the cluster's claims of an API.
-func (c *Controller) eachObject(ctx context.Context, s *step, each func(contract.Key, map[string]any)) error {
-	objects := c.BridgeObjects.Resource(s.api.Resource)
+// objectsOf reads the objects of all of the cluster's claims of an API.
+func (c *Controller) objectsOf(resource schema.GroupVersionResource, binding string) quota.Load {
+	cluster, objects := c.Session.Cluster.ID, c.BridgeObjects.Resource(resource)
 	pages := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return objects.List(ctx, o) })
-	return pages.EachListItem(ctx, metav1.ListOptions{LabelSelector: tenant.ClusterLabel + "=" + s.Cluster}, func(o runtime.Object) error {
-		u, ok := o.(*unstructured.Unstructured)
-		if !ok {
+	return func(ctx context.Context, each func(contract.Key, map[string]any)) error {
+		return pages.EachListItem(ctx, metav1.ListOptions{LabelSelector: tenant.ClusterLabel + "=" + cluster}, func(o runtime.Object) error {
+			u, ok := o.(*unstructured.Unstructured)
+			if !ok {
+				return nil
+			}
+			if id, key, ok := tenant.Origin(binding, u.GetNamespace(), u.GetName(), u.GetLabels()); ok && id == cluster {
+				each(key, u.Object)
+			}
 			return nil
-		}
-		if id, key, ok := tenant.Origin(s.Key.Binding, u.GetNamespace(), u.GetName(), u.GetLabels()); ok && id == s.Cluster {
-			each(key, u.Object)
-		}
-		return nil
-	})
+		})
+	}
 }

@@ -104,10 +104,11 @@ func (r *Reconciler) begin(ctx context.Context, b *v1alpha1.ClusterBinding) (*fo
 			}
 			return err
 		},
-		Enqueue: claims.Enqueue,
-		Began:   func() { r.Began(f.session) },
-		Changed: func() { r.changed(b.Name) },
-		Now:     r.Now,
+		Enqueue:    claims.Enqueue,
+		CountQuota: claims.CountQuota,
+		Began:      func() { r.Began(f.session) },
+		Changed:    func() { r.changed(b.Name) },
+		Now:        r.Now,
 	})
 
 	f.session.Status.SetHistory(cmp.Or(r.History, statusbranch.History))

@@ -77,6 +77,7 @@ type Reconciler struct {
 // Claims is the claim controller of one cluster.
 type Claims interface {
 	Enqueue(path string, urgent bool)
+	CountQuota(binding string)
 	Run(ctx context.Context, s *session.Session) error
 }
 

@@ -1,9 +1,12 @@
 package app_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
@@ -55,11 +58,27 @@ func TestAQuotaBoundsWhatAClusterHas(test *testing.T) {
 			}
 		}
 	}
+	usage := func(want *v1alpha1.QuotaUsage) {
+		w.Helper()
+		t.eventually("the usage is published", func() error { return differ(want, t.export(api).Status.Quota) })
+	}
 	settle(2)
 	t.wantAnswer(waits[0], contract.Denied, "namespace team-a has 2 claims of this API, and may have 2")
 	elsewhere := path(api, "team-b", "db")
 	t.push("Elsewhere", map[string]string{elsewhere: manifest(elsewhere, nano)})
 	t.wantAnswer(elsewhere, contract.Applied)
+	t.eventually("the usage is published", func() error {
+		got := t.export(api).Status.Quota
+		if got == nil || len(got.Waiting) != 2 || got.Waiting[0].Namespace != "team-a" {
+			return fmt.Errorf("%+v", got)
+		}
+		got.Waiting = nil
+		want := &v1alpha1.QuotaUsage{Claims: 3, Weight: 3, Namespaces: []v1alpha1.NamespaceUsage{{Name: "team-a", Claims: 2, Weight: 2}, {Name: "team-b", Claims: 1, Weight: 1}}}
+		return differ(want, got)
+	})
+	if e, err := t.exported(api); err != nil || e.Status.Quota != nil {
+		w.Errorf("it is in Git: %+v, %v", e, err)
+	}
 
 	test.Log("one goes, and one that waits comes, before and after a restart")
 	gone := in[0]
@@ -88,10 +107,18 @@ func TestAQuotaBoundsWhatAClusterHas(test *testing.T) {
 		w.Errorf("problem %+v", s.Problem)
 	}
 	t.wantObject(kept, "spec.plan", "postgresql-single-nano")
+	raised, err := contract.ParsePath(kept)
+	w.must(err)
+	usage(&v1alpha1.QuotaUsage{
+		Claims: 4, Weight: 4, Namespaces: []v1alpha1.NamespaceUsage{{Name: "team-a", Claims: 3, Weight: 3}, {Name: "team-b", Claims: 1, Weight: 1}},
+		Waiting: []v1alpha1.WaitingClaim{{Namespace: "team-a", Name: raised.Name, Weight: 4, Has: new(int64(1))}},
+	})
 	t.approve(v1alpha1.ApproveRemovalsAnnotation, t.remove(late))
 	t.wantAnswer(late, contract.Gone)
 	t.wantAnswer(kept, contract.Applied)
 	t.wantObject(kept, "spec.plan", "postgresql-single-big")
+	t.restarted()
+	usage(&v1alpha1.QuotaUsage{Claims: 3, Weight: 6, Namespaces: []v1alpha1.NamespaceUsage{{Name: "team-a", Claims: 2, Weight: 5}, {Name: "team-b", Claims: 1, Weight: 1}}})
 
 	test.Log("a lower one takes nothing away, and what is there may be changed")
 	quota(&v1alpha1.Quota{Cluster: &v1alpha1.QuotaLimit{Claims: new(int64(0)), Weight: new(int64(1))}, Weights: weights})
@@ -106,6 +133,14 @@ func TestAQuotaBoundsWhatAClusterHas(test *testing.T) {
 	}
 	quota(nil)
 	t.wantAnswer(again, contract.Applied)
+	usage(nil)
+}
+
+func differ(want, got *v1alpha1.QuotaUsage) error {
+	if d := cmp.Diff(want, got); d != "" {
+		return errors.New(d)
+	}
+	return nil
 }
 
 func without(all []string, one string) (out []string) {

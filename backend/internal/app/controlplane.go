@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -12,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -19,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -158,6 +161,18 @@ func (c *controlPlane) addControllers(git *repositories, heard func(cluster stri
 		return err
 	}
 	return (&apiserviceexporttemplate.Reconciler{Client: c.GetClient(), Now: time.Now}).AddToManager(c, workers)
+}
+
+// watchQuotas tells of each API of which a cluster uses another part of its quota.
+func (c *controlPlane) watchQuotas(counted func(cluster, binding string)) error {
+	return c.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		return handle(ctx, c.GetCache(), &v1alpha1.APIServiceExport{}, toolscache.ResourceEventHandlerFuncs{UpdateFunc: func(before, after any) {
+			was, is := before.(*v1alpha1.APIServiceExport), after.(*v1alpha1.APIServiceExport)
+			if id, ok := strings.CutPrefix(is.Namespace, v1alpha1.TenantNamespace("")); ok && !equality.Semantic.DeepEqual(was.Status.Quota, is.Status.Quota) {
+				counted(id, is.Name)
+			}
+		}})
+	}))
 }
 
 // run runs caches and controllers until ctx ends. It does not wait long for them

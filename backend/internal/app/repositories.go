@@ -88,6 +88,13 @@ func (r *repositories) moved(cluster string, e restapi.RefEvent) {
 	}
 }
 
+// counted is told of each API of which a cluster uses another part of its quota.
+func (r *repositories) counted(cluster, binding string) {
+	if r.checks != nil {
+		r.checks.Counted(cluster, binding)
+	}
+}
+
 // connect takes what a host elsewhere tells, and has it show what the control plane says of
 // changes. It is called before anything runs.
 func (r *repositories) connect(api *http.ServeMux, reviews *review.Service, log *slog.Logger) {

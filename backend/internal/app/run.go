@@ -83,6 +83,9 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 	}
 	reviews.Mount(api)
 	git.connect(api, reviews, log)
+	if err := cluster.watchQuotas(git.counted); err != nil {
+		return err
+	}
 
 	health := &health{checks: append(git.health(), []check{
 		{name: "caches", probe: cluster.synced, critical: true},

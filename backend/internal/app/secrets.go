@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"gitbind.dev/backend/internal/access"
@@ -20,23 +21,28 @@ import (
 func (c *controlPlane) watchSecrets(auth *access.Authenticator) error {
 	for role, secrets := range map[access.Role]cache.Cache{access.Konnector: c.konnectorSecrets, access.Bridge: c.bridgeSecrets} {
 		err := c.Add(manager.RunnableFunc(func(ctx context.Context) error {
-			var informer cache.Informer
-			err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
-				var err error
-				informer, err = secrets.GetInformer(ctx, &corev1.Secret{}, cache.BlockUntilSynced(false))
-				return err == nil, nil // the API server is away: try again
-			})
-			if err != nil {
-				return nil // the process ends
-			}
-			_, err = informer.AddEventHandler(secretHandler(ctx, auth, role))
-			return err
+			return handle(ctx, secrets, &corev1.Secret{}, secretHandler(ctx, auth, role))
 		}))
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// handle has changes of a kind handled, as soon as the API server can be asked for them.
+func handle(ctx context.Context, objects cache.Cache, kind client.Object, handler toolscache.ResourceEventHandler) error {
+	var informer cache.Informer
+	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+		var err error
+		informer, err = objects.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
+		return err == nil, nil // the API server is away: try again
+	})
+	if err != nil {
+		return nil // the process ends
+	}
+	_, err = informer.AddEventHandler(handler)
+	return err
 }
 
 func secretHandler(ctx context.Context, auth *access.Authenticator, role access.Role) toolscache.ResourceEventHandler {

@@ -16,8 +16,8 @@ import (
 
 // Checks says, on a Git host on which changes are reviewed by its own means, what the
 // control plane would say of each, and of one that was merged what it has made of it. It looks
-// again at all of a cluster's when main or one of them moves, and at merged ones when the
-// control plane answers.
+// again at all of a cluster's when main or one of them moves or when more or less of a quota
+// is used, and at merged ones when the control plane answers.
 type Checks struct {
 	service *Service
 	host    githost.Checks
@@ -35,6 +35,9 @@ type Checks struct {
 	merged map[string][]merged
 	// asked is what the host said of that last, by cluster.
 	asked map[string]asked
+	// judging are clusters at whose changes it is being looked, of which told may say nothing
+	// yet.
+	judging map[string]bool
 }
 
 type asked struct {
@@ -54,7 +57,7 @@ const maxChecking = 2
 func NewChecks(s *Service, host githost.Checks, publish func(cluster string, e restapi.RefEvent)) *Checks {
 	c := &Checks{
 		service: s, host: host, publish: publish,
-		told: map[string]map[string]told{}, opened: map[string]map[string]githost.Opened{}, merged: map[string][]merged{}, asked: map[string]asked{},
+		told: map[string]map[string]told{}, opened: map[string]map[string]githost.Opened{}, merged: map[string][]merged{}, asked: map[string]asked{}, judging: map[string]bool{},
 	}
 	c.moved = clusterqueue.New(maxChecking, func(ctx context.Context, cluster string) error {
 		err := c.check(ctx, cluster)
@@ -74,11 +77,29 @@ func (c *Checks) Moved(cluster string, e restapi.RefEvent) {
 	}
 }
 
+// Counted is told of each API of which a cluster uses another part of its quota. It does not
+// block.
+func (c *Checks) Counted(cluster, binding string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, is := range c.told[cluster] {
+		if is.isOf(binding) {
+			c.moved.Add(cluster)
+			return
+		}
+	}
+	if c.judging[cluster] {
+		c.moved.Add(cluster)
+	}
+}
+
 // Run looks at changes until ctx ends.
 func (c *Checks) Run(ctx context.Context) { c.moved.Run(ctx) }
 
 // check has the head of each change of a cluster show what is known now.
 func (c *Checks) check(ctx context.Context, cluster string) error {
+	c.judges(cluster, true)
+	defer c.judges(cluster, false)
 	changes, err := c.service.Git.Changes(ctx, cluster)
 	if err != nil {
 		return err
@@ -227,6 +248,15 @@ func (c *Checks) shown(cluster string) map[string]told {
 	return c.told[cluster]
 }
 
+func (c *Checks) judges(cluster string, is bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.judging[cluster] = is
+	if !is {
+		delete(c.judging, cluster)
+	}
+}
+
 func (c *Checks) show(cluster string, now map[string]told) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -248,7 +278,7 @@ func summarize(c *githost.Change, files []restapi.ChangedFile) githost.Check {
 	case c.More:
 		return says(false, "It changes more than %d files: propose it in parts", githost.MaxChangedFiles)
 	}
-	var problems []string
+	var problems, waits []string
 	services := map[restapi.Action]int{}
 	for _, f := range files {
 		switch {
@@ -258,6 +288,9 @@ func summarize(c *githost.Change, files []restapi.ChangedFile) githost.Check {
 			problems = append(problems, f.Path+" would be refused: "+f.Problem)
 		case f.Name != "":
 			services[f.Action]++
+		}
+		if f.Waits != "" {
+			waits = append(waits, f.Namespace+"/"+f.Name+" would wait: "+f.Waits)
 		}
 	}
 	switch {
@@ -274,11 +307,19 @@ func summarize(c *githost.Change, files []restapi.ChangedFile) githost.Check {
 			all += n
 		}
 	}
+	effect := "It changes no service"
 	switch {
-	case len(words) == 0:
-		return says(true, "It changes no service")
 	case all == 1:
-		return says(true, "It %s service", words[0])
+		effect = fmt.Sprintf("It %s service", words[0])
+	case all > 1:
+		effect = fmt.Sprintf("It %s services", strings.Join(words, ", "))
 	}
-	return says(true, "It %s services", strings.Join(words, ", "))
+	// That is no reason against a merge: the bridge does it when there is room.
+	switch {
+	case len(waits) > 1:
+		return says(true, "%s, but %d would wait, such as %s", effect, len(waits), waits[0])
+	case len(waits) == 1:
+		return says(true, "%s, but %s", effect, waits[0])
+	}
+	return says(true, "%s", effect)
 }

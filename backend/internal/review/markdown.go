@@ -18,13 +18,16 @@ const (
 var does = map[restapi.Action]string{restapi.ActionCreate: "orders", restapi.ActionUpdate: "changes", restapi.ActionDelete: "cancels"}
 
 // comment is for a reviewer who knows nothing of gitbind, in Markdown: what becomes of each
-// service, by field, and what the control plane would refuse.
+// service, by field, and what the control plane would refuse or have wait.
 func comment(words, url string, files []restapi.ChangedFile) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "**%s.** [All of it](%s)\n", literal(words), url)
 	for _, f := range files {
 		if f.Problem != "" {
 			fmt.Fprintf(&b, "\n- %s would be refused: %s\n", code(f.Path), code(f.Problem))
+		}
+		if f.Waits != "" {
+			fmt.Fprintf(&b, "\n- %s would wait: %s\n", code(f.Path), code(f.Waits))
 		}
 	}
 	rows, more := 0, 0

@@ -24,6 +24,16 @@ type told struct {
 	claims map[string]string
 }
 
+// isOf reports whether a change is about claims of an API.
+func (t told) isOf(binding string) bool {
+	for path := range t.claims {
+		if key, err := contract.ParsePath(path); err == nil && key.Binding == binding {
+			return true
+		}
+	}
+	return false
+}
+
 // merged is a change that main has, and of which the control plane has not done all yet.
 type merged struct {
 	told

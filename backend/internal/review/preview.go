@@ -41,22 +41,28 @@ type api struct {
 	keys     contract.Keys
 	// policies are nil for none, and where they cannot be used.
 	policies *evaluator.Set
+	// quota is nil for none, and usage where nothing is known of it.
+	quota *v1alpha1.Quota
+	usage *v1alpha1.QuotaUsage
 }
 
-// problem is "" where nothing is against a claim, and where that cannot be told. Before is
-// nil for one that is new.
-func (p *preview) problem(ctx context.Context, binding string, before, after *contract.Claim) string {
+// api is nil for one of which nothing is known.
+func (p *preview) api(ctx context.Context, binding string) *api {
 	a, ok := p.apis[binding]
 	if !ok {
 		var err error
 		if a, err = p.service.api(ctx, p.cluster, binding); err != nil {
 			p.service.Log.WarnContext(ctx, "A claim cannot be judged before it is merged", "cluster", p.cluster, "binding", binding, "error", err)
 		}
-		if p.apis == nil {
-			p.apis = map[string]*api{}
-		}
 		p.apis[binding] = a
 	}
+	return a
+}
+
+// problem is "" where nothing is against a claim, and where that cannot be told. Before is
+// nil for one that is new.
+func (p *preview) problem(ctx context.Context, binding string, before, after *contract.Claim) string {
+	a := p.api(ctx, binding)
 	if a == nil {
 		return ""
 	}
@@ -136,6 +142,20 @@ func (s *Service) api(ctx context.Context, cluster, binding string) (*api, error
 	if err := s.Control.Get(ctx, client.ObjectKey{Name: e.Spec.Template}, &template); err != nil {
 		return a, client.IgnoreNotFound(err)
 	}
-	a.policies, err = policy.Compile(template.Spec.Policies)
+	if a.policies, err = policy.Compile(template.Spec.Policies); err != nil {
+		return a, err
+	}
+	if a.quota = template.Spec.Quota; a.quota != nil {
+		a.usage, err = s.usage(ctx, cluster, binding)
+	}
 	return a, err
+}
+
+// usage is what the bridge has published of how much of a quota a cluster uses.
+func (s *Service) usage(ctx context.Context, cluster, binding string) (*v1alpha1.QuotaUsage, error) {
+	var e v1alpha1.APIServiceExport
+	if err := s.Control.Get(ctx, client.ObjectKey{Namespace: v1alpha1.TenantNamespace(cluster), Name: binding}, &e); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return e.Status.Quota, nil
 }

@@ -54,7 +54,7 @@ type Service struct {
 	Requests   *requests.Server
 	Konnectors *requests.Konnectors
 	Access     Access
-	// Control reads ClusterBindings and templates.
+	// Control reads ClusterBindings, templates and exports.
 	Control client.Reader
 	Git     Git
 	// PublicURL is the backend's, where people look at changes.
@@ -148,18 +148,21 @@ func summary(c *githost.Change) restapi.Change {
 	}
 }
 
-// files are what a merge would change, and why the control plane would refuse it.
+// files are what a merge would change, and why the control plane would refuse it, or have it
+// wait.
 func (s *Service) files(ctx context.Context, cluster string, c *githost.Change) []restapi.ChangedFile {
 	var files []restapi.ChangedFile
-	preview := preview{service: s, cluster: cluster}
+	var claims []pair
+	preview := preview{service: s, cluster: cluster, apis: map[string]*api{}}
 	for _, f := range c.Files {
 		file, before, after := describe(f)
 		if file.Problem == "" && after != nil {
 			file.Problem = preview.problem(ctx, file.Binding, before, after)
 		}
-		files = append(files, file)
+		files, claims = append(files, file), append(claims, pair{before, after})
 	}
 	markMoved(files)
+	preview.markWaiting(ctx, files, claims)
 	return files
 }
 

@@ -88,8 +88,10 @@ type fileView struct {
 	Kind            string
 	Namespace, Name string
 	// Deletes says that a service would be deleted with its claim, Held why not at once.
-	Deletes    bool
-	Held       string
+	Deletes bool
+	Held    string
+	// Waits says why it is not done at once.
+	Waits      string
 	Problem    string
 	Fields     []restapi.FieldChange
 	MoreFields int
@@ -154,7 +156,7 @@ func (h *handler) newChangeView(cb *v1alpha1.ClusterBinding, apis apiNames, c *r
 
 func newFileView(f restapi.ChangedFile, apis apiNames) fileView {
 	v := fileView{
-		Path: visible(f.Path), Problem: visible(f.Problem), Held: visible(f.Held), MoreFields: f.MoreFields, Diff: diffLines(f.Diff), Cut: f.Cut,
+		Path: visible(f.Path), Problem: visible(f.Problem), Held: visible(f.Held), Waits: visible(f.Waits), MoreFields: f.MoreFields, Diff: diffLines(f.Diff), Cut: f.Cut,
 		Created: f.Action == restapi.ActionCreate, Namespace: f.Namespace, Name: f.Name, Kind: visible(f.Kind),
 	}
 	words := map[restapi.Action][2]string{

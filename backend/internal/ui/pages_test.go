@@ -158,6 +158,7 @@ func proposals(w *world) {
 				{
 					Path: contract.Key{Binding: api, Namespace: "team-a", Name: "new"}.Path(), Action: restapi.ActionCreate, Binding: api, Namespace: "team-a", Name: "new", Kind: "Database",
 					Fields: []restapi.FieldChange{{Field: "spec.plan", After: "small"}}, Diff: []string{"@@ -0,0 +1 @@", "+plan: small"},
+					Waits: "namespace team-a has 2 claims of this API, and may have 2. Delete one, or ask the platform's operator for more",
 				},
 				{Path: contract.RequestPath(api), Action: restapi.ActionCreate, Diff: []string{"@@ -0,0 +1 @@", "+kind: APIServiceExportRequest"}},
 			},

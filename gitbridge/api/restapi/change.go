@@ -68,6 +68,9 @@ type ChangedFile struct {
 	// Held says why a removal would not be done when the change is merged, but wait for a
 	// person once more.
 	Held string `json:"held,omitempty"`
+	// Waits says why the control plane would not do at once what the file says, but when its
+	// quota has room.
+	Waits string `json:"waits,omitempty"`
 	// Diff is a unified diff of the file, without its header; Cut says that it is longer.
 	Diff []string `json:"diff,omitempty"`
 	Cut  bool     `json:"cut,omitempty"`

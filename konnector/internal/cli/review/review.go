@@ -195,6 +195,9 @@ func (in Input) showFile(f restapi.ChangedFile) error {
 	if f.Problem != "" {
 		fmt.Fprintf(&b, "  %s %s\n", t.Paint(terminal.Red, "would be refused:"), output.Line(f.Problem))
 	}
+	if f.Waits != "" {
+		fmt.Fprintf(&b, "  %s %s\n", t.Paint(terminal.Yellow, "would wait:"), output.Line(f.Waits))
+	}
 	switch {
 	case f.Held != "":
 		fmt.Fprintln(&b, "  "+t.Paint(terminal.Yellow, output.Line(f.Held)))

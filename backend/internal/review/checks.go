@@ -278,7 +278,8 @@ func summarize(c *githost.Change, files []restapi.ChangedFile) githost.Check {
 	case c.More:
 		return says(false, "It changes more than %d files: propose it in parts", githost.MaxChangedFiles)
 	}
-	var problems, waits []string
+	var problems []string
+	var waits []restapi.ChangedFile
 	services := map[restapi.Action]int{}
 	for _, f := range files {
 		switch {
@@ -290,7 +291,7 @@ func summarize(c *githost.Change, files []restapi.ChangedFile) githost.Check {
 			services[f.Action]++
 		}
 		if f.Waits != "" {
-			waits = append(waits, f.Namespace+"/"+f.Name+" would wait: "+f.Waits)
+			waits = append(waits, f)
 		}
 	}
 	switch {
@@ -317,9 +318,9 @@ func summarize(c *githost.Change, files []restapi.ChangedFile) githost.Check {
 	// That is no reason against a merge: the bridge does it when there is room.
 	switch {
 	case len(waits) > 1:
-		return says(true, "%s, but %d would wait, such as %s", effect, len(waits), waits[0])
+		return says(true, "%s, but %d would wait, such as %s/%s: %s", effect, len(waits), waits[0].Namespace, waits[0].Name, waits[0].Waits)
 	case len(waits) == 1:
-		return says(true, "%s, but %s", effect, waits[0])
+		return says(true, "%s, but %s/%s would wait: %s", effect, waits[0].Namespace, waits[0].Name, waits[0].Waits)
 	}
 	return says(true, "%s", effect)
 }

@@ -222,11 +222,18 @@ func TestSummarize(t *testing.T) {
 	claim := func(name string, does restapi.Action, problem string) restapi.ChangedFile {
 		return restapi.ChangedFile{Path: name + ".yaml", Action: does, Namespace: "team-a", Name: name, Problem: problem}
 	}
+	waits := func(name string, does restapi.Action) restapi.ChangedFile {
+		f := claim(name, does, "")
+		f.Waits = "no room"
+		return f
+	}
 	for words, c := range map[string]struct {
 		change githost.Change
 		files  []restapi.ChangedFile
 		ok     bool
 	}{
+		"It orders 1, changes 1 services, but team-a/b would wait: no room": {githost.Change{}, []restapi.ChangedFile{claim("a", restapi.ActionUpdate, ""), waits("b", restapi.ActionCreate)}, true},
+		"It orders 2 services, but 2 would wait, such as team-a/a: no room": {githost.Change{}, []restapi.ChangedFile{waits("a", restapi.ActionCreate), waits("b", restapi.ActionCreate)}, true},
 		"no commit in common":                                      {githost.Change{Unrelated: true}, nil, false},
 		"Main has changed the same lines":                          {githost.Change{Conflicts: []string{"x"}}, nil, false},
 		fmt.Sprintf("more than %d files", githost.MaxChangedFiles): {githost.Change{More: true}, nil, false},

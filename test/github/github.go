@@ -267,6 +267,17 @@ func (g *GitHub) Hooks(repository string) int {
 	return len(g.repositories[repository].hooks)
 }
 
+// Titles are those of the check runs of a repository, as they were begun.
+func (g *GitHub) Titles(repository string) (titles []string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, r := range g.repositories[repository].runs {
+		title, _ := r.Output["title"].(string)
+		titles = append(titles, title)
+	}
+	return titles
+}
+
 // Tokens is how many tokens of installations count that open this repository and no other.
 func (g *GitHub) Tokens(repository string) int {
 	g.mu.Lock()

@@ -175,6 +175,16 @@ func (f *Fake) SetArchived(path string, archived bool) {
 	f.change(path, func(p *project) { p.Archived = archived })
 }
 
+// Descriptions are those of the statuses of a project's commits, as they were set.
+func (f *Fake) Descriptions(path string) (descriptions []string) {
+	f.change(path, func(p *project) {
+		for _, s := range p.statuses {
+			descriptions = append(descriptions, s.Description)
+		}
+	})
+	return descriptions
+}
+
 // Delete marks a project for deletion.
 func (f *Fake) Delete(path string) {
 	f.change(path, func(p *project) { p.Deleted = time.Now().UTC().Format(time.DateOnly) })

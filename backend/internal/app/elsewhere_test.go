@@ -1,8 +1,10 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -15,6 +17,8 @@ import (
 
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/status"
 	"gitbind.dev/test/env"
 	"gitbind.dev/test/github"
 	"gitbind.dev/test/gitlab"
@@ -34,6 +38,8 @@ type fakeHost struct {
 	archive func(cluster string, archived bool)
 	limit   func(time.Duration) // 0 for no limit
 	tokens  func(cluster string) int
+	// shown are the words that commits show.
+	shown func(cluster string) []string
 }
 
 // TestRepositoriesElsewhere runs the backend on a real API server, with the repositories on
@@ -44,7 +50,7 @@ func TestRepositoriesElsewhere(t *testing.T) {
 	for _, h := range []fakeHost{
 		{
 			name: "github", options: onGitHub(t, hub), page: hub.URL + "/" + hub.Organization, lifetime: time.Hour, refuses: "GH013",
-			archive: hub.SetArchived, tokens: hub.Tokens,
+			archive: hub.SetArchived, tokens: hub.Tokens, shown: hub.Titles,
 			limit: func(d time.Duration) {
 				if d == 0 {
 					hub.SetAnswer(nil)
@@ -56,6 +62,7 @@ func TestRepositoriesElsewhere(t *testing.T) {
 		{
 			name: "gitlab", options: onGitLab(t, lab), page: lab.Server.URL + "/" + lab.Group, lifetime: 60 * 24 * time.Hour, refuses: "GitLab: You are not allowed to force push",
 			archive: lab.SetArchived, limit: lab.Limit, tokens: func(cluster string) int { return len(lab.Tokens(cluster)) },
+			shown: lab.Descriptions,
 		},
 	} {
 		t.Run(h.name, func(t *testing.T) {
@@ -135,6 +142,9 @@ func (h fakeHost) test(t *testing.T) {
 			e = next(t, events)
 		}
 	})
+	t.Run("that a quota has no room is shown until it has", func(t *testing.T) {
+		f.testQuota(t, c, bridge(), konnector, h.shown)
+	})
 	t.Run("D12_the Git host's part is renewed by itself and ends with the rest", func(t *testing.T) {
 		if _, status, words := f.asks(t, "POST", path+"/git", "bridge", f.bridgeSecret(t, c.ID)); status < 400 || status >= 500 {
 			t.Errorf("the bridge gets the konnector's: %d %s", status, words)
@@ -198,6 +208,78 @@ func (h fakeHost) test(t *testing.T) {
 			return nil
 		})
 	})
+}
+
+// testQuota has a claim proposed for which there is no room, by what the bridge says.
+func (f *fixture) testQuota(t *testing.T, c restapi.Cluster, bridge, konnector restapi.GitCredential, shown func(cluster string) []string) {
+	const binding = "postgresqlinstances.anynines.com"
+	file, err := os.ReadFile("../../../gitbridge/internal/export/testdata/postgresqlinstances.export.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	api, five := v1alpha1.ExportedAPI{Group: "anynines.com", Version: "v1", Resource: "postgresqlinstances"}, int64(5)
+	export := &v1alpha1.APIServiceExport{
+		ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.TenantNamespace(c.ID), Name: binding}, Spec: v1alpha1.APIServiceExportSpec{Template: "offer", API: api},
+	}
+	for _, o := range []client.Object{
+		&v1alpha1.APIServiceExportTemplate{ObjectMeta: metav1.ObjectMeta{Name: "offer"}, Spec: v1alpha1.APIServiceExportTemplateSpec{API: api, Quota: &v1alpha1.Quota{Cluster: &v1alpha1.QuotaLimit{Claims: &five}}}},
+		export,
+	} {
+		if err := f.admin.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// counted is what the bridge does.
+	counted := func(claims int64) {
+		t.Helper()
+		was := export.DeepCopy()
+		export.Status.Quota = &v1alpha1.QuotaUsage{Claims: claims, Weight: claims}
+		if err := (status.Part{Owner: "bridge", Fields: []string{"quota"}}).Write(t.Context(), f.admin, was, export); err != nil {
+			t.Fatal(err)
+		}
+	}
+	counted(5)
+	dir := filepath.Join(t.TempDir(), "clone")
+	if out, err := git(t, "", "clone", "-q", withCredential(c.RepositoryURL, bridge.Username, bridge.Password), dir); err != nil {
+		t.Fatal(err, out)
+	}
+	push := func(as restapi.GitCredential, path, data, ref string) {
+		t.Helper()
+		file := filepath.Join(dir, path)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(data), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range [][]string{
+			{"add", "."}, {"-c", "user.name=agent", "-c", "user.email=a@example.org", "commit", "-q", "-m", "Order"},
+			{"push", "-q", withCredential(c.RepositoryURL, as.Username, as.Password), "HEAD:" + ref},
+		} {
+			if out, err := git(t, dir, args...); err != nil {
+				t.Fatalf("git %v: %v\n%s", args, err, out)
+			}
+		}
+	}
+	key := contract.Key{Binding: binding, Namespace: "team-a", Name: "orders"}
+	push(bridge, contract.ExportPath(binding), string(file), "refs/heads/status")
+	if out, err := git(t, dir, "checkout", "-q", "-B", "order", "origin/main"); err != nil {
+		t.Fatal(err, out)
+	}
+	push(konnector, key.Path(), "apiVersion: anynines.com/v1\nkind: PostgresqlInstance\nmetadata: {name: orders, namespace: team-a}\nspec: {service: a9s-postgresql13, plan: postgresql-single-nano}\n",
+		"refs/heads/changes/"+binding+"/team-a/orders")
+	last := func(want string) {
+		t.Helper()
+		eventually(t, "it is shown", func() error {
+			if all := shown(c.ID); len(all) == 0 || all[len(all)-1] != want {
+				return fmt.Errorf("%q", all)
+			}
+			return nil
+		})
+	}
+	last("It orders 1 service, but team-a/orders would wait: this cluster has 5 claims of this API, and may have 5. Delete one, or ask the platform's operator for more")
+	counted(4)
+	last("It orders 1 service")
+	if out, err := git(t, dir, "push", "-q", withCredential(c.RepositoryURL, konnector.Username, konnector.Password), ":refs/heads/changes/"+binding+"/team-a/orders"); err != nil {
+		t.Fatal(err, out)
+	}
 }
 
 // onGitLab has the repositories on a fake GitLab, as docs/gitlab.md asks for.

@@ -39,8 +39,6 @@ func Weight(q *v1alpha1.Quota, object map[string]any) int64 {
 type Account struct {
 	cluster    Use
 	namespaces map[string]Use
-	// partial says that namespaces lacks some.
-	partial bool
 	// weights are those of claims that have an object. An account that was published knows
 	// those of claims that wait only.
 	weights map[contract.Key]int64
@@ -161,12 +159,7 @@ func (s scope) String() string {
 }
 
 func (a *Account) scopes(q *v1alpha1.Quota, key contract.Key) [2]scope {
-	used, known := a.namespaces[key.Namespace]
-	limit := q.Namespace
-	if a.partial && !known {
-		limit = nil
-	}
-	return [2]scope{{key.Namespace, limit, used}, {"", q.Cluster, a.cluster}}
+	return [2]scope{{key.Namespace, q.Namespace, a.namespaces[key.Namespace]}, {"", q.Cluster, a.cluster}}
 }
 
 // isOver tells which limits are passed by more.
@@ -256,7 +249,7 @@ type Change struct {
 
 // Foresee says of changes that would be merged together, of claims of one API, which would
 // wait for room, and why, by what is published of the cluster. Who comes first is the bridge's
-// to decide: here it is the order of changes. What is not known stops nothing.
+// to decide: here it is the order of changes. Of namespaces that are not told of, all is room.
 func Foresee(q *v1alpha1.Quota, u *v1alpha1.QuotaUsage, changes []Change) map[contract.Key]string {
 	if len(changes) == 0 {
 		return nil
@@ -295,7 +288,7 @@ func Foresee(q *v1alpha1.Quota, u *v1alpha1.QuotaUsage, changes []Change) map[co
 // foreseen is an account before changes, in which those whom they are about wait no more.
 func foreseen(u *v1alpha1.QuotaUsage, changes []Change) *Account {
 	a := NewAccount()
-	a.cluster, a.partial = Use{u.Claims, u.Weight}, len(u.Namespaces) >= v1alpha1.MaxNamespaceUsages
+	a.cluster = Use{u.Claims, u.Weight}
 	for _, n := range u.Namespaces {
 		a.namespaces[n.Name] = Use{n.Claims, n.Weight}
 	}

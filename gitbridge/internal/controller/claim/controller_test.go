@@ -67,6 +67,8 @@ type fixture struct {
 	allowed bool
 	calls   []string
 	version int
+	// quota is that of the offer.
+	quota *v1alpha1.Quota
 	// follow waits until the session is at main's head.
 	follow func()
 }
@@ -265,7 +267,7 @@ func (f *fixture) Resolve(context.Context, string, string) (exportedapi.API, err
 	s, err := claimschema.New(crd)
 	return exportedapi.API{Access: decision.Granted, Definition: &exportedapi.Definition{
 		Binding: binding, Kind: kind, Resource: resource, Shape: crossplane.Claim, Schema: s, Fields: fields, Version: "1",
-	}}, err
+	}, Quota: f.quota}, err
 }
 
 func (f *fixture) Watch(context.Context, schema.GroupVersionKind, string, string) error {
@@ -388,6 +390,38 @@ func TestAForeignObjectIsNotDeleted(t *testing.T) {
 	if slices.Contains(calls, "delete") || answer.Result != contract.Deleting || !strings.Contains(answer.Message, "labels") {
 		t.Errorf("answer %+v, calls %v", answer, calls)
 	}
+}
+
+// Of an object that is not the claim's, nothing is counted, however often it is looked at.
+func TestAForeignObjectHasNoClaimsCountedAgain(t *testing.T) {
+	f := start(t)
+	lists, said := 0, &v1alpha1.QuotaUsage{}
+	f.quota = &v1alpha1.Quota{Cluster: &v1alpha1.QuotaLimit{Claims: new(int64(5))}}
+	f.Usage = func(_ context.Context, _ string, u *v1alpha1.QuotaUsage) error { said = u; return nil }
+	f.BridgeObjects.(*dynamicfake.FakeDynamicClient).PrependReactor("list", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+		lists++
+		return true, &unstructured.UnstructuredList{}, nil
+	})
+	publish := func(claims int64) {
+		t.Helper()
+		if err := f.publishUsage(t.Context(), binding); err != nil || said.Claims != claims || lists != 1 {
+			t.Errorf("published %+v after %d lists, %v", said, lists, err)
+		}
+	}
+	publish(0)
+	f.live = &unstructured.Unstructured{}
+	f.live.SetName("orders")
+	f.live.SetResourceVersion("7")
+	f.live.SetUID("theirs")
+	if answer, _, _ := f.step(); answer == nil || answer.Reason != contract.Foreign {
+		t.Errorf("answer %+v", answer)
+	}
+	publish(0)
+	f.live = nil
+	if answer, _, _ := f.step(); answer.Result != contract.Applied {
+		t.Errorf("answer %+v", answer)
+	}
+	publish(1)
 }
 
 func TestAKindThatCannotBeWatchedIsSaidWhenItLasts(t *testing.T) {

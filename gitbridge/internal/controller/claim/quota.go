@@ -103,7 +103,8 @@ func (c *Controller) settleQuota(s *step) {
 	if s.Access != decision.Granted {
 		q = nil
 	}
-	c.quotas.Settle(s.Key, q, s.found != nil || c.cache.isUnseen(s.Path), s.waits)
+	exists := s.found != nil && !(s.Live != nil && s.Live.Foreign) || c.cache.isUnseen(s.Path)
+	c.quotas.Settle(s.Key, q, exists, s.waits)
 }
 
 // objectsOf reads the objects of all of the cluster's claims of an API.

@@ -145,7 +145,7 @@ func (l *Ledgers) Usage(ctx context.Context, binding string, q *v1alpha1.Quota, 
 	if err := g.count(ctx, binding, q, load); err != nil {
 		return nil, err
 	}
-	return g.Account.Usage(q), nil
+	return g.Usage(q), nil
 }
 
 // count counts all that is there, once for each quota.

@@ -31,7 +31,7 @@ type world struct {
 
 // used is what is counted.
 func (w *world) used() use {
-	u := w.of(key("a").Binding).Account.Usage(w.quota)
+	u := w.of(key("a").Binding).Usage(w.quota)
 	return use{u.Claims, u.Weight}
 }
 
@@ -275,7 +275,7 @@ func TestCountsAreRight(t *testing.T) {
 			w.Settle(key(name), w.quota, exists, false)
 		}
 		look("a", "small", false)
-		last := w.of(key("a").Binding).Account.Usage(w.quota)
+		last := w.of(key("a").Binding).Usage(w.quota)
 		for range rapid.IntRange(1, 30).Draw(r, "steps") {
 			w.changed = 0
 			look(rapid.SampledFrom(names).Draw(r, "name"), rapid.SampledFrom([]string{"", "small", "big", "free"}).Draw(r, "plan"), rapid.Bool().Draw(r, "fails"))
@@ -297,7 +297,7 @@ func TestCountsAreRight(t *testing.T) {
 			if next, ok := g.Next(w.quota); ok {
 				r.Fatalf("%s waits for %s, of %v", next, waits[next.Name], there)
 			}
-			usage := g.Account.Usage(w.quota)
+			usage := g.Usage(w.quota)
 			if len(usage.Waiting) != len(waits) {
 				r.Fatalf("%v wait, not %v", usage.Waiting, waits)
 			}

@@ -103,7 +103,7 @@ func (c *Controller) settleQuota(s *step) {
 	if s.Access != decision.Granted {
 		q = nil
 	}
-	exists := s.found != nil && !(s.Live != nil && s.Live.Foreign) || c.cache.isUnseen(s.Path)
+	exists := s.found != nil && (s.Live == nil || !s.Live.Foreign) || c.cache.isUnseen(s.Path)
 	c.quotas.Settle(s.Key, q, exists, s.waits)
 }
 

@@ -11,6 +11,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/internal/decision"
@@ -55,6 +56,29 @@ func TestAnExportThatWasPublishedIsNotReadBeforeItsRepositoryIsFollowed(t *testi
 		}
 		if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(e)}); err != nil || server.gets != want {
 			t.Errorf("%s: %d reads, want %d, %v", name, server.gets, want, err)
+		}
+	}
+}
+
+// What is used changes with each claim, and has nothing to do with what is published in Git.
+func TestAnUpdateOfTheUsageAloneIsPassedOver(t *testing.T) {
+	was := &v1alpha1.APIServiceExport{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "1"}, Spec: v1alpha1.APIServiceExportSpec{Template: "a"}}
+	for name, c := range map[string]struct {
+		change func(e *v1alpha1.APIServiceExport)
+		want   bool
+	}{
+		"the usage":             {func(e *v1alpha1.APIServiceExport) { e.Status.Quota = &v1alpha1.QuotaUsage{Claims: 1} }, true},
+		"what is not kept here": {func(*v1alpha1.APIServiceExport) {}, false},
+		"the usage, and more": {func(e *v1alpha1.APIServiceExport) {
+			e.Status.Quota = &v1alpha1.QuotaUsage{Claims: 1}
+			meta.SetStatusCondition(&e.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionGranted, Status: metav1.ConditionTrue, Reason: "Granted"})
+		}, false},
+	} {
+		is := was.DeepCopy()
+		is.ResourceVersion = "2"
+		c.change(is)
+		if got := isOnlyUsage(event.UpdateEvent{ObjectOld: was, ObjectNew: is}); got != c.want {
+			t.Errorf("%s: %t", name, got)
 		}
 	}
 }

@@ -23,24 +23,15 @@ import (
 
 var onGitea = flag.Bool("gitea", false, "run the tests that have a Gitea, which is built first (6 minutes)")
 
-const organization = "gitbind"
+// company has two people of a team.
+type company struct{ *platform.Company }
 
-// company is the Gitea of one, and two people of a team there.
-type company struct {
-	*env.Gitea
-	repository string
-}
-
-const ada, ben, password = "ada", "ben", "a-password-of-a-test"
+const ada, ben, password = "ada", "ben", platform.PeoplePassword
 
 // api asks as a person, and gives the status of a refusal.
 func (g *company) api(t *testing.T, user, method, path string, body, out any) int {
 	t.Helper()
-	secret := password
-	if user == g.User {
-		secret = g.Password
-	}
-	err := g.API(t.Context(), user, secret, method, path, body, out)
+	err := g.As(t.Context(), user, method, path, body, out)
 	var refused *env.GiteaError
 	switch {
 	case errors.As(err, &refused):
@@ -59,28 +50,6 @@ func (g *company) must(t *testing.T, user, method, path string, body, out any) {
 	}
 }
 
-// hire makes accounts, and a team that may write to all repositories.
-func (g *company) hire(t *testing.T, people ...string) {
-	t.Helper()
-	var team struct {
-		ID int64 `json:"id"`
-	}
-	g.must(t, g.User, http.MethodPost, "/orgs/"+organization+"/teams", map[string]any{
-		"name": "developers", "permission": "write", "includes_all_repositories": true, "units": []string{"repo.code", "repo.pulls"},
-	}, &team)
-	for _, name := range people {
-		g.must(t, g.User, http.MethodPost, "/admin/users", map[string]any{
-			"username": name, "password": password, "email": name + "@example.org", "must_change_password": false,
-		}, nil)
-		g.must(t, g.User, http.MethodPut, fmt.Sprintf("/teams/%d/members/%s", team.ID, name), nil, nil)
-	}
-}
-
-// url is the clone URL with a credential.
-func (g *company) url(user, password string) string {
-	return strings.Replace(g.URL, "http://", "http://"+user+":"+password+"@", 1) + g.repository + ".git"
-}
-
 // proposed has Ada propose a change, and gives its path and commit.
 func (g *company) proposed(t *testing.T, c *tenant, branch, message string, change func(dir string)) (pull, commit string) {
 	t.Helper()
@@ -91,27 +60,15 @@ func (g *company) proposed(t *testing.T, c *tenant, branch, message string, chan
 	git("add", "--all")
 	git("commit", "--quiet", "--message", message)
 	git("push", "--quiet", "origin", "HEAD:refs/heads/"+branch)
-	var opened struct {
-		Number int64 `json:"number"`
-	}
-	g.must(t, ada, http.MethodPost, "/repos"+g.repository+"/pulls", map[string]any{"title": message, "head": branch, "base": "main"}, &opened)
-	return fmt.Sprintf("/repos%s/pulls/%d", g.repository, opened.Number), must(t)(c.Git(t.Context(), c.user, c.clone, "rev-parse", "HEAD"))
+	return must(t)(g.Open(t.Context(), ada, branch, message)), strings.TrimSpace(must(t)(c.Git(t.Context(), c.user, c.clone, "rev-parse", "HEAD")))
 }
 
 // says waits for what the control plane says of a commit.
 func (g *company) says(t *testing.T, commit, state, words string) {
 	t.Helper()
 	eventually(t, "the pull request says "+words, func(ctx context.Context) (string, bool) {
-		var status struct {
-			Statuses []struct{ Status, Context, Description string }
-		}
-		err := g.API(ctx, ada, password, http.MethodGet, "/repos"+g.repository+"/commits/"+strings.TrimSpace(commit)+"/status", nil, &status)
-		for _, s := range status.Statuses {
-			if s.Context == "gitbind" && s.Status == state && strings.Contains(s.Description, words) {
-				return s.Description, true
-			}
-		}
-		return fmt.Sprint(status, err), false
+		is, says, err := g.Says(ctx, ada, strings.TrimSpace(commit))
+		return fmt.Sprint(is, ": ", says, err), is == state && strings.Contains(says, words)
 	})
 }
 
@@ -121,18 +78,24 @@ func (g *company) merged(t *testing.T, c *tenant, branch, message, words, outcom
 	t.Helper()
 	path, commit := g.proposed(t, c, branch, message, change)
 	g.says(t, commit, "success", words)
-	merge := map[string]any{"Do": "merge"}
-	if status := g.api(t, ada, http.MethodPost, path+"/merge", merge, nil); status == http.StatusOK {
+	if status := g.api(t, ada, http.MethodPost, path+"/merge", map[string]any{"Do": "merge"}, nil); status == http.StatusOK {
 		t.Errorf("Ada merged her own change, which nobody had approved")
 	}
-	g.must(t, ben, http.MethodPost, path+"/reviews", map[string]any{"event": "APPROVED", "body": "Good."}, nil)
-	eventually(t, "Ben merges "+message, func(ctx context.Context) (string, bool) {
-		// Gitea may still be looking whether it can be merged.
-		at = time.Now()
-		err := g.API(ctx, ben, password, http.MethodPost, path+"/merge", merge, nil)
-		return fmt.Sprint(err), err == nil
-	})
+	at = g.mergedByBen(t, path)
 	g.says(t, commit, "success", outcome)
+	return at
+}
+
+// mergedByBen has Ben approve and merge, and tells when he asked for it.
+func (g *company) mergedByBen(t *testing.T, path string) time.Time {
+	t.Helper()
+	if err := g.Approve(t.Context(), ben, path); err != nil {
+		t.Fatal(err)
+	}
+	at, err := g.Merge(t.Context(), ben, path)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return at
 }
 
@@ -157,7 +120,7 @@ func (g *company) reviewsKubectl(t *testing.T, c *tenant) {
 				Number int64
 				Title  string
 			}
-			err := g.API(ctx, ben, password, http.MethodGet, "/repos"+g.repository+"/pulls?state=open", nil, &open)
+			err := g.API(ctx, ben, password, http.MethodGet, "/repos"+g.Repository+"/pulls?state=open", nil, &open)
 			for _, p := range open {
 				if strings.HasPrefix(p.Title, title) {
 					return fmt.Sprint(p.Number), true
@@ -171,8 +134,8 @@ func (g *company) reviewsKubectl(t *testing.T, c *tenant) {
 	}
 	order(nano)
 	number := pull("claim: create team-reviewed/by-kubectl")
-	condition("AwaitingReview", "Proposed", g.repository+"/pulls/"+number)
-	g.must(t, ben, http.MethodPatch, "/repos"+g.repository+"/pulls/"+number, map[string]any{"state": "closed"}, nil)
+	condition("AwaitingReview", "Proposed", g.Repository+"/pulls/"+number)
+	g.must(t, ben, http.MethodPatch, "/repos"+g.Repository+"/pulls/"+number, map[string]any{"state": "closed"}, nil)
 	condition("Held", "Rejected", "rejected this change")
 
 	order(small)
@@ -180,18 +143,14 @@ func (g *company) reviewsKubectl(t *testing.T, c *tenant) {
 	if next == number {
 		t.Fatal("what was closed is open again")
 	}
-	condition("AwaitingReview", "Proposed", g.repository+"/pulls/"+next)
-	path := "/repos" + g.repository + "/pulls/" + next
-	g.must(t, ben, http.MethodPost, path+"/reviews", map[string]any{"event": "APPROVED", "body": "Good."}, nil)
-	eventually(t, "Ben merges it", func(ctx context.Context) (string, bool) {
-		err := g.API(ctx, ben, password, http.MethodPost, path+"/merge", map[string]any{"Do": "merge"}, nil)
-		return fmt.Sprint(err), err == nil
-	})
+	condition("AwaitingReview", "Proposed", g.Repository+"/pulls/"+next)
+	path := "/repos" + g.Repository + "/pulls/" + next
+	g.mergedByBen(t, path)
 	c.until(t, c.control, "what is merged is on the control plane", has("by-kubectl", small))
 	condition("Committed", "Committed", "")
 	condition("AwaitingReview", "None", "")
 	eventually(t, "the branch is gone", func(ctx context.Context) (string, bool) {
-		out, err := c.Git(ctx, c.user, c.clone, "ls-remote", g.url(ada, password), "refs/heads/changes/*")
+		out, err := c.Git(ctx, c.user, c.clone, "ls-remote", g.CloneURL(ada, password), "refs/heads/changes/*")
 		return out, err == nil && !strings.Contains(out, "by-kubectl")
 	})
 }
@@ -230,12 +189,14 @@ func TestOnGitea(t *testing.T) {
 	ctx := t.Context()
 	p := start(t, platform.Options{AppClusters: []string{env.App}, Gitea: true})
 	c := register(t, p, env.Alice, env.App)
-	g := &company{Gitea: p.Gitea, repository: "/" + organization + "/" + c.id}
-	if url := must(t)(p.CloneURL(ctx, env.App)); url != g.URL+g.repository+".git" {
+	g := &company{&platform.Company{Gitea: p.Gitea, Repository: "/" + platform.Organization + "/" + c.id}}
+	if url := must(t)(p.CloneURL(ctx, env.App)); url != g.URL+g.Repository+".git" {
 		t.Fatalf("the repository is at %s", url)
 	}
-	g.hire(t, ada, ben)
-	c.cloneFrom(t, g.url(ada, password))
+	if err := g.Hire(ctx, ada, ben); err != nil {
+		t.Fatal(err)
+	}
+	c.cloneFrom(t, g.CloneURL(ada, password))
 	c.bindPostgresql(t)
 
 	t.Run("kubectl apply is mirrored to it and answered", func(t *testing.T) {
@@ -281,7 +242,7 @@ func TestOnGitea(t *testing.T) {
 		}
 		comments("would be refused")
 		out := must(t)(c.Plugin(ctx, c.user, c.admin(), "review", "pull-"+filepath.Base(pull)))
-		for _, want := range []string{"huge", "would be refused", g.URL + g.repository} {
+		for _, want := range []string{"huge", "would be refused", g.URL + g.Repository} {
 			if !strings.Contains(out, want) {
 				t.Errorf("it lacks %q:\n%s", want, out)
 			}
@@ -303,10 +264,10 @@ func TestOnGitea(t *testing.T) {
 		konnector := must(t)(c.Kubectl(ctx, c.admin(), "get", "secret", "-n", "gitbind-system", "-o", `go-template={{range .items}}{{with index .data "git-password"}}{{.|base64decode}}{{end}}{{end}}`))
 		bridge := must(t)(c.Kubectl(ctx, c.Control(), "get", "secret", "-n", "gb-"+c.id, "-o", `go-template={{range .items}}{{with index .data "git-password"}}{{.|base64decode}}{{end}}{{end}}`))
 		for _, tc := range []struct{ who, url, ref string }{
-			{"Ada to main", g.url(ada, password), "main"},
-			{"Ada to status", g.url(ada, password), "status"},
-			{"the konnector to status", g.url("x", konnector), "status"},
-			{"the bridge to main", g.url("x", bridge), "main"},
+			{"Ada to main", g.CloneURL(ada, password), "main"},
+			{"Ada to status", g.CloneURL(ada, password), "status"},
+			{"the konnector to status", g.CloneURL("x", konnector), "status"},
+			{"the bridge to main", g.CloneURL("x", bridge), "main"},
 		} {
 			must(t)(c.Git(ctx, c.user, c.clone, "fetch", "--quiet", "origin"))
 			must(t)(c.Git(ctx, c.user, c.clone, "checkout", "--quiet", "-B", "forged", "origin/"+tc.ref))
@@ -319,7 +280,7 @@ func TestOnGitea(t *testing.T) {
 			}
 		}
 		// An agent's token is for this repository, and for nothing else.
-		for _, path := range []string{"/user", "/admin/users", "/orgs/" + organization + "/teams"} {
+		for _, path := range []string{"/user", "/admin/users", "/orgs/" + platform.Organization + "/teams"} {
 			var refused *env.GiteaError
 			if err := g.API(ctx, "x", konnector, http.MethodGet, path, nil, nil); !errors.As(err, &refused) {
 				t.Errorf("the konnector's token gets %s: %v", path, err)
@@ -336,7 +297,7 @@ func TestOnGitea(t *testing.T) {
 			t.Fatal("it is the same")
 		}
 		eventually(t, "the old one is refused", func(ctx context.Context) (string, bool) {
-			out, err := c.Git(ctx, c.user, c.clone, "ls-remote", g.url("x", old))
+			out, err := c.Git(ctx, c.user, c.clone, "ls-remote", g.CloneURL("x", old))
 			return out, err != nil
 		})
 		c.apply(t, manifest("after", nano))
@@ -374,7 +335,7 @@ func TestOnGitea(t *testing.T) {
 	t.Run("nobody is let in here", func(t *testing.T) {
 		for _, args := range [][]string{{"share", "view", "--user", env.Bob, "--yes"}} {
 			out, err := c.Plugin(ctx, c.user, c.admin(), args...)
-			if err == nil || !strings.Contains(out+err.Error(), g.URL+g.repository) {
+			if err == nil || !strings.Contains(out+err.Error(), g.URL+g.Repository) {
 				t.Errorf("%v: %v\n%s", args, err, out)
 			}
 		}

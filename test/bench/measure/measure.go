@@ -39,9 +39,13 @@ type Options struct {
 }
 
 // Steps are what can be measured, in order. Without bursts, the claims that the
-// others need are there beforehand. Pushes are taken with the last size alone, and the
-// trace with the first, on a platform of its own, as to log requests takes time.
-var Steps = []string{"bursts", "changes", "restarts", "idleness", "secrets", "pushes", "trace"}
+// others need are there beforehand. Pushes are taken with the last size alone; policies,
+// and those of alone, with the first.
+var Steps = []string{"bursts", "changes", "restarts", "idleness", "secrets", "reviews", "policies", "pushes", "trace", "gitea"}
+
+// alone are the steps that have a platform of their own: to log requests takes time, and
+// Gitea has the repositories in place of the embedded host.
+var alone = []string{"trace", "gitea"}
 
 // namespaces are over how many the claims are spread.
 const namespaces = 10
@@ -73,19 +77,22 @@ func All(ctx context.Context, o Options) (*figure.Report, error) {
 		if len(steps) == 0 {
 			steps = Steps
 		}
-		traced := i == 0 && slices.Contains(steps, "trace")
-		steps = slices.DeleteFunc(slices.Clone(steps), func(s string) bool {
+		together := slices.DeleteFunc(slices.Clone(steps), func(s string) bool {
 			// Pushes have repositories of their own, and need a platform only once.
-			return s == "trace" || s == "pushes" && i < len(o.Sizes)-1
+			return slices.Contains(alone, s) || s == "policies" && i > 0 || s == "pushes" && i < len(o.Sizes)-1
 		})
-		if len(steps) > 0 {
-			if err := one(ctx, o, size, steps, r); err != nil {
-				return nil, fmt.Errorf("measure at %d: %w", size, err)
+		platforms := [][]string{together}
+		for _, name := range alone {
+			if i == 0 && slices.Contains(steps, name) {
+				platforms = append(platforms, []string{name})
 			}
 		}
-		if traced {
-			if err := one(ctx, o, size, []string{"trace"}, r); err != nil {
-				return nil, fmt.Errorf("trace at %d: %w", size, err)
+		for _, steps := range platforms {
+			if len(steps) == 0 {
+				continue
+			}
+			if err := one(ctx, o, size, steps, r); err != nil {
+				return nil, fmt.Errorf("measure at %d: %w", size, err)
 			}
 		}
 	}
@@ -98,7 +105,7 @@ func one(ctx context.Context, o Options, size int, steps []string, report *figur
 	defer cancel()
 	r := &run{Options: o, size: size, report: report}
 	r.say("start a platform")
-	r.Stage, err = stage.Start(ctx, stage.Options{Bin: o.Bin, Namespaces: namespaces, Profile: o.Profiles != "", Trace: slices.Contains(steps, "trace"), Progress: o.Progress})
+	r.Stage, err = stage.Start(ctx, stage.Options{Bin: o.Bin, Namespaces: namespaces, Profile: o.Profiles != "", Trace: slices.Contains(steps, "trace"), Gitea: slices.Contains(steps, "gitea"), Progress: o.Progress})
 	if err != nil {
 		return err
 	}
@@ -121,7 +128,8 @@ func one(ctx context.Context, o Options, size int, steps []string, report *figur
 		}
 	}
 	measure := map[string]func(context.Context) error{
-		"bursts": r.bursts, "changes": r.changes, "restarts": r.restarts, "idleness": r.idle, "secrets": r.secrets, "pushes": r.pushes, "trace": r.trace,
+		"bursts": r.bursts, "changes": r.changes, "restarts": r.restarts, "idleness": r.idle, "secrets": r.secrets,
+		"reviews": r.reviews, "policies": r.policies, "pushes": r.pushes, "trace": r.trace, "gitea": r.onGitea,
 	}
 	for _, name := range Steps {
 		if !slices.Contains(steps, name) {

@@ -57,49 +57,73 @@ func (r *run) pushes(ctx context.Context) error {
 	return nil
 }
 
-// push measures n pushes on a new repository.
-func (r *run) push(ctx context.Context, repo repository, n int) (subject, floor figure.Samples, err error) {
+// prepared is a repository to which nobody else pushes, and bare pushes to it.
+type prepared struct {
+	*bare.Client
+	by bare.Identity
+	// changed are the files that the pushes change.
+	changed []string
+	pushes  []bare.Push
+}
+
+// The branches of a prepared repository.
+const measuredBranch, bareBranch = "changes/measured", "changes/bare"
+
+// push is the i-th bare push.
+func (p *prepared) push(ctx context.Context, i int) error {
+	return p.Client.Push(ctx, bareBranch, p.pushes[i])
+}
+
+func (r *run) prepare(ctx context.Context, repo repository, n int) (*prepared, error) {
 	r.say("  a repository of %d files and %d commits", repo.files, repo.commits)
 	token, err := r.Dex.IDToken(ctx, env.Bob)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	cluster, err := r.Register(ctx, token, "bench", string(uuid.NewUUID()))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	name, email := contract.ComponentIdentity(contract.Konnector, cluster.ID)
-	by := bare.Identity{Name: name, Email: email}
+	p := &prepared{
+		Client: &bare.Client{URL: cluster.RepositoryURL, User: cluster.Credential.Username, Password: cluster.Credential.Password},
+		by:     bare.Identity{Name: name, Email: email}, changed: make([]string, n),
+	}
 	paths := make([]string, repo.files)
 	for i := range paths {
-		paths[i] = contract.Key{Binding: stage.Subject.Resource + "." + stage.Subject.Group, Namespace: stage.Namespace(i % repo.folders), Name: fmt.Sprintf("c-%06d", i)}.Path()
+		paths[i] = claimPath(stage.Namespace(i%repo.folders), fmt.Sprintf("c-%06d", i))
 	}
 	dir := filepath.Join(r.GitDir, cluster.ID+".git")
-	const measuredBranch, bareBranch = "changes/measured", "changes/bare"
-	head, err := bare.Fill(ctx, dir, by, bare.History{Branch: measuredBranch, Files: paths, Commits: repo.commits, Content: content})
+	head, err := bare.Fill(ctx, dir, p.by, bare.History{Branch: measuredBranch, Files: paths, Commits: repo.commits, Content: content})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if _, err := stage.Git(ctx, dir, "update-ref", "refs/heads/"+bareBranch, head); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	scratch := filepath.Join(r.Dir, "scratch-"+cluster.ID+".git")
 	defer os.RemoveAll(scratch)
-	changed := make([]string, n)
-	for i := range changed {
-		changed[i] = paths[i*len(paths)/n]
+	for i := range p.changed {
+		p.changed[i] = paths[i*len(paths)/n]
 	}
-	prepared, err := bare.Prepare(ctx, dir, scratch, head, by, changed, func(p string, i int) []byte { return content(p, repo.commits+i) })
+	p.pushes, err = bare.Prepare(ctx, dir, scratch, head, p.by, p.changed, func(path string, i int) []byte { return content(path, repo.commits+i) })
+	return p, err
+}
+
+func claimPath(namespace, name string) string {
+	return contract.Key{Binding: stage.Subject.Resource + "." + stage.Subject.Group, Namespace: namespace, Name: name}.Path()
+}
+
+// push measures n pushes on a new repository.
+func (r *run) push(ctx context.Context, repo repository, n int) (subject, floor figure.Samples, err error) {
+	p, err := r.prepare(ctx, repo, n)
 	if err != nil {
 		return nil, nil, err
 	}
-
-	client := &bare.Client{URL: cluster.RepositoryURL, User: cluster.Credential.Username, Password: cluster.Credential.Password}
+	as := store.Signature{Name: p.by.Name, Email: p.by.Email}
 	engine, err := gitstore.Open(gitstore.Options{
-		URL: cluster.RepositoryURL, Committer: store.Signature{Name: name, Email: email},
-		Credentials: func(context.Context) (string, string, error) {
-			return cluster.Credential.Username, cluster.Credential.Password, nil
-		},
+		URL: p.URL, Committer: as,
+		Credentials: func(context.Context) (string, string, error) { return p.User, p.Password, nil },
 	})
 	if err != nil {
 		return nil, nil, err
@@ -108,16 +132,16 @@ func (r *run) push(ctx context.Context, repo repository, n int) (subject, floor 
 	if _, err := branch.Fetch(ctx); err != nil {
 		return nil, nil, err
 	}
-	for i, path := range changed {
+	for i, path := range p.changed {
 		began := time.Now()
-		if err := client.Push(ctx, bareBranch, prepared[i]); err != nil {
+		if err := p.push(ctx, i); err != nil {
 			return nil, nil, err
 		}
 		floor.Milliseconds(time.Since(began))
 		data := content(path, repo.commits+n+i)
 		began = time.Now()
 		_, err := branch.Update(ctx, store.Edit{
-			Author: store.Signature{Name: name, Email: email}, Subject: "claim: update",
+			Author: as, Subject: "claim: update",
 			Apply: func(t *store.Tree) error { return t.Write(path, data) },
 		})
 		if err != nil {

@@ -26,9 +26,10 @@ const (
 
 // way is one of the two, and what was measured on it.
 type way struct {
-	resource          schema.GroupVersionResource
-	names             []string
-	apply, edit, down figure.Samples
+	resource schema.GroupVersionResource
+	names    []string
+	// answered is when the app cluster's API server had taken what was applied.
+	answered, apply, edit, down figure.Samples
 }
 
 // changes measures one change at a time, on an idle system, in turns with the
@@ -70,6 +71,7 @@ func (r *run) apply(ctx context.Context, w *way, i int) error {
 	if err := r.Create(ctx, w.resource, stage.Namespace(i%namespaces), w.names[i]); err != nil {
 		return err
 	}
+	w.answered.Milliseconds(time.Since(began))
 	s, err := r.SeenControl.Until(ctx, w.resource, w.names[i], stage.There)
 	if err != nil {
 		return err
@@ -122,22 +124,26 @@ func (r *run) inTurns(ctx context.Context, n int, kind string, change func(conte
 	return r.growth(ctx, n, repository)
 }
 
+// edited is what a change makes of a claim's maxConnections.
+const edited = 240
+
+func isEdited(s stage.Sight) bool { return s.MaxConnections == edited }
+
 // edit changes one field of the i-th claim.
 func (r *run) edit(ctx context.Context, w *way, i int) error {
 	ctx, cancel := deadline(ctx, shortTime, "one edit")
 	defer cancel()
-	const value = 240
-	patch := []byte(`{"spec":{"parameters":{"maxConnections":` + strconv.Itoa(value) + `}}}`)
+	patch := []byte(`{"spec":{"parameters":{"maxConnections":` + strconv.Itoa(edited) + `}}}`)
 	began := time.Now()
 	if _, err := r.App.Resource(w.resource).Namespace(stage.Namespace(i%namespaces)).Patch(ctx, w.names[i], types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		return err
 	}
-	s, err := r.SeenControl.Until(ctx, w.resource, w.names[i], func(s stage.Sight) bool { return s.MaxConnections == value })
+	s, err := r.SeenControl.Until(ctx, w.resource, w.names[i], isEdited)
 	if err != nil {
 		return err
 	}
 	w.edit.Milliseconds(s.Changed.Sub(began))
-	_, err = r.SeenApp.Until(ctx, w.resource, w.names[i], func(s stage.Sight) bool { return s.MaxConnections == value && returned(w.resource)(s) })
+	_, err = r.SeenApp.Until(ctx, w.resource, w.names[i], func(s stage.Sight) bool { return isEdited(s) && returned(w.resource)(s) })
 	return err
 }
 

@@ -60,6 +60,8 @@ type Options struct {
 	Profile bool
 	// Trace has API servers and Git host log each request with its times.
 	Trace bool
+	// Gitea has the repositories on a Gitea, in place of the embedded host.
+	Gitea bool
 	// Progress is told what goes on.
 	Progress io.Writer
 }
@@ -67,7 +69,7 @@ type Options struct {
 // Start starts everything, up to the first claim in each namespace: those that
 // follow are like all others. Everything ends with ctx or Stop.
 func Start(ctx context.Context, o Options) (*Stage, error) {
-	options := platform.Options{Bin: o.Bin, Plain: true, Profile: o.Profile, Audit: o.Trace, Progress: o.Progress}
+	options := platform.Options{Bin: o.Bin, Plain: true, Profile: o.Profile, Audit: o.Trace, Gitea: o.Gitea, Progress: o.Progress}
 	if o.Trace {
 		options.BackendArgs = []string{"--log-level=debug"}
 	}
@@ -195,7 +197,8 @@ func (s *Stage) Far(resource schema.GroupVersionResource, namespace string) stri
 	return "gb-" + s.ID + "-" + namespace
 }
 
-// Repository is the folder of the app cluster's repository at the host.
+// Repository is the folder of the app cluster's repository at the host, or of the backend's
+// copy of one that is on a Gitea.
 func (s *Stage) Repository() string { return filepath.Join(s.GitDir, s.ID+".git") }
 
 // Git runs git on a repository of the host, to read.

@@ -14,28 +14,41 @@ import (
 // Register connects a cluster that does not exist, for whose person an ID token is: it
 // has a repository that nobody else pushes to, and a credential for it.
 func (p *Platform) Register(ctx context.Context, idToken, name, clusterUID string) (*restapi.Cluster, error) {
-	body, err := json.Marshal(restapi.ConnectRequest{Name: name, ClusterUID: clusterUID})
+	var out restapi.Cluster
+	err := p.Ask(ctx, idToken, http.MethodPost, "/v1/clusters", restapi.ConnectRequest{Name: name, ClusterUID: clusterUID}, &out)
+	if err == nil && out.Credential == nil {
+		err = fmt.Errorf("register cluster %s: it has no credential", name)
+	}
 	if err != nil {
 		return nil, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.BackendURL+"/v1/clusters", bytes.NewReader(body))
+	return &out, nil
+}
+
+// Ask asks the backend as the person for whom an ID token is, with in as JSON, and reads the
+// answer into out. An answer that is no success is an error.
+func (p *Platform) Ask(ctx context.Context, idToken, method, path string, in, out any) error {
+	body, err := json.Marshal(in)
 	if err != nil {
-		return nil, err
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, method, p.BackendURL+path, bytes.NewReader(body))
+	if err != nil {
+		return err
 	}
 	req.Header.Set("Authorization", "Bearer "+idToken)
 	req.Header.Set("Content-Type", "application/json")
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer res.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var out restapi.Cluster
-	if err := json.Unmarshal(data, &out); err != nil || out.Credential == nil {
-		return nil, fmt.Errorf("register cluster %s: %s: %s", name, res.Status, data)
+	if res.StatusCode/100 != 2 {
+		return fmt.Errorf("%s %s: %s: %s", method, path, res.Status, data)
 	}
-	return &out, nil
+	return json.Unmarshal(data, out)
 }

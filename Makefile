@@ -113,7 +113,7 @@ test-gitlab: ## Try a real GitLab, on which a project is made and deleted (GITLA
 	$(GO) test -timeout 10m ./backend/internal/githost/gitlab -run '^TestOnARealGitLab$$' -v -gitlab-url '$(GITLAB_URL)' -gitlab-group '$(GITLAB_GROUP)' -gitlab-token-file '$(abspath $(GITLAB_TOKEN_FILE))'
 
 .PHONY: bench
-bench: build ## Measure gitbind beside a bare client and write docs/bench (SIZES=1000,10000; QUICK=1 for a minute or two).
+bench: build ## Measure gitbind beside a bare client and write docs/bench (SIZES=1000,10000; QUICK=1 for some minutes). A Gitea is built first.
 	$(GO) build -o $(BIN)/bench ./test/bench/cmd/bench
 	$(BIN)/bench --bin $(BIN) $(if $(SIZES),--sizes $(SIZES)) $(if $(QUICK),--quick)
 

@@ -25,8 +25,8 @@ func (r *Report) plots() map[string]string {
 		}
 	}
 	return map[string]string{
-		"ratios.svg": chart("How many times the floor", "the line is the floor", ratios),
-		"times.svg":  chart("Median, milliseconds", "the line is the floor, where there is one", times),
+		"ratios.svg": chart("How many times the floor", "the line is the floor", ratios, longestRatio),
+		"times.svg":  chart("Median, milliseconds", "the line is the floor, where there is one", times, math.Inf(1)),
 	}
 }
 
@@ -37,22 +37,27 @@ type bar struct {
 	value, mark float64
 }
 
+// longestRatio is where bars end, as the others would not be seen beside a host that takes a
+// hundred times as long.
+const longestRatio = 20
+
 const (
 	labelWidth = 420
 	barWidth   = 380
 	lineHeight = 22
 )
 
-func chart(title, note string, bars []bar) string {
+func chart(title, note string, bars []bar, longest float64) string {
 	var b strings.Builder
 	most := 0.0
 	for _, x := range bars {
 		most = max(most, x.value, x.mark)
 	}
+	most = min(most, longest)
 	height := 50 + lineHeight*len(bars)
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="12" fill="#333">`+"\n", labelWidth+barWidth+80, height)
 	fmt.Fprintf(&b, `<rect width="100%%" height="100%%" fill="#fff"/><text x="10" y="20" font-size="14" font-weight="bold">%s</text><text x="%d" y="20" fill="#777">%s</text>`+"\n", html.EscapeString(title), labelWidth+8, html.EscapeString(note))
-	at := func(v float64) float64 { return math.Round(v/max(most, 1e-9)*barWidth*10) / 10 }
+	at := func(v float64) float64 { return math.Round(min(v/max(most, 1e-9), 1)*barWidth*10) / 10 }
 	for i, x := range bars {
 		y := 36 + i*lineHeight
 		fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="end">%s</text>`, labelWidth, y+13, html.EscapeString(x.label))

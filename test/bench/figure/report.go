@@ -112,15 +112,21 @@ The *floor* is measured in the same run, in turns with what it is compared with:
   the same "data services" report their status.
 - for pushes, packs that git made beforehand, sent by a bare HTTP client to the same
   host.
+- for merges, what the relay needs to carry an edit. The time of a merge begins when the
+  host's API is asked for it, so it contains the host's own work.
+- for proposals, the same bare pushes. The time of a proposal is that of stock git, with
+  its processes.
 - for restarts, a bare informer of client-go, until it has all claims of the agent's cluster.
 
 Claims are of about 600 bytes, spread over ten namespaces (files of 100,000: over a
 hundred). API writes are counted by the API servers themselves (without leases),
 commits by git. A change of "restart" is applied at the moment at which the agent is
-started again. Growth of a branch is that of a clone that is repacked from scratch, in
-one thread, with and without the changes. That of the whole repository is of a mirror,
-which git makes of what the host has: it grows with both branches, and with each
-directory's tree that is kept whole once more, which does not grow with the changes.
+started again. Policies are the library's, each with a parameter. The API server of an app
+cluster judges by eight of an offer at most, the bridge and reviews by all. Growth of a
+branch is that of a clone that is repacked from scratch, in one thread, with and without
+the changes. That of the whole repository is of a mirror, which git makes of what the host
+has: it grows with both branches, and with each directory's tree that is kept whole once
+more, which does not grow with the changes.
 
 `
 

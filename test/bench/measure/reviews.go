@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -96,26 +97,27 @@ func (r *run) onGitea(ctx context.Context) error {
 func (r *run) merges(ctx context.Context, m *merges, n int, push func(i int) error) error {
 	floor := &way{resource: stage.Floor, names: r.newNames("m", n)}
 	subject := &way{resource: stage.Subject, names: r.newNames("m", n)}
-	for i := range n {
-		for _, w := range []*way{floor, subject} {
-			if err := r.apply(ctx, w, i); err != nil {
-				return err
-			}
+	for _, w := range []*way{floor, subject} {
+		if err := r.create(ctx, w.resource, w.names); err != nil {
+			return err
+		}
+		if _, err := r.SeenApp.UntilAll(ctx, w.resource, w.names, returned(w.resource)); err != nil {
+			return err
 		}
 	}
 	m.clone = filepath.Join(r.Dir, "clone")
 	defer os.RemoveAll(m.clone)
-	if _, err := r.Git(ctx, env.Alice, r.Dir, "clone", "--quiet", m.url, m.clone); err != nil {
+	if _, err := r.git(ctx, r.Dir, "clone", "--quiet", m.url, m.clone); err != nil {
 		return err
 	}
-	// A proposal of which nothing else could be said would not be measured.
+	// Otherwise it would not be known whether anything is judged.
 	const refused = "changes/refused"
 	_, commit, err := r.propose(ctx, m, refused, claimPath(stage.Namespace(0), subject.names[0]), 0)
 	if err != nil {
 		return err
 	}
 	if err := m.judge(ctx, refused, commit); !errors.Is(err, errRefused) {
-		return fmt.Errorf("a claim without connections is not refused: %w", err)
+		return errors.Join(errors.New("a claim without connections is not refused"), err)
 	}
 	if err := r.Quiet(ctx, still); err != nil {
 		return err
@@ -170,33 +172,36 @@ func (r *run) merge(ctx context.Context, m *merges, namespace, name string) erro
 	return err
 }
 
+// git runs git as who proposes. The credential is in the URL: a helper has none to keep.
+func (r *run) git(ctx context.Context, dir string, args ...string) (string, error) {
+	out, err := r.Git(ctx, env.Alice, dir, append([]string{"-c", "credential.helper="}, args...)...)
+	return strings.TrimSpace(out), err
+}
+
 // propose pushes a branch with one change of a claim's file, and tells when that began.
 func (r *run) propose(ctx context.Context, m *merges, branch, path string, maxConnections int) (began time.Time, commit string, err error) {
-	git := func(args ...string) (out string) {
-		if err == nil {
-			// The credential is in the URL: the helper has none to keep.
-			out, err = r.Git(ctx, env.Alice, m.clone, append([]string{"-c", "credential.helper="}, args...)...)
+	for _, args := range [][]string{{"fetch", "--quiet", "origin", "main"}, {"checkout", "--quiet", "--detach", "FETCH_HEAD"}} {
+		if _, err := r.git(ctx, m.clone, args...); err != nil {
+			return began, "", err
 		}
-		return strings.TrimSpace(out)
-	}
-	git("fetch", "--quiet", "origin", "main")
-	git("checkout", "--quiet", "--detach", "FETCH_HEAD")
-	if err != nil {
-		return began, "", err
 	}
 	file := filepath.Join(m.clone, path)
-	was, err := os.ReadFile(file)
+	text, err := os.ReadFile(file)
 	if err != nil {
 		return began, "", err
 	}
-	is := strings.Replace(string(was), "maxConnections: 120\n", fmt.Sprintf("maxConnections: %d\n", maxConnections), 1)
-	if err := os.WriteFile(file, []byte(is), 0o600); err != nil {
+	text = bytes.Replace(text, []byte("maxConnections: 120\n"), fmt.Appendf(nil, "maxConnections: %d\n", maxConnections), 1)
+	if err := os.WriteFile(file, text, 0o600); err != nil {
 		return began, "", err
 	}
-	git("commit", "--quiet", "--all", "--message", "Change "+path)
-	commit = git("rev-parse", "HEAD")
+	if _, err := r.git(ctx, m.clone, "commit", "--quiet", "--all", "--message", "Change "+path); err != nil {
+		return began, "", err
+	}
+	if commit, err = r.git(ctx, m.clone, "rev-parse", "HEAD"); err != nil {
+		return began, "", err
+	}
 	began = time.Now()
-	git("push", "--quiet", "origin", "HEAD:refs/heads/"+branch)
+	_, err = r.git(ctx, m.clone, "push", "--quiet", "origin", "HEAD:refs/heads/"+branch)
 	return began, commit, err
 }
 
@@ -254,7 +259,9 @@ func (h *pulls) judge(ctx context.Context, branch, commit string) (err error) {
 	case err != nil:
 		return err
 	case state != "success":
-		return fmt.Errorf("%w: %s", errRefused, words)
+		// Otherwise it would be looked at again after each merge.
+		gone := h.As(ctx, ada, http.MethodDelete, "/repos"+h.Repository+"/branches/"+branch, nil, nil)
+		return errors.Join(fmt.Errorf("%w: %s", errRefused, words), gone)
 	}
 	return h.Approve(ctx, ben, h.path)
 }

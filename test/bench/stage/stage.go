@@ -142,12 +142,13 @@ func (s *Stage) makeFloor(ctx context.Context) error {
 func (s *Stage) warm(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute, errors.New("the first claims do not travel"))
 	defer cancel()
-	for i := range s.namespaces {
-		name := fmt.Sprintf("warm-%d", i)
+	names := make([]string, s.namespaces)
+	for i := range names {
+		names[i] = fmt.Sprintf("warm-%d", i)
 		var err error
 		// An API server serves a new kind a moment after it says so.
 		for range 100 {
-			if err = s.Create(ctx, Subject, Namespace(i), name); err == nil {
+			if err = s.Create(ctx, Subject, Namespace(i), names[i]); err == nil {
 				break
 			}
 			time.Sleep(100 * time.Millisecond)
@@ -155,11 +156,9 @@ func (s *Stage) warm(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if _, err := s.SeenApp.Until(ctx, Subject, name, Returned); err != nil {
-			return err
-		}
 	}
-	return nil
+	_, err := s.SeenApp.UntilAll(ctx, Subject, names, Returned)
+	return err
 }
 
 // Namespace is the i-th.

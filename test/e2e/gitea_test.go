@@ -251,7 +251,7 @@ func TestOnGitea(t *testing.T) {
 		must(t)(c.Git(ctx, c.user, c.clone, "commit", "--quiet", "--all", "--message", "Order less"))
 		must(t)(c.Git(ctx, c.user, c.clone, "push", "--quiet", "origin", "HEAD:refs/heads/too-much"))
 		g.says(t, must(t)(c.Git(ctx, c.user, c.clone, "rev-parse", "HEAD")), "success", "It orders 1 service")
-		html := g.rendered(t, comments("| orders <code>PostgresqlInstance team&#45;a&#47;huge</code> |"))
+		html := g.rendered(t, comments("**It orders 1 service.**"))
 		for _, want := range []string{"<strong>It orders 1 service.</strong>", "<td>orders <code>PostgresqlInstance team-a/huge</code></td>", "<td><code>spec.plan</code></td>", "<td><code>" + nano + "</code></td>"} {
 			if !strings.Contains(html, want) {
 				t.Errorf("the comment lacks %s:\n%s", want, html)

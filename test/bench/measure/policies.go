@@ -33,7 +33,7 @@ func (r *run) policies(ctx context.Context) error {
 		n = 10
 	}
 	for _, many := range []int{0, 1, 5, 20} {
-		with := fmt.Sprintf(", with %d policies", many)
+		with := fmt.Sprintf(" (policies: %d)", many)
 		objects, err := planPolicies(many)
 		if err != nil {
 			return err
@@ -119,11 +119,13 @@ func (r *run) offer(ctx context.Context, objects []runtime.RawExtension, many in
 	}
 	if err := env.Await(shortTime, func() error {
 		_, err := claims.Create(ctx, ordered("refused", refusedHere(many)), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		if many > 0 && (err == nil || !strings.Contains(err.Error(), refusedThere(many))) {
-			return fmt.Errorf("the app cluster does not judge by %d policies: it says %v", many, err)
-		}
-		if many == 0 {
-			return err
+		switch {
+		case many == 0 && err != nil:
+			return fmt.Errorf("the app cluster still judges by policies: %w", err)
+		case many > 0 && err == nil:
+			return fmt.Errorf("the app cluster does not judge by %d policies", many)
+		case many > 0 && !strings.Contains(err.Error(), refusedThere(many)):
+			return fmt.Errorf("the app cluster judges by others than %d policies: %w", many, err)
 		}
 		return nil
 	}); err != nil {

@@ -59,8 +59,8 @@ func (r *run) pushes(ctx context.Context) error {
 
 // prepared is a repository to which nobody else pushes, and bare pushes to it.
 type prepared struct {
-	*bare.Client
-	by bare.Identity
+	client *bare.Client
+	by     bare.Identity
 	// changed are the files that the pushes change.
 	changed []string
 	pushes  []bare.Push
@@ -71,7 +71,7 @@ const measuredBranch, bareBranch = "changes/measured", "changes/bare"
 
 // push is the i-th bare push.
 func (p *prepared) push(ctx context.Context, i int) error {
-	return p.Client.Push(ctx, bareBranch, p.pushes[i])
+	return p.client.Push(ctx, bareBranch, p.pushes[i])
 }
 
 func (r *run) prepare(ctx context.Context, repo repository, n int) (*prepared, error) {
@@ -86,7 +86,7 @@ func (r *run) prepare(ctx context.Context, repo repository, n int) (*prepared, e
 	}
 	name, email := contract.ComponentIdentity(contract.Konnector, cluster.ID)
 	p := &prepared{
-		Client: &bare.Client{URL: cluster.RepositoryURL, User: cluster.Credential.Username, Password: cluster.Credential.Password},
+		client: &bare.Client{URL: cluster.RepositoryURL, User: cluster.Credential.Username, Password: cluster.Credential.Password},
 		by:     bare.Identity{Name: name, Email: email}, changed: make([]string, n),
 	}
 	paths := make([]string, repo.files)
@@ -122,8 +122,8 @@ func (r *run) push(ctx context.Context, repo repository, n int) (subject, floor 
 	}
 	as := store.Signature{Name: p.by.Name, Email: p.by.Email}
 	engine, err := gitstore.Open(gitstore.Options{
-		URL: p.URL, Committer: as,
-		Credentials: func(context.Context) (string, string, error) { return p.User, p.Password, nil },
+		URL: p.client.URL, Committer: as,
+		Credentials: func(context.Context) (string, string, error) { return p.client.User, p.client.Password, nil },
 	})
 	if err != nil {
 		return nil, nil, err

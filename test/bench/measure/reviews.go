@@ -153,7 +153,7 @@ func (r *run) merge(ctx context.Context, m *merges, namespace, name string) erro
 		return err
 	}
 	m.judged.Milliseconds(time.Since(began))
-	asked, err := m.host.merge(ctx)
+	asked, err := m.merge(ctx)
 	if err != nil {
 		return err
 	}

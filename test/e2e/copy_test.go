@@ -12,7 +12,7 @@ import (
 
 // testCopied is a recovery drill: what etcd of the app cluster holds is started beside it,
 // in another cluster that has nothing else, and torn down.
-func testCopied(t *testing.T, c *tenant) {
+func testCopied(t *testing.T, c *tenant, commands []*pageCommand) {
 	ctx := t.Context()
 	c.order(t, "kept-1", "kept-2")
 	// A copy of one or two deletes is no flood: it is not the limits that hold them.
@@ -52,7 +52,7 @@ func testCopied(t *testing.T, c *tenant) {
 		t.Errorf("connecting again decides which one goes on: %v\n%s", err, out)
 	}
 
-	must(t)(c.Plugin(ctx, c.user, c.admin(), "connect", c.BackendURL, "--no-deployment", "--yes", "--reclaim", c.id))
+	c.types(t, commands[0], fill{"URL": c.BackendURL + andProcess, "ID": c.id})
 	c.connectionSays(t, c.admin(), "True Connected", "")
 	c.connectionSays(t, copied.Kubeconfig, "False Copied", "Tear this one down")
 	c.clusterSays(t, "Copied", "", "")
@@ -95,9 +95,9 @@ func (c *tenant) services(t *testing.T) string {
 
 // connectionSays waits for a Connection's condition Ready: its status and reason, and words
 // of its message.
-func (c *tenant) connectionSays(t *testing.T, kubeconfig, want, words string) {
+func (c *tenant) connectionSays(t *testing.T, kubeconfig, want, words string) (message string) {
 	t.Helper()
-	c.conditionSays(t, kubeconfig, []string{"connections.gitbind.dev"}, "items[0].", "Ready", want, words)
+	return c.conditionSays(t, kubeconfig, []string{"connections.gitbind.dev"}, "items[0].", "Ready", want, words)
 }
 
 // clusterSays waits for a condition of the ClusterBinding, "" for none.
@@ -106,10 +106,10 @@ func (c *tenant) clusterSays(t *testing.T, condition, want, words string) {
 	c.conditionSays(t, c.Control(), []string{"clusterbinding", c.id}, "", condition, want, words)
 }
 
-func (c *tenant) conditionSays(t *testing.T, kubeconfig string, object []string, item, condition, want, words string) {
+func (c *tenant) conditionSays(t *testing.T, kubeconfig string, object []string, item, condition, want, words string) (answer string) {
 	t.Helper()
 	path := fmt.Sprintf(`.%sstatus.conditions[?(@.type==%q)]`, item, condition)
-	eventually(t, fmt.Sprintf("%s says %s %q and %q", object, condition, want, words), func(ctx context.Context) (string, bool) {
+	return eventually(t, fmt.Sprintf("%s says %s %q and %q", object, condition, want, words), func(ctx context.Context) (string, bool) {
 		out, err := c.Kubectl(ctx, kubeconfig, append([]string{"get"}, append(object, "-o", fmt.Sprintf("jsonpath={%[1]s.status} {%[1]s.reason} {%[1]s.message}", path))...)...)
 		found := strings.HasPrefix(out, want) && strings.Contains(out, words)
 		return fmt.Sprint(out, err), err == nil && found && (want != "" || strings.TrimSpace(out) == "")

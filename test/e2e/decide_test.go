@@ -26,15 +26,28 @@ func TestDecisions(t *testing.T) {
 	c.mayRemove(t, 8)
 	// Otherwise two removals would be half of what there is.
 	c.order(t, "bystander-1", "bystander-2", "bystander-3", "bystander-4")
+
+	recovery := readPage(t, recovery)
+	play := func(name, heading string, commands int, test func(*testing.T, *tenant, []*pageCommand)) {
+		t.Run(name, func(t *testing.T) { test(t, c, recovery.section(t, heading, commands)) })
+	}
+	play("what waits is told in both clusters", "When something is lost", 2, testNothingWaits)
+	play("D21_the Git host is restored from an older backup", "The Git host was restored from an older backup", 6, testHostRestored)
+	play("D6_main is put back and approved", "main was rewritten", 2, testRewritten)
+	play("D6_the repository is lost", "The repository is lost", 5, testRepositoryLost)
+	play("D3_the app cluster is restored", "The app cluster was restored", 1, testAppClusterRestored)
+	play("D5_the control plane is restored", "Services are missing on the control plane", 2, testControlPlaneRestored)
+	c.watch(t)
+	play("D5_all services vanish and are made anew when a person says so", "Services are missing on the control plane", 2, testServicesMissing)
+	play("many deletes are held until they are approved once", "Many claims are removed at once", 2, testManyDeletes)
+	play("many removed files are held until they are approved on both sides", "Many claims are removed at once", 2, testManyFiles)
 	t.Run("a version that lost a conflict is brought back", func(t *testing.T) { testBringBack(t, c) })
 	t.Run("an edited claim whose file went is kept or deleted", func(t *testing.T) { testChangedAndRemoved(t, c) })
 	t.Run("a claim goes back to what it was and a deleted one comes back", func(t *testing.T) { testGoBack(t, c) })
 	t.Run("a decision on what has changed since does nothing", func(t *testing.T) { testStaleDecision(t, c) })
-	t.Run("many deletes are held until they are approved once", func(t *testing.T) { testManyDeletes(t, c) })
-	t.Run("many removed files are held until they are approved on both sides", func(t *testing.T) { testManyFiles(t, c) })
-	t.Run("a service that vanished is made anew when a person says so", func(t *testing.T) { testRecreate(t, c) })
-	t.Run("L5_a copy of the app cluster is torn down beside it", func(t *testing.T) { testCopied(t, c) })
-	t.Run("D4_an app cluster built anew takes its old place", func(t *testing.T) { testReclaim(t, c) })
+	play("L5_a copy of the app cluster is torn down beside it", "A recovery drill: two live copies of an app cluster", 1, testCopied)
+	play("D4_an app cluster built anew takes its old place", "The app cluster is lost", 3, testReclaim)
+	t.Run("each command of the page was run", recovery.allRan)
 }
 
 // mayRemove says how many removals the bridge lets pass.
@@ -189,18 +202,27 @@ func (c *tenant) gone(t *testing.T, names ...string) {
 	}
 }
 
-func testManyDeletes(t *testing.T, c *tenant) {
+func testNothingWaits(t *testing.T, c *tenant, commands []*pageCommand) {
+	get, approve := commands[0], commands[1]
+	c.typesUntil(t, c.admin(), get, "bystander-1")
+	for _, kubeconfig := range []string{c.admin(), c.Control()} {
+		c.typesUntil(t, kubeconfig, approve, "Nothing waits")
+	}
+}
+
+func testManyDeletes(t *testing.T, c *tenant, commands []*pageCommand) {
+	approve, approveRemovals := commands[0], commands[1]
 	names := []string{"many-1", "many-2", "many-3", "many-4", "many-5"}
 	c.order(t, names...)
 	must(t)(c.Kubectl(t.Context(), c.admin(), append([]string{"delete", "postgresqlinstance", "-n", "team-a", "--wait=false"}, names...)...))
 	// The first of them are plain deletes: nobody knows yet that more will come.
-	out := c.shows(t, c.admin(), []string{"approve"}, "team-a/many-5 (", "it is being deleted here")
+	out := c.typesUntil(t, c.admin(), approve, "team-a/many-5 (", "it is being deleted here")
 	t.Logf("kubectl gitbind approve prints\n%s", out)
 	commit := commitIn(t, out)
 	for _, name := range regexp.MustCompile(`many-\d`).FindAllString(out, -1) {
 		must(t)(c.Kubectl(t.Context(), c.Control(), "get", "postgresqlinstance", name, "-n", c.claimNamespace()))
 	}
-	out = c.plugin(t, "approve", "--removals", commit, "--yes")
+	out = c.types(t, approveRemovals, fill{"COMMIT": commit + andYes})
 	if !strings.Contains(out, "DELETED") || !strings.Contains(out, "approved, and acted on") {
 		t.Errorf("it says\n%s", out)
 	}
@@ -211,7 +233,8 @@ func testManyDeletes(t *testing.T, c *tenant) {
 	}
 }
 
-func testManyFiles(t *testing.T, c *tenant) {
+func testManyFiles(t *testing.T, c *tenant, commands []*pageCommand) {
+	approve, approveRemovals := commands[0], commands[1]
 	names := []string{"file-1", "file-2", "file-3", "file-4", "file-5"}
 	// How many went before, the bridge need not know: a file that was soon there
 	// again may never have been away for it.
@@ -223,11 +246,11 @@ func testManyFiles(t *testing.T, c *tenant) {
 			must(t)(c.Git(t.Context(), c.user, dir, "rm", "--quiet", filepath.Join(claims, "team-a", name+".yaml")))
 		}
 	})
-	app := c.shows(t, c.admin(), []string{"approve"}, "team-a/file-1 (", "team-a/file-5 (", "its file is gone from main")
-	control := c.shows(t, c.Control(), []string{"approve"}, "team-a/file-1 (", "team-a/file-5 (")
+	app := c.typesUntil(t, c.admin(), approve, "team-a/file-1 (", "team-a/file-5 (", "its file is gone from main")
+	control := c.typesUntil(t, c.Control(), approve, "team-a/file-1 (", "team-a/file-5 (")
 	t.Logf("in the app cluster\n%s\non the control plane\n%s", app, control)
 	for _, side := range []struct{ kubeconfig, out string }{{c.admin(), app}, {c.Control(), control}} {
-		out := must(t)(c.Plugin(t.Context(), c.user, side.kubeconfig, "approve", "--removals", commitIn(t, side.out), "--yes"))
+		out := c.typesIn(t, side.kubeconfig, approveRemovals, fill{"COMMIT": commitIn(t, side.out) + andYes})
 		if !strings.Contains(out, "approved, and acted on") {
 			t.Errorf("it says\n%s", out)
 		}
@@ -235,19 +258,9 @@ func testManyFiles(t *testing.T, c *tenant) {
 	c.gone(t, names...)
 }
 
-func testRecreate(t *testing.T, c *tenant) {
-	c.order(t, "vanished")
-	must(t)(c.Kubectl(t.Context(), c.Control(), "delete", "postgresqlinstance", "vanished", "-n", c.claimNamespace()))
-	c.shows(t, c.Control(), []string{"approve"}, "lost services:", "team-a/vanished (")
-	out := must(t)(c.Plugin(t.Context(), c.user, c.Control(), "approve", "--recreate-empty", claims+"team-a/vanished.yaml", "--yes"))
-	if !strings.Contains(out, "EMPTY") || !strings.Contains(out, "approved, and acted on") {
-		t.Errorf("it says\n%s", out)
-	}
-	c.until(t, c.control, "it is there again", c.there("vanished", nano))
-}
-
-func testReclaim(t *testing.T, c *tenant) {
+func testReclaim(t *testing.T, c *tenant, commands []*pageCommand) {
 	ctx := t.Context()
+	reclaim, bind, get := commands[0], commands[1], commands[2]
 	c.order(t, "survivor")
 	before := must(t)(c.Kubectl(ctx, c.Control(), "get", "postgresqlinstance", "survivor", "-n", c.claimNamespace(), "-o", "jsonpath={.metadata.uid}"))
 	if err := c.Konnector(c.cluster).Stop(ctx); err != nil {
@@ -262,11 +275,12 @@ func testReclaim(t *testing.T, c *tenant) {
 	if out, err := c.Plugin(ctx, c.user, kubeconfig, connect...); err == nil || !strings.Contains(out, "--force") {
 		t.Fatalf("it reclaims from a konnector that was there a moment ago: %v\n%s", err, out)
 	}
-	must(t)(c.Plugin(ctx, c.user, kubeconfig, append(connect, "--force")...))
+	out = c.typesIn(t, kubeconfig, reclaim, fill{"URL": c.BackendURL + andProcess + " --no-wait", "NAME-OR-ID": env.App + " --force"})
 	if _, err := c.StartKonnector(ctx, rebuilt); err != nil {
 		t.Fatal(err)
 	}
-	must(t)(c.Plugin(ctx, c.user, kubeconfig, "bind", "postgresql"))
+	c.typesIn(t, kubeconfig, bind, fill{"NAME...": found(t, out, `(?m)^ +kubectl gitbind bind (.+)$`)})
+	c.typesUntil(t, kubeconfig, get, "team-a")
 	must(t)(c.Kubectl(ctx, kubeconfig, "create", "namespace", "team-a"))
 	eventually(t, "the claim is in the new cluster, and ready there is its status", func(ctx context.Context) (string, bool) {
 		out, err := c.Kubectl(ctx, kubeconfig, "get", "postgresqlinstance", "survivor", "-n", "team-a", "-o", `jsonpath={.spec.plan} {.status.gitbind.conditions[?(@.type=="Applied")].status}`)

@@ -38,8 +38,14 @@ func connect(t *testing.T, p *platform.Platform, user, cluster string) *tenant {
 // bindPostgresql binds the API, and watches both sides.
 func (c *tenant) bindPostgresql(t *testing.T) {
 	t.Helper()
+	must(t)(c.Plugin(t.Context(), c.user, c.admin(), "bind", "postgresql"))
+	c.watch(t)
+}
+
+// watch begins to watch both sides, from what they are now.
+func (c *tenant) watch(t *testing.T) {
+	t.Helper()
 	ctx := t.Context()
-	must(t)(c.Plugin(ctx, c.user, c.admin(), "bind", "postgresql"))
 	var err error
 	if c.app, err = c.Watch(ctx, c.cluster, platform.PostgresqlInstances); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,308 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"gitbind.dev/test/env"
+)
+
+const recovery = "docs/recovery.md"
+
+// Flags beside what the page says: no person is there to be asked, and the konnector runs
+// as a process.
+const (
+	andYes     = " --yes"
+	andProcess = " --no-deployment --yes"
+)
+
+// repository is the folder of the tenant's repository at the embedded host.
+func (c *tenant) repository() string { return filepath.Join(c.GitDir, c.id+".git") }
+
+// head is that of a branch in the repository.
+func (c *tenant) head(t *testing.T, branch string) string {
+	t.Helper()
+	return strings.TrimSpace(must(t)(c.Git(t.Context(), c.user, c.repository(), "rev-parse", branch)))
+}
+
+// atTheHost does something to the host while it is stopped. Its start also tells those
+// who listen what changed behind its back, which takes them up to a minute otherwise.
+func (c *tenant) atTheHost(t *testing.T, do func() error) {
+	t.Helper()
+	ctx := t.Context()
+	if err := errors.Join(c.Backend.Stop(ctx), do(), c.Backend.Start(ctx)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// noticed has those who listen look.
+func (c *tenant) noticed(t *testing.T) {
+	t.Helper()
+	c.atTheHost(t, func() error { return nil })
+}
+
+// copyOf keeps the repository as it is now.
+func (c *tenant) copyOf(t *testing.T) (backup string) {
+	t.Helper()
+	backup = filepath.Join(t.TempDir(), "backup")
+	c.atTheHost(t, func() error { return os.CopyFS(backup, os.DirFS(c.repository())) })
+	return backup
+}
+
+// restore puts the repository back to a backup.
+func (c *tenant) restore(t *testing.T, backup string) {
+	t.Helper()
+	c.atTheHost(t, func() error {
+		return errors.Join(os.RemoveAll(c.repository()), os.CopyFS(c.repository(), os.DirFS(backup)))
+	})
+}
+
+// goesOn waits until both agents follow main, and both sides have these claims as they
+// are given.
+func (c *tenant) goesOn(t *testing.T, plans map[string]string) {
+	t.Helper()
+	c.connectionSays(t, c.admin(), "True Connected", "")
+	c.clusterSays(t, "Synced", "True", "")
+	for _, side := range []struct{ what, kubeconfig, namespace string }{{"the app cluster", c.admin(), "team-a"}, {"the control plane", c.Control(), c.claimNamespace()}} {
+		for name, plan := range plans {
+			eventually(t, name+" has "+plan+" in "+side.what, func(ctx context.Context) (string, bool) {
+				out, err := c.Kubectl(ctx, side.kubeconfig, "get", "postgresqlinstance", name, "-n", side.namespace, "-o", "jsonpath={.spec.plan}")
+				return out, err == nil && out == plan
+			})
+		}
+	}
+}
+
+// holds waits for the reason for which a claim is held, "" for none.
+func (c *tenant) holds(t *testing.T, name, reason string) {
+	t.Helper()
+	eventually(t, name+" is held by the reason "+reason, func(ctx context.Context) (string, bool) {
+		out, err := c.Kubectl(ctx, c.admin(), "get", "postgresqlinstance", name, "-n", "team-a", "-o", `jsonpath={.status.gitbind.conditions[?(@.type=="Held")].status} {.status.gitbind.conditions[?(@.type=="Held")].reason}`)
+		held := "True " + reason
+		return out, err == nil && (out == held || reason == "" && !strings.HasPrefix(out, "True"))
+	})
+}
+
+func testHostRestored(t *testing.T, c *tenant, commands []*pageCommand) {
+	ctx := t.Context()
+	push, save, approveControl, approveApp, keep, apply := commands[0], commands[1], commands[2], commands[3], commands[4], commands[5]
+	c.order(t, "backup-edited", "backup-deleted")
+	backup := c.copyOf(t)
+	old := c.head(t, "main")
+	c.edit(t, "backup-edited", small)
+	must(t)(c.Kubectl(ctx, c.admin(), "delete", "postgresqlinstance", "backup-deleted", "-n", "team-a", "--timeout=2m"))
+	c.order(t, "backup-new")
+	c.until(t, c.control, "the edit is there", c.there("backup-edited", small))
+	services := c.services(t)
+
+	c.atTheHost(t, func() error {
+		// Somebody has fetched the newest there was.
+		_, err := c.Git(ctx, c.user, c.clone, "fetch", "--quiet", c.repository(), "+refs/heads/*:refs/remotes/origin/*")
+		return errors.Join(err, os.RemoveAll(c.repository()), os.CopyFS(c.repository(), os.DirFS(backup)))
+	})
+	bothHold := func() (accepted string) {
+		t.Helper()
+		c.clusterSays(t, "Synced", "False MainRewritten", old)
+		message := c.connectionSays(t, c.admin(), "False HistoryReplaced", old)
+		return found(t, message, `was at commit ([0-9a-f]+) `)
+	}
+	c.types(t, push, fill{"/path/on/the/host": c.GitDir, "ID": c.id, "ACCEPTED": bothHold()})
+	c.noticed(t)
+	c.goesOn(t, map[string]string{"backup-edited": small, "backup-new": nano})
+	c.gone(t, "backup-deleted")
+	if now := c.services(t); now != services {
+		t.Errorf("the services were\n%sand are\n%s", services, now)
+	}
+
+	c.restore(t, backup)
+	bothHold()
+	c.types(t, save, fill{"PLURAL.GROUP": postgresql})
+	saved := filepath.Join(c.clone, "before.yaml")
+	defer os.Remove(saved)
+	c.types(t, approveControl, fill{"COMMIT": old + andYes})
+	c.types(t, approveApp, fill{"COMMIT": old + andYes})
+	c.holds(t, "backup-new", "FileMissing")
+	c.goesOn(t, map[string]string{"backup-edited": nano, "backup-new": nano})
+	c.types(t, keep, fill{"PLURAL.GROUP": postgresql, "NAME": "backup-new", "NAMESPACE": "team-a" + andYes})
+	c.types(t, apply, nil)
+	c.goesOn(t, map[string]string{"backup-edited": small, "backup-new": nano})
+	c.holds(t, "backup-new", "")
+	c.pulls(t)
+}
+
+// pulls has the clone follow a main that does not descend from its own.
+func (c *tenant) pulls(t *testing.T) {
+	t.Helper()
+	must(t)(c.Git(t.Context(), c.user, c.clone, "fetch", "--quiet"))
+	must(t)(c.Git(t.Context(), c.user, c.clone, "reset", "--quiet", "--hard", "origin/main"))
+}
+
+func found(t *testing.T, text, pattern string) string {
+	t.Helper()
+	m := regexp.MustCompile(pattern).FindStringSubmatch(text)
+	if m == nil {
+		t.Fatalf("there is no %s in\n%s", pattern, text)
+	}
+	return m[1]
+}
+
+// bothWait has approve say in both clusters that a main waits, and returns its commit.
+func (c *tenant) bothWait(t *testing.T, approve *pageCommand) string {
+	t.Helper()
+	const waits = `gitbind approve --main ([0-9a-f]{40})`
+	commit := found(t, c.typesUntil(t, c.Control(), approve, "gitbind approve --main "), waits)
+	if here := found(t, c.typesUntil(t, c.admin(), approve, "gitbind approve --main "), waits); here != commit {
+		t.Errorf("the app cluster waits for the approval of %s, and the control plane for that of %s", here, commit)
+	}
+	return commit
+}
+
+func testRewritten(t *testing.T, c *tenant, commands []*pageCommand) {
+	approve, approveMain := commands[0], commands[1]
+	old := c.head(t, "main")
+	c.order(t, "rewritten")
+	services := c.services(t)
+	c.atTheHost(t, func() error {
+		_, err := c.Git(t.Context(), c.user, c.repository(), "update-ref", "refs/heads/main", old)
+		return err
+	})
+	commit := c.bothWait(t, approve)
+	for _, kubeconfig := range []string{c.Control(), c.admin()} {
+		c.typesIn(t, kubeconfig, approveMain, fill{"COMMIT": commit + andYes})
+	}
+	c.holds(t, "rewritten", "FileMissing")
+	if now := c.services(t); now != services {
+		t.Errorf("the services were\n%sand are\n%s", services, now)
+	}
+	c.plugin(t, "resolve", orders+"rewritten", "-n", "team-a", "--take", "keep", "--yes")
+	c.goesOn(t, map[string]string{"rewritten": nano})
+	c.pulls(t)
+}
+
+func testRepositoryLost(t *testing.T, c *tenant, commands []*pageCommand) {
+	patch, approve, approveControl, approveApp, keepAll := commands[0], commands[1], commands[2], commands[3], commands[4]
+	services := c.services(t)
+	c.atTheHost(t, func() error { return os.RemoveAll(c.repository()) })
+	c.clusterSays(t, "Ready", "False RepositoryGone", "restore it from a backup")
+	c.clusterSays(t, "Synced", "False RepositoryNotFound", "")
+	c.types(t, patch, fill{"ID": c.id})
+	commit := c.bothWait(t, approve)
+	c.types(t, approveControl, fill{"COMMIT": commit + andYes})
+	c.types(t, approveApp, fill{"COMMIT": commit + andYes})
+	names := strings.Fields(must(t)(c.Kubectl(t.Context(), c.admin(), "get", "postgresqlinstances", "-n", "team-a", "-o", "jsonpath={.items[*].metadata.name}")))
+	for _, name := range names {
+		c.holds(t, name, "FileMissing")
+	}
+	c.types(t, keepAll, fill{"PLURAL.GROUP": postgresql})
+	c.goesOn(t, nil)
+	for _, name := range names {
+		c.holds(t, name, "")
+	}
+	if now := c.services(t); now != services {
+		t.Errorf("the services were\n%sand are\n%s", services, now)
+	}
+	if files := must(t)(c.Git(t.Context(), c.user, c.repository(), "ls-tree", "-r", "--name-only", "main", claims)); strings.Count(files, "\n") != len(names) {
+		t.Errorf("of the claims %s there are the files\n%s", names, files)
+	}
+	c.pulls(t)
+}
+
+func testAppClusterRestored(t *testing.T, c *tenant, commands []*pageCommand) {
+	ctx := t.Context()
+	app := c.Cluster(c.cluster)
+	c.order(t, "etcd-edited", "etcd-deleted")
+	snapshot, err := app.State(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.edit(t, "etcd-edited", small)
+	c.until(t, c.control, "the edit is there", c.there("etcd-edited", small))
+	must(t)(c.Kubectl(ctx, c.admin(), "delete", "postgresqlinstance", "etcd-deleted", "-n", "team-a", "--timeout=2m"))
+	c.order(t, "etcd-new")
+	c.plugin(t, "rotate")
+	services, main := c.services(t), c.head(t, "main")
+	konnector := c.Konnector(c.cluster)
+	if err := errors.Join(konnector.Stop(ctx), app.Reset(ctx, snapshot)); err != nil {
+		t.Fatal(err)
+	}
+	begin(t, konnector)
+	c.connectionSays(t, c.admin(), "False", "credential")
+	c.types(t, commands[0], fill{"URL": c.BackendURL + andProcess})
+	c.goesOn(t, map[string]string{"etcd-edited": small, "etcd-new": nano})
+	c.gone(t, "etcd-deleted")
+	if now := c.services(t); now != services {
+		t.Errorf("the services were\n%sand are\n%s", services, now)
+	}
+	if changed := must(t)(c.Git(ctx, c.user, c.repository(), "log", "-p", main+"..main", "--", claims)); changed != "" {
+		t.Errorf("what was older reached main:\n%s", changed)
+	}
+}
+
+// testControlPlaneRestored restores it from a real snapshot, while backend and bridge go on
+// as far as they can.
+func testControlPlaneRestored(t *testing.T, c *tenant, commands []*pageCommand) {
+	ctx := t.Context()
+	control := c.Cluster(env.Control)
+	approve, recreate := commands[0], commands[1]
+	c.order(t, "control-edited", "control-deleted")
+	snapshot, err := control.Snapshot(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.supervise(t)()
+	c.edit(t, "control-edited", small)
+	must(t)(c.Kubectl(ctx, c.admin(), "delete", "postgresqlinstance", "control-deleted", "-n", "team-a", "--timeout=2m"))
+	c.order(t, "control-new")
+	services := c.services(t)
+	if err := control.Restore(ctx, snapshot); err != nil {
+		t.Fatal(err)
+	}
+	path := claims + "team-a/control-new.yaml"
+	t.Log(c.typesUntil(t, c.Control(), approve, "lost services:", "team-a/control-new ("))
+	c.goesOn(t, map[string]string{"control-edited": small})
+	c.gone(t, "control-deleted")
+	c.typesIn(t, c.Control(), recreate, fill{"ID": c.id, "PATH": path + andYes})
+	c.goesOn(t, map[string]string{"control-new": nano})
+	t.Log(services, c.services(t))
+}
+
+// supervise starts the bridge again when it ends, as Kubernetes does, until it is told to
+// stop.
+func (c *tenant) supervise(t *testing.T) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var working sync.WaitGroup
+	working.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-c.Bridge.Done():
+				t.Log("the bridge ended")
+				if err := c.Bridge.Start(ctx); err != nil && ctx.Err() == nil {
+					t.Errorf("start the bridge again: %v", err)
+					return
+				}
+			}
+		}
+	})
+	return func() { cancel(); working.Wait() }
+}
+
+// testServicesMissing loses all services at once.
+func testServicesMissing(t *testing.T, c *tenant, commands []*pageCommand) {
+	approve, recreate := commands[0], commands[1]
+	must(t)(c.Kubectl(t.Context(), c.Control(), "delete", "postgresqlinstances", "--all", "-n", c.claimNamespace()))
+	c.clusterSays(t, "Synced", "False ControlPlaneLost", "")
+	if left := c.services(t); left != "" {
+		t.Errorf("there are again\n%s", left)
+	}
+	c.typesUntil(t, c.Control(), approve, "services: ")
+	c.typesIn(t, c.Control(), recreate, fill{"ID": c.id, "PATH": claims + "team-a" + andYes})
+	c.goesOn(t, map[string]string{"bystander-1": nano, "bystander-4": nano})
+}

@@ -69,6 +69,11 @@ func (c *tenant) goesOn(t *testing.T, plans map[string]string) {
 	t.Helper()
 	c.connectionSays(t, c.admin(), "True Connected", "")
 	c.clusterSays(t, "Synced", "True", "")
+	c.haveBoth(t, plans)
+}
+
+func (c *tenant) haveBoth(t *testing.T, plans map[string]string) {
+	t.Helper()
 	for _, side := range []struct{ what, kubeconfig, namespace string }{{"the app cluster", c.admin(), "team-a"}, {"the control plane", c.Control(), c.claimNamespace()}} {
 		for name, plan := range plans {
 			eventually(t, name+" has "+plan+" in "+side.what, func(ctx context.Context) (string, bool) {
@@ -127,12 +132,17 @@ func testHostRestored(t *testing.T, c *tenant, commands []*pageCommand) {
 	defer os.Remove(saved)
 	c.types(t, approveControl, fill{"COMMIT": old + andYes})
 	c.types(t, approveApp, fill{"COMMIT": old + andYes})
+	c.haveBoth(t, map[string]string{"backup-edited": nano, "backup-new": nano})
 	c.holds(t, "backup-new", "FileMissing")
-	c.goesOn(t, map[string]string{"backup-edited": nano, "backup-new": nano})
+	c.shows(t, c.Control(), []string{"approve"}, "team-a/backup-new (", "team-a/backup-deleted (", "lost services:")
 	c.types(t, keep, fill{"PLURAL.GROUP": postgresql, "NAME": "backup-new", "NAMESPACE": "team-a" + andYes})
 	c.types(t, apply, nil)
+	must(t)(c.Kubectl(ctx, c.admin(), "delete", "postgresqlinstance", "backup-deleted", "-n", "team-a", "--timeout=2m"))
 	c.goesOn(t, map[string]string{"backup-edited": small, "backup-new": nano})
 	c.holds(t, "backup-new", "")
+	if now := c.services(t); now != services {
+		t.Errorf("the services were\n%sand are\n%s", services, now)
+	}
 	c.pulls(t)
 }
 
@@ -232,7 +242,7 @@ func testAppClusterRestored(t *testing.T, c *tenant, commands []*pageCommand) {
 		t.Fatal(err)
 	}
 	begin(t, konnector)
-	c.connectionSays(t, c.admin(), "False", "credential")
+	c.connectionSays(t, c.admin(), "False CredentialRefused", "kubectl gitbind connect")
 	c.types(t, commands[0], fill{"URL": c.BackendURL + andProcess})
 	c.goesOn(t, map[string]string{"etcd-edited": small, "etcd-new": nano})
 	c.gone(t, "etcd-deleted")
@@ -256,6 +266,7 @@ func testControlPlaneRestored(t *testing.T, c *tenant, commands []*pageCommand) 
 		t.Fatal(err)
 	}
 	defer c.supervise(t)()
+	c.watch(t)
 	c.edit(t, "control-edited", small)
 	must(t)(c.Kubectl(ctx, c.admin(), "delete", "postgresqlinstance", "control-deleted", "-n", "team-a", "--timeout=2m"))
 	c.order(t, "control-new")

@@ -71,6 +71,10 @@ func (o Options) validate() error {
 // it, was about to write.
 var ErrNotHeld = errors.New("the lease is not held: another process may work")
 
+// errWentBack ends a holder. Its caches have seen newer versions of objects than there are:
+// a watch from these tells nothing until the cluster has counted up to them again.
+var errWentBack = errors.New("the cluster was set back to an earlier state")
+
 // Lease is one process' part in the election. It is the lock that the election
 // asks for, so that it knows how long it is held.
 type Lease struct {
@@ -82,6 +86,10 @@ type Lease struct {
 	// renewal was sent: whoever sees it later waits longer.
 	until  time.Time
 	holder string
+	// renewed is what this process wrote last as the time of its renewal.
+	renewed time.Time
+	// wentBack is set when the Lease is from before that: the cluster was restored.
+	wentBack bool
 }
 
 // New prepares for an election; config is the process' identity in the cluster.
@@ -175,6 +183,8 @@ func (l *Lease) Explain(err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch left := time.Until(l.until); {
+	case l.wentBack:
+		return fmt.Errorf("lease %s is older than this process left it: %w, so this process ends, and reads all of it again: %w", l.name(), errWentBack, err)
 	case l.until.IsZero():
 		return err
 	case l.holder != l.options.Identity && l.holder != "":
@@ -186,15 +196,33 @@ func (l *Lease) Explain(err error) error {
 	}
 }
 
-// Get notes who holds the Lease.
+// Get notes who holds the Lease, and whether it went back.
 func (l *Lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := l.Interface.Get(ctx)
-	if err == nil {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.holder = record.HolderIdentity
+	if err != nil {
+		return nil, nil, err
 	}
-	return record, raw, err
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.holder = record.HolderIdentity
+	// The cluster keeps less than nanoseconds.
+	if l.holder == l.options.Identity && record.RenewTime.Add(time.Second).Before(l.renewed) {
+		l.wentBack, l.until = true, time.Now()
+	}
+	if l.wentBack {
+		return nil, nil, errWentBack
+	}
+	return record, raw, nil
+}
+
+// back fails once the Lease went back: who read it could renew it.
+func (l *Lease) back() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.wentBack {
+		return errWentBack
+	}
+	return nil
 }
 
 // Create takes the Lease.
@@ -207,6 +235,9 @@ func (l *Lease) Create(ctx context.Context, record resourcelock.LeaderElectionRe
 // each look; one that is hardly older than the last is not sent, as nothing
 // changes by it but the time.
 func (l *Lease) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	if err := l.back(); err != nil {
+		return err
+	}
 	if record.HolderIdentity == l.options.Identity && l.isFresh() {
 		return nil
 	}
@@ -246,7 +277,7 @@ func (l *Lease) wrote(began time.Time, record resourcelock.LeaderElectionRecord,
 	defer l.mu.Unlock()
 	l.holder = record.HolderIdentity
 	if l.holder == l.options.Identity {
-		l.until = began.Add(l.options.Duration)
+		l.until, l.renewed = began.Add(l.options.Duration), record.RenewTime.Time
 	}
 	return nil
 }

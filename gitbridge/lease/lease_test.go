@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
@@ -216,6 +217,38 @@ func TestGuard(t *testing.T) {
 		if (passed == 1) != c.want || !c.want && !errors.Is(err, ErrNotHeld) {
 			t.Errorf("%s: passed %d times, %v", name, passed, err)
 		}
+	}
+}
+
+func TestAHolderOfALeaseThatWentBackEnds(t *testing.T) {
+	l, under := elected(Options{Duration: 15 * time.Second, Renew: 10 * time.Second})
+	written := func(at time.Time) resourcelock.LeaderElectionRecord {
+		r := record("me")
+		r.RenewTime = metav1.NewTime(at)
+		return r
+	}
+	now := time.Now()
+	if err := l.Update(t.Context(), written(now)); err != nil {
+		t.Fatal(err)
+	}
+	under.record = written(now.Truncate(time.Microsecond))
+	if _, _, err := l.Get(t.Context()); err != nil || !l.Held() {
+		t.Fatalf("as it was written: %v", err)
+	}
+	under.record = record("another")
+	if _, _, err := l.Get(t.Context()); err != nil {
+		t.Fatalf("another one, whose clock may be wrong, has it: %v", err)
+	}
+	under.record = written(now.Add(-5 * time.Second))
+	if _, _, err := l.Get(t.Context()); !errors.Is(err, errWentBack) || l.Held() {
+		t.Fatalf("it went back: %v, held %t", err, l.Held())
+	}
+	// What was read could be renewed now.
+	if err := l.Update(t.Context(), written(now.Add(time.Second))); !errors.Is(err, errWentBack) || l.Held() {
+		t.Errorf("it is renewed: %v", err)
+	}
+	if err := l.Explain(errors.New("leader election lost")); !errors.Is(err, errWentBack) {
+		t.Errorf("it ends with the words %v", err)
 	}
 }
 

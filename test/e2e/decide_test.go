@@ -27,7 +27,7 @@ func TestDecisions(t *testing.T) {
 	// Otherwise two removals would be half of what there is.
 	c.order(t, "bystander-1", "bystander-2", "bystander-3", "bystander-4")
 
-	recovery := readPage(t, recovery)
+	recovery := readPage(t, recoveryPage)
 	play := func(name, heading string, commands int, test func(*testing.T, *tenant, []*pageCommand)) {
 		t.Run(name, func(t *testing.T) { test(t, c, recovery.section(t, heading, commands)) })
 	}
@@ -47,7 +47,7 @@ func TestDecisions(t *testing.T) {
 	t.Run("a decision on what has changed since does nothing", func(t *testing.T) { testStaleDecision(t, c) })
 	play("L5_a copy of the app cluster is torn down beside it", "A recovery drill: two live copies of an app cluster", 1, testCopied)
 	play("D4_an app cluster built anew takes its old place", "The app cluster is lost", 3, testReclaim)
-	t.Run("each command of the page was run", recovery.allRan)
+	t.Run("each command of the page was run", func(t *testing.T) { recovery.allRan(t, notTyped) })
 }
 
 // mayRemove says how many removals the bridge lets pass.

@@ -13,7 +13,12 @@ import (
 	"gitbind.dev/test/env"
 )
 
-const recovery = "docs/recovery.md"
+const recoveryPage = "docs/recovery.md"
+
+// notTyped are commands of the page that no test types, and why.
+var notTyped = map[string]string{
+	"kubectl rollout restart -n gitbind-system deployment/gitbind-backend   # control plane": "the backend is a process here, which testControlPlaneRestored restarts",
+}
 
 // Flags beside what the page says: no person is there to be asked, and the konnector runs
 // as a process.
@@ -41,7 +46,7 @@ func (c *tenant) atTheHost(t *testing.T, do func() error) {
 	}
 }
 
-// noticed has those who listen look.
+// noticed has those who listen look, and the backend begin anew.
 func (c *tenant) noticed(t *testing.T) {
 	t.Helper()
 	c.atTheHost(t, func() error { return nil })
@@ -121,9 +126,7 @@ func testHostRestored(t *testing.T, c *tenant, commands []*pageCommand) {
 	c.noticed(t)
 	c.goesOn(t, map[string]string{"backup-edited": small, "backup-new": nano})
 	c.gone(t, "backup-deleted")
-	if now := c.services(t); now != services {
-		t.Errorf("the services were\n%sand are\n%s", services, now)
-	}
+	c.untouched(t, services)
 
 	c.restore(t, backup)
 	bothHold()
@@ -140,9 +143,7 @@ func testHostRestored(t *testing.T, c *tenant, commands []*pageCommand) {
 	must(t)(c.Kubectl(ctx, c.admin(), "delete", "postgresqlinstance", "backup-deleted", "-n", "team-a", "--timeout=2m"))
 	c.goesOn(t, map[string]string{"backup-edited": small, "backup-new": nano})
 	c.holds(t, "backup-new", "")
-	if now := c.services(t); now != services {
-		t.Errorf("the services were\n%sand are\n%s", services, now)
-	}
+	c.untouched(t, services)
 	c.pulls(t)
 }
 
@@ -151,6 +152,14 @@ func (c *tenant) pulls(t *testing.T) {
 	t.Helper()
 	must(t)(c.Git(t.Context(), c.user, c.clone, "fetch", "--quiet"))
 	must(t)(c.Git(t.Context(), c.user, c.clone, "reset", "--quiet", "--hard", "origin/main"))
+}
+
+// untouched checks that the services are those that were there, with their UIDs.
+func (c *tenant) untouched(t *testing.T, before string) {
+	t.Helper()
+	if now := c.services(t); now != before {
+		t.Errorf("the services were\n%sand are\n%s", before, now)
+	}
 }
 
 func found(t *testing.T, text, pattern string) string {
@@ -187,9 +196,7 @@ func testRewritten(t *testing.T, c *tenant, commands []*pageCommand) {
 		c.typesIn(t, kubeconfig, approveMain, fill{"COMMIT": commit + andYes})
 	}
 	c.holds(t, "rewritten", "FileMissing")
-	if now := c.services(t); now != services {
-		t.Errorf("the services were\n%sand are\n%s", services, now)
-	}
+	c.untouched(t, services)
 	c.plugin(t, "resolve", orders+"rewritten", "-n", "team-a", "--take", "keep", "--yes")
 	c.goesOn(t, map[string]string{"rewritten": nano})
 	c.pulls(t)
@@ -214,9 +221,7 @@ func testRepositoryLost(t *testing.T, c *tenant, commands []*pageCommand) {
 	for _, name := range names {
 		c.holds(t, name, "")
 	}
-	if now := c.services(t); now != services {
-		t.Errorf("the services were\n%sand are\n%s", services, now)
-	}
+	c.untouched(t, services)
 	if files := must(t)(c.Git(t.Context(), c.user, c.repository(), "ls-tree", "-r", "--name-only", "main", claims)); strings.Count(files, "\n") != len(names) {
 		t.Errorf("of the claims %s there are the files\n%s", names, files)
 	}
@@ -246,16 +251,14 @@ func testAppClusterRestored(t *testing.T, c *tenant, commands []*pageCommand) {
 	c.types(t, commands[0], fill{"URL": c.BackendURL + andProcess})
 	c.goesOn(t, map[string]string{"etcd-edited": small, "etcd-new": nano})
 	c.gone(t, "etcd-deleted")
-	if now := c.services(t); now != services {
-		t.Errorf("the services were\n%sand are\n%s", services, now)
-	}
+	c.untouched(t, services)
 	if changed := must(t)(c.Git(ctx, c.user, c.repository(), "log", "-p", main+"..main", "--", claims)); changed != "" {
 		t.Errorf("what was older reached main:\n%s", changed)
 	}
 }
 
-// testControlPlaneRestored restores it from a real snapshot, while backend and bridge go on
-// as far as they can.
+// testControlPlaneRestored restores it from a real snapshot, beneath a bridge that goes on
+// as far as it can.
 func testControlPlaneRestored(t *testing.T, c *tenant, commands []*pageCommand) {
 	ctx := t.Context()
 	control := c.Cluster(env.Control)
@@ -269,18 +272,19 @@ func testControlPlaneRestored(t *testing.T, c *tenant, commands []*pageCommand) 
 	c.watch(t)
 	c.edit(t, "control-edited", small)
 	must(t)(c.Kubectl(ctx, c.admin(), "delete", "postgresqlinstance", "control-deleted", "-n", "team-a", "--timeout=2m"))
-	c.order(t, "control-new")
+	c.until(t, c.control, "the edit is there", c.there("control-edited", small))
 	services := c.services(t)
+	c.order(t, "control-new")
 	if err := control.Restore(ctx, snapshot); err != nil {
 		t.Fatal(err)
 	}
-	path := claims + "team-a/control-new.yaml"
-	t.Log(c.typesUntil(t, c.Control(), approve, "lost services:", "team-a/control-new ("))
-	c.goesOn(t, map[string]string{"control-edited": small})
+	c.noticed(t)
+	c.typesUntil(t, c.place(approve), approve, "lost services:", "team-a/control-new (")
+	c.haveBoth(t, map[string]string{"control-edited": small})
 	c.gone(t, "control-deleted")
-	c.typesIn(t, c.Control(), recreate, fill{"ID": c.id, "PATH": path + andYes})
+	c.untouched(t, services)
+	c.types(t, recreate, fill{"ID": c.id, "PATH": claims + "team-a/control-new.yaml" + andYes})
 	c.goesOn(t, map[string]string{"control-new": nano})
-	t.Log(services, c.services(t))
 }
 
 // supervise starts the bridge again when it ends, as Kubernetes does, until it is told to
@@ -313,7 +317,7 @@ func testServicesMissing(t *testing.T, c *tenant, commands []*pageCommand) {
 	if left := c.services(t); left != "" {
 		t.Errorf("there are again\n%s", left)
 	}
-	c.typesUntil(t, c.Control(), approve, "services: ")
-	c.typesIn(t, c.Control(), recreate, fill{"ID": c.id, "PATH": claims + "team-a" + andYes})
+	c.typesUntil(t, c.place(approve), approve, "services: ")
+	c.types(t, recreate, fill{"ID": c.id, "PATH": claims + "team-a" + andYes})
 	c.goesOn(t, map[string]string{"bystander-1": nano, "bystander-4": nano})
 }

@@ -28,25 +28,25 @@ func TestDecisions(t *testing.T) {
 	c.order(t, "bystander-1", "bystander-2", "bystander-3", "bystander-4")
 
 	recovery := readPage(t, recoveryPage)
-	play := func(name, heading string, commands int, test func(*testing.T, *tenant, []*pageCommand)) {
-		t.Run(name, func(t *testing.T) { test(t, c, recovery.section(t, heading, commands)) })
+	play := func(heading string, commands int, test func(*testing.T, *tenant, []*pageCommand)) func(*testing.T) {
+		return func(t *testing.T) { test(t, c, recovery.section(t, heading, commands)) }
 	}
-	play("what waits is told in both clusters", "When something is lost", 2, testNothingWaits)
-	play("D21_the Git host is restored from an older backup", "The Git host was restored from an older backup", 6, testHostRestored)
-	play("D6_main is put back and approved", "main was rewritten", 2, testRewritten)
-	play("D6_the repository is lost", "The repository is lost", 5, testRepositoryLost)
-	play("D3_the app cluster is restored", "The app cluster was restored", 1, testAppClusterRestored)
-	play("D5_the control plane is restored", "Services are missing on the control plane", 2, testControlPlaneRestored)
+	t.Run("what waits is told in both clusters", play("When something is lost", 2, testNothingWaits))
+	t.Run("D21_the Git host is restored from an older backup", play("The Git host was restored from an older backup", 6, testHostRestored))
+	t.Run("D6_main is put back and approved", play("main was rewritten", 2, testRewritten))
+	t.Run("D6_the repository is lost", play("The repository is lost", 5, testRepositoryLost))
+	t.Run("D3_the app cluster is restored", play("The app cluster was restored", 1, testAppClusterRestored))
+	t.Run("D5_the control plane is restored", play("Services are missing on the control plane", 2, testControlPlaneRestored))
 	c.watch(t)
-	play("D5_all services vanish and are made anew when a person says so", "Services are missing on the control plane", 2, testServicesMissing)
-	play("many deletes are held until they are approved once", "Many claims are removed at once", 2, testManyDeletes)
-	play("many removed files are held until they are approved on both sides", "Many claims are removed at once", 2, testManyFiles)
+	t.Run("D5_all services vanish and are made anew when a person says so", play("Services are missing on the control plane", 2, testServicesMissing))
+	t.Run("many deletes are held until they are approved once", play("Many claims are removed at once", 2, testManyDeletes))
+	t.Run("many removed files are held until they are approved on both sides", play("Many claims are removed at once", 2, testManyFiles))
 	t.Run("a version that lost a conflict is brought back", func(t *testing.T) { testBringBack(t, c) })
 	t.Run("an edited claim whose file went is kept or deleted", func(t *testing.T) { testChangedAndRemoved(t, c) })
 	t.Run("a claim goes back to what it was and a deleted one comes back", func(t *testing.T) { testGoBack(t, c) })
 	t.Run("a decision on what has changed since does nothing", func(t *testing.T) { testStaleDecision(t, c) })
-	play("L5_a copy of the app cluster is torn down beside it", "A recovery drill: two live copies of an app cluster", 1, testCopied)
-	play("D4_an app cluster built anew takes its old place", "The app cluster is lost", 3, testReclaim)
+	t.Run("L5_a copy of the app cluster is torn down beside it", play("A recovery drill: two live copies of an app cluster", 1, testCopied))
+	t.Run("D4_an app cluster built anew takes its old place", play("The app cluster is lost", 3, testReclaim))
 	t.Run("each command of the page was run", func(t *testing.T) { recovery.allRan(t, notTyped) })
 }
 

@@ -46,6 +46,9 @@ func readPage(t *testing.T, name string) *page {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if strings.Contains(string(text), "```") {
+		t.Fatalf("%s has blocks in fences, which are not read here", name)
+	}
 	p := &page{name: name, commands: map[string][]*pageCommand{}}
 	const indent = "    "
 	heading, block, goesOn := "", "", false

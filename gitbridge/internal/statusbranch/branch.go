@@ -34,10 +34,11 @@ type Branch struct {
 	writer string
 	opened int64
 	// sequence is the highest that was given out, observed what the remote is
-	// known to have.
-	sequence int64
-	observed contract.Observed
-	last     time.Time
+	// known to have. What was beyond that when the branch was opened, reached, others
+	// may have seen: they take the branch for an older one until it is there again.
+	sequence, reached int64
+	observed          contract.Observed
+	last              time.Time
 	// graves are the tombstones, and history is after how many commits the
 	// branch begins anew.
 	graves  graves
@@ -85,6 +86,7 @@ func (b *Branch) Open(epoch string, o contract.Observed, reached int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.epoch, b.observed, b.sequence, b.opened = epoch, o, max(b.sequence, o.Sequence, reached), o.Sequence
+	b.reached = b.sequence
 	b.wake()
 }
 

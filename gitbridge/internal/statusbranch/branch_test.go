@@ -20,17 +20,19 @@ import (
 type fixture struct {
 	*testing.T
 	remote *memstore.Remote
+	git    store.Branch
 	branch *statusbranch.Branch
 }
 
 func start(t *testing.T) *fixture {
 	remote := memstore.New()
-	b := statusbranch.New(remote.Branch("status"), time.Now)
+	git := remote.Branch("status")
+	b := statusbranch.New(git, time.Now)
 	b.Open("e1", contract.Observed{}, 0)
 	if err := b.Start(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
-	return &fixture{T: t, remote: remote, branch: b}
+	return &fixture{T: t, remote: remote, git: git, branch: b}
 }
 
 func (f *fixture) write(c statusbranch.Change) {
@@ -225,12 +227,35 @@ func TestABranchThatSomebodyElseChangedIsLeftAlone(t *testing.T) {
 	}
 }
 
+// Who has seen a higher sequence waits for one, though all is answered.
+func TestABranchThatWasSetBackGetsBeyondWhatOthersSaw(t *testing.T) {
+	f := start(t)
+	go f.branch.Settle(t.Context(), func(error) {})
+	one := f.branch.Advance("one", []string{"a"})
+	f.write(answer("a", one))
+	backup := f.tree().Head()
+	f.write(answer("b", one))
+	seen := statusbranch.Observed(f.tree()).Sequence
+	f.remote.ForceHead("status", backup)
+	found, err := f.git.Fetch(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.branch.Open("e1", statusbranch.Observed(found), 0)
+	f.until(func(o contract.Observed) bool { return o.Sequence > seen && o.Commit == "one" })
+}
+
 func (f *fixture) eventually(commit string) {
 	f.Helper()
+	f.until(func(o contract.Observed) bool { return o.Commit == commit })
+}
+
+func (f *fixture) until(is func(contract.Observed) bool) {
+	f.Helper()
 	deadline := time.Now().Add(time.Minute)
-	for statusbranch.Observed(f.tree()).Commit != commit {
+	for !is(statusbranch.Observed(f.tree())) {
 		if time.Now().After(deadline) {
-			f.Fatalf("observed = %+v, want %s", statusbranch.Observed(f.tree()), commit)
+			f.Fatalf("observed = %+v", statusbranch.Observed(f.tree()))
 		}
 		time.Sleep(5 * time.Millisecond)
 	}

@@ -75,7 +75,7 @@ func (b *Branch) behind() (bool, time.Duration) {
 
 func (b *Branch) isBehind(o contract.Observed) bool {
 	head := b.tracker.Answered()
-	return head != "" && b.epoch != "" && (o.Commit != string(head) || o.Epoch != b.epoch)
+	return head != "" && b.epoch != "" && (o.Commit != string(head) || o.Epoch != b.epoch || o.Sequence < b.reached)
 }
 
 func (b *Branch) observeAlone(ctx context.Context) error {

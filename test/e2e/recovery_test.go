@@ -3,9 +3,11 @@ package e2e
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -89,13 +91,13 @@ func (c *tenant) haveBoth(t *testing.T, plans map[string]string) {
 	}
 }
 
-// holds waits for the reason for which a claim is held, "" for none.
-func (c *tenant) holds(t *testing.T, name, reason string) {
+// holds waits until claims are held for a reason, "None" for those that are not.
+func (c *tenant) holds(t *testing.T, reason string, names ...string) {
 	t.Helper()
-	eventually(t, name+" is held by the reason "+reason, func(ctx context.Context) (string, bool) {
-		out, err := c.Kubectl(ctx, c.admin(), "get", "postgresqlinstance", name, "-n", "team-a", "-o", `jsonpath={.status.gitbind.conditions[?(@.type=="Held")].status} {.status.gitbind.conditions[?(@.type=="Held")].reason}`)
-		held := "True " + reason
-		return out, err == nil && (out == held || reason == "" && !strings.HasPrefix(out, "True"))
+	eventually(t, fmt.Sprintf("%s are held by the reason %q", names, reason), func(ctx context.Context) (string, bool) {
+		out, err := c.Kubectl(ctx, c.admin(), "get", "postgresqlinstances", "-n", "team-a", "-o", `jsonpath={range .items[*]}{.metadata.name} {.status.gitbind.conditions[?(@.type=="Held")].reason}{"\n"}{end}`)
+		lines := strings.Split(out, "\n")
+		return out, err == nil && !slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(lines, name+" "+reason) })
 	})
 }
 
@@ -136,13 +138,13 @@ func testHostRestored(t *testing.T, c *tenant, commands []*pageCommand) {
 	c.types(t, approveControl, fill{"COMMIT": old + andYes})
 	c.types(t, approveApp, fill{"COMMIT": old + andYes})
 	c.haveBoth(t, map[string]string{"backup-edited": nano, "backup-new": nano})
-	c.holds(t, "backup-new", "FileMissing")
+	c.holds(t, "FileMissing", "backup-new")
 	c.shows(t, c.Control(), []string{"approve"}, "team-a/backup-new (", "team-a/backup-deleted (", "lost services:")
 	c.types(t, keep, fill{"PLURAL.GROUP": postgresql, "NAME": "backup-new", "NAMESPACE": "team-a" + andYes})
 	c.types(t, apply, nil)
 	must(t)(c.Kubectl(ctx, c.admin(), "delete", "postgresqlinstance", "backup-deleted", "-n", "team-a", "--timeout=2m"))
 	c.goesOn(t, map[string]string{"backup-edited": small, "backup-new": nano})
-	c.holds(t, "backup-new", "")
+	c.holds(t, "None", "backup-new")
 	c.untouched(t, services)
 	c.pulls(t)
 }
@@ -195,7 +197,7 @@ func testRewritten(t *testing.T, c *tenant, commands []*pageCommand) {
 	for _, kubeconfig := range []string{c.Control(), c.admin()} {
 		c.typesIn(t, kubeconfig, approveMain, fill{"COMMIT": commit + andYes})
 	}
-	c.holds(t, "rewritten", "FileMissing")
+	c.holds(t, "FileMissing", "rewritten")
 	c.untouched(t, services)
 	c.plugin(t, "resolve", orders+"rewritten", "-n", "team-a", "--take", "keep", "--yes")
 	c.goesOn(t, map[string]string{"rewritten": nano})
@@ -213,14 +215,10 @@ func testRepositoryLost(t *testing.T, c *tenant, commands []*pageCommand) {
 	c.types(t, approveControl, fill{"COMMIT": commit + andYes})
 	c.types(t, approveApp, fill{"COMMIT": commit + andYes})
 	names := strings.Fields(must(t)(c.Kubectl(t.Context(), c.admin(), "get", "postgresqlinstances", "-n", "team-a", "-o", "jsonpath={.items[*].metadata.name}")))
-	for _, name := range names {
-		c.holds(t, name, "FileMissing")
-	}
+	c.holds(t, "FileMissing", names...)
 	c.types(t, keepAll, fill{"PLURAL.GROUP": postgresql})
 	c.goesOn(t, nil)
-	for _, name := range names {
-		c.holds(t, name, "")
-	}
+	c.holds(t, "None", names...)
 	c.untouched(t, services)
 	if files := must(t)(c.Git(t.Context(), c.user, c.repository(), "ls-tree", "-r", "--name-only", "main", claims)); strings.Count(files, "\n") != len(names) {
 		t.Errorf("of the claims %s there are the files\n%s", names, files)

@@ -4,9 +4,9 @@
 //
 // It refuses to follow a main that does not descend from the last commit that it
 // accepted, and a branch status that is not the one it wrote: then nothing is
-// changed on the control plane until a person decides. It applies and deletes
-// nothing itself, but it says which removals may be acted on: what is removed
-// together with too much else waits for a person, too.
+// changed on the control plane until main descends from it again, or a person
+// decides. It applies and deletes nothing itself, but it says which removals may be
+// acted on: what is removed together with too much else waits for a person, too.
 package session
 
 import (

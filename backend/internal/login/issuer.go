@@ -203,7 +203,7 @@ func (i *Issuer) verify(ctx context.Context, raw string, audiences []string) (*o
 	}
 	for _, client := range audiences {
 		if slices.Contains(token.Audience, client) {
-			return token, i.cfg.judge(raw, token, audiences, time.Now())
+			return token, i.cfg.checkForUs(raw, token, audiences, time.Now())
 		}
 	}
 	return nil, refusal.New(refusal.Unauthenticated, "the ID token is for another client: sign in with client id %s", audiences[0])

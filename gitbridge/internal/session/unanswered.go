@@ -32,7 +32,7 @@ func (r *Removals) unanswered(ctx context.Context, main *store.Snapshot, commits
 			// It is not known what it says: nothing is deleted for it.
 			j.removals[e.Path] = notRemoved(main.Head())
 		case present.Result == contract.Gone:
-			r.status.Bury(e.Path, present.Since)
+			r.status.NoteTombstone(e.Path, present.Since)
 			tombstones[e.Path] = present.Answers.Commit
 			delete(seen, e.Path)
 		case present.Result == contract.Held && present.Answers.Blob == "":

@@ -39,10 +39,10 @@ type Branch struct {
 	sequence, reached int64
 	observed          contract.Observed
 	last              time.Time
-	// graves are the tombstones, and history is after how many commits the
-	// branch begins anew.
-	graves  graves
-	history int64
+	// tombstones are those that are on the branch, and history is after how many
+	// commits the branch begins anew.
+	tombstones tombstones
+	history    int64
 	// dirty wakes Settle.
 	dirty chan struct{}
 }
@@ -176,7 +176,7 @@ func (b *Branch) Write(ctx context.Context, c Change) error {
 		b.tracker.Done(c.Answers, c.As)
 	}
 	if c.Since != "" {
-		b.bury(c.Path, c.Since)
+		b.noteTombstone(c.Path, c.Since)
 	}
 	b.wake()
 	return nil
@@ -227,7 +227,7 @@ func (b *Branch) update(ctx context.Context, start bool, subject string, change 
 			if !start && b.isForeign(Observed(t)) {
 				return ErrForeign
 			}
-			if err := b.clear(t); err != nil {
+			if err := b.removeExpired(t); err != nil {
 				return err
 			}
 			observed, err = b.observe(t, start, false)

@@ -59,7 +59,7 @@ func (c *check) direct(req *pushRequest, received []byte) (p packFile, ok bool) 
 	if cmd.create() || cmd.remove() || !c.plain() {
 		return p, false
 	}
-	if ok, err := c.whole(cmd); !ok || err != nil {
+	if ok, err := c.isConnected(cmd); !ok || err != nil {
 		return p, false
 	}
 	p = packFile{received, c.pack.Entries}

@@ -6,7 +6,7 @@
 //
 // What the agents push and fetch one change at a time goes without git, in a tenth of the
 // time: a pack of plain objects without deltas, on top of its branch (direct.go, plain.go,
-// whole.go, packfile.go), and the same bytes again for the agent that waits for them
+// connectivity.go, packfile.go), and the same bytes again for the agent that waits for them
 // (recent.go). It is a part of what git would take, checked as strictly; all else goes to
 // git, and the repository on the disk is an ordinary one.
 //

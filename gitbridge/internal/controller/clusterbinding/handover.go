@@ -23,9 +23,9 @@ type Leases interface {
 	Free(ctx context.Context, w client.Writer, namespace, name string) (bool, error)
 }
 
-// keeps reports whether an app cluster that is to be another shard's is followed here still:
+// stillFollows reports whether an app cluster that is to be another shard's is followed here still:
 // until a bridge of that one runs, as its name may be misspelt.
-func (r *Reconciler) keeps(ctx context.Context, b *v1alpha1.ClusterBinding) (bool, error) {
+func (r *Reconciler) stillFollows(ctx context.Context, b *v1alpha1.ClusterBinding) (bool, error) {
 	if b.FollowedBy() != r.Shard {
 		return false, nil
 	}
@@ -70,11 +70,11 @@ var (
 // ClusterBinding tells that; that the other shard's Lease ran out, nothing does.
 const handOverInterval = time.Second
 
-// take has an app cluster followed by this shard, and returns its ClusterBinding as it is
+// takeOver has an app cluster followed by this shard, and returns its ClusterBinding as it is
 // then. From then on, no other bridge writes for it: the one of the shard before has written
 // that it stopped, or has lost its Lease, without which it writes nothing and ends.
 // Within a shard the Lease alone decides.
-func (r *Reconciler) take(ctx context.Context, b *v1alpha1.ClusterBinding) (*v1alpha1.ClusterBinding, error) {
+func (r *Reconciler) takeOver(ctx context.Context, b *v1alpha1.ClusterBinding) (*v1alpha1.ClusterBinding, error) {
 	if by := b.FollowedBy(); by != "" && by != r.Shard {
 		// Many may wait for that shard: they ask the API server for no more than its Lease.
 		switch held, err := r.Leases.Held(ctx, v1alpha1.SystemNamespace, v1alpha1.ShardLease(by)); {

@@ -76,7 +76,7 @@ func TestAShardTakesOnlyWhatNoOtherMayWrite(t *testing.T) {
 			// It was asked for by its label of a moment ago.
 			before := b.DeepCopy()
 			before.Labels = map[string]string{v1alpha1.LabelShard: c.me}
-			got, err := r.take(t.Context(), before)
+			got, err := r.takeOver(t.Context(), before)
 			if c.takes != (err == nil) || err != nil && !errors.Is(err, errNotHandedOver) && !errors.Is(err, errMoved) {
 				t.Fatalf("take: %v", err)
 			}
@@ -111,7 +111,7 @@ func TestAClusterIsKeptUntilItsNewShardRuns(t *testing.T) {
 	} {
 		api, b := labelled(t, "b", c.bridge)
 		r := &Reconciler{Client: api, Server: api, Shard: "a", Leases: c.held}
-		got, err := r.keeps(t.Context(), b)
+		got, err := r.stillFollows(t.Context(), b)
 		if err != nil || got != c.want {
 			t.Errorf("%s: kept %t, %v", name, got, err)
 		}
@@ -119,7 +119,7 @@ func TestAClusterIsKeptUntilItsNewShardRuns(t *testing.T) {
 		if !c.want {
 			continue
 		}
-		if _, err := r.take(t.Context(), b); err != nil || live(t, api, b).FollowedBy() != "a" {
+		if _, err := r.takeOver(t.Context(), b); err != nil || live(t, api, b).FollowedBy() != "a" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -135,7 +135,7 @@ func (silent) Get(context.Context, client.ObjectKey, client.Object, ...client.Ge
 func TestWhoWaitsToTakeAClusterReadsNoMoreThanTheLease(t *testing.T) {
 	api, b := labelled(t, "b", &v1alpha1.BridgeStatus{Shard: "a"})
 	r := &Reconciler{Client: api, Server: silent{}, Shard: "b", Leases: held{"gitbind-gitbridge-a": true}}
-	if _, err := r.take(t.Context(), b); !errors.Is(err, errNotHandedOver) {
+	if _, err := r.takeOver(t.Context(), b); !errors.Is(err, errNotHandedOver) {
 		t.Errorf("take: %v", err)
 	}
 }
@@ -149,7 +149,7 @@ func TestAShardTakesNothingThatChangedMeanwhile(t *testing.T) {
 		return true, api.Update(t.Context(), moved)
 	})
 	r := &Reconciler{Client: api, Server: api, Shard: "b", Leases: moving}
-	if _, err := r.take(t.Context(), b); err == nil || live(t, api, b).FollowedBy() != "a" {
+	if _, err := r.takeOver(t.Context(), b); err == nil || live(t, api, b).FollowedBy() != "a" {
 		t.Errorf("it was taken: %v", err)
 	}
 }

@@ -125,10 +125,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	var next ctrl.Result
 	if b.Shard() != r.Shard {
-		switch keeps, err := r.keeps(ctx, &b); {
+		switch still, err := r.stillFollows(ctx, &b); {
 		case err != nil:
 			return ctrl.Result{}, err
-		case !keeps:
+		case !still:
 			return ctrl.Result{}, r.handOver(ctx, &b)
 		}
 		next.RequeueAfter = handOverInterval
@@ -197,7 +197,7 @@ func (r *Reconciler) follow(ctx context.Context, b *v1alpha1.ClusterBinding) (*f
 		r.stop(b.Name)
 	}
 	// What is in mind of it may be older than what was written.
-	live, err := r.take(ctx, b)
+	live, err := r.takeOver(ctx, b)
 	if err != nil {
 		return nil, err
 	}

@@ -138,7 +138,7 @@ func (r *reconciler) update(ctx context.Context, l *look, version *contract.Clai
 	if err := r.client.Update(ctx, u, fieldOwner); err != nil {
 		return nil, r.refused(l, err)
 	}
-	return r.asTaken(ctx, l, u, b)
+	return r.recordAdmitted(ctx, l, u, b)
 }
 
 // create makes the object that the file says. Its base cannot name its UID, and
@@ -168,16 +168,16 @@ func (r *reconciler) create(ctx context.Context, l *look) (*unstructured.Unstruc
 	if err := unstructured.SetNestedField(u.Object, string(u.GetUID()), "status", "gitbind", "uid"); err != nil {
 		return nil, err
 	}
-	return r.asTaken(ctx, l, u, b)
+	return r.recordAdmitted(ctx, l, u, b)
 }
 
-// asTaken records what the API server made of the file, where a webhook made it
+// recordAdmitted records what the API server made of the file, where a webhook made it
 // something else. Otherwise that would look like an edit.
 //
 // For a while after a change of the definition, parts of an API server still go by
 // the one before, and drop what only the new one has. What is missing then is in the
 // file still: it is written again, with errUnserved for now.
-func (r *reconciler) asTaken(ctx context.Context, l *look, u *unstructured.Unstructured, b base.Base) (*unstructured.Unstructured, error) {
+func (r *reconciler) recordAdmitted(ctx context.Context, l *look, u *unstructured.Unstructured, b base.Base) (*unstructured.Unstructured, error) {
 	api := r.api()
 	taken := api.schema.Normalize(contract.FromObject(u))
 	if contract.Equal(taken, b.Claim) && u.GetGeneration() == b.Generation {

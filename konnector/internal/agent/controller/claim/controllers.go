@@ -112,7 +112,7 @@ func (c *Controllers) Ensure(ctx context.Context, api API) error {
 		default:
 			if before.Kind == api.Kind && before.Repository == api.Repository {
 				if before.revision != api.revision {
-					r.reconciler.begin.delay()
+					r.reconciler.fromCache.delay()
 				}
 				if before.revision != api.revision || before.Writer != api.Writer || before.Review != api.Review || before.OnRejection != api.OnRejection {
 					r.reconciler.current.Store(&api)
@@ -131,7 +131,7 @@ func (c *Controllers) Redefine(binding string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if r := c.running[binding]; r != nil {
-		r.reconciler.begin.delay()
+		r.reconciler.fromCache.delay()
 	}
 }
 
@@ -145,7 +145,7 @@ func (c *Controllers) start(ctx context.Context, api API) error {
 	r := &running{
 		reconciler: &reconciler{
 			claims: cachedClaims{informer.GetStore(), informer.HasSyncedChecker().Done(), run.Done()},
-			cached: c.Cached, live: c.Live, client: newNotingClient(c.Client, own), written: own, reports: turns{most: maxReports}, recorder: c.Recorder,
+			cached: c.Cached, live: c.Live, client: newNotingClient(c.Client, own), written: own, reports: slots{most: maxReports}, recorder: c.Recorder,
 			numbers:     c.Metrics.Of(api.Repository.ClusterID, api.Binding),
 			held:        newHeldFiles(api.Held, func() { c.OnChange(api.Binding) }),
 			rejected:    workqueue.NewTypedItemExponentialFailureRateLimiter[contract.Key](rejectedWait, mostRejectedWait),
@@ -157,7 +157,7 @@ func (c *Controllers) start(ctx context.Context, api API) error {
 	}
 	r.reconciler.forbidden = func() { c.OnChange(api.Binding) }
 	if api.redefined {
-		r.reconciler.begin.delay()
+		r.reconciler.fromCache.delay()
 	}
 	objects, err := metadataclient.NewForConfig(c.Config)
 	if err != nil {

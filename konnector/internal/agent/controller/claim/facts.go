@@ -39,9 +39,9 @@ type look struct {
 	says *contract.Claim
 	// answer is the control plane's; nil when there is none.
 	answer *contract.Status
-	// taken is the object's state, where that is what the konnector's own write left
+	// admitted is the object's state, where that is what the konnector's own write left
 	// behind; "" otherwise.
-	taken string
+	admitted string
 	// refusals are what the API server has said a moment ago.
 	refusals refusals
 	facts    decision.Facts

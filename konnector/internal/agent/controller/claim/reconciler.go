@@ -67,8 +67,8 @@ type reconciler struct {
 	pending keys
 	written *written
 	answers contract.Statuses
-	// reports are turns to write a status, enqueue calls who waits for one.
-	reports turns
+	// reports are slots to write a status in, enqueue calls who waits for one.
+	reports slots
 	enqueue func(contract.Key)
 	// forbidden is called when the API server says that something is.
 	forbidden func()
@@ -77,12 +77,13 @@ type reconciler struct {
 	held    *heldFiles
 	secrets secrets
 	inputs  *inputs.Maker
-	work    gate
-	begin   begin
+	work    shutdownLatch
+	// fromCache is from when on the cache may be committed from.
+	fromCache watermark
 	// rejected says when a push that was refused is tried again.
 	rejected workqueue.TypedRateLimiter[contract.Key]
 	reviews  reviews
-	taken    taken
+	admitted admitted
 	// writes, inputWrites and statuses bound what is done for one claim.
 	writes, inputWrites, statuses budget.Budget
 	// numbers may be nil.
@@ -131,7 +132,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	case l.decision.Action == decision.Commit && l.agreed == nil:
 		// What was changed since is found when the base is recorded, and is the next
 		// commit.
-		recent, err := r.begin.precedes(ctx, r.live, r.api().Kind, l.object)
+		recent, err := r.fromCache.precedes(ctx, r.live, r.api().Kind, l.object)
 		if err != nil {
 			return ctrl.Result{}, err
 		}

@@ -136,8 +136,8 @@ func (r *reconciler) status(l *look, trouble error) map[string]any {
 	if h := toDecide(l); h != nil {
 		ours["hold"] = h
 	}
-	if l.taken != "" {
-		ours["taken"] = l.taken
+	if l.admitted != "" {
+		ours["taken"] = l.admitted
 	}
 	if l.facts.BaseCommit != "" {
 		ours["commit"] = l.facts.BaseCommit

@@ -277,7 +277,7 @@ func TestBlobOfIsGits(t *testing.T) {
 }
 
 func TestGateClosesWhenAllHaveLeft(t *testing.T) {
-	var g gate
+	var g shutdownLatch
 	if !g.enter() {
 		t.Fatal("nobody gets in")
 	}

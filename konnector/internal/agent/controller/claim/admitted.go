@@ -15,30 +15,30 @@ import (
 	"gitbind.dev/konnector/internal/base"
 )
 
-// taken are the states that the konnector's own writes of a base left objects in,
+// admitted are the states that the konnector's own writes of a base left objects in,
 // where that is not what the base says: a webhook stamped them. Nobody edited them, and
 // to record each would stamp the object again. Until the status says the same (see
 // status.gitbind.taken) it is remembered here; losing it costs a commit of the stamp.
-type taken struct {
+type admitted struct {
 	mu     sync.Mutex
 	states map[contract.Key]string
 }
 
-func (t *taken) set(key contract.Key, state string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.states == nil {
-		t.states = map[contract.Key]string{}
+func (a *admitted) set(key contract.Key, state string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.states == nil {
+		a.states = map[contract.Key]string{}
 	}
-	if t.states[key] = state; state == "" {
-		delete(t.states, key)
+	if a.states[key] = state; state == "" {
+		delete(a.states, key)
 	}
 }
 
-func (t *taken) is(key contract.Key, state string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.states[key] == state
+func (a *admitted) is(key contract.Key, state string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.states[key] == state
 }
 
 // stateOf names what an object says, together with its UID and generation: an edit
@@ -75,9 +75,9 @@ func (r *reconciler) patchBase(ctx context.Context, l *look, u *unstructured.Uns
 	schema := r.api().schema
 	before, after := schema.Normalize(contract.FromObject(u)), schema.Normalize(contract.FromObject(out))
 	agreed := schema.Normalize(b.Claim)
-	r.taken.set(l.key, "")
+	r.admitted.set(l.key, "")
 	if contract.Equal(before, agreed) && !contract.Equal(after, agreed) {
-		r.taken.set(l.key, stateOf(out, after))
+		r.admitted.set(l.key, stateOf(out, after))
 	}
 	return out, nil
 }
@@ -90,8 +90,8 @@ func (r *reconciler) completeBase(l *look, in input) error {
 		return nil
 	}
 	state := stateOf(l.object, f.Live)
-	if r.taken.is(l.key, state) || takenIn(l.object) == state {
-		l.taken = state
+	if r.admitted.is(l.key, state) || admittedIn(l.object) == state {
+		l.admitted = state
 		r.complete(l, base.Differences(f.Base, f.Live, nil))
 		return nil
 	}
@@ -127,7 +127,7 @@ func (r *reconciler) complete(l *look, fields []base.Difference) {
 	f := &l.facts
 	l.base = l.base.WithWritten(fields)
 	if slices.ContainsFunc(fields, func(d base.Difference) bool { return d.Gone }) {
-		// The API server may have gone by an older schema, as in asTaken.
+		// The API server may have gone by an older schema, as in recordAdmitted.
 		l.base.Blob = ""
 	}
 	l.base.Generation = l.object.GetGeneration()
@@ -135,7 +135,7 @@ func (r *reconciler) complete(l *look, fields []base.Difference) {
 	f.Touched = len(ChangedBy(l.object)) > 0
 }
 
-func takenIn(u *unstructured.Unstructured) string {
+func admittedIn(u *unstructured.Unstructured) string {
 	state, _, _ := unstructured.NestedString(u.Object, "status", "gitbind", "taken")
 	return state
 }

@@ -7,6 +7,9 @@ import (
 	"gitbind.dev/gitbridge/guard"
 )
 
+// This file has the words alone. The verdict is the guard's (Removals.JudgePushes, which
+// session/removals.go asks), and what follows from it is Facts.removed's to say.
+
 // WordsOfUnknown says why the removal of a file is held of which it cannot be asked how it
 // went; history says what is in the way.
 func WordsOfUnknown(v guard.Verdict, history string) string {

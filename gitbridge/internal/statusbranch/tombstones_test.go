@@ -91,9 +91,9 @@ func TestATombstoneEndsWithTheNextCommitAfterThirtyDays(t *testing.T) {
 					path string
 					at   time.Time
 				}{{"old", clock.now().Add(-time.Hour)}, {"again", clock.now().Add(-time.Hour)}, {"again", clock.now()}, {"newer", clock.now()}} {
-					f.branch.Bury(g.path, g.at.Format(time.RFC3339))
+					f.branch.NoteTombstone(g.path, g.at.Format(time.RFC3339))
 				}
-				f.branch.Bury("of old times", "")
+				f.branch.NoteTombstone("of old times", "")
 			}
 			clock.add(statusbranch.Kept - time.Minute)
 			head := f.tree().Head()

@@ -26,11 +26,11 @@ func (v *versions) List(_ context.Context, list client.ObjectList, _ ...client.L
 	return v.err
 }
 
-func TestOnlyWhatWasWrittenAfterTheBeginningIsCommittedFromTheCache(t *testing.T) {
+func TestOnlyWhatWasWrittenAfterTheWatermarkIsCommittedFromTheCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kind := schema.GroupVersionKind{Group: "example.org", Version: "v1", Kind: "Database"}
 		server := &versions{newest: "100", err: errors.New("away")}
-		b := &begin{}
+		b := &watermark{}
 		precedes := func(version string, want bool) {
 			t.Helper()
 			u := &unstructured.Unstructured{Object: map[string]any{}}

@@ -7,15 +7,15 @@ import (
 )
 
 // maxCompared bounds the entries of folders that are compared to see that a push is
-// whole; a push with more goes to git.
+// connected; a push with more goes to git.
 const maxCompared = 200_000
 
-// whole finds out whether a head is there with all that belongs to it once a push is
+// connectivity finds out whether a head is there with all that belongs to it once a push is
 // taken: each file and folder of each new commit is in the push, or is in the same place
 // of the commit before it. Git allows more, such as a file that came back from an older
 // commit, and has to look through the history for it. Git also looks into what else came,
 // which the head does not need; so a push with such objects is left to it.
-type whole struct {
+type connectivity struct {
 	check *check
 	// needed are the objects of the push that the head was found to need.
 	needed map[plumbing.Hash]bool
@@ -24,10 +24,10 @@ type whole struct {
 	left     int
 }
 
-// whole tells whether an update of a branch is whole. It is false where that would
-// take git to tell.
-func (c *check) whole(cmd command) (bool, error) {
-	w := whole{check: c, needed: map[plumbing.Hash]bool{}, compared: map[[2]plumbing.Hash]bool{}, left: maxCompared}
+// isConnected tells whether an update of a branch has all that belongs to it. It is false
+// where that would take git to tell.
+func (c *check) isConnected(cmd command) (bool, error) {
+	w := connectivity{check: c, needed: map[plumbing.Hash]bool{}, compared: map[[2]plumbing.Hash]bool{}, left: maxCompared}
 	if _, ok := w.brought(cmd.New, plumbing.CommitObject); !ok {
 		return false, nil
 	}
@@ -43,7 +43,7 @@ func (c *check) whole(cmd command) (bool, error) {
 }
 
 // brought gives an object that is needed, if the push has it.
-func (w *whole) brought(name plumbing.Hash, want plumbing.ObjectType) (object, bool) {
+func (w *connectivity) brought(name plumbing.Hash, want plumbing.ObjectType) (object, bool) {
 	o, ok := w.check.pack.Objects[name]
 	if ok {
 		w.needed[name] = true
@@ -53,7 +53,7 @@ func (w *whole) brought(name plumbing.Hash, want plumbing.ObjectType) (object, b
 
 // commit tells whether a commit stands on the branch's head or on another commit of the
 // push, has its files, and has no more than a head may have.
-func (w *whole) commit(cmd command, name plumbing.Hash) (bool, error) {
+func (w *connectivity) commit(cmd command, name plumbing.Hash) (bool, error) {
 	this, err := w.check.commit(name)
 	if err != nil || len(this.Parents) == 0 {
 		return false, err
@@ -73,8 +73,8 @@ func (w *whole) commit(cmd command, name plumbing.Hash) (bool, error) {
 	return w.folder(this.Tree, before.Tree)
 }
 
-// folder tells whether a folder is whole, of which an earlier version is.
-func (w *whole) folder(name, before plumbing.Hash) (bool, error) {
+// folder tells whether a folder is there with all in it, of which an earlier version is.
+func (w *connectivity) folder(name, before plumbing.Hash) (bool, error) {
 	o, ok := w.brought(name, plumbing.TreeObject)
 	pair := [2]plumbing.Hash{name, before}
 	if name == before || w.compared[pair] {
@@ -105,7 +105,7 @@ func (w *whole) folder(name, before plumbing.Hash) (bool, error) {
 
 // known are the entries of a folder that the repository has, or that the push has. ok is
 // false for one that is too large.
-func (w *whole) known(folder plumbing.Hash) (_ map[string]treeEntry, ok bool, err error) {
+func (w *connectivity) known(folder plumbing.Hash) (_ map[string]treeEntry, ok bool, err error) {
 	o, err := w.check.object(folder, plumbing.TreeObject)
 	if err != nil || len(o.Data) > maxPlain {
 		return nil, false, err
@@ -121,7 +121,7 @@ func (w *whole) known(folder plumbing.Hash) (_ map[string]treeEntry, ok bool, er
 	return known, true, nil
 }
 
-func (w *whole) entry(e, before treeEntry) (bool, error) {
+func (w *connectivity) entry(e, before treeEntry) (bool, error) {
 	if e.Mode != modeDir {
 		_, ok := w.brought(e.Hash, plumbing.BlobObject)
 		// Of a submodule nothing is there.

@@ -65,8 +65,8 @@ func otherKind(raw string, claims map[string]json.RawMessage) string {
 	return ""
 }
 
-// judge refuses a token, which the issuer has signed, that is none for us.
-func (c *Config) judge(raw string, token *oidc.IDToken, clients []string, now time.Time) error {
+// checkForUs refuses a token, which the issuer has signed, that is none for us.
+func (c *Config) checkForUs(raw string, token *oidc.IDToken, clients []string, now time.Time) error {
 	claims := map[string]json.RawMessage{}
 	if err := token.Claims(&claims); err != nil {
 		return refusal.Because(err, refusal.Unauthenticated, "the ID token's claims cannot be read")

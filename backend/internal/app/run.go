@@ -16,6 +16,7 @@ import (
 	"gitbind.dev/backend/internal/copies"
 	"gitbind.dev/backend/internal/events"
 	"gitbind.dev/backend/internal/keyring"
+	"gitbind.dev/backend/internal/login"
 	"gitbind.dev/backend/internal/onboarding"
 	"gitbind.dev/backend/internal/requests"
 	"gitbind.dev/backend/internal/review"
@@ -30,6 +31,20 @@ const stopTimeout = 20 * time.Second
 // scopes are those that people sign in with.
 var scopes = []string{"openid", "email", "profile", "groups"}
 
+// backend is what the routes and controllers have in common.
+type backend struct {
+	options
+	log     *slog.Logger
+	issuers login.Issuers
+	cluster *controlPlane
+	keys    *keyring.Keyring
+	auth    *access.Authenticator
+	hub     *events.Hub
+	git     *repositories
+	// alive are the processes of app clusters that keep in touch.
+	alive *copies.Clusters
+}
+
 // run wires everything and serves until ctx ends.
 func run(ctx context.Context, o options, log *slog.Logger) error {
 	issuers, err := o.oidc.issuers(log)
@@ -40,79 +55,26 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	cluster, err := newControlPlane(ctx, o.Options)
+	b, err := newBackend(ctx, o, issuers, log)
 	if err != nil {
 		return err
 	}
-	keys := &keyring.Keyring{Client: cluster.GetClient(), Live: cluster.GetAPIReader(), Lifetime: o.credentialLifetime}
-	auth := &access.Authenticator{
-		Clusters: cluster.GetClient(), Konnector: cluster.konnectorSecrets, Bridge: cluster.bridgeSecrets,
-		Live: cluster.GetAPIReader(), Login: issuers, Reviews: cluster.GetClient(), Keys: keys, Log: log,
-	}
-	keys.Ended = auth.End
-	if err := cluster.watchSecrets(auth); err != nil {
-		return err
-	}
-	hub := events.NewHub()
-	git, err := newRepositories(ctx, o, auth, hub.Publish, log)
+	api, err := b.api()
 	if err != nil {
 		return err
 	}
-	cluster.shards.Given = o.shards
-	alive := copies.New(time.Now())
-	if err := cluster.addControllers(git, auth.KonnectorSeen, alive.Copied); err != nil {
-		return err
-	}
-
-	api := http.NewServeMux()
-	(&events.Handler{Hub: hub, Heads: git.local.Heads, Authenticator: auth, Log: log}).Mount(api)
-	asked := &requests.Server{Login: issuers, Log: log}
-	konnectors := &requests.Konnectors{Agents: auth, Log: log}
-	people := &onboarding.Service{
-		Client: cluster.GetClient(), Live: cluster.GetAPIReader(), Requests: asked, People: issuers, Host: git.Host, Accounts: git.accounts,
-		Info: restapi.Info{
-			Version: version.String(), Issuer: issuers[0].URL(), ClientID: issuers[0].ClientID(), Scopes: scopes,
-		},
-		MaxClusters: o.limits.clusters, Shards: o.shards, IsShardFree: cluster.shards.IsFree,
-		Keys: keys, Konnectors: konnectors, KonnectorSeen: auth.KonnectorSeen, Copies: alive, Log: log,
-	}
-	people.Mount(api)
-	reviews := &review.Service{
-		Requests: asked, Konnectors: konnectors, Access: auth, Control: cluster.GetClient(), Git: git.local,
-		PublicURL: o.publicURL, Elsewhere: git.elsewhere, Log: log,
-	}
-	reviews.Mount(api)
-	git.connect(api, reviews, log)
-	if err := cluster.watchQuotas(git.counted); err != nil {
-		return err
-	}
-
-	health := &health{checks: append(git.health(), []check{
-		{name: "caches", probe: cluster.synced, critical: true},
-		{name: "api-server", probe: cluster.reachable},
-		{name: "oidc", probe: func(context.Context) error { return issuers.Ready() }},
-	}...)}
-	if o.web.ui {
-		s, err := o.web.signIn(issuers[0], o.publicURL, log)
-		if err != nil {
-			return err
-		}
-		api.Handle("/", web(o.publicURL, s, ui.New(ui.Config{
-			Session: s, Control: people, Reviews: reviews, Git: git.local, Elsewhere: git.elsewhere != nil, Seen: auth.KonnectorSeen, PublicURL: o.publicURL, Log: log,
-		})))
-	}
-	public := newServer(guarded(auth.Handler(routes(git.served, api)), o.publicURL), log)
+	public := newServer(guarded(b.auth.Handler(routes(b.git.served, api)), o.publicURL), log)
 	if certificate != nil {
 		secure(public, certificate)
 	}
-	public.RegisterOnShutdown(hub.Close)
+	public.RegisterOnShutdown(b.hub.Close)
 	// Now, so that a port that is taken is an error before anything runs.
 	listeners, err := listen(ctx, log, o.listen, o.HealthListen)
 	if err != nil {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	for i, s := range []*http.Server{public, newServer(health, log)} {
+	for i, s := range []*http.Server{public, newServer(b.health(), log)} {
 		if listeners[i] != nil {
 			group.Go(func() error { return serve(ctx, s, listeners[i]) })
 		}
@@ -122,9 +84,76 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 		group.Go(func() error { return watch(ctx, certificate) })
 	}
 	group.Go(func() error { return issuers.Run(ctx) })
-	group.Go(func() error { return git.run(ctx) })
-	group.Go(func() error { return cluster.run(ctx, log) })
+	group.Go(func() error { return b.git.run(ctx) })
+	group.Go(func() error { return b.cluster.run(ctx, log) })
 	return group.Wait()
+}
+
+// newBackend makes all that works below the routes, and adds the controllers. Nothing runs
+// yet.
+func newBackend(ctx context.Context, o options, issuers login.Issuers, log *slog.Logger) (*backend, error) {
+	b := &backend{options: o, log: log, issuers: issuers, hub: events.NewHub(), alive: copies.New(time.Now())}
+	var err error
+	if b.cluster, err = newControlPlane(ctx, o.Options); err != nil {
+		return nil, err
+	}
+	b.keys = &keyring.Keyring{Client: b.cluster.GetClient(), Live: b.cluster.GetAPIReader(), Lifetime: o.credentialLifetime}
+	b.auth = &access.Authenticator{
+		Clusters: b.cluster.GetClient(), Konnector: b.cluster.konnectorSecrets, Bridge: b.cluster.bridgeSecrets,
+		Live: b.cluster.GetAPIReader(), Login: issuers, Reviews: b.cluster.GetClient(), Keys: b.keys, Log: log,
+	}
+	b.keys.Ended = b.auth.End
+	if err := b.cluster.watchSecrets(b.auth); err != nil {
+		return nil, err
+	}
+	if b.git, err = newRepositories(ctx, o, b.auth, b.hub.Publish, log); err != nil {
+		return nil, err
+	}
+	b.cluster.shards.Given = o.shards
+	if err := b.cluster.addControllers(b.git, b.auth.KonnectorSeen, b.alive.Copied); err != nil {
+		return nil, err
+	}
+	return b, b.cluster.watchQuotas(b.git.counted)
+}
+
+// api is all that the backend answers but Git itself. It is made once.
+func (b *backend) api() (http.Handler, error) {
+	api := http.NewServeMux()
+	(&events.Handler{Hub: b.hub, Heads: b.git.local.Heads, Authenticator: b.auth, Log: b.log}).Mount(api)
+	asked := &requests.Server{Login: b.issuers, Log: b.log}
+	konnectors := &requests.Konnectors{Agents: b.auth, Log: b.log}
+	first := b.issuers[0]
+	people := &onboarding.Service{
+		Client: b.cluster.GetClient(), Live: b.cluster.GetAPIReader(), Requests: asked, People: b.issuers, Host: b.git.Host, Accounts: b.git.accounts,
+		Info:        restapi.Info{Version: version.String(), Issuer: first.URL(), ClientID: first.ClientID(), Scopes: scopes},
+		MaxClusters: b.limits.clusters, Shards: b.shards, IsShardFree: b.cluster.shards.IsFree,
+		Keys: b.keys, Konnectors: konnectors, KonnectorSeen: b.auth.KonnectorSeen, Copies: b.alive, Log: b.log,
+	}
+	people.Mount(api)
+	reviews := &review.Service{
+		Requests: asked, Konnectors: konnectors, Access: b.auth, Control: b.cluster.GetClient(), Git: b.git.local,
+		PublicURL: b.publicURL, Elsewhere: b.git.elsewhere, Log: b.log,
+	}
+	reviews.Mount(api)
+	b.git.connect(api, reviews, b.log)
+	if b.web.ui {
+		s, err := b.web.signIn(first, b.publicURL, b.log)
+		if err != nil {
+			return nil, err
+		}
+		api.Handle("/", web(b.publicURL, s, ui.New(ui.Config{
+			Session: s, Control: people, Reviews: reviews, Git: b.git.local, Elsewhere: b.git.elsewhere != nil, Seen: b.auth.KonnectorSeen, PublicURL: b.publicURL, Log: b.log,
+		})))
+	}
+	return api, nil
+}
+
+func (b *backend) health() *health {
+	return &health{checks: append(b.git.health(), []check{
+		{name: "caches", probe: b.cluster.synced, critical: true},
+		{name: "api-server", probe: b.cluster.reachable},
+		{name: "oidc", probe: func(context.Context) error { return b.issuers.Ready() }},
+	}...)}
 }
 
 // routes sends Git's requests to the host as they came: a mux would tidy their

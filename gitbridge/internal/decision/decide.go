@@ -27,7 +27,11 @@ func Decide(f Facts) Decision {
 	}
 }
 
-// present decides while the file is on main.
+// present decides while the file is on main. What says that nothing may be touched comes
+// first: no right on the API, somebody else's object, a delete that has begun. Then come
+// what is wrong in the file; whether the object was lost, which must be said before an empty
+// one is made in its place; what keeps a good file from being applied; and at last what the
+// object needs. A row that rests on the object's absence asks for certainty first.
 func (f Facts) present() Decision {
 	switch {
 	case f.Access == NotBound:
@@ -74,7 +78,8 @@ func (f Facts) present() Decision {
 	}
 }
 
-// absent decides while main has no such file.
+// absent decides while main has no such file: as long as there is an object by its removal,
+// after that by what the last answer says of the claim.
 func (f Facts) absent() Decision {
 	switch {
 	case f.Live != nil && f.Live.Terminating:

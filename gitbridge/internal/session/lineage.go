@@ -214,12 +214,12 @@ func (s *Session) take(new *store.Snapshot, commits []store.Commit, removals jud
 	strays, wanted := countStrays(before, old, new), s.Answers.strayFilter(before)
 	// What was looked at while main was held, was for its status only. And of strays
 	// that were too many, others are answered now.
-	if removals.all || view.Held || before > maxStrays && strays <= maxStrays {
+	if removals.replaces || view.Held || before > maxStrays && strays <= maxStrays {
 		for path := range s.Answers.paths(new, contract.Root) {
 			paths[path] = true
 		}
 	}
-	var back []string
+	var present []string
 	for c := range store.Diff(old, new, contract.Root) {
 		if key, ok := contract.ParseInputsPath(c.Path); ok {
 			if _, claimed := new.Entry(key.Path()); claimed {
@@ -231,7 +231,7 @@ func (s *Session) take(new *store.Snapshot, commits []store.Commit, removals jud
 		}
 		paths[c.Path] = true
 		if c.New != nil {
-			back = append(back, c.Path)
+			present = append(present, c.Path)
 		}
 	}
 	uids := map[string]string{}
@@ -246,7 +246,7 @@ func (s *Session) take(new *store.Snapshot, commits []store.Commit, removals jud
 	}
 
 	// They are there before the head is: a claim is not looked at between the two.
-	s.Removals.take(new, removals, back)
+	s.Removals.take(new, removals, present)
 	s.mu.Lock()
 	s.strays = strays
 	maps.Copy(s.uids, uids)

@@ -107,7 +107,7 @@ func TestAnObjectTellsOfItsFile(t *testing.T) {
 	w.remove("a")
 	r.follows()
 	r.Answered(path("a"), nil) // as if it had not been looked at
-	got, err := r.Removals.Of(t.Context(), path("a"), session.Seen{Applied: applied})
+	got, err := r.Removals.Judge(t.Context(), path("a"), session.Seen{Applied: applied})
 	if err != nil || got.Reason != "" {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -120,7 +120,7 @@ func TestAnObjectTellsOfItsFile(t *testing.T) {
 	again := w.start()
 	again.follows()
 	for _, applied := range []store.Hash{applied, begin} {
-		if got, err := again.Removals.Of(t.Context(), path("a"), session.Seen{Applied: applied}); err != nil || got.Reason != contract.NotRemoved {
+		if got, err := again.Removals.Judge(t.Context(), path("a"), session.Seen{Applied: applied}); err != nil || got.Reason != contract.NotRemoved {
 			t.Errorf("from before main is followed: %+v, %v", got, err)
 		}
 	}
@@ -200,7 +200,7 @@ func TestManyRemovalsAreHeldUntilAPersonApproves(t *testing.T) {
 // answerHeld does what the claim controller would for a removal that is held.
 func (r *run) answerHeld(name string) {
 	r.w.Helper()
-	got, err := r.Removals.Of(r.w.Context(), path(name), session.Seen{})
+	got, err := r.Removals.Judge(r.w.Context(), path(name), session.Seen{})
 	if err != nil || got.Reason == "" {
 		r.w.Fatalf("%+v, %v", got, err)
 	}
@@ -262,7 +262,7 @@ func TestAMoveIsHeldAndCountsForNothing(t *testing.T) {
 		w.commit("Move", map[string]string{path(name): "", path("new-" + name): "1"})
 		r.follows()
 		got := r.wantRemoval(name, "", "")
-		if diff := cmp.Diff([]string{path("new-" + name)}, got.With); diff != "" {
+		if diff := cmp.Diff([]string{path("new-" + name)}, got.CameWith); diff != "" {
 			t.Errorf("%d: %s", i, diff)
 		}
 		if err := r.Checkpoints.Save(t.Context(), r.View().Generation); err != nil {
@@ -297,8 +297,8 @@ func TestAMoveWhileNoProcessLooks(t *testing.T) {
 	w.commit("Move", map[string]string{path("a"): "", path("new"): "1"})
 	r = w.start()
 	r.follows()
-	if got := r.wantRemoval("a", "", ""); !slices.Contains(got.With, path("new")) {
-		t.Errorf("came with %v", got.With)
+	if got := r.wantRemoval("a", "", ""); !slices.Contains(got.CameWith, path("new")) {
+		t.Errorf("came with %v", got.CameWith)
 	}
 }
 
@@ -315,11 +315,11 @@ func TestADeletedObjectIsNoMovedFile(t *testing.T) {
 	w.remove("b")
 	r = w.start()
 	r.follows()
-	if got := r.wantRemoval("a", "", ""); len(got.With) > 0 {
-		t.Errorf("came with %v", got.With)
+	if got := r.wantRemoval("a", "", ""); len(got.CameWith) > 0 {
+		t.Errorf("came with %v", got.CameWith)
 	}
-	if got := r.wantRemoval("b", "", ""); !slices.Contains(got.With, path("new")) {
-		t.Errorf("what a person removed came with %v", got.With)
+	if got := r.wantRemoval("b", "", ""); !slices.Contains(got.CameWith, path("new")) {
+		t.Errorf("what a person removed came with %v", got.CameWith)
 	}
 }
 
@@ -464,7 +464,7 @@ func TestL17_ARemovalIsKnownAfterEachTakeover(t *testing.T) {
 						accepted()
 						replace()
 					}
-					got, err := r.Removals.Of(t.Context(), path("x"), session.Seen{Applied: applied})
+					got, err := r.Removals.Judge(t.Context(), path("x"), session.Seen{Applied: applied})
 					if err != nil || got.IsHeld() {
 						t.Errorf("%+v, %v", got, err)
 					}
@@ -652,7 +652,7 @@ func TestL10_AnOrderOfTheAppClusterIsNoMove(t *testing.T) {
 				r = w.start()
 			}
 			r.follows()
-			if diff := cmp.Diff([]string{path("z")}, r.wantRemoval("a", "", "").With); diff != "" {
+			if diff := cmp.Diff([]string{path("z")}, r.wantRemoval("a", "", "").CameWith); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -684,8 +684,8 @@ func TestL10_ADeleteIsNoMoveAfterATakeover(t *testing.T) {
 			r.stop()
 			r = w.start()
 			r.follows()
-			got, err := r.Removals.Of(t.Context(), path("p"), session.Seen{Applied: applied})
-			if err != nil || got.IsHeld() || !got.ByKonnector || len(got.With) > 0 {
+			got, err := r.Removals.Judge(t.Context(), path("p"), session.Seen{Applied: applied})
+			if err != nil || got.IsHeld() || !got.ByKonnector || len(got.CameWith) > 0 {
 				t.Errorf("%+v, %v", got, err)
 			}
 		})
@@ -703,13 +703,13 @@ func TestL10_AFileThatMovesOnIsNoRemoval(t *testing.T) {
 	r.follows()
 	w.commit("Move on", map[string]string{path("second"): "", path("third"): "2"})
 	r.follows()
-	if got := r.wantRemoval("a", "", ""); !slices.Contains(got.With, path("third")) {
-		t.Errorf("came with %v", got.With)
+	if got := r.wantRemoval("a", "", ""); !slices.Contains(got.CameWith, path("third")) {
+		t.Errorf("came with %v", got.CameWith)
 	}
 	w.commit("Add", map[string]string{path("b"): "", path("other"): "1"})
 	r.follows()
-	if got := r.wantRemoval("a", "", ""); slices.Contains(got.With, path("other")) {
-		t.Errorf("came with %v", got.With)
+	if got := r.wantRemoval("a", "", ""); slices.Contains(got.CameWith, path("other")) {
+		t.Errorf("came with %v", got.CameWith)
 	}
 }
 
@@ -738,7 +738,7 @@ func TestRemovalsAreAskedForAtTheSameTime(t *testing.T) {
 	var asking sync.WaitGroup
 	for _, name := range names {
 		asking.Go(func() {
-			if _, err := r.Removals.Of(t.Context(), path(name), session.Seen{Applied: applied}); err != nil {
+			if _, err := r.Removals.Judge(t.Context(), path(name), session.Seen{Applied: applied}); err != nil {
 				t.Error(err)
 			}
 		})

@@ -22,8 +22,9 @@ type Removal struct {
 	guard.Verdict
 	// approvedHere says that the approval was given on the control plane.
 	approvedHere bool
-	// With are files that came with the same commits, or in the place of such.
-	With []string
+	// CameWith are files that came with the same commits, or in the place of such: the
+	// claim may have moved there.
+	CameWith []string
 }
 
 // Removals are the claims that main lacks and that are not known to be gone.
@@ -51,19 +52,19 @@ type Removals struct {
 // judged are the verdicts on the claims that a head of main lacks.
 type judged struct {
 	removals map[string]*Removal
-	// again are claims whose answer is about what was there before: there may be a
-	// service, whatever it says.
-	again map[string]bool
-	// all says that these are in the place of all that was known.
-	all bool
+	// outdated are claims whose answer is about an earlier version of the file, or an
+	// earlier life: there may be a service, whatever it says.
+	outdated map[string]bool
+	// replaces says that these are in the place of all that was known.
+	replaces bool
 }
 
 // judgeHead judges the claims that a head of main lacks and the one before had;
 // where none is known before, those that status shows to have been there.
 func (r *Removals) judgeHead(ctx context.Context, old, new *store.Snapshot, commits []store.Commit, begin bool) (judged, error) {
-	j := judged{removals: map[string]*Removal{}, again: map[string]bool{}, all: old == nil || begin}
+	j := judged{removals: map[string]*Removal{}, outdated: map[string]bool{}, replaces: old == nil || begin}
 	var removed, added []string
-	if j.all {
+	if j.replaces {
 		var err error
 		if removed, err = r.unanswered(ctx, new, commits, begin, j); err != nil {
 			return judged{}, err
@@ -79,19 +80,19 @@ func (r *Removals) judgeHead(ctx context.Context, old, new *store.Snapshot, comm
 			case c.New == nil:
 				removed = append(removed, c.Path)
 				if present, err := r.answers.Of(c.Path); err == nil && present != nil {
-					j.again[c.Path] = present.Answers.Blob != string(c.Old.Hash)
+					j.outdated[c.Path] = present.Answers.Blob != string(c.Old.Hash)
 				}
 			case c.Old == nil:
 				added = append(added, c.Path)
 			}
 		}
 	}
-	r.judge(&j, new, removed, added, commits)
+	r.askGuard(&j, new, removed, added, commits)
 	return j, nil
 }
 
-// judge asks the guard which removals may pass. Added are the files that came with them.
-func (r *Removals) judge(j *judged, main *store.Snapshot, removed, added []string, commits []store.Commit) {
+// askGuard asks the guard which removals may pass. Added are the files that came with them.
+func (r *Removals) askGuard(j *judged, main *store.Snapshot, removed, added []string, commits []store.Commit) {
 	var claims facts.Claims
 	r.mu.Lock()
 	now := r.now()
@@ -104,21 +105,21 @@ func (r *Removals) judge(j *judged, main *store.Snapshot, removed, added []strin
 	r.mu.Unlock()
 	counts := func(path string) bool {
 		// What passed before a restart need not pass again.
-		if j.all && rules.HasPassed(path) {
+		if j.replaces && rules.HasPassed(path) {
 			return false
 		}
 		present, err := r.answers.Of(path)
-		return err != nil || matters(present) || j.again[path]
+		return err != nil || matters(present) || j.outdated[path]
 	}
 	read := r.branch.Commits(commits)
 	ordered := guard.Ordered(read)
 	added = slices.DeleteFunc(added, func(path string) bool { return ordered[path] })
 	for path, v := range rules.JudgePushes(removed, counts, read) {
 		v.Message = decision.WordsOfRemoval(v)
-		j.removals[path] = &Removal{Verdict: v, With: added}
+		j.removals[path] = &Removal{Verdict: v, CameWith: added}
 		if v.ByKonnector {
 			// No file has moved, whatever else came with it.
-			j.removals[path].With = nil
+			j.removals[path].CameWith = nil
 		}
 	}
 }
@@ -128,16 +129,17 @@ func matters(present *contract.Status) bool {
 	return present == nil || present.Object != "" && present.Result != contract.Gone && present.Result != contract.Lost
 }
 
-// take makes verdicts on a head of main count. Back are the paths whose files are there.
+// take makes verdicts on a head of main count. Present are paths whose files are there: of
+// these there is no removal any more.
 // What passes must be saved before it is acted on.
-func (r *Removals) take(main *store.Snapshot, j judged, back []string) {
+func (r *Removals) take(main *store.Snapshot, j judged, present []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.main = main
-	if j.all {
+	if j.replaces {
 		clear(r.all)
 	}
-	for _, path := range back {
+	for _, path := range present {
 		delete(r.all, path)
 	}
 	r.add(j)
@@ -147,9 +149,9 @@ func (r *Removals) take(main *store.Snapshot, j judged, back []string) {
 func (r *Removals) add(j judged) {
 	// What came with an earlier removal may have moved on.
 	for _, known := range r.all {
-		known.With = guard.Destinations(known.With, func(path string) []string {
+		known.CameWith = guard.Destinations(known.CameWith, func(path string) []string {
 			if later := j.removals[path]; later != nil {
-				return later.With
+				return later.CameWith
 			}
 			return nil
 		})
@@ -194,10 +196,10 @@ type Seen struct {
 	Applied store.Hash
 }
 
-// Of is how the file went at a path that main lacks. Most are known since
-// main was looked at. The others are claims that were applied and not answered
-// before the process ended.
-func (r *Removals) Of(ctx context.Context, path string, seen Seen) (Removal, error) {
+// Judge is how the file went at a path that main lacks. Most were judged when main was
+// looked at. The others are claims that were applied and not answered before the process
+// ended: these it judges now, keeps what comes of it, and tells that there is news.
+func (r *Removals) Judge(ctx context.Context, path string, seen Seen) (Removal, error) {
 	r.mu.Lock()
 	known, main := r.all[path], r.main
 	if known != nil {
@@ -208,7 +210,7 @@ func (r *Removals) Of(ctx context.Context, path string, seen Seen) (Removal, err
 	if _, back := main.Entry(path); back {
 		return Removal{}, fmt.Errorf("look at %s: main moved", path)
 	}
-	j := judged{removals: map[string]*Removal{path: notRemoved(main.Head())}, again: map[string]bool{path: seen.Applied != ""}}
+	j := judged{removals: map[string]*Removal{path: notRemoved(main.Head())}, outdated: map[string]bool{path: seen.Applied != ""}}
 	removed, commits, err := r.wasRemoved(ctx, main.Head(), seen)
 	if store.LastingLimit(err) != nil {
 		j.removals[path] = unknown(main.Head(), err)
@@ -216,7 +218,7 @@ func (r *Removals) Of(ctx context.Context, path string, seen Seen) (Removal, err
 		return Removal{}, err
 	}
 	if removed {
-		r.judge(&j, main, []string{path}, r.answers.missing(main), commits)
+		r.askGuard(&j, main, []string{path}, r.answers.missing(main), commits)
 	}
 	r.mu.Lock()
 	if r.main != main {
@@ -231,7 +233,7 @@ func (r *Removals) Of(ctx context.Context, path string, seen Seen) (Removal, err
 	return removal, nil
 }
 
-// IsKnown reports whether Of has its answer ready.
+// IsKnown reports whether a path was judged.
 func (r *Removals) IsKnown(path string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

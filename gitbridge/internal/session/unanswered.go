@@ -68,7 +68,7 @@ func (r *Removals) unanswered(ctx context.Context, main *store.Snapshot, commits
 					continue
 				}
 				// The tombstone is that of a life before.
-				j.again[path] = true
+				j.outdated[path] = true
 			}
 			removed = append(removed, path)
 		}

@@ -254,7 +254,7 @@ func (w *world) eventually(what string, ok func() bool) {
 // held.
 func (r *run) wantRemoval(name string, seen store.Hash, want contract.Reason) session.Removal {
 	r.w.Helper()
-	got, err := r.Removals.Of(r.w.Context(), path(name), session.Seen{Answered: seen})
+	got, err := r.Removals.Judge(r.w.Context(), path(name), session.Seen{Answered: seen})
 	if err != nil || got.Reason != want {
 		r.w.Errorf("removal of %s, seen %s: %q %q, %v; want %q", name, seen.Short(), got.Reason, got.Message, err, want)
 	}

@@ -189,26 +189,21 @@ var ErrForeign = errors.New("the branch status is not as it was written here")
 // IsForeign reports whether the newest known tree is not the one that was
 // written here.
 func (b *Branch) IsForeign() bool {
-	b.mu.Lock()
-	epoch, sequence := b.epoch, b.observed.Sequence
-	b.mu.Unlock()
-	// The snapshot has what was acknowledged before it was taken.
-	o := Observed(b.git.Snapshot())
-	return o.Epoch != epoch || o.Sequence < sequence || b.isBeyond(o)
+	// In this order: the snapshot has what was acknowledged before it was taken.
+	isForeign := b.foreign()
+	return isForeign(Observed(b.git.Snapshot()))
 }
 
-func (b *Branch) isForeign(o contract.Observed) bool {
-	b.mu.Lock()
-	older := o.Epoch != b.epoch || o.Sequence < b.observed.Sequence
-	b.mu.Unlock()
-	return older || b.isBeyond(o)
-}
-
-// isBeyond reports whether somebody else wrote since the branch was opened.
-func (b *Branch) isBeyond(o contract.Observed) bool {
+// foreign reports of a tree, by what is known now, whether it is not the one that was
+// written here: of another epoch, older, or written by somebody else since the branch was
+// opened.
+func (b *Branch) foreign() func(contract.Observed) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return o.Sequence > b.opened && o.Writer != b.writer
+	epoch, sequence, opened := b.epoch, b.observed.Sequence, b.opened
+	return func(o contract.Observed) bool {
+		return o.Epoch != epoch || o.Sequence < sequence || o.Sequence > opened && o.Writer != b.writer
+	}
 }
 
 // update makes a change, and with it one of observed.yaml. Only a start may be
@@ -224,7 +219,7 @@ func (b *Branch) update(ctx context.Context, start bool, subject string, change 
 			if err != nil || !changed {
 				return err
 			}
-			if !start && b.isForeign(Observed(t)) {
+			if !start && b.foreign()(Observed(t)) {
 				return ErrForeign
 			}
 			if err := b.removeExpired(t); err != nil {

@@ -105,7 +105,7 @@ func (b *Branch) cut(ctx context.Context) error {
 	_, err := b.git.Cut(ctx, store.Edit{
 		Author: author(), Subject: "status: begin anew, as the history became long",
 		Apply: func(t *store.Tree) error {
-			if b.isForeign(Observed(t)) {
+			if b.foreign()(Observed(t)) {
 				return ErrForeign
 			}
 			var err error

@@ -71,7 +71,7 @@ func (c *Controller) decode(s *step, entry store.Entry) error {
 	case err != nil:
 		return err
 	}
-	if s.judge(decoded, made); s.File.Problem != nil || s.File.Refusal != nil {
+	if s.checkSchema(decoded, made); s.File.Problem != nil || s.File.Refusal != nil {
 		return nil
 	}
 	switch err := s.api.Fields.Mark(made.Object); {
@@ -121,9 +121,9 @@ func strayNote(stray []string) string {
 	return strayWords + strings.Join(stray, ", ") + " (spec.metadataKeys of the platform's template lists what does)"
 }
 
-// judge says what is wrong with what becomes of a file: the file, where it says
+// checkSchema says what is wrong with what becomes of a file: the file, where it says
 // so itself, and otherwise the template.
-func (s *step) judge(decoded *contract.Claim, made transform.Result) {
+func (s *step) checkSchema(decoded *contract.Claim, made transform.Result) {
 	problems := s.problems(decoded, made.Object.Object["spec"])
 	if len(problems) == 0 {
 		return

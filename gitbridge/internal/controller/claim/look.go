@@ -60,7 +60,7 @@ func (c *Controller) look(ctx context.Context, view session.View, path string) (
 	entry, exists := view.Main.Entry(path)
 	if !s.IsClaim {
 		if exists {
-			s.File = &decision.File{Blob: string(entry.Hash), Problem: c.stray(view.Main, entry)}
+			s.File = &decision.File{Blob: string(entry.Hash), Problem: c.misplaced(view.Main, entry)}
 		}
 		return s, nil
 	}
@@ -105,7 +105,7 @@ func (c *Controller) findRemoval(ctx context.Context, s *step) error {
 		seen.Applied = store.Hash(s.found.GetAnnotations()[tenant.CommitAnnotation])
 	}
 	var err error
-	if s.removal, err = c.Session.Removals.Of(ctx, s.Path, seen); err != nil {
+	if s.removal, err = c.Session.Removals.Judge(ctx, s.Path, seen); err != nil {
 		return err
 	}
 	s.Removal = &s.removal.Verdict
@@ -155,8 +155,8 @@ func (c *Controller) living(key contract.Key, u *unstructured.Unstructured) *dec
 	return l
 }
 
-// stray says why a file that lies at no claim's path is refused.
-func (c *Controller) stray(main *store.Snapshot, entry store.Entry) *contract.Problem {
+// misplaced says why a file that lies at no claim's path is refused.
+func (c *Controller) misplaced(main *store.Snapshot, entry store.Entry) *contract.Problem {
 	if lower := strings.ToLower(entry.Path); lower != entry.Path {
 		if _, ok := main.Entry(lower); ok {
 			return &contract.Problem{File: entry.Path, Reason: fmt.Sprintf("differs from %s by upper and lower case only: remove it or give it another name", lower)}

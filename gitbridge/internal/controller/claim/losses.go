@@ -27,9 +27,9 @@ type losses struct {
 	passed []breaker.Removal
 }
 
-// settling is how long to wait for more when a service vanished: what takes many
+// moreLossesWait is how long to wait for more when a service vanished: what takes many
 // takes them one after the other.
-const settling = 2 * time.Second
+const moreLossesWait = 2 * time.Second
 
 // lose says how long to wait before a service may be answered as lost.
 func (c *Controller) lose(ctx context.Context, path string) (time.Duration, error) {
@@ -42,7 +42,7 @@ func (c *Controller) lose(ctx context.Context, path string) (time.Duration, erro
 	if l.since.IsZero() {
 		l.since = c.Now()
 	}
-	if rest := l.since.Add(settling).Sub(c.Now()); rest > 0 {
+	if rest := l.since.Add(moreLossesWait).Sub(c.Now()); rest > 0 {
 		return rest, nil
 	}
 	if err := c.judgeLosses(ctx); err != nil {
@@ -51,7 +51,7 @@ func (c *Controller) lose(ctx context.Context, path string) (time.Duration, erro
 	if l.told[path] {
 		return 0, nil
 	}
-	return settling, nil
+	return moreLossesWait, nil
 }
 
 // isThere notes that a service is not lost, or not any more.

@@ -53,10 +53,10 @@ func (f *fixture) judge() {
 // settle looks at a path until it is known how many vanished.
 func (f *fixture) settle(path string) (*contract.Status, []string) {
 	f.Helper()
-	if _, _, wait := f.stepAt(path); wait == 0 || wait > settling {
+	if _, _, wait := f.stepAt(path); wait == 0 || wait > moreLossesWait {
 		f.Fatalf("again after %s, want to wait for more", wait)
 	}
-	f.now = f.now.Add(settling)
+	f.now = f.now.Add(moreLossesWait)
 	answer, calls, _ := f.stepAt(path)
 	return answer, calls
 }

@@ -31,7 +31,7 @@ func (c *Controller) movedTo(s *step) string {
 			return e.Path
 		}
 	}
-	for _, path := range s.removal.With {
+	for _, path := range s.removal.CameWith {
 		e, ok := s.view.Main.Entry(path)
 		if !ok {
 			continue

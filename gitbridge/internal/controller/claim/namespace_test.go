@@ -108,7 +108,7 @@ func TestH4_AClusterHasANumberOfNamespacesAndNoMore(t *testing.T) {
 	if err := n.ensure(t.Context(), "more"); err != nil {
 		t.Errorf("after one has gone: %v", err)
 	}
-	v := judge(&step{}, errTooManyNamespaces)
+	v := verdictOn(&step{}, errTooManyNamespaces)
 	if v.result != contract.Denied || !strings.Contains(v.problem.Reason, "--max-namespaces") {
 		t.Errorf("told as %+v", v)
 	}

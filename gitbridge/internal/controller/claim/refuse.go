@@ -33,7 +33,7 @@ func (c *Controller) refuse(ctx context.Context, s *step, err error) (outcome, e
 	if ctx.Err() != nil {
 		return outcome{}, err
 	}
-	v := judge(s, err)
+	v := verdictOn(s, err)
 	if v.problem != nil && len(s.patched) > 0 {
 		v.problem.Reason += fmt.Sprintf(" (the platform's template %s set spec.%s)", s.api.Template.Name(), strings.Join(slices.Sorted(maps.Keys(s.patched)), ", spec."))
 	}
@@ -65,9 +65,9 @@ type verdict struct {
 	problem *contract.Problem
 }
 
-// judge says what an error means: that the file is wrong, that the control plane
+// verdictOn says what an error means: that the file is wrong, that the control plane
 // does not want it, or that it is to be tried again.
-func judge(s *step, err error) verdict {
+func verdictOn(s *step, err error) verdict {
 	var status apierrors.APIStatus
 	switch {
 	case errors.Is(err, errNoRights):

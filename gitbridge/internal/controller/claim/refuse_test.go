@@ -44,7 +44,7 @@ func TestJudge(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			s := &step{Facts: decision.Facts{Path: key.Path(), Key: key}, data: []byte("kind: x\nspec:\n  plan: x\n")}
-			got := judge(s, test.err)
+			got := verdictOn(s, test.err)
 			if got.result != test.result {
 				t.Errorf("%s, want %s", got.result, test.result)
 			}

@@ -72,19 +72,7 @@ func (r *Reconciler) begin(ctx context.Context, b *v1alpha1.ClusterBinding) (*fo
 		return nil, err
 	}
 	f := &follower{cluster: clusterOf(b), url: b.Status.Repository.URL, status: newStatus(r.Client, r.Server, b, r.Shard), keys: b.Keys(), allowed: allowed}
-	var signer *signing.Signer
-	if r.CommitSigner != nil {
-		if signer, err = r.CommitSigner(ctx); err != nil {
-			return nil, err
-		}
-	}
-	credentials := r.credentials(f.cluster.Namespace, ofBackend)
-	name, email := contract.BridgeIdentity()
-	repository, err := gitstore.Open(gitstore.Options{
-		URL: f.url, Credentials: r.credentials(f.cluster.Namespace, v1alpha1.GitCredential), RootCAs: r.RootCAs, Committer: store.Signature{Name: name, Email: email},
-		Guard: r.Guard, Observer: r.Metrics.Repository(b.Name), Now: r.Now, TrustHints: notify.FromHost(r.BackendURL, f.url),
-		Signer: signer, ReadSignatures: allowed != "",
-	})
+	repository, err := r.open(ctx, f)
 	if err != nil {
 		return nil, err
 	}
@@ -110,19 +98,40 @@ func (r *Reconciler) begin(ctx context.Context, b *v1alpha1.ClusterBinding) (*fo
 		Changed:    func() { r.changed(b.Name) },
 		Now:        r.Now,
 	})
-
 	f.session.Status.SetHistory(cmp.Or(r.History, statusbranch.History))
+	r.run(f, claims)
+	return f, nil
+}
 
+// open opens the repository of a follower.
+func (r *Reconciler) open(ctx context.Context, f *follower) (*gitstore.Repository, error) {
+	var signer *signing.Signer
+	if r.CommitSigner != nil {
+		var err error
+		if signer, err = r.CommitSigner(ctx); err != nil {
+			return nil, err
+		}
+	}
+	name, email := contract.BridgeIdentity()
+	return gitstore.Open(gitstore.Options{
+		URL: f.url, Credentials: r.credentials(f.cluster.Namespace, v1alpha1.GitCredential), RootCAs: r.RootCAs, Committer: store.Signature{Name: name, Email: email},
+		Guard: r.Guard, Observer: r.Metrics.Repository(f.cluster.ID), Now: r.Now, TrustHints: notify.FromHost(r.BackendURL, f.url),
+		Signer: signer, ReadSignatures: f.allowed != "",
+	})
+}
+
+// run has a follower's parts work until it is stopped, or the process is to end.
+func (r *Reconciler) run(f *follower, claims Claims) {
 	ctx, cancel := context.WithCancel(r.base)
 	var wg sync.WaitGroup
 	f.stop = func() {
 		cancel()
 		r.Sessions.Remove(f.session)
-		r.Metrics.Unfollows(b.Name)
+		r.Metrics.Unfollows(f.cluster.ID)
 		wg.Wait()
 	}
 	r.Sessions.Add(f.session)
-	log := ctrl.LoggerFrom(ctx).WithName("follow").WithValues("cluster", b.Name)
+	log := ctrl.LoggerFrom(ctx).WithName("follow").WithValues("cluster", f.cluster.ID)
 	wakeMain, wakeStatus := make(chan store.Hash, 1), make(chan store.Hash, 1)
 	start := func(do func()) {
 		r.wait.Add(1)
@@ -138,32 +147,34 @@ func (r *Reconciler) begin(ctx context.Context, b *v1alpha1.ClusterBinding) (*fo
 		}
 	})
 	if r.BackendURL != "" {
-		start(func() {
-			notify.Listen(ctx, notify.Options{
-				URL: r.BackendURL, ClusterID: b.Name, Credentials: credentials, RootCAs: r.RootCAs,
-				OnEvent: func(ref string, hash store.Hash) {
-					switch ref {
-					case "refs/heads/main":
-						store.Tell(wakeMain, hash)
-					case "refs/heads/status":
-						store.Tell(wakeStatus, hash)
-					case "":
-						store.Tell(wakeMain, "")
-						store.Tell(wakeStatus, "")
-					}
-				},
-				OnError: func(err error) {
-					f.session.Listening(err)
-					if err != nil {
-						// The Git host may be out of reach too: find out.
-						store.Tell(wakeMain, "")
-					}
-				},
-			})
-		})
+		start(func() { r.listen(ctx, f, wakeMain, wakeStatus) })
 	}
 	log.Info("Following", "repository", f.url)
-	return f, nil
+}
+
+// listen wakes a session with the backend's events, until ctx ends.
+func (r *Reconciler) listen(ctx context.Context, f *follower, wakeMain, wakeStatus chan store.Hash) {
+	notify.Listen(ctx, notify.Options{
+		URL: r.BackendURL, ClusterID: f.cluster.ID, Credentials: r.credentials(f.cluster.Namespace, ofBackend), RootCAs: r.RootCAs,
+		OnEvent: func(ref string, hash store.Hash) {
+			switch ref {
+			case "refs/heads/main":
+				store.Tell(wakeMain, hash)
+			case "refs/heads/status":
+				store.Tell(wakeStatus, hash)
+			case "":
+				store.Tell(wakeMain, "")
+				store.Tell(wakeStatus, "")
+			}
+		},
+		OnError: func(err error) {
+			f.session.Listening(err)
+			if err != nil {
+				// The Git host may be out of reach too: find out.
+				store.Tell(wakeMain, "")
+			}
+		},
+	})
 }
 
 // ofBackend is what opens the backend, of a Secret's data.

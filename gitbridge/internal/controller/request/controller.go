@@ -48,9 +48,9 @@ const (
 	retryLast  = 30 * time.Second
 	// reask is how often it is asked whether a cluster may still bind what it has.
 	reask = 5 * time.Minute
-	// settling is how long a change of rights may take to reach all that judge by
+	// rightsDelay is how long a change of rights may take to reach all that judge by
 	// them.
-	settling = 2 * time.Second
+	rightsDelay = 2 * time.Second
 )
 
 // NewQueue returns an empty queue.
@@ -66,7 +66,7 @@ func (q *Queue) Enqueue(path string, changes bool) {
 	r := Request{Path: path}
 	q.Add(r)
 	if changes {
-		q.AddAfter(r, settling)
+		q.AddAfter(r, rightsDelay)
 	}
 }
 
@@ -154,7 +154,7 @@ func after(s *step, d decide.Decision) time.Duration {
 		return reask
 	case d.Answer != nil && s.Claim != "":
 		// No event tells that the last claim is gone.
-		return settling
+		return rightsDelay
 	}
 	return 0
 }

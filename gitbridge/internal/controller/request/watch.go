@@ -114,7 +114,7 @@ func ofCluster(id string) []reconcile.Request {
 // wait is how long all requests of all clusters are not to be looked at again:
 // where many roles change, that is done once.
 func (w *Watch) wait(now time.Time) time.Duration {
-	if left := settling - now.Sub(w.last); left > 0 {
+	if left := rightsDelay - now.Sub(w.last); left > 0 {
 		return left
 	}
 	w.last = now

@@ -73,7 +73,7 @@ func TestOnlyBindingsOfTenantsConcernRequests(t *testing.T) {
 func TestChangesThatConcernAllAreGathered(t *testing.T) {
 	var w Watch
 	now := time.Now()
-	for _, c := range []struct{ at, want time.Duration }{{0, 0}, {settling / 4, settling * 3 / 4}, {settling / 2, settling / 2}, {settling, 0}, {settling + 1, settling - 1}} {
+	for _, c := range []struct{ at, want time.Duration }{{0, 0}, {rightsDelay / 4, rightsDelay * 3 / 4}, {rightsDelay / 2, rightsDelay / 2}, {rightsDelay, 0}, {rightsDelay + 1, rightsDelay - 1}} {
 		if got := w.wait(now.Add(c.at)); got != c.want {
 			t.Errorf("after %s: %s, want %s", c.at, got, c.want)
 		}

@@ -295,7 +295,18 @@ type Decision struct {
 func do(a Action) Decision    { return Decision{Action: a} }
 func ask(q Question) Decision { return Decision{Action: Ask, Question: q} }
 
-// For decides. Its cases are the rows of the table in the design, section 4.
+// For decides. decide has the rows of the table in the design, section 4; what stands
+// around it counts for all rows, in an order that matters:
+//
+//   - No row counts where nothing can be written, where a person wants nothing done, and
+//     in a namespace that is none of the Connection's.
+//   - The guard is asked before review, which makes a proposal of a removal: one that
+//     somebody has to approve is not held for being one of many, too.
+//   - A copy of the cluster, and a main of another history, hold whatever would be done,
+//     also a proposal and a person's choice. They come after review and not first, as
+//     they do not hide what needs no action, or waits for the control plane.
+//   - ManyWrites needs to know that the action writes. What a person then chooses may be a
+//     commit, and passes review in its turn.
 func For(f Facts) Decision {
 	if f.NamespaceMissing && f.Live != nil && (f.Finalizer || !f.Terminating) {
 		return f.hold(NamespaceDeleted)

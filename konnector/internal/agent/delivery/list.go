@@ -9,8 +9,7 @@ import (
 )
 
 // Accept says why a list is not taken: it must be what the bridge says of this very
-// claim, and no older than the last one that was taken, if any was. AnsweredUID is the
-// list's.
+// claim, and no older than the last one that was taken, if any was.
 func (c Claim) Accept(list *contract.SecretList, last int64, o *encryption.Opener) error {
 	if o == nil {
 		return &Trouble{Reason: NoKey, Message: "No Secret is delivered: this cluster does not know the control plane's key yet. Condition Encryption of the Connection says why."}

@@ -141,10 +141,10 @@ func (l *Lineage) Continues(ctx context.Context, from store.Hash) (bool, error) 
 	return has, err
 }
 
-// Agreed reports whether what an object and its file agreed on at a commit of main
+// StillAgreed reports whether what an object and its file agreed on at a commit of main
 // still counts. It does as long as main was never rewritten; after that, if the
 // commit is part of it.
-func (l *Lineage) Agreed(ctx context.Context, at store.Hash) (bool, error) {
+func (l *Lineage) StillAgreed(ctx context.Context, at store.Hash) (bool, error) {
 	if l.checkpoints.get().Begun == "" {
 		return true, nil
 	}

@@ -10,10 +10,12 @@ import (
 	"gitbind.dev/konnector/internal/agent/decision"
 )
 
-// Propose commits an edit to a branch. It goes on with what was proposed there before, if
-// that is at known, and with what others have made of it. Everything else begins at a snapshot
-// of main: a branch that is not there, one that main has, and one that this agent alone
-// has left behind, as what it stands on may not be what main says any more.
+// Propose commits an edit to a branch. Known is the commit of what was proposed there
+// before, if the edit is to follow that, and "" otherwise. The edit follows what the branch
+// has where that is known, or where others have committed to it. Otherwise it begins at a
+// snapshot of main: where there is no branch, where main has all of it, and where only this
+// agent's commits are on it: what they stand on, main may not say any more. Such a branch
+// is removed first.
 //
 // The error is ErrProposed when main has the commit that the branch is at then.
 func (r *Repository) Propose(ctx context.Context, branch string, known store.Hash, main *store.Snapshot, e store.Edit) (*store.Snapshot, error) {
@@ -21,25 +23,26 @@ func (r *Repository) Propose(ctx context.Context, branch string, known store.Has
 		return nil, err
 	}
 	b := r.Remote.Branch(branch)
-	over, err := r.leftBehind(ctx, b, known, main)
+	merged, err := r.removeStale(ctx, b, known, main)
 	if err != nil {
 		return nil, err
 	}
-	s, err := r.push(ctx, func() (*store.Snapshot, error) { return b.UpdateOver(ctx, over, main, e) })
+	s, err := r.push(ctx, func() (*store.Snapshot, error) { return b.UpdateOver(ctx, merged, main, e) })
 	if err != nil {
 		return nil, err
 	}
 	// What main has is no proposal: nothing waits for an approval.
-	merged, err := r.Lineage.Continues(ctx, s.Head())
-	if err == nil && merged {
+	has, err := r.Lineage.Continues(ctx, s.Head())
+	if err == nil && has {
 		err = ErrProposed
 	}
 	return s, err
 }
 
-// leftBehind is the commit that a branch is at if main has it, "" otherwise. What this agent
-// alone has left there, and main does not have, is removed.
-func (r *Repository) leftBehind(ctx context.Context, b store.Branch, known store.Hash, main *store.Snapshot) (store.Hash, error) {
+// removeStale removes a branch that only this agent has committed to, unless it is at known
+// or main has it. In that last case the commit it is at is returned: the branch may begin
+// again over it. It is "" otherwise.
+func (r *Repository) removeStale(ctx context.Context, b store.Branch, known store.Hash, main *store.Snapshot) (merged store.Hash, err error) {
 	s, err := b.Fetch(ctx)
 	if err != nil {
 		return "", err
@@ -48,7 +51,7 @@ func (r *Repository) leftBehind(ctx context.Context, b store.Branch, known store
 	if head == "" || head == known {
 		return "", nil
 	}
-	if merged, err := r.Lineage.Continues(ctx, head); err != nil || merged {
+	if has, err := r.Lineage.Continues(ctx, head); err != nil || has {
 		return head, err
 	}
 	if own, err := r.isOwn(ctx, b, main, head); err != nil || !own {

@@ -1,6 +1,7 @@
 package apiservicebinding
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -165,7 +166,7 @@ func (l *look) readBase(ctx context.Context) error {
 		return nil
 	}
 	at := store.Hash(agreed.Commit)
-	if counts, err := l.repo.Lineage.Agreed(ctx, at); err != nil || !counts {
+	if counts, err := l.repo.Lineage.StillAgreed(ctx, at); err != nil || !counts {
 		return err
 	}
 	l.facts.Base = &contract.Request{Binding: l.binding.Name, Template: agreed.Template, DeletionPolicy: contract.DeletionPolicy(agreed.DeletionPolicy)}
@@ -215,7 +216,7 @@ func (l *look) granted() *metav1.Condition {
 	case !l.answered:
 		c.Reason, c.Message = "Waiting", "The control plane has not answered the request for this API yet."
 	case l.answer.Result == contract.Applied:
-		c.Status, c.Reason, c.Message = metav1.ConditionTrue, "Granted", orElse(l.answer.Message, "The control plane grants this API to this cluster.")
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, "Granted", cmp.Or(l.answer.Message, "The control plane grants this API to this cluster.")
 	default:
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, string(l.answer.Result), l.answer.Message
 		if p := l.answer.Problem; p != nil && c.Message == "" {
@@ -223,11 +224,4 @@ func (l *look) granted() *metav1.Condition {
 		}
 	}
 	return c
-}
-
-func orElse(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
 }

@@ -1,6 +1,7 @@
 package apiservicebinding
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -84,7 +85,7 @@ func (r *Reconciler) installPolicies(ctx context.Context, l *look) error {
 // judged is the condition for policies that are installed, those that are not, with why,
 // and places of earlier ones that stay.
 func judged(names, left, kept []string, reason string) *metav1.Condition {
-	by := "This cluster's API server judges claims by " + orElse(strings.Join(names, ", "), "none of the offer's policies") + "."
+	by := "This cluster's API server judges claims by " + cmp.Or(strings.Join(names, ", "), "none of the offer's policies") + "."
 	switch {
 	case len(kept) > 0:
 		return judgedBy(metav1.ConditionFalse, "Forbidden", by+" It does so by a policy that the offer has no more, and that the konnector may not remove: "+strings.Join(kept, ", ")+".")

@@ -64,8 +64,8 @@ func (r *reconciler) act(ctx context.Context, l *look) (*unstructured.Unstructur
 	}
 }
 
-// agreed is the base for a version that is in the file as it is.
-func (r *reconciler) agreed(l *look, version *contract.Claim) base.Base {
+// baseFor is the base for a version that is in the file as it is.
+func (r *reconciler) baseFor(l *look, version *contract.Claim) base.Base {
 	b := base.Base{Connection: r.api().Repository.ConnectionUID, Commit: string(l.view.Main.Head()), Claim: version}
 	if l.object != nil {
 		b.UID, b.Generation = l.object.GetUID(), l.object.GetGeneration()
@@ -91,7 +91,7 @@ func (l *look) leftOut(version *contract.Claim) []string {
 
 // record keeps the object's version, which is the file's, as base.
 func (r *reconciler) record(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
-	b := r.agreed(l, l.facts.Live)
+	b := r.baseFor(l, l.facts.Live)
 	if !l.facts.Touched && l.decision.Chosen == "" {
 		b.Lost = l.facts.Lost
 	}
@@ -107,7 +107,7 @@ func (r *reconciler) record(ctx context.Context, l *look) (*unstructured.Unstruc
 // write makes the object say what the file says, the base with it, and what the
 // object's own version lost to it.
 func (r *reconciler) write(ctx context.Context, l *look, lost *decision.Lost) (*unstructured.Unstructured, error) {
-	b := r.agreed(l, l.facts.File)
+	b := r.baseFor(l, l.facts.File)
 	b.Turns = r.turnOfGit(l)
 	if b.Lost = lost; lost == nil && l.decision.Chosen == "" {
 		b.Lost = l.facts.Lost
@@ -146,7 +146,7 @@ func (r *reconciler) update(ctx context.Context, l *look, version *contract.Clai
 // the two, the object has no base, which changes nothing as long as it equals
 // the file, and harms nothing after.
 func (r *reconciler) create(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
-	b := r.agreed(l, l.facts.File)
+	b := r.baseFor(l, l.facts.File)
 	b.Generation = 1
 	value, err := b.Encode()
 	if err != nil {
@@ -248,7 +248,7 @@ func (r *reconciler) removing(ctx context.Context, l *look) error {
 }
 
 func (r *reconciler) recordRemoved(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
-	b := r.agreed(l, l.facts.Live)
+	b := r.baseFor(l, l.facts.Live)
 	if l.base != nil {
 		b = *l.base
 	}

@@ -86,7 +86,7 @@ func (r *reconciler) patchBase(ctx context.Context, l *look, u *unstructured.Uns
 // write, where the base does not say it.
 func (r *reconciler) completeBase(l *look, in input) error {
 	f, b := &l.facts, l.base
-	if b == nil || l.agreed != nil || contract.Equal(f.Live, f.Base) {
+	if b == nil || l.reduced != nil || contract.Equal(f.Live, f.Base) {
 		return nil
 	}
 	state := stateOf(l.object, f.Live)

@@ -29,7 +29,7 @@ func TestWhatChangedWhileNobodyLookedGoesFirst(t *testing.T) {
 	for i := range 3 {
 		a.Create(t.Context(), event.CreateEvent{Object: object(fmt.Sprint("known-", i), known), IsInInitialList: true}, q)
 	}
-	a.Create(t.Context(), event.CreateEvent{Object: &cachedClaim{ObjectMeta: metav1.ObjectMeta{Name: "agreed"}, agreed: true, base: "x"}, IsInInitialList: true}, q)
+	a.Create(t.Context(), event.CreateEvent{Object: &cachedClaim{ObjectMeta: metav1.ObjectMeta{Name: "agreed"}, reduced: true, base: "x"}, IsInInitialList: true}, q)
 	a.Create(t.Context(), event.CreateEvent{Object: object("new", nil), IsInInitialList: true}, q)
 	a.Create(t.Context(), event.CreateEvent{Object: object("edited", map[string]string{v1alpha1.BaseAnnotation: "x", v1alpha1.ChangedByAnnotation: "alice"}), IsInInitialList: true}, q)
 	first := map[string]bool{}

@@ -22,8 +22,8 @@ import (
 	"gitbind.dev/konnector/internal/base"
 )
 
-// cachedClaim is what the cache keeps of an object. Of one that says what its base
-// says, and has nothing to be decided in its status, that is identity, base and a
+// cachedClaim is what the cache keeps of an object. One that says what its base says,
+// and has nothing to be decided in its status, is reduced to identity, base and a
 // digest of its status: spec, labels and annotations are those of the base. Any
 // other one is kept whole until it is such a one again, in JSON: thousands that are
 // worked on, or wait, cost no reads at the API server.
@@ -31,18 +31,18 @@ import (
 // It is never changed.
 type cachedClaim struct {
 	metav1.TypeMeta
-	// ObjectMeta has no labels and annotations where the claim is agreed.
+	// ObjectMeta has no labels and annotations where the claim is reduced.
 	metav1.ObjectMeta
-	agreed bool
-	// base is the annotation of that name where the claim is agreed.
+	reduced bool
+	// base is the annotation of that name where the claim is reduced.
 	base string
 	// secrets are the names in status.gitbind.secrets, and secretsSequence is the field
-	// of that name, where the claim is agreed.
+	// of that name, where the claim is reduced.
 	secrets         []string
 	secretsSequence int64
 	// statusDigest is of the status as JSON.
 	statusDigest digest
-	// spec and status are JSON; nil where the claim is agreed.
+	// spec and status are JSON; nil where the claim is reduced.
 	spec, status []byte
 }
 
@@ -66,7 +66,7 @@ func decodeClaim(data []byte) (client.Object, error) {
 	c := &cachedClaim{ObjectMeta: in.Metadata.ObjectMeta, statusDigest: sha256.Sum256(in.Status)}
 	c.APIVersion, c.Kind, c.Namespace = shared(in.APIVersion), shared(in.Kind), shared(c.Namespace)
 	said := saidIn(in.Status)
-	if c.agreed = said != nil && isAgreed(&c.ObjectMeta, in.Kind, in.Spec, said); !c.agreed {
+	if c.reduced = said != nil && canBeReduced(&c.ObjectMeta, in.Kind, in.Spec, said); !c.reduced {
 		c.spec, c.status = in.Spec, in.Status
 		return c, nil
 	}
@@ -113,9 +113,9 @@ func saidIn(status []byte) *said {
 	return s
 }
 
-// isAgreed reports whether nobody has anything to do with an object, as far as it
+// canBeReduced reports whether nobody has anything to do with an object, as far as it
 // says itself.
-func isAgreed(m *metav1.ObjectMeta, kind string, spec []byte, said *said) bool {
+func canBeReduced(m *metav1.ObjectMeta, kind string, spec []byte, said *said) bool {
 	if m.DeletionTimestamp != nil || !slices.Contains(m.Finalizers, v1alpha1.Finalizer) {
 		return false
 	}
@@ -151,13 +151,13 @@ func (c *cachedClaim) DeepCopyObject() runtime.Object { return c }
 
 // GetAnnotations are those that are kept.
 func (c *cachedClaim) GetAnnotations() map[string]string {
-	if c.agreed {
+	if c.reduced {
 		return map[string]string{v1alpha1.BaseAnnotation: c.base}
 	}
 	return c.Annotations
 }
 
-// object is the claim as far as it is kept. Where it is agreed it has no spec,
+// object is the claim as far as it is kept. Where it is reduced it has no spec,
 // labels and annotations but its base, and of the status its UID: the base needs it.
 func (c *cachedClaim) object() (*unstructured.Unstructured, error) {
 	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": c.APIVersion, "kind": c.Kind, "metadata": map[string]any{
@@ -167,7 +167,7 @@ func (c *cachedClaim) object() (*unstructured.Unstructured, error) {
 	u.SetFinalizers(c.Finalizers)
 	u.SetDeletionTimestamp(c.DeletionTimestamp)
 	u.SetAnnotations(c.GetAnnotations())
-	if c.agreed {
+	if c.reduced {
 		return u, unstructured.SetNestedField(u.Object, string(c.UID), "status", "gitbind", "uid")
 	}
 	u.SetLabels(c.Labels)

@@ -124,16 +124,16 @@ func TestTheCacheKeepsWhatDecisionsNeed(t *testing.T) {
 	r := &reconciler{}
 	r.current.Store(&api)
 	facts := func(t *testing.T, in input) (decision.Facts, string) {
-		l := &look{key: key, object: in.object, agreed: in.agreed}
+		l := &look{key: key, object: in.object, reduced: in.reduced}
 		if err := r.lookAtObject(t.Context(), l, in); err != nil {
 			t.Fatal(err)
 		}
 		return l.facts, l.object.GetResourceVersion()
 	}
 	for _, tc := range []struct {
-		name   string
-		change func(t *testing.T, u *unstructured.Unstructured)
-		agreed bool
+		name    string
+		change  func(t *testing.T, u *unstructured.Unstructured)
+		reduced bool
 	}{
 		{"all is done", func(*testing.T, *unstructured.Unstructured) {}, true},
 		{"an annotation that does not travel", func(_ *testing.T, u *unstructured.Unstructured) {
@@ -173,16 +173,16 @@ func TestTheCacheKeepsWhatDecisionsNeed(t *testing.T) {
 			u := agreedObject(t, 1)
 			tc.change(t, u)
 			c := decoded(t, u)
-			if c.agreed != tc.agreed {
-				t.Fatalf("agreed: %t", c.agreed)
+			if c.reduced != tc.reduced {
+				t.Fatalf("reduced: %t", c.reduced)
 			}
 			kept, err := c.object()
 			if err != nil {
 				t.Fatal(err)
 			}
 			in := input{object: kept}
-			if c.agreed {
-				in.agreed = c
+			if c.reduced {
+				in.reduced = c
 			}
 			want, version := facts(t, input{object: u})
 			got, keptVersion := facts(t, in)
@@ -190,7 +190,7 @@ func TestTheCacheKeepsWhatDecisionsNeed(t *testing.T) {
 				t.Errorf("facts (-object +cache): %s; versions %s and %s", diff, version, keptVersion)
 			}
 			for _, kind := range []string{conditionHeld, conditionConflict, conditionCommitted, conditionApplied} {
-				if reason := reasonOf(u, kind); !c.agreed && reasonOf(kept, kind) != reason {
+				if reason := reasonOf(u, kind); !c.reduced && reasonOf(kept, kind) != reason {
 					t.Errorf("%s is kept as %q, want %q", kind, reasonOf(kept, kind), reason)
 				}
 			}
@@ -208,9 +208,9 @@ func TestTheStatusOfAnAgreedClaimIsWrittenWhenItDiffers(t *testing.T) {
 	u := agreedObject(t, 1)
 	l.object = u
 	u.Object["status"] = r.status(l, nil)
-	l.agreed = decoded(t, u)
-	if !l.agreed.agreed {
-		t.Fatal("it is not agreed")
+	l.reduced = decoded(t, u)
+	if !l.reduced.reduced {
+		t.Fatal("it is not reduced")
 	}
 	if r.statusDiffers(l, nil) {
 		t.Error("it would be written again")
@@ -255,8 +255,8 @@ func TestAnAgreedClaimTakesLittle(t *testing.T) {
 	}
 	each := (informerstest.Heap() - before) / n
 	t.Logf("%d bytes each", each)
-	if each > most || !all[n-1].agreed {
-		t.Errorf("an agreed claim (%t) takes %d bytes, want at most %d", all[n-1].agreed, each, most)
+	if each > most || !all[n-1].reduced {
+		t.Errorf("a reduced claim (%t) takes %d bytes, want at most %d", all[n-1].reduced, each, most)
 	}
 	runtime.KeepAlive(all)
 }
@@ -330,7 +330,7 @@ func BenchmarkLook(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		l.object, l.agreed = object, c
+		l.object, l.reduced = object, c
 		if err := r.lookAtObject(b.Context(), l, input{cached: true}); err != nil {
 			b.Fatal(err)
 		}

@@ -33,7 +33,7 @@ func (r *reconciler) commit(ctx context.Context, l *look) (*unstructured.Unstruc
 	if err != nil {
 		return nil, err
 	}
-	b := r.agreed(l, l.facts.Live)
+	b := r.baseFor(l, l.facts.Live)
 	b.Turns = r.turnOfCluster(l)
 	if err := b.Fits(); err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ func (r *reconciler) removeFile(ctx context.Context, l *look) (*unstructured.Uns
 	if _, err := r.push(ctx, l, c); err != nil {
 		return nil, err
 	}
-	b := r.agreed(l, l.facts.Live)
+	b := r.baseFor(l, l.facts.Live)
 	if l.base != nil {
 		b = *l.base
 	}

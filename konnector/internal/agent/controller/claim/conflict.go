@@ -33,7 +33,7 @@ func (r *reconciler) merge(ctx context.Context, l *look) (*unstructured.Unstruct
 	if err != nil {
 		return nil, err
 	}
-	b := r.agreed(l, merged)
+	b := r.baseFor(l, merged)
 	if err := b.Fits(); err != nil {
 		return nil, err
 	}

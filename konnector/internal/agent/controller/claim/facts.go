@@ -27,11 +27,11 @@ import (
 type look struct {
 	key    contract.Key
 	object *unstructured.Unstructured
-	// agreed is what the cache has of the object, where that is not all of it; nil
-	// where object is whole.
-	agreed *cachedClaim
-	base   *base.Base
-	view   repository.View
+	// reduced is what the cache has of the object, where that is not all of it: object
+	// has no spec then. It is nil where object is whole.
+	reduced *cachedClaim
+	base    *base.Base
+	view    repository.View
 	// file is the entry on main; nil when there is none.
 	file *store.Entry
 	// says is the file as it is written, without defaults; nil when it is the one
@@ -64,10 +64,10 @@ type look struct {
 type input struct {
 	client.Reader
 	object *unstructured.Unstructured
-	// agreed is set where object is not whole. cached says that it is the cache's,
+	// reduced is set where object is not whole. cached says that it is the cache's,
 	// which has no managed fields.
-	agreed *cachedClaim
-	cached bool
+	reduced *cachedClaim
+	cached  bool
 	// refusal is why the API server did not take the file a moment ago, if it
 	// did not.
 	refusal *refusedError
@@ -79,7 +79,7 @@ func (r *reconciler) look(ctx context.Context, key contract.Key, in input) (*loo
 	if err != nil {
 		return nil, err
 	}
-	l := &look{key: key, object: in.object, agreed: in.agreed, view: view}
+	l := &look{key: key, object: in.object, reduced: in.reduced, view: view}
 	if in.refusal != nil {
 		l.refusals = in.refusal.refusals
 	}
@@ -116,7 +116,7 @@ func (r *reconciler) lookAtObject(ctx context.Context, l *look, in input) error 
 	}
 	schema, f := r.api().schema, &l.facts
 	var live *contract.Claim
-	if l.agreed == nil {
+	if l.reduced == nil {
 		live = contract.FromObject(l.object)
 		switch known := schema.Knows(live); {
 		case !known && in.cached:
@@ -142,7 +142,7 @@ func (r *reconciler) lookAtObject(ctx context.Context, l *look, in input) error 
 		f.BaseCommit, f.BaseRemoved, f.Lost = l.base.Commit, l.base.Removed, l.base.Lost
 		f.Touched = l.base.Generation != l.object.GetGeneration() || len(ChangedBy(l.object)) > 0
 		if l.base.Connection == r.api().Repository.ConnectionUID {
-			if f.BaseCurrent, err = r.api().Repository.Lineage.Agreed(ctx, store.Hash(l.base.Commit)); err != nil {
+			if f.BaseCurrent, err = r.api().Repository.Lineage.StillAgreed(ctx, store.Hash(l.base.Commit)); err != nil {
 				return err
 			}
 		}

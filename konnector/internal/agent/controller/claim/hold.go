@@ -6,15 +6,15 @@ import (
 	"gitbind.dev/konnector/internal/choice"
 )
 
-func held(l *look) condition {
+func heldCondition(l *look) condition {
 	if l.decision.Action == decision.Hold {
 		return condition{conditionHeld, "True", string(l.decision.Reason), l.decision.Message}
 	}
 	return condition{conditionHeld, "False", "None", ""}
 }
 
-// conflict: the object lost one, and nobody has looked at it yet.
-func conflict(l *look) condition {
+// conflictCondition: the object lost one, and nobody has looked at it yet.
+func conflictCondition(l *look) condition {
 	if l.decision.Action == decision.Nothing && l.decision.Reason != "" {
 		return condition{conditionConflict, "True", string(l.decision.Reason), l.decision.Message}
 	}

@@ -16,7 +16,9 @@ import (
 )
 
 // askOwnWork looks for a push of ours that the base does not know of, because the
-// process ended between the two.
+// process ended between the two. It sets OwnWork where main's file is what was pushed of
+// this object, and otherwise Interrupted where there was such a push and the file is
+// another one by now.
 func (r *reconciler) askOwnWork(ctx context.Context, l *look) error {
 	f, since := &l.facts, baseCommit(l.base)
 	if f.Continues == decision.No {
@@ -24,48 +26,64 @@ func (r *reconciler) askOwnWork(ctx context.Context, l *look) error {
 		since = ""
 	}
 	f.OwnWork = decision.No
-	switch p := f.Proposed; {
-	case p == nil:
-	case p.Blob == string(l.file.Hash):
-		// It was approved. What the object says otherwise was edited since.
-		f.OwnWork = decision.Yes
-		return nil
-	case p.Live && l.approved:
-		// Others have changed it, before it came to main or since.
-		f.Interrupted = decision.AllPushed
+	if l.askMerged() {
 		return nil
 	}
 	last, err := r.api().Repository.Pushes.Last(ctx, since, l.key)
 	if err != nil || last.UID != string(l.object.GetUID()) || last.Generation > l.object.GetGeneration() {
+		// None, one of another object of this name, or one of a future that the restore of
+		// this cluster's backup took back.
 		return err
 	}
-	if !last.Merged && last.Blob == string(l.file.Hash) && last.Generation <= pushable(l) {
+	if !last.Merged && last.Blob == string(l.file.Hash) && last.Generation <= maxPushedGeneration(l) {
+		// It ended between a push and its base, and nobody has touched the file since.
 		proven, err := r.isProven(ctx, l, last)
 		if f.OwnWork = answerOf(proven); proven || err != nil {
 			return err
 		}
 	}
 	if since == "" {
+		// Without a base that main has, nothing tells which fields of the object were edited since.
 		return nil
 	}
-	said := last.Blob
+	// It ended there, too, but the file holds others' changes, by a later commit or by a
+	// merge, of which Live is the object's part; or it is not proven to be of this object.
+	pushed := last.Blob
 	if last.Merged {
-		said = last.Live
+		pushed = last.Live
 	}
 	data, err := r.encode(l, f.Live)
 	if err != nil {
 		return err
 	}
 	f.Interrupted = decision.EditedSince
-	if said == blobOf(data) {
+	if pushed == blobOf(data) {
 		f.Interrupted = decision.AllPushed
 	}
 	return nil
 }
 
-// pushable is the newest generation of the object of which the file may be what
+// askMerged answers askOwnWork by what was proposed, where main has that: the process ended
+// before it noticed, or others merged it just now. It reports whether there is an answer.
+func (l *look) askMerged() bool {
+	switch p := l.facts.Proposed; {
+	case p == nil:
+	case p.Blob == string(l.file.Hash):
+		// Main has it as it was proposed. What the object says otherwise was edited since.
+		l.facts.OwnWork = decision.Yes
+		return true
+	case p.Live && l.approved:
+		// Others have changed it, before it came to main or since. The object says what was
+		// proposed.
+		l.facts.Interrupted = decision.AllPushed
+		return true
+	}
+	return false
+}
+
+// maxPushedGeneration is the newest generation of the object of which the file may be what
 // was pushed: the present one, if it says the same.
-func pushable(l *look) int64 {
+func maxPushedGeneration(l *look) int64 {
 	generation := l.object.GetGeneration()
 	if l.facts.File != nil && !reflect.DeepEqual(l.facts.File.Spec, l.facts.Live.Spec) {
 		generation--
@@ -73,28 +91,32 @@ func pushable(l *look) int64 {
 	return generation
 }
 
-// isProven reports whether a push that made the file was of this very object: both
-// agreed after it, as the status says of an object whose base somebody took away; or the
-// object was as it was pushed.
+// isProven reports whether a push that made the file was of this very object, and not of
+// one that the restore of a backup replaced: the base was recorded after that push, as the
+// status says of an object whose base somebody took away; or the object was as it was
+// pushed.
 func (r *reconciler) isProven(ctx context.Context, l *look, push contract.ObjectTrailer) (bool, error) {
-	if agreed := store.Hash(l.facts.BaseCommit); l.base == nil && agreed != "" {
-		part, err := r.api().Repository.Lineage.Continues(ctx, agreed)
+	if agreedAt := store.Hash(l.facts.BaseCommit); l.base == nil && agreedAt != "" {
+		isOnMain, err := r.api().Repository.Lineage.Continues(ctx, agreedAt)
 		if err != nil {
 			return false, err
 		}
-		since, err := r.api().Repository.Pushes.Last(ctx, agreed, l.key)
-		if err != nil || part && since == (contract.ObjectTrailer{}) {
-			return err == nil, err
+		later, err := r.api().Repository.Pushes.Last(ctx, agreedAt, l.key)
+		if err != nil {
+			return false, err
+		}
+		if isOnMain && later == (contract.ObjectTrailer{}) {
+			return true, nil
 		}
 	}
-	return r.was(ctx, l, push.Version)
+	return r.saidAt(ctx, l, push.Version)
 }
 
-// was reports whether the object, as it was at a resourceVersion, said what the file
+// saidAt reports whether the object, as it was at a resourceVersion, said what the file
 // says. After the restore of a backup, generations and resourceVersions are given out a
 // second time, so the API server is asked for that version itself. It keeps old ones for
 // some minutes; after that nothing is proven.
-func (r *reconciler) was(ctx context.Context, l *look, version string) (bool, error) {
+func (r *reconciler) saidAt(ctx context.Context, l *look, version string) (bool, error) {
 	if version == "" {
 		return false, nil
 	}

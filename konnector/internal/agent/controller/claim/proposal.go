@@ -101,7 +101,7 @@ func (r *reconciler) lookAtReview(ctx context.Context, l *look) error {
 		return nil
 	}
 	f.Proposed = &decision.Proposed{Branch: contract.ChangeBranch(l.key), Commit: p.Commit, Blob: p.Blob, Main: p.Main}
-	if l.agreed == nil && p.Blob != "" {
+	if l.reduced == nil && p.Blob != "" {
 		data, err := r.encode(l, f.Live)
 		f.Proposed.Live = err == nil && blobOf(data) == p.Blob
 	}
@@ -182,7 +182,7 @@ func (r *reconciler) propose(ctx context.Context, l *look) (*unstructured.Unstru
 		if err != nil {
 			return nil, err
 		}
-		b := r.agreed(l, l.facts.Live)
+		b := r.baseFor(l, l.facts.Live)
 		if err := b.Fits(); err != nil {
 			return nil, err
 		}
@@ -229,7 +229,7 @@ func (r *reconciler) withdraw(ctx context.Context, l *look) (*unstructured.Unstr
 // writeMerged makes the object say what both sides changed, with the file as base: what it
 // says beyond that is proposed next.
 func (r *reconciler) writeMerged(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
-	b := r.agreed(l, l.facts.File)
+	b := r.baseFor(l, l.facts.File)
 	// It is to be proposed, though the konnector wrote it: see completeBase.
 	b.Generation = 0
 	value, err := b.Encode()

@@ -121,7 +121,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	case l.settled():
 		// The cache will do for what the API server takes only from somebody who
 		// knows the newest version.
-		result, err := r.settle(ctx, l, settling{})
+		result, err := r.settle(ctx, l, settleOptions{})
 		var refusal *refusedError
 		if !errors.Is(err, errMoved) && !errors.Is(err, errIncomplete) && !errors.As(err, &refusal) {
 			return result, err
@@ -129,7 +129,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	case l.decision.Action == decision.Create:
 		// If it is there after all, it cannot be created.
 		return r.bringInStep(ctx, key, nil)
-	case l.decision.Action == decision.Commit && l.agreed == nil:
+	case l.decision.Action == decision.Commit && l.reduced == nil:
 		// What was changed since is found when the base is recorded, and is the next
 		// commit.
 		recent, err := r.fromCache.precedes(ctx, r.live, r.api().Kind, l.object)
@@ -161,8 +161,8 @@ func (r *reconciler) newest(key contract.Key) (input, error) {
 	if in.object = r.written.newer(key, c); in.object != nil || c == nil {
 		return in, nil
 	}
-	if c.agreed {
-		in.agreed = c
+	if c.reduced {
+		in.reduced = c
 	}
 	in.object, err = c.object()
 	return in, err
@@ -179,7 +179,7 @@ func (r *reconciler) bringInStep(ctx context.Context, key contract.Key, object *
 		}
 		if l.settled() {
 			var result ctrl.Result
-			if result, err = r.settle(ctx, l, settling{refusal: refusal, now: created}); err == nil {
+			if result, err = r.settle(ctx, l, settleOptions{refusal: refusal, now: created}); err == nil {
 				return result, nil
 			}
 		} else {
@@ -225,44 +225,44 @@ const maxReports = 4
 // is written once for one change.
 const answerTimeout = time.Second
 
-// settling is how a claim came to be settled.
-type settling struct {
+// settleOptions are how a claim came to be settled.
+type settleOptions struct {
 	refusal *refusedError
 	// now says that the status must not wait.
 	now bool
 }
 
 // settle says what there is to say where nothing else is to be done.
-func (r *reconciler) settle(ctx context.Context, l *look, s settling) (_ ctrl.Result, err error) {
+func (r *reconciler) settle(ctx context.Context, l *look, o settleOptions) (_ ctrl.Result, err error) {
 	defer func() {
 		if err == nil {
 			r.written.settle(l.key)
 		}
 	}()
-	if l.agreed != nil && l.view.StatusReplaced != "" {
+	if l.reduced != nil && l.view.StatusReplaced != "" {
 		// What the control plane said last is kept, and only the object has it.
 		return ctrl.Result{}, errIncomplete
 	}
-	if result, done, err := r.settledInputs(ctx, l, s.now); done || err != nil {
+	if result, done, err := r.settledInputs(ctx, l, o.now); done || err != nil {
 		return result, err
 	}
 	undelivered := r.deliver(ctx, l)
-	if undelivered != nil && !s.now {
+	if undelivered != nil && !o.now {
 		return ctrl.Result{}, undelivered
 	}
 	if !r.statusDiffers(l, nil) {
 		r.waiting.end(l.key)
-		return r.finished(l, s.refusal), undelivered
+		return r.finished(l, o.refusal), undelivered
 	}
 	if rest := r.statuses.Rest(l.key, time.Now()); rest > 0 {
 		return ctrl.Result{RequeueAfter: rest}, nil
 	}
-	if s.refusal == nil && !s.now && l.answerIsDue() {
+	if o.refusal == nil && !o.now && l.answerIsDue() {
 		if rest := r.waiting.rest(l.key, string(l.file.Hash), answerTimeout); rest > 0 {
 			return ctrl.Result{RequeueAfter: rest}, nil
 		}
 	}
-	if !s.now && s.refusal == nil {
+	if !o.now && o.refusal == nil {
 		if !r.reports.take(l.key) {
 			return ctrl.Result{}, nil
 		}
@@ -272,7 +272,7 @@ func (r *reconciler) settle(ctx context.Context, l *look, s settling) (_ ctrl.Re
 		return ctrl.Result{}, err
 	}
 	r.waiting.end(l.key)
-	return r.finished(l, s.refusal), undelivered
+	return r.finished(l, o.refusal), undelivered
 }
 
 // finishTime is how long a process that is to end may take to keep what it has

@@ -96,11 +96,11 @@ func (r *reconciler) saidBefore(l *look) (secretsSaid, error) {
 	if known := r.secrets.get(l.key); known != nil && known.uid == l.object.GetUID() {
 		return known.said, nil
 	}
-	if l.agreed == nil {
+	if l.reduced == nil {
 		return secretsIn(l.object), nil
 	}
-	s := secretsSaid{sequence: l.agreed.secretsSequence}
-	for _, name := range l.agreed.secrets {
+	s := secretsSaid{sequence: l.reduced.secretsSequence}
+	for _, name := range l.reduced.secrets {
 		s.delivered = append(s.delivered, deliveredSecret{name: name})
 	}
 	if len(s.delivered) > 0 && (!l.delivers() || l.answer.Secrets == nil || r.acceptList(l, s.sequence, r.api().Repository.Opener()) != nil) {

@@ -477,7 +477,7 @@ func TestWhatTheControlPlaneDoesNotSendIsSaid(t *testing.T) {
 	}
 }
 
-// A claim that is agreed says in the cache which Secrets it has, as nothing else does
+// A claim that is reduced says in the cache which Secrets it has, as nothing else does
 // when a process begins.
 func TestTheCacheKnowsWhichSecretsAnAgreedClaimHas(t *testing.T) {
 	t.Parallel()
@@ -487,9 +487,9 @@ func TestTheCacheKnowsWhichSecretsAnAgreedClaimHas(t *testing.T) {
 	l.object = u
 	l.secrets = secretsSaid{delivered: []deliveredSecret{{"creds", ""}}, condition: &condition{conditionSecrets, "True", "Delivered", ""}}
 	u.Object["status"] = w.r.status(l, nil)
-	l.agreed = decoded(t, u)
-	if !l.agreed.agreed || !cmp.Equal(l.agreed.secrets, []string{"creds"}) {
-		t.Fatalf("agreed %t, with %q", l.agreed.agreed, l.agreed.secrets)
+	l.reduced = decoded(t, u)
+	if !l.reduced.reduced || !cmp.Equal(l.reduced.secrets, []string{"creds"}) {
+		t.Fatalf("reduced %t, with %q", l.reduced.reduced, l.reduced.secrets)
 	}
 	if w.r.statusDiffers(l, nil) {
 		t.Error("its status would be written again")
@@ -500,8 +500,8 @@ func TestTheCacheKnowsWhichSecretsAnAgreedClaimHas(t *testing.T) {
 		t.Errorf("error is %v", err)
 	}
 	setCondition(u, conditionSecrets, "False", "SecretExists")
-	if decoded(t, u).agreed {
-		t.Error("one with trouble is agreed, and the reason is lost")
+	if decoded(t, u).reduced {
+		t.Error("one with trouble is reduced, and the reason is lost")
 	}
 }
 

@@ -25,7 +25,7 @@ func (r *reconciler) spend(l *look, err error) {
 // said, it holds until a person decides, or something changes in Git.
 func (r *reconciler) lookAtBudget(l *look, in input) error {
 	f := &l.facts
-	if l.object == nil || l.agreed != nil || f.Live == nil || f.Base == nil {
+	if l.object == nil || l.reduced != nil || f.Live == nil || f.Base == nil {
 		return nil
 	}
 	if r.writes.Rest(l.key, time.Now()) <= 0 {

@@ -2,6 +2,7 @@ package claim
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -51,7 +52,7 @@ func (r *reconciler) report(ctx context.Context, l *look, trouble error) error {
 		return nil
 	}
 	u := l.object.DeepCopy()
-	if l.agreed != nil {
+	if l.reduced != nil {
 		// The API server takes nothing but the status, but who admits it may look
 		// at the spec.
 		l.base.Claim.WriteTo(u, r.api().schema.Keys())
@@ -59,7 +60,7 @@ func (r *reconciler) report(ctx context.Context, l *look, trouble error) error {
 	u.Object["status"] = r.status(l, trouble)
 	r.statuses.Spend(l.key, time.Now())
 	err := r.client.Status().Update(ctx, u, fieldOwner)
-	if apierrors.IsInvalid(err) && l.agreed != nil {
+	if apierrors.IsInvalid(err) && l.reduced != nil {
 		// What was there before is kept, and only the object has it.
 		return errIncomplete
 	}
@@ -94,9 +95,9 @@ func (r *reconciler) statusDiffers(l *look, trouble error) bool {
 		return false
 	}
 	status := r.status(l, trouble)
-	if l.agreed != nil {
+	if l.reduced != nil {
 		data, err := json.Marshal(status)
-		return err != nil || sha256.Sum256(data) != l.agreed.statusDigest
+		return err != nil || sha256.Sum256(data) != l.reduced.statusDigest
 	}
 	return !sameJSON(status, l.object.Object["status"])
 }
@@ -127,8 +128,8 @@ func (r *reconciler) status(l *look, trouble error) map[string]any {
 	if out == nil {
 		out = map[string]any{}
 	}
-	committed, applied, held, conflict := committed(l, trouble), applied(l), held(l), conflict(l)
-	ready := ready(out, l.answer.ReadyType())
+	committed, applied, held, conflict := committedCondition(l, trouble), appliedCondition(l), heldCondition(l), conflictCondition(l)
+	ready := readyCondition(out, l.answer.ReadyType())
 	ours := map[string]any{
 		"uid":     string(l.object.GetUID()),
 		"message": summary(held, committed, conflict, applied, l.inputs.condition, l.secrets.condition, ready),
@@ -146,7 +147,7 @@ func (r *reconciler) status(l *look, trouble error) map[string]any {
 	for _, c := range []condition{committed, applied, ready, held, conflict} {
 		conditions = append(conditions, c.object(l.object.GetGeneration()))
 	}
-	if c := review(l); c != nil {
+	if c := reviewCondition(l); c != nil {
 		conditions = append(conditions, c.object(l.object.GetGeneration()))
 	}
 	for _, c := range []*condition{l.inputs.condition, l.secrets.condition} {
@@ -186,8 +187,8 @@ func summary(held, committed, conflict, applied condition, inputs, secrets *cond
 	return ""
 }
 
-// committed: main says what the object says.
-func committed(l *look, trouble error) condition {
+// committedCondition: main says what the object says.
+func committedCondition(l *look, trouble error) condition {
 	c := condition{kind: conditionCommitted, status: "True", reason: "Committed"}
 	switch {
 	case trouble != nil:
@@ -203,8 +204,8 @@ func committed(l *look, trouble error) condition {
 	return c
 }
 
-// review: a change of the object waits for somebody's approval.
-func review(l *look) *condition {
+// reviewCondition: a change of the object waits for somebody's approval.
+func reviewCondition(l *look) *condition {
 	switch {
 	case l.decision.Action == decision.AwaitReview:
 		return &condition{conditionReview, "True", "Proposed", l.decision.Message}
@@ -214,8 +215,8 @@ func review(l *look) *condition {
 	return nil
 }
 
-// applied: the control plane has what the object says.
-func applied(l *look) condition {
+// appliedCondition: the control plane has what the object says.
+func appliedCondition(l *look) condition {
 	c := condition{kind: conditionApplied, status: "Unknown", reason: "Waiting", message: "The control plane has not answered yet."}
 	a := l.answer
 	switch {
@@ -225,7 +226,7 @@ func applied(l *look) condition {
 	case a == nil:
 		return c
 	case l.file == nil && a.Result == contract.Deleting:
-		return condition{conditionApplied, "False", string(a.Result), orElse(a.Message, "The control plane is deleting the service.")}
+		return condition{conditionApplied, "False", string(a.Result), cmp.Or(a.Message, "The control plane is deleting the service.")}
 	case l.file == nil && a.Result == contract.Held, l.file == nil && a.Result == contract.Failed, l.file == nil && a.Result == contract.Lost:
 		return condition{conditionApplied, "False", string(a.Result), a.Message}
 	case l.file == nil && a.Result != contract.Gone:
@@ -247,15 +248,8 @@ func applied(l *look) condition {
 	return c
 }
 
-func orElse(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
-}
-
-// ready is the provider's own condition, which has a name of its own in some APIs.
-func ready(status map[string]any, named string) condition {
+// readyCondition is the provider's own condition, which has a name of its own in some APIs.
+func readyCondition(status map[string]any, named string) condition {
 	list, _ := status["conditions"].([]any)
 	for _, e := range list {
 		c := objectOf(e)
@@ -274,7 +268,7 @@ func ready(status map[string]any, named string) condition {
 
 // tell makes an Event of what a person should know, when it is new.
 func (r *reconciler) tell(l *look, trouble error) {
-	all := []condition{held(l), conflict(l), committed(l, trouble), applied(l)}
+	all := []condition{heldCondition(l), conflictCondition(l), committedCondition(l, trouble), appliedCondition(l)}
 	for _, c := range []*condition{l.inputs.condition, l.secrets.condition} {
 		if c != nil {
 			all = append(all, *c)
@@ -291,7 +285,7 @@ func (r *reconciler) tell(l *look, trouble error) {
 	}
 }
 
-// reasonOf is the reason of a condition in an object's status as it was. An agreed
+// reasonOf is the reason of a condition in an object's status as it was. A reduced
 // object of the cache has none, as none of its conditions was bad.
 func reasonOf(u *unstructured.Unstructured, kind string) string {
 	list, _, _ := unstructured.NestedSlice(u.Object, "status", "gitbind", "conditions")

@@ -318,7 +318,7 @@ func TestReadyIsTheConditionThatTheAnswerNames(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := ready(answer.Status, answer.ReadyType()); got != want {
+		if got := readyCondition(answer.Status, answer.ReadyType()); got != want {
 			t.Errorf("%q: %+v, want %+v", name, got, want)
 		}
 	}

@@ -424,6 +424,26 @@ func TestAForeignObjectHasNoClaimsCountedAgain(t *testing.T) {
 	publish(1)
 }
 
+// A claim weighs by a field that its file leaves out what the API server fills in.
+func TestAQuotaWeighsWithDefaults(t *testing.T) {
+	f := start(t)
+	f.quota = &v1alpha1.Quota{
+		Cluster: &v1alpha1.QuotaLimit{Weight: new(int64(3))},
+		Weights: &v1alpha1.QuotaWeights{Field: "spec.expose", Values: map[string]int64{"Internal": 4}},
+	}
+	answer, _, _ := f.step()
+	if answer.Result != contract.Denied || !strings.Contains(answer.Message, "this claim weighs 4") || f.live != nil {
+		t.Errorf("answer %+v, object %v", answer, f.live)
+	}
+	f.quota.Cluster.Weight = new(int64(4))
+	if answer, _, _ := f.step(); answer.Result != contract.Applied {
+		t.Errorf("answer %+v", answer)
+	}
+	if _, filled := f.sent.Object["spec"].(map[string]any)["expose"]; filled {
+		t.Error("the default is applied as if the file said it")
+	}
+}
+
 func TestAKindThatCannotBeWatchedIsSaidWhenItLasts(t *testing.T) {
 	f := start(t)
 	f.watchErr = errors.New("watch: forbidden")

@@ -73,7 +73,14 @@ func (c *Controller) takeQuota(ctx context.Context, s *step) (outcome, bool, err
 	if q == nil {
 		return outcome{}, false, nil
 	}
-	why, err := c.quotas.Take(ctx, s.Key, q, s.object.Object, s.isUnchanged(), c.objectsOf(s.api.Resource, s.Key.Binding))
+	object := s.object.Object
+	if q.Weights != nil {
+		// As the API server will have it: filledQuota sees that.
+		object = s.object.DeepCopy().Object
+		spec, _ := object["spec"].(map[string]any)
+		s.api.Schema.Default(spec)
+	}
+	why, err := c.quotas.Take(ctx, s.Key, q, object, s.isUnchanged(), c.objectsOf(s.api.Resource, s.Key.Binding))
 	if err != nil || why == "" {
 		return outcome{}, err != nil, err
 	}

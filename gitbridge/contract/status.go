@@ -59,6 +59,9 @@ const (
 	// Reverted says, of a claim that is lost, that its file came back while the service
 	// was being deleted.
 	Reverted Reason = "Reverted"
+	// OverQuota says, of a claim that is denied, that there is no room for it in its API's
+	// quota: it is applied by itself when there is.
+	OverQuota Reason = "OverQuota"
 	// ClaimsExist says, of a request, that its removal waits for claims.
 	ClaimsExist Reason = "ClaimsExist"
 )
@@ -73,7 +76,8 @@ type Status struct {
 	Answers Answers `json:"answers"`
 	Result  Result  `json:"result"`
 	// Reason is set when a removal, or something new, is held, when a claim is
-	// contested, and when it is lost because its removal was reverted.
+	// contested or waits for room in a quota, and when it is lost because its removal was
+	// reverted.
 	Reason Reason `json:"reason,omitempty"`
 	// Message is for people; empty when there is nothing to say.
 	Message string `json:"message,omitempty"`

@@ -129,8 +129,9 @@ type result struct {
 	// words follow the claim's name.
 	words string
 	ok    bool
-	// passing says that the control plane goes on by itself.
-	passing bool
+	// passing says that the control plane goes on by itself, and waits that it does when
+	// there is room in a quota.
+	passing, waits bool
 }
 
 // results are those of claims by path, in its order; nil until each is answered.
@@ -174,6 +175,11 @@ func resultOf(key contract.Key, s *contract.Status) result {
 	case contract.Applied:
 		r.words, r.ok = "is applied", true
 		return r
+	case contract.Denied:
+		r.words = "is refused"
+		if s.Reason == contract.OverQuota {
+			r.words, r.ok, r.passing, r.waits = "waits for room", true, true, true
+		}
 	case contract.Gone:
 		r.words, r.ok = "is deleted", true
 		return r
@@ -216,6 +222,9 @@ func (c *Checks) summarizeMerged(cluster string, before githost.Check, results [
 		check.Words = fmt.Sprintf("%d of %d claims are not as it says, such as %s", len(bad), len(results), of)
 	case slices.ContainsFunc(results, func(r result) bool { return r.passing }):
 		check.Words = fmt.Sprintf("All %d claims become as it says", len(results))
+		if i := slices.IndexFunc(results, func(r result) bool { return r.waits }); i >= 0 {
+			check.Words += fmt.Sprintf(", but %s", results[i])
+		}
 	default:
 		check.Words = fmt.Sprintf("All %d claims are as it says", len(results))
 	}

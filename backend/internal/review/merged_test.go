@@ -105,9 +105,25 @@ func TestAMergedChangeShowsWhatTheControlPlaneHasMadeOfIt(t *testing.T) {
 	}
 }
 
+// It merged green, as a claim that would wait: it does not turn red for that, and says when
+// it is applied.
+func TestAMergedChangeThatWaitsForRoomShowsWhenItIsApplied(t *testing.T) {
+	m := newMerging(t, "orders")
+	m.merge()
+	m.answer(t, "orders", contract.Status{Result: contract.Denied, Reason: contract.OverQuota, Problem: &contract.Problem{File: "f", Reason: "2 of 2"}})
+	if got := m.look(t, 2); !got.OK || got.Words != "team-a/orders waits for room: 2 of 2" || !m.checks.hasMerged(cluster) {
+		t.Errorf("%+v, waited for %v", got, m.checks.hasMerged(cluster))
+	}
+	m.answer(t, "orders", contract.Status{Result: contract.Applied})
+	if got := m.look(t, 3); got.Words != "team-a/orders is applied" || m.checks.hasMerged(cluster) {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestWhatIsSaidOfAMergedChange(t *testing.T) {
 	page := "https://gitbind.example.com/clusters/" + cluster
 	applied := contract.Status{Result: contract.Applied}
+	full := contract.Status{Result: contract.Denied, Reason: contract.OverQuota, Problem: &contract.Problem{File: "f", Reason: "2 of 2"}}
 	for name, tc := range map[string]struct {
 		answers []contract.Status
 		want    string
@@ -120,6 +136,8 @@ func TestWhatIsSaidOfAMergedChange(t *testing.T) {
 		"two refused":   {[]contract.Status{{Result: contract.Denied, Problem: &contract.Problem{File: "f", Reason: "no"}}, {Result: contract.Invalid}, applied}, "2 of 3 claims are not as it says, such as team-a/c0 is refused: no", false, page},
 		"not there":     {[]contract.Status{{Result: contract.Lost}}, "team-a/c0 is missing on the control plane", false, page + "/bindings/postgresqlinstances.anynines.com/team-a/c0"},
 		"deleted":       {[]contract.Status{{Result: contract.Gone}}, "team-a/c0 is deleted", true, page + "/bindings/postgresqlinstances.anynines.com/team-a/c0"},
+		"waits":         {[]contract.Status{full}, "team-a/c0 waits for room: 2 of 2", true, page + "/bindings/postgresqlinstances.anynines.com/team-a/c0"},
+		"one waits":     {[]contract.Status{applied, full, applied}, "All 3 claims become as it says, but team-a/c1 waits for room: 2 of 2", true, page},
 		"very long why": {[]contract.Status{{Result: contract.Denied, Message: strings.Repeat("ü", 400)}}, "team-a/c0 is refused: " + strings.Repeat("ü", githost.MaxWords-1-22) + "…", false, page + "/bindings/postgresqlinstances.anynines.com/team-a/c0"},
 	} {
 		t.Run(name, func(t *testing.T) {

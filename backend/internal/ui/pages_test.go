@@ -365,6 +365,7 @@ func TestStates(t *testing.T) {
 		{"Contested", "b", &answer{result: contract.Applied, blob: "b", ready: "True", reason: contract.Contested}},
 		{"Invalid", "b", &answer{result: contract.Invalid, blob: "b"}},
 		{"Denied", "b", &answer{result: contract.Denied, blob: "b"}},
+		{"Waits for room", "b", &answer{result: contract.Denied, blob: "b", reason: contract.OverQuota}},
 		{"Held", "b", &answer{result: contract.Held, blob: "b"}},
 		{"Failed", "b", &answer{result: contract.Failed, blob: "b"}},
 		{"Lost", "b", &answer{result: contract.Lost, blob: "b"}},

@@ -107,6 +107,9 @@ func judgeAnswered(a *answer) State {
 	case contract.Invalid:
 		return State{Bad, "Invalid", "The file cannot be a claim. Nothing was changed: the service stays as it was."}
 	case contract.Denied:
+		if a.reason == contract.OverQuota {
+			return State{Warn, "Waits for room", "There is no room for it in the quota yet. It is applied by itself when there is; until then the service stays as it was."}
+		}
 		return State{Bad, "Denied", "The control plane or one of its policies refuses the content. The service stays as it was."}
 	case contract.Held:
 		return State{Warn, "Held", "Nothing is done until a person decides."}

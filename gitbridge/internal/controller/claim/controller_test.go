@@ -432,11 +432,11 @@ func TestAQuotaWeighsWithDefaults(t *testing.T) {
 		Weights: &v1alpha1.QuotaWeights{Field: "spec.expose", Values: map[string]int64{"Internal": 4}},
 	}
 	answer, _, _ := f.step()
-	if answer.Result != contract.Denied || !strings.Contains(answer.Message, "this claim weighs 4") || f.live != nil {
+	if answer.Result != contract.Denied || answer.Reason != contract.OverQuota || !strings.Contains(answer.Message, "this claim weighs 4") || f.live != nil {
 		t.Errorf("answer %+v, object %v", answer, f.live)
 	}
 	f.quota.Cluster.Weight = new(int64(4))
-	if answer, _, _ := f.step(); answer.Result != contract.Applied {
+	if answer, _, _ := f.step(); answer.Result != contract.Applied || answer.Reason != "" {
 		t.Errorf("answer %+v", answer)
 	}
 	if _, filled := f.sent.Object["spec"].(map[string]any)["expose"]; filled {

@@ -90,7 +90,9 @@ func (c *Controller) takeQuota(ctx context.Context, s *step) (outcome, bool, err
 	}
 	s.waits = true
 	c.failing.Worked(s.Path)
-	return outcome{answer: s.Refused(contract.Denied, "", s.at(field, why)), later: reconsider}, true, nil
+	answer := s.Refused(contract.Denied, "", s.at(field, why))
+	answer.Reason = contract.OverQuota
+	return outcome{answer: answer, later: reconsider}, true, nil
 }
 
 // filledQuota notes what was applied.

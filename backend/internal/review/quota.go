@@ -16,15 +16,22 @@ type pair struct{ before, after *contract.Claim }
 // markWaiting says which claims would wait for room in their quota, by what the bridge has
 // published of it: nothing where that is not known.
 func (p *preview) markWaiting(ctx context.Context, files []restapi.ChangedFile, claims []pair) {
-	all := map[string][]quota.Change{}
+	var weighed []int
+	var paths []string
 	for i, f := range files {
 		// The service stays as it is with a file that is refused, and a removal that is held.
 		if f.Name == "" || f.Problem != "" || f.Held != "" {
 			continue
 		}
 		if a := p.api(ctx, f.Binding); a != nil && a.usage != nil {
-			all[f.Binding] = append(all[f.Binding], p.weigh(ctx, a, f, claims[i]))
+			weighed, paths = append(weighed, i), append(paths, f.Path)
 		}
+	}
+	answers := p.answers(ctx, paths)
+	all := map[string][]quota.Change{}
+	for _, i := range weighed {
+		f := files[i]
+		all[f.Binding] = append(all[f.Binding], p.api(ctx, f.Binding).weigh(f, claims[i], answers[f.Path]))
 	}
 	for binding, changes := range all {
 		a := p.api(ctx, binding)
@@ -41,8 +48,9 @@ func keyOf(f restapi.ChangedFile) contract.Key {
 	return contract.Key{Binding: f.Binding, Namespace: f.Namespace, Name: f.Name}
 }
 
-// weigh is a change by the weights of a quota.
-func (p *preview) weigh(ctx context.Context, a *api, f restapi.ChangedFile, c pair) quota.Change {
+// weigh is a change by the weights of a quota, where the bridge has answered so, nil for an
+// answer that is not known.
+func (a *api) weigh(f restapi.ChangedFile, c pair, answer *contract.Status) quota.Change {
 	out := quota.Change{Key: keyOf(f)}
 	of := func(claim *contract.Claim) *int64 {
 		if claim == nil {
@@ -52,7 +60,7 @@ func (p *preview) weigh(ctx context.Context, a *api, f restapi.ChangedFile, c pa
 		return &weight
 	}
 	out.Is = of(c.after)
-	if p.hasService(ctx, f) {
+	if hasService(f, answer) {
 		// Of what is there with a file that nobody can read, more is not known.
 		if out.Was = of(c.before); out.Was == nil {
 			out.Was = out.Is
@@ -63,18 +71,36 @@ func (p *preview) weigh(ctx context.Context, a *api, f restapi.ChangedFile, c pa
 
 // hasService tells whether a claim has an object on the control plane, as the bridge has
 // answered: also one whose file was removed, while that is held.
-func (p *preview) hasService(ctx context.Context, f restapi.ChangedFile) bool {
-	data, _, err := p.service.Git.Read(ctx, p.cluster, "status", f.Path)
-	if errors.Is(err, githost.ErrNotFound) {
-		return f.Action != restapi.ActionCreate
-	}
-	answer := &contract.Status{}
-	if err == nil {
-		answer, err = contract.DecodeStatus(data)
-	}
-	if err != nil {
-		p.service.Log.WarnContext(ctx, "An answer cannot be read", "cluster", p.cluster, "path", f.Path, "error", err)
+func hasService(f restapi.ChangedFile, answer *contract.Status) bool {
+	if answer == nil {
 		return f.Action != restapi.ActionCreate
 	}
 	return answer.Object != ""
+}
+
+// answers are those of the bridge on files, by path, as far as they can be read.
+func (p *preview) answers(ctx context.Context, paths []string) map[string]*contract.Status {
+	out := map[string]*contract.Status{}
+	if len(paths) == 0 {
+		return out
+	}
+	failed := func(path string, err error) {
+		p.service.Log.WarnContext(ctx, "An answer cannot be read", "cluster", p.cluster, "path", path, "error", err)
+	}
+	err := p.service.Git.ReadAll(ctx, p.cluster, "status", paths, func(path string, data []byte) error {
+		if data == nil {
+			return nil
+		}
+		answer, err := contract.DecodeStatus(data)
+		if err != nil {
+			failed(path, err)
+			return nil
+		}
+		out[path] = answer
+		return nil
+	})
+	if err != nil && !errors.Is(err, githost.ErrNotFound) {
+		failed(paths[0], err)
+	}
+	return out
 }

@@ -100,6 +100,9 @@ func TestThatAQuotaHasNoRoomIsSeenBeforeTheMerge(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if w.reads > 2 {
+			t.Errorf("%s: Git was read %d times, and not once for the API and once for all answers", name, w.reads)
+		}
 		all := ""
 		for _, f := range got.Files {
 			if f.Waits != "" {

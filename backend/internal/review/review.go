@@ -41,6 +41,10 @@ type Git interface {
 	githost.Changes
 	// Read is that of githost.History.
 	Read(ctx context.Context, cluster, revision, path string) (data []byte, blob string, err error)
+	// ReadAll calls fn with the content of each file at a revision, in their order: nil for one
+	// that is not there, and beyond githost.MaxFile. The content is fn's only until it returns.
+	// The error is githost.ErrNotFound for a revision that is not there.
+	ReadAll(ctx context.Context, cluster, revision string, paths []string, fn func(path string, data []byte) error) error
 }
 
 // Pulls is what is asked of a Git host on which changes are reviewed by its own means: see

@@ -46,6 +46,8 @@ type world struct {
 	// files are those of the branch status, and main has the blobs of those of main.
 	files map[string][]byte
 	main  map[string]string
+	// reads is how often files were read.
+	reads int
 	// gone says that the change is proposed no more, and unseen why it cannot be looked at.
 	gone   bool
 	unseen error
@@ -101,11 +103,22 @@ func (w *world) Read(_ context.Context, _, revision, path string) ([]byte, strin
 	if blob := w.main[path]; revision == "main" && blob != "" {
 		return []byte(blob), blob, nil
 	}
+	w.reads++
 	data, ok := w.files[path]
 	if !ok || revision != "status" {
 		return nil, "", githost.ErrNotFound
 	}
 	return data, "blob", nil
+}
+
+func (w *world) ReadAll(_ context.Context, _, _ string, paths []string, fn func(string, []byte) error) error {
+	w.reads++
+	for _, path := range paths {
+		if err := fn(path, w.files[path]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // newWorld is one in which bob proposes to change a claim.

@@ -149,6 +149,31 @@ func (h *Host) Read(ctx context.Context, cluster, revision, path string) (data [
 	return data, blob, err
 }
 
+// ReadAll calls fn with the content of each file at a revision, in their order: nil for one that
+// is not there, and beyond githost.MaxFile. The content is fn's only until it returns. The error
+// is githost.ErrNotFound for a revision that is not there.
+func (h *Host) ReadAll(ctx context.Context, cluster, revision string, paths []string, fn func(path string, data []byte) error) error {
+	for _, path := range paths {
+		if err := checkPath(path); err != nil {
+			return err
+		}
+	}
+	if len(paths) == 0 {
+		return nil
+	}
+	return h.reading(ctx, cluster, revision, func(ctx context.Context, repo *repository, commit string) error {
+		var names []string
+		for _, path := range paths {
+			names = append(names, commit+":"+path)
+		}
+		i := -1
+		return repo.blobsOrNone(ctx, names, func(_ string, data []byte) error {
+			i++
+			return fn(paths[i], data)
+		})
+	})
+}
+
 // Blobs implements githost.History.
 func (h *Host) Blobs(ctx context.Context, cluster string, blobs []string, fn func(string, []byte) error) error {
 	for _, b := range blobs {
@@ -254,10 +279,26 @@ func (r *repository) stream(ctx context.Context, stdin io.Reader, read func(*buf
 
 // blobs reads blobs by name, in their order, and gives them by their hash.
 func (r *repository) blobs(ctx context.Context, names []string, fn func(blob string, data []byte) error) error {
+	return r.blobsOrNone(ctx, names, func(blob string, data []byte) error {
+		if blob == "" {
+			return githost.ErrNotFound
+		}
+		return fn(blob, data)
+	})
+}
+
+// blobsOrNone does so, and gives "" for one that is not there.
+func (r *repository) blobsOrNone(ctx context.Context, names []string, fn func(blob string, data []byte) error) error {
 	var buffer []byte
 	return r.stream(ctx, strings.NewReader(strings.Join(names, "\n")+"\n"), func(out *bufio.Reader) error {
 		for _, name := range names {
 			blob, size, err := header(out, name)
+			if size < 0 {
+				if err := fn("", nil); err != nil {
+					return err
+				}
+				continue
+			}
 			if err != nil {
 				return err
 			}
@@ -286,7 +327,7 @@ func (r *repository) blobs(ctx context.Context, names []string, fn func(blob str
 }
 
 // header reads the line that git cat-file --batch writes before a blob:
-// "<hash> <type> <size>", or "<name> missing".
+// "<hash> <type> <size>", or "<name> missing", which has size -1.
 func header(out *bufio.Reader, name string) (blob string, size int64, err error) {
 	line, err := out.ReadString('\n')
 	if err != nil {
@@ -294,7 +335,7 @@ func header(out *bufio.Reader, name string) (blob string, size int64, err error)
 	}
 	line = strings.TrimSuffix(line, "\n")
 	if line == name+" missing" {
-		return "", 0, githost.ErrNotFound
+		return "", -1, githost.ErrNotFound
 	}
 	f := strings.Fields(line)
 	if len(f) != 3 {

@@ -64,6 +64,16 @@ func TestHistoryReadsWhatWasPushed(t *testing.T) {
 			t.Errorf("blobs: %q (%v), want %q", contents, err, want)
 		}
 	}
+	var read []string
+	if err := s.ReadAll(ctx, cluster, "main", []string{folder + "/team-b/x.yaml", folder + "/team-b/none.yaml", orders}, func(path string, data []byte) error {
+		read = append(read, path+": "+string(data))
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff([]string{folder + "/team-b/x.yaml: plan: big\n", folder + "/team-b/none.yaml: ", orders + ": plan: big\nsize: 1\n"}, read); diff != "" {
+		t.Errorf("read (-want +got):\n%s", diff)
+	}
 	log, err := s.Log(ctx, cluster, orders, 10)
 	if err != nil || len(log) != 2 {
 		t.Fatalf("log: %+v (%v), want two commits", log, err)
@@ -96,6 +106,12 @@ func TestHistorySaysWhatIsNotThere(t *testing.T) {
 	}
 	if _, _, err := s.Read(ctx, cluster, "main", "."+"git"); !errors.Is(err, githost.ErrNotFound) {
 		t.Errorf("another file that is not there: %v", err)
+	}
+	if err := s.ReadAll(ctx, cluster, "status", []string{orders}, nil); !errors.Is(err, githost.ErrNotFound) {
+		t.Errorf("a file of a branch that is not there: %v", err)
+	}
+	if err := s.ReadAll(ctx, cluster, "main", []string{"."}, nil); err == nil {
+		t.Error("what is no path is read")
 	}
 	if files, err := s.List(ctx, cluster, "main", folder, all); err != nil || len(files) != 0 {
 		t.Errorf("a folder that is not there: %v %v", files, err)

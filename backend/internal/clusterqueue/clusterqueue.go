@@ -5,6 +5,7 @@ package clusterqueue
 import (
 	"context"
 	"sync"
+	"time"
 
 	"k8s.io/client-go/util/workqueue"
 )
@@ -27,6 +28,9 @@ func New(workers int, do func(ctx context.Context, cluster string) error) *Queue
 
 // Add says that there is work for a cluster. It does not block.
 func (q *Queue) Add(cluster string) { q.queue.Add(cluster) }
+
+// AddAfter says that there will be work for a cluster after so long. It does not block.
+func (q *Queue) AddAfter(cluster string, after time.Duration) { q.queue.AddAfter(cluster, after) }
 
 // Run works until ctx ends.
 func (q *Queue) Run(ctx context.Context) {

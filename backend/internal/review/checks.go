@@ -36,8 +36,12 @@ type Checks struct {
 	// asked is what the host said of that last, by cluster.
 	asked map[string]asked
 	// judging are clusters at whose changes it is being looked, of which told may say nothing
-	// yet.
-	judging map[string]bool
+	// yet: with what became another one meanwhile, as for later.
+	judging map[string]map[string]bool
+	// again is when a cluster's changes are, or were last, to be looked at again for later, and
+	// branches are clusters whose branches moved since it was looked at.
+	again    map[string]time.Time
+	branches map[string]bool
 }
 
 type asked struct {
@@ -49,6 +53,10 @@ type asked struct {
 // for each of their changes once a minute. What the host tells by itself is looked at at once.
 const openedKept = 10 * time.Second
 
+// countedEvery is how often changes are looked at again at most because more or less of a
+// quota is used: where much comes and goes, that is every few seconds.
+const countedEvery = 30 * time.Second
+
 // maxChecking is how many clusters' changes are looked at at the same time.
 const maxChecking = 2
 
@@ -57,10 +65,15 @@ const maxChecking = 2
 func NewChecks(s *Service, host githost.Checks, publish func(cluster string, e restapi.RefEvent)) *Checks {
 	c := &Checks{
 		service: s, host: host, publish: publish,
-		told: map[string]map[string]told{}, opened: map[string]map[string]githost.Opened{}, merged: map[string][]merged{}, asked: map[string]asked{}, judging: map[string]bool{},
+		told: map[string]map[string]told{}, opened: map[string]map[string]githost.Opened{}, merged: map[string][]merged{}, asked: map[string]asked{},
+		judging: map[string]map[string]bool{}, again: map[string]time.Time{}, branches: map[string]bool{},
 	}
 	c.moved = clusterqueue.New(maxChecking, func(ctx context.Context, cluster string) error {
-		err := c.check(ctx, cluster)
+		moved := c.takeMoved(cluster)
+		err := c.check(ctx, cluster, moved)
+		if err != nil && moved {
+			c.setMoved(cluster)
+		}
 		if err != nil && ctx.Err() == nil {
 			s.Log.WarnContext(ctx, "What the control plane says of changes is not shown on the Git host", "cluster", cluster, "error", err)
 		}
@@ -71,35 +84,69 @@ func NewChecks(s *Service, host githost.Checks, publish func(cluster string, e r
 
 // Moved is told of each branch that moved. It does not block.
 func (c *Checks) Moved(cluster string, e restapi.RefEvent) {
-	if e.Ref == "refs/heads/main" || strings.HasPrefix(e.Ref, "refs/heads/"+contract.ChangesPrefix) ||
-		e.Ref == "refs/heads/status" && c.hasMerged(cluster) {
+	isStatus := e.Ref == "refs/heads/status"
+	switch {
+	case e.Ref == "refs/heads/main" || strings.HasPrefix(e.Ref, "refs/heads/"+contract.ChangesPrefix), isStatus && c.hasMerged(cluster):
+		c.setMoved(cluster)
 		c.moved.Add(cluster)
+	case isStatus:
+		// What waits may have a service now, which the bridge has counted before.
+		c.later(cluster, "")
 	}
+}
+
+func (c *Checks) setMoved(cluster string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.branches[cluster] = true
+}
+
+// takeMoved tells whether a branch of a cluster moved since it was asked last.
+func (c *Checks) takeMoved(cluster string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	moved := c.branches[cluster]
+	delete(c.branches, cluster)
+	return moved
 }
 
 // Counted is told of each API of which a cluster uses another part of its quota. It does not
 // block.
-func (c *Checks) Counted(cluster, binding string) {
+func (c *Checks) Counted(cluster, binding string) { c.later(cluster, binding) }
+
+// later looks at a cluster's changes again if one is about an API, or has claims that would
+// wait where that is "": at once, or countedEvery after it did so last.
+func (c *Checks) later(cluster, binding string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, is := range c.told[cluster] {
-		if is.isOf(binding) {
-			c.moved.Add(cluster)
-			return
+		if binding == "" && is.waits == "" || binding != "" && !is.isOf(binding) {
+			continue
 		}
+		now, at := c.service.now(), c.again[cluster]
+		if at.After(now) {
+			return // It will be.
+		}
+		if at = at.Add(countedEvery); at.Before(now) {
+			at = now
+		}
+		c.again[cluster] = at
+		c.moved.AddAfter(cluster, at.Sub(now))
+		return
 	}
-	if c.judging[cluster] {
-		c.moved.Add(cluster)
+	if noted, judging := c.judging[cluster]; judging {
+		noted[binding] = true
 	}
 }
 
 // Run looks at changes until ctx ends.
 func (c *Checks) Run(ctx context.Context) { c.moved.Run(ctx) }
 
-// check has the head of each change of a cluster show what is known now.
-func (c *Checks) check(ctx context.Context, cluster string) error {
-	c.judges(cluster, true)
-	defer c.judges(cluster, false)
+// check has the head of each change of a cluster show what is known now. Where no branch moved,
+// the host is told no other numbers, and not asked for pull requests: it tells of these itself.
+func (c *Checks) check(ctx context.Context, cluster string, moved bool) error {
+	c.beginJudging(cluster)
+	defer c.endJudging(cluster)
 	changes, err := c.service.Git.Changes(ctx, cluster)
 	if err != nil {
 		return err
@@ -119,6 +166,9 @@ func (c *Checks) check(ctx context.Context, cluster string) error {
 		branch := changes[i].Branch
 		listed[branch] = true
 		change, is, err := c.judge(ctx, cluster, branch)
+		if was := before[branch]; err == nil && !moved && was.check.Commit == is.check.Commit && was.check.OK == is.check.OK && was.waits == is.waits {
+			is = was
+		}
 		if err == nil {
 			err = c.tellChange(ctx, cluster, change, is.check, before[branch].check, proposed)
 		}
@@ -138,7 +188,7 @@ func (c *Checks) check(ctx context.Context, cluster string) error {
 	}
 	c.show(cluster, now)
 	errs = append(errs, c.tellMerged(ctx, cluster))
-	if len(proposed) > 0 {
+	if moved && len(proposed) > 0 {
 		errs = append(errs, c.tell(ctx, cluster, proposed))
 	}
 	return errors.Join(errs...)
@@ -238,6 +288,9 @@ func (c *Checks) judge(ctx context.Context, cluster, branch string) (*githost.Ch
 		if f.Name != "" {
 			is.claims[f.Path] = change.Files[i].After
 		}
+		if f.Waits != "" {
+			is.waits += f.Path + "\n"
+		}
 	}
 	return change, is, nil
 }
@@ -248,12 +301,19 @@ func (c *Checks) shown(cluster string) map[string]told {
 	return c.told[cluster]
 }
 
-func (c *Checks) judges(cluster string, is bool) {
+func (c *Checks) beginJudging(cluster string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.judging[cluster] = is
-	if !is {
-		delete(c.judging, cluster)
+	c.judging[cluster] = map[string]bool{}
+}
+
+func (c *Checks) endJudging(cluster string) {
+	c.mu.Lock()
+	noted := c.judging[cluster]
+	delete(c.judging, cluster)
+	c.mu.Unlock()
+	for binding := range noted {
+		c.later(cluster, binding)
 	}
 }
 

@@ -22,6 +22,8 @@ type told struct {
 	check githost.Check
 	// claims are those that it changes: by path, the blob that main would have, "" for none.
 	claims map[string]string
+	// waits are the paths of those that would wait for room in a quota, a line each.
+	waits string
 }
 
 // isOf reports whether a change is about claims of an API.

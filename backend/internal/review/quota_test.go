@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -150,5 +151,86 @@ func TestWhatWaitsIsShownElsewhereUntilThereIsRoom(t *testing.T) {
 	c.Counted(cluster, postgresql)
 	if got := host.await(t, 2); got.Words != "It orders 1 service" {
 		t.Errorf("%+v", got)
+	}
+}
+
+// Usage becomes another one every few seconds where much comes and goes, and to look at all
+// changes of a cluster is work.
+func TestAnotherUsageCostsLittle(t *testing.T) {
+	w, objects := quotaWorld(t, used(2, 2))
+	w.becomes("new", "", "nano")
+	name, email := contract.Identity("dora", cluster)
+	w.change.Commits = []githost.Commit{{Author: name, Email: email}}
+	host, service := &shown{}, w.service(t, nil, objects...)
+	now := time.Unix(1_800_000_000, 0)
+	service.Now = func() time.Time { return now }
+	c := NewChecks(service, host, func(string, restapi.RefEvent) {})
+	look := func(moved bool, checks, listed int) {
+		t.Helper()
+		if err := c.check(t.Context(), cluster, moved); err != nil || len(host.all) != checks || host.listed != listed {
+			t.Fatalf("%d checks, and asked for pull requests %d times, want %d and %d: %v", len(host.all), host.listed, checks, listed, err)
+		}
+	}
+	due := func(want time.Time) {
+		t.Helper()
+		if got := c.again[cluster]; !got.Equal(want) {
+			t.Errorf("it is looked at again at %s, want %s", got, want)
+		}
+	}
+	usage := func(claims int64) {
+		t.Helper()
+		export, control := &v1alpha1.APIServiceExport{}, service.Control.(client.Client)
+		if err := control.Get(t.Context(), client.ObjectKeyFromObject(objects[1]), export); err != nil {
+			t.Fatal(err)
+		}
+		export.Status.Quota = used(claims, claims)
+		if err := control.Update(t.Context(), export); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.Counted(cluster, postgresql)
+	due(time.Time{}) // No change is known.
+	w.judged = func() { c.Counted(cluster, "others.example.org") }
+	look(true, 1, 1)
+	due(time.Time{})
+	w.judged = func() { c.Counted(cluster, postgresql) }
+	look(true, 1, 2)
+	w.judged = nil
+	due(now)
+	for range 3 {
+		c.Counted(cluster, postgresql)
+		due(now.Add(countedEvery))
+	}
+	now = now.Add(3 * countedEvery)
+	c.Counted(cluster, postgresql)
+	due(now)
+
+	// Other numbers are no news, but where it moved.
+	usage(3)
+	look(false, 1, 2)
+	look(true, 2, 3)
+	usage(1)
+	look(false, 3, 3)
+
+	// It was told while the change was looked at for the first time.
+	c = NewChecks(service, host, func(string, restapi.RefEvent) {})
+	w.judged = func() { c.Counted(cluster, postgresql) }
+	look(true, 4, 4)
+	due(now)
+}
+
+// What waits may have a service now, which the bridge has counted already.
+func TestAnAnswerHasWhatWaitsLookedAtAgain(t *testing.T) {
+	for name, used := range map[string]*v1alpha1.QuotaUsage{"waits": used(2, 2), "there is room": used(1, 1)} {
+		w, objects := quotaWorld(t, used)
+		w.becomes("new", "", "nano")
+		c := NewChecks(w.service(t, nil, objects...), &shown{}, nil)
+		if err := c.check(t.Context(), cluster, true); err != nil {
+			t.Fatal(err)
+		}
+		c.Moved(cluster, restapi.RefEvent{Ref: "refs/heads/status"})
+		if _, again := c.again[cluster]; again != (name == "waits") {
+			t.Errorf("%s: it is looked at again: %v", name, again)
+		}
 	}
 }

@@ -51,6 +51,8 @@ type world struct {
 	// gone says that the change is proposed no more, and unseen why it cannot be looked at.
 	gone   bool
 	unseen error
+	// judged is called when a change is looked at, if it is not nil.
+	judged func()
 }
 
 func (w *world) Person(_ context.Context, id string, who login.Identity) (access.Caller, error) {
@@ -82,6 +84,9 @@ func (w *world) Changes(context.Context, string) ([]githost.Change, error) {
 
 func (w *world) Change(context.Context, string, string) (*githost.Change, error) {
 	c := w.change
+	if w.judged != nil {
+		w.judged()
+	}
 	return &c, errors.Join(w.fails, w.unseen)
 }
 

@@ -218,7 +218,7 @@ func (a *Account) isBehind(q *v1alpha1.Quota, key contract.Key) bool {
 
 // Usage is what is published of an account.
 func (a *Account) Usage(q *v1alpha1.Quota) *v1alpha1.QuotaUsage {
-	out := &v1alpha1.QuotaUsage{Claims: a.cluster.Claims, Weight: a.cluster.Weight}
+	out := &v1alpha1.QuotaUsage{QuotaHash: q.Hash(), Claims: a.cluster.Claims, Weight: a.cluster.Weight}
 	if q.Namespace != nil {
 		for name, u := range a.namespaces {
 			out.Namespaces = append(out.Namespaces, v1alpha1.NamespaceUsage{Name: name, Claims: u.Claims, Weight: u.Weight})

@@ -152,6 +152,9 @@ func TestUsageIsBoundedAndTellsOfTheFullest(t *testing.T) {
 	if d := cmp.Diff(want, got.Namespaces[:3]); d != "" {
 		t.Error(d)
 	}
+	if again := a.Usage(&v1alpha1.Quota{Namespace: limit(10, 101), Weights: &v1alpha1.QuotaWeights{}}); got.QuotaHash == "" || again.QuotaHash == got.QuotaHash {
+		t.Errorf("by another limit, it has the hash %q, and had %q", again.QuotaHash, got.QuotaHash)
+	}
 	if got := a.Usage(&v1alpha1.Quota{Cluster: limit(10, 0)}); len(got.Namespaces) > 0 || got.Claims != int64(v1alpha1.MaxNamespaceUsages+103) {
 		t.Errorf("%+v", got)
 	}

@@ -217,12 +217,13 @@ func (f *fixture) testQuota(t *testing.T, c restapi.Cluster, bridge, konnector r
 	if err != nil {
 		t.Fatal(err)
 	}
-	api, five := v1alpha1.ExportedAPI{Group: "anynines.com", Version: "v1", Resource: "postgresqlinstances"}, int64(5)
+	api := v1alpha1.ExportedAPI{Group: "anynines.com", Version: "v1", Resource: "postgresqlinstances"}
+	quota := &v1alpha1.Quota{Cluster: &v1alpha1.QuotaLimit{Claims: new(int64(5))}}
 	export := &v1alpha1.APIServiceExport{
 		ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.TenantNamespace(c.ID), Name: binding}, Spec: v1alpha1.APIServiceExportSpec{Template: "offer", API: api},
 	}
 	for _, o := range []client.Object{
-		&v1alpha1.APIServiceExportTemplate{ObjectMeta: metav1.ObjectMeta{Name: "offer"}, Spec: v1alpha1.APIServiceExportTemplateSpec{API: api, Quota: &v1alpha1.Quota{Cluster: &v1alpha1.QuotaLimit{Claims: &five}}}},
+		&v1alpha1.APIServiceExportTemplate{ObjectMeta: metav1.ObjectMeta{Name: "offer"}, Spec: v1alpha1.APIServiceExportTemplateSpec{API: api, Quota: quota}},
 		export,
 	} {
 		if err := f.admin.Create(t.Context(), o); err != nil {
@@ -233,7 +234,7 @@ func (f *fixture) testQuota(t *testing.T, c restapi.Cluster, bridge, konnector r
 	counted := func(claims int64) {
 		t.Helper()
 		was := export.DeepCopy()
-		export.Status.Quota = &v1alpha1.QuotaUsage{Claims: claims, Weight: claims}
+		export.Status.Quota = &v1alpha1.QuotaUsage{QuotaHash: quota.Hash(), Claims: claims, Weight: claims}
 		if err := (status.Part{Owner: "bridge", Fields: []string{"quota"}}).Write(t.Context(), f.admin, was, export); err != nil {
 			t.Fatal(err)
 		}

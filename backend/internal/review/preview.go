@@ -146,7 +146,9 @@ func (s *Service) api(ctx context.Context, cluster, binding string) (*api, error
 		return a, err
 	}
 	if a.quota = template.Spec.Quota; a.quota != nil {
-		a.usage, err = s.usage(ctx, cluster, binding)
+		if a.usage, err = s.usage(ctx, cluster, binding); a.usage != nil && a.usage.QuotaHash != a.quota.Hash() {
+			a.usage = nil // The bridge publishes another one in a moment, unless it is an old one.
+		}
 	}
 	return a, err
 }

@@ -29,18 +29,21 @@ func quotaWorld(t *testing.T, usage *v1alpha1.QuotaUsage) (*world, []client.Obje
 	}
 	w := newWorld()
 	w.files, w.change.Files = map[string][]byte{contract.ExportPath(postgresql): export}, nil
-	two, six := int64(2), int64(6)
 	return w, []client.Object{
-		&v1alpha1.APIServiceExportTemplate{ObjectMeta: metav1.ObjectMeta{Name: "offer"}, Spec: v1alpha1.APIServiceExportTemplateSpec{Quota: &v1alpha1.Quota{
-			Namespace: &v1alpha1.QuotaLimit{Claims: &two}, Cluster: &v1alpha1.QuotaLimit{Weight: &six},
-			Weights: &v1alpha1.QuotaWeights{Field: "spec.plan", Values: map[string]int64{"postgresql-single-small": 4}},
-		}}},
+		&v1alpha1.APIServiceExportTemplate{ObjectMeta: metav1.ObjectMeta{Name: "offer"}, Spec: v1alpha1.APIServiceExportTemplateSpec{Quota: twoAndSix()}},
 		&v1alpha1.APIServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.TenantNamespace(cluster), Name: postgresql}, Status: v1alpha1.APIServiceExportStatus{Quota: usage}},
 	}
 }
 
+func twoAndSix() *v1alpha1.Quota {
+	return &v1alpha1.Quota{
+		Namespace: &v1alpha1.QuotaLimit{Claims: new(int64(2))}, Cluster: &v1alpha1.QuotaLimit{Weight: new(int64(6))},
+		Weights: &v1alpha1.QuotaWeights{Field: "spec.plan", Values: map[string]int64{"postgresql-single-small": 4}},
+	}
+}
+
 func used(claims, weight int64) *v1alpha1.QuotaUsage {
-	return &v1alpha1.QuotaUsage{Claims: claims, Weight: weight, Namespaces: []v1alpha1.NamespaceUsage{{Name: "team-a", Claims: claims, Weight: weight}}}
+	return &v1alpha1.QuotaUsage{QuotaHash: twoAndSix().Hash(), Claims: claims, Weight: weight, Namespaces: []v1alpha1.NamespaceUsage{{Name: "team-a", Claims: claims, Weight: weight}}}
 }
 
 // becomes adds to the change a claim of team-a that has one plan and gets another, "" for no
@@ -71,19 +74,22 @@ func (w *world) answers(t *testing.T, path string, result contract.Result, objec
 }
 
 func TestThatAQuotaHasNoRoomIsSeenBeforeTheMerge(t *testing.T) {
+	usedBefore := used(2, 2)
+	usedBefore.QuotaHash = "of before"
 	for name, c := range map[string]struct {
 		usage *v1alpha1.QuotaUsage
 		do    func(w *world)
 		waits string // words of who waits, by name, "" for nobody
 	}{
-		"there is room":      {used(1, 1), func(w *world) { w.becomes("new", "", "nano") }, ""},
-		"there is none":      {used(2, 2), func(w *world) { w.becomes("new", "", "nano") }, "new: namespace team-a has 2 claims of this API, and may have 2"},
-		"it is not known":    {nil, func(w *world) { w.becomes("new", "", "nano") }, ""},
-		"one of two":         {used(1, 1), func(w *world) { w.becomes("a", "", "nano"); w.becomes("b", "", "nano") }, "b: with the rest of this change, namespace team-a has 2 claims"},
-		"another is refused": {used(1, 1), func(w *world) { w.becomes("a", "", "huge"); w.becomes("b", "", "nano") }, ""},
-		"a larger plan":      {used(2, 5), func(w *world) { w.becomes("a", "nano", "small") }, "a: this cluster has 5 of 6 by weight, and this claim weighs 4"},
-		"a smaller plan":     {used(2, 8), func(w *world) { w.becomes("a", "small", "nano") }, ""},
-		"another goes":       {used(2, 5), func(w *world) { w.becomes("a", "nano", "small"); w.becomes("b", "small", "") }, ""},
+		"there is room":                   {used(1, 1), func(w *world) { w.becomes("new", "", "nano") }, ""},
+		"there is none":                   {used(2, 2), func(w *world) { w.becomes("new", "", "nano") }, "new: namespace team-a has 2 claims of this API, and may have 2"},
+		"it is not known":                 {nil, func(w *world) { w.becomes("new", "", "nano") }, ""},
+		"it was counted by another quota": {usedBefore, func(w *world) { w.becomes("new", "", "nano") }, ""},
+		"one of two":                      {used(1, 1), func(w *world) { w.becomes("a", "", "nano"); w.becomes("b", "", "nano") }, "b: with the rest of this change, namespace team-a has 2 claims"},
+		"another is refused":              {used(1, 1), func(w *world) { w.becomes("a", "", "huge"); w.becomes("b", "", "nano") }, ""},
+		"a larger plan":                   {used(2, 5), func(w *world) { w.becomes("a", "nano", "small") }, "a: this cluster has 5 of 6 by weight, and this claim weighs 4"},
+		"a smaller plan":                  {used(2, 8), func(w *world) { w.becomes("a", "small", "nano") }, ""},
+		"another goes":                    {used(2, 5), func(w *world) { w.becomes("a", "nano", "small"); w.becomes("b", "small", "") }, ""},
 		"the same is ordered anew, so that the removal is held": {used(2, 2), func(w *world) { w.becomes("old", "nano", ""); w.becomes("new", "", "nano") }, "new: namespace team-a has 2"},
 		"it has a service, since its removal was held":          {used(2, 2), func(w *world) { w.answers(t, w.becomes("back", "", "nano"), contract.Held, "x/back") }, ""},
 		"it has none, since it was refused": {used(2, 2), func(w *world) {

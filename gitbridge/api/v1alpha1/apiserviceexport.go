@@ -106,6 +106,12 @@ const (
 
 // QuotaUsage is how much an app cluster has of an API.
 type QuotaUsage struct {
+	// QuotaHash tells by which quota this was counted: it is that of the template's, or what
+	// this says is old.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	QuotaHash string `json:"quotaHash,omitempty"`
+
 	// Claims is how many there are on the control plane.
 	Claims int64 `json:"claims"`
 

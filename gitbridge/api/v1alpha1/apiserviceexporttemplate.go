@@ -2,6 +2,8 @@ package v1alpha1
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -164,6 +166,12 @@ type Quota struct {
 func (q *Quota) String() string {
 	text, _ := json.Marshal(q)
 	return string(text)
+}
+
+// Hash tells one quota from another, in 16 characters.
+func (q *Quota) Hash() string {
+	sum := sha256.Sum256([]byte(q.String()))
+	return hex.EncodeToString(sum[:8])
 }
 
 // QuotaLimit is how much there may be.

@@ -17,8 +17,12 @@ import (
 func TestAQuotaBoundsWhatAClusterHas(test *testing.T) {
 	w := newWorld(test)
 	api := w.define(postgresqlFile)
+	hash := "" // of the present one
 	quota := func(q *v1alpha1.Quota) {
 		w.Helper()
+		if hash = ""; q != nil {
+			hash = q.Hash()
+		}
 		w.offers(api, func(s *v1alpha1.APIServiceExportTemplateSpec) { s.Quota = q })
 	}
 	two, three, five, six := new(int64(2)), new(int64(3)), new(int64(5)), new(int64(6))
@@ -60,6 +64,9 @@ func TestAQuotaBoundsWhatAClusterHas(test *testing.T) {
 	}
 	usage := func(want *v1alpha1.QuotaUsage) {
 		w.Helper()
+		if want != nil {
+			want.QuotaHash = hash
+		}
 		t.eventually("the usage is published", func() error { return differ(want, t.export(api).Status.Quota) })
 	}
 	settle(2)
@@ -73,7 +80,7 @@ func TestAQuotaBoundsWhatAClusterHas(test *testing.T) {
 			return fmt.Errorf("%+v", got)
 		}
 		got.Waiting = nil
-		want := &v1alpha1.QuotaUsage{Claims: 3, Weight: 3, Namespaces: []v1alpha1.NamespaceUsage{{Name: "team-a", Claims: 2, Weight: 2}, {Name: "team-b", Claims: 1, Weight: 1}}}
+		want := &v1alpha1.QuotaUsage{QuotaHash: hash, Claims: 3, Weight: 3, Namespaces: []v1alpha1.NamespaceUsage{{Name: "team-a", Claims: 2, Weight: 2}, {Name: "team-b", Claims: 1, Weight: 1}}}
 		return differ(want, got)
 	})
 	if e, err := t.exported(api); err != nil || e.Status.Quota != nil {

@@ -259,10 +259,15 @@ func Foresee(q *v1alpha1.Quota, u *v1alpha1.QuotaUsage, changes []Change) map[co
 	for _, c := range changes {
 		switch has, had := then.Weight(c.Key); {
 		case c.Is == nil:
+			then.Leave(c.Key)
 			then.Remove(c.Key)
 		case had && *c.Is <= has:
+			then.Leave(c.Key)
 			then.Set(c.Key, *c.Is)
 		default:
+			if _, waits := then.waiting[c.Key]; waits {
+				then.Wait(c.Key, *c.Is) // It keeps its place.
+			}
 			grow = append(grow, c)
 		}
 	}
@@ -285,7 +290,7 @@ func Foresee(q *v1alpha1.Quota, u *v1alpha1.QuotaUsage, changes []Change) map[co
 	return out
 }
 
-// foreseen is an account before changes, in which those whom they are about wait no more.
+// foreseen is an account before changes.
 func foreseen(u *v1alpha1.QuotaUsage, changes []Change) *Account {
 	a := NewAccount()
 	a.cluster = Use{u.Claims, u.Weight}
@@ -306,9 +311,6 @@ func foreseen(u *v1alpha1.QuotaUsage, changes []Change) *Account {
 		} else {
 			delete(a.weights, key)
 		}
-	}
-	for _, c := range changes {
-		a.Leave(c.Key)
 	}
 	return a
 }

@@ -83,8 +83,16 @@ func TestForesee(t *testing.T) {
 		"one that waits for a larger plan":                  {byWeight, usage(Use{3, 8}, 3, v1alpha1.WaitingClaim{Namespace: "team-a", Name: "w", Weight: 5, Has: &two}), []Change{change("w", 5, 4)}, nil},
 		"one that waits for a larger plan yet":              {byWeight, usage(Use{3, 8}, 3, v1alpha1.WaitingClaim{Namespace: "team-a", Name: "w", Weight: 6, Has: &two}), []Change{change("w", 6, 5)}, map[string]string{"team-a/w": "weighs 5"}},
 		"one that waits goes":                               {byNumber, usage(Use{2, 2}, 2, v1alpha1.WaitingClaim{Namespace: "team-a", Name: "w", Weight: 1}), []Change{change("w", none, none), change("new", none, 1)}, map[string]string{"team-a/new": "has 2 claims"}},
-		"a namespace that is not told of":                   {&v1alpha1.Quota{Namespace: limit(2, 0)}, many, []Change{change("new", none, 1), change("n1/new", none, 1)}, map[string]string{"n1/new": "namespace n1 has 2 claims"}},
-		"over a limit that was lowered":                     {byWeight, usage(Use{3, 20}, 3), []Change{change("a", 5, 5), change("b", 5, 4), change("c", 5, 6)}, map[string]string{"team-a/c": "has 19 of 10"}},
+		"one that waits becomes lighter, and keeps its place": {
+			byWeight, usage(Use{3, 8}, 3, v1alpha1.WaitingClaim{Namespace: "team-a", Name: "w", Weight: 5}), []Change{change("new", none, 2), change("w", none, 2)},
+			map[string]string{"team-a/new": "with the rest of this change, this cluster has 10 of 10"}},
+		"one that waits is before those that came later": {
+			byWeight, usage(Use{3, 8}, 3, v1alpha1.WaitingClaim{Namespace: "team-a", Name: "w", Weight: 5}, v1alpha1.WaitingClaim{Namespace: "team-a", Name: "v", Weight: 4}), []Change{change("v", none, 2), change("w", none, 2)},
+			map[string]string{"team-a/v": "with the rest of this change, this cluster has 10 of 10"}},
+		"one that waits for a larger plan has it no more": {
+			byWeight, usage(Use{3, 8}, 3, v1alpha1.WaitingClaim{Namespace: "team-a", Name: "w", Weight: 6, Has: &two}), []Change{change("w", 6, 2), change("x", none, 2)}, nil},
+		"a namespace that is not told of": {&v1alpha1.Quota{Namespace: limit(2, 0)}, many, []Change{change("new", none, 1), change("n1/new", none, 1)}, map[string]string{"n1/new": "namespace n1 has 2 claims"}},
+		"over a limit that was lowered":   {byWeight, usage(Use{3, 20}, 3), []Change{change("a", 5, 5), change("b", 5, 4), change("c", 5, 6)}, map[string]string{"team-a/c": "has 19 of 10"}},
 	} {
 		got := Foresee(c.quota, c.usage, c.changes)
 		for _, change := range c.changes {

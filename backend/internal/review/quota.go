@@ -10,8 +10,11 @@ import (
 	"gitbind.dev/gitbridge/quota"
 )
 
-// pair are the claims that a file was and would be, nil for none.
-type pair struct{ before, after *contract.Claim }
+// pair are the claims that a file was and would be, nil for none, and the blob of the first.
+type pair struct {
+	before, after *contract.Claim
+	blob          string
+}
 
 // markWaiting says which claims would wait for room in their quota, by what the bridge has
 // published of it: nothing where that is not known.
@@ -31,6 +34,9 @@ func (p *preview) markWaiting(ctx context.Context, files []restapi.ChangedFile, 
 	all := map[string][]quota.Change{}
 	for _, i := range weighed {
 		f := files[i]
+		if answer := answers[f.Path]; answer != nil && answer.Result == contract.Lost {
+			continue // It stays lost with another file, and has nothing to give back.
+		}
 		all[f.Binding] = append(all[f.Binding], p.api(ctx, f.Binding).weigh(f, claims[i], answers[f.Path]))
 	}
 	for binding, changes := range all {
@@ -61,8 +67,10 @@ func (a *api) weigh(f restapi.ChangedFile, c pair, answer *contract.Status) quot
 	}
 	out.Is = of(c.after)
 	if hasService(f, answer) {
-		// Of what is there with a file that nobody can read, more is not known.
-		if out.Was = of(c.before); out.Was == nil {
+		// Of what is there with a file that nobody can read, or that was not applied, more is
+		// not known.
+		notApplied := answer != nil && answer.Answers.Blob == c.blob && answer.Result != contract.Applied
+		if out.Was = of(c.before); out.Was == nil || notApplied && out.Is != nil {
 			out.Was = out.Is
 		}
 	}

@@ -3,6 +3,7 @@ package review
 import (
 	"context"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -63,10 +64,11 @@ func (w *world) becomes(name, was, is string) string {
 	return f.Path
 }
 
-// answers has the bridge have answered a claim's file.
+// answers has the bridge have answered a claim's file, as it was before the change.
 func (w *world) answers(t *testing.T, path string, result contract.Result, object string) {
 	t.Helper()
-	data, err := contract.EncodeStatus(&contract.Status{Answers: contract.Answers{Blob: "b", Commit: seenHead}, Result: result, Object: object})
+	blob := w.change.Files[slices.IndexFunc(w.change.Files, func(f githost.FileChange) bool { return f.Path == path })].Before
+	data, err := contract.EncodeStatus(&contract.Status{Answers: contract.Answers{Blob: blob, Commit: seenHead}, Result: result, Object: object})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,6 +97,21 @@ func TestThatAQuotaHasNoRoomIsSeenBeforeTheMerge(t *testing.T) {
 		"it has none, since it was refused": {used(2, 2), func(w *world) {
 			w.answers(t, w.becomes("a", "nano", "small"), contract.Denied, "")
 		}, "a: namespace team-a has 2"},
+		"it was refused, so that it gives back nothing that is known": {used(1, 6), func(w *world) {
+			w.answers(t, w.becomes("a", "small", "nano"), contract.Denied, "x/a")
+			w.becomes("b", "", "nano")
+		}, "b: this cluster has 6 of 6 by weight"},
+		"it was applied, and gives back": {used(1, 6), func(w *world) {
+			w.answers(t, w.becomes("a", "small", "nano"), contract.Applied, "x/a")
+			w.becomes("b", "", "nano")
+		}, ""},
+		"it is lost, and stays so": {used(2, 6), func(w *world) {
+			w.answers(t, w.becomes("a", "nano", "small"), contract.Lost, "x/a")
+		}, ""},
+		"one that is lost gives back nothing": {used(2, 6), func(w *world) {
+			w.answers(t, w.becomes("a", "small", ""), contract.Lost, "x/a")
+			w.becomes("b", "nano", "small")
+		}, "b: this cluster has 6 of 6 by weight"},
 		"its answer cannot be read": {used(2, 5), func(w *world) { w.files[w.becomes("a", "nano", "small")] = []byte("{") }, "a: this cluster has 5 of 6"},
 		"one that nobody could read is mended": {used(2, 2), func(w *world) {
 			w.answers(t, w.becomes("a", "nano", "nano"), contract.Invalid, "x/a")

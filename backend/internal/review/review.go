@@ -163,7 +163,7 @@ func (s *Service) files(ctx context.Context, cluster string, c *githost.Change) 
 		if file.Problem == "" && after != nil {
 			file.Problem = preview.problem(ctx, file.Binding, before, after)
 		}
-		files, claims = append(files, file), append(claims, pair{before, after})
+		files, claims = append(files, file), append(claims, pair{before, after, f.Before})
 	}
 	markMoved(files)
 	preview.markWaiting(ctx, files, claims)

@@ -149,6 +149,15 @@ func (s *Service) api(ctx context.Context, cluster, binding string) (*api, error
 		if a.usage, err = s.usage(ctx, cluster, binding); a.usage != nil && a.usage.QuotaHash != a.quota.Hash() {
 			a.usage = nil // The bridge publishes another one in a moment, unless it is an old one.
 		}
+		if a.usage != nil && a.quota.Weights != nil && template.Spec.Transform != nil {
+			// What a claim weighs then is not known, nor whether others wait for weight.
+			a.usage.Waiting = nil
+			for _, limit := range []*v1alpha1.QuotaLimit{a.quota.Cluster, a.quota.Namespace} {
+				if limit != nil {
+					limit.Weight = nil
+				}
+			}
+		}
 	}
 	return a, err
 }

@@ -142,6 +142,29 @@ func TestThatAQuotaHasNoRoomIsSeenBeforeTheMerge(t *testing.T) {
 	}
 }
 
+// What a claim weighs after a transform is not known, nor for what others wait then: nothing is
+// said but of numbers.
+func TestATransformLeavesOnlyNumbersToSayBeforeTheMerge(t *testing.T) {
+	waiting := used(1, 6)
+	waiting.Waiting = []v1alpha1.WaitingClaim{{Namespace: "team-a", Name: "w", Weight: 1}}
+	for name, c := range map[string]struct {
+		usage *v1alpha1.QuotaUsage
+		waits bool
+	}{
+		"no room by weight":                          {used(1, 6), false},
+		"no room by number":                          {used(2, 2), true},
+		"room by number, and others wait for weight": {waiting, false},
+	} {
+		w, objects := quotaWorld(t, c.usage)
+		objects[0].(*v1alpha1.APIServiceExportTemplate).Spec.Transform = &v1alpha1.Transform{}
+		w.becomes("new", "", "nano")
+		got, err := w.service(t, nil, objects...).Change(t.Context(), login.Identity{Username: "alice"}, cluster, "changes/x")
+		if err != nil || (got.Files[0].Waits != "") != c.waits {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+}
+
 // A change that is reviewed elsewhere is looked at again when there is room: main does not
 // move for that.
 func TestWhatWaitsIsShownElsewhereUntilThereIsRoom(t *testing.T) {

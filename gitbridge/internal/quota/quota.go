@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
@@ -148,12 +149,17 @@ func (l *Ledgers) Usage(ctx context.Context, binding string, q *v1alpha1.Quota, 
 	return g.Usage(q), nil
 }
 
+// countTimeout is how long it may take to list an API's claims. All looks at them wait meanwhile.
+const countTimeout = time.Minute
+
 // count counts all that is there, once for each quota.
 func (g *ledger) count(ctx context.Context, binding string, q *v1alpha1.Quota, load Load) error {
 	if g.quota == q.String() {
 		return nil
 	}
 	counted := g.Waiting()
+	ctx, cancel := context.WithTimeout(ctx, countTimeout)
+	defer cancel()
 	if err := load(ctx, func(key contract.Key, object map[string]any) {
 		counted.Set(key, quota.Weight(q, object))
 	}); err != nil {

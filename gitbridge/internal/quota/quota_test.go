@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -306,5 +307,22 @@ func TestCountsAreRight(t *testing.T) {
 			}
 			last = usage
 		}
+	})
+}
+
+// While an API server lists nothing, all looks at claims of the API wait for the count.
+func TestACountEndsInTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, &v1alpha1.Quota{Cluster: limit(5, 0)})
+		never := func(ctx context.Context, _ func(contract.Key, map[string]any)) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		if _, err := w.Usage(t.Context(), key("a").Binding, w.quota, never); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		w.Settle(key("a"), w.quota, true, false)
+		w.apply("a", "small")
 	})
 }

@@ -87,6 +87,10 @@ type Controller struct {
 	sealer     *secrets.Sealer
 	inputs     *inputs.Writer
 	quotas     *quota.Ledgers
+	// usageLimiter and usageDue, not before when, are of bindings whose usage could not be
+	// published.
+	usageLimiter workqueue.TypedRateLimiter[string]
+	usageDue     map[string]time.Time
 }
 
 // Run works off the queue until ctx ends.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -442,6 +443,37 @@ func TestAQuotaWeighsWithDefaults(t *testing.T) {
 	if _, filled := f.sent.Object["spec"].(map[string]any)["expose"]; filled {
 		t.Error("the default is applied as if the file said it")
 	}
+}
+
+// A control plane whose definitions are older than the bridge takes no usage until they are
+// installed.
+func TestAUsageThatIsNotTakenIsTriedAgainLater(t *testing.T) {
+	f := start(t)
+	f.quota = &v1alpha1.Quota{Cluster: &v1alpha1.QuotaLimit{Claims: new(int64(5))}}
+	tries, lines, refused := 0, 0, errors.New("field not declared in schema")
+	f.Usage = func(context.Context, string, *v1alpha1.QuotaUsage) error { tries++; return refused }
+	f.Log = funcr.New(func(string, string) { lines++ }, funcr.Options{})
+	try := func(want time.Duration, triesWant, linesWant int) {
+		t.Helper()
+		if got := f.tryUsage(t.Context(), binding); got != want || tries != triesWant || lines != linesWant {
+			t.Errorf("again after %s, with %d tries and %d lines, want %s, %d, %d", got, tries, lines, want, triesWant, linesWant)
+		}
+	}
+	try(usageRetry, 1, 1)
+	f.now = f.now.Add(usageRetry / 2)
+	try(usageRetry/2, 1, 1) // Another claim was counted.
+	f.now = f.now.Add(usageRetry / 2)
+	try(2*usageRetry, 2, 1)
+	for range 10 {
+		f.now = f.now.Add(usageRetryMost)
+		f.tryUsage(t.Context(), binding)
+	}
+	f.now = f.now.Add(usageRetryMost)
+	try(usageRetryMost, 13, 1)
+	f.now, refused = f.now.Add(usageRetryMost), nil
+	try(0, 14, 1)
+	refused = errors.New("away")
+	try(usageRetry, 15, 2)
 }
 
 func TestAKindThatCannotBeWatchedIsSaidWhenItLasts(t *testing.T) {

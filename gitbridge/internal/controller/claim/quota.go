@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/pager"
+	"k8s.io/client-go/util/workqueue"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
@@ -22,14 +23,17 @@ func (c *Controller) beginQuotas() {
 		Called:  func(key contract.Key) { c.queue.Enqueue(key.Path(), true) },
 		Changed: func(binding string) { c.queue.usages.AddAfter(binding, usageEvery) },
 	}
+	c.usageLimiter = workqueue.NewTypedItemExponentialFailureRateLimiter[string](usageRetry, usageRetryMost)
+	c.usageDue = map[string]time.Time{}
 }
 
 const (
 	// usageEvery is how long changes of what is used of a quota are gathered: each is written
 	// with all of an export's status.
 	usageEvery = 2 * time.Second
-	// usageRetry is how long until it is tried again where that failed.
-	usageRetry = 10 * time.Second
+	// usageRetry is how long until it is tried again where that failed first, and
+	// usageRetryMost where it goes on failing.
+	usageRetry, usageRetryMost = 10 * time.Second, 5 * time.Minute
 )
 
 // CountQuota has it published how much of a binding's quota is used.
@@ -44,12 +48,30 @@ func (c *Controller) publishUsages(ctx context.Context) {
 		if ended {
 			return
 		}
-		if err := c.publishUsage(ctx, binding); err != nil && ctx.Err() == nil {
-			c.Log.Info("How much of a quota is used is not published yet", "cluster", c.Session.Cluster.ID, "binding", binding, "error", err.Error())
-			usages.AddAfter(binding, usageRetry)
+		if wait := c.tryUsage(ctx, binding); wait > 0 {
+			usages.AddAfter(binding, wait)
 		}
 		usages.Done(binding)
 	}
+}
+
+// tryUsage publishes how much of a quota is used, unless that failed a moment ago, and gives
+// after which time to try it again, 0 for not before it is another one.
+func (c *Controller) tryUsage(ctx context.Context, binding string) time.Duration {
+	if wait := c.usageDue[binding].Sub(c.Now()); wait > 0 {
+		return wait
+	}
+	err := c.publishUsage(ctx, binding)
+	if err == nil || ctx.Err() != nil {
+		c.usageLimiter.Forget(binding)
+		return 0
+	}
+	if c.usageLimiter.NumRequeues(binding) == 0 {
+		c.Log.Info("How much of a quota is used is not published yet, and is tried again", "cluster", c.Session.Cluster.ID, "binding", binding, "error", err.Error())
+	}
+	wait := c.usageLimiter.When(binding)
+	c.usageDue[binding] = c.Now().Add(wait)
+	return wait
 }
 
 func (c *Controller) publishUsage(ctx context.Context, binding string) error {

@@ -46,13 +46,19 @@ type claimsFactory struct {
 	escrow  []string
 	// usage publishes how much of a quota is used.
 	usage func(ctx context.Context, namespace, binding string, u *v1alpha1.QuotaUsage) error
+	// counting is that of all clusters' claim.Controllers.
+	counting chan struct{}
 }
+
+// maxCounting is how many APIs' claims are listed at the same time to count them.
+const maxCounting = 4
 
 func (f claimsFactory) of(cluster tenant.Cluster) (clusterbinding.Claims, error) {
 	as := rest.CopyConfig(f.config)
 	as.Impersonate = rest.ImpersonationConfig{UserName: cluster.User()}
 	as.WarningHandlerWithContext = rest.NoWarnings{}
 	c := &claim.Controller{APIs: f.apis, Objects: f.objects, Log: f.log, Workers: f.workers, MaxNamespaces: f.maxNamespaces, Metrics: f.metrics.Of(cluster.ID), Now: f.now}
+	c.Counting = f.counting
 	c.Usage = func(ctx context.Context, binding string, u *v1alpha1.QuotaUsage) error {
 		return f.usage(ctx, cluster.Namespace, binding, u)
 	}

@@ -72,6 +72,9 @@ type Controller struct {
 	// Usage publishes how much of a binding's quota the cluster uses, nil for one without a
 	// quota.
 	Usage func(ctx context.Context, binding string, u *v1alpha1.QuotaUsage) error
+	// Counting has room for those who count claims for that at the same time, of all
+	// clusters; nil for as many as there are.
+	Counting chan struct{}
 	// Metrics may be nil.
 	Metrics *metrics.BridgeCluster
 	Now     func() time.Time

@@ -476,6 +476,30 @@ func TestAUsageThatIsNotTakenIsTriedAgainLater(t *testing.T) {
 	try(usageRetry, 15, 2)
 }
 
+// After a restart, all APIs of all clusters are to be counted.
+func TestFewUsagesAreCountedAtOnce(t *testing.T) {
+	f := start(t)
+	f.quota, f.Counting = &v1alpha1.Quota{Cluster: &v1alpha1.QuotaLimit{Claims: new(int64(5))}}, make(chan struct{}, 1)
+	lists := 0
+	f.BridgeObjects.(*dynamicfake.FakeDynamicClient).PrependReactor("list", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+		lists++
+		return true, &unstructured.UnstructuredList{}, nil
+	})
+	f.Usage = func(context.Context, string, *v1alpha1.QuotaUsage) error { return nil }
+	f.Counting <- struct{}{} // by another cluster
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := f.publishUsage(ctx, binding); !errors.Is(err, context.DeadlineExceeded) || lists > 0 {
+		t.Errorf("%d lists, %v", lists, err)
+	}
+	<-f.Counting
+	for range 2 {
+		if err := f.publishUsage(t.Context(), binding); err != nil || lists != 1 {
+			t.Errorf("%d lists, %v", lists, err)
+		}
+	}
+}
+
 func TestAKindThatCannotBeWatchedIsSaidWhenItLasts(t *testing.T) {
 	f := start(t)
 	f.watchErr = errors.New("watch: forbidden")

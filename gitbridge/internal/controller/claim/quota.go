@@ -14,6 +14,7 @@ import (
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/decision"
+	"gitbind.dev/gitbridge/internal/exportedapi"
 	"gitbind.dev/gitbridge/internal/quota"
 	"gitbind.dev/gitbridge/internal/tenant"
 )
@@ -81,11 +82,25 @@ func (c *Controller) publishUsage(ctx context.Context, binding string) error {
 	}
 	var usage *v1alpha1.QuotaUsage
 	if api.Quota != nil {
-		if usage, err = c.quotas.Usage(ctx, binding, api.Quota, c.objectsOf(api.Resource, binding)); err != nil {
+		if usage, err = c.countUsage(ctx, binding, api); err != nil {
 			return err
 		}
 	}
 	return c.Usage(ctx, binding, usage)
+}
+
+// countUsage waits for its turn, so that a restart does not list all claims at once, with no lock
+// held for which claims would wait.
+func (c *Controller) countUsage(ctx context.Context, binding string, api exportedapi.API) (*v1alpha1.QuotaUsage, error) {
+	if c.Counting != nil {
+		select {
+		case c.Counting <- struct{}{}:
+			defer func() { <-c.Counting }()
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return c.quotas.Usage(ctx, binding, api.Quota, c.objectsOf(api.Resource, binding))
 }
 
 // takeQuota lets a claim in, or answers why not. One that was applied as it is goes on,

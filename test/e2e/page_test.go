@@ -140,14 +140,21 @@ func (c *tenant) place(command *pageCommand) (kubeconfig string) {
 // typesIn does the same in a cluster that the page says in other words.
 func (c *tenant) typesIn(t *testing.T, kubeconfig string, command *pageCommand, with fill) string {
 	t.Helper()
+	out, err := c.tries(t, kubeconfig, command, with)
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", command.text, err, out)
+	}
+	return out
+}
+
+// tries does the same with a command that may fail.
+func (c *tenant) tries(t *testing.T, kubeconfig string, command *pageCommand, with fill) (string, error) {
+	t.Helper()
 	command.ran = true
 	line := command.filled(t, with)
 	out, err := c.shell(kubeconfig).run(t.Context(), line)
-	if err != nil {
-		t.Fatalf("%s: %v\n%s", line, err, out)
-	}
 	t.Logf("%s\n%s", line, out)
-	return out
+	return out, err
 }
 
 // typesUntil repeats a command until it prints all of these.

@@ -124,7 +124,12 @@ func testHostRestored(t *testing.T, c *tenant, commands []*pageCommand) {
 		message := c.connectionSays(t, c.admin(), "False HistoryReplaced", old)
 		return found(t, message, `was at commit ([0-9a-f]+) `)
 	}
-	c.types(t, push, fill{"/path/on/the/host": c.GitDir, "ID": c.id, "ACCEPTED": bothHold()})
+	with := fill{"/path/on/the/host": c.GitDir, "ID": c.id, "ACCEPTED": bothHold()}
+	// The bridge goes on, and may push status in that very moment.
+	eventually(t, "the push is taken", func(context.Context) (string, bool) {
+		out, err := c.tries(t, c.place(push), push, with)
+		return fmt.Sprint(out, err), err == nil
+	})
 	c.noticed(t)
 	c.goesOn(t, map[string]string{"backup-edited": small, "backup-new": nano})
 	c.gone(t, "backup-deleted")
@@ -139,7 +144,11 @@ func testHostRestored(t *testing.T, c *tenant, commands []*pageCommand) {
 	c.types(t, approveApp, fill{"COMMIT": old + andYes})
 	c.haveBoth(t, map[string]string{"backup-edited": nano, "backup-new": nano})
 	c.holds(t, "FileMissing", "backup-new")
-	c.shows(t, c.Control(), []string{"approve"}, "team-a/backup-new (", "team-a/backup-deleted (", "lost services:")
+	c.shows(t, c.Control(), []string{"approve"}, "team-a/backup-new (")
+	eventually(t, "the claim that was deleted since is back", func(ctx context.Context) (string, bool) {
+		out, err := c.Kubectl(ctx, c.admin(), "get", "postgresqlinstance", "backup-deleted", "-n", "team-a")
+		return out, err == nil
+	})
 	c.types(t, keep, fill{"PLURAL.GROUP": postgresql, "NAME": "backup-new", "NAMESPACE": "team-a" + andYes})
 	c.types(t, apply, nil)
 	must(t)(c.Kubectl(ctx, c.admin(), "delete", "postgresqlinstance", "backup-deleted", "-n", "team-a", "--timeout=2m"))

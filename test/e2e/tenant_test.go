@@ -130,9 +130,13 @@ func eventually(t *testing.T, what string, ask func(context.Context) (answer str
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	answer, ok := "", false
+	answer := ""
 	if err := env.Await(patience, func() error {
-		if answer, ok = ask(ctx); !ok {
+		now, ok := ask(ctx)
+		if ok || ctx.Err() == nil {
+			answer = now // The deadline is no answer.
+		}
+		if !ok {
 			return errors.New("not yet")
 		}
 		return nil

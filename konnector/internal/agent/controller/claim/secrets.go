@@ -135,6 +135,7 @@ func (r *reconciler) deliver(ctx context.Context, l *look) error {
 	}
 	l.secrets = before
 	if !l.delivers() {
+		r.addListed(l)
 		return nil
 	}
 	if l.answer.Secrets == nil && len(l.answer.Withheld) == 0 && len(before.delivered) == 0 {
@@ -164,6 +165,22 @@ func (r *reconciler) deliver(ctx context.Context, l *look) error {
 	r.secrets.set(l.key, now)
 	l.secrets, l.secretsDue, l.unopened = now.said, now.due, now.unopened
 	return nil
+}
+
+// addListed has the status of a claim that is being deleted name all Secrets that are
+// listed: one may have been delivered by a process that ended before the status said so, and
+// once the service is gone, nothing lists it.
+func (r *reconciler) addListed(l *look) {
+	if !l.facts.Terminating || l.answer == nil || l.answer.Secrets == nil || r.acceptList(l, l.secrets.sequence, r.api().Repository.Opener()) != nil {
+		return
+	}
+	all := slices.Clone(l.secrets.delivered)
+	for _, name := range l.answer.Secrets.Names() {
+		if l.secrets.find(name) == nil {
+			all = append(all, deliveredSecret{name: name})
+		}
+	}
+	l.secrets.delivered = all
 }
 
 // filesOf are the hashes of the files of the Secrets that the control plane lists, by

@@ -344,6 +344,26 @@ func TestAClaimThatIsGoneTakesItsSecretsAlong(t *testing.T) {
 	}
 }
 
+// A process may end after it delivered a Secret, and before the claim's status names it.
+func TestAClaimThatIsDeletedNamesWhatMayHaveBeenDelivered(t *testing.T) {
+	t.Parallel()
+	w := newSecretsWorld(t)
+	w.seal("creds", "first", 1)
+	w.expect("Delivered", w.deliver(w.look("creds"), 1))
+	w.r.secrets.forget(key)
+	l := w.look("creds")
+	l.facts.Terminating = true
+	w.deliver(l, 0)
+	gone := w.look()
+	gone.facts.Terminating, gone.facts.Gone = true, decision.Yes
+	gone.object.Object["status"] = map[string]any{"gitbind": map[string]any{"secrets": l.secrets.status()}}
+	// The object itself is nowhere here: that it cannot be patched comes later.
+	_, err := w.r.release(t.Context(), gone)
+	if w.find("creds") != nil {
+		t.Errorf("the Secret is there: %v", err)
+	}
+}
+
 // Who writes the branch status in the bridge's place takes no Secret away, and brings
 // none back: neither with a list of his own, nor with one that the bridge wrote before, or
 // of another claim.

@@ -247,14 +247,14 @@ type Change struct {
 	Was, Is *int64
 }
 
-// Foresee says of changes that would be merged together, of claims of one API, which would
+// Predict says of changes that would be merged together, of claims of one API, which would
 // wait for room, and why, by what is published of the cluster. Who comes first is the bridge's
 // to decide: here it is the order of changes. Of namespaces that are not told of, all is room.
-func Foresee(q *v1alpha1.Quota, u *v1alpha1.QuotaUsage, changes []Change) map[contract.Key]string {
+func Predict(q *v1alpha1.Quota, u *v1alpha1.QuotaUsage, changes []Change) map[contract.Key]string {
 	if len(changes) == 0 {
 		return nil
 	}
-	now, then := foreseen(u, changes), foreseen(u, changes)
+	now, then := accountBefore(u, changes), accountBefore(u, changes)
 	var grow []Change
 	for _, c := range changes {
 		switch has, had := then.Weight(c.Key); {
@@ -290,8 +290,8 @@ func Foresee(q *v1alpha1.Quota, u *v1alpha1.QuotaUsage, changes []Change) map[co
 	return out
 }
 
-// foreseen is an account before changes.
-func foreseen(u *v1alpha1.QuotaUsage, changes []Change) *Account {
+// accountBefore is what was published, as an account, before changes.
+func accountBefore(u *v1alpha1.QuotaUsage, changes []Change) *Account {
 	a := NewAccount()
 	a.cluster = Use{u.Claims, u.Weight}
 	for _, n := range u.Namespaces {

@@ -43,7 +43,7 @@ func change(name string, was, is int64) Change {
 	return c
 }
 
-func TestForesee(t *testing.T) {
+func TestPredict(t *testing.T) {
 	t.Parallel()
 	byNumber := &v1alpha1.Quota{Namespace: limit(2, 0), Cluster: limit(5, 0)}
 	byWeight := &v1alpha1.Quota{Cluster: limit(100, 10), Weights: &v1alpha1.QuotaWeights{}}
@@ -94,7 +94,7 @@ func TestForesee(t *testing.T) {
 		"a namespace that is not told of": {&v1alpha1.Quota{Namespace: limit(2, 0)}, many, []Change{change("new", none, 1), change("n1/new", none, 1)}, map[string]string{"n1/new": "namespace n1 has 2 claims"}},
 		"over a limit that was lowered":   {byWeight, usage(Use{3, 20}, 3), []Change{change("a", 5, 5), change("b", 5, 4), change("c", 5, 6)}, map[string]string{"team-a/c": "has 19 of 10"}},
 	} {
-		got := Foresee(c.quota, c.usage, c.changes)
+		got := Predict(c.quota, c.usage, c.changes)
 		for _, change := range c.changes {
 			of := change.Key.Namespace + "/" + change.Key.Name
 			if why := got[change.Key]; (why == "") != (c.want[of] == "") || !strings.HasPrefix(why, c.want[of]) && !strings.Contains(why, " "+c.want[of]) {
@@ -134,9 +134,9 @@ func TestWhatIsPublishedSaysWhatTheAccountSays(t *testing.T) {
 		if has, ok := a.Weight(c.Key); ok {
 			c.Was = &has
 		}
-		got := Foresee(q, a.Usage(q), []Change{c})[c.Key]
+		got := Predict(q, a.Usage(q), []Change{c})[c.Key]
 		if want := look(name, weight); got != want {
-			r.Fatalf("foreseen %q, and it is %q", got, want)
+			r.Fatalf("predicted %q, and it is %q", got, want)
 		}
 	})
 }

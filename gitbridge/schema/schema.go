@@ -15,6 +15,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -42,8 +43,14 @@ func New(crd *apiextensionsv1.CustomResourceDefinition) (*Schema, error) {
 	return &Schema{spec: &spec, validator: validator}, nil
 }
 
-// Default fills in the defaults of a spec, as an API server does.
-func (s *Schema) Default(spec map[string]any) {
+// Default fills in the defaults of an object's spec, as an API server does.
+func (s *Schema) Default(u *unstructured.Unstructured) {
+	if spec, ok := u.Object["spec"].(map[string]any); ok {
+		s.defaultSpec(spec)
+	}
+}
+
+func (s *Schema) defaultSpec(spec map[string]any) {
 	defaulting.PruneNonNullableNullsWithoutDefaults(spec, s.spec)
 	defaulting.Default(spec, s.spec)
 }
@@ -66,7 +73,7 @@ func (s *Schema) Problems(c *contract.Claim) []Problem {
 		path = "spec." + strings.TrimPrefix(path, ".")
 		out = append(out, Problem{Field: path, Message: path + " is not a field of " + c.Kind})
 	}
-	s.Default(known)
+	s.defaultSpec(known)
 	for _, err := range validation.ValidateCustomResource(field.NewPath("spec"), known, s.validator) {
 		out = append(out, Problem{Field: err.Field, Message: err.Error()})
 	}

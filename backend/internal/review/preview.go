@@ -101,9 +101,7 @@ func (a *api) denials(ctx context.Context, before, after *contract.Claim) []stri
 // object is a claim as an API server would see it.
 func (a *api) object(c *contract.Claim) *unstructured.Unstructured {
 	u := a.keys.Of(c).Object()
-	if spec, ok := u.Object["spec"].(map[string]any); ok {
-		a.schema.Default(spec)
-	}
+	a.schema.Default(u)
 	return u
 }
 

@@ -41,7 +41,7 @@ func (p *preview) markWaiting(ctx context.Context, files []restapi.ChangedFile, 
 	}
 	for binding, changes := range all {
 		a := p.api(ctx, binding)
-		why := quota.Foresee(a.quota, a.usage, changes)
+		why := quota.Predict(a.quota, a.usage, changes)
 		for i := range files {
 			if files[i].Binding == binding {
 				files[i].Waits = why[keyOf(files[i])]

@@ -78,7 +78,7 @@ func (f claimsFactory) of(cluster tenant.Cluster) (clusterbinding.Claims, error)
 	c.Inputs.Tenant = c.TenantObjects
 	c.Inputs.Opener = func(ctx context.Context) (*encryption.Opener, error) { return f.opener(ctx, cluster) }
 	return &claims{
-		foresee:    func(ctx context.Context) { f.foresee(ctx, cluster) },
+		watchEarly: func(ctx context.Context) { f.watchEarly(ctx, cluster) },
 		controller: c, queue: claim.NewQueue(),
 		requests: &request.Controller{Client: f.client, Server: f.server, Log: f.log}, asked: request.NewQueue(),
 	}, nil
@@ -116,9 +116,9 @@ func (f claimsFactory) opener(ctx context.Context, cluster tenant.Cluster) (*enc
 	return &encryption.Opener{Cluster: cluster.ID, Keys: keys.SigningKeys, Identities: identities}, nil
 }
 
-// foresee begins to watch what the cluster may use: the objects take as long to
+// watchEarly begins to watch what the cluster may use: the objects take as long to
 // come as Git does. What cannot be watched is told when it is asked for.
-func (f claimsFactory) foresee(ctx context.Context, cluster tenant.Cluster) {
+func (f claimsFactory) watchEarly(ctx context.Context, cluster tenant.Cluster) {
 	var exports v1alpha1.APIServiceExportList
 	if err := f.client.List(ctx, &exports, client.InNamespace(cluster.Namespace)); err != nil {
 		return
@@ -146,7 +146,7 @@ func clients(config *rest.Config) (kubernetes.Interface, dynamic.Interface, erro
 // claims are the controllers of one cluster's claims and requests, with their
 // queues.
 type claims struct {
-	foresee    func(context.Context)
+	watchEarly func(context.Context)
 	controller *claim.Controller
 	queue      *claim.Queue
 
@@ -168,7 +168,7 @@ func (c *claims) Run(ctx context.Context, s *session.Session) error {
 	c.controller.Session, c.requests.Session = s, s
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		c.foresee(ctx)
+		c.watchEarly(ctx)
 		return nil
 	})
 	group.Go(func() error { return c.requests.Run(ctx, c.asked) })

@@ -32,8 +32,7 @@ func (s *step) isUnchanged() bool {
 // nil where nothing is against it. What is there is s.found.
 func (c *Controller) denied(ctx context.Context, s *step) (*contract.Status, error) {
 	change := evaluator.Change{Resource: s.api.Resource, Object: s.asClaim(s.object)}
-	spec, _ := change.Object.Object["spec"].(map[string]any)
-	s.api.Schema.Default(spec)
+	s.api.Schema.Default(change.Object)
 	if s.found != nil {
 		change.OldObject = s.asClaim(s.found)
 	}

@@ -110,14 +110,13 @@ func (c *Controller) takeQuota(ctx context.Context, s *step) (outcome, bool, err
 	if q == nil {
 		return outcome{}, false, nil
 	}
-	object := s.object.Object
+	object := s.object
 	if q.Weights != nil {
 		// As the API server will have it: filledQuota sees that.
-		object = s.object.DeepCopy().Object
-		spec, _ := object["spec"].(map[string]any)
-		s.api.Schema.Default(spec)
+		object = object.DeepCopy()
+		s.api.Schema.Default(object)
 	}
-	why, err := c.quotas.Take(ctx, s.Key, q, object, s.isUnchanged(), c.objectsOf(s.api.Resource, s.Key.Binding))
+	why, err := c.quotas.Take(ctx, s.Key, q, object.Object, s.isUnchanged(), c.objectsOf(s.api.Resource, s.Key.Binding))
 	if err != nil || why == "" {
 		return outcome{}, err != nil, err
 	}

@@ -182,14 +182,26 @@ func found(t *testing.T, text, pattern string) string {
 	return m[1]
 }
 
-// bothWait has approve say in both clusters that a main waits, and returns its commit.
-func (c *tenant) bothWait(t *testing.T, approve *pageCommand) string {
+// bothWait has approve say in both clusters that one and the same main waits, and returns
+// its commit. While an agent has seen one of the two branches only, it names the main that
+// it accepted before.
+func (c *tenant) bothWait(t *testing.T, approve *pageCommand) (commit string) {
 	t.Helper()
-	const waits = `gitbind approve --main ([0-9a-f]{40})`
-	commit := found(t, c.typesUntil(t, c.Control(), approve, "gitbind approve --main "), waits)
-	if here := found(t, c.typesUntil(t, c.admin(), approve, "gitbind approve --main "), waits); here != commit {
-		t.Errorf("the app cluster waits for the approval of %s, and the control plane for that of %s", here, commit)
-	}
+	approve.ran = true
+	waits := regexp.MustCompile(`gitbind approve --main ([0-9a-f]{40})`)
+	eventually(t, "both clusters wait for the approval of the same main", func(ctx context.Context) (string, bool) {
+		var here, there string
+		for kubeconfig, waiting := range map[string]*string{c.admin(): &here, c.Control(): &there} {
+			out, err := c.shell(kubeconfig).run(ctx, approve.text)
+			m := waits.FindStringSubmatch(out)
+			if err != nil || m == nil {
+				return fmt.Sprint(out, err), false
+			}
+			*waiting = m[1]
+		}
+		commit = here
+		return fmt.Sprintf("the app cluster waits for %s, the control plane for %s", here, there), here == there
+	})
 	return commit
 }
 

@@ -11,6 +11,8 @@ import (
 // Figure is one measured value. JSON leaves out what it does not have.
 type Figure struct {
 	Name string `json:"name"`
+	// Host is what has the repositories in place of the embedded host.
+	Host string `json:"host,omitempty"`
 	// Size is how many claims or files there were.
 	Size int    `json:"size"`
 	Unit string `json:"unit"`
@@ -19,8 +21,9 @@ type Figure struct {
 	P99 *float64 `json:"p99,omitempty"`
 	// Floor is the bare client's median in the same run, Ratio how many times
 	// that P50 is.
-	Floor *float64 `json:"floor,omitempty"`
-	Ratio *float64 `json:"ratio,omitempty"`
+	Floor    *float64 `json:"floor,omitempty"`
+	FloorP99 *float64 `json:"floor_p99,omitempty"`
+	Ratio    *float64 `json:"ratio,omitempty"`
 	// Target is in words, OK whether it was met; neither where there is none.
 	Target string `json:"target,omitempty"`
 	OK     *bool  `json:"ok,omitempty"`
@@ -40,6 +43,11 @@ func RatioAtMost(limit float64, words string) Target {
 // AtMost is a target for the median.
 func AtMost(limit float64, words string) Target {
 	return Target{words, func(f Figure) bool { return f.P50 <= limit }}
+}
+
+// TailAtMost is a target for the median and for the 99th percentile.
+func TailAtMost(p50, p99 float64, words string) Target {
+	return Target{words, func(f Figure) bool { return f.P50 <= p50 && f.P99 != nil && *f.P99 <= p99 }}
 }
 
 // Samples are values in one unit.
@@ -68,6 +76,9 @@ func Of(name string, size int, unit string, subject, floor Samples) Figure {
 	if len(subject) > 1 {
 		f.P99 = new(round(subject.At(0.99)))
 	}
+	if len(floor) > 1 {
+		f.FloorP99 = new(round(floor.At(0.99)))
+	}
 	if len(floor) > 0 {
 		f.Floor = new(round(floor.At(0.5)))
 		f.Ratio = new(round(subject.At(0.5) / floor.At(0.5)))
@@ -84,6 +95,14 @@ func One(name string, size int, unit string, value float64) Figure {
 func (f Figure) Judged(t Target) Figure {
 	f.Target, f.OK = t.Words, new(t.Met(f))
 	return f
+}
+
+// Title is the figure's name, and where it was taken.
+func (f Figure) Title() string {
+	if f.Host == "" {
+		return f.Name
+	}
+	return f.Name + ", on " + f.Host
 }
 
 // round leaves three digits, which is more than the machine is good for.

@@ -12,7 +12,7 @@ import (
 func (r *Report) plots() map[string]string {
 	var ratios, times []bar
 	for _, f := range r.Figures {
-		label := fmt.Sprintf("%s, %s", f.Name, thousands(f.Size))
+		label := fmt.Sprintf("%s, %s", f.Title(), thousands(f.Size))
 		if f.Ratio != nil {
 			ratios = append(ratios, bar{label: label, value: *f.Ratio, mark: 1})
 		}

@@ -72,9 +72,17 @@ func (r *Report) page() string {
 	if r.Quick {
 		b.WriteString(" It was a quick one, of few samples.")
 	}
-	b.WriteString("\n\n## Figures\n\n| figure | size | p50 | p99 | floor | ratio | target | met |\n|---|---:|---:|---:|---:|---:|---|---|\n")
+	b.WriteString("\n")
+	b.WriteString(r.sideBySide())
+	if missed := r.Missed(); len(missed) > 0 {
+		b.WriteString(missedHead)
+		for _, f := range missed {
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", f.Title(), thousands(f.Size), values(f.P50, f.P99, f.Unit), optional(f.Ratio), f.Target)
+		}
+	}
+	b.WriteString("\n## Figures\n\n| figure | size | p50 | p99 | floor | ratio | target | met |\n|---|---:|---:|---:|---:|---:|---|---|\n")
 	for _, f := range r.Figures {
-		fmt.Fprintf(&b, "| %s | %s | %s %s | %s | %s | %s | %s | %s |\n", f.Name, thousands(f.Size), number(f.P50), f.Unit,
+		fmt.Fprintf(&b, "| %s | %s | %s %s | %s | %s | %s | %s | %s |\n", f.Title(), thousands(f.Size), number(f.P50), f.Unit,
 			optional(f.P99), optional(f.Floor), optional(f.Ratio), f.Target, met(f.OK))
 	}
 	if len(r.Traces) > 0 {
@@ -89,6 +97,15 @@ func (r *Report) page() string {
 	}
 	return b.String()
 }
+
+const missedHead = `
+## What misses its target
+
+The reasons, and what was tried, are in the [decision on speed](../decisions/2026-11-26-speed.md).
+
+| figure | size | p50 / p99 | ratio | target |
+|---|---:|---:|---:|---|
+`
 
 const traces = `
 ## Where the time of one change goes

@@ -47,6 +47,9 @@ var Steps = []string{"bursts", "changes", "restarts", "idleness", "secrets", "re
 // Gitea has the repositories in place of the embedded host.
 var alone = []string{"trace", "gitea"}
 
+// onGitea is the host of the step gitea.
+const onGitea = "Gitea"
+
 // namespaces are over how many the claims are spread.
 const namespaces = 10
 
@@ -54,7 +57,9 @@ const namespaces = 10
 type run struct {
 	*stage.Stage
 	Options
-	size   int
+	size int
+	// host is what has the repositories in place of the embedded host.
+	host   string
 	report *figure.Report
 	relay  *relay.Relay
 	// names counts the names given out, so that each is new.
@@ -104,8 +109,11 @@ func one(ctx context.Context, o Options, size int, steps []string, report *figur
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r := &run{Options: o, size: size, report: report}
+	if slices.Contains(steps, "gitea") {
+		r.host = onGitea
+	}
 	r.say("start a platform")
-	r.Stage, err = stage.Start(ctx, stage.Options{Bin: o.Bin, Namespaces: namespaces, Profile: o.Profiles != "", Trace: slices.Contains(steps, "trace"), Gitea: slices.Contains(steps, "gitea"), Progress: o.Progress})
+	r.Stage, err = stage.Start(ctx, stage.Options{Bin: o.Bin, Namespaces: namespaces, Profile: o.Profiles != "", Trace: slices.Contains(steps, "trace"), Gitea: r.host == onGitea, Progress: o.Progress})
 	if err != nil {
 		return err
 	}
@@ -121,7 +129,7 @@ func one(ctx context.Context, o Options, size int, steps []string, report *figur
 	if err := r.relay.Run(ctx); err != nil {
 		return err
 	}
-	if !slices.Contains(steps, "bursts") && !slices.Equal(steps, []string{"pushes"}) {
+	if !slices.ContainsFunc(steps, func(s string) bool { return s == "bursts" || s == "gitea" }) && !slices.Equal(steps, []string{"pushes"}) {
 		r.say("claims")
 		if _, err := r.burst(ctx, stage.Subject, size); err != nil {
 			return fmt.Errorf("claims: %w", err)
@@ -129,7 +137,7 @@ func one(ctx context.Context, o Options, size int, steps []string, report *figur
 	}
 	measure := map[string]func(context.Context) error{
 		"bursts": r.bursts, "changes": r.changes, "restarts": r.restarts, "idleness": r.idle, "secrets": r.secrets,
-		"reviews": r.reviews, "policies": r.policies, "pushes": r.pushes, "trace": r.trace, "gitea": r.onGitea,
+		"reviews": r.reviews, "policies": r.policies, "pushes": r.pushes, "trace": r.trace, "gitea": r.gitea,
 	}
 	for _, name := range Steps {
 		if !slices.Contains(steps, name) {
@@ -148,8 +156,11 @@ func (r *run) say(format string, args ...any) {
 }
 
 func (r *run) add(f figure.Figure) {
+	if f.Host = r.host; r.host != "" {
+		f.Target, f.OK = "", nil // The targets are for the embedded host.
+	}
 	r.report.Add(f)
-	text := fmt.Sprintf("  %s: %g %s", f.Name, f.P50, f.Unit)
+	text := fmt.Sprintf("  %s: %g %s", f.Title(), f.P50, f.Unit)
 	if f.Ratio != nil {
 		text += fmt.Sprintf(", %g times the floor of %g", *f.Ratio, *f.Floor)
 	}

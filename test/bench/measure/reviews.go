@@ -30,7 +30,6 @@ type host interface {
 // merges are changes that are proposed and merged, one at a time.
 type merges struct {
 	host
-	name string
 	// url is the repository's, with the credential of who proposes in the folder clone.
 	url, clone string
 	// pushed and judged are since the push began, the others since the merge was asked for.
@@ -63,7 +62,7 @@ func (r *run) reviews(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m := &merges{host: &embedded{run: r, bob: bob}, name: "the embedded host", url: strings.Replace(url, "://", "://alice:"+alice+"@", 1)}
+	m := &merges{host: &embedded{run: r, bob: bob}, url: strings.Replace(url, "://", "://alice:"+alice+"@", 1)}
 	var floor figure.Samples
 	err = r.merges(ctx, m, n, func(i int) error {
 		began := time.Now()
@@ -74,13 +73,20 @@ func (r *run) reviews(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.add(figure.Of("git push of a proposal → taken by the embedded host", r.size, "ms", m.pushed, floor))
+	r.add(figure.Of("git push of a proposal → taken by the host", r.size, "ms", m.pushed, floor))
 	r.add(figure.Of("git push of a proposal → what the control plane says of it", r.size, "ms", m.judged, floor))
 	return nil
 }
 
-// onGitea measures merges of pull requests there.
-func (r *run) onGitea(ctx context.Context) error {
+// gitea measures there what is measured on the embedded host: a burst, single changes, and
+// merges of pull requests.
+func (r *run) gitea(ctx context.Context) error {
+	if err := r.bursts(ctx); err != nil {
+		return err
+	}
+	if err := r.changes(ctx); err != nil {
+		return err
+	}
 	n := 15
 	if r.Quick {
 		n = 5
@@ -89,7 +95,7 @@ func (r *run) onGitea(ctx context.Context) error {
 	if err := c.Hire(ctx, ada, ben); err != nil {
 		return err
 	}
-	return r.merges(ctx, &merges{host: &pulls{Company: c}, name: "Gitea", url: c.CloneURL(ada, platform.PeoplePassword)}, n, func(int) error { return nil })
+	return r.merges(ctx, &merges{host: &pulls{Company: c}, url: c.CloneURL(ada, platform.PeoplePassword)}, n, func(int) error { return nil })
 }
 
 // merges proposes and merges n changes on an idle system, each after a bare push and an edit
@@ -133,9 +139,9 @@ func (r *run) merges(ctx context.Context, m *merges, n int, push func(i int) err
 			return fmt.Errorf("merge %s: %w", subject.names[i], err)
 		}
 	}
-	r.add(figure.Of("a merge on "+m.name+" → answered", r.size, "ms", m.answered, nil))
-	r.add(figure.Of("a merge on "+m.name+" → claim changed on the control plane", r.size, "ms", m.control, floor.edit))
-	r.add(figure.Of("a merge on "+m.name+" → claim changed in the app cluster", r.size, "ms", m.app, floor.edit))
+	r.add(figure.Of("a merge → answered", r.size, "ms", m.answered, nil))
+	r.add(figure.Of("a merge → claim changed on the control plane", r.size, "ms", m.control, floor.edit))
+	r.add(figure.Of("a merge → claim changed in the app cluster", r.size, "ms", m.app, floor.edit))
 	return nil
 }
 

@@ -13,7 +13,7 @@ type Figure struct {
 	Name string `json:"name"`
 	// Host is what has the repositories in place of the embedded host.
 	Host string `json:"host,omitempty"`
-	// Size is how many claims or files there were.
+	// Size is how many claims, files or app clusters there were.
 	Size int    `json:"size"`
 	Unit string `json:"unit"`
 	// P50 and P99 are over all samples. Of few samples, P99 is the worst.

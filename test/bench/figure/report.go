@@ -138,7 +138,9 @@ The *floor* is measured in the same run, in turns with what it is compared with:
 Claims are of about 600 bytes, spread over ten namespaces (files of 100,000: over a
 hundred). API writes are counted by the API servers themselves (without leases),
 commits by git. A change of "restart" is applied at the moment at which the agent is
-started again. Policies are the library's, each with a parameter. The API server of an app
+started again. Many app clusters are known to the host and the bridge alone: each has a
+repository, its claims, somebody who commits as its konnector, and who listens for events
+as that does. Policies are the library's, each with a parameter. The API server of an app
 cluster judges by eight of an offer at most, the bridge and reviews by all. Growth of a
 branch is that of a clone that is repacked from scratch, in one thread, with and without
 the changes. That of the whole repository is of a mirror, which git makes of what the host

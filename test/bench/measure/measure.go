@@ -27,6 +27,9 @@ type Options struct {
 	Sizes []int
 	// Quick takes fewer samples.
 	Quick bool
+	// Clusters are how many app clusters one bridge follows in the step of that name, and
+	// ClaimsOfEach how many claims each has.
+	Clusters, ClaimsOfEach int
 	// Only are the steps to take, of Steps; none: all of them.
 	Only []string
 	// Bin holds the built components.
@@ -41,11 +44,11 @@ type Options struct {
 // Steps are what can be measured, in order. Without bursts, the claims that the
 // others need are there beforehand. Pushes are taken with the last size alone; policies,
 // and those of alone, with the first.
-var Steps = []string{"bursts", "changes", "restarts", "idleness", "secrets", "reviews", "policies", "pushes", "trace", "gitea"}
+var Steps = []string{"bursts", "changes", "restarts", "idleness", "secrets", "reviews", "policies", "pushes", "trace", "gitea", "clusters"}
 
-// alone are the steps that have a platform of their own: to log requests takes time, and
-// Gitea has the repositories in place of the embedded host.
-var alone = []string{"trace", "gitea"}
+// alone are the steps that have a platform of their own: to log requests takes time, Gitea
+// has the repositories in place of the embedded host, and many app clusters stay.
+var alone = []string{"trace", "gitea", "clusters"}
 
 // onGitea is the host of the step gitea.
 const onGitea = "Gitea"
@@ -57,6 +60,8 @@ const namespaces = 10
 type run struct {
 	*stage.Stage
 	Options
+	// life is the platform's.
+	life context.Context
 	size int
 	// host is what has the repositories in place of the embedded host.
 	host   string
@@ -108,9 +113,12 @@ func All(ctx context.Context, o Options) (*figure.Report, error) {
 func one(ctx context.Context, o Options, size int, steps []string, report *figure.Report) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &run{Options: o, size: size, report: report}
-	if slices.Contains(steps, "gitea") {
+	r := &run{Options: o, life: ctx, size: size, report: report}
+	switch {
+	case slices.Contains(steps, "gitea"):
 		r.host = onGitea
+	case slices.Contains(steps, "clusters"):
+		r.size = o.Clusters
 	}
 	r.say("start a platform")
 	r.Stage, err = stage.Start(ctx, stage.Options{Bin: o.Bin, Namespaces: namespaces, Profile: o.Profiles != "", Trace: slices.Contains(steps, "trace"), Gitea: r.host == onGitea, Progress: o.Progress})
@@ -129,7 +137,7 @@ func one(ctx context.Context, o Options, size int, steps []string, report *figur
 	if err := r.relay.Run(ctx); err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(steps, func(s string) bool { return s == "bursts" || s == "gitea" }) && !slices.Equal(steps, []string{"pushes"}) {
+	if slices.ContainsFunc(steps, needsClaims) && !slices.ContainsFunc(steps, makesClaims) {
 		r.say("claims")
 		if _, err := r.burst(ctx, stage.Subject, size); err != nil {
 			return fmt.Errorf("claims: %w", err)
@@ -137,7 +145,7 @@ func one(ctx context.Context, o Options, size int, steps []string, report *figur
 	}
 	measure := map[string]func(context.Context) error{
 		"bursts": r.bursts, "changes": r.changes, "restarts": r.restarts, "idleness": r.idle, "secrets": r.secrets,
-		"reviews": r.reviews, "policies": r.policies, "pushes": r.pushes, "trace": r.trace, "gitea": r.gitea,
+		"reviews": r.reviews, "policies": r.policies, "pushes": r.pushes, "trace": r.trace, "gitea": r.gitea, "clusters": r.clusters,
 	}
 	for _, name := range Steps {
 		if !slices.Contains(steps, name) {
@@ -150,6 +158,10 @@ func one(ctx context.Context, o Options, size int, steps []string, report *figur
 	}
 	return nil
 }
+
+func makesClaims(step string) bool { return step == "bursts" || step == "gitea" }
+
+func needsClaims(step string) bool { return step != "pushes" && step != "clusters" }
 
 func (r *run) say(format string, args ...any) {
 	fmt.Fprintf(r.Progress, "%s  %6d  %s\n", time.Now().Format("15:04:05"), r.size, fmt.Sprintf(format, args...))

@@ -28,6 +28,7 @@ type Usage struct {
 	CPU time.Duration
 	// Resident is in bytes, and Peak its highest since the process began.
 	Resident, Peak uint64
+	Threads        int
 }
 
 // userHZ is the unit of /proc's times on all of Linux.
@@ -50,7 +51,7 @@ func of(name string, pid int) (Usage, error) {
 		return Usage{}, fmt.Errorf("look at %s: %w", name, err)
 	}
 	ticks := int(stat.UTime) + int(stat.STime) + stat.CUTime + stat.CSTime
-	return Usage{CPU: time.Duration(ticks) * time.Second / userHZ, Resident: status.VmRSS, Peak: status.VmHWM}, nil
+	return Usage{CPU: time.Duration(ticks) * time.Second / userHZ, Resident: status.VmRSS, Peak: status.VmHWM, Threads: stat.NumThreads}, nil
 }
 
 // Usages are those of all processes, by name.

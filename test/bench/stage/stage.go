@@ -70,8 +70,9 @@ type Options struct {
 // follow are like all others. Everything ends with ctx or Stop.
 func Start(ctx context.Context, o Options) (*Stage, error) {
 	options := platform.Options{Bin: o.Bin, Plain: true, Profile: o.Profile, Audit: o.Trace, Gitea: o.Gitea, Progress: o.Progress}
+	options.BackendArgs = []string{"--max-clusters=0"}
 	if o.Trace {
-		options.BackendArgs = []string{"--log-level=debug"}
+		options.BackendArgs = append(options.BackendArgs, "--log-level=debug")
 	}
 	p, err := platform.Start(ctx, options)
 	if err != nil {

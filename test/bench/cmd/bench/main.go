@@ -32,6 +32,8 @@ func run(ctx context.Context) error {
 	out := flag.String("out", "docs/bench", "folder of the page; - for none")
 	flag.BoolVar(&o.Quick, "quick", false, "few samples")
 	only := flag.String("only", "", "what to measure, divided by commas: "+strings.Join(measure.Steps, ", ")+" (default: all)")
+	flag.IntVar(&o.Clusters, "clusters", 0, "how many app clusters the step clusters has (default 200; 20 with --quick)")
+	flag.IntVar(&o.ClaimsOfEach, "claims-of-each", 50, "how many claims each of them has")
 	flag.StringVar(&o.Bin, "bin", "", "folder of the built components (default: they are built)")
 	flag.StringVar(&o.Profiles, "profiles", "", "folder for CPU and allocation profiles of agents and API servers during bursts, and of agents as they start")
 	flag.Parse()
@@ -41,6 +43,12 @@ func run(ctx context.Context) error {
 	for _, step := range o.Only {
 		if !slices.Contains(measure.Steps, step) {
 			return fmt.Errorf("--only: %q is none of %s", step, strings.Join(measure.Steps, ", "))
+		}
+	}
+	if o.Clusters == 0 {
+		o.Clusters = 200
+		if o.Quick {
+			o.Clusters = 20
 		}
 	}
 	switch {

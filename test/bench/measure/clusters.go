@@ -1,0 +1,330 @@
+package measure
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
+
+	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/gitbridge/store/gitstore"
+	"gitbind.dev/gitbridge/store/notify"
+	"gitbind.dev/test/bench/figure"
+	"gitbind.dev/test/bench/stage"
+	"gitbind.dev/test/env"
+)
+
+// The claims of an app cluster among many lie in few namespaces, as each costs the control
+// plane more than a claim.
+const namespacesOfEach = 2
+
+// manyTime is for what all app clusters do at once.
+const manyTime = 15 * time.Minute
+
+// appCluster is one that only the host and the bridge know: it has a repository, somebody
+// who commits as its konnector, and who listens for events as that does.
+type appCluster struct {
+	as     store.Signature
+	branch store.Branch
+	// claims are names, none of which another app cluster has.
+	claims []string
+}
+
+// clusters measures one change at a time of one app cluster and of many, in turns with the
+// relay's edits, and what many cost the bridge and the host.
+func (r *run) clusters(ctx context.Context) error {
+	n := 50
+	if r.Quick {
+		n = 20
+	}
+	floor := &way{resource: stage.Floor, names: r.newNames("c", 2*n)}
+	if err := r.create(ctx, floor.resource, floor.names); err != nil {
+		return err
+	}
+	if _, err := r.SeenApp.UntilAll(ctx, floor.resource, floor.names, returned(floor.resource)); err != nil {
+		return err
+	}
+	all, err := r.join(ctx, 1)
+	if err != nil {
+		return err
+	}
+	alone, err := r.Usages()
+	if err != nil {
+		return err
+	}
+	if err := r.oneByOne(ctx, "a commit of one app cluster", all, floor, 0, n); err != nil {
+		return err
+	}
+	began := time.Now()
+	others, err := r.join(ctx, r.Clusters-1)
+	if err != nil {
+		return err
+	}
+	r.add(figure.One(fmt.Sprintf("app clusters with %d claims each: connected → all claims on the control plane", r.ClaimsOfEach), r.size, "s", time.Since(began).Seconds()))
+	all = append(all, others...)
+	// The first one has had its changes.
+	if err := r.oneByOne(ctx, "a commit of one of so many app clusters", others, floor, n, 2*n); err != nil {
+		return err
+	}
+	if err := r.atRest(ctx, alone); err != nil {
+		return err
+	}
+	if err := r.allAtOnce(ctx, all); err != nil {
+		return err
+	}
+	return r.allAfterRestart(ctx, all)
+}
+
+// join connects app clusters, each with the same number of claims, and waits until all are
+// on the control plane and have a status.
+func (r *run) join(ctx context.Context, n int) ([]*appCluster, error) {
+	ctx, cancel := deadline(ctx, manyTime, fmt.Sprintf("%d app clusters to be there", n))
+	defer cancel()
+	all := make([]*appCluster, n)
+	for i := range all {
+		all[i] = &appCluster{claims: r.newNames("f", r.ClaimsOfEach)}
+	}
+	err := each(ctx, all, func(ctx context.Context, c *appCluster) error { return r.joinOne(ctx, c) })
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range all {
+		if _, err := r.SeenControl.UntilAll(ctx, stage.Subject, c.claims, stage.Returned); err != nil {
+			return nil, err
+		}
+	}
+	return all, r.Quiet(ctx, still)
+}
+
+// each does something with app clusters, some at a time.
+func each(ctx context.Context, all []*appCluster, do func(context.Context, *appCluster) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(creators)
+	for _, c := range all {
+		group.Go(func() error { return do(ctx, c) })
+	}
+	return group.Wait()
+}
+
+func (r *run) joinOne(ctx context.Context, c *appCluster) error {
+	token, err := r.Dex.IDToken(ctx, env.Alice)
+	if err != nil {
+		return err
+	}
+	cluster, err := r.Register(ctx, token, "bench", string(uuid.NewUUID()))
+	if err != nil {
+		return err
+	}
+	if err := c.open(r.life, cluster, r.BackendURL); err != nil {
+		return err
+	}
+	if _, err := c.branch.Fetch(ctx); err != nil {
+		return err
+	}
+	binding := stage.Subject.Resource + "." + stage.Subject.Group
+	request, err := contract.EncodeRequest(contract.Request{Binding: binding})
+	if err != nil {
+		return err
+	}
+	return c.commit(ctx, func(t *store.Tree) error {
+		if err := t.Write(contract.RequestPath(binding), request); err != nil {
+			return err
+		}
+		for i, name := range c.claims {
+			path := claimPath(stage.Namespace(i%namespacesOfEach), name)
+			if err := t.Write(path, content(path, 0)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// open opens the repository, and listens for events until ctx ends.
+func (c *appCluster) open(ctx context.Context, cluster *restapi.Cluster, backend string) error {
+	name, email := contract.ComponentIdentity(contract.Konnector, cluster.ID)
+	c.as = store.Signature{Name: name, Email: email}
+	credentials := func(context.Context) (string, string, error) {
+		return cluster.Credential.Username, cluster.Credential.Password, nil
+	}
+	repository, err := gitstore.Open(gitstore.Options{URL: cluster.RepositoryURL, Committer: c.as, Credentials: credentials})
+	if err != nil {
+		return err
+	}
+	c.branch = repository.Branch("main")
+	go notify.Listen(ctx, notify.Options{URL: backend, ClusterID: cluster.ID, Credentials: credentials, OnEvent: func(string, store.Hash) {}})
+	return nil
+}
+
+func (c *appCluster) commit(ctx context.Context, apply func(*store.Tree) error) error {
+	_, err := c.branch.Update(ctx, store.Edit{Author: c.as, Subject: "claim: update", Apply: apply})
+	return err
+}
+
+// change commits the i-th claim with a value of its own.
+func (c *appCluster) change(ctx context.Context, i, n int) error {
+	path := claimPath(stage.Namespace(i%namespacesOfEach), c.claims[i])
+	return c.commit(ctx, func(t *store.Tree) error { return t.Write(path, content(path, n)) })
+}
+
+// oneByOne has app clusters change one claim at a time, each after an edit of the relay's.
+func (r *run) oneByOne(ctx context.Context, what string, all []*appCluster, floor *way, from, to int) error {
+	before, err := r.Requests(ctx, env.Control)
+	if err != nil {
+		return err
+	}
+	var changed figure.Samples
+	floor.edit = nil
+	for i := from; i < to; i++ {
+		if err := r.edit(ctx, floor, i); err != nil {
+			return err
+		}
+		c := all[i%len(all)]
+		nth := (i / len(all)) % len(c.claims)
+		began := time.Now()
+		if err := c.change(ctx, nth, valueOf(i)); err != nil {
+			return err
+		}
+		s, err := r.sees(ctx, c.claims[nth], valueOf(i))
+		if err != nil {
+			return err
+		}
+		changed.Milliseconds(s.Changed.Sub(began))
+		if err := r.Quiet(ctx, still/4); err != nil {
+			return err
+		}
+	}
+	after, err := r.Requests(ctx, env.Control)
+	if err != nil {
+		return err
+	}
+	r.add(figure.Of(what+" → claim changed on the control plane", r.size, "ms", changed, floor.edit))
+	r.add(figure.One(what+": requests to the control plane", r.size, "requests", float64(after.Since(before).Of(stage.Subject.Resource).All())/float64(to-from)))
+	return nil
+}
+
+// valueOf is another one for each change, and never that of a new claim.
+func valueOf(i int) int { return 1000 + i }
+
+// sees waits until a claim is on the control plane with a value.
+func (r *run) sees(ctx context.Context, name string, value int) (stage.Sight, error) {
+	return r.SeenControl.Until(ctx, stage.Subject, name, func(s stage.Sight) bool { return s.MaxConnections == 100+int64(value) })
+}
+
+// atRest notes what the bridge and the host take while nothing happens.
+func (r *run) atRest(ctx context.Context, alone map[string]stage.Usage) error {
+	rest := time.Minute
+	if r.Quick {
+		rest = 10 * time.Second
+	}
+	before, err := r.Usages()
+	if err != nil {
+		return err
+	}
+	select {
+	case <-time.After(rest):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	after, err := r.Usages()
+	if err != nil {
+		return err
+	}
+	for _, p := range []*env.Process{r.Bridge, r.Backend} {
+		now, first := after[p.Name], alone[p.Name]
+		r.add(figure.One("memory of "+p.Name+" with so many app clusters", r.size, "MiB", float64(now.Resident)/(1<<20)))
+		if r.size > 1 {
+			r.add(figure.One("memory of "+p.Name+" for each further app cluster", r.size, "KiB", (float64(now.Resident)-float64(first.Resident))/float64(r.size-1)/(1<<10)))
+		}
+		r.add(figure.One("threads of "+p.Name, r.size, "threads", float64(now.Threads)))
+		r.add(figure.One("CPU of "+p.Name+" with so many app clusters in an idle "+rest.String(), r.size, "s", (now.CPU - before[p.Name].CPU).Seconds()))
+	}
+	return nil
+}
+
+// allAtOnce has each app cluster change a claim, at the same time.
+func (r *run) allAtOnce(ctx context.Context, all []*appCluster) error {
+	const value = 5000
+	names := r.newNames("c", len(all))
+	if err := r.create(ctx, stage.Floor, names); err != nil {
+		return err
+	}
+	if _, err := r.SeenApp.UntilAll(ctx, stage.Floor, names, returned(stage.Floor)); err != nil {
+		return err
+	}
+	relayed := time.Now()
+	group, editing := errgroup.WithContext(ctx)
+	group.SetLimit(creators)
+	for i, name := range names {
+		group.Go(func() error {
+			patch := fmt.Appendf(nil, `{"spec":{"parameters":{"maxConnections":%d}}}`, edited)
+			_, err := r.App.Resource(stage.Floor).Namespace(stage.Namespace(i%namespaces)).Patch(editing, name, types.MergePatchType, patch, metav1.PatchOptions{})
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	if _, err := r.SeenControl.UntilAll(ctx, stage.Floor, names, isEdited); err != nil {
+		return err
+	}
+	floor := time.Since(relayed)
+	began := time.Now()
+	if err := r.changeAll(ctx, all, value); err != nil {
+		return err
+	}
+	last, err := r.seesAll(ctx, all, value)
+	if err != nil {
+		return err
+	}
+	r.add(figure.Of("a commit of each app cluster at once → last claim changed on the control plane", r.size, "s",
+		figure.Samples{last.Sub(began).Seconds()}, figure.Samples{floor.Seconds()}))
+	return r.Quiet(ctx, still)
+}
+
+// allAfterRestart has the bridge find a change of each app cluster when it starts.
+func (r *run) allAfterRestart(ctx context.Context, all []*appCluster) error {
+	const value = 6000
+	if err := r.Bridge.Stop(ctx); err != nil {
+		return err
+	}
+	if err := r.changeAll(ctx, all, value); err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := r.Bridge.Start(ctx); err != nil {
+		return err
+	}
+	last, err := r.seesAll(ctx, all, value)
+	if err != nil {
+		return err
+	}
+	r.add(figure.One("restart of the bridge → a waiting change of each app cluster is through", r.size, "s", last.Sub(began).Seconds()).Judged(figure.AtMost(30, "≤ 30 s at 200")))
+	return r.Quiet(ctx, still)
+}
+
+func (r *run) changeAll(ctx context.Context, all []*appCluster, value int) error {
+	return each(ctx, all, func(ctx context.Context, c *appCluster) error { return c.change(ctx, len(c.claims)-1, value) })
+}
+
+// seesAll waits until the last claim of each has a value, and tells when the last had it.
+func (r *run) seesAll(ctx context.Context, all []*appCluster, value int) (last time.Time, err error) {
+	ctx, cancel := deadline(ctx, manyTime, "a change of each app cluster")
+	defer cancel()
+	for _, c := range all {
+		s, err := r.sees(ctx, c.claims[len(c.claims)-1], value)
+		if err != nil {
+			return last, err
+		}
+		if s.Changed.After(last) {
+			last = s.Changed
+		}
+	}
+	return last, nil
+}

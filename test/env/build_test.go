@@ -26,6 +26,16 @@ func TestPartsAreComplete(t *testing.T) {
 	}
 }
 
+// A part that is built on its first use would be built by the first test that starts a
+// cluster.
+func TestClustersNeedNoExtraPart(t *testing.T) {
+	for _, p := range allParts() {
+		if p.extra && (Options{Clusters: []string{"one"}, Crossplane: true, Dex: true}).needs(p) {
+			t.Errorf("a cluster needs %s", p.name)
+		}
+	}
+}
+
 func TestEntryChangesWithItsInputs(t *testing.T) {
 	b, p := helloBuilder(t)
 	_, before, err := p.identify(b.source)

@@ -160,7 +160,7 @@ func (o Options) needs(p part) bool {
 	case gitea:
 		return o.Gitea
 	default:
-		return len(o.Clusters) > 0
+		return !p.extra && len(o.Clusters) > 0
 	}
 }
 

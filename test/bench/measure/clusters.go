@@ -3,6 +3,7 @@ package measure
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -119,6 +120,10 @@ func (r *run) joinOne(ctx context.Context, c *appCluster) error {
 	}
 	cluster, err := r.Register(ctx, token, "bench", string(uuid.NewUUID()))
 	if err != nil {
+		return err
+	}
+	bind := restapi.BindRequest{Offer: "postgresql"}
+	if err := r.Ask(ctx, token, http.MethodPost, "/v1/clusters/"+cluster.ID+"/bindings", bind, &restapi.Binding{}); err != nil {
 		return err
 	}
 	if err := c.open(r.life, cluster, r.BackendURL); err != nil {

@@ -2,6 +2,13 @@
 // known of it. It is level-triggered and pure: no client, no Git, no clock, no
 // memory. It changes nothing, and whoever acts on a decision must make sure
 // that the facts still hold when the action takes effect.
+//
+//   - decision.go: what is known and what can be done; For, and the order of its rules
+//   - present.go: an object that is to stay, or none: which side has changed
+//   - bothchanged.go: object and file have changed: they are merged, or the file wins
+//   - terminating.go: an object that is being deleted
+//   - review.go: what is proposed, and not committed
+//   - choice.go: what is held, with what a person can choose; message.go: its words
 package decision
 
 import (

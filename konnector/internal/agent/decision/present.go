@@ -102,41 +102,6 @@ func (f Facts) fileAbsent() Decision {
 	}
 }
 
-// bothExist is for an object and a file of others that never agreed.
-func (f Facts) bothExist() Decision {
-	if f.Interrupted == AllPushed {
-		// What was proposed of the object is on main, and was changed there.
-		return f.fileAlone()
-	}
-	return f.giveWay(BothExist)
-}
-
-// bothChanged is for changes on both sides, of which the file's is by others.
-func (f Facts) bothChanged() Decision {
-	switch f.Interrupted {
-	case AllPushed:
-		return f.fileAlone()
-	case EditedSince:
-		return f.giveWay(BothChanged)
-	}
-	switch {
-	case f.Writer == v1alpha1.WriterGit:
-		return f.giveWay(GitWrites)
-	case f.Writer == v1alpha1.WriterCluster:
-		return f.hold(ClusterWrites)
-	case f.MergeRefusal != "":
-		return f.giveWay(BothChanged)
-	}
-	switch f.Merges {
-	case Unasked:
-		return ask(AskMerge)
-	case Yes:
-		return do(Merge)
-	default:
-		return f.giveWay(BothChanged)
-	}
-}
-
 // liveAlone is for a change of the object alone.
 func (f Facts) liveAlone() Decision {
 	if f.Writer == v1alpha1.WriterGit {
@@ -152,15 +117,6 @@ func (f Facts) liveAlone() Decision {
 	}
 }
 
-// backAgain is for an object that was edited and is as Base again, or was never
-// edited, beside a change of the file by others.
-func (f Facts) backAgain() Decision {
-	if f.Interrupted == EditedSince {
-		return f.giveWay(BothChanged)
-	}
-	return f.fileAlone()
-}
-
 // fileAlone is for a change of the file alone, by others.
 func (f Facts) fileAlone() Decision {
 	switch {
@@ -170,17 +126,5 @@ func (f Facts) fileAlone() Decision {
 		return f.hold(FileRefused)
 	default:
 		return do(Write)
-	}
-}
-
-// giveWay lets the file win.
-func (f Facts) giveWay(why Reason) Decision {
-	switch {
-	case f.Writer == v1alpha1.WriterCluster:
-		return f.hold(ClusterWrites)
-	case f.Refusal != "":
-		return f.hold(FileRefused)
-	default:
-		return Decision{Action: GiveWay, Reason: why}
 	}
 }

@@ -1,8 +1,9 @@
 // Package guard decides what of a repository's history is followed, and what may go
-// because of it: whether a head of main is accepted, whether the branch status is the
-// one that was known, whether a removal may go, whether a file has moved, and what an
-// approval covers. Both agents ask it, each with the facts of its side, and each
-// question is answered by one Verdict.
+// because of it: whether a head of main is accepted (acceptmain.go), whether the branch
+// status is the one that was known (status.go), whether a removal may go (removals.go),
+// whether a file has moved (move.go), and what an approval covers (approval.go). Both
+// agents ask it, each with the facts of its side, and each question is answered by one
+// Verdict.
 //
 // It is pure: it has no client, no Git and no clock. What it needs to know of history
 // comes in as facts, or is asked of its caller. It carries nothing out, writes no

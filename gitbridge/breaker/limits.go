@@ -1,8 +1,10 @@
 // Package breaker counts removals of claims, and says which are too many at
-// once for a mistake to be ruled out. Both agents ask it before they pass a
-// removal on. It is pure: it has no clock, keeps nothing, and knows nothing of
-// why something is removed. Who approved what is for its callers: a removal
-// that a person approved is neither asked about nor recorded.
+// once for a mistake to be ruled out. It judges no removal: that is package
+// guard (Removals), which both agents ask and which asks this one. The bridge
+// also asks it whether too many services are missing on the control plane.
+// It is pure: it has no clock, keeps nothing, and knows nothing of why
+// something is removed. Who approved what is for its callers: a removal that a
+// person approved is neither asked about nor recorded.
 package breaker
 
 import (

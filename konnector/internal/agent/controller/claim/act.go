@@ -64,6 +64,15 @@ func (r *reconciler) act(ctx context.Context, l *look) (*unstructured.Unstructur
 	}
 }
 
+// withFinalizer makes sure, before the first effect outside, that a delete waits
+// for us.
+func (r *reconciler) withFinalizer(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
+	if l.facts.Finalizer {
+		return l.object, nil
+	}
+	return r.patch(ctx, l.object, metadata{finalizer: true})
+}
+
 // baseFor is the base for a version that is in the file as it is.
 func (r *reconciler) baseFor(l *look, version *contract.Claim) base.Base {
 	b := base.Base{Connection: r.api().Repository.ConnectionUID, Commit: string(l.view.Main.Head()), Claim: version}

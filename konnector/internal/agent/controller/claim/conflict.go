@@ -149,15 +149,6 @@ func (r *reconciler) takeBack(ctx context.Context, l *look) (*unstructured.Unstr
 	return u, nil
 }
 
-// withFinalizer makes sure, before the first effect outside, that a delete waits
-// for us.
-func (r *reconciler) withFinalizer(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
-	if l.facts.Finalizer {
-		return l.object, nil
-	}
-	return r.patch(ctx, l.object, metadata{finalizer: true})
-}
-
 // resolved takes a person's decision off the object that was acted on.
 func (l *look) resolved() *string {
 	if l.decision.Chosen == "" {

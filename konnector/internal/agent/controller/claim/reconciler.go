@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -17,41 +16,15 @@ import (
 
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/objectwatch"
-	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/konnector/internal/agent/budget"
 	"gitbind.dev/konnector/internal/agent/decision"
 	"gitbind.dev/konnector/internal/agent/inputs"
 	"gitbind.dev/konnector/internal/agent/metrics"
-	"gitbind.dev/konnector/internal/agent/repository"
 )
 
-const (
-	// maxRounds is how often one run looks and acts. Two are the rule: an
-	// action, and the status.
-	maxRounds = 8
-	// unsentWait is about how long until a push is tried again that the Git
-	// host did not take. When it can be reached again is told before that.
-	unsentWait = 10 * time.Second
-	// A push that the Git host's rules refused is tried again after rejectedWait,
-	// then after twice that, and so on up to mostRejectedWait: rules change, and a
-	// hook may have failed for another reason.
-	rejectedWait, mostRejectedWait = time.Second, 10 * time.Minute
-	// refusedWait is how long until the API server is asked again to take a
-	// file: rules that do not come with the object may have changed.
-	refusedWait = time.Minute
-	// unservedWait is how long until API server and konnector may go by the same
-	// definition.
-	unservedWait = 500 * time.Millisecond
-	// maxWrites is how many commits and writes of one claim may follow each other, and
-	// writeEvery how long until one more may: people and what they run stay far below,
-	// and who answers each write of the konnector with another one does not.
-	maxWrites, writeEvery = 50, 6 * time.Second
-	// They bound the commits of what it refers to, too, which are not held but wait; one of
-	// those counts once for each inputsUnit bytes, as repositories keep what was encrypted.
-	inputsUnit = 32 << 10
-	// So do maxStatuses and statusEvery bound its status, as a provider may have more to say.
-	maxStatuses, statusEvery = 100, 2 * time.Second
-)
+// maxRounds is how often one run looks and acts. Two are the rule: an action, and the
+// status.
+const maxRounds = 8
 
 // reconciler keeps the claims of one API in step.
 type reconciler struct {
@@ -290,53 +263,6 @@ func finish(ctx context.Context) (context.Context, context.CancelFunc) {
 	}
 }
 
-// failed reports what keeps an action from being done.
-func (r *reconciler) failed(ctx context.Context, l *look, err error) (ctrl.Result, error) {
-	if !isTrouble(err) {
-		return ctrl.Result{}, err
-	}
-	// What cannot be committed is no reason for a service's credentials to be old.
-	if err := r.deliver(ctx, l); err != nil {
-		return ctrl.Result{}, err
-	}
-	if err := r.report(ctx, l, err); err != nil && !errors.Is(err, errMoved) {
-		return ctrl.Result{}, err
-	}
-	return r.trouble(l.key, err)
-}
-
-// isTrouble reports whether an error is for a claim's owner to know, as opposed
-// to one of this cluster's API server.
-func isTrouble(err error) bool {
-	var status apierrors.APIStatus
-	return !errors.As(err, &status) && !errors.Is(err, context.Canceled)
-}
-
-// trouble waits for what will pass, and lets go of what will not.
-func (r *reconciler) trouble(key contract.Key, err error) (ctrl.Result, error) {
-	switch {
-	case errors.Is(err, errRedefined):
-		return ctrl.Result{RequeueAfter: jitter(unservedWait)}, nil
-	case !isTrouble(err):
-		return ctrl.Result{}, err
-	case errors.Is(err, errTooLarge):
-		return ctrl.Result{}, nil
-	case errors.Is(err, repository.ErrNotTried):
-		r.numbers.Is(nameOf(key), "Rejected", "")
-		r.pending.add(key)
-		return ctrl.Result{RequeueAfter: jitter(unsentWait)}, nil
-	case errors.Is(err, store.ErrRejected):
-		r.numbers.Is(nameOf(key), "Rejected", "")
-		return ctrl.Result{RequeueAfter: jitter(r.rejected.When(key))}, nil
-	}
-	r.pending.add(key)
-	return ctrl.Result{RequeueAfter: jitter(unsentWait)}, nil
-}
-
-func jitter(d time.Duration) time.Duration {
-	return time.Duration(float64(d) * (0.75 + rand.Float64()/2))
-}
-
 // settled reports whether there is nothing to do but to say so.
 func (l *look) settled() bool {
 	switch l.decision.Action {
@@ -428,11 +354,3 @@ var errIncomplete = errors.New("the cache does not have all of the object")
 // definition, errRedefined that the object has what the definition did not have when
 // the konnector read it.
 var errUnserved, errRedefined = errors.New("not served yet"), errors.New("the definition has changed")
-
-// explain gives the reason and the words for a condition.
-func explain(err error) (reason, message string) {
-	if errors.Is(err, errTooLarge) {
-		return "TooLarge", "This object is too large to be kept in step with Git: " + err.Error() + "."
-	}
-	return repository.Explain(err)
-}

@@ -8,6 +8,18 @@ import (
 	"gitbind.dev/konnector/internal/choice"
 )
 
+const (
+	// maxWrites is how many commits and writes of one claim may follow each other, and
+	// writeEvery how long until one more may: people and what they run stay far below,
+	// and who answers each write of the konnector with another one does not.
+	maxWrites, writeEvery = 50, 6 * time.Second
+	// They bound the commits of what it refers to, too, which are not held but wait; one of
+	// those counts once for each inputsUnit bytes, as repositories keep what was encrypted.
+	inputsUnit = 32 << 10
+	// So do maxStatuses and statusEvery bound its status, as a provider may have more to say.
+	maxStatuses, statusEvery = 100, 2 * time.Second
+)
+
 // spend counts what was done for a claim, so that who answers each write with another
 // one is found out. What failed does not count, but for a push whose base found the
 // object changed already. A person's decision makes a new beginning.

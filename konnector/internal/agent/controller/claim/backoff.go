@@ -1,0 +1,86 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/konnector/internal/agent/repository"
+)
+
+const (
+	// unsentWait is about how long until a push is tried again that the Git
+	// host did not take. When it can be reached again is told before that.
+	unsentWait = 10 * time.Second
+	// A push that the Git host's rules refused is tried again after rejectedWait,
+	// then after twice that, and so on up to mostRejectedWait: rules change, and a
+	// hook may have failed for another reason.
+	rejectedWait, mostRejectedWait = time.Second, 10 * time.Minute
+	// refusedWait is how long until the API server is asked again to take a
+	// file: rules that do not come with the object may have changed.
+	refusedWait = time.Minute
+	// unservedWait is how long until API server and konnector may go by the same
+	// definition.
+	unservedWait = 500 * time.Millisecond
+)
+
+// failed reports what keeps an action from being done.
+func (r *reconciler) failed(ctx context.Context, l *look, err error) (ctrl.Result, error) {
+	if !isTrouble(err) {
+		return ctrl.Result{}, err
+	}
+	// What cannot be committed is no reason for a service's credentials to be old.
+	if err := r.deliver(ctx, l); err != nil {
+		return ctrl.Result{}, err
+	}
+	if err := r.report(ctx, l, err); err != nil && !errors.Is(err, errMoved) {
+		return ctrl.Result{}, err
+	}
+	return r.trouble(l.key, err)
+}
+
+// isTrouble reports whether an error is for a claim's owner to know, as opposed
+// to one of this cluster's API server.
+func isTrouble(err error) bool {
+	var status apierrors.APIStatus
+	return !errors.As(err, &status) && !errors.Is(err, context.Canceled)
+}
+
+// trouble waits for what will pass, and lets go of what will not.
+func (r *reconciler) trouble(key contract.Key, err error) (ctrl.Result, error) {
+	switch {
+	case errors.Is(err, errRedefined):
+		return ctrl.Result{RequeueAfter: jitter(unservedWait)}, nil
+	case !isTrouble(err):
+		return ctrl.Result{}, err
+	case errors.Is(err, errTooLarge):
+		return ctrl.Result{}, nil
+	case errors.Is(err, repository.ErrNotTried):
+		r.numbers.Is(nameOf(key), "Rejected", "")
+		r.pending.add(key)
+		return ctrl.Result{RequeueAfter: jitter(unsentWait)}, nil
+	case errors.Is(err, store.ErrRejected):
+		r.numbers.Is(nameOf(key), "Rejected", "")
+		return ctrl.Result{RequeueAfter: jitter(r.rejected.When(key))}, nil
+	}
+	r.pending.add(key)
+	return ctrl.Result{RequeueAfter: jitter(unsentWait)}, nil
+}
+
+func jitter(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * (0.75 + rand.Float64()/2))
+}
+
+// explain gives the reason and the words for a condition.
+func explain(err error) (reason, message string) {
+	if errors.Is(err, errTooLarge) {
+		return "TooLarge", "This object is too large to be kept in step with Git: " + err.Error() + "."
+	}
+	return repository.Explain(err)
+}

@@ -201,19 +201,6 @@ func list(raw json.RawMessage) (l []string, ok bool) {
 	return l, json.Unmarshal(raw, &l) == nil
 }
 
-// headerType is what a token's header says that it is.
-func headerType(raw string) string {
-	head, _, _ := strings.Cut(raw, ".")
-	data, err := base64.RawURLEncoding.DecodeString(head)
-	var header struct {
-		Type string `json:"typ"`
-	}
-	if err != nil || json.Unmarshal(data, &header) != nil {
-		return ""
-	}
-	return header.Type
-}
-
 // unverified are what a token says of itself. Who is asked about it, and words,
 // are chosen by them; nothing else.
 type unverified struct {

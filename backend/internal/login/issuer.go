@@ -2,14 +2,12 @@ package login
 
 import (
 	"context"
-	"crypto/subtle"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -165,71 +163,6 @@ func (i *Issuer) reached() (*found, error) {
 		return f, nil
 	}
 	return nil, refusal.Because(i.Ready(), refusal.Unavailable, "sign-in is not possible just now: the OIDC issuer cannot be reached")
-}
-
-// Verify gives the identity that a raw ID token proves. The error is a refusal:
-// Unauthenticated with words for its owner, or Unavailable while the issuer is
-// out of reach.
-func (i *Issuer) Verify(ctx context.Context, raw string) (Identity, error) {
-	token, err := i.verify(ctx, raw, i.cfg.Audiences)
-	if err != nil {
-		return Identity{}, err
-	}
-	return i.cfg.identity(token)
-}
-
-// VerifySignIn does the same for a token that was got in one sign-in: it is for
-// the client that asked, and carries the nonce that was sent along.
-func (i *Issuer) VerifySignIn(ctx context.Context, raw, clientID, nonce string) (Identity, error) {
-	token, err := i.verify(ctx, raw, []string{clientID})
-	if err != nil {
-		return Identity{}, err
-	}
-	if nonce == "" || subtle.ConstantTimeCompare([]byte(token.Nonce), []byte(nonce)) != 1 {
-		return Identity{}, refusal.New(refusal.Unauthenticated, "the ID token is from another sign-in: sign in again")
-	}
-	return i.cfg.identity(token)
-}
-
-func (i *Issuer) verify(ctx context.Context, raw string, audiences []string) (*oidc.IDToken, error) {
-	f, err := i.reached()
-	if err != nil {
-		return nil, err
-	}
-	outcome := &outcome{}
-	token, err := f.verifier.Verify(context.WithValue(ctx, outcomeKey{}, outcome), raw)
-	if err != nil {
-		return nil, i.explain(raw, err, outcome)
-	}
-	for _, client := range audiences {
-		if slices.Contains(token.Audience, client) {
-			return token, i.cfg.checkForUs(raw, token, audiences, time.Now())
-		}
-	}
-	return nil, refusal.New(refusal.Unauthenticated, "the ID token is for another client: sign in with client id %s", audiences[0])
-}
-
-// explain turns the library's error into words. It decides nothing: the token
-// is refused already.
-func (i *Issuer) explain(raw string, err error, o *outcome) error {
-	var expired *oidc.TokenExpiredError
-	unverified := peek(raw)
-	no := func(format string, args ...any) error {
-		return refusal.Because(err, refusal.Unauthenticated, format, args...)
-	}
-	switch {
-	case o.noKeys:
-		return refusal.Because(err, refusal.Unavailable, "sign-in is not possible just now: the OIDC issuer's keys cannot be fetched")
-	case unverified == nil:
-		return no("this is no ID token: sign in again")
-	case errors.As(err, &expired):
-		return no("the ID token has expired: sign in again")
-	case unverified.Issuer != i.cfg.URL:
-		return no("the ID token is from another issuer: sign in at %s", i.cfg.URL)
-	case !o.verified:
-		return no("the ID token's signature is not the issuer's: sign in again")
-	}
-	return no("the ID token is not valid: sign in again")
 }
 
 // outcome is what the key set saw of one verification; the library's error does

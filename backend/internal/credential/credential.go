@@ -1,6 +1,7 @@
 // Package credential makes and compares the tokens that open one repository:
 // the konnector's and the bridge's. It keeps nothing, and it never returns
-// whether a token was nearly right.
+// whether a token was nearly right. Konnectors' are issued, renewed, replaced
+// and revoked by package keyring, as package onboarding is asked to.
 package credential
 
 import (

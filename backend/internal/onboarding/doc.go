@@ -1,8 +1,8 @@
 // Package onboarding lets people connect their clusters and bind APIs:
 // GET /v1/info, POST and GET /v1/clusters, POST /v1/clusters/{id}/bindings and
 // GET /v1/catalog, as gitbridge/api/restapi describes them. With
-// /v1/clusters/{id}/credential a konnector renews its credential, and the owner
-// replaces or ends it (credential.go).
+// /v1/clusters/{id}/credential a konnector renews its credential (credential.go), and
+// the owner replaces or ends it (rotate.go); what is issued, package keyring issues.
 //
 // It writes what was asked for as objects (a ClusterBinding, an APIServiceExport,
 // the cluster's own right to bind that in Git) and leaves to the controllers what

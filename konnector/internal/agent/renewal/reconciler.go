@@ -5,7 +5,8 @@
 // or a second renewal at the same time leaves one that counts.
 //
 // It opens no repository and writes to no Secret but those that Connections
-// name.
+// name. What is in the Secret then, also by a rotation, package
+// controller/connection takes up.
 package renewal
 
 import (

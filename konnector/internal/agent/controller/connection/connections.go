@@ -15,9 +15,6 @@ import (
 	"gitbind.dev/konnector/internal/agent/repository"
 )
 
-// credential is for HTTP basic authentication: at the backend, and with Git.
-type credential struct{ user, password, gitUser, gitPassword string }
-
 // connections remember how each repository was opened.
 type connections struct {
 	mu   sync.Mutex
@@ -41,9 +38,7 @@ func (c *connections) ensure(ctx context.Context, r *Reconciler, conn *v1alpha1.
 	repo := r.Pool.Get(conn.Name)
 	before := c.open[conn.Name]
 	if repo != nil && before != nil && before.uid == conn.UID && equality.Semantic.DeepEqual(before.spec, conn.Spec) && before.signingKey == signer.Key() {
-		if old := before.credential.Swap(&cred); *old != cred || repo.Suspended() {
-			repo.Resume()
-		}
+		before.use(&cred, repo)
 		return nil, nil
 	}
 

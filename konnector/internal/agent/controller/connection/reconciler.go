@@ -300,24 +300,3 @@ func (r *Reconciler) signer(ctx context.Context, conn *v1alpha1.Connection) (*si
 	signer, err := key.Commits()
 	return signer, nil, err
 }
-
-// credential reads the Secret.
-func (r *Reconciler) credential(ctx context.Context, conn *v1alpha1.Connection) (*credential, *problem, error) {
-	ref := conn.Spec.SecretRef
-	if ref.Namespace != r.Namespace {
-		return nil, &problem{"SecretInvalid", fmt.Sprintf("spec.secretRef.namespace is %s: the konnector reads Secrets in namespace %s only.", ref.Namespace, r.Namespace)}, nil
-	}
-	secret := &corev1.Secret{}
-	if err := r.Client.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, secret); err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil, &problem{repository.ReasonNoCredential, fmt.Sprintf("Secret %s/%s with the credential for the repository does not exist. Create it, or connect this cluster again (kubectl gitbind connect).", ref.Namespace, ref.Name)}, nil
-		}
-		return nil, nil, fmt.Errorf("get secret: %w", err)
-	}
-	c := credential{user: string(secret.Data["username"]), password: string(secret.Data["password"])}
-	c.gitUser, c.gitPassword = v1alpha1.GitCredential(secret.Data)
-	if c.user == "" || c.password == "" {
-		return nil, &problem{"SecretInvalid", fmt.Sprintf("Secret %s/%s lacks the key username or password. Connect this cluster again (kubectl gitbind connect).", ref.Namespace, ref.Name)}, nil
-	}
-	return &c, nil, nil
-}

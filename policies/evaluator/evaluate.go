@@ -137,7 +137,7 @@ func (r *recorder) binding(ctx context.Context, p *policy, b binding, a *admissi
 	}
 	denied := false
 	for _, param := range params {
-		result := p.validate(ctx, a, param)
+		result := p.run(ctx, a, param)
 		for i, d := range result.decisions {
 			if !d.denied {
 				continue

@@ -46,7 +46,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	want := t.DeepCopy()
 	for kind, c := range map[string]*metav1.Condition{
-		v1alpha1.ConditionTransformValid: judge(&t), v1alpha1.ConditionPoliciesValid: judgePolicies(&t),
+		v1alpha1.ConditionTransformValid: transformCondition(&t), v1alpha1.ConditionPoliciesValid: policiesCondition(&t),
 	} {
 		if c != nil {
 			status.Set(want, *c, r.Now())
@@ -59,8 +59,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 var part = status.Part{Owner: tenant.StatusOwner, Conditions: []string{v1alpha1.ConditionTransformValid, v1alpha1.ConditionPoliciesValid}}
 
-// judge is nil for a template without a transform.
-func judge(t *v1alpha1.APIServiceExportTemplate) *metav1.Condition {
+// transformCondition is nil for a template without a transform.
+func transformCondition(t *v1alpha1.APIServiceExportTemplate) *metav1.Condition {
 	if t.Spec.Transform == nil {
 		return nil
 	}
@@ -78,8 +78,8 @@ func judge(t *v1alpha1.APIServiceExportTemplate) *metav1.Condition {
 	return c
 }
 
-// judgePolicies is nil for a template without policies.
-func judgePolicies(t *v1alpha1.APIServiceExportTemplate) *metav1.Condition {
+// policiesCondition is nil for a template without policies.
+func policiesCondition(t *v1alpha1.APIServiceExportTemplate) *metav1.Condition {
 	set, err := policy.Compile(t.Spec.Policies)
 	switch {
 	case err != nil:

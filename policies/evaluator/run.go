@@ -43,8 +43,8 @@ type annotation struct {
 // maxAuditValue is in bytes.
 const maxAuditValue = 10 * 1024
 
-// validate runs all expressions of a policy.
-func (p *policy) validate(ctx context.Context, a *admission.VersionedAttributes, param runtime.Object) result {
+// run runs all expressions of a policy, and gives what follows from their results.
+func (p *policy) run(ctx context.Context, a *admission.VersionedAttributes, param runtime.Object) result {
 	fail := *p.Spec.FailurePolicy == admissionv1.Fail
 	failed := func(err error) result { return result{decisions: []decision{{denied: fail, message: err.Error()}}} }
 	if p.conditions != nil {

@@ -34,7 +34,7 @@ import (
 	"gitbind.dev/backend/internal/controller/apiserviceexporttemplate"
 	"gitbind.dev/backend/internal/controller/clusterbinding"
 	"gitbind.dev/backend/internal/controller/heartbeat"
-	"gitbind.dev/backend/internal/controller/shard"
+	"gitbind.dev/backend/internal/controller/unattended"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/lease"
 	"gitbind.dev/gitbridge/program"
@@ -46,7 +46,7 @@ type controlPlane struct {
 	manager.Manager
 	konnectorSecrets, bridgeSecrets cache.Cache
 	discovery                       *discovery.DiscoveryClient
-	shards                          *shard.Shards
+	shards                          *unattended.Shards
 }
 
 // forever is for what waits until the API server answers: the process is to go
@@ -85,7 +85,7 @@ func newControlPlane(ctx context.Context, o program.Options) (*controlPlane, err
 		return nil, err
 	}
 	c := &controlPlane{Manager: mgr}
-	if c.shards, err = shard.New(c.GetClient(), &lease.Observer{Server: c.GetAPIReader(), Now: time.Now}, ctrlmetrics.Registry); err != nil {
+	if c.shards, err = unattended.New(c.GetClient(), &lease.Observer{Server: c.GetAPIReader(), Now: time.Now}, ctrlmetrics.Registry); err != nil {
 		return nil, err
 	}
 	if c.konnectorSecrets, err = c.secretCache(v1alpha1.KonnectorSecret); err != nil {

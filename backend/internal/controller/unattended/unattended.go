@@ -1,7 +1,7 @@
-// Package shard says of each app cluster whether a bridge may follow it: the condition
+// Package unattended says of each app cluster whether a bridge may follow it: the condition
 // Unattended, which is there only where none of its shard runs. A bridge cannot say so of
 // itself. It starts and moves nothing.
-package shard
+package unattended
 
 import (
 	"context"

@@ -16,5 +16,6 @@
 //
 // The rules are pure functions (rules.go, ident.go); what they are applied to
 // is taken from the received pack and, where that does not suffice, from the
-// repository (check.go).
+// repository (check.go). Which paths people may change with whom a repository is
+// shared is what they have rights on: the control plane is asked (memberpaths.go).
 package embedded

@@ -87,7 +87,7 @@ func mayForce(role access.Role, ref string) bool {
 }
 
 // onlyBindings tells whether commits by this role may change files below
-// bindings/ and no others.
+// bindings/ and no others. The paths of members are judged in memberpaths.go.
 func onlyBindings(role access.Role) bool { return role == access.Konnector }
 
 // changeOutside compares two root trees and gives the first name outside

@@ -17,6 +17,9 @@ import (
 // agent's commits are on it: what they stand on, main may not say any more. Such a branch
 // is removed first.
 //
+// It opens no pull request: on a Git host that has them the backend does, when it is told
+// of the branch (Checks in backend/internal/review).
+//
 // The error is ErrProposed when main has the commit that the branch is at then.
 func (r *Repository) Propose(ctx context.Context, branch string, known store.Hash, main *store.Snapshot, e store.Edit) (*store.Snapshot, error) {
 	if err := r.mayWrite(); err != nil {

@@ -7,7 +7,7 @@
 //
 // Only what every gate can know is judged by: object, oldObject, params, and of request
 // the name, namespace, operation and API. A policy that asks for more is refused by
-// Compile (portable.go says what that is), with file, line and expression, unless
+// Compile (refuse.go says what that is), with file, line and expression, unless
 // AdmissionOnly labels it as one that only API servers judge.
 //
 // CEL is compiled and run by the API server's own packages, in the environment and with

@@ -2,7 +2,9 @@ package app_test
 
 import (
 	"context"
+	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -138,6 +140,15 @@ func TestManyAtOnceTravelTogether(t *testing.T) {
 	t.Parallel()
 	w := newAttributedLoop(t)
 	const n = 300
+	// While a push is under way, others gather: this one lasts until all are made.
+	made := make(chan struct{})
+	w.host.SetBefore(func(r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/git-receive-pack") {
+			<-made
+		}
+	})
+	release := sync.OnceFunc(func() { close(made) })
+	defer release()
 	start := time.Now()
 	errs := make(chan error, n)
 	for i := range n {
@@ -149,6 +160,7 @@ func TestManyAtOnceTravelTogether(t *testing.T) {
 		w.must(<-errs)
 	}
 	created := time.Since(start)
+	release()
 	w.eventually("all files", func() error { return cmpError(n, w.files()) })
 	took, commits := time.Since(start), len(w.log("%h"))
 	t.Logf("%d claims: created after %v, all on main after %v, in %d commits", n, created, took, commits)

@@ -81,6 +81,9 @@ func TestDeletedBeforeItWasCommitted(t *testing.T) {
 	w.apply("orders", spec("small"))
 	w.deleteObject("orders")
 	w.host.setDown(false)
+	// A push that was under way when the host went may have arrived after all, and what
+	// it made is removed again: only then is the konnector done.
+	w.conditionIs("orders", "Committed", "Removed")
 	w.connectionIs("Connected")
 	w.never("it goes though the control plane may know of it", func() bool { return w.get("orders") == nil })
 	w.observe()

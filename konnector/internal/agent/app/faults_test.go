@@ -36,8 +36,17 @@ func TestGitHostDownAndUp(t *testing.T) {
 		w.must(unstructured.SetNestedField(u.Object, "big", "spec", "plan"))
 		return w.client.Update(t.Context(), u)
 	})
+	// What that changes is said once.
+	w.eventually("it says that this edit is not committed either", func() error {
+		u := w.get("orders")
+		list, _, _ := unstructured.NestedSlice(u.Object, "status", "gitbind", "conditions")
+		if status, reason, _ := condition(u, "Committed"); status != "False" || reason != "RepositoryUnreachable" || list[0].(map[string]any)["observedGeneration"] != u.GetGeneration() {
+			return errorf("%+v", list)
+		}
+		return nil
+	})
 	w.writes.takeAll()
-	w.never("writes while it is down", func() bool { return len(w.writes.takeAll()) > 1 })
+	w.never("writes while it is down", func() bool { return len(w.writes.take(w.group)) > 0 })
 	w.host.setDown(false)
 	w.committed("orders")
 	w.connectionIs("Connected")

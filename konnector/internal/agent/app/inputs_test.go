@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -220,6 +221,8 @@ func TestD17_WhatTheKonnectorMayNotReadDoesNotGoUp(t *testing.T) {
 	s.conditionIs("orders", "Inputs", "Missing")
 
 	s.must(s.client.Delete(t.Context(), right))
+	// The authorizer hears of it in a moment, and until then the konnector may read.
+	s.konnectorMay(authorizationv1.ResourceAttributes{Verb: "get", Resource: "secrets", Namespace: s.namespace}, false)
 	s.must(s.client.Update(t.Context(), s.secretOf("orders-ca", "geheim-2", "")))
 	s.conditionIs("orders", "Inputs", "Forbidden")
 	s.wantSent("orders", map[string]string{"Secret orders-ca": "geheim-1"})

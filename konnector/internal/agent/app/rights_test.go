@@ -37,6 +37,8 @@ func TestTheKonnectorMayDoWhatItsRolesSayAndNothingElse(t *testing.T) {
 		w.must(err)
 		return review.Status.Allowed
 	}
+	// The authorizer hears of what was granted in a moment.
+	w.konnectorMay(authorizationv1.ResourceAttributes{Verb: "list", Group: w.group, Resource: w.plural}, true)
 	const crds = "apiextensions.k8s.io customresourcedefinitions"
 	const rbac, admission = "rbac.authorization.k8s.io ", "admissionregistration.k8s.io "
 	// verbs, group and resource, namespace, name

@@ -48,7 +48,10 @@ func TestB13_SchemaUpdatesAlwaysOrNever(t *testing.T) {
 	t.Parallel()
 	w := newLoop(t)
 	w.bindingSays("Schema", "UpToDate")
+	// A konnector that has yet to hear of it would install what comes.
+	w.stop()
 	w.patchBinding(`{"spec":{"schemaUpdates":"Never"}}`)
+	w.start()
 	w.publish(withRegion)
 	if m := w.bindingSays("Schema", "UpdateAvailable"); !strings.Contains(m, "spec.schemaUpdates is Never") {
 		t.Errorf("it says %q", m)

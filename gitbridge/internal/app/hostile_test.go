@@ -101,14 +101,14 @@ func (w *world) withoutHarm(hostile, other *tenant, good string, entries []entry
 	theirs := strings.Replace(good, "good", hostile.id, 1)
 	other.push("Order", map[string]string{theirs: manifest(theirs, nano)})
 	other.wantAnswer(theirs, contract.Applied)
-	hostile.eventuallyIn(2*time.Minute, "the good claim goes through", func() error {
+	hostile.eventuallyIn(patienceForMany, "the good claim goes through", func() error {
 		if s := hostile.answer(good); s == nil || s.Result != contract.Applied {
 			return fmt.Errorf("%+v", s)
 		}
 		return nil
 	})
 	took := time.Since(start).Round(time.Millisecond)
-	hostile.wantObserved()
+	hostile.wantManyObserved()
 	got := peak() >> 20
 	w.Logf("the good claim took %s, and the bridge's heap had at most %d MiB", took, got)
 	if got > 400 {

@@ -35,14 +35,14 @@ func testCrowd(w *world, api v1alpha1.ExportedAPI, n int) {
 	}
 	start := time.Now()
 	t.commitRaw(append(crowd, entry{"100644", good, manifest(good, nano)})...)
-	t.eventuallyIn(3*time.Minute, "a good claim behind "+fmt.Sprint(n)+" bad ones", func() error {
+	t.eventuallyIn(patienceForMany, "a good claim behind "+fmt.Sprint(n)+" bad ones", func() error {
 		if s := t.answer(good); s == nil || s.Result != contract.Applied {
 			return fmt.Errorf("%+v", s)
 		}
 		return nil
 	})
 	took := time.Since(start).Round(time.Millisecond)
-	t.wantObserved()
+	t.wantManyObserved()
 	t.wantAnswer(crowd[n-1].path, contract.Invalid)
 	commits := t.host.run(t.id, "rev-list", "--count", "status")
 	w.Logf("the good claim took %s, all %s and %s commits, and the bridge's heap had at most %d MiB", took, time.Since(start).Round(time.Millisecond), commits, peak()>>20)

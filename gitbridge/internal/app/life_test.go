@@ -132,7 +132,17 @@ func testHistory(w *world, apis apis) {
 			w.Errorf("no %q in:\n%s", want, log)
 		}
 	}
-	key, err := signing.Ed25519Key(t.clusterBinding().Status.Bridge.Encryption.SigningKeys[0])
+	// It is said beside the answers, not before them.
+	var published string
+	t.eventually("the bridge has published its key", func() error {
+		b := t.clusterBinding().Status.Bridge
+		if b == nil || b.Encryption == nil || len(b.Encryption.SigningKeys) == 0 {
+			return fmt.Errorf("it says %+v", b)
+		}
+		published = b.Encryption.SigningKeys[0]
+		return nil
+	})
+	key, err := signing.Ed25519Key(published)
 	w.must(err)
 	signers := filepath.Join(w.TempDir(), "allowed_signers")
 	w.must(os.WriteFile(signers, []byte(signing.AllowedSigner("gitbridge", key)), 0o600))

@@ -89,7 +89,7 @@ func TestC4_ManyClaimsOfManyAPIs(test *testing.T) {
 	files[bad] = "no: [claim"
 	began := time.Now()
 	t.push("Order everything", files)
-	t.wantObserved()
+	t.wantManyObserved()
 	w.Logf("%d claims of %d APIs, all answered, in %s and %s commits", len(files)-1, len(apis), time.Since(began).Round(time.Millisecond), w.host.run(t.id, "rev-list", "--count", "status"))
 	snap := t.status.Snapshot()
 	for p := range files {

@@ -26,8 +26,8 @@ func scenario(t *testing.T) (*world, v1alpha1.ExportedAPI) {
 	return w, postgresql
 }
 
-// order puts n claims on main, and waits until they are applied. Their plans
-// differ from each other in a parameter.
+// order puts n claims on main, and waits until they are applied, and nothing more is about
+// to be written to status. Their plans differ from each other in a parameter.
 func (t *tenant) order(n int) []string {
 	t.Helper()
 	files := map[string]string{}
@@ -40,6 +40,8 @@ func (t *tenant) order(n int) []string {
 	for _, p := range paths {
 		t.wantAnswer(p, contract.Applied)
 	}
+	// It is published beside the answers, not before them.
+	t.eventually("the API is published", func() error { _, err := t.exported(t.apis[0]); return err })
 	t.wantObserved()
 	return paths
 }

@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"errors"
+	"fmt"
 	"os/exec"
 	"strings"
 	"testing"
@@ -89,13 +90,13 @@ func TestC7_WhatAnAppClusterInstallsJudgesLikeTheControlPlane(test *testing.T) {
 		w.Errorf("topics: %v", topics)
 	}
 
-	kubectl := func(args ...string) string {
+	kubectl := func(args ...string) (string, error) {
 		cmd := exec.CommandContext(w.Context(), w.env.Kubectl, append([]string{"--kubeconfig", w.control().Kubeconfig, "--cache-dir", w.TempDir()}, args...)...)
 		out, err := cmd.CombinedOutput()
 		if err != nil {
-			w.Errorf("kubectl %v: %v: %s", args, err, out)
+			err = fmt.Errorf("kubectl %v: %w: %s", args, err, out)
 		}
-		return string(out)
+		return string(out), err
 	}
 	for _, c := range []struct {
 		args  string
@@ -108,19 +109,27 @@ func TestC7_WhatAnAppClusterInstallsJudgesLikeTheControlPlane(test *testing.T) {
 		{"explain broker.spec.size", []string{"How many nodes.", "integer"}},
 		{"explain broker.status.gitbind", []string{"How far this claim has come"}},
 	} {
-		out := kubectl(strings.Fields(c.args)...)
-		for _, words := range c.words {
-			if !strings.Contains(out, words) {
-				w.Errorf("kubectl %s: no %q in\n%s", c.args, words, out)
+		// What the API server says of its APIs, and what they are like, follows what it serves.
+		w.eventually("kubectl "+c.args, func() error {
+			out, err := kubectl(strings.Fields(c.args)...)
+			for _, words := range c.words {
+				if err == nil && !strings.Contains(out, words) {
+					err = fmt.Errorf("no %q in\n%s", words, out)
+				}
 			}
-		}
+			return err
+		})
 	}
 	// Who scales is not seen by what writes authors down, or says who may write.
 	scale := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "autoscaling/v1", "kind": "Scale"}}
 	if err := w.admin.SubResource("scale").Get(w.Context(), small, scale); !apierrors.IsNotFound(err) {
 		w.Errorf("it can be scaled past the claim: %v", err)
 	}
-	if out := kubectl("api-versions"); strings.Contains(out, "example.net/v1alpha1") {
-		w.Error("another version is served, too")
-	}
+	w.eventually("no other version is served", func() error {
+		out, err := kubectl("api-versions")
+		if strings.Contains(out, "example.net/v1alpha1") {
+			return errors.New("it is")
+		}
+		return err
+	})
 }

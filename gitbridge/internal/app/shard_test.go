@@ -139,7 +139,7 @@ func (t *tenant) label(shard string, o ...client.PatchOption) error {
 
 func (t *tenant) wantShard(shard string) {
 	t.Helper()
-	t.eventually("it is followed by shard "+shard, func() error { return is(t.clusterBinding().FollowedBy(), shard) })
+	t.eventuallyIn(patienceForMany, "it is followed by shard "+shard, func() error { return is(t.clusterBinding().FollowedBy(), shard) })
 }
 
 // load orders widgets of a tenant, each of which is changed again and again: its color is
@@ -206,12 +206,13 @@ func (l *load) push() {
 }
 
 // more waits until so many rounds have arrived, and are answered, that are not pushed yet.
+// Before that, a Lease may have to end, and another bridge to begin.
 func (l *load) more(rounds int) {
 	l.tenant.Helper()
 	l.mu.Lock()
 	round := l.rounds + rounds
 	l.mu.Unlock()
-	l.tenant.eventually("what is ordered now arrives", func() error {
+	l.tenant.eventuallyIn(patienceForMany, "what is ordered now arrives", func() error {
 		for i := range widgetsOfLoad {
 			u := l.tenant.object(l.path(i))
 			if u == nil {

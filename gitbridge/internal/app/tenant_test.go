@@ -113,16 +113,17 @@ func (t *tenant) clusterBinding() *v1alpha1.ClusterBinding {
 	return &b
 }
 
-// wantSynced waits for a reason of the condition Synced.
+// wantSynced waits for a reason of the condition Synced, said of the settings as they are.
 func (t *tenant) wantSynced(reason string) {
 	t.Helper()
 	t.eventually("Synced is "+reason, func() error {
-		for _, c := range t.clusterBinding().Status.Conditions {
+		b := t.clusterBinding()
+		for _, c := range b.Status.Conditions {
 			if c.Type == v1alpha1.ConditionSynced {
-				if c.Reason == reason {
+				if c.Reason == reason && c.ObservedGeneration == b.Generation {
 					return nil
 				}
-				return fmt.Errorf("%+v", c)
+				return fmt.Errorf("%+v, for generation %d", c, b.Generation)
 			}
 		}
 		return errors.New("no condition")
@@ -199,24 +200,40 @@ func (t *tenant) wantAnswer(path string, result contract.Result, words ...string
 func (t *tenant) wantObserved() contract.Observed {
 	t.Helper()
 	var o contract.Observed
-	t.eventually("main is answered", func() error {
-		snap, err := t.status.Fetch(t.Context())
-		if err != nil {
-			return err
-		}
-		data, err := snap.Read(contract.ObservedPath)
-		if err != nil {
-			return err
-		}
-		if o, err = contract.DecodeObserved(data); err != nil {
-			return err
-		}
-		if head := t.host.head(t.id, "main"); o.Commit != head {
-			return fmt.Errorf("%+v, want commit %s", o, head)
-		}
-		return nil
+	t.eventually("main is answered", func() (err error) {
+		o, err = t.observed()
+		return err
 	})
 	return o
+}
+
+// wantManyObserved is wantObserved where there is much to answer.
+func (t *tenant) wantManyObserved() {
+	t.Helper()
+	t.eventuallyIn(patienceForMany, "main is answered", func() error {
+		_, err := t.observed()
+		return err
+	})
+}
+
+// observed is what status answers. The error says that it is not main's head.
+func (t *tenant) observed() (o contract.Observed, err error) {
+	t.Helper()
+	snap, err := t.status.Fetch(t.Context())
+	if err != nil {
+		return o, err
+	}
+	data, err := snap.Read(contract.ObservedPath)
+	if err != nil {
+		return o, err
+	}
+	if o, err = contract.DecodeObserved(data); err != nil {
+		return o, err
+	}
+	if head := t.host.head(t.id, "main"); o.Commit != head {
+		return o, fmt.Errorf("%+v, want commit %s", o, head)
+	}
+	return o, nil
 }
 
 // restarted waits for a bridge that begins anew, which follows all tenants of the

@@ -209,6 +209,10 @@ func (w *world) names(gvk string) map[string]string {
 // follows all tenants of the world again, which takes longer.
 const patience, patienceAtStart = 45 * time.Second, 2 * time.Minute
 
+// patienceForMany is for what takes long because there is so much of it, and for what waits
+// longer by itself: the longest pause of who tries again, or the end of a Lease.
+const patienceForMany = 4 * time.Minute
+
 func (w *world) eventually(what string, check func() error) {
 	w.Helper()
 	w.eventuallyIn(max(patience, time.Until(w.bridge.began.Add(patienceAtStart))), what, check)

@@ -134,7 +134,7 @@ func synced(t *testing.T, name string, config *rest.Config, decode Decode) tools
 	go informer.RunWithContext(t.Context())
 	select {
 	case <-informer.HasSyncedChecker().Done():
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatalf("%s: the list does not end", name)
 	}
 	return informer.GetStore()

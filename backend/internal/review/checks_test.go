@@ -64,7 +64,7 @@ func (s *shown) Check(_ context.Context, _ string, c githost.Check) error {
 // await waits for n checks, and gives the last one.
 func (s *shown) await(t *testing.T, n int) githost.Check {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for time.Now().Before(deadline) {
 		s.mu.Lock()
 		all := s.all

@@ -170,7 +170,7 @@ func (o *Objects) kept() []string {
 func (o *Objects) want(t *testing.T, keys ...string) {
 	t.Helper()
 	slices.Sort(keys)
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for got := o.kept(); !slices.Equal(got, keys); got = o.kept() {
 		if time.Now().After(deadline) {
 			t.Fatalf("kept are %v, want %v", got, keys)

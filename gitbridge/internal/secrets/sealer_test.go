@@ -193,7 +193,7 @@ func byName(name string) v1alpha1.PermissionClaim { return v1alpha1.PermissionCl
 // until that is what was wanted.
 func (w *world) seal(c *Claim, want func(Result) bool) Result {
 	w.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		r, err := w.sealer.Seal(w.Context(), *c, w.status)
 		if err == nil {
@@ -306,7 +306,7 @@ func TestF4_ARotatedValueFollowsAndAnUnchangedOneMakesNoFile(t *testing.T) {
 	if l := c.Present; l.Versions["orders-creds"] != sequence || l.Sequence <= before.Sequence || l.UID != c.UID {
 		t.Errorf("the list is %+v after %+v", l, before)
 	}
-	for deadline := time.Now().Add(30 * time.Second); !w.wasChanged(c.Key.Path()); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !w.wasChanged(c.Key.Path()); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the claim was not looked at again")
 		}
@@ -401,7 +401,7 @@ func TestOneSecretKeepsNoOtherWaiting(t *testing.T) {
 	})
 	w.put("a", map[string]string{"password": "2"})
 	w.put("b", map[string]string{"password": "2"})
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		r, err := w.sealer.Seal(t.Context(), c, w.status)
 		w.status.write(r.Files)
 		if !slices.Equal(r.Secrets.Names(), []string{"a", "b"}) {

@@ -45,7 +45,7 @@ func hostileIssuer(t *testing.T, document, grant map[string]string) (url string)
 // signInAt begins a sign-in, and gives what was opened, what was printed and how it ended.
 func signInAt(t *testing.T, issuer string, how How) (opened []string, out string, err error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	text := &printed{}
 	s := &SignIn{

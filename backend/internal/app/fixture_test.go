@@ -85,6 +85,8 @@ func start(t *testing.T, set ...func(*options)) *fixture {
 		oidc:               oidcOptions{issuer: e.Dex.Issuer, clientID: e.Dex.ClientID, usernameClaim: "email", prefix: "oidc:"},
 		web:                webOptions{ui: true},
 		credentialLifetime: time.Hour,
+		// Nothing but what a test does ends a stream of events.
+		keepAlive: time.Hour,
 	}
 	for _, change := range set {
 		change(&f.opts)

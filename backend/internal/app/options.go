@@ -26,6 +26,9 @@ type options struct {
 	shards             []string
 	limits             limitOptions
 	remote             remoteOptions
+	// keepAlive is how often a silent stream of events shows that it lives; 0 for the
+	// default. It is for tests.
+	keepAlive time.Duration
 }
 
 func (o *options) addFlags(f *pflag.FlagSet) {

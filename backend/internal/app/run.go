@@ -119,7 +119,7 @@ func newBackend(ctx context.Context, o options, issuers login.Issuers, log *slog
 // api is all that the backend answers but Git itself. It is made once.
 func (b *backend) api() (http.Handler, error) {
 	api := http.NewServeMux()
-	(&events.Handler{Hub: b.hub, Heads: b.git.local.Heads, Authenticator: b.auth, Log: b.log}).Mount(api)
+	(&events.Handler{Hub: b.hub, Heads: b.git.local.Heads, Authenticator: b.auth, Log: b.log, KeepAlive: b.options.keepAlive}).Mount(api)
 	asked := &requests.Server{Login: b.issuers, Log: b.log}
 	konnectors := &requests.Konnectors{Agents: b.auth, Log: b.log}
 	first := b.issuers[0]

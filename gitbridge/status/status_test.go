@@ -94,7 +94,7 @@ func TestWritersOfOneStatus(t *testing.T) {
 	t.Parallel()
 	e := env.StartForTest(t, env.Options{Clusters: []string{env.Control}, NoControllerManager: true})
 	control := e.Cluster(env.Control)
-	for _, args := range [][]string{{"apply", "-k", "../../kustomize/crds/control-plane"}, {"wait", "--for=condition=Established", "crd", "--all"}} {
+	for _, args := range [][]string{{"apply", "-k", "../../kustomize/crds/control-plane"}, {"wait", "--timeout=2m", "--for=condition=Established", "crd", "--all"}} {
 		if out, err := exec.CommandContext(t.Context(), e.Kubectl, append([]string{"--kubeconfig", control.Kubeconfig}, args...)...).CombinedOutput(); err != nil {
 			t.Fatalf("kubectl %v: %v: %s", args, err, out)
 		}

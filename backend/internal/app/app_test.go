@@ -422,9 +422,12 @@ func (f *fixture) testDrift(t *testing.T) {
 	if out, err := gitRemote(t, c.RepositoryURL, "bridge", after); err != nil {
 		t.Errorf("the new token: %v %s", err, out)
 	}
-	if _, err := gitRemote(t, c.RepositoryURL, "bridge", before); err == nil {
-		t.Error("the old token still counts")
-	}
+	eventually(t, "the old token is refused", func() error {
+		if _, err := gitRemote(t, c.RepositoryURL, "bridge", before); err == nil {
+			return fmt.Errorf("it still counts")
+		}
+		return nil
+	})
 	// An administrator who revokes the konnector's credential removes its Secret.
 	if err := f.admin.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: v1alpha1.KonnectorSecret}}); err != nil {
 		t.Fatal(err)

@@ -65,7 +65,7 @@ func start(t *testing.T, set ...func(*options)) *fixture {
 	if err := control.Apply(t.Context(), "kustomize/processes/control-plane"); err != nil {
 		t.Fatal(err)
 	}
-	f.kubectl(t, "wait", "--for=condition=Established", "crd", "--all")
+	f.kubectl(t, "wait", "--timeout=2m", "--for=condition=Established", "crd", "--all")
 	if err := control.Rediscover(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -80,7 +80,7 @@ func startBackend(t *testing.T, e *env.Env, root string) (url string) {
 	if err := control.Apply(t.Context(), "kustomize/processes/control-plane"); err != nil {
 		t.Fatal(err)
 	}
-	run(t, root, e.Kubectl, "--kubeconfig="+control.Kubeconfig, "wait", "--for=condition=Established", "crd", "--all")
+	run(t, root, e.Kubectl, "--kubeconfig="+control.Kubeconfig, "wait", "--timeout=2m", "--for=condition=Established", "crd", "--all")
 	if err := control.Apply(t.Context(), "konnector/internal/cli/testdata/offer.yaml"); err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func startBackend(t *testing.T, e *env.Env, root string) (url string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(t, root, e.Kubectl, "--kubeconfig="+control.Kubeconfig, "wait", "--for=condition=Offered", "apiserviceexporttemplate/database", "apiserviceexporttemplate/queue")
+	run(t, root, e.Kubectl, "--kubeconfig="+control.Kubeconfig, "wait", "--timeout=2m", "--for=condition=Offered", "apiserviceexporttemplate/database", "apiserviceexporttemplate/queue")
 	return "http://" + address(ports[0])
 }
 

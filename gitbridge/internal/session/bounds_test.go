@@ -193,8 +193,12 @@ func TestH1_ASuspendedClusterIsNotFetched(t *testing.T) {
 	}
 	r.Stops.Suspend(&session.Stop{Reason: "Suspended"})
 	// One may be under way.
-	wake()
-	before := r.main.looks.Load()
+	var before int64
+	w.eventually("nobody looks any more", func() bool {
+		before = r.main.looks.Load()
+		wake()
+		return r.main.looks.Load() == before
+	})
 	head := w.commit("Add", map[string]string{path("b"): "1"})
 	wake()
 	if looks := r.main.looks.Load(); looks > before || r.View().Main.Head() == head {

@@ -121,9 +121,10 @@ func testRewrittenMeanwhile(w *world, api v1alpha1.ExportedAPI) {
 			return
 		}
 		left--
-		tree := t.host.run(t.id, "rev-parse", "main^{tree}")
-		commit := t.host.run(t.id, "commit-tree", "-p", base, "-m", fmt.Sprint("Rewritten ", left), tree)
-		t.host.run(t.id, "update-ref", "refs/heads/main", commit)
+		before := t.host.head(t.id, "main")
+		commit := t.host.run(t.id, "commit-tree", "-p", base, "-m", fmt.Sprint("Rewritten ", left), before+"^{tree}")
+		// Not over what was pushed meanwhile: the test waits for that.
+		_ = t.host.command(t.id, "update-ref", "refs/heads/main", commit, before).Run()
 	})
 	defer t.host.setBefore(nil)
 	changed := path(api, "team-a", "changed")

@@ -185,7 +185,7 @@ func (f *fixture) testHeartbeat(t *testing.T) {
 	}
 	connected(metav1.ConditionTrue)
 	seen := cb.Status.LastSeen
-	if seen == nil || seen.Time.Before(before) || seen.Time.After(time.Now()) {
+	if seen == nil || seen.Time.Before(before) || seen.After(time.Now()) {
 		t.Fatalf("last seen %v, asked for at %s", seen, before)
 	}
 	if ready := f.condition(t, cb, func() []metav1.Condition { return cb.Status.Conditions }, v1alpha1.ConditionReady, metav1.ConditionTrue); ready.Reason != "Ready" {

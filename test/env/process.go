@@ -19,7 +19,9 @@ const (
 	// startDeadline is generous: a cold machine under load reads 250 MB from
 	// its disk first.
 	startDeadline = 2 * time.Minute
-	stopDeadline  = 15 * time.Second
+	// stopDeadline is longer than what the components give themselves, 20 seconds: who is
+	// killed gives no Lease back.
+	stopDeadline  = time.Minute
 	readyInterval = 25 * time.Millisecond
 )
 

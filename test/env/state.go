@@ -25,7 +25,7 @@ func (c *Cluster) State(ctx context.Context) (State, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read what %s holds: %w", c.Name, err)
 		}
-		if last != nil && maps.EqualFunc(now, last, bytes.Equal) {
+		if last != nil && maps.EqualFunc(now.resting(), last.resting(), bytes.Equal) {
 			return now, nil
 		}
 		last = now
@@ -83,6 +83,14 @@ func (c *Cluster) read(ctx context.Context) (State, error) {
 		}
 	}
 	return state, nil
+}
+
+// resting leaves out what is renewed all the time, also while all is at rest: between two
+// looks of a busy machine each Lease may be.
+func (s State) resting() State {
+	rest := maps.Clone(s)
+	maps.DeleteFunc(rest, func(key string, _ []byte) bool { return strings.HasPrefix(key, "/registry/leases/") })
+	return rest
 }
 
 // etcdPair and etcdChange are of etcd's API in JSON, where bytes are in base64.

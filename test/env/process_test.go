@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -42,6 +43,12 @@ func TestProcess(t *testing.T) {
 	})
 	t.Run("one that does not listen to SIGTERM is killed when the context ends", func(t *testing.T) {
 		p := shell(t, "trap '' TERM; echo ready; while true; do sleep 1; done", nil)
+		p.ready = func(context.Context) error {
+			if log, err := os.ReadFile(p.LogPath); err != nil || !strings.Contains(string(log), "ready") {
+				return errors.New("its shell has not come so far")
+			}
+			return nil
+		}
 		fatal(t, p.Start(t.Context()))
 		if err := p.Start(t.Context()); err == nil {
 			t.Error("it was started twice")

@@ -124,10 +124,17 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 	faults := plan(rand.New(rand.NewPCG(o.Seed, 0)), o.For, r.targets())
 	r.journal.began = time.Now()
 	r.say("seed %d: %d faults within %s", o.Seed, len(faults), o.For)
-	if err := r.work(ctx, faults); err != nil {
+	keeping, stop := context.WithCancel(ctx)
+	var keeper sync.WaitGroup
+	defer keeper.Wait()
+	defer stop()
+	// Until the end: an agent that is starved of a processor may lose its Lease without a fault.
+	keeper.Go(func() { r.injector.keep(keeping) })
+	settled, err := r.work(ctx, faults)
+	if err != nil {
 		return nil, err
 	}
-	return r.report(ctx, len(faults))
+	return r.report(ctx, len(faults), settled)
 }
 
 func (r *run) say(format string, args ...any) {
@@ -148,8 +155,8 @@ func (r *run) targets() Targets {
 }
 
 // work runs the load and the faults, and returns when all is good again and
-// nobody has anything left to do.
-func (r *run) work(ctx context.Context, faults []Fault) error {
+// nobody has anything left to do. What all agree on then is nil where they do not.
+func (r *run) work(ctx context.Context, faults []Fault) (settled *state, err error) {
 	running, stop := context.WithCancel(ctx)
 	load, end := context.WithTimeout(ctx, r.options.For)
 	defer end()
@@ -158,7 +165,6 @@ func (r *run) work(ctx context.Context, faults []Fault) error {
 	var helpers, people sync.WaitGroup
 	defer helpers.Wait()
 	defer stop()
-	helpers.Go(func() { r.injector.keep(running) })
 	helpers.Go(func() { r.lives.look(running, r.sides) })
 	helpers.Go(func() { r.deliveries.look(running, r.sides) })
 	helpers.Go(func() { r.injector.steps.watch(running, r.sides) })
@@ -174,16 +180,16 @@ func (r *run) work(ctx context.Context, faults []Fault) error {
 	r.say("the load and the faults have ended: %s", r.journal.counts())
 	for deadline := time.Now().Add(2 * time.Minute); !r.injector.allRun(); sleep(ctx, 50*time.Millisecond) {
 		if time.Now().After(deadline) || ctx.Err() != nil {
-			return errors.New("not all processes run again")
+			return nil, errors.New("not all processes run again")
 		}
 	}
 	r.say("all processes run")
-	r.settle(ctx)
-	return ctx.Err()
+	settled = r.settle(ctx)
+	return settled, ctx.Err()
 }
 
-// settle waits until all agree, or Options.Settle is over.
-func (r *run) settle(ctx context.Context) {
+// settle waits until all agree, and gives what on; or nil when Options.Settle is over.
+func (r *run) settle(ctx context.Context) *state {
 	began := time.Now()
 	c := r.checker()
 	approve := began.Add(10 * time.Second)
@@ -194,7 +200,7 @@ func (r *run) settle(ctx context.Context) {
 		}
 		if c.agree(st); len(c.found) == 0 {
 			r.say("all agree %s after the last process was there", time.Since(began).Round(100*time.Millisecond))
-			return
+			return st
 		}
 		if moves := st.moves(); (r.options.Limits || moves > 0) && time.Now().After(approve) {
 			approve = time.Now().Add(10 * time.Second)
@@ -205,17 +211,22 @@ func (r *run) settle(ctx context.Context) {
 		}
 	}
 	r.say("not all agree after %s", r.options.Settle)
+	return nil
 }
 
 func (r *run) checker() *checker {
 	return &checker{apis: r.sides.apis, journal: r.journal, lives: r.lives, values: r.scan, counts: Counts{}}
 }
 
-// report checks everything once more, and tells.
-func (r *run) report(ctx context.Context, faults int) (*Report, error) {
-	st, err := r.sides.read(ctx)
-	if err != nil {
-		return nil, err
+// report checks everything, and tells. Settled is what all agreed on, nil if they did not:
+// what Crossplane changes later takes its time to reach the app cluster.
+func (r *run) report(ctx context.Context, faults int, settled *state) (*Report, error) {
+	st := settled
+	if st == nil {
+		var err error
+		if st, err = r.sides.read(ctx); err != nil {
+			return nil, err
+		}
 	}
 	c := r.checker()
 	c.agree(st)
@@ -278,7 +289,7 @@ func (r *run) prepare(ctx context.Context) error {
 	if err := control.Apply(ctx, "test/chaos/api.yaml"); err != nil {
 		return err
 	}
-	if _, err := r.Kubectl(ctx, control.Kubeconfig, "wait", "--for=condition=Offered", "--timeout=1m", "apiserviceexporttemplate/widgets"); err != nil {
+	if _, err := r.Kubectl(ctx, control.Kubeconfig, "wait", "--for=condition=Offered", "--timeout=2m", "apiserviceexporttemplate/widgets"); err != nil {
 		return err
 	}
 	// Otherwise no object of the new kind goes for half a minute.

@@ -44,7 +44,7 @@ func check(t *testing.T, o Options) {
 	if testing.Short() {
 		t.Skip("needs real API servers: not with -short")
 	}
-	o.Pause, o.Settle, o.Out = 150*time.Millisecond, 90*time.Second, t.Output()
+	o.Pause, o.Settle, o.Out = 150*time.Millisecond, 4*time.Minute, t.Output()
 	report, err := Run(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

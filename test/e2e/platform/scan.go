@@ -1,11 +1,15 @@
 package platform
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
+	neturl "net/url"
 	"slices"
+	"time"
 
+	"gitbind.dev/test/env"
 	"gitbind.dev/test/scan"
 )
 
@@ -26,10 +30,22 @@ func (p *Platform) FindSecrets(ctx context.Context, s *scan.Scan) error {
 	pages := slices.Sorted(maps.Values(p.metrics))
 	p.mu.Unlock()
 	for _, url := range pages {
-		found = append(found, s.Page(ctx, url))
+		found = append(found, page(ctx, s, url))
 	}
 	for _, process := range p.Processes() {
 		found = append(found, s.Variables(process.Name, process.PID()))
 	}
 	return errors.Join(found...)
+}
+
+// page looks at what a URL answers. Who serves it may be started again at this moment.
+func page(ctx context.Context, s *scan.Scan, url string) (found error) {
+	away := env.Await(time.Minute, func() error {
+		found = s.Page(ctx, url)
+		if ctx.Err() == nil && errors.As(found, new(*neturl.Error)) {
+			return found
+		}
+		return nil
+	})
+	return cmp.Or(away, found)
 }

@@ -208,7 +208,7 @@ func (r *run) order(ctx context.Context, prefix string) ([]time.Duration, error)
 	var took []time.Duration
 	for i := range r.options.Claims {
 		name := fmt.Sprintf("%s-%d", prefix, i)
-		waiting, cancel := context.WithTimeout(ctx, time.Minute)
+		waiting, cancel := context.WithTimeout(ctx, 3*time.Minute)
 		began := time.Now()
 		_, err := r.claims.Create(waiting, &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "anynines.com/v1", "kind": "PostgresqlInstance", "metadata": map[string]any{"name": name},

@@ -2,10 +2,12 @@ package platform
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -42,7 +44,8 @@ func (p *Platform) Watch(ctx context.Context, cluster string, resource schema.Gr
 	if err != nil {
 		return nil, fmt.Errorf("list %s in %s: %w", resource.Resource, cluster, err)
 	}
-	events, err := client.Resource(resource).Watch(ctx, metav1.ListOptions{ResourceVersion: list.GetResourceVersion()})
+	version := list.GetResourceVersion()
+	events, err := client.Resource(resource).Watch(ctx, metav1.ListOptions{ResourceVersion: version})
 	if err != nil {
 		return nil, fmt.Errorf("watch %s in %s: %w", resource.Resource, cluster, err)
 	}
@@ -51,17 +54,42 @@ func (p *Platform) Watch(ctx context.Context, cluster string, resource schema.Gr
 		w.add(Event{At: time.Now(), Type: watch.Added, Object: &list.Items[i]})
 	}
 	go func() {
-		for e := range events.ResultChan() {
-			if u, ok := e.Object.(*unstructured.Unstructured); ok {
-				w.add(Event{At: time.Now(), Type: e.Type, Object: u})
+		// On a busy machine an API server may end a watch that cannot keep up, and a
+		// connection may seem lost. It goes on from the last event, as long as there is an
+		// API server.
+		for err == nil && ctx.Err() == nil {
+			version, err = w.follow(events, version)
+			if err == nil {
+				time.Sleep(watchAgain)
+				events, err = client.Resource(resource).Watch(ctx, metav1.ListOptions{ResourceVersion: version})
 			}
 		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.ended = fmt.Errorf("watch of %s in %s ended", resource.Resource, cluster)
+		w.ended = fmt.Errorf("watch of %s in %s ended: %w", resource.Resource, cluster, errors.Join(err, context.Cause(ctx)))
 		close(w.more)
 	}()
 	return w, nil
+}
+
+// watchAgain is after how long a watch that ended is begun again.
+const watchAgain = 50 * time.Millisecond
+
+// follow keeps the events of one watch until it ends, and gives the version that it came to.
+// The error says that no other can go on from there.
+func (w *Watch) follow(events watch.Interface, version string) (string, error) {
+	for e := range events.ResultChan() {
+		switch o := e.Object.(type) {
+		case *unstructured.Unstructured:
+			version = o.GetResourceVersion()
+			w.add(Event{At: time.Now(), Type: e.Type, Object: o})
+		case *metav1.Status:
+			if err := apierrors.FromObject(o); apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
+				return version, err
+			}
+		}
+	}
+	return version, nil
 }
 
 func (w *Watch) add(e Event) {

@@ -30,6 +30,10 @@ func testCopied(t *testing.T, c *tenant, commands []*pageCommand) {
 	if err := copied.Reset(ctx, held); err != nil {
 		t.Fatal(err)
 	}
+	eventually(t, "its API server serves what it was given", func(ctx context.Context) (string, bool) {
+		out, err := c.Kubectl(ctx, copied.Kubeconfig, "get", "postgresqlinstance", "kept-1", "kept-2", "-n", "team-a")
+		return out, err == nil
+	})
 	konnector := c.startCopy(t)
 
 	for _, name := range []string{"kept-1", "kept-2"} {

@@ -31,7 +31,7 @@ func TestCredentials(t *testing.T) {
 	alice := connect(t, p, env.Alice, env.App)
 	bob := connect(t, p, env.Bob, "app2")
 	for _, c := range []*tenant{alice, bob} {
-		must(t)(c.Kubectl(t.Context(), c.Control(), "wait", "--for=create", "--timeout=1m", "-n", "gb-"+c.id, "secret/gitbind-bridge"))
+		must(t)(c.Kubectl(t.Context(), c.Control(), "wait", "--for=create", "--timeout=2m", "-n", "gb-"+c.id, "secret/gitbind-bridge"))
 	}
 
 	t.Run("F4_a Secret travels and follows its value and goes with its claim", func(t *testing.T) { testSecretTravels(t, alice, secrets) })
@@ -89,8 +89,12 @@ func (c *tenant) during(t *testing.T, prefix string, happen func()) {
 	var busy sync.WaitGroup
 	last := map[string]string{}
 	plans := []string{nano, small}
+	// It is closed when nothing more is applied.
 	applied := make(chan struct{}, 1000)
+	defer busy.Wait()
+	defer cancel()
 	busy.Go(func() {
+		defer close(applied)
 		for i := 0; ctx.Err() == nil; i++ {
 			name, plan := fmt.Sprint(prefix, i%8), plans[i/8%2]
 			path := filepath.Join(t.TempDir(), "claim.yaml")

@@ -124,7 +124,7 @@ func testBringBack(t *testing.T, c *tenant) {
 	if !strings.Contains(out, "lost a conflict") || !strings.Contains(out, "origin/conflicts/") {
 		t.Errorf("it does not tell of the conflict:\n%s", out)
 	}
-	out = c.plugin(t, "resolve", "postgresqlinstance/torn", "-n", "team-a", "--take", "cluster", "--yes")
+	out = c.plugin(t, "resolve", "postgresqlinstance/torn", "-n", "team-a", "--take", "cluster", "--yes", "--timeout=3m")
 	if !strings.Contains(out, "done: cluster and Git agree") {
 		t.Errorf("it says\n%s", out)
 	}
@@ -152,12 +152,12 @@ func testChangedAndRemoved(t *testing.T, c *tenant) {
 		})
 		c.shows(t, c.admin(), []string{"resolve", orders + name, "-n", "team-a", "--dry-run"}, "is held: ChangedAndRemoved", "+  plan: cluster-plan", "main has no claim at")
 	}
-	out := c.plugin(t, "resolve", orders+"kept", "-n", "team-a", "--take", "keep", "--yes")
+	out := c.plugin(t, "resolve", orders+"kept", "-n", "team-a", "--take", "keep", "--yes", "--timeout=3m")
 	if !strings.Contains(out, "done: cluster and Git agree") {
 		t.Errorf("keep: it says\n%s", out)
 	}
 	c.file(t, "kept", "plan: cluster-plan")
-	c.plugin(t, "resolve", orders+"dropped", "-n", "team-a", "--take", "delete", "--yes")
+	c.plugin(t, "resolve", orders+"dropped", "-n", "team-a", "--take", "delete", "--yes", "--timeout=3m")
 	c.until(t, c.app, "the claim is gone", func(e platform.Event) bool { return e.Type == watch.Deleted && e.Object.GetName() == "dropped" })
 }
 
@@ -179,7 +179,7 @@ func testStaleDecision(t *testing.T, c *tenant) {
 	if out := must(t)(c.Kubectl(t.Context(), c.admin(), "get", "postgresqlinstance", "moving", "-n", "team-a", "-o", "jsonpath={.metadata.deletionTimestamp}")); out != "" {
 		t.Fatal("the claim is being deleted by a decision on what it was before")
 	}
-	c.plugin(t, "resolve", orders+"moving", "-n", "team-a", "--take", "keep", "--yes")
+	c.plugin(t, "resolve", orders+"moving", "-n", "team-a", "--take", "keep", "--yes", "--timeout=3m")
 }
 
 // commit takes the commit from the command that the agents propose.
@@ -228,9 +228,7 @@ func testManyDeletes(t *testing.T, c *tenant, commands []*pageCommand) {
 	}
 	// Nobody approves anything on the control plane.
 	c.gone(t, names...)
-	if out := must(t)(c.Plugin(t.Context(), c.user, c.Control(), "approve")); !strings.Contains(out, "Nothing waits") {
-		t.Errorf("afterwards the control plane says\n%s", out)
-	}
+	c.shows(t, c.Control(), []string{"approve"}, "Nothing waits")
 }
 
 func testManyFiles(t *testing.T, c *tenant, commands []*pageCommand) {
@@ -266,16 +264,17 @@ func testReclaim(t *testing.T, c *tenant, commands []*pageCommand) {
 	if err := c.Konnector(c.cluster).Stop(ctx); err != nil {
 		t.Fatal(err)
 	}
-	out := c.plugin(t, "get")
-	if !strings.Contains(out, "konnector stopped") && !strings.Contains(out, "konnector not seen") {
-		t.Errorf("nobody works, and get prints\n%s", out)
-	}
+	// One that could not give back its Lease is missed once that has run out.
+	eventually(t, "get says that nobody works", func(ctx context.Context) (string, bool) {
+		out, err := c.Plugin(ctx, c.user, c.admin(), "get")
+		return out, err == nil && (strings.Contains(out, "konnector stopped") || strings.Contains(out, "konnector not seen"))
+	})
 	kubeconfig := c.Cluster(rebuilt).Kubeconfig
 	connect := []string{"connect", c.BackendURL, "--no-deployment", "--no-wait", "--yes", "--reclaim", env.App}
 	if out, err := c.Plugin(ctx, c.user, kubeconfig, connect...); err == nil || !strings.Contains(out, "--force") {
 		t.Fatalf("it reclaims from a konnector that was there a moment ago: %v\n%s", err, out)
 	}
-	out = c.typesIn(t, kubeconfig, reclaim, fill{"URL": c.BackendURL + andProcess + " --no-wait", "NAME-OR-ID": env.App + " --force"})
+	out := c.typesIn(t, kubeconfig, reclaim, fill{"URL": c.BackendURL + andProcess + " --no-wait", "NAME-OR-ID": env.App + " --force"})
 	if _, err := c.StartKonnector(ctx, rebuilt); err != nil {
 		t.Fatal(err)
 	}

@@ -54,7 +54,7 @@ func testGoBack(t *testing.T, c *tenant) {
 // and that the control plane follows.
 func (c *tenant) goesBack(t *testing.T, name, revision, plan string) {
 	t.Helper()
-	out := c.plugin(t, "rollback", orders+name, revision, "-n", "team-a", "--yes")
+	out := c.plugin(t, "rollback", orders+name, revision, "-n", "team-a", "--yes", "--timeout=3m")
 	m := regexp.MustCompile(`(?m)^Committed: ([0-9a-f]{40})$`).FindStringSubmatch(out)
 	if m == nil {
 		t.Fatalf("rollback prints no commit:\n%s", out)

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"path/filepath"
@@ -15,6 +16,8 @@ import (
 // everywhere, and writes into its repository what could lead to another tenant.
 func testHostile(t *testing.T, victim, hostile *tenant, all *scan.Scan) {
 	password := hostile.credential(t, all)["password"]
+	// Afterwards nothing of the victim's own is under way.
+	victim.settled(t, func(context.Context) (string, bool) { return "", true })
 	before := victim.everything(t)
 	host := victim.BackendURL
 

@@ -243,7 +243,11 @@ func testSeveralAsOne(t *testing.T, alice, bob *tenant) {
 		t.Helper()
 		return must(t)(alice.Plugin(t.Context(), bob.user, bob.admin(), append([]string{"review", "--url", alice.BackendURL, "--cluster-name", alice.id}, args...)...))
 	}
-	shown := review(name)
+	// The API server may take a moment to know what was shared.
+	shown := eventually(t, "Bob sees the change", func(ctx context.Context) (string, bool) {
+		out, err := alice.Plugin(ctx, bob.user, bob.admin(), "review", "--url", alice.BackendURL, "--cluster-name", alice.id, name)
+		return out, err == nil
+	})
 	for _, want := range []string{"orders PostgresqlInstance team-a/several-1", "orders PostgresqlInstance team-a/several-2", "Two that belong together"} {
 		if !strings.Contains(shown, want) {
 			t.Errorf("Bob is shown, without %q:\n%s", want, shown)
@@ -305,6 +309,10 @@ func testReviewedApply(t *testing.T, alice, bob *tenant) {
 	if message := condition("AwaitingReview", "Proposed"); !strings.Contains(message, alice.BackendURL+"/clusters/"+alice.id+"/changes/"+binding+"/"+namespace+"/by-kubectl") {
 		t.Errorf("it does not say where it is looked at: %s", message)
 	}
+	eventually(t, "Bob sees the change", func(context.Context) (string, bool) {
+		out, err := review()
+		return out, err == nil
+	})
 	must(t)(review("--reject", "-m", "Take a larger one."))
 	if message := condition("Held", "Rejected"); !strings.Contains(message, "oidc:"+env.Bob) || !strings.Contains(message, "Take a larger one.") {
 		t.Errorf("it does not say who rejected it, and why: %s", message)
@@ -381,12 +389,10 @@ func testControlPlaneDown(t *testing.T, c *tenant) {
 // sees that nothing else was written.
 func testRestart(t *testing.T, c *tenant) {
 	ctx := t.Context()
-	eventually(t, "every claim is ready, so that Crossplane has nothing left to write", func(ctx context.Context) (string, bool) {
-		out, err := c.Kubectl(ctx, c.admin(), "get", "postgresqlinstances", "-n", "team-a", "-o",
-			`jsonpath={range .items[*]}{.metadata.name}={.status.gitbind.conditions[?(@.type=="Ready")].status},{.status.gitbind.conditions[?(@.type=="Applied")].status} {end}`)
-		return out, err == nil && strings.Count(out, "=True,True ") == strings.Count(out, "=")
+	// When every claim is ready, Crossplane has nothing left to write.
+	before, _ := c.settled(t, func(ctx context.Context) (string, bool) {
+		return c.eachClaim(ctx, `{.status.gitbind.conditions[?(@.type=="Ready")].status}`, func(ready string) bool { return ready == "True" })
 	})
-	before := c.versions(t)
 	for _, agent := range []*env.Process{c.Bridge, c.Konnector(c.cluster)} {
 		if err := agent.Kill(); err != nil {
 			t.Fatal(err)

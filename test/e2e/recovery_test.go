@@ -22,10 +22,10 @@ var notTyped = map[string]string{
 	"kubectl rollout restart -n gitbind-system deployment/gitbind-backend   # control plane": "the backend is a process here, which testControlPlaneRestored restarts",
 }
 
-// Flags beside what the page says: no person is there to be asked, and the konnector runs
-// as a process.
+// Flags beside what the page says: no person is there to be asked, the machine may be busy,
+// and the konnector runs as a process.
 const (
-	andYes     = " --yes"
+	andYes     = " --yes --timeout=3m"
 	andProcess = " --no-deployment --yes"
 )
 
@@ -220,7 +220,7 @@ func testRewritten(t *testing.T, c *tenant, commands []*pageCommand) {
 	}
 	c.holds(t, "FileMissing", "rewritten")
 	c.untouched(t, services)
-	c.plugin(t, "resolve", orders+"rewritten", "-n", "team-a", "--take", "keep", "--yes")
+	c.plugin(t, "resolve", orders+"rewritten", "-n", "team-a", "--take", "keep", "--yes", "--timeout=3m")
 	c.goesOn(t, map[string]string{"rewritten": nano})
 	c.pulls(t)
 }

@@ -23,7 +23,7 @@ func testSecretTravels(t *testing.T, c *tenant, all *scan.Scan) {
 	c.apply(t, manifest("served", nano))
 	c.until(t, c.control, "the claim is there", c.there("served", nano))
 	connection := kubectl(c.admin(), "get", "connections.gitbind.dev", "-o", "jsonpath={.items[0].metadata.name}")
-	kubectl(c.admin(), "wait", "--for=condition=Encryption", "--timeout=1m", "connections.gitbind.dev/"+connection)
+	kubectl(c.admin(), "wait", "--for=condition=Encryption", "--timeout=2m", "connections.gitbind.dev/"+connection)
 	for name, value := range c.secret(t, all, c.admin(), "gitbind-system", "encryption-"+connection) {
 		for line := range strings.Lines(value) {
 			if !strings.HasPrefix(line, "#") {
@@ -51,10 +51,10 @@ func testSecretTravels(t *testing.T, c *tenant, all *scan.Scan) {
 		}
 	}
 	eventually(t, "the Secret is in the app cluster", has(password))
-	out := kubectl(c.admin(), "get", "postgresqlinstance", "served", "-n", "team-a", "-o", `jsonpath={.status.gitbind.conditions[?(@.type=="Secrets")].status} {.status.gitbind.secrets[0].name}`)
-	if out != "True served-creds" {
-		t.Errorf("the claim says %q", out)
-	}
+	eventually(t, "the claim says so", func(ctx context.Context) (string, bool) {
+		out, err := c.Kubectl(ctx, c.admin(), "get", "postgresqlinstance", "served", "-n", "team-a", "-o", `jsonpath={.status.gitbind.conditions[?(@.type=="Secrets")].status} {.status.gitbind.secrets[0].name}`)
+		return out, err == nil && out == "True served-creds"
+	})
 
 	eventually(t, "the rotated value is in the app cluster", has(serve()))
 

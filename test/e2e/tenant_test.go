@@ -101,14 +101,12 @@ func (c *tenant) push(t *testing.T, message string, change func(dir string)) {
 	change(c.clone)
 	must(t)(c.Git(ctx, c.user, c.clone, "add", "--all"))
 	must(t)(c.Git(ctx, c.user, c.clone, "commit", "--quiet", "--message", message))
-	// The konnector may have been first.
-	for range 5 {
+	// The konnector may be first, as often as it has something to commit.
+	eventually(t, "the push is taken", func(ctx context.Context) (string, bool) {
 		must(t)(c.Git(ctx, c.user, c.clone, "pull", "--quiet", "--rebase"))
-		if _, err := c.Git(ctx, c.user, c.clone, "push", "--quiet"); err == nil {
-			return
-		}
-	}
-	must(t)(c.Git(ctx, c.user, c.clone, "push", "--quiet"))
+		out, err := c.Git(ctx, c.user, c.clone, "push", "--quiet")
+		return out, err == nil
+	})
 }
 
 func write(t *testing.T, dir, path, data string) {

@@ -42,7 +42,7 @@ func (s *Story) psql(ctx context.Context, c credentials, sql string) (string, er
 	cmd := exec.CommandContext(ctx, filepath.Join(programs.Dir, "psql"), "--no-psqlrc", "--quiet", "--tuples-only", "--no-align", "--command="+sql)
 	// Not as arguments: others may read those.
 	cmd.Env = append(os.Environ(), "PGHOST="+c["host"], "PGPORT="+c["port"], "PGDATABASE="+c["database"],
-		"PGUSER="+c["username"], "PGPASSWORD="+c["password"], "PGCONNECT_TIMEOUT=10")
+		"PGUSER="+c["username"], "PGPASSWORD="+c["password"], "PGCONNECT_TIMEOUT=60")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("psql: %s: %w: %s", sql, err, out)

@@ -176,7 +176,7 @@ func (s *Story) changeByGit(ctx context.Context) error {
 		return err
 	}
 	began := time.Now()
-	if _, err := s.git(ctx, "push", "--quiet"); err != nil {
+	if err := s.push(ctx); err != nil {
 		return err
 	}
 	there, err := s.control.Until(ctx, "the control plane has the pushed plan", planIs(medium))
@@ -324,14 +324,25 @@ func (s *Story) git(ctx context.Context, args ...string) (string, error) {
 }
 
 func (s *Story) commitAndPush(ctx context.Context, message string) error {
-	for _, args := range [][]string{
-		{"add", "--all"}, {"commit", "--quiet", "--message", message}, {"pull", "--quiet", "--rebase"}, {"push", "--quiet"},
-	} {
+	for _, args := range [][]string{{"add", "--all"}, {"commit", "--quiet", "--message", message}} {
 		if _, err := s.git(ctx, args...); err != nil {
 			return err
 		}
 	}
-	return nil
+	return s.push(ctx)
+}
+
+// push pushes what was committed, on top of what the konnector has pushed meanwhile.
+func (s *Story) push(ctx context.Context) error {
+	for {
+		_, err := s.git(ctx, "push", "--quiet")
+		if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "rejected]") {
+			return err
+		}
+		if _, err := s.git(ctx, "pull", "--quiet", "--rebase"); err != nil {
+			return err
+		}
+	}
 }
 
 // edit replaces a text in a file of the clone.

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
-	"sigs.k8s.io/yaml"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/test/env"
@@ -209,24 +208,9 @@ func TestDocumentedShard(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
 	selectors := map[string]labels.Selector{}
 	pods := map[string]labels.Set{}
-	for _, r := range resources.Resources() {
-		if r.GetKind() != "Deployment" {
-			continue
-		}
-		data, err := r.AsYAML()
-		if err != nil {
-			t.Fatal(err)
-		}
-		var d appsv1.Deployment
-		if err := yaml.UnmarshalStrict(data, &d); err != nil {
-			t.Fatal(err)
-		}
+	for _, d := range decode[appsv1.Deployment](t, build(t, dir), "Deployment") {
 		if selectors[d.Name], err = metav1.LabelSelectorAsSelector(d.Spec.Selector); err != nil {
 			t.Fatal(err)
 		}

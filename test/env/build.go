@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -32,6 +33,17 @@ func BuildPart(ctx context.Context, name string, progress io.Writer) (string, er
 		err = fmt.Errorf("there is no part %q", name)
 	}
 	return found[name], err
+}
+
+// CertManagerCRDs is a folder with the kinds of cert-manager, which need not be built.
+func CertManagerCRDs(ctx context.Context) (string, error) {
+	source, err := sourceDir()
+	if err != nil {
+		return "", err
+	}
+	i := slices.IndexFunc(allParts(), func(p part) bool { return p.name == certManager })
+	module, err := (&builder{source: source}).moduleDir(ctx, allParts()[i])
+	return filepath.Join(module, "deploy", "crds"), err
 }
 
 // CacheDir is where the built parts are kept. It can be removed at any time
@@ -189,7 +201,11 @@ func (b *builder) compile(ctx context.Context, p part, version, tmp string) erro
 		defer os.RemoveAll(scratch)
 		args = append(args, "-modfile="+modfile)
 	}
-	if _, err := b.goTool(ctx, p, append(args, p.module+p.pkg)...); err != nil {
+	program := p.module + p.pkg
+	if p.own != "" {
+		program = "."
+	}
+	if _, err := b.goTool(ctx, p, append(args, program)...); err != nil {
 		return err
 	}
 	for _, dir := range p.files {

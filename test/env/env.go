@@ -47,6 +47,9 @@ type Options struct {
 	WebRedirect string
 	// Gitea starts a Git host. It is built where it is first asked for.
 	Gitea bool
+	// CertManager starts controllers of cert-manager on Control. They are built where they
+	// are first asked for.
+	CertManager bool
 	// Nodes is how many nodes a cluster has, by its name. With any, clusters and Dex are
 	// reached by pods, too, at an address that is not 127.0.0.1, and Dex by TLS. It needs
 	// Isolate.
@@ -116,8 +119,8 @@ func Start(ctx context.Context, o Options) (*Env, error) {
 	if len(o.Nodes) > 0 && !IsIsolated() {
 		return nil, errors.New("start nodes: they need namespaces of their own: call Isolate first")
 	}
-	if o.Crossplane && !slices.Contains(o.Clusters, Control) {
-		return nil, fmt.Errorf("start Crossplane: it needs a cluster named %q", Control)
+	if (o.Crossplane || o.CertManager) && !slices.Contains(o.Clusters, Control) {
+		return nil, fmt.Errorf("start Crossplane or cert-manager: they need a cluster named %q", Control)
 	}
 	root, err := Root()
 	if err != nil {
@@ -159,6 +162,8 @@ func (o Options) needs(p part) bool {
 		return o.Zitadel
 	case gitea:
 		return o.Gitea
+	case certManager:
+		return o.CertManager
 	default:
 		return !p.extra && len(o.Clusters) > 0
 	}
@@ -198,6 +203,9 @@ func (e *Env) startAll(ctx context.Context, o Options) error {
 			e.Zitadel, err = e.startZitadel(ctx, o.WebRedirect)
 			return err
 		})
+	}
+	if o.CertManager {
+		group.Go(func() error { return e.startCertManager(ctx, e.Cluster(Control)) })
 	}
 	if o.Gitea {
 		group.Go(func() (err error) {

@@ -30,8 +30,8 @@ const (
 	bridgePlugin      = "/usr/lib/cni/bridge" // where Debian has it
 )
 
-// NodeParts are the parts that only environments with nodes need, to be built beforehand.
-func NodeParts() []string { return []string{kubelet, scheduler, kubeProxy, coreDNS} }
+// NodeParts are the parts that environments with nodes need beside others, to be built beforehand.
+func NodeParts() []string { return []string{kubelet, scheduler, kubeProxy, coreDNS, certManager} }
 
 // A Node runs the pods of a cluster: a kubelet with containerd, in a network namespace of
 // their own. Its processes can be stopped and started again; containers outlive both.

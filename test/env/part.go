@@ -20,6 +20,7 @@ type part struct {
 	pkg     string   // package of the program, relative to module
 	cgo     bool     // whether it can only be built with a C compiler
 	tags    string   // build tags
+	own     string   // file with the program, if it is not the module's: beside the go.mod below parts/
 	extra   bool     // built only where it is asked for
 	ldflags string   // VERSION stands for the module's version
 	files   []string // directories of the module that are kept beside the program
@@ -45,6 +46,7 @@ const (
 	provider          = "provider-kubernetes"
 	dex               = "dex"
 	gitea             = "gitea"
+	certManager       = "cert-manager"
 	zitadel           = "zitadel"
 	tilt              = "tilt"
 	kubelet           = "kubelet"
@@ -130,6 +132,10 @@ func allParts() []part {
 			cgo: true, tags: "sqlite sqlite_unlock_notify",
 			files: []string{"templates", "options", "public"},
 		},
+		{
+			name: certManager, dir: "cert-manager", module: "github.com/cert-manager/cert-manager", own: "main.go", extra: true,
+			files: []string{"deploy/crds"},
+		},
 		{name: kubelet, dir: "node", module: "k8s.io/kubernetes", pkg: "/cmd/kubelet", ldflags: kubeVersion, extra: true},
 		{name: scheduler, dir: "node", module: "k8s.io/kubernetes", pkg: "/cmd/kube-scheduler", ldflags: kubeVersion, extra: true},
 		{name: kubeProxy, dir: "node", module: "k8s.io/kubernetes", pkg: "/cmd/kube-proxy", ldflags: kubeVersion, extra: true},
@@ -207,6 +213,13 @@ func (p part) identify(source string) (version, entry string, err error) {
 	fmt.Fprintf(h, "%q %q %q %v %q %q %q %s/%s", mod, sum, p.pkg, p.cgo, p.ldflags, p.files, p.edits, runtime.GOOS, runtime.GOARCH)
 	if p.tags != "" {
 		fmt.Fprintf(h, " %q", p.tags)
+	}
+	if p.own != "" {
+		program, err := os.ReadFile(filepath.Join(source, p.dir, p.own))
+		if err != nil {
+			return "", "", err
+		}
+		fmt.Fprintf(h, " %q", program)
 	}
 	return version, fmt.Sprintf("%s-%s-%s", p.name, version, hex.EncodeToString(h.Sum(nil))[:12]), nil
 }

@@ -1,16 +1,24 @@
 package kustomize_test
 
 import (
+	"encoding/json"
+	"maps"
+	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
+
+	"gitbind.dev/test/bench/figure"
 )
 
 // build gives what kustomize makes of a folder.
@@ -87,6 +95,40 @@ func TestSelectorsSelectPods(t *testing.T) {
 			if n != 1 {
 				t.Errorf("%s: %s selects the pods of %d Deployments, not of one: %s", folder, id, n, s)
 			}
+		}
+	}
+}
+
+// TestRequestsAreWhatWasMeasured compares requests and limits with what docs/bench measured in
+// an idle process at the most claims.
+func TestRequestsAreWhatWasMeasured(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../docs/bench/latest.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var figures []figure.Figure
+	if err := json.Unmarshal(text, &figures); err != nil {
+		t.Fatal(err)
+	}
+	deployments := decode[appsv1.Deployment](t, build(t, "control-plane"), "Deployment")
+	maps.Copy(deployments, decode[appsv1.Deployment](t, build(t, "konnector"), "Deployment"))
+	for process, deployment := range map[string]string{"backend": "gitbind-backend", "gitbridge": "gitbind-gitbridge", "konnector-app": "konnector"} {
+		idle, at := 0.0, 0
+		for _, f := range figures {
+			if f.Name == "memory of "+process+", idle" && f.Size > at {
+				idle, at = f.P50, f.Size
+			}
+		}
+		c := deployments["Deployment/"+deployment].Spec.Template.Spec.Containers[0]
+		request, limit := c.Resources.Requests.Memory().Value(), c.Resources.Limits.Memory().Value()
+		if used := int64(idle * (1 << 20)); used == 0 || request < used || request > used*3/2 {
+			t.Errorf("%s requests %d MiB and takes %.0f MiB at %d claims", deployment, request>>20, idle, at)
+		}
+		i := slices.IndexFunc(c.Env, func(v corev1.EnvVar) bool { return v.Name == "GOMEMLIMIT" })
+		heap, err := resource.ParseQuantity(strings.TrimSuffix(c.Env[i].Value, "B"))
+		if err != nil || heap.Value() <= request || heap.Value() >= limit {
+			t.Errorf("%s has GOMEMLIMIT %s (%v), a request of %d MiB and a limit of %d MiB", deployment, c.Env[i].Value, err, request>>20, limit>>20)
 		}
 	}
 }

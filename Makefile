@@ -108,6 +108,10 @@ test-gitea: ## Run all of gitbind, and the rules of its Git engine, on a real Gi
 	$(GO) test -timeout 60m ./gitbridge/store/gitstore -run '^TestConformance$$' -gitea -v
 	$(GO) test -timeout 60m ./backend/internal/githost/gitea -run '^TestConformance$$' -gitea -v
 
+.PHONY: test-cert-manager
+test-cert-manager: ## Have a real cert-manager, which is built first (4 minutes), issue and renew what kustomize/cert-manager asks for.
+	$(GO) test -timeout 60m ./kustomize -run '^TestCertManager$$' -cert-manager -v
+
 .PHONY: test-gitlab
 test-gitlab: ## Try a real GitLab, on which a project is made and deleted (GITLAB_URL, GITLAB_GROUP, GITLAB_TOKEN_FILE; docs/gitlab.md).
 	$(GO) test -timeout 10m ./backend/internal/githost/gitlab -run '^TestOnARealGitLab$$' -v -gitlab-url '$(GITLAB_URL)' -gitlab-group '$(GITLAB_GROUP)' -gitlab-token-file '$(abspath $(GITLAB_TOKEN_FILE))'

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -77,9 +78,28 @@ patches:
     - {op: add, path: /data/gitlabGroup, value: company/services}
 `
 
+const ownPublicURL = `
+configMapGenerator:
+- {name: gitbind-backend, namespace: gitbind-system, behavior: merge, literals: ["publicURL=https://services.example.org"]}
+`
+
+const ownIssuer = `
+patches:
+- target: {kind: Certificate, name: gitbind-backend}
+  patch: |
+    - {op: replace, path: /spec/issuerRef, value: {group: cert-manager.io, kind: ClusterIssuer, name: company}}
+`
+
 // components are tried one by one and all together: what they patch must not depend on
 // who comes first.
 func (c cluster) components(t *testing.T) {
+	crds, err := env.CertManagerCRDs(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Apply(t.Context(), crds); err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct {
 		name       string
 		components []string
@@ -96,6 +116,13 @@ func (c cluster) components(t *testing.T) {
 		{"an own authority for the issuer", []string{"issuer-ca"}, ownCertificates, []string{
 			"- --oidc-ca-file=/etc/gitbind-ca/ca.crt\n", "name: gitbind-ca-",
 		}, "--ca-file"},
+		{"certificates of cert-manager", []string{"cert-manager"}, ownPublicURL, []string{
+			"- --tls-cert-file=/etc/gitbind-tls/tls.crt\n", "- --ca-file=/etc/gitbind-ca/ca.crt\n", "- --backend-url=$(PUBLIC_URL)\n", "    - services.example.org\n", "secretName: gitbind-ca-key\n", "selfSigned: {}\n",
+		}, "- gitbind.example.com\n"},
+		{"certificates of an issuer of one's own", []string{"cert-manager/certificate"}, ownPublicURL + ownIssuer, []string{
+			"- --tls-cert-file=/etc/gitbind-tls/tls.crt\n", "kind: ClusterIssuer\n", "name: company\n", "    - services.example.org\n",
+		}, "--ca-file"},
+		{"priority", []string{"priority"}, "", []string{"priorityClassName: gitbind\n", "value: 1000000\n"}, "--tls-cert-file"},
 		{"Gitea", []string{"gitea"}, ownGitea, []string{
 			"- --gitea-url=$(GITEA_URL)\n", "- --gitea-token-file=/etc/gitea/token\n", "giteaURL: https://git.example.com\n", "secretName: gitbind-gitea\n", "- --git-dir=/var/lib/gitbind\n",
 		}, "--tls-cert-file"},
@@ -166,6 +193,40 @@ func TestDocumentedOverlay(t *testing.T) {
 	for _, want := range []string{"image: registry.example.com/gitbind/gitbind-backend:v1.2.3", "publicURL: https://gitbind.example.com", "type: LoadBalancer", "port: 443", "secretName: gitbind-backend-tls\n", "--oidc-ca-file="} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("it lacks %q", want)
+		}
+	}
+}
+
+// TestDocumentedCertificates builds what docs/installing.md has about cert-manager.
+func TestDocumentedCertificates(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/installing.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "\n## Certificates of cert-manager\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	blocks := regexp.MustCompile("(?s)```yaml\ncomponents:\n(.*?)```").FindAllStringSubmatch(section, -1)
+	wants := []string{"kind: Issuer\n    name: gitbind-ca\n", "kind: ClusterIssuer\n    name: company\n"}
+	if len(blocks) != len(wants) {
+		t.Fatalf("docs/installing.md has %d overlays with cert-manager, want %d", len(blocks), len(wants))
+	}
+	for i, want := range wants {
+		dir := overlay(t, "")
+		here, err := os.Getwd()
+		if err != nil {
+			t.Fatal(err)
+		}
+		relative, err := filepath.Rel(dir, here)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := "resources: [" + relative + "/control-plane]\ncomponents:\n" + strings.ReplaceAll(blocks[i][1], "../gitbind/kustomize", relative)
+		if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if certificate := string(build(t, dir)["Certificate/gitbind-backend"]); !strings.Contains(certificate, want) {
+			t.Errorf("it lacks %q:\n%s", want, certificate)
 		}
 	}
 }

@@ -109,6 +109,10 @@ func TestManifests(t *testing.T) {
 		control.podsAreAllowed(t, 2)
 	})
 	t.Run("components", control.components)
+	t.Run("priority", func(t *testing.T) {
+		control.apply(t, overlay(t, "", "priority"))
+		control.podsAreAllowed(t, 2)
+	})
 	t.Run("H10_only the bridge and the ingress reach the backend", func(t *testing.T) {
 		policies, err := control.client.NetworkingV1().NetworkPolicies("gitbind-system").List(t.Context(), metav1.ListOptions{})
 		if err != nil {

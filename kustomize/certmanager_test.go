@@ -26,7 +26,7 @@ func TestCertManager(t *testing.T) {
 	c.apply(t, overlay(t, ownPublicURL, "cert-manager"))
 
 	first := c.issued(t, "gitbind-backend-tls", nil)
-	trusts(t, first.Data["ca.crt"], first)
+	trusts(t, first, first)
 	ca := c.issued(t, "gitbind-ca-key", nil)
 	if !bytes.Equal(ca.Data["tls.crt"], first.Data["ca.crt"]) {
 		t.Error("ca.crt is not the CA")
@@ -34,21 +34,33 @@ func TestCertManager(t *testing.T) {
 
 	c.renew(t, "gitbind-backend")
 	second := c.issued(t, "gitbind-backend-tls", first)
-	trusts(t, first.Data["ca.crt"], second)
+	trusts(t, first, second)
 	if bytes.Equal(first.Data["tls.key"], second.Data["tls.key"]) {
 		t.Error("the backend's key was not renewed")
 	}
 
 	c.renew(t, "gitbind-ca")
-	c.issued(t, "gitbind-ca-key", ca)
+	ca = c.issued(t, "gitbind-ca-key", ca)
 	c.renew(t, "gitbind-backend")
 	third := c.issued(t, "gitbind-backend-tls", second)
 	if bytes.Equal(third.Data["ca.crt"], first.Data["ca.crt"]) {
 		t.Error("the CA was not renewed")
 	}
 	// Who has read the CA before it was renewed, and who reads it now.
-	trusts(t, first.Data["ca.crt"], third)
-	trusts(t, third.Data["ca.crt"], third)
+	trusts(t, first, third)
+	trusts(t, third, third)
+
+	// The CA's key is known to somebody.
+	if err := c.client.CoreV1().Secrets("gitbind-system").Delete(t.Context(), "gitbind-ca-key", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c.issued(t, "gitbind-ca-key", ca)
+	c.renew(t, "gitbind-backend")
+	fourth := c.issued(t, "gitbind-backend-tls", third)
+	trusts(t, fourth, fourth)
+	if verify(t, third.Data["ca.crt"], fourth) == nil {
+		t.Error("the CA has the key of before")
+	}
 }
 
 func (c cluster) renew(t *testing.T, certificate string) {
@@ -73,8 +85,15 @@ func (c cluster) issued(t *testing.T, name string, before *corev1.Secret) (now *
 	return now
 }
 
-// trusts fails the test unless who trusts a CA trusts a server with the Secret.
-func trusts(t *testing.T, ca []byte, secret *corev1.Secret) {
+// trusts fails the test unless who trusts the CA of one Secret trusts a server with another.
+func trusts(t *testing.T, client, server *corev1.Secret) {
+	t.Helper()
+	if err := verify(t, client.Data["ca.crt"], server); err != nil {
+		t.Error(err)
+	}
+}
+
+func verify(t *testing.T, ca []byte, secret *corev1.Secret) error {
 	t.Helper()
 	pair, err := tls.X509KeyPair(secret.Data["tls.crt"], secret.Data["tls.key"])
 	if err != nil {
@@ -82,7 +101,6 @@ func trusts(t *testing.T, ca []byte, secret *corev1.Secret) {
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ca)
-	if _, err := pair.Leaf.Verify(x509.VerifyOptions{DNSName: "services.example.org", Roots: roots}); err != nil {
-		t.Error(err)
-	}
+	_, err = pair.Leaf.Verify(x509.VerifyOptions{DNSName: "services.example.org", Roots: roots})
+	return err
 }

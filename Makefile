@@ -77,7 +77,7 @@ test-images: ## Build the images twice, run the story out of them (root), push t
 	GITBIND_TEST_SLOW=1 $(GO) test -v -p 1 -timeout 60m -run _Slow ./release/...
 
 .PHONY: e2e-node
-e2e-node: ## Install images and manifests on nodes of two clusters, tell the story, and operate it (root, containerd; 5 minutes).
+e2e-node: ## Install images and manifests on nodes of two clusters, tell the story, and operate it (root, containerd; 6 minutes).
 	$(GO) run ./test/env/cmd/testenv build
 	$(GO) test -timeout 60m ./test/e2e/node -nodes -v
 

@@ -141,13 +141,6 @@ func (e *Env) certify() (err error) {
 	return os.WriteFile(e.CAFile, e.serverCA.certPEM, 0o644)
 }
 
-// ServerCertificate is a certificate with its key, both in PEM, for a server with names or
-// addresses that CAFile vouches for.
-func (e *Env) ServerCertificate(names ...string) (cert, key []byte, err error) {
-	p, err := e.serverCA.server(names...)
-	return p.cert, p.key, err
-}
-
 func (a *authority) issue(template *x509.Certificate) (pair, error) {
 	serial, err := serialNumber()
 	if err != nil {

@@ -4,6 +4,8 @@ package node
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"os"
@@ -31,6 +33,7 @@ func operations(t *testing.T, p *platform.Platform) {
 	}
 	o := &operator{Platform: p, load: newLoad(t, p)}
 	step("another API is offered and bound", o.offer)
+	step("a certificate is renewed and nothing restarts", o.certificateIsRenewed)
 	step("a leading bridge that is deleted is followed by the other", o.leaderIsDeleted(env.Control, "gitbind-gitbridge", "gitbind-gitbridge"))
 	step("a leading konnector that is deleted is followed by the other", o.leaderIsDeleted(env.App, "konnector", "gitbind-konnector"))
 	step("a node of the control plane crashes", o.nodeCrashes)
@@ -123,6 +126,50 @@ func (o *operator) leaderIsDeleted(cluster, deployment, lease string) func(t *te
 			return o.RolledOut(ctx, o.Cluster(cluster).Kubeconfig, deployment)
 		})
 	}
+}
+
+// certificateIsRenewed has cert-manager renew the backend's certificate. The kubelet brings it
+// into the pod a minute or so later.
+func (o *operator) certificateIsRenewed(t *testing.T) {
+	pods := func() string {
+		return o.kubectl(t, o.Control(), "get", "pods", "-n", "gitbind-system", "--sort-by=.metadata.name", "-o",
+			`jsonpath={range .items[*]}{.metadata.name}: {.status.containerStatuses[0].restartCount} restarts, {end}`)
+	}
+	before, runs := o.serial(t), pods()
+	o.load.during(t, func(ctx context.Context) error {
+		began := time.Now()
+		if err := o.Cluster(env.Control).RenewCertificate(ctx, "gitbind-system", "gitbind-backend"); err != nil {
+			return err
+		}
+		return env.Await(3*time.Minute, func() error {
+			if o.serial(t) == before {
+				return errors.New("the backend still has the old certificate")
+			}
+			t.Logf("the backend has the new certificate %s later", time.Since(began).Round(time.Second))
+			return nil
+		})
+	})
+	if now := pods(); now != runs {
+		t.Errorf("the pods were %s; now they are %s", runs, now)
+	}
+}
+
+// serial is the number of the certificate that the backend shows, which people trust.
+func (o *operator) serial(t *testing.T) string {
+	t.Helper()
+	ca, err := os.ReadFile(o.CAFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(ca)
+	dialer := tls.Dialer{Config: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}
+	conn, err := dialer.DialContext(t.Context(), "tcp", strings.TrimPrefix(o.BackendURL, "https://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	return conn.(*tls.Conn).ConnectionState().PeerCertificates[0].SerialNumber.String()
 }
 
 // nodeCrashes ends the node of the leading bridge as a power cut does: its Lease has to run
@@ -358,7 +405,7 @@ func fill(path string) error {
 // uninstall takes gitbind out of both clusters. The services of the one API stay, as was
 // asked for, and those of the others go.
 func (o *operator) uninstall(t *testing.T) {
-	before := o.kubectl(t, o.Control(), "get", "certificates", "-A", "-o", "name")
+	before := o.kubectl(t, o.Control(), "get", "certificates.pki.example.com", "-A", "-o", "name")
 	for _, api := range []string{"restore", "backup", "servicebinding", "postgresql"} {
 		o.plugin(t, "unbind", api, "--claims=delete", "--yes")
 	}
@@ -368,7 +415,7 @@ func (o *operator) uninstall(t *testing.T) {
 	if err := o.Uninstall(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if after := o.kubectl(t, o.Control(), "get", "certificates", "-A", "-o", "name"); after != before || after == "" {
+	if after := o.kubectl(t, o.Control(), "get", "certificates.pki.example.com", "-A", "-o", "name"); after != before || after == "" {
 		t.Errorf("services that were to stay: %d bytes of names before, %d after", len(before), len(after))
 	}
 	o.nothingIn(t, o.Control())

@@ -113,7 +113,7 @@ func Start(ctx context.Context, o Options) (*Platform, error) {
 	}
 	repositories := ""
 	if o.Pods != nil {
-		options.Nodes, options.Images = o.Pods.Nodes, o.Pods.Images
+		options.Nodes, options.Images, options.CertManager = o.Pods.Nodes, o.Pods.Images, true
 		repositories = o.Pods.Repositories
 	}
 	e, err := env.Start(ctx, options)

@@ -29,17 +29,17 @@ type Pods struct {
 // backendPort is the one of a node at which people reach the backend.
 const backendPort = 30443
 
-// controlPlane is an operator's own overlay of the manifests; its Secret and ConfigMaps
-// are made of files beside it.
+// controlPlane is an operator's own overlay of the manifests. Its ConfigMap with the CA of the
+// issuer is made of a file beside it; the certificate of the backend is cert-manager's.
 const controlPlane = `apiVersion: kustomize.config.k8s.io/v1beta1
 kind: Kustomization
 resources:
   - %[1]s/kustomize/control-plane
   - volume.yaml
 components:
-  - %[1]s/kustomize/tls
-  - %[1]s/kustomize/backend-ca
+  - %[1]s/kustomize/cert-manager
   - %[1]s/kustomize/issuer-ca
+  - %[1]s/kustomize/priority
 images:
   - {name: gitbind-backend, newTag: %[2]s}
   - {name: gitbind-gitbridge, newTag: %[2]s}
@@ -54,17 +54,15 @@ configMapGenerator:
   - name: gitbind-ca
     namespace: gitbind-system
     files: [ca.crt]
-secretGenerator:
-  - name: gitbind-backend-tls
-    namespace: gitbind-system
-    type: kubernetes.io/tls
-    files: [tls.crt, tls.key]
-    options: {disableNameSuffixHash: true}
 patches:
   - target: {kind: Service, name: gitbind-backend}
     patch: |
       - {op: add, path: /spec/type, value: NodePort}
       - {op: add, path: /spec/ports/0/nodePort, value: %[6]d}
+  - target: {kind: Certificate, name: gitbind-backend}
+    patch: |
+      - {op: remove, path: /spec/dnsNames}
+      - {op: add, path: /spec/ipAddresses, value: ["%[7]s"]}
 `
 
 const volume = `apiVersion: v1
@@ -87,7 +85,7 @@ func (p *Platform) writeOverlay(tag string) error {
 		return err
 	}
 	files := map[string]string{
-		"kustomization.yaml": fmt.Sprintf(controlPlane, root, tag, p.BackendURL, p.Dex.Issuer, p.Dex.ClientID, backendPort),
+		"kustomization.yaml": fmt.Sprintf(controlPlane, root, tag, p.BackendURL, p.Dex.Issuer, p.Dex.ClientID, backendPort, p.Cluster(env.Control).Nodes[0].Address),
 		"volume.yaml":        fmt.Sprintf(volume, p.GitDir),
 	}
 	for name, content := range files {
@@ -105,18 +103,12 @@ func (p *Platform) installPods(ctx context.Context) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	cert, key, err := p.ServerCertificate(p.Cluster(env.Control).Nodes[0].Address)
-	if err != nil {
-		return err
-	}
 	ca, err := os.ReadFile(p.CAFile)
 	if err != nil {
 		return err
 	}
-	for name, content := range map[string][]byte{"tls.crt": cert, "tls.key": key, "ca.crt": ca} {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
-			return err
-		}
+	if err := os.WriteFile(filepath.Join(dir, "ca.crt"), ca, 0o600); err != nil {
+		return err
 	}
 	// As a storage provider would, whom fsGroup obliges.
 	if err := os.MkdirAll(p.GitDir, 0o700); err != nil {
@@ -125,7 +117,15 @@ func (p *Platform) installPods(ctx context.Context) error {
 	if err := os.Chown(p.GitDir, 65532, 65532); err != nil {
 		return err
 	}
-	return p.Upgrade(ctx, p.pods.Tag)
+	if err := p.Upgrade(ctx, p.pods.Tag); err != nil {
+		return err
+	}
+	own, err := p.Kubectl(ctx, p.Control(), "get", "secret", "gitbind-backend-tls", "-n", "gitbind-system", "-o", `go-template={{index .data "ca.crt" | base64decode}}`)
+	if err != nil {
+		return err
+	}
+	// People trust both authorities.
+	return os.WriteFile(p.CAFile, append(ca, own...), 0o600)
 }
 
 // Uninstall takes the control plane out again, as docs/installing.md says.

@@ -1,23 +1,13 @@
 package review
 
 import (
-	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
-	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/claimdiff"
 	"gitbind.dev/gitbridge/contract"
-)
-
-const (
-	// maxFields bounds the fields that are shown of one claim, and maxValue the
-	// characters of a value.
-	maxFields, maxValue = 100, 300
 )
 
 // describe says what becomes of a file, and gives the claims that it was and is; nil for
@@ -52,10 +42,11 @@ func describe(f githost.FileChange) (out restapi.ChangedFile, before, after *con
 		}
 	}
 	if after != nil || f.After == "" {
-		out.Fields = fields(before, after)
-	}
-	if out.MoreFields = max(len(out.Fields)-maxFields, 0); out.MoreFields > 0 {
-		out.Fields = out.Fields[:maxFields]
+		var changes []claimdiff.Change
+		changes, out.MoreFields = claimdiff.Fields(before, after)
+		for _, c := range changes {
+			out.Fields = append(out.Fields, restapi.FieldChange(c))
+		}
 	}
 	return out, before, after
 }
@@ -88,83 +79,5 @@ func decode(path, blob string, data []byte) (*contract.Claim, error) {
 	return contract.Decode(contract.File{Path: path, Mode: contract.ModeRegular, Size: int64(len(data)), Data: data}, "")
 }
 
-// fields compares two claims, either of which may be nil, field by field.
-func fields(before, after *contract.Claim) []restapi.FieldChange {
-	was, is := values(before), values(after)
-	var out []restapi.FieldChange
-	for _, name := range slices.Sorted(maps.Keys(was)) {
-		if is[name] != was[name] {
-			out = append(out, restapi.FieldChange{Field: name, Before: cut(was[name], maxValue), After: cut(is[name], maxValue)})
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(is)) {
-		if _, ok := was[name]; !ok {
-			out = append(out, restapi.FieldChange{Field: name, After: cut(is[name], maxValue)})
-		}
-	}
-	return out
-}
-
-// values are the scalars of a claim, by the names of their fields.
-func values(c *contract.Claim) map[string]string {
-	out := map[string]string{}
-	if c == nil {
-		return out
-	}
-	out["apiVersion"] = c.APIVersion
-	for key, value := range c.Labels {
-		flatten("metadata.labels"+step(key), value, out)
-	}
-	for key, value := range c.Annotations {
-		flatten("metadata.annotations"+step(key), value, out)
-	}
-	for key, value := range c.Spec {
-		flatten("spec"+step(key), value, out)
-	}
-	return out
-}
-
-// step is a field's name as jsonpath has it.
-func step(key string) string {
-	if strings.ContainsAny(key, "./[]'\"") || key == "" {
-		return "[" + strconv.Quote(key) + "]"
-	}
-	return "." + key
-}
-
-func flatten(at string, v any, out map[string]string) {
-	switch v := v.(type) {
-	case map[string]any:
-		for key, e := range v {
-			flatten(at+step(key), e, out)
-		}
-		if len(v) > 0 {
-			return
-		}
-	case []any:
-		for i, e := range v {
-			flatten(fmt.Sprintf("%s[%d]", at, i), e, out)
-		}
-		if len(v) > 0 {
-			return
-		}
-	case string:
-		if v != "" {
-			out[at] = v
-			return
-		}
-	}
-	text, err := json.Marshal(v)
-	if err != nil {
-		text = []byte(fmt.Sprint(v))
-	}
-	out[at] = string(text)
-}
-
 // cut shortens a text to so many characters, and one that says so.
-func cut(s string, most int) string {
-	if utf8.RuneCountInString(s) <= most {
-		return s
-	}
-	return string([]rune(s)[:most]) + "…"
-}
+func cut(s string, most int) string { return claimdiff.Cut(s, most) }

@@ -8,6 +8,7 @@ import (
 
 	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/claimdiff"
 )
 
 const (
@@ -31,7 +32,7 @@ func TestDescribe(t *testing.T) {
 		f.Action, f.Fields = action, fields
 		return f
 	}
-	long := strings.Repeat("x", maxValue)
+	long := strings.Repeat("x", claimdiff.MaxValue)
 	for name, c := range map[string]struct {
 		in   githost.FileChange
 		want restapi.ChangedFile
@@ -72,10 +73,10 @@ func TestDescribe(t *testing.T) {
 		}
 	}
 	var many strings.Builder
-	for i := range maxFields + 9 {
+	for i := range claimdiff.MaxFields + 9 {
 		many.WriteString("\n  f" + strings.Repeat("x", i) + ": 1")
 	}
-	if got, _, _ := describe(change(orders, "", head+"spec:"+many.String()+"\n")); len(got.Fields) != maxFields || got.MoreFields != 10 {
+	if got, _, _ := describe(change(orders, "", head+"spec:"+many.String()+"\n")); len(got.Fields) != claimdiff.MaxFields || got.MoreFields != 10 {
 		t.Errorf("%d fields and %d more", len(got.Fields), got.MoreFields)
 	}
 }

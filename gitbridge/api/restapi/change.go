@@ -71,6 +71,13 @@ type ChangedFile struct {
 	// Waits says why the control plane would not do at once what the file says, but when its
 	// quota has room.
 	Waits string `json:"waits,omitempty"`
+	// Untried says why it is not known what the control plane's API server says to it, empty
+	// where it was tried there, and for what is no claim or would not be taken anyway.
+	Untried string `json:"untried,omitempty"`
+	// Effective are the fields that would change on the control plane otherwise than Fields
+	// says, and Unchanged those of Fields that would not.
+	Effective []FieldChange `json:"effective,omitempty"`
+	Unchanged []string      `json:"unchanged,omitempty"`
 	// Diff is a unified diff of the file, without its header; Cut says that it is longer.
 	Diff []string `json:"diff,omitempty"`
 	Cut  bool     `json:"cut,omitempty"`

@@ -17,6 +17,7 @@ func AddToScheme(s *runtime.Scheme) error {
 		&ClusterBinding{}, &ClusterBindingList{},
 		&APIServiceExportTemplate{}, &APIServiceExportTemplateList{},
 		&APIServiceExport{}, &APIServiceExportList{},
+		&DryRun{}, &DryRunList{},
 	)
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil

@@ -80,7 +80,7 @@ func (f claimsFactory) of(cluster tenant.Cluster) (clusterbinding.Claims, error)
 	return &claims{
 		watchEarly: func(ctx context.Context) { f.watchEarly(ctx, cluster) },
 		controller: c, queue: claim.NewQueue(),
-		requests: &request.Controller{Client: f.client, Server: f.server, Log: f.log}, asked: request.NewQueue(),
+		requests: &request.Controller{Client: f.client, Server: f.server, Log: f.log}, asked: request.NewQueue(), begun: make(chan struct{}),
 	}, nil
 }
 
@@ -152,6 +152,8 @@ type claims struct {
 
 	requests *request.Controller
 	asked    *request.Queue
+	// begun is closed when the controllers work.
+	begun chan struct{}
 }
 
 func (c *claims) Enqueue(path string, urgent bool) {
@@ -164,8 +166,19 @@ func (c *claims) Enqueue(path string, urgent bool) {
 
 func (c *claims) CountQuota(binding string) { c.queue.CountQuota(binding) }
 
+func (c *claims) DryRun(ctx context.Context, p session.Proposed) session.Trial {
+	select {
+	case <-c.begun:
+		return c.controller.DryRun(ctx, p)
+	case <-ctx.Done():
+		return session.Trial{Untried: claim.TookTooLong}
+	}
+}
+
 func (c *claims) Run(ctx context.Context, s *session.Session) error {
-	c.controller.Session, c.requests.Session = s, s
+	c.controller.Begin(s)
+	c.requests.Session = s
+	close(c.begun)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		c.watchEarly(ctx)

@@ -4,8 +4,10 @@ package app
 // gitbind-offered-apis gives it on the offered APIs, and the right to
 // impersonate that the backend gives it in each tenant namespace.
 //
-// +kubebuilder:rbac:groups=gitbind.dev,resources=clusterbindings;apiserviceexports;apiserviceexporttemplates,verbs=get;list;watch
+// +kubebuilder:rbac:groups=gitbind.dev,resources=clusterbindings;apiserviceexports;apiserviceexporttemplates;dryruns,verbs=get;list;watch
 // +kubebuilder:rbac:groups=gitbind.dev,resources=apiserviceexports,verbs=create;delete
+// +kubebuilder:rbac:groups=gitbind.dev,resources=dryruns,verbs=delete
+// +kubebuilder:rbac:groups=gitbind.dev,resources=dryruns/status,verbs=update
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles;clusterrolebindings,verbs=list;watch
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 // +kubebuilder:rbac:groups=gitbind.dev,resources=clusterbindings/status;apiserviceexports/status;apiserviceexporttemplates/status,verbs=get;patch

@@ -22,6 +22,7 @@ import (
 	"gitbind.dev/gitbridge/internal/controller/apiserviceexport"
 	"gitbind.dev/gitbridge/internal/controller/apiserviceexporttemplate"
 	"gitbind.dev/gitbridge/internal/controller/clusterbinding"
+	"gitbind.dev/gitbridge/internal/controller/dryrun"
 	"gitbind.dev/gitbridge/internal/controller/request"
 	"gitbind.dev/gitbridge/internal/exportedapi"
 	"gitbind.dev/gitbridge/internal/metrics"
@@ -86,6 +87,10 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, sessions *
 	if err := templates.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set up the controller of templates: %w", err)
 	}
+	trials := &dryrun.Reconciler{Client: mgr.GetClient(), Server: mgr.GetAPIReader(), Sessions: sessions, IsOurs: members.HasNamespace, Now: o.Now}
+	if err := trials.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("set up the controller of dry runs: %w", err)
+	}
 	if err := (&request.Watch{Sessions: sessions}).SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set up the watch of offers and rights: %w", err)
 	}
@@ -116,11 +121,14 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, sessions *
 
 // cached is what the caches keep of objects. All ClusterBindings and exports are there,
 // also those of other shards, as a cluster may come from one: of the exports without their
-// definitions and policies, which are nearly all that is in them.
+// definitions and policies, which are nearly all that is in them; so it is with dry runs.
 func cached() cache.Options {
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
-		ByObject:         map[client.Object]cache.ByObject{&v1alpha1.APIServiceExport{}: {Transform: apiserviceexport.Slim}},
+		ByObject: map[client.Object]cache.ByObject{
+			&v1alpha1.APIServiceExport{}: {Transform: apiserviceexport.Slim},
+			&v1alpha1.DryRun{}:           {Transform: dryrun.Slim},
+		},
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"gitbind.dev/gitbridge/breaker"
+	"gitbind.dev/gitbridge/claimdiff"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/guard/facts"
 	"gitbind.dev/gitbridge/internal/progress"
@@ -48,6 +49,8 @@ type Options struct {
 	Enqueue func(path string, urgent bool)
 	// CountQuota has it published how much of a binding's quota is used.
 	CountQuota func(binding string)
+	// DryRun says what the control plane would make of a claim that main does not have.
+	DryRun func(ctx context.Context, p Proposed) Trial
 	// Began is told when the first commit of main counts: from then on status
 	// can be written. It is told again when status is another branch than before.
 	Began func()
@@ -253,6 +256,27 @@ func (s *Session) EnqueueBinding(binding string) {
 
 // CountQuota has it published how much of a binding's quota is used.
 func (s *Session) CountQuota(binding string) { s.options.CountQuota(binding) }
+
+// Proposed is a claim file as main would have it after a merge.
+type Proposed struct {
+	Path string
+	// Data is nil for one that main would not have any more.
+	Data []byte
+	// Head is the commit of the change.
+	Head string
+}
+
+// Trial is what the control plane would make of a claim.
+type Trial struct {
+	// Refused is why it would not take it, "" if it would, and Untried why that is not known.
+	Refused, Untried string
+	// Fields are what would change in its object, and More how many more there are.
+	Fields []claimdiff.Change
+	More   int
+}
+
+// DryRun says what the control plane would make of a claim, and writes nothing.
+func (s *Session) DryRun(ctx context.Context, p Proposed) Trial { return s.options.DryRun(ctx, p) }
 
 // EnqueueAll has all claims looked at.
 func (s *Session) EnqueueAll() {

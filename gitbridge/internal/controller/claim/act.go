@@ -78,10 +78,17 @@ func (c *Controller) ask(ctx context.Context, s *step) (decision.Decision, error
 
 // get asks the API server itself for the object, nil if there is none.
 func (c *Controller) get(ctx context.Context, s *step) (*unstructured.Unstructured, error) {
+	u, err := c.fetch(ctx, s)
+	if u == nil && err == nil {
+		c.cache.gone(s.Path)
+	}
+	return u, err
+}
+
+func (c *Controller) fetch(ctx context.Context, s *step) (*unstructured.Unstructured, error) {
 	u, err := c.BridgeObjects.Resource(s.api.Resource).Namespace(c.Session.Cluster.ClaimNamespace(s.Key.Namespace)).
 		Get(ctx, s.Key.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		c.cache.gone(s.Path)
 		return nil, nil
 	}
 	return u, err
@@ -207,11 +214,12 @@ func on(object, found *unstructured.Unstructured) *unstructured.Unstructured {
 	return out
 }
 
-func (c *Controller) patch(ctx context.Context, s *step, data []byte) (*unstructured.Unstructured, error) {
+// patch applies an object as the tenant, with metav1.DryRunAll to write nothing.
+func (c *Controller) patch(ctx context.Context, s *step, data []byte, dryRun ...string) (*unstructured.Unstructured, error) {
 	force := true
 	return c.TenantObjects.Resource(s.api.Resource).Namespace(s.object.GetNamespace()).
 		Patch(ctx, s.object.GetName(), types.ApplyPatchType, data, metav1.PatchOptions{
-			FieldManager: tenant.FieldOwner, Force: &force, FieldValidation: metav1.FieldValidationStrict,
+			FieldManager: tenant.FieldOwner, Force: &force, FieldValidation: metav1.FieldValidationStrict, DryRun: dryRun,
 		})
 }
 
@@ -257,8 +265,9 @@ func (c *Controller) remove(ctx context.Context, s *step) (outcome, error) {
 	return outcome{answer: s.Deleting(live, "")}, nil
 }
 
-// delete deletes exactly the object that was read, and with it what it owns.
-func (c *Controller) delete(ctx context.Context, s *step, u *unstructured.Unstructured) error {
+// delete deletes exactly the object that was read, and with it what it owns; with
+// metav1.DryRunAll nothing.
+func (c *Controller) delete(ctx context.Context, s *step, u *unstructured.Unstructured, dryRun ...string) error {
 	id, key, ok := tenant.Origin(s.Key.Binding, u.GetNamespace(), u.GetName(), u.GetLabels())
 	if !ok || id != c.Session.Cluster.ID || key != s.Key {
 		return errNotOurs
@@ -266,6 +275,6 @@ func (c *Controller) delete(ctx context.Context, s *step, u *unstructured.Unstru
 	uid, version, foreground := u.GetUID(), u.GetResourceVersion(), metav1.DeletePropagationForeground
 	return c.TenantObjects.Resource(s.api.Resource).Namespace(u.GetNamespace()).Delete(ctx, u.GetName(), metav1.DeleteOptions{
 		Preconditions:     &metav1.Preconditions{UID: &uid, ResourceVersion: &version},
-		PropagationPolicy: &foreground,
+		PropagationPolicy: &foreground, DryRun: dryRun,
 	})
 }

@@ -96,6 +96,12 @@ type Controller struct {
 	usageDue     map[string]time.Time
 }
 
+// Begin says for which session the controller works, before Run and DryRun.
+func (c *Controller) Begin(s *session.Session) {
+	c.Session = s
+	c.namespaces.cluster, c.namespaces.client, c.namespaces.most = s.Cluster, c.Bridge, c.MaxNamespaces
+}
+
 // Run works off the queue until ctx ends.
 func (c *Controller) Run(ctx context.Context, queue *Queue) error {
 	c.queue = queue
@@ -103,7 +109,6 @@ func (c *Controller) Run(ctx context.Context, queue *Queue) error {
 	defer c.asides.wait.Wait()
 	defer c.Metrics.Forget()
 	c.limiter = workqueue.NewTypedItemExponentialFailureRateLimiter[string](retryFirst, retryLast)
-	c.namespaces.cluster, c.namespaces.client, c.namespaces.most = c.Session.Cluster, c.Bridge, c.MaxNamespaces
 	many, no := true, false
 	workers, err := controller.NewTypedUnmanaged("claim", controller.TypedOptions[Request]{
 		// One for each app cluster, and so that none waits for another's host.

@@ -15,14 +15,10 @@ func (c *Controller) applyEmptied(ctx context.Context, s *step, refused error) (
 	if err != nil || found == nil {
 		return nil, refused
 	}
-	spec, _ := s.object.Object["spec"].(map[string]any)
-	before, _ := found.Object["spec"].(map[string]any)
-	without, emptied := withoutEmptied(spec, before)
-	if !emptied {
+	first := s.withoutEmptied(found)
+	if first == nil {
 		return nil, refused
 	}
-	first := s.object.DeepCopy()
-	first.Object["spec"] = without
 	u := found
 	for _, object := range []*unstructured.Unstructured{first, s.object} {
 		data, err := on(object, u).MarshalJSON()
@@ -34,6 +30,19 @@ func (c *Controller) applyEmptied(ctx context.Context, s *step, refused error) (
 		}
 	}
 	return u, nil
+}
+
+// withoutEmptied is the object to be applied first, nil where that is no help.
+func (s *step) withoutEmptied(found *unstructured.Unstructured) *unstructured.Unstructured {
+	spec, _ := s.object.Object["spec"].(map[string]any)
+	before, _ := found.Object["spec"].(map[string]any)
+	without, emptied := withoutEmptied(spec, before)
+	if !emptied {
+		return nil
+	}
+	first := s.object.DeepCopy()
+	first.Object["spec"] = without
+	return first
 }
 
 // withoutEmptied leaves out what is empty now and was not before.

@@ -46,6 +46,10 @@ func (c *Controller) decode(s *step, entry store.Entry) error {
 	if err != nil {
 		return err
 	}
+	return c.decodeFile(s, file)
+}
+
+func (c *Controller) decodeFile(s *step, file contract.File) error {
 	s.data = file.Data
 	decoded, err := contract.Decode(file, s.api.Kind.Kind)
 	if s.File.Problem = problem(err); err != nil {

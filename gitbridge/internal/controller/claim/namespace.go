@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/internal/tenant"
@@ -88,16 +89,32 @@ func (n *namespaces) make(ctx context.Context, namespace string) error {
 		}
 		got, err = n.client.CoreV1().Namespaces().Create(ctx, want, metav1.CreateOptions{FieldManager: tenant.FieldOwner})
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return fmt.Errorf("make namespace %s: %w", want.Name, err)
+	}
+	return n.check(got, namespace)
+}
+
+// check says why a namespace cannot be used for the claims of one of the app cluster.
+func (n *namespaces) check(got *corev1.Namespace, namespace string) error {
+	switch {
 	case got.Labels[tenant.ClusterLabel] != n.cluster.ID, got.Labels[tenant.ClusterUIDLabel] != n.cluster.UID,
 		got.Annotations[tenant.NamespaceLabel] != namespace:
-		return fmt.Errorf("use namespace %s: %w", want.Name, errForeignNamespace)
+		return fmt.Errorf("use namespace %s: %w", got.Name, errForeignNamespace)
 	case got.DeletionTimestamp != nil:
-		return fmt.Errorf("use namespace %s: %w", want.Name, errTerminatingNamespace)
+		return fmt.Errorf("use namespace %s: %w", got.Name, errTerminatingNamespace)
 	}
 	return nil
+}
+
+// isThere reports whether the namespace for the claims of one of the app cluster was made,
+// and can be used.
+func (n *namespaces) isThere(ctx context.Context, namespace string) (bool, error) {
+	got, err := n.client.CoreV1().Namespaces().Get(ctx, n.cluster.ClaimNamespace(namespace), metav1.GetOptions{})
+	if err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	return true, n.check(got, namespace)
 }
 
 // countAgain is how long a count holds of which there is no room: namespaces go,

@@ -53,7 +53,6 @@ func (c *Controller) denied(ctx context.Context, s *step) (*contract.Status, err
 	if at >= 0 {
 		field = verdict.Denials[at].Field
 	}
-	c.failing.Worked(s.Path)
 	return s.Refused(contract.Denied, "", s.at(field, reason)), nil
 }
 
@@ -89,5 +88,8 @@ func (c *Controller) judgePolicies(ctx context.Context, s *step) (outcome, bool,
 		}
 	}
 	answer, err := c.denied(ctx, s)
+	if answer != nil {
+		c.failing.Worked(s.Path)
+	}
 	return outcome{answer: answer}, answer != nil || err != nil, err
 }

@@ -34,9 +34,7 @@ func (c *Controller) refuse(ctx context.Context, s *step, err error) (outcome, e
 		return outcome{}, err
 	}
 	v := verdictOn(s, err)
-	if v.problem != nil && len(s.patched) > 0 {
-		v.problem.Reason += fmt.Sprintf(" (the platform's template %s set spec.%s)", s.api.Template.Name(), strings.Join(slices.Sorted(maps.Keys(s.patched)), ", spec."))
-	}
+	s.addTemplatesPart(v.problem)
 	if v.result == contract.Failed {
 		c.namespaces.forget(s.Key.Namespace)
 		c.Log.V(1).Info("A claim could not be applied", "cluster", c.Session.Cluster.ID, "path", s.Path, "reason", err.Error())
@@ -55,6 +53,13 @@ func (c *Controller) refuse(ctx context.Context, s *step, err error) (outcome, e
 	return o, nil
 }
 
+// addTemplatesPart says in a problem, nil for none, what the platform's template set.
+func (s *step) addTemplatesPart(p *contract.Problem) {
+	if p != nil && len(s.patched) > 0 {
+		p.Reason += fmt.Sprintf(" (the platform's template %s set spec.%s)", s.api.Template.Name(), strings.Join(slices.Sorted(maps.Keys(s.patched)), ", spec."))
+	}
+}
+
 // errNoRights says that the tenant may not use the API in the namespace.
 var errNoRights = errors.New("the tenant has no right on the API")
 
@@ -65,28 +70,31 @@ type verdict struct {
 	problem *contract.Problem
 }
 
+// triedAgain ends the words on what may pass.
+const triedAgain = ": it is tried again"
+
 // verdictOn says what an error means: that the file is wrong, that the control plane
 // does not want it, or that it is to be tried again.
 func verdictOn(s *step, err error) verdict {
 	var status apierrors.APIStatus
 	switch {
 	case errors.Is(err, errNoRights):
-		return verdict{result: contract.Failed, message: fmt.Sprintf("this cluster has no right on %s on the control plane (yet): it is tried again", s.Key.Binding)}
+		return verdict{result: contract.Failed, message: fmt.Sprintf("this cluster has no right on %s on the control plane (yet)"+triedAgain, s.Key.Binding)}
 	case errors.Is(err, errTooManyNamespaces):
 		return verdict{result: contract.Denied, problem: &contract.Problem{File: s.Path, Reason: "this cluster has claims in as many namespaces as it may: put the claim into one of them, or ask the platform's operator for more (--max-namespaces of gitbridge)"}}
 	case errors.Is(err, errForeignNamespace):
 		return verdict{result: contract.Failed, message: "the namespace for this claim on the control plane is not this cluster's: its operator must look at it"}
 	case errors.Is(err, errTerminatingNamespace), apierrors.HasStatusCause(err, "NamespaceTerminating"):
-		return verdict{result: contract.Failed, message: "the namespace for this claim on the control plane is being deleted: it is tried again"}
+		return verdict{result: contract.Failed, message: "the namespace for this claim on the control plane is being deleted" + triedAgain}
 	case !errors.As(err, &status):
-		return verdict{result: contract.Failed, message: "the control plane does not answer: it is tried again"}
+		return verdict{result: contract.Failed, message: "the control plane does not answer" + triedAgain}
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
 		return invalid(s, status.Status())
 	case apierrors.IsForbidden(err):
 		p := &contract.Problem{File: s.Path, Reason: status.Status().Message}
 		return verdict{result: contract.Denied, problem: p}
 	default:
-		return verdict{result: contract.Failed, message: fmt.Sprintf("the control plane could not take it (%s): it is tried again", code(status.Status()))}
+		return verdict{result: contract.Failed, message: fmt.Sprintf("the control plane could not take it (%s)"+triedAgain, code(status.Status()))}
 	}
 }
 

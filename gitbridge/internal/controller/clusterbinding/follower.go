@@ -94,6 +94,7 @@ func (r *Reconciler) begin(ctx context.Context, b *v1alpha1.ClusterBinding) (*fo
 		},
 		Enqueue:    claims.Enqueue,
 		CountQuota: claims.CountQuota,
+		DryRun:     claims.DryRun,
 		Began:      func() { r.Began(f.session) },
 		Changed:    func() { r.changed(b.Name) },
 		Now:        r.Now,

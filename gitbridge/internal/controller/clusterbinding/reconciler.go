@@ -78,6 +78,7 @@ type Reconciler struct {
 type Claims interface {
 	Enqueue(path string, urgent bool)
 	CountQuota(binding string)
+	DryRun(ctx context.Context, p session.Proposed) session.Trial
 	Run(ctx context.Context, s *session.Session) error
 }
 

@@ -1,0 +1,151 @@
+// Package dryrun answers DryRuns: what the control plane would make of the claims of a proposed
+// change. The claims are tried as the tenant, by the session of their app cluster, and nothing
+// but the answer is written. Each cluster has its pace, whatever its people propose.
+package dryrun
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/claimdiff"
+	"gitbind.dev/gitbridge/internal/session"
+	"gitbind.dev/gitbridge/status"
+)
+
+const (
+	// keptFor is how long a DryRun stays after it was asked for.
+	keptFor = 24 * time.Hour
+	// perClaim is how long a cluster waits, for each claim that was tried, until others are,
+	// and timeout how long it may take to try those of one DryRun.
+	perClaim, timeout = 200 * time.Millisecond, 30 * time.Second
+	// unfollowed is how long to wait for a repository to be followed.
+	unfollowed = 10 * time.Second
+	// workers is how many DryRuns are answered at the same time.
+	workers = 2
+	// maxWords bounds the words on one claim, in characters, and maxFieldBytes the fields of
+	// all.
+	maxWords, maxFieldBytes = 2000, 256 << 10
+)
+
+// Reconciler answers DryRuns.
+type Reconciler struct {
+	Client client.Client
+	// Server reads from the API server: the cache has DryRuns as Slim leaves them.
+	Server   client.Reader
+	Sessions *session.Registry
+	// IsOurs reports whether a tenant namespace is of a cluster of this bridge's shard.
+	IsOurs func(namespace string) bool
+	Now    func() time.Time
+
+	mu sync.Mutex
+	// next is when claims of a tenant namespace may be tried again.
+	next map[string]time.Time
+}
+
+// Slim takes from a DryRun what only Reconcile reads.
+func Slim(object any) (any, error) {
+	if d, ok := object.(*v1alpha1.DryRun); ok {
+		d.ManagedFields, d.Spec.Claims, d.Status.Claims = nil, nil, nil
+	}
+	return object, nil
+}
+
+// SetupWithManager adds the reconciler to a manager.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("dryrun").
+		For(&v1alpha1.DryRun{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		Complete(r)
+}
+
+// Reconcile answers one DryRun.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var d v1alpha1.DryRun
+	if err := r.Client.Get(ctx, req.NamespacedName, &d); err != nil || !r.IsOurs(req.Namespace) {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	now := r.Now()
+	if left := d.Spec.AskedAt.Add(keptFor).Sub(now); left <= 0 {
+		err := r.Client.Delete(ctx, &d, client.Preconditions{UID: &d.UID, ResourceVersion: &d.ResourceVersion})
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	} else if d.IsAnswered() {
+		return ctrl.Result{RequeueAfter: left}, nil
+	}
+	s := r.Sessions.In(req.Namespace)
+	if s == nil || s.View().Main == nil || s.Stops.Why() != nil {
+		return ctrl.Result{RequeueAfter: unfollowed}, nil
+	}
+	if wait := r.begin(req.Namespace); wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, nil
+	}
+	tried := 0
+	defer func() { r.end(req.Namespace, tried) }()
+	if err := r.Server.Get(ctx, req.NamespacedName, &d); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	want := d.DeepCopy()
+	want.Status = v1alpha1.DryRunStatus{ObservedGeneration: d.Generation, TriedAt: new(metav1.NewTime(now)), Change: d.Spec.Change}
+	trying, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	room := maxFieldBytes
+	for _, c := range d.Spec.Claims {
+		p := session.Proposed{Path: c.Path, Head: d.Spec.Change.Head}
+		if c.Content != "" {
+			p.Data = []byte(c.Content)
+		}
+		tried++
+		want.Status.Claims = append(want.Status.Claims, told(c.Path, s.DryRun(trying, p), &room))
+	}
+	if ctx.Err() != nil {
+		return ctrl.Result{}, nil
+	}
+	if err := status.Replace(ctx, r.Client, &d, want); err != nil {
+		// Something else may be asked for by now, which is tried then.
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	return ctrl.Result{RequeueAfter: keptFor}, nil
+}
+
+// begin gives how long a cluster has to wait, or has others of it wait until end.
+func (r *Reconciler) begin(namespace string) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.Now()
+	if wait := r.next[namespace].Sub(now); wait > 0 {
+		return wait
+	}
+	if r.next == nil {
+		r.next = map[string]time.Time{}
+	}
+	r.next[namespace] = now.Add(timeout)
+	return 0
+}
+
+func (r *Reconciler) end(namespace string, tried int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.next[namespace] = r.Now().Add(time.Duration(tried) * perClaim)
+}
+
+// told is what is written of a claim, with the bytes that there is room for.
+func told(path string, t session.Trial, room *int) v1alpha1.TriedClaim {
+	out := v1alpha1.TriedClaim{Path: path, Refused: claimdiff.Cut(t.Refused, maxWords), Untried: claimdiff.Cut(t.Untried, maxWords), MoreFields: t.More}
+	for i, f := range t.Fields {
+		if *room -= len(f.Field) + len(f.Before) + len(f.After); *room < 0 {
+			out.MoreFields += len(t.Fields) - i
+			break
+		}
+		out.Fields = append(out.Fields, v1alpha1.FieldChange(f))
+	}
+	return out
+}

@@ -77,6 +77,7 @@ func newControlPlane(ctx context.Context, o program.Options) (*controlPlane, err
 				&corev1.Namespace{}:                         ofCluster,
 				&corev1.ServiceAccount{}:                    ofCluster,
 				&rbacv1.RoleBinding{}:                       ofCluster,
+				&v1alpha1.DryRun{}:                          {Transform: slimDryRun},
 				&apiextensionsv1.CustomResourceDefinition{}: {Transform: apiserviceexporttemplate.StripSchemas},
 			},
 		},
@@ -120,6 +121,7 @@ func kinds() meta.RESTMapper {
 		rbacv1.SchemeGroupVersion.WithKind("RoleBinding"),
 		coordinationv1.SchemeGroupVersion.WithKind("Lease"),
 		v1alpha1.GroupVersion.WithKind("APIServiceExport"),
+		v1alpha1.GroupVersion.WithKind("DryRun"),
 	} {
 		m.Add(gvk, meta.RESTScopeNamespace)
 	}
@@ -173,6 +175,26 @@ func (c *controlPlane) watchQuotas(counted func(cluster, binding string)) error 
 			}
 		}})
 	}))
+}
+
+// watchDryRuns tells of each cluster of whose changes the bridge has tried one.
+func (c *controlPlane) watchDryRuns(tried func(cluster string)) error {
+	return c.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		return handle(ctx, c.GetCache(), &v1alpha1.DryRun{}, toolscache.ResourceEventHandlerFuncs{UpdateFunc: func(before, after any) {
+			was, is := before.(*v1alpha1.DryRun), after.(*v1alpha1.DryRun)
+			if id, ok := strings.CutPrefix(is.Namespace, v1alpha1.TenantNamespace("")); ok && is.Status.ObservedGeneration != was.Status.ObservedGeneration {
+				tried(id)
+			}
+		}})
+	}))
+}
+
+// slimDryRun leaves out what the backend has written itself.
+func slimDryRun(object any) (any, error) {
+	if d, ok := object.(*v1alpha1.DryRun); ok {
+		d.ManagedFields, d.Spec.Claims = nil, nil
+	}
+	return object, nil
 }
 
 // run runs caches and controllers until ctx ends. It does not wait long for them

@@ -95,6 +95,13 @@ func (r *repositories) counted(cluster, binding string) {
 	}
 }
 
+// tried is told when the bridge has tried a change of a cluster.
+func (r *repositories) tried(cluster string) {
+	if r.checks != nil {
+		r.checks.Tried(cluster)
+	}
+}
+
 // connect takes what a host elsewhere tells, and has it show what the control plane says of
 // changes. It is called before anything runs.
 func (r *repositories) connect(api *http.ServeMux, reviews *review.Service, log *slog.Logger) {

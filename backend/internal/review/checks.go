@@ -2,6 +2,7 @@ package review
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"strings"
@@ -114,13 +115,20 @@ func (c *Checks) takeMoved(cluster string) bool {
 // block.
 func (c *Checks) Counted(cluster, binding string) { c.later(cluster, binding) }
 
+// anyAPI stands for all of them: no API has such a name.
+const anyAPI = "*"
+
+// Tried is told when the bridge has answered what was asked about a change of a cluster. It
+// does not block.
+func (c *Checks) Tried(cluster string) { c.later(cluster, anyAPI) }
+
 // later looks at a cluster's changes again if one is about an API, or has claims that would
 // wait where that is "": at once, or countedEvery after it did so last.
 func (c *Checks) later(cluster, binding string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, is := range c.told[cluster] {
-		if binding == "" && is.waits == "" || binding != "" && !is.isOf(binding) {
+		if binding == "" && is.waits == "" || binding != "" && binding != anyAPI && !is.isOf(binding) {
 			continue
 		}
 		now, at := c.service.now(), c.again[cluster]
@@ -166,7 +174,7 @@ func (c *Checks) check(ctx context.Context, cluster string, moved bool) error {
 		branch := changes[i].Branch
 		listed[branch] = true
 		change, is, err := c.judge(ctx, cluster, branch)
-		if was := before[branch]; err == nil && !moved && was.check.Commit == is.check.Commit && was.check.OK == is.check.OK && was.waits == is.waits {
+		if was := before[branch]; err == nil && !moved && was.check.Commit == is.check.Commit && was.check.OK == is.check.OK && was.waits == is.waits && was.tried == is.tried {
 			is = was
 		}
 		if err == nil {
@@ -280,7 +288,7 @@ func (c *Checks) judge(ctx context.Context, cluster, branch string) (*githost.Ch
 	if err != nil {
 		return nil, told{}, err
 	}
-	files := c.service.files(ctx, cluster, change)
+	files := c.service.files(ctx, cluster, change, false)
 	is := told{check: summarize(change, files), claims: map[string]string{}}
 	is.check.URL = c.service.pageOf(cluster, branch)
 	is.check.Text = comment(is.check.Words, is.check.URL, files)
@@ -291,6 +299,7 @@ func (c *Checks) judge(ctx context.Context, cluster, branch string) (*githost.Ch
 		if f.Waits != "" {
 			is.waits += f.Path + "\n"
 		}
+		is.tried = fmt.Sprintf("%x", sha256.Sum256(fmt.Append(nil, is.tried, f.Problem, f.Untried, f.Effective, f.Unchanged)))
 	}
 	return change, is, nil
 }
@@ -340,6 +349,7 @@ func summarize(c *githost.Change, files []restapi.ChangedFile) githost.Check {
 	}
 	var problems []string
 	var waits []restapi.ChangedFile
+	untried := 0
 	services := map[restapi.Action]int{}
 	for _, f := range files {
 		switch {
@@ -352,6 +362,9 @@ func summarize(c *githost.Change, files []restapi.ChangedFile) githost.Check {
 		}
 		if f.Waits != "" {
 			waits = append(waits, f)
+		}
+		if f.Untried != "" {
+			untried++
 		}
 	}
 	switch {
@@ -374,6 +387,12 @@ func summarize(c *githost.Change, files []restapi.ChangedFile) githost.Check {
 		effect = fmt.Sprintf("It %s service", words[0])
 	case all > 1:
 		effect = fmt.Sprintf("It %s services", strings.Join(words, ", "))
+	}
+	switch {
+	case untried > 0 && untried == all:
+		effect += ", not tried on the control plane"
+	case untried > 0:
+		effect += fmt.Sprintf(", %d of them not tried on the control plane", untried)
 	}
 	// That is no reason against a merge: the bridge does it when there is room.
 	switch {

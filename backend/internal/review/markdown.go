@@ -26,6 +26,9 @@ func comment(words, url string, files []restapi.ChangedFile) string {
 		if f.Problem != "" {
 			fmt.Fprintf(&b, "\n- %s would be refused: %s\n", code(f.Path), code(f.Problem))
 		}
+		if f.Untried != "" {
+			fmt.Fprintf(&b, "\n- %s is not tried on the control plane: %s\n", code(f.Path), code(f.Untried))
+		}
 		if f.Waits != "" {
 			fmt.Fprintf(&b, "\n- %s would wait: %s\n", code(f.Path), code(f.Waits))
 		}
@@ -62,6 +65,12 @@ func comment(words, url string, files []restapi.ChangedFile) string {
 				service = ""
 			}
 			row(service, code(field.Field), code(field.Before), code(field.After))
+		}
+		for _, field := range f.Effective {
+			row("on the control plane", code(field.Field), code(field.Before), code(field.After))
+		}
+		for _, field := range f.Unchanged {
+			row("on the control plane", code(field), "stays as it is", "stays as it is")
 		}
 		if more += f.MoreFields; f.MoreFields > 0 && rows < maxRows {
 			row("", "…", "", "")

@@ -24,6 +24,8 @@ type told struct {
 	claims map[string]string
 	// waits are the paths of those that would wait for room in a quota, a line each.
 	waits string
+	// tried is another one whenever the control plane's API server says something else.
+	tried string
 }
 
 // isOf reports whether a change is about claims of an API.

@@ -61,6 +61,8 @@ type Service struct {
 	// Control reads ClusterBindings, templates and exports.
 	Control client.Reader
 	Git     Git
+	// DryRuns asks the bridge what the control plane's API server says; nil to ask nothing.
+	DryRuns client.Writer
 	// PublicURL is the backend's, where people look at changes.
 	PublicURL string
 	// Elsewhere gives where changes of a cluster are reviewed; nil if that is here.
@@ -153,8 +155,8 @@ func summary(c *githost.Change) restapi.Change {
 }
 
 // files are what a merge would change, and why the control plane would refuse it, or have it
-// wait.
-func (s *Service) files(ctx context.Context, cluster string, c *githost.Change) []restapi.ChangedFile {
+// wait. With patient they may be some seconds late.
+func (s *Service) files(ctx context.Context, cluster string, c *githost.Change, patient bool) []restapi.ChangedFile {
 	var files []restapi.ChangedFile
 	var claims []pair
 	preview := preview{service: s, cluster: cluster, apis: map[string]*api{}}
@@ -166,6 +168,7 @@ func (s *Service) files(ctx context.Context, cluster string, c *githost.Change) 
 		files, claims = append(files, file), append(claims, pair{before, after, f.Before})
 	}
 	markMoved(files)
+	s.markTried(ctx, cluster, c, files, patient)
 	preview.markWaiting(ctx, files, claims)
 	return files
 }
@@ -182,7 +185,7 @@ func (s *Service) Change(ctx context.Context, who login.Identity, cluster, branc
 	}
 	c := summary(found)
 	c.Effect, c.Conflicts = found.Effect, found.Conflicts
-	c.Files = s.files(ctx, cluster, found)
+	c.Files = s.files(ctx, cluster, found, true)
 	for _, commit := range found.Commits {
 		c.Commits = append(c.Commits, restapi.ChangeCommit{Hash: commit.Hash, Author: commit.Author, When: commit.When, Subject: commit.Subject})
 	}

@@ -51,6 +51,8 @@ type world struct {
 	// gone says that the change is proposed no more, and unseen why it cannot be looked at.
 	gone   bool
 	unseen error
+	// listed are the changes of the list, nil for change alone.
+	listed []githost.Change
 	// judged is called when a change is looked at, if it is not nil.
 	judged func()
 }
@@ -78,6 +80,9 @@ func (r rights) May(_ context.Context, role restapi.RepositoryRole, part access.
 func (w *world) Changes(context.Context, string) ([]githost.Change, error) {
 	if w.gone {
 		return nil, w.fails
+	}
+	if w.listed != nil {
+		return w.listed, w.fails
 	}
 	return []githost.Change{w.change}, w.fails
 }

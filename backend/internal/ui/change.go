@@ -90,8 +90,13 @@ type fileView struct {
 	// Deletes says that a service would be deleted with its claim, Held why not at once.
 	Deletes bool
 	Held    string
-	// Waits says why it is not done at once.
-	Waits      string
+	// Waits says why it is not done at once, and Untried why the control plane's word on it is
+	// not known.
+	Waits, Untried string
+	// Effective are the fields that change otherwise on the control plane, Unchanged those that
+	// do not.
+	Effective  []restapi.FieldChange
+	Unchanged  []string
 	Problem    string
 	Fields     []restapi.FieldChange
 	MoreFields int
@@ -156,7 +161,7 @@ func (h *handler) newChangeView(cb *v1alpha1.ClusterBinding, apis apiNames, c *r
 
 func newFileView(f restapi.ChangedFile, apis apiNames) fileView {
 	v := fileView{
-		Path: visible(f.Path), Problem: visible(f.Problem), Held: visible(f.Held), Waits: visible(f.Waits), MoreFields: f.MoreFields, Diff: diffLines(f.Diff), Cut: f.Cut,
+		Path: visible(f.Path), Problem: visible(f.Problem), Held: visible(f.Held), Waits: visible(f.Waits), Untried: visible(f.Untried), MoreFields: f.MoreFields, Diff: diffLines(f.Diff), Cut: f.Cut,
 		Created: f.Action == restapi.ActionCreate, Namespace: f.Namespace, Name: f.Name, Kind: visible(f.Kind),
 	}
 	words := map[restapi.Action][2]string{
@@ -170,12 +175,37 @@ func newFileView(f restapi.ChangedFile, apis apiNames) fileView {
 		v.API = apis.of(binding)
 	}
 	if !v.Deletes {
-		for _, c := range f.Fields {
-			v.Fields = append(v.Fields, restapi.FieldChange{Field: visible(c.Field), Before: visible(c.Before), After: visible(c.After)})
+		v.Fields, v.Effective = visibleFields(f.Fields), visibleFields(f.Effective)
+		for _, name := range f.Unchanged {
+			v.Unchanged = append(v.Unchanged, visible(name))
 		}
 	}
 	v.Open = f.Name == "" || len(f.Fields) == 0
 	return v
+}
+
+// fieldTable is a table of fields that change.
+type fieldTable struct {
+	Label   string
+	Created bool
+	Fields  []restapi.FieldChange
+}
+
+// Table has the fields as the file says, EffectiveTable those that are otherwise.
+func (f fileView) Table() fieldTable {
+	return fieldTable{"Fields of " + f.Namespace + "/" + f.Name, f.Created, f.Fields}
+}
+
+// EffectiveTable is that of Effective.
+func (f fileView) EffectiveTable() fieldTable {
+	return fieldTable{"Fields of " + f.Namespace + "/" + f.Name + " on the control plane", f.Created, f.Effective}
+}
+
+func visibleFields(all []restapi.FieldChange) (out []restapi.FieldChange) {
+	for _, c := range all {
+		out = append(out, restapi.FieldChange{Field: visible(c.Field), Before: visible(c.Before), After: visible(c.After)})
+	}
+	return out
 }
 
 // review takes a person's verdict on a proposed change.

@@ -152,13 +152,15 @@ func proposals(w *world) {
 				},
 				{
 					Path: contract.Key{Binding: api, Namespace: "team-a", Name: "orders"}.Path(), Action: restapi.ActionUpdate, Binding: api, Namespace: "team-a", Name: "orders", Kind: "Database",
-					Fields:     []restapi.FieldChange{{Field: "spec.plan", Before: "small", After: "big"}, {Field: `spec.parameters["log.min"]`, After: "5"}, {Field: "spec.old", Before: "true"}},
+					Fields:    []restapi.FieldChange{{Field: "spec.plan", Before: "small", After: "big"}, {Field: `spec.parameters["log.min"]`, After: "5"}, {Field: "spec.old", Before: "true"}},
+					Effective: []restapi.FieldChange{{Field: "spec.plan", Before: "small", After: "medium"}}, Unchanged: []string{"spec.old", "spec.<b>"},
 					MoreFields: 3, Diff: []string{"@@ -6,2 +6,2 @@", " spec:", "-  plan: small", "+  plan: big"}, Cut: true,
 				},
 				{
 					Path: contract.Key{Binding: api, Namespace: "team-a", Name: "new"}.Path(), Action: restapi.ActionCreate, Binding: api, Namespace: "team-a", Name: "new", Kind: "Database",
 					Fields: []restapi.FieldChange{{Field: "spec.plan", After: "small"}}, Diff: []string{"@@ -0,0 +1 @@", "+plan: small"},
-					Waits: "namespace team-a has 2 claims of this API, and may have 2. Delete one, or ask the platform's operator for more",
+					Untried: "the bridge has not answered yet",
+					Waits:   "namespace team-a has 2 claims of this API, and may have 2. Delete one, or ask the platform's operator for more",
 				},
 				{Path: contract.RequestPath(api), Action: restapi.ActionCreate, Diff: []string{"@@ -0,0 +1 @@", "+kind: APIServiceExportRequest"}},
 			},

@@ -204,8 +204,12 @@ func (in Input) showFile(f restapi.ChangedFile) error {
 	case f.Action == restapi.ActionDelete && f.Name != "":
 		fmt.Fprintln(&b, "  "+t.Paint(terminal.Red, "its service and what is in it are deleted"))
 	default:
-		fields(&b, f)
+		fields(&b, f.Action, f.Fields)
+		if f.MoreFields > 0 {
+			fmt.Fprintf(&b, "  … and %d fields more: see --patch\n", f.MoreFields)
+		}
 	}
+	in.effective(&b, f)
 	if _, err := io.WriteString(t.Out, b.String()); err != nil {
 		return err
 	}
@@ -220,16 +224,31 @@ func (in Input) showFile(f restapi.ChangedFile) error {
 	return nil
 }
 
-func fields(b *strings.Builder, f restapi.ChangedFile) {
+// effective says what is otherwise on the control plane than the file says.
+func (in Input) effective(b *strings.Builder, f restapi.ChangedFile) {
+	if f.Untried != "" {
+		fmt.Fprintf(b, "  %s %s\n", in.Terminal.Paint(terminal.Yellow, "not tried on the control plane:"), output.Line(f.Untried))
+	}
+	if len(f.Effective)+len(f.Unchanged) == 0 {
+		return
+	}
+	fmt.Fprintln(b, "  on the control plane, other than the file says:")
+	fields(b, f.Action, f.Effective)
+	for _, field := range f.Unchanged {
+		fmt.Fprintf(b, "  %s  stays as it is\n", output.Line(field))
+	}
+}
+
+func fields(b *strings.Builder, action restapi.Action, all []restapi.FieldChange) {
 	width := 0
-	for _, field := range f.Fields {
+	for _, field := range all {
 		width = max(width, len(output.Line(field.Field)))
 	}
-	for _, field := range f.Fields {
+	for _, field := range all {
 		before, after := output.Line(field.Before), output.Line(field.After)
 		var change string
 		switch {
-		case f.Action == restapi.ActionCreate:
+		case action == restapi.ActionCreate:
 			change = after
 		case before == "":
 			change = "+ " + after
@@ -239,9 +258,6 @@ func fields(b *strings.Builder, f restapi.ChangedFile) {
 			change = before + " → " + after
 		}
 		fmt.Fprintf(b, "  %-*s  %s\n", width, output.Line(field.Field), change)
-	}
-	if f.MoreFields > 0 {
-		fmt.Fprintf(b, "  … and %d fields more: see --patch\n", f.MoreFields)
 	}
 }
 

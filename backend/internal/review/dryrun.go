@@ -1,0 +1,181 @@
+package review
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"gitbind.dev/backend/internal/githost"
+	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+)
+
+const (
+	// askAgainAfter is how old an answer may be: what a control plane admits changes.
+	askAgainAfter = 10 * time.Minute
+	// unansweredFor is how long another version of a change waits for the answer about the one
+	// before: whoever pushes often has no more tried, and written, than the bridge answers.
+	unansweredFor = 10 * time.Second
+	// answerTimeout is how long a person waits for an answer that was just asked for.
+	answerTimeout, answerPoll = 3 * time.Second, 100 * time.Millisecond
+)
+
+// notAnswered is said of a claim before the bridge has answered, or while it is away.
+const notAnswered = "the bridge has not answered yet"
+
+var errManyDryRuns = errors.New("many other changes are tried already")
+
+// +kubebuilder:rbac:groups=gitbind.dev,resources=dryruns,verbs=get;list;watch;create;update;delete
+
+// markTried says of claims what the control plane's API server says to them, as the bridge has
+// tried them: it may act as the tenant, and the backend may not. With patient it waits for an
+// answer for a moment.
+func (s *Service) markTried(ctx context.Context, cluster string, c *githost.Change, files []restapi.ChangedFile, patient bool) {
+	if s.DryRuns == nil || c.Effect == "" {
+		return
+	}
+	claims := proposed(c, files)
+	if len(claims) == 0 {
+		return
+	}
+	answer, pending, err := s.dryRun(ctx, cluster, c, claims)
+	for end := time.Now().Add(answerTimeout); patient && pending && time.Now().Before(end) && ctx.Err() == nil; {
+		time.Sleep(answerPoll)
+		answer, pending, err = s.dryRun(ctx, cluster, c, claims)
+	}
+	untried := notAnswered
+	switch {
+	case errors.Is(err, errManyDryRuns):
+		untried = err.Error()
+	case err != nil:
+		s.Log.WarnContext(ctx, "A change cannot be tried on the control plane", "cluster", cluster, "branch", c.Branch, "error", err)
+		untried = "the control plane cannot be asked just now"
+	}
+	tried := map[string]v1alpha1.TriedClaim{}
+	for _, t := range answer {
+		tried[t.Path] = t
+	}
+	for _, claim := range claims {
+		f := &files[slices.IndexFunc(files, func(f restapi.ChangedFile) bool { return f.Path == claim.Path })]
+		t, ok := tried[f.Path]
+		if !ok {
+			f.Untried = untried
+			continue
+		}
+		f.Problem, f.Untried = t.Refused, t.Untried
+		if t.Refused == "" && t.Untried == "" && f.Action != restapi.ActionDelete {
+			f.Effective, f.Unchanged = unlike(f.Fields, t)
+		}
+	}
+}
+
+// proposed are the claims of a change that are tried: not those that are refused anyway, or
+// whose removal is held. Of those that are too many or too large it says so.
+func proposed(c *githost.Change, files []restapi.ChangedFile) (claims []v1alpha1.ProposedClaim) {
+	size := 0
+	for i := range files {
+		f := &files[i]
+		if f.Name == "" || f.Problem != "" || f.Held != "" {
+			continue
+		}
+		content := c.Files[i].Is
+		if size += len(content); size > v1alpha1.MaxDryRunBytes || len(claims) == v1alpha1.MaxDryRunClaims {
+			f.Untried = fmt.Sprintf("of one change %d claims of %d KiB together are tried", v1alpha1.MaxDryRunClaims, v1alpha1.MaxDryRunBytes>>10)
+			continue
+		}
+		claims = append(claims, v1alpha1.ProposedClaim{Path: f.Path, Content: string(content)})
+	}
+	return claims
+}
+
+// dryRun gives what the bridge has answered about just this version of a change, and asks for
+// it where it has not, or long ago. An answer that was just asked for is pending.
+func (s *Service) dryRun(ctx context.Context, cluster string, c *githost.Change, claims []v1alpha1.ProposedClaim) (answer []v1alpha1.TriedClaim, pending bool, err error) {
+	d := v1alpha1.DryRun{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.TenantNamespace(cluster), Name: dryRunName(c.Branch)}}
+	err = s.Control.Get(ctx, client.ObjectKeyFromObject(&d), &d)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, false, err
+	}
+	isNew := err != nil
+	change := v1alpha1.ProposedChange{Head: c.Head, Effect: c.Effect}
+	if d.Status.Change == change {
+		answer = d.Status.Claims
+	}
+	since := s.now().Sub(d.Spec.AskedAt.Time)
+	wanted := v1alpha1.DryRunSpec{Branch: c.Branch, Change: change, AskedAt: metav1.NewTime(s.now()), Claims: claims}
+	switch {
+	case isNew:
+		if err := s.makeRoom(ctx, cluster); err != nil {
+			return nil, false, err
+		}
+		d.Spec, since = wanted, 0
+		err = s.DryRuns.Create(ctx, &d)
+	case !d.IsAnswered() && since < unansweredFor:
+		return answer, since < answerTimeout, nil
+	case d.Spec.Change != change, d.IsAnswered() && since > askAgainAfter:
+		d.Spec, since = wanted, 0
+		err = s.DryRuns.Update(ctx, &d)
+	}
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		// The cache is behind, or somebody else asks at the same time.
+		err = nil
+	}
+	return answer, err == nil && since < answerTimeout && !d.IsAnswered(), err
+}
+
+// makeRoom takes away what was asked about changes that are proposed no more, where there are
+// as many as there may be of one cluster.
+func (s *Service) makeRoom(ctx context.Context, cluster string) error {
+	var all v1alpha1.DryRunList
+	if err := s.Control.List(ctx, &all, client.InNamespace(v1alpha1.TenantNamespace(cluster))); err != nil || len(all.Items) < v1alpha1.MaxDryRuns {
+		return err
+	}
+	changes, err := s.Git.Changes(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	left := len(all.Items)
+	for i := range all.Items {
+		d := &all.Items[i]
+		if slices.ContainsFunc(changes, func(c githost.Change) bool { return c.Branch == d.Spec.Branch }) {
+			continue
+		}
+		if err := s.DryRuns.Delete(ctx, d); client.IgnoreNotFound(err) != nil {
+			return err
+		}
+		left--
+	}
+	if left >= v1alpha1.MaxDryRuns {
+		return errManyDryRuns
+	}
+	return nil
+}
+
+func dryRunName(branch string) string {
+	return fmt.Sprintf("change-%x", sha256.Sum256([]byte(branch)))[:24]
+}
+
+// unlike gives the fields that change on the control plane otherwise than the file says, and
+// those of the file that do not change there.
+func unlike(file []restapi.FieldChange, t v1alpha1.TriedClaim) (effective []restapi.FieldChange, unchanged []string) {
+	changes := map[string]bool{}
+	for _, f := range t.Fields {
+		changes[f.Field] = true
+		if c := restapi.FieldChange(f); !slices.Contains(file, c) {
+			effective = append(effective, c)
+		}
+	}
+	for _, f := range file {
+		if !changes[f.Field] && t.MoreFields == 0 {
+			unchanged = append(unchanged, f.Field)
+		}
+	}
+	return effective, unchanged
+}

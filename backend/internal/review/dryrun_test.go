@@ -1,0 +1,250 @@
+package review
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"gitbind.dev/backend/internal/githost"
+	"gitbind.dev/backend/internal/login"
+	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+)
+
+// trying is a service whose control plane has DryRuns, and a bridge that a test plays.
+type trying struct {
+	*world
+	*Service
+	*testing.T
+	control client.Client
+	at      time.Time
+	// writes is how often the backend wrote a DryRun.
+	writes int
+}
+
+func newTrying(t *testing.T) *trying {
+	t.Helper()
+	w, objects := quotaWorld(t, nil)
+	y := &trying{world: w, Service: w.service(t, nil), T: t, at: time.Unix(1_800_000_000, 0)}
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	// As an API server does.
+	generation := func(o client.Object) {
+		if d, ok := o.(*v1alpha1.DryRun); ok {
+			d.Generation++
+			y.writes++
+		}
+	}
+	y.control = fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(objects, &v1alpha1.ClusterBinding{ObjectMeta: metav1.ObjectMeta{Name: cluster}})...).
+		WithStatusSubresource(&v1alpha1.DryRun{}).WithInterceptorFuncs(interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			generation(o)
+			return c.Create(ctx, o, opts...)
+		},
+		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+			generation(o)
+			return c.Update(ctx, o, opts...)
+		},
+	}).Build()
+	y.Control, y.DryRuns, y.Now = y.control, y.control, func() time.Time { return y.at }
+	return y
+}
+
+// asked is what the bridge sees.
+func (y *trying) asked() *v1alpha1.DryRun {
+	y.Helper()
+	d := &v1alpha1.DryRun{}
+	if err := y.control.Get(y.Context(), client.ObjectKey{Namespace: v1alpha1.TenantNamespace(cluster), Name: dryRunName(y.change.Branch)}, d); err != nil {
+		y.Fatal(err)
+	}
+	return d
+}
+
+// answer answers as the bridge.
+func (y *trying) answer(claims ...v1alpha1.TriedClaim) {
+	y.Helper()
+	d := y.asked()
+	d.Status = v1alpha1.DryRunStatus{ObservedGeneration: d.Generation, TriedAt: new(metav1.NewTime(y.at)), Change: d.Spec.Change, Claims: claims}
+	if err := y.control.Status().Update(y.Context(), d); err != nil {
+		y.Fatal(err)
+	}
+}
+
+// look looks at the change without patience.
+func (y *trying) look() []restapi.ChangedFile {
+	y.Helper()
+	return y.Service.files(y.Context(), cluster, &y.change, false)
+}
+
+func TestWhatTheAPIServerSaysIsShownAtTheFile(t *testing.T) {
+	y := newTrying(t)
+	orders, fresh, gone := y.becomes("orders", "nano", "small"), y.becomes("fresh", "", "nano"), y.becomes("gone", "nano", "")
+	bad := y.becomes("bad", "nano", "huge")
+	for _, f := range y.look() {
+		if want := map[string]string{orders: notAnswered, fresh: notAnswered}[f.Path]; f.Untried != want || f.Path == bad && f.Problem == "" {
+			t.Errorf("before an answer: %+v", f)
+		}
+	}
+	var paths []string
+	for _, c := range y.asked().Spec.Claims {
+		paths = append(paths, c.Path)
+	}
+	// A removal that is held, and what is refused anyway, is not asked about.
+	if d := cmp.Diff([]string{orders, fresh}, paths); d != "" || gone == "" {
+		t.Fatal(d)
+	}
+	y.answer(
+		v1alpha1.TriedClaim{Path: orders, Refused: "nano is for ever"},
+		v1alpha1.TriedClaim{Path: fresh, Fields: []v1alpha1.FieldChange{
+			{Field: "apiVersion", After: "anynines.com/v1"}, {Field: "spec.plan", After: "postgresql-single-big"}, {Field: "spec.expose", After: "Internal"},
+		}},
+	)
+	for _, f := range y.look() {
+		switch f.Path {
+		case orders:
+			if f.Problem != "nano is for ever" || f.Untried != "" {
+				t.Errorf("refused: %+v", f)
+			}
+		case fresh:
+			effective := []restapi.FieldChange{{Field: "spec.plan", After: "postgresql-single-big"}, {Field: "spec.expose", After: "Internal"}}
+			if d := cmp.Diff(effective, f.Effective); d != "" || len(f.Unchanged) != 1 || f.Unchanged[0] != "spec.service" || f.Problem+f.Untried != "" {
+				t.Errorf("%s%+v", d, f)
+			}
+		}
+	}
+	if y.writes != 1 {
+		t.Errorf("%d writes for one change", y.writes)
+	}
+	// A person sees the same.
+	c, err := y.Service.Change(t.Context(), login.Identity{Username: "alice"}, cluster, y.change.Branch)
+	if err != nil || c.Files[0].Problem != "nano is for ever" {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+// Whoever pushes often has no more tried and written than the bridge answers, and an answer is
+// about nothing but the version that was tried.
+func TestAnAnswerIsOfJustOneVersion(t *testing.T) {
+	y := newTrying(t)
+	orders := y.becomes("orders", "nano", "small")
+	refused := v1alpha1.TriedClaim{Path: orders, Refused: "no"}
+	shows := func(what, problem string, writes int) {
+		t.Helper()
+		if f := y.look()[0]; f.Problem != problem || (f.Untried == "") != (problem != "") || y.writes != writes {
+			t.Errorf("%s: %+v after %d writes, want %q after %d", what, f, y.writes, problem, writes)
+		}
+	}
+	shows("asked", "", 1)
+	y.change.Head = strings.Repeat("b", 40)
+	shows("replaced before an answer", "", 1)
+	y.answer(refused) // About the first one.
+	shows("an answer about another version", "", 2)
+	y.answer(refused)
+	shows("answered", "no", 2)
+	y.at = y.at.Add(askAgainAfter + time.Second)
+	shows("an old answer stays until the next one", "no", 3)
+	y.change.Effect = strings.Repeat("f", 40)
+	shows("another effect", "", 3)
+	y.at = y.at.Add(unansweredFor)
+	shows("the bridge is away", "", 4)
+	y.at = y.at.Add(time.Hour)
+	shows("the bridge is away for long", "", 4)
+	y.change.Effect = ""
+	if f := y.look()[0]; f.Untried != "" || y.writes != 4 {
+		t.Errorf("what cannot be merged: %+v", f)
+	}
+}
+
+func TestWhatIsTriedIsBounded(t *testing.T) {
+	y := newTrying(t)
+	for i := range v1alpha1.MaxDryRunClaims + 5 {
+		y.becomes(fmt.Sprintf("many-%02d", i), "", "nano")
+	}
+	bounded := 0
+	for _, f := range y.look() {
+		if strings.Contains(f.Untried, "50 claims of 128 KiB together") {
+			bounded++
+		}
+	}
+	if n := len(y.asked().Spec.Claims); bounded != 5 || n != v1alpha1.MaxDryRunClaims {
+		t.Errorf("%d are asked about, and of %d it is said that they are not", n, bounded)
+	}
+	// Large files, and as many changes as there may be.
+	y = newTrying(t)
+	y.becomes("large", "", "nano")
+	large := &y.change.Files[0]
+	large.Is = append(large.Is, strings.Repeat("# x\n", v1alpha1.MaxDryRunBytes/4)...)
+	if f := y.look()[0]; !strings.Contains(f.Untried, "128 KiB") || y.writes != 0 {
+		t.Errorf("%+v after %d writes", f, y.writes)
+	}
+	y = newTrying(t)
+	y.becomes("orders", "", "nano")
+	proposed := y.change
+	for i := range v1alpha1.MaxDryRuns {
+		y.change.Branch = fmt.Sprint("changes/", i)
+		y.look()
+	}
+	y.change = proposed
+	open := func(branches ...string) {
+		y.listed = nil
+		for _, b := range branches {
+			y.listed = append(y.listed, githost.Change{Branch: b})
+		}
+	}
+	var all []string
+	for i := range v1alpha1.MaxDryRuns {
+		all = append(all, fmt.Sprint("changes/", i))
+	}
+	open(all...)
+	if f := y.look()[0]; f.Untried != errManyDryRuns.Error() || y.writes != v1alpha1.MaxDryRuns {
+		t.Errorf("%+v after %d writes", f, y.writes)
+	}
+	open(all[1:]...)
+	if f := y.look()[0]; f.Untried != notAnswered || y.writes != v1alpha1.MaxDryRuns+1 {
+		t.Errorf("after one was merged: %+v, %d writes", f, y.writes)
+	}
+}
+
+// A change that is reviewed elsewhere shows at once what is known, and what the API server says
+// when that comes.
+func TestTheCheckDoesNotWaitForTheBridge(t *testing.T) {
+	y := newTrying(t)
+	orders := y.becomes("orders", "", "nano")
+	host := &shown{}
+	c := NewChecks(y.Service, host, func(string, restapi.RefEvent) {})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { c.Run(ctx); close(done) }()
+	t.Cleanup(func() { cancel(); <-done })
+	c.Moved(cluster, restapi.RefEvent{Ref: "refs/heads/" + y.change.Branch})
+	if got := host.await(t, 1); !got.OK || got.Words != "It orders 1 service, not tried on the control plane" || !strings.Contains(got.Text, literal(notAnswered)) {
+		t.Errorf("%+v", got)
+	}
+	y.answer(v1alpha1.TriedClaim{Path: orders, Refused: "the platform says <no>"})
+	c.Tried(cluster)
+	if got := host.await(t, 2); got.OK || got.Words != "team-a/orders would be refused: the platform says <no>" || strings.Contains(got.Text, "<no>") {
+		t.Errorf("%+v", got)
+	}
+	if err := c.check(ctx, cluster, false); err != nil {
+		t.Fatal(err)
+	}
+	host.await(t, 2) // The same is no news.
+	y.answer(v1alpha1.TriedClaim{Path: orders, Fields: []v1alpha1.FieldChange{{Field: "spec.expose", After: "In|ternal"}}})
+	if err := c.check(ctx, cluster, false); err != nil {
+		t.Fatal(err)
+	}
+	if got := host.await(t, 3); !got.OK || got.Words != "It orders 1 service" || !strings.Contains(got.Text, "| on the control plane | <code>spec&#46;expose</code> |  | <code>In&#124;ternal</code> |") {
+		t.Errorf("%+v", got)
+	}
+}

@@ -20,6 +20,8 @@ import (
 const (
 	nano  = "postgresql-single-nano"
 	small = "postgresql-single-small"
+	// medium is refused where a test says so.
+	medium = "postgresql-single-medium"
 )
 
 // TestTwoClusters runs everything that needs more than one app cluster, or
@@ -170,6 +172,55 @@ func testPullRequest(t *testing.T, c *tenant) {
 	}
 }
 
+// platformPolicies are the control plane's own: one refuses a plan, and one labels what it admits.
+const platformPolicies = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: NAME}
+spec:
+  matchConstraints:
+    resourceRules: [{apiGroups: [anynines.com], apiVersions: ["*"], operations: [CREATE, UPDATE], resources: [postgresqlinstances]}]
+  matchConditions: [{name: this, expression: "object.metadata.namespace == 'NAMESPACE' && object.metadata.name.startsWith('NAME')"}]
+  validations: [{expression: "object.spec.plan != '` + medium + `'", message: medium is for others}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: NAME}
+spec: {policyName: NAME, validationActions: [Deny]}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {name: NAME}
+spec:
+  reinvocationPolicy: Never
+  matchConstraints:
+    resourceRules: [{apiGroups: [anynines.com], apiVersions: ["*"], operations: [CREATE, UPDATE], resources: [postgresqlinstances]}]
+  matchConditions: [{name: this, expression: "object.metadata.namespace == 'NAMESPACE' && object.metadata.name.startsWith('NAME')"}]
+  mutations: [{patchType: ApplyConfiguration, applyConfiguration: {expression: "Object{metadata: Object.metadata{labels: {'example.com/cost-center': '7'}}}"}}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicyBinding
+metadata: {name: NAME}
+spec: {policyName: NAME}
+`
+
+// platformAdmits has platformPolicies in force for claims whose name begins so.
+func (c *tenant) platformAdmits(t *testing.T, name string) {
+	t.Helper()
+	dir := t.TempDir()
+	write(t, dir, "policies.yaml", strings.NewReplacer("NAMESPACE", c.claimNamespace(), "NAME", name).Replace(platformPolicies))
+	must(t)(c.Kubectl(t.Context(), c.Control(), "apply", "-f", filepath.Join(dir, "policies.yaml")))
+	probe := func(plan string) (string, error) {
+		write(t, dir, "probe.yaml", strings.Replace(manifest(name+"-probe", plan), "namespace: team-a", "namespace: "+c.claimNamespace(), 1))
+		return c.Kubectl(t.Context(), c.Control(), "create", "--dry-run=server", "-o", "yaml", "-f", filepath.Join(dir, "probe.yaml"))
+	}
+	eventually(t, "the platform's policies are in force", func(context.Context) (string, bool) {
+		refused, err := probe(medium)
+		labelled, _ := probe(small)
+		return refused + labelled, err != nil && strings.Contains(refused, "medium is for others") && strings.Contains(labelled, "cost-center")
+	})
+}
+
 // testReviews has Alice, whose cluster it is, propose changes, and Bob approve them.
 func testReviews(t *testing.T, alice, bob *tenant) {
 	ctx := t.Context()
@@ -190,15 +241,17 @@ func testReviews(t *testing.T, alice, bob *tenant) {
 		git("push", "--quiet", "origin", "HEAD:refs/heads/changes/"+name)
 		git("checkout", "--quiet", "main")
 	}
-	merged := func(message, words string, change func(dir string)) {
+	merged := func(message string, change func(dir string), words ...string) {
 		t.Helper()
 		propose(message, change)
 		shown := eventually(t, "Bob sees the change", func(context.Context) (string, bool) {
 			out, err := review(bob, name)
 			return out, err == nil
 		})
-		if !strings.Contains(shown, words) {
-			t.Errorf("Bob is shown, without %q:\n%s", words, shown)
+		for _, words := range words {
+			if !strings.Contains(shown, words) {
+				t.Errorf("Bob is shown, without %q:\n%s", words, shown)
+			}
 		}
 		_, head, _ := strings.Cut(shown, "--approve --head ")
 		head = strings.TrimSpace(head)
@@ -214,13 +267,21 @@ func testReviews(t *testing.T, alice, bob *tenant) {
 	must(t)(review(alice, name, "--reject", "-m", "There is no such plan."))
 	must(t)(alice.Git(ctx, alice.user, alice.clone, "push", "--quiet", "origin", "--delete", "changes/"+name))
 
-	merged("Order it", "orders PostgresqlInstance team-a/reviewed", func(dir string) { write(t, dir, path, manifest("reviewed", nano)) })
+	merged("Order it", func(dir string) { write(t, dir, path, manifest("reviewed", nano)) }, "orders PostgresqlInstance team-a/reviewed")
 	alice.until(t, alice.control, "the claim is on the control plane", alice.there("reviewed", nano))
 	alice.until(t, alice.app, "the claim is in the app cluster", has("reviewed", nano))
-	merged("Make it larger", nano+" → "+small, func(dir string) { write(t, dir, path, manifest("reviewed", small)) })
+	// What only the control plane's API server knows is seen before the merge.
+	alice.platformAdmits(t, "reviewed")
+	propose("Make it too large", func(dir string) { write(t, dir, path, manifest("reviewed", medium)) })
+	if out := must(t)(review(bob, name)); !strings.Contains(out, "would be refused") || !strings.Contains(out, "medium is for others") {
+		t.Errorf("of what the platform refuses Bob is shown\n%s", out)
+	}
+	must(t)(alice.Git(ctx, alice.user, alice.clone, "push", "--quiet", "origin", "--delete", "changes/"+name))
+	merged("Make it larger", func(dir string) { write(t, dir, path, manifest("reviewed", small)) },
+		nano+" → "+small, "on the control plane, other than the file says:\n  metadata.labels[\"example.com/cost-center\"]  + 7\n")
 	alice.until(t, alice.control, "the control plane follows", alice.there("reviewed", small))
 	alice.until(t, alice.app, "the app cluster follows", has("reviewed", small))
-	merged("Nobody needs it", "cancels PostgresqlInstance team-a/reviewed", func(dir string) { _ = os.Remove(filepath.Join(dir, path)) })
+	merged("Nobody needs it", func(dir string) { _ = os.Remove(filepath.Join(dir, path)) }, "cancels PostgresqlInstance team-a/reviewed")
 	gone := func(e platform.Event) bool { return e.Type == watch.Deleted && e.Object.GetName() == "reviewed" }
 	alice.until(t, alice.control, "the service is gone", gone)
 	alice.until(t, alice.app, "the claim is gone", gone)

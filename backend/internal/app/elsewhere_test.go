@@ -275,9 +275,9 @@ func (f *fixture) testQuota(t *testing.T, c restapi.Cluster, bridge, konnector r
 			return nil
 		})
 	}
-	last("It orders 1 service, but team-a/orders would wait: this cluster has 5 claims of this API, and may have 5. Delete one, or ask the platform's operator for more")
+	last("It orders 1 service, not tried on the control plane, but team-a/orders would wait: this cluster has 5 claims of this API, and may have 5. Delete one, or ask the platform's operator for more")
 	counted(4)
-	last("It orders 1 service")
+	last("It orders 1 service, not tried on the control plane")
 	if out, err := git(t, dir, "push", "-q", withCredential(c.RepositoryURL, konnector.Username, konnector.Password), ":refs/heads/changes/"+binding+"/team-a/orders"); err != nil {
 		t.Fatal(err, out)
 	}

@@ -2,7 +2,9 @@ package claim
 
 import (
 	"context"
+	"crypto/sha1"
 	"errors"
+	"fmt"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,6 +15,7 @@ import (
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/decision"
 	"gitbind.dev/gitbridge/internal/session"
+	"gitbind.dev/gitbridge/internal/transform"
 )
 
 // TookTooLong is said of a claim for which there was no time.
@@ -28,7 +31,7 @@ func (c *Controller) DryRun(ctx context.Context, p session.Proposed) session.Tri
 	case refused != nil, err != nil:
 	case s.object != nil:
 		after, refused, err = c.tryApply(ctx, s)
-	case s.found != nil:
+	case p.Data == nil && s.found != nil:
 		err = c.delete(ctx, s, s.found, metav1.DryRunAll)
 	}
 	if err != nil {
@@ -88,11 +91,11 @@ func (c *Controller) propose(ctx context.Context, p session.Proposed) (*step, *c
 	if p.Data == nil {
 		return s, nil, nil
 	}
-	// The commit stands for the blob, which main does not have.
-	s.File = &decision.File{Blob: p.Head}
 	if s.api.Unusable != nil {
 		return s, nil, notTried(s.api.Unusable.Error())
 	}
+	s.File = &decision.File{Blob: blob(p.Data)}
+	s.File.Applied = transform.Applied(s.File.Blob, s.api.Shape, s.api.Kind.GroupVersion().String(), s.api.Template, s.api.Keys)
 	if err := c.decodeFile(s, contract.File{Path: p.Path, Mode: contract.ModeRegular, Size: int64(len(p.Data)), Data: p.Data}); err != nil {
 		return s, nil, err
 	}
@@ -101,7 +104,15 @@ func (c *Controller) propose(ctx context.Context, p session.Proposed) (*step, *c
 		return s, nil, nil
 	}
 	s.object = nil
+	if d.Answer != nil && d.Answer.Result == contract.Applied {
+		return s, nil, nil // It is there as the file says.
+	}
 	return s, d.Answer, nil
+}
+
+// blob is the hash that Git gives a file.
+func blob(data []byte) string {
+	return fmt.Sprintf("%x", sha1.Sum(fmt.Appendf(nil, "blob %d\x00%s", len(data), data)))
 }
 
 // tryApply gives what the object would be, or why it is refused.

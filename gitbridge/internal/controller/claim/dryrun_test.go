@@ -122,6 +122,9 @@ func TestADryRunShowsNothingOfForeignObjects(t *testing.T) {
 func TestARemovalIsTriedOnTheObjectThatIsThere(t *testing.T) {
 	f := start(t)
 	f.step()
+	if got, calls := f.dryRun(good); got.Refused+got.Untried != "" || len(got.Fields) > 0 || slices.Contains(calls, "apply") || slices.Contains(calls, "delete") {
+		t.Errorf("what is applied already: %+v, %v", got, calls)
+	}
 	if got, calls := f.dryRun(""); got.Refused+got.Untried != "" || !slices.Contains(calls, "delete") {
 		t.Errorf("%+v, %v", got, calls)
 	}

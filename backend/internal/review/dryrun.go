@@ -125,7 +125,7 @@ func (s *Service) dryRun(ctx context.Context, cluster string, c *githost.Change,
 	}
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		// The cache is behind, or somebody else asks at the same time.
-		err = nil
+		return answer, true, nil
 	}
 	return answer, err == nil && since < answerTimeout && !d.IsAnswered(), err
 }

@@ -14,9 +14,12 @@ import (
 	"gitbind.dev/gitbridge/contract"
 )
 
-// MaxFields bounds the fields that are given of one claim, and MaxValue the characters of a
-// value.
-const MaxFields, MaxValue = 100, 300
+const (
+	// MaxFields bounds the fields that are given of one claim.
+	MaxFields = 100
+	// MaxValue bounds the characters of a value.
+	MaxValue = 300
+)
 
 // Change is a field with another value, as JSON except for strings; "" where there is no such
 // field.

@@ -196,7 +196,7 @@ spec:
   matchConstraints:
     resourceRules: [{apiGroups: [anynines.com], apiVersions: ["*"], operations: [CREATE, UPDATE], resources: [postgresqlinstances]}]
   matchConditions: [{name: this, expression: "object.metadata.namespace == 'NAMESPACE' && object.metadata.name.startsWith('NAME')"}]
-  mutations: [{patchType: ApplyConfiguration, applyConfiguration: {expression: "Object{metadata: Object.metadata{labels: {'example.com/cost-center': '7'}}}"}}]
+  mutations: [{patchType: ApplyConfiguration, applyConfiguration: {expression: "Object{metadata: Object.metadata{labels: {'example.com/plan': object.spec.plan}}}"}}]
 ---
 apiVersion: admissionregistration.k8s.io/v1
 kind: MutatingAdmissionPolicyBinding
@@ -217,7 +217,7 @@ func (c *tenant) platformAdmits(t *testing.T, name string) {
 	eventually(t, "the platform's policies are in force", func(context.Context) (string, bool) {
 		refused, err := probe(medium)
 		labelled, _ := probe(small)
-		return refused + labelled, err != nil && strings.Contains(refused, "medium is for others") && strings.Contains(labelled, "cost-center")
+		return refused + labelled, err != nil && strings.Contains(refused, "medium is for others") && strings.Contains(labelled, "example.com/plan")
 	})
 }
 
@@ -276,9 +276,10 @@ func testReviews(t *testing.T, alice, bob *tenant) {
 	if out := must(t)(review(bob, name)); !strings.Contains(out, "would be refused") || !strings.Contains(out, "medium is for others") {
 		t.Errorf("of what the platform refuses Bob is shown\n%s", out)
 	}
+	must(t)(review(bob, name, "--reject", "-m", "Not that one."))
 	must(t)(alice.Git(ctx, alice.user, alice.clone, "push", "--quiet", "origin", "--delete", "changes/"+name))
 	merged("Make it larger", func(dir string) { write(t, dir, path, manifest("reviewed", small)) },
-		nano+" → "+small, "on the control plane, other than the file says:\n  metadata.labels[\"example.com/cost-center\"]  + 7\n")
+		nano+" → "+small, "on the control plane, other than the file says:\n  metadata.labels[\"example.com/plan\"]  ")
 	alice.until(t, alice.control, "the control plane follows", alice.there("reviewed", small))
 	alice.until(t, alice.app, "the app cluster follows", has("reviewed", small))
 	merged("Nobody needs it", func(dir string) { _ = os.Remove(filepath.Join(dir, path)) }, "cancels PostgresqlInstance team-a/reviewed")

@@ -24,7 +24,7 @@ const (
 	// before: whoever pushes often has no more tried, and written, than the bridge answers.
 	unansweredFor = 10 * time.Second
 	// answerTimeout is how long a person waits for an answer that was just asked for.
-	answerTimeout, answerPoll = 3 * time.Second, 100 * time.Millisecond
+	answerTimeout, answerPoll = 3 * time.Second, 20 * time.Millisecond
 )
 
 // notAnswered is said of a claim before the bridge has answered, or while it is away.

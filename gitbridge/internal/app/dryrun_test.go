@@ -183,7 +183,7 @@ func TestWhatTheControlPlaneWouldSayIsKnownBeforeAMerge(test *testing.T) {
 	w.must(w.admin.Update(w.Context(), &d))
 	t.eventually("an old one is deleted", func() error {
 		if err := w.admin.Get(w.Context(), key, &d); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("it is there: %v", err)
+			return errors.Join(errors.New("it is there"), err)
 		}
 		return nil
 	})

@@ -142,9 +142,13 @@ func TestWhatTheControlPlaneWouldSayIsKnownBeforeAMerge(test *testing.T) {
 			w.Errorf("%s: %+v, want %q", path, got[path], words)
 		}
 	}
-	// What the platform adds to a service that is there is seen, too, and what went is not asked of others.
+	// What the platform adds to a service that is there is seen, too; what is applied already changes nothing.
+	t.asks("larger", map[string]string{orders: manifest(orders, strings.Replace(small, "small", "medium", 1))})
+	if c := t.tried("larger")[orders]; c.Refused != "" || len(c.Fields) != 2 || c.Fields[0].Before != "postgresql-single-small" || c.Fields[1].After != "7" {
+		w.Errorf("a larger plan: %+v", c)
+	}
 	t.asks("same", map[string]string{orders: manifest(orders, small)})
-	if c := t.tried("same")[orders]; c.Refused != "" || len(c.Fields) != 1 || c.Fields[0].After != "7" {
+	if c := t.tried("same")[orders]; c.Refused+c.Untried != "" || len(c.Fields) > 0 {
 		w.Errorf("the same file: %+v", c)
 	}
 	t.asks("removed", map[string]string{orders: ""})

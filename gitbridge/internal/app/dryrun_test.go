@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +18,7 @@ import (
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/test/env"
 )
 
 // platformAdmits has the control plane's own admission refuse some claims of a tenant, and
@@ -191,4 +193,49 @@ func TestWhatTheControlPlaneWouldSayIsKnownBeforeAMerge(test *testing.T) {
 		}
 		return nil
 	})
+}
+
+// What was asked while another shard had the cluster, or before the bridge knew that it has it.
+func TestADryRunIsAnsweredWhenItsClusterComesToTheShard(test *testing.T) {
+	w := newWorld(test)
+	api := w.define(postgresqlFile)
+	t := w.tenant(api)
+	t.move("b")
+	w.startBridge()
+	orders := path(api, "team-a", "orders")
+	claims := map[string]string{orders: manifest(orders, small)}
+	t.asks("1", claims)
+	// The bridge has seen it when another cluster's, which was asked later, is answered.
+	other := w.tenant(api)
+	other.push("Order", claims)
+	other.wantAnswer(orders, contract.Applied)
+	other.asks("1", claims)
+	other.tried("1")
+	t.move(v1alpha1.DefaultShard)
+	t.wantShard(v1alpha1.DefaultShard)
+	t.push("Order", claims)
+	t.wantAnswer(orders, contract.Applied)
+	t.tried("1")
+}
+
+// A bridge that is newer than the definitions works without dry runs.
+func TestABridgeWorksWithoutTheDefinitionOfDryRuns(test *testing.T) {
+	test.Parallel()
+	e := env.StartForTest(test, env.Options{Clusters: []string{env.Control}})
+	w := newWorldIn(test, e)
+	w.must(w.control().Apply(w.Context(), "kustomize/processes/control-plane"))
+	definition := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "dryruns.gitbind.dev"}}
+	w.must(w.admin.Delete(w.Context(), definition))
+	w.eventually("the definition is gone", func() error {
+		if err := w.admin.Get(w.Context(), client.ObjectKeyFromObject(definition), definition); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("it is there: %v", err)
+		}
+		return nil
+	})
+	api := w.define(postgresqlFile)
+	w.startBridge()
+	t := w.tenant(api)
+	orders := path(api, "team-a", "orders")
+	t.push("Order", map[string]string{orders: manifest(orders, small)})
+	t.wantAnswer(orders, contract.Applied)
 }

@@ -9,10 +9,12 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -29,6 +31,7 @@ import (
 	"gitbind.dev/gitbridge/internal/session"
 	"gitbind.dev/gitbridge/internal/shard"
 	"gitbind.dev/gitbridge/lease"
+	"gitbind.dev/gitbridge/program"
 )
 
 // Run bridges until ctx ends, or the lease is lost.
@@ -39,12 +42,21 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	o.Shard = cmp.Or(o.Shard, v1alpha1.DefaultShard)
 	o.Lease.Name = v1alpha1.ShardLease(o.Shard)
 	shutdown := 20 * time.Second
-	mgr, elected, err := o.Manager(ctx, config, "gitbridge", ctrl.Options{GracefulShutdownTimeout: &shutdown, Cache: cached()})
+	defined, err := hasDryRuns(config)
+	if err != nil {
+		return err
+	}
+	mgr, elected, err := o.Manager(ctx, config, "gitbridge", ctrl.Options{GracefulShutdownTimeout: &shutdown, Cache: cached(defined)})
 	if err != nil {
 		return err
 	}
 	sessions := &session.Registry{}
-	if err := addControllers(ctx, mgr, o, sessions, elected); err != nil {
+	trials := &dryrun.Reconciler{Client: mgr.GetClient(), Server: mgr.GetAPIReader(), Sessions: sessions, Now: o.Now, Events: make(chan event.GenericEvent)}
+	if !defined {
+		mgr.GetLogger().Info("Proposed changes are not tried: the control plane has no definition of DryRuns. Apply it, and restart gitbridge")
+		trials = nil
+	}
+	if err := addControllers(ctx, mgr, o, sessions, elected, trials); err != nil {
 		return err
 	}
 	if err := mgr.AddReadyzCheck("repositories", ready(sessions)); err != nil {
@@ -56,12 +68,25 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	return nil
 }
 
-func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, sessions *session.Registry, elected *lease.Lease) error {
+// hasDryRuns reports whether the control plane has their definition, which is newer than others.
+func hasDryRuns(config *rest.Config) (bool, error) {
+	d, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return false, err
+	}
+	return program.HasKind(d, v1alpha1.GroupVersion.WithKind("DryRun"))
+}
+
+// addControllers adds what works for the app clusters of a shard; without trials, no dry runs.
+func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, sessions *session.Registry, elected *lease.Lease, trials *dryrun.Reconciler) error {
 	exports := &apiserviceexport.Reconciler{Client: mgr.GetClient(), Server: mgr.GetAPIReader(), Sessions: sessions}
 	members, err := shard.Watch(ctx, mgr.GetCache(), o.Shard, func(clusterID string) {
 		if s := sessions.Get(clusterID); s != nil && s.View().Main != nil {
 			s.EnqueueAll()
 			go exports.Began(ctx, s)
+		}
+		if trials != nil {
+			go trials.Joined(ctx, clusterID)
 		}
 	})
 	if err != nil {
@@ -87,9 +112,11 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, sessions *
 	if err := templates.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set up the controller of templates: %w", err)
 	}
-	trials := &dryrun.Reconciler{Client: mgr.GetClient(), Server: mgr.GetAPIReader(), Sessions: sessions, IsOurs: members.HasNamespace, Now: o.Now}
-	if err := trials.SetupWithManager(mgr); err != nil {
-		return fmt.Errorf("set up the controller of dry runs: %w", err)
+	if trials != nil {
+		trials.IsOurs = members.HasNamespace
+		if err := trials.SetupWithManager(mgr); err != nil {
+			return fmt.Errorf("set up the controller of dry runs: %w", err)
+		}
 	}
 	if err := (&request.Watch{Sessions: sessions}).SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set up the watch of offers and rights: %w", err)
@@ -122,14 +149,12 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, sessions *
 // cached is what the caches keep of objects. All ClusterBindings and exports are there,
 // also those of other shards, as a cluster may come from one: of the exports without their
 // definitions and policies, which are nearly all that is in them; so it is with dry runs.
-func cached() cache.Options {
-	return cache.Options{
-		DefaultTransform: cache.TransformStripManagedFields(),
-		ByObject: map[client.Object]cache.ByObject{
-			&v1alpha1.APIServiceExport{}: {Transform: apiserviceexport.Slim},
-			&v1alpha1.DryRun{}:           {Transform: dryrun.Slim},
-		},
+func cached(dryRuns bool) cache.Options {
+	of := map[client.Object]cache.ByObject{&v1alpha1.APIServiceExport{}: {Transform: apiserviceexport.Slim}}
+	if dryRuns {
+		of[&v1alpha1.DryRun{}] = cache.ByObject{Transform: dryrun.Slim}
 	}
+	return cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: of}
 }
 
 // ready says that some repository can be followed: one tenant's broken one is that

@@ -13,7 +13,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/claimdiff"
@@ -45,6 +48,8 @@ type Reconciler struct {
 	// IsOurs reports whether a tenant namespace is of a cluster of this bridge's shard.
 	IsOurs func(namespace string) bool
 	Now    func() time.Time
+	// Events has those come again that Joined finds.
+	Events chan event.GenericEvent
 
 	mu sync.Mutex
 	// next is when claims of a tenant namespace may be tried again.
@@ -64,8 +69,28 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("dryrun").
 		For(&v1alpha1.DryRun{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WatchesRawSource(source.Channel(r.Events, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
+}
+
+// Joined has all of a cluster looked at: before it was of this shard, they were left to another
+// bridge.
+func (r *Reconciler) Joined(ctx context.Context, cluster string) {
+	var all v1alpha1.DryRunList
+	if err := r.Client.List(ctx, &all, client.InNamespace(v1alpha1.TenantNamespace(cluster))); err != nil {
+		if ctx.Err() == nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Dry runs are not looked at", "cluster", cluster)
+		}
+		return
+	}
+	for i := range all.Items {
+		select {
+		case r.Events <- event.GenericEvent{Object: &all.Items[i]}:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // Reconcile answers one DryRun.

@@ -270,6 +270,8 @@ type Proposed struct {
 type Trial struct {
 	// Refused is why it would not take it, "" if it would, and Untried why that is not known.
 	Refused, Untried string
+	// Transient says that another try may know it.
+	Transient bool
 	// Fields are what would change in its object, and More how many more there are.
 	Fields []claimdiff.Change
 	More   int

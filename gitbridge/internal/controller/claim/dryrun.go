@@ -32,16 +32,19 @@ func (c *Controller) DryRun(ctx context.Context, p session.Proposed) session.Tri
 	case s.object != nil:
 		after, refused, err = c.tryApply(ctx, s)
 	case p.Data == nil && s.found != nil:
-		err = c.delete(ctx, s, s.found, metav1.DryRunAll)
+		if err = c.delete(ctx, s, s.found, metav1.DryRunAll); err != nil {
+			err = tenants{err}
+		}
 	}
 	if err != nil {
 		refused, err = s.trouble(err)
 	}
+	var not notTried
 	switch {
 	case ctx.Err() != nil:
-		return session.Trial{Untried: TookTooLong}
+		return session.Trial{Untried: TookTooLong, Transient: true}
 	case err != nil:
-		return session.Trial{Untried: err.Error()}
+		return session.Trial{Untried: err.Error(), Transient: !errors.As(err, &not)}
 	case refused != nil && refused.Problem != nil:
 		return session.Trial{Refused: refused.Problem.Reason}
 	case refused != nil:
@@ -53,10 +56,16 @@ func (c *Controller) DryRun(ctx context.Context, p session.Proposed) session.Tri
 	return session.Trial{Fields: fields, More: more}
 }
 
-// notTried says why the API server is not asked.
+// notTried says why the API server is not asked, or has no word that another try would have.
 type notTried string
 
 func (n notTried) Error() string { return string(n) }
+
+// tenants is an error of what was tried as the tenant. Those of what the bridge looks at itself
+// are no word on a file.
+type tenants struct{ error }
+
+func (t tenants) Unwrap() error { return t.error }
 
 // propose gathers the facts as if main had the file, and decides. The answer is a refusal, and
 // nothing is to be applied without an object.
@@ -133,7 +142,9 @@ func (c *Controller) tryApply(ctx context.Context, s *step) (*unstructured.Unstr
 	}
 	if apierrors.IsInvalid(err) && s.found != nil {
 		if first := s.withoutEmptied(s.found); first != nil {
-			u, err = c.tryPatch(ctx, s, first)
+			if _, err = c.tryPatch(ctx, s, first); err == nil {
+				err = notTried("what becomes empty is taken out and applied again, and of two steps only the first can be tried")
+			}
 		}
 	}
 	return u, nil, err
@@ -144,31 +155,47 @@ func (c *Controller) tryPatch(ctx context.Context, s *step, object *unstructured
 	if err != nil {
 		return nil, err
 	}
-	return c.patch(ctx, s, data, metav1.DryRunAll)
+	u, err := c.patch(ctx, s, data, metav1.DryRunAll)
+	if err != nil {
+		return nil, tenants{err}
+	}
+	return u, nil
 }
 
 // trouble tells of an error whether the claim would be refused, or what it is that is not
-// known: words for people.
+// known, in words for people: notTried, or another one for what passes.
 func (s *step) trouble(err error) (*contract.Status, error) {
 	var status apierrors.APIStatus
 	var not notTried
+	var tried tenants
+	isTenants := errors.As(err, &tried)
 	switch {
 	case errors.As(err, &not):
 		return nil, not
 	case isStale(err):
 		return nil, errStale
 	case errors.Is(err, errNotOurs):
-		return nil, errNotOurs
+		return nil, notTried(errNotOurs.Error())
 	case apierrors.IsBadRequest(err) && errors.As(err, &status) && strings.Contains(status.Status().Message, "does not support dry run"):
 		// Of a webhook with side effects. The API server says it in no other way.
 		return nil, notTried(status.Status().Message)
 	}
 	v := verdictOn(s, err)
-	if v.result == contract.Failed {
-		return nil, notTried(strings.TrimSuffix(v.message, triedAgain))
+	switch {
+	case v.result != contract.Failed && isTenants:
+		s.addTemplatesPart(v.problem)
+		return s.Refused(v.result, v.message, v.problem), nil
+	case v.result != contract.Failed:
+		v.message = "the bridge cannot look at what is there"
+		if errors.As(err, &status) {
+			v.message += " (" + code(status.Status()) + ")"
+		}
 	}
-	s.addTemplatesPart(v.problem)
-	return s.Refused(v.result, v.message, v.problem), nil
+	v.message = strings.TrimSuffix(v.message, triedAgain)
+	if errors.Is(err, errForeignNamespace) {
+		return nil, notTried(v.message)
+	}
+	return nil, errors.New(v.message)
 }
 
 // effective is what people are shown of an object: all but what is the bridge's.

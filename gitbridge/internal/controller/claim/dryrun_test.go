@@ -10,9 +10,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/session"
 	"gitbind.dev/gitbridge/internal/tenant"
 )
@@ -65,15 +68,16 @@ func TestADryRunSaysWhatAMergeWouldSay(t *testing.T) {
 		err              error
 		noRights         bool
 		refused, untried string
+		transient        bool
 	}{
 		"it would be taken":           {content: good},
 		"a policy":                    {content: good, err: forbids, refused: "forbidden"},
 		"a bad request":               {content: good, err: apierrors.NewBadRequest("strict decoding error"), refused: "strict decoding error"},
-		"no rights yet":               {content: good, err: forbids, noRights: true, untried: "this cluster has no right on " + binding + " on the control plane (yet)"},
+		"no rights yet":               {content: good, err: forbids, noRights: true, untried: "this cluster has no right on " + binding + " on the control plane (yet)", transient: true},
 		"a webhook with side effects": {content: good, err: apierrors.NewBadRequest("admission webhook \"x\" does not support dry run"), untried: "does not support dry run"},
-		"a webhook that is down":      {content: good, err: apierrors.NewInternalError(errors.New("failed calling webhook")), untried: "could not take it (InternalError)"},
-		"no API server":               {content: good, err: errors.New("connection refused"), untried: "the control plane does not answer"},
-		"somebody writes beside it":   {content: good, err: apierrors.NewConflict(resource.GroupResource(), "orders", errors.New("modified")), untried: errStale.Error()},
+		"a webhook that is down":      {content: good, err: apierrors.NewInternalError(errors.New("failed calling webhook")), untried: "could not take it (InternalError)", transient: true},
+		"no API server":               {content: good, err: errors.New("connection refused"), untried: "the control plane does not answer", transient: true},
+		"somebody writes beside it":   {content: good, err: apierrors.NewConflict(resource.GroupResource(), "orders", errors.New("modified")), untried: errStale.Error(), transient: true},
 		"a file that is none":         {content: "{", refused: "YAML"},
 		"another one's namespace":     {content: strings.Replace(good, "team-a", "team-b", 1), refused: `metadata.namespace is "team-b", but the path says "team-a"`},
 		"another API":                 {content: strings.Replace(good, "anynines.com/v1", "v1", 1), refused: "apiVersion"},
@@ -82,7 +86,7 @@ func TestADryRunSaysWhatAMergeWouldSay(t *testing.T) {
 		f.withNamespace(ours(f))
 		f.patch, f.allowed = func() error { return c.err }, !c.noRights
 		got, _ := f.dryRun(c.content)
-		if (got.Refused != "") != (c.refused != "") || !strings.Contains(got.Refused, c.refused) || (got.Untried != "") != (c.untried != "") || !strings.Contains(got.Untried, c.untried) {
+		if (got.Refused != "") != (c.refused != "") || !strings.Contains(got.Refused, c.refused) || (got.Untried != "") != (c.untried != "") || !strings.Contains(got.Untried, c.untried) || got.Transient != c.transient {
 			t.Errorf("%s: %+v", name, got)
 		}
 		if (len(got.Fields) > 0) != (c.refused+c.untried == "") {
@@ -137,5 +141,39 @@ func TestARemovalIsTriedOnTheObjectThatIsThere(t *testing.T) {
 	}
 	if got, calls := f.dryRun(""); got.Refused+got.Untried != "" || slices.Contains(calls, "delete") {
 		t.Errorf("of one that has no object: %+v, %v", got, calls)
+	}
+}
+
+// The bridge may not read an object: that is no word on the file.
+func TestADryRunDoesNotBlameTheFileForTheBridgesOwnRights(t *testing.T) {
+	f := start(t)
+	f.withNamespace(ours(f))
+	f.BridgeObjects.(*dynamicfake.FakeDynamicClient).PrependReactor("get", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(resource.GroupResource(), "orders", errors.New(`User "system:serviceaccount:gitbind-system:gitbridge" cannot get`))
+	})
+	if got, _ := f.dryRun(good); got.Refused != "" || got.Untried != "the bridge cannot look at what is there (Forbidden)" || !got.Transient {
+		t.Errorf("%+v", got)
+	}
+}
+
+// What the API server refuses when it is empty is not called fine because it may be left out.
+func TestADryRunOfAnEmptiedFieldIsNotFineBecauseItCouldBeLeftOut(t *testing.T) {
+	f := start(t)
+	const full = good + "  parameters: {max_connections: 5}\n"
+	f.push(full)
+	f.follow()
+	if a, calls, _ := f.step(); a.Result != contract.Applied {
+		t.Fatalf("%+v %v", a, calls)
+	}
+	invalid := apierrors.NewInvalid(kind.GroupKind(), "orders", field.ErrorList{field.Invalid(field.NewPath("spec"), "", "parameters may be left out, but not be empty")})
+	f.TenantObjects.(*dynamicfake.FakeDynamicClient).PrependReactor("patch", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		if strings.Contains(string(a.(clienttesting.PatchAction).GetPatch()), `"parameters":{}`) {
+			return true, nil, invalid
+		}
+		return false, nil, nil
+	})
+	got, _ := f.dryRun(good + "  parameters: {}\n")
+	if got.Refused != "" || !strings.Contains(got.Untried, "of two steps only the first") || got.Transient {
+		t.Errorf("%+v", got)
 	}
 }

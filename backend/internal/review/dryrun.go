@@ -85,12 +85,14 @@ func proposed(c *githost.Change, files []restapi.ChangedFile) (claims []v1alpha1
 		if f.Name == "" || f.Problem != "" || f.Held != "" {
 			continue
 		}
-		content := c.Files[i].Is
-		if size += len(content); size > v1alpha1.MaxDryRunBytes || len(claims) == v1alpha1.MaxDryRunClaims {
+		content := string(c.Files[i].Is)
+		encoded := v1alpha1.EncodedSize(content)
+		if size+encoded > v1alpha1.MaxDryRunBytes || len(claims) == v1alpha1.MaxDryRunClaims {
 			f.Untried = fmt.Sprintf("of one change %d claims of %d KiB together are tried", v1alpha1.MaxDryRunClaims, v1alpha1.MaxDryRunBytes>>10)
 			continue
 		}
-		claims = append(claims, v1alpha1.ProposedClaim{Path: f.Path, Content: string(content)})
+		size += encoded
+		claims = append(claims, v1alpha1.ProposedClaim{Path: f.Path, Content: content})
 	}
 	return claims
 }

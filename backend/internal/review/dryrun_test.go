@@ -173,7 +173,7 @@ func TestWhatIsTriedIsBounded(t *testing.T) {
 	}
 	bounded := 0
 	for _, f := range y.look() {
-		if strings.Contains(f.Untried, "50 claims of 128 KiB together") {
+		if strings.Contains(f.Untried, "50 claims of 64 KiB together") {
 			bounded++
 		}
 	}
@@ -184,8 +184,9 @@ func TestWhatIsTriedIsBounded(t *testing.T) {
 	y = newTrying(t)
 	y.becomes("large", "", "nano")
 	large := &y.change.Files[0]
-	large.Is = append(large.Is, strings.Repeat("# x\n", v1alpha1.MaxDryRunBytes/4)...)
-	if f := y.look()[0]; !strings.Contains(f.Untried, "128 KiB") || y.writes != 0 {
+	// Six bytes for each where it is stored.
+	large.Is = append(large.Is, "# "+strings.Repeat("<", v1alpha1.MaxDryRunBytes/6)...)
+	if f := y.look()[0]; !strings.Contains(f.Untried, "64 KiB") || y.writes != 0 {
 		t.Errorf("%+v after %d writes", f, y.writes)
 	}
 	y = newTrying(t)

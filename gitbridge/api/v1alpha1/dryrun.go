@@ -1,16 +1,30 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"encoding/json"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // The bounds of one DryRun, which the backend keeps to.
 const (
 	// MaxDryRunClaims is how many claims one has, and MaxDryRunBytes how large they are
-	// together.
+	// together, as EncodedSize counts.
 	MaxDryRunClaims = 50
-	MaxDryRunBytes  = 128 << 10
+	MaxDryRunBytes  = 64 << 10
 	// MaxDryRuns is how many there are of one app cluster.
-	MaxDryRuns = 20
+	MaxDryRuns = 10
 )
+
+// EncodedSize is how many bytes a text takes where objects are stored: JSON has up to six for
+// one of the text.
+func EncodedSize(text string) int {
+	data, err := json.Marshal(text)
+	if err != nil {
+		return 6 * len(text)
+	}
+	return len(data)
+}
 
 // DryRun asks the bridge what the control plane's API server would say to one proposed change,
 // and what would become of its claims. It lives in the tenant namespace. The backend writes it,
@@ -34,6 +48,7 @@ type DryRun struct {
 // DryRunSpec is what main would have after a merge.
 type DryRunSpec struct {
 	// Branch is that of the proposed change.
+	// +kubebuilder:validation:MaxLength=1024
 	Branch string `json:"branch"`
 
 	// Change is that which is tried.
@@ -62,11 +77,12 @@ type ProposedChange struct {
 
 // ProposedClaim is a claim file as main would have it.
 type ProposedClaim struct {
+	// +kubebuilder:validation:MaxLength=1024
 	Path string `json:"path"`
 
 	// Content is the whole file; empty for one that main would not have any more.
 	// +optional
-	// +kubebuilder:validation:MaxLength=131072
+	// +kubebuilder:validation:MaxLength=65536
 	Content string `json:"content,omitempty"`
 }
 
@@ -103,6 +119,10 @@ type TriedClaim struct {
 	// Untried is why that is not known.
 	// +optional
 	Untried string `json:"untried,omitempty"`
+
+	// Transient says that it may be known if it is asked for again.
+	// +optional
+	Transient bool `json:"transient,omitempty"`
 
 	// Fields are what would change in its object; MoreFields how many more there are.
 	// +optional

@@ -171,7 +171,7 @@ func (c *claims) DryRun(ctx context.Context, p session.Proposed) session.Trial {
 	case <-c.begun:
 		return c.controller.DryRun(ctx, p)
 	case <-ctx.Done():
-		return session.Trial{Untried: claim.TookTooLong, Transient: true}
+		return session.Trial{Untried: session.TookTooLong, Transient: true}
 	}
 }
 

@@ -266,6 +266,9 @@ type Proposed struct {
 	Head string
 }
 
+// TookTooLong is said of a claim for which there was no time.
+const TookTooLong = "the control plane took too long"
+
 // Trial is what the control plane would make of a claim.
 type Trial struct {
 	// Refused is why it would not take it, "" if it would, and Untried why that is not known.

@@ -18,9 +18,6 @@ import (
 	"gitbind.dev/gitbridge/internal/transform"
 )
 
-// TookTooLong is said of a claim for which there was no time.
-const TookTooLong = "the control plane took too long"
-
 // DryRun says what would become of a claim, by the way of one that main has: as the tenant, and
 // with the API server's own words, but nothing is written. Places in quotas are not taken, and
 // neither namespaces nor inputs are made.
@@ -42,7 +39,7 @@ func (c *Controller) DryRun(ctx context.Context, p session.Proposed) session.Tri
 	var not notTried
 	switch {
 	case ctx.Err() != nil:
-		return session.Trial{Untried: TookTooLong, Transient: true}
+		return session.Trial{Untried: session.TookTooLong, Transient: true}
 	case err != nil:
 		return session.Trial{Untried: err.Error(), Transient: !errors.As(err, &not)}
 	case refused != nil && refused.Problem != nil:

@@ -5,9 +5,11 @@ package dryrun
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -27,16 +29,18 @@ import (
 const (
 	// keptFor is how long a DryRun stays after it was asked for.
 	keptFor = 24 * time.Hour
-	// perClaim is how long a cluster waits, for each claim that was tried, until others are,
-	// and timeout how long it may take to try those of one DryRun.
-	perClaim, timeout = 200 * time.Millisecond, 30 * time.Second
+	// perClaim is how long a cluster waits, for each claim that was tried, until others are.
+	perClaim = 200 * time.Millisecond
+	// claimTimeout is how long one claim may take, after which no others of its DryRun are
+	// tried, and timeout how long all of them may.
+	claimTimeout, timeout = 10 * time.Second, 30 * time.Second
 	// unfollowed is how long to wait for a repository to be followed.
 	unfollowed = 10 * time.Second
-	// workers is how many DryRuns are answered at the same time.
-	workers = 2
-	// maxWords bounds the words on one claim, in characters, and maxFieldBytes the fields of
-	// all.
-	maxWords, maxFieldBytes = 2000, 256 << 10
+	// workers is how many DryRuns are answered at the same time, each of another cluster.
+	workers = 8
+	// maxWords bounds the words on one claim, in characters, fewWords those for which there is
+	// no room, and maxAnswerBytes words and fields of all, as v1alpha1.EncodedSize counts.
+	maxWords, fewWords, maxAnswerBytes = 2000, 100, 256 << 10
 )
 
 // Reconciler answers DryRuns.
@@ -114,31 +118,59 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	tried := 0
-	defer func() { r.end(req.Namespace, tried) }()
+	defer func() { r.end(req.Namespace, now, tried) }()
 	if err := r.Server.Get(ctx, req.NamespacedName, &d); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	want := d.DeepCopy()
 	want.Status = v1alpha1.DryRunStatus{ObservedGeneration: d.Generation, TriedAt: new(metav1.NewTime(now)), Change: d.Spec.Change}
-	trying, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	room := maxFieldBytes
-	for _, c := range d.Spec.Claims {
-		p := session.Proposed{Path: c.Path, Head: d.Spec.Change.Head}
-		if c.Content != "" {
-			p.Data = []byte(c.Content)
-		}
-		tried++
-		want.Status.Claims = append(want.Status.Claims, told(c.Path, s.DryRun(trying, p), &room))
-	}
+	want.Status.Claims, tried = try(ctx, s, d.Spec)
 	if ctx.Err() != nil {
 		return ctrl.Result{}, nil
 	}
-	if err := status.Replace(ctx, r.Client, &d, want); err != nil {
+	if err := r.answer(ctx, &d, want); err != nil {
 		// Something else may be asked for by now, which is tried then.
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	return ctrl.Result{RequeueAfter: keptFor}, nil
+}
+
+// try tries claims until one takes too long, and says how many it has tried.
+func try(ctx context.Context, s *session.Session, asked v1alpha1.DryRunSpec) (out []v1alpha1.TriedClaim, tried int) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	room := maxAnswerBytes
+	tookTooLong := false
+	for _, c := range asked.Claims {
+		p := session.Proposed{Path: c.Path, Head: asked.Change.Head}
+		if c.Content != "" {
+			p.Data = []byte(c.Content)
+		}
+		t := session.Trial{Untried: session.TookTooLong, Transient: true}
+		if !tookTooLong {
+			one, cancel := context.WithTimeout(ctx, claimTimeout)
+			t = s.DryRun(one, p)
+			tookTooLong = one.Err() != nil
+			cancel()
+			tried++
+		}
+		out = append(out, told(c.Path, t, &room))
+	}
+	return out, tried
+}
+
+// answer writes an answer, without fields if it is still too large to be stored.
+func (r *Reconciler) answer(ctx context.Context, d, want *v1alpha1.DryRun) error {
+	err := status.Replace(ctx, r.Client, d, want)
+	// The API server does not say it in one way: etcd's word is an internal error.
+	if !apierrors.IsRequestEntityTooLargeError(err) && !apierrors.IsInternalError(err) {
+		return err
+	}
+	for i := range want.Status.Claims {
+		c := &want.Status.Claims[i]
+		c.Fields, c.MoreFields = nil, c.MoreFields+len(c.Fields)
+	}
+	return status.Replace(ctx, r.Client, d, want)
 }
 
 // begin gives how long a cluster has to wait, or has others of it wait until end.
@@ -152,21 +184,27 @@ func (r *Reconciler) begin(namespace string) time.Duration {
 	if r.next == nil {
 		r.next = map[string]time.Time{}
 	}
+	maps.DeleteFunc(r.next, func(_ string, at time.Time) bool { return !at.After(now) })
 	r.next[namespace] = now.Add(timeout)
 	return 0
 }
 
-func (r *Reconciler) end(namespace string, tried int) {
+// end has others of a cluster wait as long as the last one took, at least.
+func (r *Reconciler) end(namespace string, began time.Time, tried int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.next[namespace] = r.Now().Add(time.Duration(tried) * perClaim)
+	now := r.Now()
+	r.next[namespace] = now.Add(max(time.Duration(tried)*perClaim, now.Sub(began)))
 }
 
 // told is what is written of a claim, with the bytes that there is room for.
 func told(path string, t session.Trial, room *int) v1alpha1.TriedClaim {
-	out := v1alpha1.TriedClaim{Path: path, Refused: claimdiff.Cut(t.Refused, maxWords), Untried: claimdiff.Cut(t.Untried, maxWords), MoreFields: t.More}
+	out := v1alpha1.TriedClaim{Path: path, Refused: claimdiff.Cut(t.Refused, maxWords), Untried: claimdiff.Cut(t.Untried, maxWords), Transient: t.Transient, MoreFields: t.More}
+	if *room -= v1alpha1.EncodedSize(out.Refused) + v1alpha1.EncodedSize(out.Untried); *room < 0 {
+		out.Refused, out.Untried = claimdiff.Cut(t.Refused, fewWords), claimdiff.Cut(t.Untried, fewWords)
+	}
 	for i, f := range t.Fields {
-		if *room -= len(f.Field) + len(f.Before) + len(f.After); *room < 0 {
+		if *room -= v1alpha1.EncodedSize(f.Field) + v1alpha1.EncodedSize(f.Before) + v1alpha1.EncodedSize(f.After); *room < 0 {
 			out.MoreFields += len(t.Fields) - i
 			break
 		}

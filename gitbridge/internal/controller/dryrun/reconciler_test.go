@@ -2,10 +2,13 @@ package dryrun
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,6 +18,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/breaker"
@@ -34,6 +38,8 @@ type fixture struct {
 	now   time.Time
 	try   func(session.Proposed) session.Trial
 	tried atomic.Int64
+	// tryFor lasts as long as a try does.
+	tryFor func(ctx context.Context)
 }
 
 func start(t *testing.T) *fixture {
@@ -55,8 +61,11 @@ func start(t *testing.T) *fixture {
 		Cluster: tenant.Cluster{ID: "k3x9d2abqw", UID: "u", Namespace: namespace}, Main: remote.Branch("main"), Status: remote.Branch("status"),
 		Now: time.Now, Limits: breaker.Default(), Save: func(context.Context, session.Checkpoint) error { return nil },
 		Enqueue: func(string, bool) {}, Began: func() { began <- struct{}{} }, Changed: func() {},
-		DryRun: func(_ context.Context, p session.Proposed) session.Trial {
+		DryRun: func(ctx context.Context, p session.Proposed) session.Trial {
 			f.tried.Add(1)
+			if f.tryFor != nil {
+				f.tryFor(ctx)
+			}
 			return f.try(p)
 		},
 	})
@@ -150,25 +159,75 @@ func TestAnAnswerIsBounded(t *testing.T) {
 	d := f.ask("change", 50)
 	var fields []claimdiff.Change
 	for i := range claimdiff.MaxFields {
-		fields = append(fields, claimdiff.Change{Field: fmt.Sprint(strings.Repeat("f", 1000), i), After: strings.Repeat("x", claimdiff.MaxValue)})
+		fields = append(fields, claimdiff.Change{Field: fmt.Sprint(strings.Repeat("<", 1000), i), After: strings.Repeat("\x00", claimdiff.MaxValue)})
 	}
 	f.try = func(session.Proposed) session.Trial {
-		return session.Trial{Untried: strings.Repeat("u", 1<<20), Fields: fields, More: 7}
+		return session.Trial{Untried: strings.Repeat("&", 1<<20), Fields: fields, More: 7}
 	}
 	if _, err := f.reconcile(d); err != nil {
 		t.Fatal(err)
 	}
-	size := 0
 	for _, c := range d.Status.Claims {
-		size += len(c.Untried)
-		for _, field := range c.Fields {
-			size += len(field.Field) + len(field.After)
-		}
 		if len(c.Fields)+c.MoreFields != claimdiff.MaxFields+7 {
 			t.Errorf("%s has %d fields and %d more", c.Path, len(c.Fields), c.MoreFields)
 		}
 	}
-	if size > 512<<10 {
-		t.Errorf("an answer of %d bytes", size)
+	if data, err := json.Marshal(d); err != nil || len(data) > 400<<10 {
+		t.Errorf("an answer of %d bytes, %v", len(data), err)
+	}
+}
+
+// An API server that does not store an answer for its size gets one without fields.
+func TestAnAnswerThatIsTooLargeIsWrittenWithoutFields(t *testing.T) {
+	f := start(t)
+	d := f.ask("change", 2)
+	f.try = func(session.Proposed) session.Trial {
+		return session.Trial{Fields: []claimdiff.Change{{Field: "spec.plan", After: "small"}}, More: 1}
+	}
+	f.Client = interceptor.NewClient(f.Client.(client.WithWatch), interceptor.Funcs{
+		SubResourceUpdate: func(ctx context.Context, c client.Client, name string, o client.Object, opts ...client.SubResourceUpdateOption) error {
+			if len(o.(*v1alpha1.DryRun).Status.Claims[0].Fields) > 0 {
+				return apierrors.NewInternalError(errors.New("etcdserver: request is too large"))
+			}
+			return c.SubResource(name).Update(ctx, o, opts...)
+		},
+	})
+	if _, err := f.reconcile(d); err != nil || !d.IsAnswered() || d.Status.Claims[1].MoreFields != 2 {
+		t.Errorf("%+v, %v", d.Status, err)
+	}
+}
+
+// One slow webhook does not have all claims of a change wait for it, and takes no more than half
+// of the time.
+func TestNothingIsTriedAfterAClaimThatTakesTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t)
+		f.now = time.Now()
+		f.Now = time.Now
+		d, other := f.ask("change", 3), f.ask("other", 1)
+		f.tryFor = func(ctx context.Context) { <-ctx.Done() }
+		f.try = func(session.Proposed) session.Trial {
+			return session.Trial{Untried: session.TookTooLong, Transient: true}
+		}
+		if _, err := f.reconcile(d); err != nil || f.tried.Load() != 1 || len(d.Status.Claims) != 3 {
+			t.Fatalf("%d are tried: %+v, %v", f.tried.Load(), d.Status, err)
+		}
+		for _, c := range d.Status.Claims {
+			if c.Untried != session.TookTooLong || !c.Transient {
+				t.Errorf("%+v", c)
+			}
+		}
+		if wait, err := f.reconcile(other); err != nil || wait != claimTimeout {
+			t.Errorf("another one in %s, %v", wait, err)
+		}
+	})
+}
+
+func TestWhatOthersWaitForIsForgotten(t *testing.T) {
+	r := &Reconciler{Now: func() time.Time { return time.Unix(1_800_000_000, 0) }}
+	r.begin("gb-a")
+	r.Now = func() time.Time { return time.Unix(1_800_000_000, 0).Add(timeout) }
+	if r.begin("gb-b"); len(r.next) != 1 {
+		t.Errorf("%v", r.next)
 	}
 }

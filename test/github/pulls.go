@@ -221,6 +221,8 @@ func listRuns(c call) (int, any) {
 	for _, r := range c.repo.runs {
 		if r.HeadSHA == c.PathValue("commit") && (q.Get("check_name") == "" || q.Get("check_name") == r.Name) &&
 			(q.Get("app_id") == "" || q.Get("app_id") == strconv.FormatInt(r.app, 10)) {
+			// The latest of each name is listed.
+			some = slices.DeleteFunc(some, func(o map[string]any) bool { return o["name"] == r.Name })
 			some = append(some, r.json())
 		}
 	}

@@ -232,8 +232,18 @@ func (f *Fake) createStatus(c *call) (any, *refused) {
 	case len([]rune(c.string("description"))) > 255:
 		return nil, refuse(http.StatusBadRequest, map[string]any{"description": []string{"is too long (maximum is 255 characters)"}})
 	}
+	ref, name, state := c.string("ref"), c.string("name"), c.string("state")
+	for _, s := range slices.Backward(c.project.statuses) {
+		if s.SHA != sha || s.Ref != ref || s.Name != name {
+			continue
+		}
+		if s.Status == "pending" && state == "pending" {
+			return nil, refuse(http.StatusBadRequest, `Cannot transition status via :enqueue from :pending (Reason(s): Status cannot transition via "enqueue")`)
+		}
+		break
+	}
 	s := &status{
-		ID: f.id(), SHA: sha, Ref: c.string("ref"), Status: c.string("state"), Name: c.string("name"), TargetURL: c.string("target_url"), Description: c.string("description"),
+		ID: f.id(), SHA: sha, Ref: ref, Status: state, Name: name, TargetURL: c.string("target_url"), Description: c.string("description"),
 	}
 	c.project.statuses = append(c.project.statuses, s)
 	return s, nil

@@ -35,8 +35,8 @@ type Pull struct {
 type Check struct {
 	// Commit is the head of Branch, which is named without refs/heads/.
 	Commit, Branch string
-	// OK says that nothing is against it.
-	OK bool
+	// OK says that nothing is against it, and Pending, without OK, that this is not known yet.
+	OK, Pending bool
 	// Words is one line of at most MaxWords characters; URL leads to more.
 	Words, URL string
 	// Text says more, in Markdown. It is shown beside the discussion, once.

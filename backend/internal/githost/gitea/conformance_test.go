@@ -177,7 +177,7 @@ func (p *people) Shown(t *testing.T, id, commit string) []githost.Check {
 	var out []githost.Check
 	for _, s := range must[*sdk.CombinedStatus](t)(p.ada.GetCombinedStatus(org, id, commit)).Statuses {
 		if s.Context == "gitbind" {
-			out = append(out, githost.Check{OK: s.State == sdk.StatusSuccess, Words: s.Description, URL: s.TargetURL})
+			out = append(out, githost.Check{OK: s.State == sdk.StatusSuccess, Pending: s.State == sdk.StatusPending, Words: s.Description, URL: s.TargetURL})
 		}
 	}
 	return out

@@ -17,9 +17,12 @@ func (h *Host) Check(ctx context.Context, id string, c githost.Check) error {
 	if err != nil {
 		return err
 	}
-	state := sdk.StatusSuccess
-	if !c.OK {
-		state = sdk.StatusFailure
+	state := sdk.StatusFailure
+	switch {
+	case c.OK:
+		state = sdk.StatusSuccess
+	case c.Pending:
+		state = sdk.StatusPending
 	}
 	_, answer, err := r.api.CreateStatus(r.owner, id, c.Commit, sdk.CreateStatusOption{
 		State: state, Context: "gitbind", Description: c.Words, TargetURL: c.URL,

@@ -162,7 +162,7 @@ func (p *people) Shown(t *testing.T, id, commit string) []githost.Check {
 	var out []githost.Check
 	runs := must[*sdk.ListCheckRunsResults](t)(p.api.Checks.ListCheckRunsForRef(t.Context(), p.org, id, commit, &sdk.ListCheckRunsOptions{CheckName: new("gitbind")}))
 	for _, r := range runs.CheckRuns {
-		out = append(out, githost.Check{OK: r.GetConclusion() == "success", Words: r.GetOutput().GetTitle(), URL: r.GetDetailsURL()})
+		out = append(out, githost.Check{OK: r.GetConclusion() == "success", Pending: r.GetStatus() == "in_progress", Words: r.GetOutput().GetTitle(), URL: r.GetDetailsURL()})
 	}
 	return out
 }

@@ -35,9 +35,12 @@ func (h *Host) Check(ctx context.Context, id string, c githost.Check) error {
 
 // checkRun has a commit show a check in the place of the one before.
 func (r *repository) checkRun(ctx context.Context, c githost.Check) error {
-	conclusion := "success"
-	if !c.OK {
-		conclusion = "failure"
+	state, conclusion := new("completed"), new("failure")
+	switch {
+	case c.OK:
+		conclusion = new("success")
+	case c.Pending:
+		state, conclusion = new("in_progress"), nil
 	}
 	there, _, err := r.api.Checks.ListCheckRunsForRef(ctx, r.owner, r.id, c.Commit, &sdk.ListCheckRunsOptions{
 		CheckName: new(checkName), AppID: &r.app.ID, Filter: new("latest"),
@@ -46,18 +49,19 @@ func (r *repository) checkRun(ctx context.Context, c githost.Check) error {
 		return err
 	}
 	output := &sdk.CheckRunOutput{Title: &c.Words, Summary: &c.Text}
-	if len(there.CheckRuns) > 0 {
+	// One that is completed does not become another one: the newest counts.
+	if len(there.CheckRuns) > 0 && (!c.Pending || there.CheckRuns[0].GetStatus() == *state) {
 		run := there.CheckRuns[0]
-		if run.GetConclusion() == conclusion && run.GetDetailsURL() == c.URL && run.GetOutput().GetTitle() == c.Words && run.GetOutput().GetSummary() == c.Text {
+		if run.GetStatus() == *state && (conclusion == nil || run.GetConclusion() == *conclusion) && run.GetDetailsURL() == c.URL && run.GetOutput().GetTitle() == c.Words && run.GetOutput().GetSummary() == c.Text {
 			return nil
 		}
 		_, _, err := r.api.Checks.UpdateCheckRun(ctx, r.owner, r.id, run.GetID(), sdk.UpdateCheckRunOptions{
-			Name: checkName, DetailsURL: &c.URL, Status: new("completed"), Conclusion: &conclusion, Output: output,
+			Name: checkName, DetailsURL: &c.URL, Status: state, Conclusion: conclusion, Output: output,
 		})
 		return err
 	}
 	_, _, err = r.api.Checks.CreateCheckRun(ctx, r.owner, r.id, sdk.CreateCheckRunOptions{
-		Name: checkName, HeadSHA: c.Commit, DetailsURL: &c.URL, Status: new("completed"), Conclusion: &conclusion, Output: output,
+		Name: checkName, HeadSHA: c.Commit, DetailsURL: &c.URL, Status: state, Conclusion: conclusion, Output: output,
 	})
 	return err
 }

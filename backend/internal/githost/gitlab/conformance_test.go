@@ -230,7 +230,7 @@ func (p *people) Shown(t *testing.T, cluster, commit string) []githost.Check {
 	}
 	// There is one for each branch that the commit is on.
 	last := slices.MaxFunc(all, func(a, b status) int { return a.ID - b.ID })
-	return []githost.Check{{Commit: commit, OK: last.Status == "success", Words: last.Description, URL: last.URL}}
+	return []githost.Check{{Commit: commit, OK: last.Status == "success", Pending: last.Status == "pending", Words: last.Description, URL: last.URL}}
 }
 
 func (p *people) Rename(t *testing.T, cluster, to string) {

@@ -533,6 +533,8 @@ func TestWhatIsShownAlreadyIsNotWrittenAgain(t *testing.T) {
 		{"in other words", githost.Check{Words: "Good", URL: "https://b", Text: "Well.\n/close"}, []string{"POST statuses"}},
 		{"turned good", githost.Check{OK: true, Words: "Good", URL: "https://b", Text: "Well.\n/close"}, []string{"POST statuses"}},
 		{"explained otherwise", githost.Check{OK: true, Words: "Good", URL: "https://b", Text: "/close"}, []string{"PUT notes"}},
+		{"to be tried", githost.Check{Pending: true, Words: "Tried", URL: "https://b", Text: "/close"}, []string{"POST statuses"}},
+		{"to be tried in other words", githost.Check{Pending: true, Words: "Tried again", URL: "https://b", Text: "/close"}, nil},
 		{"turned bad again", githost.Check{Words: "Good", URL: "https://b", Text: "/close"}, []string{"POST statuses"}},
 	} {
 		written = nil

@@ -42,9 +42,12 @@ type commitStatus struct {
 // setStatus has a commit show a check. The host keeps each one that is set, also the same again.
 func (h *Host) setStatus(ctx context.Context, id, branch string, c githost.Check) error {
 	const name = "gitbind"
-	state := "success"
-	if !c.OK {
-		state = "failed"
+	state := "failed"
+	switch {
+	case c.OK:
+		state = "success"
+	case c.Pending:
+		state = "pending"
 	}
 	there, err := list[commitStatus](ctx, h, h.project(id)+"/repository/commits/"+c.Commit+"/statuses", "&name="+name+"&ref="+url.QueryEscape(branch))
 	if err != nil {
@@ -52,8 +55,8 @@ func (h *Host) setStatus(ctx context.Context, id, branch string, c githost.Check
 	}
 	if len(there) > 0 {
 		last := slices.MaxFunc(there, func(a, b commitStatus) int { return a.ID - b.ID })
-		if last.State == state && last.Description == c.Words && last.URL == c.URL {
-			return nil
+		if last.State == state && (last.Description == c.Words && last.URL == c.URL || state == "pending") {
+			return nil // One that is pending cannot be made pending again, in other words.
 		}
 	}
 	return h.send(ctx, http.MethodPost, h.project(id)+"/statuses/"+c.Commit, map[string]any{

@@ -82,8 +82,11 @@ func checks(t *testing.T, w World) {
 	}
 	w.Comment(t, id, number, "<!-- gitbind -->\nI can write this, too.")
 	for _, check := range []githost.Check{
+		{Commit: commit, Branch: copied, Pending: true, Words: "It orders 1 service, being tried", URL: "https://gitbind.example.com/1", Text: "It is being *tried*."},
 		{Commit: commit, Branch: copied, OK: false, Words: "spec.plan: Unsupported value", URL: "https://gitbind.example.com/1", Text: "It would be *refused*."},
 		{Commit: commit, Branch: copied, OK: true, Words: "It orders 1 service", URL: "https://gitbind.example.com/2", Text: "It orders *one* service."},
+		{Commit: commit, Branch: copied, OK: true, Words: "It orders 1 service", URL: "https://gitbind.example.com/2", Text: "It orders *one* service."},
+		{Commit: commit, Branch: copied, Pending: true, Words: "It orders 1 service, being tried", URL: "https://gitbind.example.com/2", Text: "It is being *tried*."},
 		{Commit: commit, Branch: copied, OK: true, Words: "It orders 1 service", URL: "https://gitbind.example.com/2", Text: "It orders *one* service."},
 		// Somebody pushed it, and has not opened a pull request.
 		{Commit: commit, Branch: "changes/a/b/c", OK: true, Words: "It orders 1 service", URL: "https://gitbind.example.com/2", Text: "It orders *one* service."},
@@ -92,7 +95,7 @@ func checks(t *testing.T, w World) {
 			t.Fatal(err)
 		}
 		shown := w.Shown(t, id, commit)
-		if len(shown) != 1 || shown[0].OK != check.OK || shown[0].Words != check.Words || shown[0].URL != check.URL {
+		if len(shown) != 1 || shown[0].OK != check.OK || shown[0].Pending != check.Pending || shown[0].Words != check.Words || shown[0].URL != check.URL {
 			t.Errorf("it shows %+v, want %+v", shown, check)
 		}
 		said := w.Comments(t, id, number)

@@ -2,10 +2,12 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -19,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -35,6 +38,7 @@ import (
 	"gitbind.dev/backend/internal/controller/clusterbinding"
 	"gitbind.dev/backend/internal/controller/heartbeat"
 	"gitbind.dev/backend/internal/controller/unattended"
+	"gitbind.dev/backend/internal/review"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/lease"
 	"gitbind.dev/gitbridge/program"
@@ -47,6 +51,8 @@ type controlPlane struct {
 	konnectorSecrets, bridgeSecrets cache.Cache
 	discovery                       *discovery.DiscoveryClient
 	shards                          *unattended.Shards
+	// noDryRuns is why there are no DryRuns, once that is known.
+	noDryRuns atomic.Pointer[error]
 }
 
 // forever is for what waits until the API server answers: the process is to go
@@ -177,16 +183,66 @@ func (c *controlPlane) watchQuotas(counted func(cluster, binding string)) error 
 	}))
 }
 
-// watchDryRuns tells of each cluster of whose changes the bridge has tried one.
-func (c *controlPlane) watchDryRuns(tried func(cluster string)) error {
+// watchDryRuns tells of each cluster of whose changes the bridge has tried one, and of those with
+// one that was asked for before. It begins when the control plane has their definition, which is
+// newer than others: without it, all works but that.
+func (c *controlPlane) watchDryRuns(tried func(cluster string), log *slog.Logger) error {
+	tell := func(d *v1alpha1.DryRun) {
+		if id, ok := strings.CutPrefix(d.Namespace, v1alpha1.TenantNamespace("")); ok {
+			tried(id)
+		}
+	}
 	return c.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		return handle(ctx, c.GetCache(), &v1alpha1.DryRun{}, toolscache.ResourceEventHandlerFuncs{UpdateFunc: func(before, after any) {
-			was, is := before.(*v1alpha1.DryRun), after.(*v1alpha1.DryRun)
-			if id, ok := strings.CutPrefix(is.Namespace, v1alpha1.TenantNamespace("")); ok && is.Status.ObservedGeneration != was.Status.ObservedGeneration {
-				tried(id)
-			}
-		}})
+		if !c.awaitDryRuns(ctx, log) {
+			return nil
+		}
+		err := handle(ctx, c.GetCache(), &v1alpha1.DryRun{}, toolscache.ResourceEventHandlerFuncs{
+			AddFunc: func(object any) { tell(object.(*v1alpha1.DryRun)) },
+			UpdateFunc: func(before, after any) {
+				if was, is := before.(*v1alpha1.DryRun), after.(*v1alpha1.DryRun); is.Status.ObservedGeneration != was.Status.ObservedGeneration {
+					tell(is)
+				}
+			},
+		})
+		if err != nil || ctx.Err() != nil {
+			return err
+		}
+		// From here on reading one does not wait.
+		if _, err := c.GetCache().GetInformer(ctx, &v1alpha1.DryRun{}); err != nil {
+			return nil // the process ends
+		}
+		c.noDryRuns.Store(new(error(nil)))
+		return nil
 	}))
+}
+
+// awaitDryRuns waits until the control plane has their definition, and reports false when ctx has
+// ended.
+func (c *controlPlane) awaitDryRuns(ctx context.Context, log *slog.Logger) bool {
+	const every = 10 * time.Second
+	told := false
+	return wait.PollUntilContextCancel(ctx, every, true, func(context.Context) (bool, error) {
+		has, err := program.HasKind(c.discovery, v1alpha1.GroupVersion.WithKind("DryRun"))
+		if err != nil || has {
+			return has, nil // or the API server is away: try again
+		}
+		if c.noDryRuns.Store(&review.ErrNoDryRuns); !told {
+			told = true
+			log.Warn("Proposed changes are not tried: the control plane has no definition of DryRuns. Apply it, and restart gitbridge")
+		}
+		return false, nil
+	}) == nil
+}
+
+// errNotAsked says that it is not known yet what the control plane has.
+var errNotAsked = errors.New("the control plane has not been asked yet for the definition of DryRuns")
+
+// canTry says why no DryRun can be asked for.
+func (c *controlPlane) canTry() error {
+	if why := c.noDryRuns.Load(); why != nil {
+		return *why
+	}
+	return errNotAsked
 }
 
 // slimDryRun leaves out what the backend has written itself.

@@ -116,7 +116,7 @@ func newBackend(ctx context.Context, o options, issuers login.Issuers, log *slog
 	if err := b.cluster.watchQuotas(b.git.counted); err != nil {
 		return nil, err
 	}
-	return b, b.cluster.watchDryRuns(b.git.tried)
+	return b, b.cluster.watchDryRuns(b.git.tried, log)
 }
 
 // api is all that the backend answers but Git itself. It is made once.
@@ -134,7 +134,7 @@ func (b *backend) api() (http.Handler, error) {
 	}
 	people.Mount(api)
 	reviews := &review.Service{
-		Requests: asked, Konnectors: konnectors, Access: b.auth, Control: b.cluster.GetClient(), DryRuns: b.cluster.GetClient(), Git: b.git.local,
+		Requests: asked, Konnectors: konnectors, Access: b.auth, Control: b.cluster.GetClient(), DryRuns: b.cluster.GetClient(), CanTry: b.cluster.canTry, Git: b.git.local,
 		PublicURL: b.publicURL, Elsewhere: b.git.elsewhere, Log: b.log,
 	}
 	reviews.Mount(api)

@@ -58,6 +58,18 @@ const openedKept = 10 * time.Second
 // quota is used: where much comes and goes, that is every few seconds.
 const countedEvery = 30 * time.Second
 
+const (
+	// pendingFor is how long a check waits for the control plane's word. After that it does
+	// without: a bridge that is away does not hold up a merge.
+	pendingFor = 30 * time.Second
+	// awaitedFor is how long it is looked whether that word has come, first after lookFirst and
+	// then twice as late each time.
+	lookFirst, awaitedFor = 5 * time.Second, 10 * time.Minute
+	// lookEvery is how often open changes are looked at in any case, which keeps the bridge from
+	// deleting what it has answered.
+	lookEvery = 6 * time.Hour
+)
+
 // maxChecking is how many clusters' changes are looked at at the same time.
 const maxChecking = 2
 
@@ -118,8 +130,8 @@ func (c *Checks) Counted(cluster, binding string) { c.later(cluster, binding) }
 // anyAPI stands for all of them: no API has such a name.
 const anyAPI = "*"
 
-// Tried is told when the bridge has answered what was asked about a change of a cluster. It
-// does not block.
+// Tried is told when the bridge has answered what was asked about a change of a cluster, and of
+// each that was asked before this process. It does not block.
 func (c *Checks) Tried(cluster string) { c.later(cluster, anyAPI) }
 
 // later looks at a cluster's changes again if one is about an API, or has claims that would
@@ -127,6 +139,10 @@ func (c *Checks) Tried(cluster string) { c.later(cluster, anyAPI) }
 func (c *Checks) later(cluster, binding string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if _, judging := c.judging[cluster]; binding == anyAPI && c.told[cluster] == nil && !judging {
+		c.moved.Add(cluster)
+		return
+	}
 	for _, is := range c.told[cluster] {
 		if binding == "" && is.waits == "" || binding != "" && binding != anyAPI && !is.isOf(binding) {
 			continue
@@ -173,8 +189,10 @@ func (c *Checks) check(ctx context.Context, cluster string, moved bool) error {
 		// One that cannot be judged stops no other.
 		branch := changes[i].Branch
 		listed[branch] = true
-		change, is, err := c.judge(ctx, cluster, branch)
-		if was := before[branch]; err == nil && !moved && was.check.Commit == is.check.Commit && was.check.OK == is.check.OK && was.waits == is.waits && was.tried == is.tried {
+		was := before[branch]
+		change, is, err := c.judge(ctx, cluster, branch, was)
+		if err == nil && !moved && was.saysAs(is) {
+			was.effect, was.awaitedSince = is.effect, is.awaitedSince
 			is = was
 		}
 		if err == nil {
@@ -195,6 +213,7 @@ func (c *Checks) check(ctx context.Context, cluster string, moved bool) error {
 		}
 	}
 	c.show(cluster, now)
+	c.lookAgain(cluster, now)
 	errs = append(errs, c.tellMerged(ctx, cluster))
 	if moved && len(proposed) > 0 {
 		errs = append(errs, c.tell(ctx, cluster, proposed))
@@ -282,14 +301,42 @@ func proposedBy(cluster string, change *githost.Change) *githost.Pull {
 	return nil
 }
 
-// judge is a change as it is, and what to show of it.
-func (c *Checks) judge(ctx context.Context, cluster, branch string) (*githost.Change, told, error) {
+// lookAgain looks at a cluster's changes again for what is awaited, and for what is asked to
+// stay.
+func (c *Checks) lookAgain(cluster string, all map[string]told) {
+	if c.service.DryRuns == nil || len(all) == 0 {
+		return
+	}
+	next, now := lookEvery, c.service.now()
+	for _, is := range all {
+		awaited := now.Sub(is.awaitedSince)
+		switch {
+		case is.awaitedSince.IsZero():
+		case awaited < pendingFor:
+			next = min(next, max(awaited, lookFirst), pendingFor-awaited)
+		case awaited < awaitedFor:
+			next = min(next, awaited)
+		}
+	}
+	c.moved.AddAfter(cluster, next)
+}
+
+// judge is a change as it is, and what to show of it, where was is what it has shown.
+func (c *Checks) judge(ctx context.Context, cluster, branch string, was told) (*githost.Change, told, error) {
 	change, err := c.service.Git.Change(ctx, cluster, branch)
 	if err != nil {
 		return nil, told{}, err
 	}
-	files := c.service.files(ctx, cluster, change, false)
-	is := told{check: summarize(change, files), claims: map[string]string{}}
+	files, awaited := c.service.files(ctx, cluster, change, false)
+	is := told{claims: map[string]string{}, effect: change.Effect}
+	now := c.service.now()
+	if awaited {
+		is.awaitedSince = now
+		if was.check.Commit == change.Head && was.effect == change.Effect && !was.awaitedSince.IsZero() {
+			is.awaitedSince = was.awaitedSince
+		}
+	}
+	is.check = summarize(change, files, awaited && now.Sub(is.awaitedSince) < pendingFor)
 	is.check.URL = c.service.pageOf(cluster, branch)
 	is.check.Text = comment(is.check.Words, is.check.URL, files)
 	for i, f := range files {
@@ -332,8 +379,9 @@ func (c *Checks) show(cluster string, now map[string]told) {
 	c.told[cluster] = now
 }
 
-// summarize says in one line what becomes of a change.
-func summarize(c *githost.Change, files []restapi.ChangedFile) githost.Check {
+// summarize says in one line what becomes of a change; with pending, that the control plane's
+// word on it is awaited.
+func summarize(c *githost.Change, files []restapi.ChangedFile, pending bool) githost.Check {
 	check := githost.Check{Commit: c.Head, Branch: c.Branch}
 	says := func(ok bool, format string, args ...any) githost.Check {
 		check.OK, check.Words = ok, cut(fmt.Sprintf(format, args...), githost.MaxWords-1)
@@ -389,6 +437,9 @@ func summarize(c *githost.Change, files []restapi.ChangedFile) githost.Check {
 		effect = fmt.Sprintf("It %s services", strings.Join(words, ", "))
 	}
 	switch {
+	case pending:
+		effect += ", being tried on the control plane"
+		check.Pending = true
 	case untried > 0 && untried == all:
 		effect += ", not tried on the control plane"
 	case untried > 0:
@@ -397,9 +448,9 @@ func summarize(c *githost.Change, files []restapi.ChangedFile) githost.Check {
 	// That is no reason against a merge: the bridge does it when there is room.
 	switch {
 	case len(waits) > 1:
-		return says(true, "%s, but %d would wait, such as %s/%s: %s", effect, len(waits), waits[0].Namespace, waits[0].Name, waits[0].Waits)
+		return says(!pending, "%s, but %d would wait, such as %s/%s: %s", effect, len(waits), waits[0].Namespace, waits[0].Name, waits[0].Waits)
 	case len(waits) == 1:
-		return says(true, "%s, but %s/%s would wait: %s", effect, waits[0].Namespace, waits[0].Name, waits[0].Waits)
+		return says(!pending, "%s, but %s/%s would wait: %s", effect, waits[0].Namespace, waits[0].Name, waits[0].Waits)
 	}
-	return says(true, "%s", effect)
+	return says(!pending, "%s", effect)
 }

@@ -243,7 +243,7 @@ func TestSummarize(t *testing.T) {
 		"team-a/a would be refused: no":                            {githost.Change{}, []restapi.ChangedFile{claim("a", restapi.ActionUpdate, "no"), claim("b", restapi.ActionCreate, "")}, false},
 		"2 files would be refused, such as x.":                     {githost.Change{}, []restapi.ChangedFile{{Path: "x.yaml", Problem: "no"}, claim("b", restapi.ActionCreate, "no")}, false},
 	} {
-		got := summarize(&c.change, c.files)
+		got := summarize(&c.change, c.files, false)
 		if got.OK != c.ok || !strings.Contains(got.Words, words) {
 			t.Errorf("%+v, want %q", got, words)
 		}

@@ -22,7 +22,10 @@ const (
 	askAgainAfter = 10 * time.Minute
 	// unansweredFor is how long another version of a change waits for the answer about the one
 	// before: whoever pushes often has no more tried, and written, than the bridge answers.
-	unansweredFor = 10 * time.Second
+	// That becomes twice as long with each that the bridge has not answered.
+	unansweredFor, maxDoublings = 10 * time.Second, 6
+	// transientFor is how long an answer is good that another try may change.
+	transientFor = 5 * time.Second
 	// answerTimeout is how long a person waits for an answer that was just asked for.
 	answerTimeout, answerPoll = 3 * time.Second, 20 * time.Millisecond
 )
@@ -32,28 +35,31 @@ const notAnswered = "the bridge has not answered yet"
 
 var errManyDryRuns = errors.New("many other changes are tried already")
 
+// ErrNoDryRuns says that the control plane does not know what a DryRun is.
+var ErrNoDryRuns = errors.New("the control plane has no definition of DryRuns yet")
+
 // +kubebuilder:rbac:groups=gitbind.dev,resources=dryruns,verbs=get;list;watch;create;update;delete
 
 // markTried says of claims what the control plane's API server says to them, as the bridge has
 // tried them: it may act as the tenant, and the backend may not. With patient it waits for an
-// answer for a moment.
-func (s *Service) markTried(ctx context.Context, cluster string, c *githost.Change, files []restapi.ChangedFile, patient bool) {
+// answer for a moment. Awaited says that there may be an answer later to what is not known now.
+func (s *Service) markTried(ctx context.Context, cluster string, c *githost.Change, files []restapi.ChangedFile, patient bool) (awaited bool) {
 	if s.DryRuns == nil || c.Effect == "" {
-		return
+		return false
 	}
 	claims := proposed(c, files)
 	if len(claims) == 0 {
-		return
+		return false
 	}
 	answer, pending, err := s.dryRun(ctx, cluster, c, claims)
 	for end := time.Now().Add(answerTimeout); patient && pending && time.Now().Before(end) && ctx.Err() == nil; {
 		time.Sleep(answerPoll)
 		answer, pending, err = s.dryRun(ctx, cluster, c, claims)
 	}
-	untried := notAnswered
+	untried, mayCome := notAnswered, true
 	switch {
-	case errors.Is(err, errManyDryRuns):
-		untried = err.Error()
+	case errors.Is(err, errManyDryRuns), errors.Is(err, ErrNoDryRuns):
+		untried, mayCome = err.Error(), false
 	case err != nil:
 		s.Log.WarnContext(ctx, "A change cannot be tried on the control plane", "cluster", cluster, "branch", c.Branch, "error", err)
 		untried = "the control plane cannot be asked just now"
@@ -65,7 +71,7 @@ func (s *Service) markTried(ctx context.Context, cluster string, c *githost.Chan
 	for _, claim := range claims {
 		f := &files[slices.IndexFunc(files, func(f restapi.ChangedFile) bool { return f.Path == claim.Path })]
 		t, ok := tried[f.Path]
-		if !ok {
+		if awaited = awaited || ok && t.Transient || !ok && mayCome; !ok {
 			f.Untried = untried
 			continue
 		}
@@ -74,6 +80,7 @@ func (s *Service) markTried(ctx context.Context, cluster string, c *githost.Chan
 			f.Effective, f.Unchanged = unlike(f.Fields, t)
 		}
 	}
+	return awaited
 }
 
 // proposed are the claims of a change that are tried: not those that are refused anyway, or
@@ -100,6 +107,11 @@ func proposed(c *githost.Change, files []restapi.ChangedFile) (claims []v1alpha1
 // dryRun gives what the bridge has answered about just this version of a change, and asks for
 // it where it has not, or long ago. An answer that was just asked for is pending.
 func (s *Service) dryRun(ctx context.Context, cluster string, c *githost.Change, claims []v1alpha1.ProposedClaim) (answer []v1alpha1.TriedClaim, pending bool, err error) {
+	if s.CanTry != nil {
+		if err := s.CanTry(); err != nil {
+			return nil, false, err
+		}
+	}
 	d := v1alpha1.DryRun{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.TenantNamespace(cluster), Name: dryRunName(c.Branch)}}
 	err = s.Control.Get(ctx, client.ObjectKeyFromObject(&d), &d)
 	if client.IgnoreNotFound(err) != nil {
@@ -119,9 +131,9 @@ func (s *Service) dryRun(ctx context.Context, cluster string, c *githost.Change,
 		}
 		d.Spec, since = wanted, 0
 		err = s.DryRuns.Create(ctx, &d)
-	case !d.IsAnswered() && since < unansweredFor:
+	case !d.IsAnswered() && since < replaceAfter(&d):
 		return answer, since < answerTimeout, nil
-	case d.Spec.Change != change, d.IsAnswered() && since > askAgainAfter:
+	case d.Spec.Change != change, d.IsAnswered() && since >= goodFor(answer):
 		d.Spec, since = wanted, 0
 		err = s.DryRuns.Update(ctx, &d)
 	}
@@ -130,6 +142,21 @@ func (s *Service) dryRun(ctx context.Context, cluster string, c *githost.Change,
 		return answer, true, nil
 	}
 	return answer, err == nil && since < answerTimeout && !d.IsAnswered(), err
+}
+
+// replaceAfter is how long what is asked stays while it is not answered: a bridge that is away
+// does not have etcd filled with versions that nobody reads.
+func replaceAfter(d *v1alpha1.DryRun) time.Duration {
+	unanswered := d.Generation - d.Status.ObservedGeneration
+	return unansweredFor << min(max(unanswered-1, 0), maxDoublings)
+}
+
+// goodFor is how long an answer is not asked for again.
+func goodFor(answer []v1alpha1.TriedClaim) time.Duration {
+	if slices.ContainsFunc(answer, func(t v1alpha1.TriedClaim) bool { return t.Transient }) {
+		return transientFor
+	}
+	return askAgainAfter
 }
 
 // makeRoom takes away what was asked about changes that are proposed no more, where there are

@@ -2,6 +2,7 @@ package review
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -84,7 +85,8 @@ func (y *trying) answer(claims ...v1alpha1.TriedClaim) {
 // look looks at the change without patience.
 func (y *trying) look() []restapi.ChangedFile {
 	y.Helper()
-	return y.Service.files(y.Context(), cluster, &y.change, false)
+	files, _ := y.Service.files(y.Context(), cluster, &y.change, false)
+	return files
 }
 
 func TestWhatTheAPIServerSaysIsShownAtTheFile(t *testing.T) {
@@ -219,7 +221,7 @@ func TestWhatIsTriedIsBounded(t *testing.T) {
 
 // A change that is reviewed elsewhere shows at once what is known, and what the API server says
 // when that comes.
-func TestTheCheckDoesNotWaitForTheBridge(t *testing.T) {
+func TestTheCheckIsPendingUntilTheBridgeAnswers(t *testing.T) {
 	y := newTrying(t)
 	orders := y.becomes("orders", "", "nano")
 	host := &shown{}
@@ -229,12 +231,12 @@ func TestTheCheckDoesNotWaitForTheBridge(t *testing.T) {
 	go func() { c.Run(ctx); close(done) }()
 	t.Cleanup(func() { cancel(); <-done })
 	c.Moved(cluster, restapi.RefEvent{Ref: "refs/heads/" + y.change.Branch})
-	if got := host.await(t, 1); !got.OK || got.Words != "It orders 1 service, not tried on the control plane" || !strings.Contains(got.Text, literal(notAnswered)) {
+	if got := host.await(t, 1); got.OK || !got.Pending || got.Words != "It orders 1 service, being tried on the control plane" || !strings.Contains(got.Text, literal(notAnswered)) {
 		t.Errorf("%+v", got)
 	}
 	y.answer(v1alpha1.TriedClaim{Path: orders, Refused: "the platform says <no>"})
 	c.Tried(cluster)
-	if got := host.await(t, 2); got.OK || got.Words != "team-a/orders would be refused: the platform says <no>" || strings.Contains(got.Text, "<no>") {
+	if got := host.await(t, 2); got.OK || got.Pending || got.Words != "team-a/orders would be refused: the platform says <no>" || strings.Contains(got.Text, "<no>") {
 		t.Errorf("%+v", got)
 	}
 	if err := c.check(ctx, cluster, false); err != nil {
@@ -247,5 +249,172 @@ func TestTheCheckDoesNotWaitForTheBridge(t *testing.T) {
 	}
 	if got := host.await(t, 3); !got.OK || got.Words != "It orders 1 service" || !strings.Contains(got.Text, "| on the control plane | <code>spec&#46;expose</code> |  | <code>In&#124;ternal</code> |") {
 		t.Errorf("%+v", got)
+	}
+}
+
+// A check that the control plane made red is not green again because the bridge has deleted its
+// answer, after a day, or because another effect is asked about.
+func TestARedCheckIsNotGreenWhileItIsAskedAgain(t *testing.T) {
+	for name, forget := range map[string]func(y *trying){
+		"the answer was deleted after a day": func(y *trying) {
+			if err := y.control.Delete(y.Context(), y.asked()); err != nil {
+				y.Fatal(err)
+			}
+		},
+		"main moved, and the effect is another one": func(y *trying) { y.change.Effect = "another" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			y := newTrying(t)
+			orders := y.becomes("orders", "", "nano")
+			host := &shown{}
+			c := NewChecks(y.Service, host, func(string, restapi.RefEvent) {})
+			try := func() {
+				if err := c.check(t.Context(), cluster, true); err != nil {
+					t.Fatal(err)
+				}
+			}
+			try()
+			y.answer(v1alpha1.TriedClaim{Path: orders, Refused: "no"})
+			try()
+			if last := host.all[len(host.all)-1]; last.OK || last.Pending {
+				t.Fatalf("%+v", last)
+			}
+			forget(y)
+			try()
+			if last := host.all[len(host.all)-1]; last.OK || !last.Pending {
+				t.Errorf("the same head, which would be refused, shows success: %+v", last)
+			}
+			// Not for ever, as the bridge may be away.
+			y.at = y.at.Add(pendingFor)
+			try()
+			if last := host.all[len(host.all)-1]; !last.OK || last.Pending || last.Words != "It orders 1 service, not tried on the control plane" {
+				t.Errorf("after %s: %+v", pendingFor, last)
+			}
+		})
+	}
+}
+
+// flaky fails to write once.
+type flaky struct {
+	client.Writer
+	failed bool
+}
+
+func (f *flaky) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
+	if !f.failed {
+		f.failed = true
+		return errors.New("connection refused")
+	}
+	return f.Writer.Create(ctx, o, opts...)
+}
+
+// A moment in which the control plane does not answer does not leave a check without its word.
+func TestACheckAsksAgainAfterTheControlPlaneWasAway(t *testing.T) {
+	y := newTrying(t)
+	y.becomes("orders", "", "nano")
+	y.DryRuns = &flaky{Writer: y.control}
+	c := NewChecks(y.Service, &shown{}, func(string, restapi.RefEvent) {})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { c.Run(ctx); close(done) }()
+	t.Cleanup(func() { cancel(); <-done })
+	c.Moved(cluster, restapi.RefEvent{Ref: "refs/heads/" + y.change.Branch})
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		var all v1alpha1.DryRunList
+		if err := y.control.List(ctx, &all); err != nil {
+			t.Fatal(err)
+		}
+		if len(all.Items) > 0 {
+			return
+		}
+	}
+	t.Error("it is never asked")
+}
+
+// A backend that is started again hears of the answer to what it asked before.
+func TestAnAnswerCountsAfterARestart(t *testing.T) {
+	y := newTrying(t)
+	orders := y.becomes("orders", "", "nano")
+	before := NewChecks(y.Service, &shown{}, func(string, restapi.RefEvent) {})
+	if err := before.check(t.Context(), cluster, true); err != nil {
+		t.Fatal(err)
+	}
+	host := &shown{}
+	c := NewChecks(y.Service, host, func(string, restapi.RefEvent) {})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { c.Run(ctx); close(done) }()
+	t.Cleanup(func() { cancel(); <-done })
+	y.answer(v1alpha1.TriedClaim{Path: orders, Refused: "no"})
+	c.Tried(cluster)
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		host.mu.Lock()
+		n := len(host.all)
+		host.mu.Unlock()
+		if n > 0 {
+			return
+		}
+	}
+	t.Error("the check stays as it was before the answer: green")
+}
+
+// What may pass is asked for again, less and less often, and in the end is not known.
+func TestWhatMayPassIsAskedForAgain(t *testing.T) {
+	y := newTrying(t)
+	orders := y.becomes("orders", "", "nano")
+	host := &shown{}
+	c := NewChecks(y.Service, host, func(string, restapi.RefEvent) {})
+	looks := 0
+	for began := y.at; y.at.Sub(began) < awaitedFor; looks++ {
+		if err := c.check(t.Context(), cluster, false); err != nil {
+			t.Fatal(err)
+		}
+		last := host.all[len(host.all)-1]
+		if pending := y.at.Sub(began) < pendingFor; last.Pending != pending || last.OK == pending {
+			t.Errorf("after %s: %+v", y.at.Sub(began), last)
+		}
+		if d := y.asked(); !d.IsAnswered() {
+			y.answer(v1alpha1.TriedClaim{Path: orders, Untried: "the control plane does not answer", Transient: true})
+		}
+		y.at = y.at.Add(max(y.at.Sub(began), lookFirst))
+	}
+	if len(host.all) > 4 || looks > 10 || y.writes < 5 {
+		t.Errorf("%d looks and %d writes, and it shows %+v", looks, y.writes, host.all)
+	}
+	y.answer(v1alpha1.TriedClaim{Path: orders})
+	if err := c.check(t.Context(), cluster, false); err != nil {
+		t.Fatal(err)
+	}
+	if last := host.all[len(host.all)-1]; !last.OK || last.Words != "It orders 1 service" {
+		t.Errorf("%+v", last)
+	}
+}
+
+// A bridge that is away has less and less written for it.
+func TestWhatIsNotAnsweredIsReplacedLessOften(t *testing.T) {
+	y := newTrying(t)
+	y.becomes("orders", "", "nano")
+	for range int(time.Hour / unansweredFor) {
+		y.change.Effect += "x"
+		y.look()
+		y.at = y.at.Add(unansweredFor)
+	}
+	if y.writes > 13 {
+		t.Errorf("%d writes in an hour", y.writes)
+	}
+}
+
+// What is there of the control plane does not know what a DryRun is, or cannot be asked.
+func TestWithoutTheDefinitionNothingIsAwaited(t *testing.T) {
+	y := newTrying(t)
+	y.becomes("orders", "", "nano")
+	host := &shown{}
+	y.CanTry = func() error { return ErrNoDryRuns }
+	c := NewChecks(y.Service, host, func(string, restapi.RefEvent) {})
+	if err := c.check(t.Context(), cluster, true); err != nil {
+		t.Fatal(err)
+	}
+	if last := host.all[0]; !last.OK || last.Pending || !strings.Contains(last.Text, literal(ErrNoDryRuns.Error())) || y.writes > 0 {
+		t.Errorf("%+v", last)
 	}
 }

@@ -26,6 +26,15 @@ type told struct {
 	waits string
 	// tried is another one whenever the control plane's API server says something else.
 	tried string
+	// effect is that of the change, and awaitedSince is since when it is not known what that
+	// API server says to just this version; zero if it is, or never will be.
+	effect       string
+	awaitedSince time.Time
+}
+
+// saysAs reports whether people would be told the same, but for numbers.
+func (t told) saysAs(o told) bool {
+	return t.check.Commit == o.check.Commit && t.check.OK == o.check.OK && t.check.Pending == o.check.Pending && t.waits == o.waits && t.tried == o.tried
 }
 
 // isOf reports whether a change is about claims of an API.
@@ -233,7 +242,7 @@ func (c *Checks) summarizeMerged(cluster string, before githost.Check, results [
 		check.Words = fmt.Sprintf("All %d claims are as it says", len(results))
 	}
 	check.Words = cut(check.Words, githost.MaxWords-1)
-	check.OK = len(bad) == 0
+	check.OK, check.Pending = len(bad) == 0, false
 	check.URL = page + "/bindings/" + of.key.Binding + "/" + of.key.Namespace + "/" + of.key.Name
 	if len(results) > 1 && len(bad) != 1 {
 		check.URL = page

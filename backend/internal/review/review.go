@@ -63,6 +63,8 @@ type Service struct {
 	Git     Git
 	// DryRuns asks the bridge what the control plane's API server says; nil to ask nothing.
 	DryRuns client.Writer
+	// CanTry says why nothing can be asked, such as ErrNoDryRuns; nil if something always can.
+	CanTry func() error
 	// PublicURL is the backend's, where people look at changes.
 	PublicURL string
 	// Elsewhere gives where changes of a cluster are reviewed; nil if that is here.
@@ -155,9 +157,9 @@ func summary(c *githost.Change) restapi.Change {
 }
 
 // files are what a merge would change, and why the control plane would refuse it, or have it
-// wait. With patient they may be some seconds late.
-func (s *Service) files(ctx context.Context, cluster string, c *githost.Change, patient bool) []restapi.ChangedFile {
-	var files []restapi.ChangedFile
+// wait. With patient they may be some seconds late. Awaited says that it may be known later what
+// the control plane's API server says.
+func (s *Service) files(ctx context.Context, cluster string, c *githost.Change, patient bool) (files []restapi.ChangedFile, awaited bool) {
 	var claims []pair
 	preview := preview{service: s, cluster: cluster, apis: map[string]*api{}}
 	for _, f := range c.Files {
@@ -168,9 +170,9 @@ func (s *Service) files(ctx context.Context, cluster string, c *githost.Change, 
 		files, claims = append(files, file), append(claims, pair{before, after, f.Before})
 	}
 	markMoved(files)
-	s.markTried(ctx, cluster, c, files, patient)
+	awaited = s.markTried(ctx, cluster, c, files, patient)
 	preview.markWaiting(ctx, files, claims)
-	return files
+	return files, awaited
 }
 
 // Change is a proposed change as a whole, and what the person may do with it.
@@ -185,7 +187,7 @@ func (s *Service) Change(ctx context.Context, who login.Identity, cluster, branc
 	}
 	c := summary(found)
 	c.Effect, c.Conflicts = found.Effect, found.Conflicts
-	c.Files = s.files(ctx, cluster, found, true)
+	c.Files, _ = s.files(ctx, cluster, found, true)
 	for _, commit := range found.Commits {
 		c.Commits = append(c.Commits, restapi.ChangeCommit{Hash: commit.Hash, Author: commit.Author, When: commit.When, Subject: commit.Subject})
 	}

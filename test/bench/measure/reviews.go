@@ -256,7 +256,7 @@ func (h *pulls) judge(ctx context.Context, branch, commit string) (err error) {
 	var state, words string
 	err = env.Await(shortTime, func() error {
 		state, words, err = h.Says(ctx, ada, commit)
-		if err == nil && state == "" {
+		if err == nil && (state == "" || state == "pending") {
 			err = fmt.Errorf("nothing is said of %s", branch)
 		}
 		return err

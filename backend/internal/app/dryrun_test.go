@@ -2,7 +2,6 @@ package app
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -25,7 +24,7 @@ func TestTheBackendWorksWithoutTheDefinitionOfDryRuns(t *testing.T) {
 	}
 	eventually(t, "the definition is gone", func() error {
 		if has, err := program.HasKind(discovering, v1alpha1.GroupVersion.WithKind("DryRun")); has || err != nil {
-			return fmt.Errorf("it is there: %t, %w", has, err)
+			return errors.Join(errors.New("it is there"), err)
 		}
 		return nil
 	})

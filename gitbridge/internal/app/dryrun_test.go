@@ -228,7 +228,7 @@ func TestABridgeWorksWithoutTheDefinitionOfDryRuns(test *testing.T) {
 	w.must(w.admin.Delete(w.Context(), definition))
 	w.eventually("the definition is gone", func() error {
 		if err := w.admin.Get(w.Context(), client.ObjectKeyFromObject(definition), definition); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("it is there: %v", err)
+			return errors.Join(errors.New("it is there"), err)
 		}
 		return nil
 	})

@@ -196,8 +196,13 @@ func (c *controlPlane) watchDryRuns(tried func(cluster string), log *slog.Logger
 		if !c.awaitDryRuns(ctx, log) {
 			return nil
 		}
-		err := handle(ctx, c.GetCache(), &v1alpha1.DryRun{}, toolscache.ResourceEventHandlerFuncs{
-			AddFunc: func(object any) { tell(object.(*v1alpha1.DryRun)) },
+		err := handle(ctx, c.GetCache(), &v1alpha1.DryRun{}, toolscache.ResourceEventHandlerDetailedFuncs{
+			AddFunc: func(object any, before bool) {
+				// Others are those that were asked for just now.
+				if d := object.(*v1alpha1.DryRun); before || d.IsAnswered() {
+					tell(d)
+				}
+			},
 			UpdateFunc: func(before, after any) {
 				if was, is := before.(*v1alpha1.DryRun), after.(*v1alpha1.DryRun); is.Status.ObservedGeneration != was.Status.ObservedGeneration {
 					tell(is)

@@ -133,7 +133,7 @@ func (s *Service) dryRun(ctx context.Context, cluster string, c *githost.Change,
 		err = s.DryRuns.Create(ctx, &d)
 	case !d.IsAnswered() && since < replaceAfter(&d):
 		return answer, since < answerTimeout, nil
-	case d.Spec.Change != change, d.IsAnswered() && since >= goodFor(answer):
+	case d.Spec.Change != change, d.IsAnswered() && since >= goodFor(answer), since >= lookEvery:
 		d.Spec, since = wanted, 0
 		err = s.DryRuns.Update(ctx, &d)
 	}

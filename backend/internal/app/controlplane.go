@@ -231,7 +231,8 @@ func (c *controlPlane) awaitDryRuns(ctx context.Context, log *slog.Logger) bool 
 		if err != nil || has {
 			return has, nil // or the API server is away: try again
 		}
-		if c.noDryRuns.Store(&review.ErrNoDryRuns); !told {
+		c.noDryRuns.Store(&review.ErrNoDryRuns)
+		if !told {
 			told = true
 			log.Warn("Proposed changes are not tried: the control plane has no definition of DryRuns. Apply it, and restart gitbridge")
 		}

@@ -36,8 +36,11 @@ type way struct {
 // relay.
 func (r *run) changes(ctx context.Context) error {
 	n := 100
-	if r.Quick {
+	switch {
+	case r.Quick:
 		n = 20
+	case r.host != "":
+		n = 30 // Each takes a second or two.
 	}
 	if err := r.Quiet(ctx, still); err != nil {
 		return err

@@ -37,7 +37,10 @@ func (w *world) getBinding() *v1alpha1.APIServiceBinding {
 
 func (w *world) patchBinding(patch string) {
 	w.Helper()
-	w.must(w.client.Patch(w.Context(), &v1alpha1.APIServiceBinding{ObjectMeta: metav1.ObjectMeta{Name: w.binding}}, client.RawPatch(types.MergePatchType, []byte(patch))))
+	// An API server whose mutating policies do not know a kind yet refuses it for a moment.
+	w.eventually("the binding is patched", func() error {
+		return w.client.Patch(w.Context(), &v1alpha1.APIServiceBinding{ObjectMeta: metav1.ObjectMeta{Name: w.binding}}, client.RawPatch(types.MergePatchType, []byte(patch)))
+	})
 }
 
 func (w *world) setPolicy(p v1alpha1.DeletionPolicy) {

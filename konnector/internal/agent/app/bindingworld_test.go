@@ -37,10 +37,7 @@ func (w *world) getBinding() *v1alpha1.APIServiceBinding {
 
 func (w *world) patchBinding(patch string) {
 	w.Helper()
-	// An API server whose mutating policies do not know a kind yet refuses it for a moment.
-	w.eventually("the binding is patched", func() error {
-		return w.client.Patch(w.Context(), &v1alpha1.APIServiceBinding{ObjectMeta: metav1.ObjectMeta{Name: w.binding}}, client.RawPatch(types.MergePatchType, []byte(patch)))
-	})
+	w.must(w.client.Patch(w.Context(), &v1alpha1.APIServiceBinding{ObjectMeta: metav1.ObjectMeta{Name: w.binding}}, client.RawPatch(types.MergePatchType, []byte(patch))))
 }
 
 func (w *world) setPolicy(p v1alpha1.DeletionPolicy) {
@@ -187,7 +184,7 @@ func (w *world) grantAnew() error {
 func (w *world) giveRights(binding string) []client.Object {
 	w.Helper()
 	b := &v1alpha1.APIServiceBinding{ObjectMeta: metav1.ObjectMeta{Name: binding}, Spec: v1alpha1.APIServiceBindingSpec{Connection: "none"}}
-	w.createBinding(b)
+	w.must(w.client.Create(w.Context(), b))
 	name := metav1.ObjectMeta{Name: "gitbind:api:" + w.binding}
 	rights := []client.Object{&rbacv1.ClusterRole{ObjectMeta: name}, &rbacv1.ClusterRoleBinding{ObjectMeta: name}}
 	for _, o := range rights {

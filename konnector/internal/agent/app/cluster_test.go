@@ -1,10 +1,13 @@
 package app_test
 
 import (
+	"bytes"
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"log"
+	"net/http"
 	"os"
 	"testing"
 	"time"
@@ -74,6 +77,7 @@ func startCluster(ctx context.Context) (*cluster, error) {
 func (c *cluster) install(ctx context.Context) error {
 	app := c.env.Cluster(env.App)
 	c.admin = app.Config()
+	c.admin.Wrap(whileKindsAreUnknown)
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -107,6 +111,7 @@ func (c *cluster) install(ctx context.Context) error {
 		return err
 	}
 	config.QPS = -1
+	config.Wrap(whileKindsAreUnknown)
 	if c.alice, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
 		return err
 	}
@@ -129,6 +134,39 @@ func (c *cluster) waitForPolicy(ctx context.Context) error {
 		o := probe.DeepCopy()
 		err := c.client.Create(ctx, o, client.DryRunAll)
 		return err == nil && o.Annotations[v1alpha1.ChangedByAnnotation] != "", nil
+	})
+}
+
+// whileKindsAreUnknown repeats what people write, as the API server asks them to: for
+// some seconds after any definition has changed it may not know a kind that mutating
+// policies are about.
+func whileKindsAreUnknown(transport http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		for {
+			response, err := transport.RoundTrip(r)
+			if err != nil || response.StatusCode < http.StatusBadRequest || r.GetBody == nil {
+				return response, err
+			}
+			body, err := io.ReadAll(response.Body)
+			if err != nil {
+				return nil, err
+			}
+			if err := response.Body.Close(); err != nil {
+				return nil, err
+			}
+			if !bytes.Contains(body, []byte("There can be a delay between when CustomResourceDefinitions are created")) {
+				response.Body = io.NopCloser(bytes.NewReader(body))
+				return response, nil
+			}
+			select {
+			case <-r.Context().Done():
+				return nil, r.Context().Err()
+			case <-time.After(100 * time.Millisecond):
+			}
+			if r.Body, err = r.GetBody(); err != nil {
+				return nil, err
+			}
+		}
 	})
 }
 

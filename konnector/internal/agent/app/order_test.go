@@ -22,7 +22,7 @@ func TestB1_AppliedInAnyOrderAllOfItConverges(t *testing.T) {
 	steps := map[string]func(w *world) error{
 		"Secret":            func(w *world) error { return w.client.Create(w.Context(), w.secret()) },
 		"Connection":        func(w *world) error { return w.client.Create(w.Context(), w.connection) },
-		"APIServiceBinding": func(w *world) error { w.createBinding(w.unbound()); return nil },
+		"APIServiceBinding": func(w *world) error { return w.client.Create(w.Context(), w.unbound()) },
 		"rights":            func(w *world) error { return w.grant(w.Context(), w.plural, w.group) },
 	}
 	orders := permutations("Secret", "Connection", "APIServiceBinding", "rights")

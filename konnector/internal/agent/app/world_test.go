@@ -156,14 +156,7 @@ func (w *world) secret() *corev1.Secret {
 
 func (w *world) bind() {
 	w.Helper()
-	w.createBinding(w.unbound())
-}
-
-// createBinding waits for an API server that is new: for some seconds it does not
-// know the kinds that mutating policies are about, and refuses them.
-func (w *world) createBinding(b *v1alpha1.APIServiceBinding) {
-	w.Helper()
-	w.eventually("binding "+b.Name+" is made", func() error { return w.client.Create(w.Context(), b) })
+	w.must(w.client.Create(w.Context(), w.unbound()))
 }
 
 // start runs the konnector, as its own ServiceAccount.

@@ -56,6 +56,9 @@ const (
 	// KeysAnnotation on what came up with a claim names the keys of its data that the
 	// offer lets through, divided by commas; "" for all. Only the bridge writes it.
 	KeysAnnotation = "gitbind.dev/keys"
+	// InputOfLabel on what came up with claims holds a hash of the claim that it came with
+	// first. Only the bridge writes it.
+	InputOfLabel = "gitbind.dev/input-of"
 	// ManagedByLabel with the value ManagedByKonnector is on each installed CRD and
 	// policy, so that the konnector need not watch all others, and on each delivered Secret: a
 	// policy lets the konnector touch no other.

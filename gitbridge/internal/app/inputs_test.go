@@ -140,7 +140,8 @@ func TestA11_ReferencedSecretsAndConfigMapsComeUp(test *testing.T) {
 	if created := config.CreationTimestamp.Time; created.After(u.GetCreationTimestamp().Time) {
 		w.Error("the claim was applied before what it refers to")
 	}
-	wantLabels := map[string]string{"claim": "orders", v1alpha1.ManagedByLabel: v1alpha1.ManagedByBridge, origin.ClusterLabel: t.id}
+	wantLabels := map[string]string{"claim": "orders", v1alpha1.ManagedByLabel: v1alpha1.ManagedByBridge, origin.ClusterLabel: t.id,
+		v1alpha1.InputOfLabel: config.Labels[v1alpha1.InputOfLabel]}
 	if config.Data["mode"] != "fast" || len(config.BinaryData["bin"]) != 1 || !maps.Equal(config.Labels, wantLabels) {
 		w.Errorf("the ConfigMap is %v %v", config.Labels, config.Data)
 	}
@@ -215,9 +216,15 @@ func TestA11_ReferencedSecretsAndConfigMapsComeUp(test *testing.T) {
 	t.wantInputs(orders, []string{"Secret orders-ca"}, map[string]string{contract.AllInputs: "has not registered"})
 
 	t.Run("F5_what came with a claim goes with it", func(*testing.T) {
+		// A bridge that ended wrote another Secret, and could not say so any more.
+		var unsaid corev1.Secret
+		t.must(t.admin.Get(t.Context(), client.ObjectKey{Namespace: in, Name: "billing-ca"}, &unsaid))
+		unsaid.ObjectMeta = metav1.ObjectMeta{Namespace: in, Name: "unsaid", Labels: unsaid.Labels, Annotations: unsaid.Annotations}
+		t.must(t.admin.Create(t.Context(), &unsaid))
 		t.remove(billing, inputsOf(billing))
 		t.wantAnswer(billing, contract.Gone)
 		t.wantPassword(in, "billing-ca", "")
+		t.wantPassword(in, "unsaid", "")
 		t.wantPassword(in, "orders-ca", "geheim-3")
 	})
 	t.Run("B16_what the offer names no more goes", func(*testing.T) {

@@ -346,20 +346,27 @@ func (w *Writer) one(ctx context.Context, c Claim, in encryption.Input, says *co
 	return w.write(ctx, c.Key, version{in, t.Keys, sequence, c.has(in.Object().String())})
 }
 
-// Release takes away what a claim has that is gone, or whose offer takes nothing any more.
-// What another claim has, too, stays.
+// Release takes away what a claim has that is gone, or whose offer takes nothing any more:
+// what status says, which may be nil, and what was written before status said so. What
+// another claim has, too, stays.
 func (w *Writer) Release(ctx context.Context, key contract.Key, present *contract.Inputs) (*contract.Inputs, error) {
-	if present == nil {
-		return nil, nil
-	}
-	now := contract.Inputs{Sequence: present.Sequence}
-	var trouble error
-	if len(present.Objects) > 0 {
+	c := Claim{Key: key, Present: present}
+	if len(c.objects()) > 0 {
 		if err := w.Rights(ctx, w.Cluster.ClaimNamespace(key.Namespace)); err != nil {
 			return present, err
 		}
 	}
-	for _, name := range present.Objects {
+	written, err := w.labelled(ctx, key)
+	if err != nil {
+		return present, err
+	}
+	if present == nil && len(written) == 0 {
+		return nil, nil
+	}
+	all := c.having(written).Present
+	now := contract.Inputs{Sequence: all.Sequence}
+	var trouble error
+	for _, name := range all.Objects {
 		if err := w.remove(ctx, key, name); err != nil {
 			now.Objects, trouble = append(now.Objects, name), errors.Join(trouble, err)
 		}

@@ -174,3 +174,36 @@ func TestOtherKeysOfOneSecretAreRefused(t *testing.T) {
 	w.refused(w.bring(billing, second.Inputs, []string{"c"}, "a", "b", "c"), "Secret ca", "")
 	w.want("c=6")
 }
+
+// A bridge that ends after a write and before status says so leaves what the next one knows
+// nothing of, until the claim goes.
+func TestWhatStatusNeverSaidGoesWithItsClaimToo(t *testing.T) {
+	w := newWorld(t)
+	w.bring(orders, nil, nil, "a")
+	again := New(w.Options)
+	if _, err := again.Release(t.Context(), billing, nil); err != nil {
+		t.Fatal(err)
+	}
+	w.want("a=2")
+	if left, err := again.Release(t.Context(), orders, nil); err != nil || left == nil || len(left.Objects) > 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+	w.want()
+
+	// What another claim has, too, stays.
+	w.bring(orders, nil, nil, "a")
+	shared := w.bring(billing, nil, nil, "a")
+	o := w.Options
+	o.Answered = func() iter.Seq2[contract.Key, *contract.Inputs] {
+		return func(yield func(contract.Key, *contract.Inputs) bool) { yield(billing, shared.Inputs) }
+	}
+	again = New(o)
+	if _, err := again.Release(t.Context(), orders, nil); err != nil {
+		t.Fatal(err)
+	}
+	w.want("a=4")
+	if _, err := again.Release(t.Context(), billing, shared.Inputs); err != nil {
+		t.Fatal(err)
+	}
+	w.want()
+}

@@ -2,7 +2,9 @@ package inputs
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -16,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/dynamic"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
@@ -61,7 +64,7 @@ func (w *Writer) write(ctx context.Context, key contract.Key, in version) (why s
 	w.mu.Unlock()
 	live, err := client.Get(ctx, in.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		_, err = client.Create(ctx, w.object(nil, in), metav1.CreateOptions{FieldManager: tenant.FieldOwner})
+		_, err = client.Create(ctx, w.object(key, nil, in), metav1.CreateOptions{FieldManager: tenant.FieldOwner})
 		return whyNot(name, err)
 	}
 	if err != nil {
@@ -74,7 +77,7 @@ func (w *Writer) write(ctx context.Context, key contract.Key, in version) (why s
 	if live.GetDeletionTimestamp() != nil {
 		return "it is being deleted on the control plane, and something keeps it", nil
 	}
-	want := w.object(live, in)
+	want := w.object(key, live, in)
 	if isSame(want, live) {
 		return "", nil
 	}
@@ -94,7 +97,7 @@ func (w *Writer) write(ctx context.Context, key contract.Key, in version) (why s
 		if err := client.Delete(ctx, in.Name, exactly(live)); err != nil && !apierrors.IsNotFound(err) {
 			return whyNot(name, err)
 		}
-		_, err = client.Create(ctx, w.object(nil, in), metav1.CreateOptions{FieldManager: tenant.FieldOwner})
+		_, err = client.Create(ctx, w.object(key, nil, in), metav1.CreateOptions{FieldManager: tenant.FieldOwner})
 		return whyNot(name, err)
 	}
 	_, err = client.Update(ctx, want, metav1.UpdateOptions{FieldManager: tenant.FieldOwner})
@@ -133,6 +136,32 @@ func (w *Writer) unuse(key contract.Key, object string) {
 	}
 }
 
+// labelled are the objects that came with a claim first. A bridge that ended may have written
+// some, and not have said so.
+func (w *Writer) labelled(ctx context.Context, key contract.Key) ([]string, error) {
+	only := metav1.ListOptions{LabelSelector: labels.Set{tenant.ClusterLabel: w.Cluster.ID, v1alpha1.InputOfLabel: hashOf(key)}.String()}
+	var objects []string
+	for _, resource := range []v1alpha1.Resource{v1alpha1.ResourceSecrets, v1alpha1.ResourceConfigMaps} {
+		list, err := w.client(key.Namespace, resource.Kind()).List(ctx, only)
+		if isForbidden(err) {
+			return nil, nil // nothing was written where the right was never given
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list the inputs of %s: %w", key, bare(err))
+		}
+		for _, o := range list.Items {
+			objects = append(objects, resource.Kind()+" "+o.GetName())
+		}
+	}
+	return objects, nil
+}
+
+// hashOf names a claim in a label, which has no room for its path.
+func hashOf(key contract.Key) string {
+	sum := sha256.Sum256([]byte(key.Path()))
+	return hex.EncodeToString(sum[:16])
+}
+
 func exactly(live *unstructured.Unstructured) metav1.DeleteOptions {
 	return metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: new(live.GetUID()), ResourceVersion: new(live.GetResourceVersion())}}
 }
@@ -147,7 +176,7 @@ func (w *Writer) isOurs(live *unstructured.Unstructured) bool {
 
 // object is one as it should be, over what is there; live may be nil. What others put into
 // its metadata stays.
-func (w *Writer) object(live *unstructured.Unstructured, in version) *unstructured.Unstructured {
+func (w *Writer) object(key contract.Key, live *unstructured.Unstructured, in version) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": in.Kind, "metadata": map[string]any{"name": in.Name}}}
 	if live != nil {
 		u = live.DeepCopy()
@@ -185,6 +214,9 @@ func (w *Writer) object(live *unstructured.Unstructured, in version) *unstructur
 	}
 	maps.Copy(labels, in.Labels)
 	labels[v1alpha1.ManagedByLabel], labels[tenant.ClusterLabel] = v1alpha1.ManagedByBridge, w.Cluster.ID
+	if labels[v1alpha1.InputOfLabel] == "" {
+		labels[v1alpha1.InputOfLabel] = hashOf(key)
+	}
 	annotations[v1alpha1.SequenceAnnotation], annotations[v1alpha1.KeysAnnotation] = strconv.FormatInt(in.sequence, 10), in.keysText()
 	delete(annotations, v1alpha1.AdoptAnnotation)
 	u.SetLabels(labels)

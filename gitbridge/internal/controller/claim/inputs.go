@@ -72,6 +72,9 @@ func (c *Controller) bringInputs(ctx context.Context, s *step) *broughtInputs {
 	}
 	offered := v1alpha1.DirectionUp.Of(s.api.PermissionClaims)
 	if len(offered) == 0 {
+		if present == nil {
+			return s.inputs
+		}
 		s.inputs.Inputs, s.inputs.err = c.inputs.Release(ctx, s.Key, present)
 		return s.inputs
 	}
@@ -110,7 +113,9 @@ func (c *Controller) addInputs(ctx context.Context, s *step, answer *contract.St
 	}
 	switch {
 	case answer == nil, answer.Result == contract.Gone:
-		b.Inputs, b.err = c.inputs.Release(ctx, s.Key, b.Inputs)
+		if b.Inputs != nil || len(v1alpha1.DirectionUp.Of(s.api.PermissionClaims)) > 0 {
+			b.Inputs, b.err = c.inputs.Release(ctx, s.Key, b.Inputs)
+		}
 	case s.inputs != nil, answer.Result == contract.Applied && !s.Held && s.found != nil:
 		b = *c.bringInputs(ctx, s)
 	}

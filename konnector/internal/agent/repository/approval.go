@@ -27,7 +27,7 @@ func (r *Repository) ApproveMain(ctx context.Context, words string) error {
 	if words == "" || words == c.Approved.Main || words != approvable(head) || !rewritten && !foreign {
 		return nil
 	}
-	now := r.status.observed(status)
+	now := r.status.observed(status).Observed
 	err := r.Checkpoints.decide(ctx, func(c *Checkpoint) {
 		c.Approved.Main = words
 		if rewritten {

@@ -158,12 +158,17 @@ func (r *Repository) mainChanged(ctx context.Context, s *store.Snapshot) error {
 	r.mu.Lock()
 	old := r.mainSeen
 	r.mainSeen, r.mainKnown = s, true
+	status := r.statusSeen
 	r.mu.Unlock()
 	if r.noteRequests(old, s) {
 		r.tell.stateChanged()
 	}
 	r.contact()
 	r.tellOf(store.Diff(old, s, contract.Root), old == nil)
+	if status != nil && s.Head() != "" && r.status.observed(status).main == s.Head() {
+		// The control plane saw this head before: who was told of that looked at an older one.
+		r.tell.each(func(string) *Change { return &Change{Observed: true} })
+	}
 	return nil
 }
 

@@ -18,27 +18,29 @@ type statusBranch struct {
 
 type observed struct {
 	head store.Hash
+	// main is the commit of main that the control plane has seen, "" for none.
+	main store.Hash
 	guard.Observed
 }
 
 // judge says in words that a snapshot of status does not continue what was seen of that
 // branch; "" when it does.
 func (b *statusBranch) judge(s *store.Snapshot) string {
-	now := b.observed(s)
+	now := b.observed(s).Observed
 	known, v := b.checkpoints.observe(now)
 	return wordsOfStatus(v, known, now, b.lineage.Accepted())
 }
 
-func (b *statusBranch) observed(s *store.Snapshot) guard.Observed {
+func (b *statusBranch) observed(s *store.Snapshot) *observed {
 	if last := b.read.Load(); last != nil && last.head == s.Head() {
-		return last.Observed
+		return last
 	}
-	now := guard.Observed{}
+	now := &observed{head: s.Head()}
 	if data, err := s.Read(contract.ObservedPath); err == nil {
 		if o, err := contract.DecodeObserved(data); err == nil {
-			now = guard.Observed{Epoch: o.Epoch, Sequence: o.Sequence}
+			now.main, now.Observed = store.Hash(o.Commit), guard.Observed{Epoch: o.Epoch, Sequence: o.Sequence}
 		}
 	}
-	b.read.Store(&observed{s.Head(), now})
+	b.read.Store(now)
 	return now
 }

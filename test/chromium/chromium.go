@@ -175,33 +175,43 @@ func (w *Window) Goes(address string) {
 // Sees waits until what a CSS selector finds shows some words.
 func (w *Window) Sees(selector string, words ...string) {
 	w.t.Helper()
-	text := chromedp.Evaluate[string](fmt.Sprintf(`[...document.querySelectorAll(%q)].map(e => e.innerText).join("\n")`, selector))
+	w.until(chromedp.Evaluate[string](fmt.Sprintf(`[...document.querySelectorAll(%q)].map(e => e.innerText).join("\n")`, selector)), func(shown string) string {
+		missing := slices.DeleteFunc(slices.Clone(words), func(word string) bool { return strings.Contains(shown, word) })
+		if len(missing) == 0 {
+			return ""
+		}
+		return fmt.Sprintf("%s does not show %q: it shows %q", selector, missing, shown)
+	})
+}
+
+// ShowsNothingOf waits until the page has none of some words: the one before it may have had.
+func (w *Window) ShowsNothingOf(words ...string) {
+	w.t.Helper()
+	w.until(chromedp.OuterHTML(chromedp.CSS("html")), func(shown string) string {
+		there := slices.DeleteFunc(slices.Clone(words), func(word string) bool { return !strings.Contains(shown, word) })
+		if len(there) == 0 {
+			return ""
+		}
+		return fmt.Sprintf("the page shows %q", there)
+	})
+}
+
+// until waits until nothing is wrong with what the browser gives.
+func (w *Window) until(get chromedp.Action[string], wrong func(shown string) string) {
+	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.ctx, showTimeout)
 	defer cancel()
-	for last := ""; ; {
-		shown, err := chromedp.Run(ctx, text)
+	for last := "nothing was shown"; ; {
+		shown, err := chromedp.Run(ctx, get)
 		if err == nil {
-			last = shown
-		}
-		missing := slices.DeleteFunc(slices.Clone(words), func(word string) bool { return strings.Contains(last, word) })
-		if err == nil && len(missing) == 0 {
-			return
+			if last = wrong(shown); last == "" {
+				return
+			}
 		}
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():
-			w.t.Fatalf("%s does not show %q within %s: it shows %q (%v)", selector, missing, showTimeout, last, err)
-		}
-	}
-}
-
-// ShowsNothingOf fails the test when the page has any of some words.
-func (w *Window) ShowsNothingOf(words ...string) {
-	w.t.Helper()
-	text := Get(w, chromedp.OuterHTML(chromedp.CSS("html")))
-	for _, word := range words {
-		if strings.Contains(text, word) {
-			w.t.Errorf("the page shows %q", word)
+			w.t.Fatalf("%s, for %s (%v)", last, showTimeout, err)
 		}
 	}
 }

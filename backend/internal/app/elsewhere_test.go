@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -19,6 +20,8 @@ import (
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/status"
+	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/gitbridge/store/notify"
 	"gitbind.dev/test/env"
 	"gitbind.dev/test/github"
 	"gitbind.dev/test/gitlab"
@@ -139,6 +142,19 @@ func (h fakeHost) test(t *testing.T) {
 		}
 		head, _ := git(t, dir, "rev-parse", "HEAD")
 		for e := next(t, events); e.Ref != "refs/heads/main" || e.Hash != strings.TrimSpace(head); {
+			e = next(t, events)
+		}
+		// Before the host tells of it, an agent does.
+		pushed := notify.AnnouncementsFor(f.url, c.RepositoryURL)
+		go notify.Listen(t.Context(), notify.Options{
+			URL: f.url, ClusterID: c.ID, OnEvent: func(string, store.Hash) {}, Announcements: pushed,
+			Credentials: func(context.Context) (string, string, error) {
+				return c.Credential.Username, c.Credential.Password, nil
+			},
+		})
+		said := strings.Repeat("a1", 20)
+		pushed.Add("main", store.Hash(said))
+		for e := next(t, events); e.Hash != said; {
 			e = next(t, events)
 		}
 	})

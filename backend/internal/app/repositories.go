@@ -10,6 +10,7 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"gitbind.dev/backend/internal/access"
+	"gitbind.dev/backend/internal/events"
 	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/backend/internal/githost/embedded"
 	"gitbind.dev/backend/internal/refusal"
@@ -33,19 +34,19 @@ type repositories struct {
 	// remote is the host elsewhere, and kind which one; nil for none.
 	remote remoteHost
 	kind   *kind
-	// publish is told of each branch that moves.
-	publish func(cluster string, e restapi.RefEvent)
-	checks  *review.Checks
+	// publish is told of each branch that moves, and hint of those that agents say have moved.
+	publish, hint func(cluster string, e restapi.RefEvent)
+	checks        *review.Checks
 }
 
-func newRepositories(ctx context.Context, o options, auth *access.Authenticator, publish func(string, restapi.RefEvent), log *slog.Logger) (*repositories, error) {
+func newRepositories(ctx context.Context, o options, auth *access.Authenticator, hub *events.Hub, log *slog.Logger) (*repositories, error) {
 	registry := &metrics.Registry{Registerer: ctrlmetrics.Registry}
 	served := registry.Counter("gitbind_host_requests_total", "Pushes (receive) and fetches (upload) of the embedded host, done by the host itself or by git.", "service", "by")
 	asked := newHostMetrics(registry)
 	if registry.Err != nil {
 		return nil, registry.Err
 	}
-	r := &repositories{kind: o.remote.chosen(), publish: publish}
+	r := &repositories{kind: o.remote.chosen(), publish: hub.Publish, hint: hub.PublishHint}
 	config := embedded.Config{
 		Dir: o.gitDir, PublicURL: o.publicURL, Authenticator: auth, OwnerOf: auth.OwnerOf, Moved: r.moved,
 		Served:   func(service, by string) { served.WithLabelValues(service, by).Inc() },
@@ -86,6 +87,18 @@ func (r *repositories) moved(cluster string, e restapi.RefEvent) {
 	if r.checks != nil {
 		r.checks.Moved(cluster, e)
 	}
+}
+
+// pushed is told by the agents of a cluster what they have pushed to the host elsewhere. The
+// other agent is told at once, and asks that host itself: to bring the copy up to date first
+// would cost time, and requests of a rate limit. A proposed change, which few are, is looked
+// at here.
+func (r *repositories) pushed(cluster string, e restapi.RefEvent) {
+	if e.Ref == "refs/heads/main" || e.Ref == "refs/heads/status" {
+		r.hint(cluster, e)
+		return
+	}
+	r.local.Look(cluster)
 }
 
 // counted is told of each API of which a cluster uses another part of its quota.

@@ -106,7 +106,7 @@ func newBackend(ctx context.Context, o options, issuers login.Issuers, log *slog
 	if err := b.cluster.watchSecrets(b.auth); err != nil {
 		return nil, err
 	}
-	if b.git, err = newRepositories(ctx, o, b.auth, b.hub.Publish, log); err != nil {
+	if b.git, err = newRepositories(ctx, o, b.auth, b.hub, log); err != nil {
 		return nil, err
 	}
 	b.cluster.shards.Given = o.shards
@@ -122,7 +122,11 @@ func newBackend(ctx context.Context, o options, issuers login.Issuers, log *slog
 // api is all that the backend answers but Git itself. It is made once.
 func (b *backend) api() (http.Handler, error) {
 	api := http.NewServeMux()
-	(&events.Handler{Hub: b.hub, Heads: b.git.local.Heads, Authenticator: b.auth, Log: b.log, KeepAlive: b.options.keepAlive}).Mount(api)
+	stream := &events.Handler{Hub: b.hub, Heads: b.git.local.Heads, Authenticator: b.auth, Log: b.log, KeepAlive: b.keepAlive}
+	if b.git.remote != nil {
+		stream.Pushed = b.git.pushed
+	}
+	stream.Mount(api)
 	asked := &requests.Server{Login: b.issuers, Log: b.log}
 	konnectors := &requests.Konnectors{Agents: b.auth, Log: b.log}
 	first := b.issuers[0]

@@ -23,31 +23,40 @@ import (
 const mainRef, statusRef = "refs/heads/main", "refs/heads/status"
 
 // door lets the password "good" in until it is shut.
-type door struct{ shut atomic.Bool }
+type door struct {
+	shut atomic.Bool
+	// role is that of who is let in.
+	role access.Role
+}
 
 func (d *door) Authenticate(r *http.Request, cluster string) (access.Caller, error) {
 	if _, password, _ := r.BasicAuth(); password != "good" || cluster != "c" || d.shut.Load() {
 		return access.Caller{}, refusal.New(refusal.Unauthenticated, "no")
 	}
-	return access.Caller{Role: access.Konnector, Cluster: cluster}, nil
+	return access.Caller{Role: d.role, Cluster: cluster}, nil
 }
 
 type fixture struct {
 	hub  *Hub
 	door *door
 	url  string
+	// pushed are the branches of which agents told.
+	pushed []restapi.RefEvent
 }
 
 func start(t *testing.T, heads Heads) *fixture {
 	t.Helper()
-	f := &fixture{hub: NewHub(), door: &door{}}
+	f := &fixture{hub: NewHub(), door: &door{role: access.Konnector}}
 	if heads == nil {
 		heads = func(context.Context, string) ([]restapi.RefEvent, error) {
 			return []restapi.RefEvent{{Ref: mainRef, Hash: "m0"}, {Ref: statusRef, Hash: "s0"}}, nil
 		}
 	}
 	mux := http.NewServeMux()
-	(&Handler{Hub: f.hub, Heads: heads, Authenticator: f.door, Log: slog.New(slog.DiscardHandler), KeepAlive: 20 * time.Millisecond}).Mount(mux)
+	(&Handler{Hub: f.hub, Heads: heads, Authenticator: f.door, Log: slog.New(slog.DiscardHandler), KeepAlive: 20 * time.Millisecond, Pushed: func(cluster string, e restapi.RefEvent) {
+		f.pushed = append(f.pushed, e)
+		f.hub.PublishHint(cluster, e)
+	}}).Mount(mux)
 	server := httptest.NewServer(mux)
 	server.Config.RegisterOnShutdown(f.hub.Close)
 	t.Cleanup(func() { f.hub.Close(); server.Close() })
@@ -147,8 +156,8 @@ func TestASlowSubscriberHoldsNobodyUpAndGetsTheNewestOfEachBranch(t *testing.T) 
 	hub.Publish("c", restapi.RefEvent{Ref: statusRef, Hash: "s"})
 	hub.Publish("c", restapi.RefEvent{Ref: mainRef, Hash: "last"})
 	<-slow.wake
-	want := []restapi.RefEvent{{Ref: mainRef, Hash: "last"}, {Ref: statusRef, Hash: "s"}}
-	if diff := cmp.Diff(want, slow.take()); diff != "" {
+	want := []event{{RefEvent: restapi.RefEvent{Ref: mainRef, Hash: "last"}}, {RefEvent: restapi.RefEvent{Ref: statusRef, Hash: "s"}}}
+	if diff := cmp.Diff(want, slow.take(), cmp.AllowUnexported(event{})); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	if again := slow.take(); len(again) != 0 {
@@ -237,5 +246,93 @@ func TestH4_PeoplesListenersLeavePlacesToTheAgents(t *testing.T) {
 	}
 	if _, ok := hub.subscribe("c", true); ok {
 		t.Error("one too many")
+	}
+}
+
+// tell posts what an agent says it has pushed.
+func (f *fixture) tell(t *testing.T, password, body string) (status int) {
+	t.Helper()
+	r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, f.url+"/v1/events?cluster=c", strings.NewReader(body))
+	r.SetBasicAuth("konnector", password)
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	return resp.StatusCode
+}
+
+func pushed(ref, hash string) string {
+	return fmt.Sprintf(`{"refs":[{"ref":%q,"hash":%q}]}`, ref, hash)
+}
+
+// What an agent says is passed on at once, and does not stand for what was found out.
+func TestWhatAnAgentPushedIsToldAndToldAgainWhenItIsThere(t *testing.T) {
+	f := start(t, nil)
+	l := f.listen(t)
+	l.next()
+	l.next()
+	head := strings.Repeat("a1", 20)
+	if status := f.tell(t, "good", pushed(mainRef, head)); status != http.StatusNoContent {
+		t.Fatalf("status %d", status)
+	}
+	got := []string{l.next()}
+	f.hub.Publish("c", restapi.RefEvent{Ref: mainRef, Hash: head})
+	got = append(got, l.next())
+	// Now it is known, and said once more by nobody.
+	f.tell(t, "good", pushed(mainRef, head))
+	f.hub.Publish("c", restapi.RefEvent{Ref: statusRef, Hash: "s1"})
+	got = append(got, l.next())
+	if diff := cmp.Diff([]string{mainRef + "=" + head, mainRef + "=" + head, statusRef + "=s1"}, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func TestOnlyAgentsTellAndOnlyOfBranches(t *testing.T) {
+	head := strings.Repeat("a1", 20)
+	many := restapi.Pushed{Refs: make([]restapi.RefEvent, maxPushedRefs+1)}
+	for i := range many.Refs {
+		many.Refs[i] = restapi.RefEvent{Ref: mainRef, Hash: head}
+	}
+	tooMany, err := json.Marshal(many)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		role           access.Role
+		password, body string
+		want           int
+	}{
+		"the konnector":         {access.Konnector, "good", pushed("refs/heads/changes/team-a/orders-1.2", head), http.StatusNoContent},
+		"the bridge":            {access.Bridge, "good", pushed(statusRef, head), http.StatusNoContent},
+		"of a removed branch":   {access.Konnector, "good", pushed(mainRef, ""), http.StatusNoContent},
+		"its owner":             {access.Owner, "good", pushed(mainRef, head), http.StatusForbidden},
+		"a member":              {access.Member, "good", pushed(mainRef, head), http.StatusForbidden},
+		"a stranger":            {access.Konnector, "bad", pushed(mainRef, head), http.StatusUnauthorized},
+		"no JSON":               {access.Konnector, "good", "refs", http.StatusBadRequest},
+		"too much":              {access.Konnector, "good", pushed(mainRef, strings.Repeat("a", maxPushed)), http.StatusBadRequest},
+		"too many branches":     {access.Konnector, "good", string(tooMany), http.StatusBadRequest},
+		"a tag":                 {access.Konnector, "good", pushed("refs/tags/v1", head), http.StatusBadRequest},
+		"no hash":               {access.Konnector, "good", pushed(mainRef, "main"), http.StatusBadRequest},
+		"another line's event":  {access.Konnector, "good", pushed("refs/heads/a\ndata: x", head), http.StatusBadRequest},
+		"a name of all letters": {access.Konnector, "good", pushed("refs/heads/ä", head), http.StatusBadRequest},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := start(t, nil)
+			f.door.role = c.role
+			if got := f.tell(t, c.password, c.body); got != c.want || (len(f.pushed) == 1) != (c.want == http.StatusNoContent) {
+				t.Errorf("status %d, want %d; told %v", got, c.want, f.pushed)
+			}
+		})
+	}
+}
+
+func TestNobodyTellsWhereTheRepositoriesAre(t *testing.T) {
+	mux := http.NewServeMux()
+	(&Handler{Hub: NewHub(), Authenticator: &door{}, Log: slog.New(slog.DiscardHandler)}).Mount(mux)
+	w := httptest.NewRecorder()
+	mux.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/events?cluster=c", strings.NewReader("{}")))
+	if w.Code != http.StatusMethodNotAllowed {
+		t.Errorf("status %d", w.Code)
 	}
 }

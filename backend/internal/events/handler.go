@@ -35,21 +35,33 @@ type Handler struct {
 	Hub           *Hub
 	Heads         Heads
 	Authenticator Authenticator
-	Log           *slog.Logger
+	// Pushed is told of what agents have pushed to a host elsewhere, as they say. It is nil
+	// where the repositories are here, which need not be told.
+	Pushed func(cluster string, e restapi.RefEvent)
+	Log    *slog.Logger
 	// KeepAlive is for tests; 0 means 15 seconds.
 	KeepAlive time.Duration
 }
 
-// Mount adds the handler's route.
-func (h *Handler) Mount(mux *http.ServeMux) { mux.Handle("GET /v1/events", h) }
+// Mount adds the handler's routes.
+func (h *Handler) Mount(mux *http.ServeMux) {
+	mux.Handle("GET /v1/events", h)
+	if h.Pushed != nil {
+		mux.HandleFunc("POST /v1/events", h.take)
+	}
+}
 
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := h.serve(w, r); err != nil {
-		if status, _ := refusal.Answer(err); status == http.StatusUnauthorized {
-			w.Header().Set("WWW-Authenticate", `Basic realm="gitbind", charset="UTF-8"`)
-		}
-		refusal.WriteJSON(h.Log, w, r, err)
+		h.refuse(w, r, err)
 	}
+}
+
+func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	if refusal.Is(err, refusal.Unauthenticated) {
+		w.Header().Set("WWW-Authenticate", `Basic realm="gitbind", charset="UTF-8"`)
+	}
+	refusal.WriteJSON(h.Log, w, r, err)
 }
 
 // serve gives an error only as long as nothing is written.
@@ -77,7 +89,11 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Accel-Buffering", "no")
 	s := &stream{w: w, ctl: http.NewResponseController(w), told: map[string]string{}}
-	if err := s.send(heads); err != nil {
+	var all []event
+	for _, e := range heads {
+		all = append(all, event{RefEvent: e})
+	}
+	if err := s.send(all); err != nil {
 		return nil // the subscriber left
 	}
 	h.follow(r, cluster, sub, s)
@@ -125,22 +141,25 @@ type stream struct {
 
 // send writes an event for each branch whose head the subscriber does not know, or of which
 // it does not know a verdict.
-func (s *stream) send(events []restapi.RefEvent) error {
+func (s *stream) send(events []event) error {
 	_ = s.ctl.SetWriteDeadline(time.Now().Add(writeTimeout))
 	for _, e := range events {
 		if hash, known := s.told[e.Ref]; known && hash == e.Hash && !e.Reviewed {
 			continue
 		}
-		data, err := json.Marshal(e)
+		data, err := json.Marshal(e.RefEvent)
 		if err != nil {
 			return err
 		}
 		if _, err := fmt.Fprintf(s.w, "event: ref\ndata: %s\n\n", data); err != nil {
 			return err
 		}
-		s.told[e.Ref] = e.Hash
-		if e.Hash == "" {
+		switch {
+		case e.hint:
+		case e.Hash == "":
 			delete(s.told, e.Ref)
+		default:
+			s.told[e.Ref] = e.Hash
 		}
 	}
 	return s.ctl.Flush()

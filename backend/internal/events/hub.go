@@ -26,7 +26,15 @@ func NewHub() *Hub { return &Hub{subs: map[string]map[*subscription]struct{}{}} 
 
 // Publish tells the subscribers of a cluster about a branch. It does not block.
 // Calls for one branch must come in the order of its moves.
-func (h *Hub) Publish(cluster string, e restapi.RefEvent) {
+func (h *Hub) Publish(cluster string, e restapi.RefEvent) { h.add(cluster, event{RefEvent: e}) }
+
+// PublishHint tells the subscribers of a cluster about a branch as somebody says it is. They
+// are told again when it is published that it is there.
+func (h *Hub) PublishHint(cluster string, e restapi.RefEvent) {
+	h.add(cluster, event{RefEvent: e, hint: true})
+}
+
+func (h *Hub) add(cluster string, e event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for s := range h.subs[cluster] {
@@ -61,7 +69,7 @@ func (h *Hub) subscribe(cluster string, agent bool) (*subscription, bool) {
 	if h.closed || len(h.subs[cluster]) >= most {
 		return nil, false
 	}
-	s := &subscription{newest: map[string]restapi.RefEvent{}, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	s := &subscription{newest: map[string]event{}, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	if h.subs[cluster] == nil {
 		h.subs[cluster] = map[*subscription]struct{}{}
 	}
@@ -78,6 +86,13 @@ func (h *Hub) unsubscribe(cluster string, s *subscription) {
 	}
 }
 
+// event is what a subscriber is told.
+type event struct {
+	restapi.RefEvent
+	// hint says that nobody has looked whether it is so.
+	hint bool
+}
+
 // subscription holds what one subscriber has not taken yet: the newest head of
 // each branch, in the order in which the branches moved first.
 type subscription struct {
@@ -86,10 +101,10 @@ type subscription struct {
 
 	mu     sync.Mutex
 	order  []string
-	newest map[string]restapi.RefEvent
+	newest map[string]event
 }
 
-func (s *subscription) add(e restapi.RefEvent) {
+func (s *subscription) add(e event) {
 	s.mu.Lock()
 	if _, waits := s.newest[e.Ref]; !waits {
 		s.order = append(s.order, e.Ref)
@@ -103,10 +118,10 @@ func (s *subscription) add(e restapi.RefEvent) {
 }
 
 // take gives what has come since the last call.
-func (s *subscription) take() []restapi.RefEvent {
+func (s *subscription) take() []event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	events := make([]restapi.RefEvent, 0, len(s.order))
+	events := make([]event, 0, len(s.order))
 	for _, ref := range s.order {
 		events = append(events, s.newest[ref])
 	}

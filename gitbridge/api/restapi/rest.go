@@ -180,6 +180,15 @@ type Error struct {
 	Message string `json:"message"`
 }
 
+// Pushed is the body of POST /v1/events?cluster=ID, by which an agent of a cluster tells
+// that it has pushed to a repository which is on a host other than the backend's own. The
+// other agent is told at once, and need not wait for what that host tells. It is a hint: who
+// is told of a head looks whether the branch is there. The answer is 204; 404 or 405 where
+// nobody needs to be told.
+type Pushed struct {
+	Refs []RefEvent `json:"refs"`
+}
+
 // RefEvent is the data of a server-sent event "ref" of GET
 // /v1/events?cluster=ID: a branch has moved. A subscriber first gets one event
 // for each branch as it stands.

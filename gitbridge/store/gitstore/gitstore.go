@@ -49,6 +49,9 @@ type Options struct {
 	Guard func(http.RoundTripper) http.RoundTripper
 	// Observer, if not nil, is told what is exchanged with the remote.
 	Observer store.Observer
+	// Pushed, if not nil, is told of each push that the remote has taken, with the
+	// branch's new head. It must not block.
+	Pushed func(branch string, head store.Hash)
 	// Committer is the committer of every commit.
 	Committer store.Signature
 	// Signer, if not nil, signs every commit.
@@ -158,6 +161,9 @@ func (r *Repository) Branch(name string) store.Branch {
 	var at branch.Remote = &remote{http: r.http, ref: plumbing.NewBranchReferenceName(name), kept: kept, signatures: r.options.ReadSignatures}
 	if r.options.Observer != nil {
 		at = observed{at, name, r.options.Observer}
+	}
+	if r.options.Pushed != nil {
+		at = announced{at, name, r.options.Pushed}
 	}
 	b := branch.New(
 		at,

@@ -45,3 +45,18 @@ func (o observed) Push(ctx context.Context, p branch.Push) error {
 	o.tell.Pushed(o.name, len(p.Commits), time.Since(began), err)
 	return err
 }
+
+// announced tells of pushes that the remote has taken.
+type announced struct {
+	branch.Remote
+	name string
+	tell func(branch string, head store.Hash)
+}
+
+func (a announced) Push(ctx context.Context, p branch.Push) error {
+	err := a.Remote.Push(ctx, p)
+	if err == nil {
+		a.tell(a.name, p.New().Head())
+	}
+	return err
+}

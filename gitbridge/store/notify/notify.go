@@ -1,6 +1,6 @@
 // Package notify listens to the backend's events, which tell that a branch
-// moved. It never asks a repository: what it says is a hint, and may be late or
-// missing.
+// moved, and announces to it what was pushed elsewhere. It never asks a repository:
+// what it says is a hint, and may be late or missing.
 package notify
 
 import (
@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -29,7 +30,8 @@ type Options struct {
 	URL string
 	// ClusterID names the ClusterBinding.
 	ClusterID string
-	// Credentials gives the HTTP basic credential; asked at every connection.
+	// Credentials gives the HTTP basic credential; asked at every connection, and for
+	// announcements when it was refused.
 	Credentials func(ctx context.Context) (user, password string, err error)
 	// Client makes the requests. It must have no overall timeout. Default: one
 	// of its own.
@@ -43,6 +45,9 @@ type Options struct {
 	// OnError, if not nil, is told what does not work, at every try, and nil
 	// when it works (again).
 	OnError func(error)
+	// Announcements, if not nil, are told to the backend meanwhile: where the repository
+	// is on a host that tells the backend late of pushes, or not at all.
+	Announcements *Announcements
 	// Silence is how long the backend may say nothing, not even a comment.
 	// Default: 45 seconds.
 	Silence time.Duration
@@ -78,7 +83,12 @@ func Listen(ctx context.Context, o Options) {
 		o.Client = &http.Client{Transport: t}
 		defer t.CloseIdleConnections()
 	}
-	wait := backoff.ExponentialBackOff{InitialInterval: retry, Multiplier: 2, RandomizationFactor: 0.5, MaxInterval: retryMax}
+	if o.Announcements != nil {
+		var announcing sync.WaitGroup
+		defer announcing.Wait()
+		announcing.Go(func() { o.announce(ctx) })
+	}
+	wait := newBackoff()
 	for ctx.Err() == nil {
 		start := time.Now()
 		err := o.connect(ctx)
@@ -103,18 +113,11 @@ var errSilent = errors.New("the event stream is silent")
 func (o Options) connect(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(o.URL, "/")+"/v1/events?cluster="+url.QueryEscape(o.ClusterID), nil)
+	req, err := o.request(ctx, http.MethodGet, nil)
 	if err != nil {
 		return err
 	}
 	req.Header.Set("Accept", "text/event-stream")
-	if o.Credentials != nil {
-		user, password, err := o.Credentials(ctx)
-		if err != nil {
-			return fmt.Errorf("get credential: %w", err)
-		}
-		req.SetBasicAuth(user, password)
-	}
 	alive := time.AfterFunc(o.Silence, func() { cancel(errSilent) })
 	defer alive.Stop()
 	res, err := o.Client.Do(req)
@@ -146,6 +149,24 @@ func (o Options) connect(ctx context.Context) error {
 		return nil
 	})
 	return cause(ctx, err)
+}
+
+// request is one about the events of the cluster.
+func (o Options) request(ctx context.Context, method string, body io.Reader) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(o.URL, "/")+"/v1/events?cluster="+url.QueryEscape(o.ClusterID), body)
+	if err != nil || o.Credentials == nil {
+		return req, err
+	}
+	user, password, err := o.Credentials(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("get credential: %w", err)
+	}
+	req.SetBasicAuth(user, password)
+	return req, nil
+}
+
+func newBackoff() *backoff.ExponentialBackOff {
+	return &backoff.ExponentialBackOff{InitialInterval: retry, Multiplier: 2, RandomizationFactor: 0.5, MaxInterval: retryMax}
 }
 
 func cause(ctx context.Context, err error) error {

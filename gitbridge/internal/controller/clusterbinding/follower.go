@@ -38,7 +38,9 @@ type follower struct {
 	allowed string
 	// foreign are the claims that were told of as held by foreign objects.
 	foreign map[string]bool
-	stop    func()
+	// pushed is what the backend is still to be told of.
+	pushed *notify.Announcements
+	stop   func()
 }
 
 func (f *follower) is(b *v1alpha1.ClusterBinding) bool {
@@ -72,6 +74,7 @@ func (r *Reconciler) begin(ctx context.Context, b *v1alpha1.ClusterBinding) (*fo
 		return nil, err
 	}
 	f := &follower{cluster: clusterOf(b), url: b.Status.Repository.URL, status: newStatus(r.Client, r.Server, b, r.Shard), keys: b.Keys(), allowed: allowed}
+	f.pushed = notify.AnnouncementsFor(r.BackendURL, f.url)
 	repository, err := r.open(ctx, f)
 	if err != nil {
 		return nil, err
@@ -116,7 +119,7 @@ func (r *Reconciler) open(ctx context.Context, f *follower) (*gitstore.Repositor
 	name, email := contract.BridgeIdentity()
 	return gitstore.Open(gitstore.Options{
 		URL: f.url, Credentials: r.credentials(f.cluster.Namespace, v1alpha1.GitCredential), RootCAs: r.RootCAs, Committer: store.Signature{Name: name, Email: email},
-		Guard: r.Guard, Observer: r.Metrics.Repository(f.cluster.ID), Now: r.Now, TrustHints: notify.FromHost(r.BackendURL, f.url),
+		Guard: r.Guard, Observer: r.Metrics.Repository(f.cluster.ID), Now: r.Now, TrustHints: notify.FromHost(r.BackendURL, f.url), Pushed: f.pushed.Add,
 		Signer: signer, ReadSignatures: f.allowed != "",
 	})
 }
@@ -156,7 +159,7 @@ func (r *Reconciler) run(f *follower, claims Claims) {
 // listen wakes a session with the backend's events, until ctx ends.
 func (r *Reconciler) listen(ctx context.Context, f *follower, wakeMain, wakeStatus chan store.Hash) {
 	notify.Listen(ctx, notify.Options{
-		URL: r.BackendURL, ClusterID: f.cluster.ID, Credentials: r.credentials(f.cluster.Namespace, ofBackend), RootCAs: r.RootCAs,
+		URL: r.BackendURL, ClusterID: f.cluster.ID, Credentials: r.credentials(f.cluster.Namespace, ofBackend), RootCAs: r.RootCAs, Announcements: f.pushed,
 		OnEvent: func(ref string, hash store.Hash) {
 			switch ref {
 			case "refs/heads/main":

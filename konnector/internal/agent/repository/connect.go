@@ -26,6 +26,7 @@ func Connect(c v1alpha1.ConnectionSpec, git, backend Credentials, signer *signin
 		return Remote{}, err
 	}
 	name, email := contract.ComponentIdentity(Committer, c.ClusterID)
+	announcements := notify.AnnouncementsFor(c.BackendURL, c.RepositoryURL)
 	repo, err := gitstore.Open(gitstore.Options{
 		URL:         c.RepositoryURL,
 		Credentials: git,
@@ -34,6 +35,7 @@ func Connect(c v1alpha1.ConnectionSpec, git, backend Credentials, signer *signin
 		Signer:      signer,
 		Guard:       guard,
 		Observer:    observer,
+		Pushed:      announcements.Add,
 		Now:         now,
 		TrustHints:  notify.FromHost(c.BackendURL, c.RepositoryURL),
 	})
@@ -45,7 +47,7 @@ func Connect(c v1alpha1.ConnectionSpec, git, backend Credentials, signer *signin
 		remote.Listen = func(ctx context.Context, onEvent func(string, store.Hash), onError func(error)) {
 			notify.Listen(ctx, notify.Options{
 				URL: c.BackendURL, ClusterID: c.ClusterID, Credentials: backend, RootCAs: roots,
-				OnEvent: onEvent, OnError: onError,
+				OnEvent: onEvent, OnError: onError, Announcements: announcements,
 			})
 		}
 	}

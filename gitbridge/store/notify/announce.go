@@ -1,0 +1,135 @@
+package notify
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/store"
+)
+
+const (
+	// announceTimeout bounds how long the backend may take to hear of a push.
+	announceTimeout = 10 * time.Second
+	// notAskedPause is how long a backend that does not want to hear of pushes is left
+	// alone. It may be replaced by one that does.
+	notAskedPause = 10 * time.Minute
+)
+
+// errNotAsked says that the backend hears of pushes otherwise, or is too old to be told.
+var errNotAsked = errors.New("the backend does not take announcements of pushes")
+
+// Announcements are the pushes of which the backend is still to be told: of each branch
+// the newest.
+type Announcements struct {
+	wake  chan struct{}
+	mu    sync.Mutex
+	heads map[string]store.Hash
+}
+
+// AnnouncementsFor are for the pushes to a repository: nil, which takes and tells nothing,
+// where there is no backend, or the backend itself takes the pushes.
+func AnnouncementsFor(backendURL, repositoryURL string) *Announcements {
+	if backendURL == "" || FromHost(backendURL, repositoryURL) {
+		return nil
+	}
+	return &Announcements{wake: make(chan struct{}, 1), heads: map[string]store.Hash{}}
+}
+
+// Add has the backend told that a branch ("main") was pushed, and where it is now: "" if it
+// was removed. It does not block.
+func (a *Announcements) Add(branch string, head store.Hash) {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	a.heads["refs/heads/"+branch] = head
+	a.mu.Unlock()
+	select {
+	case a.wake <- struct{}{}:
+	default: // who is awake takes this one, too
+	}
+}
+
+func (a *Announcements) take() []restapi.RefEvent {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	refs := make([]restapi.RefEvent, 0, len(a.heads))
+	for _, ref := range slices.Sorted(maps.Keys(a.heads)) {
+		refs = append(refs, restapi.RefEvent{Ref: ref, Hash: string(a.heads[ref])})
+	}
+	clear(a.heads)
+	return refs
+}
+
+// announce tells the backend of pushes until ctx ends. One that it cannot be told of now is
+// left out: the host tells of it, too, only later.
+func (o Options) announce(ctx context.Context) {
+	wait := newBackoff()
+	var user, password string
+	ask := o.Credentials
+	o.Credentials = func(ctx context.Context) (_, _ string, err error) {
+		if password == "" && ask != nil {
+			user, password, err = ask(ctx)
+		}
+		return user, password, err
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-o.Announcements.wake:
+		}
+		err := o.tell(ctx, o.Announcements.take())
+		if err == nil {
+			wait.Reset()
+			continue
+		}
+		user, password = "", ""
+		pause := wait.NextBackOff()
+		if errors.Is(err, errNotAsked) {
+			pause = notAskedPause
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+func (o Options) tell(ctx context.Context, refs []restapi.RefEvent) error {
+	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
+	defer cancel()
+	body, err := json.Marshal(restapi.Pushed{Refs: refs})
+	if err != nil {
+		return err
+	}
+	req, err := o.request(ctx, http.MethodPost, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	res, err := o.Client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = res.Body.Close() }()
+	_, _ = io.CopyN(io.Discard, res.Body, maxLine)
+	switch res.StatusCode {
+	case http.StatusNoContent:
+		return nil
+	case http.StatusNotFound, http.StatusMethodNotAllowed:
+		return errNotAsked
+	}
+	return fmt.Errorf("the backend answered %s", res.Status)
+}

@@ -13,29 +13,28 @@ import (
 	"slices"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Serve answers a watch with objects in JSON, and with nothing after them. The group
-// and version are for the end of the list.
-func Serve(tb testing.TB, apiVersion, kind string, objects iter.Seq[[]byte]) *rest.Config {
+// Server is an API server with the objects of one kind, which do not change while they are
+// watched. A test of test/env holds what it answers against an API server.
+type Server struct {
+	APIVersion, Kind string
+	// Objects are those that are there, in JSON.
+	Objects func() iter.Seq[[]byte]
+	// NoWatchLists has it know nothing of lists that are sent to watchers.
+	NoWatchLists bool
+	// Listing, if set, is called before all objects are sent to a watcher.
+	Listing func()
+}
+
+// Start serves until the test ends.
+func (s *Server) Start(tb testing.TB) *rest.Config {
 	tb.Helper()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Query().Get("sendInitialEvents") != "true" {
-			http.Error(w, "only for lists that are sent to watchers", http.StatusNotImplemented)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		for o := range objects {
-			fmt.Fprintf(w, `{"type":"ADDED","object":%s}`+"\n", o)
-		}
-		fmt.Fprintf(w, `{"type":"BOOKMARK","object":{"apiVersion":%q,"kind":%q,"metadata":{"annotations":{"k8s.io/initial-events-end":"true"},"resourceVersion":"1000000"}}}`+"\n", apiVersion, kind)
-		if f, ok := w.(http.Flusher); ok {
-			f.Flush()
-		}
-		<-r.Context().Done()
-	}))
+	server := httptest.NewServer(s)
 	tb.Cleanup(func() {
 		server.CloseClientConnections()
 		server.Close()
@@ -43,30 +42,65 @@ func Serve(tb testing.TB, apiVersion, kind string, objects iter.Seq[[]byte]) *re
 	return &rest.Config{Host: server.URL}
 }
 
-// ServeList serves objects in JSON as an API server does that cannot send lists to
-// watchers.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	selector, err := labels.Parse(r.URL.Query().Get("labelSelector"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	switch query := r.URL.Query(); {
+	case query.Get("sendInitialEvents") != "" && s.NoWatchLists:
+		w.WriteHeader(http.StatusUnprocessableEntity)
+		fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","reason":"Invalid","code":422}`)
+	case query.Get("sendInitialEvents") == "true":
+		if s.Listing != nil {
+			s.Listing()
+		}
+		for o := range s.selected(selector) {
+			fmt.Fprintf(w, `{"type":"ADDED","object":%s}`+"\n", o)
+		}
+		fmt.Fprintf(w, `{"type":"BOOKMARK","object":{"apiVersion":%q,"kind":%q,"metadata":{"annotations":{%q:"true"},"resourceVersion":"1000000"}}}`+"\n", s.APIVersion, s.Kind, metav1.InitialEventsAnnotationKey)
+		wait(w, r)
+	case query.Get("watch") != "":
+		wait(w, r)
+	default:
+		fmt.Fprintf(w, `{"apiVersion":%q,"kind":%q,"metadata":{"resourceVersion":"1000000"},"items":[%s]}`, s.APIVersion, s.Kind+"List", bytes.Join(slices.Collect(s.selected(selector)), []byte(",")))
+	}
+}
+
+// wait sends what is written, and nothing after it.
+func wait(w http.ResponseWriter, r *http.Request) {
+	if f, ok := w.(http.Flusher); ok {
+		f.Flush()
+	}
+	<-r.Context().Done()
+}
+
+func (s *Server) selected(by labels.Selector) iter.Seq[[]byte] {
+	if by.Empty() {
+		return s.Objects()
+	}
+	return func(yield func([]byte) bool) {
+		for data := range s.Objects() {
+			var o metav1.PartialObjectMetadata
+			if json.Unmarshal(data, &o) == nil && by.Matches(labels.Set(o.Labels)) && !yield(data) {
+				return
+			}
+		}
+	}
+}
+
+// Serve sends lists of these objects to watchers.
+func Serve(tb testing.TB, apiVersion, kind string, objects iter.Seq[[]byte]) *rest.Config {
+	tb.Helper()
+	return (&Server{APIVersion: apiVersion, Kind: kind, Objects: func() iter.Seq[[]byte] { return objects }}).Start(tb)
+}
+
+// ServeList is Serve by an API server that cannot send lists to watchers.
 func ServeList(tb testing.TB, apiVersion, kind string, objects iter.Seq[[]byte]) *rest.Config {
 	tb.Helper()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		switch query := r.URL.Query(); {
-		case query.Get("sendInitialEvents") != "":
-			w.WriteHeader(http.StatusUnprocessableEntity)
-			fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422}`)
-		case query.Get("watch") != "":
-			if f, ok := w.(http.Flusher); ok {
-				f.Flush()
-			}
-			<-r.Context().Done()
-		default:
-			fmt.Fprintf(w, `{"apiVersion":%q,"kind":%q,"metadata":{"resourceVersion":"1000000"},"items":[%s]}`, apiVersion, kind+"List", bytes.Join(slices.Collect(objects), []byte(",")))
-		}
-	}))
-	tb.Cleanup(func() {
-		server.CloseClientConnections()
-		server.Close()
-	})
-	return &rest.Config{Host: server.URL}
+	return (&Server{APIVersion: apiVersion, Kind: kind, Objects: func() iter.Seq[[]byte] { return objects }, NoWatchLists: true}).Start(tb)
 }
 
 // Renamed is an object in JSON whose name is another one everywhere.

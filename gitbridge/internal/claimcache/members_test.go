@@ -1,10 +1,8 @@
 package claimcache
 
 import (
-	"encoding/json"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -12,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/informers/informerstest"
 	"gitbind.dev/gitbridge/internal/tenant"
 )
 
@@ -99,33 +97,34 @@ type plane struct {
 	hold chan struct{}
 }
 
-func (p *plane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	p.mu.Lock()
-	objects, hold := slices.Clone(p.objects), p.hold
-	p.mu.Unlock()
-	w.Header().Set("Content-Type", "application/json")
-	if r.URL.Query().Get("watch") == "" {
-		list := unstructured.UnstructuredList{Object: map[string]any{"apiVersion": "anynines.com/v1", "kind": "PostgresqlInstanceList"}}
-		_, id, _ := strings.Cut(r.URL.Query().Get("labelSelector"), "=")
-		for _, u := range objects {
-			if u.GetLabels()[tenant.ClusterLabel] == id {
-				list.Items = append(list.Items, *u)
+// serve serves what there is when it is asked for.
+func (p *plane) serve(t *testing.T) *rest.Config {
+	t.Helper()
+	return (&informerstest.Server{
+		APIVersion: "anynines.com/v1", Kind: "PostgresqlInstance",
+		Objects: func() iter.Seq[[]byte] {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			var all [][]byte
+			for _, u := range p.objects {
+				data, err := u.MarshalJSON()
+				if err != nil {
+					t.Error(err)
+				}
+				all = append(all, data)
 			}
-		}
-		_ = json.NewEncoder(w).Encode(&list)
-		return
-	}
-	p.lists.Add(1)
-	if hold != nil {
-		<-hold
-	}
-	for _, u := range objects {
-		data, _ := json.Marshal(u)
-		fmt.Fprintf(w, `{"type":"ADDED","object":%s}`+"\n", data)
-	}
-	fmt.Fprint(w, `{"type":"BOOKMARK","object":{"apiVersion":"anynines.com/v1","kind":"PostgresqlInstance","metadata":{"annotations":{"`+metav1.InitialEventsAnnotationKey+`":"true"},"resourceVersion":"1000000"}}}`+"\n")
-	w.(http.Flusher).Flush()
-	<-r.Context().Done()
+			return slices.Values(all)
+		},
+		Listing: func() {
+			p.lists.Add(1)
+			p.mu.Lock()
+			hold := p.hold
+			p.mu.Unlock()
+			if hold != nil {
+				<-hold
+			}
+		},
+	}).Start(t)
 }
 
 func (p *plane) add(u *unstructured.Unstructured) {
@@ -143,12 +142,7 @@ func (p *plane) remove(u *unstructured.Unstructured) {
 // watching is a cache of a plane's objects.
 func watching(t *testing.T, p *plane, m Members, changed func(string, contract.Key, bool)) *Objects {
 	t.Helper()
-	server := httptest.NewServer(p)
-	t.Cleanup(func() {
-		server.CloseClientConnections()
-		server.Close()
-	})
-	objects, err := New(&rest.Config{Host: server.URL}, m, changed)
+	objects, err := New(p.serve(t), m, changed)
 	if err != nil {
 		t.Fatal(err)
 	}

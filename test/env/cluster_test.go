@@ -36,6 +36,7 @@ func TestClusters(t *testing.T) {
 	t.Run("a user is who the kubeconfig says", func(t *testing.T) { testUser(t, app) })
 	t.Run("another process attaches to it", func(t *testing.T) { testAttach(t, e) })
 	t.Run("a mutating admission policy sees the user", func(t *testing.T) { testMutatingPolicy(t, app) })
+	t.Run("the fakes of other tests do as it does", func(t *testing.T) { testFakes(t, e.Cluster(Control)) })
 	t.Run("an API server comes back on its port with its data", func(t *testing.T) { testRestart(t, e.Cluster(Control)) })
 	t.Run("a reset cluster is as it was, and runs on", func(t *testing.T) { testReset(t, app) })
 	t.Run("a restored cluster is as it was", func(t *testing.T) { testRestore(t, e.Cluster(Control)) })

@@ -3,7 +3,6 @@ package claim
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -19,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -40,6 +38,7 @@ import (
 	claimschema "gitbind.dev/gitbridge/schema"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/gitbridge/store/memstore"
+	"gitbind.dev/test/fakeapi"
 )
 
 // fixture is the controller with an API server whose errors are chosen. What it
@@ -60,14 +59,13 @@ type fixture struct {
 	watched func() *unstructured.Unstructured
 	// sent is what was applied last.
 	sent *unstructured.Unstructured
-	// patch answers an apply.
+	// patch answers an apply or a delete first.
 	patch func() error
 	// notServed takes the API away.
 	notServed bool
 	// allowed answers whether the tenant may apply.
 	allowed bool
 	calls   []string
-	version int
 	// quota is that of the offer.
 	quota *v1alpha1.Quota
 	// follow waits until the session is at main's head.
@@ -113,10 +111,7 @@ func start(t *testing.T) *fixture {
 	})
 	tenantObjects := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds)
 	tenantObjects.PrependReactor("patch", "*", f.reactToPatch)
-	tenantObjects.PrependReactor("delete", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
-		f.calls = append(f.calls, "delete")
-		return true, nil, f.patch()
-	})
+	tenantObjects.PrependReactor("delete", "*", f.reactToDelete)
 	f.Controller = &Controller{
 		Session: s, APIs: f, Objects: f, Bridge: bridge, BridgeObjects: bridgeObjects, Tenant: tenantClient, TenantObjects: tenantObjects,
 		Log: logr.Discard(), Workers: 1, Now: func() time.Time { return f.now },
@@ -157,24 +152,33 @@ func (f *fixture) reactToPatch(action clienttesting.Action) (bool, runtime.Objec
 	if err := f.patch(); err != nil {
 		return true, nil, err
 	}
-	u := &unstructured.Unstructured{}
-	if err := u.UnmarshalJSON(action.(clienttesting.PatchAction).GetPatch()); err != nil {
+	p := action.(clienttesting.PatchActionImpl)
+	f.sent = &unstructured.Unstructured{}
+	if err := f.sent.UnmarshalJSON(p.GetPatch()); err != nil {
 		return true, nil, err
 	}
-	f.sent = u.DeepCopy()
-	// As an API server does.
-	switch is := f.object(u.GetName()); {
-	case is != nil && u.GetResourceVersion() == "0":
-		details := field.ErrorList{field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update")}
-		return true, nil, apierrors.NewInvalid(kind.GroupKind(), u.GetName(), details)
-	case is == nil && u.GetUID() != "", is != nil && (u.GetResourceVersion() != is.GetResourceVersion() || u.GetUID() != is.GetUID()):
-		return true, nil, apierrors.NewConflict(resource.GroupResource(), u.GetName(), errors.New("the object has been modified"))
+	u, err := fakeapi.ApplyPatch(p, f.object(p.GetName()))
+	if err == nil && len(p.PatchOptions.DryRun) == 0 {
+		f.set(p.GetName(), u)
 	}
-	f.version++
-	u.SetUID("1")
-	u.SetResourceVersion(fmt.Sprint(f.version))
-	f.set(u.GetName(), u)
-	return true, u, nil
+	return true, u, err
+}
+
+func (f *fixture) reactToDelete(action clienttesting.Action) (bool, runtime.Object, error) {
+	f.calls = append(f.calls, "delete")
+	if err := f.patch(); err != nil {
+		return true, nil, err
+	}
+	d := action.(clienttesting.DeleteActionImpl)
+	live := f.object(d.GetName())
+	if live == nil {
+		return true, nil, apierrors.NewNotFound(resource.GroupResource(), d.GetName())
+	}
+	u, err := fakeapi.Delete(resource.GroupResource(), live, d.DeleteOptions)
+	if err == nil && len(d.DeleteOptions.DryRun) == 0 {
+		f.set(d.GetName(), u)
+	}
+	return true, nil, err
 }
 
 // object is what the API server has.
@@ -355,6 +359,13 @@ func TestADeleteThatIsRefusedIsTriedAgain(t *testing.T) {
 	f.step()
 	f.push("")
 	f.follow()
+	// Somebody else changed it in between: decide anew.
+	f.patch = func() error {
+		return apierrors.NewConflict(resource.GroupResource(), "orders", errors.New("changed"))
+	}
+	if answer, _, wait := f.step(); answer.Message != "" || wait == 0 {
+		t.Errorf("answer %+v, again after %s", answer, wait)
+	}
 	f.patch = func() error {
 		return apierrors.NewForbidden(resource.GroupResource(), "orders", errors.New("in use by a Usage"))
 	}
@@ -366,12 +377,9 @@ func TestADeleteThatIsRefusedIsTriedAgain(t *testing.T) {
 	if answer, calls, _ := f.step(); !slices.Contains(calls, "delete") || answer.Message != "" {
 		t.Errorf("answer %+v, calls %v", answer, calls)
 	}
-	// Somebody else changed it in between: decide anew.
-	f.patch = func() error {
-		return apierrors.NewConflict(resource.GroupResource(), "orders", errors.New("changed"))
-	}
-	if answer, _, wait := f.step(); answer.Message != "" || wait == 0 {
-		t.Errorf("answer %+v, again after %s", answer, wait)
+	// It is being deleted now, until the provider has done its part.
+	if _, calls, _ := f.step(); f.live.GetDeletionTimestamp() == nil || slices.Contains(calls, "delete") {
+		t.Errorf("calls %v, object %v", calls, f.live)
 	}
 	f.live = nil
 	if answer, _, _ := f.step(); answer.Result != contract.Gone {
@@ -386,7 +394,7 @@ func TestAForeignObjectIsNotDeleted(t *testing.T) {
 	f.follow()
 	f.live = f.live.DeepCopy()
 	f.live.SetLabels(nil)
-	f.live.SetResourceVersion("99")
+	f.live.SetResourceVersion(fakeapi.NewVersion())
 	answer, calls, _ := f.step()
 	if slices.Contains(calls, "delete") || answer.Result != contract.Deleting || !strings.Contains(answer.Message, "labels") {
 		t.Errorf("answer %+v, calls %v", answer, calls)

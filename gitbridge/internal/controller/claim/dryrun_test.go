@@ -12,12 +12,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	webhookerrors "k8s.io/apiserver/pkg/admission/plugin/webhook/errors"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
 
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/session"
 	"gitbind.dev/gitbridge/internal/tenant"
+	"gitbind.dev/test/fakeapi"
 )
 
 // dryRun tries a file at the fixture's path, and gives what was called. Every write has to say
@@ -71,11 +73,12 @@ func TestADryRunSaysWhatAMergeWouldSay(t *testing.T) {
 		transient        bool
 	}{
 		"it would be taken":           {content: good},
-		"a policy":                    {content: good, err: forbids, refused: "forbidden"},
-		"a bad request":               {content: good, err: apierrors.NewBadRequest("strict decoding error"), refused: "strict decoding error"},
+		"a policy":                    {content: good, err: fakeapi.PolicyDenies(resource.GroupResource(), "orders", "p", "no nano"), refused: "no nano"},
+		"a quota":                     {content: good, err: forbids, refused: "forbidden"},
+		"a webhook":                   {content: good, err: webhookerrors.ToStatusErr("x", &metav1.Status{Message: "no nano"}), refused: "no nano"},
 		"no rights yet":               {content: good, err: forbids, noRights: true, untried: "this cluster has no right on " + binding + " on the control plane (yet)", transient: true},
-		"a webhook with side effects": {content: good, err: apierrors.NewBadRequest("admission webhook \"x\" does not support dry run"), untried: "does not support dry run"},
-		"a webhook that is down":      {content: good, err: apierrors.NewInternalError(errors.New("failed calling webhook")), untried: "could not take it (InternalError)", transient: true},
+		"a webhook with side effects": {content: good, err: webhookerrors.NewDryRunUnsupportedErr("x"), untried: "does not support dry run"},
+		"a webhook that is down":      {content: good, err: fakeapi.WebhookFails("x", "connection refused"), untried: "could not take it (InternalError)", transient: true},
 		"no API server":               {content: good, err: errors.New("connection refused"), untried: "the control plane does not answer", transient: true},
 		"somebody writes beside it":   {content: good, err: apierrors.NewConflict(resource.GroupResource(), "orders", errors.New("modified")), untried: errStale.Error(), transient: true},
 		"a file that is none":         {content: "{", refused: "YAML"},

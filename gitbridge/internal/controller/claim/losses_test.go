@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/test/fakeapi"
 )
 
 func pathOf(name string) string {
@@ -227,11 +228,11 @@ func TestAnApplyIsMadeOnWhatWasDecidedOn(t *testing.T) {
 	}
 	f.push(strings.ReplaceAll(good, "nano", "small"))
 	f.follow()
-	version := f.live.GetResourceVersion()
+	version, uid := f.live.GetResourceVersion(), f.live.GetUID()
 	if answer, calls, _ := f.step(); answer.Result != contract.Applied || !slices.Equal(calls, []string{"apply"}) {
 		t.Errorf("answer %+v, calls %v", answer, calls)
 	}
-	if f.sent.GetResourceVersion() != version || f.sent.GetUID() != "1" {
+	if f.sent.GetResourceVersion() != version || f.sent.GetUID() != uid {
 		t.Errorf("applied on version %q of %q, want %s", f.sent.GetResourceVersion(), f.sent.GetUID(), version)
 	}
 }
@@ -254,11 +255,14 @@ func TestAnOldVersionDoesNotTakeThePlaceOfANewerOne(t *testing.T) {
 			// Here it sleeps, and meanwhile:
 			newer := strings.ReplaceAll(good, "nano", "big")
 			f.push(newer)
-			f.version += 10
 			successor := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"plan": "postgresql-single-big"}}}
+			successor.SetGroupVersionKind(kind)
 			successor.SetName("orders")
 			successor.SetUID("1")
-			successor.SetResourceVersion(fmt.Sprint(f.version))
+			if exists {
+				successor.SetUID(f.live.GetUID())
+			}
+			successor.SetResourceVersion(fakeapi.NewVersion())
 			f.live = successor
 			if _, err := f.patchAs(step); !isStale(err) {
 				t.Errorf("got %v", err)
@@ -283,8 +287,7 @@ func TestWatchingThatIsBehindIsMadeUpFor(t *testing.T) {
 	f.step()
 	old := f.live
 	f.live = old.DeepCopy()
-	f.live.SetResourceVersion("99") // the provider wrote status
-	f.version = 99
+	f.live.SetResourceVersion(fakeapi.NewVersion()) // the provider wrote status
 	f.watched = func() *unstructured.Unstructured { return old }
 	f.push(strings.ReplaceAll(good, "nano", "small"))
 	f.follow()

@@ -3,25 +3,23 @@ package claim
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	webhookerrors "k8s.io/apiserver/pkg/admission/plugin/webhook/errors"
 
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/decision"
+	"gitbind.dev/test/fakeapi"
 )
 
 func TestJudge(t *testing.T) {
 	kind := schema.GroupKind{Group: "anynines.com", Kind: "PostgresqlInstance"}
 	resource := schema.GroupResource{Group: "anynines.com", Resource: "postgresqlinstances"}
 	key := contract.Key{Binding: "postgresqlinstances.anynines.com", Namespace: "team-a", Name: "orders"}
-	policy := apierrors.NewForbidden(resource, "orders", errors.New("ValidatingAdmissionPolicy 'p' denied request: no"))
-	policy.ErrStatus.Reason, policy.ErrStatus.Code = metav1.StatusReasonInvalid, http.StatusUnprocessableEntity
-	policy.ErrStatus.Details.Causes = []metav1.StatusCause{{Message: "no"}}
 	tests := []struct {
 		name   string
 		err    error
@@ -30,11 +28,13 @@ func TestJudge(t *testing.T) {
 	}{
 		{"a value that a rule refuses", apierrors.NewInvalid(kind, "orders", field.ErrorList{field.Invalid(field.NewPath("spec", "plan"), "x", "plan cannot become smaller")}), contract.Invalid, 3},
 		{"a field that the file has not", apierrors.NewInvalid(kind, "orders", field.ErrorList{field.Required(field.NewPath("spec", "service"), "")}), contract.Invalid, 2},
-		{"a policy", policy, contract.Denied, 0},
+		{"a policy", fakeapi.PolicyDenies(resource, "orders", "p", "no"), contract.Denied, 0},
 		{"a webhook or quota", apierrors.NewForbidden(resource, "orders", errors.New("exceeded quota")), contract.Denied, 0},
-		{"a bad request", apierrors.NewBadRequest("strict decoding error"), contract.Denied, 0},
+		{"a webhook that says nothing else", webhookerrors.ToStatusErr("x", &metav1.Status{Message: "no"}), contract.Denied, 0},
+		{"a field that the definition has no more", fakeapi.UndeclaredField(kind.WithVersion("v1"), "gb-x-team-a", "orders", ".spec.plan"), contract.Failed, 0},
 		{"no rights", errNoRights, contract.Failed, 0},
 		{"a foreign namespace", fmt.Errorf("use: %w", errForeignNamespace), contract.Failed, 0},
+		{"a namespace that the API server is deleting", fakeapi.NamespaceEnds(resource, "orders", "gb-x-team-a"), contract.Failed, 0},
 		{"a namespace that goes", fmt.Errorf("use: %w", errTerminatingNamespace), contract.Failed, 0},
 		{"a namespace that has gone", apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "gb-x-team-a"), contract.Failed, 0},
 		{"too many requests", apierrors.NewTooManyRequests("slow down", 1), contract.Failed, 0},

@@ -10,8 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"gitbind.dev/test/fakeapi"
 )
 
 // The clock of the holder is an hour off: what counts is since when it is seen.
@@ -20,7 +21,7 @@ func TestALeaseIsHeldUntilItWasSeenUnchangedForItsDuration(t *testing.T) {
 	l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "l"}, Spec: coordinationv1.LeaseSpec{
 		HolderIdentity: ptr.To("a"), LeaseDurationSeconds: ptr.To[int32](4), RenewTime: ptr.To(metav1.NewMicroTime(now.Add(-time.Hour))),
 	}}
-	c := fake.NewClientBuilder().WithObjects(l).Build()
+	c := fakeapi.New(fakeapi.Builder().WithObjects(l))
 	o := &Observer{Server: c, Now: func() time.Time { return now }}
 	want := func(what string, want bool) {
 		t.Helper()
@@ -94,7 +95,7 @@ func TestALeaseIsHeldUntilItWasSeenUnchangedForItsDuration(t *testing.T) {
 
 func TestABridgeRunsOnceItWasSeenToTakeOrRenewItsLease(t *testing.T) {
 	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
-	c := fake.NewClientBuilder().Build()
+	c := fakeapi.New(fakeapi.Builder())
 	o := &Observer{Server: c, Now: func() time.Time { return now }}
 	want := func(what string, want bool) {
 		t.Helper()
@@ -137,12 +138,12 @@ func TestABridgeRunsOnceItWasSeenToTakeOrRenewItsLease(t *testing.T) {
 // Many clusters may wait for one Lease.
 func TestWhoAsksAtTheSameTimeIsAnsweredByOneRead(t *testing.T) {
 	now, reads := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC), 0
-	c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+	c := fakeapi.New(fakeapi.Builder(), interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object, o ...client.GetOption) error {
 			reads++
 			return c.Get(ctx, key, into, o...)
 		},
-	}).Build()
+	})
 	o := &Observer{Server: c, Now: func() time.Time { return now }}
 	for range 10 {
 		if held, err := o.Held(t.Context(), "ns", "l"); err != nil || !held {

@@ -12,11 +12,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/test/env"
+	"gitbind.dev/test/fakeapi"
 )
 
 var now = time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
@@ -56,7 +56,7 @@ func TestStatusIsWrittenOnlyWhenItChanges(t *testing.T) {
 	} {
 		before := &v1alpha1.ClusterBinding{ObjectMeta: metav1.ObjectMeta{Name: "c", Generation: c.generation}, Status: v1alpha1.ClusterBindingStatus{Conditions: c.present}}
 		var applies, updates int
-		api := fake.NewClientBuilder().WithScheme(scheme(t)).WithStatusSubresource(before).WithObjects(before).WithInterceptorFuncs(interceptor.Funcs{
+		api := fakeapi.New(fakeapi.Builder().WithScheme(scheme(t)).WithStatusSubresource(before).WithObjects(before), interceptor.Funcs{
 			SubResourceApply: func(context.Context, client.Client, string, runtime.ApplyConfiguration, ...client.SubResourceApplyOption) error {
 				applies++
 				return nil
@@ -65,7 +65,7 @@ func TestStatusIsWrittenOnlyWhenItChanges(t *testing.T) {
 				updates++
 				return nil
 			},
-		}).Build()
+		})
 		want := before.DeepCopy()
 		want.Status.TenantNamespace = c.namespace
 		Set(want, c.want, now)

@@ -14,13 +14,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"gitbind.dev/backend/internal/credential"
 	"gitbind.dev/backend/internal/login"
 	"gitbind.dev/backend/internal/refusal"
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/test/fakeapi"
 )
 
 const (
@@ -84,7 +84,7 @@ func objects() []client.Object {
 
 func authenticator(t *testing.T, cached []client.Object, live client.Reader) *Authenticator {
 	t.Helper()
-	c := fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(cached...).Build()
+	c := fakeapi.New(fakeapi.Builder().WithScheme(scheme(t)).WithObjects(cached...))
 	return &Authenticator{
 		Clusters: c, Konnector: c, Bridge: c, Live: live,
 		Login: tokens{
@@ -98,7 +98,7 @@ func authenticator(t *testing.T, cached []client.Object, live client.Reader) *Au
 }
 
 func TestAuthenticate(t *testing.T) {
-	live := fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(objects()...).Build()
+	live := fakeapi.New(fakeapi.Builder().WithScheme(scheme(t)).WithObjects(objects()...))
 	a := authenticator(t, nil, live)
 	basic := func(user, password string) func(*http.Request) {
 		return func(r *http.Request) { r.SetBasicAuth(user, password) }
@@ -152,7 +152,7 @@ func TestAuthenticate(t *testing.T) {
 }
 
 func TestAgentsGoOnWhileTheAPIServerIsAway(t *testing.T) {
-	away := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme(t)).Build(), interceptor.Funcs{
+	away := interceptor.NewClient(fakeapi.New(fakeapi.Builder().WithScheme(scheme(t))), interceptor.Funcs{
 		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
 			return errors.New("connection refused")
 		},
@@ -170,7 +170,7 @@ func TestAgentsGoOnWhileTheAPIServerIsAway(t *testing.T) {
 }
 
 func TestANewCredentialCountsBeforeTheCacheKnowsIt(t *testing.T) {
-	live := fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(objects()...).Build()
+	live := fakeapi.New(fakeapi.Builder().WithScheme(scheme(t)).WithObjects(objects()...))
 	stale := secret(cluster, v1alpha1.KonnectorSecret, map[string]string{"sha256": credential.Hash(gbk("old")), "expires": now.Add(time.Hour).Format(time.RFC3339)})
 	a := authenticator(t, []client.Object{stale}, live)
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
@@ -181,7 +181,7 @@ func TestANewCredentialCountsBeforeTheCacheKnowsIt(t *testing.T) {
 }
 
 func TestOnlyAKonnectorThatWasLetInWasSeen(t *testing.T) {
-	live := fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(objects()...).Build()
+	live := fakeapi.New(fakeapi.Builder().WithScheme(scheme(t)).WithObjects(objects()...))
 	a := authenticator(t, nil, live)
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 	for _, c := range []struct{ user, password string }{{"konnector", gbk("wrong")}, {"bridge", gbb(cluster)}, {"person", "alice"}} {

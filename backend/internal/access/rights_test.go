@@ -6,20 +6,22 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"gitbind.dev/backend/internal/refusal"
 	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/test/fakeapi"
 )
 
-// reviewer answers SubjectAccessReviews from a list of "<verb> <namespace>/<name>", and
-// keeps what it was asked.
+// reviewer answers SubjectAccessReviews by roles that allow "<verb> <namespace>/<name>", without
+// a name any, and keeps what it was asked.
 type reviewer struct {
 	client.Client
 	allowed, asked []string
@@ -28,7 +30,7 @@ type reviewer struct {
 
 func newReviewer(t *testing.T, allowed ...string) *reviewer {
 	r := &reviewer{allowed: allowed}
-	r.Client = interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme(t)).Build(), interceptor.Funcs{
+	r.Client = interceptor.NewClient(fakeapi.New(fakeapi.Builder().WithScheme(scheme(t))), interceptor.Funcs{
 		Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
 			review := o.(*authorizationv1.SubjectAccessReview)
 			a := review.Spec.ResourceAttributes
@@ -37,7 +39,15 @@ func newReviewer(t *testing.T, allowed ...string) *reviewer {
 			}
 			question := a.Verb + " " + a.Namespace + "/" + a.Name
 			r.asked = append(r.asked, question)
-			review.Status.Allowed = slices.Contains(r.allowed, question)
+			review.Status.Allowed = slices.ContainsFunc(r.allowed, func(allowed string) bool {
+				verb, object, _ := strings.Cut(allowed, " ")
+				namespace, name, _ := strings.Cut(object, "/")
+				rule := rbacv1.PolicyRule{Verbs: []string{verb}, APIGroups: []string{"gitbind.dev"}, Resources: []string{"apiserviceexports"}}
+				if name != "" {
+					rule.ResourceNames = []string{name}
+				}
+				return namespace == a.Namespace && fakeapi.Allows([]rbacv1.PolicyRule{rule}, a)
+			})
 			return r.err
 		},
 	})
@@ -54,7 +64,7 @@ func TestWhoMayViewIsAMember(t *testing.T) {
 		{"no view", func(r *reviewer) { r.allowed = []string{"write gb-" + other + "/", "view gb-" + cluster + "/"} }, refusal.NotFound},
 		{"nobody to ask", func(r *reviewer) { r.err = errors.New("connection refused") }, refusal.Unavailable},
 	} {
-		live := fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(objects()...).Build()
+		live := fakeapi.New(fakeapi.Builder().WithScheme(scheme(t)).WithObjects(objects()...))
 		a := authenticator(t, nil, live)
 		reviews := newReviewer(t)
 		c.reviews(reviews)

@@ -11,22 +11,22 @@ import (
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"gitbind.dev/backend/internal/credential"
 	"gitbind.dev/backend/internal/refusal"
+	"gitbind.dev/test/fakeapi"
 )
 
 // counting is an API server that counts what is read of it.
 func counting(t *testing.T, reads *atomic.Int64) client.WithWatch {
 	t.Helper()
-	return fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(objects()...).WithInterceptorFuncs(interceptor.Funcs{
+	return fakeapi.New(fakeapi.Builder().WithScheme(scheme(t)).WithObjects(objects()...), interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 			reads.Add(1)
 			return c.Get(ctx, key, o, opts...)
 		},
-	}).Build()
+	})
 }
 
 func as(a *Authenticator, cluster, user, password string) error {
@@ -85,7 +85,7 @@ func TestH7_AThousandGuessedTokensAreFewReads(t *testing.T) {
 }
 
 func TestH7_ACredentialThatWasIssuedWhileStrangersGuessCounts(t *testing.T) {
-	live := fake.NewClientBuilder().WithScheme(scheme(t)).Build()
+	live := fakeapi.New(fakeapi.Builder().WithScheme(scheme(t)))
 	a := authenticator(t, nil, live)
 	a.liveReads = newLiveReads(50 * time.Millisecond)
 	stop := make(chan struct{})

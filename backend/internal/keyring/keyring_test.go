@@ -11,13 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"gitbind.dev/backend/internal/credential"
 	"gitbind.dev/backend/internal/refusal"
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/test/fakeapi"
 )
 
 const cluster = "k3x9d2abqw"
@@ -41,7 +41,7 @@ func newWorld(t *testing.T) *world {
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, api: fake.NewClientBuilder().WithScheme(scheme).Build()}
+	w := &world{t: t, api: fakeapi.New(fakeapi.Builder().WithScheme(scheme))}
 	c := interceptor.NewClient(w.api, interceptor.Funcs{
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
 			if w.fail != nil {

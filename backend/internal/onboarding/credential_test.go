@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/copies"
@@ -19,6 +18,7 @@ import (
 	"gitbind.dev/backend/internal/keyring"
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/test/fakeapi"
 )
 
 // accounts is a Git host that calls a function while it issues.
@@ -62,7 +62,7 @@ func TestWhatTheGitHostGivesIsForWhoseCredentialCounts(t *testing.T) {
 			if c.copied {
 				cb.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionCopied, Status: metav1.ConditionTrue}}
 			}
-			api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(cb).Build()
+			api := fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(cb))
 			keys := &keyring.Keyring{Client: api, Live: api, Lifetime: 90 * time.Hour, Now: clock}
 			host := &accounts{}
 			s := &Service{Client: api, Live: api, Accounts: host, Keys: keys, Copies: copies.New(now), Log: slog.New(slog.DiscardHandler), Now: clock}

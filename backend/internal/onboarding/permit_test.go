@@ -11,11 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"gitbind.dev/backend/internal/grant"
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/test/fakeapi"
 )
 
 // Who read the role before a template was bound again must not take it back by
@@ -28,7 +28,7 @@ func TestBindingAgainChangesTheRole(t *testing.T) {
 		}
 	}
 	conflicts := 0
-	api := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
+	api := fakeapi.New(fakeapi.Builder().WithScheme(scheme), interceptor.Funcs{
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
 			if conflicts > 0 {
 				conflicts--
@@ -36,7 +36,7 @@ func TestBindingAgainChangesTheRole(t *testing.T) {
 			}
 			return c.Patch(ctx, o, p, opts...)
 		},
-	}).Build()
+	})
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	s := &Service{Client: api, Live: api, Now: func() time.Time { now = now.Add(time.Millisecond); return now }}
 	cb := &v1alpha1.ClusterBinding{ObjectMeta: metav1.ObjectMeta{Name: "k3x9d2abqw", UID: "u1"}, Status: v1alpha1.ClusterBindingStatus{TenantNamespace: "gb-k3x9d2abqw"}}
@@ -57,8 +57,6 @@ func TestBindingAgainChangesTheRole(t *testing.T) {
 	permit()
 	first := permit()
 	conflicts = 2
-	// The API server leaves the version of what does not change, and the fake one
-	// does not: so what is written counts.
 	if second := permit(); second.Annotations[boundAt] == first.Annotations[boundAt] || second.ResourceVersion == first.ResourceVersion {
 		t.Errorf("nothing changed: %v", second.ObjectMeta)
 	}

@@ -12,13 +12,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/backend/internal/login"
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/test/fakeapi"
 )
 
 // trying is a service whose control plane has DryRuns, and a bridge that a test plays.
@@ -40,24 +40,22 @@ func newTrying(t *testing.T) *trying {
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	// As an API server does.
-	generation := func(o client.Object) {
-		if d, ok := o.(*v1alpha1.DryRun); ok {
-			d.Generation++
+	count := func(o client.Object) {
+		if _, ok := o.(*v1alpha1.DryRun); ok {
 			y.writes++
 		}
 	}
-	y.control = fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(objects, &v1alpha1.ClusterBinding{ObjectMeta: metav1.ObjectMeta{Name: cluster}})...).
-		WithStatusSubresource(&v1alpha1.DryRun{}).WithInterceptorFuncs(interceptor.Funcs{
+	y.control = fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(append(objects, &v1alpha1.ClusterBinding{ObjectMeta: metav1.ObjectMeta{Name: cluster}})...).
+		WithStatusSubresource(&v1alpha1.DryRun{}), interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
-			generation(o)
+			count(o)
 			return c.Create(ctx, o, opts...)
 		},
 		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
-			generation(o)
+			count(o)
 			return c.Update(ctx, o, opts...)
 		},
-	}).Build()
+	})
 	y.Control, y.DryRuns, y.Now = y.control, y.control, func() time.Time { return y.at }
 	return y
 }

@@ -191,7 +191,7 @@ func TestWhatWaitsIsShownElsewhereUntilThereIsRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	export.Status.Quota = used(1, 1)
-	if err := control.Update(ctx, export); err != nil {
+	if err := control.Status().Update(ctx, export); err != nil {
 		t.Fatal(err)
 	}
 	c.Counted(cluster, postgresql)
@@ -230,7 +230,7 @@ func TestAnotherUsageCostsLittle(t *testing.T) {
 			t.Fatal(err)
 		}
 		export.Status.Quota = used(claims, claims)
-		if err := control.Update(t.Context(), export); err != nil {
+		if err := control.Status().Update(t.Context(), export); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/githost"
@@ -24,6 +23,7 @@ import (
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/test/fakeapi"
 )
 
 const cluster = "k3x9d2abqw"
@@ -158,7 +158,7 @@ func (w *world) service(t *testing.T, change func(*v1alpha1.ClusterBinding), mor
 		change(cb)
 	}
 	return &Service{
-		Access: w, Git: w, Control: fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(more, cb)...).Build(), Log: slog.New(slog.DiscardHandler),
+		Access: w, Git: w, Control: fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.APIServiceExport{}).WithObjects(append(more, cb)...)), Log: slog.New(slog.DiscardHandler),
 		Now: func() time.Time { return time.Unix(1_800_000_000, 0) },
 	}
 }

@@ -9,11 +9,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/encryption"
+	"gitbind.dev/test/fakeapi"
 )
 
 func TestWhatIsWrongWithAnIdentityKeepsNothingFromBeingSigned(t *testing.T) {
@@ -23,11 +23,11 @@ func TestWhatIsWrongWithAnIdentityKeepsNothingFromBeingSigned(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.SystemNamespace, Name: v1alpha1.BridgeEncryptionSecret},
 			Data:       map[string][]byte{encryption.SigningKeyEntry: encryption.GenerateSigningKey(), encryption.IdentitiesEntry: []byte(identities)},
 		}
-		c := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(secret).WithInterceptorFuncs(interceptor.Funcs{
+		c := fakeapi.New(fakeapi.Builder().WithScheme(scheme.Scheme).WithObjects(secret), interceptor.Funcs{
 			Update: func(context.Context, client.WithWatch, client.Object, ...client.UpdateOption) error {
 				return errors.New("no right")
 			},
-		}).Build()
+		})
 		s := &signing{client: c, server: c}
 		if signer, err := s.Signer(t.Context()); signer == nil || err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -22,6 +22,7 @@ import (
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/encryption"
 	"gitbind.dev/gitbridge/internal/tenant"
+	"gitbind.dev/test/fakeapi"
 )
 
 var (
@@ -55,6 +56,7 @@ func newWorld(t *testing.T) *world {
 	}
 	w := &world{T: t, signer: signer, to: []string{recipient}, sequence: 1, may: true, now: time.Now()}
 	w.server = dynamicfake.NewSimpleDynamicClient(clientgoscheme.Scheme)
+	fakeapi.Mend(w.server)
 	refuse := func(clientgotesting.Action) (bool, runtime.Object, error) {
 		return w.forbids, nil, apierrors.NewForbidden(secrets.GroupResource(), "", errors.New("no"))
 	}

@@ -16,11 +16,11 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"gitbind.dev/backend/internal/credential"
 	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/test/fakeapi"
 )
 
 // tokens are those of a Git host that keeps them in memory, by agent and name.
@@ -89,7 +89,7 @@ func TestWhatOpensARepositoryElsewhereFollowsWhatOpensTheBackend(t *testing.T) {
 		}
 	}
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	api := fake.NewClientBuilder().WithScheme(scheme).Build()
+	api := fakeapi.New(fakeapi.Builder().WithScheme(scheme))
 	host := &tokens{of: map[string]map[string]string{}}
 	r := &Reconciler{Client: api, Live: api, Accounts: host, Now: func() time.Time { return now }}
 	key := client.ObjectKey{Namespace: "gb-k3x9d2abqw", Name: v1alpha1.BridgeSecret}
@@ -180,7 +180,7 @@ func TestWhatTheHostEndsByItselfIsRenewedInTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	api := fake.NewClientBuilder().WithScheme(scheme).Build()
+	api := fakeapi.New(fakeapi.Builder().WithScheme(scheme))
 	host := &tokens{of: map[string]map[string]string{}, expires: now.Add(time.Hour)}
 	r := &Reconciler{Client: api, Live: api, Accounts: host, Now: func() time.Time { return now }}
 	bridge := func(issued int, again time.Duration) credential.Bridge {
@@ -237,7 +237,7 @@ func newWorld(t *testing.T) *world {
 		}
 	}
 	w := &world{t: t, now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
-	w.api = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.ClusterBinding{}).WithObjects(cluster()).Build()
+	w.api = fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.ClusterBinding{}).WithObjects(cluster()))
 	w.host = &tokens{of: map[string]map[string]string{}, expires: w.now.Add(time.Hour)}
 	w.Reconciler = &Reconciler{Client: w.api, Live: w.api, Host: w.host, Accounts: w.host, Now: func() time.Time { return w.now }}
 	return w

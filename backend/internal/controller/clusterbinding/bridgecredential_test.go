@@ -9,10 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"gitbind.dev/backend/internal/credential"
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/test/fakeapi"
 )
 
 func TestTheBridgesCredentialIsReplacedInTimeAndWhenAskedFor(t *testing.T) {
@@ -43,7 +43,7 @@ func TestTheBridgesCredentialIsReplacedInTimeAndWhenAskedFor(t *testing.T) {
 			if c.asked {
 				s.Annotations = map[string]string{v1alpha1.RotateAnnotation: "yes", "other": "kept"}
 			}
-			api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(s).Build()
+			api := fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(s))
 			r := &Reconciler{Client: api, Live: api, Now: func() time.Time { return now }}
 			if err := r.bridgeCredential(t.Context(), cluster()); err != nil {
 				t.Fatal(err)

@@ -12,9 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/test/fakeapi"
 )
 
 // leases are those that somebody holds; nil when the API server does not answer.
@@ -34,7 +34,7 @@ func newClient(t *testing.T, clusters ...client.Object) client.Client {
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(clusters...).WithStatusSubresource(clusters...).Build()
+	return fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(clusters...).WithStatusSubresource(clusters...))
 }
 
 // newShards are those of a backend that was just started.

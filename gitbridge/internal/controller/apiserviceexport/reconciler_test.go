@@ -10,13 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/internal/decision"
 	"gitbind.dev/gitbridge/internal/exportedapi"
 	"gitbind.dev/gitbridge/internal/session"
+	"gitbind.dev/test/fakeapi"
 )
 
 // granted are exports that come to nothing but that they are granted.
@@ -48,7 +48,7 @@ func TestAnExportThatWasPublishedIsNotReadBeforeItsRepositoryIsFollowed(t *testi
 		if name == "published" {
 			meta.SetStatusCondition(&e.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionPublished, Status: metav1.ConditionTrue, Reason: "Published"})
 		}
-		c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(e).WithStatusSubresource(e).Build()
+		c := fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(e).WithStatusSubresource(e))
 		server := &counted{Reader: c}
 		r := &Reconciler{
 			Client: c, Server: server, Exports: granted{}, Sessions: &session.Registry{}, IsOurs: func(string) bool { return true },

@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/test/fakeapi"
 )
 
 // Bridges of all shards judge each template, at times of their own.
@@ -21,7 +21,7 @@ func TestBridgesOfManyShardsJudgeATemplateOnce(t *testing.T) {
 	}
 	template := &v1alpha1.APIServiceExportTemplate{ObjectMeta: metav1.ObjectMeta{Name: "widgets.example.net"}}
 	template.Spec.Transform = &v1alpha1.Transform{}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(template).WithStatusSubresource(template).Build()
+	c := fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(template).WithStatusSubresource(template))
 	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 	version := ""
 	for range 3 {

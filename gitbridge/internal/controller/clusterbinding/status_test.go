@@ -15,13 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/breaker"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/session"
+	"gitbind.dev/test/fakeapi"
 )
 
 var at = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -39,7 +39,7 @@ func plane(t *testing.T, before func() error) (client.Client, *v1alpha1.ClusterB
 	}
 	b := &v1alpha1.ClusterBinding{ObjectMeta: metav1.ObjectMeta{Name: "k3x9d2abqw", UID: "u1"}}
 	b.Status.Bridge = &v1alpha1.BridgeStatus{Shard: v1alpha1.DefaultShard}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(b).WithStatusSubresource(b).WithInterceptorFuncs(interceptor.Funcs{
+	c := fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(b).WithStatusSubresource(b), interceptor.Funcs{
 		SubResourceApply: func(ctx context.Context, c client.Client, sub string, o runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
 			if before != nil {
 				if err := before(); err != nil {
@@ -48,7 +48,7 @@ func plane(t *testing.T, before func() error) (client.Client, *v1alpha1.ClusterB
 			}
 			return c.SubResource(sub).Apply(ctx, o, opts...)
 		},
-	}).Build()
+	})
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(b), b); err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package dryrun
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -17,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
@@ -27,6 +25,7 @@ import (
 	"gitbind.dev/gitbridge/internal/tenant"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/gitbridge/store/memstore"
+	"gitbind.dev/test/fakeapi"
 )
 
 const namespace = "gb-k3x9d2abqw"
@@ -49,7 +48,7 @@ func start(t *testing.T) *fixture {
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.DryRun{}).Build()
+	c := fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.DryRun{}))
 	remote := memstore.New()
 	if _, err := remote.Branch("main").Update(t.Context(), store.Edit{Author: store.Signature{Name: "a", Email: "a@example.org"}, Subject: "begin", Apply: func(tree *store.Tree) error {
 		return tree.Write("README.md", []byte("x"))
@@ -82,7 +81,7 @@ func start(t *testing.T) *fixture {
 // ask asks about so many claims.
 func (f *fixture) ask(name string, claims int) *v1alpha1.DryRun {
 	f.Helper()
-	d := &v1alpha1.DryRun{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Generation: 1}, Spec: v1alpha1.DryRunSpec{
+	d := &v1alpha1.DryRun{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: v1alpha1.DryRunSpec{
 		Change: v1alpha1.ProposedChange{Head: name}, AskedAt: metav1.NewTime(f.now),
 	}}
 	for i := range claims {
@@ -139,7 +138,7 @@ func TestAReplacedChangeIsAnsweredAnew(t *testing.T) {
 	d := f.ask("change", 1)
 	f.try = func(session.Proposed) session.Trial {
 		other := d.DeepCopy()
-		other.Spec.Change.Head, other.Generation = "another", 2
+		other.Spec.Change.Head = "another"
 		if err := f.Client.Update(t.Context(), other); err != nil {
 			t.Error(err)
 		}
@@ -187,7 +186,7 @@ func TestAnAnswerThatIsTooLargeIsWrittenWithoutFields(t *testing.T) {
 	f.Client = interceptor.NewClient(f.Client.(client.WithWatch), interceptor.Funcs{
 		SubResourceUpdate: func(ctx context.Context, c client.Client, name string, o client.Object, opts ...client.SubResourceUpdateOption) error {
 			if len(o.(*v1alpha1.DryRun).Status.Claims[0].Fields) > 0 {
-				return apierrors.NewInternalError(errors.New("etcdserver: request is too large"))
+				return fakeapi.TooLarge()
 			}
 			return c.SubResource(name).Update(ctx, o, opts...)
 		},

@@ -20,13 +20,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	webhookerrors "k8s.io/apiserver/pkg/admission/plugin/webhook/errors"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/encryption"
+	"gitbind.dev/test/fakeapi"
 )
 
 const cluster, password = "k3x9", "geheim-4711"
@@ -59,34 +60,21 @@ func newWorld(t *testing.T, intercept interceptor.Funcs, there ...*corev1.Secret
 	if err != nil {
 		t.Fatal(err)
 	}
-	if intercept.Patch == nil {
-		intercept.Patch = dryRun
-	}
 	// The client writes to its scheme; the one that it has by default is that of all.
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	b := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(intercept)
+	b := fakeapi.Builder().WithScheme(scheme)
 	for _, s := range there {
 		if s != nil {
 			b = b.WithObjects(s)
 		}
 	}
 	return &world{
-		T: t, signer: signer, recipients: []string{recipient}, client: b.Build(),
+		T: t, signer: signer, recipients: []string{recipient}, client: fakeapi.New(b, intercept),
 		opener: &encryption.Opener{Cluster: cluster, Keys: []string{signer.Public()}, Identities: ids},
 	}
-}
-
-// dryRun answers with the object as it is, as an API server does. The fake one does not.
-func dryRun(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
-	var all client.PatchOptions
-	all.ApplyOptions(opts)
-	if len(all.DryRun) == 0 {
-		return c.Patch(ctx, o, patch, opts...)
-	}
-	return c.Get(ctx, client.ObjectKeyFromObject(o), o)
 }
 
 func (w *world) seal(name, uid string, secret encryption.Secret, sequence int64) []byte {
@@ -310,7 +298,7 @@ func TestF4_ARotatedValueFollowsAndAnEditedOneIsSetBack(t *testing.T) {
 		if data, err := patch.Data(o); err != nil || string(data) != "{}" {
 			writes++
 		}
-		return dryRun(ctx, c, o, patch, opts...)
+		return c.Patch(ctx, o, patch, opts...)
 	}}, nil)
 	deliver := func(password string, sequence int64) {
 		t.Helper()
@@ -375,20 +363,18 @@ func TestWhatTheAPIServerRefuses(t *testing.T) {
 	t.Parallel()
 	resource := schema.GroupResource{Resource: "secrets"}
 	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "Secret"}, "orders-creds", field.ErrorList{field.Invalid(field.NewPath("data").Key("tls.crt"), password, "it is "+password)})
-	ending := apierrors.NewForbidden(resource, "orders-creds", errors.New("namespace ends"))
-	ending.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 	for name, c := range map[string]struct {
 		create, read error
 		reason, says string
 	}{
 		"no right":            {apierrors.NewForbidden(resource, "orders-creds", errors.New("no")), nil, Forbidden, "kubectl gitbind connect"},
 		"no right to read":    {apierrors.NewAlreadyExists(resource, "orders-creds"), apierrors.NewForbidden(resource, "orders-creds", errors.New("no")), Forbidden, ""},
-		"the policy":          {apierrors.NewAlreadyExists(resource, "orders-creds"), invalid, SecretExists, ""},
+		"the policy":          {apierrors.NewAlreadyExists(resource, "orders-creds"), fakeapi.PolicyDenies(resource, "orders-creds", "p", "it is "+password), SecretExists, ""},
 		"a value":             {invalid, nil, Refused, "data[tls.crt]"},
-		"a namespace's end":   {ending, nil, Terminating, ""},
-		"it is out of order":  {apierrors.NewInternalError(errors.New("failed calling webhook: " + password)), nil, Failed, ""},
+		"a namespace's end":   {fakeapi.NamespaceEnds(resource, "orders-creds", "team-a"), nil, Terminating, ""},
+		"it is out of order":  {fakeapi.WebhookFails("x.example.org", password), nil, Failed, ""},
 		"it cannot right now": {apierrors.NewServiceUnavailable("later"), nil, Failed, "503"},
-		"a webhook's own no":  {&apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusNotAcceptable, Message: password}}, nil, Failed, "406"},
+		"a webhook's own no":  {webhookerrors.ToStatusErr("x", &metav1.Status{Code: http.StatusNotAcceptable, Message: password}), nil, Failed, "406"},
 		"it keeps changing":   {apierrors.NewAlreadyExists(resource, "orders-creds"), apierrors.NewNotFound(resource, "orders-creds"), Failed, "keeps changing"},
 	} {
 		w := newWorld(t, interceptor.Funcs{

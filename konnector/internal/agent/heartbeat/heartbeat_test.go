@@ -15,11 +15,11 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/agent/repository"
+	"gitbind.dev/test/fakeapi"
 )
 
 // world is a Connection, and a backend that answers what the test says.
@@ -46,14 +46,14 @@ func newWorld(t *testing.T) *world {
 	w := &world{T: t, now: time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC), inUse: "first", status: http.StatusOK}
 	server := httptest.NewServer(http.HandlerFunc(w.serve))
 	t.Cleanup(server.Close)
-	w.api = fake.NewClientBuilder().WithScheme(scheme).WithObjects(
+	w.api = fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(
 		&v1alpha1.Connection{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Spec: v1alpha1.ConnectionSpec{
 			BackendURL: server.URL, ClusterID: "k3x", SecretRef: v1alpha1.SecretReference{Namespace: "gitbind-system", Name: "s"},
 		}},
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "gitbind-system", Name: "s"}, Data: map[string][]byte{
 			"username": []byte("konnector"), "password": []byte("not in use yet"),
 		}},
-	).Build()
+	))
 	w.Reconciler = &Reconciler{
 		Client: w.api, InUse: func(string) string { return w.inUse }, GoneAfter: 15 * time.Second,
 		Changed: func(string) { w.changes++ }, Now: func() time.Time { return w.now },

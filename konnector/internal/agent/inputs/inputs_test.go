@@ -19,7 +19,6 @@ import (
 	metadatafake "k8s.io/client-go/metadata/fake"
 	clientgotesting "k8s.io/client-go/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
@@ -29,6 +28,7 @@ import (
 	"gitbind.dev/gitbridge/selection"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/gitbridge/store/memstore"
+	"gitbind.dev/test/fakeapi"
 )
 
 var orders = contract.Key{Binding: "caches.example.org", Namespace: "team-a", Name: "orders"}
@@ -63,21 +63,21 @@ func newSerialWorld(t *testing.T, secrets ...*corev1.Secret) *world {
 	scheme := metadatafake.NewTestScheme()
 	w.must(metav1.AddMetaToScheme(scheme))
 	var known []runtime.Object
-	live := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme)
+	live := fakeapi.Builder().WithScheme(clientgoscheme.Scheme)
 	for _, s := range secrets {
 		s.Namespace = orders.Namespace
 		known = append(known, &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: s.ObjectMeta})
 		live = live.WithObjects(s)
 	}
-	live = live.WithInterceptorFuncs(interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	intercept := interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 		if w.reads++; w.refuse != nil {
 			return w.refuse
 		}
 		return c.Get(ctx, key, o, opts...)
-	}})
+	}}
 	ctx, cancel := context.WithCancel(t.Context())
 	w.metadata = metadatafake.NewSimpleMetadataClient(scheme, known...)
-	w.maker = New(ctx, w.metadata, live.Build(), func(path string) { w.told <- path })
+	w.maker = New(ctx, w.metadata, fakeapi.New(live, intercept), func(path string) { w.told <- path })
 	t.Cleanup(func() {
 		cancel()
 		for _, watches := range w.maker.watches {

@@ -17,11 +17,11 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/encryption"
+	"gitbind.dev/test/fakeapi"
 )
 
 // world is one Connection, and a backend with the rules of registrations. That the
@@ -52,12 +52,12 @@ func newWorld(t *testing.T) *world {
 	w := &world{t: t, now: time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC), bridge: []string{newSigner(t).Public()}, status: http.StatusOK}
 	server := httptest.NewServer(http.HandlerFunc(w.serve))
 	t.Cleanup(server.Close)
-	w.api = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.Connection{}).WithObjects(
+	w.api = fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.Connection{}).WithObjects(
 		&v1alpha1.Connection{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Spec: v1alpha1.ConnectionSpec{
 			BackendURL: server.URL, ClusterID: "k3x9", SecretRef: v1alpha1.SecretReference{Namespace: "gitbind-system", Name: "s"},
 		}},
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "gitbind-system", Name: "s"}, Data: map[string][]byte{"username": []byte("konnector"), "password": []byte("x")}},
-	).Build()
+	))
 	w.begin()
 	return w
 }

@@ -13,17 +13,18 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/test/fakeapi"
 )
 
 var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -67,14 +68,14 @@ func newWorld(t *testing.T) *world {
 	w := &world{t: t, now: start, current: "first", inUse: "first"}
 	server := httptest.NewServer(http.HandlerFunc(w.serve))
 	t.Cleanup(server.Close)
-	w.api = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.Connection{}).WithObjects(
+	w.api = fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.Connection{}).WithObjects(
 		&v1alpha1.Connection{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Spec: v1alpha1.ConnectionSpec{
 			BackendURL: server.URL, ClusterID: "k3x", SecretRef: v1alpha1.SecretReference{Namespace: "gitbind-system", Name: "s"},
 		}},
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "gitbind-system", Name: "s"}, Data: map[string][]byte{
 			"username": []byte("konnector"), "password": []byte("first"), "expires": []byte(start.Add(90 * time.Hour).Format(time.RFC3339)), "other": []byte("kept"),
 		}},
-	).Build()
+	))
 	c := interceptor.NewClient(w.api, interceptor.Funcs{Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
 		if w.fail != nil {
 			return w.fail
@@ -527,12 +528,5 @@ func TestWhatTheGitHostEndsByItselfIsRenewedAlone(t *testing.T) {
 }
 
 func errorsForbidden() error {
-	return &statusError{errors.New("forbidden")}
-}
-
-// statusError is the API server's no.
-type statusError struct{ error }
-
-func (*statusError) Status() metav1.Status {
-	return metav1.Status{Reason: metav1.StatusReasonForbidden, Code: http.StatusForbidden}
+	return apierrors.NewForbidden(corev1.Resource("secrets"), "s", errors.New("no"))
 }

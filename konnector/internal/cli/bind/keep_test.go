@@ -11,11 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/test/fakeapi"
 )
 
 // An API that is bound again soon after it was unbound: its rights are there, and
@@ -32,7 +32,7 @@ func TestWhatIsBoundAgainDoesNotGoWithWhatWasBefore(t *testing.T) {
 	for what, taken := range map[string]bool{"it is there": false, "it is taken meanwhile": true} {
 		before := konnectorRole(postgresql)
 		before.OwnerReferences = []metav1.OwnerReference{owner("APIServiceBinding"), owner("Another")}
-		c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(before).WithInterceptorFuncs(interceptor.Funcs{
+		c := fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(before), interceptor.Funcs{
 			Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
 				if unknown {
 					unknown = false
@@ -50,7 +50,7 @@ func TestWhatIsBoundAgainDoesNotGoWithWhatWasBefore(t *testing.T) {
 				}
 				return c.Patch(ctx, o, p, opts...)
 			},
-		}).Build()
+		})
 		if _, err := applyForGood(t.Context(), &appcluster.Cluster{WithWatch: c}, konnectorRole(postgresql)); err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
@@ -78,7 +78,7 @@ func TestWhatIsBeingUnboundIsNotBound(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: postgresql.BindingName(), Finalizers: []string{v1alpha1.BindingFinalizer}, DeletionTimestamp: new(metav1.Now())},
 		Spec:       v1alpha1.APIServiceBindingSpec{Connection: "default"},
 	}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(going).Build()
+	c := fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(going))
 	err := checkFree(t.Context(), &appcluster.Cluster{WithWatch: c}, postgresql, "default")
 	if err == nil || !strings.Contains(err.Error(), "is being unbound") {
 		t.Errorf("got %v", err)

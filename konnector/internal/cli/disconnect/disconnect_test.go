@@ -6,10 +6,10 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/test/fakeapi"
 )
 
 // What is bound through a Connection that is gone would lose its kind, and its
@@ -19,10 +19,10 @@ func TestNotAllGoesWhileAnythingIsBound(t *testing.T) {
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(
+	c := fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(
 		&v1alpha1.Connection{ObjectMeta: metav1.ObjectMeta{Name: "here"}},
 		&v1alpha1.APIServiceBinding{ObjectMeta: metav1.ObjectMeta{Name: "databases.example.com"}, Spec: v1alpha1.APIServiceBindingSpec{Connection: "gone"}},
-	).Build()
+	))
 	var in Input
 	in.Cluster = &appcluster.Cluster{WithWatch: c}
 	if connection, err := in.connection(t.Context()); err != nil || connection.Name != "here" {

@@ -7,10 +7,10 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/test/fakeapi"
 )
 
 // Kubernetes deletes each binding when the definition of bindings is deleted, and what
@@ -49,7 +49,7 @@ func TestL2_OnlyAPersonsDeleteApprovesRemovals(t *testing.T) {
 			if err := apiextensionsv1.AddToScheme(scheme); err != nil {
 				t.Fatal(err)
 			}
-			r := &Reconciler{Live: fake.NewClientBuilder().WithScheme(scheme).WithObjects(crd).Build()}
+			r := &Reconciler{Live: fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(crd))}
 			if got, err := r.deletedByPerson(t.Context(), l); err != nil || got != tc.want {
 				t.Errorf("got %v, %v", got, err)
 			}

@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
@@ -31,6 +30,7 @@ import (
 	"gitbind.dev/konnector/internal/agent/request"
 	"gitbind.dev/konnector/internal/base"
 	"gitbind.dev/policies/protection"
+	"gitbind.dev/test/fakeapi"
 )
 
 // world is a repository that a pool has opened, and a cluster with a CRD and a
@@ -66,7 +66,7 @@ func newWorld(t *testing.T) *world {
 			t.Fatal(err)
 		}
 	}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(w.binding).WithObjects(w.binding, w.crd).WithInterceptorFuncs(interceptor.Funcs{
+	c := fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithStatusSubresource(w.binding).WithObjects(w.binding, w.crd), interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			if _, ok := list.(*metav1.PartialObjectMetadataList); !ok {
 				return c.List(ctx, list, opts...)
@@ -76,7 +76,7 @@ func newWorld(t *testing.T) *world {
 			}
 			return nil
 		},
-	}).Build()
+	})
 	w.Reconciler = &Reconciler{Client: c, Live: c, Pool: pool, Claims: &claim.Controllers{}}
 	return w
 }

@@ -9,10 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"gitbind.dev/konnector/internal/base"
+	"gitbind.dev/test/fakeapi"
 )
 
 // An API server that goes by the old definition drops a field which only the new
@@ -33,12 +33,12 @@ func TestWhatIsNotServedYetIsWrittenAgain(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			l := inStep()
 			l.facts.File = version("big")
-			server := fake.NewClientBuilder().WithScheme(runtime.NewScheme()).WithObjects(l.object).WithInterceptorFuncs(interceptor.Funcs{
+			server := fakeapi.New(fakeapi.Builder().WithScheme(runtime.NewScheme()).WithObjects(l.object), interceptor.Funcs{
 				Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
 					tc.server(o.(*unstructured.Unstructured))
 					return c.Update(ctx, o, opts...)
 				},
-			}).Build()
+			})
 			r := &reconciler{live: server, client: newNotingClient(server, &written{})}
 			api := testAPI(t)
 			api.since = time.Now().Add(-tc.age)

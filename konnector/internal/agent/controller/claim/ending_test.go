@@ -9,7 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"gitbind.dev/test/fakeapi"
 )
 
 func TestWhatAnObjectEndsWith(t *testing.T) {
@@ -29,7 +30,7 @@ func TestWhatAnObjectEndsWith(t *testing.T) {
 		{name: "left behind, and deleted by a person in another one", created: 2, deleted: 4, born: 3},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			server := fake.NewClientBuilder().WithScheme(ownScheme(t))
+			server := fakeapi.Builder().WithScheme(ownScheme(t))
 			if tc.born > 0 {
 				server.WithObjects(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team-a", CreationTimestamp: second(tc.born)}})
 			}
@@ -37,7 +38,7 @@ func TestWhatAnObjectEndsWith(t *testing.T) {
 			o.SetCreationTimestamp(second(tc.created))
 			deleted := second(tc.deleted)
 			o.SetDeletionTimestamp(&deleted)
-			in := input{Reader: server.Build()}
+			in := input{Reader: fakeapi.New(server)}
 			ends, gone, err := endsWith(t.Context(), in, o, "team-a", &corev1.Namespace{})
 			if err != nil || ends != tc.ends || gone != tc.gone {
 				t.Errorf("ends %t, gone %t, error %v", ends, gone, err)

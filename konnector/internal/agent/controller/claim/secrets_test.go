@@ -17,7 +17,6 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"gitbind.dev/gitbridge/contract"
@@ -26,6 +25,7 @@ import (
 	"gitbind.dev/gitbridge/store/memstore"
 	"gitbind.dev/konnector/internal/agent/decision"
 	"gitbind.dev/konnector/internal/agent/repository"
+	"gitbind.dev/test/fakeapi"
 )
 
 // secretsWorld is a reconciler, a bridge that seals, and an API server that counts what
@@ -69,20 +69,16 @@ func newSecretsWorld(t *testing.T) *secretsWorld {
 		T:        t, status: remote.Branch("status"), signer: signer, recipients: []string{recipient},
 		opener: &encryption.Opener{Cluster: "k3x9", Keys: []string{signer.Public()}, Identities: ids},
 	}
-	w.server = fake.NewClientBuilder().WithScheme(ownScheme(t)).WithInterceptorFuncs(interceptor.Funcs{
+	w.server = fakeapi.New(fakeapi.Builder().WithScheme(ownScheme(t)), interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			w.requests++
 			return c.Create(ctx, o, opts...)
 		},
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
 			w.requests++
-			var all client.PatchOptions
-			if all.ApplyOptions(opts); len(all.DryRun) > 0 {
-				return c.Get(ctx, client.ObjectKeyFromObject(o), o)
-			}
 			return c.Patch(ctx, o, patch, opts...)
 		},
-	}).Build()
+	})
 	repo := repository.New(repository.Options{Remote: repository.Remote{Main: remote.Branch("main"), Status: w.status}})
 	repo.SetOpener(w.opener)
 	api := testAPI(t)

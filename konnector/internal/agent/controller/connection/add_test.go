@@ -7,9 +7,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/test/fakeapi"
 )
 
 // TestASecretWakesTheConnectionsThatNameIt counts the namespace, too.
@@ -18,7 +18,7 @@ func TestASecretWakesTheConnectionsThatNameIt(t *testing.T) {
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	all := fake.NewClientBuilder().WithScheme(scheme).Build()
+	all := fakeapi.New(fakeapi.Builder().WithScheme(scheme))
 	for _, c := range []struct{ name, namespace, secret string }{
 		{"same", "gitbind-system", "s"}, {"elsewhere", "team-a", "s"}, {"another", "gitbind-system", "other"},
 	} {

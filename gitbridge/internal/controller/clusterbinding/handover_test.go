@@ -140,6 +140,20 @@ func TestWhoWaitsToTakeAClusterReadsNoMoreThanTheLease(t *testing.T) {
 	}
 }
 
+// The cache does not know yet that another shard has begun: its Lease counts all the same.
+func TestAShardWaitsForTheOneThatItsCacheDoesNotKnowYet(t *testing.T) {
+	api, b := labelled(t, "b", &v1alpha1.BridgeStatus{Shard: "a"})
+	before := b.DeepCopy()
+	before.Status.Bridge = nil
+	r := &Reconciler{Client: api, Server: api, Shard: "b", Leases: held{"gitbind-gitbridge-a": true}}
+	if _, err := r.takeOver(t.Context(), before); !errors.Is(err, errNotHandedOver) {
+		t.Errorf("take: %v", err)
+	}
+	if by := live(t, api, b).FollowedBy(); by != "a" {
+		t.Errorf("followed by %q", by)
+	}
+}
+
 // Somebody moves the cluster on between the look and the write.
 func TestAShardTakesNothingThatChangedMeanwhile(t *testing.T) {
 	api, b := labelled(t, "b", &v1alpha1.BridgeStatus{Shard: "a"})

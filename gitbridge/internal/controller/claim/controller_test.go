@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -321,6 +322,27 @@ func TestAForbiddenClaimWithRightsIsDenied(t *testing.T) {
 	}
 }
 
+// Each of the two applies is the tenant's, who may not have the right to what is in them.
+func TestWhatIsEmptiedIsAppliedAsTheTenantToo(t *testing.T) {
+	f := start(t)
+	f.push(good + "  parameters: {max_connections: 5}\n")
+	f.follow()
+	f.step()
+	f.push(good + "  parameters: {}\n")
+	f.follow()
+	tries := 0
+	f.patch = func() error {
+		if tries++; tries == 1 {
+			return apierrors.NewInvalid(kind.GroupKind(), "orders", field.ErrorList{field.Invalid(field.NewPath("spec", "parameters", "max_connections"), nil, "null")})
+		}
+		return nil
+	}
+	answer, calls, _ := f.step()
+	if diff := cmp.Diff([]string{"apply", "get", "apply", "apply"}, calls); diff != "" || answer.Result != contract.Applied {
+		t.Errorf("answer %+v, calls %v", answer, calls)
+	}
+}
+
 func TestMissingRightsAreWaitedForAndThenSaid(t *testing.T) {
 	f := start(t)
 	f.patch, f.allowed = func() error { return forbids }, false
@@ -335,6 +357,41 @@ func TestMissingRightsAreWaitedForAndThenSaid(t *testing.T) {
 	}
 	f.patch = func() error { return nil }
 	if answer, _, _ := f.step(); answer.Result != contract.Applied {
+		t.Errorf("answer %+v", answer)
+	}
+}
+
+// What is in the queue already, or comes because an object changed, waits as well.
+func TestNothingIsDoneForASuspendedCluster(t *testing.T) {
+	f := start(t)
+	f.Session.Stops.Suspend(&session.Stop{Reason: "Suspended"})
+	if answer, calls, _ := f.step(); answer != nil || len(calls) > 0 {
+		t.Errorf("answer %+v, calls %v", answer, calls)
+	}
+	f.Session.Stops.Suspend(nil)
+	if answer, _, _ := f.step(); answer == nil || answer.Result != contract.Applied {
+		t.Errorf("answer %+v", answer)
+	}
+}
+
+// Main goes on while an earlier version is applied: that it was answered says nothing of the
+// later one, and status must not say that the later head is answered.
+func TestAnAnswerIsOfTheVersionThatWasLookedAt(t *testing.T) {
+	f := start(t)
+	before := f.Session.View()
+	f.patch = func() error {
+		f.push(strings.ReplaceAll(good, "nano", "small"))
+		f.follow()
+		return nil
+	}
+	if answer, _, _ := f.step(); answer == nil || answer.Answers.Commit != string(before.Main.Head()) {
+		t.Fatalf("answer %+v", answer)
+	}
+	if f.Session.Status.IsAnswered(f.Session.View().Generation) {
+		t.Error("a head counts as answered whose claim was not looked at")
+	}
+	f.patch = func() error { return nil }
+	if answer, _, _ := f.step(); answer.Answers.Commit != string(f.remote.Head("main")) || !f.Session.Status.IsAnswered(f.Session.View().Generation) {
 		t.Errorf("answer %+v", answer)
 	}
 }

@@ -153,6 +153,25 @@ func TestAReplacedChangeIsAnsweredAnew(t *testing.T) {
 	}
 }
 
+// What is tried is what the API server has, so the answer names that, whatever the cache has.
+func TestAnAnswerNamesTheVersionThatWasTried(t *testing.T) {
+	f := start(t)
+	d := f.ask("change", 1)
+	f.Client = interceptor.NewClient(f.Client.(client.WithWatch), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if err := c.Get(ctx, key, o, opts...); err != nil {
+				return err
+			}
+			o.(*v1alpha1.DryRun).Spec.Change.Head = "the one before"
+			return nil
+		},
+	})
+	f.try = func(p session.Proposed) session.Trial { return session.Trial{Refused: p.Head} }
+	if _, err := f.reconcile(d); err != nil || d.Status.Change.Head != "change" || d.Status.Claims[0].Refused != "change" {
+		t.Errorf("%+v, %v", d.Status, err)
+	}
+}
+
 func TestAnAnswerIsBounded(t *testing.T) {
 	f := start(t)
 	d := f.ask("change", 50)

@@ -335,6 +335,32 @@ func TestF4_ARotatedValueFollowsAndAnEditedOneIsSetBack(t *testing.T) {
 	deliver("first", 7)
 }
 
+// Somebody may take a Secret for their own between the look and the write.
+func TestF8_WhatBecomesSomeonesMeanwhileStays(t *testing.T) {
+	t.Parallel()
+	taken := false
+	w := newWorld(t, interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
+		if data, err := patch.Data(o); err == nil && string(data) != "{}" && !taken {
+			taken = true
+			s := &corev1.Secret{}
+			if err := c.Get(ctx, client.ObjectKeyFromObject(o), s); err != nil {
+				return err
+			}
+			controlled("Certificate", "theirs")(s)
+			s.Data = map[string][]byte{"password": []byte("theirs")}
+			if err := c.Update(ctx, s); err != nil {
+				return err
+			}
+		}
+		return c.Patch(ctx, o, patch, opts...)
+	}}, delivered("u1", nil))
+	_, err := w.deliver(claim, w.seal("orders", "u1", data("new"), 7), true)
+	checkTrouble(t, err, SecretExists, "orders-creds")
+	if got := w.get(); !taken || string(got.Data["password"]) != "theirs" || got.OwnerReferences[0].Name != "theirs" {
+		t.Errorf("it is %s, of %+v", got.Data["password"], got.OwnerReferences)
+	}
+}
+
 func TestOnlyWhatWasDeliveredIsRemoved(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -59,5 +60,37 @@ func TestBindingAgainChangesTheRole(t *testing.T) {
 	conflicts = 2
 	if second := permit(); second.Annotations[boundAt] == first.Annotations[boundAt] || second.ResourceVersion == first.ResourceVersion {
 		t.Errorf("nothing changed: %v", second.ObjectMeta)
+	}
+}
+
+// Of two who bind at the same time, none takes from the role what the other added.
+func TestBindingAddsToWhatWasBoundMeanwhile(t *testing.T) {
+	w := newWorld(t, v1alpha1.ClusterBindingSpec{})
+	cb := w.cluster()
+	role := func() *rbacv1.ClusterRole {
+		t.Helper()
+		var role rbacv1.ClusterRole
+		if err := w.api.Get(t.Context(), client.ObjectKey{Name: v1alpha1.TenantBindRole(cb.Name)}, &role); err != nil {
+			t.Fatal(err)
+		}
+		return &role
+	}
+	permit := func(template string) {
+		t.Helper()
+		if err := w.permit(t.Context(), cb, template); err != nil {
+			t.Fatal(err)
+		}
+	}
+	permit("pg")
+	w.before = func() {
+		r := role()
+		r.Rules = grant.BindRules([]string{"pg", "rabbitmq"})
+		if err := w.api.Update(t.Context(), r); err != nil {
+			t.Error(err)
+		}
+	}
+	permit("redis")
+	if diff := cmp.Diff([]string{"pg", "rabbitmq", "redis"}, grant.BindTemplates(role().Rules)); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -137,6 +137,9 @@ var (
 	ErrConflict = errors.New("branch kept moving")
 	// ErrUnauthorized says that the remote refused the credential.
 	ErrUnauthorized = errors.New("credential refused")
+	// ErrHostKey says that the remote did not show a key, over SSH, that is known to be
+	// its own. It may be somebody else.
+	ErrHostKey = errors.New("host key refused")
 	// ErrRepositoryNotFound says that there is no such repository, or not for
 	// this credential.
 	ErrRepositoryNotFound = errors.New("repository not found")

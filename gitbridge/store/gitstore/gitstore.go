@@ -1,11 +1,11 @@
-// Package gitstore is the store on a Git repository behind HTTP. It speaks
+// Package gitstore is the store on a Git repository behind HTTP or SSH. It speaks
 // Git's smart protocol itself, on go-git's plumbing: one request for a push,
 // one for a fetch of a tip that the host named, two otherwise. It keeps no clone: only the
 // newest tree of each branch, in memory.
 //
-// It does not follow redirects, does not speak ssh, and trusts nothing that the
-// remote sends: sizes, counts and depths have limits, and every object is
-// hashed.
+// It does not follow redirects, speaks with no host over SSH whose key is not known
+// beforehand, and trusts nothing that the remote sends: sizes, counts and depths have
+// limits, and every object is hashed.
 package gitstore
 
 import (
@@ -18,6 +18,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"runtime"
 	"strings"
 	"sync"
@@ -34,12 +35,16 @@ import (
 
 // Options say which repository, and how to reach it.
 type Options struct {
-	// URL is the repository's address over http or https, without credentials.
+	// URL is the repository's address over http or https, without credentials, or
+	// ssh://[user@]host[:port]/path. Without a user it is git.
 	URL string
 	// Credentials, if not nil, gives the HTTP basic credential. It is asked
 	// again when the remote answered 401.
 	Credentials func(ctx context.Context) (user, password string, err error)
-	// Client makes the requests. Its handling of redirects is not used.
+	// SSH gives the private key in PEM, and the file known_hosts with the host's public
+	// keys, for an ssh URL. It is asked for each connection.
+	SSH func(ctx context.Context) (privateKey, knownHosts []byte, err error)
+	// Client makes the requests over HTTP. Its handling of redirects is not used.
 	// Default: one with its own connections.
 	Client *http.Client
 	// RootCAs are whom the default Client trusts; nil for the system's.
@@ -99,19 +104,18 @@ const (
 
 // Open checks the options. It does not ask the remote for anything.
 func Open(o Options) (*Repository, error) {
-	u, err := url.Parse(o.URL)
-	switch {
-	case err != nil:
-		// The error would repeat the URL, and what may be in it.
-		return nil, errors.New("open repository: its URL cannot be parsed")
-	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return nil, fmt.Errorf("open repository %s: only http and https URLs are supported", u.Redacted())
-	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return nil, fmt.Errorf("open repository %s://%s%s: its URL must hold no credentials, query or fragment", u.Scheme, u.Host, u.Path)
+	u, err := parse(o.URL)
+	if err != nil {
+		return nil, fmt.Errorf("open repository %w", err)
 	}
 	o.MaxPack = cmp.Or(o.MaxPack, defaultMaxPack)
 	o.Stall = cmp.Or(o.Stall, time.Minute)
-	if o.Client == nil {
+	switch {
+	case u.Scheme == "ssh" && o.SSH == nil:
+		return nil, fmt.Errorf("open repository %s: there is no key for SSH", o.URL)
+	case u.Scheme == "ssh":
+		o.Client, o.Credentials = &http.Client{Transport: newSSHTransport(u, o)}, nil
+	case o.Client == nil:
 		o.Client = newClient(o.RootCAs)
 	}
 	client := *o.Client
@@ -136,14 +140,41 @@ func Open(o Options) (*Repository, error) {
 	return r, nil
 }
 
+// scp is how git takes addresses, too: [user@]host:path.
+var scp = regexp.MustCompile(`^(?:([^/@:]+)@)?([^/@:]+):/?([^/].*)$`)
+
+// parse gives the parts of a repository's URL. Errors repeat no credentials.
+func parse(address string) (*url.URL, error) {
+	if p := scp.FindStringSubmatch(address); p != nil && !strings.Contains(address, "://") {
+		return nil, fmt.Errorf("%s: write it as ssh://%s@%s/%s", address, cmp.Or(p[1], "git"), p[2], p[3])
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		// The error would repeat the URL, and what may be in it.
+		return nil, errors.New("whose URL cannot be parsed")
+	}
+	_, password := u.User.Password()
+	switch ssh := u.Scheme == "ssh"; {
+	case u.Scheme != "http" && u.Scheme != "https" && !ssh || u.Hostname() == "" || ssh && strings.Trim(u.Path, "/") == "":
+		return nil, fmt.Errorf("%s: only http, https and ssh URLs are supported", u.Redacted())
+	case u.User != nil && !ssh || password || u.RawQuery != "" || u.Fragment != "":
+		return nil, fmt.Errorf("%s://%s%s: its URL must hold no credentials, query or fragment", u.Scheme, u.Host, u.Path)
+	}
+	return u, nil
+}
+
 func newClient(roots *x509.CertPool) *http.Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
-	t.DialContext = (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext
+	t.DialContext = newDialer().DialContext
 	t.MaxIdleConnsPerHost = 8
 	// Packs are compressed already.
 	t.DisableCompression = true
 	return &http.Client{Transport: t}
+}
+
+func newDialer() *net.Dialer {
+	return &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
 }
 
 // Branch returns the branch of that name ("main", not "refs/heads/main"); the

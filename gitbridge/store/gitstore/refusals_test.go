@@ -64,6 +64,23 @@ func TestOpenRefusesURLsThatItWouldNotUse(t *testing.T) {
 	}
 }
 
+func TestOpenSaysHowAnAddressForSSHIsWritten(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]string{
+		"git@example.org:team/repo.git":      "ssh://git@example.org/team/repo.git",
+		"example.org:/repo.git":              "ssh://git@example.org/repo.git",
+		"ssh://git:secret@example.org/r.git": "no credentials",
+		"ssh://example.org/":                 "only http, https and ssh",
+		"ssh:///repo.git":                    "only http, https and ssh",
+		"ssh://example.org/repo.git":         "no key",
+	} {
+		_, err := gitstore.Open(gitstore.Options{URL: url})
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}
+
 func TestL15_ARepositoryWithSHA256IsNamed(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)

@@ -50,7 +50,7 @@ const (
 // for minutes, and sends them.
 var keptFiles = packp.FilterBlobLimit(store.MaxFile+1, packp.BlobLimitPrefixNone)
 
-// remote is one branch as it is reached over HTTP.
+// remote is one branch as it is reached over HTTP or SSH.
 type remote struct {
 	http *transport
 	ref  plumbing.ReferenceName

@@ -70,7 +70,7 @@ func throttleOf(u *url.URL, pushesPerMinute int) *throttle {
 
 // canonical is one name for all ways to write a repository's URL.
 func canonical(u *url.URL) string {
-	port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
+	port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443", "ssh": "22"}[u.Scheme])
 	return u.Scheme + "://" + strings.ToLower(u.Hostname()) + ":" + port + strings.TrimSuffix(path.Clean("/"+u.Path), ".git")
 }
 

@@ -34,8 +34,8 @@ type Remote interface {
 	Load(ctx context.Context, tip store.Hash, known *store.Snapshot) (*store.Snapshot, []store.Commit, error)
 
 	// Push moves the branch, or removes it, if it is where it is thought to be. An error that
-	// is ErrConflict, ErrRejected, ErrUnauthorized or ErrRepositoryNotFound is
-	// the remote's answer: nothing was changed. After any other one the outcome
+	// is ErrConflict, ErrRejected, ErrUnauthorized, ErrHostKey or ErrRepositoryNotFound
+	// is the remote's answer: nothing was changed. After any other one the outcome
 	// is not known.
 	Push(ctx context.Context, p Push) error
 

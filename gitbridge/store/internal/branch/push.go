@@ -171,7 +171,7 @@ func (c *Client) push(ctx context.Context, p Push) (*store.Snapshot, error) {
 
 func isAnswer(err error) bool {
 	var notTaken *store.NotTakenError
-	return errors.As(err, &notTaken) || errors.Is(err, store.ErrRejected) || errors.Is(err, store.ErrUnauthorized) || errors.Is(err, store.ErrRepositoryNotFound)
+	return errors.As(err, &notTaken) || errors.Is(err, store.ErrRejected) || errors.Is(err, store.ErrUnauthorized) || errors.Is(err, store.ErrHostKey) || errors.Is(err, store.ErrRepositoryNotFound)
 }
 
 // pushed takes what was pushed as the newest.

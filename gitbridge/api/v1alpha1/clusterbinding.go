@@ -199,7 +199,7 @@ type ClusterBindingStatus struct {
 
 // Repository names a Git repository.
 type Repository struct {
-	// URL is the HTTP(S) clone URL.
+	// URL is the clone URL: http, https, or ssh://[user@]host[:port]/path.
 	URL string `json:"url"`
 }
 

@@ -1,6 +1,10 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // ConditionEvents of a Connection says whether the backend tells at once what
 // happens in the repository. Without it the konnector looks once a minute.
@@ -21,6 +25,14 @@ const (
 	GitPasswordKey = "git-password"
 )
 
+// SSHPrivateKeyKey and KnownHostsKey are where an agent's Secret has what opens the
+// repository over SSH: a private key in PEM, by its name in Secrets of type
+// kubernetes.io/ssh-auth, and the host's public keys, as OpenSSH and Flux name them.
+const (
+	SSHPrivateKeyKey = "ssh-privatekey"
+	KnownHostsKey    = "known_hosts"
+)
+
 // GitExpiresKey and GitRenewAfterKey are where it says, as RFC 3339, until when that counts
 // and from when on another one is to be had; absent for one that the host does not end by
 // itself.
@@ -36,6 +48,14 @@ func GitCredential(data map[string][]byte) (username, password string) {
 	}
 	return string(data["username"]), string(data["password"])
 }
+
+// SSHCredential is what opens the repository over SSH, of the data of an agent's Secret.
+func SSHCredential(data map[string][]byte) (privateKey, knownHosts []byte) {
+	return data[SSHPrivateKeyKey], data[KnownHostsKey]
+}
+
+// IsSSH reports whether a repository is reached over SSH.
+func IsSSH(repositoryURL string) bool { return strings.HasPrefix(repositoryURL, "ssh://") }
 
 // ConditionCredential of a Connection says until when its credential counts.
 const ConditionCredential = "Credential"
@@ -84,9 +104,10 @@ type ConnectionSpec struct {
 	// +kubebuilder:validation:XValidation:rule="isURL(self) && self.matches('^https?://[^/@?#]+(/[^?#]*)?$')",message="backendURL must be an http or https URL, without credentials, query or fragment"
 	BackendURL string `json:"backendURL,omitempty"`
 
-	// RepositoryURL is the clone URL of this cluster's repository.
+	// RepositoryURL is the clone URL of this cluster's repository: http, https, or
+	// ssh://[user@]host[:port]/path.
 	// +kubebuilder:validation:MaxLength=2048
-	// +kubebuilder:validation:XValidation:rule="isURL(self) && self.matches('^https?://[^/@?#]+(/[^?#]*)?$')",message="repositoryURL must be an http or https URL, without credentials, query or fragment"
+	// +kubebuilder:validation:XValidation:rule="isURL(self) && self.matches('^(https?://[^/@?#]+(/[^?#]*)?|ssh://([^/@:?#]+@)?[^/@?#]+/[^?#]+)$')",message="repositoryURL must be an http, https or ssh URL, without credentials, query or fragment, and git@host:path is written as ssh://git@host/path"
 	RepositoryURL string `json:"repositoryURL"`
 
 	// ClusterID is the name of the ClusterBinding on the control plane.
@@ -95,7 +116,8 @@ type ConnectionSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="clusterID cannot be changed: make a new Connection"
 	ClusterID string `json:"clusterID"`
 
-	// SecretRef names the Secret with keys username and password.
+	// SecretRef names the Secret with keys username and password, and for a repository
+	// over SSH, ssh-privatekey and known_hosts.
 	SecretRef SecretReference `json:"secretRef"`
 
 	// CABundle is PEM certificates, trusted for the repository and the backend

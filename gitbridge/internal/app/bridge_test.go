@@ -78,6 +78,7 @@ func TestBridge(t *testing.T) {
 		// Nobody else may bind an API meanwhile.
 		{"hostile requests in Git", testHostileRequests},
 		{"a refused credential is said, and read again", testCredential},
+		{"a repository is reached over SSH by a key and known hosts", testSSH},
 		{"a Git host that is down is said, and waited for", testHostDown},
 		{"an API server that was down is waited for", testAPIServerDown},
 	})

@@ -3,6 +3,7 @@ package app_test
 import (
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ import (
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/test/githost"
 )
 
 func testLost(w *world, apis apis) {
@@ -122,6 +124,37 @@ func testCredential(w *world, apis apis) {
 	w.must(w.admin.Update(w.Context(), &secret))
 	t.wantAnswer(orders, contract.Applied)
 	t.wantSynced("Following")
+}
+
+func testSSH(w *world, apis apis) {
+	t := w.tenant(apis.postgresql)
+	t.wantSynced("Following")
+	dir := w.host.dir(t.id)
+	host, privateKey := githost.NewSSH(t, filepath.Dir(dir))
+	t.backendSays("ClusterBinding", "", t.id, map[string]any{
+		"repository":      map[string]any{"url": "ssh://git@" + host.Address + "/" + filepath.Base(dir)},
+		"tenantNamespace": v1alpha1.TenantNamespace(t.id), "conditions": yes(v1alpha1.ConditionReady),
+	})
+	t.wantSynced("CredentialMissing")
+	give := func(privateKey, knownHosts []byte) {
+		var secret corev1.Secret
+		w.must(w.admin.Get(w.Context(), client.ObjectKey{Namespace: v1alpha1.TenantNamespace(t.id), Name: v1alpha1.BridgeSecret}, &secret))
+		secret.Data[v1alpha1.SSHPrivateKeyKey], secret.Data[v1alpha1.KnownHostsKey] = privateKey, knownHosts
+		w.must(w.admin.Update(w.Context(), &secret))
+	}
+	give(privateKey, []byte("# none"))
+	t.wantSynced("HostKeyRefused")
+	other, _ := githost.NewSSHKey(t)
+	give(other, host.KnownHosts())
+	t.wantSynced("CredentialRefused")
+	give(privateKey, host.KnownHosts())
+	orders := path(apis.postgresql, "team-a", "orders")
+	t.push("Order", map[string]string{orders: manifest(orders, nano)})
+	t.wantAnswer(orders, contract.Applied)
+	t.wantSynced("Following")
+	if host.Connections.Load() == 0 {
+		w.Error("it was not reached over SSH")
+	}
 }
 
 func testHostDown(w *world, apis apis) {

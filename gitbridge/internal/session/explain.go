@@ -14,12 +14,16 @@ var ErrNoCredential = errors.New("there is no credential for the repository")
 func explain(err error) Condition {
 	var limit *store.LimitError
 	var notTaken *store.NotTakenError
+	var ssh *store.SSHError
 	switch {
 	case errors.As(err, &limit):
 		v := tooLarge(limit)
 		return Condition{"False", string(v.Reason), v.Message}
 	case errors.Is(err, ErrNoCredential):
-		return Condition{"False", "CredentialMissing", "the Secret gitbind-bridge with username and password is missing in the tenant namespace"}
+		return Condition{"False", "CredentialMissing", "the Secret gitbind-bridge with username and password, or for SSH with ssh-privatekey and known_hosts, is missing in the tenant namespace"}
+	case errors.As(err, &ssh):
+		reason := map[error]string{store.ErrHostKey: "HostKeyRefused", store.ErrUnauthorized: "CredentialRefused", store.ErrRepositoryNotFound: "RepositoryNotFound"}[ssh.Kind]
+		return Condition{"False", reason, "the repository cannot be opened over SSH with the Secret gitbind-bridge, which is read again at each try: " + ssh.Reason}
 	case errors.Is(err, store.ErrUnauthorized):
 		return Condition{"False", "CredentialRefused", "the Git host refuses the credential in the Secret gitbind-bridge: it is read again at each try"}
 	case errors.Is(err, store.ErrRepositoryNotFound):

@@ -28,6 +28,9 @@ type sshHost struct {
 }
 
 func newSSHHost(t testing.TB) *sshHost {
+	if gitea != nil {
+		t.Skip("has its own server for SSH")
+	}
 	h := &sshHost{host: newHost(t)}
 	h.ssh, h.privateKey = githost.NewSSH(t, filepath.Dir(h.dir))
 	h.knownHosts = h.ssh.KnownHosts()

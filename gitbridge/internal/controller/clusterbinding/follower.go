@@ -118,7 +118,7 @@ func (r *Reconciler) open(ctx context.Context, f *follower) (*gitstore.Repositor
 	}
 	name, email := contract.BridgeIdentity()
 	return gitstore.Open(gitstore.Options{
-		URL: f.url, Credentials: r.credentials(f.cluster.Namespace, v1alpha1.GitCredential), RootCAs: r.RootCAs, Committer: store.Signature{Name: name, Email: email},
+		URL: f.url, Credentials: r.credentials(f.cluster.Namespace, v1alpha1.GitCredential), SSH: r.sshCredential(f.cluster.Namespace), RootCAs: r.RootCAs, Committer: store.Signature{Name: name, Email: email},
 		Guard: r.Guard, Observer: r.Metrics.Repository(f.cluster.ID), Now: r.Now, TrustHints: notify.FromHost(r.BackendURL, f.url), Pushed: f.pushed.Add,
 		Signer: signer, ReadSignatures: f.allowed != "",
 	})
@@ -190,15 +190,36 @@ func ofBackend(data map[string][]byte) (user, password string) {
 // refused: what of gives of a Secret's data.
 func (r *Reconciler) credentials(namespace string, of func(map[string][]byte) (user, password string)) func(context.Context) (user, password string, err error) {
 	return func(ctx context.Context) (string, string, error) {
-		var secret corev1.Secret
-		err := r.Server.Get(ctx, client.ObjectKey{Namespace: namespace, Name: v1alpha1.BridgeSecret}, &secret)
-		user, password := of(secret.Data)
-		switch {
-		case apierrors.IsNotFound(err), err == nil && (user == "" || password == ""):
-			return "", "", session.ErrNoCredential
-		case err != nil:
-			return "", "", fmt.Errorf("get Secret %s/%s: %w", namespace, v1alpha1.BridgeSecret, err)
+		data, err := r.secret(ctx, namespace)
+		user, password := of(data)
+		if err == nil && (user == "" || password == "") {
+			err = session.ErrNoCredential
 		}
-		return user, password, nil
+		return user, password, err
 	}
+}
+
+// sshCredential reads the bridge's credential for SSH, for each connection.
+func (r *Reconciler) sshCredential(namespace string) func(context.Context) (privateKey, knownHosts []byte, err error) {
+	return func(ctx context.Context) ([]byte, []byte, error) {
+		data, err := r.secret(ctx, namespace)
+		privateKey, knownHosts := v1alpha1.SSHCredential(data)
+		if err == nil && (len(privateKey) == 0 || len(knownHosts) == 0) {
+			err = session.ErrNoCredential
+		}
+		return privateKey, knownHosts, err
+	}
+}
+
+// secret reads the bridge's Secret.
+func (r *Reconciler) secret(ctx context.Context, namespace string) (map[string][]byte, error) {
+	var secret corev1.Secret
+	err := r.Server.Get(ctx, client.ObjectKey{Namespace: namespace, Name: v1alpha1.BridgeSecret}, &secret)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, session.ErrNoCredential
+	case err != nil:
+		return nil, fmt.Errorf("get Secret %s/%s: %w", namespace, v1alpha1.BridgeSecret, err)
+	}
+	return secret.Data, nil
 }

@@ -17,10 +17,17 @@ import (
 // Credentials gives the HTTP basic credential as it is now.
 type Credentials func(ctx context.Context) (user, password string, err error)
 
-// Connect is the Remote of a Connection: Git over HTTP with git, and the backend's
+// GitCredentials give what opens the repository as it is now: over HTTP, and over SSH, where
+// it is a private key and the file known_hosts.
+type GitCredentials struct {
+	Basic Credentials
+	SSH   func(ctx context.Context) (privateKey, knownHosts []byte, err error)
+}
+
+// Connect is the Remote of a Connection: Git over HTTP or SSH with git, and the backend's
 // events with backend. What is sent to Git passes guard, and observer is told of it. Commits are
 // signed if signer is not nil. Nothing is asked for yet.
-func Connect(c v1alpha1.ConnectionSpec, git, backend Credentials, signer *signing.Signer, guard func(http.RoundTripper) http.RoundTripper, observer store.Observer, now func() time.Time) (Remote, error) {
+func Connect(c v1alpha1.ConnectionSpec, git GitCredentials, backend Credentials, signer *signing.Signer, guard func(http.RoundTripper) http.RoundTripper, observer store.Observer, now func() time.Time) (Remote, error) {
 	roots, err := Roots(c.CABundle)
 	if err != nil {
 		return Remote{}, err
@@ -29,7 +36,8 @@ func Connect(c v1alpha1.ConnectionSpec, git, backend Credentials, signer *signin
 	announcements := notify.AnnouncementsFor(c.BackendURL, c.RepositoryURL)
 	repo, err := gitstore.Open(gitstore.Options{
 		URL:         c.RepositoryURL,
-		Credentials: git,
+		Credentials: git.Basic,
+		SSH:         git.SSH,
 		RootCAs:     roots,
 		Committer:   store.Signature{Name: name, Email: email},
 		Signer:      signer,

@@ -16,6 +16,7 @@ import (
 const (
 	ReasonUnreachable       = "RepositoryUnreachable"
 	ReasonCredentialRefused = "CredentialRefused"
+	ReasonHostKeyRefused    = "HostKeyRefused"
 	ReasonNotFound          = "RepositoryNotFound"
 	ReasonRejected          = "PushRejected"
 	ReasonNotTaken          = "PushNotTaken"
@@ -31,6 +32,7 @@ const (
 func Explain(err error) (reason, message string) {
 	var limit *store.LimitError
 	var notTaken *store.NotTakenError
+	var ssh *store.SSHError
 	switch {
 	case errors.As(err, &limit) && limit.Passing:
 		return ReasonTooLarge, fmt.Sprintf("The branch %s is not read: %s. It is tried again by itself.", limit.Branch, limit.Reason)
@@ -42,6 +44,9 @@ func Explain(err error) (reason, message string) {
 		return ReasonNotAlone, "The konnector was started a moment ago, and the backend has not confirmed yet that no other copy of this cluster is live. What is removed goes when it has: within seconds, if the backend can be reached."
 	case errors.Is(err, ErrSuspended):
 		return ReasonNoCredential, "The Secret with the credential for the repository is missing. It is tried again when the Secret is there."
+	case errors.As(err, &ssh):
+		reason = map[error]string{store.ErrHostKey: ReasonHostKeyRefused, store.ErrUnauthorized: ReasonCredentialRefused, store.ErrRepositoryNotFound: ReasonNotFound}[ssh.Kind]
+		return reason, "The repository cannot be opened over SSH: " + strings.TrimRight(ssh.Reason, ".") + ". It is tried again by itself."
 	case errors.Is(err, store.ErrUnauthorized):
 		return ReasonCredentialRefused, "The Git host refuses the credential. Connect this cluster again (kubectl gitbind connect) to get a new one."
 	case errors.Is(err, store.ErrRepositoryNotFound):

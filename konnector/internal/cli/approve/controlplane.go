@@ -90,6 +90,10 @@ func (in Input) fetch(ctx context.Context, cb *v1alpha1.ClusterBinding) (status,
 			user, password := v1alpha1.GitCredential(secret.Data)
 			return user, password, nil
 		},
+		SSH: func(context.Context) ([]byte, []byte, error) {
+			privateKey, knownHosts := v1alpha1.SSHCredential(secret.Data)
+			return privateKey, knownHosts, nil
+		},
 	})
 	if err != nil {
 		return nil, nil, err

@@ -67,13 +67,17 @@ const expiryWarning = 14 * 24 * time.Hour
 const rotate = "kubectl gitbind rotate"
 
 func (c *connection) lookAtSecret(ctx context.Context) Finding {
-	ref := c.Spec.SecretRef
+	ref, ssh := c.Spec.SecretRef, v1alpha1.IsSSH(c.Spec.RepositoryURL)
 	err := c.cluster.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, &c.secret)
 	switch {
 	case apierrors.IsNotFound(err):
 		return fail(rotate, "%s in %s is missing", ref.Name, ref.Namespace)
 	case err != nil:
 		return unread(ref.Name+" in "+ref.Namespace, err)
+	case ssh && (len(c.secret.Data[v1alpha1.SSHPrivateKeyKey]) == 0 || len(c.secret.Data[v1alpha1.KnownHostsKey]) == 0):
+		return fail("see docs/hosts.md: Over SSH", "%s in %s lacks %s or %s", ref.Name, ref.Namespace, v1alpha1.SSHPrivateKeyKey, v1alpha1.KnownHostsKey)
+	case ssh && c.Spec.BackendURL == "":
+		return ok("it has a key for SSH")
 	case len(c.secret.Data[corev1.BasicAuthUsernameKey]) == 0 || len(c.secret.Data[corev1.BasicAuthPasswordKey]) == 0:
 		return fail(rotate, "%s in %s lacks username or password", ref.Name, ref.Namespace)
 	}
@@ -120,6 +124,10 @@ func (c *connection) open() error {
 			user, password := v1alpha1.GitCredential(c.secret.Data)
 			return user, password, nil
 		},
+		SSH: func(context.Context) ([]byte, []byte, error) {
+			privateKey, knownHosts := v1alpha1.SSHCredential(c.secret.Data)
+			return privateKey, knownHosts, nil
+		},
 	})
 	return err
 }
@@ -137,8 +145,11 @@ func (c *connection) credential(ctx context.Context) Finding {
 		return fail("", "%v", err)
 	}
 	var err error
+	var ssh *store.SSHError
 	c.main, err = c.repo.Branch("main").Fetch(ctx)
 	switch {
+	case errors.As(err, &ssh):
+		return fail("see docs/hosts.md: Over SSH", "%s", ssh.Reason)
 	case errors.Is(err, store.ErrUnauthorized):
 		return fail(rotate, "the Git host refuses it: it was revoked or rotated")
 	case errors.Is(err, store.ErrRepositoryNotFound):

@@ -57,6 +57,8 @@ func (c *connection) tls(ctx context.Context) Finding {
 	switch {
 	case err != nil:
 		return fail(reconnect, "%v", err)
+	case repository.Scheme == "ssh":
+		return ok("none: SSH encrypts, and the host must show a key of known_hosts")
 	case repository.Scheme != "https" && !session.Private(c.Spec.RepositoryURL):
 		return warn("have the Git host speak https", "none: whoever is on the way can read the credential")
 	case repository.Scheme != "https":

@@ -48,9 +48,15 @@ func (c *connections) ensure(ctx context.Context, r *Reconciler, conn *v1alpha1.
 	}
 	now := &connected{uid: conn.UID, spec: *conn.Spec.DeepCopy(), signingKey: signer.Key()}
 	now.credential.Store(&cred)
-	git := func(context.Context) (string, string, error) {
-		cred := now.credential.Load()
-		return cred.gitUser, cred.gitPassword, nil
+	git := repository.GitCredentials{
+		Basic: func(context.Context) (string, string, error) {
+			cred := now.credential.Load()
+			return cred.gitUser, cred.gitPassword, nil
+		},
+		SSH: func(context.Context) ([]byte, []byte, error) {
+			cred := now.credential.Load()
+			return []byte(cred.privateKey), []byte(cred.knownHosts), nil
+		},
 	}
 	backend := func(context.Context) (string, string, error) {
 		cred := now.credential.Load()

@@ -12,8 +12,9 @@ import (
 	"gitbind.dev/konnector/internal/agent/repository"
 )
 
-// credential is for HTTP basic authentication: at the backend, and with Git.
-type credential struct{ user, password, gitUser, gitPassword string }
+// credential is for HTTP basic authentication, at the backend and with Git, or with Git for
+// SSH.
+type credential struct{ user, password, gitUser, gitPassword, privateKey, knownHosts string }
 
 // credential reads the Secret.
 func (r *Reconciler) credential(ctx context.Context, conn *v1alpha1.Connection) (*credential, *problem, error) {
@@ -30,8 +31,14 @@ func (r *Reconciler) credential(ctx context.Context, conn *v1alpha1.Connection) 
 	}
 	c := credential{user: string(secret.Data["username"]), password: string(secret.Data["password"])}
 	c.gitUser, c.gitPassword = v1alpha1.GitCredential(secret.Data)
-	if c.user == "" || c.password == "" {
+	privateKey, knownHosts := v1alpha1.SSHCredential(secret.Data)
+	c.privateKey, c.knownHosts = string(privateKey), string(knownHosts)
+	ssh := v1alpha1.IsSSH(conn.Spec.RepositoryURL)
+	switch basic := !ssh || conn.Spec.BackendURL != ""; {
+	case basic && (c.user == "" || c.password == ""):
 		return nil, &problem{"SecretInvalid", fmt.Sprintf("Secret %s/%s lacks the key username or password. Connect this cluster again (kubectl gitbind connect).", ref.Namespace, ref.Name)}, nil
+	case ssh && (c.privateKey == "" || c.knownHosts == ""):
+		return nil, &problem{"SecretInvalid", fmt.Sprintf("Secret %s/%s lacks the key %s or %s, for a repository over SSH: a private key, and what ssh-keyscan prints of the host, after a look whether that is right.", ref.Namespace, ref.Name, v1alpha1.SSHPrivateKeyKey, v1alpha1.KnownHostsKey)}, nil
 	}
 	return &c, nil, nil
 }

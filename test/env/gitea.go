@@ -15,6 +15,8 @@ import (
 // Gitea is a running Git host, with one user who may do everything.
 type Gitea struct {
 	URL            string // http://127.0.0.1:PORT
+	SSH            string // 127.0.0.1:PORT, with keys in HostKeys
+	HostKeys       string // public keys, as a pattern of files
 	User, Password string
 	// Repositories is where the bare repositories are, by user and name.
 	Repositories string
@@ -30,7 +32,11 @@ HTTP_ADDR = 127.0.0.1
 HTTP_PORT = %[2]d
 ROOT_URL = http://127.0.0.1:%[2]d/
 STATIC_ROOT_PATH = %[3]s
-DISABLE_SSH = true
+START_SSH_SERVER = true
+SSH_LISTEN_HOST = 127.0.0.1
+SSH_LISTEN_PORT = %[4]d
+SSH_ROOT_PATH = %[1]s/ssh
+BUILTIN_SSH_SERVER_USER = git
 OFFLINE_MODE = true
 [database]
 DB_TYPE = sqlite3
@@ -56,16 +62,16 @@ LEVEL = Warn
 func (e *Env) startGitea(ctx context.Context) (*Gitea, error) {
 	defer e.phase("Gitea")()
 	dir := filepath.Join(e.Dir, gitea)
-	g := &Gitea{User: "operator", Password: "gitbind-test-password", Repositories: filepath.Join(dir, "repositories")}
+	g := &Gitea{User: "operator", Password: "gitbind-test-password", Repositories: filepath.Join(dir, "repositories"), HostKeys: filepath.Join(dir, "data", "ssh", "*.pub")}
 	config := filepath.Join(dir, "app.ini")
-	configure := func(port int) error {
-		g.URL = "http://" + address(port)
-		return os.WriteFile(config, fmt.Appendf(nil, giteaConfig, dir, port, filepath.Dir(e.programs[gitea])), 0o600)
+	configure := func(port, ssh int) error {
+		g.URL, g.SSH = "http://"+address(port), address(ssh)
+		return os.WriteFile(config, fmt.Appendf(nil, giteaConfig, dir, port, filepath.Dir(e.programs[gitea]), ssh), 0o600)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	if err := configure(0); err != nil {
+	if err := configure(0, 0); err != nil {
 		return nil, err
 	}
 	for _, step := range [][]string{
@@ -76,8 +82,8 @@ func (e *Env) startGitea(ctx context.Context) (*Gitea, error) {
 			return nil, err
 		}
 	}
-	return g, withPorts(ctx, 1, func(ctx context.Context, ports []int) error {
-		if err := configure(ports[0]); err != nil {
+	return g, withPorts(ctx, 2, func(ctx context.Context, ports []int) error {
+		if err := configure(ports[0], ports[1]); err != nil {
 			return err
 		}
 		g.Process = e.process(gitea, gitea, []string{"--config", config, "web"}, httpReady(g.URL+"/api/healthz", nil))

@@ -3,9 +3,11 @@ package gitstore_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"os/user"
@@ -13,35 +15,39 @@ import (
 	"testing"
 
 	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/knownhosts"
 
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/gitbridge/store/gitstore"
 	"gitbind.dev/gitbridge/store/storetest"
+	"gitbind.dev/test/env"
 	"gitbind.dev/test/githost"
 )
 
 var sshdProgram = flag.String("sshd", "", "the path of OpenSSH's sshd, for TestConformanceOverOpenSSH")
 
-// opensshHost is a repository behind OpenSSH's own server, which has no faults.
-type opensshHost struct {
+// faultless is a repository behind a real server for SSH, which has no faults and counts no
+// pushes.
+type faultless struct {
 	*host
-	address, user          string
+	// url is one that no other client has.
+	url                    func() string
 	privateKey, knownHosts []byte
 }
 
-func newOpenSSHHost(t testing.TB) *opensshHost {
-	h := &opensshHost{host: newHost(t)}
+// newOpenSSHHost starts OpenSSH's own server.
+func newOpenSSHHost(t testing.TB) *faultless {
+	h := &faultless{host: newHost(t)}
 	me, err := user.Current()
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.user = me.Username
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.address = listener.Addr().String()
-	_, port, _ := net.SplitHostPort(h.address)
+	address := listener.Addr().String()
+	_, port, _ := net.SplitHostPort(address)
 	_ = listener.Close()
 	dir := t.TempDir()
 	write := func(name string, data []byte) string {
@@ -77,30 +83,55 @@ func newOpenSSHHost(t testing.TB) *opensshHost {
 		}
 	}
 	go func() { _, _ = log.ReadFrom(said) }()
+	h.url = func() string {
+		link := filepath.Join(dir, fmt.Sprint("client's-", clients.Add(1), ".git"))
+		if err := os.Symlink(h.dir, link); err != nil {
+			t.Fatal(err)
+		}
+		return "ssh://" + me.Username + "@" + address + link
+	}
 	return h
 }
 
-func (h *opensshHost) Branch(name string) store.Branch {
-	link := filepath.Join(h.t.TempDir(), fmt.Sprint("client's-", clients.Add(1), ".git"))
-	if err := os.Symlink(h.dir, link); err != nil {
-		h.t.Fatal(err)
+// newGiteaSSHHost uses Gitea's.
+func newGiteaSSHHost(t testing.TB, g *env.Gitea) *faultless {
+	h := &faultless{host: newHost(t)}
+	privateKey, key := githost.NewSSHKey(t)
+	h.privateKey = privateKey
+	body := map[string]string{"title": t.Name(), "key": string(ssh.MarshalAuthorizedKey(key.PublicKey()))}
+	if err := g.API(t.Context(), g.User, g.Password, http.MethodPost, "/user/keys", body, nil); err != nil {
+		t.Fatal(err)
 	}
+	hostKeys, err := filepath.Glob(g.HostKeys)
+	for _, name := range hostKeys {
+		data, errRead := os.ReadFile(name)
+		h.knownHosts = fmt.Appendf(h.knownHosts, "%s %s\n", knownhosts.Normalize(g.SSH), data)
+		err = errors.Join(err, errRead)
+	}
+	if err != nil || len(hostKeys) == 0 {
+		t.Fatal(hostKeys, err)
+	}
+	h.url = func() string { return "ssh://git@" + g.SSH + "/" + g.User + "/" + filepath.Base(h.dir) }
+	return h
+}
+
+func (h *faultless) Branch(name string) store.Branch {
 	return h.open(gitstore.Options{
-		URL: "ssh://" + h.user + "@" + h.address + link,
+		URL: h.url(),
 		SSH: func(context.Context) ([]byte, []byte, error) { return h.privateKey, h.knownHosts, nil },
 	}).Branch(name)
 }
 
-func (h *opensshHost) LoseAnswers(int, func()) { h.t.Skip("OpenSSH has no faults") }
-func (h *opensshHost) Break(int)               { h.t.Skip("OpenSSH has no faults") }
+func (h *faultless) LoseAnswers(int, func()) { h.t.Skip("it has no faults") }
+func (h *faultless) Break(int)               { h.t.Skip("it has no faults") }
 
-func (h *opensshHost) Pushes() int {
-	h.t.Skip("OpenSSH counts no pushes")
+func (h *faultless) Pushes() int {
+	h.t.Skip("it counts no pushes")
 	return 0
 }
 
 func TestConformanceOverOpenSSH(t *testing.T) {
-	if *sshdProgram == "" {
+	if *sshdProgram == "" || gitea != nil {
 		t.Skip("needs the flag -sshd")
 	}
 	t.Parallel()
@@ -109,4 +140,12 @@ func TestConformanceOverOpenSSH(t *testing.T) {
 		t.Cleanup(h.check)
 		return h
 	})
+}
+
+func TestConformanceOverSSHOfGitea(t *testing.T) {
+	if gitea == nil {
+		t.Skip("needs the flag -gitea")
+	}
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T) storetest.Remote { return newGiteaSSHHost(t, gitea) })
 }

@@ -5,18 +5,24 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/command"
 	"gitbind.dev/konnector/internal/cli/output"
 	"gitbind.dev/konnector/internal/cli/terminal"
+	"gitbind.dev/test/githost"
 )
 
 func TestABrokenLinkHidesNoneButThoseThatHangOnIt(t *testing.T) {
@@ -80,6 +86,41 @@ func TestALinkToTheBackendThatIsBroken(t *testing.T) {
 	c.Spec.BackendURL = ""
 	if f := c.backend(t.Context()); f.State != Warn {
 		t.Errorf("no backend: %+v", f)
+	}
+}
+
+func TestARepositoryOverSSHIsReadWithTheKeyOfTheSecret(t *testing.T) {
+	dir := t.TempDir()
+	if out, err := githost.Command("", "init", "-q", "--bare", filepath.Join(dir, "a.git")).CombinedOutput(); err != nil {
+		t.Fatal(err, string(out))
+	}
+	host, privateKey := githost.NewSSH(t, dir)
+	url := "ssh://git@" + host.Address + "/a.git"
+	ref := v1alpha1.SecretReference{Namespace: "gitbind-system", Name: "a"}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: ref.Name}}
+	look := func(data map[string][]byte) (inSecret, inUse Finding) {
+		secret.Data = data
+		api := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(secret).Build()
+		c := &connection{
+			patient:    &patient{Input: Input{HTTP: http.DefaultClient, Call: command.Call{Now: time.Now}}, cluster: &appcluster.Cluster{WithWatch: api}},
+			Connection: v1alpha1.Connection{Spec: v1alpha1.ConnectionSpec{RepositoryURL: url, SecretRef: ref}},
+		}
+		inSecret = c.lookAtSecret(t.Context())
+		for _, f := range []Finding{c.dns(t.Context()), c.tcp(t.Context()), c.tls(t.Context())} {
+			if f.State != OK {
+				t.Errorf("%+v", f)
+			}
+		}
+		return inSecret, c.credential(t.Context())
+	}
+	if f, _ := look(map[string][]byte{"ssh-privatekey": privateKey}); f.State != Fail || !strings.Contains(f.Message, "known_hosts") {
+		t.Errorf("no known_hosts: %+v", f)
+	}
+	if _, f := look(map[string][]byte{"ssh-privatekey": privateKey, "known_hosts": []byte("# none")}); f.State != Fail || !strings.Contains(f.Message, "ssh-keyscan") {
+		t.Errorf("an unknown host: %+v", f)
+	}
+	if inSecret, inUse := look(map[string][]byte{"ssh-privatekey": privateKey, "known_hosts": host.KnownHosts()}); inSecret.State != OK || inUse.State != OK {
+		t.Errorf("%+v, %+v", inSecret, inUse)
 	}
 }
 

@@ -2,6 +2,7 @@ package gitstore
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -31,6 +32,10 @@ const (
 	// sshCloseTimeout is how long the remote may take to end a command that it was told
 	// to end. Then the connection ends.
 	sshCloseTimeout = time.Second
+	// sshRefusedPause is how long a credential is not tried again that was refused, or had
+	// no key of the host. Servers lock out the address of those who try often, and all
+	// repositories of a bridge have one.
+	sshRefusedPause = time.Minute
 )
 
 // sshTransport makes of each request of Git's smart HTTP a command over SSH: so what is true
@@ -45,6 +50,12 @@ type sshTransport struct {
 	mu sync.Mutex
 	// kept is the connection for the next command; nil for none.
 	kept *sshConn
+	// refused is the last attempt that ended with an SSHError.
+	refused struct {
+		privateKey, knownHosts []byte
+		until                  time.Time
+		err                    error
+	}
 }
 
 type sshConn struct {
@@ -165,15 +176,32 @@ func (t *sshTransport) closeIdle(c *sshConn) {
 }
 
 func (t *sshTransport) dial(ctx context.Context) (*ssh.Client, error) {
-	privateKey, known, err := t.credential(ctx)
+	privateKey, knownHosts, err := t.credential(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("get credential for the repository: %w", err)
 	}
+	t.mu.Lock()
+	last := t.refused
+	t.mu.Unlock()
+	if time.Now().Before(last.until) && bytes.Equal(last.privateKey, privateKey) && bytes.Equal(last.knownHosts, knownHosts) {
+		return nil, last.err
+	}
+	client, err := t.connect(ctx, privateKey, knownHosts)
+	var refused *store.SSHError
+	if errors.As(err, &refused) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.refused.privateKey, t.refused.knownHosts, t.refused.until, t.refused.err = privateKey, knownHosts, time.Now().Add(sshRefusedPause), err
+	}
+	return client, err
+}
+
+func (t *sshTransport) connect(ctx context.Context, privateKey, knownHosts []byte) (*ssh.Client, error) {
 	key, err := parseSSHKey(privateKey)
 	if err != nil {
 		return nil, err
 	}
-	host := hostKeysOf(t.address, known)
+	host := hostKeysOf(t.address, knownHosts)
 	ctx, cancel := context.WithTimeoutCause(ctx, sshConnectTimeout, fmt.Errorf("%w to the SSH handshake within %s", errSilent, sshConnectTimeout))
 	defer cancel()
 	conn, err := newDialer().DialContext(ctx, "tcp", t.address)

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
+	"net/http"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -156,6 +158,8 @@ func TestOverSSHAKeyThatIsRefusedIsAskedForAgain(t *testing.T) {
 	h := newSSHHost(t)
 	b := h.Branch("main")
 	update(t, b, storetest.Put("x", "1"))
+	var attempts atomic.Int64
+	h.ssh.SetAccepted(func(net.Conn) bool { attempts.Add(1); return false })
 	rotated := h.ssh.NewKey()
 	update(t, b, storetest.Put("x", "2")) // over the connection that there is
 	h.ssh.Hangup()
@@ -165,6 +169,9 @@ func TestOverSSHAKeyThatIsRefusedIsAskedForAgain(t *testing.T) {
 	}
 	_, err = b.Update(t.Context(), storetest.Put("x", "3"))
 	reason(t, err, store.ErrUnauthorized)
+	if n := attempts.Load(); n != 1 {
+		t.Errorf("it was tried %d times: those who try often are locked out", n)
+	}
 	h.privateKey = rotated
 	update(t, b, storetest.Put("x", "3"))
 
@@ -304,6 +311,61 @@ func half(c *githost.SSHCommand, then func()) {
 	_, _ = c.Write(answer.Bytes()[:i+4])
 	then()
 }
+
+func TestOverSSHAPackThatIsTooLargeIsNotRead(t *testing.T) {
+	t.Parallel()
+	h := newSSHHost(t)
+	update(t, h.Branch("main"), store.Edit{Author: storetest.Author, Subject: "claim: much", Apply: func(tree *store.Tree) error {
+		random := rand.NewChaCha8([32]byte{})
+		for i := range 40 {
+			data := make([]byte, 60<<10)
+			_, _ = random.Read(data)
+			if err := tree.Write(fmt.Sprint("much/", i), data); err != nil {
+				return err
+			}
+		}
+		return nil
+	}})
+	r := h.open(gitstore.Options{MaxPack: 1 << 20})
+	before := h.ssh.Connections.Load()
+	_, err := r.Branch("main").Fetch(t.Context())
+	var limit *store.LimitError
+	if !errors.As(err, &limit) {
+		t.Fatalf("got %v", err)
+	}
+	update(t, r.Branch("status"), storetest.Put("x", "1"))
+	if n := h.ssh.Connections.Load() - before; n != 1 {
+		t.Errorf("%d connections", n)
+	}
+}
+
+func TestOverSSHTheGuardRefusesPushesAndNothingElse(t *testing.T) {
+	t.Parallel()
+	h := newSSHHost(t)
+	update(t, h.Branch("main"), storetest.Put("x", "1"))
+	errGuard := errors.New("not while the Lease is lost")
+	b := h.open(gitstore.Options{Guard: func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodPost && !strings.HasSuffix(r.URL.Path, "/git-upload-pack") {
+				return nil, errGuard
+			}
+			return next.RoundTrip(r)
+		})
+	}}).Branch("main")
+	fetch(t, b)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := b.Update(ctx, storetest.Put("x", "2")); err == nil {
+		t.Error("it was pushed")
+	}
+	if data, _ := fetch(t, h.Branch("main")).Read("x"); string(data) != "1" {
+		t.Errorf("x is %s", data)
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // A caller who gives up does not end what others do over the same connection.
 func TestOverSSHACallerWhoGivesUpLeavesTheConnection(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -149,7 +150,7 @@ func TestOverSSHAHostWithoutAKnownKeyIsNotSpokenWith(t *testing.T) {
 	if n := h.requests.Load() - asked; n != 0 {
 		t.Errorf("it was told %d commands", n)
 	}
-	h.knownHosts = append(good, h.ssh.KnownHosts()...)
+	h.knownHosts = slices.Concat(good, h.ssh.KnownHosts())
 	update(t, b, storetest.Put("x", "3"))
 }
 

@@ -9,6 +9,7 @@ package store
 
 import (
 	"context"
+	"crypto/sha1"
 	"errors"
 	"fmt"
 	"time"
@@ -18,6 +19,11 @@ import (
 
 // Hash is a Git object name in hexadecimal, or "" for none.
 type Hash string
+
+// BlobHash is Git's name of a file with this content.
+func BlobHash(data []byte) Hash {
+	return Hash(fmt.Sprintf("%x", sha1.Sum(fmt.Appendf(nil, "blob %d\x00%s", len(data), data))))
+}
 
 // Short is the hash's first ten digits, for people.
 func (h Hash) Short() string {

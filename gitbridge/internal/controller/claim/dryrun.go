@@ -2,9 +2,7 @@ package claim
 
 import (
 	"context"
-	"crypto/sha1"
 	"errors"
-	"fmt"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,6 +14,7 @@ import (
 	"gitbind.dev/gitbridge/internal/decision"
 	"gitbind.dev/gitbridge/internal/session"
 	"gitbind.dev/gitbridge/internal/transform"
+	"gitbind.dev/gitbridge/store"
 )
 
 // DryRun says what would become of a claim, by the way of one that main has: as the tenant, and
@@ -100,7 +99,7 @@ func (c *Controller) propose(ctx context.Context, p session.Proposed) (*step, *c
 	if s.api.Unusable != nil {
 		return s, nil, notTried(s.api.Unusable.Error())
 	}
-	s.File = &decision.File{Blob: blob(p.Data)}
+	s.File = &decision.File{Blob: string(store.BlobHash(p.Data))}
 	s.File.Applied = transform.Applied(s.File.Blob, s.api.Shape, s.api.Kind.GroupVersion().String(), s.api.Template, s.api.Keys)
 	if err := c.decodeFile(s, contract.File{Path: p.Path, Mode: contract.ModeRegular, Size: int64(len(p.Data)), Data: p.Data}); err != nil {
 		return s, nil, err
@@ -114,11 +113,6 @@ func (c *Controller) propose(ctx context.Context, p session.Proposed) (*step, *c
 		return s, nil, nil // It is there as the file says.
 	}
 	return s, d.Answer, nil
-}
-
-// blob is the hash that Git gives a file.
-func blob(data []byte) string {
-	return fmt.Sprintf("%x", sha1.Sum(fmt.Appendf(nil, "blob %d\x00%s", len(data), data)))
 }
 
 // tryApply gives what the object would be, or why it is refused.

@@ -2,8 +2,6 @@ package claim
 
 import (
 	"context"
-	"crypto/sha1"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -43,7 +41,7 @@ func (r *reconciler) commit(ctx context.Context, l *look) (*unstructured.Unstruc
 	if l.file == nil {
 		verb = "create"
 	}
-	b.Blob, b.LeftOut = blobOf(data), nil
+	b.Blob, b.LeftOut = string(store.BlobHash(data)), nil
 	// What it refers to comes with it. What keeps that from being read does not keep the
 	// claim, and is told when its status is.
 	sender := r.api().Repository.Sender()
@@ -73,7 +71,7 @@ func (r *reconciler) commit(ctx context.Context, l *look) (*unstructured.Unstruc
 		return nil, err
 	}
 	if sent.File != nil {
-		r.inputs.Pushed(l.key, sent, store.Hash(blobOf(sent.File)), sender)
+		r.inputs.Pushed(l.key, sent, store.BlobHash(sent.File), sender)
 	}
 	b.Commit, b.Committed = string(s.Head()), true
 	return r.recordPushed(ctx, l, u, b, users)
@@ -256,12 +254,4 @@ func ChangedBy(u metav1.Object) []string {
 		}
 	}
 	return users
-}
-
-// blobOf is Git's name of a file with this content.
-func blobOf(data []byte) string {
-	sum := sha1.New()
-	fmt.Fprintf(sum, "blob %d\x00", len(data))
-	sum.Write(data)
-	return hex.EncodeToString(sum.Sum(nil))
 }

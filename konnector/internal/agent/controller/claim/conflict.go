@@ -45,7 +45,7 @@ func (r *reconciler) merge(ctx context.Context, l *look) (*unstructured.Unstruct
 	// The file is not this object's version: after a crash it must not be taken
 	// for the base.
 	s, err := r.push(ctx, l, change{
-		verb: "merge", users: users, blob: blobOf(data), merged: blobOf(live),
+		verb: "merge", users: users, blob: string(store.BlobHash(data)), merged: string(store.BlobHash(live)),
 		apply: func(t *store.Tree) error { return t.Write(l.key.Path(), data) },
 	})
 	if err != nil {
@@ -54,7 +54,7 @@ func (r *reconciler) merge(ctx context.Context, l *look) (*unstructured.Unstruct
 	b.Commit, b.Committed = string(s.Head()), true
 	l.says, b.LeftOut = merged, nil
 	pushed := b
-	b.Blob = blobOf(data)
+	b.Blob = string(store.BlobHash(data))
 	ctx, cancel := finish(ctx)
 	defer cancel()
 	u, err := r.update(ctx, l, merged, b)
@@ -94,7 +94,7 @@ func (r *reconciler) giveWay(ctx context.Context, l *look) (*unstructured.Unstru
 	}
 	users := authorsOf(object)
 	lost := &decision.Lost{
-		Reason: l.decision.Reason, Branch: contract.ConflictBranch(l.key, blobOf(data)),
+		Reason: l.decision.Reason, Branch: contract.ConflictBranch(l.key, string(store.BlobHash(data))),
 		Fields: l.facts.Fields[:min(len(l.facts.Fields), maxNamed)], Users: users[:min(len(users), maxNamed)],
 	}
 	e := r.edit(l, change{

@@ -97,7 +97,7 @@ func (r *reconciler) sendInputs(ctx context.Context, l *look) error {
 			for range 1 + len(made.File)/inputsUnit {
 				r.inputWrites.Spend(l.key, time.Now())
 			}
-			r.inputs.Pushed(l.key, made, store.Hash(blobOf(made.File)), sender)
+			r.inputs.Pushed(l.key, made, store.BlobHash(made.File), sender)
 		}
 	}
 	r.sayInputs(l, made)

@@ -57,7 +57,7 @@ func (r *reconciler) askOwnWork(ctx context.Context, l *look) error {
 		return err
 	}
 	f.Interrupted = decision.EditedSince
-	if pushed == blobOf(data) {
+	if pushed == string(store.BlobHash(data)) {
 		f.Interrupted = decision.AllPushed
 	}
 	return nil

@@ -103,7 +103,7 @@ func (r *reconciler) lookAtReview(ctx context.Context, l *look) error {
 	f.Proposed = &decision.Proposed{Branch: contract.ChangeBranch(l.key), Commit: p.Commit, Blob: p.Blob, Main: p.Main}
 	if l.reduced == nil && p.Blob != "" {
 		data, err := r.encode(l, f.Live)
-		f.Proposed.Live = err == nil && blobOf(data) == p.Blob
+		f.Proposed.Live = err == nil && string(store.BlobHash(data)) == p.Blob
 	}
 	if f.FileBlob != p.Main {
 		// Somebody has merged it, or changed main beside it.
@@ -186,7 +186,7 @@ func (r *reconciler) propose(ctx context.Context, l *look) (*unstructured.Unstru
 		if err := b.Fits(); err != nil {
 			return nil, err
 		}
-		p.Blob, p.Users = blobOf(data), authorsOf(u)
+		p.Blob, p.Users = string(store.BlobHash(data)), authorsOf(u)
 		c = change{verb: "update", users: p.Users, blob: p.Blob, apply: func(t *store.Tree) error { return t.Write(l.key.Path(), data) }}
 		if l.file == nil {
 			c.verb = "create"

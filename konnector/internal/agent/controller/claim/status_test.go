@@ -270,12 +270,6 @@ func TestUncredited(t *testing.T) {
 	}
 }
 
-func TestBlobOfIsGits(t *testing.T) {
-	if got := blobOf([]byte("hello\n")); got != "ce013625030ba8dba906f756967f9e9ca394464a" {
-		t.Errorf("got %s", got)
-	}
-}
-
 func TestGateClosesWhenAllHaveLeft(t *testing.T) {
 	var g shutdownLatch
 	if !g.enter() {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/store"
 )
 
 // withStrayKeys is a version with the labels and annotations that the file has and
@@ -15,7 +16,7 @@ func (r *reconciler) withStrayKeys(l *look, version *contract.Claim) *contract.C
 	}
 	if l.base != nil && l.facts.Base != nil && l.base.Blob == string(l.file.Hash) {
 		// Mostly it is a file of ours, which has nothing else and need not be read.
-		if data, err := contract.Encode(l.facts.Base); err == nil && blobOf(data) == l.base.Blob {
+		if data, err := contract.Encode(l.facts.Base); err == nil && string(store.BlobHash(data)) == l.base.Blob {
 			return version
 		}
 	}

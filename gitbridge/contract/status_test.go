@@ -173,6 +173,14 @@ func TestAStatusLeavesOutWhatItDoesNotSay(t *testing.T) {
 			Status{Answers: Answers{Blob: "b", Commit: "c"}, Result: Applied, Inputs: &Inputs{Sequence: 7, Objects: []string{"Secret b", "ConfigMap a"}, Refused: map[string]string{"Secret c": "no"}}},
 			"answers:\n  blob: b\n  commit: c\nresult: Applied\ninputs:\n  sequence: 7\n  objects:\n    - ConfigMap a\n    - Secret b\n  refused:\n    Secret c: \"no\"\n",
 		},
+		"inputs that were never taken": {
+			Status{Answers: Answers{Blob: "b", Commit: "c"}, Result: Applied, Inputs: &Inputs{Objects: []string{}, Refused: map[string]string{}}},
+			"answers:\n  blob: b\n  commit: c\nresult: Applied\ninputs: {}\n",
+		},
+		"Secrets of which none travels any more": {
+			Status{Answers: Answers{Blob: "b", Commit: "c"}, Result: Applied, Secrets: &SecretList{Versions: map[string]int64{}, Signature: "s"}, Withheld: map[string]string{}},
+			"answers:\n  blob: b\n  commit: c\nresult: Applied\nsecrets:\n  sequence: 0\n  signature: s\n",
+		},
 		"a field that the template took away": {
 			Status{Answers: Answers{Blob: "b", Commit: "c"}, Result: Applied, Effective: map[string]any{"expose": nil}, Status: map[string]any{"ready": true}},
 			"answers:\n  blob: b\n  commit: c\nresult: Applied\neffective:\n  expose: null\nstatus:\n  ready: true\n",
@@ -190,19 +198,45 @@ func TestAStatusLeavesOutWhatItDoesNotSay(t *testing.T) {
 
 func TestDecodeTakesItsOwnKindAndVersionOnly(t *testing.T) {
 	decode := map[string]func(string) error{
-		"ClaimStatus": func(data string) error { _, err := DecodeStatus([]byte(data)); return err },
-		"Observed":    func(data string) error { _, err := DecodeObserved([]byte(data)); return err },
+		"ClaimStatus":     func(data string) error { _, err := DecodeStatus([]byte(data)); return err },
+		"Observed":        func(data string) error { _, err := DecodeObserved([]byte(data + "epoch: e\n")); return err },
+		"EncryptedSecret": func(data string) error { _, err := DecodeEncryptedSecret([]byte(data)); return err },
+		"EncryptedInputs": func(data string) error { _, err := DecodeEncryptedInputs([]byte(data)); return err },
 	}
 	for kind, decode := range decode {
-		for data, ok := range map[string]bool{
-			"apiVersion: gitbind.dev/v1alpha1\nkind: " + kind + "\nepoch: e\n": true,
-			"apiVersion: gitbind.dev/v2\nkind: " + kind + "\nepoch: e\n":       false,
-			"apiVersion: gitbind.dev/v1alpha1\nkind: Other\nepoch: e\n":        false,
-			"apiVersion: gitbind.dev/v2\nkind: Other\nepoch: e\n":              false,
-			"apiVersion: [\n": false,
+		for data, want := range map[string]string{
+			"apiVersion: gitbind.dev/v1alpha1\nkind: " + kind + "\n": "",
+			"apiVersion: gitbind.dev/v2\nkind: " + kind + "\n":       "is a gitbind.dev/v2 " + kind,
+			"apiVersion: gitbind.dev/v1alpha1\nkind: Other\n":        "is a gitbind.dev/v1alpha1 Other",
+			"apiVersion: gitbind.dev/v2\nkind: Other\n":              "is a gitbind.dev/v2 Other",
+			"apiVersion: [\n": "error converting YAML to JSON",
 		} {
-			if err := decode(data); (err == nil) != ok {
-				t.Errorf("%s: %q: %v", kind, data, err)
+			err := decode(data)
+			if (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), "decode "+kind+": "+want) {
+				t.Errorf("%s: %q: %v, want %q", kind, data, err, want)
+			}
+		}
+	}
+}
+
+func TestWhatIsSignedHasNoFieldThatIsNotKnown(t *testing.T) {
+	t.Parallel()
+	const more = "apiVersion: gitbind.dev/v1alpha1\nmore: 1\nkind: "
+	_, secret := DecodeEncryptedSecret([]byte(more + EncryptedSecretKind))
+	_, inputs := DecodeEncryptedInputs([]byte(more + EncryptedInputsKind))
+	for _, err := range []error{secret, inputs} {
+		if err == nil || !strings.Contains(err.Error(), `unknown field "more"`) {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
+func TestAServiceIsReadyByTheConditionOfItsOffer(t *testing.T) {
+	t.Parallel()
+	for want, all := range map[string][]*Status{"Ready": {nil, {}}, "Issued": {{ReadyCondition: "Issued"}}} {
+		for _, s := range all {
+			if got := s.ReadyType(); got != want {
+				t.Errorf("%v: %q, want %q", s, got, want)
 			}
 		}
 	}

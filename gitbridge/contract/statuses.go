@@ -2,6 +2,7 @@ package contract
 
 import (
 	"maps"
+	"slices"
 	"sync"
 
 	"k8s.io/utils/lru"
@@ -49,6 +50,11 @@ func (s *Status) copy() *Status {
 		secrets := *s.Secrets
 		secrets.Versions = maps.Clone(s.Secrets.Versions)
 		out.Secrets = &secrets
+	}
+	if s.Inputs != nil {
+		inputs := *s.Inputs
+		inputs.Objects, inputs.Refused = slices.Clone(s.Inputs.Objects), maps.Clone(s.Inputs.Refused)
+		out.Inputs = &inputs
 	}
 	if s.Effective != nil {
 		out.Effective = copyOf(s.Effective).(map[string]any)

@@ -149,6 +149,15 @@ func TestWriteToRemovesFieldsAndKeepsWhatDoesNotTravel(t *testing.T) {
 	}
 }
 
+func TestAClaimWithoutLabelsLeavesNoEmptyOnes(t *testing.T) {
+	t.Parallel()
+	u := &unstructured.Unstructured{Object: map[string]any{}}
+	(&Claim{}).WriteTo(u, nil)
+	if diff := cmp.Diff(map[string]any{"spec": map[string]any{}}, u.Object); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
 func TestAnObjectSaysAllThatItsClaimSays(t *testing.T) {
 	c := &Claim{
 		APIVersion: "anynines.com/v1", Kind: "PostgresqlInstance", Namespace: "team-a", Name: "orders",

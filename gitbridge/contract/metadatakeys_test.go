@@ -33,6 +33,7 @@ func TestH9_AListIsValidated(t *testing.T) {
 	for i := range long {
 		long[i] = "example.com/a"
 	}
+	longest := strings.Repeat("a", 253) + "/" + strings.Repeat("x", 63)
 	for _, c := range []struct {
 		keys Keys
 		ok   bool
@@ -44,9 +45,28 @@ func TestH9_AListIsValidated(t *testing.T) {
 		{Keys{"Example.com/x"}, false}, {Keys{"example.com/x/y"}, false}, {Keys{"example.com/ x"}, false}, {Keys{"example.com/" + strings.Repeat("x", 400)}, false},
 		{Keys{"gitbind.dev/"}, false}, {Keys{"gitbind.dev/base"}, false}, {Keys{"crossplane.io/external-name"}, false}, {Keys{"x.kubernetes.io/"}, false},
 		{Keys{"argocd.argoproj.io/x"}, false},
+		// As many and as long as they may be, and one more.
+		{long[:maxKeys], true}, {Keys{longest}, true}, {Keys{longest + "x"}, false},
 	} {
 		if err := c.keys.Validate(); (err == nil) != c.ok {
 			t.Errorf("%.60q: %v", c.keys, err)
+		}
+	}
+}
+
+func TestWhatDoesNotTravelIsNamedInOrder(t *testing.T) {
+	t.Parallel()
+	c := &Claim{
+		Labels:      map[string]string{"team": "a", "example.com/owner": "b", "acme.io/a": "c", "acme.io/b": "c", "acme.io/c": "c"},
+		Annotations: map[string]string{"note": "n", "gitbind.dev/base": "b", "acme.io/a": "c"},
+	}
+	want := []string{
+		"metadata.annotations[acme.io/a]", "metadata.annotations[gitbind.dev/base]",
+		"metadata.labels[acme.io/a]", "metadata.labels[acme.io/b]", "metadata.labels[acme.io/c]",
+	}
+	for range 20 { // The order of a map differs each time.
+		if diff := cmp.Diff(want, Keys{"example.com/"}.Stray(c)); diff != "" {
+			t.Fatalf("-want +got:\n%s", diff)
 		}
 	}
 }

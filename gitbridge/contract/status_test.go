@@ -83,6 +83,19 @@ func TestIdentityCannotForgeALine(t *testing.T) {
 	}
 }
 
+func TestAPersonIsNamedAsTheControlPlaneDoes(t *testing.T) {
+	t.Parallel()
+	for user, want := range map[string][2]string{
+		"alice@example.com": {"alice@example.com", "alice%40example.com@people.gitbind.dev"},
+		"<alice>":           {"alice", "%3Calice%3E@people.gitbind.dev"},
+		" ":                 {"unknown", "+@people.gitbind.dev"},
+	} {
+		if name, email := PersonIdentity(user); name != want[0] || email != want[1] {
+			t.Errorf("PersonIdentity(%q) = %q, %q", user, name, email)
+		}
+	}
+}
+
 func TestH10_NoUserPassesAsAComponentOrAsAnotherUser(t *testing.T) {
 	components := map[string]string{}
 	for _, component := range []string{Konnector, UnknownUser} {

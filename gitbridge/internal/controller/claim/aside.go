@@ -74,7 +74,7 @@ func (c *Controller) writeAside(ctx context.Context, path string, change statusb
 		case again:
 			c.queue.Enqueue(path, true)
 		case err != nil:
-			c.queue.AddAfter(Request{Path: path}, c.retry(ctx, path, err).RequeueAfter)
+			c.queue.AddAfter(Request{Path: path}, c.retry(ctx, path, err))
 		}
 	})
 	return nil

@@ -19,8 +19,6 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/workqueue"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/internal/drift"
@@ -109,27 +107,6 @@ func (c *Controller) Run(ctx context.Context, queue *Queue) error {
 	defer c.asides.wait.Wait()
 	defer c.Metrics.Forget()
 	c.limiter = workqueue.NewTypedItemExponentialFailureRateLimiter[string](retryFirst, retryLast)
-	many, no := true, false
-	workers, err := controller.NewTypedUnmanaged("claim", controller.TypedOptions[Request]{
-		// One for each app cluster, and so that none waits for another's host.
-		SkipNameValidation:      &many,
-		MaxConcurrentReconciles: c.Workers,
-		Reconciler:              c,
-		NewQueue: func(string, workqueue.TypedRateLimiter[Request]) workqueue.TypedRateLimitingInterface[Request] {
-			return queue
-		},
-		UsePriorityQueue: &no,
-		LogConstructor: func(r *Request) logr.Logger {
-			log := c.Log.WithValues("controller", "claim", "cluster", c.Session.Cluster.ID)
-			if r != nil {
-				log = log.WithValues("path", r.Path)
-			}
-			return log
-		},
-	})
-	if err != nil {
-		return err
-	}
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	ctx, cancel := context.WithCancel(ctx)
@@ -140,18 +117,19 @@ func (c *Controller) Run(ctx context.Context, queue *Queue) error {
 	defer cancel()
 	watching.Go(func() { c.watchLosses(ctx) })
 	watching.Go(func() { c.publishUsages(ctx) })
-	return workers.Start(ctx)
+	work(ctx, queue, c.Workers, c.reconcile)
+	return nil
 }
 
 // Reconcile answers one path.
-func (c *Controller) Reconcile(ctx context.Context, r Request) (reconcile.Result, error) {
+func (c *Controller) Reconcile(ctx context.Context, r Request) (again time.Duration) {
 	view := c.Session.View()
 	if view.Main == nil && !view.Held || c.Session.Stops.Why() != nil {
 		// Nothing counts yet, or nothing may be done: all paths come again.
-		return reconcile.Result{}, nil
+		return 0
 	}
 	if c.asides.isBusy(r.Path) {
-		return reconcile.Result{}, nil
+		return 0
 	}
 	changed, dealt := c.queue.changedAt(r.Path), false
 	defer func() {
@@ -161,20 +139,20 @@ func (c *Controller) Reconcile(ctx context.Context, r Request) (reconcile.Result
 	}()
 	step, err := c.look(ctx, view, r.Path)
 	if err != nil {
-		return c.retry(ctx, r.Path, err), nil
+		return c.retry(ctx, r.Path, err)
 	}
 	step.changed = changed
 	outcome, err := c.act(ctx, step)
 	c.settleQuota(step)
 	if err != nil {
-		return c.retry(ctx, r.Path, err), nil
+		return c.retry(ctx, r.Path, err)
 	}
 	if outcome.wait > 0 {
-		return reconcile.Result{RequeueAfter: outcome.wait}, nil
+		return outcome.wait
 	}
 	wait, err := c.answer(ctx, step, outcome)
 	if err != nil {
-		return c.retry(ctx, r.Path, err), nil
+		return c.retry(ctx, r.Path, err)
 	}
 	dealt = wait == 0 && !outcome.failing
 	switch {
@@ -188,16 +166,16 @@ func (c *Controller) Reconcile(ctx context.Context, r Request) (reconcile.Result
 			wait = outcome.later
 		}
 	}
-	return reconcile.Result{RequeueAfter: wait}, nil
+	return wait
 }
 
 // retry is for trouble that passes, and that others tell people about: the
 // ClusterBinding's condition, or this path's answer when it lasts.
-func (c *Controller) retry(ctx context.Context, path string, err error) reconcile.Result {
+func (c *Controller) retry(ctx context.Context, path string, err error) time.Duration {
 	if ctx.Err() != nil {
-		return reconcile.Result{}
+		return 0
 	}
 	wait := c.failing.UntilTold(path, c.Now(), c.limiter.When(path))
 	c.Log.V(1).Info("A path is tried again", "cluster", c.Session.Cluster.ID, "path", path, "after", wait.String(), "reason", err.Error())
-	return reconcile.Result{RequeueAfter: wait}
+	return wait
 }

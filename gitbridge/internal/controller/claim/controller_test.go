@@ -238,16 +238,13 @@ func (f *fixture) step() (*contract.Status, []string, time.Duration) {
 func (f *fixture) stepAt(path string) (*contract.Status, []string, time.Duration) {
 	f.Helper()
 	f.calls = nil
-	result, err := f.Reconcile(f.Context(), Request{Path: path})
-	if err != nil {
-		f.Fatal(err)
-	}
+	wait := f.Reconcile(f.Context(), Request{Path: path})
 	f.asides.wait.Wait()
 	answer, err := f.Session.Answers.Of(path)
 	if err != nil {
 		f.Fatal(err)
 	}
-	return answer, f.calls, result.RequeueAfter
+	return answer, f.calls, wait
 }
 
 func (f *fixture) Resolve(context.Context, string, string) (exportedapi.API, error) {

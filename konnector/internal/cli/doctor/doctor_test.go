@@ -14,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/store"
@@ -22,6 +21,7 @@ import (
 	"gitbind.dev/konnector/internal/cli/command"
 	"gitbind.dev/konnector/internal/cli/output"
 	"gitbind.dev/konnector/internal/cli/terminal"
+	"gitbind.dev/test/fakeapi"
 	"gitbind.dev/test/githost"
 )
 
@@ -100,7 +100,7 @@ func TestARepositoryOverSSHIsReadWithTheKeyOfTheSecret(t *testing.T) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: ref.Name}}
 	look := func(data map[string][]byte) (inSecret, inUse Finding) {
 		secret.Data = data
-		api := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(secret).Build()
+		api := fakeapi.New(fakeapi.Builder().WithScheme(scheme.Scheme).WithObjects(secret))
 		c := &connection{
 			patient:    &patient{Input: Input{HTTP: http.DefaultClient, Call: command.Call{Now: time.Now}}, cluster: &appcluster.Cluster{WithWatch: api}},
 			Connection: v1alpha1.Connection{Spec: v1alpha1.ConnectionSpec{RepositoryURL: url, SecretRef: ref}},

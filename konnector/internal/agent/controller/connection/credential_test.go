@@ -7,9 +7,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/test/fakeapi"
 )
 
 func TestASecretMustHaveWhatItsConnectionNeeds(t *testing.T) {
@@ -33,7 +33,7 @@ func TestASecretMustHaveWhatItsConnectionNeeds(t *testing.T) {
 			for key := range strings.FieldsSeq(c.keys) {
 				secret.Data[key] = []byte("x")
 			}
-			r := &Reconciler{Client: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(secret).Build(), Namespace: "gitbind-system"}
+			r := &Reconciler{Client: fakeapi.New(fakeapi.Builder().WithScheme(scheme.Scheme).WithObjects(secret)), Namespace: "gitbind-system"}
 			_, problem, err := r.credential(t.Context(), &v1alpha1.Connection{Spec: v1alpha1.ConnectionSpec{
 				RepositoryURL: c.repository, BackendURL: c.backend, SecretRef: v1alpha1.SecretReference{Namespace: "gitbind-system", Name: "c"},
 			}})

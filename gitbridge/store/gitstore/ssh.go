@@ -253,8 +253,9 @@ type sshCommand struct {
 	stop func() bool
 	// started is closed when it runs, and done when nobody reads it any more.
 	started, done chan struct{}
-	// broken says that the connection is not to be used again.
-	broken bool
+	// broken says that the connection is not to be used again, and waited that it is known
+	// how the command ended.
+	broken, waited bool
 	// ended is what Read gives after the end; nil before.
 	ended error
 }
@@ -308,7 +309,7 @@ func (c *sshCommand) begin(skip bool) error {
 
 // notBegun is the error for a command that ended before it answered.
 func (c *sshCommand) notBegun() error {
-	err := c.session.Wait()
+	err := c.wait()
 	var exit *ssh.ExitError
 	if errors.As(err, &exit) && exit.Signal() == "" {
 		return c.refusal(string(c.said))
@@ -336,7 +337,7 @@ func (c *sshCommand) Read(p []byte) (int, error) {
 	}
 	c.ended = io.EOF
 	var missing *ssh.ExitMissingError
-	if errors.As(c.session.Wait(), &missing) {
+	if errors.As(c.wait(), &missing) {
 		// Not all say how a command ended. Whether they are still there does.
 		if _, _, err := c.conn.client.SendRequest("keepalive@openssh.com", true, nil); err != nil {
 			c.ended, c.broken = io.ErrUnexpectedEOF, true
@@ -348,7 +349,8 @@ func (c *sshCommand) Read(p []byte) (int, error) {
 	return n, c.ended
 }
 
-// Close ends the command, if it has not ended.
+// Close ends the command, if it has not ended. A connection whose remote does not do that in
+// time is not used again: what the command goes on saying would be kept with it.
 func (c *sshCommand) Close() error {
 	c.stop()
 	close(c.done)
@@ -357,8 +359,31 @@ func (c *sshCommand) Close() error {
 		_ = c.session.Close()
 		kill.Stop()
 	}
-	c.release(c.conn, c.broken)
+	if c.session == nil || c.waited {
+		c.release(c.conn, c.broken)
+		return nil
+	}
+	ended := make(chan struct{})
+	go func() {
+		_ = c.wait()
+		close(ended)
+	}()
+	go func() {
+		broken := c.broken
+		select {
+		case <-ended:
+		case <-time.After(sshCloseTimeout):
+			broken = true
+		}
+		c.release(c.conn, broken)
+	}()
 	return nil
+}
+
+// wait gives how the command ended. It is for one caller.
+func (c *sshCommand) wait() error {
+	c.waited = true
+	return c.session.Wait()
 }
 
 // abort ends what nobody waits for any more: the command, or if the remote does not do that,

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/refusal"
 	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/contract"
 )
 
 const mainRef, statusRef = "refs/heads/main", "refs/heads/status"
@@ -290,6 +292,7 @@ func TestWhatAnAgentPushedIsToldAndToldAgainWhenItIsThere(t *testing.T) {
 
 func TestOnlyAgentsTellAndOnlyOfBranches(t *testing.T) {
 	head := strings.Repeat("a1", 20)
+	long := contract.Key{Binding: strings.Repeat("b", 60) + ".example.org", Namespace: strings.Repeat("n", 63), Name: strings.Repeat("c", 200)}
 	many := restapi.Pushed{Refs: make([]restapi.RefEvent, maxPushedRefs+1)}
 	for i := range many.Refs {
 		many.Refs[i] = restapi.RefEvent{Ref: mainRef, Hash: head}
@@ -305,6 +308,8 @@ func TestOnlyAgentsTellAndOnlyOfBranches(t *testing.T) {
 	}{
 		"the konnector":         {access.Konnector, "good", pushed("refs/heads/changes/team-a/orders-1.2", head), http.StatusNoContent},
 		"the bridge":            {access.Bridge, "good", pushed(statusRef, head), http.StatusNoContent},
+		"of a name with .lock":  {access.Konnector, "good", pushed("refs/heads/changes/a/b/c%2Elock", head), http.StatusNoContent},
+		"of long names":         {access.Konnector, "good", pushed("refs/heads/"+contract.ChangeBranch(long), head), http.StatusNoContent},
 		"of a removed branch":   {access.Konnector, "good", pushed(mainRef, ""), http.StatusNoContent},
 		"its owner":             {access.Owner, "good", pushed(mainRef, head), http.StatusForbidden},
 		"a member":              {access.Member, "good", pushed(mainRef, head), http.StatusForbidden},
@@ -334,5 +339,20 @@ func TestNobodyTellsWhereTheRepositoriesAre(t *testing.T) {
 	mux.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/events?cluster=c", strings.NewReader("{}")))
 	if w.Code != http.StatusMethodNotAllowed {
 		t.Errorf("status %d", w.Code)
+	}
+}
+
+// Who is told of an old head by an agent while a newer one waits would look at what it knows.
+func TestAHintDoesNotStandForWhatWasFoundOut(t *testing.T) {
+	hub := NewHub()
+	slow, _ := hub.subscribe("c", true)
+	hub.Publish("c", restapi.RefEvent{Ref: mainRef, Hash: "newer"})
+	hub.PublishHint("c", restapi.RefEvent{Ref: mainRef, Hash: "older"})
+	var got []string
+	for _, e := range slow.take() {
+		got = append(got, e.Hash)
+	}
+	if !slices.Contains(got, "newer") {
+		t.Errorf("told of %v", got)
 	}
 }

@@ -293,7 +293,7 @@ func TestWhatAnAgentPushedIsToldAndToldAgainWhenItIsThere(t *testing.T) {
 func TestOnlyAgentsTellAndOnlyOfBranches(t *testing.T) {
 	head := strings.Repeat("a1", 20)
 	long := contract.Key{Binding: strings.Repeat("b", 60) + ".example.org", Namespace: strings.Repeat("n", 63), Name: strings.Repeat("c", 200)}
-	many := restapi.Pushed{Refs: make([]restapi.RefEvent, maxPushedRefs+1)}
+	many := restapi.Pushed{Refs: make([]restapi.RefEvent, restapi.MaxPushedRefs+1)}
 	for i := range many.Refs {
 		many.Refs[i] = restapi.RefEvent{Ref: mainRef, Hash: head}
 	}

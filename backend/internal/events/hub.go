@@ -69,7 +69,7 @@ func (h *Hub) subscribe(cluster string, agent bool) (*subscription, bool) {
 	if h.closed || len(h.subs[cluster]) >= most {
 		return nil, false
 	}
-	s := &subscription{newest: map[string]event{}, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	s := &subscription{newest: map[told]event{}, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	if h.subs[cluster] == nil {
 		h.subs[cluster] = map[*subscription]struct{}{}
 	}
@@ -93,23 +93,30 @@ type event struct {
 	hint bool
 }
 
+// told is a branch, and whether what is told of it is a hint: neither stands for the other.
+type told struct {
+	ref  string
+	hint bool
+}
+
 // subscription holds what one subscriber has not taken yet: the newest head of
-// each branch, in the order in which the branches moved first.
+// each branch, and the newest hint, in the order in which the branches moved first.
 type subscription struct {
 	wake chan struct{}
 	done chan struct{}
 
 	mu     sync.Mutex
-	order  []string
-	newest map[string]event
+	order  []told
+	newest map[told]event
 }
 
 func (s *subscription) add(e event) {
 	s.mu.Lock()
-	if _, waits := s.newest[e.Ref]; !waits {
-		s.order = append(s.order, e.Ref)
+	of := told{e.Ref, e.hint}
+	if _, waits := s.newest[of]; !waits {
+		s.order = append(s.order, of)
 	}
-	s.newest[e.Ref] = e
+	s.newest[of] = e
 	s.mu.Unlock()
 	select {
 	case s.wake <- struct{}{}:
@@ -122,8 +129,8 @@ func (s *subscription) take() []event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	events := make([]event, 0, len(s.order))
-	for _, ref := range s.order {
-		events = append(events, s.newest[ref])
+	for _, of := range s.order {
+		events = append(events, s.newest[of])
 	}
 	s.order = s.order[:0]
 	clear(s.newest)

@@ -10,17 +10,14 @@ import (
 	"gitbind.dev/gitbridge/api/restapi"
 )
 
-const (
-	// maxPushed bounds what an agent tells at once, in bytes, and maxPushedRefs of how many
-	// branches.
-	maxPushed, maxPushedRefs = 64 << 10, 128
-)
+// maxPushed bounds what an agent tells at once, in bytes.
+const maxPushed = 128 << 10
 
 // isHead is what a branch can be at, or nothing.
 var isHead = regexp.MustCompile(`^([0-9a-f]{40})?$`)
 
-// isBranch is what agents push to. Git allows more.
-var isBranch = regexp.MustCompile(`^refs/heads/[0-9A-Za-z._/-]{1,255}$`)
+// isBranch is what agents push to: the longest has three names and an escape. Git allows more.
+var isBranch = regexp.MustCompile(`^refs/heads/[0-9A-Za-z._/%-]{1,1000}$`)
 
 // take serves POST /v1/events?cluster=ID.
 func (h *Handler) take(w http.ResponseWriter, r *http.Request) {
@@ -48,8 +45,8 @@ func (h *Handler) pushed(w http.ResponseWriter, r *http.Request, cluster string)
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxPushed)).Decode(&in); err != nil {
 		return nil, refusal.Because(err, refusal.Invalid, "what was pushed cannot be read, or has more than %d bytes", maxPushed)
 	}
-	if len(in.Refs) > maxPushedRefs {
-		return nil, refusal.New(refusal.Invalid, "%d branches at once, at most %d", len(in.Refs), maxPushedRefs)
+	if len(in.Refs) > restapi.MaxPushedRefs {
+		return nil, refusal.New(refusal.Invalid, "%d branches at once, at most %d", len(in.Refs), restapi.MaxPushedRefs)
 	}
 	for _, e := range in.Refs {
 		if !isBranch.MatchString(e.Ref) || !isHead.MatchString(e.Hash) {

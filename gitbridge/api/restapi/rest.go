@@ -186,8 +186,12 @@ type Error struct {
 // is told of a head looks whether the branch is there. The answer is 204; 404 or 405 where
 // nobody needs to be told.
 type Pushed struct {
+	// Refs are at most MaxPushedRefs.
 	Refs []RefEvent `json:"refs"`
 }
+
+// MaxPushedRefs is of how many branches an agent tells at once.
+const MaxPushedRefs = 100
 
 // RefEvent is the data of a server-sent event "ref" of GET
 // /v1/events?cluster=ID: a branch has moved. A subscriber first gets one event

@@ -3,10 +3,12 @@ package notify
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -106,6 +108,37 @@ func TestABackendThatTakesThePushesItselfIsToldNothing(t *testing.T) {
 		a := AnnouncementsFor(backend, repository)
 		if a.Add("main", "m1"); a != nil {
 			t.Errorf("backend %q is told of pushes to %s", backend, repository)
+		}
+	}
+}
+
+// The backend takes as many at once, and refuses all where there are more.
+func TestManyPushesAreAnnouncedInParts(t *testing.T) {
+	b := newTold(t)
+	b.hold = make(chan struct{})
+	a, _ := b.listen(t)
+	a.Add("main", "m1")
+	b.next(t, restapi.RefEvent{Ref: "refs/heads/main", Hash: "m1"})
+	for i := range 300 {
+		a.Add(fmt.Sprintf("changes/a/b/c%03d", i), "c1")
+	}
+	a.Add("main", "m2")
+	close(b.hold)
+	heads := map[string]string{}
+	for len(heads) < 301 {
+		select {
+		case in := <-b.bodies:
+			if len(in.Refs) > restapi.MaxPushedRefs {
+				t.Fatalf("%d at once", len(in.Refs))
+			}
+			if len(heads) == 0 && in.Refs[0].Ref != "refs/heads/main" {
+				t.Errorf("first of all %s", in.Refs[0].Ref)
+			}
+			for _, r := range in.Refs {
+				heads[r.Ref] = r.Hash
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("told of %d", len(heads))
 		}
 	}
 }

@@ -2,6 +2,7 @@ package notify
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -54,20 +56,31 @@ func (a *Announcements) Add(branch string, head store.Hash) {
 	a.mu.Lock()
 	a.heads["refs/heads/"+branch] = head
 	a.mu.Unlock()
+	a.wakeUp()
+}
+
+func (a *Announcements) wakeUp() {
 	select {
 	case a.wake <- struct{}{}:
 	default: // who is awake takes this one, too
 	}
 }
 
-func (a *Announcements) take() []restapi.RefEvent {
+// take gives as many as are told at once, first those on which most depends: branches of one
+// name. Who takes is woken for the rest.
+func (a *Announcements) take() (refs []restapi.RefEvent) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	refs := make([]restapi.RefEvent, 0, len(a.heads))
-	for _, ref := range slices.Sorted(maps.Keys(a.heads)) {
+	waiting := slices.SortedFunc(maps.Keys(a.heads), func(x, y string) int {
+		return cmp.Or(cmp.Compare(strings.Count(x, "/"), strings.Count(y, "/")), cmp.Compare(x, y))
+	})
+	for _, ref := range waiting[:min(len(waiting), restapi.MaxPushedRefs)] {
 		refs = append(refs, restapi.RefEvent{Ref: ref, Hash: string(a.heads[ref])})
+		delete(a.heads, ref)
 	}
-	clear(a.heads)
+	if len(a.heads) > 0 {
+		a.wakeUp()
+	}
 	return refs
 }
 
@@ -89,7 +102,11 @@ func (o Options) announce(ctx context.Context) {
 			return
 		case <-o.Announcements.wake:
 		}
-		err := o.tell(ctx, o.Announcements.take())
+		refs := o.Announcements.take()
+		if len(refs) == 0 {
+			continue // those that woke it were taken before
+		}
+		err := o.tell(ctx, refs)
 		if err == nil {
 			wait.Reset()
 			continue

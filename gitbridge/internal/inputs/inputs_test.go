@@ -209,3 +209,31 @@ func TestWhatStatusNeverSaidGoesWithItsClaimToo(t *testing.T) {
 	}
 	w.want()
 }
+
+// What an operator made immutable is not to be missing for a label of the bridge's own.
+func TestAnImmutableObjectIsNotMadeAnewForALabel(t *testing.T) {
+	w := newWorld(t)
+	present := w.bring(orders, nil, nil, "a").Inputs
+	client := w.server.Resource(secrets).Namespace(w.Cluster.ClaimNamespace("team-a"))
+	u, err := client.Get(t.Context(), "ca", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// As a bridge before this label left it.
+	labels := u.GetLabels()
+	delete(labels, v1alpha1.InputOfLabel)
+	u.SetLabels(labels)
+	u.Object["immutable"] = true
+	if _, err := client.Update(t.Context(), u, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.Writer = New(w.Options)
+	w.server.ClearActions()
+	w.sequence-- // the same version
+	w.bring(orders, present, nil, "a")
+	for _, a := range w.server.Actions() {
+		if a.GetVerb() == "delete" {
+			t.Error("it was deleted")
+		}
+	}
+}

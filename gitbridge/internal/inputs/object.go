@@ -92,7 +92,7 @@ func (w *Writer) write(ctx context.Context, key contract.Key, in version) (why s
 		}
 	}
 	immutable, _, _ := unstructured.NestedBool(live.Object, "immutable")
-	if immutable || want.Object["type"] != live.Object["type"] {
+	if immutable && !isSameContent(want, live) || want.Object["type"] != live.Object["type"] {
 		// Neither can be changed.
 		if err := client.Delete(ctx, in.Name, exactly(live)); err != nil && !apierrors.IsNotFound(err) {
 			return whyNot(name, err)
@@ -226,14 +226,18 @@ func (w *Writer) object(key contract.Key, live *unstructured.Unstructured, in ve
 
 // isSame compares all but the sequence: another one alone is not worth a write.
 func isSame(a, b *unstructured.Unstructured) bool {
+	_, adopting := b.GetAnnotations()[v1alpha1.AdoptAnnotation]
+	sameKeys := a.GetAnnotations()[v1alpha1.KeysAnnotation] == b.GetAnnotations()[v1alpha1.KeysAnnotation]
+	return isSameContent(a, b) && !adopting && sameKeys && reflect.DeepEqual(a.GetLabels(), b.GetLabels())
+}
+
+func isSameContent(a, b *unstructured.Unstructured) bool {
 	for _, field := range content {
 		if !reflect.DeepEqual(a.Object[field], b.Object[field]) {
 			return false
 		}
 	}
-	_, adopting := b.GetAnnotations()[v1alpha1.AdoptAnnotation]
-	sameKeys := a.GetAnnotations()[v1alpha1.KeysAnnotation] == b.GetAnnotations()[v1alpha1.KeysAnnotation]
-	return !adopting && sameKeys && reflect.DeepEqual(a.GetLabels(), b.GetLabels())
+	return true
 }
 
 func sequenceOf(live *unstructured.Unstructured) int64 {

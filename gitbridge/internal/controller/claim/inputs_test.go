@@ -1,0 +1,57 @@
+package claim
+
+import (
+	"context"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/internal/decision"
+	"gitbind.dev/gitbridge/internal/exportedapi"
+)
+
+// All claims that went in 30 days are looked at after each start, and each lists two kinds.
+func TestInputsOfAClaimThatGoesAreLookedForOnce(t *testing.T) {
+	gone := &contract.Status{Result: contract.Gone, UID: "u1"}
+	for name, c := range map[string]struct {
+		access  decision.Access
+		present *contract.Status
+		answer  *contract.Status
+		want    bool
+	}{
+		"it goes":                       {decision.Granted, &contract.Status{Result: contract.Deleting, UID: "u1"}, gone, true},
+		"it went before":                {decision.Granted, gone, gone, false},
+		"another went before":           {decision.Granted, &contract.Status{Result: contract.Gone, UID: "u0"}, gone, true},
+		"nothing was said of it":        {decision.Granted, nil, nil, true},
+		"what there is cannot be known": {decision.NotWatched, nil, nil, false},
+		"it went before, with inputs left": {decision.NotWatched, &contract.Status{Result: contract.Gone, UID: "u1",
+			Inputs: &contract.Inputs{Objects: []string{"Secret ca"}}}, gone, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := start(t)
+			objects := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
+				{Version: "v1", Resource: "secrets"}: "SecretList", {Version: "v1", Resource: "configmaps"}: "ConfigMapList"})
+			f.Inputs.Tenant = objects
+			f.beginInputs()
+			f.inputs.Rights = func(context.Context, string) error { return nil }
+			s := &step{api: exportedapi.API{PermissionClaims: []v1alpha1.PermissionClaim{{Direction: v1alpha1.DirectionUp, Name: "ca"}}}}
+			s.IsClaim, s.Access, s.Present = true, c.access, c.present
+			s.Key = contract.Key{Binding: binding, Namespace: "team-a", Name: "orders"}
+			var answer *contract.Status
+			if c.answer != nil {
+				copied := *c.answer
+				answer = &copied
+			}
+			if err := f.addInputs(t.Context(), s, answer); err != nil {
+				t.Fatal(err)
+			}
+			if n := len(objects.Actions()); (n > 0) != c.want {
+				t.Errorf("%d requests", n)
+			}
+		})
+	}
+}

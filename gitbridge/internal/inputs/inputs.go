@@ -58,6 +58,8 @@ type Writer struct {
 	// asked is set, they lack those that this process has not looked at.
 	users map[place]map[string]bool
 	asked bool
+	// unreleased are claims that went, by their path, of which Release failed.
+	unreleased map[string]bool
 	// forbidden are namespaces where the tenant may not write.
 	forbidden map[string]forbidden
 
@@ -67,7 +69,7 @@ type Writer struct {
 
 // New returns a Writer that has written nothing.
 func New(o Options) *Writer {
-	return &Writer{Options: o, known: map[string]known{}, users: map[place]map[string]bool{}, forbidden: map[string]forbidden{}}
+	return &Writer{Options: o, known: map[string]known{}, users: map[place]map[string]bool{}, unreleased: map[string]bool{}, forbidden: map[string]forbidden{}}
 }
 
 type known struct {
@@ -350,6 +352,23 @@ func (w *Writer) one(ctx context.Context, c Claim, in encryption.Input, says *co
 // what status says, which may be nil, and what was written before status said so. What
 // another claim has, too, stays.
 func (w *Writer) Release(ctx context.Context, key contract.Key, present *contract.Inputs) (*contract.Inputs, error) {
+	left, err := w.release(ctx, key, present)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.unreleased[key.Path()] = true; err == nil {
+		delete(w.unreleased, key.Path())
+	}
+	return left, err
+}
+
+// IsUnreleased reports whether the last Release of a claim failed.
+func (w *Writer) IsUnreleased(key contract.Key) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.unreleased[key.Path()]
+}
+
+func (w *Writer) release(ctx context.Context, key contract.Key, present *contract.Inputs) (*contract.Inputs, error) {
 	c := Claim{Key: key, Present: present}
 	if len(c.objects()) > 0 {
 		if err := w.Rights(ctx, w.Cluster.ClaimNamespace(key.Namespace)); err != nil {

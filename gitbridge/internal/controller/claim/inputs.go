@@ -11,6 +11,7 @@ import (
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/internal/decision"
 	"gitbind.dev/gitbridge/internal/inputs"
 )
 
@@ -113,7 +114,7 @@ func (c *Controller) addInputs(ctx context.Context, s *step, answer *contract.St
 	}
 	switch {
 	case answer == nil, answer.Result == contract.Gone:
-		if b.Inputs != nil || len(v1alpha1.DirectionUp.Of(s.api.PermissionClaims)) > 0 {
+		if b.Inputs != nil && len(b.Inputs.Objects) > 0 || c.mayHaveUnsaid(s, answer) {
 			b.Inputs, b.err = c.inputs.Release(ctx, s.Key, b.Inputs)
 		}
 	case s.inputs != nil, answer.Result == contract.Applied && !s.Held && s.found != nil:
@@ -129,4 +130,15 @@ func (c *Controller) addInputs(ctx context.Context, s *step, answer *contract.St
 		return errors.Join(fmt.Errorf("bring the inputs of %s", s.Key), b.err)
 	}
 	return nil
+}
+
+// mayHaveUnsaid reports whether a claim that is gone may have inputs of which status says
+// nothing. To look costs requests, and tombstones are many: it is done before one is written.
+// Where it is not known what the control plane has of the claim, they may be in use.
+func (c *Controller) mayHaveUnsaid(s *step, answer *contract.Status) bool {
+	if s.Access != decision.Granted || len(v1alpha1.DirectionUp.Of(s.api.PermissionClaims)) == 0 {
+		return false
+	}
+	p := s.Present
+	return p == nil || answer == nil || p.Result != contract.Gone || p.UID != answer.UID || c.inputs.IsUnreleased(s.Key)
 }

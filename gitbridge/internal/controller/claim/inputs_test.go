@@ -2,11 +2,14 @@ package claim
 
 import (
 	"context"
+	"errors"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
@@ -51,6 +54,22 @@ func TestInputsOfAClaimThatGoesAreLookedForOnce(t *testing.T) {
 			}
 			if n := len(objects.Actions()); (n > 0) != c.want {
 				t.Errorf("%d requests", n)
+			}
+			if !c.want || answer == nil {
+				return
+			}
+			// The tombstone is written though it failed.
+			objects.PrependReactor("list", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return true, nil, apierrors.NewInternalError(errors.New("no"))
+			})
+			if err := f.addInputs(t.Context(), s, answer); err == nil {
+				t.Error("no error")
+			}
+			objects.ReactionChain = objects.ReactionChain[1:]
+			objects.ClearActions()
+			s.Present = answer
+			if err := f.addInputs(t.Context(), s, answer); err != nil || c.access == decision.Granted && len(objects.Actions()) == 0 {
+				t.Errorf("it is not tried again: %v", err)
 			}
 		})
 	}

@@ -29,6 +29,9 @@ const (
 	sshConnectTimeout = 30 * time.Second
 	// sshIdleTimeout is how long one is kept that nobody uses.
 	sshIdleTimeout = 90 * time.Second
+	// sshMaxAge is how long one is kept that somebody uses: then the credential is read again,
+	// and both sides show their keys.
+	sshMaxAge = 15 * time.Minute
 	// sshCloseTimeout is how long the remote may take to end a command that it was told
 	// to end. Then the connection ends.
 	sshCloseTimeout = time.Second
@@ -60,6 +63,7 @@ type sshTransport struct {
 
 type sshConn struct {
 	client *ssh.Client
+	made   time.Time
 	// uses is how many commands it has.
 	uses int
 	// idle ends it.
@@ -125,6 +129,13 @@ func (t *sshTransport) start(ctx context.Context, service string) (*sshCommand, 
 
 func (t *sshTransport) connection(ctx context.Context) (_ *sshConn, fresh bool, err error) {
 	t.mu.Lock()
+	if c := t.kept; c != nil && time.Since(c.made) > sshMaxAge {
+		t.kept = nil
+		if c.uses == 0 {
+			c.idle.Stop()
+			_ = c.client.Close()
+		}
+	}
 	if c := t.kept; c != nil {
 		defer t.mu.Unlock()
 		c.uses++
@@ -136,7 +147,7 @@ func (t *sshTransport) connection(ctx context.Context) (_ *sshConn, fresh bool, 
 	if err != nil {
 		return nil, false, err
 	}
-	c := &sshConn{client: client, uses: 1}
+	c := &sshConn{client: client, made: time.Now(), uses: 1}
 	c.idle = time.AfterFunc(sshIdleTimeout, func() { t.closeIdle(c) })
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -52,7 +52,7 @@ func TestAConnectionEndsWhoseHostDoesNotEndACommand(t *testing.T) {
 	errNoMore := errors.New("no second connection")
 	conn := &deafConn{ended: make(chan struct{})}
 	s := &sshTransport{path: "/x.git", limit: 1 << 20, credential: func(context.Context) ([]byte, []byte, error) { return nil, nil, errNoMore }}
-	s.kept = &sshConn{client: &ssh.Client{Conn: conn}}
+	s.kept = &sshConn{client: &ssh.Client{Conn: conn}, made: time.Now()}
 	s.kept.idle = time.AfterFunc(time.Hour, func() {})
 	defer s.kept.idle.Stop()
 	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "ssh://h/x.git/info/refs?service=git-upload-pack", nil)
@@ -65,5 +65,31 @@ func TestAConnectionEndsWhoseHostDoesNotEndACommand(t *testing.T) {
 	case <-time.After(5 * sshCloseTimeout):
 		_ = conn.Close()
 		t.Error("it is kept, with what it sends")
+	}
+}
+
+// Who asks each minute would otherwise go on for weeks with a key that was replaced, and a
+// host's key that was revoked.
+func TestAConnectionThatIsOldIsUsedNoMore(t *testing.T) {
+	t.Parallel()
+	errDialled := errors.New("the credential was read")
+	for age, want := range map[time.Duration]bool{sshMaxAge - time.Minute: false, sshMaxAge + time.Minute: true} {
+		conn := &deafConn{ended: make(chan struct{})}
+		s := &sshTransport{path: "/x.git", limit: 1 << 20, credential: func(context.Context) ([]byte, []byte, error) { return nil, nil, errDialled }}
+		s.kept = &sshConn{client: &ssh.Client{Conn: conn}, made: time.Now().Add(-age), idle: time.AfterFunc(time.Hour, func() {})}
+		if _, _, err := s.connection(t.Context()); errors.Is(err, errDialled) != want {
+			t.Errorf("after %s: %v", age, err)
+		}
+		select {
+		case <-conn.ended:
+			if !want {
+				t.Errorf("after %s it is ended", age)
+			}
+		default:
+			if want {
+				t.Errorf("after %s it is kept", age)
+			}
+		}
+		_ = conn.Close()
 	}
 }

@@ -237,3 +237,16 @@ func TestAnImmutableObjectIsNotMadeAnewForALabel(t *testing.T) {
 		}
 	}
 }
+
+// The right to list comes with the new ClusterRole, which may have been given for one kind.
+func TestWhatMayBeListedGoesThoughAnotherKindMayNot(t *testing.T) {
+	w := newWorld(t)
+	w.bring(orders, nil, nil, "a")
+	w.server.PrependReactor("list", "configmaps", func(clientgotesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(secrets.GroupResource(), "", errors.New("no"))
+	})
+	if _, err := New(w.Options).Release(t.Context(), orders, nil); err != nil {
+		t.Fatal(err)
+	}
+	w.want()
+}

@@ -144,7 +144,7 @@ func (w *Writer) labelled(ctx context.Context, key contract.Key) ([]string, erro
 	for _, resource := range []v1alpha1.Resource{v1alpha1.ResourceSecrets, v1alpha1.ResourceConfigMaps} {
 		list, err := w.client(key.Namespace, resource.Kind()).List(ctx, only)
 		if isForbidden(err) {
-			return nil, nil // nothing was written where the right was never given
+			continue // nothing was written where the right was never given
 		}
 		if err != nil {
 			return nil, fmt.Errorf("list the inputs of %s: %w", key, bare(err))

@@ -105,14 +105,15 @@ func newGit(ctx context.Context, dir string) (*git, error) {
 		return nil, err
 	}
 	g := &git{program: program, dir: dir, memory: processMemory}
+	// Before any git runs: what a power cut has left of it would end git.
+	if err := os.WriteFile(g.config(), []byte(hostConfig), 0o600); err != nil {
+		return nil, err
+	}
 	out, err := g.output(ctx, dir, nil, "version")
 	if err != nil {
 		return nil, err
 	}
 	if err := checkVersion(string(out)); err != nil {
-		return nil, err
-	}
-	if err := os.WriteFile(g.config(), []byte(hostConfig), 0o600); err != nil {
 		return nil, err
 	}
 	return g, nil

@@ -1,6 +1,8 @@
 package embedded
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -46,5 +48,19 @@ func TestVersionsSayWhenABranchHadAContent(t *testing.T) {
 	c.commit("Begin", map[string]string{orders: "plan: small\n"})
 	if got, err := s.Versions(ctx, cluster, at("HEAD"), orders, 1); err == nil {
 		t.Errorf("a commit that was not pushed: %+v", got)
+	}
+}
+
+// TestAStartMendsTheConfigurationOfGit: a power cut may have left anything of it.
+func TestAStartMendsTheConfigurationOfGit(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, text := range []string{"", "\x00\x00\x00", "[core"} {
+		write(t, filepath.Join(dir, "gitconfig"), []byte(text))
+		if g, err := newGit(t.Context(), dir); err != nil {
+			t.Errorf("%q: %v", text, err)
+		} else if b, err := os.ReadFile(g.config()); err != nil || string(b) != hostConfig {
+			t.Errorf("%q: it is %q, %v", text, b, err)
+		}
 	}
 }

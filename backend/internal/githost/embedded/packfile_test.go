@@ -111,16 +111,70 @@ func TestMarksOfPushesThatWereKilledGo(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	repo := s.open(cluster)
-	mark := func(text string) (path string) {
-		path = filepath.Join(repo.dir, "objects", "pack", packName()+".keep")
-		write(t, path, []byte(text))
-		return path
+	now := time.Now()
+	for _, c := range []struct {
+		name, text string
+		// pack is how old the pack was when the mark was made.
+		pack time.Duration
+		goes bool
+	}{
+		{"of the host", keptUntilSet, time.Second, true},
+		{"of the host, for long", keptUntilSet, time.Hour, true},
+		{"of git", "receive-pack 42 on host\n", time.Second, true},
+		{"half of one", keptUntilSet[:9], time.Second, true},
+		{"without its text", "", time.Second, true},
+		{"with zeros", "\x00\x00", time.Second, true},
+		{"without a pack", "", -1, true},
+		{"of somebody", "", time.Hour, false},
+		{"of somebody, with a reason", "the good one\n", time.Second, false},
+	} {
+		path := filepath.Join(repo.dir, "objects", "pack", packName())
+		write(t, path+".keep", []byte(c.text))
+		if c.pack >= 0 {
+			for _, kind := range []string{".idx", ".pack"} {
+				write(t, path+kind, nil)
+				if err := os.Chtimes(path+kind, now, now.Add(-c.pack)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := repo.sweepLocks(now.Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		if there(path+".keep") == c.goes {
+			t.Errorf("%s: it goes: %v, want %v", c.name, !c.goes, c.goes)
+		}
 	}
-	ours, ofGit, ofSomebody := mark(keptUntilSet), mark("receive-pack 42 on host\n"), mark("")
-	if err := repo.sweepLocks(time.Now().Add(time.Minute)); err != nil {
+}
+
+// TestHalvesOfPacksGoLater: git leaves them, whatever their age is. They are no use, but
+// somebody may make an index for a pack.
+func TestHalvesOfPacksGoLater(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	repo := s.open(cluster)
+	dir := filepath.Join(repo.dir, "objects", "pack")
+	now := time.Now()
+	old := now.Add(-2 * keepLost)
+	for _, name := range []string{"pack-1.pack", "pack-1.rev", "pack-2.idx", "pack-3.pack", "pack-3.idx", "pack-4.pack"} {
+		write(t, filepath.Join(dir, name), nil)
+		if err := os.Chtimes(filepath.Join(dir, name), old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, filepath.Join(dir, "pack-4.pack"), nil) // now
+	if err := repo.sweepLocks(now.Add(-time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	if there(ours) || there(ofGit) || !there(ofSomebody) {
-		t.Errorf("left: of the host %v, of git %v, of somebody %v", there(ours), there(ofGit), there(ofSomebody))
+	for name, want := range map[string]bool{
+		"pack-1.pack": false, "pack-1.rev": false, "pack-2.idx": false, "pack-3.pack": true, "pack-3.idx": true, "pack-4.pack": true,
+	} {
+		if there(filepath.Join(dir, name)) != want {
+			t.Errorf("%s is there: %v, want %v", name, !want, want)
+		}
+		info, err := os.Stat(filepath.Join(dir, "tmp_"+strings.ReplaceAll(name, ".", "_")))
+		if !want && (err != nil || info.ModTime().Before(now.Add(-time.Minute))) {
+			t.Errorf("%s has no two weeks: %v, %v", name, info, err)
+		}
 	}
 }

@@ -143,18 +143,27 @@ func (r *repository) unlockKilled() error {
 
 // sweepLocks removes the lock files that a git left which was killed before, by a
 // power cut for example: nobody could push to their branch again. The marks of packs go,
-// too: no repack would ever take one of these. Nobody else's git works in the directory.
+// too: no repack would ever take one of these. Halves of packs become files that git
+// removes in time. Nobody else's git works in the directory.
 func (r *repository) sweepLocks(before time.Time) error {
 	return filepath.WalkDir(r.dir, func(path string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // gone since the folder was read
 		}
-		if err != nil || e.IsDir() || !strings.HasSuffix(path, ".lock") && !ofPush(path) {
+		if err != nil || e.IsDir() {
 			return err
+		}
+		sweep := os.Remove
+		switch {
+		case strings.HasSuffix(path, ".lock") || ofPush(path):
+		case halfPack(path):
+			sweep = leaveToGit
+		default:
+			return nil
 		}
 		info, err := e.Info()
 		if err == nil && info.ModTime().Before(before.Add(-clockStep)) {
-			err = os.Remove(path)
+			err = sweep(path)
 		}
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
@@ -164,13 +173,52 @@ func (r *repository) sweepLocks(before time.Time) error {
 }
 
 // ofPush tells whether a file is the mark of a pack that was being pushed, and not one of
-// somebody who wants to keep the pack.
+// somebody who wants to keep the pack. Of its text a kill or a power cut leaves a part, or
+// nothing, as somebody's mark has; then the mark is as old as the pack.
 func ofPush(path string) bool {
-	if filepath.Ext(path) != ".keep" {
+	pack, ok := strings.CutSuffix(path, ".keep")
+	if !ok {
 		return false
 	}
-	text, err := os.ReadFile(path)
-	return err == nil && (string(text) == keptUntilSet || strings.HasPrefix(string(text), "receive-pack "))
+	b, err := os.ReadFile(path)
+	text := strings.Trim(string(b), "\x00")
+	if err != nil || text != "" {
+		return err == nil && (strings.HasPrefix(keptUntilSet, text) || strings.HasPrefix(text, "receive-pack "))
+	}
+	mark, err := os.Stat(path)
+	if err != nil {
+		return false
+	}
+	packed, err := os.Stat(pack + ".pack")
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	return mark.ModTime().Sub(packed.ModTime()).Abs() < time.Minute
+}
+
+// halfPack tells whether a file is of a pack of which git sees nothing: the pack itself or
+// its index is not there.
+func halfPack(path string) bool {
+	kind := filepath.Ext(path)
+	if !strings.HasPrefix(filepath.Base(path), "pack-") || kind == ".keep" {
+		return false
+	}
+	for _, other := range []string{".pack", ".idx"} {
+		if _, err := os.Stat(strings.TrimSuffix(path, kind) + other); errors.Is(err, fs.ErrNotExist) {
+			return true
+		}
+	}
+	return false
+}
+
+// leaveToGit gives a file a name with which git removes it after keepLost. A name that
+// ends like that of a pack would end each repack.
+func leaveToGit(path string) error {
+	now := time.Now()
+	if err := os.Chtimes(path, now, now); err != nil {
+		return err
+	}
+	return os.Rename(path, filepath.Join(filepath.Dir(path), "tmp_"+strings.ReplaceAll(filepath.Base(path), ".", "_")))
 }
 
 // syncTree makes all files below dir durable, and their names.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -172,6 +173,10 @@ func (r *repository) sweepLocks(before time.Time) error {
 	})
 }
 
+// pushMarks are what the marks of packs begin with until their branch is set: of this host,
+// of git's receive-pack and of its fast-import.
+var pushMarks = []string{keptUntilSet, "receive-pack ", "fast-import"}
+
 // ofPush tells whether a file is the mark of a pack that was being pushed, and not one of
 // somebody who wants to keep the pack. Of its text a kill or a power cut leaves a part, or
 // nothing, as somebody's mark has; then the mark is as old as the pack.
@@ -181,9 +186,13 @@ func ofPush(path string) bool {
 		return false
 	}
 	b, err := os.ReadFile(path)
-	text := strings.Trim(string(b), "\x00")
-	if err != nil || text != "" {
-		return err == nil && (strings.HasPrefix(keptUntilSet, text) || strings.HasPrefix(text, "receive-pack "))
+	if err != nil {
+		return false
+	}
+	if text := strings.Trim(string(b), "\x00"); text != "" {
+		return slices.ContainsFunc(pushMarks, func(mark string) bool {
+			return strings.HasPrefix(text, mark) || strings.HasPrefix(mark, text)
+		})
 	}
 	mark, err := os.Stat(path)
 	if err != nil {

@@ -100,9 +100,10 @@ func (h *Host) setMerged(ctx context.Context, repo *repository, by string, comma
 	var updates bytes.Buffer
 	req := &pushRequest{Commands: commands}
 	before := make([]plumbing.Hash, len(commands))
+	refs := make([]string, len(commands))
 	updates.WriteString("start\n")
 	for i, c := range commands {
-		before[i] = c.Old
+		before[i], refs[i] = c.Old, c.Ref
 		if c.remove() {
 			fmt.Fprintf(&updates, "delete %s %s\n", c.Ref, c.Old)
 		} else {
@@ -110,7 +111,7 @@ func (h *Host) setMerged(ctx context.Context, repo *repository, by string, comma
 		}
 	}
 	updates.WriteString("prepare\ncommit\n")
-	err := repo.change(ctx, &updates, nil, "update-ref", "--stdin")
+	err := repo.change(ctx, &updates, refs, "update-ref", "--stdin")
 	h.announce(repo, access.Caller{Role: access.Owner, Name: by}, req, before)
 	return err
 }

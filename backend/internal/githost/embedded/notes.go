@@ -141,7 +141,7 @@ func (r *repository) addEvents(ctx context.Context, added map[string][]githost.E
 	}
 	stream.Write(files.Bytes())
 	stream.WriteString("done\n")
-	return r.change(ctx, &stream, nil, "fast-import", "--quiet", "--done")
+	return r.change(ctx, &stream, []string{reviewsRef}, "fast-import", "--quiet", "--done")
 }
 
 // appendEvents gives the lines by which a commit's note grows: none for a push that it has
@@ -175,13 +175,14 @@ func appendEvents(commit string, note []byte, added []githost.Event) ([]byte, er
 }
 
 // change runs git to its end, whoever waits for it: it must not be ended while it holds
-// the lock of a ref. The caller has the repository's turn.
-func (r *repository) change(ctx context.Context, stdin io.Reader, out io.Writer, args ...string) error {
+// the lock of a ref. What it wrote, and these refs, are durable then. The caller has the
+// repository's turn.
+func (r *repository) change(ctx context.Context, stdin io.Reader, refs []string, args ...string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), receiveTimeout)
 	defer cancel()
 	cmd := r.git.command(ctx, r.dir, args...)
 	var stderr bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, out, &stderr
+	cmd.Stdin, cmd.Stderr = stdin, &stderr
 	err := r.git.run(cmd)
 	if ended := (*exec.ExitError)(nil); errors.As(err, &ended) && !ended.Exited() {
 		r.killed.Store(true)
@@ -189,7 +190,7 @@ func (r *repository) change(ctx context.Context, stdin io.Reader, out io.Writer,
 	if err != nil {
 		return fmt.Errorf("git %s: %w: %s", args[0], err, abbreviate(strings.TrimSpace(stderr.String())))
 	}
-	return nil
+	return r.syncNames("*", refs...)
 }
 
 // recordPushes records, before a push is taken, who proposes a change by it: nobody

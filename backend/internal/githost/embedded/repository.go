@@ -230,6 +230,35 @@ func leaveToGit(path string) error {
 	return os.Rename(path, filepath.Join(filepath.Dir(path), "tmp_"+strings.ReplaceAll(filepath.Base(path), ".", "_")))
 }
 
+// syncNames makes durable what git leaves to the file system: the names of the objects in
+// the folders below objects that are of a kind, and those of refs. Git syncs files only.
+func (r *repository) syncNames(kind string, refs ...string) error {
+	folders, err := filepath.Glob(filepath.Join(r.dir, "objects", kind))
+	if err != nil {
+		return err
+	}
+	folders = append(folders, filepath.Join(r.dir, "objects"))
+	for _, ref := range refs {
+		// Git makes the folders of a ref, too, and the last of packed-refs is in its own.
+		for at := filepath.Dir(filepath.FromSlash(ref)); at != "."; at = filepath.Dir(at) {
+			folders = append(folders, filepath.Join(r.dir, at))
+		}
+	}
+	folders = append(folders, r.dir)
+	synced := map[string]bool{}
+	for _, folder := range folders {
+		if synced[folder] {
+			continue
+		}
+		synced[folder] = true
+		// Git removes a folder with its last ref.
+		if err := syncPath(folder); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("sync what git wrote: %w", err)
+		}
+	}
+	return nil
+}
+
 // syncTree makes all files below dir durable, and their names.
 func syncTree(dir string) error {
 	return filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {

@@ -55,6 +55,34 @@ func TestWhatTheControlPlaneSawIsToldOnceMoreWhenMainComesLater(t *testing.T) {
 	w.until("main is told", func() bool { return told() == 2 })
 }
 
+// Main may come further than what the control plane saw when that was told.
+func TestWhatTheControlPlaneSawIsToldOnceMoreWhenMainComesFurther(t *testing.T) {
+	w := newWorld(t, "", memstore.New())
+	w.put(w.person, orders.Path(), "1")
+	w.run()
+	w.until("contact", func() bool { return w.repo.Health().Contacted })
+	told := func() (times int) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, c := range w.changes {
+			if c.Observed {
+				times++
+			}
+		}
+		return times
+	}
+	seen := w.put(w.person, "README.md", "no claim")
+	data, err := contract.EncodeObserved(contract.Observed{Commit: string(seen), Epoch: "e1", Sequence: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.repo.moved("refs/heads/status", w.put(w.bridge, contract.ObservedPath, string(data)))
+	w.until("status is told", func() bool { return told() == 1 })
+	head := w.put(w.person, "README.md", "no claim either")
+	w.repo.moved("refs/heads/main", head)
+	w.until("main is told", func() bool { return told() == 2 })
+}
+
 func TestStatusThatWentBackOrIsAnotherIsNotTrusted(t *testing.T) {
 	remote := memstore.New()
 	w := newWorldWith(t, Checkpoint{Observed: seenAt("e1", 5)}, remote)

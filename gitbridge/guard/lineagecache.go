@@ -106,6 +106,13 @@ func (l *Lineage) Has(ctx context.Context, commit string) (bool, error) {
 	return descends, nil
 }
 
+// Passed reports whether a commit is known to be the head or an ancestor of it, without a
+// question. Each commit is that Accept was told of.
+func (l *Lineage) Passed(commit string) bool {
+	is, _ := l.knows(commit)
+	return is
+}
+
 // knows reports whether a commit is part of main, if that need not be asked.
 func (l *Lineage) knows(commit string) (is, known bool) {
 	l.mu.Lock()

@@ -66,6 +66,19 @@ func TestLineageAsksOnce(t *testing.T) {
 	of.want(t, "c3..c9")
 }
 
+func TestLineageKnowsWithoutAQuestionWhatItsHeadPassed(t *testing.T) {
+	of := &line{head: 9}
+	l := NewLineage(of.ask, "c6", nil)
+	if l.Passed("c8") || l.Passed("") {
+		t.Error("it passed what comes later, or nothing")
+	}
+	l.Accept("c9", []string{"c9", "c8", "c7"})
+	if !l.Passed("c8") || !l.Passed("c9") || l.Passed("c5") {
+		t.Error("it does not know what it passed")
+	}
+	of.want(t)
+}
+
 func TestLineageGoesOnWithItsHead(t *testing.T) {
 	of := &line{head: 9}
 	l := NewLineage(of.ask, "c7", nil)

@@ -158,15 +158,18 @@ func (r *Repository) mainChanged(ctx context.Context, s *store.Snapshot) error {
 	r.mu.Lock()
 	old := r.mainSeen
 	r.mainSeen, r.mainKnown = s, true
-	status := r.statusSeen
+	caughtUp := r.Lineage.passed(r.ahead)
+	if caughtUp {
+		r.ahead = ""
+	}
 	r.mu.Unlock()
 	if r.noteRequests(old, s) {
 		r.tell.stateChanged()
 	}
 	r.contact()
 	r.tellOf(store.Diff(old, s, contract.Root), old == nil)
-	if status != nil && s.Head() != "" && r.status.observed(status).main == s.Head() {
-		// The control plane saw this head before: who was told of that looked at an older one.
+	if caughtUp {
+		// The control plane saw it before: who was told of that looked at an older main.
 		r.tell.each(func(string) *Change { return &Change{Observed: true} })
 	}
 	return nil
@@ -178,6 +181,9 @@ func (r *Repository) statusChanged(s *store.Snapshot) error {
 	old := r.statusSeen
 	r.statusSeen, r.statusKnown = s, true
 	refused := r.refused.update(old, s)
+	if r.ahead = r.status.observed(s).main; r.Lineage.passed(r.ahead) {
+		r.ahead = ""
+	}
 	r.mu.Unlock()
 	if now := r.status.judge(s); now != r.statusTold {
 		r.statusTold = now

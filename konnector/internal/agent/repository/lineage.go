@@ -141,6 +141,10 @@ func (l *Lineage) Continues(ctx context.Context, from store.Hash) (bool, error) 
 	return has, err
 }
 
+// passed is Continues of commits that main came to, or past, while this process looked. It
+// asks for nothing.
+func (l *Lineage) passed(commit store.Hash) bool { return l.commits.Passed(string(commit)) }
+
 // StillAgreed reports whether what an object and its file agreed on at a commit of main
 // still counts. It does as long as main was never rewritten; after that, if the
 // commit is part of it.

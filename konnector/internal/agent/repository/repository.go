@@ -96,9 +96,12 @@ type Repository struct {
 	// mainSeen and statusSeen are what the subscribers know.
 	mainSeen, statusSeen   *store.Snapshot
 	mainKnown, statusKnown bool
-	refused                refusals
-	rejections             rejections
-	requested              map[string]struct{}
+	// ahead is a commit that the control plane has seen and main did not have when that was
+	// told; "" for none.
+	ahead      store.Hash
+	refused    refusals
+	rejections rejections
+	requested  map[string]struct{}
 }
 
 // New returns a repository that knows nothing until it is Run.

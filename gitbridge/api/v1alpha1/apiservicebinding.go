@@ -56,6 +56,10 @@ const (
 	// KeysAnnotation on what came up with a claim names the keys of its data that the
 	// offer lets through, divided by commas; "" for all. Only the bridge writes it.
 	KeysAnnotation = "gitbind.dev/keys"
+	// ObjectAnnotation on what came up with claims names the object itself, as
+	// "namespace/name": a copy that somebody made of it names another one. Only the bridge
+	// writes it.
+	ObjectAnnotation = "gitbind.dev/object"
 	// InputOfLabel on what came up with claims holds a hash of the claim that it came with
 	// first. Only the bridge writes it.
 	InputOfLabel = "gitbind.dev/input-of"

@@ -13,7 +13,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	clientgotesting "k8s.io/client-go/testing"
@@ -246,6 +248,113 @@ func TestWhatMayBeListedGoesThoughAnotherKindMayNot(t *testing.T) {
 		return true, nil, apierrors.NewForbidden(secrets.GroupResource(), "", errors.New("no"))
 	})
 	if _, err := New(w.Options).Release(t.Context(), orders, nil); err != nil {
+		t.Fatal(err)
+	}
+	w.want()
+}
+
+// ca is Secret ca as the control plane has it.
+func (w *world) ca() *unstructured.Unstructured {
+	w.Helper()
+	u, err := w.secrets("team-a").Get(w.Context(), "ca", metav1.GetOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return u
+}
+
+func (w *world) secrets(namespace string) dynamic.ResourceInterface {
+	return w.server.Resource(secrets).Namespace(w.Cluster.ClaimNamespace(namespace))
+}
+
+// A person copies by kubectl get -o yaml and kubectl apply.
+func TestWhatAPersonCopiedIsNotOurs(t *testing.T) {
+	w := newWorld(t)
+	present := w.bring(orders, nil, nil, "a").Inputs
+	copyTo := func(namespace, name string) {
+		t.Helper()
+		u := w.ca()
+		u.SetNamespace(w.Cluster.ClaimNamespace(namespace))
+		u.SetName(name)
+		u.SetUID("")
+		u.SetResourceVersion("")
+		if _, err := w.secrets(namespace).Create(t.Context(), u, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	copyTo("team-a", "mine")
+	copyTo("team-b", "ca")
+	elsewhere := orders
+	elsewhere.Namespace = "team-b"
+	w.refused(w.bring(elsewhere, nil, nil, "a"), "Secret ca", "somebody else's")
+	for _, release := range []struct {
+		contract.Key
+		*contract.Inputs
+	}{{orders, present}, {elsewhere, present}} {
+		if _, err := w.Release(t.Context(), release.Key, release.Inputs); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.want()
+	for namespace, name := range map[string]string{"team-a": "mine", "team-b": "ca"} {
+		if _, err := w.secrets(namespace).Get(t.Context(), name, metav1.GetOptions{}); err != nil {
+			t.Errorf("%s in %s: %v", name, namespace, err)
+		}
+	}
+}
+
+// What a bridge wrote that did not say which object it was is ours under the name that a claim
+// has it by, and says so from then on.
+func TestAnObjectThatDoesNotSayWhichItIsIsWrittenOnce(t *testing.T) {
+	w := newWorld(t)
+	present := w.bring(orders, nil, nil, "a").Inputs
+	forget := func() {
+		t.Helper()
+		u := w.ca()
+		annotations := u.GetAnnotations()
+		delete(annotations, v1alpha1.ObjectAnnotation)
+		u.SetAnnotations(annotations)
+		if _, err := w.secrets("team-a").Update(t.Context(), u, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	forget()
+	for _, writes := range []int{1, 0} {
+		w.Writer = New(w.Options)
+		w.server.ClearActions()
+		w.sequence-- // the same version
+		w.refused(w.bring(orders, present, nil, "a"), "Secret ca", "")
+		var n int
+		for _, a := range w.server.Actions() {
+			if a.GetVerb() != "get" {
+				n++
+			}
+		}
+		if n != writes {
+			t.Errorf("%d writes, want %d", n, writes)
+		}
+	}
+	forget()
+	if _, err := New(w.Options).Release(t.Context(), orders, nil); err != nil {
+		t.Fatal(err)
+	}
+	w.want("a=2") // it may be a copy
+	if _, err := New(w.Options).Release(t.Context(), orders, present); err != nil {
+		t.Fatal(err)
+	}
+	w.want()
+}
+
+// The label names one claim, but an object goes with the last that has it.
+func TestASharedObjectStaysForTheClaimThatItDoesNotName(t *testing.T) {
+	w := newWorld(t)
+	first := w.bring(orders, nil, nil, "a").Inputs
+	w.bring(billing, nil, nil, "a") // and status does not say so yet
+	if _, err := w.Release(t.Context(), orders, first); err != nil {
+		t.Fatal(err)
+	}
+	w.want("a=3")
+	if _, err := w.Release(t.Context(), billing, nil); err != nil {
 		t.Fatal(err)
 	}
 	w.want()

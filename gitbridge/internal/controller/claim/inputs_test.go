@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -13,6 +14,7 @@ import (
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/encryption"
 	"gitbind.dev/gitbridge/internal/decision"
 	"gitbind.dev/gitbridge/internal/exportedapi"
 )
@@ -72,5 +74,35 @@ func TestInputsOfAClaimThatGoesAreLookedForOnce(t *testing.T) {
 				t.Errorf("it is not tried again: %v", err)
 			}
 		})
+	}
+}
+
+// Another claim may have an object, and the bridge have ended before status said so.
+func TestInputsOfWhichStatusSaysNothingYetAreOfTheirClaimsOnMain(t *testing.T) {
+	f := start(t)
+	signer, err := encryption.NewSigner(encryption.GenerateSeed())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, recipient, err := encryption.GenerateIdentity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := contract.Key{Binding: binding, Namespace: "team-a", Name: "orders"}
+	file, err := signer.SealInputs(encryption.Binding{Cluster: f.Session.Cluster.ID, Claim: key, UID: "u1"},
+		[]encryption.Input{{Kind: "Secret", Name: "ca"}}, []string{recipient}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := key
+	broken.Name = "broken"
+	f.pushAll(map[string]string{key.InputsPath(): string(file), broken.InputsPath(): "not one"})
+	f.follow()
+	got := map[contract.Key][]string{}
+	for key, in := range f.allInputs() {
+		got[key] = in.Objects
+	}
+	if want := map[contract.Key][]string{key: {"Secret ca"}}; !cmp.Equal(want, got) {
+		t.Errorf("they are %v, want %v", got, want)
 	}
 }

@@ -216,15 +216,21 @@ func TestA11_ReferencedSecretsAndConfigMapsComeUp(test *testing.T) {
 	t.wantInputs(orders, []string{"Secret orders-ca"}, map[string]string{contract.AllInputs: "has not registered"})
 
 	t.Run("F5_what came with a claim goes with it", func(*testing.T) {
-		// A bridge that ended wrote another Secret, and could not say so any more.
-		var unsaid corev1.Secret
-		t.must(t.admin.Get(t.Context(), client.ObjectKey{Namespace: in, Name: "billing-ca"}, &unsaid))
-		unsaid.ObjectMeta = metav1.ObjectMeta{Namespace: in, Name: "unsaid", Labels: unsaid.Labels, Annotations: unsaid.Annotations}
-		t.must(t.admin.Create(t.Context(), &unsaid))
+		// A bridge that ended wrote another Secret, and could not say so any more. A person
+		// copied one.
+		var brought corev1.Secret
+		t.must(t.admin.Get(t.Context(), client.ObjectKey{Namespace: in, Name: "billing-ca"}, &brought))
+		for name, of := range map[string]string{"unsaid": "unsaid", "copied": "billing-ca"} {
+			o := brought
+			o.ObjectMeta = metav1.ObjectMeta{Namespace: in, Name: name, Labels: brought.Labels, Annotations: maps.Clone(brought.Annotations)}
+			o.Annotations[v1alpha1.ObjectAnnotation] = in + "/" + of
+			t.must(t.admin.Create(t.Context(), &o))
+		}
 		t.remove(billing, inputsOf(billing))
 		t.wantAnswer(billing, contract.Gone)
 		t.wantPassword(in, "billing-ca", "")
 		t.wantPassword(in, "unsaid", "")
+		t.wantPassword(in, "copied", "again")
 		t.wantPassword(in, "orders-ca", "geheim-3")
 	})
 	t.Run("B16_what the offer names no more goes", func(*testing.T) {

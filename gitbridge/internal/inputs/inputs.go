@@ -42,7 +42,8 @@ type Options struct {
 	MayWrite func(ctx context.Context, namespace string) (bool, error)
 	// Opener opens what the app cluster sends; nil before it has registered a key.
 	Opener func(context.Context) (*encryption.Opener, error)
-	// Answered are all claims of the cluster that have inputs, as far as status says.
+	// Answered are all claims of the cluster that have inputs, as far as status says, and those
+	// on main of which status says nothing yet, with what they refer to.
 	Answered func() iter.Seq2[contract.Key, *contract.Inputs]
 	Now      func() time.Time
 }
@@ -379,6 +380,8 @@ func (w *Writer) release(ctx context.Context, key contract.Key, present *contrac
 	if err != nil {
 		return present, err
 	}
+	// One that came with another claim first has that one's label.
+	written = append(written, w.used(key)...)
 	if present == nil && len(written) == 0 {
 		return nil, nil
 	}

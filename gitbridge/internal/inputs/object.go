@@ -126,6 +126,18 @@ func (w *Writer) remove(ctx context.Context, key contract.Key, object string) er
 	return nil
 }
 
+// used are the objects that a claim has, as far as this process knows.
+func (w *Writer) used(key contract.Key) (objects []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for at, users := range w.users {
+		if users[key.Path()] {
+			objects = append(objects, at.object)
+		}
+	}
+	return objects
+}
+
 // unuse notes that a claim has an object no more.
 func (w *Writer) unuse(key contract.Key, object string) {
 	w.mu.Lock()
@@ -137,7 +149,7 @@ func (w *Writer) unuse(key contract.Key, object string) {
 }
 
 // labelled are the objects that came with a claim first. A bridge that ended may have written
-// some, and not have said so.
+// some, and not have said so. What may be a copy is not among them.
 func (w *Writer) labelled(ctx context.Context, key contract.Key) ([]string, error) {
 	only := metav1.ListOptions{LabelSelector: labels.Set{tenant.ClusterLabel: w.Cluster.ID, v1alpha1.InputOfLabel: hashOf(key)}.String()}
 	var objects []string
@@ -150,7 +162,9 @@ func (w *Writer) labelled(ctx context.Context, key contract.Key) ([]string, erro
 			return nil, fmt.Errorf("list the inputs of %s: %w", key, bare(err))
 		}
 		for _, o := range list.Items {
-			objects = append(objects, resource.Kind()+" "+o.GetName())
+			if isItself(&o) {
+				objects = append(objects, contract.InputObject{Kind: resource.Kind(), Name: o.GetName()}.String())
+			}
 		}
 	}
 	return objects, nil
@@ -166,13 +180,25 @@ func exactly(live *unstructured.Unstructured) metav1.DeleteOptions {
 	return metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: new(live.GetUID()), ResourceVersion: new(live.GetResourceVersion())}}
 }
 
-// isOurs reports whether the bridge wrote an object for this cluster.
+// isOurs reports whether the bridge wrote an object for this cluster. One that does not say
+// which it is may be of a bridge before it said so: a claim has it by this name, and writes it
+// once more.
 func (w *Writer) isOurs(live *unstructured.Unstructured) bool {
 	// A provider may copy labels of the claim, which are the same, to what it makes.
 	_, sent := live.GetAnnotations()[v1alpha1.SequenceAnnotation]
+	_, says := live.GetAnnotations()[v1alpha1.ObjectAnnotation]
 	labels := live.GetLabels()
-	return sent && labels[v1alpha1.ManagedByLabel] == v1alpha1.ManagedByBridge && labels[tenant.ClusterLabel] == w.Cluster.ID
+	return sent && (!says || isItself(live)) && labels[v1alpha1.ManagedByLabel] == v1alpha1.ManagedByBridge && labels[tenant.ClusterLabel] == w.Cluster.ID
 }
+
+// isItself reports whether an object says that it is the one that was written: people copy
+// objects with their labels and annotations. A name stays when a backup is restored; a UID
+// does not.
+func isItself(live *unstructured.Unstructured) bool {
+	return live.GetAnnotations()[v1alpha1.ObjectAnnotation] == itself(live.GetNamespace(), live.GetName())
+}
+
+func itself(namespace, name string) string { return namespace + "/" + name }
 
 // object is one as it should be, over what is there; live may be nil. What others put into
 // its metadata stays.
@@ -218,6 +244,7 @@ func (w *Writer) object(key contract.Key, live *unstructured.Unstructured, in ve
 		labels[v1alpha1.InputOfLabel] = hashOf(key)
 	}
 	annotations[v1alpha1.SequenceAnnotation], annotations[v1alpha1.KeysAnnotation] = strconv.FormatInt(in.sequence, 10), in.keysText()
+	annotations[v1alpha1.ObjectAnnotation] = itself(w.Cluster.ClaimNamespace(key.Namespace), in.Name)
 	delete(annotations, v1alpha1.AdoptAnnotation)
 	u.SetLabels(labels)
 	u.SetAnnotations(annotations)
@@ -226,9 +253,10 @@ func (w *Writer) object(key contract.Key, live *unstructured.Unstructured, in ve
 
 // isSame compares all but the sequence: another one alone is not worth a write.
 func isSame(a, b *unstructured.Unstructured) bool {
-	_, adopting := b.GetAnnotations()[v1alpha1.AdoptAnnotation]
-	sameKeys := a.GetAnnotations()[v1alpha1.KeysAnnotation] == b.GetAnnotations()[v1alpha1.KeysAnnotation]
-	return isSameContent(a, b) && !adopting && sameKeys && reflect.DeepEqual(a.GetLabels(), b.GetLabels())
+	of, annotations := a.GetAnnotations(), b.GetAnnotations()
+	_, adopting := annotations[v1alpha1.AdoptAnnotation]
+	says := of[v1alpha1.KeysAnnotation] == annotations[v1alpha1.KeysAnnotation] && of[v1alpha1.ObjectAnnotation] == annotations[v1alpha1.ObjectAnnotation]
+	return isSameContent(a, b) && !adopting && says && reflect.DeepEqual(a.GetLabels(), b.GetLabels())
 }
 
 func isSameContent(a, b *unstructured.Unstructured) bool {

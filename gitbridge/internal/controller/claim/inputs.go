@@ -13,6 +13,7 @@ import (
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/decision"
 	"gitbind.dev/gitbridge/internal/inputs"
+	"gitbind.dev/gitbridge/store"
 )
 
 func (c *Controller) beginInputs() {
@@ -34,20 +35,54 @@ func (c *Controller) mayWriteInputs(ctx context.Context, namespace string) (bool
 	return true, nil
 }
 
-// allInputs are those of all claims, as far as status says.
+// allInputs are those of all claims, as far as status says. Where it says nothing, what a
+// claim on main refers to may be there: a bridge may end before status says so.
 func (c *Controller) allInputs() iter.Seq2[contract.Key, *contract.Inputs] {
 	return func(yield func(contract.Key, *contract.Inputs) bool) {
+		said := map[contract.Key]bool{}
 		for e := range c.Session.Status.Snapshot().List(contract.Root) {
 			key, err := contract.ParsePath(e.Path)
 			if err != nil {
 				continue
 			}
 			answer, err := c.Session.Answers.Of(e.Path)
-			if err == nil && answer != nil && answer.Inputs != nil && !yield(key, answer.Inputs) {
+			if err != nil || answer == nil || answer.Inputs == nil {
+				continue
+			}
+			if said[key] = true; !yield(key, answer.Inputs) {
+				return
+			}
+		}
+		main := c.Session.View().Main
+		for e := range main.List(contract.Root) {
+			key, ok := contract.ParseInputsPath(e.Path)
+			if !ok || said[key] {
+				continue
+			}
+			if in := sentInputs(main, e); in != nil && !yield(key, in) {
 				return
 			}
 		}
 	}
+}
+
+// sentInputs is what a file of inputs names, nil if it cannot be read. Nothing of it was
+// checked: it is good for keeping what is there.
+func sentInputs(main *store.Snapshot, entry store.Entry) *contract.Inputs {
+	f, err := read(main, entry)
+	body, _, signed := contract.CutSignature(f.Data)
+	if err != nil || !signed {
+		return nil
+	}
+	e, err := contract.DecodeEncryptedInputs(body)
+	if err != nil {
+		return nil
+	}
+	var in contract.Inputs
+	for _, o := range e.Objects {
+		in.Objects = append(in.Objects, o.String())
+	}
+	return &in
 }
 
 // broughtInputs is what bringing a claim's inputs came to.

@@ -7,6 +7,7 @@
 package inputs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,6 +64,9 @@ type Writer struct {
 	unreleased map[string]bool
 	// forbidden are namespaces where the tenant may not write.
 	forbidden map[string]forbidden
+	// unlisted are namespaces where it may write and not list, and until when nobody asks
+	// whether that is so.
+	unlisted map[string]time.Time
 
 	// removing is held by who removes an object, and shared by those who write.
 	removing sync.RWMutex
@@ -70,7 +74,7 @@ type Writer struct {
 
 // New returns a Writer that has written nothing.
 func New(o Options) *Writer {
-	return &Writer{Options: o, known: map[string]known{}, users: map[place]map[string]bool{}, unreleased: map[string]bool{}, forbidden: map[string]forbidden{}}
+	return &Writer{Options: o, known: map[string]known{}, users: map[place]map[string]bool{}, unreleased: map[string]bool{}, forbidden: map[string]forbidden{}, unlisted: map[string]time.Time{}}
 }
 
 type known struct {
@@ -90,10 +94,10 @@ type forbidden struct {
 type place struct{ namespace, object string }
 
 const (
-	// checkInterval is how often what was written is looked at though nothing changed:
+	// CheckInterval is how often what was written is looked at though nothing changed:
 	// nobody tells of what somebody deleted or edited. retryInterval is the same where
 	// something is in the way.
-	checkInterval, retryInterval = 10 * time.Minute, 30 * time.Second
+	CheckInterval, retryInterval = 10 * time.Minute, 30 * time.Second
 	// Where the tenant may not write, one claim of the namespace tries again after
 	// forbiddenFirst, then after twice that, and so on up to forbiddenMost.
 	forbiddenFirst, forbiddenMost = 2 * time.Second, 5 * time.Minute
@@ -146,7 +150,7 @@ func (w *Writer) Bring(ctx context.Context, c Claim) (Outcome, error) {
 		return out, err
 	}
 	if out.Later == 0 {
-		out.Later = checkInterval
+		out.Later = CheckInterval
 	}
 	w.remember(c.Key, known{of, out.Inputs, w.Now().Add(out.Later)})
 	return out, nil
@@ -349,9 +353,14 @@ func (w *Writer) one(ctx context.Context, c Claim, in encryption.Input, says *co
 	return w.write(ctx, c.Key, version{in, t.Keys, sequence, c.has(in.Object().String())})
 }
 
+// ErrMayNotList says that some of a claim's inputs may be left, as the tenant may write such
+// objects and not list them: the verb came to the ClusterRole after the others.
+var ErrMayNotList = fmt.Errorf("the tenant may write inputs and not list them: the ClusterRole %s is of an older version", v1alpha1.ClaimInputs)
+
 // Release takes away what a claim has that is gone, or whose offer takes nothing any more:
 // what status says, which may be nil, and what was written before status said so. What
-// another claim has, too, stays.
+// another claim has, too, stays. The error is ErrMayNotList if nothing else is in the way;
+// what is returned then says so.
 func (w *Writer) Release(ctx context.Context, key contract.Key, present *contract.Inputs) (*contract.Inputs, error) {
 	left, err := w.release(ctx, key, present)
 	w.mu.Lock()
@@ -377,12 +386,13 @@ func (w *Writer) release(ctx context.Context, key contract.Key, present *contrac
 		}
 	}
 	written, err := w.labelled(ctx, key)
-	if err != nil {
+	unlisted := errors.Is(err, ErrMayNotList)
+	if err != nil && !unlisted {
 		return present, err
 	}
 	// One that came with another claim first has that one's label.
 	written = append(written, w.used(key)...)
-	if present == nil && len(written) == 0 {
+	if present == nil && len(written) == 0 && !unlisted {
 		return nil, nil
 	}
 	all := c.having(written).Present
@@ -394,6 +404,10 @@ func (w *Writer) release(ctx context.Context, key contract.Key, present *contrac
 		}
 	}
 	w.remember(key, known{})
+	if unlisted {
+		now.Refused = map[string]string{contract.AllInputs: ErrMayNotList.Error()}
+		trouble = cmp.Or(trouble, ErrMayNotList)
+	}
 	return &now, trouble
 }
 

@@ -247,10 +247,39 @@ func TestWhatMayBeListedGoesThoughAnotherKindMayNot(t *testing.T) {
 	w.server.PrependReactor("list", "configmaps", func(clientgotesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewForbidden(secrets.GroupResource(), "", errors.New("no"))
 	})
-	if _, err := New(w.Options).Release(t.Context(), orders, nil); err != nil {
-		t.Fatal(err)
+	w.Writer = New(w.Options)
+	if _, err := w.Release(t.Context(), orders, nil); !errors.Is(err, ErrMayNotList) || !w.IsUnreleased(orders) {
+		t.Errorf("it is not told: %v", err)
 	}
 	w.want()
+
+	t.Log("and where the tenant may write nothing, nothing is missed")
+	w.may, w.now = false, w.now.Add(CheckInterval)
+	if _, err := w.Release(t.Context(), orders, nil); err != nil || w.IsUnreleased(orders) {
+		t.Error(err)
+	}
+}
+
+// Each question is eight requests, and many claims may go.
+func TestWhetherTheTenantMayWriteIsAskedOnceForAllThatGo(t *testing.T) {
+	w := newWorld(t)
+	asked, forbids := 0, true
+	w.MayWrite = func(context.Context, string) (bool, error) { asked++; return true, nil }
+	w.server.PrependReactor("list", "*", func(clientgotesting.Action) (bool, runtime.Object, error) {
+		return forbids, nil, apierrors.NewForbidden(secrets.GroupResource(), "", errors.New("no"))
+	})
+	for range 3 {
+		if _, err := w.Release(t.Context(), orders, nil); !errors.Is(err, ErrMayNotList) {
+			t.Errorf("it is not told: %v", err)
+		}
+	}
+	if asked != 1 {
+		t.Errorf("it was asked %d times", asked)
+	}
+	forbids = false
+	if _, err := w.Release(t.Context(), orders, nil); err != nil || w.IsUnreleased(orders) {
+		t.Errorf("the right that came counts for nothing: %v", err)
+	}
 }
 
 // ca is Secret ca as the control plane has it.

@@ -1,6 +1,7 @@
 package inputs
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -149,14 +150,17 @@ func (w *Writer) unuse(key contract.Key, object string) {
 }
 
 // labelled are the objects that came with a claim first. A bridge that ended may have written
-// some, and not have said so. What may be a copy is not among them.
-func (w *Writer) labelled(ctx context.Context, key contract.Key) ([]string, error) {
+// some, and not have said so. What may be a copy is not among them. ErrMayNotList says that
+// there may be more.
+func (w *Writer) labelled(ctx context.Context, key contract.Key) (objects []string, unlisted error) {
 	only := metav1.ListOptions{LabelSelector: labels.Set{tenant.ClusterLabel: w.Cluster.ID, v1alpha1.InputOfLabel: hashOf(key)}.String()}
-	var objects []string
 	for _, resource := range []v1alpha1.Resource{v1alpha1.ResourceSecrets, v1alpha1.ResourceConfigMaps} {
 		list, err := w.client(key.Namespace, resource.Kind()).List(ctx, only)
 		if isForbidden(err) {
-			continue // nothing was written where the right was never given
+			if err = w.mayNotList(ctx, w.Cluster.ClaimNamespace(key.Namespace)); err == nil || errors.Is(err, ErrMayNotList) {
+				unlisted = cmp.Or(err, unlisted)
+				continue
+			}
 		}
 		if err != nil {
 			return nil, fmt.Errorf("list the inputs of %s: %w", key, bare(err))
@@ -167,7 +171,26 @@ func (w *Writer) labelled(ctx context.Context, key contract.Key) ([]string, erro
 			}
 		}
 	}
-	return objects, nil
+	return objects, unlisted
+}
+
+// mayNotList is ErrMayNotList where the tenant may write, and nil where nothing was written as
+// the right was never given.
+func (w *Writer) mayNotList(ctx context.Context, namespace string) error {
+	w.mu.Lock()
+	until := w.unlisted[namespace]
+	w.mu.Unlock()
+	if w.Now().Before(until) {
+		return ErrMayNotList
+	}
+	may, err := w.MayWrite(ctx, namespace)
+	if err != nil || !may {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.unlisted[namespace] = w.Now().Add(CheckInterval)
+	return ErrMayNotList
 }
 
 // hashOf names a claim in a label, which has no room for its path.

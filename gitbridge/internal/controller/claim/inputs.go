@@ -158,6 +158,13 @@ func (c *Controller) addInputs(ctx context.Context, s *step, answer *contract.St
 	if answer != nil {
 		answer.Inputs = b.Inputs
 	}
+	if errors.Is(b.err, inputs.ErrMayNotList) {
+		c.mayNotList.Do(func() {
+			c.Log.Error(b.err, "Inputs of claims that went may be left over, and are looked for again", "cluster", c.Session.Cluster.ID,
+				"namespace", c.Session.Cluster.ClaimNamespace(s.Key.Namespace))
+		})
+		b.Later, b.err = inputs.CheckInterval, nil
+	}
 	if b.Later > 0 {
 		c.queue.AddAfter(Request{Path: s.Path}, b.Later)
 	}
@@ -175,5 +182,6 @@ func (c *Controller) mayHaveUnsaid(s *step, answer *contract.Status) bool {
 		return false
 	}
 	p := s.Present
-	return p == nil || answer == nil || p.Result != contract.Gone || p.UID != answer.UID || c.inputs.IsUnreleased(s.Key)
+	return p == nil || answer == nil || p.Result != contract.Gone || p.UID != answer.UID ||
+		p.Inputs != nil && len(p.Inputs.Refused) > 0 || c.inputs.IsUnreleased(s.Key)
 }

@@ -3,8 +3,10 @@ package claim
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -104,5 +106,48 @@ func TestInputsOfWhichStatusSaysNothingYetAreOfTheirClaimsOnMain(t *testing.T) {
 	}
 	if want := map[contract.Key][]string{key: {"Secret ca"}}; !cmp.Equal(want, got) {
 		t.Errorf("they are %v, want %v", got, want)
+	}
+}
+
+// A ClusterRole that is older than the bridge gives no right to list.
+func TestInputsThatMayNotBeListedAreToldAndLookedForAgain(t *testing.T) {
+	f := start(t)
+	var lines []string
+	f.Log = funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{})
+	objects := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
+		{Version: "v1", Resource: "secrets"}: "SecretList", {Version: "v1", Resource: "configmaps"}: "ConfigMapList"})
+	objects.PrependReactor("list", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no"))
+	})
+	f.Inputs.Tenant = objects
+	f.beginInputs()
+	s := &step{api: exportedapi.API{PermissionClaims: []v1alpha1.PermissionClaim{{Direction: v1alpha1.DirectionUp, Name: "ca"}}}}
+	s.IsClaim, s.Access = true, decision.Granted
+	s.Key = contract.Key{Binding: binding, Namespace: "team-a", Name: "orders"}
+	gone := func() *contract.Inputs {
+		t.Helper()
+		answer := &contract.Status{Result: contract.Gone, UID: "u1"}
+		if err := f.addInputs(t.Context(), s, answer); err != nil {
+			t.Fatal(err)
+		}
+		s.Present = answer
+		return answer.Inputs
+	}
+	for range 2 {
+		if in := gone(); in == nil || !strings.Contains(in.Refused[contract.AllInputs], v1alpha1.ClaimInputs) {
+			t.Errorf("the answer is %+v", in)
+		}
+	}
+	if len(lines) != 1 || !strings.Contains(lines[0], v1alpha1.ClaimInputs) {
+		t.Errorf("it logs %q", lines)
+	}
+	objects.ReactionChain = objects.ReactionChain[1:]
+	f.beginInputs() // a start
+	if in := gone(); in == nil || len(in.Refused) > 0 {
+		t.Errorf("the answer is %+v", in)
+	}
+	objects.ClearActions()
+	if gone(); len(objects.Actions()) > 0 {
+		t.Error("it is looked at once more")
 	}
 }

@@ -31,6 +31,9 @@ import (
 // content are the fields of a Secret and of a ConfigMap that are written.
 var content = []string{"type", "data", "binaryData"}
 
+// Resources are what is written, and what the tenant must have a right to.
+var Resources = []v1alpha1.Resource{v1alpha1.ResourceSecrets, v1alpha1.ResourceConfigMaps}
+
 func (w *Writer) client(namespace, kind string) dynamic.ResourceInterface {
 	resource := v1alpha1.ResourceSecrets
 	if kind == v1alpha1.ResourceConfigMaps.Kind() {
@@ -154,7 +157,7 @@ func (w *Writer) unuse(key contract.Key, object string) {
 // there may be more.
 func (w *Writer) labelled(ctx context.Context, key contract.Key) (objects []string, unlisted error) {
 	only := metav1.ListOptions{LabelSelector: labels.Set{tenant.ClusterLabel: w.Cluster.ID, v1alpha1.InputOfLabel: hashOf(key)}.String()}
-	for _, resource := range []v1alpha1.Resource{v1alpha1.ResourceSecrets, v1alpha1.ResourceConfigMaps} {
+	for _, resource := range Resources {
 		list, err := w.client(key.Namespace, resource.Kind()).List(ctx, only)
 		if isForbidden(err) {
 			if err = w.mayNotList(ctx, w.Cluster.ClaimNamespace(key.Namespace)); err == nil || errors.Is(err, ErrMayNotList) {

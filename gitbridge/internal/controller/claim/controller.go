@@ -122,8 +122,8 @@ func (c *Controller) Run(ctx context.Context, queue *Queue) error {
 	return nil
 }
 
-// Reconcile answers one path.
-func (c *Controller) Reconcile(ctx context.Context, r Request) (again time.Duration) {
+// bringPath brings one path to the control plane, as it is now, and answers it.
+func (c *Controller) bringPath(ctx context.Context, r Request) (again time.Duration) {
 	view := c.Session.View()
 	if view.Main == nil && !view.Held || c.Session.Stops.Why() != nil {
 		// Nothing counts yet, or nothing may be done: all paths come again.

@@ -26,7 +26,7 @@ func (c *Controller) beginInputs() {
 // mayWriteInputs asks whether the tenant has the rights that the bridge gives it for
 // inputs.
 func (c *Controller) mayWriteInputs(ctx context.Context, namespace string) (bool, error) {
-	for _, resource := range []v1alpha1.Resource{v1alpha1.ResourceSecrets, v1alpha1.ResourceConfigMaps} {
+	for _, resource := range inputs.Resources {
 		may, err := c.may(ctx, corev1.SchemeGroupVersion.WithResource(string(resource)), types.NamespacedName{Namespace: namespace}, "get", "create", "update", "delete")
 		if err != nil || !may {
 			return false, err

@@ -42,7 +42,7 @@ func (c *Controller) reconcile(ctx context.Context, r Request) {
 			c.queue.AddRateLimited(r)
 		}
 	}()
-	wait := c.Reconcile(ctx, r)
+	wait := c.bringPath(ctx, r)
 	c.queue.Forget(r)
 	if wait > 0 {
 		c.queue.AddAfter(r, wait)

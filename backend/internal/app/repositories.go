@@ -16,6 +16,7 @@ import (
 	"gitbind.dev/backend/internal/refusal"
 	"gitbind.dev/backend/internal/review"
 	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/metrics"
 )
 
@@ -94,7 +95,7 @@ func (r *repositories) moved(cluster string, e restapi.RefEvent) {
 // would cost time, and requests of a rate limit. A proposed change, which few are, is looked
 // at here.
 func (r *repositories) pushed(cluster string, e restapi.RefEvent) {
-	if e.Ref == "refs/heads/main" || e.Ref == "refs/heads/status" {
+	if e.Ref == contract.MainRef || e.Ref == contract.StatusRef {
 		r.hint(cluster, e)
 		return
 	}

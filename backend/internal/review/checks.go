@@ -97,9 +97,9 @@ func NewChecks(s *Service, host githost.Checks, publish func(cluster string, e r
 
 // Moved is told of each branch that moved. It does not block.
 func (c *Checks) Moved(cluster string, e restapi.RefEvent) {
-	isStatus := e.Ref == "refs/heads/status"
+	isStatus := e.Ref == contract.StatusRef
 	switch {
-	case e.Ref == "refs/heads/main" || strings.HasPrefix(e.Ref, "refs/heads/"+contract.ChangesPrefix), isStatus && c.hasMerged(cluster):
+	case e.Ref == contract.MainRef || strings.HasPrefix(e.Ref, contract.HeadsPrefix+contract.ChangesPrefix), isStatus && c.hasMerged(cluster):
 		c.setMoved(cluster)
 		c.moved.Add(cluster)
 	case isStatus:
@@ -278,7 +278,7 @@ func (c *Checks) tell(ctx context.Context, cluster string, proposed map[string]s
 	c.mu.Unlock()
 	for branch, head := range proposed {
 		if opened[branch] != before[branch] {
-			c.publish(cluster, restapi.RefEvent{Ref: "refs/heads/" + branch, Hash: head, Reviewed: true})
+			c.publish(cluster, restapi.RefEvent{Ref: contract.HeadsPrefix + branch, Hash: head, Reviewed: true})
 		}
 	}
 	return nil

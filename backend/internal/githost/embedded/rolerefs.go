@@ -6,14 +6,15 @@ import (
 	"strings"
 
 	"gitbind.dev/backend/internal/access"
+	"gitbind.dev/gitbridge/contract"
 )
 
 const (
-	mainRef   = "refs/heads/main"
-	statusRef = "refs/heads/status"
+	mainRef   = contract.MainRef
+	statusRef = contract.StatusRef
 
-	changesPrefix   = "refs/heads/changes/"
-	conflictsPrefix = "refs/heads/conflicts/"
+	changesPrefix   = contract.HeadsPrefix + contract.ChangesPrefix
+	conflictsPrefix = contract.HeadsPrefix + contract.ConflictsPrefix
 
 	// bindingsDir is the one folder of the root that the konnector writes.
 	bindingsDir = "bindings"

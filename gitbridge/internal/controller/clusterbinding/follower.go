@@ -162,9 +162,9 @@ func (r *Reconciler) listen(ctx context.Context, f *follower, wakeMain, wakeStat
 		URL: r.BackendURL, ClusterID: f.cluster.ID, Credentials: r.credentials(f.cluster.Namespace, ofBackend), RootCAs: r.RootCAs, Announcements: f.pushed,
 		OnEvent: func(ref string, hash store.Hash) {
 			switch ref {
-			case "refs/heads/main":
+			case contract.MainRef:
 				store.Tell(wakeMain, hash)
-			case "refs/heads/status":
+			case contract.StatusRef:
 				store.Tell(wakeStatus, hash)
 			case "":
 				store.Tell(wakeMain, "")

@@ -13,13 +13,8 @@ import (
 	"gitbind.dev/gitbridge/store"
 )
 
-const (
-	refHeads  = "refs/heads/"
-	refMain   = refHeads + "main"
-	refStatus = refHeads + "status"
-	// pollInterval is how often to look where no event tells.
-	pollInterval = time.Minute
-)
+// pollInterval is how often to look where no event tells.
+const pollInterval = time.Minute
 
 // Run keeps up with the repository until ctx ends.
 func (r *Repository) Run(ctx context.Context) {
@@ -126,16 +121,16 @@ func (r *Repository) trouble(ctx context.Context, err error, note func(*Health))
 
 func (r *Repository) moved(ref string, tip store.Hash) {
 	switch ref {
-	case refMain:
+	case contract.MainRef:
 		store.Tell(r.wakeMain, tip)
-	case refStatus:
+	case contract.StatusRef:
 		store.Tell(r.wakeStatus, tip)
 	case "":
 		// Connected again: anything may have happened meanwhile.
 		r.Wake()
-		ref = refHeads + contract.ChangesPrefix
+		ref = contract.HeadsPrefix + contract.ChangesPrefix
 	}
-	if branch, ok := strings.CutPrefix(ref, refHeads); ok && strings.HasPrefix(branch, contract.ChangesPrefix) {
+	if branch, ok := strings.CutPrefix(ref, contract.HeadsPrefix); ok && strings.HasPrefix(branch, contract.ChangesPrefix) {
 		r.tell.each(func(string) *Change { return &Change{Proposed: branch} })
 	}
 }

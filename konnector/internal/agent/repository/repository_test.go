@@ -374,7 +374,7 @@ func TestRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.put(w.bridge, path, string(data))
-		w.repo.moved(refStatus, "")
+		w.repo.moved(contract.StatusRef, "")
 	}
 	refused := func(n int) func() bool {
 		return func() bool { got, _ := w.repo.Refused(); return got == n }
@@ -398,7 +398,7 @@ func TestRefused(t *testing.T) {
 	status(orders.Path(), contract.Status{Result: contract.Applied, Status: map[string]any{"a": "b"}})
 	w.until("it is applied", refused(2))
 	w.put(w.bridge, "refused/bindings/x", "")
-	w.repo.moved(refStatus, "")
+	w.repo.moved(contract.StatusRef, "")
 	w.until("a file is gone", refused(1))
 }
 

@@ -37,7 +37,9 @@ type repositories struct {
 	kind   *kind
 	// publish is told of each branch that moves, and hint of those that agents say have moved.
 	publish, hint func(cluster string, e restapi.RefEvent)
-	checks        *review.Checks
+	// look brings a copy up to date.
+	look   func(cluster string)
+	checks *review.Checks
 }
 
 func newRepositories(ctx context.Context, o options, auth *access.Authenticator, hub *events.Hub, log *slog.Logger) (*repositories, error) {
@@ -62,6 +64,7 @@ func newRepositories(ctx context.Context, o options, auth *access.Authenticator,
 		return nil, err
 	}
 	r.Host, r.served = r.local, r.local
+	r.look = r.local.Look
 	if r.remote != nil {
 		r.Host, r.accounts, r.elsewhere = r.remote, r.remote, r.remote.Page
 		r.served = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -99,7 +102,7 @@ func (r *repositories) pushed(cluster string, e restapi.RefEvent) {
 		r.hint(cluster, e)
 		return
 	}
-	r.local.Look(cluster)
+	r.look(cluster)
 }
 
 // counted is told of each API of which a cluster uses another part of its quota.
@@ -122,7 +125,7 @@ func (r *repositories) connect(api *http.ServeMux, reviews *review.Service, log 
 	if r.remote == nil {
 		return
 	}
-	api.Handle("POST "+r.kind.hooks()+"{cluster}", r.remote.Webhook(log, r.local.Look))
+	api.Handle("POST "+r.kind.hooks()+"{cluster}", r.remote.Webhook(log, r.look))
 	r.checks = review.NewChecks(reviews, r.remote, r.publish)
 	reviews.Pulls = r.checks
 }

@@ -38,6 +38,8 @@ type Upstream interface {
 const (
 	// copyEvery is how old a copy may be when somebody looks at it.
 	copyEvery = 10 * time.Second
+	// lookEvery is how often a repository is looked at that is said to move all the time.
+	lookEvery = time.Second
 	// copyTimeout bounds a fetch, and copyWait how long somebody waits for it who looks.
 	copyTimeout = time.Minute
 	copyWait    = 3 * time.Second

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -96,13 +97,14 @@ func (r *repositories) moved(cluster string, e restapi.RefEvent) {
 // pushed is told by the agents of a cluster what they have pushed to the host elsewhere. The
 // other agent is told at once, and asks that host itself: to bring the copy up to date first
 // would cost time, and requests of a rate limit. A proposed change, which few are, is looked
-// at here.
+// at here; any other branch is when somebody reads it.
 func (r *repositories) pushed(cluster string, e restapi.RefEvent) {
-	if e.Ref == contract.MainRef || e.Ref == contract.StatusRef {
+	switch {
+	case e.Ref == contract.MainRef, e.Ref == contract.StatusRef:
 		r.hint(cluster, e)
-		return
+	case strings.HasPrefix(e.Ref, contract.HeadsPrefix+contract.ChangesPrefix):
+		r.look(cluster)
 	}
-	r.look(cluster)
 }
 
 // counted is told of each API of which a cluster uses another part of its quota.

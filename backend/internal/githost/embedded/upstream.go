@@ -60,6 +60,8 @@ type copied struct {
 	turn chan struct{}
 	// since is from when on somebody has had it, in nanoseconds since 1970; 0 for nobody.
 	since atomic.Int64
+	// looked is when it was looked at last because it was said to have moved, like since.
+	looked atomic.Int64
 	// tried is when that was done last, and failed how it ended.
 	tried  time.Time
 	failed error
@@ -99,7 +101,16 @@ func (c *copies) get(cluster string) *copied {
 }
 
 // Look says that a repository has moved where it is. It does not block.
-func (h *Host) Look(cluster string) { h.copies.moved.Add(cluster) }
+func (h *Host) Look(cluster string) {
+	looked := time.Unix(0, h.copies.get(cluster).looked.Load())
+	h.copies.moved.AddAfter(cluster, lookEvery-time.Since(looked))
+}
+
+// look brings a copy up to date that was said to have moved.
+func (h *Host) look(ctx context.Context, cluster string) error {
+	h.copies.get(cluster).looked.Store(time.Now().UnixNano())
+	return h.update(ctx, cluster, 0, copyTimeout)
+}
 
 // maxCopying is how many repositories are fetched from at the same time.
 const maxCopying = 8

@@ -27,7 +27,8 @@ const (
 	notAskedPause = 10 * time.Minute
 )
 
-// errNotAsked says that the backend hears of pushes otherwise, or is too old to be told.
+// errNotAsked says that the backend hears of pushes otherwise, is too old to be told, or does
+// not know the cluster.
 var errNotAsked = errors.New("the backend does not take announcements of pushes")
 
 // Announcements are the pushes of which the backend is still to be told: of each branch
@@ -141,12 +142,21 @@ func (o Options) tell(ctx context.Context, refs []restapi.RefEvent) error {
 		return err
 	}
 	defer func() { _ = res.Body.Close() }()
-	_, _ = io.CopyN(io.Discard, res.Body, maxLine)
-	switch res.StatusCode {
-	case http.StatusNoContent:
+	text, _ := io.ReadAll(io.LimitReader(res.Body, maxLine))
+	switch {
+	case res.StatusCode == http.StatusNoContent:
 		return nil
-	case http.StatusNotFound, http.StatusMethodNotAllowed:
+	case res.StatusCode == http.StatusNotFound && isRefusal(res.Header.Get("Content-Type"), text):
 		return errNotAsked
 	}
 	return fmt.Errorf("the backend answered %s", res.Status)
+}
+
+// isRefusal reports whether an answer is a restapi.Error, as the backend's are, and not one of
+// what is in front of it, which answers in its place while it is started again.
+func isRefusal(contentType string, text []byte) bool {
+	var e restapi.Error
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	return strings.HasPrefix(contentType, "application/json") && decoder.Decode(&e) == nil && e.Message != ""
 }

@@ -3,6 +3,7 @@ package notify
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -96,6 +97,40 @@ func TestWhatTheBackendRefusesIsLeftOutAndTheNextIsTold(t *testing.T) {
 	b.next(t, restapi.RefEvent{Ref: "refs/heads/main", Hash: "m2"})
 	if asked.Load() <= before {
 		t.Error("the credential that was refused was not asked for again")
+	}
+}
+
+// A host that is in front of the backend answers 404 while that is started again.
+func TestOnlyTheBackendsOwnAnswerSaysThatItTakesNoAnnouncements(t *testing.T) {
+	for name, c := range map[string]struct {
+		status            int
+		contentType, body string
+		want              bool
+	}{
+		"an older backend":           {404, "application/json", `{"message":"there is nothing at POST /v1/events"}`, true},
+		"no cluster there":           {404, "application/json; charset=utf-8", `{"message":"no such cluster"}` + "\n", true},
+		"a page":                     {404, "text/html", "<h1>404 Not Found</h1>", false},
+		"a page with a backend's":    {404, "text/html", `{"message":"there is nothing"}`, false},
+		"a word":                     {404, "text/plain", "default backend - 404", false},
+		"nothing":                    {404, "", "", false},
+		"another's words as JSON":    {404, "application/json", `{"error_msg":"404 Route Not Found"}`, false},
+		"another's words and number": {404, "application/json", `{"message":"no Route matched","request_id":"1"}`, false},
+		"no JSON":                    {404, "application/json", "<h1>", false},
+		"a page that takes no POST":  {405, "text/html", "<h1>405 Not Allowed</h1>", false},
+		"trouble":                    {503, "application/json", `{"message":"try again"}`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", c.contentType)
+				w.WriteHeader(c.status)
+				_, _ = fmt.Fprint(w, c.body)
+			}))
+			defer server.Close()
+			err := Options{URL: server.URL, ClusterID: "k3x", Client: server.Client()}.tell(t.Context(), nil)
+			if err == nil || errors.Is(err, errNotAsked) != c.want {
+				t.Errorf("got %v", err)
+			}
+		})
 	}
 }
 

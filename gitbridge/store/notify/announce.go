@@ -85,17 +85,24 @@ func (a *Announcements) take() (refs []restapi.RefEvent) {
 	return refs
 }
 
+type credential struct{ user, password string }
+
 // announce tells the backend of pushes until ctx ends. One that it cannot be told of now is
 // left out: the host tells of it, too, only later.
 func (o Options) announce(ctx context.Context) {
 	wait := newBackoff()
-	var user, password string
-	ask := o.Credentials
-	o.Credentials = func(ctx context.Context) (_, _ string, err error) {
-		if password == "" && ask != nil {
-			user, password, err = ask(ctx)
+	var known *credential
+	if ask := o.Credentials; ask != nil {
+		o.Credentials = func(ctx context.Context) (string, string, error) {
+			if known == nil {
+				user, password, err := ask(ctx)
+				if err != nil {
+					return "", "", err
+				}
+				known = &credential{user, password}
+			}
+			return known.user, known.password, nil
 		}
-		return user, password, err
 	}
 	for {
 		select {
@@ -112,7 +119,7 @@ func (o Options) announce(ctx context.Context) {
 			wait.Reset()
 			continue
 		}
-		user, password = "", ""
+		known = nil
 		pause := wait.NextBackOff()
 		if errors.Is(err, errNotAsked) {
 			pause = notAskedPause

@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/url"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -223,17 +222,17 @@ func (t *sshTransport) connect(ctx context.Context, privateKey, knownHosts []byt
 	c, channels, requests, err := ssh.NewClientConn(conn, t.address, &ssh.ClientConfig{
 		User: t.user, ClientVersion: "SSH-2.0-gitbind", HostKeyAlgorithms: host.algorithms(), HostKeyCallback: host.check,
 		Auth: []ssh.AuthMethod{ssh.PublicKeys(key)},
-		AuthCallback: func(c *ssh.ClientAuthContext) (ssh.AuthMethod, error) {
-			if slices.Contains(c.TriedMethods, "publickey") || !slices.Contains(c.AllowedMethods, "publickey") {
-				return nil, &store.SSHError{Kind: store.ErrUnauthorized, Reason: fmt.Sprintf(
-					"%s lets in nobody as %s with the key %s: add its public half there, or put another private key into the Secret", host.name, t.user, ssh.FingerprintSHA256(key.PublicKey()))}
-			}
-			return nil, nil
-		},
 	})
-	if !stop() || err != nil {
+	switch stopped := stop(); {
+	case err != nil && keyRefused(err):
+		err = &store.SSHError{Kind: store.ErrUnauthorized, Reason: fmt.Sprintf(
+			"%s lets in nobody as %s with the key %s: add its public half there, or put another private key into the Secret", host.name, t.user, ssh.FingerprintSHA256(key.PublicKey()))}
+	case !stopped || err != nil:
+		err = withCause(ctx, cmp.Or(err, ctx.Err()))
+	}
+	if err != nil {
 		_ = conn.Close()
-		return nil, withCause(ctx, cmp.Or(err, ctx.Err()))
+		return nil, err
 	}
 	return ssh.NewClient(c, channels, requests), nil
 }
@@ -304,7 +303,8 @@ func (c *sshCommand) begin(skip bool) error {
 		if start, _ := c.out.Peek(int(min(size, 8))); strings.HasSuffix(string(start), "ERR ") {
 			line := make([]byte, size)
 			_, _ = io.ReadFull(c, line)
-			return c.refusal(string(line[8:]))
+			words := oneLine(string(line[8:]))
+			return c.refusal(words, fmt.Errorf("%s on %s answers: %s", c.service, c.address, words))
 		}
 		if !skip {
 			return nil
@@ -320,21 +320,17 @@ func (c *sshCommand) begin(skip bool) error {
 
 // notBegun is the error for a command that ended before it answered.
 func (c *sshCommand) notBegun() error {
-	err := c.wait()
-	var exit *ssh.ExitError
-	if errors.As(err, &exit) && exit.Signal() == "" {
-		return c.refusal(string(c.said))
-	}
-	return fmt.Errorf("%s on %s ended without an answer: %w %s", c.service, c.address, io.ErrUnexpectedEOF, oneLine(string(c.said)))
+	_ = c.wait()
+	return c.refusal(string(c.said), fmt.Errorf("%s on %s ended without an answer: %w %s", c.service, c.address, io.ErrUnexpectedEOF, oneLine(string(c.said))))
 }
 
-// refusal is what a command means that does not begin: hosts say in words alone why not.
-func (c *sshCommand) refusal(words string) error {
-	kind := store.ErrRepositoryNotFound
-	if c.service == receivePack {
-		kind = store.ErrUnauthorized
+// refusal is what a command means that does not begin, as hosts say in words alone why not;
+// otherwise err.
+func (c *sshCommand) refusal(words string, err error) error {
+	if kind := kindOfWords(words); kind != nil {
+		return &store.SSHError{Kind: kind, Reason: fmt.Sprintf("%s of %s on %s ends with: %s", c.service, c.path, c.address, oneLine(words))}
 	}
-	return &store.SSHError{Kind: kind, Reason: fmt.Sprintf("%s of %s on %s ends with: %s", c.service, c.path, c.address, oneLine(words))}
+	return err
 }
 
 // Read gives the answer. A connection that ended is not its end.

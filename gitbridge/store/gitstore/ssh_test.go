@@ -195,11 +195,6 @@ func TestOverSSHARepositoryThatIsNotThereIsNamed(t *testing.T) {
 	if !errors.Is(err, store.ErrRepositoryNotFound) && !errors.Is(err, store.ErrUnauthorized) {
 		t.Errorf("update: %v", err)
 	}
-	h.ssh.SetInstead(func(c *githost.SSHCommand) bool { _, _ = io.WriteString(c, "0017ERR nothing for you"); return true })
-	_, err = h.Branch("main").Fetch(t.Context())
-	if words := reason(t, err, store.ErrRepositoryNotFound); !strings.HasSuffix(words, ": nothing for you") {
-		t.Errorf("words: %s", words)
-	}
 }
 
 // What a host may do over SSH. It is an error in bounded time and memory, and afterwards it

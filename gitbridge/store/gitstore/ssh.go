@@ -2,7 +2,6 @@ package gitstore
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -22,23 +21,9 @@ import (
 	"gitbind.dev/gitbridge/store"
 )
 
-const (
-	// sshConnectTimeout is how long a connection over SSH may take to be made, until the
-	// key was taken.
-	sshConnectTimeout = 30 * time.Second
-	// sshIdleTimeout is how long one is kept that nobody uses.
-	sshIdleTimeout = 90 * time.Second
-	// sshMaxAge is how long one is kept that somebody uses: then the credential is read again,
-	// and both sides show their keys.
-	sshMaxAge = 15 * time.Minute
-	// sshCloseTimeout is how long the remote may take to end a command that it was told
-	// to end. Then the connection ends.
-	sshCloseTimeout = time.Second
-	// sshRefusedPause is how long a credential is not tried again that was refused, or had
-	// no key of the host. Servers lock out the address of those who try often, and all
-	// repositories of a bridge have one.
-	sshRefusedPause = time.Minute
-)
+// sshCloseTimeout is how long the remote may take to end a command that nobody waits for any
+// more. Then its connection takes no more commands.
+const sshCloseTimeout = time.Second
 
 // sshTransport makes of each request of Git's smart HTTP a command over SSH: so what is true
 // for HTTP, of deadlines, sizes, back-off and the Guard, is true for SSH. The protocol is the
@@ -52,21 +37,6 @@ type sshTransport struct {
 	mu sync.Mutex
 	// kept is the connection for the next command; nil for none.
 	kept *sshConn
-	// refused is the last attempt that ended with an SSHError.
-	refused struct {
-		privateKey, knownHosts []byte
-		until                  time.Time
-		err                    error
-	}
-}
-
-type sshConn struct {
-	client *ssh.Client
-	made   time.Time
-	// uses is how many commands it has.
-	uses int
-	// idle ends it.
-	idle *time.Timer
 }
 
 func newSSHTransport(u *url.URL, o Options) *sshTransport {
@@ -113,9 +83,12 @@ func (t *sshTransport) start(ctx context.Context, service string) (*sshCommand, 
 		if err != nil {
 			return nil, err
 		}
-		c := &sshCommand{sshTransport: t, service: service, conn: conn, ctx: ctx, started: make(chan struct{}), done: make(chan struct{})}
-		c.stop = context.AfterFunc(ctx, c.abort)
-		if err = cmp.Or(c.start(), ctx.Err()); err == nil {
+		c := newSSHCommand(ctx, t, service, conn)
+		select {
+		case err = <-c.started:
+		case <-ctx.Done():
+		}
+		if err = cmp.Or(ctx.Err(), err); err == nil {
 			return c, nil
 		}
 		c.broken = ctx.Err() == nil
@@ -126,167 +99,70 @@ func (t *sshTransport) start(ctx context.Context, service string) (*sshCommand, 
 	}
 }
 
-func (t *sshTransport) connection(ctx context.Context) (_ *sshConn, fresh bool, err error) {
-	t.mu.Lock()
-	if c := t.kept; c != nil && time.Since(c.made) > sshMaxAge {
-		t.kept = nil
-		if c.uses == 0 {
-			c.idle.Stop()
-			_ = c.client.Close()
-		}
-	}
-	if c := t.kept; c != nil {
-		defer t.mu.Unlock()
-		c.uses++
-		c.idle.Stop()
-		return c, false, nil
-	}
-	t.mu.Unlock()
-	client, err := t.dial(ctx)
-	if err != nil {
-		return nil, false, err
-	}
-	c := &sshConn{client: client, made: time.Now(), uses: 1}
-	c.idle = time.AfterFunc(sshIdleTimeout, func() { t.closeIdle(c) })
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if old := t.kept; old != nil && old.uses == 0 {
-		_ = old.client.Close()
-	}
-	t.kept = c
-	return c, true, nil
-}
-
-// release gives a connection back. One that is not to be used again ends with its last
-// command.
-func (t *sshTransport) release(c *sshConn, broken bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	c.uses--
-	if broken && t.kept == c {
-		t.kept = nil
-	}
-	c.idle.Reset(sshIdleTimeout)
-	if c.uses == 0 && t.kept != c {
-		c.idle.Stop()
-		_ = c.client.Close()
-	}
-}
-
-func (t *sshTransport) closeIdle(c *sshConn) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if c.uses > 0 {
-		return
-	}
-	if t.kept == c {
-		t.kept = nil
-	}
-	_ = c.client.Close()
-}
-
-func (t *sshTransport) dial(ctx context.Context) (*ssh.Client, error) {
-	privateKey, knownHosts, err := t.credential(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("get credential for the repository: %w", err)
-	}
-	t.mu.Lock()
-	last := t.refused
-	t.mu.Unlock()
-	if time.Now().Before(last.until) && bytes.Equal(last.privateKey, privateKey) && bytes.Equal(last.knownHosts, knownHosts) {
-		return nil, last.err
-	}
-	client, err := t.connect(ctx, privateKey, knownHosts)
-	var refused *store.SSHError
-	if errors.As(err, &refused) {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.refused.privateKey, t.refused.knownHosts, t.refused.until, t.refused.err = privateKey, knownHosts, time.Now().Add(sshRefusedPause), err
-	}
-	return client, err
-}
-
-func (t *sshTransport) connect(ctx context.Context, privateKey, knownHosts []byte) (*ssh.Client, error) {
-	key, err := parseSSHKey(privateKey)
-	if err != nil {
-		return nil, err
-	}
-	host := hostKeysOf(t.address, knownHosts)
-	ctx, cancel := context.WithTimeoutCause(ctx, sshConnectTimeout, fmt.Errorf("%w to the SSH handshake within %s", errSilent, sshConnectTimeout))
-	defer cancel()
-	conn, err := newDialer().DialContext(ctx, "tcp", t.address)
-	if err != nil {
-		return nil, withCause(ctx, err)
-	}
-	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-	c, channels, requests, err := ssh.NewClientConn(conn, t.address, &ssh.ClientConfig{
-		User: t.user, ClientVersion: "SSH-2.0-gitbind", HostKeyAlgorithms: host.algorithms(), HostKeyCallback: host.check,
-		Auth: []ssh.AuthMethod{ssh.PublicKeys(key)},
-	})
-	switch stopped := stop(); {
-	case err != nil && keyRefused(err):
-		err = &store.SSHError{Kind: store.ErrUnauthorized, Reason: fmt.Sprintf(
-			"%s lets in nobody as %s with the key %s: add its public half there, or put another private key into the Secret", host.name, t.user, ssh.FingerprintSHA256(key.PublicKey()))}
-	case !stopped || err != nil:
-		err = withCause(ctx, cmp.Or(err, ctx.Err()))
-	}
-	if err != nil {
-		_ = conn.Close()
-		return nil, err
-	}
-	return ssh.NewClient(c, channels, requests), nil
-}
-
-func parseSSHKey(data []byte) (ssh.Signer, error) {
-	key, err := ssh.ParsePrivateKey(data)
-	var passphrase *ssh.PassphraseMissingError
-	switch {
-	case errors.As(err, &passphrase):
-		return nil, &store.SSHError{Kind: store.ErrUnauthorized, Reason: "the private key has a passphrase, and nobody is there to type it: make one without (ssh-keygen -N '')"}
-	case err != nil:
-		return nil, &store.SSHError{Kind: store.ErrUnauthorized, Reason: "what is in the place of the private key is none in PEM, as ssh-keygen makes it"}
-	}
-	return key, nil
-}
-
 // sshCommand is a command that runs on the remote, and what it answers.
 type sshCommand struct {
 	*sshTransport
 	service string
 	conn    *sshConn
-	session *ssh.Session
 	in      io.WriteCloser
 	out     *bufio.Reader
-	// said is what it says to people.
+	// said is what it says to people; it is whole when the command has ended.
 	said firstBytes
-	ctx  context.Context
-	stop func() bool
-	// started is closed when it runs, and done when nobody reads it any more.
-	started, done chan struct{}
-	// broken says that the connection is not to be used again, and waited that it is known
-	// how the command ended.
-	broken, waited bool
-	// ended is what Read gives after the end; nil before.
-	ended error
+	// ctx ends when nobody waits for it any more.
+	ctx    context.Context
+	cancel context.CancelFunc
+	// started is given once whether it runs, and ended is closed when the remote has ended it.
+	started chan error
+	ended   chan struct{}
+	// broken says that the connection is not to be used again, by who asked; lost says so
+	// when the command has ended.
+	broken, lost bool
 }
 
-func (c *sshCommand) start() (err error) {
-	if c.session, err = c.conn.client.NewSession(); err != nil {
-		return err
+func newSSHCommand(ctx context.Context, t *sshTransport, service string, conn *sshConn) *sshCommand {
+	out, answer := io.Pipe()
+	c := &sshCommand{sshTransport: t, service: service, conn: conn, out: bufio.NewReaderSize(out, 64<<10), started: make(chan error, 1), ended: make(chan struct{})}
+	c.ctx, c.cancel = context.WithCancel(ctx)
+	// Who waits for an answer is not kept by a remote that does not end.
+	context.AfterFunc(c.ctx, func() { _ = answer.CloseWithError(context.Cause(c.ctx)) })
+	go c.run(answer)
+	return c
+}
+
+// run runs it until the remote has ended it, which it is told to do with ctx.
+func (c *sshCommand) run(answer *io.PipeWriter) {
+	defer close(c.ended)
+	session, err := c.conn.client.NewSession()
+	if err != nil {
+		c.started <- err
+		return
 	}
-	close(c.started)
-	c.session.Stderr = &c.said
-	in, errIn := c.session.StdinPipe()
-	out, errOut := c.session.StdoutPipe()
-	c.in, c.out = in, bufio.NewReaderSize(out, 64<<10)
-	return cmp.Or(errIn, errOut, c.session.Start(c.service+" '"+strings.ReplaceAll(c.path, "'", `'\''`)+"'"))
+	stop := context.AfterFunc(c.ctx, func() { _ = session.Close() })
+	defer stop()
+	session.Stdout, session.Stderr = answer, &c.said
+	if c.in, err = session.StdinPipe(); err == nil {
+		err = session.Start(c.service + " '" + strings.ReplaceAll(c.path, "'", `'\''`) + "'")
+	}
+	c.started <- err
+	if err != nil {
+		_ = session.Close()
+		return
+	}
+	end, missing := io.EOF, (*ssh.ExitMissingError)(nil)
+	if errors.As(session.Wait(), &missing) && c.ctx.Err() == nil {
+		// Not all say how a command ended. Whether they are still there does.
+		if _, _, err := c.conn.client.SendRequest("keepalive@openssh.com", true, nil); err != nil {
+			end, c.lost = io.ErrUnexpectedEOF, true
+		}
+	}
+	_ = answer.CloseWithError(end)
 }
 
 // begin waits until the command answers, and with skip, passes over what it says before it
 // is asked.
 func (c *sshCommand) begin(skip bool) error {
 	if _, err := c.out.Peek(4); err != nil {
-		return c.notBegun()
+		return c.notBegun(err)
 	}
 	for left := c.limit; ; {
 		head, err := c.out.Peek(4)
@@ -319,8 +195,11 @@ func (c *sshCommand) begin(skip bool) error {
 }
 
 // notBegun is the error for a command that ended before it answered.
-func (c *sshCommand) notBegun() error {
-	_ = c.wait()
+func (c *sshCommand) notBegun(err error) error {
+	if c.ctx.Err() != nil {
+		return err
+	}
+	<-c.ended
 	return c.refusal(string(c.said), fmt.Errorf("%s on %s ended without an answer: %w %s", c.service, c.address, io.ErrUnexpectedEOF, oneLine(string(c.said))))
 }
 
@@ -334,76 +213,33 @@ func (c *sshCommand) refusal(words string, err error) error {
 }
 
 // Read gives the answer. A connection that ended is not its end.
-func (c *sshCommand) Read(p []byte) (int, error) {
-	if c.ended != nil {
-		return 0, c.ended
-	}
-	n, err := c.out.Read(p)
-	if !errors.Is(err, io.EOF) {
-		return n, err
-	}
-	c.ended = io.EOF
-	var missing *ssh.ExitMissingError
-	if errors.As(c.wait(), &missing) {
-		// Not all say how a command ended. Whether they are still there does.
-		if _, _, err := c.conn.client.SendRequest("keepalive@openssh.com", true, nil); err != nil {
-			c.ended, c.broken = io.ErrUnexpectedEOF, true
-		}
-	}
-	if c.ctx.Err() != nil {
-		c.ended = context.Cause(c.ctx)
-	}
-	return n, c.ended
-}
+func (c *sshCommand) Read(p []byte) (int, error) { return c.out.Read(p) }
 
 // Close ends the command, if it has not ended. A connection whose remote does not do that in
-// time is not used again: what the command goes on saying would be kept with it.
+// time takes no more commands, as what this one goes on saying would be kept with it. Those
+// that it has go on, and it ends with the last of them.
 func (c *sshCommand) Close() error {
-	c.stop()
-	close(c.done)
-	if c.session != nil {
-		kill := time.AfterFunc(sshCloseTimeout, func() { _ = c.conn.client.Close() })
-		_ = c.session.Close()
-		kill.Stop()
+	c.cancel()
+	select {
+	case <-c.ended:
+		c.conn.release(c.broken || c.lost)
+		return nil
+	default:
 	}
-	if c.session == nil || c.waited {
-		c.release(c.conn, c.broken)
+	if c.broken {
+		c.conn.release(true)
 		return nil
 	}
-	ended := make(chan struct{})
 	go func() {
-		_ = c.wait()
-		close(ended)
-	}()
-	go func() {
-		broken := c.broken
+		broken := false
 		select {
-		case <-ended:
+		case <-c.ended:
 		case <-time.After(sshCloseTimeout):
 			broken = true
 		}
-		c.release(c.conn, broken)
+		c.conn.release(broken)
 	}()
 	return nil
-}
-
-// wait gives how the command ended. It is for one caller.
-func (c *sshCommand) wait() error {
-	c.waited = true
-	return c.session.Wait()
-}
-
-// abort ends what nobody waits for any more: the command, or if the remote does not do that,
-// the connection.
-func (c *sshCommand) abort() {
-	kill := time.AfterFunc(sshCloseTimeout, func() { _ = c.conn.client.Close() })
-	defer kill.Stop()
-	select {
-	case <-c.started:
-		_ = c.session.Close()
-		<-c.done
-	case <-c.done:
-	}
 }
 
 // firstBytes keeps the beginning of what is written.

@@ -68,6 +68,35 @@ func TestAConnectionEndsWhoseHostDoesNotEndACommand(t *testing.T) {
 	}
 }
 
+// What others do over it is not to fail, and is bounded by itself.
+func TestAConnectionWhoseHostDoesNotEndACommandEndsWithThoseOfOthers(t *testing.T) {
+	t.Parallel()
+	conn := &deafConn{ended: make(chan struct{})}
+	s := &sshTransport{path: "/x.git", limit: 1 << 20}
+	kept := newSSHConn(&ssh.Client{Conn: conn})
+	s.keep(kept)
+	if _, ok := kept.take(); !ok {
+		t.Fatal("it takes no command")
+	}
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "ssh://h/x.git/info/refs?service=git-upload-pack", nil)
+	if res, err := s.RoundTrip(req); err == nil {
+		_ = res.Body.Close()
+		t.Fatal("it answers as Git does")
+	}
+	for deadline := time.Now().Add(5 * sshCloseTimeout); s.current() != nil; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it is kept, with what it sends")
+		}
+	}
+	select {
+	case <-conn.ended:
+		t.Fatal("it ended under another command")
+	default:
+	}
+	kept.release(false)
+	<-conn.ended
+}
+
 // Who asks each minute would otherwise go on for weeks with a key that was replaced, and a
 // host's key that was revoked.
 func TestAConnectionThatIsOldIsUsedNoMore(t *testing.T) {

@@ -69,7 +69,7 @@ func (h *Hub) subscribe(cluster string, agent bool) (*subscription, bool) {
 	if h.closed || len(h.subs[cluster]) >= most {
 		return nil, false
 	}
-	s := &subscription{newest: map[told]event{}, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	s := &subscription{newest: map[eventKey]event{}, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	if h.subs[cluster] == nil {
 		h.subs[cluster] = map[*subscription]struct{}{}
 	}
@@ -93,8 +93,8 @@ type event struct {
 	hint bool
 }
 
-// told is a branch, and whether what is told of it is a hint: neither stands for the other.
-type told struct {
+// eventKey is which events stand for each other: the newest of a branch, and its newest hint.
+type eventKey struct {
 	ref  string
 	hint bool
 }
@@ -106,17 +106,17 @@ type subscription struct {
 	done chan struct{}
 
 	mu     sync.Mutex
-	order  []told
-	newest map[told]event
+	order  []eventKey
+	newest map[eventKey]event
 }
 
 func (s *subscription) add(e event) {
 	s.mu.Lock()
-	of := told{e.Ref, e.hint}
-	if _, waits := s.newest[of]; !waits {
-		s.order = append(s.order, of)
+	key := eventKey{e.Ref, e.hint}
+	if _, waits := s.newest[key]; !waits {
+		s.order = append(s.order, key)
 	}
-	s.newest[of] = e
+	s.newest[key] = e
 	s.mu.Unlock()
 	select {
 	case s.wake <- struct{}{}:
@@ -129,8 +129,8 @@ func (s *subscription) take() []event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	events := make([]event, 0, len(s.order))
-	for _, of := range s.order {
-		events = append(events, s.newest[of])
+	for _, key := range s.order {
+		events = append(events, s.newest[key])
 	}
 	s.order = s.order[:0]
 	clear(s.newest)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -184,8 +185,28 @@ func (in Input) tell(connection *v1alpha1.Connection, items []item, branch, head
 		fmt.Fprintf(&b, "Somebody else approves it: kubectl gitbind review %s\n", output.Line(name))
 		fmt.Fprintf(&b, "or %s/clusters/%s/%s\n", output.Line(url), output.Line(connection.Spec.ClusterID), output.Line(branch))
 	} else {
-		fmt.Fprintf(&b, "Open a pull request from it to main: %s\n", output.Line(strings.TrimSuffix(connection.Spec.RepositoryURL, ".git")))
+		fmt.Fprintln(&b, output.Line(place(connection.Spec.RepositoryURL, branch)))
 	}
 	_, err := fmt.Fprint(in.Terminal.Out, b.String())
 	return err
+}
+
+// webHosts are the hosts with pages for people of those that are reached over SSH.
+var webHosts = map[string]string{
+	"github.com": "github.com", "ssh.github.com": "github.com",
+	"gitlab.com": "gitlab.com", "altssh.gitlab.com": "gitlab.com",
+}
+
+// place says where a pull request for a branch is opened. What is reached over SSH may have its
+// pages anywhere.
+func place(repositoryURL, branch string) string {
+	page := strings.TrimSuffix(repositoryURL, ".git")
+	if u, err := url.Parse(page); err == nil && u.Scheme == "ssh" {
+		host, path := strings.ToLower(u.Hostname()), strings.Trim(u.Path, "/")
+		if webHosts[host] == "" {
+			return fmt.Sprintf("Open a pull request on %s, in the repository %s, from %s to main.", host, path, branch)
+		}
+		page = "https://" + webHosts[host] + "/" + path
+	}
+	return "Open a pull request from it to main: " + page
 }

@@ -233,10 +233,12 @@ func (r *run) report(ctx context.Context, faults int, settled *state) (*Report, 
 	if err := c.history(ctx, r.sides); err != nil {
 		return nil, err
 	}
-	if err := fsck.Check(ctx, r.sides.repository, "--full"); err != nil {
+	repositories, err := fsck.CheckAll(ctx, r.GitDir, "--full", "--strict")
+	if err != nil {
 		c.fail("", "%v", err)
-	} else {
-		c.ok("repositories that git fsck finds clean")
+	}
+	for range repositories {
+		c.ok("repositories that git fsck has checked")
 	}
 	if err := r.quiet(ctx, c); err != nil {
 		return nil, err

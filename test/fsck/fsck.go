@@ -3,9 +3,11 @@ package fsck
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 )
 
@@ -23,6 +25,18 @@ func Check(ctx context.Context, dir string, flags ...string) error {
 	args := append([]string{"fsck", "--no-progress", "--no-dangling"}, flags...)
 	_, err = git(ctx, dir, append(args, strings.Fields(refs)...)...)
 	return err
+}
+
+// CheckAll checks each repository of a folder, and counts them: none is an error, too.
+func CheckAll(ctx context.Context, root string, flags ...string) (checked int, err error) {
+	dirs, err := filepath.Glob(filepath.Join(root, "*.git"))
+	if err == nil && len(dirs) == 0 {
+		err = fmt.Errorf("there is no repository in %s", root)
+	}
+	for _, dir := range dirs {
+		err = errors.Join(err, Check(ctx, dir, flags...))
+	}
+	return len(dirs), err
 }
 
 func git(ctx context.Context, dir string, args ...string) (string, error) {

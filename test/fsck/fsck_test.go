@@ -70,4 +70,19 @@ func TestCheck(t *testing.T) {
 	if err := fsck.Check(t.Context(), dir); err == nil || !strings.Contains(err.Error(), tree) {
 		t.Errorf("without the tree %s: %v", tree, err)
 	}
+
+	root := filepath.Dir(dir)
+	git("", "init", "-q", "--bare", filepath.Join(root, "another.git"))
+	if n, err := fsck.CheckAll(t.Context(), root); n != 2 || err == nil || !strings.Contains(err.Error(), tree) {
+		t.Errorf("of %d repositories: %v", n, err)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := fsck.CheckAll(t.Context(), root); n != 1 || err != nil {
+		t.Errorf("of %d repositories: %v", n, err)
+	}
+	if _, err := fsck.CheckAll(t.Context(), filepath.Join(root, "another.git")); err == nil {
+		t.Error("a folder without any is clean")
+	}
 }

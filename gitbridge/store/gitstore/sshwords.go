@@ -15,9 +15,9 @@ var sshWords = []struct {
 	line *regexp.Regexp
 }{
 	{store.ErrRepositoryNotFound, regexp.MustCompile(`^fatal: '.*' does not appear to be a git repository$`)},
-	{store.ErrRepositoryNotFound, regexp.MustCompile(`^(Gitea|Forgejo): Cannot find repository:? `)},
-	{store.ErrUnauthorized, regexp.MustCompile(`^(Gitea|Forgejo): .*[kK]ey: .* is not authorized to (read|write to) `)},
-	{store.ErrUnauthorized, regexp.MustCompile(`^(Gitea|Forgejo): (Cannot find key: |Your account is disabled)`)},
+	{store.ErrRepositoryNotFound, regexp.MustCompile(`^(Gitea|Forgejo|error): Cannot find repository:? `)},
+	{store.ErrUnauthorized, regexp.MustCompile(`^(Gitea|Forgejo|error): .*[kK]ey: .* is not authorized to (read|write to) `)},
+	{store.ErrUnauthorized, regexp.MustCompile(`^(Gitea|Forgejo|error): (Cannot find key: |Your account is disabled)`)},
 	{store.ErrRepositoryNotFound, regexp.MustCompile(`^ERROR: Repository not found\.$`)},
 	{store.ErrUnauthorized, regexp.MustCompile(`^ERROR: Permission to .* denied to `)},
 	{store.ErrUnauthorized, regexp.MustCompile(`^ERROR: The key you are authenticating with has been marked as read only`)},

@@ -33,6 +33,8 @@ func TestOverSSHOnlyWordsThatSayItSurelyBlameTheRepositoryOrTheKey(t *testing.T)
 		"ERROR: Repository not found.\n":                               store.ErrRepositoryNotFound,
 		"remote: \nremote: ========\nremote: \nremote: ERROR: The project you were looking for could not be found or you don't have permission to view it.\nremote: \n": store.ErrRepositoryNotFound,
 		"GitLab: A repository for this project does not exist yet.\n":                                      store.ErrRepositoryNotFound,
+		"error: \nerror: Cannot find repository: team/a\nerror: \n":                                        store.ErrRepositoryNotFound,
+		"error: \nerror: User: 2:bot with Key: 3:bridge is not authorized to write to team/a.\nerror: \n":  store.ErrUnauthorized,
 		"Gitea: Cannot find repository: team/a\n":                                                          store.ErrRepositoryNotFound,
 		"Forgejo: Cannot find repository team/a\n":                                                         store.ErrRepositoryNotFound,
 		"ERROR: Permission to team/a.git denied to deploy key\n":                                           store.ErrUnauthorized,

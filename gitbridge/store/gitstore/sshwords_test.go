@@ -73,25 +73,24 @@ func TestOverSSHOnlyWordsThatSayItSurelyBlameTheRepositoryOrTheKey(t *testing.T)
 }
 
 // login serves a connection until somebody shows a key.
-func (h *sshHost) login(c net.Conn, key func()) bool {
+func (h *sshHost) login(c net.Conn, key func()) {
 	config := &ssh.ServerConfig{PublicKeyCallback: func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) {
 		key()
 		return nil, errors.New("no")
 	}}
 	config.AddHostKey(h.ssh.Signer)
 	_, _, _, _ = ssh.NewServerConn(c, config)
-	return true
 }
 
 func TestOverSSHAHostThatHangsUpDuringTheLoginHasRefusedNoKey(t *testing.T) {
 	t.Parallel()
 	h := newSSHHost(t)
 	b := h.open(gitstore.Options{Stall: 5 * time.Second}).Branch("main")
-	h.ssh.SetAccepted(func(c net.Conn) bool { return h.login(c, func() { _ = c.Close() }) })
+	h.ssh.SetAccepted(func(c net.Conn) bool { h.login(c, func() { _ = c.Close() }); return true })
 	if _, err := b.Fetch(t.Context()); err == nil || errors.Is(err, store.ErrUnauthorized) {
 		t.Errorf("got %v", err)
 	}
-	h.ssh.SetAccepted(func(c net.Conn) bool { return h.login(c, func() {}) })
+	h.ssh.SetAccepted(func(c net.Conn) bool { h.login(c, func() {}); return true })
 	_, err := b.Fetch(t.Context())
 	reason(t, err, store.ErrUnauthorized)
 	h.ssh.SetAccepted(nil)

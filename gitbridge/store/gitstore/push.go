@@ -18,6 +18,8 @@ import (
 
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/gitbridge/store/internal/branch"
+	"gitbind.dev/gitbridge/store/internal/object"
+	"gitbind.dev/gitbridge/store/pack"
 )
 
 // maxReport is how much of the answer to a push is read.
@@ -87,6 +89,22 @@ func (r *remote) encodePush(p branch.Push) ([]byte, error) {
 		return nil, err
 	}
 	return b.Bytes(), nil
+}
+
+var packTypes = map[object.Kind]plumbing.ObjectType{
+	object.Commit: plumbing.CommitObject,
+	object.Tree:   plumbing.TreeObject,
+	object.Blob:   plumbing.BlobObject,
+	object.Tag:    plumbing.TagObject,
+}
+
+// writePack appends a pack of objects.
+func writePack(b *bytes.Buffer, objects []object.Object) error {
+	packed := make([]pack.Object, len(objects))
+	for i, o := range objects {
+		packed[i] = pack.Object{Type: packTypes[o.Kind], Size: int64(len(o.Data)), Data: o.Data}
+	}
+	return pack.Write(b, packed)
 }
 
 // readReport reads the answer to a push, and what hooks said. Some servers

@@ -1,4 +1,4 @@
-package gitstore
+package pack
 
 import (
 	"bytes"
@@ -9,8 +9,6 @@ import (
 	"sync"
 
 	"github.com/go-git/go-git/v5/plumbing"
-
-	"gitbind.dev/gitbridge/store/internal/object"
 )
 
 // Making a zlib writer costs more than using it.
@@ -26,16 +24,9 @@ var (
 // makes a delta of it.
 const longTree = 1 << 10
 
-var packTypes = map[object.Kind]plumbing.ObjectType{
-	object.Commit: plumbing.CommitObject,
-	object.Tree:   plumbing.TreeObject,
-	object.Blob:   plumbing.BlobObject,
-	object.Tag:    plumbing.TagObject,
-}
-
-// writePack appends a pack of objects, without deltas: the remote computes
+// Write appends a pack of objects, which have their Data, without deltas: a repack computes
 // better ones later than could be computed for one push.
-func writePack(b *bytes.Buffer, objects []object.Object) error {
+func Write(b *bytes.Buffer, objects []Object) error {
 	start := b.Len()
 	b.WriteString("PACK")
 	header := binary.BigEndian.AppendUint32(b.AvailableBuffer(), 2)
@@ -50,9 +41,9 @@ func writePack(b *bytes.Buffer, objects []object.Object) error {
 	return nil
 }
 
-func writeObject(b *bytes.Buffer, o object.Object) error {
+func writeObject(b *bytes.Buffer, o Object) error {
 	size := uint64(len(o.Data))
-	first := byte(packTypes[o.Kind])<<4 | byte(size&15)
+	first := byte(o.Type)<<4 | byte(size&15)
 	for size >>= 4; size > 0; size >>= 7 {
 		b.WriteByte(first | 0x80)
 		first = byte(size & 0x7f)
@@ -60,7 +51,7 @@ func writeObject(b *bytes.Buffer, o object.Object) error {
 	b.WriteByte(first)
 
 	pool := &fast
-	if o.Kind == object.Tree && len(o.Data) < longTree {
+	if o.Type == plumbing.TreeObject && len(o.Data) < longTree {
 		pool = &stored
 	}
 	w := pool.Get().(*zlib.Writer)

@@ -18,31 +18,10 @@ import (
 // git receive-pack alone takes for the same bytes. The two take turns, so that
 // whatever else the machine does falls on both.
 func BenchmarkPush(b *testing.B) {
-	b.Run("beside git alone", func(b *testing.B) {
-		bare, alone := pushes(b, b.N)
-		repo, _, _ := bare.repository(cluster)
-		front, bodies := pushes(b, b.N)
-		var gits, fronts []time.Duration
-		b.ResetTimer()
-		for i := range b.N {
-			start := time.Now()
-			req := &pushRequest{Commands: []command{{Ref: mainRef}}}
-			answer, err := repo.receivePack(b.Context(), access.Caller{Role: access.Konnector}, req, bytes.NewReader(alone[i]))
-			if err != nil || !strings.Contains(string(answer), "ok refs/heads/main") {
-				b.Fatalf("%v %q", err, answer)
-			}
-			gits = append(gits, time.Since(start))
-			start = time.Now()
-			if status, answer := front.post(b, access.Konnector, "git-receive-pack", bodies[i]); status != http.StatusOK || !strings.Contains(answer, "ok refs/heads/main") {
-				b.Fatalf("%d %q", status, answer)
-			}
-			fronts = append(fronts, time.Since(start))
-		}
-		report(b, "git", gits)
-		report(b, "front", fronts)
-	})
+	b.Run("beside git alone", func(b *testing.B) { besideGit(b, whole) })
+	b.Run("a person's, beside git alone", func(b *testing.B) { besideGit(b, thin) })
 	b.Run("checks alone", func(b *testing.B) {
-		s, bodies := pushes(b, 1)
+		s, bodies := pushes(b, 1, whole)
 		repo, _, _ := s.repository(cluster)
 		caller := access.Caller{Role: access.Konnector, Cluster: cluster}
 		b.ResetTimer()
@@ -52,6 +31,30 @@ func BenchmarkPush(b *testing.B) {
 			}
 		}
 	})
+}
+
+func besideGit(b *testing.B, form []string) {
+	bare, alone := pushes(b, b.N, form)
+	repo, _, _ := bare.repository(cluster)
+	front, bodies := pushes(b, b.N, form)
+	var gits, fronts []time.Duration
+	b.ResetTimer()
+	for i := range b.N {
+		start := time.Now()
+		req := &pushRequest{Commands: []command{{Ref: mainRef}}}
+		answer, err := repo.receivePack(b.Context(), access.Caller{Role: access.Konnector}, req, bytes.NewReader(alone[i]))
+		if err != nil || !strings.Contains(string(answer), "ok refs/heads/main") {
+			b.Fatalf("%v %q", err, answer)
+		}
+		gits = append(gits, time.Since(start))
+		start = time.Now()
+		if status, answer := front.post(b, access.Konnector, "git-receive-pack", bodies[i]); status != http.StatusOK || !strings.Contains(answer, "ok refs/heads/main") {
+			b.Fatalf("%d %q", status, answer)
+		}
+		fronts = append(fronts, time.Since(start))
+	}
+	report(b, "git", gits)
+	report(b, "front", fronts)
 }
 
 func checked(b *testing.B, repo *repository, caller access.Caller, body []byte) error {
@@ -68,8 +71,14 @@ func checked(b *testing.B, repo *repository, caller access.Caller, body []byte) 
 	return c.push(req, in, int64(in.Len()))
 }
 
-// pushes is a host with 1,000 claims, and n pushes that follow each other.
-func pushes(b *testing.B, n int) (*served, [][]byte) {
+// What git pack-objects makes of a push: whole objects, or as git push has it.
+var (
+	whole = []string{"--window=0"}
+	thin  = []string{"--thin", "--delta-base-offset"}
+)
+
+// pushes is a host with 1,000 claims, and n pushes that follow each other, in a form.
+func pushes(b *testing.B, n int, form []string) (*served, [][]byte) {
 	b.Helper()
 	s := serve(b)
 	c := s.clone(b, access.Konnector)
@@ -103,15 +112,7 @@ func pushes(b *testing.B, n int) (*served, [][]byte) {
 	c.pushed(hashes[0] + ":main")
 	var bodies [][]byte
 	for i, h := range hashes[1:] {
-		names, err := stockGit(b, c.dir, nil, "rev-list", "--objects", h, "^"+hashes[i])
-		if err != nil {
-			b.Fatal(names)
-		}
-		var list []string
-		for line := range strings.Lines(names) {
-			list = append(list, strings.Fields(line)[0])
-		}
-		pack, err := stockGit(b, c.dir, []byte(strings.Join(list, "\n")+"\n"), "pack-objects", "--stdout", "--quiet", "--window=0")
+		pack, err := stockGit(b, c.dir, []byte(h+"\n^"+hashes[i]+"\n"), append([]string{"pack-objects", "--revs", "--stdout", "--quiet"}, form...)...)
 		if err != nil {
 			b.Fatal(pack)
 		}
@@ -126,7 +127,7 @@ func pushes(b *testing.B, n int) (*served, [][]byte) {
 // BenchmarkUpdate measures what an agent waits for: one changed claim among
 // 1,000, from the call to the host's acknowledgement.
 func BenchmarkUpdate(b *testing.B) {
-	s, _ := pushes(b, 0)
+	s, _ := pushes(b, 0, whole)
 	branch := s.agent(b, access.Konnector, "konnector-"+cluster).Branch("main")
 	if _, err := branch.Fetch(b.Context()); err != nil {
 		b.Fatal(err)

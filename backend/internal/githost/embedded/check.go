@@ -427,7 +427,7 @@ func (c *check) object(name plumbing.Hash, want plumbing.ObjectType) (object, er
 // that this one brought.
 func (c *check) remember() {
 	for name, o := range c.pack.Objects {
-		if o.Type == plumbing.CommitObject || o.Type == plumbing.TreeObject {
+		if judged(o.Type) {
 			c.repo.objects.put(name, o)
 		}
 	}

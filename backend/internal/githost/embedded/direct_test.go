@@ -5,6 +5,7 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -60,6 +61,13 @@ func (o *objects) add(typ byte, data string) string {
 
 func (o *objects) blob(data string) string { return o.add(typeBlob, data) }
 
+// delta makes an object of a type by a delta on another one, of baseSize bytes.
+func (o *objects) delta(typ byte, base string, baseSize int, data string) string {
+	ref, _ := hex.DecodeString(base)
+	o.entries = append(o.entries, packEntry{typ: typeRefDelta, ref: ref, data: insert(baseSize, data)})
+	return plumbing.ComputeHash(plumbing.ObjectType(typ), []byte(data)).String()
+}
+
 // tree makes a folder of "<mode> <name>" and hash, in this order.
 func (o *objects) tree(entries ...string) string {
 	var b strings.Builder
@@ -94,6 +102,9 @@ type based struct {
 	head, root       string
 	readme, old, one string
 	two              string
+	// folder is f, which has folderSize bytes.
+	folder     string
+	folderSize int
 }
 
 func newBased(t *testing.T) *based {
@@ -112,6 +123,10 @@ func newBased(t *testing.T) *based {
 	b.readme = strings.TrimSpace(c.git("rev-parse", "HEAD:README.md"))
 	b.one = strings.TrimSpace(c.git("rev-parse", "HEAD:f/one"))
 	b.two = strings.TrimSpace(c.git("rev-parse", "HEAD:f/two"))
+	b.folder = strings.TrimSpace(c.git("rev-parse", "HEAD:f"))
+	if _, err := fmt.Sscan(c.git("cat-file", "-s", b.folder), &b.folderSize); err != nil {
+		t.Fatal(err)
+	}
 	return b
 }
 
@@ -196,6 +211,42 @@ func TestTheHostTakesNothingThatGitWouldRefuse(t *testing.T) {
 		}, true, true},
 		{"a file from an older commit", tree(func(o *objects) string { return o.tree("100644 one", b.old) }), false, true},
 		{"a file that moved", tree(func(o *objects) string { return o.tree("100644 moved", b.one) }), false, true},
+		{"a file as a delta on the one before", tree(func(o *objects) string { return o.tree("100644 one", o.delta(typeBlob, b.one, len("one\n"), "3\n")) }), true, true},
+		{"a file as a delta on another one", tree(func(o *objects) string { return o.tree("100644 one", o.delta(typeBlob, b.old, len("1\n"), "3\n")) }), true, true},
+		{"a file as a delta on one of the push", tree(func(o *objects) string {
+			three := o.delta(typeBlob, plumbing.ComputeHash(plumbing.BlobObject, []byte("4\n")).String(), len("4\n"), "3\n")
+			return o.tree("100644 one", three, "100644 two", o.blob("4\n"))
+		}), true, true},
+		{"a folder as a delta on the one before", tree(func(o *objects) string {
+			whole := &objects{}
+			whole.tree("100644 one", o.blob("3\n"), "100644 two", b.two)
+			return o.delta(typeTree, b.folder, b.folderSize, string(whole.entries[0].data))
+		}), true, true},
+		{"a file twice", tree(func(o *objects) string {
+			o.blob("3\n")
+			return o.tree("100644 one", o.blob("3\n"))
+		}), false, false},
+		{"a file twice, once as a delta", tree(func(o *objects) string {
+			o.delta(typeBlob, b.one, len("one\n"), "3\n")
+			return o.tree("100644 one", o.blob("3\n"))
+		}), false, false},
+		{"a file as a delta on one that is missing", tree(func(o *objects) string {
+			return o.tree("100644 one", o.delta(typeBlob, strings.Repeat("1", 40), 4, "3\n"))
+		}), false, false},
+		{"a file as a delta on one of another size", tree(func(o *objects) string {
+			return o.tree("100644 one", o.delta(typeBlob, b.one, len("one\n")+1, "3\n"))
+		}), false, false},
+		{"a file as a delta on a folder", tree(func(o *objects) string {
+			return o.tree("100644 one", o.delta(typeBlob, b.folder, b.folderSize, "3\n"))
+		}), false, false},
+		{"a delta that is not needed", tree(func(o *objects) string {
+			o.delta(typeBlob, b.one, len("one\n"), "3\n")
+			return o.tree("100644 one", b.one)
+		}), false, true},
+		{"a delta on a file of many bytes", tree(func(o *objects) string {
+			large := strings.Repeat("x", maxPlain)
+			return o.tree("100644 one", o.delta(typeBlob, o.blob(large), len(large), "3\n"), "100644 two", b.two)
+		}), false, true},
 		{"a commit without parents", func(o *objects) string { return o.commit(b.root) }, false, false},
 		{"a file that is missing", tree(func(o *objects) string { return o.tree("100644 one", strings.Repeat("1", 40)) }), false, false},
 		{"a folder that is missing", func(o *objects) string { return b.change(o, strings.Repeat("1", 40)) }, false, false},
@@ -341,26 +392,29 @@ func TestAgentsNeedNoGit(t *testing.T) {
 	s.fsck(t)
 }
 
-// TestWhatAPersonPushesIsFetchedToo: git makes deltas, which are left to it.
-func TestWhatAPersonPushesIsFetchedToo(t *testing.T) {
+// TestAChangeOfAPersonNeedsNoGit: git makes deltas on what the host has, of which an agent
+// has the last version alone.
+func TestAChangeOfAPersonNeedsNoGit(t *testing.T) {
 	t.Parallel()
 	s, counted := serveCounted(t)
 	reader := s.agent(t, access.Bridge, "bridge-"+cluster).Branch("main")
 	c := s.clone(t, access.Owner)
-	for i := range 3 {
-		c.commit("x", map[string]string{claimPath: strings.Repeat("plan: small\n", 100) + fmt.Sprint(i)})
+	for i := range 4 {
+		c.commit("x", map[string]string{claimPath: strings.Repeat("plan: small\n", 100) + fmt.Sprint(i%3)})
 		c.pushed("main")
 		snap, err := reader.Fetch(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if b, err := snap.Read(claimPath); !strings.HasSuffix(string(b), fmt.Sprint(i)) {
+		if b, err := snap.Read(claimPath); !strings.HasSuffix(string(b), fmt.Sprint(i%3)) {
 			t.Errorf("fetched %q, %v", b, err)
 		}
+		// At first the reader has nothing.
+		if got, want := counted.take(), map[string]int{"receive host": 1, "upload host": 1}; i > 0 && !maps.Equal(got, want) {
+			t.Errorf("requests of change %d: %v, want %v", i, got, want)
+		}
 	}
-	if got := counted.take(); got["receive git"] == 0 {
-		t.Errorf("requests: %v", got)
-	}
+	s.fsck(t)
 }
 
 // TestAPushThatEndedAnywhereIsPushedAgain: what a power cut or a kill may leave of a push,

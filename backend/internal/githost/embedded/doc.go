@@ -4,10 +4,10 @@
 // authenticates, and looks at every push before git sees it: which branches,
 // which new commits, whose identity, which paths.
 //
-// What the agents push and fetch one change at a time goes without git, in a tenth of the
-// time: a pack of plain objects without deltas, on top of its branch (direct.go, plain.go,
+// What agents and people push one change at a time goes without git, in a tenth of the
+// time: a small pack of plain objects, on top of its branch (direct.go, plain.go,
 // connectivity.go, packfile.go), and the same bytes again for the agent that waits for them
-// (recent.go). It is a part of what git would take, checked as strictly; all else goes to
+// (recent.go). Of a pack with deltas, as stock git sends it, one of whole objects is made. It is a part of what git would take, checked as strictly; all else goes to
 // git, and the repository on the disk is an ordinary one.
 //
 // It refuses the dumb protocol, tags and any other ref, push options and

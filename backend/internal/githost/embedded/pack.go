@@ -33,6 +33,11 @@ type objectSource interface {
 	object(h plumbing.Hash) (o object, ok bool, err error)
 }
 
+// judged tells whether rules look into objects of a type.
+func judged(t plumbing.ObjectType) bool {
+	return t == plumbing.CommitObject || t == plumbing.TreeObject
+}
+
 // readPush reads a received pack: its commits and trees, and of files the size alone, as
 // no rule looks into one. A delta without a base is one on a file, or git itself refuses
 // it.
@@ -41,10 +46,8 @@ func readPush(r io.Reader, source objectSource, charge func(int64) error) (*pack
 	p, err := pack.Read(r, pack.Options{
 		Limits: packLimits,
 		Charge: charge,
-		Keep: func(t plumbing.ObjectType, _ int64) bool {
-			return t == plumbing.CommitObject || t == plumbing.TreeObject
-		},
-		Base: source.object,
+		Keep:   func(t plumbing.ObjectType, _ int64) bool { return judged(t) },
+		Base:   source.object,
 	})
 	if err != nil {
 		return nil, err

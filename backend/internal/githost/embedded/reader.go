@@ -48,15 +48,25 @@ func (r *reader) object(name plumbing.Hash) (object, bool, error) {
 // read reads a commit or a tree that is not remembered.
 func (r *reader) read(name plumbing.Hash) (object, bool, error) {
 	typ, size, err := r.info(name)
-	if err != nil {
+	if err != nil || !judged(typ) {
 		return object{}, false, err
-	}
-	if typ != plumbing.CommitObject && typ != plumbing.TreeObject {
-		return object{}, false, nil
 	}
 	if size > maxRead {
 		return object{}, false, fmt.Errorf("%w: %s has %d bytes, at most %d", errObject, name, size, maxRead)
 	}
+	return r.contents(name, typ, size)
+}
+
+// file reads a file whose size is one that fits.
+func (r *reader) file(name plumbing.Hash, fits func(size int64) bool) (object, bool, error) {
+	typ, size, err := r.info(name)
+	if err != nil || typ != plumbing.BlobObject || !fits(size) {
+		return object{}, false, err
+	}
+	return r.contents(name, typ, size)
+}
+
+func (r *reader) contents(name plumbing.Hash, typ plumbing.ObjectType, size int64) (object, bool, error) {
 	if _, _, err := r.ask("contents", name); err != nil {
 		return object{}, false, err
 	}

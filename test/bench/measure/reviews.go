@@ -1,13 +1,11 @@
 package measure
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -75,7 +73,7 @@ func (r *run) reviews(ctx context.Context) error {
 	}
 	r.add(figure.Of("git push of a proposal → taken by the host", r.size, "ms", m.pushed, floor))
 	r.add(figure.Of("git push of a proposal → what the control plane says of it", r.size, "ms", m.judged, floor))
-	return nil
+	return r.straight(ctx, url, alice, n)
 }
 
 // gitea measures there what is measured on the embedded host: a burst, single changes, and
@@ -101,21 +99,14 @@ func (r *run) gitea(ctx context.Context) error {
 // merges proposes and merges n changes on an idle system, each after a bare push and an edit
 // that the relay carries.
 func (r *run) merges(ctx context.Context, m *merges, n int, push func(i int) error) error {
-	floor := &way{resource: stage.Floor, names: r.newNames("m", n)}
-	subject := &way{resource: stage.Subject, names: r.newNames("m", n)}
-	for _, w := range []*way{floor, subject} {
-		if err := r.create(ctx, w.resource, w.names); err != nil {
-			return err
-		}
-		if _, err := r.SeenApp.UntilAll(ctx, w.resource, w.names, returned(w.resource)); err != nil {
-			return err
-		}
-	}
-	m.clone = filepath.Join(r.Dir, "clone")
-	defer os.RemoveAll(m.clone)
-	if _, err := r.git(ctx, r.Dir, "clone", "--quiet", m.url, m.clone); err != nil {
+	floor, subject, err := r.ways(ctx, n)
+	if err != nil {
 		return err
 	}
+	if m.clone, err = r.clone(ctx, m.url); err != nil {
+		return err
+	}
+	defer os.RemoveAll(m.clone)
 	// Otherwise it would not be known whether anything is judged.
 	const refused = "changes/refused"
 	_, commit, err := r.propose(ctx, m, refused, claimPath(stage.Namespace(0), subject.names[0]), 0)
@@ -143,6 +134,21 @@ func (r *run) merges(ctx context.Context, m *merges, n int, push func(i int) err
 	r.add(figure.Of("a merge → claim changed on the control plane", r.size, "ms", m.control, floor.edit))
 	r.add(figure.Of("a merge → claim changed in the app cluster", r.size, "ms", m.app, floor.edit))
 	return nil
+}
+
+// ways are n claims that the relay has carried, and n of gitbind's.
+func (r *run) ways(ctx context.Context, n int) (floor, subject *way, err error) {
+	floor = &way{resource: stage.Floor, names: r.newNames("m", n)}
+	subject = &way{resource: stage.Subject, names: r.newNames("m", n)}
+	for _, w := range []*way{floor, subject} {
+		if err := r.create(ctx, w.resource, w.names); err != nil {
+			return nil, nil, err
+		}
+		if _, err := r.SeenApp.UntilAll(ctx, w.resource, w.names, returned(w.resource)); err != nil {
+			return nil, nil, err
+		}
+	}
+	return floor, subject, nil
 }
 
 // merge sends one change of a claim through.
@@ -178,32 +184,9 @@ func (r *run) merge(ctx context.Context, m *merges, namespace, name string) erro
 	return err
 }
 
-// git runs git as who proposes. The credential is in the URL: a helper has none to keep.
-func (r *run) git(ctx context.Context, dir string, args ...string) (string, error) {
-	out, err := r.Git(ctx, env.Alice, dir, append([]string{"-c", "credential.helper="}, args...)...)
-	return strings.TrimSpace(out), err
-}
-
 // propose pushes a branch with one change of a claim's file, and tells when that began.
 func (r *run) propose(ctx context.Context, m *merges, branch, path string, maxConnections int) (began time.Time, commit string, err error) {
-	for _, args := range [][]string{{"fetch", "--quiet", "origin", "main"}, {"checkout", "--quiet", "--detach", "FETCH_HEAD"}} {
-		if _, err := r.git(ctx, m.clone, args...); err != nil {
-			return began, "", err
-		}
-	}
-	file := filepath.Join(m.clone, path)
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return began, "", err
-	}
-	text = bytes.Replace(text, []byte("maxConnections: 120\n"), fmt.Appendf(nil, "maxConnections: %d\n", maxConnections), 1)
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		return began, "", err
-	}
-	if _, err := r.git(ctx, m.clone, "commit", "--quiet", "--all", "--message", "Change "+path); err != nil {
-		return began, "", err
-	}
-	if commit, err = r.git(ctx, m.clone, "rev-parse", "HEAD"); err != nil {
+	if commit, err = r.commit(ctx, m.clone, path, maxConnections); err != nil {
 		return began, "", err
 	}
 	began = time.Now()

@@ -121,6 +121,11 @@ bench: build ## Measure gitbind beside a bare client and write docs/bench (SIZES
 	$(GO) build -o $(BIN)/bench ./test/bench/cmd/bench
 	$(BIN)/bench --bin $(BIN) $(if $(SIZES),--sizes $(SIZES)) $(if $(QUICK),--quick)
 
+.PHONY: bench-large
+bench-large: build ## Measure 100,000 claims, of one app cluster and of 200, and write docs/bench/large
+	$(GO) build -o $(BIN)/bench ./test/bench/cmd/bench
+	$(BIN)/bench --bin $(BIN) --sizes 100000 --only idleness,clusters --claims-of-each 500 --out docs/bench/large
+
 .PHONY: chaos
 chaos: build ## Let everything fail for a while and see what is lost: make chaos SEED=1 FOR=5m RUNS=1
 	$(GO) run ./test/chaos/cmd/chaos --bin $(BIN) --seed $(or $(SEED),0) --for $(or $(FOR),5m) --runs $(or $(RUNS),1)

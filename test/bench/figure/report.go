@@ -116,8 +116,8 @@ their requests. To log takes time: these are longer ways than those above.
 
 const introduction = `# What gitbind costs
 
-Written by ` + "`make bench`" + `, with the plots, from [latest.json](latest.json). Quote the ratios:
-everything runs on one machine (both API servers with their etcds, the Git host, the
+Written by ` + "`make bench`" + ` (` + "`make bench-large`" + ` writes docs/bench/large, with 100,000
+claims), with the plots, from [latest.json](latest.json). Quote the ratios: everything runs on one machine (both API servers with their etcds, the Git host, the
 agents, the clients that measure), so absolute times say as much of the machine as
 of gitbind.
 
@@ -131,6 +131,8 @@ The *floor* is measured in the same run, in turns with what it is compared with:
   host.
 - for merges, what the relay needs to carry an edit. The time of a merge begins when the
   host's API is asked for it, so it contains the host's own work.
+- for a person's push to main, the same edit through the relay. It is timed from the start
+  of stock git, and from when git, which has started and asked what the host has, sends it.
 - for proposals, the same bare pushes. The time of a proposal is that of stock git, with
   its processes.
 - for restarts, a bare informer of client-go, until it has all claims of the agent's cluster.

@@ -46,7 +46,7 @@ func (r *run) growth(ctx context.Context, n int, before past) error {
 		return err
 	}
 	per := func(bytes int64) float64 { return float64(bytes) / float64(n) }
-	r.add(figure.One("growth of main, packed, per changed claim", r.size, "bytes", per(main)).Judged(figure.AtMost(1024, "≤ 1 KiB")))
+	r.add(figure.One("growth of main, packed, per changed claim", r.size, "bytes", per(main)).Judged(figure.AtMost(600, "≤ 600 bytes")))
 	r.add(figure.One("growth of status, packed, per changed claim", r.size, "bytes", per(status)))
 	r.add(figure.One("growth of the whole repository, as git passes it on, per changed claim", r.size, "bytes", per(mirror-before.mirror)))
 	return nil

@@ -305,12 +305,14 @@ func (r *run) idle(ctx context.Context) error {
 	r.add(figure.One("idle: commits in "+rest.String(), r.size, "commits", float64(c.main+c.status)).Judged(figure.AtMost(0, "0")))
 	for _, p := range r.measured() {
 		u := after.usages[p.Name]
-		f := figure.One("memory of "+p.Name+", idle", r.size, "MiB", float64(u.Resident)/(1<<20))
+		memory := figure.One("memory of "+p.Name+", idle", r.size, "MiB", float64(u.Resident)/(1<<20))
+		cpu := figure.One("CPU of "+p.Name+" in an idle "+rest.String(), r.size, "s", (u.CPU - before.usages[p.Name].CPU).Seconds())
 		if p != r.Backend {
-			f = f.Judged(figure.AtMost(600, "< 600 MiB at 100,000"))
+			memory = memory.Judged(figure.AtMost(600, "< 600 MiB at 100,000"))
+			cpu = cpu.Judged(figure.AtMost(0.005*rest.Seconds(), "≤ 0.5 % of a core"))
 		}
-		r.add(f)
-		r.add(figure.One("CPU of "+p.Name+" in an idle "+rest.String(), r.size, "s", (u.CPU - before.usages[p.Name].CPU).Seconds()))
+		r.add(memory)
+		r.add(cpu)
 	}
 	return nil
 }

@@ -127,13 +127,13 @@ func TestOverSSHOthersGoOnWhenASlowReaderGivesUp(t *testing.T) {
 			var ask http.RoundTripper
 			r := h.open(gitstore.Options{Guard: func(next http.RoundTripper) http.RoundTripper { ask = next; return next }})
 			update(t, r.Branch("main"), storetest.Put("x", "1"))
-			refs := func(ctx context.Context) *http.Response {
+			refs := func(ctx context.Context) io.ReadCloser {
 				req, _ := http.NewRequestWithContext(ctx, http.MethodGet, "ssh://h/x/info/refs?service=git-upload-pack", nil)
 				res, err := ask.RoundTrip(req)
 				if err != nil {
 					t.Fatal(err)
 				}
-				return res
+				return res.Body
 			}
 			over := make(chan struct{})
 			h.ssh.SetInstead(func(s *githost.SSHCommand) bool { _, _ = io.WriteString(s, "0008abcd"); <-over; return true })
@@ -149,7 +149,7 @@ func TestOverSSHOthersGoOnWhenASlowReaderGivesUp(t *testing.T) {
 			other := refs(t.Context())
 			gone := make(chan error, 1)
 			if reads {
-				go func() { _, err := io.ReadAll(slow.Body); gone <- err }()
+				go func() { _, err := io.ReadAll(slow); gone <- err }()
 			}
 			cancel()
 			if reads {
@@ -164,7 +164,7 @@ func TestOverSSHOthersGoOnWhenASlowReaderGivesUp(t *testing.T) {
 			}
 			// Longer than the host may take.
 			time.Sleep(2500 * time.Millisecond)
-			_ = slow.Body.Close()
+			_ = slow.Close()
 			time.Sleep(1500 * time.Millisecond)
 			h.ssh.SetInstead(h.fault)
 			fetch(t, r.Branch("main"))
@@ -172,10 +172,10 @@ func TestOverSSHOthersGoOnWhenASlowReaderGivesUp(t *testing.T) {
 				t.Errorf("%d connections", n)
 			}
 			close(halfway)
-			if data, err := io.ReadAll(other.Body); err != nil || string(data) != "0008abcd0000" {
+			if data, err := io.ReadAll(other); err != nil || string(data) != "0008abcd0000" {
 				t.Errorf("the other: %q, %v", data, err)
 			}
-			_ = other.Body.Close()
+			_ = other.Close()
 			close(over)
 		})
 	}

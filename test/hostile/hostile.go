@@ -102,7 +102,7 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 	p, err := platform.Start(ctx, platform.Options{
 		Dir: o.Dir, Bin: o.Bin, Plain: true, Progress: o.Out,
 		BackendArgs: []string{fmt.Sprintf("--max-clusters=%d", o.Hostile+1)},
-		Env:         []string{"GOMEMLIMIT=640MiB"}, // as in kustomize/deployments
+		Env:         []string{platform.DeployedMemory},
 	})
 	if err != nil {
 		return nil, err

@@ -68,6 +68,18 @@ func (r *run) profileStart(ctx context.Context, agent string) (end func()) {
 	}
 }
 
+// profileHeaps takes what the agents hold in memory, if asked for.
+func (r *run) profileHeaps(ctx context.Context, name string) {
+	if r.Profiles == "" {
+		return
+	}
+	for process, url := range r.Platform.Profiles {
+		if err := r.takeProfile(ctx, http.DefaultClient, url+"heap?gc=1", name, process, "heap"); err != nil {
+			r.say("no profile: %v", err)
+		}
+	}
+}
+
 func (r *run) takeProfile(ctx context.Context, client *http.Client, url, name, process, what string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -314,6 +314,7 @@ func (r *run) idle(ctx context.Context) error {
 		r.add(memory)
 		r.add(cpu)
 	}
+	r.profileHeaps(ctx, "idle")
 	return nil
 }
 

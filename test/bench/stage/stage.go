@@ -69,7 +69,7 @@ type Options struct {
 // Start starts everything, up to the first claim in each namespace: those that
 // follow are like all others. Everything ends with ctx or Stop.
 func Start(ctx context.Context, o Options) (*Stage, error) {
-	options := platform.Options{Bin: o.Bin, Plain: true, Profile: o.Profile, Audit: o.Trace, Gitea: o.Gitea, Progress: o.Progress}
+	options := platform.Options{Bin: o.Bin, Env: []string{platform.DeployedMemory}, Plain: true, Profile: o.Profile, Audit: o.Trace, Gitea: o.Gitea, Progress: o.Progress}
 	options.BackendArgs = []string{"--max-clusters=0"}
 	if o.Trace {
 		options.BackendArgs = append(options.BackendArgs, "--log-level=debug")

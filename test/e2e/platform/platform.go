@@ -22,6 +22,10 @@ import (
 	"gitbind.dev/test/proxy"
 )
 
+// DeployedMemory is the variable by which the deployments
+// (kustomize/deployments) have Go collect before their memory limit.
+const DeployedMemory = "GOMEMLIMIT=640MiB"
+
 // Options say what to run.
 type Options struct {
 	// AppClusters are the names of the app clusters; env.App when empty.

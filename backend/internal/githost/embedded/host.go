@@ -156,7 +156,7 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 		repos:        map[string]*repository{},
 	}
 	if cfg.Upstream != nil {
-		h.copies = newCopies(h.look)
+		h.copies = newCopies(func(ctx context.Context, cluster string) error { return h.update(ctx, cluster, 0, copyTimeout) })
 	}
 	return h, nil
 }

@@ -38,8 +38,6 @@ type Upstream interface {
 const (
 	// copyEvery is how old a copy may be when somebody looks at it.
 	copyEvery = 10 * time.Second
-	// lookEvery is how often a repository is looked at that is said to move all the time.
-	lookEvery = time.Second
 	// copyTimeout bounds a fetch, and copyWait how long somebody waits for it who looks.
 	copyTimeout = time.Minute
 	copyWait    = 3 * time.Second
@@ -60,8 +58,6 @@ type copied struct {
 	turn chan struct{}
 	// since is from when on somebody has had it, in nanoseconds since 1970; 0 for nobody.
 	since atomic.Int64
-	// looked is when it was looked at last because it was said to have moved, like since.
-	looked atomic.Int64
 	// tried is when that was done last, and failed how it ended.
 	tried  time.Time
 	failed error
@@ -101,16 +97,7 @@ func (c *copies) get(cluster string) *copied {
 }
 
 // Look says that a repository has moved where it is. It does not block.
-func (h *Host) Look(cluster string) {
-	looked := time.Unix(0, h.copies.get(cluster).looked.Load())
-	h.copies.moved.AddAfter(cluster, lookEvery-time.Since(looked))
-}
-
-// look brings a copy up to date that was said to have moved.
-func (h *Host) look(ctx context.Context, cluster string) error {
-	h.copies.get(cluster).looked.Store(time.Now().UnixNano())
-	return h.update(ctx, cluster, 0, copyTimeout)
-}
+func (h *Host) Look(cluster string) { h.copies.moved.Add(cluster) }
 
 // maxCopying is how many repositories are fetched from at the same time.
 const maxCopying = 8

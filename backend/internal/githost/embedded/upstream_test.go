@@ -20,13 +20,11 @@ import (
 type upstream struct {
 	*served
 	fails, hangs atomic.Bool
-	asked        atomic.Int32
 	// nowhere takes requests and answers none.
 	nowhere string
 }
 
 func (u *upstream) Remote(_ context.Context, id string) (url, username, password string, err error) {
-	u.asked.Add(1)
 	if u.fails.Load() {
 		return "", "", "", errors.New("it is away")
 	}
@@ -206,23 +204,4 @@ func (remote) Changes(context.Context, string) (map[string]string, error) { retu
 
 func (r remote) Remote(context.Context, string) (url, username, password string, err error) {
 	return string(r) + "/x.git", "a", "b", nil
-}
-
-// Agents and webhooks may tell often, and each look costs of the host's rate limit.
-func TestACopyIsNotLookedAtAgainAtOnce(t *testing.T) {
-	t.Parallel()
-	from, host, _ := copyOf(t)
-	c := from.clone(t, access.Owner)
-	c.commit("Order", map[string]string{copiedFile: "plan: small\n"})
-	c.pushed("HEAD:main")
-	begin := time.Now()
-	host.Look(cluster)
-	soon(t, "it is looked at", func() bool { return from.asked.Load() == 1 })
-	for range 5 {
-		host.Look(cluster)
-	}
-	soon(t, "it is looked at again", func() bool { return from.asked.Load() > 1 })
-	if after, n := time.Since(begin), from.asked.Load(); after < lookEvery || n > 2 {
-		t.Errorf("it was asked %d times in %s", n, after)
-	}
 }

@@ -29,58 +29,37 @@ func (w *world) statusIs(replaced bool) {
 }
 
 // A claim may wait for a commit that changes no file, and for the control plane to see it.
-func TestWhatTheControlPlaneSawIsToldOnceMoreWhenMainComesLater(t *testing.T) {
-	w := newWorld(t, "", memstore.New())
-	w.put(w.person, orders.Path(), "1")
-	w.run()
-	w.until("contact", func() bool { return w.repo.Health().Contacted })
-	told := func() (times int) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		for _, c := range w.changes {
-			if c.Observed {
-				times++
+func TestWhatTheControlPlaneSawIsToldOnceMoreWhenMainComes(t *testing.T) {
+	for name, further := range map[string]bool{"as far as it saw": false, "further": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "", memstore.New())
+			w.put(w.person, orders.Path(), "1")
+			w.run()
+			w.until("contact", func() bool { return w.repo.Health().Contacted })
+			told := func() (times int) {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				for _, c := range w.changes {
+					if c.Observed {
+						times++
+					}
+				}
+				return times
 			}
-		}
-		return times
-	}
-	head := w.put(w.person, "README.md", "no claim")
-	data, err := contract.EncodeObserved(contract.Observed{Commit: string(head), Epoch: "e1", Sequence: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.repo.moved("refs/heads/status", w.put(w.bridge, contract.ObservedPath, string(data)))
-	w.until("status is told", func() bool { return told() == 1 })
-	w.repo.moved("refs/heads/main", head)
-	w.until("main is told", func() bool { return told() == 2 })
-}
-
-// Main may come further than what the control plane saw when that was told.
-func TestWhatTheControlPlaneSawIsToldOnceMoreWhenMainComesFurther(t *testing.T) {
-	w := newWorld(t, "", memstore.New())
-	w.put(w.person, orders.Path(), "1")
-	w.run()
-	w.until("contact", func() bool { return w.repo.Health().Contacted })
-	told := func() (times int) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		for _, c := range w.changes {
-			if c.Observed {
-				times++
+			head := w.put(w.person, "README.md", "no claim")
+			data, err := contract.EncodeObserved(contract.Observed{Commit: string(head), Epoch: "e1", Sequence: 1})
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-		return times
+			w.repo.moved("refs/heads/status", w.put(w.bridge, contract.ObservedPath, string(data)))
+			w.until("status is told", func() bool { return told() == 1 })
+			if further {
+				head = w.put(w.person, "README.md", "no claim either")
+			}
+			w.repo.moved("refs/heads/main", head)
+			w.until("main is told", func() bool { return told() == 2 })
+		})
 	}
-	seen := w.put(w.person, "README.md", "no claim")
-	data, err := contract.EncodeObserved(contract.Observed{Commit: string(seen), Epoch: "e1", Sequence: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.repo.moved("refs/heads/status", w.put(w.bridge, contract.ObservedPath, string(data)))
-	w.until("status is told", func() bool { return told() == 1 })
-	head := w.put(w.person, "README.md", "no claim either")
-	w.repo.moved("refs/heads/main", head)
-	w.until("main is told", func() bool { return told() == 2 })
 }
 
 func TestStatusThatWentBackOrIsAnotherIsNotTrusted(t *testing.T) {

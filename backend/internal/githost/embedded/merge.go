@@ -100,10 +100,9 @@ func (h *Host) setMerged(ctx context.Context, repo *repository, by string, comma
 	var updates bytes.Buffer
 	req := &pushRequest{Commands: commands}
 	before := make([]plumbing.Hash, len(commands))
-	refs := make([]string, len(commands))
 	updates.WriteString("start\n")
 	for i, c := range commands {
-		before[i], refs[i] = c.Old, c.Ref
+		before[i] = c.Old
 		if c.remove() {
 			fmt.Fprintf(&updates, "delete %s %s\n", c.Ref, c.Old)
 		} else {
@@ -111,7 +110,7 @@ func (h *Host) setMerged(ctx context.Context, repo *repository, by string, comma
 		}
 	}
 	updates.WriteString("prepare\ncommit\n")
-	err := repo.change(ctx, &updates, refs, "update-ref", "--stdin")
+	err := repo.change(ctx, &updates, refsOf(commands), "update-ref", "--stdin")
 	h.announce(repo, access.Caller{Role: access.Owner, Name: by}, req, before)
 	return err
 }

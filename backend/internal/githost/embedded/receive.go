@@ -219,11 +219,7 @@ func (r *repository) receivePack(ctx context.Context, caller access.Caller, req 
 	if err != nil && stdout.Len() == 0 {
 		return nil, fmt.Errorf("git receive-pack: %w: %s", err, abbreviate(strings.TrimSpace(stderr.String())))
 	}
-	refs := make([]string, len(req.Commands))
-	for i, c := range req.Commands {
-		refs[i] = c.Ref
-	}
-	if err := r.syncNames("pack", refs...); err != nil {
+	if err := r.syncNames("pack", refsOf(req.Commands)...); err != nil {
 		return nil, err
 	}
 	return stdout.Bytes(), nil

@@ -27,6 +27,14 @@ type command struct {
 func (c command) create() bool { return c.Old.IsZero() }
 func (c command) remove() bool { return c.New.IsZero() }
 
+func refsOf(commands []command) []string {
+	refs := make([]string, len(commands))
+	for i, c := range commands {
+		refs[i] = c.Ref
+	}
+	return refs
+}
+
 // pushRequest is the head of a receive-pack request: everything before the
 // pack.
 type pushRequest struct {

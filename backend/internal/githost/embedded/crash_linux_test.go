@@ -71,6 +71,23 @@ func openAfterCrash(t *testing.T, root string) *Host {
 	return h
 }
 
+// repositoryAfterCrash opens a host and its repository, which must be whole, and says where main is.
+func repositoryAfterCrash(t *testing.T, root string) (h *Host, repo *repository, main plumbing.Hash, wrong string) {
+	t.Helper()
+	h = openAfterCrash(t, root)
+	repo, ok, err := h.repository(cluster)
+	if err != nil || !ok {
+		return nil, nil, main, fmt.Sprintf("the repository is gone: %v", err)
+	}
+	if wrong := fsck(t, repo.dir); wrong != "" {
+		return nil, nil, main, wrong
+	}
+	if main, err = readRef(repo.dir, mainRef); err != nil {
+		return nil, nil, main, err.Error()
+	}
+	return h, repo, main, ""
+}
+
 // beVictim does in this process what is to be ended, and writes that it is answered.
 func beVictim(t *testing.T, do func(h *Host, root string)) {
 	t.Helper()
@@ -258,17 +275,9 @@ func crashedPush(t *testing.T, toGit bool) *crashed {
 	write(t, filepath.Join(root, "push"), body)
 	left := &leftovers{}
 	return &crashed{root, "TestPushVictim", func(t *testing.T, root string, answered bool) string {
-		h := openAfterCrash(t, root)
-		repo, ok, err := h.repository(cluster)
-		if err != nil || !ok {
-			return fmt.Sprintf("the repository is gone: %v", err)
-		}
-		if wrong := fsck(t, repo.dir); wrong != "" {
+		h, repo, head, wrong := repositoryAfterCrash(t, root)
+		if wrong != "" {
 			return wrong
-		}
-		head, err := readRef(repo.dir, mainRef)
-		if err != nil {
-			return err.Error()
 		}
 		switch {
 		case head.String() == pushed:
@@ -391,17 +400,9 @@ func TestAMergeIsWholeWhereverItEnds(t *testing.T) {
 	before := s.head(t, mainRef)
 	left := &leftovers{}
 	c := &crashed{rootOf(t, s), "TestMergeVictim", func(t *testing.T, root string, answered bool) string {
-		h := openAfterCrash(t, root)
-		repo, ok, err := h.repository(cluster)
-		if err != nil || !ok {
-			return fmt.Sprintf("the repository is gone: %v", err)
-		}
-		if wrong := fsck(t, repo.dir); wrong != "" {
+		h, repo, head, wrong := repositoryAfterCrash(t, root)
+		if wrong != "" {
 			return wrong
-		}
-		head, err := readRef(repo.dir, mainRef)
-		if err != nil {
-			return err.Error()
 		}
 		if head.String() == before {
 			if answered {

@@ -3,6 +3,8 @@ package embedded
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"gitbind.dev/backend/internal/access"
@@ -87,4 +89,13 @@ func TestH4_ListenersAreToldOfABoundedNumberOfBranchesAndAlwaysOfMainAndStatus(t
 	if err != nil || len(heads) != 11 || heads[10].Ref != mainRef {
 		t.Errorf("%d: %v, %v", len(heads), heads, err)
 	}
+}
+
+// incompressible is content that takes its size on the disk.
+func incompressible(n int) string {
+	var b strings.Builder
+	for b.Len() < n {
+		fmt.Fprintf(&b, "# %x%x\n", rand.Uint64(), rand.Uint64())
+	}
+	return b.String()
 }

@@ -151,7 +151,7 @@ func (h *Host) hasRoom(pack int64) bool {
 	if err := syscall.Statfs(h.git.dir, &disk); err != nil {
 		return true
 	}
-	return int64(disk.Bavail)*disk.Bsize >= pack+h.reserve
+	return int64(disk.Bavail)*int64(disk.Bsize) >= pack+h.reserve //nolint:unconvert // It has another type elsewhere.
 }
 
 // present gives the values of a push's refs, or the first ref that does not

@@ -3,7 +3,6 @@ package embedded
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,15 +31,6 @@ func smallDisk(t *testing.T, size int) string {
 		}
 	})
 	return dir
-}
-
-// incompressible is content that takes its size on the disk.
-func incompressible(n int) string {
-	var b strings.Builder
-	for b.Len() < n {
-		fmt.Fprintf(&b, "# %x%x\n", rand.Uint64(), rand.Uint64())
-	}
-	return b.String()
 }
 
 // The disk runs full: what is pushed is refused in words, what is there stays

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/store"
 )
 
@@ -55,7 +56,7 @@ func (a *Announcements) Add(branch string, head store.Hash) {
 		return
 	}
 	a.mu.Lock()
-	a.heads["refs/heads/"+branch] = head
+	a.heads[contract.HeadsPrefix+branch] = head
 	a.mu.Unlock()
 	a.wakeUp()
 }

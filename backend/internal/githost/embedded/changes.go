@@ -23,6 +23,7 @@ import (
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/contract"
 )
 
 var _ githost.Changes = (*Host)(nil)
@@ -36,7 +37,7 @@ const (
 
 // changeRef is the ref of a change's branch.
 func changeRef(branch string) (string, error) {
-	ref := "refs/heads/" + branch
+	ref := contract.HeadsPrefix + branch
 	if !strings.HasPrefix(ref, changesPrefix) || !validRef(ref) {
 		return "", githost.ErrNotFound
 	}
@@ -60,7 +61,7 @@ func (h *Host) Changes(ctx context.Context, cluster string) ([]githost.Change, e
 			}
 			seconds, _ := strconv.ParseInt(f[3], 10, 64)
 			changes = append(changes, githost.Change{
-				Branch: strings.TrimPrefix(f[1], "refs/heads/"), Head: f[0], Author: f[2], When: time.Unix(seconds, 0).UTC(), Subject: f[4],
+				Branch: strings.TrimPrefix(f[1], contract.HeadsPrefix), Head: f[0], Author: f[2], When: time.Unix(seconds, 0).UTC(), Subject: f[4],
 			})
 			heads = append(heads, f[0])
 		}
@@ -96,7 +97,7 @@ func (r *repository) proposed(ctx context.Context, ref, main string) (*githost.C
 	if head.IsZero() {
 		return nil, githost.ErrNotFound
 	}
-	c := &githost.Change{Branch: strings.TrimPrefix(ref, "refs/heads/"), Head: head.String()}
+	c := &githost.Change{Branch: strings.TrimPrefix(ref, contract.HeadsPrefix), Head: head.String()}
 	if err := r.proposedCommits(ctx, c, main); err != nil {
 		return nil, err
 	}
@@ -356,7 +357,7 @@ func (h *Host) Record(ctx context.Context, cluster, branch, head string, e githo
 		err := repo.addEvents(ctx, map[string][]githost.Event{at.String(): {e}}, h.now())
 		if err == nil && e.Kind == githost.EventRejected && h.cfg.Moved != nil {
 			// The konnector that proposed it hears of it, though the branch is where it was.
-			h.cfg.Moved(cluster, restapi.RefEvent{Ref: "refs/heads/" + branch, Hash: head, Reviewed: true})
+			h.cfg.Moved(cluster, restapi.RefEvent{Ref: contract.HeadsPrefix + branch, Hash: head, Reviewed: true})
 		}
 		return err
 	})

@@ -17,6 +17,7 @@ import (
 
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/githost"
+	"gitbind.dev/gitbridge/contract"
 )
 
 const (
@@ -226,7 +227,7 @@ func (h *Host) reading(ctx context.Context, cluster, revision string, fn func(ct
 // resolve gives the commit that a revision is.
 func (r *repository) resolve(ctx context.Context, revision string) (string, error) {
 	if revision == "main" || revision == "status" {
-		revision = "refs/heads/" + revision
+		revision = contract.HeadsPrefix + revision
 	}
 	out, err := r.git.output(ctx, r.dir, nil, "rev-parse", "--verify", "--quiet", "--end-of-options", revision+"^{commit}")
 	var exit *exec.ExitError

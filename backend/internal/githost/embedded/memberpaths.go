@@ -11,6 +11,7 @@ import (
 
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/contract"
 )
 
 // maxParts bounds the parts of a repository that a member changes with one push: each of
@@ -38,7 +39,7 @@ func (c *check) permitted(cmd command, fresh, exits []plumbing.Hash) error {
 			return err
 		}
 	} else {
-		changed[strings.TrimPrefix(cmd.Ref, "refs/heads/")] = ofBranch(cmd.Ref)
+		changed[strings.TrimPrefix(cmd.Ref, contract.HeadsPrefix)] = ofBranch(cmd.Ref)
 	}
 	for _, name := range fresh {
 		if err := c.changedBy(name, changed); err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/githost"
+	"gitbind.dev/gitbridge/contract"
 )
 
 // reviewsRef keeps what happened to proposed changes: Git notes, which stock git shows
@@ -203,7 +204,7 @@ func (h *Host) recordPushes(ctx context.Context, repo *repository, caller access
 	pushed := map[string][]githost.Event{}
 	var last string
 	for _, c := range req.Commands {
-		if branch, ok := strings.CutPrefix(c.Ref, "refs/heads/"); ok && strings.HasPrefix(c.Ref, changesPrefix) && !c.remove() {
+		if branch, ok := strings.CutPrefix(c.Ref, contract.HeadsPrefix); ok && strings.HasPrefix(c.Ref, changesPrefix) && !c.remove() {
 			last = c.Ref
 			head := c.New.String()
 			pushed[head] = append(pushed[head], githost.Event{Kind: githost.EventPushed, By: caller.Name, At: now, Branch: branch})

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"gitbind.dev/backend/internal/access"
+	"gitbind.dev/gitbridge/contract"
 )
 
 // over says why a push has no room in its repository, and "" if it has. It is no
@@ -68,7 +69,7 @@ func (r *repository) measure() (size int64) {
 
 // refs are branches, at most limit of them.
 func (r *repository) refs(ctx context.Context, limit int) (map[string]string, error) {
-	out, err := r.git.output(ctx, r.dir, nil, "for-each-ref", fmt.Sprintf("--count=%d", limit), "--format=%(objectname) %(refname)", "refs/heads/")
+	out, err := r.git.output(ctx, r.dir, nil, "for-each-ref", fmt.Sprintf("--count=%d", limit), "--format=%(objectname) %(refname)", contract.HeadsPrefix)
 	if err != nil {
 		return nil, err
 	}

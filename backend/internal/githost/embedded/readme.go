@@ -16,7 +16,7 @@ var readme []byte
 func firstCommit(now time.Time) []byte {
 	const message = "Explain this repository\n"
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "commit refs/heads/main\n")
+	fmt.Fprintf(&b, "commit %s\n", mainRef)
 	fmt.Fprintf(&b, "committer gitbind <backend@%s> %d +0000\n", controlPlaneDomain, now.Unix())
 	fmt.Fprintf(&b, "data %d\n%s", len(message), message)
 	fmt.Fprintf(&b, "M 100644 inline README.md\n")

@@ -17,6 +17,7 @@ import (
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/refusal"
 	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/store/memory"
 )
 
@@ -180,7 +181,7 @@ func (h *Host) refused(req *pushRequest, repo *repository, caller access.Caller,
 			reasons[i] = "gitbind: not done, because " + no.Ref + " was refused"
 		}
 	}
-	return refusedPush(req, "gitbind: "+strings.TrimPrefix(no.Ref, "refs/heads/")+": "+no.Words, reasons)
+	return refusedPush(req, "gitbind: "+strings.TrimPrefix(no.Ref, contract.HeadsPrefix)+": "+no.Words, reasons)
 }
 
 // stalePush is the answer to a push whose ref has moved meanwhile.
@@ -189,7 +190,7 @@ func stalePush(req *pushRequest, ref string) []byte {
 	for i := range reasons {
 		reasons[i] = staleReason
 	}
-	return refusedPush(req, "gitbind: "+strings.TrimPrefix(ref, "refs/heads/")+" has moved since you fetched: fetch, then push again", reasons)
+	return refusedPush(req, "gitbind: "+strings.TrimPrefix(ref, contract.HeadsPrefix)+" has moved since you fetched: fetch, then push again", reasons)
 }
 
 // receivePack has git do the push. It keeps the objects apart until it has seen

@@ -24,6 +24,7 @@ import (
 	"gitbind.dev/backend/internal/clusterqueue"
 	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/contract"
 )
 
 // Upstream says where repositories are, of which a Host then has copies to look at.
@@ -214,11 +215,11 @@ func branchesOf(advertised *packp.AdvRefs, changes map[string]string) map[string
 	}
 	for ref, hash := range advertised.References {
 		if branch := changes[ref]; branch != "" {
-			ref = "refs/heads/" + branch
-		} else if strings.HasPrefix(ref, "refs/heads/"+githost.PullPrefix) {
+			ref = contract.HeadsPrefix + branch
+		} else if strings.HasPrefix(ref, contract.HeadsPrefix+githost.PullPrefix) {
 			continue // it would be taken for somebody else's change
 		}
-		if strings.HasPrefix(ref, "refs/heads/") && validRef(ref) {
+		if strings.HasPrefix(ref, contract.HeadsPrefix) && validRef(ref) {
 			branches[ref] = hash.String()
 		}
 	}

@@ -18,6 +18,11 @@ func (r *Repository) SetBudget(atOnce int, interval time.Duration) {
 // SetIncrement sets how many objects are taken for what changed.
 func (r *Repository) SetIncrement(n int) { r.http.increment = n }
 
+// SetSSHCloseTimeout sets how long the remote may take to end a command.
+func (r *Repository) SetSSHCloseTimeout(d time.Duration) {
+	r.http.client.Transport.(*sshTransport).closeTimeout = d
+}
+
 // Branches is how many branches are kept.
 func (r *Repository) Branches() int {
 	r.mu.Lock()

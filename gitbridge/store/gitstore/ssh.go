@@ -21,8 +21,6 @@ import (
 	"gitbind.dev/gitbridge/store"
 )
 
-// sshCloseTimeout is how long the remote may take to end a command that nobody waits for any
-// more. Then its connection takes no more commands.
 const sshCloseTimeout = time.Second
 
 // sshTransport makes of each request of Git's smart HTTP a command over SSH: so what is true
@@ -31,8 +29,11 @@ const sshCloseTimeout = time.Second
 type sshTransport struct {
 	user, address, path string
 	// limit is how many bytes a command may say before it is asked.
-	limit      int64
-	credential func(context.Context) (privateKey, knownHosts []byte, err error)
+	limit int64
+	// closeTimeout is how long the remote may take to end a command that nobody waits for any
+	// more. Then its connection takes no more commands.
+	closeTimeout time.Duration
+	credential   func(context.Context) (privateKey, knownHosts []byte, err error)
 
 	mu sync.Mutex
 	// kept is the connection for the next command; nil for none.
@@ -42,7 +43,7 @@ type sshTransport struct {
 func newSSHTransport(u *url.URL, o Options) *sshTransport {
 	t := &sshTransport{
 		user: cmp.Or(u.User.Username(), "git"), address: net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "22")), path: u.Path,
-		limit: o.MaxPack, credential: o.SSH,
+		limit: o.MaxPack, closeTimeout: sshCloseTimeout, credential: o.SSH,
 	}
 	if strings.HasPrefix(t.path, "/~") {
 		t.path = t.path[1:]
@@ -234,7 +235,7 @@ func (c *sshCommand) Close() error {
 		broken := false
 		select {
 		case <-c.ended:
-		case <-time.After(sshCloseTimeout):
+		case <-time.After(c.closeTimeout):
 			broken = true
 		}
 		c.conn.release(broken)

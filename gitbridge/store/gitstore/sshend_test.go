@@ -51,7 +51,7 @@ func TestAConnectionEndsWhoseHostDoesNotEndACommand(t *testing.T) {
 	t.Parallel()
 	errNoMore := errors.New("no second connection")
 	conn := &deafConn{ended: make(chan struct{})}
-	s := &sshTransport{path: "/x.git", limit: 1 << 20, credential: func(context.Context) ([]byte, []byte, error) { return nil, nil, errNoMore }}
+	s := &sshTransport{path: "/x.git", limit: 1 << 20, closeTimeout: 100 * time.Millisecond, credential: func(context.Context) ([]byte, []byte, error) { return nil, nil, errNoMore }}
 	s.kept = &sshConn{client: &ssh.Client{Conn: conn}, made: time.Now()}
 	s.kept.idle = time.AfterFunc(time.Hour, func() {})
 	defer s.kept.idle.Stop()
@@ -72,7 +72,7 @@ func TestAConnectionEndsWhoseHostDoesNotEndACommand(t *testing.T) {
 func TestAConnectionWhoseHostDoesNotEndACommandEndsWithThoseOfOthers(t *testing.T) {
 	t.Parallel()
 	conn := &deafConn{ended: make(chan struct{})}
-	s := &sshTransport{path: "/x.git", limit: 1 << 20}
+	s := &sshTransport{path: "/x.git", limit: 1 << 20, closeTimeout: 100 * time.Millisecond}
 	kept := newSSHConn(&ssh.Client{Conn: conn})
 	s.keep(kept)
 	if _, ok := kept.take(); !ok {

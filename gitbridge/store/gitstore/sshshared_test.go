@@ -126,6 +126,8 @@ func TestOverSSHOthersGoOnWhenASlowReaderGivesUp(t *testing.T) {
 			h := newSSHHost(t)
 			var ask http.RoundTripper
 			r := h.open(gitstore.Options{Guard: func(next http.RoundTripper) http.RoundTripper { ask = next; return next }})
+			const closeTimeout = 150 * time.Millisecond
+			r.SetSSHCloseTimeout(closeTimeout)
 			update(t, r.Branch("main"), storetest.Put("x", "1"))
 			refs := func(ctx context.Context) io.ReadCloser {
 				req, _ := http.NewRequestWithContext(ctx, http.MethodGet, "ssh://h/x/info/refs?service=git-upload-pack", nil)
@@ -163,9 +165,9 @@ func TestOverSSHOthersGoOnWhenASlowReaderGivesUp(t *testing.T) {
 				}
 			}
 			// Longer than the host may take.
-			time.Sleep(2500 * time.Millisecond)
+			time.Sleep(5 * closeTimeout / 2)
 			_ = slow.Close()
-			time.Sleep(1500 * time.Millisecond)
+			time.Sleep(3 * closeTimeout / 2)
 			h.ssh.SetInstead(h.fault)
 			fetch(t, r.Branch("main"))
 			if n := h.ssh.Connections.Load(); n != 1 {

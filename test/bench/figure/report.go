@@ -67,7 +67,8 @@ func (r *Report) page() string {
 	fmt.Fprintf(&b, "This run began on %s and took %s, on %d cores and %.0f GiB (%s).",
 		r.Began.UTC().Format("2006-01-02 15:04 UTC"), r.Took.Round(time.Second), r.Cores, float64(r.Memory)/(1<<30), r.System)
 	if r.Load > float64(r.Cores)/2 {
-		fmt.Fprintf(&b, " The machine was busy with other things: its load was %.1f when the run began, so take none of the times for granted.", r.Load)
+		fmt.Fprintf(&b, " The machine was busy with other things: its load was %.1f when the run began, "+
+			"so take none of the times for granted.", r.Load)
 	}
 	if r.Quick {
 		b.WriteString(" It was a quick one, of few samples.")
@@ -80,7 +81,7 @@ func (r *Report) page() string {
 			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", f.Title(), thousands(f.Size), values(f.P50, f.P99, f.Unit), optional(f.Ratio), f.Target)
 		}
 	}
-	b.WriteString("\n## Figures\n\n| figure | size | p50 | p99 | floor | ratio | target | met |\n|---|---:|---:|---:|---:|---:|---|---|\n")
+	b.WriteString(figuresHead)
 	for _, f := range r.Figures {
 		fmt.Fprintf(&b, "| %s | %s | %s %s | %s | %s | %s | %s | %s |\n", f.Title(), thousands(f.Size), number(f.P50), f.Unit,
 			optional(f.P99), optional(f.Floor), optional(f.Ratio), f.Target, met(f.OK))
@@ -91,7 +92,7 @@ func (r *Report) page() string {
 	for _, t := range r.Traces {
 		b.WriteString(t.String())
 	}
-	b.WriteString("\n![Ratios to the floor](ratios.svg)\n\n![Median times](times.svg)\n\n## Processes\n\nCPU time and the highest resident memory since the process began. All share the cores.\n\n| during | size | process | CPU | peak memory |\n|---|---:|---|---:|---:|\n")
+	b.WriteString(usagesHead)
 	for _, u := range r.Usages {
 		fmt.Fprintf(&b, "| %s | %s | %s | %.2f s | %.0f MiB |\n", u.During, thousands(u.Size), u.Process, u.CPU.Seconds(), float64(u.Peak)/(1<<20))
 	}
@@ -107,6 +108,26 @@ The reasons, and what was tried, are in the [decision on speed](../decisions/202
 |---|---:|---:|---:|---|
 `
 
+const figuresHead = `
+## Figures
+
+| figure | size | p50 | p99 | floor | ratio | target | met |
+|---|---:|---:|---:|---:|---:|---|---|
+`
+
+const usagesHead = `
+![Ratios to the floor](ratios.svg)
+
+![Median times](times.svg)
+
+## Processes
+
+CPU time and the highest resident memory since the process began. All share the cores.
+
+| during | size | process | CPU | peak memory |
+|---|---:|---|---:|---:|
+`
+
 const traces = `
 ## Where the time of one change goes
 
@@ -117,9 +138,9 @@ their requests. To log takes time: these are longer ways than those above.
 const introduction = `# What gitbind costs
 
 Written by ` + "`make bench`" + ` (` + "`make bench-large`" + ` writes docs/bench/large, with 100,000
-claims), with the plots, from [latest.json](latest.json). Quote the ratios: everything runs on one machine (both API servers with their etcds, the Git host, the
-agents, the clients that measure), so absolute times say as much of the machine as
-of gitbind.
+claims), with the plots, from [latest.json](latest.json). Quote the ratios: everything
+runs on one machine (both API servers with their etcds, the Git host, the agents, the
+clients that measure), so absolute times say as much of the machine as of gitbind.
 
 The *floor* is measured in the same run, in turns with what it is compared with:
 

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"filippo.io/age"
+	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/dynamic"
@@ -46,6 +47,7 @@ type Options struct {
 	// Answered are all claims of the cluster that have inputs, as far as status says, and those
 	// on main of which status says nothing yet, with what they refer to.
 	Answered func() iter.Seq2[contract.Key, *contract.Inputs]
+	Log      logr.Logger
 	Now      func() time.Time
 }
 

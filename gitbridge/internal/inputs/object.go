@@ -178,7 +178,7 @@ func (w *Writer) labelled(ctx context.Context, key contract.Key) (objects []stri
 }
 
 // mayNotList is ErrMayNotList where the tenant may write, and nil where nothing was written as
-// the right was never given.
+// the right was never given. The first time it is logged.
 func (w *Writer) mayNotList(ctx context.Context, namespace string) error {
 	w.mu.Lock()
 	until := w.unlisted[namespace]
@@ -192,6 +192,9 @@ func (w *Writer) mayNotList(ctx context.Context, namespace string) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if len(w.unlisted) == 0 {
+		w.Log.Error(ErrMayNotList, "Inputs of claims that went may be left over, and are looked for again", "cluster", w.Cluster.ID, "namespace", namespace)
+	}
 	w.unlisted[namespace] = w.Now().Add(CheckInterval)
 	return ErrMayNotList
 }

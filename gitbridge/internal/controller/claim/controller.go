@@ -87,7 +87,6 @@ type Controller struct {
 	asides     *asides
 	sealer     *secrets.Sealer
 	inputs     *inputs.Writer
-	mayNotList sync.Once
 	quotas     *quota.Ledgers
 	// usageLimiter and usageDue, not before when, are of bindings whose usage could not be
 	// published.

@@ -18,7 +18,7 @@ import (
 
 func (c *Controller) beginInputs() {
 	o := c.Inputs
-	o.Cluster, o.Now, o.Answered = c.Session.Cluster, c.Now, c.allInputs
+	o.Cluster, o.Log, o.Now, o.Answered = c.Session.Cluster, c.Log, c.Now, c.allInputs
 	o.Rights, o.NoRight, o.MayWrite = c.namespaces.letWriteInputs, c.namespaces.mayNotWriteInputs, c.mayWriteInputs
 	c.inputs = inputs.New(o)
 }
@@ -159,10 +159,6 @@ func (c *Controller) addInputs(ctx context.Context, s *step, answer *contract.St
 		answer.Inputs = b.Inputs
 	}
 	if errors.Is(b.err, inputs.ErrMayNotList) {
-		c.mayNotList.Do(func() {
-			c.Log.Error(b.err, "Inputs of claims that went may be left over, and are looked for again", "cluster", c.Session.Cluster.ID,
-				"namespace", c.Session.Cluster.ClaimNamespace(s.Key.Namespace))
-		})
 		b.Later, b.err = inputs.CheckInterval, nil
 	}
 	if b.Later > 0 {

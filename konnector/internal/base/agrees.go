@@ -20,33 +20,52 @@ type Object struct {
 	Spec []byte
 }
 
+// Unlisted are labels and annotations of an object that its base does not have: keys with
+// a prefix, which travel only where a template lists them.
+type Unlisted struct {
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
 // Agrees reports whether an object carries a base of its own that says, byte for
-// byte, what the object says. Then they are equal under each schema. Where it
-// reports false they may be equal still.
-func Agrees(o Object) bool {
+// byte, what the object says beside what is unlisted. Then they are equal under each
+// schema whose keys do not list any of that. Where it reports false they may be equal
+// still.
+func Agrees(o Object) (beside Unlisted, agrees bool) {
 	value, ok := o.Annotations[v1alpha1.BaseAnnotation]
 	if !ok {
-		return false
+		return Unlisted{}, false
 	}
 	a := parse(value)
 	if a == nil || !a.isOf(o.UID, o.StatusUID) {
-		return false
+		return Unlisted{}, false
 	}
 	s, err := decompress(a.Content)
-	return err == nil && s.Kind == o.Kind && travelsAs(o.Labels, s.Labels) && travelsAs(o.Annotations, s.Annotations) && bytes.Equal(s.Spec, o.Spec)
+	if err != nil || s.Kind != o.Kind || !bytes.Equal(s.Spec, o.Spec) {
+		return Unlisted{}, false
+	}
+	labels, sameLabels := unlisted(o.Labels, s.Labels)
+	annotations, sameAnnotations := unlisted(o.Annotations, s.Annotations)
+	return Unlisted{labels, annotations}, sameLabels && sameAnnotations
 }
 
-// travelsAs reports whether what may travel of m is want, whatever list of keys counts.
-func travelsAs(m, want map[string]string) bool {
-	n := 0
+// unlisted is what may travel of m, does so only by a list, and is not in said. Same
+// reports whether all else that may travel of m is said.
+func unlisted(m, said map[string]string) (beside map[string]string, same bool) {
+	found := 0
 	for key, value := range m {
-		if !contract.MayTravel(key) {
-			continue
+		want, ok := said[key]
+		switch {
+		case !contract.MayTravel(key):
+		case ok && want == value:
+			found++
+		case ok, contract.Keys(nil).Travels(key):
+			return nil, false
+		case beside == nil:
+			beside = map[string]string{key: value}
+		default:
+			beside[key] = value
 		}
-		if w, ok := want[key]; !ok || w != value {
-			return false
-		}
-		n++
 	}
-	return n == len(want)
+	return beside, found == len(said)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
@@ -34,6 +35,8 @@ func TestAgrees(t *testing.T) {
 		{"a label less", func(o *Object) { delete(o.Labels, "team") }, Base{UID: "u1"}, false},
 		{"another label", func(o *Object) { o.Labels["team"] = "b" }, Base{UID: "u1"}, false},
 		{"an annotation more", func(o *Object) { o.Annotations["more"] = "" }, Base{UID: "u1"}, false},
+		{"an annotation more that always travels", func(o *Object) { o.Annotations["app.kubernetes.io/x"] = "" }, Base{UID: "u1"}, false},
+		{"an annotation more that travels by a list", func(o *Object) { o.Annotations["example.org/x"] = "" }, Base{UID: "u1"}, true},
 		{"no base", func(o *Object) { delete(o.Annotations, v1alpha1.BaseAnnotation) }, Base{UID: "u1"}, false},
 		{"an unreadable base", func(o *Object) { o.Annotations[v1alpha1.BaseAnnotation] = `{"uid":"u1","content":"?"}` }, Base{UID: "u1"}, false},
 	} {
@@ -42,8 +45,26 @@ func TestAgrees(t *testing.T) {
 			Kind: "PostgresqlInstance", UID: types.UID("u1"), StatusUID: types.UID("u1"), Spec: said,
 			Labels: map[string]string{"team": "a"}, Annotations: map[string]string{v1alpha1.BaseAnnotation: encode(t, &tc.base)},
 		}
-		if tc.change(&o); Agrees(o) != tc.want {
-			t.Errorf("%s: agrees: %t", tc.name, !tc.want)
+		tc.change(&o)
+		if _, agrees := Agrees(o); agrees != tc.want {
+			t.Errorf("%s: agrees: %t", tc.name, agrees)
 		}
+	}
+}
+
+func TestWhatNoListLetTravelIsBesideTheBase(t *testing.T) {
+	o := Object{
+		Kind: "PostgresqlInstance", UID: "u1", Spec: []byte(`{"plan":"small"}`),
+		Labels: map[string]string{"team": "a", "example.org/tier": "gold"},
+		Annotations: map[string]string{
+			v1alpha1.BaseAnnotation:                            encode(t, &Base{UID: "u1", Claim: orders(map[string]any{"plan": "small"})}),
+			"example.org/owner":                                "alice",
+			"kubectl.kubernetes.io/last-applied-configuration": "{}",
+		},
+	}
+	want := Unlisted{Labels: map[string]string{"example.org/tier": "gold"}, Annotations: map[string]string{"example.org/owner": "alice"}}
+	beside, agrees := Agrees(o)
+	if diff := cmp.Diff(want, beside); diff != "" || !agrees {
+		t.Errorf("agrees: %t, beside it (-want +got): %s", agrees, diff)
 	}
 }

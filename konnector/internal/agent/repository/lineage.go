@@ -35,10 +35,18 @@ type accepted struct {
 	verdict guard.Verdict
 	tree    *store.Snapshot
 	// recent are the heads that were accepted last, the newest one last.
-	recent []*store.Snapshot
+	recent []step
 }
 
-// maxRecent is how many heads are remembered with what they held.
+// step is an accepted head, and which files it has that the one before had not, and the
+// other way round: sorted paths. A whole tree of each head would be kept otherwise, in
+// as many versions as there are heads.
+type step struct {
+	head           store.Hash
+	added, removed []string
+}
+
+// maxRecent is how many heads are remembered.
 const maxRecent = 64
 
 func newLineage(main facts.Main, checkpoints *Checkpoints, changed func(before, now *accepted)) *Lineage {
@@ -84,19 +92,35 @@ func (l *Lineage) accept(ctx context.Context) (*store.Snapshot, guard.Verdict, e
 
 // take makes a head the accepted one. What moved is saved before anybody sees it.
 func (l *Lineage) take(ctx context.Context, last *accepted, main *store.Snapshot, passed []store.Commit) error {
+	this := step{head: main.Head()}
 	if last.tree != nil {
-		if err := l.checkpoints.noteMoves(ctx, main, movesBetween(last.tree, main, l.main.Commits(passed))); err != nil {
+		changes := slices.Collect(store.Diff(last.tree, main, ""))
+		if err := l.checkpoints.noteMoves(ctx, main, movesBetween(last.tree, main, changes, l.main.Commits(passed))); err != nil {
 			return err
 		}
+		this.note(changes)
 	}
 	if l.Accepted() != main.Head() {
 		l.checkpoints.note(func(c *Checkpoint) { c.Accepted = main.Head() })
 	}
 	l.commits.Accept(string(main.Head()), facts.Hashes(passed))
 	last.tree = main
-	last.recent = append(slices.Clone(last.recent), main)
-	last.recent = last.recent[max(0, len(last.recent)-maxRecent):]
+	last.recent = append(slices.Clone(last.recent[max(0, len(last.recent)-maxRecent+1):]), this)
 	return nil
+}
+
+// note keeps which files came and went.
+func (s *step) note(changes []store.Change) {
+	for _, c := range changes {
+		switch {
+		case c.Old == nil:
+			s.added = append(s.added, c.Path)
+		case c.New == nil:
+			s.removed = append(s.removed, c.Path)
+		}
+	}
+	slices.Sort(s.added)
+	slices.Sort(s.removed)
 }
 
 // begin lets main count from its head on, because a person said so.
@@ -166,10 +190,20 @@ func (l *Lineage) Follows(ctx context.Context, from, to store.Hash) (bool, error
 
 // HadFile tells the guard whether main had a file at a commit.
 func (l *Lineage) HadFile(commit, path string) (had, known bool) {
-	for _, tree := range l.last.Load().recent {
-		if tree.Head() == store.Hash(commit) {
-			_, had = tree.Entry(path)
+	last := l.last.Load()
+	if last.tree == nil {
+		return false, false
+	}
+	_, had = last.tree.Entry(path)
+	for _, s := range slices.Backward(last.recent) {
+		if s.head == store.Hash(commit) {
 			return had, true
+		}
+		if _, added := slices.BinarySearch(s.added, path); added {
+			had = false
+		}
+		if _, removed := slices.BinarySearch(s.removed, path); removed {
+			had = true
 		}
 	}
 	return false, false

@@ -49,10 +49,10 @@ func (c *contents) at(main *store.Snapshot, blob store.Hash) (string, bool) {
 
 // movesBetween finds the claims' files that moved from one head of main to another, by
 // these commits.
-func movesBetween(old, new *store.Snapshot, commits []guard.Commit) []Move {
+func movesBetween(old, new *store.Snapshot, changes []store.Change, commits []guard.Commit) []Move {
 	ordered := guard.Ordered(commits)
 	var removed, added, others []store.Entry
-	for c := range store.Diff(old, new, "") {
+	for _, c := range changes {
 		_, err := contract.ParsePath(cmp.Or(c.New, c.Old).Path)
 		switch {
 		case c.New == nil && err == nil:

@@ -215,6 +215,47 @@ func TestMainThatContinuesIsAccepted(t *testing.T) {
 	}
 }
 
+// An approval asks for what main had at heads that have passed.
+func TestHeadsThatPassedAreRememberedWithTheirFiles(t *testing.T) {
+	w := newWorld(t, "", memstore.New())
+	w.run()
+	w.until("contact", func() bool { return w.repo.Health().Contacted })
+	type had map[string]bool
+	heads := map[store.Hash]had{}
+	var order []store.Hash
+	pass := func(path, content string, then had) {
+		t.Helper()
+		head := w.put(w.person, path, content)
+		w.repo.moved(contract.MainRef, head)
+		w.until("main is "+head.Short(), func() bool { return w.view().Main.Head() == head })
+		heads[head], order = then, append(order, head)
+	}
+	pass("a/x", "1", had{"a/x": true})
+	pass("b", "1", had{"a/x": true, "b": true})
+	pass("b", "2", had{"a/x": true, "b": true})
+	pass("a/x", "", had{"b": true})
+	pass("a/y", "1", had{"a/y": true, "b": true})
+	pass("a/x", "2", had{"a/x": true, "a/y": true, "b": true})
+	pass("a/y", "", had{"a/x": true, "b": true})
+	check := func(from []store.Hash, known bool) {
+		t.Helper()
+		for _, head := range from {
+			for _, path := range []string{"a/x", "a/y", "b", "a", "never"} {
+				if got, isKnown := w.repo.Lineage.HadFile(string(head), path); isKnown != known || got != (known && heads[head][path]) {
+					t.Errorf("%s had %s: %t, known: %t", head.Short(), path, got, isKnown)
+				}
+			}
+		}
+	}
+	check(order, true)
+	check([]store.Hash{"1234567890123456789012345678901234567890"}, false)
+	for i := range maxRecent - 2 {
+		pass("b", fmt.Sprint("more", i), had{"a/x": true, "b": true})
+	}
+	check(order[:5], false)
+	check(order[5:], true)
+}
+
 func TestMainThatWentBackIsNotAccepted(t *testing.T) {
 	remote := memstore.New()
 	w := newWorld(t, "", remote)

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 	"unique"
@@ -23,10 +24,10 @@ import (
 )
 
 // cachedClaim is what the cache keeps of an object. One that says what its base says,
-// and has nothing to be decided in its status, is reduced to identity, base and a
-// digest of its status: spec, labels and annotations are those of the base. Any
-// other one is kept whole until it is such a one again, in JSON: thousands that are
-// worked on, or wait, cost no reads at the API server.
+// and has nothing to be decided in its status, is reduced to identity, base, a digest of
+// its status, and the labels and annotations that no template listed when the base was
+// made: all else is the base's. Any other one is kept whole until it is such a one
+// again, in JSON: thousands that are worked on, or wait, cost no reads at the API server.
 //
 // It is never changed.
 type cachedClaim struct {
@@ -36,6 +37,9 @@ type cachedClaim struct {
 	reduced bool
 	// base is the annotation of that name where the claim is reduced.
 	base string
+	// unlisted is a base.Unlisted as JSON where the claim is reduced, "" for none. Many
+	// claims have the same.
+	unlisted unique.Handle[string]
 	// secrets are the names in status.gitbind.secrets, and secretsSequence is the field
 	// of that name, where the claim is reduced.
 	secrets         []string
@@ -66,10 +70,36 @@ func decodeClaim(data []byte) (client.Object, error) {
 	c := &cachedClaim{ObjectMeta: in.Metadata.ObjectMeta, statusDigest: sha256.Sum256(in.Status)}
 	c.APIVersion, c.Kind, c.Namespace = shared(in.APIVersion), shared(in.Kind), shared(c.Namespace)
 	said := saidIn(in.Status)
-	if c.reduced = said != nil && canBeReduced(&c.ObjectMeta, in.Kind, in.Spec, said); !c.reduced {
-		c.spec, c.status = in.Spec, in.Status
-		return c, nil
+	if said == nil || !isDone(&c.ObjectMeta, said) {
+		return c.whole(in.Spec, in.Status), nil
 	}
+	beside, agrees := base.Agrees(base.Object{
+		Kind: in.Kind, UID: c.UID, StatusUID: said.Gitbind.UID,
+		Labels: c.Labels, Annotations: c.Annotations, Spec: in.Spec,
+	})
+	if !agrees {
+		return c.whole(in.Spec, in.Status), nil
+	}
+	return c.reduce(said, beside)
+}
+
+// whole keeps all of an object.
+func (c *cachedClaim) whole(spec, status []byte) *cachedClaim {
+	c.spec, c.status = spec, status
+	return c
+}
+
+// reduce drops what the base says, and the status.
+func (c *cachedClaim) reduce(said *said, beside base.Unlisted) (*cachedClaim, error) {
+	c.reduced = true
+	var text []byte
+	if len(beside.Labels)+len(beside.Annotations) > 0 {
+		var err error
+		if text, err = json.Marshal(beside); err != nil {
+			return nil, fmt.Errorf("keep labels and annotations: %w", err)
+		}
+	}
+	c.unlisted = unique.Make(string(text))
 	c.base = c.Annotations[v1alpha1.BaseAnnotation]
 	c.secretsSequence = said.Gitbind.SecretsSequence
 	for _, s := range said.Gitbind.Secrets {
@@ -113,9 +143,9 @@ func saidIn(status []byte) *said {
 	return s
 }
 
-// canBeReduced reports whether nobody has anything to do with an object, as far as it
-// says itself.
-func canBeReduced(m *metav1.ObjectMeta, kind string, spec []byte, said *said) bool {
+// isDone reports whether nobody has anything to do with an object, as far as its
+// metadata and its status say.
+func isDone(m *metav1.ObjectMeta, said *said) bool {
 	if m.DeletionTimestamp != nil || !slices.Contains(m.Finalizers, v1alpha1.Finalizer) {
 		return false
 	}
@@ -129,10 +159,7 @@ func canBeReduced(m *metav1.ObjectMeta, kind string, spec []byte, said *said) bo
 			return false
 		}
 	}
-	return base.Agrees(base.Object{
-		Kind: kind, UID: m.UID, StatusUID: said.Gitbind.UID,
-		Labels: m.Labels, Annotations: m.Annotations, Spec: spec,
-	})
+	return true
 }
 
 // isBad reports whether a condition of ours tells a person of something.
@@ -155,6 +182,36 @@ func (c *cachedClaim) GetAnnotations() map[string]string {
 		return map[string]string{v1alpha1.BaseAnnotation: c.base}
 	}
 	return c.Annotations
+}
+
+// claim is what a reduced object says, given what its base says: of what was unlisted,
+// some travels by a list that was changed since.
+func (c *cachedClaim) claim(said *contract.Claim, keys contract.Keys) (*contract.Claim, error) {
+	text := c.unlisted.Value()
+	if text == "" {
+		return said, nil
+	}
+	var beside base.Unlisted
+	if err := json.Unmarshal([]byte(text), &beside); err != nil {
+		return nil, fmt.Errorf("read labels and annotations of %s/%s: %w", c.Namespace, c.Name, err)
+	}
+	travels := keys.Of(&contract.Claim{Labels: beside.Labels, Annotations: beside.Annotations})
+	if len(travels.Labels)+len(travels.Annotations) == 0 {
+		return said, nil
+	}
+	out := *said
+	out.Labels, out.Annotations = union(said.Labels, travels.Labels), union(said.Annotations, travels.Annotations)
+	return &out, nil
+}
+
+// union has all of two maps without a key in common; it is nil for none.
+func union(a, b map[string]string) map[string]string {
+	if len(b) == 0 {
+		return a
+	}
+	out := maps.Clone(b)
+	maps.Copy(out, a)
+	return out
 }
 
 // object is the claim as far as it is kept. Where it is reduced it has no spec,

@@ -88,6 +88,13 @@ func annotate(u *unstructured.Unstructured, key, value string) {
 	u.SetAnnotations(a)
 }
 
+// writtenBy says who wrote some fields.
+func writtenBy(u *unstructured.Unstructured, manager, fields string) {
+	u.SetManagedFields(append(u.GetManagedFields(), metav1.ManagedFieldsEntry{
+		Manager: manager, Operation: "Update", APIVersion: "anynines.com/v1", FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)},
+	}))
+}
+
 // setCondition changes one of our conditions.
 func setCondition(u *unstructured.Unstructured, kind, status, reason string) {
 	list, _, _ := unstructured.NestedSlice(u.Object, "status", "gitbind", "conditions")
@@ -122,8 +129,9 @@ func TestTheCacheKeepsWhatDecisionsNeed(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := &reconciler{}
-	r.current.Store(&api)
-	facts := func(t *testing.T, in input) (decision.Facts, string) {
+	facts := func(t *testing.T, keys contract.Keys, in input) (decision.Facts, string) {
+		api := api.WithKeys(keys)
+		r.current.Store(&api)
 		l := &look{key: key, object: in.object, reduced: in.reduced}
 		if err := r.lookAtObject(t.Context(), l, in); err != nil {
 			t.Fatal(err)
@@ -139,6 +147,18 @@ func TestTheCacheKeepsWhatDecisionsNeed(t *testing.T) {
 		{"an annotation that does not travel", func(_ *testing.T, u *unstructured.Unstructured) {
 			annotate(u, "kubectl.kubernetes.io/last-applied-configuration", "{}")
 		}, true},
+		{"an annotation that may be listed", func(_ *testing.T, u *unstructured.Unstructured) {
+			annotate(u, "example.net/tier", "gold")
+			writtenBy(u, "kubectl-annotate", `{"f:metadata":{"f:annotations":{"f:example.net/tier":{}}}}`)
+		}, true},
+		{"a label that may be listed", func(_ *testing.T, u *unstructured.Unstructured) {
+			u.SetLabels(map[string]string{"app.kubernetes.io/part-of": "shop", "example.net/tier": "gold"})
+			writtenBy(u, "kubectl-label", `{"f:metadata":{"f:labels":{"f:example.net/tier":{}}}}`)
+		}, true},
+		{"a label more", func(_ *testing.T, u *unstructured.Unstructured) {
+			u.SetLabels(map[string]string{"app.kubernetes.io/part-of": "shop", "tier": "gold"})
+			writtenBy(u, "kubectl-label", `{"f:metadata":{"f:labels":{"f:tier":{}}}}`)
+		}, false},
 		{"another finalizer", func(_ *testing.T, u *unstructured.Unstructured) { u.SetFinalizers([]string{"x/y", v1alpha1.Finalizer}) }, true},
 		{"edited and back again", func(_ *testing.T, u *unstructured.Unstructured) { u.SetGeneration(3) }, true},
 		{"made from a file", func(t *testing.T, u *unstructured.Unstructured) { rebase(t, u, func(b *base.Base) { b.UID = "" }) }, true},
@@ -184,10 +204,12 @@ func TestTheCacheKeepsWhatDecisionsNeed(t *testing.T) {
 			if c.reduced {
 				in.reduced = c
 			}
-			want, version := facts(t, input{object: u})
-			got, keptVersion := facts(t, in)
-			if diff := cmp.Diff(want, got); diff != "" || version != keptVersion {
-				t.Errorf("facts (-object +cache): %s; versions %s and %s", diff, version, keptVersion)
+			for _, keys := range []contract.Keys{nil, {"example.org/", "example.net/"}} {
+				want, version := facts(t, keys, input{object: u})
+				got, keptVersion := facts(t, keys, in)
+				if diff := cmp.Diff(want, got); diff != "" || version != keptVersion {
+					t.Errorf("with keys %v: facts (-object +cache): %s; versions %s and %s", keys, diff, version, keptVersion)
+				}
 			}
 			for _, kind := range []string{conditionHeld, conditionConflict, conditionCommitted, conditionApplied} {
 				if reason := reasonOf(u, kind); !c.reduced && reasonOf(kept, kind) != reason {

@@ -147,10 +147,15 @@ func (r *reconciler) lookAtObject(ctx context.Context, l *look, in input) error 
 			}
 		}
 	}
-	if live != nil {
+	switch {
+	case live != nil:
 		f.Live = schema.Normalize(live)
-	} else if f.Live = f.Base; f.Live == nil {
+	case f.Base == nil:
 		return errIncomplete
+	default:
+		if f.Live, err = l.reduced.claim(f.Base, schema.Keys()); err != nil {
+			return err
+		}
 	}
 	if err := r.completeBase(l, in); err != nil {
 		return err

@@ -26,7 +26,7 @@ import (
 const namespacesOfEach = 2
 
 // manyTime is for what all app clusters do at once.
-const manyTime = 15 * time.Minute
+const manyTime = time.Hour
 
 // appCluster is one that only the host and the bridge know: it has a repository, somebody
 // who commits as its konnector, and who listens for events as that does.
@@ -95,9 +95,13 @@ func (r *run) join(ctx context.Context, n int) ([]*appCluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, c := range all {
+	r.say("wait for the claims of %d app clusters", n)
+	for i, c := range all {
 		if _, err := r.SeenControl.UntilAll(ctx, stage.Subject, c.claims, stage.Returned); err != nil {
 			return nil, err
+		}
+		if (i+1)%50 == 0 {
+			r.say("  those of %d are there", i+1)
 		}
 	}
 	return all, r.Quiet(ctx, still)

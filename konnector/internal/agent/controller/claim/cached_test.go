@@ -273,7 +273,9 @@ func TestAnAgreedClaimTakesLittle(t *testing.T) {
 	all := make([]*cachedClaim, n)
 	before := informerstest.Heap()
 	for i := range all {
-		all[i] = decoded(t, agreedObject(t, i))
+		u := agreedObject(t, i)
+		annotate(u, "example.net/contact", "the team that takes the orders, floor 3, phone 4711")
+		all[i] = decoded(t, u)
 	}
 	each := (informerstest.Heap() - before) / n
 	t.Logf("%d bytes each", each)

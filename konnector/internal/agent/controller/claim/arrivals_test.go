@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/konnector/internal/base"
 )
 
 func TestWhatChangedWhileNobodyLookedGoesFirst(t *testing.T) {
@@ -29,7 +30,7 @@ func TestWhatChangedWhileNobodyLookedGoesFirst(t *testing.T) {
 	for i := range 3 {
 		a.Create(t.Context(), event.CreateEvent{Object: object(fmt.Sprint("known-", i), known), IsInInitialList: true}, q)
 	}
-	a.Create(t.Context(), event.CreateEvent{Object: &cachedClaim{ObjectMeta: metav1.ObjectMeta{Name: "agreed"}, reduced: true, base: "x"}, IsInInitialList: true}, q)
+	a.Create(t.Context(), event.CreateEvent{Object: &cachedClaim{ObjectMeta: metav1.ObjectMeta{Name: "agreed"}, reduced: true, base: base.NewCompact("x", "u")}, IsInInitialList: true}, q)
 	a.Create(t.Context(), event.CreateEvent{Object: object("new", nil), IsInInitialList: true}, q)
 	a.Create(t.Context(), event.CreateEvent{Object: object("edited", map[string]string{v1alpha1.BaseAnnotation: "x", v1alpha1.ChangedByAnnotation: "alice"}), IsInInitialList: true}, q)
 	first := map[string]bool{}

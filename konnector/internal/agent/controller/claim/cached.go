@@ -36,7 +36,7 @@ type cachedClaim struct {
 	metav1.ObjectMeta
 	reduced bool
 	// base is the annotation of that name where the claim is reduced.
-	base string
+	base base.Compact
 	// unlisted is a base.Unlisted as JSON where the claim is reduced, "" for none. Many
 	// claims have the same.
 	unlisted unique.Handle[string]
@@ -100,7 +100,7 @@ func (c *cachedClaim) reduce(said *said, beside base.Unlisted) (*cachedClaim, er
 		}
 	}
 	c.unlisted = unique.Make(string(text))
-	c.base = c.Annotations[v1alpha1.BaseAnnotation]
+	c.base = base.NewCompact(c.Annotations[v1alpha1.BaseAnnotation], c.UID)
 	c.secretsSequence = said.Gitbind.SecretsSequence
 	for _, s := range said.Gitbind.Secrets {
 		c.secrets = append(c.secrets, shared(s.Name))
@@ -179,7 +179,7 @@ func (c *cachedClaim) DeepCopyObject() runtime.Object { return c }
 // GetAnnotations are those that are kept.
 func (c *cachedClaim) GetAnnotations() map[string]string {
 	if c.reduced {
-		return map[string]string{v1alpha1.BaseAnnotation: c.base}
+		return map[string]string{v1alpha1.BaseAnnotation: c.base.Annotation(c.UID)}
 	}
 	return c.Annotations
 }

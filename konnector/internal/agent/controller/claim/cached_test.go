@@ -269,7 +269,7 @@ func TestAListWaitsUntilAllAreKnown(t *testing.T) {
 
 // A hundred thousand must leave room for all else in 600 MiB.
 func TestAnAgreedClaimTakesLittle(t *testing.T) {
-	const n, most = 2000, 1200
+	const n, most = 2000, 950
 	all := make([]*cachedClaim, n)
 	before := informerstest.Heap()
 	for i := range all {

@@ -57,7 +57,7 @@ func (s *slots) next() []contract.Key {
 		delete(s.set, key)
 	}
 	if s.waiting = s.waiting[n:]; len(s.waiting) == 0 {
-		s.waiting = nil
+		s.waiting, s.set = nil, nil
 	}
 	return called
 }

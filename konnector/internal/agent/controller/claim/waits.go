@@ -37,7 +37,10 @@ func (w *waits) rest(key contract.Key, what string, most time.Duration) time.Dur
 func (w *waits) end(key contract.Key) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.since, key)
+	if delete(w.since, key); len(w.since) == 0 {
+		// A map keeps the size that a burst gave it.
+		w.since = nil
+	}
 }
 
 // answerIsDue reports whether all is well and only the control plane has not

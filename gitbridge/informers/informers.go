@@ -68,7 +68,7 @@ func New(config *rest.Config, resource schema.GroupVersionResource, selector lab
 			}
 			return drop(w), nil
 		},
-	}, nil, resync, nil)
+	}, nil, resync, toolscache.Indexers{})
 	return informer, nil
 }
 

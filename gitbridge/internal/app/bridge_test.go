@@ -99,6 +99,7 @@ func TestBridgeStartsAgain(t *testing.T) {
 		{"a main that does not descend deletes nothing", testRewritten},
 		{"what came and went while the bridge was away gets its tombstone", testCameAndWent},
 		{"a file that was removed while the bridge was away is deleted", testRemovedWhileAway},
+		{"an object that was never answered goes with its file", testRemovedBeforeItsAnswer},
 	})
 }
 

@@ -17,6 +17,7 @@ import (
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/encryption"
+	"gitbind.dev/gitbridge/internal/claimcache"
 	"gitbind.dev/gitbridge/internal/controller/claim"
 	"gitbind.dev/gitbridge/internal/controller/clusterbinding"
 	"gitbind.dev/gitbridge/internal/controller/request"
@@ -33,7 +34,7 @@ type claimsFactory struct {
 	client  client.Client
 	server  client.Reader
 	apis    claim.APIs
-	objects claim.Objects
+	objects *claimcache.Objects
 	log     logr.Logger
 	workers int
 	// maxNamespaces is how many namespaces claims of one cluster may lie in.
@@ -79,6 +80,7 @@ func (f claimsFactory) of(cluster tenant.Cluster) (clusterbinding.Claims, error)
 	c.Inputs.Opener = func(ctx context.Context) (*encryption.Opener, error) { return f.opener(ctx, cluster) }
 	return &claims{
 		watchEarly: func(ctx context.Context) { f.watchEarly(ctx, cluster) },
+		known:      func() []contract.Key { return f.objects.ClaimsOf(cluster.ID) },
 		controller: c, queue: claim.NewQueue(),
 		requests: &request.Controller{Client: f.client, Server: f.server, Log: f.log}, asked: request.NewQueue(), begun: make(chan struct{}),
 	}, nil
@@ -147,6 +149,7 @@ func clients(config *rest.Config) (kubernetes.Interface, dynamic.Interface, erro
 // queues.
 type claims struct {
 	watchEarly func(context.Context)
+	known      func() []contract.Key
 	controller *claim.Controller
 	queue      *claim.Queue
 
@@ -162,6 +165,14 @@ func (c *claims) Enqueue(path string, urgent bool) {
 		return
 	}
 	c.queue.Enqueue(path, urgent)
+}
+
+func (c *claims) OnControlPlane() []string {
+	var paths []string
+	for _, key := range c.known() {
+		paths = append(paths, key.Path())
+	}
+	return paths
 }
 
 func (c *claims) CountQuota(binding string) { c.queue.CountQuota(binding) }

@@ -1,8 +1,10 @@
 package app_test
 
 import (
+	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -313,6 +315,47 @@ func testRemovedWhileAway(w *world, apis apis) {
 	}
 	if t.object(other) == nil || t.object(orders) != nil {
 		w.Error("want orders gone, and other there")
+	}
+}
+
+// A bridge that ends between the API server's answer and its own leaves an object that
+// status does not name, and whose file may be gone before another bridge looks.
+func testRemovedBeforeItsAnswer(w *world, apis apis) {
+	t := w.tenant(apis.postgresql)
+	orders, other := path(apis.postgresql, "team-a", "orders"), path(apis.postgresql, "team-a", "other")
+	t.push("Order", map[string]string{other: manifest(other, nano)})
+	t.wantAnswer(other, contract.Applied)
+	w.bridge.stop()
+	ordered := t.push("Order", map[string]string{orders: manifest(orders, nano)})
+	u := t.object(other).DeepCopy()
+	u.SetName("orders")
+	u.SetUID("")
+	u.SetResourceVersion("")
+	u.SetManagedFields(nil)
+	u.SetLabels(map[string]string{"gitbind.dev/cluster": t.id, "gitbind.dev/namespace": "team-a", "gitbind.dev/name": "orders"})
+	annotations := u.GetAnnotations()
+	annotations["gitbind.dev/commit"] = ordered
+	u.SetAnnotations(annotations)
+	w.must(w.admin.Create(w.Context(), u))
+	t.push("Cancel", map[string]string{orders: ""})
+	// What is on the control plane is known before main is.
+	w.host.setBefore(func(r *http.Request) {
+		select {
+		case <-time.After(time.Second):
+		case <-r.Context().Done():
+		}
+	})
+	defer w.host.setBefore(nil)
+	w.startBridge()
+	t.eventually("the object is gone", func() error {
+		if t.object(orders) != nil {
+			return errors.New("it is there")
+		}
+		return nil
+	})
+	t.wantAnswer(orders, contract.Gone)
+	if t.object(other) == nil {
+		w.Error("another object is gone")
 	}
 }
 

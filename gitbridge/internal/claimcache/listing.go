@@ -22,7 +22,7 @@ type kind struct {
 // listing is one list of a kind's objects, with what became of them since.
 type listing struct {
 	informer toolscache.SharedIndexInformer
-	objects  toolscache.Store
+	objects  toolscache.Indexer
 	synced   <-chan struct{}
 	// late is closed when it takes longer than it should: nobody waits any more.
 	late chan struct{}
@@ -50,6 +50,16 @@ func (l *listing) isSynced() bool {
 // moment.
 func (l *listing) includes(clusterID string, joined int64) bool {
 	return joined <= l.began || l.joinedEmpty[clusterID] == joined
+}
+
+// byCluster is the index of objects by the app cluster that their label names.
+const byCluster = "cluster"
+
+func clusterOf(object any) ([]string, error) {
+	if c, ok := object.(*cachedObject); ok {
+		return []string{c.cluster()}, nil
+	}
+	return nil, nil
 }
 
 // settle has the next listing of a kind take the place of the current one, once it is
@@ -115,7 +125,10 @@ func (o *Objects) list(k *kind) (*listing, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &listing{informer: informer, objects: informer.GetStore(), late: make(chan struct{}), began: began, joinedEmpty: map[string]int64{}}
+	if err := informer.AddIndexers(toolscache.Indexers{byCluster: clusterOf}); err != nil {
+		return nil, err
+	}
+	l := &listing{informer: informer, objects: informer.GetIndexer(), late: make(chan struct{}), began: began, joinedEmpty: map[string]int64{}}
 	l.replaces.Store(k.current)
 	tell := func(object any, now bool) {
 		if tombstone, ok := object.(toolscache.DeletedFinalStateUnknown); ok {

@@ -227,6 +227,28 @@ func TestAShardKeepsTheObjectsOfItsOwnClustersOnly(t *testing.T) {
 }
 
 // What a cluster lost while it was another shard's is not there when it comes back.
+func TestTheClaimsOfAnAppClusterAreThoseOfItsObjects(t *testing.T) {
+	t.Parallel()
+	elsewhere := of("ours", "elsewhere")
+	elsewhere.SetNamespace("default")
+	p, m := &plane{objects: []*unstructured.Unstructured{of("ours", "a"), of("ours", "b"), elsewhere, of("others", "c")}}, newMembers("ours", "others")
+	o := watching(t, p, m, func(string, contract.Key, bool) {})
+	if got := o.ClaimsOf("ours"); len(got) > 0 {
+		t.Errorf("before a kind is watched there are %v", got)
+	}
+	if err := o.Watch(t.Context(), gvk, binding, "ours"); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, key := range o.ClaimsOf("ours") {
+		names = append(names, key.Binding+" "+key.Namespace+" "+key.Name)
+	}
+	slices.Sort(names)
+	if want := []string{binding + " team-a a", binding + " team-a b"}; !slices.Equal(names, want) {
+		t.Errorf("they are %q, want %q", names, want)
+	}
+}
+
 func TestAClusterThatComesBackHasNothingOfBefore(t *testing.T) {
 	t.Parallel()
 	gone := of("moves", "gone")

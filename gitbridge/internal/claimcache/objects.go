@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/tenant"
@@ -202,6 +203,37 @@ func (o *Objects) tidy() {
 			}
 		}
 	}
+}
+
+// ClaimsOf are the claims of an app cluster of which there are objects, as far as these are
+// known.
+func (o *Objects) ClaimsOf(clusterID string) []contract.Key {
+	type known struct {
+		binding string
+		objects toolscache.Indexer
+	}
+	var all []known
+	o.mu.Lock()
+	for _, k := range o.kinds {
+		o.settle(k)
+		all = append(all, known{k.binding, k.current.objects})
+	}
+	o.mu.Unlock()
+	var keys []contract.Key
+	for _, k := range all {
+		// The only error is that there is no such index.
+		objects, _ := k.objects.ByIndex(byCluster, clusterID)
+		for _, object := range objects {
+			c, ok := object.(*cachedObject)
+			if !ok {
+				continue
+			}
+			if _, key, ok := tenant.Origin(k.binding, c.Namespace, c.Name, c.GetLabels()); ok {
+				keys = append(keys, key)
+			}
+		}
+	}
+	return keys
 }
 
 // Get is an object of a watched kind, nil if there is none. It has no spec.

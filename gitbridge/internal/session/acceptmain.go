@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -214,7 +215,8 @@ func (s *Session) take(new *store.Snapshot, commits []store.Commit, removals jud
 	strays, wanted := countStrays(before, old, new), s.Answers.strayFilter(before)
 	// What was looked at while main was held, was for its status only. And of strays
 	// that were too many, others are answered now.
-	if removals.replaces || view.Held || before > maxStrays && strays <= maxStrays {
+	again := removals.replaces || view.Held
+	if again || before > maxStrays && strays <= maxStrays {
 		for path := range s.Answers.paths(new, contract.Root) {
 			paths[path] = true
 		}
@@ -260,6 +262,9 @@ func (s *Session) take(new *store.Snapshot, commits []store.Commit, removals jud
 		_, named := uids[path]
 		return old != nil || named || !s.Answers.has(path)
 	})
+	if old == nil || again {
+		s.enqueueUnnamed(new, contract.Root)
+	}
 	s.Checkpoints.saveLater()
 }
 
@@ -279,8 +284,22 @@ func (s *Session) enqueue(paths map[string]bool, isNews func(path string) bool) 
 	}
 }
 
-func (s *Session) enqueueAll(main *store.Snapshot) {
-	for path := range s.Answers.paths(main, contract.Root) {
+func (s *Session) enqueueAll(main *store.Snapshot) { s.enqueueBelow(main, contract.Root) }
+
+func (s *Session) enqueueBelow(main *store.Snapshot, folder string) {
+	for path := range s.Answers.paths(main, folder) {
 		s.options.Enqueue(path, false)
+	}
+	s.enqueueUnnamed(main, folder)
+}
+
+// enqueueUnnamed has the claims looked at that have an object and no file. Where a bridge
+// ended before it answered, and the file went since, nothing else tells of them; and what
+// was told of the object before main was known is dropped.
+func (s *Session) enqueueUnnamed(main *store.Snapshot, folder string) {
+	for _, path := range s.options.OnControlPlane() {
+		if _, named := main.Entry(path); !named && strings.HasPrefix(path, folder+"/") {
+			s.options.Enqueue(path, false)
+		}
 	}
 }

@@ -47,6 +47,9 @@ type Options struct {
 	Save func(context.Context, Checkpoint) error
 	// Enqueue has a path of main looked at. Urgent is what just changed.
 	Enqueue func(path string, urgent bool)
+	// OnControlPlane are the paths of the claims that have an object on the control plane,
+	// as far as objects are known.
+	OnControlPlane func() []string
 	// CountQuota has it published how much of a binding's quota is used.
 	CountQuota func(binding string)
 	// DryRun says what the control plane would make of a claim that main does not have.
@@ -249,9 +252,7 @@ func (s *Session) Enqueue(path string, urgent bool) { s.options.Enqueue(path, ur
 
 // EnqueueBinding has all claims of a binding looked at.
 func (s *Session) EnqueueBinding(binding string) {
-	for path := range s.Answers.paths(s.View().Main, contract.BindingPath(binding)) {
-		s.options.Enqueue(path, false)
-	}
+	s.enqueueBelow(s.View().Main, contract.BindingPath(binding))
 }
 
 // CountQuota has it published how much of a binding's quota is used.

@@ -39,6 +39,31 @@ func TestChangedPathsAreLookedAt(t *testing.T) {
 	}
 }
 
+func TestAnObjectWithoutAFileIsLookedAtWithTheFirstHead(t *testing.T) {
+	w := newWorld(t)
+	w.commit("Add", map[string]string{path("a"): "1"})
+	r := w.startWith(session.Options{OnControlPlane: func() []string { return []string{path("a"), path("orphan")} }})
+	r.follows()
+	if diff := cmp.Diff([]string{path("a") + " !", path("orphan")}, w.queued()); diff != "" {
+		t.Errorf("at first (-want +got): %s", diff)
+	}
+	w.commit("Change", map[string]string{path("a"): "2"})
+	r.follows()
+	if diff := cmp.Diff([]string{path("a") + " !"}, w.queued()); diff != "" {
+		t.Errorf("then (-want +got): %s", diff)
+	}
+	r.EnqueueBinding("others.example.org")
+	if got := w.queued(); len(got) > 0 {
+		t.Errorf("with another binding: %q", got)
+	}
+	for what, enqueue := range map[string]func(){"all": r.EnqueueAll, "its binding": func() { r.EnqueueBinding(binding) }} {
+		enqueue()
+		if diff := cmp.Diff([]string{path("a"), path("orphan")}, w.queued()); diff != "" {
+			t.Errorf("with %s (-want +got): %s", what, diff)
+		}
+	}
+}
+
 func TestAStartLooksAtNewsFirst(t *testing.T) {
 	w := newWorld(t)
 	answered := map[string]string{}

@@ -95,12 +95,13 @@ func (r *Reconciler) begin(ctx context.Context, b *v1alpha1.ClusterBinding) (*fo
 			}
 			return err
 		},
-		Enqueue:    claims.Enqueue,
-		CountQuota: claims.CountQuota,
-		DryRun:     claims.DryRun,
-		Began:      func() { r.Began(f.session) },
-		Changed:    func() { r.changed(b.Name) },
-		Now:        r.Now,
+		Enqueue:        claims.Enqueue,
+		OnControlPlane: claims.OnControlPlane,
+		CountQuota:     claims.CountQuota,
+		DryRun:         claims.DryRun,
+		Began:          func() { r.Began(f.session) },
+		Changed:        func() { r.changed(b.Name) },
+		Now:            r.Now,
 	})
 	f.session.Status.SetHistory(cmp.Or(r.History, statusbranch.History))
 	r.run(f, claims)

@@ -77,6 +77,7 @@ type Reconciler struct {
 // Claims is the claim controller of one cluster.
 type Claims interface {
 	Enqueue(path string, urgent bool)
+	OnControlPlane() []string
 	CountQuota(binding string)
 	DryRun(ctx context.Context, p session.Proposed) session.Trial
 	Run(ctx context.Context, s *session.Session) error

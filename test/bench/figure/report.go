@@ -137,10 +137,11 @@ their requests. To log takes time: these are longer ways than those above.
 
 const introduction = `# What gitbind costs
 
-Written by ` + "`make bench`" + ` (` + "`make bench-large`" + ` writes docs/bench/large, with 100,000
-claims), with the plots, from [latest.json](latest.json). Quote the ratios: everything
-runs on one machine (both API servers with their etcds, the Git host, the agents, the
-clients that measure), so absolute times say as much of the machine as of gitbind.
+Written by ` + "`make bench`" + `, with the plots, from [latest.json](latest.json). With 100,000 claims
+of one app cluster and of many, ` + "`make bench-large`" + ` writes docs/bench/large and
+docs/bench/clusters. Quote the ratios: everything runs on one machine (both API servers with
+their etcds, the Git host, the agents, the clients that measure), so absolute times say as
+much of the machine as of gitbind.
 
 The *floor* is measured in the same run, in turns with what it is compared with:
 

@@ -2,6 +2,7 @@ package measure
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"gitbind.dev/gitbridge/store/notify"
 	"gitbind.dev/test/bench/figure"
 	"gitbind.dev/test/bench/stage"
+	"gitbind.dev/test/e2e/platform"
 	"gitbind.dev/test/env"
 )
 
@@ -126,8 +128,7 @@ func (r *run) joinOne(ctx context.Context, c *appCluster) error {
 	if err != nil {
 		return err
 	}
-	bind := restapi.BindRequest{Offer: "postgresql"}
-	if err := r.Ask(ctx, token, http.MethodPost, "/v1/clusters/"+cluster.ID+"/bindings", bind, &restapi.Binding{}); err != nil {
+	if err := r.bind(ctx, token, cluster.ID); err != nil {
 		return err
 	}
 	if err := c.open(r.life, cluster, r.BackendURL); err != nil {
@@ -153,6 +154,24 @@ func (r *run) joinOne(ctx context.Context, c *appCluster) error {
 		}
 		return nil
 	})
+}
+
+// bind binds the API, as often as it takes: with the claims of those before it, the control
+// plane may be too busy.
+func (r *run) bind(ctx context.Context, token, cluster string) error {
+	for {
+		err := r.Ask(ctx, token, http.MethodPost, "/v1/clusters/"+cluster+"/bindings", restapi.BindRequest{Offer: "postgresql"}, &restapi.Binding{})
+		var status *platform.StatusError
+		if !errors.As(err, &status) || status.Code != http.StatusServiceUnavailable {
+			return err
+		}
+		r.say("  %v", err)
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }
 
 // open opens the repository, and listens for events until ctx ends.

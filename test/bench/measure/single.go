@@ -277,8 +277,13 @@ func (r *run) restartInPeace(ctx context.Context, p *env.Process) (int, error) {
 // idle looks whether nothing happens where nothing is going on.
 func (r *run) idle(ctx context.Context) error {
 	rest := time.Minute
-	if r.Quick {
+	switch {
+	case r.Quick:
 		rest = 10 * time.Second
+	case r.size >= 100_000:
+		// Go collects what a burst left behind two minutes later, and gives it back little by
+		// little.
+		rest = 5 * time.Minute
 	}
 	if err := r.settle(ctx); err != nil {
 		return err

@@ -25,6 +25,14 @@ func (p *Platform) Register(ctx context.Context, idToken, name, clusterUID strin
 	return &out, nil
 }
 
+// StatusError is an answer of the backend's that is no success.
+type StatusError struct {
+	Code  int
+	words string
+}
+
+func (e *StatusError) Error() string { return e.words }
+
 // Ask asks the backend as the person for whom an ID token is, with in as JSON, and reads the
 // answer into out. An answer that is no success is an error.
 func (p *Platform) Ask(ctx context.Context, idToken, method, path string, in, out any) error {
@@ -48,7 +56,7 @@ func (p *Platform) Ask(ctx context.Context, idToken, method, path string, in, ou
 		return err
 	}
 	if res.StatusCode/100 != 2 {
-		return fmt.Errorf("%s %s: %s: %s", method, path, res.Status, data)
+		return &StatusError{Code: res.StatusCode, words: fmt.Sprintf("%s %s: %s: %s", method, path, res.Status, data)}
 	}
 	return json.Unmarshal(data, out)
 }

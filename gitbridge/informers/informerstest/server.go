@@ -9,6 +9,7 @@ import (
 	"iter"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"runtime"
 	"slices"
 	"testing"
@@ -29,6 +30,8 @@ type Server struct {
 	NoWatchLists bool
 	// Listing, if set, is called before all objects are sent to a watcher.
 	Listing func()
+	// Asked, if set, is called before objects are sent to somebody who does not watch.
+	Asked func(url.Values)
 }
 
 // Start serves until the test ends.
@@ -65,6 +68,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case query.Get("watch") != "":
 		wait(w, r)
 	default:
+		if s.Asked != nil {
+			s.Asked(query)
+		}
 		fmt.Fprintf(w, `{"apiVersion":%q,"kind":%q,"metadata":{"resourceVersion":"1000000"},"items":[%s]}`, s.APIVersion, s.Kind+"List", bytes.Join(slices.Collect(s.selected(selector)), []byte(",")))
 	}
 }

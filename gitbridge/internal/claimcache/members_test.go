@@ -3,6 +3,7 @@ package claimcache
 import (
 	"fmt"
 	"iter"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -93,6 +94,8 @@ type plane struct {
 	mu      sync.Mutex
 	objects []*unstructured.Unstructured
 	lists   atomic.Int32
+	// asked, if not nil, is called before it is told what an app cluster has.
+	asked func(url.Values)
 	// hold, if not nil, is what lists wait for that begin from then on.
 	hold chan struct{}
 }
@@ -114,6 +117,11 @@ func (p *plane) serve(t *testing.T) *rest.Config {
 				all = append(all, data)
 			}
 			return slices.Values(all)
+		},
+		Asked: func(query url.Values) {
+			if p.asked != nil {
+				p.asked(query)
+			}
 		},
 		Listing: func() {
 			p.lists.Add(1)
@@ -246,6 +254,46 @@ func TestTheClaimsOfAnAppClusterAreThoseOfItsObjects(t *testing.T) {
 	slices.Sort(names)
 	if want := []string{binding + " team-a a", binding + " team-a b"}; !slices.Equal(names, want) {
 		t.Errorf("they are %q, want %q", names, want)
+	}
+}
+
+// An API server looks through all objects for each answer.
+func TestAllWhoWaitForANewClusterAskOnce(t *testing.T) {
+	t.Parallel()
+	const waiting = 20
+	var asks atomic.Int32
+	all := make(chan struct{})
+	p, m := &plane{objects: []*unstructured.Unstructured{of("ours", "a")}}, newMembers("ours")
+	p.asked = func(query url.Values) {
+		if query.Get("labelSelector") != tenant.ClusterLabel+"=new" {
+			return
+		}
+		if limit := query.Get("limit"); limit != "" {
+			t.Errorf("it is asked with a limit of %s: that is not answered from the cache", limit)
+		}
+		asks.Add(1)
+		<-all
+	}
+	o := watching(t, p, m, func(string, contract.Key, bool) {})
+	if err := o.Watch(t.Context(), gvk, binding, "ours"); err != nil {
+		t.Fatal(err)
+	}
+	m.join("new")
+	var group sync.WaitGroup
+	for range waiting {
+		group.Go(func() {
+			if err := o.Watch(t.Context(), gvk, binding, "new"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	// Time for those who would ask, too.
+	time.Sleep(100 * time.Millisecond)
+	close(all)
+	group.Wait()
+	// One that came when the answer was there, and was not noted yet, may ask again.
+	if n := asks.Load(); n < 1 || n > 2 {
+		t.Errorf("it was asked %d times for %d who wait", n, waiting)
 	}
 }
 

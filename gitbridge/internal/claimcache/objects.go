@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -48,6 +49,9 @@ type Objects struct {
 	// changed is told which claim of which cluster an object is that changed,
 	// and whether it just did.
 	changed func(clusterID string, key contract.Key, now bool)
+
+	// asking is whether app clusters have objects.
+	asking singleflight.Group
 
 	mu    sync.Mutex
 	kinds map[schema.GroupVersionKind]*kind
@@ -139,14 +143,23 @@ func (o *Objects) listingWith(ctx context.Context, of schema.GroupVersionKind, b
 		return l, true, err
 	}
 	// It joined since the kind was listed. A new one has nothing, so that nothing is
-	// missing.
-	list, err := o.objects.Resource(k.resource).List(ctx, metav1.ListOptions{LabelSelector: tenant.ClusterLabel + "=" + clusterID, Limit: 1})
+	// missing. All that wait for its objects ask once, and without a limit: the API server
+	// then looks into its cache, where it would read all objects from etcd for the one that
+	// is not there.
+	has, err, _ := o.asking.Do(fmt.Sprintf("%s %s %d", of, clusterID, joined), func() (any, error) {
+		list, err := o.objects.Resource(k.resource).List(ctx, metav1.ListOptions{LabelSelector: tenant.ClusterLabel + "=" + clusterID})
+		if err != nil {
+			return false, err
+		}
+		return len(list.Items) > 0, nil
+	})
 	if err != nil {
 		return nil, false, err
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.settle(k); len(list.Items) > 0 || k.has(clusterID) {
+	o.settle(k)
+	if has, _ := has.(bool); has || k.has(clusterID) {
 		if l, err = o.again(k); err != nil {
 			return nil, false, err
 		}

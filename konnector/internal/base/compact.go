@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
+	"slices"
 	"strconv"
 	"unique"
 
@@ -40,8 +41,7 @@ func (a *annotation) compact() (Compact, bool) {
 	if errCommit != nil || errBlob != nil || errContent != nil || len(commit) != hashBytes || len(blob) != hashBytes {
 		return Compact{}, false
 	}
-	data := append(commit, blob...)
-	data = binary.AppendVarint(data, a.Generation)
+	data := binary.AppendVarint(slices.Concat(commit, blob), a.Generation)
 	committed := byte(0)
 	if a.Committed {
 		committed = 1

@@ -297,6 +297,9 @@ func (s *Session) enqueueBelow(main *store.Snapshot, folder string) {
 // ended before it answered, and the file went since, nothing else tells of them; and what
 // was told of the object before main was known is dropped.
 func (s *Session) enqueueUnnamed(main *store.Snapshot, folder string) {
+	if s.options.OnControlPlane == nil {
+		return
+	}
 	for _, path := range s.options.OnControlPlane() {
 		if _, named := main.Entry(path); !named && strings.HasPrefix(path, folder+"/") {
 			s.options.Enqueue(path, false)

@@ -48,7 +48,7 @@ type Options struct {
 	// Enqueue has a path of main looked at. Urgent is what just changed.
 	Enqueue func(path string, urgent bool)
 	// OnControlPlane are the paths of the claims that have an object on the control plane,
-	// as far as objects are known.
+	// as far as objects are known; nil where none ever are.
 	OnControlPlane func() []string
 	// CountQuota has it published how much of a binding's quota is used.
 	CountQuota func(binding string)

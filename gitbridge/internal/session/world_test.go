@@ -142,9 +142,6 @@ func (w *world) startOn(o session.Options, on store.Branch) *run {
 		o.Began = func() {}
 	}
 	o.Changed = func() {}
-	if o.OnControlPlane == nil {
-		o.OnControlPlane = func() []string { return nil }
-	}
 	o.Limits = cmp.Or(o.Limits, breaker.Default())
 	o.Enqueue = func(path string, urgent bool) {
 		w.mu.Lock()

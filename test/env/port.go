@@ -6,7 +6,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"os"
+	"path/filepath"
 	"strconv"
+	"sync"
+	"syscall"
 	"testing"
 )
 
@@ -18,10 +22,14 @@ const firstPort, lastPort = 20000, 32000
 // errPortTaken is why a process did not start that found its port in use.
 var errPortTaken = errors.New("the port was taken by another process meanwhile")
 
-// FreePort is a port of 127.0.0.1 that nobody listens on at this moment.
+// FreePort is a port of 127.0.0.1 that nobody listens on at this moment, and that no other
+// test's process gets as long as this one lives.
 func FreePort() (int, error) {
 	for range 100 {
 		port := firstPort + rand.IntN(lastPort-firstPort)
+		if !reserve(port) {
+			continue
+		}
 		l, err := net.Listen("tcp", address(port))
 		if err != nil {
 			continue
@@ -29,6 +37,33 @@ func FreePort() (int, error) {
 		return port, l.Close()
 	}
 	return 0, fmt.Errorf("find a free port between %d and %d on 127.0.0.1", firstPort, lastPort)
+}
+
+// reserved are the files that are locked for ports. They stay open.
+var reserved struct {
+	sync.Mutex
+	files []*os.File
+}
+
+// reserve keeps a port for this process until it ends. It reports false where another
+// process, or an earlier call, has it. Without a folder for locks every port is reserved.
+func reserve(port int) bool {
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("gitbind-ports-%d", os.Getuid()))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return true
+	}
+	f, err := os.OpenFile(filepath.Join(dir, strconv.Itoa(port)), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return true
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = f.Close()
+		return false
+	}
+	reserved.Lock()
+	defer reserved.Unlock()
+	reserved.files = append(reserved.files, f)
+	return true
 }
 
 // FreeAddress is where a server of the test's own process may listen.

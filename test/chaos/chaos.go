@@ -184,13 +184,6 @@ func (r *run) work(ctx context.Context, faults []Fault) (settled *state, err err
 		}
 	}
 	r.say("all processes run")
-	// Where its API server was killed while it asked for an owner, the garbage collector
-	// may wait without end for what is deleted in the foreground.
-	for _, name := range []string{env.App, env.Control} {
-		if err := r.Cluster(name).Rediscover(ctx); err != nil {
-			return nil, err
-		}
-	}
 	settled = r.settle(ctx)
 	return settled, ctx.Err()
 }

@@ -29,24 +29,27 @@ type Unlisted struct {
 
 // Agrees reports whether an object carries a base of its own that says, byte for
 // byte, what the object says beside what is unlisted. Then they are equal under each
-// schema whose keys do not list any of that. Where it reports false they may be equal
-// still.
-func Agrees(o Object) (beside Unlisted, agrees bool) {
+// schema whose keys do not list any of that, and the base is given as a cache keeps it.
+// Where it reports false they may be equal still.
+func Agrees(o Object) (c Compact, beside Unlisted, agrees bool) {
 	value, ok := o.Annotations[v1alpha1.BaseAnnotation]
 	if !ok {
-		return Unlisted{}, false
+		return c, beside, false
 	}
 	a := parse(value)
 	if a == nil || !a.isOf(o.UID, o.StatusUID) {
-		return Unlisted{}, false
+		return c, beside, false
 	}
 	s, err := decompress(a.Content)
 	if err != nil || s.Kind != o.Kind || !bytes.Equal(s.Spec, o.Spec) {
-		return Unlisted{}, false
+		return c, beside, false
 	}
 	labels, sameLabels := unlisted(o.Labels, s.Labels)
 	annotations, sameAnnotations := unlisted(o.Annotations, s.Annotations)
-	return Unlisted{labels, annotations}, sameLabels && sameAnnotations
+	if !sameLabels || !sameAnnotations {
+		return c, beside, false
+	}
+	return newCompact(a, value, o.UID), Unlisted{labels, annotations}, true
 }
 
 // unlisted is what may travel of m, does so only by a list, and is not in said. Same

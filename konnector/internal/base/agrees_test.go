@@ -46,7 +46,7 @@ func TestAgrees(t *testing.T) {
 			Labels: map[string]string{"team": "a"}, Annotations: map[string]string{v1alpha1.BaseAnnotation: encode(t, &tc.base)},
 		}
 		tc.change(&o)
-		if _, agrees := Agrees(o); agrees != tc.want {
+		if _, _, agrees := Agrees(o); agrees != tc.want {
 			t.Errorf("%s: agrees: %t", tc.name, agrees)
 		}
 	}
@@ -63,7 +63,7 @@ func TestWhatNoListLetTravelIsBesideTheBase(t *testing.T) {
 		},
 	}
 	want := Unlisted{Labels: map[string]string{"example.org/tier": "gold"}, Annotations: map[string]string{"example.org/owner": "alice"}}
-	beside, agrees := Agrees(o)
+	_, beside, agrees := Agrees(o)
 	if diff := cmp.Diff(want, beside); diff != "" || !agrees {
 		t.Errorf("agrees: %t, beside it (-want +got): %s", agrees, diff)
 	}

@@ -25,7 +25,12 @@ const hashBytes = 20
 
 // NewCompact takes the annotation of an object with a UID.
 func NewCompact(value string, uid types.UID) Compact {
-	if a := parse(value); a != nil {
+	return newCompact(parse(value), value, uid)
+}
+
+// newCompact is NewCompact of what was read already; a is nil for what cannot be read.
+func newCompact(a *annotation, value string, uid types.UID) Compact {
+	if a != nil {
 		if c, ok := a.compact(); ok && c.Annotation(uid) == value {
 			return c
 		}

@@ -286,6 +286,6 @@ func (w *world) isAgreed(name string) bool {
 	}
 	w.must(json.Unmarshal(data, &o))
 	m := &o.Metadata
-	_, agrees := base.Agrees(base.Object{Kind: o.Kind, UID: m.UID, StatusUID: m.UID, Labels: m.Labels, Annotations: m.Annotations, Spec: o.Spec})
+	_, _, agrees := base.Agrees(base.Object{Kind: o.Kind, UID: m.UID, StatusUID: m.UID, Labels: m.Labels, Annotations: m.Annotations, Spec: o.Spec})
 	return agrees
 }

@@ -73,14 +73,14 @@ func decodeClaim(data []byte) (client.Object, error) {
 	if said == nil || !isDone(&c.ObjectMeta, said) {
 		return c.whole(in.Spec, in.Status), nil
 	}
-	beside, agrees := base.Agrees(base.Object{
+	compact, beside, agrees := base.Agrees(base.Object{
 		Kind: in.Kind, UID: c.UID, StatusUID: said.Gitbind.UID,
 		Labels: c.Labels, Annotations: c.Annotations, Spec: in.Spec,
 	})
 	if !agrees {
 		return c.whole(in.Spec, in.Status), nil
 	}
-	return c.reduce(said, beside)
+	return c.reduce(said, compact, beside)
 }
 
 // whole keeps all of an object.
@@ -90,8 +90,8 @@ func (c *cachedClaim) whole(spec, status []byte) *cachedClaim {
 }
 
 // reduce drops what the base says, and the status.
-func (c *cachedClaim) reduce(said *said, beside base.Unlisted) (*cachedClaim, error) {
-	c.reduced = true
+func (c *cachedClaim) reduce(said *said, compact base.Compact, beside base.Unlisted) (*cachedClaim, error) {
+	c.reduced, c.base = true, compact
 	var text []byte
 	if len(beside.Labels)+len(beside.Annotations) > 0 {
 		var err error
@@ -100,7 +100,6 @@ func (c *cachedClaim) reduce(said *said, beside base.Unlisted) (*cachedClaim, er
 		}
 	}
 	c.unlisted = unique.Make(string(text))
-	c.base = base.NewCompact(c.Annotations[v1alpha1.BaseAnnotation], c.UID)
 	c.secretsSequence = said.Gitbind.SecretsSequence
 	for _, s := range said.Gitbind.Secrets {
 		c.secrets = append(c.secrets, shared(s.Name))

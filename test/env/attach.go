@@ -81,7 +81,7 @@ func Attach(dir string) (*Env, error) {
 
 // Runs reports whether an environment runs, starts or stops in a directory.
 func Runs(dir string) bool {
-	unlock, err := tryLock(dir)
+	unlock, err := tryLock(lockOf(dir))
 	if err == nil {
 		unlock()
 	}

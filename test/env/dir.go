@@ -30,7 +30,7 @@ func (e *Env) makeDir(dir string) error {
 			return err
 		}
 	}
-	if e.unlock, err = tryLock(e.Dir); errors.Is(err, syscall.EWOULDBLOCK) {
+	if e.unlock, err = tryLock(lockOf(e.Dir)); errors.Is(err, syscall.EWOULDBLOCK) {
 		return fmt.Errorf("use %s: another environment runs there", e.Dir)
 	}
 	if err != nil {
@@ -47,7 +47,7 @@ func (e *Env) Shared() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	unlock, err := tryLock(dir)
+	unlock, err := tryLock(lockOf(dir))
 	if err != nil {
 		return "", errors.Join(err, os.RemoveAll(dir))
 	}
@@ -69,23 +69,26 @@ func removeLeftovers() {
 		if info, err := os.Stat(dir); err != nil || time.Since(info.ModTime()) < time.Minute {
 			continue
 		}
-		if unlock, err := tryLock(dir); err == nil {
+		if unlock, err := tryLock(lockOf(dir)); err == nil {
 			os.RemoveAll(dir)
 			unlock()
 		}
 	}
 }
 
-// tryLock takes the lock of a directory, which the kernel releases with the
-// process. The error is EWOULDBLOCK when somebody else holds it.
-func tryLock(dir string) (unlock func(), err error) {
-	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+// lockOf is the lock of a directory.
+func lockOf(dir string) string { return filepath.Join(dir, "lock") }
+
+// tryLock takes a lock, which the kernel releases with the process. The error is
+// EWOULDBLOCK when somebody else holds it, or this process by an earlier call.
+func tryLock(path string) (unlock func(), err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		f.Close()
-		return nil, fmt.Errorf("lock %s: %w", dir, err)
+		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
 	return func() { f.Close() }, nil
 }

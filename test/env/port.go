@@ -39,10 +39,10 @@ func FreePort() (int, error) {
 	return 0, fmt.Errorf("find a free port between %d and %d on 127.0.0.1", firstPort, lastPort)
 }
 
-// reserved are the files that are locked for ports. They stay open.
+// reserved are the locks of ports, which are held until the process ends.
 var reserved struct {
 	sync.Mutex
-	files []*os.File
+	unlock []func()
 }
 
 // reserve keeps a port for this process until it ends. It reports false where another
@@ -52,17 +52,13 @@ func reserve(port int) bool {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return true
 	}
-	f, err := os.OpenFile(filepath.Join(dir, strconv.Itoa(port)), os.O_CREATE|os.O_RDWR, 0o600)
+	unlock, err := tryLock(filepath.Join(dir, strconv.Itoa(port)))
 	if err != nil {
-		return true
-	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		_ = f.Close()
-		return false
+		return !errors.Is(err, syscall.EWOULDBLOCK)
 	}
 	reserved.Lock()
 	defer reserved.Unlock()
-	reserved.files = append(reserved.files, f)
+	reserved.unlock = append(reserved.unlock, unlock)
 	return true
 }
 

@@ -234,7 +234,6 @@ func TestAShardKeepsTheObjectsOfItsOwnClustersOnly(t *testing.T) {
 	}
 }
 
-// What a cluster lost while it was another shard's is not there when it comes back.
 func TestTheClaimsOfAnAppClusterAreThoseOfItsObjects(t *testing.T) {
 	t.Parallel()
 	elsewhere := of("ours", "elsewhere")
@@ -297,6 +296,7 @@ func TestAllWhoWaitForANewClusterAskOnce(t *testing.T) {
 	}
 }
 
+// What a cluster lost while it was another shard's is not there when it comes back.
 func TestAClusterThatComesBackHasNothingOfBefore(t *testing.T) {
 	t.Parallel()
 	gone := of("moves", "gone")

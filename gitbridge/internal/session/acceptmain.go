@@ -301,7 +301,10 @@ func (s *Session) enqueueUnnamed(main *store.Snapshot, folder string) {
 		return
 	}
 	for _, path := range s.options.OnControlPlane() {
-		if _, named := main.Entry(path); !named && strings.HasPrefix(path, folder+"/") {
+		if !strings.HasPrefix(path, folder+"/") {
+			continue
+		}
+		if _, named := main.Entry(path); !named {
 			s.options.Enqueue(path, false)
 		}
 	}

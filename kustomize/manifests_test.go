@@ -4,6 +4,7 @@ package kustomize_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os/exec"
 	"slices"
 	"testing"
@@ -12,10 +13,12 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"gitbind.dev/test/env"
 )
@@ -157,6 +160,10 @@ func TestManifests(t *testing.T) {
 			t.Errorf("applying again took it away: %v", err)
 		}
 	})
+	t.Run("a Lease waits for no other request", func(t *testing.T) {
+		app.leaseGoesFirst(t, "konnector", "gitbind-konnector-lease")
+		control.leaseGoesFirst(t, "gitbind-gitbridge", "gitbind-gitbridge-lease")
+	})
 	t.Run("nobody is an administrator", func(t *testing.T) {
 		for _, c := range []struct {
 			cluster cluster
@@ -175,13 +182,49 @@ func TestManifests(t *testing.T) {
 	})
 }
 
-// may asks the API server whether a ServiceAccount of ours has a right in the
-// whole cluster.
-func (c cluster) may(ctx context.Context, account, verb, group, resource string) error {
+// leaseGoesFirst fails the test if the API server handles an account's requests for Leases by
+// another FlowSchema than the named one.
+func (c cluster) leaseGoesFirst(t *testing.T, account, flowSchema string) {
+	t.Helper()
+	schema, err := c.client.FlowcontrolV1().FlowSchemas().Get(t.Context(), flowSchema, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := rest.HTTPClientFor(c.as(account))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.eventually(t, func(ctx context.Context) error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.Config().Host+"/apis/coordination.k8s.io/v1/namespaces/gitbind-system/leases/any", nil)
+		if err != nil {
+			return err
+		}
+		response, err := client.Do(request)
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		if got := response.Header.Get(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID); got != string(schema.UID) {
+			return fmt.Errorf("requests of %s for Leases are handled by FlowSchema %q, want %s (%s)", account, got, schema.UID, flowSchema)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+// as is for requests as a ServiceAccount of ours.
+func (c cluster) as(account string) *rest.Config {
 	config := c.Config()
 	config.Impersonate.UserName = "system:serviceaccount:gitbind-system:" + account
 	config.Impersonate.Groups = []string{"system:serviceaccounts", "system:authenticated"}
-	client, err := kubernetes.NewForConfig(config)
+	return config
+}
+
+// may asks the API server whether a ServiceAccount of ours has a right in the
+// whole cluster.
+func (c cluster) may(ctx context.Context, account, verb, group, resource string) error {
+	client, err := kubernetes.NewForConfig(c.as(account))
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,9 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
 
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/konnector/internal/cli/output"
@@ -30,6 +33,8 @@ type Refused struct {
 	Status int
 	// Message is the backend's, for the person.
 	Message string
+	// passing is whether the backend says that the same request may be right later.
+	passing bool
 }
 
 func (r *Refused) Error() string { return r.Message }
@@ -151,7 +156,26 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any) err
 	return c.do(ctx, method, path, renewed, in, out)
 }
 
+// A request that the backend cannot serve just now is sent again, within three seconds.
+const (
+	tries     = 5
+	firstWait = 200 * time.Millisecond
+)
+
 func (c *Client) do(ctx context.Context, method, path, token string, in, out any) error {
+	wait := backoff.ExponentialBackOff{InitialInterval: firstWait, Multiplier: 2, RandomizationFactor: 0.3, MaxInterval: 10 * firstWait}
+	_, err := backoff.Retry(ctx, func() (struct{}, error) {
+		err := c.once(ctx, method, path, token, in, out)
+		var refused *Refused
+		if errors.As(err, &refused) && refused.passing {
+			return struct{}{}, err
+		}
+		return struct{}{}, backoff.Permanent(err)
+	}, backoff.WithBackOff(&wait), backoff.WithMaxTries(tries))
+	return err
+}
+
+func (c *Client) once(ctx context.Context, method, path, token string, in, out any) error {
 	var body io.Reader
 	if in != nil {
 		data, err := json.Marshal(in)
@@ -202,5 +226,6 @@ func refusal(backendURL string, response *http.Response, data []byte) error {
 	if json.Unmarshal(data, &said) != nil || said.Message == "" {
 		said.Message = fmt.Sprintf("%s answered %s: check the URL", backendURL, strings.ToLower(response.Status))
 	}
-	return &Refused{Status: response.StatusCode, Message: output.Line(said.Message)}
+	passing := response.StatusCode == http.StatusServiceUnavailable && response.Header.Get("Retry-After") != ""
+	return &Refused{Status: response.StatusCode, Message: output.Line(said.Message), passing: passing}
 }

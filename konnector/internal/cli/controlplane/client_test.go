@@ -137,6 +137,46 @@ func TestARefusedTokenIsRenewedOnce(t *testing.T) {
 	}
 }
 
+func TestWhatPassesIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	for what, c := range map[string]struct {
+		status, times int
+		retryAfter    string
+		works         bool
+		requests      int
+	}{
+		"it passes":                    {http.StatusServiceUnavailable, 2, "1", true, 3},
+		"it stays":                     {http.StatusServiceUnavailable, 99, "1", false, tries},
+		"a proxy's, which may have it": {http.StatusServiceUnavailable, 2, "", false, 1},
+		"a refusal":                    {http.StatusForbidden, 2, "1", false, 1},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			b := newBackend(t, nil)
+			b.answer = func(w http.ResponseWriter, _ *http.Request) {
+				if len(b.tokens) > c.times {
+					fmt.Fprint(w, `{"name":"x"}`)
+					return
+				}
+				w.Header().Set("Retry-After", c.retryAfter)
+				w.WriteHeader(c.status)
+				fmt.Fprint(w, `{"message":"the control plane cannot do this just now: try again"}`)
+			}
+			client, err := b.open(t, signin.How{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = client.Bind(t.Context(), "abc", "x")
+			if c.works != (err == nil) || !c.works && err.Error() != "the control plane cannot do this just now: try again" {
+				t.Errorf("error is %v", err)
+			}
+			if len(b.tokens) != c.requests {
+				t.Errorf("%d requests, want %d", len(b.tokens), c.requests)
+			}
+		})
+	}
+}
+
 func TestATokenFromElsewhereIsNotTriedTwice(t *testing.T) {
 	b := newBackend(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusUnauthorized)

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 	"unique"
@@ -128,6 +127,7 @@ type said struct {
 		UID        types.UID
 		Conditions []struct{ Type, Status string }
 		Secrets    []struct{ Name string }
+		Taken      string
 
 		SecretsSequence int64
 	}
@@ -145,7 +145,7 @@ func saidIn(status []byte) *said {
 // isDone reports whether nobody has anything to do with an object, as far as its
 // metadata and its status say.
 func isDone(m *metav1.ObjectMeta, said *said) bool {
-	if m.DeletionTimestamp != nil || !slices.Contains(m.Finalizers, v1alpha1.Finalizer) {
+	if m.DeletionTimestamp != nil || !slices.Contains(m.Finalizers, v1alpha1.Finalizer) || said.Gitbind.Taken != "" {
 		return false
 	}
 	for _, open := range []string{v1alpha1.ChangedByAnnotation, v1alpha1.ResolveAnnotation, v1alpha1.PauseAnnotation, v1alpha1.ProposalAnnotation} {
@@ -183,34 +183,19 @@ func (c *cachedClaim) GetAnnotations() map[string]string {
 	return c.Annotations
 }
 
-// claim is what a reduced object says, given what its base says: of what was unlisted,
-// some travels by a list that was changed since.
-func (c *cachedClaim) claim(said *contract.Claim, keys contract.Keys) (*contract.Claim, error) {
+// lacks reports whether a reduced object says more than its base: of what was unlisted,
+// some travels by a list that was changed since. Who wrote it is not known here.
+func (c *cachedClaim) lacks(keys contract.Keys) (bool, error) {
 	text := c.unlisted.Value()
 	if text == "" {
-		return said, nil
+		return false, nil
 	}
 	var beside base.Unlisted
 	if err := json.Unmarshal([]byte(text), &beside); err != nil {
-		return nil, fmt.Errorf("read labels and annotations of %s/%s: %w", c.Namespace, c.Name, err)
+		return false, fmt.Errorf("read labels and annotations of %s/%s: %w", c.Namespace, c.Name, err)
 	}
 	travels := keys.Of(&contract.Claim{Labels: beside.Labels, Annotations: beside.Annotations})
-	if len(travels.Labels)+len(travels.Annotations) == 0 {
-		return said, nil
-	}
-	out := *said
-	out.Labels, out.Annotations = union(said.Labels, travels.Labels), union(said.Annotations, travels.Annotations)
-	return &out, nil
-}
-
-// union has all of two maps without a key in common; it is nil for none.
-func union(a, b map[string]string) map[string]string {
-	if len(b) == 0 {
-		return a
-	}
-	out := maps.Clone(b)
-	maps.Copy(out, a)
-	return out
+	return len(travels.Labels)+len(travels.Annotations) > 0, nil
 }
 
 // object is the claim as far as it is kept. Where it is reduced it has no spec,

@@ -153,8 +153,11 @@ func (r *reconciler) lookAtObject(ctx context.Context, l *look, in input) error 
 	case f.Base == nil:
 		return errIncomplete
 	default:
-		if f.Live, err = l.reduced.claim(f.Base, schema.Keys()); err != nil {
+		f.Live = f.Base
+		if lacks, err := l.reduced.lacks(schema.Keys()); err != nil {
 			return err
+		} else if lacks {
+			return errIncomplete
 		}
 	}
 	if err := r.completeBase(l, in); err != nil {

@@ -25,6 +25,7 @@ import (
 	"gitbind.dev/gitbridge/internal/metrics"
 	"gitbind.dev/gitbridge/internal/session"
 	"gitbind.dev/gitbridge/internal/tenant"
+	"gitbind.dev/gitbridge/store"
 )
 
 // claimsFactory makes the claim controller of each followed cluster.
@@ -80,7 +81,7 @@ func (f claimsFactory) of(cluster tenant.Cluster) (clusterbinding.Claims, error)
 	c.Inputs.Opener = func(ctx context.Context) (*encryption.Opener, error) { return f.opener(ctx, cluster) }
 	return &claims{
 		watchEarly: func(ctx context.Context) { f.watchEarly(ctx, cluster) },
-		known:      func() []contract.Key { return f.objects.ClaimsOf(cluster.ID) },
+		known:      func(binding string) map[contract.Key]string { return f.objects.ClaimsOf(cluster.ID, binding) },
 		controller: c, queue: claim.NewQueue(),
 		requests: &request.Controller{Client: f.client, Server: f.server, Log: f.log}, asked: request.NewQueue(), begun: make(chan struct{}),
 	}, nil
@@ -118,18 +119,21 @@ func (f claimsFactory) opener(ctx context.Context, cluster tenant.Cluster) (*enc
 	return &encryption.Opener{Cluster: cluster.ID, Keys: keys.SigningKeys, Identities: identities}, nil
 }
 
-// watchEarly begins to watch what the cluster may use: the objects take as long to
-// come as Git does. What cannot be watched is told when it is asked for.
+// watchEarly begins to watch what the cluster may use, as the objects take as long to
+// come as Git does, and returns when they are known. What cannot be watched is told when
+// it is asked for.
 func (f claimsFactory) watchEarly(ctx context.Context, cluster tenant.Cluster) {
 	var exports v1alpha1.APIServiceExportList
 	if err := f.client.List(ctx, &exports, client.InNamespace(cluster.Namespace)); err != nil {
 		return
 	}
+	var group errgroup.Group
 	for _, e := range exports.Items {
 		if api, err := f.apis.Resolve(ctx, cluster.Namespace, e.Name); err == nil && api.Access == decision.Granted {
-			_ = f.objects.Watch(ctx, api.Kind, api.Binding, cluster.ID)
+			group.Go(func() error { return f.objects.Watch(ctx, api.Kind, api.Binding, cluster.ID) })
 		}
 	}
+	_ = group.Wait()
 }
 
 func clients(config *rest.Config) (kubernetes.Interface, dynamic.Interface, error) {
@@ -149,7 +153,7 @@ func clients(config *rest.Config) (kubernetes.Interface, dynamic.Interface, erro
 // queues.
 type claims struct {
 	watchEarly func(context.Context)
-	known      func() []contract.Key
+	known      func(binding string) map[contract.Key]string
 	controller *claim.Controller
 	queue      *claim.Queue
 
@@ -167,10 +171,10 @@ func (c *claims) Enqueue(path string, urgent bool) {
 	c.queue.Enqueue(path, urgent)
 }
 
-func (c *claims) OnControlPlane() []string {
-	var paths []string
-	for _, key := range c.known() {
-		paths = append(paths, key.Path())
+func (c *claims) OnControlPlane(binding string) map[string]store.Hash {
+	paths := map[string]store.Hash{}
+	for key, commit := range c.known(binding) {
+		paths[key.Path()] = store.Hash(commit)
 	}
 	return paths
 }
@@ -193,6 +197,7 @@ func (c *claims) Run(ctx context.Context, s *session.Session) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		c.watchEarly(ctx)
+		s.ObjectsKnown()
 		return nil
 	})
 	group.Go(func() error { return c.requests.Run(ctx, c.asked) })

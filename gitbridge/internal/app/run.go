@@ -104,7 +104,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, sessions *
 		return err
 	}
 	resolver := &exportedapi.Resolver{Cache: mgr.GetClient(), Server: mgr.GetAPIReader()}
-	exports.Exports, exports.IsOurs = resolver, members.HasNamespace
+	exports.Exports, exports.Objects, exports.IsOurs = resolver, objects, members.HasNamespace
 	if err := exports.SetupWithManager(ctx, mgr); err != nil {
 		return fmt.Errorf("set up the controller of exports: %w", err)
 	}

@@ -97,17 +97,15 @@ func (o *Objects) tell(k *kind, c *cachedObject, now bool) {
 // has reports whether objects of an app cluster are kept: what it had before it left and
 // joined again.
 func (k *kind) has(clusterID string) bool {
-	return k.any(func(c *cachedObject) bool { return c.cluster() == clusterID })
+	// The only error is that there is no such index.
+	keys, _ := k.current.objects.IndexKeys(byCluster, clusterID)
+	return len(keys) > 0
 }
 
 // hasOthers reports whether objects are kept of clusters that are no members.
 func (k *kind) hasOthers(m Members) bool {
-	return k.any(func(c *cachedObject) bool { return !isKept(m, c.Namespace, c.cluster()) })
-}
-
-func (k *kind) any(is func(*cachedObject) bool) bool {
 	for _, object := range k.current.objects.List() {
-		if c, ok := object.(*cachedObject); ok && is(c) {
+		if c, ok := object.(*cachedObject); ok && !isKept(m, c.Namespace, c.cluster()) {
 			return true
 		}
 	}

@@ -238,21 +238,26 @@ func TestTheClaimsOfAnAppClusterAreThoseOfItsObjects(t *testing.T) {
 	t.Parallel()
 	elsewhere := of("ours", "elsewhere")
 	elsewhere.SetNamespace("default")
-	p, m := &plane{objects: []*unstructured.Unstructured{of("ours", "a"), of("ours", "b"), elsewhere, of("others", "c")}}, newMembers("ours", "others")
+	a := of("ours", "a")
+	a.SetAnnotations(map[string]string{tenant.CommitAnnotation: "c0ffee"})
+	p, m := &plane{objects: []*unstructured.Unstructured{a, of("ours", "b"), elsewhere, of("others", "c")}}, newMembers("ours", "others")
 	o := watching(t, p, m, func(string, contract.Key, bool) {})
-	if got := o.ClaimsOf("ours"); len(got) > 0 {
+	if got := o.ClaimsOf("ours", ""); len(got) > 0 {
 		t.Errorf("before a kind is watched there are %v", got)
 	}
 	if err := o.Watch(t.Context(), gvk, binding, "ours"); err != nil {
 		t.Fatal(err)
 	}
 	var names []string
-	for _, key := range o.ClaimsOf("ours") {
-		names = append(names, key.Binding+" "+key.Namespace+" "+key.Name)
+	for key, commit := range o.ClaimsOf("ours", "") {
+		names = append(names, key.Binding+" "+key.Namespace+" "+key.Name+" "+commit)
 	}
 	slices.Sort(names)
-	if want := []string{binding + " team-a a", binding + " team-a b"}; !slices.Equal(names, want) {
+	if want := []string{binding + " team-a a c0ffee", binding + " team-a b " + strings.Repeat("0", 40)}; !slices.Equal(names, want) {
 		t.Errorf("they are %q, want %q", names, want)
+	}
+	if got := o.ClaimsOf("ours", "others.example.org"); len(got) > 0 {
+		t.Errorf("of another binding there are %v", got)
 	}
 }
 

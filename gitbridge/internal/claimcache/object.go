@@ -134,9 +134,14 @@ func (c *cachedObject) DeepCopyObject() runtime.Object { return c }
 func (c *cachedObject) GetLabels() map[string]string { return mapOf(c.labels) }
 
 // cluster is what the label says of whose claim it is.
-func (c *cachedObject) cluster() string {
-	for _, p := range c.labels {
-		if p.key == tenant.ClusterLabel {
+func (c *cachedObject) cluster() string { return valueOf(c.labels, tenant.ClusterLabel) }
+
+// commit is the commit of main that it says it was applied from.
+func (c *cachedObject) commit() string { return valueOf(c.annotations, tenant.CommitAnnotation) }
+
+func valueOf(pairs []pair, key string) string {
+	for _, p := range pairs {
+		if p.key == key {
 			return p.value
 		}
 	}

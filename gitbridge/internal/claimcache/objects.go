@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/singleflight"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
@@ -218,9 +218,10 @@ func (o *Objects) tidy() {
 	}
 }
 
-// ClaimsOf are the claims of an app cluster of which there are objects, as far as these are
-// known.
-func (o *Objects) ClaimsOf(clusterID string) []contract.Key {
+// ClaimsOf are the claims of an app cluster, of one binding or with "" of all, of which
+// there are objects, as far as these are known; each with the commit of main that the object
+// says it was applied from.
+func (o *Objects) ClaimsOf(clusterID, binding string) map[contract.Key]string {
 	type known struct {
 		binding string
 		objects toolscache.Indexer
@@ -228,11 +229,19 @@ func (o *Objects) ClaimsOf(clusterID string) []contract.Key {
 	var all []known
 	o.mu.Lock()
 	for _, k := range o.kinds {
+		if binding != "" && k.binding != binding {
+			continue
+		}
 		o.settle(k)
-		all = append(all, known{k.binding, k.current.objects})
+		// Of one that just joined the current listing has nothing.
+		for _, l := range []*listing{k.current, k.next} {
+			if l != nil {
+				all = append(all, known{k.binding, l.objects})
+			}
+		}
 	}
 	o.mu.Unlock()
-	var keys []contract.Key
+	claims := map[contract.Key]string{}
 	for _, k := range all {
 		// The only error is that there is no such index.
 		objects, _ := k.objects.ByIndex(byCluster, clusterID)
@@ -242,11 +251,11 @@ func (o *Objects) ClaimsOf(clusterID string) []contract.Key {
 				continue
 			}
 			if _, key, ok := tenant.Origin(k.binding, c.Namespace, c.Name, c.GetLabels()); ok {
-				keys = append(keys, key)
+				claims[key] = c.commit()
 			}
 		}
 	}
-	return keys
+	return claims
 }
 
 // Get is an object of a watched kind, nil if there is none. It has no spec.

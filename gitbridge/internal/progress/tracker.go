@@ -47,6 +47,20 @@ func (t *Tracker) Done(path string, as Generation) {
 	t.settle()
 }
 
+// Replace has commits that wait for a path wait for others in its place.
+func (t *Tracker) Replace(path string, by []string) {
+	for _, c := range t.open {
+		if !c.outstanding[path] {
+			continue
+		}
+		delete(c.outstanding, path)
+		for _, p := range by {
+			c.outstanding[p] = true
+		}
+	}
+	t.settle()
+}
+
 func (t *Tracker) settle() {
 	for len(t.open) > 0 && len(t.open[0].outstanding) == 0 {
 		t.head = t.open[0].head

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -67,11 +66,15 @@ func (s *Session) accept(ctx context.Context, new *store.Snapshot) error {
 			return err
 		}
 	}
+	s.Removals.judging.Lock()
 	removals, err := s.Removals.judgeHead(ctx, view.Main, new, commits, begin)
+	if err == nil {
+		s.take(new, commits, removals)
+	}
+	s.Removals.judging.Unlock()
 	if err != nil {
 		return err
 	}
-	s.take(new, commits, removals)
 	head, words := s.unanswerable()
 	s.mainAnswer.set(contract.Invalid, head, words)
 	if begin && view.Main != nil {
@@ -246,13 +249,18 @@ func (s *Session) take(new *store.Snapshot, commits []store.Commit, removals jud
 			}
 		}
 	}
+	waitFor := slices.Collect(maps.Keys(paths))
 
 	// They are there before the head is: a claim is not looked at between the two.
 	s.Removals.take(new, removals, present)
 	s.mu.Lock()
 	s.strays = strays
 	maps.Copy(s.uids, uids)
-	s.view = View{Main: new, Generation: s.Status.Advance(new.Head(), slices.Collect(maps.Keys(paths)))}
+	known := s.objectsKnown
+	if again || !known {
+		waitFor = append(waitFor, unnamed)
+	}
+	s.view = View{Main: new, Generation: s.Status.Advance(new.Head(), waitFor)}
 	s.mu.Unlock()
 	s.health.hold(guard.Verdict{})
 	if old == nil {
@@ -262,8 +270,8 @@ func (s *Session) take(new *store.Snapshot, commits []store.Commit, removals jud
 		_, named := uids[path]
 		return old != nil || named || !s.Answers.has(path)
 	})
-	if old == nil || again {
-		s.enqueueUnnamed(new, contract.Root)
+	if again && known {
+		s.lookAtUnnamed(new)
 	}
 	s.Checkpoints.saveLater()
 }
@@ -284,28 +292,53 @@ func (s *Session) enqueue(paths map[string]bool, isNews func(path string) bool) 
 	}
 }
 
-func (s *Session) enqueueAll(main *store.Snapshot) { s.enqueueBelow(main, contract.Root) }
+func (s *Session) enqueueAll(main *store.Snapshot) { s.enqueueBelow(main, "") }
 
-func (s *Session) enqueueBelow(main *store.Snapshot, folder string) {
+// enqueueBelow has the claims of a binding looked at, with "" of all.
+func (s *Session) enqueueBelow(main *store.Snapshot, binding string) {
+	folder := contract.Root
+	if binding != "" {
+		folder = contract.BindingPath(binding)
+	}
 	for path := range s.Answers.paths(main, folder) {
 		s.options.Enqueue(path, false)
 	}
-	s.enqueueUnnamed(main, folder)
-}
-
-// enqueueUnnamed has the claims looked at that have an object and no file. Where a bridge
-// ended before it answered, and the file went since, nothing else tells of them; and what
-// was told of the object before main was known is dropped.
-func (s *Session) enqueueUnnamed(main *store.Snapshot, folder string) {
-	if s.options.OnControlPlane == nil {
-		return
-	}
-	for _, path := range s.options.OnControlPlane() {
-		if !strings.HasPrefix(path, folder+"/") {
-			continue
-		}
+	for path := range s.options.OnControlPlane(binding) {
 		if _, named := main.Entry(path); !named {
 			s.options.Enqueue(path, false)
 		}
+	}
+}
+
+// unnamed stands, among the paths that wait for an answer, for the claims that have an
+// object and no file, until these are known. Where a bridge ended before it answered, and
+// the file went since, nothing else tells of them; and what was told of the object before
+// main was known is dropped.
+const unnamed = ""
+
+// ObjectsKnown is to be called when all objects are known that the control plane had at the
+// start, or can be.
+func (s *Session) ObjectsKnown() {
+	s.mu.Lock()
+	s.objectsKnown = true
+	main := s.view.Main
+	s.mu.Unlock()
+	if main != nil {
+		s.lookAtUnnamed(main)
+	}
+}
+
+// lookAtUnnamed has the claims looked at that have an object and no file: a head of main is
+// not answered before these are.
+func (s *Session) lookAtUnnamed(main *store.Snapshot) {
+	var paths []string
+	for path := range s.options.OnControlPlane("") {
+		if _, named := main.Entry(path); !named {
+			paths = append(paths, path)
+		}
+	}
+	s.Status.Replace(unnamed, paths)
+	for _, path := range paths {
+		s.options.Enqueue(path, false)
 	}
 }

@@ -713,6 +713,41 @@ func TestL10_AFileThatMovesOnIsNoRemoval(t *testing.T) {
 	}
 }
 
+// Claims were applied, and not answered before the bridge ended. One commit removes them all.
+func TestManyRemovalsAreHeldThoughNothingWasAnswered(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := w.start()
+	r.follows()
+	ordered(w, r, 10)
+	names := []string{"p", "q", "s", "u"}
+	files, applied := map[string]string{}, map[string]store.Hash{path("answered"): "x"}
+	for _, name := range names {
+		files[path(name)] = "1"
+	}
+	at := w.commit("Order", files)
+	r.follows()
+	for _, name := range names {
+		applied[path(name)] = at
+	}
+	r.answer(path("answered"), contract.Applied)
+	r.stop()
+	w.remove(names...)
+	last, _ := w.lastSaved()
+	r = w.startWith(session.Options{Checkpoint: last, OnControlPlane: objects(applied)})
+	r.follows()
+	var asking sync.WaitGroup
+	for _, name := range names {
+		asking.Go(func() {
+			got, err := r.Removals.Judge(t.Context(), path(name), session.Seen{Applied: at})
+			if err != nil || got.Reason != contract.ManyRemovals || got.Together != len(names) {
+				t.Errorf("%s: %+v, %v", name, got, err)
+			}
+		})
+	}
+	asking.Wait()
+}
+
 // What is asked about at the same time is told as it is, while others add to it.
 func TestRemovalsAreAskedForAtTheSameTime(t *testing.T) {
 	t.Parallel()

@@ -35,8 +35,14 @@ type Removals struct {
 	now     func() time.Time
 	enqueue func(path string, urgent bool)
 	changed func()
+	// onControlPlane is that of Options.
+	onControlPlane func(binding string) map[string]store.Hash
 	// begun is the commit from which main is followed.
 	begun func() store.Hash
+
+	// judging is held from when verdicts are asked for until they count: what passes at
+	// the same time adds up.
+	judging sync.Mutex
 
 	mu sync.Mutex
 	// main is the commit by which they are judged.
@@ -57,12 +63,14 @@ type judged struct {
 	outdated map[string]bool
 	// replaces says that these are in the place of all that was known.
 	replaces bool
+	// afterStart says that they may have passed before the process started.
+	afterStart bool
 }
 
 // judgeHead judges the claims that a head of main lacks and the one before had;
 // where none is known before, those that status shows to have been there.
 func (r *Removals) judgeHead(ctx context.Context, old, new *store.Snapshot, commits []store.Commit, begin bool) (judged, error) {
-	j := judged{removals: map[string]*Removal{}, outdated: map[string]bool{}, replaces: old == nil || begin}
+	j := judged{removals: map[string]*Removal{}, outdated: map[string]bool{}, replaces: old == nil || begin, afterStart: old == nil || begin}
 	var removed, added []string
 	if j.replaces {
 		var err error
@@ -105,7 +113,7 @@ func (r *Removals) askGuard(j *judged, main *store.Snapshot, removed, added []st
 	r.mu.Unlock()
 	counts := func(path string) bool {
 		// What passed before a restart need not pass again.
-		if j.replaces && rules.HasPassed(path) {
+		if j.afterStart && rules.HasPassed(path) {
 			return false
 		}
 		present, err := r.answers.Of(path)
@@ -198,27 +206,24 @@ type Seen struct {
 
 // Judge is how the file went at a path that main lacks. Most were judged when main was
 // looked at. The others are claims that were applied and not answered before the process
-// ended: these it judges now, keeps what comes of it, and tells that there is news.
+// ended: all that are known of these it judges now, as one by one they would pass together;
+// it keeps what comes of it, and tells that there is news.
 func (r *Removals) Judge(ctx context.Context, path string, seen Seen) (Removal, error) {
-	r.mu.Lock()
-	known, main := r.all[path], r.main
-	if known != nil {
-		defer r.mu.Unlock()
+	if known, _ := r.known(path); known != nil {
 		return *known, nil
 	}
-	r.mu.Unlock()
+	r.judging.Lock()
+	defer r.judging.Unlock()
+	known, main := r.known(path)
+	if known != nil {
+		return *known, nil
+	}
 	if _, back := main.Entry(path); back {
 		return Removal{}, fmt.Errorf("look at %s: main moved", path)
 	}
-	j := judged{removals: map[string]*Removal{path: notRemoved(main.Head())}, outdated: map[string]bool{path: seen.Applied != ""}}
-	removed, commits, err := r.wasRemoved(ctx, main.Head(), seen)
-	if store.LastingLimit(err) != nil {
-		j.removals[path] = unknown(main.Head(), err)
-	} else if err != nil {
+	j, err := r.judgeUnanswered(ctx, main, path, seen)
+	if err != nil {
 		return Removal{}, err
-	}
-	if removed {
-		r.askGuard(&j, main, []string{path}, r.answers.missing(main), commits)
 	}
 	r.mu.Lock()
 	if r.main != main {
@@ -231,6 +236,74 @@ func (r *Removals) Judge(ctx context.Context, path string, seen Seen) (Removal, 
 	r.mu.Unlock()
 	r.changed()
 	return removal, nil
+}
+
+// known is a copy of what is known of a path, nil for nothing, and the commit by which that
+// was judged.
+func (r *Removals) known(path string) (*Removal, *store.Snapshot) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if known := r.all[path]; known != nil {
+		return new(*known), r.main
+	}
+	return nil, r.main
+}
+
+// judgeUnanswered judges a claim, and all others that have an object, no file and no answer.
+func (r *Removals) judgeUnanswered(ctx context.Context, main *store.Snapshot, path string, seen Seen) (judged, error) {
+	all := map[string]Seen{path: seen}
+	for other, applied := range r.onControlPlane("") {
+		_, named := main.Entry(other)
+		if known, _ := r.known(other); named || known != nil || other == path {
+			continue
+		}
+		if present, err := r.answers.Of(other); err == nil && (present == nil || present.Result == contract.Gone) {
+			all[other] = Seen{Applied: applied}
+		}
+	}
+	j := judged{removals: map[string]*Removal{}, outdated: map[string]bool{}, afterStart: true}
+	var removed []string
+	var commits []store.Commit
+	asked := map[Seen]wasRemoved{}
+	for path, seen := range all {
+		j.removals[path], j.outdated[path] = notRemoved(main.Head()), seen.Applied != ""
+		was, ok := asked[seen]
+		if !ok {
+			was = r.wasRemoved(ctx, main.Head(), seen)
+			asked[seen] = was
+			commits = union(commits, was.commits)
+		}
+		switch {
+		case store.LastingLimit(was.err) != nil:
+			j.removals[path] = unknown(main.Head(), was.err)
+		case was.err != nil:
+			return judged{}, was.err
+		case was.removed:
+			removed = append(removed, path)
+		}
+	}
+	if len(removed) > 0 {
+		slices.Sort(removed)
+		r.askGuard(&j, main, removed, r.answers.missing(main), commits)
+	}
+	return j, nil
+}
+
+// union has the commits of two logs, each the newest first, that end at the same head.
+func union(a, b []store.Commit) []store.Commit {
+	if len(a) < len(b) {
+		a, b = b, a
+	}
+	has := map[store.Hash]bool{}
+	for _, c := range a {
+		has[c.Hash] = true
+	}
+	for _, c := range b {
+		if !has[c.Hash] {
+			a = append(a[:len(a):len(a)], c)
+		}
+	}
+	return a
 }
 
 // IsKnown reports whether a path was judged.

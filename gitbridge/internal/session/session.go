@@ -47,9 +47,10 @@ type Options struct {
 	Save func(context.Context, Checkpoint) error
 	// Enqueue has a path of main looked at. Urgent is what just changed.
 	Enqueue func(path string, urgent bool)
-	// OnControlPlane are the paths of the claims that have an object on the control plane,
-	// as far as objects are known; nil where none ever are.
-	OnControlPlane func() []string
+	// OnControlPlane are the paths of the claims, of one binding or with "" of all, that have
+	// an object on the control plane, as far as objects are known: see ObjectsKnown. Each has
+	// the commit of main that the object says it was applied from. Nil is for none.
+	OnControlPlane func(binding string) map[string]store.Hash
 	// CountQuota has it published how much of a binding's quota is used.
 	CountQuota func(binding string)
 	// DryRun says what the control plane would make of a claim that main does not have.
@@ -101,6 +102,8 @@ type Session struct {
 	uids map[string]string
 	// strays is how many files of the accepted commit are no part of the contract.
 	strays int
+	// objectsKnown says that all objects are known that there were at the start.
+	objectsKnown bool
 }
 
 // View is the newest commit of main that counts.
@@ -114,16 +117,20 @@ type View struct {
 
 // New returns a session that does nothing before Run.
 func New(o Options) *Session {
+	known := o.OnControlPlane == nil
+	if known {
+		o.OnControlPlane = func(string) map[string]store.Hash { return nil }
+	}
 	status := statusbranch.New(o.Status, o.Now)
 	s := &Session{
 		Cluster: o.Cluster, Status: status, Answers: &Answers{status: status}, options: o,
-		opened: make(chan struct{}), approved: o.Approved, uids: map[string]string{},
+		opened: make(chan struct{}), approved: o.Approved, uids: map[string]string{}, objectsKnown: known,
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.health.changed, s.health.now = o.Changed, o.Now
 	s.Removals = &Removals{
 		branch: facts.Main{Branch: o.Main, ClusterID: o.Cluster.ID}, status: status, answers: s.Answers, now: o.Now, enqueue: o.Enqueue, changed: o.Changed,
-		all: map[string]*Removal{}, passed: o.Checkpoint.Removals, limits: o.Limits,
+		onControlPlane: o.OnControlPlane, all: map[string]*Removal{}, passed: o.Checkpoint.Removals, limits: o.Limits,
 	}
 	s.Checkpoints = &Checkpoints{write: o.Save, status: status, view: s.View, removals: s.Removals, last: o.Checkpoint, begun: cmp.Or(o.Checkpoint.Begun, o.Checkpoint.Accepted)}
 	s.Removals.begun = s.Checkpoints.Begun
@@ -252,7 +259,7 @@ func (s *Session) Enqueue(path string, urgent bool) { s.options.Enqueue(path, ur
 
 // EnqueueBinding has all claims of a binding looked at.
 func (s *Session) EnqueueBinding(binding string) {
-	s.enqueueBelow(s.View().Main, contract.BindingPath(binding))
+	s.enqueueBelow(s.View().Main, binding)
 }
 
 // CountQuota has it published how much of a binding's quota is used.

@@ -39,14 +39,39 @@ func TestChangedPathsAreLookedAt(t *testing.T) {
 	}
 }
 
+// objects are what a control plane has, by any binding.
+func objects(applied map[string]store.Hash) func(string) map[string]store.Hash {
+	return func(of string) map[string]store.Hash {
+		if of == "" || of == binding {
+			return applied
+		}
+		return nil
+	}
+}
+
 func TestAnObjectWithoutAFileIsLookedAtWithTheFirstHead(t *testing.T) {
 	w := newWorld(t)
 	w.commit("Add", map[string]string{path("a"): "1"})
-	r := w.startWith(session.Options{OnControlPlane: func() []string { return []string{path("a"), path("orphan")} }})
+	r := w.startWith(session.Options{OnControlPlane: objects(map[string]store.Hash{path("a"): "", path("orphan"): ""})})
 	r.follows()
-	if diff := cmp.Diff([]string{path("a") + " !", path("orphan")}, w.queued()); diff != "" {
+	r.answer(path("a"), contract.Applied)
+	if diff := cmp.Diff([]string{path("a") + " !"}, w.queued()); diff != "" {
 		t.Errorf("at first (-want +got): %s", diff)
 	}
+	wantAnswered := func(want bool) {
+		t.Helper()
+		if got := r.Status.IsAnswered(r.View().Generation); got != want {
+			t.Errorf("main is answered: %t", got)
+		}
+	}
+	wantAnswered(false)
+	r.ObjectsKnown()
+	if diff := cmp.Diff([]string{path("orphan")}, w.queued()); diff != "" {
+		t.Errorf("when objects are known (-want +got): %s", diff)
+	}
+	wantAnswered(false)
+	r.answer(path("orphan"), contract.Deleting)
+	wantAnswered(true)
 	w.commit("Change", map[string]string{path("a"): "2"})
 	r.follows()
 	if diff := cmp.Diff([]string{path("a") + " !"}, w.queued()); diff != "" {

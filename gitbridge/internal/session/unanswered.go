@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -123,23 +124,25 @@ func wasHeld(present *contract.Status) *Removal {
 	return &Removal{Verdict: guard.Verdict{Commit: present.Answers.Commit, Reason: present.Reason, Message: present.Message}}
 }
 
-// wasRemoved reports whether a commit that was followed removed a file. An
-// object's own word counts only since main is followed from here. Commits are those
-// since it was seen.
-func (r *Removals) wasRemoved(ctx context.Context, head store.Hash, seen Seen) (removed bool, commits []store.Commit, err error) {
-	begun, since := r.begun(), seen.Answered
-	if since == "" {
-		since = seen.Applied
-	}
+// wasRemoved says whether a commit that was followed removed a file.
+type wasRemoved struct {
+	removed bool
+	// commits are those since it was seen.
+	commits []store.Commit
+	err     error
+}
+
+// wasRemoved looks it up. An object's own word counts only since main is followed from here.
+func (r *Removals) wasRemoved(ctx context.Context, head store.Hash, seen Seen) (was wasRemoved) {
+	begun, since := r.begun(), cmp.Or(seen.Answered, seen.Applied)
 	if since == "" || begun == "" {
-		return false, nil, nil
+		return was
 	}
-	commits, removed, err = r.branch.Log(ctx, since, head)
-	if err != nil || !removed || seen.Answered != "" {
-		return removed, commits, err
+	was.commits, was.removed, was.err = r.branch.Log(ctx, since, head)
+	if was.err == nil && was.removed && seen.Answered == "" {
+		_, was.removed, was.err = r.branch.Log(ctx, begun, since)
 	}
-	_, removed, err = r.branch.Log(ctx, begun, since)
-	return removed, commits, err
+	return was
 }
 
 // WasRequestRemoved reports whether a commit that was followed took away a request
@@ -148,9 +151,9 @@ func (r *Removals) WasRequestRemoved(ctx context.Context, answered store.Hash) (
 	r.mu.Lock()
 	head := r.main.Head()
 	r.mu.Unlock()
-	was, _, err := r.wasRemoved(ctx, head, Seen{Answered: answered})
-	if store.LastingLimit(err) != nil {
+	was := r.wasRemoved(ctx, head, Seen{Answered: answered})
+	if store.LastingLimit(was.err) != nil {
 		return false, nil
 	}
-	return was, err
+	return was.removed, was.err
 }

@@ -120,6 +120,14 @@ func (b *Branch) Done(mainPath string, as progress.Generation) {
 	b.wake()
 }
 
+// Replace has commits of main that wait for a path wait for others in its place.
+func (b *Branch) Replace(path string, by []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.tracker.Replace(path, by)
+	b.wake()
+}
+
 // IsAnswered reports whether all paths of a generation have their answers.
 func (b *Branch) IsAnswered(g progress.Generation) bool {
 	b.mu.Lock()

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -46,12 +47,19 @@ type Exports interface {
 	Export(ctx context.Context, e *v1alpha1.APIServiceExport) (exportedapi.API, error)
 }
 
+// Objects are what the control plane has of the APIs.
+type Objects interface {
+	// Watch returns when all objects of a kind that an app cluster has are known.
+	Watch(ctx context.Context, of schema.GroupVersionKind, binding, clusterID string) error
+}
+
 // Reconciler publishes exports.
 type Reconciler struct {
 	Client client.Client
 	// Server reads from the API server: the cache has exports as Slim leaves them.
 	Server   client.Reader
 	Exports  Exports
+	Objects  Objects
 	Sessions *session.Registry
 	// IsOurs reports whether a tenant namespace is of a cluster of this bridge's shard.
 	// What another one follows is not its own to speak of.
@@ -160,7 +168,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	defer r.lookAtClaims(s, req.NamespacedName, api)
+	defer r.lookAtClaims(ctx, s, req.NamespacedName, api)
 	if s != nil && (api.Quota != nil || e.Status.Quota != nil) {
 		s.CountQuota(e.Name)
 	}
@@ -217,13 +225,13 @@ func (r *Reconciler) withdraw(ctx context.Context, s *session.Session, name type
 	}); err != nil {
 		return fmt.Errorf("withdraw %s: %w", name.Name, err)
 	}
-	r.lookAtClaims(s, name, exportedapi.API{Access: decision.NotBound})
+	r.lookAtClaims(ctx, s, name, exportedapi.API{Access: decision.NotBound})
 	return nil
 }
 
 // lookAtClaims has the claims of an export looked at when it is another one than
 // before.
-func (r *Reconciler) lookAtClaims(s *session.Session, name types.NamespacedName, api exportedapi.API) {
+func (r *Reconciler) lookAtClaims(ctx context.Context, s *session.Session, name types.NamespacedName, api exportedapi.API) {
 	now := api.Revision()
 	r.mu.Lock()
 	was, known := r.published[name]
@@ -233,9 +241,15 @@ func (r *Reconciler) lookAtClaims(s *session.Session, name types.NamespacedName,
 		r.published[name] = now
 	}
 	r.mu.Unlock()
-	if s != nil && (!known || was != now) {
-		s.EnqueueBinding(name.Name)
+	if s == nil || known && was == now {
+		return
 	}
+	if api.Access == decision.Granted {
+		// There may be objects without a file. What is in the way is told when a claim is
+		// looked at.
+		_ = r.Objects.Watch(ctx, api.Kind, api.Binding, s.Cluster.ID)
+	}
+	s.EnqueueBinding(name.Name)
 }
 
 func no(reason, message string) metav1.Condition {

@@ -30,6 +30,7 @@ import (
 	"gitbind.dev/gitbridge/internal/session"
 	"gitbind.dev/gitbridge/internal/tenant"
 	"gitbind.dev/gitbridge/signing"
+	"gitbind.dev/gitbridge/store"
 )
 
 // Reconciler keeps one follower for each ClusterBinding.
@@ -77,7 +78,7 @@ type Reconciler struct {
 // Claims is the claim controller of one cluster.
 type Claims interface {
 	Enqueue(path string, urgent bool)
-	OnControlPlane() []string
+	OnControlPlane(binding string) map[string]store.Hash
 	CountQuota(binding string)
 	DryRun(ctx context.Context, p session.Proposed) session.Trial
 	Run(ctx context.Context, s *session.Session) error

@@ -301,6 +301,25 @@ func TestAllWhoWaitForANewClusterAskOnce(t *testing.T) {
 	}
 }
 
+func TestWhetherThereIsAnyIsReadFromTheBeginningOfAList(t *testing.T) {
+	t.Parallel()
+	const begin = `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"7"},"items":`
+	for list, want := range map[string]bool{
+		begin + `[]}`:             false,
+		begin + `null,"more":1}`:  false,
+		begin + `[{"metadata":{"`: true,
+	} {
+		if got, err := beginsWithItem(strings.NewReader(list)); err != nil || got != want {
+			t.Errorf("%s: %t, %v", list, got, err)
+		}
+	}
+	for _, list := range []string{"", "{}", begin, begin + "[", `{"kind":"Status"}`} {
+		if got, err := beginsWithItem(strings.NewReader(list)); err == nil {
+			t.Errorf("%q: %t, want an error", list, got)
+		}
+	}
+}
+
 // What a cluster lost while it was another shard's is not there when it comes back.
 func TestAClusterThatComesBackHasNothingOfBefore(t *testing.T) {
 	t.Parallel()

@@ -17,12 +17,10 @@ import (
 
 	"golang.org/x/sync/singleflight"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 
@@ -43,7 +41,7 @@ type Members interface {
 // Objects are the watched objects of all app clusters of a shard.
 type Objects struct {
 	config   *rest.Config
-	objects  dynamic.Interface
+	lists    rest.Interface
 	selector labels.Selector
 	members  Members
 	// changed is told which claim of which cluster an object is that changed,
@@ -66,12 +64,12 @@ func New(config *rest.Config, members Members, changed func(clusterID string, ke
 	if err != nil {
 		return nil, err
 	}
-	objects, err := dynamic.NewForConfig(config)
+	lists, err := newLister(config)
 	if err != nil {
 		return nil, err
 	}
 	return &Objects{
-		config: config, objects: objects, selector: labels.NewSelector().Add(*ours), members: members, changed: changed, kinds: map[schema.GroupVersionKind]*kind{},
+		config: config, lists: lists, selector: labels.NewSelector().Add(*ours), members: members, changed: changed, kinds: map[schema.GroupVersionKind]*kind{},
 	}, nil
 }
 
@@ -143,15 +141,9 @@ func (o *Objects) listingWith(ctx context.Context, of schema.GroupVersionKind, b
 		return l, true, err
 	}
 	// It joined since the kind was listed. A new one has nothing, so that nothing is
-	// missing. All that wait for its objects ask once, and without a limit: the API server
-	// then looks into its cache, where it would read all objects from etcd for the one that
-	// is not there.
+	// missing. All that wait for its objects ask once.
 	has, err, _ := o.asking.Do(fmt.Sprintf("%s %s %d", of, clusterID, joined), func() (any, error) {
-		list, err := o.objects.Resource(k.resource).List(ctx, metav1.ListOptions{LabelSelector: tenant.ClusterLabel + "=" + clusterID})
-		if err != nil {
-			return false, err
-		}
-		return len(list.Items) > 0, nil
+		return hasAny(ctx, o.lists, k.resource, clusterID)
 	})
 	if err != nil {
 		return nil, false, err

@@ -79,25 +79,6 @@ func (p *preview) problem(ctx context.Context, binding string, before, after *co
 	return strings.Join(reasons[:min(len(reasons), maxProblems)], "; ")
 }
 
-func (a *api) denials(ctx context.Context, before, after *contract.Claim) []string {
-	if a.policies == nil {
-		return nil
-	}
-	change := evaluator.Change{Resource: a.resource, Object: a.object(after)}
-	if before != nil {
-		change.OldObject = a.object(before)
-	}
-	verdict, err := a.policies.Judge(ctx, change)
-	if err != nil {
-		return nil
-	}
-	var reasons []string
-	for _, d := range verdict.Denials {
-		reasons = append(reasons, d.String())
-	}
-	return reasons
-}
-
 // object is a claim as an API server would see it.
 func (a *api) object(c *contract.Claim) *unstructured.Unstructured {
 	u := a.keys.Of(c).Object()

@@ -7,10 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/objectwatch"
 	"gitbind.dev/gitbridge/store"
@@ -145,46 +143,6 @@ func (r *reconciler) push(ctx context.Context, l *look, c change) (*store.Snapsh
 	return s, err
 }
 
-// edit is a change as a commit of those who made it.
-func (r *reconciler) edit(l *look, c change) store.Edit {
-	cluster := r.api().Repository.ClusterID
-	authors := Authors(c.users, cluster)
-	trailers := []store.Trailer{{Key: contract.TrailerCluster, Value: cluster}}
-	if !c.kept {
-		trailers = append(trailers, store.Trailer{Key: contract.TrailerObject, Value: contract.ObjectTrailer{
-			Key: l.key, UID: string(l.object.GetUID()), Generation: l.object.GetGeneration(), Version: l.object.GetResourceVersion(),
-			Blob: c.blob, Merged: c.merged != "", Live: c.merged,
-		}.String()})
-	}
-	if f := l.facts; f.Review && f.Emergency != "" {
-		trailers = append(trailers, store.Trailer{Key: contract.TrailerEmergency, Value: f.Emergency})
-	}
-	if c.approved {
-		trailers = append(trailers, store.Trailer{Key: contract.TrailerApproved, Value: l.key.Path()})
-	}
-	return store.Edit{
-		Author: authors[0], CoAuthors: authors[1:],
-		Subject: fmt.Sprintf("claim: %s %s", c.verb, l.key), Trailers: trailers, Apply: c.apply,
-	}
-}
-
-// Authors are users as they sign a commit, at least one.
-func Authors(users []string, cluster string) []store.Signature {
-	if len(users) == 0 {
-		users = []string{""} // who is not known
-	}
-	authors := make([]store.Signature, 0, len(users))
-	for _, user := range users {
-		authors = append(authors, identity(user, cluster))
-	}
-	return authors
-}
-
-func identity(user, cluster string) store.Signature {
-	name, email := contract.Identity(user, cluster)
-	return store.Signature{Name: name, Email: email}
-}
-
 // recordTries is how often a base is tried to be written beside others' writes.
 const recordTries = 5
 
@@ -242,16 +200,4 @@ func (r *reconciler) uncredited(u *unstructured.Unstructured, pushed *contract.C
 		return nil
 	}
 	return new(strings.Join(rest, "\n"))
-}
-
-// ChangedBy are the users who changed an object since its last commit, as the
-// attribution policies wrote them down.
-func ChangedBy(u metav1.Object) []string {
-	var users []string
-	for user := range strings.SplitSeq(u.GetAnnotations()[v1alpha1.ChangedByAnnotation], "\n") {
-		if user = strings.TrimSpace(user); user != "" && !slices.Contains(users, user) {
-			users = append(users, user)
-		}
-	}
-	return users
 }

@@ -40,8 +40,9 @@ type Usage struct {
 // Add adds figures.
 func (r *Report) Add(f ...Figure) { r.Figures = append(r.Figures, f...) }
 
-// Write writes latest.json, README.md and the plots into a folder.
-func (r *Report) Write(dir string) error {
+// Write writes latest.json, README.md and the plots into a folder; with a name, a page beside
+// these, and its figures as JSON.
+func (r *Report) Write(dir, name string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
@@ -49,9 +50,13 @@ func (r *Report) Write(dir string) error {
 	if err != nil {
 		return err
 	}
-	files := map[string][]byte{"latest.json": append(data, '\n'), "README.md": []byte(r.page())}
-	for name, svg := range r.plots() {
-		files[name] = []byte(svg)
+	data = append(data, '\n')
+	files := map[string][]byte{name + ".json": data, name + ".md": []byte(fmt.Sprintf(besideIntroduction, strings.ReplaceAll(name, "-", " "), name) + r.figures())}
+	if name == "" {
+		files = map[string][]byte{"latest.json": data, "README.md": []byte(r.page())}
+		for name, svg := range r.plots() {
+			files[name] = []byte(svg)
+		}
 	}
 	for name, data := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
@@ -61,9 +66,27 @@ func (r *Report) Write(dir string) error {
 	return nil
 }
 
+// page is the main one.
 func (r *Report) page() string {
 	var b strings.Builder
 	b.WriteString(introduction)
+	b.WriteString(r.figures())
+	if len(r.Traces) > 0 {
+		b.WriteString(traces)
+	}
+	for _, t := range r.Traces {
+		b.WriteString(t.String())
+	}
+	b.WriteString(usagesHead)
+	for _, u := range r.Usages {
+		fmt.Fprintf(&b, "| %s | %s | %s | %.2f s | %.0f MiB |\n", u.During, thousands(u.Size), u.Process, u.CPU.Seconds(), float64(u.Peak)/(1<<20))
+	}
+	return b.String()
+}
+
+// figures are what the run was, and its figures.
+func (r *Report) figures() string {
+	var b strings.Builder
 	fmt.Fprintf(&b, "This run began on %s and took %s, on %d cores and %.0f GiB (%s).",
 		r.Began.UTC().Format("2006-01-02 15:04 UTC"), r.Took.Round(time.Second), r.Cores, float64(r.Memory)/(1<<30), r.System)
 	if r.Load > float64(r.Cores)/2 {
@@ -85,16 +108,6 @@ func (r *Report) page() string {
 	for _, f := range r.Figures {
 		fmt.Fprintf(&b, "| %s | %s | %s %s | %s | %s | %s | %s | %s |\n", f.Title(), thousands(f.Size), number(f.P50), f.Unit,
 			optional(f.P99), optional(f.Floor), optional(f.Ratio), f.Target, met(f.OK))
-	}
-	if len(r.Traces) > 0 {
-		b.WriteString(traces)
-	}
-	for _, t := range r.Traces {
-		b.WriteString(t.String())
-	}
-	b.WriteString(usagesHead)
-	for _, u := range r.Usages {
-		fmt.Fprintf(&b, "| %s | %s | %s | %.2f s | %.0f MiB |\n", u.During, thousands(u.Size), u.Process, u.CPU.Seconds(), float64(u.Peak)/(1<<20))
 	}
 	return b.String()
 }
@@ -135,11 +148,18 @@ Medians, in milliseconds since the change was sent, as API servers and Git host 
 their requests. To log takes time: these are longer ways than those above.
 `
 
+const besideIntroduction = `# What gitbind costs: %[1]s
+
+Written by ` + "`make bench-large`" + `, from [%[2]s.json](%[2]s.json). How it is measured says
+the [page of the others](README.md).
+
+`
+
 const introduction = `# What gitbind costs
 
 Written by ` + "`make bench`" + `, with the plots, from [latest.json](latest.json). With 100,000 claims
-of one app cluster and of many, ` + "`make bench-large`" + ` writes docs/bench/large and
-docs/bench/clusters. Quote the ratios: everything runs on one machine (both API servers with
+of one app cluster, and of 200, ` + "`make bench-large`" + ` writes [100000-claims.md](100000-claims.md)
+and [200-clusters.md](200-clusters.md). Quote the ratios: everything runs on one machine (both API servers with
 their etcds, the Git host, the agents, the clients that measure), so absolute times say as
 much of the machine as of gitbind.
 

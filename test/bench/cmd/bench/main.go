@@ -30,6 +30,7 @@ func run(ctx context.Context) error {
 	o := measure.Options{Progress: os.Stderr}
 	sizes := flag.String("sizes", "", "how many claims, divided by commas (default 1000,10000; 300 with --quick)")
 	out := flag.String("out", "docs/bench", "folder of the page; - for none")
+	name := flag.String("name", "", "name of a page beside the main one (default: the main one)")
 	flag.BoolVar(&o.Quick, "quick", false, "few samples")
 	only := flag.String("only", "", "what to measure, divided by commas: "+strings.Join(measure.Steps, ", ")+" (default: all)")
 	flag.IntVar(&o.Clusters, "clusters", 0, "how many app clusters the step clusters has (default 200; 20 with --quick)")
@@ -70,7 +71,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	if *out != "-" {
-		if err := report.Write(*out); err != nil {
+		if err := report.Write(*out, *name); err != nil {
 			return err
 		}
 	}

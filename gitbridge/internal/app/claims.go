@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
@@ -38,6 +39,8 @@ type claimsFactory struct {
 	objects *claimcache.Objects
 	log     logr.Logger
 	workers int
+	// turns is that of all clusters' claim.Controllers.
+	turns *semaphore.Weighted
 	// maxNamespaces is how many namespaces claims of one cluster may lie in.
 	maxNamespaces int
 	metrics       *metrics.Bridge
@@ -60,7 +63,7 @@ func (f claimsFactory) of(cluster tenant.Cluster) (clusterbinding.Claims, error)
 	as.Impersonate = rest.ImpersonationConfig{UserName: cluster.User()}
 	as.WarningHandlerWithContext = rest.NoWarnings{}
 	c := &claim.Controller{APIs: f.apis, Objects: f.objects, Log: f.log, Workers: f.workers, MaxNamespaces: f.maxNamespaces, Metrics: f.metrics.Of(cluster.ID), Now: f.now}
-	c.Counting = f.counting
+	c.Counting, c.Turns = f.counting, f.turns
 	c.Usage = func(ctx context.Context, binding string, u *v1alpha1.QuotaUsage) error {
 		return f.usage(ctx, cluster.Namespace, binding, u)
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/sync/semaphore"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
@@ -58,6 +59,10 @@ type Controller struct {
 	TenantObjects dynamic.Interface
 	Log           logr.Logger
 	Workers       int
+	// Turns bounds how many paths are looked at, and claims written to the control plane, at
+	// once for all app clusters: a bridge with thousands that can go on does not get to renew
+	// its Lease.
+	Turns *semaphore.Weighted
 	// Secrets are what Secrets that travel with claims are read and encrypted with. Rights
 	// and Changed are the controller's own.
 	Secrets secrets.Options
@@ -117,12 +122,13 @@ func (c *Controller) Run(ctx context.Context, queue *Queue) error {
 	defer cancel()
 	watching.Go(func() { c.watchLosses(ctx) })
 	watching.Go(func() { c.publishUsages(ctx) })
-	work(ctx, queue, c.Workers, c.reconcile)
+	work(ctx, queue, c.Workers, c.Turns, c.reconcile)
 	return nil
 }
 
-// bringPath brings one path to the control plane, as it is now, and answers it.
-func (c *Controller) bringPath(ctx context.Context, r Request) (again time.Duration) {
+// bringPath brings one path to the control plane, as it is now, and answers it. Release is
+// called before anything waits for the app cluster's Git host.
+func (c *Controller) bringPath(ctx context.Context, r Request, release func()) (again time.Duration) {
 	view := c.Session.View()
 	if view.Main == nil && !view.Held || c.Session.Stops.Why() != nil {
 		// Nothing counts yet, or nothing may be done: all paths come again.
@@ -138,6 +144,10 @@ func (c *Controller) bringPath(ctx context.Context, r Request) (again time.Durat
 		}
 	}()
 	step, err := c.look(ctx, view, r.Path)
+	if err == nil && step.isRemoved() {
+		release()
+		err = c.findRemoval(ctx, step)
+	}
 	if err != nil {
 		return c.retry(ctx, r.Path, err)
 	}
@@ -150,6 +160,7 @@ func (c *Controller) bringPath(ctx context.Context, r Request) (again time.Durat
 	if outcome.wait > 0 {
 		return outcome.wait
 	}
+	release()
 	wait, err := c.answer(ctx, step, outcome)
 	if err != nil {
 		return c.retry(ctx, r.Path, err)

@@ -238,7 +238,7 @@ func (f *fixture) step() (*contract.Status, []string, time.Duration) {
 func (f *fixture) stepAt(path string) (*contract.Status, []string, time.Duration) {
 	f.Helper()
 	f.calls = nil
-	wait := f.bringPath(f.Context(), Request{Path: path})
+	wait := f.bringPath(f.Context(), Request{Path: path}, func() {})
 	f.asides.wait.Wait()
 	answer, err := f.Session.Answers.Of(path)
 	if err != nil {

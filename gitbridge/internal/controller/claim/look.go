@@ -42,7 +42,7 @@ type step struct {
 	inputs *broughtInputs
 }
 
-// look gathers the facts about a path.
+// look gathers the facts about a path, but for how its file went.
 func (c *Controller) look(ctx context.Context, view session.View, path string) (*step, error) {
 	s := &step{view: view}
 	s.Cluster = c.Session.Cluster.ID
@@ -77,14 +77,16 @@ func (c *Controller) look(ctx context.Context, view session.View, path string) (
 			return nil, err
 		}
 	}
-	switch {
-	case s.Held:
-	case exists:
+	if exists && !s.Held {
 		return s, c.readFile(s, entry)
-	case s.Live != nil, s.Present != nil:
-		return s, c.findRemoval(ctx, s)
 	}
 	return s, nil
+}
+
+// isRemoved reports whether main lacks the file of a claim that there is, or was: then
+// findRemoval says how it went.
+func (s *step) isRemoved() bool {
+	return s.IsClaim && !s.Held && s.File == nil && (s.Live != nil || s.Present != nil)
 }
 
 // findRemoval says how the file went, unless there is nothing left to decide.

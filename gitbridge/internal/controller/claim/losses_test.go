@@ -357,6 +357,9 @@ func TestAFileThatIsBackIsNotDeleted(t *testing.T) {
 	f.push("")
 	f.follow()
 	step, err := f.look(t.Context(), f.Session.View(), f.path)
+	if err == nil {
+		err = f.findRemoval(t.Context(), step)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,13 +5,19 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
+
+	"golang.org/x/sync/semaphore"
 )
 
 // work calls do for what is in the queue, for as many requests as most at once, until ctx
 // ends and all calls have returned. Each app cluster has its own, so that none waits for
 // another's host. That is why each request has a goroutine that ends with it: the workers
 // of controller-runtime keep their stacks while they are idle.
-func work(ctx context.Context, queue *Queue, most int, do func(context.Context, Request)) {
+//
+// Each request takes a turn of all app clusters', and gives it back before it waits for
+// anybody but the control plane. App clusters get them one after the other, as each waits
+// for one at a time.
+func work(ctx context.Context, queue *Queue, most int, turns *semaphore.Weighted, do func(ctx context.Context, r Request, release func())) {
 	stop := context.AfterFunc(ctx, queue.ShutDown)
 	defer stop()
 	var running sync.WaitGroup
@@ -25,24 +31,30 @@ func work(ctx context.Context, queue *Queue, most int, do func(context.Context, 
 		if shutdown {
 			return
 		}
+		if turns.Acquire(ctx, 1) != nil {
+			queue.Done(r)
+			return
+		}
+		release := sync.OnceFunc(func() { turns.Release(1) })
 		running.Go(func() {
 			defer func() { <-slots }()
 			defer queue.Done(r)
-			do(ctx, r)
+			defer release()
+			do(ctx, r, release)
 		})
 	}
 }
 
 // reconcile answers one path, and has it looked at again when that is needed. A panic
 // stops neither the other paths nor the other app clusters.
-func (c *Controller) reconcile(ctx context.Context, r Request) {
+func (c *Controller) reconcile(ctx context.Context, r Request, release func()) {
 	defer func() {
 		if p := recover(); p != nil {
 			c.Log.Error(fmt.Errorf("panic: %v\n%s", p, debug.Stack()), "A path is tried again", "cluster", c.Session.Cluster.ID, "path", r.Path)
 			c.queue.AddRateLimited(r)
 		}
 	}()
-	wait := c.bringPath(ctx, r)
+	wait := c.bringPath(ctx, r, release)
 	c.queue.Forget(r)
 	if wait > 0 {
 		c.queue.AddAfter(r, wait)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/sync/semaphore"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -22,7 +23,9 @@ var ways = []struct {
 	name string
 	work func(ctx context.Context, queue *Queue, most int, do func(context.Context, Request))
 }{
-	{"work", work},
+	{"work", func(ctx context.Context, queue *Queue, most int, do func(context.Context, Request)) {
+		work(ctx, queue, most, semaphore.NewWeighted(int64(most)), func(ctx context.Context, r Request, _ func()) { do(ctx, r) })
+	}},
 	{"controller-runtime", workOfControllerRuntime},
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
@@ -20,7 +21,7 @@ func begin(t *testing.T, queue *Queue, most int, do func(context.Context, Reques
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		work(ctx, queue, most, do)
+		work(ctx, queue, most, semaphore.NewWeighted(int64(most)), func(ctx context.Context, r Request, _ func()) { do(ctx, r) })
 	}()
 	stop = func() {
 		cancel()
@@ -63,6 +64,38 @@ func TestNoMoreRequestsThanTheMostAreWorkedOnAtOnce(t *testing.T) {
 	}
 	close(release)
 	until(t, "all are done", func() bool { return done.Load() == all })
+}
+
+// Who waits for a Git host keeps no other app cluster waiting.
+func TestATurnIsGivenBackByWhoWaitsForTheHost(t *testing.T) {
+	t.Parallel()
+	turns, host := semaphore.NewWeighted(1), make(chan struct{})
+	var waiting, done atomic.Int64
+	for range 2 {
+		queue := NewQueue()
+		for i := range 3 {
+			queue.Enqueue(fmt.Sprint(i), false)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			work(ctx, queue, 2, turns, func(_ context.Context, _ Request, release func()) {
+				release()
+				waiting.Add(1)
+				<-host
+				done.Add(1)
+			})
+		}()
+		t.Cleanup(func() {
+			cancel()
+			<-ended
+		})
+	}
+	until(t, "two of each wait for their hosts", func() bool { return waiting.Load() == 4 })
+	close(host)
+	until(t, "all are done", func() bool { return done.Load() == 6 })
+	until(t, "there is a turn", func() bool { return turns.TryAcquire(1) })
 }
 
 func TestAPathIsWorkedOnByOneAtATimeAndAfterItsLastChange(t *testing.T) {
@@ -147,7 +180,7 @@ func TestWorkEndsWhenWhatItBeganHasEnded(t *testing.T) {
 func TestAPathIsTriedAgainAfterAPanic(t *testing.T) {
 	f := start(t)
 	f.patch = func() error { panic("a bug") }
-	f.reconcile(t.Context(), Request{Path: f.path})
+	f.reconcile(t.Context(), Request{Path: f.path}, func() {})
 	until(t, "the path is in the queue", func() bool { return f.queue.Len() > 0 })
 	if r, _ := f.queue.Get(); r.Path != f.path {
 		t.Errorf("%q is next, want %q", r.Path, f.path)
@@ -160,7 +193,7 @@ func TestAPathIsTriedAgainAfterAPanic(t *testing.T) {
 func TestAPathComesAgainAfterItsWait(t *testing.T) {
 	f := start(t)
 	f.patch = func() error { return apierrors.NewInternalError(errors.New("no")) }
-	f.reconcile(t.Context(), Request{Path: f.path})
+	f.reconcile(t.Context(), Request{Path: f.path}, func() {})
 	until(t, "the path is in the queue", func() bool { return f.queue.Len() > 0 })
 	if r, _ := f.queue.Get(); r.Path != f.path {
 		t.Errorf("%q is next, want %q", r.Path, f.path)

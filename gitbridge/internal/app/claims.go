@@ -198,12 +198,12 @@ func (c *claims) Run(ctx context.Context, s *session.Session) error {
 	c.requests.Session = s
 	close(c.begun)
 	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return c.requests.Run(ctx, c.asked) })
 	group.Go(func() error {
+		// All claims need what is known of objects: no more of them wait than must.
 		c.watchEarly(ctx)
 		s.ObjectsKnown()
-		return nil
+		return c.controller.Run(ctx, c.queue)
 	})
-	group.Go(func() error { return c.requests.Run(ctx, c.asked) })
-	group.Go(func() error { return c.controller.Run(ctx, c.queue) })
 	return group.Wait()
 }

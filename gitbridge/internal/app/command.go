@@ -85,7 +85,7 @@ the ClusterBindings with the label gitbind.dev/shard=NAME, and has a Lease of it
 	flags.StringVar(&o.BackendURL, "backend-url", "", "address of the backend, which tells when a repository changed; without it repositories are looked at once a minute")
 	flags.StringVar(&o.CAFile, "ca-file", "", "file of certificates in PEM that are trusted for backend and Git host, beside the system's")
 	flags.StringVar(&o.Shard, "shard", o.Shard, "follow the ClusterBindings whose label "+v1alpha1.LabelShard+" is this one; those without it are of the shard "+v1alpha1.DefaultShard)
-	flags.IntVar(&o.Workers, "workers", o.Workers, "how many claims of one app cluster are worked on at once, and how many of all are looked at or written to the control plane")
+	flags.IntVar(&o.Workers, "workers", o.Workers, "how many claims of one app cluster are worked on at once, and how many of all are looked at")
 	flags.IntVar(&o.MaxNamespaces, "max-namespaces", o.MaxNamespaces, "in how many namespaces claims of one app cluster may lie; 0: any number")
 	flags.Int64Var(&o.StatusHistory, "status-history", o.StatusHistory, "after about how many commits the history of a branch status is cut")
 	flags.StringSliceVar(&o.EscrowRecipients, "escrow-recipient", nil, "age public key (age1...) to which Secrets are encrypted beside those of their app cluster; may be given several times")

@@ -1,6 +1,8 @@
 package claimcache
 
 import (
+	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,9 +26,10 @@ type listing struct {
 	informer toolscache.SharedIndexInformer
 	objects  toolscache.Indexer
 	synced   <-chan struct{}
-	// late is closed when it takes longer than it should: nobody waits any more.
-	late chan struct{}
-	stop func()
+	// failed is closed when the API server refused it, or takes far too long: nobody waits
+	// any more.
+	failed chan struct{}
+	stop   func()
 	// began is at which moment the shard's members were those whose objects are in it.
 	// Tidied is at which moment it was looked whether anything is in it of those who left.
 	began, tidied int64
@@ -112,8 +115,9 @@ func (k *kind) hasOthers(m Members) bool {
 	return false
 }
 
-// syncTime is how long to wait for the first list of a kind.
-const syncTime = 10 * time.Second
+// syncTime is how long to wait for the first list of a kind: one of a hundred thousand
+// objects takes half a minute on a busy control plane.
+const syncTime = 5 * time.Minute
 
 // list begins to list a kind. The caller holds o.mu.
 func (o *Objects) list(k *kind) (*listing, error) {
@@ -126,7 +130,7 @@ func (o *Objects) list(k *kind) (*listing, error) {
 	if err := informer.AddIndexers(toolscache.Indexers{byCluster: clusterOf}); err != nil {
 		return nil, err
 	}
-	l := &listing{informer: informer, objects: informer.GetIndexer(), late: make(chan struct{}), began: began, joinedEmpty: map[string]int64{}}
+	l := &listing{informer: informer, objects: informer.GetIndexer(), failed: make(chan struct{}), began: began, joinedEmpty: map[string]int64{}}
 	l.replaces.Store(k.current)
 	tell := func(object any, now bool) {
 		if tombstone, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
@@ -147,7 +151,14 @@ func (o *Objects) list(k *kind) (*listing, error) {
 		return nil, err
 	}
 	l.synced = told.HasSyncedChecker().Done()
-	time.AfterFunc(syncTime, func() { close(l.late) })
+	fail := sync.OnceFunc(func() { close(l.failed) })
+	time.AfterFunc(syncTime, fail)
+	if err := informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *toolscache.Reflector, err error) {
+		toolscache.DefaultWatchErrorHandler(ctx, r, err)
+		fail()
+	}); err != nil {
+		return nil, err
+	}
 	if o.run != nil {
 		o.run(l)
 	} else {

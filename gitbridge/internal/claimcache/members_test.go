@@ -3,6 +3,8 @@ package claimcache
 import (
 	"fmt"
 	"iter"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
@@ -298,6 +300,24 @@ func TestAllWhoWaitForANewClusterAskOnce(t *testing.T) {
 	// One that came when the answer was there, and was not noted yet, may ask again.
 	if n := asks.Load(); n < 1 || n > 2 {
 		t.Errorf("it was asked %d times for %d who wait", n, waiting)
+	}
+}
+
+func TestAKindThatMayNotBeListedIsToldAtOnce(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","reason":"Forbidden","code":403}`)
+	}))
+	t.Cleanup(server.Close)
+	o, err := New(&rest.Config{Host: server.URL}, newMembers("ours"), func(string, contract.Key, bool) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = o.Start(t.Context()) }()
+	if err := o.Watch(t.Context(), gvk, binding, "ours"); err == nil || !strings.Contains(err.Error(), "may the bridge list and watch them?") {
+		t.Errorf("it is told: %v", err)
 	}
 }
 

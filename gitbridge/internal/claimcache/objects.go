@@ -118,7 +118,7 @@ func (o *Objects) Watch(ctx context.Context, of schema.GroupVersionKind, binding
 		case <-l.synced:
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-l.late:
+		case <-l.failed:
 			return fmt.Errorf("watch %s: its objects are not known yet: may the bridge list and watch them?", binding)
 		}
 	}

@@ -59,9 +59,8 @@ type Controller struct {
 	TenantObjects dynamic.Interface
 	Log           logr.Logger
 	Workers       int
-	// Turns bounds how many paths are looked at, and claims written to the control plane, at
-	// once for all app clusters: a bridge with thousands that can go on does not get to renew
-	// its Lease.
+	// Turns bounds how many paths are looked at at once for all app clusters: a bridge with
+	// thousands of goroutines that can go on does not get to renew its Lease.
 	Turns *semaphore.Weighted
 	// Secrets are what Secrets that travel with claims are read and encrypted with. Rights
 	// and Changed are the controller's own.
@@ -97,6 +96,8 @@ type Controller struct {
 	// published.
 	usageLimiter workqueue.TypedRateLimiter[string]
 	usageDue     map[string]time.Time
+	// known has the bindings whose objects are known.
+	known sync.Map
 }
 
 // Begin says for which session the controller works, before Run and DryRun.
@@ -127,7 +128,7 @@ func (c *Controller) Run(ctx context.Context, queue *Queue) error {
 }
 
 // bringPath brings one path to the control plane, as it is now, and answers it. Release is
-// called before anything waits for the app cluster's Git host.
+// called when it was looked at.
 func (c *Controller) bringPath(ctx context.Context, r Request, release func()) (again time.Duration) {
 	view := c.Session.View()
 	if view.Main == nil && !view.Held || c.Session.Stops.Why() != nil {
@@ -143,9 +144,9 @@ func (c *Controller) bringPath(ctx context.Context, r Request, release func()) (
 			c.queue.notYet(r.Path, changed)
 		}
 	}()
-	step, err := c.look(ctx, view, r.Path)
+	step, err := c.look(ctx, view, r.Path, release)
+	release()
 	if err == nil && step.isRemoved() {
-		release()
 		err = c.findRemoval(ctx, step)
 	}
 	if err != nil {
@@ -160,7 +161,6 @@ func (c *Controller) bringPath(ctx context.Context, r Request, release func()) (
 	if outcome.wait > 0 {
 		return outcome.wait
 	}
-	release()
 	wait, err := c.answer(ctx, step, outcome)
 	if err != nil {
 		return c.retry(ctx, r.Path, err)

@@ -40,11 +40,14 @@ type step struct {
 	waits bool
 	// inputs is what bringing the claim's inputs came to, nil where that was not done.
 	inputs *broughtInputs
+	// release gives back the turn, nil for none.
+	release func()
 }
 
-// look gathers the facts about a path, but for how its file went.
-func (c *Controller) look(ctx context.Context, view session.View, path string) (*step, error) {
-	s := &step{view: view}
+// look gathers the facts about a path, but for how its file went. Release, if not nil, is
+// called before it waits.
+func (c *Controller) look(ctx context.Context, view session.View, path string, release func()) (*step, error) {
+	s := &step{view: view, release: release}
 	s.Cluster = c.Session.Cluster.ID
 	s.Path, s.Head, s.Held = path, string(view.Main.Head()), view.Held
 	s.Now = c.Now().UTC().Format(time.RFC3339)
@@ -115,6 +118,9 @@ func (c *Controller) findRemoval(ctx context.Context, s *step) error {
 }
 
 func (c *Controller) findLive(ctx context.Context, s *step) error {
+	if _, known := c.known.Load(s.Key.Binding); !known && s.release != nil {
+		s.release()
+	}
 	if err := c.Objects.Watch(ctx, s.api.Kind, s.Key.Binding, s.Cluster); err != nil {
 		if c.failing.Failed(s.Key.Binding, c.Now()) < unwatched {
 			return err
@@ -123,6 +129,7 @@ func (c *Controller) findLive(ctx context.Context, s *step) error {
 		return nil
 	}
 	c.failing.Worked(s.Key.Binding)
+	c.known.Store(s.Key.Binding, true)
 	u, err := c.Objects.Get(s.api.Kind, c.Session.Cluster.ClaimNamespace(s.Key.Namespace), s.Key.Name)
 	if err != nil {
 		return err

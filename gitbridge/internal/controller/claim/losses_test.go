@@ -248,7 +248,7 @@ func TestAnOldVersionDoesNotTakeThePlaceOfANewerOne(t *testing.T) {
 				f.push(strings.ReplaceAll(good, "nano", "small"))
 				f.follow()
 			}
-			step, err := f.look(t.Context(), f.Session.View(), f.path)
+			step, err := f.look(t.Context(), f.Session.View(), f.path, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -356,7 +356,7 @@ func TestAFileThatIsBackIsNotDeleted(t *testing.T) {
 	f.step()
 	f.push("")
 	f.follow()
-	step, err := f.look(t.Context(), f.Session.View(), f.path)
+	step, err := f.look(t.Context(), f.Session.View(), f.path, nil)
 	if err == nil {
 		err = f.findRemoval(t.Context(), step)
 	}

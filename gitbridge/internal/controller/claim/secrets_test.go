@@ -30,7 +30,7 @@ func TestNoSecretIsSealedWhileMainIsHeld(t *testing.T) {
 	}
 	view := f.Session.View()
 	view.Held = true
-	s, err := f.look(t.Context(), view, f.path)
+	s, err := f.look(t.Context(), view, f.path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,9 +14,8 @@ import (
 // another's host. That is why each request has a goroutine that ends with it: the workers
 // of controller-runtime keep their stacks while they are idle.
 //
-// Each request takes a turn of all app clusters', and gives it back before it waits for
-// anybody but the control plane. App clusters get them one after the other, as each waits
-// for one at a time.
+// Each request begins with a turn of all app clusters', and gives it back before it waits for
+// anybody. App clusters get them one after the other, as each waits for one at a time.
 func work(ctx context.Context, queue *Queue, most int, turns *semaphore.Weighted, do func(ctx context.Context, r Request, release func())) {
 	stop := context.AfterFunc(ctx, queue.ShutDown)
 	defer stop()

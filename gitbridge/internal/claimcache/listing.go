@@ -29,7 +29,9 @@ type listing struct {
 	// failed is closed when the API server refused it, or takes far too long: nobody waits
 	// any more.
 	failed chan struct{}
-	stop   func()
+	// superseded is closed when the next listing has taken its place.
+	superseded chan struct{}
+	stop       func()
 	// began is at which moment the shard's members were those whose objects are in it.
 	// Tidied is at which moment it was looked whether anything is in it of those who left.
 	began, tidied int64
@@ -75,6 +77,7 @@ func (o *Objects) settle(k *kind) {
 	if before.stop != nil {
 		before.stop()
 	}
+	close(before.superseded)
 	k.current, k.next = k.next, nil
 	k.current.replaces.Store(nil)
 	// The watch that ends may not have told of all that was deleted, and the new one knows
@@ -130,7 +133,7 @@ func (o *Objects) list(k *kind) (*listing, error) {
 	if err := informer.AddIndexers(toolscache.Indexers{byCluster: clusterOf}); err != nil {
 		return nil, err
 	}
-	l := &listing{informer: informer, objects: informer.GetIndexer(), failed: make(chan struct{}), began: began, joinedEmpty: map[string]int64{}}
+	l := &listing{informer: informer, objects: informer.GetIndexer(), failed: make(chan struct{}), superseded: make(chan struct{}), began: began, joinedEmpty: map[string]int64{}}
 	l.replaces.Store(k.current)
 	tell := func(object any, now bool) {
 		if tombstone, ok := object.(toolscache.DeletedFinalStateUnknown); ok {

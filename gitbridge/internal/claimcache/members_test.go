@@ -244,11 +244,14 @@ func TestTheClaimsOfAnAppClusterAreThoseOfItsObjects(t *testing.T) {
 	a.SetAnnotations(map[string]string{tenant.CommitAnnotation: "c0ffee"})
 	p, m := &plane{objects: []*unstructured.Unstructured{a, of("ours", "b"), elsewhere, of("others", "c")}}, newMembers("ours", "others")
 	o := watching(t, p, m, func(string, contract.Key, bool) {})
-	if got := o.ClaimsOf("ours", ""); len(got) > 0 {
-		t.Errorf("before a kind is watched there are %v", got)
+	if got := o.ClaimsOf("ours", ""); len(got) > 0 || o.IsWatched(gvk, "ours") {
+		t.Errorf("before a kind is watched there are %v, watched: %t", got, o.IsWatched(gvk, "ours"))
 	}
 	if err := o.Watch(t.Context(), gvk, binding, "ours"); err != nil {
 		t.Fatal(err)
+	}
+	if !o.IsWatched(gvk, "ours") || o.IsWatched(gvk, "strangers") {
+		t.Errorf("watched: %t; of an app cluster that is none of the shard's: %t", o.IsWatched(gvk, "ours"), o.IsWatched(gvk, "strangers"))
 	}
 	var names []string
 	for key, commit := range o.ClaimsOf("ours", "") {
@@ -318,6 +321,33 @@ func TestAKindThatMayNotBeListedIsToldAtOnce(t *testing.T) {
 	go func() { _ = o.Start(t.Context()) }()
 	if err := o.Watch(t.Context(), gvk, binding, "ours"); err == nil || !strings.Contains(err.Error(), "may the bridge list and watch them?") {
 		t.Errorf("it is told: %v", err)
+	}
+}
+
+func TestWhoWaitsForAListIsServedByTheOneThatTakesItsPlace(t *testing.T) {
+	t.Parallel()
+	p, m := &plane{objects: []*unstructured.Unstructured{of("early", "a"), of("late", "b")}}, newMembers("early")
+	never := make(chan struct{})
+	p.hold = never
+	o := watching(t, p, m, func(string, contract.Key, bool) {})
+	t.Cleanup(func() { close(never) })
+	early := make(chan error, 1)
+	go func() { early <- o.Watch(t.Context(), gvk, binding, "early") }()
+	for deadline := time.Now().Add(time.Minute); p.lists.Load() == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("nothing is listed")
+		}
+	}
+	p.mu.Lock()
+	p.hold = nil
+	p.mu.Unlock()
+	m.join("late")
+	if err := o.Watch(t.Context(), gvk, binding, "late"); err != nil {
+		t.Fatal(err)
+	}
+	o.want(t, "gb-early-team-a/a", "gb-late-team-a/b")
+	if err := <-early; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -116,12 +116,26 @@ func (o *Objects) Watch(ctx context.Context, of schema.GroupVersionKind, binding
 		}
 		select {
 		case <-l.synced:
+		case <-l.superseded:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-l.failed:
 			return fmt.Errorf("watch %s: its objects are not known yet: may the bridge list and watch them?", binding)
 		}
 	}
+}
+
+// IsWatched reports whether all objects of a kind that an app cluster has are known.
+func (o *Objects) IsWatched(of schema.GroupVersionKind, clusterID string) bool {
+	joined, isMember := o.members.Joined(clusterID)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	k := o.kinds[of]
+	if !isMember || k == nil {
+		return false
+	}
+	o.settle(k)
+	return k.current.isSynced() && k.current.includes(clusterID, joined)
 }
 
 // listingWith is one that has what an app cluster has of a kind, or will have it. One that

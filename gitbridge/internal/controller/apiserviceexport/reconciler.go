@@ -245,9 +245,9 @@ func (r *Reconciler) lookAtClaims(ctx context.Context, s *session.Session, name 
 		return
 	}
 	if api.Access == decision.Granted {
-		// There may be objects without a file. What is in the way is told when a claim is
-		// looked at.
-		_ = r.Objects.Watch(ctx, api.Kind, api.Binding, s.Cluster.ID)
+		// There may be objects without a file: their claims come with them. What is in the
+		// way is told when a claim is looked at.
+		go func() { _ = r.Objects.Watch(ctx, api.Kind, api.Binding, s.Cluster.ID) }()
 	}
 	s.EnqueueBinding(name.Name)
 }

@@ -42,7 +42,10 @@ type APIs interface {
 
 // Objects are those that were applied, as far as watching tells.
 type Objects interface {
+	// Watch returns when all objects of a kind that an app cluster has are known, and
+	// IsWatched reports whether it would at once.
 	Watch(ctx context.Context, kind schema.GroupVersionKind, binding, clusterID string) error
+	IsWatched(kind schema.GroupVersionKind, clusterID string) bool
 	Get(kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error)
 }
 
@@ -96,8 +99,6 @@ type Controller struct {
 	// published.
 	usageLimiter workqueue.TypedRateLimiter[string]
 	usageDue     map[string]time.Time
-	// known has the bindings whose objects are known.
-	known sync.Map
 }
 
 // Begin says for which session the controller works, before Run and DryRun.

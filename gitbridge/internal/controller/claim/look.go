@@ -118,7 +118,7 @@ func (c *Controller) findRemoval(ctx context.Context, s *step) error {
 }
 
 func (c *Controller) findLive(ctx context.Context, s *step) error {
-	if _, known := c.known.Load(s.Key.Binding); !known && s.release != nil {
+	if !c.Objects.IsWatched(s.api.Kind, s.Cluster) && s.release != nil {
 		s.release()
 	}
 	if err := c.Objects.Watch(ctx, s.api.Kind, s.Key.Binding, s.Cluster); err != nil {
@@ -129,7 +129,6 @@ func (c *Controller) findLive(ctx context.Context, s *step) error {
 		return nil
 	}
 	c.failing.Worked(s.Key.Binding)
-	c.known.Store(s.Key.Binding, true)
 	u, err := c.Objects.Get(s.api.Kind, c.Session.Cluster.ClaimNamespace(s.Key.Namespace), s.Key.Name)
 	if err != nil {
 		return err

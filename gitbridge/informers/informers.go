@@ -39,14 +39,8 @@ const resync = 10 * time.Hour
 // decode returned.
 func New(config *rest.Config, resource schema.GroupVersionResource, selector labels.Selector, decode Decode) (toolscache.SharedIndexInformer, error) {
 	config = dynamic.ConfigFor(config)
-	// The dynamic client gives each request its path.
-	config.GroupVersion, config.APIPath = nil, "/none"
 	config.NegotiatedSerializer = serializer{config.NegotiatedSerializer, resource.Group, decode}
-	http, err := rest.HTTPClientFor(config)
-	if err != nil {
-		return nil, fmt.Errorf("prepare to watch %s: %w", resource.Resource, err)
-	}
-	c, err := rest.UnversionedRESTClientForConfigAndClient(config, http)
+	c, err := restClient(config)
 	if err != nil {
 		return nil, fmt.Errorf("prepare to watch %s: %w", resource.Resource, err)
 	}
@@ -70,6 +64,17 @@ func New(config *rest.Config, resource schema.GroupVersionResource, selector lab
 		},
 	}, nil, resync, toolscache.Indexers{})
 	return informer, nil
+}
+
+// RESTClient is for requests for custom resources that have their whole path.
+func RESTClient(config *rest.Config) (rest.Interface, error) {
+	return restClient(dynamic.ConfigFor(config))
+}
+
+func restClient(config *rest.Config) (rest.Interface, error) {
+	// The path must not be empty; requests have their own.
+	config.GroupVersion, config.APIPath = nil, "/none"
+	return rest.UnversionedRESTClientFor(config)
 }
 
 // list is for an API server that cannot send lists to watchers.

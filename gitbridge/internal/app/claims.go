@@ -39,8 +39,8 @@ type claimsFactory struct {
 	objects *claimcache.Objects
 	log     logr.Logger
 	workers int
-	// turns is that of all clusters' claim.Controllers.
-	turns *semaphore.Weighted
+	// looks is that of all clusters' claim.Controllers.
+	looks *semaphore.Weighted
 	// maxNamespaces is how many namespaces claims of one cluster may lie in.
 	maxNamespaces int
 	metrics       *metrics.Bridge
@@ -63,7 +63,7 @@ func (f claimsFactory) of(cluster tenant.Cluster) (clusterbinding.Claims, error)
 	as.Impersonate = rest.ImpersonationConfig{UserName: cluster.User()}
 	as.WarningHandlerWithContext = rest.NoWarnings{}
 	c := &claim.Controller{APIs: f.apis, Objects: f.objects, Log: f.log, Workers: f.workers, MaxNamespaces: f.maxNamespaces, Metrics: f.metrics.Of(cluster.ID), Now: f.now}
-	c.Counting, c.Turns = f.counting, f.turns
+	c.Counting, c.Looks = f.counting, f.looks
 	c.Usage = func(ctx context.Context, binding string, u *v1alpha1.QuotaUsage) error {
 		return f.usage(ctx, cluster.Namespace, binding, u)
 	}
@@ -84,7 +84,7 @@ func (f claimsFactory) of(cluster tenant.Cluster) (clusterbinding.Claims, error)
 	c.Inputs.Opener = func(ctx context.Context) (*encryption.Opener, error) { return f.opener(ctx, cluster) }
 	return &claims{
 		watchEarly: func(ctx context.Context) { f.watchEarly(ctx, cluster) },
-		known:      func(binding string) map[contract.Key]string { return f.objects.ClaimsOf(cluster.ID, binding) },
+		paths:      func(binding string) map[string]store.Hash { return f.objects.PathsOf(cluster.ID, binding) },
 		controller: c, queue: claim.NewQueue(),
 		requests: &request.Controller{Client: f.client, Server: f.server, Log: f.log}, asked: request.NewQueue(), begun: make(chan struct{}),
 	}, nil
@@ -133,7 +133,7 @@ func (f claimsFactory) watchEarly(ctx context.Context, cluster tenant.Cluster) {
 	var group errgroup.Group
 	for _, e := range exports.Items {
 		if api, err := f.apis.Resolve(ctx, cluster.Namespace, e.Name); err == nil && api.Access == decision.Granted {
-			group.Go(func() error { return f.objects.Watch(ctx, api.Kind, api.Binding, cluster.ID) })
+			group.Go(func() error { return f.objects.Watch(ctx, api.Kind, api.Binding, cluster.ID, nil) })
 		}
 	}
 	_ = group.Wait()
@@ -156,7 +156,7 @@ func clients(config *rest.Config) (kubernetes.Interface, dynamic.Interface, erro
 // queues.
 type claims struct {
 	watchEarly func(context.Context)
-	known      func(binding string) map[contract.Key]string
+	paths      func(binding string) map[string]store.Hash
 	controller *claim.Controller
 	queue      *claim.Queue
 
@@ -175,11 +175,7 @@ func (c *claims) Enqueue(path string, urgent bool) {
 }
 
 func (c *claims) OnControlPlane(binding string) map[string]store.Hash {
-	paths := map[string]store.Hash{}
-	for key, commit := range c.known(binding) {
-		paths[key.Path()] = store.Hash(commit)
-	}
-	return paths
+	return c.paths(binding)
 }
 
 func (c *claims) CountQuota(binding string) { c.queue.CountQuota(binding) }

@@ -7,19 +7,10 @@ import (
 	"io"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
 	"gitbind.dev/gitbridge/internal/tenant"
 )
-
-// newLister makes a client for hasAny.
-func newLister(config *rest.Config) (rest.Interface, error) {
-	config = dynamic.ConfigFor(config)
-	// Each request has its whole path.
-	config.GroupVersion, config.APIPath = nil, "/none"
-	return rest.UnversionedRESTClientFor(config)
-}
 
 // hasAny reports whether an app cluster has objects of a resource. It asks without a limit:
 // the API server then looks into its cache, where it would read all objects from etcd for

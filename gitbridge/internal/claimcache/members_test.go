@@ -13,12 +13,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/informers/informerstest"
 	"gitbind.dev/gitbridge/internal/tenant"
+	"gitbind.dev/gitbridge/store"
 )
 
 // members are app clusters that join and leave.
@@ -192,11 +194,11 @@ func TestAShardKeepsTheObjectsOfItsOwnClustersOnly(t *testing.T) {
 	o := watching(t, p, m, func(id string, key contract.Key, _ bool) { told <- id + " " + key.Name })
 	watch := func(id string) {
 		t.Helper()
-		if err := o.Watch(t.Context(), gvk, binding, id); err != nil {
+		if err := o.Watch(t.Context(), gvk, binding, id, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := o.Watch(t.Context(), gvk, binding, "theirs"); err == nil {
+	if err := o.Watch(t.Context(), gvk, binding, "theirs", nil); err == nil {
 		t.Error("the objects of another shard's cluster can be asked for")
 	}
 	watch("ours")
@@ -244,24 +246,26 @@ func TestTheClaimsOfAnAppClusterAreThoseOfItsObjects(t *testing.T) {
 	a.SetAnnotations(map[string]string{tenant.CommitAnnotation: "c0ffee"})
 	p, m := &plane{objects: []*unstructured.Unstructured{a, of("ours", "b"), elsewhere, of("others", "c")}}, newMembers("ours", "others")
 	o := watching(t, p, m, func(string, contract.Key, bool) {})
-	if got := o.ClaimsOf("ours", ""); len(got) > 0 || o.IsWatched(gvk, "ours") {
-		t.Errorf("before a kind is watched there are %v, watched: %t", got, o.IsWatched(gvk, "ours"))
+	if got := o.PathsOf("ours", ""); len(got) > 0 {
+		t.Errorf("before a kind is watched there are %v", got)
 	}
-	if err := o.Watch(t.Context(), gvk, binding, "ours"); err != nil {
-		t.Fatal(err)
+	for _, waited := range []bool{true, false} {
+		var waits bool
+		if err := o.Watch(t.Context(), gvk, binding, "ours", func() { waits = true }); err != nil {
+			t.Fatal(err)
+		}
+		if waits != waited {
+			t.Errorf("it waits: %t, want %t", waits, waited)
+		}
 	}
-	if !o.IsWatched(gvk, "ours") || o.IsWatched(gvk, "strangers") {
-		t.Errorf("watched: %t; of an app cluster that is none of the shard's: %t", o.IsWatched(gvk, "ours"), o.IsWatched(gvk, "strangers"))
+	want := map[string]store.Hash{}
+	for name, commit := range map[string]store.Hash{"a": "c0ffee", "b": store.Hash(strings.Repeat("0", 40))} {
+		want[contract.Key{Binding: binding, Namespace: "team-a", Name: name}.Path()] = commit
 	}
-	var names []string
-	for key, commit := range o.ClaimsOf("ours", "") {
-		names = append(names, key.Binding+" "+key.Namespace+" "+key.Name+" "+commit)
+	if diff := cmp.Diff(want, o.PathsOf("ours", "")); diff != "" {
+		t.Errorf("they differ from what was expected (-want +got):\n%s", diff)
 	}
-	slices.Sort(names)
-	if want := []string{binding + " team-a a c0ffee", binding + " team-a b " + strings.Repeat("0", 40)}; !slices.Equal(names, want) {
-		t.Errorf("they are %q, want %q", names, want)
-	}
-	if got := o.ClaimsOf("ours", "others.example.org"); len(got) > 0 {
+	if got := o.PathsOf("ours", "others.example.org"); len(got) > 0 {
 		t.Errorf("of another binding there are %v", got)
 	}
 }
@@ -284,14 +288,14 @@ func TestAllWhoWaitForANewClusterAskOnce(t *testing.T) {
 		<-all
 	}
 	o := watching(t, p, m, func(string, contract.Key, bool) {})
-	if err := o.Watch(t.Context(), gvk, binding, "ours"); err != nil {
+	if err := o.Watch(t.Context(), gvk, binding, "ours", nil); err != nil {
 		t.Fatal(err)
 	}
 	m.join("new")
 	var group sync.WaitGroup
 	for range waiting {
 		group.Go(func() {
-			if err := o.Watch(t.Context(), gvk, binding, "new"); err != nil {
+			if err := o.Watch(t.Context(), gvk, binding, "new", nil); err != nil {
 				t.Error(err)
 			}
 		})
@@ -319,7 +323,7 @@ func TestAKindThatMayNotBeListedIsToldAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	go func() { _ = o.Start(t.Context()) }()
-	if err := o.Watch(t.Context(), gvk, binding, "ours"); err == nil || !strings.Contains(err.Error(), "may the bridge list and watch them?") {
+	if err := o.Watch(t.Context(), gvk, binding, "ours", nil); err == nil || !strings.Contains(err.Error(), "may the bridge list and watch them?") {
 		t.Errorf("it is told: %v", err)
 	}
 }
@@ -332,7 +336,7 @@ func TestWhoWaitsForAListIsServedByTheOneThatTakesItsPlace(t *testing.T) {
 	o := watching(t, p, m, func(string, contract.Key, bool) {})
 	t.Cleanup(func() { close(never) })
 	early := make(chan error, 1)
-	go func() { early <- o.Watch(t.Context(), gvk, binding, "early") }()
+	go func() { early <- o.Watch(t.Context(), gvk, binding, "early", nil) }()
 	for deadline := time.Now().Add(time.Minute); p.lists.Load() == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("nothing is listed")
@@ -342,7 +346,7 @@ func TestWhoWaitsForAListIsServedByTheOneThatTakesItsPlace(t *testing.T) {
 	p.hold = nil
 	p.mu.Unlock()
 	m.join("late")
-	if err := o.Watch(t.Context(), gvk, binding, "late"); err != nil {
+	if err := o.Watch(t.Context(), gvk, binding, "late", nil); err != nil {
 		t.Fatal(err)
 	}
 	o.want(t, "gb-early-team-a/a", "gb-late-team-a/b")
@@ -376,14 +380,14 @@ func TestAClusterThatComesBackHasNothingOfBefore(t *testing.T) {
 	gone := of("moves", "gone")
 	p, m := &plane{objects: []*unstructured.Unstructured{gone}}, newMembers("moves", "stays")
 	o := watching(t, p, m, func(string, contract.Key, bool) {})
-	if err := o.Watch(t.Context(), gvk, binding, "moves"); err != nil {
+	if err := o.Watch(t.Context(), gvk, binding, "moves", nil); err != nil {
 		t.Fatal(err)
 	}
 	o.want(t, "gb-moves-team-a/gone")
 	m.leave("moves")
 	p.remove(gone)
 	m.join("moves")
-	if err := o.Watch(t.Context(), gvk, binding, "moves"); err != nil {
+	if err := o.Watch(t.Context(), gvk, binding, "moves", nil); err != nil {
 		t.Fatal(err)
 	}
 	if u, err := o.Get(gvk, "gb-moves-team-a", "gone"); u != nil || err != nil {
@@ -393,7 +397,7 @@ func TestAClusterThatComesBackHasNothingOfBefore(t *testing.T) {
 	m.leave("moves")
 	p.add(of("moves", "new"))
 	m.join("moves")
-	if err := o.Watch(t.Context(), gvk, binding, "moves"); err != nil {
+	if err := o.Watch(t.Context(), gvk, binding, "moves", nil); err != nil {
 		t.Fatal(err)
 	}
 	if u, err := o.Get(gvk, "gb-moves-team-a", "new"); u == nil || err != nil {
@@ -408,13 +412,13 @@ func TestADeletionIsToldThatOnlyANewListKnowsOf(t *testing.T) {
 	p, m := &plane{objects: []*unstructured.Unstructured{gone, of("stays", "there"), of("comes", "a")}}, newMembers("stays")
 	told := make(chan string, 100)
 	o := watching(t, p, m, func(id string, key contract.Key, now bool) { told <- fmt.Sprint(id, " ", key.Name, " ", now) })
-	if err := o.Watch(t.Context(), gvk, binding, "stays"); err != nil {
+	if err := o.Watch(t.Context(), gvk, binding, "stays", nil); err != nil {
 		t.Fatal(err)
 	}
 	o.want(t, "gb-stays-team-a/gone", "gb-stays-team-a/there")
 	p.remove(gone)
 	m.join("comes")
-	if err := o.Watch(t.Context(), gvk, binding, "comes"); err != nil {
+	if err := o.Watch(t.Context(), gvk, binding, "comes", nil); err != nil {
 		t.Fatal(err)
 	}
 	o.want(t, "gb-stays-team-a/there", "gb-comes-team-a/a")
@@ -432,7 +436,7 @@ func TestAListThatBeganTooEarlyIsNotTakenForComplete(t *testing.T) {
 	t.Parallel()
 	p, m := &plane{objects: []*unstructured.Unstructured{of("first", "a"), of("second", "b")}}, newMembers("stays")
 	o := watching(t, p, m, func(string, contract.Key, bool) {})
-	if err := o.Watch(t.Context(), gvk, binding, "stays"); err != nil {
+	if err := o.Watch(t.Context(), gvk, binding, "stays", nil); err != nil {
 		t.Fatal(err)
 	}
 	hold := make(chan struct{})
@@ -442,7 +446,7 @@ func TestAListThatBeganTooEarlyIsNotTakenForComplete(t *testing.T) {
 	with := func(id string) (isComplete bool) {
 		t.Helper()
 		m.join(id)
-		_, isComplete, err := o.listingWith(t.Context(), gvk, binding, id)
+		_, isComplete, err := o.listingWith(t.Context(), gvk, binding, id, func() {})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -452,7 +456,7 @@ func TestAListThatBeganTooEarlyIsNotTakenForComplete(t *testing.T) {
 		t.Error("a list has what cannot be in it, or has not what it was begun for")
 	}
 	close(hold)
-	if err := o.Watch(t.Context(), gvk, binding, "second"); err != nil {
+	if err := o.Watch(t.Context(), gvk, binding, "second", nil); err != nil {
 		t.Fatal(err)
 	}
 	if u, err := o.Get(gvk, "gb-second-team-a", "b"); u == nil || err != nil {

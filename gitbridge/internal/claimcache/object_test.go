@@ -177,7 +177,7 @@ func TestObjectsAreThereOnceAllAreKnown(t *testing.T) {
 		t.Errorf("before anybody watches it is %v", u)
 	}
 	go func() { _ = objects.Start(t.Context()) }()
-	if err := objects.Watch(t.Context(), gvk, binding, cluster.ID); err != nil {
+	if err := objects.Watch(t.Context(), gvk, binding, cluster.ID, nil); err != nil {
 		t.Fatal(err)
 	}
 	u, err := objects.Get(gvk, namespace, "orders-000001")
@@ -237,7 +237,7 @@ func BenchmarkList(b *testing.B) {
 				}
 				go func() { _ = objects.Start(b.Context()) }()
 				// It says so when it takes long, and goes on.
-				_ = objects.Watch(b.Context(), gvk, binding, cluster.ID)
+				_ = objects.Watch(b.Context(), gvk, binding, cluster.ID, nil)
 				<-objects.kinds[gvk].current.synced
 				b.ReportMetric(float64(informerstest.Heap()-before)/float64(n), "heap-B/object")
 				runtime.KeepAlive(objects)

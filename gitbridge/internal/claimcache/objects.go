@@ -25,7 +25,9 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/informers"
 	"gitbind.dev/gitbridge/internal/tenant"
+	"gitbind.dev/gitbridge/store"
 )
 
 // Members are the app clusters whose objects are kept: see package shard.
@@ -64,9 +66,9 @@ func New(config *rest.Config, members Members, changed func(clusterID string, ke
 	if err != nil {
 		return nil, err
 	}
-	lists, err := newLister(config)
+	lists, err := informers.RESTClient(config)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("prepare to list objects: %w", err)
 	}
 	return &Objects{
 		config: config, lists: lists, selector: labels.NewSelector().Add(*ours), members: members, changed: changed, kinds: map[schema.GroupVersionKind]*kind{},
@@ -101,10 +103,13 @@ func (o *Objects) Start(ctx context.Context) error {
 }
 
 // Watch begins to watch a kind, and returns when all objects of it that an app cluster
-// has are known.
-func (o *Objects) Watch(ctx context.Context, of schema.GroupVersionKind, binding, clusterID string) error {
+// has are known. It calls waits, if not nil, before it waits for anything, maybe repeatedly.
+func (o *Objects) Watch(ctx context.Context, of schema.GroupVersionKind, binding, clusterID string, waits func()) error {
+	if waits == nil {
+		waits = func() {}
+	}
 	for {
-		l, isComplete, err := o.listingWith(ctx, of, binding, clusterID)
+		l, isComplete, err := o.listingWith(ctx, of, binding, clusterID, waits)
 		if err != nil {
 			return fmt.Errorf("watch %s: %w", binding, err)
 		}
@@ -114,6 +119,7 @@ func (o *Objects) Watch(ctx context.Context, of schema.GroupVersionKind, binding
 			}
 			continue
 		}
+		waits()
 		select {
 		case <-l.synced:
 		case <-l.superseded:
@@ -125,26 +131,18 @@ func (o *Objects) Watch(ctx context.Context, of schema.GroupVersionKind, binding
 	}
 }
 
-// IsWatched reports whether all objects of a kind that an app cluster has are known.
-func (o *Objects) IsWatched(of schema.GroupVersionKind, clusterID string) bool {
-	joined, isMember := o.members.Joined(clusterID)
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	k := o.kinds[of]
-	if !isMember || k == nil {
-		return false
-	}
-	o.settle(k)
-	return k.current.isSynced() && k.current.includes(clusterID, joined)
-}
-
 // listingWith is one that has what an app cluster has of a kind, or will have it. One that
 // is not complete began too early for that: another one can follow when it is there.
-func (o *Objects) listingWith(ctx context.Context, of schema.GroupVersionKind, binding, clusterID string) (l *listing, isComplete bool, err error) {
+func (o *Objects) listingWith(ctx context.Context, of schema.GroupVersionKind, binding, clusterID string, waits func()) (l *listing, isComplete bool, err error) {
 	select {
 	case <-o.members.Known():
-	case <-ctx.Done():
-		return nil, false, context.Cause(ctx)
+	default:
+		waits()
+		select {
+		case <-o.members.Known():
+		case <-ctx.Done():
+			return nil, false, context.Cause(ctx)
+		}
 	}
 	joined, ok := o.members.Joined(clusterID)
 	if !ok {
@@ -156,6 +154,7 @@ func (o *Objects) listingWith(ctx context.Context, of schema.GroupVersionKind, b
 	}
 	// It joined since the kind was listed. A new one has nothing, so that nothing is
 	// missing. All that wait for its objects ask once.
+	waits()
 	has, err, _ := o.asking.Do(fmt.Sprintf("%s %s %d", of, clusterID, joined), func() (any, error) {
 		return hasAny(ctx, o.lists, k.resource, clusterID)
 	})
@@ -224,10 +223,10 @@ func (o *Objects) tidy() {
 	}
 }
 
-// ClaimsOf are the claims of an app cluster, of one binding or with "" of all, of which
-// there are objects, as far as these are known; each with the commit of main that the object
-// says it was applied from.
-func (o *Objects) ClaimsOf(clusterID, binding string) map[contract.Key]string {
+// PathsOf are the paths of the claims of an app cluster, of one binding or with "" of all, of
+// which there are objects, as far as these are known; each with the commit of main that the
+// object says it was applied from.
+func (o *Objects) PathsOf(clusterID, binding string) map[string]store.Hash {
 	type known struct {
 		binding string
 		objects toolscache.Indexer
@@ -247,7 +246,7 @@ func (o *Objects) ClaimsOf(clusterID, binding string) map[contract.Key]string {
 		}
 	}
 	o.mu.Unlock()
-	claims := map[contract.Key]string{}
+	paths := map[string]store.Hash{}
 	for _, k := range all {
 		// The only error is that there is no such index.
 		objects, _ := k.objects.ByIndex(byCluster, clusterID)
@@ -257,11 +256,11 @@ func (o *Objects) ClaimsOf(clusterID, binding string) map[contract.Key]string {
 				continue
 			}
 			if _, key, ok := tenant.Origin(k.binding, c.Namespace, c.Name, c.GetLabels()); ok {
-				claims[key] = c.commit()
+				paths[key.Path()] = store.Hash(c.commit())
 			}
 		}
 	}
-	return claims
+	return paths
 }
 
 // Get is an object of a watched kind, nil if there is none. It has no spec.

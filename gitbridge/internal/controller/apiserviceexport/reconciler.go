@@ -49,8 +49,9 @@ type Exports interface {
 
 // Objects are what the control plane has of the APIs.
 type Objects interface {
-	// Watch returns when all objects of a kind that an app cluster has are known.
-	Watch(ctx context.Context, of schema.GroupVersionKind, binding, clusterID string) error
+	// Watch returns when all objects of a kind that an app cluster has are known. It calls
+	// waits, if not nil, before it waits for anything.
+	Watch(ctx context.Context, of schema.GroupVersionKind, binding, clusterID string, waits func()) error
 }
 
 // Reconciler publishes exports.
@@ -247,7 +248,7 @@ func (r *Reconciler) lookAtClaims(ctx context.Context, s *session.Session, name 
 	if api.Access == decision.Granted {
 		// There may be objects without a file: their claims come with them. What is in the
 		// way is told when a claim is looked at.
-		go func() { _ = r.Objects.Watch(ctx, api.Kind, api.Binding, s.Cluster.ID) }()
+		go func() { _ = r.Objects.Watch(ctx, api.Kind, api.Binding, s.Cluster.ID, nil) }()
 	}
 	s.EnqueueBinding(name.Name)
 }

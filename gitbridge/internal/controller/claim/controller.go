@@ -42,10 +42,9 @@ type APIs interface {
 
 // Objects are those that were applied, as far as watching tells.
 type Objects interface {
-	// Watch returns when all objects of a kind that an app cluster has are known, and
-	// IsWatched reports whether it would at once.
-	Watch(ctx context.Context, kind schema.GroupVersionKind, binding, clusterID string) error
-	IsWatched(kind schema.GroupVersionKind, clusterID string) bool
+	// Watch returns when all objects of a kind that an app cluster has are known. It calls
+	// waits, if not nil, before it waits for anything.
+	Watch(ctx context.Context, kind schema.GroupVersionKind, binding, clusterID string, waits func()) error
 	Get(kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error)
 }
 
@@ -62,9 +61,9 @@ type Controller struct {
 	TenantObjects dynamic.Interface
 	Log           logr.Logger
 	Workers       int
-	// Turns bounds how many paths are looked at at once for all app clusters: a bridge with
+	// Looks bounds how many paths are looked at at once for all app clusters: a bridge with
 	// thousands of goroutines that can go on does not get to renew its Lease.
-	Turns *semaphore.Weighted
+	Looks *semaphore.Weighted
 	// Secrets are what Secrets that travel with claims are read and encrypted with. Rights
 	// and Changed are the controller's own.
 	Secrets secrets.Options
@@ -124,7 +123,7 @@ func (c *Controller) Run(ctx context.Context, queue *Queue) error {
 	defer cancel()
 	watching.Go(func() { c.watchLosses(ctx) })
 	watching.Go(func() { c.publishUsages(ctx) })
-	work(ctx, queue, c.Workers, c.Turns, c.reconcile)
+	work(ctx, queue, c.Workers, c.Looks, c.reconcile)
 	return nil
 }
 

@@ -273,9 +273,7 @@ func (f *fixture) Resolve(context.Context, string, string) (exportedapi.API, err
 	}, Quota: f.quota}, err
 }
 
-func (f *fixture) IsWatched(schema.GroupVersionKind, string) bool { return true }
-
-func (f *fixture) Watch(context.Context, schema.GroupVersionKind, string, string) error {
+func (f *fixture) Watch(context.Context, schema.GroupVersionKind, string, string, func()) error {
 	return f.watchErr
 }
 

@@ -40,7 +40,7 @@ type step struct {
 	waits bool
 	// inputs is what bringing the claim's inputs came to, nil where that was not done.
 	inputs *broughtInputs
-	// release gives back the turn, nil for none.
+	// release is called before anything is waited for, if it is not nil: see work.
 	release func()
 }
 
@@ -118,10 +118,7 @@ func (c *Controller) findRemoval(ctx context.Context, s *step) error {
 }
 
 func (c *Controller) findLive(ctx context.Context, s *step) error {
-	if !c.Objects.IsWatched(s.api.Kind, s.Cluster) && s.release != nil {
-		s.release()
-	}
-	if err := c.Objects.Watch(ctx, s.api.Kind, s.Key.Binding, s.Cluster); err != nil {
+	if err := c.Objects.Watch(ctx, s.api.Kind, s.Key.Binding, s.Cluster, s.release); err != nil {
 		if c.failing.Failed(s.Key.Binding, c.Now()) < unwatched {
 			return err
 		}

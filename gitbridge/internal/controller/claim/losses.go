@@ -138,7 +138,7 @@ func (c *Controller) watched(ctx context.Context, binding string) (exportedapi.A
 	if err != nil || api.Access != decision.Granted {
 		return api, err
 	}
-	if err = c.Objects.Watch(ctx, api.Kind, binding, c.Session.Cluster.ID); err != nil && c.failing.Failed(binding, c.Now()) >= unwatched {
+	if err = c.Objects.Watch(ctx, api.Kind, binding, c.Session.Cluster.ID, nil); err != nil && c.failing.Failed(binding, c.Now()) >= unwatched {
 		// What cannot be seen is not missing.
 		api.Access = decision.NotWatched
 		return api, nil

@@ -14,9 +14,10 @@ import (
 // another's host. That is why each request has a goroutine that ends with it: the workers
 // of controller-runtime keep their stacks while they are idle.
 //
-// Each request begins with a turn of all app clusters', and gives it back before it waits for
-// anybody. App clusters get them one after the other, as each waits for one at a time.
-func work(ctx context.Context, queue *Queue, most int, turns *semaphore.Weighted, do func(ctx context.Context, r Request, release func())) {
+// Each request holds one of looks, which all app clusters share, until it calls release, which
+// it does before it waits for anybody. App clusters take them one after the other, as each
+// waits for one at a time.
+func work(ctx context.Context, queue *Queue, most int, looks *semaphore.Weighted, do func(ctx context.Context, r Request, release func())) {
 	stop := context.AfterFunc(ctx, queue.ShutDown)
 	defer stop()
 	var running sync.WaitGroup
@@ -30,11 +31,11 @@ func work(ctx context.Context, queue *Queue, most int, turns *semaphore.Weighted
 		if shutdown {
 			return
 		}
-		if turns.Acquire(ctx, 1) != nil {
+		if looks.Acquire(ctx, 1) != nil {
 			queue.Done(r)
 			return
 		}
-		release := sync.OnceFunc(func() { turns.Release(1) })
+		release := sync.OnceFunc(func() { looks.Release(1) })
 		running.Go(func() {
 			defer func() { <-slots }()
 			defer queue.Done(r)

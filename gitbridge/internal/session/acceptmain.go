@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 
@@ -303,10 +304,8 @@ func (s *Session) enqueueBelow(main *store.Snapshot, binding string) {
 	for path := range s.Answers.paths(main, folder) {
 		s.options.Enqueue(path, false)
 	}
-	for path := range s.options.OnControlPlane(binding) {
-		if _, named := main.Entry(path); !named {
-			s.options.Enqueue(path, false)
-		}
+	for path := range withoutFile(s.options.OnControlPlane(binding), main) {
+		s.options.Enqueue(path, false)
 	}
 }
 
@@ -328,14 +327,23 @@ func (s *Session) ObjectsKnown() {
 	}
 }
 
+// withoutFile are those of the claims' objects, by their paths, of which main has no file.
+func withoutFile(objects map[string]store.Hash, main *store.Snapshot) iter.Seq2[string, store.Hash] {
+	return func(yield func(string, store.Hash) bool) {
+		for path, applied := range objects {
+			if _, named := main.Entry(path); !named && !yield(path, applied) {
+				return
+			}
+		}
+	}
+}
+
 // lookAtUnnamed has the claims looked at that have an object and no file: a head of main is
 // not answered before these are.
 func (s *Session) lookAtUnnamed(main *store.Snapshot) {
 	var paths []string
-	for path := range s.options.OnControlPlane("") {
-		if _, named := main.Entry(path); !named {
-			paths = append(paths, path)
-		}
+	for path := range withoutFile(s.options.OnControlPlane(""), main) {
+		paths = append(paths, path)
 	}
 	s.Status.Replace(unnamed, paths)
 	for _, path := range paths {

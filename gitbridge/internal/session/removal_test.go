@@ -720,17 +720,13 @@ func TestManyRemovalsAreHeldThoughNothingWasAnswered(t *testing.T) {
 	r := w.start()
 	r.follows()
 	ordered(w, r, 10)
-	names := []string{"p", "q", "s", "u"}
-	files, applied := map[string]string{}, map[string]store.Hash{path("answered"): "x"}
-	for _, name := range names {
-		files[path(name)] = "1"
-	}
-	at := w.commit("Order", files)
-	r.follows()
+	names, at := unanswered(w, r)
+	// What was answered is none of those that are judged together.
+	applied := map[string]store.Hash{path("answered"): "x"}
+	r.answer(path("answered"), contract.Applied)
 	for _, name := range names {
 		applied[path(name)] = at
 	}
-	r.answer(path("answered"), contract.Applied)
 	r.stop()
 	w.remove(names...)
 	last, _ := w.lastSaved()
@@ -748,6 +744,18 @@ func TestManyRemovalsAreHeldThoughNothingWasAnswered(t *testing.T) {
 	asking.Wait()
 }
 
+// unanswered orders four claims in one commit, which the session accepts and nobody answers.
+func unanswered(w *world, r *run) (names []string, at store.Hash) {
+	names = []string{"p", "q", "s", "u"}
+	files := map[string]string{}
+	for _, name := range names {
+		files[path(name)] = "1"
+	}
+	at = w.commit("Order", files)
+	r.follows()
+	return names, at
+}
+
 // What is asked about at the same time is told as it is, while others add to it.
 func TestRemovalsAreAskedForAtTheSameTime(t *testing.T) {
 	t.Parallel()
@@ -755,13 +763,7 @@ func TestRemovalsAreAskedForAtTheSameTime(t *testing.T) {
 	r := w.start()
 	r.follows()
 	ordered(w, r, 10)
-	names := []string{"p", "q", "s", "u"}
-	files := map[string]string{}
-	for _, name := range names {
-		files[path(name)] = "1"
-	}
-	applied := w.commit("Order", files)
-	r.follows()
+	names, applied := unanswered(w, r)
 	w.konnector(time.Now(), names...)
 	r.follows()
 	if err := r.Checkpoints.Save(t.Context(), r.View().Generation); err != nil {

@@ -252,9 +252,8 @@ func (r *Removals) known(path string) (*Removal, *store.Snapshot) {
 // judgeUnanswered judges a claim, and all others that have an object, no file and no answer.
 func (r *Removals) judgeUnanswered(ctx context.Context, main *store.Snapshot, path string, seen Seen) (judged, error) {
 	all := map[string]Seen{path: seen}
-	for other, applied := range r.onControlPlane("") {
-		_, named := main.Entry(other)
-		if known, _ := r.known(other); named || known != nil || other == path {
+	for other, applied := range withoutFile(r.onControlPlane(""), main) {
+		if known, _ := r.known(other); known != nil || other == path {
 			continue
 		}
 		if present, err := r.answers.Of(other); err == nil && (present == nil || present.Result == contract.Gone) {

@@ -8,6 +8,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
@@ -78,24 +79,13 @@ func TestL1_DefinitionRemovedByForceKeepsItsServices(t *testing.T) {
 	t.Parallel()
 	w := newLoop(t)
 	names := w.claims(2)
-	w.must(w.client.Patch(t.Context(), w.getDefinition(), client.RawPatch("application/merge-patch+json",
-		[]byte(`{"metadata":{"annotations":{"gitbind.dev/allow-deletion":"true"}}}`))))
-	w.must(w.client.Delete(t.Context(), w.getDefinition()))
+	w.deleteDefinition()
 	head := w.head("main")
 	w.terminates(names...)
 	w.held("APIDeleted", names...)
 	first := w.getDefinition().UID
 	w.must(w.client.Patch(t.Context(), w.getDefinition(), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":[]}}`))))
-	w.eventually("the definition is installed again", func() error {
-		crd := &apiextensionsv1.CustomResourceDefinition{}
-		if err := w.client.Get(t.Context(), client.ObjectKey{Name: w.binding}, crd); err != nil {
-			return err
-		}
-		if crd.UID == first {
-			return errorf("it is the same")
-		}
-		return nil
-	})
+	w.definitionIsAnother(first)
 	w.bindingIs("Bound")
 	for range 2 {
 		w.held("APIDeleted", names...)
@@ -107,6 +97,71 @@ func TestL1_DefinitionRemovedByForceKeepsItsServices(t *testing.T) {
 	w.inStep("c0")
 	w.resolve("c1", "delete")
 	w.goes("c1")
+}
+
+// The definition goes when the objects have, and these when the konnector lets them.
+func TestL1_ClaimsOfADefinitionThatEndsAreDecidedOnAfterARestart(t *testing.T) {
+	t.Parallel()
+	w := newLoop(t)
+	names := w.claims(3)
+	w.deleteDefinition()
+	first := w.getDefinition().UID
+	w.terminates(names...)
+	w.held("APIDeleted", names...)
+	w.stop()
+	w.start()
+	w.resolve("c0", "delete")
+	w.goes("c0")
+	w.stop()
+	w.resolve("c1", "release")
+	w.resolve("c2", "release")
+	w.start()
+	w.definitionIsAnother(first)
+	w.bindingIs("Bound")
+	w.inStep("c1", "c2")
+	w.deleteObject("c1")
+	w.goes("c1")
+	w.stay("c2")
+}
+
+// Nobody has looked since it was deleted.
+func TestL1_DefinitionDeletedWhileNobodyLooked(t *testing.T) {
+	t.Parallel()
+	w := newLoop(t)
+	names := w.claims(2)
+	w.stop()
+	w.deleteDefinition()
+	w.terminates(names...)
+	head := w.head("main")
+	w.start()
+	w.held("APIDeleted", names...)
+	w.bindingIs("CRDTerminating")
+	w.never("main changes", func() bool { return w.head("main") != head })
+	w.resolve("c0", "release")
+	w.resolve("c1", "release")
+	w.inStep(names...)
+}
+
+func (w *world) deleteDefinition() {
+	w.Helper()
+	w.must(w.client.Patch(w.Context(), w.getDefinition(), client.RawPatch("application/merge-patch+json",
+		[]byte(`{"metadata":{"annotations":{"gitbind.dev/allow-deletion":"true"}}}`))))
+	w.must(w.client.Delete(w.Context(), w.getDefinition()))
+}
+
+// definitionIsAnother waits until the definition is installed again.
+func (w *world) definitionIsAnother(first types.UID) {
+	w.Helper()
+	w.eventually("the definition is installed again", func() error {
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		if err := w.client.Get(w.Context(), client.ObjectKey{Name: w.binding}, crd); err != nil {
+			return err
+		}
+		if crd.UID == first {
+			return errorf("it is the same")
+		}
+		return nil
+	})
 }
 
 // deleteNamespace is what its protection lets a person do who means it.

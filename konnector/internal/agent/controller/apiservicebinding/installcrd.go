@@ -72,10 +72,12 @@ func (r *Reconciler) installed(ctx context.Context, b *v1alpha1.APIServiceBindin
 	return crd, nil, nil
 }
 
-// install creates or updates the definition, and waits until it is served.
+// install creates or updates the definition, and waits until it is served. One of this
+// Connection that is being deleted it returns, too: its objects go when they were worked on.
 func (r *Reconciler) install(ctx context.Context, l *look, want *apiextensionsv1.CustomResourceDefinition) (*apiextensionsv1.CustomResourceDefinition, *notReady, error) {
 	live := &apiextensionsv1.CustomResourceDefinition{}
 	err := r.Live.Get(ctx, client.ObjectKeyFromObject(want), live)
+	isOurs := live.Annotations[v1alpha1.ConnectionAnnotation] == want.Annotations[v1alpha1.ConnectionAnnotation]
 	switch {
 	case apierrors.IsNotFound(err):
 		live = want.DeepCopy()
@@ -84,8 +86,11 @@ func (r *Reconciler) install(ctx context.Context, l *look, want *apiextensionsv1
 	case err != nil:
 		return nil, nil, fmt.Errorf("get CustomResourceDefinition %s: %w", want.Name, err)
 	case live.DeletionTimestamp != nil:
-		return nil, &notReady{reason: "CRDTerminating", message: fmt.Sprintf("CustomResourceDefinition %s is being deleted. It is installed again when it is gone.", want.Name)}, nil
-	case live.Annotations[v1alpha1.ConnectionAnnotation] != want.Annotations[v1alpha1.ConnectionAnnotation]:
+		if !isOurs {
+			live = nil
+		}
+		return live, &notReady{reason: "CRDTerminating", message: fmt.Sprintf("CustomResourceDefinition %s is being deleted. It is installed again when it is gone.", want.Name)}, nil
+	case !isOurs:
 		return nil, conflict(want, live), nil
 	default:
 		var next *apiextensionsv1.CustomResourceDefinition

@@ -6,6 +6,7 @@
 package apiservicebinding
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -136,7 +137,7 @@ func (r *Reconciler) bind(ctx context.Context, l *look) (api claim.API, missing 
 		return api, missing, err
 	}
 	crd, missing, err := r.install(ctx, l, want)
-	if missing != nil || err != nil {
+	if crd == nil || err != nil {
 		return api, missing, err
 	}
 	api, err = claim.NewAPI(crd, l.repo)
@@ -149,8 +150,8 @@ func (r *Reconciler) bind(ctx context.Context, l *look) (api claim.API, missing 
 	api = api.WithKeys(l.terms.MetadataKeys).WithInputs(l.terms.Inputs)
 	api.Held, api.Writer, api.OnRejection = b.Status.Held, b.Spec.Writer, b.Spec.OnRejection
 	api.Review = l.terms.Changes == v1alpha1.ChangesPullRequest || b.Spec.Changes == v1alpha1.ChangesPullRequest
-	missing, err = r.start(ctx, api)
-	return api, missing, err
+	notStarted, err := r.start(ctx, api)
+	return api, cmp.Or(notStarted, missing), err
 }
 
 // start runs the claim controller, if this process may do what it does.

@@ -1,6 +1,7 @@
 package secrets
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 
@@ -265,8 +267,8 @@ func withheld(why string) verdict { return verdict{why: why} }
 
 // seal judges one Secret, and makes its file.
 func (s *Sealer) seal(ctx context.Context, c Claim, t selection.Taken, selections []selection.Selection, to to, status Status) (verdict, error) {
-	if !t.IsOwned() {
-		return withheld(notOwned), nil
+	if why := foreign(t, c.Object); why != "" {
+		return withheld(why), nil
 	}
 	at := contract.SecretKey{Binding: c.Key.Binding, Namespace: c.Key.Namespace, Name: t.Metadata.Name}
 	entry, exists := status.Entry(at.Path())
@@ -294,12 +296,10 @@ func (s *Sealer) seal(ctx context.Context, c Claim, t selection.Taken, selection
 	}
 	// What it is now is judged: watching may be behind.
 	t, selected := selection.Judge(selections, secret.ObjectMeta)
-	switch why := never(secret); {
-	case !selected:
+	if !selected {
 		return verdict{}, nil
-	case !t.IsOwned():
-		return withheld(notOwned), nil
-	case why != "":
+	}
+	if why := cmp.Or(foreign(t, c.Object), never(secret)); why != "" {
 		return withheld(why), nil
 	}
 	of = strings.Join(append([]string{t.Version(), c.UID, c.Key.Name}, to.recipients...), " ")
@@ -318,7 +318,25 @@ func (s *Sealer) seal(ctx context.Context, c Claim, t selection.Taken, selection
 	return verdict{travels: true, sequence: sequence, file: statusbranch.File{Path: at.Path(), Data: data}}, err
 }
 
-const notOwned = "a Secret of this name is not the claim's: its object does not control it"
+const (
+	notOwned = "a Secret of this name is not the claim's: its object does not control it"
+	former   = "a Secret of this name is that of an object which the claim had before: garbage collection has not removed it yet"
+)
+
+// foreign says why a Secret is not that of a claim's object, "" if it may be.
+func foreign(t selection.Taken, object *unstructured.Unstructured) string {
+	if !t.IsOwned() {
+		return notOwned
+	}
+	kind := object.GroupVersionKind().GroupKind()
+	for _, owner := range t.Metadata.OwnerReferences {
+		version, err := schema.ParseGroupVersion(owner.APIVersion)
+		if err == nil && version.Group == kind.Group && owner.Kind == kind.Kind && owner.Name == object.GetName() && owner.UID != object.GetUID() {
+			return former
+		}
+	}
+	return ""
+}
 
 // never says why a Secret must not travel, whoever names it.
 func never(secret *corev1.Secret) string {

@@ -177,6 +177,8 @@ func (w *world) wasChanged(path string) bool {
 // orders is a claim of a kind that is not Crossplane's.
 func orders(offered ...v1alpha1.PermissionClaim) Claim {
 	u := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"managed": map[string]any{"secret": map[string]any{"name": "by-field"}}}}}
+	u.SetAPIVersion("example.org/v1")
+	u.SetKind("Cache")
 	u.SetNamespace(there)
 	u.SetName("orders")
 	u.SetUID("uid-of-orders")
@@ -357,6 +359,37 @@ func TestWhatIsNotTheClaimsDoesNotTravel(t *testing.T) {
 	}
 	w.put("orders-conn", map[string]string{"password": strings.Repeat("x", 900<<10)}, controlled(c.Object.GetUID()))
 	w.seal(&c, withheld("too large"))
+}
+
+// The data service's Secret outlives its object for as long as garbage collection takes, and
+// the next object of the claim has the same name.
+func TestASecretOfAnObjectThatTheClaimHadBeforeDoesNotTravel(t *testing.T) {
+	w := newWorld(t)
+	c := orders(byName("orders-creds"))
+	of := func(apiVersion, kind, name string, uid types.UID) func(*corev1.Secret) {
+		return func(s *corev1.Secret) {
+			s.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: name, UID: uid}}
+		}
+	}
+	version, kind := c.Object.GetAPIVersion(), c.Object.GetKind()
+	w.put("orders-creds", map[string]string{"password": "old"}, of(version, kind, c.Object.GetName(), "uid-before"))
+	w.seal(&c, func(r Result) bool {
+		return strings.Contains(r.Withheld["orders-creds"], "garbage collection") && len(r.Secrets.Names()) == 0
+	})
+	group, _, _ := strings.Cut(version, "/")
+	for name, owner := range map[string]func(*corev1.Secret){
+		"this object":           of(version, kind, c.Object.GetName(), c.Object.GetUID()),
+		"in another version":    of(group+"/v9", kind, c.Object.GetName(), c.Object.GetUID()),
+		"another claim":         of(version, kind, "billing", "uid-of-billing"),
+		"another kind":          of(version, "X"+kind, c.Object.GetName(), "uid-of-composite"),
+		"a kind of another API": of("other.example.org/v1", kind, c.Object.GetName(), "uid-of-composite"),
+	} {
+		w.put("orders-creds", map[string]string{"password": name}, owner)
+		w.seal(&c, names("orders-creds"))
+		if got, _ := w.opens("orders-creds"); got["password"] != name {
+			t.Errorf("%s: it is %v", name, got)
+		}
+	}
 }
 
 // What cannot travel just now takes nothing away that was delivered.

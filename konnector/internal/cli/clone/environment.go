@@ -46,6 +46,8 @@ func (s Source) environment(bundle string) ([]string, error) {
 		env = append(env, "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=", "SSH_ASKPASS=")
 	}
 	if len(s.CABundle) > 0 {
+		// It counts more than any setting.
+		env = slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, "GIT_SSL_CAINFO=") })
 		if err := os.WriteFile(bundle, append(systemBundle(), s.CABundle...), 0o600); err != nil {
 			return nil, fmt.Errorf("keep the CA bundle: %w", err)
 		}

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -70,6 +71,8 @@ type Command struct {
 	signin *signin.Flags
 	// url is the value of --url, for a command that works without a cluster then.
 	url *string
+	// caBundle is what --ca-file has, for a backend at --url.
+	caBundle []byte
 }
 
 // New begins a subcommand whose Input has a call. Unless it says otherwise, it takes
@@ -111,13 +114,34 @@ func (c *Command) SignInFlags() {
 	c.signin.AddTo(c.Flags())
 }
 
-// Backend adds --connection and --url, by which a person chooses a backend. With
-// --url no cluster is opened.
+// Backend adds --connection and --url, by which a person chooses a backend, and --ca-file
+// for --url: a Connection has its own. With --url no cluster is opened.
 func (c *Command) Backend(connection, url *string) {
 	c.Flags().StringVar(connection, "connection", "", "name of the Connection, if the cluster has several")
 	c.Flags().StringVar(url, "url", "", "the backend's URL, in the place of a Connection's")
-	c.Excludes("connection", "url")
+	c.CAFile(&c.caBundle, "with --url: trust the certificates in this PEM file, beside the system's, at backend and issuer (kept with the sign-in)")
+	c.Excludes("connection", "url", "ca-file")
+	c.checks = append(c.checks, func() error {
+		if c.caBundle != nil && *url == "" {
+			return usage.Errorf("--ca-file is for --url: what is trusted for a Connection is in its spec.caBundle (kubectl gitbind connect URL --ca-file FILE)")
+		}
+		return nil
+	})
 	c.url = url
+}
+
+// CAFile adds --ca-file, of which bundle gets the content.
+func (c *Command) CAFile(bundle *[]byte, does string) {
+	file := c.Flags().String("ca-file", "", does)
+	c.checks = append(c.checks, func() (err error) {
+		if *file == "" {
+			return nil
+		}
+		if *bundle, err = os.ReadFile(*file); err != nil {
+			return fmt.Errorf("read --ca-file: %w", err)
+		}
+		return nil
+	})
 }
 
 // BackendCluster adds Backend's flags and --cluster-name, by which a person chooses a
@@ -237,6 +261,9 @@ func (c *Command) open(needs Needs) (err error) {
 		return nil
 	}
 	if c.call.SignIn, err = c.env.SignIn(); err != nil {
+		return err
+	}
+	if c.call.SignIn, err = c.call.SignIn.Trusting(c.caBundle); err != nil {
 		return err
 	}
 	// Standard output may be for a program when a person is there.

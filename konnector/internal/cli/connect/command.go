@@ -2,8 +2,6 @@ package connect
 
 import (
 	"context"
-	"fmt"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -81,7 +79,7 @@ Of two live copies of one cluster, as when an etcd snapshot was started beside i
 	fs.BoolVar(&in.Install.NoDeployment, "no-deployment", false, "do not run the konnector in this cluster: it runs elsewhere, with the rights of its ServiceAccount")
 	fs.StringVar(&in.Install.Image, "image", "", "the konnector's image (default: that of this version)")
 	fs.StringVar(&in.Install.Registry, "image-registry", version.Registry(), "registry that has the image of this version, with its folder: a mirror, for example")
-	caFile := fs.String("ca-file", "", "trust the certificates in this PEM file, beside the system's, for backend, issuer and repository")
+	c.CAFile(&in.CABundle, "trust the certificates in this PEM file, beside the system's, for backend, issuer and repository: more than one authority's, one after the other")
 	fs.BoolVar(&in.DryRun, "dry-run", false, "show what would be done, and change nothing, neither here nor in the control plane")
 	fs.BoolVarP(&in.Yes, "yes", "y", false, "do not ask whether this is the right cluster")
 	c.Output(&in.Format, output.Table, output.YAML)
@@ -99,11 +97,6 @@ Of two live copies of one cluster, as when an etcd snapshot was started beside i
 		}
 		if in.Format == output.YAML && terminal.IsTerminal(in.Terminal.Out) {
 			return usage.Errorf("-o yaml prints a credential: not to a terminal, but to a file (> gitbind.yaml) or a program that encrypts it")
-		}
-		if *caFile != "" {
-			if in.CABundle, err = os.ReadFile(*caFile); err != nil {
-				return fmt.Errorf("read --ca-file: %w", err)
-			}
 		}
 		in.BackendURL, err = session.BackendURL(in.BackendURL)
 		return err

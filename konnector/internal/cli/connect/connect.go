@@ -242,8 +242,12 @@ are; namespaces that are missing are said by "kubectl gitbind get":
   kubectl gitbind bind NAME
 `)
 	}
+	trust := ""
+	if len(connection.Spec.CABundle) > 0 {
+		trust = " -c http.sslCAInfo=FILE-OF-YOUR-AUTHORITY"
+	}
 	fmt.Fprintf(out, `
 All of it is in Git. A clone that signs in as you:
-  git clone -c credential.helper='!kubectl-gitbind git-credential' %s
-`, connection.Spec.RepositoryURL)
+  git clone -c credential.helper='!kubectl-gitbind git-credential'%s %s
+`, trust, connection.Spec.RepositoryURL)
 }

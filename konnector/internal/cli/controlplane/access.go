@@ -24,7 +24,11 @@ type Access struct {
 // The Connection is nil with a URL.
 func (a Access) Open(ctx context.Context, url, connection string) (*Client, *v1alpha1.Connection, error) {
 	if url != "" {
-		c, err := Open(ctx, url, a.SignIn, a.How)
+		trusting, err := a.SignIn.TrustingAgain(url)
+		if err != nil {
+			return nil, nil, err
+		}
+		c, err := Open(ctx, url, trusting, a.How)
 		return c, nil, err
 	}
 	found, err := a.Cluster.Connection(ctx, connection)

@@ -2,9 +2,12 @@ package controlplane
 
 import (
 	"context"
+	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -16,6 +19,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/session"
 	"gitbind.dev/konnector/internal/cli/signin"
@@ -250,6 +254,38 @@ func TestH5_WhoGivesTheURLMeansIt(t *testing.T) {
 	how := signin.How{Token: "GIVEN", Connection: "default", TrustBackend: h.url + "/other"}
 	if _, err := Open(t.Context(), h.url, p.SignIn, how); err == nil {
 		t.Error("another URL than the one that is meant is taken")
+	}
+}
+
+// A platform's certificates are often of an authority of its own.
+func TestTheCertificatesGivenWithAURLAreKeptWithTheSignIn(t *testing.T) {
+	t.Parallel()
+	info, err := json.Marshal(restapi.Info{Issuer: "https://dex.example.com", ClientID: "ours"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(info) }))
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	defer server.Close()
+	p := newPerson(t, nil, nil)
+	p.How.Token = "GIVEN"
+	open := func(signIn *signin.SignIn) error {
+		_, _, err := Access{SignIn: signIn, How: p.How}.Open(t.Context(), server.URL, "")
+		return err
+	}
+	if err := open(p.SignIn); err == nil || !strings.Contains(err.Error(), "is not trusted") || !strings.Contains(err.Error(), "--ca-file") {
+		t.Errorf("without its authority: %v", err)
+	}
+	trusting, err := p.SignIn.Trusting(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := open(trusting); err != nil {
+		t.Errorf("with it: %v", err)
+	}
+	if err := open(p.SignIn); err != nil {
+		t.Errorf("with what was kept: %v", err)
 	}
 }
 

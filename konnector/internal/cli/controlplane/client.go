@@ -218,6 +218,9 @@ func unreachable(backendURL string, err error) error {
 	if errors.As(err, &u) {
 		err = u.Err // without method and path
 	}
+	if advised := signin.WithAdvice(err); advised != err {
+		return fmt.Errorf("%s is not trusted: %w", backendURL, advised)
+	}
 	return fmt.Errorf("%s cannot be reached: %w", backendURL, err)
 }
 

@@ -37,7 +37,7 @@ func (s *SignIn) discover(ctx context.Context, p Provider) (*issuer, error) {
 	client := issuerClient(s.HTTP, p.Issuer)
 	provider, err := oidc.NewProvider(oidc.ClientContext(ctx, client), p.Issuer)
 	if err != nil {
-		return nil, fmt.Errorf("ask %s how to sign in: %w", p.Issuer, err)
+		return nil, fmt.Errorf("ask %s how to sign in: %w", p.Issuer, WithAdvice(err))
 	}
 	if err := checkEndpoints(p.Issuer, provider); err != nil {
 		return nil, fmt.Errorf("ask %s how to sign in: %w", p.Issuer, err)

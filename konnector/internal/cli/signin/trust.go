@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+
+	"gitbind.dev/konnector/internal/cli/session"
 )
 
 // Trusting is a SignIn that also trusts the certificates in a PEM bundle, at
@@ -24,6 +26,31 @@ func (s *SignIn) Trusting(bundle []byte) (*SignIn, error) {
 	out := *s
 	out.HTTP, out.bundle = client, bundle
 	return &out, nil
+}
+
+// TrustingAgain is a SignIn that trusts at a backend what the person gave or agreed to when
+// they signed in there, unless it trusts another bundle already.
+func (s *SignIn) TrustingAgain(backendURL string) (*SignIn, error) {
+	if len(s.bundle) > 0 {
+		return s, nil
+	}
+	known, err := s.Sessions.Load(backendURL)
+	if errors.Is(err, session.ErrNone) {
+		return s, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.Trusting(known.CABundle)
+}
+
+// WithAdvice says of a certificate that this machine does not trust what can be done about
+// it. Other errors stay as they are.
+func WithAdvice(err error) error {
+	if unknown := (x509.UnknownAuthorityError{}); errors.As(err, &unknown) {
+		return fmt.Errorf("%w. If the authority is one of your own, give its certificate with --ca-file; where backend and issuer have different ones, both in one file", err)
+	}
+	return err
 }
 
 // Pool is the system's trusted certificates, and those of a PEM bundle.

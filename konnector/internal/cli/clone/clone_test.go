@@ -67,6 +67,37 @@ func aHistory() string {
 		commit(4, alice, "create orders\n\x1b[31mred", orders, "plan: medium\n", other, "plan: big\n")
 }
 
+// TestLogSaysWhoMergedACommit is what a review leaves: somebody else's commits, and a merge.
+func TestLogSaysWhoMergedACommit(t *testing.T) {
+	const carol = "Carol C <carol@example.com>"
+	made := func(branch, mark, parents, author string, second int, file, content string) string {
+		return fmt.Sprintf("commit refs/heads/%s\nmark :%s\nauthor %s %d +0000\ncommitter %s %d +0000\ndata 1\nx\n%sM 100644 inline %s\ndata %d\n%s\n",
+			branch, mark, author, 1767225600+second, author, 1767225600+second, parents, file, len(content), content)
+	}
+	c := opened(t, host(t, made("main", "1", "", alice, 0, orders, "plan: small\n")+
+		made("side", "2", "from :1\n", bob, 1, orders, "plan: big\n")+
+		made("side", "3", "from :2\n", bob, 2, "README.md", "x\n")+
+		made("main", "4", "from :1\n", alice, 3, "other.yaml", "x\n")+
+		made("main", "5", "from :4\nmerge :3\n", carol, 4, orders, "plan: big\n")+
+		made("main", "6", "from :5\n", alice, 5, "other.yaml", "y\n")+
+		made("main", "7", "from :6\n", alice, 6, orders, "plan: bigger\n")))
+	commits, err := c.Log(t.Context(), orders, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, commit := range commits {
+		by := "nobody"
+		if commit.MergedBy != nil {
+			by = commit.MergedBy.Name
+		}
+		got = append(got, fmt.Sprintf("%s %s, merged by %s", commit.Time.Format(time.TimeOnly), commit.Author.Name, by))
+	}
+	if diff := cmp.Diff([]string{"00:00:06 alice, merged by nobody", "00:00:01 bob, merged by Carol C", "00:00:00 alice, merged by nobody"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func opened(t testing.TB, url string) *Clone {
 	t.Helper()
 	c, err := Open(t.Context(), Source{URL: url})

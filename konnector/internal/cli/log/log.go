@@ -39,9 +39,11 @@ type Entry struct {
 	Author    clone.Person   `json:"author"`
 	CoAuthors []clone.Person `json:"coAuthors,omitempty"`
 	Committer clone.Person   `json:"committer"`
-	Time      time.Time      `json:"time"`
-	Subject   string         `json:"subject"`
-	Message   string         `json:"message"`
+	// MergedBy is who merged it into main, if it was not pushed there.
+	MergedBy *clone.Person `json:"mergedBy,omitempty"`
+	Time     time.Time     `json:"time"`
+	Subject  string        `json:"subject"`
+	Message  string        `json:"message"`
 	// Diff is what the commit did to the file, with --patch.
 	Diff string `json:"diff,omitempty"`
 }
@@ -86,7 +88,7 @@ func entries(ctx context.Context, repo *clone.Clone, path string, commits []clon
 	for i, c := range commits {
 		e := Entry{
 			Revision: fmt.Sprintf("~%d", i), Commit: c.Hash, Change: c.Change, Author: c.Author, CoAuthors: c.CoAuthors,
-			Committer: c.Committer, Time: c.Time, Subject: c.Subject(), Message: c.Message,
+			Committer: c.Committer, MergedBy: c.MergedBy, Time: c.Time, Subject: c.Subject(), Message: c.Message,
 		}
 		if patch {
 			e.Diff = string(output.Diff(side("a", path, c.Old), string(files[c.Old]), side("b", path, c.New), string(files[c.New])))
@@ -153,6 +155,9 @@ func (in Input) patches(entries []Entry) error {
 		for _, p := range e.CoAuthors {
 			fmt.Fprintf(&b, "Co-author: %s\n", person(p))
 		}
+		if e.MergedBy != nil {
+			fmt.Fprintf(&b, "Merged by: %s\n", person(*e.MergedBy))
+		}
 		fmt.Fprintf(&b, "Date:      %s (%s ago)\n\n", e.Time.Format(time.RFC3339), duration.HumanDuration(max(in.Now().Sub(e.Time), 0)))
 		for line := range strings.Lines(e.Message) {
 			fmt.Fprintln(&b, strings.TrimRight("    "+strings.TrimRight(line, "\n"), " "))
@@ -172,7 +177,11 @@ func (e Entry) who() string {
 	for _, p := range e.CoAuthors {
 		names = append(names, p.Name)
 	}
-	return strings.Join(names, ", ")
+	who := strings.Join(names, ", ")
+	if e.MergedBy != nil {
+		who += " (merged by " + e.MergedBy.Name + ")"
+	}
+	return who
 }
 
 func (e Entry) short() string { return store.Hash(e.Commit).Short() }

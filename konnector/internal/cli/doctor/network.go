@@ -118,7 +118,7 @@ func (c *connection) openID(ctx context.Context) Finding {
 		return fail("", "%v", err)
 	}
 	if _, err := oidc.NewProvider(oidc.ClientContext(ctx, trusting.HTTP), c.issuer); err != nil {
-		return fail("ask whoever runs it; nobody can sign in meanwhile, and what is bound goes on", "%v", err)
+		return fail("ask whoever runs it; nobody can sign in meanwhile, and what is bound goes on", "%s does not sign people in: %v", c.issuer, err)
 	}
 	return ok("%s signs people in", c.issuer)
 }

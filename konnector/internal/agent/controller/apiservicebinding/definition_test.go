@@ -8,6 +8,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
@@ -158,5 +159,47 @@ func TestAnOfferThatHasNoPlaceIsLeftOut(t *testing.T) {
 		if err != nil || (got.Offer != nil) != want {
 			t.Errorf("%s: %+v, %v", name, got.Offer, err)
 		}
+	}
+}
+
+// The definition waits for its objects, and they for this agent.
+func TestADefinitionThatIsBeingDeletedIsGoneOnWith(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*apiextensionsv1.CustomResourceDefinition)
+		want   bool
+	}{
+		"somebody deletes it": {func(*apiextensionsv1.CustomResourceDefinition) {}, true},
+		"it is another's": {func(crd *apiextensionsv1.CustomResourceDefinition) {
+			crd.Annotations[v1alpha1.ConnectionAnnotation] = "x"
+		}, false},
+		"it is nobody's":           {func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Annotations = nil }, false},
+		"it goes for an unbinding": {func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Annotations[unboundAnnotation] = "b0" }, false},
+		"it was never served":      {func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Status.Conditions = nil }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			want := w.crd.DeepCopy()
+			if err := w.Client.Get(t.Context(), client.ObjectKeyFromObject(want), w.crd); err != nil {
+				t.Fatal(err)
+			}
+			w.crd.Finalizers = []string{apiextensionsv1.CustomResourceCleanupFinalizer}
+			w.crd.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}}
+			c.change(w.crd)
+			status := w.crd.Status
+			if err := w.Client.Update(t.Context(), w.crd); err != nil {
+				t.Fatal(err)
+			}
+			w.crd.Status = status
+			if err := w.Client.Status().Update(t.Context(), w.crd); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Client.Delete(t.Context(), w.crd); err != nil {
+				t.Fatal(err)
+			}
+			got, missing, err := w.install(t.Context(), &look{binding: w.binding}, want)
+			if err != nil || missing == nil || missing.reason != "CRDTerminating" || (got != nil) != c.want {
+				t.Errorf("%v, %+v, %v", got, missing, err)
+			}
+		})
 	}
 }

@@ -72,8 +72,8 @@ func (r *Reconciler) installed(ctx context.Context, b *v1alpha1.APIServiceBindin
 	return crd, nil, nil
 }
 
-// install creates or updates the definition, and waits until it is served. One of this
-// Connection that is being deleted it returns, too: its objects go when they were worked on.
+// install creates or updates the definition, and waits until it is served. One that somebody
+// is deleting it returns, too: it stays until the claims' objects have lost their finalizer.
 func (r *Reconciler) install(ctx context.Context, l *look, want *apiextensionsv1.CustomResourceDefinition) (*apiextensionsv1.CustomResourceDefinition, *notReady, error) {
 	live := &apiextensionsv1.CustomResourceDefinition{}
 	err := r.Live.Get(ctx, client.ObjectKeyFromObject(want), live)
@@ -86,7 +86,8 @@ func (r *Reconciler) install(ctx context.Context, l *look, want *apiextensionsv1
 	case err != nil:
 		return nil, nil, fmt.Errorf("get CustomResourceDefinition %s: %w", want.Name, err)
 	case live.DeletionTimestamp != nil:
-		if !isOurs {
+		// After an unbinding nothing holds it, and its objects go.
+		if _, unbound := live.Annotations[unboundAnnotation]; unbound || !isOurs || !established(live) {
 			live = nil
 		}
 		return live, &notReady{reason: "CRDTerminating", message: fmt.Sprintf("CustomResourceDefinition %s is being deleted. It is installed again when it is gone.", want.Name)}, nil

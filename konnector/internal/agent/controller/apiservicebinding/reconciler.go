@@ -209,11 +209,12 @@ func (r *Reconciler) report(ctx context.Context, l *look, api claim.API, missing
 	want := b.DeepCopy()
 	want.Status.MetadataKeys, want.Status.Changes, want.Status.Offer = l.terms.MetadataKeys, l.terms.Changes, l.terms.Offer
 	want.Status.Inputs = l.terms.Inputs
-	if api.Kind.Kind != "" && r.Claims.Running(api) {
+	isRunning := api.Kind.Kind != "" && r.Claims.Running(api)
+	if isRunning {
 		// Only what was kept in step has a kind: see list.
 		want.Status.Kind = api.Kind.Kind
 	}
-	if missing == nil {
+	if missing == nil || isRunning {
 		want.Status.HeldFiles, want.Status.Held = r.Claims.Held(b.Name)
 		var err error
 		if want.Status.Namespaces, err = r.Claims.Namespaces(ctx, b.Name); err != nil {

@@ -39,8 +39,8 @@ type claimsFactory struct {
 	objects *claimcache.Objects
 	log     logr.Logger
 	workers int
-	// looks is that of all clusters' claim.Controllers.
-	looks *semaphore.Weighted
+	// lookLimit is that of all clusters' claim.Controllers.
+	lookLimit *semaphore.Weighted
 	// maxNamespaces is how many namespaces claims of one cluster may lie in.
 	maxNamespaces int
 	metrics       *metrics.Bridge
@@ -63,7 +63,7 @@ func (f claimsFactory) of(cluster tenant.Cluster) (clusterbinding.Claims, error)
 	as.Impersonate = rest.ImpersonationConfig{UserName: cluster.User()}
 	as.WarningHandlerWithContext = rest.NoWarnings{}
 	c := &claim.Controller{APIs: f.apis, Objects: f.objects, Log: f.log, Workers: f.workers, MaxNamespaces: f.maxNamespaces, Metrics: f.metrics.Of(cluster.ID), Now: f.now}
-	c.Counting, c.Looks = f.counting, f.looks
+	c.Counting, c.LookLimit = f.counting, f.lookLimit
 	c.Usage = func(ctx context.Context, binding string, u *v1alpha1.QuotaUsage) error {
 		return f.usage(ctx, cluster.Namespace, binding, u)
 	}

@@ -267,7 +267,7 @@ func withheld(why string) verdict { return verdict{why: why} }
 
 // seal judges one Secret, and makes its file.
 func (s *Sealer) seal(ctx context.Context, c Claim, t selection.Taken, selections []selection.Selection, to to, status Status) (verdict, error) {
-	if why := foreign(t, c.Object); why != "" {
+	if why := whyForeign(t, c.Object); why != "" {
 		return withheld(why), nil
 	}
 	at := contract.SecretKey{Binding: c.Key.Binding, Namespace: c.Key.Namespace, Name: t.Metadata.Name}
@@ -299,7 +299,7 @@ func (s *Sealer) seal(ctx context.Context, c Claim, t selection.Taken, selection
 	if !selected {
 		return verdict{}, nil
 	}
-	if why := cmp.Or(foreign(t, c.Object), never(secret)); why != "" {
+	if why := cmp.Or(whyForeign(t, c.Object), never(secret)); why != "" {
 		return withheld(why), nil
 	}
 	of = strings.Join(append([]string{t.Version(), c.UID, c.Key.Name}, to.recipients...), " ")
@@ -323,19 +323,23 @@ const (
 	former   = "a Secret of this name is that of an object which the claim had before: garbage collection has not removed it yet"
 )
 
-// foreign says why a Secret is not that of a claim's object, "" if it may be.
-func foreign(t selection.Taken, object *unstructured.Unstructured) string {
+// whyForeign says why a Secret is not that of a claim's object, "" if it may be.
+func whyForeign(t selection.Taken, object *unstructured.Unstructured) string {
 	if !t.IsOwned() {
 		return notOwned
 	}
 	kind := object.GroupVersionKind().GroupKind()
+	why := ""
 	for _, owner := range t.Metadata.OwnerReferences {
 		version, err := schema.ParseGroupVersion(owner.APIVersion)
-		if err == nil && version.Group == kind.Group && owner.Kind == kind.Kind && owner.Name == object.GetName() && owner.UID != object.GetUID() {
-			return former
+		switch {
+		case owner.UID == object.GetUID():
+			return ""
+		case err == nil && version.Group == kind.Group && owner.Kind == kind.Kind && owner.Name == object.GetName():
+			why = former
 		}
 	}
-	return ""
+	return why
 }
 
 // never says why a Secret must not travel, whoever names it.

@@ -377,8 +377,13 @@ func TestASecretOfAnObjectThatTheClaimHadBeforeDoesNotTravel(t *testing.T) {
 		return strings.Contains(r.Withheld["orders-creds"], "garbage collection") && len(r.Secrets.Names()) == 0
 	})
 	group, _, _ := strings.Cut(version, "/")
+	both := func(s *corev1.Secret) {
+		of(version, kind, c.Object.GetName(), c.Object.GetUID())(s)
+		s.OwnerReferences = append([]metav1.OwnerReference{{APIVersion: version, Kind: kind, Name: c.Object.GetName(), UID: "uid-before"}}, s.OwnerReferences...)
+	}
 	for name, owner := range map[string]func(*corev1.Secret){
 		"this object":           of(version, kind, c.Object.GetName(), c.Object.GetUID()),
+		"this one, too":         both,
 		"in another version":    of(group+"/v9", kind, c.Object.GetName(), c.Object.GetUID()),
 		"another claim":         of(version, kind, "billing", "uid-of-billing"),
 		"another kind":          of(version, "X"+kind, c.Object.GetName(), "uid-of-composite"),

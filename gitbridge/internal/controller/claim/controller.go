@@ -61,9 +61,9 @@ type Controller struct {
 	TenantObjects dynamic.Interface
 	Log           logr.Logger
 	Workers       int
-	// Looks bounds how many paths are looked at at once for all app clusters: a bridge with
+	// LookLimit bounds how many paths are looked at at once for all app clusters: a bridge with
 	// thousands of goroutines that can go on does not get to renew its Lease.
-	Looks *semaphore.Weighted
+	LookLimit *semaphore.Weighted
 	// Secrets are what Secrets that travel with claims are read and encrypted with. Rights
 	// and Changed are the controller's own.
 	Secrets secrets.Options
@@ -123,7 +123,7 @@ func (c *Controller) Run(ctx context.Context, queue *Queue) error {
 	defer cancel()
 	watching.Go(func() { c.watchLosses(ctx) })
 	watching.Go(func() { c.publishUsages(ctx) })
-	work(ctx, queue, c.Workers, c.Looks, c.reconcile)
+	work(ctx, queue, c.Workers, c.LookLimit, c.reconcile)
 	return nil
 }
 

@@ -14,10 +14,10 @@ import (
 // another's host. That is why each request has a goroutine that ends with it: the workers
 // of controller-runtime keep their stacks while they are idle.
 //
-// Each request holds one of looks, which all app clusters share, until it calls release, which
-// it does before it waits for anybody. App clusters take them one after the other, as each
-// waits for one at a time.
-func work(ctx context.Context, queue *Queue, most int, looks *semaphore.Weighted, do func(ctx context.Context, r Request, release func())) {
+// Each request counts against lookLimit, which all app clusters share, until it calls release:
+// it does so before it waits for anybody. App clusters come one after the other, as each waits
+// with one request at a time.
+func work(ctx context.Context, queue *Queue, most int, lookLimit *semaphore.Weighted, do func(ctx context.Context, r Request, release func())) {
 	stop := context.AfterFunc(ctx, queue.ShutDown)
 	defer stop()
 	var running sync.WaitGroup
@@ -31,11 +31,11 @@ func work(ctx context.Context, queue *Queue, most int, looks *semaphore.Weighted
 		if shutdown {
 			return
 		}
-		if looks.Acquire(ctx, 1) != nil {
+		if lookLimit.Acquire(ctx, 1) != nil {
 			queue.Done(r)
 			return
 		}
-		release := sync.OnceFunc(func() { looks.Release(1) })
+		release := sync.OnceFunc(func() { lookLimit.Release(1) })
 		running.Go(func() {
 			defer func() { <-slots }()
 			defer queue.Done(r)

@@ -67,9 +67,9 @@ func TestNoMoreRequestsThanTheMostAreWorkedOnAtOnce(t *testing.T) {
 }
 
 // Who waits for a Git host keeps no other app cluster waiting.
-func TestWhoWaitsForTheHostHoldsNoneOfTheLooks(t *testing.T) {
+func TestWhoWaitsForTheHostDoesNotCountAgainstTheLimit(t *testing.T) {
 	t.Parallel()
-	looks, host := semaphore.NewWeighted(1), make(chan struct{})
+	lookLimit, host := semaphore.NewWeighted(1), make(chan struct{})
 	var waiting, done atomic.Int64
 	for range 2 {
 		queue := NewQueue()
@@ -80,7 +80,7 @@ func TestWhoWaitsForTheHostHoldsNoneOfTheLooks(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			work(ctx, queue, 2, looks, func(_ context.Context, _ Request, release func()) {
+			work(ctx, queue, 2, lookLimit, func(_ context.Context, _ Request, release func()) {
 				release()
 				waiting.Add(1)
 				<-host
@@ -95,7 +95,7 @@ func TestWhoWaitsForTheHostHoldsNoneOfTheLooks(t *testing.T) {
 	until(t, "two of each wait for their hosts", func() bool { return waiting.Load() == 4 })
 	close(host)
 	until(t, "all are done", func() bool { return done.Load() == 6 })
-	until(t, "nobody looks", func() bool { return looks.TryAcquire(1) })
+	until(t, "nobody looks", func() bool { return lookLimit.TryAcquire(1) })
 }
 
 func TestAPathIsWorkedOnByOneAtATimeAndAfterItsLastChange(t *testing.T) {

@@ -67,33 +67,40 @@ func aHistory() string {
 		commit(4, alice, "create orders\n\x1b[31mred", orders, "plan: medium\n", other, "plan: big\n")
 }
 
-// TestLogSaysWhoMergedACommit is what a review leaves: somebody else's commits, and a merge.
-func TestLogSaysWhoMergedACommit(t *testing.T) {
-	const carol = "Carol C <carol@example.com>"
-	made := func(branch, mark, parents, author string, second int, file, content string) string {
-		return fmt.Sprintf("commit refs/heads/%s\nmark :%s\nauthor %s %d +0000\ncommitter %s %d +0000\ndata 1\nx\n%sM 100644 inline %s\ndata %d\n%s\n",
-			branch, mark, author, 1767225600+second, author, 1767225600+second, parents, file, len(content), content)
+// TestApprovalsAreOfWhatAReviewMerged has a file that only proposals touch, one of them after
+// others, and a push that merges what others pushed meanwhile.
+func TestApprovalsAreOfWhatAReviewMerged(t *testing.T) {
+	made := func(branch string, mark int, parents, author, message, file string, content int) string {
+		return fmt.Sprintf("commit refs/heads/%s\nmark :%d\nauthor %s %d +0000\ncommitter %s %d +0000\ndata %d\n%s\n%sM 100644 inline %s\ndata 3\n%02d\n",
+			branch, mark, author, 1767225600+mark, author, 1767225600+mark, len(message), message, parents, file, content)
 	}
-	c := opened(t, host(t, made("main", "1", "", alice, 0, orders, "plan: small\n")+
-		made("side", "2", "from :1\n", bob, 1, orders, "plan: big\n")+
-		made("side", "3", "from :2\n", bob, 2, "README.md", "x\n")+
-		made("main", "4", "from :1\n", alice, 3, "other.yaml", "x\n")+
-		made("main", "5", "from :4\nmerge :3\n", carol, 4, orders, "plan: big\n")+
-		made("main", "6", "from :5\n", alice, 5, "other.yaml", "y\n")+
-		made("main", "7", "from :6\n", alice, 6, orders, "plan: bigger\n")))
+	merge := func(mark int, parents, message string, content int) string {
+		return made("main", mark, parents, "gitbind <gitbind@example.com>", message, orders, content)
+	}
+	c := opened(t, host(t, made("main", 1, "", alice, "begin", "README.md", 1)+
+		made("side", 2, "from :1\n", bob, "propose", orders, 2)+
+		made("side", 3, "from :2\n", bob, "propose something else", "README.md", 3)+
+		made("main", 4, "from :1\n", alice, "meanwhile", "other.yaml", 4)+
+		merge(5, "from :4\nmerge :3\n", "Merge 1\n\nProposed-by: bob\nApproved-by: oidc:carol@example.com", 2)+
+		made("again", 6, "from :5\n", bob, "propose more", orders, 6)+
+		made("main", 7, "from :5\n", alice, "push", orders, 7)+
+		merge(8, "from :7\nmerge :6\n", "Merge 2\n\nApproved-by: oidc:dave@example.com", 6)+
+		made("main", 9, "from :8\n", alice, "by kubectl", orders, 9)+
+		made("local", 10, "from :8\n", bob, "not pushed yet", "README.md", 10)+
+		merge(11, "from :10\nmerge :9\n", "Merge branch 'main' by a pull", 9)))
 	commits, err := c.Log(t.Context(), orders, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got []string
-	for _, commit := range commits {
-		by := "nobody"
-		if commit.MergedBy != nil {
-			by = commit.MergedBy.Name
-		}
-		got = append(got, fmt.Sprintf("%s %s, merged by %s", commit.Time.Format(time.TimeOnly), commit.Author.Name, by))
+	approvals, err := c.Approvals(t.Context(), orders)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"00:00:06 alice, merged by nobody", "00:00:01 bob, merged by Carol C", "00:00:00 alice, merged by nobody"}, got); diff != "" {
+	got := map[string]string{}
+	for _, commit := range commits {
+		got[commit.Subject()] = approvals[commit.Hash]
+	}
+	if diff := cmp.Diff(map[string]string{"propose": "oidc:carol@example.com", "propose more": "oidc:dave@example.com", "by kubectl": ""}, got); diff != "" {
 		t.Error(diff)
 	}
 }

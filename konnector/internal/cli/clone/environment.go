@@ -46,7 +46,7 @@ func (s Source) environment(bundle string) ([]string, error) {
 		env = append(env, "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=", "SSH_ASKPASS=")
 	}
 	if len(s.CABundle) > 0 {
-		// It counts more than any setting.
+		// It counts more than any setting, and is in the bundle: see systemBundle.
 		env = slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, "GIT_SSL_CAINFO=") })
 		if err := os.WriteFile(bundle, append(systemBundle(), s.CABundle...), 0o600); err != nil {
 			return nil, fmt.Errorf("keep the CA bundle: %w", err)
@@ -64,7 +64,7 @@ func (s Source) environment(bundle string) ([]string, error) {
 // which is in the place of the system's.
 func systemBundle() []byte {
 	for _, path := range []string{
-		os.Getenv("SSL_CERT_FILE"), "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem",
+		os.Getenv("GIT_SSL_CAINFO"), os.Getenv("SSL_CERT_FILE"), "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem",
 	} {
 		if data, err := os.ReadFile(path); err == nil && len(data) > 0 {
 			return append(bytes.TrimSpace(data), '\n')

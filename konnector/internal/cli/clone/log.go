@@ -36,8 +36,6 @@ type Commit struct {
 	Time    time.Time
 	Message string
 	Change  Change
-	// MergedBy is who merged it into main; nil for one that was pushed there.
-	MergedBy *Person
 	// Old and New are the file's blobs before and after; "" for no file.
 	Old, New string
 }
@@ -68,59 +66,58 @@ func (c *Clone) Log(ctx context.Context, path string, limit int) ([]Commit, erro
 	if err != nil {
 		return nil, err
 	}
-	commits, err := parseLog(string(out))
-	if err != nil {
-		return nil, err
-	}
-	merged, err := c.merged(ctx, path)
-	for i, commit := range commits {
-		if by, ok := merged[commit.Hash]; ok {
-			commits[i].MergedBy = &by
-		}
-	}
-	return commits, err
+	return parseLog(string(out))
 }
 
-// merged says who merged the commits of a file's history into main, by commit.
-func (c *Clone) merged(ctx context.Context, path string) (map[string]Person, error) {
-	// With full history each merge has the parents that lead to commits of the file.
-	out, err := c.run(ctx, nil, "log", "--topo-order", "--full-history", "--parents", "--no-color", "--format=%H%x00%P%x00%an%x00%ae", main, "--", path)
+// Approvals says who approved commits that touched a file, when they merged these into main
+// in a review of the control plane, by commit. What came to main by itself, or by a merge of
+// another kind, is not in it.
+func (c *Clone) Approvals(ctx context.Context, path string) (map[string]string, error) {
+	if empty, err := c.isEmpty(ctx); empty || err != nil {
+		return nil, err
+	}
+	out, err := c.run(ctx, nil, "rev-list", "--first-parent", main)
 	if err != nil {
 		return nil, err
 	}
-	parents, authors := map[string][]string{}, map[string]Person{}
-	var onMain []string
+	known := map[string]bool{}
+	for hash := range strings.FieldsSeq(string(out)) {
+		known[hash] = true
+	}
+	// With full history there are all merges, whose parents are those that lead to commits of
+	// the file.
+	out, err = c.run(ctx, nil, "log", "--topo-order", "--full-history", "--parents", "--no-color", "--no-notes",
+		"--format=%H%x00%P%x00%(trailers:key=Approved-by,valueonly,separator=%x2C )", main, "--", path)
+	if err != nil {
+		return nil, err
+	}
+	var merges [][]string
+	parents := map[string][]string{}
 	for line := range strings.Lines(string(out)) {
 		f := strings.Split(strings.TrimSuffix(line, "\n"), "\x00")
-		if len(f) != 4 {
-			return nil, fmt.Errorf("read git's log: %d fields of a merge", len(f))
+		if len(f) != 3 {
+			return nil, fmt.Errorf("read git's log: %d fields of a commit", len(f))
 		}
-		parents[f[0]], authors[f[0]] = strings.Fields(f[1]), Person{f[2], f[3]}
-		if len(onMain) == 0 {
-			onMain = []string{f[0]}
+		if parents[f[0]] = strings.Fields(f[1]); known[f[0]] {
+			merges = append(merges, f)
 		}
 	}
-	isKnown := map[string]bool{}
-	for len(onMain) > 0 {
-		tip := onMain[len(onMain)-1]
-		isKnown[tip] = true
-		if len(parents[tip]) == 0 {
-			break
-		}
-		onMain = append(onMain, parents[tip][0])
-	}
-	merged := map[string]Person{}
-	for _, merge := range slices.Backward(onMain) {
-		for brought := slices.Clone(parents[merge]); len(brought) > 0; {
+	approvals := map[string]string{}
+	for _, merge := range slices.Backward(merges) {
+		for brought := slices.Clone(parents[merge[0]]); len(brought) > 0; {
 			last := brought[len(brought)-1]
 			brought = brought[:len(brought)-1]
-			if !isKnown[last] {
-				isKnown[last], merged[last] = true, authors[merge]
-				brought = append(brought, parents[last]...)
+			if known[last] {
+				continue
+			}
+			known[last] = true
+			brought = append(brought, parents[last]...)
+			if merge[2] != "" {
+				approvals[last] = merge[2]
 			}
 		}
 	}
-	return merged, nil
+	return approvals, nil
 }
 
 // Last gives, for each file below a folder, the newest commit that touched it.

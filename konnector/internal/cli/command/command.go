@@ -140,6 +140,9 @@ func (c *Command) CAFile(bundle *[]byte, does string) {
 		if *bundle, err = os.ReadFile(*file); err != nil {
 			return fmt.Errorf("read --ca-file: %w", err)
 		}
+		if len(*bundle) == 0 {
+			return usage.Errorf("--ca-file %s is empty: give PEM, beginning with -----BEGIN CERTIFICATE-----", *file)
+		}
 		return nil
 	})
 }

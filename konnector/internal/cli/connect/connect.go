@@ -243,8 +243,8 @@ are; namespaces that are missing are said by "kubectl gitbind get":
 `)
 	}
 	trust := ""
-	if len(connection.Spec.CABundle) > 0 {
-		trust = " -c http.sslCAInfo=FILE-OF-YOUR-AUTHORITY"
+	if len(connection.Spec.CABundle) > 0 && strings.HasPrefix(connection.Spec.RepositoryURL, strings.TrimRight(c.BackendURL, "/")+"/") {
+		trust = " -c http.sslCAInfo=/PATH/OF/YOUR-CA-FILE"
 	}
 	fmt.Fprintf(out, `
 All of it is in Git. A clone that signs in as you:

@@ -218,8 +218,8 @@ func unreachable(backendURL string, err error) error {
 	if errors.As(err, &u) {
 		err = u.Err // without method and path
 	}
-	if advised := signin.WithAdvice(err); advised != err {
-		return fmt.Errorf("%s is not trusted: %w", backendURL, advised)
+	if signin.IsUntrusted(err) {
+		return fmt.Errorf("%s is not trusted: %w", backendURL, signin.WithAdvice(err))
 	}
 	return fmt.Errorf("%s cannot be reached: %w", backendURL, err)
 }

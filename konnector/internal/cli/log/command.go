@@ -17,8 +17,8 @@ func Command(env command.Env) *cobra.Command {
 		Use:   "log KIND/NAME",
 		Short: "Show a claim's history: who changed it, when, and what",
 		Long: `Show a claim's history on main: each commit that touched its file, the newest
-first, with its author, those who changed it in the same commit, who merged it if it
-came by a review, and its time. A claim that was deleted and created anew has one history.
+first, with its author, those who changed it in the same commit, who approved it in a
+review of the control plane, and its time. A claim that was deleted and created anew has one history.
 
 It needs git on the PATH, and reads the repository as you: with your sign-in where
 the repository is the control plane's own, which the owner of the cluster may
@@ -26,8 +26,8 @@ read, and with what your git knows elsewhere. REV and COMMIT are what rollback
 takes.
 
 As JSON and YAML it is {"items": [...]}, each with revision, commit, change
-(created, changed, removed), author and coAuthors and committer and mergedBy (name,
-email), time, subject, message, and with --patch diff.`,
+(created, changed, removed), author and coAuthors and committer (name, email),
+approvedBy, time, subject, message, and with --patch diff.`,
 		Example: `  # Who changed it, and when
   kubectl gitbind log postgresqlinstances.anynines.com/orders -n team-a
 

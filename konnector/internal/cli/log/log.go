@@ -39,11 +39,11 @@ type Entry struct {
 	Author    clone.Person   `json:"author"`
 	CoAuthors []clone.Person `json:"coAuthors,omitempty"`
 	Committer clone.Person   `json:"committer"`
-	// MergedBy is who merged it into main, if it was not pushed there.
-	MergedBy *clone.Person `json:"mergedBy,omitempty"`
-	Time     time.Time     `json:"time"`
-	Subject  string        `json:"subject"`
-	Message  string        `json:"message"`
+	// ApprovedBy is who approved it in a review of the control plane.
+	ApprovedBy string    `json:"approvedBy,omitempty"`
+	Time       time.Time `json:"time"`
+	Subject    string    `json:"subject"`
+	Message    string    `json:"message"`
 	// Diff is what the commit did to the file, with --patch.
 	Diff string `json:"diff,omitempty"`
 }
@@ -84,11 +84,15 @@ func entries(ctx context.Context, repo *clone.Clone, path string, commits []clon
 			return nil, err
 		}
 	}
+	approvals, err := repo.Approvals(ctx, path)
+	if err != nil {
+		return nil, err
+	}
 	var out []Entry
 	for i, c := range commits {
 		e := Entry{
 			Revision: fmt.Sprintf("~%d", i), Commit: c.Hash, Change: c.Change, Author: c.Author, CoAuthors: c.CoAuthors,
-			Committer: c.Committer, MergedBy: c.MergedBy, Time: c.Time, Subject: c.Subject(), Message: c.Message,
+			Committer: c.Committer, ApprovedBy: approvals[c.Hash], Time: c.Time, Subject: c.Subject(), Message: c.Message,
 		}
 		if patch {
 			e.Diff = string(output.Diff(side("a", path, c.Old), string(files[c.Old]), side("b", path, c.New), string(files[c.New])))
@@ -155,8 +159,8 @@ func (in Input) patches(entries []Entry) error {
 		for _, p := range e.CoAuthors {
 			fmt.Fprintf(&b, "Co-author: %s\n", person(p))
 		}
-		if e.MergedBy != nil {
-			fmt.Fprintf(&b, "Merged by: %s\n", person(*e.MergedBy))
+		if e.ApprovedBy != "" {
+			fmt.Fprintf(&b, "Approved:  %s\n", output.Line(e.ApprovedBy))
 		}
 		fmt.Fprintf(&b, "Date:      %s (%s ago)\n\n", e.Time.Format(time.RFC3339), duration.HumanDuration(max(in.Now().Sub(e.Time), 0)))
 		for line := range strings.Lines(e.Message) {
@@ -178,8 +182,8 @@ func (e Entry) who() string {
 		names = append(names, p.Name)
 	}
 	who := strings.Join(names, ", ")
-	if e.MergedBy != nil {
-		who += " (merged by " + e.MergedBy.Name + ")"
+	if e.ApprovedBy != "" {
+		who += " (approved by " + e.ApprovedBy + ")"
 	}
 	return who
 }

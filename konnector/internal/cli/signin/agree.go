@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 
 	"gitbind.dev/konnector/internal/cli/output"
 	"gitbind.dev/konnector/internal/cli/session"
@@ -46,7 +47,12 @@ func (s *SignIn) Agree(backendURL string, p Provider, how How) error {
 	if isNew || isOther {
 		known = session.Session{BackendURL: backendURL, Issuer: p.Issuer, ClientID: p.ClientID, Scopes: p.Scopes, CABundle: known.CABundle}
 	}
-	if len(s.bundle) > 0 {
+	switch {
+	case s.trusts(known):
+	case how.Connection == "" && len(known.CABundle) > 0:
+		// A Connection may go on with what was agreed to before.
+		known.CABundle = slices.Concat(known.CABundle, []byte("\n"), s.bundle)
+	default:
 		known.CABundle = s.bundle
 	}
 	return s.Sessions.Save(known)
@@ -79,7 +85,7 @@ is good for. Go on?`, how.Connection, url, what, issuer, client))
 // trusts tells whether the certificates that are trusted beside the system's are
 // those that the person agreed to.
 func (s *SignIn) trusts(known session.Session) bool {
-	return len(s.bundle) == 0 || bytes.Equal(s.bundle, known.CABundle)
+	return len(s.bundle) == 0 || bytes.Contains(known.CABundle, s.bundle)
 }
 
 // refuseSharedClient does not look at the issuer: one that is hostile can send

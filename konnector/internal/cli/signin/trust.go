@@ -44,11 +44,17 @@ func (s *SignIn) TrustingAgain(backendURL string) (*SignIn, error) {
 	return s.Trusting(known.CABundle)
 }
 
-// WithAdvice says of a certificate that this machine does not trust what can be done about
-// it. Other errors stay as they are.
+// IsUntrusted reports whether an error is about a certificate whose authority this machine does
+// not trust.
+func IsUntrusted(err error) bool {
+	var unknown x509.UnknownAuthorityError
+	return errors.As(err, &unknown)
+}
+
+// WithAdvice says what can be done about such a certificate. Other errors stay as they are.
 func WithAdvice(err error) error {
-	if unknown := (x509.UnknownAuthorityError{}); errors.As(err, &unknown) {
-		return fmt.Errorf("%w. If the authority is one of your own, give its certificate with --ca-file; where backend and issuer have different ones, both in one file", err)
+	if IsUntrusted(err) {
+		return fmt.Errorf("%w. If the authority is one of your own, give its certificate to connect, or with --url, as --ca-file FILE; where backend and issuer have different ones, both in one file", err)
 	}
 	return err
 }

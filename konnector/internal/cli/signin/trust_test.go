@@ -5,6 +5,7 @@ import (
 	"encoding/pem"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 
 	"gitbind.dev/konnector/internal/cli/session"
@@ -14,7 +15,7 @@ func TestTheCertificatesThatThePersonAgreedToAreTrustedLater(t *testing.T) {
 	server := httptest.NewTLSServer(nil)
 	defer server.Close()
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	other := append([]byte("# another\n"), ca...)
+	other, third := append([]byte("# another\n"), ca...), append([]byte("# a third\n"), ca...)
 	s := &SignIn{Sessions: session.Store{Dir: t.TempDir()}, HTTP: http.DefaultClient}
 	for _, c := range []struct {
 		what         string
@@ -25,6 +26,8 @@ func TestTheCertificatesThatThePersonAgreedToAreTrustedLater(t *testing.T) {
 		{"none after the person's", How{}, nil, ca},
 		{"a Connection's that nobody was asked about", How{Connection: "default", Silent: true}, other, ca},
 		{"a Connection's", How{Connection: "default", TrustBackend: backendURL}, other, other},
+		{"the person's, beside that", How{}, third, slices.Concat(other, []byte("\n"), third)},
+		{"the Connection's as before", How{Connection: "default"}, other, slices.Concat(other, []byte("\n"), third)},
 	} {
 		in, err := s.Trusting(c.bundle)
 		if err != nil {

@@ -92,9 +92,10 @@ type run struct {
 	// deliveries are the values that were seen in the app cluster.
 	deliveries *deliveries
 
-	developers []*developer
-	author     *author
-	operator   *operator
+	developers    []*developer
+	author        *author
+	operator      *operator
+	administrator *administrator
 }
 
 // Run does everything once, on a platform of its own. The error is about the run
@@ -173,6 +174,7 @@ func (r *run) work(ctx context.Context, faults []Fault) (settled *state, err err
 	}
 	people.Go(func() { r.author.work(trying, load, rand.New(rand.NewPCG(r.options.Seed, 1))) })
 	people.Go(func() { r.operator.work(trying, load, rand.New(rand.NewPCG(r.options.Seed, 2))) })
+	people.Go(func() { r.administrator.work(trying, load, rand.New(rand.NewPCG(r.options.Seed, 4))) })
 	r.webhook.trouble(rand.New(rand.NewPCG(r.options.Seed, 3)))
 	r.injector.inject(ctx, faults)
 	people.Wait()
@@ -249,6 +251,9 @@ func (r *run) report(ctx context.Context, faults int, settled *state) (*Report, 
 		c.ok("searches for values of Secrets in all that the run left")
 	}
 	r.deliveries.tell(c)
+	c.counts["pushes that the Git host had to refuse"] = r.author.refusals
+	c.counts["versions that lost and were merged"] = r.author.merges
+	c.counts["namespaces, definitions and owners that ended claims"] = r.administrator.rounds
 	report := &Report{Seed: r.options.Seed, Faults: faults, Counts: c.counts, Violations: slices.Concat(r.journal.givenUp(), c.found)}
 	r.tell(ctx, report)
 	return report, nil
@@ -291,7 +296,7 @@ func (r *run) prepare(ctx context.Context) error {
 	if err := control.Apply(ctx, "test/chaos/api.yaml"); err != nil {
 		return err
 	}
-	if _, err := r.Kubectl(ctx, control.Kubeconfig, "wait", "--for=condition=Offered", "--timeout=2m", "apiserviceexporttemplate/widgets"); err != nil {
+	if _, err := r.Kubectl(ctx, control.Kubeconfig, "wait", "--for=condition=Offered", "--timeout=2m", "apiserviceexporttemplate/widgets", "apiserviceexporttemplate/gadgets"); err != nil {
 		return err
 	}
 	// Otherwise no object of the new kind goes for half a minute.
@@ -301,17 +306,17 @@ func (r *run) prepare(ctx context.Context) error {
 	if _, err := r.Connect(ctx, user, env.App); err != nil {
 		return err
 	}
-	for _, offer := range []string{"postgresql", "widgets"} {
+	for _, offer := range []string{"postgresql", "widgets", "gadgets"} {
 		if _, err := r.Plugin(ctx, user, r.App(), "bind", offer); err != nil {
 			return err
 		}
 	}
+	app, err := client(r.Cluster(env.App).Config())
+	if err != nil {
+		return err
+	}
 	for _, namespace := range []string{"team-a", "team-b"} {
-		if _, err := r.Kubectl(ctx, r.App(), "create", "namespace", namespace); err != nil {
-			return err
-		}
-		if _, err := r.Kubectl(ctx, r.App(), "create", "rolebinding", "gitbind-konnector-inputs", "-n", namespace,
-			"--clusterrole=gitbind-konnector-inputs", "--serviceaccount=gitbind-system:konnector"); err != nil {
+		if err := makeNamespace(ctx, app, namespace); err != nil {
 			return err
 		}
 	}
@@ -348,8 +353,8 @@ func (r *run) engage(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	widgets, databases := widgets(), postgresql(r.options.Crossplane)
-	r.sides = &sides{apis: []*api{widgets, databases}, clusterID: id, repository: filepath.Join(r.GitDir, id+".git")}
+	widgets, databases, gadgets := widgets(), postgresql(r.options.Crossplane), gadgets()
+	r.sides = &sides{apis: []*api{widgets, databases, gadgets}, clusterID: id, repository: filepath.Join(r.GitDir, id+".git")}
 	if r.sides.app, err = client(r.Cluster(env.App).Config()); err != nil {
 		return err
 	}
@@ -404,6 +409,15 @@ func (r *run) engage(ctx context.Context) error {
 		add(widgets, 2, "shared", true)
 		add(databases, 1, "database", true)
 		r.developers = append(r.developers, d)
+	}
+	r.administrator = &administrator{
+		developer: &developer{client: dora, journal: r.journal, numbers: &r.numbers, values: r.scan, pause: r.options.Pause},
+		api:       gadgets, app: r.sides.app, control: r.sides.control, say: r.say,
+		onControl: func(namespace string) string { return r.sides.tenantPrefix() + namespace },
+		resolve: func(ctx context.Context, c *claim, take string) error {
+			_, err := r.Plugin(ctx, user, r.App(), "resolve", c.api.binding()+"/"+c.name, "-n", c.namespace, "--take="+take, "--yes")
+			return err
+		},
 	}
 	r.operator = &operator{client: r.sides.control, api: widgets, journal: r.journal, numbers: &r.numbers, values: r.scan, pause: 2 * r.options.Pause}
 	return nil

@@ -88,8 +88,8 @@ func (c *checker) exists(st *state, key string, s *story) bool {
 		}
 	}
 	for _, side := range []string{"app", "control"} {
-		if seen := c.lives.of(side, key); len(seen) > s.lives {
-			c.fail(key, "%d objects were seen in cluster %s, but it was created %d times only: %v", len(seen), side, s.lives, seen)
+		if seen := c.lives.of(side, key); len(seen) > s.lives[side] {
+			c.fail(key, "%d objects were seen in cluster %s, but it was created %d times only: %v", len(seen), side, s.lives[side], seen)
 		} else {
 			c.ok("objects that were never replaced")
 		}
@@ -142,15 +142,8 @@ func status(u *unstructured.Unstructured) string {
 // answered checks that all is said to be in order.
 func (c *checker) answered(st *state, key string) {
 	u := st.app[key]
-	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "gitbind", "conditions")
-	states := map[string]map[string]any{}
-	for _, each := range conditions {
-		if m, ok := each.(map[string]any); ok {
-			states[fmt.Sprint(m["type"])] = m
-		}
-	}
 	for kind, want := range map[string]string{"Committed": "True", "Applied": "True", "Held": "False"} {
-		state := states[kind]
+		state := condition(u, kind)
 		switch {
 		case state == nil || state["status"] != want:
 			c.fail(key, "condition %s is %v, want %s", kind, state, want)
@@ -163,6 +156,17 @@ func (c *checker) answered(st *state, key string) {
 	if result := st.answers[key]["result"]; result != "Applied" {
 		c.fail(key, "branch status says %v: %v", result, st.answers[key]["message"])
 	}
+}
+
+// condition is a claim's of a type, nil for none.
+func condition(u *unstructured.Unstructured, of string) map[string]any {
+	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "gitbind", "conditions")
+	for _, each := range conditions {
+		if m, ok := each.(map[string]any); ok && m["type"] == of {
+			return m
+		}
+	}
+	return nil
 }
 
 // fields checks that each field has the last value that somebody gave it.
@@ -182,7 +186,7 @@ func (c *checker) fields(st *state, key string, s *story) {
 		switch {
 		case allowed[value]:
 			c.ok("fields that have the last value given")
-		case conflict || s.resolved:
+		case conflict:
 			// The one that lost is to be in history: see below.
 			c.ok("fields that lost a conflict")
 		default:
@@ -273,11 +277,11 @@ func (c *checker) api(key string) *api {
 type story struct {
 	// there is what the claim should be now; nil if nobody can know.
 	there *bool
-	lives int
+	// lives is how many objects it may have had in each cluster.
+	lives map[string]int
 	uid   string
 	// fields are the writes of its last life, in order.
-	fields   map[string][]Entry
-	resolved bool
+	fields map[string][]Entry
 }
 
 func tell(entries []Entry) map[string]*story {
@@ -288,7 +292,7 @@ func tell(entries []Entry) map[string]*story {
 		}
 		s := stories[e.Claim]
 		if s == nil {
-			s = &story{there: new(false), fields: map[string][]Entry{}}
+			s = &story{there: new(false), lives: map[string]int{}, fields: map[string][]Entry{}}
 			stories[e.Claim] = s
 		}
 		switch {
@@ -299,13 +303,15 @@ func tell(entries []Entry) map[string]*story {
 				s.there = nil
 			}
 			if e.Op == Create {
-				s.lives++
-				s.uid, s.fields, s.resolved = e.Note, map[string][]Entry{}, false
+				s.lives["app"]++
+				s.lives["control"]++
+				s.uid, s.fields = e.Note, map[string][]Entry{}
 			}
 		case e.Op == Edit:
 			s.fields[e.Field] = append(s.fields[e.Field], e)
-		case e.Op == Resolve:
-			s.resolved = true
+		case e.Op == Release:
+			s.lives["app"]++
+			s.uid = e.Note
 		}
 	}
 	for _, s := range stories {

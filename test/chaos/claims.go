@@ -5,8 +5,10 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // api is one bound API, as the load uses it.
@@ -29,14 +31,23 @@ type api struct {
 
 func (a *api) binding() string { return a.resource.Resource + "." + a.resource.Group }
 
-// widgets have many fields, so that few writes overwrite others.
+// widgets are what most people work with.
 func widgets() *api {
+	a := things("widgets", "Widget")
+	a.refers = true
+	return a
+}
+
+// gadgets are those of the administrator alone, who ends them all with their definition.
+func gadgets() *api { return things("gadgets", "Gadget") }
+
+// things have many fields, so that few writes overwrite others.
+func things(resource, kind string) *api {
 	a := &api{
-		resource: schema.GroupVersionResource{Group: "chaos.example", Version: "v1", Resource: "widgets"}, kind: "Widget",
+		resource: schema.GroupVersionResource{Group: "chaos.example", Version: "v1", Resource: resource}, kind: kind,
 		value:    func(_ string, n int) any { return fmt.Sprintf("v%06d", n) },
 		begin:    map[string]any{},
 		defaults: map[string]any{"size": "small"},
-		refers:   true,
 	}
 	for i := range 6 {
 		a.cluster = append(a.cluster, fmt.Sprintf("cluster.c%d", i))
@@ -76,6 +87,8 @@ type claim struct {
 	both bool
 	// size is in the spec from the begin.
 	size string
+	// owner is the UID of the ConfigMap that owns the object, "" for none.
+	owner types.UID
 	// rate bounds how often people change it.
 	rate *rate.Limiter
 }
@@ -95,11 +108,15 @@ func (c *claim) object() *unstructured.Unstructured {
 	if c.size != "" {
 		spec["size"] = c.size
 	}
-	return &unstructured.Unstructured{Object: map[string]any{
+	u := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": c.api.resource.Group + "/" + c.api.resource.Version, "kind": c.api.kind,
 		"metadata": map[string]any{"namespace": c.namespace, "name": c.name},
 		"spec":     spec,
 	}}
+	if c.owner != "" {
+		u.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: ownerName, UID: c.owner}})
+	}
+	return u
 }
 
 func deepCopy(m map[string]any) map[string]any {

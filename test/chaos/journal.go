@@ -33,14 +33,14 @@ const (
 // Op is what a write does.
 type Op string
 
-// The operations. A Resolve is a person's answer about a held claim, a Rotate gives its
-// Secret another value.
+// The operations. A Release is a decision to let the object of a held claim go, and to have
+// another one made from its file; a Rotate gives its Secret another value.
 const (
 	Create  Op = "create"
 	Edit    Op = "edit"
 	Delete  Op = "delete"
 	Status  Op = "status"
-	Resolve Op = "resolve"
+	Release Op = "release"
 	Rotate  Op = "rotate"
 )
 

@@ -183,12 +183,21 @@ type author struct {
 	own, both []*claim
 	// fresh makes another claim of its own.
 	fresh func() *claim
-	pause time.Duration
+	// refusals and merges are how often the host refused what it must, and a version that
+	// lost was merged.
+	refusals, merges int
+	pause            time.Duration
 }
 
 // work pushes commits until load ends, of one to three changes each.
 func (a *author) work(run, load context.Context, rng *rand.Rand) {
 	for load.Err() == nil {
+		switch rng.IntN(25) {
+		case 0:
+			a.rewrite(run, rng)
+		case 1:
+			a.mergeLost(run, rng)
+		}
 		edits := map[string]*change{}
 		for range 1 + rng.IntN(3) {
 			if e := a.choose(rng); edits[e.claim.key()] == nil && e.claim.rate.Allow() {

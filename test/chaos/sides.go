@@ -64,11 +64,7 @@ type state struct {
 // added between two looks at main: people do both here, and mean both.
 func (st *state) moves() (n int) {
 	for _, u := range st.app {
-		conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "gitbind", "conditions")
-		if slices.ContainsFunc(conditions, func(c any) bool {
-			m, ok := c.(map[string]any)
-			return ok && m["type"] == "Held" && m["reason"] == "Moved"
-		}) {
+		if held := condition(u, "Held"); held["reason"] == "Moved" {
 			n++
 		}
 	}

@@ -169,14 +169,28 @@ func (l *Lineage) Continues(ctx context.Context, from store.Hash) (bool, error) 
 // asks for nothing.
 func (l *Lineage) passed(commit store.Hash) bool { return l.commits.Passed(string(commit)) }
 
+// ErrOutdated says that main has moved on since it was viewed.
+var ErrOutdated = errors.New("main has moved on")
+
+// Continues reports whether main descends from a commit, as it is in this view, or as it
+// was accepted last if it is replaced. The error is ErrOutdated where it does only since:
+// by the files of this view, what came with that commit would seem to be removed.
+func (v View) Continues(ctx context.Context, from store.Hash) (bool, error) {
+	has, err := v.lineage.Continues(ctx, from)
+	if has && v.Replaced == "" && v.lineage.Accepted() != v.Main.Head() {
+		return false, ErrOutdated
+	}
+	return has, err
+}
+
 // StillAgreed reports whether what an object and its file agreed on at a commit of main
 // still counts. It does as long as main was never rewritten; after that, if the
-// commit is part of it.
-func (l *Lineage) StillAgreed(ctx context.Context, at store.Hash) (bool, error) {
-	if l.checkpoints.get().Begun == "" {
+// commit is part of it. The error is that of Continues.
+func (v View) StillAgreed(ctx context.Context, at store.Hash) (bool, error) {
+	if v.lineage.checkpoints.get().Begun == "" {
 		return true, nil
 	}
-	return l.Continues(ctx, at)
+	return v.Continues(ctx, at)
 }
 
 // Follows reports whether one commit of main came after another.

@@ -157,6 +157,8 @@ type View struct {
 	// Copied says in words that another copy of the cluster is live; "" when none is
 	// known.
 	Copied string
+
+	lineage *Lineage
 }
 
 // View returns the newest that is known: at least what any Update that has
@@ -173,7 +175,7 @@ func (r *Repository) View(ctx context.Context) (View, error) {
 		return View{}, err
 	}
 	status := r.Remote.Status.Snapshot()
-	return View{Main: main, Status: status, Replaced: v.Message, StatusReplaced: r.status.judge(status), Copied: r.standing().Copied}, nil
+	return View{Main: main, Status: status, Replaced: v.Message, StatusReplaced: r.status.judge(status), Copied: r.standing().Copied, lineage: r.Lineage}, nil
 }
 
 // Serves reports whether the claims of a namespace belong here.

@@ -209,9 +209,29 @@ func TestMainThatContinuesIsAccepted(t *testing.T) {
 		t.Errorf("saved: %s", diff)
 	}
 	for from, want := range map[store.Hash]bool{first: true, head: true, "": false, "1234567890123456789012345678901234567890": false} {
-		if got, err := w.repo.Lineage.Continues(t.Context(), from); err != nil || got != want {
+		if got, err := w.view().Continues(t.Context(), from); err != nil || got != want {
 			t.Errorf("continues %q: %v %v", from, got, err)
 		}
+	}
+}
+
+// Files of one main and history of another would say that something was removed which is
+// yet to come.
+func TestAViewAnswersOfItsOwnMain(t *testing.T) {
+	remote := memstore.New()
+	w := newWorld(t, "", remote)
+	w.put(w.person, "a", "1")
+	w.run()
+	w.until("contact", func() bool { return w.repo.Health().Contacted })
+	old := w.view()
+	next := w.put(w.person, "a", "2")
+	w.repo.Wake()
+	w.until("it is seen", func() bool { return w.view().Main.Head() == next })
+	if _, err := old.Continues(t.Context(), next); !errors.Is(err, ErrOutdated) {
+		t.Errorf("of the view before: %v", err)
+	}
+	if has, err := w.view().Continues(t.Context(), next); !has || err != nil {
+		t.Errorf("of the newest view: %v, %v", has, err)
 	}
 }
 
@@ -300,7 +320,7 @@ func TestMainThatWentBackIsNotAccepted(t *testing.T) {
 	if got := w.saved[len(w.saved)-1]; got.Accepted != forked || got.Approved.Main != string(forked) {
 		t.Errorf("saved: %+v", got)
 	}
-	if ok, err := w.repo.Lineage.Continues(t.Context(), last); ok || err != nil {
+	if ok, err := w.view().Continues(t.Context(), last); ok || err != nil {
 		t.Errorf("what was lost still counts: %v %v", ok, err)
 	}
 }

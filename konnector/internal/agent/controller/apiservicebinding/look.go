@@ -60,8 +60,18 @@ type look struct {
 	released bool
 }
 
-// lookAt gathers facts and decides.
+// lookAt gathers facts of one moment, and decides.
 func (r *Reconciler) lookAt(ctx context.Context, b *v1alpha1.APIServiceBinding) (*look, error) {
+	for {
+		l, err := r.lookOnce(ctx, b)
+		if !errors.Is(err, repository.ErrOutdated) {
+			return l, err
+		}
+	}
+}
+
+// lookOnce is lookAt, with repository.ErrOutdated where main has moved on meanwhile.
+func (r *Reconciler) lookOnce(ctx context.Context, b *v1alpha1.APIServiceBinding) (*look, error) {
 	l := &look{binding: b, terms: terms{MetadataKeys: b.Status.MetadataKeys, Inputs: b.Status.Inputs, Changes: b.Status.Changes, Offer: b.Status.Offer}}
 	l.facts = request.Facts{
 		Live:        &contract.Request{Binding: b.Name, Template: b.Spec.Template, DeletionPolicy: policy(b)},
@@ -166,7 +176,7 @@ func (l *look) readBase(ctx context.Context) error {
 		return nil
 	}
 	at := store.Hash(agreed.Commit)
-	if counts, err := l.repo.Lineage.StillAgreed(ctx, at); err != nil || !counts {
+	if counts, err := l.view.StillAgreed(ctx, at); err != nil || !counts {
 		return err
 	}
 	l.facts.Base = &contract.Request{Binding: l.binding.Name, Template: agreed.Template, DeletionPolicy: contract.DeletionPolicy(agreed.DeletionPolicy)}
@@ -175,7 +185,7 @@ func (l *look) readBase(ctx context.Context) error {
 		return nil
 	}
 	var err error
-	l.facts.Continues, err = l.repo.Lineage.Continues(ctx, at)
+	l.facts.Continues, err = l.view.Continues(ctx, at)
 	return err
 }
 

@@ -73,8 +73,18 @@ type input struct {
 	refusal *refusedError
 }
 
-// look gathers facts and decides.
+// look gathers facts of one moment, and decides.
 func (r *reconciler) look(ctx context.Context, key contract.Key, in input) (*look, error) {
+	for {
+		l, err := r.lookOnce(ctx, key, in)
+		if !errors.Is(err, repository.ErrOutdated) {
+			return l, err
+		}
+	}
+}
+
+// lookOnce is look, with repository.ErrOutdated where main has moved on meanwhile.
+func (r *reconciler) lookOnce(ctx context.Context, key contract.Key, in input) (*look, error) {
 	view, err := r.api().Repository.View(ctx)
 	if err != nil {
 		return nil, err
@@ -142,7 +152,7 @@ func (r *reconciler) lookAtObject(ctx context.Context, l *look, in input) error 
 		f.BaseCommit, f.BaseRemoved, f.Lost = l.base.Commit, l.base.Removed, l.base.Lost
 		f.Touched = l.base.Generation != l.object.GetGeneration() || len(ChangedBy(l.object)) > 0
 		if l.base.Connection == r.api().Repository.ConnectionUID {
-			if f.BaseCurrent, err = r.api().Repository.Lineage.StillAgreed(ctx, store.Hash(l.base.Commit)); err != nil {
+			if f.BaseCurrent, err = l.view.StillAgreed(ctx, store.Hash(l.base.Commit)); err != nil {
 				return err
 			}
 		}
@@ -235,7 +245,7 @@ func (r *reconciler) answer(ctx context.Context, l *look) error {
 	case decision.AskOwnWork:
 		err = r.askOwnWork(ctx, l)
 	case decision.AskContinues:
-		yes, err = repo.Lineage.Continues(ctx, store.Hash(l.facts.BaseCommit))
+		yes, err = l.view.Continues(ctx, store.Hash(l.facts.BaseCommit))
 		l.facts.Continues = answerOf(yes && (l.base == nil || l.facts.BaseCurrent))
 	case decision.AskGone:
 		yes, err = r.gone(ctx, l)
@@ -320,5 +330,5 @@ func (r *reconciler) allAnswered(ctx context.Context, l *look) (bool, error) {
 		return true, nil
 	}
 	// One that knows nothing of this main's past may know nothing of the service.
-	return r.api().Repository.Lineage.Continues(ctx, baseCommit(l.base))
+	return l.view.Continues(ctx, baseCommit(l.base))
 }

@@ -97,7 +97,7 @@ func maxPushedGeneration(l *look) int64 {
 // pushed.
 func (r *reconciler) isProven(ctx context.Context, l *look, push contract.ObjectTrailer) (bool, error) {
 	if agreedAt := store.Hash(l.facts.BaseCommit); l.base == nil && agreedAt != "" {
-		isOnMain, err := r.api().Repository.Lineage.Continues(ctx, agreedAt)
+		isOnMain, err := l.view.Continues(ctx, agreedAt)
 		if err != nil {
 			return false, err
 		}

@@ -108,7 +108,7 @@ func (r *reconciler) lookAtReview(ctx context.Context, l *look) error {
 	if f.FileBlob != p.Main {
 		// Somebody has merged it, or changed main beside it.
 		var err error
-		if l.approved, err = r.api().Repository.Lineage.Continues(ctx, store.Hash(p.Commit)); err != nil {
+		if l.approved, err = l.view.Continues(ctx, store.Hash(p.Commit)); err != nil {
 			return err
 		}
 	}
@@ -136,7 +136,7 @@ func (r *reconciler) askVerdict(ctx context.Context, l *look) error {
 		v = decision.Verdict{State: decision.VerdictUnknown}
 	}
 	if v.State == decision.VerdictMerged {
-		seen, err := repo.Lineage.Continues(ctx, store.Hash(p.Commit))
+		seen, err := l.view.Continues(ctx, store.Hash(p.Commit))
 		if err != nil {
 			return err
 		}

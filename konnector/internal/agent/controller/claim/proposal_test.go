@@ -1,14 +1,22 @@
 package claim
 
 import (
+	"context"
+	"encoding/json"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/breaker"
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/gitbridge/store/memstore"
+	"gitbind.dev/konnector/internal/agent/decision"
+	"gitbind.dev/konnector/internal/agent/repository"
 	"gitbind.dev/test/fakeapi"
 )
 
@@ -21,5 +29,72 @@ func TestANamespaceThatTheCacheDoesNotKnowYetMayAskForReviews(t *testing.T) {
 	l := &look{key: contract.Key{Binding: "dbs.example.com", Namespace: "shop", Name: "orders"}, object: &unstructured.Unstructured{Object: map[string]any{}}}
 	if err := r.lookAtReview(t.Context(), l); err != nil || !l.facts.Review {
 		t.Errorf("reviewed: %v, %v", l.facts.Review, err)
+	}
+}
+
+// A proposal may be merged while its claim is looked at: by the main that was looked at, the
+// file is not there, and by the newest one it was.
+func TestWhatIsApprovedDuringALookIsNotRemoved(t *testing.T) {
+	remote, claim := memstore.New(), version("small")
+	main, proposed := remote.Branch("main"), remote.Branch(contract.ChangeBranch(key))
+	write := func(b store.Branch, from *store.Snapshot, path string, data []byte) *store.Snapshot {
+		t.Helper()
+		s, err := b.UpdateFrom(t.Context(), from, store.Edit{Author: ada, Subject: "write " + path, Apply: func(tree *store.Tree) error { return tree.Write(path, data) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	data, err := contract.Encode(claim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := write(main, main.Snapshot(), "README.md", []byte("nothing is ordered"))
+	approved := write(proposed, before, key.Path(), data).Head()
+
+	api := testAPI(t)
+	api.Review = true
+	var repo *repository.Repository
+	changed := make(chan struct{}, 1)
+	repo = repository.New(repository.Options{
+		Remote: repository.Remote{
+			Main: main, Status: remote.Branch("status"), Branch: remote.Branch,
+			Verdict: func(ctx context.Context, _, _ string) (decision.Verdict, error) {
+				remote.ForceHead("main", approved)
+				if _, err := main.Fetch(ctx); err != nil {
+					return decision.Verdict{}, err
+				}
+				_, err := repo.View(ctx)
+				return decision.Verdict{State: decision.VerdictMerged}, err
+			},
+		},
+		Limits: breaker.Default(), Now: time.Now, Save: func(context.Context, repository.Checkpoint) error { return nil },
+		OnState: func() {
+			select {
+			case changed <- struct{}{}:
+			default:
+			}
+		},
+	})
+	go repo.Run(t.Context())
+	for !repo.Health().Contacted {
+		<-changed
+	}
+	api.Repository = repo
+	r := &reconciler{}
+	r.current.Store(&api)
+
+	u := claim.Object()
+	u.SetGroupVersionKind(api.Kind)
+	u.SetUID("u1")
+	u.SetFinalizers([]string{v1alpha1.Finalizer})
+	said, err := json.Marshal(proposal{UID: "u1", Commit: string(approved), Blob: string(store.BlobHash(data))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.SetAnnotations(map[string]string{v1alpha1.ProposalAnnotation: string(said)})
+	l, err := r.look(t.Context(), key, input{object: u})
+	if err != nil || l.decision.Action != decision.Record {
+		t.Fatalf("%+v, %v", l.decision, err)
 	}
 }

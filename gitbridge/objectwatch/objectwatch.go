@@ -154,7 +154,8 @@ func (w *Watches) Forget(in, id string) {
 }
 
 // Read notes whether objects of a namespace may be read: err is what reading one came to.
-// After a refusal, nobody need try for a while, which grows. It returns a *ForbiddenError
+// After a refusal, nobody need try for a while, which grows with each one after that while.
+// It returns a *ForbiddenError
 // for a refusal, and err otherwise.
 func (w *Watches) Read(in string, err error) error {
 	w.mu.Lock()
@@ -169,10 +170,12 @@ func (w *Watches) Read(in string, err error) error {
 		}
 		return err
 	}
-	rest := min(retryFirst<<min(n.refused, 10), retryMost)
-	n.refused++
-	n.until = time.Now().Add(rest)
-	return &ForbiddenError{Resource: w.resource.Resource, Namespace: in, Retry: rest}
+	now := time.Now()
+	if !n.until.After(now) {
+		n.until = now.Add(min(retryFirst<<min(n.refused, 10), retryMost))
+		n.refused++
+	}
+	return &ForbiddenError{Resource: w.resource.Resource, Namespace: in, Retry: n.until.Sub(now)}
 }
 
 // begin watches a namespace. It must be called with mu held.

@@ -420,12 +420,16 @@ func (w *Writer) failed(c Claim, err error) (Outcome, error) {
 	}
 	namespace := w.Cluster.ClaimNamespace(c.Key.Namespace)
 	w.NoRight(namespace)
+	now := w.Now()
 	w.mu.Lock()
 	f := w.forbidden[namespace]
-	rest := min(forbiddenFirst<<min(f.times, 10), forbiddenMost)
-	w.forbidden[namespace] = forbidden{f.times + 1, w.Now().Add(rest)}
+	if !f.until.After(now) {
+		// Claims that were on their way together are refused once.
+		f = forbidden{f.times + 1, now.Add(min(forbiddenFirst<<min(f.times, 10), forbiddenMost))}
+		w.forbidden[namespace] = f
+	}
 	w.mu.Unlock()
-	return c.mayNot(namespace, rest), nil
+	return c.mayNot(namespace, f.until.Sub(now)), nil
 }
 
 // rest is how long nobody tries to write in a namespace, as the tenant may not.

@@ -161,6 +161,31 @@ func TestAMissingRightIsToldFromAQuota(t *testing.T) {
 	w.want("a=6")
 }
 
+// When the rights of a namespace are gone for a moment, all claims that are on their way learn
+// of it: that is one refusal, and no reason to leave all of them alone for minutes.
+func TestClaimsThatAreForbiddenTogetherAreOneRefusal(t *testing.T) {
+	w := newWorld(t)
+	w.forbids, w.may = true, false
+	all := []contract.Key{billing, {Binding: orders.Binding, Namespace: orders.Namespace, Name: "stock"}}
+	mayWrite := w.MayWrite
+	w.MayWrite = func(ctx context.Context, namespace string) (bool, error) {
+		if len(all) > 0 {
+			next := all[0]
+			all = all[1:]
+			w.bring(next, nil, nil, "a")
+		}
+		return mayWrite(ctx, namespace)
+	}
+	out := w.bring(orders, nil, nil, "a")
+	if w.refused(out, contract.AllInputs, v1alpha1.ClaimInputs); out.Later != forbiddenFirst || len(all) > 0 {
+		t.Errorf("looked at again in %s", out.Later)
+	}
+	w.now = w.now.Add(forbiddenFirst)
+	if again := w.bring(orders, nil, nil, "a"); again.Later != 2*forbiddenFirst {
+		t.Errorf("and after another refusal in %s", again.Later)
+	}
+}
+
 // Two offers that take other keys of one Secret would take each other's away.
 func TestOtherKeysOfOneSecretAreRefused(t *testing.T) {
 	w := newWorld(t)

@@ -56,13 +56,16 @@ type ending struct {
 	reason string
 	// owned says that it is about claims that have an owner.
 	owned bool
+	// spares says that it may leave objects behind: Kubernetes takes a namespace for empty
+	// when an API server that has just begun does not know all kinds yet.
+	spares bool
 	// begin begins it, and force has what ends the objects gone before they are; nil for
 	// what cannot be forced. Both may be called again.
 	begin, force func(a *administrator, ctx context.Context, namespace string) error
 }
 
 var endings = []ending{
-	{what: "the namespace is deleted", reason: "NamespaceDeleted", begin: (*administrator).deleteNamespace, force: (*administrator).finalizeNamespace},
+	{what: "the namespace is deleted", reason: "NamespaceDeleted", spares: true, begin: (*administrator).deleteNamespace, force: (*administrator).finalizeNamespace},
 	{what: "the definition is deleted", reason: "APIDeleted", begin: (*administrator).deleteDefinition, force: (*administrator).finalizeDefinition},
 	{what: "the owner is deleted", reason: "OwnerDeleted", owned: true, begin: (*administrator).deleteOwner},
 }
@@ -85,10 +88,14 @@ type administrator struct {
 	stay   []*claim
 }
 
+// lastRound is how long before the load ends the last round begins: some take twice as long.
+const lastRound = 20 * time.Second
+
 // work ends and decides until load ends, one after the other. What was begun is brought to
 // its end, as long as run lasts.
 func (a *administrator) work(run, load context.Context, rng *rand.Rand) {
-	for n := rng.IntN(len(endings)); load.Err() == nil; n++ {
+	end, _ := load.Deadline()
+	for n := rng.IntN(len(endings)); load.Err() == nil && time.Until(end) > lastRound; n++ {
 		a.round(run, endings[n%len(endings)], fmt.Sprintf("ended-%d", n), rng)
 		sleep(load, time.Duration(rng.Int64N(int64(10*a.pause))))
 	}
@@ -98,41 +105,13 @@ func (a *administrator) work(run, load context.Context, rng *rand.Rand) {
 func (a *administrator) round(run context.Context, e ending, namespace string, rng *rand.Rand) {
 	a.clear(run)
 	claims := a.order(run, namespace, e.owned)
-	if len(claims) == 0 {
+	services, ok := a.awaitServices(run, claims)
+	if !ok || len(claims) == 0 {
 		return
 	}
-	services := map[*claim]types.UID{}
-	for _, c := range claims {
-		if !a.try(run, c, "its service comes", func(ctx context.Context) error {
-			u, err := a.service(ctx, c)
-			if err == nil {
-				services[c] = u.GetUID()
-			}
-			return err
-		}) {
-			return
-		}
-	}
-	a.say("%s: %s", namespace, e.what)
-	if !a.try(run, nil, e.what, func(ctx context.Context) error { return e.begin(a, ctx, namespace) }) {
+	ended, ok := a.end(run, e, namespace, claims)
+	if !ok {
 		return
-	}
-	var ended []*claim
-	for _, c := range claims {
-		isSpared := false
-		if !a.try(run, c, "it is held as "+e.reason, func(ctx context.Context) (err error) {
-			if isSpared, err = a.isSpared(ctx, c, e); err != nil || isSpared {
-				return err
-			}
-			return a.isHeld(ctx, c, e.reason)
-		}) {
-			return
-		}
-		if isSpared {
-			a.stay = append(a.stay, c)
-		} else {
-			ended = append(ended, c)
-		}
 	}
 	if e.force != nil && rng.IntN(2) == 0 {
 		a.say("%s: %s by force", namespace, e.what)
@@ -143,14 +122,7 @@ func (a *administrator) round(run context.Context, e ending, namespace string, r
 	sleep(run, time.Duration(rng.Int64N(int64(20*a.pause))))
 	var released []*claim
 	for _, c := range ended {
-		a.try(run, c, "its service can be looked at", func(ctx context.Context) error {
-			u, err := a.service(ctx, c)
-			if isGone(err) || err == nil && (u.GetUID() != services[c] || u.GetDeletionTimestamp() != nil) {
-				a.journal.giveUp(c.key(), "its service went when %s, though nobody had decided that", e.what)
-				return nil
-			}
-			return err
-		})
+		a.keepsService(run, c, services[c], e.what)
 		take := []string{"delete", "release"}[rng.IntN(2)]
 		if a.decide(run, c, take) && take == "release" {
 			released = append(released, c)
@@ -161,6 +133,64 @@ func (a *administrator) round(run context.Context, e ending, namespace string, r
 	}
 	a.stay = append(a.stay, released...)
 	a.rounds++
+}
+
+// awaitServices waits until each claim has a service, and gives their UIDs.
+func (a *administrator) awaitServices(run context.Context, claims []*claim) (map[*claim]types.UID, bool) {
+	services := map[*claim]types.UID{}
+	for _, c := range claims {
+		if !a.try(run, c, "its service comes", func(ctx context.Context) error {
+			u, err := a.service(ctx, c)
+			if err == nil {
+				services[c] = u.GetUID()
+			}
+			return err
+		}) {
+			return nil, false
+		}
+	}
+	return services, true
+}
+
+// end ends the objects of claims, and waits until each is held. Those that the ending spared
+// stay for the next round.
+func (a *administrator) end(run context.Context, e ending, namespace string, claims []*claim) (ended []*claim, ok bool) {
+	a.say("%s: %s", namespace, e.what)
+	if !a.try(run, nil, e.what, func(ctx context.Context) error { return e.begin(a, ctx, namespace) }) {
+		return nil, false
+	}
+	for _, c := range claims {
+		isSpared := false
+		if !a.try(run, c, "it is held as "+e.reason, func(ctx context.Context) (err error) {
+			if e.spares {
+				isSpared, err = a.restoreSpared(ctx, c)
+			}
+			if err != nil || isSpared {
+				return err
+			}
+			return a.isHeld(ctx, c, e.reason)
+		}) {
+			return nil, false
+		}
+		if isSpared {
+			a.stay = append(a.stay, c)
+		} else {
+			ended = append(ended, c)
+		}
+	}
+	return ended, true
+}
+
+// keepsService looks whether the service of a claim that nobody has decided on is as it was.
+func (a *administrator) keepsService(run context.Context, c *claim, service types.UID, what string) {
+	a.try(run, c, "its service can be looked at", func(ctx context.Context) error {
+		u, err := a.service(ctx, c)
+		if isGone(err) || err == nil && (u.GetUID() != service || u.GetDeletionTimestamp() != nil) {
+			a.journal.giveUp(c.key(), "its service went when %s, though nobody had decided that", what)
+			return nil
+		}
+		return err
+	})
 }
 
 // clear deletes what is left of the round before: the next one may end the definition of all.
@@ -287,13 +317,9 @@ func (a *administrator) service(ctx context.Context, c *claim) (*unstructured.Un
 	return a.control.Resource(c.api.resource).Namespace(a.onControl(c.namespace)).Get(ctx, c.name, metav1.GetOptions{})
 }
 
-// isSpared reports whether a claim's object stays though its namespace went: Kubernetes takes a
-// namespace for empty when an API server that has just begun does not know all kinds yet. The
-// administrator makes the namespace again then.
-func (a *administrator) isSpared(ctx context.Context, c *claim, e ending) (bool, error) {
-	if e.reason != "NamespaceDeleted" {
-		return false, nil
-	}
+// restoreSpared reports whether a claim's object stays though its namespace went. The
+// namespace is made again then.
+func (a *administrator) restoreSpared(ctx context.Context, c *claim) (bool, error) {
 	namespace, err := a.app.Resource(namespaces).Get(ctx, c.namespace, metav1.GetOptions{})
 	if isGone(err) {
 		a.say("%s is gone, and there are objects in it", c.namespace)
@@ -324,8 +350,8 @@ func (a *administrator) allowDeletion(ctx context.Context, of schema.GroupVersio
 	return err
 }
 
-// end deletes a namespace or a definition, which then goes when the objects in it have.
-func (a *administrator) end(ctx context.Context, of schema.GroupVersionResource, name string) error {
+// remove deletes a namespace or a definition, which then goes when the objects in it have.
+func (a *administrator) remove(ctx context.Context, of schema.GroupVersionResource, name string) error {
 	u, err := a.app.Resource(of).Get(ctx, name, metav1.GetOptions{})
 	if isGone(err) {
 		return nil // An answer was lost.
@@ -340,7 +366,7 @@ func (a *administrator) end(ctx context.Context, of schema.GroupVersionResource,
 }
 
 func (a *administrator) deleteNamespace(ctx context.Context, name string) error {
-	return a.end(ctx, namespaces, name)
+	return a.remove(ctx, namespaces, name)
 }
 
 func (a *administrator) finalizeNamespace(ctx context.Context, name string) error {
@@ -359,7 +385,7 @@ func (a *administrator) finalizeNamespace(ctx context.Context, name string) erro
 }
 
 func (a *administrator) deleteDefinition(ctx context.Context, _ string) error {
-	return a.end(ctx, definitions, a.api.binding())
+	return a.remove(ctx, definitions, a.api.binding())
 }
 
 // finalizeDefinition has the definition gone, and the objects are left in etcd.

@@ -280,10 +280,8 @@ func (a *author) push(run context.Context, changes map[string]*change) {
 func (a *author) attempt(run context.Context, changes map[string]*change) error {
 	ctx, cancel := context.WithTimeout(run, 4*answerTimeout)
 	defer cancel()
-	for _, args := range [][]string{{"fetch", "--quiet", "origin", "main"}, {"reset", "--quiet", "--hard", "FETCH_HEAD"}} {
-		if _, err := a.git(ctx, args...); err != nil {
-			return err
-		}
+	if err := a.newest(ctx); err != nil {
+		return err
 	}
 	for _, c := range changes {
 		if err := a.make(c); err != nil {
@@ -301,6 +299,15 @@ func (a *author) attempt(run context.Context, changes map[string]*change) error 
 		return err
 	}
 	_, err := a.git(ctx, "push", "--quiet", "origin", "HEAD:main")
+	return err
+}
+
+// newest has the clone at the newest main, and nothing else in it.
+func (a *author) newest(ctx context.Context) error {
+	if _, err := a.git(ctx, "fetch", "--quiet", "origin", "main"); err != nil {
+		return err
+	}
+	_, err := a.git(ctx, "reset", "--quiet", "--hard", "FETCH_HEAD")
 	return err
 }
 

@@ -90,10 +90,8 @@ var errCannotMerge = errors.New("its file is gone from main")
 // merge merges a branch into the newest main and pushes that. Others push all the time: it
 // starts as few processes as it can.
 func (a *author) merge(ctx context.Context, branch string) error {
-	for _, args := range [][]string{{"fetch", "--quiet", "origin", "main"}, {"reset", "--quiet", "--hard", "FETCH_HEAD"}} {
-		if _, err := a.git(ctx, args...); err != nil {
-			return err
-		}
+	if err := a.newest(ctx); err != nil {
+		return err
 	}
 	if _, err := a.git(ctx, "merge-base", "--is-ancestor", branch, "HEAD"); err == nil {
 		return nil // The host has it: an answer was lost.

@@ -6,7 +6,7 @@
 //
 // What agents and people push one change at a time goes without git, in a tenth of the
 // time: a small pack of plain objects, on top of its branch (direct.go, plain.go,
-// connectivity.go, packfile.go), and the same bytes again for the agent that waits for them
+// connectivity.go, storepack.go), and the same bytes again for the agent that waits for them
 // (recent.go). Of a pack with deltas, as stock git sends it, one of whole objects is made.
 // It is a part of what git would take, checked as strictly; all else goes to git, and the
 // repository on the disk is an ordinary one.

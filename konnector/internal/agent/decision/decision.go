@@ -8,7 +8,7 @@
 //   - bothchanged.go: object and file have changed: they are merged, or the file wins
 //   - terminating.go: an object that is being deleted
 //   - review.go: what is proposed, and not committed
-//   - choice.go: what is held, with what a person can choose; message.go: its words
+//   - choice.go: what is held, with what a person can choose; holdwords.go: its words
 package decision
 
 import (

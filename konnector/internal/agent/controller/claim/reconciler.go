@@ -115,7 +115,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	}
 	// The cache may be behind, also behind what a process wrote that led before this
 	// one. What is pushed to Git is not guarded by a resourceVersion, so nothing else
-	// is done on the cache's word.
+	// than the above is done on the cache's word.
 	object, err := r.get(ctx, key)
 	if err != nil {
 		return ctrl.Result{}, err

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"gitbind.dev/gitbridge/admission"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/decision"
 	"gitbind.dev/gitbridge/internal/drift"
@@ -192,7 +193,7 @@ var errStale = errors.New("the object on the control plane changed meanwhile")
 // state: also an object that was to be created and is there.
 func isStale(err error) bool {
 	if apierrors.IsConflict(err) {
-		return true
+		return !admission.Denied(err)
 	}
 	cause, ok := apierrors.StatusCause(err, metav1.CauseTypeFieldValueInvalid)
 	return apierrors.IsInvalid(err) && ok && cause.Field == "metadata.resourceVersion"
@@ -256,7 +257,7 @@ func (c *Controller) remove(ctx context.Context, s *step) (outcome, error) {
 	}
 	live := c.living(s.Key, u)
 	if err := c.delete(ctx, s, u); err != nil {
-		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		if (apierrors.IsNotFound(err) || apierrors.IsConflict(err)) && !admission.Denied(err) {
 			return outcome{}, err
 		}
 		return outcome{answer: s.Deleting(live, "it cannot be deleted yet: "+c.words(err)), failing: true}, nil

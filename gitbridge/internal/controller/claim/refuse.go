@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"gitbind.dev/gitbridge/admission"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/failure"
 )
@@ -90,7 +91,7 @@ func verdictOn(s *step, err error) verdict {
 		return verdict{result: contract.Failed, message: "the control plane does not answer" + triedAgain}
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
 		return invalid(s, status.Status())
-	case apierrors.IsForbidden(err):
+	case apierrors.IsForbidden(err), admission.Denied(err):
 		p := &contract.Problem{File: s.Path, Reason: status.Status().Message}
 		return verdict{result: contract.Denied, problem: p}
 	default:

@@ -3,6 +3,7 @@ package claim
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,6 +31,7 @@ func TestJudge(t *testing.T) {
 		{"a field that the file has not", apierrors.NewInvalid(kind, "orders", field.ErrorList{field.Required(field.NewPath("spec", "service"), "")}), contract.Invalid, 2},
 		{"a policy", fakeapi.PolicyDenies(resource, "orders", "p", "no"), contract.Denied, 0},
 		{"a webhook or quota", apierrors.NewForbidden(resource, "orders", errors.New("exceeded quota")), contract.Denied, 0},
+		{"a webhook with a code of its own", webhookerrors.ToStatusErr("x", &metav1.Status{Message: "no", Code: http.StatusConflict, Reason: metav1.StatusReasonConflict}), contract.Denied, 0},
 		{"a webhook that says nothing else", webhookerrors.ToStatusErr("x", &metav1.Status{Message: "no"}), contract.Denied, 0},
 		{"a field that the definition has no more", fakeapi.UndeclaredField(kind.WithVersion("v1"), "gb-x-team-a", "orders", ".spec.plan"), contract.Failed, 0},
 		{"no rights", errNoRights, contract.Failed, 0},
@@ -50,6 +52,9 @@ func TestJudge(t *testing.T) {
 			}
 			if (got.problem != nil) != (test.result != contract.Failed) {
 				t.Fatalf("problem %v", got.problem)
+			}
+			if isStale(test.err) {
+				t.Error("it is taken for another version of the object")
 			}
 			if got.problem == nil && got.message == "" {
 				t.Error("nothing is said")

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"gitbind.dev/gitbridge/admission"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/konnector/internal/agent/decision"
@@ -353,7 +354,7 @@ func moved(err error) error {
 			return &refusedError{refusals{noNamespace: true}}
 		}
 	}
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+	if (apierrors.IsConflict(err) || apierrors.IsNotFound(err)) && !admission.Denied(err) {
 		return errMoved
 	}
 	return err

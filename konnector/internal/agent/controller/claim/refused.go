@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"gitbind.dev/gitbridge/admission"
 	"gitbind.dev/gitbridge/contract"
 )
 
@@ -36,20 +37,20 @@ func (r *reconciler) refused(l *look, err error) error {
 // meanwhile into errMoved.
 func (l *look) refused(err error, note func(*refusals, metav1.Status)) error {
 	var status apierrors.APIStatus
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return moved(err)
-	}
 	if !errors.As(err, &status) {
 		return err
 	}
 	s := status.Status()
 	switch s.Code {
 	case http.StatusBadRequest, http.StatusForbidden, http.StatusUnprocessableEntity, http.StatusRequestEntityTooLarge:
-		all := l.refusals
-		note(&all, s)
-		return &refusedError{all}
+	default:
+		if !admission.Denied(err) {
+			return moved(err)
+		}
 	}
-	return err
+	all := l.refusals
+	note(&all, s)
+	return &refusedError{all}
 }
 
 // words are the API server's, with the lines of the file where these can be found.

@@ -1,0 +1,21 @@
+// Package admission tells what admission control of an API server says.
+package admission
+
+import (
+	"errors"
+	"regexp"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// denial is how an API server begins the words of an admission webhook, and those of a
+// ValidatingAdmissionPolicy, which stand after the object's name.
+var denial = regexp.MustCompile(`^admission webhook "[^"]+" denied the request\b|\bValidatingAdmissionPolicy '[^']+' with binding '[^']+' denied request\b`)
+
+// Denied reports whether an API server's error is the no of an admission webhook or of a
+// policy. The code and the reason of such an error are theirs to choose: "conflict" does not
+// mean that the object has changed then, nor "unauthorized" that a token is not taken.
+func Denied(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && denial.MatchString(status.Status().Message)
+}

@@ -1,0 +1,42 @@
+package admission
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	webhookerrors "k8s.io/apiserver/pkg/admission/plugin/webhook/errors"
+
+	"gitbind.dev/test/fakeapi"
+)
+
+func TestDenied(t *testing.T) {
+	t.Parallel()
+	databases := schema.GroupResource{Group: "example.org", Resource: "databases"}
+	said := func(code int32) error {
+		return webhookerrors.ToStatusErr("hook.example.org", &metav1.Status{Message: "no", Code: code})
+	}
+	for name, c := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"a webhook":                      {said(http.StatusForbidden), true},
+		"a webhook that says nothing":    {webhookerrors.ToStatusErr("hook.example.org", nil), true},
+		"a webhook that says conflict":   {fmt.Errorf("apply: %w", said(http.StatusConflict)), true},
+		"a policy":                       {fakeapi.PolicyDenies(databases, "orders", "p", "no"), true},
+		"a webhook that does not answer": {fakeapi.WebhookFails("hook.example.org", "refused"), false},
+		"another version":                {apierrors.NewConflict(databases, "orders", errors.New("the object has been modified")), false},
+		"no right":                       {apierrors.NewForbidden(databases, "orders", errors.New("no right")), false},
+		"a value that speaks of one":     {apierrors.NewBadRequest(`spec.note: "admission webhook "x" denied the request"`), false},
+		"no API server":                  {errors.New(`admission webhook "x" denied the request`), false},
+		"nothing":                        {nil, false},
+	} {
+		if got := Denied(c.err); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

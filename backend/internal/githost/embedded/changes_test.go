@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,10 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/google/go-cmp/cmp"
 
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/githost"
+	"gitbind.dev/gitbridge/contract"
 )
 
 const (
@@ -301,6 +304,26 @@ func TestTheOutcomeOfAProposedCommit(t *testing.T) {
 	outcome("merged", proposed, commit, githost.Outcome{Merged: true})
 	if _, err := s.Outcome(t.Context(), cluster, "main", commit); !errors.Is(err, githost.ErrNotFound) {
 		t.Errorf("of main: %v", err)
+	}
+}
+
+// Main is read first, and its branch is gone by the time that is looked for.
+func TestAChangeThatIsMergedWhileItIsLookedAtIsNotClosed(t *testing.T) {
+	t.Parallel()
+	s, _ := propose(t)
+	seen := s.look(t)
+	err := s.reading(t.Context(), cluster, "main", func(ctx context.Context, repo *repository, main string) error {
+		if _, err := s.approve(t, seen); err != nil {
+			return err
+		}
+		got, err := repo.outcome(ctx, contract.HeadsPrefix+proposed, plumbing.NewHash(seen.Head), plumbing.NewHash(main))
+		if !got.Merged || got.Closed {
+			t.Errorf("%+v", got)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -34,8 +34,15 @@ func (r *repository) outcome(ctx context.Context, ref string, commit, main plumb
 		return githost.Outcome{Merged: merged}, err
 	}
 	head, err := readRef(r.dir, ref)
-	if err != nil || head.IsZero() {
-		return githost.Outcome{Closed: true}, err
+	if err != nil {
+		return githost.Outcome{}, err
+	}
+	if head.IsZero() {
+		// A merge sets main before its branch goes: it may have come meanwhile.
+		if main, err = readRef(r.dir, mainRef); err == nil {
+			merged, err = r.isAncestor(ctx, commit, main)
+		}
+		return githost.Outcome{Merged: merged, Closed: !merged}, err
 	}
 	if has, err := r.isAncestor(ctx, commit, head); err != nil || !has {
 		// What is said of the branch is not said of this commit.

@@ -1,6 +1,7 @@
 package keys
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -11,12 +12,14 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/api/v1alpha1"
@@ -38,6 +41,8 @@ type world struct {
 	status     int
 	asked      int
 	changed    int
+	// unwritten says that the Connection's status cannot be written.
+	unwritten bool
 }
 
 func newWorld(t *testing.T) *world {
@@ -57,7 +62,12 @@ func newWorld(t *testing.T) *world {
 			BackendURL: server.URL, ClusterID: "k3x9", SecretRef: v1alpha1.SecretReference{Namespace: "gitbind-system", Name: "s"},
 		}},
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "gitbind-system", Name: "s"}, Data: map[string][]byte{"username": []byte("konnector"), "password": []byte("x")}},
-	))
+	), interceptor.Funcs{SubResourceApply: func(ctx context.Context, c client.Client, subresource string, o runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
+		if w.unwritten {
+			return apierrors.NewServiceUnavailable("not now")
+		}
+		return c.SubResource(subresource).Apply(ctx, o, opts...)
+	}})
 	w.begin()
 	return w
 }
@@ -207,6 +217,21 @@ func TestABackendThatIsAwayOrOldIsAskedAgain(t *testing.T) {
 	w.status = http.StatusServiceUnavailable
 	w.run()
 	w.says(metav1.ConditionUnknown, "NotRegistered", "just now")
+	if o := w.Opener("c"); o == nil || !slices.Equal(o.Keys, w.bridge) {
+		t.Errorf("it opens with %+v", o)
+	}
+}
+
+// What was not written down is asked for again, and not in an hour.
+func TestKeysThatCouldNotBeWrittenDownAreAskedForAgain(t *testing.T) {
+	w := newWorld(t)
+	w.unwritten = true
+	if _, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "c"}}); err == nil {
+		t.Fatal("nothing is said")
+	}
+	w.unwritten = false
+	w.run()
+	w.says(metav1.ConditionTrue, "Registered", w.registered.Recipients[0])
 	if o := w.Opener("c"); o == nil || !slices.Equal(o.Keys, w.bridge) {
 		t.Errorf("it opens with %+v", o)
 	}

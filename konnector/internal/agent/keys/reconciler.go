@@ -161,8 +161,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if len(bridge.SigningKeys) == 0 {
 		after = retryFirst
 	}
+	if err := r.report(ctx, conn, bridge, conditionOf(answer, k)); err != nil {
+		// The next look would take the bridge's keys from what the status says.
+		return ctrl.Result{}, err
+	}
 	r.tried(m, of, after)
-	return ctrl.Result{RequeueAfter: after}, r.report(ctx, conn, bridge, conditionOf(answer, k))
+	return ctrl.Result{RequeueAfter: after}, nil
 }
 
 // left is how long until the next registration, 0 when it is due: at once where it would

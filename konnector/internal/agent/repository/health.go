@@ -39,7 +39,7 @@ func (r *Repository) Health() Health {
 	h.Copied = r.standing().Copied
 	h.Replaced = r.Lineage.last.Load().verdict.Message
 	if statusKnown {
-		h.StatusReplaced = r.status.judge(r.Remote.Status.Snapshot())
+		_, h.StatusReplaced = r.status.view()
 	}
 	return h
 }

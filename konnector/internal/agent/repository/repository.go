@@ -117,7 +117,7 @@ func New(o Options) *Repository {
 		requested:   map[string]struct{}{},
 	}
 	r.Lineage = newLineage(facts.Main{Branch: o.Remote.Main, ClusterID: o.ClusterID}, r.Checkpoints, r.accepted)
-	r.status = &statusBranch{lineage: r.Lineage, checkpoints: r.Checkpoints}
+	r.status = &statusBranch{branch: o.Remote.Status, lineage: r.Lineage, checkpoints: r.Checkpoints}
 	r.Pushes = &Pushes{lineage: r.Lineage}
 	r.Removals = &Removals{
 		connection: o.Connection, limits: o.Limits, now: o.Now, view: r.View,
@@ -174,8 +174,8 @@ func (r *Repository) View(ctx context.Context) (View, error) {
 	if err != nil {
 		return View{}, err
 	}
-	status := r.Remote.Status.Snapshot()
-	return View{Main: main, Status: status, Replaced: v.Message, StatusReplaced: r.status.judge(status), Copied: r.standing().Copied, lineage: r.Lineage}, nil
+	status, replaced := r.status.view()
+	return View{Main: main, Status: status, Replaced: v.Message, StatusReplaced: replaced, Copied: r.standing().Copied, lineage: r.Lineage}, nil
 }
 
 // Serves reports whether the claims of a namespace belong here.

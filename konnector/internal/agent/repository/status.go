@@ -10,6 +10,7 @@ import (
 
 // statusBranch is the branch status as far as it can be trusted.
 type statusBranch struct {
+	branch      store.Branch
 	lineage     *Lineage
 	checkpoints *Checkpoints
 	// read is what the newest snapshot says.
@@ -21,6 +22,17 @@ type observed struct {
 	// main is the commit of main that the control plane has seen, "" for none.
 	main store.Hash
 	guard.Observed
+}
+
+// view is the newest snapshot, and what judge says of it.
+func (b *statusBranch) view() (s *store.Snapshot, replaced string) {
+	for {
+		s = b.branch.Snapshot()
+		if replaced = b.judge(s); replaced == "" || s.Head() == b.branch.Snapshot().Head() {
+			return s, replaced
+		}
+		// Somebody else has seen a newer one before this one was judged.
+	}
 }
 
 // judge says in words that a snapshot of status does not continue what was seen of that

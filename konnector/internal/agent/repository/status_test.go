@@ -117,6 +117,41 @@ func TestStatusThatWentBackOrIsAnotherIsNotTrusted(t *testing.T) {
 
 // An approval that was acted on must not let the same commit pass when a backup
 // brings it back.
+// lagging has its first Snapshot wait until another one was looked at.
+type lagging struct {
+	store.Branch
+	meanwhile func()
+}
+
+func (b *lagging) Snapshot() *store.Snapshot {
+	s := b.Branch.Snapshot()
+	if meanwhile := b.meanwhile; meanwhile != nil {
+		b.meanwhile = nil
+		meanwhile()
+	}
+	return s
+}
+
+// Another look may see a newer status first: the one before is no backup then.
+func TestStatusThatMovesOnDuringALookDidNotGoBack(t *testing.T) {
+	w := newWorldWith(t, Checkpoint{Observed: seenAt("e1", 5)}, memstore.New())
+	w.put(w.person, "a", "1")
+	w.observe(seenAt("e1", 6))
+	w.run()
+	w.until("contact", func() bool { return w.repo.Health().Contacted })
+	w.statusIs(false)
+	status := &lagging{Branch: w.repo.Remote.Status}
+	w.repo.status.branch = status
+	status.meanwhile = func() {
+		w.observe(seenAt("e1", 7))
+		w.until("it is seen", func() bool { return status.Branch.Snapshot().Head() == w.remote.Head("status") })
+		w.view()
+	}
+	if v := w.view(); v.StatusReplaced != "" || v.Status.Head() != w.remote.Head("status") {
+		t.Errorf("replaced: %s", v.StatusReplaced)
+	}
+}
+
 func TestApprovalOfMainCountsOnce(t *testing.T) {
 	remote := memstore.New()
 	w := newWorld(t, "", remote)

@@ -51,17 +51,36 @@ type wait struct {
 
 // Judge decides whether a claim may be removed now. With fileGone, it is the removal of
 // a file from main that would delete the object; otherwise a person deleted the object
-// and the file would go. Nothing is remembered of a removal that may go before Begin.
+// and the file would go. Nothing is remembered of a removal that may go before Begin. The
+// error is ErrOutdated where the newest main has the file that is said to be gone.
 func (r *Removals) Judge(ctx context.Context, key contract.Key, fileGone bool) (guard.Verdict, error) {
-	view, err := r.view(ctx)
+	view, err := r.lock(ctx)
 	if err != nil {
 		return guard.Verdict{}, err
 	}
-	r.judging.Lock()
 	defer r.judging.Unlock()
+	if _, there := view.Main.Entry(key.Path()); there && fileGone {
+		return guard.Verdict{}, ErrOutdated
+	}
 	v, err := r.judge(ctx, view.Main, key, fileGone)
 	v.Message = wordsOfRemoval(v, r.connection, fileGone)
 	return v, err
+}
+
+// lock takes judging, with a view that is the newest then: an older one would have forgotten
+// what was held by a newer one. Whoever has judging asks for no view, as that may wait for it.
+func (r *Removals) lock(ctx context.Context) (View, error) {
+	for {
+		view, err := r.view(ctx)
+		if err != nil {
+			return view, err
+		}
+		r.judging.Lock()
+		if view.Replaced != "" || r.lineage.Accepted() == view.Main.Head() {
+			return view, nil
+		}
+		r.judging.Unlock()
+	}
 }
 
 func (r *Removals) judge(ctx context.Context, main *store.Snapshot, key contract.Key, fileGone bool) (guard.Verdict, error) {
@@ -191,12 +210,14 @@ func (r *Removals) noteBegun(key contract.Key, v guard.Verdict) {
 // gone from main, and objects that are being deleted. When there are any, at is
 // the head of main, by which they can be approved.
 func (r *Removals) Held(ctx context.Context) (files, objects int, at store.Hash, err error) {
-	view, err := r.view(ctx)
-	if err != nil || view.Replaced != "" {
+	view, err := r.lock(ctx)
+	if err != nil {
 		return 0, 0, "", err
 	}
-	r.judging.Lock()
 	defer r.judging.Unlock()
+	if view.Replaced != "" {
+		return 0, 0, "", nil
+	}
 	// A process that has not looked yet does not know what was held before.
 	if r.listed != nil && !r.anyHeld() {
 		r.heldAt = ""

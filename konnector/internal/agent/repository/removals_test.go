@@ -2,6 +2,7 @@ package repository
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,9 +22,15 @@ import (
 type objects struct {
 	mu  sync.Mutex
 	all map[contract.Key]Object
+	// meanwhile, if not nil, is called once, while they are listed.
+	meanwhile func()
 }
 
 func (o *objects) Objects(_ context.Context, want func(contract.Key, bool) bool) ([]Object, error) {
+	if meanwhile := o.meanwhile; meanwhile != nil {
+		o.meanwhile = nil
+		meanwhile()
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var out []Object
@@ -244,6 +251,39 @@ func TestAFewAtOnceNeedOneWrite(t *testing.T) {
 	w.may(o, false, true, keyOf(9)) // one plain delete works
 	if got := w.lastSaved().Removals; len(got) != 1 {
 		t.Errorf("what is long ago is still kept: %v", got)
+	}
+}
+
+// What comes while removals are listed has no file on the main by which they are judged, and
+// was never removed.
+func TestAClaimThatComesMeanwhileIsNoRemoval(t *testing.T) {
+	w, o := newCounted(t, 3)
+	w.removeFiles(keyOf(0))
+	fresh := keyOf(9)
+	o.meanwhile = func() {
+		head := w.put(w.person, fresh.Path(), fileOf(fresh, "plan9"))
+		w.repo.Wake()
+		w.until("main has moved on", func() bool {
+			moved, err := w.repo.Lineage.Continues(t.Context(), head)
+			return err == nil && moved
+		})
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.all[fresh] = Object{Key: fresh, Commit: head}
+	}
+	v, err := w.repo.Removals.Judge(t.Context(), keyOf(0), true)
+	if err != nil || v.IsHeld() || len(v.Passing) != 1 {
+		t.Errorf("%+v, %v", v, err)
+	}
+}
+
+// A file that came back after somebody looked is no file that is gone.
+func TestARemovalThatWasTakenBackIsNotJudged(t *testing.T) {
+	w, _ := newCounted(t, 3)
+	w.removeFiles(keyOf(0))
+	w.push(map[string]string{keyOf(0).Path(): fileOf(keyOf(0), "plan0")})
+	if v, err := w.repo.Removals.Judge(t.Context(), keyOf(0), true); !errors.Is(err, ErrOutdated) {
+		t.Errorf("%+v, %v", v, err)
 	}
 }
 

@@ -118,10 +118,13 @@ func (r *Removals) listBinding(ctx context.Context, main *store.Snapshot, claims
 			continue
 		}
 		if w.fileGone {
-			// What main never had is no removal.
+			// What main never had is no removal, nor what it has by now.
 			if had, err := r.lineage.Continues(ctx, o.Commit); err != nil {
 				return err
 			} else if !had {
+				continue
+			}
+			if _, has := r.lineage.main.Snapshot().Entry(o.Key.Path()); has {
 				continue
 			}
 		}

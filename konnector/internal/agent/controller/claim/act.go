@@ -233,6 +233,9 @@ func (r *reconciler) delete(ctx context.Context, l *look) (*unstructured.Unstruc
 	if err := r.removing(ctx, l); err != nil {
 		return nil, err
 	}
+	if !l.isFile(r.api().Repository.Remote.Main.Snapshot().Entry(l.key.Path())) {
+		return nil, errMoved
+	}
 	u, err := r.recordRemoved(ctx, l)
 	if err != nil {
 		return nil, err

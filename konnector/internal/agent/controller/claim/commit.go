@@ -126,12 +126,16 @@ type change struct {
 	apply    func(*store.Tree) error
 }
 
+// isFile reports whether an entry is the file that was looked at.
+func (l *look) isFile(e store.Entry, ok bool) bool {
+	return ok == (l.file != nil) && (!ok || e.Hash == l.file.Hash && e.Mode == l.file.Mode)
+}
+
 // push commits to main, if the file is still the one that was decided on.
 func (r *reconciler) push(ctx context.Context, l *look, c change) (*store.Snapshot, error) {
 	path, apply := l.key.Path(), c.apply
 	c.apply = func(t *store.Tree) error {
-		entry, ok := t.Entry(path)
-		if ok != (l.file != nil) || ok && (entry.Hash != l.file.Hash || entry.Mode != l.file.Mode) {
+		if !l.isFile(t.Entry(path)) {
 			return errMoved
 		}
 		return apply(t)

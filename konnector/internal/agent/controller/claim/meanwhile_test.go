@@ -148,6 +148,21 @@ func TestAnObjectIsDeletedAsItWasDecidedOn(t *testing.T) {
 	}
 }
 
+// What was decided on may be on main again before it is done: between the two, a checkpoint is
+// saved.
+func TestAnObjectIsNotDeletedWhenItsFileChangesMeanwhile(t *testing.T) {
+	w := newGitWorld(t)
+	w.save = func() error {
+		_, err := w.main.Update(t.Context(), store.Edit{Author: ada, Subject: "put back", Apply: func(tree *store.Tree) error {
+			return tree.Write(key.Path(), []byte("again"))
+		}})
+		return err
+	}
+	if _, err := w.r.delete(t.Context(), w.look); !errors.Is(err, errMoved) || w.object().GetDeletionTimestamp() != nil {
+		t.Errorf("deleted: %v", err)
+	}
+}
+
 // What was merged is on main by then, and the object does not say what came from there: with
 // that as its base, it would look as if somebody had taken that back.
 func TestAnEditDuringAMergeTakesNothingBackOfTheFile(t *testing.T) {

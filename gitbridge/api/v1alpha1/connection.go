@@ -95,6 +95,13 @@ type Connection struct {
 	Status ConnectionStatus `json:"status,omitempty"`
 }
 
+// IsOnBackend reports whether the repository is on the Git host within the backend. That one
+// lets people in with their sign-in to the backend, and has the backend's certificate.
+func (c *Connection) IsOnBackend() bool {
+	backend := strings.TrimRight(c.Spec.BackendURL, "/")
+	return backend != "" && strings.HasPrefix(c.Spec.RepositoryURL, backend+"/")
+}
+
 // ConnectionSpec says where the control plane is.
 type ConnectionSpec struct {
 	// BackendURL is the backend's base URL, for events. Without it the

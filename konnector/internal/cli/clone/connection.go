@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/controlplane"
@@ -28,8 +27,7 @@ func OfBinding(ctx context.Context, a controlplane.Access, name string) (*Clone,
 // opened with the person's ID token; any other with what their git knows.
 func Of(ctx context.Context, a controlplane.Access, connection *v1alpha1.Connection) (*Clone, error) {
 	s := Source{URL: connection.Spec.RepositoryURL, CABundle: connection.Spec.CABundle, Silent: a.How.Silent}
-	ours := connection.Spec.BackendURL != "" && strings.HasPrefix(s.URL, strings.TrimRight(connection.Spec.BackendURL, "/")+"/")
-	if ours {
+	if connection.IsOnBackend() {
 		var err error
 		if s.Username, s.Password, err = credential(ctx, a, connection); err != nil {
 			return nil, err
@@ -39,7 +37,7 @@ func Of(ctx context.Context, a controlplane.Access, connection *v1alpha1.Connect
 	var said *Error
 	if errors.As(err, &said) {
 		hint := "what your own git is let in with counts there: try git ls-remote " + s.URL
-		if ours {
+		if connection.IsOnBackend() {
 			hint = "the owner of this cluster may read it, that is whoever ran kubectl gitbind connect"
 		}
 		return nil, fmt.Errorf("%w (%s)", err, hint)

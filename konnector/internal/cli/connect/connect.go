@@ -243,7 +243,7 @@ are; namespaces that are missing are said by "kubectl gitbind get":
 `)
 	}
 	trust := ""
-	if len(connection.Spec.CABundle) > 0 && strings.HasPrefix(connection.Spec.RepositoryURL, strings.TrimRight(c.BackendURL, "/")+"/") {
+	if len(connection.Spec.CABundle) > 0 && connection.IsOnBackend() {
 		trust = " -c http.sslCAInfo=/PATH/OF/YOUR-CA-FILE"
 	}
 	fmt.Fprintf(out, `

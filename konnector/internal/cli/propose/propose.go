@@ -181,9 +181,9 @@ func (in Input) tell(connection *v1alpha1.Connection, items []item, branch, head
 		b.WriteString("Where a claim is new, a service of its kind that is cancelled beside it stays, held, until somebody decides.\n")
 	}
 	name := strings.TrimPrefix(branch, contract.ChangesPrefix)
-	if url := strings.TrimRight(connection.Spec.BackendURL, "/"); url != "" && strings.HasPrefix(connection.Spec.RepositoryURL, url+"/") {
+	if connection.IsOnBackend() {
 		fmt.Fprintf(&b, "Somebody else approves it: kubectl gitbind review %s\n", output.Line(name))
-		fmt.Fprintf(&b, "or %s/clusters/%s/%s\n", output.Line(url), output.Line(connection.Spec.ClusterID), output.Line(branch))
+		fmt.Fprintf(&b, "or %s/clusters/%s/%s\n", output.Line(strings.TrimRight(connection.Spec.BackendURL, "/")), output.Line(connection.Spec.ClusterID), output.Line(branch))
 	} else {
 		fmt.Fprintln(&b, output.Line(place(connection.Spec.RepositoryURL, branch)))
 	}

@@ -62,7 +62,7 @@ func Do(ctx context.Context, in Input) error {
 	if err != nil {
 		return err
 	}
-	entries, err := entries(ctx, repo, name.Key.Path(), commits, in.Patch)
+	entries, err := in.entries(ctx, repo, name.Key.Path(), commits)
 	if err != nil {
 		return err
 	}
@@ -72,9 +72,9 @@ func Do(ctx context.Context, in Input) error {
 	return in.show(entries)
 }
 
-func entries(ctx context.Context, repo *clone.Clone, path string, commits []clone.Commit, patch bool) ([]Entry, error) {
+func (in Input) entries(ctx context.Context, repo *clone.Clone, path string, commits []clone.Commit) ([]Entry, error) {
 	var files map[string][]byte
-	if patch {
+	if in.Patch {
 		var blobs []string
 		for _, c := range commits {
 			blobs = append(blobs, c.Old, c.New)
@@ -84,9 +84,12 @@ func entries(ctx context.Context, repo *clone.Clone, path string, commits []clon
 			return nil, err
 		}
 	}
-	approvals, err := repo.Approvals(ctx, path)
-	if err != nil {
-		return nil, err
+	var approvals map[string]string
+	if in.showsApprovals() {
+		var err error
+		if approvals, err = repo.Approvals(ctx, path); err != nil {
+			return nil, err
+		}
 	}
 	var out []Entry
 	for i, c := range commits {
@@ -94,13 +97,17 @@ func entries(ctx context.Context, repo *clone.Clone, path string, commits []clon
 			Revision: fmt.Sprintf("~%d", i), Commit: c.Hash, Change: c.Change, Author: c.Author, CoAuthors: c.CoAuthors,
 			Committer: c.Committer, ApprovedBy: approvals[c.Hash], Time: c.Time, Subject: c.Subject(), Message: c.Message,
 		}
-		if patch {
+		if in.Patch {
 			e.Diff = string(output.Diff(side("a", path, c.Old), string(files[c.Old]), side("b", path, c.New), string(files[c.New])))
 		}
 		out = append(out, e)
 	}
 	return out, nil
 }
+
+// showsApprovals reports whether what is shown says who approved a commit. To know that takes
+// all of main's history.
+func (in Input) showsApprovals() bool { return !in.Oneline && in.Format != output.Name }
 
 // side names one side of a diff as git does.
 func side(prefix, path, blob string) string {

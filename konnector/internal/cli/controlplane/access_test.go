@@ -274,7 +274,7 @@ func TestTheCertificatesGivenWithAURLAreKeptWithTheSignIn(t *testing.T) {
 		_, _, err := Access{SignIn: signIn, How: p.How}.Open(t.Context(), server.URL, "")
 		return err
 	}
-	if err := open(p.SignIn); err == nil || !strings.Contains(err.Error(), "is not trusted") || !strings.Contains(err.Error(), "--ca-file") {
+	if err := open(p.SignIn); err == nil || !strings.Contains(err.Error(), "cannot be reached: its certificate is not trusted: ") || !strings.Contains(err.Error(), "--ca-file") {
 		t.Errorf("without its authority: %v", err)
 	}
 	trusting, err := p.SignIn.Trusting(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))

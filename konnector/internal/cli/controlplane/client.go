@@ -218,10 +218,7 @@ func unreachable(backendURL string, err error) error {
 	if errors.As(err, &u) {
 		err = u.Err // without method and path
 	}
-	if signin.IsUntrusted(err) {
-		return fmt.Errorf("%s is not trusted: %w", backendURL, signin.WithAdvice(err))
-	}
-	return fmt.Errorf("%s cannot be reached: %w", backendURL, err)
+	return fmt.Errorf("%s cannot be reached: %w", backendURL, signin.WithAdvice(err))
 }
 
 func refusal(backendURL string, response *http.Response, data []byte) error {

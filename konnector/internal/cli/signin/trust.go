@@ -44,17 +44,12 @@ func (s *SignIn) TrustingAgain(backendURL string) (*SignIn, error) {
 	return s.Trusting(known.CABundle)
 }
 
-// IsUntrusted reports whether an error is about a certificate whose authority this machine does
-// not trust.
-func IsUntrusted(err error) bool {
-	var unknown x509.UnknownAuthorityError
-	return errors.As(err, &unknown)
-}
-
-// WithAdvice says what can be done about such a certificate. Other errors stay as they are.
+// WithAdvice says what can be done about a certificate whose authority this machine does not
+// trust. Other errors stay as they are.
 func WithAdvice(err error) error {
-	if IsUntrusted(err) {
-		return fmt.Errorf("%w. If the authority is one of your own, give its certificate to connect, or with --url, as --ca-file FILE; where backend and issuer have different ones, both in one file", err)
+	var unknown x509.UnknownAuthorityError
+	if errors.As(err, &unknown) {
+		return fmt.Errorf("its certificate is not trusted: %w. If the authority is one of your own, give its certificate to connect, or with --url, as --ca-file FILE; where backend and issuer have different ones, both in one file", err)
 	}
 	return err
 }

@@ -83,9 +83,7 @@ func (f claimsFactory) of(cluster tenant.Cluster) (clusterbinding.Claims, error)
 	c.Inputs.Tenant = c.TenantObjects
 	c.Inputs.Opener = func(ctx context.Context) (*encryption.Opener, error) { return f.opener(ctx, cluster) }
 	return &claims{
-		watchEarly: func(ctx context.Context) { f.watchEarly(ctx, cluster) },
-		paths:      func(binding string) map[string]store.Hash { return f.objects.PathsOf(cluster.ID, binding) },
-		controller: c, queue: claim.NewQueue(),
+		factory: f, cluster: cluster, controller: c, queue: claim.NewQueue(),
 		requests: &request.Controller{Client: f.client, Server: f.server, Log: f.log}, asked: request.NewQueue(), begun: make(chan struct{}),
 	}, nil
 }
@@ -155,8 +153,8 @@ func clients(config *rest.Config) (kubernetes.Interface, dynamic.Interface, erro
 // claims are the controllers of one cluster's claims and requests, with their
 // queues.
 type claims struct {
-	watchEarly func(context.Context)
-	paths      func(binding string) map[string]store.Hash
+	factory    claimsFactory
+	cluster    tenant.Cluster
 	controller *claim.Controller
 	queue      *claim.Queue
 
@@ -175,7 +173,7 @@ func (c *claims) Enqueue(path string, urgent bool) {
 }
 
 func (c *claims) OnControlPlane(binding string) map[string]store.Hash {
-	return c.paths(binding)
+	return c.factory.objects.PathsOf(c.cluster.ID, binding)
 }
 
 func (c *claims) CountQuota(binding string) { c.queue.CountQuota(binding) }
@@ -197,7 +195,7 @@ func (c *claims) Run(ctx context.Context, s *session.Session) error {
 	group.Go(func() error { return c.requests.Run(ctx, c.asked) })
 	group.Go(func() error {
 		// All claims need what is known of objects: no more of them wait than must.
-		c.watchEarly(ctx)
+		c.factory.watchEarly(ctx, c.cluster)
 		s.ObjectsKnown()
 		return c.controller.Run(ctx, c.queue)
 	})

@@ -44,10 +44,7 @@ func TestL1_NamespaceRemovedByForceKeepsItsServices(t *testing.T) {
 	w.goes("c0")
 	w.resolve("c1", "release")
 	w.resolve("c2", "release")
-	w.inStep("c1", "c2")
-	w.deleteObject("c1")
-	w.goes("c1")
-	w.stay("c2")
+	w.areClaimsAgain("c1", "c2")
 }
 
 // Nothing tells then but that the namespace is younger than the delete.
@@ -118,10 +115,7 @@ func TestL1_ClaimsOfADefinitionThatEndsAreDecidedOnAfterARestart(t *testing.T) {
 	w.start()
 	w.definitionIsAnother(first)
 	w.bindingIs("Bound")
-	w.inStep("c1", "c2")
-	w.deleteObject("c1")
-	w.goes("c1")
-	w.stay("c2")
+	w.areClaimsAgain("c1", "c2")
 }
 
 // Nobody has looked since it was deleted.
@@ -140,6 +134,16 @@ func TestL1_DefinitionDeletedWhileNobodyLooked(t *testing.T) {
 	w.resolve("c0", "release")
 	w.resolve("c1", "release")
 	w.inStep(names...)
+}
+
+// areClaimsAgain waits until two claims that were released are in step, and deletes the first,
+// which must go without the other.
+func (w *world) areClaimsAgain(first, other string) {
+	w.Helper()
+	w.inStep(first, other)
+	w.deleteObject(first)
+	w.goes(first)
+	w.stay(other)
 }
 
 func (w *world) deleteDefinition() {

@@ -146,7 +146,7 @@ func (t *tenant) wantUnbound(api v1alpha1.ExportedAPI) {
 
 func deniedRequest(t *tenant, apis apis) {
 	path := t.ask(apis.postgresql, "spec:\n  template: postgresqlinstances.anynines.com\n")
-	s := t.wantAnswer(path, contract.Denied, "kubectl create clusterrole", "--serviceaccount="+v1alpha1.TenantNamespace(t.id)+":gitbind-tenant")
+	s := t.wantAnswer(path, contract.Denied, "its ServiceAccount "+v1alpha1.TenantNamespace(t.id)+":gitbind-tenant the verb bind on apiserviceexporttemplates/postgresqlinstances.anynines.com")
 	if s.Problem.File != path || s.Problem.Line != 6 || s.Metadata.Name != apis.postgresql.BindingName() {
 		t.Errorf("%+v at %+v", s, s.Problem)
 	}

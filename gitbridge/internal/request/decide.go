@@ -88,19 +88,27 @@ func (f Facts) choose() (*Offer, *contract.Status) {
 	return &open[0], nil
 }
 
-// lacks says which right is missing, and who gives it.
+// lacks says that there is no such offer for this cluster, what it may bind in its place, and
+// who may change that. It is the same for an offer that does not exist and for one that the
+// cluster may not bind.
 func (f Facts) lacks(template string) string {
-	if template == "" {
-		return fmt.Sprintf("there is no offer of %s that this cluster may bind. Its owner binds one with kubectl gitbind bind; or a platform operator gives its ServiceAccount %s the verb bind on apiserviceexporttemplates",
-			f.Binding, f.ServiceAccount)
+	what, right := "of "+f.Binding, ""
+	if template != "" {
+		what, right = fmt.Sprintf("%q", template), "/"+template
 	}
-	tenant, _, _ := strings.Cut(f.ServiceAccount, ":")
-	name := tenant + "-binds-" + template
-	// kubectl create clusterrole knows the verb bind for roles only.
-	role := fmt.Sprintf(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":%q},`+
-		`"rules":[{"apiGroups":["gitbind.dev"],"resources":["apiserviceexporttemplates"],"resourceNames":[%q],"verbs":["bind"]}]}`, name, template)
-	return fmt.Sprintf("there is no offer %[1]q that this cluster may bind. Its owner binds it with kubectl gitbind bind; or a platform operator gives its ServiceAccount the verb bind: "+
-		"echo '%[3]s' | kubectl apply -f - && kubectl create clusterrolebinding %[4]s --clusterrole=%[4]s --serviceaccount=%[2]s", template, f.ServiceAccount, role, name)
+	var others []string
+	for _, o := range f.Offers {
+		if o.Permitted && o.Offered && o.Binding == f.Binding {
+			others = append(others, o.Name)
+		}
+	}
+	like := ""
+	if len(others) > 0 {
+		slices.Sort(others)
+		like = "; of this API it may bind: " + strings.Join(others, ", ")
+	}
+	return fmt.Sprintf("there is no offer %s that this cluster may bind%s. Its owner lists the offers with kubectl gitbind catalog, and binds one with kubectl gitbind bind; "+
+		"or a platform operator gives its ServiceAccount %s the verb bind on apiserviceexporttemplates%s", what, like, f.ServiceAccount, right)
 }
 
 // gone decides while main has no request. What was bound without one, or what

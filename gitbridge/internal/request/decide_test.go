@@ -41,7 +41,8 @@ func TestDecide(t *testing.T) {
 		{"one of several", Facts{File: file("", contract.Refuse), Offers: []Offer{pg, big}}, Nothing, contract.Invalid, "", "name one in spec.template (big, pg)", ""},
 		{"there is none", Facts{File: file("", contract.Refuse)}, Nothing, contract.Denied, "", "there is no offer of " + binding + " that this cluster may bind", ""},
 		{"the named one is not there", Facts{File: file("pg", contract.Refuse)}, Nothing, contract.Denied, "", `there is no offer "pg" that this cluster may bind`, ""},
-		{"the named one is not permitted", Facts{File: file("pg", contract.Refuse), Offers: []Offer{offer("pg", binding, false, true), big}}, Nothing, contract.Denied, "", `"resourceNames":["pg"]`, ""},
+		{"the named one is not permitted", Facts{File: file("pg", contract.Refuse), Offers: []Offer{offer("pg", binding, false, true)}}, Nothing, contract.Denied, "", "its ServiceAccount gb-k3x9:gitbind-tenant the verb bind on apiserviceexporttemplates/pg", ""},
+		{"the name is misspelt", Facts{File: file("gp", contract.Refuse), Offers: []Offer{pg, big, offer("closed", binding, true, false), offer("secret", binding, false, true)}}, Nothing, contract.Denied, "", `there is no offer "gp" that this cluster may bind; of this API it may bind: big, pg. Its owner lists the offers with kubectl gitbind catalog`, ""},
 		{"it is not told what an offer is of that may not be bound", Facts{File: file("secret", contract.Refuse), Offers: []Offer{offer("secret", "others.example.org", false, true)}}, Nothing, contract.Denied, "", `there is no offer "secret"`, ""},
 		{"the offer of another API", Facts{File: file("mq", contract.Refuse), Offers: []Offer{offer("mq", "queues.anynines.com", true, true)}}, Nothing, contract.Invalid, "", "is of queues.anynines.com", ""},
 		{"it cannot be bound just now", Facts{File: file("pg", contract.Refuse), Offers: []Offer{offer("pg", binding, true, false)}}, Nothing, contract.Denied, "", "cannot be bound just now", ""},
@@ -97,6 +98,18 @@ func TestDecide(t *testing.T) {
 				t.Errorf("%s: names no file", c.name)
 			}
 		}
+	}
+}
+
+// Otherwise anybody could find out what is offered to others.
+func TestAnOfferThatMayNotBeBoundIsToldAsOneThatIsNotThere(t *testing.T) {
+	answer := func(offers ...Offer) string {
+		return Decide(Facts{Path: path, Binding: binding, ServiceAccount: "gb-k3x9:gitbind-tenant", Offers: offers,
+			File: &File{Blob: "b1", Request: contract.Request{Binding: binding, Template: "secret"}}}).Answer.Message
+	}
+	permitted := Offer{"pg", binding, true, true}
+	if got, want := answer(permitted, Offer{"secret", binding, false, true}), answer(permitted); got != want {
+		t.Errorf("%q, and for none %q", got, want)
 	}
 }
 

@@ -104,12 +104,10 @@ func find(catalog []restapi.Offer, names []string) ([]restapi.Offer, error) {
 		if len(catalog) == 0 {
 			return nil, fmt.Errorf("you may not bind %q, nor anything else: the control plane's operators say who may", name)
 		}
-		var offered []string
-		for _, o := range catalog {
-			offered = append(offered, o.Name)
+		if like := similar(catalog, name); len(like) > 0 {
+			return nil, fmt.Errorf("there is no offer %q that you may bind: did you mean %s? kubectl gitbind catalog lists all", name, strings.Join(like, " or "))
 		}
-		slices.Sort(offered)
-		return nil, fmt.Errorf("there is no %q that you may bind; there is: %s", name, strings.Join(offered, ", "))
+		return nil, fmt.Errorf("there is no offer %q that you may bind: kubectl gitbind catalog lists those that you may", name)
 	}
 	return out, nil
 }

@@ -102,7 +102,7 @@ func TestFind(t *testing.T) {
 	if err != nil || len(got) != 2 || got[0].Name != "backup" || got[1].Name != "postgresql" {
 		t.Errorf("got %v, %v", got, err)
 	}
-	if _, err := find(catalog, []string{"postgresql", "mysql"}); err == nil || !strings.Contains(err.Error(), "backup, postgresql") {
+	if _, err := find(catalog, []string{"postgresql", "mysql"}); err == nil || !strings.Contains(err.Error(), `there is no offer "mysql"`) {
 		t.Errorf("error is %v", err)
 	}
 	if _, err := find(nil, []string{"mysql"}); err == nil {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -269,12 +270,25 @@ func (in Input) showEvents(c restapi.Change) error {
 			fmt.Fprintf(&b, "  %s\n", output.Line(line))
 		}
 	}
-	name := strings.TrimPrefix(c.Branch, contract.ChangesPrefix)
-	if c.MayApprove {
-		fmt.Fprintf(&b, "\nTo merge it: kubectl gitbind review %s --approve --head %s\n", output.Line(name), short(c.Head))
-	} else {
-		fmt.Fprintf(&b, "\nYou cannot approve it: %s\n", output.Line(c.Blocked))
-	}
+	next(&b, c)
 	_, err := io.WriteString(in.Terminal.Out, b.String())
 	return err
+}
+
+// next says what the person can do with a change.
+func next(b *strings.Builder, c restapi.Change) {
+	name := output.Line(strings.TrimPrefix(c.Branch, contract.ChangesPrefix))
+	refused := slices.ContainsFunc(c.Files, func(f restapi.ChangedFile) bool { return f.Problem != "" })
+	b.WriteByte('\n')
+	switch {
+	case refused && c.MayReject:
+		b.WriteString("Merge it only when nothing in it would be refused: what is refused has no effect.\n")
+		fmt.Fprintf(b, "To correct it: kubectl gitbind propose -f FILE -m MESSAGE --branch %s\n", name)
+		fmt.Fprintf(b, "To reject it: kubectl gitbind review %s --reject -m MESSAGE\n", name)
+	case c.MayApprove && !refused:
+		fmt.Fprintf(b, "To merge it: kubectl gitbind review %s --approve --head %s\n", name, short(c.Head))
+	}
+	if !c.MayApprove {
+		fmt.Fprintf(b, "You cannot approve it: %s\n", output.Line(c.Blocked))
+	}
 }

@@ -24,3 +24,35 @@ func TestAClaimThatWouldWaitIsShownWithWhatItSays(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+func TestAChangeThatWouldBeRefusedIsToBeCorrected(t *testing.T) {
+	const (
+		merge   = "\nTo merge it: kubectl gitbind review team-a/orders --approve --head 0123456789\n"
+		correct = "\nMerge it only when nothing in it would be refused: what is refused has no effect.\n" +
+			"To correct it: kubectl gitbind propose -f FILE -m MESSAGE --branch team-a/orders\n" +
+			"To reject it: kubectl gitbind review team-a/orders --reject -m MESSAGE\n"
+		blocked = "You cannot approve it: you pushed it\n"
+	)
+	good, bad := restapi.ChangedFile{Path: "a.yaml"}, restapi.ChangedFile{Path: "b.yaml", Problem: "no such plan"}
+	for _, c := range []struct {
+		name                  string
+		files                 []restapi.ChangedFile
+		mayApprove, mayReject bool
+		want                  string
+	}{
+		{"who approves", []restapi.ChangedFile{good}, true, true, merge},
+		{"who approves what would be refused", []restapi.ChangedFile{good, bad}, true, true, correct},
+		{"who proposed", []restapi.ChangedFile{good}, false, true, "\n" + blocked},
+		{"who proposed what would be refused", []restapi.ChangedFile{bad}, false, true, correct + blocked},
+		{"who looks at what would be refused", []restapi.ChangedFile{bad}, false, false, "\n" + blocked},
+	} {
+		change := restapi.Change{Branch: "changes/team-a/orders", Head: "0123456789abcdef", Files: c.files, MayApprove: c.mayApprove, MayReject: c.mayReject}
+		if !c.mayApprove {
+			change.Blocked = "you pushed it"
+		}
+		var b strings.Builder
+		if next(&b, change); b.String() != c.want {
+			t.Errorf("%s: %q", c.name, b.String())
+		}
+	}
+}

@@ -60,6 +60,9 @@ func Do(ctx context.Context, in Input) error {
 	if err != nil {
 		return err
 	}
+	if err := checkURL(ctx, in, connections); err != nil {
+		return err
+	}
 	if in.Name, err = chooseName(in.Name, in.BackendURL, connections); err != nil {
 		return err
 	}
@@ -80,6 +83,29 @@ func Do(ctx context.Context, in Input) error {
 		return c.print(ctx)
 	}
 	return c.connect(ctx)
+}
+
+// checkURL asks a URL that no Connection has whether a backend is there, in a cluster that is
+// connected: it may be that of its own control plane, misspelt.
+func checkURL(ctx context.Context, in Input, connections []v1alpha1.Connection) error {
+	var connected []string
+	for _, c := range connections {
+		if c.Spec.BackendURL == in.BackendURL {
+			return nil
+		}
+		connected = append(connected, fmt.Sprintf("%s, as %q", where(c), c.Name))
+	}
+	if len(connected) == 0 {
+		return nil
+	}
+	trusting, err := in.SignIn.Trusting(in.CABundle)
+	if err != nil {
+		return err
+	}
+	if _, err := controlplane.Ask(ctx, in.BackendURL, trusting, in.How); err != nil {
+		return fmt.Errorf("%w (check the URL: this cluster is connected to %s)", err, strings.Join(connected, "; "))
+	}
+	return nil
 }
 
 func named(connections []v1alpha1.Connection, name string) *v1alpha1.Connection {

@@ -3,7 +3,10 @@ package connect
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -14,6 +17,7 @@ import (
 	"gitbind.dev/konnector/internal/cli/command"
 	"gitbind.dev/konnector/internal/cli/controlplane"
 	"gitbind.dev/konnector/internal/cli/output"
+	"gitbind.dev/konnector/internal/cli/signin"
 	"gitbind.dev/konnector/internal/cli/terminal"
 )
 
@@ -36,7 +40,10 @@ func TestChooseName(t *testing.T) {
 		{what: "connecting again under another name", wanted: "other", url: here, existing: existing("prod", here), err: "use --name prod"},
 		{what: "another control plane's name", wanted: "prod", url: here, existing: existing("prod", "https://else.example.com"), err: "https://else.example.com"},
 		{what: "a second control plane", url: here, existing: existing("prod", "https://else.example.com"), want: "gitbind.example.com"},
-		{what: "the default name is another's", url: "http://127.0.0.1:1", existing: existing("default", "http://127.0.0.1:2"), err: "another --name"},
+		{what: "the default name is another's", url: "http://127.0.0.1:1", existing: existing("default", "http://127.0.0.1:2"), err: `connected to another control plane, http://127.0.0.1:2, as "default": if you mean that one, give its URL; to connect the cluster to http://127.0.0.1:1 as well, give another --name`},
+		{what: "the default name is that of a repository without a backend", url: "http://127.0.0.1:1", existing: []v1alpha1.Connection{{
+			ObjectMeta: metav1.ObjectMeta{Name: "default"}, Spec: v1alpha1.ConnectionSpec{RepositoryURL: "https://git.example.com/k3x9.git"},
+		}}, err: "https://git.example.com/k3x9.git"},
 	} {
 		got, err := chooseName(c.wanted, c.url, c.existing)
 		switch {
@@ -44,6 +51,43 @@ func TestChooseName(t *testing.T) {
 			t.Errorf("%s: %q, %v, want %q", c.what, got, err, c.want)
 		case c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)):
 			t.Errorf("%s: %q, %v, want an error with %q", c.what, got, err, c.err)
+		}
+	}
+}
+
+func TestAMisspeltURLIsFoundBeforeItsName(t *testing.T) {
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/info" {
+			fmt.Fprint(w, `{"issuer":"https://dex.example.com","clientID":"gitbind-cli"}`)
+			return
+		}
+		http.NotFound(w, r)
+	}))
+	defer backend.Close()
+	const connected = "https://gitbind.example.com"
+	connections := []v1alpha1.Connection{{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Spec: v1alpha1.ConnectionSpec{BackendURL: connected}}}
+	for _, c := range []struct {
+		what, url   string
+		connections []v1alpha1.Connection
+		want        []string
+	}{
+		{"nothing answers", "http://127.0.0.1:1", connections, []string{"http://127.0.0.1:1 cannot be reached: ", `(check the URL: this cluster is connected to https://gitbind.example.com, as "default")`}},
+		{"no backend answers", backend.URL + "/nope", connections, []string{"answered 404 not found", "this cluster is connected to https://gitbind.example.com"}},
+		{"a second control plane", backend.URL, connections, nil},
+		{"connecting again is not asked here", connected, connections, nil},
+		{"the first is not asked here", "http://127.0.0.1:1", nil, nil},
+	} {
+		in := Input{BackendURL: c.url}
+		in.SignIn = &signin.SignIn{HTTP: http.DefaultClient}
+		err := checkURL(t.Context(), in, c.connections)
+		if (err == nil) != (c.want == nil) {
+			t.Errorf("%s: %v", c.what, err)
+			continue
+		}
+		for _, want := range c.want {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %s", c.what, err, want)
+			}
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/agnivade/levenshtein"
+
 	"gitbind.dev/gitbridge/api/restapi"
 )
 
@@ -34,26 +36,5 @@ func isSimilar(name, known string) bool {
 	if len(short) > len(long) {
 		short, long = long, short
 	}
-	return len(short) >= minPart && strings.Contains(long, short) || distance(name, known) <= len(name)/3
-}
-
-// distance is how many letters must be put in, taken out or changed to make b of a.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		corner := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := corner
-			if a[i] != b[j] {
-				change++
-			}
-			corner = row[j+1]
-			row[j+1] = min(change, row[j]+1, corner+1)
-		}
-	}
-	return row[len(b)]
+	return len(short) >= minPart && strings.Contains(long, short) || levenshtein.ComputeDistance(name, known) <= len(name)/3
 }

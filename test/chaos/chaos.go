@@ -96,6 +96,8 @@ type run struct {
 	author        *author
 	operator      *operator
 	administrator *administrator
+	proposers     []*proposer
+	reviewer      *reviewer
 }
 
 // Run does everything once, on a platform of its own. The error is about the run
@@ -169,6 +171,14 @@ func (r *run) work(ctx context.Context, faults []Fault) (settled *state, err err
 	helpers.Go(func() { r.lives.look(running, r.sides) })
 	helpers.Go(func() { r.deliveries.look(running, r.sides) })
 	helpers.Go(func() { r.injector.steps.watch(running, r.sides) })
+	helpers.Go(func() { r.reviewer.look(running, r.sides) })
+	helpers.Go(func() { r.reviewer.watch(running, r.sides) })
+	for i := range reviews {
+		helpers.Go(func() { r.reviewer.work(running, load, rand.New(rand.NewPCG(r.options.Seed, uint64(300+i)))) })
+	}
+	for i, p := range r.proposers {
+		people.Go(func() { p.work(trying, load, rand.New(rand.NewPCG(r.options.Seed, uint64(200+i)))) })
+	}
 	for i, d := range r.developers {
 		people.Go(func() { d.work(trying, load, rand.New(rand.NewPCG(r.options.Seed, uint64(100+i)))) })
 	}
@@ -235,6 +245,10 @@ func (r *run) report(ctx context.Context, faults int, settled *state) (*Report, 
 	if err := c.history(ctx, r.sides); err != nil {
 		return nil, err
 	}
+	if err := c.approved(ctx, r.sides, r.reviewer.seenOnControl()); err != nil {
+		return nil, err
+	}
+	c.setBack(r.reviewer.values)
 	repositories, err := fsck.CheckAll(ctx, r.GitDir, "--full", "--strict")
 	if err != nil {
 		c.fail("", "%v", err)
@@ -253,6 +267,11 @@ func (r *run) report(ctx context.Context, faults int, settled *state) (*Report, 
 	r.deliveries.tell(c)
 	c.counts["pushes that the Git host had to refuse"] = r.author.refusals
 	c.counts["versions that lost and were merged"] = r.author.merges
+	for _, e := range r.journal.all() {
+		if e.Side == Review {
+			c.counts[fmt.Sprintf("reviews that %s a change: %s", e.Op, e.Outcome)]++
+		}
+	}
 	c.counts["namespaces, definitions and owners that ended claims"] = r.administrator.rounds
 	report := &Report{Seed: r.options.Seed, Faults: faults, Counts: c.counts, Violations: slices.Concat(r.journal.givenUp(), c.found)}
 	r.tell(ctx, report)
@@ -418,6 +437,9 @@ func (r *run) engage(ctx context.Context) error {
 			_, err := r.Plugin(ctx, user, r.App(), "resolve", c.api.binding()+"/"+c.name, "-n", c.namespace, "--take="+take, "--yes")
 			return err
 		},
+	}
+	if err := r.engageReviewer(ctx, dora, widgets); err != nil {
+		return err
 	}
 	r.operator = &operator{client: r.sides.control, api: widgets, journal: r.journal, numbers: &r.numbers, values: r.scan, pause: 2 * r.options.Pause}
 	return nil

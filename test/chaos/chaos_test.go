@@ -129,3 +129,31 @@ func TestLast(t *testing.T) {
 		}
 	}
 }
+
+// TestSetBack is about objects that say again what they said before.
+func TestSetBack(t *testing.T) {
+	of := valueOf{"widgets.chaos.example team-c/one", "cluster.c0", "uid"}
+	edit := func(value string, outcome Outcome) Entry {
+		return Entry{Side: Cluster, Op: Edit, Claim: of.claim, Field: of.field, Value: value, Outcome: outcome}
+	}
+	for name, c := range map[string]struct {
+		entries []Entry
+		said    []string
+		want    int
+	}{
+		"what people gave it":           {[]Entry{edit("a", Accepted), edit("b", Unknown), edit("", Accepted)}, []string{"", "a", "b", ""}, 0},
+		"what it said when it was made": {nil, []string{"a"}, 0},
+		"set back and forth":            {[]Entry{edit("a", Accepted), edit("b", Accepted)}, []string{"", "a", "b", "a", "b"}, 2},
+		"taken back by a person":        {[]Entry{edit("a", Accepted), edit("b", Accepted), edit("a", Accepted)}, []string{"", "a", "b", "a"}, 0},
+		"what was refused":              {[]Entry{edit("a", Refused)}, []string{"", "a"}, 1},
+	} {
+		j := &Journal{}
+		for _, e := range c.entries {
+			j.write(e)
+		}
+		check := &checker{journal: j, counts: Counts{}}
+		if check.setBack(map[valueOf][]string{of: c.said}); len(check.found) != c.want {
+			t.Errorf("%s: %v", name, check.found)
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/test/scan"
 )
 
@@ -66,6 +67,9 @@ func (c *checker) agree(st *state) {
 		c.same(st, key)
 		c.answered(st, key)
 		c.fields(st, key, story)
+	}
+	for _, branch := range st.changes {
+		c.fail(changeOf(branch), "there still is %s, though nothing is to be reviewed any more", branch)
 	}
 	c.secrets(st)
 	c.inputs(st)
@@ -152,6 +156,9 @@ func (c *checker) answered(st *state, key string) {
 		default:
 			c.ok("conditions that are as they should be")
 		}
+	}
+	if proposal, ok := u.GetAnnotations()[v1alpha1.ProposalAnnotation]; ok {
+		c.fail(key, "something of it is still proposed: %s", proposal)
 	}
 	if result := st.answers[key]["result"]; result != "Applied" {
 		c.fail(key, "branch status says %v: %v", result, st.answers[key]["message"])
@@ -287,7 +294,7 @@ type story struct {
 func tell(entries []Entry) map[string]*story {
 	stories := map[string]*story{}
 	for _, e := range entries {
-		if e.Side == Control {
+		if e.Side == Control || e.Side == Review {
 			continue
 		}
 		s := stories[e.Claim]

@@ -290,29 +290,6 @@ func (a *administrator) awaitNew(run context.Context, c *claim) {
 	a.edit(run, c, c.api.cluster[0], false)
 }
 
-// try tries something until it works, or gives up when run ends.
-func (a *administrator) try(run context.Context, c *claim, what string, do func(context.Context) error) bool {
-	began := time.Now()
-	var err error
-	for ; run.Err() == nil; sleep(run, 200*time.Millisecond) {
-		ctx, cancel := context.WithTimeout(run, 4*answerTimeout)
-		err = do(ctx)
-		cancel()
-		if err == nil {
-			return true
-		}
-	}
-	if err == nil {
-		return false // The run had ended before.
-	}
-	key := ""
-	if c != nil {
-		key = c.key()
-	}
-	a.journal.giveUp(key, "a person has waited since %s until %s: %v", time.Since(began).Round(time.Second), what, err)
-	return false
-}
-
 func (a *administrator) service(ctx context.Context, c *claim) (*unstructured.Unstructured, error) {
 	return a.control.Resource(c.api.resource).Namespace(a.onControl(c.namespace)).Get(ctx, c.name, metav1.GetOptions{})
 }

@@ -28,13 +28,15 @@ const (
 	Cluster Side = "kubectl"
 	Git     Side = "git"
 	Control Side = "control plane"
+	Review  Side = "review"
 )
 
 // Op is what a write does.
 type Op string
 
 // The operations. A Release is a decision to let the object of a held claim go, and to have
-// another one made from its file; a Rotate gives its Secret another value.
+// another one made from its file; a Rotate gives its Secret another value. An Approve and a
+// Reject are of the head of a proposed change.
 const (
 	Create  Op = "create"
 	Edit    Op = "edit"
@@ -42,6 +44,8 @@ const (
 	Status  Op = "status"
 	Release Op = "release"
 	Rotate  Op = "rotate"
+	Approve Op = "approve"
+	Reject  Op = "reject"
 )
 
 // Entry is one write of the load.

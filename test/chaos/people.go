@@ -109,7 +109,17 @@ func (d *developer) create(run context.Context, c *claim) {
 
 // delete deletes a claim, and sees to it that it was.
 func (d *developer) delete(run context.Context, c *claim) {
+	if e, ok := d.deleteObject(run, c); ok {
+		c.there = e.Outcome != Accepted
+		d.journal.write(e)
+	}
+}
+
+// deleteObject asks for the delete of a claim's object until there is an answer, and gives
+// the entry of it.
+func (d *developer) deleteObject(run context.Context, c *claim) (e Entry, ok bool) {
 	sent := time.Now()
+	e = Entry{Sent: sent, Side: Cluster, Op: Delete, Claim: c.key(), Life: c.life}
 	uid := types.UID(c.uid)
 	var err error
 	for run.Err() == nil {
@@ -117,25 +127,30 @@ func (d *developer) delete(run context.Context, c *claim) {
 		err = d.objects(c).Delete(ctx, c.name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
 		cancel()
 		if err == nil || apierrors.IsNotFound(err) {
-			c.there = false
-			d.journal.write(Entry{Sent: sent, Side: Cluster, Op: Delete, Claim: c.key(), Life: c.life, Outcome: Accepted})
-			return
+			return e.answered(nil), true
 		}
 		if refused(err) {
-			d.journal.write(Entry{Sent: sent, Side: Cluster, Op: Delete, Claim: c.key(), Life: c.life, Outcome: Refused, Note: err.Error()})
-			return
+			return e.answered(err), true
 		}
 		sleep(run, 200*time.Millisecond)
 	}
 	d.journal.giveUp(c.key(), "a person could not delete it since %s: %v", time.Since(sent).Round(time.Second), err)
+	return e, false
 }
 
 // edit changes one field, or removes it.
 func (d *developer) edit(run context.Context, c *claim, field string, remove bool) {
-	e := Entry{Sent: time.Now(), Side: Cluster, Op: Edit, Claim: c.key(), Life: c.life, Field: field}
 	var value any
 	if !remove {
 		value = c.api.value(field, d.numbers.next())
+	}
+	d.set(run, c, field, value)
+}
+
+// set gives one field a value; nil removes it.
+func (d *developer) set(run context.Context, c *claim, field string, value any) {
+	e := Entry{Sent: time.Now(), Side: Cluster, Op: Edit, Claim: c.key(), Life: c.life, Field: field}
+	if value != nil {
 		e.Value = fmt.Sprint(value)
 	}
 	spec := map[string]any{}
@@ -163,6 +178,29 @@ func (e Entry) answered(err error) Entry {
 		e.Outcome, e.Note = Unknown, err.Error()
 	}
 	return e
+}
+
+// try tries something until it works, or gives up when run ends.
+func (d *developer) try(run context.Context, c *claim, what string, do func(context.Context) error) bool {
+	began := time.Now()
+	var err error
+	for ; run.Err() == nil; sleep(run, 200*time.Millisecond) {
+		ctx, cancel := context.WithTimeout(run, 4*answerTimeout)
+		err = do(ctx)
+		cancel()
+		if err == nil {
+			return true
+		}
+	}
+	if err == nil {
+		return false // The run had ended before.
+	}
+	key := ""
+	if c != nil {
+		key = c.key()
+	}
+	d.journal.giveUp(key, "a person has waited since %s until %s: %v", time.Since(began).Round(time.Second), what, err)
+	return false
 }
 
 // refused tells an answer of the API server from trouble on the way to it.

@@ -200,12 +200,21 @@ type deliveries struct {
 	last   map[string]int
 	of     map[string]string
 	claims map[string]string
-	seen   int
-	found  []Violation
+	// released are the claims' UIDs that a person let go: another one has their object then.
+	released map[string]bool
+	seen     int
+	found    []Violation
 }
 
 func newDeliveries(values *scan.Scan) *deliveries {
-	return &deliveries{values: values, lastInput: map[string]int{}, last: map[string]int{}, of: map[string]string{}, claims: map[string]string{}}
+	return &deliveries{values: values, lastInput: map[string]int{}, last: map[string]int{}, of: map[string]string{}, claims: map[string]string{}, released: map[string]bool{}}
+}
+
+// release says that a person lets the object of a claim go, and keeps its service.
+func (d *deliveries) release(uid string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.released[uid] = true
 }
 
 // look keeps looking until ctx ends.
@@ -246,6 +255,9 @@ func (d *deliveries) add(key string, s credential) {
 		return
 	}
 	object := parts[2]
+	if d.released[d.claims[object]] {
+		delete(d.claims, object)
+	}
 	switch {
 	case parts[0]+" "+parts[1] != key:
 		fail("the value of %q was delivered to it", whose)

@@ -19,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
+
+	"gitbind.dev/gitbridge/contract"
 )
 
 // sides are the three places that are to agree, read from the outside.
@@ -50,6 +52,8 @@ type state struct {
 	// observed is the commit of main that status answers, head is main's.
 	observed, head string
 	conflicts      []string
+	// changes are the branches on which something is proposed.
+	changes []string
 	// issued are the Secrets of claims on the control plane, delivered those in the app
 	// cluster, by claim; sealed are the paths of their files on status.
 	issued, delivered map[string]credential
@@ -169,7 +173,12 @@ func (s *sides) readGit(ctx context.Context, st *state) error {
 	}
 	st.head = strings.TrimSpace(string(head))
 	refs, err := s.git(ctx, "for-each-ref", "--format=%(refname)", "refs/heads/conflicts/")
+	if err != nil {
+		return err
+	}
 	st.conflicts = strings.Fields(string(refs))
+	refs, err = s.git(ctx, "for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads/"+contract.ChangesPrefix)
+	st.changes = strings.Fields(string(refs))
 	return err
 }
 

@@ -193,6 +193,8 @@ func TestReviewedChanges(t *testing.T) {
 	t.Run("E9_what cannot wait is committed with its reason", run((*reviewed).emergency))
 	t.Run("E9_an emergency ends with its change", run((*reviewed).emergencyEnds))
 	t.Run("a process that ends between push and record proposes the same change", run((*reviewed).isInterrupted))
+	t.Run("E7_what was pushed and not recorded is withdrawn when it is changed back", run((*reviewed).isInterruptedAndChangedBack))
+	t.Run("E7_what was pushed and not recorded is withdrawn when it is deleted", run((*reviewed).isInterruptedAndDeleted))
 }
 
 func (w *reviewed) isProposed() {
@@ -488,20 +490,56 @@ func (w *reviewed) emergencyEnds() {
 	w.fileIs("e9-ends", plan("big"))
 }
 
+// forgetProposal has an object say of its proposal what it says between push and record, and
+// a plan.
+func (w *reviewed) forgetProposal(name, plan string) {
+	w.Helper()
+	config := rest.CopyConfig(w.admin)
+	config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:gitbind-system:konnector", Groups: []string{"system:masters"}}
+	konnector, err := client.New(config, client.Options{})
+	w.must(err)
+	u := w.get(name)
+	begun := fmt.Sprintf(`{"uid":%q,"commit":"","users":["alice"],"begun":true}`, u.GetUID())
+	w.must(konnector.Patch(w.Context(), u, client.RawPatch("application/merge-patch+json", fmt.Appendf(nil,
+		`{"metadata":{"annotations":{%q:%q}},"spec":{"plan":%q}}`, v1alpha1.ProposalAnnotation, begun, plan))))
+	if u.GetAnnotations()[v1alpha1.ProposalAnnotation] != begun {
+		w.Fatal("the annotation was kept as it was")
+	}
+}
+
 func (w *reviewed) isInterrupted() {
 	w.apply("e10", spec("small"))
 	w.proposed("e10", plan("small"))
-	u := w.get("e10")
-	w.must(w.client.Patch(w.Context(), u, client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, v1alpha1.ProposalAnnotation))))
+	w.forgetProposal("e10", "small")
 	w.eventually("it is recorded again", func() error {
-		if w.get("e10").GetAnnotations()[v1alpha1.ProposalAnnotation] == "" {
-			return errorf("it is not")
+		p, head := w.get("e10").GetAnnotations()[v1alpha1.ProposalAnnotation], w.host.Head(clusterID, w.branch("e10"))
+		if head == "" || !strings.Contains(p, string(head)) {
+			return errorf("it is %s", p)
 		}
 		return nil
 	})
 	if commits := w.git("log", "--format=%an", "main.."+w.branch("e10")); commits != "alice" {
 		w.Errorf("the branch has commits of %q, want one of alice's", commits)
 	}
+}
+
+// Whoever approves what was taken back would have main say it all the same.
+func (w *reviewed) isInterruptedAndChangedBack() {
+	w.approved("e11")
+	w.setSpec("e11", "big", "plan")
+	w.proposed("e11", plan("big"))
+	w.forgetProposal("e11", "small")
+	w.settled("e11")
+	w.fileIs("e11", plan("small"))
+}
+
+func (w *reviewed) isInterruptedAndDeleted() {
+	w.apply("e12", spec("small"))
+	w.proposed("e12", plan("small"))
+	w.forgetProposal("e12", "small")
+	w.deleteObject("e12")
+	w.noBranch("e12")
+	w.objectGone("e12")
 }
 
 // A namespace can ask for reviews, for all its claims, and a binding for all namespaces.

@@ -16,6 +16,8 @@ type Proposed struct {
 	Blob, Main string
 	// Live says that it is what would be proposed of the object as it is now.
 	Live bool
+	// Begun says that something else may have been proposed since, of which nothing is known.
+	Begun bool
 }
 
 // Verdict is what became of a proposed change.
@@ -71,7 +73,7 @@ func (f Facts) review(d Decision) Decision {
 // propose is for a change of main that somebody must approve.
 func (f Facts) propose(d Decision) Decision {
 	p, removes := f.Proposed, d.Action == RemoveFile
-	if p == nil || removes != (p.Blob == "") || !removes && !p.Live || p.Main != f.FileBlob {
+	if p == nil || p.Begun || removes != (p.Blob == "") || !removes && !p.Live || p.Main != f.FileBlob {
 		return do(Propose)
 	}
 	if f.Verdict == nil {

@@ -84,13 +84,28 @@ func IsKept(err error) bool {
 	return errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrRejected)
 }
 
-// Withdraw removes a branch that is at a commit. The error is store.ErrConflict where others
-// have gone on from there, and store.ErrRejected where the Git host keeps it.
-func (r *Repository) Withdraw(ctx context.Context, branch string, at store.Hash) error {
+// Withdraw removes a branch that is at a commit; with "", wherever it is, if this agent alone
+// has committed to it since a snapshot of main. The error is store.ErrConflict where others
+// have, and store.ErrRejected where the Git host keeps it.
+func (r *Repository) Withdraw(ctx context.Context, branch string, at store.Hash, main *store.Snapshot) error {
 	if err := r.mayWrite(); err != nil {
 		return err
 	}
-	return r.Remote.Branch(branch).Remove(ctx, at)
+	b := r.Remote.Branch(branch)
+	if at != "" {
+		return b.Remove(ctx, at)
+	}
+	s, err := b.Fetch(ctx)
+	if err != nil || s.Head() == "" {
+		return err
+	}
+	switch own, err := r.isOwn(ctx, b, main, s.Head()); {
+	case err != nil:
+		return err
+	case !own:
+		return store.ErrConflict
+	}
+	return b.Remove(ctx, s.Head())
 }
 
 // Verdict asks what became of a commit that was proposed on a branch. Where nobody can be

@@ -513,7 +513,7 @@ func TestL5_NothingIsPushedWhileAnotherCopyIsLiveOrRemovedWhileItMayBe(t *testin
 			_, err := w.repo.Propose(t.Context(), "changes/x", "", w.repo.Remote.Main.Snapshot(), edit)
 			return err
 		},
-		"a withdrawn proposal": func() error { return w.repo.Withdraw(t.Context(), "changes/gone", "") },
+		"a withdrawn proposal": func() error { return w.repo.Withdraw(t.Context(), "changes/gone", "", w.repo.Remote.Main.Snapshot()) },
 	}
 	for _, c := range []struct {
 		what           string

@@ -45,6 +45,9 @@ type proposal struct {
 	Main string `json:"main,omitempty"`
 	// Users are those whose change it is.
 	Users []string `json:"users,omitempty"`
+	// Begun says that another change was about to be pushed: what the branch has is not known.
+	// Commit is "" then if it was the first.
+	Begun bool `json:"begun,omitempty"`
 }
 
 // authorsOf are the users who have changed what the object says since main had it: those
@@ -100,7 +103,7 @@ func (r *reconciler) lookAtReview(ctx context.Context, l *look) error {
 	if p == nil {
 		return nil
 	}
-	f.Proposed = &decision.Proposed{Branch: contract.ChangeBranch(l.key), Commit: p.Commit, Blob: p.Blob, Main: p.Main}
+	f.Proposed = &decision.Proposed{Branch: contract.ChangeBranch(l.key), Commit: p.Commit, Blob: p.Blob, Main: p.Main, Begun: p.Begun}
 	if l.reduced == nil && p.Blob != "" {
 		data, err := r.encode(l, f.Live)
 		f.Proposed.Live = err == nil && string(store.BlobHash(data)) == p.Blob
@@ -162,7 +165,7 @@ func (l *look) rebaseProposed() {
 
 // propose puts the object's version, or the removal of its file, on a branch.
 func (r *reconciler) propose(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
-	u, err := r.withFinalizer(ctx, l)
+	u, err := r.beginProposal(ctx, l)
 	if err != nil {
 		return nil, err
 	}
@@ -216,10 +219,30 @@ func (r *reconciler) propose(ctx context.Context, l *look) (*unstructured.Unstru
 	})
 }
 
+// beginProposal notes that something is about to be pushed to the claim's branch, and puts the
+// finalizer on. Should nothing come to be recorded of it, the branch is proposed to again, or
+// taken back, and not left for somebody to approve.
+func (r *reconciler) beginProposal(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
+	p := proposalOf(l.object)
+	if p == nil {
+		p = &proposal{UID: l.object.GetUID()}
+	}
+	p.Begun = true
+	value, err := json.Marshal(p)
+	if err != nil {
+		return nil, err
+	}
+	return r.patch(ctx, l.object, metadata{finalizer: true, proposal: new(string(value))})
+}
+
 // withdraw takes back what was proposed. A branch on which others have gone on stays.
 func (r *reconciler) withdraw(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
 	p := l.facts.Proposed
-	if err := r.api().Repository.Withdraw(ctx, p.Branch, store.Hash(p.Commit)); err != nil && !repository.IsKept(err) {
+	at := store.Hash(p.Commit)
+	if p.Begun {
+		at = ""
+	}
+	if err := r.api().Repository.Withdraw(ctx, p.Branch, at, l.view.Main); err != nil && !repository.IsKept(err) {
 		return nil, fmt.Errorf("withdraw %s: %w", p.Branch, err)
 	}
 	r.reviews.end(p.Branch)

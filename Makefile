@@ -32,7 +32,7 @@ RACE := ./backend/internal/githost/embedded ./gitbridge/store/... ./gitbridge/le
 # The packages that take longest begin first, or one of them would run alone at the end.
 LONGEST := ./test/e2e ./konnector/internal/agent/app ./gitbridge/internal/app ./konnector/internal/cli ./test/chaos ./backend/internal/app
 # Tests wait for API servers part of the time, so more of them than processors run at once.
-BESIDE := -p 2 -parallel 3
+BESIDE := -p 3 -parallel 2
 
 .PHONY: help
 help: ## Show this help.

@@ -513,7 +513,7 @@ func (w *reviewed) isInterrupted() {
 	w.forgetProposal("e10", "small")
 	w.eventually("it is recorded again", func() error {
 		p, head := w.get("e10").GetAnnotations()[v1alpha1.ProposalAnnotation], w.host.Head(clusterID, w.branch("e10"))
-		if head == "" || !strings.Contains(p, string(head)) {
+		if head == "" || !strings.Contains(p, head) {
 			return errorf("it is %s", p)
 		}
 		return nil

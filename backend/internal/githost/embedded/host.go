@@ -123,7 +123,7 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 		return nil, fmt.Errorf("open Git host: %w", err)
 	}
 	if cfg.MaxPush == 0 {
-		cfg.MaxPush = 64 << 20
+		cfg.MaxPush = defaultMaxPush
 	}
 	if cfg.MaxBytes == 0 {
 		cfg.MaxBytes = DefaultMaxBytes

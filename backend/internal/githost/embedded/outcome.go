@@ -42,7 +42,7 @@ func (r *repository) outcome(ctx context.Context, ref string, commit, main plumb
 		if main, err = readRef(r.dir, mainRef); err == nil {
 			merged, err = r.isAncestor(ctx, commit, main)
 		}
-		return githost.Outcome{Merged: merged, Closed: !merged}, err
+		return githost.Outcome{Merged: merged, Closed: err == nil && !merged}, err
 	}
 	if has, err := r.isAncestor(ctx, commit, head); err != nil || !has {
 		// What is said of the branch is not said of this commit.

@@ -252,6 +252,10 @@ func TestAPushThatCannotBeReadIsRefusedWithWords(t *testing.T) {
 	if got := s.head(t, mainRef); got != head {
 		t.Errorf("main moved to %s", got)
 	}
+	status, answer := s.post(t, access.Owner, "git-upload-pack", make([]byte, maxUploadRequest+1), func(*http.Request) {})
+	if status != http.StatusRequestEntityTooLarge || !strings.Contains(answer, "the fetch names more commits than fit into 8 MiB") {
+		t.Errorf("a fetch that is too large: %d, %q", status, answer)
+	}
 }
 
 func TestPathTricksInRefNamesReachNothing(t *testing.T) {

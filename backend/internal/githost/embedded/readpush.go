@@ -5,22 +5,7 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 
-	"gitbind.dev/gitbridge/store/limits"
 	"gitbind.dev/gitbridge/store/pack"
-)
-
-// packLimits bound what one push may bring.
-var packLimits = pack.Limits{
-	Objects: 200_000, Object: 32 << 20, Total: 512 << 20, Kept: 128 << 20,
-	Commit: limits.Commit, Commits: limits.Commits,
-}
-
-const (
-	// pushMemory is how many bytes all pushes that are in work may take; one of them may
-	// take its own limits beyond that.
-	pushMemory = 192 << 20
-	// gitMemory is about what git takes at most for a push within packLimits.
-	gitMemory = 96 << 20
 )
 
 // object is one of the repository or of a push; files are without their content.

@@ -36,7 +36,7 @@ func (h *Host) receive(w http.ResponseWriter, r *http.Request, repo *repository,
 	}
 	defer leave()
 	// All of it, before anybody waits for this push: clients may be slow.
-	body, err := h.newSpool(w, r, h.cfg.MaxPush)
+	body, err := h.newSpool(w, r, h.cfg.MaxPush, pushTooLarge)
 	if err != nil {
 		return err
 	}

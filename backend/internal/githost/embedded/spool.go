@@ -26,8 +26,8 @@ type spool struct {
 }
 
 // newSpool reads the body of r, at most limit bytes of it before and after
-// decompression.
-func (h *Host) newSpool(w http.ResponseWriter, r *http.Request, limit int64) (*spool, error) {
+// decompression. TooLarge says of more what to do.
+func (h *Host) newSpool(w http.ResponseWriter, r *http.Request, limit int64, tooLarge func(limit int64) error) (*spool, error) {
 	ctl := http.NewResponseController(w)
 	body := io.Reader(&progressReader{r: http.MaxBytesReader(w, r.Body, limit), ctl: ctl, pace: h.clientLimits.begin()})
 	// A deadline that stays would end the request while git works on it. Not
@@ -39,7 +39,7 @@ func (h *Host) newSpool(w http.ResponseWriter, r *http.Request, limit int64) (*s
 	case "gzip", "x-gzip":
 		z, err := gzip.NewReader(body)
 		if err != nil {
-			return nil, bodyError(err, limit)
+			return nil, bodyError(err, limit, tooLarge)
 		}
 		body = z
 	default:
@@ -49,7 +49,7 @@ func (h *Host) newSpool(w http.ResponseWriter, r *http.Request, limit int64) (*s
 	s := &spool{}
 	if err := s.fill(io.LimitReader(body, limit+1)); err != nil {
 		s.close()
-		return nil, bodyError(err, limit)
+		return nil, bodyError(err, limit, tooLarge)
 	}
 	if s.size > limit {
 		s.close()
@@ -107,7 +107,7 @@ func (s *spool) close() {
 	}
 }
 
-func bodyError(err error, limit int64) error {
+func bodyError(err error, limit int64, tooLarge func(limit int64) error) error {
 	var tooMany *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooMany):
@@ -116,8 +116,4 @@ func bodyError(err error, limit int64) error {
 		return refusal.Because(err, refusal.Invalid, "the request's body is damaged: send it again")
 	}
 	return fmt.Errorf("read request: %w", err)
-}
-
-func tooLarge(limit int64) error {
-	return refusal.New(refusal.TooLarge, "the push is larger than %d MiB: push fewer commits at a time, and keep large files elsewhere", limit>>20)
 }

@@ -8,11 +8,17 @@ import (
 	"os/exec"
 	"regexp"
 	"strings"
+
+	"gitbind.dev/backend/internal/refusal"
 )
 
 // maxUploadRequest bounds what a client may say when it fetches: wants, haves
 // and filters.
 const maxUploadRequest = 8 << 20
+
+func fetchTooLarge(limit int64) error {
+	return refusal.New(refusal.TooLarge, "the fetch names more commits than fit into %d MiB: clone the repository anew", limit>>20)
+}
 
 // protocol is the header in which git says which version it speaks.
 var protocol = regexp.MustCompile(`^version=[012](:[a-z0-9=-]+)*$`)
@@ -38,7 +44,7 @@ func (h *Host) upload(w http.ResponseWriter, r *http.Request, repo *repository, 
 		return err
 	}
 	defer done()
-	body, err := h.newSpool(w, r, maxUploadRequest)
+	body, err := h.newSpool(w, r, maxUploadRequest, fetchTooLarge)
 	if err != nil {
 		return err
 	}

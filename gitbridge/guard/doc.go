@@ -1,7 +1,7 @@
 // Package guard decides what of a repository's history is followed, and what may go
-// because of it: whether a head of main is accepted (acceptmain.go), whether the branch
-// status is the one that was known (status.go), whether a removal may go (removals.go),
-// whether a file has moved (move.go), and what an approval covers (approval.go). Both
+// because of it: whether a head of main is accepted (judgemain.go), whether the branch
+// status is the one that was known (judgestatus.go), whether a removal may go (removals.go),
+// whether a file has moved (movedfile.go), and what an approval covers (approval.go). Both
 // agents ask it, each with the facts of its side, and each question is answered by one
 // Verdict.
 //

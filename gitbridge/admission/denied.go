@@ -8,9 +8,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// denial is how an API server begins the words of an admission webhook, and those of a
-// ValidatingAdmissionPolicy, which stand after the object's name.
-var denial = regexp.MustCompile(`^admission webhook "[^"]+" denied the request\b|\bValidatingAdmissionPolicy '[^']+' with binding '[^']+' denied request\b`)
+// denial is how an API server begins the words of an admission webhook, and, after the
+// object's kind and name, those of a ValidatingAdmissionPolicy.
+var denial = regexp.MustCompile(`^(admission webhook "[^"]+" denied the request\b|\S+( "[^"]*")? is forbidden: ValidatingAdmissionPolicy '[^']+' with binding '[^']+' denied request\b)`)
 
 // Denied reports whether an API server's error is the no of an admission webhook or of a
 // policy. The code and the reason of such an error are theirs to choose: "conflict" does not

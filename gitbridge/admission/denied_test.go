@@ -24,16 +24,17 @@ func TestDenied(t *testing.T) {
 		err  error
 		want bool
 	}{
-		"a webhook":                      {said(http.StatusForbidden), true},
-		"a webhook that says nothing":    {webhookerrors.ToStatusErr("hook.example.org", nil), true},
-		"a webhook that says conflict":   {fmt.Errorf("apply: %w", said(http.StatusConflict)), true},
-		"a policy":                       {fakeapi.PolicyDenies(databases, "orders", "p", "no"), true},
-		"a webhook that does not answer": {fakeapi.WebhookFails("hook.example.org", "refused"), false},
-		"another version":                {apierrors.NewConflict(databases, "orders", errors.New("the object has been modified")), false},
-		"no right":                       {apierrors.NewForbidden(databases, "orders", errors.New("no right")), false},
-		"a value that speaks of one":     {apierrors.NewBadRequest(`spec.note: "admission webhook "x" denied the request"`), false},
-		"no API server":                  {errors.New(`admission webhook "x" denied the request`), false},
-		"nothing":                        {nil, false},
+		"a webhook":                       {said(http.StatusForbidden), true},
+		"a webhook that says nothing":     {webhookerrors.ToStatusErr("hook.example.org", nil), true},
+		"a webhook that says conflict":    {fmt.Errorf("apply: %w", said(http.StatusConflict)), true},
+		"a policy":                        {fakeapi.PolicyDenies(databases, "orders", "p", "no"), true},
+		"a webhook that does not answer":  {fakeapi.WebhookFails("hook.example.org", "refused"), false},
+		"another version":                 {apierrors.NewConflict(databases, "orders", errors.New("the object has been modified")), false},
+		"no right":                        {apierrors.NewForbidden(databases, "orders", errors.New("no right")), false},
+		"a value that speaks of one":      {apierrors.NewBadRequest(`spec.note: "admission webhook "x" denied the request"`), false},
+		"a value that speaks of a policy": {apierrors.NewBadRequest(`spec.note: ValidatingAdmissionPolicy 'p' with binding 'p' denied request`), false},
+		"no API server":                   {errors.New(`admission webhook "x" denied the request`), false},
+		"nothing":                         {nil, false},
 	} {
 		if got := Denied(c.err); got != c.want {
 			t.Errorf("%s: %v", name, got)

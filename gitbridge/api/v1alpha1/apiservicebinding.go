@@ -35,7 +35,7 @@ const (
 	// konnector removes it when it has committed.
 	EmergencyAnnotation = "gitbind.dev/emergency"
 	// ProposalAnnotation holds, on a claim whose changes are reviewed, what the konnector has
-	// proposed of it. Only the konnector writes it.
+	// proposed of it, or is about to. Only the konnector writes it.
 	ProposalAnnotation = "gitbind.dev/proposal"
 	// ChangesLabel on a namespace, with the value PullRequest, has changes of all its claims
 	// reviewed.

@@ -337,6 +337,7 @@ func (w *reviewed) removalIsRejected() {
 	})
 	w.committed("e3-kept")
 	w.fileIs("e3-kept", plan("small"))
+	w.noBranch("e3-kept")
 }
 
 func (w *reviewed) isEdited() {
@@ -523,7 +524,7 @@ func (w *reviewed) isInterrupted() {
 	}
 }
 
-// Whoever approves what was taken back would have main say it all the same.
+// If somebody approved what was taken back, main would say it all the same.
 func (w *reviewed) isInterruptedAndChangedBack() {
 	w.approved("e11")
 	w.setSpec("e11", "big", "plan")
@@ -536,8 +537,12 @@ func (w *reviewed) isInterruptedAndChangedBack() {
 func (w *reviewed) isInterruptedAndDeleted() {
 	w.apply("e12", spec("small"))
 	w.proposed("e12", plan("small"))
+	// As long as it is paused, it is not proposed again.
+	w.edit("e12", func(u *unstructured.Unstructured) { w.annotate(u, v1alpha1.PauseAnnotation, "true") })
+	w.conditionIs("e12", "Held", "Paused")
 	w.forgetProposal("e12", "small")
 	w.deleteObject("e12")
+	w.edit("e12", func(u *unstructured.Unstructured) { w.annotate(u, v1alpha1.PauseAnnotation, "") })
 	w.noBranch("e12")
 	w.objectGone("e12")
 }

@@ -16,7 +16,7 @@ type Proposed struct {
 	Blob, Main string
 	// Live says that it is what would be proposed of the object as it is now.
 	Live bool
-	// Begun says that something else may have been proposed since, of which nothing is known.
+	// Begun says that another change was about to be pushed: what the branch has is not known.
 	Begun bool
 }
 

@@ -59,16 +59,18 @@ func (r *Removals) Approve(ctx context.Context, words string) error {
 	if words == "" || words == done {
 		return nil
 	}
-	view, err := r.view(ctx)
-	if err != nil || view.Replaced != "" {
+	view, err := r.lockNewest(ctx)
+	if err != nil {
 		return err
+	}
+	defer r.judging.Unlock()
+	if view.Replaced != "" {
+		return nil
 	}
 	part, err := r.lineage.Continues(ctx, store.Hash(words))
 	if err != nil || !part && store.Hash(words) != view.Main.Head() {
 		return err
 	}
-	r.judging.Lock()
-	defer r.judging.Unlock()
 	all, err := r.list(ctx, view.Main)
 	if err != nil {
 		return err

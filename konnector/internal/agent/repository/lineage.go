@@ -173,14 +173,19 @@ func (l *Lineage) passed(commit store.Hash) bool { return l.commits.Passed(strin
 var ErrOutdated = errors.New("main has moved on")
 
 // Continues reports whether main descends from a commit, as it is in this view, or as it
-// was accepted last if it is replaced. The error is ErrOutdated where it does only since:
-// by the files of this view, what came with that commit would seem to be removed.
+// was accepted last if it is replaced. The error is ErrOutdated where main has moved on: it may
+// have the commit only since, and by the files of this view, what came with it would seem to be
+// removed.
 func (v View) Continues(ctx context.Context, from store.Hash) (bool, error) {
 	has, err := v.lineage.Continues(ctx, from)
-	if has && v.Replaced == "" && v.lineage.Accepted() != v.Main.Head() {
+	if err == nil && v.isOutdated() {
 		return false, ErrOutdated
 	}
 	return has, err
+}
+
+func (v View) isOutdated() bool {
+	return v.Replaced == "" && v.lineage.Accepted() != v.Main.Head()
 }
 
 // StillAgreed reports whether what an object and its file agreed on at a commit of main

@@ -3,6 +3,8 @@ package repository
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -113,8 +115,31 @@ func removedClaim(key contract.Key, kind string, read func(contract.File) *contr
 	}}
 }
 
-// findMoves finds the claims' files that moved while no process looked.
-func (r *Removals) findMoves(ctx context.Context, main *store.Snapshot, binding string, claims Claims) ([]Move, error) {
+// noteMoved saves which of the claims' files moved while no process looked.
+func (r *Removals) noteMoved(ctx context.Context, binding string, claims Claims) error {
+	for {
+		view, err := r.view(ctx)
+		if err != nil || view.Replaced != "" {
+			return err
+		}
+		moves, err := r.findMoves(ctx, view, binding, claims)
+		if errors.Is(err, ErrOutdated) && ctx.Err() == nil {
+			continue
+		}
+		if err == nil {
+			err = r.checkpoints.noteMoves(ctx, view.Main, moves)
+		}
+		if err != nil {
+			return fmt.Errorf("find moves in %s: %w", binding, err)
+		}
+		return nil
+	}
+}
+
+// findMoves finds the claims' files that moved while no process looked. The error is
+// ErrOutdated where main has moved on since it was viewed.
+func (r *Removals) findMoves(ctx context.Context, view View, binding string, claims Claims) ([]Move, error) {
+	main := view.Main
 	objects := map[contract.Key]bool{}
 	gone, err := claims.Objects(ctx, func(key contract.Key, terminating bool) bool {
 		objects[key] = true
@@ -134,7 +159,7 @@ func (r *Removals) findMoves(ctx context.Context, main *store.Snapshot, binding 
 		i, mine := own[o.Key.Path()]
 		// What this agent removed before they agreed was another life.
 		mine = mine && i < since.index[o.Commit]
-		if had, err := r.lineage.Continues(ctx, o.Commit); err != nil {
+		if had, err := view.Continues(ctx, o.Commit); err != nil {
 			return nil, err
 		} else if had && !mine && !o.Removed && o.Claim != nil {
 			removed = append(removed, removedClaim(o.Key, o.Claim.Kind, claims.Read))

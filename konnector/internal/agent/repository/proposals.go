@@ -22,7 +22,7 @@ import (
 //
 // The error is ErrProposed when main has the commit that the branch is at then.
 func (r *Repository) Propose(ctx context.Context, branch string, known store.Hash, main *store.Snapshot, e store.Edit) (*store.Snapshot, error) {
-	if err := r.mayWrite(); err != nil {
+	if err := r.MayWrite(); err != nil {
 		return nil, err
 	}
 	b := r.Remote.Branch(branch)
@@ -69,7 +69,7 @@ func (r *Repository) removeStale(ctx context.Context, b store.Branch, known stor
 // ErrProposed says that main has what was to be proposed.
 var ErrProposed = errors.New("main has it already")
 
-// isOwn reports whether this agent made all commits of a branch that main does not have.
+// isOwn reports whether nobody else made a commit of a branch that main does not have.
 func (r *Repository) isOwn(ctx context.Context, b store.Branch, main *store.Snapshot, head store.Hash) (bool, error) {
 	commits, _, err := b.Log(ctx, main.Head(), head)
 	if store.LastingLimit(err) != nil {
@@ -84,17 +84,22 @@ func IsKept(err error) bool {
 	return errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrRejected)
 }
 
-// Withdraw removes a branch that is at a commit; with "", wherever it is, if this agent alone
-// has committed to it since a snapshot of main. The error is store.ErrConflict where others
-// have, and store.ErrRejected where the Git host keeps it.
-func (r *Repository) Withdraw(ctx context.Context, branch string, at store.Hash, main *store.Snapshot) error {
-	if err := r.mayWrite(); err != nil {
+// Withdraw removes a branch that is at a commit. The error is store.ErrConflict where others
+// have gone on from there, and store.ErrRejected where the Git host keeps it.
+func (r *Repository) Withdraw(ctx context.Context, branch string, at store.Hash) error {
+	if err := r.MayWrite(); err != nil {
+		return err
+	}
+	return r.Remote.Branch(branch).Remove(ctx, at)
+}
+
+// WithdrawOwn removes a branch wherever it is, if nobody else has committed to it beyond a
+// snapshot of main. Otherwise the error is store.ErrConflict, and as that of Withdraw.
+func (r *Repository) WithdrawOwn(ctx context.Context, branch string, main *store.Snapshot) error {
+	if err := r.MayWrite(); err != nil {
 		return err
 	}
 	b := r.Remote.Branch(branch)
-	if at != "" {
-		return b.Remove(ctx, at)
-	}
 	s, err := b.Fetch(ctx)
 	if err != nil || s.Head() == "" {
 		return err

@@ -18,7 +18,7 @@ func TestAProposalWhoseCommitIsNotKnownIsWithdrawn(t *testing.T) {
 	w.run()
 	w.sees(head)
 	const branch = "changes/x"
-	withdraw := func() error { return w.repo.Withdraw(t.Context(), branch, "", w.view().Main) }
+	withdraw := func() error { return w.repo.WithdrawOwn(t.Context(), branch, w.view().Main) }
 	propose := func() {
 		t.Helper()
 		person := remote.Committer

@@ -25,9 +25,13 @@ type Pushes struct {
 }
 
 // Last is what this cluster's konnector pushed last of a claim, since a
-// commit of main, or ever if that is ""; the zero value for nothing.
-func (p *Pushes) Last(ctx context.Context, since store.Hash, key contract.Key) (contract.ObjectTrailer, error) {
+// commit of main, or ever if that is ""; the zero value for nothing. The error is ErrOutdated
+// where main has moved on since a view of it: the file there is not the one that it is about.
+func (p *Pushes) Last(ctx context.Context, v View, since store.Hash, key contract.Key) (contract.ObjectTrailer, error) {
 	head := p.lineage.Accepted()
+	if v.isOutdated() {
+		return contract.ObjectTrailer{}, ErrOutdated
+	}
 	if since == "" {
 		return p.ever(ctx, head, key)
 	}

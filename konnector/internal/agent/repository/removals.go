@@ -54,7 +54,7 @@ type wait struct {
 // and the file would go. Nothing is remembered of a removal that may go before Begin. The
 // error is ErrOutdated where the newest main has the file that is said to be gone.
 func (r *Removals) Judge(ctx context.Context, key contract.Key, fileGone bool) (guard.Verdict, error) {
-	view, err := r.lock(ctx)
+	view, err := r.lockNewest(ctx)
 	if err != nil {
 		return guard.Verdict{}, err
 	}
@@ -67,16 +67,17 @@ func (r *Removals) Judge(ctx context.Context, key contract.Key, fileGone bool) (
 	return v, err
 }
 
-// lock takes judging, with a view that is the newest then: an older one would have forgotten
-// what was held by a newer one. Whoever has judging asks for no view, as that may wait for it.
-func (r *Removals) lock(ctx context.Context) (View, error) {
+// lockNewest takes judging, with a view that is the newest then: an older one would have
+// forgotten what was held by a newer one. No view is asked for with judging taken, as that may
+// wait for it.
+func (r *Removals) lockNewest(ctx context.Context) (View, error) {
 	for {
 		view, err := r.view(ctx)
 		if err != nil {
 			return view, err
 		}
 		r.judging.Lock()
-		if view.Replaced != "" || r.lineage.Accepted() == view.Main.Head() {
+		if r.lineage.last.Load().head == view.Main.Head() {
 			return view, nil
 		}
 		r.judging.Unlock()
@@ -210,7 +211,7 @@ func (r *Removals) noteBegun(key contract.Key, v guard.Verdict) {
 // gone from main, and objects that are being deleted. When there are any, at is
 // the head of main, by which they can be approved.
 func (r *Removals) Held(ctx context.Context) (files, objects int, at store.Hash, err error) {
-	view, err := r.lock(ctx)
+	view, err := r.lockNewest(ctx)
 	if err != nil {
 		return 0, 0, "", err
 	}

@@ -191,8 +191,8 @@ func (r *Repository) Update(ctx context.Context, e store.Edit) (*store.Snapshot,
 	return r.push(ctx, func() (*store.Snapshot, error) { return r.Remote.Main.Update(ctx, e) })
 }
 
-// mayWrite is why nothing on the host may be changed now; nil if it may.
-func (r *Repository) mayWrite() error {
+// MayWrite is why nothing on the host may be changed now; nil if it may.
+func (r *Repository) MayWrite() error {
 	switch {
 	case r.Suspended():
 		return ErrSuspended
@@ -204,7 +204,7 @@ func (r *Repository) mayWrite() error {
 
 // push is for each push to the host. The error is ErrNotTried while the host rejects all.
 func (r *Repository) push(ctx context.Context, update func() (*store.Snapshot, error)) (*store.Snapshot, error) {
-	if err := r.mayWrite(); err != nil {
+	if err := r.MayWrite(); err != nil {
 		return nil, err
 	}
 	if err := r.rejections.check(r.Now()); err != nil {

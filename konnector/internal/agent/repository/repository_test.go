@@ -394,7 +394,7 @@ func TestOwnWork(t *testing.T) {
 	check := func(since store.Hash, uid types.UID, want bool) {
 		t.Helper()
 		e, _ := w.view().Main.Entry(orders.Path())
-		last, err := w.repo.Pushes.Last(t.Context(), since, orders)
+		last, err := w.repo.Pushes.Last(t.Context(), w.view(), since, orders)
 		if got := last.UID == string(uid) && last.Blob == string(e.Hash); err != nil || got != want {
 			t.Errorf("since %s for %s: %+v %v", since.Short(), uid, last, err)
 		}
@@ -513,7 +513,7 @@ func TestL5_NothingIsPushedWhileAnotherCopyIsLiveOrRemovedWhileItMayBe(t *testin
 			_, err := w.repo.Propose(t.Context(), "changes/x", "", w.repo.Remote.Main.Snapshot(), edit)
 			return err
 		},
-		"a withdrawn proposal": func() error { return w.repo.Withdraw(t.Context(), "changes/gone", "", w.repo.Remote.Main.Snapshot()) },
+		"a withdrawn proposal": func() error { return w.repo.Withdraw(t.Context(), "changes/gone", "") },
 	}
 	for _, c := range []struct {
 		what           string

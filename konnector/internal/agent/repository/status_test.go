@@ -115,8 +115,6 @@ func TestStatusThatWentBackOrIsAnotherIsNotTrusted(t *testing.T) {
 	w.statusIs(false)
 }
 
-// An approval that was acted on must not let the same commit pass when a backup
-// brings it back.
 // lagging has its first Snapshot wait until another one was looked at.
 type lagging struct {
 	store.Branch
@@ -152,6 +150,8 @@ func TestStatusThatMovesOnDuringALookDidNotGoBack(t *testing.T) {
 	}
 }
 
+// An approval that was acted on must not let the same commit pass when a backup
+// brings it back.
 func TestApprovalOfMainCountsOnce(t *testing.T) {
 	remote := memstore.New()
 	w := newWorld(t, "", remote)

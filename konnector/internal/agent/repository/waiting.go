@@ -53,18 +53,8 @@ type listed struct {
 // found out here, from the objects without a file and the files without an
 // object, and saved before it returns.
 func (r *Removals) Track(ctx context.Context, binding string, claims Claims) (cancel func(), err error) {
-	view, err := r.view(ctx)
-	if err != nil {
+	if err := r.noteMoved(ctx, binding, claims); err != nil {
 		return nil, err
-	}
-	if view.Replaced == "" {
-		moves, err := r.findMoves(ctx, view.Main, binding, claims)
-		if err == nil {
-			err = r.checkpoints.noteMoves(ctx, view.Main, moves)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("find moves in %s: %w", binding, err)
-		}
 	}
 	r.tracked.Store(binding, claims)
 	r.tell.stateChanged()

@@ -64,7 +64,7 @@ type look struct {
 func (r *Reconciler) lookAt(ctx context.Context, b *v1alpha1.APIServiceBinding) (*look, error) {
 	for {
 		l, err := r.lookOnce(ctx, b)
-		if !errors.Is(err, repository.ErrOutdated) {
+		if !errors.Is(err, repository.ErrOutdated) || ctx.Err() != nil {
 			return l, err
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -181,51 +180,6 @@ func (r *reconciler) create(ctx context.Context, l *look) (*unstructured.Unstruc
 	return r.recordAdmitted(ctx, l, u, b)
 }
 
-// recordAdmitted records what the API server made of the file, where a webhook made it
-// something else. Otherwise that would look like an edit.
-//
-// For a while after a change of the definition, parts of an API server still go by
-// the one before, and drop what only the new one has. What is missing then is in the
-// file still: it is written again, with errUnserved for now.
-func (r *reconciler) recordAdmitted(ctx context.Context, l *look, u *unstructured.Unstructured, b base.Base) (*unstructured.Unstructured, error) {
-	api := r.api()
-	taken := api.schema.Normalize(contract.FromObject(u))
-	if contract.Equal(taken, b.Claim) && u.GetGeneration() == b.Generation {
-		return u, nil
-	}
-	unserved := time.Since(api.since) < servedWithin && lacks(taken.Spec, b.Claim.Spec)
-	if unserved {
-		b.Blob = ""
-	}
-	b.UID, b.Generation, b.Claim, b.LeftOut = u.GetUID(), u.GetGeneration(), taken, l.leftOut(taken)
-	u, err := r.patchBase(ctx, l, u, b, metadata{})
-	if err == nil && unserved {
-		return nil, errUnserved
-	}
-	return u, err
-}
-
-// lacks reports whether a field of wanted is not in a value at all.
-func lacks(value, wanted any) bool {
-	switch wanted := wanted.(type) {
-	case map[string]any:
-		fields, ok := value.(map[string]any)
-		for k, w := range wanted {
-			if v, there := fields[k]; ok && (!there || lacks(v, w)) {
-				return true
-			}
-		}
-	case []any:
-		items, ok := value.([]any)
-		for i, w := range wanted {
-			if ok && len(items) == len(wanted) && lacks(items[i], w) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // delete deletes the object because its file is gone. What led to it is saved
 // first; and that the claim is to go is kept with the base, so that a file that
 // comes back is not removed a second time.
@@ -276,6 +230,12 @@ func (r *reconciler) recordRemoved(ctx context.Context, l *look) (*unstructured.
 func (r *reconciler) release(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
 	if l.facts.Gone == decision.Yes {
 		if err := r.takeSecrets(ctx, l); err != nil {
+			return nil, err
+		}
+	}
+	if l.facts.Proposed != nil {
+		// Its removal was rejected. Nobody is to approve that later: another object is there then.
+		if err := r.removeProposed(ctx, l); err != nil {
 			return nil, err
 		}
 	}

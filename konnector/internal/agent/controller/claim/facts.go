@@ -77,7 +77,7 @@ type input struct {
 func (r *reconciler) look(ctx context.Context, key contract.Key, in input) (*look, error) {
 	for {
 		l, err := r.lookOnce(ctx, key, in)
-		if !errors.Is(err, repository.ErrOutdated) {
+		if !errors.Is(err, repository.ErrOutdated) || ctx.Err() != nil {
 			return l, err
 		}
 	}

@@ -29,7 +29,7 @@ func (r *reconciler) askOwnWork(ctx context.Context, l *look) error {
 	if l.askMerged() {
 		return nil
 	}
-	last, err := r.api().Repository.Pushes.Last(ctx, since, l.key)
+	last, err := r.api().Repository.Pushes.Last(ctx, l.view, since, l.key)
 	if err != nil || last.UID != string(l.object.GetUID()) || last.Generation > l.object.GetGeneration() {
 		// None, one of another object of this name, or one of a future that the restore of
 		// this cluster's backup took back.
@@ -101,7 +101,7 @@ func (r *reconciler) isProven(ctx context.Context, l *look, push contract.Object
 		if err != nil {
 			return false, err
 		}
-		later, err := r.api().Repository.Pushes.Last(ctx, agreedAt, l.key)
+		later, err := r.api().Repository.Pushes.Last(ctx, l.view, agreedAt, l.key)
 		if err != nil {
 			return false, err
 		}

@@ -46,7 +46,7 @@ type proposal struct {
 	// Users are those whose change it is.
 	Users []string `json:"users,omitempty"`
 	// Begun says that another change was about to be pushed: what the branch has is not known.
-	// Commit is "" then if it was the first.
+	// If it was the first one, Commit is "".
 	Begun bool `json:"begun,omitempty"`
 }
 
@@ -165,6 +165,13 @@ func (l *look) rebaseProposed() {
 
 // propose puts the object's version, or the removal of its file, on a branch.
 func (r *reconciler) propose(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
+	c, p, err := r.proposalFor(l)
+	if err == nil {
+		err = r.api().Repository.MayWrite()
+	}
+	if err != nil {
+		return nil, err
+	}
 	u, err := r.beginProposal(ctx, l)
 	if err != nil {
 		return nil, err
@@ -172,28 +179,6 @@ func (r *reconciler) propose(ctx context.Context, l *look) (*unstructured.Unstru
 	if u.GetGeneration() != l.object.GetGeneration() {
 		// A webhook changed it, and that is to be proposed, too.
 		return u, nil
-	}
-	c, p := change{verb: "delete"}, proposal{UID: u.GetUID(), Main: l.facts.FileBlob}
-	c.apply = func(t *store.Tree) error {
-		if _, ok := t.Entry(l.key.Path()); !ok {
-			return nil
-		}
-		return t.Remove(l.key.Path())
-	}
-	if !l.facts.Terminating {
-		data, err := r.encode(l, l.facts.Live)
-		if err != nil {
-			return nil, err
-		}
-		b := r.baseFor(l, l.facts.Live)
-		if err := b.Fits(); err != nil {
-			return nil, err
-		}
-		p.Blob, p.Users = string(store.BlobHash(data)), authorsOf(u)
-		c = change{verb: "update", users: p.Users, blob: p.Blob, apply: func(t *store.Tree) error { return t.Write(l.key.Path(), data) }}
-		if l.file == nil {
-			c.verb = "create"
-		}
 	}
 	branch, known := contract.ChangeBranch(l.key), store.Hash("")
 	if was := l.facts.Proposed; was != nil && was.Main == p.Main {
@@ -204,6 +189,10 @@ func (r *reconciler) propose(ctx context.Context, l *look) (*unstructured.Unstru
 	switch {
 	case errors.Is(err, repository.ErrProposed):
 		return nil, errMoved
+	case errors.Is(err, store.ErrRejected) && l.facts.Proposed == nil:
+		// Nothing is on the host: nothing has to be taken back there when the claim goes.
+		_, undone := r.patch(ctx, u, metadata{proposal: new("")})
+		return nil, fmt.Errorf("propose %s: %w", l.key, errors.Join(err, undone))
 	case err != nil:
 		return nil, fmt.Errorf("propose %s: %w", l.key, err)
 	}
@@ -219,13 +208,44 @@ func (r *reconciler) propose(ctx context.Context, l *look) (*unstructured.Unstru
 	})
 }
 
+// proposalFor is the change to be proposed, and what is to be recorded of it, but for its commit.
+func (r *reconciler) proposalFor(l *look) (change, proposal, error) {
+	c, p := change{verb: "delete"}, proposal{UID: l.object.GetUID(), Main: l.facts.FileBlob}
+	c.apply = func(t *store.Tree) error {
+		if _, ok := t.Entry(l.key.Path()); !ok {
+			return nil
+		}
+		return t.Remove(l.key.Path())
+	}
+	if l.facts.Terminating {
+		return c, p, nil
+	}
+	b := r.baseFor(l, l.facts.Live)
+	data, err := r.encode(l, l.facts.Live)
+	if err == nil {
+		err = b.Fits()
+	}
+	if err != nil {
+		return c, p, err
+	}
+	p.Blob, p.Users = string(store.BlobHash(data)), authorsOf(l.object)
+	c = change{verb: "update", users: p.Users, blob: p.Blob, apply: func(t *store.Tree) error { return t.Write(l.key.Path(), data) }}
+	if l.file == nil {
+		c.verb = "create"
+	}
+	return c, p, nil
+}
+
 // beginProposal notes that something is about to be pushed to the claim's branch, and puts the
 // finalizer on. Should nothing come to be recorded of it, the branch is proposed to again, or
 // taken back, and not left for somebody to approve.
 func (r *reconciler) beginProposal(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
 	p := proposalOf(l.object)
-	if p == nil {
+	switch {
+	case p == nil:
 		p = &proposal{UID: l.object.GetUID()}
+	case p.Begun && l.facts.Finalizer:
+		return l.object, nil
 	}
 	p.Begun = true
 	value, err := json.Marshal(p)
@@ -237,16 +257,26 @@ func (r *reconciler) beginProposal(ctx context.Context, l *look) (*unstructured.
 
 // withdraw takes back what was proposed. A branch on which others have gone on stays.
 func (r *reconciler) withdraw(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
-	p := l.facts.Proposed
-	at := store.Hash(p.Commit)
-	if p.Begun {
-		at = ""
+	if err := r.removeProposed(ctx, l); err != nil {
+		return nil, err
 	}
-	if err := r.api().Repository.Withdraw(ctx, p.Branch, at, l.view.Main); err != nil && !repository.IsKept(err) {
-		return nil, fmt.Errorf("withdraw %s: %w", p.Branch, err)
+	return r.patch(ctx, l.object, metadata{proposal: new("")})
+}
+
+// removeProposed removes the branch of what was proposed, unless others have gone on with it.
+func (r *reconciler) removeProposed(ctx context.Context, l *look) error {
+	repo, p := r.api().Repository, l.facts.Proposed
+	var err error
+	if p.Begun {
+		err = repo.WithdrawOwn(ctx, p.Branch, l.view.Main)
+	} else {
+		err = repo.Withdraw(ctx, p.Branch, store.Hash(p.Commit))
+	}
+	if err != nil && !repository.IsKept(err) {
+		return fmt.Errorf("withdraw %s: %w", p.Branch, err)
 	}
 	r.reviews.end(p.Branch)
-	return r.patch(ctx, l.object, metadata{proposal: new("")})
+	return nil
 }
 
 // writeMerged makes the object say what both sides changed, with the file as base: what it

@@ -3,6 +3,7 @@ package claim
 import (
 	"context"
 	"encoding/json"
+	"sync"
 	"testing"
 	"time"
 
@@ -76,7 +77,11 @@ func TestWhatIsApprovedDuringALookIsNotRemoved(t *testing.T) {
 			}
 		},
 	})
-	go repo.Run(t.Context())
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
+	running.Go(func() { repo.Run(ctx) })
 	for !repo.Health().Contacted {
 		<-changed
 	}

@@ -64,7 +64,7 @@ func (r *run) engageReviewer(ctx context.Context, client dynamic.Interface, a *a
 	for i := range proposers {
 		p := &proposer{sides: r.sides, reviewer: r.reviewer, deliveries: r.deliveries}
 		// An edit may be three writes of the konnector: see newRate.
-		p.claim = &claim{api: a, namespace: reviewedNamespace, name: fmt.Sprintf("reviewed-%d", i), size: "one of its own", rate: rate.NewLimiter(rate.Every(15*time.Second), 12)}
+		p.claim = &claim{api: a, namespace: reviewedNamespace, name: fmt.Sprintf("reviewed-%d", i), size: "one of its own", rate: rate.NewLimiter(rate.Every(18*time.Second), 12)}
 		// What becomes of an object whose removal was rejected, it decides as the administrator does.
 		p.administrator = &administrator{
 			developer: &developer{client: client, journal: r.journal, numbers: &r.numbers, values: r.scan, pause: 3 * r.options.Pause},
@@ -122,7 +122,10 @@ func (p *proposer) cancel(run context.Context, c *claim, early bool) {
 	}
 	p.reviewer.expectEnd(c)
 	deleted, ok := p.deleteObject(run, c)
-	if !ok || deleted.Outcome == Refused {
+	if !ok {
+		return
+	}
+	if deleted.Outcome == Refused {
 		p.journal.write(deleted)
 		return
 	}
@@ -152,12 +155,13 @@ func (p *proposer) cancel(run context.Context, c *claim, early bool) {
 	}
 	p.deliveries.release(c.uid)
 	if p.decide(run, c, "release") {
-		p.awaitNew(run, c)
+		// Main cannot change for this claim before it has an object again.
 		p.noteNew(run, c)
+		p.awaitNew(run, c)
 	}
 }
 
-// noteNew writes down what main has given an object that was made again.
+// noteNew writes down what main gives to an object that is made again.
 func (p *proposer) noteNew(run context.Context, c *claim) {
 	p.try(run, c, "main can be read", func(ctx context.Context) error {
 		_, file, err := p.onMain(ctx, c)
@@ -172,7 +176,6 @@ func (p *proposer) noteNew(run context.Context, c *claim) {
 		}
 		return nil
 	})
-	p.edit(run, c, c.api.cluster[0], false)
 }
 
 // takeBack makes an object say again what main says.
@@ -185,8 +188,12 @@ func (p *proposer) takeBack(run context.Context, c *claim) {
 		return
 	}
 	for _, name := range c.api.cluster {
+		// Each is an edit of its own.
 		switch value := field(file, name); {
 		case value == field(u, name):
+			continue
+		case !c.rate.Allow():
+			return
 		case value == "":
 			p.set(run, c, name, nil)
 		default:
@@ -316,7 +323,7 @@ func (r *reviewer) review(run context.Context, branch string, rejects bool) {
 	r.journal.write(e)
 }
 
-// setBusy says whether a branch is looked at, and reports whether that is another thing.
+// setBusy says whether a branch is looked at, and reports whether that changed anything.
 func (r *reviewer) setBusy(branch string, busy bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -78,7 +78,7 @@ func (a *author) chooseLost(ctx context.Context, rng *rand.Rand) (string, error)
 		return "", err
 	}
 	out, err := a.git(ctx, "for-each-ref", "--no-merged=refs/remotes/origin/main", "--format=%(refname)", lost)
-	branches := strings.Fields(out)
+	branches := slices.DeleteFunc(strings.Fields(out), func(branch string) bool { return strings.Contains(branch, "/"+reviewedNamespace+"/") })
 	if err != nil || len(branches) == 0 {
 		return "", err
 	}

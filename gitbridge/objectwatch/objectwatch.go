@@ -154,8 +154,8 @@ func (w *Watches) Forget(in, id string) {
 }
 
 // Read notes whether objects of a namespace may be read: err is what reading one came to.
-// After a refusal, nobody need try for a while, which grows with each one after that while.
-// It returns a *ForbiddenError
+// After a refusal, nobody need try for a while, which grows with each refusal after it. It
+// returns a *ForbiddenError
 // for a refusal, and err otherwise.
 func (w *Watches) Read(in string, err error) error {
 	w.mu.Lock()

@@ -102,13 +102,13 @@ func (f Facts) lacks(template string) string {
 			others = append(others, o.Name)
 		}
 	}
-	like := ""
+	instead := ""
 	if len(others) > 0 {
 		slices.Sort(others)
-		like = "; of this API it may bind: " + strings.Join(others, ", ")
+		instead = "; of this API it may bind: " + strings.Join(others, ", ")
 	}
 	return fmt.Sprintf("there is no offer %s that this cluster may bind%s. Its owner lists the offers with kubectl gitbind catalog, and binds one with kubectl gitbind bind; "+
-		"or a platform operator gives its ServiceAccount %s the verb bind on apiserviceexporttemplates%s", what, like, f.ServiceAccount, right)
+		"or a platform operator gives its ServiceAccount %s the verb bind on apiserviceexporttemplates%s", what, instead, f.ServiceAccount, right)
 }
 
 // gone decides while main has no request. What was bound without one, or what

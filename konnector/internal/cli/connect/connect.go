@@ -93,7 +93,7 @@ func checkURL(ctx context.Context, in Input, connections []v1alpha1.Connection) 
 		if c.Spec.BackendURL == in.BackendURL {
 			return nil
 		}
-		connected = append(connected, fmt.Sprintf("%s, as %q", where(c), c.Name))
+		connected = append(connected, fmt.Sprintf("%s, as %q", urlOf(c), c.Name))
 	}
 	if len(connected) == 0 {
 		return nil

@@ -31,15 +31,15 @@ func chooseName(wanted, backendURL string, connections []v1alpha1.Connection) (s
 			return "", fmt.Errorf("this cluster is connected to %s already, as %q: use --name %s", backendURL, c.Name, c.Name)
 		case !same && c.Name == name:
 			return "", fmt.Errorf("this cluster is connected to another control plane, %s, as %q: if you mean that one, give its URL; to connect the cluster to %s as well, give another --name",
-				where(c), name, backendURL)
+				urlOf(c), name, backendURL)
 		}
 	}
 	return name, nil
 }
 
-// where is the URL that people know a connection's control plane by. One whose agent was given
+// urlOf is the URL that people know a connection's control plane by. One whose agent was given
 // a repository alone has no backend's.
-func where(c v1alpha1.Connection) string { return cmp.Or(c.Spec.BackendURL, c.Spec.RepositoryURL) }
+func urlOf(c v1alpha1.Connection) string { return cmp.Or(c.Spec.BackendURL, c.Spec.RepositoryURL) }
 
 // defaultName is the host, if it is a name that tells control planes apart.
 func defaultName(backendURL string) string {

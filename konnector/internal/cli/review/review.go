@@ -270,13 +270,13 @@ func (in Input) showEvents(c restapi.Change) error {
 			fmt.Fprintf(&b, "  %s\n", output.Line(line))
 		}
 	}
-	next(&b, c)
+	writeChoices(&b, c)
 	_, err := io.WriteString(in.Terminal.Out, b.String())
 	return err
 }
 
-// next says what the person can do with a change.
-func next(b *strings.Builder, c restapi.Change) {
+// writeChoices says what the person can do with a change.
+func writeChoices(b *strings.Builder, c restapi.Change) {
 	name := output.Line(strings.TrimPrefix(c.Branch, contract.ChangesPrefix))
 	refused := slices.ContainsFunc(c.Files, func(f restapi.ChangedFile) bool { return f.Problem != "" })
 	b.WriteByte('\n')

@@ -51,7 +51,7 @@ func TestAChangeThatWouldBeRefusedIsToBeCorrected(t *testing.T) {
 			change.Blocked = "you pushed it"
 		}
 		var b strings.Builder
-		if next(&b, change); b.String() != c.want {
+		if writeChoices(&b, change); b.String() != c.want {
 			t.Errorf("%s: %q", c.name, b.String())
 		}
 	}

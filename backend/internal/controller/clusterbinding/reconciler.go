@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -157,19 +156,6 @@ func (r *Reconciler) apply(desired func(*v1alpha1.ClusterBinding) runtime.ApplyC
 	return func(ctx context.Context, cb *v1alpha1.ClusterBinding) error {
 		return r.Client.Apply(ctx, desired(cb), fieldOwner, client.ForceOwnership)
 	}
-}
-
-func (r *Reconciler) namespace(ctx context.Context, cb *v1alpha1.ClusterBinding) error {
-	var ns corev1.Namespace
-	// Live: a namespace without our label is not in the cache.
-	err := r.Live.Get(ctx, client.ObjectKey{Name: v1alpha1.TenantNamespace(cb.Name)}, &ns)
-	if err == nil {
-		err = mayUse(&ns, cb)
-	}
-	if client.IgnoreNotFound(err) != nil {
-		return err
-	}
-	return r.Client.Apply(ctx, namespace(cb), fieldOwner, client.ForceOwnership)
 }
 
 // errRepositoryGone says that a repository that was there is not there now.

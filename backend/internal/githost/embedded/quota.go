@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"strings"
 
 	"gitbind.dev/backend/internal/access"
-	"gitbind.dev/gitbridge/contract"
 )
 
 // over says why a push has no room in its repository, and "" if it has. It is no
@@ -65,38 +63,4 @@ func (r *repository) measure() (size int64) {
 	})
 	r.size.Store(size)
 	return size
-}
-
-// refs are branches, at most limit of them.
-func (r *repository) refs(ctx context.Context, limit int) (map[string]string, error) {
-	out, err := r.git.output(ctx, r.dir, nil, "for-each-ref", fmt.Sprintf("--count=%d", limit), "--format=%(objectname) %(refname)", contract.HeadsPrefix)
-	if err != nil {
-		return nil, err
-	}
-	refs := map[string]string{}
-	for line := range strings.Lines(string(out)) {
-		if hash, ref, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " "); ok {
-			refs[ref] = hash
-		}
-	}
-	return refs, nil
-}
-
-// heads are the branches, at most limit of them, and main and status whichever
-// are left out.
-func (r *repository) heads(ctx context.Context, limit int) (map[string]string, error) {
-	heads, err := r.refs(ctx, limit)
-	if err != nil {
-		return nil, err
-	}
-	for _, ref := range []string{mainRef, statusRef} {
-		hash, err := readRef(r.dir, ref)
-		if err != nil {
-			return nil, err
-		}
-		if !hash.IsZero() {
-			heads[ref] = hash.String()
-		}
-	}
-	return heads, nil
 }

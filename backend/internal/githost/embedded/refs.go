@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +12,8 @@ import (
 	"syscall"
 
 	"github.com/go-git/go-git/v5/plumbing"
+
+	"gitbind.dev/gitbridge/contract"
 )
 
 // readRef reads one ref from a bare repository's files, in the order in which
@@ -52,4 +55,38 @@ func readPackedRef(dir, ref string) (plumbing.Hash, error) {
 		}
 	}
 	return plumbing.ZeroHash, lines.Err()
+}
+
+// refs are branches, at most limit of them.
+func (r *repository) refs(ctx context.Context, limit int) (map[string]string, error) {
+	out, err := r.git.output(ctx, r.dir, nil, "for-each-ref", fmt.Sprintf("--count=%d", limit), "--format=%(objectname) %(refname)", contract.HeadsPrefix)
+	if err != nil {
+		return nil, err
+	}
+	refs := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		if hash, ref, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " "); ok {
+			refs[ref] = hash
+		}
+	}
+	return refs, nil
+}
+
+// heads are the branches, at most limit of them, and main and status whichever
+// are left out.
+func (r *repository) heads(ctx context.Context, limit int) (map[string]string, error) {
+	heads, err := r.refs(ctx, limit)
+	if err != nil {
+		return nil, err
+	}
+	for _, ref := range []string{mainRef, statusRef} {
+		hash, err := readRef(r.dir, ref)
+		if err != nil {
+			return nil, err
+		}
+		if !hash.IsZero() {
+			heads[ref] = hash.String()
+		}
+	}
+	return heads, nil
 }

@@ -242,6 +242,14 @@ func (r *reconciler) release(ctx context.Context, l *look) (*unstructured.Unstru
 	return r.patch(ctx, l.object, metadata{release: true, resolve: l.resolved()})
 }
 
+// resolved takes a person's decision off the object that was acted on.
+func (l *look) resolved() *string {
+	if l.decision.Chosen == "" {
+		return nil
+	}
+	return new("")
+}
+
 // metadata is what the konnector changes of an object's metadata.
 type metadata struct {
 	// These are values of annotations, "" for none; nil leaves them as they are.

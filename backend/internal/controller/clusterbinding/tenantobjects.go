@@ -1,6 +1,7 @@
 package clusterbinding
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -10,19 +11,32 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 	rbacv1ac "k8s.io/client-go/applyconfigurations/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/backend/internal/credential"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
-// What a cluster has on the control plane, as pure functions of its
-// ClusterBinding. Everything below the tenant namespace goes when that goes,
+// What a cluster has on the control plane, as functions of its ClusterBinding. Everything below the tenant namespace goes when that goes,
 // and that goes with the ClusterBinding.
 
 func namespace(cb *v1alpha1.ClusterBinding) *corev1ac.NamespaceApplyConfiguration {
 	return corev1ac.Namespace(v1alpha1.TenantNamespace(cb.Name)).
 		WithLabels(labels(cb)).
 		WithOwnerReferences(owner(cb))
+}
+
+func (r *Reconciler) namespace(ctx context.Context, cb *v1alpha1.ClusterBinding) error {
+	var ns corev1.Namespace
+	// Live: a namespace without our label is not in the cache.
+	err := r.Live.Get(ctx, client.ObjectKey{Name: v1alpha1.TenantNamespace(cb.Name)}, &ns)
+	if err == nil {
+		err = mayUse(&ns, cb)
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	return r.Client.Apply(ctx, namespace(cb), fieldOwner, client.ForceOwnership)
 }
 
 func serviceAccount(cb *v1alpha1.ClusterBinding) *corev1ac.ServiceAccountApplyConfiguration {

@@ -7,75 +7,11 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/konnector/internal/agent/decision"
 )
-
-// merge commits what both sides changed, and writes it to the object.
-func (r *reconciler) merge(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
-	merged := l.facts.Merged
-	if contract.Equal(merged, l.facts.File) {
-		// The object's edits are in the file already.
-		return r.write(ctx, l, nil)
-	}
-	if err := r.tryOut(ctx, l, merged); err != nil {
-		return nil, err
-	}
-	object, err := r.withFinalizer(ctx, l)
-	if err != nil {
-		return nil, err
-	}
-	l.object = object
-	data, err := r.encode(l, merged)
-	if err != nil {
-		return nil, err
-	}
-	b := r.baseFor(l, merged)
-	if err := b.Fits(); err != nil {
-		return nil, err
-	}
-	users := authorsOf(object)
-	live, err := r.encode(l, l.facts.Live)
-	if err != nil {
-		return nil, err
-	}
-	// The file is not this object's version: after a crash it must not be taken
-	// for the base.
-	s, err := r.push(ctx, l, change{
-		verb: "merge", users: users, blob: string(store.BlobHash(data)), merged: string(store.BlobHash(live)),
-		apply: func(t *store.Tree) error { return t.Write(l.key.Path(), data) },
-	})
-	if err != nil {
-		return nil, err
-	}
-	b.Commit, b.Committed = string(s.Head()), true
-	l.says, b.LeftOut = merged, nil
-	pushed := b
-	b.Blob = string(store.BlobHash(data))
-	ctx, cancel := finish(ctx)
-	defer cancel()
-	u, err := r.update(ctx, l, merged, b)
-	if !errors.Is(err, errMoved) {
-		return u, err
-	}
-	// It was edited again. The edits that were merged are in Git; what comes to
-	// it from there is written next.
-	pushed.Claim, pushed.Blob = l.facts.Live, ""
-	return r.recordPushed(ctx, l, object, pushed, users)
-}
-
-// tryOut asks the API server whether it would take a version.
-func (r *reconciler) tryOut(ctx context.Context, l *look, version *contract.Claim) error {
-	u := l.object.DeepCopy()
-	version.WriteTo(u, r.api().schema.Keys())
-	if err := r.client.Update(ctx, u, fieldOwner, client.DryRunAll); err != nil {
-		return l.refused(err, func(all *refusals, s metav1.Status) { all.merge = s.Message })
-	}
-	return nil
-}
 
 // maxNamed is how many fields and users are kept with a conflict.
 const maxNamed = 10
@@ -147,12 +83,4 @@ func (r *reconciler) takeBack(ctx context.Context, l *look) (*unstructured.Unstr
 		return nil, l.refused(err, func(all *refusals, s metav1.Status) { all.lost = s.Message })
 	}
 	return u, nil
-}
-
-// resolved takes a person's decision off the object that was acted on.
-func (l *look) resolved() *string {
-	if l.decision.Chosen == "" {
-		return nil
-	}
-	return new("")
 }

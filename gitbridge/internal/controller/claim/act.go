@@ -257,7 +257,7 @@ func (c *Controller) remove(ctx context.Context, s *step) (outcome, error) {
 	}
 	live := c.living(s.Key, u)
 	if err := c.delete(ctx, s, u); err != nil {
-		if (apierrors.IsNotFound(err) || apierrors.IsConflict(err)) && !admission.Denied(err) {
+		if admission.Stale(err) {
 			return outcome{}, err
 		}
 		return outcome{answer: s.Deleting(live, "it cannot be deleted yet: "+c.words(err)), failing: true}, nil

@@ -120,7 +120,7 @@ func (d Deliverer) Deliver(ctx context.Context, c Claim, s Secret, o *encryption
 			return 0, d.failed(c, s.Name, err)
 		}
 		sequence, err := d.bringUpToDate(ctx, want, live)
-		if !isStale(err) {
+		if !admission.Stale(err) {
 			return sequence, d.failed(c, s.Name, err)
 		}
 	}
@@ -195,11 +195,6 @@ func (d Deliverer) read(ctx context.Context, c Claim, name string) (*corev1.Secr
 	return s, nil
 }
 
-// isStale reports whether a Secret was written on another version than there is.
-func isStale(err error) bool {
-	return (apierrors.IsConflict(err) || apierrors.IsNotFound(err)) && !admission.Denied(err)
-}
-
 // failed turns the API server's no into words. It repeats of it only which fields are
 // wrong, as the rest might be a value.
 func (d Deliverer) failed(c Claim, name string, err error) error {
@@ -213,7 +208,7 @@ func (d Deliverer) failed(c Claim, name string, err error) error {
 		return &Trouble{Reason: Terminating, Message: fmt.Sprintf("Namespace %s is being deleted: Secret %s is not delivered there.", c.Key.Namespace, name)}
 	case s.Code == http.StatusForbidden:
 		return forbidden(c, name)
-	case isStale(err):
+	case admission.Stale(err):
 		return fmt.Errorf("deliver Secret %s/%s: it changed meanwhile", c.Key.Namespace, name)
 	case s.Code == http.StatusInternalServerError:
 		return &Trouble{Reason: Failed, Retry: true, Message: fmt.Sprintf(

@@ -13,15 +13,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"gitbind.dev/gitbridge/admission"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/konnector/internal/agent/compatibility"
 )
 
-// breaksWait is when to look again whether objects are left that a definition
-// breaks.
-const breaksWait = 30 * time.Second
+// refusedWait is when to try a definition again that this cluster does not take as it is:
+// because of objects that it breaks, or of its API server's rules.
+const refusedWait = 30 * time.Second
 
 // wanted is the definition that the export in Git says.
 func (r *Reconciler) wanted(ctx context.Context, l *look) (*apiextensionsv1.CustomResourceDefinition, *notReady, error) {
@@ -99,7 +100,7 @@ func (r *Reconciler) install(ctx context.Context, l *look, want *apiextensionsv1
 			return nil, nil, err
 		}
 		if l.schema.Reason == "BreakingChange" {
-			l.retry = breaksWait
+			l.retry = refusedWait
 		}
 		if next != nil {
 			live = next
@@ -108,13 +109,13 @@ func (r *Reconciler) install(ctx context.Context, l *look, want *apiextensionsv1
 		}
 	}
 	switch {
-	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
+	case apierrors.IsInvalid(err), admission.Denied(err):
+		return nil, &notReady{reason: "CRDRefused", retry: refusedWait, message: "This cluster's API server refuses the definition of the API: " + err.Error()}, nil
+	case admission.Stale(err), apierrors.IsAlreadyExists(err):
 		return nil, &notReady{reason: "CRDNotEstablished", message: "The CustomResourceDefinition is being installed.", retry: conflictWait}, nil
 	case apierrors.IsForbidden(err):
 		return nil, &notReady{reason: "Forbidden", retry: rightsWait, message: fmt.Sprintf(
 			"The konnector may not install the definition of %s in this cluster. Bind the API again (kubectl gitbind bind) to grant it.", want.Name)}, nil
-	case apierrors.IsInvalid(err):
-		return nil, &notReady{reason: "CRDRefused", message: "This cluster's API server refuses the definition of the API: " + err.Error()}, nil
 	case err != nil:
 		return nil, nil, fmt.Errorf("install CustomResourceDefinition %s: %w", want.Name, err)
 	}

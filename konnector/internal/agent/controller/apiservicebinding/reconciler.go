@@ -20,6 +20,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"gitbind.dev/gitbridge/admission"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/status"
 	"gitbind.dev/konnector/internal/agent/controller/claim"
@@ -81,14 +82,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	l, err := r.agree(ctx, b)
 	switch {
-	case apierrors.IsConflict(err), apierrors.IsNotFound(err), errors.Is(err, errMoved):
+	case admission.Stale(err), errors.Is(err, errMoved):
 		// The cache is behind, or somebody was quicker.
 		return ctrl.Result{RequeueAfter: conflictWait}, nil
 	case err != nil:
 		return ctrl.Result{}, err
 	}
 	result, err := r.follow(ctx, l)
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || errors.Is(err, errMoved) {
+	if admission.Stale(err) || errors.Is(err, errMoved) {
 		return ctrl.Result{RequeueAfter: conflictWait}, nil
 	}
 	return result, err

@@ -234,7 +234,8 @@ func (r *reconciler) release(ctx context.Context, l *look) (*unstructured.Unstru
 		}
 	}
 	if l.facts.Proposed != nil {
-		// Its removal was rejected. Nobody is to approve that later: another object is there then.
+		// Its removal was rejected, or it is no claim any more. Nobody is to approve that later:
+		// another object is there then.
 		if err := r.removeProposed(ctx, l); err != nil {
 			return nil, err
 		}
@@ -325,7 +326,7 @@ func moved(err error) error {
 			return &refusedError{refusals{noNamespace: true}}
 		}
 	}
-	if (apierrors.IsConflict(err) || apierrors.IsNotFound(err)) && !admission.Denied(err) {
+	if admission.Stale(err) {
 		return errMoved
 	}
 	return err

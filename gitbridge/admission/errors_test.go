@@ -14,6 +14,26 @@ import (
 	"gitbind.dev/test/fakeapi"
 )
 
+// A webhook's "conflict" is no reason to look at the object again, and at once.
+func TestStale(t *testing.T) {
+	t.Parallel()
+	databases := schema.GroupResource{Group: "example.org", Resource: "databases"}
+	for name, c := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"another version":              {apierrors.NewConflict(databases, "orders", errors.New("the object has been modified")), true},
+		"none":                         {fmt.Errorf("apply: %w", apierrors.NewNotFound(databases, "orders")), true},
+		"a webhook that says so":       {webhookerrors.ToStatusErr("hook.example.org", &metav1.Status{Message: "no", Code: http.StatusConflict}), false},
+		"a webhook that knows of none": {webhookerrors.ToStatusErr("hook.example.org", &metav1.Status{Message: "no", Code: http.StatusNotFound}), false},
+		"nothing":                      {nil, false},
+	} {
+		if got := Stale(c.err); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
 func TestDenied(t *testing.T) {
 	t.Parallel()
 	databases := schema.GroupResource{Group: "example.org", Resource: "databases"}

@@ -19,3 +19,9 @@ func Denied(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && denial.MatchString(status.Status().Message)
 }
+
+// Stale reports whether a write was refused because of the object that it was made for:
+// there is another version of it by now, or none.
+func Stale(err error) bool {
+	return (apierrors.IsConflict(err) || apierrors.IsNotFound(err)) && !Denied(err)
+}

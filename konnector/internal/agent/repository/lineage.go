@@ -172,6 +172,17 @@ func (l *Lineage) passed(commit store.Hash) bool { return l.commits.Passed(strin
 // ErrOutdated says that main has moved on since it was viewed.
 var ErrOutdated = errors.New("main has moved on")
 
+// UntilCurrent repeats a look at a view of main for as long as its error is ErrOutdated. It
+// ends as soon as main stands still for the length of a look, which takes less than a push.
+func UntilCurrent[T any](ctx context.Context, look func() (T, error)) (T, error) {
+	for {
+		seen, err := look()
+		if !errors.Is(err, ErrOutdated) || ctx.Err() != nil {
+			return seen, err
+		}
+	}
+}
+
 // Continues reports whether main descends from a commit, as it is in this view, or as it
 // was accepted last if it is replaced. The error is ErrOutdated where main has moved on: it may
 // have the commit only since, and by the files of this view, what came with it would seem to be

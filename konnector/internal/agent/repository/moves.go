@@ -3,7 +3,6 @@ package repository
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -117,23 +116,21 @@ func removedClaim(key contract.Key, kind string, read func(contract.File) *contr
 
 // noteMoved saves which of the claims' files moved while no process looked.
 func (r *Removals) noteMoved(ctx context.Context, binding string, claims Claims) error {
-	for {
+	_, err := UntilCurrent(ctx, func() (none struct{}, err error) {
 		view, err := r.view(ctx)
 		if err != nil || view.Replaced != "" {
-			return err
+			return none, err
 		}
 		moves, err := r.findMoves(ctx, view, binding, claims)
-		if errors.Is(err, ErrOutdated) && ctx.Err() == nil {
-			continue
-		}
 		if err == nil {
 			err = r.checkpoints.noteMoves(ctx, view.Main, moves)
 		}
 		if err != nil {
-			return fmt.Errorf("find moves in %s: %w", binding, err)
+			return none, fmt.Errorf("find moves in %s: %w", binding, err)
 		}
-		return nil
-	}
+		return none, nil
+	})
+	return err
 }
 
 // findMoves finds the claims' files that moved while no process looked. The error is

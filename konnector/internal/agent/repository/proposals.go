@@ -57,13 +57,23 @@ func (r *Repository) removeStale(ctx context.Context, b store.Branch, known stor
 	if has, err := r.Lineage.Continues(ctx, head); err != nil || has {
 		return head, err
 	}
-	if own, err := r.isOwn(ctx, b, main, head); err != nil || !own {
-		return "", err
-	}
-	if err := b.Remove(ctx, head); !IsKept(err) {
+	if err := r.removeOwn(ctx, b, main, head); !IsKept(err) {
 		return "", err
 	}
 	return "", nil
+}
+
+// removeOwn removes a branch that is at a head, if nobody else has committed to it beyond a
+// snapshot of main. The error is one that IsKept knows where it stays.
+func (r *Repository) removeOwn(ctx context.Context, b store.Branch, main *store.Snapshot, head store.Hash) error {
+	own, err := r.isOwn(ctx, b, main, head)
+	if err != nil {
+		return err
+	}
+	if !own {
+		return store.ErrConflict
+	}
+	return b.Remove(ctx, head)
 }
 
 // ErrProposed says that main has what was to be proposed.
@@ -104,13 +114,7 @@ func (r *Repository) WithdrawOwn(ctx context.Context, branch string, main *store
 	if err != nil || s.Head() == "" {
 		return err
 	}
-	switch own, err := r.isOwn(ctx, b, main, s.Head()); {
-	case err != nil:
-		return err
-	case !own:
-		return store.ErrConflict
-	}
-	return b.Remove(ctx, s.Head())
+	return r.removeOwn(ctx, b, main, s.Head())
 }
 
 // Verdict asks what became of a commit that was proposed on a branch. Where nobody can be

@@ -62,12 +62,7 @@ type look struct {
 
 // lookAt gathers facts of one moment, and decides.
 func (r *Reconciler) lookAt(ctx context.Context, b *v1alpha1.APIServiceBinding) (*look, error) {
-	for {
-		l, err := r.lookOnce(ctx, b)
-		if !errors.Is(err, repository.ErrOutdated) || ctx.Err() != nil {
-			return l, err
-		}
-	}
+	return repository.UntilCurrent(ctx, func() (*look, error) { return r.lookOnce(ctx, b) })
 }
 
 // lookOnce is lookAt, with repository.ErrOutdated where main has moved on meanwhile.

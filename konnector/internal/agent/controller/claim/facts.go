@@ -75,12 +75,7 @@ type input struct {
 
 // look gathers facts of one moment, and decides.
 func (r *reconciler) look(ctx context.Context, key contract.Key, in input) (*look, error) {
-	for {
-		l, err := r.lookOnce(ctx, key, in)
-		if !errors.Is(err, repository.ErrOutdated) || ctx.Err() != nil {
-			return l, err
-		}
-	}
+	return repository.UntilCurrent(ctx, func() (*look, error) { return r.lookOnce(ctx, key, in) })
 }
 
 // lookOnce is look, with repository.ErrOutdated where main has moved on meanwhile.

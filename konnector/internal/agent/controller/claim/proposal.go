@@ -190,9 +190,10 @@ func (r *reconciler) propose(ctx context.Context, l *look) (*unstructured.Unstru
 	case errors.Is(err, repository.ErrProposed):
 		return nil, errMoved
 	case errors.Is(err, store.ErrRejected) && l.facts.Proposed == nil:
-		// Nothing is on the host: nothing has to be taken back there when the claim goes.
-		_, undone := r.patch(ctx, u, metadata{proposal: new("")})
-		return nil, fmt.Errorf("propose %s: %w", l.key, errors.Join(err, undone))
+		// Nothing is on the host: nothing has to be taken back there when the claim goes. A
+		// note that stays does no harm, and why it stays would hide the host's refusal.
+		_, _ = r.patch(ctx, u, metadata{proposal: new("")})
+		return nil, fmt.Errorf("propose %s: %w", l.key, err)
 	case err != nil:
 		return nil, fmt.Errorf("propose %s: %w", l.key, err)
 	}

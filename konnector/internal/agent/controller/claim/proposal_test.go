@@ -3,13 +3,19 @@ package claim
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"sync"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/breaker"
@@ -101,5 +107,45 @@ func TestWhatIsApprovedDuringALookIsNotRemoved(t *testing.T) {
 	l, err := r.look(t.Context(), key, input{object: u})
 	if err != nil || l.decision.Action != decision.Record {
 		t.Fatalf("%+v, %v", l.decision, err)
+	}
+}
+
+// Where the Git host refuses a first proposal, the note that it was begun is taken off again. That
+// the object has changed meanwhile, so that the note stays, does not hide the refusal: it would be
+// pushed again at once, and not after a while.
+func TestANoteThatStaysDoesNotHideARefusedProposal(t *testing.T) {
+	remote := memstore.New()
+	remote.SetFault(func(c memstore.Call) error {
+		if c.Op == memstore.Push {
+			return store.ErrRejected
+		}
+		return nil
+	})
+	l := inStep()
+	l.facts.Live = version("big")
+	l.facts.Proposed = nil
+	patches := 0
+	server := fakeapi.New(fakeapi.Builder().WithScheme(runtime.NewScheme()).WithObjects(l.object), interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			if patches++; patches > 1 {
+				return apierrors.NewConflict(schema.GroupResource{Resource: "postgresqlinstances"}, o.GetName(), errors.New("it was modified"))
+			}
+			return c.Patch(ctx, o, p, opts...)
+		},
+	})
+	r := &reconciler{live: server, client: newNotingClient(server, &written{})}
+	api := testAPI(t)
+	api.Repository = repository.New(repository.Options{
+		Remote: repository.Remote{Main: remote.Branch("main"), Status: remote.Branch("status"), Branch: remote.Branch},
+		Limits: breaker.Default(), Now: time.Now, Save: func(context.Context, repository.Checkpoint) error { return nil },
+	})
+	r.current.Store(&api)
+	var err error
+	if l.object, err = r.get(t.Context(), l.key); err != nil {
+		t.Fatal(err)
+	}
+	l.view.Main = remote.Branch("main").Snapshot()
+	if _, err := r.propose(t.Context(), l); !errors.Is(err, store.ErrRejected) || errors.Is(err, errMoved) || patches != 2 {
+		t.Errorf("after %d patches: %v", patches, err)
 	}
 }

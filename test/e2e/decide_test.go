@@ -44,6 +44,7 @@ func TestDecisions(t *testing.T) {
 	t.Run("a version that lost a conflict is brought back", func(t *testing.T) { testBringBack(t, c) })
 	t.Run("an edited claim whose file went is kept or deleted", func(t *testing.T) { testChangedAndRemoved(t, c) })
 	t.Run("a claim goes back to what it was and a deleted one comes back", func(t *testing.T) { testGoBack(t, c) })
+	t.Run("the repository is a folder of a monorepo", func(t *testing.T) { testMonorepo(t, c) })
 	t.Run("a decision on what has changed since does nothing", func(t *testing.T) { testStaleDecision(t, c) })
 	t.Run("L5_a copy of the app cluster is torn down beside it", play("A recovery drill: two live copies of an app cluster", 1, testCopied))
 	t.Run("D4_an app cluster built anew takes its old place", play("The app cluster is lost", 3, testReclaim))

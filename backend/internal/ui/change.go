@@ -70,10 +70,12 @@ type changeView struct {
 	// Blocked says why the person cannot approve it.
 	Blocked                           string
 	MayApprove, MayReject, MayComment bool
-	Conflicts                         []string
-	Files                             []fileView
-	Commits                           []changeCommit
-	Events                            []changeEvent
+	// Refused says that the control plane would refuse something in it.
+	Refused   bool
+	Conflicts []string
+	Files     []fileView
+	Commits   []changeCommit
+	Events    []changeEvent
 }
 
 // fileView is what a merge would do with a file.
@@ -145,6 +147,7 @@ func (h *handler) newChangeView(cb *v1alpha1.ClusterBinding, apis apiNames, c *r
 	}
 	for _, f := range c.Files {
 		v.Files = append(v.Files, newFileView(f, apis))
+		v.Refused = v.Refused || f.Problem != ""
 	}
 	for _, commit := range c.Commits {
 		name, _ := author(commit.Author, "", cb.Name)

@@ -98,6 +98,10 @@ var pages = []struct {
 		proposals(w)
 		w.changes[0].MayApprove, w.changes[0].Blocked = false, "you (oidc:alice@example.com) have pushed a part of it: somebody else approves it"
 	})},
+	{"change that would be refused", alice, changeURL, 200, with(lived, func(w *world) {
+		proposals(w)
+		w.changes[0].Files[2].Problem = "spec.plan: there is no such plan"
+	})},
 	{"change in conflict", "bob", clusterURL + "/changes/odd", 200, with(lived, func(w *world) {
 		share(w)
 		proposals(w)

@@ -56,7 +56,7 @@ type Branch interface {
 	// author. An edit that changes nothing makes no commit.
 	//
 	// The error is the edit's own when Apply failed (the other edits of the
-	// batch go on), ErrConflict, ErrRejected, a NotTakenError, or one of transport. After an
+	// batch go on), ErrConflict, ErrRewritten, ErrRejected, a NotTakenError, or one of transport. After an
 	// error of transport, or when ctx ended, the edit may or may not be on the
 	// remote.
 	//
@@ -105,6 +105,9 @@ type Edit struct {
 	// When edits travel together it becomes a line of the commit's body.
 	Subject  string
 	Trailers []Trailer
+	// Since, if it is not "", is a commit of the branch on which the change was decided. Where
+	// the branch does not descend from it any more, the error is ErrRewritten.
+	Since Hash
 	// Apply makes the change. It may run several times, each time on a newer
 	// tree, and must decide from that tree alone. It must not block, nor ask the
 	// Branch for anything but its Snapshot: others wait.
@@ -141,6 +144,9 @@ var (
 	// ErrConflict says that others kept pushing first until the tries were
 	// spent. Trying again later is right.
 	ErrConflict = errors.New("branch kept moving")
+	// ErrRewritten says that a branch does not descend from a commit that it had, as when the
+	// remote was restored from a backup. The edit was not made.
+	ErrRewritten = errors.New("branch was rewritten")
 	// ErrUnauthorized says that the remote refused the credential.
 	ErrUnauthorized = errors.New("credential refused")
 	// ErrHostKey says that the remote did not show a key, over SSH, that is known to be

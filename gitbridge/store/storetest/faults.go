@@ -160,6 +160,46 @@ func (s *suite) forced() {
 	s.want(s.fetch(reader), "x", "1", "z", "1")
 }
 
+func (s *suite) since() {
+	writer, other := s.remote.Branch("main"), s.remote.Branch("main")
+	put := func(b store.Branch, path string, since store.Hash) error {
+		e := Put(path, "1")
+		e.Since = since
+		_, err := b.Update(s.ctx, e)
+		return err
+	}
+	first := s.update(writer, Put("first", "1")).Head()
+	second := s.update(writer, Put("second", "1")).Head()
+	s.fetch(other)
+	third := s.update(writer, Put("third", "1")).Head()
+	for _, err := range []error{put(other, "a", second), put(other, "b", first), put(s.remote.Branch("main"), "c", first), put(writer, "d", third)} {
+		if err != nil {
+			s.Errorf("on what goes on from there: %v", err)
+		}
+	}
+	s.want(s.fetch(writer), "a", "1", "b", "1", "c", "1", "d", "1", "first", "1", "second", "1", "third", "1")
+	// The remote was restored, and neither knows.
+	s.remote.Force("main", first)
+	var all sync.WaitGroup
+	for path, since := range map[string]store.Hash{"x": third, "y": second, "z": first, "zz": ""} {
+		all.Go(func() {
+			err := put(writer, path, since)
+			if refused := errors.Is(err, store.ErrRewritten); refused != (path < "z") || err != nil && !refused {
+				s.Errorf("%s, decided on %q: %v", path, since, err)
+			}
+		})
+	}
+	all.Wait()
+	if err := put(s.remote.Branch("main"), "x", second); !errors.Is(err, store.ErrRewritten) {
+		s.Errorf("by who knows nothing: %v", err)
+	}
+	s.want(s.fetch(other), "first", "1", "z", "1", "zz", "1")
+	s.remote.Force("main", "")
+	if err := put(writer, "x", first); !errors.Is(err, store.ErrRewritten) {
+		s.Errorf("on a branch that is gone: %v", err)
+	}
+}
+
 func (s *suite) gone() {
 	writer, reader := s.remote.Branch("main"), s.remote.Branch("main")
 	s.update(s.remote.Branch("other"), Put("x", "1"))

@@ -69,6 +69,7 @@ func Run(t *testing.T, newRemote func(t *testing.T) Remote) {
 		{"nothing is lost or done twice whatever breaks", (*suite).chaos},
 		{"a hint spares nothing but time", (*suite).fetchTip},
 		{"fetch after the history was replaced", (*suite).forced},
+		{"an edit is made on what continues what it was decided on", (*suite).since},
 		{"a branch that is gone is empty", (*suite).gone},
 		{"log", (*suite).log},
 		{"content that comes back after the remote tidied up", (*suite).flipFlop},

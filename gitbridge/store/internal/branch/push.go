@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -40,6 +41,9 @@ func (c *Client) process(ctx context.Context, batch []*pending, rejections *int)
 		if base, err = c.base(ctx, from); err != nil {
 			break
 		}
+		if batch, err = c.refuseRewritten(ctx, base, batch); err != nil {
+			break
+		}
 		var push Push
 		old := base.Head()
 		if from != nil && (old == "" || old == over) {
@@ -70,6 +74,44 @@ func (c *Client) process(ctx context.Context, batch []*pending, rejections *int)
 		_ = sleep(ctx, wait.NextBackOff())
 	}
 	answerAll(batch, nil, fmt.Errorf("push: %w", err))
+}
+
+// refuseRewritten answers the edits that were decided on a commit from which a tree's commit
+// does not descend, and returns the others.
+func (c *Client) refuseRewritten(ctx context.Context, base *store.Snapshot, batch []*pending) ([]*pending, error) {
+	// What is known is most often enough, and looked at once for all of them.
+	missing := map[store.Hash]bool{}
+	for _, p := range batch {
+		if since := p.edit.Since; since != "" && since != base.Head() {
+			missing[since] = true
+		}
+	}
+	if len(missing) > 0 && base.Head() != "" {
+		c.mu.Lock()
+		c.commits.walk(base.Head(), func(h store.Hash, _ bool) bool {
+			delete(missing, h)
+			return len(missing) > 0
+		})
+		c.mu.Unlock()
+	}
+	for since := range missing {
+		_, descends, err := c.log(ctx, since, base.Head())
+		if err != nil && store.LastingLimit(err) == nil {
+			return batch, err
+		}
+		if descends {
+			delete(missing, since)
+		}
+	}
+	if len(missing) == 0 {
+		return batch, nil
+	}
+	return slices.DeleteFunc(batch, func(p *pending) bool {
+		if missing[p.edit.Since] {
+			p.answer(nil, fmt.Errorf("push: %w: it does not have %s", store.ErrRewritten, p.edit.Since.Short()))
+		}
+		return missing[p.edit.Since]
+	}), nil
 }
 
 // checkExtent refuses a tree that nobody would read, unless it is less than before.

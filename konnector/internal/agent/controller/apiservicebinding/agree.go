@@ -160,6 +160,7 @@ func (r *Reconciler) push(ctx context.Context, l *look, verb string, users []str
 		Author: authors[0], CoAuthors: authors[1:],
 		Subject:  fmt.Sprintf("binding: %s %s", verb, l.binding.Name),
 		Trailers: append([]store.Trailer{{Key: contract.TrailerCluster, Value: l.repo.ClusterID}}, more...),
+		Since:    l.view.Main.Head(),
 		Apply: func(t *store.Tree) error {
 			entry, ok := t.Entry(path)
 			if ok != (l.file != nil) || ok && (entry.Hash != l.file.Hash || entry.Mode != l.file.Mode) {
@@ -168,6 +169,9 @@ func (r *Reconciler) push(ctx context.Context, l *look, verb string, users []str
 			return apply(t)
 		},
 	})
+	if errors.Is(err, store.ErrRewritten) {
+		return nil, errMoved
+	}
 	if err != nil && !errors.Is(err, errMoved) && ctx.Err() == nil {
 		l.trouble, l.retry = err, unsentWait
 		return nil, nil

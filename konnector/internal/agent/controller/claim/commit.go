@@ -131,7 +131,8 @@ func (l *look) isFile(e store.Entry, ok bool) bool {
 	return ok == (l.file != nil) && (!ok || e.Hash == l.file.Hash && e.Mode == l.file.Mode)
 }
 
-// push commits to main, if the file is still the one that was decided on.
+// push commits to main, if the file is still the one that was decided on, and main continues
+// what was: while the Git host was restored, there is always something that waits to be pushed.
 func (r *reconciler) push(ctx context.Context, l *look, c change) (*store.Snapshot, error) {
 	path, apply := l.key.Path(), c.apply
 	c.apply = func(t *store.Tree) error {
@@ -140,11 +141,16 @@ func (r *reconciler) push(ctx context.Context, l *look, c change) (*store.Snapsh
 		}
 		return apply(t)
 	}
-	s, err := r.api().Repository.Update(ctx, r.edit(l, c))
-	if err != nil && !errors.Is(err, errMoved) {
+	e := r.edit(l, c)
+	e.Since = l.view.Main.Head()
+	s, err := r.api().Repository.Update(ctx, e)
+	switch {
+	case errors.Is(err, errMoved), errors.Is(err, store.ErrRewritten):
+		return nil, errMoved
+	case err != nil:
 		return nil, fmt.Errorf("push %s: %w", l.key, err)
 	}
-	return s, err
+	return s, nil
 }
 
 // recordTries is how often a base is tried to be written beside others' writes.

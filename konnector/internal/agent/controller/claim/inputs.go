@@ -152,12 +152,15 @@ func (r *reconciler) pushInputs(ctx context.Context, l *look, verb string, apply
 	cluster := r.api().Repository.ClusterID
 	_, err := r.api().Repository.Update(ctx, store.Edit{
 		Author: Authors(nil, cluster)[0], Subject: fmt.Sprintf("inputs: %s %s", verb, l.key),
-		Trailers: []store.Trailer{{Key: contract.TrailerCluster, Value: cluster}}, Apply: apply,
+		Trailers: []store.Trailer{{Key: contract.TrailerCluster, Value: cluster}}, Since: l.view.Main.Head(), Apply: apply,
 	})
-	if err != nil && !errors.Is(err, errMoved) {
+	switch {
+	case errors.Is(err, errMoved), errors.Is(err, store.ErrRewritten):
+		return errMoved
+	case err != nil:
 		return fmt.Errorf("push the inputs of %s: %w", l.key, err)
 	}
-	return err
+	return nil
 }
 
 // sayInputs makes the condition of what goes up.

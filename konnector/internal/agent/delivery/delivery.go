@@ -86,6 +86,10 @@ type Deliverer struct {
 	FieldOwner client.FieldOwner
 }
 
+// handedOver is how an API server names the policy of `kubectl gitbind connect` by which the
+// konnector touches only what it delivered, or was given.
+const handedOver = "ValidatingAdmissionPolicy 'gitbind-konnector-secrets'"
+
 // maxTries is how often a Secret that changes meanwhile is looked at.
 const maxTries = 4
 
@@ -185,7 +189,7 @@ func (d Deliverer) read(ctx context.Context, c Claim, name string) (*corev1.Secr
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
-	case apierrors.IsInvalid(err):
+	case admission.Denied(err) && strings.Contains(err.Error(), handedOver):
 		return nil, exists(c, name, "")
 	case err != nil:
 		return nil, err

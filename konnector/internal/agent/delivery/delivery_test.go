@@ -395,7 +395,8 @@ func TestWhatTheAPIServerRefuses(t *testing.T) {
 	}{
 		"no right":            {apierrors.NewForbidden(resource, "orders-creds", errors.New("no")), nil, Forbidden, "kubectl gitbind connect"},
 		"no right to read":    {apierrors.NewAlreadyExists(resource, "orders-creds"), apierrors.NewForbidden(resource, "orders-creds", errors.New("no")), Forbidden, ""},
-		"the policy":          {apierrors.NewAlreadyExists(resource, "orders-creds"), fakeapi.PolicyDenies(resource, "orders-creds", "p", "it is "+password), SecretExists, ""},
+		"the policy":          {apierrors.NewAlreadyExists(resource, "orders-creds"), fakeapi.PolicyDenies(resource, "orders-creds", "gitbind-konnector-secrets", "it is "+password), SecretExists, ""},
+		"somebody's policy":   {apierrors.NewAlreadyExists(resource, "orders-creds"), fakeapi.PolicyDenies(resource, "orders-creds", "freeze", "it is "+password), Refused, ""},
 		"a value":             {invalid, nil, Refused, "data[tls.crt]"},
 		"a namespace's end":   {fakeapi.NamespaceEnds(resource, "orders-creds", "team-a"), nil, Terminating, ""},
 		"it is out of order":  {fakeapi.WebhookFails("x.example.org", password), nil, Failed, ""},
@@ -412,5 +413,9 @@ func TestWhatTheAPIServerRefuses(t *testing.T) {
 		_, err := w.deliver(claim, w.seal("orders", "u1", data(password), 7), false)
 		t.Log(name)
 		checkTrouble(t, err, c.reason, c.says)
+		if name == "somebody's policy" {
+			// It is still there, and to be taken away when that passes.
+			checkTrouble(t, (Deliverer{Client: w.client}).Remove(t.Context(), claim, "orders-creds"), c.reason, c.says)
+		}
 	}
 }

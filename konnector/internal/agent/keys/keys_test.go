@@ -3,6 +3,7 @@ package keys
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -250,6 +252,45 @@ func TestABridgeWithAnotherKeyIsFoundWithinAMinute(t *testing.T) {
 	w.run()
 	if o := w.Opener("c"); w.asked != 2 || !slices.Equal(o.Keys, w.bridge) {
 		t.Errorf("asked %d times, it opens with %+v", w.asked, o)
+	}
+}
+
+// What there is goes on, as long as nothing else can be written.
+func TestARotationThatFailsLeavesTheKeysThatThereAre(t *testing.T) {
+	secrets := schema.GroupResource{Resource: "secrets"}
+	for name, c := range map[string]struct {
+		err   error
+		again bool
+	}{
+		"no right":             {apierrors.NewForbidden(secrets, "encryption-c", errors.New("no")), false},
+		"another version":      {apierrors.NewConflict(secrets, "encryption-c", errors.New("it was modified")), true},
+		"an API server's fall": {apierrors.NewServiceUnavailable("not now"), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.run()
+			opener, sender := w.Opener("c"), w.Sender("c")
+			s := w.secret()
+			s.Annotations = map[string]string{v1alpha1.RotateAnnotation: "now"}
+			if err := w.api.Update(t.Context(), s); err != nil {
+				t.Fatal(err)
+			}
+			w.Client = interceptor.NewClient(w.api.(client.WithWatch), interceptor.Funcs{
+				Update: func(context.Context, client.WithWatch, client.Object, ...client.UpdateOption) error { return c.err },
+			})
+			w.changed = 0
+			_, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "c"}})
+			if (err != nil) != c.again || w.Opener("c") != opener || w.Sender("c") != sender || w.changed != 0 {
+				t.Errorf("%v; changed %d times", err, w.changed)
+			}
+			w.says(metav1.ConditionTrue, "RotationFails", "Another key was asked for")
+			w.Client = w.api
+			w.run()
+			w.says(metav1.ConditionTrue, "Registered", "")
+			if w.Opener("c") == opener {
+				t.Error("it is not rotated in the end")
+			}
+		})
 	}
 }
 

@@ -132,9 +132,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	k, err := r.ensure(ctx, conn)
-	if err != nil {
+	if k == nil {
 		return ctrl.Result{}, r.failedKey(ctx, conn, err)
 	}
+	result, failed := r.use(ctx, conn, k, err)
+	return result, errors.Join(failed, transient(err))
+}
+
+// use registers keys when that is due, and has them used. Unrotated is why there is no other
+// one, though a person has asked for it.
+func (r *Reconciler) use(ctx context.Context, conn *v1alpha1.Connection, k *keys, unrotated error) (ctrl.Result, error) {
 	m := r.of(conn.Name)
 	r.open(conn, k, conn.Status.Encryption)
 	if conn.Spec.BackendURL == "" {
@@ -161,7 +168,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if len(bridge.SigningKeys) == 0 {
 		after = retryFirst
 	}
-	if err := r.report(ctx, conn, bridge, conditionOf(answer, k)); err != nil {
+	c := conditionOf(answer, k)
+	if unrotated != nil {
+		c.Reason = "RotationFails"
+		c.Message += fmt.Sprintf(" Another key was asked for, and Secret %s could not be written: %s.", v1alpha1.EncryptionSecret(conn.Name), unrotated)
+	}
+	if err := r.report(ctx, conn, bridge, c); err != nil {
 		// The next look would take the bridge's keys from what the status says.
 		return ctrl.Result{}, err
 	}
@@ -233,9 +245,15 @@ func (r *Reconciler) failed(ctx context.Context, conn *v1alpha1.Connection, m *m
 	return ctrl.Result{RequeueAfter: after}, r.report(ctx, conn, conn.Status.Encryption, c)
 }
 
-// failedKey says that there is no key to use.
+// failedKey says that there is no key to use. What was used goes on, unless the Secret holds
+// something else now.
 func (r *Reconciler) failedKey(ctx context.Context, conn *v1alpha1.Connection, err error) error {
-	r.setKeys(conn.Name, nil, nil)
+	if apierrors.IsAlreadyExists(err) {
+		return err // The cache is behind.
+	}
+	if errors.Is(err, errKey) {
+		r.setKeys(conn.Name, nil, nil)
+	}
 	words := fmt.Sprintf("Secret %s: %s.", v1alpha1.EncryptionSecret(conn.Name), err)
 	if apierrors.IsForbidden(err) {
 		words = fmt.Sprintf("The konnector may not write Secret %s. Connect this cluster again: kubectl gitbind connect.", v1alpha1.EncryptionSecret(conn.Name))

@@ -1,6 +1,7 @@
 package keys
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +28,7 @@ type keys struct {
 }
 
 // ensure makes the keys where there are none, and another identity where a person asks
-// for one.
+// for one. The error is nil, or comes with the keys that there are, where that could not be done.
 func (r *Reconciler) ensure(ctx context.Context, conn *v1alpha1.Connection) (*keys, error) {
 	at := client.ObjectKey{Namespace: r.Namespace, Name: v1alpha1.EncryptionSecret(conn.Name)}
 	secret := &corev1.Secret{}
@@ -45,7 +46,8 @@ func (r *Reconciler) ensure(ctx context.Context, conn *v1alpha1.Connection) (*ke
 	}
 	if _, asked := secret.Annotations[v1alpha1.RotateAnnotation]; asked {
 		if err := r.rotate(ctx, secret); err != nil {
-			return nil, err
+			k, unread := read(secret)
+			return k, cmp.Or(unread, err)
 		}
 	}
 	return read(secret)

@@ -19,13 +19,13 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"gitbind.dev/gitbridge/admission"
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/status"
@@ -102,7 +102,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	}
 	at, err := r.step(ctx, conn, secret, k, m)
-	if apierrors.IsConflict(err) {
+	if admission.Stale(err) {
 		// The cache is behind: its next event comes here again.
 		return ctrl.Result{RequeueAfter: pollInterval}, nil
 	}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	webhookerrors "k8s.io/apiserver/pkg/admission/plugin/webhook/errors"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -283,6 +284,18 @@ func TestNothingIsRenewedThatCannotBeWritten(t *testing.T) {
 		t.Error("it was asked for nevertheless")
 	}
 	w.says(metav1.ConditionTrue, "RenewalFails", "gitbind:credential:c")
+}
+
+// A webhook may deny with 409: that is no other version of the Secret, and asking on and on
+// does not help.
+func TestADenialIsNoConflict(t *testing.T) {
+	w := newWorld(t)
+	w.due()
+	w.fail = webhookerrors.ToStatusErr("hook.example.org", &metav1.Status{Message: "no", Code: http.StatusConflict})
+	if after := w.run(); after < time.Second {
+		t.Errorf("it is asked again after %s", after)
+	}
+	w.says(metav1.ConditionTrue, "RenewalFails", "")
 }
 
 func TestWhatEndsACredentialIsSaid(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"gitbind.dev/gitbridge/admission"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/encryption"
 	"gitbind.dev/gitbridge/signing"
@@ -163,9 +164,12 @@ func (r *Reconciler) saved(ctx context.Context, conn *v1alpha1.Connection) (repo
 	return readCheckpoint(live.Status), nil
 }
 
+// saveTries is how often a checkpoint is tried to be written beside others' writes.
+const saveTries = 10
+
 // save writes a checkpoint.
 func (r *Reconciler) save(ctx context.Context, name string, uid types.UID, c repository.Checkpoint) error {
-	for {
+	for try := 1; ; try++ {
 		live := &v1alpha1.Connection{}
 		if err := r.Live.Get(ctx, types.NamespacedName{Name: name}, live); err != nil {
 			return client.IgnoreNotFound(err)
@@ -175,7 +179,7 @@ func (r *Reconciler) save(ctx context.Context, name string, uid types.UID, c rep
 		}
 		want := live.DeepCopy()
 		writeCheckpoint(&want.Status, c)
-		if err := status.Replace(ctx, r.Client, live, want); !apierrors.IsConflict(err) {
+		if err := status.Replace(ctx, r.Client, live, want); !admission.Stale(err) || try == saveTries {
 			return err
 		}
 	}
@@ -230,7 +234,7 @@ func (r *Reconciler) report(ctx context.Context, conn *v1alpha1.Connection, l lo
 		writeCheckpoint(&want.Status, checkpoint)
 	}
 	if err := status.Replace(ctx, r.Client, conn, want); err != nil {
-		if apierrors.IsConflict(err) {
+		if admission.Stale(err) {
 			// The cache is behind: its next event comes here again.
 			return ctrl.Result{RequeueAfter: time.Second}, nil
 		}

@@ -81,8 +81,8 @@ func Run(ctx context.Context, o Options) error {
 	}
 	encrypted.Changed = func(connection string) {
 		if r := pool.Get(connection); r != nil {
-			r.SetOpener(o.Opener(connection))
-			r.SetSender(o.Sender(connection))
+			setNewest(r.SetOpener, func() *encryption.Opener { return o.Opener(connection) })
+			setNewest(r.SetSender, func() *encryption.Sender { return o.Sender(connection) })
 		}
 	}
 	pool.OnChange(encrypted.Changed)
@@ -173,5 +173,17 @@ func repositoriesReached(pool *repository.Pool) healthz.Checker {
 			}
 		}
 		return errors.Join(all...)
+	}
+}
+
+// setNewest sets a value, and again where there is a newer one by then: of several who do so at
+// once, the one that has read it first may set it last.
+func setNewest[T interface{ Equal(other T) bool }](set func(T), newest func() T) {
+	for now := newest(); ; {
+		set(now)
+		was := now
+		if now = newest(); now.Equal(was) {
+			return
+		}
 	}
 }

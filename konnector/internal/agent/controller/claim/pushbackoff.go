@@ -42,7 +42,9 @@ func (r *reconciler) failed(ctx context.Context, l *look, err error) (ctrl.Resul
 	if err := r.report(ctx, l, err); err != nil && !errors.Is(err, errMoved) {
 		return ctrl.Result{}, err
 	}
-	return r.trouble(l.key, err)
+	r.awaitOpener(l)
+	result, err := r.trouble(l.key, err)
+	return l.whenDue(result), err
 }
 
 // isTrouble reports whether an error is for a claim's owner to know, as opposed

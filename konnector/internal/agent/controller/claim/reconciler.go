@@ -276,10 +276,7 @@ func (l *look) settled() bool {
 // file changes, and what has no object to be shown on.
 func (r *reconciler) finished(l *look, refusal *refusedError) ctrl.Result {
 	d := l.decision
-	if l.unopened {
-		// It is told when there is another opener.
-		r.pending.add(l.key)
-	}
+	r.awaitOpener(l)
 	r.count(l)
 	r.rejected.Forget(l.key)
 	if (l.object == nil || l.facts.NamespaceMissing) && d.Action == decision.Hold {
@@ -301,14 +298,27 @@ func (r *reconciler) finished(l *look, refusal *refusedError) ctrl.Result {
 	if l.facts.Verdict != nil {
 		return ctrl.Result{RequeueAfter: jitter(reviewPoll)}
 	}
-	due := l.secretsDue
-	if due.IsZero() || !l.inputs.due.IsZero() && l.inputs.due.Before(due) {
-		due = l.inputs.due
+	return l.whenDue(ctrl.Result{})
+}
+
+// whenDue is a result that comes no later than what is due of the claim's Secrets and inputs.
+func (l *look) whenDue(result ctrl.Result) ctrl.Result {
+	for _, due := range []time.Time{l.secretsDue, l.inputs.due} {
+		if due.IsZero() {
+			continue
+		}
+		if wait := max(time.Until(due), time.Millisecond); result.RequeueAfter == 0 || wait < result.RequeueAfter {
+			result.RequeueAfter = wait
+		}
 	}
-	if !due.IsZero() {
-		return ctrl.Result{RequeueAfter: max(time.Until(due), time.Millisecond)}
+	return result
+}
+
+// awaitOpener has a claim looked at when there is another opener, if that may open more.
+func (r *reconciler) awaitOpener(l *look) {
+	if l.unopened {
+		r.pending.add(l.key)
 	}
-	return ctrl.Result{}
 }
 
 // count keeps the numbers of claims by where they are.

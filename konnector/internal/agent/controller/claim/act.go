@@ -196,7 +196,7 @@ func (r *reconciler) delete(ctx context.Context, l *look) (*unstructured.Unstruc
 	}
 	err = r.client.Delete(ctx, u, client.Preconditions{UID: new(u.GetUID()), ResourceVersion: new(u.GetResourceVersion())})
 	if err != nil {
-		return nil, moved(err)
+		return nil, moved(denied(err))
 	}
 	return r.get(ctx, l.key)
 }
@@ -309,7 +309,7 @@ func (r *reconciler) patch(ctx context.Context, u *unstructured.Unstructured, m 
 		return nil, err
 	}
 	if err := r.client.Patch(ctx, changed, client.RawPatch(types.MergePatchType, data), fieldOwner); err != nil {
-		return nil, moved(err)
+		return nil, moved(denied(err))
 	}
 	if m.release {
 		return nil, nil

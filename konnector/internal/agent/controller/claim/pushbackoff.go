@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -81,6 +82,10 @@ func jitter(d time.Duration) time.Duration {
 
 // explain gives the reason and the words for a condition.
 func explain(err error) (reason, message string) {
+	var denied *deniedError
+	if errors.As(err, &denied) {
+		return "Denied", "This cluster's API server does not let the konnector write to this object: " + strings.TrimRight(denied.words, ".") + ". It is tried again by itself."
+	}
 	if errors.Is(err, errTooLarge) {
 		return "TooLarge", "This object is too large to be kept in step with Git: " + err.Error() + "."
 	}

@@ -28,6 +28,21 @@ type refusedError struct{ refusals }
 
 func (e *refusedError) Error() string { return "refused: " + e.file + e.merge + e.lost }
 
+// deniedError is the no of this cluster's admission control to a delete, or to what the konnector
+// notes on an object, in its words. It is for the claim's owner to know: without the note, nothing
+// goes on.
+type deniedError struct{ words string }
+
+func (e *deniedError) Error() string { return e.words }
+
+// denied turns the no of admission control into a deniedError.
+func denied(err error) error {
+	if admission.Denied(err) {
+		return &deniedError{err.Error()}
+	}
+	return err
+}
+
 // refused is a no to what a file says.
 func (r *reconciler) refused(l *look, err error) error {
 	return l.refused(err, func(all *refusals, s metav1.Status) { all.file = r.words(l, s) })

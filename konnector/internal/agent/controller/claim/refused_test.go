@@ -3,12 +3,15 @@ package claim
 import (
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	webhookerrors "k8s.io/apiserver/pkg/admission/plugin/webhook/errors"
+
+	"gitbind.dev/test/fakeapi"
 )
 
 // Who denies chooses the code, and some of them mean other things where the API server itself
@@ -24,6 +27,12 @@ func TestADenialIsARefusalWhateverItsCode(t *testing.T) {
 		if err := moved(denied); errors.Is(err, errMoved) {
 			t.Errorf("%d: it is taken for another version of the object", code)
 		}
+	}
+	if !isTrouble(denied(fakeapi.PolicyDenies(schema.GroupResource{Resource: "databases"}, "orders", "freeze", "not now"))) {
+		t.Error("nobody is told what the konnector may not note")
+	}
+	if reason, message := explain(denied(fakeapi.PolicyDenies(schema.GroupResource{Resource: "databases"}, "orders", "freeze", "not now"))); reason != "Denied" || !strings.Contains(message, "not now") {
+		t.Errorf("%s: %s", reason, message)
 	}
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "databases"}, "orders", errors.New("the object has been modified"))
 	if err := r.refused(inStep(), conflict); !errors.Is(err, errMoved) {

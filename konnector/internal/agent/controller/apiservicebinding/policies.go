@@ -3,6 +3,7 @@ package apiservicebinding
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"gitbind.dev/gitbridge/admission"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
 	offered "gitbind.dev/gitbridge/policy"
@@ -32,7 +34,7 @@ import (
 
 // installPolicies makes this cluster's API server judge claims by the policies of the
 // offer, and says in l.judged how far it does. Without them the API works: the bridge
-// judges by all of them.
+// judges by all of them. An error is of what passes by itself.
 func (r *Reconciler) installPolicies(ctx context.Context, l *look) error {
 	if l.policies == nil {
 		return nil
@@ -52,50 +54,74 @@ func (r *Reconciler) installPolicies(ctx context.Context, l *look) error {
 		l.judged = judgedBy(metav1.ConditionFalse, "Forbidden", "The konnector may not list policies in this cluster, and the control plane alone judges by those of the offer. Install the konnector's rights again (kubectl gitbind connect).")
 		return nil
 	case err != nil:
+		l.judged = judgedBy(metav1.ConditionFalse, "NotInstalled", "The policies of the offer could not be installed in this cluster, and it is tried again: "+err.Error())
 		return err
 	}
-	left, reason := slices.Clone(m.left), "NotAllInstalled"
-	var names, kept []string
-	for i, name := range bound.Names(l.binding.Name) {
-		live := installed[name]
+	done := r.installEach(ctx, l.binding, m, installed)
+	if !admission.Stale(done.trouble) {
+		l.judged = done.condition()
+	}
+	return done.trouble
+}
+
+// installation is what became of the policies of an offer: those that are installed, those
+// that are not, with why, and places of earlier ones that stay.
+type installation struct {
+	names, left, kept []string
+	reason            string
+	// trouble is what passes by itself; nil for none.
+	trouble error
+}
+
+// installEach installs each policy that can be, and removes earlier ones from the other places.
+func (r *Reconciler) installEach(ctx context.Context, b *v1alpha1.APIServiceBinding, m made, live map[string]*admissionv1.ValidatingAdmissionPolicy) installation {
+	done := installation{left: slices.Clone(m.left), reason: "NotAllInstalled"}
+	for i, name := range bound.Names(b.Name) {
 		if i >= len(m.policies) {
-			if err := r.removePolicy(ctx, live); apierrors.IsForbidden(err) {
-				kept = append(kept, name)
-			} else if err != nil {
-				return err
+			switch err := r.removePolicy(ctx, live[name]); {
+			case isRefused(err):
+				done.reason, done.kept = "Forbidden", append(done.kept, name)
+			case err != nil:
+				done.reason, done.kept, done.trouble = "NotInstalled", append(done.kept, err.Error()), errors.Join(done.trouble, err)
 			}
 			continue
 		}
 		p := m.policies[i]
-		why, words, err := r.installPolicy(ctx, l.binding, live, policyFor(l.binding, name, p))
+		why, words, err := r.installPolicy(ctx, b, live[name], policyFor(b, name, p))
 		switch {
 		case err != nil:
-			return err
+			done.reason, done.trouble = "NotInstalled", errors.Join(done.trouble, err)
+			done.left = append(done.left, p.Name+": it is tried again: "+err.Error())
 		case why != "":
-			reason = why
-			left = append(left, p.Name+": "+words)
-		case !slices.Contains(names, p.Name):
-			names = append(names, p.Name)
+			done.reason = why
+			done.left = append(done.left, p.Name+": "+words)
+		case !slices.Contains(done.names, p.Name):
+			done.names = append(done.names, p.Name)
 		}
 	}
-	l.judged = judged(names, left, kept, reason)
-	return nil
+	return done
 }
 
-// judged is the condition for policies that are installed, those that are not, with why,
-// and places of earlier ones that stay.
-func judged(names, left, kept []string, reason string) *metav1.Condition {
-	by := "This cluster's API server judges claims by " + cmp.Or(strings.Join(names, ", "), "none of the offer's policies") + "."
+// condition is without a reason where there is nothing to say.
+func (i installation) condition() *metav1.Condition {
+	message := "This cluster's API server judges claims by " + cmp.Or(strings.Join(i.names, ", "), "none of the offer's policies") + "."
+	if len(i.left) > 0 {
+		message += " Not by these: " + shorten(i.left) + "."
+	}
+	if len(i.kept) > 0 {
+		message += " It does so by a policy that the offer has no more, and that could not be removed: " + strings.Join(i.kept, ", ") + "."
+	}
 	switch {
-	case len(kept) > 0:
-		return judgedBy(metav1.ConditionFalse, "Forbidden", by+" It does so by a policy that the offer has no more, and that the konnector may not remove: "+strings.Join(kept, ", ")+".")
-	case len(left) > 0:
-		return judgedBy(metav1.ConditionFalse, reason, by+" Not by these: "+shorten(left)+".")
-	case len(names) > 0:
-		return judgedBy(metav1.ConditionTrue, "Installed", by)
+	case len(i.left)+len(i.kept) > 0:
+		return judgedBy(metav1.ConditionFalse, i.reason, message)
+	case len(i.names) > 0:
+		return judgedBy(metav1.ConditionTrue, "Installed", message)
 	}
 	return &metav1.Condition{}
 }
+
+// isRefused reports whether an API server's rights, policies or webhooks are against a write.
+func isRefused(err error) bool { return apierrors.IsForbidden(err) || admission.Denied(err) }
 
 // maxJudged is in bytes. Names and reasons are of whoever wrote the export.
 const maxJudged = 2000
@@ -117,7 +143,7 @@ func (r *Reconciler) installPolicy(ctx context.Context, b *v1alpha1.APIServiceBi
 		return "", "", fmt.Errorf("get ValidatingAdmissionPolicyBinding %s: %w", want.Name, err)
 	}
 	if live == nil {
-		if err = r.Client.Create(ctx, want.DeepCopy()); apierrors.IsAlreadyExists(err) {
+		if err = r.Client.Create(ctx, want.DeepCopy()); apierrors.IsAlreadyExists(err) && !admission.Denied(err) {
 			live = &admissionv1.ValidatingAdmissionPolicy{}
 			err = r.Live.Get(ctx, client.ObjectKeyFromObject(want), live)
 		}
@@ -138,9 +164,10 @@ func (r *Reconciler) installPolicy(ctx context.Context, b *v1alpha1.APIServiceBi
 		}
 	}
 	switch {
-	case apierrors.IsForbidden(err):
+	// A webhook's no may have the code of any other error.
+	case apierrors.IsForbidden(err) && !admission.Denied(err):
 		return "Forbidden", "the konnector may not install it; " + again, nil
-	case apierrors.IsInvalid(err), apierrors.IsRequestEntityTooLargeError(err):
+	case apierrors.IsInvalid(err), apierrors.IsRequestEntityTooLargeError(err), admission.Denied(err):
 		return "PolicyRefused", "this cluster's API server refuses it: " + err.Error(), nil
 	case err != nil:
 		return "", "", fmt.Errorf("install ValidatingAdmissionPolicy %s: %w", want.Name, err)

@@ -3,20 +3,25 @@ package apiservicebinding
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	webhookerrors "k8s.io/apiserver/pkg/admission/plugin/webhook/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/yaml"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/policies/bound"
+	"gitbind.dev/test/fakeapi"
 )
 
 // offeredPolicy is a policy with its binding.
@@ -65,8 +70,10 @@ func TestWhyAPolicyIsNotInstalledIsSaid(t *testing.T) {
 		"Installed":     nil,
 		"Forbidden":     apierrors.NewForbidden(gr, "p", nil),
 		"PolicyRefused": apierrors.NewInvalid(schema.GroupKind{}, strings.Repeat("ä", 40000), nil),
+		// It gives no code, and the API server makes 400 of that.
+		"PolicyRefused ": webhookerrors.ToStatusErr("hook.example.org", &metav1.Status{Message: "no"}),
 	} {
-		w := newWorld(t)
+		w, reason := newWorld(t), strings.TrimSpace(reason)
 		w.turnedOn()
 		if err != nil {
 			w.fails(err)
@@ -96,12 +103,88 @@ func TestWhyAPolicyIsNotInstalledIsSaid(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	w := newWorld(t)
-	w.turnedOn()
-	w.fails(apierrors.NewInternalError(context.DeadlineExceeded))
-	objects := offeredPolicy(t, "strict")
-	if err := w.installPolicies(t.Context(), &look{binding: w.binding, policies: &objects}); err == nil {
-		t.Error("trouble that passes is no error")
+}
+
+// TestAnAPIWorksWithoutItsPolicies: the claim controller is started, and does as the newest
+// export says, also while a policy cannot be installed.
+func TestAnAPIWorksWithoutItsPolicies(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		err    error
+		reason string
+		retry  time.Duration
+	}{
+		"a webhook says no":            {webhookerrors.ToStatusErr("hook.example.org", &metav1.Status{Message: "no"}), "PolicyRefused", rightsEvery},
+		"a webhook does not answer":    {fakeapi.WebhookFails("hook.example.org", "connection refused"), "NotInstalled", refusedWait},
+		"somebody was there meanwhile": {apierrors.NewConflict(schema.GroupResource{}, "p", nil), "", conflictWait},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.turnedOn()
+			w.granted(func(e *v1alpha1.APIServiceExport) {
+				e.Status.Changes, e.Status.Policies = v1alpha1.ChangesPullRequest, offeredPolicy(t, "strict")
+			})
+			w.fails(c.err)
+			l := w.look()
+			api, missing, err := w.bind(t.Context(), l)
+			if err != nil || missing != nil || !api.Review || !w.isRunning() {
+				t.Fatalf("%+v, %v, review %v, running %v", missing, err, api.Review, w.isRunning())
+			}
+			result, err := w.report(t.Context(), l, api, missing)
+			if err != nil || result.RequeueAfter != c.retry {
+				t.Errorf("%+v, %v", result, err)
+			}
+			b := &v1alpha1.APIServiceBinding{}
+			if err := w.Live.Get(t.Context(), client.ObjectKey{Name: binding}, b); err != nil {
+				t.Fatal(err)
+			}
+			said := meta.FindStatusCondition(b.Status.Conditions, v1alpha1.ConditionPolicies)
+			if c.reason == "" && said == nil && b.Status.Changes == v1alpha1.ChangesPullRequest {
+				return
+			}
+			if said == nil || said.Reason != c.reason || !strings.Contains(said.Message, "strict: ") || b.Status.Changes != v1alpha1.ChangesPullRequest {
+				t.Errorf("it says %+v, and changes %q", said, b.Status.Changes)
+			}
+		})
+	}
+}
+
+// TestAPolicyThatCannotBeInstalledKeepsNoOtherFromIt: and an earlier one goes as far as it
+// can be removed.
+func TestAPolicyThatCannotBeInstalledKeepsNoOtherFromIt(t *testing.T) {
+	t.Parallel()
+	for name, denied := range map[string]bool{"a webhook says no": true, "a webhook does not answer": false} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.turnedOn()
+			no, reason := fakeapi.WebhookFails("hook.example.org", "connection refused"), "NotInstalled"
+			if denied {
+				reason = "Forbidden"
+				no = webhookerrors.ToStatusErr("hook.example.org", &metav1.Status{Message: "no"})
+			}
+			three := slices.Concat(offeredPolicy(t, "one"), offeredPolicy(t, "two"), offeredPolicy(t, "three"))
+			if err := w.installPolicies(t.Context(), &look{binding: w.binding, policies: &three}); err != nil {
+				t.Fatal(err)
+			}
+			w.Client = interceptor.NewClient(w.Client.(client.WithWatch), interceptor.Funcs{
+				Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+					if o.GetAnnotations()[v1alpha1.PolicyAnnotation] == "four" {
+						return no
+					}
+					return c.Update(ctx, o, opts...)
+				},
+				Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error { return no },
+			})
+			two := slices.Concat(offeredPolicy(t, "four"), offeredPolicy(t, "five"))
+			l := &look{binding: w.binding, policies: &two}
+			if err := w.installPolicies(t.Context(), l); (err == nil) != denied {
+				t.Error(err)
+			}
+			if !strings.Contains(l.judged.Message, "judges claims by five.") || !strings.Contains(l.judged.Message, bound.Names(binding)[2]) ||
+				!strings.Contains(l.judged.Message, "four: ") || l.judged.Reason != reason {
+				t.Errorf("%s: %s", l.judged.Reason, l.judged.Message)
+			}
+		})
 	}
 }
 

@@ -146,7 +146,10 @@ func (r *Reconciler) bind(ctx context.Context, l *look) (api claim.API, missing 
 		return api, &notReady{reason: "ExportInvalid", message: "The API's schema cannot be used: " + err.Error()}, nil
 	}
 	if err := r.installPolicies(ctx, l); err != nil {
-		return api, nil, err
+		l.retry = refusedWait
+		if admission.Stale(err) {
+			l.retry = conflictWait
+		}
 	}
 	api = api.WithKeys(l.terms.MetadataKeys).WithInputs(l.terms.Inputs)
 	api.Held, api.Writer, api.OnRejection = b.Status.Held, b.Spec.Writer, b.Spec.OnRejection

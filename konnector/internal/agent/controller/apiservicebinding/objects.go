@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"gitbind.dev/gitbridge/admission"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
 )
@@ -119,30 +121,49 @@ func kindOf(crd *apiextensionsv1.CustomResourceDefinition) schema.GroupVersionKi
 	return kind
 }
 
-// deleteObjects deletes the claims as a person would.
-func (r *Reconciler) deleteObjects(ctx context.Context, l *look) error {
+// failingFor is how long one round goes on with the next object where the API server fails:
+// each failure may take as long as a webhook has time to answer.
+const failingFor = time.Minute
+
+// each does something with the objects, and keeps those with which it could not be done, with
+// the API server's words, in l.refused. It reports whether some have changed meanwhile.
+func (l *look) each(ctx context.Context, do func(*metav1.PartialObjectMetadata) error) (changed bool) {
+	begun := time.Now()
 	for i := range l.objects {
 		o := &l.objects[i]
-		if o.DeletionTimestamp != nil {
+		o.SetGroupVersionKind(kindOf(l.crd))
+		err := do(o)
+		switch {
+		case err == nil:
+			continue
+		case admission.Stale(err):
+			changed = true
 			continue
 		}
-		o.SetGroupVersionKind(kindOf(l.crd))
-		err := r.Client.Delete(ctx, o, client.Preconditions{UID: new(o.UID), ResourceVersion: new(o.ResourceVersion)})
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-			return fmt.Errorf("delete %s/%s: %w", o.Namespace, o.Name, err)
+		l.refused = append(l.refused, fmt.Sprintf("%s/%s: %s", o.Namespace, o.Name, err))
+		if ctx.Err() != nil || !isRefused(err) && time.Since(begun) > failingFor {
+			break
 		}
 	}
-	return nil
+	return changed
+}
+
+// deleteObjects deletes the claims as a person would.
+func (r *Reconciler) deleteObjects(ctx context.Context, l *look) {
+	l.each(ctx, func(o *metav1.PartialObjectMetadata) error {
+		if o.DeletionTimestamp != nil {
+			return nil
+		}
+		return r.Client.Delete(ctx, o, client.Preconditions{UID: new(o.UID), ResourceVersion: new(o.ResourceVersion)})
+	})
 }
 
 // letGo takes off the objects what the konnector put on: they are nobody's then.
-func (r *Reconciler) letGo(ctx context.Context, l *look) error {
-	for i := range l.objects {
-		o := &l.objects[i]
+func (r *Reconciler) letGo(ctx context.Context, l *look) (changed bool) {
+	return l.each(ctx, func(o *metav1.PartialObjectMetadata) error {
 		if !slices.Contains(o.Finalizers, v1alpha1.Finalizer) {
-			continue
+			return nil
 		}
-		o.SetGroupVersionKind(kindOf(l.crd))
 		rest := slices.DeleteFunc(slices.Clone(o.Finalizers), func(f string) bool { return f == v1alpha1.Finalizer })
 		data, err := json.Marshal(map[string]any{"metadata": map[string]any{
 			"resourceVersion": o.ResourceVersion,
@@ -152,9 +173,6 @@ func (r *Reconciler) letGo(ctx context.Context, l *look) error {
 		if err != nil {
 			return err
 		}
-		if err := r.Client.Patch(ctx, o, client.RawPatch(types.MergePatchType, data)); err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("let go of %s/%s: %w", o.Namespace, o.Name, err)
-		}
-	}
-	return nil
+		return r.Client.Patch(ctx, o, client.RawPatch(types.MergePatchType, data))
+	})
 }

@@ -217,7 +217,7 @@ func (r *Reconciler) removePolicy(ctx context.Context, p *admissionv1.Validating
 		return nil
 	}
 	err := r.Client.Delete(ctx, p, client.Preconditions{UID: new(p.UID)})
-	if client.IgnoreNotFound(err) != nil {
+	if err != nil && (!apierrors.IsNotFound(err) || admission.Denied(err)) {
 		return fmt.Errorf("delete ValidatingAdmissionPolicy %s: %w", p.Name, err)
 	}
 	return nil
@@ -231,11 +231,11 @@ func (r *Reconciler) removePolicies(ctx context.Context, b *v1alpha1.APIServiceB
 		return err
 	}
 	for _, name := range bound.Names(b.Name) {
-		if err := r.removePolicy(ctx, installed[name]); err != nil && !apierrors.IsForbidden(err) {
+		if err := r.removePolicy(ctx, installed[name]); err != nil && !isRefused(err) {
 			return err
 		}
 		err := r.Client.Delete(ctx, &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name}})
-		if client.IgnoreNotFound(err) != nil && !apierrors.IsForbidden(err) {
+		if client.IgnoreNotFound(err) != nil && !isRefused(err) {
 			return fmt.Errorf("delete ValidatingAdmissionPolicyBinding %s: %w", name, err)
 		}
 	}

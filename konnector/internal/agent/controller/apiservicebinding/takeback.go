@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -47,7 +48,11 @@ func (r *Reconciler) takeBack(ctx context.Context, l *look) (ctrl.Result, error)
 			return ctrl.Result{}, err
 		}
 		if going {
-			return ctrl.Result{RequeueAfter: goingWait}, r.reportTakingBack(ctx, l, "The API is being taken back from this cluster.")
+			wait := goingWait
+			if len(l.refused) > 0 {
+				wait = untilCount(time.Since(l.binding.DeletionTimestamp.Time))
+			}
+			return ctrl.Result{RequeueAfter: wait}, r.reportTakingBack(ctx, l, "The API is being taken back from this cluster."+l.refusals())
 		}
 		left = append(left, "CustomResourceDefinition "+l.crd.Name)
 	}
@@ -76,7 +81,7 @@ func (r *Reconciler) removeDefinition(ctx context.Context, l *look) (going bool,
 	if !isMarked(crd, l.binding) {
 		metav1.SetMetaDataAnnotation(&crd.ObjectMeta, unboundAnnotation, string(l.binding.UID))
 		metav1.SetMetaDataAnnotation(&crd.ObjectMeta, protection.AllowAnnotation, "true")
-		if err := r.Client.Update(ctx, crd); apierrors.IsForbidden(err) {
+		if err := r.Client.Update(ctx, crd); isRefused(err) {
 			return false, nil
 		} else if err != nil {
 			return false, fmt.Errorf("update CustomResourceDefinition %s: %w", crd.Name, err)
@@ -85,14 +90,15 @@ func (r *Reconciler) removeDefinition(ctx context.Context, l *look) (going bool,
 	if crd.DeletionTimestamp == nil {
 		err := r.Client.Delete(ctx, crd, client.Preconditions{UID: new(crd.UID)})
 		switch {
-		case apierrors.IsForbidden(err):
+		case isRefused(err):
 			return false, nil
 		case client.IgnoreNotFound(err) != nil:
 			return false, fmt.Errorf("delete CustomResourceDefinition %s: %w", crd.Name, err)
 		}
 	}
 	// An object that came in between was never kept in step.
-	return true, r.letGo(ctx, l)
+	r.letGo(ctx, l)
+	return true, nil
 }
 
 // removeRights takes back the rights on the API, and names what it may not. Its
@@ -103,7 +109,7 @@ func (r *Reconciler) removeRights(ctx context.Context, b *v1alpha1.APIServiceBin
 	name := "gitbind:api:" + b.Name
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
 	note := func(what string, o client.Object, err error) error {
-		if apierrors.IsForbidden(err) {
+		if isRefused(err) {
 			left = append(left, what+" "+o.GetName())
 			return nil
 		}
@@ -168,7 +174,7 @@ func (r *Reconciler) keepRights(ctx context.Context, binding string) error {
 			err = r.Client.Update(ctx, o)
 		}
 		// Rights that are missing are told when they are needed.
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+		if err != nil && !apierrors.IsNotFound(err) && !isRefused(err) {
 			return fmt.Errorf("keep %T %s: %w", o, o.GetName(), err)
 		}
 	}

@@ -45,8 +45,7 @@ func (r *Reconciler) unbind(ctx context.Context, l *look) (ctrl.Result, error) {
 	}
 	switch l.action {
 	case request.LetGo:
-		r.Claims.Stop(b.Name)
-		return ctrl.Result{RequeueAfter: again}, r.letGo(ctx, l)
+		return r.letGoOfAll(ctx, l)
 	case request.RemoveRequest:
 		r.Claims.Stop(b.Name)
 		return r.removeRequest(ctx, l)
@@ -54,15 +53,43 @@ func (r *Reconciler) unbind(ctx context.Context, l *look) (ctrl.Result, error) {
 		r.Claims.Stop(b.Name)
 		return r.takeBack(ctx, l)
 	case request.DeleteClaims:
-		if err := r.deleteObjects(ctx, l); err != nil {
-			return ctrl.Result{}, err
-		}
+		r.deleteObjects(ctx, l)
 	case request.RemoveFiles:
 		if err := r.removeFiles(ctx, l); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
 	return r.keepOn(ctx, l)
+}
+
+// letGoOfAll lets go of the claims, and names those of which it cannot.
+func (r *Reconciler) letGoOfAll(ctx context.Context, l *look) (ctrl.Result, error) {
+	r.Claims.Stop(l.binding.Name)
+	switch changed := r.letGo(ctx, l); {
+	case changed:
+		return ctrl.Result{RequeueAfter: conflictWait}, nil
+	case len(l.refused) == 0:
+		return ctrl.Result{RequeueAfter: again}, nil
+	}
+	// To go on as before would take hold again of what was let go of.
+	waits := l.waitsFor()
+	waits.message += l.refusals()
+	return r.report(ctx, l, claim.API{}, &waits)
+}
+
+// maxRefused is in bytes.
+const maxRefused = 2000
+
+// refusals names the objects that were refused, "" for none.
+func (l *look) refusals() string {
+	if len(l.refused) == 0 {
+		return ""
+	}
+	words := strings.Join(named(l.refused), "; ")
+	if len(words) > maxRefused {
+		words = strings.ToValidUTF8(words[:maxRefused], "") + " …"
+	}
+	return " It is tried again where that is refused: " + words + "."
 }
 
 // keepOn goes on as long as there are claims, and says what it waits for.
@@ -72,6 +99,7 @@ func (r *Reconciler) keepOn(ctx context.Context, l *look) (ctrl.Result, error) {
 		return ctrl.Result{}, err
 	}
 	waits := l.waitsFor()
+	waits.message += l.refusals()
 	if missing != nil {
 		waits.stop = missing.stop
 		if l.missing == nil {
@@ -112,6 +140,8 @@ func (l *look) waitsFor() notReady {
 	case l.action == request.DeleteClaims, l.action == request.RemoveFiles:
 		return notReady{reason: "DeletingClaims", retry: wait, message: fmt.Sprintf(
 			"This binding is being deleted with its claims and their services: waiting for %s.", claims)}
+	case l.action == request.LetGo:
+		return notReady{reason: "LettingGo", retry: wait, message: "This binding is being deleted, its claims are let go of, and services stay."}
 	case l.action == request.AwaitClaims:
 		return notReady{reason: "ClaimsNotOnMain", retry: min(wait, unsavedWait), message: fmt.Sprintf(
 			"This binding is being deleted, and services stay as main says: but main does not say what these claims say, which would be lost: %s. See what keeps them (kubectl gitbind get claims), and decide on it (kubectl gitbind resolve) or delete them. Nothing is let go of until then.", strings.Join(named(l.unsaved), ", "))}

@@ -281,6 +281,11 @@ type RequestStatus struct {
 	// goes for it.
 	// +optional
 	Removed bool `json:"removed,omitempty"`
+	// Pushing is Git's name of the file that the konnector was about to push when this was
+	// written. A file that has it is the konnector's own. Before anything was agreed on,
+	// blob and commit are empty.
+	// +optional
+	Pushing string `json:"pushing,omitempty"`
 }
 
 // HeldFile is a claim file on main that has no object in this cluster, or one on which

@@ -21,6 +21,9 @@ type Facts struct {
 	// BaseRemoved says that since Base the file went, and the binding is to go
 	// for it.
 	BaseRemoved bool
+	// Pushing says that a push of the file was begun, of which it is not known how it ended.
+	// Where the file is what was pushed, it is Base.
+	Pushing bool
 	// Continues says that main descends from the commit of Base.
 	Continues bool
 
@@ -144,7 +147,7 @@ func (f Facts) present() Action {
 // a history.
 func (f Facts) inStep() Action {
 	switch {
-	case *f.Live == *f.File && f.Base != nil && *f.Base == *f.File && !f.BaseRemoved:
+	case *f.Live == *f.File && f.Base != nil && *f.Base == *f.File && !f.BaseRemoved && !f.Pushing:
 		return Nothing
 	case *f.Live == *f.File:
 		return Record

@@ -30,6 +30,8 @@ func TestRows(t *testing.T) {
 		{"new, the file says so", request.Facts{Live: refuse, Finalizer: true, File: refuse}, request.Record},
 		{"new, the file says otherwise", request.Facts{Live: refuse, Finalizer: true, File: other}, request.Write},
 		{"in step", request.Facts{Live: refuse, Finalizer: true, File: refuse, Base: refuse, Continues: true}, request.Nothing},
+		{"in step, and a push did not come to Git", request.Facts{Live: refuse, Finalizer: true, File: refuse, Base: refuse, Pushing: true, Continues: true}, request.Record},
+		{"changed here while another change was pushed", request.Facts{Live: orphan, Finalizer: true, File: remove, Base: remove, Pushing: true, Continues: true}, request.Commit},
 		{"changed here", request.Facts{Live: other, Finalizer: true, File: refuse, Base: refuse, Continues: true}, request.Commit},
 		{"changed in Git", request.Facts{Live: refuse, Finalizer: true, File: other, Base: refuse, Continues: true}, request.Write},
 		{"changed on both sides", request.Facts{Live: orphan, Finalizer: true, File: other, Base: refuse, Continues: true}, request.Write},
@@ -150,12 +152,13 @@ func after(f request.Facts, a request.Action) request.Facts {
 		f.Live, f.Finalizer = f.File, true
 	case request.Commit:
 		f.File, f.Base, f.BaseRemoved, f.Continues, f.Problem, f.Answered, f.Held = f.Live, f.Live, false, true, nil, false, false
+		f.Pushing = false
 	case request.Write:
-		f.Live, f.Base, f.BaseRemoved, f.Continues = f.File, f.File, false, true
+		f.Live, f.Base, f.BaseRemoved, f.Continues, f.Pushing = f.File, f.File, false, true, false
 	case request.Record:
-		f.Base, f.BaseRemoved, f.Continues = f.File, false, true
+		f.Base, f.BaseRemoved, f.Continues, f.Pushing = f.File, false, true, false
 	case request.RecordRemoved:
-		f.BaseRemoved = true
+		f.BaseRemoved, f.Pushing = true, false
 	case request.Delete:
 		f.Terminating = true
 	case request.DeleteClaims:
@@ -201,9 +204,11 @@ func all(yield func(request.Facts) bool) {
 							}
 							if file == nil {
 								f.Problem = errUnreadable
-								if !yield(f) {
-									return
-								}
+							} else if f.Pushing = true; base != file {
+								continue
+							}
+							if !yield(f) {
+								return
 							}
 						}
 					}
@@ -220,6 +225,6 @@ func show(f request.Facts) string {
 		}
 		return r.Template + "/" + string(r.DeletionPolicy)
 	}
-	return fmt.Sprintf("live=%s file=%s base=%s problem=%v finalizer=%v terminating=%v removed=%v continues=%v disconnected=%v replaced=%v claims=%d objects=%d kept=%d unsaved=%d unseen=%v answered=%v held=%v person=%v",
-		text(f.Live), text(f.File), text(f.Base), f.Problem != nil, f.Finalizer, f.Terminating, f.BaseRemoved, f.Continues, f.Disconnected, f.Replaced, f.Claims, f.Objects, f.Kept, f.Unsaved, f.Unseen, f.Answered, f.Held, f.ByPerson)
+	return fmt.Sprintf("live=%s file=%s base=%s problem=%v finalizer=%v terminating=%v removed=%v pushing=%v continues=%v disconnected=%v replaced=%v claims=%d objects=%d kept=%d unsaved=%d unseen=%v answered=%v held=%v person=%v",
+		text(f.Live), text(f.File), text(f.Base), f.Problem != nil, f.Finalizer, f.Terminating, f.BaseRemoved, f.Pushing, f.Continues, f.Disconnected, f.Replaced, f.Claims, f.Objects, f.Kept, f.Unsaved, f.Unseen, f.Answered, f.Held, f.ByPerson)
 }

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"gitbind.dev/gitbridge/admission"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/status"
@@ -106,6 +107,9 @@ func (r *Reconciler) commit(ctx context.Context, l *look) error {
 	if err != nil {
 		return err
 	}
+	if err := r.recordPushing(ctx, l, store.BlobHash(data)); err != nil {
+		return err
+	}
 	users := claim.ChangedBy(l.binding)
 	s, err := r.push(ctx, l, "request", users, func(t *store.Tree) error { return t.Write(contract.RequestPath(l.binding.Name), data) })
 	if err != nil || l.trouble != nil {
@@ -190,20 +194,58 @@ func (r *Reconciler) remove(ctx context.Context, l *look, verb string, apply fun
 	return err
 }
 
-// record keeps with the binding what both agree on.
+// recordTries is how often what both agree on is tried to be recorded beside others' writes.
+const recordTries = 5
+
+// record keeps with the binding what both agree on, also where the binding was changed
+// since: that is a change to what they agreed on. It brings the binding up to date.
 func (r *Reconciler) record(ctx context.Context, l *look, agreed contract.Request, commit string, file *store.Entry) error {
-	before := l.binding.DeepCopy()
-	l.binding.Status.Request = &v1alpha1.RequestStatus{
-		Blob: string(file.Hash), Commit: commit, ConnectionUID: l.repo.ConnectionUID,
-		Template: agreed.Template, DeletionPolicy: v1alpha1.DeletionPolicy(agreed.DeletionPolicy),
+	b := l.binding
+	for try := 0; ; try++ {
+		before := b.DeepCopy()
+		b.Status.Request = &v1alpha1.RequestStatus{
+			Blob: string(file.Hash), Commit: commit, ConnectionUID: l.repo.ConnectionUID,
+			Template: agreed.Template, DeletionPolicy: v1alpha1.DeletionPolicy(agreed.DeletionPolicy),
+		}
+		err := status.Replace(ctx, r.Client, before, b)
+		if !admission.Stale(err) || try == recordTries {
+			return err
+		}
+		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(b), b); err != nil {
+			return err
+		}
+		if b.UID != before.UID {
+			return errMoved
+		}
 	}
-	return status.Replace(ctx, r.Client, before, l.binding)
+}
+
+// recordPushing keeps with the binding what is about to be pushed. A process that ends before
+// it records that both agree on it would take its own push for others' change, and an edit of
+// the binding that came meanwhile for the older one.
+func (r *Reconciler) recordPushing(ctx context.Context, l *look, file store.Hash) error {
+	b := l.binding
+	before := b.DeepCopy()
+	next := &v1alpha1.RequestStatus{ConnectionUID: l.repo.ConnectionUID}
+	switch agreed := b.Status.Request; {
+	case agreed == nil || agreed.ConnectionUID != next.ConnectionUID:
+	case l.file != nil && agreed.Pushing == string(l.file.Hash) && l.facts.Base != nil:
+		// The push before this one came to main, and is what both agreed on.
+		next.Blob, next.Commit = string(l.file.Hash), string(l.view.Main.Head())
+		next.Template, next.DeletionPolicy = l.facts.Base.Template, v1alpha1.DeletionPolicy(l.facts.Base.DeletionPolicy)
+	default:
+		next = agreed.DeepCopy()
+	}
+	next.Pushing = string(file)
+	b.Status.Request = next
+	return status.Replace(ctx, r.Client, before, b)
 }
 
 // recordRemoved keeps with the binding that its file was removed.
 func (r *Reconciler) recordRemoved(ctx context.Context, b *v1alpha1.APIServiceBinding) error {
 	before := b.DeepCopy()
-	b.Status.Request.Removed = true
+	// A file that comes back is not what was pushed before.
+	b.Status.Request.Removed, b.Status.Request.Pushing = true, ""
 	return status.Replace(ctx, r.Client, before, b)
 }
 

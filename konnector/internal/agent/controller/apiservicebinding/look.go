@@ -172,13 +172,22 @@ func (l *look) readBase(ctx context.Context) error {
 	if agreed == nil || agreed.ConnectionUID != l.repo.ConnectionUID {
 		return nil
 	}
+	l.facts.Pushing = agreed.Pushing != ""
+	isOurs := l.file != nil && l.facts.File != nil && agreed.Pushing == string(l.file.Hash)
 	at := store.Hash(agreed.Commit)
-	if counts, err := l.view.StillAgreed(ctx, at); err != nil || !counts {
-		return err
+	if at != "" {
+		if counts, err := l.view.StillAgreed(ctx, at); err != nil || !counts {
+			return err
+		}
+		l.facts.Base = &contract.Request{Binding: l.binding.Name, Template: agreed.Template, DeletionPolicy: contract.DeletionPolicy(agreed.DeletionPolicy)}
+		l.facts.BaseRemoved = agreed.Removed
 	}
-	l.facts.Base = &contract.Request{Binding: l.binding.Name, Template: agreed.Template, DeletionPolicy: contract.DeletionPolicy(agreed.DeletionPolicy)}
-	l.facts.BaseRemoved = agreed.Removed
-	if l.file != nil {
+	if isOurs {
+		// The process ended before it recorded that, or the host's answer was lost. What the
+		// binding says otherwise was edited since.
+		l.facts.Base, l.facts.BaseRemoved = new(*l.facts.File), false
+	}
+	if l.file != nil || at == "" {
 		return nil
 	}
 	var err error

@@ -44,6 +44,8 @@ type look struct {
 	// API that were counted; only for a binding that is being deleted.
 	crd     *apiextensionsv1.CustomResourceDefinition
 	objects []metav1.PartialObjectMetadata
+	// replaced says that the installed definition is not ours, but may have claims of ours.
+	replaced bool
 	// refused are objects that could not be deleted or let go of, with the API server's words.
 	refused []string
 	// unsaved names objects of which main lacks something, where that matters.

@@ -36,6 +36,11 @@ func (r *Reconciler) count(ctx context.Context, l *look) error {
 			return err
 		}
 		l.facts.Unseen = !allowed && l.binding.Status.Kind != ""
+	case err == nil && l.binding.Status.Kind != "":
+		if l.replaced, err = r.mayHoldClaims(ctx, crd); err != nil {
+			return err
+		}
+		l.facts.Unseen = l.replaced
 	}
 	here := map[contract.Key]bool{}
 	if l.crd != nil && !isMarked(l.crd, l.binding) {
@@ -62,6 +67,15 @@ func (r *Reconciler) count(ctx context.Context, l *look) error {
 		}
 	}
 	return nil
+}
+
+// mayHoldClaims reports whether a definition that is not ours has objects with our finalizer,
+// or may have: its objects cannot be listed.
+func (r *Reconciler) mayHoldClaims(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) (bool, error) {
+	objects, allowed, err := r.list(ctx, crd)
+	return !allowed || slices.ContainsFunc(objects, func(o metav1.PartialObjectMetadata) bool {
+		return slices.Contains(o.Finalizers, v1alpha1.Finalizer)
+	}), err
 }
 
 // ownDefinition is the CustomResourceDefinition of APIServiceBindings.

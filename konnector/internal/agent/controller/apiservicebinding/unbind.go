@@ -102,7 +102,7 @@ func (r *Reconciler) keepOn(ctx context.Context, l *look) (ctrl.Result, error) {
 	waits.message += l.refusals()
 	if missing != nil {
 		waits.stop = missing.stop
-		if l.missing == nil {
+		if l.missing == nil && missing.reason != waits.reason {
 			waits.message += " " + missing.message
 		}
 	}
@@ -125,6 +125,10 @@ func (l *look) waitsFor() notReady {
 	}
 	orphan := fmt.Sprintf("kubectl patch apiservicebinding %s --type merge -p '{\"spec\":{\"deletionPolicy\":\"Orphan\"}}'", b.Name)
 	switch {
+	case l.replaced && l.action == request.Hold && !l.facts.Replaced:
+		return notReady{reason: "CRDConflict", retry: wait, message: fmt.Sprintf(
+			"This binding is being deleted, and CustomResourceDefinition %[1]s is somebody else's by now, but has claims of this binding, or may have: nobody else would let go of them. To let this binding have the definition, and take it back with its claims, annotate it: kubectl annotate crd %[1]s %[2]s=%[3]s --overwrite. To keep it, take finalizer %[4]s off its objects.",
+			b.Name, v1alpha1.ConnectionAnnotation, b.Spec.Connection, v1alpha1.Finalizer)}
 	case l.facts.Unseen && l.action == request.Hold && !l.facts.Replaced:
 		return notReady{reason: "Forbidden", retry: wait, message: fmt.Sprintf(
 			"This binding is being deleted, and the konnector may not list %s in this cluster any more: it cannot know which claims there are. Bind the API again (kubectl gitbind bind) to grant it.", b.Name)}

@@ -1,0 +1,80 @@
+package apiservicebinding
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/konnector/internal/agent/request"
+)
+
+// A definition that somebody put in the place of ours may have our claims, which nobody would
+// let go of when the binding is gone.
+func TestABindingWaitsForClaimsUnderADefinitionThatIsNotItsOwn(t *testing.T) {
+	t.Parallel()
+	kept := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "c0", Finalizers: []string{v1alpha1.Finalizer}}}
+	other := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "c1"}}
+	for _, c := range []struct {
+		name      string
+		kind      string
+		objects   []metav1.PartialObjectMetadata
+		forbidden bool
+		holds     bool
+	}{
+		{"claims with our finalizer", "PostgresqlInstance", []metav1.PartialObjectMetadata{other, kept}, false, true},
+		{"claims that may not be listed", "PostgresqlInstance", nil, true, true},
+		{"objects of others", "PostgresqlInstance", []metav1.PartialObjectMetadata{other}, false, false},
+		{"no claim was ever kept, and none may be listed", "", nil, true, false},
+	} {
+		for _, policy := range []v1alpha1.DeletionPolicy{v1alpha1.DeletionPolicy(contract.Orphan), v1alpha1.DeletionPolicy(contract.Delete)} {
+			t.Run(fmt.Sprint(c.name, ", ", policy), func(t *testing.T) {
+				w := newWorld(t)
+				w.crd.Annotations = map[string]string{v1alpha1.ConnectionAnnotation: "another"}
+				w.binding.Finalizers, w.binding.Spec.DeletionPolicy = []string{v1alpha1.BindingFinalizer}, policy
+				if err := errors.Join(
+					w.Client.Update(t.Context(), w.crd), w.Client.Update(t.Context(), w.binding),
+					w.Client.Create(t.Context(), &v1alpha1.Connection{ObjectMeta: metav1.ObjectMeta{Name: "default"}}),
+				); err != nil {
+					t.Fatal(err)
+				}
+				w.put("main", map[string]string{contract.RequestPath(binding): asked[:len(asked)-len("{}\n")] + "{deletionPolicy: " + string(policy) + "}\n"})
+				w.look()
+				w.Live = interceptor.NewClient(w.Live.(client.WithWatch), interceptor.Funcs{
+					List: func(ctx context.Context, under client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+						if page, ok := list.(*metav1.PartialObjectMetadataList); ok && !c.forbidden {
+							page.Items = c.objects
+							return nil
+						}
+						return under.List(ctx, list, opts...)
+					},
+				})
+				w.forbidden = c.forbidden
+				w.binding.DeletionTimestamp, w.binding.Status.Kind = new(metav1.Now()), c.kind
+				l, err := w.lookAt(t.Context(), w.binding)
+				if err != nil || (l.action == request.Hold) != c.holds {
+					t.Fatalf("%s, %v", l.action, err)
+				}
+				if !c.holds {
+					return
+				}
+				if result, err := w.unbind(t.Context(), l); err != nil || result.RequeueAfter < countWait {
+					t.Errorf("%+v, %v", result, err)
+				}
+				if c := w.ready(); c.Reason != "CRDConflict" || !strings.Contains(c.Message, "kubectl annotate crd "+binding+" "+v1alpha1.ConnectionAnnotation+"=default --overwrite") {
+					t.Errorf("it says %s: %s", c.Reason, c.Message)
+				}
+				if w.look().file == nil {
+					t.Error("the request is gone")
+				}
+			})
+		}
+	}
+}

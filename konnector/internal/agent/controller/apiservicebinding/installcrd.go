@@ -73,10 +73,12 @@ func (r *Reconciler) installed(ctx context.Context, b *v1alpha1.APIServiceBindin
 	return crd, nil, nil
 }
 
-// install creates or updates the definition, and waits until it is served. One that somebody
-// is deleting it returns, too: it stays until the claims' objects have lost their finalizer.
+// install creates or updates the definition, and waits until it is served. It returns one that
+// somebody is deleting, too, as that stays until the claims' objects have lost their finalizer, and
+// one that could not be updated: claims go by that meanwhile.
 func (r *Reconciler) install(ctx context.Context, l *look, want *apiextensionsv1.CustomResourceDefinition) (*apiextensionsv1.CustomResourceDefinition, *notReady, error) {
 	live := &apiextensionsv1.CustomResourceDefinition{}
+	var present *apiextensionsv1.CustomResourceDefinition
 	err := r.Live.Get(ctx, client.ObjectKeyFromObject(want), live)
 	isOurs := live.Annotations[v1alpha1.ConnectionAnnotation] == want.Annotations[v1alpha1.ConnectionAnnotation]
 	switch {
@@ -103,19 +105,27 @@ func (r *Reconciler) install(ctx context.Context, l *look, want *apiextensionsv1
 			l.retry = refusedWait
 		}
 		if next != nil {
+			if established(live) {
+				present = live
+			}
 			live = next
 			r.Claims.Redefine(want.Name)
 			err = r.Client.Update(ctx, live)
 		}
 	}
+	if err != nil {
+		l.schema = nil // It is not installed.
+	}
 	switch {
 	case apierrors.IsInvalid(err), admission.Denied(err):
-		return nil, &notReady{reason: "CRDRefused", retry: refusedWait, message: "This cluster's API server refuses the definition of the API: " + err.Error()}, nil
+		return present, &notReady{reason: "CRDRefused", retry: refusedWait, message: "This cluster's API server refuses the definition of the API: " + err.Error()}, nil
 	case admission.Stale(err), apierrors.IsAlreadyExists(err):
 		return nil, &notReady{reason: "CRDNotEstablished", message: "The CustomResourceDefinition is being installed.", retry: conflictWait}, nil
 	case apierrors.IsForbidden(err):
 		return nil, &notReady{reason: "Forbidden", retry: rightsWait, message: fmt.Sprintf(
 			"The konnector may not install the definition of %s in this cluster. Bind the API again (kubectl gitbind bind) to grant it.", want.Name)}, nil
+	case err != nil && present != nil:
+		return present, &notReady{reason: "CRDNotInstalled", retry: refusedWait, message: "The newest definition of the API could not be installed, and it is tried again: " + err.Error()}, nil
 	case err != nil:
 		return nil, nil, fmt.Errorf("install CustomResourceDefinition %s: %w", want.Name, err)
 	}

@@ -6,11 +6,45 @@ import (
 	"strings"
 	"testing"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	webhookerrors "k8s.io/apiserver/pkg/admission/plugin/webhook/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/test/fakeapi"
 )
+
+// An API goes on by the definition that it has where a newer one cannot be installed, also after
+// a restart.
+func TestAnAPIWorksByTheDefinitionThatThereIs(t *testing.T) {
+	t.Parallel()
+	for reason, answer := range map[string]error{
+		"CRDRefused":      webhookerrors.ToStatusErr("hook.example.org", &metav1.Status{Message: "not on a Friday"}),
+		"CRDNotInstalled": fakeapi.WebhookFails("hook.example.org", "no route"),
+	} {
+		w := newWorld(t)
+		w.granted(func(e *v1alpha1.APIServiceExport) { e.Status.Changes = v1alpha1.ChangesPullRequest })
+		w.crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties["old"] = apiextensionsv1.JSONSchemaProps{Type: "string"}
+		if err := w.Client.Update(t.Context(), w.crd); err != nil {
+			t.Fatal(err)
+		}
+		w.binding.Annotations = map[string]string{}
+		w.Client = interceptor.NewClient(w.Client.(client.WithWatch), interceptor.Funcs{
+			Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+				if _, ok := o.(*apiextensionsv1.CustomResourceDefinition); ok {
+					return answer
+				}
+				return c.Update(ctx, o, opts...)
+			},
+		})
+		api, missing, err := w.bind(t.Context(), w.look())
+		if err != nil || missing == nil || missing.reason != reason || !api.Review || !w.isRunning() {
+			t.Errorf("%s: %+v, %v; reviewed: %v, running: %v", reason, missing, err, api.Review, w.isRunning())
+		}
+	}
+}
 
 // A cluster's own admission control may refuse a definition, and the code is its to choose: the
 // konnector has the right to install it then, and asking again at once does not help.

@@ -225,9 +225,10 @@ func (r *repository) mergeTree(ctx context.Context, main, head string) (tree str
 // effect adds to a change what main would have other than now.
 func (r *repository) effect(ctx context.Context, c *githost.Change, main, tree string) error {
 	sum := sha256.New()
+	var sections []int
 	err := r.stream(ctx, nil, func(out *bufio.Reader) error {
 		for {
-			f, err := readRaw(out, sum)
+			f, diffs, err := readRaw(out, sum)
 			if errors.Is(err, io.EOF) {
 				return nil
 			}
@@ -239,6 +240,9 @@ func (r *repository) effect(ctx context.Context, c *githost.Change, main, tree s
 				return errEnough
 			}
 			c.Files = append(c.Files, f)
+			for range diffs {
+				sections = append(sections, len(c.Files)-1)
+			}
 		}
 	}, "diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-renames", main+"^{tree}", tree)
 	if err != nil && !errors.Is(err, errEnough) {
@@ -247,7 +251,7 @@ func (r *repository) effect(ctx context.Context, c *githost.Change, main, tree s
 	if !c.More {
 		c.Effect = hex.EncodeToString(sum.Sum(nil))[:40]
 	}
-	err = r.stream(ctx, nil, func(out *bufio.Reader) error { return readPatch(out, c.Files) },
+	err = r.stream(ctx, nil, func(out *bufio.Reader) error { return readPatch(out, c.Files, sections, c.More) },
 		"diff-tree", "-r", "--patch", "--unified=3", "--no-renames", "--no-color", "--no-ext-diff", "--no-textconv", "--text", main+"^{tree}", tree)
 	if err != nil && !errors.Is(err, errEnough) {
 		return err
@@ -293,22 +297,23 @@ func (r *repository) contents(ctx context.Context, files []githost.FileChange) e
 var errEnough = errors.New("enough was read")
 
 // readRaw reads a file of what git diff-tree --raw -z writes, ":<mode> <mode> <blob> <blob>
-// <what>\0<path>\0", and copies it to sum.
-func readRaw(out *bufio.Reader, sum io.Writer) (githost.FileChange, error) {
+// <what>\0<path>\0", and copies it to sum. Diffs is how many git writes of it: of a file that
+// becomes something else, such as a link, one of what goes and one of what comes.
+func readRaw(out *bufio.Reader, sum io.Writer) (c githost.FileChange, diffs int, err error) {
 	about, err := out.ReadString(0)
 	if err != nil {
-		return githost.FileChange{}, err
+		return c, 0, err
 	}
 	path, err := out.ReadString(0)
 	if err != nil {
-		return githost.FileChange{}, io.ErrUnexpectedEOF
+		return c, 0, io.ErrUnexpectedEOF
 	}
 	_, _ = io.WriteString(sum, about+path) // a hash takes all
 	f := strings.Fields(strings.TrimPrefix(strings.TrimSuffix(about, "\x00"), ":"))
 	if len(f) != 5 {
-		return githost.FileChange{}, fmt.Errorf("git diff-tree: unexpected line %q", abbreviate(about))
+		return c, 0, fmt.Errorf("git diff-tree: unexpected line %q", abbreviate(about))
 	}
-	c := githost.FileChange{Path: strings.TrimSuffix(path, "\x00")}
+	c.Path = strings.TrimSuffix(path, "\x00")
 	if strings.Trim(f[2], "0") != "" {
 		c.Before = f[2]
 	}
@@ -316,15 +321,23 @@ func readRaw(out *bufio.Reader, sum io.Writer) (githost.FileChange, error) {
 		c.After = f[3]
 		c.Irregular = f[1] != "100644"
 	}
-	return c, nil
+	if diffs = 1; f[4] == "T" {
+		diffs = 2
+	}
+	return c, diffs, nil
 }
 
-// readPatch reads the diffs of files, in their order.
-func readPatch(out *bufio.Reader, files []githost.FileChange) error {
+// readPatch reads the diffs of files. Sections gives the file that each of them is of, in their
+// order; more says that others follow. Where git writes another number of them, nobody
+// knows whose they are, and none is shown.
+func readPatch(out *bufio.Reader, files []githost.FileChange, sections []int, more bool) error {
 	at, size, whole, inDiff := -1, 0, 0, false
 	for {
 		line, cut, err := readLine(out)
 		if errors.Is(err, io.EOF) {
+			if more || at+1 != len(sections) {
+				withhold(files)
+			}
 			return nil
 		}
 		if err != nil {
@@ -332,8 +345,15 @@ func readPatch(out *bufio.Reader, files []githost.FileChange) error {
 		}
 		// No line of a diff begins so.
 		if strings.HasPrefix(line, "diff ") {
-			if at, size, inDiff = at+1, 0, false; at == len(files) {
+			at, inDiff = at+1, false
+			switch {
+			case at == len(sections) && more:
 				return errEnough
+			case at == len(sections):
+				withhold(files)
+				return errEnough
+			case at == 0 || sections[at] != sections[at-1]:
+				size = 0
 			}
 			continue
 		}
@@ -341,13 +361,20 @@ func readPatch(out *bufio.Reader, files []githost.FileChange) error {
 			continue
 		}
 		size, whole = size+len(line)+1, whole+len(line)+1
-		f := &files[at]
+		f := &files[sections[at]]
 		if size > maxDiff || whole > maxPatch {
 			f.Cut = true
 			continue
 		}
 		f.Diff = append(f.Diff, line)
 		f.Cut = f.Cut || cut
+	}
+}
+
+// withhold shows no diff of any file, and says that there is more.
+func withhold(files []githost.FileChange) {
+	for i := range files {
+		files[i].Diff, files[i].Cut = nil, true
 	}
 }
 

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -29,9 +30,9 @@ const (
 var reviewed = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
 // propose has the owner push a change of one claim, beside another one.
-func propose(t *testing.T) (*served, *clone) {
+func propose(t *testing.T, change ...func(*Config)) (*served, *clone) {
 	t.Helper()
-	s := serve(t)
+	s := serve(t, change...)
 	c := s.clone(t, access.Owner)
 	c.commit("Order", map[string]string{dbA: "plan: small\nsize: 1\n", dbB: "plan: small\n", mqA: "plan: small\n"})
 	c.pushed("HEAD:main")
@@ -172,6 +173,94 @@ func TestAMergeOfBothSidesIsShownAsItWillBe(t *testing.T) {
 		t.Errorf("main has %q, %v", data, err)
 	}
 	s.fsck(t)
+}
+
+// A file that becomes a link has two diffs, one of what goes and one of what comes.
+func TestEachDiffIsOfItsOwnFile(t *testing.T) {
+	t.Parallel()
+	s, c := propose(t)
+	link := func(path string) {
+		t.Helper()
+		file := filepath.Join(c.dir, path)
+		if err := errors.Join(os.Remove(file), os.Symlink("elsewhere", file)); err != nil {
+			t.Fatal(err)
+		}
+		c.git("add", path)
+	}
+	link("README.md")
+	link(dbB)
+	c.commit("Links", map[string]string{mqA: "plan: big\n"})
+	c.pushed("HEAD:" + proposed)
+	want := map[string][]string{
+		dbA: {"@@ -1,2 +1,2 @@", "-plan: small", "+plan: big", " size: 1"},
+		dbB: {"@@ -1 +0,0 @@", "-plan: small", "@@ -0,0 +1 @@", "+elsewhere", "\\ No newline at end of file"},
+		mqA: {"@@ -1 +1 @@", "-plan: small", "+plan: big"},
+	}
+	files := s.look(t).Files
+	if len(files) != 4 || files[0].Path != "README.md" || files[0].Cut || !slices.Contains(files[0].Diff, "+elsewhere") || slices.Contains(files[0].Diff, "+plan: big") {
+		t.Fatalf("%+v", files)
+	}
+	for _, f := range files[1:] {
+		if d := cmp.Diff(want[f.Path], f.Diff); d != "" || f.Cut {
+			t.Errorf("%s, cut %v (-want +got):\n%s", f.Path, f.Cut, d)
+		}
+	}
+
+	// A link that becomes a file, and one that goes on as an executable.
+	c.git("checkout", "-q", "main")
+	c.git("merge", "-q", "mine")
+	c.pushed("HEAD:main")
+	c.git("checkout", "-q", "-B", "mine")
+	if err := os.Remove(filepath.Join(c.dir, dbB)); err != nil {
+		t.Fatal(err)
+	}
+	c.git("update-index", "--chmod=+x", dbA)
+	c.commit("A file again", map[string]string{dbB: "plan: big\n", mqA: "plan: small\n"})
+	c.pushed("HEAD:" + proposed)
+	want = map[string][]string{
+		dbA: nil,
+		dbB: {"@@ -1 +0,0 @@", "-elsewhere", "\\ No newline at end of file", "@@ -0,0 +1 @@", "+plan: big"},
+		mqA: {"@@ -1 +1 @@", "-plan: big", "+plan: small"},
+	}
+	if files = s.look(t).Files; len(files) != len(want) {
+		t.Fatalf("%+v", files)
+	}
+	for _, f := range files {
+		if d := cmp.Diff(want[f.Path], f.Diff); d != "" || f.Cut {
+			t.Errorf("%s, cut %v (-want +got):\n%s", f.Path, f.Cut, d)
+		}
+	}
+}
+
+// Another number of diffs than of files leaves it open whose they are.
+func TestDiffsThatAreOfNoKnownFileAreNotShown(t *testing.T) {
+	t.Parallel()
+	const one, two, three = "diff --git a/x b/x\n@@ -1 +1 @@\n-x\n", "diff --git a/y b/y\n@@ -1 +1 @@\n-y\n", "diff --git a/z b/z\n@@ -1 +1 @@\n-z\n"
+	for _, c := range []struct {
+		patch    string
+		sections []int
+		more     bool
+		shown    bool
+	}{
+		{one + two, []int{0, 1}, false, true},
+		{one + two + three, []int{0, 1, 1}, false, true},
+		{one + two + three, []int{0, 1}, true, true},
+		{one + two + three, []int{0, 1}, false, false},
+		{one + two, []int{0, 1}, true, false},
+		{one, []int{0, 1}, false, false},
+		{one + two, []int{0, 1, 1}, false, false},
+		{"", []int{0, 1}, false, false},
+	} {
+		files := []githost.FileChange{{Path: "x"}, {Path: "y"}}
+		if err := readPatch(bufio.NewReader(strings.NewReader(c.patch)), files, c.sections, c.more); err != nil && !errors.Is(err, errEnough) {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			if (len(f.Diff) > 0) != c.shown || f.Cut == c.shown || c.shown && f.Diff[1] != "-"+f.Path {
+				t.Errorf("%q for %v, more %v: %+v", c.patch, c.sections, c.more, f)
+			}
+		}
+	}
 }
 
 func TestAChangeInConflictIsNotMerged(t *testing.T) {

@@ -300,14 +300,13 @@ func (s *Service) judge(ctx context.Context, caller access.Caller, c *githost.Ch
 	own := partIn(c, caller)
 	if lacking != "" {
 		may.approve = refusal.New(refusal.Forbidden, "you (%s) may not approve changes of %s: the cluster's owner lets you with kubectl gitbind share approve", caller.Name, lacking)
-		if own == "" {
+		if !aloneIn(c, caller) {
 			may.reject = may.approve
 		}
-		if may.comment = may.reject; may.comment != nil {
+		if own == "" {
 			if lacking, err = lacks(ctx, caller, restapi.RepositoryPropose, parts); err != nil {
 				return may, err
 			}
-			may.comment = nil
 			if lacking != "" {
 				may.comment = refusal.New(refusal.Forbidden, "you (%s) may look at changes of %s, but neither propose nor approve any", caller.Name, lacking)
 			}
@@ -331,7 +330,7 @@ func (s *Service) blocked(ctx context.Context, caller access.Caller, c *githost.
 		return refusal.New(refusal.Conflict, "main has all of it already: reject it, and the branch can be deleted"), nil
 	case own != "":
 		return refusal.New(refusal.Forbidden, "you (%s) have %s a part of it: somebody else approves it", caller.Name, own), nil
-	case len(c.ProposedBy()) == 0 && !ofKonnector(caller.Cluster, c):
+	case len(c.ProposedBy()) == 0 && (len(c.Commits) == 0 || !ofKonnector(caller.Cluster, c.Commits[0])):
 		return refusal.New(refusal.Conflict, "it was pushed before it was recorded who pushes what: add a commit and push again"), nil
 	}
 	var cb v1alpha1.ClusterBinding
@@ -351,19 +350,42 @@ func partIn(c *githost.Change, caller access.Caller) string {
 	if slices.Contains(c.ProposedBy(), caller.Name) {
 		return "pushed"
 	}
-	name, email := contract.Identity(caller.Name, caller.Cluster)
+	email, listed := madeBy(caller)
 	for _, made := range c.Commits {
-		if made.Email == email || slices.Contains(made.With, fmt.Sprintf("%s <%s>", name, email)) {
+		if made.Email == email || slices.Contains(made.With, listed) {
 			return "made"
 		}
 	}
 	return ""
 }
 
-// ofKonnector tells whether the konnector made the head: the host refuses its address from
+// aloneIn tells whether a person, and nobody else, has pushed a change, and nobody else made
+// a part of it in the app cluster: without the right to approve it they may take it back,
+// which has the branch deleted. That they made it in the cluster is not enough: the cluster
+// chooses its names.
+func aloneIn(c *githost.Change, caller access.Caller) bool {
+	if c.Older || !slices.Equal(c.ProposedBy(), []string{caller.Name}) {
+		return false
+	}
+	email, listed := madeBy(caller)
+	return !slices.ContainsFunc(c.Commits, func(made githost.Commit) bool {
+		if !ofKonnector(caller.Cluster, made) {
+			return false
+		}
+		return made.Email != email || slices.ContainsFunc(made.With, func(with string) bool { return with != listed })
+	})
+}
+
+// madeBy gives how a commit of the konnector names a person: as its author, and beside one.
+func madeBy(caller access.Caller) (email, listed string) {
+	name, email := contract.Identity(caller.Name, caller.Cluster)
+	return email, fmt.Sprintf("%s <%s>", name, email)
+}
+
+// ofKonnector tells whether the konnector made a commit: the host refuses its address from
 // anybody else.
-func ofKonnector(cluster string, c *githost.Change) bool {
-	return len(c.Commits) > 0 && strings.HasSuffix(c.Commits[0].Email, "@"+contract.ClusterDomain(cluster))
+func ofKonnector(cluster string, made githost.Commit) bool {
+	return strings.HasSuffix(made.Email, "@"+contract.ClusterDomain(cluster))
 }
 
 // partsOf are the parts of the repository that a merge would change, or that the branch is

@@ -205,6 +205,54 @@ func TestWhoMayDoWhat(t *testing.T) {
 	}
 }
 
+// Somebody who may only propose takes back what is theirs alone.
+func TestWhoMayOnlyProposeRejectsNothingOfOthers(t *testing.T) {
+	bobName, bobEmail := contract.Identity("bob", cluster)
+	_, alices := contract.Identity("alice", cluster)
+	_, konnector := contract.ComponentIdentity(contract.Konnector, cluster)
+	commit := func(email string, with ...string) githost.Commit { return githost.Commit{Email: email, With: with} }
+	pushed := func(who ...string) (events []githost.Event) {
+		for _, by := range who {
+			events = append(events, githost.Event{Kind: githost.EventPushed, By: by, Commit: seenHead})
+		}
+		return events
+	}
+	for what, c := range map[string]struct {
+		events  []githost.Event
+		commits []githost.Commit
+		older   bool
+		may     bool
+	}{
+		"bob's own":                                {pushed("bob"), []githost.Commit{commit("bob@example.com"), commit("x@example.com")}, false, true},
+		"bob's own, in several pushes":             {pushed("bob", "bob"), []githost.Commit{commit("bob@example.com")}, false, true},
+		"bob's on alice's":                         {pushed("alice", "bob"), []githost.Commit{commit("bob@example.com"), commit("alice@example.com")}, false, false},
+		"alice's on bob's":                         {pushed("bob", "alice"), []githost.Commit{commit("alice@example.com"), commit("bob@example.com")}, false, false},
+		"bob's on what alice made in the cluster":  {pushed("bob"), []githost.Commit{commit("bob@example.com"), commit(alices)}, false, false},
+		"bob's on what the konnector made":         {pushed("bob"), []githost.Commit{commit("bob@example.com"), commit(konnector)}, false, false},
+		"bob's on what bob and alice made":         {pushed("bob"), []githost.Commit{commit("bob@example.com"), commit(bobEmail, "alice <"+alices+">")}, false, false},
+		"bob's on what bob made":                   {pushed("bob"), []githost.Commit{commit("bob@example.com"), commit(bobEmail, bobName+" <"+bobEmail+">")}, false, true},
+		"what bob made in the cluster, not pushed": {nil, []githost.Commit{commit(bobEmail)}, false, false},
+		"more commits than are looked at":          {pushed("bob"), []githost.Commit{commit("bob@example.com")}, true, false},
+		"before it was recorded who pushes":        {nil, []githost.Commit{commit("bob@example.com")}, false, false},
+	} {
+		w := newWorld()
+		w.roles = []string{"bob propose databases.example.com:team-a"}
+		w.change.Events, w.change.Commits, w.change.Older = c.events, c.commits, c.older
+		s := w.service(t, nil)
+		_, err := s.Review(t.Context(), login.Identity{Username: "bob"}, cluster, verdict(restapi.VerdictReject))
+		if c.may != (err == nil) || c.may != (len(w.recorded) == 1) || err != nil && !strings.Contains(err.Error(), "may not approve") {
+			t.Errorf("%s: %v, recorded %v", what, err, w.recorded)
+		}
+		shown, err := s.Change(t.Context(), login.Identity{Username: "bob"}, cluster, w.change.Branch)
+		if err != nil || shown.MayReject != c.may || !shown.MayComment || shown.MayApprove {
+			t.Errorf("%s: shown %+v, %v", what, shown, err)
+		}
+		if _, err := s.Review(t.Context(), login.Identity{Username: "alice"}, cluster, verdict(restapi.VerdictReject)); err != nil {
+			t.Errorf("%s, and who may approve: %v", what, err)
+		}
+	}
+}
+
 // Who changed a claim in the app cluster approves that no more than who pushed it, as far
 // as both know them by one name.
 func TestNobodyApprovesWhatTheyChangedInTheCluster(t *testing.T) {

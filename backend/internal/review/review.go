@@ -219,7 +219,9 @@ func (s *Service) Review(ctx context.Context, who login.Identity, cluster string
 	if err != nil {
 		return nil, trouble(err)
 	}
-	if seen.Head != in.Head {
+	// What has no effect cannot be approved at all, and judge says why.
+	otherEffect := in.Verdict == restapi.VerdictApprove && seen.Effect != "" && seen.Effect != in.Effect
+	if seen.Head != in.Head || otherEffect {
 		return nil, trouble(githost.ErrMoved)
 	}
 	may, err := s.judge(ctx, caller, seen)
@@ -240,7 +242,8 @@ func (s *Service) Review(ctx context.Context, who login.Identity, cluster string
 		}
 	case restapi.VerdictApprove:
 		if err = may.approve; err == nil {
-			answer.Merged, err = s.Git.Merge(ctx, cluster, githost.Merge{Branch: in.Branch, Head: in.Head, Effect: in.Effect, By: caller.Name, Message: in.Message, At: at})
+			// The rights were asked for of this effect, and main may move meanwhile.
+			answer.Merged, err = s.Git.Merge(ctx, cluster, githost.Merge{Branch: in.Branch, Head: in.Head, Effect: seen.Effect, By: caller.Name, Message: in.Message, At: at})
 		}
 	}
 	if err != nil {

@@ -380,6 +380,28 @@ func TestWhatStandsAgainstAnApproval(t *testing.T) {
 	}
 }
 
+// Rights are asked for of what a merge would change now: nothing else may be merged by them.
+func TestAnApprovalOfAnotherEffectThanThatOfNowIsJudgedOfNothing(t *testing.T) {
+	for what, change := range map[string]func(*world){
+		"another effect":                      func(w *world) { w.change.Effect = strings.Repeat("f", 40) },
+		"another one, which she may not have": func(w *world) { w.change.Effect, w.change.Files[0].Path = strings.Repeat("f", 40), "OWNERS" },
+	} {
+		w := newWorld()
+		change(w)
+		_, err := w.service(t, nil).Review(t.Context(), login.Identity{Username: "carol"}, cluster, verdict(restapi.VerdictApprove))
+		if err == nil || !strings.Contains(err.Error(), "look again") || len(w.merged) > 0 {
+			t.Errorf("%s: %v, merged %v", what, err, w.merged)
+		}
+	}
+	// What has no effect of its own is merged as nothing else, whatever the approval names.
+	w := newWorld()
+	w.change.Effect = ""
+	_, _ = w.service(t, nil).Review(t.Context(), login.Identity{Username: "carol"}, cluster, verdict(restapi.VerdictApprove))
+	if len(w.merged) > 0 && w.merged[0].Effect != "" {
+		t.Errorf("merged %v", w.merged)
+	}
+}
+
 func TestBadInput(t *testing.T) {
 	for words, change := range map[string]func(*restapi.Review){
 		"branch":                      func(in *restapi.Review) { in.Branch = "main" },

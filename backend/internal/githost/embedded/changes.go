@@ -381,7 +381,7 @@ func withhold(files []githost.FileChange) {
 // Record implements githost.Changes.
 func (h *Host) Record(ctx context.Context, cluster, branch, head string, e githost.Event) error {
 	return h.changing(ctx, cluster, branch, head, func(ctx context.Context, repo *repository, _, at plumbing.Hash) error {
-		err := repo.addEvents(ctx, map[string][]githost.Event{at.String(): {e}}, h.now())
+		err := h.addEvents(ctx, repo, access.Owner, map[string][]githost.Event{at.String(): {e}})
 		if err == nil && e.Kind == githost.EventRejected && h.cfg.Moved != nil {
 			// The konnector that proposed it hears of it, though the branch is where it was.
 			h.cfg.Moved(cluster, restapi.RefEvent{Ref: contract.HeadsPrefix + branch, Hash: head, Reviewed: true})
@@ -415,15 +415,8 @@ func (h *Host) changing(ctx context.Context, cluster, branch, head string, fn fu
 		return err
 	}
 	defer leave()
-	if !h.hasRoom(maxRecord) {
-		return fmt.Errorf("the disk of the Git host is full: %w", githost.ErrFull)
-	}
-	why, err := h.over(ctx, repo, access.Owner, &pushRequest{}, maxRecord)
-	if err != nil {
+	if err := h.room(ctx, repo, access.Owner, &pushRequest{}, maxRecord); err != nil {
 		return err
-	}
-	if why != "" {
-		return fmt.Errorf("the repository's quota is used up: %w", githost.ErrFull)
 	}
 	if err := repo.unlockKilled(); err != nil {
 		return err
@@ -445,5 +438,5 @@ func (h *Host) changing(ctx context.Context, cluster, branch, head string, fn fu
 	return fn(ctx, repo, main, at)
 }
 
-// maxRecord is about what a record or a merge adds to a repository, in bytes.
+// maxRecord is about what a merge adds to a repository, in bytes, and a record at least.
 const maxRecord = 64 << 10

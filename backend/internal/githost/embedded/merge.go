@@ -33,6 +33,7 @@ func (h *Host) Merge(ctx context.Context, cluster string, m githost.Merge) (comm
 			return githost.ErrMoved
 		}
 		tree, err := repo.mergeTree(ctx, main.String(), m.Head)
+		repo.size.Add(maxRecord) // what git wrote stays, whether or not it is merged
 		if err != nil {
 			return err
 		}
@@ -40,7 +41,7 @@ func (h *Host) Merge(ctx context.Context, cluster string, m githost.Merge) (comm
 			return err
 		}
 		approval := githost.Event{Kind: githost.EventApproved, By: m.By, At: m.At, Effect: m.Effect, Message: m.Message}
-		if err := repo.addEvents(ctx, map[string][]githost.Event{m.Head: {approval}}, h.now()); err != nil {
+		if err := h.addEvents(ctx, repo, access.Owner, map[string][]githost.Event{m.Head: {approval}}); err != nil {
 			return err
 		}
 		merge, err := repo.mergeCommit(ctx, m, seen, tree, main)

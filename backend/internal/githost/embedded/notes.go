@@ -104,9 +104,43 @@ func readEvents(commit string, note []byte) ([]githost.Event, error) {
 	return events, nil
 }
 
+// noteFolders is about what the commit and the folders of changed notes take, in bytes.
+const noteFolders = 16 << 10
+
 // addEvents records events of commits, by commit, in one commit of the notes. What a
-// commit has already is not recorded twice. The caller has the repository's turn.
-func (r *repository) addEvents(ctx context.Context, added map[string][]githost.Event, now time.Time) error {
+// commit has already is not recorded twice. The error is a *noRoom where it would not fit
+// into what the role may fill. The caller has the repository's turn.
+func (h *Host) addEvents(ctx context.Context, repo *repository, role access.Role, added map[string][]githost.Event) error {
+	files, err := repo.changedNotes(ctx, added)
+	if err != nil || len(files) == 0 {
+		return err
+	}
+	before, err := readRef(repo.dir, reviewsRef)
+	if err != nil {
+		return err
+	}
+	// A note is written as a whole, with all that it had.
+	size := int64(len(files)) + noteFolders
+	if err := h.room(ctx, repo, role, &pushRequest{}, size); err != nil {
+		return err
+	}
+	const message = "Record reviews\n"
+	var stream bytes.Buffer
+	fmt.Fprintf(&stream, "commit %s\ncommitter gitbind <backend@%s> %d +0000\ndata %d\n%s", reviewsRef, controlPlaneDomain, h.now().Unix(), len(message), message)
+	if !before.IsZero() {
+		fmt.Fprintf(&stream, "from %s^0\n", reviewsRef)
+	}
+	stream.Write(files)
+	stream.WriteString("done\n")
+	err = repo.change(ctx, &stream, []string{reviewsRef}, "fast-import", "--quiet", "--done")
+	// Git may have written all of it, and failed after that.
+	repo.size.Add(size)
+	h.countPush(repo)
+	return err
+}
+
+// changedNotes gives the notes that events are added to, for git fast-import.
+func (r *repository) changedNotes(ctx context.Context, added map[string][]githost.Event) ([]byte, error) {
 	var files bytes.Buffer
 	write := func(commit string, note []byte) error {
 		more, err := appendEvents(commit, note, added[commit])
@@ -120,29 +154,14 @@ func (r *repository) addEvents(ctx context.Context, added map[string][]githost.E
 		delete(fresh, commit)
 		return write(commit, note)
 	}); err != nil {
-		return err
+		return nil, err
 	}
 	for _, commit := range slices.Sorted(maps.Keys(fresh)) {
 		if err := write(commit, nil); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	if files.Len() == 0 {
-		return nil
-	}
-	before, err := readRef(r.dir, reviewsRef)
-	if err != nil {
-		return err
-	}
-	const message = "Record reviews\n"
-	var stream bytes.Buffer
-	fmt.Fprintf(&stream, "commit %s\ncommitter gitbind <backend@%s> %d +0000\ndata %d\n%s", reviewsRef, controlPlaneDomain, now.Unix(), len(message), message)
-	if !before.IsZero() {
-		fmt.Fprintf(&stream, "from %s^0\n", reviewsRef)
-	}
-	stream.Write(files.Bytes())
-	stream.WriteString("done\n")
-	return r.change(ctx, &stream, []string{reviewsRef}, "fast-import", "--quiet", "--done")
+	return files.Bytes(), nil
 }
 
 // appendEvents gives the lines by which a commit's note grows: none for a push that it has
@@ -195,7 +214,8 @@ func (r *repository) change(ctx context.Context, stdin io.Reader, refs []string,
 }
 
 // recordPushes records, before a push is taken, who proposes a change by it: nobody
-// approves what they have pushed themselves. The error is a *ruling when there is no room.
+// approves what they have pushed themselves. The error is a *ruling where a commit has too many
+// events, and a *noRoom where they do not fit.
 func (h *Host) recordPushes(ctx context.Context, repo *repository, caller access.Caller, req *pushRequest) error {
 	if caller.Role != access.Owner && caller.Role != access.Member {
 		return nil
@@ -216,8 +236,8 @@ func (h *Host) recordPushes(ctx context.Context, repo *repository, caller access
 	if len(pushed) > maxPushedChanges {
 		return &ruling{last, fmt.Sprintf("it sets more than %d change branches: push them in several pushes", maxPushedChanges)}
 	}
-	err := repo.addEvents(ctx, pushed, now)
-	if errors.Is(err, githost.ErrFull) {
+	err := h.addEvents(ctx, repo, caller.Role, pushed)
+	if no := (*noRoom)(nil); !errors.As(err, &no) && errors.Is(err, githost.ErrFull) {
 		return &ruling{last, fmt.Sprintf("its commits commit was pushed more than %d times already: add a commit", githost.MaxEvents)}
 	}
 	return err

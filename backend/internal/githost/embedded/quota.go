@@ -7,7 +7,37 @@ import (
 	"path/filepath"
 
 	"gitbind.dev/backend/internal/access"
+	"gitbind.dev/backend/internal/githost"
 )
+
+// noRoom says that something does not fit: into the repository's quota, or on the disk.
+// It unwraps to githost.ErrFull.
+type noRoom struct {
+	// what is used up, and push the answer to a push.
+	what, push string
+}
+
+func (n *noRoom) Error() string { return n.what + ": " + githost.ErrFull.Error() }
+
+func (n *noRoom) Unwrap() error { return githost.ErrFull }
+
+const (
+	diskFull  = "the disk of the Git host is full"
+	quotaFull = "the repository's quota is used up"
+)
+
+// room gives a *noRoom unless the repository, and the disk, have room for so many bytes and
+// the new branches of a push.
+func (h *Host) room(ctx context.Context, repo *repository, role access.Role, req *pushRequest, bytes int64) error {
+	if !h.hasRoom(bytes) {
+		return &noRoom{diskFull, "gitbind: " + diskFull + ": its operator must make room; nothing was taken, and pushing again later is enough"}
+	}
+	why, err := h.over(ctx, repo, role, req, bytes)
+	if err == nil && why != "" {
+		err = &noRoom{quotaFull, why}
+	}
+	return err
+}
 
 // over says why a push has no room in its repository, and "" if it has. It is no
 // ruling: the operator may give more room, or a repack make some.

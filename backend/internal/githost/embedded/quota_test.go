@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"gitbind.dev/backend/internal/access"
+	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/store"
 )
@@ -45,6 +46,60 @@ func TestH4_ARepositoryHasAQuotaOfBytesAndTheAgentsAReserve(t *testing.T) {
 		t.Errorf("with more room: %v", err)
 	}
 	s.fsck(t)
+}
+
+// What is said of a change is written again with each word that is added.
+func TestH4_WhatReviewsWriteCountsTowardsTheQuotaAndARepack(t *testing.T) {
+	t.Parallel()
+	s, c := propose(t, func(cfg *Config) { cfg.MaxBytes, cfg.RepackAfter = 1<<20, 12 })
+	repo, _, err := s.repository(cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head := s.look(t).Head
+	said := 0
+	for ; err == nil && said < githost.MaxEvents; said++ {
+		e := githost.Event{Kind: githost.EventCommented, By: bob, At: reviewed, Message: incompressible(githost.MaxMessage - 64)}
+		err = s.Record(t.Context(), cluster, proposed, head, e)
+	}
+	if !errors.Is(err, githost.ErrFull) || !strings.Contains(err.Error(), "quota is used up") || said < 5 {
+		t.Errorf("after %d comments: %v", said, err)
+	}
+	if size := repo.measure(); size > 1<<19 {
+		t.Errorf("the repository has %d bytes, people may fill %d", size, 1<<19)
+	}
+	select {
+	case <-s.repack:
+	default:
+		t.Errorf("no repack after %d comments", said)
+	}
+
+	// A push without objects is recorded beside what was said.
+	c.refused("the owner may fill 0.5 MiB", head+":refs/heads/changes/db/team-a/again")
+	if _, err := s.approve(t, s.look(t)); !errors.Is(err, githost.ErrFull) {
+		t.Errorf("a merge: %v", err)
+	}
+	s.cfg.MaxBytes = 16 << 20
+	c.pushed(head + ":refs/heads/changes/db/team-a/again")
+	s.fsck(t)
+}
+
+func TestH4_APushThatGitRefusesCountsWhatWasRecordedOfIt(t *testing.T) {
+	t.Parallel()
+	s, c := propose(t)
+	repo, _, err := s.repository(cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	size, pushes := repo.measure(), repo.pushes.Load()
+	// A branch cannot be within another one.
+	c.refused("failed to push", "HEAD:refs/heads/"+proposed+"/within")
+	if got := repo.size.Load(); got <= size || got < repo.measure() {
+		t.Errorf("the repository counts as %d bytes, it had %d and has %d", got, size, repo.measure())
+	}
+	if got := repo.pushes.Load(); got <= pushes {
+		t.Errorf("%d pushes count, as before", got)
+	}
 }
 
 func TestH4_ARepositoryHasAQuotaOfBranches(t *testing.T) {

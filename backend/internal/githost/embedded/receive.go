@@ -88,17 +88,12 @@ func (h *Host) push(ctx context.Context, repo *repository, caller access.Caller,
 	}
 	defer leave()
 
-	if !h.hasRoom(body.size - packAt) {
-		h.cfg.Log.Error("Push refused: the disk is full", "cluster", repo.id, "by", accessName(caller))
-		return fullPush(req, "gitbind: the disk of the Git host is full: its operator must make room; nothing was taken, and pushing again later is enough"), nil
+	err = h.room(ctx, repo, caller.Role, req, body.size-packAt)
+	if no := (*noRoom)(nil); errors.As(err, &no) {
+		return h.noRoomFor(req, repo, caller, no), nil
 	}
-	why, err := h.over(ctx, repo, caller.Role, req, body.size-packAt)
 	if err != nil {
 		return nil, err
-	}
-	if why != "" {
-		h.cfg.Log.Warn("Push refused: the repository's quota is used up", "cluster", repo.id, "by", accessName(caller))
-		return fullPush(req, why), nil
 	}
 	before, moved, err := repo.present(req)
 	if err != nil {
@@ -124,6 +119,9 @@ func (h *Host) push(ctx context.Context, repo *repository, caller access.Caller,
 	err = h.recordPushes(ctx, repo, caller, req)
 	if no := (*ruling)(nil); errors.As(err, &no) {
 		return h.refused(req, repo, caller, no), nil
+	}
+	if no := (*noRoom)(nil); errors.As(err, &no) {
+		return h.noRoomFor(req, repo, caller, no), nil
 	}
 	if err != nil {
 		return nil, err
@@ -182,6 +180,16 @@ func (h *Host) refused(req *pushRequest, repo *repository, caller access.Caller,
 		}
 	}
 	return refusedPush(req, "gitbind: "+strings.TrimPrefix(no.Ref, contract.HeadsPrefix)+": "+no.Words, reasons)
+}
+
+// noRoomFor is the answer to a push that there is no room for.
+func (h *Host) noRoomFor(req *pushRequest, repo *repository, caller access.Caller, no *noRoom) []byte {
+	log := h.cfg.Log.Warn
+	if no.what == diskFull {
+		log = h.cfg.Log.Error
+	}
+	log("Push refused", "cluster", repo.id, "by", accessName(caller), "reason", no.what)
+	return fullPush(req, no.push)
 }
 
 // stalePush is the answer to a push whose ref has moved meanwhile.

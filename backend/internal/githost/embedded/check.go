@@ -41,8 +41,10 @@ type check struct {
 	pack *pack.Pack
 	// commits are those of pack, read.
 	commits map[plumbing.Hash]commit
-	// compared are the pairs of root trees that share all outside bindings/.
-	compared map[[2]plumbing.Hash]bool
+	// compared are the names in which pairs of folders differ.
+	compared map[[2]plumbing.Hash][]difference
+	// names counts those that were compared.
+	names int
 }
 
 // newCheck is the check of one push. Its reader must be closed.
@@ -50,7 +52,7 @@ func newCheck(ctx context.Context, repo *repository, caller access.Caller, charg
 	return &check{
 		ctx: ctx, caller: caller, repo: repo,
 		reader: &reader{repo: repo, ctx: ctx}, charge: charge,
-		pack: &pack.Pack{}, commits: map[plumbing.Hash]commit{}, compared: map[[2]plumbing.Hash]bool{},
+		pack: &pack.Pack{}, commits: map[plumbing.Hash]commit{}, compared: map[[2]plumbing.Hash][]difference{},
 	}
 }
 
@@ -78,7 +80,7 @@ func (c *check) push(req *pushRequest, received io.Reader, size int64) error {
 // command applies a rule to one ref update.
 func (c *check) command(cmd command, rule func(command) error) error {
 	err := rule(cmd)
-	if errors.Is(err, errObject) {
+	if errors.Is(err, errObject) || errors.Is(err, errCompared) {
 		return &ruling{cmd.Ref, err.Error()}
 	}
 	return err
@@ -354,28 +356,10 @@ func (c *check) outside(name plumbing.Hash) (string, error) {
 }
 
 // changed gives the first name outside bindings/ in which two root trees
-// differ, or "". Many commits may name the same few trees: each pair is compared
-// once.
+// differ, or "".
 func (c *check) changed(before, after plumbing.Hash) (string, error) {
-	// Nothing here waits for git, which would notice the end of the push.
-	if err := c.ctx.Err(); err != nil {
-		return "", err
-	}
-	pair := [2]plumbing.Hash{before, after}
-	if c.compared[pair] {
-		return "", nil
-	}
-	parent, err := c.tree(before)
-	if err != nil {
-		return "", err
-	}
-	child, err := c.tree(after)
-	if err != nil {
-		return "", err
-	}
-	name := changeOutside(parent, child)
-	c.compared[pair] = name == ""
-	return name, nil
+	all, err := c.differ(before, after)
+	return changeOutside(all), err
 }
 
 func (c *check) commit(name plumbing.Hash) (commit, error) {

@@ -163,8 +163,14 @@ func (c *check) changedBy(name plumbing.Hash, changed parts) error {
 		if err := c.compare(parent, name, against); err != nil {
 			return err
 		}
-		if common = overlap(common, against); i == 0 {
-			common = against
+		if i > 0 {
+			if err := c.countNames(len(common) + len(against)); err != nil {
+				return err
+			}
+			against = overlap(common, against)
+		}
+		if common = against; len(common) == 0 {
+			break // it has all as this parent, or some other one, has it
 		}
 	}
 	if len(commit.Parents) == 0 {
@@ -230,22 +236,14 @@ func (c *check) compareBindings(binding string, before, after plumbing.Hash, cha
 }
 
 func (c *check) eachDifference(before, after plumbing.Hash, do func(difference) error) error {
-	if before == after {
-		return nil
+	all, err := c.differ(before, after)
+	if err == nil {
+		err = c.countNames(len(all))
 	}
-	// Nothing here waits for git, which would notice the end of the push.
-	if err := c.ctx.Err(); err != nil {
-		return err
-	}
-	was, err := c.tree(before)
 	if err != nil {
 		return err
 	}
-	is, err := c.tree(after)
-	if err != nil {
-		return err
-	}
-	for _, d := range differences(was, is) {
+	for _, d := range all {
 		if err := do(d); err != nil {
 			return err
 		}

@@ -2,12 +2,15 @@ package embedded
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/google/go-cmp/cmp"
 
 	"gitbind.dev/backend/internal/access"
@@ -279,6 +282,100 @@ func TestAMemberChangesManyPartsInSeveralPushes(t *testing.T) {
 	c.refused("push them in several pushes", "HEAD:main")
 	c.try("plan: big", paths[:maxParts]...)
 	c.pushed("HEAD:main")
+}
+
+// manyNames is a check of a push with root trees of many names, each of which differs in
+// one name from the next, and commits of them; compared counts the comparisons.
+func manyNames(t *testing.T, trees int) (c *check, commits []plumbing.Hash, compared *int) {
+	t.Helper()
+	s := serve(t)
+	repo, _, err := s.repository(cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compared = new(int)
+	c = newCheck(t.Context(), repo, access.Caller{Role: access.Member}, func(int64) error { *compared++; return nil })
+	t.Cleanup(c.reader.close)
+	var shared strings.Builder
+	for i := range 2000 {
+		fmt.Fprintf(&shared, "100644 a%04d\x00%s", i, emptyTree[:])
+	}
+	for i := range trees {
+		tree := c.bring(plumbing.TreeObject, fmt.Appendf([]byte(shared.String()), "100644 z%d\x00%s", i, emptyTree[:]))
+		commits = append(commits, c.bringCommit(fmt.Sprint(i), tree))
+	}
+	return c, commits, compared
+}
+
+// bring adds an object to a push.
+func (c *check) bring(kind plumbing.ObjectType, data []byte) plumbing.Hash {
+	name := plumbing.ComputeHash(kind, data)
+	if c.pack.Objects == nil {
+		c.pack.Objects = map[plumbing.Hash]object{}
+	}
+	c.pack.Objects[name] = object{Type: kind, Size: int64(len(data)), Data: data}
+	return name
+}
+
+func (c *check) bringCommit(message string, tree plumbing.Hash, parents ...plumbing.Hash) plumbing.Hash {
+	data := fmt.Appendf(nil, "tree %s\n", tree)
+	for _, p := range parents {
+		data = fmt.Appendf(data, "parent %s\n", p)
+	}
+	return c.bring(plumbing.CommitObject, fmt.Appendf(data, "%s\n%s\n", strings.TrimSuffix(whoLines, "\n"), "\n"+message))
+}
+
+func TestH4_ManyCommitsOfTheSameFoldersCostOneComparisonForEachPair(t *testing.T) {
+	t.Parallel()
+	c, base, compared := manyNames(t, 4)
+	first, err := c.commit(base[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree := first.Tree
+	cost := map[int]int{}
+	for i := range 1000 {
+		changed := parts{}
+		if err := c.changedBy(c.bringCommit(fmt.Sprint("many ", i), tree, base[1], base[2], base[3], base[1], base[2]), changed); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.outside(c.bringCommit(fmt.Sprint("konnector's ", i), tree, base[1], base[2])); err != nil {
+			t.Fatal(err)
+		}
+		if len(changed) != 1 || changed["z0"] != (access.Part{}) {
+			t.Fatalf("a merge changes %v", changed)
+		}
+		cost[i] = *compared
+	}
+	if cost[0] != 3 || cost[999] != cost[0] {
+		t.Errorf("%d comparisons for one commit, %d for a thousand", cost[0], cost[999])
+	}
+}
+
+// Each of the commits makes another pair of the folders.
+func TestH4_APushThatHasTooManyNamesComparedIsRefused(t *testing.T) {
+	t.Parallel()
+	c, base, compared := manyNames(t, 70)
+	for i, before := range base {
+		for _, after := range base[i+1:] {
+			of, err := c.commit(after)
+			if err != nil {
+				t.Fatal(err)
+			}
+			merge := c.bringCommit("merge", of.Tree, before)
+			err = c.command(command{Ref: changesPrefix + "x"}, func(command) error { return c.changedBy(merge, parts{}) })
+			if no := (*ruling)(nil); errors.As(err, &no) {
+				if !strings.Contains(no.Words, "push its commits in several pushes") || *compared < 1000 {
+					t.Errorf("after %d: %v", *compared, no)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	t.Errorf("it has %d names compared", c.names)
 }
 
 func TestOverlap(t *testing.T) {

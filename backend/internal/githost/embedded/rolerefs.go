@@ -91,11 +91,10 @@ func mayForce(role access.Role, ref string) bool {
 // bindings/ and no others. The paths of members are judged in memberpaths.go.
 func onlyBindings(role access.Role) bool { return role == access.Konnector }
 
-// changeOutside compares two root trees and gives the first name outside
-// bindings/ that they do not share, or "". A root in which bindings is no
-// folder counts as changed there.
-func changeOutside(parent, child []treeEntry) string {
-	for _, d := range differences(parent, child) {
+// changeOutside gives the first name outside bindings/ in which two root trees differ, or
+// "". A root in which bindings is no folder counts as changed there.
+func changeOutside(all []difference) string {
+	for _, d := range all {
 		if _, isFolder := d.after.folder(); d.name != bindingsDir || !isFolder {
 			return d.name
 		}

@@ -140,7 +140,7 @@ func TestChangeOutside(t *testing.T) {
 		{"from nothing", nil, tree(dir), ""},
 		{"to nothing", tree(readme), nil, "README.md"},
 	} {
-		if got := changeOutside(c.before, c.after); got != c.want {
+		if got := changeOutside(differences(c.before, c.after)); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
 	}

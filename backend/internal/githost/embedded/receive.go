@@ -88,12 +88,8 @@ func (h *Host) push(ctx context.Context, repo *repository, caller access.Caller,
 	}
 	defer leave()
 
-	err = h.room(ctx, repo, caller.Role, req, body.size-packAt)
-	if no := (*noRoom)(nil); errors.As(err, &no) {
-		return h.noRoomFor(req, repo, caller, no), nil
-	}
-	if err != nil {
-		return nil, err
+	if err := h.room(ctx, repo, caller.Role, req, body.size-packAt); err != nil {
+		return h.notTaken(req, repo, caller, err)
 	}
 	before, moved, err := repo.present(req)
 	if err != nil {
@@ -106,25 +102,14 @@ func (h *Host) push(ctx context.Context, repo *repository, caller access.Caller,
 	defer claim.Release()
 	c := newCheck(ctx, repo, caller, claim.Take)
 	defer c.reader.close()
-	err = c.push(req, body.from(packAt), body.size-packAt)
-	if no := (*ruling)(nil); errors.As(err, &no) {
-		return h.refused(req, repo, caller, no), nil
-	}
-	if err != nil {
-		return nil, err
+	if err := c.push(req, body.from(packAt), body.size-packAt); err != nil {
+		return h.notTaken(req, repo, caller, err)
 	}
 	if err := repo.unlockKilled(); err != nil {
 		return nil, err
 	}
-	err = h.recordPushes(ctx, repo, caller, req)
-	if no := (*ruling)(nil); errors.As(err, &no) {
-		return h.refused(req, repo, caller, no), nil
-	}
-	if no := (*noRoom)(nil); errors.As(err, &no) {
-		return h.noRoomFor(req, repo, caller, no), nil
-	}
-	if err != nil {
-		return nil, err
+	if err := h.recordPushes(ctx, repo, caller, req); err != nil {
+		return h.notTaken(req, repo, caller, err)
 	}
 	answer, ok := h.takeDirectly(ctx, repo, c, req, body.inMemory(packAt))
 	h.served("receive", ok)
@@ -180,6 +165,20 @@ func (h *Host) refused(req *pushRequest, repo *repository, caller access.Caller,
 		}
 	}
 	return refusedPush(req, "gitbind: "+strings.TrimPrefix(no.Ref, contract.HeadsPrefix)+": "+no.Words, reasons)
+}
+
+// notTaken is the answer to a push that the rules are against, or that there is no room for;
+// any other error stays one.
+func (h *Host) notTaken(req *pushRequest, repo *repository, caller access.Caller, err error) ([]byte, error) {
+	var rule *ruling
+	var full *noRoom
+	switch {
+	case errors.As(err, &rule):
+		return h.refused(req, repo, caller, rule), nil
+	case errors.As(err, &full):
+		return h.noRoomFor(req, repo, caller, full), nil
+	}
+	return nil, err
 }
 
 // noRoomFor is the answer to a push that there is no room for.

@@ -13,14 +13,18 @@ const (
 	keyExpires     = "expires"
 	keyNextHash    = "next-sha256"
 	keyNextExpires = "next-expires"
+
+	keyPreparedHash    = "prepared-sha256"
+	keyPreparedExpires = "prepared-expires"
 )
 
 // Record is what is kept of a konnector's credential: of the one that counts,
-// and of the next one, from its renewal until it is used for the first time.
+// of the next one, from its renewal until it is used for the first time, and of
+// one that is prepared, until it takes the place of both.
 // The zero value lets nobody in.
 type Record struct {
-	Hash, NextHash       string
-	Expires, NextExpires time.Time
+	Hash, NextHash, PreparedHash          string
+	Expires, NextExpires, PreparedExpires time.Time
 }
 
 // ReadRecord reads a Secret's data. A time that cannot be read is one that has
@@ -33,6 +37,7 @@ func ReadRecord(data map[string][]byte) Record {
 	return Record{
 		Hash: string(data[keyHash]), Expires: at(keyExpires),
 		NextHash: string(data[keyNextHash]), NextExpires: at(keyNextExpires),
+		PreparedHash: string(data[keyPreparedHash]), PreparedExpires: at(keyPreparedExpires),
 	}
 }
 
@@ -50,6 +55,7 @@ func (r Record) WriteTo(data map[string][]byte) {
 	}
 	set(keyHash, r.Hash, keyExpires, r.Expires)
 	set(keyNextHash, r.NextHash, keyNextExpires, r.NextExpires)
+	set(keyPreparedHash, r.PreparedHash, keyPreparedExpires, r.PreparedExpires)
 }
 
 // Verdict is what a record says of a token.
@@ -64,6 +70,8 @@ const (
 	Current
 	// Next counts, and its first use ends the one before it.
 	Next
+	// Prepared opens nothing yet.
+	Prepared
 )
 
 // Judge compares the hash of a token with a record, and gives until when it
@@ -76,6 +84,8 @@ func (r Record) Judge(hash string, now time.Time) (Verdict, time.Time) {
 		verdict, expires = Current, r.Expires
 	case same(r.NextHash, hash):
 		verdict, expires = Next, r.NextExpires
+	case same(r.PreparedHash, hash):
+		verdict, expires = Prepared, r.PreparedExpires
 	default:
 		return Unknown, time.Time{}
 	}
@@ -85,9 +95,10 @@ func (r Record) Judge(hash string, now time.Time) (Verdict, time.Time) {
 	return verdict, expires
 }
 
-// Counting are the hashes of the tokens that count.
+// Counting are the hashes of the tokens that count, or will: what a Git host of its own gives
+// for one that is prepared must be there when it does.
 func (r Record) Counting() []string {
-	return slices.DeleteFunc([]string{r.Hash, r.NextHash}, func(hash string) bool { return hash == "" })
+	return slices.DeleteFunc([]string{r.Hash, r.NextHash, r.PreparedHash}, func(hash string) bool { return hash == "" })
 }
 
 // Offered has another token as the next one.
@@ -98,14 +109,27 @@ func (r Record) Offered(hash string, expires time.Time) Record {
 
 // Promoted has the next one in the place of the one before.
 func (r Record) Promoted() Record {
-	return Record{Hash: r.NextHash, Expires: r.NextExpires}
+	r.Hash, r.Expires = r.NextHash, r.NextExpires
+	return r.Offered("", time.Time{})
+}
+
+// Prepared has another token as the one that is prepared.
+func (r Record) Prepared(hash string, expires time.Time) Record {
+	r.PreparedHash, r.PreparedExpires = hash, expires
+	return r
+}
+
+// Replaced has the prepared one in the place of all.
+func (r Record) Replaced() Record {
+	return Record{Hash: r.PreparedHash, Expires: r.PreparedExpires}
 }
 
 // Ended are the hashes that counted before and do not afterwards.
 func Ended(before, after Record) []string {
 	var ended []string
-	for _, hash := range []string{before.Hash, before.NextHash} {
-		if hash != "" && hash != after.Hash && hash != after.NextHash {
+	counting := after.Counting()
+	for _, hash := range before.Counting() {
+		if !slices.Contains(counting, hash) {
 			ended = append(ended, hash)
 		}
 	}

@@ -18,8 +18,9 @@ func TestARecordSurvivesItsSecret(t *testing.T) {
 		{},
 		{Hash: "a", Expires: anHour},
 		{Hash: "a", Expires: anHour, NextHash: "b", NextExpires: twoHours},
+		{Hash: "a", Expires: anHour, NextHash: "b", NextExpires: twoHours, PreparedHash: "c", PreparedExpires: twoHours},
 	} {
-		data := map[string][]byte{"sha256": []byte("old"), "next-sha256": []byte("older"), "other": []byte("kept")}
+		data := map[string][]byte{"sha256": []byte("old"), "next-sha256": []byte("older"), "prepared-sha256": []byte("oldest"), "other": []byte("kept")}
 		r.WriteTo(data)
 		if diff := cmp.Diff(r, ReadRecord(data)); diff != "" || string(data["other"]) != "kept" {
 			t.Errorf("%+v (-want +got)\n%s", r, diff)
@@ -43,6 +44,14 @@ func TestWhichTokensCount(t *testing.T) {
 		{"the one before a first use", both.Promoted(), "a", at, Unknown},
 		{"after a first use", both.Promoted(), "b", at, Current},
 		{"an earlier next one", both.Offered("c", twoHours), "b", at, Unknown},
+		{"a prepared one", both.Prepared("c", twoHours), "c", at, Prepared},
+		{"a prepared one that has expired", both.Prepared("c", twoHours), "c", twoHours, Expired},
+		{"a prepared one after a renewal", both.Prepared("c", twoHours).Offered("d", twoHours), "c", at, Prepared},
+		{"a prepared one after a first use", both.Prepared("c", twoHours).Promoted(), "c", at, Prepared},
+		{"a prepared one after it replaced the others", both.Prepared("c", twoHours).Replaced(), "c", at, Current},
+		{"the one before a replacement", both.Prepared("c", twoHours).Replaced(), "a", at, Unknown},
+		{"the next one before a replacement", both.Prepared("c", twoHours).Replaced(), "b", at, Unknown},
+		{"nothing is shown to a record without a prepared one", Record{}.Prepared("", twoHours), "", at, Unknown},
 		{"nothing is kept", Record{}, "a", at, Unknown},
 		{"nothing is shown", Record{}, "", at, Unknown},
 		{"nothing is shown to a record without a next one", Record{Hash: "a", Expires: anHour}, "", at, Unknown},
@@ -63,6 +72,8 @@ func TestEnded(t *testing.T) {
 		"a renewal ends an earlier next one": {both.Offered("c", anHour), []string{"b"}},
 		"a first use ends the one before":    {both.Promoted(), []string{"a"}},
 		"revoked":                            {Record{}, []string{"a", "b"}},
+		"a replacement ends all":             {both.Prepared("c", anHour).Replaced(), []string{"a", "b"}},
+		"to prepare one ends nothing":        {both.Prepared("c", anHour), nil},
 		"nothing":                            {both, nil},
 	} {
 		if diff := cmp.Diff(c.want, Ended(both, c.after)); diff != "" {

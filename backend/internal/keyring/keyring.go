@@ -59,6 +59,30 @@ func (k *Keyring) Issue(ctx context.Context, cluster string) (*restapi.Credentia
 	return cred, nil
 }
 
+// Prepare gives a credential that opens nothing, and ends none but one that was prepared before
+// it: Replace has it take their place, once a Git host of its own has given its part.
+func (k *Keyring) Prepare(ctx context.Context, cluster string) (*restapi.Credential, error) {
+	cred, hash := k.new()
+	_, err := k.change(ctx, cluster, true, func(r credential.Record) credential.Record { return r.Prepared(hash, cred.Expires) })
+	if err != nil {
+		return nil, err
+	}
+	return cred, nil
+}
+
+// Replace has the prepared credential with this hash take the place of all that a cluster's
+// konnector had. It reports false when that was revoked, or replaced, since.
+func (k *Keyring) Replace(ctx context.Context, cluster, hash string) (bool, error) {
+	after, err := k.change(ctx, cluster, true, func(r credential.Record) credential.Record {
+		if verdict, _ := r.Judge(hash, k.now()); verdict == credential.Prepared {
+			return r.Replaced()
+		}
+		return r
+	})
+	verdict, _ := after.Judge(hash, k.now())
+	return verdict == credential.Current, err
+}
+
 // Renew gives a credential that takes the place of the one before it when it is
 // used for the first time: whoever does not get the answer asks again. A next
 // one that was never used ends.
@@ -105,7 +129,7 @@ func (k *Keyring) Promote(ctx context.Context, cluster, hash string) (bool, erro
 }
 
 // Counts tells whether the credential with this hash is the cluster's, or the next one that was
-// not used yet.
+// not used yet, or is prepared.
 func (k *Keyring) Counts(ctx context.Context, cluster, hash string) (bool, error) {
 	var s corev1.Secret
 	key := client.ObjectKey{Namespace: v1alpha1.TenantNamespace(cluster), Name: v1alpha1.KonnectorSecret}
@@ -113,7 +137,7 @@ func (k *Keyring) Counts(ctx context.Context, cluster, hash string) (bool, error
 		return false, client.IgnoreNotFound(err)
 	}
 	verdict, _ := credential.ReadRecord(s.Data).Judge(hash, k.now())
-	return verdict == credential.Current || verdict == credential.Next, nil
+	return verdict == credential.Current || verdict == credential.Next || verdict == credential.Prepared, nil
 }
 
 // Revoke ends all credentials of a cluster's konnector.

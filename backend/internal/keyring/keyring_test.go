@@ -84,7 +84,7 @@ func (w *world) kept(want ...string) {
 		w.t.Fatal(err)
 	}
 	var got []string
-	for _, key := range []string{"sha256", "next-sha256"} {
+	for _, key := range []string{"sha256", "next-sha256", "prepared-sha256"} {
 		if h := string(s.Data[key]); h != "" {
 			got = append(got, h)
 		}
@@ -140,6 +140,54 @@ func TestRotateAndRevokeEndAll(t *testing.T) {
 	if again := w.must(w.Issue(ctx, cluster)); again == rotated {
 		t.Error("the same token twice")
 	}
+}
+
+func TestAPreparedCredentialEndsTheOthersWhenItReplacesThem(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	replace := func(hash string) bool {
+		t.Helper()
+		ok, err := w.Replace(ctx, cluster, hash)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ok
+	}
+	first := w.must(w.Issue(ctx, cluster))
+	lost := w.must(w.Prepare(ctx, cluster))
+	prepared := w.must(w.Prepare(ctx, cluster))
+	next := w.must(w.Renew(ctx, cluster, first))
+	w.kept(first, next, prepared)
+	if cred, err := w.Renew(ctx, cluster, prepared); err == nil || w.promote(prepared) {
+		t.Errorf("a credential that opens nothing renews %v", cred)
+	}
+	if ok, err := w.Counts(ctx, cluster, prepared); !ok || err != nil {
+		t.Errorf("what the Git host is to give for: %v, %v", ok, err)
+	}
+	if replace(lost) || replace("") {
+		t.Error("what has ended, or is none, takes the place of the others")
+	}
+	if diff := cmp.Diff([]string{lost}, w.ended); diff != "" {
+		t.Errorf("ended (-want +got)\n%s", diff)
+	}
+	w.before = func() { w.promote(next) }
+	if !replace(prepared) || !replace(prepared) {
+		t.Error("a first use at the same time keeps it out")
+	}
+	w.kept(prepared)
+	if diff := cmp.Diff([]string{lost, first, next}, w.ended); diff != "" || !w.cut {
+		t.Errorf("ended, cut %v (-want +got)\n%s", w.cut, diff)
+	}
+	revoked := w.must(w.Prepare(ctx, cluster))
+	w.before = func() {
+		if err := w.Revoke(ctx, cluster); err != nil {
+			t.Error(err)
+		}
+	}
+	if replace(revoked) {
+		t.Error("what was revoked counts")
+	}
+	w.kept()
 }
 
 func TestARotationDuringAFirstUseWins(t *testing.T) {

@@ -42,7 +42,8 @@ const (
 	BridgeSecret = "gitbind-bridge"
 	// KonnectorSecret has what is kept of the konnector's credential: keys
 	// username, sha256 and expires (RFC 3339), and next-sha256 and next-expires
-	// from a renewal until the first use of the next one.
+	// from a renewal until the first use of the next one. prepared-sha256 and
+	// prepared-expires are of one that opens nothing until it replaces them.
 	KonnectorSecret = "gitbind-konnector"
 	// BridgeBinding is the RoleBinding by which the bridge may act as
 	// TenantServiceAccount of this one namespace.

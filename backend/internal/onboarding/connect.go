@@ -30,11 +30,8 @@ func (s *Service) connect(ctx context.Context, who login.Identity, in connectInp
 	if cb, err = s.waitReady(ctx, cb); err != nil {
 		return nil, err
 	}
-	cred, err := s.Keys.Issue(ctx, cb.Name)
+	cred, err := s.replace(ctx, who, cb.Name)
 	if err != nil {
-		return nil, keyTrouble(err)
-	}
-	if cred, err = s.withGit(ctx, cb.Name, cred); err != nil {
 		return nil, err
 	}
 	// Credentials from before have ended: whoever has one cannot register keys, and is

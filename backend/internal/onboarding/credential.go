@@ -22,6 +22,8 @@ import (
 // Keyring issues and ends konnectors' credentials.
 type Keyring interface {
 	Issue(ctx context.Context, cluster string) (*restapi.Credential, error)
+	Prepare(ctx context.Context, cluster string) (*restapi.Credential, error)
+	Replace(ctx context.Context, cluster, hash string) (bool, error)
 	Renew(ctx context.Context, cluster, by string) (*restapi.Credential, error)
 	Counts(ctx context.Context, cluster, hash string) (bool, error)
 	Revoke(ctx context.Context, cluster string) error

@@ -25,11 +25,15 @@ import (
 type accounts struct {
 	githost.Accounts
 	while func()
+	fails error
 }
 
 func (a *accounts) Issue(context.Context, string, string, string) (githost.Credential, error) {
 	if a.while != nil {
 		a.while()
+	}
+	if a.fails != nil {
+		return githost.Credential{}, a.fails
 	}
 	return githost.Credential{Username: "there", Password: "opens"}, nil
 }

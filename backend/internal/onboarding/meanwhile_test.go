@@ -55,7 +55,9 @@ func newWorld(t *testing.T, spec v1alpha1.ClusterBindingSpec) *world {
 		}
 	}
 	spec.Owner = ownerOf(alice)
-	cb := &v1alpha1.ClusterBinding{ObjectMeta: metav1.ObjectMeta{Name: id, UID: "u1"}, Spec: spec, Status: v1alpha1.ClusterBindingStatus{TenantNamespace: "gb-" + id}}
+	cb := &v1alpha1.ClusterBinding{ObjectMeta: metav1.ObjectMeta{Name: id, UID: "u1"}, Spec: spec, Status: v1alpha1.ClusterBindingStatus{
+		TenantNamespace: "gb-" + id, Conditions: []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue}},
+	}}
 	w := &world{t: t, api: fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(cb))}
 	c := interceptor.NewClient(w.api, interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {

@@ -157,10 +157,45 @@ func TestWhatIsKnownIsAskedForInShort(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if k := c.Transport.(*limited).base.(*known); k.bytes > maxAllKnown || len(k.answers) != maxAllKnown/maxKnown {
+	// What an answer takes beside its body leaves room for one less.
+	if k := c.Transport.(*limited).base.(*known); k.bytes > maxAllKnown || len(k.answers) != maxAllKnown/maxKnown-1 {
 		t.Errorf("it keeps %d answers with %d bytes", len(k.answers), k.bytes)
 	}
 }
+
+func TestManySmallAnswersTakeNoMoreMemoryThanAFewLargeOnes(t *testing.T) {
+	t.Parallel()
+	k := &known{base: answering(func(*http.Request) *http.Response {
+		header := http.Header{"Etag": {`"1"`}, "Content-Type": {"application/json"}, "X-Github-Media-Type": {"github.v3; format=json"}}
+		return &http.Response{StatusCode: http.StatusOK, Header: header, Body: io.NopCloser(strings.NewReader("[]"))}
+	})}
+	long := strings.Repeat("x", 200)
+	for i := range 100_000 {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://git.example.com/"+long+"/"+strconv.Itoa(i), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := k.RoundTrip(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Each has a URL of 200 bytes, and takes more for its headers.
+	if most := maxAllKnown / 800; len(k.answers) > most || len(k.answers) < 1000 {
+		t.Errorf("it keeps %d answers, want at most %d", len(k.answers), most)
+	}
+	counted := 0
+	for url, a := range k.answers {
+		counted += a.size(url)
+	}
+	if counted != k.bytes || counted > maxAllKnown {
+		t.Errorf("it counts %d bytes, and has %d", k.bytes, counted)
+	}
+}
+
+// answering is a host that needs no network.
+type answering func(*http.Request) *http.Response
+
+func (a answering) RoundTrip(r *http.Request) (*http.Response, error) { return a(r), nil }
 
 // told keeps what an Observer is told.
 type told struct{ all []string }

@@ -67,17 +67,39 @@ func (k *known) keep(url string, a answer) {
 	if k.answers == nil {
 		k.answers = map[string]answer{}
 	}
-	k.bytes += len(a.body) - len(k.answers[url].body)
+	if was, ok := k.answers[url]; ok {
+		k.bytes -= was.size(url)
+	}
+	k.bytes += a.size(url)
 	k.answers[url] = a
 	for other, b := range k.answers {
 		if k.bytes <= maxAllKnown {
 			break
 		}
 		if other != url {
-			k.bytes -= len(b.body)
+			k.bytes -= b.size(other)
 			delete(k.answers, other)
 		}
 	}
+}
+
+// besideAnswer and besideValue are about what Go takes for an answer, and for each value of its
+// header, beside their bytes.
+const (
+	besideAnswer = 512
+	besideValue  = 64
+)
+
+// size is about what an answer takes, in bytes. Many are empty lists, whose headers and URLs
+// are larger by far.
+func (a answer) size(url string) int {
+	n := besideAnswer + len(url) + len(a.credential) + len(a.accept) + len(a.etag) + len(a.body)
+	for name, values := range a.header {
+		for _, value := range values {
+			n += besideValue + len(name) + len(value)
+		}
+	}
+	return n
 }
 
 // failing has the error of who read before; nil for none.

@@ -250,20 +250,28 @@ func (a *Authenticator) person(ctx context.Context, cluster, raw string) (Caller
 
 // Person tells as whom somebody who is signed in comes to a cluster's repository.
 func (a *Authenticator) Person(ctx context.Context, cluster string, id login.Identity) (Caller, error) {
-	cb, err := findCluster(ctx, a.Clusters, a.Live, cluster)
-	if err != nil {
+	caller := Caller{Role: Owner, Cluster: cluster, Name: id.Username}
+	cb, err := findCluster(ctx, cluster, a.Clusters)
+	if err == nil && Owns(id, cb) {
+		return caller, nil
+	}
+	if err != nil && !refusal.Is(err, refusal.NotFound) || !v1alpha1.ValidClusterID(cluster) {
 		return Caller{}, err
 	}
-	caller := Caller{Role: Owner, Cluster: cluster, Name: id.Username}
-	if Owns(id, cb) {
-		return caller, nil
+	// From here on the API server is asked: for a cluster that no cache knows, and for rights.
+	if err := a.asking.May(id); err != nil {
+		return Caller{}, err
+	}
+	if err != nil {
+		if cb, err = findCluster(ctx, cluster, a.Live); err != nil {
+			return Caller{}, err
+		}
+		if Owns(id, cb) {
+			return caller, nil
+		}
 	}
 	if a.Reviews == nil {
 		return Caller{}, errNoCluster()
-	}
-	// Each of them asks the API server.
-	if err := a.asking.May(id); err != nil {
-		return Caller{}, err
 	}
 	caller.Role, caller.Rights = Member, &member{a.Reviews, id, cluster}
 	switch ok, err := caller.Rights.May(ctx, restapi.RepositoryView, Part{}); {
@@ -278,30 +286,28 @@ func (a *Authenticator) Person(ctx context.Context, cluster string, id login.Ide
 // OwnCluster gives a cluster if it belongs to this identity, and refuses with
 // NotFound if not. It asks live for what cached does not know.
 func OwnCluster(ctx context.Context, cached, live client.Reader, id login.Identity, cluster string) (*v1alpha1.ClusterBinding, error) {
-	cb, err := findCluster(ctx, cached, live, cluster)
+	cb, err := findCluster(ctx, cluster, cached, live)
 	if err == nil && !Owns(id, cb) {
 		return nil, errNoCluster()
 	}
 	return cb, err
 }
 
-func findCluster(ctx context.Context, cached, live client.Reader, cluster string) (*v1alpha1.ClusterBinding, error) {
+// findCluster gives a cluster by the first reader that knows it.
+func findCluster(ctx context.Context, cluster string, readers ...client.Reader) (*v1alpha1.ClusterBinding, error) {
 	if !v1alpha1.ValidClusterID(cluster) {
 		return nil, errNoCluster()
 	}
 	var cb v1alpha1.ClusterBinding
-	key := client.ObjectKey{Name: cluster}
-	err := within(ctx, cached, key, &cb)
-	if apierrors.IsNotFound(err) {
-		err = within(ctx, live, key, &cb)
+	for _, reader := range readers {
+		switch err := within(ctx, reader, client.ObjectKey{Name: cluster}, &cb); {
+		case err == nil:
+			return &cb, nil
+		case !apierrors.IsNotFound(err):
+			return nil, refusal.Because(err, refusal.Unavailable, "clusters cannot be looked at just now: try again")
+		}
 	}
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, errNoCluster()
-	case err != nil:
-		return nil, refusal.Because(err, refusal.Unavailable, "clusters cannot be looked at just now: try again")
-	}
-	return &cb, nil
+	return nil, errNoCluster()
 }
 
 // ownerTimeout bounds the search for a cluster's owner: that is for fairness, and

@@ -38,5 +38,5 @@ func (a *Asking) May(who login.Identity) error {
 	if limiter.(*rate.Limiter).Allow() {
 		return nil
 	}
-	return refusal.New(refusal.Unavailable, "you make more than %d requests a second: try again", askPerSecond)
+	return refusal.New(refusal.TooMany, "you make more than %d requests a second: try again", askPerSecond)
 }

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"gitbind.dev/backend/internal/credential"
+	"gitbind.dev/backend/internal/login"
 	"gitbind.dev/backend/internal/refusal"
 	"gitbind.dev/test/fakeapi"
 )
@@ -81,6 +82,27 @@ func TestH7_AThousandGuessedTokensAreFewReads(t *testing.T) {
 				time.Sleep(10 * time.Millisecond)
 			}
 		})
+	}
+}
+
+// Whoever may sign in can make up clusters' ids, and no cache knows these.
+func TestH7_OnePersonsMadeUpClustersAreFewReads(t *testing.T) {
+	var reads atomic.Int64
+	a := authenticator(t, objects(), counting(t, &reads))
+	bob := login.Identity{Issuer: "https://issuer", Subject: "bob", Username: "oidc:bob@example.com"}
+	refused := 0
+	for i := range 300 {
+		if _, err := a.Person(t.Context(), fmt.Sprint("c", i), bob); refusal.Is(err, refusal.TooMany) {
+			refused++
+		} else if !refusal.Is(err, refusal.NotFound) {
+			t.Fatal(err)
+		}
+	}
+	if got := reads.Load(); got > askAtOnce+2*askPerSecond || refused < 300-askAtOnce-2*askPerSecond {
+		t.Errorf("%d reads, %d refused", got, refused)
+	}
+	if who, err := a.Person(t.Context(), other, bob); err != nil || who.Role != Owner {
+		t.Errorf("to a cluster of their own: %+v, %v", who, err)
 	}
 }
 

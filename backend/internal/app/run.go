@@ -149,7 +149,7 @@ func (b *backend) api() (http.Handler, error) {
 			return nil, err
 		}
 		api.Handle("/", web(b.publicURL, s, ui.New(ui.Config{
-			Session: s, Control: people, Reviews: reviews, Git: b.git.local, Elsewhere: b.git.elsewhere != nil, Seen: b.auth.KonnectorSeen, PublicURL: b.publicURL, Log: b.log,
+			Session: s, Asking: asked, Control: people, Reviews: reviews, Git: b.git.local, Elsewhere: b.git.elsewhere != nil, Seen: b.auth.KonnectorSeen, PublicURL: b.publicURL, Log: b.log,
 		})))
 	}
 	return api, nil

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"gitbind.dev/backend/internal/refusal"
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/test/env"
@@ -181,7 +182,7 @@ func (f *fixture) testTransfer(t *testing.T) {
 	as := func(user, path string, body any) (status int, message string) {
 		t.Helper()
 		eventually(t, path+" is answered", func() error {
-			if status, message = f.call(t, f.tokens[user], "POST", path, body, nil); status == http.StatusServiceUnavailable {
+			if status, message = f.call(t, f.tokens[user], "POST", path, body, nil); refusal.Passes(status) {
 				return errors.New(message)
 			}
 			return nil

@@ -31,6 +31,8 @@ const (
 	Conflict
 	// TooLarge is a request beyond a size limit.
 	TooLarge
+	// TooMany is a request of who has made too many just now.
+	TooMany
 	// Unavailable is trouble that passes: the same request may be right later.
 	Unavailable
 )
@@ -42,6 +44,7 @@ var statuses = map[Kind]int{
 	NotFound:        http.StatusNotFound,
 	Conflict:        http.StatusConflict,
 	TooLarge:        http.StatusRequestEntityTooLarge,
+	TooMany:         http.StatusTooManyRequests,
 	Unavailable:     http.StatusServiceUnavailable,
 }
 
@@ -88,12 +91,17 @@ func Answer(err error) (status int, words string) {
 	return http.StatusInternalServerError, "internal error: the backend's log says more"
 }
 
+// Passes tells whether the same request may be right later, by the status of its answer.
+func Passes(status int) bool {
+	return status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests
+}
+
 // WriteJSON answers a request with err as a restapi.Error. What the caller is
 // not told goes to the log.
 func WriteJSON(log *slog.Logger, w http.ResponseWriter, r *http.Request, err error) {
 	status, words := Answer(err)
 	Log(log, r, status, err)
-	if status == http.StatusServiceUnavailable {
+	if Passes(status) {
 		w.Header().Set("Retry-After", "1")
 	}
 	w.Header().Set("Content-Type", "application/json")

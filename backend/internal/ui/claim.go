@@ -311,9 +311,9 @@ func author(name, email, cluster string) (shown, about string) {
 
 // file is a claim's file as it is, as plain text.
 func (h *handler) file(w http.ResponseWriter, r *http.Request) {
-	who, ok := h.Session.Identity(r)
-	if !ok {
-		h.fail(w, r, errSignedOut())
+	who, err := h.asks(r)
+	if err != nil {
+		h.fail(w, r, err)
 		return
 	}
 	cb, k, err := h.claimKey(r, who)

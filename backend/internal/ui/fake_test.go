@@ -17,6 +17,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/backend/internal/login"
 	"gitbind.dev/backend/internal/refusal"
@@ -58,8 +59,17 @@ type world struct {
 	reads   int
 	// elsewhere has the repositories on a Git host of its own.
 	elsewhere bool
-	// asked counts questions for versions.
-	asked int
+	// asked counts questions for versions, and pages what is asked of the control plane.
+	asked, pages int
+	// asking bounds what people ask for; nil for nothing.
+	asking *access.Asking
+}
+
+func (w *world) May(who login.Identity) error {
+	if w.asking == nil {
+		return nil
+	}
+	return w.asking.May(who)
 }
 
 func (w *world) Identity(r *http.Request) (login.Identity, bool) {
@@ -73,6 +83,7 @@ func (w *world) Identity(r *http.Request) (login.Identity, bool) {
 var errDown = refusal.Because(errors.New("connection refused to 10.0.0.1"), refusal.Unavailable, "the control plane cannot do this just now: try again")
 
 func (w *world) Catalog(_ context.Context, who login.Identity) ([]restapi.Offer, error) {
+	w.pages++
 	if w.down["control"] {
 		return nil, errDown
 	}
@@ -91,6 +102,7 @@ func (w *world) views(who login.Identity, cb v1alpha1.ClusterBinding) bool {
 }
 
 func (w *world) Clusters(_ context.Context, who login.Identity) ([]v1alpha1.ClusterBinding, error) {
+	w.pages++
 	var own []v1alpha1.ClusterBinding
 	for _, cb := range w.clusters {
 		if w.views(who, cb) {
@@ -101,6 +113,7 @@ func (w *world) Clusters(_ context.Context, who login.Identity) ([]v1alpha1.Clus
 }
 
 func (w *world) Cluster(_ context.Context, who login.Identity, id string) (*v1alpha1.ClusterBinding, error) {
+	w.pages++
 	for i, cb := range w.clusters {
 		if cb.Name == id && w.views(who, cb) {
 			return &w.clusters[i], nil
@@ -245,7 +258,7 @@ func newWorld() *world {
 
 func (w *world) handler() http.Handler {
 	return New(Config{
-		Session: w, Control: w, Reviews: w, Git: w, Seen: func(string) time.Time { return w.seen }, PublicURL: "https://gitbind.example.com", Elsewhere: w.elsewhere,
+		Session: w, Asking: w, Control: w, Reviews: w, Git: w, Seen: func(string) time.Time { return w.seen }, PublicURL: "https://gitbind.example.com", Elsewhere: w.elsewhere,
 		Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now },
 	})
 }

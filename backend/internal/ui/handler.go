@@ -47,9 +47,15 @@ type Reviews interface {
 	Review(ctx context.Context, who login.Identity, cluster string, in restapi.Review) (*restapi.Reviewed, error)
 }
 
+// Asking bounds what each person asks for.
+type Asking interface {
+	May(who login.Identity) error
+}
+
 // Config is what the pages are made of.
 type Config struct {
 	Session Session
+	Asking  Asking
 	Control Control
 	Reviews Reviews
 	Git     githost.History
@@ -145,15 +151,15 @@ const maxForm = 4<<10 + 9*githost.MaxMessage
 // posted makes a handler of a form that changes something, and then leads to a page.
 func (h *handler) posted(change func(r *http.Request, who login.Identity) (path string, err error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		who, ok := h.Session.Identity(r)
-		if !ok {
-			h.fail(w, r, errSignedOut())
+		who, err := h.asks(r)
+		if err != nil {
+			h.fail(w, r, err)
 			return
 		}
 		ctl := http.NewResponseController(w)
 		_ = ctl.SetReadDeadline(time.Now().Add(pageTimeout))
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-		err := r.ParseForm()
+		err = r.ParseForm()
 		_ = ctl.SetReadDeadline(time.Time{})
 		if err != nil {
 			h.fail(w, r, refusal.Because(err, refusal.Invalid, "the form cannot be read: fill it in again"))
@@ -171,9 +177,9 @@ func (h *handler) posted(change func(r *http.Request, who login.Identity) (path 
 // signedIn makes a handler of a page for people who are signed in.
 func (h *handler) signedIn(flow func(r *http.Request, who login.Identity) (*page, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		who, ok := h.Session.Identity(r)
-		if !ok {
-			h.fail(w, r, errSignedOut())
+		who, err := h.asks(r)
+		if err != nil {
+			h.fail(w, r, err)
 			return
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
@@ -186,6 +192,15 @@ func (h *handler) signedIn(flow func(r *http.Request, who login.Identity) (*page
 		p.User = shownName(who)
 		h.show(w, r, http.StatusOK, p)
 	}
+}
+
+// asks tells who is signed in, or refuses: also who asks too often.
+func (h *handler) asks(r *http.Request) (login.Identity, error) {
+	who, ok := h.Session.Identity(r)
+	if !ok {
+		return login.Identity{}, errSignedOut()
+	}
+	return who, h.Asking.May(who)
 }
 
 // inTime says of an error that came because time ran out that it may pass.
@@ -219,6 +234,7 @@ func (h *handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 		http.StatusNotFound:              "Not found",
 		http.StatusConflict:              "Not possible just now",
 		http.StatusRequestEntityTooLarge: "Too much to show",
+		http.StatusTooManyRequests:       "Too many requests",
 		http.StatusServiceUnavailable:    "Not available just now",
 	}
 	p := &page{Title: titles[status], Template: "error", Body: errorView{Says: sentence(said), Status: status, Then: "/"}}
@@ -226,9 +242,9 @@ func (h *handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 		p.Title = "Something went wrong"
 	}
 	if r.Method == http.MethodGet {
-		p.Body = errorView{Says: sentence(said), Status: status, Then: r.URL.RequestURI(), Again: status == http.StatusServiceUnavailable}
+		p.Body = errorView{Says: sentence(said), Status: status, Then: r.URL.RequestURI(), Again: refusal.Passes(status)}
 	}
-	if status == http.StatusServiceUnavailable {
+	if refusal.Passes(status) {
 		w.Header().Set("Retry-After", "5")
 	}
 	if who, ok := h.Session.Identity(r); ok && status != http.StatusUnauthorized {

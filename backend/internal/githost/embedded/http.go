@@ -125,11 +125,11 @@ func (h *Host) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	status, words := refusal.Answer(err)
 	refusal.Log(h.cfg.Log, r, status, err)
-	switch status {
-	case http.StatusUnauthorized:
+	switch {
+	case status == http.StatusUnauthorized:
 		// Makes git ask its credential helper.
 		w.Header().Set("WWW-Authenticate", `Basic realm="gitbind", charset="UTF-8"`)
-	case http.StatusServiceUnavailable:
+	case refusal.Passes(status):
 		w.Header().Set("Retry-After", "1")
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")

@@ -226,6 +226,6 @@ func refusal(backendURL string, response *http.Response, data []byte) error {
 	if json.Unmarshal(data, &said) != nil || said.Message == "" {
 		said.Message = fmt.Sprintf("%s answered %s: check the URL", backendURL, strings.ToLower(response.Status))
 	}
-	passing := response.StatusCode == http.StatusServiceUnavailable && response.Header.Get("Retry-After") != ""
+	passing := (response.StatusCode == http.StatusServiceUnavailable || response.StatusCode == http.StatusTooManyRequests) && response.Header.Get("Retry-After") != ""
 	return &Refused{Status: response.StatusCode, Message: output.Line(said.Message), passing: passing}
 }

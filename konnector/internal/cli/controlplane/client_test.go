@@ -146,6 +146,7 @@ func TestWhatPassesIsTriedAgain(t *testing.T) {
 		requests      int
 	}{
 		"it passes":                    {http.StatusServiceUnavailable, 2, "1", true, 3},
+		"too many at once":             {http.StatusTooManyRequests, 2, "1", true, 3},
 		"it stays":                     {http.StatusServiceUnavailable, 99, "1", false, tries},
 		"a proxy's, which may have it": {http.StatusServiceUnavailable, 2, "", false, 1},
 		"a refusal":                    {http.StatusForbidden, 2, "1", false, 1},

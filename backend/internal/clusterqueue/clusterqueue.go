@@ -4,6 +4,7 @@ package clusterqueue
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -13,6 +14,10 @@ import (
 // maxTries is how often work that fails is tried again, within some seconds.
 const maxTries = 10
 
+// ErrMore says that there is more work for a cluster: it is done after what waits for others,
+// and nothing has failed.
+var ErrMore = errors.New("there is more to do")
+
 // Queue holds the clusters that there is work for.
 type Queue struct {
 	workers int
@@ -21,7 +26,7 @@ type Queue struct {
 }
 
 // New is a queue for so many workers. Do does a cluster's work, and says itself what
-// went wrong: the error only has it tried again.
+// went wrong: the error only has it tried again, or gone on with if it is ErrMore.
 func New(workers int, do func(ctx context.Context, cluster string) error) *Queue {
 	return &Queue{workers: workers, do: do, queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())}
 }
@@ -52,9 +57,12 @@ func (q *Queue) next(ctx context.Context) bool {
 		return false
 	}
 	defer q.queue.Done(cluster)
-	if err := q.do(ctx, cluster); err == nil || q.queue.NumRequeues(cluster) >= maxTries {
+	switch err := q.do(ctx, cluster); {
+	case errors.Is(err, ErrMore):
+		q.queue.Add(cluster)
+	case err == nil || q.queue.NumRequeues(cluster) >= maxTries:
 		q.queue.Forget(cluster)
-	} else {
+	default:
 		q.queue.AddRateLimited(cluster)
 	}
 	return true

@@ -43,6 +43,9 @@ type Checks struct {
 	// branches are clusters whose branches moved since it was looked at.
 	again    map[string]time.Time
 	branches map[string]bool
+	// passes are those that go on.
+	passes       map[string]*pass
+	roundTimeout time.Duration
 }
 
 type asked struct {
@@ -80,18 +83,9 @@ func NewChecks(s *Service, host githost.Checks, publish func(cluster string, e r
 		service: s, host: host, publish: publish,
 		told: map[string]map[string]told{}, opened: map[string]map[string]githost.Opened{}, merged: map[string][]merged{}, asked: map[string]asked{},
 		judging: map[string]map[string]bool{}, again: map[string]time.Time{}, branches: map[string]bool{},
+		passes: map[string]*pass{}, roundTimeout: roundTimeout,
 	}
-	c.moved = clusterqueue.New(maxChecking, func(ctx context.Context, cluster string) error {
-		moved := c.takeMoved(cluster)
-		err := c.check(ctx, cluster, moved)
-		if err != nil && moved {
-			c.setMoved(cluster)
-		}
-		if err != nil && ctx.Err() == nil {
-			s.Log.WarnContext(ctx, "What the control plane says of changes is not shown on the Git host", "cluster", cluster, "error", err)
-		}
-		return err
-	})
+	c.moved = clusterqueue.New(maxChecking, c.look)
 	return c
 }
 
@@ -112,15 +106,6 @@ func (c *Checks) setMoved(cluster string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.branches[cluster] = true
-}
-
-// takeMoved tells whether a branch of a cluster moved since it was asked last.
-func (c *Checks) takeMoved(cluster string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	moved := c.branches[cluster]
-	delete(c.branches, cluster)
-	return moved
 }
 
 // Counted is told of each API of which a cluster uses another part of its quota. It does not
@@ -166,59 +151,44 @@ func (c *Checks) later(cluster, binding string) {
 // Run looks at changes until ctx ends.
 func (c *Checks) Run(ctx context.Context) { c.moved.Run(ctx) }
 
-// check has the head of each change of a cluster show what is known now. Where no branch moved,
-// the host is told no other numbers, and not asked for pull requests: it tells of these itself.
-func (c *Checks) check(ctx context.Context, cluster string, moved bool) error {
+// check has the head of each change of a cluster show what is known now, in a round of a pass,
+// and is a clusterqueue.ErrMore if there are others to look at. Where no branch moved, the host
+// is told no other numbers, and not asked for pull requests: it tells of these itself.
+func (c *Checks) check(ctx context.Context, cluster string, p *pass) error {
 	c.beginJudging(cluster)
 	defer c.endJudging(cluster)
 	changes, err := c.service.Git.Changes(ctx, cluster)
 	if err != nil {
 		return err
 	}
-	before, now := c.shown(cluster), map[string]told{}
-	proposed := map[string]string{}
-	var errs []error
-	failed := func(branch string, err error) {
-		errs = append(errs, fmt.Errorf("%s: %w", branch, err))
-		if was, ok := before[branch]; ok {
-			now[branch] = was
-		}
-	}
+	r := &round{pass: p, cluster: cluster, before: c.shown(cluster), now: map[string]told{}, proposed: map[string]string{}}
+	c.judgeFrom(ctx, r, changes)
 	listed := map[string]bool{}
 	for i := range changes {
-		// One that cannot be judged stops no other.
-		branch := changes[i].Branch
-		listed[branch] = true
-		was := before[branch]
-		change, is, err := c.judge(ctx, cluster, branch, was)
-		if err == nil && !moved && was.saysAs(is) {
-			was.effect, was.awaitedSince = is.effect, is.awaitedSince
-			is = was
-		}
-		if err == nil {
-			err = c.tellChange(ctx, cluster, change, is.check, before[branch].check, proposed)
-		}
-		if err != nil {
-			failed(branch, err)
-			continue
-		}
-		now[branch] = is
+		listed[changes[i].Branch] = true
 	}
-	for branch, was := range before {
-		if listed[branch] {
-			continue
-		}
-		if err := c.addMerged(ctx, cluster, was); err != nil {
-			failed(branch, err)
+	ctx, cancel := context.WithTimeout(ctx, c.roundTimeout)
+	defer cancel()
+	for branch, was := range r.before {
+		switch {
+		case listed[branch]:
+		case p.from != "":
+			r.keep(branch)
+		default:
+			if err := c.addMerged(ctx, cluster, was); err != nil {
+				r.failed(branch, err)
+			}
 		}
 	}
-	c.show(cluster, now)
-	c.lookAgain(cluster, now)
-	errs = append(errs, c.tellMerged(ctx, cluster))
-	if moved && len(proposed) > 0 {
-		errs = append(errs, c.tell(ctx, cluster, proposed))
+	c.show(cluster, r.now)
+	if p.moved && len(r.proposed) > 0 {
+		p.errs = append(p.errs, c.tell(ctx, cluster, r.proposed))
 	}
-	return errors.Join(errs...)
+	if p.from != "" {
+		return clusterqueue.ErrMore
+	}
+	c.lookAgain(cluster, r.now)
+	return errors.Join(append(p.errs, c.tellMerged(ctx, cluster))...)
 }
 
 // tellChange has the head of a change show a check, and asks for the review of what a konnector
@@ -273,8 +243,15 @@ func (c *Checks) tell(ctx context.Context, cluster string, proposed map[string]s
 		return err
 	}
 	c.mu.Lock()
-	before := c.opened[cluster]
-	c.opened[cluster] = opened
+	before, now := c.opened[cluster], map[string]githost.Opened{}
+	for branch, is := range opened {
+		// Another round tells of what is not of this one.
+		if _, ok := proposed[branch]; !ok {
+			is = before[branch]
+		}
+		now[branch] = is
+	}
+	c.opened[cluster] = now
 	c.mu.Unlock()
 	for branch, head := range proposed {
 		if opened[branch] != before[branch] {

@@ -112,7 +112,7 @@ func TestAChangeThatIsReviewedElsewhereShowsWhatTheControlPlaneSays(t *testing.T
 		t.Errorf("%+v", got)
 	}
 	// What it shows already is not said again.
-	if err := c.check(ctx, cluster, true); err != nil {
+	if err := c.check(ctx, cluster, &pass{moved: true}); err != nil {
 		t.Fatal(err)
 	}
 	order("postgresql-single-nano")
@@ -139,7 +139,7 @@ func TestAKonnectorsProposalGetsAPullRequest(t *testing.T) {
 	c := NewChecks(s, host, func(_ string, e restapi.RefEvent) { events = append(events, e) })
 	look := func(what string, opened int) {
 		t.Helper()
-		if err := c.check(t.Context(), cluster, true); err != nil || len(host.opened) != opened {
+		if err := c.check(t.Context(), cluster, &pass{moved: true}); err != nil || len(host.opened) != opened {
 			t.Fatalf("%s: opened %+v, %v", what, host.opened, err)
 		}
 	}

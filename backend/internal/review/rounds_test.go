@@ -1,0 +1,130 @@
+package review
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"gitbind.dev/backend/internal/clusterqueue"
+	"gitbind.dev/backend/internal/githost"
+	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/contract"
+)
+
+// slow is a Git of which the changes of some clusters take until their context ends, or until
+// its own deadline for each.
+type slow struct {
+	*world
+	branches map[string]int
+	deadline time.Duration
+
+	mu sync.Mutex
+	// looked is how often each was looked at, by cluster and branch.
+	looked map[string]int
+}
+
+func (s *slow) Changes(_ context.Context, cluster string) ([]githost.Change, error) {
+	var all []githost.Change
+	for i := range max(s.branches[cluster], 1) {
+		c := s.change
+		c.Branch = fmt.Sprintf("changes/%03d", i)
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+func (s *slow) Change(ctx context.Context, cluster, branch string) (*githost.Change, error) {
+	c := s.change
+	c.Branch = branch
+	s.mu.Lock()
+	s.looked[cluster+" "+branch]++
+	s.mu.Unlock()
+	if s.branches[cluster] == 0 {
+		return &c, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.deadline)
+	defer cancel()
+	<-ctx.Done()
+	return nil, fmt.Errorf("read repository %s: %w", cluster, ctx.Err())
+}
+
+func newSlow(t *testing.T, branches map[string]int, deadline, round time.Duration) (*slow, *shown, *Checks) {
+	w := newWorld()
+	git, host := &slow{world: w, branches: branches, deadline: deadline, looked: map[string]int{}}, &shown{}
+	s := w.service(t, nil)
+	s.Git = git
+	c := NewChecks(s, host, func(string, restapi.RefEvent) {})
+	c.roundTimeout = round
+	return git, host, c
+}
+
+func TestSlowChangesOfTwoClustersKeepNoOtherFromBeingLookedAt(t *testing.T) {
+	_, host, c := newSlow(t, map[string]int{"slow1": 200, "slow2": 200}, 100*time.Millisecond, 200*time.Millisecond)
+	c.moved.Add("slow1")
+	c.moved.Add("slow2")
+	c.moved.Add(cluster)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { c.Run(ctx); close(done) }()
+	t.Cleanup(func() { cancel(); <-done })
+	began := time.Now()
+	host.await(t, 1)
+	if took := time.Since(began); took > 10*time.Second { // one of the others takes 20
+		t.Errorf("it took %s", took)
+	}
+}
+
+func TestARoundGoesOnWhereTheOneBeforeEnded(t *testing.T) {
+	git, _, c := newSlow(t, map[string]int{"slow1": 7}, 40*time.Millisecond, 100*time.Millisecond)
+	c.Moved("slow1", restapi.RefEvent{Ref: contract.MainRef})
+	rounds := 1
+	for errors.Is(c.look(t.Context(), "slow1"), clusterqueue.ErrMore) {
+		if rounds++; rounds > 20 {
+			t.Fatal("it does not end")
+		}
+	}
+	if rounds < 3 {
+		t.Errorf("%d rounds", rounds)
+	}
+	again := 0
+	for i := range 7 {
+		n := git.looked[fmt.Sprintf("slow1 changes/%03d", i)]
+		if n == 0 {
+			t.Errorf("branch %d is never looked at", i)
+		}
+		again += n - 1
+	}
+	// One in each round may have run into the end of that.
+	if again >= rounds {
+		t.Errorf("%d looks more than one at each, in %d rounds", again, rounds)
+	}
+	// A pass that begins looks at all.
+	if err := c.look(t.Context(), "slow1"); !errors.Is(err, clusterqueue.ErrMore) || git.looked["slow1 changes/000"] != 2 {
+		t.Errorf("%v, %v", err, git.looked)
+	}
+}
+
+// What moves while a pass goes on may be a branch that it has passed.
+func TestWhatMovesDuringAPassIsLookedAtAfterIt(t *testing.T) {
+	_, _, c := newSlow(t, map[string]int{"slow1": 5}, 40*time.Millisecond, 100*time.Millisecond)
+	if err := c.look(t.Context(), "slow1"); !errors.Is(err, clusterqueue.ErrMore) {
+		t.Fatal(err)
+	}
+	c.Moved("slow1", restapi.RefEvent{Ref: contract.MainRef})
+	for errors.Is(c.look(t.Context(), "slow1"), clusterqueue.ErrMore) {
+	}
+	if !c.passOf("slow1").moved {
+		t.Error("it is forgotten")
+	}
+}
+
+// A change that nobody can judge in time is not judged ten times at once.
+func TestAChangeThatTakesTooLongRepeatsNoRound(t *testing.T) {
+	git, _, c := newSlow(t, map[string]int{"slow1": 2}, 10*time.Millisecond, time.Minute)
+	if err := c.look(t.Context(), "slow1"); err != nil || git.looked["slow1 changes/001"] != 1 {
+		t.Errorf("%v, %v", err, git.looked)
+	}
+}

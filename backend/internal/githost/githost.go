@@ -35,14 +35,14 @@ func (e *RateLimitError) Error() string {
 	return fmt.Sprintf("the Git host's rate limit is used up until %s", e.Until.UTC().Format(time.RFC3339))
 }
 
-// TooOftenError says that an agent got several credentials within minutes, and the next one later.
+// TooOftenError says that an agent asked for several credentials within minutes, and the next one later.
 type TooOftenError struct {
 	// Until is when that may be asked for.
 	Until time.Time
 }
 
 func (e *TooOftenError) Error() string {
-	return fmt.Sprintf("the agent got several credentials within minutes, and the next one from %s on", e.Until.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("the agent asked for several credentials within minutes, and the next one from %s on", e.Until.UTC().Format(time.RFC3339))
 }
 
 // Host keeps one repository for each cluster, named by the cluster's id.

@@ -2,6 +2,7 @@ package onboarding
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -12,6 +13,7 @@ import (
 
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/credential"
+	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/backend/internal/login"
 	"gitbind.dev/backend/internal/refusal"
 	"gitbind.dev/backend/internal/requests"
@@ -84,7 +86,7 @@ func (s *Service) renew(ctx context.Context, who access.Caller) (*restapi.Creden
 		return nil, keyTrouble(err)
 	}
 	s.Log.InfoContext(ctx, "Credential renewed", "cluster", who.Cluster, "expires", cred.Expires)
-	return s.withGit(ctx, who.Cluster, cred)
+	return s.withGit(ctx, who.Cluster, byKonnector, cred)
 }
 
 func (s *Service) mayRenew(ctx context.Context, who access.Caller) error {
@@ -102,20 +104,30 @@ func (s *Service) mayRenew(ctx context.Context, who access.Caller) error {
 	return nil
 }
 
+// Who asks for what opens the repository, on a Git host of its own.
+const (
+	byKonnector = "konnector"
+	byOwner     = "owner"
+)
+
 // withGit adds to a konnector's credential what opens the repository, on a Git host of its
 // own. It has the credential's hash for a name, and ends with it.
-func (s *Service) withGit(ctx context.Context, cluster string, cred *restapi.Credential) (*restapi.Credential, error) {
+func (s *Service) withGit(ctx context.Context, cluster, by string, cred *restapi.Credential) (*restapi.Credential, error) {
 	if s.Accounts == nil {
 		return cred, nil
 	}
 	var err error
-	cred.Git, err = s.issueGit(ctx, cluster, credential.Hash(cred.Password))
+	cred.Git, err = s.issueGit(ctx, cluster, by, credential.Hash(cred.Password))
 	return cred, err
 }
 
 // issueGit gives what opens the repository to who has the credential with a hash, which is
 // its name.
-func (s *Service) issueGit(ctx context.Context, cluster, hash string) (*restapi.GitCredential, error) {
+func (s *Service) issueGit(ctx context.Context, cluster, by, hash string) (*restapi.GitCredential, error) {
+	var often *githost.TooOftenError
+	if err := s.issues.May(cluster, by, s.now()); errors.As(err, &often) {
+		return nil, refusal.Because(err, refusal.Unavailable, "this cluster asked for several credentials of the Git host within minutes: try again from %s on", often.Until.UTC().Format(time.RFC3339))
+	}
 	git, err := s.Accounts.Issue(ctx, cluster, credential.KonnectorUser, hash)
 	if err != nil {
 		return nil, refusal.Because(err, refusal.Unavailable, "the Git host gives no credential just now: try again")
@@ -140,7 +152,7 @@ func (s *Service) renewGit(ctx context.Context, who access.Caller) (*restapi.Git
 	if err := s.mayRenew(ctx, who); err != nil {
 		return nil, err
 	}
-	return s.issueGit(ctx, who.Cluster, who.Hash)
+	return s.issueGit(ctx, who.Cluster, byKonnector, who.Hash)
 }
 
 // keyTrouble is trouble, and a change at the same time that does not end.

@@ -26,9 +26,12 @@ type accounts struct {
 	githost.Accounts
 	while func()
 	fails error
+	// asked is how often it was asked for a credential.
+	asked int
 }
 
 func (a *accounts) Issue(context.Context, string, string, string) (githost.Credential, error) {
+	a.asked++
 	if a.while != nil {
 		a.while()
 	}
@@ -108,7 +111,7 @@ func TestWhatTheGitHostGivesIsForWhoseCredentialCounts(t *testing.T) {
 			}
 			cred, err = keys.Issue(t.Context(), id)
 			if err == nil {
-				_, err = s.withGit(t.Context(), id, cred)
+				_, err = s.withGit(t.Context(), id, byOwner, cred)
 			}
 			is("connected", cred.Git, err)
 		})

@@ -54,6 +54,9 @@ type Service struct {
 	connecting sync.Mutex
 	permitting sync.Mutex
 	renewals   renewals
+	// issues bounds what a Git host of its own is asked for: for konnectors, and for people, whom
+	// a konnector must not keep from replacing its credential.
+	issues githost.IssueLimit
 }
 
 // connectTimeout bounds a connect, which waits for the controllers.

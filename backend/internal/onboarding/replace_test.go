@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/copies"
 	"gitbind.dev/backend/internal/credential"
 	"gitbind.dev/backend/internal/githost"
@@ -174,4 +175,27 @@ func (w *waiting) Get(ctx context.Context, key client.ObjectKey, o client.Object
 		w.before = nil
 	}
 	return w.Client.Get(ctx, key, o, opts...)
+}
+
+// A Git host has one limit for all clusters.
+func TestH7_OneKonnectorDoesNotUseUpTheGitHostsLimitAndKeepsItsOwnerFromNothing(t *testing.T) {
+	r := newReplacing(t)
+	now := time.Now()
+	r.Now = func() time.Time { return now }
+	konnector := access.Caller{Cluster: id, Hash: r.old}
+	refused := 0
+	for range 60 {
+		now = now.Add(renewEvery)
+		if _, err := r.renewGit(t.Context(), konnector); refusal.Is(err, refusal.Unavailable) {
+			refused++
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r.host.asked > 5 || refused != 60-r.host.asked {
+		t.Errorf("in a minute it asked %d times, %d were refused", r.host.asked, refused)
+	}
+	if _, err := r.rotate(t.Context(), alice, id); err != nil {
+		t.Errorf("its owner replaces its credential: %v", err)
+	}
 }

@@ -47,7 +47,7 @@ func (s *Service) replace(ctx context.Context, who login.Identity, cluster strin
 	if err != nil || s.Accounts == nil {
 		return cred, err
 	}
-	if cred, err = s.withGit(ctx, cluster, cred); err != nil {
+	if cred, err = s.withGit(ctx, cluster, byOwner, cred); err != nil {
 		return nil, err
 	}
 	err = s.whileOwner(ctx, who, cluster, func() error {

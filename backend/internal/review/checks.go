@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+
 	"gitbind.dev/backend/internal/clusterqueue"
 	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/gitbridge/api/restapi"
@@ -36,6 +38,8 @@ type Checks struct {
 	merged map[string][]merged
 	// asked is what the host said of that last, by cluster.
 	asked map[string]asked
+	// asking has that asked once for all who want to know at the same time.
+	asking singleflight.Group
 	// judging are clusters at whose changes it is being looked, of which told may say nothing
 	// yet: with what became another one meanwhile, as for later.
 	judging map[string]map[string]bool
@@ -56,6 +60,9 @@ type asked struct {
 // openedKept is how long what the host said of pull requests is good for konnectors, which ask
 // for each of their changes once a minute. What the host tells by itself is looked at at once.
 const openedKept = 10 * time.Second
+
+// openedTimeout bounds what the host is asked for them.
+const openedTimeout = 30 * time.Second
 
 // countedEvery is how often changes are looked at again at most because more or less of a
 // quota is used: where much comes and goes, that is every few seconds.
@@ -219,7 +226,19 @@ func (c *Checks) Opened(ctx context.Context, cluster string) (map[string]githost
 	if !known.at.IsZero() && c.service.now().Sub(known.at) < openedKept {
 		return known.opened, nil
 	}
-	return c.ask(ctx, cluster)
+	asking := c.asking.DoChan(cluster, func() (any, error) {
+		// It is for all who ask meanwhile, whoever of them leaves.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), openedTimeout)
+		defer cancel()
+		return c.ask(ctx, cluster)
+	})
+	select {
+	case r := <-asking:
+		opened, _ := r.Val.(map[string]githost.Opened)
+		return opened, r.Err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // ask asks the host for the pull requests of a cluster.

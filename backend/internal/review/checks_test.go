@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -216,6 +217,59 @@ func TestManyProposalsAskTheHostOnce(t *testing.T) {
 			t.Errorf("%d: %v, %v, the host was asked %d times", i, opened, err, host.listed)
 		}
 	}
+}
+
+// TestManyWhoAskAtOnceAskTheHostOnce has them ask while it has not answered the first one yet.
+func TestManyWhoAskAtOnceAskTheHostOnce(t *testing.T) { synctest.Test(t, testManyWhoAskAtOnce) }
+
+func testManyWhoAskAtOnce(t *testing.T) {
+	w, host := newWorld(), &shown{}
+	held := &holding{shown: host, arrived: make(chan struct{}, 100), answers: make(chan struct{})}
+	c := NewChecks(w.service(t, nil), held, nil)
+	ended, end := context.WithCancel(t.Context())
+	end()
+	defer c.Run(ended) // which ends the queue's goroutines
+	left, leave := context.WithCancel(t.Context())
+	first := make(chan error)
+	go func() { _, err := c.Opened(left, cluster); first <- err }()
+	<-held.arrived
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() {
+			if _, err := c.Opened(t.Context(), cluster); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	synctest.Wait()
+	// Who was first does not wait, and is missed by nobody.
+	leave()
+	if err := <-first; !errors.Is(err, context.Canceled) {
+		t.Errorf("who left: %v", err)
+	}
+	close(held.answers)
+	all.Wait()
+	if host.listed != 1 {
+		t.Errorf("the host was asked %d times", host.listed)
+	}
+}
+
+// holding is a host that answers when it may.
+type holding struct {
+	*shown
+	arrived, answers chan struct{}
+}
+
+func (h *holding) Opened(ctx context.Context, cluster string) (map[string]githost.Opened, error) {
+	h.arrived <- struct{}{}
+	select {
+	case <-h.answers:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.shown.Opened(ctx, cluster)
 }
 
 func TestSummarize(t *testing.T) {

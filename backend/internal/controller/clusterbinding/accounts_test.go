@@ -403,6 +403,8 @@ func TestE14_ARepositoryIsMovedBeforeItsPlaceIsSaid(t *testing.T) {
 	if again, ready := w.run(); ready.Reason != "AnotherRepository" || at() != was || again > time.Minute {
 		t.Errorf("with another one in its place: %+v at %s, again in %s", ready, at(), again)
 	}
+	// The bridge has asked for some.
+	w.now = w.now.Add(10 * time.Minute)
 	w.host.issued, moves = 0, 0
 	w.Move = func(context.Context, string) (bool, error) { moves++; w.host.gone = false; return true, nil }
 	for range 2 {

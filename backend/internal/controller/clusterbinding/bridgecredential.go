@@ -86,6 +86,9 @@ func (r *Reconciler) forGit(ctx context.Context, cb *v1alpha1.ClusterBinding, b 
 	if r.Accounts == nil {
 		return nil
 	}
+	if err := r.issues.May(cb.Name, credential.BridgeUser, r.Now()); err != nil {
+		return err
+	}
 	git, err := r.Accounts.Issue(ctx, cb.Name, credential.BridgeUser, credential.Hash(b.Password))
 	b.GitUsername, b.GitPassword, b.GitExpires, b.GitRenewAfter = git.Username, git.Password, git.Expires, git.RenewAfter
 	return err

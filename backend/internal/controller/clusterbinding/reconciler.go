@@ -41,6 +41,9 @@ type Reconciler struct {
 	// the backend has nothing of it.
 	Move func(ctx context.Context, cluster string) (bool, error)
 	Now  func() time.Time
+
+	// issues bounds what Accounts is asked for.
+	issues githost.IssueLimit
 }
 
 // +kubebuilder:rbac:groups=gitbind.dev,resources=clusterbindings,verbs=get;list;watch
@@ -246,7 +249,7 @@ func readiness(err error) metav1.Condition {
 	case errors.As(err, new(*githost.RateLimitError)):
 		c.Reason, c.Message = reasonRateLimit, "the Git host answers no more requests of the backend for a while; it is asked again when that ends"
 	case errors.As(err, new(*githost.TooOftenError)):
-		c.Reason, c.Message = reasonWaits, "the bridge got several credentials within minutes; it gets the next one in a while"
+		c.Reason, c.Message = reasonWaits, "the bridge asked for several credentials within minutes; it gets the next one in a while"
 	case apierrors.IsForbidden(err):
 		c.Reason, c.Message = "Forbidden", "the backend lacks a right: apply its ClusterRole gitbind-backend again; its log says which"
 	default:

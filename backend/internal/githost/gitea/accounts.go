@@ -117,9 +117,15 @@ var errNoAccount = errors.New("there is no such account")
 // as acts as an agent's account, which alone may make and end tokens of it. It gets a
 // password for that, which nobody else learns and the next one ends.
 func (h *Host) as(ctx context.Context, id, agent string, do func(*sdk.Client) (*sdk.Response, error)) error {
-	h.accounts.Lock()
-	defer h.accounts.Unlock()
 	what, name := "tokens of the "+agent+" of "+id, account(agent, id)
+	kept, _ := h.accounts.LoadOrStore(name, make(chan struct{}, 1))
+	acting := kept.(chan struct{})
+	select {
+	case acting <- struct{}{}:
+		defer func() { <-acting }()
+	case <-ctx.Done():
+		return fmt.Errorf("gitea: %s: %w", what, ctx.Err())
+	}
 	admin, err := h.admin(ctx)
 	if err != nil {
 		return err

@@ -49,8 +49,9 @@ type Host struct {
 	http *http.Client
 	// hooks takes what the host tells.
 	hooks webhook.Receiver
-	// accounts is held while the password of an agent's account counts.
-	accounts sync.Mutex
+	// accounts has a channel for each agent's account, which has room for who acts as it: the
+	// next password ends the one before.
+	accounts sync.Map
 }
 
 var (

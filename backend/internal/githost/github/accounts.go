@@ -11,7 +11,6 @@ import (
 	"time"
 
 	sdk "github.com/google/go-github/v93/github"
-	"golang.org/x/time/rate"
 
 	"gitbind.dev/backend/internal/credential"
 	"gitbind.dev/backend/internal/githost"
@@ -23,26 +22,17 @@ const (
 	// agentLeft is how much of an agent's token is left when it is to be renewed. GitHub lets
 	// tokens live for an hour.
 	agentLeft = 20 * time.Minute
-	// issueEvery is how often an agent gets one, and issueBurst how many at once, such as when
-	// somebody connects a cluster twice: all of them come from one rate limit.
-	issueEvery = 2 * time.Minute
-	issueBurst = 3
 )
 
 // issued are the tokens that were given to agents since the process began: GitHub ends one
 // for who shows it only, and by itself within the hour.
 type issued struct {
 	mu sync.Mutex
-	to map[recipient]*given
+	to map[recipient][]token
 }
 
 // recipient is an agent of a cluster.
 type recipient struct{ id, agent string }
-
-type given struct {
-	limit  *rate.Limiter
-	tokens []token
-}
 
 // token is one that was given under a name.
 type token struct {
@@ -50,54 +40,34 @@ type token struct {
 	expires     time.Time
 }
 
-func (i *issued) of(id, agent string) *given {
-	if i.to == nil {
-		i.to = map[recipient]*given{}
-	}
-	key := recipient{id, agent}
-	if i.to[key] == nil {
-		i.to[key] = &given{limit: rate.NewLimiter(rate.Every(issueEvery), issueBurst)}
-	}
-	return i.to[key]
-}
-
-// may says when an agent may have a token that may not have one now.
-func (i *issued) may(id, agent string, now time.Time) error {
+func (i *issued) add(id, agent string, t token, now time.Time) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	// Nobody says that a cluster is gone.
-	maps.DeleteFunc(i.to, func(_ recipient, g *given) bool {
-		return !slices.ContainsFunc(g.tokens, func(t token) bool { return now.Before(t.expires) }) && g.limit.TokensAt(now) >= issueBurst
+	maps.DeleteFunc(i.to, func(_ recipient, tokens []token) bool {
+		return !slices.ContainsFunc(tokens, func(t token) bool { return now.Before(t.expires) })
 	})
-	next := i.of(id, agent).limit.ReserveN(now, 1)
-	if delay := next.DelayFrom(now); delay > 0 {
-		next.CancelAt(now)
-		return &githost.TooOftenError{Until: now.Add(delay)}
+	if i.to == nil {
+		i.to = map[recipient][]token{}
 	}
-	return nil
+	key := recipient{id, agent}
+	i.to[key] = append(i.to[key], t)
 }
 
-func (i *issued) add(id, agent string, t token) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	g := i.of(id, agent)
-	g.tokens = append(g.tokens, t)
-}
-
-// list gives those that have not expired, and forgets the others.
+// list gives those that have not expired.
 func (i *issued) list(id, agent string, now time.Time) []token {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	g := i.of(id, agent)
-	g.tokens = slices.DeleteFunc(g.tokens, func(t token) bool { return !now.Before(t.expires) })
-	return slices.Clone(g.tokens)
+	return slices.DeleteFunc(slices.Clone(i.to[recipient{id, agent}]), func(t token) bool { return !now.Before(t.expires) })
 }
 
 func (i *issued) remove(id, agent, value string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	g := i.of(id, agent)
-	g.tokens = slices.DeleteFunc(g.tokens, func(t token) bool { return t.value == value })
+	key := recipient{id, agent}
+	if tokens, ok := i.to[key]; ok {
+		i.to[key] = slices.DeleteFunc(tokens, func(t token) bool { return t.value == value })
+	}
 }
 
 // of is the App of an agent.
@@ -110,9 +80,6 @@ func (h *Host) of(agent string) *app {
 
 // Issue implements githost.Accounts. The one before of the same name counts until it expires.
 func (h *Host) Issue(ctx context.Context, id, agent, name string) (githost.Credential, error) {
-	if err := h.issued.may(id, agent, h.cfg.Now()); err != nil {
-		return githost.Credential{}, err
-	}
 	t, err := h.of(agent).issue(ctx, &sdk.InstallationTokenOptions{
 		Repositories: []string{id}, Permissions: &sdk.InstallationPermissions{Contents: new("write")},
 	})
@@ -120,7 +87,7 @@ func (h *Host) Issue(ctx context.Context, id, agent, name string) (githost.Crede
 		return githost.Credential{}, err
 	}
 	expires := t.GetExpiresAt().Time
-	h.issued.add(id, agent, token{name, t.GetToken(), expires})
+	h.issued.add(id, agent, token{name, t.GetToken(), expires}, h.cfg.Now())
 	if err := h.of(agent).takes(ctx, t.GetToken()); err != nil {
 		return githost.Credential{}, err
 	}

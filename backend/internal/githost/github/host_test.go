@@ -69,33 +69,12 @@ func TestTokensLiveForAnHour(t *testing.T) {
 	}
 }
 
-func TestAnAgentDoesNotUseUpTheLimit(t *testing.T) {
+func TestWhatSurroundsARepositoryIsLookedAtNowAndThen(t *testing.T) {
 	t.Parallel()
 	h, g, pass := later(t)
 	if err := h.Create(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	var limit *githost.TooOftenError
-	issue := func(agent string) error { _, err := h.Issue(t.Context(), id, agent, "n"); return err }
-	for i := range issueBurst {
-		if err := issue("konnector"); err != nil {
-			t.Fatalf("%d: %v", i, err)
-		}
-	}
-	if err := issue("konnector"); !errors.As(err, &limit) || limit.Until.Sub(h.cfg.Now()) > issueEvery {
-		t.Fatalf("one too many: %v", err)
-	}
-	if err := issue("bridge"); err != nil {
-		t.Errorf("another agent: %v", err)
-	}
-	pass(issueEvery)
-	if err := issue("konnector"); err != nil {
-		t.Errorf("later: %v", err)
-	}
-	if err := issue("konnector"); err == nil {
-		t.Error("later, twice")
-	}
-	// What surrounds a repository is not looked at each time.
 	before := g.Requests()
 	if err := h.Create(t.Context(), id); err != nil || g.Requests() != before {
 		t.Errorf("it made %d requests: %v", g.Requests()-before, err)

@@ -1,0 +1,48 @@
+package gitea
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestAHostThatIsSlowForOneClusterIsNotForOthers has it never answer for one account.
+func TestAHostThatIsSlowForOneClusterIsNotForOthers(t *testing.T) {
+	t.Parallel()
+	arrived, stop := make(chan struct{}, 10), make(chan struct{})
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "slow1") {
+			arrived <- struct{}{}
+			<-stop
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if r.Method == http.MethodPost {
+			w.WriteHeader(http.StatusCreated)
+		}
+		_, _ = w.Write([]byte(`{"sha1":"opens"}`))
+	})
+	h := New(Config{URL: url, Organization: "gitbind", Token: func() (string, error) { return "secret", nil }})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = h.Issue(t.Context(), "slow1", konnector, "n")
+	}()
+	defer func() { close(stop); <-done }()
+	<-arrived
+	in := func(d time.Duration, id string) error {
+		ctx, cancel := context.WithTimeout(t.Context(), d)
+		defer cancel()
+		_, err := h.Issue(ctx, id, konnector, "n")
+		return err
+	}
+	if err := in(10*time.Second, "other1"); err != nil {
+		t.Errorf("another cluster: %v", err)
+	}
+	began := time.Now()
+	if err := in(50*time.Millisecond, "slow1"); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 10*time.Second || len(arrived) > 0 {
+		t.Errorf("who waits for the same account: %v after %s, the host was asked %d times more", err, time.Since(began), len(arrived))
+	}
+}

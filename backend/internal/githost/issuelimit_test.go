@@ -1,0 +1,32 @@
+package githost
+
+import (
+	"errors"
+	"testing"
+	"time"
+)
+
+func TestAnAgentGetsAFewCredentialsAtOnceAndNobodyElsesAreFewer(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	var l IssueLimit
+	for i := range issueBurst {
+		if err := l.May("a", "konnector", now); err != nil {
+			t.Fatalf("%d: %v", i, err)
+		}
+	}
+	var often *TooOftenError
+	if err := l.May("a", "konnector", now); !errors.As(err, &often) || often.Until.Sub(now) > issueEvery || !often.Until.After(now) {
+		t.Fatalf("one too many: %v", err)
+	}
+	if err := errors.Join(l.May("a", "bridge", now), l.May("b", "konnector", now)); err != nil {
+		t.Errorf("others: %v", err)
+	}
+	now = now.Add(issueEvery)
+	if err := l.May("a", "konnector", now); err != nil {
+		t.Errorf("later: %v", err)
+	}
+	if err := l.May("a", "konnector", now); err == nil {
+		t.Error("later, twice")
+	}
+}

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/backend/internal/access"
+	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/backend/internal/login"
 	"gitbind.dev/backend/internal/refusal"
 	"gitbind.dev/gitbridge/api/restapi"
@@ -92,8 +93,14 @@ func (s *Service) claimBinding(ctx context.Context, who login.Identity, in conne
 		return nil, err
 	}
 	for n := range maxCandidates {
+		id := clusterID(who.Issuer, who.Subject, in.clusterUID, n)
+		if anothers, err := s.isAnothers(ctx, who, id); err != nil {
+			return nil, err
+		} else if anothers {
+			continue
+		}
 		cb := &v1alpha1.ClusterBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: clusterID(who.Issuer, who.Subject, in.clusterUID, n), Labels: labels},
+			ObjectMeta: metav1.ObjectMeta{Name: id, Labels: labels},
 			Spec: v1alpha1.ClusterBindingSpec{
 				DisplayName: in.displayName,
 				ClusterUID:  in.clusterUID,
@@ -117,6 +124,20 @@ func (s *Service) claimBinding(ctx context.Context, who login.Identity, in conne
 		return cb, s.reconnect(ctx, cb, in)
 	}
 	return nil, fmt.Errorf("no id left for cluster %s of %s", in.clusterUID, who.Username)
+}
+
+// isAnothers tells whether the repository that a cluster of this id would have is somebody
+// else's, to whom that cluster was handed over: it may be there when the ClusterBinding is gone.
+func (s *Service) isAnothers(ctx context.Context, who login.Identity, id string) (bool, error) {
+	host, ok := s.Host.(githost.Owned)
+	if !ok {
+		return false, nil
+	}
+	owner, err := host.Owner(ctx, id)
+	if err != nil {
+		return false, refusal.Because(err, refusal.Unavailable, "the repositories cannot be looked at just now: try again")
+	}
+	return owner != "" && owner != githost.OwnerDigest(who.Issuer, who.Subject), nil
 }
 
 // reconnect brings a ClusterBinding that is there up to date.

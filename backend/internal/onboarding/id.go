@@ -18,7 +18,8 @@ const maxCandidates = 8
 // when the control plane is rebuilt. It is a plain hash: an id is no secret,
 // and knowing one opens nothing. Somebody who searches for an owner and a UID
 // that give another's id (about 2^79 tries) would gain nothing while that cluster
-// is there, as the owner is compared, but its repository once it is deleted.
+// is there, as the owner is compared, but its repository once it is deleted, on a Git
+// host that does not keep whose that is (githost.Owned).
 func clusterID(issuer, subject, clusterUID string, n int) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "gitbind cluster %q %q %q %d", issuer, subject, clusterUID, n))
 	const letters = "abcdefghijklmnopqrstuvwxyz"

@@ -427,3 +427,35 @@ func TestE14_ARepositoryIsMovedBeforeItsPlaceIsSaid(t *testing.T) {
 		t.Errorf("%+v", b)
 	}
 }
+
+// owned is a Git host that keeps whose a repository is.
+type owned struct {
+	*tokens
+	owner string
+}
+
+func (o *owned) Owner(context.Context, string) (string, error) { return o.owner, nil }
+
+func (o *owned) SetOwner(_ context.Context, _, owner string) error {
+	o.owner = owner
+	return nil
+}
+
+func TestTheHostIsToldWhoseARepositoryIs(t *testing.T) {
+	w := newWorld(t)
+	host := &owned{tokens: w.host}
+	w.Host = host
+	for _, subject := range []string{"alice", "bob"} {
+		var cb v1alpha1.ClusterBinding
+		if err := w.api.Get(t.Context(), client.ObjectKey{Name: "k3x9d2abqw"}, &cb); err != nil {
+			t.Fatal(err)
+		}
+		cb.Spec.Owner = v1alpha1.Owner{Issuer: "https://dex", Subject: subject, Username: subject}
+		if err := w.api.Update(t.Context(), &cb); err != nil {
+			t.Fatal(err)
+		}
+		if w.run(); host.owner != githost.OwnerDigest("https://dex", subject) {
+			t.Errorf("of %s's it keeps %q", subject, host.owner)
+		}
+	}
+}

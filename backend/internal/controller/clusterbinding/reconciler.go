@@ -185,7 +185,14 @@ func (r *Reconciler) repository(ctx context.Context, cb *v1alpha1.ClusterBinding
 		}
 		return errRepositoryGone
 	}
-	return r.Host.Create(ctx, cb.Name)
+	if err := r.Host.Create(ctx, cb.Name); err != nil {
+		return err
+	}
+	// Also when the cluster was handed over.
+	if host, ok := r.Host.(githost.Owned); ok {
+		return host.SetOwner(ctx, cb.Name, githost.OwnerDigest(cb.Spec.Owner.Issuer, cb.Spec.Owner.Subject))
+	}
+	return nil
 }
 
 // moves tells whether a repository was on another Git host before.

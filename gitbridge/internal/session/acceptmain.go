@@ -63,6 +63,7 @@ func (s *Session) accept(ctx context.Context, new *store.Snapshot) error {
 	}
 	begin := accepted == "" || v.Approved
 	if begin {
+		defer s.refuseOutdated()()
 		if err := s.begin(ctx, new); err != nil {
 			return err
 		}
@@ -83,6 +84,20 @@ func (s *Session) accept(ctx context.Context, new *store.Snapshot) error {
 		s.options.Began()
 	}
 	return nil
+}
+
+// refuseOutdated has what was decided on the views until now not be written any more. As long
+// as the next view is not there, nothing is: what is decided meanwhile may be on what begin is
+// about to change. End is to be called when begin is over, whether or not there is another view.
+func (s *Session) refuseOutdated() (end func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.begins++
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.view.begins = s.begins
+	}
 }
 
 // answered is the commit of main that the branch status says it answers, "" for none.
@@ -225,7 +240,7 @@ func (s *Session) take(new *store.Snapshot, commits []store.Commit, removals jud
 	if again || !known {
 		waitFor = append(waitFor, unnamed)
 	}
-	s.view = View{Main: new, Generation: s.Status.Advance(new.Head(), waitFor)}
+	s.view = View{Main: new, Generation: s.Status.Advance(new.Head(), waitFor), begins: s.begins}
 	s.mu.Unlock()
 	s.health.hold(guard.Verdict{})
 	if old == nil {

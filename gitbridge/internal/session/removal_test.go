@@ -1,6 +1,8 @@
 package session_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,6 +16,7 @@ import (
 	"gitbind.dev/gitbridge/breaker"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/session"
+	"gitbind.dev/gitbridge/internal/statusbranch"
 	"gitbind.dev/gitbridge/store"
 )
 
@@ -781,4 +784,92 @@ func TestRemovalsAreAskedForAtTheSameTime(t *testing.T) {
 		})
 	}
 	asking.Wait()
+}
+
+// Main was emptied, and a claim's answer goes on to be written with the state of its service:
+// also while what a person approved begins, and over what was held for it.
+func TestWhatIsAnsweredWhileMainBeginsAnewIsHeldAllTheSame(t *testing.T) {
+	t.Parallel()
+	for _, restarted := range []bool{false, true} {
+		t.Run(fmt.Sprint("restarted ", restarted), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			var during func()
+			r := w.startWith(session.Options{Save: func(ctx context.Context, c session.Checkpoint) error {
+				if during != nil {
+					during()
+				}
+				return w.save(ctx, c)
+			}})
+			r.follows()
+			ordered(w, r, 1)
+			w.commit("Remove all", map[string]string{path("a"): "", "README.md": ""})
+			r.wantHeld("MainEmptied")
+			lookedAt, mirrored := r.View(), w.status(path("a"))
+			mirrored.Message = "mirrored"
+			data, err := contract.EncodeStatus(mirrored)
+			if err != nil {
+				t.Fatal(err)
+			}
+			change := statusbranch.Change{Path: contract.StatusPath(path("a")), Data: data, Subject: "status: x"}
+			during = func() {
+				if restarted {
+					for _, view := range []session.View{lookedAt, r.View()} {
+						if err := r.Answer(t.Context(), view, change); !errors.Is(err, statusbranch.ErrOutdated) {
+							t.Errorf("answered: %v", err)
+						}
+					}
+				} else if err := r.Write(t.Context(), change); err != nil {
+					t.Error(err)
+				}
+				during = nil
+			}
+			if err := r.Approve(t.Context(), w.remote.Head("main")); err != nil {
+				t.Fatal(err)
+			}
+			r.follows()
+			if restarted {
+				if err := r.Answer(t.Context(), lookedAt, change); !errors.Is(err, statusbranch.ErrOutdated) {
+					t.Errorf("answered: %v", err)
+				}
+				r.stop()
+				w.commit("Go on", map[string]string{"README.md": "1"})
+				r = w.start()
+				r.follows()
+			}
+			r.wantRemoval("a", r.View().Main.Head(), contract.NotRemoved)
+			if err := r.Answer(t.Context(), r.View(), change); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A begin that fails keeps no answer from being written that is decided on afterwards.
+func TestAfterABeginThatFailedAnswersAreWritten(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var full atomic.Bool
+	r := w.startWith(session.Options{Save: func(ctx context.Context, c session.Checkpoint) error {
+		if full.Load() {
+			return errors.New("no answer")
+		}
+		return w.save(ctx, c)
+	}})
+	r.follows()
+	ordered(w, r, 1)
+	w.commit("Remove all", map[string]string{path("a"): "", "README.md": ""})
+	r.wantHeld("MainEmptied")
+	before := r.View()
+	full.Store(true)
+	if err := r.Approve(t.Context(), w.remote.Head("main")); err == nil {
+		t.Fatal("no error")
+	}
+	change := statusbranch.Change{Path: contract.StatusPath(path("a")), Data: []byte("x"), Subject: "status: x"}
+	if err := r.Answer(t.Context(), before, change); !errors.Is(err, statusbranch.ErrOutdated) {
+		t.Errorf("what was decided on before: %v", err)
+	}
+	if err := r.Answer(t.Context(), r.View(), change); err != nil {
+		t.Errorf("what was decided on since: %v", err)
+	}
 }

@@ -13,6 +13,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -98,6 +99,9 @@ type Session struct {
 
 	mu   sync.Mutex
 	view View
+	// begins is how many times main began anew, or is about to. What was decided on a view
+	// with fewer is not written.
+	begins int
 	// uids are those that commits named, of claims that are not answered since.
 	uids map[string]string
 	// strays is how many files of the accepted commit are no part of the contract.
@@ -113,6 +117,8 @@ type View struct {
 	Generation progress.Generation
 	// Held says that main went elsewhere since.
 	Held bool
+	// begins is how many times main had begun anew.
+	begins int
 }
 
 // New returns a session that does nothing before Run.
@@ -232,6 +238,18 @@ func (s *Session) Write(ctx context.Context, c statusbranch.Change) error {
 		s.pushed(err)
 	}
 	return err
+}
+
+// Answer writes what was decided on a view. Since main begins anew, what was decided on a view
+// before that is refused with ErrOutdated: it could take the place of what is held by then.
+func (s *Session) Answer(ctx context.Context, view View, c statusbranch.Change) error {
+	s.mu.Lock()
+	outdated := view.begins < s.begins
+	s.mu.Unlock()
+	if outdated {
+		return fmt.Errorf("answer %s: %w", c.Path, statusbranch.ErrOutdated)
+	}
+	return s.Write(ctx, c)
 }
 
 // Answered says that the answer to a path is on status; nil for none.

@@ -19,7 +19,8 @@ func (r *Removals) unanswered(ctx context.Context, main *store.Snapshot, commits
 	lineage := guard.NewLineage(r.branch.Ask, string(main.Head()), facts.Hashes(commits))
 	seen, tombstones := map[string]bool{}, map[string]string{}
 	var removed []string
-	for e := range r.status.Snapshot().List(contract.Root) {
+	status := r.status.Snapshot()
+	for e := range status.List(contract.Root) {
 		if _, err := contract.ParsePath(e.Path); err != nil {
 			continue
 		}
@@ -27,7 +28,7 @@ func (r *Removals) unanswered(ctx context.Context, main *store.Snapshot, commits
 		if _, ok := main.Entry(e.Path); ok {
 			continue
 		}
-		present, err := r.answers.Of(e.Path)
+		present, err := r.answers.in(status, e.Path)
 		switch {
 		case err != nil:
 			// It is not known what it says: nothing is deleted for it.
@@ -38,6 +39,10 @@ func (r *Removals) unanswered(ctx context.Context, main *store.Snapshot, commits
 			delete(seen, e.Path)
 		case present.Result == contract.Held && present.Answers.Blob == "":
 			j.removals[e.Path] = wasHeld(present)
+		case begin && present.Answers.Blob != "":
+			// Nothing is deleted for what a new begin lacks, also where an answer that was
+			// under way took the place of what was held for it.
+			j.removals[e.Path] = notRemoved(main.Head())
 		case present.Answers.Blob != "":
 			switch had, err := lineage.Has(ctx, present.Answers.Commit); {
 			case store.LastingLimit(err) != nil:
@@ -54,7 +59,14 @@ func (r *Removals) unanswered(ctx context.Context, main *store.Snapshot, commits
 	if begin {
 		return removed, nil
 	}
-	at := map[string]int{} // commits, newest first
+	return append(removed, r.removedBy(commits, main, seen, tombstones, j.outdated)...), nil
+}
+
+// removedBy are the claims that commits, newest first, removed, but for those that were seen.
+// Tombstones are the commits that tombstones answer, by path; those of a life before are
+// outdated.
+func (r *Removals) removedBy(commits []store.Commit, main *store.Snapshot, seen map[string]bool, tombstones map[string]string, outdated map[string]bool) (removed []string) {
+	at := map[string]int{}
 	for i, c := range commits {
 		at[string(c.Hash)] = i
 	}
@@ -68,13 +80,12 @@ func (r *Removals) unanswered(ctx context.Context, main *store.Snapshot, commits
 				if answered, ok := at[commit]; ok && answered <= i {
 					continue
 				}
-				// The tombstone is that of a life before.
-				j.outdated[path] = true
+				outdated[path] = true
 			}
 			removed = append(removed, path)
 		}
 	}
-	return removed, nil
+	return removed
 }
 
 // maxLookedUp is how many removals are looked up before the commit that was accepted last:

@@ -194,6 +194,10 @@ func (b *Branch) Write(ctx context.Context, c Change) error {
 // lost, set back, or written by another bridge. Nothing was written.
 var ErrForeign = errors.New("the branch status is not as it was written here")
 
+// ErrOutdated says that what an answer was decided on is not so any more. Nothing was
+// written: it is to be decided again.
+var ErrOutdated = errors.New("what the answer was decided on has changed")
+
 // IsForeign reports whether the newest known tree is not the one that was
 // written here.
 func (b *Branch) IsForeign() bool {

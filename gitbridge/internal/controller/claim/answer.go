@@ -75,9 +75,9 @@ func (c *Controller) write(ctx context.Context, s *step, o outcome, beside []sta
 		}
 	}
 	if o.aside {
-		return 0, c.writeAside(ctx, s.Path, change, answer)
+		return 0, c.writeAside(ctx, s, change, answer)
 	}
-	if err := c.Session.Write(ctx, change); err != nil {
+	if err := c.Session.Answer(ctx, s.view, change); err != nil {
 		return 0, err
 	}
 	if !s.changed.IsZero() && onlyStatus(s.Present, answer) {

@@ -56,16 +56,17 @@ func (a *asides) end(path string) (again bool) {
 
 // writeAside has an answer written, and returns before it is. What fails is
 // looked at again.
-func (c *Controller) writeAside(ctx context.Context, path string, change statusbranch.Change, answer *contract.Status) error {
+func (c *Controller) writeAside(ctx context.Context, s *step, change statusbranch.Change, answer *contract.Status) error {
 	select {
 	case c.asides.places <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	path := s.Path
 	c.asides.begin(path)
 	c.asides.wait.Go(func() {
 		defer func() { <-c.asides.places }()
-		err := c.Session.Write(ctx, change)
+		err := c.Session.Answer(ctx, s.view, change)
 		if err == nil {
 			c.limiter.Forget(path)
 			c.Session.Answered(path, answer)

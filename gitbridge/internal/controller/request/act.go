@@ -103,7 +103,7 @@ func (c *Controller) answer(ctx context.Context, s *step, answer *contract.Statu
 		}
 		return err
 	}
-	return c.Session.Write(ctx, change)
+	return c.Session.Answer(ctx, s.view, change)
 }
 
 // words tell the request's author what the control plane says.

@@ -95,6 +95,15 @@ func (f Facts) gone() *contract.Status {
 	return s
 }
 
+// asBefore is the present answer, as a copy of which parts may be set.
+func (f Facts) asBefore() *contract.Status {
+	if f.Present == nil {
+		return nil
+	}
+	s := *f.Present
+	return &s
+}
+
 // mirrored is the present answer with the present state of the object.
 func (f Facts) mirrored() *contract.Status {
 	if f.Present == nil || f.Live == nil || f.Live.Foreign || f.Present.Result == contract.Gone {

@@ -86,6 +86,9 @@ func (f Facts) absent() Decision {
 		return answer(f.terminating())
 	case f.Live != nil:
 		return f.removed()
+	case f.Access == NotWatched:
+		// What there is, is not known.
+		return answer(f.asBefore())
 	case f.Present == nil && f.UID == "":
 		return answer(nil)
 	case f.Present == nil:
@@ -98,6 +101,10 @@ func (f Facts) absent() Decision {
 		return answer(f.gone())
 	case f.Access == Granted && !f.Certain:
 		return Decision{Effect: Ask}
+	case f.removalBegan() && f.Access != Granted && f.Access != NotBound:
+		// Nobody looked whether it is gone. What was unbound nobody looks at any more: there
+		// the delete goes on, and the app cluster lets go of the claim.
+		return answer(f.asBefore())
 	case !f.wasApplied(), f.removalBegan():
 		return answer(f.gone())
 	case f.Access != Granted:

@@ -60,6 +60,7 @@ func uid(f *Facts)        { f.UID = "u2" }
 func notBound(f *Facts)   { f.Access = NotBound }
 func notGranted(f *Facts) { f.Access = NotGranted }
 func notServed(f *Facts)  { f.Access = NotServed }
+func notWatched(f *Facts) { f.Access = NotWatched }
 func noClaim(f *Facts)    { f.IsClaim, f.Path, f.Key = false, "bindings/x", contract.Key{} }
 
 func worded(v guard.Verdict) *guard.Verdict {
@@ -194,6 +195,14 @@ func TestDecide(t *testing.T) {
 		{"a lost one is removed", list(present(contract.Lost, "b0", withObject), certain, removed), want{result: contract.Gone, since: now, commit: head, uid: "u1"}},
 		{"a lost one just lacks its file", list(present(contract.Lost, "b0", withObject), certain), want{result: contract.Held, reason: contract.NotRemoved, commit: head, uid: "u1", object: object, message: "nothing was deleted"}},
 		{"an API that was taken away", list(applied("b1"), removed, notBound), want{result: contract.Held, commit: head, uid: "u1", object: object, message: "no right"}},
+		{"a delete under way goes on where the API is not served for a while", list(deleting, notServed), want{result: contract.Deleting, commit: seen, uid: "u1", object: object}},
+		{"or the rights on it are not granted", list(deleting, notGranted), want{result: contract.Deleting, commit: seen, uid: "u1", object: object}},
+		{"or its objects cannot be seen", list(deleting, notWatched), want{result: contract.Deleting, commit: seen, uid: "u1", object: object}},
+		{"the bridge lets go of what was unbound", list(deleting, notBound), want{result: contract.Gone, since: now, commit: seen, uid: "u1"}},
+		{"what cannot be seen is not said to be gone", list(present(contract.Failed, "b0"), removed, notWatched), want{result: contract.Failed, blob: "b0", commit: seen, uid: "u1"}},
+		{"nor to be held", list(applied("b1"), removed, notWatched), want{result: contract.Applied, blob: "b1", commit: seen, uid: "u1", object: object}},
+		{"also where it may have come and gone since", list(uid, notWatched), want{none: true}},
+		{"or has the tombstone of another life", list(present(contract.Gone, ""), uid, notWatched), want{result: contract.Gone, commit: seen, uid: "u1"}},
 		{"an API that was never there", list(present(contract.Invalid, "b1"), notBound), want{result: contract.Gone, since: now, commit: head, uid: "u1"}},
 
 		// Files that are no claims.
@@ -252,7 +261,7 @@ func anyFacts(t *rapid.T) Facts {
 		for _, change := range []func(*Facts){
 			pick("file", file, badFile), pick("live", live, olderLive, goingLive, foreignLive), pick("unpermitted", unpermitted), pick("certain", certain), pick("removal", removed, many, moved, unproven),
 			pick("recreate", recreate),
-			pick("held", held), pick("uid", uid), pick("access", notBound, notGranted, notServed),
+			pick("held", held), pick("uid", uid), pick("access", notBound, notGranted, notServed, notWatched),
 			pick("present", present(results, blob), present(results, blob, withObject)),
 		} {
 			change(f)
@@ -311,7 +320,9 @@ func TestATombstoneIsCertain(t *testing.T) {
 		if d.Answer == nil || d.Answer.Result != contract.Gone || f.Present == nil || f.Present.Result == contract.Gone {
 			return
 		}
-		if f.Live != nil && !f.Live.Foreign || f.Access == Granted && !f.Certain || f.Held {
+		began := f.Present.Result == contract.Deleting && f.Present.Answers.Blob == ""
+		mustAsk := f.Access == Granted || f.Access == NotWatched || began && f.Access != NotBound
+		if f.Live != nil && !f.Live.Foreign || mustAsk && !f.Certain || f.Held {
 			t.Fatalf("says gone: %+v", f)
 		}
 	})

@@ -62,9 +62,21 @@ func (c *Controller) act(ctx context.Context, s *step) (outcome, error) {
 		if isForeign(d.Answer) {
 			rest = reconsiderForeign
 		}
+		if s.isUnknown(d.Answer) {
+			return outcome{wait: lookUnwatched}, nil
+		}
 		aside := d.Answer != nil && d.Answer.Result == contract.Invalid && !d.Again && rest == 0
 		return outcome{answer: d.Answer, again: d.Again, later: rest, aside: aside}, nil
 	}
+}
+
+// lookUnwatched is how often a claim is looked at whose kind cannot be watched.
+const lookUnwatched = time.Minute
+
+// isUnknown says that commits of main named a claim which the answer says nothing of, as it
+// cannot be seen what there is of it: main is not answered before that is known.
+func (s *step) isUnknown(answer *contract.Status) bool {
+	return s.Access == decision.NotWatched && !s.Held && s.UID != "" && (answer == nil || answer.UID != s.UID)
 }
 
 // ask decides on what the API server itself has.

@@ -562,6 +562,34 @@ func TestFewUsagesAreCountedAtOnce(t *testing.T) {
 	}
 }
 
+// What is being deleted is not said to be gone while nobody can look, as the app cluster would
+// let go of the claim, and its Secrets with it.
+func TestADeleteUnderWayGoesOnWhileNobodyCanLook(t *testing.T) {
+	f := start(t)
+	f.step()
+	f.push("")
+	f.follow()
+	for range 2 {
+		if answer, _, _ := f.step(); answer.Result != contract.Deleting {
+			t.Fatalf("answer %+v", answer)
+		}
+	}
+	f.notServed = true
+	if answer, _, _ := f.step(); answer.Result != contract.Deleting {
+		t.Errorf("not served: answer %+v", answer)
+	}
+	f.notServed, f.watchErr = false, errors.New("watch: forbidden")
+	f.step()
+	f.now = f.now.Add(unwatched)
+	if answer, _, _ := f.step(); answer.Result != contract.Deleting {
+		t.Errorf("not watched: answer %+v", answer)
+	}
+	f.watchErr, f.live = nil, nil
+	if answer, _, _ := f.step(); answer.Result != contract.Gone {
+		t.Errorf("answer %+v", answer)
+	}
+}
+
 func TestAKindThatCannotBeWatchedIsSaidWhenItLasts(t *testing.T) {
 	f := start(t)
 	f.watchErr = errors.New("watch: forbidden")

@@ -20,6 +20,14 @@ func (a *Answers) Of(path string) (*contract.Status, error) {
 	return a.in(a.status.Snapshot(), path)
 }
 
+// Seen is Of with the blob of the answer, "" for none: for an answer that is decided on it.
+func (a *Answers) Seen(path string) (present *contract.Status, blob store.Hash, err error) {
+	status := a.status.Snapshot()
+	entry, _ := status.Entry(contract.StatusPath(path))
+	present, err = a.in(status, path)
+	return present, entry.Hash, err
+}
+
 func (a *Answers) in(status *store.Snapshot, path string) (*contract.Status, error) {
 	entry, ok := status.Entry(contract.StatusPath(path))
 	if !ok {
@@ -32,6 +40,9 @@ func (a *Answers) in(status *store.Snapshot, path string) (*contract.Status, err
 // that is so of nearly all paths, and to compare files would take ten times as long.
 func (a *Answers) Say(path string, answer *contract.Status) (bool, error) {
 	present, err := a.Of(path)
+	if a.status.IsDoubtful(contract.StatusPath(path)) {
+		return false, err
+	}
 	if err != nil || present == nil || answer == nil {
 		return err == nil && present == nil && answer == nil, err
 	}

@@ -78,8 +78,12 @@ func (h *health) hold(v guard.Verdict) {
 
 // pushed is told how each push went.
 func (s *Session) pushed(err error) {
-	if errors.Is(err, statusbranch.ErrForeign) {
+	switch {
+	case errors.Is(err, statusbranch.ErrForeign):
 		s.compareStatus()
+		return
+	case errors.Is(err, statusbranch.ErrOutdated):
+		// The host did its part.
 		return
 	}
 	s.health.set(pushing, err)

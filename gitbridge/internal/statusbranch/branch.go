@@ -29,7 +29,10 @@ type Branch struct {
 	tracker progress.Tracker
 	// flying are the writes that were not acknowledged yet, by path of main.
 	flying map[string]flight
-	epoch  string
+	// doubtful are the paths whose last write may have landed or not: what is known of them
+	// may be older than what the remote has.
+	doubtful map[string]bool
+	epoch    string
 	// writer is this process, and opened the sequence that it found.
 	writer string
 	opened int64
@@ -56,7 +59,7 @@ type flight struct {
 
 // New takes a branch of which nothing is known yet.
 func New(git store.Branch, now func() time.Time) *Branch {
-	return &Branch{git: git, now: now, flying: map[string]flight{}, writer: rand.Text()[:10], history: History, dirty: make(chan struct{}, 1)}
+	return &Branch{git: git, now: now, flying: map[string]flight{}, doubtful: map[string]bool{}, writer: rand.Text()[:10], history: History, dirty: make(chan struct{}, 1)}
 }
 
 // SetHistory says after how many commits the branch begins anew.
@@ -69,13 +72,25 @@ func (b *Branch) SetHistory(commits int64) {
 // Snapshot is the newest tree.
 func (b *Branch) Snapshot() *store.Snapshot { return b.git.Snapshot() }
 
-// Says reports whether the branch has exactly this at a path; nil is that there is no file.
+// Says reports whether the branch is known to have exactly this at a path; nil is that there is
+// no file.
 func (b *Branch) Says(path string, data []byte) (bool, error) {
+	if b.IsDoubtful(path) {
+		return false, nil
+	}
 	present, err := b.Snapshot().Read(path)
 	if errors.Is(err, store.ErrNotExist) {
 		return data == nil, nil
 	}
 	return data != nil && bytes.Equal(present, data), err
+}
+
+// IsDoubtful reports whether it is not known if the last write of a path landed. Until one is
+// acknowledged, the newest known tree does not tell what the branch says there.
+func (b *Branch) IsDoubtful(path string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.doubtful[path]
 }
 
 // Open says in which epoch to write, what the branch says of itself, and which
@@ -146,6 +161,10 @@ type Change struct {
 	Path string
 	// Data is the content, nil to remove the file.
 	Data []byte
+	// Was is the blob that was at the path when the change was decided, "" for none. Where
+	// there is another one by now, and not the content itself, the error is ErrOutdated. Nil is
+	// for what does not depend on it.
+	Was *store.Hash
 	// Beside are files that change in the same commit.
 	Beside []File
 	// Subject is for the commit.
@@ -166,20 +185,19 @@ func (b *Branch) Write(ctx context.Context, c Change) error {
 		b.flying[c.Answers] = flight{path: c.Path, data: c.Data, as: c.As}
 		b.mu.Unlock()
 	}
-	err := b.update(ctx, false, c.Subject, func(t *store.Tree) (bool, error) {
-		changed, err := put(t, c.Path, c.Data)
-		for _, f := range c.Beside {
-			also, putErr := put(t, f.Path, f.Data)
-			changed, err = changed || also, errors.Join(err, putErr)
-		}
-		return changed, err
-	})
+	err := b.update(ctx, false, c.Subject, c.apply)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.flying, c.Answers)
 	if err != nil {
+		// An answer of the host is not told from one that came after a lost reply. To doubt
+		// without need costs no request: what is there already makes no commit.
+		if own := (*ownError)(nil); !errors.As(err, &own) {
+			b.doubtful[c.Path] = true
+		}
 		return fmt.Errorf("write %s: %w", c.Path, err)
 	}
+	delete(b.doubtful, c.Path)
 	if c.Answers != "" {
 		b.tracker.Done(c.Answers, c.As)
 	}
@@ -189,6 +207,25 @@ func (b *Branch) Write(ctx context.Context, c Change) error {
 	b.wake()
 	return nil
 }
+
+// apply makes a change on a tree.
+func (c Change) apply(t *store.Tree) (bool, error) {
+	there, _ := t.Entry(c.Path)
+	changed, err := put(t, c.Path, c.Data)
+	if err == nil && changed && c.Was != nil && *c.Was != there.Hash {
+		return false, ErrOutdated
+	}
+	for _, f := range c.Beside {
+		also, putErr := put(t, f.Path, f.Data)
+		changed, err = changed || also, errors.Join(err, putErr)
+	}
+	return changed, err
+}
+
+// ownError is one of the change itself: the remote was not asked for it.
+type ownError struct{ error }
+
+func (e *ownError) Unwrap() error { return e.error }
 
 // ErrForeign says that the branch is not the one that was written here: it was
 // lost, set back, or written by another bridge. Nothing was written.
@@ -226,19 +263,11 @@ func (b *Branch) update(ctx context.Context, start bool, subject string, change 
 		Author:  author(),
 		Subject: subject,
 		Apply: func(t *store.Tree) error {
-			observed = contract.Observed{}
-			changed, err := change(t)
-			if err != nil || !changed {
-				return err
+			var err error
+			if observed, err = b.applyTo(t, start, change); err != nil {
+				return &ownError{err}
 			}
-			if !start && b.foreign()(Observed(t)) {
-				return ErrForeign
-			}
-			if err := b.removeExpired(t); err != nil {
-				return err
-			}
-			observed, err = b.observe(t, start, false)
-			return err
+			return nil
 		},
 	})
 	if err != nil || observed.Epoch == "" {
@@ -251,6 +280,22 @@ func (b *Branch) update(ctx context.Context, start bool, subject string, change 
 		b.observed = observed
 	}
 	return nil
+}
+
+// applyTo makes a change on a tree, and gives what the tree says of itself then: nothing, if
+// it is no change.
+func (b *Branch) applyTo(t *store.Tree, start bool, change func(*store.Tree) (bool, error)) (contract.Observed, error) {
+	changed, err := change(t)
+	if err != nil || !changed {
+		return contract.Observed{}, err
+	}
+	if !start && b.foreign()(Observed(t)) {
+		return contract.Observed{}, ErrForeign
+	}
+	if err := b.removeExpired(t); err != nil {
+		return contract.Observed{}, err
+	}
+	return b.observe(t, start, false)
 }
 
 func put(t *store.Tree, path string, data []byte) (changed bool, err error) {

@@ -260,3 +260,67 @@ func (f *fixture) until(is func(contract.Observed) bool) {
 		time.Sleep(5 * time.Millisecond)
 	}
 }
+
+// An answer that was decided on another one than is there takes the place of nothing.
+func TestAnAnswerIsWrittenOnWhatItWasDecidedOn(t *testing.T) {
+	t.Parallel()
+	none, first, second := store.Hash(""), store.BlobHash([]byte("first")), store.BlobHash([]byte("second"))
+	for _, test := range []struct {
+		name  string
+		was   *store.Hash
+		there string
+		want  error
+	}{
+		{"nothing, as decided", &none, "", nil},
+		{"another one, as decided", &first, "first", nil},
+		{"another one than decided", &second, "first", statusbranch.ErrOutdated},
+		{"none any more", &first, "", statusbranch.ErrOutdated},
+		{"one that came since", &none, "first", statusbranch.ErrOutdated},
+		{"the same, that came since", &none, "new", nil},
+		{"whatever there is", nil, "first", nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			f := start(t)
+			if test.there != "" {
+				f.write(statusbranch.Change{Path: "a", Data: []byte(test.there), Subject: "status: x"})
+			}
+			before := f.tree().Head()
+			change := statusbranch.Change{Path: "a", Data: []byte("new"), Was: test.was, Subject: "status: new", Beside: []statusbranch.File{{Path: "beside", Data: []byte("x")}}}
+			if err := f.branch.Write(t.Context(), change); !errors.Is(err, test.want) {
+				t.Fatalf("got %v, want %v", err, test.want)
+			}
+			if written := f.tree().Head() != before; written != (test.want == nil) {
+				t.Errorf("written: %t", written)
+			}
+			if f.branch.IsDoubtful("a") {
+				t.Error("it is doubted")
+			}
+		})
+	}
+}
+
+// What was pushed and got no reply is doubted until a write is acknowledged.
+func TestAWriteWithoutAReplyIsDoubtedUntilOneIsAcknowledged(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	f.remote.SetFault(func(c memstore.Call) error {
+		if c.Op == memstore.Push && c.After || c.Op == memstore.Head {
+			return errors.New("connection reset")
+		}
+		return nil
+	})
+	change := statusbranch.Change{Path: "a", Data: []byte("new"), Subject: "status: new"}
+	if err := f.branch.Write(t.Context(), change); err == nil {
+		t.Fatal("no error")
+	}
+	f.remote.SetFault(nil)
+	if same, err := f.branch.Says("a", nil); same || err != nil || !f.branch.IsDoubtful("a") {
+		t.Errorf("says none: %t, %v", same, err)
+	}
+	pushes := f.remote.Pushes()
+	f.write(change)
+	if same, err := f.branch.Says("a", change.Data); !same || err != nil || f.remote.Pushes() != pushes {
+		t.Errorf("says it: %t, %v, after %d pushes more", same, err, f.remote.Pushes()-pushes)
+	}
+}

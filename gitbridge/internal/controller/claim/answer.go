@@ -44,7 +44,7 @@ func nameReady(s *step, answer *contract.Status) {
 
 func (c *Controller) write(ctx context.Context, s *step, o outcome, beside []statusbranch.File) (time.Duration, error) {
 	answer := o.answer
-	change := statusbranch.Change{Path: contract.StatusPath(s.Path), Beside: beside, Subject: subject(s, answer)}
+	change := statusbranch.Change{Path: contract.StatusPath(s.Path), Was: &s.was, Beside: beside, Subject: subject(s, answer)}
 	if !s.Held {
 		change.Answers, change.As = s.Path, s.view.Generation
 	}
@@ -67,7 +67,7 @@ func (c *Controller) write(ctx context.Context, s *step, o outcome, beside []sta
 		change.Subject = "status: Secrets of " + s.Key.String()
 	}
 	if onlyStatus(s.Present, answer) {
-		if change.Answers != "" {
+		if change.Answers != "" && !c.Session.Status.IsDoubtful(change.Path) {
 			c.Session.Status.Done(s.Path, s.view.Generation)
 		}
 		if wait := c.cache.spend(s.Path, c.Now()); wait > 0 {

@@ -23,7 +23,9 @@ import (
 type step struct {
 	decision.Facts
 	view session.View
-	api  exportedapi.API
+	// was is the blob of the present answer, "" for none.
+	was store.Hash
+	api exportedapi.API
 	// data is the file's, and object what becomes of it: both only when the
 	// file was read.
 	data   []byte
@@ -56,7 +58,7 @@ func (c *Controller) look(ctx context.Context, view session.View, path string, r
 	if s.Key, err = contract.ParsePath(path); err == nil {
 		s.IsClaim = true
 	}
-	if s.Present, err = c.Session.Answers.Of(path); err != nil {
+	if s.Present, s.was, err = c.Session.Answers.Seen(path); err != nil {
 		return nil, err
 	}
 	s.UID = c.Session.UID(path)

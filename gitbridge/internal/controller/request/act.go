@@ -88,7 +88,7 @@ func (c *Controller) say(ctx context.Context, s *step, permitted *bool) error {
 // answer writes the answer, if it says something else than the present one.
 func (c *Controller) answer(ctx context.Context, s *step, answer *contract.Status) error {
 	change := statusbranch.Change{
-		Path: contract.StatusPath(s.Path), Answers: s.Path, As: s.view.Generation, Subject: "status: nothing more of the request for " + s.Binding,
+		Path: contract.StatusPath(s.Path), Was: &s.was, Answers: s.Path, As: s.view.Generation, Subject: "status: nothing more of the request for " + s.Binding,
 	}
 	if answer != nil {
 		var err error

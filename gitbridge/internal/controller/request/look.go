@@ -21,6 +21,8 @@ import (
 type step struct {
 	decide.Facts
 	view session.View
+	// was is the blob of the present answer, "" for none.
+	was store.Hash
 	// export is what the cluster has, nil for nothing, and apis are those of the
 	// offers.
 	export *v1alpha1.APIServiceExport
@@ -38,7 +40,7 @@ func (c *Controller) look(ctx context.Context, view session.View, path string) (
 	s.Path, s.Binding, s.Head = path, binding, string(view.Main.Head())
 	s.ServiceAccount = cluster.Namespace + ":" + v1alpha1.TenantServiceAccount
 	var err error
-	if s.Present, err = c.Session.Answers.Of(path); err != nil {
+	if s.Present, s.was, err = c.Session.Answers.Seen(path); err != nil {
 		return nil, err
 	}
 	if err := c.findExport(ctx, s); err != nil {

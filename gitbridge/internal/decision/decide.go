@@ -89,18 +89,16 @@ func (f Facts) absent() Decision {
 	case f.Access == NotWatched:
 		// What there is, is not known.
 		return answer(f.asBefore())
+	case f.isTombstone() && (f.UID == "" || f.UID == f.Present.UID):
+		return answer(f.Present)
+	case f.Access == Granted && !f.Certain:
+		// Also what was made a moment ago, and not answered, and what watching does not show yet.
+		return Decision{Effect: Ask}
 	case f.Present == nil && f.UID == "":
 		return answer(nil)
-	case f.Present == nil:
+	case f.Present == nil, f.isTombstone():
 		// Created and removed before the bridge looked.
 		return answer(f.gone())
-	case f.Present.Result == contract.Gone:
-		if f.UID == "" || f.UID == f.Present.UID {
-			return answer(f.Present)
-		}
-		return answer(f.gone())
-	case f.Access == Granted && !f.Certain:
-		return Decision{Effect: Ask}
 	case f.removalBegan() && f.Access != Granted && f.Access != NotBound:
 		// Nobody looked whether it is gone. What was unbound nobody looks at any more: there
 		// the delete goes on, and the app cluster lets go of the claim.
@@ -143,6 +141,11 @@ func Held(path string, key contract.Key, r guard.Verdict, present *contract.Stat
 // gone as it should.
 func (f Facts) wasApplied() bool {
 	return f.Present != nil && f.Present.Object != "" && f.Present.Result != contract.Gone
+}
+
+// isTombstone says that the present answer is one.
+func (f Facts) isTombstone() bool {
+	return f.Present != nil && f.Present.Result == contract.Gone
 }
 
 // removalBegan says that a removal was accepted, and a delete begun.

@@ -172,8 +172,12 @@ func TestDecide(t *testing.T) {
 		{"a delete that was refused so far is withdrawn", list(file, olderLive, deleting), want{effect: Apply}},
 
 		// A file is not there.
-		{"nothing at all", nil, want{none: true}},
-		{"created and removed before the bridge looked", list(uid), want{result: contract.Gone, since: now, commit: head, uid: "u2"}},
+		{"nothing at all", list(certain), want{none: true}},
+		{"what the bridge may have made a moment ago is asked for", nil, want{effect: Ask}},
+		{"also where commits name it", list(uid), want{effect: Ask}},
+		{"and after the tombstone of another life", list(present(contract.Gone, ""), uid), want{effect: Ask}},
+		{"and is removed like others", list(uid, live, certain, removed), want{effect: Delete}},
+		{"created and removed before the bridge looked", list(uid, certain), want{result: contract.Gone, since: now, commit: head, uid: "u2"}},
 		{"a removed file deletes its object", list(live, applied("b1"), removed), want{effect: Delete}},
 		{"a missing file does not", list(live, applied("b1")), want{result: contract.Held, reason: contract.NotRemoved, commit: head, uid: "u1", object: object, status: true, message: "nothing was deleted"}},
 		{"an object without an answer is not deleted either", list(live), want{result: contract.Held, reason: contract.NotRemoved, commit: head, object: object, status: true, message: "nothing was deleted"}},
@@ -189,7 +193,7 @@ func TestDecide(t *testing.T) {
 		{"its end is asked for", list(deleting), want{effect: Ask}},
 		{"its end", list(deleting, certain), want{result: contract.Gone, since: now, commit: seen, uid: "u1"}},
 		{"a tombstone stays", list(present(contract.Gone, "")), want{result: contract.Gone, commit: seen, uid: "u1"}},
-		{"a tombstone of another life", list(present(contract.Gone, ""), uid), want{result: contract.Gone, since: now, commit: head, uid: "u2"}},
+		{"a tombstone of another life", list(present(contract.Gone, ""), uid, certain), want{result: contract.Gone, since: now, commit: head, uid: "u2"}},
 		{"a bad file that is removed", list(present(contract.Invalid, "b0"), certain), want{result: contract.Gone, since: now, commit: head, uid: "u1"}},
 		{"it might have been applied a moment ago", list(present(contract.Failed, "b0")), want{effect: Ask}},
 		{"a lost one is removed", list(present(contract.Lost, "b0", withObject), certain, removed), want{result: contract.Gone, since: now, commit: head, uid: "u1"}},
@@ -317,10 +321,10 @@ func TestATombstoneIsCertain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := anyFacts(t)
 		d := Decide(f)
-		if d.Answer == nil || d.Answer.Result != contract.Gone || f.Present == nil || f.Present.Result == contract.Gone {
+		if d.Answer == nil || d.Answer.Result != contract.Gone || f.Present != nil && d.Answer.UID == f.Present.UID && f.Present.Result == contract.Gone {
 			return
 		}
-		began := f.Present.Result == contract.Deleting && f.Present.Answers.Blob == ""
+		began := f.Present != nil && f.Present.Result == contract.Deleting && f.Present.Answers.Blob == ""
 		mustAsk := f.Access == Granted || f.Access == NotWatched || began && f.Access != NotBound
 		if f.Live != nil && !f.Live.Foreign || mustAsk && !f.Certain || f.Held {
 			t.Fatalf("says gone: %+v", f)

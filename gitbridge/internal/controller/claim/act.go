@@ -86,6 +86,12 @@ func (c *Controller) ask(ctx context.Context, s *step) (decision.Decision, error
 		return decision.Decision{}, err
 	}
 	s.Live, s.Certain = c.living(s.Key, s.found), true
+	if s.Removal == nil && s.isRemoved() {
+		// There is an object of which neither watching nor the present answer told.
+		if err := c.findRemoval(ctx, s); err != nil {
+			return decision.Decision{}, err
+		}
+	}
 	return decision.Decide(s.Facts), nil
 }
 

@@ -201,15 +201,28 @@ func (f *fixture) set(name string, u *unstructured.Unstructured) {
 	f.others[name] = u
 }
 
+// removeAsKonnector removes the claim's file as the app cluster's agent does, for an object
+// with that UID.
+func (f *fixture) removeAsKonnector(uid string) {
+	f.Helper()
+	name, email := contract.ComponentIdentity(contract.Konnector, "k3x9d2abqw")
+	committer, people := f.remote.Committer, f.people
+	defer func() { f.remote.Committer, f.people = committer, people }()
+	f.remote.Committer = store.Signature{Name: name, Email: email}
+	f.people = f.remote.Branch("main")
+	key, _ := contract.ParsePath(f.path)
+	f.pushAll(map[string]string{f.path: ""}, store.Trailer{Key: contract.TrailerObject, Value: contract.ObjectTrailer{Key: key, UID: uid, Generation: 1}.String()})
+}
+
 // push puts the claim's file on main; "" removes it.
 func (f *fixture) push(content string) {
 	f.Helper()
 	f.pushAll(map[string]string{f.path: content})
 }
 
-func (f *fixture) pushAll(files map[string]string) {
+func (f *fixture) pushAll(files map[string]string, trailers ...store.Trailer) {
 	f.Helper()
-	_, err := f.people.Update(f.Context(), store.Edit{Author: store.Signature{Name: "alice", Email: "a@example.org"}, Subject: "change", Apply: func(t *store.Tree) error {
+	_, err := f.people.Update(f.Context(), store.Edit{Author: store.Signature{Name: "alice", Email: "a@example.org"}, Subject: "change", Trailers: trailers, Apply: func(t *store.Tree) error {
 		if err := t.Write("README.md", []byte("hello")); err != nil {
 			return err
 		}
@@ -559,6 +572,52 @@ func TestFewUsagesAreCountedAtOnce(t *testing.T) {
 		if err := f.publishUsage(t.Context(), binding); err != nil || lists != 1 {
 			t.Errorf("%d lists, %v", lists, err)
 		}
+	}
+}
+
+// The apply landed and its reply was lost, and the file went before watching showed the object.
+func TestWhatTheBridgeJustMadeIsNotSaidToBeGone(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(f *fixture) (end func()){
+		"the apply got no reply": func(f *fixture) func() {
+			lost := f.TenantObjects.(*dynamicfake.FakeDynamicClient)
+			lost.PrependReactor("patch", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+				if _, _, err := f.reactToPatch(action); err != nil {
+					return true, nil, err
+				}
+				return true, nil, errors.New("connection reset")
+			})
+			return func() { lost.ReactionChain = lost.ReactionChain[1:] }
+		},
+		"the answer was not written": func(f *fixture) func() {
+			f.remote.SetFault(func(c memstore.Call) error {
+				if c.Branch == "status" && c.Op == memstore.Push {
+					return errors.New("connection reset")
+				}
+				return nil
+			})
+			return func() { f.remote.SetFault(nil) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := start(t)
+			f.watched = func() *unstructured.Unstructured { return nil }
+			end := lose(f)
+			if answer, _, wait := f.step(); answer != nil || f.live == nil || wait == 0 {
+				t.Fatalf("answer %+v, object %v, again after %s", answer, f.live, wait)
+			}
+			end()
+			f.removeAsKonnector("u1")
+			f.follow()
+			if answer, calls, _ := f.step(); answer == nil || answer.Result != contract.Deleting || !slices.Contains(calls, "delete") {
+				t.Errorf("answer %+v, calls %v", answer, calls)
+			}
+			f.live = nil
+			if answer, _, _ := f.step(); answer.Result != contract.Gone || answer.UID != "u1" {
+				t.Errorf("answer %+v", answer)
+			}
+		})
 	}
 }
 

@@ -62,6 +62,10 @@ func (c *Controller) act(ctx context.Context, s *step) (outcome, error) {
 		if isForeign(d.Answer) {
 			rest = reconsiderForeign
 		}
+		if s.Access == decision.NotWatched && d.Answer != nil && d.Answer.Result != contract.Gone {
+			// Where there is no object, nothing tells when it can be watched.
+			rest = lookUnwatched
+		}
 		if s.isUnknown(d.Answer) {
 			return outcome{wait: lookUnwatched}, nil
 		}

@@ -621,6 +621,31 @@ func TestWhatTheBridgeJustMadeIsNotSaidToBeGone(t *testing.T) {
 	}
 }
 
+// A claim that came and went while its kind cannot be watched waits, and main with it; a
+// tombstone of before does not.
+func TestWhatCameAndWentUnseenWaitsUntilItCanBeSeen(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	f.watchErr = errors.New("watch: forbidden")
+	f.step()
+	f.now = f.now.Add(unwatched)
+	f.removeAsKonnector("u1")
+	f.follow()
+	if answer, _, wait := f.step(); answer != nil || wait == 0 || f.Session.Status.IsAnswered(f.Session.View().Generation) {
+		t.Errorf("answer %+v, again after %s", answer, wait)
+	}
+	f.watchErr = nil
+	if answer, _, _ := f.step(); answer.Result != contract.Gone || !f.Session.Status.IsAnswered(f.Session.View().Generation) {
+		t.Errorf("answer %+v", answer)
+	}
+	f.watchErr = errors.New("watch: forbidden")
+	f.step()
+	f.now = f.now.Add(unwatched)
+	if answer, _, wait := f.step(); answer.Result != contract.Gone || wait != 0 {
+		t.Errorf("answer %+v, again after %s", answer, wait)
+	}
+}
+
 // What is being deleted is not said to be gone while nobody can look, as the app cluster would
 // let go of the claim, and its Secrets with it.
 func TestADeleteUnderWayGoesOnWhileNobodyCanLook(t *testing.T) {
@@ -656,8 +681,11 @@ func TestAKindThatCannotBeWatchedIsSaidWhenItLasts(t *testing.T) {
 		t.Errorf("answer %+v, calls %v, again after %s", answer, calls, wait)
 	}
 	f.now = f.now.Add(unwatched)
-	if answer, calls, _ := f.step(); answer == nil || answer.Result != contract.Failed || len(calls) > 0 {
-		t.Errorf("answer %+v, calls %v", answer, calls)
+	for range 2 {
+		// Nothing tells when it can be watched again, as there is no object.
+		if answer, calls, wait := f.step(); answer == nil || answer.Result != contract.Failed || len(calls) > 0 || wait == 0 {
+			t.Errorf("answer %+v, calls %v, again after %s", answer, calls, wait)
+		}
 	}
 	f.watchErr = nil
 	if answer, _, _ := f.step(); answer.Result != contract.Applied {

@@ -36,6 +36,20 @@ func (c Commit) objects() []contract.ObjectTrailer {
 	return contract.ParseObjectTrailers(c.Message)
 }
 
+// UIDs are those of the objects that the konnector named last, by the paths of their claims, of
+// commits that are newest first.
+func UIDs(commits []Commit) map[string]string {
+	uids := map[string]string{}
+	for _, c := range commits {
+		for _, t := range c.objects() {
+			if path := t.Key.Path(); uids[path] == "" {
+				uids[path] = t.UID
+			}
+		}
+	}
+	return uids
+}
+
 // RemovedBy are the claims that the konnector removed last, by path, each with the index of
 // the commit, of commits that are newest first. What it wrote to since had another life.
 func RemovedBy(commits []Commit) map[string]int {

@@ -52,3 +52,23 @@ func TestOnlyTheKonnectorsWordSaysWhatWasRemoved(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+func TestAUIDIsTheOneThatTheKonnectorNamedLast(t *testing.T) {
+	named := func(konnector bool, at time.Duration, uid string) Commit {
+		c := removal(konnector, at)
+		c.Message += contract.TrailerObject + ": " + contract.ObjectTrailer{Key: keyOf(1), UID: uid, Generation: 1, Blob: "b"}.String() + "\n"
+		return c
+	}
+	for name, tc := range map[string]struct {
+		commits []Commit
+		want    map[string]string
+	}{
+		"the last one":        {[]Commit{named(true, 1, "u2"), named(true, 0, "u1")}, map[string]string{pathsOf(1)[0]: "u2"}},
+		"not what others say": {[]Commit{named(false, 1, "u2"), named(true, 0, "u1")}, map[string]string{pathsOf(1)[0]: "u1"}},
+		"nor others alone":    {[]Commit{named(false, 1, "u2")}, nil},
+	} {
+		if diff := cmp.Diff(tc.want, UIDs(tc.commits), cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}

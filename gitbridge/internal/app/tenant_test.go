@@ -18,6 +18,7 @@ import (
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/gitbridge/store/gitstore"
 )
 
 // tenant is one app cluster, as the backend would have set it up.
@@ -130,12 +131,20 @@ func (t *tenant) wantSynced(reason string) {
 	})
 }
 
-// push commits files on main; "" removes one.
+// push commits files on main; "" removes one. What names objects is committed by the konnector,
+// as trailers of others do not count.
 func (t *tenant) push(subject string, files map[string]string, trailers ...store.Trailer) string {
 	t.Helper()
-	_, err := t.main.Fetch(t.Context())
+	main := t.main
+	if len(trailers) > 0 {
+		name, email := contract.ComponentIdentity(contract.Konnector, t.id)
+		r, err := gitstore.Open(gitstore.Options{URL: t.host.url(t.id), Committer: store.Signature{Name: name, Email: email}, Credentials: credentials(t.password)})
+		t.must(err)
+		main, trailers = r.Branch("main"), withBlobs(trailers, files)
+	}
+	_, err := main.Fetch(t.Context())
 	t.must(err)
-	snap, err := t.main.Update(t.Context(), store.Edit{
+	snap, err := main.Update(t.Context(), store.Edit{
 		Author: alice, Subject: subject, Trailers: trailers,
 		Apply: func(tree *store.Tree) error {
 			for _, path := range slices.Sorted(maps.Keys(files)) {
@@ -152,6 +161,21 @@ func (t *tenant) push(subject string, files map[string]string, trailers ...store
 	})
 	t.must(err)
 	return string(snap.Head())
+}
+
+// withBlobs has trailers name the files that the commit writes: one without is of a removal.
+func withBlobs(trailers []store.Trailer, files map[string]string) []store.Trailer {
+	var out []store.Trailer
+	for _, trailer := range trailers {
+		for _, o := range contract.ParseObjectTrailers(trailer.Key + ": " + trailer.Value) {
+			if content := files[o.Key.Path()]; content != "" {
+				o.Blob = string(store.BlobHash([]byte(content)))
+			}
+			trailer.Value = o.String()
+		}
+		out = append(out, trailer)
+	}
+	return out
 }
 
 // answer is the ClaimStatus of a path, nil if there is none.

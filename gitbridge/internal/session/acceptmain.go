@@ -219,18 +219,12 @@ func (s *Session) take(new *store.Snapshot, commits []store.Commit, removals jud
 			present = append(present, c.Path)
 		}
 	}
-	uids := map[string]string{}
-	for _, c := range commits { // newest first
-		for _, t := range contract.ParseObjectTrailers(c.Message) {
-			if path := t.Key.Path(); uids[path] == "" {
-				uids[path] = t.UID
-				// It may have come and gone between two looks.
-				paths[path] = true
-			}
-		}
+	uids := guard.UIDs(s.Removals.branch.Commits(commits))
+	for path := range uids {
+		// It may have come and gone between two looks.
+		paths[path] = true
 	}
 	waitFor := slices.Collect(maps.Keys(paths))
-
 	// They are there before the head is: a claim is not looked at between the two.
 	s.Removals.take(new, removals, present)
 	s.mu.Lock()

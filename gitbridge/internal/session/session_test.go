@@ -106,7 +106,7 @@ func TestAStartLooksAtNewsFirst(t *testing.T) {
 
 	w.commit("Add by a pull request", map[string]string{path("new"): "1"})
 	key, _ := contract.ParsePath(path("old-7"))
-	w.commit("Edit", map[string]string{path("old-7"): "2"}, store.Trailer{Key: contract.TrailerObject, Value: contract.ObjectTrailer{Key: key, UID: "u", Generation: 2}.String()})
+	w.commitAsKonnector("Edit", map[string]string{path("old-7"): "2"}, store.Trailer{Key: contract.TrailerObject, Value: contract.ObjectTrailer{Key: key, UID: "u", Generation: 2}.String()})
 	w.start().follows()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -130,10 +130,10 @@ func TestAClaimThatCameAndWentIsLookedAt(t *testing.T) {
 		key, _ := contract.ParsePath(path("a"))
 		return store.Trailer{Key: contract.TrailerObject, Value: contract.ObjectTrailer{Key: key, UID: uid, Generation: 1}.String()}
 	}
-	w.commit("Add", map[string]string{path("a"): "1"}, trailer("u1"))
-	w.commit("Remove", map[string]string{path("a"): ""}, trailer("u1"))
-	w.commit("Add", map[string]string{path("a"): "1"}, trailer("u2"))
-	w.commit("Remove", map[string]string{path("a"): ""}, trailer("u2"))
+	w.commitAsKonnector("Add", map[string]string{path("a"): "1"}, trailer("u1"))
+	w.commitAsKonnector("Remove", map[string]string{path("a"): ""}, trailer("u1"))
+	w.commitAsKonnector("Add", map[string]string{path("a"): "1"}, trailer("u2"))
+	w.commitAsKonnector("Remove", map[string]string{path("a"): ""}, trailer("u2"))
 	r.follows()
 	if diff := cmp.Diff([]string{path("a") + " !"}, w.queued()); diff != "" {
 		t.Errorf("queue (-want +got): %s", diff)
@@ -144,6 +144,29 @@ func TestAClaimThatCameAndWentIsLookedAt(t *testing.T) {
 	r.Answered(path("a"), &contract.Status{UID: "u2"})
 	if got := r.UID(path("a")); got != "" {
 		t.Errorf("uid = %q after the answer", got)
+	}
+}
+
+// A UID is what the Secrets of a claim are bound to: nobody else says it.
+func TestAUIDCountsInTheKonnectorsCommitsOnly(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := w.start()
+	r.follows()
+	trailer := func(uid string) store.Trailer {
+		key, _ := contract.ParsePath(path("a"))
+		return store.Trailer{Key: contract.TrailerObject, Value: contract.ObjectTrailer{Key: key, UID: uid, Generation: 1}.String()}
+	}
+	w.commit("Add", map[string]string{path("a"): "1"}, trailer("theirs"))
+	r.follows()
+	if got := r.UID(path("a")); got != "" {
+		t.Errorf("alice says uid %q", got)
+	}
+	w.commitAsKonnector("Edit", map[string]string{path("a"): "2"}, trailer("u1"))
+	w.commit("Edit", map[string]string{path("a"): "3"}, trailer("theirs"))
+	r.follows()
+	if got := r.UID(path("a")); got != "u1" {
+		t.Errorf("uid %q, want the konnector's, u1", got)
 	}
 }
 

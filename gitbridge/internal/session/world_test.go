@@ -68,6 +68,17 @@ func (w *world) commit(subject string, files map[string]string, trailers ...stor
 	return snap.Head()
 }
 
+// commitAsKonnector is commit with the app cluster's konnector as committer.
+func (w *world) commitAsKonnector(subject string, files map[string]string, trailers ...store.Trailer) store.Hash {
+	w.Helper()
+	name, email := contract.ComponentIdentity(contract.Konnector, "k3x9d2abqw")
+	committer, people := w.remote.Committer, w.people
+	defer func() { w.remote.Committer, w.people = committer, people }()
+	w.remote.Committer = store.Signature{Name: name, Email: email}
+	w.people = w.remote.Branch("main")
+	return w.commit(subject, files, trailers...)
+}
+
 func (w *world) save(_ context.Context, c session.Checkpoint) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -15,6 +15,7 @@ import (
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/decision"
 	"gitbind.dev/gitbridge/internal/drift"
+	"gitbind.dev/gitbridge/internal/statusbranch"
 	"gitbind.dev/gitbridge/internal/tenant"
 )
 
@@ -119,6 +120,11 @@ func (c *Controller) fetch(ctx context.Context, s *step) (*unstructured.Unstruct
 
 // apply makes the object say what the file says.
 func (c *Controller) apply(ctx context.Context, s *step) (outcome, error) {
+	if s.found == nil {
+		if err := c.checkStatus(s); err != nil {
+			return outcome{}, err
+		}
+	}
 	if o, ok := c.cache.refusal(s.Path, s.File.Applied, c.Now()); ok {
 		o.answer = s.Refused(o.answer.Result, o.answer.Message, o.answer.Problem)
 		return o, nil
@@ -141,6 +147,27 @@ func (c *Controller) apply(ctx context.Context, s *step) (outcome, error) {
 	if err := c.namespaces.ensure(ctx, s.Key.Namespace); err != nil {
 		return c.refuse(ctx, s, err)
 	}
+	return c.send(ctx, s)
+}
+
+// checkStatus says that the branch status is not, or not any more, the one that says whether the
+// object was there before: what is missing is not made on that ground.
+func (c *Controller) checkStatus(s *step) error {
+	if c.Session.Status.IsForeign() {
+		return fmt.Errorf("apply %s: %w", s.Key, statusbranch.ErrForeign)
+	}
+	_, was, err := c.Session.Answers.Seen(s.Path)
+	if err == nil && was != s.was {
+		err = statusbranch.ErrOutdated
+	}
+	if err != nil {
+		return fmt.Errorf("apply %s: %w", s.Key, err)
+	}
+	return nil
+}
+
+// send applies the object, with what it refers to.
+func (c *Controller) send(ctx context.Context, s *step) (outcome, error) {
 	// What it refers to is there before it is.
 	c.bringInputs(ctx, s)
 	data, err := on(s.object, s.found).MarshalJSON()

@@ -71,6 +71,8 @@ type fixture struct {
 	quota *v1alpha1.Quota
 	// follow waits until the session is at main's head.
 	follow func()
+	// status is the session's own branch status.
+	status store.Branch
 }
 
 var (
@@ -90,8 +92,9 @@ func start(t *testing.T) *fixture {
 	f.push(good)
 
 	cluster := tenant.Cluster{ID: "k3x9d2abqw", UID: "u", Namespace: "gb-k3x9d2abqw"}
+	f.status = f.remote.Branch("status")
 	s := session.New(session.Options{
-		Cluster: cluster, Main: f.remote.Branch("main"), Status: f.remote.Branch("status"), Now: time.Now, Limits: breaker.Default(),
+		Cluster: cluster, Main: f.remote.Branch("main"), Status: f.status, Now: time.Now, Limits: breaker.Default(),
 		Save:    func(context.Context, session.Checkpoint) error { return f.saveErr },
 		Enqueue: func(string, bool) {}, Began: func() {}, Changed: func() {},
 	})

@@ -391,3 +391,58 @@ func TestL15_ATombstoneIsDatedWhenItIsSet(t *testing.T) {
 		}
 	}
 }
+
+// The branch status went, and is fetched before it is noticed: nothing is known of what was
+// applied, and an empty service is not made for that.
+func TestNothingIsMadeAnewWhileStatusIsNotTheOneThatWasWritten(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	f.step()
+	f.live = nil
+	if answer, _ := f.settle(f.path); answer.Result != contract.Lost {
+		t.Fatalf("answer %+v", answer)
+	}
+	before := f.remote.Head("status")
+	f.remote.ForceHead("status", "")
+	if _, err := f.status.Fetch(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, calls, wait := f.step(); slices.Contains(calls, "apply") || wait == 0 {
+			t.Errorf("calls %v, again after %s", calls, wait)
+		}
+	}
+	f.remote.ForceHead("status", before)
+	if _, err := f.status.Fetch(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if answer, calls, _ := f.step(); answer.Result != contract.Lost || slices.Contains(calls, "apply") {
+		t.Errorf("answer %+v, calls %v", answer, calls)
+	}
+}
+
+// What is decided while status says nothing is not done once it says something again.
+func TestNothingIsMadeAnewForAnAnswerThatIsAnotherOneByNow(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	f.step()
+	f.live = nil
+	f.settle(f.path)
+	before := f.remote.Head("status")
+	f.remote.ForceHead("status", "")
+	if _, err := f.status.Fetch(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s, err := f.look(t.Context(), f.Session.View(), f.path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.remote.ForceHead("status", before)
+	if _, err := f.status.Fetch(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.calls = nil
+	if o, err := f.act(t.Context(), s); err == nil || slices.Contains(f.calls, "apply") {
+		t.Errorf("outcome %+v, calls %v", o, f.calls)
+	}
+}

@@ -34,6 +34,13 @@ type fight struct {
 	lag       time.Duration
 }
 
+// Forget drops what is known of a claim that is gone.
+func (f *Fights) Forget(path string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.fights, path)
+}
+
 // Applied is told what Found says of an object as it was just applied.
 func (f *Fights) Applied(path, found string) {
 	f.change(path, func(x *fight) { x.odd = found })

@@ -88,6 +88,13 @@ func (c *cache) refuse(path string, r refusal) {
 	c.refused[path] = r
 }
 
+// forget drops the refusal of a claim that is gone.
+func (c *cache) forget(path string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.refused, path)
+}
+
 // refusal is the last one of a path, if it is of this file and still stands.
 func (c *cache) refusal(path, file string, now time.Time) (outcome, bool) {
 	c.mu.Lock()

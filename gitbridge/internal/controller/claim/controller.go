@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/drift"
 	"gitbind.dev/gitbridge/internal/exportedapi"
 	"gitbind.dev/gitbridge/internal/failure"
@@ -164,6 +165,11 @@ func (c *Controller) bringPath(ctx context.Context, r Request, release func()) (
 	wait, err := c.answer(ctx, step, outcome)
 	if err != nil {
 		return c.retry(ctx, r.Path, err)
+	}
+	if outcome.answer == nil || outcome.answer.Result == contract.Gone {
+		c.cache.forget(r.Path)
+		c.failing.Worked(r.Path)
+		c.fights.Forget(r.Path)
 	}
 	dealt = wait == 0 && !outcome.failing
 	switch {

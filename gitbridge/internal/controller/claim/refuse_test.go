@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,6 +62,31 @@ func TestJudge(t *testing.T) {
 			}
 			if got.problem != nil && (got.problem.Line != test.line || got.problem.File != s.Path || got.problem.Reason == "") {
 				t.Errorf("problem %+v, want it in line %d", got.problem, test.line)
+			}
+		})
+	}
+}
+
+// Claims come and go for as long as the process lives.
+func TestNothingIsRememberedOfClaimsThatWent(t *testing.T) {
+	t.Parallel()
+	for name, err := range map[string]error{"refused": forbids, "failing": errors.New("connection refused")} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := start(t)
+			f.patch = func() error { return err }
+			f.step()
+			f.fights.Applied(f.path, "odd")
+			if f.now = f.now.Add(time.Second); len(f.cache.refused) == 0 && f.failing.Failed(f.path, f.now) == 0 {
+				t.Fatal("nothing is remembered of a claim that is there")
+			}
+			f.removeAsKonnector("u1")
+			f.follow()
+			if answer, _, _ := f.step(); answer == nil || answer.Result != contract.Gone {
+				t.Fatalf("answer %+v", answer)
+			}
+			if len(f.cache.refused) > 0 || f.failing.Failed(f.path, f.now) > 0 || !f.fights.IsDrift(f.path, "odd") {
+				t.Errorf("refused: %v", f.cache.refused)
 			}
 		})
 	}

@@ -70,7 +70,8 @@ func (a *mainAnswer) write(ctx context.Context) error {
 	a.mu.Unlock()
 	change := statusbranch.Change{Path: contract.MainAnswerPath, Subject: "status: main can be read"}
 	_, there := a.status.Snapshot().Entry(change.Path)
-	if a.stops.Why() != nil || wanted.words == "" && !there {
+	mayBeThere := there || a.status.IsDoubtful(change.Path)
+	if a.stops.Why() != nil || wanted.words == "" && !mayBeThere {
 		return nil
 	}
 	if wanted.words != "" {

@@ -175,7 +175,11 @@ func TestManySmallAnswersTakeNoMoreMemoryThanAFewLargeOnes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := k.RoundTrip(r); err != nil {
+		answer, err := k.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := answer.Body.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -66,17 +66,20 @@ func (w *world) fails(err error) {
 func TestWhyAPolicyIsNotInstalledIsSaid(t *testing.T) {
 	t.Parallel()
 	gr := schema.GroupResource{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies"}
-	for reason, err := range map[string]error{
-		"Installed":     nil,
-		"Forbidden":     apierrors.NewForbidden(gr, "p", nil),
-		"PolicyRefused": apierrors.NewInvalid(schema.GroupKind{}, strings.Repeat("ä", 40000), nil),
+	for _, c := range []struct {
+		reason string
+		err    error
+	}{
+		{"Installed", nil},
+		{"Forbidden", apierrors.NewForbidden(gr, "p", nil)},
+		{"PolicyRefused", apierrors.NewInvalid(schema.GroupKind{}, strings.Repeat("ä", 40000), nil)},
 		// It gives no code, and the API server makes 400 of that.
-		"PolicyRefused ": webhookerrors.ToStatusErr("hook.example.org", &metav1.Status{Message: "no"}),
+		{"PolicyRefused", webhookerrors.ToStatusErr("hook.example.org", &metav1.Status{Message: "no"})},
 	} {
-		w, reason := newWorld(t), strings.TrimSpace(reason)
+		w, reason := newWorld(t), c.reason
 		w.turnedOn()
-		if err != nil {
-			w.fails(err)
+		if c.err != nil {
+			w.fails(c.err)
 		}
 		objects := offeredPolicy(t, "strict")
 		l := &look{binding: w.binding, policies: &objects}

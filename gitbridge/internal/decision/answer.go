@@ -129,6 +129,11 @@ func (f Facts) isHeldForeign() bool {
 	return f.Present != nil && f.Present.Result == contract.Held && f.Present.Reason == contract.Foreign
 }
 
+// unseen says that the kind cannot be looked at.
+func (f Facts) unseen() *contract.Status {
+	return f.refused(contract.Failed, fmt.Sprintf("the control plane does not serve %s, or its bridge may not watch it: its operator must look at it", f.Key.Binding), nil)
+}
+
 func (f Facts) unpermitted() *contract.Status {
 	s := f.refused(contract.Held, fmt.Sprintf("this cluster may not bind %s any more: nothing new is ordered, and what was ordered before stays. "+
 		"Its owner binds it anew, or a platform operator grants it", f.Key.Binding), nil)

@@ -39,7 +39,7 @@ func (f Facts) present() Decision {
 	case f.Access == NotGranted:
 		return answer(f.refused(contract.Held, fmt.Sprintf("the control plane has not granted %s to this cluster yet", f.Key.Binding), nil))
 	case f.Access == NotServed, f.Access == NotWatched:
-		return answer(f.refused(contract.Failed, fmt.Sprintf("the control plane does not serve %s, or its bridge may not watch it: its operator must look at it", f.Key.Binding), nil))
+		return answer(f.unseen())
 	case f.Live != nil && f.Live.Foreign && !f.Live.Adopted:
 		return answer(f.foreign())
 	case f.Live != nil && f.Live.Terminating:
@@ -86,8 +86,10 @@ func (f Facts) absent() Decision {
 		return answer(f.terminating())
 	case f.Live != nil:
 		return f.removed()
+	case f.Access == NotWatched && f.UID != "" && (f.Present == nil || f.isTombstone() && f.UID != f.Present.UID):
+		// It came and went, and what there is of it is not known.
+		return answer(f.unseen())
 	case f.Access == NotWatched:
-		// What there is, is not known.
 		return answer(f.asBefore())
 	case f.isTombstone() && (f.UID == "" || f.UID == f.Present.UID):
 		return answer(f.Present)

@@ -205,8 +205,8 @@ func TestDecide(t *testing.T) {
 		{"the bridge lets go of what was unbound", list(deleting, notBound), want{result: contract.Gone, since: now, commit: seen, uid: "u1"}},
 		{"what cannot be seen is not said to be gone", list(present(contract.Failed, "b0"), removed, notWatched), want{result: contract.Failed, blob: "b0", commit: seen, uid: "u1"}},
 		{"nor to be held", list(applied("b1"), removed, notWatched), want{result: contract.Applied, blob: "b1", commit: seen, uid: "u1", object: object}},
-		{"also where it may have come and gone since", list(uid, notWatched), want{none: true}},
-		{"or has the tombstone of another life", list(present(contract.Gone, ""), uid, notWatched), want{result: contract.Gone, commit: seen, uid: "u1"}},
+		{"or nothing, where it came and went since", list(uid, notWatched), want{result: contract.Failed, commit: head, uid: "u2", message: "may not watch it"}},
+		{"also after the tombstone of another life", list(present(contract.Gone, ""), uid, notWatched), want{result: contract.Failed, commit: seen, uid: "u2", message: "may not watch it"}},
 		{"an API that was never there", list(present(contract.Invalid, "b1"), notBound), want{result: contract.Gone, since: now, commit: head, uid: "u1"}},
 
 		// Files that are no claims.

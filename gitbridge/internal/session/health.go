@@ -83,7 +83,7 @@ func (s *Session) pushed(err error) {
 		s.compareStatus()
 		return
 	case errors.Is(err, statusbranch.ErrOutdated):
-		// The host did its part.
+		// That says nothing of the host.
 		return
 	}
 	s.health.set(pushing, err)

@@ -68,6 +68,16 @@ func (s *Session) compareStatus() {
 	}
 }
 
+// CheckStatus is statusbranch.ErrForeign where the newest branch status is not the one that was
+// written here, and has that told.
+func (s *Session) CheckStatus() error {
+	if !s.Status.IsForeign() {
+		return nil
+	}
+	s.compareStatus()
+	return statusbranch.ErrForeign
+}
+
 // lookAtStatus finds out whether the branch is lost, or set to another commit
 // than the last that is known here. The caller holds s.following.
 func (s *Session) lookAtStatus() (set bool) {

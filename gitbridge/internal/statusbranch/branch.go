@@ -191,7 +191,7 @@ func (b *Branch) Write(ctx context.Context, c Change) error {
 	delete(b.flying, c.Answers)
 	if err != nil {
 		// An answer of the host is not told from one that came after a lost reply. To doubt
-		// without need costs no request: what is there already makes no commit.
+		// without need costs no push: what is there already makes no commit.
 		if own := (*ownError)(nil); !errors.As(err, &own) {
 			b.doubtful[c.Path] = true
 		}
@@ -222,7 +222,8 @@ func (c Change) apply(t *store.Tree) (bool, error) {
 	return changed, err
 }
 
-// ownError is one of the change itself: the remote was not asked for it.
+// ownError is one of the change itself: nothing was pushed for it of which the outcome is not
+// known.
 type ownError struct{ error }
 
 func (e *ownError) Unwrap() error { return e.error }
@@ -286,11 +287,12 @@ func (b *Branch) update(ctx context.Context, start bool, subject string, change 
 // it is no change.
 func (b *Branch) applyTo(t *store.Tree, start bool, change func(*store.Tree) (bool, error)) (contract.Observed, error) {
 	changed, err := change(t)
+	// A branch that is another one is told first: what was decided on is not there either.
+	if !start && (changed || errors.Is(err, ErrOutdated)) && b.foreign()(Observed(t)) {
+		return contract.Observed{}, ErrForeign
+	}
 	if err != nil || !changed {
 		return contract.Observed{}, err
-	}
-	if !start && b.foreign()(Observed(t)) {
-		return contract.Observed{}, ErrForeign
 	}
 	if err := b.removeExpired(t); err != nil {
 		return contract.Observed{}, err

@@ -206,6 +206,12 @@ func TestABranchThatSomebodyElseChangedIsLeftAlone(t *testing.T) {
 			f.write(answer("b", 0))
 			change(f, begin)
 			before := f.remote.Head("status")
+			next := answer("b", 0)
+			was, _ := f.branch.Snapshot().Entry(next.Path)
+			next.Data, next.Was = []byte("new"), &was.Hash
+			if err := f.branch.Write(t.Context(), next); !errors.Is(err, statusbranch.ErrForeign) {
+				t.Errorf("decided on what is not there any more: %v", err)
+			}
 			if err := f.branch.Write(t.Context(), answer("c", 0)); !errors.Is(err, statusbranch.ErrForeign) {
 				t.Errorf("got %v", err)
 			}

@@ -67,9 +67,6 @@ func (c *Controller) act(ctx context.Context, s *step) (outcome, error) {
 			// Where there is no object, nothing tells when it can be watched.
 			rest = lookUnwatched
 		}
-		if s.isUnknown(d.Answer) {
-			return outcome{wait: lookUnwatched}, nil
-		}
 		aside := d.Answer != nil && d.Answer.Result == contract.Invalid && !d.Again && rest == 0
 		return outcome{answer: d.Answer, again: d.Again, later: rest, aside: aside}, nil
 	}
@@ -77,12 +74,6 @@ func (c *Controller) act(ctx context.Context, s *step) (outcome, error) {
 
 // lookUnwatched is how often a claim is looked at whose kind cannot be watched.
 const lookUnwatched = time.Minute
-
-// isUnknown says that commits of main named a claim which the answer says nothing of, as it
-// cannot be seen what there is of it: main is not answered before that is known.
-func (s *step) isUnknown(answer *contract.Status) bool {
-	return s.Access == decision.NotWatched && !s.Held && s.UID != "" && (answer == nil || answer.UID != s.UID)
-}
 
 // ask decides on what the API server itself has.
 func (c *Controller) ask(ctx context.Context, s *step) (decision.Decision, error) {
@@ -153,11 +144,8 @@ func (c *Controller) apply(ctx context.Context, s *step) (outcome, error) {
 // checkStatus says that the branch status is not, or not any more, the one that says whether the
 // object was there before: what is missing is not made on that ground.
 func (c *Controller) checkStatus(s *step) error {
-	if c.Session.Status.IsForeign() {
-		return fmt.Errorf("apply %s: %w", s.Key, statusbranch.ErrForeign)
-	}
-	_, was, err := c.Session.Answers.Seen(s.Path)
-	if err == nil && was != s.was {
+	err := c.Session.CheckStatus()
+	if entry, _ := c.Session.Status.Snapshot().Entry(contract.StatusPath(s.Path)); err == nil && entry.Hash != s.was {
 		err = statusbranch.ErrOutdated
 	}
 	if err != nil {

@@ -166,7 +166,7 @@ func (c *Controller) bringPath(ctx context.Context, r Request, release func()) (
 	if err != nil {
 		return c.retry(ctx, r.Path, err)
 	}
-	if outcome.answer == nil || outcome.answer.Result == contract.Gone {
+	if step.Live == nil && !step.Held && (outcome.answer == nil || outcome.answer.Result == contract.Gone) {
 		c.cache.forget(r.Path)
 		c.failing.Worked(r.Path)
 		c.fights.Forget(r.Path)

@@ -73,7 +73,7 @@ func (c *Controller) look(ctx context.Context, view session.View, path string, r
 		return nil, err
 	}
 	s.Access, s.Unpermitted = s.api.Access, s.api.Unpermitted
-	if _, requested := view.Main.Entry(contract.RequestPath(s.Key.Binding)); requested && s.Access == decision.NotBound {
+	if _, requested := view.Main.Entry(contract.RequestPath(s.Key.Binding)); requested && exists && s.Access == decision.NotBound {
 		// The request has its own answer, which says what is in the way.
 		s.Access = decision.NotGranted
 	}
@@ -91,7 +91,7 @@ func (c *Controller) look(ctx context.Context, view session.View, path string, r
 // isRemoved reports whether main lacks the file of a claim that there is, or was: then
 // findRemoval says how it went.
 func (s *step) isRemoved() bool {
-	return s.IsClaim && !s.Held && s.File == nil && (s.Live != nil || s.Present != nil)
+	return s.IsClaim && !s.Held && s.File == nil && (s.Live != nil && !s.Live.Foreign || s.Present != nil)
 }
 
 // findRemoval says how the file went, unless there is nothing left to decide.

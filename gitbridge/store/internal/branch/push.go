@@ -97,6 +97,7 @@ func (c *Client) refuseRewritten(ctx context.Context, base *store.Snapshot, batc
 	for since := range missing {
 		_, descends, err := c.log(ctx, since, base.Head())
 		if err != nil && store.LastingLimit(err) == nil {
+			c.forgetHead() // It may be another one by now.
 			return batch, err
 		}
 		if descends {

@@ -39,7 +39,7 @@ func testMonorepo(t *testing.T, c *tenant) {
 	write(t, monorepo, "infrastructure.txt", "none")
 	git("add", "--all")
 	git("commit", "--quiet", "--message", "Begin")
-	git("subtree", "add", "--quiet", "--prefix="+folder, url, "main")
+	git("subtree", "add", "--prefix="+folder, url, "main")
 
 	commit("Order a database, and more machines", nano)
 	push()

@@ -17,15 +17,16 @@ const (
 	issueMost = 10_000
 )
 
-// IssueLimit bounds how many credentials of a host each agent is given, whatever its own one
+// IssueLimit bounds how often a host is asked for a credential of each agent, whatever its own one
 // lets it ask for. The zero value is ready.
 type IssueLimit struct {
 	once sync.Once
 	of   *utilcache.LRUExpireCache
 }
 
-// May is a TooOftenError if who asks for a cluster's agent must wait.
-func (l *IssueLimit) May(cluster, who string, now time.Time) error {
+// May is a TooOftenError if who asks for a cluster's agent must wait. Undo has it not count, as
+// where a host is away and whoever asks is slow to ask again.
+func (l *IssueLimit) May(cluster, who string, now time.Time) (undo func(), err error) {
 	l.once.Do(func() { l.of = utilcache.NewLRUExpireCache(issueMost) })
 	key := [2]string{cluster, who}
 	limiter, ok := l.of.Get(key)
@@ -36,7 +37,7 @@ func (l *IssueLimit) May(cluster, who string, now time.Time) error {
 	next := limiter.(*rate.Limiter).ReserveN(now, 1)
 	if delay := next.DelayFrom(now); delay > 0 {
 		next.CancelAt(now)
-		return &TooOftenError{Until: now.Add(delay)}
+		return nil, &TooOftenError{Until: now.Add(delay)}
 	}
-	return nil
+	return func() { next.CancelAt(now) }, nil
 }

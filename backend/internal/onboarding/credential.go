@@ -125,11 +125,15 @@ func (s *Service) withGit(ctx context.Context, cluster, by string, cred *restapi
 // its name.
 func (s *Service) issueGit(ctx context.Context, cluster, by, hash string) (*restapi.GitCredential, error) {
 	var often *githost.TooOftenError
-	if err := s.issues.May(cluster, by, s.now()); errors.As(err, &often) {
+	undo, err := s.issues.May(cluster, by, s.now())
+	if errors.As(err, &often) {
 		return nil, refusal.Because(err, refusal.Unavailable, "this cluster asked for several credentials of the Git host within minutes: try again from %s on", often.Until.UTC().Format(time.RFC3339))
 	}
 	git, err := s.Accounts.Issue(ctx, cluster, credential.KonnectorUser, hash)
 	if err != nil {
+		if by == byOwner {
+			undo() // People are bounded by what they may ask for.
+		}
 		return nil, refusal.Because(err, refusal.Unavailable, "the Git host gives no credential just now: try again")
 	}
 	// What was revoked meanwhile gets nothing: those of its name may have been ended already.

@@ -15,7 +15,7 @@ const maxCandidates = 8
 // It follows from who connects which cluster, so that two connects at the same
 // time ask the API server for the same name and make one ClusterBinding
 // between them, and so that a cluster keeps its id, and with it its repository,
-// when the control plane is rebuilt. It is a plain hash: an id is no secret,
+// when the control plane is rebuilt, unless it was handed over. It is a plain hash: an id is no secret,
 // and knowing one opens nothing. Somebody who searches for an owner and a UID
 // that give another's id (about 2^79 tries) would gain nothing while that cluster
 // is there, as the owner is compared, but its repository once it is deleted, on a Git

@@ -86,10 +86,14 @@ func (r *Reconciler) forGit(ctx context.Context, cb *v1alpha1.ClusterBinding, b 
 	if r.Accounts == nil {
 		return nil
 	}
-	if err := r.issues.May(cb.Name, credential.BridgeUser, r.Now()); err != nil {
+	undo, err := r.issues.May(cb.Name, credential.BridgeUser, r.Now())
+	if err != nil {
 		return err
 	}
 	git, err := r.Accounts.Issue(ctx, cb.Name, credential.BridgeUser, credential.Hash(b.Password))
+	if err != nil {
+		undo() // The work queue has its own back-off.
+	}
 	b.GitUsername, b.GitPassword, b.GitExpires, b.GitRenewAfter = git.Username, git.Password, git.Expires, git.RenewAfter
 	return err
 }

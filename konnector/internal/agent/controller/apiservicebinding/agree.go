@@ -140,7 +140,7 @@ func (r *Reconciler) credit(ctx context.Context, b *v1alpha1.APIServiceBinding, 
 			b.Annotations[v1alpha1.ChangedByAnnotation] = strings.Join(rest, "\n")
 		}
 		err := r.Client.Patch(ctx, b, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-		if !apierrors.IsConflict(err) || try == creditTries {
+		if !admission.Stale(err) || try == creditTries {
 			return err
 		}
 		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(b), b); err != nil {

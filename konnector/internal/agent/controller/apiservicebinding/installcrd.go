@@ -75,7 +75,7 @@ func (r *Reconciler) installed(ctx context.Context, b *v1alpha1.APIServiceBindin
 
 // install creates or updates the definition, and waits until it is served. It returns one that
 // somebody is deleting, too, as that stays until the claims' objects have lost their finalizer, and
-// one that could not be updated: claims go by that meanwhile.
+// one whose update was refused or failed: claims go by that meanwhile.
 func (r *Reconciler) install(ctx context.Context, l *look, want *apiextensionsv1.CustomResourceDefinition) (*apiextensionsv1.CustomResourceDefinition, *notReady, error) {
 	live := &apiextensionsv1.CustomResourceDefinition{}
 	var present *apiextensionsv1.CustomResourceDefinition
@@ -125,7 +125,7 @@ func (r *Reconciler) install(ctx context.Context, l *look, want *apiextensionsv1
 		return nil, &notReady{reason: "Forbidden", retry: rightsWait, message: fmt.Sprintf(
 			"The konnector may not install the definition of %s in this cluster. Bind the API again (kubectl gitbind bind) to grant it.", want.Name)}, nil
 	case err != nil && present != nil:
-		return present, &notReady{reason: "CRDNotInstalled", retry: refusedWait, message: "The newest definition of the API could not be installed, and it is tried again: " + err.Error()}, nil
+		return present, &notReady{reason: "CRDNotInstalled", retry: refusedWait, message: "The newest definition of the API could not be installed, and it is tried again: " + told(ctx, err) + "."}, nil
 	case err != nil:
 		return nil, nil, fmt.Errorf("install CustomResourceDefinition %s: %w", want.Name, err)
 	}

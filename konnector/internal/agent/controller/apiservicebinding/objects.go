@@ -154,7 +154,7 @@ func (l *look) each(ctx context.Context, do func(*metav1.PartialObjectMetadata) 
 			changed = true
 			continue
 		}
-		l.refused = append(l.refused, fmt.Sprintf("%s/%s: %s", o.Namespace, o.Name, err))
+		l.refused = append(l.refused, fmt.Sprintf("%s/%s: %s", o.Namespace, o.Name, told(ctx, err)))
 		if ctx.Err() != nil || !isRefused(err) && time.Since(begun) > failingFor {
 			break
 		}

@@ -54,7 +54,7 @@ func (r *Reconciler) installPolicies(ctx context.Context, l *look) error {
 		l.judged = judgedBy(metav1.ConditionFalse, "Forbidden", "The konnector may not list policies in this cluster, and the control plane alone judges by those of the offer. Install the konnector's rights again (kubectl gitbind connect).")
 		return nil
 	case err != nil:
-		l.judged = judgedBy(metav1.ConditionFalse, "NotInstalled", "The policies of the offer could not be installed in this cluster, and it is tried again: "+err.Error())
+		l.judged = judgedBy(metav1.ConditionFalse, "NotInstalled", "The policies of the offer could not be installed in this cluster, and it is tried again: "+told(ctx, err)+".")
 		return err
 	}
 	done := r.installEach(ctx, l.binding, m, installed)
@@ -82,7 +82,7 @@ func (r *Reconciler) installEach(ctx context.Context, b *v1alpha1.APIServiceBind
 			case isRefused(err):
 				done.reason, done.kept = "Forbidden", append(done.kept, name)
 			case err != nil:
-				done.reason, done.kept, done.trouble = "NotInstalled", append(done.kept, err.Error()), errors.Join(done.trouble, err)
+				done.reason, done.kept, done.trouble = "NotInstalled", append(done.kept, name+": "+told(ctx, err)), errors.Join(done.trouble, err)
 			}
 			continue
 		}
@@ -91,7 +91,7 @@ func (r *Reconciler) installEach(ctx context.Context, b *v1alpha1.APIServiceBind
 		switch {
 		case err != nil:
 			done.reason, done.trouble = "NotInstalled", errors.Join(done.trouble, err)
-			done.left = append(done.left, p.Name+": it is tried again: "+err.Error())
+			done.left = append(done.left, p.Name+": it is tried again: "+told(ctx, err))
 		case why != "":
 			done.reason = why
 			done.left = append(done.left, p.Name+": "+words)
@@ -122,6 +122,21 @@ func (i installation) condition() *metav1.Condition {
 
 // isRefused reports whether an API server's rights, policies or webhooks are against a write.
 func isRefused(err error) bool { return apierrors.IsForbidden(err) || admission.Denied(err) }
+
+// told is why an API server does not do something, for a condition: its words where it refuses,
+// and otherwise what stays the same from one try to the next. Each write of a status has the
+// binding looked at, at once.
+func told(ctx context.Context, err error) string {
+	if isRefused(err) {
+		return err.Error()
+	}
+	ctrl.LoggerFrom(ctx).Info("it is tried again", "error", err.Error())
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		return fmt.Sprintf("this cluster's API server cannot do it just now (%d %s)", status.Status().Code, status.Status().Reason)
+	}
+	return "this cluster's API server does not answer"
+}
 
 // maxJudged is in bytes. Names and reasons are of whoever wrote the export.
 const maxJudged = 2000

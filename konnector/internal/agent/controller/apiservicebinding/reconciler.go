@@ -145,7 +145,7 @@ func (r *Reconciler) bind(ctx context.Context, l *look) (api claim.API, missing 
 	if err != nil {
 		return api, &notReady{reason: "ExportInvalid", message: "The API's schema cannot be used: " + err.Error()}, nil
 	}
-	if err := r.installPolicies(ctx, l); err != nil {
+	if err := r.installPolicies(ctx, l); err != nil && l.retry == 0 {
 		l.retry = refusedWait
 		if admission.Stale(err) {
 			l.retry = conflictWait

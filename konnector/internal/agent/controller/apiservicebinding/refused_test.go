@@ -98,7 +98,7 @@ func TestAnObjectThatIsRefusedKeepsNoOther(t *testing.T) {
 				if !slices.Equal(done, []string{"c1", "c2"}) {
 					t.Errorf("done: %v", done)
 				}
-				if c := w.ready(); c.Reason != reason || !strings.Contains(c.Message, "team-a/c0: "+no.Error()) {
+				if c := w.ready(); c.Reason != reason || !strings.Contains(c.Message, "team-a/c0: "+told(t.Context(), no)) {
 					t.Errorf("it says %s: %s", c.Reason, c.Message)
 				}
 				// It would take hold again of what was let go of.
@@ -219,7 +219,7 @@ func TestAnObjectThatKeepsTheDefinitionIsNamed(t *testing.T) {
 	if err != nil || result.RequeueAfter < countWait || l.released {
 		t.Errorf("%+v, %v, released %v", result, err, l.released)
 	}
-	if c := w.ready(); c.Reason != "Unbinding" || !strings.Contains(c.Message, "team-a/c0: "+no.Error()) {
+	if c := w.ready(); c.Reason != "Unbinding" || !strings.Contains(c.Message, "team-a/c0: "+told(t.Context(), no)) {
 		t.Errorf("it says %s: %s", c.Reason, c.Message)
 	}
 }

@@ -65,10 +65,12 @@ func (r *Reconciler) unbind(ctx context.Context, l *look) (ctrl.Result, error) {
 // letGoOfAll lets go of the claims, and names those of which it cannot.
 func (r *Reconciler) letGoOfAll(ctx context.Context, l *look) (ctrl.Result, error) {
 	r.Claims.Stop(l.binding.Name)
-	switch changed := r.letGo(ctx, l); {
+	changed := r.letGo(ctx, l)
+	switch {
+	case len(l.refused) > 0:
 	case changed:
 		return ctrl.Result{RequeueAfter: conflictWait}, nil
-	case len(l.refused) == 0:
+	default:
 		return ctrl.Result{RequeueAfter: again}, nil
 	}
 	// To go on as before would take hold again of what was let go of.

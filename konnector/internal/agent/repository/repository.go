@@ -186,8 +186,11 @@ func (r *Repository) Serves(namespace string) bool {
 	})
 }
 
-// Update commits an edit to main.
+// Update commits an edit to main, if main continues what was accepted last: while the Git host
+// was restored, there is always something that waits to be pushed. The error is
+// store.ErrRewritten where it does not.
 func (r *Repository) Update(ctx context.Context, e store.Edit) (*store.Snapshot, error) {
+	e.Since = r.Lineage.Accepted()
 	return r.push(ctx, func() (*store.Snapshot, error) { return r.Remote.Main.Update(ctx, e) })
 }
 

@@ -293,6 +293,14 @@ func TestMainThatWentBackIsNotAccepted(t *testing.T) {
 		t.Errorf("it does not name the commits: %s", v.Replaced)
 	}
 
+	// Not even for who decided without a look at main.
+	if _, err := w.repo.Update(t.Context(), store.Edit{
+		Author: store.Signature{Name: "Ada", Email: "ada@example.org"}, Subject: "put",
+		Apply: func(t *store.Tree) error { return t.Write("b", []byte("1")) },
+	}); !errors.Is(err, store.ErrRewritten) {
+		t.Errorf("a push onto it: %v, want %v", err, store.ErrRewritten)
+	}
+
 	// To continue from the backup does not make it right.
 	person := remote.Branch("main")
 	forked := w.put(person, "a", "3")

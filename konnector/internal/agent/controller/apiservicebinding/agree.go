@@ -164,7 +164,6 @@ func (r *Reconciler) push(ctx context.Context, l *look, verb string, users []str
 		Author: authors[0], CoAuthors: authors[1:],
 		Subject:  fmt.Sprintf("binding: %s %s", verb, l.binding.Name),
 		Trailers: append([]store.Trailer{{Key: contract.TrailerCluster, Value: l.repo.ClusterID}}, more...),
-		Since:    l.view.Main.Head(),
 		Apply: func(t *store.Tree) error {
 			entry, ok := t.Entry(path)
 			if ok != (l.file != nil) || ok && (entry.Hash != l.file.Hash || entry.Mode != l.file.Mode) {

@@ -131,8 +131,7 @@ func (l *look) isFile(e store.Entry, ok bool) bool {
 	return ok == (l.file != nil) && (!ok || e.Hash == l.file.Hash && e.Mode == l.file.Mode)
 }
 
-// push commits to main, if the file is still the one that was decided on, and main continues
-// what was: while the Git host was restored, there is always something that waits to be pushed.
+// push commits to main, if the file is still the one that was decided on.
 func (r *reconciler) push(ctx context.Context, l *look, c change) (*store.Snapshot, error) {
 	path, apply := l.key.Path(), c.apply
 	c.apply = func(t *store.Tree) error {
@@ -141,9 +140,7 @@ func (r *reconciler) push(ctx context.Context, l *look, c change) (*store.Snapsh
 		}
 		return apply(t)
 	}
-	e := r.edit(l, c)
-	e.Since = l.view.Main.Head()
-	s, err := r.api().Repository.Update(ctx, e)
+	s, err := r.api().Repository.Update(ctx, r.edit(l, c))
 	switch {
 	case errors.Is(err, errMoved), errors.Is(err, store.ErrRewritten):
 		return nil, errMoved

@@ -109,7 +109,9 @@ func (r *reconciler) sendInputs(ctx context.Context, l *look) error {
 // is false where nothing is to be sent.
 func (r *reconciler) uidOfInputs(l *look) (uid string, ok bool) {
 	switch {
-	case l.file == nil, l.facts.File == nil, l.view.StatusReplaced != "", l.decision.Action == decision.Hold, l.facts.Terminating:
+	case l.view.Replaced != "", l.view.StatusReplaced != "", l.view.Copied != "":
+		return "", false
+	case l.file == nil, l.facts.File == nil, l.decision.Action == decision.Hold, l.facts.Terminating:
 		return "", false
 	case l.base != nil && !r.mayBeAnother(l):
 		return string(l.object.GetUID()), true
@@ -152,7 +154,7 @@ func (r *reconciler) pushInputs(ctx context.Context, l *look, verb string, apply
 	cluster := r.api().Repository.ClusterID
 	_, err := r.api().Repository.Update(ctx, store.Edit{
 		Author: Authors(nil, cluster)[0], Subject: fmt.Sprintf("inputs: %s %s", verb, l.key),
-		Trailers: []store.Trailer{{Key: contract.TrailerCluster, Value: cluster}}, Since: l.view.Main.Head(), Apply: apply,
+		Trailers: []store.Trailer{{Key: contract.TrailerCluster, Value: cluster}}, Apply: apply,
 	})
 	switch {
 	case errors.Is(err, errMoved), errors.Is(err, store.ErrRewritten):

@@ -89,7 +89,7 @@ func (f Facts) gone() *contract.Status {
 	switch {
 	case f.removalBegan():
 		s.Answers = f.Present.Answers
-	case f.Present != nil && f.Present.Result == contract.Gone:
+	case f.isTombstone():
 		s.Answers = contract.Answers{Commit: f.Head}
 	}
 	return s
@@ -106,12 +106,11 @@ func (f Facts) asBefore() *contract.Status {
 
 // mirrored is the present answer with the present state of the object.
 func (f Facts) mirrored() *contract.Status {
-	if f.Present == nil || f.Live == nil || f.Live.Foreign || f.Present.Result == contract.Gone {
-		return f.Present
+	s := f.asBefore()
+	if s != nil && f.Live != nil && !f.Live.Foreign && !f.isTombstone() {
+		s.Status = f.Live.Status
 	}
-	s := *f.Present
-	s.Status = f.Live.Status
-	return &s
+	return s
 }
 
 // foreign says whose the place is. Nothing of what is there is shown.

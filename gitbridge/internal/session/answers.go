@@ -17,7 +17,8 @@ type Answers struct {
 
 // Of is the answer to a path, nil if there is none. The error is that it cannot be read.
 func (a *Answers) Of(path string) (*contract.Status, error) {
-	return a.in(a.status.Snapshot(), path)
+	present, _, err := a.Seen(path)
+	return present, err
 }
 
 // Seen is Of with the blob of the answer, "" for none: for an answer that is decided on it.

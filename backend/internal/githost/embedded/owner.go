@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -41,16 +42,15 @@ func (h *Host) ownerDir(id string) string { return filepath.Join(h.git.dir, id+"
 
 // writeOwner has all of it written, or nothing.
 func writeOwner(dir, owner string) error {
-	f, err := os.CreateTemp(dir, ownerFile+"-")
+	file, err := writeDurably(dir, ownerFile+"-", func(w io.Writer) error {
+		_, err := io.WriteString(w, owner+"\n")
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // which fails once it is renamed
-	_, err = f.WriteString(owner + "\n")
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), filepath.Join(dir, ownerFile)); err != nil {
+	defer os.Remove(file) // which fails once it is renamed
+	if err := os.Rename(file, filepath.Join(dir, ownerFile)); err != nil {
 		return err
 	}
 	return syncPath(dir)

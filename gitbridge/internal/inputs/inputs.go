@@ -81,9 +81,9 @@ func New(o Options) *Writer {
 
 type known struct {
 	// of names what went into it.
-	of     string
-	inputs *contract.Inputs
-	due    time.Time
+	of  string
+	out Outcome
+	due time.Time
 }
 
 // forbidden is how often in a row the tenant was not let write, and until when nobody tries.
@@ -127,6 +127,9 @@ type Outcome struct {
 	// Later is how long until it is to be looked at again though nothing changed; 0 for
 	// never.
 	Later time.Duration
+	// Coming says that nothing was written, as the tenant has no right to it yet: what was
+	// granted takes a moment to reach the API server.
+	Coming bool
 }
 
 // Bring makes the control plane have what a claim's file of inputs holds. What cannot be
@@ -144,7 +147,8 @@ func (w *Writer) Bring(ctx context.Context, c Claim) (Outcome, error) {
 	last, ok := w.known[c.Key.Path()]
 	w.mu.Unlock()
 	if rest := last.due.Sub(w.Now()); ok && last.of == of && rest > 0 {
-		return Outcome{last.inputs, rest}, nil
+		last.out.Later = rest
+		return last.out, nil
 	}
 	out, err := w.bring(ctx, c, opener)
 	if err != nil {
@@ -154,7 +158,7 @@ func (w *Writer) Bring(ctx context.Context, c Claim) (Outcome, error) {
 	if out.Later == 0 {
 		out.Later = CheckInterval
 	}
-	w.remember(c.Key, known{of, out.Inputs, w.Now().Add(out.Later)})
+	w.remember(c.Key, known{of, out, w.Now().Add(out.Later)})
 	return out, nil
 }
 
@@ -207,8 +211,11 @@ func (w *Writer) bring(ctx context.Context, c Claim, opener *encryption.Opener) 
 		return c.refused("the app cluster has registered no key to check signatures with yet"), nil
 	}
 	namespace := w.Cluster.ClaimNamespace(c.Key.Namespace)
-	if rest := w.rest(namespace); rest > 0 {
-		return c.mayNot(namespace, rest), nil
+	w.mu.Lock()
+	f := w.forbidden[namespace]
+	w.mu.Unlock()
+	if f.until.After(w.Now()) {
+		return w.mayNot(c, f), nil
 	}
 	file, err := c.Read()
 	if err != nil {
@@ -429,20 +436,14 @@ func (w *Writer) failed(c Claim, err error) (Outcome, error) {
 		w.forbidden[namespace] = f
 	}
 	w.mu.Unlock()
-	return c.mayNot(namespace, f.until.Sub(now)), nil
-}
-
-// rest is how long nobody tries to write in a namespace, as the tenant may not.
-func (w *Writer) rest(namespace string) time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.forbidden[namespace].until.Sub(w.Now())
+	return w.mayNot(c, f), nil
 }
 
 // mayNot is the outcome where the tenant may not write, to be tried again after a while.
-func (c Claim) mayNot(namespace string, after time.Duration) Outcome {
-	out := c.refused(fmt.Sprintf("the tenant may not write Secrets and ConfigMaps in %s: it gets that by the ClusterRole %s, if the control plane has it", namespace, v1alpha1.ClaimInputs))
-	out.Later = after
+func (w *Writer) mayNot(c Claim, f forbidden) Outcome {
+	out := c.refused(fmt.Sprintf("the tenant may not write Secrets and ConfigMaps in %s: it gets that by the ClusterRole %s, if the control plane has it",
+		w.Cluster.ClaimNamespace(c.Key.Namespace), v1alpha1.ClaimInputs))
+	out.Later, out.Coming = f.until.Sub(w.Now()), f.times == 1
 	return out
 }
 

@@ -177,12 +177,16 @@ func TestClaimsThatAreForbiddenTogetherAreOneRefusal(t *testing.T) {
 		return mayWrite(ctx, namespace)
 	}
 	out := w.bring(orders, nil, nil, "a")
-	if w.refused(out, contract.AllInputs, v1alpha1.ClaimInputs); out.Later != forbiddenFirst || len(all) > 0 {
-		t.Errorf("looked at again in %s", out.Later)
+	if w.refused(out, contract.AllInputs, v1alpha1.ClaimInputs); out.Later != forbiddenFirst || !out.Coming || len(all) > 0 {
+		t.Errorf("looked at again in %s, coming: %t", out.Later, out.Coming)
+	}
+	w.now = w.now.Add(forbiddenFirst / 2)
+	if same := w.bring(orders, nil, nil, "a"); same.Later != forbiddenFirst/2 || !same.Coming {
+		t.Errorf("and meanwhile in %s, coming: %t", same.Later, same.Coming)
 	}
 	w.now = w.now.Add(forbiddenFirst)
-	if again := w.bring(orders, nil, nil, "a"); again.Later != 2*forbiddenFirst {
-		t.Errorf("and after another refusal in %s", again.Later)
+	if again := w.bring(orders, nil, nil, "a"); again.Later != 2*forbiddenFirst || again.Coming {
+		t.Errorf("and after another refusal in %s, coming: %t", again.Later, again.Coming)
 	}
 }
 

@@ -157,7 +157,14 @@ func (c *Controller) checkStatus(s *step) error {
 // send applies the object, with what it refers to.
 func (c *Controller) send(ctx context.Context, s *step) (outcome, error) {
 	// What it refers to is there before it is.
-	c.bringInputs(ctx, s)
+	in := c.bringInputs(ctx, s)
+	switch {
+	case s.found != nil:
+	case in.Coming:
+		return outcome{wait: in.Later}, nil
+	case in.err != nil && c.limiter.NumRequeues(s.Path) < inputsTries:
+		return outcome{}, in.err
+	}
 	data, err := on(s.object, s.found).MarshalJSON()
 	if err != nil {
 		return outcome{}, err

@@ -69,6 +69,8 @@ type fixture struct {
 	calls   []string
 	// quota is that of the offer.
 	quota *v1alpha1.Quota
+	// offered is what travels with claims of the API.
+	offered []v1alpha1.PermissionClaim
 	// follow waits until the session is at main's head.
 	follow func()
 	// status is the session's own branch status.
@@ -208,13 +210,18 @@ func (f *fixture) set(name string, u *unstructured.Unstructured) {
 // with that UID.
 func (f *fixture) removeAsKonnector(uid string) {
 	f.Helper()
+	f.pushAsKonnector(uid, map[string]string{f.path: ""})
+}
+
+func (f *fixture) pushAsKonnector(uid string, files map[string]string) {
+	f.Helper()
 	name, email := contract.ComponentIdentity(contract.Konnector, "k3x9d2abqw")
 	committer, people := f.remote.Committer, f.people
 	defer func() { f.remote.Committer, f.people = committer, people }()
 	f.remote.Committer = store.Signature{Name: name, Email: email}
 	f.people = f.remote.Branch("main")
 	key, _ := contract.ParsePath(f.path)
-	f.pushAll(map[string]string{f.path: ""}, store.Trailer{Key: contract.TrailerObject, Value: contract.ObjectTrailer{Key: key, UID: uid, Generation: 1}.String()})
+	f.pushAll(files, store.Trailer{Key: contract.TrailerObject, Value: contract.ObjectTrailer{Key: key, UID: uid, Generation: 1}.String()})
 }
 
 // push puts the claim's file on main; "" removes it.
@@ -286,7 +293,7 @@ func (f *fixture) Resolve(context.Context, string, string) (exportedapi.API, err
 	s, err := claimschema.New(crd)
 	return exportedapi.API{Access: decision.Granted, Definition: &exportedapi.Definition{
 		Binding: binding, Kind: kind, Resource: resource, Shape: crossplane.Claim, Schema: s, Fields: fields, Version: "1",
-	}, Quota: f.quota}, err
+	}, Quota: f.quota, PermissionClaims: f.offered}, err
 }
 
 func (f *fixture) Watch(context.Context, schema.GroupVersionKind, string, string, func()) error {

@@ -91,8 +91,12 @@ type broughtInputs struct {
 	err error
 }
 
-// bringInputs brings what the app cluster sends with a claim, once in a step. What is in
-// the way does not keep the claim from being applied.
+// inputsTries is how often a new claim waits for what it refers to where that fails: some ten
+// seconds, with retryFirst doubled each time.
+const inputsTries = 10
+
+// bringInputs brings what the app cluster sends with a claim, once in a step. What lasts, and
+// is in the way, does not keep the claim from being applied.
 func (c *Controller) bringInputs(ctx context.Context, s *step) *broughtInputs {
 	if s.inputs != nil {
 		return s.inputs

@@ -8,10 +8,13 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	clienttesting "k8s.io/client-go/testing"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
@@ -19,6 +22,8 @@ import (
 	"gitbind.dev/gitbridge/encryption"
 	"gitbind.dev/gitbridge/internal/decision"
 	"gitbind.dev/gitbridge/internal/exportedapi"
+	"gitbind.dev/gitbridge/internal/inputs"
+	"gitbind.dev/test/fakeapi"
 )
 
 // All claims that went in 30 days are looked at after each start, and each lists two kinds.
@@ -107,6 +112,74 @@ func TestInputsOfWhichStatusSaysNothingYetAreOfTheirClaimsOnMain(t *testing.T) {
 	if want := map[contract.Key][]string{key: {"Secret ca"}}; !cmp.Equal(want, got) {
 		t.Errorf("they are %v, want %v", got, want)
 	}
+}
+
+// A claim may need what it refers to when it is applied. What was granted takes a moment to
+// reach the API server, and trouble passes; where neither does, claims do not wait.
+func TestAClaimWaitsForWhatItRefersTo(t *testing.T) {
+	forbidden := apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no"))
+	for name, c := range map[string]struct {
+		err    error
+		passes bool
+		words  string
+	}{
+		"a right that is coming": {err: forbidden, passes: true},
+		"no right":               {err: forbidden, words: v1alpha1.ClaimInputs},
+		"trouble that passes":    {err: apierrors.NewInternalError(errors.New("etcd")), passes: true},
+		"trouble that lasts":     {err: apierrors.NewInternalError(errors.New("etcd"))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := start(t)
+			key, _ := contract.ParsePath(f.path)
+			objects := f.takesInputs("u1", encryption.Input{Kind: "Secret", Name: "ca"})
+			objects.PrependReactor("create", "*", func(clienttesting.Action) (bool, runtime.Object, error) { return !f.allowed, nil, c.err })
+			f.allowed = false
+			answer, _, wait := f.step()
+			if f.live != nil || answer != nil || wait == 0 {
+				t.Errorf("first the claim is %v, answered %+v, and looked at again after %s", f.live, answer, wait)
+			}
+			f.allowed = c.passes
+			tries := 1
+			for ; f.live == nil && tries <= inputsTries; tries++ {
+				f.now = f.now.Add(wait)
+				answer, _, wait = f.step()
+			}
+			if answer == nil || answer.Result != contract.Applied {
+				t.Fatalf("after %d tries it is answered %+v", tries, answer)
+			}
+			if secrets, err := objects.Tracker().List(corev1.SchemeGroupVersion.WithResource("secrets"), corev1.SchemeGroupVersion.WithKind("Secret"), f.Session.Cluster.ClaimNamespace(key.Namespace)); err != nil || c.passes != (meta.LenList(secrets) == 1) {
+				t.Errorf("the Secrets are %v (%v)", secrets, err)
+			}
+			if in := answer.Inputs; c.words != "" && (in == nil || !strings.Contains(in.Refused[contract.AllInputs], c.words)) {
+				t.Errorf("its inputs are %+v", in)
+			}
+		})
+	}
+}
+
+// takesInputs has the claim come with these, for which a control plane is returned.
+func (f *fixture) takesInputs(uid string, in ...encryption.Input) *dynamicfake.FakeDynamicClient {
+	f.Helper()
+	signer, errSigner := encryption.NewSigner(encryption.GenerateSeed())
+	text, recipient, errIdentity := encryption.GenerateIdentity()
+	ids, errParse := encryption.ParseIdentities([]byte(text))
+	key, errKey := contract.ParsePath(f.path)
+	file, errSeal := signer.SealInputs(encryption.Binding{Cluster: f.Session.Cluster.ID, Claim: key, UID: uid}, in, []string{recipient}, 1)
+	if err := errors.Join(errSigner, errIdentity, errParse, errKey, errSeal); err != nil {
+		f.Fatal(err)
+	}
+	for _, o := range in {
+		f.offered = append(f.offered, v1alpha1.PermissionClaim{Direction: v1alpha1.DirectionUp, Name: o.Name})
+	}
+	objects := dynamicfake.NewSimpleDynamicClient(clientgoscheme.Scheme)
+	fakeapi.Mend(objects)
+	f.Inputs = inputs.Options{Tenant: objects, Opener: func(context.Context) (*encryption.Opener, error) {
+		return &encryption.Opener{Cluster: f.Session.Cluster.ID, Keys: []string{signer.Public()}, Identities: ids}, nil
+	}}
+	f.beginInputs()
+	f.pushAsKonnector(uid, map[string]string{f.path: good, key.InputsPath(): string(file)})
+	f.follow()
+	return objects
 }
 
 // A ClusterRole that is older than the bridge gives no right to list.

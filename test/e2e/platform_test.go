@@ -232,14 +232,7 @@ func testReviews(t *testing.T, alice, bob *tenant) {
 	}
 	propose := func(message string, change func(dir string)) {
 		t.Helper()
-		git := func(args ...string) { must(t)(alice.Git(ctx, alice.user, alice.clone, args...)) }
-		git("fetch", "--quiet", "--prune")
-		git("checkout", "--quiet", "--detach", "origin/main")
-		change(alice.clone)
-		git("add", "--all")
-		git("commit", "--quiet", "--message", message)
-		git("push", "--quiet", "origin", "HEAD:refs/heads/changes/"+name)
-		git("checkout", "--quiet", "main")
+		alice.propose(t, "changes/"+name, message, change)
 	}
 	merged := func(message string, change func(dir string), words ...string) {
 		t.Helper()

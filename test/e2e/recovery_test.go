@@ -103,7 +103,7 @@ func (c *tenant) holds(t *testing.T, reason string, names ...string) {
 
 func testHostRestored(t *testing.T, c *tenant, commands []*pageCommand) {
 	ctx := t.Context()
-	push, save, approveControl, approveApp, keep, apply := commands[0], commands[1], commands[2], commands[3], commands[4], commands[5]
+	push, pushChanges, save, approveControl, approveApp, keep, apply := commands[0], commands[1], commands[2], commands[3], commands[4], commands[5], commands[6]
 	c.order(t, "backup-edited", "backup-deleted")
 	backup := c.copyOf(t)
 	old := c.head(t, "main")
@@ -112,6 +112,19 @@ func testHostRestored(t *testing.T, c *tenant, commands []*pageCommand) {
 	c.order(t, "backup-new")
 	c.until(t, c.control, "the edit is there", c.there("backup-edited", small))
 	services := c.services(t)
+	const byKubectl, byHand = "changes/postgresqlinstances.anynines.com/team-restored/proposed", "changes/by-hand"
+	must(t)(c.Kubectl(ctx, c.admin(), "create", "namespace", "team-restored"))
+	must(t)(c.Kubectl(ctx, c.admin(), "label", "namespace", "team-restored", "gitbind.dev/changes=PullRequest"))
+	c.apply(t, strings.Replace(manifest("proposed", nano), "team-a", "team-restored", 1))
+	c.isProposed(t, byKubectl)
+	c.propose(t, byHand, "By hand", func(dir string) { write(t, dir, claims+"team-a/by-hand.yaml", manifest("by-hand", nano)) })
+	changesAre := func(branches ...string) {
+		t.Helper()
+		for _, branch := range branches {
+			c.isProposed(t, branch)
+			c.shows(t, c.admin(), []string{"review"}, strings.TrimPrefix(branch, "changes/"))
+		}
+	}
 
 	c.atTheHost(t, func() error {
 		// Somebody has fetched the newest there was.
@@ -134,6 +147,11 @@ func testHostRestored(t *testing.T, c *tenant, commands []*pageCommand) {
 	c.goesOn(t, map[string]string{"backup-edited": small, "backup-new": nano})
 	c.gone(t, "backup-deleted")
 	c.untouched(t, services)
+	c.isProposed(t, byKubectl)
+	if out, err := c.tries(t, c.place(pushChanges), pushChanges, with); err == nil {
+		t.Errorf("the konnector's older branch is pushed over the newer one:\n%s", out)
+	}
+	changesAre(byKubectl, byHand)
 
 	c.restore(t, backup)
 	bothHold()
@@ -155,7 +173,18 @@ func testHostRestored(t *testing.T, c *tenant, commands []*pageCommand) {
 	c.goesOn(t, map[string]string{"backup-edited": small, "backup-new": nano})
 	c.holds(t, "None", "backup-new")
 	c.untouched(t, services)
+	changesAre(byKubectl)
+	must(t)(c.Kubectl(ctx, c.admin(), "delete", "postgresqlinstance", "proposed", "-n", "team-restored", "--timeout=2m"))
 	c.pulls(t)
+}
+
+// isProposed waits for a branch of a proposed change.
+func (c *tenant) isProposed(t *testing.T, branch string) {
+	t.Helper()
+	eventually(t, branch+" is on the host", func(ctx context.Context) (string, bool) {
+		out, err := c.Git(ctx, c.user, c.repository(), "branch", "--list", branch)
+		return out, err == nil && out != ""
+	})
 }
 
 // pulls has the clone follow a main that does not descend from its own.

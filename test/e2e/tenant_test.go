@@ -109,6 +109,19 @@ func (c *tenant) push(t *testing.T, message string, change func(dir string)) {
 	})
 }
 
+// propose commits what change does to the clone to a branch of its own, and pushes that.
+func (c *tenant) propose(t *testing.T, branch, message string, change func(dir string)) {
+	t.Helper()
+	git := func(args ...string) { must(t)(c.Git(t.Context(), c.user, c.clone, args...)) }
+	git("fetch", "--quiet", "--prune")
+	git("checkout", "--quiet", "--detach", "origin/main")
+	change(c.clone)
+	git("add", "--all")
+	git("commit", "--quiet", "--message", message)
+	git("push", "--quiet", "origin", "HEAD:refs/heads/"+branch)
+	git("checkout", "--quiet", "main")
+}
+
 func write(t *testing.T, dir, path, data string) {
 	t.Helper()
 	path = filepath.Join(dir, path)

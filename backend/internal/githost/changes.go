@@ -49,7 +49,7 @@ type Changes interface {
 	// Change is one as a whole. Looking at it writes nothing.
 	Change(ctx context.Context, cluster, branch string) (*Change, error)
 	// Outcome tells what became of a commit that was proposed on a branch, ErrNotFound where
-	// the repository does not have it.
+	// a copy of the repository does not have it, or not yet.
 	Outcome(ctx context.Context, cluster, branch, commit string) (Outcome, error)
 	// Record adds an event to the commit that a branch stands at, ErrMoved when it stands
 	// at another one.
@@ -88,9 +88,10 @@ type Change struct {
 // Outcome is what became of a proposed commit.
 type Outcome struct {
 	// Merged says that main has it. Otherwise Closed says that its branch is gone, and Head
-	// is where it stands, "" where it lacks the commit.
-	Merged, Closed bool
-	Head           string
+	// is where it stands, "" where it lacks the commit. Lost says that the repository does not
+	// have the commit any more.
+	Merged, Closed, Lost bool
+	Head                 string
 	// Rejection is the verdict against the head of its branch, nil for none.
 	Rejection *Event
 }

@@ -138,6 +138,8 @@ func (s *Service) proposal(r *http.Request, who access.Caller) (any, error) {
 		answer.State = restapi.ProposalMerged
 	case outcome.Closed:
 		answer.State = restapi.ProposalClosed
+	case outcome.Lost:
+		answer.State = restapi.ProposalLost
 	case outcome.Rejection != nil:
 		answer.State, answer.By, answer.Message = restapi.ProposalRejected, outcome.Rejection.By, outcome.Rejection.Message
 	}

@@ -291,6 +291,7 @@ func TestAKonnectorIsToldWhatBecameOfWhatItProposed(t *testing.T) {
 		{githost.Outcome{}, restapi.Proposal{State: restapi.ProposalOpen}},
 		{githost.Outcome{Merged: true}, restapi.Proposal{State: restapi.ProposalMerged}},
 		{githost.Outcome{Closed: true}, restapi.Proposal{State: restapi.ProposalClosed}},
+		{githost.Outcome{Lost: true}, restapi.Proposal{State: restapi.ProposalLost}},
 		{githost.Outcome{Rejection: &githost.Event{By: "carol", Message: "Too big."}}, restapi.Proposal{State: restapi.ProposalRejected, By: "carol", Message: "Too big."}},
 	} {
 		w := newWorld()

@@ -23,4 +23,6 @@ const (
 	ProposalMerged ProposalState = "merged"
 	// ProposalClosed: the branch is gone, and main does not have the commit.
 	ProposalClosed ProposalState = "closed"
+	// ProposalLost: the repository does not have the commit: it was restored from a backup.
+	ProposalLost ProposalState = "lost"
 )

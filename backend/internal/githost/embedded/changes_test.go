@@ -375,9 +375,7 @@ func TestTheOutcomeOfAProposedCommit(t *testing.T) {
 	}
 	outcome("open", proposed, commit, githost.Outcome{Head: commit})
 	outcome("a branch that is gone", "changes/db/team-a/none", commit, githost.Outcome{Closed: true})
-	if got, err := s.Outcome(t.Context(), cluster, proposed, strings.Repeat("1", 40)); !errors.Is(err, githost.ErrNotFound) {
-		t.Errorf("a commit that is not known: %+v, %v", got, err)
-	}
+	outcome("a commit that the repository does not have", proposed, strings.Repeat("1", 40), githost.Outcome{Lost: true})
 	rejection := githost.Event{Kind: githost.EventRejected, By: bob, At: reviewed, Message: "Too big."}
 	if err := s.Record(t.Context(), cluster, proposed, commit, rejection); err != nil {
 		t.Fatal(err)

@@ -3,7 +3,6 @@ package embedded
 import (
 	"context"
 	"errors"
-	"os/exec"
 
 	"github.com/go-git/go-git/v5/plumbing"
 
@@ -20,15 +19,19 @@ func (h *Host) Outcome(ctx context.Context, cluster, branch, commit string) (out
 		outcome, err = repo.outcome(ctx, ref, plumbing.NewHash(commit), plumbing.NewHash(main))
 		return err
 	})
+	if outcome.Lost && h.copies != nil {
+		// A copy may not have it yet, and what it says of the branch is of before.
+		return githost.Outcome{}, githost.ErrNotFound
+	}
 	return outcome, err
 }
 
 func (r *repository) outcome(ctx context.Context, ref string, commit, main plumbing.Hash) (githost.Outcome, error) {
 	merged, err := r.isAncestor(ctx, commit, main)
-	if ended := (*exec.ExitError)(nil); errors.As(err, &ended) && ended.Exited() {
-		// The repository does not have the commit. A copy may not have it yet, and what it
-		// says of the branch is of before.
-		return githost.Outcome{}, githost.ErrNotFound
+	if err != nil {
+		if _, missing := r.resolve(ctx, commit.String()); errors.Is(missing, githost.ErrNotFound) {
+			return githost.Outcome{Lost: true}, nil
+		}
 	}
 	if err != nil || merged {
 		return githost.Outcome{Merged: merged}, err

@@ -39,6 +39,8 @@ const (
 	VerdictRejected VerdictState = "Rejected"
 	// VerdictClosed: its branch is gone, and main has not got its commits.
 	VerdictClosed VerdictState = "Closed"
+	// VerdictLost: the repository was restored to before its commits were pushed.
+	VerdictLost VerdictState = "Lost"
 	// VerdictMerged: main has its commits, and the agent may not have seen that yet.
 	VerdictMerged VerdictState = "Merged"
 	// VerdictSeen: the main that was looked at has them.
@@ -82,6 +84,8 @@ func (f Facts) propose(d Decision) Decision {
 	switch f.Verdict.State {
 	case VerdictSeen:
 		return do(RebaseProposed)
+	case VerdictLost:
+		return do(Propose)
 	case VerdictRejected, VerdictClosed:
 		return f.rejected(d)
 	default:

@@ -49,6 +49,8 @@ func TestForWhereChangesAreReviewed(t *testing.T) {
 		{row: "nobody can be asked", f: changed(func(f *Facts) { proposed(f, &Verdict{State: VerdictUnknown}) }), want: AwaitReview, words: "approves it: kubectl gitbind review " + branch},
 		{row: "merged a moment ago", f: changed(func(f *Facts) { proposed(f, verdict(VerdictMerged)) }), want: AwaitReview, words: "is approved"},
 		{row: "merged, and taken back on main", f: changed(func(f *Facts) { proposed(f, verdict(VerdictSeen)) }), want: RebaseProposed},
+		{row: "lost with a restore", f: changed(func(f *Facts) { proposed(f, verdict(VerdictLost)) }), want: Propose},
+		{row: "removal lost with a restore", f: changed(func(f *Facts) { removal(f, verdict(VerdictLost)) }), want: Propose},
 		{row: "edited while in review", f: changed(func(f *Facts) { proposed(f, verdict(VerdictOpen)); f.Proposed.Live = false }), want: Propose},
 		{row: "pushed perhaps", f: changed(func(f *Facts) { proposed(f, verdict(VerdictOpen)); f.Proposed.Begun = true }), want: Propose},
 		{row: "pushed perhaps, and changed back", f: changed(func(f *Facts) { proposed(f, nil); f.Proposed.Begun, f.Live = true, old }), want: Withdraw},
@@ -114,7 +116,7 @@ func TestReviewKeepsThePromises(t *testing.T) {
 			continue
 		}
 		f.Review = true
-		for _, state := range []VerdictState{"", VerdictUnknown, VerdictOpen, VerdictRejected, VerdictClosed, VerdictMerged, VerdictSeen} {
+		for _, state := range []VerdictState{"", VerdictUnknown, VerdictOpen, VerdictRejected, VerdictClosed, VerdictLost, VerdictMerged, VerdictSeen} {
 			for bits := range 1 << 4 {
 				g := f
 				if state != "" {

@@ -129,11 +129,14 @@ func (r *reconciler) askVerdict(ctx context.Context, l *look) error {
 	p, repo := l.facts.Proposed, r.api().Repository
 	r.reviews.await(p.Branch, l.key)
 	v, err := repo.Verdict(ctx, p.Branch, p.Commit)
-	if h := choice.HoldOf(l.object); err != nil && h != nil && h.Reason == string(decision.Rejected) {
+	h := choice.HoldOf(l.object)
+	switch rejected := h != nil && h.Reason == string(decision.Rejected); {
+	case err != nil && rejected:
 		// That it was rejected stays true.
 		return fmt.Errorf("ask what became of %s: %w", p.Branch, err)
-	}
-	if err != nil {
+	case v.State == decision.VerdictLost && rejected:
+		v.State = decision.VerdictClosed
+	case err != nil:
 		// It is asked again. Until then nothing is known to have changed.
 		ctrl.LoggerFrom(ctx).Info("verdict not known", "claim", l.key.String(), "error", err.Error())
 		v = decision.Verdict{State: decision.VerdictUnknown}

@@ -18,6 +18,7 @@ var verdicts = map[restapi.ProposalState]decision.VerdictState{
 	restapi.ProposalRejected: decision.VerdictRejected,
 	restapi.ProposalMerged:   decision.VerdictMerged,
 	restapi.ProposalClosed:   decision.VerdictClosed,
+	restapi.ProposalLost:     decision.VerdictLost,
 }
 
 // verdict asks a Connection's backend what became of what was proposed.

@@ -153,7 +153,7 @@ func (r *repository) proposedCommits(ctx context.Context, c *githost.Change, mai
 	err := r.stream(ctx, nil, func(out *bufio.Reader) (err error) {
 		c.Commits, err = readLog(out)
 		return err
-	}, "log", fmt.Sprintf("--max-count=%d", githost.MaxChangeCommits+1), "--format="+logFormat, "--no-color", c.Head, "^"+main)
+	}, "log", byHistory, fmt.Sprintf("--max-count=%d", githost.MaxChangeCommits+1), "--format="+logFormat, "--no-color", c.Head, "^"+main)
 	if err != nil {
 		return err
 	}

@@ -15,12 +15,14 @@ import (
 const repackTimeout = 30 * time.Minute
 
 // countPush asks for a repack once a repository has had enough pushes, each of
-// which left a pack. What other processes left counts too: the first push that
-// this process sees looks at what is there.
+// which left a pack, or where it has no graph of its commits. What other processes
+// left counts too: the first push that this process sees looks at what is there.
 func (h *Host) countPush(repo *repository) {
 	n := repo.pushes.Add(1)
 	if n == 1 {
-		n = repo.pushes.Add(repo.packs())
+		if n = repo.pushes.Add(repo.packs()); !repo.hasGraph() {
+			n = h.cfg.RepackAfter
+		}
 	}
 	if n < h.cfg.RepackAfter {
 		return
@@ -82,6 +84,9 @@ func (h *Host) repackOne(ctx context.Context, repo *repository) {
 	repo.collecting.Lock()
 	defer repo.collecting.Unlock()
 	err := repo.git.maintain(ctx, repo.dir, args...)
+	if err == nil && !full { // gc writes it, too
+		err = repo.git.maintain(ctx, repo.dir, writeGraph...)
+	}
 	repo.measure()
 	if err == nil && full {
 		err = errors.Join(os.WriteFile(repo.collected(), nil, 0o600), os.Chtimes(repo.collected(), h.now(), h.now()))

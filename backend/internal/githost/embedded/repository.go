@@ -57,6 +57,11 @@ func (r *repository) isAncestor(ctx context.Context, old plumbing.Hash, commits 
 	return len(between) == 0, err
 }
 
+// byHistory has git compare histories by their commits, with a graph of them: see writeGraph.
+// Otherwise it stops looking where commits are older than what it looks for, and behind those
+// of a clock that was wrong it takes what both have for what one has.
+const byHistory = "--topo-order"
+
 // commitsBetween are the commits that are reachable from tips and from none of
 // bases, at most limit of them, by one process for however many.
 func (r *repository) commitsBetween(ctx context.Context, tips, bases []plumbing.Hash, limit int) ([]plumbing.Hash, error) {
@@ -67,7 +72,7 @@ func (r *repository) commitsBetween(ctx context.Context, tips, bases []plumbing.
 	for _, base := range bases {
 		revisions.WriteString("^" + base.String() + "\n")
 	}
-	out, err := r.git.output(ctx, r.dir, []byte(revisions.String()), "rev-list", fmt.Sprintf("--max-count=%d", limit), "--stdin")
+	out, err := r.git.output(ctx, r.dir, []byte(revisions.String()), "rev-list", byHistory, fmt.Sprintf("--max-count=%d", limit), "--stdin")
 	if err != nil {
 		return nil, err
 	}
@@ -84,8 +89,25 @@ const newPrefix = ".new-"
 // create makes a bare repository with its first commit.
 func (r *repository) create(ctx context.Context, now time.Time) error {
 	return r.make(ctx, func(dir string) error {
-		_, err := r.git.output(ctx, dir, firstCommit(now), "fast-import", "--quiet")
+		if _, err := r.git.output(ctx, dir, firstCommit(now), "fast-import", "--quiet"); err != nil {
+			return err
+		}
+		_, err := r.git.output(ctx, dir, nil, writeGraph...)
 		return err
+	})
+}
+
+// writeGraph has git write how far each commit is from the first one: whatever their dates are,
+// it then knows which cannot be above another. Commits that came since are above all of these.
+var writeGraph = []string{"commit-graph", "write", "--reachable", "--split"}
+
+// hasGraph tells whether that was done. A repository of an older host, or one that is copied for
+// the first time, has none.
+func (r *repository) hasGraph() bool {
+	info := filepath.Join(r.dir, "objects", "info")
+	return slices.ContainsFunc([]string{"commit-graph", "commit-graphs/commit-graph-chain"}, func(name string) bool {
+		_, err := os.Stat(filepath.Join(info, name))
+		return err == nil
 	})
 }
 

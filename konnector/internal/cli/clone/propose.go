@@ -100,8 +100,7 @@ func (c *Clone) base(ctx context.Context, ref string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	ahead, err := c.line(ctx, "rev-list", "--max-count=1", ref, "^"+main)
-	if err != nil || ahead == "" {
+	if onMain, err := c.isOnMain(ctx, ref); err != nil || onMain {
 		return main, err
 	}
 	return ref, nil

@@ -5,7 +5,6 @@ package memstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -192,12 +191,10 @@ func (b *remoteBranch) Push(ctx context.Context, p branch.Push) error {
 	})
 }
 
-var errNoCommit = errors.New("no such commit")
-
 func (b *remoteBranch) Log(ctx context.Context, since, to store.Hash) (commits []store.Commit, err error) {
 	err = b.call(ctx, Call{Op: Log}, func(r *Remote) error {
 		if r.commits[to] == nil {
-			return fmt.Errorf("%w: %s", errNoCommit, to)
+			return fmt.Errorf("%w: no commit %s", branch.ErrGone, to)
 		}
 		seen := map[store.Hash]bool{}
 		r.walk(since, seen, func(*store.Snapshot) {})

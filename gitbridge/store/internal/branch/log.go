@@ -3,6 +3,7 @@ package branch
 import (
 	"container/heap"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -51,13 +52,55 @@ func (c *Client) log(ctx context.Context, since, to store.Hash) ([]store.Commit,
 	case !ok:
 		return nil, false, fmt.Errorf("log: %w: no commit %s", ErrGone, to)
 	}
-	commits, descends, _ = all.log(since, to)
+	commits, descends, ok = all.log(since, to)
+	if !ok {
+		if err := c.addOld(ctx, &all, since, commits); err != nil {
+			return nil, false, fmt.Errorf("log: %w", err)
+		}
+		commits, descends, _ = all.log(since, to)
+	}
 	c.mu.Lock()
 	for _, commit := range slices.Backward(commits) {
 		c.commits.add(commit)
 	}
 	c.mu.Unlock()
 	return commits, descends, nil
+}
+
+// maxLowest is how many beginnings of side branches are looked at.
+const maxLowest = 4
+
+// addOld adds those of the commits that since has, with what is between. Git servers leave out
+// what since has by the dates of commits: where a clock was wrong they send some of it, and only
+// commits that do not descend from since can be that.
+func (c *Client) addOld(ctx context.Context, all *commitCache, since store.Hash, commits []store.Commit) error {
+	sent := map[store.Hash]bool{}
+	for _, commit := range commits {
+		sent[commit.Hash] = true
+	}
+	isLow := func(commit store.Commit) bool {
+		return !slices.ContainsFunc(commit.Parents, func(p store.Hash) bool { return p == since || sent[p] })
+	}
+	asked := 0
+	for _, commit := range commits {
+		if !isLow(commit) || asked == maxLowest {
+			continue
+		}
+		asked++
+		// If since has it, it has all between them, whatever else is sent.
+		more, err := c.remote.Log(ctx, commit.Hash, since)
+		if store.LastingLimit(err) != nil || errors.Is(err, ErrGone) {
+			// What else was sent cannot be known.
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		for _, m := range more {
+			all.add(m)
+		}
+	}
+	return nil
 }
 
 // tooLong is a history that is more than is read.

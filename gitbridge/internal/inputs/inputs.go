@@ -211,11 +211,12 @@ func (w *Writer) bring(ctx context.Context, c Claim, opener *encryption.Opener) 
 		return c.refused("the app cluster has registered no key to check signatures with yet"), nil
 	}
 	namespace := w.Cluster.ClaimNamespace(c.Key.Namespace)
+	at := w.Now()
 	w.mu.Lock()
 	f := w.forbidden[namespace]
 	w.mu.Unlock()
-	if f.until.After(w.Now()) {
-		return w.mayNot(c, f), nil
+	if f.until.After(at) {
+		return w.mayNot(c, f, at), nil
 	}
 	file, err := c.Read()
 	if err != nil {
@@ -436,14 +437,14 @@ func (w *Writer) failed(c Claim, err error) (Outcome, error) {
 		w.forbidden[namespace] = f
 	}
 	w.mu.Unlock()
-	return w.mayNot(c, f), nil
+	return w.mayNot(c, f, now), nil
 }
 
 // mayNot is the outcome where the tenant may not write, to be tried again after a while.
-func (w *Writer) mayNot(c Claim, f forbidden) Outcome {
+func (w *Writer) mayNot(c Claim, f forbidden, now time.Time) Outcome {
 	out := c.refused(fmt.Sprintf("the tenant may not write Secrets and ConfigMaps in %s: it gets that by the ClusterRole %s, if the control plane has it",
 		w.Cluster.ClaimNamespace(c.Key.Namespace), v1alpha1.ClaimInputs))
-	out.Later, out.Coming = f.until.Sub(w.Now()), f.times == 1
+	out.Later, out.Coming = f.until.Sub(now), f.times == 1
 	return out
 }
 

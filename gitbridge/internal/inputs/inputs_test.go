@@ -190,6 +190,22 @@ func TestClaimsThatAreForbiddenTogetherAreOneRefusal(t *testing.T) {
 	}
 }
 
+// Time goes on between two looks at the clock.
+func TestARefusalThatEndsMeanwhileIsTriedAgainSoon(t *testing.T) {
+	for early := range 6 {
+		t.Run(fmt.Sprint(early, " ns before"), func(t *testing.T) {
+			w := newWorld(t)
+			w.forbids, w.may = true, false
+			w.bring(orders, nil, nil, "a")
+			w.now = w.now.Add(forbiddenFirst - time.Duration(early))
+			w.Now = func() time.Time { w.now = w.now.Add(1); return w.now }
+			if out := w.bring(billing, nil, nil, "a"); out.Later <= 0 || out.Later > 2*forbiddenFirst {
+				t.Errorf("looked at again in %s", out.Later)
+			}
+		})
+	}
+}
+
 // Two offers that take other keys of one Secret would take each other's away.
 func TestOtherKeysOfOneSecretAreRefused(t *testing.T) {
 	w := newWorld(t)

@@ -48,8 +48,7 @@ type Changes interface {
 	Changes(ctx context.Context, cluster string) ([]Change, error)
 	// Change is one as a whole. Looking at it writes nothing.
 	Change(ctx context.Context, cluster, branch string) (*Change, error)
-	// Outcome tells what became of a commit that was proposed on a branch, ErrNotFound where
-	// a copy of the repository does not have it, or not yet.
+	// Outcome tells what became of a commit that was proposed on a branch.
 	Outcome(ctx context.Context, cluster, branch, commit string) (Outcome, error)
 	// Record adds an event to the commit that a branch stands at, ErrMoved when it stands
 	// at another one.
@@ -89,7 +88,7 @@ type Change struct {
 type Outcome struct {
 	// Merged says that main has it. Otherwise Closed says that its branch is gone, and Head
 	// is where it stands, "" where it lacks the commit. Lost says that the repository does not
-	// have the commit any more.
+	// have the commit any more, or that the branch has gone back to before it.
 	Merged, Closed, Lost bool
 	Head                 string
 	// Rejection is the verdict against the head of its branch, nil for none.

@@ -74,7 +74,7 @@ func (c *Checks) addMerged(ctx context.Context, cluster string, was told) error 
 // rebased, its files.
 func (c *Checks) isMerged(ctx context.Context, cluster string, was told) (bool, error) {
 	outcome, err := c.service.Git.Outcome(ctx, cluster, was.check.Branch, was.check.Commit)
-	if err != nil && !errors.Is(err, githost.ErrNotFound) || outcome.Merged {
+	if err != nil || outcome.Merged {
 		return outcome.Merged, err
 	}
 	for path, blob := range was.claims {

@@ -23,6 +23,7 @@ const (
 	ProposalMerged ProposalState = "merged"
 	// ProposalClosed: the branch is gone, and main does not have the commit.
 	ProposalClosed ProposalState = "closed"
-	// ProposalLost: the repository does not have the commit: it was restored from a backup.
+	// ProposalLost: the repository does not have the commit, or its branch has gone back to
+	// before it: it was restored from a backup.
 	ProposalLost ProposalState = "lost"
 )

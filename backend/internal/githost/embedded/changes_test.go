@@ -384,7 +384,22 @@ func TestTheOutcomeOfAProposedCommit(t *testing.T) {
 	outcome("rejected", proposed, commit, githost.Outcome{Head: commit, Rejection: &rejection})
 	c.commit("Better", map[string]string{dbA: "plan: medium\nsize: 1\n"})
 	c.pushed("HEAD:" + proposed)
-	outcome("another head", proposed, commit, githost.Outcome{Head: s.look(t).Head})
+	better := s.look(t).Head
+	outcome("another head", proposed, commit, githost.Outcome{Head: better})
+	set := func(to string) {
+		t.Helper()
+		if out, err := stockGit(t, s.bare(), nil, "update-ref", contract.HeadsPrefix+proposed, to); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	set(commit)
+	outcome("the branch has gone back", proposed, better, githost.Outcome{Lost: true})
+	set(strings.TrimSpace(c.git("rev-parse", "HEAD~2")))
+	c.git("checkout", "-q", "-B", "other", "HEAD~2")
+	c.commit("Otherwise", map[string]string{dbA: "plan: tiny\nsize: 1\n"})
+	c.pushed("HEAD:" + proposed)
+	outcome("the branch is another one", proposed, better, githost.Outcome{})
+	set(better)
 	if _, err := s.approve(t, s.look(t)); err != nil {
 		t.Fatal(err)
 	}

@@ -15,13 +15,21 @@ func (h *Host) Outcome(ctx context.Context, cluster, branch, commit string) (out
 	if err != nil {
 		return githost.Outcome{}, err
 	}
-	err = h.reading(ctx, cluster, "main", func(ctx context.Context, repo *repository, main string) (err error) {
-		outcome, err = repo.outcome(ctx, ref, plumbing.NewHash(commit), plumbing.NewHash(main))
-		return err
-	})
+	look := func() error {
+		return h.reading(ctx, cluster, "main", func(ctx context.Context, repo *repository, main string) (err error) {
+			outcome, err = repo.outcome(ctx, ref, plumbing.NewHash(commit), plumbing.NewHash(main))
+			return err
+		})
+	}
+	err = look()
 	if outcome.Lost && h.copies != nil {
 		// A copy may not have it yet, and what it says of the branch is of before.
-		return githost.Outcome{}, githost.ErrNotFound
+		if err = h.update(ctx, cluster, 0, copyWait); err == nil {
+			err = look()
+		}
+	}
+	if err != nil {
+		outcome = githost.Outcome{}
 	}
 	return outcome, err
 }
@@ -48,8 +56,13 @@ func (r *repository) outcome(ctx context.Context, ref string, commit, main plumb
 		return githost.Outcome{Merged: merged, Closed: err == nil && !merged}, err
 	}
 	if has, err := r.isAncestor(ctx, commit, head); err != nil || !has {
-		// What is said of the branch is not said of this commit.
-		return githost.Outcome{}, err
+		// What is said of the branch is not said of this commit. One that is behind it has gone
+		// back.
+		behind := false
+		if err == nil {
+			behind, err = r.isAncestor(ctx, head, commit)
+		}
+		return githost.Outcome{Lost: behind}, err
 	}
 	events, err := r.events(ctx, []string{head.String()})
 	c := githost.Change{Head: head.String(), Events: events[head.String()]}

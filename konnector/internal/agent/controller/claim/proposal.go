@@ -131,11 +131,12 @@ func (r *reconciler) askVerdict(ctx context.Context, l *look) error {
 	v, err := repo.Verdict(ctx, p.Branch, p.Commit)
 	h := choice.HoldOf(l.object)
 	switch rejected := h != nil && h.Reason == string(decision.Rejected); {
-	case err != nil && rejected:
+	case err != nil && rejected && l.facts.Resolve == "":
 		// That it was rejected stays true.
 		return fmt.Errorf("ask what became of %s: %w", p.Branch, err)
-	case v.State == decision.VerdictLost && rejected:
-		v.State = decision.VerdictClosed
+	case rejected && (err != nil || v.State == decision.VerdictLost):
+		// So it does where a person has decided, or the branch is not there any more.
+		v = decision.Verdict{State: decision.VerdictClosed}
 	case err != nil:
 		// It is asked again. Until then nothing is known to have changed.
 		ctrl.LoggerFrom(ctx).Info("verdict not known", "claim", l.key.String(), "error", err.Error())

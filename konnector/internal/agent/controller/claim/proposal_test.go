@@ -24,6 +24,7 @@ import (
 	"gitbind.dev/gitbridge/store/memstore"
 	"gitbind.dev/konnector/internal/agent/decision"
 	"gitbind.dev/konnector/internal/agent/repository"
+	"gitbind.dev/konnector/internal/choice"
 	"gitbind.dev/test/fakeapi"
 )
 
@@ -36,6 +37,44 @@ func TestANamespaceThatTheCacheDoesNotKnowYetMayAskForReviews(t *testing.T) {
 	l := &look{key: contract.Key{Binding: "dbs.example.com", Namespace: "shop", Name: "orders"}, object: &unstructured.Unstructured{Object: map[string]any{}}}
 	if err := r.lookAtReview(t.Context(), l); err != nil || !l.facts.Review {
 		t.Errorf("reviewed: %v, %v", l.facts.Review, err)
+	}
+}
+
+// Who decides on a rejected change does not wait for a backend that does not answer, or does not
+// know it any more.
+func TestADecisionOnARejectedChangeNeedsNoAnswer(t *testing.T) {
+	for name, c := range map[string]struct {
+		verdict decision.Verdict
+		err     error
+		resolve string
+		want    decision.VerdictState // "" for an error
+	}{
+		"not decided, no answer":   {err: errors.New("away")},
+		"decided, no answer":       {err: errors.New("away"), resolve: "file:1", want: decision.VerdictClosed},
+		"not decided, not known":   {verdict: decision.Verdict{State: decision.VerdictLost}, want: decision.VerdictClosed},
+		"decided, open once more":  {verdict: decision.Verdict{State: decision.VerdictOpen}, resolve: "file:1", want: decision.VerdictOpen},
+		"not decided, as rejected": {verdict: decision.Verdict{State: decision.VerdictRejected}, want: decision.VerdictRejected},
+	} {
+		t.Run(name, func(t *testing.T) {
+			remote := memstore.New()
+			api := testAPI(t)
+			api.Repository = repository.New(repository.Options{
+				Remote: repository.Remote{
+					Main: remote.Branch("main"), Status: remote.Branch("status"), Branch: remote.Branch,
+					Verdict: func(context.Context, string, string) (decision.Verdict, error) { return c.verdict, c.err },
+				},
+				Limits: breaker.Default(), Now: time.Now, Save: func(context.Context, repository.Checkpoint) error { return nil },
+			})
+			r, l := &reconciler{}, inStep()
+			r.current.Store(&api)
+			held := choice.Hold{Reason: string(decision.Rejected), Token: "1"}
+			l.object.Object["status"] = map[string]any{"gitbind": map[string]any{"hold": held.Status()}}
+			l.facts.Proposed, l.facts.Resolve = &decision.Proposed{Branch: contract.ChangeBranch(key), Commit: "c1"}, c.resolve
+			err := r.askVerdict(t.Context(), l)
+			if (err == nil) != (c.want != "") || err == nil && l.facts.Verdict.State != c.want {
+				t.Errorf("%+v, %v", l.facts.Verdict, err)
+			}
+		})
 	}
 }
 

@@ -6,6 +6,8 @@
 package restapi
 
 import (
+	"bytes"
+	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -178,6 +180,15 @@ type Binding struct {
 type Error struct {
 	// Message says what is wrong and what to do, for the person who asked.
 	Message string `json:"message"`
+}
+
+// IsError reports whether an answer is an Error, as the backend's are, and not one of what is in
+// front of it, which answers in its place while it is started again.
+func IsError(contentType string, body []byte) bool {
+	var e Error
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.DisallowUnknownFields()
+	return strings.HasPrefix(contentType, "application/json") && decoder.Decode(&e) == nil && e.Message != ""
 }
 
 // Pushed is the body of POST /v1/events?cluster=ID, by which an agent of a cluster tells

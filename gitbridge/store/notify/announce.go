@@ -154,17 +154,8 @@ func (o Options) tell(ctx context.Context, refs []restapi.RefEvent) error {
 	switch {
 	case res.StatusCode == http.StatusNoContent:
 		return nil
-	case res.StatusCode == http.StatusNotFound && isRefusal(res.Header.Get("Content-Type"), text):
+	case res.StatusCode == http.StatusNotFound && restapi.IsError(res.Header.Get("Content-Type"), text):
 		return errNotAsked
 	}
 	return fmt.Errorf("the backend answered %s", res.Status)
-}
-
-// isRefusal reports whether an answer is a restapi.Error, as the backend's are, and not one of
-// what is in front of it, which answers in its place while it is started again.
-func isRefusal(contentType string, text []byte) bool {
-	var e restapi.Error
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.DisallowUnknownFields()
-	return strings.HasPrefix(contentType, "application/json") && decoder.Decode(&e) == nil && e.Message != ""
 }

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/agent/repository"
 )
@@ -22,7 +23,8 @@ import (
 // ErrRefused says that the backend does not take the credential.
 var ErrRefused = errors.New("the backend refuses the credential")
 
-// ErrUnsupported says that the backend does not know what it was asked.
+// ErrUnsupported says that the backend does not know what it was asked. Of what is in front of
+// the backend, and answers in its place while it is away, nothing like that is concluded.
 var ErrUnsupported = errors.New("the backend does not know this: it may be older than this konnector")
 
 const (
@@ -81,13 +83,15 @@ func (b *Backend) Ask(ctx context.Context, method, thing, user, password string,
 	switch {
 	case res.StatusCode == http.StatusUnauthorized:
 		return ErrRefused
-	case res.StatusCode == http.StatusNotFound, res.StatusCode == http.StatusMethodNotAllowed:
-		return ErrUnsupported
-	case res.StatusCode != http.StatusOK:
-		return fmt.Errorf("the backend answered %s", res.Status)
+	case res.StatusCode == http.StatusOK:
+		if err := json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(out); err != nil {
+			return fmt.Errorf("what answers at %s is not the backend: %w", b.url, err)
+		}
+		return nil
 	}
-	if json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(out) != nil {
+	text, _ := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	if res.StatusCode == http.StatusNotFound && restapi.IsError(res.Header.Get("Content-Type"), text) {
 		return ErrUnsupported
 	}
-	return nil
+	return fmt.Errorf("the backend answered %s", res.Status)
 }

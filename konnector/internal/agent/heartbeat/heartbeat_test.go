@@ -3,6 +3,7 @@ package heartbeat
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -26,10 +27,12 @@ import (
 type world struct {
 	*testing.T
 	*Reconciler
-	api     client.Client
-	now     time.Time
-	inUse   string
-	status  int
+	api    client.Client
+	now    time.Time
+	inUse  string
+	status int
+	// page is what something in front of the backend answers in its place, if not "".
+	page    string
 	answer  restapi.HeartbeatAnswer
 	heard   []restapi.Heartbeat
 	shown   []string
@@ -68,7 +71,18 @@ func (w *world) serve(rw http.ResponseWriter, r *http.Request) {
 	}
 	_, password, _ := r.BasicAuth()
 	w.heard, w.shown = append(w.heard, in), append(w.shown, password)
+	if w.page != "" {
+		rw.Header().Set("Content-Type", "text/html")
+		rw.WriteHeader(w.status)
+		_, _ = rw.Write([]byte(w.page))
+		return
+	}
+	rw.Header().Set("Content-Type", "application/json")
 	rw.WriteHeader(w.status)
+	if w.status == http.StatusNotFound {
+		_ = json.NewEncoder(rw).Encode(restapi.Error{Message: "there is nothing at PUT /v1/clusters/k3x/heartbeat"})
+		return
+	}
 	_ = json.NewEncoder(rw).Encode(w.answer)
 }
 
@@ -180,6 +194,21 @@ func TestL5_WithoutABackendThatKnowsHeartbeatsAKonnectorIsAlone(t *testing.T) {
 	w.stands("no backend", repository.Standing{Alone: true})
 	if len(w.heard) > 0 {
 		t.Errorf("heard %+v", w.heard)
+	}
+}
+
+// A proxy answers in the place of a backend that is away.
+func TestL5_WhatIsInFrontOfABackendEndsNoHold(t *testing.T) {
+	for _, status := range []int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusOK, http.StatusBadGateway} {
+		w := newWorld(t)
+		w.status, w.page = status, "<html>Maintenance</html>"
+		w.next()
+		w.stands(fmt.Sprint(status, " at a start"), repository.Standing{})
+		w.status, w.page, w.answer = http.StatusOK, "", restapi.HeartbeatAnswer{Copied: true}
+		w.next()
+		w.status, w.page = status, "<html>Maintenance</html>"
+		w.next()
+		w.stands(fmt.Sprint(status, " while there are two"), repository.Standing{Copied: "Two live copies"})
 	}
 }
 

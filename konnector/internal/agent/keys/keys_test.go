@@ -97,7 +97,9 @@ func (w *world) serve(rw http.ResponseWriter, r *http.Request) {
 		w.t.Errorf("asked %s %s", r.Method, r.URL.Path)
 	}
 	if w.status != http.StatusOK {
+		rw.Header().Set("Content-Type", "application/json")
 		rw.WriteHeader(w.status)
+		_ = json.NewEncoder(rw).Encode(restapi.Error{Message: "no"})
 		return
 	}
 	out := restapi.Encryption{Bridge: v1alpha1.EncryptionKeys{SigningKeys: w.bridge}}

@@ -219,7 +219,8 @@ func checkNew(in Input, connections []v1alpha1.Connection) error {
 func checkSame(connections []v1alpha1.Connection, name, id string) error {
 	for _, c := range connections {
 		if c.Name == name && c.Spec.ClusterID != id {
-			return fmt.Errorf("the connection %q is cluster %s, which is not yours: somebody else connected it, or another cluster of yours has reclaimed it. Sign in as its owner (kubectl gitbind logout, then connect again); yours is cluster %s",
+			return fmt.Errorf("the connection %q is cluster %s, which is not yours: somebody else connected it, or another cluster of yours has reclaimed it. Sign in as its owner (kubectl gitbind logout, then connect again); yours is cluster %[3]s. "+
+				"If you are, and the control plane was restored to before that, its operator deletes ClusterBinding %[3]s, and connect --reclaim %[2]s takes the place again",
 				c.Name, c.Spec.ClusterID, id)
 		}
 	}

@@ -1,42 +1,24 @@
 package access
 
 import (
-	"sync"
 	"time"
 
-	"golang.org/x/time/rate"
-	utilcache "k8s.io/apimachinery/pkg/util/cache"
-
 	"gitbind.dev/backend/internal/login"
+	"gitbind.dev/backend/internal/ratelimit"
 	"gitbind.dev/backend/internal/refusal"
 )
 
-const (
-	// askPerSecond and askAtOnce bound what one person asks for: each request is one
-	// or more of the control plane's API server.
-	askPerSecond, askAtOnce = 20, 100
-	// askKept is how long somebody who asks nothing is remembered, and askMost how
-	// many are.
-	askKept, askMost = time.Minute, 10_000
-)
+// askPerSecond and askAtOnce bound what one person asks for: each request is one
+// or more of the control plane's API server.
+const askPerSecond, askAtOnce = 20, 100
 
 // Asking bounds what each person asks for, by issuer and subject.
-type Asking struct {
-	once sync.Once
-	of   *utilcache.LRUExpireCache
-}
+type Asking struct{ each ratelimit.Keyed }
 
 // May refuses somebody who asks too often.
 func (a *Asking) May(who login.Identity) error {
-	a.once.Do(func() { a.of = utilcache.NewLRUExpireCache(askMost) })
-	key := [2]string{who.Issuer, who.Subject}
-	limiter, ok := a.of.Get(key)
-	if !ok {
-		limiter = rate.NewLimiter(askPerSecond, askAtOnce)
+	if _, wait := a.each.Take([2]string{who.Issuer, who.Subject}, time.Second/askPerSecond, askAtOnce, time.Now()); wait > 0 {
+		return refusal.New(refusal.TooMany, "you make more than %d requests a second: try again", askPerSecond)
 	}
-	a.of.Add(key, limiter, askKept)
-	if limiter.(*rate.Limiter).Allow() {
-		return nil
-	}
-	return refusal.New(refusal.TooMany, "you make more than %d requests a second: try again", askPerSecond)
+	return nil
 }

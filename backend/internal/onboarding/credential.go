@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -53,27 +52,8 @@ func (s *Service) mountCredentials(mux *http.ServeMux) {
 	}))
 }
 
-// renewals keeps one konnector from having the control plane write all the time.
-type renewals struct {
-	mu   sync.Mutex
-	last map[string]time.Time
-}
-
 // renewEvery is how often one cluster's credential may be renewed.
 const renewEvery = time.Second
-
-func (l *renewals) may(cluster string, now time.Time) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if now.Sub(l.last[cluster]) < renewEvery {
-		return false
-	}
-	if l.last == nil {
-		l.last = map[string]time.Time{}
-	}
-	l.last[cluster] = now
-	return true
-}
 
 // renew gives a konnector its next credential. The present one counts until that
 // is used.
@@ -90,7 +70,7 @@ func (s *Service) renew(ctx context.Context, who access.Caller) (*restapi.Creden
 }
 
 func (s *Service) mayRenew(ctx context.Context, who access.Caller) error {
-	if !s.renewals.may(who.Cluster, s.now()) {
+	if _, wait := s.renewals.Take(who.Cluster, renewEvery, 1, s.now()); wait > 0 {
 		return refusal.New(refusal.Unavailable, "the credential was renewed a moment ago: try again")
 	}
 	var cb v1alpha1.ClusterBinding

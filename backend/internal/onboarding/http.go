@@ -12,6 +12,7 @@ import (
 	"gitbind.dev/backend/internal/copies"
 	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/backend/internal/login"
+	"gitbind.dev/backend/internal/ratelimit"
 	"gitbind.dev/backend/internal/refusal"
 	"gitbind.dev/backend/internal/requests"
 	"gitbind.dev/gitbridge/api/restapi"
@@ -53,7 +54,8 @@ type Service struct {
 
 	connecting sync.Mutex
 	permitting sync.Mutex
-	renewals   renewals
+	// renewals keeps one konnector from having the control plane write all the time.
+	renewals ratelimit.Keyed
 	// issues bounds what a Git host of its own is asked for: for konnectors, and for people, whom
 	// a konnector must not keep from replacing its credential.
 	issues githost.IssueLimit

@@ -20,7 +20,7 @@ import (
 // It opens no pull request: on a Git host that has them the backend does, when it is told
 // of the branch (Checks in backend/internal/review).
 //
-// The error is ErrProposed when main has the commit that the branch is at then.
+// The error is ErrMoved when main has the commit that the branch is at then.
 func (r *Repository) Propose(ctx context.Context, branch string, known store.Hash, main *store.Snapshot, e store.Edit) (*store.Snapshot, error) {
 	if err := r.MayWrite(); err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func (r *Repository) Propose(ctx context.Context, branch string, known store.Has
 	// What main has is no proposal: nothing waits for an approval.
 	has, err := r.Lineage.Continues(ctx, s.Head())
 	if err == nil && has {
-		err = ErrProposed
+		err = ErrMoved
 	}
 	return s, err
 }
@@ -75,9 +75,6 @@ func (r *Repository) removeOwn(ctx context.Context, b store.Branch, main *store.
 	}
 	return b.Remove(ctx, head)
 }
-
-// ErrProposed says that main has what was to be proposed.
-var ErrProposed = errors.New("main has it already")
 
 // isOwn reports whether nobody else made a commit of a branch that main does not have.
 func (r *Repository) isOwn(ctx context.Context, b store.Branch, main *store.Snapshot, head store.Hash) (bool, error) {

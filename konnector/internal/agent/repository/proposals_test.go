@@ -50,3 +50,18 @@ func TestAProposalWhoseCommitIsNotKnownIsWithdrawn(t *testing.T) {
 		t.Errorf("others have gone on: %v", err)
 	}
 }
+
+func TestWhatMainHasIsNotProposed(t *testing.T) {
+	remote := memstore.New()
+	w := newWorld(t, "", remote)
+	head := w.put(w.person, orders.Path(), "1")
+	w.run()
+	w.sees(head)
+	_, err := w.repo.Propose(t.Context(), "changes/x", "", w.view().Main, store.Edit{
+		Author: store.Signature{Name: "Ada", Email: "ada@example.org"}, Subject: "s",
+		Apply: func(tree *store.Tree) error { return tree.Write(orders.Path(), []byte("1")) },
+	})
+	if !errors.Is(err, ErrMoved) {
+		t.Errorf("%v, want %v", err, ErrMoved)
+	}
+}

@@ -145,6 +145,9 @@ var ErrNotContacted = errors.New("repository was not reached yet")
 // ErrSuspended says that there is no credential for the repository.
 var ErrSuspended = errors.New("no credential for the repository")
 
+// ErrMoved says that something is not any more what was decided on.
+var ErrMoved = errors.New("changed meanwhile")
+
 // View is what is known of both branches.
 type View struct {
 	Main, Status *store.Snapshot
@@ -187,11 +190,15 @@ func (r *Repository) Serves(namespace string) bool {
 }
 
 // Update commits an edit to main, if main continues what was accepted last: while the Git host
-// was restored, there is always something that waits to be pushed. The error is
-// store.ErrRewritten where it does not.
+// was restored, there is always something that waits to be pushed. The error is ErrMoved where
+// it does not.
 func (r *Repository) Update(ctx context.Context, e store.Edit) (*store.Snapshot, error) {
 	e.Since = r.Lineage.Accepted()
-	return r.push(ctx, func() (*store.Snapshot, error) { return r.Remote.Main.Update(ctx, e) })
+	s, err := r.push(ctx, func() (*store.Snapshot, error) { return r.Remote.Main.Update(ctx, e) })
+	if errors.Is(err, store.ErrRewritten) {
+		return nil, ErrMoved
+	}
+	return s, err
 }
 
 // MayWrite is why nothing on the host may be changed now; nil if it may.

@@ -297,8 +297,8 @@ func TestMainThatWentBackIsNotAccepted(t *testing.T) {
 	if _, err := w.repo.Update(t.Context(), store.Edit{
 		Author: store.Signature{Name: "Ada", Email: "ada@example.org"}, Subject: "put",
 		Apply: func(t *store.Tree) error { return t.Write("b", []byte("1")) },
-	}); !errors.Is(err, store.ErrRewritten) {
-		t.Errorf("a push onto it: %v, want %v", err, store.ErrRewritten)
+	}); !errors.Is(err, ErrMoved) {
+		t.Errorf("a push onto it: %v, want %v", err, ErrMoved)
 	}
 
 	// To continue from the backup does not make it right.

@@ -24,7 +24,7 @@ import (
 )
 
 // errMoved says that something is not any more what was decided on.
-var errMoved = errors.New("changed meanwhile")
+var errMoved = repository.ErrMoved
 
 // maxSteps is how often one run looks and acts on a request. Few are the rule.
 const maxSteps = 8
@@ -172,9 +172,6 @@ func (r *Reconciler) push(ctx context.Context, l *look, verb string, users []str
 			return apply(t)
 		},
 	})
-	if errors.Is(err, store.ErrRewritten) {
-		return nil, errMoved
-	}
 	if err != nil && !errors.Is(err, errMoved) && ctx.Err() == nil {
 		l.trouble, l.retry = err, unsentWait
 		return nil, nil

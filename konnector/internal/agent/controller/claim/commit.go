@@ -141,10 +141,7 @@ func (r *reconciler) push(ctx context.Context, l *look, c change) (*store.Snapsh
 		return apply(t)
 	}
 	s, err := r.api().Repository.Update(ctx, r.edit(l, c))
-	switch {
-	case errors.Is(err, errMoved), errors.Is(err, store.ErrRewritten):
-		return nil, errMoved
-	case err != nil:
+	if err != nil {
 		return nil, fmt.Errorf("push %s: %w", l.key, err)
 	}
 	return s, nil

@@ -156,10 +156,7 @@ func (r *reconciler) pushInputs(ctx context.Context, l *look, verb string, apply
 		Author: Authors(nil, cluster)[0], Subject: fmt.Sprintf("inputs: %s %s", verb, l.key),
 		Trailers: []store.Trailer{{Key: contract.TrailerCluster, Value: cluster}}, Apply: apply,
 	})
-	switch {
-	case errors.Is(err, errMoved), errors.Is(err, store.ErrRewritten):
-		return errMoved
-	case err != nil:
+	if err != nil {
 		return fmt.Errorf("push the inputs of %s: %w", l.key, err)
 	}
 	return nil

@@ -191,8 +191,6 @@ func (r *reconciler) propose(ctx context.Context, l *look) (*unstructured.Unstru
 	}
 	s, err := r.api().Repository.Propose(ctx, branch, known, l.view.Main, r.edit(l, c))
 	switch {
-	case errors.Is(err, repository.ErrProposed):
-		return nil, errMoved
 	case errors.Is(err, store.ErrRejected) && l.facts.Proposed == nil:
 		// Nothing is on the host: nothing has to be taken back there when the claim goes. A
 		// note that stays does no harm, and why it stays would hide the host's refusal.

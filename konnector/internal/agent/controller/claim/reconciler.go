@@ -20,6 +20,7 @@ import (
 	"gitbind.dev/konnector/internal/agent/decision"
 	"gitbind.dev/konnector/internal/agent/inputs"
 	"gitbind.dev/konnector/internal/agent/metrics"
+	"gitbind.dev/konnector/internal/agent/repository"
 )
 
 // maxRounds is how often one run looks and acts. Two are the rule: an action, and the
@@ -355,7 +356,7 @@ func (r *reconciler) get(ctx context.Context, key contract.Key) (*unstructured.U
 }
 
 // errMoved says that something is not any more what was decided on.
-var errMoved = errors.New("changed meanwhile")
+var errMoved = repository.ErrMoved
 
 // errIncomplete says that the cache does not have all that is needed of an object.
 var errIncomplete = errors.New("the cache does not have all of the object")

@@ -80,10 +80,10 @@ func (b *Backend) Ask(ctx context.Context, method, thing, user, password string,
 		return err
 	}
 	defer func() { _ = res.Body.Close() }()
-	switch {
-	case res.StatusCode == http.StatusUnauthorized:
+	switch res.StatusCode {
+	case http.StatusUnauthorized:
 		return ErrRefused
-	case res.StatusCode == http.StatusOK:
+	case http.StatusOK:
 		if err := json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(out); err != nil {
 			return fmt.Errorf("what answers at %s is not the backend: %w", b.url, err)
 		}

@@ -385,6 +385,39 @@ func TestAHeldRemovalOfAnotherHistory(t *testing.T) {
 	r.wantRemoval("a", "", "")
 }
 
+// A Git host that was restored from a backup has neither the order nor the removal of a claim,
+// until it is given back both.
+func TestARemovalIsKnownOnceMainHasItAgain(t *testing.T) {
+	for _, restarted := range []bool{false, true} {
+		t.Run(fmt.Sprintf("restarted=%v", restarted), func(t *testing.T) {
+			w := newWorld(t)
+			old := w.remote.Head("main")
+			applied := w.commit("Order", map[string]string{path("a"): "1"})
+			gone := w.konnector(time.Now(), "a")
+			w.remote.ForceHead("main", old)
+			r := w.start()
+			r.follows()
+			judge := func(want contract.Reason) {
+				t.Helper()
+				if got, err := r.Removals.Judge(t.Context(), path("a"), session.Seen{Applied: applied}); err != nil || got.Reason != want {
+					t.Errorf("%+v, %v, want %q", got, err, want)
+				}
+			}
+			judge(contract.NotRemoved)
+			r.answerHeld("a")
+			if restarted {
+				r.stop()
+			}
+			w.remote.ForceHead("main", gone)
+			if restarted {
+				r = w.start()
+			}
+			r.follows()
+			judge("")
+		})
+	}
+}
+
 func TestManyUnknownCommitsAreAskedForAtOnce(t *testing.T) {
 	w := newWorld(t)
 	r := w.start()

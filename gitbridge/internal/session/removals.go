@@ -65,12 +65,16 @@ type judged struct {
 	replaces bool
 	// afterStart says that they may have passed before the process started.
 	afterStart bool
+	// anew are claims that the konnector has removed by the newest commits. What was not known
+	// to be removed, as main had been set back, is looked up once more.
+	anew map[string]int
 }
 
 // judgeHead judges the claims that a head of main lacks and the one before had;
 // where none is known before, those that status shows to have been there.
 func (r *Removals) judgeHead(ctx context.Context, old, new *store.Snapshot, commits []store.Commit, begin bool) (judged, error) {
 	j := judged{removals: map[string]*Removal{}, outdated: map[string]bool{}, replaces: old == nil || begin, afterStart: old == nil || begin}
+	j.anew = guard.RemovedBy(r.branch.Commits(commits))
 	var removed, added []string
 	if j.replaces {
 		var err error
@@ -155,6 +159,11 @@ func (r *Removals) take(main *store.Snapshot, j judged, present []string) {
 
 // add keeps verdicts. The caller holds mu.
 func (r *Removals) add(j judged) {
+	for path := range j.anew {
+		if known := r.all[path]; known != nil && known.Reason == contract.NotRemoved {
+			delete(r.all, path)
+		}
+	}
 	// What came with an earlier removal may have moved on.
 	for _, known := range r.all {
 		known.CameWith = guard.Destinations(known.CameWith, func(path string) []string {

@@ -38,7 +38,9 @@ func (r *Removals) unanswered(ctx context.Context, main *store.Snapshot, commits
 			tombstones[e.Path] = present.Answers.Commit
 			delete(seen, e.Path)
 		case present.Result == contract.Held && present.Answers.Blob == "":
-			j.removals[e.Path] = wasHeld(present)
+			if _, known := j.anew[e.Path]; !known || begin || present.Reason != contract.NotRemoved {
+				j.removals[e.Path] = wasHeld(present)
+			}
 		case begin && present.Answers.Blob != "":
 			// Nothing is deleted for what a new begin lacks, also where an answer that was
 			// under way took the place of what was held for it.

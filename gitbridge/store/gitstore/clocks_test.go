@@ -13,7 +13,7 @@ import (
 
 // A Git server leaves out what a commit has by the dates of commits. Behind those of a clock that
 // was a day late it sends what is not asked for.
-func TestLogBehindCommitsOfAClockThatWasADayLate(t *testing.T) {
+func TestD13_LogBehindCommitsOfAClockThatWasADayLate(t *testing.T) {
 	h := newHost(t)
 	const day, noon = 24 * 60 * 60, 1_800_000_000
 	fork := h.commit("main", "", 5, noon)

@@ -8,7 +8,7 @@ import (
 
 // Git follows history by the dates of commits, unless it is told otherwise: behind commits of a
 // clock that was a day late it takes what main has for what main has not.
-func TestCommitsOfAClockThatWasADayLateHideNothing(t *testing.T) {
+func TestD13_CommitsOfAClockThatWasADayLateHideNothing(t *testing.T) {
 	t.Parallel()
 	s, c := propose(t)
 	c.git("checkout", "-q", "-B", "beside", "main")

@@ -24,6 +24,6 @@ const (
 	// ProposalClosed: the branch is gone, and main does not have the commit.
 	ProposalClosed ProposalState = "closed"
 	// ProposalLost: the repository does not have the commit, or its branch has gone back to
-	// before it: it was restored from a backup.
+	// before it: it was restored from a backup. The backend may not have seen the commit yet.
 	ProposalLost ProposalState = "lost"
 )

@@ -15,7 +15,7 @@ import (
 // was a day late it sends what is not asked for.
 func TestD13_LogBehindCommitsOfAClockThatWasADayLate(t *testing.T) {
 	h := newHost(t)
-	const day, noon = 24 * 60 * 60, 1_800_000_000
+	const day, noon = 24 * 60 * 60, 1_700_000_000
 	fork := h.commit("main", "", 5, noon)
 	side := h.commit("side", fork, 1, noon+10)
 	main := h.commit("main", fork, 10, noon-day)

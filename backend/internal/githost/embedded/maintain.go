@@ -30,7 +30,8 @@ func (h *Host) countPush(repo *repository) {
 	select {
 	case h.repack <- repo:
 		repo.pushes.Store(1)
-	default: // the worker is far behind; the next push asks again
+	default: // the worker is far behind; the next push looks again
+		repo.pushes.Store(0)
 	}
 }
 

@@ -15,22 +15,10 @@ func (h *Host) Outcome(ctx context.Context, cluster, branch, commit string) (out
 	if err != nil {
 		return githost.Outcome{}, err
 	}
-	look := func() error {
-		return h.reading(ctx, cluster, "main", func(ctx context.Context, repo *repository, main string) (err error) {
-			outcome, err = repo.outcome(ctx, ref, plumbing.NewHash(commit), plumbing.NewHash(main))
-			return err
-		})
-	}
-	err = look()
-	if outcome.Lost && h.copies != nil {
-		// A copy may not have it yet, and what it says of the branch is of before.
-		if err = h.update(ctx, cluster, 0, copyWait); err == nil {
-			err = look()
-		}
-	}
-	if err != nil {
-		outcome = githost.Outcome{}
-	}
+	err = h.reading(ctx, cluster, "main", func(ctx context.Context, repo *repository, main string) (err error) {
+		outcome, err = repo.outcome(ctx, ref, plumbing.NewHash(commit), plumbing.NewHash(main))
+		return err
+	})
 	return outcome, err
 }
 

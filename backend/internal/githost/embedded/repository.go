@@ -98,7 +98,7 @@ func (r *repository) create(ctx context.Context, now time.Time) error {
 }
 
 // writeGraph has git write how far each commit is from the first one: whatever their dates are,
-// it then knows which cannot be above another. Commits that came since are above all of these.
+// it then knows which cannot be above another. Those that came since are all looked at.
 var writeGraph = []string{"commit-graph", "write", "--reachable", "--split"}
 
 // hasGraph tells whether that was done. A repository of an older host, or one that is copied for

@@ -141,31 +141,6 @@ func TestACopyIsReadLikeWhatItIsOf(t *testing.T) {
 }
 
 // TestACopyIsReadWhileItsHostHangs has a host that takes requests and answers none.
-// What a copy lacks may have been pushed a moment ago, or be lost where it was.
-func TestACopyLooksOnceMoreBeforeItSaysThatAProposalIsLost(t *testing.T) {
-	from, host, _ := copyOf(t)
-	c := from.clone(t, access.Owner)
-	c.commit("Order", map[string]string{copiedFile: "plan: small\n"})
-	c.pushed("HEAD:main")
-	if _, err := host.Head(t.Context(), cluster, "main"); err != nil {
-		t.Fatal(err)
-	}
-	c.commit("Change", map[string]string{copiedFile: "plan: large\n"})
-	c.pushed("HEAD:" + proposed)
-	head := c.blob("HEAD")
-	if got, err := host.Outcome(t.Context(), cluster, proposed, head); err != nil || got.Head != head {
-		t.Errorf("pushed a moment ago: %+v, %v", got, err)
-	}
-	lost := strings.Repeat("1", 40)
-	if got, err := host.Outcome(t.Context(), cluster, proposed, lost); err != nil || !got.Lost {
-		t.Errorf("lost: %+v, %v", got, err)
-	}
-	from.fails.Store(true)
-	if got, err := host.Outcome(t.Context(), cluster, proposed, lost); err == nil || errors.Is(err, githost.ErrNotFound) || got.Lost {
-		t.Errorf("while nobody answers: %+v, %v", got, err)
-	}
-}
-
 func TestACopyIsReadWhileItsHostHangs(t *testing.T) {
 	t.Parallel()
 	from, host, _ := copyOf(t)

@@ -15,6 +15,7 @@ import (
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/decision"
 	"gitbind.dev/gitbridge/internal/drift"
+	"gitbind.dev/gitbridge/internal/inputs"
 	"gitbind.dev/gitbridge/internal/statusbranch"
 	"gitbind.dev/gitbridge/internal/tenant"
 )
@@ -162,7 +163,7 @@ func (c *Controller) send(ctx context.Context, s *step) (outcome, error) {
 	case s.found != nil:
 	case in.Coming:
 		return outcome{wait: in.Later}, nil
-	case in.err != nil && c.limiter.NumRequeues(s.Path) < inputsTries:
+	case in.err != nil && !errors.Is(in.err, inputs.ErrMayNotList) && c.limiter.NumRequeues(s.Path) < inputsTries:
 		return outcome{}, in.err
 	}
 	data, err := on(s.object, s.found).MarshalJSON()

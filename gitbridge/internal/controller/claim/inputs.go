@@ -91,8 +91,8 @@ type broughtInputs struct {
 	err error
 }
 
-// inputsTries is how often a new claim waits for what it refers to where that fails: some ten
-// seconds, with retryFirst doubled each time.
+// inputsTries is how often a new claim waits for what it refers to where that fails: for
+// some ten seconds at most, with retryFirst doubled each time.
 const inputsTries = 10
 
 // bringInputs brings what the app cluster sends with a claim, once in a step. What lasts, and

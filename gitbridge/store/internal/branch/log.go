@@ -53,7 +53,7 @@ func (c *Client) log(ctx context.Context, since, to store.Hash) ([]store.Commit,
 		return nil, false, fmt.Errorf("log: %w: no commit %s", ErrGone, to)
 	}
 	commits, descends, ok = all.log(since, to)
-	if !ok {
+	if !ok && since != "" {
 		if err := c.addOld(ctx, &all, since, commits); err != nil {
 			return nil, false, fmt.Errorf("log: %w", err)
 		}

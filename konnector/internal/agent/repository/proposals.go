@@ -123,5 +123,24 @@ func (r *Repository) Verdict(ctx context.Context, branch, commit string) (decisi
 	case r.Remote.Verdict == nil:
 		return decision.Verdict{State: decision.VerdictUnknown}, nil
 	}
-	return r.Remote.Verdict(ctx, branch, commit)
+	v, err := r.Remote.Verdict(ctx, branch, commit)
+	if err == nil && v.State == decision.VerdictLost {
+		// The backend may only be late: it may have a copy of the repository.
+		var has bool
+		if has, err = r.hasProposed(ctx, branch, commit); has {
+			v = decision.Verdict{State: decision.VerdictUnknown}
+		}
+	}
+	return v, err
+}
+
+// hasProposed reports whether a branch has a commit.
+func (r *Repository) hasProposed(ctx context.Context, branch, commit string) (bool, error) {
+	b := r.Remote.Branch(branch)
+	s, err := b.Fetch(ctx)
+	if err != nil || s.Head() == "" {
+		return false, err
+	}
+	_, has, err := b.Log(ctx, store.Hash(commit), s.Head())
+	return has, err
 }

@@ -1,12 +1,14 @@
 package repository
 
 import (
+	"context"
 	"errors"
 	"testing"
 
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/gitbridge/store/memstore"
+	"gitbind.dev/konnector/internal/agent/decision"
 )
 
 // What was pushed, and not recorded, is taken back wherever its branch is, unless others have
@@ -64,4 +66,29 @@ func TestWhatMainHasIsNotProposed(t *testing.T) {
 	if !errors.Is(err, ErrMoved) {
 		t.Errorf("%v, want %v", err, ErrMoved)
 	}
+}
+
+// A backend that has a copy of the repository may not have seen what was proposed a moment ago.
+func TestWhatTheHostHasIsNotLost(t *testing.T) {
+	remote := memstore.New()
+	w := newWorld(t, "", remote)
+	w.put(w.person, orders.Path(), "1")
+	change := remote.Branch("changes/x")
+	first := w.put(change, orders.Path(), "2")
+	second := w.put(change, orders.Path(), "3")
+	w.run()
+	w.repo.Remote.Verdict = func(context.Context, string, string) (decision.Verdict, error) {
+		return decision.Verdict{State: decision.VerdictLost}, nil
+	}
+	wants := func(what, branch string, commit store.Hash, want decision.VerdictState) {
+		t.Helper()
+		if v, err := w.repo.Verdict(t.Context(), branch, string(commit)); err != nil || v.State != want {
+			t.Errorf("%s: %s, %v, want %s", what, v.State, err, want)
+		}
+	}
+	wants("the branch is there", "changes/x", second, decision.VerdictUnknown)
+	wants("others have gone on", "changes/x", first, decision.VerdictUnknown)
+	wants("there is no branch", "changes/y", first, decision.VerdictLost)
+	remote.ForceHead("changes/x", first)
+	wants("it has gone back", "changes/x", second, decision.VerdictLost)
 }

@@ -130,11 +130,13 @@ func (r *reconciler) askVerdict(ctx context.Context, l *look) error {
 	r.reviews.await(p.Branch, l.key)
 	v, err := repo.Verdict(ctx, p.Branch, p.Commit)
 	h := choice.HoldOf(l.object)
-	switch rejected := h != nil && h.Reason == string(decision.Rejected); {
-	case err != nil && rejected && l.facts.Resolve == "":
+	rejected := h != nil && h.Reason == string(decision.Rejected)
+	decided := rejected && choice.Taken(l.facts.Resolve, l.facts.Token(decision.Rejected), h.Choices) != ""
+	switch {
+	case err != nil && rejected && !decided:
 		// That it was rejected stays true.
 		return fmt.Errorf("ask what became of %s: %w", p.Branch, err)
-	case rejected && (err != nil || v.State == decision.VerdictLost):
+	case err != nil && decided, v.State == decision.VerdictLost && rejected:
 		// So it does where a person has decided, or the branch is not there any more.
 		v = decision.Verdict{State: decision.VerdictClosed}
 	case err != nil:

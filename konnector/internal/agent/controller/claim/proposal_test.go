@@ -43,17 +43,19 @@ func TestANamespaceThatTheCacheDoesNotKnowYetMayAskForReviews(t *testing.T) {
 // Who decides on a rejected change does not wait for a backend that does not answer, or does not
 // know it any more.
 func TestADecisionOnARejectedChangeNeedsNoAnswer(t *testing.T) {
+	token := inStep().facts.Token(decision.Rejected)
 	for name, c := range map[string]struct {
 		verdict decision.Verdict
 		err     error
 		resolve string
 		want    decision.VerdictState // "" for an error
 	}{
-		"not decided, no answer":   {err: errors.New("away")},
-		"decided, no answer":       {err: errors.New("away"), resolve: "file:1", want: decision.VerdictClosed},
-		"not decided, not known":   {verdict: decision.Verdict{State: decision.VerdictLost}, want: decision.VerdictClosed},
-		"decided, open once more":  {verdict: decision.Verdict{State: decision.VerdictOpen}, resolve: "file:1", want: decision.VerdictOpen},
-		"not decided, as rejected": {verdict: decision.Verdict{State: decision.VerdictRejected}, want: decision.VerdictRejected},
+		"not decided, no answer":    {err: errors.New("away")},
+		"decided before, no answer": {err: errors.New("away"), resolve: choice.File.Answer("another state")},
+		"decided, no answer":        {err: errors.New("away"), resolve: choice.File.Answer(token), want: decision.VerdictClosed},
+		"not decided, not known":    {verdict: decision.Verdict{State: decision.VerdictLost}, want: decision.VerdictClosed},
+		"decided, open once more":   {verdict: decision.Verdict{State: decision.VerdictOpen}, resolve: choice.File.Answer(token), want: decision.VerdictOpen},
+		"not decided, as rejected":  {verdict: decision.Verdict{State: decision.VerdictRejected}, want: decision.VerdictRejected},
 	} {
 		t.Run(name, func(t *testing.T) {
 			remote := memstore.New()
@@ -67,7 +69,7 @@ func TestADecisionOnARejectedChangeNeedsNoAnswer(t *testing.T) {
 			})
 			r, l := &reconciler{}, inStep()
 			r.current.Store(&api)
-			held := choice.Hold{Reason: string(decision.Rejected), Token: "1"}
+			held := choice.Hold{Reason: string(decision.Rejected), Token: token, Choices: []choice.Choice{choice.File}}
 			l.object.Object["status"] = map[string]any{"gitbind": map[string]any{"hold": held.Status()}}
 			l.facts.Proposed, l.facts.Resolve = &decision.Proposed{Branch: contract.ChangeBranch(key), Commit: "c1"}, c.resolve
 			err := r.askVerdict(t.Context(), l)

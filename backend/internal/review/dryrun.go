@@ -122,7 +122,7 @@ func (s *Service) dryRun(ctx context.Context, cluster string, c *githost.Change,
 	if d.Status.Change == change {
 		answer = d.Status.Claims
 	}
-	since := s.now().Sub(d.Spec.AskedAt.Time)
+	since := s.now().Sub(d.Spec.AskedAt.Time).Abs() // it may be of a clock that was ahead
 	wanted := v1alpha1.DryRunSpec{Branch: c.Branch, Change: change, AskedAt: metav1.NewTime(s.now()), Claims: claims}
 	switch {
 	case isNew:

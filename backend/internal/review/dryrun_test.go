@@ -162,8 +162,10 @@ func TestAnAnswerIsOfJustOneVersion(t *testing.T) {
 	shows("the bridge is away for long", "", 4)
 	y.at = y.at.Add(lookEvery)
 	shows("a bridge that comes back finds it new", "", 5)
+	y.at = y.at.Add(-24 * time.Hour)
+	shows("asked by a clock that was ahead", "", 6)
 	y.change.Effect = ""
-	if f := y.look()[0]; f.Untried != "" || y.writes != 5 {
+	if f := y.look()[0]; f.Untried != "" || y.writes != 6 {
 		t.Errorf("what cannot be merged: %+v", f)
 	}
 }

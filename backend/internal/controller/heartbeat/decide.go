@@ -41,6 +41,9 @@ type word struct {
 // tells no absence in which it was absent itself, and counts no seconds: a
 // condition that is true stays as it is.
 func decide(f facts) (w word, news bool) {
+	if f.written.After(f.now) {
+		f.written = f.listening // by a clock that was ahead
+	}
 	last := f.heard
 	if f.written.After(last) {
 		last = f.written

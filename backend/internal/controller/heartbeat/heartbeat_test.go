@@ -32,6 +32,8 @@ func TestAHeartbeatTellsWhatChangedAndNothingElse(t *testing.T) {
 		{"the backend is back, and the konnector is not", facts{listening: ago(Patience), written: ago(time.Hour), said: said(metav1.ConditionTrue)}, metav1.ConditionFalse, ago(time.Hour)},
 		{"the backend is back, and so is the konnector", facts{listening: ago(time.Minute), heard: ago(0), written: ago(time.Minute), said: said(metav1.ConditionTrue)}, "", time.Time{}},
 		{"the backend was away while it was said to be away", facts{listening: ago(time.Minute), written: ago(time.Hour), said: said(metav1.ConditionFalse)}, "", time.Time{}},
+		{"away, and seen tomorrow", facts{listening: ago(Patience), written: ago(-long), said: said(metav1.ConditionTrue)}, metav1.ConditionFalse, ago(Patience)},
+		{"there, and seen tomorrow", facts{listening: ago(rarely), heard: ago(0), written: ago(-long), said: said(metav1.ConditionTrue)}, metav1.ConditionTrue, ago(0)},
 		{"a condition that somebody removed", facts{listening: ago(time.Minute), written: ago(time.Hour)}, metav1.ConditionFalse, ago(time.Hour)},
 	} {
 		c.facts.now = now

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"testing"
+	"time"
 )
 
 // Git follows history by the dates of commits, unless it is told otherwise: behind commits of a
@@ -14,7 +15,7 @@ func TestD13_CommitsOfAClockThatWasADayLateHideNothing(t *testing.T) {
 	c.git("checkout", "-q", "-B", "beside", "main")
 	c.commit("Order more", map[string]string{dbC: "plan: small\n"})
 	old := c.blob("main")
-	c.late(10, "main")
+	c.late("main", time.Now().AddDate(0, 0, -1), 10)
 	c.pushed("main")
 
 	if seen := s.look(t); len(seen.Commits) != 1 || seen.Commits[0].Subject != "Make it big" || len(seen.Files) != 1 {
@@ -29,18 +30,34 @@ func TestD13_CommitsOfAClockThatWasADayLateHideNothing(t *testing.T) {
 	c.pushed(":refs/heads/changes/late")
 }
 
-// late adds commits to a branch whose dates are those of the day before.
-func (c *clone) late(n int, branch string) {
+// No date is too far away for a clock, or for who pushes.
+func TestD13_ACommitOfTheYear2514IsFollowed(t *testing.T) {
+	t.Parallel()
+	s, c := propose(t)
+	old := c.blob("main")
+	c.late("main", time.Unix(1<<34, 0), 1)
+	c.late("main", time.Now(), 2)
+	c.pushed("main")
+	repo, _, err := s.repository(cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.repackOne(t.Context(), repo)
+	if got, err := s.Outcome(t.Context(), cluster, proposed, old); err != nil || !got.Merged {
+		t.Errorf("what main had before: %+v, %v", got, err)
+	}
+	c.pushed("main~4:refs/heads/changes/late")
+	c.pushed(":refs/heads/changes/late")
+}
+
+// late adds commits to a branch, the first of which is of a time.
+func (c *clone) late(branch string, when time.Time, n int) {
 	c.t.Helper()
 	var stream bytes.Buffer
 	who := c.git("log", "-1", "--format=%cn <%ce>", branch)
-	var now int64
-	if _, err := fmt.Sscan(c.git("log", "-1", "--format=%ct", branch), &now); err != nil {
-		c.t.Fatal(err)
-	}
 	for i := range n {
 		content := fmt.Sprintf("plan: small\nsize: %d\n", i)
-		fmt.Fprintf(&stream, "commit refs/heads/%s\ncommitter %s %d +0000\ndata 4\nLate\n", branch, bytes.TrimSpace([]byte(who)), now-24*60*60+int64(i))
+		fmt.Fprintf(&stream, "commit refs/heads/%s\ncommitter %s %d +0000\ndata 4\nLate\n", branch, bytes.TrimSpace([]byte(who)), when.Unix()+int64(i))
 		if i == 0 {
 			fmt.Fprintf(&stream, "from refs/heads/%s^0\n", branch)
 		}

@@ -66,6 +66,10 @@ const hostConfig = `# Written by the gitbind backend at each start. Changes here
 	threads = 1
 	windowMemory = 32m
 	deltaCacheSize = 16m
+[commitGraph]
+	# Levels count commits. Version 2 has their dates, of which one after the year 2514 makes
+	# the graph wrong, and with it all that is asked of history.
+	generationVersion = 1
 [gc]
 	auto = 0
 	cruftPacks = true

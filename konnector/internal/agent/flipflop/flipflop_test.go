@@ -87,7 +87,9 @@ func TestAddForgets(t *testing.T) {
 	if len(turns) != maxTurns || slices.ContainsFunc(turns, func(t Turn) bool { return len(t.Fields) > maxFields }) {
 		t.Errorf("%d turns, the first of %d fields", len(turns), len(turns[0].Fields))
 	}
-	if later := Add(turns, Turn{At: start.Add(time.Hour).Unix()}); len(later) > 0 {
-		t.Errorf("what is old is remembered: %v", later)
+	for _, by := range []time.Duration{time.Hour, -time.Hour} {
+		if later := Add(turns, Turn{At: start.Add(by).Unix()}); len(later) > 0 {
+			t.Errorf("what is %s old is remembered: %v", by, later)
+		}
 	}
 }

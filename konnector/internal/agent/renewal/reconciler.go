@@ -121,7 +121,7 @@ func (r *Reconciler) step(ctx context.Context, conn *v1alpha1.Connection, secret
 	if now := r.Now(); m.trouble != nil && m.about == k.password && now.Before(m.until) {
 		return m.until, nil
 	}
-	f := facts{now: r.Now(), kept: k, known: m.known, inUse: r.InUse(conn.Name), refused: refused(conn), renewed: m.renewed, renewedGit: m.renewedGit, seed: conn.Spec.ClusterID}
+	f := facts{now: r.Now(), kept: k, known: m.known, inUse: r.InUse(conn.Name), refused: refused(conn, r.Now()), renewed: m.renewed, renewedGit: m.renewedGit, seed: conn.Spec.ClusterID}
 	what, at := next(f)
 	if what == wait {
 		return at, nil
@@ -277,12 +277,15 @@ func (r *Reconciler) write(ctx context.Context, secret *corev1.Secret, k kept) e
 
 // refused is since when the repository or the events refuse the credential, by a
 // clock that counts seconds; zero when they do not.
-func refused(conn *v1alpha1.Connection) (since time.Time) {
+func refused(conn *v1alpha1.Connection, now time.Time) (since time.Time) {
 	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionEvents} {
 		c := meta.FindStatusCondition(conn.Status.Conditions, kind)
 		if c != nil && c.Reason == repository.ReasonCredentialRefused && c.LastTransitionTime.After(since) {
 			since = c.LastTransitionTime.Time
 		}
+	}
+	if since.After(now.Add(time.Second)) {
+		return time.Unix(0, 0) // by a clock that was ahead
 	}
 	return since
 }

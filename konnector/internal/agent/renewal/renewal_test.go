@@ -368,6 +368,22 @@ func TestAClockThatIsWrongDoesNotRenewAllTheTime(t *testing.T) {
 	}
 }
 
+// The condition that it is refused keeps the time of the clock that was ahead.
+func TestD13_ATokenThatIsRefusedSinceTomorrowIsReplaced(t *testing.T) {
+	w := newWorld(t)
+	w.onGitHostForAnHour()
+	w.run()
+	w.now = w.now.Add(24 * time.Hour)
+	w.refuse()
+	w.now = w.now.Add(-22 * time.Hour)
+	for range 5 {
+		w.now = w.now.Add(max(w.run(), time.Minute))
+	}
+	if w.gitIssued != 1 {
+		t.Errorf("%d tokens were issued", w.gitIssued)
+	}
+}
+
 // gitHolds is what opens the repository on a Git host of its own.
 func (w *world) gitHolds(username, password string) {
 	w.t.Helper()

@@ -121,8 +121,9 @@ func (r *Removals) isApproved(ctx context.Context, main *store.Snapshot, w waiti
 		return true, nil
 	}
 	approval := r.checkpoints.get().Approved.removals()
-	if approval.IsAhead(r.now(), r.limits.Window) {
-		// It is forgotten, as it would seem to be right when its time has come.
+	if now := r.now(); !w.fileGone && !w.Deleted.After(now) && approval.IsAhead(now, r.limits.Window) {
+		// It is forgotten, as it would seem to be right when its time has come. While deletes are
+		// ahead, too, this clock is the one that is wrong.
 		approval.UpTo = time.Time{}
 		r.checkpoints.note(func(c *Checkpoint) { c.Approved.RemovalsUpTo = time.Time{} })
 	}

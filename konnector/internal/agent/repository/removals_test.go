@@ -630,6 +630,21 @@ func TestL14_AnApprovalUnderAClockThatWasAheadEnds(t *testing.T) {
 	again.may(o, false, true, keysFrom(5, 5)...)
 }
 
+func TestL14_AnApprovalByAClockThatIsBehindCounts(t *testing.T) {
+	t.Parallel()
+	w, o := newCounted(t, 40)
+	right := w.now
+	w.pass(-time.Hour)
+	for _, k := range keysFrom(0, 5) {
+		o.delete(k, right)
+	}
+	w.may(o, false, false, keysFrom(0, 5)...)
+	if err := w.repo.Removals.Approve(t.Context(), string(w.view().Main.Head())); err != nil {
+		t.Fatal(err)
+	}
+	w.may(o, false, true, keysFrom(0, 5)...)
+}
+
 // What passed while the clock was ahead counts for as long as all else, and no longer.
 func TestL14_WhatPassedUnderAClockThatWasAheadEnds(t *testing.T) {
 	t.Parallel()

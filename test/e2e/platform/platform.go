@@ -52,6 +52,9 @@ type Options struct {
 	Network bool
 	// Replicas is how many of each agent run, of which one works: one by default.
 	Replicas int
+	// Clocks has the components have clocks that SetClock sets. Bin, if it is given, was built
+	// by BuildWithClocks.
+	Clocks bool
 	// Pods has the components run as pods on nodes, in place of processes; it needs
 	// env.Isolate.
 	Pods *Pods
@@ -92,6 +95,7 @@ type Platform struct {
 	attached    bool
 	profile     bool
 	replicas    int
+	clocks      bool
 	agentArgs   []string
 	backendArgs []string
 	variables   []string
@@ -125,7 +129,7 @@ func Start(ctx context.Context, o Options) (*Platform, error) {
 		return nil, err
 	}
 	p := &Platform{
-		Env: e, Bin: o.Bin, plain: o.Plain, postgres: o.Postgres, pods: o.Pods, profile: o.Profile, replicas: max(1, o.Replicas), agentArgs: o.AgentArgs, backendArgs: o.BackendArgs,
+		Env: e, Bin: o.Bin, plain: o.Plain, postgres: o.Postgres, pods: o.Pods, profile: o.Profile, replicas: max(1, o.Replicas), clocks: o.Clocks, agentArgs: o.AgentArgs, backendArgs: o.BackendArgs,
 		GitDir: cmp.Or(repositories, filepath.Join(e.Dir, "git")), Profiles: map[string]string{}, metrics: map[string]string{}, konnectors: map[string][]*env.Process{},
 	}
 	// What the components put into temporary files is found there.
@@ -206,10 +210,16 @@ func (p *Platform) startPods(ctx context.Context) error {
 
 // build builds the components, unless they were given.
 func (p *Platform) build(ctx context.Context) error {
-	if p.Bin = cmp.Or(p.Bin, Built()); p.Bin != "" {
+	if p.Bin == "" && !p.clocks {
+		p.Bin = Built()
+	}
+	if p.Bin != "" {
 		return nil
 	}
 	p.Bin = filepath.Join(p.Dir, "bin")
+	if p.clocks {
+		return BuildWithClocks(ctx, p.Bin)
+	}
 	return Build(ctx, p.Bin)
 }
 
@@ -388,7 +398,7 @@ func (p *Platform) run(ctx context.Context, program env.Program) (*env.Process, 
 		return append(args(ports), "--metrics-listen="+address(ports[program.Ports-1]))
 	}
 	program.Ports++
-	process, ports, err := p.Run(ctx, program)
+	process, ports, err := p.Run(ctx, p.withClock(program))
 	if err == nil {
 		p.mu.Lock()
 		defer p.mu.Unlock()

@@ -129,8 +129,8 @@ bench-large: build ## Measure 100,000 claims of one app cluster, 500 of each of 
 	$(BIN)/bench --bin $(BIN) --sizes 1000 --only clusters --clusters 500 --claims-of-each 5 --name 500-clusters
 
 .PHONY: chaos
-chaos: build ## Let everything fail for a while and see what is lost: make chaos SEED=1 FOR=5m RUNS=1
-	$(GO) run ./test/chaos/cmd/chaos --bin $(BIN) --seed $(or $(SEED),0) --for $(or $(FOR),5m) --runs $(or $(RUNS),1)
+chaos: ## Let everything fail for a while and see what is lost: make chaos SEED=1 FOR=5m RUNS=1
+	$(GO) run ./test/chaos/cmd/chaos --seed $(or $(SEED),0) --for $(or $(FOR),5m) --runs $(or $(RUNS),1)
 
 .PHONY: hostile
 hostile: build ## Have a hundred tenants attack at once, and see what an innocent one notices (root, for limits of memory).

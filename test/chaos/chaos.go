@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -39,6 +40,9 @@ type Options struct {
 	// Limits leaves the limits of removals as they are: what is too much is
 	// approved by a person when the load has ended.
 	Limits bool
+	// Clocks has the clocks of components be wrong. Bin, if it is given, was built by
+	// platform.BuildWithClocks.
+	Clocks bool
 	// Crossplane delivers some of the claims.
 	Crossplane bool
 	// Pause is how long each person waits between two things, on average.
@@ -104,7 +108,7 @@ type run struct {
 // itself: what it found is in the report.
 func Run(ctx context.Context, o Options) (report *Report, err error) {
 	p, err := platform.Start(ctx, platform.Options{
-		Dir: o.Dir, Bin: o.Bin, Plain: !o.Crossplane, Network: true, Replicas: 2, AgentArgs: leases, Progress: o.Out,
+		Dir: o.Dir, Bin: o.Bin, Plain: !o.Crossplane, Network: true, Replicas: 2, Clocks: o.Clocks, AgentArgs: leases, Progress: o.Out,
 	})
 	if err != nil {
 		return nil, err
@@ -115,7 +119,7 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 	watching, end := context.WithCancel(ctx)
 	defer end()
 	go r.scan.Watch(watching)
-	r.injector = &injector{platform: p, say: r.say, down: map[string]bool{}}
+	r.injector = newInjector(r)
 	if err := r.prepare(ctx); err != nil {
 		return nil, fmt.Errorf("prepare: %w", err)
 	}
@@ -146,10 +150,13 @@ func (r *run) say(format string, args ...any) {
 
 // targets are what faults can happen to, in an order that is always the same.
 func (r *run) targets() Targets {
-	t := Targets{Lease: leaseDuration, Links: r.Network.Links(), Servers: []string{r.Backend.Name}}
+	t := Targets{Lease: leaseDuration, Links: r.Network.Links(), Servers: []string{r.Backend.Name}, Host: r.Backend.Name}
 	slices.SortFunc(t.Links, func(a, b platform.Link) int { return strings.Compare(a.String(), b.String()) })
 	for _, p := range slices.Concat(r.Konnectors(env.App), r.Bridges) {
 		t.Agents = append(t.Agents, p.Name)
+	}
+	if r.options.Clocks {
+		t.Clocks = append(slices.Clone(t.Agents), r.Backend.Name)
 	}
 	for _, name := range []string{env.App, env.Control} {
 		t.Servers = append(t.Servers, r.Cluster(name).APIServer.Name)
@@ -267,6 +274,8 @@ func (r *run) report(ctx context.Context, faults int, settled *state) (*Report, 
 	r.deliveries.tell(c)
 	c.counts["pushes that the Git host had to refuse"] = r.author.refusals
 	c.counts["versions that lost and were merged"] = r.author.merges
+	c.counts["restores of the Git host that were given back what was lost"] = r.injector.counted(Restore)
+	c.counts["clocks that were a day wrong for a while"] = r.injector.counted(Clock)
 	for _, e := range r.journal.all() {
 		if e.Side == Review {
 			c.counts[fmt.Sprintf("reviews that %s a change: %s", e.Op, e.Outcome)]++
@@ -373,7 +382,11 @@ func (r *run) engage(ctx context.Context) error {
 		return err
 	}
 	widgets, databases, gadgets := widgets(), postgresql(r.options.Crossplane), gadgets()
-	r.sides = &sides{apis: []*api{widgets, databases, gadgets}, clusterID: id, repository: filepath.Join(r.GitDir, id+".git")}
+	r.sides = &sides{apis: []*api{widgets, databases, gadgets}, clusterID: id, host: &host{repository: filepath.Join(r.GitDir, id+".git"), kept: filepath.Join(r.Dir, "backups")}}
+	r.injector.host = r.sides.host
+	if err := os.MkdirAll(r.sides.host.kept, 0o700); err != nil {
+		return err
+	}
 	if r.sides.app, err = client(r.Cluster(env.App).Config()); err != nil {
 		return err
 	}
@@ -401,7 +414,7 @@ func (r *run) engage(ctx context.Context) error {
 	if _, err := r.Git(ctx, user, r.Dir, "clone", "--quiet", url, clone); err != nil {
 		return err
 	}
-	r.author = &author{dir: clone, journal: r.journal, numbers: &r.numbers, pause: r.options.Pause}
+	r.author = &author{dir: clone, host: r.sides.host, journal: r.journal, numbers: &r.numbers, pause: r.options.Pause}
 	r.author.git = func(ctx context.Context, args ...string) (string, error) { return r.Git(ctx, user, clone, args...) }
 	made := 0
 	r.author.fresh = func() *claim {

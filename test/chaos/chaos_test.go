@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"gitbind.dev/test/e2e/platform"
 	"gitbind.dev/test/env"
@@ -58,8 +59,10 @@ func TestPlanIsAFunctionOfTheSeed(t *testing.T) {
 	targets := Targets{
 		Agents: []string{"konnector", "gitbridge"}, Servers: []string{"backend", "api"}, Lease: 4 * time.Second,
 		Links: []platform.Link{{Client: "konnector", Server: "git"}, {Client: "konnector", Server: "api"}},
+		Host:  "backend", Clocks: []string{"konnector", "gitbridge", "backend"},
 	}
-	plan := func(seed uint64) []Fault { return Plan(rand.New(rand.NewPCG(seed, 0)), time.Minute, targets) }
+	const length = 3 * time.Minute
+	plan := func(seed uint64) []Fault { return Plan(rand.New(rand.NewPCG(seed, 0)), length, targets) }
 	one := plan(1)
 	if diff := cmp.Diff(one, plan(1)); diff != "" {
 		t.Errorf("the same seed gives another plan:\n%s", diff)
@@ -70,20 +73,91 @@ func TestPlanIsAFunctionOfTheSeed(t *testing.T) {
 	if !slices.IsSortedFunc(one, func(a, b Fault) int { return int(a.At - b.At) }) {
 		t.Errorf("not in order: %v", one)
 	}
-	until := map[bool]time.Duration{}
+	until := map[string]time.Duration{}
 	for _, f := range one {
-		process := f.Process != ""
-		if f.At < until[process] || f.At+f.takes() > time.Minute {
+		row := rowOf(f)
+		if f.At < until[row] || f.At+f.takes() > length {
 			t.Errorf("%s is while another one lasts, or too late", f)
 		}
-		until[process] = f.At + f.takes()
+		if f.Kind == Restore && (f.At < until[row]+holdsEnd && until[row] != 0 || f.Age < 8*time.Second || f.Process != "backend") {
+			t.Errorf("%s is of another process, or before what was held by the last one went on", f)
+		}
+		if f.Kind == Clock && f.By.Abs() != day {
+			t.Errorf("%s is not by a day", f)
+		}
+		until[row] = f.At + f.takes()
+	}
+	if len(until) != 4 {
+		t.Errorf("not all rows have faults: %v", until)
+	}
+	// A seed that was found keeps its faults.
+	targets.Host, targets.Clocks = "", nil
+	old := slices.DeleteFunc(slices.Clone(one), func(f Fault) bool { return f.Kind == Restore || f.Kind == Clock })
+	if diff := cmp.Diff(plan(1), old); diff != "" {
+		t.Errorf("restores and clocks change the other faults:\n%s", diff)
+	}
+}
+
+func rowOf(f Fault) string {
+	switch {
+	case f.Kind == Restore, f.Kind == Clock:
+		return string(f.Kind)
+	case f.Process != "":
+		return "process"
+	}
+	return "link"
+}
+
+func TestAFaultSaysWhatItDoes(t *testing.T) {
+	for want, f := range map[string]Fault{
+		"  1.000s kill konnector for 2s":                            {At: time.Second, Kind: Kill, Process: "konnector", For: 2 * time.Second},
+		"  1.000s cut konnector→git for 2s":                         {At: time.Second, Kind: Cut, Link: platform.Link{Client: "konnector", Server: "git"}, For: 2 * time.Second},
+		"  1.000s kill konnector for 2s, 10ms after main has moved": {At: time.Second, Kind: Kill, Process: "konnector", For: 2 * time.Second, After: Pushed, Delay: 10 * time.Millisecond},
+		"  1.000s restore backend for 2s, to 10s before":            {At: time.Second, Kind: Restore, Process: "backend", For: 2 * time.Second, Age: 10 * time.Second},
+		"  1.000s clock konnector for 2s, 24h0m0s behind":           {At: time.Second, Kind: Clock, Process: "konnector", For: 2 * time.Second, By: -day},
+	} {
+		if got := f.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// Main is allowed to be another one while the Git host is restored, and then only.
+func TestAReviewedClaimIsHeldForARestoreOnly(t *testing.T) {
+	h := &host{}
+	r := &reviewer{host: h, journal: &Journal{began: time.Now()}, isTold: map[string]bool{}}
+	judge := func(uid, reason string) int {
+		u := &unstructured.Unstructured{Object: map[string]any{
+			"metadata": map[string]any{"uid": uid},
+			"status":   map[string]any{"gitbind": map[string]any{"conditions": []any{map[string]any{"type": "Held", "status": "True", "reason": reason}}}},
+		}}
+		r.judge(map[string]*unstructured.Unstructured{"widgets.chaos.example " + reviewedNamespace + "/one": u})
+		return len(r.journal.givenUp())
+	}
+	if n := judge("before", "HistoryReplaced"); n != 1 {
+		t.Errorf("held before a restore: %d violations", n)
+	}
+	h.note(true)
+	if n := judge("restored", "HistoryReplaced"); n != 1 {
+		t.Errorf("held by a restore: %d violations", n)
+	}
+	if n := judge("other", "Moved"); n != 2 {
+		t.Errorf("held for another reason meanwhile: %d violations", n)
+	}
+	h.note(false)
+	if n := judge("given back", "HistoryReplaced"); n != 2 {
+		t.Errorf("held until it is noticed: %d violations", n)
+	}
+	h.wholeSince = time.Now().Add(-holdsEnd)
+	if n := judge("after", "HistoryReplaced"); n != 3 {
+		t.Errorf("held after a restore: %d violations", n)
 	}
 }
 
 // A host that refuses for ever is a violation, and no run without an end.
 func TestAPushThatIsNeverTakenIsAViolation(t *testing.T) {
 	j := &Journal{began: time.Now()}
-	a := &author{journal: j, dir: t.TempDir(), numbers: &numbers{}}
+	a := &author{journal: j, dir: t.TempDir(), host: &host{}, numbers: &numbers{}}
 	run, giveUp := context.WithCancel(t.Context())
 	defer giveUp()
 	pushes := 0

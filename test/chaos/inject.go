@@ -15,11 +15,24 @@ import (
 type injector struct {
 	platform *platform.Platform
 	say      func(format string, args ...any)
+	fail     func(format string, args ...any)
 	steps    steps
+	host     *host
 
 	mu sync.Mutex
-	// down are the processes that a fault keeps from being started.
-	down map[string]bool
+	// down is how many faults keep a process from being started, and starting are those that
+	// are started.
+	down     map[string]int
+	starting map[string]bool
+	// ended counts the faults that have ended, of the kinds that are counted.
+	ended map[Kind]int
+}
+
+func newInjector(r *run) *injector {
+	return &injector{
+		platform: r.Platform, say: r.say, fail: func(format string, args ...any) { r.journal.giveUp("", format, args...) },
+		down: map[string]int{}, starting: map[string]bool{}, ended: map[Kind]int{},
+	}
 }
 
 // inject carries out a plan, until it or ctx ends. Then all is good again.
@@ -37,15 +50,19 @@ func (i *injector) inject(ctx context.Context, plan []Fault) {
 }
 
 func (i *injector) fault(ctx context.Context, f Fault) {
-	what := f.Process
-	if what == "" {
-		what = f.Link.String()
-	}
 	if f.After != "" {
 		i.steps.await(ctx, f.After)
 		sleep(ctx, f.Delay)
 	}
-	i.say("%s %s for %s%s", f.Kind, what, f.For.Round(time.Millisecond), f.when())
+	if f.Kind == Restore {
+		i.restore(ctx, f)
+		return
+	}
+	i.say("%s", f.what())
+	if f.Kind == Clock {
+		i.wrongClock(ctx, f)
+		return
+	}
 	if f.Process == "" {
 		i.set(f.Link, proxy.Mode(f.Kind))
 		sleep(ctx, f.For)
@@ -91,38 +108,62 @@ func (i *injector) process(name string) *env.Process {
 func (i *injector) hold(name string, down bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.down[name] = down
+	if down {
+		i.down[name]++
+	} else {
+		i.down[name]--
+	}
 }
 
-func (i *injector) held(name string) bool {
+// begin reports whether a process is to be started now, and says that somebody does.
+func (i *injector) begin(name string) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.down[name]
+	if i.starting[name] || i.down[name] > 0 {
+		return false
+	}
+	i.starting[name] = true
+	return true
+}
+
+func (i *injector) begun(name string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	delete(i.starting, name)
+}
+
+func (i *injector) isStarting(name string) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.starting[name]
+}
+
+// count says that a fault has ended.
+func (i *injector) count(f Fault) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.ended[f.Kind]++
+}
+
+func (i *injector) counted(k Kind) int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.ended[k]
 }
 
 // keep starts what has ended anew, as a cluster does with its pods, until ctx
 // ends.
 func (i *injector) keep(ctx context.Context) {
 	var wg sync.WaitGroup
-	starting := map[string]bool{}
-	var mu sync.Mutex
 	for ctx.Err() == nil {
 		for _, p := range i.platform.Processes() {
-			mu.Lock()
-			busy := starting[p.Name]
-			mu.Unlock()
-			if p.PID() != 0 || busy || i.held(p.Name) || p.Done() == nil {
+			if p.PID() != 0 || p.Done() == nil || !i.begin(p.Name) {
 				continue
 			}
-			mu.Lock()
-			starting[p.Name] = true
-			mu.Unlock()
 			code := p.ExitCode()
 			wg.Go(func() {
 				err := p.Start(ctx)
-				mu.Lock()
-				delete(starting, p.Name)
-				mu.Unlock()
+				i.begun(p.Name)
 				switch {
 				case err != nil && ctx.Err() == nil:
 					i.say("%s does not start: %.300v", p.Name, err)

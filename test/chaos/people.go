@@ -214,6 +214,7 @@ func refused(err error) bool {
 type author struct {
 	git     func(ctx context.Context, args ...string) (string, error)
 	dir     string
+	host    *host
 	journal *Journal
 	numbers *numbers
 	// own are claims that live in Git alone as far as people are concerned;
@@ -316,6 +317,8 @@ func (a *author) push(run context.Context, changes map[string]*change) {
 }
 
 func (a *author) attempt(run context.Context, changes map[string]*change) error {
+	a.host.RLock()
+	defer a.host.RUnlock()
 	ctx, cancel := context.WithTimeout(run, 4*answerTimeout)
 	defer cancel()
 	if err := a.newest(ctx); err != nil {

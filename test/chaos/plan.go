@@ -22,6 +22,10 @@ const (
 	Cut    Kind = Kind(proxy.Cut)
 	Silent Kind = Kind(proxy.Silent)
 	Slow   Kind = Kind(proxy.Slow)
+	// Restore is of the Git host, to a state some seconds before.
+	Restore Kind = "restore"
+	// Clock is of a component, whose clock is wrong.
+	Clock Kind = "clock"
 )
 
 // A Fault is one thing that goes wrong for a while.
@@ -37,27 +41,38 @@ type Fault struct {
 	// the step: less than the next one takes.
 	After Step
 	Delay time.Duration
+	// Age is how old the state is that a host is restored to: the fault begins with the
+	// backup of it.
+	Age time.Duration
+	// By is how far a clock is ahead.
+	By time.Duration
 }
 
-func (f Fault) String() string {
-	what := f.Process
-	if what == "" {
-		what = f.Link.String()
-	}
-	return fmt.Sprintf("%7.3fs %s %s for %s%s", f.At.Seconds(), f.Kind, what, f.For.Round(time.Millisecond), f.when())
-}
+func (f Fault) String() string { return fmt.Sprintf("%7.3fs %s", f.At.Seconds(), f.what()) }
 
-func (f Fault) when() string {
-	if f.After == "" {
-		return ""
+func (f Fault) what() string {
+	of := f.Process
+	if of == "" {
+		of = f.Link.String()
 	}
-	return fmt.Sprintf(", %s after %s", f.Delay.Round(time.Millisecond), f.After)
+	said := fmt.Sprintf("%s %s for %s", f.Kind, of, f.For.Round(time.Millisecond))
+	switch {
+	case f.After != "":
+		said += fmt.Sprintf(", %s after %s", f.Delay.Round(time.Millisecond), f.After)
+	case f.Age != 0:
+		said += fmt.Sprintf(", to %s before", f.Age.Round(time.Millisecond))
+	case f.By > 0:
+		said += fmt.Sprintf(", %s ahead", f.By)
+	case f.By < 0:
+		said += fmt.Sprintf(", %s behind", -f.By)
+	}
+	return said
 }
 
 // takes is how long the fault lasts at most, with what it waits for.
 func (f Fault) takes() time.Duration {
 	if f.After == "" {
-		return f.For
+		return f.Age + f.For
 	}
 	return stepAtMost + f.Delay + f.For
 }
@@ -68,16 +83,21 @@ type Targets struct {
 	// processes that are missed at once.
 	Agents, Servers []string
 	Links           []platform.Link
+	// Host is the Git host that is restored, "" for none, and Clocks are the components
+	// whose clocks can be wrong.
+	Host   string
+	Clocks []string
 	// Lease is how long an agent's Lease lasts.
 	Lease time.Duration
 }
 
-// Plan is a schedule of faults, a function of its arguments. Processes and
-// links have their own row of faults each, so that one of both can go on at a
-// time, and never two with one process.
+// Plan is a schedule of faults, a function of its arguments. Processes, links,
+// restores and clocks have their own row of faults each, so that one of each can
+// go on at a time, and never two of one row. A later row changes nothing in those
+// before it.
 func Plan(rng *rand.Rand, length time.Duration, t Targets) []Fault {
 	var plan []Fault
-	row := func(next func() Fault) {
+	row := func(from, to time.Duration, next func() Fault) {
 		for at := time.Second; ; {
 			f := next()
 			f.At = at
@@ -85,21 +105,39 @@ func Plan(rng *rand.Rand, length time.Duration, t Targets) []Fault {
 				return
 			}
 			plan = append(plan, f)
-			at += f.takes() + span(rng, 100*time.Millisecond, 2500*time.Millisecond)
+			at += f.takes() + span(rng, from, to)
 		}
 	}
 	if len(t.Agents)+len(t.Servers) > 0 {
-		row(func() Fault { return processFault(rng, t) })
+		row(minPause, maxPause, func() Fault { return processFault(rng, t) })
 	}
 	if len(t.Links) > 0 {
-		row(func() Fault {
+		row(minPause, maxPause, func() Fault {
 			kind := []Kind{Cut, Silent, Slow}[rng.IntN(3)]
 			return Fault{Kind: kind, Link: t.Links[rng.IntN(len(t.Links))], For: span(rng, 200*time.Millisecond, 6*time.Second)}
+		})
+	}
+	if t.Host != "" {
+		// Not one after the other: what was held is to go on, and to be looked at.
+		row(holdsEnd, 2*holdsEnd, func() Fault {
+			return Fault{Kind: Restore, Process: t.Host, Age: span(rng, 8*time.Second, 12*time.Second), For: span(rng, 3*time.Second, 12*time.Second)}
+		})
+	}
+	if len(t.Clocks) > 0 {
+		row(minPause, maxPause, func() Fault {
+			by := []time.Duration{day, -day}[rng.IntN(2)]
+			return Fault{Kind: Clock, Process: t.Clocks[rng.IntN(len(t.Clocks))], By: by, For: span(rng, time.Second, 12*time.Second)}
 		})
 	}
 	slices.SortStableFunc(plan, func(a, b Fault) int { return cmp.Compare(a.At, b.At) })
 	return plan
 }
+
+// Between two faults of a row is a pause.
+const (
+	minPause = 100 * time.Millisecond
+	maxPause = 2500 * time.Millisecond
+)
 
 func processFault(rng *rand.Rand, t Targets) Fault {
 	if len(t.Agents) == 0 || len(t.Servers) > 0 && rng.IntN(5) < 2 {

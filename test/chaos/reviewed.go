@@ -47,7 +47,7 @@ func (r *reviewer) judge(app map[string]*unstructured.Unstructured) {
 			continue
 		case u.GetDeletionTimestamp() != nil && !r.isAsked[u.GetUID()]:
 			wrong = "its object is deleted though nobody has asked for that"
-		case held["status"] == "True" && held["reason"] != "Rejected" && held["reason"] != "FileRefused": // The webhook refuses.
+		case held["status"] == "True" && !r.mayBeHeld(held["reason"]):
 			wrong = fmt.Sprintf("it is held though nobody has asked for that: %v: %v", held["reason"], held["message"])
 		}
 		if id := fmt.Sprint(u.GetUID(), wrong); wrong != "" && !r.isTold[id] {
@@ -56,6 +56,17 @@ func (r *reviewer) judge(app map[string]*unstructured.Unstructured) {
 			r.journal.note("%s: %s", key, wrong)
 		}
 	}
+}
+
+// mayBeHeld reports whether something that people do, or a fault, has a claim held.
+func (r *reviewer) mayBeHeld(reason any) bool {
+	switch reason {
+	case "Rejected", "FileRefused": // The webhook refuses.
+		return true
+	case "HistoryReplaced":
+		return r.host.mayBeReplaced()
+	}
+	return false
 }
 
 // keep remembers what the control plane has.

@@ -54,7 +54,7 @@ func (r *run) engageReviewer(ctx context.Context, client dynamic.Interface, a *a
 		return err
 	}
 	r.reviewer = &reviewer{
-		api: a, journal: r.journal, pause: r.options.Pause, verdicts: map[string]restapi.Verdict{}, busy: map[string]bool{},
+		api: a, journal: r.journal, host: r.sides.host, pause: r.options.Pause, verdicts: map[string]restapi.Verdict{}, busy: map[string]bool{},
 		isAsked: map[types.UID]bool{}, isTold: map[string]bool{}, onControl: map[string][]string{},
 		values: map[valueOf][]string{},
 		ask: func(ctx context.Context, method, path string, in, out any) error {
@@ -260,6 +260,7 @@ func (s *sides) at(ctx context.Context, commit, path string) (*unstructured.Unst
 type reviewer struct {
 	// ask is a request to the backend about the cluster.
 	ask     func(ctx context.Context, method, path string, in, out any) error
+	host    *host
 	api     *api
 	journal *Journal
 	pause   time.Duration
@@ -303,6 +304,8 @@ func (r *reviewer) work(run, load context.Context, rng *rand.Rand) {
 
 // review looks at a change, and approves or rejects it.
 func (r *reviewer) review(run context.Context, branch string, rejects bool) {
+	r.host.RLock()
+	defer r.host.RUnlock()
 	ctx, cancel := context.WithTimeout(run, answerTimeout)
 	defer cancel()
 	var change restapi.Change

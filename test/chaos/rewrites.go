@@ -22,6 +22,8 @@ func (a *author) rewrite(run context.Context, rng *rand.Rand) {
 		{"--force", "origin", "FETCH_HEAD:refs/heads/status"},
 	}
 	args := append([]string{"push", "--quiet"}, tries[rng.IntN(len(tries))]...)
+	a.host.RLock()
+	defer a.host.RUnlock()
 	ctx, cancel := context.WithTimeout(run, 4*answerTimeout)
 	defer cancel()
 	if _, err := a.git(ctx, "fetch", "--quiet", "origin", "main"); err != nil {
@@ -48,6 +50,7 @@ func (a *author) mergeLost(run context.Context, rng *rand.Rand) {
 	branch := ""
 	var err error
 	for ; run.Err() == nil; sleep(run, 100*time.Millisecond) {
+		a.host.RLock()
 		ctx, cancel := context.WithTimeout(run, 4*answerTimeout)
 		err = nil
 		if branch == "" {
@@ -57,6 +60,7 @@ func (a *author) mergeLost(run context.Context, rng *rand.Rand) {
 			err = a.merge(ctx, branch)
 		}
 		cancel()
+		a.host.RUnlock()
 		switch {
 		case err == nil && branch == "":
 			return

@@ -28,8 +28,8 @@ type sides struct {
 	app, control dynamic.Interface
 	apis         []*api
 	clusterID    string
-	// repository is the bare repository of the Git host.
-	repository string
+	// host has the bare repository.
+	host *host
 }
 
 // tenantPrefix is that of the namespaces on the control plane.
@@ -192,7 +192,9 @@ func keyOf(path, folder string) (string, bool) {
 }
 
 func (s *sides) git(ctx context.Context, args ...string) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", s.repository}, args...)...)
+	s.host.RLock()
+	defer s.host.RUnlock()
+	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", s.host.repository}, args...)...)
 	out, err := cmd.Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {

@@ -81,8 +81,8 @@ func (s *steps) watch(ctx context.Context, sides *sides) {
 	}
 	watchers.Go(func() { s.watchObjects(ctx, sides.app, secrets, Delivered) })
 	watchers.Go(func() { s.watchObjects(ctx, sides.control, secrets, Rotated) })
-	watchers.Go(func() { s.watchBranch(ctx, sides.repository, "main", Pushed) })
-	watchers.Go(func() { s.watchBranch(ctx, sides.repository, "status", Answered) })
+	watchers.Go(func() { s.watchBranch(ctx, sides.host.repository, "main", Pushed) })
+	watchers.Go(func() { s.watchBranch(ctx, sides.host.repository, "status", Answered) })
 }
 
 func (s *steps) watchObjects(ctx context.Context, client dynamic.Interface, resource schema.GroupVersionResource, step Step) {

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"gitbind.dev/test/chaos"
+	"gitbind.dev/test/e2e/platform"
 )
 
 func main() {
@@ -25,19 +27,41 @@ func main() {
 	flag.StringVar(&o.Evidence, "evidence", "", "folder for what a violation can be explained from (default: a temporary one, kept)")
 	flag.BoolVar(&o.Limits, "limits", false, "leave the limits of removals as they are, and approve what is held when the load has ended")
 	flag.BoolVar(&o.Crossplane, "crossplane", true, "deliver some of the claims by Crossplane")
+	flag.BoolVar(&o.Clocks, "clocks", true, "have the clocks of components be a day wrong for a while, and build components for that")
 	flag.StringVar(&o.Dir, "dir", "", "folder for data, logs and kubeconfigs, kept afterwards (default: a temporary one)")
-	flag.StringVar(&o.Bin, "bin", "", "folder with the built components (default: build them)")
+	flag.StringVar(&o.Bin, "bin", "", "folder with the built components, with --clocks=false (default: build them)")
 	flag.Parse()
 	if o.Seed == 0 {
 		o.Seed = rand.Uint64N(1_000_000)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := repeat(ctx, o, *runs)
+	err := build(ctx, o, *runs)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "chaos:", err)
 		os.Exit(1)
 	}
+}
+
+// build builds the components once for all runs, if their clocks are to be wrong.
+func build(ctx context.Context, o chaos.Options, runs int) error {
+	if !o.Clocks {
+		return repeat(ctx, o, runs)
+	}
+	if o.Bin != "" {
+		return errors.New("--bin needs --clocks=false: only components that are built for it have clocks that can be wrong")
+	}
+	bin, err := os.MkdirTemp("", "gitbind-chaos-bin-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(bin)
+	fmt.Fprintln(o.Out, "Building components whose clocks can be wrong.")
+	if err := platform.BuildWithClocks(ctx, bin); err != nil {
+		return err
+	}
+	o.Bin = bin
+	return repeat(ctx, o, runs)
 }
 
 // repeat makes several runs and tells of all of them together. It ends with the

@@ -1,0 +1,24 @@
+package chaos
+
+import (
+	"context"
+	"time"
+)
+
+// day is by how much a clock is wrong.
+const day = 24 * time.Hour
+
+// wrongClock has the clock of a component be wrong for a while. Its process may be killed
+// meanwhile: the next one has the same clock.
+func (i *injector) wrongClock(ctx context.Context, f Fault) {
+	for _, by := range []time.Duration{f.By, 0} {
+		if err := i.platform.SetClock(f.Process, by); err != nil {
+			i.fail("the clock of %s cannot be set: %v", f.Process, err)
+			return
+		}
+		if by != 0 {
+			sleep(ctx, f.For)
+		}
+	}
+	i.count(f)
+}

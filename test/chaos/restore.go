@@ -1,0 +1,131 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"gitbind.dev/test/env"
+)
+
+// host is the folder of the repository at the Git host, as its administrator has it at hand.
+//
+// It is locked while the host is restored to an older state and has not been given back what
+// it lost. People who push, approve, or read main hold it for reading: the administrator has
+// told them to wait, as who pushes to the older main forks it. The agents are told nothing,
+// and kubectl writes go on.
+type host struct {
+	repository string
+	// kept is the folder for backups and for what they replaced.
+	kept string
+	sync.RWMutex
+
+	state sync.Mutex
+	// isRestored is while something is missing, and wholeSince is when the last of it was
+	// given back.
+	isRestored bool
+	wholeSince time.Time
+}
+
+// holdsEnd is how long agents may say that main was replaced after it has been given back and
+// the host was started anew: a fault may keep them from hearing of it.
+const holdsEnd = 30 * time.Second
+
+// mayBeReplaced reports whether agents may say that main does not continue what they accepted.
+func (h *host) mayBeReplaced() bool {
+	h.state.Lock()
+	defer h.state.Unlock()
+	return h.isRestored || time.Since(h.wholeSince) < holdsEnd
+}
+
+func (h *host) note(isRestored bool) {
+	h.state.Lock()
+	defer h.state.Unlock()
+	if h.isRestored = isRestored; !isRestored {
+		h.wholeSince = time.Now()
+	}
+}
+
+// restore takes a backup, and restores the host from it when it has become old. For as long
+// as the fault lasts then, the host lacks what is newer. In the end it is given all of it
+// back, as docs/recovery.md has it.
+func (i *injector) restore(ctx context.Context, f Fault) {
+	h, p := i.host, i.process(f.Process)
+	if p == nil {
+		i.say("there is no process %s", f.Process)
+		return
+	}
+	backup := filepath.Join(h.kept, fmt.Sprintf("backup-%d.git", f.At.Milliseconds()))
+	replaced := filepath.Join(h.kept, fmt.Sprintf("replaced-%d.git", f.At.Milliseconds()))
+	if err := errors.Join(i.end(p), os.CopyFS(backup, os.DirFS(h.repository))); err != nil {
+		i.hold(f.Process, false)
+		i.fail("the Git host could not be backed up: %v", err)
+		return
+	}
+	i.hold(f.Process, false)
+	sleep(ctx, f.Age)
+	i.say("%s %s to %s before, for %s", f.Kind, f.Process, f.Age.Round(time.Millisecond), f.For.Round(time.Millisecond))
+	h.note(true)
+	defer h.note(false)
+	// First of all it is gone: nobody waits for who pushes.
+	err := i.end(p)
+	h.Lock()
+	defer h.Unlock()
+	err = errors.Join(err, os.Rename(h.repository, replaced), os.Rename(backup, h.repository))
+	i.hold(f.Process, false)
+	if err != nil {
+		i.fail("the Git host could not be restored: %v", err)
+		return
+	}
+	sleep(ctx, f.For)
+	if err := h.giveBack(context.WithoutCancel(ctx), replaced); err != nil {
+		i.fail("the Git host cannot be given back what it had: %v", err)
+		return
+	}
+	i.say("the Git host has been given back what it had")
+	// Its start tells the agents to look.
+	if err := i.end(p); err != nil {
+		i.say("%v", err)
+	}
+	i.hold(f.Process, false)
+	i.count(f)
+}
+
+// end kills a process and has it held. One that somebody is starting is gone, too, when it
+// returns.
+func (i *injector) end(p *env.Process) error {
+	i.hold(p.Name, true)
+	for {
+		if err := p.Kill(); err != nil || !i.isStarting(p.Name) {
+			return err
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// givenBack are the branches that whoever has all of them gives back. What the agents have
+// written to theirs meanwhile, they write again.
+var givenBack = []string{"main", "+status"}
+
+// giveBack pushes to the folder of the host. The bridge may write status in that moment.
+func (h *host) giveBack(ctx context.Context, from string) error {
+	var err error
+	for range 20 {
+		ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+		args := append([]string{"-C", from, "push", "--quiet", h.repository}, givenBack...)
+		var out []byte
+		out, err = exec.CommandContext(ctx, "git", args...).CombinedOutput()
+		cancel()
+		if err == nil {
+			return nil
+		}
+		err = fmt.Errorf("git push: %w: %s", err, out)
+		sleep(ctx, 200*time.Millisecond)
+	}
+	return err
+}

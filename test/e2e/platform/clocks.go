@@ -21,10 +21,11 @@ const clockVariable = "GITBIND_TEST_CLOCK"
 // for the clock on the wall.
 const (
 	timeNow      = "func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n"
-	timeNowWrong = timeNow + "\tsec += wrongBy(mono)\n"
+	timeNowWrong = timeNow + "\tsec += wrongBy.Load()\n"
 )
 
-// wrongClock is a further file of package time. It cannot use package os, which imports it.
+// wrongClock is a further file of package time. It cannot use package os, which imports it;
+// and Now itself cannot read the file: timers call it where nothing may wait.
 const wrongClock = `package time
 
 import (
@@ -32,25 +33,33 @@ import (
 	"syscall"
 )
 
-var clockFile, _ = syscall.Getenv("` + clockVariable + `")
+// wrongBy is by how many seconds the clock is wrong.
+var wrongBy atomic.Int64
 
-// wrongSeconds is by how much the clock is wrong, as it was read at clockRead.
-var wrongSeconds, clockRead atomic.Int64
-
-func wrongBy(mono int64) int64 {
-	last := clockRead.Load()
-	if clockFile == "" || last != 0 && mono-last < 100e6 || !clockRead.CompareAndSwap(last, mono) {
-		return wrongSeconds.Load()
+func init() {
+	name, ok := syscall.Getenv("` + clockVariable + `")
+	if !ok {
+		return
 	}
-	fd, err := open(clockFile)
+	readClock(name)
+	go func() {
+		for {
+			Sleep(100 * Millisecond)
+			readClock(name)
+		}
+	}()
+}
+
+func readClock(name string) {
+	fd, err := open(name)
 	if err != nil {
-		return wrongSeconds.Load()
+		return
 	}
 	defer closefd(fd)
 	buf := make([]byte, 32)
 	n, err := read(fd, buf)
 	if err != nil || n <= 0 {
-		return wrongSeconds.Load()
+		return
 	}
 	sign, seconds := int64(1), int64(0)
 	for _, c := range buf[:n] {
@@ -61,8 +70,7 @@ func wrongBy(mono int64) int64 {
 			seconds = seconds*10 + int64(c-'0')
 		}
 	}
-	wrongSeconds.Store(sign * seconds)
-	return sign * seconds
+	wrongBy.Store(sign * seconds)
 }
 `
 

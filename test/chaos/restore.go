@@ -62,7 +62,7 @@ func (i *injector) restore(ctx context.Context, f Fault) {
 	}
 	backup := filepath.Join(h.kept, fmt.Sprintf("backup-%d.git", f.At.Milliseconds()))
 	replaced := filepath.Join(h.kept, fmt.Sprintf("replaced-%d.git", f.At.Milliseconds()))
-	if err := errors.Join(i.end(p), os.CopyFS(backup, os.DirFS(h.repository))); err != nil {
+	if err := errors.Join(i.end(p), h.copyTo(ctx, backup)); err != nil {
 		i.hold(f.Process, false)
 		i.fail("the Git host could not be backed up: %v", err)
 		return
@@ -108,6 +108,21 @@ func (i *injector) end(p *env.Process) error {
 	}
 }
 
+// copyTo copies the repository of a host that does not run. Programs of git that it had
+// started may outlive it for a moment, and take their temporary files away.
+func (h *host) copyTo(ctx context.Context, dir string) (err error) {
+	for range 10 {
+		if err = os.CopyFS(dir, os.DirFS(h.repository)); !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		sleep(ctx, 200*time.Millisecond)
+		if err := os.RemoveAll(dir); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
 // givenBack are the branches that whoever has all of them gives back. What the agents have
 // written to theirs meanwhile, they write again.
 var givenBack = []string{"main", "+status"}
@@ -127,5 +142,14 @@ func (h *host) giveBack(ctx context.Context, from string) error {
 		err = fmt.Errorf("git push: %w: %s", err, out)
 		sleep(ctx, 200*time.Millisecond)
 	}
-	return err
+	return fmt.Errorf("%w\nOn main was committed meanwhile, though all were to wait:\n%s", err, h.forked(ctx, from))
+}
+
+// forked are the commits that the host's main has and another repository's lacks.
+func (h *host) forked(ctx context.Context, from string) []byte {
+	const script = `git fetch --quiet "$1" main && git log --format="%h %cd %cn: %s" main..FETCH_HEAD`
+	cmd := exec.CommandContext(ctx, "sh", "-c", script, "sh", h.repository)
+	cmd.Dir = from
+	out, _ := cmd.CombinedOutput()
+	return out
 }

@@ -43,6 +43,8 @@ type Options struct {
 	// Clocks has the clocks of components be wrong. Bin, if it is given, was built by
 	// platform.BuildWithClocks.
 	Clocks bool
+	// Restores has the Git host restored to an older state, and given back what it lost.
+	Restores bool
 	// Crossplane delivers some of the claims.
 	Crossplane bool
 	// Pause is how long each person waits between two things, on average.
@@ -150,10 +152,13 @@ func (r *run) say(format string, args ...any) {
 
 // targets are what faults can happen to, in an order that is always the same.
 func (r *run) targets() Targets {
-	t := Targets{Lease: leaseDuration, Links: r.Network.Links(), Servers: []string{r.Backend.Name}, Host: r.Backend.Name}
+	t := Targets{Lease: leaseDuration, Links: r.Network.Links(), Servers: []string{r.Backend.Name}}
 	slices.SortFunc(t.Links, func(a, b platform.Link) int { return strings.Compare(a.String(), b.String()) })
 	for _, p := range slices.Concat(r.Konnectors(env.App), r.Bridges) {
 		t.Agents = append(t.Agents, p.Name)
+	}
+	if r.options.Restores {
+		t.Host = r.Backend.Name
 	}
 	if r.options.Clocks {
 		t.Clocks = append(slices.Clone(t.Agents), r.Backend.Name)

@@ -27,6 +27,7 @@ func main() {
 	flag.StringVar(&o.Evidence, "evidence", "", "folder for what a violation can be explained from (default: a temporary one, kept)")
 	flag.BoolVar(&o.Limits, "limits", false, "leave the limits of removals as they are, and approve what is held when the load has ended")
 	flag.BoolVar(&o.Crossplane, "crossplane", true, "deliver some of the claims by Crossplane")
+	flag.BoolVar(&o.Restores, "restores", true, "have the Git host restored to seconds ago, and given back what it lost")
 	flag.BoolVar(&o.Clocks, "clocks", true, "have the clocks of components be a day wrong for a while, and build components for that")
 	flag.StringVar(&o.Dir, "dir", "", "folder for data, logs and kubeconfigs, kept afterwards (default: a temporary one)")
 	flag.StringVar(&o.Bin, "bin", "", "folder with the built components, with --clocks=false (default: build them)")

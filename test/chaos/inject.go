@@ -30,7 +30,11 @@ type injector struct {
 
 func newInjector(r *run) *injector {
 	return &injector{
-		platform: r.Platform, say: r.say, fail: func(format string, args ...any) { r.journal.giveUp("", format, args...) },
+		platform: r.Platform, say: r.say,
+		fail: func(format string, args ...any) {
+			r.say(format, args...)
+			r.journal.giveUp("", format, args...)
+		},
 		down: map[string]int{}, starting: map[string]bool{}, ended: map[Kind]int{},
 	}
 }

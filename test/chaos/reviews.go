@@ -54,7 +54,7 @@ func (r *run) engageReviewer(ctx context.Context, client dynamic.Interface, a *a
 		return err
 	}
 	r.reviewer = &reviewer{
-		api: a, journal: r.journal, host: r.sides.host, pause: r.options.Pause, verdicts: map[string]restapi.Verdict{}, busy: map[string]bool{},
+		api: a, journal: r.journal, host: r.sides.host, pause: r.options.Pause, verdicts: map[string]restapi.Verdict{}, busy: map[string]bool{}, blocked: map[string]string{},
 		isAsked: map[types.UID]bool{}, isTold: map[string]bool{}, onControl: map[string][]string{},
 		values: map[valueOf][]string{},
 		ask: func(ctx context.Context, method, path string, in, out any) error {
@@ -142,7 +142,7 @@ func (p *proposer) cancel(run context.Context, c *claim, early bool) {
 			return nil
 		}
 		if after, file, err = p.onMain(ctx, c); err == nil && (file != nil || after == before) {
-			err = errors.New("it is neither")
+			err = fmt.Errorf("it is neither, and in the reviewer's way is %q", p.reviewer.saw(c))
 		}
 		return err
 	}) {
@@ -216,7 +216,7 @@ func (p *proposer) awaitApproval(run context.Context, c *claim) {
 		}
 		proposal := u.GetAnnotations()[v1alpha1.ProposalAnnotation]
 		if committed := condition(u, "Committed"); committed["status"] != "True" || !isCurrent(committed, u) || proposal != "" {
-			return fmt.Errorf("its condition Committed is %v, and its proposal %q", committed, proposal)
+			return fmt.Errorf("its condition Committed is %v, its proposal %q, and in the reviewer's way %q", committed, proposal, p.reviewer.saw(c))
 		}
 		return nil
 	})
@@ -271,6 +271,8 @@ type reviewer struct {
 	verdicts map[string]restapi.Verdict
 	// busy are the branches that are looked at.
 	busy map[string]bool
+	// blocked is what was in the way of approving a claim's change when it was looked at last, by claim.
+	blocked map[string]string
 	// isAsked are the objects that a person has deleted, and isTold what was found to be wrong.
 	isAsked map[types.UID]bool
 	isTold  map[string]bool
@@ -309,7 +311,9 @@ func (r *reviewer) review(run context.Context, branch string, rejects bool) {
 	ctx, cancel := context.WithTimeout(run, answerTimeout)
 	defer cancel()
 	var change restapi.Change
-	if err := r.ask(ctx, http.MethodGet, "/"+branch, nil, &change); err != nil || !change.MayApprove {
+	err := r.ask(ctx, http.MethodGet, "/"+branch, nil, &change)
+	r.notes(branch, err, change.Blocked)
+	if err != nil || !change.MayApprove {
 		return
 	}
 	verdict := r.verdict(change.Head, rejects)
@@ -318,12 +322,30 @@ func (r *reviewer) review(run context.Context, branch string, rejects bool) {
 	if verdict == restapi.VerdictReject {
 		e.Op, in.Effect, in.Message = Reject, "", "Not so."
 	}
-	err := r.ask(ctx, http.MethodPost, "/reviews", in, &restapi.Reviewed{})
+	err = r.ask(ctx, http.MethodPost, "/reviews", in, &restapi.Reviewed{})
 	e = e.answered(err)
 	if status := (*platform.StatusError)(nil); errors.As(err, &status) && status.Code/100 == 4 {
 		e.Outcome = Refused // As when it is not what was looked at any more.
 	}
 	r.journal.write(e)
+}
+
+// notes keeps what was in the way when a change was looked at last.
+func (r *reviewer) notes(branch string, err error, blocked string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil {
+		blocked = err.Error()
+	}
+	r.blocked[changeOf(branch)] = blocked
+}
+
+// saw is what was in the way when a claim's change was looked at last, "" for nothing or if
+// nobody has seen the change.
+func (r *reviewer) saw(c *claim) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.blocked[c.key()]
 }
 
 // setBusy says whether a branch is looked at, and reports whether that changed anything.

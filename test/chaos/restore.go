@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/test/env"
 )
 
@@ -77,13 +80,15 @@ func (i *injector) restore(ctx context.Context, f Fault) {
 	h.Lock()
 	defer h.Unlock()
 	err = errors.Join(err, os.Rename(h.repository, replaced), os.Rename(backup, h.repository))
+	ended, endedErr := h.ended(ctx, replaced)
+	err = errors.Join(err, endedErr)
 	i.hold(f.Process, false)
 	if err != nil {
 		i.fail("the Git host could not be restored: %v", err)
 		return
 	}
 	sleep(ctx, f.For)
-	if err := h.giveBack(context.WithoutCancel(ctx), replaced); err != nil {
+	if err := h.giveBack(context.WithoutCancel(ctx), replaced, ended); err != nil {
 		i.fail("the Git host cannot be given back what it had: %v", err)
 		return
 	}
@@ -123,33 +128,69 @@ func (h *host) copyTo(ctx context.Context, dir string) (err error) {
 	return err
 }
 
-// givenBack are the branches that whoever has all of them gives back. What the agents have
-// written to theirs meanwhile, they write again.
-var givenBack = []string{"main", "+status"}
-
-// giveBack pushes to the folder of the host. The bridge may write status in that moment.
-func (h *host) giveBack(ctx context.Context, from string) error {
+// giveBack pushes to the folder of the host what it lost: the branches that whoever has all of
+// them gives back. What the agents have written to theirs meanwhile, they write again. The
+// bridge may write status in that moment. Changes that had ended are removed, where nobody has
+// proposed them again.
+func (h *host) giveBack(ctx context.Context, from string, ended map[string]string) error {
 	var err error
 	for range 20 {
-		ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
-		args := append([]string{"-C", from, "push", "--quiet", h.repository}, givenBack...)
-		var out []byte
-		out, err = exec.CommandContext(ctx, "git", args...).CombinedOutput()
-		cancel()
-		if err == nil {
-			return nil
+		args := []string{"push", "--quiet", h.repository, "main", "+status"}
+		var now map[string]string
+		if now, err = proposals(ctx, h.repository); err == nil {
+			for ref, commit := range ended {
+				if now[ref] == commit {
+					args = append(args, ":"+ref)
+				}
+			}
+			if _, err = git(ctx, from, args...); err == nil {
+				return nil
+			}
 		}
-		err = fmt.Errorf("git push: %w: %s", err, out)
 		sleep(ctx, 200*time.Millisecond)
 	}
 	return fmt.Errorf("%w\nOn main was committed meanwhile, though all were to wait:\n%s", err, h.forked(ctx, from))
 }
 
+// ended are the branches of proposed changes that another repository has no more: they were
+// merged, or taken back, which nothing in the host tells.
+func (h *host) ended(ctx context.Context, from string) (map[string]string, error) {
+	had, err := proposals(ctx, from)
+	if err != nil {
+		return nil, err
+	}
+	has, err := proposals(ctx, h.repository)
+	maps.DeleteFunc(has, func(ref, _ string) bool { return had[ref] != "" })
+	return has, err
+}
+
+// proposals are the branches of proposed changes, with where they are.
+func proposals(ctx context.Context, repository string) (map[string]string, error) {
+	out, err := git(ctx, repository, "for-each-ref", "--format=%(refname) %(objectname)", contract.HeadsPrefix+strings.TrimSuffix(contract.ChangesPrefix, "/"))
+	all := map[string]string{}
+	for line := range strings.Lines(out) {
+		ref, commit, _ := strings.Cut(strings.TrimSpace(line), " ")
+		all[ref] = commit
+	}
+	return all, err
+}
+
+// git runs it in a repository.
+func git(ctx context.Context, dir string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "git", append([]string{"-C", dir}, args...)...).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("git %s: %w: %s", args[0], err, out)
+	}
+	return string(out), nil
+}
+
 // forked are the commits that the host's main has and another repository's lacks.
-func (h *host) forked(ctx context.Context, from string) []byte {
-	const script = `git fetch --quiet "$1" main && git log --format="%h %cd %cn: %s" main..FETCH_HEAD`
-	cmd := exec.CommandContext(ctx, "sh", "-c", script, "sh", h.repository)
-	cmd.Dir = from
-	out, _ := cmd.CombinedOutput()
-	return out
+func (h *host) forked(ctx context.Context, from string) string {
+	if _, err := git(ctx, from, "fetch", "--quiet", h.repository, "main"); err != nil {
+		return err.Error()
+	}
+	out, err := git(ctx, from, "log", "--topo-order", "--format=%h %cd %cn: %s", "main..FETCH_HEAD")
+	return fmt.Sprint(out, err)
 }

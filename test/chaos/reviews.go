@@ -142,7 +142,7 @@ func (p *proposer) cancel(run context.Context, c *claim, early bool) {
 			return nil
 		}
 		if after, file, err = p.onMain(ctx, c); err == nil && (file != nil || after == before) {
-			err = fmt.Errorf("it is neither, and in the reviewer's way is %q", p.reviewer.saw(c))
+			err = fmt.Errorf("it is neither, and in the reviewer's way is %q", p.reviewer.inTheWay(c))
 		}
 		return err
 	}) {
@@ -216,7 +216,7 @@ func (p *proposer) awaitApproval(run context.Context, c *claim) {
 		}
 		proposal := u.GetAnnotations()[v1alpha1.ProposalAnnotation]
 		if committed := condition(u, "Committed"); committed["status"] != "True" || !isCurrent(committed, u) || proposal != "" {
-			return fmt.Errorf("its condition Committed is %v, its proposal %q, and in the reviewer's way %q", committed, proposal, p.reviewer.saw(c))
+			return fmt.Errorf("its condition Committed is %v, its proposal %q, and in the reviewer's way %q", committed, proposal, p.reviewer.inTheWay(c))
 		}
 		return nil
 	})
@@ -312,7 +312,7 @@ func (r *reviewer) review(run context.Context, branch string, rejects bool) {
 	defer cancel()
 	var change restapi.Change
 	err := r.ask(ctx, http.MethodGet, "/"+branch, nil, &change)
-	r.notes(branch, err, change.Blocked)
+	r.saw(branch, err, change.Blocked)
 	if err != nil || !change.MayApprove {
 		return
 	}
@@ -330,8 +330,8 @@ func (r *reviewer) review(run context.Context, branch string, rejects bool) {
 	r.journal.write(e)
 }
 
-// notes keeps what was in the way when a change was looked at last.
-func (r *reviewer) notes(branch string, err error, blocked string) {
+// saw keeps what was in the way when a change was looked at last.
+func (r *reviewer) saw(branch string, err error, blocked string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err != nil {
@@ -340,9 +340,9 @@ func (r *reviewer) notes(branch string, err error, blocked string) {
 	r.blocked[changeOf(branch)] = blocked
 }
 
-// saw is what was in the way when a claim's change was looked at last, "" for nothing or if
+// inTheWay is what was in the way when a claim's change was looked at last, "" for nothing or if
 // nobody has seen the change.
-func (r *reviewer) saw(c *claim) string {
+func (r *reviewer) inTheWay(c *claim) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.blocked[c.key()]

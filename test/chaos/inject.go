@@ -18,6 +18,8 @@ type injector struct {
 	fail     func(format string, args ...any)
 	steps    steps
 	host     *host
+	// clocks is held while one is wrong, and while none may be.
+	clocks sync.Mutex
 
 	mu sync.Mutex
 	// down is how many faults keep a process from being started, and starting are those that

@@ -22,6 +22,8 @@ type upstream struct {
 	fails, hangs atomic.Bool
 	// nowhere takes requests and answers none.
 	nowhere string
+	// ahead is how far the clock of the copies is.
+	ahead atomic.Int64
 }
 
 func (u *upstream) Remote(_ context.Context, id string) (url, username, password string, err error) {
@@ -46,6 +48,7 @@ func copyOf(t *testing.T) (*upstream, *Host, *moves) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	host.now = func() time.Time { return time.Now().Add(time.Duration(from.ahead.Load())) }
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- host.Run(ctx) }()
@@ -156,7 +159,7 @@ func TestACopyIsReadWhileItsHostHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	from.hangs.Store(true)
-	host.now = func() time.Time { return time.Now().Add(time.Hour) }
+	from.ahead.Store(int64(time.Hour))
 	ctx, cancel := context.WithTimeout(t.Context(), copyTimeout/2)
 	defer cancel()
 	for range 3 {

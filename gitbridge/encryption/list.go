@@ -18,14 +18,25 @@ func (s *Signer) List(b Binding, versions map[string]int64, present *contract.Se
 		}
 		versions = nil
 	}
-	if present != nil && s.sign(b, *present).Signature == present.Signature {
-		if present.UID == b.UID && maps.Equal(present.Versions, versions) {
-			return present
-		}
+	if s.isOwn(b, present) && present.UID == b.UID && maps.Equal(present.Versions, versions) {
+		return present
+	}
+	l := s.sign(b, contract.SecretList{UID: b.UID, Sequence: s.Next(b, present, now), Versions: versions})
+	return &l
+}
+
+// Next is now, or one more than a claim's present list has if that is later: the clock may have
+// been ahead. The list of another signer counts for nothing.
+func (s *Signer) Next(b Binding, present *contract.SecretList, now int64) int64 {
+	if s.isOwn(b, present) {
 		now = max(now, present.Sequence+1)
 	}
-	l := s.sign(b, contract.SecretList{UID: b.UID, Sequence: now, Versions: versions})
-	return &l
+	return now
+}
+
+// isOwn reports whether this signer has signed a list of a claim.
+func (s *Signer) isOwn(b Binding, l *contract.SecretList) bool {
+	return l != nil && s.sign(b, *l).Signature == l.Signature
 }
 
 // sign signs a list of a claim. Equal ones get equal signatures.

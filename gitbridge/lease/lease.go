@@ -182,7 +182,7 @@ func (l *Lease) Explain(err error) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch left := time.Until(l.until); {
+	switch left := left(l.until, time.Now(), time.Now()); {
 	case l.wentBack:
 		return fmt.Errorf("lease %s is older than this process left it: %w, so this process ends, and reads all of it again: %w", l.name(), errWentBack, err)
 	case l.until.IsZero():
@@ -266,7 +266,14 @@ func (o Options) pause() time.Duration { return min(2*time.Second, (o.Duration-o
 func (l *Lease) isFresh() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.holder == l.options.Identity && time.Until(l.until) > l.options.Duration-l.options.pause()
+	return l.holder == l.options.Identity && left(l.until, time.Now(), time.Now()) > l.options.Duration-l.options.pause()
+}
+
+// left is how long it is until a time, by the monotonic clock of one and by the wall clock of
+// the other, whichever is less: the first stands still while a machine is suspended, and the
+// second may be set back.
+func left(until, monotonic, wall time.Time) time.Duration {
+	return min(until.Sub(monotonic), until.Round(0).Sub(wall.Round(0)))
 }
 
 func (l *Lease) wrote(began time.Time, record resourcelock.LeaderElectionRecord, err error) error {
@@ -289,7 +296,7 @@ func (l *Lease) Held() bool {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return time.Now().Before(l.until)
+	return left(l.until, time.Now(), time.Now()) > 0
 }
 
 // Guard has requests that write fail with ErrNotHeld while the Lease is not

@@ -74,6 +74,23 @@ func TestHeldUntilAnotherMayTakeIt(t *testing.T) {
 	})
 }
 
+// The monotonic clock does not tell that a machine was suspended, and the other one may be wrong.
+func TestTimeIsLeftByBothClocks(t *testing.T) {
+	now := time.Now()
+	until := now.Add(15 * time.Second)
+	for want, wall := range map[time.Duration]time.Time{15 * time.Second: now, -45 * time.Second: now.Add(time.Minute), 0: until} {
+		if got := left(until, now, wall); got != want {
+			t.Errorf("at %s it is %s, want %s", wall, got, want)
+		}
+	}
+	if got := left(until, now, now.Add(-time.Hour)); got != 15*time.Second {
+		t.Errorf("with a clock that was set back it is %s", got)
+	}
+	if got := left(until, until, now); got != 0 {
+		t.Errorf("when it has come it is %s", got)
+	}
+}
+
 func TestARenewalThatFailsRenewsNothing(t *testing.T) {
 	l, under := elected(Options{Duration: time.Hour})
 	if err := l.Update(t.Context(), record("me")); err != nil {

@@ -310,7 +310,8 @@ func (s *Sealer) seal(ctx context.Context, c Claim, t selection.Taken, selection
 		s.remember(at.Path(), sealed{of, entry.Hash, sequence})
 		return verdict{travels: true, sequence: sequence}, nil
 	}
-	sequence = max(sequence+1, s.options.Now().UnixMilli())
+	// There may have been a file of this name, of a clock that was ahead.
+	sequence = to.signer.Next(binding, c.Present, max(sequence+1, s.options.Now().UnixMilli()))
 	data, err := to.signer.Seal(binding, travels, to.recipients, sequence)
 	if errors.Is(err, encryption.ErrTooLarge) {
 		return verdict{why: err.Error(), stays: true}, nil

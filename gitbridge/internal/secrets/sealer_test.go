@@ -467,8 +467,27 @@ func TestASequenceOfAnotherCountsForNothing(t *testing.T) {
 	w.status[at] = bytes.Replace(w.status[at], []byte("sequence: 1000"), []byte("sequence: 9223372036854775806"), 1)
 	w.sealer.sealed = map[string]sealed{}
 	w.seal(&c, func(r Result) bool { return len(r.Files) == 1 })
-	if _, sequence := w.opens("orders-creds"); sequence != 1000 {
+	if _, sequence := w.opens("orders-creds"); sequence != 1001 {
 		t.Errorf("the sequence is %d", sequence)
+	}
+}
+
+// An app cluster that has not looked meanwhile has the first one, and takes none that is older.
+func TestD13_ASecretMadeAnewAfterAClockThatWasAheadIsNewer(t *testing.T) {
+	w := newWorld(t)
+	at := int64(100_000)
+	w.sealer.options.Now = func() time.Time { return time.UnixMilli(at) }
+	w.put("orders-creds", map[string]string{"password": "one"})
+	c := orders(byName("orders-creds"))
+	w.seal(&c, names("orders-creds"))
+	_, first := w.opens("orders-creds")
+	at = 2000
+	w.remove("orders-creds")
+	w.seal(&c, func(r Result) bool { return len(r.Secrets.Names()) == 0 })
+	w.put("orders-creds", map[string]string{"password": "two"})
+	w.seal(&c, names("orders-creds"))
+	if _, second := w.opens("orders-creds"); second <= first {
+		t.Errorf("the sequence was %d and is %d", first, second)
 	}
 }
 

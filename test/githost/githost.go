@@ -22,6 +22,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"gitbind.dev/gitbridge/api/restapi"
 )
 
 // Host has many repositories, each with a password of its own.
@@ -159,7 +161,9 @@ func (h *Host) SetAPI(api http.Handler) {
 func (h *Host) serve(w http.ResponseWriter, r *http.Request) {
 	if strings.HasSuffix(r.URL.Path, "/heartbeat") {
 		// As a backend that is older than heartbeats.
-		http.NotFound(w, r)
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusNotFound)
+		_ = json.NewEncoder(w).Encode(restapi.Error{Message: "there is nothing at " + r.URL.Path})
 		return
 	}
 	h.Requests.Add(1)

@@ -130,7 +130,9 @@ func (s *Session) begin(ctx context.Context, main *store.Snapshot) error {
 	if _, err := s.options.Status.Fetch(ctx); err != nil {
 		return fmt.Errorf("look at status again: %w", err)
 	}
-	s.lookAtStatus()
+	if _, err := s.lookAtStatus(ctx); err != nil {
+		return err
+	}
 	if s.statusLost {
 		s.statusLost = false
 		s.open(newEpoch(), statusbranch.Observed(s.Status.Snapshot()), 0)

@@ -17,7 +17,7 @@ type Checkpoint struct {
 	// saved; "" before the first contact. Begun is the one from which main is followed:
 	// all that were accepted since descend from it.
 	Accepted, Begun store.Hash
-	// Epoch is that of the branch status, and Sequence one that it has reached.
+	// Epoch is that of the branch status, and Sequence one that it has reached or leaps beyond.
 	Epoch    string
 	Sequence int64
 	// Removals are those that passed lately.
@@ -81,6 +81,9 @@ func (c *Checkpoints) Begun() store.Hash {
 func (c *Checkpoints) save(ctx context.Context, accepted, begun store.Hash) error {
 	removals, changes := c.removals.passedLately()
 	now := Checkpoint{Accepted: accepted, Begun: begun, Epoch: c.epoch, Sequence: c.status.Sequence(), Removals: removals}
+	if now.Epoch == c.last.Epoch {
+		now.Sequence = max(now.Sequence, c.last.Sequence)
+	}
 	if now.Accepted == c.last.Accepted && now.Begun == c.last.Begun && now.Epoch == c.last.Epoch && changes == c.changes {
 		return nil
 	}
@@ -89,6 +92,31 @@ func (c *Checkpoints) save(ctx context.Context, accepted, begun store.Hash) erro
 	}
 	c.last, c.begun, c.changes = now, begun, changes
 	return nil
+}
+
+// step is how far a leap goes: more than the commits that are made between two times at
+// which the sequence is saved.
+const step = 1 << 20
+
+// leap gives a sequence that is above all that were given out, for a branch that was set
+// back: others may have seen what was written since, and is not known here. It is saved
+// before anything is written. So the next process leaps, too, where the branch is given
+// back what it lost.
+func (c *Checkpoints) leap(ctx context.Context, known int64) (int64, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.last
+	now.Sequence = max(now.Sequence, known) + step
+	if now.Epoch == "" || now.Epoch != c.epoch && c.epoch != "" {
+		// Another epoch's sequences are no use to the next process, nor is one's that is
+		// not saved yet.
+		return now.Sequence, nil
+	}
+	if err := c.write(ctx, now); err != nil {
+		return 0, err
+	}
+	c.last = now
+	return now.Sequence, nil
 }
 
 func (c *Checkpoints) saveLater() {

@@ -80,7 +80,8 @@ func (h *health) hold(v guard.Verdict) {
 func (s *Session) pushed(err error) {
 	switch {
 	case errors.Is(err, statusbranch.ErrForeign):
-		s.compareStatus()
+		// An error comes again with the next push.
+		_ = s.compareStatus(s.life)
 		return
 	case errors.Is(err, statusbranch.ErrOutdated):
 		// That says nothing of the host.

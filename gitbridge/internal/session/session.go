@@ -174,7 +174,7 @@ func (s *Session) Run(ctx context.Context, wakeMain, wakeStatus <-chan store.Has
 	wg.Go(func() {
 		store.Follow(ctx, store.FollowOptions{
 			Branch: status, Wake: wakeStatus, Poll: 5 * time.Minute,
-			OnChange: func(_ context.Context, _, new *store.Snapshot) error { return s.onStatus(new) },
+			OnChange: func(ctx context.Context, _, new *store.Snapshot) error { return s.onStatus(ctx, new) },
 			OnError:  func(err error) { s.health.set(opening, err) },
 		})
 	})

@@ -462,6 +462,53 @@ func TestASequenceThatWasReachedIsNotReachedAgain(t *testing.T) {
 	}
 }
 
+// A Git host that was restored is given back what it lost, and the process that wrote in
+// between has ended: what it gave out, the konnector has seen.
+func TestASequenceIsNotReachedAgainWhenStatusIsGivenBack(t *testing.T) {
+	for name, isRunning := range map[string]bool{"a process finds status set back": false, "status is set back under a process": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.commit("Add", map[string]string{path("a"): "1", path("b"): "1"})
+			r := w.start()
+			r.follows()
+			r.answer(path("a"), contract.Applied)
+			backup := w.remote.Head("status")
+			r.answer(path("b"), contract.Applied)
+			lost := w.remote.Head("status")
+			if isRunning {
+				store.Tell(r.wakeStatus, "")
+				w.queued()
+				w.remote.ForceHead("status", backup)
+				w.eventually("it is seen", func() bool {
+					store.Tell(r.wakeStatus, "")
+					return slices.Contains(w.queued(), path("b"))
+				})
+			} else {
+				r.stop()
+				w.mu.Lock()
+				w.saved.Sequence = statusbranch.Observed(r.Status.Snapshot()).Sequence
+				w.mu.Unlock()
+				w.remote.ForceHead("status", backup)
+				r = w.start()
+				r.follows()
+			}
+			r.answer(path("b"), contract.Applied)
+			said := func() int64 { return statusbranch.Observed(r.Status.Snapshot()).Sequence }
+			reached := said()
+			// It is killed, and saves nothing any more.
+			last, _ := w.lastSaved()
+			r.stop()
+			w.remote.ForceHead("status", lost)
+			r = w.startWith(session.Options{Checkpoint: last})
+			r.follows()
+			r.answer(path("b"), contract.Failed)
+			if got := said(); got <= reached {
+				t.Errorf("sequence %d after %d", got, reached)
+			}
+		})
+	}
+}
+
 func TestANewClusterBindingOnAnOldStatusWaits(t *testing.T) {
 	w := newWorld(t)
 	w.commit("Add", map[string]string{path("a"): "1"})

@@ -2,6 +2,7 @@ package session
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 
 	"gitbind.dev/gitbridge/contract"
@@ -11,11 +12,10 @@ import (
 )
 
 // onStatus looks at the branch status: is it the one that was written here?
-func (s *Session) onStatus(new *store.Snapshot) error {
+func (s *Session) onStatus(ctx context.Context, new *store.Snapshot) error {
 	select {
 	case <-s.opened:
-		s.compareStatus()
-		return nil
+		return s.compareStatus(ctx)
 	default:
 	}
 	s.following.Lock()
@@ -28,18 +28,16 @@ func (s *Session) onStatus(new *store.Snapshot) error {
 	}
 	reached := int64(0)
 	if v.Reason == guard.StatusBehind {
-		// It was set back to a backup while no process looked. What was given out
-		// since is not known, and must not be given out again.
-		reached = last.Sequence + leap
+		// It was set back to a backup while no process looked.
+		var err error
+		if reached, err = s.Checkpoints.leap(ctx, 0); err != nil {
+			return err
+		}
 	}
 	s.open(cmp.Or(last.Epoch, found.Epoch, newEpoch()), found, reached)
 	close(s.opened)
 	return nil
 }
-
-// leap is more than the commits that are made between two times at which the
-// sequence is saved.
-const leap = 1 << 20
 
 // open says in which epoch to write.
 func (s *Session) open(epoch string, observed contract.Observed, reached int64) {
@@ -53,11 +51,13 @@ func newEpoch() string { return rand.Text()[:10] }
 // older one, such as from a backup, or has what the bridge wrote last
 // that was in this one's place, all answers are given again; when it is another
 // one, nothing is known any more of what was applied.
-func (s *Session) compareStatus() {
+func (s *Session) compareStatus(ctx context.Context) error {
 	s.following.Lock()
 	defer s.following.Unlock()
 	was := s.statusLost
-	switch set := s.lookAtStatus(); {
+	switch set, err := s.lookAtStatus(ctx); {
+	case err != nil:
+		return err
 	case set:
 		s.options.Began()
 		s.enqueueAll(s.View().Main)
@@ -66,29 +66,33 @@ func (s *Session) compareStatus() {
 		v.Message = wordsOfMain(v, "")
 		s.hold(v)
 	}
+	return nil
 }
 
 // CheckStatus is statusbranch.ErrForeign where the newest branch status is not the one that was
 // written here, and has that told.
-func (s *Session) CheckStatus() error {
+func (s *Session) CheckStatus(ctx context.Context) error {
 	if !s.Status.IsForeign() {
 		return nil
 	}
-	s.compareStatus()
-	return statusbranch.ErrForeign
+	return cmp.Or(s.compareStatus(ctx), statusbranch.ErrForeign)
 }
 
 // lookAtStatus finds out whether the branch is lost, or set to another commit
 // than the last that is known here. The caller holds s.following.
-func (s *Session) lookAtStatus() (set bool) {
+func (s *Session) lookAtStatus(ctx context.Context) (set bool, err error) {
 	if s.statusLost || !s.Status.IsForeign() {
-		return false
+		return false, nil
 	}
 	got := statusbranch.Observed(s.Status.Snapshot())
 	if got.Epoch != s.Status.Epoch() {
 		s.statusLost = true
-		return false
+		return false, nil
 	}
-	s.Status.Open(got.Epoch, got, 0)
-	return true
+	reached, err := s.Checkpoints.leap(ctx, max(got.Sequence, s.Status.Sequence()))
+	if err != nil {
+		return false, err
+	}
+	s.Status.Open(got.Epoch, got, reached)
+	return true, nil
 }

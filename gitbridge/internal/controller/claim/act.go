@@ -113,7 +113,7 @@ func (c *Controller) fetch(ctx context.Context, s *step) (*unstructured.Unstruct
 // apply makes the object say what the file says.
 func (c *Controller) apply(ctx context.Context, s *step) (outcome, error) {
 	if s.found == nil {
-		if err := c.checkStatus(s); err != nil {
+		if err := c.checkStatus(ctx, s); err != nil {
 			return outcome{}, err
 		}
 	}
@@ -144,8 +144,8 @@ func (c *Controller) apply(ctx context.Context, s *step) (outcome, error) {
 
 // checkStatus says that the branch status is not, or not any more, the one that says whether the
 // object was there before: what is missing is not made on that ground.
-func (c *Controller) checkStatus(s *step) error {
-	err := c.Session.CheckStatus()
+func (c *Controller) checkStatus(ctx context.Context, s *step) error {
+	err := c.Session.CheckStatus(ctx)
 	if entry, _ := c.Session.Status.Snapshot().Entry(contract.StatusPath(s.Path)); err == nil && entry.Hash != s.was {
 		err = statusbranch.ErrOutdated
 	}

@@ -5,7 +5,9 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/store"
 )
@@ -20,8 +22,10 @@ func TestD3_AppClusterRestoredFromAnOldSnapshot(t *testing.T) {
 	w.inStep("same", "edited", "pending", "edited-in-git", "deleted", "removed-in-git")
 	w.observed("e1", 10)
 	w.stop()
-	// An edit that the konnector has not committed yet.
+	// An edit that the konnector has not committed yet, and a claim that it was about to.
 	w.setSpec("pending", "medium", "plan")
+	w.apply("begun", spec("small"))
+	w.edit("begun", func(u *unstructured.Unstructured) { controllerutil.AddFinalizer(u, v1alpha1.Finalizer) })
 	snapshot, err := c.env.Cluster("app").Snapshot(t.Context())
 	w.must(err)
 	w.start()
@@ -36,9 +40,11 @@ func TestD3_AppClusterRestoredFromAnOldSnapshot(t *testing.T) {
 	w.commit("edited-in-git", "service: a9s-postgresql13", "plan: big")
 	w.objectIs("edited-in-git", plan("big"))
 	w.apply("new", spec("medium"))
-	w.inStep("same", "edited", "pending", "edited-in-git", "new")
-	w.deleteObject("deleted")
-	w.goes("deleted")
+	w.inStep("same", "edited", "pending", "edited-in-git", "new", "begun")
+	for _, name := range []string{"deleted", "begun"} {
+		w.deleteObject(name)
+		w.goes(name)
+	}
 	w.commit("removed-in-git")
 	w.goes("removed-in-git")
 	w.observed("e1", 20)
@@ -58,6 +64,8 @@ func TestD3_AppClusterRestoredFromAnOldSnapshot(t *testing.T) {
 	// These were deleted, and are deleted again.
 	w.objectGone("deleted")
 	w.objectGone("removed-in-git")
+	// Of this one the snapshot does not know that main ever had it.
+	w.conditionIs("begun", "Held", "ChangedAndRemoved")
 	w.stay("same", "edited", "pending", "edited-in-git", "new")
 	for change := range store.Diff(before, w.main(), "") {
 		t.Errorf("main was changed: %s", change.Path)

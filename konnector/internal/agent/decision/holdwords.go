@@ -17,7 +17,7 @@ func (f Facts) message(why Reason) string {
 	case NameUnfit:
 		return fmt.Sprintf("This object cannot be committed: %s. Delete it, and create it with another name.", f.Unfit)
 	case ChangedAndRemoved:
-		return fmt.Sprintf("%s was removed from main, but this object was changed since. The control plane acts on main, and deletes the service. "+decide+": delete lets this object go too, keep puts the file back on main, which orders a new, empty service if the old one is gone.", file)
+		return fmt.Sprintf("%s was removed from main, but this object was changed since both last agreed. The control plane acts on main, and deletes the service. "+decide+": delete lets this object go too, keep puts the file back on main, which orders a new, empty service if the old one is gone.", file)
 	case FileMissing:
 		return fmt.Sprintf("%s is not on main, and nothing in main's history since this object was last in step with it shows a removal. The service is kept. "+decide+": keep puts the file back on main, delete deletes the service.", file)
 	case CommitLost:

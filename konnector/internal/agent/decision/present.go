@@ -83,6 +83,12 @@ func (f Facts) fileAbsent() Decision {
 		return ask(AskContinues)
 	case f.Base == nil && f.BaseCommit != "" && f.Continues == Yes:
 		return f.hold(ChangedAndRemoved)
+	case f.Base == nil && f.Finalizer && f.OwnWork == Unasked:
+		return ask(AskOwnWork)
+	case f.Base == nil && f.Interrupted != NotInterrupted:
+		// Main had it, and the object is as it was before it could say so, as after the
+		// restore of a backup.
+		return f.hold(ChangedAndRemoved)
 	case f.Base == nil && f.Writer == v1alpha1.WriterGit:
 		return f.hold(GitWrites)
 	case f.Base == nil:

@@ -18,7 +18,7 @@ import (
 // askOwnWork looks for a push of ours that the base does not know of, because the
 // process ended between the two. It sets OwnWork where main's file is what was pushed of
 // this object, and otherwise Interrupted where there was such a push and the file is
-// another one by now.
+// another one by now, or is gone.
 func (r *reconciler) askOwnWork(ctx context.Context, l *look) error {
 	f, since := &l.facts, baseCommit(l.base)
 	if f.Continues == decision.No {
@@ -26,14 +26,21 @@ func (r *reconciler) askOwnWork(ctx context.Context, l *look) error {
 		since = ""
 	}
 	f.OwnWork = decision.No
-	if l.askMerged() {
+	if l.file != nil && l.askMerged() {
 		return nil
 	}
 	last, err := r.api().Repository.Pushes.Last(ctx, l.view, since, l.key)
-	if err != nil || last.UID != string(l.object.GetUID()) || last.Generation > l.object.GetGeneration() {
-		// None, one of another object of this name, or one of a future that the restore of
-		// this cluster's backup took back.
+	if err != nil || last.UID != string(l.object.GetUID()) {
+		// None, or one of another object of this name.
 		return err
+	}
+	if l.file == nil {
+		f.Interrupted = decision.EditedSince
+		return nil
+	}
+	if last.Generation > l.object.GetGeneration() {
+		// One of a future that the restore of this cluster's backup took back.
+		return nil
 	}
 	if !last.Merged && last.Blob == string(l.file.Hash) && last.Generation <= maxPushedGeneration(l) {
 		// It ended between a push and its base, and nobody has touched the file since.

@@ -18,7 +18,7 @@ func (s *Signer) List(b Binding, versions map[string]int64, present *contract.Se
 		}
 		versions = nil
 	}
-	if s.isOwn(b, present) && present.UID == b.UID && maps.Equal(present.Versions, versions) {
+	if present != nil && present.UID == b.UID && maps.Equal(present.Versions, versions) && s.isOwn(b, present) {
 		return present
 	}
 	l := s.sign(b, contract.SecretList{UID: b.UID, Sequence: s.Next(b, present, now), Versions: versions})

@@ -40,7 +40,7 @@ type Options struct {
 	// Limits leaves the limits of removals as they are: what is too much is
 	// approved by a person when the load has ended.
 	Limits bool
-	// Clocks has the clocks of components be wrong. Bin, if it is given, was built by
+	// Clocks has the clocks of components be wrong: those in Bin were built by
 	// platform.BuildWithClocks.
 	Clocks bool
 	// Restores has the Git host restored to an older state, and given back what it lost.

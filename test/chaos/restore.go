@@ -170,22 +170,23 @@ func (h *host) ended(ctx context.Context, from string) (map[string]string, error
 func proposals(ctx context.Context, repository string) (map[string]string, error) {
 	out, err := git(ctx, repository, "for-each-ref", "--format=%(refname) %(objectname)", contract.HeadsPrefix+strings.TrimSuffix(contract.ChangesPrefix, "/"))
 	all := map[string]string{}
-	for line := range strings.Lines(out) {
+	for line := range strings.Lines(string(out)) {
 		ref, commit, _ := strings.Cut(strings.TrimSpace(line), " ")
 		all[ref] = commit
 	}
 	return all, err
 }
 
-// git runs it in a repository.
-func git(ctx context.Context, dir string, args ...string) (string, error) {
+// git runs it in a repository, and gives what it says.
+func git(ctx context.Context, dir string, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, "git", append([]string{"-C", dir}, args...)...).CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("git %s: %w: %s", args[0], err, out)
+	out, err := exec.CommandContext(ctx, "git", append([]string{"-C", dir}, args...)...).Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		err = fmt.Errorf("git %s: %w: %s", strings.Join(args, " "), err, exit.Stderr)
 	}
-	return string(out), nil
+	return out, err
 }
 
 // forked are the commits that the host's main has and another repository's lacks.
@@ -194,5 +195,5 @@ func (h *host) forked(ctx context.Context, from string) string {
 		return err.Error()
 	}
 	out, err := git(ctx, from, "log", "--topo-order", "--format=%h %cd %cn: %s", "main..FETCH_HEAD")
-	return fmt.Sprint(out, err)
+	return fmt.Sprintln(string(out), err)
 }

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -194,13 +193,7 @@ func keyOf(path, folder string) (string, bool) {
 func (s *sides) git(ctx context.Context, args ...string) ([]byte, error) {
 	s.host.RLock()
 	defer s.host.RUnlock()
-	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", s.host.repository}, args...)...)
-	out, err := cmd.Output()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		err = fmt.Errorf("git %s: %w: %s", strings.Join(args, " "), err, exit.Stderr)
-	}
-	return out, err
+	return git(ctx, s.host.repository, args...)
 }
 
 // tree is each file of a branch.

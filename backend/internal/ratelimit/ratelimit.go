@@ -19,10 +19,10 @@ type Keyed struct {
 	of *lru.Cache
 }
 
-// Take counts one use by a key. A key may have burst uses at once, and one more each time that every
-// has passed; both are always the same for it. Wait is how long it must wait, 0 if it need not: what
-// must wait does not count. Undo has a use not count after all, as far as
-// no later one has counted on it, and is nil for what must wait.
+// Take counts one use by a key. A key may have burst uses at once, and one more each time
+// that every has passed; both are always the same for it. Wait is how long it must wait, 0
+// if it need not: what must wait does not count. Undo has a use not count after all, as far
+// as no later one has counted on it, and is nil for what must wait.
 func (k *Keyed) Take(key any, every time.Duration, burst int, now time.Time) (undo func(), wait time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -52,8 +52,8 @@ type Options struct {
 	Network bool
 	// Replicas is how many of each agent run, of which one works: one by default.
 	Replicas int
-	// Clocks has the components have clocks that SetClock sets. Bin, if it is given, was built
-	// by BuildWithClocks.
+	// Clocks says that the components in Bin were built by BuildWithClocks, and has their
+	// clocks be what SetClock sets.
 	Clocks bool
 	// Pods has the components run as pods on nodes, in place of processes; it needs
 	// env.Isolate.
@@ -210,16 +210,13 @@ func (p *Platform) startPods(ctx context.Context) error {
 
 // build builds the components, unless they were given.
 func (p *Platform) build(ctx context.Context) error {
-	if p.Bin == "" && !p.clocks {
+	if p.Bin == "" {
 		p.Bin = Built()
 	}
 	if p.Bin != "" {
 		return nil
 	}
 	p.Bin = filepath.Join(p.Dir, "bin")
-	if p.clocks {
-		return BuildWithClocks(ctx, p.Bin)
-	}
 	return Build(ctx, p.Bin)
 }
 

@@ -43,13 +43,14 @@ func (r *repository) outcome(ctx context.Context, ref string, commit, main plumb
 		}
 		return githost.Outcome{Merged: merged, Closed: err == nil && !merged}, err
 	}
-	if has, err := r.isAncestor(ctx, commit, head); err != nil || !has {
+	has, err := r.isAncestor(ctx, commit, head)
+	if err != nil {
+		return githost.Outcome{}, err
+	}
+	if !has {
 		// What is said of the branch is not said of this commit. One that is behind it has gone
 		// back.
-		behind := false
-		if err == nil {
-			behind, err = r.isAncestor(ctx, head, commit)
-		}
+		behind, err := r.isAncestor(ctx, head, commit)
 		return githost.Outcome{Lost: behind}, err
 	}
 	events, err := r.events(ctx, []string{head.String()})

@@ -50,9 +50,8 @@ func hash(s string) string {
 }
 
 // Add remembers a turn, and forgets those that are too old to count, or of a clock that was
-// ahead. Turns of the
-// cluster count only between those of Git, so that an edit which Git has no part
-// in leaves nothing behind.
+// ahead. Turns of the cluster count only between those of Git, so that an edit which Git
+// has no part in leaves nothing behind.
 func Add(turns []Turn, t Turn) []Turn {
 	kept := slices.DeleteFunc(slices.Clone(turns), func(old Turn) bool { return max(t.At-old.At, old.At-t.At) > int64(Window/time.Second) })
 	if len(t.Fields) == 0 || !t.Git && !slices.ContainsFunc(kept, func(old Turn) bool { return old.Git }) {

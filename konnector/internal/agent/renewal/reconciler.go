@@ -118,10 +118,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 // step does what is next, and gives when to look again.
 func (r *Reconciler) step(ctx context.Context, conn *v1alpha1.Connection, secret *corev1.Secret, k kept, m *memory) (time.Time, error) {
-	if now := r.Now(); m.trouble != nil && m.about == k.password && now.Before(m.until) {
+	now := r.Now()
+	if m.trouble != nil && m.about == k.password && now.Before(m.until) {
 		return m.until, nil
 	}
-	f := facts{now: r.Now(), kept: k, known: m.known, inUse: r.InUse(conn.Name), refused: refused(conn, r.Now()), renewed: m.renewed, renewedGit: m.renewedGit, seed: conn.Spec.ClusterID}
+	f := facts{now: now, kept: k, known: m.known, inUse: r.InUse(conn.Name), refused: refused(conn, now), renewed: m.renewed, renewedGit: m.renewedGit, seed: conn.Spec.ClusterID}
 	what, at := next(f)
 	if what == wait {
 		return at, nil

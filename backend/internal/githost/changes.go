@@ -88,8 +88,8 @@ type Change struct {
 type Outcome struct {
 	// Merged says that main has it. Otherwise Closed says that its branch is gone, and Head
 	// is where it stands, "" where it lacks the commit. Lost says that the repository does not
-	// have the commit any more, or that the branch has gone back to before it. A copy may not
-	// have it yet.
+	// have the commit any more, or that the branch has gone back to before it, or has another
+	// one of the konnector's in its place. A copy may not have it yet.
 	Merged, Closed, Lost bool
 	Head                 string
 	// Rejection is the verdict against the head of its branch, nil for none.

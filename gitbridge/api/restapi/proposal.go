@@ -24,6 +24,8 @@ const (
 	// ProposalClosed: the branch is gone, and main does not have the commit.
 	ProposalClosed ProposalState = "closed"
 	// ProposalLost: the repository does not have the commit, or its branch has gone back to
-	// before it: it was restored from a backup. The backend may not have seen the commit yet.
+	// before it, as it was restored from a backup; or the branch has another commit of the
+	// konnector's in its place, as the app cluster was. The backend may not have seen the
+	// commit yet.
 	ProposalLost ProposalState = "lost"
 )

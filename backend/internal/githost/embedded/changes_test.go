@@ -398,7 +398,14 @@ func TestTheOutcomeOfAProposedCommit(t *testing.T) {
 	c.git("checkout", "-q", "-B", "other", "HEAD~2")
 	c.commit("Otherwise", map[string]string{dbA: "plan: tiny\nsize: 1\n"})
 	c.pushed("HEAD:" + proposed)
-	outcome("the branch is another one", proposed, better, githost.Outcome{})
+	outcome("the branch is another one, of a person", proposed, better, githost.Outcome{})
+	if out, err := stockGit(t, s.bare(), nil, "update-ref", "-d", contract.HeadsPrefix+proposed); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	k := s.clone(t, access.Konnector)
+	k.commit("claim: update", map[string]string{dbA: "plan: large\nsize: 1\n"})
+	k.pushed("HEAD:" + proposed)
+	outcome("the branch is another one, of the konnector", proposed, better, githost.Outcome{Lost: true})
 	set(better)
 	if _, err := s.approve(t, s.look(t)); err != nil {
 		t.Fatal(err)
@@ -418,7 +425,7 @@ func TestAChangeThatIsMergedWhileItIsLookedAtIsNotClosed(t *testing.T) {
 		if _, err := s.approve(t, seen); err != nil {
 			return err
 		}
-		got, err := repo.outcome(ctx, contract.HeadsPrefix+proposed, plumbing.NewHash(seen.Head), plumbing.NewHash(main))
+		got, err := repo.outcome(ctx, cluster, contract.HeadsPrefix+proposed, plumbing.NewHash(seen.Head), plumbing.NewHash(main))
 		if !got.Merged || got.Closed {
 			t.Errorf("%+v", got)
 		}

@@ -116,12 +116,14 @@ func testHostRestored(t *testing.T, c *tenant, commands []*pageCommand) {
 	must(t)(c.Kubectl(ctx, c.admin(), "create", "namespace", "team-restored"))
 	must(t)(c.Kubectl(ctx, c.admin(), "label", "namespace", "team-restored", "gitbind.dev/changes=PullRequest"))
 	c.apply(t, strings.Replace(manifest("proposed", nano), "team-a", "team-restored", 1))
-	c.isProposed(t, byKubectl)
+	c.hasBranch(t, byKubectl)
 	c.propose(t, byHand, "By hand", func(dir string) { write(t, dir, claims+"team-a/by-hand.yaml", manifest("by-hand", nano)) })
+	const lost = "conflicts/postgresqlinstances.anynines.com/team-a/backup-edited/0123456789"
+	must(t)(c.Git(ctx, c.user, c.repository(), "branch", lost, "main"))
 	changesAre := func(branches ...string) {
 		t.Helper()
 		for _, branch := range branches {
-			c.isProposed(t, branch)
+			c.hasBranch(t, branch)
 			c.shows(t, c.admin(), []string{"review"}, strings.TrimPrefix(branch, "changes/"))
 		}
 	}
@@ -147,11 +149,12 @@ func testHostRestored(t *testing.T, c *tenant, commands []*pageCommand) {
 	c.goesOn(t, map[string]string{"backup-edited": small, "backup-new": nano})
 	c.gone(t, "backup-deleted")
 	c.untouched(t, services)
-	c.isProposed(t, byKubectl)
+	c.hasBranch(t, byKubectl)
 	if out, err := c.tries(t, c.place(pushChanges), pushChanges, with); err == nil {
 		t.Errorf("the konnector's older branch is pushed over the newer one:\n%s", out)
 	}
 	changesAre(byKubectl, byHand)
+	c.hasBranch(t, lost)
 
 	c.restore(t, backup)
 	bothHold()
@@ -178,8 +181,8 @@ func testHostRestored(t *testing.T, c *tenant, commands []*pageCommand) {
 	c.pulls(t)
 }
 
-// isProposed waits for a branch of a proposed change.
-func (c *tenant) isProposed(t *testing.T, branch string) {
+// hasBranch waits until the host has a branch.
+func (c *tenant) hasBranch(t *testing.T, branch string) {
 	t.Helper()
 	eventually(t, branch+" is on the host", func(ctx context.Context) (string, bool) {
 		out, err := c.Git(ctx, c.user, c.repository(), "branch", "--list", branch)

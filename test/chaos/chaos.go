@@ -37,6 +37,8 @@ type Options struct {
 	For time.Duration
 	// Plan makes the faults. Default: Plan.
 	Plan func(*rand.Rand, time.Duration, Targets) []Fault
+	// Snapshots has a longer run restore the app cluster from a snapshot of its etcd, once.
+	Snapshots bool
 	// Limits leaves the limits of removals as they are: what is too much is
 	// approved by a person when the load has ended.
 	Limits bool
@@ -97,6 +99,8 @@ type run struct {
 	scan     *scan.Scan
 	// deliveries are the values that were seen in the app cluster.
 	deliveries *deliveries
+	restore    *etcdRestore
+	looker     *looker
 
 	developers    []*developer
 	author        *author
@@ -121,6 +125,7 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 	watching, end := context.WithCancel(ctx)
 	defer end()
 	go r.scan.Watch(watching)
+	r.restore = newEtcdRestore(ctx)
 	r.injector = newInjector(r)
 	if err := r.prepare(ctx); err != nil {
 		return nil, fmt.Errorf("prepare: %w", err)
@@ -131,6 +136,9 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 		plan = Plan
 	}
 	faults := plan(rand.New(rand.NewPCG(o.Seed, 0)), o.For, r.targets())
+	if o.Snapshots {
+		faults = withEtcdRestore(rand.New(rand.NewPCG(o.Seed, 5)), o.For, env.App, faults)
+	}
 	r.journal.began = time.Now()
 	r.say("seed %d: %d faults within %s", o.Seed, len(faults), o.For)
 	keeping, stop := context.WithCancel(ctx)
@@ -180,6 +188,11 @@ func (r *run) work(ctx context.Context, faults []Fault) (settled *state, err err
 	var helpers, people sync.WaitGroup
 	defer helpers.Wait()
 	defer stop()
+	for _, f := range faults {
+		if f.Kind == RestoreEtcd {
+			r.administrator.restoreAt = time.Now().Add(f.At)
+		}
+	}
 	helpers.Go(func() { r.lives.look(running, r.sides) })
 	helpers.Go(func() { r.deliveries.look(running, r.sides) })
 	helpers.Go(func() { r.injector.steps.watch(running, r.sides) })
@@ -198,6 +211,11 @@ func (r *run) work(ctx context.Context, faults []Fault) (settled *state, err err
 	people.Go(func() { r.operator.work(trying, load, rand.New(rand.NewPCG(r.options.Seed, 2))) })
 	people.Go(func() { r.administrator.work(trying, load, rand.New(rand.NewPCG(r.options.Seed, 4))) })
 	r.webhook.trouble(rand.New(rand.NewPCG(r.options.Seed, 3)))
+	r.injector.restoreSnapshot = func(ctx context.Context, f Fault) {
+		if err := r.restoreSnapshot(ctx, f); err != nil {
+			r.journal.giveUp("", "the app cluster could not be restored: %v", err)
+		}
+	}
 	r.injector.inject(ctx, faults)
 	people.Wait()
 	r.webhook.trouble(nil)
@@ -219,6 +237,9 @@ func (r *run) settle(ctx context.Context) *state {
 	approve := began.Add(10 * time.Second)
 	for deadline := began.Add(r.options.Settle); time.Now().Before(deadline) && ctx.Err() == nil; sleep(ctx, 500*time.Millisecond) {
 		st, err := r.sides.read(ctx)
+		if err == nil {
+			err = r.restore.read(ctx, r.sides, st.head)
+		}
 		if err != nil {
 			continue
 		}
@@ -239,7 +260,7 @@ func (r *run) settle(ctx context.Context) *state {
 }
 
 func (r *run) checker() *checker {
-	return &checker{apis: r.sides.apis, journal: r.journal, lives: r.lives, values: r.scan, counts: Counts{}}
+	return &checker{apis: r.sides.apis, journal: r.journal, lives: r.lives, values: r.scan, restore: r.restore, counts: Counts{}}
 }
 
 // report checks everything, and tells. Settled is what all agreed on, nil if they did not:
@@ -251,6 +272,9 @@ func (r *run) report(ctx context.Context, faults int, settled *state) (*Report, 
 		if st, err = r.sides.read(ctx); err != nil {
 			return nil, err
 		}
+	}
+	if err := r.restore.read(ctx, r.sides, st.head); err != nil {
+		return nil, err
 	}
 	c := r.checker()
 	c.agree(st)
@@ -398,6 +422,7 @@ func (r *run) engage(ctx context.Context) error {
 	if r.sides.control, err = client(r.Cluster(env.Control).Config()); err != nil {
 		return err
 	}
+	r.looker = &looker{etcdRestore: r.restore, sides: r.sides, deliveries: r.deliveries, resolve: r.resolve}
 	kubeconfig, err := r.Developer(ctx, env.App, "dora")
 	if err != nil {
 		return err
@@ -428,7 +453,7 @@ func (r *run) engage(ctx context.Context) error {
 		return &claim{api: widgets, namespace: "team-b", name: fmt.Sprintf("git-%d", made), size: fmt.Sprintf("size-%d", made), rate: newRate()}
 	}
 	for i := range developers {
-		d := &developer{client: dora, journal: r.journal, numbers: &r.numbers, values: r.scan, pause: r.options.Pause}
+		d := &developer{client: dora, journal: r.journal, numbers: &r.numbers, values: r.scan, pause: r.options.Pause, looker: r.looker}
 		add := func(a *api, n int, name string, both bool) {
 			for j := range n {
 				c := &claim{api: a, namespace: "team-a", name: fmt.Sprintf("%s-%d-%d", name, i, j), both: both, rate: newRate()}
@@ -451,16 +476,18 @@ func (r *run) engage(ctx context.Context) error {
 		developer: &developer{client: dora, journal: r.journal, numbers: &r.numbers, values: r.scan, pause: r.options.Pause},
 		api:       gadgets, app: r.sides.app, control: r.sides.control, say: r.say,
 		onControl: func(namespace string) string { return r.sides.tenantPrefix() + namespace },
-		resolve: func(ctx context.Context, c *claim, take string) error {
-			_, err := r.Plugin(ctx, user, r.App(), "resolve", c.api.binding()+"/"+c.name, "-n", c.namespace, "--take="+take, "--yes")
-			return err
-		},
+		resolve:   r.resolve,
 	}
 	if err := r.engageReviewer(ctx, dora, widgets); err != nil {
 		return err
 	}
 	r.operator = &operator{client: r.sides.control, api: widgets, journal: r.journal, numbers: &r.numbers, values: r.scan, pause: 2 * r.options.Pause}
 	return nil
+}
+
+func (r *run) resolve(ctx context.Context, c *claim, take string) error {
+	_, err := r.Plugin(ctx, user, r.App(), "resolve", c.api.binding()+"/"+c.name, "-n", c.namespace, "--take="+take, "--yes")
+	return err
 }
 
 func client(config *rest.Config) (dynamic.Interface, error) {

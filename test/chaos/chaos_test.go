@@ -206,7 +206,7 @@ func TestLast(t *testing.T) {
 
 // TestSetBack is about objects that say again what they said before.
 func TestSetBack(t *testing.T) {
-	of := valueOf{"widgets.chaos.example team-c/one", "cluster.c0", "uid"}
+	of := valueOf{"widgets.chaos.example team-c/one", "cluster.c0", "uid", 0}
 	edit := func(value string, outcome Outcome) Entry {
 		return Entry{Side: Cluster, Op: Edit, Claim: of.claim, Field: of.field, Value: value, Outcome: outcome}
 	}

@@ -13,8 +13,8 @@ const day = 24 * time.Hour
 // something: of a list of Secrets that it loses then, and whose time has not come, is known
 // what becomes (docs/decisions/2026-11-23-secrets.md).
 func (i *injector) wrongClock(ctx context.Context, f Fault) {
-	i.clocks.Lock()
-	defer i.clocks.Unlock()
+	i.severe.Lock()
+	defer i.severe.Unlock()
 	for _, by := range []time.Duration{f.By, 0} {
 		if err := i.platform.SetClock(f.Process, by); err != nil {
 			i.fail("the clock of %s cannot be set: %v", f.Process, err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -83,6 +84,10 @@ type administrator struct {
 	// resolve is `kubectl gitbind resolve`.
 	resolve func(ctx context.Context, c *claim, take string) error
 	say     func(format string, args ...any)
+	// rounding is held while a round lasts, and restoreAt is when somebody wants it to restore
+	// the cluster.
+	rounding  sync.Mutex
+	restoreAt time.Time
 	// rounds counts what has ended; stay are the claims that are left of the last one.
 	rounds int
 	stay   []*claim
@@ -91,11 +96,18 @@ type administrator struct {
 // lastRound is how long before the load ends the last round begins: some take twice as long.
 const lastRound = 20 * time.Second
 
+// longRound is how long a round may take on a busy machine. None begins so shortly before a
+// restore, which would have to wait until the load is over.
+const longRound = 80 * time.Second
+
 // work ends and decides until load ends, one after the other. What was begun is brought to
 // its end, as long as run lasts.
 func (a *administrator) work(run, load context.Context, rng *rand.Rand) {
 	end, _ := load.Deadline()
 	for n := rng.IntN(len(endings)); load.Err() == nil && time.Until(end) > lastRound; n++ {
+		if left := time.Until(a.restoreAt); left > 0 && left < longRound {
+			sleep(load, left+time.Second)
+		}
 		a.round(run, endings[n%len(endings)], fmt.Sprintf("ended-%d", n), rng)
 		sleep(load, time.Duration(rng.Int64N(int64(10*a.pause))))
 	}
@@ -103,6 +115,8 @@ func (a *administrator) work(run, load context.Context, rng *rand.Rand) {
 
 // round makes claims, ends their objects, and decides about each.
 func (a *administrator) round(run context.Context, e ending, namespace string, rng *rand.Rand) {
+	a.rounding.Lock()
+	defer a.rounding.Unlock()
 	a.clear(run)
 	claims := a.order(run, namespace, e.owned)
 	services, ok := a.awaitServices(run, claims)

@@ -18,8 +18,8 @@ type injector struct {
 	fail     func(format string, args ...any)
 	steps    steps
 	host     *host
-	// clocks is held while one is wrong, and while none may be.
-	clocks sync.Mutex
+	// severe is held while a clock is wrong, and while something is restored: not both at a time.
+	severe sync.Mutex
 
 	mu sync.Mutex
 	// down is how many faults keep a process from being started, and starting are those that
@@ -28,6 +28,10 @@ type injector struct {
 	starting map[string]bool
 	// ended counts the faults that have ended, of the kinds that are counted.
 	ended map[Kind]int
+	// busy are locked while a fault of that process lasts.
+	busy map[string]*sync.Mutex
+	// restoreSnapshot puts a cluster back to a snapshot.
+	restoreSnapshot func(context.Context, Fault)
 }
 
 func newInjector(r *run) *injector {
@@ -37,7 +41,7 @@ func newInjector(r *run) *injector {
 			r.say(format, args...)
 			r.journal.giveUp("", format, args...)
 		},
-		down: map[string]int{}, starting: map[string]bool{}, ended: map[Kind]int{},
+		down: map[string]int{}, starting: map[string]bool{}, ended: map[Kind]int{}, busy: map[string]*sync.Mutex{},
 	}
 }
 
@@ -65,8 +69,12 @@ func (i *injector) fault(ctx context.Context, f Fault) {
 		return
 	}
 	i.say("%s", f.what())
-	if f.Kind == Clock {
+	switch f.Kind {
+	case Clock:
 		i.wrongClock(ctx, f)
+		return
+	case RestoreEtcd:
+		i.restoreSnapshot(ctx, f)
 		return
 	}
 	if f.Process == "" {
@@ -75,6 +83,7 @@ func (i *injector) fault(ctx context.Context, f Fault) {
 		i.set(f.Link, proxy.Open)
 		return
 	}
+	defer i.alone(f.Process)()
 	p := i.process(f.Process)
 	if p == nil {
 		i.say("there is no process %s", f.Process)
@@ -109,6 +118,19 @@ func (i *injector) process(name string) *env.Process {
 		}
 	}
 	return nil
+}
+
+// alone waits until nobody else does anything to a process, and keeps them from it until what
+// it returns is called.
+func (i *injector) alone(name string) (end func()) {
+	i.mu.Lock()
+	if i.busy[name] == nil {
+		i.busy[name] = &sync.Mutex{}
+	}
+	m := i.busy[name]
+	i.mu.Unlock()
+	m.Lock()
+	return m.Unlock
 }
 
 func (i *injector) hold(name string, down bool) {

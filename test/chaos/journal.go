@@ -36,7 +36,8 @@ type Op string
 
 // The operations. A Release is a decision to let the object of a held claim go, and to have
 // another one made from its file; a Rotate gives its Secret another value. An Approve and a
-// Reject are of the head of a proposed change.
+// Reject are of the head of a proposed change. A Look finds out what became of a claim when
+// the app cluster was restored.
 const (
 	Create  Op = "create"
 	Edit    Op = "edit"
@@ -46,6 +47,7 @@ const (
 	Rotate  Op = "rotate"
 	Approve Op = "approve"
 	Reject  Op = "reject"
+	Look    Op = "look"
 )
 
 // Entry is one write of the load.

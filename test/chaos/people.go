@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -43,6 +44,8 @@ type developer struct {
 	// values gives those of Secrets.
 	values *scan.Scan
 	pause  time.Duration
+	// looker is nil where the cluster is not restored between two things that belong together.
+	looker *looker
 }
 
 // work changes claims until load ends. What was begun is brought to its end, as
@@ -50,23 +53,40 @@ type developer struct {
 func (d *developer) work(run, load context.Context, rng *rand.Rand) {
 	for load.Err() == nil {
 		c := d.claims[rng.IntN(len(d.claims))]
-		switch roll := rng.IntN(100); {
-		case !c.rate.Allow():
-		case !c.there:
-			d.create(run, c)
-		case roll < 12 && !c.both:
-			d.delete(run, c)
-		case roll < 24 && c.api.refers:
-			d.rotate(run, c)
-		default:
-			fields := c.api.cluster
-			if c.both && strings.HasPrefix(c.name, "shared") && roll < 40 {
-				fields = c.api.shared
-			}
-			field := fields[rng.IntN(len(fields))]
-			d.edit(run, c, field, roll > 90 && !c.api.delivered)
+		// What is never deleted may be edited unseen.
+		if d.looker.pending(c.key()) && (!c.both || !c.there || rng.IntN(2) == 0) {
+			d.look(run, c)
 		}
+		d.change(run, c, rng)
 		sleep(load, time.Duration(rng.Int64N(int64(2*d.pause))))
+	}
+	d.looker.over(run)
+	for _, c := range d.claims {
+		if d.looker.pending(c.key()) {
+			d.look(run, c)
+		}
+	}
+}
+
+// change does one thing with a claim.
+func (d *developer) change(run context.Context, c *claim, rng *rand.Rand) {
+	run, done := d.looker.until(run)
+	defer done()
+	switch roll := rng.IntN(100); {
+	case !c.rate.Allow():
+	case !c.there:
+		d.create(run, c)
+	case roll < 12 && !c.both:
+		d.delete(run, c)
+	case roll < 24 && c.api.refers:
+		d.rotate(run, c)
+	default:
+		fields := c.api.cluster
+		if c.both && strings.HasPrefix(c.name, "shared") && roll < 40 {
+			fields = c.api.shared
+		}
+		field := fields[rng.IntN(len(fields))]
+		d.edit(run, c, field, roll > 90 && !c.api.delivered)
 	}
 }
 
@@ -93,7 +113,7 @@ func (d *developer) create(run context.Context, c *claim) {
 		case err == nil && u.GetDeletionTimestamp() == nil:
 			c.life++
 			c.there, c.uid = true, string(u.GetUID())
-			d.journal.write(Entry{Sent: sent, Side: Cluster, Op: Create, Claim: c.key(), Life: c.life, Outcome: Accepted, Note: c.uid})
+			d.journal.write(Entry{Sent: sent, Side: Cluster, Op: Create, Claim: c.key(), Life: c.life, Field: "size", Value: c.size, Outcome: Accepted, Note: c.uid})
 			return
 		case apierrors.IsAlreadyExists(err), err == nil:
 			// The one before is still going.
@@ -103,6 +123,10 @@ func (d *developer) create(run context.Context, c *claim) {
 			return
 		}
 		sleep(run, 200*time.Millisecond)
+	}
+	if errors.Is(context.Cause(run), errRestored) {
+		d.journal.write(Entry{Sent: sent, Side: Cluster, Op: Create, Claim: c.key(), Life: c.life + 1, Field: "size", Value: c.size, Outcome: Unknown})
+		return
 	}
 	d.journal.giveUp(c.key(), "a person could not create it since %s: %v", time.Since(sent).Round(time.Second), err)
 }
@@ -133,6 +157,9 @@ func (d *developer) deleteObject(run context.Context, c *claim) (e Entry, ok boo
 			return e.answered(err), true
 		}
 		sleep(run, 200*time.Millisecond)
+	}
+	if errors.Is(context.Cause(run), errRestored) {
+		return e, false
 	}
 	d.journal.giveUp(c.key(), "a person could not delete it since %s: %v", time.Since(sent).Round(time.Second), err)
 	return e, false
@@ -192,8 +219,8 @@ func (d *developer) try(run context.Context, c *claim, what string, do func(cont
 			return true
 		}
 	}
-	if err == nil {
-		return false // The run had ended before.
+	if err == nil || errors.Is(context.Cause(run), errRestored) {
+		return false // The run had ended before, or all is to be looked at again.
 	}
 	key := ""
 	if c != nil {

@@ -72,8 +72,8 @@ func (i *injector) restore(ctx context.Context, f Fault) {
 	}
 	i.hold(f.Process, false)
 	sleep(ctx, f.Age)
-	i.clocks.Lock()
-	defer i.clocks.Unlock()
+	i.severe.Lock()
+	defer i.severe.Unlock()
 	i.say("%s %s to %s before, for %s", f.Kind, f.Process, f.Age.Round(time.Millisecond), f.For.Round(time.Millisecond))
 	h.note(true)
 	defer h.note(false)

@@ -16,6 +16,9 @@ import (
 type valueOf struct {
 	claim, field string
 	uid          types.UID
+	// era counts how often the cluster was restored: its objects say again then what they
+	// said before.
+	era int
 }
 
 // look looks at the namespace in both clusters until ctx ends.
@@ -47,7 +50,7 @@ func (r *reviewer) judge(app map[string]*unstructured.Unstructured) {
 			continue
 		case u.GetDeletionTimestamp() != nil && !r.isAsked[u.GetUID()]:
 			wrong = "its object is deleted though nobody has asked for that"
-		case held["status"] == "True" && !r.mayBeHeld(held["reason"]):
+		case held["status"] == "True" && !r.mayBeHeld(held["reason"]) && !r.restore.pending(key):
 			wrong = fmt.Sprintf("it is held though nobody has asked for that: %v: %v", held["reason"], held["message"])
 		}
 		if id := fmt.Sprint(u.GetUID(), wrong); wrong != "" && !r.isTold[id] {
@@ -100,7 +103,7 @@ func (r *reviewer) note(u *unstructured.Unstructured) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, name := range r.api.cluster {
-		of := valueOf{r.api.binding() + " " + u.GetNamespace() + "/" + u.GetName(), name, u.GetUID()}
+		of := valueOf{r.api.binding() + " " + u.GetNamespace() + "/" + u.GetName(), name, u.GetUID(), r.era}
 		if said, value := r.values[of], field(u, name); len(said) == 0 || said[len(said)-1] != value {
 			r.values[of] = append(said, value)
 		}

@@ -56,18 +56,19 @@ func (r *run) engageReviewer(ctx context.Context, client dynamic.Interface, a *a
 	r.reviewer = &reviewer{
 		api: a, journal: r.journal, host: r.sides.host, pause: r.options.Pause, verdicts: map[string]restapi.Verdict{}, busy: map[string]bool{}, blocked: map[string]string{},
 		isAsked: map[types.UID]bool{}, isTold: map[string]bool{}, onControl: map[string][]string{},
-		values: map[valueOf][]string{},
+		values: map[valueOf][]string{}, restore: r.restore,
 		ask: func(ctx context.Context, method, path string, in, out any) error {
 			return r.Ask(ctx, token, method, "/v1/clusters/"+r.sides.clusterID+path, in, out)
 		},
 	}
+	r.looker.reviewer = r.reviewer
 	for i := range proposers {
 		p := &proposer{sides: r.sides, reviewer: r.reviewer, deliveries: r.deliveries}
 		// An edit may be three writes of the konnector: see newRate.
 		p.claim = &claim{api: a, namespace: reviewedNamespace, name: fmt.Sprintf("reviewed-%d", i), size: "one of its own", rate: rate.NewLimiter(rate.Every(18*time.Second), 12)}
 		// What becomes of an object whose removal was rejected, it decides as the administrator does.
 		p.administrator = &administrator{
-			developer: &developer{client: client, journal: r.journal, numbers: &r.numbers, values: r.scan, pause: 3 * r.options.Pause},
+			developer: &developer{client: client, journal: r.journal, numbers: &r.numbers, values: r.scan, pause: 3 * r.options.Pause, looker: r.looker},
 			api:       a, app: r.sides.app, control: r.sides.control, say: r.say, resolve: r.administrator.resolve,
 		}
 		r.proposers = append(r.proposers, p)
@@ -90,21 +91,36 @@ func (p *proposer) work(run, load context.Context, rng *rand.Rand) {
 	end, _ := load.Deadline()
 	c := p.claim
 	for load.Err() == nil {
-		switch roll := rng.IntN(100); {
-		case !c.rate.Allow():
-		case !c.there:
-			p.create(run, c)
-		case roll < 30 && time.Until(end) > lastRound:
-			p.cancel(run, c, roll < 4)
-		case roll < 45:
-			p.takeBack(run, c)
-		default:
-			p.edit(run, c, c.api.cluster[rng.IntN(len(c.api.cluster))], roll > 90)
+		if p.looker.pending(c.key()) {
+			p.look(run, c)
 		}
+		p.change(run, c, rng, end)
 		sleep(load, time.Duration(rng.Int64N(int64(2*p.pause))))
+	}
+	p.looker.over(run)
+	if p.looker.pending(c.key()) {
+		p.look(run, c)
+		p.orderAgain(run, c)
 	}
 	if c.there {
 		p.awaitApproval(run, c)
+	}
+}
+
+// change does one thing with the claim.
+func (p *proposer) change(run context.Context, c *claim, rng *rand.Rand, end time.Time) {
+	run, done := p.looker.until(run)
+	defer done()
+	switch roll := rng.IntN(100); {
+	case !c.rate.Allow():
+	case !c.there:
+		p.create(run, c)
+	case roll < 30 && time.Until(end) > lastRound:
+		p.cancel(run, c, roll < 4)
+	case roll < 45:
+		p.takeBack(run, c)
+	default:
+		p.edit(run, c, c.api.cluster[rng.IntN(len(c.api.cluster))], roll > 90)
 	}
 }
 
@@ -273,6 +289,10 @@ type reviewer struct {
 	busy map[string]bool
 	// blocked is what was in the way of approving a claim's change when it was looked at last, by claim.
 	blocked map[string]string
+	// restore tells which claims nobody has looked at since the cluster was restored, and era
+	// counts that.
+	restore *etcdRestore
+	era     int
 	// isAsked are the objects that a person has deleted, and isTold what was found to be wrong.
 	isAsked map[types.UID]bool
 	isTold  map[string]bool

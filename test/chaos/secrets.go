@@ -203,7 +203,13 @@ type deliveries struct {
 	// released are the claims' UIDs that a person let go: another one has their object then.
 	released map[string]bool
 	seen     int
-	found    []Violation
+	// inputsBefore are the last numbers seen on the control plane at the snapshot to which the
+	// app cluster went back, nil if it did not; isLower are the claims with a lower one since.
+	// replaced are the claims whose object may be another one since: it gets their service.
+	inputsBefore map[string]int
+	isLower      map[string]bool
+	replaced     map[string]bool
+	found        []Violation
 }
 
 func newDeliveries(values *scan.Scan) *deliveries {
@@ -258,6 +264,11 @@ func (d *deliveries) add(key string, s credential) {
 	if d.released[d.claims[object]] {
 		delete(d.claims, object)
 	}
+	if d.replaced[key] && cmp.Or(d.of[s.owner], object) != object {
+		delete(d.replaced, key)
+		delete(d.of, s.owner)
+		delete(d.last, s.owner)
+	}
 	switch {
 	case parts[0]+" "+parts[1] != key:
 		fail("the value of %q was delivered to it", whose)
@@ -286,6 +297,9 @@ func (d *deliveries) addInput(key string, s credential) {
 		d.found = append(d.found, Violation{key, fmt.Sprintf("a value that nobody made was on the control plane: it is of %q", whose)})
 	case claim != key:
 		d.found = append(d.found, Violation{key, fmt.Sprintf("what %q refers to came to the control plane as this claim's", claim)})
+	case number < last && d.inputsBefore != nil && !d.isLower[key] && number >= d.inputsBefore[key]:
+		d.isLower[key] = true
+		d.lastInput[key] = number
 	case number < last:
 		d.found = append(d.found, Violation{key, fmt.Sprintf("what it referred to before number %d came to the control plane again: %q", last, whose)})
 	case number > last:

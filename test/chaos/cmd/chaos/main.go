@@ -25,6 +25,7 @@ func main() {
 	flag.DurationVar(&o.Settle, "settle", 2*time.Minute, "how long it may take until all agree afterwards")
 	runs := flag.Int("runs", 1, "how many runs, one after the other, each with the seed after the last one's")
 	flag.StringVar(&o.Evidence, "evidence", "", "folder for what a violation can be explained from (default: a temporary one, kept)")
+	flag.BoolVar(&o.Snapshots, "snapshots", true, "restore the app cluster from a snapshot of its etcd once in a run that is long enough")
 	flag.BoolVar(&o.Limits, "limits", false, "leave the limits of removals as they are, and approve what is held when the load has ended")
 	flag.BoolVar(&o.Crossplane, "crossplane", true, "deliver some of the claims by Crossplane")
 	flag.BoolVar(&o.Restores, "restores", true, "have the Git host restored to seconds ago, and given back what it lost")

@@ -79,7 +79,7 @@ func TestPlanIsAFunctionOfTheSeed(t *testing.T) {
 		if f.At < until[row] || f.At+f.takes() > length {
 			t.Errorf("%s is while another one lasts, or too late", f)
 		}
-		if f.Kind == Restore && (f.At < until[row]+holdsEnd && until[row] != 0 || f.Age < 8*time.Second || f.Process != "backend") {
+		if f.Kind == Restore && (f.At < until[row]+holdsEnd/2 && until[row] != 0 || f.Age < 8*time.Second || f.Process != "backend") {
 			t.Errorf("%s is of another process, or before what was held by the last one went on", f)
 		}
 		if f.Kind == Clock && f.By.Abs() != day {

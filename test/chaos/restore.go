@@ -36,8 +36,8 @@ type host struct {
 }
 
 // holdsEnd is how long agents may say that main was replaced after it has been given back and
-// the host was started anew: a fault may keep them from hearing of it.
-const holdsEnd = 30 * time.Second
+// the host was started anew: some faults in a row may keep them from hearing of it.
+const holdsEnd = time.Minute
 
 // mayBeReplaced reports whether agents may say that main does not continue what they accepted.
 func (h *host) mayBeReplaced() bool {

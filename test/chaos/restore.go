@@ -82,15 +82,15 @@ func (i *injector) restore(ctx context.Context, f Fault) {
 	h.Lock()
 	defer h.Unlock()
 	err = errors.Join(err, os.Rename(h.repository, replaced), os.Rename(backup, h.repository))
-	ended, endedErr := h.ended(ctx, replaced)
-	err = errors.Join(err, endedErr)
+	outdated, outdatedErr := h.outdated(ctx, replaced)
+	err = errors.Join(err, outdatedErr)
 	i.hold(f.Process, false)
 	if err != nil {
 		i.fail("the Git host could not be restored: %v", err)
 		return
 	}
 	sleep(ctx, f.For)
-	if err := h.giveBack(context.WithoutCancel(ctx), replaced, ended); err != nil {
+	if err := h.giveBack(context.WithoutCancel(ctx), replaced, outdated); err != nil {
 		i.fail("the Git host cannot be given back what it had: %v", err)
 		return
 	}
@@ -131,18 +131,30 @@ func (h *host) copyTo(ctx context.Context, dir string) (err error) {
 }
 
 // giveBack pushes to the folder of the host what it lost: the branches that whoever has all of
-// them gives back. What the agents have written to theirs meanwhile, they write again. The
-// bridge may write status in that moment. Changes that had ended are removed, where nobody has
-// proposed them again.
-func (h *host) giveBack(ctx context.Context, from string, ended map[string]string) error {
-	var err error
+// them gives back, and what is kept of lost conflicts. What the agents have written to theirs
+// meanwhile, they write again. The bridge may write status in that moment. Outdated changes
+// become what they were, where nobody has proposed them again, so that nobody approves them.
+func (h *host) giveBack(ctx context.Context, from string, outdated map[string]string) error {
+	had, err := branches(ctx, from)
+	if err != nil {
+		return err
+	}
 	for range 20 {
 		args := []string{"push", "--quiet", h.repository, "main", "+status"}
 		var now map[string]string
-		if now, err = proposals(ctx, h.repository); err == nil {
-			for ref, commit := range ended {
-				if now[ref] == commit {
+		if now, err = branches(ctx, h.repository); err == nil {
+			for ref := range had {
+				if strings.HasPrefix(ref, contract.HeadsPrefix+contract.ConflictsPrefix) && now[ref] == "" {
+					args = append(args, ref)
+				}
+			}
+			for ref, commit := range outdated {
+				switch {
+				case now[ref] != commit:
+				case had[ref] == "":
 					args = append(args, ":"+ref)
+				default:
+					args = append(args, "+"+ref)
 				}
 			}
 			if _, err = git(ctx, from, args...); err == nil {
@@ -154,21 +166,22 @@ func (h *host) giveBack(ctx context.Context, from string, ended map[string]strin
 	return fmt.Errorf("%w\nOn main was committed meanwhile, though all were to wait:\n%s", err, h.forked(ctx, from))
 }
 
-// ended are the branches of proposed changes that another repository has no more: they were
-// merged, or taken back, which nothing in the host tells.
-func (h *host) ended(ctx context.Context, from string) (map[string]string, error) {
-	had, err := proposals(ctx, from)
+// outdated are the branches that are not as another repository has them, or that it has no
+// more: changes were proposed anew, merged or taken back, which nothing in the host tells.
+func (h *host) outdated(ctx context.Context, from string) (map[string]string, error) {
+	had, err := branches(ctx, from)
 	if err != nil {
 		return nil, err
 	}
-	has, err := proposals(ctx, h.repository)
-	maps.DeleteFunc(has, func(ref, _ string) bool { return had[ref] != "" })
+	has, err := branches(ctx, h.repository)
+	maps.DeleteFunc(has, func(ref, commit string) bool { return had[ref] == commit })
 	return has, err
 }
 
-// proposals are the branches of proposed changes, with where they are.
-func proposals(ctx context.Context, repository string) (map[string]string, error) {
-	out, err := git(ctx, repository, "for-each-ref", "--format=%(refname) %(objectname)", contract.HeadsPrefix+strings.TrimSuffix(contract.ChangesPrefix, "/"))
+// branches are those of proposed changes and of lost conflicts, with where they are.
+func branches(ctx context.Context, repository string) (map[string]string, error) {
+	out, err := git(ctx, repository, "for-each-ref", "--format=%(refname) %(objectname)",
+		contract.HeadsPrefix+contract.ChangesPrefix+"**", contract.HeadsPrefix+contract.ConflictsPrefix+"**")
 	all := map[string]string{}
 	for line := range strings.Lines(string(out)) {
 		ref, commit, _ := strings.Cut(strings.TrimSpace(line), " ")

@@ -98,6 +98,14 @@ func (r *Remote) ForceHead(name string, to store.Hash) {
 	r.heads[name] = to
 }
 
+// Forget takes a commit away that no branch has any more: one that is restored from an older
+// backup lacks it.
+func (r *Remote) Forget(commit store.Hash) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.commits, commit)
+}
+
 // Pushes is how many pushes took effect.
 func (r *Remote) Pushes() int {
 	r.mu.Lock()
@@ -193,6 +201,9 @@ func (b *remoteBranch) Push(ctx context.Context, p branch.Push) error {
 
 func (b *remoteBranch) Log(ctx context.Context, since, to store.Hash) (commits []store.Commit, err error) {
 	err = b.call(ctx, Call{Op: Log}, func(r *Remote) error {
+		if r.commits[to] == nil {
+			to = r.heads[b.name] // as gitstore does
+		}
 		if r.commits[to] == nil {
 			return fmt.Errorf("%w: no commit %s", branch.ErrGone, to)
 		}

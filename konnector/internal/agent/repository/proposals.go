@@ -20,7 +20,7 @@ import (
 // It opens no pull request: on a Git host that has them the backend does, when it is told
 // of the branch (Checks in backend/internal/review).
 //
-// The error is ErrMoved when main has the commit that the branch is at then.
+// The error is ErrMoved when main has the commit that the branch is at then, and that of isOwn.
 func (r *Repository) Propose(ctx context.Context, branch string, known store.Hash, main *store.Snapshot, e store.Edit) (*store.Snapshot, error) {
 	if err := r.MayWrite(); err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (r *Repository) removeStale(ctx context.Context, b store.Branch, known stor
 }
 
 // removeOwn removes a branch that is at a head, if nobody else has committed to it beyond a
-// snapshot of main. The error is one that IsKept knows where it stays.
+// snapshot of main. The error is one that IsKept knows where it stays, or that of isOwn.
 func (r *Repository) removeOwn(ctx context.Context, b store.Branch, main *store.Snapshot, head store.Hash) error {
 	own, err := r.isOwn(ctx, b, main, head)
 	if err != nil {
@@ -76,13 +76,27 @@ func (r *Repository) removeOwn(ctx context.Context, b store.Branch, main *store.
 	return b.Remove(ctx, head)
 }
 
-// isOwn reports whether nobody else made a commit of a branch that main does not have.
+// isOwn reports whether nobody else made a commit of a branch that main does not have. The
+// error is ErrMoved where the Git host lacks that main, as when it was restored from a backup:
+// then it names all of history, and whose the branch is cannot be told.
 func (r *Repository) isOwn(ctx context.Context, b store.Branch, main *store.Snapshot, head store.Hash) (bool, error) {
 	commits, _, err := b.Log(ctx, main.Head(), head)
 	if store.LastingLimit(err) != nil {
 		return false, nil
 	}
-	return !slices.ContainsFunc(r.Lineage.main.Commits(commits), func(c guard.Commit) bool { return !c.Konnector }), err
+	isForeign := func(c guard.Commit) bool { return !c.Konnector }
+	if err != nil || !slices.ContainsFunc(r.Lineage.main.Commits(commits), isForeign) {
+		return err == nil, err
+	}
+	now, err := r.Lineage.main.Fetch(ctx)
+	if err != nil {
+		return false, err
+	}
+	_, has, err := r.Lineage.main.Log(ctx, main.Head(), now.Head())
+	if err == nil && !has {
+		err = ErrMoved
+	}
+	return false, err
 }
 
 // IsKept reports whether a branch could not be removed, because others have gone on with it

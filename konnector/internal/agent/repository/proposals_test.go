@@ -23,15 +23,7 @@ func TestAProposalWhoseCommitIsNotKnownIsWithdrawn(t *testing.T) {
 	withdraw := func() error { return w.repo.WithdrawOwn(t.Context(), branch, w.view().Main) }
 	propose := func() {
 		t.Helper()
-		person := remote.Committer
-		defer func() { remote.Committer = person }()
-		remote.Committer.Name, remote.Committer.Email = contract.ComponentIdentity(Committer, cluster)
-		_, err := w.repo.Propose(t.Context(), branch, "", w.view().Main, store.Edit{
-			Author: store.Signature{Name: "alice", Email: "alice@" + contract.ClusterDomain(cluster)}, Subject: "s",
-			Trailers: []store.Trailer{{Key: contract.TrailerObject, Value: contract.ObjectTrailer{Key: orders, UID: "u", Generation: 1}.String()}},
-			Apply:    func(tree *store.Tree) error { return tree.Write(orders.Path(), []byte("2")) },
-		})
-		if err != nil {
+		if err := w.proposes(remote, branch, "2"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -50,6 +42,41 @@ func TestAProposalWhoseCommitIsNotKnownIsWithdrawn(t *testing.T) {
 	gone := w.put(reviewer, orders.Path(), "3")
 	if err := withdraw(); !errors.Is(err, store.ErrConflict) || remote.Head(branch) != gone {
 		t.Errorf("others have gone on: %v", err)
+	}
+}
+
+// proposes has the konnector propose what the file of a claim says.
+func (w *world) proposes(remote *memstore.Remote, branch, content string) error {
+	person := remote.Committer
+	defer func() { remote.Committer = person }()
+	remote.Committer.Name, remote.Committer.Email = contract.ComponentIdentity(Committer, cluster)
+	_, err := w.repo.Propose(w.Context(), branch, "", w.view().Main, store.Edit{
+		Author: store.Signature{Name: "alice", Email: "alice@" + contract.ClusterDomain(cluster)}, Subject: "s",
+		Trailers: []store.Trailer{{Key: contract.TrailerObject, Value: contract.ObjectTrailer{Key: orders, UID: "u", Generation: 1}.String()}},
+		Apply:    func(tree *store.Tree) error { return tree.Write(orders.Path(), []byte(content)) },
+	})
+	return err
+}
+
+// A Git host that was restored lacks the main that is known, and so names all of history as
+// what a branch adds to it.
+func TestAnOwnBranchIsNotTakenForOthersWhereTheHostLacksMain(t *testing.T) {
+	remote := memstore.New()
+	w := newWorld(t, "", remote)
+	backup := w.put(w.person, "a", "1")
+	w.run()
+	w.sees(backup)
+	const branch = "changes/x"
+	if err := w.proposes(remote, branch, "2"); err != nil {
+		t.Fatal(err)
+	}
+	old := remote.Head(branch)
+	lost := w.put(w.person, "a", "2")
+	w.sees(lost)
+	remote.ForceHead("main", backup)
+	remote.Forget(lost)
+	if err := w.proposes(remote, branch, "3"); !errors.Is(err, ErrMoved) || remote.Head(branch) != old {
+		t.Errorf("%v, want %v; the branch is at %s, and was at %s", err, ErrMoved, remote.Head(branch), old)
 	}
 }
 

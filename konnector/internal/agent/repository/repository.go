@@ -164,6 +164,10 @@ type View struct {
 	lineage *Lineage
 }
 
+// IsHeld reports whether some of what a claim needs is not done by this view: also where
+// nothing else is to be done, it is to be looked at when the hold ends.
+func (v View) IsHeld() bool { return v.Replaced != "" || v.StatusReplaced != "" || v.Copied != "" }
+
 // View returns the newest that is known: at least what any Update that has
 // returned has pushed. It asks the remote only for history.
 func (r *Repository) View(ctx context.Context) (View, error) {

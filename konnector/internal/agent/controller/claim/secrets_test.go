@@ -227,6 +227,27 @@ func TestASecretThatIsSomebodysIsTriedAgain(t *testing.T) {
 	})
 }
 
+// What a claim refers to is not sent while main or status is held, and changes of it are not
+// noticed before it was.
+func TestAClaimThatIsInStepIsLookedAtWhenAHoldEnds(t *testing.T) {
+	t.Parallel()
+	for name, hold := range map[string]func(*repository.View){
+		"no hold":          func(*repository.View) {},
+		"main replaced":    func(v *repository.View) { v.Replaced = "it went back" },
+		"status replaced":  func(v *repository.View) { v.StatusReplaced = "it went back" },
+		"a copied cluster": func(v *repository.View) { v.Copied = "there are two" },
+	} {
+		w := newSecretsWorld(t)
+		l := w.look("creds")
+		l.decision.Action = decision.Nothing
+		hold(&l.view)
+		w.r.finished(l, nil)
+		if pending := w.r.pending.take(); (len(pending) == 1) != (name != "no hold") {
+			t.Errorf("%s: %v are pending", name, pending)
+		}
+	}
+}
+
 func TestAnotherOpenerIsTriedAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newSecretsWorld(t)

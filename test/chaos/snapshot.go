@@ -68,7 +68,9 @@ func newEtcdRestore(ctx context.Context) *etcdRestore {
 }
 
 // happened reports whether the cluster was restored.
-func (r *etcdRestore) happened() bool { return r != nil && errors.Is(context.Cause(r.before), errRestored) }
+func (r *etcdRestore) happened() bool {
+	return r != nil && errors.Is(context.Cause(r.before), errRestored)
+}
 
 // pending reports whether nobody has looked at a claim since the restore.
 func (r *etcdRestore) pending(key string) bool {

@@ -71,7 +71,7 @@ func (o Options) validate() error {
 // it, was about to write.
 var ErrNotHeld = errors.New("the lease is not held: another process may work")
 
-// errWentBack ends a holder. Its caches have seen newer versions of objects than there are:
+// errWentBack ends a process. Its caches have seen newer versions of objects than there are:
 // a watch from these tells nothing until the cluster has counted up to them again.
 var errWentBack = errors.New("the cluster was set back to an earlier state")
 
@@ -86,10 +86,14 @@ type Lease struct {
 	// renewal was sent: whoever sees it later waits longer.
 	until  time.Time
 	holder string
-	// renewed is what this process wrote last as the time of its renewal.
+	// renewed is what this process wrote last as the time of its renewal, and last what the
+	// Lease said last.
 	renewed time.Time
-	// wentBack is set when the Lease is from before that: the cluster was restored.
+	last    resourcelock.LeaderElectionRecord
+	// wentBack is set, and back closed, when the Lease is from before either: the cluster was
+	// restored.
 	wentBack bool
+	back     chan struct{}
 }
 
 // New prepares for an election; config is the process' identity in the cluster.
@@ -111,7 +115,7 @@ func New(config *rest.Config, o Options) (*Lease, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prepare lease %s/%s: %w", o.Namespace, o.Name, err)
 	}
-	return &Lease{options: o, Interface: &resourcelock.LeaseLock{
+	return &Lease{options: o, back: make(chan struct{}), Interface: &resourcelock.LeaseLock{
 		LeaseMeta:  metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name},
 		Client:     client.CoordinationV1(),
 		LockConfig: resourcelock.ResourceLockConfig{Identity: o.Identity},
@@ -162,6 +166,9 @@ func (t teller) Start(ctx context.Context) error {
 	select {
 	case <-t.mgr.Elected():
 		log.Info("Working: the lease was taken over")
+	case <-t.lease.back:
+		// The election would go on asking for ever.
+		return errWentBack
 	case <-ctx.Done():
 	}
 	return nil
@@ -184,7 +191,7 @@ func (l *Lease) Explain(err error) error {
 	defer l.mu.Unlock()
 	switch left := left(l.until, time.Now(), time.Now()); {
 	case l.wentBack:
-		return fmt.Errorf("lease %s is older than this process left it: %w, so this process ends, and reads all of it again: %w", l.name(), errWentBack, err)
+		return fmt.Errorf("lease %s is older than this process has seen it: %w, so this process ends, and reads all of it again: %w", l.name(), errWentBack, err)
 	case l.until.IsZero():
 		return err
 	case l.holder != l.options.Identity && l.holder != "":
@@ -205,18 +212,31 @@ func (l *Lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.holder = record.HolderIdentity
-	// The cluster keeps less than nanoseconds.
-	if l.holder == l.options.Identity && record.RenewTime.Add(time.Second).Before(l.renewed) {
+	if !l.wentBack && (l.holder == l.options.Identity && isBefore(record.RenewTime.Time, l.renewed) || isOlder(record, &l.last)) {
 		l.wentBack, l.until = true, time.Now()
+		close(l.back)
 	}
 	if l.wentBack {
 		return nil, nil, errWentBack
 	}
+	l.last = *record
 	return record, raw, nil
 }
 
-// back fails once the Lease went back: who read it could renew it.
-func (l *Lease) back() error {
+// isOlder reports whether the Lease had a record before it had another one. Times of two
+// holders say nothing, as their clocks may differ.
+func isOlder(record, than *resourcelock.LeaderElectionRecord) bool {
+	if record.LeaderTransitions != than.LeaderTransitions {
+		return record.LeaderTransitions < than.LeaderTransitions
+	}
+	return record.HolderIdentity == than.HolderIdentity && isBefore(record.RenewTime.Time, than.RenewTime.Time)
+}
+
+// isBefore compares times of which the cluster may have rounded one.
+func isBefore(a, b time.Time) bool { return a.Add(time.Second).Before(b) }
+
+// mayBeWritten fails once the Lease went back: who read it could renew it.
+func (l *Lease) mayBeWritten() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.wentBack {
@@ -235,7 +255,7 @@ func (l *Lease) Create(ctx context.Context, record resourcelock.LeaderElectionRe
 // each look; one that is hardly older than the last is not sent, as nothing
 // changes by it but the time.
 func (l *Lease) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	if err := l.back(); err != nil {
+	if err := l.mayBeWritten(); err != nil {
 		return err
 	}
 	if record.HolderIdentity == l.options.Identity && l.isFresh() {

@@ -45,7 +45,7 @@ func record(holder string) resourcelock.LeaderElectionRecord {
 func elected(o Options) (*Lease, *lock) {
 	under := &lock{}
 	o.Elect, o.Identity = true, "me"
-	return &Lease{Interface: under, options: o}, under
+	return &Lease{Interface: under, options: o, back: make(chan struct{})}, under
 }
 
 func TestHeldUntilAnotherMayTakeIt(t *testing.T) {
@@ -266,6 +266,45 @@ func TestAHolderOfALeaseThatWentBackEnds(t *testing.T) {
 	}
 	if err := l.Explain(errors.New("leader election lost")); !errors.Is(err, errWentBack) {
 		t.Errorf("it ends with the words %v", err)
+	}
+}
+
+// The caches of a process that stands by have seen newer versions, too.
+func TestAStandbyNoticesThatTheLeaseWentBack(t *testing.T) {
+	said := func(holder string, transitions int, second int) resourcelock.LeaderElectionRecord {
+		r := record(holder)
+		r.LeaderTransitions, r.RenewTime = transitions, metav1.NewTime(time.Unix(int64(1000+second), 0))
+		return r
+	}
+	for name, c := range map[string]struct {
+		then resourcelock.LeaderElectionRecord
+		back bool
+	}{
+		"it is renewed":                         {said("a", 3, 12), false},
+		"it is as it was":                       {said("a", 3, 10), false},
+		"it is released":                        {said("", 3, 9), false},
+		"another one, whose clock is late, has": {said("b", 4, -50), false},
+		"it was renewed before":                 {said("a", 3, 5), true},
+		"somebody had it before":                {said("b", 2, 50), true},
+	} {
+		l, under := elected(Options{Duration: 15 * time.Second, Renew: 10 * time.Second})
+		for _, under.record = range []resourcelock.LeaderElectionRecord{said("b", 2, 5), said("a", 3, 10)} {
+			if _, _, err := l.Get(t.Context()); err != nil {
+				t.Fatalf("%s: before: %v", name, err)
+			}
+		}
+		under.record = c.then
+		_, _, err := l.Get(t.Context())
+		select {
+		case <-l.back:
+		default:
+			if c.back {
+				t.Errorf("%s: nobody is told", name)
+			}
+		}
+		if errors.Is(err, errWentBack) != c.back {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

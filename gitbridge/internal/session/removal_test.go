@@ -388,33 +388,48 @@ func TestAHeldRemovalOfAnotherHistory(t *testing.T) {
 // A Git host that was restored from a backup has neither the order nor the removal of a claim,
 // until it is given back both.
 func TestARemovalIsKnownOnceMainHasItAgain(t *testing.T) {
-	for _, restarted := range []bool{false, true} {
-		t.Run(fmt.Sprintf("restarted=%v", restarted), func(t *testing.T) {
-			w := newWorld(t)
-			old := w.remote.Head("main")
-			applied := w.commit("Order", map[string]string{path("a"): "1"})
-			gone := w.konnector(time.Now(), "a")
-			w.remote.ForceHead("main", old)
-			r := w.start()
-			r.follows()
-			judge := func(want contract.Reason) {
-				t.Helper()
-				if got, err := r.Removals.Judge(t.Context(), path("a"), session.Seen{Applied: applied}); err != nil || got.Reason != want {
-					t.Errorf("%+v, %v, want %q", got, err, want)
+	for by, remove := range map[string]func(*world) store.Hash{
+		"the konnector": func(w *world) store.Hash { return w.konnector(time.Now(), "a") },
+		"a person":      func(w *world) store.Hash { return w.remove("a") },
+	} {
+		for _, restarted := range []bool{false, true} {
+			t.Run(fmt.Sprintf("by %s, restarted=%v", by, restarted), func(t *testing.T) {
+				w := newWorld(t)
+				old := w.remote.Head("main")
+				applied := w.commit("Order", map[string]string{path("a"): "1"})
+				gone := remove(w)
+				w.remote.ForceHead("main", old)
+				start := func() *run {
+					last, _ := w.lastSaved()
+					r := w.startWith(session.Options{Checkpoint: last, OnControlPlane: objects(map[string]store.Hash{path("a"): applied})})
+					r.ObjectsKnown()
+					r.follows()
+					return r
 				}
-			}
-			judge(contract.NotRemoved)
-			r.answerHeld("a")
-			if restarted {
-				r.stop()
-			}
-			w.remote.ForceHead("main", gone)
-			if restarted {
-				r = w.start()
-			}
-			r.follows()
-			judge("")
-		})
+				r := start()
+				judge := func(want contract.Reason) {
+					t.Helper()
+					if got, err := r.Removals.Judge(t.Context(), path("a"), session.Seen{Applied: applied}); err != nil || got.Reason != want {
+						t.Errorf("%+v, %v, want %q", got, err, want)
+					}
+				}
+				judge(contract.NotRemoved)
+				r.answerHeld("a")
+				if restarted {
+					r.stop()
+				}
+				w.queued()
+				w.remote.ForceHead("main", gone)
+				if restarted {
+					r = start()
+				}
+				r.follows()
+				judge("")
+				if queued := w.queued(); !slices.ContainsFunc(queued, func(p string) bool { return strings.TrimSuffix(p, " !") == path("a") }) {
+					t.Errorf("it is not looked at: %v", queued)
+				}
+			})
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -25,6 +26,9 @@ type Removal struct {
 	// CameWith are files that came with the same commits, or in the place of such: the
 	// claim may have moved there.
 	CameWith []string
+	// applied is a commit of which the claim was applied, where no commit since is known to
+	// have removed it: main may not have had it, and have it again.
+	applied store.Hash
 }
 
 // Removals are the claims that main lacks and that are not known to be gone.
@@ -65,16 +69,27 @@ type judged struct {
 	replaces bool
 	// afterStart says that they may have passed before the process started.
 	afterStart bool
-	// anew are claims that the konnector has removed by the newest commits. What was not known
-	// to be removed, as main had been set back, is looked up once more.
-	anew map[string]int
+	// commits are the newest ones, and anew the claims that the konnector has removed by them.
+	// What was not known to be removed, as main had been set back, is looked up once more.
+	commits []store.Commit
+	anew    map[string]int
+}
+
+// isNews reports whether the newest commits may say what became of a file of which no commit
+// was known to have removed it: they do, or the claim was applied of one of them.
+func (j *judged) isNews(path string, known *Removal) bool {
+	if known.Reason != contract.NotRemoved {
+		return false
+	}
+	_, byKonnector := j.anew[path]
+	return byKonnector || slices.ContainsFunc(j.commits, func(c store.Commit) bool { return c.Hash == known.applied })
 }
 
 // judgeHead judges the claims that a head of main lacks and the one before had;
 // where none is known before, those that status shows to have been there.
 func (r *Removals) judgeHead(ctx context.Context, old, new *store.Snapshot, commits []store.Commit, begin bool) (judged, error) {
 	j := judged{removals: map[string]*Removal{}, outdated: map[string]bool{}, replaces: old == nil || begin, afterStart: old == nil || begin}
-	j.anew = guard.RemovedBy(r.branch.Commits(commits))
+	j.commits, j.anew = commits, guard.RemovedBy(r.branch.Commits(commits))
 	var removed, added []string
 	if j.replaces {
 		var err error
@@ -159,9 +174,10 @@ func (r *Removals) take(main *store.Snapshot, j judged, present []string) {
 
 // add keeps verdicts. The caller holds mu.
 func (r *Removals) add(j judged) {
-	for path := range j.anew {
-		if known := r.all[path]; known != nil && known.Reason == contract.NotRemoved {
+	for path, known := range r.all {
+		if j.isNews(path, known) {
 			delete(r.all, path)
+			r.enqueue(path, true)
 		}
 	}
 	// What came with an earlier removal may have moved on.
@@ -275,6 +291,7 @@ func (r *Removals) judgeUnanswered(ctx context.Context, main *store.Snapshot, pa
 	asked := map[Seen]wasRemoved{}
 	for path, seen := range all {
 		j.removals[path], j.outdated[path] = notRemoved(main.Head()), seen.Applied != ""
+		j.removals[path].applied = cmp.Or(seen.Answered, seen.Applied)
 		was, ok := asked[seen]
 		if !ok {
 			was = r.wasRemoved(ctx, main.Head(), seen)

@@ -19,7 +19,7 @@ func (r *Removals) unanswered(ctx context.Context, main *store.Snapshot, commits
 	lineage := guard.NewLineage(r.branch.Ask, string(main.Head()), facts.Hashes(commits))
 	seen, tombstones := map[string]bool{}, map[string]string{}
 	var removed []string
-	status := r.status.Snapshot()
+	status, applied := r.status.Snapshot(), r.onControlPlane("")
 	for e := range status.List(contract.Root) {
 		if _, err := contract.ParsePath(e.Path); err != nil {
 			continue
@@ -38,8 +38,10 @@ func (r *Removals) unanswered(ctx context.Context, main *store.Snapshot, commits
 			tombstones[e.Path] = present.Answers.Commit
 			delete(seen, e.Path)
 		case present.Result == contract.Held && present.Answers.Blob == "":
-			if _, known := j.anew[e.Path]; !known || begin || present.Reason != contract.NotRemoved {
-				j.removals[e.Path] = wasHeld(present)
+			was := wasHeld(present)
+			was.applied = applied[e.Path]
+			if begin || !j.isNews(e.Path, was) {
+				j.removals[e.Path] = was
 			}
 		case begin && present.Answers.Blob != "":
 			// Nothing is deleted for what a new begin lacks, also where an answer that was

@@ -112,8 +112,10 @@ type Claim struct {
 	UID string
 	// Offered are what the template has go up.
 	Offered []v1alpha1.PermissionClaim
-	// Present is what status says of its inputs.
-	Present *contract.Inputs
+	// Present is what status says of its inputs. Doubtful says that status was set back since
+	// this process began, or before: there may be objects that it does not name.
+	Present  *contract.Inputs
+	Doubtful bool
 	// Version tells one version of the claim and of its file of inputs from another. Read
 	// gives that file, and Says the claim.
 	Version string
@@ -255,7 +257,11 @@ func (w *Writer) bring(ctx context.Context, c Claim, opener *encryption.Opener) 
 		}
 		trouble = errors.Join(trouble, err)
 	}
-	for _, name := range c.objects() {
+	left, err := w.written(ctx, c)
+	if err != nil {
+		return present, err
+	}
+	for _, name := range left {
 		if sent := slices.ContainsFunc(objects, func(in encryption.Input) bool { return in.Object().String() == name }); sent {
 			continue
 		}
@@ -272,6 +278,21 @@ func (w *Writer) bring(ctx context.Context, c Claim, opener *encryption.Opener) 
 	delete(w.forbidden, namespace)
 	w.mu.Unlock()
 	return out, trouble
+}
+
+// written are the objects that a claim may have: those that status names, and those that were
+// written before it did. The error is not for those that may not be listed.
+func (w *Writer) written(ctx context.Context, c Claim) ([]string, error) {
+	objects := slices.Concat(c.objects(), w.used(c.Key))
+	if c.Doubtful {
+		labelled, err := w.labelled(ctx, c.Key)
+		if err != nil && !errors.Is(err, ErrMayNotList) {
+			return nil, err
+		}
+		objects = append(objects, labelled...)
+	}
+	slices.Sort(objects)
+	return slices.Compact(objects), nil
 }
 
 // accept says why a version is not taken. Its signature was checked.

@@ -87,18 +87,21 @@ func (w *world) bring(key contract.Key, present *contract.Inputs, offered []stri
 	for _, k := range keys {
 		data[k] = []byte(fmt.Sprint(w.sequence))
 	}
-	file, err := w.signer.SealInputs(encryption.Binding{Cluster: "k3x9", Claim: key, UID: "u-" + key.Name}, []encryption.Input{
-		{Kind: "Secret", Name: "ca", Type: corev1.SecretTypeOpaque, Data: data},
-	}, w.to, w.sequence)
+	return w.bringFile(Claim{Key: key, Present: present, Offered: []v1alpha1.PermissionClaim{{Direction: v1alpha1.DirectionUp, Name: "ca", Keys: offered}}},
+		encryption.Input{Kind: "Secret", Name: "ca", Type: corev1.SecretTypeOpaque, Data: data})
+}
+
+// bringFile brings a file with these objects.
+func (w *world) bringFile(c Claim, objects ...encryption.Input) Outcome {
+	w.Helper()
+	c.UID, c.Version = "u-"+c.Key.Name, fmt.Sprint(w.sequence)
+	file, err := w.signer.SealInputs(encryption.Binding{Cluster: "k3x9", Claim: c.Key, UID: c.UID}, objects, w.to, w.sequence)
 	if err != nil {
 		w.Fatal(err)
 	}
-	out, err := w.Bring(w.Context(), Claim{
-		Key: key, UID: "u-" + key.Name, Present: present, Version: fmt.Sprint(w.sequence),
-		Offered: []v1alpha1.PermissionClaim{{Direction: v1alpha1.DirectionUp, Name: "ca", Keys: offered}},
-		Read:    func() ([]byte, error) { return file, nil },
-		Says:    func() (*contract.Claim, error) { return &contract.Claim{}, nil },
-	})
+	c.Read = func() ([]byte, error) { return file, nil }
+	c.Says = func() (*contract.Claim, error) { return &contract.Claim{}, nil }
+	out, err := w.Bring(w.Context(), c)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -255,6 +258,23 @@ func TestWhatStatusNeverSaidGoesWithItsClaimToo(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.want()
+}
+
+// A restored host had the bridge write again what had been taken away, and was given back a
+// status that does not name it.
+func TestWhatStatusDoesNotNameGoesWhereItWasSetBack(t *testing.T) {
+	for name, restarted := range map[string]bool{"by the same process": false, "by the next one": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.bring(orders, nil, nil, "a")
+			if restarted {
+				w.Writer = New(w.Options)
+			}
+			w.sequence++
+			w.bringFile(Claim{Key: orders, Present: &contract.Inputs{Sequence: w.sequence}, Doubtful: restarted})
+			w.want()
+		})
+	}
 }
 
 // What an operator made immutable is not to be missing for a label of the bridge's own.

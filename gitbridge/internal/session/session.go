@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"gitbind.dev/gitbridge/breaker"
@@ -96,6 +97,8 @@ type Session struct {
 	seen       *store.Snapshot
 	approved   store.Hash
 	statusLost bool
+	// setBack is how often it was another one.
+	setBack atomic.Int64
 
 	mu   sync.Mutex
 	view View

@@ -33,6 +33,7 @@ func (s *Session) onStatus(ctx context.Context, new *store.Snapshot) error {
 		if reached, err = s.Checkpoints.leap(ctx, 0); err != nil {
 			return err
 		}
+		s.setBack.Add(1)
 	}
 	s.open(cmp.Or(last.Epoch, found.Epoch, newEpoch()), found, reached)
 	close(s.opened)
@@ -94,5 +95,10 @@ func (s *Session) lookAtStatus(ctx context.Context) (set bool, err error) {
 		return false, err
 	}
 	s.Status.Open(got.Epoch, got, reached)
+	s.setBack.Add(1)
 	return true, nil
 }
+
+// StatusSetBack is how often status was found to be another than was written: set back, or
+// given back what it had.
+func (s *Session) StatusSetBack() int64 { return s.setBack.Load() }

@@ -87,7 +87,7 @@ type Lease struct {
 	until  time.Time
 	holder string
 	// renewed is what this process wrote last as the time of its renewal, and last what the
-	// Lease said last.
+	// Lease said last, or was told by this process.
 	renewed time.Time
 	last    resourcelock.LeaderElectionRecord
 	// wentBack is set, and back closed, when the Lease is from before either: the cluster was
@@ -302,7 +302,7 @@ func (l *Lease) wrote(began time.Time, record resourcelock.LeaderElectionRecord,
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.holder = record.HolderIdentity
+	l.holder, l.last = record.HolderIdentity, record
 	if l.holder == l.options.Identity {
 		l.until, l.renewed = began.Add(l.options.Duration), record.RenewTime.Time
 	}

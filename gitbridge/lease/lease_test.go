@@ -172,6 +172,7 @@ func (l *hanging) Update(ctx context.Context, r resourcelock.LeaderElectionRecor
 	if l.updates++; l.updates == 2 {
 		time.Sleep(l.hang)
 		l.record = record("another")
+		l.record.LeaderTransitions = r.LeaderTransitions + 1
 		return errors.New("the object has been modified")
 	}
 	return l.lock.Update(ctx, r)
@@ -183,7 +184,7 @@ func TestAProcessThatHungDoesNotReleaseTheLeaseOfItsSuccessor(t *testing.T) {
 		o := Default()
 		under := &hanging{hang: o.Duration + time.Second}
 		o.Identity = "me"
-		l := &Lease{Interface: under, options: o}
+		l := &Lease{Interface: under, options: o, back: make(chan struct{})}
 		elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 			Lock: l, LeaseDuration: o.Duration, RenewDeadline: o.Renew, RetryPeriod: o.Retry, ReleaseOnCancel: true,
 			Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) {}, OnStoppedLeading: func() {}},
@@ -266,6 +267,21 @@ func TestAHolderOfALeaseThatWentBackEnds(t *testing.T) {
 	}
 	if err := l.Explain(errors.New("leader election lost")); !errors.Is(err, errWentBack) {
 		t.Errorf("it ends with the words %v", err)
+	}
+}
+
+func TestAHolderGoesOnWhenItsClockIsSetBack(t *testing.T) {
+	l, _ := elected(Options{Duration: 15 * time.Second, Renew: 10 * time.Second})
+	for _, at := range []time.Time{time.Now().Add(24 * time.Hour), time.Now()} {
+		r := record("me")
+		r.RenewTime = metav1.NewTime(at)
+		l.until = time.Time{} // so that it is sent
+		if err := l.Update(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := l.Get(t.Context()); err != nil {
+			t.Errorf("at %s: %v", at, err)
+		}
 	}
 }
 

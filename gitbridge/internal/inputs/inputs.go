@@ -112,10 +112,10 @@ type Claim struct {
 	UID string
 	// Offered are what the template has go up.
 	Offered []v1alpha1.PermissionClaim
-	// Present is what status says of its inputs. Doubtful says that status was set back since
-	// this process began, or before: there may be objects that it does not name.
-	Present  *contract.Inputs
-	Doubtful bool
+	// Present is what status says of its inputs. StatusSetBack is how often status was set back
+	// since this process began, or before: then there may be objects that it does not name.
+	Present       *contract.Inputs
+	StatusSetBack int64
 	// Version tells one version of the claim and of its file of inputs from another. Read
 	// gives that file, and Says the claim.
 	Version string
@@ -141,7 +141,7 @@ func (w *Writer) Bring(ctx context.Context, c Claim) (Outcome, error) {
 	if err != nil {
 		return Outcome{Inputs: c.Present}, err
 	}
-	of := fmt.Sprint(c.Version, " ", c.UID, c.Offered)
+	of := fmt.Sprint(c.Version, " ", c.UID, c.Offered, c.StatusSetBack)
 	if opener != nil {
 		of += fmt.Sprint(opener.Keys, opener.Identities.Recipients())
 	}
@@ -284,7 +284,7 @@ func (w *Writer) bring(ctx context.Context, c Claim, opener *encryption.Opener) 
 // written before it did. The error is not for those that may not be listed.
 func (w *Writer) written(ctx context.Context, c Claim) ([]string, error) {
 	objects := slices.Concat(c.objects(), w.used(c.Key))
-	if c.Doubtful {
+	if c.StatusSetBack > 0 {
 		labelled, err := w.labelled(ctx, c.Key)
 		if err != nil && !errors.Is(err, ErrMayNotList) {
 			return nil, err

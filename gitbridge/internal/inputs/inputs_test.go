@@ -263,15 +263,15 @@ func TestWhatStatusNeverSaidGoesWithItsClaimToo(t *testing.T) {
 // A restored host had the bridge write again what had been taken away, and was given back a
 // status that does not name it.
 func TestWhatStatusDoesNotNameGoesWhereItWasSetBack(t *testing.T) {
-	for name, restarted := range map[string]bool{"by the same process": false, "by the next one": true} {
+	for name, setBack := range map[string]int64{"by the same process": 0, "by the next one": 1} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.bring(orders, nil, nil, "a")
-			if restarted {
+			if setBack > 0 {
 				w.Writer = New(w.Options)
 			}
 			w.sequence++
-			w.bringFile(Claim{Key: orders, Present: &contract.Inputs{Sequence: w.sequence}, Doubtful: restarted})
+			w.bringFile(Claim{Key: orders, Present: &contract.Inputs{Sequence: w.sequence}, StatusSetBack: setBack})
 			w.want()
 		})
 	}

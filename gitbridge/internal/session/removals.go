@@ -69,10 +69,10 @@ type judged struct {
 	replaces bool
 	// afterStart says that they may have passed before the process started.
 	afterStart bool
-	// commits are the newest ones, and anew the claims that the konnector has removed by them.
-	// What was not known to be removed, as main had been set back, is looked up once more.
-	commits []store.Commit
-	anew    map[string]int
+	// commits are the newest ones, and byKonnector the claims that the konnector has removed by
+	// them. What was not known to be removed, as main had been set back, is looked up once more.
+	commits     []store.Commit
+	byKonnector map[string]int
 }
 
 // isNews reports whether the newest commits may say what became of a file of which no commit
@@ -81,7 +81,7 @@ func (j *judged) isNews(path string, known *Removal) bool {
 	if known.Reason != contract.NotRemoved {
 		return false
 	}
-	_, byKonnector := j.anew[path]
+	_, byKonnector := j.byKonnector[path]
 	return byKonnector || slices.ContainsFunc(j.commits, func(c store.Commit) bool { return c.Hash == known.applied })
 }
 
@@ -89,7 +89,7 @@ func (j *judged) isNews(path string, known *Removal) bool {
 // where none is known before, those that status shows to have been there.
 func (r *Removals) judgeHead(ctx context.Context, old, new *store.Snapshot, commits []store.Commit, begin bool) (judged, error) {
 	j := judged{removals: map[string]*Removal{}, outdated: map[string]bool{}, replaces: old == nil || begin, afterStart: old == nil || begin}
-	j.commits, j.anew = commits, guard.RemovedBy(r.branch.Commits(commits))
+	j.commits, j.byKonnector = commits, guard.RemovedBy(r.branch.Commits(commits))
 	var removed, added []string
 	if j.replaces {
 		var err error

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sync"
 
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/guard"
@@ -19,7 +20,8 @@ func (r *Removals) unanswered(ctx context.Context, main *store.Snapshot, commits
 	lineage := guard.NewLineage(r.branch.Ask, string(main.Head()), facts.Hashes(commits))
 	seen, tombstones := map[string]bool{}, map[string]string{}
 	var removed []string
-	status, applied := r.status.Snapshot(), r.onControlPlane("")
+	status := r.status.Snapshot()
+	applied := sync.OnceValue(func() map[string]store.Hash { return r.onControlPlane("") })
 	for e := range status.List(contract.Root) {
 		if _, err := contract.ParsePath(e.Path); err != nil {
 			continue
@@ -39,7 +41,9 @@ func (r *Removals) unanswered(ctx context.Context, main *store.Snapshot, commits
 			delete(seen, e.Path)
 		case present.Result == contract.Held && present.Answers.Blob == "":
 			was := wasHeld(present)
-			was.applied = applied[e.Path]
+			if was.Reason == contract.NotRemoved {
+				was.applied = applied()[e.Path]
+			}
 			if begin || !j.isNews(e.Path, was) {
 				j.removals[e.Path] = was
 			}

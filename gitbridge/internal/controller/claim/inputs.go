@@ -123,9 +123,8 @@ func (c *Controller) bringInputs(ctx context.Context, s *step) *broughtInputs {
 	if !exists {
 		return s.inputs
 	}
-	setBack := c.Session.StatusSetBack()
 	s.inputs.Outcome, s.inputs.err = c.inputs.Bring(ctx, inputs.Claim{
-		Key: s.Key, UID: s.ClaimUID(), Offered: offered, Present: present, Doubtful: setBack > 0, Version: fmt.Sprint(entry.Hash, " ", file.Hash, " ", setBack),
+		Key: s.Key, UID: s.ClaimUID(), Offered: offered, Present: present, StatusSetBack: c.Session.StatusSetBack(), Version: fmt.Sprint(entry.Hash, " ", file.Hash),
 		Read: func() ([]byte, error) {
 			f, err := read(s.view.Main, file)
 			return f.Data, err

@@ -92,7 +92,7 @@ func (r *Repository) isOwn(ctx context.Context, b store.Branch, main *store.Snap
 	if err != nil {
 		return false, err
 	}
-	_, has, err := r.Lineage.main.Log(ctx, main.Head(), now.Head())
+	has, _, err := r.Lineage.descends(ctx, main.Head(), now)
 	if err == nil && !has {
 		err = ErrMoved
 	}

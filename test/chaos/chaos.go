@@ -412,7 +412,7 @@ func (r *run) engage(ctx context.Context) error {
 	}
 	widgets, databases, gadgets := widgets(), postgresql(r.options.Crossplane), gadgets()
 	r.sides = &sides{apis: []*api{widgets, databases, gadgets}, clusterID: id, host: &host{repository: filepath.Join(r.GitDir, id+".git"), kept: filepath.Join(r.Dir, "backups")}}
-	r.injector.host = r.sides.host
+	r.injector.sides = r.sides
 	if err := os.MkdirAll(r.sides.host.kept, 0o700); err != nil {
 		return err
 	}

@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	"gitbind.dev/gitbridge/contract"
 )
 
 // api is one bound API, as the load uses it.
@@ -99,9 +101,11 @@ func newRate() *rate.Limiter { return rate.NewLimiter(rate.Every(12*time.Second)
 
 func (c *claim) key() string { return c.api.binding() + " " + c.namespace + "/" + c.name }
 
-func (c *claim) path() string {
-	return fmt.Sprintf("bindings/%s/claims/%s/%s.yaml", c.api.binding(), c.namespace, c.name)
+func (c *claim) id() contract.Key {
+	return contract.Key{Binding: c.api.binding(), Namespace: c.namespace, Name: c.name}
 }
+
+func (c *claim) path() string { return c.id().Path() }
 
 func (c *claim) object() *unstructured.Unstructured {
 	spec := deepCopy(c.api.begin)

@@ -17,7 +17,7 @@ type injector struct {
 	say      func(format string, args ...any)
 	fail     func(format string, args ...any)
 	steps    steps
-	host     *host
+	sides    *sides
 	// severe is held while a clock is wrong, and while something is restored: not both at a time.
 	severe sync.Mutex
 

@@ -119,8 +119,8 @@ func (l *looker) isDecided(ctx context.Context, c *claim) error {
 
 // proposed is the branch on which changes of a claim are proposed, and its head, "" for none.
 func (l *looker) proposed(ctx context.Context, c *claim) (branch, head string, err error) {
-	branch = contract.ChangesPrefix + strings.Replace(c.key(), " ", "/", 1)
-	out, err := l.sides.git(ctx, "for-each-ref", "--format=%(objectname)", "refs/heads/"+branch)
+	branch = contract.ChangeBranch(c.id())
+	out, err := l.sides.git(ctx, "for-each-ref", "--format=%(objectname)", contract.HeadsPrefix+branch)
 	return branch, strings.TrimSpace(string(out)), err
 }
 

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,7 +59,7 @@ func (h *host) note(isRestored bool) {
 // as the fault lasts then, the host lacks what is newer. In the end it is given all of it
 // back, as docs/recovery.md has it.
 func (i *injector) restore(ctx context.Context, f Fault) {
-	h, p := i.host, i.process(f.Process)
+	h, p := i.sides.host, i.process(f.Process)
 	if p == nil {
 		i.say("there is no process %s", f.Process)
 		return
@@ -74,6 +75,10 @@ func (i *injector) restore(ctx context.Context, f Fault) {
 	sleep(ctx, f.Age)
 	i.severe.Lock()
 	defer i.severe.Unlock()
+	if err := i.awaitSaved(ctx, backup); err != nil {
+		i.say("the Git host is not restored: %v", err)
+		return
+	}
 	i.say("%s %s to %s before, for %s", f.Kind, f.Process, f.Age.Round(time.Millisecond), f.For.Round(time.Millisecond))
 	h.note(true)
 	defer h.note(false)
@@ -82,15 +87,16 @@ func (i *injector) restore(ctx context.Context, f Fault) {
 	h.Lock()
 	defer h.Unlock()
 	err = errors.Join(err, os.Rename(h.repository, replaced), os.Rename(backup, h.repository))
-	outdated, outdatedErr := h.outdated(ctx, replaced)
-	err = errors.Join(err, outdatedErr)
+	had, errHad := branches(ctx, replaced)
+	outdated, errOutdated := h.outdated(ctx, had)
+	err = errors.Join(err, errHad, errOutdated)
 	i.hold(f.Process, false)
 	if err != nil {
 		i.fail("the Git host could not be restored: %v", err)
 		return
 	}
 	sleep(ctx, f.For)
-	if err := h.giveBack(context.WithoutCancel(ctx), replaced, outdated); err != nil {
+	if err := h.giveBack(context.WithoutCancel(ctx), replaced, had, outdated); err != nil {
 		i.fail("the Git host cannot be given back what it had: %v", err)
 		return
 	}
@@ -101,6 +107,29 @@ func (i *injector) restore(ctx context.Context, f Fault) {
 	}
 	i.hold(f.Process, false)
 	i.count(f)
+}
+
+// savedAtMost is how long a restore waits for agents to save what they accepted.
+const savedAtMost = 30 * time.Second
+
+// awaitSaved waits until both agents have saved a commit of main that continues the one of a
+// backup. An agent that starts anew goes on from what it saved: if that is older than the
+// backup, it commits to the restored main, and nobody here merges that with what was lost.
+func (i *injector) awaitSaved(ctx context.Context, backup string) error {
+	ctx, cancel := context.WithTimeout(ctx, savedAtMost)
+	defer cancel()
+	head, err := git(ctx, backup, "rev-parse", "main")
+	if err != nil {
+		return err
+	}
+	commit := strings.TrimSpace(string(head))
+	for ; ctx.Err() == nil; sleep(ctx, 200*time.Millisecond) {
+		var isSaved bool
+		if isSaved, err = i.sides.haveSaved(ctx, commit); isSaved {
+			return nil
+		}
+	}
+	return fmt.Errorf("agents have not saved %.10s or a later commit: %w", commit, cmp.Or(err, ctx.Err()))
 }
 
 // end kills a process and has it held. One that somebody is starting is gone, too, when it
@@ -133,12 +162,9 @@ func (h *host) copyTo(ctx context.Context, dir string) (err error) {
 // giveBack pushes to the folder of the host what it lost: the branches that whoever has all of
 // them gives back, and what is kept of lost conflicts. What the agents have written to theirs
 // meanwhile, they write again. The bridge may write status in that moment. Outdated changes
-// become what they were, where nobody has proposed them again, so that nobody approves them.
-func (h *host) giveBack(ctx context.Context, from string, outdated map[string]string) error {
-	had, err := branches(ctx, from)
-	if err != nil {
-		return err
-	}
+// become what they were, where nobody has proposed them again, so that nobody approves them. Had
+// are the branches of the repository from which they come.
+func (h *host) giveBack(ctx context.Context, from string, had, outdated map[string]string) (err error) {
 	for range 20 {
 		args := []string{"push", "--quiet", h.repository, "main", "+status"}
 		var now map[string]string
@@ -166,13 +192,9 @@ func (h *host) giveBack(ctx context.Context, from string, outdated map[string]st
 	return fmt.Errorf("%w\nOn main was committed meanwhile, though all were to wait:\n%s", err, h.forked(ctx, from))
 }
 
-// outdated are the branches that are not as another repository has them, or that it has no
+// outdated are the branches that are not as another repository had them, or that it had no
 // more: changes were proposed anew, merged or taken back, which nothing in the host tells.
-func (h *host) outdated(ctx context.Context, from string) (map[string]string, error) {
-	had, err := branches(ctx, from)
-	if err != nil {
-		return nil, err
-	}
+func (h *host) outdated(ctx context.Context, had map[string]string) (map[string]string, error) {
 	has, err := branches(ctx, h.repository)
 	maps.DeleteFunc(has, func(ref, commit string) bool { return had[ref] == commit })
 	return has, err

@@ -10,6 +10,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
+
+	"gitbind.dev/gitbridge/contract"
 )
 
 // rewrite tries one of what the Git host must refuse to everybody: to take main back, to
@@ -40,8 +42,12 @@ func (a *author) rewrite(run context.Context, rng *rand.Rand) {
 	}
 }
 
-// lost is where a clone has the versions that lost a conflict.
-const lost = "refs/remotes/origin/conflicts/"
+// remotes is where a clone has the branches of the host, and lost the versions that lost a
+// conflict.
+const (
+	remotes = "refs/remotes/origin/"
+	lost    = remotes + contract.ConflictsPrefix
+)
 
 // mergeLost merges a version that lost a conflict into main: where both differ, the one that
 // lost is taken.
@@ -76,13 +82,19 @@ func (a *author) mergeLost(run context.Context, rng *rand.Rand) {
 	}
 }
 
-// chooseLost is one of the versions that lost and that main does not have, "" for none.
+// chooseLost is one of the versions that lost and that main does not have, "" for none. It is of
+// a claim that is edited here: what becomes of one that its owner deletes meanwhile, nobody
+// would decide.
 func (a *author) chooseLost(ctx context.Context, rng *rand.Rand) (string, error) {
 	if _, err := a.git(ctx, "fetch", "--quiet", "--prune", "origin", "+refs/heads/conflicts/*:"+lost+"*", "+refs/heads/main:refs/remotes/origin/main"); err != nil {
 		return "", err
 	}
 	out, err := a.git(ctx, "for-each-ref", "--no-merged=refs/remotes/origin/main", "--format=%(refname)", lost)
-	branches := slices.DeleteFunc(strings.Fields(out), func(branch string) bool { return strings.Contains(branch, "/"+reviewedNamespace+"/") })
+	branches := slices.DeleteFunc(strings.Fields(out), func(branch string) bool {
+		return !slices.ContainsFunc(slices.Concat(a.both, a.own), func(c *claim) bool {
+			return strings.HasPrefix(branch, remotes+contract.ConflictBranch(c.id(), ""))
+		})
+	})
 	if err != nil || len(branches) == 0 {
 		return "", err
 	}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
 )
 
@@ -179,6 +180,34 @@ func (s *sides) readGit(ctx context.Context, st *state) error {
 	refs, err = s.git(ctx, "for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads/"+contract.ChangesPrefix)
 	st.changes = strings.Fields(string(refs))
 	return err
+}
+
+// haveSaved reports whether both agents have saved that they accepted a commit of main, or one
+// that continues it.
+func (s *sides) haveSaved(ctx context.Context, commit string) (bool, error) {
+	for _, agent := range []struct {
+		cluster  dynamic.Interface
+		resource string
+		accepted []string
+	}{
+		{s.app, "connections", []string{"status", "acceptedCommit"}},
+		{s.control, "clusterbindings", []string{"status", "bridge", "acceptedCommit"}},
+	} {
+		list, err := agent.cluster.Resource(v1alpha1.GroupVersion.WithResource(agent.resource)).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, err
+		}
+		for _, u := range list.Items {
+			accepted, _, _ := unstructured.NestedString(u.Object, agent.accepted...)
+			if accepted == "" {
+				return false, nil
+			}
+			if _, err := s.git(ctx, "merge-base", "--is-ancestor", commit, accepted); err != nil {
+				return false, err
+			}
+		}
+	}
+	return true, nil
 }
 
 // keyOf is the claim of a path in a binding's folder on main or status.

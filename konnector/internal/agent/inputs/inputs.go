@@ -157,7 +157,7 @@ func (m *Maker) Make(ctx context.Context, c Claim, sender *encryption.Sender) (O
 	for _, f := range found {
 		out.of += fmt.Sprint(" ", f.resource, f.taken.Version())
 	}
-	if ok && last.outcome.of == out.of && last.sender == sender && exists && entry.Hash == last.file {
+	if ok && last.outcome.of == out.of && last.sender == sender && exists && entry.Hash == last.file && !c.isOlder(last.outcome.Sequence) {
 		out.Sequence, out.Objects, out.Troubles = last.outcome.Sequence, last.outcome.Objects, slices.Concat(out.Troubles, last.outcome.Troubles)
 		return out, nil
 	}
@@ -174,6 +174,12 @@ func (m *Maker) Make(ctx context.Context, c Claim, sender *encryption.Sender) (O
 		m.remember(c.Key, made, selected, entry.Hash, sender)
 	}
 	return made, err
+}
+
+// isOlder reports whether the control plane has taken a later version than one: it does not take
+// that any more.
+func (c Claim) isOlder(sequence int64) bool {
+	return c.Answered != nil && sequence < c.Answered.Sequence
 }
 
 // isSystem reports whether a namespace has the konnector's own credentials, or Kubernetes'. In
@@ -196,7 +202,7 @@ func (m *Maker) seal(c Claim, sender *encryption.Sender, inputs []encryption.Inp
 	}
 	binding := encryption.Binding{Cluster: sender.Cluster, Claim: c.Key, UID: c.UID}
 	sequence, same := sender.Signer.CompareInputs(present, binding, inputs, sender.Recipients)
-	if out.Sequence = sequence; same && (c.Answered == nil || sequence >= c.Answered.Sequence) {
+	if out.Sequence = sequence; same && !c.isOlder(sequence) {
 		return out, nil
 	}
 	if len(inputs) == 0 && sequence == 0 && c.Answered == nil {

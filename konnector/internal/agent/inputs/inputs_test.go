@@ -38,7 +38,9 @@ type world struct {
 	maker  *Maker
 	main   store.Branch
 	sender *encryption.Sender
-	told   chan string
+	// answered is what the control plane says it took.
+	answered *contract.Inputs
+	told     chan string
 	// reads counts them, and refuse is what they come to.
 	reads  int
 	refuse error
@@ -102,7 +104,7 @@ func secret(name string, bytes int) *corev1.Secret {
 func (w *world) make(key contract.Key, offered ...v1alpha1.PermissionClaim) Outcome {
 	w.Helper()
 	for {
-		out, err := w.maker.Make(w.Context(), Claim{Key: key, UID: "u", Offered: offered, Main: w.main.Snapshot()}, w.sender)
+		out, err := w.maker.Make(w.Context(), Claim{Key: key, UID: "u", Offered: offered, Main: w.main.Snapshot(), Answered: w.answered}, w.sender)
 		if !errors.Is(err, objectwatch.ErrNotKnown) {
 			w.must(err)
 			return out
@@ -234,6 +236,23 @@ func TestUnchangedInputsAreLeftAlone(t *testing.T) {
 	}
 	if again := w.make(orders, byLabel); again.File == nil || again.Sequence <= first.Sequence {
 		t.Errorf("with another recipient %+v", again)
+	}
+}
+
+// The control plane has taken a higher sequence for this name: of a claim before, by a clock
+// that was ahead, or of a main that was lost.
+func TestInputsThatAreOlderThanThoseThatWereTakenAreSealedAgain(t *testing.T) {
+	w := newWorld(t, secret("a", 1))
+	first := w.make(orders, byLabel)
+	w.push(orders, first)
+	w.answered = &contract.Inputs{Sequence: first.Sequence + 1000}
+	again := w.make(orders, byLabel)
+	if again.File == nil || again.Sequence <= w.answered.Sequence {
+		t.Fatalf("file of %d bytes, sequence %d after %d", len(again.File), again.Sequence, w.answered.Sequence)
+	}
+	w.push(orders, again)
+	if once := w.make(orders, byLabel); once.File != nil || once.Sequence != again.Sequence {
+		t.Errorf("sealed once more: %+v", once)
 	}
 }
 

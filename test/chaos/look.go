@@ -81,7 +81,12 @@ func (d *developer) found(ctx context.Context, c *claim) (*unstructured.Unstruct
 	case u.GetDeletionTimestamp() != nil:
 		return nil, fmt.Errorf("%w: it is being deleted", errNotYet)
 	case file == nil && isHeld, file == nil && condition(u, "Committed")["reason"] == "AwaitingReview":
-		return u, nil
+		// It may say what it said at the snapshot, and the konnector has not looked at it since.
+		_, head, err := l.proposed(ctx, c)
+		if err == nil && head == "" {
+			err = fmt.Errorf("%w: it is said to be proposed, and nothing is", errNotYet)
+		}
+		return u, err
 	case file == nil:
 		return nil, fmt.Errorf("%w: it has no file: its condition Committed is %v", errNotYet, condition(u, "Committed"))
 	case field(file, "size") != field(u, "size"):

@@ -221,6 +221,13 @@ func (c *tenant) platformAdmits(t *testing.T, name string) {
 	})
 }
 
+// approving are the arguments with which what `review` has shown is approved, as it says.
+func approving(shown string) []string {
+	_, args, _ := strings.Cut(shown, "--approve")
+	line, _, _ := strings.Cut(args, "\n")
+	return append([]string{"--approve"}, strings.Fields(line)...)
+}
+
 // testReviews has Alice, whose cluster it is, propose changes, and Bob approve them.
 func testReviews(t *testing.T, alice, bob *tenant) {
 	ctx := t.Context()
@@ -246,12 +253,11 @@ func testReviews(t *testing.T, alice, bob *tenant) {
 				t.Errorf("Bob is shown, without %q:\n%s", words, shown)
 			}
 		}
-		_, head, _ := strings.Cut(shown, "--approve --head ")
-		head = strings.TrimSpace(head)
-		if out, err := review(alice, name, "--approve", "--head", head); err == nil || !strings.Contains(out, "you ("+"oidc:"+env.Alice+") have pushed a part of it") {
+		approve := append([]string{name}, approving(shown)...)
+		if out, err := review(alice, approve...); err == nil || !strings.Contains(out, "you ("+"oidc:"+env.Alice+") have pushed a part of it") {
 			t.Errorf("Alice approves her own: %v %s", err, out)
 		}
-		must(t)(review(bob, name, "--approve", "--head", head))
+		must(t)(review(bob, approve...))
 	}
 	propose("Order too much", func(dir string) { write(t, dir, path, manifest("reviewed", "huge")) })
 	if out := must(t)(review(alice, name)); !strings.Contains(out, `would be refused: spec.plan: Unsupported value: "huge"`) {
@@ -308,8 +314,7 @@ func testSeveralAsOne(t *testing.T, alice, bob *tenant) {
 			t.Errorf("Bob is shown, without %q:\n%s", want, shown)
 		}
 	}
-	_, head, _ := strings.Cut(shown, "--approve --head ")
-	review(name, "--approve", "--head", strings.TrimSpace(head))
+	review(append([]string{name}, approving(shown)...)...)
 	alice.until(t, alice.app, "the first one is in the app cluster", has("several-1", nano))
 	alice.until(t, alice.app, "the second one is in the app cluster", has("several-2", small))
 	out := must(t)(alice.Git(t.Context(), alice.user, filepath.Join(alice.GitDir, alice.id+".git"), "log", "--first-parent", "--format=%s", "--", claims+"team-a/several-1.yaml", claims+"team-a/several-2.yaml"))
@@ -353,8 +358,7 @@ func testReviewedApply(t *testing.T, alice, bob *tenant) {
 			out, err := review()
 			return out, err == nil && strings.Contains(out, words)
 		})
-		_, head, _ := strings.Cut(shown, "--approve --head ")
-		must(t)(review("--approve", "--head", strings.TrimSpace(head)))
+		must(t)(review(approving(shown)...))
 	}
 	order := func(plan string) {
 		alice.apply(t, strings.Replace(manifest("by-kubectl", plan), "team-a", namespace, 1))

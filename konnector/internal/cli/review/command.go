@@ -24,10 +24,11 @@ branch; changes/ before it may be left out.
 
 With --approve it is merged into main, and the control plane acts on it. Only what you
 have seen is merged: when somebody pushes meanwhile, or main gets something that changes
-what the merge would do, you are told to look again. Without a person to ask, --head says
-which commit you have looked at. Nobody approves what they have pushed themselves. With
---reject it is not to be merged, and its branch may be deleted; whoever pushed it may
-take it back so, too. With -m alone, it is discussed.
+what the merge would do, you are told to look again. Without a person to ask, --head and
+--effect say what you have looked at: who looks at the change is told both. Nobody
+approves what they have pushed themselves. With --reject it is not to be merged, and its
+branch may be deleted; whoever pushed it may take it back so, too. With -m alone, it is
+discussed.
 
 It is for repositories of the control plane's own Git host, where you own the cluster, or
 its owner shares it with you (kubectl gitbind share approve). All that is said is kept in
@@ -53,6 +54,7 @@ namespace, name, fields, diff), conflicts, commits, events, mayApprove and block
 	fs.BoolVar(&in.Reject, "reject", false, "say that it is not to be merged; needs -m")
 	fs.StringVarP(&in.Message, "message", "m", "", "what to say to whoever proposed it")
 	fs.StringVar(&in.Head, "head", "", "the commit that you have looked at, or its first seven digits or more: another one is not touched")
+	fs.StringVar(&in.Effect, "effect", "", "what the merge did when you looked, or its first seven digits or more: main may have changed that since. Needs --head")
 	fs.BoolVarP(&in.Patch, "patch", "p", false, "show the changes of the files as well")
 	c.Output(&in.Format, output.Table, output.Wide, output.JSON, output.YAML, output.Name)
 	c.Excludes("approve", "reject")
@@ -69,6 +71,10 @@ namespace, name, fields, diff), conflicts, commits, events, mayApprove and block
 			return usage.Errorf("-o is for looking at changes")
 		case in.Head != "" && len(in.Head) < 7:
 			return usage.Errorf("--head %q: give seven digits or more", in.Head)
+		case in.Effect != "" && len(in.Effect) < 7:
+			return usage.Errorf("--effect %q: give seven digits or more", in.Effect)
+		case in.Effect != "" && (in.Head == "" || !in.Approve):
+			return usage.Errorf("--effect is for --approve, and needs --head")
 		}
 		if in.Change != "" {
 			in.Change = contract.ChangesPrefix + strings.TrimPrefix(in.Change, contract.ChangesPrefix)

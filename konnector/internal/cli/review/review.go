@@ -34,8 +34,9 @@ type Input struct {
 	Change          string
 	Approve, Reject bool
 	Message         string
-	// Head is the beginning of the commit that the person has looked at.
-	Head string
+	// Head and Effect are the beginnings of the commit that the person has looked at, and of
+	// what the merge did then.
+	Head, Effect string
 
 	Patch  bool
 	Format output.Format
@@ -81,10 +82,12 @@ func (in Input) approve(ctx context.Context, backend *controlplane.Client, clust
 	if !change.MayApprove {
 		return fmt.Errorf("%s cannot be approved: %s", change.Branch, change.Blocked)
 	}
-	if in.Head == "" {
-		if !in.Terminal.Interactive {
-			return usage.Errorf("nobody is there to ask: say which commit you have looked at, --head %s", short(change.Head))
-		}
+	switch {
+	case in.Effect != "" && !strings.HasPrefix(change.Effect, strings.ToLower(in.Effect)):
+		return fmt.Errorf("main has changed what merging %s would do: look at it again", change.Branch)
+	case in.Effect == "" && !in.Terminal.Interactive:
+		return usage.Errorf("nobody is there to ask: kubectl gitbind review %s shows what merging it would do, and with which --head and --effect you approve that", name(change))
+	case in.Effect == "":
 		if err := in.show(change); err != nil {
 			return err
 		}
@@ -122,7 +125,7 @@ func (in Input) listing(changes []restapi.Change) output.Listing {
 		if c.Rejected {
 			state = "Rejected"
 		}
-		l.Rows = append(l.Rows, []string{strings.TrimPrefix(c.Branch, contract.ChangesPrefix), c.Subject, proposers(c), state, in.age(c.When), c.Head})
+		l.Rows = append(l.Rows, []string{name(c), c.Subject, proposers(c), state, in.age(c.When), c.Head})
 		l.Names = append(l.Names, c.Branch)
 	}
 	return l
@@ -139,6 +142,9 @@ func proposers(c restapi.Change) string {
 func (in Input) age(t time.Time) string {
 	return duration.HumanDuration(max(in.Now().Sub(t), 0))
 }
+
+// name is that of a change, as people type it.
+func name(c restapi.Change) string { return strings.TrimPrefix(c.Branch, contract.ChangesPrefix) }
 
 func short(hash string) string { return store.Hash(hash).Short() }
 
@@ -277,7 +283,7 @@ func (in Input) showEvents(c restapi.Change) error {
 
 // writeChoices says what the person can do with a change.
 func writeChoices(b *strings.Builder, c restapi.Change) {
-	name := output.Line(strings.TrimPrefix(c.Branch, contract.ChangesPrefix))
+	name := output.Line(name(c))
 	refused := slices.ContainsFunc(c.Files, func(f restapi.ChangedFile) bool { return f.Problem != "" })
 	b.WriteByte('\n')
 	switch {
@@ -286,7 +292,7 @@ func writeChoices(b *strings.Builder, c restapi.Change) {
 		fmt.Fprintf(b, "To correct it: kubectl gitbind propose -f FILE -m MESSAGE --branch %s\n", name)
 		fmt.Fprintf(b, "To reject it: kubectl gitbind review %s --reject -m MESSAGE\n", name)
 	case c.MayApprove && !refused:
-		fmt.Fprintf(b, "To merge it: kubectl gitbind review %s --approve --head %s\n", name, short(c.Head))
+		fmt.Fprintf(b, "To merge it: kubectl gitbind review %s --approve --head %s --effect %s\n", name, short(c.Head), short(c.Effect))
 	}
 	if !c.MayApprove {
 		fmt.Fprintf(b, "You cannot approve it: %s\n", output.Line(c.Blocked))

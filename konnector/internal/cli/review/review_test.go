@@ -6,6 +6,7 @@ import (
 
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/konnector/internal/cli/command"
+	"gitbind.dev/konnector/internal/cli/controlplane"
 	"gitbind.dev/konnector/internal/cli/terminal"
 )
 
@@ -27,7 +28,7 @@ func TestAClaimThatWouldWaitIsShownWithWhatItSays(t *testing.T) {
 
 func TestAChangeThatWouldBeRefusedIsToBeCorrected(t *testing.T) {
 	const (
-		merge   = "\nTo merge it: kubectl gitbind review team-a/orders --approve --head 0123456789\n"
+		merge   = "\nTo merge it: kubectl gitbind review team-a/orders --approve --head 0123456789 --effect fedcba9876\n"
 		correct = "\nMerge it only when nothing in it would be refused: what is refused has no effect.\n" +
 			"To correct it: kubectl gitbind propose -f FILE -m MESSAGE --branch team-a/orders\n" +
 			"To reject it: kubectl gitbind review team-a/orders --reject -m MESSAGE\n"
@@ -46,13 +47,28 @@ func TestAChangeThatWouldBeRefusedIsToBeCorrected(t *testing.T) {
 		{"who proposed what would be refused", []restapi.ChangedFile{bad}, false, true, correct + blocked},
 		{"who looks at what would be refused", []restapi.ChangedFile{bad}, false, false, "\n" + blocked},
 	} {
-		change := restapi.Change{Branch: "changes/team-a/orders", Head: "0123456789abcdef", Files: c.files, MayApprove: c.mayApprove, MayReject: c.mayReject}
+		change := restapi.Change{Branch: "changes/team-a/orders", Head: "0123456789abcdef", Effect: "fedcba9876543210", Files: c.files, MayApprove: c.mayApprove, MayReject: c.mayReject}
 		if !c.mayApprove {
 			change.Blocked = "you pushed it"
 		}
 		var b strings.Builder
 		if writeChoices(&b, change); b.String() != c.want {
 			t.Errorf("%s: %q", c.name, b.String())
+		}
+	}
+}
+
+// Main may have moved since: the same commit then does something else.
+func TestWhatTheMergeDoesNowIsApprovedByWhoHasSeenIt(t *testing.T) {
+	change := restapi.Change{Branch: "changes/team-a/orders", Head: "0123456789abcdef", Effect: "fedcba9876543210", MayApprove: true}
+	for _, c := range []struct{ name, effect, want string }{
+		{"another effect", "aaaaaaa", "main has changed what merging changes/team-a/orders would do: look at it again"},
+		{"the commit alone", "", "nobody is there to ask: kubectl gitbind review team-a/orders shows"},
+	} {
+		var out strings.Builder
+		in := Input{Call: command.Call{Terminal: terminal.Open(strings.NewReader(""), &out)}, Approve: true, Head: "0123456", Effect: c.effect}
+		if err := in.approve(t.Context(), nil, controlplane.Cluster{}, change); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", c.name, err)
 		}
 	}
 }

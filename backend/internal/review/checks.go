@@ -394,6 +394,7 @@ func summarize(c *githost.Change, files []restapi.ChangedFile, pending bool) git
 	var problems []string
 	var waits []restapi.ChangedFile
 	untried := 0
+	unbinding := ""
 	services := map[restapi.Action]int{}
 	for _, f := range files {
 		switch {
@@ -403,6 +404,9 @@ func summarize(c *githost.Change, files []restapi.ChangedFile, pending bool) git
 			problems = append(problems, f.Path+" would be refused: "+f.Problem)
 		case f.Name != "":
 			services[f.Action]++
+		}
+		if f.Unbinding != "" {
+			unbinding = f.Path + ": " + f.Unbinding
 		}
 		if f.Waits != "" {
 			waits = append(waits, f)
@@ -431,6 +435,12 @@ func summarize(c *githost.Change, files []restapi.ChangedFile, pending bool) git
 		effect = fmt.Sprintf("It %s service", words[0])
 	case all > 1:
 		effect = fmt.Sprintf("It %s services", strings.Join(words, ", "))
+	}
+	switch {
+	case unbinding != "" && all == 0:
+		effect = unbinding
+	case unbinding != "":
+		effect = unbinding + ". " + effect
 	}
 	switch {
 	case pending:

@@ -2,6 +2,7 @@ package review
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"gitbind.dev/backend/internal/githost"
@@ -20,9 +21,13 @@ func describe(f githost.FileChange) (out restapi.ChangedFile, before, after *con
 	case f.After == "":
 		out.Action = restapi.ActionDelete
 	}
+	if _, request := contract.ParseRequestPath(f.Path); request {
+		out.Problem, out.Unbinding = describeRequest(f)
+		return out, nil, nil
+	}
 	key, err := contract.ParsePath(f.Path)
 	if err != nil {
-		if _, request := contract.ParseRequestPath(f.Path); !request && strings.HasPrefix(f.Path, "bindings/") && f.After != "" {
+		if strings.HasPrefix(f.Path, "bindings/") && f.After != "" {
 			out.Problem = err.Error()
 		}
 		return out, nil, nil
@@ -51,19 +56,59 @@ func describe(f githost.FileChange) (out restapi.ChangedFile, before, after *con
 	return out, before, after
 }
 
+// unbinding is what becomes of the claims of an API when its request goes, by its policy.
+var unbinding = map[contract.DeletionPolicy]string{
+	contract.Refuse: "this API goes when it has no claims any more: until then, they and their services stay",
+	contract.Orphan: "this API goes, and its claims are let go of: their services stay on the control plane",
+	contract.Delete: "this API goes, and all of its claims and their services are deleted, with what is in them: only too many at once are held",
+}
+
+// describeRequest says why agents would not take a request, and what becomes of its claims
+// where it goes, or where it says from then on that they are to go with it.
+func describeRequest(f githost.FileChange) (problem, unbinds string) {
+	before, errBefore := decodeRequest(f.Path, f.Was)
+	after, errAfter := decodeRequest(f.Path, f.Is)
+	switch {
+	case f.Irregular:
+		return "it is no plain file", ""
+	case f.After == "" && errBefore != nil:
+		return "", "this API goes, and what becomes of its claims is not known: " + errBefore.Error()
+	case f.After == "":
+		return "", unbinding[before.DeletionPolicy]
+	case errAfter != nil:
+		return errAfter.Error(), ""
+	case after.DeletionPolicy == contract.Delete && (f.Before == "" || errBefore != nil || before.DeletionPolicy != contract.Delete):
+		return "", "from then on, who unbinds this API deletes all of its claims and their services"
+	}
+	return "", ""
+}
+
+func decodeRequest(path string, data []byte) (contract.Request, error) {
+	if data == nil {
+		return contract.Request{}, fmt.Errorf("%s: it is too large to be looked at here", path)
+	}
+	return contract.DecodeRequest(contract.File{Path: path, Mode: contract.ModeRegular, Size: int64(len(data)), Data: data})
+}
+
 // held is what agents do with a removal that comes with a new claim of the same kind.
 const held = "a new claim of its kind comes with it, as if its file were renamed: the service stays, held, until somebody decides (kubectl gitbind resolve)"
 
-// markMoved says which removals agents would hold, by the rule of guard.Moved.
-func markMoved(files []restapi.ChangedFile) {
-	ordered := map[string]bool{}
+// markMoved says which removals agents would hold, by the rule of guard.Removed: what the
+// konnector removes, or orders, has not moved. Where it made a part of the change, or may have,
+// nothing is said to be held, though some of it may be.
+func markMoved(cluster string, c *githost.Change, files []restapi.ChangedFile) {
+	if c.Older || slices.ContainsFunc(c.Commits, func(made githost.Commit) bool { return ofKonnector(cluster, made) }) {
+		return
+	}
+	type kind struct{ binding, kind string }
+	ordered := map[kind]bool{}
 	for _, f := range files {
-		if f.Name != "" && f.Action == restapi.ActionCreate {
-			ordered[f.Binding] = true
+		if f.Kind != "" && f.Problem == "" && f.Action == restapi.ActionCreate {
+			ordered[kind{f.Binding, f.Kind}] = true
 		}
 	}
 	for i, f := range files {
-		if f.Name != "" && f.Action == restapi.ActionDelete && ordered[f.Binding] {
+		if f.Action == restapi.ActionDelete && ordered[kind{f.Binding, f.Kind}] {
 			files[i].Held = held
 		}
 	}

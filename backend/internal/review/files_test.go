@@ -1,6 +1,7 @@
 package review
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/claimdiff"
+	"gitbind.dev/gitbridge/contract"
 )
 
 const (
@@ -16,17 +18,19 @@ const (
 	head   = "apiVersion: example.com/v1\nkind: Database\nmetadata:\n  name: orders\n  namespace: team-a\n"
 )
 
-func TestDescribe(t *testing.T) {
-	change := func(path, was, is string) githost.FileChange {
-		f := githost.FileChange{Path: path}
-		if was != "" {
-			f.Before, f.Was = "b", []byte(was)
-		}
-		if is != "" {
-			f.After, f.Is = "a", []byte(is)
-		}
-		return f
+// change is of a file that said was, and says is; "" where there is none.
+func change(path, was, is string) githost.FileChange {
+	f := githost.FileChange{Path: path}
+	if was != "" {
+		f.Before, f.Was = "b", []byte(was)
 	}
+	if is != "" {
+		f.After, f.Is = "a", []byte(is)
+	}
+	return f
+}
+
+func TestDescribe(t *testing.T) {
 	claim := restapi.ChangedFile{Path: orders, Binding: "databases.example.com", Namespace: "team-a", Name: "orders", Kind: "Database"}
 	with := func(f restapi.ChangedFile, action restapi.Action, fields ...restapi.FieldChange) restapi.ChangedFile {
 		f.Action, f.Fields = action, fields
@@ -51,7 +55,7 @@ func TestDescribe(t *testing.T) {
 		"mended": {change(orders, "{", head+"spec: {plan: small}\n"), with(claim, restapi.ActionUpdate,
 			restapi.FieldChange{Field: "apiVersion", After: "example.com/v1"}, restapi.FieldChange{Field: "spec.plan", After: "small"})},
 		"another file": {change("OWNERS", "", "alice\n"), restapi.ChangedFile{Path: "OWNERS", Action: restapi.ActionCreate}},
-		"a request":    {change("bindings/databases.example.com/request.yaml", "", "kind: x\n"), restapi.ChangedFile{Path: "bindings/databases.example.com/request.yaml", Action: restapi.ActionCreate}},
+		"a request":    {change("bindings/databases.example.com/request.yaml", "", "apiVersion: gitbind.dev/v1alpha1\nkind: APIServiceExportRequest\nmetadata:\n  name: databases.example.com\n"), restapi.ChangedFile{Path: "bindings/databases.example.com/request.yaml", Action: restapi.ActionCreate}},
 	} {
 		got, _, _ := describe(c.in)
 		if d := cmp.Diff(c.want, got); d != "" {
@@ -82,21 +86,73 @@ func TestDescribe(t *testing.T) {
 }
 
 func TestARemovalWithANewClaimOfItsKindIsHeld(t *testing.T) {
-	file := func(binding, name string, action restapi.Action) restapi.ChangedFile {
-		return restapi.ChangedFile{Binding: binding, Name: name, Action: action}
+	file := func(binding, kind, name string, action restapi.Action) restapi.ChangedFile {
+		return restapi.ChangedFile{Binding: binding, Kind: kind, Name: name, Action: action}
 	}
-	files := []restapi.ChangedFile{
-		file("databases.x", "old", restapi.ActionDelete), file("databases.x", "new", restapi.ActionCreate), file("databases.x", "other", restapi.ActionUpdate),
-		file("queues.x", "old", restapi.ActionDelete), file("queues.x", "other", restapi.ActionUpdate),
+	all := []restapi.ChangedFile{
+		file("databases.x", "Database", "old", restapi.ActionDelete), file("databases.x", "Database", "new", restapi.ActionCreate), file("databases.x", "Database", "other", restapi.ActionUpdate),
+		file("queues.x", "Queue", "old", restapi.ActionDelete), file("queues.x", "Queue", "other", restapi.ActionUpdate),
 		{Path: "README.md", Action: restapi.ActionDelete},
 	}
-	markMoved(files)
+	marked := func(alter func(*githost.Change, []restapi.ChangedFile)) []restapi.ChangedFile {
+		c, files := &githost.Change{Commits: []githost.Commit{{Email: "alice@example.org"}}}, slices.Clone(all)
+		alter(c, files)
+		markMoved(cluster, c, files)
+		return files
+	}
+	files := marked(func(*githost.Change, []restapi.ChangedFile) {})
 	for i, f := range files {
 		if is := f.Held != ""; is != (i == 0) {
 			t.Errorf("%s %s %s: held is %q", f.Action, f.Binding, f.Name, f.Held)
 		}
 	}
+	for name, alter := range map[string]func(*githost.Change, []restapi.ChangedFile){
+		"the konnector made a commit of it": func(c *githost.Change, _ []restapi.ChangedFile) {
+			c.Commits = append(c.Commits, githost.Commit{Email: "dora@" + contract.ClusterDomain(cluster)})
+		},
+		"some commits are not known":       func(c *githost.Change, _ []restapi.ChangedFile) { c.Older = true },
+		"the new file is no claim":         func(_ *githost.Change, files []restapi.ChangedFile) { files[1].Kind = "" },
+		"the new file would be refused":    func(_ *githost.Change, files []restapi.ChangedFile) { files[1].Problem = "no plain file" },
+		"the new claim is of another kind": func(_ *githost.Change, files []restapi.ChangedFile) { files[1].Kind = "Backup" },
+	} {
+		if f := marked(alter)[0]; f.Held != "" {
+			t.Errorf("%s: of the removal a reviewer is told that %s", name, f.Held)
+		}
+	}
 	if text := comment("w", "u", files); !strings.Contains(text, "held&#44; until somebody decides") || strings.Count(text, "are deleted") != 1 {
 		t.Errorf("a reviewer is told\n%s", text)
+	}
+}
+
+// A request that goes may take all of an API's services with it.
+func TestAReviewerHearsWhatBecomesOfTheClaimsOfAnAPIThatGoes(t *testing.T) {
+	const path = "bindings/databases.example.com/request.yaml"
+	request := func(policy string) string {
+		return "apiVersion: gitbind.dev/v1alpha1\nkind: APIServiceExportRequest\nmetadata:\n  name: databases.example.com\nspec:\n  deletionPolicy: " + policy + "\n"
+	}
+	for _, c := range []struct{ name, before, after, want string }{
+		{"it deletes its claims", request("Delete"), "", "this API goes, and all of its claims and their services are deleted"},
+		{"it lets go of them", request("Orphan"), "", "their services stay on the control plane"},
+		{"it waits for them", request("Refuse"), "", "until then, they and their services stay"},
+		{"nobody can tell", "{", "", "not known"},
+		{"they are to go with it", request("Refuse"), request("Delete"), "from then on"},
+		{"they were to", request("Delete"), request("Refuse"), ""},
+		{"it is new", "", request("Refuse"), ""},
+	} {
+		file, _, _ := describe(change(path, c.before, c.after))
+		if got := file.Unbinding; file.Problem != "" || !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
+			t.Errorf("%s: %q, problem %q", c.name, got, file.Problem)
+		}
+		files := []restapi.ChangedFile{file}
+		check := summarize(&githost.Change{}, files, false)
+		if unsaid := strings.Contains(check.Words, "It changes no service"); unsaid != (c.want == "") {
+			t.Errorf("%s: the check says %q", c.name, check.Words)
+		}
+		if text := comment("w", "u", files); !strings.Contains(text, literal(c.want)) {
+			t.Errorf("%s: the comment says %q", c.name, text)
+		}
+	}
+	if file, _, _ := describe(change(path, "", "{")); !strings.Contains(file.Problem, path+":1") {
+		t.Errorf("of a file that cannot be read: problem %q", file.Problem)
 	}
 }

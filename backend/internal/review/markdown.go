@@ -26,6 +26,9 @@ func comment(words, url string, files []restapi.ChangedFile) string {
 		if f.Problem != "" {
 			fmt.Fprintf(&b, "\n- %s would be refused: %s\n", code(f.Path), code(f.Problem))
 		}
+		if f.Unbinding != "" {
+			fmt.Fprintf(&b, "\n- %s: **%s**\n", code(f.Path), literal(f.Unbinding))
+		}
 		if f.Untried != "" {
 			fmt.Fprintf(&b, "\n- %s is not tried on the control plane: %s\n", code(f.Path), code(f.Untried))
 		}

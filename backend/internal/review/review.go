@@ -171,7 +171,7 @@ func (s *Service) files(ctx context.Context, cluster string, c *githost.Change, 
 		}
 		files, claims = append(files, file), append(claims, pair{before, after, f.Before})
 	}
-	markMoved(files)
+	markMoved(cluster, c, files)
 	awaited = s.markTried(ctx, cluster, c, files, patient)
 	preview.markWaiting(ctx, files, claims)
 	return files, awaited

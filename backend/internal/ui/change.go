@@ -92,6 +92,8 @@ type fileView struct {
 	// Deletes says that a service would be deleted with its claim, Held why not at once.
 	Deletes bool
 	Held    string
+	// Unbinding is what becomes of the claims of an API.
+	Unbinding string
 	// Waits says why it is not done at once, and Untried why the control plane's word on it is
 	// not known.
 	Waits, Untried string
@@ -164,7 +166,7 @@ func (h *handler) newChangeView(cb *v1alpha1.ClusterBinding, apis apiNames, c *r
 
 func newFileView(f restapi.ChangedFile, apis apiNames) fileView {
 	v := fileView{
-		Path: visible(f.Path), Problem: visible(f.Problem), Held: visible(f.Held), Waits: visible(f.Waits), Untried: visible(f.Untried), MoreFields: f.MoreFields, Diff: diffLines(f.Diff), Cut: f.Cut,
+		Path: visible(f.Path), Problem: visible(f.Problem), Held: visible(f.Held), Unbinding: visible(f.Unbinding), Waits: visible(f.Waits), Untried: visible(f.Untried), MoreFields: f.MoreFields, Diff: diffLines(f.Diff), Cut: f.Cut,
 		Created: f.Action == restapi.ActionCreate, Namespace: f.Namespace, Name: f.Name, Kind: visible(f.Kind),
 	}
 	words := map[restapi.Action][2]string{

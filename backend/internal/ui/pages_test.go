@@ -166,7 +166,7 @@ func proposals(w *world) {
 					Untried: "the bridge has not answered yet",
 					Waits:   "namespace team-a has 2 claims of this API, and may have 2. Delete one, or ask the platform's operator for more",
 				},
-				{Path: contract.RequestPath(api), Action: restapi.ActionCreate, Diff: []string{"@@ -0,0 +1 @@", "+kind: APIServiceExportRequest"}},
+				{Path: contract.RequestPath(api), Action: restapi.ActionCreate, Unbinding: "from then on its claims go with it", Diff: []string{"@@ -0,0 +1 @@", "+kind: APIServiceExportRequest"}},
 			},
 			Commits: []restapi.ChangeCommit{{Hash: head, Author: "Bob", When: at(7), Subject: "Give orders a larger plan"}, {Hash: first, Author: "Bob", When: at(9), Subject: "Begin"}},
 			Events: []restapi.ChangeEvent{

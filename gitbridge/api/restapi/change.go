@@ -68,6 +68,9 @@ type ChangedFile struct {
 	// Held says why a removal would not be done when the change is merged, but wait for a
 	// person once more.
 	Held string `json:"held,omitempty"`
+	// Unbinding says what becomes of the claims of an API, where the file is its request and
+	// goes, or has them go with it from then on.
+	Unbinding string `json:"unbinding,omitempty"`
 	// Waits says why the control plane would not do at once what the file says, but when its
 	// quota has room.
 	Waits string `json:"waits,omitempty"`

@@ -202,6 +202,9 @@ func (in Input) showFile(f restapi.ChangedFile) error {
 	if f.Problem != "" {
 		fmt.Fprintf(&b, "  %s %s\n", t.Paint(terminal.Red, "would be refused:"), output.Line(f.Problem))
 	}
+	if f.Unbinding != "" {
+		fmt.Fprintln(&b, "  "+t.Paint(terminal.Red, output.Line(f.Unbinding)))
+	}
 	if f.Waits != "" {
 		fmt.Fprintf(&b, "  %s %s\n", t.Paint(terminal.Yellow, "would wait:"), output.Line(f.Waits))
 	}

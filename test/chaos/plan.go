@@ -118,8 +118,7 @@ func Plan(rng *rand.Rand, length time.Duration, t Targets) []Fault {
 		})
 	}
 	if t.Host != "" {
-		// Not one after the other: what was held is to go on, and to be looked at.
-		row(holdsEnd/2, holdsEnd, func() Fault {
+		row(restorePause, 2*restorePause, func() Fault {
 			return Fault{Kind: Restore, Process: t.Host, Age: span(rng, 8*time.Second, 12*time.Second), For: span(rng, 3*time.Second, 12*time.Second)}
 		})
 	}

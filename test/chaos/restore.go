@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"gitbind.dev/gitbridge/contract"
@@ -29,31 +30,15 @@ type host struct {
 	kept string
 	sync.RWMutex
 
-	state sync.Mutex
-	// isRestored is while something is missing, and wholeSince is when the last of it was
-	// given back.
-	isRestored bool
-	wholeSince time.Time
+	// wasRestored says that agents may say that main does not continue what they accepted.
+	// Some faults in a row keep them from hearing for minutes that it does again; in the end
+	// nothing is held.
+	wasRestored atomic.Bool
 }
 
-// holdsEnd is how long agents may say that main was replaced after it has been given back and
-// the host was started anew: some faults in a row may keep them from hearing of it.
-const holdsEnd = time.Minute
-
-// mayBeReplaced reports whether agents may say that main does not continue what they accepted.
-func (h *host) mayBeReplaced() bool {
-	h.state.Lock()
-	defer h.state.Unlock()
-	return h.isRestored || time.Since(h.wholeSince) < holdsEnd
-}
-
-func (h *host) note(isRestored bool) {
-	h.state.Lock()
-	defer h.state.Unlock()
-	if h.isRestored = isRestored; !isRestored {
-		h.wholeSince = time.Now()
-	}
-}
+// restorePause is how long the host is left alone after a restore, at least: what was held is
+// to go on, and to be looked at.
+const restorePause = 30 * time.Second
 
 // restore takes a backup, and restores the host from it when it has become old. For as long
 // as the fault lasts then, the host lacks what is newer. In the end it is given all of it
@@ -80,8 +65,7 @@ func (i *injector) restore(ctx context.Context, f Fault) {
 		return
 	}
 	i.say("%s %s to %s before, for %s", f.Kind, f.Process, f.Age.Round(time.Millisecond), f.For.Round(time.Millisecond))
-	h.note(true)
-	defer h.note(false)
+	h.wasRestored.Store(true)
 	// First of all it is gone: nobody waits for who pushes.
 	err := i.end(p)
 	h.Lock()

@@ -67,7 +67,7 @@ func (r *reviewer) mayBeHeld(reason any) bool {
 	case "Rejected", "FileRefused": // The webhook refuses.
 		return true
 	case "HistoryReplaced":
-		return r.host.mayBeReplaced()
+		return r.host.wasRestored.Load()
 	}
 	return false
 }

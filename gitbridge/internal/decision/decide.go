@@ -107,6 +107,9 @@ func (f Facts) absent() Decision {
 		return answer(f.asBefore())
 	case !f.wasApplied(), f.removalBegan():
 		return answer(f.gone())
+	case f.Access != Granted && f.Removal != nil && f.Removal.IsHeld():
+		// The next process knows by this answer what a person is to decide.
+		return answer(f.heldRemoval(*f.Removal))
 	case f.Access != Granted:
 		return answer(f.heldRemoval(guard.Verdict{Message: fmt.Sprintf("its file is gone, but this cluster has no right on %s any more: nothing was deleted", f.Key.Binding)}))
 	default:

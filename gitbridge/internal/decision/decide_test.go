@@ -199,6 +199,7 @@ func TestDecide(t *testing.T) {
 		{"a lost one is removed", list(present(contract.Lost, "b0", withObject), certain, removed), want{result: contract.Gone, since: now, commit: head, uid: "u1"}},
 		{"a lost one just lacks its file", list(present(contract.Lost, "b0", withObject), certain), want{result: contract.Held, reason: contract.NotRemoved, commit: head, uid: "u1", object: object, message: "nothing was deleted"}},
 		{"an API that was taken away", list(applied("b1"), removed, notBound), want{result: contract.Held, commit: head, uid: "u1", object: object, message: "no right"}},
+		{"what waits for a person does so where the rights are not granted for a while", list(applied("b1"), moved, notGranted), want{result: contract.Held, reason: contract.Moved, commit: head, uid: "u1", object: object, message: "another.yaml may be the same claim"}},
 		{"a delete under way goes on where the API is not served for a while", list(deleting, notServed), want{result: contract.Deleting, commit: seen, uid: "u1", object: object}},
 		{"or the rights on it are not granted", list(deleting, notGranted), want{result: contract.Deleting, commit: seen, uid: "u1", object: object}},
 		{"or its objects cannot be seen", list(deleting, notWatched), want{result: contract.Deleting, commit: seen, uid: "u1", object: object}},

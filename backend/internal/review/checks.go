@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -280,21 +281,17 @@ func (c *Checks) tell(ctx context.Context, cluster string, proposed map[string]s
 	return nil
 }
 
-// proposedBy is the pull request of what a konnector has proposed, perhaps with others; nil
-// for what is people's alone.
+// proposedBy is the pull request of what a konnector has proposed; nil for what people made a
+// part of: who opens a pull request does not approve it, and that is to be them.
 func proposedBy(cluster string, change *githost.Change) *githost.Pull {
-	if strings.HasPrefix(change.Branch, githost.PullPrefix) {
+	isPeoples := func(made githost.Commit) bool { return !ofKonnector(cluster, made) }
+	if strings.HasPrefix(change.Branch, githost.PullPrefix) || change.Older || len(change.Commits) == 0 || slices.ContainsFunc(change.Commits, isPeoples) {
 		return nil
 	}
-	for _, made := range change.Commits {
-		if strings.HasSuffix(made.Email, "@"+contract.ClusterDomain(cluster)) {
-			return &githost.Pull{
-				Branch: change.Branch, Head: change.Head, Title: change.Subject,
-				Text: "Changed with kubectl in the app cluster, by " + code(made.Author) + ". Merge it to have it done, or close it to reject it: the object in the cluster says so then.",
-			}
-		}
+	return &githost.Pull{
+		Branch: change.Branch, Head: change.Head, Title: change.Subject,
+		Text: "Changed with kubectl in the app cluster, by " + code(change.Commits[0].Author) + ". Merge it to have it done, or close it to reject it: the object in the cluster says so then.",
 	}
-	return nil
 }
 
 // lookAgain looks at a cluster's changes again for what is awaited, and for what is asked to

@@ -146,8 +146,11 @@ func TestAKonnectorsProposalGetsAPullRequest(t *testing.T) {
 	}
 	look("a branch of bob's", 0)
 	name, email := contract.Identity("<b>dora</b>", cluster)
-	w.change.Head, w.change.Subject = strings.Repeat("b", 40), "claim: update team-a/orders"
-	w.change.Commits = append([]githost.Commit{{Author: name, Email: email}}, w.change.Commits...)
+	w.change.Head, w.change.Subject = strings.Repeat("c", 40), "claim: update team-a/orders"
+	made := githost.Commit{Author: name, Email: email}
+	w.change.Commits = append([]githost.Commit{made}, w.change.Commits...)
+	look("a commit of the konnector's on top of bob's", 0)
+	w.change.Head, w.change.Commits = strings.Repeat("b", 40), []githost.Commit{made}
 	look("a branch of the konnector's", 1)
 	if p := host.opened[0]; p.Branch != w.change.Branch || p.Head != w.change.Head || p.Title != w.change.Subject || strings.Contains(p.Text, "<b>") || !strings.Contains(p.Text, "dora") {
 		t.Errorf("opened %+v", p)

@@ -83,7 +83,8 @@ func (d *developer) found(ctx context.Context, c *claim) (*unstructured.Unstruct
 	case file == nil && isHeld, file == nil && condition(u, "Committed")["reason"] == "AwaitingReview":
 		// It may say what it said at the snapshot, and the konnector has not looked at it since.
 		_, head, err := l.proposed(ctx, c)
-		if err == nil && head == "" {
+		isClosed := isHeld && strings.Contains(fmt.Sprint(held["message"]), "was closed")
+		if err == nil && head == "" && !isClosed {
 			err = fmt.Errorf("%w: it is said to be proposed, and nothing is", errNotYet)
 		}
 		return u, err

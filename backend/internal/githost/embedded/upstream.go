@@ -195,19 +195,20 @@ func (h *Host) copy(ctx context.Context, repo *repository) error {
 		return err
 	}
 	moved, err := repo.setRefs(ctx, branches, here)
-	if err != nil {
-		return err
-	}
-	h.countPush(repo)
 	for _, e := range moved {
 		if h.cfg.Moved != nil {
 			h.cfg.Moved(repo.id, e)
 		}
 	}
+	if err != nil {
+		return err
+	}
+	h.countPush(repo)
 	return nil
 }
 
-// branchesOf are the branches that a copy has, of what a host shows and the refs of its changes.
+// branchesOf are the branches that a copy has, of what a host shows and the refs of its changes:
+// those of the contract. Another one could stand where git has a folder for these.
 func branchesOf(advertised *packp.AdvRefs, changes map[string]string) map[string]string {
 	branches := map[string]string{}
 	if advertised == nil {
@@ -219,7 +220,7 @@ func branchesOf(advertised *packp.AdvRefs, changes map[string]string) map[string
 		} else if strings.HasPrefix(ref, contract.HeadsPrefix+githost.PullPrefix) {
 			continue // it would be taken for somebody else's change
 		}
-		if strings.HasPrefix(ref, contract.HeadsPrefix) && validRef(ref) {
+		if (ref == mainRef || ref == statusRef || proposal(ref)) && validRef(ref) {
 			branches[ref] = hash.String()
 		}
 	}
@@ -268,24 +269,31 @@ func (h *Host) copyObjects(ctx context.Context, repo *repository, session transp
 	return nil
 }
 
-// setRefs makes the branches here as they are there.
+// setRefs makes the branches here as they are there, and gives those that have moved, also with
+// an error.
 func (r *repository) setRefs(ctx context.Context, there, here map[string]string) ([]restapi.RefEvent, error) {
-	var moved []restapi.RefEvent
-	var update strings.Builder
+	var gone, set []restapi.RefEvent
+	var remove, update strings.Builder
 	for _, ref := range slices.Sorted(maps.Keys(here)) {
 		if there[ref] == "" {
-			moved = append(moved, restapi.RefEvent{Ref: ref})
-			fmt.Fprintf(&update, "delete %s\x00\x00", ref)
+			gone = append(gone, restapi.RefEvent{Ref: ref})
+			fmt.Fprintf(&remove, "delete %s\x00\x00", ref)
 		}
 	}
 	for _, ref := range slices.Sorted(maps.Keys(there)) {
 		if here[ref] != there[ref] {
-			moved = append(moved, restapi.RefEvent{Ref: ref, Hash: there[ref]})
+			set = append(set, restapi.RefEvent{Ref: ref, Hash: there[ref]})
 			fmt.Fprintf(&update, "update %s\x00%s\x00\x00", ref, there[ref])
 		}
 	}
-	_, err := r.git.output(ctx, r.dir, []byte(update.String()), "update-ref", "-z", "--stdin")
-	return moved, err
+	// Apart: git sets no branch changes/fix/typo in a transaction that deletes changes/fix.
+	if _, err := r.git.output(ctx, r.dir, []byte(remove.String()), "update-ref", "-z", "--stdin"); err != nil {
+		return nil, err
+	}
+	if _, err := r.git.output(ctx, r.dir, []byte(update.String()), "update-ref", "-z", "--stdin"); err != nil {
+		return gone, err
+	}
+	return append(gone, set...), nil
 }
 
 // fresh brings a copy up to date before it is read. What is read of an older one, because

@@ -143,6 +143,62 @@ func TestACopyIsReadLikeWhatItIsOf(t *testing.T) {
 	}
 }
 
+// ref sets or deletes a ref where the copies are of, as other hosts do by their own means.
+func (u *upstream) ref(t *testing.T, args ...string) {
+	t.Helper()
+	if out, err := stockGit(t, u.bare(), nil, append([]string{"update-ref"}, args...)...); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+}
+
+// TestACopyFollowsWhereBranchesTakeEachOthersPlace has names that git cannot have at the same
+// time: a branch is a file, and its name a folder of the others'.
+func TestACopyFollowsWhereBranchesTakeEachOthersPlace(t *testing.T) {
+	t.Parallel()
+	from, host, told := copyOf(t)
+	c := from.clone(t, access.Owner)
+	c.commit("Order", map[string]string{copiedFile: "plan: small\n"})
+	c.pushed("HEAD:main")
+	first := strings.TrimSpace(c.git("rev-parse", "HEAD"))
+	from.ref(t, "refs/heads/changes/fix", first)
+	if err := host.refresh(t.Context(), cluster, 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range [][2]string{{"changes/fix", "changes/fix/typo"}, {"changes/fix/typo", "changes/fix"}} {
+		from.ref(t, "-d", "refs/heads/"+step[0])
+		from.ref(t, "refs/heads/"+step[1], first)
+		if err := host.refresh(t.Context(), cluster, 0); err != nil {
+			t.Errorf("%s in the place of %s: %v", step[1], step[0], err)
+		}
+		moves := told.list()
+		if !slices.Contains(moves, restapi.RefEvent{Ref: "refs/heads/" + step[0]}) || !slices.Contains(moves, restapi.RefEvent{Ref: "refs/heads/" + step[1], Hash: first}) {
+			t.Errorf("%s in the place of %s: told %v", step[1], step[0], moves)
+		}
+	}
+}
+
+// TestACopyHasTheBranchesOfTheContract has a host with others, one of them in the place of a
+// folder that the copy has.
+func TestACopyHasTheBranchesOfTheContract(t *testing.T) {
+	t.Parallel()
+	from, host, _ := copyOf(t)
+	c := from.clone(t, access.Owner)
+	c.commit("Order", map[string]string{copiedFile: "plan: small\n"})
+	c.pushed("HEAD:main")
+	first := strings.TrimSpace(c.git("rev-parse", "HEAD"))
+	for _, ref := range []string{"refs/heads/changes", "refs/heads/larger", "refs/heads/conflicts/a/b/c/d", "refs/pull/7/head"} {
+		from.ref(t, ref, first)
+	}
+	if err := host.refresh(t.Context(), cluster, 0); err != nil {
+		t.Fatal(err)
+	}
+	heads, err := host.Heads(t.Context(), cluster)
+	want := []restapi.RefEvent{{Ref: "refs/heads/changes/pull-7", Hash: first}, {Ref: "refs/heads/conflicts/a/b/c/d", Hash: first}, {Ref: mainRef, Hash: first}}
+	if err != nil || !slices.Equal(heads, want) {
+		t.Errorf("the copy has %v (%v), want %v", heads, err, want)
+	}
+}
+
 // TestACopyIsReadWhileItsHostHangs has a host that takes requests and answers none.
 func TestACopyIsReadWhileItsHostHangs(t *testing.T) {
 	t.Parallel()

@@ -495,7 +495,7 @@ func TestNothingThatIsWrittenIsDone(t *testing.T) {
 	f.Ask(ada, http.MethodGet, h.project(cluster)+"/merge_requests/1", nil, &opened)
 	var said []struct{ Body string }
 	f.Ask(ada, http.MethodGet, h.project(cluster)+"/merge_requests/1/notes", nil, &said)
-	if opened.State != "opened" || !strings.HasPrefix(opened.Description, "It is ordered.\n\\/close\n  \\/merge\n") {
+	if opened.State != "opened" || !strings.Contains(opened.Description, "\nIt is ordered.\n\\/close\n  \\/merge\n") {
 		t.Errorf("%+v", opened)
 	}
 	if len(said) != 1 || !strings.HasSuffix(said[0].Body, "It is well.\n\\/close") {

@@ -70,18 +70,39 @@ const (
 	maxCommentPages = 10
 )
 
-// headMark is at the end of what is written in a pull request of ours: the head of its branch
-// when it was looked at last. Of a closed one hosts do not tell: its branch may have moved
-// since.
-var headMark = regexp.MustCompile(`<!-- gitbind head ([0-9a-f]{40}) -->$`)
+// marker begins the one comment of ours, and our part of what is written in a pull request. A
+// person's comment that begins with it stays theirs.
+const marker = "<!-- gitbind -->"
 
-func withHead(text, head string) string { return text + "\n\n<!-- gitbind head " + head + " -->" }
+// headMark ends our part of what is written in a pull request: the head of its branch when it was
+// looked at last. Of a closed one hosts do not tell: its branch may have moved since. People may
+// write above and below.
+var headMark = regexp.MustCompile(`<!-- gitbind head ([0-9a-f]{40}) -->`)
+
+func withHead(text, head string) string {
+	return marker + "\n" + text + "\n\n<!-- gitbind head " + head + " -->"
+}
 
 func (p *Pull) head() string {
-	if m := headMark.FindStringSubmatch(p.Body); m != nil {
-		return m[1]
+	if all := headMark.FindAllStringSubmatch(p.Body, -1); all != nil {
+		return all[len(all)-1][1]
 	}
 	return ""
+}
+
+// with is what is written in it with another part of ours, and what people wrote.
+func (p *Pull) with(part string) string {
+	marks := headMark.FindAllStringIndex(p.Body, -1)
+	switch {
+	case marks != nil:
+		end := marks[len(marks)-1][1]
+		// What older backends wrote began with no marker, and with the whole.
+		begin := max(strings.LastIndex(p.Body[:end], marker), 0)
+		return p.Body[:begin] + part + p.Body[end:]
+	case p.Body == "":
+		return part
+	}
+	return p.Body + "\n\n" + part
 }
 
 // Open implements githost.Checks.
@@ -98,7 +119,7 @@ func (q Requests) Open(ctx context.Context, cluster string, p githost.Pull) erro
 	case ok && before.head() == p.Head:
 		return nil
 	case ok && before.Open:
-		return r.Edit(ctx, before.Number, withHead(p.Text, p.Head))
+		return r.Edit(ctx, before.Number, before.with(withHead(p.Text, p.Head)))
 	}
 	return r.Create(ctx, p.Branch, p.Title, withHead(p.Text, p.Head))
 }
@@ -192,9 +213,6 @@ func Number(branch string) (number int64, ok bool, err error) {
 	return number, true, nil
 }
 
-// marker begins the one comment of ours. A person's that begins with it stays theirs.
-const marker = "<!-- gitbind -->\n"
-
 // Say has the pull request that a check is about show its text, in the place of what it
 // showed before. A branch that somebody pushed has none yet.
 func Say(ctx context.Context, r Repository, c githost.Check) error {
@@ -202,7 +220,7 @@ func Say(ctx context.Context, r Repository, c githost.Check) error {
 	if !ok || err != nil {
 		return err
 	}
-	text := marker + c.Text
+	text := marker + "\n" + c.Text
 	for page := 1; page <= maxCommentPages; page++ {
 		comments, more, err := r.Comments(ctx, number, page)
 		if err != nil {

@@ -1,0 +1,107 @@
+package pulls
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"gitbind.dev/backend/internal/githost"
+)
+
+// memory is a repository with pull requests and no comments.
+type memory struct {
+	Repository
+	pulls []Pull
+}
+
+func (m *memory) Pulls(context.Context, bool, int) ([]Pull, bool, error) { return m.pulls, false, nil }
+
+func (m *memory) Create(_ context.Context, branch, _, body string) error {
+	m.pulls = append(m.pulls, Pull{Number: int64(len(m.pulls) + 1), Branch: branch, Body: body, Open: true})
+	return nil
+}
+
+func (m *memory) Edit(_ context.Context, number int64, body string) error {
+	m.pulls[number-1].Body = body
+	return nil
+}
+
+const proposed = "changes/a.b/c/d"
+
+// requests are those of one repository.
+func requests(m *memory) Requests {
+	return Requests{Of: func(context.Context, string) (Repository, error) { return m, nil }}
+}
+
+func open(t *testing.T, m *memory, head, text string) {
+	t.Helper()
+	if err := requests(m).Open(t.Context(), "", githost.Pull{Head: head, Branch: proposed, Title: "claim: create c/d", Text: text}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Hosts' forms send lines that end as in HTTP.
+var edits = map[string]func(string) string{
+	"below":            func(body string) string { return body + "\n\nRelates to #7" },
+	"above and below":  func(body string) string { return "Relates to #7\n\n" + body + "\n" },
+	"in a host's form": func(body string) string { return strings.ReplaceAll(body+"\n\nRelates to #7", "\n", "\r\n") },
+}
+
+func TestARejectionCountsAfterTheDescriptionWasEdited(t *testing.T) {
+	t.Parallel()
+	first, second := strings.Repeat("a", 40), strings.Repeat("b", 40)
+	for where, edit := range edits {
+		t.Run(where, func(t *testing.T) {
+			m := &memory{}
+			open(t, m, first, "One thing.")
+			open(t, m, second, "Another thing.")
+			m.pulls[0].Body, m.pulls[0].Open = edit(m.pulls[0].Body), false
+			opened, err := requests(m).Opened(t.Context(), "")
+			if err != nil || opened[proposed].Closed != second {
+				t.Errorf("it was closed at %q (%v), want %s", opened[proposed].Closed, err, second)
+			}
+			open(t, m, second, "Another thing.")
+			if len(m.pulls) != 1 {
+				t.Errorf("what people closed is opened again: %+v", m.pulls)
+			}
+		})
+	}
+}
+
+func TestWhatAPersonWroteStaysInADescription(t *testing.T) {
+	t.Parallel()
+	first, second := strings.Repeat("a", 40), strings.Repeat("b", 40)
+	is := func(t *testing.T, m *memory, stays, shows, head string) {
+		t.Helper()
+		p := m.pulls[len(m.pulls)-1]
+		if !strings.Contains(p.Body, stays) || strings.Count(p.Body, "thing.") != 1 || !strings.Contains(p.Body, shows) || p.head() != head {
+			t.Errorf("it shows\n%s", p.Body)
+		}
+	}
+	t.Run("in a pull request of theirs", func(t *testing.T) {
+		m := &memory{pulls: []Pull{{Number: 1, Branch: proposed, Open: true, Body: "Why we need it."}}}
+		open(t, m, first, "One thing.")
+		is(t, m, "Why we need it.", "One thing.", first)
+		open(t, m, second, "Another thing.")
+		is(t, m, "Why we need it.", "Another thing.", second)
+	})
+	t.Run("in an empty one", func(t *testing.T) {
+		m := &memory{pulls: []Pull{{Number: 1, Branch: proposed, Open: true}}}
+		open(t, m, first, "One thing.")
+		is(t, m, "<!-- gitbind -->", "One thing.", first)
+	})
+	for where, edit := range edits {
+		t.Run(where, func(t *testing.T) {
+			m := &memory{}
+			open(t, m, first, "One thing.")
+			m.pulls[0].Body = edit(m.pulls[0].Body)
+			open(t, m, second, "Another thing.")
+			is(t, m, "Relates to #7", "Another thing.", second)
+		})
+	}
+	t.Run("beside what a backend wrote that began with no mark", func(t *testing.T) {
+		m := &memory{pulls: []Pull{{Number: 1, Branch: proposed, Open: true, Body: "One thing.\n\n<!-- gitbind head " + first + " -->\n\nRelates to #7"}}}
+		open(t, m, second, "Another thing.")
+		is(t, m, "Relates to #7", "Another thing.", second)
+	})
+}

@@ -419,6 +419,32 @@ func TestApprovalsAreRequiredWhereTheTierKnowsThem(t *testing.T) {
 	}
 }
 
+// TestOneProjectsTroubleTakesNoApprovalsFromOthers has one deleted while it is set up.
+func TestOneProjectsTroubleTakesNoApprovalsFromOthers(t *testing.T) {
+	t.Parallel()
+	f, h := start(t, 0)
+	f.SetPremium()
+	h.cfg.Approvals = 1
+	const deleted, next = "aaaaaaaaaa", "bbbbbbbbbb"
+	root := f.Person("root", fake.Owner, "api")
+	f.SetBefore(func(r *http.Request) {
+		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/approval_rules") {
+			f.SetBefore(nil)
+			f.Ask(root, http.MethodDelete, h.project(deleted), nil, nil)
+			f.Ask(root, http.MethodDelete, h.project(deleted)+"?permanently_remove=true&full_path="+f.Group+"/"+deleted, nil, nil)
+		}
+	})
+	if err := h.Create(t.Context(), deleted); !isNotFound(err) {
+		t.Errorf("the deleted one: %v", err)
+	}
+	if err := h.Create(t.Context(), next); err != nil {
+		t.Fatal(err)
+	}
+	if n := f.Approvals(next); n != 1 {
+		t.Errorf("the next project requires %d approvals, want 1", n)
+	}
+}
+
 func TestE12_APushIsToldOnceAndAgainAfterTheBackendWasAway(t *testing.T) {
 	t.Parallel()
 	f, h := start(t, 0)

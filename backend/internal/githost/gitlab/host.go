@@ -14,7 +14,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"gitbind.dev/backend/internal/githost"
@@ -51,8 +51,8 @@ type Host struct {
 	http *http.Client
 	// hooks takes what the host tells.
 	hooks webhook.Receiver
-	// noApprovals says that the host's tier does not know approvals.
-	noApprovals atomic.Bool
+	// noApprovals has the clusters of which it was said that their projects require none.
+	noApprovals sync.Map
 }
 
 var (

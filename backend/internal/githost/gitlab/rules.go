@@ -132,13 +132,15 @@ func (h *Host) rule(ctx context.Context, id, branch string) (*shownRule, error) 
 // approvals has merge requests be approved by others, where the host's tier knows that and
 // the project has no rule about it.
 func (h *Host) approvals(ctx context.Context, id string, _ *project) error {
-	if h.cfg.Approvals == 0 || h.noApprovals.Load() {
+	if h.cfg.Approvals == 0 {
 		return nil
 	}
 	err := h.requireApprovals(ctx, id)
 	if code := status(err); code == http.StatusNotFound || code == http.StatusForbidden {
-		h.noApprovals.Store(true)
-		h.cfg.Log.WarnContext(ctx, "Approvals of merge requests are not required: this GitLab, or its tier, has none", "project", h.path(id))
+		// It may be about this project alone, and only now: it is asked again each time.
+		if _, said := h.noApprovals.LoadOrStore(id, true); !said {
+			h.cfg.Log.WarnContext(ctx, "Approvals of merge requests are not required: this GitLab, or its tier, has none", "project", h.path(id))
+		}
 		return nil
 	}
 	return err

@@ -98,14 +98,19 @@ func (h *Host) Retain(ctx context.Context, id, agent string, counting func(conte
 			if slices.Contains(names, t.Name) {
 				continue
 			}
-			if answer, err := api.DeleteAccessToken(t.ID); err != nil && !isNotFound(answer) {
+			answer, err := api.DeleteAccessToken(t.ID)
+			if isNotFound(answer) {
+				answer, err = nil, h.Ready(ctx)
+			}
+			if err != nil {
 				return answer, err
 			}
 		}
 		return nil, nil
 	})
 	if errors.Is(err, errNoAccount) {
-		return nil
+		// No account, no tokens; unless it is not the host that says so.
+		return h.Ready(ctx)
 	}
 	return err
 }

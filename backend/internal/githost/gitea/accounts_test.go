@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -44,5 +45,34 @@ func TestAHostThatIsSlowForOneClusterIsNotForOthers(t *testing.T) {
 	began := time.Now()
 	if err := in(50*time.Millisecond, "slow1"); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 10*time.Second || len(arrived) > 0 {
 		t.Errorf("who waits for the same account: %v after %s, the host was asked %d times more", err, time.Since(began), len(arrived))
+	}
+}
+
+// TestTokensHaveNotEndedWhileNobodySaysSo has a proxy answer 404 to everything from some request on,
+// as one does of which the route is not there for a moment.
+func TestTokensHaveNotEndedWhileNobodySaysSo(t *testing.T) {
+	t.Parallel()
+	for name, from := range map[string]string{"from the beginning": "", "while tokens are ended": http.MethodDelete} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var away atomic.Bool
+			url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				if from == "" || r.Method == from {
+					away.Store(true)
+				}
+				switch {
+				case away.Load():
+					http.Error(w, "404 page not found", http.StatusNotFound)
+				case r.URL.Query().Get("page") == "1":
+					_, _ = w.Write([]byte(`[{"id": 1, "name": "ended"}]`))
+				default:
+					_, _ = w.Write([]byte(`[]`))
+				}
+			})
+			h := New(Config{URL: url, Organization: "gitbind", Token: func() (string, error) { return "secret", nil }})
+			if err := h.Retain(t.Context(), "k3x9d2abqw", konnector, func(context.Context) ([]string, error) { return nil, nil }); err == nil {
+				t.Error("all tokens are said to have ended")
+			}
+		})
 	}
 }

@@ -20,6 +20,7 @@ import (
 
 	"gitbind.dev/backend/internal/credential"
 	"gitbind.dev/backend/internal/githost"
+	"gitbind.dev/backend/internal/githost/client"
 	git "gitbind.dev/test/githost"
 	fake "gitbind.dev/test/gitlab"
 )
@@ -442,6 +443,29 @@ func TestOneProjectsTroubleTakesNoApprovalsFromOthers(t *testing.T) {
 	}
 	if n := f.Approvals(next); n != 1 {
 		t.Errorf("the next project requires %d approvals, want 1", n)
+	}
+}
+
+// TestTokensHaveNotEndedWhileNobodySaysSo has a proxy answer 404 to everything once tokens are ended.
+func TestTokensHaveNotEndedWhileNobodySaysSo(t *testing.T) {
+	t.Parallel()
+	f, h := start(t, 0)
+	create(t, h)
+	issue(t, h, konnector, "a")
+	var away atomic.Bool
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if away.Store(away.Load() || r.Method == http.MethodDelete); away.Load() {
+			http.NotFound(w, r)
+			return
+		}
+		f.Server.Config.Handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(proxy.Close)
+	h = hostOf(f, f.Person("root", fake.Owner, "api"))
+	h.cfg.URL = proxy.URL
+	h.http = client.New(proxy.URL, "backend", nil)
+	if err := h.Retain(t.Context(), cluster, konnector, func(context.Context) ([]string, error) { return nil, nil }); err == nil || !away.Load() {
+		t.Errorf("all tokens are said to have ended; it was asked: %t", away.Load())
 	}
 }
 

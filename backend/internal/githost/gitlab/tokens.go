@@ -94,7 +94,11 @@ func (h *Host) tokens(ctx context.Context, id, agent string) ([]token, error) {
 
 func (h *Host) revoke(ctx context.Context, id string, tokens []token) error {
 	for _, t := range tokens {
-		if err := h.send(ctx, http.MethodDelete, fmt.Sprintf("%s/access_tokens/%d", h.project(id), t.ID), nil, nil); err != nil && !isNotFound(err) {
+		err := h.send(ctx, http.MethodDelete, fmt.Sprintf("%s/access_tokens/%d", h.project(id), t.ID), nil, nil)
+		if isNotFound(err) {
+			err = h.Ready(ctx)
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -25,6 +25,10 @@ var (
 	ErrWebhook = errors.New("the Git host takes no webhook to the backend's address: its administrator allows that in its settings of outbound requests")
 )
 
+// ErrAnswer says that a host answers with more than is read of it, 8 MiB, such as a list in which
+// people wrote much.
+var ErrAnswer = errors.New("the Git host's answer is larger than 8 MiB")
+
 // RateLimitError says that a host answers no more requests for a while.
 type RateLimitError struct {
 	// Until is when it is to be asked again.

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// timeout bounds each request with its answer, and maxAnswer what is read of that, in
-	// bytes.
+	// timeout bounds each request with its answer, and maxAnswer that, in bytes: a larger one is
+	// githost.ErrAnswer.
 	timeout   = 30 * time.Second
 	maxAnswer = 8 << 20
 )
@@ -75,11 +75,25 @@ func (l *limited) RoundTrip(r *http.Request) (*http.Response, error) {
 		l.mu.Unlock()
 		return nil, &githost.RateLimitError{Until: until}
 	}
-	answer.Body = body{io.LimitReader(answer.Body, maxAnswer), answer.Body}
+	answer.Body = &bounded{answer.Body, maxAnswer}
 	return answer, nil
 }
 
-// body reads so much of an answer, and no more.
+// bounded reads an answer of which so many bytes are left to be read.
+type bounded struct {
+	io.ReadCloser
+	left int64
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if b.left -= int64(n); b.left < 0 {
+		return 0, githost.ErrAnswer
+	}
+	return n, err
+}
+
+// body is an answer of which a part was read already.
 type body struct {
 	io.Reader
 	io.Closer

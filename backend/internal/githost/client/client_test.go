@@ -36,7 +36,11 @@ func TestTheCredentialGoesToOneHostOnly(t *testing.T) {
 	thief := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { stolen = r.Header.Get("Authorization") }))
 	t.Cleanup(thief.Close)
 	host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/large" {
+		switch r.URL.Path {
+		case "/large":
+			_, _ = w.Write(make([]byte, maxAnswer))
+			return
+		case "/larger":
 			_, _ = w.Write(make([]byte, maxAnswer+1))
 			return
 		}
@@ -56,6 +60,9 @@ func TestTheCredentialGoesToOneHostOnly(t *testing.T) {
 	}
 	if _, text, err := get(t, c, host.URL+"/large"); err != nil || len(text) != maxAnswer {
 		t.Errorf("of a large answer %d bytes, %v", len(text), err)
+	}
+	if _, _, err := get(t, c, host.URL+"/larger"); !errors.Is(err, githost.ErrAnswer) {
+		t.Errorf("of a larger one: %v", err)
 	}
 }
 

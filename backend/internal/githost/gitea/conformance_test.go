@@ -142,7 +142,7 @@ func (p *people) Close(t *testing.T, id string, number int64) {
 func pages[T any](t *testing.T, list func(sdk.ListOptions) ([]T, *sdk.Response, error)) []T {
 	var all []T
 	for n := 1; ; n++ {
-		some := must[[]T](t)(list(page(n)))
+		some := must[[]T](t)(list(options(pulls.Page{Number: n, Size: pulls.PageSize})))
 		if all = append(all, some...); len(some) < pulls.PageSize {
 			return all
 		}

@@ -39,6 +39,33 @@ func TestWhatTheOperatorIsToMendIsSaid(t *testing.T) {
 	}
 }
 
+// TestCommentsThatAreTooLargeAreAskedForAFewTimes has a host that gives all of them, whatever page is
+// asked for.
+func TestCommentsThatAreTooLargeAreAskedForAFewTimes(t *testing.T) {
+	t.Parallel()
+	asked, said := 0, 0
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case r.Method == http.MethodPost:
+			if strings.HasSuffix(r.URL.Path, "/comments") {
+				said++
+			}
+			w.WriteHeader(http.StatusCreated)
+			_, _ = w.Write([]byte(`{}`))
+		case strings.HasSuffix(r.URL.Path, "/comments"):
+			asked++
+			_, _ = w.Write([]byte(`[{"body": "` + strings.Repeat("x", 9<<20) + `"}]`))
+		default:
+			_, _ = w.Write([]byte(`{"id": 1}`))
+		}
+	})
+	host := New(Config{URL: url, Organization: "gitbind", Token: func() (string, error) { return "secret", nil }})
+	if err := host.Check(t.Context(), "k3x9d2abqw", githost.Check{Commit: strings.Repeat("a", 40), Branch: "changes/pull-1", OK: true, Words: "Good", Text: "It is well."}); err != nil || asked > 3 || said != 1 {
+		t.Errorf("it asked %d times and commented %d times: %v", asked, said, err)
+	}
+}
+
 func serve(t *testing.T, h http.HandlerFunc) string {
 	t.Helper()
 	s := httptest.NewServer(h)

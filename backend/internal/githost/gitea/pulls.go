@@ -46,14 +46,16 @@ func (h *Host) pulls(ctx context.Context, id string) (*repository, error) {
 	return &repository{api: api, owner: h.cfg.Organization, id: id}, err
 }
 
-func page(n int) sdk.ListOptions { return sdk.ListOptions{Page: n, PageSize: pulls.PageSize} }
+func options(p pulls.Page) sdk.ListOptions {
+	return sdk.ListOptions{Page: p.Number, PageSize: p.Size}
+}
 
-func (r *repository) Pulls(_ context.Context, openOnly bool, n int) ([]pulls.Pull, bool, error) {
+func (r *repository) Pulls(_ context.Context, openOnly bool, page pulls.Page) ([]pulls.Pull, bool, error) {
 	state := sdk.StateAll
 	if openOnly {
 		state = sdk.StateOpen
 	}
-	some, answer, err := r.api.ListRepoPullRequests(r.owner, r.id, sdk.ListPullRequestsOptions{ListOptions: page(n), State: state, Sort: "recentupdate"})
+	some, answer, err := r.api.ListRepoPullRequests(r.owner, r.id, sdk.ListPullRequestsOptions{ListOptions: options(page), State: state, Sort: "recentupdate"})
 	if err != nil {
 		return nil, false, trouble("list the pull requests of "+r.id, answer, err)
 	}
@@ -68,7 +70,7 @@ func (r *repository) Pulls(_ context.Context, openOnly bool, n int) ([]pulls.Pul
 		}
 		all = append(all, pull)
 	}
-	return all, len(some) == pulls.PageSize, nil
+	return all, len(some) == page.Size, nil
 }
 
 func (r *repository) Create(_ context.Context, branch, title, body string) error {
@@ -84,7 +86,10 @@ func (r *repository) Edit(_ context.Context, number int64, body string) error {
 	return trouble(fmt.Sprintf("change pull request %d of %s", number, r.id), answer, err)
 }
 
-func (r *repository) Comments(_ context.Context, number int64, n int) ([]pulls.Comment, bool, error) {
+func (r *repository) Comments(_ context.Context, number int64, page pulls.Page) ([]pulls.Comment, bool, error) {
+	if page.Number > 1 {
+		return nil, false, nil // The first page is all of them, as the host has no pages of these.
+	}
 	if r.me == 0 {
 		me, answer, err := r.api.GetMyUserInfo()
 		if err != nil {
@@ -92,7 +97,7 @@ func (r *repository) Comments(_ context.Context, number int64, n int) ([]pulls.C
 		}
 		r.me = me.ID
 	}
-	some, answer, err := r.api.ListIssueComments(r.owner, r.id, number, sdk.ListIssueCommentOptions{ListOptions: page(n)})
+	some, answer, err := r.api.ListIssueComments(r.owner, r.id, number, sdk.ListIssueCommentOptions{ListOptions: options(page)})
 	if err != nil {
 		return nil, false, trouble(fmt.Sprintf("list the comments on pull request %d of %s", number, r.id), answer, err)
 	}
@@ -100,7 +105,7 @@ func (r *repository) Comments(_ context.Context, number int64, n int) ([]pulls.C
 	for _, c := range some {
 		all = append(all, pulls.Comment{ID: c.ID, Body: c.Body, Ours: c.Poster != nil && c.Poster.ID == r.me})
 	}
-	return all, len(some) == pulls.PageSize, nil
+	return all, false, nil
 }
 
 func (r *repository) AddComment(_ context.Context, number int64, body string) error {

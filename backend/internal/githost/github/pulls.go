@@ -78,20 +78,24 @@ func (h *Host) pulls(ctx context.Context, id string) (*repository, error) {
 	return &repository{app: h.backend, api: api, owner: h.cfg.Organization, id: id}, err
 }
 
-func page(n int) sdk.ListOptions { return sdk.ListOptions{Page: n, PerPage: pulls.PageSize} }
+func options(p pulls.Page) sdk.ListOptions { return sdk.ListOptions{Page: p.Number, PerPage: p.Size} }
 
-func (r *repository) Pulls(ctx context.Context, openOnly bool, n int) ([]pulls.Pull, bool, error) {
+func (r *repository) Pulls(ctx context.Context, openOnly bool, page pulls.Page) ([]pulls.Pull, bool, error) {
 	state := "all"
 	if openOnly {
 		state = "open"
 	}
-	all, err := r.list(ctx, sdk.PullRequestListOptions{State: state, Sort: "updated", Direction: "desc", ListOptions: page(n)})
-	return all, len(all) == pulls.PageSize, err
+	all, err := r.list(ctx, sdk.PullRequestListOptions{State: state, Sort: "updated", Direction: "desc", ListOptions: options(page)})
+	return all, len(all) == page.Size, err
 }
+
+// maxOf is how many pull requests of one branch are asked for: the first one counts, if it is
+// of no fork.
+const maxOf = 10
 
 // Of gives those of a branch, the newest first.
 func (r *repository) Of(ctx context.Context, branch string) ([]pulls.Pull, error) {
-	return r.list(ctx, sdk.PullRequestListOptions{State: "all", Head: r.owner + ":" + branch, Sort: "created", Direction: "desc", ListOptions: page(1)})
+	return r.list(ctx, sdk.PullRequestListOptions{State: "all", Head: r.owner + ":" + branch, Sort: "created", Direction: "desc", ListOptions: options(pulls.Page{Number: 1, Size: maxOf})})
 }
 
 func (r *repository) list(ctx context.Context, o sdk.PullRequestListOptions) ([]pulls.Pull, error) {
@@ -123,12 +127,12 @@ func (r *repository) Edit(ctx context.Context, number int64, body string) error 
 	return r.app.trouble(fmt.Sprintf("change pull request %d of %s", number, r.id), err)
 }
 
-func (r *repository) Comments(ctx context.Context, number int64, n int) ([]pulls.Comment, bool, error) {
+func (r *repository) Comments(ctx context.Context, number int64, page pulls.Page) ([]pulls.Comment, bool, error) {
 	_, slug, err := r.app.known(ctx)
 	if err != nil {
 		return nil, false, err
 	}
-	some, _, err := r.api.Issues.ListComments(ctx, r.owner, r.id, int(number), &sdk.IssueListCommentsOptions{ListOptions: page(n)})
+	some, _, err := r.api.Issues.ListComments(ctx, r.owner, r.id, int(number), &sdk.IssueListCommentsOptions{ListOptions: options(page)})
 	if err != nil {
 		return nil, false, r.app.trouble(fmt.Sprintf("list the comments on pull request %d of %s", number, r.id), err)
 	}
@@ -137,7 +141,7 @@ func (r *repository) Comments(ctx context.Context, number int64, n int) ([]pulls
 		// People cannot have a name with brackets.
 		all = append(all, pulls.Comment{ID: c.GetID(), Body: c.GetBody(), Ours: c.GetUser().GetLogin() == slug+"[bot]"})
 	}
-	return all, len(some) == pulls.PageSize, nil
+	return all, len(some) == page.Size, nil
 }
 
 func (r *repository) AddComment(ctx context.Context, number int64, body string) error {

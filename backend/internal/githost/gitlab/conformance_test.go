@@ -190,8 +190,8 @@ func (p *people) Close(t *testing.T, cluster string, number int64) {
 }
 
 func (p *people) Pulls(t *testing.T, cluster string) (all []pulls.Pull) {
-	for page, more := 1, true; more; page++ {
-		some, next, err := p.merges(cluster).Pulls(t.Context(), false, page)
+	for n, more := 1, true; more; n++ {
+		some, next, err := p.merges(cluster).Pulls(t.Context(), false, pulls.Page{Number: n, Size: pulls.PageSize})
 		must(t, err)
 		all, more = append(all, some...), next
 	}
@@ -203,8 +203,8 @@ func (p *people) Comment(t *testing.T, cluster string, number int64, text string
 }
 
 func (p *people) Comments(t *testing.T, cluster string, number int64) (said []string) {
-	for page, more := 1, true; more; page++ {
-		some, next, err := p.merges(cluster).Comments(t.Context(), number, page)
+	for n, more := 1, true; more; n++ {
+		some, next, err := p.merges(cluster).Comments(t.Context(), number, pulls.Page{Number: n, Size: pulls.PageSize})
 		must(t, err)
 		for _, c := range some {
 			said = append(said, c.Body)

@@ -469,6 +469,52 @@ func TestTokensHaveNotEndedWhileNobodySaysSo(t *testing.T) {
 	}
 }
 
+// TestLongDescriptionsAndCommentsStopNothing has people write as much as the host takes, which is more
+// than is read at once.
+func TestLongDescriptionsAndCommentsStopNothing(t *testing.T) {
+	t.Parallel()
+	f, h := start(t, 0)
+	create(t, h)
+	secret := groupToken(t, hostOf(f, f.Person("root", fake.Owner, "api")), developer)
+	dir, dev := clone(t, h.URL(cluster), secret), hostOf(f, secret)
+	long := strings.Repeat("x", 1_000_000)
+	for i := range 9 {
+		branch := fmt.Sprint("changes/m", i)
+		if err := push(t, h.URL(cluster), dir, secret, "refs/heads/"+branch); err != nil {
+			t.Fatal(err)
+		}
+		if err := dev.send(t.Context(), http.MethodPost, h.project(cluster)+"/merge_requests", map[string]any{"source_branch": branch, "target_branch": "main", "title": "x", "description": long}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := dev.send(t.Context(), http.MethodPost, h.merges(cluster).one(1)+"/notes", map[string]any{"body": long}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if opened, err := h.Opened(t.Context(), cluster); err != nil || len(opened) != 9 {
+		t.Errorf("%d are opened: %v", len(opened), err)
+	}
+	if changes, err := h.Changes(t.Context(), cluster); err != nil || len(changes) != 9 {
+		t.Errorf("%d are copied: %v", len(changes), err)
+	}
+	head := f.Git(cluster, "rev-parse", "changes/m1")
+	if err := h.Open(t.Context(), cluster, githost.Pull{Head: head, Branch: "changes/m1", Title: "x", Text: "One thing."}); err != nil {
+		t.Errorf("Open: %v", err)
+	}
+	var m merge
+	if err := h.get(t.Context(), h.merges(cluster).one(2), &m); err != nil || !strings.HasPrefix(m.Description, long) || !strings.Contains(m.Description, "One thing.") {
+		t.Errorf("it shows %d bytes: %v", len(m.Description), err)
+	}
+	for _, text := range []string{"It is well.", "It is better."} {
+		if err := h.Check(t.Context(), cluster, githost.Check{Commit: f.Git(cluster, "rev-parse", "changes/m0"), Branch: "changes/pull-1", Words: "Well", Text: text}); err != nil {
+			t.Error(err)
+		}
+	}
+	var said []struct{ Body string }
+	if err := h.get(t.Context(), h.merges(cluster).one(1)+"/notes?page=10&per_page=1", &said); err != nil || len(said) != 1 || !strings.HasSuffix(said[0].Body, "It is better.") {
+		t.Errorf("people read %q: %v", said, err)
+	}
+}
+
 func TestE12_APushIsToldOnceAndAgainAfterTheBackendWasAway(t *testing.T) {
 	t.Parallel()
 	f, h := start(t, 0)

@@ -112,14 +112,14 @@ func (r *repository) branch(ctx context.Context, name string) (string, error) {
 	return m.Branch, nil
 }
 
-func (r *repository) Pulls(ctx context.Context, openOnly bool, page int) ([]pulls.Pull, bool, error) {
+func (r *repository) Pulls(ctx context.Context, openOnly bool, page pulls.Page) ([]pulls.Pull, bool, error) {
 	state := "all"
 	if openOnly {
 		state = "opened"
 	}
 	var some []merge
 	next, err := r.call(ctx, http.MethodGet, fmt.Sprintf("%s/merge_requests?state=%s&target_branch=main&order_by=updated_at&sort=desc&per_page=%d&page=%d",
-		r.project(r.id), state, pulls.PageSize, page), nil, &some)
+		r.project(r.id), state, page.Size, page.Number), nil, &some)
 	if err != nil {
 		return nil, false, trouble("list the merge requests of "+r.id, err)
 	}
@@ -149,7 +149,7 @@ func (r *repository) Edit(ctx context.Context, number int64, body string) error 
 	return trouble(fmt.Sprintf("change merge request %d of %s", number, r.id), err)
 }
 
-func (r *repository) Comments(ctx context.Context, number int64, page int) ([]pulls.Comment, bool, error) {
+func (r *repository) Comments(ctx context.Context, number int64, page pulls.Page) ([]pulls.Comment, bool, error) {
 	type user struct {
 		ID int `json:"id"`
 	}
@@ -165,7 +165,7 @@ func (r *repository) Comments(ctx context.Context, number int64, page int) ([]pu
 		Body   string `json:"body"`
 		Author user   `json:"author"`
 	}
-	next, err := r.call(ctx, http.MethodGet, fmt.Sprintf("%s/notes?sort=asc&per_page=%d&page=%d", r.one(number), pulls.PageSize, page), nil, &some)
+	next, err := r.call(ctx, http.MethodGet, fmt.Sprintf("%s/notes?sort=asc&per_page=%d&page=%d", r.one(number), page.Size, page.Number), nil, &some)
 	if err != nil {
 		return nil, false, trouble(fmt.Sprintf("list the comments on merge request %d of %s", number, r.id), err)
 	}

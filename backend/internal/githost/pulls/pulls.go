@@ -5,6 +5,7 @@ package pulls
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -33,15 +34,18 @@ type Comment struct {
 	Ours bool
 }
 
-// Repository is asked about the pull requests of one repository. Pages begin with 1, and the
-// last one of a list is shorter than PageSize.
+// Page is a page of a list, the first one with the number 1.
+type Page struct{ Number, Size int }
+
+// Repository is asked about the pull requests of one repository. More says that others follow
+// those of a page. The error is a githost.ErrAnswer of a page that is too large to be read.
 type Repository interface {
 	// Pulls gives a page of those to main, or of all of them: those that changed last first.
 	// All that are to another branch count for the page and are left out of it.
-	Pulls(ctx context.Context, openOnly bool, page int) (pulls []Pull, more bool, err error)
+	Pulls(ctx context.Context, openOnly bool, page Page) (pulls []Pull, more bool, err error)
 	Create(ctx context.Context, branch, title, body string) error
 	Edit(ctx context.Context, number int64, body string) error
-	Comments(ctx context.Context, number int64, page int) (comments []Comment, more bool, err error)
+	Comments(ctx context.Context, number int64, page Page) (comments []Comment, more bool, err error)
 	AddComment(ctx context.Context, number int64, body string) error
 	EditComment(ctx context.Context, number, id int64, body string) error
 }
@@ -130,7 +134,7 @@ func (q Requests) Opened(ctx context.Context, cluster string) (map[string]githos
 	if err != nil {
 		return nil, err
 	}
-	newest, err := newest(ctx, r)
+	newest, err := newest(ctx, r, "")
 	if err != nil {
 		return nil, err
 	}
@@ -145,41 +149,68 @@ func (q Requests) Opened(ctx context.Context, cluster string) (map[string]githos
 	return opened, nil
 }
 
-// newestOf has at least that of one branch.
+// newestOf has at least that of one branch, with what is written in it.
 func newestOf(ctx context.Context, r Repository, branch string) (map[string]Pull, error) {
 	some, ok := r.(byBranch)
 	if !ok {
-		return newest(ctx, r)
+		return newest(ctx, r, branch)
 	}
 	pulls, err := some.Of(ctx, branch)
 	newest := map[string]Pull{}
-	keepNewest(newest, pulls)
+	keepNewest(newest, pulls, branch)
 	return newest, err
 }
 
-func keepNewest(newest map[string]Pull, pulls []Pull) {
+func keepNewest(newest map[string]Pull, pulls []Pull, branch string) {
 	for _, p := range pulls {
-		if before, ok := newest[p.Branch]; !p.Fork && (!ok || p.Number > before.Number) {
-			newest[p.Branch] = p
+		if before, ok := newest[p.Branch]; p.Fork || ok && p.Number <= before.Number {
+			continue
 		}
+		if p.Branch != branch {
+			p.Body = withHead("", p.head()) // the whole may be long
+		}
+		newest[p.Branch] = p
 	}
 }
 
 // newest are those of this repository's branches, by branch: the one that was opened last of
-// each.
-func newest(ctx context.Context, r Repository) (map[string]Pull, error) {
+// each. That of one branch has all that is written in it, and any other its head.
+func newest(ctx context.Context, r Repository, branch string) (map[string]Pull, error) {
 	newest := map[string]Pull{}
-	for page := 1; page <= maxPages; page++ {
-		pulls, more, err := r.Pulls(ctx, false, page)
+	list := func(p Page) ([]Pull, bool, error) { return r.Pulls(ctx, false, p) }
+	for n := 1; n <= maxPages; n++ {
+		more, err := read(Page{n, PageSize}, list, func(some []Pull) { keepNewest(newest, some, branch) })
 		if err != nil {
 			return nil, err
 		}
-		keepNewest(newest, pulls)
 		if !more {
 			break
 		}
 	}
 	return newest, nil
+}
+
+// read has use see a page of a list. What is too large to be read at once is read in parts, and
+// left out if it is so by itself.
+func read[T any](page Page, list func(Page) ([]T, bool, error), use func([]T)) (more bool, err error) {
+	some, more, err := list(page)
+	switch {
+	case err == nil:
+		use(some)
+		return more, nil
+	case !errors.Is(err, githost.ErrAnswer):
+		return false, err
+	case page.Size == 1:
+		return true, nil
+	}
+	size := max(page.Size/10, 1)
+	parts := page.Size / size
+	for n := (page.Number-1)*parts + 1; n <= page.Number*parts; n++ {
+		if more, err = read(Page{n, size}, list, use); err != nil || !more {
+			return false, err
+		}
+	}
+	return more, nil
 }
 
 // Changes gives the branch that the copy of each open pull request to main has, by its ref. Of
@@ -189,15 +220,14 @@ func (q Requests) Changes(ctx context.Context, cluster string) (map[string]strin
 	if err != nil {
 		return nil, err
 	}
-	open, _, err := r.Pulls(ctx, true, 1)
-	if err != nil {
-		return nil, err
-	}
 	branches := map[string]string{}
-	for _, p := range open {
-		branches[fmt.Sprintf(q.Ref, p.Number)] = fmt.Sprintf("%s%d", githost.PullPrefix, p.Number)
-	}
-	return branches, nil
+	list := func(p Page) ([]Pull, bool, error) { return r.Pulls(ctx, true, p) }
+	_, err = read(Page{1, PageSize}, list, func(open []Pull) {
+		for _, p := range open {
+			branches[fmt.Sprintf(q.Ref, p.Number)] = fmt.Sprintf("%s%d", githost.PullPrefix, p.Number)
+		}
+	})
+	return branches, err
 }
 
 // Number is that of the pull request of which a branch is the copy; ok is false of a branch
@@ -221,23 +251,25 @@ func Say(ctx context.Context, r Repository, c githost.Check) error {
 		return err
 	}
 	text := marker + "\n" + c.Text
-	for page := 1; page <= maxCommentPages; page++ {
-		comments, more, err := r.Comments(ctx, number, page)
+	var ours *Comment
+	list := func(p Page) ([]Comment, bool, error) { return r.Comments(ctx, number, p) }
+	for n, more := 1, true; more && ours == nil && n <= maxCommentPages; n++ {
+		more, err = read(Page{n, PageSize}, list, func(some []Comment) {
+			for _, said := range some {
+				if ours == nil && said.Ours && strings.HasPrefix(said.Body, marker) {
+					ours = &said
+				}
+			}
+		})
 		if err != nil {
 			return err
 		}
-		for _, said := range comments {
-			if !said.Ours || !strings.HasPrefix(said.Body, marker) {
-				continue
-			}
-			if said.Body == text {
-				return nil
-			}
-			return r.EditComment(ctx, number, said.ID, text)
-		}
-		if !more {
-			break
-		}
 	}
-	return r.AddComment(ctx, number, text)
+	switch {
+	case ours == nil:
+		return r.AddComment(ctx, number, text)
+	case ours.Body == text:
+		return nil
+	}
+	return r.EditComment(ctx, number, ours.ID, text)
 }

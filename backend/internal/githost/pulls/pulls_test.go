@@ -2,6 +2,8 @@ package pulls
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,7 +16,7 @@ type memory struct {
 	pulls []Pull
 }
 
-func (m *memory) Pulls(context.Context, bool, int) ([]Pull, bool, error) { return m.pulls, false, nil }
+func (m *memory) Pulls(context.Context, bool, Page) ([]Pull, bool, error) { return m.pulls, false, nil }
 
 func (m *memory) Create(_ context.Context, branch, _, body string) error {
 	m.pulls = append(m.pulls, Pull{Number: int64(len(m.pulls) + 1), Branch: branch, Body: body, Open: true})
@@ -24,6 +26,51 @@ func (m *memory) Create(_ context.Context, branch, _, body string) error {
 func (m *memory) Edit(_ context.Context, number int64, body string) error {
 	m.pulls[number-1].Body = body
 	return nil
+}
+
+// TestWhatIsTooLargeAtOnceIsReadInParts has a host whose answers have so many bytes at most, and
+// elements of different sizes.
+func TestWhatIsTooLargeAtOnceIsReadInParts(t *testing.T) {
+	t.Parallel()
+	const most = 100
+	for name, sizes := range map[string][]int{
+		"small ones":                       {1, 2, 3},
+		"none":                             nil,
+		"large ones":                       {60, 50, 60, 50, 60, 50, 60},
+		"one that is too large by itself":  {1, 2, 101, 3, 4},
+		"as many as a page has":            slices.Repeat([]int{30}, PageSize),
+		"more than a page has":             slices.Repeat([]int{30}, 2*PageSize+1),
+		"the last of a page are too large": append(slices.Repeat([]int{1}, PageSize-1), 101, 1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			asked := 0
+			list := func(p Page) (some []int, more bool, err error) {
+				asked++
+				from := min((p.Number-1)*p.Size, len(sizes))
+				to := min(from+p.Size, len(sizes))
+				sum := 0
+				for _, size := range sizes[from:to] {
+					sum += size
+				}
+				if sum > most {
+					return nil, false, fmt.Errorf("list: %w", githost.ErrAnswer)
+				}
+				return sizes[from:to], to < len(sizes), nil
+			}
+			var got []int
+			for n, more := 1, true; more; n++ {
+				var err error
+				if more, err = read(Page{n, PageSize}, list, func(some []int) { got = append(got, some...) }); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want := slices.DeleteFunc(slices.Clone(sizes), func(size int) bool { return size > most })
+			if !slices.Equal(got, want) || asked > 2*len(sizes)+3 {
+				t.Errorf("with %d questions it read %v, want %v", asked, got, want)
+			}
+		})
+	}
 }
 
 const proposed = "changes/a.b/c/d"

@@ -20,7 +20,7 @@ var (
 
 // The bounds of what people read and write about one proposed change.
 const (
-	// MaxChanges bounds the changes of a list.
+	// MaxChanges bounds the changes of a list that people see.
 	MaxChanges = 200
 	// MaxChangedFiles bounds the files that are shown of one.
 	MaxChangedFiles = 300
@@ -46,6 +46,8 @@ const PullPrefix = contract.ChangesPrefix + "pull-"
 type Changes interface {
 	// Changes lists them by name, at most MaxChanges; each without what Change adds.
 	Changes(ctx context.Context, cluster string) ([]Change, error)
+	// Branches are those of all changes, by name.
+	Branches(ctx context.Context, cluster string) ([]string, error)
 	// Change is one as a whole. Looking at it writes nothing.
 	Change(ctx context.Context, cluster, branch string) (*Change, error)
 	// Outcome tells what became of a commit that was proposed on a branch.

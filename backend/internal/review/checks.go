@@ -165,15 +165,15 @@ func (c *Checks) Run(ctx context.Context) { c.moved.Run(ctx) }
 func (c *Checks) check(ctx context.Context, cluster string, p *pass) error {
 	c.beginJudging(cluster)
 	defer c.endJudging(cluster)
-	changes, err := c.service.Git.Changes(ctx, cluster)
+	branches, err := c.service.Git.Branches(ctx, cluster)
 	if err != nil {
 		return err
 	}
 	r := &round{pass: p, cluster: cluster, before: c.shown(cluster), now: map[string]told{}, proposed: map[string]string{}}
-	c.judgeFrom(ctx, r, changes)
+	c.judgeFrom(ctx, r, branches)
 	listed := map[string]bool{}
-	for i := range changes {
-		listed[changes[i].Branch] = true
+	for _, branch := range branches {
+		listed[branch] = true
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.roundTimeout)
 	defer cancel()
@@ -202,9 +202,10 @@ func (c *Checks) check(ctx context.Context, cluster string, p *pass) error {
 // tellChange has the head of a change show a check, and asks for the review of what a konnector
 // has proposed, which it notes, by branch with the head. Neither is done again for what is shown
 // already.
-func (c *Checks) tellChange(ctx context.Context, cluster string, change *githost.Change, check, shown githost.Check, proposed map[string]string) error {
-	if shown != check {
-		if err := c.host.Check(ctx, cluster, check); err != nil {
+func (c *Checks) tellChange(ctx context.Context, cluster string, change *githost.Change, is, was told, proposed map[string]string) error {
+	shown := was.shows(is)
+	if !shown {
+		if err := c.host.Check(ctx, cluster, is.check); err != nil {
 			return err
 		}
 	}
@@ -213,7 +214,7 @@ func (c *Checks) tellChange(ctx context.Context, cluster string, change *githost
 		return nil
 	}
 	proposed[change.Branch] = pull.Head
-	if shown == check {
+	if shown {
 		return nil
 	}
 	return c.host.Open(ctx, cluster, *pull)
@@ -332,16 +333,22 @@ func (c *Checks) judge(ctx context.Context, cluster, branch string, was told) (*
 	is.check = summarize(change, files, awaited && now.Sub(is.awaitedSince) < pendingFor)
 	is.check.URL = c.service.pageOf(cluster, branch)
 	is.check.Text = comment(is.check.Words, is.check.URL, files)
+	is.text = digest(is.check.Text)
 	for i, f := range files {
 		if f.Name != "" {
 			is.claims[f.Path] = change.Files[i].After
 		}
 		if f.Waits != "" {
-			is.waits += f.Path + "\n"
+			is.waits = digest(is.waits, f.Path)
 		}
-		is.tried = fmt.Sprintf("%x", sha256.Sum256(fmt.Append(nil, is.tried, f.Problem, f.Untried, f.Effective, f.Unchanged)))
+		is.tried = digest(is.tried, f.Problem, f.Untried, f.Effective, f.Unchanged)
 	}
 	return change, is, nil
+}
+
+// digest is another one for each other values.
+func digest(values ...any) string {
+	return fmt.Sprintf("%x", sha256.Sum256(fmt.Append(nil, values...)))
 }
 
 func (c *Checks) shown(cluster string) map[string]told {

@@ -82,6 +82,33 @@ func (s *shown) await(t *testing.T, n int) githost.Check {
 	return githost.Check{}
 }
 
+// TestLittleIsKeptOfEachOfManyChanges has two of 300 claims, one with a pull request, whose text is
+// written again once main has it.
+func TestLittleIsKeptOfEachOfManyChanges(t *testing.T) {
+	const binding = "postgresqlinstances.anynines.com"
+	w, host := newWorld(), &shown{}
+	w.change.Files = nil
+	for i := range githost.MaxChangedFiles {
+		key := contract.Key{Binding: binding, Namespace: "team-a", Name: fmt.Sprint("orders-", i)}
+		w.change.Files = append(w.change.Files, githost.FileChange{Path: key.Path(), After: "a", Is: []byte("{")})
+	}
+	proposal, pull := w.change.Branch, githost.PullPrefix+"7"
+	w.listed = []githost.Change{{Branch: proposal}, {Branch: pull}}
+	c := NewChecks(w.service(t, nil), host, nil)
+	for range 2 {
+		if err := c.check(t.Context(), cluster, &pass{moved: true}); err != nil || len(host.all) != 2 || len(host.all[0].Text) < 10_000 {
+			t.Fatalf("%d checks: %v", len(host.all), err)
+		}
+	}
+	is := c.told[cluster]
+	if text, claims := is[proposal].check.Text, is[proposal].claims; text != "" || len(claims) != 1 || !is[proposal].isOf(binding) {
+		t.Errorf("kept are %d bytes and %d claims", len(text), len(claims))
+	}
+	if text, claims := is[pull].check.Text, is[pull].claims; text != host.all[1].Text || len(claims) != githost.MaxChangedFiles {
+		t.Errorf("of a pull request are kept %d bytes and %d claims", len(text), len(claims))
+	}
+}
+
 // TestAChangeThatIsReviewedElsewhereShowsWhatTheControlPlaneSays plays a change, and main
 // moving underneath.
 func TestAChangeThatIsReviewedElsewhereShowsWhatTheControlPlaneSays(t *testing.T) {

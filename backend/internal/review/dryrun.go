@@ -166,14 +166,14 @@ func (s *Service) makeRoom(ctx context.Context, cluster string) error {
 	if err := s.Control.List(ctx, &all, client.InNamespace(v1alpha1.TenantNamespace(cluster))); err != nil || len(all.Items) < v1alpha1.MaxDryRuns {
 		return err
 	}
-	changes, err := s.Git.Changes(ctx, cluster)
+	branches, err := s.Git.Branches(ctx, cluster)
 	if err != nil {
 		return err
 	}
 	left := len(all.Items)
 	for i := range all.Items {
 		d := &all.Items[i]
-		if slices.ContainsFunc(changes, func(c githost.Change) bool { return c.Branch == d.Spec.Branch }) {
+		if slices.Contains(branches, d.Spec.Branch) {
 			continue
 		}
 		if err := s.DryRuns.Delete(ctx, d); client.IgnoreNotFound(err) != nil {

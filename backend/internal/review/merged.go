@@ -19,10 +19,12 @@ const mergedKept = 24 * time.Hour
 
 // told is what the head of a change shows.
 type told struct {
+	// check is that, and text a digest of its text.
 	check githost.Check
+	text  string
 	// claims are those that it changes: by path, the blob that main would have, "" for none.
 	claims map[string]string
-	// waits are the paths of those that would wait for room in a quota, a line each.
+	// waits is a digest of the paths of those that would wait for room in a quota, "" for none.
 	waits string
 	// tried is another one whenever the control plane's API server says something else.
 	tried string
@@ -35,6 +37,25 @@ type told struct {
 // saysAs reports whether people would be told the same, but for numbers.
 func (t told) saysAs(o told) bool {
 	return t.check.Commit == o.check.Commit && t.check.OK == o.check.OK && t.check.Pending == o.check.Pending && t.waits == o.waits && t.tried == o.tried
+}
+
+// shows reports whether another check would be the same.
+func (t told) shows(o told) bool {
+	t.check.Text, o.check.Text = "", ""
+	return t.check == o.check && t.text == o.text
+}
+
+// brief is what is kept of a change that is no copy of a pull request, of which nothing is said once
+// main has it: no text, and a claim of each API. There may be thousands.
+func (t told) brief() told {
+	claims, seen := map[string]string{}, map[string]bool{}
+	for path, blob := range t.claims {
+		if key, err := contract.ParsePath(path); err == nil && !seen[key.Binding] {
+			claims[path], seen[key.Binding] = blob, true
+		}
+	}
+	t.check.Text, t.claims = "", claims
+	return t
 }
 
 // isOf reports whether a change is about claims of an API.

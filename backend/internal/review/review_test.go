@@ -87,6 +87,14 @@ func (w *world) Changes(context.Context, string) ([]githost.Change, error) {
 	return []githost.Change{w.change}, w.fails
 }
 
+func (w *world) Branches(ctx context.Context, cluster string) (all []string, err error) {
+	changes, err := w.Changes(ctx, cluster)
+	for _, c := range changes {
+		all = append(all, c.Branch)
+	}
+	return all, err
+}
+
 func (w *world) Change(context.Context, string, string) (*githost.Change, error) {
 	c := w.change
 	if w.judged != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"gitbind.dev/backend/internal/clusterqueue"
@@ -97,13 +98,12 @@ func (r *round) failed(branch string, err error) {
 
 // judgeFrom looks at the changes from where the round before ended, until its time is over:
 // then the pass has where the next one begins.
-func (c *Checks) judgeFrom(ctx context.Context, r *round, changes []githost.Change) {
+func (c *Checks) judgeFrom(ctx context.Context, r *round, branches []string) {
 	ctx, cancel := context.WithTimeout(ctx, c.roundTimeout)
 	defer cancel()
 	from, first := r.from, true
 	r.from = ""
-	for i := range changes {
-		branch := changes[i].Branch
+	for _, branch := range branches {
 		if branch < from || r.from != "" {
 			r.keep(branch)
 			continue
@@ -151,8 +151,11 @@ func (c *Checks) judgeOne(ctx context.Context, r *round, branch string) error {
 		was.effect, was.awaitedSince = is.effect, is.awaitedSince
 		is = was
 	}
-	if err := c.tellChange(ctx, r.cluster, change, is.check, r.before[branch].check, r.proposed); err != nil {
+	if err := c.tellChange(ctx, r.cluster, change, is, r.before[branch], r.proposed); err != nil {
 		return err
+	}
+	if !strings.HasPrefix(branch, githost.PullPrefix) {
+		is = is.brief()
 	}
 	r.now[branch] = is
 	return nil

@@ -26,12 +26,9 @@ type slow struct {
 	looked map[string]int
 }
 
-func (s *slow) Changes(_ context.Context, cluster string) ([]githost.Change, error) {
-	var all []githost.Change
+func (s *slow) Branches(_ context.Context, cluster string) (all []string, err error) {
 	for i := range max(s.branches[cluster], 1) {
-		c := s.change
-		c.Branch = fmt.Sprintf("changes/%03d", i)
-		all = append(all, c)
+		all = append(all, fmt.Sprintf("changes/%03d", i))
 	}
 	return all, nil
 }

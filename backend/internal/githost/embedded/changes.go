@@ -44,12 +44,28 @@ func changeRef(branch string) (string, error) {
 	return ref, nil
 }
 
+// changesFolder has git list all branches below it.
+var changesFolder = strings.TrimSuffix(changesPrefix, "/")
+
+// Branches implements githost.Changes.
+func (h *Host) Branches(ctx context.Context, cluster string) ([]string, error) {
+	var branches []string
+	err := h.reading(ctx, cluster, "main", func(ctx context.Context, repo *repository, _ string) error {
+		out, err := repo.git.output(ctx, repo.dir, nil, "for-each-ref", "--no-merged="+mainRef, "--format=%(refname)", changesFolder)
+		for ref := range strings.Lines(string(out)) {
+			branches = append(branches, strings.TrimPrefix(strings.TrimSuffix(ref, "\n"), contract.HeadsPrefix))
+		}
+		return err
+	})
+	return branches, err
+}
+
 // Changes implements githost.Changes.
 func (h *Host) Changes(ctx context.Context, cluster string) ([]githost.Change, error) {
 	var changes []githost.Change
 	err := h.reading(ctx, cluster, "main", func(ctx context.Context, repo *repository, _ string) error {
 		out, err := repo.git.output(ctx, repo.dir, nil, "for-each-ref", "--no-merged="+mainRef, fmt.Sprintf("--count=%d", githost.MaxChanges),
-			"--format=%(objectname)%00%(refname)%00%(authorname)%00%(authordate:unix)%00%(contents:subject)", strings.TrimSuffix(changesPrefix, "/"))
+			"--format=%(objectname)%00%(refname)%00%(authorname)%00%(authordate:unix)%00%(contents:subject)", changesFolder)
 		if err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package embedded
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -196,6 +197,36 @@ func TestACopyHasTheBranchesOfTheContract(t *testing.T) {
 	want := []restapi.RefEvent{{Ref: "refs/heads/changes/pull-7", Hash: first}, {Ref: "refs/heads/conflicts/a/b/c/d", Hash: first}, {Ref: mainRef, Hash: first}}
 	if err != nil || !slices.Equal(heads, want) {
 		t.Errorf("the copy has %v (%v), want %v", heads, err, want)
+	}
+}
+
+// TestManyBranchesHideNoPullRequest has more than a list has, all of which are named before.
+func TestManyBranchesHideNoPullRequest(t *testing.T) {
+	t.Parallel()
+	from, host, _ := copyOf(t)
+	c := from.clone(t, access.Owner)
+	c.commit("Order", map[string]string{copiedFile: "plan: small\n"})
+	c.pushed("HEAD:main", "HEAD:refs/heads/changes/merged")
+	c.commit("Change", map[string]string{copiedFile: "plan: large\n"})
+	c.pushed("HEAD:refs/heads/changes/a")
+	head := strings.TrimSpace(c.git("rev-parse", "HEAD"))
+	update := "create refs/pull/7/head " + head + "\n"
+	want := []string{"changes/a"}
+	for i := range githost.MaxChanges {
+		branch := fmt.Sprintf("changes/databases.example.com/team-a/%03d", i)
+		want, update = append(want, branch), update+"create refs/heads/"+branch+" "+head+"\n"
+	}
+	if out, err := stockGit(t, from.bare(), []byte(update), "update-ref", "--stdin"); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if err := host.refresh(t.Context(), cluster, 0); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := host.Branches(t.Context(), cluster); err != nil || !slices.Equal(all, append(want, "changes/pull-7")) {
+		t.Errorf("%d changes (%v): %v", len(all), err, all)
+	}
+	if list, err := host.Changes(t.Context(), cluster); err != nil || len(list) != githost.MaxChanges {
+		t.Errorf("a list has %d changes: %v", len(list), err)
 	}
 }
 

@@ -171,6 +171,28 @@ func (c *controlPlane) addControllers(git *repositories, heard func(cluster stri
 	return (&apiserviceexporttemplate.Reconciler{Client: c.GetClient(), Now: time.Now}).AddToManager(c, workers)
 }
 
+// lookAtCopies has the copy of each repository that a host elsewhere has looked at now and then.
+func (c *controlPlane) lookAtCopies(git *repositories, log *slog.Logger) error {
+	if git.remote == nil {
+		return nil
+	}
+	return c.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		git.lookAtAll(ctx, func(ctx context.Context) (clusters []string) {
+			var all v1alpha1.ClusterBindingList
+			if err := c.GetClient().List(ctx, &all); err != nil {
+				log.WarnContext(ctx, "Clusters cannot be listed", "error", err)
+			}
+			for _, cb := range all.Items {
+				if there := cb.Status.Repository; there != nil && there.URL == git.remote.URL(cb.Name) {
+					clusters = append(clusters, cb.Name)
+				}
+			}
+			return clusters
+		})
+		return nil
+	}))
+}
+
 // watchQuotas tells of each API of which a cluster uses another part of its quota.
 func (c *controlPlane) watchQuotas(counted func(cluster, binding string)) error {
 	return c.Add(manager.RunnableFunc(func(ctx context.Context) error {

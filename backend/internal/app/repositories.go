@@ -39,7 +39,9 @@ type repositories struct {
 	// publish is told of each branch that moves, and hint of those that agents say have moved.
 	publish, hint func(cluster string, e restapi.RefEvent)
 	// look brings a copy up to date.
-	look   func(cluster string)
+	look func(cluster string)
+	// ready tells whether the host elsewhere is there, and may be a while ago.
+	ready  func(ctx context.Context) error
 	checks *review.Checks
 }
 
@@ -68,6 +70,7 @@ func newRepositories(ctx context.Context, o options, auth *access.Authenticator,
 	r.look = r.local.Look
 	if r.remote != nil {
 		r.Host, r.accounts, r.elsewhere = r.remote, r.remote, r.remote.Page
+		r.ready = remembered(r.remote.Ready, remoteGood)
 		r.served = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 			refusal.WriteJSON(log, w, req, refusal.New(refusal.NotFound, "the repositories are at %s, and not here", r.kind.page))
 		})
@@ -104,6 +107,33 @@ func (r *repositories) pushed(cluster string, e restapi.RefEvent) {
 		r.hint(cluster, e)
 	case strings.HasPrefix(e.Ref, contract.HeadsPrefix+contract.ChangesPrefix):
 		r.look(cluster)
+	}
+}
+
+const (
+	// lookEvery is how often each copy is looked at, and lookPause how long there is at least until
+	// the next one.
+	lookEvery = 5 * time.Minute
+	lookPause = time.Second
+)
+
+// lookAtAll looks at each copy in turn until ctx ends: nobody tells of what was pushed, or proposed
+// by a pull request, while the backend was away, and a webhook may be lost. Where nothing moved,
+// that asks the host for the branches and for the open pull requests.
+func (r *repositories) lookAtAll(ctx context.Context, clusters func(context.Context) []string) {
+	for ctx.Err() == nil {
+		all := clusters(ctx)
+		pause := max(lookEvery/time.Duration(max(len(all), 1)), lookPause)
+		for i := range max(len(all), 1) {
+			if i < len(all) && r.ready(ctx) == nil {
+				r.look(all[i])
+			}
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+				return
+			}
+		}
 	}
 }
 
@@ -151,7 +181,7 @@ const remoteGood = time.Minute
 func (r *repositories) health() []check {
 	all := []check{{name: "git-host", probe: r.local.Ready, critical: true}}
 	if r.remote != nil {
-		all = append(all, check{name: r.kind.name, probe: remembered(r.remote.Ready, remoteGood)})
+		all = append(all, check{name: r.kind.name, probe: r.ready})
 	}
 	return all
 }

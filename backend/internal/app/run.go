@@ -113,6 +113,9 @@ func newBackend(ctx context.Context, o options, issuers login.Issuers, log *slog
 	if err := b.cluster.addControllers(b.git, b.auth.KonnectorSeen, b.alive.Copied); err != nil {
 		return nil, err
 	}
+	if err := b.cluster.lookAtCopies(b.git, log); err != nil {
+		return nil, err
+	}
 	if err := b.cluster.watchQuotas(b.git.counted); err != nil {
 		return nil, err
 	}

@@ -117,11 +117,11 @@ func (r *repository) proposed(ctx context.Context, ref, main string) (*githost.C
 	if err := r.proposedCommits(ctx, c, main); err != nil {
 		return nil, err
 	}
-	apart, remove, err := r.apart()
+	apart, objects, err := r.apart()
 	if err != nil {
 		return nil, err
 	}
-	defer remove()
+	defer os.RemoveAll(objects)
 	tree, err := apart.mergeTree(ctx, main, c.Head)
 	switch conflict := (*mergeConflict)(nil); {
 	case errors.As(err, &conflict):
@@ -196,16 +196,16 @@ func (r *repository) proposedCommits(ctx context.Context, c *githost.Change, mai
 	return nil
 }
 
-// apart is the repository for programs whose new objects go to a folder of their own, which
-// remove takes away.
-func (r *repository) apart() (apart *repository, remove func(), err error) {
-	objects, err := os.MkdirTemp(r.git.dir, newPrefix+r.id+"-")
+// apart is the repository for programs whose new objects go to a folder of their own, which the
+// caller removes.
+func (r *repository) apart() (apart *repository, objects string, err error) {
+	objects, err = os.MkdirTemp(r.git.dir, newPrefix+r.id+"-")
 	if err != nil {
-		return nil, nil, err
+		return nil, "", err
 	}
 	g := *r.git
 	g.env = []string{"GIT_OBJECT_DIRECTORY=" + objects, "GIT_ALTERNATE_OBJECT_DIRECTORIES=" + r.dir + "/objects"}
-	return &repository{id: r.id, dir: r.dir, git: &g}, func() { _ = os.RemoveAll(objects) }, nil
+	return &repository{id: r.id, dir: r.dir, git: &g}, objects, nil
 }
 
 // mergeConflict says that git cannot merge: because of these files, or because the

@@ -8,6 +8,8 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -189,6 +191,9 @@ func (h *Host) copy(ctx context.Context, repo *repository) error {
 		return nil
 	}
 	if err := h.copyObjects(ctx, repo, session, advertised, branches, here); err != nil {
+		if errors.Is(err, githost.ErrFull) {
+			h.countPush(repo) // a repack may make room
+		}
 		return err
 	}
 	if err := repo.becomesCopyOf(ctx, there.url, here, branches); err != nil {
@@ -260,13 +265,68 @@ func (h *Host) copyObjects(ctx context.Context, repo *repository, session transp
 	case request.Capabilities.Supports(capability.Sideband):
 		pack = sideband.NewDemuxer(sideband.Sideband, answer)
 	}
-	cmd := repo.git.command(ctx, repo.dir, "index-pack", "--stdin", "--fix-thin", "--strict", fmt.Sprintf("--max-input-size=%d", h.cfg.MaxBytes))
+	return h.storeCopied(ctx, repo, pack)
+}
+
+// storeCopied has git store a pack as long as there is room for it. Git leaves what it has of one
+// that it cannot take as a whole: that is of no repository until it is whole.
+func (h *Host) storeCopied(ctx context.Context, repo *repository, pack io.Reader) error {
+	apart, objects, err := repo.apart()
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(objects)
+	bounded := &boundedPack{Reader: pack, host: h, left: h.cfg.MaxBytes - repo.measure()}
+	cmd := apart.git.command(ctx, repo.dir, "index-pack", "--stdin", "--fix-thin", "--strict")
 	var stderr bytes.Buffer
-	cmd.Stdin, cmd.Stderr = pack, &stderr
-	if err := repo.git.run(cmd); err != nil {
+	cmd.Stdin, cmd.Stderr = bounded, &stderr
+	err = repo.git.run(cmd)
+	switch {
+	case bounded.full != nil:
+		return bounded.full
+	case err != nil:
 		return fmt.Errorf("git index-pack: %w: %s", err, strings.TrimSpace(abbreviate(stderr.String())))
 	}
-	return nil
+	// The index is the last: git sees a pack by it.
+	for _, kind := range []string{"pack", "rev", "idx"} {
+		files, err := filepath.Glob(filepath.Join(objects, "pack", "pack-*."+kind))
+		if err != nil {
+			return err
+		}
+		for _, file := range files {
+			if err := os.Rename(file, filepath.Join(repo.dir, "objects", "pack", filepath.Base(file))); err != nil {
+				return err
+			}
+		}
+	}
+	repo.size.Store(0) // it is measured when somebody asks
+	return repo.syncNames("pack")
+}
+
+// boundedPack ends where a repository, or the disk, has no room for more of it.
+type boundedPack struct {
+	io.Reader
+	host *Host
+	// left is for how many bytes the repository has room.
+	left int64
+	// full says that there was no room.
+	full error
+}
+
+func (b *boundedPack) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	b.left -= int64(n)
+	switch {
+	case !b.host.hasRoom(0):
+		b.full = fmt.Errorf("%w: make room on the volume of --git-dir", &noRoom{what: diskFull})
+	case b.left < 0:
+		b.full = fmt.Errorf("%w: with what is new the copy would have more than %s: give repositories more room with --max-repository-size",
+			&noRoom{what: quotaFull}, mebibytes(b.host.cfg.MaxBytes))
+	}
+	if b.full != nil {
+		return 0, b.full
+	}
+	return n, err
 }
 
 // setRefs makes the branches here as they are there, and gives those that have moved, also with
@@ -313,7 +373,11 @@ func (h *Host) update(ctx context.Context, cluster string, age, wait time.Durati
 	defer cancel()
 	err := h.refresh(ctx, cluster, age)
 	if err != nil {
-		h.cfg.Log.WarnContext(ctx, "A copy of a repository is not up to date", "cluster", cluster, "error", err)
+		log := h.cfg.Log.WarnContext
+		if no := (*noRoom)(nil); errors.As(err, &no) && no.what == diskFull {
+			log = h.cfg.Log.ErrorContext
+		}
+		log(ctx, "A copy of a repository is not up to date", "cluster", cluster, "error", err)
 	}
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -267,8 +268,72 @@ func TestACopyTakesNoMoreThanItMay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := host.refresh(t.Context(), cluster, 0); err == nil || !strings.Contains(err.Error(), "maximum allowed size") {
+	if err := host.refresh(t.Context(), cluster, 0); err == nil || !errors.Is(err, githost.ErrFull) {
 		t.Errorf("it was taken: %v", err)
+	}
+}
+
+// TestH4_ACopyHasAQuotaOfBytes has somebody push on and on to where it is of.
+func TestH4_ACopyHasAQuotaOfBytes(t *testing.T) {
+	t.Parallel()
+	from := serve(t)
+	c := from.clone(t, access.Owner)
+	const most = 2 << 20
+	host, err := New(t.Context(), Config{Dir: t.TempDir(), Authenticator: passwords{}, Upstream: &upstream{served: from}, MaxBytes: most})
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := 0
+	for range 6 {
+		c.commit("Order much", map[string]string{copiedFile: incompressible(900 << 10)})
+		c.pushed("HEAD:main")
+		if err := host.refresh(t.Context(), cluster, 0); err != nil {
+			if refused++; !errors.Is(err, githost.ErrFull) || !strings.Contains(err.Error(), "2.0 MiB: give repositories more room with --max-repository-size") {
+				t.Error(err)
+			}
+		}
+	}
+	repo, _, err := host.repository(cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if size := repo.measure(); size > most || refused == 0 {
+		t.Errorf("the copy has %d bytes, at most %d, and was refused %d times", size, most, refused)
+	}
+	isTidy(t, host)
+
+	host.cfg.MaxBytes = 16 << 20
+	if err := host.refresh(t.Context(), cluster, 0); err != nil {
+		t.Errorf("with more room: %v", err)
+	}
+	isTidy(t, host)
+}
+
+// isTidy looks for what git leaves of a pack that it could not take as a whole.
+func isTidy(t *testing.T, host *Host) {
+	t.Helper()
+	for _, pattern := range []string{newPrefix + "*", cluster + ".git/objects/pack/tmp_*"} {
+		if left, err := filepath.Glob(filepath.Join(host.git.dir, pattern)); err != nil || len(left) > 0 {
+			t.Errorf("left over: %v, %v", left, err)
+		}
+	}
+}
+
+func TestACopyLeavesRoomOnTheDisk(t *testing.T) {
+	t.Parallel()
+	from, host, _ := copyOf(t)
+	c := from.clone(t, access.Owner)
+	c.commit("Order", map[string]string{copiedFile: "plan: small\n"})
+	c.pushed("HEAD:main")
+	reserve := host.reserve
+	host.reserve = 1 << 60
+	if err := host.refresh(t.Context(), cluster, 0); !errors.Is(err, githost.ErrFull) || !strings.Contains(err.Error(), diskFull) {
+		t.Errorf("on a full disk: %v", err)
+	}
+	isTidy(t, host)
+	host.reserve = reserve
+	if err := host.refresh(t.Context(), cluster, 0); err != nil {
+		t.Errorf("with room: %v", err)
 	}
 }
 

@@ -94,7 +94,7 @@ func listPulls(c call) (int, any) {
 
 func createPull(c call) (int, any) {
 	var in struct{ Title, Head, Base, Body string }
-	if !c.read(&in) || in.Title == "" {
+	if !c.read(&in) || in.Title == "" || utf8.RuneCountInString(in.Title) > 256 {
 		return http.StatusUnprocessableEntity, "Validation Failed"
 	}
 	for _, p := range c.repo.pulls {

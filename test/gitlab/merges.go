@@ -71,6 +71,9 @@ func (f *Fake) createMerge(c *call) (any, *refused) {
 	if f.head(c.project, source) == "" || f.head(c.project, target) == "" || c.string("title") == "" {
 		return nil, refuse(http.StatusUnprocessableEntity, []string{"You can't use same project/branch for source and target", "Source branch does not exist"})
 	}
+	if len([]rune(c.string("title"))) > 255 {
+		return nil, refuse(http.StatusBadRequest, map[string]any{"title": []string{"is too long (maximum is 255 characters)"}})
+	}
 	for _, m := range c.project.merges {
 		if m.State == "opened" && m.SourceBranch == source && m.TargetBranch == target {
 			return nil, refuse(http.StatusConflict, []string{fmt.Sprintf("Another open merge request already exists for this source branch: !%d", m.IID)})

@@ -13,9 +13,10 @@ func proposals(t *testing.T, w World) {
 	h, id := w.made(t)
 	c := w.clone(t, h, id)
 	const branch = "changes/a/b/c"
+	title := "claim: create " + strings.Repeat("ü", 300)
 	open := func(head, text string) {
 		t.Helper()
-		if err := h.Open(t.Context(), id, githost.Pull{Head: head, Branch: branch, Title: "claim: create b/c", Text: text}); err != nil {
+		if err := h.Open(t.Context(), id, githost.Pull{Head: head, Branch: branch, Title: title, Text: text}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -53,6 +54,7 @@ func proposals(t *testing.T, w World) {
 	is(1, "Another thing.", false, second)
 	third := c.branch(w.person(), branch, "third")
 	is(1, "Another thing.", false, second)
+	title = "" // a commit's message may be empty
 	open(third, "A third thing.")
 	is(2, "A third thing.", true, "")
 }

@@ -4,6 +4,7 @@
 package pulls
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"strings"
 
 	"gitbind.dev/backend/internal/githost"
+	"gitbind.dev/gitbridge/claimdiff"
 )
 
 // Pull is a pull request to main, or whatever the host calls it.
@@ -72,6 +74,8 @@ const (
 	// comments.
 	maxPages        = 20
 	maxCommentPages = 10
+	// maxTitle is how long each host lets the title of a pull request be, in characters.
+	maxTitle = 255
 )
 
 // marker begins the one comment of ours, and our part of what is written in a pull request. A
@@ -125,7 +129,8 @@ func (q Requests) Open(ctx context.Context, cluster string, p githost.Pull) erro
 	case ok && before.Open:
 		return r.Edit(ctx, before.Number, before.with(withHead(p.Text, p.Head)))
 	}
-	return r.Create(ctx, p.Branch, p.Title, withHead(p.Text, p.Head))
+	title := claimdiff.Cut(cmp.Or(strings.TrimSpace(p.Title), p.Branch), maxTitle-1)
+	return r.Create(ctx, p.Branch, title, withHead(p.Text, p.Head))
 }
 
 // Opened implements githost.Checks.

@@ -78,6 +78,10 @@ type Change struct {
 	More bool
 	// Conflicts are the files that main has changed otherwise; then there are no Files.
 	Conflicts []string
+	// Imported says that it was pushed to another Git host, from which the repository moved, and
+	// that nobody has pushed it here: it is not known who did, and anybody may commit there with
+	// the konnector's address.
+	Imported bool
 	// Unrelated says that the branch has no commit in common with main.
 	Unrelated bool
 	// Commits are those that main does not have, the newest first, without diffs; Older

@@ -335,7 +335,7 @@ func (s *Service) blocked(ctx context.Context, caller access.Caller, c *githost.
 		return refusal.New(refusal.Conflict, "main has all of it already: reject it, and the branch can be deleted"), nil
 	case own != "":
 		return refusal.New(refusal.Forbidden, "you (%s) have %s a part of it: somebody else approves it", caller.Name, own), nil
-	case len(c.ProposedBy()) == 0 && (len(c.Commits) == 0 || !ofKonnector(caller.Cluster, c.Commits[0])):
+	case c.Imported, len(c.ProposedBy()) == 0 && (len(c.Commits) == 0 || !ofKonnector(caller.Cluster, c.Commits[0])):
 		return refusal.New(refusal.Conflict, "it was pushed before it was recorded who pushes what: add a commit and push again"), nil
 	}
 	var cb v1alpha1.ClusterBinding

@@ -367,6 +367,14 @@ func TestWhatStandsAgainstAnApproval(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "git merge --no-ff -S origin/changes/databases.example.com/team-a/orders") || len(w.merged) > 0 {
 		t.Errorf("where commits are to be signed: %v", err)
 	}
+	// On another host than this anybody makes such a commit, also with one of bob's below.
+	for _, events := range [][]githost.Event{nil, newWorld().change.Events} {
+		w = newWorld()
+		w.change.Imported, w.change.Events, w.change.Commits[0].Email = true, events, "dora@"+contract.ClusterDomain(cluster)
+		if _, err := w.service(t, nil).Review(t.Context(), login.Identity{Username: "grace"}, cluster, verdict(restapi.VerdictApprove)); err == nil || !strings.Contains(err.Error(), "before it was recorded who pushes") || len(w.merged) > 0 {
+			t.Errorf("of another host: %v", err)
+		}
+	}
 	// The konnector's own pushes are nobody's.
 	w = newWorld()
 	w.change.Events, w.change.Commits[0].Email = nil, "dora@"+contract.ClusterDomain(cluster)

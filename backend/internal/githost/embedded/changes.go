@@ -193,7 +193,8 @@ func (r *repository) proposedCommits(ctx context.Context, c *githost.Change, mai
 		c.Events = append(c.Events, events[h]...)
 	}
 	slices.SortStableFunc(c.Events, func(a, b githost.Event) int { return a.At.Compare(b.At) })
-	return nil
+	c.Imported, err = r.isImported(ctx, hashes, events)
+	return err
 }
 
 // apart is the repository for programs whose new objects go to a folder of their own, which the

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
@@ -67,14 +68,52 @@ func (r *repository) becomesCopyOf(ctx context.Context, url string, here, there 
 	return r.setCopyOf(ctx, url)
 }
 
-// ownAgain notes that a repository is a copy no more.
+// ownAgain notes that a repository is a copy no more, and before that which changes it had.
 func (r *repository) ownAgain(ctx context.Context) error {
 	of, err := r.copyOf(ctx)
 	if err != nil || of == "" {
 		return err
 	}
+	heads, err := r.git.output(ctx, r.dir, nil, "for-each-ref", "--format=%(objectname)", changesFolder)
+	if err != nil {
+		return err
+	}
+	file, err := os.OpenFile(r.imported(), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(heads)
+	if err := errors.Join(err, file.Sync(), file.Close(), syncPath(r.dir)); err != nil {
+		return err
+	}
 	_, err = r.git.output(ctx, r.dir, nil, "config", "--remove-section", "remote.origin")
 	return err
+}
+
+// imported is a file with the heads of changes that were pushed to the hosts of which the
+// repository was a copy, a line each.
+func (r *repository) imported() string { return filepath.Join(r.dir, "gitbind-imported") }
+
+// isImported tells of a change's commits, the newest first, whether they came with such a head,
+// and nobody has pushed that or one above it here.
+func (r *repository) isImported(ctx context.Context, commits []string, events map[string][]githost.Event) (bool, error) {
+	of, err := r.copyOf(ctx)
+	if err != nil {
+		return false, err
+	}
+	heads, err := os.ReadFile(r.imported())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	for _, commit := range commits {
+		if slices.ContainsFunc(events[commit], func(e githost.Event) bool { return e.Kind == githost.EventPushed }) {
+			return false, nil
+		}
+		if of != "" || bytes.Contains(heads, []byte(commit)) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // Push brings the branches of a repository here to where Upstream has it from now on. It is

@@ -8,6 +8,7 @@ import (
 
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/githost"
+	"gitbind.dev/gitbridge/contract"
 	testhost "gitbind.dev/test/githost"
 )
 
@@ -105,6 +106,52 @@ func TestE14_ARepositoryMovesToAHostElsewhereAndOn(t *testing.T) {
 			t.Errorf("moved once more: %v", err)
 		}
 	}
+}
+
+// TestE14_WhoPushedAChangeOfAHostElsewhereIsNotKnown has somebody commit there with the konnector's
+// address, which is refused here.
+func TestE14_WhoPushedAChangeOfAHostElsewhereIsNotKnown(t *testing.T) {
+	t.Parallel()
+	from, to, with := moving(t)
+	c := from.clone(t, access.Owner)
+	c.commit("Change", map[string]string{copiedFile: "plan: large\n"})
+	c.pushed("HEAD:refs/heads/changes/recorded")
+	host := with(to)
+	if _, err := host.Push(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
+	other := t.TempDir()
+	for _, args := range [][]string{
+		{"clone", "-q", to.Dir(cluster), other},
+		{"-C", other, "-c", "user.email=dora@" + contract.ClusterDomain(cluster), "commit", "-q", "--allow-empty", "--message", "claim: update"},
+		{"-C", other, "push", "-q", "origin", "HEAD:changes/forged"},
+	} {
+		if out, err := testhost.Command("", args...).CombinedOutput(); err != nil {
+			t.Fatalf("git %s: %v: %s", args, err, out)
+		}
+	}
+	if err := host.refresh(t.Context(), cluster, 0); err != nil {
+		t.Fatal(err)
+	}
+	is := func(when, branch string, imported bool) {
+		t.Helper()
+		if change, err := from.Change(t.Context(), cluster, branch); err != nil || change.Imported != imported {
+			t.Errorf("%s, %s: %+v, %v", when, branch, change, err)
+		}
+	}
+	is("as a copy", "changes/forged", true)
+	for range 2 {
+		if err := from.Create(t.Context(), cluster); err != nil {
+			t.Fatal(err)
+		}
+		is("after the move", "changes/forged", true)
+		is("after the move", "changes/recorded", false)
+	}
+	c.git("fetch", "-q")
+	c.git("checkout", "-q", "origin/changes/forged")
+	c.commit("Look at it", map[string]string{copiedFile: "plan: huge\n"})
+	c.pushed("HEAD:refs/heads/changes/forged")
+	is("after another commit", "changes/forged", false)
 }
 
 func TestWhatIsOnTheHostAlreadyIsNotOverwritten(t *testing.T) {

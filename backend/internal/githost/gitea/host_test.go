@@ -2,8 +2,12 @@ package gitea
 
 import (
 	"errors"
+	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -36,6 +40,25 @@ func TestWhatTheOperatorIsToMendIsSaid(t *testing.T) {
 	}
 	if _, err := host.makeAccounts(t.Context(), nil, strings.Repeat("a", 30)); err == nil || !strings.Contains(err.Error(), "too long") {
 		t.Errorf("a long id: %v", err)
+	}
+}
+
+// TestAPageThatTheHostKeepsShortIsNotTheLast has a host whose administrator lets a page have one.
+func TestAPageThatTheHostKeepsShortIsNotTheLast(t *testing.T) {
+	t.Parallel()
+	heads := []string{"changes/a/b/c", "changes/a/b/d", "changes/a/b/e"}
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		n, _ := strconv.Atoi(r.URL.Query().Get("page"))
+		w.Header().Set("Content-Type", "application/json")
+		if n < len(heads) {
+			w.Header().Set("Link", fmt.Sprintf(`<http://%s%s?limit=1&page=%d>; rel="next",<http://%[1]s%[2]s?limit=1&page=%d>; rel="last"`, r.Host, r.URL.Path, n+1, len(heads)))
+		}
+		_, _ = fmt.Fprintf(w, `[{"number": %d, "state": "open", "base": {"ref": "main", "repo_id": 1}, "head": {"ref": %q, "repo_id": 1}}]`, n, heads[n-1])
+	})
+	host := New(Config{URL: url, Organization: "gitbind", Token: func() (string, error) { return "secret", nil }})
+	opened, err := host.Opened(t.Context(), "k3x9d2abqw")
+	if got := slices.Sorted(maps.Keys(opened)); err != nil || !slices.Equal(got, heads) {
+		t.Errorf("it says %v, want %v; %v", got, heads, err)
 	}
 }
 

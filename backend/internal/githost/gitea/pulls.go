@@ -70,7 +70,8 @@ func (r *repository) Pulls(_ context.Context, openOnly bool, page pulls.Page) ([
 		}
 		all = append(all, pull)
 	}
-	return all, len(some) == page.Size, nil
+	// The host may keep pages shorter than it was asked for.
+	return all, answer.NextPage != 0, nil
 }
 
 func (r *repository) Create(_ context.Context, branch, title, body string) error {

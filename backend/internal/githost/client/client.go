@@ -41,6 +41,15 @@ func New(base, account string, observer Observer) *http.Client {
 	}
 }
 
+// Redirected is what it means that a host answers with a redirect from one URL to another: a
+// repository was renamed or, where that leads to another host, the host moved.
+func Redirected(from, to *url.URL) error {
+	if from == nil || to == nil || from.Scheme == to.Scheme && from.Host == to.Host {
+		return githost.ErrRenamed
+	}
+	return fmt.Errorf("the Git host is at %s://%s now: start the backend with that URL", to.Scheme, to.Host)
+}
+
 // limited sends requests to one host while that wants them.
 type limited struct {
 	base         http.RoundTripper

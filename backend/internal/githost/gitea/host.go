@@ -118,7 +118,8 @@ func (h *Host) get(api *sdk.Client, id string) (bool, *sdk.Response, error) {
 	case isNotFound(answer):
 		return false, nil, nil
 	case status(answer)/100 == 3:
-		return false, nil, githost.ErrRenamed
+		to, _ := answer.Location()
+		return false, nil, client.Redirected(answer.Request.URL, to)
 	case err == nil && repository.Archived:
 		return false, nil, githost.ErrArchived
 	}

@@ -43,6 +43,18 @@ func TestWhatTheOperatorIsToMendIsSaid(t *testing.T) {
 	}
 }
 
+// TestAHostThatMovedIsNoRenamedRepository has a company give it another name, and the old one lead there.
+func TestAHostThatMovedIsNoRenamedRepository(t *testing.T) {
+	t.Parallel()
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "https://git.example.com"+r.URL.Path, http.StatusMovedPermanently)
+	})
+	host := New(Config{URL: url, Organization: "gitbind", Token: func() (string, error) { return "secret", nil }})
+	if _, err := host.Exists(t.Context(), "k3x9d2abqw"); err == nil || errors.Is(err, githost.ErrRenamed) || !strings.Contains(err.Error(), "https://git.example.com") {
+		t.Errorf("it says %v", err)
+	}
+}
+
 // TestAPageThatTheHostKeepsShortIsNotTheLast has a host whose administrator lets a page have one.
 func TestAPageThatTheHostKeepsShortIsNotTheLast(t *testing.T) {
 	t.Parallel()

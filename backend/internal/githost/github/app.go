@@ -20,6 +20,7 @@ import (
 	sdk "github.com/google/go-github/v93/github"
 
 	"gitbind.dev/backend/internal/githost"
+	"gitbind.dev/backend/internal/githost/client"
 )
 
 // App is a GitHub App that is installed on the organization.
@@ -233,8 +234,8 @@ func (a *app) trouble(what string, err error) error {
 			err = fmt.Errorf("%w (App %d: %s)", githost.ErrCredential, a.ID, answer.Message)
 		}
 	}
-	if errors.As(err, new(*sdk.RedirectionError)) {
-		err = githost.ErrRenamed
+	if to := (*sdk.RedirectionError)(nil); errors.As(err, &to) {
+		err = client.Redirected(to.Response.Request.URL, to.Location)
 	}
 	return fmt.Errorf("github: %s: %w", what, err)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -36,6 +37,20 @@ func opens(t *testing.T, h *Host, c githost.Credential) bool {
 		t.Errorf("git ls-remote: %v: %s", err, out)
 	}
 	return err == nil
+}
+
+// TestAHostThatMovedIsNoRenamedRepository has a company give it another name, and the old one lead there.
+func TestAHostThatMovedIsNoRenamedRepository(t *testing.T) {
+	t.Parallel()
+	old := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "https://git.example.com"+r.URL.Path, http.StatusMovedPermanently)
+	}))
+	t.Cleanup(old.Close)
+	cfg := onFake(fake.New(t))
+	cfg.URL = old.URL
+	if _, err := New(cfg).Exists(t.Context(), id); err == nil || errors.Is(err, githost.ErrRenamed) || !strings.Contains(err.Error(), "https://git.example.com") {
+		t.Errorf("it says %v", err)
+	}
 }
 
 func TestTokensLiveForAnHour(t *testing.T) {

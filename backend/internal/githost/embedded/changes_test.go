@@ -512,7 +512,7 @@ func TestWhatIsSaidOfAChangeIsBounded(t *testing.T) {
 		}
 		c.pushed(refs...)
 	}
-	c.refused("was pushed more than 100 times already", "mine:refs/heads/changes/once-more")
+	c.refused("its last commit was pushed more than 100 times already: add a commit", "mine:refs/heads/changes/once-more")
 	if _, err := s.approve(t, s.look(t)); err != nil {
 		t.Errorf("the verdict finds no room: %v", err)
 	}

@@ -238,7 +238,7 @@ func (h *Host) recordPushes(ctx context.Context, repo *repository, caller access
 	}
 	err := h.addEvents(ctx, repo, caller.Role, pushed)
 	if no := (*noRoom)(nil); !errors.As(err, &no) && errors.Is(err, githost.ErrFull) {
-		return &ruling{last, fmt.Sprintf("its commits commit was pushed more than %d times already: add a commit", githost.MaxEvents)}
+		return &ruling{last, fmt.Sprintf("its last commit was pushed more than %d times already: add a commit", githost.MaxEvents)}
 	}
 	return err
 }

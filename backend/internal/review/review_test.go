@@ -341,6 +341,20 @@ func TestWhatIsRecordedAndMergedIsWhatWasSaid(t *testing.T) {
 	}
 }
 
+// TestInputsAreNoProblem changes what a claim refers to, beside a file that is no part of the contract.
+func TestInputsAreNoProblem(t *testing.T) {
+	t.Parallel()
+	key := contract.Key{Binding: "databases.example.com", Namespace: "team-a", Name: "orders"}
+	c := githost.Change{Files: []githost.FileChange{
+		{Path: key.InputsPath(), Before: "a", After: "b", Was: []byte("x"), Is: []byte("y")},
+		{Path: contract.BindingPath(key.Binding) + "/other.yaml", After: "b", Is: []byte("y")},
+	}}
+	files, _ := newWorld().service(t, nil).files(t.Context(), cluster, &c, false)
+	if files[0].Problem != "" || files[1].Problem == "" {
+		t.Errorf("%+v", files)
+	}
+}
+
 func TestWhatStandsAgainstAnApproval(t *testing.T) {
 	for words, change := range map[string]func(*world){
 		"begin it anew":                     func(w *world) { w.change.Unrelated, w.change.Files, w.change.Effect = true, nil, "" },

@@ -84,14 +84,10 @@ func TestBridge(t *testing.T) {
 	})
 }
 
-// TestBridgeStartsAgain has the cases that stop the bridge and start another, and
-// one whose tenant must not be where "a restart writes nothing" is: when the file
-// of an orphaned claim is removed, the first bridge that starts afterwards says
-// RemovalsHeld, which the one before did not.
+// TestBridgeStartsAgain has the cases that stop the bridge and start another.
 func TestBridgeStartsAgain(t *testing.T) {
 	w, offers := offering(t, app.Options{})
 	w.oneByOne(offers, []bridgeCase{
-		{"an orphaned API", testOrphan},
 		{"schemas that change", testBreaking},
 		{"a request that nobody removed unbinds nothing", testUnprovenRequest},
 		{"foreign objects", testForeignObject},

@@ -22,13 +22,9 @@ func testRequests(t *world, apis apis) {
 	t.Run("B8_an offer that comes later is found", t.beside(apis, laterOffer))
 	t.Run("losing the right holds new claims and deletes nothing", t.beside(apis, lostRight))
 	t.Run("B11_removing the request unbinds when the last claim is gone", t.beside(apis, unbind))
+	t.Run("B12_an orphaned API leaves its services", t.beside(apis, orphan))
 	t.Run("a request that the control plane refuses is answered and tried again", t.beside(apis, refusedRequest))
 	t.Run("a request and its claims in one push converge", t.beside(apis, requestWithClaims))
-}
-
-// testOrphan unbinds an API and keeps its services.
-func testOrphan(t *world, apis apis) {
-	t.Run("B12_an orphaned API leaves its services", t.alone(apis, orphan))
 }
 
 // testHostileRequests asks for what is another's.

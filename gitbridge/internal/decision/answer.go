@@ -48,6 +48,16 @@ func (f Facts) refused(result contract.Result, message string, problem *contract
 
 func (f Facts) invalid() *contract.Status { return f.refused(contract.Invalid, "", f.File.Problem) }
 
+// unbound does not advise to remove the file of a service that is there: that service would
+// stay, and nobody would use it.
+func (f Facts) unbound() *contract.Status {
+	reason := fmt.Sprintf("the API %s is not bound: bind it with `kubectl gitbind bind`", f.Key.Binding)
+	if f.Live == nil && !f.wasApplied() {
+		reason += ", or remove the file"
+	}
+	return f.refused(contract.Invalid, "", &contract.Problem{File: f.Path, Reason: reason})
+}
+
 func (f Facts) terminating() *contract.Status {
 	if f.File == nil {
 		return f.Deleting(f.Live, "")

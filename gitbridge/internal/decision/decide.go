@@ -35,7 +35,7 @@ func Decide(f Facts) Decision {
 func (f Facts) present() Decision {
 	switch {
 	case f.Access == NotBound:
-		return answer(f.refused(contract.Invalid, "", &contract.Problem{File: f.Path, Reason: fmt.Sprintf("the API %s is not bound: bind it with `kubectl gitbind bind`, or remove the file", f.Key.Binding)}))
+		return answer(f.unbound())
 	case f.Access == NotGranted:
 		return answer(f.refused(contract.Held, fmt.Sprintf("the control plane has not granted %s to this cluster yet", f.Key.Binding), nil))
 	case f.Access == NotServed, f.Access == NotWatched:
@@ -110,11 +110,21 @@ func (f Facts) absent() Decision {
 	case f.Access != Granted && f.Removal != nil && f.Removal.IsHeld():
 		// The next process knows by this answer what a person is to decide.
 		return answer(f.heldRemoval(*f.Removal))
+	case f.isLeft():
+		return Decision{Effect: Hold}
 	case f.Access != Granted:
 		return answer(f.heldRemoval(guard.Verdict{Message: fmt.Sprintf("its file is gone, but this cluster has no right on %s any more: nothing was deleted", f.Key.Binding)}))
 	default:
 		return f.removed()
 	}
+}
+
+// isLeft reports whether a removal leaves its service, because the cluster has no right on the
+// API: then it does not go by itself either when the API is bound again. The removal of a
+// claim that was deleted in the app cluster waits for that, as the object there does; and so
+// does one that a person approved.
+func (f Facts) isLeft() bool {
+	return (f.Access == NotBound || f.Access == NotGranted) && f.Removal != nil && !f.Removal.ByKonnector && !f.Removal.Approved
 }
 
 // removed decides about an object, or one that is missing, whose file is not on

@@ -49,6 +49,12 @@ func refused(f *Facts) {
 func contested(f *Facts) { f.File.Contest = "somebody keeps changing it" }
 func certain(f *Facts)   { f.Certain = true }
 func removed(f *Facts)   { f.Removal = &guard.Verdict{Commit: head} }
+func deleted(f *Facts)   { f.Removal = &guard.Verdict{Commit: head, ByKonnector: true} }
+func left(f *Facts) {
+	v := guard.NotRemoved(head)
+	v.Message = WordsOfLeft(v, key.Binding)
+	f.Removal = &v
+}
 func many(f *Facts) {
 	f.Removal = worded(guard.Verdict{Commit: head, Reason: contract.ManyRemovals, Together: 5})
 }
@@ -119,7 +125,7 @@ func TestDecide(t *testing.T) {
 		{"a bad new file changes nothing", list(badFile), want{result: contract.Invalid, blob: "b1", commit: head, message: "bad"}},
 		{"a bad file leaves its object as it is", list(badFile, olderLive, applied("b0")), want{result: contract.Invalid, blob: "b1", commit: head, uid: "u1", object: object, status: true, message: "bad"}},
 		{"a mended file is applied", list(file, olderLive, present(contract.Invalid, "b0", withObject)), want{effect: Apply}},
-		{"an API that is not bound", list(file, notBound), want{result: contract.Invalid, blob: "b1", commit: head, message: "is not bound"}},
+		{"an API that is not bound", list(file, notBound), want{result: contract.Invalid, blob: "b1", commit: head, message: "gitbind bind`, or remove the file"}},
 		{"an API that is not granted yet", list(file, notGranted), want{result: contract.Held, blob: "b1", commit: head, message: "not granted"}},
 		{"an API that is unbound keeps what it knows", list(file, notBound, applied("b1")), want{result: contract.Invalid, blob: "b1", commit: seen, uid: "u1", object: object, message: "is not bound"}},
 		{"an API that is not served", list(file, notServed), want{result: contract.Failed, blob: "b1", commit: head, message: "does not serve"}},
@@ -198,8 +204,14 @@ func TestDecide(t *testing.T) {
 		{"it might have been applied a moment ago", list(present(contract.Failed, "b0")), want{effect: Ask}},
 		{"a lost one is removed", list(present(contract.Lost, "b0", withObject), certain, removed), want{result: contract.Gone, since: now, commit: head, uid: "u1"}},
 		{"a lost one just lacks its file", list(present(contract.Lost, "b0", withObject), certain), want{result: contract.Held, reason: contract.NotRemoved, commit: head, uid: "u1", object: object, message: "nothing was deleted"}},
-		{"an API that was taken away", list(applied("b1"), removed, notBound), want{result: contract.Held, commit: head, uid: "u1", object: object, message: "no right"}},
-		{"what waits for a person does so where the rights are not granted for a while", list(applied("b1"), moved, notGranted), want{result: contract.Held, reason: contract.Moved, commit: head, uid: "u1", object: object, message: "another.yaml may be the same claim"}},
+		{"a removal while the API is unbound is held", list(applied("b1"), removed, notBound), want{effect: Hold}},
+		{"or taken away", list(applied("b1"), removed, notGranted), want{effect: Hold}},
+		{"and says so", list(applied("b1"), left, notBound), want{result: contract.Held, reason: contract.NotRemoved, commit: head, uid: "u1", object: object, message: "no right"}},
+		{"also when it is bound again", list(live, present(contract.Held, "", withObject), left), want{result: contract.Held, reason: contract.NotRemoved, commit: head, uid: "u1", object: object, status: true, message: "approve --removals head"}},
+		{"one that is held says why", list(applied("b1"), many, notBound), want{result: contract.Held, reason: contract.ManyRemovals, commit: head, uid: "u1", object: object, message: "together with 4 others"}},
+		{"a claim that was deleted in the app cluster waits for its API", list(applied("b1"), deleted, notBound), want{result: contract.Held, commit: head, uid: "u1", object: object, message: "no right"}},
+		{"what was never applied is not held", list(present(contract.Invalid, "b0"), removed, notGranted), want{result: contract.Gone, since: now, commit: head, uid: "u1"}},
+		{"what waits for a person does so where the API is not served for a while", list(applied("b1"), moved, notServed), want{result: contract.Held, reason: contract.Moved, commit: head, uid: "u1", object: object, message: "another.yaml may be the same claim"}},
 		{"a delete under way goes on where the API is not served for a while", list(deleting, notServed), want{result: contract.Deleting, commit: seen, uid: "u1", object: object}},
 		{"or the rights on it are not granted", list(deleting, notGranted), want{result: contract.Deleting, commit: seen, uid: "u1", object: object}},
 		{"or its objects cannot be seen", list(deleting, notWatched), want{result: contract.Deleting, commit: seen, uid: "u1", object: object}},
@@ -251,6 +263,13 @@ func TestDecide(t *testing.T) {
 				t.Errorf("(-want +got): %s", diff)
 			}
 		})
+	}
+}
+
+func TestNobodyIsToldToRemoveTheFileOfAServiceThatIsThere(t *testing.T) {
+	f := facts(func(f *Facts) { file(f); notBound(f); applied("b1")(f) })
+	if a := Decide(f).Answer; a.Result != contract.Invalid || strings.Contains(a.Message, "remove the file") {
+		t.Errorf("%s: %s", a.Result, a.Message)
 	}
 }
 

@@ -17,6 +17,13 @@ func WordsOfUnknown(v guard.Verdict, history string) string {
 		"nothing was deleted. To keep the service, put its file back. To let it go: kubectl gitbind approve --removals %s", history, v.Commit)
 }
 
+// WordsOfLeft says why the removal of a file is held that was removed while the cluster had no
+// right on the API.
+func WordsOfLeft(v guard.Verdict, binding string) string {
+	return fmt.Sprintf("its file was removed while this cluster had no right on %s: nothing was deleted, and nothing is when the API is bound again. "+
+		"To keep the service, put its file back. To let it go, once the API is bound: kubectl gitbind approve --removals %s", binding, v.Commit)
+}
+
 // WordsOfRemoval says why a removal is held, and what can be done; "" if it is not.
 func WordsOfRemoval(v guard.Verdict) string {
 	const wayOn = "so nothing was deleted. To keep the service, put its file back. To let it go: kubectl gitbind approve --removals %s"

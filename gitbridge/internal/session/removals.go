@@ -341,14 +341,32 @@ func (r *Removals) IsKnown(path string) bool {
 // HoldMoved holds a removal that passed, because the claim seems to be in
 // another file now.
 func (r *Removals) HoldMoved(path, to string) guard.Verdict {
+	return r.hold(path, func(commit string) guard.Verdict {
+		v := guard.Moved(commit, to)
+		v.Message = decision.WordsOfRemoval(v)
+		return v
+	})
+}
+
+// HoldLeft holds a removal that passed, because the cluster has no right on the API. What was
+// told then, that nothing was deleted, goes on being so when it has one.
+func (r *Removals) HoldLeft(path, binding string) guard.Verdict {
+	return r.hold(path, func(commit string) guard.Verdict {
+		v := guard.NotRemoved(commit)
+		v.Message = decision.WordsOfLeft(v, binding)
+		return v
+	})
+}
+
+// hold holds a removal that passed: as says with which verdict.
+func (r *Removals) hold(path string, as func(commit string) guard.Verdict) guard.Verdict {
 	r.mu.Lock()
 	known := r.all[path]
 	if known == nil {
 		known = &Removal{Verdict: guard.Verdict{Commit: string(r.main.Head())}}
 		r.all[path] = known
 	}
-	known.Verdict = guard.Moved(known.Commit, to)
-	known.Message = decision.WordsOfRemoval(known.Verdict)
+	known.Verdict = as(known.Commit)
 	r.passed = slices.DeleteFunc(r.passed, func(p breaker.Removal) bool { return p.Path == path })
 	r.changes++
 	v := known.Verdict

@@ -58,6 +58,10 @@ func (c *Controller) act(ctx context.Context, s *step) (outcome, error) {
 		return c.correct(ctx, s)
 	case decision.Delete:
 		return c.remove(ctx, s)
+	case decision.Hold:
+		held := c.Session.Removals.HoldLeft(s.Path, s.Key.Binding)
+		s.Removal = &held
+		return outcome{answer: decision.Decide(s.Facts).Answer}, nil
 	default:
 		// What is said of a fight is taken back when it is over.
 		_, rest := c.fights.Words(s.Path, c.Now())

@@ -62,8 +62,8 @@ type fixture struct {
 	sent *unstructured.Unstructured
 	// patch answers an apply or a delete first.
 	patch func() error
-	// notServed takes the API away.
-	notServed bool
+	// access is what there is to the API; "" is Granted.
+	access decision.Access
 	// allowed answers whether the tenant may apply.
 	allowed bool
 	calls   []string
@@ -271,8 +271,8 @@ func (f *fixture) stepAt(path string) (*contract.Status, []string, time.Duration
 }
 
 func (f *fixture) Resolve(context.Context, string, string) (exportedapi.API, error) {
-	if f.notServed {
-		return exportedapi.API{Access: decision.NotServed}, nil
+	if f.access != "" {
+		return exportedapi.API{Access: f.access}, nil
 	}
 	data, err := os.ReadFile("../../export/testdata/postgresqlinstances.live.yaml")
 	if err != nil {
@@ -668,11 +668,11 @@ func TestADeleteUnderWayGoesOnWhileNobodyCanLook(t *testing.T) {
 			t.Fatalf("answer %+v", answer)
 		}
 	}
-	f.notServed = true
+	f.access = decision.NotServed
 	if answer, _, _ := f.step(); answer.Result != contract.Deleting {
 		t.Errorf("not served: answer %+v", answer)
 	}
-	f.notServed, f.watchErr = false, errors.New("watch: forbidden")
+	f.access, f.watchErr = "", errors.New("watch: forbidden")
 	f.step()
 	f.now = f.now.Add(unwatched)
 	if answer, _, _ := f.step(); answer.Result != contract.Deleting {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/internal/decision"
 	"gitbind.dev/test/fakeapi"
 )
 
@@ -173,7 +174,7 @@ func TestWhatGoesOneAfterTheOtherIsManyToo(t *testing.T) {
 func TestAnAPIThatIsNotServedAnyMoreIsALoss(t *testing.T) {
 	f := start(t)
 	f.many(3)
-	f.notServed = true
+	f.access = decision.NotServed
 	f.settle(pathOf("db-0"))
 	if f.Session.Stops.Why() == nil {
 		t.Error("it goes on")
@@ -348,6 +349,47 @@ func TestL10_AMovedFileDeletesNothing(t *testing.T) {
 				t.Errorf("approved: answer %+v, calls %v", answer, calls)
 			}
 		})
+	}
+}
+
+// A service stays that was there when its API was unbound, though its file is removed then: it is
+// told that nothing was deleted, and binding the API again is no removal.
+func TestWhatWasRemovedWhileItsAPIWasNotBoundStaysWhenItIsBoundAgain(t *testing.T) {
+	for _, access := range []decision.Access{decision.NotBound, decision.NotGranted} {
+		f := start(t)
+		f.step()
+		f.access = access
+		f.step()
+		f.push("")
+		f.follow()
+		for _, f.access = range []decision.Access{access, ""} {
+			answer, calls, _ := f.step()
+			if answer.Result != contract.Held || answer.Reason != contract.NotRemoved || !strings.Contains(answer.Message, "nothing was deleted") || slices.Contains(calls, "delete") {
+				t.Fatalf("%s, now %q: %+v, calls %v", access, f.access, answer, calls)
+			}
+		}
+		if _, err := f.Session.ApproveRemovals(t.Context(), f.remote.Head("main")); err != nil {
+			t.Fatal(err)
+		}
+		if answer, calls, _ := f.step(); answer.Result != contract.Deleting || !slices.Contains(calls, "delete") {
+			t.Errorf("%s, approved: %+v, calls %v", access, answer, calls)
+		}
+	}
+}
+
+// The object in the app cluster waits for its tombstone.
+func TestAClaimThatWasDeletedWhileItsAPIWasNotBoundGoesWhenItIsBoundAgain(t *testing.T) {
+	f := start(t)
+	f.step()
+	f.access = decision.NotBound
+	f.removeAsKonnector("u1")
+	f.follow()
+	if answer, _, _ := f.step(); answer.Result != contract.Held || answer.Reason != "" {
+		t.Errorf("not bound: %+v", answer)
+	}
+	f.access = ""
+	if answer, calls, _ := f.step(); answer.Result != contract.Deleting || !slices.Contains(calls, "delete") {
+		t.Errorf("bound again: %+v, calls %v", answer, calls)
 	}
 }
 

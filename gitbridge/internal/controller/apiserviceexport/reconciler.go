@@ -184,6 +184,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	e = live
+	if api.Offer == nil {
+		// What a template that is gone said last stays.
+		api.Keys, api.PermissionClaims, api.PolicyObjects = e.Status.MetadataKeys, e.Status.Inputs, e.Status.Policies
+		api.Changes, api.Offer = e.Status.Changes, e.Status.Offer
+	}
 	switch {
 	case api.Access != decision.Granted:
 		return ctrl.Result{}, r.say(ctx, &e, exportedapi.API{}, no(string(api.Access), api.Why))
@@ -192,10 +197,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	published := metav1.Condition{Status: metav1.ConditionTrue, Reason: "Published", Message: "the app cluster can install the API"}
 	content := export.Published{CRD: api.Snapshot, Keys: api.Keys, Inputs: v1alpha1.DirectionUp.Of(api.PermissionClaims), Policies: api.PolicyObjects, Changes: api.Changes, Offer: api.Offer}
-	if api.Offer == nil {
-		// What a template that is gone said last stays.
-		content.Changes, content.Offer = e.Status.Changes, e.Status.Offer
-	}
 	data, err := export.File(&e, content)
 	if err == nil && len(data) > store.MaxFile && len(content.Policies) > 0 {
 		// An API without its first gate is better than none: the bridge judges by all of them.

@@ -2,20 +2,31 @@ package apiserviceexport
 
 import (
 	"context"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/breaker"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/decision"
 	"gitbind.dev/gitbridge/internal/exportedapi"
 	"gitbind.dev/gitbridge/internal/session"
+	"gitbind.dev/gitbridge/internal/tenant"
+	"gitbind.dev/gitbridge/internal/transform"
+	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/gitbridge/store/memstore"
 	"gitbind.dev/test/fakeapi"
 )
 
@@ -57,6 +68,105 @@ func TestAnExportThatWasPublishedIsNotReadBeforeItsRepositoryIsFollowed(t *testi
 		if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(e)}); err != nil || server.gets != want {
 			t.Errorf("%s: %d reads, want %d, %v", name, server.gets, want, err)
 		}
+	}
+}
+
+// resolved are exports that come to a definition, and to what a template says of it.
+type resolved struct{ api exportedapi.API }
+
+func (r *resolved) Export(context.Context, *v1alpha1.APIServiceExport) (exportedapi.API, error) {
+	return r.api, nil
+}
+
+func (r *resolved) Watch(context.Context, schema.GroupVersionKind, string, string, func()) error {
+	return nil
+}
+
+// fixture publishes one export to a repository that is followed.
+type fixture struct {
+	*Reconciler
+	*testing.T
+	resolved
+	key    client.ObjectKey
+	remote *memstore.Remote
+}
+
+func start(t *testing.T) *fixture {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	e := &v1alpha1.APIServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: "gb-a", Name: "caches.example.org"}}
+	c := fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(e).WithStatusSubresource(e))
+	f := &fixture{T: t, key: client.ObjectKeyFromObject(e), remote: memstore.New()}
+	f.api = exportedapi.API{Access: decision.Granted, Definition: &exportedapi.Definition{
+		Binding: e.Name, Version: "1", Snapshot: &runtime.RawExtension{Raw: []byte(`{"kind":"CustomResourceDefinition"}`)},
+	}}
+	if _, err := f.remote.Branch("main").Update(t.Context(), store.Edit{Subject: "Begin", Apply: func(t *store.Tree) error { return t.Write("README.md", []byte("hello")) }}); err != nil {
+		t.Fatal(err)
+	}
+	s := session.New(session.Options{
+		Cluster: tenant.Cluster{ID: "a", UID: "u", Namespace: e.Namespace}, Main: f.remote.Branch("main"), Status: f.remote.Branch("status"), Limits: breaker.Default(), Now: time.Now,
+		Save: func(context.Context, session.Checkpoint) error { return nil }, Enqueue: func(string, bool) {}, Began: func() {}, Changed: func() {},
+	})
+	f.Reconciler = &Reconciler{
+		Client: c, Server: c, Exports: f, Objects: f, Sessions: &session.Registry{}, IsOurs: func(string) bool { return true }, published: map[types.NamespacedName]string{},
+	}
+	f.Sessions.Add(s)
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { s.Run(ctx, nil, nil) })
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
+	for deadline := time.Now().Add(time.Minute); s.View().Main == nil; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("main is not followed")
+		}
+	}
+	return f
+}
+
+// publish looks at the export, and returns what the branch status and the control plane have
+// of it then.
+func (f *fixture) publish() (file string, e v1alpha1.APIServiceExport) {
+	f.Helper()
+	if result, err := f.Reconcile(f.Context(), ctrl.Request{NamespacedName: f.key}); err != nil || result != (ctrl.Result{}) {
+		f.Fatalf("%+v, %v", result, err)
+	}
+	status, err := f.remote.Branch("status").Fetch(f.Context())
+	if err != nil {
+		f.Fatal(err)
+	}
+	data, err := status.Read(contract.ExportPath(f.key.Name))
+	if err != nil {
+		f.Fatal(err)
+	}
+	if err := f.Client.Get(f.Context(), f.key, &e); err != nil {
+		f.Fatal(err)
+	}
+	return string(data), e
+}
+
+func TestWhatATemplateSaidLastStaysWhenItIsGone(t *testing.T) {
+	f := start(t)
+	f.api.Keys, f.api.Changes, f.api.Offer = contract.Keys{"example.com/"}, v1alpha1.ChangesPullRequest, &v1alpha1.Offer{DisplayName: "Cache"}
+	f.api.PermissionClaims = []v1alpha1.PermissionClaim{{Name: "$(name)-ca", Direction: v1alpha1.DirectionUp}}
+	f.api.PolicyObjects = []runtime.RawExtension{{Raw: []byte(`{"kind":"ValidatingAdmissionPolicy"}`)}}
+	file, before := f.publish()
+	for _, want := range []string{"example.com/", "PullRequest", "Cache", "$(name)-ca", "ValidatingAdmissionPolicy"} {
+		if !strings.Contains(file, want) {
+			t.Errorf("%s is not published:\n%s", want, file)
+		}
+	}
+	f.api = exportedapi.API{Access: decision.Granted, Definition: f.api.Definition, Unusable: &transform.TemplateError{Template: "cache", Reason: "does not exist any more"}}
+	again, after := f.publish()
+	if diff := cmp.Diff(file, again); diff != "" {
+		t.Errorf("on the branch status: -before +after:\n%s", diff)
+	}
+	if diff := cmp.Diff(before.Status, after.Status); diff != "" {
+		t.Errorf("on the control plane: -before +after:\n%s", diff)
 	}
 }
 

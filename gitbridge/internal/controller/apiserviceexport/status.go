@@ -53,14 +53,10 @@ func isOnlyUsage(e event.UpdateEvent) bool {
 func (r *Reconciler) say(ctx context.Context, e *v1alpha1.APIServiceExport, api exportedapi.API, condition metav1.Condition) error {
 	want := e.DeepCopy()
 	if d := api.Definition; d != nil {
-		want.Status.MetadataKeys = api.Keys
+		want.Status.MetadataKeys, want.Status.Inputs = api.Keys, v1alpha1.DirectionUp.Of(api.PermissionClaims)
+		want.Status.Offer, want.Status.Changes = api.Offer, api.Changes
 		if !slices.EqualFunc(api.PolicyObjects, e.Status.Policies, func(a, b runtime.RawExtension) bool { return equal(&a, &b) }) {
 			want.Status.Policies = api.PolicyObjects
-		}
-		if api.Offer != nil {
-			// What a template that is gone said last stays.
-			want.Status.Offer, want.Status.Changes = api.Offer, api.Changes
-			want.Status.Inputs = v1alpha1.DirectionUp.Of(api.PermissionClaims)
 		}
 		if !equal(d.Snapshot, e.Status.CRD) {
 			want.Status.CRD = d.Snapshot

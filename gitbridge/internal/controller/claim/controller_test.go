@@ -36,6 +36,7 @@ import (
 	"gitbind.dev/gitbridge/internal/failure"
 	"gitbind.dev/gitbridge/internal/session"
 	"gitbind.dev/gitbridge/internal/tenant"
+	"gitbind.dev/gitbridge/internal/transform"
 	claimschema "gitbind.dev/gitbridge/schema"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/gitbridge/store/memstore"
@@ -69,8 +70,10 @@ type fixture struct {
 	calls   []string
 	// quota is that of the offer.
 	quota *v1alpha1.Quota
-	// offered is what travels with claims of the API.
-	offered []v1alpha1.PermissionClaim
+	// offered is what travels with claims of the API, and templateGone takes it, and all else
+	// that the template says.
+	offered      []v1alpha1.PermissionClaim
+	templateGone bool
 	// follow waits until the session is at main's head.
 	follow func()
 	// status is the session's own branch status.
@@ -291,9 +294,15 @@ func (f *fixture) Resolve(context.Context, string, string) (exportedapi.API, err
 		return exportedapi.API{}, err
 	}
 	s, err := claimschema.New(crd)
-	return exportedapi.API{Access: decision.Granted, Definition: &exportedapi.Definition{
+	api := exportedapi.API{Access: decision.Granted, Definition: &exportedapi.Definition{
 		Binding: binding, Kind: kind, Resource: resource, Shape: crossplane.Claim, Schema: s, Fields: fields, Version: "1",
-	}, Quota: f.quota, PermissionClaims: f.offered}, err
+	}}
+	if f.templateGone {
+		api.Unusable = &transform.TemplateError{Template: "pg", Reason: "does not exist any more"}
+	} else {
+		api.Quota, api.PermissionClaims, api.Offer = f.quota, f.offered, &v1alpha1.Offer{}
+	}
+	return api, err
 }
 
 func (f *fixture) Watch(context.Context, schema.GroupVersionKind, string, string, func()) error {

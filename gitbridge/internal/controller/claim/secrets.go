@@ -24,8 +24,9 @@ func (c *Controller) beginSecrets(ctx context.Context) {
 const lookAgain = time.Minute
 
 // addSecrets says in an answer which Secrets travel with the claim, and gives the files
-// of status that change with it. As long as a claim is not applied as its file says,
-// what travels already goes on as it is.
+// of status that change with it. As long as a claim is not applied as its file says, or it is
+// not known what shall travel because its template is gone, what travels already goes on as
+// it is.
 func (c *Controller) addSecrets(ctx context.Context, s *step, answer *contract.Status) ([]statusbranch.File, error) {
 	claim := secrets.Claim{Key: s.Key, Object: s.found}
 	if s.Present != nil {
@@ -42,7 +43,7 @@ func (c *Controller) addSecrets(ctx context.Context, s *step, answer *contract.S
 		return nil, nil
 	case answer == nil, answer.Result == contract.Gone:
 		r, err = c.sealer.None(ctx, claim, c.Session.Cluster.ClaimNamespace(s.Key.Namespace), status)
-	case answer.Result != contract.Applied, s.found == nil, s.Held:
+	case answer.Result != contract.Applied, s.found == nil, s.Held, s.api.Offer == nil:
 		r = secrets.Result{Secrets: claim.Present, Withheld: claim.Withheld}
 	default:
 		claim.Shape, claim.Offered = s.api.Shape, v1alpha1.DirectionDown.Of(s.api.PermissionClaims)

@@ -29,12 +29,25 @@ func (f Facts) counting(s *contract.Status, by string) *contract.Status {
 // granted reports whether the request that was answered last was granted what
 // there is. What it was refused it does not take with it when it goes.
 func (f Facts) granted() bool {
-	return f.Present != nil && f.Export != nil && f.Present.Status[template] == f.Export.Template
+	return f.Export != nil && f.had() == f.Export.Template
+}
+
+// had is the offer by which the present answer says that the request has the API,
+// "" for none.
+func (f Facts) had() string {
+	if f.Present == nil {
+		return ""
+	}
+	text, _ := f.Present.Status[template].(string)
+	return text
 }
 
 // own is the offer by which the request has the API: it asks for just that, or
-// did before.
+// did before. Where the API was taken away, it is the one by which it had it.
 func (f Facts) own() string {
+	if f.Export == nil {
+		return f.had()
+	}
 	if want := f.File.Request.Template; want == "" || want == f.Export.Template || f.granted() {
 		return f.Export.Template
 	}
@@ -65,13 +78,14 @@ func (f Facts) at(reason string) *contract.Problem {
 	return &contract.Problem{File: f.Path, Line: f.File.Line, Reason: reason}
 }
 
-// status says of the request's end what the file says, where the API is bound
-// and the file can be read: also one that is refused is somebody's last word of
-// it. Else it keeps what counted last.
+// status says of the request's end what the file says, where that can be read: also
+// one that is refused is somebody's last word of it, and an app cluster whose API was
+// taken away waits for it to count before it lets go of claims. Else it keeps what
+// counted last.
 func (f Facts) status(result contract.Result) *contract.Status {
 	s := &contract.Status{Metadata: contract.StatusMeta{Name: f.Binding}, Result: result, Answers: f.answers()}
 	switch {
-	case f.Export != nil && f.File != nil && f.File.Problem == nil:
+	case f.File != nil && f.File.Problem == nil:
 		f.counting(s, f.own())
 	case f.Present != nil:
 		s.Status = f.Present.Status

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"gitbind.dev/gitbridge/contract"
 )
 
@@ -167,6 +169,26 @@ func TestARefusedRequestSaysWhatBecomesOfItsClaims(t *testing.T) {
 		f.File, f.Removed, f.Claim = nil, true, "team-a/orders"
 		if d := Decide(f); d.Effect != c.want {
 			t.Errorf("%s: %+v, want %s", c.name, d, c.want)
+		}
+	}
+}
+
+// The app cluster keeps its claims until the control plane has taken note of Orphan.
+func TestWhatARequestSaysOfItsEndCountsAlsoWhenItsAPIWasTakenAway(t *testing.T) {
+	for _, policy := range []contract.DeletionPolicy{contract.Orphan, contract.Refuse, contract.Delete} {
+		f := Facts{
+			Path: path, Binding: binding, Head: "c2", File: &File{Blob: "b2", Request: contract.Request{Binding: binding, DeletionPolicy: policy}},
+			Present: &contract.Status{Answers: contract.Answers{Blob: "b1", Commit: "c1"}, Status: map[string]any{"template": "pg", "deletionPolicy": "Refuse"}},
+		}
+		f.Present = Decide(f).Answer
+		want := map[string]any{"template": "pg", "deletionPolicy": string(policy)}
+		if diff := cmp.Diff(want, f.Present.Status); diff != "" || f.Present.Result != contract.Denied || f.Present.Answers.Blob != "b2" {
+			t.Errorf("%s: %+v: %s", policy, f.Present, diff)
+		}
+		// There is nothing that it takes with it, and nothing left to say.
+		f.File, f.Removed, f.Claim = nil, true, "team-a/orders"
+		if d := Decide(f); d.Effect != Nothing || d.Answer != nil {
+			t.Errorf("%s: it goes: %+v", policy, d)
 		}
 	}
 }

@@ -302,6 +302,15 @@ func (s *Session) ObjectsKnown() {
 	}
 }
 
+// OnControlPlane are the claims of a binding that have an object, as far as objects are known;
+// known says that all are that there were at the start.
+func (s *Session) OnControlPlane(binding string) (objects map[string]store.Hash, known bool) {
+	s.mu.Lock()
+	known = s.objectsKnown
+	s.mu.Unlock()
+	return s.options.OnControlPlane(binding), known
+}
+
 // withoutFile are those of the claims' objects, by their paths, of which main has no file.
 func withoutFile(objects map[string]store.Hash, main *store.Snapshot) iter.Seq2[string, store.Hash] {
 	return func(yield func(string, store.Hash) bool) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -162,8 +164,12 @@ func (c *Controller) findRemoval(ctx context.Context, s *step) error {
 	return err
 }
 
+// errObjectsUnknown says that there may be objects that nobody knows of yet.
+var errObjectsUnknown = errors.New("the objects on the control plane are not known yet")
+
 // remaining is a claim that is still there, "" for none: one on main, or one that
-// was applied and is not known to be gone.
+// was applied and is not known to be gone. While the host takes no answers, the
+// objects alone tell of what was applied.
 func (c *Controller) remaining(s *step) (string, error) {
 	folder := contract.ClaimsPath(s.Binding)
 	for e := range s.view.Main.List(folder) {
@@ -181,6 +187,15 @@ func (c *Controller) remaining(s *step) (string, error) {
 			return "", err
 		}
 		if answer != nil && answer.Object != "" && answer.Result != contract.Gone {
+			return key.Namespace + "/" + key.Name, nil
+		}
+	}
+	objects, known := c.Session.OnControlPlane(s.Binding)
+	if !known {
+		return "", errObjectsUnknown
+	}
+	for _, path := range slices.Sorted(maps.Keys(objects)) {
+		if key, err := contract.ParsePath(path); err == nil {
 			return key.Namespace + "/" + key.Name, nil
 		}
 	}

@@ -204,8 +204,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		published.Message += "; its policies are too large for a file in Git, and the control plane alone judges by them"
 		data, err = export.File(&e, content)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return ctrl.Result{}, err
+	case len(data) > store.MaxFile:
+		// It comes again when the definition is another one.
+		return ctrl.Result{}, r.say(ctx, &e, exportedapi.API{}, no("TooLarge", tooLarge(len(data))))
 	}
 	if err := s.Write(ctx, statusbranch.Change{
 		Path: contract.ExportPath(e.Name), Data: data, Subject: "status: export " + e.Name,
@@ -252,6 +256,11 @@ func (r *Reconciler) lookAtClaims(ctx context.Context, s *session.Session, name 
 		go func() { _ = r.Objects.Watch(ctx, api.Kind, api.Binding, s.Cluster.ID, nil) }()
 	}
 	s.EnqueueBinding(name.Name)
+}
+
+func tooLarge(size int) string {
+	return fmt.Sprintf("the definition is too large to travel: as a file in Git it has %d bytes, and may have %d. The app cluster keeps the one that it has, if any. "+
+		"Shorten the definition, such as its descriptions", size, store.MaxFile)
 }
 
 func no(reason, message string) metav1.Condition {

@@ -120,7 +120,7 @@ func start(t *testing.T) *fixture {
 		cancel()
 		running.Wait()
 	})
-	for deadline := time.Now().Add(time.Minute); s.View().Main == nil; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); s.View().Main == nil || !s.Works(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("main is not followed")
 		}
@@ -167,6 +167,30 @@ func TestWhatATemplateSaidLastStaysWhenItIsGone(t *testing.T) {
 	}
 	if diff := cmp.Diff(before.Status, after.Status); diff != "" {
 		t.Errorf("on the control plane: -before +after:\n%s", diff)
+	}
+}
+
+func TestADefinitionThatIsTooLargeIsToldAndTheOneBeforeStays(t *testing.T) {
+	f := start(t)
+	small := f.api.Definition
+	file, before := f.publish()
+	large := *small
+	large.Version, large.Snapshot = "2", &runtime.RawExtension{Raw: []byte(`{"description":"` + strings.Repeat("x", store.MaxFile) + `"}`)}
+	f.api.Definition = &large
+	again, e := f.publish()
+	c := meta.FindStatusCondition(e.Status.Conditions, v1alpha1.ConditionPublished)
+	if c.Status != metav1.ConditionFalse || c.Reason != "TooLarge" || !strings.Contains(c.Message, "may have 1048576") {
+		t.Errorf("%+v", c)
+	}
+	if again != file || !equal(e.Status.CRD, before.Status.CRD) {
+		t.Error("the one before is not there any more")
+	}
+	if s := f.Sessions.Get("a"); !s.Works() {
+		t.Errorf("the host is blamed for it: %+v", s.Condition())
+	}
+	f.api.Definition = small
+	if _, e = f.publish(); !meta.IsStatusConditionTrue(e.Status.Conditions, v1alpha1.ConditionPublished) {
+		t.Errorf("%+v", e.Status.Conditions)
 	}
 }
 

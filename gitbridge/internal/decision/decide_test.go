@@ -210,6 +210,7 @@ func TestDecide(t *testing.T) {
 		{"also when it is bound again", list(live, present(contract.Held, "", withObject), left), want{result: contract.Held, reason: contract.NotRemoved, commit: head, uid: "u1", object: object, status: true, message: "approve --removals head"}},
 		{"one that is held says why", list(applied("b1"), many, notBound), want{result: contract.Held, reason: contract.ManyRemovals, commit: head, uid: "u1", object: object, message: "together with 4 others"}},
 		{"a claim that was deleted in the app cluster waits for its API", list(applied("b1"), deleted, notBound), want{result: contract.Held, commit: head, uid: "u1", object: object, message: "no right"}},
+		{"a removal while the API is not served is for the control plane's operator", list(applied("b1"), removed, notServed), want{result: contract.Held, commit: head, uid: "u1", object: object, message: "does not serve postgresqlinstances.anynines.com: nothing was deleted"}},
 		{"what was never applied is not held", list(present(contract.Invalid, "b0"), removed, notGranted), want{result: contract.Gone, since: now, commit: head, uid: "u1"}},
 		{"what waits for a person does so where the API is not served for a while", list(applied("b1"), moved, notServed), want{result: contract.Held, reason: contract.Moved, commit: head, uid: "u1", object: object, message: "another.yaml may be the same claim"}},
 		{"a delete under way goes on where the API is not served for a while", list(deleting, notServed), want{result: contract.Deleting, commit: seen, uid: "u1", object: object}},

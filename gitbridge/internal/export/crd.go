@@ -70,6 +70,20 @@ func CRD(live *apiextensionsv1.CustomResourceDefinition, api v1alpha1.ExportedAP
 	}, nil
 }
 
+// Versions are those of which a claim can be taken as one of the exported version, as an API
+// server takes it: without conversion it changes nothing but the name of the version, and
+// checks the fields by the schema of the new one. What a webhook would convert is not known.
+func Versions(live *apiextensionsv1.CustomResourceDefinition, api v1alpha1.ExportedAPI) []string {
+	if c := live.Spec.Conversion; c != nil && c.Strategy != apiextensionsv1.NoneConverter {
+		return []string{api.Version}
+	}
+	var names []string
+	for _, v := range live.Spec.Versions {
+		names = append(names, v.Name)
+	}
+	return names
+}
+
 func version(crd *apiextensionsv1.CustomResourceDefinition, name string) *apiextensionsv1.CustomResourceDefinitionVersion {
 	for i, v := range crd.Spec.Versions {
 		if v.Name == name && v.Served {

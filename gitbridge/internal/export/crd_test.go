@@ -144,6 +144,23 @@ func file(t *testing.T, api v1alpha1.ExportedAPI, crd *apiextensionsv1.CustomRes
 	return data
 }
 
+func TestOnlyVersionsThatNobodyConvertsAreTakenForAnother(t *testing.T) {
+	live := load(t, "postgresqlinstances.live.yaml")
+	old := *live.Spec.Versions[0].DeepCopy()
+	old.Name, old.Served = "v1beta1", false
+	live.Spec.Versions = append(live.Spec.Versions, old)
+	api := v1alpha1.ExportedAPI{Group: "anynines.com", Version: "v1", Resource: "postgresqlinstances"}
+	for strategy, want := range map[apiextensionsv1.ConversionStrategyType][]string{
+		apiextensionsv1.NoneConverter:    {"v1", "v1beta1"},
+		apiextensionsv1.WebhookConverter: {"v1"},
+	} {
+		live.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: strategy}
+		if diff := cmp.Diff(want, export.Versions(live, api)); diff != "" {
+			t.Errorf("%s (-want +got): %s", strategy, diff)
+		}
+	}
+}
+
 // An app cluster gets the one version that its export names, as its only one,
 // whichever the control plane stores.
 func TestC8_OneOfTwoVersionsTravels(t *testing.T) {

@@ -88,6 +88,8 @@ type Definition struct {
 	Binding  string
 	Kind     schema.GroupVersionKind
 	Resource schema.GroupVersionResource
+	// Versions are those that a claim file may have: see export.Versions.
+	Versions []string
 	Shape    crossplane.Shape
 	Schema   *claimschema.Schema
 	// Fields tells which fields of an applied object are the bridge's.
@@ -258,6 +260,7 @@ func (r *Resolver) definition(ctx context.Context, api v1alpha1.ExportedAPI) (d 
 		Binding:  name,
 		Kind:     schema.GroupVersionKind{Group: api.Group, Version: api.Version, Kind: live.Spec.Names.Kind},
 		Resource: schema.GroupVersionResource{Group: api.Group, Version: api.Version, Resource: api.Resource},
+		Versions: export.Versions(&live, api),
 		Shape:    crossplane.ShapeOf(&live),
 		Version:  string(live.UID) + "/" + live.ResourceVersion,
 	}

@@ -133,7 +133,7 @@ func clean(u *unstructured.Unstructured, template string) error {
 // the API server for whatever a template makes.
 func same(u *unstructured.Unstructured, key contract.Key, in Input) error {
 	id, origin, ok := tenant.Origin(in.Binding, u.GetNamespace(), u.GetName(), u.GetLabels())
-	if !ok || id != in.Cluster.ID || origin != key || u.GetKind() != in.Claim.Kind || u.GetAPIVersion() != in.Claim.APIVersion ||
+	if !ok || id != in.Cluster.ID || origin != key || u.GetKind() != in.Claim.Kind || u.GetAPIVersion() != in.APIVersion ||
 		u.GroupVersionKind().Group != key.Group() {
 		return fmt.Errorf("transform %s: became %s %s/%s: %w", key, u.GetKind(), u.GetNamespace(), u.GetName(), ErrAnother)
 	}

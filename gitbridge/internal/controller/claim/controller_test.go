@@ -296,6 +296,7 @@ func (f *fixture) Resolve(context.Context, string, string) (exportedapi.API, err
 	s, err := claimschema.New(crd)
 	api := exportedapi.API{Access: decision.Granted, Definition: &exportedapi.Definition{
 		Binding: binding, Kind: kind, Resource: resource, Shape: crossplane.Claim, Schema: s, Fields: fields, Version: "1",
+		Versions: []string{"v1beta1", kind.Version},
 	}}
 	if f.templateGone {
 		api.Unusable = &transform.TemplateError{Template: "pg", Reason: "does not exist any more"}
@@ -405,6 +406,31 @@ func TestNothingIsDoneForASuspendedCluster(t *testing.T) {
 
 // Main goes on while an earlier version is applied: that it was answered says nothing of the
 // later one, and status must not say that the later head is answered.
+// An API that is bound again, in another version, has the files of the one before.
+func TestAFileOfAnotherVersionIsTakenAsOneOfTheBoundVersion(t *testing.T) {
+	f := start(t)
+	f.step()
+	of := func(version, more string) string {
+		return strings.Replace(good, "anynines.com/v1", "anynines.com/"+version, 1) + more
+	}
+	f.push(of("v1beta1", ""))
+	f.follow()
+	if answer, _, _ := f.step(); answer.Result != contract.Applied || answer.Message != "" || f.sent.GetAPIVersion() != "anynines.com/v1" {
+		t.Fatalf("%+v, sent %s", answer, f.sent.GetAPIVersion())
+	}
+	f.sent = nil
+	for content, want := range map[string]string{
+		of("v1beta1", "  size: large\n"): "spec.size is not a field",
+		of("v3", ""):                     `but the API is bound as "anynines.com/v1"`,
+	} {
+		f.push(content)
+		f.follow()
+		if answer, _, _ := f.step(); answer.Result != contract.Invalid || answer.Problem.Line == 0 || !strings.Contains(answer.Message, want) || f.sent != nil {
+			t.Errorf("%+v, %+v; want %s", answer, answer.Problem, want)
+		}
+	}
+}
+
 func TestAnAnswerIsOfTheVersionThatWasLookedAt(t *testing.T) {
 	f := start(t)
 	before := f.Session.View()

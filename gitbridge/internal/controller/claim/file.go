@@ -55,13 +55,15 @@ func (c *Controller) decodeFile(s *step, file contract.File) error {
 	if s.File.Problem = problem(err); err != nil {
 		return nil
 	}
-	if want := s.api.Kind.GroupVersion().String(); decoded.APIVersion != want {
-		s.File.Problem = s.at("apiVersion", fmt.Sprintf("apiVersion is %q, but the API is bound as %q", decoded.APIVersion, want))
+	bound := s.api.Kind.GroupVersion().String()
+	// The files of an API that is bound again, in another version, are of the one before.
+	if _, version, _ := strings.Cut(decoded.APIVersion, "/"); decoded.APIVersion != bound && !slices.Contains(s.api.Versions, version) {
+		s.File.Problem = s.at("apiVersion", fmt.Sprintf("apiVersion is %q, but the API is bound as %q", decoded.APIVersion, bound))
 		return nil
 	}
 	made, err := transform.Object(transform.Input{
 		Claim: decoded, Cluster: c.Session.Cluster, Binding: s.Key.Binding, Shape: s.api.Shape, Template: s.api.Template, Keys: s.api.Keys,
-		APIVersion: decoded.APIVersion, Kind: decoded.Kind, Blob: s.File.Blob, Commit: s.Head,
+		APIVersion: bound, Kind: decoded.Kind, Blob: s.File.Blob, Commit: s.Head,
 	})
 	var bad *transform.TemplateError
 	switch {

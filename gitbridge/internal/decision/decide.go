@@ -113,7 +113,10 @@ func (f Facts) absent() Decision {
 	case f.isLeft():
 		return Decision{Effect: Hold}
 	case f.Access == NotServed:
-		return answer(f.heldRemoval(guard.Verdict{Message: fmt.Sprintf("its file is gone, but the control plane does not serve %s: nothing was deleted so far, and its operator must look at it", f.Key.Binding)}))
+		s := f.heldRemoval(guard.Verdict{Message: fmt.Sprintf("its file is gone, but the control plane does not serve %s: nothing was deleted so far, and its operator must look at it", f.Key.Binding)})
+		// The removal is not answered yet: the next process judges it, too.
+		s.Answers = f.Present.Answers
+		return answer(s)
 	case f.Access != Granted:
 		return answer(f.heldRemoval(guard.Verdict{Message: fmt.Sprintf("its file is gone, but this cluster has no right on %s any more: nothing was deleted", f.Key.Binding)}))
 	default:

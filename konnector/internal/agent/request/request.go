@@ -19,7 +19,7 @@ type Facts struct {
 	// Base is what both last agreed on, under this Connection; nil for none.
 	Base *contract.Request
 	// BaseRemoved says that since Base the file went, and the binding is to go
-	// for it.
+	// for it. Where it goes, that stays true without a Base, too.
 	BaseRemoved bool
 	// Pushing says that a push of the file was begun, of which it is not known how it ended.
 	// Where the file is what was pushed, it is Base.

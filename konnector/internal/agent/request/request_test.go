@@ -51,6 +51,7 @@ func TestRows(t *testing.T) {
 		{"deleted, and the file is gone", request.Facts{Live: refuse, Finalizer: true, Terminating: true, Base: refuse, BaseRemoved: true, Continues: true}, request.TakeBack},
 		{"deleted, and then by Git", request.Facts{Live: refuse, Finalizer: true, Terminating: true, Base: refuse, Continues: true, Claims: 2}, request.RecordRemoved},
 		{"deleted, and the file came back", request.Facts{Live: refuse, Finalizer: true, Terminating: true, File: refuse, Base: refuse, BaseRemoved: true, Continues: true, Claims: 2}, request.Release},
+		{"deleted, and the file came back under another Connection", request.Facts{Live: remove, Finalizer: true, Terminating: true, File: remove, BaseRemoved: true, Claims: 2, Objects: 2}, request.Release},
 		{"deleted, and the policy changed here", request.Facts{Live: orphan, Finalizer: true, Terminating: true, File: refuse, Base: refuse, Continues: true, Claims: 2}, request.Commit},
 		{"deleted, and the policy changed in Git", request.Facts{Live: refuse, Finalizer: true, Terminating: true, File: remove, Base: refuse, Continues: true, Claims: 2}, request.Write},
 		{"deleted with its claims", request.Facts{Live: remove, Finalizer: true, Terminating: true, File: remove, Base: remove, Continues: true, Claims: 3, Objects: 2}, request.DeleteClaims},
@@ -196,7 +197,7 @@ func all(yield func(request.Facts) bool) {
 								// Objects are seen or not, and only what is kept can be unsaved.
 								f.Unseen, f.Unsaved = objects == 0, kept
 							}
-							if f.BaseRemoved && base == nil {
+							if f.BaseRemoved && base == nil && !f.Terminating {
 								continue
 							}
 							if !yield(f) {

@@ -222,7 +222,7 @@ func (r *Reconciler) record(ctx context.Context, l *look, agreed contract.Reques
 func (r *Reconciler) recordPushing(ctx context.Context, l *look, file store.Hash) error {
 	b := l.binding
 	before := b.DeepCopy()
-	next := &v1alpha1.RequestStatus{ConnectionUID: l.repo.ConnectionUID}
+	next := &v1alpha1.RequestStatus{ConnectionUID: l.repo.ConnectionUID, Removed: l.facts.BaseRemoved}
 	switch agreed := b.Status.Request; {
 	case agreed == nil || agreed.ConnectionUID != next.ConnectionUID:
 	case l.file != nil && agreed.Pushing == string(l.file.Hash) && l.facts.Base != nil:

@@ -171,6 +171,8 @@ func readRequest(main *store.Snapshot, entry store.Entry) (*contract.Request, er
 // still counts.
 func (l *look) readBase(ctx context.Context) error {
 	agreed := l.binding.Status.Request
+	// What a delete was for does not change with the Connection or main.
+	l.facts.BaseRemoved = agreed != nil && agreed.Removed && l.facts.Terminating
 	if agreed == nil || agreed.ConnectionUID != l.repo.ConnectionUID {
 		return nil
 	}

@@ -7,9 +7,11 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/konnector/internal/agent/request"
 	"gitbind.dev/test/fakeapi"
 )
 
@@ -54,5 +56,44 @@ func TestL2_OnlyAPersonsDeleteApprovesRemovals(t *testing.T) {
 				t.Errorf("got %v, %v", got, err)
 			}
 		})
+	}
+}
+
+// A binding that goes for its file goes for it under a Connection that was made again, too: it is
+// no person's delete.
+func TestL2_WhatGoesForItsFileIsNotDeletedByAPersonLater(t *testing.T) {
+	t.Parallel()
+	for name, connection := range map[string]types.UID{"as it was": "c1", "the Connection was made again": "c0"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.asks(false)
+			b := w.live()
+			b.DeletionTimestamp, b.Status.Request.Removed, b.Status.Request.ConnectionUID = new(metav1.Now()), true, connection
+			l, err := w.lookAt(t.Context(), b)
+			if err != nil || l.action != request.Release || l.facts.ByPerson {
+				t.Errorf("%s, by a person: %v, %v", l.action, l.facts.ByPerson, err)
+			}
+		})
+	}
+}
+
+// Nor while a push of the file is begun that may not come to Git.
+func TestL2_WhatGoesForItsFileStillDoesWhileAnotherIsPushed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.asks(false)
+	b := w.live()
+	b.Status.Request.Removed, b.Status.Request.ConnectionUID = true, "c0"
+	l := &look{binding: b, repo: w.repo}
+	l.facts.Terminating = true
+	if err := l.readBase(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.recordPushing(t.Context(), l, "1111111111111111111111111111111111111111"); err != nil {
+		t.Fatal(err)
+	}
+	if s := w.live().Status.Request; !s.Removed || s.ConnectionUID != "c1" {
+		t.Errorf("it is %+v", s)
 	}
 }

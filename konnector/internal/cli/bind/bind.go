@@ -94,7 +94,18 @@ func inOrder(ctx context.Context, offers []restapi.Offer, do func(context.Contex
 func find(catalog []restapi.Offer, names []string) ([]restapi.Offer, error) {
 	var out []restapi.Offer
 	for _, name := range names {
-		i := slices.IndexFunc(catalog, func(o restapi.Offer) bool { return o.Name == name || o.API.BindingName() == name })
+		i := slices.IndexFunc(catalog, func(o restapi.Offer) bool { return o.Name == name })
+		if i < 0 {
+			var several []string
+			for at, o := range catalog {
+				if o.API.BindingName() == name {
+					i, several = at, append(several, o.Name)
+				}
+			}
+			if len(several) > 1 {
+				return nil, fmt.Errorf("there are several offers of %s: name one of them: %s (kubectl gitbind catalog says how they differ)", name, strings.Join(several, " or "))
+			}
+		}
 		if i >= 0 {
 			if !slices.ContainsFunc(out, func(o restapi.Offer) bool { return o.Name == catalog[i].Name }) {
 				out = append(out, catalog[i])

@@ -105,6 +105,14 @@ func TestFind(t *testing.T) {
 	if _, err := find(catalog, []string{"postgresql", "mysql"}); err == nil || !strings.Contains(err.Error(), `there is no offer "mysql"`) {
 		t.Errorf("error is %v", err)
 	}
+	gold, silver := restapi.Offer{Name: "gold", API: postgresql}, restapi.Offer{Name: "silver", API: postgresql}
+	several := []restapi.Offer{gold, silver}
+	if _, err := find(several, []string{postgresql.BindingName()}); err == nil || !strings.Contains(err.Error(), "name one of them: gold or silver") {
+		t.Errorf("an API with several offers: %v", err)
+	}
+	if got, err := find(several, []string{"silver"}); err != nil || len(got) != 1 || got[0].Name != "silver" {
+		t.Errorf("one of them: %v, %v", got, err)
+	}
 	if _, err := find(nil, []string{"mysql"}); err == nil {
 		t.Error("found in an empty catalog")
 	}

@@ -24,7 +24,8 @@ import (
 // because of objects that it breaks, or of its API server's rules.
 const refusedWait = 30 * time.Second
 
-// wanted is the definition that the export in Git says.
+// wanted is the definition that the export in Git says. Where that was withdrawn it is the one
+// that there is, if claims were kept in step by it, and why there is no export.
 func (r *Reconciler) wanted(ctx context.Context, l *look) (*apiextensionsv1.CustomResourceDefinition, *notReady, error) {
 	b := l.binding
 	path := contract.ExportPath(b.Name)
@@ -34,7 +35,12 @@ func (r *Reconciler) wanted(ctx context.Context, l *look) (*apiextensionsv1.Cust
 		return r.installed(ctx, b, l.view.StatusReplaced)
 	}
 	if errors.Is(err, store.ErrNotExist) {
-		return nil, l.notGranted(path), nil
+		if b.Status.Kind == "" {
+			return nil, l.notGranted(path), nil
+		}
+		// Nobody else would commit edits of the claims, or let go of those that are deleted.
+		crd, _, err := r.installed(ctx, b, "")
+		return crd, l.notGranted(path), err
 	}
 	if err != nil {
 		return nil, &notReady{reason: "ExportInvalid", message: fmt.Sprintf("%s on branch status cannot be used: %s.", path, err)}, nil
@@ -57,7 +63,7 @@ func (l *look) notGranted(path string) *notReady {
 	if c := l.granted(); c != nil && c.Status == metav1.ConditionFalse {
 		return &notReady{reason: c.Reason, message: c.Message}
 	}
-	return &notReady{reason: "WaitingForExport", message: fmt.Sprintf("The control plane has not published %s on branch status: the API is not granted to this cluster yet (kubectl gitbind bind), or the control plane is not running.", path)}
+	return &notReady{reason: "WaitingForExport", message: fmt.Sprintf("There is no %s on branch status: the control plane does not grant the API to this cluster (kubectl gitbind bind), or is not running.", path)}
 }
 
 // installed is the definition as it is, where Git cannot be asked.

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/test/fakeapi"
 )
 
@@ -42,6 +43,22 @@ func TestAnAPIWorksByTheDefinitionThatThereIs(t *testing.T) {
 		api, missing, err := w.bind(t.Context(), w.look())
 		if err != nil || missing == nil || missing.reason != reason || !api.Review || !w.isRunning() {
 			t.Errorf("%s: %+v, %v; reviewed: %v, running: %v", reason, missing, err, api.Review, w.isRunning())
+		}
+	}
+}
+
+// Claims go on by the definition that there is where the export was withdrawn, also after a
+// restart: nobody would commit their edits, or let go of those that are deleted.
+func TestAnAPIGoesOnWithoutItsExport(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"", "PostgresqlInstance"} {
+		w := newWorld(t)
+		w.granted(nil)
+		w.binding.Status.Kind = kind
+		w.put("status", map[string]string{contract.ExportPath(binding): ""})
+		_, missing, err := w.bind(t.Context(), w.look())
+		if want := kind != ""; err != nil || missing == nil || missing.reason != "WaitingForExport" || w.isRunning() != want {
+			t.Errorf("kept in step %v: %+v, %v; running: %v", want, missing, err, w.isRunning())
 		}
 	}
 }

@@ -133,9 +133,9 @@ func (r *Reconciler) bind(ctx context.Context, l *look) (api claim.API, missing 
 	if l.missing != nil {
 		return api, l.missing, nil
 	}
-	want, missing, err := r.wanted(ctx, l)
-	if missing != nil || err != nil {
-		return api, missing, err
+	want, notGranted, err := r.wanted(ctx, l)
+	if want == nil || err != nil {
+		return api, notGranted, err
 	}
 	crd, missing, err := r.install(ctx, l, want)
 	if crd == nil || err != nil {
@@ -155,7 +155,7 @@ func (r *Reconciler) bind(ctx context.Context, l *look) (api claim.API, missing 
 	api.Held, api.Writer, api.OnRejection = b.Status.Held, b.Spec.Writer, b.Spec.OnRejection
 	api.Review = l.terms.Changes == v1alpha1.ChangesPullRequest || b.Spec.Changes == v1alpha1.ChangesPullRequest
 	notStarted, err := r.start(ctx, api)
-	return api, cmp.Or(notStarted, missing), err
+	return api, cmp.Or(notStarted, missing, notGranted), err
 }
 
 // start runs the claim controller, if this process may do what it does.

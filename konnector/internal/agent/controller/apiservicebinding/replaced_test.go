@@ -1,15 +1,12 @@
 package apiservicebinding
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
@@ -47,16 +44,7 @@ func TestABindingWaitsForClaimsUnderADefinitionThatIsNotItsOwn(t *testing.T) {
 				}
 				w.put("main", map[string]string{contract.RequestPath(binding): asked[:len(asked)-len("{}\n")] + "{deletionPolicy: " + string(policy) + "}\n"})
 				w.look()
-				w.Live = interceptor.NewClient(w.Live.(client.WithWatch), interceptor.Funcs{
-					List: func(ctx context.Context, under client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-						if page, ok := list.(*metav1.PartialObjectMetadataList); ok && !c.forbidden {
-							page.Items = c.objects
-							return nil
-						}
-						return under.List(ctx, list, opts...)
-					},
-				})
-				w.forbidden = c.forbidden
+				w.objects, w.forbidden = c.objects, c.forbidden
 				w.binding.DeletionTimestamp, w.binding.Status.Kind = new(metav1.Now()), c.kind
 				l, err := w.lookAt(t.Context(), w.binding)
 				if err != nil || (l.action == request.Hold) != c.holds {

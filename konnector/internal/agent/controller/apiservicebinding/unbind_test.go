@@ -42,7 +42,8 @@ type world struct {
 	repo    *repository.Repository
 	binding *v1alpha1.APIServiceBinding
 	crd     *apiextensionsv1.CustomResourceDefinition
-	// forbidden is whether claims may be listed.
+	// objects are the claims, forbidden is whether they may be listed.
+	objects   []metav1.PartialObjectMetadata
 	forbidden bool
 }
 
@@ -68,12 +69,14 @@ func newWorld(t *testing.T) *world {
 	}
 	c := fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithStatusSubresource(w.binding).WithObjects(w.binding, w.crd), interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-			if _, ok := list.(*metav1.PartialObjectMetadataList); !ok {
+			page, ok := list.(*metav1.PartialObjectMetadataList)
+			if !ok {
 				return c.List(ctx, list, opts...)
 			}
 			if w.forbidden {
 				return apierrors.NewForbidden(schema.GroupResource{}, "", nil)
 			}
+			page.Items = w.objects
 			return nil
 		},
 	})
@@ -81,13 +84,19 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// put writes files to a branch.
+// put writes files to a branch, and removes those with no content.
 func (w *world) put(branch string, files map[string]string) {
 	w.Helper()
 	_, err := w.remote.Branch(branch).Update(w.Context(), store.Edit{
 		Author: store.Signature{Name: "Ada", Email: "ada@example.org"}, Subject: "put",
 		Apply: func(t *store.Tree) error {
 			for path, content := range files {
+				if content == "" {
+					if err := t.Remove(path); err != nil {
+						return err
+					}
+					continue
+				}
 				if err := t.Write(path, []byte(content)); err != nil {
 					return err
 				}

@@ -164,6 +164,7 @@ func TestAnOfferThatHasNoPlaceIsLeftOut(t *testing.T) {
 
 // The definition waits for its objects, and they for this agent.
 func TestADefinitionThatIsBeingDeletedIsGoneOnWith(t *testing.T) {
+	unbound := func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Annotations[unboundAnnotation] = "b0" }
 	for name, c := range map[string]struct {
 		change func(*apiextensionsv1.CustomResourceDefinition)
 		want   bool
@@ -173,8 +174,9 @@ func TestADefinitionThatIsBeingDeletedIsGoneOnWith(t *testing.T) {
 			crd.Annotations[v1alpha1.ConnectionAnnotation] = "x"
 		}, false},
 		"it is nobody's":           {func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Annotations = nil }, false},
-		"it goes for an unbinding": {func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Annotations[unboundAnnotation] = "b0" }, false},
-		"it was never served":      {func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Status.Conditions = nil }, false},
+		"it goes for an unbinding": {unbound, false},
+		"it goes for an unbinding, and a claim came meanwhile": {unbound, true},
+		"it was never served": {func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Status.Conditions = nil }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -195,6 +197,9 @@ func TestADefinitionThatIsBeingDeletedIsGoneOnWith(t *testing.T) {
 			}
 			if err := w.Client.Delete(t.Context(), w.crd); err != nil {
 				t.Fatal(err)
+			}
+			if strings.Contains(name, "a claim") {
+				w.objects = []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "c0", Finalizers: []string{v1alpha1.Finalizer}}}}
 			}
 			got, missing, err := w.install(t.Context(), &look{binding: w.binding}, want)
 			if err != nil || missing == nil || missing.reason != "CRDTerminating" || (got != nil) != c.want {

@@ -95,8 +95,14 @@ func (r *Reconciler) install(ctx context.Context, l *look, want *apiextensionsv1
 	case err != nil:
 		return nil, nil, fmt.Errorf("get CustomResourceDefinition %s: %w", want.Name, err)
 	case live.DeletionTimestamp != nil:
-		// After an unbinding nothing holds it, and its objects go.
-		if _, unbound := live.Annotations[unboundAnnotation]; unbound || !isOurs || !established(live) {
+		holds := isOurs && established(live)
+		if _, unbound := live.Annotations[unboundAnnotation]; unbound && holds {
+			// Its objects go, and nothing holds them but what came while it was marked.
+			if holds, err = r.mayHoldClaims(ctx, live); err != nil {
+				return nil, nil, err
+			}
+		}
+		if !holds {
 			live = nil
 		}
 		return live, &notReady{reason: "CRDTerminating", message: fmt.Sprintf("CustomResourceDefinition %s is being deleted. It is installed again when it is gone.", want.Name)}, nil

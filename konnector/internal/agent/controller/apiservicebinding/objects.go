@@ -69,8 +69,8 @@ func (r *Reconciler) count(ctx context.Context, l *look) error {
 	return nil
 }
 
-// mayHoldClaims reports whether a definition that is not ours has objects with our finalizer,
-// or may have: its objects cannot be listed.
+// mayHoldClaims reports whether a definition has objects with our finalizer, or may have: its
+// objects cannot be listed.
 func (r *Reconciler) mayHoldClaims(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) (bool, error) {
 	objects, allowed, err := r.list(ctx, crd)
 	return !allowed || slices.ContainsFunc(objects, func(o metav1.PartialObjectMetadata) bool {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -142,6 +143,10 @@ func (r *Reconciler) install(ctx context.Context, l *look, want *apiextensionsv1
 		return nil, nil, fmt.Errorf("install CustomResourceDefinition %s: %w", want.Name, err)
 	}
 	if !established(live) {
+		if c := apihelpers.FindCRDCondition(live, apiextensionsv1.NamesAccepted); c != nil && c.Status == apiextensionsv1.ConditionFalse {
+			return nil, &notReady{reason: "CRDNotEstablished", message: fmt.Sprintf(
+				"The CustomResourceDefinition is installed, and not served, as another one of group %s has one of its names: %s. It is served when that one is gone (kubectl get crds).", live.Spec.Group, c.Message)}, nil
+		}
 		return nil, &notReady{reason: "CRDNotEstablished", message: "The CustomResourceDefinition is installed, and not served yet."}, nil
 	}
 	return live, nil, nil

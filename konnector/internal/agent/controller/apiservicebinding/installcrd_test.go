@@ -82,3 +82,21 @@ func TestWhatAdmissionSaysOfADefinitionIsSaid(t *testing.T) {
 		}
 	}
 }
+
+// A definition whose names another one of its group has is not served before that is gone.
+func TestWhoHasTheNamesOfADefinitionIsSaid(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	want := w.crd.DeepCopy()
+	w.crd.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{
+		{Type: apiextensionsv1.NamesAccepted, Status: apiextensionsv1.ConditionFalse, Reason: "KindConflict", Message: `"PostgresqlInstance" is already in use`},
+		{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionFalse, Reason: "NotAccepted", Message: "not all names are accepted"},
+	}
+	if err := w.Client.Status().Update(t.Context(), w.crd); err != nil {
+		t.Fatal(err)
+	}
+	_, not, err := w.install(t.Context(), &look{binding: w.binding}, want)
+	if err != nil || not == nil || not.reason != "CRDNotEstablished" || !strings.Contains(not.message, `"PostgresqlInstance" is already in use`) {
+		t.Errorf("%+v, %v", not, err)
+	}
+}

@@ -223,3 +223,26 @@ func TestAnObjectThatKeepsTheDefinitionIsNamed(t *testing.T) {
 		t.Errorf("it says %s: %s", c.Reason, c.Message)
 	}
 }
+
+// An object that was let go of stays with finalizers of others, and with it the definition.
+func TestAnObjectThatFinalizersOfOthersKeepIsNamed(t *testing.T) {
+	t.Parallel()
+	for _, action := range []request.Action{request.KeepOn, request.DeleteClaims, request.TakeBack} {
+		w := newWorld(t)
+		w.granted(nil)
+		l := w.ending(action)
+		for i, finalizers := range [][]string{{"example.com/theirs"}, {v1alpha1.Finalizer, "example.com/theirs"}, {v1alpha1.Finalizer}} {
+			l.objects[i].DeletionTimestamp, l.objects[i].Finalizers = new(metav1.Now()), finalizers
+		}
+		w.Client = interceptor.NewClient(w.Client.(client.WithWatch), interceptor.Funcs{
+			Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error { return nil },
+		})
+		result, err := w.unbind(t.Context(), l)
+		if err != nil || result.RequeueAfter < countWait {
+			t.Errorf("%s: %+v, %v", action, result, err)
+		}
+		if m := w.ready().Message; !strings.Contains(m, "Others' finalizers keep team-a/c0 (example.com/theirs)") || strings.Contains(m, "team-a/c1") {
+			t.Errorf("%s: it says %s", action, m)
+		}
+	}
+}

@@ -48,11 +48,11 @@ func (r *Reconciler) takeBack(ctx context.Context, l *look) (ctrl.Result, error)
 			return ctrl.Result{}, err
 		}
 		if going {
-			wait := goingWait
-			if len(l.refused) > 0 {
+			wait, holds := goingWait, l.refusals()+l.keptByOthers()
+			if holds != "" {
 				wait = untilCount(time.Since(l.binding.DeletionTimestamp.Time))
 			}
-			return ctrl.Result{RequeueAfter: wait}, r.reportTakingBack(ctx, l, "The API is being taken back from this cluster."+l.refusals())
+			return ctrl.Result{RequeueAfter: wait}, r.reportTakingBack(ctx, l, "The API is being taken back from this cluster."+holds)
 		}
 		left = append(left, "CustomResourceDefinition "+l.crd.Name)
 	}

@@ -3,6 +3,7 @@ package apiservicebinding
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -79,19 +80,39 @@ func (r *Reconciler) letGoOfAll(ctx context.Context, l *look) (ctrl.Result, erro
 	return r.report(ctx, l, claim.API{}, &waits)
 }
 
-// maxRefused is in bytes.
-const maxRefused = 2000
+// maxListed is in bytes.
+const maxListed = 2000
+
+// listed are the first of some objects, with what is said of each.
+func listed(all []string) string {
+	words := strings.Join(named(all), "; ")
+	if len(words) > maxListed {
+		words = strings.ToValidUTF8(words[:maxListed], "") + " …"
+	}
+	return words
+}
 
 // refusals names the objects that were refused, "" for none.
 func (l *look) refusals() string {
 	if len(l.refused) == 0 {
 		return ""
 	}
-	words := strings.Join(named(l.refused), "; ")
-	if len(words) > maxRefused {
-		words = strings.ToValidUTF8(words[:maxRefused], "") + " …"
+	return " It is tried again where that is refused: " + listed(l.refused) + "."
+}
+
+// keptByOthers names the objects that are deleted and let go of, and that finalizers of others
+// keep, "" for none.
+func (l *look) keptByOthers() string {
+	var kept []string
+	for _, o := range l.objects {
+		if o.DeletionTimestamp != nil && len(o.Finalizers) > 0 && !slices.Contains(o.Finalizers, v1alpha1.Finalizer) {
+			kept = append(kept, fmt.Sprintf("%s/%s (%s)", o.Namespace, o.Name, strings.Join(o.Finalizers, ", ")))
+		}
 	}
-	return " It is tried again where that is refused: " + words + "."
+	if len(kept) == 0 {
+		return ""
+	}
+	return " Others' finalizers keep " + listed(kept) + ": look after what is to take them off, or take them off."
 }
 
 // keepOn goes on as long as there are claims, and says what it waits for.
@@ -101,7 +122,7 @@ func (r *Reconciler) keepOn(ctx context.Context, l *look) (ctrl.Result, error) {
 		return ctrl.Result{}, err
 	}
 	waits := l.waitsFor()
-	waits.message += l.refusals()
+	waits.message += l.refusals() + l.keptByOthers()
 	if missing != nil {
 		waits.stop = missing.stop
 		if l.missing == nil && missing.reason != waits.reason {

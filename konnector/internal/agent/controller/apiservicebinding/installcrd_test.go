@@ -100,3 +100,33 @@ func TestWhoHasTheNamesOfADefinitionIsSaid(t *testing.T) {
 		t.Errorf("%+v, %v", not, err)
 	}
 }
+
+// Kubernetes lets nobody change the kind or the scope of a definition that is served, whoever
+// approves it and whether there are claims or not.
+func TestADefinitionThatCannotBecomeAnotherIsNotApproved(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(live, want *apiextensionsv1.CustomResourceDefinitionSpec){
+		"kind":  func(_, want *apiextensionsv1.CustomResourceDefinitionSpec) { want.Names.Kind = "Postgres" },
+		"scope": func(live, _ *apiextensionsv1.CustomResourceDefinitionSpec) { live.Scope = apiextensionsv1.ClusterScoped },
+	} {
+		for _, served := range []apiextensionsv1.ConditionStatus{apiextensionsv1.ConditionTrue, apiextensionsv1.ConditionFalse} {
+			w := newWorld(t)
+			want := w.crd.DeepCopy()
+			change(&w.crd.Spec, &want.Spec)
+			w.crd.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: served}}
+			next, schema, err := w.next(t.Context(), w.look(), w.crd, want)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if served == apiextensionsv1.ConditionFalse {
+				if next == nil || schema.Status != metav1.ConditionTrue {
+					t.Errorf("%s, not served: %v, %+v", name, next, schema)
+				}
+				continue
+			}
+			if next != nil || schema.Reason != "ImmutableChange" || !strings.Contains(schema.Message, "kubectl gitbind unbind "+binding+" --claims=orphan") || strings.Contains(schema.Message, v1alpha1.ApproveSchemaAnnotation) {
+				t.Errorf("%s: %v, %+v", name, next, schema)
+			}
+		}
+	}
+}

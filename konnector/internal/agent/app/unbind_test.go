@@ -118,6 +118,26 @@ func TestB12_OrphanLeavesTheServices(t *testing.T) {
 	})
 }
 
+// Nothing is let go of before main says that the API goes: what is edited as long as it cannot be
+// pushed comes to main later.
+func TestB12_AnEditWhileTheHostIsDownIsNotLost(t *testing.T) {
+	t.Parallel()
+	w := newLoop(t)
+	name := w.claims(1)[0]
+	w.setPolicy(v1alpha1.DeletionOrphan)
+	w.requestIs("", contract.Orphan)
+	w.answerRequest(contract.Applied, "")
+	w.bindingSays("Granted", "Granted")
+	w.host.setDown(true)
+	w.unbind()
+	w.bindingSays("Ready", "ConnectionNotReady")
+	w.setSpec(name, "big", "plan")
+	w.host.setDown(false)
+	w.takenBack()
+	w.noRequest()
+	w.fileIs(name, plan("big"))
+}
+
 func TestUnbindingWithDeleteDeletesTheClaims(t *testing.T) {
 	t.Parallel()
 	w := newLoop(t)

@@ -183,7 +183,8 @@ func (f Facts) terminating() Action {
 }
 
 // orphan lets go of the claims. The control plane has to know before the file
-// goes: what it said last counts there.
+// goes: what it said last counts there. The file goes before they are let go of:
+// as long as Git cannot be written to, what people edit would be lost.
 func (f Facts) orphan(there bool) Action {
 	switch {
 	case f.Problem != nil, !there && f.Held && f.Claims > 0:
@@ -192,10 +193,10 @@ func (f Facts) orphan(there bool) Action {
 		return AwaitAnswer
 	case f.Kept > 0 && f.Unsaved > 0:
 		return AwaitClaims
-	case f.Kept > 0:
-		return LetGo
 	case there:
 		return RemoveRequest
+	case f.Kept > 0:
+		return LetGo
 	default:
 		return TakeBack
 	}

@@ -59,7 +59,9 @@ func TestRows(t *testing.T) {
 		{"L2: deleted by no person, with its files", request.Facts{Live: remove, Finalizer: true, Terminating: true, File: remove, Base: remove, Continues: true, Claims: 3}, request.KeepOn},
 		{"L2: deleted by Git, with its files", request.Facts{Live: remove, Finalizer: true, Terminating: true, Base: remove, BaseRemoved: true, Continues: true, Claims: 3}, request.KeepOn},
 		{"orphaned, the control plane does not know", request.Facts{Live: orphan, Finalizer: true, Terminating: true, File: orphan, Base: orphan, Continues: true, Claims: 3, Objects: 2, Kept: 2}, request.AwaitAnswer},
-		{"orphaned", request.Facts{Live: orphan, Finalizer: true, Terminating: true, File: orphan, Base: orphan, Continues: true, Claims: 3, Objects: 2, Kept: 2, Answered: true}, request.LetGo},
+		{"orphaned", request.Facts{Live: orphan, Finalizer: true, Terminating: true, File: orphan, Base: orphan, Continues: true, Claims: 3, Objects: 2, Kept: 2, Answered: true}, request.RemoveRequest},
+		{"orphaned, and main says so", request.Facts{Live: orphan, Finalizer: true, Terminating: true, Base: orphan, BaseRemoved: true, Continues: true, Claims: 3, Objects: 2, Kept: 2}, request.LetGo},
+		{"orphaned, and edited while the file went", request.Facts{Live: orphan, Finalizer: true, Terminating: true, Base: orphan, BaseRemoved: true, Continues: true, Claims: 3, Objects: 2, Kept: 2, Unsaved: 1}, request.AwaitClaims},
 		{"orphaned, and main lacks an edit", request.Facts{Live: orphan, Finalizer: true, Terminating: true, File: orphan, Base: orphan, Continues: true, Claims: 3, Objects: 2, Kept: 2, Unsaved: 1, Answered: true}, request.AwaitClaims},
 		{"orphaned before it was granted", request.Facts{Live: orphan, Finalizer: true, Terminating: true, File: orphan, Base: orphan, Continues: true}, request.RemoveRequest},
 		{"orphaned, and the claims cannot be seen", request.Facts{Live: orphan, Finalizer: true, Terminating: true, File: orphan, Base: orphan, Continues: true, Claims: 3, Unseen: true, Answered: true}, request.Hold},
@@ -110,10 +112,10 @@ func TestPromises(t *testing.T) {
 			promise(a != request.RemoveFiles || f.ByPerson, "files go without the guard only by a person")
 		case request.LetGo:
 			promise(f.Terminating && policy == contract.Orphan, "claims are let go of only by who says so")
-			promise(f.File == nil || f.Answered || f.Disconnected, "the control plane knows before")
+			promise(f.File == nil && f.Problem == nil || f.Disconnected, "main says so before")
 			promise(f.Unsaved == 0 || f.Disconnected, "nothing is lost")
 		case request.RemoveRequest:
-			promise(f.Terminating && (f.Claims == 0 || policy == contract.Orphan && f.Kept == 0 && f.Answered), "the request stays while there are claims")
+			promise(f.Terminating && (f.Claims == 0 || policy == contract.Orphan && f.Unsaved == 0 && f.Answered), "the request stays while there are claims, or the control plane does not know")
 		case request.TakeBack:
 			promise(f.Terminating && f.Finalizer && (f.Claims == 0 || policy == contract.Orphan && f.Kept == 0 || f.Disconnected && f.Objects == 0), "the API stays while there are claims")
 		case request.Commit, request.Create:

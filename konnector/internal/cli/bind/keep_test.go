@@ -1,11 +1,14 @@
 package bind
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -15,6 +18,8 @@ import (
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/command"
+	"gitbind.dev/konnector/internal/cli/terminal"
 	"gitbind.dev/test/fakeapi"
 )
 
@@ -69,18 +74,42 @@ func TestWhatIsBoundAgainDoesNotGoWithWhatWasBefore(t *testing.T) {
 	}
 }
 
-func TestWhatIsBeingUnboundIsNotBound(t *testing.T) {
+// An unbinding does not end without the konnector's rights, which go with it.
+func TestWhatIsBeingUnboundIsNotBoundAndHasItsRights(t *testing.T) {
 	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
+	if err := errors.Join(v1alpha1.AddToScheme(scheme), rbacv1.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
-	going := &v1alpha1.APIServiceBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: postgresql.BindingName(), Finalizers: []string{v1alpha1.BindingFinalizer}, DeletionTimestamp: new(metav1.Now())},
-		Spec:       v1alpha1.APIServiceBindingSpec{Connection: "default"},
-	}
-	c := fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(going))
-	err := checkFree(t.Context(), &appcluster.Cluster{WithWatch: c}, postgresql, "default")
-	if err == nil || !strings.Contains(err.Error(), "is being unbound") {
-		t.Errorf("got %v", err)
+	for _, dryRun := range []bool{false, true} {
+		going := &v1alpha1.APIServiceBinding{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: postgresql.BindingName(), UID: "b1", Finalizers: []string{v1alpha1.BindingFinalizer}, DeletionTimestamp: new(metav1.Now()),
+			},
+			Spec: v1alpha1.APIServiceBindingSpec{Connection: "default"},
+		}
+		crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{
+			Name: postgresql.BindingName(), Annotations: map[string]string{v1alpha1.ConnectionAnnotation: "default"},
+		}}
+		c := fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(going, crd))
+		var out bytes.Buffer
+		in := Input{DryRun: dryRun, Call: command.Call{Terminal: &terminal.Terminal{Out: &out}}}
+		in.Cluster = &appcluster.Cluster{WithWatch: c}
+		found, err := checkFree(t.Context(), in.Cluster, postgresql, "default")
+		if err != nil || found == nil {
+			t.Fatalf("%v, %v", found, err)
+		}
+		err = in.refuseUnbinding(t.Context(), postgresql, found)
+		if err == nil || !strings.Contains(err.Error(), "is being unbound") {
+			t.Errorf("got %v", err)
+		}
+		for _, o := range []client.Object{konnectorRole(postgresql), konnectorRoleBinding(postgresql)} {
+			err := c.Get(t.Context(), client.ObjectKeyFromObject(o), o)
+			switch owners := o.GetOwnerReferences(); {
+			case dryRun && !apierrors.IsNotFound(err):
+				t.Errorf("%T is applied: %v", o, err)
+			case !dryRun && (err != nil || len(owners) != 1 || owners[0].UID != going.UID):
+				t.Errorf("%T goes with %v: %v", o, owners, err)
+			}
+		}
 	}
 }

@@ -64,7 +64,11 @@ func (l *look) notGranted(path string) *notReady {
 	if c := l.granted(); c != nil && c.Status == metav1.ConditionFalse {
 		return &notReady{reason: c.Reason, message: c.Message}
 	}
-	return &notReady{reason: "WaitingForExport", message: fmt.Sprintf("There is no %s on branch status: the control plane does not grant the API to this cluster (kubectl gitbind bind), or is not running.", path)}
+	advice := " (kubectl gitbind bind)"
+	if l.facts.Terminating {
+		advice = ""
+	}
+	return &notReady{reason: "WaitingForExport", message: fmt.Sprintf("There is no %s on branch status: the control plane does not grant the API to this cluster%s, or is not running.", path, advice)}
 }
 
 // installed is the definition as it is, where Git cannot be asked.

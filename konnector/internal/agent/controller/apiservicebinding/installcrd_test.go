@@ -56,9 +56,17 @@ func TestAnAPIGoesOnWithoutItsExport(t *testing.T) {
 		w.granted(nil)
 		w.binding.Status.Kind = kind
 		w.put("status", map[string]string{contract.ExportPath(binding): ""})
-		_, missing, err := w.bind(t.Context(), w.look())
+		l := w.look()
+		_, missing, err := w.bind(t.Context(), l)
 		if want := kind != ""; err != nil || missing == nil || missing.reason != "WaitingForExport" || w.isRunning() != want {
 			t.Errorf("kept in step %v: %+v, %v; running: %v", want, missing, err, w.isRunning())
+		}
+		// What is being unbound cannot be bound again before that is done.
+		const advice = "kubectl gitbind bind"
+		advised := strings.Contains(missing.message, advice)
+		l.facts.Terminating = true
+		if m := l.notGranted(contract.ExportPath(binding)).message; !advised || strings.Contains(m, advice) {
+			t.Errorf("it says %q, and while it is being unbound %q", missing.message, m)
 		}
 	}
 }

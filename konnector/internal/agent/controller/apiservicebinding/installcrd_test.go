@@ -61,6 +61,9 @@ func TestAnAPIGoesOnWithoutItsExport(t *testing.T) {
 		if want := kind != ""; err != nil || missing == nil || missing.reason != "WaitingForExport" || w.isRunning() != want {
 			t.Errorf("kept in step %v: %+v, %v; running: %v", want, missing, err, w.isRunning())
 		}
+		if l.schema != nil {
+			t.Errorf("it says which definition is the newest: %+v", l.schema)
+		}
 		// What is being unbound cannot be bound again before that is done.
 		const advice = "kubectl gitbind bind"
 		advised := strings.Contains(missing.message, advice)

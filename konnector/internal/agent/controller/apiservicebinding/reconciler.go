@@ -139,6 +139,9 @@ func (r *Reconciler) bind(ctx context.Context, l *look) (api claim.API, missing 
 		return api, notGranted, err
 	}
 	crd, missing, err := r.install(ctx, l, want)
+	if l.policies == nil {
+		l.schema = nil // The export was not read: a newer one may be held.
+	}
 	if crd == nil || err != nil {
 		return api, missing, err
 	}

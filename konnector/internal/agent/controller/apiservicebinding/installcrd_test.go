@@ -117,8 +117,10 @@ func TestWhoHasTheNamesOfADefinitionIsSaid(t *testing.T) {
 func TestADefinitionThatCannotBecomeAnotherIsNotApproved(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(live, want *apiextensionsv1.CustomResourceDefinitionSpec){
-		"kind":  func(_, want *apiextensionsv1.CustomResourceDefinitionSpec) { want.Names.Kind = "Postgres" },
-		"scope": func(live, _ *apiextensionsv1.CustomResourceDefinitionSpec) { live.Scope = apiextensionsv1.ClusterScoped },
+		"kind": func(_, want *apiextensionsv1.CustomResourceDefinitionSpec) { want.Names.Kind = "Postgres" },
+		"scope": func(live, _ *apiextensionsv1.CustomResourceDefinitionSpec) {
+			live.Scope = apiextensionsv1.ClusterScoped
+		},
 	} {
 		for _, served := range []apiextensionsv1.ConditionStatus{apiextensionsv1.ConditionTrue, apiextensionsv1.ConditionFalse} {
 			w := newWorld(t)

@@ -235,7 +235,9 @@ func TestAnObjectThatFinalizersOfOthersKeepIsNamed(t *testing.T) {
 			l.objects[i].DeletionTimestamp, l.objects[i].Finalizers = new(metav1.Now()), finalizers
 		}
 		w.Client = interceptor.NewClient(w.Client.(client.WithWatch), interceptor.Funcs{
-			Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error { return nil },
+			Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+				return nil
+			},
 		})
 		result, err := w.unbind(t.Context(), l)
 		if err != nil || result.RequeueAfter < countWait {

@@ -17,7 +17,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/api/restapi"
@@ -64,8 +63,8 @@ func Do(ctx context.Context, in Input) error {
 	}
 	for _, o := range offers {
 		going, err := checkFree(ctx, in.Cluster, o.API, connection.Name)
-		if err == nil && going != nil {
-			err = in.refuseUnbinding(ctx, o.API, going)
+		if err == nil && going {
+			err = in.refuseUnbinding(ctx, o.API)
 		}
 		if err != nil {
 			return err
@@ -245,44 +244,39 @@ func (in Input) wait(ctx context.Context, name string, say func(string)) error {
 	return err
 }
 
-// checkFree refuses to give the konnector rights on what is not its own. It returns the binding of
-// an API that is being unbound.
-func checkFree(ctx context.Context, c *appcluster.Cluster, api v1alpha1.ExportedAPI, connection string) (going *v1alpha1.APIServiceBinding, err error) {
+// checkFree refuses to give the konnector rights on what is not its own. It reports whether the API
+// is being unbound.
+func checkFree(ctx context.Context, c *appcluster.Cluster, api v1alpha1.ExportedAPI, connection string) (going bool, err error) {
 	if err := grantable(api); err != nil {
-		return nil, err
+		return false, err
 	}
 	name := api.BindingName()
 	var bound v1alpha1.APIServiceBinding
 	err = c.Get(ctx, client.ObjectKey{Name: name}, &bound)
 	switch {
 	case err == nil && bound.Spec.Connection != connection:
-		return nil, fmt.Errorf("%s is bound already, through the connection %q: an API belongs to one", name, bound.Spec.Connection)
-	case err == nil && !bound.DeletionTimestamp.IsZero():
-		going = &bound
+		return false, fmt.Errorf("%s is bound already, through the connection %q: an API belongs to one", name, bound.Spec.Connection)
 	case err != nil && !apierrors.IsNotFound(err):
-		return nil, fmt.Errorf("read binding %s: %w", name, err)
+		return false, fmt.Errorf("read binding %s: %w", name, err)
 	}
-	return going, checkOwn(ctx, c, api)
+	return !bound.DeletionTimestamp.IsZero(), checkOwn(ctx, c, api)
 }
 
 // refuseUnbinding refuses to bind an API that is being unbound, as what is applied to it would go
-// with it. So do the konnector's rights on it, without which the unbinding may not end: these it
-// gives.
-func (in Input) refuseUnbinding(ctx context.Context, api v1alpha1.ExportedAPI, going *v1alpha1.APIServiceBinding) error {
+// with it. The konnector's rights it gives all the same: without them the unbinding may not end, and
+// with it they are taken back.
+func (in Input) refuseUnbinding(ctx context.Context, api v1alpha1.ExportedAPI) error {
 	rights := []client.Object{konnectorRole(api), konnectorRoleBinding(api)}
 	if in.DryRun || in.Format == output.YAML {
 		rights = nil
 	}
 	for _, o := range rights {
-		o.SetOwnerReferences([]metav1.OwnerReference{{
-			APIVersion: v1alpha1.GroupVersion.String(), Kind: "APIServiceBinding", Name: going.Name, UID: going.UID,
-		}})
 		line, err := in.Cluster.Apply(ctx, o)
 		if err != nil {
 			return err
 		}
 		fmt.Fprintln(in.Terminal.Out, line)
 	}
-	name := going.Name
+	name := api.BindingName()
 	return fmt.Errorf("%s is being unbound: bind it again when that is done (kubectl gitbind unbind %s watches it)", name, name)
 }

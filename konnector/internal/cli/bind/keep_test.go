@@ -74,7 +74,7 @@ func TestWhatIsBoundAgainDoesNotGoWithWhatWasBefore(t *testing.T) {
 	}
 }
 
-// An unbinding does not end without the konnector's rights, which go with it.
+// An unbinding does not end without the konnector's rights, which it takes back at its end.
 func TestWhatIsBeingUnboundIsNotBoundAndHasItsRights(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(v1alpha1.AddToScheme(scheme), rbacv1.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme)); err != nil {
@@ -90,26 +90,30 @@ func TestWhatIsBeingUnboundIsNotBoundAndHasItsRights(t *testing.T) {
 		crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{
 			Name: postgresql.BindingName(), Annotations: map[string]string{v1alpha1.ConnectionAnnotation: "default"},
 		}}
-		c := fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(going, crd))
+		// The garbage collector would take what it owns before it is gone, if it is deleted in the foreground.
+		given := konnectorRole(postgresql)
+		given.OwnerReferences = []metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: "APIServiceBinding", Name: going.Name, UID: going.UID}}
+		c := fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(going, crd, given))
 		var out bytes.Buffer
 		in := Input{DryRun: dryRun, Call: command.Call{Terminal: &terminal.Terminal{Out: &out}}}
 		in.Cluster = &appcluster.Cluster{WithWatch: c}
-		found, err := checkFree(t.Context(), in.Cluster, postgresql, "default")
-		if err != nil || found == nil {
-			t.Fatalf("%v, %v", found, err)
+		being, err := checkFree(t.Context(), in.Cluster, postgresql, "default")
+		if err != nil || !being {
+			t.Fatalf("%v, %v", being, err)
 		}
-		err = in.refuseUnbinding(t.Context(), postgresql, found)
+		err = in.refuseUnbinding(t.Context(), postgresql)
 		if err == nil || !strings.Contains(err.Error(), "is being unbound") {
 			t.Errorf("got %v", err)
 		}
-		for _, o := range []client.Object{konnectorRole(postgresql), konnectorRoleBinding(postgresql)} {
-			err := c.Get(t.Context(), client.ObjectKeyFromObject(o), o)
-			switch owners := o.GetOwnerReferences(); {
-			case dryRun && !apierrors.IsNotFound(err):
-				t.Errorf("%T is applied: %v", o, err)
-			case !dryRun && (err != nil || len(owners) != 1 || owners[0].UID != going.UID):
-				t.Errorf("%T goes with %v: %v", o, owners, err)
-			}
+		role, roleBinding := konnectorRole(postgresql), konnectorRoleBinding(postgresql)
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(role), role); err != nil || len(role.OwnerReferences) != 1 {
+			t.Errorf("what goes with it is owned by %v: %v", role.OwnerReferences, err)
+		}
+		switch err := c.Get(t.Context(), client.ObjectKeyFromObject(roleBinding), roleBinding); {
+		case dryRun && !apierrors.IsNotFound(err):
+			t.Errorf("a dry run gives rights: %v", err)
+		case !dryRun && (err != nil || len(roleBinding.OwnerReferences) > 0):
+			t.Errorf("what is given is owned by %v: %v", roleBinding.OwnerReferences, err)
 		}
 	}
 }

@@ -179,7 +179,7 @@ func (r *Reconciler) next(ctx context.Context, l *look, live, want *apiextension
 	}
 	if is, was := next.Spec, live.Spec; established(live) && (is.Names.Kind != was.Names.Kind || is.Scope != was.Scope) {
 		return same, schemaIs(metav1.ConditionFalse, "ImmutableChange", fmt.Sprintf(
-			"The control plane has published a definition of this API with another kind or scope: it is %s %s, and was %s %s. Kubernetes takes that for no definition that is installed. Unbind the API and bind it again; to keep the services: kubectl gitbind unbind %s --claims=orphan",
+			"The control plane has published a definition of this API with another kind or scope: it is %s %s, and was %s %s. Kubernetes changes neither of a definition that is installed. Unbind the API and bind it again; to keep the services: kubectl gitbind unbind %s --claims=orphan",
 			is.Scope, is.Names.Kind, was.Scope, was.Names.Kind, l.binding.Name)), nil
 	}
 	breaks, hash := compatibility.Breaks(live, next), compatibility.Hash(next)

@@ -18,8 +18,8 @@ func Command(env command.Env) *cobra.Command {
 		Use:   "bind NAME...",
 		Short: "Make an API of the control plane an API of this cluster",
 		Long: `Make an API that the control plane offers an API of this cluster. NAME is an
-offer's, as in "kubectl gitbind catalog", or the API's: <plural>.<group>. Several
-are bound at once, in the time of one.
+offer's, as in "kubectl gitbind catalog", or, where it has one offer, the API's:
+<plural>.<group>. Several are bound at once, in the time of one.
 
 The control plane grants the API to this cluster, if you may bind it. With your
 own rights in this cluster, the konnector gets those on this one API, and users

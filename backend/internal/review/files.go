@@ -25,6 +25,9 @@ func describe(f githost.FileChange) (out restapi.ChangedFile, before, after *con
 		out.Problem, out.Unbinding = describeRequest(f)
 		return out, nil, nil
 	}
+	if contract.IsReserved(f.Path) {
+		return out, nil, nil // The answer to its claim is about it.
+	}
 	key, err := contract.ParsePath(f.Path)
 	if err != nil {
 		if strings.HasPrefix(f.Path, "bindings/") && f.After != "" {

@@ -166,9 +166,6 @@ func (s *Service) files(ctx context.Context, cluster string, c *githost.Change, 
 	preview := preview{service: s, cluster: cluster, apis: map[string]*api{}}
 	for _, f := range c.Files {
 		file, before, after := describe(f)
-		if contract.IsReserved(f.Path) {
-			file.Problem = "" // The answer to its claim is about it.
-		}
 		if file.Problem == "" && after != nil {
 			file.Problem = preview.problem(ctx, file.Binding, before, after)
 		}

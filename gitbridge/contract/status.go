@@ -41,7 +41,7 @@ type Reason string
 
 const (
 	// NotRemoved says that main lacks the file, and no commit that was followed
-	// removed it; or one did while the cluster had no right on the API.
+	// removed it; or one did while the API was not bound.
 	NotRemoved Reason = "NotRemoved"
 	// ManyRemovals says that it was removed together with too many others.
 	ManyRemovals Reason = "ManyRemovals"

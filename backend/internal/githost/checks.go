@@ -29,6 +29,9 @@ type Pull struct {
 	Head, Branch string
 	// Title is one line, and Text is Markdown.
 	Title, Text string
+	// Shared says that people made a part of it: one that is there is kept up to date, and none is
+	// opened, as hosts take whoever opens it for its author, and let the others approve it.
+	Shared bool
 }
 
 // Check is what the control plane would say of a proposed change.

@@ -282,16 +282,17 @@ func (c *Checks) tell(ctx context.Context, cluster string, proposed map[string]s
 	return nil
 }
 
-// proposedBy is the pull request of what a konnector has proposed; nil for what people made a
-// part of: who opens a pull request does not approve it, and that is to be them.
+// proposedBy is the pull request of what a konnector has proposed, perhaps with others; nil
+// for what is people's alone.
 func proposedBy(cluster string, change *githost.Change) *githost.Pull {
-	isPeoples := func(made githost.Commit) bool { return !ofKonnector(cluster, made) }
-	if strings.HasPrefix(change.Branch, githost.PullPrefix) || change.Older || len(change.Commits) == 0 || slices.ContainsFunc(change.Commits, isPeoples) {
+	first := slices.IndexFunc(change.Commits, func(made githost.Commit) bool { return ofKonnector(cluster, made) })
+	if strings.HasPrefix(change.Branch, githost.PullPrefix) || first < 0 {
 		return nil
 	}
 	return &githost.Pull{
 		Branch: change.Branch, Head: change.Head, Title: change.Subject,
-		Text: "Changed with kubectl in the app cluster, by " + code(change.Commits[0].Author) + ". Merge it to have it done, or close it to reject it: the object in the cluster says so then.",
+		Shared: change.Older || slices.ContainsFunc(change.Commits, func(made githost.Commit) bool { return !ofKonnector(cluster, made) }),
+		Text:   "Changed with kubectl in the app cluster, by " + code(change.Commits[first].Author) + ". Merge it to have it done, or close it to reject it: the object in the cluster says so then.",
 	}
 }
 

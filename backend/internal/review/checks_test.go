@@ -176,7 +176,11 @@ func TestAKonnectorsProposalGetsAPullRequest(t *testing.T) {
 	w.change.Head, w.change.Subject = strings.Repeat("c", 40), "claim: update team-a/orders"
 	made := githost.Commit{Author: name, Email: email}
 	w.change.Commits = append([]githost.Commit{made}, w.change.Commits...)
-	look("a commit of the konnector's on top of bob's", 0)
+	look("a commit of the konnector's on top of bob's", 1)
+	if !host.opened[0].Shared {
+		t.Errorf("opened for bob: %+v", host.opened[0])
+	}
+	host.opened = nil
 	w.change.Head, w.change.Commits = strings.Repeat("b", 40), []githost.Commit{made}
 	look("a branch of the konnector's", 1)
 	if p := host.opened[0]; p.Branch != w.change.Branch || p.Head != w.change.Head || p.Title != w.change.Subject || strings.Contains(p.Text, "<b>") || !strings.Contains(p.Text, "dora") {
@@ -185,8 +189,10 @@ func TestAKonnectorsProposalGetsAPullRequest(t *testing.T) {
 	look("the same again", 1)
 	host.closed = w.change.Head
 	look("closed", 1)
-	told := restapi.RefEvent{Ref: "refs/heads/" + w.change.Branch, Hash: w.change.Head, Reviewed: true}
-	if diff := cmp.Diff([]restapi.RefEvent{told, told}, events); diff != "" {
+	told := func(head string) restapi.RefEvent {
+		return restapi.RefEvent{Ref: "refs/heads/" + w.change.Branch, Hash: head, Reviewed: true}
+	}
+	if diff := cmp.Diff([]restapi.RefEvent{told(strings.Repeat("c", 40)), told(w.change.Head)}, events); diff != "" {
 		t.Errorf("told, once as it was opened and once as it was closed:\n%s", diff)
 	}
 	branch := w.change.Branch

@@ -118,18 +118,21 @@ func (f Facts) absent() Decision {
 		s.Answers = f.Present.Answers
 		return answer(s)
 	case f.Access != Granted:
-		return answer(f.heldRemoval(guard.Verdict{Message: fmt.Sprintf("its file is gone, but this cluster has no right on %s any more: nothing was deleted", f.Key.Binding)}))
+		s := f.heldRemoval(guard.Verdict{Message: fmt.Sprintf("its file is gone, but this cluster has no right on %s any more: nothing was deleted", f.Key.Binding)})
+		if f.Access == NotGranted {
+			s.Answers = f.Present.Answers // It may be granted again in a moment.
+		}
+		return answer(s)
 	default:
 		return f.removed()
 	}
 }
 
-// isLeft reports whether a removal leaves its service, because the cluster has no right on the
-// API: then it does not go by itself either when the API is bound again. The removal of a
-// claim that was deleted in the app cluster waits for that, as the object there does; and so
-// does one that a person approved.
+// isLeft reports whether a removal leaves its service, because the API is not bound: then it does
+// not go by itself either when the API is bound again. The removal of a claim that was deleted in
+// the app cluster waits for that, as the object there does; and so does one that a person approved.
 func (f Facts) isLeft() bool {
-	return (f.Access == NotBound || f.Access == NotGranted) && f.Removal != nil && !f.Removal.ByKonnector && !f.Removal.Approved
+	return f.Access == NotBound && f.Removal != nil && !f.Removal.ByKonnector && !f.Removal.Approved
 }
 
 // removed decides about an object, or one that is missing, whose file is not on

@@ -205,7 +205,7 @@ func TestDecide(t *testing.T) {
 		{"a lost one is removed", list(present(contract.Lost, "b0", withObject), certain, removed), want{result: contract.Gone, since: now, commit: head, uid: "u1"}},
 		{"a lost one just lacks its file", list(present(contract.Lost, "b0", withObject), certain), want{result: contract.Held, reason: contract.NotRemoved, commit: head, uid: "u1", object: object, message: "nothing was deleted"}},
 		{"a removal while the API is unbound is held", list(applied("b1"), removed, notBound), want{effect: Hold}},
-		{"or taken away", list(applied("b1"), removed, notGranted), want{effect: Hold}},
+		{"not where the rights are not granted for a while", list(applied("b1"), removed, notGranted), want{result: contract.Held, blob: "b1", commit: seen, uid: "u1", object: object, message: "no right"}},
 		{"and says so", list(applied("b1"), left, notBound), want{result: contract.Held, reason: contract.NotRemoved, commit: head, uid: "u1", object: object, message: "no right"}},
 		{"also when it is bound again", list(live, present(contract.Held, "", withObject), left), want{result: contract.Held, reason: contract.NotRemoved, commit: head, uid: "u1", object: object, status: true, message: "approve --removals head"}},
 		{"one that is held says why", list(applied("b1"), many, notBound), want{result: contract.Held, reason: contract.ManyRemovals, commit: head, uid: "u1", object: object, message: "together with 4 others"}},

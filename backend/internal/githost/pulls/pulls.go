@@ -128,6 +128,8 @@ func (q Requests) Open(ctx context.Context, cluster string, p githost.Pull) erro
 		return nil
 	case ok && before.Open:
 		return r.Edit(ctx, before.Number, before.with(withHead(p.Text, p.Head)))
+	case p.Shared:
+		return nil
 	}
 	title := claimdiff.Cut(cmp.Or(strings.TrimSpace(p.Title), p.Branch), maxTitle-1)
 	return r.Create(ctx, p.Branch, title, withHead(p.Text, p.Head))

@@ -152,3 +152,23 @@ func TestWhatAPersonWroteStaysInADescription(t *testing.T) {
 		is(t, m, "Relates to #7", "Another thing.", second)
 	})
 }
+
+// Hosts take whoever opens it for its author.
+func TestWhatPeopleMadeAPartOfIsKeptUpToDateAndNotOpened(t *testing.T) {
+	t.Parallel()
+	first, second := strings.Repeat("a", 40), strings.Repeat("b", 40)
+	m := &memory{}
+	shared := func(head string) {
+		t.Helper()
+		if err := requests(m).Open(t.Context(), "", githost.Pull{Branch: proposed, Head: head, Text: "Shared.", Shared: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if shared(first); len(m.pulls) != 0 {
+		t.Errorf("opened %+v", m.pulls)
+	}
+	open(t, m, first, "One thing.")
+	if shared(second); len(m.pulls) != 1 || m.pulls[0].head() != second {
+		t.Errorf("it is %+v", m.pulls)
+	}
+}

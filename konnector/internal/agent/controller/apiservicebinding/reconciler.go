@@ -37,9 +37,12 @@ const (
 	rightsWait = 2 * time.Second
 	// rightsEvery is how often the rights on an API are looked at that is kept in
 	// step, and has nothing to do.
-	rightsEvery  = time.Minute
-	servedWait   = 50 * time.Millisecond
-	conflictWait = 100 * time.Millisecond
+	rightsEvery = time.Minute
+	servedWait  = 50 * time.Millisecond
+	// servedTimeout is how long the API server may take to answer whether it serves
+	// an API: of one that it has just begun to serve it was seen to take 45 s.
+	servedTimeout = 5 * time.Second
+	conflictWait  = 100 * time.Millisecond
 	// unsentWait is until a push is tried again that the Git host did not take.
 	unsentWait = 10 * time.Second
 )
@@ -174,12 +177,8 @@ func (r *Reconciler) start(ctx context.Context, api claim.API) (*notReady, error
 			"The konnector may not %s %s in this cluster. Bind the API again (kubectl gitbind bind) to grant it.", refused, api.Binding)}, nil
 	}
 	if !r.Claims.Running(api) {
-		served, err := r.served(ctx, api)
-		if err != nil {
-			return nil, err
-		}
-		if !served {
-			return &notReady{reason: "CRDNotEstablished", message: "The CustomResourceDefinition is installed, and not served yet.", retry: servedWait, passing: true}, nil
+		if not, err := r.served(ctx, api); not != nil || err != nil {
+			return not, err
 		}
 	}
 	if err := r.Claims.Ensure(ctx, api); err != nil {
@@ -188,24 +187,29 @@ func (r *Reconciler) start(ctx context.Context, api claim.API) (*notReady, error
 	return nil, nil
 }
 
-// served reports whether the API server answers for an API, which it does a
-// moment after it says so. An informer that starts before takes a second to try
-// again.
-func (r *Reconciler) served(ctx context.Context, api claim.API) (bool, error) {
+// served returns why the API server does not answer for an API, which it does a
+// moment after it says so; nil where it does. An informer that starts before takes
+// a second to try again.
+func (r *Reconciler) served(ctx context.Context, api claim.API) (*notReady, error) {
+	notYet := &notReady{reason: "CRDNotEstablished", message: "The CustomResourceDefinition is installed, and not served yet.", retry: servedWait, passing: true}
 	if _, err := r.Mapper.RESTMapping(api.Kind.GroupKind(), api.Kind.Version); meta.IsNoMatchError(err) {
-		return false, nil
+		return notYet, nil
 	} else if err != nil {
-		return false, fmt.Errorf("discover %s: %w", api.Binding, err)
+		return nil, fmt.Errorf("discover %s: %w", api.Binding, err)
 	}
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(api.Kind)
-	switch err := r.Live.List(ctx, list, client.Limit(1)); {
+	asked, cancel := context.WithTimeout(ctx, servedTimeout)
+	defer cancel()
+	switch err := r.Live.List(asked, list, client.Limit(1)); {
 	case apierrors.IsNotFound(err):
-		return false, nil
+		return notYet, nil
+	case err != nil && asked.Err() != nil && ctx.Err() == nil:
+		return &notReady{reason: "CRDNotEstablished", message: "The CustomResourceDefinition is installed, and this cluster's API server does not answer for its objects yet. It is asked again.", retry: servedWait}, nil
 	case err != nil:
-		return false, fmt.Errorf("list %s: %w", api.Binding, err)
+		return nil, fmt.Errorf("list %s: %w", api.Binding, err)
 	}
-	return true, nil
+	return nil, nil
 }
 
 // report says whether the API can be used, if that says anything new.

@@ -228,7 +228,11 @@ func (l *look) granted() *metav1.Condition {
 		return nil
 	case l.trouble != nil:
 		c.Reason, c.Message = repository.Explain(l.trouble)
-		c.Message = "The request for this API is not on main: " + c.Message
+		where := "not"
+		if l.action == request.RemoveRequest {
+			where = "still"
+		}
+		c.Message = "The request for this API is " + where + " on main: " + c.Message
 	case l.facts.Problem != nil:
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, "RequestInvalid", l.facts.Problem.Error()+". Correct the file, or remove it to unbind the API."
 	case l.facts.Held:

@@ -48,8 +48,12 @@ func (r *Reconciler) unbind(ctx context.Context, l *look) (ctrl.Result, error) {
 	case request.LetGo:
 		return r.letGoOfAll(ctx, l)
 	case request.RemoveRequest:
-		r.Claims.Stop(b.Name)
-		return r.removeRequest(ctx, l)
+		if err := r.removeRequest(ctx, l); err != nil {
+			return ctrl.Result{}, err
+		}
+		if l.trouble == nil {
+			return ctrl.Result{RequeueAfter: again}, nil
+		}
 	case request.TakeBack:
 		r.Claims.Stop(b.Name)
 		return r.takeBack(ctx, l)
@@ -223,9 +227,10 @@ func isClaim(e store.Entry) bool {
 	return err == nil
 }
 
-// removeRequest takes request.yaml off main, unless there are claims after all.
-// Who deleted the binding, the API server does not say.
-func (r *Reconciler) removeRequest(ctx context.Context, l *look) (ctrl.Result, error) {
+// removeRequest takes request.yaml off main, unless there are claims after all, and stops
+// keeping claims in step once it is off: what was not committed by then is found before
+// anything is let go of. Who deleted the binding, the API server does not say.
+func (r *Reconciler) removeRequest(ctx context.Context, l *look) error {
 	b := l.binding
 	err := r.remove(ctx, l, "remove", func(t *store.Tree) error {
 		if policy(b) != contract.Orphan {
@@ -237,20 +242,14 @@ func (r *Reconciler) removeRequest(ctx context.Context, l *look) (ctrl.Result, e
 		}
 		return t.Remove(contract.RequestPath(b.Name))
 	})
-	switch {
-	case err != nil:
-		return ctrl.Result{}, err
-	case l.trouble != nil:
-		// To go on as before would take hold again of what was let go of.
-		waits := l.waitsFor()
-		waits.retry = l.retry
-		return r.report(ctx, l, claim.API{}, &waits)
-	case b.Status.Request != nil:
-		if err := r.recordRemoved(ctx, b); err != nil {
-			return ctrl.Result{}, err
-		}
+	if err != nil || l.trouble != nil {
+		return err
 	}
-	return ctrl.Result{RequeueAfter: again}, nil
+	r.Claims.Stop(b.Name)
+	if b.Status.Request == nil {
+		return nil
+	}
+	return r.recordRemoved(ctx, b)
 }
 
 // reportTakingBack says that an API goes, and what of it stays.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -183,7 +185,7 @@ func TestAStrayFileBesideTheClaimsIsNoClaim(t *testing.T) {
 	if used, err := w.inUse(t.Context(), l, w.crd); err != nil || used {
 		t.Errorf("in use: %v, %v", used, err)
 	}
-	if _, err := w.removeRequest(t.Context(), l); err != nil {
+	if err := w.removeRequest(t.Context(), l); err != nil {
 		t.Error(err)
 	}
 	l = w.look()
@@ -253,27 +255,50 @@ func TestWhatAnAnswerSays(t *testing.T) {
 	}
 }
 
-func TestWhileGitIsDownNothingIsTakenHoldOfAgain(t *testing.T) {
-	w := newWorld(t)
-	w.put("main", map[string]string{contract.RequestPath(binding): asked})
-	l := w.look()
-	l.binding.DeletionTimestamp = new(metav1.Now())
-	w.remote.SetFault(func(memstore.Call) error { return errors.New("no route") })
-	// To bind would say, too, that there is no export.
-	result, err := w.removeRequest(t.Context(), l)
-	if err != nil || result.RequeueAfter != unsentWait {
-		t.Errorf("%+v, %v", result, err)
-	}
-	b := &v1alpha1.APIServiceBinding{}
-	if err := w.Live.Get(t.Context(), client.ObjectKey{Name: binding}, b); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range b.Status.Conditions {
-		if c.Type == v1alpha1.ConditionReady && c.Reason == "ConnectionNotReady" && c.Message == l.waitsFor().message {
-			return
+// As long as request.yaml cannot be taken off main, claims are kept in step, also after a
+// restart; once it is off, they are not.
+func TestClaimsGoOnWhileTheHostRefusesTheRemovalOfTheRequest(t *testing.T) {
+	t.Parallel()
+	for name, no := range map[string]error{"no route": errors.New("no route"), "a rule": fmt.Errorf("%w: protected", store.ErrRejected)} {
+		for _, restarted := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", restarted: ", restarted), func(t *testing.T) {
+				w := newWorld(t)
+				w.granted(nil)
+				if _, _, err := w.bind(t.Context(), w.look()); err != nil || !w.isRunning() {
+					t.Fatal(err)
+				}
+				if restarted {
+					w.Claims.Stop(binding)
+				}
+				l := w.ending(request.RemoveRequest)
+				w.remote.SetFault(func(c memstore.Call) error {
+					if c.Op == memstore.Push {
+						return no
+					}
+					return nil
+				})
+				result, err := w.unbind(t.Context(), l)
+				if err != nil || result.RequeueAfter != unsentWait || !w.isRunning() {
+					t.Errorf("%+v, %v, claims go on: %v", result, err, w.isRunning())
+				}
+				if c := w.ready(); c.Reason != "ConnectionNotReady" || c.Message != l.waitsFor().message {
+					t.Errorf("it says %s: %s", c.Reason, c.Message)
+				}
+				granted := meta.FindStatusCondition(w.live().Status.Conditions, v1alpha1.ConditionGranted)
+				if granted == nil || !strings.Contains(granted.Message, "is still on main: ") {
+					t.Errorf("of the request it says %+v", granted)
+				}
+				w.remote.SetFault(nil)
+				w.binding = w.live()
+				if result, err = w.unbind(t.Context(), w.ending(request.RemoveRequest)); err != nil || result.RequeueAfter != again || w.isRunning() {
+					t.Errorf("when it is taken: %+v, %v, claims go on: %v", result, err, w.isRunning())
+				}
+				if w.look().file != nil {
+					t.Error("the request is there")
+				}
+			})
 		}
 	}
-	t.Errorf("it says %+v", b.Status.Conditions)
 }
 
 func TestAnObjectIsSaved(t *testing.T) {

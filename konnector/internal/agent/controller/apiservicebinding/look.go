@@ -92,6 +92,10 @@ func (r *Reconciler) lookOnce(ctx context.Context, b *v1alpha1.APIServiceBinding
 			return nil, err
 		}
 		l.readAnswer()
+		if l.facts.BaseRemoved && l.file == nil && !l.facts.Held && b.Status.Request.DeletionPolicy == v1alpha1.DeletionOrphan {
+			// The control plane lets go of the services: another policy comes too late.
+			l.facts.Live.DeletionPolicy = contract.Orphan
+		}
 	}
 	if l.facts.Terminating && l.facts.Finalizer {
 		if err := r.count(ctx, l); err != nil {

@@ -56,7 +56,7 @@ func (r *Reconciler) count(ctx context.Context, l *look) error {
 	if l.missing != nil {
 		return nil
 	}
-	if l.facts.Kept > 0 && (l.facts.Answered || l.file == nil) && policy(l.binding) == contract.Orphan {
+	if l.facts.Kept > 0 && (l.facts.Answered || l.file == nil) && l.facts.Live.DeletionPolicy == contract.Orphan {
 		if err := r.findUnsaved(ctx, l); err != nil {
 			return err
 		}

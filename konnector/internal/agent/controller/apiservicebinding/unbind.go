@@ -172,10 +172,10 @@ func (l *look) waitsFor() notReady {
 		return notReady{reason: "DeletingClaims", retry: wait, message: fmt.Sprintf(
 			"This binding is being deleted with its claims and their services: waiting for %s.", claims)}
 	case l.action == request.LetGo:
-		return notReady{reason: "LettingGo", retry: wait, message: "This binding is being deleted, its claims are let go of, and services stay."}
+		return notReady{reason: "LettingGo", retry: wait, message: "This binding is being deleted, its claims are let go of, and services stay." + l.tooLate()}
 	case l.action == request.AwaitClaims:
 		return notReady{reason: "ClaimsNotOnMain", retry: min(wait, unsavedWait), message: fmt.Sprintf(
-			"This binding is being deleted, and services stay as main says: but main does not say what these claims say, which would be lost: %s. See what keeps them (kubectl gitbind get claims), and decide on it (kubectl gitbind resolve) or delete them. Nothing is let go of until then.", strings.Join(named(l.unsaved), ", "))}
+			"This binding is being deleted, and services stay as main says: but main does not say what these claims say, which would be lost: %s. See what keeps them (kubectl gitbind get claims), and decide on it (kubectl gitbind resolve) or delete them. Nothing is let go of until then.%s", strings.Join(named(l.unsaved), ", "), l.tooLate())}
 	case l.action == request.AwaitAnswer:
 		words := ""
 		if l.answered && l.answer.Message != "" {
@@ -194,6 +194,14 @@ func (l *look) waitsFor() notReady {
 		return notReady{reason: "ConnectionNotReady", message: fmt.Sprintf(
 			"This binding is being deleted, for which the repository is needed. If it is gone for good, delete Connection %s first: kubectl delete connection %s.", b.Spec.Connection, b.Spec.Connection)}
 	}
+}
+
+// tooLate says that what the binding asks for by now comes too late, "" where it does not.
+func (l *look) tooLate() string {
+	if l.facts.Live.DeletionPolicy == policy(l.binding) {
+		return ""
+	}
+	return fmt.Sprintf(" deletionPolicy %s counts no more, as request.yaml went from main with Orphan: to delete the services, bind the API again.", policy(l.binding))
 }
 
 // removeFiles takes claim files off main that have no object here.

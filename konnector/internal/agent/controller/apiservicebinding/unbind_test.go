@@ -119,6 +119,7 @@ func (w *world) look() *look {
 		view, err := w.repo.View(w.Context())
 		if err == nil && view.Main.Head() == w.remote.Head("main") && view.Status.Head() == w.remote.Head("status") {
 			l := &look{binding: w.binding, repo: w.repo, view: view}
+			l.facts.Live = &contract.Request{Binding: binding, DeletionPolicy: policy(w.binding)}
 			l.readFile()
 			l.readAnswer()
 			return l

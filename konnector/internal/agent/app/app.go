@@ -23,6 +23,7 @@ import (
 	"gitbind.dev/gitbridge/encryption"
 	"gitbind.dev/gitbridge/lease"
 	"gitbind.dev/gitbridge/program"
+	"gitbind.dev/konnector/internal/agent/budget"
 	"gitbind.dev/konnector/internal/agent/controller/apiservicebinding"
 	"gitbind.dev/konnector/internal/agent/controller/claim"
 	"gitbind.dev/konnector/internal/agent/controller/connection"
@@ -92,6 +93,8 @@ func Run(ctx context.Context, o Options) error {
 		Mapper: mgr.GetRESTMapper(),
 		Pool:   pool,
 
+		Rewrites: budget.Budget{Most: apiservicebinding.MaxRewrites, Every: apiservicebinding.RewriteEvery},
+		Now:      o.Now,
 		Recorder: mgr.GetEventRecorder("konnector"),
 	}
 	bindings.Claims = &claim.Controllers{

@@ -1,4 +1,5 @@
-// Package budget bounds how often something is done for one claim. It counts, and
+// Package budget bounds how often something is done for one claim, or for one of the
+// objects by which an API is installed, whose Key has no namespace. It counts, and
 // remembers what it counted until the time has come when that does not matter any
 // more; what happens beyond the budget is for others to decide.
 package budget

@@ -91,6 +91,7 @@ func (r *Reconciler) install(ctx context.Context, l *look, want *apiextensionsv1
 	live := &apiextensionsv1.CustomResourceDefinition{}
 	var present *apiextensionsv1.CustomResourceDefinition
 	err := r.Live.Get(ctx, client.ObjectKeyFromObject(want), live)
+	key := contract.Key{Binding: l.binding.Name}
 	isOurs := live.Annotations[v1alpha1.ConnectionAnnotation] == want.Annotations[v1alpha1.ConnectionAnnotation]
 	switch {
 	case apierrors.IsNotFound(err):
@@ -125,9 +126,15 @@ func (r *Reconciler) install(ctx context.Context, l *look, want *apiextensionsv1
 			if established(live) {
 				present = live
 			}
+			if !r.mayRewrite(key, live) {
+				return present, r.rewrittenByOthers(l, key), nil
+			}
+			before := live
 			live = next
 			r.Claims.Redefine(want.Name)
-			err = r.Client.Update(ctx, live)
+			if err = r.Client.Update(ctx, live); err == nil {
+				r.rewrote(key, before)
+			}
 		}
 	}
 	if err != nil {
@@ -153,7 +160,18 @@ func (r *Reconciler) install(ctx context.Context, l *look, want *apiextensionsv1
 		}
 		return nil, &notReady{reason: "CRDNotEstablished", message: "The CustomResourceDefinition is installed, and not served yet."}, nil
 	}
-	return live, nil, nil
+	return live, r.rewrittenByOthers(l, key), nil
+}
+
+// rewrittenByOthers says that somebody puts another definition in the place of ours each time,
+// also while it is ours for a moment; nil for nobody.
+func (r *Reconciler) rewrittenByOthers(l *look, key contract.Key) *notReady {
+	words, rest := r.manyRewrites(key, "CustomResourceDefinition "+l.binding.Name)
+	if words == "" {
+		return nil
+	}
+	l.schema = schemaIs(metav1.ConditionFalse, "ManyWrites", words+".")
+	return &notReady{reason: "ManyWrites", retry: rest, message: words + ". Claims go by the definition that there is."}
 }
 
 // next is the definition to install in the place of the one that there is, nil

@@ -157,6 +157,7 @@ func (r *Reconciler) installPolicy(ctx context.Context, b *v1alpha1.APIServiceBi
 	case err != nil:
 		return "", "", fmt.Errorf("get ValidatingAdmissionPolicyBinding %s: %w", want.Name, err)
 	}
+	key := contract.Key{Binding: b.Name, Name: want.Name}
 	if live == nil {
 		if err = r.Client.Create(ctx, want.DeepCopy()); apierrors.IsAlreadyExists(err) && !admission.Denied(err) {
 			live = &admissionv1.ValidatingAdmissionPolicy{}
@@ -173,8 +174,10 @@ func (r *Reconciler) installPolicy(ctx context.Context, b *v1alpha1.APIServiceBi
 			metav1.SetMetaDataLabel(&next.ObjectMeta, v1alpha1.ManagedByLabel, v1alpha1.ManagedByKonnector)
 			metav1.SetMetaDataAnnotation(&next.ObjectMeta, v1alpha1.PolicyAnnotation, want.Annotations[v1alpha1.PolicyAnnotation])
 			next.OwnerReferences, next.Spec = want.OwnerReferences, want.Spec
-			if !equality.Semantic.DeepEqual(live, next) {
-				err = r.Client.Update(ctx, next)
+			if !equality.Semantic.DeepEqual(live, next) && r.mayRewrite(key, live) {
+				if err = r.Client.Update(ctx, next); err == nil {
+					r.rewrote(key, live)
+				}
 			}
 		}
 	}
@@ -186,6 +189,9 @@ func (r *Reconciler) installPolicy(ctx context.Context, b *v1alpha1.APIServiceBi
 		return "PolicyRefused", "this cluster's API server refuses it: " + err.Error(), nil
 	case err != nil:
 		return "", "", fmt.Errorf("install ValidatingAdmissionPolicy %s: %w", want.Name, err)
+	}
+	if words, _ := r.manyRewrites(key, "ValidatingAdmissionPolicy "+want.Name); words != "" {
+		return "ManyWrites", words, nil
 	}
 	return "", "", nil
 }

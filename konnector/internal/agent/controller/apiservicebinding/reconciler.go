@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
@@ -24,6 +25,7 @@ import (
 	"gitbind.dev/gitbridge/admission"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/status"
+	"gitbind.dev/konnector/internal/agent/budget"
 	"gitbind.dev/konnector/internal/agent/controller/claim"
 	"gitbind.dev/konnector/internal/agent/repository"
 )
@@ -56,9 +58,14 @@ type Reconciler struct {
 	Recorder events.EventRecorder
 	Pool     *repository.Pool
 	Claims   *claim.Controllers
+	// Rewrites bounds the writes of what others write, too.
+	Rewrites budget.Budget
+	Now      func() time.Time
 
 	requests requests
 	compiled compiled
+	// others are the field managers who wrote last what Rewrites bounds, by its keys.
+	others sync.Map
 }
 
 // notReady is why an API cannot be used yet.

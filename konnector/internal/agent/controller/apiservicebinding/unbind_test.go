@@ -26,6 +26,7 @@ import (
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/gitbridge/store/memstore"
+	"gitbind.dev/konnector/internal/agent/budget"
 	"gitbind.dev/konnector/internal/agent/compatibility"
 	"gitbind.dev/konnector/internal/agent/controller/claim"
 	"gitbind.dev/konnector/internal/agent/repository"
@@ -47,12 +48,13 @@ type world struct {
 	// objects are the claims, forbidden is whether they may be listed.
 	objects   []metav1.PartialObjectMetadata
 	forbidden bool
+	now       time.Time
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	remote, pool := memstore.New(), repository.NewPool()
-	w := &world{T: t, remote: remote, crd: postgresql(), binding: &v1alpha1.APIServiceBinding{
+	w := &world{T: t, remote: remote, now: time.Now(), crd: postgresql(), binding: &v1alpha1.APIServiceBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: binding, UID: "b1"}, Spec: v1alpha1.APIServiceBindingSpec{Connection: "default"},
 	}}
 	w.crd.Annotations = map[string]string{v1alpha1.ConnectionAnnotation: "default"}
@@ -82,7 +84,10 @@ func newWorld(t *testing.T) *world {
 			return nil
 		},
 	})
-	w.Reconciler = &Reconciler{Client: c, Live: c, Pool: pool, Claims: &claim.Controllers{}}
+	w.Reconciler = &Reconciler{
+		Client: c, Live: c, Pool: pool, Claims: &claim.Controllers{},
+		Rewrites: budget.Budget{Most: MaxRewrites, Every: RewriteEvery}, Now: func() time.Time { return w.now },
+	}
 	return w
 }
 

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -56,16 +55,10 @@ func (w *world) onMain(policy contract.DeletionPolicy) bool {
 // asks is a binding in step with its file, or a new one; both refuse.
 func (w *world) asks(isNew bool) {
 	w.Helper()
-	if err := w.Client.Create(w.Context(), &v1alpha1.Connection{ObjectMeta: metav1.ObjectMeta{Name: "default"}}); err != nil {
-		w.Fatal(err)
-	}
+	w.adopted()
 	files := map[string]string{"README.md": "x"}
 	if !isNew {
 		files[contract.RequestPath(binding)] = says(contract.Refuse)
-	}
-	w.binding.Finalizers = []string{v1alpha1.BindingFinalizer}
-	if err := w.Client.Update(w.Context(), w.binding); err != nil {
-		w.Fatal(err)
 	}
 	w.put("main", files)
 	w.look()

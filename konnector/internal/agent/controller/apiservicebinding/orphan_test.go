@@ -1,7 +1,6 @@
 package apiservicebinding
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -32,13 +31,8 @@ func TestOrphanCountsOnceTheRequestIsGone(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%s, %s since, held %v", c.was, c.is, c.held), func(t *testing.T) {
 			w := newWorld(t)
-			w.binding.Finalizers, w.binding.Spec.DeletionPolicy = []string{v1alpha1.BindingFinalizer}, v1alpha1.DeletionPolicy(c.is)
-			if err := errors.Join(
-				w.Client.Update(t.Context(), w.binding),
-				w.Client.Create(t.Context(), &v1alpha1.Connection{ObjectMeta: metav1.ObjectMeta{Name: "default"}}),
-			); err != nil {
-				t.Fatal(err)
-			}
+			w.binding.Spec.DeletionPolicy = v1alpha1.DeletionPolicy(c.is)
+			w.adopted()
 			w.put("main", map[string]string{"README.md": "x"})
 			files := map[string]string{"README.md": "x"}
 			if c.held {

@@ -1,7 +1,6 @@
 package apiservicebinding
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -35,13 +34,11 @@ func TestABindingWaitsForClaimsUnderADefinitionThatIsNotItsOwn(t *testing.T) {
 			t.Run(fmt.Sprint(c.name, ", ", policy), func(t *testing.T) {
 				w := newWorld(t)
 				w.crd.Annotations = map[string]string{v1alpha1.ConnectionAnnotation: "another"}
-				w.binding.Finalizers, w.binding.Spec.DeletionPolicy = []string{v1alpha1.BindingFinalizer}, policy
-				if err := errors.Join(
-					w.Client.Update(t.Context(), w.crd), w.Client.Update(t.Context(), w.binding),
-					w.Client.Create(t.Context(), &v1alpha1.Connection{ObjectMeta: metav1.ObjectMeta{Name: "default"}}),
-				); err != nil {
+				if err := w.Client.Update(t.Context(), w.crd); err != nil {
 					t.Fatal(err)
 				}
+				w.binding.Spec.DeletionPolicy = policy
+				w.adopted()
 				w.put("main", map[string]string{contract.RequestPath(binding): asked[:len(asked)-len("{}\n")] + "{deletionPolicy: " + string(policy) + "}\n"})
 				w.look()
 				w.objects, w.forbidden = c.objects, c.forbidden

@@ -91,6 +91,18 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
+// adopted is a binding with its finalizer, and with its Connection.
+func (w *world) adopted() {
+	w.Helper()
+	w.binding.Finalizers = []string{v1alpha1.BindingFinalizer}
+	if err := errors.Join(
+		w.Client.Update(w.Context(), w.binding),
+		w.Client.Create(w.Context(), &v1alpha1.Connection{ObjectMeta: metav1.ObjectMeta{Name: "default"}}),
+	); err != nil {
+		w.Fatal(err)
+	}
+}
+
 // put writes files to a branch, and removes those with no content.
 func (w *world) put(branch string, files map[string]string) {
 	w.Helper()

@@ -138,6 +138,40 @@ func TestB12_AnEditWhileTheHostIsDownIsNotLost(t *testing.T) {
 	w.fileIs(name, plan("big"))
 }
 
+// Claims are kept in step as long as request.yaml is on main: also where only its removal is
+// refused.
+func TestB12_ClaimsGoOnWhileTheHostRefusesTheRemovalOfTheRequest(t *testing.T) {
+	t.Parallel()
+	w := newLoop(t)
+	names := w.claims(2)
+	w.setPolicy(v1alpha1.DeletionOrphan)
+	w.requestIs("", contract.Orphan)
+	w.answerRequest(contract.Applied, "")
+	w.bindingSays("Granted", "Granted")
+	w.host.judge(`while read old new ref; do
+  if [ "$ref" = refs/heads/main ] && git diff --name-status $old $new | grep -q '^D.*request.yaml'; then echo 'requests stay' >&2; exit 1; fi
+done`)
+	w.unbind()
+	if m := w.bindingSays("Granted", "PushRejected"); !strings.Contains(m, "still on main") || !strings.Contains(m, "requests stay") {
+		t.Errorf("it says %q", m)
+	}
+	w.setSpec(names[0], "big", "plan")
+	w.fileIs(names[0], plan("big"))
+	w.commit(names[1], "service: a9s-postgresql13", "plan: medium")
+	w.objectIs(names[1], plan("medium"))
+	w.apply("late", spec("small"))
+	w.committed("late")
+	w.stay(names...)
+	w.requestIs("", contract.Orphan)
+	w.host.judge("exit 0")
+	w.takenBack()
+	w.noRequest()
+	w.fileIs(names[0], plan("big"))
+	if n := w.files(); n != 3 {
+		t.Errorf("%d files are left", n)
+	}
+}
+
 func TestUnbindingWithDeleteDeletesTheClaims(t *testing.T) {
 	t.Parallel()
 	w := newLoop(t)

@@ -302,6 +302,47 @@ func TestL7_AReplaceDoesNotBringBackWhatAPullRequestRemoved(t *testing.T) {
 	}
 }
 
+// Nor does a replace by the first manifest take back what a pull request changed since without
+// saying so: what it brings is kept on a branch.
+func TestL7_AReplaceByTheFirstManifestLosesNothing(t *testing.T) {
+	t.Parallel()
+	w := newLoop(t)
+	names := []string{"written", "behind", "merged", "own"}
+	manifests := map[string]string{}
+	for _, name := range names {
+		w.apply(name, spec("small"))
+		w.committed(name)
+		manifests[name] = filepath.Join(t.TempDir(), name+".yaml")
+		w.must(os.WriteFile(manifests[name], w.file(name, "service: a9s-postgresql13", "plan: small"), 0o600))
+	}
+	w.inStep(names...)
+	w.commit("written", "service: a9s-postgresql13", "plan: big")
+	w.objectIs("written", plan("big"))
+	w.setSpec("own", "big", "plan")
+	w.fileIs("own", plan("big"))
+	w.inStep("written", "own")
+	w.stop()
+	w.commit("behind", "service: a9s-postgresql13", "plan: big")
+	w.commit("merged", "service: a9s-postgresql13", "plan: big")
+	w.setSpec("merged", int64(120), "parameters", "maxConnections")
+	w.start()
+	w.objectIs("merged", plan("big"))
+	w.inStep("merged")
+	w.stop()
+	for _, name := range names {
+		w.kubectl("replace", "-f", manifests[name])
+	}
+	w.start()
+	for _, name := range []string{"written", "behind", "merged"} {
+		w.conditionIs(name, "Conflict", "BothExist")
+		w.fileIs(name, plan("big"))
+		w.objectIs(name, plan("big"))
+	}
+	// Nobody else has changed it.
+	w.fileIs("own", plan("small"))
+	w.conditionIs("own", "Conflict", "None")
+}
+
 // As Velero does: the object as it was saved, with all annotations, into a
 // cluster where it is gone.
 func TestD32_RestoredFromSavedYAML(t *testing.T) {

@@ -1,8 +1,11 @@
 package app_test
 
 import (
+	"context"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -10,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/konnector/internal/agent/controller/apiservicebinding"
 )
 
 func (w *world) getDefinition() *apiextensionsv1.CustomResourceDefinition {
@@ -263,4 +267,39 @@ func TestC8_AnotherVersionTakesThePlaceOfTheFirst(t *testing.T) {
 		w.bindingSays("Schema", "BreakingChange")
 		w.bindingIs("Bound")
 	})
+}
+
+// A tool that puts another definition in the place of the konnector's is not answered for ever.
+func TestB13_AToolThatPutsTheDefinitionBackIsNamed(t *testing.T) {
+	t.Parallel()
+	w := newLoop(t)
+	w.bindingSays("Schema", "UpToDate")
+	w.writes.take("apiextensions.k8s.io")
+	ctx, end := context.WithCancel(t.Context())
+	var tool sync.WaitGroup
+	tool.Go(func() {
+		for ; ctx.Err() == nil; time.Sleep(5 * time.Millisecond) {
+			crd := &apiextensionsv1.CustomResourceDefinition{}
+			if w.client.Get(ctx, client.ObjectKey{Name: w.binding}, crd) == nil {
+				crd.Spec.Names.ShortNames = []string{"theirs"}
+				_ = w.client.Update(ctx, crd, client.FieldOwner("argocd-controller")) // It tries again.
+			}
+		}
+	})
+	defer tool.Wait()
+	defer end()
+	for _, kind := range []string{"Ready", "Schema"} {
+		if m := w.bindingSays(kind, "ManyWrites"); !strings.Contains(m, "argocd-controller") {
+			t.Errorf("%s says %q", kind, m)
+		}
+	}
+	answered := len(w.writes.take("apiextensions.k8s.io"))
+	w.never("it is answered", func() bool {
+		answered += len(w.writes.take("apiextensions.k8s.io"))
+		return answered > 2*apiservicebinding.MaxRewrites
+	})
+	t.Logf("answered %d times", answered)
+	// Claims go by the definition that there is.
+	w.apply("orders", spec("small"))
+	w.inStep("orders")
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/gitbridge/contract"
 )
 
@@ -88,6 +89,10 @@ type Change struct {
 	// says that there are more.
 	Commits []Commit
 	Older   bool
+	// Touched are the parts that any of Commits changes, as a push of it is judged, and those in
+	// which a merge among them has not what main had below it: also where a later commit has
+	// them as main has. It is all of the repository where that takes too long to find out.
+	Touched []access.Part
 }
 
 // Outcome is what became of a proposed commit.

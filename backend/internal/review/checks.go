@@ -447,6 +447,13 @@ func summarize(c *githost.Change, files []restapi.ChangedFile, pending bool) git
 	case unbinding != "":
 		effect = unbinding + ". " + effect
 	}
+	// The host has whoever may approve at all approve that.
+	switch touched := onlyTouched(c, changedParts(c)); {
+	case len(touched) > 1:
+		effect = fmt.Sprintf("Main gets commits that also touch %d other parts of the repository, such as %s. %s", len(touched), touched[0], effect)
+	case len(touched) == 1:
+		effect = fmt.Sprintf("Main gets commits that also touch %s. %s", touched[0], effect)
+	}
 	switch {
 	case pending:
 		effect += ", being tried on the control plane"

@@ -317,13 +317,22 @@ func TestSummarize(t *testing.T) {
 		f.Waits = "no room"
 		return f
 	}
+	touching := func(namespaces ...string) (c githost.Change) {
+		c.Files, c.Touched = []githost.FileChange{{Path: orders}}, []access.Part{access.PartOf(orders)}
+		for _, ns := range namespaces {
+			c.Touched = append(c.Touched, access.Part{Binding: "db", Namespace: ns})
+		}
+		return c
+	}
 	for words, c := range map[string]struct {
 		change githost.Change
 		files  []restapi.ChangedFile
 		ok     bool
 	}{
-		"It orders 1, changes 1 services, but team-a/b would wait: no room": {githost.Change{}, []restapi.ChangedFile{claim("a", restapi.ActionUpdate, ""), waits("b", restapi.ActionCreate)}, true},
-		"It orders 2 services, but 2 would wait, such as team-a/a: no room": {githost.Change{}, []restapi.ChangedFile{waits("a", restapi.ActionCreate), waits("b", restapi.ActionCreate)}, true},
+		"Main gets commits that also touch binding db, namespace b. It orders 1 service":                                          {touching("b"), []restapi.ChangedFile{claim("a", restapi.ActionCreate, "")}, true},
+		"Main gets commits that also touch 2 other parts of the repository, such as binding db, namespace b. It orders 1 service": {touching("b", "c"), []restapi.ChangedFile{claim("a", restapi.ActionCreate, "")}, true},
+		"It orders 1, changes 1 services, but team-a/b would wait: no room":                                                       {githost.Change{}, []restapi.ChangedFile{claim("a", restapi.ActionUpdate, ""), waits("b", restapi.ActionCreate)}, true},
+		"It orders 2 services, but 2 would wait, such as team-a/a: no room":                                                       {githost.Change{}, []restapi.ChangedFile{waits("a", restapi.ActionCreate), waits("b", restapi.ActionCreate)}, true},
 		"no commit in common":                                      {githost.Change{Unrelated: true}, nil, false},
 		"Main has changed the same lines":                          {githost.Change{Conflicts: []string{"x"}}, nil, false},
 		fmt.Sprintf("more than %d files", githost.MaxChangedFiles): {githost.Change{More: true}, nil, false},
@@ -337,5 +346,9 @@ func TestSummarize(t *testing.T) {
 		if got.OK != c.ok || !strings.Contains(got.Words, words) {
 			t.Errorf("%+v, want %q", got, words)
 		}
+	}
+	own := touching()
+	if got := summarize(&own, []restapi.ChangedFile{claim("a", restapi.ActionCreate, "")}, false); got.Words != "It orders 1 service" {
+		t.Errorf("its own part only: %+v", got)
 	}
 }

@@ -299,6 +299,13 @@ func (s *Service) judge(ctx context.Context, caller access.Caller, c *githost.Ch
 	}
 	parts := partsOf(c)
 	lacking, err := lacks(ctx, caller, restapi.RepositoryApprove, parts)
+	mayApproveEffect := err == nil && lacking == ""
+	if mayApproveEffect {
+		// Main gets the commits, too, and what others propose by them is merged by that.
+		if lacking, err = lacks(ctx, caller, restapi.RepositoryApprove, onlyTouched(c, parts)); lacking != "" {
+			lacking += ", which its commits touch"
+		}
+	}
 	if err != nil {
 		return may, err
 	}
@@ -308,7 +315,7 @@ func (s *Service) judge(ctx context.Context, caller access.Caller, c *githost.Ch
 		if !aloneIn(c, caller) {
 			may.reject = may.approve
 		}
-		if own == "" {
+		if own == "" && !mayApproveEffect {
 			if lacking, err = lacks(ctx, caller, restapi.RepositoryPropose, parts); err != nil {
 				return may, err
 			}
@@ -396,13 +403,7 @@ func ofKonnector(cluster string, made githost.Commit) bool {
 // partsOf are the parts of the repository that a merge would change, or that the branch is
 // named after where that is not known.
 func partsOf(c *githost.Change) []access.Part {
-	var parts []access.Part
-	for _, f := range c.Files {
-		if p := access.PartOf(f.Path); !slices.Contains(parts, p) {
-			parts = append(parts, p)
-		}
-	}
-	if len(parts) > 0 {
+	if parts := changedParts(c); len(parts) > 0 {
 		return parts
 	}
 	f := strings.Split(strings.TrimPrefix(c.Branch, contract.ChangesPrefix), "/")
@@ -412,10 +413,24 @@ func partsOf(c *githost.Change) []access.Part {
 	return []access.Part{access.PartOf("bindings/" + f[0] + "/claims/" + f[1] + "/" + f[2])}
 }
 
+func changedParts(c *githost.Change) (parts []access.Part) {
+	for _, f := range c.Files {
+		if p := access.PartOf(f.Path); !slices.Contains(parts, p) {
+			parts = append(parts, p)
+		}
+	}
+	return parts
+}
+
+// onlyTouched are the parts that commits of a change touch beside those that a merge changes.
+func onlyTouched(c *githost.Change, changed []access.Part) []access.Part {
+	return slices.DeleteFunc(slices.Clone(c.Touched), func(p access.Part) bool { return slices.Contains(changed, p) })
+}
+
 // lacks gives in words the first of some parts on which a person does not have a role, or
 // "".
 func lacks(ctx context.Context, caller access.Caller, role restapi.RepositoryRole, parts []access.Part) (string, error) {
-	if caller.Role == access.Owner {
+	if caller.Role == access.Owner || len(parts) == 0 {
 		return "", nil
 	}
 	if all, err := caller.Rights.May(ctx, role, access.Part{}); err != nil || all {

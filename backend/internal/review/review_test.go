@@ -411,6 +411,44 @@ func TestWhatStandsAgainstAnApproval(t *testing.T) {
 	}
 }
 
+// Main gets the commits of a change, and with them what others propose by them, also where a merge
+// of git merge -s ours changes nothing of that.
+func TestACommitIsDecidedOnByWhoMayDecideOnAllThatItTouches(t *testing.T) {
+	teamA, teamB := access.Part{Binding: "databases.example.com", Namespace: "team-a"}, access.Part{Binding: "databases.example.com", Namespace: "team-b"}
+	for _, c := range []struct {
+		who     string
+		touched []access.Part
+		files   bool
+		lacking string
+	}{
+		{"carol", []access.Part{teamA}, true, ""},
+		{"carol", []access.Part{teamA, teamB}, true, "may not approve changes of binding databases.example.com, namespace team-b, which its commits touch: the cluster's owner"},
+		{"frank", []access.Part{teamA, teamB}, true, "may not approve changes of binding databases.example.com, namespace team-a: "},
+		{"carol", []access.Part{{}}, true, "may not approve changes of all of the repository, which its commits touch"},
+		{"grace", []access.Part{{}, teamA, teamB}, true, ""},
+		{"alice", []access.Part{{}, teamA, teamB}, true, ""},
+		// The verdict is on the commit, also where it is proposed by another branch.
+		{"carol", []access.Part{teamB}, false, "namespace team-b, which its commits touch"},
+	} {
+		for _, v := range []restapi.Verdict{restapi.VerdictApprove, restapi.VerdictReject} {
+			w := newWorld()
+			if w.change.Touched = c.touched; !c.files {
+				w.change.Files, w.change.Conflicts = nil, []string{orders}
+			}
+			_, err := w.service(t, nil).Review(t.Context(), login.Identity{Username: c.who}, cluster, verdict(v))
+			done := len(w.recorded)+len(w.merged) > 0
+			if done != (c.lacking == "" && (c.files || v == restapi.VerdictReject)) || c.lacking != "" && !strings.Contains(fmt.Sprint(err), c.lacking) {
+				t.Errorf("%s and %s of %v: %v, want %q", c.who, v, c.touched, err, c.lacking)
+			}
+		}
+		w := newWorld()
+		w.change.Touched = c.touched
+		if _, err := w.service(t, nil).Review(t.Context(), login.Identity{Username: c.who}, cluster, verdict(restapi.VerdictComment)); (err == nil) != (c.who != "frank") {
+			t.Errorf("%s says something of what touches %v: %v", c.who, c.touched, err)
+		}
+	}
+}
+
 // Rights are asked for of what a merge would change now: nothing else may be merged by them.
 func TestAnApprovalOfAnotherEffectThanThatOfNowIsJudgedOfNothing(t *testing.T) {
 	for what, change := range map[string]func(*world){

@@ -97,7 +97,9 @@ func (h *Host) Change(ctx context.Context, cluster, branch string) (change *gith
 		return nil, err
 	}
 	err = h.reading(ctx, cluster, "main", func(ctx context.Context, repo *repository, main string) (err error) {
-		change, err = repo.proposed(ctx, ref, main)
+		if change, err = repo.proposed(ctx, ref, main); err == nil {
+			change.Touched, err = repo.touched(ctx, change.Commits, main)
+		}
 		return err
 	})
 	return change, err

@@ -157,10 +157,18 @@ func (c *check) changedBy(name plumbing.Hash, changed parts) error {
 	if err != nil {
 		return err
 	}
+	if len(commit.Parents) == 0 {
+		return c.compareRoots(emptyTree, commit.Tree, changed)
+	}
+	return c.compareAll(commit.Parents, name, changed)
+}
+
+// compareAll adds the parts that a commit has otherwise than each of some others.
+func (c *check) compareAll(before []plumbing.Hash, after plumbing.Hash, changed parts) error {
 	var common parts
-	for i, parent := range commit.Parents {
+	for i, name := range before {
 		against := parts{}
-		if err := c.compare(parent, name, against); err != nil {
+		if err := c.compare(name, after, against); err != nil {
 			return err
 		}
 		if i > 0 {
@@ -170,15 +178,11 @@ func (c *check) changedBy(name plumbing.Hash, changed parts) error {
 			against = overlap(common, against)
 		}
 		if common = against; len(common) == 0 {
-			break // it has all as this parent, or some other one, has it
+			break // it has all as this one, or some other one, has it
 		}
 	}
-	if len(commit.Parents) == 0 {
-		common = parts{}
-		err = c.compareRoots(emptyTree, commit.Tree, common)
-	}
 	maps.Copy(changed, common)
-	return err
+	return nil
 }
 
 // compare adds the parts in which two commits differ.

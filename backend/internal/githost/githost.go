@@ -25,9 +25,12 @@ var (
 	ErrWebhook = errors.New("the Git host takes no webhook to the backend's address: its administrator allows that in its settings of outbound requests")
 )
 
-// ErrAnswer says that a host answers with more than is read of it, 8 MiB, such as a list in which
-// people wrote much.
-var ErrAnswer = errors.New("the Git host's answer is larger than 8 MiB")
+// MaxAnswer is how much is read of an answer of a host, in bytes.
+const MaxAnswer = 8 << 20
+
+// ErrAnswer says that a host answers with more than MaxAnswer, such as a list in which people
+// wrote much.
+var ErrAnswer = fmt.Errorf("the Git host's answer is larger than %d MiB", MaxAnswer>>20)
 
 // RateLimitError says that a host answers no more requests for a while.
 type RateLimitError struct {

@@ -13,12 +13,8 @@ import (
 	"gitbind.dev/backend/internal/githost"
 )
 
-const (
-	// timeout bounds each request with its answer, and maxAnswer that, in bytes: a larger one is
-	// githost.ErrAnswer.
-	timeout   = 30 * time.Second
-	maxAnswer = 8 << 20
-)
+// timeout bounds each request with its answer.
+const timeout = 30 * time.Second
 
 // New is a client for the API below a URL, of an account that has one rate limit there; observer
 // is told of it by the account's name, and may be nil. Requests to elsewhere fail, redirects are
@@ -84,7 +80,7 @@ func (l *limited) RoundTrip(r *http.Request) (*http.Response, error) {
 		l.mu.Unlock()
 		return nil, &githost.RateLimitError{Until: until}
 	}
-	answer.Body = &bounded{answer.Body, maxAnswer}
+	answer.Body = &bounded{answer.Body, githost.MaxAnswer}
 	return answer, nil
 }
 

@@ -38,10 +38,10 @@ func TestTheCredentialGoesToOneHostOnly(t *testing.T) {
 	host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/large":
-			_, _ = w.Write(make([]byte, maxAnswer))
+			_, _ = w.Write(make([]byte, githost.MaxAnswer))
 			return
 		case "/larger":
-			_, _ = w.Write(make([]byte, maxAnswer+1))
+			_, _ = w.Write(make([]byte, githost.MaxAnswer+1))
 			return
 		}
 		http.Redirect(w, r, thief.URL, http.StatusTemporaryRedirect)
@@ -58,7 +58,7 @@ func TestTheCredentialGoesToOneHostOnly(t *testing.T) {
 	if stolen != "" {
 		t.Errorf("another one got %q", stolen)
 	}
-	if _, text, err := get(t, c, host.URL+"/large"); err != nil || len(text) != maxAnswer {
+	if _, text, err := get(t, c, host.URL+"/large"); err != nil || len(text) != githost.MaxAnswer {
 		t.Errorf("of a large answer %d bytes, %v", len(text), err)
 	}
 	if _, _, err := get(t, c, host.URL+"/larger"); !errors.Is(err, githost.ErrAnswer) {

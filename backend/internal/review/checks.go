@@ -1,6 +1,7 @@
 package review
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -399,7 +400,7 @@ func summarize(c *githost.Change, files []restapi.ChangedFile, pending bool) git
 	var problems []string
 	var waits []restapi.ChangedFile
 	untried := 0
-	unbinding := ""
+	var unbindings []restapi.ChangedFile
 	services := map[restapi.Action]int{}
 	for _, f := range files {
 		switch {
@@ -411,7 +412,7 @@ func summarize(c *githost.Change, files []restapi.ChangedFile, pending bool) git
 			services[f.Action]++
 		}
 		if f.Unbinding != "" {
-			unbinding = f.Path + ": " + f.Unbinding
+			unbindings = append(unbindings, f)
 		}
 		if f.Waits != "" {
 			waits = append(waits, f)
@@ -441,11 +442,13 @@ func summarize(c *githost.Change, files []restapi.ChangedFile, pending bool) git
 	case all > 1:
 		effect = fmt.Sprintf("It %s services", strings.Join(words, ", "))
 	}
-	switch {
-	case unbinding != "" && all == 0:
-		effect = unbinding
-	case unbinding != "":
-		effect = unbinding + ". " + effect
+	if len(unbindings) > 0 && all == 0 {
+		effect = ""
+	}
+	// The gravest comes first, as what is longer than the line is cut.
+	slices.SortStableFunc(unbindings, func(a, b restapi.ChangedFile) int { return cmp.Compare(gravity(b.Unbinding), gravity(a.Unbinding)) })
+	for _, f := range unbindings {
+		effect = strings.TrimSuffix(f.Path+": "+f.Unbinding+". "+effect, ". ")
 	}
 	// The host has whoever may approve at all approve that.
 	switch touched := onlyTouched(c, changedParts(c)); {

@@ -66,6 +66,20 @@ var unbinding = map[contract.DeletionPolicy]string{
 	contract.Delete: "this API goes, and all of its claims and their services are deleted, with what is in them: only too many at once are held",
 }
 
+// What else is said of a request: where it goes and cannot be read, and where its policy becomes
+// contract.Delete.
+const (
+	unbindingUnknown = "this API goes, and what becomes of its claims is not known: "
+	unbindingDeletes = "from then on, who unbinds this API deletes all of its claims and their services"
+)
+
+// gravity orders what is said of requests, the gravest first.
+func gravity(words string) int {
+	return slices.IndexFunc([]string{unbinding[contract.Delete], unbindingUnknown, unbindingDeletes, unbinding[contract.Orphan], ""}, func(begins string) bool {
+		return strings.HasPrefix(words, begins)
+	})
+}
+
 // describeRequest says why agents would not take a request, and what becomes of its claims
 // where it goes, or where it says from then on that they are to go with it.
 func describeRequest(f githost.FileChange) (problem, unbinds string) {
@@ -75,22 +89,23 @@ func describeRequest(f githost.FileChange) (problem, unbinds string) {
 	case f.Irregular:
 		return "it is no plain file", ""
 	case f.After == "" && errBefore != nil:
-		return "", "this API goes, and what becomes of its claims is not known: " + errBefore.Error()
+		return "", unbindingUnknown + errBefore.Error()
 	case f.After == "":
 		return "", unbinding[before.DeletionPolicy]
 	case errAfter != nil:
 		return errAfter.Error(), ""
 	case after.DeletionPolicy == contract.Delete && (f.Before == "" || errBefore != nil || before.DeletionPolicy != contract.Delete):
-		return "", "from then on, who unbinds this API deletes all of its claims and their services"
+		return "", unbindingDeletes
 	}
 	return "", ""
 }
 
 func decodeRequest(path string, data []byte) (contract.Request, error) {
-	if data == nil {
-		return contract.Request{}, fmt.Errorf("%s: it is too large to be looked at here", path)
+	f, err := regular(path, data)
+	if err != nil {
+		return contract.Request{}, err
 	}
-	return contract.DecodeRequest(contract.File{Path: path, Mode: contract.ModeRegular, Size: int64(len(data)), Data: data})
+	return contract.DecodeRequest(f)
 }
 
 // held is what agents do with a removal that comes with a new claim of the same kind.
@@ -118,13 +133,22 @@ func markMoved(cluster string, c *githost.Change, files []restapi.ChangedFile) {
 }
 
 func decode(path, blob string, data []byte) (*contract.Claim, error) {
-	switch {
-	case blob == "":
+	if blob == "" {
 		return nil, nil
-	case data == nil:
-		return nil, fmt.Errorf("%s: it is too large to be looked at here", path)
 	}
-	return contract.Decode(contract.File{Path: path, Mode: contract.ModeRegular, Size: int64(len(data)), Data: data}, "")
+	f, err := regular(path, data)
+	if err != nil {
+		return nil, err
+	}
+	return contract.Decode(f, "")
+}
+
+// regular is a plain file with the content that a host gave of it, nil for none.
+func regular(path string, data []byte) (contract.File, error) {
+	if data == nil {
+		return contract.File{}, fmt.Errorf("%s: it is too large to be looked at here", path)
+	}
+	return contract.File{Path: path, Mode: contract.ModeRegular, Size: int64(len(data)), Data: data}, nil
 }
 
 // cut shortens a text to so many characters, and one that says so.

@@ -156,3 +156,32 @@ func TestAReviewerHearsWhatBecomesOfTheClaimsOfAnAPIThatGoes(t *testing.T) {
 		t.Errorf("of a file that cannot be read: problem %q", file.Problem)
 	}
 }
+
+// A merge may unbind several APIs: the line of the check has room for few words.
+func TestTheGravestOfSeveralUnbindingsIsSaidFirst(t *testing.T) {
+	request := func(name, before, after string) restapi.ChangedFile {
+		yaml := func(policy string) string {
+			if policy == "" || policy == "{" {
+				return policy
+			}
+			return "apiVersion: gitbind.dev/v1alpha1\nkind: APIServiceExportRequest\nmetadata:\n  name: " + name + "\nspec:\n  deletionPolicy: " + policy + "\n"
+		}
+		file, _, _ := describe(change("bindings/"+name+"/request.yaml", yaml(before), yaml(after)))
+		return file
+	}
+	files := []restapi.ChangedFile{
+		request("a.x", "Refuse", ""), request("b.x", "Orphan", ""), request("c.x", "Refuse", "Delete"), request("d.x", "{", ""), request("e.x", "Delete", ""), request("f.x", "Refuse", "Orphan"),
+	}
+	rest := summarize(&githost.Change{}, files, false).Words
+	if !strings.HasPrefix(rest, "bindings/e.x/request.yaml: this API goes, and all of its claims and their services are deleted") {
+		t.Errorf("with all of them it says %q", rest)
+	}
+	for first, left := range map[string][]restapi.ChangedFile{"d.x": files[:4], "c.x": files[:3], "b.x": files[:2], "a.x": files[:1]} {
+		if words := summarize(&githost.Change{}, left, false).Words; !strings.HasPrefix(words, "bindings/"+first+"/request.yaml: ") {
+			t.Errorf("it says %q, want first that of %s", words, first)
+		}
+	}
+	if words := summarize(&githost.Change{}, files[:2], false).Words; !strings.Contains(words, ". bindings/a.x/request.yaml: this API goes when") {
+		t.Errorf("of two it says %q", words)
+	}
+}

@@ -281,15 +281,21 @@ func (r *repository) effect(ctx context.Context, c *githost.Change, main, tree s
 // maxContents bounds the contents of a change's files, in bytes.
 const maxContents = 8 << 20
 
-// contents reads those of files, as long as there is room for them.
+// contents reads those of files, as long as there is room for them: first of what orders APIs and
+// services.
 func (r *repository) contents(ctx context.Context, files []githost.FileChange) error {
+	inOrder := make([]*githost.FileChange, len(files))
+	for i := range files {
+		inOrder[i] = &files[i]
+	}
+	slices.SortStableFunc(inOrder, func(a, b *githost.FileChange) int { return cmp.Compare(readingOrder(a.Path), readingOrder(b.Path)) })
 	var names []string
 	var into []*[]byte
-	for i := range files {
-		if f := &files[i]; f.Before != "" {
+	for _, f := range inOrder {
+		if f.Before != "" {
 			names, into = append(names, f.Before), append(into, &f.Was)
 		}
-		if f := &files[i]; f.After != "" && !f.Irregular {
+		if f.After != "" && !f.Irregular {
 			names, into = append(names, f.After), append(into, &f.Is)
 		}
 	}
@@ -298,10 +304,15 @@ func (r *repository) contents(ctx context.Context, files []githost.FileChange) e
 	}
 	read, at := 0, 0
 	err := r.blobs(ctx, names, func(_ string, data []byte) error {
-		if read += len(data); data == nil || read > maxContents {
+		if data == nil {
+			read += githost.MaxFile // It is larger, but no other one is kept from being read by it alone.
+		}
+		if read += len(data); read > maxContents {
 			return errEnough
 		}
-		*into[at] = append([]byte{}, data...)
+		if data != nil {
+			*into[at] = append([]byte{}, data...)
+		}
 		at++
 		return nil
 	})
@@ -310,6 +321,17 @@ func (r *repository) contents(ctx context.Context, files []githost.FileChange) e
 		return nil
 	}
 	return err
+}
+
+// readingOrder is 0 for requests, 1 for claims and 2 for other files.
+func readingOrder(path string) int {
+	if _, ok := contract.ParseRequestPath(path); ok {
+		return 0
+	}
+	if _, err := contract.ParsePath(path); err == nil {
+		return 1
+	}
+	return 2
 }
 
 // errEnough ends the reading of what git writes.

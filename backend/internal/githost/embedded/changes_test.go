@@ -106,6 +106,28 @@ func TestAChangeIsShownDiscussedAndMerged(t *testing.T) {
 	s.fsck(t)
 }
 
+// What is read of a change's files is bounded: what becomes of services is read before what does not.
+func TestRequestsAndClaimsAreReadBeforeOtherFiles(t *testing.T) {
+	t.Parallel()
+	s, c := propose(t)
+	const request, claim = "bindings/dbs.x/request.yaml", "bindings/dbs.x/claims/team-b/one.yaml"
+	large := strings.Repeat("x", maxContents/4-1)
+	c.commit("And more", map[string]string{
+		"a": large, "b": large + "b", "bindings/a/inputs/team-a/in.yaml": large + "c", "bindings/a/inputs/team-a/on.yaml": large + "d",
+		"c": large + large, "bindings/dbs.x/claims/team-a/large.yaml": large + large, claim: "plan: big\n", request: "template: db\n",
+	})
+	c.pushed("HEAD:" + proposed)
+	read := map[string]bool{}
+	for _, f := range s.look(t).Files {
+		read[f.Path] = f.Is != nil
+	}
+	for path, want := range map[string]bool{request: true, claim: true, "a": true, "bindings/dbs.x/claims/team-a/large.yaml": false, "c": false, "bindings/a/inputs/team-a/on.yaml": false} {
+		if read[path] != want {
+			t.Errorf("%s is read: %t", path, read[path])
+		}
+	}
+}
+
 // blob is the hash of a file.
 func (c *clone) blob(name string) string {
 	c.t.Helper()

@@ -52,6 +52,9 @@ type Host struct {
 	// accounts has a channel for each agent's account, which has room for who acts as it: the
 	// next password ends the one before.
 	accounts sync.Map
+	// said has our comment on a pull request, by cluster and number, as far as this process has
+	// written it: the host gives all comments at once, which may be too much to be read.
+	said sync.Map
 }
 
 var (

@@ -75,10 +75,10 @@ func TestAPageThatTheHostKeepsShortIsNotTheLast(t *testing.T) {
 }
 
 // TestCommentsThatAreTooLargeAreAskedForAFewTimes has a host that gives all of them, whatever page is
-// asked for.
+// asked for. What cannot be found among them is said again once, and then changed.
 func TestCommentsThatAreTooLargeAreAskedForAFewTimes(t *testing.T) {
 	t.Parallel()
-	asked, said := 0, 0
+	asked, said, changed, gone := 0, 0, 0, false
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		switch {
@@ -87,6 +87,11 @@ func TestCommentsThatAreTooLargeAreAskedForAFewTimes(t *testing.T) {
 				said++
 			}
 			w.WriteHeader(http.StatusCreated)
+			_, _ = fmt.Fprintf(w, `{"id": %d}`, 40+said)
+		case r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, fmt.Sprintf("/comments/%d", 40+said)):
+			if changed++; gone {
+				w.WriteHeader(http.StatusNotFound)
+			}
 			_, _ = w.Write([]byte(`{}`))
 		case strings.HasSuffix(r.URL.Path, "/comments"):
 			asked++
@@ -96,8 +101,48 @@ func TestCommentsThatAreTooLargeAreAskedForAFewTimes(t *testing.T) {
 		}
 	})
 	host := New(Config{URL: url, Organization: "gitbind", Token: func() (string, error) { return "secret", nil }})
-	if err := host.Check(t.Context(), "k3x9d2abqw", githost.Check{Commit: strings.Repeat("a", 40), Branch: "changes/pull-1", OK: true, Words: "Good", Text: "It is well."}); err != nil || asked > 3 || said != 1 {
-		t.Errorf("it asked %d times and commented %d times: %v", asked, said, err)
+	is := githost.Check{Commit: strings.Repeat("a", 40), Branch: "changes/pull-1", OK: true, Words: "Good"}
+	for i, want := range []struct{ asked, said, changed int }{{3, 1, 0}, {4, 1, 1}, {5, 1, 2}} {
+		is.Text = fmt.Sprint("It is well ", i)
+		if err := host.Check(t.Context(), "k3x9d2abqw", is); err != nil || asked > want.asked || said != want.said || changed != want.changed {
+			t.Errorf("it asked %d times, commented %d times and changed that %d times: %v", asked, said, changed, err)
+		}
+	}
+	// Somebody deletes it.
+	gone = true
+	if err := host.Check(t.Context(), "k3x9d2abqw", is); err == nil {
+		t.Error("a comment that is gone is changed")
+	}
+	if err := host.Check(t.Context(), "k3x9d2abqw", is); err != nil || said != 2 {
+		t.Errorf("it commented %d times: %v", said, err)
+	}
+}
+
+// TestAWebhookBehindAShortPageIsNotMadeAgain has a host that gives one a page.
+func TestAWebhookBehindAShortPageIsNotMadeAgain(t *testing.T) {
+	t.Parallel()
+	var writes []string
+	var base string
+	base = serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		hooks := []string{`{"id": 7, "config": {"url": "https://other.example.com"}}`, `{"id": 8, "config": {"url": "https://gitbind.example.com/hooks/k3x9d2abqw"}}`}
+		switch n, _ := strconv.Atoi(r.URL.Query().Get("page")); {
+		case r.Method != http.MethodGet:
+			writes = append(writes, r.Method+" "+r.URL.Path)
+			_, _ = w.Write([]byte(`{}`))
+		case n > len(hooks):
+			_, _ = w.Write([]byte(`[]`))
+		default:
+			_, _ = fmt.Fprintf(w, `[%s]`, hooks[max(n, 1)-1])
+		}
+	})
+	host := New(Config{URL: base, Organization: "gitbind", Hooks: "https://gitbind.example.com/hooks/", Token: func() (string, error) { return "secret", nil }})
+	api, err := host.admin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := host.hook(t.Context(), api, "k3x9d2abqw"); err != nil || !slices.Equal(writes, []string{"PATCH /api/v1/repos/gitbind/k3x9d2abqw/hooks/8"}) {
+		t.Errorf("it wrote %q: %v", writes, err)
 	}
 }
 

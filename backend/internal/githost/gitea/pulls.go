@@ -2,8 +2,11 @@ package gitea
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"strings"
+	"sync"
 
 	sdk "code.gitea.io/sdk/gitea"
 
@@ -39,11 +42,25 @@ type repository struct {
 	owner, id string
 	// me is the backend's account, once it is known.
 	me int64
+	// said is that of the Host.
+	said *sync.Map
+}
+
+// commented is a pull request of a cluster.
+type commented struct {
+	id     string
+	number int64
+}
+
+// keep notes what our comment on a pull request is: of its text the line by which it is found.
+func (r *repository) keep(number, comment int64, body string) {
+	first, _, _ := strings.Cut(body, "\n")
+	r.said.Store(commented{r.id, number}, pulls.Comment{ID: comment, Body: first, Ours: true})
 }
 
 func (h *Host) pulls(ctx context.Context, id string) (*repository, error) {
 	api, err := h.admin(ctx)
-	return &repository{api: api, owner: h.cfg.Organization, id: id}, err
+	return &repository{api: api, owner: h.cfg.Organization, id: id, said: &h.said}, err
 }
 
 func options(p pulls.Page) sdk.ListOptions {
@@ -99,6 +116,9 @@ func (r *repository) Comments(_ context.Context, number int64, page pulls.Page) 
 		r.me = me.ID
 	}
 	some, answer, err := r.api.ListIssueComments(r.owner, r.id, number, sdk.ListIssueCommentOptions{ListOptions: options(page)})
+	if ours, ok := r.said.Load(commented{r.id, number}); ok && errors.Is(err, githost.ErrAnswer) {
+		return []pulls.Comment{ours.(pulls.Comment)}, false, nil
+	}
 	if err != nil {
 		return nil, false, trouble(fmt.Sprintf("list the comments on pull request %d of %s", number, r.id), answer, err)
 	}
@@ -110,11 +130,20 @@ func (r *repository) Comments(_ context.Context, number int64, page pulls.Page) 
 }
 
 func (r *repository) AddComment(_ context.Context, number int64, body string) error {
-	_, answer, err := r.api.CreateIssueComment(r.owner, r.id, number, sdk.CreateIssueCommentOption{Body: body})
+	added, answer, err := r.api.CreateIssueComment(r.owner, r.id, number, sdk.CreateIssueCommentOption{Body: body})
+	if err == nil {
+		r.keep(number, added.ID, body)
+	}
 	return trouble(fmt.Sprintf("comment on pull request %d of %s", number, r.id), answer, err)
 }
 
 func (r *repository) EditComment(_ context.Context, number, id int64, body string) error {
 	_, answer, err := r.api.EditIssueComment(r.owner, r.id, id, sdk.EditIssueCommentOption{Body: body})
+	switch {
+	case err == nil:
+		r.keep(number, id, body)
+	case isNotFound(answer):
+		r.said.Delete(commented{r.id, number})
+	}
 	return trouble(fmt.Sprintf("change the comment on pull request %d of %s", number, r.id), answer, err)
 }

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -377,5 +380,28 @@ func TestWhatIsAskedAgainCostsNothing(t *testing.T) {
 		if changes, err := h.Changes(t.Context(), id); err != nil || len(changes) != 0 || g.Requests()-before != cost {
 			t.Errorf("%d: it cost %d, want %d; %v, %v", i, g.Requests()-before, cost, changes, err)
 		}
+	}
+}
+
+// TestAPageThatTheHostKeepsShortIsNotTheLast has one that leaves out what some people wrote.
+func TestAPageThatTheHostKeepsShortIsNotTheLast(t *testing.T) {
+	t.Parallel()
+	heads := []string{"changes/a/b/c", "changes/a/b/d", "changes/a/b/e"}
+	served := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n, _ := strconv.Atoi(r.URL.Query().Get("page"))
+		if n < len(heads) {
+			w.Header().Set("Link", fmt.Sprintf(`<http://%s%s?page=%d>; rel="next"`, r.Host, r.URL.Path, n+1))
+		}
+		_, _ = fmt.Fprintf(w, `[{"number": %d, "state": "open", "base": {"ref": "main", "repo": {"id": 1}}, "head": {"ref": %q, "repo": {"id": 1}}}]`, n, heads[n-1])
+	}))
+	t.Cleanup(served.Close)
+	api, err := (&app{api: served.URL + "/", installed: http.DefaultClient}).client("secret")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &repository{api: api, owner: "gitbind", id: id}
+	opened, err := pulls.Requests{Of: func(context.Context, string) (pulls.Repository, error) { return r, nil }}.Opened(t.Context(), id)
+	if got := slices.Sorted(maps.Keys(opened)); err != nil || !slices.Equal(got, heads) {
+		t.Errorf("it says %v, want %v; %v", got, heads, err)
 	}
 }

@@ -85,9 +85,12 @@ func (r *repository) Pulls(ctx context.Context, openOnly bool, page pulls.Page) 
 	if openOnly {
 		state = "open"
 	}
-	all, err := r.list(ctx, sdk.PullRequestListOptions{State: state, Sort: "updated", Direction: "desc", ListOptions: options(page)})
-	return all, len(all) == page.Size, err
+	return r.list(ctx, sdk.PullRequestListOptions{State: state, Sort: "updated", Direction: "desc", ListOptions: options(page)})
 }
+
+// more tells whether others follow n of a list. The host may keep a page short, and an answer that
+// is the same as before may lead to no other one, as there was none then.
+func more(answer *sdk.Response, n, size int) bool { return answer.NextPage != 0 || n >= size }
 
 // maxOf is how many pull requests of one branch are asked for: the first one counts, if it is
 // of no fork.
@@ -95,14 +98,15 @@ const maxOf = 10
 
 // Of gives those of a branch, the newest first.
 func (r *repository) Of(ctx context.Context, branch string) ([]pulls.Pull, error) {
-	return r.list(ctx, sdk.PullRequestListOptions{State: "all", Head: r.owner + ":" + branch, Sort: "created", Direction: "desc", ListOptions: options(pulls.Page{Number: 1, Size: maxOf})})
+	all, _, err := r.list(ctx, sdk.PullRequestListOptions{State: "all", Head: r.owner + ":" + branch, Sort: "created", Direction: "desc", ListOptions: options(pulls.Page{Number: 1, Size: maxOf})})
+	return all, err
 }
 
-func (r *repository) list(ctx context.Context, o sdk.PullRequestListOptions) ([]pulls.Pull, error) {
+func (r *repository) list(ctx context.Context, o sdk.PullRequestListOptions) ([]pulls.Pull, bool, error) {
 	o.Base = "main"
-	some, _, err := r.api.PullRequests.List(ctx, r.owner, r.id, &o)
+	some, answer, err := r.api.PullRequests.List(ctx, r.owner, r.id, &o)
 	if err != nil {
-		return nil, r.app.trouble("list the pull requests of "+r.id, err)
+		return nil, false, r.app.trouble("list the pull requests of "+r.id, err)
 	}
 	var all []pulls.Pull
 	for _, p := range some {
@@ -111,7 +115,7 @@ func (r *repository) list(ctx context.Context, o sdk.PullRequestListOptions) ([]
 			Page: p.GetHTMLURL(), Body: p.GetBody(), Open: p.GetState() == "open", Merged: p.MergedAt != nil,
 		})
 	}
-	return all, nil
+	return all, more(answer, len(some), o.PerPage), nil
 }
 
 func (r *repository) Create(ctx context.Context, branch, title, body string) error {
@@ -132,7 +136,7 @@ func (r *repository) Comments(ctx context.Context, number int64, page pulls.Page
 	if err != nil {
 		return nil, false, err
 	}
-	some, _, err := r.api.Issues.ListComments(ctx, r.owner, r.id, int(number), &sdk.IssueListCommentsOptions{ListOptions: options(page)})
+	some, answer, err := r.api.Issues.ListComments(ctx, r.owner, r.id, int(number), &sdk.IssueListCommentsOptions{ListOptions: options(page)})
 	if err != nil {
 		return nil, false, r.app.trouble(fmt.Sprintf("list the comments on pull request %d of %s", number, r.id), err)
 	}
@@ -141,7 +145,7 @@ func (r *repository) Comments(ctx context.Context, number int64, page pulls.Page
 		// People cannot have a name with brackets.
 		all = append(all, pulls.Comment{ID: c.GetID(), Body: c.GetBody(), Ours: c.GetUser().GetLogin() == slug+"[bot]"})
 	}
-	return all, len(some) == page.Size, nil
+	return all, more(answer, len(some), page.Size), nil
 }
 
 func (r *repository) AddComment(ctx context.Context, number int64, body string) error {

@@ -181,7 +181,8 @@ func keepNewest(newest map[string]Pull, pulls []Pull, branch string) {
 }
 
 // newest are those of this repository's branches, by branch: the one that was opened last of
-// each. That of one branch has all that is written in it, and any other its head.
+// each. That of one branch has all that is written in it, and any other its head. Those behind it
+// may be left out once it is known, if it is open: hosts let a branch have one such.
 func newest(ctx context.Context, r Repository, branch string) (map[string]Pull, error) {
 	newest := map[string]Pull{}
 	list := func(p Page) ([]Pull, bool, error) { return r.Pulls(ctx, false, p) }
@@ -190,7 +191,7 @@ func newest(ctx context.Context, r Repository, branch string) (map[string]Pull, 
 		if err != nil {
 			return nil, err
 		}
-		if !more {
+		if !more || branch != "" && newest[branch].Open {
 			break
 		}
 	}
@@ -221,7 +222,7 @@ func read[T any](page Page, list func(Page) ([]T, bool, error), use func([]T)) (
 }
 
 // Changes gives the branch that the copy of each open pull request to main has, by its ref. Of
-// more than PageSize, those that changed last are looked at.
+// more than PageSize, those that changed last are looked at; a host may keep its pages shorter.
 func (q Requests) Changes(ctx context.Context, cluster string) (map[string]string, error) {
 	r, err := q.Of(ctx, cluster)
 	if err != nil {
@@ -229,12 +230,17 @@ func (q Requests) Changes(ctx context.Context, cluster string) (map[string]strin
 	}
 	branches := map[string]string{}
 	list := func(p Page) ([]Pull, bool, error) { return r.Pulls(ctx, true, p) }
-	_, err = read(Page{1, PageSize}, list, func(open []Pull) {
-		for _, p := range open {
-			branches[fmt.Sprintf(q.Ref, p.Number)] = fmt.Sprintf("%s%d", githost.PullPrefix, p.Number)
+	for n, more := 1, true; more && len(branches) < PageSize && n <= maxPages; n++ {
+		more, err = read(Page{n, PageSize}, list, func(open []Pull) {
+			for _, p := range open {
+				branches[fmt.Sprintf(q.Ref, p.Number)] = fmt.Sprintf("%s%d", githost.PullPrefix, p.Number)
+			}
+		})
+		if err != nil {
+			return nil, err
 		}
-	})
-	return branches, err
+	}
+	return branches, nil
 }
 
 // Number is that of the pull request of which a branch is the copy; ok is false of a branch

@@ -153,6 +153,44 @@ func TestWhatAPersonWroteStaysInADescription(t *testing.T) {
 	})
 }
 
+// short is a repository whose host gives one pull request a page, those that changed last first.
+type short struct {
+	memory
+	asked int
+}
+
+func (s *short) Pulls(_ context.Context, _ bool, page Page) ([]Pull, bool, error) {
+	s.asked++
+	return s.pulls[page.Number-1 : page.Number], page.Number < len(s.pulls), nil
+}
+
+func TestShortPagesEndNoList(t *testing.T) {
+	t.Parallel()
+	s := &short{}
+	for n := range int64(5) {
+		s.pulls = append(s.pulls, Pull{Number: 5 - n, Branch: fmt.Sprint("changes/a.b/c/", 5-n), Open: true})
+	}
+	q := Requests{Of: func(context.Context, string) (Repository, error) { return s, nil }, Ref: "refs/pull/%d/head"}
+	if changes, err := q.Changes(t.Context(), ""); err != nil || len(changes) != 5 {
+		t.Errorf("it has %v, %v", changes, err)
+	}
+	if opened, err := q.Opened(t.Context(), ""); err != nil || len(opened) != 5 {
+		t.Errorf("opened are %v, %v", opened, err)
+	}
+	// There is at most one open one of a branch.
+	s.asked = 0
+	if err := q.Open(t.Context(), "", githost.Pull{Branch: "changes/a.b/c/4", Head: strings.Repeat("a", 40), Text: "x"}); err != nil || s.asked != 2 {
+		t.Errorf("it read %d pages, %v", s.asked, err)
+	}
+	for len(s.pulls) < 3*PageSize {
+		s.pulls = append(s.pulls, Pull{Number: int64(len(s.pulls) + 1), Branch: "changes/a.b/c/d", Open: true})
+	}
+	s.asked = 0
+	if changes, err := q.Changes(t.Context(), ""); err != nil || len(changes) != maxPages || s.asked != maxPages {
+		t.Errorf("of many it has %d after %d pages, %v", len(changes), s.asked, err)
+	}
+}
+
 // Hosts take whoever opens it for its author.
 func TestWhatPeopleMadeAPartOfIsKeptUpToDateAndNotOpened(t *testing.T) {
 	t.Parallel()

@@ -43,6 +43,8 @@ type repositories struct {
 	// ready tells whether the host elsewhere is there, and may be a while ago.
 	ready  func(ctx context.Context) error
 	checks *review.Checks
+	// spare is what the host elsewhere lets the backend ask for.
+	spare *spare
 }
 
 func newRepositories(ctx context.Context, o options, auth *access.Authenticator, hub *events.Hub, log *slog.Logger) (*repositories, error) {
@@ -52,7 +54,7 @@ func newRepositories(ctx context.Context, o options, auth *access.Authenticator,
 	if registry.Err != nil {
 		return nil, registry.Err
 	}
-	r := &repositories{kind: o.remote.chosen(), publish: hub.Publish, hint: hub.PublishHint}
+	r := &repositories{kind: o.remote.chosen(), publish: hub.Publish, hint: hub.PublishHint, spare: asked.spare}
 	config := embedded.Config{
 		Dir: o.gitDir, PublicURL: o.publicURL, Authenticator: auth, OwnerOf: auth.OwnerOf, Moved: r.moved,
 		Served:   func(service, by string) { served.WithLabelValues(service, by).Inc() },
@@ -112,7 +114,7 @@ func (r *repositories) pushed(cluster string, e restapi.RefEvent) {
 
 const (
 	// lookEvery is how often each copy is looked at, and lookPause how long there is at least until
-	// the next one.
+	// the next one: with many, or where little is left of the host's rate limit, it is less often.
 	lookEvery = 5 * time.Minute
 	lookPause = time.Second
 )
@@ -125,6 +127,7 @@ func (r *repositories) lookAtAll(ctx context.Context, clusters func(context.Cont
 		all := clusters(ctx)
 		pause := max(lookEvery/time.Duration(max(len(all), 1)), lookPause)
 		for i := range max(len(all), 1) {
+			pause := max(pause, r.spare.pause(time.Now()))
 			if i < len(all) && r.ready(ctx) == nil {
 				r.look(all[i])
 			}

@@ -33,7 +33,7 @@ func TestEachCopyIsLookedAtWithoutAWebhook(t *testing.T) {
 		var looked []string
 		var away error
 		clusters := []string{"a", "b", "c"}
-		r := &repositories{look: func(cluster string) { looked = append(looked, cluster) }, ready: func(context.Context) error { return away }}
+		r := &repositories{look: func(cluster string) { looked = append(looked, cluster) }, ready: func(context.Context) error { return away }, spare: &spare{}}
 		ctx, cancel := context.WithCancel(t.Context())
 		go r.lookAtAll(ctx, func(context.Context) []string { return clusters })
 		is := func(what string, want ...string) {
@@ -60,6 +60,27 @@ func TestEachCopyIsLookedAtWithoutAWebhook(t *testing.T) {
 		synctest.Wait()
 		if most := int(2 * lookEvery / lookPause); len(looked) > most || len(looked) < most/4 {
 			t.Errorf("of many it looked at %d, at most %d", len(looked), most)
+		}
+		// What is left of a limit is for others, too.
+		looked = nil
+		r.spare.remaining("konnector", 0, time.Now().Add(time.Hour))
+		r.spare.remaining("backend-installation", 1000, time.Now().Add(time.Hour))
+		time.Sleep(30 * time.Minute)
+		synctest.Wait()
+		if len(looked) < 300 || len(looked) > 400 {
+			t.Errorf("in half an hour with 1000 requests left until the next one it looked at %d", len(looked))
+		}
+		looked = nil
+		r.spare.remaining("backend-installation", 0, time.Now().Add(10*time.Minute))
+		time.Sleep(9 * time.Minute)
+		synctest.Wait()
+		if len(looked) > 1 {
+			t.Errorf("with nothing left it looked at %d", len(looked))
+		}
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if len(looked) < 50 {
+			t.Errorf("once the limit began again it looked at %d", len(looked))
 		}
 		cancel()
 		synctest.Wait()

@@ -216,15 +216,19 @@ func (o *told) Asked(account string, result Result) {
 	o.all = append(o.all, account+" "+string(result))
 }
 
-func (o *told) Remaining(account string, requests float64) {
+func (o *told) Remaining(account string, requests float64, until time.Time) {
 	o.all = append(o.all, account+" has "+strconv.FormatFloat(requests, 'f', -1, 64))
+	if !until.IsZero() {
+		o.all = append(o.all, "until "+until.UTC().Format(time.DateTime))
+	}
 }
 
 func TestWhatAHostIsAskedIsTold(t *testing.T) {
 	t.Parallel()
-	status, header, value := 0, "", ""
+	status, header, value, reset := 0, "", "", ""
 	host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set(header, value)
+		w.Header().Set("X-RateLimit-Reset", reset)
 		w.WriteHeader(status)
 	}))
 	t.Cleanup(host.Close)
@@ -249,6 +253,10 @@ func TestWhatAHostIsAskedIsTold(t *testing.T) {
 		if !slices.Equal(o.all, step.want) {
 			t.Errorf("of %d it tells %q, want %q", step.status, o.all, step.want)
 		}
+	}
+	status, header, value, reset, o.all = 200, "X-RateLimit-Remaining", "7", "1800000000", nil
+	if _, _, _ = get(t, New(host.URL, "konnector", o), host.URL); !slices.Equal(o.all, []string{"konnector ok", "konnector has 7", "until 2027-01-15 08:00:00"}) {
+		t.Errorf("it tells %q", o.all)
 	}
 	host.Close()
 	o.all = nil

@@ -4,15 +4,16 @@ import (
 	"cmp"
 	"net/http"
 	"strconv"
+	"time"
 )
 
 // Observer is told of what a Git host's API is asked; nil is told nothing.
 type Observer interface {
 	// Asked is told what came of a request: Succeeded, Unchanged, Refused, Failed or Withheld.
 	Asked(account string, result Result)
-	// Remaining is told how many requests an account has left until its rate limit ends, as
-	// often as the host says that.
-	Remaining(account string, requests float64)
+	// Remaining is told how many requests an account has left until its rate limit begins again,
+	// as often as the host says that; until is zero where it does not say when.
+	Remaining(account string, requests float64, until time.Time)
 }
 
 // Result is what came of a request.
@@ -58,7 +59,11 @@ func (o *observed) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if left, err := strconv.ParseUint(limitHeader(answer, "Remaining"), 10, 63); err == nil {
-		o.observer.Remaining(o.account, float64(left))
+		var until time.Time
+		if unix, err := strconv.ParseInt(limitHeader(answer, "Reset"), 10, 64); err == nil {
+			until = time.Unix(unix, 0)
+		}
+		o.observer.Remaining(o.account, float64(left), until)
 	}
 	return answer, nil
 }

@@ -558,11 +558,16 @@ func TestLocksOfAGitThatWasKilledEndWithTheNextStart(t *testing.T) {
 	for _, name := range []string{"refs/heads/main.lock", "refs/heads/changes/mine.lock", "packed-refs.lock", "objects/pack/multi-pack-index.lock"} {
 		locks = append(locks, filepath.Join(s.bare(), name))
 	}
-	for _, path := range locks {
+	// The clock of one was a day ahead.
+	for i, path := range locks {
 		if err := os.WriteFile(path, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Chtimes(path, time.Time{}, time.Now().Add(-time.Second)); err != nil {
+		made := time.Now().Add(-time.Second)
+		if i == 0 {
+			made = made.AddDate(0, 0, 1)
+		}
+		if err := os.Chtimes(path, time.Time{}, made); err != nil {
 			t.Fatal(err)
 		}
 	}

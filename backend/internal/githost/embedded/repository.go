@@ -147,8 +147,12 @@ func (r *repository) exists() (bool, error) {
 	return err == nil, err
 }
 
-// clockStep is by how much a file's time may lie before the clock's.
-const clockStep = 100 * time.Millisecond
+const (
+	// clockStep is by how much a file's time may lie before the clock's.
+	clockStep = 100 * time.Millisecond
+	// clockAhead is by how much at least the clock was ahead that gave a file a time to come.
+	clockAhead = time.Minute
+)
 
 // unlockKilled removes the locks of a git that was killed while this process
 // went on, for want of memory for example. The caller has the repository's turn.
@@ -185,7 +189,7 @@ func (r *repository) sweepLocks(before time.Time) error {
 			return nil
 		}
 		info, err := e.Info()
-		if err == nil && info.ModTime().Before(before.Add(-clockStep)) {
+		if err == nil && (info.ModTime().Before(before.Add(-clockStep)) || time.Until(info.ModTime()) > clockAhead) {
 			err = sweep(path)
 		}
 		if errors.Is(err, fs.ErrNotExist) {

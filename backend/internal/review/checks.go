@@ -286,14 +286,13 @@ func (c *Checks) tell(ctx context.Context, cluster string, proposed map[string]s
 // proposedBy is the pull request of what a konnector has proposed, perhaps with others; nil
 // for what is people's alone.
 func proposedBy(cluster string, change *githost.Change) *githost.Pull {
-	first := slices.IndexFunc(change.Commits, func(made githost.Commit) bool { return ofKonnector(cluster, made) })
-	if strings.HasPrefix(change.Branch, githost.PullPrefix) || first < 0 {
+	made, alone := konnectors(cluster, change)
+	if strings.HasPrefix(change.Branch, githost.PullPrefix) || made == nil {
 		return nil
 	}
 	return &githost.Pull{
-		Branch: change.Branch, Head: change.Head, Title: change.Subject,
-		Shared: change.Older || slices.ContainsFunc(change.Commits, func(made githost.Commit) bool { return !ofKonnector(cluster, made) }),
-		Text:   "Changed with kubectl in the app cluster, by " + code(change.Commits[first].Author) + ". Merge it to have it done, or close it to reject it: the object in the cluster says so then.",
+		Branch: change.Branch, Head: change.Head, Title: change.Subject, Shared: !alone,
+		Text: "Changed with kubectl in the app cluster, by " + code(made.Author) + ". Merge it to have it done, or close it to reject it: the object in the cluster says so then.",
 	}
 }
 

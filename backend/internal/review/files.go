@@ -115,7 +115,7 @@ const held = "a new claim of its kind comes with it, as if its file were renamed
 // konnector removes, or orders, has not moved. Where it made a part of the change, or may have,
 // nothing is said to be held, though some of it may be.
 func markMoved(cluster string, c *githost.Change, files []restapi.ChangedFile) {
-	if c.Older || slices.ContainsFunc(c.Commits, func(made githost.Commit) bool { return ofKonnector(cluster, made) }) {
+	if made, _ := konnectors(cluster, c); c.Older || made != nil {
 		return
 	}
 	type kind struct{ binding, kind string }

@@ -400,6 +400,21 @@ func ofKonnector(cluster string, made githost.Commit) bool {
 	return strings.HasSuffix(made.Email, "@"+contract.ClusterDomain(cluster))
 }
 
+// konnectors gives the newest commit of a change that the konnector made, nil for none, and tells
+// whether it made all of them.
+func konnectors(cluster string, c *githost.Change) (newest *githost.Commit, alone bool) {
+	alone = !c.Older
+	for i := range c.Commits {
+		switch of := ofKonnector(cluster, c.Commits[i]); {
+		case !of:
+			alone = false
+		case newest == nil:
+			newest = &c.Commits[i]
+		}
+	}
+	return newest, alone
+}
+
 // partsOf are the parts of the repository that a merge would change, or that the branch is
 // named after where that is not known.
 func partsOf(c *githost.Change) []access.Part {

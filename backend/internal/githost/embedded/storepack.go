@@ -82,13 +82,22 @@ func (p packFile) store(path string) error {
 		return fmt.Errorf("store the index of a pack: %w", err)
 	}
 	defer func() { _ = os.Remove(index) }()
-	if err := os.Rename(packed, path+".pack"); err != nil {
-		return err
+	return movePack(path, map[string]string{"pack": packed, "idx": index})
+}
+
+// movePack gives the files of a pack, by their kind, a path without its ending, durably: the index
+// is the last, as git sees a pack by it.
+func movePack(path string, files map[string]string) error {
+	for _, kind := range []string{"pack", "rev", "idx"} {
+		file, ok := files[kind]
+		if !ok {
+			continue
+		}
+		if err := os.Rename(file, path+"."+kind); err != nil {
+			return err
+		}
 	}
-	if err := os.Rename(index, path+".idx"); err != nil {
-		return err
-	}
-	return syncPath(dir)
+	return syncPath(filepath.Dir(path))
 }
 
 func (p packFile) write(w io.Writer) error {

@@ -287,37 +287,43 @@ func (h *Host) storeCopied(ctx context.Context, repo *repository, pack io.Reader
 	case err != nil:
 		return fmt.Errorf("git index-pack: %w: %s", err, strings.TrimSpace(abbreviate(stderr.String())))
 	}
-	// The index is the last: git sees a pack by it.
-	for _, kind := range []string{"pack", "rev", "idx"} {
-		files, err := filepath.Glob(filepath.Join(objects, "pack", "pack-*."+kind))
-		if err != nil {
-			return err
-		}
-		for _, file := range files {
-			if err := os.Rename(file, filepath.Join(repo.dir, "objects", "pack", filepath.Base(file))); err != nil {
-				return err
-			}
-		}
+	made, err := filepath.Glob(filepath.Join(objects, "pack", "pack-*"))
+	if err != nil || len(made) == 0 {
+		return err
+	}
+	name, files := "", map[string]string{}
+	for _, file := range made {
+		kind := filepath.Ext(file)
+		name, files[strings.TrimPrefix(kind, ".")] = strings.TrimSuffix(filepath.Base(file), kind), file
 	}
 	repo.size.Store(0) // it is measured when somebody asks
-	return repo.syncNames("pack")
+	return movePack(filepath.Join(repo.dir, "objects", "pack", name), files)
 }
 
 // boundedPack ends where a repository, or the disk, has no room for more of it.
 type boundedPack struct {
 	io.Reader
 	host *Host
-	// left is for how many bytes the repository has room.
-	left int64
+	// left is for how many bytes the repository has room, and unasked how many may come until
+	// the disk is asked for its own.
+	left, unasked int64
 	// full says that there was no room.
 	full error
 }
 
+// askDiskEvery is after how many bytes the disk is asked again: well below its reserve.
+const askDiskEvery = 4 << 20
+
 func (b *boundedPack) Read(p []byte) (int, error) {
 	n, err := b.Reader.Read(p)
 	b.left -= int64(n)
+	b.unasked -= int64(n)
+	asks := b.unasked <= 0
+	if asks {
+		b.unasked = askDiskEvery
+	}
 	switch {
-	case !b.host.hasRoom(0):
+	case asks && !b.host.hasRoom(0):
 		b.full = fmt.Errorf("%w: make room on the volume of --git-dir", &noRoom{what: diskFull})
 	case b.left < 0:
 		b.full = fmt.Errorf("%w: with what is new the copy would have more than %s: give repositories more room with --max-repository-size",

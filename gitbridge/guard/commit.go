@@ -1,7 +1,9 @@
 package guard
 
 import (
+	"iter"
 	"maps"
+	"slices"
 	"time"
 
 	"gitbind.dev/gitbridge/contract"
@@ -9,6 +11,8 @@ import (
 
 // Commit is what is read from a commit of main.
 type Commit struct {
+	Hash    string
+	Parents []string
 	// Konnector says that the app cluster's konnector is its committer: hosts
 	// refuse that identity from others.
 	Konnector bool
@@ -50,35 +54,90 @@ func UIDs(commits []Commit) map[string]string {
 	return uids
 }
 
+// Since gives, for a claim, commits at which it is known what main had: what was committed to it
+// before the later of them belongs to an earlier life of it. Nil is for all claims, that nothing
+// is known.
+type Since func(path string) []string
+
 // RemovedBy are the claims that the konnector removed last, by path, each with the index of
 // the commit, of commits that are newest first. What it wrote to since had another life.
-func RemovedBy(commits []Commit) map[string]int {
+func RemovedBy(commits []Commit, since Since) map[string]int {
 	by, known := map[string]int{}, map[string]bool{}
-	for i, c := range commits {
-		for _, t := range c.objects() {
-			path := t.Key.Path()
-			if t.Blob == "" && !known[path] {
-				by[path] = i
-			}
-			known[path] = true
+	for i, t := range objectsSince(commits, since) {
+		path := t.Key.Path()
+		if t.Blob == "" && !known[path] {
+			by[path] = i
 		}
+		known[path] = true
 	}
 	return by
+}
+
+// MayBeBack reports whether others may have put a file back that the konnector removed by the
+// commit of an index, and removed it again: that takes two commits. Their merges are not
+// counted, of which each reviewed change has one.
+func MayBeBack(commits []Commit, removedBy int) bool {
+	others := 0
+	for _, c := range commits[:removedBy] {
+		if !c.Konnector && len(c.Parents) < 2 {
+			others++
+		}
+	}
+	return others > 1
 }
 
 // Ordered are the claims that somebody ordered in the app cluster, by path, of commits that
 // are newest first: no file has moved there. What the konnector made of a file, and
 // somebody edited, is no first generation.
-func Ordered(commits []Commit) map[string]bool {
+func Ordered(commits []Commit, since Since) map[string]bool {
 	ordered, known := map[string]bool{}, map[string]bool{}
-	for _, c := range commits {
-		for _, t := range c.objects() {
-			path := t.Key.Path()
-			if known[path] = known[path] || t.Blob == ""; !known[path] {
-				ordered[path] = t.Generation == 1 && !t.Merged
-			}
+	for _, t := range objectsSince(commits, since) {
+		path := t.Key.Path()
+		if known[path] = known[path] || t.Blob == ""; !known[path] {
+			ordered[path] = t.Generation == 1 && !t.Merged
 		}
 	}
 	maps.DeleteFunc(ordered, func(_ string, yes bool) bool { return !yes })
 	return ordered
+}
+
+// objectsSince are what the konnector says of its commits, which are newest first, with their
+// indexes.
+func objectsSince(commits []Commit, since Since) iter.Seq2[int, contract.ObjectTrailer] {
+	return func(yield func(int, contract.ObjectTrailer) bool) {
+		at, ended := map[string]int{}, map[string]bool{}
+		for i, c := range commits {
+			at[c.Hash] = i
+		}
+		for i, c := range commits {
+			for _, t := range c.objects() {
+				path := t.Key.Path()
+				if since != nil && !ended[path] {
+					ended[path] = slices.ContainsFunc(since(path), func(s string) bool { return isPast(commits, at, s, i) })
+				}
+				if !ended[path] && !yield(i, t) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// isPast reports whether one of the commits is the commit of, or an ancestor of it. At are their
+// indexes: an ancestor has a higher one than its descendants, but what was merged later may, too.
+func isPast(commits []Commit, at map[string]int, of string, i int) bool {
+	seen := map[string]bool{}
+	for todo := []string{of}; len(todo) > 0; {
+		hash := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		switch j, ok := at[hash]; {
+		case !ok || j > i || seen[hash]:
+		case j == i:
+			return true
+		default:
+			seen[hash] = true
+			todo = append(todo, commits[j].Parents...)
+		}
+	}
+	return false
 }

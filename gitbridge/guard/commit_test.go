@@ -34,7 +34,7 @@ func TestL10_OnlyWhatTheKonnectorMadeOfNewObjectsWasOrdered(t *testing.T) {
 		"a removal":                    {[]Commit{removal(true, 0, 1)}, nil},
 		"what a person says":           {[]Commit{order(false, 0, 1, 1)}, nil},
 	} {
-		if diff := cmp.Diff(tc.want, slices.Sorted(maps.Keys(Ordered(tc.commits))), cmpopts.EquateEmpty()); diff != "" {
+		if diff := cmp.Diff(tc.want, slices.Sorted(maps.Keys(Ordered(tc.commits, nil))), cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}
@@ -69,6 +69,65 @@ func TestAUIDIsTheOneThatTheKonnectorNamedLast(t *testing.T) {
 	} {
 		if diff := cmp.Diff(tc.want, UIDs(tc.commits), cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+// named gives a commit a name and parents.
+func named(hash string, c Commit, parents ...string) Commit {
+	c.Hash, c.Parents = hash, parents
+	return c
+}
+
+func TestL10_ADeleteOfAnEarlierLifeIsNone(t *testing.T) {
+	// A person's branch is merged after the delete, and a reviewed delete after what was known.
+	linear := []Commit{named("3", removal(false, 3), "2"), named("2", removal(true, 2, 1), "1"), named("1", removal(false, 1), "0")}
+	merged := []Commit{named("4", removal(false, 4), "3", "side"), named("3", removal(false, 3), "0"), named("side", removal(true, 1, 1), "0")}
+	twice := []Commit{named("4", removal(true, 4, 1), "3"), named("3", order(true, 3, 1, 1), "2"), named("2", removal(true, 2, 1), "1")}
+	for name, tc := range map[string]struct {
+		commits []Commit
+		since   []string
+		want    map[string]int
+	}{
+		"nothing is known":                  {linear, nil, map[string]int{pathsOf(1)[0]: 1}},
+		"known before":                      {linear, []string{"1"}, map[string]int{pathsOf(1)[0]: 1}},
+		"known before all that was read":    {linear, []string{"0"}, map[string]int{pathsOf(1)[0]: 1}},
+		"known at the delete itself":        {linear, []string{"2"}, nil},
+		"known after":                       {linear, []string{"3"}, nil},
+		"one of two is known after":         {linear, []string{"1", "3"}, nil},
+		"merged after what was known":       {merged, []string{"3"}, map[string]int{pathsOf(1)[0]: 2}},
+		"merged before what is known":       {merged, []string{"4"}, nil},
+		"the second delete, after":          {twice, []string{"3"}, map[string]int{pathsOf(1)[0]: 0}},
+		"the second one, known before both": {twice, []string{"1"}, map[string]int{pathsOf(1)[0]: 0}},
+	} {
+		if diff := cmp.Diff(tc.want, RemovedBy(tc.commits, func(string) []string { return tc.since }), cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+	ordered := []Commit{named("2", removal(false, 2), "1"), named("1", order(true, 1, 1, 1), "0")}
+	for since, want := range map[string]bool{"0": true, "1": false, "2": false} {
+		if got := Ordered(ordered, func(string) []string { return []string{since} }); got[pathsOf(1)[0]] != want {
+			t.Errorf("ordered since %s: %v, want %v", since, got, want)
+		}
+	}
+}
+
+func TestL10_AFileMayBeBackAfterTwoCommitsOfOthers(t *testing.T) {
+	person, konnector, merge := removal(false, 0), removal(true, 0), named("m", removal(false, 0), "1", "2")
+	for name, tc := range map[string]struct {
+		since []Commit
+		want  bool
+	}{
+		"none":                         {nil, false},
+		"one":                          {[]Commit{person}, false},
+		"one, and the konnector's":     {[]Commit{person, konnector, konnector}, false},
+		"one, and merges":              {[]Commit{person, merge, merge}, false},
+		"two":                          {[]Commit{person, person}, true},
+		"two, with others in between":  {[]Commit{konnector, person, merge, person}, true},
+		"two, of which one was before": {[]Commit{person}, false},
+	} {
+		if got := MayBeBack(append(tc.since, removal(true, 0, 1), person), len(tc.since)); got != tc.want {
+			t.Errorf("%s: %v", name, got)
 		}
 	}
 }

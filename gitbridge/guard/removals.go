@@ -114,17 +114,23 @@ type group struct {
 const byOthers = -1
 
 // JudgePushes decides on the removals between two heads of main, as the bridge sees them:
-// with the commits of between, newest first. Counts says of which the breaker is asked;
-// the others pass.
+// with the commits of between, newest first. ByKonnector has the index of the commit for each
+// that the konnector removed, as RemovedBy tells. Counts says of which the breaker is asked; the
+// others pass.
 //
 // A commit of the konnector counts for itself, and at its own time: a bridge that was
 // away must not take a week of single deletes for one large one. Times are moved so that
 // the newest of these commits is of now, whatever clock made them. All the rest counts as
 // one. What a person approved in the app cluster passes.
-func (r Removals) JudgePushes(removed []string, counts func(path string) bool, commits []Commit) map[string]Verdict {
+func (r Removals) JudgePushes(removed []string, counts func(path string) bool, commits []Commit, byKonnector map[string]int) map[string]Verdict {
 	verdicts := map[string]Verdict{}
-	byKonnector, newest := RemovedBy(commits), time.Time{}
-	for _, c := range commits {
+	oldest, newest := -1, time.Time{}
+	for _, path := range removed {
+		if i, ok := byKonnector[path]; ok {
+			oldest = max(oldest, i)
+		}
+	}
+	for _, c := range commits[:oldest+1] {
 		if c.Konnector && c.Time.After(newest) {
 			newest = c.Time
 		}

@@ -233,7 +233,7 @@ func TestPushesAreJudgedOneAfterTheOther(t *testing.T) {
 				want[keyOf(i).Path()] = v
 			}
 			counts := func(path string) bool { return !slices.Contains(pathsOf(tc.uncounted...), path) }
-			got := removals(tc.claims, tc.passed...).JudgePushes(pathsOf(tc.removed...), counts, tc.commits)
+			got := removals(tc.claims, tc.passed...).JudgePushes(pathsOf(tc.removed...), counts, tc.commits, RemovedBy(tc.commits, nil))
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Error(diff)
 			}
@@ -249,25 +249,26 @@ func TestPushesInTwoBindings(t *testing.T) {
 	r := removals(0)
 	r.Claims = func(binding string) int { return map[string]int{api: 8, other: 3}[binding] }
 	all := func(string) bool { return true }
-	for path, v := range r.JudgePushes([]string{keyOf(1).Path(), x, y}, all, nil) {
+	for path, v := range r.JudgePushes([]string{keyOf(1).Path(), x, y}, all, nil, nil) {
 		if v.IsHeld() {
 			t.Errorf("%s: %+v", path, v)
 		}
 	}
 	r.Claims = func(binding string) int { return map[string]int{api: 8, other: 2}[binding] }
-	for path, v := range r.JudgePushes([]string{keyOf(1).Path(), x, y}, all, nil) {
+	for path, v := range r.JudgePushes([]string{keyOf(1).Path(), x, y}, all, nil, nil) {
 		if !v.IsHeld() || v.Together != 3 {
 			t.Errorf("%s: %+v", path, v)
 		}
 	}
 	// Of pushes of one time, the order of their paths decides.
 	for range 20 {
-		got := removals(9, ago(time.Minute, 8, 9)...).JudgePushes(pathsOf(4, 3), all, []Commit{removal(true, 0, 4), removal(true, 0, 3)})
+		commits := []Commit{removal(true, 0, 4), removal(true, 0, 3)}
+		got := removals(9, ago(time.Minute, 8, 9)...).JudgePushes(pathsOf(4, 3), all, commits, RemovedBy(commits, nil))
 		if !got[keyOf(4).Path()].IsHeld() || got[keyOf(3).Path()].IsHeld() {
 			t.Fatalf("%+v", got)
 		}
 	}
-	if got := removals(9).JudgePushes([]string{"bindings/x"}, all, nil); got["bindings/x"].IsHeld() {
+	if got := removals(9).JudgePushes([]string{"bindings/x"}, all, nil, nil); got["bindings/x"].IsHeld() {
 		t.Errorf("%+v", got)
 	}
 }

@@ -35,7 +35,11 @@ func (m Main) Commits(commits []store.Commit) []guard.Commit {
 	_, email := contract.ComponentIdentity(contract.Konnector, m.ClusterID)
 	var out []guard.Commit
 	for _, c := range commits {
-		out = append(out, guard.Commit{Konnector: c.Committer.Email == email, Time: c.Time, Message: c.Message})
+		commit := guard.Commit{Hash: string(c.Hash), Konnector: c.Committer.Email == email, Time: c.Time, Message: c.Message}
+		for _, p := range c.Parents {
+			commit.Parents = append(commit.Parents, string(p))
+		}
+		out = append(out, commit)
 	}
 	return out
 }

@@ -58,16 +58,25 @@ func (a *Answers) has(path string) bool {
 	return ok
 }
 
-// missing are the claims of main that status does not answer.
-func (a *Answers) missing(main *store.Snapshot) []string {
+// missing are the claims of main that status does not answer, in the bindings of what was removed.
+// A file that came in the place of another one that went is one of them.
+func (a *Answers) missing(main *store.Snapshot, removed []string) []string {
+	bindings := map[string]bool{}
+	for _, path := range removed {
+		if key, err := contract.ParsePath(path); err == nil {
+			bindings[key.Binding] = true
+		}
+	}
 	status := a.status.Snapshot()
 	var out []string
-	for e := range main.List(contract.Root) {
-		if _, err := contract.ParsePath(e.Path); err != nil {
-			continue
-		}
-		if _, ok := status.Entry(e.Path); !ok {
-			out = append(out, e.Path)
+	for binding := range bindings {
+		for e := range main.List(contract.ClaimsPath(binding)) {
+			if _, err := contract.ParsePath(e.Path); err != nil {
+				continue
+			}
+			if present, err := a.in(status, e.Path); err != nil || present == nil || present.Answers.Blob == "" {
+				out = append(out, e.Path)
+			}
 		}
 	}
 	return out

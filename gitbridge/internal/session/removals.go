@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"sync"
 	"time"
@@ -89,17 +90,15 @@ func (j *judged) isNews(path string, known *Removal) bool {
 // where none is known before, those that status shows to have been there.
 func (r *Removals) judgeHead(ctx context.Context, old, new *store.Snapshot, commits []store.Commit, begin bool) (judged, error) {
 	j := judged{removals: map[string]*Removal{}, outdated: map[string]bool{}, replaces: old == nil || begin, afterStart: old == nil || begin}
-	j.commits, j.byKonnector = commits, guard.RemovedBy(r.branch.Commits(commits))
+	j.commits, j.byKonnector = commits, guard.RemovedBy(r.branch.Commits(commits), nil)
 	var removed, added []string
+	var since guard.Since
 	if j.replaces {
 		var err error
-		if removed, err = r.unanswered(ctx, new, commits, begin, j); err != nil {
+		if removed, commits, err = r.unanswered(ctx, new, commits, begin, j); err != nil {
 			return judged{}, err
 		}
-		if len(removed) > 0 {
-			added = r.answers.missing(new)
-			commits = r.sinceAnswered(ctx, new, removed, commits)
-		}
+		added, since = r.answers.missing(new, removed), r.since
 	} else {
 		for c := range store.Diff(old, new, contract.Root) {
 			switch _, err := contract.ParsePath(c.Path); {
@@ -114,12 +113,15 @@ func (r *Removals) judgeHead(ctx context.Context, old, new *store.Snapshot, comm
 			}
 		}
 	}
-	r.askGuard(&j, new, removed, added, commits)
+	r.askGuard(&j, new, removed, added, commits, since)
 	return j, nil
 }
 
 // askGuard asks the guard which removals may pass. Added are the files that came with them.
-func (r *Removals) askGuard(j *judged, main *store.Snapshot, removed, added []string, commits []store.Commit) {
+func (r *Removals) askGuard(j *judged, main *store.Snapshot, removed, added []string, commits []store.Commit, since guard.Since) {
+	if len(removed) == 0 {
+		return
+	}
 	var claims facts.Claims
 	r.mu.Lock()
 	now := r.now()
@@ -138,10 +140,19 @@ func (r *Removals) askGuard(j *judged, main *store.Snapshot, removed, added []st
 		present, err := r.answers.Of(path)
 		return err != nil || matters(present) || j.outdated[path]
 	}
-	read := r.branch.Commits(commits)
-	ordered := guard.Ordered(read)
+	read, concerned := r.branch.Commits(commits), map[string]bool{}
+	for _, path := range slices.Concat(removed, added) {
+		concerned[path] = true
+	}
+	known := func(path string) []string {
+		if since == nil || !concerned[path] {
+			return nil
+		}
+		return since(path)
+	}
+	ordered := guard.Ordered(read, known)
 	added = slices.DeleteFunc(added, func(path string) bool { return ordered[path] })
-	for path, v := range rules.JudgePushes(removed, counts, read) {
+	for path, v := range rules.JudgePushes(removed, counts, read, deleted(read, known, added)) {
 		v.Message = decision.WordsOfRemoval(v)
 		j.removals[path] = &Removal{Verdict: v, CameWith: added}
 		if v.ByKonnector {
@@ -149,6 +160,19 @@ func (r *Removals) askGuard(j *judged, main *store.Snapshot, removed, added []st
 			j.removals[path].CameWith = nil
 		}
 	}
+}
+
+// deleted are the claims that the konnector removed last, by path, each with the index of the
+// commit. Where a person may have put the file back and moved it since, to one of those that were
+// added in the same namespace, it counts as removed by that person.
+func deleted(commits []guard.Commit, since guard.Since, added []string) map[string]int {
+	folders := map[string]bool{}
+	for _, to := range added {
+		folders[path.Dir(to)] = true
+	}
+	by := guard.RemovedBy(commits, since)
+	maps.DeleteFunc(by, func(from string, i int) bool { return folders[path.Dir(from)] && guard.MayBeBack(commits, i) })
+	return by
 }
 
 // matters reports whether there may be a service to delete for an answer.
@@ -286,6 +310,7 @@ func (r *Removals) judgeUnanswered(ctx context.Context, main *store.Snapshot, pa
 		}
 	}
 	j := judged{removals: map[string]*Removal{}, outdated: map[string]bool{}, afterStart: true}
+	since := func(path string) []string { return []string{string(cmp.Or(all[path].Answered, all[path].Applied))} }
 	var removed []string
 	var commits []store.Commit
 	asked := map[Seen]wasRemoved{}
@@ -309,7 +334,7 @@ func (r *Removals) judgeUnanswered(ctx context.Context, main *store.Snapshot, pa
 	}
 	if len(removed) > 0 {
 		slices.Sort(removed)
-		r.askGuard(&j, main, removed, r.answers.missing(main), commits)
+		r.askGuard(&j, main, removed, r.answers.missing(main, removed), commits, since)
 	}
 	return j, nil
 }

@@ -3,23 +3,29 @@ package session
 import (
 	"cmp"
 	"context"
-	"slices"
 	"sync"
 
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/guard"
 	"gitbind.dev/gitbridge/guard/facts"
 	"gitbind.dev/gitbridge/internal/decision"
+	"gitbind.dev/gitbridge/internal/statusbranch"
 	"gitbind.dev/gitbridge/store"
 )
 
 // unanswered looks for the claims that status answers, or commits name, and main
-// lacks. Those whose removal is not answered yet are returned; what is held
-// stays so.
-func (r *Removals) unanswered(ctx context.Context, main *store.Snapshot, commits []store.Commit, begin bool, j judged) ([]string, error) {
-	lineage := guard.NewLineage(r.branch.Ask, string(main.Head()), facts.Hashes(commits))
+// lacks. Those whose removal is not answered yet are returned, with the commits since the
+// oldest of their answers; what is held stays so.
+func (r *Removals) unanswered(ctx context.Context, main *store.Snapshot, commits []store.Commit, begin bool, j judged) (removed []string, since []store.Commit, err error) {
+	since = commits
+	lineage := guard.NewLineage(func(ctx context.Context, from, to string) ([]string, bool, error) {
+		between, descends, err := r.branch.Log(ctx, store.Hash(from), store.Hash(to))
+		if descends || from == "" {
+			since = union(since, between)
+		}
+		return facts.Hashes(between), descends, err
+	}, string(main.Head()), facts.Hashes(commits))
 	seen, tombstones := map[string]bool{}, map[string]string{}
-	var removed []string
 	status := r.status.Snapshot()
 	applied := sync.OnceValue(func() map[string]store.Hash { return r.onControlPlane("") })
 	for e := range status.List(contract.Root) {
@@ -56,7 +62,7 @@ func (r *Removals) unanswered(ctx context.Context, main *store.Snapshot, commits
 			case store.LastingLimit(err) != nil:
 				j.removals[e.Path] = unknown(main.Head(), err)
 			case err != nil:
-				return nil, err
+				return nil, nil, err
 			case had:
 				removed = append(removed, e.Path)
 			default:
@@ -65,9 +71,9 @@ func (r *Removals) unanswered(ctx context.Context, main *store.Snapshot, commits
 		}
 	}
 	if begin {
-		return removed, nil
+		return removed, since, nil
 	}
-	return append(removed, r.removedBy(commits, main, seen, tombstones, j.outdated)...), nil
+	return append(removed, r.removedBy(commits, main, seen, tombstones, j.outdated)...), since, nil
 }
 
 // removedBy are the claims that commits, newest first, removed, but for those that were seen.
@@ -96,28 +102,19 @@ func (r *Removals) removedBy(commits []store.Commit, main *store.Snapshot, seen 
 	return removed
 }
 
-// maxLookedUp is how many removals are looked up before the commit that was accepted last:
-// more of them at once are held anyway.
-const maxLookedUp = 8
-
-// sinceAnswered adds, to the commits since the last accepted one, older ones of the
-// konnector that removed claims.
-func (r *Removals) sinceAnswered(ctx context.Context, main *store.Snapshot, removed []string, commits []store.Commit) []store.Commit {
-	named := guard.RemovedBy(r.branch.Commits(commits))
-	before := slices.DeleteFunc(slices.Clone(removed), func(path string) bool { _, ok := named[path]; return ok })
-	for _, path := range before[:min(len(before), maxLookedUp)] {
-		present, err := r.answers.Of(path)
-		if err != nil || present == nil {
-			continue
-		}
-		// What is not known is judged as a person's.
-		if more, _, err := r.branch.Log(ctx, store.Hash(present.Answers.Commit), main.Head()); err == nil {
-			if i, ok := guard.RemovedBy(r.branch.Commits(more))[path]; ok && !slices.ContainsFunc(commits, func(c store.Commit) bool { return c.Hash == more[i].Hash }) {
-				commits = append(commits, more[i])
-			}
-		}
+// since are the commits at which it is known from status what main had of a claim: the answer to
+// it tells of one, and that all of main is answered of another. What is held may have an answer
+// to an earlier state of its file, as that is still to be acted on.
+func (r *Removals) since(path string) []string {
+	present, err := r.answers.Of(path)
+	if err != nil || present == nil {
+		return nil
 	}
-	return commits
+	observed := statusbranch.Observed(r.status.Snapshot())
+	if present.Result == contract.Held || observed.Epoch != r.status.Epoch() {
+		return []string{present.Answers.Commit}
+	}
+	return []string{present.Answers.Commit, observed.Commit}
 }
 
 // notRemoved is for a file that main lacks and that no commit is known to have removed.

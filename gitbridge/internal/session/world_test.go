@@ -112,10 +112,12 @@ type run struct {
 	stop                 func()
 }
 
-// watched is a branch that counts how often it was looked at.
+// watched is a branch that counts how often it was looked at, and its history read.
 type watched struct {
 	store.Branch
-	looks atomic.Int64
+	looks, logs atomic.Int64
+	// failing is which of the logs fails, 0 for none.
+	failing int64
 	// looking is held while it is looked at: who holds it pushes at once.
 	looking sync.Mutex
 }
@@ -125,6 +127,13 @@ func (b *watched) FetchTip(ctx context.Context, tip store.Hash) (*store.Snapshot
 	b.looking.Lock()
 	defer b.looking.Unlock()
 	return b.Branch.FetchTip(ctx, tip)
+}
+
+func (b *watched) Log(ctx context.Context, since, to store.Hash) ([]store.Commit, bool, error) {
+	if b.logs.Add(1) == b.failing {
+		return nil, false, errors.New("the host is not there")
+	}
+	return b.Branch.Log(ctx, since, to)
 }
 
 func (w *world) start() *run {
@@ -141,7 +150,10 @@ func (w *world) startWith(o session.Options) *run {
 func (w *world) startOn(o session.Options, on store.Branch) *run {
 	w.Helper()
 	o.Cluster = tenant.Cluster{ID: "k3x9d2abqw", UID: "u", Namespace: "gb-k3x9d2abqw"}
-	main := &watched{Branch: on}
+	main, ok := on.(*watched)
+	if !ok {
+		main = &watched{Branch: on}
+	}
 	o.Main, o.Status = main, w.remote.Branch("status")
 	if o.Now == nil {
 		o.Now = time.Now

@@ -51,7 +51,7 @@ func (c *contents) at(main *store.Snapshot, blob store.Hash) (string, bool) {
 // movesBetween finds the claims' files that moved from one head of main to another, by
 // these commits.
 func movesBetween(old, new *store.Snapshot, changes []store.Change, commits []guard.Commit) []Move {
-	ordered := guard.Ordered(commits)
+	ordered := guard.Ordered(commits, nil)
 	var removed, added, others []store.Entry
 	for _, c := range changes {
 		_, err := contract.ParsePath(cmp.Or(c.New, c.Old).Path)
@@ -69,7 +69,7 @@ func movesBetween(old, new *store.Snapshot, changes []store.Change, commits []gu
 		return nil
 	}
 	// What this agent removed was deleted in this cluster.
-	own := guard.RemovedBy(commits)
+	own := guard.RemovedBy(commits, nil)
 	var moves []Move
 	for _, from := range removed[:min(len(removed), maxMoves)] {
 		key, err := contract.ParsePath(from.Path)
@@ -150,7 +150,7 @@ func (r *Removals) findMoves(ctx context.Context, view View, binding string, cla
 	if err != nil {
 		return nil, err
 	}
-	own, ordered := guard.RemovedBy(since.commits), guard.Ordered(since.commits)
+	own, ordered := guard.RemovedBy(since.commits, nil), guard.Ordered(since.commits, nil)
 	var removed []guard.Removed
 	for _, o := range gone {
 		i, mine := own[o.Key.Path()]

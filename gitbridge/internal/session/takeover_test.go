@@ -1,0 +1,271 @@
+package session_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gitbind.dev/gitbridge/breaker"
+	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/internal/session"
+	"gitbind.dev/gitbridge/internal/statusbranch"
+)
+
+func (r *run) save() {
+	r.w.Helper()
+	if err := r.Checkpoints.Save(r.w.Context(), r.View().Generation); err != nil {
+		r.w.Fatal(err)
+	}
+}
+
+// pull has people know of what others pushed: on what they know, a change may be none.
+func (w *world) pull() {
+	w.Helper()
+	if _, err := w.people.Fetch(w.Context()); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// takesOver is the next bridge.
+func (r *run) takesOver() *run {
+	r.w.Helper()
+	r.stop()
+	next := r.w.start()
+	next.follows()
+	return next
+}
+
+// A person renames a file that the konnector had removed before, and that was put back.
+func TestL10_ARenameIsHeldThoughADeleteBeforeItWasApproved(t *testing.T) {
+	t.Parallel()
+	putBack := func(w *world, names ...string) {
+		w.pull()
+		files := map[string]string{}
+		for _, name := range names {
+			files[path(name)] = "1"
+		}
+		w.commit("Put back", files)
+	}
+	renameTo := func(w *world, to string) { w.commit("Rename", map[string]string{path("a"): "", to: "2"}) }
+	rename := func(w *world) { renameTo(w, path("new")) }
+	elsewhere := contract.Key{Binding: binding, Namespace: "team-b", Name: "a"}.Path()
+	for name, renamed := range map[string]func(w *world, r *run) *run{
+		"another claim of the delete has no answer": func(w *world, r *run) *run {
+			w.konnector(time.Now(), "a!", "b!")
+			r.follows()
+			r.answer(path("a"), contract.Gone)
+			putBack(w, "a")
+			r.follows()
+			r.answer(path("a"), contract.Applied)
+			r.save()
+			r.stop()
+			renameTo(w, elsewhere)
+			return r.takesOver()
+		},
+		"the delete was held, and what was accepted is not saved": func(w *world, r *run) *run {
+			r.save()
+			saved, _ := w.lastSaved()
+			w.konnector(time.Now(), "a", "b", "c", "d")
+			r.follows()
+			r.wantRemoval("a", "", contract.ManyRemovals)
+			putBack(w, "a", "b", "c", "d")
+			r.follows()
+			r.answer(path("a"), contract.Applied)
+			r.stop()
+			rename(w)
+			next := w.startWith(session.Options{Checkpoint: saved})
+			next.follows()
+			return next
+		},
+		"the file was back when the delete was seen, as it was answered": func(w *world, r *run) *run {
+			r.main.looking.Lock()
+			w.konnector(time.Now(), "a!")
+			putBack(w, "a")
+			r.main.looking.Unlock()
+			r.follows()
+			r.Status.Done(path("a"), r.View().Generation)
+			w.eventually("all of main is answered", func() bool {
+				return statusbranch.Observed(r.Status.Snapshot()).Commit == string(w.remote.Head("main"))
+			})
+			r.save()
+			r.stop()
+			rename(w)
+			return r.takesOver()
+		},
+		"the delete was accepted, and the file put back and renamed in one fetch": func(w *world, r *run) *run {
+			w.konnector(time.Now(), "a!")
+			r.follows()
+			r.save()
+			r.stop()
+			putBack(w, "a")
+			rename(w)
+			return r.takesOver()
+		},
+		"all came while no process looked": func(w *world, r *run) *run {
+			r.stop()
+			w.konnector(time.Now(), "a!")
+			putBack(w, "a")
+			rename(w)
+			return r.takesOver()
+		},
+		"all came in one fetch": func(w *world, r *run) *run {
+			r.main.looking.Lock()
+			w.konnector(time.Now(), "a!")
+			putBack(w, "a")
+			rename(w)
+			r.main.looking.Unlock()
+			r.follows()
+			return r
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			r := w.start()
+			r.follows()
+			ordered(w, r, 10)
+			r = renamed(w, r)
+			got := r.wantRemoval("a", "", "")
+			if came := slices.Contains(got.CameWith, path("new")) || slices.Contains(got.CameWith, elsewhere); got.ByKonnector || got.Approved || !came {
+				t.Errorf("%+v", got)
+			}
+			if _, there := r.View().Main.Entry(path("b")); !there {
+				if got := r.wantRemoval("b", "", ""); !got.ByKonnector || !got.Approved || len(got.CameWith) > 0 {
+					t.Errorf("what was deleted: %+v", got)
+				}
+			}
+		})
+	}
+}
+
+// A name that was deleted is given to a file that moves: nothing but the tombstone tells of it.
+func TestL10_AFileMovesToWhereOneWasDeleted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := w.start()
+	r.follows()
+	ordered(w, r, 10)
+	w.ordersHere("x")
+	r.follows()
+	r.answer(path("x"), contract.Applied)
+	w.pull()
+	w.remove("x")
+	r.follows()
+	r.answer(path("x"), contract.Gone)
+	r.stop()
+	w.commit("Rename", map[string]string{path("a"): "", path("x"): "2"})
+	r = r.takesOver()
+	if got := r.wantRemoval("a", "", ""); !slices.Contains(got.CameWith, path("x")) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// More claims were deleted than the limits let pass unapproved, and the bridge ended before
+// it answered. What a person ordered meanwhile is no place where they went.
+func TestL10_ManyDeletesAreNoMovesAfterATakeover(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := w.start()
+	r.follows()
+	names := ordered(w, r, 20)
+	w.commit("Order another", map[string]string{path("another"): "1"})
+	for _, name := range names[:12] {
+		w.konnector(time.Now(), name+"!")
+	}
+	r.follows()
+	r.save()
+	r = r.takesOver()
+	for _, name := range names[:12] {
+		if got := r.wantRemoval(name, "", ""); !got.ByKonnector || !got.Approved || len(got.CameWith) > 0 {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// The host fails for a moment while a bridge that took over reads history: it asks again.
+func TestL10_ADeleteIsNoMoveThoughTheHostFailsDuringATakeover(t *testing.T) {
+	t.Parallel()
+	for failing := range int64(5) {
+		t.Run(fmt.Sprint("log ", failing+1), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			r := w.start()
+			r.follows()
+			ordered(w, r, 10)
+			w.commit("Order another", map[string]string{path("another"): "1"})
+			w.konnector(time.Now(), "a!")
+			r.follows()
+			r.save()
+			r.stop()
+			last, _ := w.lastSaved()
+			main := &watched{Branch: w.remote.Branch("main"), failing: failing + 1}
+			r = w.startOn(session.Options{Checkpoint: last}, main)
+			r.follows()
+			if got := r.wantRemoval("a", "", ""); !got.ByKonnector || !got.Approved || len(got.CameWith) > 0 {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+// Each claim was answered as of another commit.
+func TestATakeoverReadsHistoryAFewTimesHoweverManyClaimsWereRemoved(t *testing.T) {
+	t.Parallel()
+	for _, claims := range []int{20, 150} {
+		for _, oldestFirst := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%d claims, the oldest first %t", claims, oldestFirst), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t)
+				r := w.start()
+				r.follows()
+				var approved []string
+				for i := range claims {
+					number := i
+					if !oldestFirst {
+						number = claims - i
+					}
+					name := fmt.Sprintf("n%04d", number)
+					w.commit("Order", map[string]string{path(name): "1"})
+					r.follows()
+					r.answer(path(name), contract.Applied)
+					approved = append(approved, name+"!")
+				}
+				w.konnector(time.Now(), approved...)
+				r.follows()
+				r.save()
+				r = r.takesOver()
+				if logs := r.main.logs.Load(); logs > 12 {
+					t.Errorf("history was read %d times", logs)
+				}
+				for _, name := range approved {
+					if got := r.wantRemoval(strings.TrimSuffix(name, "!"), "", ""); !got.ByKonnector || !got.Approved {
+						t.Errorf("%s: %+v", name, got)
+					}
+				}
+			})
+		}
+	}
+}
+
+// Deletes count one by one, though people pushed other things since.
+func TestADeleteIsTheKonnectorsThoughPeoplePushedSince(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := w.startWith(session.Options{Limits: breaker.Default()})
+	r.follows()
+	ordered(w, r, 20)
+	r.stop()
+	day := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
+	for i, name := range []string{"a", "b", "c", "d", "e"} {
+		w.konnector(day.Add(time.Duration(i)*time.Hour), name)
+		w.commit("Change", map[string]string{path("f"): fmt.Sprint(i)})
+	}
+	r = r.takesOver()
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		if got := r.wantRemoval(name, "", ""); !got.ByKonnector || len(got.CameWith) > 0 {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}

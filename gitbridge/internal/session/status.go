@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"fmt"
 
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/guard"
@@ -20,8 +21,17 @@ func (s *Session) onStatus(ctx context.Context, new *store.Snapshot) error {
 	}
 	s.following.Lock()
 	defer s.following.Unlock()
-	found, last := statusbranch.Observed(new), s.Checkpoints.Last()
-	v := guard.JudgeStatus(guard.Observed{Epoch: last.Epoch, Sequence: last.Sequence}, guard.Observed{Epoch: found.Epoch, Sequence: found.Sequence})
+	last := s.Checkpoints.Last()
+	found, v := judgeStatus(last, new)
+	if v.IsHeld() {
+		// What came may be older than what is saved: the bridge before may have pushed, and
+		// saved that, while it was on its way.
+		newest, err := s.options.Status.Fetch(ctx)
+		if err != nil {
+			return fmt.Errorf("look at status again: %w", err)
+		}
+		found, v = judgeStatus(last, newest)
+	}
 	s.statusLost = v.Reason == guard.StatusMissing || v.Reason == guard.StatusReplaced
 	if last.Epoch == "" && found.Epoch != "" {
 		s.Stops.check()
@@ -38,6 +48,13 @@ func (s *Session) onStatus(ctx context.Context, new *store.Snapshot) error {
 	s.open(cmp.Or(last.Epoch, found.Epoch, newEpoch()), found, reached)
 	close(s.opened)
 	return nil
+}
+
+// judgeStatus decides whether a state of status continues what was saved, and says what it says
+// of itself.
+func judgeStatus(last Checkpoint, status *store.Snapshot) (contract.Observed, guard.Verdict) {
+	found := statusbranch.Observed(status)
+	return found, guard.JudgeStatus(guard.Observed{Epoch: last.Epoch, Sequence: last.Sequence}, guard.Observed{Epoch: found.Epoch, Sequence: found.Sequence})
 }
 
 // open says in which epoch to write.

@@ -1,9 +1,11 @@
 package session_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/session"
 	"gitbind.dev/gitbridge/internal/statusbranch"
+	"gitbind.dev/gitbridge/store"
 )
 
 func (r *run) save() {
@@ -266,6 +269,70 @@ func TestADeleteIsTheKonnectorsThoughPeoplePushedSince(t *testing.T) {
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
 		if got := r.wantRemoval(name, "", ""); !got.ByKonnector || len(got.CameWith) > 0 {
 			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// late is a branch whose first answer comes late: others have pushed since.
+type late struct {
+	store.Branch
+	first  sync.Once
+	answer *store.Snapshot
+}
+
+func (b *late) FetchTip(ctx context.Context, tip store.Hash) (snap *store.Snapshot, err error) {
+	b.first.Do(func() { snap = b.answer })
+	if snap != nil {
+		return snap, nil
+	}
+	return b.Branch.FetchTip(ctx, tip)
+}
+
+// The bridge before pushes status and saves its checkpoint while the next one looks at status
+// for the first time. Where the branch was set back meanwhile, that is seen all the same.
+func TestStatusIsNotTakenForOneThatWasSetBackWhileTheBridgeBeforePushes(t *testing.T) {
+	t.Parallel()
+	for _, isSetBack := range []bool{false, true} {
+		for _, begun := range []bool{true, false} {
+			t.Run(fmt.Sprintf("set back %t, begun %t", isSetBack, begun), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t)
+				status := w.remote.Branch("status")
+				fetch := func() *store.Snapshot {
+					snap, err := status.Fetch(t.Context())
+					if err != nil {
+						t.Fatal(err)
+					}
+					return snap
+				}
+				answer := fetch() // of no branch at all
+				r := w.start()
+				r.follows()
+				ordered(w, r, 2)
+				if begun {
+					answer = fetch()
+				}
+				r.answer(path("a"), contract.Failed)
+				reached := statusbranch.Observed(r.Status.Snapshot()).Sequence
+				r.save()
+				r.stop()
+				w.mu.Lock()
+				w.saved.Sequence = reached
+				last := w.saved
+				w.mu.Unlock()
+				if isSetBack {
+					w.remote.ForceHead("status", w.remote.History("status")[1].Hash)
+				}
+				r = w.startWith(session.Options{Checkpoint: last, Status: &late{Branch: w.remote.Branch("status"), answer: answer}})
+				r.follows()
+				if got := r.StatusSetBack() > 0; got != isSetBack {
+					t.Errorf("status was taken for one that was set back: %t", got)
+				}
+				r.answer(path("a"), contract.Denied)
+				if got := statusbranch.Observed(r.Status.Snapshot()).Sequence; got <= reached || (got > reached+100) != isSetBack {
+					t.Errorf("sequence %d after %d", got, reached)
+				}
+			})
 		}
 	}
 }

@@ -154,7 +154,10 @@ func (w *world) startOn(o session.Options, on store.Branch) *run {
 	if !ok {
 		main = &watched{Branch: on}
 	}
-	o.Main, o.Status = main, w.remote.Branch("status")
+	o.Main = main
+	if o.Status == nil {
+		o.Status = w.remote.Branch("status")
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -107,6 +107,10 @@ func (s *Session) lookAtStatus(ctx context.Context) (set bool, err error) {
 		s.statusLost = true
 		return false, nil
 	}
+	if s.Status.IsLate(got) {
+		s.Status.Open(got.Epoch, got, 0)
+		return true, nil
+	}
 	reached, err := s.Checkpoints.leap(ctx, max(got.Sequence, s.Status.Sequence()))
 	if err != nil {
 		return false, err

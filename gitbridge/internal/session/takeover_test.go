@@ -336,3 +336,26 @@ func TestStatusIsNotTakenForOneThatWasSetBackWhileTheBridgeBeforePushes(t *testi
 		}
 	}
 }
+
+// A push of the bridge before arrives at the host when the next one has looked at status already:
+// nothing that anybody has seen is lost.
+func TestAPushOfTheBridgeBeforeThatComesLateIsGoneOnFrom(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	before := w.start()
+	before.follows()
+	ordered(w, before, 2)
+	before.save()
+	last, _ := w.lastSaved()
+	r := w.startWith(session.Options{Checkpoint: last})
+	r.follows()
+	before.answer(path("a"), contract.Failed)
+	reached := statusbranch.Observed(before.Status.Snapshot()).Sequence
+	before.stop()
+	store.Tell(r.wakeStatus, "")
+	w.eventually("status is gone on from", func() bool { return !r.Status.IsForeign() && r.Status.Sequence() == reached })
+	r.answer(path("a"), contract.Denied)
+	if got := statusbranch.Observed(r.Status.Snapshot()).Sequence; got <= reached || got > reached+100 || r.StatusSetBack() > 0 {
+		t.Errorf("sequence %d after %d, set back %d times", got, reached, r.StatusSetBack())
+	}
+}

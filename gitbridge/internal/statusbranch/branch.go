@@ -256,6 +256,15 @@ func (b *Branch) foreign() func(contract.Observed) bool {
 	}
 }
 
+// IsLate reports whether a tree was only pushed when the branch had been opened, as by a process
+// that has ended and whose request was still with the host: nothing was written here before it,
+// so that nothing is lost.
+func (b *Branch) IsLate(o contract.Observed) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return o.Epoch == b.epoch && o.Sequence > b.opened && b.observed.Sequence == b.opened
+}
+
 // update makes a change, and with it one of observed.yaml. Only a start may be
 // made on a foreign branch.
 func (b *Branch) update(ctx context.Context, start bool, subject string, change func(*store.Tree) (bool, error)) error {

@@ -82,9 +82,13 @@ func (f claimsFactory) of(cluster tenant.Cluster) (clusterbinding.Claims, error)
 	c.Secrets.Recipients = func(ctx context.Context) ([]string, error) { return f.recipients(ctx, cluster) }
 	c.Inputs.Tenant = c.TenantObjects
 	c.Inputs.Opener = func(ctx context.Context) (*encryption.Opener, error) { return f.opener(ctx, cluster) }
+	requests := &request.Controller{Client: f.client, Server: f.server, Log: f.log}
+	requests.HasObjects = func(ctx context.Context, binding string) (bool, bool, error) {
+		return f.objects.HasAny(ctx, cluster.ID, binding)
+	}
 	return &claims{
 		factory: f, cluster: cluster, controller: c, queue: claim.NewQueue(),
-		requests: &request.Controller{Client: f.client, Server: f.server, Log: f.log}, asked: request.NewQueue(), begun: make(chan struct{}),
+		requests: requests, asked: request.NewQueue(), begun: make(chan struct{}),
 	}, nil
 }
 

@@ -6,11 +6,38 @@ import (
 	"fmt"
 	"io"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"gitbind.dev/gitbridge/internal/tenant"
 )
+
+// HasAny asks the API server whether an app cluster has objects of a binding, in any version
+// that is served. Served is false where there is no such version: then it does not tell.
+func (o *Objects) HasAny(ctx context.Context, clusterID, binding string) (has, served bool, err error) {
+	resource := schema.ParseGroupResource(binding)
+	data, err := o.lists.Get().AbsPath("/apis", resource.Group).SetHeader("Accept", "application/json").DoRaw(ctx)
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, false, nil
+	case err != nil:
+		return false, false, fmt.Errorf("ask for the versions of %s: %w", resource.Group, err)
+	}
+	var group metav1.APIGroup
+	if err := json.Unmarshal(data, &group); err != nil {
+		return false, false, fmt.Errorf("read the versions of %s: %w", resource.Group, err)
+	}
+	// Each version that a resource has has all of its objects.
+	for _, v := range group.Versions {
+		has, err := hasAny(ctx, o.lists, resource.WithVersion(v.Version), clusterID)
+		if !apierrors.IsNotFound(err) {
+			return has, err == nil, err
+		}
+	}
+	return false, false, nil
+}
 
 // hasAny reports whether an app cluster has objects of a resource. It asks without a limit:
 // the API server then looks into its cache, where it would read all objects from etcd for

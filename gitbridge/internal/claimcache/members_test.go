@@ -463,3 +463,48 @@ func TestAListThatBeganTooEarlyIsNotTakenForComplete(t *testing.T) {
 		t.Errorf("what came with a cluster is not there: %v", err)
 	}
 }
+
+func TestTheAPIServerSaysWhetherThereAreObjectsInAnyVersion(t *testing.T) {
+	t.Parallel()
+	const group, status = `{"kind":"APIGroup","versions":[{"version":"v1"},{"version":"v2"}]}`, `{"kind":"Status","status":"Failure","reason":"%s","code":%d}`
+	for name, tc := range map[string]struct {
+		answers     map[string]string
+		has, served bool
+		fails       bool
+	}{
+		"the group is not served":        {},
+		"no version has the resource":    {answers: map[string]string{"": group}},
+		"it is in the second version":    {answers: map[string]string{"": group, "/v2/postgresqlinstances": `{"items":[{}]}`}, has: true, served: true},
+		"nothing is in it":               {answers: map[string]string{"": group, "/v2/postgresqlinstances": `{"items":[]}`}, served: true},
+		"the first one says all":         {answers: map[string]string{"": group, "/v1/postgresqlinstances": `{"items":[]}`, "/v2/postgresqlinstances": `{"items":[{}]}`}, served: true},
+		"it may not be listed":           {answers: map[string]string{"": group, "/v1/postgresqlinstances": "Forbidden"}, fails: true},
+		"the versions may not be listed": {answers: map[string]string{"": "Forbidden"}, fails: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				answer, ok := tc.answers[strings.TrimPrefix(r.URL.Path, "/apis/anynines.com")]
+				switch {
+				case !ok:
+					w.WriteHeader(http.StatusNotFound)
+					fmt.Fprintf(w, status, "NotFound", http.StatusNotFound)
+				case answer == "Forbidden":
+					w.WriteHeader(http.StatusForbidden)
+					fmt.Fprintf(w, status, "Forbidden", http.StatusForbidden)
+				default:
+					fmt.Fprint(w, answer)
+				}
+			}))
+			t.Cleanup(server.Close)
+			o, err := New(&rest.Config{Host: server.URL}, newMembers("ours"), func(string, contract.Key, bool) {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			has, served, err := o.HasAny(t.Context(), "ours", binding)
+			if has != tc.has || served != tc.served || (err != nil) != tc.fails {
+				t.Errorf("has %t, served %t, %v", has, served, err)
+			}
+		})
+	}
+}

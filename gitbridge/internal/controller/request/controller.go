@@ -31,7 +31,10 @@ type Controller struct {
 	// the cache.
 	Client client.Client
 	Server client.Reader
-	Log    logr.Logger
+	// HasObjects asks the API server whether there are objects of a binding's claims. Known is
+	// false where it cannot tell.
+	HasObjects func(ctx context.Context, binding string) (has, known bool, err error)
+	Log        logr.Logger
 
 	failing failure.Times
 }

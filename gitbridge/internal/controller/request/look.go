@@ -160,7 +160,7 @@ func (c *Controller) findRemoval(ctx context.Context, s *step) error {
 		}
 	}
 	var err error
-	s.Claim, err = c.remaining(s)
+	s.Claim, err = c.remaining(ctx, s)
 	return err
 }
 
@@ -169,8 +169,9 @@ var errObjectsUnknown = errors.New("the objects on the control plane are not kno
 
 // remaining is a claim that is still there, "" for none: one on main, or one that
 // was applied and is not known to be gone. While the host takes no answers, the
-// objects alone tell of what was applied.
-func (c *Controller) remaining(s *step) (string, error) {
+// objects alone tell of what was applied. The API server has the last word on these: what is
+// known of a version that it serves no more does not change any more.
+func (c *Controller) remaining(ctx context.Context, s *step) (string, error) {
 	folder := contract.ClaimsPath(s.Binding)
 	for e := range s.view.Main.List(folder) {
 		if key, err := contract.ParsePath(e.Path); err == nil {
@@ -193,6 +194,14 @@ func (c *Controller) remaining(s *step) (string, error) {
 	objects, known := c.Session.OnControlPlane(s.Binding)
 	if !known {
 		return "", errObjectsUnknown
+	}
+	if len(objects) > 0 {
+		switch has, known, err := c.HasObjects(ctx, s.Binding); {
+		case err != nil:
+			return "", fmt.Errorf("ask for the objects of %s: %w", s.Binding, err)
+		case known && !has:
+			return "", nil
+		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(objects)) {
 		if key, err := contract.ParsePath(path); err == nil {

@@ -1,6 +1,7 @@
 package request
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -25,18 +26,28 @@ func TestAClaimRemainsThatHasAnObjectThoughStatusSaysNothingOfIt(t *testing.T) {
 			return objects
 		},
 	})}
+	has, isServed := true, true
+	c.HasObjects = func(context.Context, string) (bool, bool, error) { return has, isServed, nil }
 	s := &step{Facts: decide.Facts{Binding: binding}}
-	if claim, err := c.remaining(s); claim != "" || !errors.Is(err, errObjectsUnknown) {
+	if claim, err := c.remaining(t.Context(), s); claim != "" || !errors.Is(err, errObjectsUnknown) {
 		t.Errorf("before objects are known: %q, %v", claim, err)
 	}
 	c.Session.ObjectsKnown()
-	if claim, err := c.remaining(s); claim != "" || err != nil {
+	if claim, err := c.remaining(t.Context(), s); claim != "" || err != nil {
 		t.Errorf("there are none: %q, %v", claim, err)
 	}
 	for _, name := range []string{"payments", "orders"} {
 		objects[contract.Key{Binding: binding, Namespace: "team-a", Name: name}.Path()] = ""
 	}
-	if claim, err := c.remaining(s); claim != "team-a/orders" || err != nil {
+	if claim, err := c.remaining(t.Context(), s); claim != "team-a/orders" || err != nil {
 		t.Errorf("there are two: %q, %v", claim, err)
+	}
+	has = false
+	if claim, err := c.remaining(t.Context(), s); claim != "" || err != nil {
+		t.Errorf("of a version that is served no more, and gone: %q, %v", claim, err)
+	}
+	isServed = false
+	if claim, err := c.remaining(t.Context(), s); claim != "team-a/orders" || err != nil {
+		t.Errorf("of which no version is served: %q, %v", claim, err)
 	}
 }

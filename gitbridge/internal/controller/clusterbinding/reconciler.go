@@ -15,7 +15,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -189,7 +188,7 @@ func (r *Reconciler) follow(ctx context.Context, b *v1alpha1.ClusterBinding) (*f
 	r.mu.Lock()
 	known := r.followers[b.Name]
 	r.mu.Unlock()
-	if !isReady(b) {
+	if !isMade(b) {
 		// What is followed already works without the backend.
 		return known, nil
 	}
@@ -204,12 +203,13 @@ func (r *Reconciler) follow(ctx context.Context, b *v1alpha1.ClusterBinding) (*f
 	if err != nil {
 		return nil, err
 	}
-	if *b = *live; !isReady(b) {
+	if *b = *live; !isMade(b) {
 		return nil, nil
 	}
 	f, err := r.begin(ctx, b)
 	if err != nil {
 		err = fmt.Errorf("follow %s: %w", b.Status.Repository.URL, err)
+		r.Metrics.Follows(b.Name, false)
 		condition := session.Condition{Status: "False", Reason: "NotFollowed", Message: err.Error()}
 		return nil, errors.Join(err, newStatus(r.Client, r.Server, b, r.Shard).say(ctx, b, condition, nil, false))
 	}
@@ -219,8 +219,10 @@ func (r *Reconciler) follow(ctx context.Context, b *v1alpha1.ClusterBinding) (*f
 	return f, nil
 }
 
-func isReady(b *v1alpha1.ClusterBinding) bool {
-	return b.Status.Repository != nil && b.Status.TenantNamespace != "" && meta.IsStatusConditionTrue(b.Status.Conditions, v1alpha1.ConditionReady)
+// isMade reports whether all was there once. What is wrong with it since, the condition Ready says,
+// and it keeps a bridge that begins from its work no more than one that runs.
+func isMade(b *v1alpha1.ClusterBinding) bool {
+	return b.Status.Repository != nil && b.Status.TenantNamespace != ""
 }
 
 func (r *Reconciler) stop(name string) {

@@ -1,0 +1,55 @@
+package clusterbinding
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/internal/metrics"
+	"gitbind.dev/gitbridge/internal/tenant"
+	statuses "gitbind.dev/gitbridge/status"
+)
+
+// A webhook that the Git host refuses, or a right that the backend lacks, keeps a bridge that begins
+// from a cluster no more than one that runs. Where it cannot follow, it says so.
+func TestABridgeBeginsWithAClusterThatIsNotReady(t *testing.T) {
+	t.Parallel()
+	api, b := plane(t, nil)
+	b.Status.TenantNamespace, b.Status.Repository = v1alpha1.TenantNamespace(b.Name), &v1alpha1.Repository{URL: "https://git.example.com/k3x9d2abqw.git"}
+	statuses.Set(b, metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: "GitHostRefusesWebhook"}, at)
+	statuses.Set(b, metav1.Condition{Type: v1alpha1.ConditionSynced, Status: metav1.ConditionTrue, Reason: "Following"}, at)
+	if err := api.Status().Update(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	registry := prometheus.NewPedanticRegistry()
+	numbers, err := metrics.NewBridge(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Reconciler{Client: api, Server: api, Shard: v1alpha1.DefaultShard, Metrics: numbers, based: make(chan struct{}), followers: map[string]*follower{}}
+	r.Claims = func(tenant.Cluster) (Claims, error) { return nil, errors.New("no claims here") }
+	close(r.based)
+	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(b)}); err == nil || !strings.HasSuffix(err.Error(), "no claims here") {
+		t.Errorf("it says %v", err)
+	}
+	if c := meta.FindStatusCondition(live(t, api, b).Status.Conditions, v1alpha1.ConditionSynced); c.Status != metav1.ConditionFalse || c.Reason != "NotFollowed" {
+		t.Errorf("Synced is %+v", c)
+	}
+	all, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range all {
+		if f.GetName() == "gitbind_bridge_following" && f.GetMetric()[0].GetGauge().GetValue() == 0 {
+			return
+		}
+	}
+	t.Errorf("gitbind_bridge_following is not 0: %v", all)
+}

@@ -9,9 +9,13 @@ import (
 	"gitbind.dev/gitbridge/contract"
 )
 
-// MaxRewrites is how often a definition or a policy may be written in answer to another one's
-// writes, and RewriteEvery how long until it may be once more.
-const MaxRewrites, RewriteEvery = 10, time.Minute
+const (
+	// MaxRewrites is how often a definition or a policy may be written in answer to another
+	// one's writes.
+	MaxRewrites = 10
+	// RewriteEvery is how long until it may be written once more.
+	RewriteEvery = time.Minute
+)
 
 // ourManager is this program in managed fields.
 const ourManager = "gitbind-konnector"
@@ -47,7 +51,7 @@ func (r *Reconciler) rewrote(key contract.Key, before metav1.Object) {
 }
 
 // manyRewrites says who answers each write of an object with another one, and how long it is
-// left as it is; "" for nobody.
+// left as it is; "" where nobody does.
 func (r *Reconciler) manyRewrites(key contract.Key, object string) (words string, rest time.Duration) {
 	if rest = r.Rewrites.Rest(key, r.Now()); rest == 0 {
 		return "", 0

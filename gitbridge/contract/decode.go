@@ -17,9 +17,15 @@ import (
 // MaxFileSize is the largest file that is read as a claim, in bytes.
 const MaxFileSize = 1 << 20
 
-// maxDepth is how deep a claim may be nested: more than any schema needs, less
-// than hurts.
-const maxDepth = 64
+const (
+	// maxDepth is how deep a claim may be nested: more than any schema needs, less
+	// than hurts.
+	maxDepth = 64
+	// maxValues is how many values a claim may have, and maxSeparators how many characters that
+	// may separate values, also in texts: more take too much memory to find out.
+	maxValues     = 20_000
+	maxSeparators = 100_000
+)
 
 // File is a file on a branch.
 type File struct {
@@ -70,15 +76,24 @@ func (d decoder) object(f File) (*yaml.Node, map[string]any, error) {
 	if err := d.readable(f); err != nil {
 		return nil, nil, err
 	}
-	doc, err := d.document(f.Data)
-	if err != nil {
-		return nil, nil, err
+	if separators(f.Data) > maxSeparators {
+		return nil, nil, d.problem(0, "%s", tooManySeparators)
 	}
+	var doc *yaml.Node
 	var object map[string]any
-	if err := k8syaml.UnmarshalStrict(f.Data, &object, preserveInts); err != nil {
-		return nil, nil, d.yamlError(err)
-	}
-	return doc, object, nil
+	err := whileDecoding(f.Data, func() (err error) {
+		if doc, err = d.document(f.Data); err != nil {
+			return err
+		}
+		if values(doc) > maxValues {
+			return d.problem(0, "%s", tooManyValues)
+		}
+		if err := k8syaml.UnmarshalStrict(f.Data, &object, preserveInts); err != nil {
+			return d.yamlError(err)
+		}
+		return nil
+	})
+	return doc, object, err
 }
 
 func (d decoder) problem(line int, format string, args ...any) *Problem {
@@ -166,6 +181,37 @@ func (d decoder) walk(n *yaml.Node, depth int) error {
 		}
 	}
 	return nil
+}
+
+var (
+	tooManySeparators = fmt.Sprintf("has more than %d commas, colons, dashes, brackets and ends of lines: make it smaller", maxSeparators)
+	tooManyValues     = fmt.Sprintf("has more than %d values: make it smaller", maxValues)
+)
+
+// TooLarge says why a claim's file, which was encoded, would not be read: "" where it is.
+func TooLarge(data []byte) string {
+	switch n := separators(data); {
+	case len(data) > MaxFileSize:
+		return fmt.Sprintf("has %d bytes, the most is %d", len(data), MaxFileSize)
+	case n > maxSeparators:
+		return tooManySeparators
+	case 2*n <= maxValues:
+		return ""
+	}
+	var doc yaml.Node
+	if err := whileDecoding(data, func() error { return yaml.Unmarshal(data, &doc) }); err == nil && values(&doc) > maxValues+1 {
+		return tooManyValues
+	}
+	return ""
+}
+
+// values is how many values a document has, with its keys.
+func values(n *yaml.Node) int {
+	all := 1
+	for _, c := range n.Content {
+		all += values(c)
+	}
+	return all
 }
 
 var yamlLine = regexp.MustCompile(`line (\d+): ?`)

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-
-	"sigs.k8s.io/yaml"
 )
 
 // EncryptedInputsKind is the kind of an EncryptedInputs file.
@@ -97,7 +95,7 @@ func EncodeEncryptedInputs(e *EncryptedInputs) ([]byte, error) {
 // be trusted unless its signature was checked.
 func DecodeEncryptedInputs(body []byte) (*EncryptedInputs, error) {
 	var e EncryptedInputs
-	if err := yaml.UnmarshalStrict(body, &e); err != nil {
+	if err := Unmarshal(body, &e); err != nil {
 		return nil, fmt.Errorf("decode EncryptedInputs: %w", err)
 	}
 	if e.APIVersion != APIVersion || e.Kind != EncryptedInputsKind {

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
-	"sigs.k8s.io/yaml"
 )
 
 const (
@@ -192,7 +191,7 @@ func CutSignature(file []byte) (body []byte, s string, ok bool) {
 // is to be trusted unless its signature was checked.
 func DecodeEncryptedSecret(body []byte) (*EncryptedSecret, error) {
 	var s EncryptedSecret
-	if err := yaml.UnmarshalStrict(body, &s); err != nil {
+	if err := Unmarshal(body, &s); err != nil {
 		return nil, fmt.Errorf("decode EncryptedSecret: %w", err)
 	}
 	if s.APIVersion != APIVersion || s.Kind != EncryptedSecretKind {

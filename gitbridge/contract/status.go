@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-
-	"sigs.k8s.io/yaml"
 )
 
 // APIVersion is that of the kinds in this package.
@@ -190,7 +188,7 @@ func EncodeStatus(s *Status) ([]byte, error) {
 // DecodeStatus reads a ClaimStatus.
 func DecodeStatus(data []byte) (*Status, error) {
 	var s Status
-	if err := yaml.Unmarshal(data, &s, preserveInts); err != nil {
+	if err := Unmarshal(data, &s); err != nil {
 		return nil, fmt.Errorf("decode ClaimStatus: %w", err)
 	}
 	if s.APIVersion != APIVersion || s.Kind != "ClaimStatus" {
@@ -313,7 +311,7 @@ func DecodeObserved(data []byte) (Observed, error) {
 		return o, nil
 	}
 	var o Observed
-	if err := yaml.Unmarshal(data, &o); err != nil {
+	if err := Unmarshal(data, &o); err != nil {
 		return Observed{}, fmt.Errorf("decode Observed: %w", err)
 	}
 	switch {

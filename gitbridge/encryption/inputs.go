@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/yaml"
 
 	"gitbind.dev/gitbridge/contract"
 )
@@ -151,7 +150,7 @@ func (o *Opener) OpenInputs(claim contract.Key, file []byte) (*contract.Encrypte
 		return nil, nil, err
 	}
 	var all metav1.List
-	if yaml.UnmarshalStrict(plain, &all) != nil {
+	if contract.UnmarshalStrict(plain, &all) != nil {
 		return nil, nil, errors.New("what it holds is no list of objects")
 	}
 	inputs := make([]Input, 0, len(all.Items))

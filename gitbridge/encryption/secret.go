@@ -14,7 +14,6 @@ import (
 	"filippo.io/age/armor"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	"gitbind.dev/gitbridge/contract"
 )
@@ -211,7 +210,7 @@ func (o *Opener) Open(at contract.SecretKey, file []byte) (*contract.EncryptedSe
 		return nil, Secret{}, err
 	}
 	var m corev1.Secret
-	if yaml.UnmarshalStrict(plain, &m) != nil {
+	if contract.UnmarshalStrict(plain, &m) != nil {
 		return nil, Secret{}, errors.New("what it holds is no Secret")
 	}
 	if m.Name != at.Name || m.Namespace != at.Namespace || m.Annotations[annotationCluster] != o.Cluster {

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/gitbridge/api/v1alpha1"
@@ -96,7 +95,7 @@ func (s *Service) api(ctx context.Context, cluster, binding string) (*api, error
 		return nil, err
 	}
 	var e v1alpha1.APIServiceExport
-	if err := yaml.Unmarshal(data, &e); err != nil {
+	if err := contract.Unmarshal(data, &e); err != nil {
 		return nil, fmt.Errorf("export %s: %w", binding, err)
 	}
 	var crd apiextensionsv1.CustomResourceDefinition

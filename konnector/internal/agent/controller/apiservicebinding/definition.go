@@ -9,7 +9,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/yaml"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
@@ -38,7 +37,7 @@ func checkName(binding string) error {
 // that nobody takes for installed what is not.
 func definition(binding, connection string, export []byte) (*apiextensionsv1.CustomResourceDefinition, error) {
 	var e v1alpha1.APIServiceExport
-	if err := yaml.Unmarshal(export, &e); err != nil {
+	if err := contract.Unmarshal(export, &e); err != nil {
 		return nil, fmt.Errorf("it is not valid YAML: %w", err)
 	}
 	switch {
@@ -92,7 +91,7 @@ func readTerms(export []byte) (terms, error) {
 	var e struct {
 		Status terms `json:"status"`
 	}
-	if err := yaml.Unmarshal(export, &e); err != nil {
+	if err := contract.Unmarshal(export, &e); err != nil {
 		return terms{}, fmt.Errorf("it is not valid YAML: %w", err)
 	}
 	t := e.Status

@@ -80,10 +80,13 @@ func (r *reconciler) commit(ctx context.Context, l *look) (*unstructured.Unstruc
 // read.
 func (r *reconciler) encode(l *look, version *contract.Claim) ([]byte, error) {
 	data, err := contract.Encode(r.withStrayKeys(l, version))
-	if err == nil && len(data) > contract.MaxFileSize {
-		return nil, fmt.Errorf("%w: its file would have %d bytes, the most is %d", errTooLarge, len(data), contract.MaxFileSize)
+	if err != nil {
+		return nil, err
 	}
-	return data, err
+	if why := contract.TooLarge(data); why != "" {
+		return nil, fmt.Errorf("%w: its file %s", errTooLarge, why)
+	}
+	return data, nil
 }
 
 // removeFile takes the file off main because the object is being deleted. Who

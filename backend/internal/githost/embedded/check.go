@@ -43,8 +43,8 @@ type check struct {
 	commits map[plumbing.Hash]commit
 	// compared are the names in which pairs of folders differ.
 	compared map[[2]plumbing.Hash][]difference
-	// names counts those that were compared.
-	names int
+	// names counts those that were compared, and merges those that were compared with main.
+	names, merges int
 }
 
 // newCheck is the check of one push. Its reader must be closed.
@@ -80,7 +80,7 @@ func (c *check) push(req *pushRequest, received io.Reader, size int64) error {
 // command applies a rule to one ref update.
 func (c *check) command(cmd command, rule func(command) error) error {
 	err := rule(cmd)
-	if errors.Is(err, errObject) || errors.Is(err, errCompared) {
+	if errors.Is(err, errObject) || errors.Is(err, errCompared) || errors.Is(err, errMerges) {
 		return &ruling{cmd.Ref, err.Error()}
 	}
 	return err

@@ -42,7 +42,12 @@ func (c *check) permitted(cmd command, fresh, exits []plumbing.Hash) error {
 		changed[strings.TrimPrefix(cmd.Ref, contract.HeadsPrefix)] = ofBranch(cmd.Ref)
 	}
 	for _, name := range fresh {
-		if err := c.changedBy(name, changed); err != nil {
+		if cmd.Ref == mainRef {
+			err = c.touchedBy(name, cmd.Old, changed)
+		} else {
+			err = c.changedBy(name, changed)
+		}
+		if err != nil {
 			return err
 		}
 		if len(changed) > maxParts {

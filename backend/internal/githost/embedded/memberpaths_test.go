@@ -188,6 +188,36 @@ func TestAMembersMergeTakesNothingBack(t *testing.T) {
 	s.fsck(t)
 }
 
+// A merge may be all that another's proposal is: it takes main back without a change of its own.
+func TestAMembersMergeDecidesOnNoProposalOfOthers(t *testing.T) {
+	t.Parallel()
+	s, rights, c := sharing(t)
+	rights.set("write mq", "propose ")
+	owner := s.clone(t, access.Owner)
+	owner.commit("Theirs", map[string]string{dbB: "plan: theirs\n"})
+	owner.pushed("HEAD:main")
+	owner.git("checkout", "-q", "-b", "back", "HEAD~1")
+	owner.git("merge", "-q", "-s", "ours", "-m", "As before", "main")
+	owner.pushed("HEAD:changes/db/team-b/back")
+	owner.git("checkout", "-q", "-b", "edit", "main")
+	owner.commit("An edit", map[string]string{dbB: "plan: big\n"})
+	owner.git("merge", "-q", "--no-ff", "-m", "Merge", "main")
+	owner.pushed("HEAD:changes/db/team-b/edit")
+	c.git("fetch", "-q")
+	for _, theirs := range []string{"origin/changes/db/team-b/back", "origin/changes/db/team-b/edit"} {
+		c.try("plan: big", mqA)
+		c.git("merge", "-q", "-s", "ours", "-m", "Merge", theirs)
+		c.refused("may not write bindings/db/claims/team-b", "HEAD:main")
+	}
+	// A branch of their own, on which they merged main.
+	c.git("checkout", "-q", "-B", "mine", "origin/main~1")
+	c.commit("Mine", map[string]string{mqA: "plan: big\n"})
+	c.git("merge", "-q", "-m", "Merge", "origin/main")
+	c.pushed("HEAD:changes/mq/team-a/mine")
+	c.pushed("HEAD:main")
+	s.fsck(t)
+}
+
 // TestAMemberGoesOnWhileMainDoes works with an old clone, from which git sends commits that
 // the host has, and takes into a proposal what others did on main.
 func TestAMemberGoesOnWhileMainDoes(t *testing.T) {

@@ -3,6 +3,7 @@ package embedded
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os/exec"
 	"slices"
 	"strings"
@@ -20,9 +21,12 @@ const (
 	maxTouchedNames = 1_000_000
 	// maxTouchedBytes bounds the memory for the differences.
 	maxTouchedBytes = 8 << 20
-	// maxTouchedMerges bounds the merges, each of which costs a process.
+	// maxTouchedMerges bounds the merges, each of which costs a process: of a push, too.
 	maxTouchedMerges = 32
 )
+
+// errMerges says that there are more.
+var errMerges = fmt.Errorf("more than %d merges are to be compared with main: push its commits in several pushes", maxTouchedMerges)
 
 // touched are the parts that commits of a change touch: see githost.Change.
 func (r *repository) touched(ctx context.Context, commits []githost.Commit, main string) ([]access.Part, error) {
@@ -35,10 +39,14 @@ func (r *repository) touched(ctx context.Context, commits []githost.Commit, main
 	})
 	defer c.reader.close()
 	c.names = maxComparedNames - maxTouchedNames
-	changed, merges := parts{}, 0
+	changed := parts{}
 	for _, made := range commits {
-		err := c.touchedBy(plumbing.NewHash(made.Hash), main, &merges, changed)
-		if errors.Is(err, errObject) || errors.Is(err, errCompared) {
+		name := plumbing.NewHash(made.Hash)
+		commit, err := c.commit(name)
+		if err == nil {
+			err = c.touchedBy(name, plumbing.NewHash(main), changed)
+		}
+		if errors.Is(err, errObject) || errors.Is(err, errCompared) || errors.Is(err, errMerges) || len(commit.Parents) > maxParents {
 			return []access.Part{{}}, nil
 		}
 		if err != nil {
@@ -53,23 +61,24 @@ func (r *repository) touched(ctx context.Context, commits []githost.Commit, main
 	return slices.Compact(touched), nil
 }
 
-// touchedBy adds the parts that a commit changes, and those in which a merge has not what main
-// had below it: it may take main back without a change of its own.
-func (c *check) touchedBy(name plumbing.Hash, main string, merges *int, changed parts) error {
+// touchedBy adds the parts that a commit changes which main does not have, and those in which a
+// merge has not what main had below it: to take main back may be all that somebody proposes by it,
+// and is no change of its own. What a push brings is nobody's proposal yet.
+func (c *check) touchedBy(name, main plumbing.Hash, changed parts) error {
+	if err := c.changedBy(name, changed); err != nil {
+		return err
+	}
 	commit, err := c.commit(name)
-	if err != nil {
+	if err != nil || len(commit.Parents) < 2 || main.IsZero() {
 		return err
 	}
-	if len(commit.Parents) > maxParents {
-		return errCompared
-	}
-	if err := c.changedBy(name, changed); err != nil || len(commit.Parents) < 2 {
+	if has, err := c.reader.hasCommit(name); err != nil || !has {
 		return err
 	}
-	if *merges++; *merges > maxTouchedMerges {
-		return errCompared
+	if c.merges++; c.merges > maxTouchedMerges {
+		return errMerges
 	}
-	bases, err := c.repo.mergeBases(c.ctx, main, name.String())
+	bases, err := c.repo.mergeBases(c.ctx, main.String(), name.String())
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/google/go-cmp/cmp"
 
 	"gitbind.dev/backend/internal/access"
@@ -183,6 +184,19 @@ func TestH4_WhatAChangeTouchesIsFoundOutInTime(t *testing.T) {
 		if d := cmp.Diff(want, seen.Touched); d != "" || seen.Older {
 			t.Errorf("%s (-want +got):\n%s", change.what, d)
 		}
+	}
+	// Nor does a push to main by who may write a part of it.
+	repo, _, err := s.repository(cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rights := &shared{}
+	rights.set("write mq")
+	check := newCheck(t.Context(), repo, access.Caller{Role: access.Member, Rights: rights}, free)
+	t.Cleanup(check.reader.close)
+	push := command{mainRef, plumbing.NewHash(s.head(t, mainRef)), plumbing.NewHash(c.blob("work"))}
+	if err := check.command(push, check.update); err == nil || !strings.Contains(err.Error(), "more than 32 merges are to be compared with main") {
+		t.Errorf("a push of many merges: %v", err)
 	}
 }
 

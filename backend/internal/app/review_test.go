@@ -101,6 +101,52 @@ func (f *fixture) testReview(t *testing.T) {
 	if status, _ := f.call(t, f.tokens[env.Carol], "POST", path+"/reviews", approval, nil); status != http.StatusNotFound {
 		t.Errorf("approve again: %d", status)
 	}
+	f.testNoReviewOfTwo(t, c.ID, dir, binding)
+}
+
+// testNoReviewOfTwo has Bob, who may propose in two namespaces, have Carol decide on what is proposed in the
+// other one: with commits that his own take back.
+func (f *fixture) testNoReviewOfTwo(t *testing.T, id, dir, binding string) {
+	t.Helper()
+	path, claims := "/v1/clusters/"+id, "bindings/"+binding+"/claims/"
+	eventually(t, "it is shared", func() error {
+		share := restapi.Share{Role: restapi.RepositoryPropose, User: "bob@example.com", Binding: binding, Namespace: "team-b"}
+		if status, message := f.call(t, f.tokens[env.Alice], "POST", path+"/shares", share, nil); status != http.StatusOK {
+			return fmt.Errorf("%d %s", status, message)
+		}
+		return nil
+	})
+	run := func(args ...string) {
+		t.Helper()
+		if out, err := git(t, dir, args...); err != nil {
+			t.Fatal(err, out)
+		}
+	}
+	branch := "changes/" + binding + "/team-a/three"
+	run("checkout", "-q", "-b", "theirs")
+	commit(t, dir, claims+"team-b/one.yaml")
+	run("checkout", "-q", "-b", "ours", "HEAD~1")
+	commit(t, dir, claims+"team-a/three.yaml")
+	run("-c", "user.name=bob", "-c", "user.email=bob@example.com", "merge", "-q", "-s", "ours", "-m", "Merge", "theirs")
+	eventually(t, "Bob proposes both", func() error {
+		out, err := git(t, dir, "push", "-q", "origin", "theirs:changes/"+binding+"/team-b/one", "ours:"+branch)
+		if err != nil {
+			return fmt.Errorf("%w %s", err, out)
+		}
+		return nil
+	})
+	var change restapi.Change
+	const words = "namespace team-b, which its commits touch"
+	if status, message := f.call(t, f.tokens[env.Carol], "GET", path+"/"+branch, nil, &change); status != http.StatusOK || change.MayApprove || !strings.Contains(change.Blocked, words) || len(change.Files) != 1 {
+		t.Errorf("Carol is shown %d %s %+v", status, message, change)
+	}
+	approval := restapi.Review{Branch: branch, Head: change.Head, Effect: change.Effect, Verdict: restapi.VerdictApprove}
+	if status, message := f.call(t, f.tokens[env.Carol], "POST", path+"/reviews", approval, nil); status != http.StatusForbidden || !strings.Contains(message, words) {
+		t.Errorf("Carol approves: %d %s", status, message)
+	}
+	if status, message := f.call(t, f.tokens[env.Alice], "POST", path+"/reviews", approval, nil); status != http.StatusOK {
+		t.Errorf("Alice approves: %d %s", status, message)
+	}
 }
 
 // testNoReview has people approve what they may not.

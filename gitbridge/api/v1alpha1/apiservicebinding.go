@@ -162,6 +162,10 @@ const (
 	ChangesPullRequest Changes = "PullRequest"
 )
 
+// Reviewed reports whether somebody must approve changes. Of a value that is not known, as one
+// of a newer version or a misspelt label, that is so.
+func (c Changes) Reviewed() bool { return c != "" && c != ChangesDirect }
+
 // OnRejection says what becomes of an object whose change was rejected.
 // +kubebuilder:validation:Enum=Keep;Revert
 type OnRejection string

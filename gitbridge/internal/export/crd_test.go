@@ -63,6 +63,16 @@ func TestCRD(t *testing.T) {
 	}
 }
 
+// What asks for reviews is not left out because this bridge does not know it.
+func TestAnExportSaysWhetherChangesAreReviewed(t *testing.T) {
+	for changes, want := range map[v1alpha1.Changes]bool{"": false, v1alpha1.ChangesDirect: false, v1alpha1.ChangesPullRequest: true, "TwoPersons": true} {
+		data, err := export.File(&v1alpha1.APIServiceExport{}, export.Published{Changes: changes})
+		if err != nil || strings.Contains(string(data), "changes: "+string(changes)+"\n") != want {
+			t.Errorf("%q: %s, %v", changes, data, err)
+		}
+	}
+}
+
 func TestMachineryIsNotRequired(t *testing.T) {
 	live := load(t, "postgresqlinstances.live.yaml")
 	schema := live.Spec.Versions[0].Schema.OpenAPIV3Schema

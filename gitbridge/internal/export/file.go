@@ -56,7 +56,7 @@ func File(e *v1alpha1.APIServiceExport, p Published) ([]byte, error) {
 	if len(p.Inputs) > 0 {
 		status["inputs"] = p.Inputs
 	}
-	if p.Changes == v1alpha1.ChangesPullRequest {
+	if p.Changes.Reviewed() {
 		status["changes"] = p.Changes
 	}
 	if len(p.Policies) > 0 {

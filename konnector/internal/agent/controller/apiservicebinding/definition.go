@@ -86,6 +86,11 @@ type terms struct {
 	Offer *v1alpha1.Offer `json:"offer"`
 }
 
+// lastTerms are those of the last export that could be used.
+func lastTerms(b *v1alpha1.APIServiceBinding) terms {
+	return terms{MetadataKeys: b.Status.MetadataKeys, Inputs: b.Status.Inputs, Changes: b.Status.Changes, Offer: b.Status.Offer}
+}
+
 // readTerms takes them from an export.
 func readTerms(export []byte) (terms, error) {
 	var e struct {
@@ -98,10 +103,9 @@ func readTerms(export []byte) (terms, error) {
 	if err := t.MetadataKeys.Validate(); err != nil {
 		return terms{}, fmt.Errorf("its metadataKeys are refused: %w", err)
 	}
-	switch t.Changes {
-	case "", v1alpha1.ChangesDirect, v1alpha1.ChangesPullRequest:
-	default:
-		return terms{}, fmt.Errorf("its changes are %.100q: this konnector knows Direct and PullRequest, and may be too old", t.Changes)
+	if t.Changes.Reviewed() {
+		// Of another way than this konnector knows, the control plane may be newer.
+		t.Changes = v1alpha1.ChangesPullRequest
 	}
 	if err := v1alpha1.ValidateInputs(t.Inputs); err != nil {
 		return terms{}, fmt.Errorf("its inputs are refused: %w", err)
@@ -110,6 +114,21 @@ func readTerms(export []byte) (terms, error) {
 		t.Offer = nil
 	}
 	return t, nil
+}
+
+// asksForReview reports whether an export that cannot be used otherwise says that changes are
+// reviewed. All that is not known to be direct says so.
+func asksForReview(export []byte) bool {
+	var e struct {
+		Status struct {
+			Changes any `json:"changes"`
+		} `json:"status"`
+	}
+	if yaml.Unmarshal(export, &e) != nil || e.Status.Changes == nil {
+		return false
+	}
+	said, isText := e.Status.Changes.(string)
+	return !isText || v1alpha1.Changes(said).Reviewed()
 }
 
 func checkDefinition(binding string, crd *apiextensionsv1.CustomResourceDefinition) error {

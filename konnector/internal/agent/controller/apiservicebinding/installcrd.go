@@ -25,8 +25,9 @@ import (
 // because of objects that it breaks, or of its API server's rules.
 const refusedWait = 30 * time.Second
 
-// wanted is the definition that the export in Git says. Where that was withdrawn it is the one
-// that there is, if claims were kept in step by it, and why there is no export.
+// wanted is the definition that the export in Git says. Where that was withdrawn, or cannot be
+// used, it is the one that there is, if claims were kept in step by it, and why it is not the
+// export's.
 func (r *Reconciler) wanted(ctx context.Context, l *look) (*apiextensionsv1.CustomResourceDefinition, *notReady, error) {
 	b := l.binding
 	path := contract.ExportPath(b.Name)
@@ -43,19 +44,33 @@ func (r *Reconciler) wanted(ctx context.Context, l *look) (*apiextensionsv1.Cust
 		crd, _, err := r.installed(ctx, b, "")
 		return crd, l.notGranted(path), err
 	}
+	crd, terms, err := readExport(b, data, err)
 	if err != nil {
-		return nil, &notReady{reason: "ExportInvalid", message: fmt.Sprintf("%s on branch status cannot be used: %s.", path, err)}, nil
-	}
-	crd, err := definition(b.Name, b.Spec.Connection, data)
-	if err != nil {
-		return nil, &notReady{reason: "ExportInvalid", message: fmt.Sprintf("%s on branch status cannot be used: %s.", path, err)}, nil
-	}
-	terms, err := readTerms(data)
-	if err != nil {
-		return nil, &notReady{reason: "ExportInvalid", message: fmt.Sprintf("%s on branch status cannot be used: %s.", path, err)}, nil
+		invalid := &notReady{reason: "ExportInvalid", message: fmt.Sprintf("%s on branch status cannot be used: %s.", path, err)}
+		if b.Status.Kind == "" {
+			return nil, invalid, nil
+		}
+		if asksForReview(data) {
+			l.terms.Changes = v1alpha1.ChangesPullRequest
+		}
+		crd, _, err = r.installed(ctx, b, "")
+		return crd, invalid, err
 	}
 	l.terms, l.policies = terms, &terms.Policies
 	return crd, nil, nil
+}
+
+// readExport takes from an export all that counts here. Unread is why it could not be read.
+func readExport(b *v1alpha1.APIServiceBinding, data []byte, unread error) (*apiextensionsv1.CustomResourceDefinition, terms, error) {
+	if unread != nil {
+		return nil, terms{}, unread
+	}
+	crd, err := definition(b.Name, b.Spec.Connection, data)
+	if err != nil {
+		return nil, terms{}, err
+	}
+	t, err := readTerms(data)
+	return crd, t, err
 }
 
 // notGranted says why there is no export: in the control plane's words, if it has

@@ -74,6 +74,51 @@ func TestAnAPIGoesOnWithoutItsExport(t *testing.T) {
 	}
 }
 
+// Claims go on by the definition and the terms that there are where the export cannot be used, also
+// after a restart; but what it asks of reviews counts at once.
+func TestAnAPIGoesOnThoughItsExportIsInvalid(t *testing.T) {
+	t.Parallel()
+	valid := func(changes v1alpha1.Changes) string {
+		return string(export(t, postgresql(), func(e *v1alpha1.APIServiceExport) { e.Status.Changes = changes }))
+	}
+	clusterScoped := func(changes v1alpha1.Changes) string {
+		return strings.Replace(valid(changes), "scope: Namespaced", "scope: Cluster", 1)
+	}
+	direct, reviewed := v1alpha1.ChangesDirect, v1alpha1.ChangesPullRequest
+	for name, tc := range map[string]struct {
+		was    v1alpha1.Changes
+		export string
+		ready  bool
+		review bool
+	}{
+		"no YAML":                                {was: direct, export: "}"},
+		"no YAML, reviewed before":               {was: reviewed, export: "}", review: true},
+		"refused":                                {was: direct, export: clusterScoped("")},
+		"refused, reviewed before":               {was: reviewed, export: clusterScoped(direct), review: true},
+		"refused, reviewed from now on":          {was: direct, export: clusterScoped(reviewed), review: true},
+		"refused, in a way that is not known":    {was: direct, export: clusterScoped("TwoPersons"), review: true},
+		"changes that are no text":               {was: direct, export: strings.Replace(valid(reviewed), "changes: PullRequest", "changes: {by: two}", 1), review: true},
+		"reviewed in a way that is not known":    {was: direct, export: valid("TwoPersons"), ready: true, review: true},
+		"reviewed, and direct from now on":       {was: reviewed, export: valid(direct), ready: true},
+		"reviewed, and nothing is said of it":    {was: reviewed, export: valid(""), ready: true},
+		"direct, and reviewed in another letter": {was: direct, export: valid("pullRequest"), ready: true, review: true},
+	} {
+		for _, kind := range []string{"", "PostgresqlInstance"} {
+			w := newWorld(t)
+			w.granted(nil)
+			w.binding.Status.Kind, w.binding.Status.Changes = kind, tc.was
+			w.put("status", map[string]string{contract.ExportPath(binding): tc.export})
+			api, missing, err := w.bind(t.Context(), w.look())
+			if err != nil || (missing == nil) != tc.ready || missing != nil && missing.reason != "ExportInvalid" {
+				t.Errorf("%s, kept in step %t: %+v, %v", name, kind != "", missing, err)
+			}
+			if want := kind != "" || tc.ready; w.isRunning() != want || want && api.Review != tc.review {
+				t.Errorf("%s, kept in step %t: running %t, reviewed %t", name, kind != "", w.isRunning(), api.Review)
+			}
+		}
+	}
+}
+
 // A cluster's own admission control may refuse a definition, and the code is its to choose: the
 // konnector has the right to install it then, and asking again at once does not help.
 func TestWhatAdmissionSaysOfADefinitionIsSaid(t *testing.T) {

@@ -71,7 +71,7 @@ func (r *Reconciler) lookAt(ctx context.Context, b *v1alpha1.APIServiceBinding) 
 
 // lookOnce is lookAt, with repository.ErrOutdated where main has moved on meanwhile.
 func (r *Reconciler) lookOnce(ctx context.Context, b *v1alpha1.APIServiceBinding) (*look, error) {
-	l := &look{binding: b, terms: terms{MetadataKeys: b.Status.MetadataKeys, Inputs: b.Status.Inputs, Changes: b.Status.Changes, Offer: b.Status.Offer}}
+	l := &look{binding: b, terms: lastTerms(b)}
 	l.facts = request.Facts{
 		Live:        &contract.Request{Binding: b.Name, Template: b.Spec.Template, DeletionPolicy: policy(b)},
 		Finalizer:   controllerutil.ContainsFinalizer(b, v1alpha1.BindingFinalizer),

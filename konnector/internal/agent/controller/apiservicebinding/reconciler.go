@@ -167,7 +167,7 @@ func (r *Reconciler) bind(ctx context.Context, l *look) (api claim.API, missing 
 	}
 	api = api.WithKeys(l.terms.MetadataKeys).WithInputs(l.terms.Inputs)
 	api.Held, api.Writer, api.OnRejection = b.Status.Held, b.Spec.Writer, b.Spec.OnRejection
-	api.Review = l.terms.Changes == v1alpha1.ChangesPullRequest || b.Spec.Changes == v1alpha1.ChangesPullRequest
+	api.Review = l.terms.Changes.Reviewed() || b.Spec.Changes.Reviewed()
 	notStarted, err := r.start(ctx, api)
 	return api, cmp.Or(notStarted, missing, notGranted), err
 }

@@ -135,7 +135,7 @@ func (w *world) look() *look {
 		w.repo.Wake()
 		view, err := w.repo.View(w.Context())
 		if err == nil && view.Main.Head() == w.remote.Head("main") && view.Status.Head() == w.remote.Head("status") {
-			l := &look{binding: w.binding, repo: w.repo, view: view}
+			l := &look{binding: w.binding, repo: w.repo, view: view, terms: lastTerms(w.binding)}
 			l.facts.Live = &contract.Request{Binding: binding, DeletionPolicy: policy(w.binding)}
 			l.readFile()
 			l.readAnswer()

@@ -93,7 +93,7 @@ func (r *reconciler) lookAtReview(ctx context.Context, l *look) error {
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("get namespace of %s: %w", l.key, err)
 		}
-		f.Review = namespace.Labels[v1alpha1.ChangesLabel] == string(v1alpha1.ChangesPullRequest)
+		f.Review = v1alpha1.Changes(namespace.Labels[v1alpha1.ChangesLabel]).Reviewed()
 	}
 	if f.Terminating && api.Repository.Removals.IsUnbinding(api.Binding) {
 		// Who unbinds the API together with its claims has decided on all of them.

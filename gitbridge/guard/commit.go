@@ -20,7 +20,7 @@ type Commit struct {
 	Message   string
 }
 
-// Removed are the paths of the claims whose files the konnector says it removed, because
+// Removed are the paths of the claims whose files the konnector says it removed, the last first, because
 // their objects were deleted. Of others' commits there are none.
 func (c Commit) Removed() []string {
 	var out []string
@@ -32,12 +32,14 @@ func (c Commit) Removed() []string {
 	return out
 }
 
-// objects are what the konnector says of what it committed.
+// objects are what the konnector says of what it committed, the last first.
 func (c Commit) objects() []contract.ObjectTrailer {
 	if !c.Konnector {
 		return nil
 	}
-	return contract.ParseObjectTrailers(c.Message)
+	said := contract.ParseObjectTrailers(c.Message)
+	slices.Reverse(said)
+	return said
 }
 
 // UIDs are those of the objects that the konnector named last, by the paths of their claims, of

@@ -3,6 +3,7 @@ package guard
 import (
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,7 +45,7 @@ func TestOnlyTheKonnectorsWordSaysWhatWasRemoved(t *testing.T) {
 	update := contract.TrailerObject + ": " + contract.ObjectTrailer{Key: keyOf(2), UID: "u", Generation: 1, Blob: "b"}.String()
 	c := removal(true, 0, 1, 3)
 	c.Message += update
-	if diff := cmp.Diff(pathsOf(1, 3), c.Removed()); diff != "" {
+	if diff := cmp.Diff(pathsOf(3, 1), c.Removed()); diff != "" {
 		t.Error(diff)
 	}
 	c.Konnector = false
@@ -109,6 +110,30 @@ func TestL10_ADeleteOfAnEarlierLifeIsNone(t *testing.T) {
 		if got := Ordered(ordered, func(string) []string { return []string{since} }); got[pathsOf(1)[0]] != want {
 			t.Errorf("ordered since %s: %v, want %v", since, got, want)
 		}
+	}
+}
+
+// One commit may hold several edits of a claim, in their order.
+func TestL10_TheLastThatACommitSaysOfAClaimCounts(t *testing.T) {
+	removed, made := removal(true, 0, 1), order(true, 0, 1, 1)
+	for name, tc := range map[string]struct {
+		message          string
+		removed, ordered bool
+	}{
+		"removed, and made again": {removed.Message + made.Message, false, true},
+		"made, and removed":       {made.Message + removed.Message, true, false},
+	} {
+		commits := []Commit{{Konnector: true, Message: tc.message}}
+		if _, got := RemovedBy(commits, nil)[pathsOf(1)[0]]; got != tc.removed {
+			t.Errorf("%s: removed %t", name, got)
+		}
+		if got := Ordered(commits, nil)[pathsOf(1)[0]]; got != tc.ordered {
+			t.Errorf("%s: ordered %t", name, got)
+		}
+	}
+	made.Message += strings.Replace(made.Message, "uid=u", "uid=later", 1)
+	if got := UIDs([]Commit{made})[pathsOf(1)[0]]; got != "later" {
+		t.Errorf("UID %q", got)
 	}
 }
 

@@ -132,3 +132,14 @@ func TestRequestsAreWhatWasMeasured(t *testing.T) {
 		}
 	}
 }
+
+// A control plane may be an app cluster of another one, and `disconnect --all` there deletes
+// all objects of a konnector but the namespace.
+func TestAKonnectorAndAControlPlaneShareNothingButTheNamespace(t *testing.T) {
+	controlPlane := build(t, "control-plane")
+	for id := range build(t, "konnector") {
+		if _, shared := controlPlane[id]; shared && id != "Namespace/gitbind-system" {
+			t.Errorf("%s is of both", id)
+		}
+	}
+}

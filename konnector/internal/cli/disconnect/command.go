@@ -21,7 +21,8 @@ and its Connection here. Unbind its APIs first; as long as one is bound this ref
 and says which.
 
 The repository and the cluster's place in the control plane stay, for its owner to
-connect again. What connect installed stays, too, unless --all is given.`,
+connect again. What connect installed stays, too, unless --all is given. That removes
+nothing of a control plane: where one is in this cluster, the namespace stays.`,
 		Example: `  # What would go?
   kubectl gitbind disconnect --dry-run
 

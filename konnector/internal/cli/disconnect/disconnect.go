@@ -50,12 +50,13 @@ func Do(ctx context.Context, in Input) error {
 	if err != nil {
 		return err
 	}
-	if connection == nil {
-		// Only what was installed is left.
-		fmt.Fprintln(in.Terminal.Out, "This cluster has no connection. What gitbind installed here goes.")
-	} else {
-		in.show(connection)
+	var keeps []string
+	if in.All {
+		if keeps, err = in.keeps(ctx); err != nil {
+			return err
+		}
 	}
+	in.show(connection, keeps)
 	if in.DryRun {
 		fmt.Fprintln(in.Terminal.Out, "Nothing was changed.")
 		return nil
@@ -73,7 +74,7 @@ func Do(ctx context.Context, in Input) error {
 	if !in.All {
 		return nil
 	}
-	return in.uninstall(ctx, p.Say)
+	return in.uninstall(ctx, len(keeps) == 0, p.Say)
 }
 
 // connection is the one that is meant, and may go; nil when there is none and
@@ -120,21 +121,33 @@ func (in Input) checkBound(ctx context.Context, connection string) error {
 	return fmt.Errorf("still bound: %s. First: kubectl gitbind unbind %s", strings.Join(bound, ", "), strings.Join(bound, " "))
 }
 
-func (in Input) show(connection *v1alpha1.Connection) {
-	out, ref := in.Terminal.Out, connection.Spec.SecretRef
-	fmt.Fprintf(out, "Disconnecting %s from %s:\n", in.Cluster.Context, at(connection))
-	if in.KeepCredential {
-		fmt.Fprintln(out, "  the credential stays good in the control plane until it expires, or its owner revokes it")
+// show says what goes. Without a Connection only what was installed is left.
+func (in Input) show(connection *v1alpha1.Connection, keeps []string) {
+	out := in.Terminal.Out
+	if connection == nil {
+		fmt.Fprintf(out, "%s, at %s, has no connection. What connect installed there goes:\n", in.Cluster.Context, in.Cluster.Server)
 	} else {
-		fmt.Fprintf(out, "  the credential of cluster %s ends\n", connection.Spec.ClusterID)
+		ref := connection.Spec.SecretRef
+		fmt.Fprintf(out, "Disconnecting %s from %s:\n", in.Cluster.Context, at(connection))
+		if in.KeepCredential {
+			fmt.Fprintln(out, "  the credential stays good in the control plane until it expires, or its owner revokes it")
+		} else {
+			fmt.Fprintf(out, "  the credential of cluster %s ends\n", connection.Spec.ClusterID)
+		}
+		fmt.Fprintf(out, "  secret/%s in %s and connection/%s go\n", ref.Name, ref.Namespace, connection.Name)
 	}
-	fmt.Fprintf(out, "  secret/%s in %s and connection/%s go\n", ref.Name, ref.Namespace, connection.Name)
-	if in.All {
-		fmt.Fprintln(out, "  gitbind's kinds, rights and policies, the konnector and its namespace go")
-	} else {
+	switch {
+	case !in.All:
 		fmt.Fprintln(out, "  the konnector stays installed (--all removes it, too)")
+	case len(keeps) > 0:
+		fmt.Fprintln(out, "  gitbind's kinds, rights and policies and the konnector go")
+		fmt.Fprintf(out, "  namespace/%s stays, with %s\n", appcluster.SystemNamespace, strings.Join(keeps, ", "))
+	default:
+		fmt.Fprintf(out, "  gitbind's kinds, rights and policies, the konnector and its namespace %s go\n", appcluster.SystemNamespace)
 	}
-	fmt.Fprintf(out, "  the repository stays: %s\n", connection.Spec.RepositoryURL)
+	if connection != nil {
+		fmt.Fprintf(out, "  the repository stays: %s\n", connection.Spec.RepositoryURL)
+	}
 }
 
 func at(connection *v1alpha1.Connection) string {
@@ -200,14 +213,17 @@ func (in Input) gone(ctx context.Context, name string) error {
 	return err
 }
 
-// uninstall removes what connect installed, the namespace last.
-func (in Input) uninstall(ctx context.Context, say func(string)) error {
+// uninstall removes what connect installed, and last the namespace, if that is to go.
+func (in Input) uninstall(ctx context.Context, namespace bool, say func(string)) error {
 	objects, err := install.Objects(install.Options{})
 	if err != nil {
 		return err
 	}
 	slices.Reverse(objects)
 	for _, o := range objects {
+		if o.GetKind() == "Namespace" && !namespace {
+			continue
+		}
 		if o.GetKind() == "CustomResourceDefinition" {
 			// The policy that protects it is gone, but not at once for the API server.
 			err := in.Cluster.Annotate(ctx, o, map[string]string{protection.AllowAnnotation: "true"})

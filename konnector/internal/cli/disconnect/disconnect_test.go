@@ -1,14 +1,22 @@
 package disconnect
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/terminal"
 	"gitbind.dev/test/fakeapi"
 )
 
@@ -31,5 +39,73 @@ func TestNotAllGoesWhileAnythingIsBound(t *testing.T) {
 	in.All = true
 	if _, err := in.connection(t.Context()); err == nil || !strings.Contains(err.Error(), "kubectl gitbind unbind databases.example.com") {
 		t.Errorf("all: %v", err)
+	}
+}
+
+// Backend and bridge are in a namespace of the same name as the konnector, with all
+// repositories.
+func TestTheNamespaceStaysForWhatConnectDidNotPutIntoIt(t *testing.T) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	within := func(name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: appcluster.SystemNamespace, Name: name}
+	}
+	crd := func(name string) client.Object {
+		return &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	}
+	connections, clusterBindings := crd("connections.gitbind.dev"), crd("clusterbindings.gitbind.dev")
+	konnector, backend := &appsv1.Deployment{ObjectMeta: within("konnector")}, &appsv1.Deployment{ObjectMeta: within("gitbind-backend")}
+	repositories := &corev1.PersistentVolumeClaim{ObjectMeta: within("gitbind-git")}
+	const here = `prod, at https://prod.example.com, `
+	for _, c := range []struct {
+		what    string
+		objects []client.Object
+		stays   bool
+		says    string
+		err     string
+	}{
+		{what: "an app cluster", objects: []client.Object{connections, konnector},
+			says: here + "has no connection. What connect installed there goes:\n  gitbind's kinds, rights and policies, the konnector and its namespace gitbind-system go\n"},
+		{what: "a control plane", objects: []client.Object{clusterBindings, backend, repositories}, stays: true,
+			err: here + "is no app cluster but a control plane: it has customresourcedefinition/clusterbindings.gitbind.dev, deployment/gitbind-backend, persistentvolumeclaim/gitbind-git, and no konnector. Name the app cluster's context with --context"},
+		{what: "a control plane whose programs run elsewhere", objects: []client.Object{clusterBindings}, stays: true, err: "but a control plane"},
+		{what: "a control plane whose kinds are gone", objects: []client.Object{backend}, stays: true, err: "but a control plane"},
+		{what: "a control plane that was connected to another one", objects: []client.Object{connections, konnector, clusterBindings, backend, repositories}, stays: true,
+			says: "  gitbind's kinds, rights and policies and the konnector go\n  namespace/gitbind-system stays, with customresourcedefinition/clusterbindings.gitbind.dev, deployment/gitbind-backend, persistentvolumeclaim/gitbind-git\n"},
+		{what: "somebody's own volume", objects: []client.Object{connections, konnector, repositories}, stays: true, says: "namespace/gitbind-system stays, with persistentvolumeclaim/gitbind-git\n"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: appcluster.SystemNamespace}}
+			api := fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(ns))
+			for _, o := range c.objects {
+				if err := api.Create(t.Context(), o.DeepCopyObject().(client.Object)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var out bytes.Buffer
+			in := Input{All: true, Yes: true}
+			in.Cluster = &appcluster.Cluster{WithWatch: api, Context: "prod", Server: "https://prod.example.com"}
+			in.Terminal = terminal.Open(nil, &out)
+			err := Do(t.Context(), in)
+			if c.err == "" && err != nil || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+				t.Errorf("error %v, want %q", err, c.err)
+			}
+			if !strings.Contains(out.String(), c.says) {
+				t.Errorf("it says:\n%s\nwant\n%s", &out, c.says)
+			}
+			if err := api.Get(t.Context(), client.ObjectKeyFromObject(ns), ns); apierrors.IsNotFound(err) == c.stays {
+				t.Errorf("the namespace: %v", err)
+			}
+			for _, o := range c.objects {
+				ours := o == connections || o == konnector
+				if err := api.Get(t.Context(), client.ObjectKeyFromObject(o), o.DeepCopyObject().(client.Object)); apierrors.IsNotFound(err) != ours {
+					t.Errorf("%T %s: %v", o, o.GetName(), err)
+				}
+			}
+		})
 	}
 }

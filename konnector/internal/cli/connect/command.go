@@ -27,7 +27,8 @@ rights, the attribution policy and the konnector are installed, and the
 konnector gets a Git repository and the credential for it. For that you need the
 rights of a cluster administrator in this cluster, and none in the control plane.
 
-Run it again to bring the installation up to date or to replace the credential.
+Run it again to bring the installation up to date or to replace the credential. If the
+control plane is at another URL now, give that and the Connection's --name.
 
 A pipeline signs in with an ID token of its own (workload identity), if the control
 plane trusts its issuer: from a file with --id-token-file, from the environment

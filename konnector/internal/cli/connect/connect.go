@@ -63,13 +63,14 @@ func Do(ctx context.Context, in Input) error {
 	if err := checkURL(ctx, in, connections); err != nil {
 		return err
 	}
+	named := in.Name != ""
 	if in.Name, err = chooseName(in.Name, in.BackendURL, connections); err != nil {
 		return err
 	}
 	if err := checkNew(in, connections); err != nil {
 		return err
 	}
-	c := connecting{Input: in, connections: connections, before: named(connections, in.Name)}
+	c := connecting{Input: in, named: named, connections: connections, before: find(connections, in.Name)}
 	if c.before != nil && len(c.CABundle) == 0 && len(c.before.Spec.CABundle) > 0 {
 		c.CABundle, c.How.Connection = c.before.Spec.CABundle, c.Name
 	}
@@ -108,7 +109,7 @@ func checkURL(ctx context.Context, in Input, connections []v1alpha1.Connection) 
 	return nil
 }
 
-func named(connections []v1alpha1.Connection, name string) *v1alpha1.Connection {
+func find(connections []v1alpha1.Connection, name string) *v1alpha1.Connection {
 	for i := range connections {
 		if connections[i].Name == name {
 			return &connections[i]
@@ -120,6 +121,8 @@ func named(connections []v1alpha1.Connection, name string) *v1alpha1.Connection 
 // connecting is one run of the command.
 type connecting struct {
 	Input
+	// named says that the person gave the Connection's name.
+	named       bool
 	connections []v1alpha1.Connection
 	// before is the Connection that there is already; nil for none.
 	before *v1alpha1.Connection
@@ -133,7 +136,7 @@ func (c connecting) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	backend, err := c.backend(ctx)
+	backend, _, err := c.backend(ctx)
 	if err != nil {
 		return err
 	}
@@ -182,14 +185,18 @@ func (c connecting) agree() error {
 	return c.Terminal.Agree(question, false)
 }
 
-// backend signs the person in, and sees whether that counts there.
-func (c connecting) backend(ctx context.Context) (*controlplane.Client, error) {
+// backend signs the person in, and sees whether that counts there, and whether the cluster
+// may be connected there. Nothing is changed for that.
+func (c connecting) backend(ctx context.Context) (*controlplane.Client, []restapi.Cluster, error) {
 	backend, err := controlplane.Open(ctx, c.BackendURL, c.SignIn, c.How)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	_, err = backend.Clusters(ctx)
-	return backend, err
+	clusters, err := backend.Clusters(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	return backend, clusters, checkMoved(c.Input, c.named, c.connections, clusters)
 }
 
 // register gets the cluster's repository, and a new credential.

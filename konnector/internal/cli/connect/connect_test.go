@@ -12,6 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/command"
@@ -38,9 +39,9 @@ func TestChooseName(t *testing.T) {
 		{what: "a name that cannot be", wanted: "Prod!", url: here, err: "--name"},
 		{what: "connecting again", url: here, existing: existing("prod", here), want: "prod"},
 		{what: "connecting again under another name", wanted: "other", url: here, existing: existing("prod", here), err: "use --name prod"},
-		{what: "another control plane's name", wanted: "prod", url: here, existing: existing("prod", "https://else.example.com"), err: "https://else.example.com"},
+		{what: "the name of one that is at another URL now", wanted: "prod", url: here, existing: existing("prod", "https://else.example.com"), want: "prod"},
 		{what: "a second control plane", url: here, existing: existing("prod", "https://else.example.com"), want: "gitbind.example.com"},
-		{what: "the default name is another's", url: "http://127.0.0.1:1", existing: existing("default", "http://127.0.0.1:2"), err: `connected to another control plane, http://127.0.0.1:2, as "default": if you mean that one, give its URL; to connect the cluster to http://127.0.0.1:1 as well, give another --name`},
+		{what: "the default name is another's", url: "http://127.0.0.1:1", existing: existing("default", "http://127.0.0.1:2"), err: `connected to another control plane, http://127.0.0.1:2, as "default": if you mean that one, give its URL, or --name default if it is at another URL now; to connect the cluster to http://127.0.0.1:1 as well, give another --name`},
 		{what: "the default name is that of a repository without a backend", url: "http://127.0.0.1:1", existing: []v1alpha1.Connection{{
 			ObjectMeta: metav1.ObjectMeta{Name: "default"}, Spec: v1alpha1.ConnectionSpec{RepositoryURL: "https://git.example.com/k3x9.git"},
 		}}, err: "https://git.example.com/k3x9.git"},
@@ -88,6 +89,45 @@ func TestAMisspeltURLIsFoundBeforeItsName(t *testing.T) {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v, want %s", c.what, err, want)
 			}
+		}
+	}
+}
+
+// An id follows from who connects which cluster: another control plane with the same issuer
+// may have the same, so that only the person knows which it is.
+func TestAControlPlaneAtAnotherURLIsNotConnectedASecondTime(t *testing.T) {
+	const was, is, id = "https://old.example.com", "https://new.example.com", "k3x9d2abqwzr4t6m"
+	connection := func(name, url string) v1alpha1.Connection {
+		return v1alpha1.Connection{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.ConnectionSpec{BackendURL: url, ClusterID: id}}
+	}
+	old := connection("old.example.com", was)
+	mine, others := restapi.Cluster{ID: id}, restapi.Cluster{ID: id, Owner: "oidc:bob@example.com"}
+	for _, c := range []struct {
+		what, wanted string
+		connections  []v1alpha1.Connection
+		cluster      restapi.Cluster
+		err          string
+	}{
+		{"without a name", "", []v1alpha1.Connection{old}, mine,
+			`this cluster is connected to https://old.example.com, as "old.example.com", and is your cluster k3x9d2abqwzr4t6m at https://new.example.com, too: if that is the same control plane at another URL, add --name old.example.com; to connect the cluster to another one as well, give another --name`},
+		{"to be moved", "old.example.com", []v1alpha1.Connection{old}, mine, ""},
+		{"as a second one", "second", []v1alpha1.Connection{old}, mine, ""},
+		{"a control plane that does not know the cluster", "", []v1alpha1.Connection{old}, restapi.Cluster{ID: "another"}, ""},
+		{"a control plane that does not know the cluster, to be moved there", "old.example.com", []v1alpha1.Connection{old}, restapi.Cluster{ID: "another"}, "is connected to another control plane"},
+		{"somebody else's that is shared", "", []v1alpha1.Connection{old}, others, ""},
+		{"somebody else's, to be moved", "old.example.com", []v1alpha1.Connection{old}, others, "is connected to another control plane"},
+		{"connected again beside another one", "", []v1alpha1.Connection{old, connection("second", is)}, mine, ""},
+		{"no connection", "", nil, mine, ""},
+	} {
+		name, err := chooseName(c.wanted, is, c.connections)
+		if err != nil {
+			t.Errorf("%s: %v", c.what, err)
+			continue
+		}
+		in := Input{BackendURL: is, Name: name}
+		err = checkMoved(in, c.wanted != "", c.connections, []restapi.Cluster{c.cluster})
+		if c.err == "" && err != nil || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+			t.Errorf("%s: %v, want %q", c.what, err, c.err)
 		}
 	}
 }

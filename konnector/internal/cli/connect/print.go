@@ -34,7 +34,7 @@ func (c connecting) preview(ctx context.Context) error {
 		fmt.Fprintf(out, "  %s would get a repository and a credential in the control plane\n  secret/gitbind-%s and connection/%s would be created\n", displayName(c.Input), c.Name, c.Name)
 	} else {
 		fmt.Fprintf(out, "  secret/%s would get a new credential, and the old one end\n", c.before.Spec.SecretRef.Name)
-		if err := c.Cluster.PreviewAll(ctx, out, c.kept()); err != nil {
+		if err := c.Cluster.PreviewAll(ctx, out, c.kept(c.before.Spec.RepositoryURL)); err != nil {
 			return err
 		}
 	}
@@ -44,8 +44,8 @@ func (c connecting) preview(ctx context.Context) error {
 
 // kept is what a cluster that is connected has of that already, but for its
 // credential.
-func (c connecting) kept() []client.Object {
-	connection := connectionTo(c.Input, restapi.Cluster{ID: c.before.Spec.ClusterID, RepositoryURL: c.before.Spec.RepositoryURL})
+func (c connecting) kept(repositoryURL string) []client.Object {
+	connection := connectionTo(c.Input, restapi.Cluster{ID: c.before.Spec.ClusterID, RepositoryURL: repositoryURL})
 	return []client.Object{credentialRole(connection), credentialRoleBinding(connection), connection}
 }
 
@@ -64,7 +64,7 @@ func (c connecting) print(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		backend, err := c.backend(ctx)
+		backend, _, err := c.backend(ctx)
 		if err != nil {
 			return err
 		}
@@ -77,7 +77,11 @@ func (c connecting) print(ctx context.Context) error {
 		fmt.Fprintf(c.Notes, "Nothing was applied to this cluster: apply what is printed. Its Secret %s holds a credential that is good until %s: encrypt it, or keep it out of Git.\n",
 			connection.Spec.SecretRef.Name, answer.Credential.Expires.Local().Format("2 January 2006"))
 	} else {
-		more = c.kept()
+		repositoryURL, err := c.repositoryURL(ctx)
+		if err != nil {
+			return err
+		}
+		more = c.kept(repositoryURL)
 		fmt.Fprintf(c.Notes, "This cluster is connected already. Its Secret %s is left out: the credential stays as it is. A new one: kubectl gitbind rotate\n", c.before.Spec.SecretRef.Name)
 	}
 	objects, err := c.installed()
@@ -85,6 +89,21 @@ func (c connecting) print(ctx context.Context) error {
 		return err
 	}
 	return c.Cluster.Print(c.Terminal.Out, append(objects, more...))
+}
+
+// repositoryURL is where the repository is of a cluster that is connected: elsewhere, if the
+// control plane got another URL.
+func (c connecting) repositoryURL(ctx context.Context) (string, error) {
+	if c.before.Spec.BackendURL == c.BackendURL {
+		return c.before.Spec.RepositoryURL, nil
+	}
+	_, clusters, err := c.backend(ctx)
+	for _, there := range clusters {
+		if there.ID == c.before.Spec.ClusterID {
+			return there.RepositoryURL, err
+		}
+	}
+	return "", err
 }
 
 // installed is what is installed, or would be.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -80,6 +81,26 @@ func objects(t *testing.T) map[string]bool {
 func literals(t *testing.T) map[string]bool {
 	t.Helper()
 	all := map[string]bool{}
+	inspect(t, func(n ast.Node) {
+		if value, ok := literal(n); ok {
+			all[value] = true
+		}
+	})
+	return all
+}
+
+func literal(n ast.Node) (value string, ok bool) {
+	s, ok := n.(*ast.BasicLit)
+	if !ok || s.Kind != token.STRING {
+		return "", false
+	}
+	value, err := strconv.Unquote(s.Value)
+	return value, err == nil
+}
+
+// inspect shows all of the code that is no test.
+func inspect(t *testing.T, show func(ast.Node)) {
+	t.Helper()
 	for _, dir := range []string{"backend", "gitbridge", "konnector"} {
 		read(t, filepath.Join(root, dir), ".go", func(path string, data []byte) {
 			if strings.HasSuffix(path, "_test.go") {
@@ -90,15 +111,11 @@ func literals(t *testing.T) map[string]bool {
 				t.Fatal(err)
 			}
 			ast.Inspect(file, func(n ast.Node) bool {
-				if s, ok := n.(*ast.BasicLit); ok && s.Kind == token.STRING {
-					value, err := strconv.Unquote(s.Value)
-					all[value] = err == nil
-				}
+				show(n)
 				return true
 			})
 		})
 	}
-	return all
 }
 
 // read gives all files of a folder with this ending.
@@ -115,4 +132,118 @@ func read(t *testing.T, dir, ending string, do func(path string, data []byte)) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+var (
+	aMetric   = regexp.MustCompile(`\bgitbind_\w+`)
+	itsLabel  = regexp.MustCompile(`(\w+)(?:=|!=|=~|!~)"([^"]*)"`)
+	byLabels  = regexp.MustCompile(`by \(([^)]*)\)`)
+	aWord     = regexp.MustCompile(`\w+`)
+	ofBuckets = regexp.MustCompile(`_(bucket|sum|count)$`)
+)
+
+// TestTheTableOfMetricsIsTheCodes compares names and labels.
+func TestTheTableOfMetricsIsTheCodes(t *testing.T) {
+	text, err := os.ReadFile("operating.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	code := metrics(t)
+	table := map[string]bool{}
+	for line := range strings.SplitSeq(string(text), "\n") {
+		row := strings.Split(line, "|")
+		if len(row) != 5 || !strings.HasPrefix(row[1], " `gitbind_") {
+			continue
+		}
+		for _, name := range aMetric.FindAllString(row[1], -1) {
+			table[name] = true
+			labels, ok := code[name]
+			if !ok {
+				t.Errorf("the table has %s, the code has not", name)
+			}
+			for _, label := range labels {
+				if !slices.Contains(aWord.FindAllString(row[2], -1), label) {
+					t.Errorf("the table lacks the label %s of %s", label, name)
+				}
+			}
+		}
+	}
+	for name := range code {
+		if !table[name] {
+			t.Errorf("the table lacks %s", name)
+		}
+	}
+}
+
+// TestAlertsAskForWhatThereIs checks the metrics, labels and values that alerts name.
+func TestAlertsAskForWhatThereIs(t *testing.T) {
+	text, err := os.ReadFile("operating.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, words := metrics(t), literals(t)
+	_, alerts, _ := strings.Cut(string(text), "```yaml\ngroups:\n")
+	alerts, _, _ = strings.Cut(alerts, "```")
+	var rules struct {
+		Groups []struct {
+			Rules []struct{ Alert, Expr string }
+		}
+	}
+	if err := yaml.Unmarshal([]byte("groups:\n"+alerts), &rules); err != nil {
+		t.Fatal(err)
+	}
+	if len(rules.Groups) != 1 || len(rules.Groups[0].Rules) < 9 {
+		t.Fatalf("the rules are %+v", rules)
+	}
+	for _, rule := range rules.Groups[0].Rules {
+		labels := []string{"le"}
+		for _, name := range aMetric.FindAllString(rule.Expr, -1) {
+			of, ok := code[ofBuckets.ReplaceAllString(name, "")]
+			if !ok {
+				t.Errorf("%s: there is no %s", rule.Alert, name)
+			}
+			labels = append(labels, of...)
+		}
+		var used []string
+		for _, m := range byLabels.FindAllStringSubmatch(rule.Expr, -1) {
+			used = append(used, aWord.FindAllString(m[1], -1)...)
+		}
+		for _, m := range itsLabel.FindAllStringSubmatch(rule.Expr, -1) {
+			used = append(used, m[1])
+			for value := range strings.SplitSeq(m[2], "|") {
+				if !words[value] {
+					t.Errorf("%s: nothing in the code is called %s", rule.Alert, value)
+				}
+			}
+		}
+		for _, label := range used {
+			if !slices.Contains(labels, label) {
+				t.Errorf("%s: its metrics have no label %s", rule.Alert, label)
+			}
+		}
+	}
+}
+
+// metrics are those that the code registers, with their labels: calls with the name, the
+// help text and the labels.
+func metrics(t *testing.T) map[string][]string {
+	t.Helper()
+	all := map[string][]string{"gitbind_build_info": {"program", "version", "goversion"}}
+	inspect(t, func(n ast.Node) {
+		call, ok := n.(*ast.CallExpr)
+		if !ok || len(call.Args) < 2 {
+			return
+		}
+		name, ok := literal(call.Args[0])
+		if !ok || !strings.HasPrefix(name, "gitbind_") {
+			return
+		}
+		all[name] = nil
+		for _, arg := range call.Args[2:] {
+			if label, ok := literal(arg); ok {
+				all[name] = append(all[name], label)
+			}
+		}
+	})
+	return all
 }

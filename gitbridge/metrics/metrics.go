@@ -5,6 +5,7 @@ package metrics
 
 import (
 	"errors"
+	"math"
 	"strings"
 	"sync"
 	"time"
@@ -54,6 +55,18 @@ func (r *Registry) Counter(name, help string, labels ...string) *prometheus.Coun
 // Gauge registers a gauge, or gives the one that is there.
 func (r *Registry) Gauge(name, help string, labels ...string) *prometheus.GaugeVec {
 	return register(r, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels))
+}
+
+// Measure registers a gauge that is measured whenever it is read; it is not a number where
+// that fails.
+func (r *Registry) Measure(name, help string, measure func() (int64, error)) {
+	register(r, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
+		value, err := measure()
+		if err != nil {
+			return math.NaN()
+		}
+		return float64(value)
+	}))
 }
 
 // Histogram registers a histogram of seconds, or gives the one that is there.

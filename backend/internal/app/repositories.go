@@ -51,9 +51,6 @@ func newRepositories(ctx context.Context, o options, auth *access.Authenticator,
 	registry := &metrics.Registry{Registerer: ctrlmetrics.Registry}
 	served := registry.Counter("gitbind_host_requests_total", "Pushes (receive) and fetches (upload) of the embedded host, done by the host itself or by git.", "service", "by")
 	asked := newHostMetrics(registry)
-	if registry.Err != nil {
-		return nil, registry.Err
-	}
 	r := &repositories{kind: o.remote.chosen(), publish: hub.Publish, hint: hub.PublishHint, spare: asked.spare}
 	config := embedded.Config{
 		Dir: o.gitDir, PublicURL: o.publicURL, Authenticator: auth, OwnerOf: auth.OwnerOf, Moved: r.moved,
@@ -67,6 +64,10 @@ func newRepositories(ctx context.Context, o options, auth *access.Authenticator,
 	var err error
 	if r.local, err = embedded.New(ctx, config); err != nil {
 		return nil, err
+	}
+	registry.Measure("gitbind_host_free_bytes", "What the disk of the embedded host's repositories, or of the copies of those elsewhere, has left.", r.local.Free)
+	if registry.Err != nil {
+		return nil, registry.Err
 	}
 	r.Host, r.served = r.local, r.local
 	r.look = r.local.Look

@@ -114,24 +114,43 @@ func TestC1_FieldsOfOthersStayAndOursAreSetBack(test *testing.T) {
 	if s := t.answer(fought); s.Result != contract.Applied {
 		w.Errorf("%+v", s)
 	}
+	if n, _ := counted("gitbind_bridge_claims", map[string]string{"cluster": t.id, "result": "Contested"}); n != 1 {
+		w.Errorf("%v claims are counted as contested", n)
+	}
+	if n, _ := counted("gitbind_bridge_holds_total", map[string]string{"cluster": t.id, "reason": "Contested"}); n != 1 {
+		w.Errorf("%v claims are counted that began to be contested", n)
+	}
 }
 
 // corrections are those of a cluster's claims that were counted.
-func corrections(id string) (n float64) {
+func corrections(id string) float64 {
+	n, _ := counted("gitbind_bridge_drift_corrections_total", map[string]string{"cluster": id})
+	return n
+}
+
+// counted is the sum of a metric's series with these labels, and whether there is one.
+func counted(name string, labels map[string]string) (sum float64, isThere bool) {
 	families, err := metrics.Registry.Gather()
 	if err != nil {
 		panic(err)
 	}
 	for _, f := range families {
+		if f.GetName() != name {
+			continue
+		}
 		for _, m := range f.GetMetric() {
+			found := 0
 			for _, l := range m.GetLabel() {
-				if f.GetName() == "gitbind_bridge_drift_corrections_total" && l.GetName() == "cluster" && l.GetValue() == id {
-					n += m.GetCounter().GetValue()
+				if want, ok := labels[l.GetName()]; ok && want == l.GetValue() {
+					found++
 				}
+			}
+			if found == len(labels) {
+				sum, isThere = sum+m.GetCounter().GetValue()+m.GetGauge().GetValue(), true
 			}
 		}
 	}
-	return n
+	return sum, isThere
 }
 
 // times are when a manager wrote last.

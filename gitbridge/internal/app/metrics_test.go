@@ -86,6 +86,7 @@ func TestC9_GitbridgeTellsPrometheusWhatItDoes(test *testing.T) {
 		"gitbind_bridge_claims" + of("brokers.example.net", "result", "Applied"):                                       1,
 		"gitbind_bridge_claims" + of("other", "result", "Invalid"):                                                     1,
 		"gitbind_bridge_holds_total" + of("postgresqlinstances.anynines.com", "reason", "Lost"):                        1,
+		"gitbind_bridge_holds_total" + of("postgresqlinstances.anynines.com", "reason", "ManyRemovals"):                0,
 		`gitbind_bridge_drift_corrections_total{binding="brokers.example.net",cluster="` + t.id + `",shard="default"}`: 1,
 		"gitbind_bridge_following" + label:                                                                             1,
 	}

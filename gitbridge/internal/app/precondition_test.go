@@ -90,8 +90,14 @@ func testSuspended(w *world, postgresql v1alpha1.ExportedAPI) {
 	suspend := func(yes string) {
 		w.must(w.admin.Patch(w.Context(), t.clusterBinding(), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"suspended":`+yes+`,"removals":{"most":0}}}`))))
 	}
+	following := func() (float64, bool) {
+		return counted("gitbind_bridge_following", map[string]string{"cluster": t.id})
+	}
 	suspend("true")
 	t.wantSynced("Suspended")
+	if n, is := following(); is {
+		w.Errorf("the metric says of a cluster that is not to be followed: %v", n)
+	}
 	before := w.host.head(t.id, "status")
 	t.push("Meanwhile", map[string]string{paths[0]: manifest(paths[0], small), paths[1]: ""})
 	other := w.tenant(postgresql)
@@ -102,6 +108,12 @@ func testSuspended(w *world, postgresql v1alpha1.ExportedAPI) {
 	}
 	suspend("false")
 	t.wantObject(paths[0], "spec.plan", "postgresql-single-small")
+	t.eventually("the metric is there again", func() error {
+		if _, is := following(); !is {
+			return errors.New("it is not")
+		}
+		return nil
+	})
 	t.wantAnswer(paths[1], contract.Held, "more than may go at once")
 	suspend("false")
 	t.approve(v1alpha1.ApproveRemovalsAnnotation, w.host.head(t.id, "main"))

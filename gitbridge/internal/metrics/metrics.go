@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"gitbind.dev/gitbridge/contract"
 	shared "gitbind.dev/gitbridge/metrics"
 	"gitbind.dev/gitbridge/store"
 )
@@ -25,7 +26,7 @@ func NewBridge(to prometheus.Registerer) (*Bridge, error) {
 	r := &shared.Registry{Registerer: to}
 	b := &Bridge{
 		git:       shared.NewGit(r),
-		claims:    r.Gauge("gitbind_bridge_claims", "Claims by what their ClaimStatus says.", "cluster", "binding", "result"),
+		claims:    r.Gauge("gitbind_bridge_claims", "Claims by what their ClaimStatus says: its result, or Contested for those that are applied and that somebody on the control plane keeps changing.", "cluster", "binding", "result"),
 		following: r.Gauge("gitbind_bridge_following", "1 where the cluster's repository is followed, 0 where it is held or cannot be reached: the condition Synced says why.", "cluster"),
 		apply:     r.Histogram("gitbind_bridge_apply_seconds", "From when a commit on main was seen until its claim was applied.", "cluster"),
 		status:    r.Histogram("gitbind_bridge_status_seconds", "From when a status change was seen on the control plane until the Git host had it.", "cluster"),
@@ -55,7 +56,7 @@ func (b *Bridge) Follows(cluster string, works bool) {
 	b.following.WithLabelValues(cluster).Set(value)
 }
 
-// Unfollows says that a cluster is not to be followed any more.
+// Unfollows says that a cluster is not to be followed, or not any more.
 func (b *Bridge) Unfollows(cluster string) {
 	if b != nil {
 		b.following.DeleteLabelValues(cluster)
@@ -80,8 +81,9 @@ func (b *BridgeCluster) Answered(path, binding, result, reason string) {
 	if b == nil {
 		return
 	}
-	now := result
-	if was := b.claims.Set(path, binding, now); reason != "" && was != now {
+	// From zero, as Prometheus sees no increase in a series that begins with its first event.
+	b.all.holds.WithLabelValues(b.cluster, binding, string(contract.ManyRemovals))
+	if was := b.claims.Set(path, binding, result); reason != "" && was != result {
 		b.all.holds.WithLabelValues(b.cluster, binding, reason).Inc()
 	}
 }

@@ -57,13 +57,16 @@ func TestD15_ADiskThatIsFullRefusesAPushInWordsAndLosesNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var disk syscall.Statfs_t
-			if err := syscall.Statfs(dir, &disk); err != nil {
-				t.Fatal(err)
+			free, err := s.Free()
+			if err != nil || free <= 0 || free >= 16<<20 {
+				t.Fatalf("%d bytes are free, %v", free, err)
 			}
 			ballast := filepath.Join(dir, "ballast")
-			if err := os.WriteFile(ballast, make([]byte, int64(disk.Bavail)*disk.Bsize-400_000), 0o600); err != nil {
+			if err := os.WriteFile(ballast, make([]byte, free-400_000), 0o600); err != nil {
 				t.Fatal(err)
+			}
+			if free, err = s.Free(); err != nil || free > 400_000 {
+				t.Fatalf("%d bytes are free, %v", free, err)
 			}
 
 			content := incompressible(900_000)

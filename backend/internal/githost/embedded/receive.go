@@ -131,11 +131,17 @@ const diskReserve = 32 << 20
 // hasRoom says whether a pack may be taken, before git tries. It is a guess, and
 // git's own error where it is wrong.
 func (h *Host) hasRoom(pack int64) bool {
+	free, err := h.Free()
+	return err != nil || free >= pack+h.reserve
+}
+
+// Free is how many bytes the disk of the repositories has left.
+func (h *Host) Free() (int64, error) {
 	var disk syscall.Statfs_t
 	if err := syscall.Statfs(h.git.dir, &disk); err != nil {
-		return true
+		return 0, fmt.Errorf("ask for the free space of %s: %w", h.git.dir, err)
 	}
-	return int64(disk.Bavail)*int64(disk.Bsize) >= pack+h.reserve //nolint:unconvert // It has another type elsewhere.
+	return int64(disk.Bavail) * int64(disk.Bsize), nil //nolint:unconvert // It has another type elsewhere.
 }
 
 // present gives the values of a push's refs, or the first ref that does not

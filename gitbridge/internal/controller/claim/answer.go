@@ -100,6 +100,8 @@ func (c *Controller) count(s *step, answer *contract.Status) {
 	switch {
 	case answer == nil || answer.Result == contract.Gone:
 		c.Metrics.Answered(s.Path, binding, "", "")
+	case answer.Reason == contract.Contested:
+		c.Metrics.Answered(s.Path, binding, string(contract.Contested), string(contract.Contested))
 	case answer.Reason != "":
 		c.Metrics.Answered(s.Path, binding, string(answer.Result), string(answer.Reason))
 	case answer.Result == contract.Held, answer.Result == contract.Lost:

@@ -155,7 +155,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		err = errors.Join(err, keyErr)
 	}
 	condition := f.session.Condition()
-	r.Metrics.Follows(b.Name, condition.Status == "True")
+	if b.Spec.Suspended {
+		r.Metrics.Unfollows(b.Name)
+	} else {
+		r.Metrics.Follows(b.Name, condition.Status == "True")
+	}
 	foreign, known := f.session.Foreign.Paths()
 	r.tellForeign(f, &b, foreign)
 	if err := errors.Join(err, f.status.say(ctx, &b, condition, foreign, known)); err != nil {

@@ -6,6 +6,7 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"gitbind.dev/gitbridge/contract"
 	shared "gitbind.dev/gitbridge/metrics"
 	"gitbind.dev/gitbridge/store"
 )
@@ -43,6 +44,8 @@ func (k *Konnector) Of(cluster, binding string) *KonnectorBinding {
 	if k == nil {
 		return nil
 	}
+	// From zero, as Prometheus sees no increase in a series that begins with its first event.
+	k.holds.WithLabelValues(cluster, binding, string(contract.ManyRemovals))
 	return &KonnectorBinding{all: k, cluster: cluster, binding: binding, claims: shared.NewClaims(k.claims, cluster)}
 }
 

@@ -1,6 +1,9 @@
 package v1alpha1
 
-import "regexp"
+import (
+	"regexp"
+	"strings"
+)
 
 // What the backend makes for each cluster, and the bridge finds there. All
 // follows from the cluster's id, the name of its ClusterBinding.
@@ -82,6 +85,12 @@ const (
 	// are never in it.
 	PeopleGroup = "gitbind:signed-in"
 )
+
+// IsSystemNamespace reports whether a namespace of an app cluster has the konnector's own
+// credentials, or Kubernetes'. Nothing travels from there or to there.
+func IsSystemNamespace(name string) bool {
+	return name == SystemNamespace || strings.HasPrefix(name, "kube-")
+}
 
 var clusterID = regexp.MustCompile(`^[a-z][a-z0-9]{0,59}$`)
 

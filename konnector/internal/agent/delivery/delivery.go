@@ -65,6 +65,7 @@ func (t *Trouble) Error() string { return t.Message }
 // Reasons of a Trouble.
 const (
 	SecretExists    = "SecretExists"
+	SystemNamespace = "SystemNamespace"
 	UnknownSigner   = "UnknownSigner"
 	NotSigned       = "NotSigned"
 	NoKey           = "NoKey"

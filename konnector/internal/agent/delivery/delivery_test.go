@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/encryption"
 	"gitbind.dev/test/fakeapi"
@@ -226,6 +227,26 @@ func checkTrouble(t *testing.T, err error, reason, says string) {
 	}
 	if err != nil && strings.Contains(err.Error(), password) {
 		t.Errorf("the error repeats the value: %v", err)
+	}
+}
+
+// Otherwise a control plane would choose the keys of a Connection that is made later.
+func TestF7_NothingIsDeliveredToASystemNamespace(t *testing.T) {
+	t.Parallel()
+	for _, namespace := range []string{v1alpha1.SystemNamespace, "kube-system"} {
+		w := newWorld(t, interceptor.Funcs{})
+		c := claim
+		c.Key.Namespace = namespace
+		file, err := w.signer.Seal(encryption.Binding{Cluster: cluster, Claim: c.Key, UID: "u1"}, encryption.Secret{Name: "orders-creds"}, w.recipients, 7)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = w.deliver(c, file, false)
+		checkTrouble(t, err, SystemNamespace, namespace)
+		var all corev1.SecretList
+		if err := w.client.List(t.Context(), &all); err != nil || len(all.Items) > 0 {
+			t.Errorf("%d Secrets are in %s, %v", len(all.Items), namespace, err)
+		}
 	}
 }
 

@@ -25,6 +25,10 @@ type wanted struct {
 
 // open checks that a file is of this claim, and decrypts it.
 func (c Claim) open(s Secret, o *encryption.Opener) (*wanted, error) {
+	if v1alpha1.IsSystemNamespace(c.Key.Namespace) {
+		return nil, &Trouble{Reason: SystemNamespace, Message: fmt.Sprintf(
+			"Secret %s is not taken: no control plane has a say in namespace %s, which has the cluster's own credentials. Make the claim in another namespace.", s.Name, c.Key.Namespace)}
+	}
 	if o == nil {
 		return nil, noKey(s.Name)
 	}

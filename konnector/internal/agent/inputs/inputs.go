@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -125,7 +124,7 @@ func (m *Maker) Make(ctx context.Context, c Claim, sender *encryption.Sender) (O
 		m.Forget(c.Key)
 		return Outcome{}, nil
 	}
-	if isSystem(c.Key.Namespace) {
+	if v1alpha1.IsSystemNamespace(c.Key.Namespace) {
 		return Outcome{}.with(SystemNamespace, fmt.Sprintf("Nothing of namespace %s goes to the control plane: it has the cluster's own credentials.", c.Key.Namespace)), nil
 	}
 	entry, exists := c.Main.Entry(c.Key.InputsPath())
@@ -180,12 +179,6 @@ func (m *Maker) Make(ctx context.Context, c Claim, sender *encryption.Sender) (O
 // that any more.
 func (c Claim) isOlder(sequence int64) bool {
 	return c.Answered != nil && sequence < c.Answered.Sequence
-}
-
-// isSystem reports whether a namespace has the konnector's own credentials, or Kubernetes'. In
-// the first it may read anyhow, without anybody's consent.
-func isSystem(namespace string) bool {
-	return namespace == v1alpha1.SystemNamespace || strings.HasPrefix(namespace, "kube-")
 }
 
 // seal makes the file of a claim's objects, unless the one that is there says the same.

@@ -310,3 +310,26 @@ func TestASecretThatCannotBeUsedIsLeftAlone(t *testing.T) {
 		t.Error("it was used, or overwritten")
 	}
 }
+
+// A control plane that had it delivered knows the keys.
+func TestASecretThatWasDeliveredIsNoKey(t *testing.T) {
+	w := newWorld(t)
+	s, err := generate(client.ObjectKey{Namespace: "gitbind-system", Name: "encryption-c"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Labels = map[string]string{v1alpha1.ManagedByLabel: v1alpha1.ManagedByKonnector}
+	if err := w.api.Create(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	w.run()
+	w.says(metav1.ConditionFalse, "NoKey", "kubectl delete secret -n gitbind-system encryption-c")
+	if w.Opener("c") != nil || w.Sender("c") != nil || w.asked > 0 {
+		t.Errorf("it is used, and %d times registered", w.asked)
+	}
+	if err := w.api.Delete(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	w.run()
+	w.says(metav1.ConditionTrue, "Registered", w.registered.Recipients[0])
+}

@@ -84,6 +84,9 @@ func (r *Reconciler) rotate(ctx context.Context, secret *corev1.Secret) error {
 }
 
 func read(secret *corev1.Secret) (*keys, error) {
+	if secret.Labels[v1alpha1.ManagedByLabel] == v1alpha1.ManagedByKonnector {
+		return nil, fmt.Errorf("%w: a control plane sent it with a claim, and knows the keys. To have others made, delete it (kubectl delete secret -n %s %s)", errKey, secret.Namespace, secret.Name)
+	}
 	k := &keys{version: secret.ResourceVersion}
 	var err error
 	if k.identities, err = encryption.ParseIdentities(secret.Data[encryption.IdentitiesEntry]); err != nil {

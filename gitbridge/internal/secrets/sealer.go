@@ -263,12 +263,19 @@ type verdict struct {
 	later bool
 }
 
+// maxName is the longest name of a Secret that travels: with ".yaml", a file's in Git has at
+// most 255 bytes.
+const maxName = 250
+
 func withheld(why string) verdict { return verdict{why: why} }
 
 // seal judges one Secret, and makes its file.
 func (s *Sealer) seal(ctx context.Context, c Claim, t selection.Taken, selections []selection.Selection, to to, status Status) (verdict, error) {
 	if why := whyForeign(t, c.Object); why != "" {
 		return withheld(why), nil
+	}
+	if len(t.Metadata.Name) > maxName {
+		return withheld(fmt.Sprintf("its name has %d characters: at most %d can travel", len(t.Metadata.Name), maxName)), nil
 	}
 	at := contract.SecretKey{Binding: c.Key.Binding, Namespace: c.Key.Namespace, Name: t.Metadata.Name}
 	entry, exists := status.Entry(at.Path())

@@ -32,6 +32,7 @@ import (
 	"gitbind.dev/gitbridge/internal/crossplane"
 	"gitbind.dev/gitbridge/internal/statusbranch"
 	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/gitbridge/store/memstore"
 )
 
 const there = "gb-k3x9-team-a"
@@ -359,6 +360,33 @@ func TestWhatIsNotTheClaimsDoesNotTravel(t *testing.T) {
 	}
 	w.put("orders-conn", map[string]string{"password": strings.Repeat("x", 900<<10)}, controlled(c.Object.GetUID()))
 	w.seal(&c, withheld("too large"))
+}
+
+// A claim's answer is one commit with the files of its Secrets.
+func TestASecretOfWhoseNameNoFileCanBeMadeDoesNotTravel(t *testing.T) {
+	for length, travels := range map[int]bool{maxName: true, maxName + 1: false, 253: false} {
+		t.Run(fmt.Sprint(length), func(t *testing.T) {
+			w := newWorld(t)
+			name := strings.Repeat("x", length)
+			c := orders(byName(name), byName("other"))
+			w.put(name, map[string]string{"password": "x"})
+			w.put("other", map[string]string{"password": "x"})
+			r := w.seal(&c, func(r Result) bool { return slices.Contains(r.Secrets.Names(), "other") })
+			if got := slices.Contains(r.Secrets.Names(), name); got != travels || strings.Contains(r.Withheld[name], "250") == travels {
+				t.Errorf("it travels: %t, withheld %v", got, r.Withheld)
+			}
+			_, err := memstore.New().Branch("status").Update(t.Context(), store.Edit{Apply: func(tree *store.Tree) error {
+				var err error
+				for path, data := range w.status {
+					err = errors.Join(err, tree.Write(path, data))
+				}
+				return err
+			}})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }
 
 // The data service's Secret outlives its object for as long as garbage collection takes, and

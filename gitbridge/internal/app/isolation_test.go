@@ -152,6 +152,10 @@ func testForeignNamespace(w *world, apis apis) {
 	if owners := binding.OwnerReferences; len(owners) != 1 || string(owners[0].UID) != t.uid {
 		w.Errorf("the rights do not go with the ClusterBinding: %v", owners)
 	}
+	// Where they went with one of before, a claim goes all the same.
+	w.must(w.admin.Delete(w.Context(), binding))
+	t.remove(good)
+	t.wantAnswer(good, contract.Gone)
 }
 
 func testLateRights(w *world, apis apis) {

@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -308,6 +309,11 @@ func (c *Controller) remove(ctx context.Context, s *step) (outcome, error) {
 	if err := c.delete(ctx, s, u); err != nil {
 		if admission.Stale(err) {
 			return outcome{}, err
+		}
+		if apierrors.IsForbidden(err) {
+			// The tenant's rights here may have gone with a ClusterBinding of before.
+			c.namespaces.forget(s.Key.Namespace)
+			err = cmp.Or(c.namespaces.ensure(ctx, s.Key.Namespace), err)
 		}
 		return outcome{answer: s.Deleting(live, "it cannot be deleted yet: "+c.words(err)), failing: true}, nil
 	}

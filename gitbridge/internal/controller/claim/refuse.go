@@ -74,6 +74,8 @@ type verdict struct {
 // triedAgain ends the words on what may pass.
 const triedAgain = ": it is tried again"
 
+const wordsOfForeign = "the namespace for this claim on the control plane is not this cluster's: its operator must look at it"
+
 // verdictOn says what an error means: that the file is wrong, that the control plane
 // does not want it, or that it is to be tried again.
 func verdictOn(s *step, err error) verdict {
@@ -84,7 +86,7 @@ func verdictOn(s *step, err error) verdict {
 	case errors.Is(err, errTooManyNamespaces):
 		return verdict{result: contract.Denied, problem: &contract.Problem{File: s.Path, Reason: "this cluster has claims in as many namespaces as it may: put the claim into one of them, or ask the platform's operator for more (--max-namespaces of gitbridge)"}}
 	case errors.Is(err, errForeignNamespace):
-		return verdict{result: contract.Failed, message: "the namespace for this claim on the control plane is not this cluster's: its operator must look at it"}
+		return verdict{result: contract.Failed, message: wordsOfForeign}
 	case errors.Is(err, errTerminatingNamespace), apierrors.HasStatusCause(err, "NamespaceTerminating"):
 		return verdict{result: contract.Failed, message: "the namespace for this claim on the control plane is being deleted" + triedAgain}
 	case !errors.As(err, &status):
@@ -128,8 +130,11 @@ func (c *Controller) words(err error) string {
 	if errors.As(err, &status) {
 		return status.Status().Message
 	}
-	if errors.Is(err, errNotOurs) {
+	switch {
+	case errors.Is(err, errNotOurs):
 		return err.Error()
+	case errors.Is(err, errForeignNamespace):
+		return wordsOfForeign
 	}
 	return "the control plane does not answer"
 }

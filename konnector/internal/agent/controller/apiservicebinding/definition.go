@@ -124,7 +124,7 @@ func asksForReview(export []byte) bool {
 			Changes any `json:"changes"`
 		} `json:"status"`
 	}
-	if yaml.Unmarshal(export, &e) != nil || e.Status.Changes == nil {
+	if contract.Unmarshal(export, &e) != nil || e.Status.Changes == nil {
 		return false
 	}
 	said, isText := e.Status.Changes.(string)

@@ -122,8 +122,7 @@ func TestCommentsThatAreTooLargeAreAskedForAFewTimes(t *testing.T) {
 func TestAWebhookBehindAShortPageIsNotMadeAgain(t *testing.T) {
 	t.Parallel()
 	var writes []string
-	var base string
-	base = serve(t, func(w http.ResponseWriter, r *http.Request) {
+	base := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		hooks := []string{`{"id": 7, "config": {"url": "https://other.example.com"}}`, `{"id": 8, "config": {"url": "https://gitbind.example.com/hooks/k3x9d2abqw"}}`}
 		switch n, _ := strconv.Atoi(r.URL.Query().Get("page")); {

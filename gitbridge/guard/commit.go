@@ -32,6 +32,15 @@ func (c Commit) Removed() []string {
 	return out
 }
 
+// approved are the paths of the claims whose removal a person has approved in the app cluster.
+func (c Commit) approved() map[string]bool {
+	paths := map[string]bool{}
+	for _, path := range contract.ParseApproved(c.Message) {
+		paths[path] = true
+	}
+	return paths
+}
+
 // objects are what the konnector says of what it committed, the last first.
 func (c Commit) objects() []contract.ObjectTrailer {
 	if !c.Konnector {

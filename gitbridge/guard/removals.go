@@ -135,12 +135,16 @@ func (r Removals) JudgePushes(removed []string, counts func(path string) bool, c
 			newest = c.Time
 		}
 	}
-	groups := map[int]*group{} // by the index of their commit
+	// By the index of their commit.
+	groups, approved := map[int]*group{}, map[int]map[string]bool{}
 	for _, path := range removed {
 		v, at := Verdict{Commit: r.Head}, r.Now
 		i, ok := byKonnector[path]
 		if ok {
-			v.ByKonnector, v.Approved = true, slices.Contains(contract.ParseApproved(commits[i].Message), path)
+			if approved[i] == nil {
+				approved[i] = commits[i].approved()
+			}
+			v.ByKonnector, v.Approved = true, approved[i][path]
 			at = r.Now.Add(-newest.Sub(commits[i].Time))
 		} else {
 			i = byOthers

@@ -98,7 +98,7 @@ func (r *Removals) judgeHead(ctx context.Context, old, new *store.Snapshot, comm
 		if removed, commits, err = r.unanswered(ctx, new, commits, begin, j); err != nil {
 			return judged{}, err
 		}
-		added, since = r.answers.missing(new, removed), r.since
+		added, since = r.answers.missing(new, removed), r.since()
 	} else {
 		for c := range store.Diff(old, new, contract.Root) {
 			switch _, err := contract.ParsePath(c.Path); {

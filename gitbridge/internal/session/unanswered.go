@@ -102,19 +102,24 @@ func (r *Removals) removedBy(commits []store.Commit, main *store.Snapshot, seen 
 	return removed
 }
 
-// since are the commits at which it is known from status what main had of a claim: the answer to
-// it tells of one, and that all of main is answered of another. What is held may have an answer
-// to an earlier state of its file, as that is still to be acted on.
-func (r *Removals) since(path string) []string {
-	present, err := r.answers.Of(path)
-	if err != nil || present == nil {
-		return nil
+// since tells of a claim at which commits it is known from status what main had of it: the answer
+// to it is to one, and all of main is answered at another. What is held may have an answer to an
+// earlier state of its file, as that is still to be acted on.
+func (r *Removals) since() guard.Since {
+	all := ""
+	if o := statusbranch.Observed(r.status.Snapshot()); o.Epoch == r.status.Epoch() {
+		all = o.Commit
 	}
-	observed := statusbranch.Observed(r.status.Snapshot())
-	if present.Result == contract.Held || observed.Epoch != r.status.Epoch() {
-		return []string{present.Answers.Commit}
+	return func(path string) []string {
+		present, err := r.answers.Of(path)
+		switch {
+		case err != nil || present == nil:
+			return nil
+		case present.Result == contract.Held:
+			return []string{present.Answers.Commit}
+		}
+		return []string{present.Answers.Commit, all}
 	}
-	return []string{present.Answers.Commit, observed.Commit}
 }
 
 // notRemoved is for a file that main lacks and that no commit is known to have removed.

@@ -228,6 +228,7 @@ func (f *fixture) testInvalid(t *testing.T) {
 		"control codes":   {restapi.ConnectRequest{Name: "a\x1b[31m", ClusterUID: "u"}, 400, "name:"},
 		"no UID":          {restapi.ConnectRequest{Name: "a"}, 400, "clusterUID:"},
 		"a UID with dots": {restapi.ConnectRequest{Name: "a", ClusterUID: "../x"}, 400, "clusterUID:"},
+		"no cluster id":   {restapi.ConnectRequest{Name: "a", ClusterUID: "u", ConnectedAs: "../x"}, 400, "connectedAs:"},
 		"too large":       {restapi.ConnectRequest{Name: strings.Repeat("x", 100_000), ClusterUID: "u"}, 413, "64 KiB"},
 	} {
 		if status, message := f.call(t, f.tokens[env.Alice], "POST", "/v1/clusters", c.body, nil); status != c.status || !strings.Contains(message, c.words) {

@@ -82,8 +82,12 @@ func (s *Service) claimBinding(ctx context.Context, who login.Identity, in conne
 		return s.reclaim(ctx, own, in)
 	}
 	// A cluster that was reclaimed has the id of the one before it.
-	if cb := withUID(own, in.clusterUID); cb != nil {
-		return cb, s.reconnect(ctx, cb, in)
+	there, err := placeOf(own, in)
+	if err != nil {
+		return nil, err
+	}
+	if there != nil {
+		return there, s.reconnect(ctx, there, in)
 	}
 	if err := s.mayOwnMore(own); err != nil {
 		return nil, err
@@ -94,6 +98,9 @@ func (s *Service) claimBinding(ctx context.Context, who login.Identity, in conne
 	}
 	for n := range maxCandidates {
 		id := clusterID(who.Issuer, who.Subject, in.clusterUID, n)
+		if in.connectedAs != "" && in.connectedAs != id {
+			continue
+		}
 		if anothers, err := s.isAnothers(ctx, who, id); err != nil {
 			return nil, err
 		} else if anothers {
@@ -122,6 +129,9 @@ func (s *Service) claimBinding(ctx context.Context, who login.Identity, in conne
 			continue
 		}
 		return cb, s.reconnect(ctx, cb, in)
+	}
+	if in.connectedAs != "" {
+		return nil, refusal.New(refusal.Conflict, "this cluster is connected as cluster %s, which is not yours: its owner connects it (kubectl gitbind logout signs you out), or hands it over to you before (kubectl gitbind transfer)", in.connectedAs)
 	}
 	return nil, fmt.Errorf("no id left for cluster %s of %s", in.clusterUID, who.Username)
 }

@@ -11,12 +11,15 @@ import (
 	"gitbind.dev/backend/internal/refusal"
 	"gitbind.dev/backend/internal/requests"
 	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
 // connectInput is a connect that can be carried out.
 type connectInput struct {
 	displayName string
 	clusterUID  string
+	// connectedAs is the id that the cluster has already; "" for none.
+	connectedAs string
 	// reclaim is the id or name of the cluster whose place this one takes; ""
 	// for none.
 	reclaim string
@@ -37,10 +40,13 @@ func parseConnect(w http.ResponseWriter, r *http.Request) (connectInput, error) 
 	if !uid.MatchString(body.ClusterUID) {
 		return connectInput{}, refusal.New(refusal.Invalid, "clusterUID: give the UID of the cluster's namespace kube-system")
 	}
+	if body.ConnectedAs != "" && !v1alpha1.ValidClusterID(body.ConnectedAs) {
+		return connectInput{}, refusal.New(refusal.Invalid, "connectedAs: give the id of the cluster's Connection")
+	}
 	if body.Force && body.Reclaim == "" {
 		return connectInput{}, refusal.New(refusal.Invalid, "force: it is for reclaim")
 	}
-	return connectInput{displayName: body.Name, clusterUID: body.ClusterUID, reclaim: body.Reclaim, force: body.Force}, nil
+	return connectInput{displayName: body.Name, clusterUID: body.ClusterUID, connectedAs: body.ConnectedAs, reclaim: body.Reclaim, force: body.Force}, nil
 }
 
 func printable(s string) bool {

@@ -35,7 +35,8 @@ func (s *Service) reclaim(ctx context.Context, own []v1alpha1.ClusterBinding, in
 		// copies that is to go on.
 		return cb, nil
 	}
-	if other := withUID(own, in.clusterUID); other != nil {
+	if others := withUID(own, in.clusterUID); len(others) > 0 {
+		other := others[0]
 		return nil, refusal.New(refusal.Conflict, "this cluster was connected as cluster %s (%s) since it was built: if nothing was ordered there, a platform operator removes that one first (kubectl delete clusterbinding %s)",
 			other.Name, other.Spec.DisplayName, other.Name)
 	}
@@ -71,13 +72,41 @@ func (s *Service) own(ctx context.Context, who login.Identity) ([]v1alpha1.Clust
 	return own, nil
 }
 
-func withUID(own []v1alpha1.ClusterBinding, clusterUID string) *v1alpha1.ClusterBinding {
-	for i := range own {
-		if own[i].Spec.ClusterUID == clusterUID {
-			return &own[i]
+func withUID(own []v1alpha1.ClusterBinding, clusterUID string) []v1alpha1.ClusterBinding {
+	var found []v1alpha1.ClusterBinding
+	for _, cb := range own {
+		if cb.Spec.ClusterUID == clusterUID {
+			found = append(found, cb)
 		}
 	}
-	return nil
+	return found
+}
+
+// placeOf is which of a person's clusters an app cluster is; nil for none yet. There may be
+// several, of which one is empty: of who connected it in vain before it was handed over to
+// them. The one by which the app cluster is connected counts, and no other.
+func placeOf(own []v1alpha1.ClusterBinding, in connectInput) (*v1alpha1.ClusterBinding, error) {
+	if in.connectedAs == "" {
+		switch found := withUID(own, in.clusterUID); len(found) {
+		case 0:
+			return nil, nil
+		case 1:
+			return &found[0], nil
+		default:
+			return nil, refusal.New(refusal.Conflict, "this cluster has several places of yours: say which one it takes, with --reclaim and the id. %s", listed(found))
+		}
+	}
+	for i := range own {
+		switch cb := &own[i]; {
+		case cb.Name != in.connectedAs:
+		case cb.Spec.ClusterUID != in.clusterUID:
+			return nil, refusal.New(refusal.Conflict, "cluster %s (%s) is another app cluster of yours by now, which took its place: if this one is to have it, as when the control plane was restored to before that, add --reclaim %s",
+				cb.Name, cb.Spec.DisplayName, cb.Name)
+		default:
+			return cb, nil
+		}
+	}
+	return nil, nil
 }
 
 // named finds a cluster by its id, or by its name if only one has it.

@@ -3,9 +3,12 @@ package onboarding
 import (
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"gitbind.dev/backend/internal/copies"
+	"gitbind.dev/backend/internal/login"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
@@ -34,5 +37,63 @@ func TestAClusterIsNamedByItsIdOrItsOnlyName(t *testing.T) {
 	}
 	if _, err := named(nil, "prod"); err == nil || !strings.Contains(err.Error(), "none belongs to you") {
 		t.Error(err)
+	}
+}
+
+// An owner is an issuer and a subject: with another issuer, and after a hand-over, one person
+// may have two of one app cluster, of which the younger is empty.
+func TestAClusterThatIsConnectedGetsItsOwnPlaceOrNothingIsMade(t *testing.T) {
+	first := func(who login.Identity) string { return clusterID(who.Issuer, who.Subject, builtAs, 0) }
+	place := func(name string, owner login.Identity, uid string) *v1alpha1.ClusterBinding {
+		return &v1alpha1.ClusterBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.ClusterBindingSpec{Owner: ownerOf(owner), ClusterUID: uid, DisplayName: "prod"}}
+	}
+	for _, c := range []struct {
+		what        string
+		there       []*v1alpha1.ClusterBinding
+		connectedAs string
+		reclaim     string
+		want        string
+		err         string
+	}{
+		{what: "the first of two by name", there: []*v1alpha1.ClusterBinding{place("aaa", alice, builtAs), place("zzz", alice, builtAs)}, connectedAs: "aaa", want: "aaa"},
+		{what: "the second of two by name", there: []*v1alpha1.ClusterBinding{place("aaa", alice, builtAs), place("zzz", alice, builtAs)}, connectedAs: "zzz", want: "zzz"},
+		{what: "two, and not connected", there: []*v1alpha1.ClusterBinding{place("aaa", alice, builtAs), place("zzz", alice, builtAs)},
+			err: "this cluster has several places of yours: say which one it takes, with --reclaim and the id. yours are aaa (prod), zzz (prod)"},
+		{what: "two, and one is said", there: []*v1alpha1.ClusterBinding{place("aaa", alice, builtAs), place("zzz", alice, builtAs)}, reclaim: "zzz", want: "zzz"},
+		{what: "one, and not connected", there: []*v1alpha1.ClusterBinding{place("zzz", alice, builtAs)}, want: "zzz"},
+		{what: "somebody else's", there: []*v1alpha1.ClusterBinding{place("zzz", bob, builtAs)}, connectedAs: "zzz", err: "this cluster is connected as cluster zzz, which is not yours"},
+		{what: "somebody else's, beside one of hers", there: []*v1alpha1.ClusterBinding{place("aaa", alice, builtAs), place("zzz", bob, builtAs)}, connectedAs: "zzz", err: "which is not yours"},
+		{what: "somebody else's, who made it", there: []*v1alpha1.ClusterBinding{place(first(alice), bob, builtAs)}, connectedAs: first(alice), err: "which is not yours"},
+		{what: "reclaimed by another cluster of hers", there: []*v1alpha1.ClusterBinding{place("zzz", alice, "another")}, connectedAs: "zzz",
+			err: "cluster zzz (prod) is another app cluster of yours by now, which took its place: if this one is to have it, as when the control plane was restored to before that, add --reclaim zzz"},
+		{what: "her own that was deleted", connectedAs: first(alice), want: first(alice)},
+		{what: "somebody else's that was deleted", connectedAs: first(bob), err: "which is not yours"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			w := newWorld(t, v1alpha1.ClusterBindingSpec{ClusterUID: "unrelated"})
+			w.Copies = copies.New(time.Now())
+			for _, cb := range c.there {
+				if err := w.api.Create(t.Context(), cb.DeepCopy()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var before, after v1alpha1.ClusterBindingList
+			if err := w.api.List(t.Context(), &before); err != nil {
+				t.Fatal(err)
+			}
+			cb, err := w.claimBinding(t.Context(), alice, connectInput{clusterUID: builtAs, displayName: "prod", connectedAs: c.connectedAs, reclaim: c.reclaim})
+			if c.err == "" {
+				if err != nil || cb.Name != c.want {
+					t.Errorf("%v, %v, want %s", cb, err, c.want)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), c.err) {
+				t.Errorf("%v, want %q", err, c.err)
+			}
+			if err := w.api.List(t.Context(), &after); err != nil || len(after.Items) != len(before.Items) {
+				t.Errorf("%d ClusterBindings, %d before: %v", len(after.Items), len(before.Items), err)
+			}
+		})
 	}
 }

@@ -30,6 +30,9 @@ type Info struct {
 type ConnectRequest struct {
 	Name       string `json:"name"`
 	ClusterUID string `json:"clusterUID"`
+	// ConnectedAs is the id by which the app cluster is connected already: it gets that
+	// one, or nothing is made. Empty for a cluster that is not.
+	ConnectedAs string `json:"connectedAs,omitempty"`
 	// Reclaim is the id or the name of a cluster of the same owner that was lost
 	// and that this one takes the place of. It keeps its name.
 	Reclaim string `json:"reclaim,omitempty"`

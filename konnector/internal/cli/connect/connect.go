@@ -201,11 +201,16 @@ func (c connecting) backend(ctx context.Context) (*controlplane.Client, []restap
 
 // register gets the cluster's repository, and a new credential.
 func (c connecting) register(ctx context.Context, backend *controlplane.Client, uid string) (restapi.Cluster, error) {
-	answer, err := backend.Connect(ctx, restapi.ConnectRequest{Name: displayName(c.Input), ClusterUID: uid, Reclaim: c.Reclaim, Force: c.Force})
-	if err != nil {
-		return answer, err
+	request := restapi.ConnectRequest{Name: displayName(c.Input), ClusterUID: uid, Reclaim: c.Reclaim, Force: c.Force}
+	if c.before != nil {
+		request.ConnectedAs = c.before.Spec.ClusterID
 	}
-	return answer, checkSame(c.connections, c.Name, answer.ID)
+	answer, err := backend.Connect(ctx, request)
+	if err == nil && c.before != nil && answer.ID != c.before.Spec.ClusterID {
+		// Another cluster's credential is of no use to this one's konnector.
+		err = fmt.Errorf("the connection %q is cluster %s, and %s answered with cluster %s", c.Name, c.before.Spec.ClusterID, c.BackendURL, answer.ID)
+	}
+	return answer, err
 }
 
 // checkNew refuses to let a cluster take the place of another one that has a
@@ -215,20 +220,6 @@ func checkNew(in Input, connections []v1alpha1.Connection) error {
 		if in.Reclaim != "" && c.Name == in.Name && c.Spec.ClusterID != in.Reclaim {
 			return fmt.Errorf("this cluster is connected to %s already, as cluster %s: --reclaim is for a cluster that was built anew and is not connected yet. To renew its credential, connect without --reclaim",
 				in.BackendURL, c.Spec.ClusterID)
-		}
-	}
-	return nil
-}
-
-// checkSame refuses to put another cluster's credential in the place of the
-// konnector's own: a cluster on the control plane belongs to whoever connected
-// it, and somebody else gets another one.
-func checkSame(connections []v1alpha1.Connection, name, id string) error {
-	for _, c := range connections {
-		if c.Name == name && c.Spec.ClusterID != id {
-			return fmt.Errorf("the connection %q is cluster %s, which is not yours: somebody else connected it, or another cluster of yours has reclaimed it. Sign in as its owner (kubectl gitbind logout, then connect again); yours is cluster %[3]s. "+
-				"If you are, and the control plane was restored to before that, its operator deletes ClusterBinding %[3]s, and connect --reclaim %[2]s takes the place again",
-				c.Name, c.Spec.ClusterID, id)
 		}
 	}
 	return nil

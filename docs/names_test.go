@@ -13,6 +13,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -54,6 +57,46 @@ func TestCommandsNameWhatIsInstalled(t *testing.T) {
 	}
 	if checked < 10 {
 		t.Errorf("only %d names were found", checked)
+	}
+}
+
+// TestThePodForFilesFitsTheBackend compares the pod of the page about backups with the
+// Deployment, whose files it reads and writes.
+func TestThePodForFilesFitsTheBackend(t *testing.T) {
+	text, err := os.ReadFile("operating.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, manifest, _ := strings.Cut(string(text), "```yaml\n# files.yaml\n")
+	manifest, _, _ = strings.Cut(manifest, "```")
+	var pod corev1.Pod
+	if err := yaml.UnmarshalStrict([]byte(manifest), &pod); err != nil {
+		t.Fatal(err)
+	}
+	var backend appsv1.Deployment
+	text, err = os.ReadFile(filepath.Join(root, "kustomize/deployments/backend/deployment.yaml"))
+	if err == nil {
+		err = yaml.UnmarshalStrict(text, &backend)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := backend.Spec.Template.Spec
+	if diff := cmp.Diff(of.SecurityContext, pod.Spec.SecurityContext); diff != "" {
+		t.Errorf("the user (-backend +page):\n%s", diff)
+	}
+	for _, v := range pod.Spec.Volumes {
+		if !slices.ContainsFunc(of.Volumes, func(o corev1.Volume) bool { return cmp.Equal(o, v) }) {
+			t.Errorf("the backend has no volume %+v", v)
+		}
+	}
+	for _, m := range pod.Spec.Containers[0].VolumeMounts {
+		if !slices.Contains(of.Containers[0].VolumeMounts, m) {
+			t.Errorf("the backend mounts nothing as %+v", m)
+		}
+	}
+	if pod.Namespace != backend.Namespace || len(pod.Spec.Volumes) != 1 || len(pod.Spec.Containers[0].VolumeMounts) != 1 {
+		t.Errorf("the pod is %+v", pod)
 	}
 }
 

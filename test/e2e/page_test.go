@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -31,7 +32,7 @@ type pageCommand struct {
 
 var (
 	pageHeading = regexp.MustCompile(`^#+ (.+)$`)
-	placeholder = regexp.MustCompile(`/path/on/the/host|\b[A-Z]{2,}(?:[-.][A-Z]+)*\b(?:\.\.\.)?`)
+	placeholder = regexp.MustCompile(`\b[A-Z]{2,}(?:[-.][A-Z]+)*\b(?:\.\.\.)?`)
 )
 
 // readPage finds the commands of a page. A command goes on in the next line after a
@@ -168,10 +169,48 @@ func (c *tenant) typesUntil(t *testing.T, kubeconfig string, command *pageComman
 	})
 }
 
+// inContainer is a kubectl that runs what a page has run in the backend's container, as the
+// backend is a process here: with the programs that are in its image, and no others.
+const inContainer = `#!/bin/sh
+if [ "$1" != exec ]; then exec %[1]s "$@"; fi
+while [ "$1" != -- ]; do shift; done
+shift
+n=$#
+for word; do
+	case $word in /var/lib/gitbind/*) word=%[2]s/${word#/var/lib/gitbind/} ;; esac
+	set -- "$@" "$word"
+done
+shift $n
+exec env -i PATH=%[3]s "$@"
+`
+
+// execs puts that kubectl before the real one.
+func (c *tenant) execs(t *testing.T) {
+	t.Helper()
+	beside := filepath.Join(c.Home(c.user), "beside")
+	image := filepath.Join(beside, "image")
+	if err := os.MkdirAll(image, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, program := range []string{"git", "sh", "true"} {
+		path, err := exec.LookPath(program)
+		if err == nil {
+			err = os.Symlink(path, filepath.Join(image, program))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	script := fmt.Sprintf(inContainer, c.Env.Kubectl, c.GitDir, image)
+	if err := os.WriteFile(filepath.Join(beside, "kubectl"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func (c *tenant) shell(kubeconfig string) *shell {
 	home := c.Home(c.user)
 	return &shell{dir: c.clone, exports: []string{
-		"export PATH=" + c.Bin + ":" + filepath.Dir(c.Env.Kubectl) + ":$PATH",
+		"export PATH=" + filepath.Join(home, "beside") + ":" + c.Bin + ":" + filepath.Dir(c.Env.Kubectl) + ":$PATH",
 		"export HOME=" + home + " XDG_CONFIG_HOME=" + filepath.Join(home, ".config"),
 		"export KUBECONFIG=" + kubeconfig,
 	}}

@@ -139,7 +139,7 @@ func testHostRestored(t *testing.T, c *tenant, commands []*pageCommand) {
 		message := c.connectionSays(t, c.admin(), "False HistoryReplaced", old)
 		return found(t, message, `was at commit ([0-9a-f]+) `)
 	}
-	with := fill{"/path/on/the/host": c.GitDir, "ID": c.id, "ACCEPTED": bothHold()}
+	with := fill{"ID": c.id, "ACCEPTED": bothHold()}
 	// The bridge goes on, and may push status in that very moment.
 	eventually(t, "the push is taken", func(context.Context) (string, bool) {
 		out, err := c.tries(t, c.place(push), push, with)
@@ -257,13 +257,55 @@ func testRewritten(t *testing.T, c *tenant, commands []*pageCommand) {
 	c.pulls(t)
 }
 
+// bundleCommand is how operating.md has a repository backed up while the host works.
+func bundleCommand(t *testing.T) *pageCommand {
+	t.Helper()
+	root, err := env.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(root, "docs", "operating.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &pageCommand{text: found(t, string(text), `(?m)^ +(kubectl exec .* bundle create .*)$`)}
+}
+
 func testRepositoryLost(t *testing.T, c *tenant, commands []*pageCommand) {
-	patch, approve, approveControl, approveApp, keepAll := commands[0], commands[1], commands[2], commands[3], commands[4]
+	patch, clone, push, approve, approveControl, approveApp, keepAll := commands[0], commands[1], commands[2], commands[3], commands[4], commands[5], commands[6]
 	services := c.services(t)
-	c.atTheHost(t, func() error { return os.RemoveAll(c.repository()) })
-	c.clusterSays(t, "Ready", "False RepositoryGone", "restore it from a backup")
-	c.clusterSays(t, "Synced", "False RepositoryNotFound", "")
-	c.types(t, patch, fill{"ID": c.id})
+	with := fill{"ID": c.id}
+	lose := func() {
+		t.Helper()
+		c.atTheHost(t, func() error { return os.RemoveAll(c.repository()) })
+		c.clusterSays(t, "Ready", "False RepositoryGone", "restore it from a backup")
+		c.clusterSays(t, "Synced", "False RepositoryNotFound", "")
+		c.types(t, patch, with)
+	}
+
+	c.typesIn(t, c.Control(), bundleCommand(t), with)
+	defer func() {
+		for _, made := range []string{".bundle", ".git"} {
+			if err := os.RemoveAll(filepath.Join(c.clone, c.id+made)); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	main := c.head(t, "main")
+	lose()
+	c.types(t, clone, with)
+	eventually(t, "the push is taken", func(context.Context) (string, bool) {
+		out, err := c.tries(t, c.place(push), push, with)
+		return fmt.Sprint(out, err), err == nil
+	})
+	c.noticed(t)
+	c.goesOn(t, nil)
+	if now := c.head(t, "main"); now != main {
+		t.Errorf("main was at %s, and is at %s", main, now)
+	}
+	c.untouched(t, services)
+
+	lose()
 	commit := c.bothWait(t, approve)
 	c.types(t, approveControl, fill{"COMMIT": commit + andYes})
 	c.types(t, approveApp, fill{"COMMIT": commit + andYes})

@@ -304,3 +304,35 @@ func TestDocumentedShard(t *testing.T) {
 		}
 	}
 }
+
+// The patches that the page has for an overlay.
+func TestPatchesOfThePageDoWhatItSays(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/operating.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{
+		"ClusterRoleBinding/gitbind:cluster-owner": "  name: oidc:platform-users\n",
+		"PersistentVolumeClaim/gitbind-git":        "      storage: 20Gi\n",
+	}
+	patches := regexp.MustCompile("(?s)```yaml\n(patches:\n.*?)```").FindAllStringSubmatch(string(page), -1)
+	if len(patches) != len(want) {
+		t.Errorf("the page has %d patches, and %d are tried", len(patches), len(want))
+	}
+	plain := build(t, "control-plane")
+	for _, patch := range patches {
+		for name, text := range build(t, overlay(t, patch[1])) {
+			if string(text) == string(plain[name]) {
+				continue
+			}
+			if want[name] == "" || !strings.Contains(string(text), want[name]) || strings.Contains(string(text), "signed-in") {
+				t.Errorf("it makes of %s\n%s", name, text)
+			}
+			delete(want, name)
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("nothing patches %v", want)
+	}
+}

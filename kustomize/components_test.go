@@ -336,3 +336,32 @@ func TestPatchesOfThePageDoWhatItSays(t *testing.T) {
 		t.Errorf("nothing patches %v", want)
 	}
 }
+
+// What pages have done to the bridges is done to those of all shards.
+func TestSelectorsOfThePagesMatchBridgesOfAllShards(t *testing.T) {
+	t.Parallel()
+	found := 0
+	for _, page := range []string{"../docs/installing.md", "../docs/operating.md"} {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`(?:deployment|pod) -l '([^']+)'`).FindAllStringSubmatch(string(text), -1) {
+			found++
+			selector, err := labels.Parse(m[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, dir := range []string{"deployments/gitbridge", "shard"} {
+				for name, d := range decode[appsv1.Deployment](t, build(t, dir), "Deployment") {
+					if !selector.Matches(labels.Set(d.Labels)) || !selector.Matches(labels.Set(d.Spec.Template.Labels)) {
+						t.Errorf("%s: %s does not select %s of %s", page, m[1], name, dir)
+					}
+				}
+			}
+		}
+	}
+	if found < 5 {
+		t.Errorf("only %d selectors were found", found)
+	}
+}

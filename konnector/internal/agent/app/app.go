@@ -149,7 +149,10 @@ func Run(ctx context.Context, o Options) error {
 }
 
 func manager(ctx context.Context, o Options) (ctrl.Manager, *lease.Lease, error) {
+	// Shorter than a pod has, so that the Lease is given back though something hangs.
+	grace := 20 * time.Second
 	return o.Manager(ctx, o.Config, Name, ctrl.Options{
+		GracefulShutdownTimeout: &grace,
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject: map[client.Object]cache.ByObject{

@@ -185,7 +185,36 @@ func (p *patient) rights(ctx context.Context) Finding {
 			}
 		}
 	}
+	return p.secrets(ctx)
+}
+
+// konnectorSecrets is the name of the role that lets the konnector write Secrets, and of the
+// policy that narrows it. An operator may do without both.
+const konnectorSecrets = "gitbind-konnector-secrets"
+
+// secrets looks whether the policy is there, where the konnector has the right in all
+// namespaces.
+func (p *patient) secrets(ctx context.Context) Finding {
+	missing, err := p.missing(ctx, "", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"patch"}})
+	if err != nil {
+		return unread(othersRights, err)
+	}
+	if missing == "" {
+		f := p.policies(ctx, "it may write any Secret", func(o *unstructured.Unstructured) bool {
+			return isValidating(o) && o.GetName() == konnectorSecrets
+		})
+		if f.State == Warn {
+			f.State = Fail
+		}
+		if f.State != OK {
+			return f
+		}
+	}
 	return ok("it may do what it must")
+}
+
+func isValidating(o *unstructured.Unstructured) bool {
+	return o.GetKind() == "ValidatingAdmissionPolicy" || o.GetKind() == "ValidatingAdmissionPolicyBinding"
 }
 
 // missing is the first right of a rule that the konnector has not, in words.
@@ -219,20 +248,27 @@ func (p *patient) missing(ctx context.Context, namespace string, rule rbacv1.Pol
 }
 
 func (p *patient) attribution(ctx context.Context) Finding {
-	return p.policies(ctx, "commits cannot name the users who changed a claim", "MutatingAdmissionPolicy")
+	return p.policies(ctx, "commits cannot name the users who changed a claim", func(o *unstructured.Unstructured) bool {
+		return o.GetKind() == "MutatingAdmissionPolicy"
+	})
 }
 
 func (p *patient) protection(ctx context.Context) Finding {
-	return p.policies(ctx, "namespaces with claims, and bound APIs, can be deleted by a slip", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+	return p.policies(ctx, "namespaces with claims, and bound APIs, can be deleted by a slip", func(o *unstructured.Unstructured) bool {
+		return isValidating(o) && o.GetName() != konnectorSecrets
+	})
 }
 
-// policies looks whether what the manifest has of some kinds is there.
-func (p *patient) policies(ctx context.Context, without string, kinds ...string) Finding {
-	objects, err := manifest(kinds...)
+// policies looks whether some of what the manifest has is there.
+func (p *patient) policies(ctx context.Context, without string, some func(*unstructured.Unstructured) bool) Finding {
+	objects, err := install.Objects(install.Options{})
 	if err != nil {
 		return fail("", "%v", err)
 	}
 	for _, o := range objects {
+		if !some(o) {
+			continue
+		}
 		err := p.cluster.Get(ctx, client.ObjectKeyFromObject(o), o)
 		switch {
 		case meta.IsNoMatchError(err):

@@ -23,10 +23,22 @@ func (c *Controller) beginSecrets(ctx context.Context) {
 // may travel.
 const lookAgain = time.Minute
 
+// isServed reports whether what was found is the claim's object, and is to stay.
+func (s *step) isServed(answer *contract.Status) bool {
+	switch {
+	case s.found == nil, answer.Result == contract.Deleting:
+		return false
+	case answer.Result == contract.Applied:
+		return true
+	}
+	return s.Live != nil && s.Live.Applied != "" && !s.Live.Terminating
+}
+
 // addSecrets says in an answer which Secrets travel with the claim, and gives the files
-// of status that change with it. As long as a claim is not applied as its file says, or it is
-// not known what shall travel because its template is gone, what travels already goes on as
-// it is.
+// of status that change with it. What travels is what the object there says: an edit that is
+// refused, or a removal that is held, leaves a service that runs on, and renews its
+// credentials. Where that is not the claim's object, or it is not known what shall travel because
+// the template is gone, what travels already goes on as it is.
 func (c *Controller) addSecrets(ctx context.Context, s *step, answer *contract.Status) ([]statusbranch.File, error) {
 	claim := secrets.Claim{Key: s.Key, Object: s.found}
 	if s.Present != nil {
@@ -43,7 +55,7 @@ func (c *Controller) addSecrets(ctx context.Context, s *step, answer *contract.S
 		return nil, nil
 	case answer == nil, answer.Result == contract.Gone:
 		r, err = c.sealer.None(ctx, claim, c.Session.Cluster.ClaimNamespace(s.Key.Namespace), status)
-	case answer.Result != contract.Applied, s.found == nil, s.Held, s.api.Offer == nil:
+	case !s.isServed(answer), s.Held, s.api.Offer == nil:
 		r = secrets.Result{Secrets: claim.Present, Withheld: claim.Withheld}
 	default:
 		claim.Shape, claim.Offered = s.api.Shape, v1alpha1.DirectionDown.Of(s.api.PermissionClaims)

@@ -6,10 +6,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/encryption"
+	"gitbind.dev/gitbridge/internal/decision"
+	"gitbind.dev/test/fakeapi"
 )
 
 // While main is held its files do not count: what travels already goes on as it is.
@@ -77,5 +81,67 @@ func TestSecretsStayWhenTheTemplateIsGone(t *testing.T) {
 	}
 	if diff := cmp.Diff(s.Present.Secrets, o.answer.Secrets) + cmp.Diff(s.Present.Withheld, o.answer.Withheld); diff != "" {
 		t.Errorf("-before +after:\n%s", diff)
+	}
+}
+
+// Its object runs on as it was, and who provides the service renews what is in its Secrets.
+func TestSecretsFollowWhileAnEditIsRefused(t *testing.T) {
+	t.Parallel()
+	invalid := func(f *fixture) { f.push("apiVersion: nonsense\n") }
+	for name, c := range map[string]struct {
+		edit   func(*fixture)
+		result contract.Result
+		sealed bool
+	}{
+		"it cannot be read": {invalid, contract.Invalid, true},
+		"the control plane denies it": {func(f *fixture) {
+			f.push(good + "  parameters: {max_connections: 200}\n")
+			f.patch = func() error { return fakeapi.PolicyDenies(resource.GroupResource(), "orders", "p", "no") }
+		}, contract.Denied, true},
+		"its removal is held": {func(f *fixture) {
+			f.access = decision.NotBound
+			f.step()
+			f.push("")
+			f.follow()
+			f.step()
+			f.access = ""
+		}, contract.Held, true},
+		"it is being deleted": {func(f *fixture) {
+			f.live.SetDeletionTimestamp(&metav1.Time{Time: f.now})
+			invalid(f)
+		}, contract.Deleting, false},
+		"somebody else's is there": {func(f *fixture) {
+			f.live.SetLabels(nil)
+			f.live.SetAnnotations(nil)
+			invalid(f)
+		}, contract.Held, false},
+		"it has the labels of another": {func(f *fixture) {
+			f.live.SetLabels(map[string]string{v1alpha1.LabelCluster: "another"})
+			invalid(f)
+		}, contract.Invalid, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := start(t)
+			asked := 0
+			f.Secrets.Recipients = func(context.Context) ([]string, error) {
+				asked++
+				return nil, nil
+			}
+			f.beginSecrets(t.Context())
+			f.step()
+			if err := unstructured.SetNestedField(f.live.Object, "creds", "spec", "writeConnectionSecretToRef", "name"); err != nil {
+				t.Fatal(err)
+			}
+			c.edit(f)
+			f.follow()
+			f.step()
+			f.now = f.now.Add(moreLossesWait)
+			asked = 0
+			answer, _, _ := f.step()
+			if answer.Result != c.result || asked > 0 != c.sealed {
+				t.Errorf("%s %s: asked %d times for whom to encrypt to", answer.Result, answer.Message, asked)
+			}
+		})
 	}
 }

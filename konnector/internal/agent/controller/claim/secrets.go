@@ -103,18 +103,25 @@ func (r *reconciler) saidBefore(l *look) (secretsSaid, error) {
 	for _, name := range l.reduced.secrets {
 		s.delivered = append(s.delivered, deliveredSecret{name: name})
 	}
-	if len(s.delivered) > 0 && (!l.delivers() || l.answer.Secrets == nil || r.acceptList(l, s.sequence, r.api().Repository.Opener()) != nil) {
+	if _, keepsAll := l.delivers(); len(s.delivered) > 0 && (keepsAll || l.answer.Secrets == nil || r.acceptList(l, s.sequence, r.api().Repository.Opener()) != nil) {
 		return s, errIncomplete
 	}
 	return s, nil
 }
 
-// delivers reports whether the claim's Secrets are to be as the control plane says.
-// While a person is to decide on the claim, or it is being deleted, they stay as they
-// are; and what is not known to be true changes nothing.
-func (l *look) delivers() bool {
-	return l.answer != nil && l.view.StatusReplaced == "" && l.decision.Action != decision.Hold &&
-		!l.facts.Terminating && l.object.GetDeletionTimestamp() == nil
+// delivers reports whether the claim's Secrets are to be as the control plane says. While
+// it is being deleted, or a person has paused it, they stay as they are; and what is not
+// known to be true changes nothing. While a person is to decide on the claim, its service
+// runs on: newer versions of the Secrets that are here go on, and keepsAll says that no
+// other comes and none goes.
+func (l *look) delivers() (delivers, keepsAll bool) {
+	if l.answer == nil || l.view.StatusReplaced != "" || l.facts.Terminating || l.facts.NamespaceMissing || l.object.GetDeletionTimestamp() != nil {
+		return false, true
+	}
+	if l.decision.Action == decision.Hold {
+		return l.decision.Reason != decision.Paused && !l.view.IsHeld(), true
+	}
+	return true, false
 }
 
 // acceptList says why the control plane's list of Secrets is not taken.
@@ -134,7 +141,8 @@ func (r *reconciler) deliver(ctx context.Context, l *look) error {
 		return err
 	}
 	l.secrets = before
-	if !l.delivers() {
+	delivers, keepsAll := l.delivers()
+	if !delivers || keepsAll && len(before.delivered) == 0 {
 		r.addListed(l)
 		return nil
 	}
@@ -146,7 +154,7 @@ func (r *reconciler) deliver(ctx context.Context, l *look) error {
 	repo := r.api().Repository
 	now := &delivered{
 		uid: l.object.GetUID(), list: l.answer.Secrets, mayBeAnother: r.mayBeAnother(l), opener: repo.Opener(), files: filesOf(l, l.view.Status), withheld: l.answer.Withheld,
-		failed: map[string]bool{},
+		failed: map[string]bool{}, keepsAll: keepsAll,
 	}
 	known := r.secrets.get(l.key)
 	if known.covers(now) {
@@ -242,6 +250,10 @@ func (r *reconciler) deliverAll(ctx context.Context, l *look, now, known *delive
 		if _, listed := now.files[old.name]; listed {
 			continue
 		}
+		if now.keepsAll {
+			now.said.delivered = append(now.said.delivered, old)
+			continue
+		}
 		err := r.deliverer().Remove(ctx, r.claimOfSecrets(l), old.name)
 		if err := note(err); err != nil {
 			return err
@@ -276,6 +288,9 @@ func (r *reconciler) takeSecrets(ctx context.Context, l *look) error {
 func (r *reconciler) deliverListed(ctx context.Context, l *look, now, known *delivered, note func(error) error) error {
 	for name := range now.files {
 		there := l.secrets.find(name)
+		if there == nil && now.keepsAll {
+			continue
+		}
 		if there != nil && known.has(now, name) {
 			now.said.delivered = append(now.said.delivered, *there)
 			continue

@@ -203,6 +203,57 @@ func TestWhatWasDeliveredIsNotAskedForUntilItIsDue(t *testing.T) {
 	})
 }
 
+// The service of a claim that is held runs on, and its credentials are renewed; which Secrets
+// there are changes when a person has decided.
+func TestSecretsThatAreHereFollowWhileTheClaimIsHeld(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		reason decision.Reason
+		hold   func(*look)
+		follow bool
+	}{
+		"its file cannot be read":        {decision.FileInvalid, func(*look) {}, true},
+		"it changed and was removed":     {decision.ChangedAndRemoved, func(*look) {}, true},
+		"a person has paused it":         {decision.Paused, func(*look) {}, false},
+		"main is another one":            {decision.HistoryReplaced, func(l *look) { l.view.Replaced = "it went back" }, false},
+		"status is another one, too":     {decision.FileInvalid, func(l *look) { l.view.StatusReplaced = "it went back" }, false},
+		"there is a copy of the cluster": {decision.Copied, func(l *look) { l.view.Copied = "there are two" }, false},
+		"its namespace is gone":          {decision.NamespaceDeleted, func(l *look) { l.facts.NamespaceMissing = true }, false},
+		"it is being deleted":            {decision.DeletedAndChanged, func(l *look) { l.facts.Terminating = true }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newSecretsWorld(t)
+			w.seal("creds", "first", 1)
+			w.seal("old", "first", 1)
+			l := w.look("creds", "old")
+			w.expect("Delivered", w.deliver(l, 2))
+			w.seal("creds", "second", 2)
+			w.seal("new", "first", 2)
+			held := w.look("creds", "new")
+			held.decision.Action, held.decision.Reason = decision.Hold, c.reason
+			c.hold(held)
+			requests, password := 0, "first"
+			if c.follow {
+				requests, password = 2, "second"
+			}
+			w.expect("Delivered", w.deliver(held, requests))
+			if got := string(w.find("creds").Data["password"]); got != password {
+				t.Errorf("it is %s", got)
+			}
+			if w.find("old") == nil || w.find("new") != nil || held.secrets.find("old") == nil {
+				t.Errorf("others came or went: %v", held.secrets.delivered)
+			}
+			w.deliver(held, 0)
+			// A person has decided.
+			w.deliver(w.look("creds", "new"), 4-requests)
+			if w.find("old") != nil || w.find("new") == nil {
+				t.Error("they are not as the control plane says")
+			}
+		})
+	}
+}
+
 func TestASecretThatIsSomebodysIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -149,7 +149,7 @@ func TestH4_WhatAChangeTouchesIsFoundOutInTime(t *testing.T) {
 		}, false},
 		{"many-names", func(b *strings.Builder) {
 			fmt.Fprintf(b, "commit %s\n%s", work, who)
-			for i := range 15_000 {
+			for i := range 10_000 {
 				fmt.Fprintf(b, "M 100644 inline bindings/mq/claims/z%05d/x\ndata 1\nx\n", i)
 			}
 			for i := range 60 {

@@ -203,6 +203,11 @@ type ConnectionStatus struct {
 	// +optional
 	SigningKey string `json:"signingKey,omitempty"`
 
+	// CredentialExpires is until when the credential in the Secret counts, as the backend
+	// said when the konnector asked with it; absent while it did not.
+	// +optional
+	CredentialExpires *metav1.Time `json:"credentialExpires,omitempty"`
+
 	// RefusedFiles counts the files on main that the bridge refused.
 	// +optional
 	RefusedFiles int `json:"refusedFiles,omitempty"`

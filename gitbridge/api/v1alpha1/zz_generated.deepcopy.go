@@ -693,6 +693,10 @@ func (in *ConnectionStatus) DeepCopyInto(out *ConnectionStatus) {
 		*out = new(EncryptionKeys)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.CredentialExpires != nil {
+		in, out := &in.CredentialExpires, &out.CredentialExpires
+		*out = (*in).DeepCopy()
+	}
 	if in.Refused != nil {
 		in, out := &in.Refused, &out.Refused
 		*out = make([]RefusedFile, len(*in))

@@ -4,6 +4,8 @@ import (
 	"hash/fnv"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"gitbind.dev/gitbridge/api/restapi"
 )
 
@@ -25,6 +27,14 @@ type known struct {
 	// dead says that it does not count.
 	dead bool
 	at   time.Time
+}
+
+// counts is until when the kept password counts; nil if the backend did not say so of it.
+func (n known) counts(k kept) *metav1.Time {
+	if n.password != k.password || n.dead || n.expires.IsZero() {
+		return nil
+	}
+	return &metav1.Time{Time: n.expires.Truncate(time.Second)}
 }
 
 // step is what to do next.

@@ -87,7 +87,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if conn.Spec.BackendURL == "" {
-		return ctrl.Result{}, r.report(ctx, conn, notRenewed(conn))
+		return ctrl.Result{}, r.report(ctx, conn, notRenewed(conn), nil)
 	}
 	secret := &corev1.Secret{}
 	ref := conn.Spec.SecretRef
@@ -110,7 +110,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		m.about = k.password
 		at = r.failed(ctx, conn, k, m, err)
 	}
-	if err := r.report(ctx, conn, condition(conn, k, m.known, m.trouble, r.Now())); err != nil {
+	if err := r.report(ctx, conn, condition(conn, k, m.known, m.trouble, r.Now()), m.known.counts(k)); err != nil {
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: max(at.Sub(r.Now()), pollInterval)}, nil
@@ -306,11 +306,12 @@ func (r *Reconciler) failed(ctx context.Context, conn *v1alpha1.Connection, k ke
 
 // part is applied beside what the controller of Connections writes, in this very
 // process.
-var part = status.Part{Owner: "gitbind-konnector-credential", Conditions: []string{v1alpha1.ConditionCredential}}
+var part = status.Part{Owner: "gitbind-konnector-credential", Fields: []string{"credentialExpires"}, Conditions: []string{v1alpha1.ConditionCredential}}
 
-// report writes the condition, if it says anything new.
-func (r *Reconciler) report(ctx context.Context, conn *v1alpha1.Connection, c metav1.Condition) error {
+// report writes the condition, and until when the credential counts, if that is anything new.
+func (r *Reconciler) report(ctx context.Context, conn *v1alpha1.Connection, c metav1.Condition, expires *metav1.Time) error {
 	want := conn.DeepCopy()
+	want.Status.CredentialExpires = expires
 	status.Set(want, c, r.Now())
 	return client.IgnoreNotFound(part.Write(ctx, r.Client, conn, want))
 }

@@ -225,6 +225,51 @@ func TestACredentialIsRenewedBeforeItIsUsed(t *testing.T) {
 	w.says(metav1.ConditionTrue, "Valid", "until 2026-11-29T")
 }
 
+// connect and rotate wait for it.
+func TestItSaysUntilWhenTheCredentialCountsThatTheSecretHas(t *testing.T) {
+	w := newWorld(t)
+	expires := func() string {
+		t.Helper()
+		var conn v1alpha1.Connection
+		if err := w.api.Get(t.Context(), client.ObjectKey{Name: "c"}, &conn); err != nil {
+			t.Fatal(err)
+		}
+		if at := conn.Status.CredentialExpires; at != nil {
+			return at.UTC().Format(time.RFC3339)
+		}
+		return ""
+	}
+	for _, c := range []struct {
+		what, password string
+		issued, down   int
+		want           string
+	}{
+		{"one that counts", "first", 0, 0, "2026-11-25T06:00:00Z"},
+		{"one that was rotated, and the backend is away", "second", 1, http.StatusServiceUnavailable, ""},
+		{"one that was rotated", "second", 1, 0, "2026-11-29T00:00:00Z"},
+		{"one that does not count", "third", 1, 0, ""},
+	} {
+		w.mu.Lock()
+		if w.down, w.issued = c.down, c.issued; c.password != "third" {
+			w.current = c.password
+		}
+		w.mu.Unlock()
+		w.now = w.now.Add(time.Minute)
+		var s corev1.Secret
+		if err := w.api.Get(t.Context(), client.ObjectKey{Namespace: "gitbind-system", Name: "s"}, &s); err != nil {
+			t.Fatal(err)
+		}
+		s.Data["password"] = []byte(c.password)
+		if err := w.api.Update(t.Context(), &s); err != nil {
+			t.Fatal(err)
+		}
+		w.run()
+		if got := expires(); got != c.want {
+			t.Errorf("%s: %q, want %q", c.what, got, c.want)
+		}
+	}
+}
+
 func TestALostAnswerIsAskedForAgain(t *testing.T) {
 	w := newWorld(t)
 	w.due()

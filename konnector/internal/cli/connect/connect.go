@@ -161,7 +161,7 @@ func (c connecting) connect(ctx context.Context) error {
 		p.Say(line)
 	}
 	p.End()
-	if err := c.wait(ctx); err != nil {
+	if err := c.wait(ctx, answer.Credential); err != nil {
 		return err
 	}
 	c.printNext(connection, answer.Offers)
@@ -225,30 +225,18 @@ func checkNew(in Input, connections []v1alpha1.Connection) error {
 	return nil
 }
 
-func (c connecting) wait(ctx context.Context) error {
+func (c connecting) wait(ctx context.Context, credential *restapi.Credential) error {
 	if c.Timeout == 0 {
 		return nil
 	}
 	fmt.Fprintln(c.Terminal.Out, "Waiting until the konnector has reached the repository:")
-	err := WaitReady(ctx, c.Cluster, c.Terminal, c.Name, c.Timeout)
+	err := WaitReady(ctx, c.Call, c.Name, Awaited(c.before, credential), c.Timeout)
 	var late *appcluster.NotReady
 	if errors.As(err, &late) && late.Condition == nil {
 		if c.Install.NoDeployment {
-			return fmt.Errorf("%w: no konnector looks after it. Start one with the rights of the ServiceAccount %s/konnector", err, appcluster.SystemNamespace)
+			return fmt.Errorf("%w. Start one with the rights of the ServiceAccount %s/konnector", err, appcluster.SystemNamespace)
 		}
-		return fmt.Errorf("%w: no konnector looks after it. See: kubectl describe pods -n %s", err, appcluster.SystemNamespace)
-	}
-	return err
-}
-
-// WaitReady waits until a Connection is ready, and says so.
-func WaitReady(ctx context.Context, cluster *appcluster.Cluster, t *terminal.Terminal, name string, timeout time.Duration) error {
-	p := progress.Begin(t, "waiting for the konnector")
-	defer p.End()
-	gvk := v1alpha1.GroupVersion.WithKind("Connection")
-	err := cluster.Wait(ctx, gvk, name, v1alpha1.ConditionReady, timeout, p.Say)
-	if err == nil {
-		p.Say("connection/" + name + " ready")
+		return fmt.Errorf("%w. See: kubectl describe pods -n %s", err, appcluster.SystemNamespace)
 	}
 	return err
 }

@@ -56,7 +56,7 @@ func Do(ctx context.Context, in Input) error {
 		return nil
 	}
 	fmt.Fprintln(out, "Waiting until the konnector works with it:")
-	return connect.WaitReady(ctx, in.Cluster, in.Terminal, connection.Name, in.Timeout)
+	return connect.WaitReady(ctx, in.Call, connection.Name, connect.Awaited(connection, &credential), in.Timeout)
 }
 
 func (in Input) write(ctx context.Context, secret client.Object) error {

@@ -1,0 +1,66 @@
+package connect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/command"
+	"gitbind.dev/konnector/internal/cli/progress"
+)
+
+// Awaited is what a konnector says of a new credential when it uses that, given the
+// Connection as it was; nil where none says such a thing: there was no konnector yet, or an
+// older one.
+func Awaited(before *v1alpha1.Connection, credential *restapi.Credential) *metav1.Time {
+	if before == nil || before.Status.CredentialExpires == nil {
+		return nil
+	}
+	return &metav1.Time{Time: credential.Expires.Truncate(time.Second)}
+}
+
+// WaitReady waits until a Connection is ready, and says so. It may have been before, with a
+// konnector that does not run any more: if expires is not nil, it must use that credential.
+func WaitReady(ctx context.Context, call command.Call, name string, expires *metav1.Time, timeout time.Duration) error {
+	p := progress.Begin(call.Terminal, "waiting for the konnector")
+	defer p.End()
+	watched := appcluster.Watched{Kind: v1alpha1.GroupVersion.WithKind("Connection"), Key: client.ObjectKey{Name: name}, Tell: p.Say}
+	var gone bool
+	err := call.Cluster.Until(ctx, watched, timeout, func(u *unstructured.Unstructured) (bool, *metav1.Condition) {
+		if gone = u == nil; gone {
+			return true, nil
+		}
+		return isReady(u, expires)
+	})
+	var late *appcluster.NotReady
+	switch {
+	case errors.As(err, &late) && late.Condition == nil:
+		return fmt.Errorf("%w: no konnector looks after it", err)
+	case err == nil && gone:
+		return fmt.Errorf("%s %s was deleted", watched.Kind.Kind, name)
+	case err == nil:
+		p.Say("connection/" + name + " ready")
+	}
+	return err
+}
+
+// isReady reports whether a Connection is ready with the credential that expires then, and
+// what it says if not.
+func isReady(u *unstructured.Unstructured, expires *metav1.Time) (bool, *metav1.Condition) {
+	ready := appcluster.Condition(u, v1alpha1.ConditionReady)
+	if ready == nil || ready.Status != metav1.ConditionTrue || expires == nil {
+		return ready != nil && ready.Status == metav1.ConditionTrue, ready
+	}
+	var now v1alpha1.Connection
+	err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &now)
+	return err == nil && now.Status.CredentialExpires.Equal(expires), nil
+}

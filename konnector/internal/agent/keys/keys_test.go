@@ -193,6 +193,50 @@ func TestF9_ARotatedKeyIsSignedWithTheRegisteredOneAndOldFilesOpen(t *testing.T)
 	}
 }
 
+// While the backend is away the bridge encrypts to the key that is registered, and two
+// rotations would lose it.
+func TestF9_NoKeyIsMadeBeforeTheOneBeforeIsRegistered(t *testing.T) {
+	w := newWorld(t)
+	w.run()
+	first := w.registered.Recipients[0]
+	w.status = http.StatusServiceUnavailable
+	rotate := func() {
+		t.Helper()
+		s := w.secret()
+		s.Annotations = map[string]string{v1alpha1.RotateAnnotation: "now"}
+		if err := w.api.Update(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		w.now = w.now.Add(retryMost)
+		w.run()
+	}
+	rotate()
+	second := w.Opener("c").Identities.Recipients()[0]
+	for _, restart := range []bool{false, true} {
+		if restart {
+			w.begin()
+		}
+		rotate()
+		if got := w.Opener("c").Identities.Recipients(); second == first || !slices.Equal(got, []string{second, first}) {
+			t.Errorf("it has %v, and %s is registered", got, first)
+		}
+		w.says(metav1.ConditionUnknown, "NotRegistered", "Another key was asked for")
+	}
+	w.status, w.now = http.StatusOK, w.now.Add(retryMost)
+	if after := w.run(); after > time.Second || w.registered.Recipients[0] != second {
+		t.Errorf("registered is %s, and it is looked at again after %s", w.registered.Recipients[0], after)
+	}
+	w.run()
+	third := w.registered.Recipients[0]
+	if got := w.Opener("c").Identities.Recipients(); third == second || !slices.Equal(got, []string{third, second}) {
+		t.Errorf("it has %v, and %s is registered", got, third)
+	}
+	w.says(metav1.ConditionTrue, "Registered", third)
+	if _, asked := w.secret().Annotations[v1alpha1.RotateAnnotation]; asked {
+		t.Error("the annotation is still there")
+	}
+}
+
 func TestKeysOfAnotherAreTold(t *testing.T) {
 	w := newWorld(t)
 	w.registered = v1alpha1.EncryptionKeys{Recipients: []string{"age1other"}, SigningKeys: []string{newSigner(t).Public()}}

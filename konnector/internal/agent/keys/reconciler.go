@@ -74,6 +74,8 @@ type memory struct {
 	// of is what the last registration was made of, at when, and due when the next one is.
 	of      string
 	at, due time.Time
+	// registered is the newest recipient that the backend is known to have, "" for none.
+	registered string
 	// failures are those since one succeeded.
 	failures int
 }
@@ -159,9 +161,12 @@ func (r *Reconciler) use(ctx context.Context, conn *v1alpha1.Connection, k *keys
 	}
 	answer, err := r.register(ctx, conn, credential, k)
 	if err != nil {
-		return r.failed(ctx, conn, m, of, err)
+		return r.failed(ctx, conn, m, of, err, unrotated)
 	}
-	m.failures = 0
+	m.failures, m.registered = 0, ""
+	if answer.Refused == "" {
+		m.registered = k.identities.Recipients()[0]
+	}
 	bridge := &answer.Bridge
 	r.open(conn, k, bridge)
 	after := wait.Jitter(every, 0.1)
@@ -169,7 +174,12 @@ func (r *Reconciler) use(ctx context.Context, conn *v1alpha1.Connection, k *keys
 		after = retryFirst
 	}
 	c := conditionOf(answer, k)
-	if unrotated != nil {
+	switch {
+	case errors.Is(unrotated, errUnregistered) && m.registered == "":
+		c.Message += waitsForRegistration
+	case errors.Is(unrotated, errUnregistered):
+		after = time.Millisecond // Another one is made now.
+	case unrotated != nil:
 		c.Reason = "RotationFails"
 		c.Message += fmt.Sprintf(" Another key was asked for, and Secret %s could not be written: %s.", v1alpha1.EncryptionSecret(conn.Name), unrotated)
 	}
@@ -224,8 +234,11 @@ func (r *Reconciler) register(ctx context.Context, conn *v1alpha1.Connection, cr
 	return answer, nil
 }
 
+// waitsForRegistration is said of a rotation.
+const waitsForRegistration = " Another key was asked for: it is made when this one is registered."
+
 // failed notes a failure, and gives when to try again.
-func (r *Reconciler) failed(ctx context.Context, conn *v1alpha1.Connection, m *memory, of string, err error) (ctrl.Result, error) {
+func (r *Reconciler) failed(ctx context.Context, conn *v1alpha1.Connection, m *memory, of string, err, unrotated error) (ctrl.Result, error) {
 	m.failures++
 	after := min(retryFirst<<min(m.failures-1, 7), retryMost)
 	r.tried(m, of, after)
@@ -236,6 +249,9 @@ func (r *Reconciler) failed(ctx context.Context, conn *v1alpha1.Connection, m *m
 		words = "The backend knows no keys: bring the control plane up to date. Until then no Secret travels."
 	case errors.Is(err, backend.ErrRefused):
 		words = "The backend does not take the credential; the condition Credential says more."
+	}
+	if errors.Is(unrotated, errUnregistered) {
+		words += waitsForRegistration
 	}
 	c := no("NotRegistered", "%s", words)
 	if conn.Status.Encryption != nil {
@@ -263,7 +279,7 @@ func (r *Reconciler) failedKey(ctx context.Context, conn *v1alpha1.Connection, e
 
 // transient is an error that may pass.
 func transient(err error) error {
-	if errors.Is(err, errKey) || apierrors.IsForbidden(err) {
+	if errors.Is(err, errKey) || errors.Is(err, errUnregistered) || apierrors.IsForbidden(err) {
 		return nil
 	}
 	return err
@@ -336,6 +352,8 @@ func (r *Reconciler) of(name string) *memory {
 	}
 	return r.about[name]
 }
+
+func (r *Reconciler) registered(name string) string { return r.of(name).registered }
 
 func (r *Reconciler) forget(name string) {
 	r.mu.Lock()

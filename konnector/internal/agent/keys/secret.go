@@ -1,7 +1,6 @@
 package keys
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,8 +15,13 @@ import (
 	"gitbind.dev/gitbridge/encryption"
 )
 
-// errKey says that the Secret holds no keys that can be used.
-var errKey = errors.New("it cannot be used")
+var (
+	// errKey says that the Secret holds no keys that can be used.
+	errKey = errors.New("it cannot be used")
+	// errUnregistered says that no other key is made yet: the bridge encrypts to the one
+	// before the newest, as far as is known, and another rotation would lose that.
+	errUnregistered = errors.New("the newest key is not registered yet")
+)
 
 // keys are an app cluster's.
 type keys struct {
@@ -44,11 +48,15 @@ func (r *Reconciler) ensure(ctx context.Context, conn *v1alpha1.Connection) (*ke
 	if err != nil {
 		return nil, err
 	}
-	if _, asked := secret.Annotations[v1alpha1.RotateAnnotation]; asked {
-		if err := r.rotate(ctx, secret); err != nil {
-			k, unread := read(secret)
-			return k, cmp.Or(unread, err)
-		}
+	k, err := read(secret)
+	if _, asked := secret.Annotations[v1alpha1.RotateAnnotation]; err != nil || !asked {
+		return k, err
+	}
+	if conn.Spec.BackendURL != "" && r.registered(conn.Name) != k.identities.Recipients()[0] {
+		return k, errUnregistered
+	}
+	if err := r.rotate(ctx, secret); err != nil {
+		return k, err
 	}
 	return read(secret)
 }

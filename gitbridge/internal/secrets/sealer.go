@@ -213,7 +213,8 @@ func (s *Sealer) finish(r *Result, c Claim, signer *encryption.Signer, versions 
 			continue
 		}
 		if file, err := status.Read(at.Path()); err == nil && ownerOf(file) == c.Key.Name {
-			r.Files = append(r.Files, statusbranch.File{Path: at.Path()})
+			entry, _ := status.Entry(at.Path())
+			r.Files = append(r.Files, statusbranch.File{Path: at.Path(), Was: &entry.Hash})
 			s.remember(at.Path(), sealed{})
 		}
 	}
@@ -323,7 +324,7 @@ func (s *Sealer) seal(ctx context.Context, c Claim, t selection.Taken, selection
 	if errors.Is(err, encryption.ErrTooLarge) {
 		return verdict{why: err.Error(), stays: true}, nil
 	}
-	return verdict{travels: true, sequence: sequence, file: statusbranch.File{Path: at.Path(), Data: data}}, err
+	return verdict{travels: true, sequence: sequence, file: statusbranch.File{Path: at.Path(), Data: data, Was: &entry.Hash}}, err
 }
 
 const (

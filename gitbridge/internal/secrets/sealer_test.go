@@ -49,17 +49,25 @@ func (b branch) Read(path string) ([]byte, error) {
 
 func (b branch) Entry(path string) (store.Entry, bool) {
 	data, ok := b[path]
-	return store.Entry{Path: path, Hash: store.Hash(fmt.Sprintf("%x", sha256.Sum256(data)))}, ok
+	if !ok {
+		return store.Entry{}, false
+	}
+	return store.Entry{Path: path, Hash: store.Hash(fmt.Sprintf("%x", sha256.Sum256(data)))}, true
 }
 
-func (b branch) write(files []statusbranch.File) {
+// write fails where a file is not as it was when it was decided to write it.
+func (b branch) write(files []statusbranch.File) error {
 	for _, f := range files {
-		if f.Data == nil {
+		switch there, _ := b.Entry(f.Path); {
+		case f.Was == nil || *f.Was != there.Hash:
+			return statusbranch.ErrOutdated
+		case f.Data == nil:
 			delete(b, f.Path)
-		} else {
+		default:
 			b[f.Path] = f.Data
 		}
 	}
+	return nil
 }
 
 // world is the Secrets of a namespace of the control plane, and a Sealer of them.
@@ -200,7 +208,9 @@ func (w *world) seal(c *Claim, want func(Result) bool) Result {
 	for {
 		r, err := w.sealer.Seal(w.Context(), *c, w.status)
 		if err == nil {
-			w.status.write(r.Files)
+			if err := w.status.write(r.Files); err != nil {
+				w.Fatal(err)
+			}
 			c.Present, c.Withheld = r.Secrets, r.Withheld
 			if want(r) {
 				return r
@@ -563,6 +573,33 @@ func TestOneSecretBelongsToOneClaim(t *testing.T) {
 	})
 	delete(w.status, first.Key.Path())
 	w.seal(&second, names("shared"))
+}
+
+// Claims are worked on at the same time: what both decide on the same tree is of one of them.
+func TestOneSecretThatTwoClaimsTakeAtOnceIsOfOne(t *testing.T) {
+	w := newWorld(t)
+	w.put("shared", map[string]string{"password": "x"})
+	w.put("other", map[string]string{"password": "x"})
+	first, second := orders(byName("shared")), orders(byName("shared"))
+	second.Key.Name = "billing"
+	// The Secrets of the namespace are known from then on.
+	third := orders(byName("other"))
+	third.Key.Name = "third"
+	w.seal(&third, names("other"))
+	var files [2][]statusbranch.File
+	for i, c := range []*Claim{&first, &second} {
+		r, err := w.sealer.Seal(t.Context(), *c, w.status)
+		if err != nil || len(r.Files) != 1 {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		files[i] = r.Files
+	}
+	if err := w.status.write(files[0]); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.status.write(files[1]); !errors.Is(err, statusbranch.ErrOutdated) {
+		t.Errorf("the file of the first was overwritten: %v", err)
+	}
 }
 
 func TestNoRightIsToldAndComesBack(t *testing.T) {

@@ -150,14 +150,8 @@ func (b *Branch) IsAnswered(g progress.Generation) bool {
 	return b.tracker.IsAnswered(g)
 }
 
-// File is one file of the branch. Data is its content, nil for none.
+// File is one file of the branch.
 type File struct {
-	Path string
-	Data []byte
-}
-
-// Change is one file to write.
-type Change struct {
 	Path string
 	// Data is the content, nil to remove the file.
 	Data []byte
@@ -165,6 +159,13 @@ type Change struct {
 	// there is another one by now, and not the content itself, the error is ErrOutdated. Nil is
 	// for what does not depend on it.
 	Was *store.Hash
+}
+
+// Change is one file to write. Path, Data and Was are as those of a File.
+type Change struct {
+	Path string
+	Data []byte
+	Was  *store.Hash
 	// Beside are files that change in the same commit.
 	Beside []File
 	// Subject is for the commit.
@@ -210,14 +211,19 @@ func (b *Branch) Write(ctx context.Context, c Change) error {
 
 // apply makes a change on a tree.
 func (c Change) apply(t *store.Tree) (bool, error) {
-	there, _ := t.Entry(c.Path)
-	changed, err := put(t, c.Path, c.Data)
-	if err == nil && changed && c.Was != nil && *c.Was != there.Hash {
-		return false, ErrOutdated
-	}
+	changed, err := File{c.Path, c.Data, c.Was}.apply(t)
 	for _, f := range c.Beside {
-		also, putErr := put(t, f.Path, f.Data)
-		changed, err = changed || also, errors.Join(err, putErr)
+		also, fileErr := f.apply(t)
+		changed, err = changed || also, errors.Join(err, fileErr)
+	}
+	return changed, err
+}
+
+func (f File) apply(t *store.Tree) (bool, error) {
+	there, _ := t.Entry(f.Path)
+	changed, err := put(t, f.Path, f.Data)
+	if err == nil && changed && f.Was != nil && *f.Was != there.Hash {
+		return false, ErrOutdated
 	}
 	return changed, err
 }

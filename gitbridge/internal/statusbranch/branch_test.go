@@ -306,6 +306,38 @@ func TestAnAnswerIsWrittenOnWhatItWasDecidedOn(t *testing.T) {
 	}
 }
 
+// What stands beside an answer was decided on the same tree.
+func TestAnAnswerIsNotWrittenWhereAFileBesideItIsAnotherOne(t *testing.T) {
+	t.Parallel()
+	none, first := store.Hash(""), store.BlobHash([]byte("first"))
+	for name, c := range map[string]struct {
+		was  *store.Hash
+		data []byte
+		want error
+	}{
+		"as decided":                 {&first, []byte("new"), nil},
+		"it came since":              {&none, []byte("new"), statusbranch.ErrOutdated},
+		"it was to go, and is there": {&none, nil, statusbranch.ErrOutdated},
+		"it goes":                    {&first, nil, nil},
+		"the same came since":        {&none, []byte("first"), nil},
+		"whatever there is":          {nil, []byte("new"), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := start(t)
+			f.write(statusbranch.Change{Path: "beside", Data: []byte("first"), Subject: "status: x"})
+			before := f.tree().Head()
+			change := statusbranch.Change{Path: "a", Data: []byte("new"), Subject: "status: new", Beside: []statusbranch.File{{Path: "beside", Data: c.data, Was: c.was}}}
+			if err := f.branch.Write(t.Context(), change); !errors.Is(err, c.want) {
+				t.Fatalf("got %v, want %v", err, c.want)
+			}
+			if written := f.tree().Head() != before; written != (c.want == nil) {
+				t.Errorf("written: %t", written)
+			}
+		})
+	}
+}
+
 // What was pushed and got no reply is doubted until a write is acknowledged.
 func TestAWriteWithoutAReplyIsDoubtedUntilOneIsAcknowledged(t *testing.T) {
 	t.Parallel()

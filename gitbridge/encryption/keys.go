@@ -146,8 +146,8 @@ func RotateIdentities(file []byte) ([]byte, error) {
 	out := fmt.Appendf(nil, "# public key: %s\n%s\n", recipient, identity)
 	left := keptIdentities - 1
 	for line := range strings.Lines(string(file)) {
-		if strings.HasPrefix(line, "AGE-SECRET-KEY-") && left > 0 {
-			out = fmt.Appendln(out, strings.TrimSpace(line))
+		if line = strings.TrimSpace(line); strings.HasPrefix(line, "AGE-SECRET-KEY-") && left > 0 {
+			out = fmt.Appendln(out, line)
 			left--
 		}
 	}

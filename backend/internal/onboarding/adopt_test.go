@@ -3,8 +3,13 @@ package onboarding
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"gitbind.dev/backend/internal/copies"
 	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/backend/internal/login"
 	"gitbind.dev/gitbridge/api/v1alpha1"
@@ -56,5 +61,58 @@ func TestAFormerOwnerWhoConnectsAgainGetsNoRepositoryOfTheNewOne(t *testing.T) {
 	kept.fails = errors.New("input/output error")
 	if cb, err := w.claimBinding(t.Context(), alice, connectInput{clusterUID: builtAs, displayName: "prod"}); err == nil {
 		t.Errorf("not known whose it is: %v", cb)
+	}
+}
+
+// Its id is no hash of the app cluster that has it now, so that only the repository tells
+// whose it is.
+func TestAReclaimedClusterWhoseClusterBindingIsGoneGetsItsRepository(t *testing.T) {
+	const lost = "k3x9d2abqwzr4t6m"
+	digest := githost.OwnerDigest(alice.Issuer, alice.Subject)
+	for _, c := range []struct {
+		what  string
+		owner string
+		in    connectInput
+		stray bool
+		bobs  bool
+		want  string
+		err   string
+	}{
+		{what: "handed over a moment ago", owner: digest, in: connectInput{reclaim: lost}, bobs: true, err: "you have no cluster"},
+		{what: "reclaimed again", owner: digest, in: connectInput{reclaim: lost}, want: lost},
+		{what: "as the Connection says", owner: digest, in: connectInput{connectedAs: lost}, want: lost},
+		{what: "one that was connected again meanwhile", owner: digest, in: connectInput{reclaim: lost}, stray: true, err: "this cluster was connected as cluster aaa"},
+		{what: "somebody else's, reclaimed", owner: githost.OwnerDigest(bob.Issuer, bob.Subject), in: connectInput{reclaim: lost}, err: "you have no cluster"},
+		{what: "somebody else's, connected", owner: githost.OwnerDigest(bob.Issuer, bob.Subject), in: connectInput{connectedAs: lost}, err: "which is not yours"},
+		{what: "of which nobody is kept", in: connectInput{reclaim: lost}, err: "you have no cluster"},
+		{what: "a name that is no id", owner: digest, in: connectInput{reclaim: "../" + lost}, err: "you have no cluster"},
+	} {
+		w := newWorld(t, v1alpha1.ClusterBindingSpec{ClusterUID: "another"})
+		w.Host, w.Copies = &keeping{owners: map[string]string{lost: c.owner, "../" + lost: c.owner}}, copies.New(time.Now())
+		if c.stray {
+			if err := w.api.Create(t.Context(), &v1alpha1.ClusterBinding{ObjectMeta: metav1.ObjectMeta{Name: "aaa"}, Spec: v1alpha1.ClusterBindingSpec{Owner: ownerOf(alice), ClusterUID: builtAs}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if c.bobs {
+			if err := w.api.Create(t.Context(), &v1alpha1.ClusterBinding{ObjectMeta: metav1.ObjectMeta{Name: lost}, Spec: v1alpha1.ClusterBindingSpec{Owner: ownerOf(bob), ClusterUID: builtAs}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.in.clusterUID, c.in.displayName = builtAs, "prod"
+		cb, err := w.claimBinding(t.Context(), alice, c.in)
+		if c.err != "" {
+			if err == nil || !strings.Contains(err.Error(), c.err) {
+				t.Errorf("%s: %v, want %q", c.what, err, c.err)
+			}
+			continue
+		}
+		if err != nil || cb.Name != c.want || cb.Spec.ClusterUID != builtAs {
+			t.Errorf("%s: %v, %v", c.what, cb, err)
+			continue
+		}
+		if again, err := w.claimBinding(t.Context(), alice, c.in); err != nil || again.Name != c.want {
+			t.Errorf("%s, and again: %v, %v", c.what, again, err)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package onboarding
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -78,16 +79,24 @@ func (s *Service) claimBinding(ctx context.Context, who login.Identity, in conne
 	if err != nil {
 		return nil, err
 	}
-	if in.reclaim != "" {
-		return s.reclaim(ctx, own, in)
-	}
-	// A cluster that was reclaimed has the id of the one before it.
-	there, err := placeOf(own, in)
+	lost, err := s.lost(ctx, who, own, in)
 	if err != nil {
 		return nil, err
 	}
-	if there != nil {
-		return there, s.reconnect(ctx, there, in)
+	switch {
+	case in.reclaim != "" && lost == "":
+		return s.reclaim(ctx, own, in)
+	case in.reclaim != "":
+		if err := hasNone(own, in.clusterUID); err != nil {
+			return nil, err
+		}
+	default:
+		// A cluster that was reclaimed has the id of the one before it.
+		if there, err := placeOf(own, in); err != nil {
+			return nil, err
+		} else if there != nil {
+			return there, s.reconnect(ctx, there, in)
+		}
 	}
 	if err := s.mayOwnMore(own); err != nil {
 		return nil, err
@@ -96,11 +105,7 @@ func (s *Service) claimBinding(ctx context.Context, who login.Identity, in conne
 	if err != nil {
 		return nil, err
 	}
-	for n := range maxCandidates {
-		id := clusterID(who.Issuer, who.Subject, in.clusterUID, n)
-		if in.connectedAs != "" && in.connectedAs != id {
-			continue
-		}
+	for _, id := range candidates(who, in, lost) {
 		if anothers, err := s.isAnothers(ctx, who, id); err != nil {
 			return nil, err
 		} else if anothers {
@@ -130,24 +135,64 @@ func (s *Service) claimBinding(ctx context.Context, who login.Identity, in conne
 		}
 		return cb, s.reconnect(ctx, cb, in)
 	}
-	if in.connectedAs != "" {
+	switch {
+	case in.reclaim != "":
+		return nil, errNone(own, in.reclaim)
+	case in.connectedAs != "":
 		return nil, refusal.New(refusal.Conflict, "this cluster is connected as cluster %s, which is not yours: its owner connects it (kubectl gitbind logout signs you out), or hands it over to you before (kubectl gitbind transfer)", in.connectedAs)
 	}
 	return nil, fmt.Errorf("no id left for cluster %s of %s", in.clusterUID, who.Username)
 }
 
+// candidates are the ids that a new ClusterBinding may have, of which the first that is free
+// counts: the lost one's, or what follows from who connects which cluster.
+func candidates(who login.Identity, in connectInput, lost string) []string {
+	if lost != "" {
+		return []string{lost}
+	}
+	var ids []string
+	for n := range maxCandidates {
+		if id := clusterID(who.Issuer, who.Subject, in.clusterUID, n); in.connectedAs == "" || in.connectedAs == id {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// lost is the id of the cluster that is meant, if it has a repository that is the person's, and
+// no ClusterBinding of theirs any more; "" if not. Of one that was reclaimed or handed over, it
+// follows from another app cluster or person.
+func (s *Service) lost(ctx context.Context, who login.Identity, own []v1alpha1.ClusterBinding, in connectInput) (string, error) {
+	id := cmp.Or(in.reclaim, in.connectedAs)
+	there := slices.ContainsFunc(own, func(cb v1alpha1.ClusterBinding) bool { return cb.Name == id })
+	if there || !v1alpha1.ValidClusterID(id) {
+		return "", nil
+	}
+	owner, err := s.keptFor(ctx, id)
+	if err != nil || owner != githost.OwnerDigest(who.Issuer, who.Subject) {
+		return "", err
+	}
+	return id, nil
+}
+
 // isAnothers tells whether the repository that a cluster of this id would have is somebody
 // else's, to whom that cluster was handed over: it may be there when the ClusterBinding is gone.
 func (s *Service) isAnothers(ctx context.Context, who login.Identity, id string) (bool, error) {
+	owner, err := s.keptFor(ctx, id)
+	return owner != "" && owner != githost.OwnerDigest(who.Issuer, who.Subject), err
+}
+
+// keptFor is the digest of whose a repository is; "" if the Git host does not keep that.
+func (s *Service) keptFor(ctx context.Context, id string) (string, error) {
 	host, ok := s.Host.(githost.Owned)
 	if !ok {
-		return false, nil
+		return "", nil
 	}
 	owner, err := host.Owner(ctx, id)
 	if err != nil {
-		return false, refusal.Because(err, refusal.Unavailable, "the repositories cannot be looked at just now: try again")
+		return "", refusal.Because(err, refusal.Unavailable, "the repositories cannot be looked at just now: try again")
 	}
-	return owner != "" && owner != githost.OwnerDigest(who.Issuer, who.Subject), nil
+	return owner, nil
 }
 
 // reconnect brings a ClusterBinding that is there up to date.

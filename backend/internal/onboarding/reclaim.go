@@ -35,10 +35,8 @@ func (s *Service) reclaim(ctx context.Context, own []v1alpha1.ClusterBinding, in
 		// copies that is to go on.
 		return cb, nil
 	}
-	if others := withUID(own, in.clusterUID); len(others) > 0 {
-		other := others[0]
-		return nil, refusal.New(refusal.Conflict, "this cluster was connected as cluster %s (%s) since it was built: if nothing was ordered there, a platform operator removes that one first (kubectl delete clusterbinding %s)",
-			other.Name, other.Spec.DisplayName, other.Name)
+	if err := hasNone(own, in.clusterUID); err != nil {
+		return nil, err
 	}
 	if ago := s.now().Sub(s.KonnectorSeen(cb.Name)); ago < unseen && !in.force {
 		return nil, refusal.New(refusal.Conflict, "the konnector of cluster %s (%s) was here %s ago: it would lose its repository to this cluster. If that is wanted, stop it and try again %s after that, or use --force",
@@ -70,6 +68,16 @@ func (s *Service) own(ctx context.Context, who login.Identity) ([]v1alpha1.Clust
 		}
 	}
 	return own, nil
+}
+
+// hasNone refuses to give an app cluster another place than the one that it has.
+func hasNone(own []v1alpha1.ClusterBinding, clusterUID string) error {
+	found := withUID(own, clusterUID)
+	if len(found) == 0 {
+		return nil
+	}
+	return refusal.New(refusal.Conflict, "this cluster was connected as cluster %s (%s) since it was built: if nothing was ordered there, a platform operator removes that one first (kubectl delete clusterbinding %s)",
+		found[0].Name, found[0].Spec.DisplayName, found[0].Name)
 }
 
 func withUID(own []v1alpha1.ClusterBinding, clusterUID string) []v1alpha1.ClusterBinding {
@@ -122,7 +130,7 @@ func named(own []v1alpha1.ClusterBinding, name string) (*v1alpha1.ClusterBinding
 	}
 	switch len(found) {
 	case 0:
-		return nil, refusal.New(refusal.NotFound, "you have no cluster %q: %s", name, listed(own))
+		return nil, errNone(own, name)
 	case 1:
 		return found[0], nil
 	}
@@ -141,6 +149,10 @@ func listed(own []v1alpha1.ClusterBinding) string {
 		text += fmt.Sprintf(" %s (%s)", cb.Name, cb.Spec.DisplayName)
 	}
 	return text
+}
+
+func errNone(own []v1alpha1.ClusterBinding, name string) error {
+	return refusal.New(refusal.NotFound, "you have no cluster %q: %s", name, listed(own))
 }
 
 func errLeaving(cb *v1alpha1.ClusterBinding) error {

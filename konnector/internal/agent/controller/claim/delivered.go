@@ -52,7 +52,8 @@ type delivered struct {
 // covers reports whether all that is to be done now was done, and is not to be looked
 // at again yet.
 func (d *delivered) covers(now *delivered) bool {
-	return d.isOf(now) && d.keepsAll == now.keepsAll && d.list.Same(now.list) && maps.Equal(d.files, now.files) && maps.Equal(d.withheld, now.withheld) && (!d.unopened || d.opener == now.opener)
+	return d.isOf(now) && d.keepsAll == now.keepsAll && d.list.Same(now.list) &&
+		maps.Equal(d.files, now.files) && maps.Equal(d.withheld, now.withheld) && (!d.unopened || d.opener == now.opener)
 }
 
 // has reports whether one Secret is known to be as it should be.

@@ -115,7 +115,8 @@ func (r *reconciler) saidBefore(l *look) (secretsSaid, error) {
 // runs on: newer versions of the Secrets that are here go on, and keepsAll says that no
 // other comes and none goes.
 func (l *look) delivers() (delivers, keepsAll bool) {
-	if l.answer == nil || l.view.StatusReplaced != "" || l.facts.Terminating || l.facts.NamespaceMissing || l.object.GetDeletionTimestamp() != nil {
+	if l.answer == nil || l.view.StatusReplaced != "" || l.facts.NamespaceMissing ||
+		l.facts.Terminating || l.object.GetDeletionTimestamp() != nil {
 		return false, true
 	}
 	if l.decision.Action == decision.Hold {

@@ -12,10 +12,10 @@ import (
 const (
 	// separatorBytes is what decoding takes for each separator of a file, in bytes, and decodingBytes
 	// what all files that are decoded at once may take in the process. What takes less than
-	// smallBytes does not wait for others.
+	// smallBytes, as most files do, does not wait for others.
 	separatorBytes = 900
 	decodingBytes  = 128 << 20
-	smallBytes     = 64 << 10
+	smallBytes     = 1 << 20
 )
 
 // decoding bounds the memory for decoding: a file of 1 MiB may take 225 MiB meanwhile.

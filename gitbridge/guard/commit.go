@@ -85,12 +85,12 @@ func RemovedBy(commits []Commit, since Since) map[string]int {
 }
 
 // MayBeBack reports whether others may have put a file back that the konnector removed by the
-// commit of an index, and removed it again: that takes two commits. Their merges are not
-// counted, of which each reviewed change has one.
+// commit of an index, and removed it again: that takes two commits, of which the first may be a
+// merge that keeps the file. The merge of a reviewed change comes after its commits.
 func MayBeBack(commits []Commit, removedBy int) bool {
 	others := 0
 	for _, c := range commits[:removedBy] {
-		if !c.Konnector && len(c.Parents) < 2 {
+		if !c.Konnector && (len(c.Parents) < 2 || others > 0) {
 			others++
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"path"
 	"slices"
 	"sync"
 	"time"
@@ -163,16 +162,21 @@ func (r *Removals) askGuard(j *judged, main *store.Snapshot, removed, added []st
 }
 
 // deleted are the claims that the konnector removed last, by path, each with the index of the
-// commit. Where a person may have put the file back and moved it since, to one of those that were
-// added in the same namespace, it counts as removed by that person.
+// commit. Where a person may have put the file back and moved it since, to one of those of its API
+// that were added, it counts as removed by that person.
 func deleted(commits []guard.Commit, since guard.Since, added []string) map[string]int {
-	folders := map[string]bool{}
+	bindings := map[string]bool{}
 	for _, to := range added {
-		folders[path.Dir(to)] = true
+		bindings[bindingOf(to)] = true
 	}
 	by := guard.RemovedBy(commits, since)
-	maps.DeleteFunc(by, func(from string, i int) bool { return folders[path.Dir(from)] && guard.MayBeBack(commits, i) })
+	maps.DeleteFunc(by, func(from string, i int) bool { return bindings[bindingOf(from)] && guard.MayBeBack(commits, i) })
 	return by
+}
+
+func bindingOf(path string) string {
+	key, _ := contract.ParsePath(path)
+	return key.Binding
 }
 
 // matters reports whether there may be a service to delete for an answer.

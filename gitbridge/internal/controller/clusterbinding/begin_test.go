@@ -2,6 +2,7 @@ package clusterbinding
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -42,14 +43,44 @@ func TestABridgeBeginsWithAClusterThatIsNotReady(t *testing.T) {
 	if c := meta.FindStatusCondition(live(t, api, b).Status.Conditions, v1alpha1.ConditionSynced); c.Status != metav1.ConditionFalse || c.Reason != "NotFollowed" {
 		t.Errorf("Synced is %+v", c)
 	}
+	if got := following(t, registry); !slices.Equal(got, []float64{0}) {
+		t.Errorf("gitbind_bridge_following is %v", got)
+	}
+	// Nobody is told of one that is not to be followed.
+	b = live(t, api, b)
+	b.Spec.Suspended = true
+	if err := api.Update(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(b)})
+	if got := following(t, registry); got != nil {
+		t.Errorf("of one that is suspended gitbind_bridge_following is %v", got)
+	}
+	numbers.Follows(b.Name, false)
+	if err := api.Delete(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(b)}); err != nil {
+		t.Fatal(err)
+	}
+	if got := following(t, registry); got != nil {
+		t.Errorf("of one that is gone gitbind_bridge_following is %v", got)
+	}
+}
+
+// following are the values of gitbind_bridge_following.
+func following(t *testing.T, registry *prometheus.Registry) (values []float64) {
+	t.Helper()
 	all, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range all {
-		if f.GetName() == "gitbind_bridge_following" && f.GetMetric()[0].GetGauge().GetValue() == 0 {
-			return
+		for _, m := range f.GetMetric() {
+			if f.GetName() == "gitbind_bridge_following" {
+				values = append(values, m.GetGauge().GetValue())
+			}
 		}
 	}
-	t.Errorf("gitbind_bridge_following is not 0: %v", all)
+	return values
 }

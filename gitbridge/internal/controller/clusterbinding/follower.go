@@ -132,7 +132,6 @@ func (r *Reconciler) run(f *follower, claims Claims) {
 	f.stop = func() {
 		cancel()
 		r.Sessions.Remove(f.session)
-		r.Metrics.Unfollows(f.cluster.ID)
 		wg.Wait()
 	}
 	r.Sessions.Add(f.session)

@@ -155,11 +155,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		err = errors.Join(err, keyErr)
 	}
 	condition := f.session.Condition()
-	if b.Spec.Suspended {
-		r.Metrics.Unfollows(b.Name)
-	} else {
-		r.Metrics.Follows(b.Name, condition.Status == "True")
-	}
+	r.count(&b, condition.Status == "True")
 	foreign, known := f.session.Foreign.Paths()
 	r.tellForeign(f, &b, foreign)
 	if err := errors.Join(err, f.status.say(ctx, &b, condition, foreign, known)); err != nil {
@@ -213,7 +209,7 @@ func (r *Reconciler) follow(ctx context.Context, b *v1alpha1.ClusterBinding) (*f
 	f, err := r.begin(ctx, b)
 	if err != nil {
 		err = fmt.Errorf("follow %s: %w", b.Status.Repository.URL, err)
-		r.Metrics.Follows(b.Name, false)
+		r.count(b, false)
 		condition := session.Condition{Status: "False", Reason: "NotFollowed", Message: err.Error()}
 		return nil, errors.Join(err, newStatus(r.Client, r.Server, b, r.Shard).say(ctx, b, condition, nil, false))
 	}
@@ -229,6 +225,15 @@ func isMade(b *v1alpha1.ClusterBinding) bool {
 	return b.Status.Repository != nil && b.Status.TenantNamespace != ""
 }
 
+// count says whether a binding is followed, where it is to be.
+func (r *Reconciler) count(b *v1alpha1.ClusterBinding, follows bool) {
+	if b.Spec.Suspended {
+		r.Metrics.Unfollows(b.Name)
+	} else {
+		r.Metrics.Follows(b.Name, follows)
+	}
+}
+
 func (r *Reconciler) stop(name string) {
 	r.mu.Lock()
 	f := r.followers[name]
@@ -237,6 +242,7 @@ func (r *Reconciler) stop(name string) {
 	if f != nil {
 		f.stop()
 	}
+	r.Metrics.Unfollows(name)
 }
 
 // changed has a binding's condition looked at.

@@ -3,8 +3,10 @@ package contract
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"strings"
 
+	yaml "go.yaml.in/yaml/v3"
 	"golang.org/x/sync/semaphore"
 	k8syaml "sigs.k8s.io/yaml"
 )
@@ -60,12 +62,36 @@ func UnmarshalStrict(data []byte, into any) error {
 func unmarshal(data []byte, decode func() error) error {
 	return whileDecoding(data, func() error {
 		if mayHaveAliases(data) {
-			if _, err := (decoder{noun: "object"}).document(data); err != nil {
+			if err := refuseAliases(data); err != nil {
 				return err
 			}
 		}
 		return decode()
 	})
+}
+
+func refuseAliases(data []byte) error {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(data, &doc); err != nil {
+		return err
+	}
+	if n := aliasIn(&doc); n != nil {
+		return fmt.Errorf("line %d has an anchor or an alias", n.Line)
+	}
+	return nil
+}
+
+// aliasIn is the first value that has an anchor, or is an alias; nil for none.
+func aliasIn(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.AliasNode || n.Anchor != "" {
+		return n
+	}
+	for _, c := range n.Content {
+		if found := aliasIn(c); found != nil {
+			return found
+		}
+	}
+	return nil
 }
 
 // mayHaveAliases reports whether an anchor or an alias may begin somewhere in some YAML of any

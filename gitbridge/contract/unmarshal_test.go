@@ -57,7 +57,7 @@ func TestH1_AliasesAreNotExpanded(t *testing.T) {
 			return UnmarshalStrict([]byte(aliased("x")), &into)
 		},
 	} {
-		if err := decode(); err == nil || !strings.Contains(err.Error(), "uses the anchor") {
+		if err := decode(); err == nil || !strings.Contains(err.Error(), "has an anchor or an alias") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -66,8 +66,9 @@ func TestH1_AliasesAreNotExpanded(t *testing.T) {
 func TestWhatLooksLikeAnAliasIsText(t *testing.T) {
 	t.Parallel()
 	for data, want := range map[string]string{
-		"message: a * b & c\n":            "a * b & c",
-		"message: \"*a, &b\"\n":           "*a, &b",
+		"message: a * b & c\n":  "a * b & c",
+		"message: \"*a, &b\"\n": "*a, &b",
+		"message: \"*\"\nstatus: " + strings.Repeat("{a: ", 70) + "b" + strings.Repeat("}", 70): "*",
 		"message: |\n  &a\n  *b\n":        "&a\n*b\n",
 		"message: https://a.b/?x=1&y=2\n": "https://a.b/?x=1&y=2",
 	} {

@@ -62,5 +62,11 @@ func isReady(u *unstructured.Unstructured, expires *metav1.Time) (bool, *metav1.
 	}
 	var now v1alpha1.Connection
 	err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &now)
-	return err == nil && now.Status.CredentialExpires.Equal(expires), nil
+	if counts := now.Status.CredentialExpires; err == nil && counts != nil && !counts.Before(expires) {
+		return true, nil // It may have got the next one since.
+	}
+	if c := appcluster.Condition(u, v1alpha1.ConditionCredential); c != nil && c.Status != metav1.ConditionTrue {
+		return false, c
+	}
+	return false, nil
 }

@@ -32,6 +32,7 @@ func TestAKonnectorThatWasReadyBeforeMustUseTheNewCredential(t *testing.T) {
 	}{
 		{"as it was before", connection(yes, was), connection(yes, was), false},
 		{"with the new one", connection(yes, was), connection(yes, is.Truncate(time.Second)), true},
+		{"with the next one already", connection(yes, was), connection(yes, is.Add(time.Hour)), true},
 		{"with the new one, not ready yet", connection(yes, was), connection(no, is.Truncate(time.Second)), false},
 		{"the backend was not asked yet", connection(yes, was), connection(yes, time.Time{}), false},
 		{"connected for the first time", nil, connection(yes, time.Time{}), true},

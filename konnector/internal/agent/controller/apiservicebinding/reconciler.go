@@ -212,7 +212,7 @@ func (r *Reconciler) served(ctx context.Context, api claim.API) (*notReady, erro
 	case apierrors.IsNotFound(err):
 		return notYet, nil
 	case err != nil && asked.Err() != nil && ctx.Err() == nil:
-		return &notReady{reason: "CRDNotEstablished", message: "The CustomResourceDefinition is installed, and this cluster's API server does not answer for its objects yet. It is asked again.", retry: servedWait}, nil
+		return &notReady{reason: "CRDNotEstablished", message: "The CustomResourceDefinition is installed, and this cluster's API server does not answer for its objects yet. It is asked again.", retry: rightsWait}, nil
 	case err != nil:
 		return nil, fmt.Errorf("list %s: %w", api.Binding, err)
 	}

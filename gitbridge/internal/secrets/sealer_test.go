@@ -274,7 +274,7 @@ func TestC5_SecretsAreChosenByNameFieldAndLabels(t *testing.T) {
 	}
 	// Nor does anything stay of a claim that is gone.
 	r, err := w.sealer.None(t.Context(), c, there, w.status)
-	w.status.write(r.Files)
+	_ = w.status.write(r.Files)
 	if err != nil || len(w.status) != 0 || r.Secrets == nil || len(r.Secrets.Versions) > 0 {
 		t.Errorf("left are %v, %+v, %v", slices.Collect(maps.Keys(w.status)), r.Secrets, err)
 	}
@@ -479,7 +479,7 @@ func TestOneSecretKeepsNoOtherWaiting(t *testing.T) {
 	w.put("b", map[string]string{"password": "2"})
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		r, err := w.sealer.Seal(t.Context(), c, w.status)
-		w.status.write(r.Files)
+		_ = w.status.write(r.Files)
 		if !slices.Equal(r.Secrets.Names(), []string{"a", "b"}) {
 			t.Fatalf("names are %v, %v", r.Secrets.Names(), err)
 		}

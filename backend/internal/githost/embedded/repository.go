@@ -150,8 +150,9 @@ func (r *repository) exists() (bool, error) {
 const (
 	// clockStep is by how much a file's time may lie before the clock's.
 	clockStep = 100 * time.Millisecond
-	// clockAhead is by how much at least the clock was ahead that gave a file a time to come.
-	clockAhead = time.Minute
+	// clockAhead is by how much at least the clock was ahead that gave a file a time to come: more
+	// than the clock of a volume that is elsewhere.
+	clockAhead = time.Hour
 )
 
 // unlockKilled removes the locks of a git that was killed while this process

@@ -310,7 +310,7 @@ func (c *Controller) remove(ctx context.Context, s *step) (outcome, error) {
 		if admission.Stale(err) {
 			return outcome{}, err
 		}
-		if apierrors.IsForbidden(err) {
+		if apierrors.IsForbidden(err) && !admission.Denied(err) {
 			// The tenant's rights here may have gone with a ClusterBinding of before.
 			c.namespaces.forget(s.Key.Namespace)
 			err = cmp.Or(c.namespaces.ensure(ctx, s.Key.Namespace), err)

@@ -98,7 +98,7 @@ func (h *Host) Change(ctx context.Context, cluster, branch string) (change *gith
 	}
 	err = h.reading(ctx, cluster, "main", func(ctx context.Context, repo *repository, main string) (err error) {
 		if change, err = repo.proposed(ctx, ref, main); err == nil {
-			change.Touched, err = repo.touched(ctx, change.Commits, main)
+			change.Touched, err = repo.touched(ctx, change.Commits, main, maxTouchedNames)
 		}
 		return err
 	})

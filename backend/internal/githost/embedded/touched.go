@@ -28,8 +28,9 @@ const (
 // errMerges says that there are more.
 var errMerges = fmt.Errorf("more than %d merges are to be compared with main: push its commits in several pushes", maxTouchedMerges)
 
-// touched are the parts that commits of a change touch: see githost.Change.
-func (r *repository) touched(ctx context.Context, commits []githost.Commit, main string) ([]access.Part, error) {
+// touched are the parts that commits of a change touch, by comparing so many names: see
+// githost.Change.
+func (r *repository) touched(ctx context.Context, commits []githost.Commit, main string, maxNames int) ([]access.Part, error) {
 	left := int64(maxTouchedBytes)
 	c := newCheck(ctx, r, access.Caller{}, func(bytes int64) error {
 		if left -= bytes; left < 0 {
@@ -38,7 +39,7 @@ func (r *repository) touched(ctx context.Context, commits []githost.Commit, main
 		return nil
 	})
 	defer c.reader.close()
-	c.names = maxComparedNames - maxTouchedNames
+	c.names = maxComparedNames - maxNames
 	changed := parts{}
 	for _, made := range commits {
 		name := plumbing.NewHash(made.Hash)

@@ -45,9 +45,9 @@ func (f Facts) present() Decision {
 		return f.whoChanged(do(Rebase), f.bothChanged())
 	case f.liveChanged():
 		return f.liveAlone()
-	case f.Touched:
-		// The file may be the way there, pushed by this agent, of which Base
-		// does not know; then this is the way back.
+	case f.Touched, f.Proposed != nil:
+		// The file may be the way there, pushed or proposed by this agent, of which
+		// Base does not know; then this is the way back.
 		return f.whoChanged(do(Rebase), f.backAgain())
 	default:
 		return f.fileAlone()

@@ -47,7 +47,7 @@ var promises = []struct {
 	}},
 	{"an object is not overwritten when it has an edit that is not in Git", func(f Facts, d Decision) bool {
 		pushed := f.Interrupted == AllPushed && f.OwnWork == No
-		return d.Action == Write && (!pushed && (f.Base == nil || !contract.Equal(f.Live, f.Base)) || f.Touched && f.OwnWork != No && d.Chosen == "")
+		return d.Action == Write && (!pushed && (f.Base == nil || !contract.Equal(f.Live, f.Base)) || (f.Touched || f.Proposed != nil) && f.OwnWork != No && d.Chosen == "")
 	}},
 	{"a file from before what both agreed on undoes nothing", func(f Facts, d Decision) bool {
 		older := f.BaseCurrent && f.Continues != Yes && f.File != nil && !contract.Equal(f.File, f.Base)

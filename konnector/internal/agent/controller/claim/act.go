@@ -100,6 +100,13 @@ func (l *look) leftOut(version *contract.Claim) []string {
 
 // record keeps the object's version, which is the file's, as base.
 func (r *reconciler) record(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
+	if l.facts.Touched && contract.Equal(l.facts.Live, l.facts.Base) {
+		// It was edited and is as it was. Main may have got the edit, pushed by a process that
+		// ended: then this edit back is one, too, of which only the old base tells.
+		if err := r.confirmFile(ctx, l); err != nil {
+			return nil, err
+		}
+	}
 	b := r.baseFor(l, l.facts.Live)
 	if !l.facts.Touched && l.decision.Chosen == "" {
 		b.Lost = l.facts.Lost
@@ -228,15 +235,15 @@ func (r *reconciler) recordRemoved(ctx context.Context, l *look) (*unstructured.
 
 // release takes the finalizer off. The object goes then, unless others hold it.
 func (r *reconciler) release(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
-	if l.facts.Gone == decision.Yes {
-		if err := r.takeSecrets(ctx, l); err != nil {
-			return nil, err
-		}
-	}
 	if l.facts.Proposed != nil {
 		// Its removal was rejected, or it is no claim any more. Nobody is to approve that later:
 		// another object is there then.
 		if err := r.removeProposed(ctx, l); err != nil {
+			return nil, err
+		}
+	}
+	if l.facts.Gone == decision.Yes {
+		if err := r.takeSecrets(ctx, l); err != nil {
 			return nil, err
 		}
 	}

@@ -30,6 +30,7 @@ var ada = store.Signature{Name: "Ada", Email: "ada@example.org"}
 type gitWorld struct {
 	*testing.T
 	r      *reconciler
+	remote *memstore.Remote
 	main   store.Branch
 	server client.WithWatch
 	look   *look
@@ -43,7 +44,7 @@ type gitWorld struct {
 func newGitWorld(t *testing.T) *gitWorld {
 	t.Helper()
 	remote := memstore.New()
-	w := &gitWorld{T: t, main: remote.Branch("main"), look: inStep(), save: func() error { return nil }, beforeUpdate: func() {}, beforeDelete: func(client.DeleteOptions) {}}
+	w := &gitWorld{T: t, remote: remote, main: remote.Branch("main"), look: inStep(), save: func() error { return nil }, beforeUpdate: func() {}, beforeDelete: func(client.DeleteOptions) {}}
 	s, err := w.main.Update(t.Context(), store.Edit{Author: ada, Subject: "order", Apply: func(tree *store.Tree) error {
 		return tree.Write(key.Path(), []byte("file"))
 	}})
@@ -246,4 +247,86 @@ func TestNothingIsPushedOverAFileThatChangedMeanwhile(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A process that ended may have pushed an edit that its user takes back while the next process
+// does not know of that push.
+func TestAnEditBackIsNotAgreedOnBeforeMainIsAsked(t *testing.T) {
+	w := newGitWorld(t)
+	w.look.facts.Touched = true
+	away := errors.New("the Git host does not answer")
+	w.remote.SetFault(func(c memstore.Call) error {
+		if c.Branch == "main" {
+			return away
+		}
+		return nil
+	})
+	if _, err := w.r.record(t.Context(), w.look); !errors.Is(err, away) || base.Read(w.object()) != nil {
+		t.Errorf("without the host: %v", err)
+	}
+	w.remote.SetFault(nil)
+	if u, err := w.r.record(t.Context(), w.look); err != nil || base.Read(u) == nil {
+		t.Errorf("main is as it was: %v", err)
+	}
+
+	w = newGitWorld(t)
+	w.look.facts.Touched = true
+	w.pushBeside("main", "what was pushed")
+	if _, err := w.r.record(t.Context(), w.look); !errors.Is(err, errMoved) || base.Read(w.object()) != nil {
+		t.Errorf("main has the edit: %v", err)
+	}
+}
+
+// An approval takes the branch away, too. What was proposed is known to be the konnector's own
+// as long as the object says that it was proposed.
+func TestWhatIsApprovedMeanwhileIsNotForgotten(t *testing.T) {
+	for name, act := range map[string]func(*gitWorld) (*unstructured.Unstructured, error){
+		"withdrawn": func(w *gitWorld) (*unstructured.Unstructured, error) { return w.r.withdraw(w.Context(), w.look) },
+		"released":  func(w *gitWorld) (*unstructured.Unstructured, error) { return w.r.release(w.Context(), w.look) },
+	} {
+		for _, begun := range []bool{false, true} {
+			for _, approved := range []bool{false, true} {
+				w := newGitWorld(t)
+				branch := contract.ChangeBranch(key)
+				commit := w.pushBeside(branch, "what is proposed")
+				if approved {
+					w.remote.ForceHead("main", commit)
+					if err := w.remote.Branch(branch).Remove(t.Context(), commit); err != nil {
+						t.Fatal(err)
+					}
+				}
+				u := w.object()
+				u.SetAnnotations(map[string]string{v1alpha1.ProposalAnnotation: "{}"})
+				if err := w.server.Update(t.Context(), u); err != nil {
+					t.Fatal(err)
+				}
+				w.look.object = u
+				w.look.facts.Proposed = &decision.Proposed{Branch: branch, Commit: string(commit), Begun: begun}
+				_, err := act(w)
+				if approved != errors.Is(err, errMoved) || !approved && err != nil {
+					t.Errorf("%s, begun %t, approved %t: %v", name, begun, approved, err)
+				}
+				if approved && w.object().GetAnnotations()[v1alpha1.ProposalAnnotation] == "" {
+					t.Errorf("%s, begun %t: the proposal is forgotten", name, begun)
+				}
+			}
+		}
+	}
+}
+
+// pushBeside has a person commit the claim's file to a branch that begins at main, and returns the
+// commit. The world's own clients do not know of it.
+func (w *gitWorld) pushBeside(branch, content string) store.Hash {
+	w.Helper()
+	b := w.remote.Branch(branch)
+	if _, err := b.Fetch(w.Context()); err != nil {
+		w.Fatal(err)
+	}
+	s, err := b.UpdateFrom(w.Context(), w.main.Snapshot(), store.Edit{Author: ada, Subject: "change", Apply: func(tree *store.Tree) error {
+		return tree.Write(key.Path(), []byte(content))
+	}})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return s.Head()
 }

@@ -269,6 +269,8 @@ func (r *reconciler) withdraw(ctx context.Context, l *look) (*unstructured.Unstr
 }
 
 // removeProposed removes the branch of what was proposed, unless others have gone on with it.
+// Somebody may have approved it meanwhile, which removes the branch, too: the error is errMoved
+// where main has another file by then.
 func (r *reconciler) removeProposed(ctx context.Context, l *look) error {
 	repo, p := r.api().Repository, l.facts.Proposed
 	var err error
@@ -279,6 +281,9 @@ func (r *reconciler) removeProposed(ctx context.Context, l *look) error {
 	}
 	if err != nil && !repository.IsKept(err) {
 		return fmt.Errorf("withdraw %s: %w", p.Branch, err)
+	}
+	if err := r.confirmFile(ctx, l); err != nil {
+		return err
 	}
 	r.reviews.end(p.Branch)
 	return nil

@@ -7,6 +7,7 @@ package repository
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path"
 	"slices"
 	"sync"
@@ -203,6 +204,24 @@ func (r *Repository) Update(ctx context.Context, e store.Edit) (*store.Snapshot,
 		return nil, ErrMoved
 	}
 	return s, err
+}
+
+// IsFile reports whether an entry of a tree is the file that was looked at, which is nil for none.
+func IsFile(e store.Entry, ok bool, file *store.Entry) bool {
+	return ok == (file != nil) && (!ok || e.Hash == file.Hash && e.Mode == file.Mode)
+}
+
+// Confirm asks the Git host whether main has the file that was looked at, nil for none. The
+// error is ErrMoved where it has another one.
+func (r *Repository) Confirm(ctx context.Context, path string, file *store.Entry) error {
+	main, err := r.Remote.Main.Fetch(ctx)
+	if err != nil {
+		return fmt.Errorf("ask whether %s has changed on main: %w", path, err)
+	}
+	if e, ok := main.Entry(path); !IsFile(e, ok, file) {
+		return ErrMoved
+	}
+	return nil
 }
 
 // MayWrite is why nothing on the host may be changed now; nil if it may.

@@ -84,6 +84,13 @@ func (r *Reconciler) agreeOn(ctx context.Context, l *look) error {
 		}
 		return r.record(ctx, l, *l.facts.File, string(l.view.Main.Head()), l.file)
 	case request.Record:
+		if l.facts.Pushing {
+			// The binding may be as it was before a push that this process does not know of.
+			err := l.ofHost(ctx, l.repo.Confirm(ctx, contract.RequestPath(b.Name), l.file))
+			if err != nil || l.trouble != nil {
+				return err
+			}
+		}
 		if err := r.credit(ctx, b, claim.ChangedBy(b)); err != nil {
 			return err
 		}
@@ -165,18 +172,23 @@ func (r *Reconciler) push(ctx context.Context, l *look, verb string, users []str
 		Subject:  fmt.Sprintf("binding: %s %s", verb, l.binding.Name),
 		Trailers: append([]store.Trailer{{Key: contract.TrailerCluster, Value: l.repo.ClusterID}}, more...),
 		Apply: func(t *store.Tree) error {
-			entry, ok := t.Entry(path)
-			if ok != (l.file != nil) || ok && (entry.Hash != l.file.Hash || entry.Mode != l.file.Mode) {
+			if entry, ok := t.Entry(path); !repository.IsFile(entry, ok, l.file) {
 				return errMoved
 			}
 			return apply(t)
 		},
 	})
-	if err != nil && !errors.Is(err, errMoved) && ctx.Err() == nil {
-		l.trouble, l.retry = err, unsentWait
-		return nil, nil
+	return s, l.ofHost(ctx, err)
+}
+
+// ofHost makes what keeps the Git host from doing something the look's trouble, and returns
+// other errors.
+func (l *look) ofHost(ctx context.Context, err error) error {
+	if err == nil || errors.Is(err, errMoved) || ctx.Err() != nil {
+		return err
 	}
-	return s, err
+	l.trouble, l.retry = err, unsentWait
+	return nil
 }
 
 // remove is push for what is taken off main. Who did that here, the API server does not

@@ -132,6 +132,34 @@ func TestAnEditAfterALostAnswerStays(t *testing.T) {
 	}
 }
 
+// And where the edit takes back what was pushed, before main is known.
+func TestAnEditBackAfterALostAnswerStays(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.asks(false)
+	w.setPolicy(contract.Delete)
+	var cut atomic.Bool
+	w.remote.SetFault(func(c memstore.Call) error {
+		if c.Op == memstore.Push && c.After {
+			cut.Store(true)
+		}
+		if cut.Load() {
+			return errors.New("the line is cut")
+		}
+		return nil
+	})
+	_, _ = w.agree(t.Context(), w.live())
+	if !cut.Load() {
+		t.Fatal("it was not pushed")
+	}
+	w.setPolicy(contract.Refuse)
+	if l, err := w.agree(t.Context(), w.live()); err != nil || l.trouble == nil || w.live().Status.Request.Pushing == "" {
+		t.Errorf("while main is not known: %v, %+v", err, w.live().Status.Request)
+	}
+	w.remote.SetFault(nil)
+	w.settles(contract.Refuse)
+}
+
 // settles wants binding and file to agree on a policy after two rounds.
 func (w *world) settles(policy contract.DeletionPolicy) {
 	w.Helper()

@@ -103,7 +103,7 @@ func (r *reconciler) record(ctx context.Context, l *look) (*unstructured.Unstruc
 	if l.facts.Touched && contract.Equal(l.facts.Live, l.facts.Base) {
 		// It was edited and is as it was. Main may have got the edit, pushed by a process that
 		// ended: then this edit back is one, too, of which only the old base tells.
-		if err := r.confirmFile(ctx, l); err != nil {
+		if err := r.api().Repository.Confirm(ctx, l.key.Path(), l.file); err != nil {
 			return nil, err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/objectwatch"
 	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/konnector/internal/agent/repository"
 	"gitbind.dev/konnector/internal/base"
 )
 
@@ -131,20 +132,7 @@ type change struct {
 
 // isFile reports whether an entry is the file that was looked at.
 func (l *look) isFile(e store.Entry, ok bool) bool {
-	return ok == (l.file != nil) && (!ok || e.Hash == l.file.Hash && e.Mode == l.file.Mode)
-}
-
-// confirmFile asks the Git host whether main has the file that was looked at. The error is
-// errMoved where it has another one.
-func (r *reconciler) confirmFile(ctx context.Context, l *look) error {
-	main, err := r.api().Repository.Remote.Main.Fetch(ctx)
-	switch {
-	case err != nil:
-		return fmt.Errorf("ask whether %s has changed on main: %w", l.key, err)
-	case !l.isFile(main.Entry(l.key.Path())):
-		return errMoved
-	}
-	return nil
+	return repository.IsFile(e, ok, l.file)
 }
 
 // push commits to main, if the file is still the one that was decided on.

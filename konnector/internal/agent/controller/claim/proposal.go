@@ -282,7 +282,7 @@ func (r *reconciler) removeProposed(ctx context.Context, l *look) error {
 	if err != nil && !repository.IsKept(err) {
 		return fmt.Errorf("withdraw %s: %w", p.Branch, err)
 	}
-	if err := r.confirmFile(ctx, l); err != nil {
+	if err := repo.Confirm(ctx, l.key.Path(), l.file); err != nil {
 		return err
 	}
 	r.reviews.end(p.Branch)

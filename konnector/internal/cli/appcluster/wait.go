@@ -44,16 +44,27 @@ func Say(c metav1.Condition) string {
 	return output.Line(c.Message + " (" + c.Reason + ")")
 }
 
-// Wait waits until a condition of a cluster-scoped object is true. It tells
-// each other state of the condition that lasts, once.
-func (c *Cluster) Wait(ctx context.Context, gvk schema.GroupVersionKind, name, condition string, timeout time.Duration, tell func(string)) error {
+// Is says whether an object is as it is waited for, and else the state that it is in, if
+// there is one to tell.
+type Is func(*unstructured.Unstructured) (bool, *metav1.Condition)
+
+// IsTrue is for an object that has a condition.
+func IsTrue(condition string) Is {
+	return func(u *unstructured.Unstructured) (bool, *metav1.Condition) {
+		got := Condition(u, condition)
+		return got != nil && got.Status == metav1.ConditionTrue, got
+	}
+}
+
+// Wait waits until a cluster-scoped object, which is there, is as wanted. It tells
+// each other state that lasts, once.
+func (c *Cluster) Wait(ctx context.Context, gvk schema.GroupVersionKind, name string, is Is, timeout time.Duration, tell func(string)) error {
 	var gone bool
 	err := c.Until(ctx, Watched{Kind: gvk, Key: client.ObjectKey{Name: name}, Tell: tell}, timeout, func(u *unstructured.Unstructured) (bool, *metav1.Condition) {
 		if gone = u == nil; gone {
 			return true, nil
 		}
-		got := Condition(u, condition)
-		return got != nil && got.Status == metav1.ConditionTrue, got
+		return is(u)
 	})
 	if err == nil && gone {
 		return fmt.Errorf("%s %s was deleted", gvk.Kind, name)
@@ -69,10 +80,9 @@ type Watched struct {
 	Tell func(string)
 }
 
-// Until waits until an object is as wanted. as gets the object, nil while there
-// is none, and says whether that is it, and else the state that it is in, if
-// there is one to tell. The error is a NotReady when time is up.
-func (c *Cluster) Until(ctx context.Context, w Watched, timeout time.Duration, as func(*unstructured.Unstructured) (bool, *metav1.Condition)) error {
+// Until waits until an object is as wanted; is gets nil while there is none. The error is a
+// NotReady when time is up.
+func (c *Cluster) Until(ctx context.Context, w Watched, timeout time.Duration, is Is) error {
 	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	states := announcer{tell: func(c metav1.Condition) {
@@ -81,7 +91,7 @@ func (c *Cluster) Until(ctx context.Context, w Watched, timeout time.Duration, a
 		}
 	}}
 	look := func(u *unstructured.Unstructured) bool {
-		done, state := as(u)
+		done, state := is(u)
 		if !done && state != nil {
 			states.becomes(state)
 		}

@@ -236,7 +236,7 @@ func (b binder) apply(ctx context.Context, offer restapi.Offer, say func(string)
 
 func (in Input) wait(ctx context.Context, name string, say func(string)) error {
 	gvk := v1alpha1.GroupVersion.WithKind("APIServiceBinding")
-	err := in.Cluster.Wait(ctx, gvk, name, v1alpha1.ConditionReady, in.Timeout, say)
+	err := in.Cluster.Wait(ctx, gvk, name, appcluster.IsTrue(v1alpha1.ConditionReady), in.Timeout, say)
 	var late *appcluster.NotReady
 	if errors.As(err, &late) && late.Condition == nil {
 		return fmt.Errorf("%w: no konnector looks after it. It is bound as soon as one does", err)

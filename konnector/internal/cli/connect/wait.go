@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/api/v1alpha1"
@@ -33,40 +32,33 @@ func Awaited(before *v1alpha1.Connection, credential *restapi.Credential) *metav
 func WaitReady(ctx context.Context, call command.Call, name string, expires *metav1.Time, timeout time.Duration) error {
 	p := progress.Begin(call.Terminal, "waiting for the konnector")
 	defer p.End()
-	watched := appcluster.Watched{Kind: v1alpha1.GroupVersion.WithKind("Connection"), Key: client.ObjectKey{Name: name}, Tell: p.Say}
-	var gone bool
-	err := call.Cluster.Until(ctx, watched, timeout, func(u *unstructured.Unstructured) (bool, *metav1.Condition) {
-		if gone = u == nil; gone {
-			return true, nil
-		}
-		return isReady(u, expires)
-	})
+	err := call.Cluster.Wait(ctx, v1alpha1.GroupVersion.WithKind("Connection"), name, readyWith(expires), timeout, p.Say)
 	var late *appcluster.NotReady
 	switch {
 	case errors.As(err, &late) && late.Condition == nil:
 		return fmt.Errorf("%w: no konnector looks after it", err)
-	case err == nil && gone:
-		return fmt.Errorf("%s %s was deleted", watched.Kind.Kind, name)
 	case err == nil:
 		p.Say("connection/" + name + " ready")
 	}
 	return err
 }
 
-// isReady reports whether a Connection is ready with the credential that expires then, and
-// what it says if not.
-func isReady(u *unstructured.Unstructured, expires *metav1.Time) (bool, *metav1.Condition) {
-	ready := appcluster.Condition(u, v1alpha1.ConditionReady)
-	if ready == nil || ready.Status != metav1.ConditionTrue || expires == nil {
-		return ready != nil && ready.Status == metav1.ConditionTrue, ready
+// readyWith is for a Connection that is ready with the credential that expires then; nil for
+// any.
+func readyWith(expires *metav1.Time) appcluster.Is {
+	return func(u *unstructured.Unstructured) (bool, *metav1.Condition) {
+		is, ready := appcluster.IsTrue(v1alpha1.ConditionReady)(u)
+		if !is || expires == nil {
+			return is, ready
+		}
+		var now v1alpha1.Connection
+		err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &now)
+		if counts := now.Status.CredentialExpires; err == nil && counts != nil && !counts.Before(expires) {
+			return true, nil // It may have got the next one since.
+		}
+		if c := appcluster.Condition(u, v1alpha1.ConditionCredential); c != nil && c.Status != metav1.ConditionTrue {
+			return false, c
+		}
+		return false, nil
 	}
-	var now v1alpha1.Connection
-	err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &now)
-	if counts := now.Status.CredentialExpires; err == nil && counts != nil && !counts.Before(expires) {
-		return true, nil // It may have got the next one since.
-	}
-	if c := appcluster.Condition(u, v1alpha1.ConditionCredential); c != nil && c.Status != metav1.ConditionTrue {
-		return false, c
-	}
-	return false, nil
 }

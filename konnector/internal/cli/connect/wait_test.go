@@ -43,7 +43,7 @@ func TestAKonnectorThatWasReadyBeforeMustUseTheNewCredential(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, state := isReady(&unstructured.Unstructured{Object: object}, Awaited(c.before, &restapi.Credential{Expires: is}))
+		got, state := readyWith(Awaited(c.before, &restapi.Credential{Expires: is}))(&unstructured.Unstructured{Object: object})
 		if got != c.want {
 			t.Errorf("%s: %t, %v", c.what, got, state)
 		}

@@ -94,7 +94,7 @@ func warnOfTwo(ctx context.Context, c *appcluster.Cluster, tell func(string)) er
 
 func waitForCRD(ctx context.Context, c *appcluster.Cluster, name string) error {
 	gvk := apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition")
-	return c.Wait(ctx, gvk, name, string(apiextensionsv1.Established), servedWithin, nil)
+	return c.Wait(ctx, gvk, name, appcluster.IsTrue(string(apiextensionsv1.Established)), servedWithin, nil)
 }
 
 // Objects are what Apply applies, in order.

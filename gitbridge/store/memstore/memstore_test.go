@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/gitbridge/store/memstore"
@@ -55,3 +56,44 @@ func (r *remote) Break(n int)                        { r.breaks.Store(int64(n)) 
 func (r *remote) Reject(path, words string)          { r.path, r.words = path, words }
 func (r *remote) Force(branch string, to store.Hash) { r.ForceHead(branch, to) }
 func (r *remote) Collect()                           {}
+
+// While the remote is silent, many may ask for the head of a branch.
+func TestAFetchThatFailsFailsForAllWhoWaited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const waiting = 20
+		remote, silent, asked := memstore.New(), make(chan struct{}), 0
+		away := errors.New("the remote does not answer")
+		remote.SetFault(func(memstore.Call) error {
+			if asked++; asked == 1 {
+				<-silent
+			}
+			return away
+		})
+		b := remote.Branch("main")
+		errs := make(chan error, 1+waiting)
+		fetch := func() {
+			_, err := b.Fetch(t.Context())
+			errs <- err
+		}
+		go fetch()
+		synctest.Wait()
+		for range waiting {
+			go fetch()
+		}
+		synctest.Wait()
+		close(silent)
+		for range 1 + waiting {
+			if err := <-errs; !errors.Is(err, away) {
+				t.Error(err)
+			}
+		}
+		// The first of those who waited may have been told before.
+		if asked != 2 {
+			t.Errorf("the remote was asked %d times", asked)
+		}
+		remote.SetFault(nil)
+		if _, err := b.Fetch(t.Context()); err != nil {
+			t.Errorf("afterwards: %v", err)
+		}
+	})
+}

@@ -120,12 +120,13 @@ type Client struct {
 	// headKnown is false until the first answer, and after a push of which the
 	// outcome is not known: then the remote is asked before edits are run.
 	headKnown bool
-	// started and finished count fetches: who waited while one began and ended
-	// needs none of their own.
-	started, finished uint64
-	queue             []*pending
-	writing           bool
-	commits           commitCache
+	// started and finished count fetches: a caller who waited while one began and ended
+	// needs none of its own. The last one that failed is failed, with failure.
+	started, finished, failed uint64
+	failure                   error
+	queue                     []*pending
+	writing                   bool
+	commits                   commitCache
 	// tooMuch is what was found of a head that has more than is read, and tooLong of
 	// a history: they are not asked for again.
 	tooMuch *store.LimitError
@@ -189,6 +190,10 @@ func (c *Client) FetchTip(ctx context.Context, tip store.Hash) (*store.Snapshot,
 	// Others may have done it while this one waited.
 	done := c.isHead(tip) || c.finished >= need
 	snap = c.snapshot()
+	if !done && c.failed >= need {
+		defer c.mu.Unlock()
+		return nil, c.failure
+	}
 	c.started++
 	number := c.started
 	c.mu.Unlock()
@@ -201,6 +206,12 @@ func (c *Client) FetchTip(ctx context.Context, tip store.Hash) (*store.Snapshot,
 		return hinted, err
 	}
 	if snap, err = c.fetch(ctx, hinted); err != nil {
+		if ctx.Err() == nil {
+			c.mu.Lock()
+			// A remote that is silent is waited for once, not once for each who asks.
+			c.failed, c.failure = number, err
+			c.mu.Unlock()
+		}
 		return nil, err
 	}
 	c.mu.Lock()

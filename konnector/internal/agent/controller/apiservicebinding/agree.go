@@ -65,6 +65,9 @@ func (l *look) agreeing() bool {
 // agreeOn does one step. It changes the binding that was looked at.
 func (r *Reconciler) agreeOn(ctx context.Context, l *look) error {
 	b := l.binding
+	if err := l.confirmFile(ctx); err != nil || l.trouble != nil {
+		return err
+	}
 	switch l.action {
 	case request.Adopt:
 		if err := r.keepRights(ctx, b.Name); err != nil {
@@ -84,13 +87,6 @@ func (r *Reconciler) agreeOn(ctx context.Context, l *look) error {
 		}
 		return r.record(ctx, l, *l.facts.File, string(l.view.Main.Head()), l.file)
 	case request.Record:
-		if l.facts.Pushing {
-			// The binding may be as it was before a push that this process does not know of.
-			err := l.ofHost(ctx, l.repo.Confirm(ctx, contract.RequestPath(b.Name), l.file))
-			if err != nil || l.trouble != nil {
-				return err
-			}
-		}
 		if err := r.credit(ctx, b, claim.ChangedBy(b)); err != nil {
 			return err
 		}
@@ -179,6 +175,15 @@ func (r *Reconciler) push(ctx context.Context, l *look, verb string, users []str
 		},
 	})
 	return s, l.ofHost(ctx, err)
+}
+
+// confirmFile asks the Git host whether main has the file that was looked at, where a push of
+// it may have come there without an answer. The error is errMoved where it has another one.
+func (l *look) confirmFile(ctx context.Context) error {
+	if !l.facts.Pushing {
+		return nil
+	}
+	return l.ofHost(ctx, l.repo.Confirm(ctx, contract.RequestPath(l.binding.Name), l.file))
 }
 
 // ofHost makes what keeps the Git host from doing something the look's trouble, and returns

@@ -112,16 +112,7 @@ func TestAnEditAfterALostAnswerStays(t *testing.T) {
 		w := newWorld(t)
 		w.asks(isNew)
 		w.setPolicy(contract.Delete)
-		var cut atomic.Bool
-		w.remote.SetFault(func(c memstore.Call) error {
-			if c.Op == memstore.Push && c.After {
-				cut.Store(true)
-			}
-			if cut.Load() {
-				return errors.New("the line is cut")
-			}
-			return nil
-		})
+		w.cut()
 		_, _ = w.agree(t.Context(), w.live())
 		w.remote.SetFault(nil)
 		if !w.onMain(contract.Delete) {
@@ -132,12 +123,50 @@ func TestAnEditAfterALostAnswerStays(t *testing.T) {
 	}
 }
 
-// And where the edit takes back what was pushed, before main is known.
-func TestAnEditBackAfterALostAnswerStays(t *testing.T) {
+// And where main is not known by then.
+func TestAnEditDuringAnOutageStaysAfterALostAnswer(t *testing.T) {
+	t.Parallel()
+	for _, then := range []contract.DeletionPolicy{contract.Refuse, contract.Orphan} {
+		w := newWorld(t)
+		w.asks(false)
+		w.setPolicy(contract.Delete)
+		w.cut()
+		_, _ = w.agree(t.Context(), w.live())
+		w.setPolicy(then)
+		if l, err := w.agree(t.Context(), w.live()); err != nil || l.trouble == nil {
+			t.Errorf("%s is agreed on: %v, %+v", then, err, w.live().Status.Request)
+		}
+		w.remote.SetFault(nil)
+		w.settles(then)
+	}
+}
+
+// A binding that is deleted is not let go of while its request may have come to main.
+func TestABindingWhoseRequestHadNoAnswerIsTakenBackWithIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.asks(false)
-	w.setPolicy(contract.Delete)
+	w.asks(true)
+	w.cut()
+	_, _ = w.agree(t.Context(), w.live())
+	if err := w.Live.(client.Client).Delete(t.Context(), w.live()); err != nil {
+		t.Fatal(err)
+	}
+	l, err := w.lookAt(t.Context(), w.live())
+	if err != nil || l.action != request.TakeBack {
+		t.Fatalf("%s, %v", l.action, err)
+	}
+	if _, err := w.unbind(t.Context(), l); err != nil || len(w.live().Finalizers) == 0 {
+		t.Errorf("while main is not known: %v, %v", err, w.live().Finalizers)
+	}
+	w.remote.SetFault(nil)
+	l.trouble = nil
+	if _, err := w.unbind(t.Context(), l); !errors.Is(err, errMoved) || len(w.live().Finalizers) == 0 {
+		t.Errorf("main has it: %v, %v", err, w.live().Finalizers)
+	}
+}
+
+// cut has the Git host's answers lost from the next push on.
+func (w *world) cut() {
 	var cut atomic.Bool
 	w.remote.SetFault(func(c memstore.Call) error {
 		if c.Op == memstore.Push && c.After {
@@ -148,16 +177,6 @@ func TestAnEditBackAfterALostAnswerStays(t *testing.T) {
 		}
 		return nil
 	})
-	_, _ = w.agree(t.Context(), w.live())
-	if !cut.Load() {
-		t.Fatal("it was not pushed")
-	}
-	w.setPolicy(contract.Refuse)
-	if l, err := w.agree(t.Context(), w.live()); err != nil || l.trouble == nil || w.live().Status.Request.Pushing == "" {
-		t.Errorf("while main is not known: %v, %+v", err, w.live().Status.Request)
-	}
-	w.remote.SetFault(nil)
-	w.settles(contract.Refuse)
 }
 
 // settles wants binding and file to agree on a policy after two rounds.

@@ -55,8 +55,13 @@ func (r *Reconciler) unbind(ctx context.Context, l *look) (ctrl.Result, error) {
 			return ctrl.Result{RequeueAfter: again}, nil
 		}
 	case request.TakeBack:
-		r.Claims.Stop(b.Name)
-		return r.takeBack(ctx, l)
+		if err := l.confirmFile(ctx); err != nil {
+			return ctrl.Result{}, err
+		}
+		if l.trouble == nil {
+			r.Claims.Stop(b.Name)
+			return r.takeBack(ctx, l)
+		}
 	case request.DeleteClaims:
 		r.deleteObjects(ctx, l)
 	case request.RemoveFiles:

@@ -214,6 +214,9 @@ func IsFile(e store.Entry, ok bool, file *store.Entry) bool {
 // Confirm asks the Git host whether main has the file that was looked at, nil for none. The
 // error is ErrMoved where it has another one.
 func (r *Repository) Confirm(ctx context.Context, path string, file *store.Entry) error {
+	if r.Suspended() {
+		return ErrSuspended
+	}
 	main, err := r.Remote.Main.Fetch(ctx)
 	if err != nil {
 		return fmt.Errorf("ask whether %s has changed on main: %w", path, err)

@@ -28,6 +28,25 @@ var errTooLarge = base.ErrTooLarge
 // act does what was decided, and returns the object as it is then; nil when it
 // is gone. The error is errMoved when what was decided on is no more.
 func (r *reconciler) act(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
+	if _, ok := r.unanswered.of(l.key); ok {
+		if err := r.confirmFile(ctx, l); err != nil {
+			return nil, err
+		}
+	}
+	u, err := r.do(ctx, l)
+	if err == nil {
+		r.unanswered.end(l.key)
+	}
+	return u, err
+}
+
+// confirmFile asks the Git host whether main has the file that was looked at. The error is
+// errMoved where it has another one.
+func (r *reconciler) confirmFile(ctx context.Context, l *look) error {
+	return r.api().Repository.Confirm(ctx, l.key.Path(), l.file)
+}
+
+func (r *reconciler) do(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
 	switch a := l.decision.Action; a {
 	case decision.Record:
 		return r.record(ctx, l)
@@ -100,13 +119,6 @@ func (l *look) leftOut(version *contract.Claim) []string {
 
 // record keeps the object's version, which is the file's, as base.
 func (r *reconciler) record(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
-	if l.facts.Touched && contract.Equal(l.facts.Live, l.facts.Base) {
-		// It was edited and is as it was. Main may have got the edit, pushed by a process that
-		// ended: then this edit back is one, too, of which only the old base tells.
-		if err := r.api().Repository.Confirm(ctx, l.key.Path(), l.file); err != nil {
-			return nil, err
-		}
-	}
 	b := r.baseFor(l, l.facts.Live)
 	if !l.facts.Touched && l.decision.Chosen == "" {
 		b.Lost = l.facts.Lost

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -138,13 +139,20 @@ func (l *look) isFile(e store.Entry, ok bool) bool {
 // push commits to main, if the file is still the one that was decided on.
 func (r *reconciler) push(ctx context.Context, l *look, c change) (*store.Snapshot, error) {
 	path, apply := l.key.Path(), c.apply
+	var tried atomic.Bool
 	c.apply = func(t *store.Tree) error {
 		if !l.isFile(t.Entry(path)) {
 			return errMoved
 		}
+		// None of those before came to main.
+		tried.Store(true)
 		return apply(t)
 	}
 	s, err := r.api().Repository.Update(ctx, r.edit(l, c))
+	var notTaken *store.NotTakenError
+	if tried.Load() && err != nil && !errors.Is(err, store.ErrRejected) && !errors.As(err, &notTaken) {
+		r.unanswered.note(trailerOf(l, c))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("push %s: %w", l.key, err)
 	}

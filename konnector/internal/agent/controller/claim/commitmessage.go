@@ -18,10 +18,7 @@ func (r *reconciler) edit(l *look, c change) store.Edit {
 	authors := Authors(c.users, cluster)
 	trailers := []store.Trailer{{Key: contract.TrailerCluster, Value: cluster}}
 	if !c.kept {
-		trailers = append(trailers, store.Trailer{Key: contract.TrailerObject, Value: contract.ObjectTrailer{
-			Key: l.key, UID: string(l.object.GetUID()), Generation: l.object.GetGeneration(), Version: l.object.GetResourceVersion(),
-			Blob: c.blob, Merged: c.merged != "", Live: c.merged,
-		}.String()})
+		trailers = append(trailers, store.Trailer{Key: contract.TrailerObject, Value: trailerOf(l, c).String()})
 	}
 	if f := l.facts; f.Review && f.Emergency != "" {
 		trailers = append(trailers, store.Trailer{Key: contract.TrailerEmergency, Value: f.Emergency})
@@ -32,6 +29,13 @@ func (r *reconciler) edit(l *look, c change) store.Edit {
 	return store.Edit{
 		Author: authors[0], CoAuthors: authors[1:],
 		Subject: fmt.Sprintf("claim: %s %s", c.verb, l.key), Trailers: trailers, Apply: c.apply,
+	}
+}
+
+func trailerOf(l *look, c change) contract.ObjectTrailer {
+	return contract.ObjectTrailer{
+		Key: l.key, UID: string(l.object.GetUID()), Generation: l.object.GetGeneration(), Version: l.object.GetResourceVersion(),
+		Blob: c.blob, Merged: c.merged != "", Live: c.merged,
 	}
 }
 

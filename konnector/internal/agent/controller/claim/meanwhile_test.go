@@ -3,11 +3,14 @@ package claim
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -17,7 +20,9 @@ import (
 	"gitbind.dev/gitbridge/guard"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/gitbridge/store/memstore"
+	"gitbind.dev/konnector/internal/agent/budget"
 	"gitbind.dev/konnector/internal/agent/decision"
+	"gitbind.dev/konnector/internal/agent/inputs"
 	"gitbind.dev/konnector/internal/agent/repository"
 	"gitbind.dev/konnector/internal/base"
 	"gitbind.dev/test/fakeapi"
@@ -43,7 +48,10 @@ type gitWorld struct {
 
 func newGitWorld(t *testing.T) *gitWorld {
 	t.Helper()
+	const cluster = "k3x9d2abqw"
 	remote := memstore.New()
+	person := remote.Committer
+	remote.Committer.Name, remote.Committer.Email = contract.ComponentIdentity(repository.Committer, cluster)
 	w := &gitWorld{T: t, remote: remote, main: remote.Branch("main"), look: inStep(), save: func() error { return nil }, beforeUpdate: func() {}, beforeDelete: func(client.DeleteOptions) {}}
 	s, err := w.main.Update(t.Context(), store.Edit{Author: ada, Subject: "order", Apply: func(tree *store.Tree) error {
 		return tree.Write(key.Path(), []byte("file"))
@@ -56,7 +64,12 @@ func newGitWorld(t *testing.T) *gitWorld {
 	w.look.base = &base.Base{UID: "u1", Commit: string(s.Head()), Claim: version("small")}
 	w.look.facts.Removal = &guard.Verdict{Passing: []breaker.Removal{{Path: key.Path(), At: time.Now()}}}
 	w.look.object.SetFinalizers([]string{v1alpha1.Finalizer})
-	w.server = fakeapi.New(fakeapi.Builder().WithScheme(runtime.NewScheme()).WithObjects(w.look.object), interceptor.Funcs{
+	namespace := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": key.Namespace}}}
+	scheme := runtime.NewScheme()
+	if err := apiextensionsv1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	w.server = fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(w.look.object, namespace, postgresql()), interceptor.Funcs{
 		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
 			var all client.UpdateOptions
 			if all.ApplyOptions(opts); len(all.DryRun) > 0 {
@@ -75,8 +88,13 @@ func newGitWorld(t *testing.T) *gitWorld {
 	api.Repository = repository.New(repository.Options{
 		Remote: repository.Remote{Main: w.main, Status: remote.Branch("status"), Branch: remote.Branch},
 		Limits: breaker.Default(), Now: time.Now, Save: func(context.Context, repository.Checkpoint) error { return w.save() },
+		ClusterID: cluster,
 	})
-	w.r = &reconciler{live: w.server, client: newNotingClient(w.server, &written{})}
+	remote.Committer = person
+	w.r = &reconciler{
+		cached: w.server, live: w.server, client: newNotingClient(w.server, &written{}), recorder: &events.FakeRecorder{},
+		inputs: inputs.New(t.Context(), nil, w.server, nil), writes: budget.Budget{Most: maxWrites, Every: writeEvery},
+	}
 	w.r.current.Store(&api)
 	w.look.object = w.object()
 	return w
@@ -249,31 +267,162 @@ func TestNothingIsPushedOverAFileThatChangedMeanwhile(t *testing.T) {
 	}
 }
 
-// A process that ended may have pushed an edit that its user takes back while the next process
-// does not know of that push.
-func TestAnEditBackIsNotAgreedOnBeforeMainIsAsked(t *testing.T) {
-	w := newGitWorld(t)
-	w.look.facts.Touched = true
-	away := errors.New("the Git host does not answer")
+// change has a user change the object.
+func (w *gitWorld) change(change func(*unstructured.Unstructured)) {
+	w.Helper()
+	u := w.object()
+	change(u)
+	if err := w.server.Update(w.Context(), u); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// write writes a file to a branch, or removes it, with a client of its own.
+func (w *gitWorld) write(branch, path string, data []byte) {
+	w.Helper()
+	_, err := w.remote.Branch(branch).Update(w.Context(), store.Edit{Author: ada, Subject: "write " + path, Apply: func(tree *store.Tree) error {
+		if data == nil {
+			return tree.Remove(path)
+		}
+		return tree.Write(path, data)
+	}})
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+var errAway = errors.New("the Git host does not answer")
+
+// cut has the Git host's answers lost from the next push on.
+func (w *gitWorld) cut() {
+	cut := false
 	w.remote.SetFault(func(c memstore.Call) error {
-		if c.Branch == "main" {
-			return away
+		if cut = cut || c.Op == memstore.Push && c.After; cut {
+			return errAway
 		}
 		return nil
 	})
-	if _, err := w.r.record(t.Context(), w.look); !errors.Is(err, away) || base.Read(w.object()) != nil {
-		t.Errorf("without the host: %v", err)
+}
+
+// run lets the repository follow main.
+func (w *gitWorld) run() {
+	w.Helper()
+	ctx, stop := context.WithCancel(w.Context())
+	var running sync.WaitGroup
+	w.Cleanup(func() { stop(); running.Wait() })
+	running.Go(func() { w.r.api().Repository.Run(ctx) })
+	for start := time.Now(); !w.r.api().Repository.Health().Contacted; time.Sleep(time.Millisecond) {
+		if time.Since(start) > time.Minute {
+			w.Fatal("the repository was not contacted")
+		}
+	}
+}
+
+// inStep looks and acts until there is nothing left to do, or an error other than errMoved.
+func (w *gitWorld) inStep() error {
+	w.Helper()
+	for range maxRounds {
+		u, err := w.r.get(w.Context(), key)
+		if err != nil {
+			return err
+		}
+		l, err := w.r.look(w.Context(), key, input{Reader: w.server, object: u})
+		if err != nil || l.settled() {
+			return err
+		}
+		if _, err := w.r.act(w.Context(), l); err != nil && !errors.Is(err, errMoved) {
+			return err
+		}
+	}
+	w.Error("it does not come to an end")
+	return nil
+}
+
+// What came to main without an answer is the konnector's own, whatever its user does before main
+// is known again.
+func TestAPushWithoutAnAnswerOverwritesNothing(t *testing.T) {
+	set := func(path ...string) func(*unstructured.Unstructured) {
+		return func(u *unstructured.Unstructured) {
+			if err := unstructured.SetNestedField(u.Object, path[len(path)-1], path[:len(path)-1]...); err != nil {
+				t.Error(err)
+			}
+			u.SetGeneration(u.GetGeneration() + 1)
+		}
+	}
+	label := func(value string) func(*unstructured.Unstructured) {
+		return func(u *unstructured.Unstructured) { u.SetLabels(map[string]string{"tier": value}) }
+	}
+	for name, c := range map[string]struct {
+		first, then func(*unstructured.Unstructured)
+	}{
+		"edited":               {set("spec", "plan", "big"), set("spec", "plan", "huge")},
+		"edited back":          {set("spec", "plan", "big"), set("spec", "plan", "small")},
+		"labelled otherwise":   {label("a"), label("b")},
+		"labelled, taken back": {label("a"), func(u *unstructured.Unstructured) { u.SetLabels(nil) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newGitWorld(t)
+			data, err := contract.Encode(version("small"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.write("main", key.Path(), data)
+			w.run()
+			if err := w.inStep(); err != nil {
+				t.Fatal(err)
+			}
+			w.change(c.first)
+			w.cut()
+			if err := w.inStep(); !errors.Is(err, errAway) {
+				t.Fatalf("its push was answered: %v", err)
+			}
+			w.change(c.then)
+			want := contract.FromObject(w.object())
+			if err := w.inStep(); !errors.Is(err, errAway) {
+				t.Errorf("it was agreed on without asking main: %v", err)
+			}
+			w.remote.SetFault(nil)
+			if err := w.inStep(); err != nil {
+				t.Fatal(err)
+			}
+			data, err = contract.Encode(want)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if file, _ := w.main.Snapshot().Entry(key.Path()); !contract.Equal(contract.FromObject(w.object()), want) || file.Hash != store.BlobHash(data) {
+				now, _ := w.main.Snapshot().Read(key.Path())
+				t.Errorf("the object says %v, main says %s", w.object().Object, now)
+			}
+		})
+	}
+}
+
+// So it is where a claim is deleted whose order had no answer.
+func TestAClaimWhoseOrderHadNoAnswerIsTakenBack(t *testing.T) {
+	w := newGitWorld(t)
+	w.write("main", key.Path(), nil)
+	observed, err := contract.EncodeObserved(contract.Observed{Commit: string(w.remote.Head("main")), Epoch: "e1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.write("status", contract.ObservedPath, observed)
+	w.run()
+	w.cut()
+	if err := w.inStep(); !errors.Is(err, errAway) {
+		t.Fatalf("its push was answered: %v", err)
+	}
+	if err := w.server.Delete(t.Context(), w.object()); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.inStep(); !errors.Is(err, errAway) {
+		t.Errorf("it was let go without asking main: %v", err)
 	}
 	w.remote.SetFault(nil)
-	if u, err := w.r.record(t.Context(), w.look); err != nil || base.Read(u) == nil {
-		t.Errorf("main is as it was: %v", err)
+	if err := w.inStep(); err != nil {
+		t.Fatal(err)
 	}
-
-	w = newGitWorld(t)
-	w.look.facts.Touched = true
-	w.pushBeside("main", "what was pushed")
-	if _, err := w.r.record(t.Context(), w.look); !errors.Is(err, errMoved) || base.Read(w.object()) != nil {
-		t.Errorf("main has the edit: %v", err)
+	if w.isOnMain() {
+		t.Error("its file stays")
 	}
 }
 
@@ -282,7 +431,11 @@ func TestAnEditBackIsNotAgreedOnBeforeMainIsAsked(t *testing.T) {
 func TestWhatIsApprovedMeanwhileIsNotForgotten(t *testing.T) {
 	for name, act := range map[string]func(*gitWorld) (*unstructured.Unstructured, error){
 		"withdrawn": func(w *gitWorld) (*unstructured.Unstructured, error) { return w.r.withdraw(w.Context(), w.look) },
-		"released":  func(w *gitWorld) (*unstructured.Unstructured, error) { return w.r.release(w.Context(), w.look) },
+		"proposed again": func(w *gitWorld) (*unstructured.Unstructured, error) {
+			w.look.facts.Live = version("big")
+			return w.r.propose(w.Context(), w.look)
+		},
+		"released": func(w *gitWorld) (*unstructured.Unstructured, error) { return w.r.release(w.Context(), w.look) },
 	} {
 		for _, begun := range []bool{false, true} {
 			for _, approved := range []bool{false, true} {

@@ -99,10 +99,13 @@ func maxPushedGeneration(l *look) int64 {
 }
 
 // isProven reports whether a push that made the file was of this very object, and not of
-// one that the restore of a backup replaced: the base was recorded after that push, as the
-// status says of an object whose base somebody took away; or the object was as it was
-// pushed.
+// one that the restore of a backup replaced: this process pushed it; the base was recorded
+// after that push, as the status says of an object whose base somebody took away; or the
+// object was as it was pushed.
 func (r *reconciler) isProven(ctx context.Context, l *look, push contract.ObjectTrailer) (bool, error) {
+	if ours, ok := r.unanswered.of(l.key); ok && ours == push {
+		return true, nil
+	}
 	if agreedAt := store.Hash(l.facts.BaseCommit); l.base == nil && agreedAt != "" {
 		isOnMain, err := l.view.Continues(ctx, agreedAt)
 		if err != nil {

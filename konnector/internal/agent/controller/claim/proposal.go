@@ -175,6 +175,10 @@ func (r *reconciler) propose(ctx context.Context, l *look) (*unstructured.Unstru
 	if err == nil {
 		err = r.api().Repository.MayWrite()
 	}
+	if err == nil && l.facts.Proposed != nil {
+		// Of what was proposed before, and is on main perhaps, nothing tells after this.
+		err = r.confirmFile(ctx, l)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -282,7 +286,7 @@ func (r *reconciler) removeProposed(ctx context.Context, l *look) error {
 	if err != nil && !repository.IsKept(err) {
 		return fmt.Errorf("withdraw %s: %w", p.Branch, err)
 	}
-	if err := repo.Confirm(ctx, l.key.Path(), l.file); err != nil {
+	if err := r.confirmFile(ctx, l); err != nil {
 		return err
 	}
 	r.reviews.end(p.Branch)

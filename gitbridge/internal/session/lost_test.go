@@ -1,12 +1,15 @@
 package session_test
 
 import (
+	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/statusbranch"
 	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/gitbridge/store/memstore"
 )
 
 // L3: a bridge answers a commit, and ends before it saved that it accepted it. If the
@@ -75,4 +78,37 @@ func (w *world) observes(commit store.Hash) {
 		snap, err := w.remote.Branch("status").Fetch(w.Context())
 		return err == nil && statusbranch.Observed(snap).Commit == string(commit)
 	})
+}
+
+// Of an object that was made, and is missing, only its answer tells that it was there. That may
+// be on the host though the bridge was not told so.
+func TestAnAnswerThatMayHaveLandedIsAskedFor(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.commit("Add", map[string]string{path("a"): "1"})
+	r := w.start()
+	r.follows()
+	away := errors.New("the host does not answer")
+	var cut atomic.Bool
+	w.remote.SetFault(func(c memstore.Call) error {
+		if c.Branch == "status" && c.Op == memstore.Push && c.After {
+			cut.Store(true)
+		}
+		if c.Branch == "status" && cut.Load() {
+			return away
+		}
+		return nil
+	})
+	change := statusbranch.Change{Path: contract.StatusPath(path("a")), Data: []byte("x"), Subject: "status: x"}
+	if err := r.Write(t.Context(), change); !errors.Is(err, away) {
+		t.Fatalf("its answer was acknowledged: %v", err)
+	}
+	if err := r.CheckStatus(t.Context(), path("a")); !errors.Is(err, away) {
+		t.Errorf("without the host: %v", err)
+	}
+	w.remote.SetFault(nil)
+	err := r.CheckStatus(t.Context(), path("a"))
+	if _, ok := r.Status.Snapshot().Entry(change.Path); err != nil || !ok {
+		t.Errorf("it is not known: %v", err)
+	}
 }

@@ -88,8 +88,14 @@ func (s *Session) compareStatus(ctx context.Context) error {
 }
 
 // CheckStatus is statusbranch.ErrForeign where the newest branch status is not the one that was
-// written here, and has that told.
-func (s *Session) CheckStatus(ctx context.Context) error {
+// written here, and has that told. It asks the Git host where it is not known whether the last
+// answer to a path of main landed.
+func (s *Session) CheckStatus(ctx context.Context, path string) error {
+	if s.Status.IsDoubtful(contract.StatusPath(path)) {
+		if _, err := s.options.Status.Fetch(ctx); err != nil {
+			return err
+		}
+	}
 	if !s.Status.IsForeign() {
 		return nil
 	}

@@ -150,7 +150,7 @@ func (c *Controller) apply(ctx context.Context, s *step) (outcome, error) {
 // checkStatus says that the branch status is not, or not any more, the one that says whether the
 // object was there before: what is missing is not made on that ground.
 func (c *Controller) checkStatus(ctx context.Context, s *step) error {
-	err := c.Session.CheckStatus(ctx)
+	err := c.Session.CheckStatus(ctx, s.Path)
 	if entry, _ := c.Session.Status.Snapshot().Entry(contract.StatusPath(s.Path)); err == nil && entry.Hash != s.was {
 		err = statusbranch.ErrOutdated
 	}

@@ -90,8 +90,8 @@ func within(ctx context.Context, r client.Reader, key client.ObjectKey, o client
 	return r.Get(ctx, key, o)
 }
 
-// errWho is for everybody who is not let in. What is wrong with a token that
-// nobody issued is nobody's business.
+// errWho is for everybody who is not let in. It does not say what is wrong with a
+// token that nobody issued.
 func errWho() error {
 	return refusal.New(refusal.Unauthenticated, "the credential does not count here: agents use the one that they were given, people an ID token as the password")
 }
@@ -239,7 +239,7 @@ func (a *Authenticator) judgeLive(ctx context.Context, cluster, hash string, rol
 	return verdict(&s, err, hash, is)
 }
 
-// person lets in the owner of a cluster, and whoever may view its repository.
+// person lets in the owner of a cluster, and anybody who may view its repository.
 func (a *Authenticator) person(ctx context.Context, cluster, raw string) (Caller, error) {
 	id, err := a.Login.Verify(ctx, raw)
 	if err != nil {

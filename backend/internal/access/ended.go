@@ -29,7 +29,7 @@ func (a *Authenticator) End(cluster string, hashes []string, cut bool) {
 	a.underway.let(cluster, these)
 }
 
-// SecretChanged judges the requests of an agent that are under way anew, as
+// SecretChanged judges again the requests of an agent that are under way, as
 // somebody changed or removed its Secret.
 func (a *Authenticator) SecretChanged(ctx context.Context, cluster string, role Role) {
 	for _, hash := range a.underway.hashes(cluster, role) {

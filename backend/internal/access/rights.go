@@ -81,7 +81,7 @@ func Review(ctx context.Context, c client.Writer, who login.Identity, attributes
 	attributes.Group, attributes.Version = v1alpha1.GroupVersion.Group, v1alpha1.GroupVersion.Version
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: who.Username,
-		// PeopleGroup is that of whoever the backend lets in, and nobody else is in it.
+		// Everybody whom the backend lets in is in PeopleGroup, and nobody else is.
 		Groups:             append([]string{"system:authenticated", v1alpha1.PeopleGroup}, who.Groups...),
 		ResourceAttributes: &attributes,
 	}}

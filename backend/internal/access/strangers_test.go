@@ -85,7 +85,7 @@ func TestH7_AThousandGuessedTokensAreFewReads(t *testing.T) {
 	}
 }
 
-// Whoever may sign in can make up clusters' ids, and no cache knows these.
+// Anybody who may sign in can make up clusters' ids, and no cache knows these.
 func TestH7_OnePersonsMadeUpClustersAreFewReads(t *testing.T) {
 	var reads atomic.Int64
 	a := authenticator(t, objects(), counting(t, &reads))

@@ -114,8 +114,8 @@ func (u *underway) endIf(cluster string, meant func(*request) bool) (ended int) 
 		}
 		ended++
 		req.end(errEnded)
-		// Whoever waits for the client waits no longer. Not every writer has
-		// deadlines (tests).
+		// No read from the client, and no write to it, waits any longer. Not every
+		// writer has deadlines (tests).
 		past := time.Unix(1, 0)
 		_ = req.ctl.SetReadDeadline(past)
 		_ = req.ctl.SetWriteDeadline(past)

@@ -43,7 +43,7 @@ func TestBackend(t *testing.T) {
 		t.Run("connecting again gives the same cluster and replaces the credential", together(f.testReconnect))
 		t.Run("D12_credentials are renewed and rotated and revoked", together(f.testCredentials))
 		t.Run("F9_keys are registered by the cluster and by nobody else", together(f.testKeys))
-		t.Run("a cluster that was built anew reclaims its place, for its owner only", together(f.testReclaim))
+		t.Run("a cluster that was rebuilt reclaims its place, for its owner only", together(f.testReclaim))
 		t.Run("a request that makes no sense is refused with words", together(f.testInvalid))
 		t.Run("another person's cluster is not there", together(f.testTenants))
 		t.Run("a repository is shared by binding and namespace and taken back", together(f.testShare))
@@ -61,10 +61,10 @@ func TestBackend(t *testing.T) {
 	t.Run("H4_the right to connect is no right to make ClusterBindings by hand", f.testDirectCreate)
 	// Each of these stops something.
 	t.Run("B2_a konnector that keeps in touch is seen and one that does not is told", f.testHeartbeat)
-	t.Run("L5_two live copies are held until their owner decides, whoever starts again", f.testCopies)
+	t.Run("L5_two live copies are held until their owner decides, whichever process starts again", f.testCopies)
 	t.Run("H4_connecting is a right that operators give and take", f.testConnectIsARight)
 	t.Run("H4_an owner has a number of clusters and no more", f.testMaxClusters)
-	t.Run("a repository that is gone is not made anew", f.testLostRepository)
+	t.Run("a repository that is gone is not made again", f.testLostRepository)
 	t.Run("agents go on while the API server is away", f.testAPIServerAway)
 	t.Run("it starts while the API server is away, and goes on by itself", f.testStartWithoutAPIServer)
 	t.Run("it starts while the issuer is away, and goes on by itself", f.testIssuerAway)
@@ -625,7 +625,7 @@ func (f *fixture) testIssuerAway(t *testing.T) {
 	}()
 	f.run(t) // waits for sign-in
 	<-away
-	// A Dex that forgets its keys when it stops: tokens from before are nobody's.
+	// A Dex that forgets its keys when it stops: tokens from before count no longer.
 	var err error
 	if f.tokens[env.Alice], err = f.Dex.IDToken(t.Context(), env.Alice); err != nil {
 		t.Fatal(err)

@@ -123,7 +123,7 @@ func (f *fixture) testKeys(t *testing.T) {
 	takes("one from before, again", signed(first, first, c.ID), false)
 	takes("another one", signed(second, first, c.ID), true)
 
-	// The owner connects the cluster again, as after it was built anew.
+	// The owner connects the cluster again, as after it was rebuilt.
 	password = f.connect(t, env.Alice, "keys").Credential.Password
 	third := newKeys(t)
 	takes("one after that", third.registration(), true)

@@ -27,7 +27,7 @@ import (
 	"gitbind.dev/test/env"
 )
 
-var update = flag.Bool("update", false, "write docs/screens anew")
+var update = flag.Bool("update", false, "rewrite docs/screens")
 
 const (
 	postgresql = "postgresqlinstances.anynines.com"

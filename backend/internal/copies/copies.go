@@ -188,7 +188,7 @@ func (c *cluster) drop(name string) {
 	}
 }
 
-// Settle begins anew for a cluster: its owner has decided which copy goes on, and all
+// Settle starts from scratch for a cluster: its owner has decided which copy goes on, and all
 // credentials from before have ended.
 func (c *Clusters) Settle(name string) {
 	c.mu.Lock()

@@ -224,7 +224,7 @@ func TestL5_AProcessIsAloneWhenTheOneBeforeItHasEndedOrIsNotHeardOf(t *testing.T
 	want("after one that says it lives for ever, a while later", h.beat("f"), true)
 }
 
-func TestL5_WhatIsSettledBeginsAnew(t *testing.T) {
+func TestL5_WhatIsSettledStartsFromScratch(t *testing.T) {
 	h := hear(t)
 	h.said = true
 	late := h.sent("b")

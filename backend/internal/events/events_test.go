@@ -121,7 +121,7 @@ func TestASubscriberGetsThePresentHeadsAndThenEachMove(t *testing.T) {
 	}
 }
 
-// A branch that was rejected is where it was, and whoever proposed it is to hear of that.
+// A branch that was rejected is where it was, and the person who proposed it is to hear of that.
 func TestAVerdictIsToldThoughTheBranchDidNotMove(t *testing.T) {
 	f := start(t, nil)
 	l := f.listen(t)

@@ -1,7 +1,7 @@
 // Package events tells agents that a branch has moved: a hub that the Git host
 // publishes to, and GET /v1/events. It keeps no history and promises no
 // delivery of every move: a subscriber always learns the newest head of each
-// branch, and nobody's slowness holds up a push.
+// branch, and a slow subscriber holds up no push.
 package events
 
 import (

@@ -27,8 +27,8 @@ const (
 	MaxChangedFiles = 300
 	// MaxChangeCommits bounds the commits that are shown of one.
 	MaxChangeCommits = 100
-	// MaxEvents bounds what is recorded of one commit, for each kind of event: whoever
-	// pushes or talks much leaves room for a verdict.
+	// MaxEvents bounds what is recorded of one commit, for each kind of event: those
+	// who push or talk much leave room for a verdict.
 	MaxEvents = 100
 	// MaxMessage is the longest message, in bytes.
 	MaxMessage = 4 << 10

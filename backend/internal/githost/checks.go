@@ -30,7 +30,8 @@ type Pull struct {
 	// Title is one line, and Text is Markdown.
 	Title, Text string
 	// Shared says that people made a part of it: one that is there is kept up to date, and none is
-	// opened, as hosts take whoever opens it for its author, and let the others approve it.
+	// opened, as hosts take the account that opens it for its author, and let the others
+	// approve it.
 	Shared bool
 }
 

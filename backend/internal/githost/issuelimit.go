@@ -18,7 +18,7 @@ const (
 type IssueLimit struct{ each ratelimit.Keyed }
 
 // May is a TooOftenError if who asks for a cluster's agent must wait. Undo has it not count, as
-// where a host is away and whoever asks is slow to ask again.
+// where a host is away and the caller is slow to ask again.
 func (l *IssueLimit) May(cluster, who string, now time.Time) (undo func(), err error) {
 	undo, wait := l.each.Take([2]string{cluster, who}, issueEvery, issueBurst, now)
 	if wait > 0 {

@@ -1,7 +1,7 @@
 // Package keyring issues konnectors' credentials, and renews, replaces and
 // revokes them. What is kept of them are hashes, in one Secret of each cluster.
 // Each change is made on the Secret as it was read, so that of two at the same
-// time the second one decides anew; none is half done when the process ends.
+// time the second one decides again; none is half done when the process ends.
 //
 // It lets nobody in: that is package access.
 //
@@ -41,7 +41,7 @@ type Keyring struct {
 	Now func() time.Time
 }
 
-// Conflicts is how often, and how soon, a change is decided anew when somebody else was first:
+// Conflicts is how often, and how soon, a change is decided again when somebody else was first:
 // when many change one object at the same time, one of them gets through each time.
 var Conflicts = wait.Backoff{Steps: 25, Duration: 10 * time.Millisecond, Factor: 1.2, Jitter: 1}
 
@@ -84,7 +84,7 @@ func (k *Keyring) Replace(ctx context.Context, cluster, hash string) (bool, erro
 }
 
 // Renew gives a credential that takes the place of the one before it when it is
-// used for the first time: whoever does not get the answer asks again. A next
+// used for the first time: a caller that does not get the answer asks again. A next
 // one that was never used ends.
 //
 // It is for who shows a token with the hash by, and refuses if that has ended
@@ -163,7 +163,7 @@ func (k *Keyring) new() (cred *restapi.Credential, hash string) {
 // change replaces what is kept, and tells what has ended with it.
 func (k *Keyring) change(ctx context.Context, cluster string, cut bool, to func(credential.Record) credential.Record) (after credential.Record, err error) {
 	var before credential.Record
-	// A 409 means that somebody else changed it: decide anew.
+	// A 409 means that somebody else changed it: decide again.
 	err = retry.RetryOnConflict(Conflicts, func() error {
 		before, after, err = k.try(ctx, cluster, to)
 		return err

@@ -22,7 +22,7 @@ type Issuer struct {
 	cfg    Config
 	client *http.Client
 	// found holds what discovery gave; nil as long as the issuer was not
-	// reached. Once reached it stays: keys are fetched anew as needed.
+	// reached. Once reached it stays: keys are fetched again as needed.
 	found atomic.Pointer[found]
 	// trouble is why there is nothing yet.
 	trouble atomic.Pointer[error]

@@ -36,8 +36,8 @@ func (s *Service) connect(ctx context.Context, who login.Identity, in connectInp
 	if err != nil {
 		return nil, err
 	}
-	// Credentials from before have ended: whoever has one cannot register keys, and is
-	// heard no more.
+	// Credentials from before have ended: a client that has one cannot register keys, and
+	// is heard no more.
 	if err := s.awaitKeys(ctx, cb.Name); err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@
 // (connect.go, bind.go, catalog.go), and failures are refusals that become HTTP
 // in one place (http.go).
 //
-// A cluster that was lost and built anew takes its old place with reclaim.go. Owners
+// A cluster that was lost and rebuilt takes its old place with reclaim.go. Owners
 // share their clusters' repositories with share.go, and hand clusters over with
 // transfer.go.
 //

@@ -53,7 +53,7 @@ func (s *Service) mountEncryption(mux *http.ServeMux) {
 
 // register has the keys of an app cluster replaced. Keys that must not replace those
 // that are registered are no error: the answer says so, and what counts. A conflict
-// says that it is to be judged anew.
+// says that it is to be judged again.
 func (s *Service) register(ctx context.Context, cluster string, in restapi.Registration) (*restapi.Encryption, error) {
 	var cb v1alpha1.ClusterBinding
 	if err := s.Live.Get(ctx, client.ObjectKey{Name: cluster}, &cb); err != nil {

@@ -56,7 +56,7 @@ func (s *Service) Cluster(ctx context.Context, who login.Identity, id string) (*
 	return cb, nil
 }
 
-// Exports are the APIs that a cluster has. It asks for nobody's rights.
+// Exports are the APIs that a cluster has. It checks no rights.
 func (s *Service) Exports(ctx context.Context, cb *v1alpha1.ClusterBinding) ([]v1alpha1.APIServiceExport, error) {
 	if cb.Status.TenantNamespace == "" {
 		return nil, nil

@@ -17,8 +17,8 @@ import (
 // lost: a few times as long as the longest that one keeps quiet.
 const unseen = 5 * time.Minute
 
-// reclaim gives the place of a cluster that was lost to the one that was built
-// anew: id, repository and services stay, and the credential that is issued
+// reclaim gives the place of a cluster that was lost to the one that was
+// rebuilt: id, repository and services stay, and the credential that is issued
 // afterwards ends the old one. Whose it is follows from the ID token; which one
 // is meant must be said, as nothing else tells a cluster that was rebuilt from
 // one more.

@@ -153,7 +153,7 @@ func (s *Service) complete(ctx context.Context, cb *v1alpha1.ClusterBinding, who
 	return nil
 }
 
-// shareRules are a share's rights. Whoever may do more may do less, and read all.
+// shareRules are a share's rights. Anybody who may do more may do less, and read all.
 func shareRules(share restapi.Share) []rbacv1.PolicyRule {
 	rule := func(names []string, roles ...restapi.RepositoryRole) rbacv1.PolicyRule {
 		r := rbacv1.PolicyRule{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{access.Exports}, ResourceNames: names}

@@ -230,7 +230,7 @@ func (c *Checks) Opened(ctx context.Context, cluster string) (map[string]githost
 		return known.opened, nil
 	}
 	asking := c.asking.DoChan(cluster, func() (any, error) {
-		// It is for all who ask meanwhile, whoever of them leaves.
+		// It is for all who ask meanwhile, even if some of them leave.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), openedTimeout)
 		defer cancel()
 		return c.ask(ctx, cluster)
@@ -390,7 +390,7 @@ func summarize(c *githost.Change, files []restapi.ChangedFile, pending bool) git
 	}
 	switch {
 	case c.Unrelated:
-		return says(false, "It has no commit in common with main: begin it anew on top of main")
+		return says(false, "It has no commit in common with main: begin it again on top of main")
 	case len(c.Conflicts) > 0:
 		return says(false, "Main has changed the same lines meanwhile: merge main into it")
 	case c.More:
@@ -449,7 +449,7 @@ func summarize(c *githost.Change, files []restapi.ChangedFile, pending bool) git
 	for _, f := range unbindings {
 		effect = strings.TrimSuffix(f.Path+": "+f.Unbinding+". "+effect, ". ")
 	}
-	// The host has whoever may approve at all approve that.
+	// The host lets anybody who may approve at all approve that.
 	switch touched := onlyTouched(c, changedParts(c)); {
 	case len(touched) > 1:
 		effect = fmt.Sprintf("Main gets commits that also touch %d other parts of the repository, such as %s. %s", len(touched), touched[0], effect)

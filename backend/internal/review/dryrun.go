@@ -21,7 +21,7 @@ const (
 	// askAgainAfter is how old an answer may be: what a control plane admits changes.
 	askAgainAfter = 10 * time.Minute
 	// unansweredFor is how long another version of a change waits for the answer about the one
-	// before: whoever pushes often has no more tried, and written, than the bridge answers.
+	// before: somebody who pushes often has no more tried, and written, than the bridge answers.
 	// That becomes twice as long with each that the bridge has not answered.
 	unansweredFor, maxDoublings = 10 * time.Second, 6
 	// transientFor is how long an answer is good that another try may change.

@@ -133,8 +133,8 @@ func TestWhatTheAPIServerSaysIsShownAtTheFile(t *testing.T) {
 	}
 }
 
-// Whoever pushes often has no more tried and written than the bridge answers, and an answer is
-// about nothing but the version that was tried.
+// Somebody who pushes often has no more tried and written than the bridge answers, and an answer
+// is about nothing but the version that was tried.
 func TestAnAnswerIsOfJustOneVersion(t *testing.T) {
 	y := newTrying(t)
 	orders := y.becomes("orders", "nano", "small")

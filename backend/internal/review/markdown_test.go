@@ -7,7 +7,7 @@ import (
 	"gitbind.dev/gitbridge/api/restapi"
 )
 
-func TestACommentSaysToWhomeverWhatBecomesOfServices(t *testing.T) {
+func TestACommentSaysToAnybodyWhatBecomesOfServices(t *testing.T) {
 	got := comment("2 files would be refused", "https://gitbind.example.com/clusters/k3x/changes/pull-7", []restapi.ChangedFile{
 		{Path: "bindings/x/claims/a/orders.yaml", Action: restapi.ActionUpdate, Kind: "Database", Namespace: "a", Name: "orders", Fields: []restapi.FieldChange{
 			{Field: "spec.plan", Before: "small", After: "large"}, {Field: "spec.size", After: "2"},

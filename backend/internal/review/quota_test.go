@@ -92,8 +92,8 @@ func TestThatAQuotaHasNoRoomIsSeenBeforeTheMerge(t *testing.T) {
 		"a larger plan":                   {used(2, 5), func(w *world) { w.becomes("a", "nano", "small") }, "a: this cluster has 5 of 6 by weight, and this claim weighs 4"},
 		"a smaller plan":                  {used(2, 8), func(w *world) { w.becomes("a", "small", "nano") }, ""},
 		"another goes":                    {used(2, 5), func(w *world) { w.becomes("a", "nano", "small"); w.becomes("b", "small", "") }, ""},
-		"the same is ordered anew, so that the removal is held": {used(2, 2), func(w *world) { w.becomes("old", "nano", ""); w.becomes("new", "", "nano") }, "new: namespace team-a has 2"},
-		"it has a service, since its removal was held":          {used(2, 2), func(w *world) { w.answers(t, w.becomes("back", "", "nano"), contract.Held, "x/back") }, ""},
+		"the same is ordered again, so that the removal is held": {used(2, 2), func(w *world) { w.becomes("old", "nano", ""); w.becomes("new", "", "nano") }, "new: namespace team-a has 2"},
+		"it has a service, since its removal was held":           {used(2, 2), func(w *world) { w.answers(t, w.becomes("back", "", "nano"), contract.Held, "x/back") }, ""},
 		"it has none, since it was refused": {used(2, 2), func(w *world) {
 			w.answers(t, w.becomes("a", "nano", "small"), contract.Denied, "")
 		}, "a: namespace team-a has 2"},

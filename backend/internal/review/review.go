@@ -270,7 +270,7 @@ func check(in restapi.Review) error {
 	case !slices.Contains([]restapi.Verdict{restapi.VerdictComment, restapi.VerdictReject, restapi.VerdictApprove}, in.Verdict):
 		return refusal.New(refusal.Invalid, "verdict: it is one of comment, reject and approve")
 	case in.Message == "" && in.Verdict != restapi.VerdictApprove:
-		return refusal.New(refusal.Invalid, "message: say something, so that whoever proposed it can go on")
+		return refusal.New(refusal.Invalid, "message: say something, so that the person who proposed it can go on")
 	case len(in.Message) > githost.MaxMessage:
 		return refusal.New(refusal.Invalid, "message: it has %d bytes, at most %d", len(in.Message), githost.MaxMessage)
 	case !utf8.ValidString(in.Message) || strings.ContainsFunc(in.Message, unwelcome):
@@ -333,9 +333,9 @@ func (s *Service) judge(ctx context.Context, caller access.Caller, c *githost.Ch
 func (s *Service) blocked(ctx context.Context, caller access.Caller, c *githost.Change, own string) (blocked, err error) {
 	switch {
 	case c.Unrelated:
-		return refusal.New(refusal.Conflict, "%s has no commit in common with main: begin it anew on top of main", c.Branch), nil
+		return refusal.New(refusal.Conflict, "%s has no commit in common with main: begin it again on top of main", c.Branch), nil
 	case len(c.Conflicts) > 0:
-		return refusal.New(refusal.Conflict, "main has changed the same lines meanwhile: whoever proposed it resolves that with git merge origin/main, and pushes again"), nil
+		return refusal.New(refusal.Conflict, "main has changed the same lines meanwhile: the person who proposed it resolves that with git merge origin/main, and pushes again"), nil
 	case c.More || c.Older:
 		return refusal.New(refusal.Conflict, "it is too much for one person to have looked at (at most %d files and %d commits): propose it in parts, or merge and push it with git", githost.MaxChangedFiles, githost.MaxChangeCommits), nil
 	case len(c.Files) == 0:

@@ -357,7 +357,7 @@ func TestInputsAreNoProblem(t *testing.T) {
 
 func TestWhatStandsAgainstAnApproval(t *testing.T) {
 	for words, change := range map[string]func(*world){
-		"begin it anew":                     func(w *world) { w.change.Unrelated, w.change.Files, w.change.Effect = true, nil, "" },
+		"begin it again":                    func(w *world) { w.change.Unrelated, w.change.Files, w.change.Effect = true, nil, "" },
 		"main has changed the same lines":   func(w *world) { w.change.Conflicts, w.change.Files, w.change.Effect = []string{orders}, nil, "" },
 		"too much for one person":           func(w *world) { w.change.More, w.change.Effect = true, "" },
 		"at most 300 files and 100 commits": func(w *world) { w.change.Older = true },
@@ -389,7 +389,7 @@ func TestWhatStandsAgainstAnApproval(t *testing.T) {
 			t.Errorf("of another host: %v", err)
 		}
 	}
-	// The konnector's own pushes are nobody's.
+	// The konnector's own pushes are not those of a person.
 	w = newWorld()
 	w.change.Events, w.change.Commits[0].Email = nil, "dora@"+contract.ClusterDomain(cluster)
 	if _, err := w.service(t, nil).Review(t.Context(), login.Identity{Username: "grace"}, cluster, verdict(restapi.VerdictApprove)); err != nil {

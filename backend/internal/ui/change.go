@@ -54,7 +54,7 @@ func proposers(c restapi.Change) string {
 func judgeChange(c restapi.Change) State {
 	switch {
 	case c.Rejected:
-		return State{Off, "Rejected", "It is not to be merged. Another commit on its branch proposes it anew."}
+		return State{Off, "Rejected", "It is not to be merged. Another commit on its branch proposes it again."}
 	case len(c.Conflicts) > 0:
 		return State{Warn, "Conflict", "Main has changed the same lines meanwhile."}
 	}

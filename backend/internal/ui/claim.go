@@ -224,7 +224,7 @@ func steps(cluster string, k contract.Key, s *contract.Status, state State) []No
 			}
 		}
 	case contract.Lost:
-		return []Note{{Title: "A platform operator restores it, or has it made anew and empty", Command: "kubectl gitbind approve --cluster " + cluster + " --recreate-empty " + k.Path()}}
+		return []Note{{Title: "A platform operator restores it, or has it recreated empty", Command: "kubectl gitbind approve --cluster " + cluster + " --recreate-empty " + k.Path()}}
 	case contract.Applied:
 		if s.Reason == contract.Contested {
 			return []Note{{Title: "Ask a platform operator who else writes to it"}}

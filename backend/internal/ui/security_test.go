@@ -30,9 +30,9 @@ func TestAnotherTenantsClusterIsNotThere(t *testing.T) {
 	w := lived()
 	for _, rest := range []string{"", "/bindings/" + api, "/bindings/" + api + "/team-a/orders", "/bindings/" + api + "/team-a/orders/file"} {
 		theirs := w.get(t, "mallory", "/clusters/"+prod+rest)
-		nobodys := w.get(t, "mallory", "/clusters/zz7d2abqwe"+rest)
-		if theirs.Code != http.StatusNotFound || theirs.Body.String() != strings.ReplaceAll(nobodys.Body.String(), "zz7d2abqwe", prod) {
-			t.Errorf("%s: status %d\n%s\nwant, as for what is not there:\n%s", rest, theirs.Code, theirs.Body, nobodys.Body)
+		missing := w.get(t, "mallory", "/clusters/zz7d2abqwe"+rest)
+		if theirs.Code != http.StatusNotFound || theirs.Body.String() != strings.ReplaceAll(missing.Body.String(), "zz7d2abqwe", prod) {
+			t.Errorf("%s: status %d\n%s\nwant, as for what is not there:\n%s", rest, theirs.Code, theirs.Body, missing.Body)
 		}
 		if w.get(t, alice, "/clusters/"+prod+rest).Code != http.StatusOK {
 			t.Errorf("%s is not there for its owner", rest)

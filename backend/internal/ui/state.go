@@ -116,7 +116,7 @@ func judgeAnswered(a *answer) State {
 	case contract.Failed:
 		return State{Bad, "Failed", "It could not be applied just now, and is tried again by itself."}
 	case contract.Lost:
-		return State{Bad, "Lost", "It was applied once and is missing on the control plane. It is not made anew by itself, because an empty service in the place of a full one is worse than none."}
+		return State{Bad, "Lost", "It was applied once and is missing on the control plane. It is not made again by itself, because an empty service in the place of a full one is worse than none."}
 	}
 	return State{Warn, "Unknown", fmt.Sprintf("The control plane says %q, which this page does not know.", short(string(a.result), 40))}
 }

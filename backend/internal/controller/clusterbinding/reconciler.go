@@ -212,7 +212,7 @@ var part = status.Part{
 func (r *Reconciler) report(ctx context.Context, cb *v1alpha1.ClusterBinding, err error) error {
 	want := cb.DeepCopy()
 	// What was said once stays said: a repository that was there must not be
-	// made anew after some other step failed.
+	// made again after some other step failed.
 	if err == nil {
 		want.Status.TenantNamespace, want.Status.Repository = v1alpha1.TenantNamespace(cb.Name), &v1alpha1.Repository{URL: r.Host.URL(cb.Name)}
 	}

@@ -87,9 +87,9 @@ var errTaken = errors.New("in the way")
 func mayUse(ns *corev1.Namespace, cb *v1alpha1.ClusterBinding) error {
 	switch {
 	case !metav1.IsControlledBy(ns, cb):
-		return fmt.Errorf("%w: namespace %s exists and is not of this ClusterBinding; it is made anew once it is gone", errTaken, ns.Name)
+		return fmt.Errorf("%w: namespace %s exists and is not of this ClusterBinding; it is made again once it is gone", errTaken, ns.Name)
 	case ns.DeletionTimestamp != nil:
-		return fmt.Errorf("%w: namespace %s is being deleted; it is made anew once it is gone", errTaken, ns.Name)
+		return fmt.Errorf("%w: namespace %s is being deleted; it is made again once it is gone", errTaken, ns.Name)
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func TestMayUse(t *testing.T) {
 		ok   bool
 	}{
 		{"its own", metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{UID: "u1", Controller: &yes}}}, true},
-		{"nobody's", metav1.ObjectMeta{}, false},
+		{"without an owner", metav1.ObjectMeta{}, false},
 		{"an earlier ClusterBinding's of the same name", metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Name: "k3x9d2abqw", UID: "u0", Controller: &yes}}}, false},
 		{"its own, on its way out", metav1.ObjectMeta{DeletionTimestamp: &now, OwnerReferences: []metav1.OwnerReference{{UID: "u1", Controller: &yes}}}, false},
 	} {

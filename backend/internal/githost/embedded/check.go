@@ -244,7 +244,7 @@ func (c *check) identities(cmd command) error {
 }
 
 // identity refuses a new commit in somebody else's name. A commit that the
-// repository has was judged when it came, from whoever brought it: people merge
+// repository has was judged when somebody first pushed it: people merge
 // branches of the konnector.
 func (c *check) identity(cmd command, name plumbing.Hash) error {
 	commit, err := c.commit(name)

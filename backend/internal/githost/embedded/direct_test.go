@@ -36,7 +36,7 @@ func (c *counted) count(service, by string) {
 	c.by[service+" "+by]++
 }
 
-// take gives what was counted, and begins anew.
+// take gives what was counted, and starts again from zero.
 func (c *counted) take() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

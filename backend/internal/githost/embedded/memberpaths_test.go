@@ -145,7 +145,7 @@ func TestAMemberProposesWhatIsSharedWithThem(t *testing.T) {
 	// What was proposed is no more allowed on main than if it were new.
 	rights.set("write mq")
 	c.refused("may not write bindings/db/claims/team-a", "HEAD:main")
-	// Whoever may write it brings it there, and the branch has done its work.
+	// Somebody who may write it brings it there, and the branch has done its work.
 	rights.set("write db:team-a", "propose db:team-a")
 	c.pushed("HEAD:main")
 	rights.set("propose db:team-b")

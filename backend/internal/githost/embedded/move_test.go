@@ -53,7 +53,7 @@ func TestE14_ARepositoryMovesToAHostElsewhereAndOn(t *testing.T) {
 	from, to, with := moving(t)
 	here := branches(t, from.bare())
 	host := with(to)
-	// Whoever looks first, and finds nothing there, leaves what is here.
+	// A look before the move finds nothing there, and leaves what is here.
 	if err := host.refresh(t.Context(), cluster, 0); !errors.Is(err, errOfAnotherHost) || branches(t, from.bare()) != here {
 		t.Errorf("before the move: %v", err)
 	}

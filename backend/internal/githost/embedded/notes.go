@@ -194,9 +194,9 @@ func appendEvents(commit string, note []byte, added []githost.Event) ([]byte, er
 	return more.Bytes(), nil
 }
 
-// change runs git to its end, whoever waits for it: it must not be ended while it holds
-// the lock of a ref. What it wrote, and these refs, are durable then. The caller has the
-// repository's turn.
+// change runs git to its end, even if nobody waits for it any more: it must not be ended
+// while it holds the lock of a ref. What it wrote, and these refs, are durable then. The
+// caller has the repository's turn.
 func (r *repository) change(ctx context.Context, stdin io.Reader, refs []string, args ...string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), receiveTimeout)
 	defer cancel()

@@ -189,7 +189,7 @@ func rawGet(t *testing.T, s *served, target string) string {
 	return string(answer[9:12])
 }
 
-func TestWhoeverIsNotLetInIsAskedForACredential(t *testing.T) {
+func TestWhoIsNotLetInIsAskedForACredential(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	for _, id := range []string{cluster, "nosuchrepo"} {
@@ -530,7 +530,7 @@ func TestAnEndInTheMiddleOfACreateLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestARepositoryThatAnOperatorRemovedIsMadeAnew(t *testing.T) {
+func TestARepositoryThatAnOperatorRemovedIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	s.clone(t, access.Owner)

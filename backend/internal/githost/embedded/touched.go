@@ -64,7 +64,7 @@ func (r *repository) touched(ctx context.Context, commits []githost.Commit, main
 
 // touchedBy adds the parts that a commit changes which main does not have, and those in which a
 // merge has not what main had below it: to take main back may be all that somebody proposes by it,
-// and is no change of its own. What a push brings is nobody's proposal yet.
+// and is no change of its own. Nobody has yet proposed what a push brings.
 func (c *check) touchedBy(name, main plumbing.Hash, changed parts) error {
 	if err := c.changedBy(name, changed); err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 const maxUploadRequest = 8 << 20
 
 func fetchTooLarge(limit int64) error {
-	return refusal.New(refusal.TooLarge, "the fetch names more commits than fit into %d MiB: clone the repository anew", limit>>20)
+	return refusal.New(refusal.TooLarge, "the fetch names more commits than fit into %d MiB: clone the repository again", limit>>20)
 }
 
 // protocol is the header in which git says which version it speaks.

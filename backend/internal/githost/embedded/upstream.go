@@ -56,7 +56,7 @@ type copies struct {
 	moved *clusterqueue.Queue
 }
 
-// copied is one copy. Whoever has its turn brings it up to date.
+// copied is one copy. The caller that has its turn brings it up to date.
 type copied struct {
 	turn chan struct{}
 	// since is from when on somebody has had it, in nanoseconds since 1970; 0 for nobody.

@@ -44,7 +44,7 @@ func TestVersionsSayWhenABranchHadAContent(t *testing.T) {
 	if one, err := s.Versions(ctx, cluster, "main", orders, 1); err != nil || len(one) != 1 || one[0].Commit != removed {
 		t.Errorf("one: %+v (%v)", one, err)
 	}
-	c.git("checkout", "-q", "--orphan", "anew")
+	c.git("checkout", "-q", "--orphan", "again")
 	c.commit("Begin", map[string]string{orders: "plan: small\n"})
 	if got, err := s.Versions(ctx, cluster, at("HEAD"), orders, 1); err == nil {
 		t.Errorf("a commit that was not pushed: %+v", got)

@@ -25,7 +25,7 @@ func (h *Host) rules() []sdk.RepositoryRuleset {
 	}
 	set := &sdk.EmptyRuleParameters{}
 	return []sdk.RepositoryRuleset{
-		// Without a bypass: whoever bypasses a ruleset does so with all of its rules.
+		// Without a bypass: an actor that bypasses a ruleset bypasses all of its rules.
 		ruleset("gitbind main history", "main", sdk.RepositoryRulesetRules{NonFastForward: set, Deletion: set}),
 		ruleset("gitbind main", "main", sdk.RepositoryRulesetRules{PullRequest: &sdk.PullRequestRuleParameters{
 			RequiredApprovingReviewCount: h.cfg.Approvals, DismissStaleReviewsOnPush: true, RequireLastPushApproval: true,

@@ -54,7 +54,7 @@ func conforms(t *testing.T, cfg Config, isReal bool) {
 		t.Parallel()
 		merging(t, w)
 	})
-	t.Run("nobody's runners run what is pushed", func(t *testing.T) {
+	t.Run("neither the instance's nor the group's runners run what is pushed", func(t *testing.T) {
 		t.Parallel()
 		runners(t, w)
 	})

@@ -191,7 +191,7 @@ func TestShortPagesEndNoList(t *testing.T) {
 	}
 }
 
-// Hosts take whoever opens it for its author.
+// Hosts take the account that opens it for its author.
 func TestWhatPeopleMadeAPartOfIsKeptUpToDateAndNotOpened(t *testing.T) {
 	t.Parallel()
 	first, second := strings.Repeat("a", 40), strings.Repeat("b", 40)

@@ -98,7 +98,7 @@ func TestOffline(t *testing.T) {
 }
 
 // fakeBackend answers in each way, by the first part of the path: ok with what a
-// backend says to whoever has the token GOOD.
+// backend says to a caller that has the token GOOD.
 func fakeBackend(elsewhere string) http.Handler {
 	const signedIn = "Bearer GOOD"
 	answer := func(code int, body string) http.HandlerFunc {

@@ -218,7 +218,7 @@ func (in Input) of(h *holder) chosen {
 	return c
 }
 
-// show says by name what will be deleted, or be made anew and empty.
+// show says by name what will be deleted, or be recreated empty.
 func (c chosen) show(w io.Writer) {
 	fmt.Fprintf(w, "%s:\n", c.Holder)
 	if c.main {
@@ -237,7 +237,7 @@ func (c chosen) show(w io.Writer) {
 		}
 	}
 	if len(c.recreate) > 0 {
-		fmt.Fprintf(w, "  These services are made anew, EMPTY, where they are missing:\n")
+		fmt.Fprintf(w, "  These services are recreated, EMPTY, where they are missing:\n")
 		for _, path := range c.empty {
 			fmt.Fprintf(w, "    %s\n", path)
 		}

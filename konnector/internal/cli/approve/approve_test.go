@@ -88,7 +88,7 @@ func TestWhatIsDeletedOrEmptiedIsShownByName(t *testing.T) {
 	const want = `Cluster a (prod):
   These services are DELETED, as far as their removal is in that commit:
     team-a/orders (databases.example.com)
-  These services are made anew, EMPTY, where they are missing:
+  These services are recreated, EMPTY, where they are missing:
     bindings/databases.example.com/claims/team-a/stock.yaml
 `
 	if out.String() != want {

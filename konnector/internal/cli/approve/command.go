@@ -25,7 +25,7 @@ and services that were lost. Each agent asks for its own
 approval; a removal that was approved in the app cluster is not asked for again.
 
 An approval names the commit that was looked at, so that it is for nothing that
-comes later. Whatever is about to be deleted, or made anew and empty, is listed by
+comes later. Whatever is about to be deleted, or recreated empty, is listed by
 name before you are asked.
 
 As JSON and YAML it is {"holders": [...]}, each with holder, name, and what waits:
@@ -42,7 +42,7 @@ main, removals, schema, lost.`,
   # Install a newer definition of an API, though claims may break with it
   kubectl gitbind approve --schema 4f1c2b3a9d
 
-  # On a control plane: make a lost service anew, though it will be empty; a folder
+  # On a control plane: recreate a lost service, though it will be empty; a folder
   # stands for all in it
   kubectl gitbind approve --cluster k3x9d2abqwzr4t6m \
     --recreate-empty bindings/postgresqlinstances.anynines.com/claims/team-a/orders.yaml`,
@@ -51,7 +51,7 @@ main, removals, schema, lost.`,
 	fs.StringVar(&in.Main, "main", "", "accept main as it is at this commit")
 	fs.StringVar(&in.Removals, "removals", "", "let go what main lacks at this commit, and what is being deleted")
 	fs.StringVar(&in.Schema, "schema", "", "install the newer definition of an API that has this hash")
-	fs.StringSliceVar(&in.RecreateEmpty, "recreate-empty", nil, "make the lost service of this path on main anew, or all in a folder; they will be empty")
+	fs.StringSliceVar(&in.RecreateEmpty, "recreate-empty", nil, "recreate the lost service of this path on main, or all in a folder; they will be empty")
 	fs.StringVar(&in.Connection, "connection", "", "only this Connection, by name")
 	fs.StringVar(&in.ClusterBinding, "cluster", "", "only this ClusterBinding, by name (the cluster's id)")
 	fs.BoolVarP(&in.Yes, "yes", "y", false, "do not ask whether to go on")

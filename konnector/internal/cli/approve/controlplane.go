@@ -71,8 +71,8 @@ func ofClusterBinding(cb *v1alpha1.ClusterBinding) *holder {
 // fetchTimeout bounds how long one repository may take to be read.
 const fetchTimeout = 20 * time.Second
 
-// fetch reads a cluster's repository with the bridge's credential, which whoever
-// may approve on a control plane can read, too.
+// fetch reads a cluster's repository with the bridge's credential, which anybody
+// who may approve on a control plane can read, too.
 func (in Input) fetch(ctx context.Context, cb *v1alpha1.ClusterBinding) (status, main *store.Snapshot, err error) {
 	if cb.Status.Repository == nil {
 		return nil, nil, nil

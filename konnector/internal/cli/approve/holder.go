@@ -58,7 +58,7 @@ func (h *holder) gvk() schema.GroupVersionKind {
 	return v1alpha1.GroupVersion.WithKind(h.kind)
 }
 
-// lost are the claims at a path, or in a folder, that may be made anew.
+// lost are the claims at a path, or in a folder, that may be made again.
 func (h *holder) lost(path string) []string {
 	var out []string
 	add := func(p string) {

@@ -205,7 +205,7 @@ func (b binder) preview(ctx context.Context, offer restapi.Offer) error {
 }
 
 // print prints what bind would apply. The control plane grants the offer, since
-// whoever applies the objects later need not be somebody who may bind.
+// the person who applies the objects later need not be allowed to bind.
 func (b binder) print(ctx context.Context, offer restapi.Offer) error {
 	if !b.DryRun {
 		if err := b.grant(ctx, offer); err != nil {

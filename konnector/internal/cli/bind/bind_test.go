@@ -20,7 +20,7 @@ import (
 	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 var postgresql = v1alpha1.ExportedAPI{Group: "anynines.com", Version: "v1", Resource: "postgresqlinstances"}
 

@@ -28,7 +28,7 @@ func objects(connection string, offer restapi.Offer, noAggregate bool) []client.
 		out = append(out,
 			peopleRole(api, "view", []string{"get", "list", "watch"}),
 			// As for other objects, but no deletecollection: one request that
-			// deletes every service of a namespace is nobody's daily work.
+			// deletes every service of a namespace is not daily work.
 			peopleRole(api, "edit", []string{"create", "update", "patch", "delete"}),
 		)
 	}

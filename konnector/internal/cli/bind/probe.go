@@ -21,8 +21,8 @@ import (
 const probeAnnotation = "gitbind.dev/-"
 
 // policyWithin is how long an API server takes to learn of a new kind and a new
-// policy at most: it looks every five seconds, and until then refuses whoever
-// creates an object of the kind.
+// policy at most: it looks every five seconds, and until then refuses
+// requests that create an object of the kind.
 const policyWithin = 30 * time.Second
 
 // waitForPolicy waits until changes are attributed to their users, so that what

@@ -19,7 +19,7 @@ import (
 	"gitbind.dev/gitbridge/contract"
 )
 
-func TestABrokenCloneIsMadeAnew(t *testing.T) {
+func TestABrokenCloneIsMadeAgain(t *testing.T) {
 	url := host(t, aHistory())
 	for what, harm := range map[string]func(dir string) error{
 		"a lock of a git that was killed": func(dir string) error {
@@ -39,12 +39,12 @@ func TestABrokenCloneIsMadeAnew(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			c := opened(t, url)
-			git(t, strings.TrimPrefix(url, "file://"), commit(9, bob, "anew "+what, orders, what+"\n"), "fast-import", "--quiet", "--force")
+			git(t, strings.TrimPrefix(url, "file://"), commit(9, bob, "again "+what, orders, what+"\n"), "fast-import", "--quiet", "--force")
 			if err := harm(c.dir); err != nil {
 				t.Fatal(err)
 			}
 			commits, err := opened(t, url).Log(t.Context(), orders, 1)
-			if err != nil || len(commits) != 1 || commits[0].Subject() != "anew "+what {
+			if err != nil || len(commits) != 1 || commits[0].Subject() != "again "+what {
 				t.Errorf("%v, %v", commits, err)
 			}
 		})

@@ -114,7 +114,7 @@ func opened(t testing.TB, url string) *Clone {
 	return c
 }
 
-func TestLogOfAFileThatWasRemovedAndMadeAnew(t *testing.T) {
+func TestLogOfAFileThatWasRemovedAndMadeAgain(t *testing.T) {
 	c := opened(t, host(t, aHistory()))
 	commits, err := c.Log(t.Context(), orders, 0)
 	if err != nil {
@@ -165,7 +165,7 @@ func TestEachCallSeesWhatIsOnMainNow(t *testing.T) {
 		t.Fatalf("files: %v, %v", files, err)
 	}
 	// A main that was rewritten.
-	git(t, dir, commit(9, bob, "anew", orders, "plan: tiny\n"), "fast-import", "--quiet", "--force")
+	git(t, dir, commit(9, bob, "again", orders, "plan: tiny\n"), "fast-import", "--quiet", "--force")
 	c = opened(t, url)
 	if commits, err := c.Log(t.Context(), orders, 0); err != nil || len(commits) != 1 {
 		t.Fatalf("a main that was rewritten: %v, %v", commits, err)

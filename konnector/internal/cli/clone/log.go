@@ -53,7 +53,7 @@ const fieldsOfCommit = 7
 
 // Log is the history of one file on main, the newest commit first, at most limit
 // of them (all with 0). It is that of the path: a file that was removed and made
-// anew is the same, one that came from another path begins here.
+// again is the same, one that came from another path begins here.
 func (c *Clone) Log(ctx context.Context, path string, limit int) ([]Commit, error) {
 	if empty, err := c.isEmpty(ctx); empty || err != nil {
 		return nil, err

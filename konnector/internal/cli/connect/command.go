@@ -39,7 +39,7 @@ For a cluster that is not connected yet the control plane makes its repository a
 credential, and the Secret is printed with it; that goes to a file or a program, and
 never to a terminal.
 
-A cluster that was lost and built anew takes its old place with --reclaim: it
+A cluster that was lost and rebuilt takes its old place with --reclaim: it
 gets the repository and the services of the lost one, whose credential ends. The
 control plane refuses that to everybody but the owner of the lost cluster, and
 while its konnector was seen within the last five minutes.

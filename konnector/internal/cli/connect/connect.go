@@ -169,7 +169,7 @@ func (c connecting) connect(ctx context.Context) error {
 }
 
 // agree asks before a cluster that is not connected yet becomes so: it may be
-// another one than the person means. Nobody's credential ends unasked.
+// another one than the person means. No credential ends unasked.
 func (c connecting) agree() error {
 	if c.Reclaim != "" {
 		asked := c.Terminal
@@ -218,7 +218,7 @@ func (c connecting) register(ctx context.Context, backend *controlplane.Client, 
 func checkNew(in Input, connections []v1alpha1.Connection) error {
 	for _, c := range connections {
 		if in.Reclaim != "" && c.Name == in.Name && c.Spec.ClusterID != in.Reclaim {
-			return fmt.Errorf("this cluster is connected to %s already, as cluster %s: --reclaim is for a cluster that was built anew and is not connected yet. To renew its credential, connect without --reclaim",
+			return fmt.Errorf("this cluster is connected to %s already, as cluster %s: --reclaim is for a cluster that was rebuilt and is not connected yet. To renew its credential, connect without --reclaim",
 				in.BackendURL, c.Spec.ClusterID)
 		}
 	}

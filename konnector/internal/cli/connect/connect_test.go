@@ -150,7 +150,7 @@ func TestDisplayName(t *testing.T) {
 	}
 }
 
-func TestNobodysCredentialEndsUnasked(t *testing.T) {
+func TestNoCredentialEndsUnasked(t *testing.T) {
 	c := connecting{Input: Input{
 		Call: inputOf(&appcluster.Cluster{Context: "rebuilt"}).Call, Reclaim: "lost",
 	}}

@@ -39,7 +39,7 @@ func (a Access) Open(ctx context.Context, url, connection string) (*Client, *v1a
 	return c, found, err
 }
 
-// Of opens the backend of a Connection. Whoever administers the cluster writes
+// Of opens the backend of a Connection. Those who administer the cluster write
 // where that is and whom to trust there: the person is asked whether they mean it.
 func (a Access) Of(ctx context.Context, connection *v1alpha1.Connection) (*Client, error) {
 	if connection.Spec.BackendURL == "" {

@@ -14,7 +14,7 @@ func TestChoose(t *testing.T) {
 			t.Errorf("%s: %v, %v", ref, got, err)
 		}
 	}
-	// Nobody's credential ends by a guess.
+	// No credential ends by a guess.
 	if _, err := choose(all, "prod"); err == nil || !strings.Contains(err.Error(), "give the id, a1 or b2") {
 		t.Errorf("an ambiguous name: %v", err)
 	}

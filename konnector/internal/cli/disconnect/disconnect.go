@@ -1,6 +1,6 @@
 // Package disconnect ends a cluster's connection to a control plane: its
 // credential there, its Secret and its Connection here. It refuses while an API
-// is bound, so that no claim is left without whoever looks after it.
+// is bound, so that no claim is left that nothing looks after.
 //
 // The cluster's repository and its place in the control plane stay: connecting
 // again gets them back.

@@ -155,7 +155,7 @@ func (c *connection) credential(ctx context.Context) Finding {
 	case errors.Is(err, store.ErrRepositoryNotFound):
 		return fail("kubectl gitbind connect URL", "the Git host has no repository %s, or not for this credential", c.Spec.RepositoryURL)
 	case err != nil:
-		return fail("ask whoever runs the Git host", "the repository cannot be read: %v", err)
+		return fail("ask those who run the Git host", "the repository cannot be read: %v", err)
 	}
 	return ok("the Git host takes it")
 }
@@ -176,7 +176,7 @@ const late = 2 * time.Minute
 
 // bridge compares what main says with what the bridge has answered.
 func (c *connection) bridge(ctx context.Context) Finding {
-	const do = "ask whoever runs the control plane whether gitbridge is at work there; it may also be that the cluster is suspended"
+	const do = "ask those who run the control plane whether gitbridge is at work there; it may also be that the cluster is suspended"
 	status, err := c.repo.Branch("status").Fetch(ctx)
 	if err != nil {
 		return fail("", "the branch status cannot be read: %v", err)

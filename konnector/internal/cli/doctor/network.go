@@ -60,7 +60,7 @@ func (c *connection) tls(ctx context.Context) Finding {
 	case repository.Scheme == "ssh":
 		return ok("none: SSH encrypts, and the host must show a key of known_hosts")
 	case repository.Scheme != "https" && !session.Private(c.Spec.RepositoryURL):
-		return warn("have the Git host speak https", "none: whoever is on the way can read the credential")
+		return warn("have the Git host speak https", "none: anybody on the way can read the credential")
 	case repository.Scheme != "https":
 		return ok("none, on this machine only")
 	case c.at.Host != repository.Host:
@@ -78,7 +78,7 @@ func (c *connection) tls(ctx context.Context) Finding {
 	defer conn.Close()
 	left := conn.(*tls.Conn).ConnectionState().PeerCertificates[0].NotAfter.Sub(c.Now())
 	if left < expiryWarning {
-		return warn("tell whoever runs the Git host", "its certificate expires in %s", duration.HumanDuration(left))
+		return warn("tell those who run the Git host", "its certificate expires in %s", duration.HumanDuration(left))
 	}
 	return ok("its certificate is good for %s", duration.HumanDuration(left))
 }
@@ -103,7 +103,7 @@ func (c *connection) backend(ctx context.Context) Finding {
 	}
 	info, err := controlplane.Ask(ctx, c.Spec.BackendURL, trusting, signin.How{PlainHTTP: true})
 	if err != nil {
-		return fail("ask whoever runs the control plane; what is bound goes on without it", "%v", err)
+		return fail("ask those who run the control plane; what is bound goes on without it", "%v", err)
 	}
 	c.issuer = info.Issuer
 	return ok("%s answers, version %s", c.Spec.BackendURL, info.Version)
@@ -118,7 +118,7 @@ func (c *connection) openID(ctx context.Context) Finding {
 		return fail("", "%v", err)
 	}
 	if _, err := oidc.NewProvider(oidc.ClientContext(ctx, trusting.HTTP), c.issuer); err != nil {
-		return fail("ask whoever runs it; nobody can sign in meanwhile, and what is bound goes on", "%s does not sign people in: %v", c.issuer, err)
+		return fail("ask those who run it; nobody can sign in meanwhile, and what is bound goes on", "%s does not sign people in: %v", c.issuer, err)
 	}
 	return ok("%s signs people in", c.issuer)
 }

@@ -18,7 +18,7 @@ import (
 	"gitbind.dev/konnector/internal/cli/terminal"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 func fixture(t *testing.T) found {
 	t.Helper()

@@ -14,7 +14,7 @@ import (
 	"gitbind.dev/gitbridge/version"
 )
 
-var update = flag.Bool("update", false, "write the built-in manifest anew")
+var update = flag.Bool("update", false, "rewrite the built-in manifest")
 
 func TestManifestIsCurrent(t *testing.T) {
 	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), "../../../../kustomize/konnector")

@@ -18,7 +18,7 @@ func Command(env command.Env) *cobra.Command {
 		Short: "Show a claim's history: who changed it, when, and what",
 		Long: `Show a claim's history on main: each commit that touched its file, the newest
 first, with its author, those who changed it in the same commit, who approved it in a
-review of the control plane, and its time. A claim that was deleted and created anew has one history.
+review of the control plane, and its time. A claim that was deleted and created again has one history.
 
 It needs git on the PATH, and reads the repository as you: with your sign-in where
 the repository is the control plane's own, which the owner of the cluster may

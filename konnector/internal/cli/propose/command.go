@@ -42,7 +42,7 @@ the cluster is somebody else's (kubectl gitbind share propose).`,
 	fs := c.Flags()
 	fs.StringSliceVarP(&in.Files, "filename", "f", nil, "files, or folders, with manifests of claims; - is standard input")
 	fs.StringSliceVar(&in.Remove, "remove", nil, "claims to cancel, as KIND/NAME: their services are deleted when it is approved")
-	fs.StringVarP(&in.Message, "message", "m", "", "what it is for, for whoever approves it")
+	fs.StringVarP(&in.Message, "message", "m", "", "what it is for, for those who approve it")
 	fs.StringVar(&in.Branch, "branch", "", "the name of the branch; changes/ before it may be left out")
 	_ = c.RegisterFlagCompletionFunc("remove", completion.Claims(env, 0))
 	c.SignInFlags()

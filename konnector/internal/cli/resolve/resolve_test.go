@@ -21,7 +21,7 @@ import (
 	"gitbind.dev/konnector/internal/cli/terminal"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 func object(t *testing.T, manifest string) *unstructured.Unstructured {
 	t.Helper()
@@ -130,7 +130,7 @@ func TestOutcome(t *testing.T) {
 		answered   = `metadata: {uid: u1, annotations: {gitbind.dev/resolve: file.t1}}`
 		unanswered = `metadata: {uid: u1}`
 		held       = `status: {gitbind: {hold: {reason: BothChanged, token: t1}}}`
-		heldAnew   = `status: {gitbind: {hold: {reason: FileRefused, token: t2}}}`
+		heldAgain  = `status: {gitbind: {hold: {reason: FileRefused, token: t2}}}`
 		agreed     = `status: {gitbind: {commit: 4f1c2b3a9d, conditions: [{type: Committed, status: "True"}]}}`
 		proposed   = `status: {gitbind: {conditions: [{type: AwaitingReview, status: "True", message: nothing is done until somebody else approves it}]}}`
 		unsent     = `status: {gitbind: {conditions: [{type: Committed, status: "False", reason: RepositoryUnreachable}]}}`
@@ -147,8 +147,8 @@ func TestOutcome(t *testing.T) {
 		{"acted", "file", unanswered + "\n" + agreed, "cluster and Git agree, at commit 4f1c2b3a", ""},
 		{"not pushed yet", "cluster", unanswered + "\n" + unsent, "", ""},
 		{"proposed", "cluster", answered + "\n" + proposed, "until somebody else approves it", ""},
-		{"edited meanwhile", "file", answered + "\n" + heldAnew, "", "nothing was done"},
-		{"acted, and held again", "file", unanswered + "\n" + heldAnew, "", "held again: FileRefused"},
+		{"edited meanwhile", "file", answered + "\n" + heldAgain, "", "nothing was done"},
+		{"acted, and held again", "file", unanswered + "\n" + heldAgain, "", "held again: FileRefused"},
 		{"another person was first", "cluster", answered + "\n" + held, "", "decided otherwise: file.t1"},
 		{"the removal goes on", "delete", `metadata: {uid: u1, deletionTimestamp: "2026-11-21T12:00:00Z"}`, "until the service is gone", ""},
 		{"the removal goes on, the decision still there", "delete", `metadata: {uid: u1, deletionTimestamp: "2026-11-21T12:00:00Z", annotations: {gitbind.dev/resolve: delete.t1}}`, "until the service is gone", ""},

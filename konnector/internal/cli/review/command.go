@@ -27,8 +27,8 @@ have seen is merged: when somebody pushes meanwhile, or main gets something that
 what the merge would do, you are told to look again. Without a person to ask, --head and
 --effect say what you have looked at: who looks at the change is told both. Nobody
 approves what they have pushed themselves. With --reject it is not to be merged, and its
-branch may be deleted; whoever pushed it may take it back so, too. With -m alone, it is
-discussed.
+branch may be deleted; the person who pushed it may take it back so, too. With -m alone,
+it is discussed.
 
 It is for repositories of the control plane's own Git host, where you own the cluster, or
 its owner shares it with you (kubectl gitbind share approve). All that is said is kept in
@@ -52,7 +52,7 @@ namespace, name, fields, diff), conflicts, commits, events, mayApprove and block
 	fs := c.Flags()
 	fs.BoolVar(&in.Approve, "approve", false, "merge it into main")
 	fs.BoolVar(&in.Reject, "reject", false, "say that it is not to be merged; needs -m")
-	fs.StringVarP(&in.Message, "message", "m", "", "what to say to whoever proposed it")
+	fs.StringVarP(&in.Message, "message", "m", "", "what to say to the person who proposed it")
 	fs.StringVar(&in.Head, "head", "", "the commit that you have looked at, or its first seven digits or more: another one is not touched")
 	fs.StringVar(&in.Effect, "effect", "", "what the merge did when you looked, or its first seven digits or more: main may have changed that since. Needs --head")
 	fs.BoolVarP(&in.Patch, "patch", "p", false, "show the changes of the files as well")
@@ -66,7 +66,7 @@ namespace, name, fields, diff), conflicts, commits, events, mayApprove and block
 		case in.Change == "" && (says || in.Head != "" || in.Patch):
 			return usage.Errorf("name the change: kubectl gitbind review lists them")
 		case in.Reject && in.Message == "":
-			return usage.Errorf("say why, so that whoever proposed it can go on: -m")
+			return usage.Errorf("say why, so that the person who proposed it can go on: -m")
 		case says && in.Format != output.Table:
 			return usage.Errorf("-o is for looking at changes")
 		case in.Head != "" && len(in.Head) < 7:

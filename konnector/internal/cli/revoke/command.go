@@ -16,7 +16,7 @@ func Command(env command.Env) *cobra.Command {
 		Short: "End the konnector's credential",
 		Long: `End the credential with which a cluster's konnector reads and writes its
 repository, at once: for a cluster that was lost, stolen or broken into. No service
-is touched. Only the owner of the cluster may do it, that is whoever connected it.
+is touched. Only the owner of the cluster may do it, that is the person who connected it.
 
 To go on, "kubectl gitbind rotate" gives the konnector a new credential.`,
 		Example: `  # The cluster of the current context

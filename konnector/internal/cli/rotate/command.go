@@ -19,7 +19,7 @@ func Command(env command.Env) *cobra.Command {
 repository. Those before it end at once, open connections included, and the
 konnector gets the new one: nothing that anybody ordered is touched. The konnector
 renews its credential by itself before it expires; this is for one that others may
-have seen. Only the owner of the cluster may do it, that is whoever connected it.`,
+have seen. Only the owner of the cluster may do it, that is the person who connected it.`,
 		Example: `  # Replace it, and wait until the konnector works with the new one
   kubectl gitbind rotate
 

@@ -50,7 +50,7 @@ func Do(ctx context.Context, in Input) error {
 	if err := in.write(ctx, connect.Secret(ref, &credential)); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "Connection %s has a new credential, good until %s. Those before ended: whoever has one can do nothing with it any more.\n",
+	fmt.Fprintf(out, "Connection %s has a new credential, good until %s. Those before ended: nobody can do anything with them any more.\n",
 		connection.Name, credential.Expires.Local().Format("2 January 2006"))
 	if in.Timeout == 0 {
 		return nil

@@ -22,7 +22,7 @@ import (
 	"gitbind.dev/konnector/internal/cli/terminal"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 const password = "geheim-4711"
 

@@ -14,7 +14,7 @@ import (
 
 // Agree makes sure that the person means to sign in at a backend, before it gets
 // anything that counts as theirs. Who gives a URL means it. One that a Connection
-// names was written by whoever administers that cluster: it is asked about once,
+// names was written by those who administer that cluster: it is asked about once,
 // and again when its issuer, its client or its CA certificates are others. The
 // answer is kept with the session.
 //
@@ -74,7 +74,7 @@ func (s *SignIn) agree(backendURL string, p Provider, how How, what string) erro
   %s
 %s. It signs people in at
   %s (client %q).
-Whoever administers this cluster can write that, and gets what your sign-in there
+Those who administer this cluster can write that, and get what your sign-in there
 is good for. Go on?`, how.Connection, url, what, issuer, client))
 	if err == nil && !agreed {
 		err = terminal.ErrDeclined

@@ -9,7 +9,7 @@ import (
 
 // Waiting shows on a terminal what is waited for, and for how long already, in
 // one line that goes away when stop is called. Elsewhere it shows nothing. No
-// other output may come in between: stop first, and start anew.
+// other output may come in between: stop first, and start again.
 func (t *Terminal) Waiting(text string) (stop func()) {
 	if t.Width == 0 {
 		return func() {}

@@ -13,8 +13,8 @@ import (
 )
 
 // Writer is the one way to a person's terminal: it drops what steers a terminal, or
-// changes how other characters look, whoever wrote it. Colours are the exception: they
-// are written as marks, which no text from elsewhere can have, as each Writer makes
+// changes how other characters look, no matter who wrote it. Colours are the exception:
+// they are written as marks, which no text from elsewhere can have, as each Writer makes
 // its own.
 //
 // What is no valid UTF-8 becomes U+FFFD. A pipe or a file gets the same, as it may be

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the index of scenarios anew")
+var update = flag.Bool("update", false, "rewrite the index of scenarios")
 
 // index is the page that has it, between two lines.
 const (

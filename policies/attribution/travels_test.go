@@ -13,7 +13,7 @@ import (
 	"gitbind.dev/gitbridge/contract"
 )
 
-// The policy says in CEL what contract.MayTravel says in Go: whoever changes one has
+// The policy says in CEL what contract.MayTravel says in Go: anybody who changes one has
 // to change the other.
 func TestPolicyCountsWhatMayTravel(t *testing.T) {
 	data, err := os.ReadFile("policy.yaml")

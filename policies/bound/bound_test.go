@@ -21,7 +21,7 @@ import (
 	"gitbind.dev/policies/evaluator"
 )
 
-var update = flag.Bool("update", false, "write the golden file anew")
+var update = flag.Bool("update", false, "rewrite the golden file")
 
 var (
 	api      = API{Group: "anynines.com", Plural: "postgresqlinstances"}

@@ -45,7 +45,7 @@ func (c cluster) emergency(t *testing.T, bound, other *apiextensionsv1.CustomRes
 	c.eventually(func() error { return edit(t.Context(), dora, orders, annotated(`"disk full"`)) })
 	c.must(says(edit(t.Context(), dora, elsewhere, annotated(`"disk full"`)), "claims of "+other.Name))
 
-	// Whoever changes or unmarks what somebody else has marked need not have the right.
+	// Anybody who changes or unmarks what somebody else has marked need not have the right.
 	c.must(c.Patch(t.Context(), orders.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(annotated(`"disk full"`)))))
 	c.must(c.Delete(t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "overrides"}}))
 	c.eventually(func() error { return says(edit(t.Context(), dora, orders, annotated(`"another reason"`)), words...) })

@@ -51,7 +51,7 @@ func TestF7_AListIsOfOneClaimAndAsItWasSigned(t *testing.T) {
 }
 
 // A list that says the same stays as it is, byte for byte; any other one is newer.
-func TestAListIsSignedAnewWhenItSaysSomethingElse(t *testing.T) {
+func TestAListIsSignedAgainWhenItSaysSomethingElse(t *testing.T) {
 	t.Parallel()
 	s := newSigner(t)
 	if l := s.List(binding, nil, nil, 7); l != nil {

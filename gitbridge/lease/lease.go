@@ -36,7 +36,7 @@ type Options struct {
 	// Namespace and Name are those of the Lease.
 	Namespace, Name string
 	// Identity is who holds it: the name of the pod, so that a container that
-	// starts anew in its pod need not wait for the Lease of the one before. No
+	// restarts in its pod need not wait for the Lease of the one before. No
 	// two processes may share it. Default: one that nobody had before.
 	Identity string
 	// Duration is after how long without a renewal another may take the Lease,
@@ -83,7 +83,7 @@ type Lease struct {
 
 	mu sync.Mutex
 	// until is when another may take the Lease. It is measured from before the
-	// renewal was sent: whoever sees it later waits longer.
+	// renewal was sent: those who see it later wait longer.
 	until  time.Time
 	holder string
 	// renewed is what this process wrote last as the time of its renewal, and last what the

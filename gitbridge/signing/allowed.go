@@ -31,8 +31,8 @@ func AllowedSigner(principal string, key Key) string {
 // reads, too (gpg.ssh.allowedSignersFile): "principals [options] keytype key [comment]".
 // Of the options it knows namespaces, valid-after and valid-before; a line with another
 // one is an error, and so is a certificate authority: it would allow less than it says.
-// Patterns of principals are not compared with the committer: a key counts for whoever
-// has it.
+// Patterns of principals are not compared with the committer: a key counts for
+// anybody who has it.
 func ParseAllowedSigners(text string) (AllowedSigners, error) {
 	var all AllowedSigners
 	n := 0

@@ -113,8 +113,8 @@ func FuzzParseAllowedSigners(f *testing.F) {
 	})
 }
 
-// BenchmarkCommit is what a commit costs its writer (Sign), and whoever reads signatures
-// (SignedBy).
+// BenchmarkCommit is what a commit costs its writer (Sign), and those who read
+// signatures (SignedBy).
 func BenchmarkCommit(b *testing.B) {
 	signer, err := NewSigner(ed25519.NewKeyFromSeed(bytes.Repeat([]byte("k"), ed25519.SeedSize)))
 	if err != nil {

@@ -32,7 +32,7 @@ func (b *ClusterBinding) IsCopied() bool {
 
 // RecreateEmptyAnnotation on a ClusterBinding names paths of main, or folders of
 // them, by commas or lines: what is missing of them on the control plane is made
-// anew. A person sets it, and the bridge removes it when it has acted on it.
+// again. A person sets it, and the bridge removes it when it has acted on it.
 const RecreateEmptyAnnotation = "gitbind.dev/recreate-empty"
 
 // ClusterBinding is one app cluster, as the control plane knows it: who owns
@@ -81,7 +81,7 @@ type ClusterBindingSpec struct {
 	Owner Owner `json:"owner"`
 
 	// TransferTo is the username of whom the owner offers the cluster, as RBAC has it.
-	// Whoever proves to be that user may take it over.
+	// A person who proves to be that user may take it over.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	TransferTo string `json:"transferTo,omitempty"`

@@ -31,7 +31,7 @@ type Options struct {
 	// MaxNamespaces is in how many namespaces claims of one app cluster may lie; 0
 	// means any number.
 	MaxNamespaces int
-	// StatusHistory is after how many commits a branch status begins anew.
+	// StatusHistory is after how many commits a branch status begins a new history.
 	StatusHistory int64
 	// EscrowRecipients are age's public keys to which all Secrets are encrypted beside
 	// those of their app cluster.

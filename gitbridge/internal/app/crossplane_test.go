@@ -77,7 +77,7 @@ func TestBridgeWithCrossplane(t *testing.T) {
 			w.Errorf("%s: %v is left", kind, left)
 		}
 	}
-	// What Crossplane itself writes into claims is nobody's fault.
+	// What Crossplane itself writes into claims is not corrected.
 	if n := corrections(tn.id); n != 0 {
 		w.Errorf("%v corrections of what Crossplane wrote", n)
 	}

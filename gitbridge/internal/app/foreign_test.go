@@ -16,7 +16,7 @@ import (
 	"gitbind.dev/gitbridge/contract"
 )
 
-// testForeignObject: an object that is not a claim's own is nobody's to overwrite.
+// testForeignObject: an object that is not a claim's own is not overwritten.
 func testForeignObject(t *world, apis apis) {
 	t.Run("B5_a foreign object is not overwritten and that is said", t.alone(apis, foreignObject))
 }

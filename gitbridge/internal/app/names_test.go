@@ -162,7 +162,7 @@ func TestC8_AnAPIInTwoVersions(test *testing.T) {
 		t.wantObject(events, "spec.mode", "fast")
 		t.wantObject(events, "spec.owner", "anna")
 		if u := t.object(events); u.GetUID() != applied.GetUID() {
-			w.Error("it was made anew")
+			w.Error("it was made again")
 		}
 		other := path(api, "team-a", "other")
 		t.push("Other version", map[string]string{other: strings.Replace(file, "example.net/"+api.Version, "example.net/v9", 1)})

@@ -12,8 +12,8 @@ import (
 	"gitbind.dev/gitbridge/contract"
 )
 
-// A quota lets in as many claims as there is room for, whoever comes at once, keeps what is
-// there, and lets in who waits when there is room: also after a restart.
+// A quota lets in as many claims as there is room for, no matter which come at once,
+// keeps what is there, and lets in those that wait when there is room: also after a restart.
 func TestAQuotaBoundsWhatAClusterHas(test *testing.T) {
 	w := newWorld(test)
 	api := w.define(postgresqlFile)

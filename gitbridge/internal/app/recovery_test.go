@@ -135,7 +135,7 @@ func TestD5_ControlPlaneRebuiltEmpty(t *testing.T) {
 		tn.wantSynced("ControlPlaneLost")
 		for _, p := range paths {
 			if tn.object(p) != nil {
-				t.Fatalf("%s: %s was made anew, empty", when, p)
+				t.Fatalf("%s: %s was made again, empty", when, p)
 			}
 		}
 		if got := w.host.head(tn.id, "status"); got != before {
@@ -187,7 +187,7 @@ func TestD5_ControlPlaneRestoredFromAnOlderBackup(t *testing.T) {
 	tn.wantAnswer(later, contract.Lost, "--recreate-empty "+later)
 	tn.wantObject(paths[0], "spec.plan", "postgresql-single-small")
 	if tn.object(later) != nil {
-		t.Error("it was made anew")
+		t.Error("it was made again")
 	}
 	tn.eventually("what was let go then goes again", func() error {
 		if tn.object(paths[1]) != nil {
@@ -229,7 +229,7 @@ func TestD5_AnAPIThatGoesAway(t *testing.T) {
 	tn.wantSynced("ControlPlaneLost")
 	for _, p := range paths {
 		if tn.object(p) != nil {
-			t.Errorf("%s was made anew, empty", p)
+			t.Errorf("%s was made again, empty", p)
 		}
 	}
 	if got := w.host.head(tn.id, "status"); got != before {
@@ -258,7 +258,7 @@ func TestD25_ClaimObjectDeletedByAnAdmin(t *testing.T) {
 	tn.push("Change", map[string]string{paths[3]: manifest(paths[3], small)})
 	tn.wantObject(paths[3], "spec.plan", "postgresql-single-small")
 	if tn.object(paths[0]) != nil || tn.object(paths[1]) != nil {
-		t.Fatal("it was made anew, empty")
+		t.Fatal("it was made again, empty")
 	}
 
 	tn.approve(v1alpha1.RecreateEmptyAnnotation, paths[0])
@@ -267,7 +267,7 @@ func TestD25_ClaimObjectDeletedByAnAdmin(t *testing.T) {
 		return is(tn.clusterBinding().Annotations[v1alpha1.RecreateEmptyAnnotation], "")
 	})
 	if s := tn.answer(paths[1]); s.Result != contract.Lost || tn.object(paths[1]) != nil {
-		t.Errorf("another one was made anew: %+v", s)
+		t.Errorf("another one was made again: %+v", s)
 	}
 	// Or it is not wanted any more.
 	tn.remove(paths[1])

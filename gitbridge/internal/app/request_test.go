@@ -150,7 +150,7 @@ func deniedRequest(t *tenant, apis apis) {
 	if t.export(apis.postgresql) != nil {
 		t.Error("it is bound without the right")
 	}
-	// The owner may, and is away: that is nobody's right but theirs.
+	// The owner may, and is away: nobody else has that right.
 	t.permit(apis.postgresql.BindingName())
 	t.wantAnswer(path, contract.Applied)
 	e := t.wantBound(apis.postgresql)
@@ -212,7 +212,7 @@ func lostRight(t *tenant, apis apis) {
 	}
 	t.wantObject(orders, "spec.plan", "postgresql-single-small")
 	if t.object(late) != nil || t.object(orders).GetUID() != before {
-		t.Error("something was made, or made anew")
+		t.Error("something was made, or made again")
 	}
 	role := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: t.id + "-again"},

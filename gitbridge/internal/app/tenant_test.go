@@ -260,7 +260,7 @@ func (t *tenant) observed() (o contract.Observed, err error) {
 	return o, nil
 }
 
-// restarted waits for a bridge that begins anew, which follows all tenants of the
+// restarted waits for a bridge that was restarted, which follows all tenants of the
 // world again, and for it to answer one more commit.
 func (t *tenant) restarted() {
 	t.Helper()

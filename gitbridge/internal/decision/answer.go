@@ -145,7 +145,7 @@ func (f Facts) unseen() *contract.Status {
 
 func (f Facts) unpermitted() *contract.Status {
 	s := f.refused(contract.Held, fmt.Sprintf("this cluster may not bind %s any more: nothing new is ordered, and what was ordered before stays. "+
-		"Its owner binds it anew, or a platform operator grants it", f.Key.Binding), nil)
+		"Its owner binds it again, or a platform operator grants it", f.Key.Binding), nil)
 	s.Reason = contract.NotPermitted
 	return s
 }

@@ -61,7 +61,7 @@ func (f Facts) present() Decision {
 	case f.Live == nil && f.wasApplied() && !f.Recreate && f.Present.Reason == contract.Reverted:
 		return answer(f.reverted())
 	case f.Live == nil && f.wasApplied() && !f.Recreate:
-		return answer(f.refused(contract.Lost, fmt.Sprintf("%s was applied once and is missing on the control plane. It is not made anew by itself, "+
+		return answer(f.refused(contract.Lost, fmt.Sprintf("%s was applied once and is missing on the control plane. It is not made again by itself, "+
 			"because it would be empty. Restore it there; or, for an empty one: kubectl gitbind approve --recreate-empty %s", f.Present.Object, f.Path), nil))
 	case f.File.Refusal != nil:
 		return answer(f.refused(f.File.Refusal.Result, f.File.Refusal.Message, nil))

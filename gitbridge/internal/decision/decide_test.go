@@ -133,7 +133,7 @@ func TestDecide(t *testing.T) {
 		{"an object that was applied and is missing is lost", list(file, applied("b1"), certain), want{result: contract.Lost, blob: "b1", commit: seen, uid: "u1", object: object, message: "missing on the control plane"}},
 		{"a lost one stays lost when its file changes", list(file, present(contract.Lost, "b0", withObject), certain), want{result: contract.Lost, blob: "b1", commit: head, uid: "u1", object: object, message: "missing"}},
 		{"a lost one that is back is applied", list(file, olderLive, present(contract.Lost, "b1", withObject)), want{effect: Apply}},
-		{"a lost one that a person wants empty is made anew", list(file, present(contract.Lost, "b1", withObject), certain, recreate), want{effect: Apply}},
+		{"a lost one that a person wants empty is made again", list(file, present(contract.Lost, "b1", withObject), certain, recreate), want{effect: Apply}},
 		{"not before the API server was asked", list(file, present(contract.Lost, "b1", withObject), recreate), want{effect: Ask}},
 		{"one that was bad since is lost too", list(file, present(contract.Invalid, "b0", withObject), certain), want{result: contract.Lost, blob: "b1", commit: head, uid: "u1", object: object, message: "missing"}},
 		{"one that never was applied is applied", list(file, present(contract.Denied, "b1")), want{effect: Apply}},
@@ -162,7 +162,7 @@ func TestDecide(t *testing.T) {
 		{"nothing new is ordered", list(file, unpermitted), want{result: contract.Held, reason: contract.NotPermitted, blob: "b1", commit: head, message: "may not bind"}},
 		{"what was ordered changes as before", list(file, unpermitted, olderLive, applied("b0")), want{effect: Apply}},
 		{"even if nothing was answered yet", list(file, unpermitted, olderLive), want{effect: Apply}},
-		{"and what a person wants empty is made anew", list(file, unpermitted, present(contract.Lost, "b1", withObject), certain, recreate), want{effect: Apply}},
+		{"and what a person wants empty is made again", list(file, unpermitted, present(contract.Lost, "b1", withObject), certain, recreate), want{effect: Apply}},
 		{"and goes as before", list(unpermitted, live, applied("b1"), removed), want{effect: Delete}},
 
 		// A file is back.
@@ -329,11 +329,11 @@ func TestL11_AFileThatComesBackWhileItsServiceGoesOrdersNothing(t *testing.T) {
 	}
 }
 
-func TestWhatWasAppliedIsNotMadeAnew(t *testing.T) {
+func TestWhatWasAppliedIsNotMadeAgain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := anyFacts(t)
 		if d := Decide(f); d.Effect == Apply && f.Live == nil && f.Present != nil && f.Present.Object != "" && f.Present.Result != contract.Gone && !f.Recreate {
-			t.Fatalf("makes anew: %+v", f)
+			t.Fatalf("makes again: %+v", f)
 		}
 	})
 }

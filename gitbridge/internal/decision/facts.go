@@ -3,7 +3,7 @@
 // nothing, so the same facts always give the same decision.
 //
 // What it guards: nothing is deleted because it is missing, and an object that
-// was there and is gone is never made anew by itself.
+// was there and is gone is never made again by itself.
 package decision
 
 import (
@@ -41,7 +41,7 @@ type Facts struct {
 	// Removal is the verdict on the removal of a file that main lacks, nil where it is
 	// not known how it went.
 	Removal *guard.Verdict
-	// Recreate says that a person wants the object made anew if it is missing.
+	// Recreate says that a person wants the object made again if it is missing.
 	Recreate bool
 	// UID is that of the claim in the app cluster, where commits named it since
 	// the last answer.

@@ -2,7 +2,7 @@
 // fields of an object that the bridge applied. It is pure.
 //
 // It compares no values. An API server keeps, in managedFields, which fields an
-// applier owns; whoever changes or removes one of them takes it out of that
+// applier owns; a client that changes or removes one of them takes it out of that
 // list. An object carries a digest of the list as it was applied, so that it
 // can be judged by itself, at each event and after a restart.
 package drift
@@ -109,9 +109,9 @@ func (f *Fields) Mark(u *unstructured.Unstructured) error {
 	return nil
 }
 
-// nobodys are fields that identify an object: an API server lists them as
-// nobody's.
-var nobodys = fieldpath.NewSet(
+// unowned are fields that identify an object: an API server lists no owner for
+// them.
+var unowned = fieldpath.NewSet(
 	fieldpath.MakePathOrDie("apiVersion"), fieldpath.MakePathOrDie("kind"), fieldpath.MakePathOrDie("metadata"),
 	fieldpath.MakePathOrDie("metadata", "name"), fieldpath.MakePathOrDie("metadata", "namespace"),
 	fieldpath.MakePathOrDie("metadata", "uid"), fieldpath.MakePathOrDie("metadata", "resourceVersion"),
@@ -126,7 +126,7 @@ func (f *Fields) of(u *unstructured.Unstructured) (*fieldpath.Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	return set.Difference(nobodys), nil
+	return set.Difference(unowned), nil
 }
 
 // words leave out of an error what is meant for those who wrote the library.

@@ -278,7 +278,7 @@ func TestWhatStatusDoesNotNameGoesWhereItWasSetBack(t *testing.T) {
 }
 
 // What an operator made immutable is not to be missing for a label of the bridge's own.
-func TestAnImmutableObjectIsNotMadeAnewForALabel(t *testing.T) {
+func TestAnImmutableObjectIsNotMadeAgainForALabel(t *testing.T) {
 	w := newWorld(t)
 	present := w.bring(orders, nil, nil, "a").Inputs
 	client := w.server.Resource(secrets).Namespace(w.Cluster.ClaimNamespace("team-a"))

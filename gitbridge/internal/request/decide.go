@@ -28,9 +28,9 @@ func (f Facts) asked() Decision {
 	case f.File.Problem != nil:
 		return answer(f.refused(contract.Invalid, f.File.Problem))
 	case isReserved(f.Binding):
-		return answer(f.refused(contract.Invalid, &contract.Problem{File: f.Path, Reason: fmt.Sprintf("the group %s is reserved: it is nobody's to offer", contract.BindingGroup(f.Binding))}))
+		return answer(f.refused(contract.Invalid, &contract.Problem{File: f.Path, Reason: fmt.Sprintf("the group %s is reserved: nobody may offer it", contract.BindingGroup(f.Binding))}))
 	case f.Export != nil && f.Export.Terminating:
-		return answer(f.Failed("the API is being unbound: it is bound anew when that is done"))
+		return answer(f.Failed("the API is being unbound: it is bound again when that is done"))
 	case f.Export != nil:
 		return answer(f.bound())
 	}
@@ -111,8 +111,8 @@ func (f Facts) lacks(template string) string {
 		"or a platform operator gives its ServiceAccount %s the verb bind on apiserviceexporttemplates%s", what, instead, f.ServiceAccount, right)
 }
 
-// gone decides while main has no request. What was bound without one, or what
-// this one was never granted, is nobody's wish to unbind.
+// gone decides while main has no request. Nobody wishes to unbind what was bound
+// without one, or what this one was never granted.
 func (f Facts) gone() Decision {
 	switch p := f.Present; {
 	case p == nil:

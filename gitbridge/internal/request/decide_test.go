@@ -34,7 +34,7 @@ func TestDecide(t *testing.T) {
 		result    contract.Result
 		reason    contract.Reason
 		words     string
-		permitted string // "yes", "no" or "" for nobody's question
+		permitted string // "yes", "no" or "" where nobody asks
 	}{
 		{"asked for, permitted, offered", Facts{File: file("pg", contract.Refuse), Offers: []Offer{pg}}, Grant, contract.Applied, "", "", ""},
 		{"the one offer of the API", Facts{File: file("", contract.Refuse), Offers: []Offer{pg}}, Grant, contract.Applied, "", "", ""},

@@ -77,7 +77,7 @@ type Decision struct {
 	Template string
 	// Answer is nil for none. It shares memory with the facts.
 	Answer *contract.Status
-	// Permitted says whether the cluster may bind what it has, nil where that is
-	// nobody's question.
+	// Permitted says whether the cluster may bind what it has, nil where
+	// nobody asks that.
 	Permitted *bool
 }

@@ -40,7 +40,7 @@ type Options struct {
 	// control plane.
 	Rights func(ctx context.Context, namespace string) error
 	// NoRight is told when the tenant may not read Secrets in a namespace all the same, as
-	// somebody took the right away: Rights is to give it anew.
+	// somebody took the right away: Rights is to give it again.
 	NoRight func(namespace string)
 	// Signer signs, and Recipients are whom Secrets are encrypted to; none before the
 	// app cluster has registered a key.
@@ -294,7 +294,7 @@ func (s *Sealer) seal(ctx context.Context, c Claim, t selection.Taken, selection
 	secret, err := s.options.Secrets.CoreV1().Secrets(t.Metadata.Namespace).Get(ctx, t.Metadata.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		// It may be made anew. Watching shows it if not.
+		// It may be made again. Watching shows it if not.
 		return verdict{stays: true}, nil
 	case apierrors.IsForbidden(err):
 		s.options.NoRight(t.Metadata.Namespace)
@@ -351,7 +351,7 @@ func whyForeign(t selection.Taken, object *unstructured.Unstructured) string {
 	return why
 }
 
-// never says why a Secret must not travel, whoever names it.
+// never says why a Secret must not travel, no matter who names it.
 func never(secret *corev1.Secret) string {
 	switch {
 	case encryption.NeverTravels(secret.Type):

@@ -456,7 +456,7 @@ func TestWhatWasDeliveredStaysWhenANewVersionCannotTravel(t *testing.T) {
 	w.secrets.PrependReactor("get", "secrets", func(clientgotesting.Action) (bool, runtime.Object, error) { return true, nil, refuse })
 	w.put("orders-creds", map[string]string{"password": "y"})
 	stays("may not read it")
-	// It asks for the right anew, and looks whether that helped.
+	// It asks for the right again, and looks whether that helped.
 	if r, err := w.sealer.Seal(t.Context(), c, w.status); err != nil || !r.Again || w.given.Load() {
 		t.Errorf("again: %t, given: %t, %v", r.Again, w.given.Load(), err)
 	}
@@ -511,7 +511,7 @@ func TestASequenceOfAnotherCountsForNothing(t *testing.T) {
 }
 
 // An app cluster that has not looked meanwhile has the first one, and takes none that is older.
-func TestD13_ASecretMadeAnewAfterAClockThatWasAheadIsNewer(t *testing.T) {
+func TestD13_ASecretMadeAgainAfterAClockThatWasAheadIsNewer(t *testing.T) {
 	w := newWorld(t)
 	at := int64(100_000)
 	w.sealer.options.Now = func() time.Time { return time.UnixMilli(at) }
@@ -621,7 +621,7 @@ func TestNoRightIsToldAndComesBack(t *testing.T) {
 		t.Error(diff)
 	}
 	if w.given.Load() {
-		t.Error("it does not ask for the right anew")
+		t.Error("it does not ask for the right again")
 	}
 	mu.Lock()
 	may = true

@@ -19,7 +19,7 @@ import (
 // limited is a branch that says of one commit that it is more than is read.
 type limited struct {
 	store.Branch
-	// looking is held by whoever looks at the branch.
+	// looking is held by those who look at the branch.
 	looking sync.RWMutex
 	at      atomic.Pointer[store.LimitError]
 	logs    atomic.Pointer[store.LimitError]

@@ -836,7 +836,7 @@ func TestRemovalsAreAskedForAtTheSameTime(t *testing.T) {
 
 // Main was emptied, and a claim's answer goes on to be written with the state of its service:
 // also while what a person approved begins, and over what was held for it.
-func TestWhatIsAnsweredWhileMainBeginsAnewIsHeldAllTheSame(t *testing.T) {
+func TestWhatIsAnsweredWhileMainBeginsAgainIsHeldAllTheSame(t *testing.T) {
 	t.Parallel()
 	for _, restarted := range []bool{false, true} {
 		t.Run(fmt.Sprint("restarted ", restarted), func(t *testing.T) {

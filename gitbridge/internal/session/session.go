@@ -102,7 +102,7 @@ type Session struct {
 
 	mu   sync.Mutex
 	view View
-	// begins is how many times main began anew, or is about to. What was decided on a view
+	// begins is how many times main began again, or is about to. What was decided on a view
 	// with fewer is not written.
 	begins int
 	// uids are those that commits named, of claims that are not answered since.
@@ -120,7 +120,7 @@ type View struct {
 	Generation progress.Generation
 	// Held says that main went elsewhere since.
 	Held bool
-	// begins is how many times main had begun anew.
+	// begins is how many times main had begun again.
 	begins int
 }
 
@@ -243,7 +243,7 @@ func (s *Session) Write(ctx context.Context, c statusbranch.Change) error {
 	return err
 }
 
-// Answer writes what was decided on a view. Since main begins anew, what was decided on a view
+// Answer writes what was decided on a view. Once main begins again, what was decided on a view
 // before that is refused with ErrOutdated: it could take the place of what is held by then.
 func (s *Session) Answer(ctx context.Context, view View, c statusbranch.Change) error {
 	s.mu.Lock()

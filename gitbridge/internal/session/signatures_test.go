@@ -113,7 +113,7 @@ func TestAFirstMainWithClaimsIsSignedFromItsRoot(t *testing.T) {
 	if c := r.Condition(); !strings.Contains(c.Message, root.Short()) {
 		t.Errorf("message %q, want the root %s", c.Message, root)
 	}
-	// Whoever counts may be known later.
+	// Whose signatures count may become known later.
 	r.stop()
 	last, _ := w.lastSaved()
 	r = w.startWith(session.Options{Checkpoint: last, Counts: func(signing.Key, time.Time) bool { return true }})

@@ -22,7 +22,7 @@ func wordsOfMain(v guard.Verdict, accepted store.Hash) string {
 	case guard.MainUnsigned:
 		merge := ""
 		if accepted != "" {
-			merge = fmt.Sprintf("Whoever has such a key can merge it: git switch --detach %s, git merge --no-ff -S %s, git push origin HEAD:main. ", accepted, head)
+			merge = fmt.Sprintf("A person who has such a key can merge it: git switch --detach %s, git merge --no-ff -S %s, git push origin HEAD:main. ", accepted, head)
 		}
 		return fmt.Sprintf("main is at %s, and its commit %s is signed neither by the cluster's konnector nor with a key of spec.signatures. "+merge+wayOn, head.Short(), v.Unsigned, head)
 	}

@@ -43,7 +43,7 @@ type Branch struct {
 	observed          contract.Observed
 	last              time.Time
 	// tombstones are those that are on the branch, and history is after how many
-	// commits the branch begins anew.
+	// commits the branch begins a new history.
 	tombstones tombstones
 	history    int64
 	// dirty wakes Settle.
@@ -62,7 +62,7 @@ func New(git store.Branch, now func() time.Time) *Branch {
 	return &Branch{git: git, now: now, flying: map[string]flight{}, doubtful: map[string]bool{}, writer: rand.Text()[:10], history: History, dirty: make(chan struct{}, 1)}
 }
 
-// SetHistory says after how many commits the branch begins anew.
+// SetHistory says after how many commits the branch begins a new history.
 func (b *Branch) SetHistory(commits int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -369,7 +369,7 @@ type Reader interface {
 }
 
 // Observed is what a tree of status says of itself. It is zero when it says
-// nothing that can be read: the next change writes it anew.
+// nothing that can be read: the next change writes it again.
 func Observed(r Reader) contract.Observed {
 	data, err := r.Read(contract.ObservedPath)
 	if err != nil {

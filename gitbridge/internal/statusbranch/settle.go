@@ -87,8 +87,8 @@ func (b *Branch) observeAlone(ctx context.Context) error {
 	})
 }
 
-// History is after how many commits the branch begins anew, if nothing else is
-// said.
+// History is after how many commits the branch begins a new history, if nothing
+// else is said.
 const History = 10_000
 
 // isLong reports whether the branch's history is to be cut. Several changes may
@@ -99,11 +99,11 @@ func (b *Branch) isLong() bool {
 	return b.observed.Sequence-b.observed.Cut >= b.history && b.observed.Epoch == b.epoch
 }
 
-// cut lets the branch begin anew: the tree is the same, and so is the epoch.
+// cut lets the branch begin a new history: the tree is the same, and so is the epoch.
 func (b *Branch) cut(ctx context.Context) error {
 	var observed contract.Observed
 	_, err := b.git.Cut(ctx, store.Edit{
-		Author: author(), Subject: "status: begin anew, as the history became long",
+		Author: author(), Subject: "status: begin a new history, as the old one became long",
 		Apply: func(t *store.Tree) error {
 			if b.foreign()(Observed(t)) {
 				return ErrForeign

@@ -187,7 +187,7 @@ func TestALongHistoryIsCut(t *testing.T) {
 		return o.Cut > 0 && o.Sequence-o.Cut < 5
 	})
 	history := f.remote.History("status")
-	if root := history[len(history)-1]; len(history) > 5 || !strings.Contains(root.Message, "begin anew") || len(root.Parents) > 0 {
+	if root := history[len(history)-1]; len(history) > 5 || !strings.Contains(root.Message, "begin a new history") || len(root.Parents) > 0 {
 		t.Errorf("%d commits; the first says %q", len(history), root.Message)
 	}
 	snap, err := reader.Fetch(t.Context())

@@ -84,7 +84,7 @@ func (c Cluster) Annotations(key contract.Key) map[string]string {
 }
 
 // Origin tells which claim of which app cluster an object of a bound API is. An
-// object that is not where the bridge would have put it is nobody's.
+// object that is not where the bridge would have put it belongs to no claim.
 func Origin(binding, namespace, name string, labels map[string]string) (clusterID string, key contract.Key, ok bool) {
 	id, of := labels[ClusterLabel], labels[NamespaceLabel]
 	if id == "" || (Cluster{ID: id}).ClaimNamespace(of) != namespace || labels[NameLabel] != shorten(name) {

@@ -52,7 +52,7 @@ func TestEqualNamesOfTwoClustersNeverMeet(t *testing.T) {
 	})
 }
 
-func TestAnObjectElsewhereIsNobodys(t *testing.T) {
+func TestAnObjectElsewhereBelongsToNoClaim(t *testing.T) {
 	c := tenant.Cluster{ID: "k3x9d2abqw"}
 	key := contract.Key{Binding: "caches.example.org", Namespace: "team-a", Name: "orders"}
 	for what, change := range map[string]func(namespace, name *string, labels map[string]string){

@@ -119,7 +119,7 @@ func answerRetry(status int, after string) func(http.ResponseWriter, *http.Reque
 	}
 }
 
-// Both branches, and whoever else in the process opened the same repository,
+// Both branches, and all others in the process that opened the same repository,
 // draw on one budget, and nobody pushes against oneself.
 func TestAllWhoOpenARepositoryShareItsBudgetAndItsTurns(t *testing.T) {
 	t.Parallel()

@@ -119,7 +119,7 @@ func TestH1_APathBombIsRefusedAndAskedForOnce(t *testing.T) {
 	}
 }
 
-// Nobody's own edits make a branch that is not read any more.
+// Edits never make a branch that is too large to be read.
 func TestH1_AnEditThatMakesATreeTooLargeIsRefused(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)

@@ -47,7 +47,7 @@ func serve(t *testing.T, f func(w http.ResponseWriter, r *http.Request, flush fu
 	return s.URL
 }
 
-func TestEventsArriveAndConnectionsAreMadeAnew(t *testing.T) {
+func TestEventsArriveAndConnectionsAreMadeAgain(t *testing.T) {
 	var connections atomic.Int64
 	url := serve(t, func(w http.ResponseWriter, r *http.Request, flush func()) {
 		user, password, _ := r.BasicAuth()
@@ -93,7 +93,7 @@ func TestASilentStreamIsGivenUpAndCommentsKeepItAlive(t *testing.T) {
 		<-r.Context().Done()
 	})
 	events, errs := listen(t, Options{URL: url, Silence: silence})
-	// A busy machine may be silent by itself, and the stream is made anew: it never
+	// A busy machine may be silent by itself, and the stream is opened again: it never
 	// comes to its end if comments do not count.
 	for tries := 0; next(t, events) != "r"; tries++ {
 		if tries == 10 {

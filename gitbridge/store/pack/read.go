@@ -355,8 +355,8 @@ func (p *reader) nextDelta(h *packfile.ObjectHeader) error {
 	return nil
 }
 
-// skipDelta counts what a delta makes of an object that was not kept: whoever has that
-// will make it.
+// skipDelta counts what a delta makes of an object that was not kept: a reader that
+// has it will make it.
 func (p *reader) skipDelta(h *packfile.ObjectHeader) error {
 	var begin beginning
 	if err := p.copyTo(&begin, h); err != nil {

@@ -52,7 +52,7 @@ func (s *suite) updateFrom() {
 	s.want(begin(fresh, later, Put("ns/x", "lost again")), "ns/x", "lost again", "ns/y", "1")
 	s.want(s.fetch(b), "ns/x", "lost again", "ns/y", "1")
 
-	// It begins anew once it was removed.
+	// It begins again once it was removed.
 	s.remote.Force(kept, "")
 	s.want(begin(b, later, Put("ns/x", "lost")), "ns/x", "lost", "ns/y", "1", "ns/z", "1")
 	s.want(s.fetch(s.remote.Branch("main")), "ns/x", "1", "ns/y", "1", "ns/z", "1")

@@ -57,7 +57,7 @@ func Run(t *testing.T, newRemote func(t *testing.T) Remote) {
 		{"a branch begins once whatever breaks", (*suite).updateFromBroken},
 		{"a branch goes forward to another one that has all of it", (*suite).updateOver},
 		{"a branch is removed where it is thought to be and nowhere else", (*suite).remove},
-		{"a history that is cut begins anew with the same files", (*suite).cut},
+		{"a history that is cut begins again with the same files", (*suite).cut},
 		{"a cut that others are in the way of loses nothing", (*suite).cutContended},
 		{"a cut that nobody answered happens once", (*suite).cutBroken},
 		{"writers who contend lose nothing", (*suite).contend},

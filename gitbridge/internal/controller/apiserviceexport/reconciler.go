@@ -219,7 +219,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, r.say(ctx, &e, api, published)
 }
 
-// withdraw takes an export off the branch. Its claims are answered anew, and
+// withdraw takes an export off the branch. Its claims are answered again, and
 // nothing of them is deleted.
 func (r *Reconciler) withdraw(ctx context.Context, s *session.Session, name types.NamespacedName) error {
 	if s == nil || s.View().Main == nil || s.Stops.Why() != nil {

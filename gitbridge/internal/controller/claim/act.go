@@ -177,7 +177,7 @@ func (c *Controller) send(ctx context.Context, s *step) (outcome, error) {
 	}
 	u, err := c.patch(ctx, s, data)
 	if isStale(err) {
-		return c.applyAnew(ctx, s)
+		return c.applyAgain(ctx, s)
 	}
 	if apierrors.IsForbidden(err) {
 		// Rights take a moment to reach the API server after they were granted,
@@ -212,9 +212,9 @@ func (c *Controller) send(ctx context.Context, s *step) (outcome, error) {
 	return outcome{answer: s.Applied(live, s.File.Note)}, nil
 }
 
-// applyAnew decides on what is there, where watching was behind. It is tried once:
+// applyAgain decides on what is there, where watching was behind. It is tried once:
 // what changes that often is looked at again later.
-func (c *Controller) applyAnew(ctx context.Context, s *step) (outcome, error) {
+func (c *Controller) applyAgain(ctx context.Context, s *step) (outcome, error) {
 	if s.Certain {
 		return outcome{}, errStale
 	}

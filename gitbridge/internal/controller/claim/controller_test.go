@@ -471,7 +471,7 @@ func TestADeleteThatIsRefusedIsTriedAgain(t *testing.T) {
 	f.step()
 	f.push("")
 	f.follow()
-	// Somebody else changed it in between: decide anew.
+	// Somebody else changed it in between: decide again.
 	f.patch = func() error {
 		return apierrors.NewConflict(resource.GroupResource(), "orders", errors.New("changed"))
 	}

@@ -104,7 +104,7 @@ func (f census) words() string {
 }
 
 // census looks at every claim on main, as far as watching tells. What is lost
-// already, or to be made anew, is not missing.
+// already, or to be made again, is not missing.
 func (c *Controller) census(ctx context.Context) (census, error) {
 	found := census{claims: map[string]int{}}
 	apis := map[string]exportedapi.API{}
@@ -156,7 +156,7 @@ func (c *Controller) isMissing(api exportedapi.API, key contract.Key) (bool, err
 		}
 		f.Live = c.living(key, u)
 	} else if c.Session.Stops.IsUnchecked() && api.Access != decision.NotWatched {
-		// A control plane that was made anew has no exports yet.
+		// A control plane that was rebuilt has no exports yet.
 		f.Access = decision.NotServed
 	}
 	if f.Live != nil && !f.Live.Terminating {
@@ -170,7 +170,7 @@ func (c *Controller) isMissing(api exportedapi.API, key contract.Key) (bool, err
 }
 
 // watchLosses looks from time to time whether what was lost is back, and whether
-// what is to be made anew is made, until ctx ends.
+// what is to be made again is made, until ctx ends.
 func (c *Controller) watchLosses(ctx context.Context) {
 	const often, seldom = time.Second, 5 * time.Second
 	tick := time.NewTicker(often)
@@ -203,7 +203,7 @@ func (c *Controller) watchLosses(ctx context.Context) {
 }
 
 // isRecreated reports whether nothing is missing any more of what is to be made
-// anew.
+// again.
 func (c *Controller) isRecreated(ctx context.Context) bool {
 	for e := range c.Session.View().Main.List(contract.Root) {
 		key, err := contract.ParsePath(e.Path)

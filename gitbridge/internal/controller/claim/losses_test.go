@@ -63,7 +63,7 @@ func (f *fixture) settle(path string) (*contract.Status, []string) {
 	return answer, calls
 }
 
-func TestOneThatVanishedIsLostAndMadeAnewOnlyIfAPersonWantsIt(t *testing.T) {
+func TestOneThatVanishedIsLostAndMadeAgainOnlyIfAPersonWantsIt(t *testing.T) {
 	f := start(t)
 	f.many(5)
 	f.live = nil
@@ -137,7 +137,7 @@ func TestWhenManyVanishNothingIsDone(t *testing.T) {
 			t.Errorf("answer %+v", answer)
 		}
 	})
-	t.Run("or a person wants them anew", func(t *testing.T) {
+	t.Run("or a person wants them made again", func(t *testing.T) {
 		for _, name := range names[:4] {
 			f.others[name] = nil
 		}
@@ -450,7 +450,7 @@ func TestL15_ATombstoneIsDatedWhenItIsSet(t *testing.T) {
 
 // The branch status went, and is fetched before it is noticed: nothing is known of what was
 // applied, and an empty service is not made for that.
-func TestNothingIsMadeAnewWhileStatusIsNotTheOneThatWasWritten(t *testing.T) {
+func TestNothingIsMadeAgainWhileStatusIsNotTheOneThatWasWritten(t *testing.T) {
 	t.Parallel()
 	f := start(t)
 	f.step()
@@ -478,7 +478,7 @@ func TestNothingIsMadeAnewWhileStatusIsNotTheOneThatWasWritten(t *testing.T) {
 }
 
 // What is decided while status says nothing is not done once it says something again.
-func TestNothingIsMadeAnewForAnAnswerThatIsAnotherOneByNow(t *testing.T) {
+func TestNothingIsMadeAgainForAnAnswerThatIsAnotherOneByNow(t *testing.T) {
 	t.Parallel()
 	f := start(t)
 	f.step()

@@ -61,8 +61,8 @@ type Reconciler struct {
 	// Metrics may be nil.
 	Metrics *metrics.Bridge
 	Now     func() time.Time
-	// History is after how many commits a branch status begins anew; 0 for the
-	// default.
+	// History is after how many commits a branch status begins a new history; 0 for
+	// the default.
 	History int64
 
 	base   context.Context

@@ -28,8 +28,8 @@ func allowedSigners(b *v1alpha1.ClusterBinding) (string, error) {
 	return text, nil
 }
 
-// counts is what a session asks; nil where no signatures are asked for. Whoever has a key
-// writes the time of their commits, so that a key must count now, too: what is pushed after
+// counts is what a session asks; nil where no signatures are asked for. The holder of
+// a key writes the time of their commits, so that a key must count now, too: what is pushed after
 // it was revoked may say that it is older.
 func counts(allowed string, now func() time.Time) (func(signing.Key, time.Time) bool, error) {
 	if allowed == "" {

@@ -133,7 +133,7 @@ func TestAClusterHasItsPace(t *testing.T) {
 }
 
 // A change that is replaced while it is tried has no answer of the version before.
-func TestAReplacedChangeIsAnsweredAnew(t *testing.T) {
+func TestAReplacedChangeIsAnsweredAgain(t *testing.T) {
 	f := start(t)
 	d := f.ask("change", 1)
 	f.try = func(session.Proposed) session.Trial {

@@ -32,7 +32,7 @@ func (c *Controller) grant(ctx context.Context, s *step, template string) error 
 		Spec: v1alpha1.APIServiceExportSpec{Template: template, API: s.apis[template]},
 	}
 	if err := c.Client.Create(ctx, e, client.FieldOwner(tenant.FieldOwner)); err != nil {
-		// One that is there by now is looked at anew.
+		// One that is there by now is looked at again.
 		return fmt.Errorf("create export %s: %w", s.Binding, err)
 	}
 	s.export = e

@@ -89,7 +89,7 @@ func (c *Client) update(p *pending) (*store.Snapshot, error) {
 
 // write pushes until the queue is empty. At most one runs for each branch.
 //
-// A push costs the host and whoever follows the branch about as much for one edit
+// A push costs the host and those who follow the branch about as much for one edit
 // as for many. So where several edits came while the last push was under way, the
 // next ones are collected for a while, and pushes take a quarter of the time at
 // most; the first edit after a while never waits.

@@ -25,7 +25,7 @@ func files(s *store.Snapshot) map[string]string {
 	return m
 }
 
-// Whatever edits travel together, and whoever made them: the tree is that of
+// Whatever edits travel together, by one author or many: the tree is that of
 // the edits one after the other, each path has its values in the order in
 // which they were written, and nobody gets a commit with another one's change.
 func TestABatchIsTheEditsOneAfterTheOther(t *testing.T) {

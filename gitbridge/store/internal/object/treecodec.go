@@ -23,7 +23,7 @@ func malformed(format string, args ...any) error {
 }
 
 // DecodeTree reads a tree object. Order and uniqueness are checked, so that a
-// path means one file whoever reads it. Modes are brought to the five that Git
+// path means one file to every reader. Modes are brought to the five that Git
 // has.
 func DecodeTree(data []byte) ([]Entry, error) {
 	entries := make([]Entry, 0, len(data)/48+1)

@@ -143,7 +143,7 @@ func (b *Base) Encode() (string, error) {
 // from a file carries a base without one. Such a base counts only while the
 // object's status names the object's own UID: the status is written after the
 // creation, and is not taken over when somebody saves the object and creates it
-// anew from what was saved. Until then see ReadCreated.
+// again from what was saved. Until then see ReadCreated.
 func Read(u *unstructured.Unstructured) *Base {
 	a := read(u)
 	if a == nil || !a.isOf(u.GetUID(), statusUID(u)) {
@@ -232,7 +232,7 @@ func (a *annotation) base(u *unstructured.Unstructured) *Base {
 
 // AgreedAt is the commit of main at which an object and its file last agreed, as the
 // object's status says; "" for none. A replace takes the annotations away, and leaves the
-// status; an object that is created anew gets none.
+// status; an object that is created again gets none.
 func AgreedAt(u *unstructured.Unstructured) string {
 	if uid := statusUID(u); uid == "" || uid != u.GetUID() {
 		return ""

@@ -285,7 +285,7 @@ func TestTheBaseOfAnObjectThatWasJustCreated(t *testing.T) {
 		want               bool
 	}{
 		"the konnector's own":                     {unnamed, "", by("gitbind-konnector", base), true},
-		"one that was saved and created anew":     {unnamed, "", by("velero-server", base), false},
+		"one that was saved and created again":    {unnamed, "", by("velero-server", base), false},
 		"one of which the konnector has another":  {unnamed, "", by("gitbind-konnector", `{"f:metadata":{"f:labels":{"f:gitbind.dev/base":{}}}}`), false},
 		"one whose managed fields are not known":  {unnamed, "", nil, false},
 		"one with the status of another":          {unnamed, "u2", by("gitbind-konnector", base), false},

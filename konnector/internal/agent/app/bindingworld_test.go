@@ -170,8 +170,8 @@ func (w *world) ungrant() {
 	w.noRights()
 }
 
-// grantAnew is cluster.grant where rights of the same name are about to go.
-func (w *world) grantAnew() error {
+// grantAgain is cluster.grant where rights of the same name are about to go.
+func (w *world) grantAgain() error {
 	name := metav1.ObjectMeta{Name: "gitbind:api:" + w.binding}
 	for _, o := range []client.Object{&rbacv1.ClusterRole{ObjectMeta: name}, &rbacv1.ClusterRoleBinding{ObjectMeta: name}} {
 		w.must(client.IgnoreNotFound(w.client.Delete(w.Context(), o)))

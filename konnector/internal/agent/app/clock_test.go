@@ -53,6 +53,6 @@ func TestD13_AKonnectorWhoseClockIsAnHourWrong(t *testing.T) {
 		w.objectGone(clock.name)
 	}
 	if now := w.get("kept").GetUID(); now != kept {
-		t.Errorf("the claim that stayed was made anew: %s is now %s", kept, now)
+		t.Errorf("the claim that stayed was made again: %s is now %s", kept, now)
 	}
 }

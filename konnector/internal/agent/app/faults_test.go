@@ -219,7 +219,7 @@ func TestFirstContactRemovesNothing(t *testing.T) {
 	w.never("it is deleted", func() bool { return w.get("orders").GetDeletionTimestamp() != nil })
 }
 
-// What somebody saves with its annotations and creates anew is another object.
+// What somebody saves with its annotations and creates again is another object.
 func TestRestartWritesNothing(t *testing.T) {
 	t.Parallel()
 	w := newLoop(t)
@@ -297,7 +297,7 @@ func isTrue(conditions []metav1.Condition, kind string) bool {
 }
 
 // A mutating policy or webhook makes of what a file says something else. That is
-// nobody's edit.
+// no user's edit.
 func TestD29_MutatingPolicyCausesNoCommit(t *testing.T) {
 	t.Parallel()
 	w := newLoop(t)

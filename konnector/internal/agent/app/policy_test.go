@@ -299,7 +299,7 @@ func TestE10_WithoutRightsOnPoliciesTheAPIWorks(t *testing.T) {
 }
 
 // TestE10_InstalledPoliciesAreTheBindings: what is there belongs to the binding, comes back,
-// goes with it, and takes nobody's place.
+// goes with it, and replaces no other.
 func TestE10_InstalledPoliciesAreTheBindings(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -35,7 +35,7 @@ func TestManyDeletesAreHeldUntilApproved(t *testing.T) {
 		w.fileIs(name, plan("small"))
 	}
 	w.resolve("c0", "release")
-	w.eventually("it is made anew", func() error {
+	w.eventually("it is made again", func() error {
 		if u := w.get("c0"); u == nil || u.GetDeletionTimestamp() != nil {
 			return errorf("%v", u)
 		}
@@ -45,7 +45,7 @@ func TestManyDeletesAreHeldUntilApproved(t *testing.T) {
 	w.goes(names[1:4]...)
 	w.inStep("c0", "c4", "c5")
 	w.noRemovalsHeld()
-	// Whoever reads main knows that a person has approved each.
+	// Main tells its readers that a person has approved each.
 	for _, name := range names[1:4] {
 		path := w.key(name).Path()
 		if got := w.git("log", "-1", "--format=%B", "main", "--", path); !strings.Contains(got, contract.TrailerApproved+": "+path) {

@@ -122,7 +122,7 @@ func TestARequestAndItsBindingGoTogether(t *testing.T) {
 
 func (w *world) bindingIsAnother(than types.UID) {
 	w.Helper()
-	w.eventually("it is made anew", func() error {
+	w.eventually("it is made again", func() error {
 		if b := w.getBinding(); b == nil || b.UID == than {
 			return errorf("it is %v", b)
 		}

@@ -192,7 +192,7 @@ func TestD4_AppClusterRebuiltWithOlderManifests(t *testing.T) {
 	w.fileIs("orders", plan("big"))
 	w.inStep("orders")
 	w.stop()
-	// As good as another cluster: the object is made anew, under another Connection.
+	// As good as another cluster: the object is made again, under another Connection.
 	saved := w.get("orders")
 	w.must(w.client.Delete(t.Context(), w.connection))
 	w.edit("orders", func(u *unstructured.Unstructured) { u.SetFinalizers(nil) })

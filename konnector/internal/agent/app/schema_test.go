@@ -168,7 +168,7 @@ func TestL12_AChangedDefaultDoesNotRideAlongWithAnEdit(t *testing.T) {
 }
 
 // A default that came after the agreement is in no base. The API server stores it with
-// the next write, whoever makes it, and that is no edit.
+// the next write, no matter who makes it, and that is no edit.
 func TestL12_ADefaultThatCameLaterIsNoEditWhenItChanges(t *testing.T) {
 	t.Parallel()
 	w := newLoop(t)

@@ -111,7 +111,7 @@ func TestB12_OrphanLeavesTheServices(t *testing.T) {
 		t.Errorf("%d files are left", n)
 	}
 	t.Run("what is bound again has the same claims", func(*testing.T) {
-		w.must(w.grantAnew())
+		w.must(w.grantAgain())
 		w.bind()
 		w.bindingIs("Bound")
 		w.inStep(names...)

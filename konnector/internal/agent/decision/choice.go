@@ -125,7 +125,7 @@ func (f Facts) obey(taken choice.Choice) Decision {
 func (f Facts) Token(why Reason) string {
 	live := f.Live
 	if why == ManyWrites {
-		// Whoever goes on writing makes no other state of things.
+		// Further writes make no other state of things.
 		live = nil
 	}
 	branch := ""

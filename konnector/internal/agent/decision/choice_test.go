@@ -87,7 +87,7 @@ func TestChoices(t *testing.T) {
 					f := f
 					change(&f)
 					if tc.why == ManyWrites && what == "another edit" {
-						// Whoever writes goes on.
+						// Writers go on.
 						continue
 					}
 					if got := For(f); got.Chosen != "" {

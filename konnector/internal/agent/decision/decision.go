@@ -1,6 +1,6 @@
 // Package decision says what the konnector does for one claim, from what is
 // known of it. It is level-triggered and pure: no client, no Git, no clock, no
-// memory. It changes nothing, and whoever acts on a decision must make sure
+// memory. It changes nothing, and the caller that acts on a decision must make sure
 // that the facts still hold when the action takes effect.
 //
 //   - decision.go: what is known and what can be done; For, and the order of its rules

@@ -45,7 +45,7 @@ func (f Facts) message(why Reason) string {
 	case FlipFlop:
 		return fmt.Sprintf("%s Main stays as it is in %s until it is clear who writes what. Stop one of the two, or say in spec.writer of APIServiceBinding %s where claims are written. Then "+decideHere+": cluster commits this object, file writes the file into it.", f.FlipWords, file, f.Key.Binding)
 	case ManyWrites:
-		return fmt.Sprintf("Each commit and write of this claim is answered by another one, in %s: nothing more is written to this object or to %s. Stop whoever writes, or say in spec.writer of APIServiceBinding %s where claims are written. Then "+decideHere+": %s", f.ManyWrites, file, f.Key.Binding, f.manyWritesChoices())
+		return fmt.Sprintf("Each commit and write of this claim is answered by another one, in %s: nothing more is written to this object or to %s. Stop what keeps writing, or say in spec.writer of APIServiceBinding %s where claims are written. Then "+decideHere+": %s", f.ManyWrites, file, f.Key.Binding, f.manyWritesChoices())
 	case ManyRemovals, Moved:
 		return f.Removal.Message
 	case NotServed:

@@ -26,7 +26,7 @@ type model struct {
 	// known is how many commits the agent has seen, answered how many the control
 	// plane has.
 	known, answered int
-	// next is what the agent does next; nil when it begins anew.
+	// next is what the agent does next; nil when it begins again.
 	next func()
 	// many says that removals are too many until a person lets them pass.
 	many bool

@@ -11,7 +11,7 @@ func (f Facts) terminating() Decision {
 	switch {
 	case !f.Finalizer:
 		// Released by a person. When it is gone and the file is there, it is
-		// created anew.
+		// created again.
 		return do(Nothing)
 	case f.File == nil && f.Problem == nil:
 		return f.terminatingFileAbsent()

@@ -151,7 +151,7 @@ func (d Deliverer) bringUpToDate(ctx context.Context, want *wanted, live *corev1
 		if err := d.delete(ctx, live); err != nil {
 			return kept, err
 		}
-		return 0, apierrors.NewConflict(corev1.Resource("secrets"), live.Name, errors.New("it is made anew"))
+		return 0, apierrors.NewConflict(corev1.Resource("secrets"), live.Name, errors.New("it is made again"))
 	}
 	// A patch, as to update Secrets is not among the konnector's rights.
 	if err := d.Client.Patch(ctx, next, client.MergeFromWithOptions(live, client.MergeFromWithOptimisticLock{}), d.FieldOwner); err != nil {

@@ -1,7 +1,7 @@
 // Package heartbeat tells the backend of each Connection every few seconds that this
 // process works for the app cluster, and keeps what the backend answers: whether another
-// copy of the cluster is live, and whether this process may remove anything. Whoever asks
-// for Standing acts on it.
+// copy of the cluster is live, and whether this process may remove anything. Those who ask
+// for Standing act on it.
 //
 // It writes nothing to the cluster, and without an answer nothing changes: a backend that
 // is away stops nobody who has been confirmed.

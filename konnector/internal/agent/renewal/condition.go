@@ -47,7 +47,7 @@ func condition(conn *v1alpha1.Connection, k kept, n known, trouble error, now ti
 func notRenewed(conn *v1alpha1.Connection) metav1.Condition {
 	return metav1.Condition{
 		Type: v1alpha1.ConditionCredential, Status: metav1.ConditionUnknown, Reason: "NotRenewed", ObservedGeneration: conn.Generation,
-		Message: "spec.backendURL is empty: whoever made the Secret replaces the credential in time.",
+		Message: "spec.backendURL is empty: the creator of the Secret replaces the credential in time.",
 	}
 }
 

@@ -350,7 +350,7 @@ func TestWhatEndsACredentialIsSaid(t *testing.T) {
 	}{"revoked": {time.Hour, "Revoked"}, "expired": {91 * time.Hour, "Expired"}} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.current = "nobody's"
+			w.current = "unknown"
 			w.now = w.now.Add(c.after)
 			w.run()
 			w.says(metav1.ConditionFalse, c.reason, "kubectl gitbind connect")
@@ -391,7 +391,7 @@ func (w *world) refuse() {
 func TestARefusalIsLookedIntoAtOnce(t *testing.T) {
 	w := newWorld(t)
 	w.run()
-	w.current = "nobody's"
+	w.current = "unknown"
 	w.now = w.now.Add(time.Hour)
 	w.refuse()
 	w.now = w.now.Add(time.Second)

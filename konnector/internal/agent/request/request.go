@@ -90,7 +90,7 @@ const (
 	// TakeBack removes what was made in the cluster for the binding, and lets go
 	// of it.
 	TakeBack Action = "TakeBack"
-	// Release lets go of the binding only: it is made anew, as its file came back.
+	// Release lets go of the binding only: it is made again, as its file came back.
 	Release Action = "Release"
 	// Hold waits for a person.
 	Hold Action = "Hold"

@@ -99,7 +99,7 @@ func (w *world) authors() []string {
 	return authors
 }
 
-// A change that the file has already, or that it wins over, is nobody's commit.
+// A change that the file has already, or that it wins over, is not committed.
 func TestWhoseChangeIsNotCommittedIsNoAuthorLater(t *testing.T) {
 	for action, file := range map[request.Action]*contract.Request{
 		request.Record: {Binding: binding, DeletionPolicy: contract.Refuse},

@@ -173,7 +173,7 @@ func TestADefinitionThatIsBeingDeletedIsGoneOnWith(t *testing.T) {
 		"it is another's": {func(crd *apiextensionsv1.CustomResourceDefinition) {
 			crd.Annotations[v1alpha1.ConnectionAnnotation] = "x"
 		}, false},
-		"it is nobody's":           {func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Annotations = nil }, false},
+		"it has no owner":          {func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Annotations = nil }, false},
 		"it goes for an unbinding": {unbound, false},
 		"it goes for an unbinding, and a claim came meanwhile": {unbound, true},
 		"it was never served": {func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Status.Conditions = nil }, false},

@@ -157,8 +157,8 @@ func TestWhoHasTheNamesOfADefinitionIsSaid(t *testing.T) {
 	}
 }
 
-// Kubernetes lets nobody change the kind or the scope of a definition that is served, whoever
-// approves it and whether there are claims or not.
+// Kubernetes lets nobody change the kind or the scope of a definition that is served, no matter
+// who approves it and whether there are claims or not.
 func TestADefinitionThatCannotBecomeAnotherIsNotApproved(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(live, want *apiextensionsv1.CustomResourceDefinitionSpec){

@@ -172,7 +172,7 @@ func (r *Reconciler) deleteObjects(ctx context.Context, l *look) {
 	})
 }
 
-// letGo takes off the objects what the konnector put on: they are nobody's then.
+// letGo takes off the objects what the konnector put on: they have no owner then.
 func (r *Reconciler) letGo(ctx context.Context, l *look) (changed bool) {
 	return l.each(ctx, func(o *metav1.PartialObjectMetadata) error {
 		if !slices.Contains(o.Finalizers, v1alpha1.Finalizer) {

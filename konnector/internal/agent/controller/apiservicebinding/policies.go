@@ -138,7 +138,7 @@ func told(ctx context.Context, err error) string {
 	return "this cluster's API server does not answer"
 }
 
-// maxJudged is in bytes. Names and reasons are of whoever wrote the export.
+// maxJudged is in bytes. Names and reasons come from the author of the export.
 const maxJudged = 2000
 
 func judgedBy(status metav1.ConditionStatus, reason, message string) *metav1.Condition {

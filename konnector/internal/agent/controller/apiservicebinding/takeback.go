@@ -158,7 +158,7 @@ func (r *Reconciler) give(ctx context.Context, o client.Object, b *v1alpha1.APIS
 
 // keepRights takes hold again of the rights on an API that an earlier binding was
 // given: the garbage collector would take them from under this one, maybe long
-// after whoever bound it found them there.
+// after the person who bound it found them there.
 func (r *Reconciler) keepRights(ctx context.Context, binding string) error {
 	meta := metav1.ObjectMeta{Name: "gitbind:api:" + binding}
 	for _, o := range []client.Object{&rbacv1.ClusterRoleBinding{ObjectMeta: meta}, &rbacv1.ClusterRole{ObjectMeta: meta}} {
@@ -170,7 +170,7 @@ func (r *Reconciler) keepRights(ctx context.Context, binding string) error {
 				continue
 			}
 			o.SetOwnerReferences(others)
-			// With its resourceVersion and UID: what is made anew meanwhile is not this.
+			// With its resourceVersion and UID: what is made again meanwhile is not this.
 			err = r.Client.Update(ctx, o)
 		}
 		// Rights that are missing are told when they are needed.

@@ -398,7 +398,7 @@ func TestClaimsAreCountedMoreSeldomInALongUnbind(t *testing.T) {
 }
 
 // An API that is bound again before the garbage collector took what the earlier
-// binding was given keeps the rights that whoever bound it found there.
+// binding was given keeps the rights that the person who bound it found there.
 func TestRightsThatWereOnTheirWayOutAreKept(t *testing.T) {
 	name := metav1.ObjectMeta{Name: "gitbind:api:" + binding}
 	other := metav1.OwnerReference{APIVersion: "example.org/v1", Kind: "APIServiceBinding", Name: binding, UID: "x1"}

@@ -336,7 +336,7 @@ func (r *reconciler) patch(ctx context.Context, u *unstructured.Unstructured, m 
 	return changed, nil
 }
 
-// moved turns the answers that mean "decide anew" into errMoved, and that the object's
+// moved turns the answers that mean "decide again" into errMoved, and that the object's
 // namespace is gone into a refusedError.
 func moved(err error) error {
 	var status apierrors.APIStatus

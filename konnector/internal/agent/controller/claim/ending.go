@@ -66,8 +66,8 @@ func knownEnding(o *unstructured.Unstructured) decision.Ending {
 
 // endsWith reports whether an object is deleted together with its namespace or
 // definition: with one that is being deleted, that is gone, or that is younger than the
-// object and was not there yet when its delete began. The one who is asked must know at
-// least as much as whoever said that the object is being deleted.
+// object and was not there yet when its delete began. The reader that is asked must know at
+// least as much as the one that said that the object is being deleted.
 func endsWith(ctx context.Context, in input, o *unstructured.Unstructured, name string, parent client.Object) (ends, gone bool, err error) {
 	err = in.Get(ctx, client.ObjectKey{Name: name}, parent)
 	switch {

@@ -41,7 +41,7 @@ func (r *reconciler) giveWay(ctx context.Context, l *look) (*unstructured.Unstru
 		return nil, err
 	}
 	if l.decision.Chosen != "" {
-		// Whoever decided so need not be told.
+		// The person who decided so need not be told.
 		lost = nil
 	}
 	return r.write(ctx, l, lost)

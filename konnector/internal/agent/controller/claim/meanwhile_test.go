@@ -143,8 +143,8 @@ func TestNothingIsRemovedThatCouldNotBeRemembered(t *testing.T) {
 	}
 }
 
-// Whoever edits an object, or makes another of its name, does not lose that to a removal that
-// was decided before.
+// A person who edits an object, or makes another of its name, does not lose that to a removal
+// that was decided before.
 func TestAnObjectIsDeletedAsItWasDecidedOn(t *testing.T) {
 	w := newGitWorld(t)
 	w.beforeDelete = func(o client.DeleteOptions) {

@@ -33,8 +33,8 @@ func (n *namespaces) came(namespace string) {
 	}
 }
 
-// went is called for each object; whether it was the last one is for whoever is
-// told to find out.
+// went is called for each object; whether it was the last one is for
+// onChange to find out.
 func (n *namespaces) went(namespace string) {
 	n.mu.Lock()
 	delete(n.known, namespace)

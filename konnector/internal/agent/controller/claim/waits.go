@@ -9,7 +9,7 @@ import (
 )
 
 // waits is since when claims wait for something. Losing it does no harm: what is
-// waited for is then waited for anew.
+// waited for is then waited for from the start.
 type waits struct {
 	mu    sync.Mutex
 	since map[contract.Key]wait

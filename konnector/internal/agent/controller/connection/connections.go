@@ -30,8 +30,8 @@ type connected struct {
 	saved      time.Time
 }
 
-// ensure opens the repository, anew if another one is meant now or commits are to be signed
-// in another way, and lets it use a credential.
+// ensure opens the repository, or opens it again if another one is meant now or commits are to be
+// signed in another way, and lets it use a credential.
 func (c *connections) ensure(ctx context.Context, r *Reconciler, conn *v1alpha1.Connection, cred credential, signer *signing.Signer) (*problem, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -25,7 +25,7 @@ func (v Violation) String() string {
 	return v.Claim + ": " + v.What
 }
 
-// late is how long a write may be on its way after whoever sent it has given up.
+// late is how long a write may be on its way after its sender has given up.
 const late = 15 * time.Second
 
 // Counts are what was looked at.
@@ -304,8 +304,8 @@ type story struct {
 }
 
 // live begins a life, or goes on with one.
-func (s *story) live(life int, anew bool) {
-	if anew || s.all[life] == nil {
+func (s *story) live(life int, again bool) {
+	if again || s.all[life] == nil {
 		s.all[life] = map[string][]Entry{}
 	}
 	s.fields = s.all[life]

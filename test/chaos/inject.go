@@ -179,7 +179,7 @@ func (i *injector) counted(k Kind) int {
 	return i.ended[k]
 }
 
-// keep starts what has ended anew, as a cluster does with its pods, until ctx
+// keep restarts what has ended, as a cluster does with its pods, until ctx
 // ends.
 func (i *injector) keep(ctx context.Context) {
 	var wg sync.WaitGroup
@@ -196,7 +196,7 @@ func (i *injector) keep(ctx context.Context) {
 				case err != nil && ctx.Err() == nil:
 					i.say("%s does not start: %.300v", p.Name, err)
 				case code >= 0:
-					i.say("%s had ended with exit code %d and was started anew", p.Name, code)
+					i.say("%s had ended with exit code %d and was restarted", p.Name, code)
 				}
 			})
 		}

@@ -97,7 +97,7 @@ func (i *injector) restore(ctx context.Context, f Fault) {
 const savedAtMost = 30 * time.Second
 
 // awaitSaved waits until both agents have saved a commit of main that continues the one of a
-// backup. An agent that starts anew goes on from what it saved: if that is older than the
+// backup. An agent that restarts goes on from what it saved: if that is older than the
 // backup, it commits to the restored main, and nobody here merges that with what was lost.
 func (i *injector) awaitSaved(ctx context.Context, backup string) error {
 	ctx, cancel := context.WithTimeout(ctx, savedAtMost)
@@ -143,8 +143,8 @@ func (h *host) copyTo(ctx context.Context, dir string) (err error) {
 	return err
 }
 
-// giveBack pushes to the folder of the host what it lost: the branches that whoever has all of
-// them gives back, and what is kept of lost conflicts. What the agents have written to theirs
+// giveBack pushes to the folder of the host what it lost: the branches that those who have all of
+// them give back, and what is kept of lost conflicts. What the agents have written to theirs
 // meanwhile, they write again. The bridge may write status in that moment. Outdated changes
 // become what they were, where nobody has proposed them again, so that nobody approves them. Had
 // are the branches of the repository from which they come.
@@ -177,7 +177,7 @@ func (h *host) giveBack(ctx context.Context, from string, had, outdated map[stri
 }
 
 // outdated are the branches that are not as another repository had them, or that it had no
-// more: changes were proposed anew, merged or taken back, which nothing in the host tells.
+// more: changes were proposed again, merged or taken back, which nothing in the host tells.
 func (h *host) outdated(ctx context.Context, had map[string]string) (map[string]string, error) {
 	has, err := branches(ctx, h.repository)
 	maps.DeleteFunc(has, func(ref, commit string) bool { return had[ref] == commit })

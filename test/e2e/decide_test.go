@@ -39,7 +39,7 @@ func TestDecisions(t *testing.T) {
 	t.Run("D3_the app cluster is restored", play("The app cluster was restored", 1, testAppClusterRestored))
 	t.Run("D5_the control plane is restored", play("Services are missing on the control plane", 2, testControlPlaneRestored))
 	c.watch(t)
-	t.Run("D5_all services vanish and are made anew when a person says so", play("Services are missing on the control plane", 2, testServicesMissing))
+	t.Run("D5_all services vanish and are made again when a person says so", play("Services are missing on the control plane", 2, testServicesMissing))
 	t.Run("many deletes are held until they are approved once", play("Many claims are removed at once", 2, testManyDeletes))
 	t.Run("many removed files are held until they are approved on both sides", play("Many claims are removed at once", 2, testManyFiles))
 	t.Run("a version that lost a conflict is brought back", func(t *testing.T) { testBringBack(t, c) })
@@ -48,7 +48,7 @@ func TestDecisions(t *testing.T) {
 	t.Run("the repository is a folder of a monorepo", func(t *testing.T) { testMonorepo(t, c) })
 	t.Run("a decision on what has changed since does nothing", func(t *testing.T) { testStaleDecision(t, c) })
 	t.Run("L5_a copy of the app cluster is torn down beside it", play("A recovery drill: two live copies of an app cluster", 1, testCopied))
-	t.Run("D4_an app cluster built anew takes its old place", play("The app cluster is lost", 3, testReclaim))
+	t.Run("D4_a rebuilt app cluster takes its old place", play("The app cluster is lost", 3, testReclaim))
 	t.Run("each command of the page was run", func(t *testing.T) { recovery.allRan(t, notTyped) })
 }
 

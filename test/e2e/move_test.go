@@ -22,7 +22,7 @@ func testMovedToComposites(t *testing.T, p *platform.Platform, dora *shell) {
 		dora.prints(t, "kubectl apply -f "+kind+".yaml", "created")
 		dora.prints(t, `kubectl wait --for=jsonpath='{.status.gitbind.conditions[?(@.type=="Ready")].status}'=True --timeout=2m -f `+kind+".yaml", "met")
 	}
-	// Whoever restored once more would lose this row.
+	// To restore once more would lose this row.
 	dora.psql(t, "INSERT INTO moved VALUES (2)")
 	const began, rows, secret = "SELECT pg_postmaster_start_time()", "SELECT count(*) FROM moved", "kubectl get secret example-service-binding -n default -o jsonpath={.metadata.uid}"
 	server, uid, head := dora.psql(t, began), must(t)(dora.run(t.Context(), secret)), headOfMain(t, p)

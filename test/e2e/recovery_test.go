@@ -48,7 +48,7 @@ func (c *tenant) atTheHost(t *testing.T, do func() error) {
 	}
 }
 
-// noticed has those who listen look, and the backend begin anew.
+// noticed has those who listen look, and the backend restart.
 func (c *tenant) noticed(t *testing.T) {
 	t.Helper()
 	c.atTheHost(t, func() error { return nil })

@@ -33,7 +33,7 @@ func (e *Env) writeAttachable() error {
 	if err != nil {
 		return err
 	}
-	// Whoever reads it finds all of it.
+	// A reader finds all of it.
 	tmp := filepath.Join(e.Dir, "."+attachFile)
 	if err := os.WriteFile(tmp, data, 0o600); err != nil {
 		return err

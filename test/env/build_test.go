@@ -57,7 +57,7 @@ func TestBuild(t *testing.T) {
 	p.files = []string{"cluster/crds"}
 	p.edits = []edit{{file: "main.go", old: `"hello "`, new: `"good day "`}}
 
-	// What a build leaves that was killed is in nobody's way.
+	// What a build that was killed leaves does no harm.
 	fatal(t, os.MkdirAll(filepath.Join(b.cache, ".building-hello", "hello"), 0o755))
 	// Both find it missing; one builds, the other waits for it.
 	var both sync.WaitGroup

@@ -233,7 +233,7 @@ func (c *Cluster) Apply(ctx context.Context, path string) error {
 }
 
 // Rediscover makes the controller manager look for new kinds of objects, by
-// starting it anew. By itself its garbage collector does so every 30 seconds
+// restarting it. By itself its garbage collector does so every 30 seconds
 // only, and until then no object of a new kind goes away that was deleted in the
 // foreground or whose owner was deleted.
 func (c *Cluster) Rediscover(ctx context.Context) error {

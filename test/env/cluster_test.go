@@ -260,6 +260,6 @@ func testReset(t *testing.T, c *Cluster) {
 		return len(got) == 2 && got["changed"] == "before" && got["removed"] == "before", fmt.Errorf("it has %v", got)
 	}))
 	if c.APIServer.PID() != pid {
-		t.Error("the API server was started anew")
+		t.Error("the API server was restarted")
 	}
 }

@@ -81,7 +81,7 @@ func Isolate() (code int, err error) {
 	if err := spawner.Start(cmd); err != nil {
 		return 1, err
 	}
-	// Whoever interrupts it wants it to end; its namespaces end with it.
+	// An interrupt is to end it; its namespaces end with it.
 	defer context.AfterFunc(ctx, func() { _ = cmd.Process.Kill() })()
 	err = cmd.Wait()
 	removeControlGroups(cgroupPrefix + name + "-")

@@ -22,8 +22,8 @@ func (c *Cluster) Snapshot(ctx context.Context) (dir string, err error) {
 }
 
 // Restore puts the cluster's etcd back to where it was when a snapshot was taken,
-// as from a backup: objects made since are gone, versions of objects go back. Whoever
-// watches the cluster must start anew.
+// as from a backup: objects made since are gone, versions of objects go back. Clients
+// that watch the cluster must start again.
 func (c *Cluster) Restore(ctx context.Context, dir string) error {
 	err := c.whileStopped(ctx, func() error {
 		if err := os.RemoveAll(c.etcdData()); err != nil {

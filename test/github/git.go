@@ -194,7 +194,7 @@ func (g *GitHub) deliver(repo *repository, event string, payload map[string]any)
 		r.Header.Set("X-GitHub-Delivery", secret())
 		r.Header.Set("X-Hub-Signature-256", "sha256="+hex.EncodeToString(sum.Sum(nil)))
 		g.deliveries.Go(func() {
-			// Whoever is not there is told of the next one.
+			// A receiver that is not there is told of the next one.
 			if answer, err := http.DefaultClient.Do(r); err == nil {
 				_ = answer.Body.Close()
 			}

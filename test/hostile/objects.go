@@ -22,7 +22,7 @@ var typeNames = map[int]string{commitObject: "commit", treeObject: "tree", blobO
 
 // packer makes a pack by hand, so that it may say what git would not.
 type packer struct {
-	// email is that of whoever commits.
+	// email is that of the author and committer.
 	email string
 	body  bytes.Buffer
 	zip   *zlib.Writer

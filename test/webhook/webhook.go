@@ -30,7 +30,7 @@ type Answer func(object []byte) (patch []byte, err error)
 var ErrBroken = errors.New("the webhook is broken")
 
 // Install serves a webhook and registers it in a cluster under a name. The API server
-// begins to ask a moment later. Whoever installs it closes the server.
+// begins to ask a moment later. The caller closes the server.
 func Install(ctx context.Context, cluster *rest.Config, name string, api schema.GroupResource, answer Answer) (*httptest.Server, error) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(answer.serve))
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)

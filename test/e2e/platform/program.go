@@ -57,7 +57,7 @@ func (p *Platform) agentProgram(ctx context.Context, a agent) (env.Program, erro
 		Name: a.name, Path: filepath.Join(p.Bin, a.binary), Env: p.variables, Ports: 2,
 		Args: func(ports []int) []string {
 			args := slices.Concat([]string{"--kubeconfig=" + kubeconfig, "--health-listen=" + address(ports[0])}, a.args, p.agentArgs,
-				// As a pod's name: who starts anew in its place goes on with its Lease.
+				// As a pod's name: what restarts in its place goes on with its Lease.
 				[]string{"--lease-identity=" + a.name})
 			if p.profile {
 				args = append(args, "--pprof-listen="+address(ports[1]))

@@ -22,7 +22,7 @@ type Try struct {
 type Place struct {
 	Name  string
 	Where string
-	// User and Password are for whoever is asked to sign in there.
+	// User and Password are for a person who is asked to sign in there.
 	User, Password string
 }
 

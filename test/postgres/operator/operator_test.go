@@ -94,7 +94,7 @@ func life(w *world) {
 	if got := w.answer(conn, "SELECT count(*)::text FROM orders"); got != "1000" {
 		w.Errorf("%s rows are back, want 1000", got)
 	}
-	// As before, whoever makes something next may change it.
+	// As before, the user of the secret may change the table.
 	w.exec(conn, "ALTER TABLE orders ADD COLUMN note text")
 
 	w.wantNowhere(pg, secret)

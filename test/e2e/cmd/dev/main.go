@@ -74,7 +74,7 @@ func newCommand(bin string) *cobra.Command {
 			RunE: func(cmd *cobra.Command, _ []string) error { return l.up(cmd.Context(), cmd.OutOrStdout()) },
 		},
 		l.waitCommand(),
-		component("run", "Run a component, and start it anew when it was killed", l.run),
+		component("run", "Run a component, and restart it when it was killed", l.run),
 		component("kill", "Kill a component", l.kill),
 		step("connect", "Alice connects the app cluster", connect),
 		step("bind", "Alice binds PostgreSQL", bind),

@@ -18,8 +18,8 @@ import (
 // endInterval is between two looks whether something has ended.
 const endInterval = 100 * time.Millisecond
 
-// run keeps a component running as a kubelet would: killed, it is started anew. One
-// that ends by itself is left for whoever reads its log.
+// run keeps a component running as a kubelet would: killed, it is restarted. One
+// that ends by itself is left, so that its log can be read.
 func (l *loop) run(ctx context.Context, component string) error {
 	p, chosen, err := l.attach()
 	if err != nil {
@@ -70,7 +70,7 @@ func (l *loop) run(ctx context.Context, component string) error {
 		case !ok || !status.Signaled():
 			return fmt.Errorf("%s ended by itself: %s", component, cmd.ProcessState)
 		}
-		fmt.Printf("%s was killed: starting it anew\n", component)
+		fmt.Printf("%s was killed: restarting it\n", component)
 	}
 }
 

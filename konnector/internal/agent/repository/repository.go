@@ -74,10 +74,11 @@ type Options struct {
 type Repository struct {
 	Options
 	// Lineage is main as far as it was accepted, Pushes what this agent committed to
-	// it, and Removals those that wait for the guard's verdict. Checkpoints keep what
-	// they must not forget.
+	// it, Doubts what may be there, and Removals those that wait for the guard's verdict.
+	// Checkpoints keep what they must not forget.
 	Lineage     *Lineage
 	Pushes      *Pushes
+	Doubts      Doubts
 	Removals    *Removals
 	Checkpoints *Checkpoints
 

@@ -65,8 +65,10 @@ func (l *look) agreeing() bool {
 // agreeOn does one step. It changes the binding that was looked at.
 func (r *Reconciler) agreeOn(ctx context.Context, l *look) error {
 	b := l.binding
-	if err := l.confirmFile(ctx); err != nil || l.trouble != nil {
-		return err
+	if l.action != request.Adopt {
+		if err := l.confirmFile(ctx); err != nil || l.trouble != nil {
+			return err
+		}
 	}
 	switch l.action {
 	case request.Adopt:

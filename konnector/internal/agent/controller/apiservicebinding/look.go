@@ -232,11 +232,14 @@ func (l *look) granted() *metav1.Condition {
 		return nil
 	case l.trouble != nil:
 		c.Reason, c.Message = repository.Explain(l.trouble)
-		where := "not"
-		if l.action == request.RemoveRequest {
-			where = "still"
+		what := "The request for this API is not on main: "
+		switch {
+		case l.facts.Pushing:
+			what = "It is not known whether the request for this API is on main: "
+		case l.action == request.RemoveRequest:
+			what = "The request for this API is still on main: "
 		}
-		c.Message = "The request for this API is " + where + " on main: " + c.Message
+		c.Message = what + c.Message
 	case l.facts.Problem != nil:
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, "RequestInvalid", l.facts.Problem.Error()+". Correct the file, or remove it to unbind the API."
 	case l.facts.Held:

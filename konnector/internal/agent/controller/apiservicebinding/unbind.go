@@ -58,10 +58,13 @@ func (r *Reconciler) unbind(ctx context.Context, l *look) (ctrl.Result, error) {
 		if err := l.confirmFile(ctx); err != nil {
 			return ctrl.Result{}, err
 		}
-		if l.trouble == nil {
-			r.Claims.Stop(b.Name)
-			return r.takeBack(ctx, l)
+		if l.trouble != nil {
+			waits := l.waitsFor()
+			waits.retry = l.retry
+			return r.report(ctx, l, claim.API{}, &waits)
 		}
+		r.Claims.Stop(b.Name)
+		return r.takeBack(ctx, l)
 	case request.DeleteClaims:
 		r.deleteObjects(ctx, l)
 	case request.RemoveFiles:

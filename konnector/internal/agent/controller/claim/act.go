@@ -28,14 +28,14 @@ var errTooLarge = base.ErrTooLarge
 // act does what was decided, and returns the object as it is then; nil when it
 // is gone. The error is errMoved when what was decided on is no more.
 func (r *reconciler) act(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
-	if _, ok := r.unanswered.of(l.key); ok {
+	if r.api().Repository.Doubts.Has(l.key) {
 		if err := r.confirmFile(ctx, l); err != nil {
 			return nil, err
 		}
 	}
 	u, err := r.do(ctx, l)
 	if err == nil {
-		r.unanswered.end(l.key)
+		r.api().Repository.Doubts.End(l.key)
 	}
 	return u, err
 }

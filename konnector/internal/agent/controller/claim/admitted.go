@@ -178,7 +178,12 @@ func (r *reconciler) complete(l *look, fields []base.Difference) {
 	}
 	l.base.Generation = l.object.GetGeneration()
 	f.Base = r.api().schema.Normalize(l.base.Claim)
-	f.Touched = len(ChangedBy(l.object)) > 0
+	f.Touched = r.isTouched(l)
+}
+
+// isTouched reports whether somebody may have edited an object, whatever its generation says.
+func (r *reconciler) isTouched(l *look) bool {
+	return len(ChangedBy(l.object)) > 0 || r.api().Repository.Doubts.Has(l.key)
 }
 
 func admittedIn(u *unstructured.Unstructured) string {

@@ -141,19 +141,20 @@ func (r *reconciler) push(ctx context.Context, l *look, c change) (*store.Snapsh
 	path, apply := l.key.Path(), c.apply
 	var tried atomic.Bool
 	c.apply = func(t *store.Tree) error {
-		if !l.isFile(t.Entry(path)) {
+		if e, ok := t.Entry(path); !l.isFile(e, ok) {
+			// What was tried did not come to main, unless this is it.
+			tried.Store(tried.Load() && string(e.Hash) == c.blob)
 			return errMoved
 		}
-		// None of those before came to main.
 		tried.Store(true)
 		return apply(t)
 	}
 	s, err := r.api().Repository.Update(ctx, r.edit(l, c))
-	var notTaken *store.NotTakenError
-	if tried.Load() && err != nil && !errors.Is(err, store.ErrRejected) && !errors.As(err, &notTaken) {
-		r.unanswered.note(trailerOf(l, c))
-	}
 	if err != nil {
+		if tried.Load() {
+			// Also where the host refuses, as the answer to a try before may have been lost.
+			r.api().Repository.Doubts.Note(trailerOf(l, c))
+		}
 		return nil, fmt.Errorf("push %s: %w", l.key, err)
 	}
 	return s, nil

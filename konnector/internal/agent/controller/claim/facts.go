@@ -145,8 +145,7 @@ func (r *reconciler) lookAtObject(ctx context.Context, l *look, in input) error 
 	if l.base != nil {
 		f.Base = schema.Normalize(l.base.Claim)
 		f.BaseCommit, f.BaseRemoved, f.Lost = l.base.Commit, l.base.Removed, l.base.Lost
-		_, doubtful := r.unanswered.of(l.key)
-		f.Touched = doubtful || l.base.Generation != l.object.GetGeneration() || len(ChangedBy(l.object)) > 0
+		f.Touched = l.base.Generation != l.object.GetGeneration() || r.isTouched(l)
 		if l.base.Connection == r.api().Repository.ConnectionUID {
 			if f.BaseCurrent, err = l.view.StillAgreed(ctx, store.Hash(l.base.Commit)); err != nil {
 				return err

@@ -55,10 +55,9 @@ type reconciler struct {
 	// fromCache is from when on the cache may be committed from.
 	fromCache watermark
 	// rejected says when a push that was refused is tried again.
-	rejected   workqueue.TypedRateLimiter[contract.Key]
-	unanswered unanswered
-	reviews    reviews
-	admitted   admitted
+	rejected workqueue.TypedRateLimiter[contract.Key]
+	reviews  reviews
+	admitted admitted
 	// writes, inputWrites and statuses bound what is done for one claim.
 	writes, inputWrites, statuses budget.Budget
 	// numbers may be nil.
@@ -282,7 +281,7 @@ func (r *reconciler) finished(l *look, refusal *refusedError) ctrl.Result {
 	r.count(l)
 	r.rejected.Forget(l.key)
 	if l.object == nil {
-		r.unanswered.end(l.key)
+		r.api().Repository.Doubts.End(l.key)
 	}
 	if (l.object == nil || l.facts.NamespaceMissing) && d.Action == decision.Hold {
 		r.held.set(l.key, d)

@@ -8,9 +8,12 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
@@ -389,6 +392,37 @@ func (a *administrator) finalizeDefinition(ctx context.Context, _ string) error 
 		return err
 	}
 	_, err = a.app.Resource(definitions).Patch(ctx, a.api.binding(), types.MergePatchType, []byte(`{"metadata":{"finalizers":[]}}`), metav1.PatchOptions{})
+	return err
+}
+
+// try is a developer's, and has the definition served meanwhile.
+func (a *administrator) try(run context.Context, c *claim, what string, do func(context.Context) error) bool {
+	return a.developer.try(run, c, what, func(ctx context.Context) error {
+		err := do(ctx)
+		if err != nil {
+			_ = a.serveDefinition(ctx)
+		}
+		return err
+	})
+}
+
+// serveDefinition changes a definition whose names the API server has accepted, and which it has
+// not called established. A server that is killed between the two would look at it again after
+// five minutes without being killed (crdHandler of k8s.io/apiextensions-apiserver).
+func (a *administrator) serveDefinition(ctx context.Context) error {
+	u, err := a.app.Resource(definitions).Get(ctx, a.api.binding(), metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	var crd apiextensionsv1.CustomResourceDefinition
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &crd); err != nil {
+		return err
+	}
+	if !apihelpers.IsCRDConditionTrue(&crd, apiextensionsv1.NamesAccepted) || apihelpers.IsCRDConditionTrue(&crd, apiextensionsv1.Established) {
+		return nil
+	}
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"chaos.example/accepted":%q}}}`, crd.ResourceVersion)
+	_, err = a.app.Resource(definitions).Patch(ctx, a.api.binding(), types.MergePatchType, patch, metav1.PatchOptions{})
 	return err
 }
 

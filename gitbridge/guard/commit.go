@@ -84,17 +84,25 @@ func RemovedBy(commits []Commit, since Since) map[string]int {
 	return by
 }
 
-// MayBeBack reports whether others may have put a file back that the konnector removed by the
-// commit of an index, and removed it again: that takes two commits, of which the first may be a
-// merge that keeps the file. The merge of a reviewed change comes after its commits.
-func MayBeBack(commits []Commit, removedBy int) bool {
-	others := 0
-	for _, c := range commits[:removedBy] {
-		if !c.Konnector && (len(c.Parents) < 2 || others > 0) {
-			others++
+// After are the commits of others that come after the one of an index, of commits that are
+// newest first.
+func After(commits []Commit, of int) []string {
+	var others []string
+	after := map[string]bool{commits[of].Hash: true}
+	// Late clocks may have a commit listed before those that it comes after.
+	for more := true; more; {
+		more = false
+		for _, c := range commits {
+			if after[c.Hash] || !slices.ContainsFunc(c.Parents, func(p string) bool { return after[p] }) {
+				continue
+			}
+			after[c.Hash], more = true, true
+			if !c.Konnector {
+				others = append(others, c.Hash)
+			}
 		}
 	}
-	return others > 1
+	return others
 }
 
 // Ordered are the claims that somebody ordered in the app cluster, by path, of commits that

@@ -137,23 +137,19 @@ func TestL10_TheLastThatACommitSaysOfAClaimCounts(t *testing.T) {
 	}
 }
 
-func TestL10_AFileMayBeBackAfterTwoCommitsOfOthers(t *testing.T) {
-	person, konnector, merge := removal(false, 0), removal(true, 0), named("m", removal(false, 0), "1", "2")
-	for name, tc := range map[string]struct {
-		since []Commit
-		want  bool
-	}{
-		"none":                         {nil, false},
-		"one":                          {[]Commit{person}, false},
-		"one, and the konnector's":     {[]Commit{person, konnector, konnector}, false},
-		"one, and merges of it":        {[]Commit{merge, merge, person}, false},
-		"one after a merge":            {[]Commit{person, merge}, true},
-		"two":                          {[]Commit{person, person}, true},
-		"two, with others in between":  {[]Commit{konnector, person, merge, person}, true},
-		"two, of which one was before": {[]Commit{person}, false},
-	} {
-		if got := MayBeBack(append(tc.since, removal(true, 0, 1), person), len(tc.since)); got != tc.want {
-			t.Errorf("%s: %v", name, got)
+func TestTheCommitsOfOthersAfterOne(t *testing.T) {
+	person := func(name string, parents ...string) Commit { return named(name, removal(false, 0), parents...) }
+	konnector := func(name string, parents ...string) Commit { return named(name, removal(true, 0), parents...) }
+	commits := []Commit{
+		person("merge", "two", "side"), person("two", "ours"), konnector("ours", "one"), person("one", "removed"),
+		person("side", "before"), konnector("removed", "before"), person("before"),
+	}
+	want := []string{"merge", "one", "two"}
+	for range 2 {
+		got := After(commits, slices.IndexFunc(commits, func(c Commit) bool { return c.Hash == "removed" }))
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
 		}
+		slices.Reverse(commits) // by late clocks
 	}
 }

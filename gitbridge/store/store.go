@@ -50,6 +50,10 @@ type Branch interface {
 	// one that was the newest a moment ago. With tip "" it is Fetch.
 	FetchTip(ctx context.Context, tip Hash) (*Snapshot, error)
 
+	// At asks the remote for the snapshot of a commit that the branch has, or had. The error is
+	// ErrNotExist where the remote does not give it.
+	At(ctx context.Context, commit Hash) (*Snapshot, error)
+
 	// Update commits an edit on the newest tree and returns the snapshot that
 	// the remote has acknowledged, which may hold other edits too: edits that
 	// wait while a push is under way travel together, as one commit for each

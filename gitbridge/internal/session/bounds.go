@@ -39,6 +39,13 @@ func (b unlessSuspended) FetchTip(ctx context.Context, tip store.Hash) (*store.S
 	return b.Branch.FetchTip(ctx, tip)
 }
 
+func (b unlessSuspended) At(ctx context.Context, commit store.Hash) (*store.Snapshot, error) {
+	if err := b.stops.untilResumed(ctx); err != nil {
+		return nil, err
+	}
+	return b.Branch.At(ctx, commit)
+}
+
 // onMainError is told what is wrong with main, nil for nothing. A main that is more
 // than is read is held, until it is another one.
 func (s *Session) onMainError(err error) {

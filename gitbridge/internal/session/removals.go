@@ -112,14 +112,13 @@ func (r *Removals) judgeHead(ctx context.Context, old, new *store.Snapshot, comm
 			}
 		}
 	}
-	r.askGuard(&j, new, removed, added, commits, since)
-	return j, nil
+	return j, r.askGuard(ctx, &j, new, removed, added, commits, since)
 }
 
 // askGuard asks the guard which removals may pass. Added are the files that came with them.
-func (r *Removals) askGuard(j *judged, main *store.Snapshot, removed, added []string, commits []store.Commit, since guard.Since) {
+func (r *Removals) askGuard(ctx context.Context, j *judged, main *store.Snapshot, removed, added []string, commits []store.Commit, since guard.Since) error {
 	if len(removed) == 0 {
-		return
+		return nil
 	}
 	var claims facts.Claims
 	r.mu.Lock()
@@ -151,7 +150,11 @@ func (r *Removals) askGuard(j *judged, main *store.Snapshot, removed, added []st
 	}
 	ordered := guard.Ordered(read, known)
 	added = slices.DeleteFunc(added, func(path string) bool { return ordered[path] })
-	for path, v := range rules.JudgePushes(removed, counts, read, deleted(read, known, added)) {
+	deleted, err := r.deleted(ctx, main, read, known, removed, added)
+	if err != nil {
+		return err
+	}
+	for path, v := range rules.JudgePushes(removed, counts, read, deleted) {
 		v.Message = decision.WordsOfRemoval(v)
 		j.removals[path] = &Removal{Verdict: v, CameWith: added}
 		if v.ByKonnector {
@@ -159,24 +162,7 @@ func (r *Removals) askGuard(j *judged, main *store.Snapshot, removed, added []st
 			j.removals[path].CameWith = nil
 		}
 	}
-}
-
-// deleted are the claims that the konnector removed last, by path, each with the index of the
-// commit. Where a person may have put the file back and moved it since, to one of those of its API
-// that were added, it counts as removed by that person.
-func deleted(commits []guard.Commit, since guard.Since, added []string) map[string]int {
-	bindings := map[string]bool{}
-	for _, to := range added {
-		bindings[bindingOf(to)] = true
-	}
-	by := guard.RemovedBy(commits, since)
-	maps.DeleteFunc(by, func(from string, i int) bool { return bindings[bindingOf(from)] && guard.MayBeBack(commits, i) })
-	return by
-}
-
-func bindingOf(path string) string {
-	key, _ := contract.ParsePath(path)
-	return key.Binding
+	return nil
 }
 
 // matters reports whether there may be a service to delete for an answer.
@@ -338,7 +324,7 @@ func (r *Removals) judgeUnanswered(ctx context.Context, main *store.Snapshot, pa
 	}
 	if len(removed) > 0 {
 		slices.Sort(removed)
-		r.askGuard(&j, main, removed, r.answers.missing(main, removed), commits, since)
+		return j, r.askGuard(ctx, &j, main, removed, r.answers.missing(main, removed), commits, since)
 	}
 	return j, nil
 }

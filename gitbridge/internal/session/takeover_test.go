@@ -40,6 +40,32 @@ func (r *run) takesOver() *run {
 	return next
 }
 
+// A delete is its user's, whatever others commit in the same fetch, unless it takes too long to
+// find out what.
+func TestADeleteBesideOthersCommitsIsNoMove(t *testing.T) {
+	t.Parallel()
+	for commits, isDelete := range map[int]bool{1: true, 2: true, 20: true, 40: false} {
+		w := newWorld(t)
+		r := w.start()
+		r.follows()
+		ordered(w, r, 10)
+		r.main.looking.Lock()
+		w.konnector(time.Now(), "a!")
+		w.pull()
+		w.commit("Order", map[string]string{path("new"): "1"})
+		for i := range commits - 1 {
+			w.commit("Change", map[string]string{path("b"): fmt.Sprint(i)})
+		}
+		r.main.looking.Unlock()
+		r.follows()
+		got := r.wantRemoval("a", "", "")
+		if came := slices.Contains(got.CameWith, path("new")); got.ByKonnector != isDelete || came == isDelete {
+			t.Errorf("%d commits of others: %+v", commits, got)
+		}
+		r.stop()
+	}
+}
+
 // A person renames a file that the konnector had removed before, and that was put back.
 func TestL10_ARenameIsHeldThoughADeleteBeforeItWasApproved(t *testing.T) {
 	t.Parallel()

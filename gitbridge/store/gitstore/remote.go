@@ -153,6 +153,23 @@ func (t *transport) learn(capabilities string) {
 // for: a depth makes the remote go through all files, where otherwise it goes
 // through those that changed.
 func (r *remote) Load(ctx context.Context, tip store.Hash, known *store.Snapshot) (*store.Snapshot, []store.Commit, error) {
+	return r.loadBy(ctx, tip, []way{{known, 0, r.http.increment}, {known, 1, maxObjects}, {nil, 1, maxObjects}})
+}
+
+func (r *remote) At(ctx context.Context, commit store.Hash, known *store.Snapshot) (*store.Snapshot, error) {
+	snap, _, err := r.loadBy(ctx, commit, []way{{known, 1, maxObjects}, {nil, 1, maxObjects}})
+	return snap, err
+}
+
+// way is one of asking for a commit: with what is known, how many commits before it, 0 for all,
+// and at most so many objects.
+type way struct {
+	known   *store.Snapshot
+	depth   packp.DepthCommits
+	objects int
+}
+
+func (r *remote) loadBy(ctx context.Context, tip store.Hash, ways []way) (*store.Snapshot, []store.Commit, error) {
 	want, err := object.ParseID(tip)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", branch.ErrGone, err)
@@ -161,25 +178,20 @@ func (r *remote) Load(ctx context.Context, tip store.Hash, known *store.Snapshot
 	if err != nil {
 		return nil, nil, err
 	}
-	snap, commits, err := r.load(ctx, want, known, limited)
+	if ways[0].known.Head() == "" {
+		ways = ways[len(ways)-1:]
+	}
+	snap, commits, err := r.load(ctx, want, ways, limited)
 	if limited && errors.Is(err, branch.ErrGone) && strings.Contains(err.Error(), "filter") {
 		// It is a host that allows some filters only.
 		r.http.unlimit()
-		snap, commits, err = r.load(ctx, want, known, false)
+		snap, commits, err = r.load(ctx, want, ways, false)
 	}
 	return snap, commits, r.limited(tip, "", err)
 }
 
-// load asks for what follows. Limited is without large files.
-func (r *remote) load(ctx context.Context, want object.ID, known *store.Snapshot, limited bool) (_ *store.Snapshot, _ []store.Commit, err error) {
-	ways := []struct {
-		known   *store.Snapshot
-		depth   packp.DepthCommits
-		objects int
-	}{{known, 0, r.http.increment}, {known, 1, maxObjects}, {nil, 1, maxObjects}}
-	if known.Head() == "" {
-		ways = ways[2:]
-	}
+// load asks for what follows, one way after the other. Limited is without large files.
+func (r *remote) load(ctx context.Context, want object.ID, ways []way, limited bool) (_ *store.Snapshot, _ []store.Commit, err error) {
 	for i, way := range ways {
 		req := newRequest(want)
 		_ = req.Capabilities.Set(capability.Shallow)

@@ -35,6 +35,9 @@ func newSSHHost(t testing.TB) *sshHost {
 		t.Skip("has its own server for SSH")
 	}
 	h := &sshHost{host: newHost(t)}
+	// Git's own program gives what a branch has over HTTP, and over SSH only where it may. It
+	// may with GitHub, GitLab and Gitea.
+	h.git("config", "uploadpack.allowReachableSHA1InWant", "true")
 	h.ssh, h.privateKey = githost.NewSSH(t, filepath.Dir(h.dir))
 	h.knownHosts = h.ssh.KnownHosts()
 	h.ssh.SetInstead(h.fault)
@@ -85,6 +88,18 @@ func TestConformanceOverSSH(t *testing.T) {
 		t.Cleanup(h.check)
 		return h
 	})
+}
+
+func TestOverSSHAHostMayKeepToItsBranches(t *testing.T) {
+	t.Parallel()
+	h := newSSHHost(t)
+	h.git("config", "uploadpack.allowReachableSHA1InWant", "false")
+	b := h.Branch("main")
+	old := update(t, b, storetest.Put("x", "1")).Head()
+	update(t, b, storetest.Put("x", "2"))
+	if _, err := b.At(t.Context(), old); !errors.Is(err, store.ErrNotExist) {
+		t.Error(err)
+	}
 }
 
 func TestOverSSHAConnectionIsKeptAndOneThatEndedIsReplaced(t *testing.T) {

@@ -175,6 +175,16 @@ func (b *remoteBranch) Load(ctx context.Context, tip store.Hash, _ *store.Snapsh
 	return s, []store.Commit{s.Commit()}, nil
 }
 
+func (b *remoteBranch) At(ctx context.Context, commit store.Hash, _ *store.Snapshot) (s *store.Snapshot, err error) {
+	err = b.call(ctx, Call{Op: Load}, func(r *Remote) error {
+		if s = r.commits[commit]; s == nil {
+			return branch.ErrGone
+		}
+		return nil
+	})
+	return s, err
+}
+
 func (b *remoteBranch) Push(ctx context.Context, p branch.Push) error {
 	return b.call(ctx, Call{Op: Push, Pushed: p.New()}, func(r *Remote) error {
 		if r.heads[b.name] != p.Old {

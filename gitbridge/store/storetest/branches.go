@@ -167,3 +167,35 @@ func (s *suite) updateOver() {
 	}
 	s.want(snap, "ns/x", "new", "ns/y", "1")
 }
+
+// at reads commits that others have followed, by clients that know the newest one, or none.
+func (s *suite) at() {
+	writer := s.remote.Branch("main")
+	first := s.update(writer, Put("a/one", "1"))
+	second := s.update(writer, Put("a/two", "2"))
+	third := s.update(writer, remove("a/one"))
+	s.update(writer, Put("b/three", "3"))
+	s.remote.Collect()
+	knows := s.remote.Branch("main")
+	head := s.fetch(knows).Head()
+	for what, b := range map[string]store.Branch{"the writer": writer, "a reader": knows, "a stranger": s.remote.Branch("main")} {
+		for commit, want := range map[store.Hash][]string{
+			first.Head(): {"a/one", "1"}, second.Head(): {"a/one", "1", "a/two", "2"}, third.Head(): {"a/two", "2"},
+			head: {"a/two", "2", "b/three", "3"},
+		} {
+			snap, err := b.At(s.ctx, commit)
+			if err != nil || snap.Head() != commit {
+				s.Fatalf("%s, at %s: %s, %v", what, commit.Short(), snap.Head().Short(), err)
+			}
+			s.want(snap, want...)
+		}
+		for _, unknown := range []store.Hash{"", "none", store.BlobHash([]byte("no commit"))} {
+			if _, err := b.At(s.ctx, unknown); !errors.Is(err, store.ErrNotExist) {
+				s.Errorf("%s, at %q: %v", what, unknown, err)
+			}
+		}
+	}
+	if now := knows.Snapshot().Head(); now != head {
+		s.Errorf("the head is %s since, and was %s", now.Short(), head.Short())
+	}
+}

@@ -44,6 +44,7 @@ func Run(t *testing.T, newRemote func(t *testing.T) Remote) {
 	}{
 		{"empty remote", (*suite).emptyRemote},
 		{"read, list and diff", (*suite).readListDiff},
+		{"a commit that is not the head has its files", (*suite).at},
 		{"update creates the branch", (*suite).createBranch},
 		{"no change makes no commit", (*suite).noChange},
 		{"removing the last file removes the folder", (*suite).removeFolders},

@@ -21,8 +21,8 @@ import (
 	"gitbind.dev/gitbridge/store/internal/object"
 )
 
-// Remote is one branch of a remote. Each method is one exchange with it (Load
-// and Log may need a second one), and ends in bounded time whatever ctx says.
+// Remote is one branch of a remote. Each method is one exchange with it (Load,
+// At and Log may need a second one), and ends in bounded time whatever ctx says.
 // One exchange is under way at a time, beside Log, and Head beside Load.
 type Remote interface {
 	// Head asks where the branch is; "" if it does not exist.
@@ -32,6 +32,10 @@ type Remote interface {
 	// known has need not travel again. The error is ErrGone when the branch is
 	// elsewhere by now.
 	Load(ctx context.Context, tip store.Hash, known *store.Snapshot) (*store.Snapshot, []store.Commit, error)
+
+	// At gets the snapshot of a commit that is not the tip. What known has need not travel
+	// again. The error is ErrGone when the remote does not give it.
+	At(ctx context.Context, commit store.Hash, known *store.Snapshot) (*store.Snapshot, error)
 
 	// Push moves the branch, or removes it, if it is where it is thought to be. An error that
 	// is ErrConflict, ErrRejected, ErrUnauthorized, ErrHostKey or ErrRepositoryNotFound
@@ -219,6 +223,25 @@ func (c *Client) FetchTip(ctx context.Context, tip store.Hash) (*store.Snapshot,
 	c.finished = number
 	c.mu.Unlock()
 	return snap, nil
+}
+
+// At asks the remote for a commit.
+func (c *Client) At(ctx context.Context, commit store.Hash) (*store.Snapshot, error) {
+	if err := c.options.Throttle.WaitBackoff(ctx); err != nil {
+		return nil, fmt.Errorf("fetch %s: %w", commit.Short(), err)
+	}
+	if err := c.lockRemote(ctx); err != nil {
+		return nil, err
+	}
+	defer c.unlockRemote()
+	s, err := c.remote.At(ctx, commit, c.Snapshot())
+	if errors.Is(err, ErrGone) {
+		err = store.ErrNotExist
+	}
+	if err != nil {
+		return nil, fmt.Errorf("fetch %s: %w", commit.Short(), err)
+	}
+	return s, nil
 }
 
 func (c *Client) isHead(tip store.Hash) bool {

@@ -1,0 +1,71 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/guard"
+	"gitbind.dev/gitbridge/store"
+)
+
+// maxPutBack bounds the commits of which the files are asked for, when main is judged.
+const maxPutBack = 32
+
+// deleted are those of the removed claims that the konnector removed last, by path, each with the
+// index of the commit. One that others have put back since, and may have moved to a file of its
+// API that was added, counts as removed by them.
+func (r *Removals) deleted(ctx context.Context, main *store.Snapshot, commits []guard.Commit, since guard.Since, removed, added []string) (map[string]int, error) {
+	by := guard.RemovedBy(commits, since)
+	bindings := map[string]bool{}
+	for _, to := range added {
+		bindings[bindingOf(to)] = true
+	}
+	// after are the commits of others that may have the file again, by the index of its removal.
+	after, asked := map[int][]string{}, map[string]bool{}
+	var doubtful []string
+	for _, from := range removed {
+		i, ok := by[from]
+		if !ok || !bindings[bindingOf(from)] {
+			continue
+		}
+		if _, ok := after[i]; !ok {
+			after[i] = guard.After(commits, i)
+		}
+		// One puts the file back, and another one moves it.
+		if len(after[i]) < 2 {
+			continue
+		}
+		doubtful = append(doubtful, from)
+		for _, commit := range after[i] {
+			if commit != string(main.Head()) {
+				asked[commit] = true
+			}
+		}
+	}
+	for _, commit := range slices.Sorted(maps.Keys(asked)) {
+		isThere := func(string) bool { return true }
+		if len(asked) <= maxPutBack {
+			at, err := r.branch.At(ctx, store.Hash(commit))
+			switch {
+			case err == nil:
+				isThere = func(path string) bool { _, ok := at.Entry(path); return ok }
+			case !errors.Is(err, store.ErrNotExist) && store.LastingLimit(err) == nil:
+				return nil, err
+			}
+		}
+		for _, from := range doubtful {
+			if i, ok := by[from]; ok && slices.Contains(after[i], commit) && isThere(from) {
+				delete(by, from)
+			}
+		}
+	}
+	return by, nil
+}
+
+func bindingOf(path string) string {
+	key, _ := contract.ParsePath(path)
+	return key.Binding
+}

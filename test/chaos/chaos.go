@@ -20,6 +20,7 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -247,8 +248,14 @@ func (r *run) settle(ctx context.Context) *state {
 			r.say("all agree %s after the last process was there", time.Since(began).Round(100*time.Millisecond))
 			return st
 		}
-		if moves := st.moves(); (r.options.Limits || moves > 0) && time.Now().After(approve) {
-			approve = time.Now().Add(10 * time.Second)
+		if time.Now().Before(approve) {
+			continue
+		}
+		approve = time.Now().Add(10 * time.Second)
+		if r.sides.host.restores.Load() > 0 {
+			r.deleteReplayed(ctx, st)
+		}
+		if moves := st.moves(); r.options.Limits || moves > 0 {
 			r.say("%d things are not as they should be, %d claims are held as moved: a person approves the removals until %.10s", len(c.found), moves, st.head)
 			if err := r.onRepository(ctx, "annotate", "--overwrite", "gitbind.dev/approve-removals="+st.head); err != nil {
 				r.say("%v", err)
@@ -257,6 +264,23 @@ func (r *run) settle(ctx context.Context) *state {
 	}
 	r.say("not all agree after %s", r.options.Settle)
 	return nil
+}
+
+// deleteReplayed does what the konnector says where a Secret is newer than the restored branch: a
+// bridge whose clock was ahead had written it.
+func (r *run) deleteReplayed(ctx context.Context, st *state) {
+	for key, u := range st.app {
+		said := condition(u, "Secrets")
+		message, _ := said["message"].(string)
+		words := strings.Fields(message)
+		if said["reason"] != "Replayed" || len(words) == 0 {
+			continue
+		}
+		r.say("%s: %s", key, message)
+		if err := r.sides.app.Resource(secrets).Namespace(u.GetNamespace()).Delete(ctx, words[len(words)-1], metav1.DeleteOptions{}); err != nil {
+			r.say("%v", err)
+		}
+	}
 }
 
 func (r *run) checker() *checker {

@@ -137,7 +137,7 @@ func TestAReviewedClaimIsHeldForARestoreOnly(t *testing.T) {
 	if n := judge("before", "HistoryReplaced"); n != 1 {
 		t.Errorf("held before a restore: %d violations", n)
 	}
-	h.wasRestored.Store(true)
+	h.restores.Add(1)
 	if n := judge("restored", "HistoryReplaced"); n != 1 {
 		t.Errorf("held by a restore: %d violations", n)
 	}

@@ -30,10 +30,10 @@ type host struct {
 	kept string
 	sync.RWMutex
 
-	// wasRestored says that agents may say that main does not continue what they accepted.
-	// Some faults in a row keep them from hearing for minutes that it does again; in the end
-	// nothing is held.
-	wasRestored atomic.Bool
+	// restores counts the restores. After one, agents may say that main does not continue what
+	// they accepted. Some faults in a row keep them from hearing for minutes that it does again;
+	// in the end nothing is held.
+	restores atomic.Int64
 }
 
 // restorePause is how long the host is left alone after a restore, at least: what was held is
@@ -65,7 +65,7 @@ func (i *injector) restore(ctx context.Context, f Fault) {
 		return
 	}
 	i.say("%s %s to %s before, for %s", f.Kind, f.Process, f.Age.Round(time.Millisecond), f.For.Round(time.Millisecond))
-	h.wasRestored.Store(true)
+	h.restores.Add(1)
 	// First of all it is gone: nobody waits for who pushes.
 	err := i.end(p)
 	h.Lock()

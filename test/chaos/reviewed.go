@@ -67,7 +67,7 @@ func (r *reviewer) mayBeHeld(reason any) bool {
 	case "Rejected", "FileRefused": // The webhook refuses.
 		return true
 	case "HistoryReplaced":
-		return r.host.wasRestored.Load()
+		return r.host.restores.Load() > 0
 	}
 	return false
 }

@@ -130,6 +130,7 @@ func (p *proposer) change(run context.Context, c *claim, rng *rand.Rand, end tim
 func (p *proposer) cancel(run context.Context, c *claim, early bool) {
 	var before, after string
 	var file *unstructured.Unstructured
+	restores := p.reviewer.host.restores.Load()
 	if !p.try(run, c, "main can be read", func(ctx context.Context) (err error) {
 		before, file, err = p.onMain(ctx, c)
 		return err
@@ -171,10 +172,26 @@ func (p *proposer) cancel(run context.Context, c *claim, early bool) {
 	}
 	p.deliveries.release(c.uid)
 	if p.decide(run, c, "release") {
+		if p.reviewer.host.restores.Load() > restores && p.wasApproved(run, c) {
+			c.there = false
+			p.journal.write(deleted)
+			return
+		}
 		// Main cannot change for this claim before it has an object again.
 		p.noteNew(run, c)
 		p.awaitNew(run, c)
 	}
+}
+
+// wasApproved reports whether main lacks the file of a claim whose removal was rejected: a restored
+// host may have lost that. Then the removal is proposed again, and somebody else decides on it.
+func (p *proposer) wasApproved(run context.Context, c *claim) bool {
+	isGone := false
+	return p.try(run, c, "main can be read", func(ctx context.Context) error {
+		_, file, err := p.onMain(ctx, c)
+		isGone = file == nil
+		return err
+	}) && isGone
 }
 
 // noteNew writes down what main gives to an object that is made again.

@@ -20,6 +20,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -272,12 +273,13 @@ func (r *run) deleteReplayed(ctx context.Context, st *state) {
 	for key, u := range st.app {
 		said := condition(u, "Secrets")
 		message, _ := said["message"].(string)
-		words := strings.Fields(message)
-		if said["reason"] != "Replayed" || len(words) == 0 {
+		_, name, ok := strings.Cut(message, "kubectl delete secret -n "+u.GetNamespace()+" ")
+		if said["reason"] != "Replayed" || !ok {
 			continue
 		}
 		r.say("%s: %s", key, message)
-		if err := r.sides.app.Resource(secrets).Namespace(u.GetNamespace()).Delete(ctx, words[len(words)-1], metav1.DeleteOptions{}); err != nil {
+		err := r.sides.app.Resource(secrets).Namespace(u.GetNamespace()).Delete(ctx, name, metav1.DeleteOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
 			r.say("%v", err)
 		}
 	}

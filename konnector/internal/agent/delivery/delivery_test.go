@@ -196,6 +196,10 @@ func TestF8_WhatIsThereIsOverwrittenOnlyIfItIsTheClaims(t *testing.T) {
 				got := w.get()
 				if c.reason != "" {
 					checkTrouble(t, err, c.reason, c.says)
+					// Nothing else tells that a person has done something about it.
+					if trouble := (*Trouble)(nil); errors.As(err, &trouble) && !trouble.Retry {
+						t.Error("it is not tried again")
+					}
 					if diff := cmp.Diff(before, got); diff != "" {
 						t.Errorf("it was changed: %s", diff)
 					}

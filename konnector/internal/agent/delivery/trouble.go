@@ -64,8 +64,8 @@ func exists(c Claim, name, owner string) *Trouble {
 }
 
 func replayed(c Claim, name string) *Trouble {
-	return &Trouble{Reason: Replayed, Message: fmt.Sprintf(
-		"Secret %s is newer here than on branch status: the repository was restored from a backup, or somebody put an old version back. It is left as it is. If the old one is right: kubectl delete secret -n %s %s",
+	return &Trouble{Reason: Replayed, Retry: true, Message: fmt.Sprintf(
+		"Secret %s is newer here than on branch status: the repository was restored from a backup, or somebody put an old version back. It is left as it is. If the old one is right, delete this one, and the old one comes within a minute: kubectl delete secret -n %s %s",
 		name, c.Key.Namespace, name)}
 }
 

@@ -15,6 +15,7 @@ const day = 24 * time.Hour
 func (i *injector) wrongClock(ctx context.Context, f Fault) {
 	i.severe.Lock()
 	defer i.severe.Unlock()
+	i.say("%s", f.what())
 	for _, by := range []time.Duration{f.By, 0} {
 		if err := i.platform.SetClock(f.Process, by); err != nil {
 			i.fail("the clock of %s cannot be set: %v", f.Process, err)

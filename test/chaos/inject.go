@@ -64,16 +64,16 @@ func (i *injector) fault(ctx context.Context, f Fault) {
 		i.steps.await(ctx, f.After)
 		sleep(ctx, f.Delay)
 	}
-	if f.Kind == Restore {
+	switch f.Kind {
+	case Restore:
 		i.restore(ctx, f)
 		return
-	}
-	i.say("%s", f.what())
-	switch f.Kind {
 	case Clock:
 		i.wrongClock(ctx, f)
 		return
-	case RestoreEtcd:
+	}
+	i.say("%s", f.what())
+	if f.Kind == RestoreEtcd {
 		i.restoreSnapshot(ctx, f)
 		return
 	}

@@ -147,10 +147,11 @@ func (h *host) copyTo(ctx context.Context, dir string) (err error) {
 // them give back, and what is kept of lost conflicts. What the agents have written to theirs
 // meanwhile, they write again. The bridge may write status in that moment. Outdated changes
 // become what they were, where nobody has proposed them again, so that nobody approves them. Had
-// are the branches of the repository from which they come.
+// are the branches of the repository from which they come. It is done at once or not at all: with
+// main given back, and something else not, the konnector would go on from that main.
 func (h *host) giveBack(ctx context.Context, from string, had, outdated map[string]string) (err error) {
 	for range 20 {
-		args := []string{"push", "--quiet", h.repository, "main", "+status"}
+		args := []string{"push", "--quiet", "--atomic", h.repository, "main", "+status"}
 		var now map[string]string
 		if now, err = branches(ctx, h.repository); err == nil {
 			for ref := range had {

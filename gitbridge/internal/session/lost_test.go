@@ -3,13 +3,11 @@ package session_test
 import (
 	"errors"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/statusbranch"
 	"gitbind.dev/gitbridge/store"
-	"gitbind.dev/gitbridge/store/memstore"
 )
 
 // L3: a bridge answers a commit, and ends before it saved that it accepted it. If the
@@ -89,16 +87,7 @@ func TestAnAnswerThatMayHaveLandedIsAskedFor(t *testing.T) {
 	r := w.start()
 	r.follows()
 	away := errors.New("the host does not answer")
-	var cut atomic.Bool
-	w.remote.SetFault(func(c memstore.Call) error {
-		if c.Branch == "status" && c.Op == memstore.Push && c.After {
-			cut.Store(true)
-		}
-		if c.Branch == "status" && cut.Load() {
-			return away
-		}
-		return nil
-	})
+	w.remote.CutAfterPush(away)
 	change := statusbranch.Change{Path: contract.StatusPath(path("a")), Data: []byte("x"), Subject: "status: x"}
 	if err := r.Write(t.Context(), change); !errors.Is(err, away) {
 		t.Fatalf("its answer was acknowledged: %v", err)

@@ -29,12 +29,7 @@ func TestWhatIsWrongWithMainIsTakenBackThoughNoReplyCame(t *testing.T) {
 		_, said := snap.Entry(contract.MainAnswerPath)
 		return said
 	}
-	remote.SetFault(func(c memstore.Call) error {
-		if c.Op == memstore.Push && c.After || c.Op == memstore.Head {
-			return errors.New("connection reset")
-		}
-		return nil
-	})
+	remote.CutAfterPush(errors.New("connection reset"))
 	a.set(contract.Invalid, "1", "wrong")
 	if err := a.write(t.Context()); err == nil {
 		t.Fatal("no error")

@@ -342,12 +342,7 @@ func TestAnAnswerIsNotWrittenWhereAFileBesideItIsAnotherOne(t *testing.T) {
 func TestAWriteWithoutAReplyIsDoubtedUntilOneIsAcknowledged(t *testing.T) {
 	t.Parallel()
 	f := start(t)
-	f.remote.SetFault(func(c memstore.Call) error {
-		if c.Op == memstore.Push && c.After || c.Op == memstore.Head {
-			return errors.New("connection reset")
-		}
-		return nil
-	})
+	f.remote.CutAfterPush(errors.New("connection reset"))
 	change := statusbranch.Change{Path: "a", Data: []byte("new"), Subject: "status: new"}
 	if err := f.branch.Write(t.Context(), change); err == nil {
 		t.Fatal("no error")

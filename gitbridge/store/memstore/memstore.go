@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"gitbind.dev/gitbridge/signing"
@@ -75,6 +76,21 @@ func (r *Remote) SetFault(f func(Call) error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.fault = f
+}
+
+// CutAfterPush has the next push take effect, and its answer and all requests after it lost, until
+// SetFault is called: to the clients, they end in err.
+func (r *Remote) CutAfterPush(err error) {
+	var cut atomic.Bool
+	r.SetFault(func(c Call) error {
+		if c.Op == Push && c.After {
+			cut.Store(true)
+		}
+		if cut.Load() {
+			return err
+		}
+		return nil
+	})
 }
 
 // Head is where a branch is; "" if it does not exist.

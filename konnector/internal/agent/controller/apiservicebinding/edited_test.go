@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,6 +18,8 @@ import (
 	"gitbind.dev/gitbridge/store/memstore"
 	"gitbind.dev/konnector/internal/agent/request"
 )
+
+var errCut = errors.New("the line is cut")
 
 // says is the file on main with a deletion policy.
 func says(policy contract.DeletionPolicy) string {
@@ -112,7 +113,7 @@ func TestAnEditAfterALostAnswerStays(t *testing.T) {
 		w := newWorld(t)
 		w.asks(isNew)
 		w.setPolicy(contract.Delete)
-		w.cut()
+		w.remote.CutAfterPush(errCut)
 		_, _ = w.agree(t.Context(), w.live())
 		w.remote.SetFault(nil)
 		if !w.onMain(contract.Delete) {
@@ -130,7 +131,7 @@ func TestAnEditDuringAnOutageStaysAfterALostAnswer(t *testing.T) {
 		w := newWorld(t)
 		w.asks(false)
 		w.setPolicy(contract.Delete)
-		w.cut()
+		w.remote.CutAfterPush(errCut)
 		_, _ = w.agree(t.Context(), w.live())
 		w.setPolicy(then)
 		if l, err := w.agree(t.Context(), w.live()); err != nil || l.trouble == nil {
@@ -146,7 +147,7 @@ func TestABindingWhoseRequestHadNoAnswerIsTakenBackWithIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.asks(true)
-	w.cut()
+	w.remote.CutAfterPush(errCut)
 	_, _ = w.agree(t.Context(), w.live())
 	if err := w.Live.(client.Client).Delete(t.Context(), w.live()); err != nil {
 		t.Fatal(err)
@@ -163,20 +164,6 @@ func TestABindingWhoseRequestHadNoAnswerIsTakenBackWithIt(t *testing.T) {
 	if _, err := w.unbind(t.Context(), l); !errors.Is(err, errMoved) || len(w.live().Finalizers) == 0 {
 		t.Errorf("main has it: %v, %v", err, w.live().Finalizers)
 	}
-}
-
-// cut has the Git host's answers lost from the next push on.
-func (w *world) cut() {
-	var cut atomic.Bool
-	w.remote.SetFault(func(c memstore.Call) error {
-		if c.Op == memstore.Push && c.After {
-			cut.Store(true)
-		}
-		if cut.Load() {
-			return errors.New("the line is cut")
-		}
-		return nil
-	})
 }
 
 // settles wants binding and file to agree on a policy after two rounds.

@@ -43,17 +43,6 @@ func (w *gitWorld) write(branch, path string, data []byte) {
 
 var errAway = errors.New("the Git host does not answer")
 
-// cut has the Git host's answers lost from the next push on.
-func (w *gitWorld) cut() {
-	cut := false
-	w.remote.SetFault(func(c memstore.Call) error {
-		if cut = cut || c.Op == memstore.Push && c.After; cut {
-			return errAway
-		}
-		return nil
-	})
-}
-
 // run lets the repository follow main.
 func (w *gitWorld) run() {
 	w.Helper()
@@ -156,7 +145,7 @@ func TestAPushWithoutAnAnswerOverwritesNothing(t *testing.T) {
 				w.r.admitted.set(key, stateOf(u, w.r.api().schema.Normalize(contract.FromObject(u))))
 			}
 			w.change(c.first)
-			w.cut()
+			w.remote.CutAfterPush(errAway)
 			if err := w.inStep(); !errors.Is(err, errAway) {
 				t.Fatalf("its push was answered: %v", err)
 			}
@@ -174,7 +163,7 @@ func TestSeveralPushesWithoutAnAnswerOverwriteNothing(t *testing.T) {
 	w := newGitWorld(t)
 	w.agreed()
 	w.change(planned("big"))
-	w.cut()
+	w.remote.CutAfterPush(errAway)
 	if err := w.inStep(); !errors.Is(err, errAway) {
 		t.Fatalf("its push was answered: %v", err)
 	}
@@ -228,7 +217,7 @@ func TestAClaimWhoseOrderHadNoAnswerIsTakenBack(t *testing.T) {
 	}
 	w.write("status", contract.ObservedPath, observed)
 	w.run()
-	w.cut()
+	w.remote.CutAfterPush(errAway)
 	if err := w.inStep(); !errors.Is(err, errAway) {
 		t.Fatalf("its push was answered: %v", err)
 	}

@@ -128,13 +128,9 @@ func (p *proposer) change(run context.Context, c *claim, rng *rand.Rand, end tim
 // is made again from the file. One that was never approved it keeps, unless early says
 // otherwise: such a one goes at once.
 func (p *proposer) cancel(run context.Context, c *claim, early bool) {
-	var before, after string
-	var file *unstructured.Unstructured
 	restores := p.reviewer.host.restores.Load()
-	if !p.try(run, c, "main can be read", func(ctx context.Context) (err error) {
-		before, file, err = p.onMain(ctx, c)
-		return err
-	}) || file == nil && !early {
+	before, file, ok := p.readMain(run, c)
+	if !ok || file == nil && !early {
 		return
 	}
 	p.reviewer.expectEnd(c)
@@ -158,7 +154,8 @@ func (p *proposer) cancel(run context.Context, c *claim, early bool) {
 		if isRejected = u.GetDeletionTimestamp() != nil && rejected(u); isRejected {
 			return nil
 		}
-		if after, file, err = p.onMain(ctx, c); err == nil && (file != nil || after == before) {
+		after, file, err := p.onMain(ctx, c)
+		if err == nil && (file != nil || after == before) {
 			err = fmt.Errorf("it is neither, and in the reviewer's way is %q", p.reviewer.inTheWay(c))
 		}
 		return err
@@ -186,12 +183,8 @@ func (p *proposer) cancel(run context.Context, c *claim, early bool) {
 // wasApproved reports whether main lacks the file of a claim whose removal was rejected: a restored
 // host may have lost that. Then the removal is proposed again, and somebody else decides on it.
 func (p *proposer) wasApproved(run context.Context, c *claim) bool {
-	isGone := false
-	return p.try(run, c, "main can be read", func(ctx context.Context) error {
-		_, file, err := p.onMain(ctx, c)
-		isGone = file == nil
-		return err
-	}) && isGone
+	_, file, ok := p.readMain(run, c)
+	return ok && file == nil
 }
 
 // noteNew writes down what main gives to an object that is made again.
@@ -274,6 +267,15 @@ func (p *proposer) onMain(ctx context.Context, c *claim) (commit string, file *u
 	}
 	file, err = p.sides.at(ctx, commit, c.path())
 	return commit, file, err
+}
+
+// readMain is onMain, once that can be read.
+func (p *proposer) readMain(run context.Context, c *claim) (commit string, file *unstructured.Unstructured, ok bool) {
+	ok = p.try(run, c, "main can be read", func(ctx context.Context) (err error) {
+		commit, file, err = p.onMain(ctx, c)
+		return err
+	})
+	return commit, file, ok
 }
 
 // at is a file as it was in a commit, nil for none.

@@ -27,10 +27,15 @@ func (w *gitWorld) change(change func(*unstructured.Unstructured)) {
 	}
 }
 
-// write writes a file to a branch, or removes it, with a client of its own.
-func (w *gitWorld) write(branch, path string, data []byte) {
+// write writes a file to a branch, or removes it, with clients of its own, and returns the commit.
+// A branch that is new begins at main.
+func (w *gitWorld) write(branch, path string, data []byte) store.Hash {
 	w.Helper()
-	_, err := w.remote.Branch(branch).Update(w.Context(), store.Edit{Author: ada, Subject: "write " + path, Apply: func(tree *store.Tree) error {
+	main, err := w.remote.Branch("main").Fetch(w.Context())
+	if err != nil {
+		w.Fatal(err)
+	}
+	s, err := w.remote.Branch(branch).UpdateFrom(w.Context(), main, store.Edit{Author: ada, Subject: "write " + path, Apply: func(tree *store.Tree) error {
 		if data == nil {
 			return tree.Remove(path)
 		}
@@ -39,6 +44,7 @@ func (w *gitWorld) write(branch, path string, data []byte) {
 	if err != nil {
 		w.Fatal(err)
 	}
+	return s.Head()
 }
 
 var errAway = errors.New("the Git host does not answer")
@@ -75,6 +81,14 @@ func (w *gitWorld) inStep() error {
 	}
 	w.Error("it does not come to an end")
 	return nil
+}
+
+// isCutOff wants it to have an error, as the Git host does not answer.
+func (w *gitWorld) isCutOff(otherwise string) {
+	w.Helper()
+	if err := w.inStep(); !errors.Is(err, errAway) {
+		w.Fatalf("%s: %v", otherwise, err)
+	}
 }
 
 // agreed has the object, the plan of which is small, and main agree.
@@ -146,13 +160,9 @@ func TestAPushWithoutAnAnswerOverwritesNothing(t *testing.T) {
 			}
 			w.change(c.first)
 			w.remote.CutAfterPush(errAway)
-			if err := w.inStep(); !errors.Is(err, errAway) {
-				t.Fatalf("its push was answered: %v", err)
-			}
+			w.isCutOff("its push was answered")
 			w.change(c.then)
-			if err := w.inStep(); !errors.Is(err, errAway) {
-				t.Errorf("it was agreed on without asking main: %v", err)
-			}
+			w.isCutOff("it was agreed on without asking main")
 			w.ends()
 		})
 	}
@@ -164,9 +174,7 @@ func TestSeveralPushesWithoutAnAnswerOverwriteNothing(t *testing.T) {
 	w.agreed()
 	w.change(planned("big"))
 	w.remote.CutAfterPush(errAway)
-	if err := w.inStep(); !errors.Is(err, errAway) {
-		t.Fatalf("its push was answered: %v", err)
-	}
+	w.isCutOff("its push was answered")
 	w.remote.SetFault(func(c memstore.Call) error {
 		if c.Op == memstore.Push {
 			return errAway
@@ -174,9 +182,7 @@ func TestSeveralPushesWithoutAnAnswerOverwriteNothing(t *testing.T) {
 		return nil
 	})
 	w.change(planned("huge"))
-	if err := w.inStep(); !errors.Is(err, errAway) {
-		t.Fatalf("its push was answered: %v", err)
-	}
+	w.isCutOff("its push was answered")
 	w.ends()
 }
 
@@ -201,9 +207,7 @@ func TestARefusalAfterALostAnswerIsNoAnswer(t *testing.T) {
 		t.Fatal("its push was answered")
 	}
 	w.change(planned("small"))
-	if err := w.inStep(); !errors.Is(err, errAway) {
-		t.Errorf("it was agreed on without asking main: %v", err)
-	}
+	w.isCutOff("it was agreed on without asking main")
 	w.ends()
 }
 
@@ -218,15 +222,11 @@ func TestAClaimWhoseOrderHadNoAnswerIsTakenBack(t *testing.T) {
 	w.write("status", contract.ObservedPath, observed)
 	w.run()
 	w.remote.CutAfterPush(errAway)
-	if err := w.inStep(); !errors.Is(err, errAway) {
-		t.Fatalf("its push was answered: %v", err)
-	}
+	w.isCutOff("its push was answered")
 	if err := w.server.Delete(t.Context(), w.object()); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.inStep(); !errors.Is(err, errAway) {
-		t.Errorf("it was let go without asking main: %v", err)
-	}
+	w.isCutOff("it was let go without asking main")
 	w.remote.SetFault(nil)
 	if err := w.inStep(); err != nil {
 		t.Fatal(err)
@@ -251,7 +251,7 @@ func TestWhatIsApprovedMeanwhileIsNotForgotten(t *testing.T) {
 			for _, approved := range []bool{false, true} {
 				w := newGitWorld(t)
 				branch := contract.ChangeBranch(key)
-				commit := w.pushBeside(branch, "what is proposed")
+				commit := w.write(branch, key.Path(), []byte("what is proposed"))
 				if approved {
 					w.remote.ForceHead("main", commit)
 					if err := w.remote.Branch(branch).Remove(t.Context(), commit); err != nil {
@@ -275,21 +275,4 @@ func TestWhatIsApprovedMeanwhileIsNotForgotten(t *testing.T) {
 			}
 		}
 	}
-}
-
-// pushBeside has a person commit the claim's file to a branch that begins at main, and returns the
-// commit. The world's own clients do not know of it.
-func (w *gitWorld) pushBeside(branch, content string) store.Hash {
-	w.Helper()
-	b := w.remote.Branch(branch)
-	if _, err := b.Fetch(w.Context()); err != nil {
-		w.Fatal(err)
-	}
-	s, err := b.UpdateFrom(w.Context(), w.main.Snapshot(), store.Edit{Author: ada, Subject: "change", Apply: func(tree *store.Tree) error {
-		return tree.Write(key.Path(), []byte(content))
-	}})
-	if err != nil {
-		w.Fatal(err)
-	}
-	return s.Head()
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"sync"
 	"testing"
 	"time"
 
@@ -86,69 +85,32 @@ func TestADecisionOnARejectedChangeNeedsNoAnswer(t *testing.T) {
 // A proposal may be merged while its claim is looked at: by the main that was looked at, the
 // file is not there, and by the newest one it was.
 func TestWhatIsApprovedDuringALookIsNotRemoved(t *testing.T) {
-	remote, claim := memstore.New(), version("small")
-	main, proposed := remote.Branch("main"), remote.Branch(contract.ChangeBranch(key))
-	write := func(b store.Branch, from *store.Snapshot, path string, data []byte) *store.Snapshot {
-		t.Helper()
-		s, err := b.UpdateFrom(t.Context(), from, store.Edit{Author: ada, Subject: "write " + path, Apply: func(tree *store.Tree) error { return tree.Write(path, data) }})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
-	data, err := contract.Encode(claim)
+	w := newGitWorld(t)
+	data, err := contract.Encode(version("small"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := write(main, main.Snapshot(), "README.md", []byte("nothing is ordered"))
-	approved := write(proposed, before, key.Path(), data).Head()
-
-	api := testAPI(t)
+	w.write("main", key.Path(), nil)
+	approved := w.write(contract.ChangeBranch(key), key.Path(), data)
+	api := w.r.api()
 	api.Review = true
-	var repo *repository.Repository
-	changed := make(chan struct{}, 1)
-	repo = repository.New(repository.Options{
-		Remote: repository.Remote{
-			Main: main, Status: remote.Branch("status"), Branch: remote.Branch,
-			Verdict: func(ctx context.Context, _, _ string) (decision.Verdict, error) {
-				remote.ForceHead("main", approved)
-				if _, err := main.Fetch(ctx); err != nil {
-					return decision.Verdict{}, err
-				}
-				_, err := repo.View(ctx)
-				return decision.Verdict{State: decision.VerdictMerged}, err
-			},
-		},
-		Limits: breaker.Default(), Now: time.Now, Save: func(context.Context, repository.Checkpoint) error { return nil },
-		OnState: func() {
-			select {
-			case changed <- struct{}{}:
-			default:
-			}
-		},
-	})
-	ctx, stop := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	defer running.Wait()
-	defer stop()
-	running.Go(func() { repo.Run(ctx) })
-	for !repo.Health().Contacted {
-		<-changed
+	api.Repository.Remote.Verdict = func(ctx context.Context, _, _ string) (decision.Verdict, error) {
+		w.remote.ForceHead("main", approved)
+		if _, err := w.main.Fetch(ctx); err != nil {
+			return decision.Verdict{}, err
+		}
+		_, err := api.Repository.View(ctx)
+		return decision.Verdict{State: decision.VerdictMerged}, err
 	}
-	api.Repository = repo
-	r := &reconciler{}
-	r.current.Store(&api)
+	w.run()
 
-	u := claim.Object()
-	u.SetGroupVersionKind(api.Kind)
-	u.SetUID("u1")
-	u.SetFinalizers([]string{v1alpha1.Finalizer})
+	u := w.object()
 	said, err := json.Marshal(proposal{UID: "u1", Commit: string(approved), Blob: string(store.BlobHash(data))})
 	if err != nil {
 		t.Fatal(err)
 	}
 	u.SetAnnotations(map[string]string{v1alpha1.ProposalAnnotation: string(said)})
-	l, err := r.look(t.Context(), key, input{object: u})
+	l, err := w.r.look(t.Context(), key, input{object: u})
 	if err != nil || l.decision.Action != decision.Record {
 		t.Fatalf("%+v, %v", l.decision, err)
 	}

@@ -176,7 +176,7 @@ func (r *Reconciler) push(ctx context.Context, l *look, verb string, users []str
 			return apply(t)
 		},
 	})
-	return s, l.ofHost(ctx, err)
+	return s, l.asTrouble(ctx, err)
 }
 
 // confirmFile asks the Git host whether main has the file that was looked at, where a push of
@@ -185,12 +185,12 @@ func (l *look) confirmFile(ctx context.Context) error {
 	if !l.facts.Pushing {
 		return nil
 	}
-	return l.ofHost(ctx, l.repo.Confirm(ctx, contract.RequestPath(l.binding.Name), l.file))
+	return l.asTrouble(ctx, l.repo.Confirm(ctx, contract.RequestPath(l.binding.Name), l.file))
 }
 
-// ofHost makes what keeps the Git host from doing something the look's trouble, and returns
+// asTrouble makes what keeps the Git host from doing something the look's trouble, and returns
 // other errors.
-func (l *look) ofHost(ctx context.Context, err error) error {
+func (l *look) asTrouble(ctx context.Context, err error) error {
 	if err == nil || errors.Is(err, errMoved) || ctx.Err() != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/konnector/internal/agent/decision"
+	"gitbind.dev/konnector/internal/agent/repository"
 	"gitbind.dev/konnector/internal/base"
 )
 
@@ -46,6 +47,7 @@ func (r *reconciler) confirmFile(ctx context.Context, l *look) error {
 	return r.api().Repository.Confirm(ctx, l.key.Path(), l.file)
 }
 
+// do does what was decided. Whether main has to be asked first is up to act.
 func (r *reconciler) do(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
 	switch a := l.decision.Action; a {
 	case decision.Record:
@@ -206,7 +208,7 @@ func (r *reconciler) delete(ctx context.Context, l *look) (*unstructured.Unstruc
 	if err := r.removing(ctx, l); err != nil {
 		return nil, err
 	}
-	if !l.isFile(r.api().Repository.Remote.Main.Snapshot().Entry(l.key.Path())) {
+	if e, ok := r.api().Repository.Remote.Main.Snapshot().Entry(l.key.Path()); !repository.IsFile(e, ok, l.file) {
 		return nil, errMoved
 	}
 	u, err := r.recordRemoved(ctx, l)

@@ -131,17 +131,12 @@ type change struct {
 	apply    func(*store.Tree) error
 }
 
-// isFile reports whether an entry is the file that was looked at.
-func (l *look) isFile(e store.Entry, ok bool) bool {
-	return repository.IsFile(e, ok, l.file)
-}
-
 // push commits to main, if the file is still the one that was decided on.
 func (r *reconciler) push(ctx context.Context, l *look, c change) (*store.Snapshot, error) {
 	path, apply := l.key.Path(), c.apply
 	var tried atomic.Bool
 	c.apply = func(t *store.Tree) error {
-		if e, ok := t.Entry(path); !l.isFile(e, ok) {
+		if e, ok := t.Entry(path); !repository.IsFile(e, ok, l.file) {
 			// What was tried did not come to main, unless this is it.
 			tried.Store(tried.Load() && string(e.Hash) == c.blob)
 			return errMoved

@@ -32,6 +32,7 @@ func (r *reconciler) edit(l *look, c change) store.Edit {
 	}
 }
 
+// trailerOf tells which version of the object a change was made from, and what it makes of the file.
 func trailerOf(l *look, c change) contract.ObjectTrailer {
 	return contract.ObjectTrailer{
 		Key: l.key, UID: string(l.object.GetUID()), Generation: l.object.GetGeneration(), Version: l.object.GetResourceVersion(),

@@ -23,9 +23,9 @@ func (r *Removals) deleted(ctx context.Context, main *store.Snapshot, commits []
 	for _, to := range added {
 		bindings[bindingOf(to)] = true
 	}
-	// after are the commits of others that may have the file again, by the index of its removal.
-	after, asked := map[int][]string{}, map[string]bool{}
-	var doubtful []string
+	// after are the commits of others that may have the file again, by the index of its removal,
+	// and asked are the files that a commit is asked for.
+	after, asked := map[int][]string{}, map[string][]string{}
 	for _, from := range removed {
 		i, ok := by[from]
 		if !ok || !bindings[bindingOf(from)] {
@@ -38,14 +38,18 @@ func (r *Removals) deleted(ctx context.Context, main *store.Snapshot, commits []
 		if len(after[i]) < 2 {
 			continue
 		}
-		doubtful = append(doubtful, from)
 		for _, commit := range after[i] {
 			if commit != string(main.Head()) {
-				asked[commit] = true
+				asked[commit] = append(asked[commit], from)
 			}
 		}
 	}
+	isFound := func(from string) bool { _, ok := by[from]; return !ok }
 	for _, commit := range slices.Sorted(maps.Keys(asked)) {
+		doubtful := slices.DeleteFunc(asked[commit], isFound)
+		if len(doubtful) == 0 {
+			continue
+		}
 		isThere := func(string) bool { return true }
 		if len(asked) <= maxPutBack {
 			at, err := r.branch.At(ctx, store.Hash(commit))
@@ -57,7 +61,7 @@ func (r *Removals) deleted(ctx context.Context, main *store.Snapshot, commits []
 			}
 		}
 		for _, from := range doubtful {
-			if i, ok := by[from]; ok && slices.Contains(after[i], commit) && isThere(from) {
+			if isThere(from) {
 				delete(by, from)
 			}
 		}

@@ -66,6 +66,28 @@ func TestADeleteBesideOthersCommitsIsNoMove(t *testing.T) {
 	}
 }
 
+// All that others committed after a delete may have the file: it is asked for until it is found.
+func TestAFileThatWasPutBackIsAskedForOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := w.start()
+	r.follows()
+	ordered(w, r, 10)
+	r.main.looking.Lock()
+	w.konnector(time.Now(), "a!")
+	w.pull()
+	w.commit("Put back", map[string]string{path("a"): "1"})
+	for i := range 5 {
+		w.commit("Change", map[string]string{path("b"): fmt.Sprint(i)})
+	}
+	w.commit("Rename", map[string]string{path("a"): "", path("new"): "2"})
+	r.main.looking.Unlock()
+	r.follows()
+	if got := r.wantRemoval("a", "", ""); got.ByKonnector || r.main.ats.Load() != 1 {
+		t.Errorf("after %d questions: %+v", r.main.ats.Load(), got)
+	}
+}
+
 // A person renames a file that the konnector had removed before, and that was put back.
 func TestL10_ARenameIsHeldThoughADeleteBeforeItWasApproved(t *testing.T) {
 	t.Parallel()

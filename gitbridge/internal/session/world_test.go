@@ -112,10 +112,11 @@ type run struct {
 	stop                 func()
 }
 
-// watched is a branch that counts how often it was looked at, and its history read.
+// watched is a branch that counts how often it was looked at, its history read, and the files of an
+// earlier commit asked for.
 type watched struct {
 	store.Branch
-	looks, logs atomic.Int64
+	looks, logs, ats atomic.Int64
 	// failing is which of the logs fails, 0 for none.
 	failing int64
 	// looking is held while it is looked at: who holds it pushes at once.
@@ -134,6 +135,11 @@ func (b *watched) Log(ctx context.Context, since, to store.Hash) ([]store.Commit
 		return nil, false, errors.New("the host is not there")
 	}
 	return b.Branch.Log(ctx, since, to)
+}
+
+func (b *watched) At(ctx context.Context, commit store.Hash) (*store.Snapshot, error) {
+	b.ats.Add(1)
+	return b.Branch.At(ctx, commit)
 }
 
 func (w *world) start() *run {

@@ -1,16 +1,12 @@
 package claim
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
-
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/encryption"
@@ -26,69 +22,7 @@ const (
 	secretsInterval = 10 * time.Minute
 	// secretsRetryInterval is how often a delivery is tried again that failed.
 	secretsRetryInterval = 30 * time.Second
-	// maxTroubles is how many troubles of a claim are told of at once.
-	maxTroubles = 3
 )
-
-// deliveredSecret is one that is here, and since when it is as it is, in RFC 3339.
-type deliveredSecret struct{ name, since string }
-
-// secretsSaid is what a claim's status says of its Secrets.
-type secretsSaid struct {
-	// condition is nil where there is nothing to say.
-	condition *condition
-	delivered []deliveredSecret
-	// sequence is that of the control plane's list which was taken last, 0 for none.
-	sequence int64
-}
-
-func (s secretsSaid) find(name string) *deliveredSecret {
-	for i := range s.delivered {
-		if s.delivered[i].name == name {
-			return &s.delivered[i]
-		}
-	}
-	return nil
-}
-
-// status is status.gitbind.secrets.
-func (s secretsSaid) status() []any {
-	out := make([]any, len(s.delivered))
-	for i, d := range s.delivered {
-		item := map[string]any{"name": d.name}
-		if d.since != "" {
-			item["since"] = d.since
-		}
-		out[i] = item
-	}
-	return out
-}
-
-// secretsIn is what an object's status says.
-func secretsIn(u *unstructured.Unstructured) (s secretsSaid) {
-	list, _, _ := unstructured.NestedSlice(u.Object, "status", "gitbind", "secrets")
-	for _, e := range list {
-		name, _ := objectOf(e)["name"].(string)
-		since, _ := objectOf(e)["since"].(string)
-		s.delivered = append(s.delivered, deliveredSecret{name, since})
-	}
-	s.sequence, _, _ = unstructured.NestedInt64(u.Object, "status", "gitbind", "secretsSequence")
-	s.condition = conditionIn(u, conditionSecrets)
-	return s
-}
-
-// conditionIn is one of ours that an object's status has, nil for none.
-func conditionIn(u *unstructured.Unstructured, kind string) *condition {
-	list, _, _ := unstructured.NestedSlice(u.Object, "status", "gitbind", "conditions")
-	for _, e := range list {
-		c := objectOf(e)
-		text := func(field string) string { s, _ := c[field].(string); return s }
-		if c["type"] == kind {
-			return &condition{kind, text("status"), text("reason"), text("message")}
-		}
-	}
-	return nil
-}
 
 // saidBefore is what was said of the claim's Secrets last. It is errIncomplete where
 // that is not known and has to be.
@@ -360,54 +294,4 @@ func (r *reconciler) deliverOne(ctx context.Context, l *look, o *encryption.Open
 	}
 	sequence, err := r.deliverer().Deliver(ctx, r.claimOfSecrets(l), s, o)
 	return sequence, r.told(err)
-}
-
-// since is when the control plane made a version of a Secret.
-func since(sequence int64) string { return time.UnixMilli(sequence).UTC().Format(time.RFC3339) }
-
-// sum makes the condition of what was delivered and what was not.
-func (s *secretsSaid) sum(troubles []*delivery.Trouble) {
-	slices.SortFunc(s.delivered, func(a, b deliveredSecret) int { return strings.Compare(a.name, b.name) })
-	if len(troubles) == 0 {
-		if len(s.delivered) > 0 {
-			var names []string
-			for _, d := range s.delivered {
-				names = append(names, d.name)
-			}
-			s.condition = &condition{conditionSecrets, "True", "Delivered", "In this namespace: " + shortened(names) + "."}
-		}
-		return
-	}
-	all := make([]trouble, len(troubles))
-	for i, t := range troubles {
-		all[i] = trouble{t.Reason, t.Message}
-	}
-	reason, message := sumTroubles(all)
-	s.condition = &condition{conditionSecrets, "False", reason, message}
-}
-
-// trouble is a part of a condition.
-type trouble struct{ reason, message string }
-
-// sumTroubles is a condition's reason and message for several troubles, of which there is
-// at least one.
-func sumTroubles(all []trouble) (reason, message string) {
-	slices.SortFunc(all, func(a, b trouble) int {
-		return cmp.Or(strings.Compare(a.reason, b.reason), strings.Compare(a.message, b.message))
-	})
-	var words []string
-	for _, t := range all[:min(len(all), maxTroubles)] {
-		words = append(words, t.message)
-	}
-	if more := len(all) - len(words); more > 0 {
-		words = append(words, fmt.Sprintf("And %d more.", more))
-	}
-	return all[0].reason, strings.Join(words, " ")
-}
-
-func shortened(names []string) string {
-	if more := len(names) - 10; more > 0 {
-		names = append(names[:10:10], fmt.Sprintf("and %d more", more))
-	}
-	return strings.Join(names, ", ")
 }

@@ -297,3 +297,16 @@ func reasonOf(u *unstructured.Unstructured, kind string) string {
 	}
 	return ""
 }
+
+// conditionIn is one of ours that an object's status has, nil for none.
+func conditionIn(u *unstructured.Unstructured, kind string) *condition {
+	list, _, _ := unstructured.NestedSlice(u.Object, "status", "gitbind", "conditions")
+	for _, e := range list {
+		c := objectOf(e)
+		text := func(field string) string { s, _ := c[field].(string); return s }
+		if c["type"] == kind {
+			return &condition{kind, text("status"), text("reason"), text("message")}
+		}
+	}
+	return nil
+}

@@ -288,12 +288,8 @@ func (r *reconciler) tell(l *look, trouble error) {
 // reasonOf is the reason of a condition in an object's status as it was. A reduced
 // object of the cache has none, as none of its conditions was bad.
 func reasonOf(u *unstructured.Unstructured, kind string) string {
-	list, _, _ := unstructured.NestedSlice(u.Object, "status", "gitbind", "conditions")
-	for _, e := range list {
-		if c := objectOf(e); c["type"] == kind {
-			reason, _ := c["reason"].(string)
-			return reason
-		}
+	if c := conditionIn(u, kind); c != nil {
+		return c.reason
 	}
 	return ""
 }

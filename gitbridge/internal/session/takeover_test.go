@@ -35,9 +35,7 @@ func (w *world) pull() {
 func (r *run) takesOver() *run {
 	r.w.Helper()
 	r.stop()
-	next := r.w.start()
-	next.follows()
-	return next
+	return r.w.follow()
 }
 
 // A delete is its user's, whatever others commit in the same fetch, unless it takes too long to
@@ -46,8 +44,7 @@ func TestADeleteBesideOthersCommitsIsNoMove(t *testing.T) {
 	t.Parallel()
 	for commits, isDelete := range map[int]bool{1: true, 2: true, 20: true, 40: false} {
 		w := newWorld(t)
-		r := w.start()
-		r.follows()
+		r := w.follow()
 		ordered(w, r, 10)
 		r.main.looking.Lock()
 		w.konnector(time.Now(), "a!")
@@ -70,8 +67,7 @@ func TestADeleteBesideOthersCommitsIsNoMove(t *testing.T) {
 func TestAFileThatWasPutBackIsAskedForOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	r := w.start()
-	r.follows()
+	r := w.follow()
 	ordered(w, r, 10)
 	r.main.looking.Lock()
 	w.konnector(time.Now(), "a!")
@@ -181,8 +177,7 @@ func TestL10_ARenameIsHeldThoughADeleteBeforeItWasApproved(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			r := w.start()
-			r.follows()
+			r := w.follow()
 			ordered(w, r, 10)
 			r = renamed(w, r)
 			got := r.wantRemoval("a", "", "")
@@ -197,8 +192,7 @@ func TestL10_ARenameIsHeldThoughADeleteBeforeItWasApproved(t *testing.T) {
 func TestL10_AFileMovesToWhereOneWasDeleted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	r := w.start()
-	r.follows()
+	r := w.follow()
 	ordered(w, r, 10)
 	w.ordersHere("x")
 	r.follows()
@@ -220,8 +214,7 @@ func TestL10_AFileMovesToWhereOneWasDeleted(t *testing.T) {
 func TestL10_ManyDeletesAreNoMovesAfterATakeover(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	r := w.start()
-	r.follows()
+	r := w.follow()
 	names := ordered(w, r, 20)
 	w.commit("Order another", map[string]string{path("another"): "1"})
 	for _, name := range names[:12] {
@@ -244,8 +237,7 @@ func TestL10_ADeleteIsNoMoveThoughTheHostFailsDuringATakeover(t *testing.T) {
 		t.Run(fmt.Sprint("log ", failing+1), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			r := w.start()
-			r.follows()
+			r := w.follow()
 			ordered(w, r, 10)
 			w.commit("Order another", map[string]string{path("another"): "1"})
 			w.konnector(time.Now(), "a!")
@@ -271,8 +263,7 @@ func TestATakeoverReadsHistoryAFewTimesHoweverManyClaimsWereRemoved(t *testing.T
 			t.Run(fmt.Sprintf("%d claims, the oldest first %t", claims, oldestFirst), func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t)
-				r := w.start()
-				r.follows()
+				r := w.follow()
 				var approved []string
 				for i := range claims {
 					number := i
@@ -356,8 +347,7 @@ func TestStatusIsNotTakenForOneThatWasSetBackWhileTheBridgeBeforePushes(t *testi
 					return snap
 				}
 				answer := fetch() // of no branch at all
-				r := w.start()
-				r.follows()
+				r := w.follow()
 				ordered(w, r, 2)
 				if begun {
 					answer = fetch()
@@ -392,8 +382,7 @@ func TestStatusIsNotTakenForOneThatWasSetBackWhileTheBridgeBeforePushes(t *testi
 func TestAPushOfTheBridgeBeforeThatComesLateIsGoneOnFrom(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	before := w.start()
-	before.follows()
+	before := w.follow()
 	ordered(w, before, 2)
 	before.save()
 	last, _ := w.lastSaved()

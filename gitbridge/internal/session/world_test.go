@@ -148,6 +148,14 @@ func (w *world) start() *run {
 	return w.startWith(session.Options{Checkpoint: last})
 }
 
+// follow starts a session, and waits until it follows main.
+func (w *world) follow() *run {
+	w.Helper()
+	r := w.start()
+	r.follows()
+	return r
+}
+
 func (w *world) startWith(o session.Options) *run {
 	w.Helper()
 	return w.startOn(o, w.remote.Branch("main"))

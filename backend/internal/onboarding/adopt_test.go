@@ -75,6 +75,7 @@ func TestAReclaimedClusterWhoseClusterBindingIsGoneGetsItsRepository(t *testing.
 		in    connectInput
 		stray bool
 		bobs  bool
+		full  bool
 		want  string
 		err   string
 	}{
@@ -84,11 +85,16 @@ func TestAReclaimedClusterWhoseClusterBindingIsGoneGetsItsRepository(t *testing.
 		{what: "one that was connected again meanwhile", owner: digest, in: connectInput{reclaim: lost}, stray: true, err: "this cluster was connected as cluster aaa"},
 		{what: "somebody else's, reclaimed", owner: githost.OwnerDigest(bob.Issuer, bob.Subject), in: connectInput{reclaim: lost}, err: "you have no cluster"},
 		{what: "somebody else's, connected", owner: githost.OwnerDigest(bob.Issuer, bob.Subject), in: connectInput{connectedAs: lost}, err: "which is not yours"},
+		{what: "somebody else's, connected by one who may have no more", owner: githost.OwnerDigest(bob.Issuer, bob.Subject), in: connectInput{connectedAs: lost}, full: true, err: "which is not yours"},
+		{what: "reclaimed by one who may have no more", owner: digest, in: connectInput{reclaim: lost}, full: true, err: "you have 1 clusters"},
 		{what: "of which nobody is kept", in: connectInput{reclaim: lost}, err: "you have no cluster"},
 		{what: "a name that is no id", owner: digest, in: connectInput{reclaim: "../" + lost}, err: "you have no cluster"},
 	} {
 		w := newWorld(t, v1alpha1.ClusterBindingSpec{ClusterUID: "another"})
 		w.Host, w.Copies = &keeping{owners: map[string]string{lost: c.owner, "../" + lost: c.owner}}, copies.New(time.Now())
+		if c.full {
+			w.MaxClusters = 1
+		}
 		if c.stray {
 			if err := w.api.Create(t.Context(), &v1alpha1.ClusterBinding{ObjectMeta: metav1.ObjectMeta{Name: "aaa"}, Spec: v1alpha1.ClusterBindingSpec{Owner: ownerOf(alice), ClusterUID: builtAs}}); err != nil {
 				t.Fatal(err)

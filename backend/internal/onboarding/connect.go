@@ -98,9 +98,6 @@ func (s *Service) claimBinding(ctx context.Context, who login.Identity, in conne
 			return there, s.reconnect(ctx, there, in)
 		}
 	}
-	if err := s.mayOwnMore(own); err != nil {
-		return nil, err
-	}
 	labels, err := s.shard(ctx)
 	if err != nil {
 		return nil, err
@@ -110,6 +107,9 @@ func (s *Service) claimBinding(ctx context.Context, who login.Identity, in conne
 			return nil, err
 		} else if anothers {
 			continue
+		}
+		if err := s.mayOwnMore(own); err != nil {
+			return nil, err
 		}
 		cb := &v1alpha1.ClusterBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: id, Labels: labels},

@@ -161,7 +161,8 @@ func (r *Reconciler) use(ctx context.Context, conn *v1alpha1.Connection, k *keys
 	}
 	answer, err := r.register(ctx, conn, credential, k)
 	if err != nil {
-		return r.failed(ctx, conn, m, of, err, unrotated)
+		logr.FromContextOrDiscard(ctx).Info("keys are not registered", "connection", conn.Name, "error", err.Error())
+		return ctrl.Result{RequeueAfter: r.failed(m, of)}, r.report(ctx, conn, conn.Status.Encryption, notRegistered(conn, err, unrotated))
 	}
 	m.failures, m.registered = 0, ""
 	if answer.Refused == "" {
@@ -238,11 +239,15 @@ func (r *Reconciler) register(ctx context.Context, conn *v1alpha1.Connection, cr
 const waitsForRegistration = " Another key was asked for: it is made when this one is registered."
 
 // failed notes a failure, and gives when to try again.
-func (r *Reconciler) failed(ctx context.Context, conn *v1alpha1.Connection, m *memory, of string, err, unrotated error) (ctrl.Result, error) {
+func (r *Reconciler) failed(m *memory, of string) time.Duration {
 	m.failures++
 	after := min(retryFirst<<min(m.failures-1, 7), retryMost)
 	r.tried(m, of, after)
-	logr.FromContextOrDiscard(ctx).Info("keys are not registered", "connection", conn.Name, "error", err.Error())
+	return after
+}
+
+// notRegistered says why keys could not be registered.
+func notRegistered(conn *v1alpha1.Connection, err, unrotated error) metav1.Condition {
 	words := "The backend does not take this cluster's key just now. It is tried again."
 	switch {
 	case errors.Is(err, backend.ErrUnsupported):
@@ -258,7 +263,7 @@ func (r *Reconciler) failed(ctx context.Context, conn *v1alpha1.Connection, m *m
 		// What was known goes on.
 		c.Status = metav1.ConditionUnknown
 	}
-	return ctrl.Result{RequeueAfter: after}, r.report(ctx, conn, conn.Status.Encryption, c)
+	return c
 }
 
 // failedKey says that there is no key to use. What was used goes on, unless the Secret holds

@@ -29,7 +29,9 @@ var errTooLarge = base.ErrTooLarge
 // act does what was decided, and returns the object as it is then; nil when it
 // is gone. The error is errMoved when what was decided on is no more.
 func (r *reconciler) act(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
-	if r.api().Repository.Doubts.Has(l.key) {
+	// Of what was proposed, and is on main perhaps, nothing tells after another proposal.
+	again := l.decision.Action == decision.Propose && l.facts.Proposed != nil
+	if again || r.api().Repository.Doubts.Has(l.key) {
 		if err := r.confirmFile(ctx, l); err != nil {
 			return nil, err
 		}

@@ -242,8 +242,8 @@ func TestWhatIsApprovedMeanwhileIsNotForgotten(t *testing.T) {
 	for name, act := range map[string]func(*gitWorld) (*unstructured.Unstructured, error){
 		"withdrawn": func(w *gitWorld) (*unstructured.Unstructured, error) { return w.r.withdraw(w.Context(), w.look) },
 		"proposed again": func(w *gitWorld) (*unstructured.Unstructured, error) {
-			w.look.facts.Live = version("big")
-			return w.r.propose(w.Context(), w.look)
+			w.look.decision.Action, w.look.facts.Live = decision.Propose, version("big")
+			return w.r.act(w.Context(), w.look)
 		},
 		"released": func(w *gitWorld) (*unstructured.Unstructured, error) { return w.r.release(w.Context(), w.look) },
 	} {
@@ -273,6 +273,31 @@ func TestWhatIsApprovedMeanwhileIsNotForgotten(t *testing.T) {
 					t.Errorf("%s, begun %t: the proposal is forgotten", name, begun)
 				}
 			}
+		}
+	}
+}
+
+// Whether main has another file than the one that was looked at is one question, whatever it is
+// asked for.
+func TestMainIsAskedOnceBeforeAnotherProposal(t *testing.T) {
+	for _, doubts := range []bool{false, true} {
+		w := newGitWorld(t)
+		branch := contract.ChangeBranch(key)
+		commit := w.write(branch, key.Path(), []byte("what is proposed"))
+		w.look.decision.Action, w.look.facts.Live = decision.Propose, version("big")
+		w.look.facts.Proposed = &decision.Proposed{Branch: branch, Commit: string(commit)}
+		if doubts {
+			w.r.api().Repository.Doubts.Note(contract.ObjectTrailer{Key: key})
+		}
+		asked := 0
+		w.remote.SetFault(func(c memstore.Call) error {
+			if c.Branch == "main" && c.Op == memstore.Head && !c.After {
+				asked++
+			}
+			return nil
+		})
+		if _, err := w.r.act(t.Context(), w.look); err != nil || asked != 1 {
+			t.Errorf("doubts %t: asked %d times, %v", doubts, asked, err)
 		}
 	}
 }

@@ -175,10 +175,6 @@ func (r *reconciler) propose(ctx context.Context, l *look) (*unstructured.Unstru
 	if err == nil {
 		err = r.api().Repository.MayWrite()
 	}
-	if err == nil && l.facts.Proposed != nil {
-		// Of what was proposed before, and is on main perhaps, nothing tells after this.
-		err = r.confirmFile(ctx, l)
-	}
 	if err != nil {
 		return nil, err
 	}

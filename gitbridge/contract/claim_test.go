@@ -1,7 +1,6 @@
 package contract
 
 import (
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"pgregory.net/rapid"
 	"sigs.k8s.io/yaml"
-)
 
-var update = flag.Bool("update", false, "rewrite the golden files")
+	"gitbind.dev/test/golden"
+)
 
 const binding = "postgresqlinstances.anynines.com"
 
@@ -38,15 +37,7 @@ func TestEncodeGolden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden := strings.TrimSuffix(in, ".in.yaml") + ".yaml"
-			if *update {
-				if err := os.WriteFile(golden, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if diff := cmp.Diff(string(read(t, golden)), string(got)); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			golden.Compare(t, strings.TrimSuffix(in, ".in.yaml")+".yaml", got)
 			key := Key{Binding: binding, Namespace: c.Namespace, Name: c.Name}
 			back, err := Decode(File{Path: key.Path(), Mode: ModeRegular, Data: got}, c.Kind)
 			if err != nil {

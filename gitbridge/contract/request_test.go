@@ -2,12 +2,12 @@ package contract
 
 import (
 	"errors"
-	"os"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"gitbind.dev/test/golden"
 )
 
 // TestEncodeRequestGolden: testdata/requests/<name>.yaml is the file on main.
@@ -20,15 +20,7 @@ func TestEncodeRequestGolden(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		golden := "testdata/requests/" + name + ".yaml"
-		if *update {
-			if err := os.WriteFile(golden, got, 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if diff := cmp.Diff(string(read(t, golden)), string(got)); diff != "" {
-			t.Errorf("%s: -want +got:\n%s", name, diff)
-		}
+		golden.Compare(t, "testdata/requests/"+name+".yaml", got)
 	}
 }
 

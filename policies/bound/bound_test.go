@@ -1,7 +1,6 @@
 package bound
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"slices"
@@ -19,9 +18,8 @@ import (
 
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/policies/evaluator"
+	"gitbind.dev/test/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden file")
 
 var (
 	api      = API{Group: "anynines.com", Plural: "postgresqlinstances"}
@@ -140,19 +138,7 @@ validations: [{expression: "variables.plan == 'b'", message: never, reason: Forb
 	if err != nil {
 		t.Fatal(err)
 	}
-	const path = "testdata/bound.yaml"
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	golden.Compare(t, "testdata/bound.yaml", got)
 }
 
 func TestWhatCannotBeBoundIsSaid(t *testing.T) {

@@ -1,25 +1,21 @@
 package ui
 
 import (
-	"flag"
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/test/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite golden files")
 
 const (
 	clusterURL = "/clusters/" + prod
@@ -240,19 +236,7 @@ func TestPages(t *testing.T) {
 			for _, fault := range faults(t, got) {
 				t.Error(fault)
 			}
-			path := filepath.Join("testdata", strings.ReplaceAll(p.name, " ", "-")+".html")
-			if *update {
-				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("(-want +got)\n%s", diff)
-			}
+			golden.Compare(t, filepath.Join("testdata", strings.ReplaceAll(p.name, " ", "-")+".html"), []byte(got))
 		})
 	}
 }

@@ -2,7 +2,6 @@ package export_test
 
 import (
 	"bytes"
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,9 +13,8 @@ import (
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/internal/export"
+	"gitbind.dev/test/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 func TestCRD(t *testing.T) {
 	tests := []struct {
@@ -39,19 +37,7 @@ func TestCRD(t *testing.T) {
 				t.Errorf("the live definition was changed: %s", diff)
 			}
 			data := file(t, test.api, got)
-			golden := filepath.Join("testdata", test.name+".export.yaml")
-			if *update {
-				if err := os.WriteFile(golden, data, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), string(data)); diff != "" {
-				t.Errorf("%s (-want +got): %s", golden, diff)
-			}
+			golden.Compare(t, filepath.Join("testdata", test.name+".export.yaml"), data)
 			again, err := export.CRD(live, test.api)
 			if err != nil {
 				t.Fatal(err)

@@ -2,13 +2,10 @@ package bind
 
 import (
 	"bytes"
-	"flag"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,28 +15,10 @@ import (
 
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/test/golden"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden files")
-
 var postgresql = v1alpha1.ExportedAPI{Group: "anynines.com", Version: "v1", Resource: "postgresqlinstances"}
-
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", name, diff)
-	}
-}
 
 // What is applied says all that binding does: the rights on the one API, and on
 // what was made for it, by name.
@@ -57,7 +36,7 @@ func TestA4_BindingAppliesRightsOnTheOneAPIOnly(t *testing.T) {
 		}
 		all = append(all, string(data))
 	}
-	golden(t, "objects.yaml", []byte(strings.Join(all, "---\n")))
+	golden.Compare(t, "testdata/objects.yaml", []byte(strings.Join(all, "---\n")))
 }
 
 func TestNoAggregateLeavesPeopleOut(t *testing.T) {
@@ -131,7 +110,7 @@ func TestExample(t *testing.T) {
 	if err := writeExample(&out, &crd, "team-a"); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "example.txt", out.Bytes())
+	golden.Compare(t, "testdata/example.txt", out.Bytes())
 }
 
 func TestProbeAnswers(t *testing.T) {

@@ -2,13 +2,10 @@ package resolve
 
 import (
 	"bytes"
-	"flag"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
@@ -19,9 +16,8 @@ import (
 	"gitbind.dev/konnector/internal/choice"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/terminal"
+	"gitbind.dev/test/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 func object(t *testing.T, manifest string) *unstructured.Unstructured {
 	t.Helper()
@@ -90,19 +86,7 @@ func TestReport(t *testing.T) {
 	}
 	var out bytes.Buffer
 	r.print(&terminal.Terminal{Out: &out})
-	const golden = "testdata/report.txt"
-	if *update {
-		if err := os.WriteFile(golden, out.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), out.String()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	golden.Compare(t, "testdata/report.txt", out.Bytes())
 }
 
 func TestAConflictThatWasLostShowsTheBranch(t *testing.T) {

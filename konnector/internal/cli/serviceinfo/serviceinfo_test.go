@@ -3,7 +3,6 @@ package serviceinfo
 import (
 	"bytes"
 	"encoding/base64"
-	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,9 +19,8 @@ import (
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/command"
 	"gitbind.dev/konnector/internal/cli/terminal"
+	"gitbind.dev/test/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 const password = "geheim-4711"
 
@@ -69,19 +67,7 @@ func TestItShowsHowToConnectAndNoPassword(t *testing.T) {
 			if strings.Contains(got, password) {
 				t.Error("it shows the password")
 			}
-			path := filepath.Join("testdata", name+".txt")
-			if *update {
-				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("(-want +got)\n%s", diff)
-			}
+			golden.Compare(t, filepath.Join("testdata", name+".txt"), []byte(got))
 			_, text, _ := strings.Cut(got, "as files:\n")
 			var pod corev1.PodSpec
 			if err := yaml.UnmarshalStrict([]byte(text), &pod); err != nil {

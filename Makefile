@@ -72,7 +72,7 @@ push-images: ## Push them with the credentials of docker: make push-images REGIS
 	$(RELEASE) push --registry '$(REGISTRY)'
 
 .PHONY: test-images
-test-images: ## Build the images twice, run the story out of them (root), push them to a real registry.
+test-images: ## Build the images twice, run the story out of those for amd64 and arm64 (root), push them to a real registry.
 	$(GO) run ./test/env/cmd/testenv build
 	GITBIND_TEST_SLOW=1 $(GO) test -v -p 1 -timeout 60m -run _Slow ./release/...
 

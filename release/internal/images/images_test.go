@@ -2,7 +2,9 @@ package images_test
 
 import (
 	"archive/tar"
+	"bytes"
 	"context"
+	"debug/elf"
 	"encoding/json"
 	"errors"
 	"io"
@@ -50,8 +52,6 @@ func build(t *testing.T, root string, archs []string, only ...string) built {
 	}
 	return b
 }
-
-func buildAll(t *testing.T, archs ...string) built { return build(t, checkout(t), archs) }
 
 func checkout(t *testing.T) string {
 	t.Helper()
@@ -104,9 +104,16 @@ func (b built) image(t *testing.T, name, arch string) v1.Image {
 	return nil
 }
 
-// files are the paths of all that is in an image but folders.
+var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
+
+// files are the paths of all that is in an image but folders. It fails the test for what
+// others than root can write to, and for programs of another architecture.
 func files(t *testing.T, img v1.Image) (paths []string) {
 	t.Helper()
+	config, err := img.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
 	content := mutate.Extract(img)
 	defer content.Close()
 	for r := tar.NewReader(content); ; {
@@ -123,6 +130,13 @@ func files(t *testing.T, img v1.Image) (paths []string) {
 		}
 		if h.Uid != 0 || h.Mode&0o022 != 0 && h.Typeflag == tar.TypeReg {
 			t.Errorf("%s can be written to by others than root", h.Name)
+		}
+		b, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f, err := elf.NewFile(bytes.NewReader(b)); err == nil && f.Machine != machines[config.Architecture] {
+			t.Errorf("%s is for %s, in an image for %s", h.Name, f.Machine, config.Architecture)
 		}
 	}
 }

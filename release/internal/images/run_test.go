@@ -48,6 +48,7 @@ type machine struct{ bin, data string }
 // root unpacks an image, and writes the launcher of its program into bin.
 func (m machine) root(t *testing.T, dir, name string, img v1.Image) string {
 	t.Helper()
+	files(t, img) // that all are of this architecture
 	if err := unpack(img, dir); err != nil {
 		t.Fatal(err)
 	}
@@ -115,12 +116,20 @@ func unpack(img v1.Image, dir string) error {
 }
 
 // TestImages_SlowStory has the programs of the images tell the whole story: people
-// connect, bind, order, push and fetch.
+// connect, bind, order, push and fetch. Those of another architecture than the machine's
+// are emulated.
 func TestImages_SlowStory(t *testing.T) {
 	env.Slow(t)
 	if os.Getuid() != 0 || runtime.GOOS != "linux" {
 		t.Skip("only root may make a root file system")
 	}
+	for _, arch := range []string{"amd64", "arm64"} {
+		t.Run(arch, func(t *testing.T) { tellsStory(t, arch) })
+	}
+}
+
+func tellsStory(t *testing.T, arch string) {
+	t.Helper()
 	top, err := os.MkdirTemp("", "gitbind-images-")
 	if err != nil {
 		t.Fatal(err)
@@ -142,11 +151,12 @@ func TestImages_SlowStory(t *testing.T) {
 	t.Setenv("GIT_CONFIG_COUNT", "1")
 	t.Setenv("GIT_CONFIG_KEY_0", "safe.directory")
 	t.Setenv("GIT_CONFIG_VALUE_0", "*")
-	built := buildAll(t, runtime.GOARCH)
+	built := build(t, checkout(t), []string{arch})
 	roots := map[string]string{}
 	for _, name := range []string{"konnector", "gitbridge", "backend"} {
-		roots[name] = m.root(t, filepath.Join(top, name), name, built.image(t, "gitbind-"+name, runtime.GOARCH))
+		roots[name] = m.root(t, filepath.Join(top, name), name, built.image(t, "gitbind-"+name, arch))
 	}
+	skipUnlessExecutable(t, roots["konnector"], "/konnector", arch)
 
 	p, err := platform.Start(t.Context(), platform.Options{Bin: m.bin, Dir: m.data, Postgres: true, Progress: t.Output()})
 	if err != nil {
@@ -166,7 +176,26 @@ func TestImages_SlowStory(t *testing.T) {
 	for name, process := range map[string]*env.Process{"backend": p.Backend, "gitbridge": p.Bridge, "konnector": p.Konnector(env.App)} {
 		runsIn(t, process, roots[name])
 	}
-	m.maintains(t, p, roots["backend"], configOf(t, built.image(t, "gitbind-backend", runtime.GOARCH)))
+	m.maintains(t, p, roots["backend"], configOf(t, built.image(t, "gitbind-backend", arch)))
+}
+
+// skipUnlessExecutable skips the test where the kernel does not run a static program of
+// an image, since it is for another architecture.
+func skipUnlessExecutable(t *testing.T, root, program, arch string) {
+	t.Helper()
+	if arch == runtime.GOARCH {
+		return
+	}
+	cmd := exec.CommandContext(t.Context(), "/usr/sbin/chroot", root, program, "--help")
+	out, err := cmd.CombinedOutput()
+	switch cmd.ProcessState.ExitCode() {
+	case 0:
+	case 126, 127: // chroot did not find what can execute it
+		t.Skipf("this machine does not run programs for %s: apt-get install --no-install-recommends qemu-user-static "+
+			"binfmt-support; and if /proc/sys/fs/binfmt_misc is empty, mount -t binfmt_misc binfmt_misc there first", arch)
+	default:
+		t.Fatalf("%s for %s: %v\n%s", program, arch, err, out)
+	}
 }
 
 // runsIn fails the test when a process is not the image's user in the image's root.

@@ -13,6 +13,7 @@ import (
 
 	"gitbind.dev/test/e2e/platform"
 	"gitbind.dev/test/e2e/story"
+	"gitbind.dev/test/env"
 	"gitbind.dev/test/scan"
 )
 
@@ -81,7 +82,7 @@ func TestMain(m *testing.M) {
 func start(t *testing.T, o platform.Options) *platform.Platform {
 	t.Helper()
 	skipIfShort(t)
-	if o.Bin = cmp.Or(o.Bin, platform.Built()); o.Bin == "" {
+	if o.Bin = cmp.Or(o.Bin, env.Built()); o.Bin == "" {
 		o.Bin = buildPlain(t)
 	}
 	o.Progress = t.Output()

@@ -32,3 +32,7 @@ func (e *Env) Run(ctx context.Context, p Program) (process *Process, ports []int
 	})
 	return process, ports, err
 }
+
+// Built is the folder with the components of this tree that GITBIND_BIN names, "" for
+// none: make test has built them, and to link them takes seconds in each package.
+func Built() string { return os.Getenv("GITBIND_BIN") }

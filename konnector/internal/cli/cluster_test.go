@@ -84,15 +84,18 @@ func startBackend(t *testing.T, e *env.Env, root string) (url string) {
 	if err := control.Apply(t.Context(), "konnector/internal/cli/testdata/offer.yaml"); err != nil {
 		t.Fatal(err)
 	}
-	binary := filepath.Join(t.TempDir(), "backend")
-	run(t, root, "go", "build", "-o", binary, "./backend/cmd/backend")
+	bin := env.Built()
+	if bin == "" {
+		bin = t.TempDir()
+		run(t, root, "go", "build", "-o", filepath.Join(bin, "backend"), "./backend/cmd/backend")
+	}
 	kubeconfig, err := control.KubeconfigFor(t.Context(), "gitbind-system", "gitbind-backend")
 	if err != nil {
 		t.Fatal(err)
 	}
 	address := func(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
 	_, ports, err := e.Run(t.Context(), env.Program{
-		Name: "backend", Path: binary, Ports: 2,
+		Name: "backend", Path: filepath.Join(bin, "backend"), Ports: 2,
 		Args: func(ports []int) []string {
 			return []string{
 				"--kubeconfig=" + kubeconfig, "--git-dir=" + filepath.Join(e.Dir, "git"),

@@ -211,7 +211,7 @@ func (p *Platform) startPods(ctx context.Context) error {
 // build builds the components, unless they were given.
 func (p *Platform) build(ctx context.Context) error {
 	if p.Bin == "" {
-		p.Bin = Built()
+		p.Bin = env.Built()
 	}
 	if p.Bin != "" {
 		return nil
@@ -219,10 +219,6 @@ func (p *Platform) build(ctx context.Context) error {
 	p.Bin = filepath.Join(p.Dir, "bin")
 	return Build(ctx, p.Bin)
 }
-
-// Built is the folder with the components of this tree that GITBIND_BIN names, "" for
-// none: make test has built them, and to link them takes seconds in each package.
-func Built() string { return os.Getenv("GITBIND_BIN") }
 
 // Build builds the components into a folder.
 func Build(ctx context.Context, bin string) error { return build(ctx, bin, "CGO_ENABLED=0") }

@@ -208,7 +208,7 @@ func (w *world) controller(manager string, change func(*unstructured.Unstructure
 		for ctx.Err() == nil {
 			u := w.object("orders", nil)
 			if err := w.alice.Get(ctx, client.ObjectKeyFromObject(u), u); err != nil || u.GetResourceVersion() == seen || !change(u) {
-				time.Sleep(time.Millisecond)
+				time.Sleep(20 * time.Millisecond) // Each look is a request.
 				continue
 			}
 			if w.alice.Update(ctx, u, client.FieldOwner(manager)) == nil {

@@ -19,7 +19,7 @@ import (
 
 // Kubectl runs kubectl with a kubeconfig and returns what it printed.
 func (p *Platform) Kubectl(ctx context.Context, kubeconfig string, args ...string) (string, error) {
-	return run(exec.CommandContext(ctx, p.Env.Kubectl, append([]string{"--kubeconfig=" + kubeconfig}, args...)...))
+	return run(p.KubectlCommand(ctx, kubeconfig, args...))
 }
 
 // Plugin runs `kubectl gitbind` as a user who has signed in.

@@ -122,11 +122,12 @@ bench: build ## Measure gitbind beside a bare client and write docs/bench (SIZES
 	$(BIN)/bench --bin $(BIN) $(if $(SIZES),--sizes $(SIZES)) $(if $(QUICK),--quick)
 
 .PHONY: bench-large
-bench-large: build ## Measure 100,000 claims of one app cluster, 500 of each of 200, and 5 of each of 500, and write their pages in docs/bench (an hour; 22 GiB)
+bench-large: build ## Measure 100,000 claims of one app cluster, 500 of each of 200, and 5 of each of 500 and of 2,000, and write their pages in docs/bench (an hour and a half; 22 GiB)
 	$(GO) build -o $(BIN)/bench ./test/bench/cmd/bench
 	$(BIN)/bench --bin $(BIN) --sizes 100000 --only idleness --name 100000-claims
 	$(BIN)/bench --bin $(BIN) --sizes 100000 --only clusters --claims-of-each 500 --name 200-clusters
 	$(BIN)/bench --bin $(BIN) --sizes 1000 --only clusters --clusters 500 --claims-of-each 5 --name 500-clusters
+	$(BIN)/bench --bin $(BIN) --sizes 1000 --only clusters --clusters 2000 --shards 4 --claims-of-each 5 --name 2000-clusters
 
 .PHONY: chaos
 chaos: ## Let everything fail for a while and see what is lost: make chaos SEED=1 FOR=5m RUNS=1

@@ -159,7 +159,8 @@ const introduction = `# What gitbind costs
 
 Written by ` + "`make bench`" + `, with the plots, from [latest.json](latest.json). With 100,000 claims
 of one app cluster, and of 200, ` + "`make bench-large`" + ` writes [100000-claims.md](100000-claims.md)
-and [200-clusters.md](200-clusters.md), and with few claims of 500 [500-clusters.md](500-clusters.md). Quote the ratios: everything runs on one machine (both API servers with
+and [200-clusters.md](200-clusters.md), with few claims of 500 [500-clusters.md](500-clusters.md), and of 2,000
+in four shards [2000-clusters.md](2000-clusters.md). Quote the ratios: everything runs on one machine (both API servers with
 their etcds, the Git host, the agents, the clients that measure), so absolute times say as
 much of the machine as of gitbind.
 

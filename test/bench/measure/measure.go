@@ -27,9 +27,9 @@ type Options struct {
 	Sizes []int
 	// Quick takes fewer samples.
 	Quick bool
-	// Clusters are how many app clusters one bridge follows in the step of that name, and
-	// ClaimsOfEach how many claims each has.
-	Clusters, ClaimsOfEach int
+	// Clusters are how many app clusters there are in the step of that name, ClaimsOfEach
+	// how many claims each has, and Shards how many bridges follow them (0: one).
+	Clusters, ClaimsOfEach, Shards int
 	// Only are the steps to take, of Steps; none: all of them.
 	Only []string
 	// Bin holds the built components.
@@ -121,7 +121,7 @@ func one(ctx context.Context, o Options, size int, steps []string, report *figur
 		r.size = o.Clusters
 	}
 	r.say("start a platform")
-	r.Stage, err = stage.Start(ctx, stage.Options{Bin: o.Bin, Namespaces: namespaces, Profile: o.Profiles != "", Trace: slices.Contains(steps, "trace"), Gitea: r.host == onGitea, Progress: o.Progress})
+	r.Stage, err = stage.Start(ctx, stage.Options{Bin: o.Bin, Namespaces: namespaces, Shards: o.Shards, Profile: o.Profiles != "", Trace: slices.Contains(steps, "trace"), Gitea: r.host == onGitea, Progress: o.Progress})
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"maps"
+	"net/http"
 	"os"
 	"strconv"
 	"strings"
@@ -80,21 +82,12 @@ type Requests map[string]int
 
 // Requests are those of a cluster so far.
 func (s *Stage) Requests(ctx context.Context, cluster string) (Requests, error) {
-	client, err := discovery.NewDiscoveryClientForConfig(s.Cluster(cluster).Config())
+	all, err := s.metricsOf(ctx, cluster, "apiserver_request_total")
 	if err != nil {
 		return nil, err
 	}
-	text, err := client.RESTClient().Get().AbsPath("/metrics").SetHeader("Accept", "text/plain").DoRaw(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("read the metrics of %s: %w", cluster, err)
-	}
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(bytes.NewReader(onlyRequests(text)))
-	if err != nil {
-		return nil, fmt.Errorf("read the metrics of %s: %w", cluster, err)
-	}
 	out := Requests{}
-	for _, m := range families[requestTotal].GetMetric() {
+	for _, m := range all {
 		l := labels(m)
 		if l["verb"] == "WATCH" || l["resource"] == "" || l["resource"] == "leases" || strings.HasSuffix(l["resource"], "reviews") || l["dry_run"] != "" || l["subresource"] == "token" {
 			continue
@@ -125,17 +118,66 @@ func (r Requests) Writes() Requests {
 	return out
 }
 
-const requestTotal = "apiserver_request_total"
+// Stored is the size of a cluster's etcd in bytes.
+func (s *Stage) Stored(ctx context.Context, cluster string) (float64, error) {
+	all, err := s.metricsOf(ctx, cluster, "apiserver_storage_size_bytes")
+	sum := 0.0
+	for _, m := range all {
+		sum += m.GetGauge().GetValue()
+	}
+	return sum, err
+}
 
-// onlyRequests leaves the thousands of other lines out.
-func onlyRequests(text []byte) []byte {
-	var out bytes.Buffer
+// metricsOf are those of an API server with one name.
+func (s *Stage) metricsOf(ctx context.Context, cluster, name string) ([]*dto.Metric, error) {
+	client, err := discovery.NewDiscoveryClientForConfig(s.Cluster(cluster).Config())
+	if err != nil {
+		return nil, err
+	}
+	text, err := client.RESTClient().Get().AbsPath("/metrics").SetHeader("Accept", "text/plain").DoRaw(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the metrics of %s: %w", cluster, err)
+	}
+	return metrics(text, name)
+}
+
+// Counter is the sum of a component's counter over all its labels.
+func (s *Stage) Counter(ctx context.Context, p *env.Process, name string) (float64, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.MetricsURL(p.Name), http.NoBody)
+	if err != nil {
+		return 0, err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return 0, err
+	}
+	all, err := metrics(text, name)
+	if err != nil {
+		return 0, fmt.Errorf("read the metrics of %s: %w", p.Name, err)
+	}
+	sum := 0.0
+	for _, m := range all {
+		sum += m.GetCounter().GetValue()
+	}
+	return sum, nil
+}
+
+// metrics are those of one name, of thousands.
+func metrics(text []byte, name string) ([]*dto.Metric, error) {
+	var lines bytes.Buffer
 	for line := range bytes.Lines(text) {
-		if bytes.HasPrefix(line, []byte(requestTotal)) || bytes.HasPrefix(line, []byte("# TYPE "+requestTotal)) {
-			out.Write(line)
+		if bytes.HasPrefix(line, []byte(name)) || bytes.HasPrefix(line, []byte("# TYPE "+name)) {
+			lines.Write(line)
 		}
 	}
-	return out.Bytes()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(&lines)
+	return families[name].GetMetric(), err
 }
 
 func labels(m *dto.Metric) map[string]string {

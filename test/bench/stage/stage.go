@@ -56,6 +56,8 @@ type Options struct {
 	Bin string
 	// Namespaces is over how many namespaces the claims are spread.
 	Namespaces int
+	// Shards divide the app clusters among them; one by default.
+	Shards int
 	// Profile serves the agents' profiles.
 	Profile bool
 	// Trace has API servers and Git host log each request with its times.
@@ -69,7 +71,7 @@ type Options struct {
 // Start starts everything, up to the first claim in each namespace: those that
 // follow are like all others. Everything ends with ctx or Stop.
 func Start(ctx context.Context, o Options) (*Stage, error) {
-	options := platform.Options{Bin: o.Bin, Env: []string{platform.DeployedMemory}, Plain: true, Profile: o.Profile, Audit: o.Trace, Gitea: o.Gitea, Progress: o.Progress}
+	options := platform.Options{Bin: o.Bin, Env: []string{platform.DeployedMemory}, Plain: true, Shards: o.Shards, Profile: o.Profile, Audit: o.Trace, Gitea: o.Gitea, Progress: o.Progress}
 	options.BackendArgs = []string{"--max-clusters=0"}
 	if o.Trace {
 		options.BackendArgs = append(options.BackendArgs, "--log-level=debug")

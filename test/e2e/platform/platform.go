@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -52,6 +53,8 @@ type Options struct {
 	Network bool
 	// Replicas is how many of each agent run, of which one works: one by default.
 	Replicas int
+	// Shards divide the app clusters among them, each with bridges of its own: one shard by default.
+	Shards int
 	// Clocks says that the components in Bin were built by BuildWithClocks, and has their
 	// clocks be what SetClock sets.
 	Clocks bool
@@ -81,7 +84,7 @@ type Platform struct {
 	GitDir string
 
 	Backend, Bridge *env.Process
-	// Bridges are all replicas, the one that began first among them.
+	// Bridges are all replicas of all shards, the one that began first among them.
 	Bridges []*env.Process
 	// Network is nil unless it was asked for.
 	Network *Network
@@ -95,6 +98,7 @@ type Platform struct {
 	attached    bool
 	profile     bool
 	replicas    int
+	shards      []string
 	clocks      bool
 	agentArgs   []string
 	backendArgs []string
@@ -129,7 +133,7 @@ func Start(ctx context.Context, o Options) (*Platform, error) {
 		return nil, err
 	}
 	p := &Platform{
-		Env: e, Bin: o.Bin, plain: o.Plain, postgres: o.Postgres, pods: o.Pods, profile: o.Profile, replicas: max(1, o.Replicas), clocks: o.Clocks, agentArgs: o.AgentArgs, backendArgs: o.BackendArgs,
+		Env: e, Bin: o.Bin, plain: o.Plain, postgres: o.Postgres, pods: o.Pods, profile: o.Profile, replicas: max(1, o.Replicas), shards: shards(o.Shards), clocks: o.Clocks, agentArgs: o.AgentArgs, backendArgs: o.BackendArgs,
 		GitDir: cmp.Or(repositories, filepath.Join(e.Dir, "git")), Profiles: map[string]string{}, metrics: map[string]string{}, konnectors: map[string][]*env.Process{},
 	}
 	// What the components put into temporary files is found there.
@@ -287,6 +291,9 @@ func (p *Platform) apis() string {
 }
 
 func (p *Platform) startBackend(ctx context.Context) error {
+	if len(p.shards) > 1 {
+		p.backendArgs = append(p.backendArgs, "--shards="+strings.Join(p.shards, ","))
+	}
 	if p.Gitea != nil {
 		token, err := p.Gitea.Token(ctx)
 		if err != nil {
@@ -317,12 +324,15 @@ func (p *Platform) AwaitOffer(ctx context.Context) error {
 }
 
 func (p *Platform) startBridge(ctx context.Context) error {
-	var err error
-	p.Bridges, err = p.runAgents(ctx, p.bridge())
-	if err == nil {
-		p.Bridge = p.Bridges[0]
+	for _, shard := range p.shards {
+		bridges, err := p.runAgents(ctx, p.bridge(shard))
+		if err != nil {
+			return err
+		}
+		p.Bridges = append(p.Bridges, bridges...)
 	}
-	return err
+	p.Bridge = p.Bridges[0]
+	return nil
 }
 
 // StartKonnector runs the konnector of an app cluster, once its manifests are
@@ -382,6 +392,13 @@ func (p *Platform) runAgent(ctx context.Context, a agent) (*env.Process, error) 
 		p.Profiles[a.name] = "http://" + address(ports[1]) + "/debug/pprof/"
 	}
 	return process, err
+}
+
+// MetricsURL is where a component serves its metrics.
+func (p *Platform) MetricsURL(process string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.metrics[process]
 }
 
 // run runs a component, which serves its metrics on one port more.

@@ -2,9 +2,11 @@ package platform
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"slices"
 
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/test/env"
 )
 
@@ -28,7 +30,7 @@ func (p *Platform) BackendProgram(ctx context.Context) (env.Program, error) {
 
 // BridgeProgram is the bridge; its ports are as those of KonnectorProgram.
 func (p *Platform) BridgeProgram(ctx context.Context) (env.Program, error) {
-	return p.agentProgram(ctx, p.bridge())
+	return p.agentProgram(ctx, p.bridge(v1alpha1.DefaultShard))
 }
 
 // KonnectorProgram is the konnector of an app cluster, once its manifests are installed
@@ -43,8 +45,21 @@ type agent struct {
 	args                           []string
 }
 
-func (p *Platform) bridge() agent {
-	return agent{"gitbridge", env.Control, "gitbind-gitbridge", "gitbridge", []string{"--backend-url=" + p.BackendURL}}
+func (p *Platform) bridge(shard string) agent {
+	name := "gitbridge"
+	if shard != v1alpha1.DefaultShard {
+		name += "-" + shard
+	}
+	return agent{name, env.Control, "gitbind-gitbridge", "gitbridge", []string{"--backend-url=" + p.BackendURL, "--shard=" + shard}}
+}
+
+// shards are the names of n shards, or of one.
+func shards(n int) []string {
+	names := []string{v1alpha1.DefaultShard}
+	for i := 2; i <= n; i++ {
+		names = append(names, fmt.Sprintf("shard-%d", i))
+	}
+	return names
 }
 
 func konnector(cluster string) agent {

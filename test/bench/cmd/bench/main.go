@@ -35,6 +35,7 @@ func run(ctx context.Context) error {
 	only := flag.String("only", "", "what to measure, divided by commas: "+strings.Join(measure.Steps, ", ")+" (default: all)")
 	flag.IntVar(&o.Clusters, "clusters", 0, "how many app clusters the step clusters has (default 200; 20 with --quick)")
 	flag.IntVar(&o.ClaimsOfEach, "claims-of-each", 50, "how many claims each of them has")
+	flag.IntVar(&o.Shards, "shards", 1, "how many shards of bridges follow the app clusters")
 	flag.StringVar(&o.Bin, "bin", "", "folder of the built components (default: they are built)")
 	flag.StringVar(&o.Profiles, "profiles", "", "folder for CPU and allocation profiles of agents and API servers during bursts, of agents as they start, and of what they hold when idle")
 	flag.Parse()

@@ -58,7 +58,7 @@ func newWorld(t *testing.T, spec v1alpha1.ClusterBindingSpec) *world {
 	cb := &v1alpha1.ClusterBinding{ObjectMeta: metav1.ObjectMeta{Name: id, UID: "u1"}, Spec: spec, Status: v1alpha1.ClusterBindingStatus{
 		TenantNamespace: "gb-" + id, Conditions: []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue}},
 	}}
-	w := &world{t: t, api: fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(cb))}
+	w := &world{t: t, api: fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(cb).WithStatusSubresource(cb))}
 	c := interceptor.NewClient(w.api, interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			review, ok := o.(*authorizationv1.SubjectAccessReview)
@@ -102,7 +102,7 @@ func (w *world) cluster() *v1alpha1.ClusterBinding {
 }
 
 // What a person decides about a cluster is decided on the cluster as it was then: of two at the
-// same time, the second is told.
+// same time, the second is told. Its status is written all the time, and changes nothing of it.
 func TestNothingIsDecidedOnAClusterThatChangedMeanwhile(t *testing.T) {
 	for name, c := range map[string]struct {
 		spec, meanwhile v1alpha1.ClusterBindingSpec
@@ -129,16 +129,21 @@ func TestNothingIsDecidedOnAClusterThatChangedMeanwhile(t *testing.T) {
 	} {
 		for _, changes := range []bool{false, true} {
 			w := newWorld(t, c.spec)
-			if changes {
-				w.before = func() {
-					cb := w.cluster()
-					cb.Spec = c.meanwhile
-					if err := w.api.Update(t.Context(), cb); err != nil {
-						t.Error(err)
-					}
+			w.before = func() {
+				cb := w.cluster()
+				cb.Status.Bridge = &v1alpha1.BridgeStatus{Epoch: "e"}
+				if err := w.api.Status().Update(t.Context(), cb); err != nil {
+					t.Error(err)
+				}
+				if !changes {
+					return
+				}
+				cb.Spec = c.meanwhile
+				if err := w.api.Update(t.Context(), cb); err != nil {
+					t.Error(err)
 				}
 			}
-			if err := c.do(t.Context(), w); (err != nil) != changes {
+			if err := c.do(t.Context(), w); (err != nil) != changes || err != nil && !refusal.Is(err, refusal.Conflict) {
 				t.Errorf("%s, changes %v: %v", name, changes, err)
 			}
 			if got := w.cluster().Spec; changes && (got.Owner != c.meanwhile.Owner || got.TransferTo != "" || got.ClusterUID != c.meanwhile.ClusterUID) {

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/login"
 	"gitbind.dev/backend/internal/refusal"
@@ -45,9 +43,8 @@ func (s *Service) reclaim(ctx context.Context, own []v1alpha1.ClusterBinding, in
 	before := cb.DeepCopy()
 	cb.Spec.ClusterUID = in.clusterUID
 	// Of two clusters that reclaim the same one, the second is told.
-	err = s.Client.Patch(ctx, cb, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), fieldOwner)
-	if err != nil {
-		return nil, trouble(fmt.Errorf("patch ClusterBinding: %w", err))
+	if err := s.patchSpec(ctx, before, cb); err != nil {
+		return nil, err
 	}
 	s.Log.InfoContext(ctx, "Reclaimed", "cluster", cb.Name, "from", before.Spec.ClusterUID, "by", in.clusterUID)
 	return cb, nil

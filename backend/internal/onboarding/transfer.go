@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"net/http"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/backend/internal/access"
+	"gitbind.dev/backend/internal/keyring"
 	"gitbind.dev/backend/internal/login"
 	"gitbind.dev/backend/internal/refusal"
 	"gitbind.dev/backend/internal/requests"
@@ -42,7 +45,7 @@ func (s *Service) offerTransfer(ctx context.Context, who login.Identity, id, to 
 	}
 	before := cb.DeepCopy()
 	cb.Spec.TransferTo = to
-	if err := s.patchOwner(ctx, before, cb); err != nil {
+	if err := s.patchSpec(ctx, before, cb); err != nil {
 		return nil, err
 	}
 	s.Log.InfoContext(ctx, "Transfer offered", "cluster", cb.Name, "by", who.Username, "to", to)
@@ -83,7 +86,7 @@ func (s *Service) acceptTransfer(ctx context.Context, who login.Identity, id str
 	before := cb.DeepCopy()
 	cb.Spec.Owner = v1alpha1.Owner{Issuer: who.Issuer, Subject: who.Subject, Username: who.Username}
 	cb.Spec.TransferTo = ""
-	if err := s.patchOwner(ctx, before, &cb); err != nil {
+	if err := s.patchSpec(ctx, before, &cb); err != nil {
 		return nil, err
 	}
 	s.Log.InfoContext(ctx, "Transferred", "cluster", cb.Name, "from", before.Spec.Owner.Username, "to", who.Username)
@@ -91,8 +94,27 @@ func (s *Service) acceptTransfer(ctx context.Context, who login.Identity, id str
 	return &answer, nil
 }
 
-// patchOwner changes who owns a cluster, or is to, unless somebody else has meanwhile.
-func (s *Service) patchOwner(ctx context.Context, before, cb *v1alpha1.ClusterBinding) error {
-	err := s.Client.Patch(ctx, cb, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), fieldOwner)
+// patchSpec changes a cluster's spec as it was decided on, unless somebody else has changed it
+// meanwhile. Its status does not count: others write it all the time.
+func (s *Service) patchSpec(ctx context.Context, before, cb *v1alpha1.ClusterBinding) error {
+	spec, decided := cb.Spec, before.ObjectMeta
+	err := retry.RetryOnConflict(keyring.Conflicts, func() error {
+		err := s.Client.Patch(ctx, cb, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), fieldOwner)
+		if !apierrors.IsConflict(err) {
+			return err
+		}
+		if err := s.Live.Get(ctx, client.ObjectKeyFromObject(cb), before); err != nil {
+			return err
+		}
+		if before.UID != decided.UID || before.Generation != decided.Generation {
+			return refusal.New(refusal.Conflict, "cluster %s was changed by somebody else at the same time: look at it, and try again", cb.Name)
+		}
+		before.DeepCopyInto(cb)
+		cb.Spec = spec
+		return err
+	})
+	if refusal.Is(err, refusal.Conflict) {
+		return err
+	}
 	return trouble(err)
 }

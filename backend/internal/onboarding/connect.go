@@ -108,6 +108,7 @@ func (s *Service) claimBinding(ctx context.Context, who login.Identity, in conne
 		} else if anothers {
 			continue
 		}
+		// Not before: who connects another person's cluster is told that instead.
 		if err := s.mayOwnMore(own); err != nil {
 			return nil, err
 		}

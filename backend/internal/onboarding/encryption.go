@@ -9,12 +9,9 @@ import (
 	"net/http"
 	"slices"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/backend/internal/access"
-	"gitbind.dev/backend/internal/keyring"
 	"gitbind.dev/backend/internal/refusal"
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/api/v1alpha1"
@@ -40,13 +37,10 @@ func (s *Service) mountEncryption(mux *http.ServeMux) {
 		}
 		var answer *restapi.Encryption
 		// Others write the status of the same object all the time.
-		err := retry.RetryOnConflict(keyring.Conflicts, func() (err error) {
+		err := decided(func() (err error) {
 			answer, err = s.register(r.Context(), who.Cluster, in)
 			return err
 		})
-		if apierrors.IsConflict(err) {
-			err = trouble(err)
-		}
 		return answer, err
 	}))
 }
@@ -78,12 +72,8 @@ func (s *Service) register(ctx context.Context, cluster string, in restapi.Regis
 	}
 	before := cb.DeepCopy()
 	cb.Spec.Encryption, cb.Spec.AwaitsKeys = &in.EncryptionKeys, false
-	err := s.Client.Patch(ctx, &cb, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), fieldOwner)
-	if apierrors.IsConflict(err) {
+	if err := s.patchAsRead(ctx, before, &cb); err != nil {
 		return nil, err
-	}
-	if err != nil {
-		return nil, trouble(fmt.Errorf("patch ClusterBinding: %w", err))
 	}
 	s.Log.InfoContext(ctx, "Keys registered", "cluster", cluster, "recipients", in.Recipients)
 	answer.Registered = in.EncryptionKeys

@@ -8,12 +8,10 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/backend/internal/grant"
-	"gitbind.dev/backend/internal/keyring"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
@@ -50,7 +48,7 @@ func (s *Service) permit(ctx context.Context, cb *v1alpha1.ClusterBinding, templ
 	case isBound && !metav1.IsControlledBy(&found, cb):
 		return errLeaving(cb)
 	}
-	err = retry.RetryOnConflict(keyring.Conflicts, func() error { return s.addToRole(ctx, cb, meta, isBound, template) })
+	err = decided(func() error { return s.addToRole(ctx, cb, meta, isBound, template) })
 	if err != nil || isBound {
 		return err
 	}
@@ -90,9 +88,5 @@ func (s *Service) addToRole(ctx context.Context, cb *v1alpha1.ClusterBinding, me
 	// Who takes back what was unbound before must see that it is bound again, also
 	// where the rules are the same.
 	role.Annotations[boundAt] = s.now().UTC().Format(time.RFC3339Nano)
-	err = s.Client.Patch(ctx, role, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), fieldOwner)
-	if apierrors.IsConflict(err) {
-		return err
-	}
-	return trouble(err)
+	return s.patchAsRead(ctx, before, role)
 }

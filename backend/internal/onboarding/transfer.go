@@ -5,12 +5,9 @@ import (
 	"fmt"
 	"net/http"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/backend/internal/access"
-	"gitbind.dev/backend/internal/keyring"
 	"gitbind.dev/backend/internal/login"
 	"gitbind.dev/backend/internal/refusal"
 	"gitbind.dev/backend/internal/requests"
@@ -92,29 +89,4 @@ func (s *Service) acceptTransfer(ctx context.Context, who login.Identity, id str
 	s.Log.InfoContext(ctx, "Transferred", "cluster", cb.Name, "from", before.Spec.Owner.Username, "to", who.Username)
 	answer := s.describe(&cb)
 	return &answer, nil
-}
-
-// patchSpec changes a cluster's spec as it was decided on, unless somebody else has changed it
-// meanwhile. Its status does not count: others write it all the time.
-func (s *Service) patchSpec(ctx context.Context, before, cb *v1alpha1.ClusterBinding) error {
-	spec, decided := cb.Spec, before.ObjectMeta
-	err := retry.RetryOnConflict(keyring.Conflicts, func() error {
-		err := s.Client.Patch(ctx, cb, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), fieldOwner)
-		if !apierrors.IsConflict(err) {
-			return err
-		}
-		if err := s.Live.Get(ctx, client.ObjectKeyFromObject(cb), before); err != nil {
-			return err
-		}
-		if before.UID != decided.UID || before.Generation != decided.Generation {
-			return refusal.New(refusal.Conflict, "cluster %s was changed by somebody else at the same time: look at it, and try again", cb.Name)
-		}
-		before.DeepCopyInto(cb)
-		cb.Spec = spec
-		return err
-	})
-	if refusal.Is(err, refusal.Conflict) {
-		return err
-	}
-	return trouble(err)
 }

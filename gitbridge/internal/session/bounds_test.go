@@ -140,7 +140,7 @@ func TestH1_FilesThatAreNoClaimsAreCountedAndNotAllAnswered(t *testing.T) {
 		files[stray(i)] = "x"
 	}
 	w.commit("Add", files)
-	r := w.follow()
+	r := w.startAndFollow()
 	queue := w.queued()
 	if len(queue) != 101 || queue[0] != path("a")+" !" || queue[100] != stray(99)+" !" {
 		t.Errorf("%d paths are looked at, the first %s, the last %s; want the claim and 100 others", len(queue), queue[0], queue[len(queue)-1])
@@ -247,7 +247,7 @@ func (r *run) wantTrouble(reason string) session.Condition {
 func TestH2_ARemovalWithoutHistoryIsHeldAndCanBeApproved(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	r := w.follow()
+	r := w.startAndFollow()
 	ordered(w, r, 9)
 	r.stop()
 	w.commit("Talk", map[string]string{"words": "1"})
@@ -304,7 +304,7 @@ func TestH2_ARemovalThatWasHeldLongAgoIsApprovedByItsCommit(t *testing.T) {
 func TestH1_AStatusThatIsTooLargeIsNotToldAsMain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	r := w.follow()
+	r := w.startAndFollow()
 	w.commit("Add", map[string]string{path("a"): "1"})
 	r.follows()
 	r.answer(path("a"), contract.Applied)
@@ -331,7 +331,7 @@ func TestH1_AStatusThatIsTooLargeIsNotToldAsMain(t *testing.T) {
 func TestAnApprovalOfMainIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	r := w.follow()
+	r := w.startAndFollow()
 	w.commit("Add", map[string]string{path("a"): "1"})
 	r.follows()
 	r.answer(path("a"), contract.Applied)
@@ -372,7 +372,7 @@ func TestH1_WhatIsWrongWithMainIsSaidAfterAllElse(t *testing.T) {
 	t.Run("when nothing was done", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
-		r := w.follow()
+		r := w.startAndFollow()
 		for _, content := range []string{"x", ""} {
 			r.Stops.Set(&session.Stop{Reason: "ControlPlaneLost", Message: "lost"})
 			before := w.refusedMain()

@@ -14,7 +14,7 @@ import (
 func TestNothingIsWrittenAfterTheSessionHasEnded(t *testing.T) {
 	w := newWorld(t)
 	w.commit("Add", map[string]string{path("a"): "1"})
-	r := w.follow()
+	r := w.startAndFollow()
 	r.answer(path("a"), contract.Applied)
 	r.stop()
 	before := w.remote.Head("status")

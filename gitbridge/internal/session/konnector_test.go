@@ -13,7 +13,7 @@ import (
 func TestRemovalsCountWhenTheKonnectorMadeThem(t *testing.T) {
 	day := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC) // a clock that is wrong
 	w := newWorld(t)
-	r := w.follow()
+	r := w.startAndFollow()
 	ordered(w, r, 20)
 	r.stop()
 	for i, name := range []string{"a", "b", "c", "d", "e"} {
@@ -23,7 +23,7 @@ func TestRemovalsCountWhenTheKonnectorMadeThem(t *testing.T) {
 		w.konnector(day.Add(10*time.Hour+time.Duration(i)*time.Second), name)
 	}
 	w.konnector(day.Add(20*time.Hour), "j!", "k!", "l!", "m!")
-	r = w.follow()
+	r = w.startAndFollow()
 	want := map[string]contract.Reason{"i": contract.ManyRemovals}
 	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m"} {
 		got := r.wantRemoval(name, "", want[name])
@@ -35,7 +35,7 @@ func TestRemovalsCountWhenTheKonnectorMadeThem(t *testing.T) {
 
 func TestAnApprovalCountsInTheKonnectorsCommitsOnly(t *testing.T) {
 	w := newWorld(t)
-	r := w.follow()
+	r := w.startAndFollow()
 	names := ordered(w, r, 10)
 	files, trailers := map[string]string{}, []store.Trailer{}
 	for _, name := range names[:5] {
@@ -51,12 +51,12 @@ func TestAnApprovalCountsInTheKonnectorsCommitsOnly(t *testing.T) {
 // deleted, and what no commit can be seen to remove is not.
 func TestARemovalOfWhatWasNotAnsweredIsKnownByItsTrailer(t *testing.T) {
 	w := newWorld(t)
-	r := w.follow()
+	r := w.startAndFollow()
 	ordered(w, r, 9)
 	w.commit("Add", map[string]string{path("x"): "1"})
 	r.follows()
 	r.stop()
 	w.konnector(time.Now(), "x")
-	again := w.follow()
+	again := w.startAndFollow()
 	again.wantRemoval("x", "", "")
 }

@@ -17,12 +17,12 @@ func TestL3_ABridgeThatSucceedsAnotherFollowsNoMainThatWasAnsweredFurther(t *tes
 	lose := func(t *testing.T) (w *world, lost store.Hash) {
 		w = newWorld(t)
 		w.commit("Add", map[string]string{path("a"): "1"})
-		r := w.follow()
+		r := w.startAndFollow()
 		r.answer(path("a"), contract.Applied)
 		r.stop()
 		saved, _ := w.lastSaved()
 		lost = w.commit("Change", map[string]string{path("a"): "2"})
-		r = w.follow()
+		r = w.startAndFollow()
 		r.answer(path("a"), contract.Applied)
 		w.observes(lost)
 		r.stop()
@@ -59,7 +59,7 @@ func TestL3_ABridgeThatSucceedsAnotherFollowsNoMainThatWasAnsweredFurther(t *tes
 		}
 		// It ends before anything is answered.
 		r.stop()
-		r = w.follow()
+		r = w.startAndFollow()
 		r.answer(path("a"), contract.Applied)
 		r.answer(path("b"), contract.Applied)
 		w.observes(w.remote.Head("main"))
@@ -81,7 +81,7 @@ func TestAnAnswerThatMayHaveLandedIsAskedFor(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.commit("Add", map[string]string{path("a"): "1"})
-	r := w.follow()
+	r := w.startAndFollow()
 	away := errors.New("the host does not answer")
 	w.remote.CutAfterPush(away)
 	change := statusbranch.Change{Path: contract.StatusPath(path("a")), Data: []byte("x"), Subject: "status: x"}

@@ -70,7 +70,7 @@ func (w *world) konnector(at time.Time, names ...string) store.Hash {
 
 func TestARemovalIsKnown(t *testing.T) {
 	w := newWorld(t)
-	r := w.follow()
+	r := w.startAndFollow()
 	ordered(w, r, 9)
 	w.remove("a")
 	r.follows()
@@ -82,7 +82,7 @@ func TestARemovalIsKnown(t *testing.T) {
 
 	r.stop()
 	w.remove("b", "x")
-	again := w.follow()
+	again := w.startAndFollow()
 	again.wantRemoval("b", "", "")
 	again.wantRemoval("x", seen, "")
 	again.wantRemoval("y", "", contract.NotRemoved)
@@ -101,7 +101,7 @@ func TestARemovalIsKnown(t *testing.T) {
 func TestAnObjectTellsOfItsFile(t *testing.T) {
 	w := newWorld(t)
 	begin := w.remote.Head("main")
-	r := w.follow()
+	r := w.startAndFollow()
 	applied := w.commit("Add", map[string]string{path("a"): "1"})
 	r.follows()
 	w.remove("a")
@@ -117,7 +117,7 @@ func TestAnObjectTellsOfItsFile(t *testing.T) {
 	w.mu.Lock()
 	w.saved.Accepted, w.saved.Begun = w.remote.Head("main"), w.remote.Head("main")
 	w.mu.Unlock()
-	again := w.follow()
+	again := w.startAndFollow()
 	for _, applied := range []store.Hash{applied, begin} {
 		if got, err := again.Removals.Judge(t.Context(), path("a"), session.Seen{Applied: applied}); err != nil || got.Reason != contract.NotRemoved {
 			t.Errorf("from before main is followed: %+v, %v", got, err)
@@ -129,7 +129,7 @@ func TestManyRemovalsAreHeldUntilAPersonApproves(t *testing.T) {
 	for _, when := range []string{"while it looks", "while it is away", "and restarted afterwards"} {
 		t.Run(when, func(t *testing.T) {
 			w := newWorld(t)
-			r := w.follow()
+			r := w.startAndFollow()
 			names := ordered(w, r, 10)
 			if when == "while it is away" {
 				r.stop()
@@ -144,7 +144,7 @@ func TestManyRemovalsAreHeldUntilAPersonApproves(t *testing.T) {
 					r.answerHeld(name)
 				}
 				r.stop()
-				r = w.follow()
+				r = w.startAndFollow()
 			}
 			for _, name := range names[:4] {
 				got := r.wantRemoval(name, "", contract.ManyRemovals)
@@ -206,7 +206,7 @@ func (r *run) answerHeld(name string) {
 
 func TestWhatPassedOutlivesTheProcess(t *testing.T) {
 	w := newWorld(t)
-	r := w.follow()
+	r := w.startAndFollow()
 	ordered(w, r, 10)
 	for _, name := range []string{"a", "b", "c"} {
 		w.remove(name)
@@ -228,7 +228,7 @@ func TestWhatPassedOutlivesTheProcess(t *testing.T) {
 	}
 	r.stop()
 	w.remove("d")
-	again := w.follow()
+	again := w.startAndFollow()
 	again.wantRemoval("d", "", contract.ManyRemovals)
 	// That which passed before and is not gone yet is not asked about again.
 	again.wantRemoval("c", "", "")
@@ -250,7 +250,7 @@ func TestLimitsAreSettings(t *testing.T) {
 
 func TestAMoveIsHeldAndCountsForNothing(t *testing.T) {
 	w := newWorld(t)
-	r := w.follow()
+	r := w.startAndFollow()
 	ordered(w, r, 10)
 	for i, name := range []string{"a", "b", "c", "d"} {
 		w.commit("Move", map[string]string{path(name): "", path("new-" + name): "1"})
@@ -284,11 +284,11 @@ func TestAMoveIsHeldAndCountsForNothing(t *testing.T) {
 
 func TestAMoveWhileNoProcessLooks(t *testing.T) {
 	w := newWorld(t)
-	r := w.follow()
+	r := w.startAndFollow()
 	ordered(w, r, 10)
 	r.stop()
 	w.commit("Move", map[string]string{path("a"): "", path("new"): "1"})
-	r = w.follow()
+	r = w.startAndFollow()
 	if got := r.wantRemoval("a", "", ""); !slices.Contains(got.CameWith, path("new")) {
 		t.Errorf("came with %v", got.CameWith)
 	}
@@ -298,13 +298,13 @@ func TestAMoveWhileNoProcessLooks(t *testing.T) {
 // deleted then: the konnector says so, and no file has moved.
 func TestADeletedObjectIsNoMovedFile(t *testing.T) {
 	w := newWorld(t)
-	r := w.follow()
+	r := w.startAndFollow()
 	ordered(w, r, 10)
 	r.stop()
 	w.commit("Order another", map[string]string{path("new"): "1"})
 	w.konnector(time.Now(), "a")
 	w.remove("b")
-	r = w.follow()
+	r = w.startAndFollow()
 	if got := r.wantRemoval("a", "", ""); len(got.CameWith) > 0 {
 		t.Errorf("came with %v", got.CameWith)
 	}
@@ -318,7 +318,7 @@ func TestADeletedObjectIsNoMovedFile(t *testing.T) {
 func TestWhatNoCommitRemovedIsApprovedByItsOwnCommit(t *testing.T) {
 	w := newWorld(t)
 	old := w.remote.Head("main")
-	r := w.follow()
+	r := w.startAndFollow()
 	ordered(w, r, 2)
 	w.remote.ForceHead("main", old)
 	r.wantHeld("MainRewritten")
@@ -333,7 +333,7 @@ func TestWhatNoCommitRemovedIsApprovedByItsOwnCommit(t *testing.T) {
 	}
 	r.wantRemoval("a", "", contract.NotRemoved)
 	r.stop()
-	r = w.follow()
+	r = w.startAndFollow()
 	r.wantRemoval("a", "", contract.NotRemoved)
 	if _, err := r.ApproveRemovals(t.Context(), old); err != nil {
 		t.Fatal(err)
@@ -347,7 +347,7 @@ func TestWhatNoCommitRemovedIsApprovedByItsOwnCommit(t *testing.T) {
 func TestAHeldRemovalOfAnotherHistory(t *testing.T) {
 	w := newWorld(t)
 	old := w.remote.Head("main")
-	r := w.follow()
+	r := w.startAndFollow()
 	names := ordered(w, r, 8)
 	w.remove(names[:4]...)
 	r.follows()
@@ -419,7 +419,7 @@ func TestARemovalIsKnownOnceMainHasItAgain(t *testing.T) {
 
 func TestManyUnknownCommitsAreAskedForAtOnce(t *testing.T) {
 	w := newWorld(t)
-	r := w.follow()
+	r := w.startAndFollow()
 	for i := range 20 {
 		name := fmt.Sprintf("n%d", i)
 		w.commit("Add", map[string]string{path(name): "1"})
@@ -432,7 +432,7 @@ func TestManyUnknownCommitsAreAskedForAtOnce(t *testing.T) {
 		files[path(fmt.Sprintf("n%d", i))] = ""
 	}
 	w.commit("Remove", files)
-	r = w.follow()
+	r = w.startAndFollow()
 	for i := range 20 {
 		r.wantRemoval(fmt.Sprintf("n%d", i), "", contract.ManyRemovals)
 	}
@@ -447,7 +447,7 @@ func TestL17_ARemovalIsKnownAfterEachTakeover(t *testing.T) {
 			for _, replaced := range []string{"before it is applied", "before it is answered", "before its removal is seen", "before its removal is acted on"} {
 				t.Run(fmt.Sprintf("removed by %s, replaced %s, tombstone %t", by, replaced, tombstone), func(t *testing.T) {
 					w := newWorld(t)
-					r := w.follow()
+					r := w.startAndFollow()
 					ordered(w, r, 9)
 					remove := func() store.Hash {
 						if by == "a person" {
@@ -470,7 +470,7 @@ func TestL17_ARemovalIsKnownAfterEachTakeover(t *testing.T) {
 					}
 					replace := func() {
 						r.stop()
-						r = w.follow()
+						r = w.startAndFollow()
 					}
 					applied := w.commit("Add", map[string]string{path("x"): "1"})
 					r.follows()
@@ -485,7 +485,7 @@ func TestL17_ARemovalIsKnownAfterEachTakeover(t *testing.T) {
 						accepted()
 						r.stop()
 						remove()
-						r = w.follow()
+						r = w.startAndFollow()
 					} else {
 						remove()
 						r.follows()
@@ -507,14 +507,14 @@ func TestL17_ARemovalIsKnownAfterEachTakeover(t *testing.T) {
 // What was removed while it had the tombstone of a life before counts like others.
 func TestL17_RemovalsOfLaterLivesCount(t *testing.T) {
 	w := newWorld(t)
-	r := w.follow()
+	r := w.startAndFollow()
 	names := ordered(w, r, 9)
 	for _, name := range names[:5] {
 		r.answer(path(name), contract.Gone)
 	}
 	r.stop()
 	w.konnector(time.Now(), names[:5]...)
-	r = w.follow()
+	r = w.startAndFollow()
 	r.wantRemoval("a", "", contract.ManyRemovals)
 }
 
@@ -529,7 +529,7 @@ func TestL17_RemovalsOfLaterLivesCountWhileAnswersWait(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			r := w.follow()
+			r := w.startAndFollow()
 			names := ordered(w, r, 9)
 			again := map[string]string{}
 			for _, name := range names[:5] {
@@ -551,7 +551,7 @@ func TestL17_RemovalsOfLaterLivesCountWhileAnswersWait(t *testing.T) {
 func TestARemovedFileThatWasRefusedDoesNotCount(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	r := w.follow()
+	r := w.startAndFollow()
 	names := ordered(w, r, 9)
 	for _, name := range names[:5] {
 		r.refuse(path(name))
@@ -585,7 +585,7 @@ func TestWhatPassedLongAgoIsAskedAboutAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			r := w.follow()
+			r := w.startAndFollow()
 			names := ordered(w, r, 5)
 			r.stop()
 			w.remove(names[:3]...)
@@ -662,7 +662,7 @@ func TestL10_AnOrderOfTheAppClusterIsNoMove(t *testing.T) {
 		t.Run(fmt.Sprint("while no process looks ", away), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			r := w.follow()
+			r := w.startAndFollow()
 			ordered(w, r, 10)
 			if away {
 				r.stop()
@@ -691,7 +691,7 @@ func TestL10_ADeleteIsNoMoveAfterATakeover(t *testing.T) {
 		t.Run(fmt.Sprint("answered ", answered), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			r := w.follow()
+			r := w.startAndFollow()
 			ordered(w, r, 10)
 			applied := w.commit("Order", map[string]string{path("p"): "1"})
 			r.follows()
@@ -705,7 +705,7 @@ func TestL10_ADeleteIsNoMoveAfterATakeover(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.stop()
-			r = w.follow()
+			r = w.startAndFollow()
 			got, err := r.Removals.Judge(t.Context(), path("p"), session.Seen{Applied: applied})
 			if err != nil || got.IsHeld() || !got.ByKonnector || len(got.CameWith) > 0 {
 				t.Errorf("%+v, %v", got, err)
@@ -718,7 +718,7 @@ func TestL10_ADeleteIsNoMoveAfterATakeover(t *testing.T) {
 func TestL10_AFileThatMovesOnIsNoRemoval(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	r := w.follow()
+	r := w.startAndFollow()
 	ordered(w, r, 10)
 	w.commit("Move", map[string]string{path("a"): "", path("second"): "1"})
 	r.follows()
@@ -738,7 +738,7 @@ func TestL10_AFileThatMovesOnIsNoRemoval(t *testing.T) {
 func TestManyRemovalsAreHeldThoughNothingWasAnswered(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	r := w.follow()
+	r := w.startAndFollow()
 	ordered(w, r, 10)
 	names, at := unanswered(w, r)
 	// What was answered is none of those that are judged together.
@@ -780,7 +780,7 @@ func unanswered(w *world, r *run) (names []string, at store.Hash) {
 func TestRemovalsAreAskedForAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	r := w.follow()
+	r := w.startAndFollow()
 	ordered(w, r, 10)
 	names, applied := unanswered(w, r)
 	w.konnector(time.Now(), names...)
@@ -789,7 +789,7 @@ func TestRemovalsAreAskedForAtTheSameTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.stop()
-	r = w.follow()
+	r = w.startAndFollow()
 	var asking sync.WaitGroup
 	for _, name := range names {
 		asking.Go(func() {
@@ -849,7 +849,7 @@ func TestWhatIsAnsweredWhileMainBeginsAgainIsHeldAllTheSame(t *testing.T) {
 				}
 				r.stop()
 				w.commit("Go on", map[string]string{"README.md": "1"})
-				r = w.follow()
+				r = w.startAndFollow()
 			}
 			r.wantRemoval("a", r.View().Main.Head(), contract.NotRemoved)
 			if err := r.Answer(t.Context(), r.View(), change); err != nil {

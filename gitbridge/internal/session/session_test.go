@@ -27,7 +27,7 @@ import (
 func TestChangedPathsAreLookedAt(t *testing.T) {
 	w := newWorld(t)
 	w.commit("Add", map[string]string{path("a"): "1", path("b"): "1", "bindings/odd": "x", contract.RequestPath(binding): "x", "bindings/" + binding + "/inputs/team-a/x.yaml": "x", "docs/x": "x"})
-	r := w.follow()
+	r := w.startAndFollow()
 	if diff := cmp.Diff([]string{path("a") + " !", path("b") + " !", contract.RequestPath(binding) + " !", "bindings/odd !"}, w.queued()); diff != "" {
 		t.Errorf("at first (-want +got): %s", diff)
 	}
@@ -95,7 +95,7 @@ func TestAStartLooksAtNewsFirst(t *testing.T) {
 		answered[path(fmt.Sprint("old-", i))] = "1"
 	}
 	w.commit("Add", answered)
-	r := w.follow()
+	r := w.startAndFollow()
 	for path := range answered {
 		r.answer(path, contract.Applied)
 	}
@@ -105,7 +105,7 @@ func TestAStartLooksAtNewsFirst(t *testing.T) {
 	w.commit("Add by a pull request", map[string]string{path("new"): "1"})
 	key, _ := contract.ParsePath(path("old-7"))
 	w.commitAsKonnector("Edit", map[string]string{path("old-7"): "2"}, store.Trailer{Key: contract.TrailerObject, Value: contract.ObjectTrailer{Key: key, UID: "u", Generation: 2}.String()})
-	w.follow()
+	w.startAndFollow()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.queue) != 21 {
@@ -122,7 +122,7 @@ func TestAStartLooksAtNewsFirst(t *testing.T) {
 
 func TestAClaimThatCameAndWentIsLookedAt(t *testing.T) {
 	w := newWorld(t)
-	r := w.follow()
+	r := w.startAndFollow()
 	trailer := func(uid string) store.Trailer {
 		key, _ := contract.ParsePath(path("a"))
 		return store.Trailer{Key: contract.TrailerObject, Value: contract.ObjectTrailer{Key: key, UID: uid, Generation: 1}.String()}
@@ -148,7 +148,7 @@ func TestAClaimThatCameAndWentIsLookedAt(t *testing.T) {
 func TestAUIDCountsInTheKonnectorsCommitsOnly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	r := w.follow()
+	r := w.startAndFollow()
 	trailer := func(uid string) store.Trailer {
 		key, _ := contract.ParsePath(path("a"))
 		return store.Trailer{Key: contract.TrailerObject, Value: contract.ObjectTrailer{Key: key, UID: uid, Generation: 1}.String()}
@@ -168,7 +168,7 @@ func TestAUIDCountsInTheKonnectorsCommitsOnly(t *testing.T) {
 
 func TestAcceptWritesDownOnceWhatItIsAskedFor(t *testing.T) {
 	w := newWorld(t)
-	r := w.follow()
+	r := w.startAndFollow()
 	saved, first := w.lastSaved()
 	if saved.Accepted != w.remote.Head("main") || saved.Epoch == "" || first != 1 {
 		t.Errorf("after the first contact: %+v in %d writes", saved, first)
@@ -203,7 +203,7 @@ func TestAMainThatDoesNotDescendIsNotFollowed(t *testing.T) {
 			w := newWorld(t)
 			old := w.remote.Head("main")
 			w.commit("Add", map[string]string{path("a"): "1", path("b"): "1"})
-			r := w.follow()
+			r := w.startAndFollow()
 			r.answer(path("a"), contract.Applied)
 			r.answer(path("b"), contract.Applied)
 			accepted := w.remote.Head("main")
@@ -258,7 +258,7 @@ func TestAMainThatDoesNotDescendIsNotFollowed(t *testing.T) {
 func TestTheFirstContactDeletesNothing(t *testing.T) {
 	w := newWorld(t)
 	w.commit("Add", map[string]string{path("a"): "1", path("b"): "1", path("c"): "1"})
-	r := w.follow()
+	r := w.startAndFollow()
 	r.answer(path("a"), contract.Applied)
 	r.answer(path("b"), contract.Applied)
 	w.commit("Remove", map[string]string{path("c"): ""})
@@ -270,7 +270,7 @@ func TestTheFirstContactDeletesNothing(t *testing.T) {
 	w.mu.Lock()
 	w.saved = session.Checkpoint{} // the ClusterBinding was made again
 	w.mu.Unlock()
-	w.follow()
+	w.startAndFollow()
 	if s := w.status(path("a")); s.Result != contract.Held || s.Answers.Blob != "" {
 		t.Errorf("a: %+v, want it held", s)
 	}
@@ -290,7 +290,7 @@ func TestTheFirstContactUnbindsNothing(t *testing.T) {
 	w := newWorld(t)
 	request := contract.RequestPath(binding)
 	answered := w.commit("Ask", map[string]string{request: "1", path("a"): "1"})
-	r := w.follow()
+	r := w.startAndFollow()
 	r.answer(request, contract.Applied)
 	w.commit("Unbind", map[string]string{request: ""})
 	r.follows()
@@ -304,7 +304,7 @@ func TestTheFirstContactUnbindsNothing(t *testing.T) {
 	w.mu.Lock()
 	w.saved = session.Checkpoint{} // the ClusterBinding was made again
 	w.mu.Unlock()
-	w.follow()
+	w.startAndFollow()
 	if s := w.status(request); s.Result != contract.Held || s.Reason != contract.NotRemoved || s.Answers.Blob != "" || s.Metadata.Name != binding {
 		t.Errorf("%+v, want it held", s)
 	}
@@ -313,7 +313,7 @@ func TestTheFirstContactUnbindsNothing(t *testing.T) {
 func TestForeignObjectsAreKnownWhenAllOfMainIs(t *testing.T) {
 	w := newWorld(t)
 	w.commit("Add", map[string]string{path("a"): "1", path("b"): "1"})
-	r := w.follow()
+	r := w.startAndFollow()
 	want := func(known bool, names ...string) {
 		t.Helper()
 		paths, got := r.Foreign.Paths()
@@ -338,7 +338,7 @@ func TestForeignObjectsAreKnownWhenAllOfMainIs(t *testing.T) {
 func TestAnEmptiedMainIsNotFollowed(t *testing.T) {
 	w := newWorld(t)
 	w.commit("Add", map[string]string{path("a"): "1"})
-	r := w.follow()
+	r := w.startAndFollow()
 	w.commit("Remove all", map[string]string{path("a"): "", "README.md": ""})
 	r.wantHeld("MainEmptied")
 	w.remote.ForceHead("main", "")
@@ -350,7 +350,7 @@ func TestALostStatusBranchIsSaid(t *testing.T) {
 		t.Run(fmt.Sprintf("restarted=%v", restarted), func(t *testing.T) {
 			w := newWorld(t)
 			w.commit("Add", map[string]string{path("a"): "1"})
-			r := w.follow()
+			r := w.startAndFollow()
 			r.answer(path("a"), contract.Applied)
 			if restarted {
 				r.stop()
@@ -377,7 +377,7 @@ func TestALostStatusBranchIsSaid(t *testing.T) {
 func TestAStatusBranchFromABackupIsAnsweredAgain(t *testing.T) {
 	w := newWorld(t)
 	w.commit("Add", map[string]string{path("a"): "1", path("b"): "1"})
-	r := w.follow()
+	r := w.startAndFollow()
 	r.answer(path("a"), contract.Applied)
 	backup := w.remote.Head("status")
 	r.answer(path("b"), contract.Applied)
@@ -408,7 +408,7 @@ func TestWhatStatusLostIsAnsweredWhenMainIsBack(t *testing.T) {
 	w := newWorld(t)
 	begin := w.remote.Head("main")
 	w.commit("Add", map[string]string{path("a"): "1"})
-	r := w.follow()
+	r := w.startAndFollow()
 	backup := w.remote.Head("status")
 	r.answer(path("a"), contract.Applied)
 	good := w.remote.Head("main")
@@ -431,13 +431,13 @@ func TestWhatStatusLostIsAnsweredWhenMainIsBack(t *testing.T) {
 func TestASequenceThatWasReachedIsNotReachedAgain(t *testing.T) {
 	w := newWorld(t)
 	w.commit("Add", map[string]string{path("a"): "1"})
-	r := w.follow()
+	r := w.startAndFollow()
 	r.answer(path("a"), contract.Applied)
 	r.stop()
 	w.mu.Lock()
 	w.saved.Sequence = 1000 // and then status was set back
 	w.mu.Unlock()
-	r = w.follow()
+	r = w.startAndFollow()
 	r.answer(path("a"), contract.Failed)
 	if o := statusbranch.Observed(r.Status.Snapshot()); o.Sequence <= 1000 || o.Epoch != w.saved.Epoch {
 		t.Errorf("observed %+v", o)
@@ -451,7 +451,7 @@ func TestASequenceIsNotReachedAgainWhenStatusIsGivenBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.commit("Add", map[string]string{path("a"): "1", path("b"): "1"})
-			r := w.follow()
+			r := w.startAndFollow()
 			r.answer(path("a"), contract.Applied)
 			backup := w.remote.Head("status")
 			r.answer(path("b"), contract.Applied)
@@ -470,7 +470,7 @@ func TestASequenceIsNotReachedAgainWhenStatusIsGivenBack(t *testing.T) {
 				w.saved.Sequence = statusbranch.Observed(r.Status.Snapshot()).Sequence
 				w.mu.Unlock()
 				w.remote.ForceHead("status", backup)
-				r = w.follow()
+				r = w.startAndFollow()
 			}
 			r.answer(path("b"), contract.Applied)
 			said := func() int64 { return statusbranch.Observed(r.Status.Snapshot()).Sequence }
@@ -492,7 +492,7 @@ func TestASequenceIsNotReachedAgainWhenStatusIsGivenBack(t *testing.T) {
 func TestANewClusterBindingOnAnOldStatusWaits(t *testing.T) {
 	w := newWorld(t)
 	w.commit("Add", map[string]string{path("a"): "1"})
-	r := w.follow()
+	r := w.startAndFollow()
 	if r.Stops.IsUnchecked() || r.Stops.Why() != nil {
 		t.Error("a new repository is nothing to wait for")
 	}
@@ -501,7 +501,7 @@ func TestANewClusterBindingOnAnOldStatusWaits(t *testing.T) {
 	w.mu.Lock()
 	w.saved = session.Checkpoint{}
 	w.mu.Unlock()
-	r = w.follow()
+	r = w.startAndFollow()
 	if hold := r.Stops.Why(); hold == nil || hold.Reason != "Checking" || !r.Stops.IsUnchecked() || r.Condition().Status != "False" {
 		t.Errorf("stalled %+v, condition %+v", hold, r.Condition())
 	}
@@ -515,7 +515,7 @@ func TestANewClusterBindingOnAnOldStatusWaits(t *testing.T) {
 func TestASuspendedSessionGoesOnWithEverything(t *testing.T) {
 	w := newWorld(t)
 	w.commit("Add", map[string]string{path("a"): "1"})
-	r := w.follow()
+	r := w.startAndFollow()
 	r.Stops.Suspend(&session.Stop{Reason: "Suspended"})
 	r.Stops.Suspend(&session.Stop{Reason: "Suspended"})
 	w.queued()
@@ -584,7 +584,7 @@ func TestAReplacedRepositoryLetsNothingGo(t *testing.T) {
 	w := newWorld(t)
 	begin := w.remote.Head("main")
 	w.commit("Add", map[string]string{path("a"): "1", path("b"): "1"})
-	r := w.follow()
+	r := w.startAndFollow()
 	r.answer(path("a"), contract.Applied)
 	r.answer(path("b"), contract.Applied)
 	before, _ := w.lastSaved()
@@ -612,7 +612,7 @@ func TestAMainThatGoesOnIsFollowedByItself(t *testing.T) {
 	w := newWorld(t)
 	begin := w.remote.Head("main")
 	w.commit("Add", map[string]string{path("a"): "1"})
-	r := w.follow()
+	r := w.startAndFollow()
 	accepted := w.remote.Head("main")
 	w.remote.ForceHead("main", begin)
 	r.wantHeld("MainRewritten")

@@ -31,11 +31,31 @@ func (w *world) pull() {
 	}
 }
 
+// putBack has people commit the files of claims that the konnector had removed.
+func (w *world) putBack(names ...string) {
+	w.Helper()
+	w.pull()
+	files := map[string]string{}
+	for _, name := range names {
+		files[path(name)] = "1"
+	}
+	w.commit("Put back", files)
+}
+
+// inOneFetch has a session take all that is pushed meanwhile at once.
+func (r *run) inOneFetch(push func()) {
+	r.w.Helper()
+	r.main.looking.Lock()
+	push()
+	r.main.looking.Unlock()
+	r.follows()
+}
+
 // takesOver is the next bridge.
 func (r *run) takesOver() *run {
 	r.w.Helper()
 	r.stop()
-	return r.w.follow()
+	return r.w.startAndFollow()
 }
 
 // A delete is its user's, whatever others commit in the same fetch, unless it takes too long to
@@ -44,17 +64,16 @@ func TestADeleteBesideOthersCommitsIsNoMove(t *testing.T) {
 	t.Parallel()
 	for commits, isDelete := range map[int]bool{1: true, 2: true, 20: true, 40: false} {
 		w := newWorld(t)
-		r := w.follow()
+		r := w.startAndFollow()
 		ordered(w, r, 10)
-		r.main.looking.Lock()
-		w.konnector(time.Now(), "a!")
-		w.pull()
-		w.commit("Order", map[string]string{path("new"): "1"})
-		for i := range commits - 1 {
-			w.commit("Change", map[string]string{path("b"): fmt.Sprint(i)})
-		}
-		r.main.looking.Unlock()
-		r.follows()
+		r.inOneFetch(func() {
+			w.konnector(time.Now(), "a!")
+			w.pull()
+			w.commit("Order", map[string]string{path("new"): "1"})
+			for i := range commits - 1 {
+				w.commit("Change", map[string]string{path("b"): fmt.Sprint(i)})
+			}
+		})
 		got := r.wantRemoval("a", "", "")
 		if came := slices.Contains(got.CameWith, path("new")); got.ByKonnector != isDelete || came == isDelete {
 			t.Errorf("%d commits of others: %+v", commits, got)
@@ -67,18 +86,16 @@ func TestADeleteBesideOthersCommitsIsNoMove(t *testing.T) {
 func TestAFileThatWasPutBackIsAskedForOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	r := w.follow()
+	r := w.startAndFollow()
 	ordered(w, r, 10)
-	r.main.looking.Lock()
-	w.konnector(time.Now(), "a!")
-	w.pull()
-	w.commit("Put back", map[string]string{path("a"): "1"})
-	for i := range 5 {
-		w.commit("Change", map[string]string{path("b"): fmt.Sprint(i)})
-	}
-	w.commit("Rename", map[string]string{path("a"): "", path("new"): "2"})
-	r.main.looking.Unlock()
-	r.follows()
+	r.inOneFetch(func() {
+		w.konnector(time.Now(), "a!")
+		w.putBack("a")
+		for i := range 5 {
+			w.commit("Change", map[string]string{path("b"): fmt.Sprint(i)})
+		}
+		w.commit("Rename", map[string]string{path("a"): "", path("new"): "2"})
+	})
 	if got := r.wantRemoval("a", "", ""); got.ByKonnector || r.main.ats.Load() != 1 {
 		t.Errorf("after %d questions: %+v", r.main.ats.Load(), got)
 	}
@@ -87,14 +104,6 @@ func TestAFileThatWasPutBackIsAskedForOnce(t *testing.T) {
 // A person renames a file that the konnector had removed before, and that was put back.
 func TestL10_ARenameIsHeldThoughADeleteBeforeItWasApproved(t *testing.T) {
 	t.Parallel()
-	putBack := func(w *world, names ...string) {
-		w.pull()
-		files := map[string]string{}
-		for _, name := range names {
-			files[path(name)] = "1"
-		}
-		w.commit("Put back", files)
-	}
 	renameTo := func(w *world, to string) { w.commit("Rename", map[string]string{path("a"): "", to: "2"}) }
 	rename := func(w *world) { renameTo(w, path("new")) }
 	elsewhere := contract.Key{Binding: binding, Namespace: "team-b", Name: "a"}.Path()
@@ -103,7 +112,7 @@ func TestL10_ARenameIsHeldThoughADeleteBeforeItWasApproved(t *testing.T) {
 			w.konnector(time.Now(), "a!", "b!")
 			r.follows()
 			r.answer(path("a"), contract.Gone)
-			putBack(w, "a")
+			w.putBack("a")
 			r.follows()
 			r.answer(path("a"), contract.Applied)
 			r.save()
@@ -117,7 +126,7 @@ func TestL10_ARenameIsHeldThoughADeleteBeforeItWasApproved(t *testing.T) {
 			w.konnector(time.Now(), "a", "b", "c", "d")
 			r.follows()
 			r.wantRemoval("a", "", contract.ManyRemovals)
-			putBack(w, "a", "b", "c", "d")
+			w.putBack("a", "b", "c", "d")
 			r.follows()
 			r.answer(path("a"), contract.Applied)
 			r.stop()
@@ -127,11 +136,10 @@ func TestL10_ARenameIsHeldThoughADeleteBeforeItWasApproved(t *testing.T) {
 			return next
 		},
 		"the file was back when the delete was seen, as it was answered": func(w *world, r *run) *run {
-			r.main.looking.Lock()
-			w.konnector(time.Now(), "a!")
-			putBack(w, "a")
-			r.main.looking.Unlock()
-			r.follows()
+			r.inOneFetch(func() {
+				w.konnector(time.Now(), "a!")
+				w.putBack("a")
+			})
 			r.Status.Done(path("a"), r.View().Generation)
 			w.eventually("all of main is answered", func() bool {
 				return statusbranch.Observed(r.Status.Snapshot()).Commit == string(w.remote.Head("main"))
@@ -146,38 +154,37 @@ func TestL10_ARenameIsHeldThoughADeleteBeforeItWasApproved(t *testing.T) {
 			r.follows()
 			r.save()
 			r.stop()
-			putBack(w, "a")
+			w.putBack("a")
 			rename(w)
 			return r.takesOver()
 		},
 		"all came while no process looked": func(w *world, r *run) *run {
 			r.stop()
 			w.konnector(time.Now(), "a!")
-			putBack(w, "a")
+			w.putBack("a")
 			rename(w)
 			return r.takesOver()
 		},
 		"to another namespace, while no process looked": func(w *world, r *run) *run {
 			r.stop()
 			w.konnector(time.Now(), "a!")
-			putBack(w, "a")
+			w.putBack("a")
 			renameTo(w, elsewhere)
 			return r.takesOver()
 		},
 		"all came in one fetch": func(w *world, r *run) *run {
-			r.main.looking.Lock()
-			w.konnector(time.Now(), "a!")
-			putBack(w, "a")
-			rename(w)
-			r.main.looking.Unlock()
-			r.follows()
+			r.inOneFetch(func() {
+				w.konnector(time.Now(), "a!")
+				w.putBack("a")
+				rename(w)
+			})
 			return r
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			r := w.follow()
+			r := w.startAndFollow()
 			ordered(w, r, 10)
 			r = renamed(w, r)
 			got := r.wantRemoval("a", "", "")
@@ -192,7 +199,7 @@ func TestL10_ARenameIsHeldThoughADeleteBeforeItWasApproved(t *testing.T) {
 func TestL10_AFileMovesToWhereOneWasDeleted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	r := w.follow()
+	r := w.startAndFollow()
 	ordered(w, r, 10)
 	w.ordersHere("x")
 	r.follows()
@@ -214,7 +221,7 @@ func TestL10_AFileMovesToWhereOneWasDeleted(t *testing.T) {
 func TestL10_ManyDeletesAreNoMovesAfterATakeover(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	r := w.follow()
+	r := w.startAndFollow()
 	names := ordered(w, r, 20)
 	w.commit("Order another", map[string]string{path("another"): "1"})
 	for _, name := range names[:12] {
@@ -237,7 +244,7 @@ func TestL10_ADeleteIsNoMoveThoughTheHostFailsDuringATakeover(t *testing.T) {
 		t.Run(fmt.Sprint("log ", failing+1), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			r := w.follow()
+			r := w.startAndFollow()
 			ordered(w, r, 10)
 			w.commit("Order another", map[string]string{path("another"): "1"})
 			w.konnector(time.Now(), "a!")
@@ -263,7 +270,7 @@ func TestATakeoverReadsHistoryAFewTimesHoweverManyClaimsWereRemoved(t *testing.T
 			t.Run(fmt.Sprintf("%d claims, the oldest first %t", claims, oldestFirst), func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t)
-				r := w.follow()
+				r := w.startAndFollow()
 				var approved []string
 				for i := range claims {
 					number := i
@@ -347,7 +354,7 @@ func TestStatusIsNotTakenForOneThatWasSetBackWhileTheBridgeBeforePushes(t *testi
 					return snap
 				}
 				answer := fetch() // of no branch at all
-				r := w.follow()
+				r := w.startAndFollow()
 				ordered(w, r, 2)
 				if begun {
 					answer = fetch()
@@ -382,7 +389,7 @@ func TestStatusIsNotTakenForOneThatWasSetBackWhileTheBridgeBeforePushes(t *testi
 func TestAPushOfTheBridgeBeforeThatComesLateIsGoneOnFrom(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	before := w.follow()
+	before := w.startAndFollow()
 	ordered(w, before, 2)
 	before.save()
 	last, _ := w.lastSaved()

@@ -148,8 +148,8 @@ func (w *world) start() *run {
 	return w.startWith(session.Options{Checkpoint: last})
 }
 
-// follow starts a session, and waits until it follows main.
-func (w *world) follow() *run {
+// startAndFollow starts a session, and waits until it follows main.
+func (w *world) startAndFollow() *run {
 	w.Helper()
 	r := w.start()
 	r.follows()

@@ -138,46 +138,51 @@ func (s *Stage) metricsOf(ctx context.Context, cluster, name string) ([]*dto.Met
 	if err != nil {
 		return nil, fmt.Errorf("read the metrics of %s: %w", cluster, err)
 	}
-	return metrics(text, name)
+	found, err := metrics(cluster, text, name)
+	return found[name].GetMetric(), err
 }
 
-// Counter is the sum of a component's counter over all its labels.
-func (s *Stage) Counter(ctx context.Context, p *env.Process, name string) (float64, error) {
+// Counters are the sums of a component's counters over all their labels, by name.
+func (s *Stage) Counters(ctx context.Context, p *env.Process, names ...string) (map[string]float64, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.MetricsURL(p.Name), http.NoBody)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	answer, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	all, err := metrics(text, name)
-	if err != nil {
-		return 0, fmt.Errorf("read the metrics of %s: %w", p.Name, err)
+	found, err := metrics(p.Name, text, names...)
+	sums := map[string]float64{}
+	for _, name := range names {
+		for _, m := range found[name].GetMetric() {
+			sums[name] += m.GetCounter().GetValue()
+		}
 	}
-	sum := 0.0
-	for _, m := range all {
-		sum += m.GetCounter().GetValue()
-	}
-	return sum, nil
+	return sums, err
 }
 
-// metrics are those of one name, of thousands.
-func metrics(text []byte, name string) ([]*dto.Metric, error) {
+// metrics are those with some names, of the thousands in a component's page.
+func metrics(component string, page []byte, names ...string) (map[string]*dto.MetricFamily, error) {
 	var lines bytes.Buffer
-	for line := range bytes.Lines(text) {
-		if bytes.HasPrefix(line, []byte(name)) || bytes.HasPrefix(line, []byte("# TYPE "+name)) {
-			lines.Write(line)
+	for line := range bytes.Lines(page) {
+		for _, name := range names {
+			if bytes.HasPrefix(line, []byte(name)) || bytes.HasPrefix(line, []byte("# TYPE "+name)) {
+				lines.Write(line)
+			}
 		}
 	}
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(&lines)
-	return families[name].GetMetric(), err
+	if err != nil {
+		return nil, fmt.Errorf("read the metrics of %s: %w", component, err)
+	}
+	return families, nil
 }
 
 func labels(m *dto.Metric) map[string]string {

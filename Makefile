@@ -18,6 +18,10 @@ export CGO_ENABLED := 0
 # what only debuggers read, which is half of the work of a link.
 export GOFLAGS := $(GOFLAGS) -trimpath -ldflags=-w
 
+# To compile takes a seventh less of the processors when garbage is collected seldom. What is
+# measured collects as it is deployed.
+build test lint generate: export GOGC := 400
+
 # Tools run at the versions named here; Go fetches and caches them.
 CONTROLLER_GEN := $(GO) run sigs.k8s.io/controller-tools/cmd/controller-gen@v0.21.0
 GOLANGCI_LINT := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.2

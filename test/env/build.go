@@ -241,7 +241,7 @@ func (b *builder) goTool(ctx context.Context, p part, args ...string) ([]byte, e
 	if p.cgo {
 		cgo = "CGO_ENABLED=1"
 	}
-	cmd.Env = append(os.Environ(), "GOWORK=off", "GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH, cgo)
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH, collectSeldom, cgo)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {

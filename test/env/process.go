@@ -189,8 +189,8 @@ func (p *Process) spawn() (*run, error) {
 	return r, nil
 }
 
-// collectSeldom is for the parts, which are not what is tested: an API server takes
-// a third less CPU until it is ready, and 110 MiB more.
+// collectSeldom is for the parts, which are not what is tested, and for who builds them: an API
+// server takes a third less CPU until it is ready, and 110 MiB more.
 const collectSeldom = "GOGC=400"
 
 // collectBefore keeps that within bounds: with 50,000 claims an API server had 7 GiB. It

@@ -40,7 +40,8 @@ func runTests(m *testing.M) (code int) {
 	return code
 }
 
-// startBridgeProcess starts a bridge whose memory is its own.
+// startBridgeProcess starts a bridge whose memory is its own, and collected as it is deployed,
+// however seldom the tests are to collect theirs.
 func (w *world) startBridgeProcess() {
 	w.Helper()
 	kubeconfig, err := w.control().KubeconfigFor(w.Context(), v1alpha1.SystemNamespace, v1alpha1.BridgeServiceAccount)
@@ -49,7 +50,7 @@ func (w *world) startBridgeProcess() {
 	w.must(err)
 	address := func(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
 	process, ports, err := w.env.Run(w.Context(), env.Program{
-		Name: "gitbridge", Path: binary, Env: []string{asBridge + "=yes"}, Ports: 2,
+		Name: "gitbridge", Path: binary, Env: []string{asBridge + "=yes", "GOGC=100"}, Ports: 2,
 		Args: func(ports []int) []string {
 			return []string{
 				"--kubeconfig=" + kubeconfig, "--backend-url=" + w.host.Server.URL, "--leader-elect=false", "--workers=8",

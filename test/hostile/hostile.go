@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 
+	"gitbind.dev/test/bench/figure"
 	"gitbind.dev/test/e2e/platform"
 	"gitbind.dev/test/env"
 )
@@ -46,8 +47,8 @@ type Options struct {
 // Report is what was measured.
 type Report struct {
 	Hostile, Claims int
-	// Alone and Attacked are how long the innocent's claims took, sorted.
-	Alone, Attacked []time.Duration
+	// Alone and Attacked are how long the innocent's claims took, in milliseconds.
+	Alone, Attacked figure.Samples
 	// BackendPeak and BridgePeak are bytes of memory with what git took, 0 where
 	// there was no limit; Disk are bytes of all repositories.
 	BackendPeak, BridgePeak, Disk int64
@@ -57,19 +58,39 @@ type Report struct {
 	Attacks map[string]map[string]int
 }
 
-// P99 is the longest but one of a hundred.
-func P99(sorted []time.Duration) time.Duration { return sorted[(len(sorted)*99+99)/100-1] }
-
 // Err is an error if a process ended, or the innocent's p99 is more than most times
 // what it is alone.
 func (r *Report) Err(most float64) error {
 	if len(r.Ended) > 0 {
 		return fmt.Errorf("ended: %s", strings.Join(r.Ended, ", "))
 	}
-	if ratio := float64(P99(r.Attacked)) / float64(P99(r.Alone)); ratio > most {
+	if ratio := r.Attacked.At(0.99) / r.Alone.At(0.99); ratio > most {
 		return fmt.Errorf("p99 of the innocent's claims is %.1f times what it is alone", ratio)
 	}
 	return nil
+}
+
+// Figures are those of docs/bench.
+func (r *Report) Figures() []figure.Figure {
+	one := func(name, unit string, value int64) figure.Figure {
+		return figure.One(name, r.Hostile, unit, float64(value))
+	}
+	attacks := 0
+	for _, outcomes := range r.Attacks {
+		for _, n := range outcomes {
+			attacks += n
+		}
+	}
+	return []figure.Figure{
+		figure.Of("a claim of the innocent one: apply → claim on the control plane", r.Hostile, "ms", r.Attacked, r.Alone).
+			Judged(figure.TailRatioAtMost(2, "p99 ≤ 2 × of alone")),
+		one("the same, alone: p99", "ms", int64(r.Alone.At(0.99))),
+		one("attacks meanwhile", "attacks", int64(attacks)),
+		one("processes that ended", "processes", int64(len(r.Ended))).Judged(figure.AtMost(0, "0")),
+		one("memory of backend with its git processes, at most", "MiB", r.BackendPeak>>20),
+		one("memory of the bridge, at most", "MiB", r.BridgePeak>>20),
+		one("disk of all repositories", "MiB", r.Disk>>20),
+	}
 }
 
 func (r *Report) String() string {
@@ -80,10 +101,8 @@ func (r *Report) String() string {
 			fmt.Fprintf(&b, "  %6d %s\n", r.Attacks[name][outcome], outcome)
 		}
 	}
-	p50 := func(d []time.Duration) time.Duration { return d[len(d)/2].Round(time.Millisecond) }
-	p99 := func(d []time.Duration) time.Duration { return P99(d).Round(time.Millisecond) }
-	fmt.Fprintf(&b, "%d claims of the innocent one, apply → control plane: alone p50 %s, p99 %s; beside %d hostile repositories p50 %s, p99 %s (%.1f ×)\n",
-		r.Claims, p50(r.Alone), p99(r.Alone), r.Hostile, p50(r.Attacked), p99(r.Attacked), float64(P99(r.Attacked))/float64(P99(r.Alone)))
+	fmt.Fprintf(&b, "%d claims of the innocent one, apply → control plane, in ms: alone p50 %.0f, p99 %.0f; beside %d hostile repositories p50 %.0f, p99 %.0f (%.1f ×)\n",
+		r.Claims, r.Alone.At(0.5), r.Alone.At(0.99), r.Hostile, r.Attacked.At(0.5), r.Attacked.At(0.99), r.Attacked.At(0.99)/r.Alone.At(0.99))
 	fmt.Fprintf(&b, "memory at most: backend with git %d MiB, bridge %d MiB; disk of all repositories %d MiB; processes that ended: %v\n",
 		r.BackendPeak>>20, r.BridgePeak>>20, r.Disk>>20, r.Ended)
 	return b.String()
@@ -177,7 +196,7 @@ func (r *run) measure(ctx context.Context) (*Report, error) {
 	if report.Alone, err = r.order(ctx, "alone"); err != nil {
 		return nil, err
 	}
-	r.say("alone: p99 %s", P99(report.Alone))
+	r.say("alone: p99 %.0f ms", report.Alone.At(0.99))
 	hostile, err := r.connectHostile(ctx)
 	if err != nil {
 		return nil, err
@@ -204,8 +223,8 @@ func (r *run) measure(ctx context.Context) (*Report, error) {
 }
 
 // order creates one claim after the other, and waits for each on the control plane.
-func (r *run) order(ctx context.Context, prefix string) ([]time.Duration, error) {
-	var took []time.Duration
+func (r *run) order(ctx context.Context, prefix string) (figure.Samples, error) {
+	var took figure.Samples
 	for i := range r.options.Claims {
 		name := fmt.Sprintf("%s-%d", prefix, i)
 		waiting, cancel := context.WithTimeout(ctx, 3*time.Minute)
@@ -217,7 +236,7 @@ func (r *run) order(ctx context.Context, prefix string) ([]time.Duration, error)
 		if err == nil {
 			var e platform.Event
 			e, err = r.seen.Until(waiting, name+" is on the control plane", func(e platform.Event) bool { return e.Type == watch.Added && e.Object.GetName() == name })
-			took = append(took, e.At.Sub(began))
+			took.Milliseconds(e.At.Sub(began))
 		}
 		cancel()
 		if err != nil {
@@ -225,7 +244,6 @@ func (r *run) order(ctx context.Context, prefix string) ([]time.Duration, error)
 		}
 		sleep(ctx, 200*time.Millisecond)
 	}
-	slices.Sort(took)
 	return took, nil
 }
 

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestHostileTenantsEndNobodysProcess is `make hostile` in short: the times that it
@@ -64,18 +63,5 @@ func TestAttacksAreObjectsOfGit(t *testing.T) {
 				run("", "-C", dir, "update-ref", u.ref, u.to)
 			}
 		})
-	}
-}
-
-func TestP99(t *testing.T) {
-	var d []time.Duration
-	for i := range 200 {
-		d = append(d, time.Duration(i+1))
-	}
-	if got := P99(d); got != 198 {
-		t.Errorf("of two hundred: %d", got)
-	}
-	if got := P99(d[:30]); got != 30 {
-		t.Errorf("of thirty: %d", got)
 	}
 }

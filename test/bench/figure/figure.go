@@ -50,6 +50,11 @@ func TailAtMost(p50, p99 float64, words string) Target {
 	return Target{words, func(f Figure) bool { return f.P50 <= p50 && f.P99 != nil && *f.P99 <= p99 }}
 }
 
+// TailRatioAtMost is a target for the 99th percentile of what has a floor.
+func TailRatioAtMost(limit float64, words string) Target {
+	return Target{words, func(f Figure) bool { return f.P99 != nil && f.FloorP99 != nil && *f.P99 <= limit**f.FloorP99 }}
+}
+
 // Samples are values in one unit.
 type Samples []float64
 

@@ -1,14 +1,18 @@
 package figure
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/prometheus/procfs"
 )
 
 // Report is all of a run.
@@ -27,6 +31,24 @@ type Report struct {
 	// Load is the machine's average load when the run began: what it does beside.
 	Load  float64
 	Quick bool
+	// Introduction is what a page beside the main one begins with.
+	Introduction string
+}
+
+// Begin is a report that begins now, on this machine.
+func Begin() *Report {
+	r := &Report{Began: time.Now(), Cores: runtime.NumCPU(), System: runtime.GOOS + "/" + runtime.GOARCH}
+	fs, err := procfs.NewDefaultFS()
+	if err != nil {
+		return r
+	}
+	if m, err := fs.Meminfo(); err == nil && m.MemTotal != nil {
+		r.Memory = *m.MemTotal << 10
+	}
+	if l, err := fs.LoadAvg(); err == nil {
+		r.Load = l.Load1
+	}
+	return r
 }
 
 // Usage is what one process used for one thing.
@@ -51,7 +73,7 @@ func (r *Report) Write(dir, name string) error {
 		return err
 	}
 	data = append(data, '\n')
-	files := map[string][]byte{name + ".json": data, name + ".md": []byte(fmt.Sprintf(besideIntroduction, strings.ReplaceAll(name, "-", " "), name) + r.figures())}
+	files := map[string][]byte{name + ".json": data, name + ".md": []byte(cmp.Or(r.Introduction, fmt.Sprintf(besideIntroduction, strings.ReplaceAll(name, "-", " "), name)) + r.figures())}
 	if name == "" {
 		files = map[string][]byte{"latest.json": data, "README.md": []byte(r.page())}
 		for name, svg := range r.plots() {

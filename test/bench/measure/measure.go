@@ -8,11 +8,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"time"
 
-	"github.com/prometheus/procfs"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -73,15 +71,8 @@ type run struct {
 
 // All takes all figures.
 func All(ctx context.Context, o Options) (*figure.Report, error) {
-	r := &figure.Report{Began: time.Now(), Quick: o.Quick, Cores: runtime.NumCPU(), System: runtime.GOOS + "/" + runtime.GOARCH}
-	if fs, err := procfs.NewDefaultFS(); err == nil {
-		if m, err := fs.Meminfo(); err == nil && m.MemTotal != nil {
-			r.Memory = *m.MemTotal << 10
-		}
-		if l, err := fs.LoadAvg(); err == nil {
-			r.Load = l.Load1
-		}
-	}
+	r := figure.Begin()
+	r.Quick = o.Quick
 	for i, size := range o.Sizes {
 		steps := o.Only
 		if len(steps) == 0 {

@@ -96,9 +96,10 @@ func throughAllOfIt(t *testing.T, n int) {
 		t.Errorf("%g writes on the control plane, want one apply and one status for each of %d claims: %v", control, n, c.control)
 	}
 	// Alone they would be a commit of main for each claim, and two or more of status. How
-	// many travel together depends on how fast they come.
-	if c.main > n/2 || c.status > n/2 {
-		t.Errorf("%d commits on main and %d on status: they did not travel together", c.main, c.status)
+	// many travel together depends on how fast they come, and that on the machine:
+	// TestManyAtOnceTravelTogether says when they come.
+	if c.main >= n || c.status >= 2*n {
+		t.Errorf("%d commits on main and %d on status: none travelled with another", c.main, c.status)
 	}
 	for _, p := range r.measured() {
 		const most = 600 << 20

@@ -92,7 +92,7 @@ test: export GITBIND_BIN := $(BIN)
 test: build ## Run all tests but the slow ones, on real API servers, Crossplane, Dex and Git.
 	$(GO) run ./test/env/cmd/testenv build
 	@status=0; \
-	$(MAKE) --no-print-directory --keep-going --jobs=2 test-race fuzz-short || status=1; \
+	$(MAKE) --no-print-directory --keep-going --jobs=2 test-race fuzz-short test-norace || status=1; \
 	$(GOTESTSUM) --jsonfile $(BIN)/test.json -- $(GO) test -json -vet=off -timeout 30m $(BESIDE) \
 		$(LONGEST) $$(comm -23 <($(GO) list ./... | sort) <($(GO) list $(RACE) | sort)) || status=1; \
 	test/slowest $(BIN)/test-race.json $(BIN)/test.json; \
@@ -100,7 +100,11 @@ test: build ## Run all tests but the slow ones, on real API servers, Crossplane,
 
 .PHONY: test-race
 test-race:
-	@$(GOTESTSUM) --jsonfile $(BIN)/test-race.json -- env CGO_ENABLED=1 $(GO) test -json -race -vet=off -timeout 30m $(RACE)
+	@$(GOTESTSUM) --jsonfile $(BIN)/test-race.json -- env CGO_ENABLED=1 $(GO) test -json -race -vet=off -timeout 30m -parallel 4 $(RACE)
+
+.PHONY: test-norace
+test-norace:
+	@$(GO) test -vet=off -timeout 30m -run _NoRace $$(grep -rl --include=*_test.go _NoRace . | xargs -n1 dirname | sort -u)
 
 .PHONY: test-slow
 test-slow: ## Run the slow tests: long outages, many kills, thousands of claims (docs/developing.md says which).

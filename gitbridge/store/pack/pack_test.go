@@ -17,6 +17,7 @@ import (
 
 	"gitbind.dev/gitbridge/store/internal/gittest"
 	"gitbind.dev/gitbridge/store/pack"
+	"gitbind.dev/test/env"
 )
 
 var generous = pack.Options{Limits: pack.Limits{Objects: 1 << 20, Object: 1 << 25, Total: 1 << 30, Kept: 1 << 30}}
@@ -279,7 +280,8 @@ func TestH2_CommitsAreBoundedEachAndTogether(t *testing.T) {
 }
 
 // Objects without content are memory, too, and memory is asked for before it is taken.
-func TestH2_MemoryIsChargedForWhatIsKept(t *testing.T) {
+func TestH2_MemoryIsChargedForWhatIsKept_NoRace(t *testing.T) {
+	env.NoRace(t)
 	t.Parallel()
 	var entries []entry
 	for i := range 2000 {
@@ -313,7 +315,8 @@ func TestH2_MemoryIsChargedForWhatIsKept(t *testing.T) {
 
 // A chain of deltas in the wrong order must neither need a stack as deep as it is long
 // nor be longer than git makes one.
-func TestALongChainOfDeltasInTheWrongOrder(t *testing.T) {
+func TestALongChainOfDeltasInTheWrongOrder_NoRace(t *testing.T) {
+	env.NoRace(t)
 	t.Parallel()
 	chain := func(length int) []byte {
 		var entries []entry

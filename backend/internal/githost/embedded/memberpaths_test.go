@@ -16,6 +16,7 @@ import (
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/refusal"
 	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/test/env"
 )
 
 // shared is what the tests' repository is shared for with its one member, as RBAC has
@@ -383,7 +384,8 @@ func TestH4_ManyCommitsOfTheSameFoldersCostOneComparisonForEachPair(t *testing.T
 }
 
 // Each of the commits makes another pair of the folders.
-func TestH4_APushThatHasTooManyNamesComparedIsRefused(t *testing.T) {
+func TestH4_APushThatHasTooManyNamesComparedIsRefused_NoRace(t *testing.T) {
+	env.NoRace(t)
 	t.Parallel()
 	c, base, compared := manyNames(t, 70)
 	for i, before := range base {

@@ -14,6 +14,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"gitbind.dev/backend/internal/access"
+	"gitbind.dev/test/env"
 )
 
 // What was not thought of costs no more than this.
@@ -70,7 +71,8 @@ func (c *clone) bomb(before string, length int) (after string, body []byte) {
 	return after, pushBody(before, after, handmadePack(append(chain(length, 15<<20), packEntry{typ: typeCommit, data: commit})...))
 }
 
-func TestH3_TheWorstPushThatIsTakenCostsGitLittle(t *testing.T) {
+func TestH3_TheWorstPushThatIsTakenCostsGitLittle_NoRace(t *testing.T) {
+	env.NoRace(t)
 	t.Parallel()
 	s := serve(t)
 	// What is reckoned with for each push that is in work.
@@ -88,7 +90,8 @@ func TestH3_TheWorstPushThatIsTakenCostsGitLittle(t *testing.T) {
 }
 
 // What does not fit is that push's trouble alone.
-func TestH3_APushThatGitHasNoMemoryForLeavesTheHostAtWork(t *testing.T) {
+func TestH3_APushThatGitHasNoMemoryForLeavesTheHostAtWork_NoRace(t *testing.T) {
+	env.NoRace(t)
 	t.Parallel()
 	s := serve(t)
 	s.git.memory = 16 << 20

@@ -19,6 +19,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"gitbind.dev/backend/internal/access"
+	"gitbind.dev/test/env"
 )
 
 // post sends one request of the smart protocol, without the GET before it.
@@ -329,7 +330,8 @@ func withoutBlobs(t *testing.T, c *clone) []byte {
 	return []byte(out)
 }
 
-func TestAPushThatWouldTakeLongToCompareIsRefusedAtOnce(t *testing.T) {
+func TestAPushThatWouldTakeLongToCompareIsRefusedAtOnce_NoRace(t *testing.T) {
+	env.NoRace(t)
 	t.Parallel()
 	s := serve(t)
 	// A root folder with many names, and bindings/ last and never the same.

@@ -1,0 +1,6 @@
+//go:build race
+
+package env
+
+// underRace says whether the race detector is on.
+const underRace = true

@@ -169,7 +169,7 @@ fuzz-short: ## Run each fuzz target for a second or so, without the guide of cov
 	for target in $$targets; do \
 		grep -ho '^func Fuzz[A-Za-z]*' $$target/*_test.go | cut -c6- | sed "s|^|$$target |"; done | \
 	xargs -P 2 -L 1 bash -c 'out=$$(cd "$$1" && "$(BIN)/fuzz/$${1##*/}.test" -test.run "^$$" -test.fuzz "^$$2\$$" \
-		-test.fuzztime 20000x -test.fuzzcachedir "'$$cache'/gitbind.dev$${1#.}" 2>&1) || status=1; \
+		-test.fuzztime 5000x -test.fuzzcachedir "'$$cache'/gitbind.dev$${1#.}" 2>&1) || status=1; \
 		printf "%s %s\n%s\n" "$$1" "$$2" "$$out"; exit $${status:-0}' fuzz
 
 .PHONY: mutants

@@ -1,7 +1,6 @@
 package figure
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -73,7 +72,7 @@ func (r *Report) Write(dir, name string) error {
 		return err
 	}
 	data = append(data, '\n')
-	files := map[string][]byte{name + ".json": data, name + ".md": []byte(cmp.Or(r.Introduction, fmt.Sprintf(besideIntroduction, strings.ReplaceAll(name, "-", " "), name)) + r.figures())}
+	files := map[string][]byte{name + ".json": data, name + ".md": []byte(r.Introduction + r.figures())}
 	if name == "" {
 		files = map[string][]byte{"latest.json": data, "README.md": []byte(r.page())}
 		for name, svg := range r.plots() {
@@ -168,13 +167,6 @@ const traces = `
 
 Medians, in milliseconds since the change was sent, as API servers and Git host have logged
 their requests. To log takes time: these are longer ways than those above.
-`
-
-const besideIntroduction = `# What gitbind costs: %[1]s
-
-Written by ` + "`make bench-large`" + `, from [%[2]s.json](%[2]s.json). How it is measured says
-the [page of the others](README.md).
-
 `
 
 const introduction = `# What gitbind costs

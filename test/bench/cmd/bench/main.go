@@ -71,6 +71,9 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if *name != "" {
+		report.Introduction = fmt.Sprintf(besideIntroduction, strings.ReplaceAll(*name, "-", " "), *name)
+	}
 	if *out != "-" {
 		if err := report.Write(*out, *name); err != nil {
 			return err
@@ -81,3 +84,11 @@ func run(ctx context.Context) error {
 	}
 	return nil
 }
+
+// besideIntroduction is that of a page beside the main one, with its title and its name.
+const besideIntroduction = `# What gitbind costs: %[1]s
+
+Written by ` + "`make bench-large`" + `, from [%[2]s.json](%[2]s.json). How it is measured says
+the [page of the others](README.md).
+
+`

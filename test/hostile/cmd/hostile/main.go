@@ -36,7 +36,7 @@ func main() {
 	if err == nil {
 		fmt.Print(report)
 		page.Took, page.Introduction = time.Since(page.Began), introduction
-		page.Add(report.Figures()...)
+		page.Add(report.Figures(*most)...)
 		if *out != "-" {
 			err = page.Write(*out, "hostile")
 		}

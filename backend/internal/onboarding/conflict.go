@@ -2,6 +2,7 @@ package onboarding
 
 import (
 	"context"
+	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/util/retry"
@@ -12,9 +13,9 @@ import (
 	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
-// decided has a change decided again, on what is there by then, while it conflicts with what
+// decideAgain has a change decided again, on what is there by then, while it conflicts with what
 // others write.
-func decided(decide func() error) error {
+func decideAgain(decide func() error) error {
 	err := retry.RetryOnConflict(keyring.Conflicts, decide)
 	if apierrors.IsConflict(err) {
 		return trouble(err)
@@ -23,20 +24,23 @@ func decided(decide func() error) error {
 }
 
 // patchAsRead changes an object as it was read. Where somebody else has changed it since, it
-// returns the API server's conflict, for decided.
+// returns the API server's conflict, for decideAgain.
 func (s *Service) patchAsRead(ctx context.Context, read, changed client.Object) error {
 	err := s.Client.Patch(ctx, changed, client.MergeFromWithOptions(read, client.MergeFromWithOptimisticLock{}), fieldOwner)
 	if apierrors.IsConflict(err) {
 		return err
 	}
-	return trouble(err)
+	if err != nil {
+		return trouble(fmt.Errorf("patch %T %s: %w", changed, changed.GetName(), err))
+	}
+	return nil
 }
 
 // patchSpec changes a cluster's spec as it was read, unless somebody else has changed the spec
 // since: who is second is told. The status does not count: others write it all the time.
 func (s *Service) patchSpec(ctx context.Context, read, changed *v1alpha1.ClusterBinding) error {
 	spec, uid, generation := changed.Spec, read.UID, read.Generation
-	return decided(func() error {
+	return decideAgain(func() error {
 		conflict := s.patchAsRead(ctx, read, changed)
 		if !apierrors.IsConflict(conflict) {
 			return conflict

@@ -37,7 +37,7 @@ func (s *Service) mountEncryption(mux *http.ServeMux) {
 		}
 		var answer *restapi.Encryption
 		// Others write the status of the same object all the time.
-		err := decided(func() (err error) {
+		err := decideAgain(func() (err error) {
 			answer, err = s.register(r.Context(), who.Cluster, in)
 			return err
 		})

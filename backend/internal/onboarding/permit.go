@@ -48,7 +48,7 @@ func (s *Service) permit(ctx context.Context, cb *v1alpha1.ClusterBinding, templ
 	case isBound && !metav1.IsControlledBy(&found, cb):
 		return errLeaving(cb)
 	}
-	err = decided(func() error { return s.addToRole(ctx, cb, meta, isBound, template) })
+	err = decideAgain(func() error { return s.addToRole(ctx, cb, meta, isBound, template) })
 	if err != nil || isBound {
 		return err
 	}

@@ -3,13 +3,16 @@ package appcluster
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/openapi3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -20,7 +23,7 @@ import (
 // Schema is by what the konnector compares the claims of a bound API, as far as
 // people may read it.
 func (c *Cluster) Schema(ctx context.Context, binding string, gvk schema.GroupVersionKind) (*contract.Schema, error) {
-	published, err := c.published(gvk)
+	published, err := c.published(ctx, gvk)
 	if err != nil {
 		return nil, err
 	}
@@ -43,16 +46,42 @@ func (c *Cluster) MetadataKeys(ctx context.Context, binding string) (contract.Ke
 	return b.Status.MetadataKeys, nil
 }
 
+// publishedWithin is how long the API server may take to publish the schema of a kind that it
+// serves.
+const publishedWithin = 10 * time.Second
+
+var errNotPublished = errors.New("the cluster publishes none")
+
 // published is what the API server publishes of a kind, to everybody: few people may
-// read CustomResourceDefinitions.
-func (c *Cluster) published(gvk schema.GroupVersionKind) (*contract.Schema, error) {
-	openAPI, err := c.openAPI()
+// read CustomResourceDefinitions. It does so a while after it serves the kind.
+func (c *Cluster) published(ctx context.Context, gvk schema.GroupVersionKind) (found *contract.Schema, err error) {
+	err = wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, publishedWithin, true, func(context.Context) (bool, error) {
+		found, err = c.publishedNow(gvk)
+		if errors.Is(err, errNotPublished) {
+			return false, nil
+		}
+		return err == nil, err
+	})
+	if wait.Interrupted(err) && ctx.Err() == nil {
+		err = errNotPublished
+	}
 	if err != nil {
 		return nil, fmt.Errorf("ask for the schema of %s: %w", gvk.Kind, err)
 	}
-	spec, err := openapi3.NewRoot(openAPI).GVSpecAsMap(gvk.GroupVersion())
+	return found, nil
+}
+
+func (c *Cluster) publishedNow(gvk schema.GroupVersionKind) (*contract.Schema, error) {
+	openAPI, err := c.openAPI()
 	if err != nil {
-		return nil, fmt.Errorf("ask for the schema of %s: %w", gvk.Kind, err)
+		return nil, err
+	}
+	spec, err := openapi3.NewRoot(openAPI).GVSpecAsMap(gvk.GroupVersion())
+	if missing := (*openapi3.GroupVersionNotFoundError)(nil); errors.As(err, &missing) {
+		return nil, errNotPublished
+	}
+	if err != nil {
+		return nil, err
 	}
 	data, err := json.Marshal(spec)
 	if err != nil {
@@ -69,14 +98,14 @@ func (c *Cluster) published(gvk schema.GroupVersionKind) (*contract.Schema, erro
 		} `json:"components"`
 	}
 	if err := json.Unmarshal(data, &published); err != nil {
-		return nil, fmt.Errorf("read the schema of %s: %w", gvk.Kind, err)
+		return nil, err
 	}
 	for _, s := range published.Components.Schemas {
 		if slices.Contains(s.Kinds, gvk) {
 			return schemaOf(gvk, s.Properties.Spec)
 		}
 	}
-	return nil, fmt.Errorf("the cluster publishes no schema of %s", gvk.Kind)
+	return nil, errNotPublished
 }
 
 func schemaOf(gvk schema.GroupVersionKind, spec apiextensionsv1.JSONSchemaProps) (*contract.Schema, error) {

@@ -13,20 +13,17 @@ import (
 	neturl "net/url"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
-
-	"gitbind.dev/gitbridge/api/restapi"
-	"gitbind.dev/gitbridge/contract"
 )
 
-// attacker has a repository of its own, and a credential for it.
+// repository is one that an attacker was given, with a credential for it.
+type repository struct{ URL, Email, User, Password string }
+
+// attacker attacks with a repository.
 type attacker struct {
-	url, email     string
-	user, password string
+	repository
 	// root is the target's.
 	root   [][2]string
 	client *http.Client
@@ -34,12 +31,8 @@ type attacker struct {
 }
 
 // newAttacker reads the repository once, to know what is in it.
-func newAttacker(ctx context.Context, c *restapi.Cluster, l *log) (*attacker, error) {
-	_, email := contract.ComponentIdentity(contract.Konnector, c.ID)
-	a := &attacker{
-		url: c.RepositoryURL, email: email, user: c.Credential.Username, password: c.Credential.Password, log: l,
-		client: &http.Client{Timeout: time.Minute, Transport: &http.Transport{}},
-	}
+func newAttacker(ctx context.Context, r repository, l *log) (*attacker, error) {
+	a := &attacker{repository: r, log: l, client: &http.Client{Timeout: time.Minute, Transport: &http.Transport{}}}
 	var err error
 	a.root, err = a.rootOf(ctx)
 	return a, err
@@ -52,19 +45,19 @@ func (a *attacker) rootOf(ctx context.Context) ([][2]string, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	url, err := neturl.Parse(a.url)
+	url, err := neturl.Parse(a.URL)
 	if err != nil {
 		return nil, err
 	}
-	url.User = neturl.UserPassword(a.user, a.password)
+	url.User = neturl.UserPassword(a.User, a.Password)
 	clone := exec.CommandContext(ctx, "git", "clone", "--quiet", "--bare", "--depth=1", url.String(), dir)
 	if out, err := clone.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("clone %s: %w: %s", a.url, err, out)
+		return nil, fmt.Errorf("clone %s: %w: %s", a.URL, err, out)
 	}
 	list := exec.CommandContext(ctx, "git", "-C", dir, "ls-tree", "-z", "HEAD")
 	out, err := list.Output()
 	if err != nil {
-		return nil, fmt.Errorf("list the files of %s: %w", a.url, err)
+		return nil, fmt.Errorf("list the files of %s: %w", a.URL, err)
 	}
 	var root [][2]string
 	for entry := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
@@ -77,13 +70,8 @@ func (a *attacker) rootOf(ctx context.Context) ([][2]string, error) {
 	return root, nil
 }
 
-// work attacks until ctx ends, in an order that the generator says. It leaves the
-// processors to those whom it attacks, who otherwise have other machines.
+// work attacks until ctx ends, in an order that the generator says.
 func (a *attacker) work(ctx context.Context, rng *mathrand.Rand) {
-	// The thread ends with the goroutine.
-	runtime.LockOSThread()
-	const last = 19
-	_ = syscall.Setpriority(syscall.PRIO_PROCESS, syscall.Gettid(), last)
 	var slow sync.WaitGroup
 	defer slow.Wait()
 	for range 4 {
@@ -112,7 +100,7 @@ func (a *attacker) try(ctx context.Context, one attack) string {
 	if err != nil {
 		return err.Error()
 	}
-	p := one.make(target{head: head, root: a.root, email: a.email})
+	p := one.make(target{head: head, root: a.root, email: a.Email})
 	var body bytes.Buffer
 	for i, u := range p.updates {
 		old := strings.Repeat("0", 40)
@@ -127,7 +115,7 @@ func (a *attacker) try(ctx context.Context, one attack) string {
 	}
 	body.WriteString("0000")
 	body.Write(p.pack)
-	res, err := a.do(ctx, http.MethodPost, a.url+"/git-receive-pack", "application/x-git-receive-pack-request", &body, a.password)
+	res, err := a.do(ctx, http.MethodPost, a.URL+"/git-receive-pack", "application/x-git-receive-pack-request", &body, a.Password)
 	if err != nil {
 		return "no answer: " + err.Error()
 	}
@@ -152,7 +140,7 @@ func (a *attacker) try(ctx context.Context, one attack) string {
 
 // head is main's.
 func (a *attacker) head(ctx context.Context) (string, error) {
-	res, err := a.do(ctx, http.MethodGet, a.url+"/info/refs?service=git-upload-pack", "", nil, a.password)
+	res, err := a.do(ctx, http.MethodGet, a.URL+"/info/refs?service=git-upload-pack", "", nil, a.Password)
 	if err != nil {
 		return "", fmt.Errorf("no answer: %w", err)
 	}
@@ -179,7 +167,7 @@ func (a *attacker) readSlowly(ctx context.Context) string {
 	want := "want " + head + "\n"
 	body := strings.NewReader(fmt.Sprintf("%04x%s00000009done\n", len(want)+4, want))
 	patient := &http.Client{Transport: a.client.Transport}
-	req, err := a.request(ctx, http.MethodPost, a.url+"/git-upload-pack", "application/x-git-upload-pack-request", body, a.password)
+	req, err := a.request(ctx, http.MethodPost, a.URL+"/git-upload-pack", "application/x-git-upload-pack-request", body, a.Password)
 	if err != nil {
 		return err.Error()
 	}
@@ -201,7 +189,7 @@ func (a *attacker) readSlowly(ctx context.Context) string {
 
 // guess tries a credential that looks like one.
 func (a *attacker) guess(ctx context.Context) string {
-	res, err := a.do(ctx, http.MethodGet, a.url+"/info/refs?service=git-upload-pack", "", nil, "gbk_"+strings.ToLower(rand.Text()))
+	res, err := a.do(ctx, http.MethodGet, a.URL+"/info/refs?service=git-upload-pack", "", nil, "gbk_"+strings.ToLower(rand.Text()))
 	if err != nil {
 		return "no answer: " + err.Error()
 	}
@@ -214,7 +202,7 @@ func (a *attacker) request(ctx context.Context, method, url, contentType string,
 	if err != nil {
 		return nil, err
 	}
-	req.SetBasicAuth(a.user, password)
+	req.SetBasicAuth(a.User, password)
 	if contentType != "" {
 		req.Header.Set("Content-Type", contentType)
 	}

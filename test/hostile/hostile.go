@@ -12,11 +12,9 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/test/bench/figure"
 	"gitbind.dev/test/e2e/platform"
 	"gitbind.dev/test/env"
@@ -114,12 +113,11 @@ func (r *Report) String() string {
 type run struct {
 	*platform.Platform
 	options Options
-	log     *log
 	claims  dynamic.ResourceInterface
 	seen    *platform.Watch
 }
 
-// Run does everything once, on a platform of its own.
+// Run does everything once, on a platform of its own. The program has to begin with AttackIfAsked.
 func Run(ctx context.Context, o Options) (report *Report, err error) {
 	p, err := platform.Start(ctx, platform.Options{
 		Dir: o.Dir, Bin: o.Bin, Plain: true, Progress: o.Out,
@@ -136,7 +134,7 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 			err = errors.Join(err, g.remove())
 		}
 	}()
-	r := &run{Platform: p, options: o, log: &log{counts: map[string]map[string]int{}}}
+	r := &run{Platform: p, options: o}
 	if groups, err = r.holdMemory(); err != nil {
 		return nil, err
 	}
@@ -193,7 +191,7 @@ func (r *run) prepare(ctx context.Context) error {
 }
 
 func (r *run) measure(ctx context.Context) (*Report, error) {
-	report := &Report{Hostile: r.options.Hostile, Claims: r.options.Claims, Attacks: r.log.counts}
+	report := &Report{Hostile: r.options.Hostile, Claims: r.options.Claims}
 	pids := map[*env.Process]int{r.Backend: r.Backend.PID(), r.Bridge: r.Bridge.PID(), r.Konnector(env.App): r.Konnector(env.App).PID()}
 	var err error
 	if report.Alone, err = r.order(ctx, "alone"); err != nil {
@@ -204,16 +202,15 @@ func (r *run) measure(ctx context.Context) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	attacking, stop := context.WithCancel(ctx)
-	defer stop()
-	var attackers sync.WaitGroup
-	for i, a := range hostile {
-		attackers.Go(func() { a.work(attacking, rand.New(rand.NewPCG(r.options.Seed, uint64(i)))) })
-	}
-	report.Attacked, err = r.order(ctx, "attacked")
-	stop()
-	attackers.Wait()
+	attacking, err := startAttackers(ctx, r.options.Seed, hostile)
 	if err != nil {
+		return nil, err
+	}
+	r.say("%d hostile repositories attack", len(hostile))
+	report.Attacked, err = r.order(ctx, "attacked")
+	var ended error
+	report.Attacks, ended = attacking.stop()
+	if err = errors.Join(err, ended); err != nil {
 		return nil, err
 	}
 	for process, pid := range pids {
@@ -251,24 +248,20 @@ func (r *run) order(ctx context.Context, prefix string) (figure.Samples, error) 
 }
 
 // connectHostile registers clusters that do not exist: each has a repository.
-func (r *run) connectHostile(ctx context.Context) ([]*attacker, error) {
+func (r *run) connectHostile(ctx context.Context) ([]repository, error) {
 	token, err := r.Dex.IDToken(ctx, env.Bob)
 	if err != nil {
 		return nil, err
 	}
-	var out []*attacker
+	var out []repository
 	for i := range r.options.Hostile {
 		c, err := r.Register(ctx, token, fmt.Sprintf("hostile-%d", i), fmt.Sprintf("hostile-%d", i))
 		if err != nil {
 			return nil, fmt.Errorf("register hostile cluster %d: %w", i, err)
 		}
-		a, err := newAttacker(ctx, c, r.log)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, a)
+		_, email := contract.ComponentIdentity(contract.Konnector, c.ID)
+		out = append(out, repository{c.RepositoryURL, email, c.Credential.Username, c.Credential.Password})
 	}
-	r.say("%d hostile repositories are there", len(out))
 	return out, nil
 }
 

@@ -2,11 +2,17 @@ package hostile
 
 import (
 	"math"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 )
+
+func TestMain(m *testing.M) {
+	AttackIfAsked()
+	os.Exit(m.Run())
+}
 
 // TestHostileTenantsEndNobodysProcess is `make hostile` in short: the times that it
 // measures are told, and not judged.

@@ -17,6 +17,7 @@ import (
 )
 
 func main() {
+	hostile.AttackIfAsked()
 	o := hostile.Options{Out: os.Stdout}
 	flag.IntVar(&o.Hostile, "repositories", 100, "how many repositories attack")
 	flag.IntVar(&o.Claims, "claims", 200, "how many claims the innocent tenant orders, alone and during the attack")

@@ -417,6 +417,9 @@ func TestAChangeOfAPersonNeedsNoGit(t *testing.T) {
 	s.fsck(t)
 }
 
+// alone is for a pack with nothing beside it.
+func alone() error { return nil }
+
 // TestAPushThatEndedAnywhereIsPushedAgain: what a power cut or a kill may leave of a push,
 // after each of its steps, hinders nobody.
 func TestAPushThatEndedAnywhereIsPushedAgain(t *testing.T) {
@@ -436,12 +439,12 @@ func TestAPushThatEndedAnywhereIsPushedAgain(t *testing.T) {
 		{"a pack and its index", func(t *testing.T, dir string, p packFile) {
 			path := filepath.Join(dir, "objects/pack", packName())
 			write(t, path+".keep", []byte(keptUntilSet))
-			if err := p.store(path); err != nil {
+			if err := p.store(path, alone); err != nil {
 				t.Fatal(err)
 			}
 		}},
 		{"the lock of the branch", func(t *testing.T, dir string, p packFile) {
-			if err := p.store(filepath.Join(dir, "objects/pack", packName())); err != nil {
+			if err := p.store(filepath.Join(dir, "objects/pack", packName()), alone); err != nil {
 				t.Fatal(err)
 			}
 			write(t, filepath.Join(dir, mainRef+".lock"), nil)
@@ -518,8 +521,11 @@ func TestTheHostAndGitMoveABranchInTurn(t *testing.T) {
 		})
 		all.Go(func() {
 			for lost := false; !lost && !hostDid; {
-				moved, err := setRef(b.bare(), mainRef, plumbing.NewHash(now), plumbing.NewHash(byHost))
-				hostDid, lost = err == nil && !moved, moved
+				lock, moved, err := lockRef(b.bare(), mainRef, plumbing.NewHash(now))
+				if lost = moved; moved || err != nil {
+					continue
+				}
+				hostDid = lock.write(plumbing.NewHash(byHost)) == nil && lock.set() == nil
 			}
 		})
 		all.Wait()

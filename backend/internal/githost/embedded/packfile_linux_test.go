@@ -33,6 +33,10 @@ func TestAPackWhoseIndexHasNoRoomIsNotKept(t *testing.T) {
 	t.Parallel()
 	repository := smallDisk(t, 1<<20)
 	p, dir := onePack(t, repository)
+	heads := filepath.Join(repository, "refs", "heads")
+	if err := os.MkdirAll(heads, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	var disk syscall.Statfs_t
 	if err := syscall.Statfs(repository, &disk); err != nil {
 		t.Fatal(err)
@@ -41,14 +45,16 @@ func TestAPackWhoseIndexHasNoRoomIsNotKept(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(repository, "ballast"), make([]byte, (int64(disk.Bavail)-1)*disk.Bsize), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.store(filepath.Join(dir, packName())); !errors.Is(err, syscall.ENOSPC) {
+	if err := p.store(filepath.Join(dir, packName()), alone); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("stored: %v", err)
 	}
 	if _, err := p.push(repository, command{Ref: mainRef}); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("pushed: %v", err)
 	}
-	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
+	for _, dir := range []string{dir, heads} {
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("left behind: %v, %v", left, err)
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/format/idxfile"
 	"github.com/pjbgf/sha1cd"
+	"golang.org/x/sync/errgroup"
 
 	"gitbind.dev/gitbridge/store/pack"
 )
@@ -48,15 +49,20 @@ const keptUntilSet = "gitbind: until its branch is set\n"
 // next, with a mark of its own. A repack that found the pack before and the mark after
 // would count on the pack to stay, and remove it.
 func (p packFile) push(repository string, cmd command) (moved bool, err error) {
+	lock, moved, err := lockRef(repository, cmd.Ref, cmd.Old)
+	if moved || err != nil {
+		return moved, err
+	}
+	defer lock.release()
 	path := filepath.Join(repository, "objects", "pack", packName())
 	defer func() { _ = os.Remove(path + ".keep") }()
 	if err := os.WriteFile(path+".keep", []byte(keptUntilSet), 0o600); err != nil {
 		return false, err
 	}
-	if err := p.store(path); err != nil {
+	if err := p.store(path, func() error { return lock.write(cmd.New) }); err != nil {
 		return false, err
 	}
-	return setRef(repository, cmd.Ref, cmd.Old, cmd.New)
+	return false, lock.set()
 }
 
 // packName is a name that no other pack has.
@@ -68,20 +74,24 @@ func packName() string {
 
 // store writes a pack to a path without its ending, durably, and last what makes git see
 // it: the index. Until both are whole they have names of the kind that git itself removes
-// where nobody came back for them.
-func (p packFile) store(path string) error {
+// where nobody came back for them. Beside writes what else is needed, at the same time: a disk on
+// which others write much is waited for once, and not for each file.
+func (p packFile) store(path string, beside func() error) error {
 	dir := filepath.Dir(path)
+	var index string
+	var writing errgroup.Group
+	writing.Go(beside)
+	writing.Go(func() (err error) {
+		index, err = writeDurably(dir, "tmp_idx_", p.writeIndex)
+		return err
+	})
 	packed, err := writeDurably(dir, "tmp_pack_", p.write)
+	err = errors.Join(err, writing.Wait())
+	// Once they have their names, there is nothing to remove.
+	defer func() { _, _ = os.Remove(packed), os.Remove(index) }()
 	if err != nil {
 		return fmt.Errorf("store a pack: %w", err)
 	}
-	// Once it has its name, there is nothing to remove.
-	defer func() { _ = os.Remove(packed) }()
-	index, err := writeDurably(dir, "tmp_idx_", p.writeIndex)
-	if err != nil {
-		return fmt.Errorf("store the index of a pack: %w", err)
-	}
-	defer func() { _ = os.Remove(index) }()
 	return movePack(path, map[string]string{"pack": packed, "idx": index})
 }
 
@@ -142,35 +152,56 @@ func writeDurably(dir, prefix string, write func(io.Writer) error) (name string,
 // errTaken says that something is in the way that git knows how to deal with.
 var errTaken = errors.New("in the way is what git deals with")
 
-// setRef sets a branch from one value to the next, durably, with the lock that git takes
-// for it. Moved says that it had another value; then it keeps that.
-func setRef(repository, ref string, old, next plumbing.Hash) (moved bool, err error) {
+// refLock is the lock that git takes for a branch, a file that becomes the branch.
+type refLock struct {
+	file *os.File
+	path string
+	// done says that there is no lock any more.
+	done bool
+}
+
+// lockRef locks a branch that has a value. Moved says that it has another one, and is not locked.
+func lockRef(repository, ref string, value plumbing.Hash) (l *refLock, moved bool, err error) {
 	path := filepath.Join(repository, filepath.FromSlash(ref))
 	// Somebody else holds the lock, or there is no place for it.
-	lock, err := os.OpenFile(path+".lock", os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	file, err := os.OpenFile(path+".lock", os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) {
-		return false, errTaken
+		return nil, false, errTaken
 	}
 	if err != nil {
-		return false, err
+		return nil, false, err
 	}
-	renamed := false
-	defer func() {
-		if !renamed {
-			_ = os.Remove(lock.Name())
-		}
-	}()
+	l = &refLock{file: file, path: path}
 	now, err := readRef(repository, ref)
-	if err != nil || now != old {
-		return err == nil, errors.Join(err, lock.Close())
+	if err != nil || now != value {
+		l.release()
+		return nil, err == nil, err
 	}
-	_, err = lock.WriteString(next.String() + "\n")
-	if err = errors.Join(err, lock.Sync(), lock.Close()); err != nil {
-		return false, err
+	return l, false, nil
+}
+
+// write writes what the branch is to be, durably.
+func (l *refLock) write(next plumbing.Hash) error {
+	_, err := l.file.WriteString(next.String() + "\n")
+	return errors.Join(err, l.file.Sync())
+}
+
+// set makes the branch what was written, durably, and ends the lock.
+func (l *refLock) set() error {
+	if err := l.file.Close(); err != nil {
+		return err
 	}
-	if err := os.Rename(lock.Name(), path); err != nil {
-		return false, err
+	if err := os.Rename(l.file.Name(), l.path); err != nil {
+		return err
 	}
-	renamed = true
-	return false, syncPath(filepath.Dir(path))
+	l.done = true
+	return syncPath(filepath.Dir(l.path))
+}
+
+// release ends the lock, and leaves the branch as it is unless it was set.
+func (l *refLock) release() {
+	if !l.done {
+		_, _ = l.file.Close(), os.Remove(l.file.Name())
+		l.done = true
+	}
 }

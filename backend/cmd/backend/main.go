@@ -9,9 +9,11 @@ import (
 	"syscall"
 
 	"gitbind.dev/backend/internal/app"
+	"gitbind.dev/gitbridge/program"
 )
 
 func main() {
+	program.RaiseProcs()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := app.NewCommand().ExecuteContext(ctx)
 	stop()

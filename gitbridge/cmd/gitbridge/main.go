@@ -10,9 +10,11 @@ import (
 	"syscall"
 
 	"gitbind.dev/gitbridge/internal/app"
+	"gitbind.dev/gitbridge/program"
 )
 
 func main() {
+	program.RaiseProcs()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := app.NewCommand().ExecuteContext(ctx)
 	stop()

@@ -7,10 +7,12 @@ import (
 	"os/signal"
 	"syscall"
 
+	"gitbind.dev/gitbridge/program"
 	"gitbind.dev/konnector/internal/agent/app"
 )
 
 func main() {
+	program.RaiseProcs()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := app.Command().ExecuteContext(ctx)
 	stop()

@@ -55,7 +55,7 @@ func newRepositories(ctx context.Context, o options, auth *access.Authenticator,
 	config := embedded.Config{
 		Dir: o.gitDir, PublicURL: o.publicURL, Authenticator: auth, OwnerOf: auth.OwnerOf, Moved: r.moved,
 		Served:   func(service, by string) { served.WithLabelValues(service, by).Inc() },
-		MaxBytes: o.limits.repositoryMiB << 20, MaxRefs: o.limits.branches, Log: log,
+		MaxBytes: o.limits.repositoryMiB << 20, MaxRefs: o.limits.branches, MaxWork: o.limits.workMiB << 20, Log: log,
 	}
 	if r.kind != nil {
 		r.remote = r.kind.host(hostConfig{hooks: o.publicURL + r.kind.hooks(), observer: asked, log: log})

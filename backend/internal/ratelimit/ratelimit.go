@@ -26,19 +26,30 @@ type Keyed struct {
 func (k *Keyed) Take(key any, every time.Duration, burst int, now time.Time) (undo func(), wait time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.of == nil {
-		k.of = lru.New(maxKeys)
-	}
-	v, ok := k.of.Get(key)
-	if !ok {
-		v = rate.NewLimiter(rate.Every(every), burst)
-		k.of.Add(key, v)
-	}
-	limiter := v.(*rate.Limiter)
+	limiter := k.limiter(key, rate.Every(every), burst)
 	// A reservation that is cancelled would keep an undo of those before it from being whole.
 	if wait = time.Duration((1 - limiter.TokensAt(now)) * float64(every)); wait > 0 {
 		return nil, wait
 	}
 	next := limiter.ReserveN(now, 1)
 	return func() { next.CancelAt(now) }, 0
+}
+
+// Limiter is a key's own, for uses that are not alike. Limit and burst are always the same for it.
+func (k *Keyed) Limiter(key any, limit rate.Limit, burst int) *rate.Limiter {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.limiter(key, limit, burst)
+}
+
+func (k *Keyed) limiter(key any, limit rate.Limit, burst int) *rate.Limiter {
+	if k.of == nil {
+		k.of = lru.New(maxKeys)
+	}
+	v, ok := k.of.Get(key)
+	if !ok {
+		v = rate.NewLimiter(limit, burst)
+		k.of.Add(key, v)
+	}
+	return v.(*rate.Limiter)
 }

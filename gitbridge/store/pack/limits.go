@@ -17,6 +17,9 @@ func (p *reader) count(size int64) error {
 	if p.Unpacked += size; p.Limits.Total > 0 && p.Unpacked > p.Limits.Total {
 		return fmt.Errorf("%w: more than %d bytes unpacked", ErrLimit, p.Limits.Total)
 	}
+	if p.Unpacks != nil {
+		p.Unpacks(size)
+	}
 	return nil
 }
 

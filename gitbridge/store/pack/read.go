@@ -72,6 +72,8 @@ type Options struct {
 	// Charge, if not nil, is told of each so many bytes of memory before they are
 	// taken, and may wait. Its error ends the read.
 	Charge func(bytes int64) error
+	// Unpacks, if not nil, is told of how many bytes each object has that is unpacked next.
+	Unpacks func(bytes int64)
 }
 
 // Object is what a pack says of an object.

@@ -72,7 +72,8 @@ type Options struct {
 // follow are like all others. Everything ends with ctx or Stop.
 func Start(ctx context.Context, o Options) (*Stage, error) {
 	options := platform.Options{Bin: o.Bin, Env: []string{platform.DeployedMemory}, Plain: true, Shards: o.Shards, Profile: o.Profile, Audit: o.Trace, Gitea: o.Gitea, Progress: o.Progress}
-	options.BackendArgs = []string{"--max-clusters=0"}
+	// One owner has all app clusters.
+	options.BackendArgs = []string{"--max-clusters=0", "--max-work=1024"}
 	if o.Trace {
 		options.BackendArgs = append(options.BackendArgs, "--log-level=debug")
 	}

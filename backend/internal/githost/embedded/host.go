@@ -8,10 +8,13 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sort"
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/githost"
@@ -53,6 +56,9 @@ type Config struct {
 	// many branches it may have; 0 means 512 MiB and 5000.
 	MaxBytes int64
 	MaxRefs  int
+	// MaxWork is how many bytes a second of one owner's pushes and fetches are worked on; 0
+	// means 4 MiB for each processor.
+	MaxWork int64
 	// RepackAfter is the number of pushes after which a repository is
 	// repacked; 0 means 100.
 	RepackAfter int64
@@ -98,6 +104,7 @@ type Host struct {
 	recent       *recent
 	// copies is nil without Upstream.
 	copies *copies
+	rates  *workRates
 	// memory is that of all pushes in work.
 	memory  *memory.Budget
 	started time.Time
@@ -131,6 +138,9 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 	if cfg.MaxRefs == 0 {
 		cfg.MaxRefs = DefaultMaxRefs
 	}
+	if cfg.MaxWork == 0 {
+		cfg.MaxWork = int64(workPerProcessor * runtime.NumCPU())
+	}
 	if cfg.RepackAfter == 0 {
 		cfg.RepackAfter = 100
 	}
@@ -149,6 +159,7 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 		repack:       make(chan *repository, 1024),
 		extents:      &extents{},
 		recent:       newRecent(),
+		rates:        &workRates{limit: rate.Limit(cfg.MaxWork), burst: workBurst},
 		memory:       memory.NewBudget(pushMemory),
 		started:      time.Now(),
 		now:          time.Now,

@@ -91,6 +91,10 @@ func (h *Host) advertise(w http.ResponseWriter, r *http.Request, repo *repositor
 		return err
 	}
 	defer done()
+	// Git shows its user the words of a refusal here, and not those of the next request.
+	if _, err := h.rates.begin(r.Context(), who, gitWork); err != nil {
+		return err
+	}
 	program := string(svc[len("git-"):])
 	cmd := repo.git.command(r.Context(), repo.dir, program, "--stateless-rpc", "--advertise-refs", ".")
 	v2 := svc == uploadPack && setProtocol(cmd, r)

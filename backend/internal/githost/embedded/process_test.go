@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/go-git/go-git/v5/plumbing"
+	"golang.org/x/time/rate"
 
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/test/env"
@@ -75,6 +76,7 @@ func TestH3_TheWorstPushThatIsTakenCostsGitLittle_NoRace(t *testing.T) {
 	env.NoRace(t)
 	t.Parallel()
 	s := serve(t)
+	s.rates.limit = rate.Inf
 	// What is reckoned with for each push that is in work.
 	s.git.memory = gitMemory
 	c := s.clone(t, access.Owner)
@@ -94,6 +96,7 @@ func TestH3_APushThatGitHasNoMemoryForLeavesTheHostAtWork_NoRace(t *testing.T) {
 	env.NoRace(t)
 	t.Parallel()
 	s := serve(t)
+	s.rates.limit = rate.Inf
 	s.git.memory = 16 << 20
 	c := s.clone(t, access.Owner)
 	after, body := c.bomb(s.head(t, mainRef), 12)

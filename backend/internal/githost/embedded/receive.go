@@ -77,6 +77,10 @@ func (h *Host) push(ctx context.Context, repo *repository, caller access.Caller,
 		}
 	}
 
+	worked, err := h.rates.begin(ctx, h.holder(ctx, caller), body.size)
+	if err != nil {
+		return nil, err
+	}
 	// The repository's turn first: one repository takes one place of all.
 	if err := repo.lock(ctx); err != nil {
 		return nil, err
@@ -101,6 +105,7 @@ func (h *Host) push(ctx context.Context, repo *repository, caller access.Caller,
 	ctx, claim := h.memory.Claim(ctx)
 	defer claim.Release()
 	c := newCheck(ctx, repo, caller, claim.Take)
+	defer func() { worked(c.unpacked) }()
 	defer c.reader.close()
 	if err := c.push(req, body.from(packAt), body.size-packAt); err != nil {
 		return h.notTaken(req, repo, caller, err)

@@ -64,6 +64,10 @@ func (h *Host) upload(w http.ResponseWriter, r *http.Request, repo *repository, 
 		_ = out.Flush()
 		return nil
 	}
+	worked, err := h.rates.begin(ctx, who, gitWork)
+	if err != nil {
+		return err
+	}
 	leave, err := h.uploads.enter(ctx, who)
 	if err != nil {
 		return err
@@ -76,6 +80,7 @@ func (h *Host) upload(w http.ResponseWriter, r *http.Request, repo *repository, 
 	var stderr strings.Builder
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = body.from(0), out, &stderr
 	err = repo.git.run(cmd)
+	worked(gitWork + out.pace.moved)
 	switch {
 	case err == nil || r.Context().Err() != nil:
 		return nil

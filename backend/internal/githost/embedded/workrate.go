@@ -1,0 +1,63 @@
+package embedded
+
+import (
+	"context"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"gitbind.dev/backend/internal/access"
+	"gitbind.dev/backend/internal/ratelimit"
+	"gitbind.dev/backend/internal/refusal"
+)
+
+const (
+	// workPerProcessor is how many bytes a second the requests about one owner's repositories
+	// may have unpacked or sent, for each processor: with git's work, and what the bridge makes of
+	// it, an eighth of what it can do. One cluster may have half of that. workBurst is how
+	// many they may have at once.
+	workPerProcessor = 4 << 20
+	workBurst        = 32 << 20
+	// gitWork is what a process of git takes beside that, in bytes.
+	gitWork = 256 << 10
+)
+
+// workRates bound how much work an owner's requests make over time, each role for itself:
+// whoever has made more than that waits. The bridge reads what others have pushed, which counted.
+type workRates struct {
+	limits ratelimit.Keyed
+	limit  rate.Limit
+	burst  int
+}
+
+// begin waits until so many bytes may be worked on. Done is told how many it were.
+func (w *workRates) begin(ctx context.Context, who holder, bytes int64) (done func(worked int64), err error) {
+	if who.role == access.Bridge {
+		return func(int64) {}, nil
+	}
+	cluster := w.limits.Limiter(who.byCluster(), w.limit/2, w.burst)
+	owner := w.limits.Limiter(who.byOwner(), w.limit, w.burst)
+	counted := min(bytes, int64(w.burst))
+	waiting, cancel := context.WithTimeout(ctx, maxWait)
+	defer cancel()
+	for _, limiter := range []*rate.Limiter{cluster, owner} {
+		if err := limiter.WaitN(waiting, int(counted)); err != nil {
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			return nil, refusal.New(refusal.Unavailable, "your repositories have had the Git host work on much just now: try again in a minute")
+		}
+	}
+	return func(worked int64) {
+		w.owe(cluster, worked-counted)
+		// What one cluster does must not keep its owner's others waiting for long.
+		w.owe(owner, min(worked, int64(w.burst))-counted)
+	}, nil
+}
+
+// owe counts what was worked on already.
+func (w *workRates) owe(limiter *rate.Limiter, bytes int64) {
+	for ; bytes > 0; bytes -= int64(w.burst) {
+		limiter.ReserveN(time.Now(), int(min(bytes, int64(w.burst))))
+	}
+}

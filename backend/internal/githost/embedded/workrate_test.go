@@ -1,0 +1,81 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gitbind.dev/backend/internal/access"
+	"gitbind.dev/backend/internal/refusal"
+)
+
+func TestH4_AnOwnerWhoHasMadeMuchWorkWaitsAndNobodyElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &workRates{limit: 1000, burst: 5000}
+		took := func(who holder, bytes, worked int64) time.Duration {
+			t.Helper()
+			began := time.Now()
+			done, err := w.begin(t.Context(), who, bytes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			done(worked)
+			return time.Since(began).Round(time.Second)
+		}
+		mallory := holder{owner: "mallory", cluster: "m1", role: access.Konnector}
+		other := mallory
+		other.cluster = "m2"
+		// Of 11,000 bytes, 5,000 were there, for the cluster and for its owner.
+		if waited := took(mallory, 4000, 11_000); waited > 0 {
+			t.Errorf("the first one waited for %s", waited)
+		}
+		if waited := took(other, 1000, 1000); waited != time.Second {
+			t.Errorf("the same owner's other cluster waited for %s", waited)
+		}
+		if waited := took(mallory, 1000, 1000); waited != 13*time.Second {
+			t.Errorf("the same cluster waited for %s", waited)
+		}
+		for _, who := range []holder{
+			{owner: "mallory", cluster: "m1", role: access.Member},
+			{owner: "mallory", cluster: "m1", role: access.Bridge},
+			{owner: "alice", cluster: "a1", role: access.Konnector},
+		} {
+			if waited := took(who, 5000, 5000); waited > 0 {
+				t.Errorf("the %s of %s waited for %s", who.role, who.owner, waited)
+			}
+		}
+
+		took(mallory, 0, 50_000)
+		began := time.Now()
+		_, err := w.begin(t.Context(), mallory, 1)
+		if no := (*refusal.Refusal)(nil); !errors.As(err, &no) || time.Since(began) > 0 {
+			t.Errorf("who would wait for a minute is told %v after %s", err, time.Since(began))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := w.begin(ctx, mallory, 1); !errors.Is(err, context.Canceled) {
+			t.Errorf("who has left: %v", err)
+		}
+	})
+}
+
+// What a push and a fetch cost is counted, and who has to wait is told what for.
+func TestH4_WorkOfPushesAndFetchesCounts(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	c := s.clone(t, access.Owner)
+	s.rates = &workRates{limit: 1, burst: 8 * gitWork}
+	c.commit("large", map[string]string{"large": strings.Repeat("x", 16*gitWork)})
+	c.pushed("HEAD:main")
+	c.commit("small", map[string]string{"small": "x"})
+	c.refused("have had the Git host work on much", "HEAD:main")
+	for role, wants := range map[access.Role]bool{access.Owner: false, access.Bridge: true} {
+		out, err := stockGit(t, "", nil, "clone", "-q", s.remote(role, cluster), t.TempDir())
+		if (err == nil) != wants {
+			t.Errorf("a clone by the %s: %v\n%s", role, err, out)
+		}
+	}
+}

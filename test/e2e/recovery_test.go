@@ -258,8 +258,8 @@ func testRewritten(t *testing.T, c *tenant, commands []*pageCommand) {
 	c.pulls(t)
 }
 
-// bundleCommand is how operating.md has a repository backed up while the host works.
-func bundleCommand(t *testing.T) *pageCommand {
+// mirrorCommand is how operating.md has a repository backed up while the host works.
+func mirrorCommand(t *testing.T) *pageCommand {
 	t.Helper()
 	root, err := env.Root()
 	if err != nil {
@@ -269,11 +269,11 @@ func bundleCommand(t *testing.T) *pageCommand {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &pageCommand{text: found(t, string(text), `(?m)^ +(kubectl exec .* bundle create .*)$`)}
+	return &pageCommand{text: found(t, string(text), `(?m)^ +(git .* clone --mirror .*)$`)}
 }
 
 func testRepositoryLost(t *testing.T, c *tenant, commands []*pageCommand) {
-	patch, clone, push, approve, approveControl, approveApp, keepAll := commands[0], commands[1], commands[2], commands[3], commands[4], commands[5], commands[6]
+	patch, push, approve, approveControl, approveApp, keepAll := commands[0], commands[1], commands[2], commands[3], commands[4], commands[5]
 	services := c.services(t)
 	with := fill{"ID": c.id}
 	lose := func() {
@@ -284,17 +284,14 @@ func testRepositoryLost(t *testing.T, c *tenant, commands []*pageCommand) {
 		c.types(t, patch, with)
 	}
 
-	c.typesIn(t, c.Control(), bundleCommand(t), with)
+	c.typesIn(t, c.Control(), mirrorCommand(t), with)
 	defer func() {
-		for _, made := range []string{".bundle", ".git"} {
-			if err := os.RemoveAll(filepath.Join(c.clone, c.id+made)); err != nil {
-				t.Error(err)
-			}
+		if err := os.RemoveAll(filepath.Join(c.clone, c.id+".git")); err != nil {
+			t.Error(err)
 		}
 	}()
 	main := c.head(t, "main")
 	lose()
-	c.types(t, clone, with)
 	eventually(t, "the push is taken", func(context.Context) (string, bool) {
 		out, err := c.tries(t, c.place(push), push, with)
 		return fmt.Sprint(out, err), err == nil

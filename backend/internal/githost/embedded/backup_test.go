@@ -9,9 +9,9 @@ import (
 	"gitbind.dev/gitbridge/contract"
 )
 
-// docs/operating.md has a repository backed up while the host works by a bundle, and
-// docs/recovery.md has that pushed to the folder of an empty one.
-func TestABundleThatIsMadeWhileTheHostWorksIsRestored(t *testing.T) {
+// docs/operating.md has a repository mirrored while the host works, and docs/recovery.md has
+// that pushed to the folder of an empty one.
+func TestAMirrorThatIsMadeWhileTheHostWorksIsRestored(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	_, user := contract.Identity("oidc:alice@example.com", cluster)
@@ -20,7 +20,6 @@ func TestABundleThatIsMadeWhileTheHostWorksIsRestored(t *testing.T) {
 		t.Fatal(err)
 	}
 	backup := filepath.Join(t.TempDir(), "backup")
-	bundle := backup + ".bundle"
 	pushed := make(chan error, 1)
 	go func() {
 		var err error
@@ -29,8 +28,8 @@ func TestABundleThatIsMadeWhileTheHostWorksIsRestored(t *testing.T) {
 		}
 		pushed <- err
 	}()
-	if out, err := stockGit(t, s.bare(), nil, "bundle", "create", bundle, "--all"); err != nil {
-		t.Fatalf("bundle: %v\n%s", err, out)
+	if out, err := stockGit(t, "", nil, "-c", "protocol.ext.allow=always", "clone", "--quiet", "--mirror", "ext::git %s "+s.bare(), backup); err != nil {
+		t.Fatalf("mirror: %v\n%s", err, out)
 	}
 	if err := <-pushed; err != nil {
 		t.Fatal(err)
@@ -38,7 +37,6 @@ func TestABundleThatIsMadeWhileTheHostWorksIsRestored(t *testing.T) {
 
 	restored := serve(t)
 	for _, args := range [][]string{
-		{"clone", "--quiet", "--mirror", bundle, backup},
 		{"-C", backup, "-c", "protocol.ext.allow=always", "push", "ext::git %s " + restored.bare(), "+refs/*:refs/*"},
 		{"-C", restored.bare(), "fsck", "--full", "--strict"},
 	} {

@@ -144,3 +144,20 @@ func TestMetricsSayWhichVersionAProgramIs(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+func TestSeveralGoroutinesRunAtOnceOnOneProcessor(t *testing.T) {
+	before := runtime.GOMAXPROCS(1)
+	defer runtime.GOMAXPROCS(before)
+	t.Setenv("GOMAXPROCS", "1")
+	if RaiseProcs(); runtime.GOMAXPROCS(0) != 1 {
+		t.Errorf("%d, where one was asked for", runtime.GOMAXPROCS(0))
+	}
+	t.Setenv("GOMAXPROCS", "")
+	if RaiseProcs(); runtime.GOMAXPROCS(0) != leastProcs {
+		t.Errorf("%d, want %d", runtime.GOMAXPROCS(0), leastProcs)
+	}
+	runtime.GOMAXPROCS(leastProcs + 1)
+	if RaiseProcs(); runtime.GOMAXPROCS(0) != leastProcs+1 {
+		t.Errorf("%d, where there are more", runtime.GOMAXPROCS(0))
+	}
+}

@@ -43,7 +43,8 @@ func (p packFile) collides() bool {
 const keptUntilSet = "gitbind: until its branch is set\n"
 
 // push stores a pack and sets a branch to what is in it. Moved says that the branch had
-// another value. Until it is set a mark keeps the pack from a repack, as in git.
+// another value: it is locked first, and nothing is stored then. Until it is set a mark keeps the
+// pack from a repack, as in git.
 //
 // The pack's name is its own, and not that of its content: git may get the same bytes
 // next, with a mark of its own. A repack that found the pack before and the mark after

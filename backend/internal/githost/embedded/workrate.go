@@ -45,7 +45,7 @@ func (w *workRates) begin(ctx context.Context, who holder, bytes int64) (done fu
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
-			return nil, refusal.New(refusal.Unavailable, "your repositories have had the Git host work on much just now: try again in a minute")
+			return nil, refusal.New(refusal.Unavailable, "your repositories have had the Git host work on much just now: try again in a minute. A platform operator allows more (--max-work of the backend)")
 		}
 	}
 	return func(worked int64) {

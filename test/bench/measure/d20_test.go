@@ -97,7 +97,7 @@ func throughAllOfIt(t *testing.T, n int) {
 	}
 	// Alone they would be a commit of main for each claim, and two or more of status. How
 	// many travel together depends on how fast they come, and that on the machine:
-	// TestManyAtOnceTravelTogether says when they come.
+	// TestManyAtOnceTravelTogether shows it, where all come during one push.
 	if c.main >= n || c.status >= 2*n {
 		t.Errorf("%d commits on main and %d on status: none travelled with another", c.main, c.status)
 	}

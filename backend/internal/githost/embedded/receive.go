@@ -30,7 +30,8 @@ const (
 
 // receive serves a push.
 func (h *Host) receive(w http.ResponseWriter, r *http.Request, repo *repository, caller access.Caller) error {
-	leave, err := h.pushing.enter(r.Context(), h.holder(r.Context(), caller))
+	who := h.holder(r.Context(), caller)
+	leave, err := h.pushing.enter(r.Context(), who)
 	if err != nil {
 		return err
 	}
@@ -44,7 +45,7 @@ func (h *Host) receive(w http.ResponseWriter, r *http.Request, repo *repository,
 
 	ctx, cancel := context.WithTimeout(r.Context(), receiveTimeout)
 	defer cancel()
-	answer, err := h.push(ctx, repo, caller, body)
+	answer, err := h.push(ctx, repo, caller, who, body)
 	if errors.Is(err, memory.ErrBusy) {
 		return refusal.New(refusal.Unavailable, "the Git host is busy with other large pushes: try again in a minute")
 	}
@@ -58,7 +59,7 @@ func (h *Host) receive(w http.ResponseWriter, r *http.Request, repo *repository,
 
 // push judges a push and, if nothing is against it, has git do it. The answer
 // is in the protocol's own form.
-func (h *Host) push(ctx context.Context, repo *repository, caller access.Caller, body *spool) ([]byte, error) {
+func (h *Host) push(ctx context.Context, repo *repository, caller access.Caller, who holder, body *spool) ([]byte, error) {
 	head := body.from(0)
 	req, err := parsePushRequest(head)
 	if err != nil {
@@ -77,7 +78,7 @@ func (h *Host) push(ctx context.Context, repo *repository, caller access.Caller,
 		}
 	}
 
-	worked, err := h.rates.begin(ctx, h.holder(ctx, caller), body.size)
+	worked, err := h.rates.begin(ctx, who, body.size)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +87,7 @@ func (h *Host) push(ctx context.Context, repo *repository, caller access.Caller,
 		return nil, err
 	}
 	defer repo.unlock()
-	leave, err := h.receives.enter(ctx, h.holder(ctx, caller))
+	leave, err := h.receives.enter(ctx, who)
 	if err != nil {
 		return nil, err
 	}

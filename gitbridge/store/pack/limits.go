@@ -14,12 +14,10 @@ func (p *reader) count(size int64) error {
 	if p.Limits.Object > 0 && size > p.Limits.Object {
 		return fmt.Errorf("%w: an object of %d bytes, at most %d", ErrLimit, size, p.Limits.Object)
 	}
-	if p.Unpacked += size; p.Limits.Total > 0 && p.Unpacked > p.Limits.Total {
+	if p.Limits.Total > 0 && size > p.Limits.Total-p.Unpacked {
 		return fmt.Errorf("%w: more than %d bytes unpacked", ErrLimit, p.Limits.Total)
 	}
-	if p.Unpacks != nil {
-		p.Unpacks(size)
-	}
+	p.Unpacked += size
 	return nil
 }
 

@@ -226,8 +226,8 @@ func TestWhatWouldCostTooMuchIsRefused(t *testing.T) {
 		"nothing at all":                    {nil, pack.ErrMalformed},
 		"a type that there is not":          {handmade(entry{typ: 5, data: []byte("x")}), pack.ErrMalformed},
 	} {
-		if p, err := read(c.pack, options); !errors.Is(err, c.want) || p != nil {
-			t.Errorf("%s: error %v, want %v", what, err, c.want)
+		if p, err := read(c.pack, options); !errors.Is(err, c.want) || p.Objects != nil || p.Unpacked > options.Limits.Total {
+			t.Errorf("%s: error %v with %+v, want %v", what, err, p, c.want)
 		}
 	}
 	without := options

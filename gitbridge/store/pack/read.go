@@ -72,8 +72,6 @@ type Options struct {
 	// Charge, if not nil, is told of each so many bytes of memory before they are
 	// taken, and may wait. Its error ends the read.
 	Charge func(bytes int64) error
-	// Unpacks, if not nil, is told of how many bytes each object has that is unpacked next.
-	Unpacks func(bytes int64)
 }
 
 // Object is what a pack says of an object.
@@ -153,7 +151,7 @@ type reader struct {
 
 // Read reads one pack from r. Like git, it takes no notice of what may follow the
 // pack's end. The error is ErrMalformed or ErrLimit for what the pack is to blame for,
-// and otherwise one of r or of Base.
+// and otherwise one of r or of Base; the pack beside it tells only how much was unpacked.
 func Read(r io.Reader, o Options) (*Pack, error) {
 	source := &blame{r: r}
 	p := &reader{
@@ -164,9 +162,9 @@ func Read(r io.Reader, o Options) (*Pack, error) {
 	}
 	if err := p.read(); err != nil {
 		if source.err != nil {
-			return nil, fmt.Errorf("read pack: %w", source.err)
+			err = fmt.Errorf("read pack: %w", source.err)
 		}
-		return nil, err
+		return &Pack{Unpacked: p.Unpacked}, err
 	}
 	return &p.Pack, nil
 }

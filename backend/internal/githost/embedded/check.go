@@ -37,9 +37,7 @@ type check struct {
 	reader *reader
 	// charge claims memory for the push.
 	charge func(bytes int64) error
-	// unpacked is how many bytes were unpacked, of a pack that was refused, too.
-	unpacked int64
-	// pack is what the push brings.
+	// pack is what the push brings; of one that is refused, how much was unpacked.
 	pack *pack.Pack
 	// commits are those of pack, read.
 	commits map[plumbing.Hash]commit
@@ -63,7 +61,7 @@ func newCheck(ctx context.Context, repo *repository, caller access.Caller, charg
 func (c *check) push(req *pushRequest, received io.Reader, size int64) error {
 	if size > 0 {
 		var err error
-		c.pack, err = readPush(received, c.reader, c.charge, &c.unpacked)
+		c.pack, err = readPush(received, c.reader, c.charge)
 		if errors.Is(err, pack.ErrMalformed) || errors.Is(err, pack.ErrLimit) {
 			return &ruling{req.Commands[0].Ref, err.Error()}
 		}

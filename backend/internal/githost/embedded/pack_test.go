@@ -79,7 +79,7 @@ func TestOfAPushCommitsAndTreesAreRead(t *testing.T) {
 		packEntry{typ: typeRefDelta, ref: file[:], data: insert(4, "another file")},
 		packEntry{typ: typeRefDelta, ref: bytes.Repeat([]byte{7}, 20), data: insert(10, "a file whose base git has")},
 		packEntry{typ: typeRefDelta, ref: commit[:], data: insert(10, "another commit")},
-	)), bases{commit: known}, free, new(int64))
+	)), bases{commit: known}, free)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,12 @@ func TestH3_DeltasOnAFileAreCountedBeforeGitMakesThem(t *testing.T) {
 	if len(data) > 10_000 {
 		t.Errorf("the push has %d bytes", len(data))
 	}
-	if _, err := readPush(bytes.NewReader(data), bases{}, free, new(int64)); !errors.Is(err, pack.ErrLimit) || !strings.Contains(fmt.Sprint(err), "unpacked") {
+	p, err := readPush(bytes.NewReader(data), bases{}, free)
+	if !errors.Is(err, pack.ErrLimit) || !strings.Contains(fmt.Sprint(err), "unpacked") {
 		t.Errorf("error %v", err)
+	}
+	// What was counted until then is its owner's work.
+	if least := packLimits.Total - times<<16; p.Unpacked < least || p.Unpacked > packLimits.Total {
+		t.Errorf("%d bytes are counted as unpacked, want %d to %d", p.Unpacked, least, packLimits.Total)
 	}
 }

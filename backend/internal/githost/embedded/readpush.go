@@ -25,22 +25,17 @@ func judged(t plumbing.ObjectType) bool {
 
 // readPush reads a received pack: its commits and trees, and of files the size alone, as
 // no rule looks into one. A delta without a base is one on a file, or git itself refuses
-// it.
-// Charge is told of the memory that it takes, with what git will take for the same. Unpacked
-// counts what was unpacked, of a pack that is refused, too.
-func readPush(r io.Reader, source objectSource, charge func(int64) error, unpacked *int64) (*pack.Pack, error) {
+// it. Of a pack that is refused, it tells how much was unpacked.
+// Charge is told of the memory that it takes, with what git will take for the same.
+func readPush(r io.Reader, source objectSource, charge func(int64) error) (*pack.Pack, error) {
 	p, err := pack.Read(r, pack.Options{
-		Limits:  packLimits,
-		Charge:  charge,
-		Unpacks: func(bytes int64) { *unpacked += bytes },
-		Keep:    func(t plumbing.ObjectType, _ int64) bool { return judged(t) },
-		Base:    source.object,
+		Limits: packLimits,
+		Charge: charge,
+		Keep:   func(t plumbing.ObjectType, _ int64) bool { return judged(t) },
+		Base:   source.object,
 	})
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = charge(min(p.Unpacked, gitMemory))
 	}
-	if err := charge(min(p.Unpacked, gitMemory)); err != nil {
-		return nil, err
-	}
-	return p, nil
+	return p, err
 }

@@ -106,7 +106,7 @@ func (h *Host) push(ctx context.Context, repo *repository, caller access.Caller,
 	ctx, claim := h.memory.Claim(ctx)
 	defer claim.Release()
 	c := newCheck(ctx, repo, caller, claim.Take)
-	defer func() { worked(c.unpacked) }()
+	defer func() { worked(c.pack.Unpacked) }()
 	defer c.reader.close()
 	if err := c.push(req, body.from(packAt), body.size-packAt); err != nil {
 		return h.notTaken(req, repo, caller, err)

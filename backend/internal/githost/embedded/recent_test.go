@@ -14,7 +14,7 @@ func TestPacksAreJoinedWithoutACopy(t *testing.T) {
 	names := []string{a.blob("a"), b.blob("b"), b.blob("c")}
 	packs := [][]byte{handmadePack(a.entries...), handmadePack(b.entries...)}
 	parts := joinPacks(packs)
-	p, err := readPush(bytes.NewReader(bytes.Join(parts, nil)), bases{}, free, new(int64))
+	p, err := readPush(bytes.NewReader(bytes.Join(parts, nil)), bases{}, free)
 	if err != nil || len(p.Objects) != len(names) {
 		t.Fatalf("%d objects, %v", len(p.Objects), err)
 	}
